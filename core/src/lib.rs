@@ -1,0 +1,3 @@
+//! damper-core
+#![no_std]
+#![forbid(unsafe_code)]

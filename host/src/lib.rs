@@ -1,0 +1,15 @@
+//! Train ONNX networks with differential privacy.
+//!
+//! The stages, in the order data passes through them (each is a type of its own):
+//!
+//! ```text
+//! bytes ─ onnx ─► Model ─ graph ─► Graph ─ autodiff ─► GradGraph ─ backend ─► Session ─ train ─► Run
+//! ```
+//!
+//! Arrows between the modules point one way: `cli → train → {data, backend, autodiff → graph → onnx}`, and all of them
+//! → `damper_core`. Nothing here decides a bit of a private step: that is the core's.
+
+pub mod autodiff;
+pub mod backend;
+pub mod graph;
+pub mod onnx;
