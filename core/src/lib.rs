@@ -1,3 +1,32 @@
-//! damper-core
+//! One differentially private training step, for a microcontroller as for a GPU: no heap, no unsafe, no panic, and the
+//! same bits on every target.
+//!
+//! The way through it is [`step`]. Below it, the arithmetic ([`numerics`]) knows nothing of privacy, and filters and
+//! optimizers never see a value that has not been released:
+//!
+//! ```text
+//! step ─► clip, grid, threshold ─► private (the wall) ─► noise ─► filter ─► optimizer
+//!  └────► accounting (events, Rényi curve, ledger, store)        all ─► numerics
+//! ```
+//!
+//! Configuration is small, immutable and validated when built; memory is the caller's, as slices, arrays or vectors.
 #![no_std]
 #![forbid(unsafe_code)]
+
+pub mod accounting;
+pub mod clip;
+pub mod error;
+pub mod filter;
+pub mod grid;
+pub mod noise;
+pub mod numerics;
+pub mod optimizer;
+pub mod private;
+pub mod sampling;
+pub mod schedule;
+pub mod step;
+pub mod threshold;
+
+// The allocator-free core is documented and tested with examples that have one.
+#[cfg(test)]
+extern crate std;

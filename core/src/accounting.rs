@@ -1,0 +1,9 @@
+//! What a run costs in privacy: events say what happened, the Rényi curve prices them, the ledger spends them.
+
+mod event;
+mod ledger;
+mod store;
+
+pub use event::{Event, Rate};
+pub use ledger::Ledger;
+pub use store::{Record, Store, Volatile};

@@ -1,0 +1,35 @@
+//! Where a ledger is persisted, so that a crash, a power cut or a restart cannot forget what was paid.
+
+/// What survives a restart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// Steps that may be released in all.
+    pub budget: u32,
+    /// Steps paid, those prepaid included.
+    pub paid: u32,
+}
+
+/// Durable memory for a ledger. `persist` returns only when the record would survive a power cut.
+pub trait Store {
+    /// Why it could not be persisted.
+    type Error;
+
+    /// Persists the ledger's state; it replaces the record before it.
+    ///
+    /// # Errors
+    ///
+    /// The record may not be durable: the step must not be released.
+    fn persist(&mut self, record: Record) -> Result<(), Self::Error>;
+}
+
+/// Forgets everything: for tests and simulations, where a restart starts anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Volatile;
+
+impl Store for Volatile {
+    type Error = core::convert::Infallible;
+
+    fn persist(&mut self, _record: Record) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}

@@ -1,0 +1,25 @@
+//! Flat L2 clipping: `g · min(1, C/‖g‖)`, so `d = max(‖g‖, C)`.
+//!
+//! Source: Abadi et al., "Deep Learning with Differential Privacy", CCS 2016, Algorithm 1.
+//!
+//! # Memory
+//!
+//! None.
+//!
+//! # Privacy
+//!
+//! One sample added or removed changes the sum by at most `C` in the Euclidean norm over all coordinates together.
+
+use super::Clip;
+
+/// Flat L2 clipping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FlatL2;
+
+impl crate::noise::sealed::Sealed for FlatL2 {}
+
+impl Clip for FlatL2 {
+    fn divisor(&self, norm: f32, clip: f32) -> f32 {
+        norm.max(clip)
+    }
+}

@@ -1,0 +1,45 @@
+//! Filters: what is done to released gradients before the optimizer sees them.
+//!
+//! A filter also says **where** it wants gradients taken: DiSK at a point ahead of the parameters, DP-PMLF at the last
+//! iterates. The gradients of one sample at all points are mixed with the filter's weights *before* the one clip, so a
+//! sample adds at most `C` whatever the weights are.
+
+mod identity;
+
+pub use identity::Identity;
+
+use crate::error::CallError;
+use crate::private::Released;
+
+/// A filter with memory `S`, the caller's.
+pub trait Filter<S: ?Sized> {
+    /// What one step's pieces share.
+    type Step: Copy;
+
+    /// How many points a step wants each sample's gradient at; at least 1.
+    fn points(&self, state: &S) -> usize;
+
+    /// Writes point `index` (`[D]`) to `out` and returns the weight of the gradients taken there. Point 0 with the
+    /// identity filter is `params` itself, with weight 1.
+    ///
+    /// # Errors
+    ///
+    /// `out` and `params` differ in length, or there is no such point.
+    fn point(&self, state: &S, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError>;
+
+    /// The weight of point `index`.
+    fn weight(&self, state: &S, index: usize) -> f32;
+
+    /// Fails unless the state fits `dim` parameters.
+    ///
+    /// # Errors
+    ///
+    /// A slice of the state has another length.
+    fn check(&self, state: &S, dim: usize) -> Result<(), CallError>;
+
+    /// Begins a step: advances the scalars.
+    fn begin(&self, state: &mut S) -> Self::Step;
+
+    /// Filters the coordinates `at..at + filtered.len()`.
+    fn apply(&self, step: Self::Step, state: &mut S, at: usize, released: &Released<'_>, filtered: &mut [f32]);
+}

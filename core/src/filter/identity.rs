@@ -1,0 +1,48 @@
+//! No filter: `m_t = g_t`. DP-SGD and its kin.
+//!
+//! # Memory
+//!
+//! None; the state is `()`.
+
+use super::Filter;
+use crate::error::{CallError, check_len};
+use crate::private::Released;
+
+/// The identity filter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Identity;
+
+impl Filter<()> for Identity {
+    type Step = ();
+
+    fn points(&self, (): &()) -> usize {
+        1
+    }
+
+    fn point(&self, (): &(), index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
+        check_len("the point's buffer", params.len(), out.len())?;
+        if index != 0 {
+            return Err(CallError::Order("points of the identity filter"));
+        }
+        for (out, param) in out.iter_mut().zip(params) {
+            *out = *param;
+        }
+        Ok(1.0)
+    }
+
+    fn weight(&self, (): &(), _index: usize) -> f32 {
+        1.0
+    }
+
+    fn check(&self, (): &(), _dim: usize) -> Result<(), CallError> {
+        Ok(())
+    }
+
+    fn begin(&self, (): &mut ()) {}
+
+    fn apply(&self, (): (), (): &mut (), _at: usize, released: &Released<'_>, filtered: &mut [f32]) {
+        for (filtered, grad) in filtered.iter_mut().zip(released.grad()) {
+            *filtered = *grad;
+        }
+    }
+}

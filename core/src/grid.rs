@@ -1,0 +1,261 @@
+//! The exact path: gradients on an integer grid, the clipping bound checked in integer arithmetic.
+//!
+//! A gradient `g` becomes `q_i = trunc(g_i · s)` with `s = 2^bits / divisor`, one grid unit standing for `C·2^-bits`. The sum
+//! over samples is one of integers, so it does not depend on their order, nor on how they were spread over workers.
+//!
+//! # Numerics
+//!
+//! `s` and `g_i · s` round, so `Σ q_i²` may come out above `2^(2·bits)`. It is computed exactly, in integers, on what was
+//! summed; a sample that fails is taken out again, shrunk, and added anew. Truncation pulls each coordinate toward zero by
+//! half a unit on average: choose `2^bits ≫ √D`.
+//!
+//! # Privacy
+//!
+//! What one sample adds has an exact Euclidean norm of at most `C`. Sums wrap: reduction modulo a power of two is linear,
+//! hence private and independent of order, while saturation or an overflow error would depend on the data.
+
+use crate::clip::Clip;
+use crate::error::ConfigError;
+use crate::numerics::function::sqrt_f32;
+use crate::numerics::reduce::sum_of_squares;
+
+/// The integer a sum is kept in: `i32` on devices, `i64` on the host. Where nothing overflows `i32`, both give the same bits.
+pub trait Word: Copy + Default + PartialEq + core::fmt::Debug + sealed::Sealed {
+    /// Sum modulo 2^bits.
+    #[must_use]
+    fn wrapping_add(self, other: Self) -> Self;
+    /// Difference modulo 2^bits.
+    #[must_use]
+    fn wrapping_sub(self, other: Self) -> Self;
+    /// `x` modulo 2^bits.
+    fn wrap(x: i64) -> Self;
+    /// Nearest float, ties to even.
+    fn to_f32(self) -> f32;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for i32 {}
+    impl Sealed for i64 {}
+}
+
+macro_rules! word {
+    ($type:ty) => {
+        impl Word for $type {
+            fn wrapping_add(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            fn wrapping_sub(self, other: Self) -> Self {
+                self.wrapping_sub(other)
+            }
+            fn wrap(x: i64) -> Self {
+                x as Self
+            }
+            fn to_f32(self) -> f32 {
+                self as f32
+            }
+        }
+    };
+}
+word!(i32);
+word!(i64);
+
+/// How fine the grid is: the clip is `2^bits` units.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Grid {
+    bits: u32,
+}
+
+/// Coordinates whose squares are summed before the sum is checked: `2^(2·24) · 2^10` fits `u64` with room to spare.
+const BLOCK: usize = 1024;
+
+impl Grid {
+    /// A grid on which the clip is `2^bits` units, `bits` in `8..=24`.
+    ///
+    /// # Errors
+    ///
+    /// `bits` out of range.
+    pub fn new(bits: u32) -> Result<Self, ConfigError> {
+        if (8..=24).contains(&bits) { Ok(Self { bits }) } else { Err(ConfigError::new("grid bits", "from 8 to 24")) }
+    }
+
+    /// `2^bits`: the clip in grid units.
+    #[must_use]
+    pub fn unit(self) -> u32 {
+        1 << self.bits
+    }
+
+    /// `bits`.
+    #[must_use]
+    pub fn bits(self) -> u32 {
+        self.bits
+    }
+
+    /// Whether `expected_batch` samples and noise of `sigma` units could come near the edge of `i32`: eight times the
+    /// batch, all aligned, plus twelve standard deviations.
+    #[must_use]
+    pub fn may_overflow_i32(self, expected_batch: u32, sigma: u32) -> bool {
+        let samples = u64::from(expected_batch).saturating_mul(8 * u64::from(self.unit()));
+        samples.saturating_add(12 * u64::from(sigma)) >= 1 << 31
+    }
+
+    /// The clip must be such that one grid unit is a normal f32.
+    pub(crate) fn check_clip(self, clip: f32) -> Result<(), ConfigError> {
+        let step = clip / self.unit() as f32;
+        if step.is_normal() && clip.is_finite() && step > 0.0 {
+            Ok(())
+        } else {
+            Err(ConfigError::new("clip", "above 0, with clip / 2^bits a normal f32"))
+        }
+    }
+
+    /// What one grid unit of the sum is worth in the released mean: `C · 2^-bits / B`.
+    pub(crate) fn mean_unit(self, clip: f32, expected_batch: u32) -> f32 {
+        clip / self.unit() as f32 / expected_batch as f32
+    }
+
+    /// Clips the gradient whose consecutive parts are `parts`, rounds it onto the grid and adds it to `sum` (`[D]`).
+    /// A gradient whose squared norm is not a finite f32 adds exactly nothing.
+    pub(crate) fn add_sample<C: Clip, W: Word>(self, clip: &C, threshold: f32, parts: &[&[f32]], sum: &mut [W]) {
+        let norm_sq = sum_of_squares(parts);
+        if !norm_sq.is_finite() {
+            return;
+        }
+        let unit = self.unit() as f32;
+        let mut scale = unit / clip.divisor(sqrt_f32(norm_sq), threshold);
+        let bound = u64::from(self.unit()) << self.bits;
+        let mut shrink = 1.0 / (1u32 << 20) as f32;
+        // The shrinking doubles up to the whole, at which nothing is added: it ends.
+        while self.quantise(scale, parts, sum, W::wrapping_add) > bound {
+            self.quantise(scale, parts, sum, W::wrapping_sub);
+            scale *= 1.0 - shrink;
+            shrink *= 2.0;
+        }
+    }
+
+    /// Combines `trunc(g_i · scale)` into the sum by `combine`; returns `Σ q_i²` (saturating).
+    fn quantise<W: Word>(self, scale: f32, parts: &[&[f32]], sum: &mut [W], combine: fn(W, W) -> W) -> u64 {
+        let unit = self.unit() as f32;
+        let mut total = 0u64;
+        let mut rest = sum;
+        for part in parts {
+            let (here, after) = rest.split_at_mut(part.len().min(rest.len()));
+            for (sum, grad) in here.chunks_mut(BLOCK).zip(part.chunks(BLOCK)) {
+                let mut square = 0u64;
+                for (sum, grad) in sum.iter_mut().zip(grad) {
+                    // Within ±2^bits but for rounding, and where a tiny norm underflowed.
+                    let q = (grad * scale).max(-unit).min(unit) as i32;
+                    square += q.unsigned_abs() as u64 * q.unsigned_abs() as u64;
+                    *sum = combine(*sum, W::wrap(i64::from(q)));
+                }
+                total = total.saturating_add(square);
+            }
+            rest = after;
+        }
+        total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clip::FlatL2;
+    use proptest::prelude::*;
+
+    extern crate std;
+    use std::vec;
+    use std::vec::Vec;
+
+    fn added(bits: u32, clip: f32, parts: &[&[f32]]) -> Vec<i64> {
+        let mut sum = vec![0i64; parts.iter().map(|p| p.len()).sum()];
+        Grid::new(bits).unwrap().add_sample(&FlatL2, clip, parts, &mut sum);
+        sum
+    }
+
+    fn square(q: &[i64]) -> u128 {
+        q.iter().map(|q| u128::from(q.unsigned_abs()).pow(2)).sum()
+    }
+
+    /// Gradients that have tried to slip past a bound: one coordinate, equal coordinates, powers of two, huge, tiny, mixed.
+    fn adversarial() -> impl Strategy<Value = Vec<f32>> {
+        let any_finite = prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL | prop::num::f32::ZERO;
+        let plain = prop::collection::vec(-2f32..2.0, 1..40);
+        prop_oneof![
+            prop::collection::vec(any_finite, 1..20),
+            plain,
+            (1usize..5000, -1e3f32..1e3).prop_map(|(n, x)| vec![x; n]),
+            (1usize..30, -30i32..30).prop_map(|(n, e)| vec![(e as f32).exp2(); n]),
+            (0usize..9, -1e-3f32..1e-3).prop_map(|(n, x)| {
+                let mut v = vec![x; 9];
+                v[n] = 1.0;
+                v
+            }),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn what_one_sample_adds_never_exceeds_the_clip(
+            grad in adversarial(), bits in 8u32..=24, clip in prop_oneof![1e-30f32..1e-20, 1e-3f32..10.0, 1e20f32..1e30],
+        ) {
+            prop_assert!(square(&added(bits, clip, &[&grad])) <= 1u128 << (2 * bits));
+        }
+
+        #[test]
+        fn the_grid_point_is_the_clipped_gradient_to_within_a_unit(
+            grad in prop::collection::vec(-2f32..2.0, 1..40), clip in 1e-2f32..10.0,
+        ) {
+            let norm = grad.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
+            let factor = (f64::from(clip) / norm).min(1.0) * f64::from(1u32 << 20) / f64::from(clip);
+            for (q, g) in added(20, clip, &[&grad]).iter().zip(&grad) {
+                let exact = f64::from(*g) * factor;
+                prop_assert!((*q as f64 - exact).abs() <= 1.0 + exact.abs() * 4e-6, "{q} {exact}");
+                prop_assert!(q.unsigned_abs() as f64 <= exact.abs() * (1.0 + 1e-6));
+            }
+        }
+
+        #[test]
+        fn parts_add_what_the_whole_adds(grad in adversarial(), cut in 0usize..5000) {
+            let cut = cut.min(grad.len());
+            prop_assert_eq!(added(20, 1.0, &[&grad]), added(20, 1.0, &[&grad[..cut], &grad[cut..]]));
+        }
+
+        #[test]
+        fn a_sample_that_is_not_finite_adds_exactly_nothing(
+            grad in adversarial(), at in 0usize..5000,
+            bad in prop::sample::select(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30][..]),
+        ) {
+            let mut grad = grad;
+            let at = at % grad.len();
+            grad[at] = bad;
+            prop_assert!(added(20, 1.0, &[&grad]).iter().all(|q| *q == 0));
+        }
+
+        #[test]
+        fn narrow_and_wide_words_agree_below_overflow(grad in adversarial()) {
+            let grid = Grid::new(20).unwrap();
+            let mut narrow = vec![0i32; grad.len()];
+            grid.add_sample(&FlatL2, 1.0, &[&grad], &mut narrow);
+            let wide = added(20, 1.0, &[&grad]);
+            prop_assert!(narrow.iter().zip(&wide).all(|(n, w)| i64::from(*n) == *w && n.to_f32().to_bits() == w.to_f32().to_bits()));
+        }
+    }
+
+    #[test]
+    fn sums_wrap_and_do_not_depend_on_order() {
+        let grid = Grid::new(24).unwrap();
+        let mut forward = [i32::MAX - 5];
+        let mut backward = [i32::MAX - 5];
+        let samples: Vec<f32> = (1..200).map(|i| 1.0 / i as f32).collect();
+        for x in &samples {
+            grid.add_sample(&FlatL2, 1.0, &[&[*x]], &mut forward);
+        }
+        for x in samples.iter().rev() {
+            grid.add_sample(&FlatL2, 1.0, &[&[*x]], &mut backward);
+        }
+        assert_eq!(forward, backward);
+        assert!(forward[0] < 0);
+    }
+}

@@ -1,0 +1,257 @@
+//! ChaCha20 (RFC 8439), the generator of private runs.
+//!
+//! # Memory
+//!
+//! `64·BLOCKS` bytes of buffer and 64 of state. `BLOCKS` is speed only: the words and their order are the same.
+//!
+//! # Timing
+//!
+//! Additions, rotations and exclusive-ors: independent of key and words. When the buffer is refilled depends on how many
+//! words were drawn.
+
+use super::{Address, Generator, sealed};
+use core::convert::Infallible;
+
+/// A 256-bit secret from which every random number of a run follows: as secret as the data.
+///
+/// It has no `Clone`, no `Debug` and no accessor.
+pub struct Key([u32; 8]);
+
+impl Key {
+    /// A key from 32 bytes of true randomness (the operating system's, a device's true generator).
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8; 32]) -> Self {
+        let (words, _) = bytes.as_chunks::<4>();
+        let mut key = [0; 8];
+        for (word, bytes) in key.iter_mut().zip(words) {
+            *word = u32::from_le_bytes(*bytes);
+        }
+        Self(key)
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        self.0 = core::hint::black_box([0; 8]);
+    }
+}
+
+/// The addressed generator over ChaCha20. `BLOCKS`: how many blocks of 64 bytes it makes at once.
+pub struct ChaCha20<const BLOCKS: usize = 1> {
+    key: Key,
+    private: bool,
+}
+
+impl<const BLOCKS: usize> ChaCha20<BLOCKS> {
+    /// The generator of a private run: `key` must be secret, truly random, and used for this run alone.
+    #[must_use]
+    pub fn private(key: Key) -> Self {
+        Self { key, private: true }
+    }
+
+    /// The generator of a **simulation**: the seed is known, so nothing it makes is private.
+    #[must_use]
+    pub fn simulation(seed: u64) -> Self {
+        let [a, b, c, d, e, f, g, h] = seed.to_le_bytes();
+        let mut key = *b"________ damper: not private key";
+        let (head, _) = key.split_at_mut(8);
+        head.copy_from_slice(&[a, b, c, d, e, f, g, h]);
+        Self { key: Key::from_bytes(&key), private: false }
+    }
+}
+
+impl<const BLOCKS: usize> sealed::Sealed for ChaCha20<BLOCKS> {}
+
+impl<const BLOCKS: usize> Generator for ChaCha20<BLOCKS> {
+    type Stream = Stream<BLOCKS>;
+
+    fn is_private(&self) -> bool {
+        self.private
+    }
+
+    fn stream(&self, address: Address) -> Stream<BLOCKS> {
+        let [k0, k1, k2, k3, k4, k5, k6, k7] = self.key.0;
+        let state = [
+            0x6170_7865,
+            0x3320_646e,
+            0x7962_2d32,
+            0x6b20_6574,
+            k0,
+            k1,
+            k2,
+            k3,
+            k4,
+            k5,
+            k6,
+            k7,
+            0,
+            address.purpose as u32,
+            address.step,
+            address.chunk,
+        ];
+        Stream { state, buffer: [[0; BLOCKS]; 16], word: 16, block: BLOCKS }
+    }
+}
+
+/// The words at one address, in the order of RFC 8439's key stream read as little-endian `u32`.
+pub struct Stream<const BLOCKS: usize> {
+    state: [u32; 16],
+    /// Word `w` of block `b` is `buffer[w][b]`: so laid out, one instruction serves several blocks.
+    buffer: [[u32; BLOCKS]; 16],
+    word: usize,
+    block: usize,
+}
+
+impl<const BLOCKS: usize> Stream<BLOCKS> {
+    fn next_word(&mut self) -> u32 {
+        if self.word == 16 {
+            self.word = 0;
+            self.block += 1;
+            if self.block >= BLOCKS {
+                self.refill();
+            }
+        }
+        let word = self.buffer.get(self.word).and_then(|row| row.get(self.block));
+        self.word += 1;
+        word.copied().unwrap_or_default()
+    }
+
+    fn refill(&mut self) {
+        let mut initial = [[0; BLOCKS]; 16];
+        for (row, word) in initial.iter_mut().zip(self.state) {
+            *row = [word; BLOCKS];
+        }
+        let mut counter = self.state[12];
+        for block in &mut initial[12] {
+            *block = counter;
+            counter = counter.wrapping_add(1);
+        }
+        self.state[12] = counter;
+        let mut x = initial;
+        for _ in 0..10 {
+            quarter(&mut x, [0, 4, 8, 12]);
+            quarter(&mut x, [1, 5, 9, 13]);
+            quarter(&mut x, [2, 6, 10, 14]);
+            quarter(&mut x, [3, 7, 11, 15]);
+            quarter(&mut x, [0, 5, 10, 15]);
+            quarter(&mut x, [1, 6, 11, 12]);
+            quarter(&mut x, [2, 7, 8, 13]);
+            quarter(&mut x, [3, 4, 9, 14]);
+        }
+        for (row, start) in x.iter_mut().zip(&initial) {
+            add(row, start);
+        }
+        self.buffer = x;
+        self.block = 0;
+    }
+}
+
+/// The quarter round on rows `[a, b, c, d]`. Always inlined, so that the constant indices need no bounds check.
+#[inline(always)]
+fn quarter<const BLOCKS: usize>(x: &mut [[u32; BLOCKS]; 16], [a, b, c, d]: [usize; 4]) {
+    let (mut ra, mut rb, mut rc, mut rd) = (x[a], x[b], x[c], x[d]);
+    add(&mut ra, &rb);
+    xor_rotate(&mut rd, &ra, 16);
+    add(&mut rc, &rd);
+    xor_rotate(&mut rb, &rc, 12);
+    add(&mut ra, &rb);
+    xor_rotate(&mut rd, &ra, 8);
+    add(&mut rc, &rd);
+    xor_rotate(&mut rb, &rc, 7);
+    (x[a], x[b], x[c], x[d]) = (ra, rb, rc, rd);
+}
+
+#[inline(always)]
+fn add<const BLOCKS: usize>(x: &mut [u32; BLOCKS], y: &[u32; BLOCKS]) {
+    for (x, y) in x.iter_mut().zip(y) {
+        *x = x.wrapping_add(*y);
+    }
+}
+
+#[inline(always)]
+fn xor_rotate<const BLOCKS: usize>(x: &mut [u32; BLOCKS], y: &[u32; BLOCKS], by: u32) {
+    for (x, y) in x.iter_mut().zip(y) {
+        *x = (*x ^ y).rotate_left(by);
+    }
+}
+
+impl<const BLOCKS: usize> rand_core::TryRng for Stream<BLOCKS> {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok(self.next_word())
+    }
+
+    /// The first word is the low half.
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        let low = u64::from(self.next_word());
+        Ok(low | u64::from(self.next_word()) << 32)
+    }
+
+    fn try_fill_bytes(&mut self, dst: &mut [u8]) -> Result<(), Infallible> {
+        for chunk in dst.chunks_mut(4) {
+            for (byte, word) in chunk.iter_mut().zip(self.next_word().to_le_bytes()) {
+                *byte = word;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<const BLOCKS: usize> rand_core::TryCryptoRng for Stream<BLOCKS> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::noise::Purpose;
+    use rand_core::Rng;
+
+    #[test]
+    fn the_block_is_that_of_rfc_8439_section_2_3_2() {
+        // Its nonce is 00:00:00:09 00:00:00:4a 00:00:00:00 and its counter 1, so the second block of such a stream.
+        let mut key = [0; 32];
+        for (i, byte) in key.iter_mut().enumerate() {
+            *byte = i as u8;
+        }
+        let generator = ChaCha20::<1>::private(Key::from_bytes(&key));
+        let mut stream = generator.stream(Address { purpose: Purpose::GradientNoise, step: 0x4a00_0000, chunk: 0 });
+        stream.state[13] = 0x0900_0000;
+        for _ in 0..16 {
+            stream.next_u32();
+        }
+        let expected = [
+            0xe4e7_f110_u32,
+            0x1559_3bd1,
+            0x1fdd_0f50,
+            0xc471_20a3,
+            0xc7f4_d1c7,
+            0x0368_c033,
+            0x9aaa_2204,
+            0x4e6c_d4c3,
+            0x4664_82d2,
+            0x09aa_9f07,
+            0x05d7_c214,
+            0xa202_8bd9,
+            0xd19c_12b5,
+            0xb94e_16de,
+            0xe883_d0cb,
+            0x4e3c_50a2,
+        ];
+        for word in expected {
+            assert_eq!(stream.next_u32(), word);
+        }
+    }
+
+    #[test]
+    fn the_number_of_blocks_at_once_changes_no_word() {
+        let address = Address { purpose: Purpose::Sampling, step: 7, chunk: 3 };
+        let mut one = ChaCha20::<1>::simulation(5).stream(address);
+        let mut four = ChaCha20::<4>::simulation(5).stream(address);
+        let mut eight = ChaCha20::<8>::simulation(5).stream(address);
+        for _ in 0..1000 {
+            let word = one.next_u32();
+            assert_eq!(word, four.next_u32());
+            assert_eq!(word, eight.next_u32());
+        }
+    }
+}

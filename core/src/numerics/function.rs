@@ -1,0 +1,36 @@
+//! Functions beyond `+ − × ÷`: the only door to `libm`.
+//!
+//! # Numerics
+//!
+//! Square roots are correctly rounded, so mathematics defines their bits. The others have the bits of the `libm` release
+//! in the lock file; vectors pin them, and a release that changes one shows as a failed vector.
+
+/// Square root, correctly rounded.
+#[must_use]
+pub fn sqrt_f32(x: f32) -> f32 {
+    libm::sqrtf(x)
+}
+
+/// Square root, correctly rounded.
+#[must_use]
+pub fn sqrt_f64(x: f64) -> f64 {
+    libm::sqrt(x)
+}
+
+/// Natural logarithm, in f32.
+#[must_use]
+pub fn ln_f32(x: f32) -> f32 {
+    libm::logf(x)
+}
+
+/// `(sin x, cos x)`, in f32.
+#[must_use]
+pub fn sin_cos_f32(x: f32) -> (f32, f32) {
+    libm::sincosf(x)
+}
+
+/// Smallest integer not below `x`, as a float. Exact.
+#[must_use]
+pub fn ceil_f64(x: f64) -> f64 {
+    libm::ceil(x)
+}

@@ -1,0 +1,88 @@
+//! Ordered sums of floats.
+//!
+//! Element `i` of a vector goes to lane `i mod 8`; each lane adds in index order; the fold is
+//! `((0+4) + (2+6)) + ((1+5) + (3+7))`. The order depends on the index in the whole vector alone, so a vector handed over in
+//! parts (one tensor of a network after the other) has the bits it has in one piece.
+
+/// Number of interleaved accumulators.
+pub const LANES: usize = 8;
+
+/// Sum of squares of a vector that arrives in consecutive parts.
+#[derive(Default)]
+pub struct SumOfSquares {
+    lanes: [f32; LANES],
+    /// Lane of the next element.
+    next: usize,
+}
+
+impl SumOfSquares {
+    /// Adds the next elements of the vector.
+    pub fn add(&mut self, part: &[f32]) {
+        // Up to the next multiple of 8 one by one, so that the rest vectorises.
+        let (head, rest) = part.split_at(((LANES - self.next) % LANES).min(part.len()));
+        self.add_each(head);
+        let (blocks, tail) = rest.as_chunks::<LANES>();
+        let mut lanes = self.lanes;
+        for block in blocks {
+            for (lane, x) in lanes.iter_mut().zip(block) {
+                *lane += x * x;
+            }
+        }
+        self.lanes = lanes;
+        self.add_each(tail);
+    }
+
+    fn add_each(&mut self, part: &[f32]) {
+        for x in part {
+            if let Some(lane) = self.lanes.get_mut(self.next) {
+                *lane += x * x;
+            }
+            self.next = (self.next + 1) % LANES;
+        }
+    }
+
+    /// The sum.
+    #[must_use]
+    pub fn total(&self) -> f32 {
+        let [a, b, c, d, e, f, g, h] = self.lanes;
+        ((a + e) + (c + g)) + ((b + f) + (d + h))
+    }
+}
+
+/// Sum of squares of the vector whose consecutive parts are `parts`.
+#[must_use]
+pub fn sum_of_squares(parts: &[&[f32]]) -> f32 {
+    let mut sum = SumOfSquares::default();
+    for part in parts {
+        sum.add(part);
+    }
+    sum.total()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn reference(x: &[f32]) -> f32 {
+        let mut lanes = [0f32; 8];
+        for (i, x) in x.iter().enumerate() {
+            lanes[i % 8] += x * x;
+        }
+        let l = lanes;
+        ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]))
+    }
+
+    proptest! {
+        #[test]
+        fn a_vector_in_parts_has_the_bits_it_has_whole(
+            x in prop::collection::vec(-1e3f32..1e3, 0..200), a in 0usize..200, b in 0usize..200,
+        ) {
+            let (a, b) = (a.min(x.len()), b.min(x.len()));
+            let (a, b) = (a.min(b), a.max(b));
+            let whole = sum_of_squares(&[&x]);
+            prop_assert_eq!(whole.to_bits(), reference(&x).to_bits());
+            prop_assert_eq!(whole.to_bits(), sum_of_squares(&[&x[..a], &x[a..b], &x[b..]]).to_bits());
+        }
+    }
+}
