@@ -12,6 +12,7 @@
 
 pub mod function;
 pub mod reduce;
+pub mod round;
 pub mod up;
 
 /// Version of the contract. It rises when any recorded vector changes its bits; the changelog says why.
