@@ -11,5 +11,7 @@
 
 pub mod autodiff;
 pub mod backend;
+pub mod data;
+pub mod files;
 pub mod graph;
 pub mod onnx;

@@ -1,0 +1,322 @@
+//! onnxruntime, loaded when the program runs: nothing is linked, nothing is downloaded.
+//!
+//! One library and one environment a process: the first successful [`Ort::open`] decides. Sessions are deterministic
+//! (onnxruntime's own switch), run their operators one after the other on `plan.threads` threads that do not spin, and
+//! send no telemetry.
+
+use super::bind::bind;
+use super::{Backend, BackendError, Input, Plan, Session, bound_shape, check_inputs, library};
+use ort::ep::CUDA;
+use ort::memory::Allocator;
+use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
+use ort::session::{HasSelectedOutputs, OutputSelector, RunOptions, SessionInputValue};
+use ort::value::{Tensor, TensorRef};
+use prost::Message as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// The library in use, and the environment made with it.
+#[derive(Clone)]
+struct Runtime {
+    environment: ort::environment::Environment,
+    version: String,
+    path: PathBuf,
+}
+
+static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
+
+/// The onnxruntime runtime.
+pub struct Ort {
+    runtime: Runtime,
+    cuda: bool,
+}
+
+impl Ort {
+    /// onnxruntime on the processor.
+    ///
+    /// # Errors
+    ///
+    /// No usable library: the message says what was looked at, what was wrong with what was found, and what to install.
+    pub fn open() -> Result<Self, BackendError> {
+        Ok(Self {
+            runtime: runtime()?,
+            cuda: false,
+        })
+    }
+
+    /// onnxruntime with its CUDA provider. Operators that the provider lacks run on the processor, as onnxruntime
+    /// decides when it loads a model; a provider that cannot be registered is an error.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Ort::open`], and a CUDA provider that cannot be registered.
+    pub fn open_cuda() -> Result<Self, BackendError> {
+        let backend = Self {
+            runtime: runtime()?,
+            cuda: true,
+        };
+        backend.builder(1)?;
+        Ok(backend)
+    }
+
+    fn builder(&self, threads: usize) -> Result<SessionBuilder, BackendError> {
+        let configure = || -> ort::Result<SessionBuilder> {
+            Ok(ort::session::Session::builder(&self.runtime.environment)?
+                .with_no_environment_execution_providers()?
+                .with_optimization_level(GraphOptimizationLevel::All)?
+                .with_deterministic_compute(true)?
+                .with_parallel_execution(false)?
+                .with_inter_threads(1)?
+                .with_intra_threads(threads)?
+                .with_intra_op_spinning(false)?
+                .with_inter_op_spinning(false)?
+                .with_memory_pattern(true)?)
+        };
+        let builder =
+            configure().map_err(|error| self.failed("cannot make session options", &error))?;
+        if !self.cuda {
+            return Ok(builder);
+        }
+        builder
+            .with_execution_providers([CUDA::default().with_tf32(false).build().error_on_failure()])
+            .map_err(|error| {
+                BackendError(format!(
+                    "the CUDA provider of {} cannot be registered ({}): install `onnxruntime-gpu`, an NVIDIA driver and \
+                     the CUDA and cuDNN libraries it asks for (on LD_LIBRARY_PATH), or use --backend ort",
+                    self.runtime.path.display(),
+                    one_line(&error)
+                ))
+            })
+    }
+
+    fn failed(&self, what: &str, error: &dyn std::fmt::Display) -> BackendError {
+        BackendError(format!(
+            "onnxruntime {}: {what}: {}",
+            self.runtime.version,
+            one_line(error)
+        ))
+    }
+}
+
+impl Backend for Ort {
+    fn name(&self) -> &'static str {
+        if self.cuda { "cuda" } else { "ort" }
+    }
+
+    fn version(&self) -> String {
+        self.runtime.version.clone()
+    }
+
+    fn note(&self) -> String {
+        format!(
+            "onnxruntime {} at {}",
+            self.runtime.version,
+            self.runtime.path.display()
+        )
+    }
+
+    fn load(&self, model: &[u8], plan: &Plan) -> Result<Box<dyn Session>, BackendError> {
+        let bytes = bind(model, plan)?.encode_to_vec();
+        let session = self
+            .builder(plan.threads)?
+            .commit_from_memory(&bytes)
+            .map_err(|error| self.failed("cannot run the model", &error))?;
+        let mut outputs = OutputSelector::no_default();
+        for spec in &plan.outputs {
+            let shape = bound_shape(spec, plan.batch);
+            let tensor = Tensor::<f32>::new(&Allocator::default(), shape).map_err(|error| {
+                self.failed(&format!("no memory for output `{}`", spec.name), &error)
+            })?;
+            outputs = outputs.with(&spec.name).preallocate(&spec.name, tensor);
+        }
+        let options = RunOptions::new()
+            .map_err(|error| self.failed("cannot make run options", &error))?
+            .with_outputs(outputs);
+        let declared: Vec<&str> = session.inputs().iter().map(|input| input.name()).collect();
+        let planned: Vec<&str> = plan.inputs.iter().map(|spec| spec.name.as_str()).collect();
+        if declared != planned {
+            return Err(self.failed(
+                "cannot run the model",
+                &format!("its inputs are {declared:?}, not {planned:?}"),
+            ));
+        }
+        Ok(Box::new(OrtSession {
+            session,
+            options,
+            shapes: plan
+                .inputs
+                .iter()
+                .map(|spec| bound_shape(spec, plan.batch))
+                .collect(),
+            plan: plan.clone(),
+        }))
+    }
+}
+
+struct OrtSession {
+    session: ort::session::Session,
+    /// Holds the output tensors: onnxruntime writes into them, `read` sees them.
+    options: RunOptions<HasSelectedOutputs>,
+    shapes: Vec<Vec<usize>>,
+    plan: Plan,
+}
+
+impl Session for OrtSession {
+    fn run(
+        &mut self,
+        inputs: &[Input<'_>],
+        read: &mut dyn FnMut(&[&[f32]]),
+    ) -> Result<(), BackendError> {
+        check_inputs(&self.plan, inputs)?;
+        let failed =
+            |error: ort::Error| BackendError(format!("onnxruntime failed: {}", one_line(&error)));
+        let values = inputs
+            .iter()
+            .zip(&self.shapes)
+            .map(|(input, shape)| {
+                Ok(match input {
+                    Input::F32(values) => TensorRef::from_array_view((&shape[..], *values))?.into(),
+                    Input::I64(values) => TensorRef::from_array_view((&shape[..], *values))?.into(),
+                })
+            })
+            .collect::<ort::Result<Vec<SessionInputValue<'_>>>>()
+            .map_err(failed)?;
+        let outputs = self
+            .session
+            .run_with_options(&values[..], &self.options)
+            .map_err(failed)?;
+        let slices = (0..outputs.len())
+            .map(|index| Ok(outputs[index].try_extract_tensor::<f32>()?.1))
+            .collect::<ort::Result<Vec<&[f32]>>>()
+            .map_err(failed)?;
+        read(&slices);
+        Ok(())
+    }
+}
+
+/// The process's one runtime, loaded at the first call that succeeds.
+fn runtime() -> Result<Runtime, BackendError> {
+    let mut current = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(runtime) = &*current {
+        return Ok(runtime.clone());
+    }
+    let runtime = match library::explicit() {
+        Some(path) => load(&path).map_err(|reason| {
+            BackendError(format!(
+                "{} names {}, which cannot be used: {reason}; correct the variable or unset it",
+                library::VARIABLE,
+                path.display()
+            ))
+        })?,
+        None => find()?,
+    };
+    *current = Some(runtime.clone());
+    Ok(runtime)
+}
+
+fn find() -> Result<Runtime, BackendError> {
+    let found = library::search();
+    let mut reasons = Vec::new();
+    for path in &found.libraries {
+        match load(path) {
+            Ok(runtime) => return Ok(runtime),
+            Err(reason) => reasons.push(format!("{}: {reason}", path.display())),
+        }
+    }
+    Err(BackendError(if reasons.is_empty() {
+        format!(
+            "onnxruntime was not found (looked in {}): `pip install onnxruntime`, or set {}=FILE, or use --backend tract",
+            found.looked.join(", "),
+            library::VARIABLE
+        )
+    } else {
+        format!(
+            "no onnxruntime that was found can be used ({}): `pip install --upgrade onnxruntime`, or set {}=FILE, or use \
+             --backend tract",
+            reasons.join("; "),
+            library::VARIABLE
+        )
+    }))
+}
+
+/// Loads the library at `path`; on failure the reason alone.
+fn load(path: &Path) -> Result<Runtime, String> {
+    if !path.is_file() {
+        return Err("there is no such file".into());
+    }
+    let path = path.canonicalize().map_err(|error| error.to_string())?;
+    let environment = ort::init_from(&path)
+        .map_err(|error| refusal(&error))?
+        .with_name("damper")
+        .with_telemetry(false)
+        .build()
+        .map_err(|error| one_line(&error))?;
+    Ok(Runtime {
+        environment,
+        version: version(&path).map_err(|error| one_line(&error))?,
+        path,
+    })
+}
+
+/// Why a library cannot be used.
+fn refusal(error: &ort::LoadDynamicError) -> String {
+    match error {
+        ort::LoadDynamicError::Dlopen { error, .. } => one_line(error),
+        ort::LoadDynamicError::MissingApi { .. } => "it is not an onnxruntime library".into(),
+        ort::LoadDynamicError::InvalidVersionString => "it does not say its version".into(),
+        ort::LoadDynamicError::BadVersion { version_str, .. } => {
+            format!(
+                "it is version {version_str}, and 1.{}.0 or newer is needed",
+                ort::MINOR_VERSION
+            )
+        }
+    }
+}
+
+/// Asks the library at `path`, which is loaded already, for its version.
+fn version(path: &Path) -> Result<String, libloading::Error> {
+    // SAFETY: `ort` has loaded this very file and run its initialisers; this takes one more reference to it.
+    let library = unsafe { libloading::Library::new(path)? };
+    // SAFETY: the type of `OrtGetApiBase` in onnxruntime's C interface; `ort` calls the same symbol by the same type.
+    let base = unsafe {
+        library.get::<unsafe extern "C" fn() -> *const ort::sys::OrtApiBase>(b"OrtGetApiBase")?
+    };
+    // SAFETY: no arguments; what it returns is a static of the library, not null (`ort` has checked it) ...
+    let version = unsafe { ((*base()).GetVersionString)() };
+    // SAFETY: ... and so is the zero-terminated string, which is copied while the library is held.
+    Ok(unsafe { std::ffi::CStr::from_ptr(version) }
+        .to_string_lossy()
+        .into_owned())
+}
+
+fn one_line(error: &dyn std::fmt::Display) -> String {
+    error.to_string().replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_is_too_old_is_refused_with_both_versions() {
+        let error = ort::LoadDynamicError::BadVersion {
+            version_str: "1.5.2".into(),
+            path: "lib".into(),
+        };
+        assert_eq!(
+            refusal(&error),
+            "it is version 1.5.2, and 1.24.0 or newer is needed"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_no_library_is_refused_with_a_reason() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let reason = load(file.path()).err().unwrap();
+        assert!(!reason.is_empty() && !reason.contains('\n'), "{reason}");
+        assert_eq!(
+            load(Path::new("/nonexistent")).err().unwrap(),
+            "there is no such file"
+        );
+    }
+}

@@ -1,0 +1,114 @@
+//! Arrays as files hold them, before they become features or labels; and reading with a bound on memory.
+
+use super::DataError;
+use flate2::read::MultiGzDecoder;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek};
+use std::path::Path;
+
+/// Deflate turns one byte into at most this many.
+pub(super) const DEFLATE_RATIO: u64 = 1032;
+
+/// What to do about a file that is broken.
+pub(super) const FETCH_AGAIN: &str = "fetch or export the file again";
+
+/// A row-major array `[N, ...]`.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Array {
+    /// What messages call it: the file, and the array's name where the file holds several.
+    pub origin: String,
+    pub shape: Vec<usize>,
+    pub values: Values,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Values {
+    /// Bytes: pixels, scaled to [0, 1] as features.
+    U8(Vec<u8>),
+    I64(Vec<i64>),
+    F32(Vec<f32>),
+    F64(Vec<f64>),
+}
+
+impl Array {
+    pub fn rows(&self) -> usize {
+        self.shape.first().copied().unwrap_or(0)
+    }
+
+    pub fn sample_shape(&self) -> &[usize] {
+        self.shape.get(1..).unwrap_or(&[])
+    }
+}
+
+/// A file being read, and how many bytes it can give at most.
+pub(super) struct Source {
+    pub reader: Box<dyn Read>,
+    pub limit: u64,
+}
+
+/// Opens `path`; gunzips it if it begins as gzip does, whatever its name.
+pub(super) fn open(path: &Path) -> Result<Source, DataError> {
+    let (mut file, len) = open_plain(path)?;
+    let mut magic = [0; 2];
+    let gzipped = file.read_exact(&mut magic).is_ok() && magic == [0x1f, 0x8b];
+    file.rewind().map_err(|error| read_failed(path, &error))?;
+    let file = BufReader::with_capacity(1 << 16, file);
+    Ok(if gzipped {
+        Source {
+            reader: Box::new(MultiGzDecoder::new(file)),
+            limit: len.saturating_mul(DEFLATE_RATIO),
+        }
+    } else {
+        Source {
+            reader: Box::new(file),
+            limit: len,
+        }
+    })
+}
+
+/// Opens `path` and says how long it is. An empty file is refused.
+pub(super) fn open_plain(path: &Path) -> Result<(File, u64), DataError> {
+    let file = File::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => DataError(format!(
+            "{}: there is no such file: correct the path",
+            path.display()
+        )),
+        io::ErrorKind::PermissionDenied => DataError(format!(
+            "{}: may not be read: change its permissions",
+            path.display()
+        )),
+        _ => read_failed(path, &error),
+    })?;
+    let metadata = file.metadata().map_err(|error| read_failed(path, &error))?;
+    if metadata.is_dir() {
+        return Err(DataError(format!(
+            "{}: is a folder: name a file in it",
+            path.display()
+        )));
+    }
+    if metadata.len() == 0 {
+        return Err(DataError(format!(
+            "{}: is empty: {FETCH_AGAIN}",
+            path.display()
+        )));
+    }
+    Ok((file, metadata.len()))
+}
+
+pub(super) fn read_failed(path: &Path, error: &io::Error) -> DataError {
+    let fault = match error.kind() {
+        io::ErrorKind::UnexpectedEof => "is truncated".to_string(),
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => format!("is corrupt ({error})"),
+        _ => format!("cannot be read ({error})"),
+    };
+    DataError(format!("{}: {fault}: {FETCH_AGAIN}", path.display()))
+}
+
+/// Number of elements of `shape`, if it and `width` times it can be counted.
+pub(super) fn elements(shape: &[usize], width: usize) -> Option<usize> {
+    let count = shape
+        .iter()
+        .try_fold(1usize, |product, extent| product.checked_mul(*extent))?;
+    count.checked_mul(width)?;
+    Some(count)
+}

@@ -1,0 +1,167 @@
+//! `csv:PATH`: one sample a line, numbers between commas (RFC 4180, as the `csv` crate reads it).
+//!
+//! One column is the label, the others are the features, in the order of the file. The first line names the columns if
+//! [`DataOptions::header`] says so or, where it does not say, if one of its fields is not a number. A field that is not a
+//! number makes its row a bad row; a line with another number of fields makes the file unusable.
+
+use super::array::{Array, FETCH_AGAIN, Values, open_plain, read_failed};
+use super::assemble::{Raw, assemble};
+use super::{DataError, DataOptions, LabelKind, Split};
+use csv::{ReaderBuilder, StringRecord, Trim};
+use std::path::Path;
+
+pub(super) fn load(
+    path: &Path,
+    options: &DataOptions,
+) -> Result<(Split, Option<Split>), DataError> {
+    let (file, _) = open_plain(path)?;
+    let mut reader = ReaderBuilder::new()
+        .has_headers(false)
+        .trim(Trim::All)
+        .from_reader(file);
+    let mut record = StringRecord::new();
+    let mut next = |record: &mut StringRecord| {
+        reader
+            .read_record(record)
+            .map_err(|error| failed(path, error))
+    };
+    if !next(&mut record)? {
+        return Err(DataError(format!(
+            "{}: holds no lines: {FETCH_AGAIN}",
+            path.display()
+        )));
+    }
+    if let Some(rest) = record
+        .get(0)
+        .and_then(|field| field.strip_prefix('\u{feff}'))
+    {
+        let mut clean = StringRecord::from(vec![rest]);
+        clean.extend(record.iter().skip(1));
+        clean.set_position(record.position().cloned());
+        record = clean;
+    }
+    let header = options.header.unwrap_or_else(|| {
+        record
+            .iter()
+            .any(|field| !field.is_empty() && field.parse::<f64>().is_err())
+    });
+    let columns: Vec<String> = if header {
+        record.iter().map(String::from).collect()
+    } else {
+        (0..record.len()).map(|column| column.to_string()).collect()
+    };
+    let label = label_column(path, &columns, options)?;
+    let width = columns.len() - usize::from(label.is_some());
+    if width == 0 {
+        return Err(DataError(format!(
+            "{}: has no column of features: use a file that does",
+            path.display()
+        )));
+    }
+
+    let (mut features, mut labels, mut lines, mut unreadable) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut more = !header || next(&mut record)?;
+    while more {
+        let row = lines.len();
+        lines.push(
+            record
+                .position()
+                .map_or(row as u64 + 1, |position| position.line()),
+        );
+        let mut fault = None;
+        for (column, field) in record.iter().enumerate() {
+            // A field that is no number leaves a NaN: a bad row, with a better message than the NaN's own.
+            if Some(column) == label {
+                labels.push(field.parse().unwrap_or(f64::NAN));
+            } else {
+                features.push(field.parse().unwrap_or(f32::NAN));
+            }
+            if field.parse::<f64>().is_err() {
+                fault.get_or_insert(column);
+            }
+        }
+        if let Some(column) = fault {
+            let name = &columns[column];
+            unreadable.push((
+                row,
+                format!(
+                    "column `{name}` is not a number: correct the row, or use --on-bad-row drop"
+                ),
+            ));
+        }
+        more = next(&mut record)?;
+    }
+
+    let origin = path.display().to_string();
+    let raw = Raw {
+        features: vec![Array {
+            origin: origin.clone(),
+            shape: vec![lines.len(), width],
+            values: Values::F32(features),
+        }],
+        labels: label.map(|_| Array {
+            origin,
+            shape: vec![lines.len()],
+            values: Values::F64(labels),
+        }),
+        unreadable,
+        lines: Some(lines),
+    };
+    Ok((assemble(raw, options)?, None))
+}
+
+/// The label's column: by name, by number, or the last.
+fn label_column(
+    path: &Path,
+    columns: &[String],
+    options: &DataOptions,
+) -> Result<Option<usize>, DataError> {
+    if options.labels == LabelKind::None {
+        return Ok(None);
+    }
+    let Some(wanted) = &options.label_column else {
+        return Ok(Some(columns.len() - 1));
+    };
+    columns
+        .iter()
+        .position(|name| name == wanted)
+        .or_else(|| wanted.parse().ok().filter(|column| *column < columns.len()))
+        .map(Some)
+        .ok_or_else(|| {
+            DataError(format!(
+                "{}: has no column `{wanted}`: name one of {}, or a number from 0 to {}",
+                path.display(),
+                columns
+                    .iter()
+                    .take(20)
+                    .map(|name| format!("`{name}`"))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+                columns.len() - 1
+            ))
+        })
+}
+
+fn failed(path: &Path, error: csv::Error) -> DataError {
+    let line = error.position().map_or(0, csv::Position::line);
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths {
+            expected_len, len, ..
+        } => DataError(format!(
+            "{}: line {line}: has {len} fields where the first line has {expected_len}: correct the line",
+            path.display()
+        )),
+        csv::ErrorKind::Utf8 { .. } => DataError(format!(
+            "{}: line {line}: is not UTF-8 text: {FETCH_AGAIN}",
+            path.display()
+        )),
+        _ => match error.into_kind() {
+            csv::ErrorKind::Io(error) => read_failed(path, &error),
+            other => DataError(format!(
+                "{}: line {line}: {other:?}: {FETCH_AGAIN}",
+                path.display()
+            )),
+        },
+    }
+}
