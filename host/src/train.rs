@@ -1,0 +1,223 @@
+//! Training: from a model, a data set and a budget to a private model and its report.
+//!
+//! ```text
+//! TrainConfig ─ prepare ─► Run (graph, data, rate, noise: all fixed before the first step) ─ steps ─► Outcome ─► DIR
+//! ```
+//!
+//! The loop is [`steps`]; what each worker does with its share of a draw is [`worker`]. The core decides every bit of a
+//! step; here are threads, files and the order of things.
+
+mod choice;
+mod evaluate;
+mod prepare;
+mod prune;
+mod steps;
+mod store;
+mod worker;
+
+pub use choice::OptimizerChoice;
+pub use prepare::{Source, prepare};
+pub use steps::run;
+
+use crate::accounting::AccountingError;
+use crate::autodiff::{GradGraph, Loss, Refusal};
+use crate::backend::{BackendError, Choice};
+use crate::data::{DataError, Dataset};
+use crate::files::FileError;
+use crate::graph::GraphError;
+use crate::onnx::LoadError;
+use crate::onnx::pb::ModelProto;
+use damper_core::accounting::Rate;
+use damper_core::error::ConfigError;
+use std::num::NonZeroUsize;
+
+/// What `damper train` was asked for. Everything in it is public but the samples of `data` and the seed of a private run.
+#[derive(Clone, Debug)]
+pub struct TrainConfig {
+    /// What bounds the loss of privacy.
+    pub budget: Budget,
+    /// δ.
+    pub delta: f64,
+    /// Whether a δ of `1/N` and more is let through.
+    pub allow_large_delta: bool,
+    /// The declared size of a batch, `B`: the divisor, and with `N` the sampling rate.
+    pub batch_size: u32,
+    /// Passes over the data: `⌈epochs · N / B⌉` steps.
+    pub epochs: f64,
+    /// `N` for the sampling rate where it is to be declared rather than counted.
+    pub dataset_size: Option<u64>,
+    /// Learning rate.
+    pub lr: f64,
+    /// The threshold `C`.
+    pub clip: f32,
+    /// The optimizer.
+    pub optimizer: OptimizerChoice,
+    /// How sums are kept and released.
+    pub noise: Noise,
+    /// The clip is `2^grid_bits` grid units.
+    pub grid_bits: u32,
+    /// What runs the graphs.
+    pub backend: Choice,
+    /// A seed makes the run a simulation; without one, the key comes from the operating system.
+    pub seed: Option<u64>,
+    /// Rows of the one physical batch shape.
+    pub physical_batch: NonZeroUsize,
+    /// Threads, each with a one-thread session; as many as there are processors if not given.
+    pub workers: Option<NonZeroUsize>,
+    /// Evaluates on the held-out split every so many epochs, beside the end.
+    pub evaluate_every: Option<f64>,
+}
+
+/// What bounds the loss of privacy.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Budget {
+    /// ε at most this; the noise follows.
+    Epsilon(f64),
+    /// Noise of this many clips; ε follows.
+    NoiseMultiplier(f64),
+}
+
+/// How sums are kept and released.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Noise {
+    /// Integers on a grid and the discrete Gaussian: exact.
+    Discrete,
+    /// Floats and the continuous Gaussian: not exact.
+    Continuous,
+}
+
+/// A model made ready to be trained, with everything fixed that must be fixed before data is read.
+pub struct Run {
+    /// The configuration.
+    pub config: TrainConfig,
+    /// The model as it was read.
+    pub model: ModelProto,
+    /// The graph that computes per-sample gradients.
+    pub grad: GradGraph,
+    /// The loss.
+    pub loss: Loss,
+    /// The model output that feeds it.
+    pub output: String,
+    /// The data.
+    pub data: Dataset,
+    /// Initial values of the trained parameters, flat, in `grad.parameters` order.
+    pub params: Vec<f32>,
+    /// The sampling rate, exactly.
+    pub rate: Rate,
+    /// Number of steps.
+    pub steps: u32,
+    /// The multiplier that runs.
+    pub multiplier: f64,
+    /// σ in grid units, on the exact path.
+    pub sigma_grid: Option<u32>,
+    /// The price of all steps.
+    pub epsilon: f64,
+    /// The order that gave it.
+    pub order: f64,
+    /// One line each for whoever starts the run.
+    pub warnings: Vec<String>,
+}
+
+/// What training gave: all of it released or public.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The trained parameters, flat, in `grad.parameters` order.
+    pub params: Vec<f32>,
+    /// Steps released: as many as there were draws.
+    pub steps: u32,
+    /// Seconds of training, evaluation included.
+    pub seconds: f64,
+    /// Held-out figures, in time order; the last is the end's.
+    pub evaluations: Vec<Evaluation>,
+    /// Name of the backend that ran.
+    pub backend: &'static str,
+    /// Its version.
+    pub backend_version: String,
+    /// Threads that ran.
+    pub workers: usize,
+}
+
+/// Figures on the held-out split.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Evaluation {
+    /// Steps before it.
+    pub step: u32,
+    /// Passes over the data before it.
+    pub epoch: f64,
+    /// ε of those steps.
+    pub epsilon: f64,
+    /// Mean loss.
+    pub loss: f64,
+    /// Share of right answers, where the loss has classes.
+    pub accuracy: Option<f64>,
+}
+
+/// Where the run is. From public figures alone: speed is counted in expected samples.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct StepReport {
+    /// Steps released.
+    pub step: u32,
+    /// Steps in all.
+    pub steps: u32,
+    /// Seconds since the first.
+    pub seconds: f64,
+    /// Expected samples a second.
+    pub samples_per_second: f64,
+    /// ε of the steps released.
+    pub epsilon: f64,
+}
+
+/// Who watches a run.
+pub trait Progress {
+    /// A backend was opened; one line on which and why.
+    fn backend(&mut self, note: &str);
+    /// Some steps were released.
+    fn step(&mut self, at: &StepReport);
+    /// The held-out split was evaluated.
+    fn evaluated(&mut self, evaluation: &Evaluation);
+}
+
+/// Why a run did not start or did not finish: one line that names the culprit and the remedy.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum TrainError {
+    #[error(transparent)]
+    Accounting(#[from] AccountingError),
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    #[error(transparent)]
+    Data(#[from] DataError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Refusal(#[from] Refusal),
+    /// A flag at fault, and what to do.
+    #[error("{0}")]
+    Flag(String),
+    /// The operating system gave no randomness.
+    #[error("the operating system gave no random key ({0}); a private run needs one, a simulation takes --seed")]
+    Key(getrandom::Error),
+}
+
+/// The core's configuration errors in the words of the command line.
+impl From<ConfigError> for TrainError {
+    fn from(error: ConfigError) -> Self {
+        let flag = match error.parameter {
+            "noise multiplier" | "sigma in grid units" => "--noise-multiplier",
+            "clip" => "--clip",
+            "learning rate" => "--lr",
+            "expected_batch" => "--batch-size",
+            "momentum" => "--momentum",
+            "weight decay" => "--weight-decay",
+            "beta1" | "beta2" => "--betas",
+            "grid bits" => "--grid-bits",
+            "Adam's epsilon" => "--adam-epsilon",
+            other => other,
+        };
+        Self::Flag(format!("{flag}: {error}"))
+    }
+}

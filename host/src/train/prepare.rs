@@ -1,0 +1,177 @@
+//! Everything that is fixed before the first step: the graph, the data's checks by its owner, the rate, the noise.
+
+use super::{Budget, Noise, Run, TrainConfig, TrainError};
+use crate::accounting::{calibrate, calibrate_on_grid, epsilon, judge_delta};
+use crate::autodiff::{DeriveOptions, Dim, GradGraph, Loss, TensorSpec, derive};
+use crate::data::{DataOptions, InputShape, LabelKind, load};
+use crate::graph::{Graph, GraphOptions};
+use crate::onnx;
+use damper_core::accounting::Rate;
+use damper_core::grid::Grid;
+use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
+use damper_core::private::Mechanism;
+use std::path::PathBuf;
+
+/// Where model and data come from.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The `.onnx` file.
+    pub model: PathBuf,
+    /// How it becomes a graph.
+    pub graph: GraphOptions,
+    /// The loss and what feeds it.
+    pub derive: DeriveOptions,
+    /// `KIND:PATH`.
+    pub data: String,
+    /// How the data is read; `labels` and `inputs` are filled in from the model.
+    pub data_options: DataOptions,
+}
+
+/// Reads, checks, derives and calibrates. Nothing is released and nothing written.
+///
+/// # Errors
+///
+/// A flag, the model or the data is at fault; the message says which, and what to do.
+pub fn prepare(source: &Source, config: TrainConfig) -> Result<Run, TrainError> {
+    check_flags(&config)?;
+    let model = onnx::load(&source.model)?;
+    let graph = Graph::from_model(&model, &source.graph)?;
+    let grad = derive(&graph, &source.derive)?;
+    let output = loss_output(&source.derive, &grad)?;
+    let loss = source.derive.loss.clone();
+    let data_options = DataOptions {
+        labels: label_kind(&loss, &grad, &output, source.derive.class_axis),
+        inputs: grad.inputs.iter().map(|spec| InputShape { name: spec.name.clone(), shape: fixed(spec) }).collect(),
+        ..source.data_options.clone()
+    };
+    let data = load(&source.data, &data_options)?;
+
+    let samples = data.train.len() as u64;
+    let declared = config.dataset_size.unwrap_or(samples);
+    let batch = u64::from(config.batch_size);
+    let rate = Rate::of(batch, declared).map_err(|_| {
+        TrainError::Flag(format!("--batch-size {batch}: above the {declared} samples; lower it, or give --dataset-size"))
+    })?;
+    let steps = (config.epochs * declared as f64 / batch as f64).ceil();
+    if !(steps >= 1.0 && steps < f64::from(u32::MAX)) {
+        return Err(TrainError::Flag(format!("--epochs {}: gives {steps} steps; give a number above 0", config.epochs)));
+    }
+    let steps = steps as u32;
+    let mut warnings = Vec::new();
+    warnings.extend(judge_delta(config.delta, declared, config.allow_large_delta)?.warning(config.delta, declared));
+    let (multiplier, sigma_grid) = noise(&config, rate, steps)?;
+    if config.seed.is_some() {
+        warnings.push("--seed makes this run a simulation: its noise can be recomputed, so nothing of it is private".into());
+    }
+    let priced = epsilon(multiplier, rate, u64::from(steps), config.delta)?;
+    let params = initial(&graph, &grad);
+    Ok(Run {
+        config,
+        model,
+        grad,
+        loss,
+        output,
+        data,
+        params,
+        rate,
+        steps,
+        multiplier,
+        sigma_grid,
+        epsilon: priced.epsilon,
+        order: priced.order,
+        warnings,
+    })
+}
+
+/// Numbers that no later check would name by their flag.
+fn check_flags(config: &TrainConfig) -> Result<(), TrainError> {
+    let positive = |flag: &str, value: f64| {
+        if value.is_finite() && value > 0.0 {
+            Ok(())
+        } else {
+            Err(TrainError::Flag(format!("{flag} {value}: must be a finite number above 0")))
+        }
+    };
+    positive("--epochs", config.epochs)?;
+    positive("--lr", config.lr)?;
+    positive("--clip", f64::from(config.clip))?;
+    if let Some(every) = config.evaluate_every {
+        positive("--eval-every", every)?;
+    }
+    if config.batch_size == 0 {
+        return Err(TrainError::Flag("--batch-size 0: must be at least 1".into()));
+    }
+    Ok(())
+}
+
+/// The multiplier that runs, and on the exact path its σ in grid units.
+fn noise(config: &TrainConfig, rate: Rate, steps: u32) -> Result<(f64, Option<u32>), TrainError> {
+    let grid = Grid::new(config.grid_bits)?;
+    let steps = u64::from(steps);
+    match config.noise {
+        Noise::Discrete => {
+            let mechanism = match config.budget {
+                Budget::Epsilon(target) => {
+                    let found = calibrate_on_grid(target, config.delta, rate, steps, config.grid_bits)?;
+                    let sigma = u32::try_from(found.sigma).unwrap_or(u32::MAX);
+                    DiscreteGaussian::<i64>::new(grid, sigma)
+                }
+                Budget::NoiseMultiplier(multiplier) => DiscreteGaussian::with_multiplier(grid, multiplier),
+            }?;
+            Ok((mechanism.multiplier(), Some(mechanism.sigma())))
+        }
+        Noise::Continuous => {
+            let multiplier = match config.budget {
+                Budget::Epsilon(target) => calibrate(target, config.delta, rate, steps)?.multiplier,
+                Budget::NoiseMultiplier(multiplier) => multiplier,
+            };
+            Ok((Mechanism::multiplier(&ContinuousGaussian::new(multiplier)?), None))
+        }
+    }
+}
+
+/// The output that feeds the loss: the one asked for, else the model's only one.
+fn loss_output(options: &DeriveOptions, grad: &GradGraph) -> Result<String, TrainError> {
+    match (&options.output, &options.loss) {
+        (Some(name), _) | (None, Loss::Output(name)) => Ok(name.clone()),
+        // `derive` has refused a model with several outputs and no choice.
+        (None, _) => grad
+            .outputs
+            .get(1)
+            .map(|spec| spec.name.clone())
+            .ok_or_else(|| TrainError::Flag("--output: the model has no output".into())),
+    }
+}
+
+fn label_kind(loss: &Loss, grad: &GradGraph, output: &str, class_axis: Option<i64>) -> LabelKind {
+    let shape = grad.outputs.iter().find(|spec| spec.name == output).map(fixed);
+    match loss {
+        Loss::SoftmaxCrossEntropy => LabelKind::Classes {
+            classes: shape.and_then(|shape| {
+                // The axis counts the batch, which `fixed` leaves out.
+                let rank = shape.len() as i64 + 1;
+                let axis = class_axis.unwrap_or(-1);
+                let axis = if axis < 0 { axis + rank } else { axis };
+                usize::try_from(axis - 1).ok().and_then(|axis| shape.get(axis)).copied()
+            }),
+        },
+        Loss::Mse | Loss::BceWithLogits => LabelKind::Values { shape },
+        Loss::Output(_) => LabelKind::None,
+    }
+}
+
+/// Extents without the batch.
+fn fixed(spec: &TensorSpec) -> Vec<usize> {
+    spec.shape.iter().filter_map(|dim| if let Dim::Fixed(extent) = dim { Some(*extent) } else { None }).collect()
+}
+
+/// The model file's values of the trained parameters, flat, in the gradient graph's order.
+fn initial(graph: &Graph, grad: &GradGraph) -> Vec<f32> {
+    grad.parameters
+        .iter()
+        .filter_map(|spec| graph.parameters.iter().find(|parameter| parameter.name == spec.name))
+        .filter_map(|parameter| parameter.initial.as_f32())
+        .flatten()
+        .copied()
+        .collect()
+}

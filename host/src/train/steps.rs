@@ -1,0 +1,198 @@
+//! The loop: draw, gradients, pay, release, again.
+
+use super::choice::AnyState;
+use super::evaluate::Evaluator;
+use super::store::LedgerFile;
+use super::worker::{Layout, Worker};
+use super::{Evaluation, Noise, Outcome, Progress, Run, StepReport, TrainError};
+use crate::accounting::epsilon;
+use crate::backend::{Backend, BackendError, open};
+use crate::data::{Chunk, chunks};
+use damper_core::accounting::Ledger;
+use damper_core::clip::FlatL2;
+use damper_core::error::OpenError;
+use damper_core::filter::Identity;
+use damper_core::grid::Grid;
+use damper_core::noise::{ChaCha20, ContinuousGaussian, DiscreteGaussian, Key};
+use damper_core::private::Mechanism;
+use damper_core::sampling::poisson;
+use damper_core::schedule::LearningRate;
+use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_core::threshold::Fixed;
+use prost::Message;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Steps paid for at a time: a crash burns at most so many.
+const PREPAID: u32 = 64;
+
+/// How often progress is told.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Trains. `checkpoint` is a private folder that is there; the ledger is persisted in it.
+///
+/// # Errors
+///
+/// The backend is absent or fails, the ledger cannot be persisted, or the operating system gives no key.
+pub fn run(run: &Run, checkpoint: &Path, progress: &mut dyn Progress) -> Result<Outcome, TrainError> {
+    let generator = match run.config.seed {
+        Some(seed) => ChaCha20::<1>::simulation(seed),
+        None => {
+            let mut bytes = [0; 32];
+            getrandom::fill(&mut bytes).map_err(TrainError::Key)?;
+            ChaCha20::private(Key::from_bytes(&bytes))
+        }
+    };
+    let backend = open(run.config.backend)?;
+    progress.backend(&backend.note());
+    let grid = Grid::new(run.config.grid_bits)?;
+    match (run.config.noise, run.sigma_grid) {
+        (Noise::Discrete, Some(sigma)) => {
+            train(run, DiscreteGaussian::<i64>::new(grid, sigma)?, &generator, backend.as_ref(), checkpoint, progress)
+        }
+        _ => {
+            train(run, ContinuousGaussian::new(run.multiplier)?, &generator, backend.as_ref(), checkpoint, progress)
+        }
+    }
+}
+
+fn train<M: Mechanism<Word: Send> + Send + Sync>(
+    run: &Run,
+    mechanism: M,
+    generator: &ChaCha20,
+    backend: &dyn Backend,
+    checkpoint: &Path,
+    progress: &mut dyn Progress,
+) -> Result<Outcome, TrainError> {
+    let config = &run.config;
+    let layout = Layout::new(&run.grad);
+    let dim = layout.dim();
+    let (optimizer, optimizer_state) = config.optimizer.build(dim)?;
+    let step = PrivateStep::new(Slots {
+        mechanism,
+        clip: FlatL2,
+        threshold: Fixed(config.clip),
+        filter: Identity,
+        optimizer,
+        learning_rate: LearningRate::Constant(config.lr),
+        expected_batch: config.batch_size,
+    })?;
+    let mut state = StepState {
+        sum: vec![M::Word::default(); dim],
+        filter: (),
+        threshold: (),
+        optimizer: optimizer_state,
+    };
+    let mut params = run.params.clone();
+    let mut ledger = Ledger::new(run.steps).prepaying(PREPAID);
+    let mut store = LedgerFile::new(checkpoint.join("ledger.json"));
+
+    let rows = config.physical_batch;
+    let threads = config.workers.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let model = run.grad.model.encode_to_vec();
+    let mut workers = (0..threads)
+        .map(|_| Worker::<M::Word>::new(backend, &run.grad, &model, &run.data.train, rows, dim))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut evaluator = match &run.data.test {
+        Some(split) => Some((Evaluator::new(backend, &run.grad, &run.loss, &run.output, split)?, split)),
+        None => None,
+    };
+
+    let epoch_of = |step: u32| f64::from(step) * run.rate.as_f64();
+    let evaluate_every = config.evaluate_every.map(|epochs| ((epochs / run.rate.as_f64()).round() as u32).max(1));
+    let mut evaluations = Vec::new();
+    let mut draw = Vec::new();
+    let started = Instant::now();
+    let mut told = started;
+    for number in 0..run.steps {
+        draw.clear();
+        draw.extend(poisson(generator, number, run.rate, run.data.train.len() as u32));
+        one_step(run, &step, &mut state, &mut ledger, &mut store, &mut workers, &layout, &draw, &mut params, generator)?;
+
+        let done = number + 1;
+        if told.elapsed() >= TICK || done == run.steps {
+            told = Instant::now();
+            let seconds = started.elapsed().as_secs_f64();
+            progress.step(&StepReport {
+                step: done,
+                steps: run.steps,
+                seconds,
+                samples_per_second: f64::from(done) * f64::from(config.batch_size) / seconds,
+                epsilon: price(run, done)?,
+            });
+        }
+        if let Some((evaluator, split)) = &mut evaluator
+            && (done == run.steps || evaluate_every.is_some_and(|every| done % every == 0))
+        {
+            let (loss, accuracy) = evaluator.evaluate(split, &layout, &params)?;
+            let at = Evaluation { step: done, epoch: epoch_of(done), epsilon: price(run, done)?, loss, accuracy };
+            progress.evaluated(&at);
+            evaluations.push(at);
+        }
+    }
+    Ok(Outcome {
+        params,
+        steps: ledger.paid(),
+        seconds: started.elapsed().as_secs_f64(),
+        evaluations,
+        backend: backend.name(),
+        backend_version: backend.version(),
+        workers: threads,
+    })
+}
+
+fn price(run: &Run, steps: u32) -> Result<f64, TrainError> {
+    Ok(epsilon(run.multiplier, run.rate, u64::from(steps), run.config.delta)?.epsilon)
+}
+
+type Step<M> = PrivateStep<M, FlatL2, Fixed, Identity, super::choice::AnyOptimizer>;
+type State<M> = StepState<Vec<<M as Mechanism>::Word>, (), (), AnyState>;
+
+/// Pays for a step, spreads its draw over the workers, releases.
+#[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
+fn one_step<M: Mechanism<Word: Send> + Send + Sync>(
+    run: &Run,
+    step: &Step<M>,
+    state: &mut State<M>,
+    ledger: &mut Ledger,
+    store: &mut LedgerFile,
+    workers: &mut [Worker<M::Word>],
+    layout: &Layout,
+    draw: &[u32],
+    params: &mut [f32],
+    generator: &ChaCha20,
+) -> Result<(), TrainError> {
+    let mut opened = step.open(state, ledger, store).map_err(|error| match error {
+        OpenError::Store(error) => TrainError::File(error),
+        // The budget is the number of steps of the loop, and the state was made for the graph.
+        OpenError::BudgetSpent | OpenError::Call(_) => TrainError::Flag(format!("the step did not open: {error}")),
+    })?;
+    let split = &run.data.train;
+    let threads = workers.len();
+    let all: Vec<Chunk<'_>> = chunks(draw, run.config.physical_batch).collect();
+    let at: &[f32] = params;
+    let shards = std::thread::scope(|scope| {
+        let handles: Vec<_> = workers
+            .iter_mut()
+            .enumerate()
+            .map(|(worker, state)| {
+                let (session, batch, sum) = state.split_mut();
+                let mut shard = opened.shard(sum).expect("a worker's sum has the parameters' length");
+                let share = all.iter().skip(worker).step_by(threads).copied();
+                scope.spawn(move || {
+                    Worker::<M::Word>::add(session, batch, split, share, layout, at, &mut shard).map(|()| shard)
+                })
+            })
+            .collect();
+        handles
+            .into_iter()
+            .map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect::<Result<Vec<_>, BackendError>>()
+    })?;
+    for shard in shards {
+        opened.merge(shard).expect("the shards are this step's");
+    }
+    opened.finish(params, generator).expect("the parameters have the state's length");
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! One thread's share of a step: a session of its own, a batch of its own, a sum of its own.
+//!
+//! Samples are split over one-thread sessions rather than operators over threads: it is faster on networks of every size
+//! met here, and integer sums make the result independent of the split.
+
+use crate::autodiff::{Dim, GradGraph};
+use crate::backend::{Backend, BackendError, Input, Plan, Session};
+use crate::data::{Batch, Chunk, Split};
+use damper_core::clip::Clip;
+use damper_core::private::Mechanism;
+use damper_core::step::Shard;
+use std::num::NonZeroUsize;
+
+/// Offsets of the parameters in the flat vector, in order, and its length.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    lengths: Vec<usize>,
+}
+
+impl Layout {
+    pub(super) fn new(grad: &GradGraph) -> Self {
+        let length = |shape: &[Dim]| {
+            shape.iter().map(|dim| if let Dim::Fixed(extent) = dim { *extent } else { 1 }).product()
+        };
+        Self { lengths: grad.parameters.iter().map(|spec| length(&spec.shape)).collect() }
+    }
+
+    /// Number of parameters in all.
+    pub(super) fn dim(&self) -> usize {
+        self.lengths.iter().sum()
+    }
+
+    /// The parts of a flat vector, one a parameter.
+    pub(super) fn split<'a>(&'a self, flat: &'a [f32]) -> impl Iterator<Item = &'a [f32]> {
+        let mut rest = flat;
+        self.lengths.iter().map(move |length| {
+            let (part, after) = rest.split_at(*length);
+            rest = after;
+            part
+        })
+    }
+}
+
+/// One thread's session, buffers and sum.
+pub(super) struct Worker<W> {
+    session: Box<dyn Session>,
+    batch: Batch,
+    /// Memory of the worker's shard.
+    pub(super) sum: Vec<W>,
+}
+
+impl<W: Copy + Default> Worker<W> {
+    /// Loads the gradient graph for one thread.
+    pub(super) fn new(
+        backend: &dyn Backend,
+        grad: &GradGraph,
+        model: &[u8],
+        split: &Split,
+        rows: NonZeroUsize,
+        dim: usize,
+    ) -> Result<Self, BackendError> {
+        let plan = Plan {
+            batch: rows.get(),
+            threads: 1,
+            inputs: grad.inputs.iter().chain(&grad.labels).chain(&grad.parameters).cloned().collect(),
+            outputs: grad.outputs.iter().filter(|spec| spec.name.starts_with("dp.grad.")).cloned().collect(),
+        };
+        Ok(Self {
+            session: backend.load(model, &plan)?,
+            batch: Batch::new(split, rows),
+            sum: vec![W::default(); dim],
+        })
+    }
+
+    /// Adds the samples of `chunks` to `shard`, taking gradients at `params`.
+    pub(super) fn add<'c, M: Mechanism, C: Clip>(
+        session: &mut dyn Session,
+        batch: &mut Batch,
+        split: &Split,
+        chunks: impl Iterator<Item = Chunk<'c>>,
+        layout: &Layout,
+        params: &[f32],
+        shard: &mut Shard<'_, M, C>,
+    ) -> Result<(), BackendError> {
+        for chunk in chunks {
+            batch.fill(split, chunk);
+            let inputs: Vec<_> = batch.inputs().chain(layout.split(params).map(Input::F32)).collect();
+            session.run(&inputs, &mut |grads| {
+                let mut parts: Vec<&[f32]> = Vec::with_capacity(grads.len());
+                // The rows after the chunk's samples are padding; a null sample contributes nothing.
+                for (row, sample) in chunk.samples.iter().enumerate() {
+                    if split.is_null(*sample as usize) {
+                        continue;
+                    }
+                    parts.clear();
+                    parts.extend(
+                        grads.iter().zip(&layout.lengths).map(|(grad, length)| &grad[row * length..][..*length]),
+                    );
+                    shard.add_mixed(&parts).expect("the graph's gradients have the parameters' shapes");
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The parts that [`Worker::add`] needs apart, so that the shard can borrow the sum.
+    pub(super) fn split_mut(&mut self) -> (&mut dyn Session, &mut Batch, &mut [W]) {
+        (self.session.as_mut(), &mut self.batch, &mut self.sum)
+    }
+}
