@@ -2,34 +2,51 @@
 //!
 //! [`Graph`] is canonical, so that the stages behind it meet few forms of the same thing:
 //!
-//! - `Constant`, shape arithmetic and every subgraph of constants are folded into [`Origin::Constant`];
-//! - `Identity` and `Dropout` (at inference) are gone: their readers read what they read;
+//! - `Constant`, shape arithmetic and the elementwise and reshaping subgraphs of constants that exporters write are
+//!   folded into [`Origin::Constant`];
+//! - `Identity` and `Dropout` (at inference) are gone: their readers read what they read (an `Identity` stays only where
+//!   a model output would otherwise lose its name: an output that is an input, a parameter or a second output);
 //! - `Flatten`, `Squeeze`, `Unsqueeze` and `Reshape` are one operator, `Reshape`, with one input: the target is the
 //!   output value's own shape and batch axis. `Expand` likewise has one input;
 //! - an initializer that several parameters share (an exporter merged equal values) is several parameters.
 //!
-//! Nodes are in topological order.
+//! Nodes are in topological order, and every node and value leads to an output.
+//!
+//! The stage is also a privacy check: a graph exists only where no sample can reach another sample's rows. Each
+//! operator's rule says where the batch lies in its output, beside the shape, and refuses to mix samples by name.
+
+mod affine;
+mod batch;
+mod build;
+mod error;
+mod fold;
+mod integers;
+mod node;
+mod parameter;
+mod print;
+mod query;
+mod refused;
+mod rules;
+mod shape;
+
+pub use crate::onnx::{DType, Tensor, TensorData};
+pub use build::GraphOptions;
+pub use error::GraphError;
+pub use parameter::{Initializer, initializers};
 
 /// Index of a value in [`Graph::values`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ValueId(pub usize);
 
-/// Element types that reach the differentiated graph.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DType {
-    F32,
-    F64,
-    I32,
-    I64,
-    Bool,
-}
-
 /// Where the samples of a batch lie in a value: axis `axis` has the extent `outer · N · inner`, and the sample index is
 /// the middle digit. Plain axis 0 is `{ axis: 0, outer: 1, inner: 1 }`; rows of `(N·T, d)` are `{ 0, 1, T }`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchAxis {
+    /// The axis that holds the samples.
     pub axis: usize,
+    /// Digits of the extent before the sample.
     pub outer: usize,
+    /// Digits of the extent after the sample.
     pub inner: usize,
 }
 
@@ -43,7 +60,12 @@ pub enum Origin {
     /// A constant known now. Never batched.
     Constant(Tensor),
     /// Output `slot` of `Graph::nodes[node]`.
-    Node { node: usize, slot: usize },
+    Node {
+        /// Index in [`Graph::nodes`].
+        node: usize,
+        /// Which of its outputs.
+        slot: usize,
+    },
 }
 
 /// One value of the graph.
@@ -51,11 +73,13 @@ pub enum Origin {
 pub struct Value {
     /// The name in the model (unique).
     pub name: String,
+    /// The element type.
     pub dtype: DType,
     /// The shape **of a batch of one sample**: along the batch axis it is `outer · inner`.
     pub shape: Vec<usize>,
     /// `None`: the value is the same for all samples (parameters, constants, and what is computed from them alone).
     pub batch: Option<BatchAxis>,
+    /// Where it comes from.
     pub origin: Origin,
 }
 
@@ -66,8 +90,11 @@ pub struct Node {
     pub name: String,
     /// Operator of the standard domain.
     pub op: String,
+    /// `None` for an optional input that is absent.
     pub inputs: Vec<Option<ValueId>>,
+    /// At least one.
     pub outputs: Vec<ValueId>,
+    /// As in the model; none for `Reshape` and `Expand`.
     pub attributes: Vec<crate::onnx::pb::AttributeProto>,
 }
 
@@ -76,9 +103,11 @@ pub struct Node {
 pub struct Parameter {
     /// The name under which the emitted graph takes it and reports its gradient.
     pub name: String,
+    /// The value that stands for it.
     pub value: ValueId,
     /// The values in the model file.
     pub initial: Tensor,
+    /// Whether it gets a gradient. One that does not is a constant of the run: see [`Graph::constant`].
     pub trained: bool,
     /// Why it is trained or not, as `damper inspect` prints it.
     pub reason: String,
@@ -89,26 +118,14 @@ pub struct Parameter {
 pub struct Graph {
     /// Version of the standard operator set the nodes are written in.
     pub opset: i64,
+    /// Every value, indexed by [`ValueId`].
     pub values: Vec<Value>,
+    /// In topological order.
     pub nodes: Vec<Node>,
+    /// The data inputs, in the model's order, those too that no output depends on.
     pub inputs: Vec<ValueId>,
+    /// The model's outputs, in its order and under its names.
     pub outputs: Vec<ValueId>,
+    /// Float initializers, trained or not, that an output depends on.
     pub parameters: Vec<Parameter>,
-}
-
-/// A dense tensor in row-major order.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Tensor {
-    pub shape: Vec<usize>,
-    pub data: TensorData,
-}
-
-/// The elements of a [`Tensor`].
-#[derive(Clone, PartialEq, Debug)]
-pub enum TensorData {
-    F32(Vec<f32>),
-    F64(Vec<f64>),
-    I32(Vec<i32>),
-    I64(Vec<i64>),
-    Bool(Vec<bool>),
 }

@@ -1,0 +1,147 @@
+//! Arithmetic of the batch axis: where the sample digit of a flat index lies.
+//!
+//! In row-major order a value with the batch at (axis, outer, inner) is a three-digit number (left, sample, right) with
+//! `left = (product of the extents before the axis) · outer` and `right = inner · (product of those after)`. A reshape
+//! keeps the flat order, so it keeps `left` and `right`; which axis of the target holds the sample follows from them.
+
+use super::BatchAxis;
+
+impl BatchAxis {
+    /// Samples along `axis`, one a step.
+    pub fn plain(axis: usize) -> BatchAxis {
+        BatchAxis {
+            axis,
+            outer: 1,
+            inner: 1,
+        }
+    }
+
+    /// The extent of the axis for one sample.
+    pub fn extent(self) -> usize {
+        self.outer * self.inner
+    }
+
+    /// The same digits at another axis.
+    pub fn at(self, axis: usize) -> BatchAxis {
+        BatchAxis { axis, ..self }
+    }
+
+    /// The number of flat positions to the left and to the right of the sample digit in a value of one-sample `shape`.
+    pub fn sides(self, shape: &[usize]) -> (usize, usize) {
+        let before: usize = shape[..self.axis].iter().product();
+        let after: usize = shape[self.axis + 1..].iter().product();
+        (before * self.outer, self.inner * after)
+    }
+}
+
+/// The batch at `axis` of a value with one-sample shape `shape` and the given sides, if the sample digit lies there.
+pub(super) fn place(sides: (usize, usize), shape: &[usize], axis: usize) -> Option<BatchAxis> {
+    let before: usize = shape[..axis].iter().product();
+    let after: usize = shape[axis + 1..].iter().product();
+    let outer = sides
+        .0
+        .checked_div(before)
+        .filter(|outer| outer * before == sides.0)?;
+    let inner = sides
+        .1
+        .checked_div(after)
+        .filter(|inner| inner * after == sides.1)?;
+    (outer * inner == shape[axis]).then_some(BatchAxis { axis, outer, inner })
+}
+
+/// How messages write a shape: the batch axis with its `N`.
+pub(super) fn show(shape: &[usize], batch: Option<BatchAxis>) -> String {
+    let dims: Vec<String> = shape
+        .iter()
+        .enumerate()
+        .map(|(axis, d)| match batch {
+            Some(b) if b.axis == axis => match (b.outer, b.inner) {
+                (1, 1) => "N".to_string(),
+                (1, inner) => format!("N·{inner}"),
+                (outer, 1) => format!("{outer}·N"),
+                (outer, inner) => format!("{outer}·N·{inner}"),
+            },
+            _ => d.to_string(),
+        })
+        .collect();
+    format!("[{}]", dims.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The sample of every element of a value, by the definition of (axis, outer, inner).
+    fn samples(shape: &[usize], batch: BatchAxis, n: usize) -> Vec<usize> {
+        let full: Vec<usize> = shape
+            .iter()
+            .enumerate()
+            .map(|(i, &d)| if i == batch.axis { d * n } else { d })
+            .collect();
+        let count: usize = full.iter().product();
+        (0..count)
+            .map(|flat| {
+                let after: usize = full[batch.axis + 1..].iter().product();
+                let digit = flat / after % full[batch.axis];
+                digit / batch.inner % n
+            })
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_reshape_keeps_every_element_with_its_sample(
+            dims in prop::collection::vec(1usize..4, 1..4),
+            pick in 0usize..4, outer in 1usize..3, inner in 1usize..3, n in 1usize..4,
+            merge in prop::collection::vec(any::<bool>(), 8),
+        ) {
+            let axis = pick % dims.len();
+            let mut shape = dims.clone();
+            shape[axis] = outer * inner;
+            let batch = BatchAxis { axis, outer, inner };
+            // Split the batch axis into its digits, then merge neighbours at random: every such target is legal.
+            let mut digits: Vec<(usize, bool)> = Vec::new();
+            for (i, &d) in shape.iter().enumerate() {
+                if i == axis {
+                    digits.extend([(outer, false), (1, true), (inner, false)]);
+                } else {
+                    digits.push((d, false));
+                }
+            }
+            let mut target: Vec<(usize, bool)> = vec![digits[0]];
+            for (i, &(d, batched)) in digits.iter().enumerate().skip(1) {
+                if merge[i % merge.len()] {
+                    let last = target.last_mut().unwrap();
+                    *last = (last.0 * d, last.1 || batched);
+                } else {
+                    target.push((d, batched));
+                }
+            }
+            let at = target.iter().position(|t| t.1).unwrap();
+            let to: Vec<usize> = target.iter().map(|t| t.0).collect();
+            let placed = place(batch.sides(&shape), &to, at).unwrap();
+            prop_assert_eq!(samples(&shape, batch, n), samples(&to, placed, n));
+        }
+
+        #[test]
+        fn a_placement_is_found_only_where_samples_stay_in_place(
+            from in prop::collection::vec(1usize..5, 1..4), pick in 0usize..4,
+            to in prop::collection::vec(1usize..5, 1..4), at in 0usize..4,
+        ) {
+            let (pick, at) = (pick % from.len(), at % to.len());
+            let mut from = from;
+            from[pick] = 1;
+            let batch = BatchAxis::plain(pick);
+            if let Some(placed) = place(batch.sides(&from), &to, at) {
+                prop_assert_eq!(samples(&from, batch, 3), samples(&to, placed, 3));
+            }
+        }
+    }
+
+    #[test]
+    fn splitting_inside_a_sample_has_no_place() {
+        // [N, 6] seen as [2, N·3] would put the first half of every sample in row 0.
+        assert_eq!(place(BatchAxis::plain(0).sides(&[1, 6]), &[2, 3], 1), None);
+    }
+}

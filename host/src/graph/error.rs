@@ -1,0 +1,58 @@
+//! Why a model is no [`Graph`](super::Graph). Each message is one line that names the culprit and the remedy.
+
+/// A model that cannot be trained. The caller puts the file's name in front.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum GraphError {
+    /// The model as a whole, an input, an initializer, or an option.
+    #[error("{0}")]
+    Model(String),
+    /// A known offender: an operator that mixes samples, or that is not differentiated yet.
+    #[error("node '{node}' ({op}): {reason}; {remedy}")]
+    Refused {
+        /// The node.
+        node: String,
+        /// Its operator.
+        op: String,
+        /// Why it is refused.
+        reason: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// An operator that is harmless in itself would mix, permute or count samples here.
+    #[error("node '{node}' ({op}) mixes samples: {reason}; {remedy}")]
+    Mixes {
+        /// The node.
+        node: String,
+        /// Its operator.
+        op: String,
+        /// How samples would meet.
+        reason: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// An operator without a rule.
+    #[error(
+        "node '{node}': operator {op} has no rule (it reads {feeds}); replace it by supported operators \
+         (MLP and CNN layers, activations, norms, pooling, reshapes) or export the model without it"
+    )]
+    Unsupported {
+        /// The node.
+        node: String,
+        /// Its operator, with the domain where it is not the standard one.
+        op: String,
+        /// What feeds it.
+        feeds: String,
+    },
+    /// A node that no runtime would accept, or an attribute that has no rule.
+    #[error(
+        "node '{node}' ({op}): {reason}; check the model with onnx.checker, or export it again"
+    )]
+    Invalid {
+        /// The node.
+        node: String,
+        /// Its operator.
+        op: String,
+        /// What is wrong.
+        reason: String,
+    },
+}

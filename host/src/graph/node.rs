@@ -1,0 +1,236 @@
+//! What a shape rule sees of one node, and what it answers.
+
+use super::affine::Affine;
+use super::{BatchAxis, DType, GraphError, Origin, Tensor, Value, ValueId};
+use crate::onnx::pb::{AttributeProto, NodeProto};
+use crate::onnx::{attr_ints, attr_string};
+
+/// No attribute or extent is larger, so that index arithmetic cannot overflow.
+pub(super) const MAX_EXTENT: i64 = 1 << 31;
+
+/// Integers known now, each of the form `a·N + b`: integer constants and shape arithmetic.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Ints {
+    pub dtype: DType,
+    pub shape: Vec<usize>,
+    pub entries: Vec<Affine>,
+}
+
+impl Ints {
+    /// The entries, where none depends on `N`.
+    pub fn constants(&self) -> Option<Vec<i64>> {
+        self.entries.iter().map(|entry| entry.constant()).collect()
+    }
+}
+
+/// What a name of the model stands for.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Item {
+    Value(ValueId),
+    Ints(Ints),
+}
+
+/// Type, one-sample shape and batch axis of an output.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Shaped {
+    pub dtype: DType,
+    pub shape: Vec<usize>,
+    pub batch: Option<BatchAxis>,
+}
+
+impl Shaped {
+    pub fn of(value: &Value) -> Shaped {
+        Shaped {
+            dtype: value.dtype,
+            shape: value.shape.clone(),
+            batch: value.batch,
+        }
+    }
+}
+
+/// A rule's answer.
+pub(super) enum Outcome {
+    /// Output 0 is this input.
+    Alias(Item),
+    /// Output 0 is known integers.
+    Ints(Ints),
+    /// Output 0 is a constant.
+    Constant(Tensor),
+    /// The node as it stands, with these outputs.
+    Node(Vec<Shaped>),
+    /// A `Reshape` or `Expand` of one input.
+    Canonical {
+        op: &'static str,
+        input: ValueId,
+        output: Shaped,
+    },
+    /// A constant, expanded to a shape that has the batch.
+    Expanded { constant: Tensor, output: Shaped },
+}
+
+pub(super) type Ruled = Result<Outcome, GraphError>;
+
+/// One node, its inputs resolved.
+pub(super) struct Site<'a> {
+    pub node: &'a NodeProto,
+    pub name: &'a str,
+    pub opset: i64,
+    /// The batch size that the export fixed; `None` where the batch is symbolic.
+    pub fixed_batch: Option<usize>,
+    pub inputs: Vec<Option<Item>>,
+    pub values: &'a [Value],
+}
+
+impl<'a> Site<'a> {
+    pub fn op(&self) -> &'a str {
+        &self.node.op_type
+    }
+
+    pub fn attributes(&self) -> &'a [AttributeProto] {
+        &self.node.attribute
+    }
+
+    pub fn id(&self, index: usize) -> Result<ValueId, GraphError> {
+        match self.inputs.get(index) {
+            Some(Some(Item::Value(id))) => Ok(*id),
+            Some(Some(Item::Ints(_))) => Err(self.invalid(format!(
+                "input {index} is integer shape arithmetic where data is expected"
+            ))),
+            _ => Err(self.invalid(format!("input {index} is missing"))),
+        }
+    }
+
+    pub fn value(&self, index: usize) -> Result<&'a Value, GraphError> {
+        Ok(&self.values[self.id(index)?.0])
+    }
+
+    /// A value of float elements.
+    pub fn float(&self, index: usize) -> Result<&'a Value, GraphError> {
+        let value = self.value(index)?;
+        if value.dtype.is_float() {
+            return Ok(value);
+        }
+        Err(self.invalid(format!(
+            "input {index} ('{}') is {}, not float",
+            value.name,
+            value.dtype.name()
+        )))
+    }
+
+    pub fn has(&self, index: usize) -> bool {
+        matches!(self.inputs.get(index), Some(Some(_)))
+    }
+
+    /// Integers that must be the same for every number of samples, where the input is present.
+    pub fn constants(&self, index: usize) -> Result<Option<Vec<i64>>, GraphError> {
+        if !self.has(index) {
+            return Ok(None);
+        }
+        let ints = self.ints(index)?;
+        let counts = || {
+            self.mixes(
+                format!("input {index} depends on the number of samples"),
+                "use a fixed number",
+            )
+        };
+        let values = ints.constants().ok_or_else(counts)?;
+        self.bounded(&values)?;
+        Ok(Some(values))
+    }
+
+    /// Integers known now.
+    pub fn ints(&self, index: usize) -> Result<&Ints, GraphError> {
+        match self.inputs.get(index) {
+            Some(Some(Item::Ints(ints))) => Ok(ints),
+            Some(Some(Item::Value(id))) => Err(self.invalid(format!(
+                "input {index} ('{}') is computed from data, so the shape is not known before a run",
+                self.values[id.0].name
+            ))),
+            _ => Err(self.invalid(format!("input {index} is missing"))),
+        }
+    }
+
+    /// An integer-list attribute with every entry in range.
+    pub fn attr_ints(&self, name: &str) -> Result<Option<Vec<i64>>, GraphError> {
+        let values = attr_ints(self.attributes(), name).map(<[i64]>::to_vec);
+        if let Some(values) = &values {
+            self.bounded(values)?;
+        }
+        Ok(values)
+    }
+
+    pub fn attr_string(&self, name: &str, default: &'a str) -> &'a str {
+        attr_string(self.attributes(), name, default)
+    }
+
+    fn bounded(&self, values: &[i64]) -> Result<(), GraphError> {
+        match values
+            .iter()
+            .find(|v| v.unsigned_abs() > MAX_EXTENT as u64 && **v != i64::MAX && **v != i64::MIN)
+        {
+            Some(v) => Err(self.invalid(format!("the number {v} is out of range"))),
+            None => Ok(()),
+        }
+    }
+
+    /// `axis` counted from the front of a value of rank `rank`.
+    pub fn axis(&self, axis: i64, rank: usize) -> Result<usize, GraphError> {
+        let counted = if axis < 0 {
+            axis.saturating_add(rank as i64)
+        } else {
+            axis
+        };
+        usize::try_from(counted)
+            .ok()
+            .filter(|&axis| axis < rank)
+            .ok_or_else(|| {
+                self.invalid(format!(
+                    "axis {axis} does not exist in a value of rank {rank}"
+                ))
+            })
+    }
+
+    /// The tensor of an input that is a float constant.
+    pub fn constant(&self, index: usize) -> Option<&'a Tensor> {
+        match self.inputs.get(index) {
+            Some(Some(Item::Value(id))) => match &self.values[id.0].origin {
+                Origin::Constant(tensor) => Some(tensor),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    pub fn invalid(&self, reason: impl Into<String>) -> GraphError {
+        GraphError::Invalid {
+            node: self.name.into(),
+            op: self.op().into(),
+            reason: reason.into(),
+        }
+    }
+
+    pub fn mixes(&self, reason: impl Into<String>, remedy: impl Into<String>) -> GraphError {
+        GraphError::Mixes {
+            node: self.name.into(),
+            op: self.op().into(),
+            reason: reason.into(),
+            remedy: remedy.into(),
+        }
+    }
+
+    pub fn refused(&self, reason: impl Into<String>, remedy: impl Into<String>) -> GraphError {
+        GraphError::Refused {
+            node: self.name.into(),
+            op: self.op().into(),
+            reason: reason.into(),
+            remedy: remedy.into(),
+        }
+    }
+
+    /// A symbolic batch would have said which entry is the batch.
+    pub fn export_remedy(&self) -> String {
+        "export with a symbolic batch (dynamic_axes={'input': {0: 'N'}} for the TorchScript exporter, \
+         dynamic_shapes=({0: torch.export.Dim('N')},) with dynamo=True)"
+            .to_string()
+    }
+}

@@ -1,0 +1,136 @@
+//! Known offenders: operators that are refused by name, with the reason and the usual replacement.
+
+/// An operator that is never accepted, whatever its inputs.
+pub(super) struct Refused {
+    pub op: &'static str,
+    pub reason: &'static str,
+    pub remedy: &'static str,
+}
+
+const RECURRENT: &str = "recurrent layers are not differentiated yet";
+const UNROLL: &str = "use a convolutional or feed-forward network";
+const CONTROL: &str =
+    "control flow chooses what runs from data, so a sample's cost and shapes could show it";
+const STRAIGHT: &str = "export the model without data-dependent if and loop";
+const RANDOM: &str = "it draws random numbers outside the run's seed";
+const REMOVE: &str = "export in evaluation mode (model.eval()) without it";
+const QUANTIZED: &str = "rounded weights have no gradient";
+const UNQUANTIZED: &str = "export the float32 model, train it, and quantise afterwards";
+
+/// Every refused operator, sorted by name.
+pub(super) const REFUSED: &[Refused] = &[
+    Refused {
+        op: "BatchNormalization",
+        reason: "it normalises by statistics of the batch, so every sample's gradient depends on the others",
+        remedy: "replace it by GroupNorm (torch.nn.GroupNorm), for example with 4 to 32 channels a group",
+    },
+    Refused {
+        op: "Bernoulli",
+        reason: RANDOM,
+        remedy: REMOVE,
+    },
+    Refused {
+        op: "DequantizeLinear",
+        reason: QUANTIZED,
+        remedy: UNQUANTIZED,
+    },
+    Refused {
+        op: "GRU",
+        reason: RECURRENT,
+        remedy: UNROLL,
+    },
+    Refused {
+        op: "If",
+        reason: CONTROL,
+        remedy: STRAIGHT,
+    },
+    Refused {
+        op: "LSTM",
+        reason: RECURRENT,
+        remedy: UNROLL,
+    },
+    Refused {
+        op: "Loop",
+        reason: CONTROL,
+        remedy: STRAIGHT,
+    },
+    Refused {
+        op: "Multinomial",
+        reason: RANDOM,
+        remedy: REMOVE,
+    },
+    Refused {
+        op: "NonZero",
+        reason: "it counts and lists elements of the whole batch, so shapes depend on all samples",
+        remedy: "use a mask and Where",
+    },
+    Refused {
+        op: "QuantizeLinear",
+        reason: QUANTIZED,
+        remedy: UNQUANTIZED,
+    },
+    Refused {
+        op: "RNN",
+        reason: RECURRENT,
+        remedy: UNROLL,
+    },
+    Refused {
+        op: "RandomNormal",
+        reason: RANDOM,
+        remedy: REMOVE,
+    },
+    Refused {
+        op: "RandomNormalLike",
+        reason: RANDOM,
+        remedy: REMOVE,
+    },
+    Refused {
+        op: "RandomUniform",
+        reason: RANDOM,
+        remedy: REMOVE,
+    },
+    Refused {
+        op: "RandomUniformLike",
+        reason: RANDOM,
+        remedy: REMOVE,
+    },
+    Refused {
+        op: "Scan",
+        reason: CONTROL,
+        remedy: STRAIGHT,
+    },
+    Refused {
+        op: "Unique",
+        reason: "it compares elements of the whole batch, so shapes depend on all samples",
+        remedy: "remove it",
+    },
+];
+
+/// The entry of `op`.
+pub(super) fn find(op: &str) -> Option<&'static Refused> {
+    REFUSED.iter().find(|refused| refused.op == op)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operator_is_listed_once_and_never_has_a_rule() {
+        for pair in REFUSED.windows(2) {
+            assert!(
+                pair[0].op < pair[1].op,
+                "{} before {}",
+                pair[0].op,
+                pair[1].op
+            );
+        }
+        for refused in REFUSED {
+            assert!(
+                super::super::rules::find(refused.op).is_none(),
+                "{}",
+                refused.op
+            );
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Shape and batch-axis rules, one operator family a file.
+
+pub(super) mod constant;
+pub(super) mod conv;
+pub(super) mod elementwise;
+pub(super) mod expand;
+pub(super) mod matmul;
+pub(super) mod norm;
+pub(super) mod pool;
+pub(super) mod reduce;
+pub(super) mod reshape;
+pub(super) mod select;
+pub(super) mod softmax;
+pub(super) mod transpose;
+mod window;

@@ -1,0 +1,56 @@
+//! `ReduceMean` and `ReduceSum`, over anything but the samples.
+
+use super::super::node::{Item, Outcome, Ruled, Shaped, Site};
+use crate::onnx::attr_int;
+
+/// Axes are an attribute up to operator set 12 (`ReduceSum`) or 17 (`ReduceMean`), an input from there on; both forms
+/// are kept as the model has them.
+pub(in super::super) fn reduce(site: &Site<'_>) -> Ruled {
+    let x = site.float(0)?;
+    let rank = x.shape.len();
+    let given = match site.constants(1)? {
+        Some(axes) => Some(axes),
+        None => site.attr_ints("axes")?,
+    };
+    let given = given.filter(|axes| !axes.is_empty());
+    if given.is_none() && attr_int(site.attributes(), "noop_with_empty_axes", 0) != 0 {
+        return Ok(Outcome::Alias(Item::Value(site.id(0)?)));
+    }
+    let all = given.is_none();
+    let axes: Vec<usize> = match given {
+        Some(axes) => axes
+            .into_iter()
+            .map(|axis| site.axis(axis, rank))
+            .collect::<Result<_, _>>()?,
+        None => (0..rank).collect(),
+    };
+    if let Some(at) = x.batch.filter(|at| axes.contains(&at.axis)) {
+        let over = if all {
+            "over all axes, the batch too".to_string()
+        } else {
+            format!("over the batch axis {}", at.axis)
+        };
+        return Err(site.mixes(
+            format!("it reduces {over}"),
+            "reduce within each sample only, as x.mean(dim=1); the loss is averaged by damper",
+        ));
+    }
+    let keep = attr_int(site.attributes(), "keepdims", 1) != 0;
+    let mut shape = Vec::with_capacity(rank);
+    let mut batch = x.batch;
+    for (axis, &d) in x.shape.iter().enumerate() {
+        if let Some(at) = x.batch.filter(|at| at.axis == axis) {
+            batch = Some(at.at(shape.len()));
+        }
+        match (axes.contains(&axis), keep) {
+            (true, true) => shape.push(1),
+            (true, false) => {}
+            (false, _) => shape.push(d),
+        }
+    }
+    Ok(Outcome::Node(vec![Shaped {
+        dtype: x.dtype,
+        shape,
+        batch,
+    }]))
+}
