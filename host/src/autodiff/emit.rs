@@ -1,0 +1,542 @@
+//! Writing ONNX nodes: every emitted tensor is a [`Var`] with a known element type, shape and place of the batch.
+//!
+//! Equal constants are written once, and an operator applied twice to the same inputs is written once.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use prost::Message;
+
+use super::attributes::{set_int, set_ints};
+use crate::graph::{BatchAxis, DType, Tensor, TensorData};
+use crate::onnx::pb::{AttributeProto, NodeProto, TensorProto, tensor_proto::DataType};
+
+/// The plain batch axis 0.
+pub const BATCH_FIRST: BatchAxis = BatchAxis { axis: 0, outer: 1, inner: 1 };
+
+/// A tensor of the emitted graph; `shape` is that of a batch of one sample, as in [`crate::graph::Value`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct Var {
+    pub name: Rc<str>,
+    pub dtype: DType,
+    pub shape: Vec<usize>,
+    pub batch: Option<BatchAxis>,
+}
+
+impl Var {
+    /// Number of axes.
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// Elements of one sample.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether the batch is axis 0 and that axis is the batch alone.
+    pub fn is_batch_first(&self) -> bool {
+        self.batch == Some(BATCH_FIRST)
+    }
+
+    /// Whether the samples lie one after the other in memory.
+    fn is_contiguous_by_sample(&self) -> bool {
+        self.batch.is_some_and(|b| b.outer == 1 && self.shape[..b.axis].iter().all(|&d| d == 1))
+    }
+}
+
+/// Builder of an ONNX graph.
+pub struct Emitter {
+    pub opset: i64,
+    nodes: Vec<NodeProto>,
+    initializers: Vec<TensorProto>,
+    constants: HashMap<Vec<u8>, Rc<str>>,
+    emitted: HashMap<Vec<u8>, Var>,
+    reshaped_from: HashMap<Rc<str>, Var>,
+    batch_source: Option<Var>,
+    renamed: HashMap<Rc<str>, Rc<str>>,
+    next: usize,
+}
+
+impl Emitter {
+    pub fn new(opset: i64) -> Self {
+        Self {
+            opset,
+            nodes: Vec::new(),
+            initializers: Vec::new(),
+            constants: HashMap::new(),
+            emitted: HashMap::new(),
+            reshaped_from: HashMap::new(),
+            batch_source: None,
+            renamed: HashMap::new(),
+            next: 0,
+        }
+    }
+
+    /// Declares `var` (batch axis 0) as the tensor from which the number of samples is read where a graph needs it.
+    pub fn read_batch_size_from(&mut self, var: Var) {
+        self.batch_source.get_or_insert(var);
+    }
+
+    /// The nodes and initializers written so far.
+    pub fn finish(self) -> (Vec<NodeProto>, Vec<TensorProto>) {
+        (self.nodes, self.initializers)
+    }
+
+    fn fresh(&mut self) -> Rc<str> {
+        self.next += 1;
+        format!("dp.v{}", self.next).into()
+    }
+
+    /// Writes a node under given names: the forward pass keeps the model's own.
+    pub fn forward(&mut self, node: NodeProto) {
+        self.nodes.push(node);
+    }
+
+    /// Adds an initializer under its own name.
+    pub fn initializer(&mut self, name: &str, tensor: &Tensor) {
+        self.initializers.push(to_proto(name, tensor));
+    }
+
+    /// Writes `op` with one output of the given element type, shape and batch axis.
+    pub fn node(
+        &mut self,
+        op: &str,
+        inputs: &[&Var],
+        attributes: Vec<AttributeProto>,
+        dtype: DType,
+        shape: Vec<usize>,
+        batch: Option<BatchAxis>,
+    ) -> Var {
+        let mut node = NodeProto {
+            op_type: op.into(),
+            input: inputs.iter().map(|v| v.name.to_string()).collect(),
+            attribute: attributes,
+            ..Default::default()
+        };
+        let key = node.encode_to_vec();
+        if let Some(var) = self.emitted.get(&key) {
+            return var.clone();
+        }
+        let var = Var { name: self.fresh(), dtype, shape, batch };
+        node.output.push(var.name.to_string());
+        node.name = var.name.to_string();
+        self.nodes.push(node);
+        self.emitted.insert(key, var.clone());
+        var
+    }
+
+    /// A constant tensor.
+    pub fn constant(&mut self, tensor: Tensor) -> Var {
+        let key = to_proto("", &tensor).encode_to_vec();
+        let name = match self.constants.get(&key) {
+            Some(name) => name.clone(),
+            None => {
+                let name: Rc<str> = format!("dp.c{}", self.constants.len()).into();
+                self.initializer(&name, &tensor);
+                self.constants.insert(key, name.clone());
+                name
+            }
+        };
+        Var { name, dtype: dtype_of(&tensor.data), shape: tensor.shape, batch: None }
+    }
+
+    /// A constant of float type `dtype`.
+    pub fn floats(&mut self, dtype: DType, shape: &[usize], values: impl IntoIterator<Item = f64>) -> Var {
+        let data = match dtype {
+            DType::F64 => TensorData::F64(values.into_iter().collect()),
+            _ => TensorData::F32(values.into_iter().map(|v| v as f32).collect()),
+        };
+        self.constant(Tensor { shape: shape.to_vec(), data })
+    }
+
+    /// A constant scalar of float type `dtype`.
+    pub fn scalar(&mut self, dtype: DType, value: f64) -> Var {
+        self.floats(dtype, &[], [value])
+    }
+
+    /// A constant int64 vector.
+    pub fn ints(&mut self, values: &[i64]) -> Var {
+        self.constant(Tensor { shape: vec![values.len()], data: TensorData::I64(values.to_vec()) })
+    }
+
+    /// An operator that keeps its input's shape.
+    pub fn unary(&mut self, op: &str, x: &Var) -> Var {
+        self.node(op, &[x], vec![], x.dtype, x.shape.clone(), x.batch)
+    }
+
+    /// A broadcasting operator.
+    pub fn binary(&mut self, op: &str, a: &Var, b: &Var) -> Var {
+        let (shape, batch) = broadcast(a, b);
+        self.node(op, &[a, b], vec![], a.dtype, shape, batch)
+    }
+
+    pub fn add(&mut self, a: &Var, b: &Var) -> Var {
+        self.binary("Add", a, b)
+    }
+
+    pub fn sub(&mut self, a: &Var, b: &Var) -> Var {
+        self.binary("Sub", a, b)
+    }
+
+    pub fn mul(&mut self, a: &Var, b: &Var) -> Var {
+        self.binary("Mul", a, b)
+    }
+
+    pub fn div(&mut self, a: &Var, b: &Var) -> Var {
+        self.binary("Div", a, b)
+    }
+
+    /// A broadcasting comparison.
+    pub fn compare(&mut self, op: &str, a: &Var, b: &Var) -> Var {
+        let (shape, batch) = broadcast(a, b);
+        self.node(op, &[a, b], vec![], DType::Bool, shape, batch)
+    }
+
+    /// `condition ? a : b`, broadcasting.
+    pub fn choose(&mut self, condition: &Var, a: &Var, b: &Var) -> Var {
+        let (shape, batch) = broadcast(a, b);
+        let both = Var { name: "".into(), dtype: a.dtype, shape, batch };
+        let (shape, batch) = broadcast(condition, &both);
+        self.node("Where", &[condition, a, b], vec![], a.dtype, shape, batch)
+    }
+
+    pub fn cast(&mut self, x: &Var, dtype: DType) -> Var {
+        if x.dtype == dtype {
+            return x.clone();
+        }
+        let to = set_int("to", data_type(dtype) as i64);
+        self.node("Cast", &[x], vec![to], dtype, x.shape.clone(), x.batch)
+    }
+
+    /// `factor · x`.
+    pub fn scale(&mut self, x: &Var, factor: f64) -> Var {
+        if factor == 1.0 {
+            return x.clone();
+        }
+        if factor == -1.0 {
+            return self.unary("Neg", x);
+        }
+        let factor = self.scalar(x.dtype, factor);
+        self.mul(x, &factor)
+    }
+
+    /// Row-major reinterpretation; the samples keep their place in memory.
+    pub fn reshape(&mut self, x: &Var, shape: &[usize], batch: Option<BatchAxis>) -> Var {
+        debug_assert_eq!(x.len(), shape.iter().product::<usize>(), "reshape of {x:?} to {shape:?}");
+        if x.shape == shape && x.batch == batch {
+            return x.clone();
+        }
+        let source = self.reshaped_from.get(&x.name).unwrap_or(x).clone();
+        if source.shape == shape && source.batch == batch {
+            return source;
+        }
+        let target = self.ints(&reshape_target(shape, batch));
+        let y = self.node("Reshape", &[&source, &target], vec![], x.dtype, shape.to_vec(), batch);
+        self.reshaped_from.insert(y.name.clone(), source);
+        y
+    }
+
+    /// Axis `i` of the result is axis `perm[i]` of `x`.
+    pub fn transpose(&mut self, x: &Var, perm: &[usize]) -> Var {
+        if perm.iter().enumerate().all(|(i, &p)| i == p) {
+            return x.clone();
+        }
+        let shape = perm.iter().map(|&p| x.shape[p]).collect();
+        let batch = x.batch.map(|b| BatchAxis { axis: perm.iter().position(|&p| p == b.axis).unwrap(), ..b });
+        let attribute = set_ints("perm", &perm.iter().map(|&p| p as i64).collect::<Vec<_>>());
+        self.node("Transpose", &[x], vec![attribute], x.dtype, shape, batch)
+    }
+
+    /// Swaps the last two axes.
+    pub fn transpose_last(&mut self, x: &Var) -> Var {
+        let mut perm: Vec<usize> = (0..x.rank()).collect();
+        perm.swap(x.rank() - 2, x.rank() - 1);
+        self.transpose(x, &perm)
+    }
+
+    /// Sum over `axes`.
+    pub fn reduce_sum(&mut self, x: &Var, axes: &[usize], keep: bool) -> Var {
+        self.reduce("ReduceSum", x, axes, keep)
+    }
+
+    /// Largest element over `axes`.
+    pub fn reduce_max(&mut self, x: &Var, axes: &[usize], keep: bool) -> Var {
+        self.reduce("ReduceMax", x, axes, keep)
+    }
+
+    /// A reduction over `axes`, none of which is the batch.
+    pub fn reduce(&mut self, op: &str, x: &Var, axes: &[usize], keep: bool) -> Var {
+        assert!(x.batch.is_none_or(|b| !axes.contains(&b.axis)), "{op} over the batch of {x:?}");
+        if axes.is_empty() {
+            return x.clone();
+        }
+        let kept = |i: usize| keep || !axes.contains(&i);
+        let shape = (0..x.rank()).filter(|&i| kept(i)).map(|i| if axes.contains(&i) { 1 } else { x.shape[i] }).collect();
+        let batch = x.batch.map(|b| BatchAxis { axis: (0..b.axis).filter(|&i| kept(i)).count(), ..b });
+        let list: Vec<i64> = axes.iter().map(|&a| a as i64).collect();
+        let keepdims = set_int("keepdims", keep as i64);
+        if op == "ReduceSum" || self.opset >= 18 {
+            let axes = self.ints(&list);
+            self.node(op, &[x, &axes], vec![keepdims], x.dtype, shape, batch)
+        } else {
+            self.node(op, &[x], vec![set_ints("axes", &list), keepdims], x.dtype, shape, batch)
+        }
+    }
+
+    /// Matrix product over the last two axes, leading axes broadcast; both ranks at least 2.
+    pub fn matmul(&mut self, a: &Var, b: &Var) -> Var {
+        let (ra, rb) = (a.rank(), b.rank());
+        debug_assert_eq!(a.shape[ra - 1], b.shape[rb - 2], "matmul {a:?} {b:?}");
+        // Pretend both were [.., m, n] to broadcast the leading axes and find the batch.
+        let (m, n) = (a.shape[ra - 2], b.shape[rb - 1]);
+        let stretch = |v: &Var, rank: usize| {
+            let mut v = v.clone();
+            v.shape[rank - 2] = m;
+            v.shape[rank - 1] = n;
+            v
+        };
+        let (shape, batch) = broadcast(&stretch(a, ra), &stretch(b, rb));
+        self.node("MatMul", &[a, b], vec![], a.dtype, shape, batch)
+    }
+
+    /// `op(a) · op(b)` of two matrices, `op` transposing where its flag is set.
+    pub fn gemm(&mut self, a: &Var, transpose_a: bool, b: &Var, transpose_b: bool) -> Var {
+        if !transpose_a && !transpose_b {
+            return self.matmul(a, b);
+        }
+        let at = |v: &Var, flip: bool, i: usize| v.shape[i ^ flip as usize];
+        let shape = vec![at(a, transpose_a, 0), at(b, transpose_b, 1)];
+        let side = |v: &Var, flip: bool| v.batch.map(|b| BatchAxis { axis: b.axis ^ flip as usize, ..b });
+        let batch = side(a, transpose_a).or(side(b, transpose_b));
+        let flags = vec![set_int("transA", transpose_a as i64), set_int("transB", transpose_b as i64)];
+        self.node("Gemm", &[a, b], flags, a.dtype, shape, batch)
+    }
+
+    /// Broadcasts `x` to `shape` (of the same rank), batched as `batch` says.
+    pub fn expand(&mut self, x: &Var, shape: &[usize], batch: Option<BatchAxis>) -> Var {
+        if x.shape == shape && x.batch == batch {
+            return x.clone();
+        }
+        let fixed = |d: &[usize]| d.iter().map(|&d| d as i64).collect::<Vec<_>>();
+        let target = match (batch, x.batch) {
+            // An extent of 1 leaves the input's own extent alone.
+            (Some(b), Some(_)) => {
+                let mut target = fixed(shape);
+                target[b.axis] = 1;
+                self.ints(&target)
+            }
+            (Some(b), None) => {
+                let n = self.batch_size();
+                let times = self.ints(&[(b.outer * b.inner) as i64]);
+                let n = self.node("Mul", &[&n, &times], vec![], DType::I64, vec![1], None);
+                let (before, after) = (self.ints(&fixed(&shape[..b.axis])), self.ints(&fixed(&shape[b.axis + 1..])));
+                let parts: Vec<&Var> = [&before, &n, &after].into_iter().filter(|v| v.shape != [0]).collect();
+                self.node("Concat", &parts, vec![set_int("axis", 0)], DType::I64, vec![shape.len()], None)
+            }
+            _ => self.ints(&fixed(shape)),
+        };
+        self.node("Expand", &[x, &target], vec![], x.dtype, shape.to_vec(), batch)
+    }
+
+    /// The model's own `Expand` of `x`, under the name of its output.
+    pub fn expand_forward(&mut self, x: &Var, name: &str, shape: &[usize], batch: Option<BatchAxis>) {
+        let filled = [&vec![1; shape.len() - x.rank()][..], &x.shape[..]].concat();
+        let axis = x.batch.map(|b| BatchAxis { axis: b.axis + shape.len() - x.rank(), ..b });
+        let aligned = self.reshape(x, &filled, axis);
+        let y = self.expand(&aligned, shape, batch);
+        self.identity(&y.name, name);
+    }
+
+    /// The number of samples, int64 `[1]`.
+    fn batch_size(&mut self) -> Var {
+        let source = self.batch_source.clone().expect("a batched input");
+        let shape = self.node("Shape", &[&source], vec![], DType::I64, vec![source.rank()], None);
+        let zero = self.ints(&[0]);
+        self.node("Gather", &[&shape, &zero], vec![set_int("axis", 0)], DType::I64, vec![1], None)
+    }
+
+    /// `value` for every sample: `[N, *shape]`.
+    pub fn filled(&mut self, dtype: DType, value: f64, shape: &[usize]) -> Var {
+        let mut target = vec![1];
+        target.extend(shape);
+        let one = self.floats(dtype, &vec![1; target.len()], [value]);
+        self.expand(&one, &target, Some(BATCH_FIRST))
+    }
+
+    /// Joins along `axis`.
+    pub fn concat(&mut self, parts: &[&Var], axis: usize) -> Var {
+        if let [one] = parts {
+            return (*one).clone();
+        }
+        let mut shape = parts[0].shape.clone();
+        shape[axis] = parts.iter().map(|p| p.shape[axis]).sum();
+        let batch = parts.iter().find_map(|p| p.batch);
+        self.node("Concat", parts, vec![set_int("axis", axis as i64)], parts[0].dtype, shape, batch)
+    }
+
+    /// Elements `start, start + step, …` (`count` of them) along each of `axes`, given as `(axis, start, step, count)`.
+    pub fn slice(&mut self, x: &Var, axes: &[(usize, usize, usize, usize)]) -> Var {
+        let cut: Vec<_> = axes.iter().filter(|&&(a, s, t, n)| (s, t, n) != (0, 1, x.shape[a])).collect();
+        if cut.is_empty() {
+            return x.clone();
+        }
+        let mut shape = x.shape.clone();
+        let mut lists: [Vec<i64>; 4] = Default::default();
+        for &&(axis, start, step, count) in &cut {
+            shape[axis] = count;
+            let end = start + (count - 1) * step + 1;
+            for (list, value) in lists.iter_mut().zip([start, end, axis, step]) {
+                list.push(value as i64);
+            }
+        }
+        let lists = lists.map(|l| self.ints(&l));
+        let inputs = [x, &lists[0], &lists[1], &lists[2], &lists[3]];
+        self.node("Slice", &inputs, vec![], x.dtype, shape, x.batch)
+    }
+
+    /// Pads with `value`: `pads[i]` elements before and after axis `i`.
+    pub fn pad(&mut self, x: &Var, pads: &[(usize, usize)], value: f64) -> Var {
+        if pads.iter().all(|&p| p == (0, 0)) {
+            return x.clone();
+        }
+        let shape = x.shape.iter().zip(pads).map(|(d, (b, a))| d + b + a).collect();
+        let list: Vec<i64> = pads.iter().map(|p| p.0 as i64).chain(pads.iter().map(|p| p.1 as i64)).collect();
+        let list = self.ints(&list);
+        let value = self.scalar(x.dtype, value);
+        self.node("Pad", &[x, &list, &value], vec![], x.dtype, shape, x.batch)
+    }
+
+    /// Rows `indices` (a vector) along `axis`.
+    pub fn gather(&mut self, x: &Var, indices: &[i64], axis: usize) -> Var {
+        let mut shape = x.shape.clone();
+        shape[axis] = indices.len();
+        let indices = self.ints(indices);
+        self.node("Gather", &[x, &indices], vec![set_int("axis", axis as i64)], x.dtype, shape, x.batch)
+    }
+
+    /// `[N, *target]`, each sample's elements in row-major order of `x`'s shape for one sample.
+    pub fn per_sample(&mut self, x: &Var, target: &[usize]) -> Var {
+        let mut shape = vec![1];
+        shape.extend(target);
+        let batch = x.batch.expect("a batched tensor");
+        if x.is_contiguous_by_sample() {
+            return self.reshape(x, &shape, Some(BATCH_FIRST));
+        }
+        let before = x.shape[..batch.axis].iter().product::<usize>() * batch.outer;
+        let after = batch.inner * x.shape[batch.axis + 1..].iter().product::<usize>();
+        let middle = BatchAxis { axis: 1, outer: 1, inner: 1 };
+        let x = self.reshape(x, &[before, 1, after], Some(middle));
+        let x = self.transpose(&x, &[1, 0, 2]);
+        self.reshape(&x, &shape, Some(BATCH_FIRST))
+    }
+
+    /// The inverse of [`per_sample`](Self::per_sample): `x` (`[N, …]`) in the shape and batch axis of a value.
+    pub fn from_per_sample(&mut self, x: &Var, shape: &[usize], batch: BatchAxis) -> Var {
+        let to = Var { name: "".into(), dtype: x.dtype, shape: shape.to_vec(), batch: Some(batch) };
+        if to.is_contiguous_by_sample() {
+            return self.reshape(x, shape, Some(batch));
+        }
+        let before = shape[..batch.axis].iter().product::<usize>() * batch.outer;
+        let after = batch.inner * shape[batch.axis + 1..].iter().product::<usize>();
+        let x = self.reshape(x, &[1, before, after], Some(BATCH_FIRST));
+        let x = self.transpose(&x, &[1, 0, 2]);
+        self.reshape(&x, shape, Some(batch))
+    }
+
+    /// Gives the graph output `name` the tensor `var`: the node that produces it writes it under that name, unless it is
+    /// the model's own or already another output.
+    pub fn output(&mut self, var: &Var, name: &str) {
+        let own = var.name.starts_with("dp.v");
+        if let Some(earlier) = self.renamed.get(&var.name).cloned() {
+            self.identity(&earlier, name);
+        } else if !own {
+            self.identity(&var.name, name);
+        } else {
+            for node in &mut self.nodes {
+                for tensor in node.input.iter_mut().chain(&mut node.output) {
+                    if **tensor == *var.name {
+                        *tensor = name.into();
+                    }
+                }
+            }
+            self.renamed.insert(var.name.clone(), name.into());
+        }
+    }
+
+    fn identity(&mut self, from: &str, to: &str) {
+        self.nodes.push(NodeProto {
+            op_type: "Identity".into(),
+            name: to.into(),
+            input: vec![from.into()],
+            output: vec![to.into()],
+            ..Default::default()
+        });
+    }
+}
+
+/// Shape and batch axis of an elementwise operator's result.
+pub fn broadcast(a: &Var, b: &Var) -> (Vec<usize>, Option<BatchAxis>) {
+    let rank = a.rank().max(b.rank());
+    let extent = |v: &Var, i: usize| if i + v.rank() < rank { 1 } else { v.shape[i + v.rank() - rank] };
+    let shape = (0..rank)
+        .map(|i| match (extent(a, i), extent(b, i)) {
+            (1, d) => d,
+            (d, 1) => d,
+            (d, e) => {
+                debug_assert_eq!(d, e, "broadcast of {a:?} with {b:?}");
+                d
+            }
+        })
+        .collect();
+    let shifted = |v: &Var| v.batch.map(|b| BatchAxis { axis: b.axis + rank - v.rank(), ..b });
+    debug_assert!(shifted(a).is_none() || shifted(b).is_none() || shifted(a) == shifted(b), "{a:?} with {b:?}");
+    (shape, shifted(a).or(shifted(b)))
+}
+
+/// The second input of a `Reshape`: -1 where the batch is.
+pub fn reshape_target(shape: &[usize], batch: Option<BatchAxis>) -> Vec<i64> {
+    let mut target: Vec<i64> = shape.iter().map(|&d| d as i64).collect();
+    if let Some(batch) = batch {
+        target[batch.axis] = -1;
+    }
+    target
+}
+
+/// ONNX's number for an element type.
+pub fn data_type(dtype: DType) -> DataType {
+    match dtype {
+        DType::F32 => DataType::Float,
+        DType::F64 => DataType::Double,
+        DType::I32 => DataType::Int32,
+        DType::I64 => DataType::Int64,
+        DType::Bool => DataType::Bool,
+    }
+}
+
+fn dtype_of(data: &TensorData) -> DType {
+    match data {
+        TensorData::F32(_) => DType::F32,
+        TensorData::F64(_) => DType::F64,
+        TensorData::I32(_) => DType::I32,
+        TensorData::I64(_) => DType::I64,
+        TensorData::Bool(_) => DType::Bool,
+    }
+}
+
+fn to_proto(name: &str, tensor: &Tensor) -> TensorProto {
+    let raw_data = match &tensor.data {
+        TensorData::F32(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        TensorData::F64(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        TensorData::I32(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        TensorData::I64(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        TensorData::Bool(v) => v.iter().map(|&x| x as u8).collect(),
+    };
+    TensorProto {
+        name: name.into(),
+        dims: tensor.shape.iter().map(|&d| d as i64).collect(),
+        data_type: data_type(dtype_of(&tensor.data)) as i32,
+        raw_data,
+        ..Default::default()
+    }
+}

@@ -1,0 +1,100 @@
+//! `AveragePool`: `Y[l]` = mean of the counted taps of window `l` ⇒ `dX` at each tap `+= dY[l] / count[l]`.
+//!
+//! The counts depend on the shape alone. Where the windows tile the plane the gradient is repeated by `Resize`;
+//! otherwise it is put back by a depthwise transposed convolution with ones.
+
+use super::Rule;
+use crate::autodiff::attributes::{set_int, set_ints, set_string};
+use crate::autodiff::emit::{BATCH_FIRST, Var};
+use crate::autodiff::refusal::Refusal;
+use crate::autodiff::sweep::Pull;
+use crate::autodiff::testing::{Case, GraphBuilder};
+use crate::autodiff::window::Window;
+
+pub const RULE: Rule = Rule { op: "AveragePool", pull, cases };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    p.data_batch_first()?;
+    let kernel: Vec<usize> = match p.ints("kernel_shape") {
+        Some(kernel) => kernel.iter().map(|&k| k as usize).collect(),
+        None => return Err(p.refuse("it has no kernel_shape", "export the model again")),
+    };
+    let window = Window::of(p, &kernel);
+    let gy = p.gy();
+    let shares = shares(&window, p.int("count_include_pad", 0) != 0);
+    let scaled = if shares.iter().all(|&s| s == shares[0]) {
+        p.em.scale(&gy, shares[0])
+    } else {
+        let shares = p.em.floats(gy.dtype, &[&[1, 1], &window.output[..]].concat(), shares);
+        p.em.mul(&gy, &shares)
+    };
+    let gx = if window.tiles() && window.input.len() == 2 {
+        repeat(p, &window, &scaled)
+    } else {
+        let channels = gy.shape[1];
+        let shape = [&[channels, 1], &kernel[..]].concat();
+        let ones = p.em.floats(gy.dtype, &shape, vec![1.0; channels * window.taps()]);
+        window.conv_transpose(p.em, &scaled, &ones, channels)
+    };
+    p.gx(0, gx);
+    Ok(())
+}
+
+/// One over the number of counted taps, for each window.
+fn shares(window: &Window, include_padding: bool) -> Vec<f64> {
+    let mut shares = vec![1.0];
+    for i in 0..window.input.len() {
+        let counted = if include_padding {
+            0..window.before[i] + window.input[i] + window.after[i]
+        } else {
+            window.before[i]..window.before[i] + window.input[i]
+        };
+        let count = |o: usize| {
+            let taps = (0..window.kernel[i]).map(|k| o * window.stride[i] + k * window.dilation[i]);
+            taps.filter(|tap| counted.contains(tap)).count() as f64
+        };
+        shares = shares.iter().flat_map(|s| (0..window.output[i]).map(move |o| s / count(o))).collect();
+    }
+    shares
+}
+
+fn repeat(p: &mut Pull<'_>, window: &Window, x: &Var) -> Var {
+    let scales = [1.0, 1.0, window.kernel[0] as f64, window.kernel[1] as f64];
+    let scales = p.em.floats(crate::graph::DType::F32, &[4], scales);
+    let none = Var { name: "".into(), dtype: x.dtype, shape: vec![], batch: None };
+    let attributes = vec![
+        set_string("mode", "nearest"),
+        set_string("coordinate_transformation_mode", "asymmetric"),
+        set_string("nearest_mode", "floor"),
+    ];
+    let shape = [&x.shape[..2], &window.input[..]].concat();
+    p.em.node("Resize", &[x, &none, &scales], attributes, x.dtype, shape, Some(BATCH_FIRST))
+}
+
+fn cases() -> Vec<Case> {
+    let one = |name, input: &[usize], output: &[usize], attributes: Vec<_>| {
+        let mut b = GraphBuilder::new(17);
+        let x = b.activation(input);
+        let y = b.node("AveragePool", &[x], attributes, &[&[1], output].concat());
+        b.case(name, y)
+    };
+    let kernel = |k: &[i64]| set_ints("kernel_shape", k);
+    let padded = || vec![kernel(&[3, 3]), set_ints("strides", &[2, 2]), set_ints("pads", &[1, 1, 1, 1])];
+    let mut counted = padded();
+    counted.push(set_int("count_include_pad", 1));
+    vec![
+        one("tiles", &[2, 4, 6], &[2, 2, 2], vec![kernel(&[2, 3]), set_ints("strides", &[2, 3])]),
+        one("overlapping, stride 1", &[2, 4, 5], &[2, 3, 4], vec![kernel(&[2, 2])]),
+        one("padding not counted", &[2, 6, 5], &[2, 3, 3], padded()),
+        one("padding counted", &[2, 6, 5], &[2, 3, 3], counted),
+        one("a rest", &[2, 5, 5], &[2, 2, 2], vec![kernel(&[2, 2]), set_ints("strides", &[2, 2])]),
+        one(
+            "ceil mode",
+            &[2, 5, 5],
+            &[2, 3, 3],
+            vec![kernel(&[2, 2]), set_ints("strides", &[2, 2]), set_int("ceil_mode", 1)],
+        ),
+        one("same upper", &[2, 4, 4], &[2, 4, 4], vec![kernel(&[2, 2]), set_string("auto_pad", "SAME_UPPER")]),
+        one("1-D", &[2, 7], &[2, 3], vec![kernel(&[3]), set_ints("strides", &[2])]),
+    ]
+}

@@ -1,0 +1,152 @@
+//! `Conv`: `Y[o] = Σ_c X[c] ⋆ W[o,c] + B[o]` ⇒ `dX` = `dY` convolved, transposed, with `W`; `dW[o,c,k] = Σ_l dY[o,l] ·
+//! X[c, patch l, tap k]`; `dB[o] = Σ_l dY[o,l]`.
+//!
+//! `dW` is factored over the `L` output positions: `A` = unfolded patches `[N, (g,) C/g·K, L]`, `G` = `dY` as
+//! `[N, (g,) O/g, L]`, the group axis where the convolution has groups. Few channels are unfolded by a depthwise
+//! convolution with one-hot kernels (exact: products with 0 and 1, sums with 0); many channels without groups by one
+//! `Gather` of rows of `C` channels, laid out `[N, L, K·C]`; a 1×1 convolution is its own unfolding.
+//!
+//! Memory: the patches, `N·L·C·K` floats, `K` being the number of taps.
+
+use super::Rule;
+use crate::autodiff::attributes::{set_int, set_ints, set_string};
+use crate::autodiff::emit::{BATCH_FIRST, Var};
+use crate::autodiff::factor::{Factors, Side};
+use crate::autodiff::refusal::Refusal;
+use crate::autodiff::sweep::Pull;
+use crate::autodiff::testing::{Case, GraphBuilder};
+use crate::autodiff::window::Window;
+
+pub const RULE: Rule = Rule { op: "Conv", pull, cases };
+
+/// Up to so many input channels, patches are unfolded by a convolution (measured with onnxruntime on one thread).
+const FEW_CHANNELS: usize = 16;
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    p.data_batch_first()?;
+    let (x, w, gy) = (p.x(0), p.x(1), p.gy());
+    if w.batch.is_some() {
+        return Err(p.refuse("its weight depends on the sample", "write it as a batched MatMul of patches"));
+    }
+    let groups = p.int("group", 1) as usize;
+    let window = Window::of(p, &w.shape[2..]);
+    if p.wants(2) {
+        let spatial: Vec<usize> = (2..gy.rank()).collect();
+        let gb = p.em.reduce_sum(&gy, &spatial, false);
+        p.gx(2, gb);
+    }
+    if p.wants(0) {
+        let gx = window.conv_transpose(p.em, &gy, &w, groups);
+        p.gx(0, gx);
+    }
+    if p.wants(1) {
+        let factors = weight_factors(p, &window, groups, &x, &w, &gy);
+        p.gx_factored(1, factors);
+    }
+    Ok(())
+}
+
+fn weight_factors(p: &mut Pull<'_>, window: &Window, groups: usize, x: &Var, w: &Var, gy: &Var) -> Factors {
+    let (channels, outputs) = (x.shape[1], w.shape[0]);
+    let (taps, positions) = (window.taps(), window.positions());
+    let by_group = |width: usize| {
+        let mut shape = if groups == 1 { vec![] } else { vec![groups] };
+        shape.extend([width / groups, positions]);
+        shape
+    };
+    let left = Side::positions_last(p.em.per_sample(gy, &by_group(outputs)));
+    if window.is_pointwise() || groups > 1 || channels <= FEW_CHANNELS {
+        let patches = if window.is_pointwise() { x.clone() } else { window.unfold_by_conv(p.em, x) };
+        let right = Side::positions_last(p.em.per_sample(&patches, &by_group(channels * taps)));
+        return Factors::new(left, right).reshape(&w.shape);
+    }
+    let padded = window.padded(p.em, x, 0.0);
+    let plane: usize = padded.shape[2..].iter().product();
+    let planes = p.em.reshape(&padded, &[1, channels, plane], Some(BATCH_FIRST));
+    let rows = p.em.transpose(&planes, &[0, 2, 1]);
+    let patches = p.em.gather(&rows, &window.gather_indices(), 1);
+    let right = Side::positions_first(p.em.per_sample(&patches, &[positions, taps * channels]));
+    Factors::new(left, right).reshape(&[outputs, taps, channels]).transpose(&[0, 2, 1]).reshape(&w.shape)
+}
+
+fn cases() -> Vec<Case> {
+    struct Shape<'a> {
+        input: &'a [usize],
+        weight: &'a [usize],
+        output: &'a [usize],
+    }
+    let one = |name, shape: Shape<'_>, attributes: Vec<_>| {
+        let mut b = GraphBuilder::new(17);
+        let (x, w, c) = (b.activation(shape.input), b.param(shape.weight), b.param(&shape.weight[..1]));
+        let y = b.node("Conv", &[x, w, c], attributes, &[&[1], shape.output].concat());
+        b.case(name, y)
+    };
+    let s = |input, weight, output| Shape { input, weight, output };
+    let first = {
+        let mut b = GraphBuilder::new(17);
+        let (x, w) = (b.input(&[2, 5, 5]), b.param(&[3, 2, 3, 3]));
+        let y = b.node("Conv", &[x, w], vec![], &[1, 3, 3, 3]);
+        b.case("first layer, no bias", y)
+    };
+    let shared = {
+        let mut b = GraphBuilder::new(17);
+        let (x, w) = (b.activation(&[2, 4, 4]), b.param(&[2, 2, 3, 3]));
+        let pads = || vec![set_ints("pads", &[1, 1, 1, 1])];
+        let once = b.node("Conv", &[x, w], pads(), &[1, 2, 4, 4]);
+        let twice = b.node("Conv", &[once, w], pads(), &[1, 2, 4, 4]);
+        b.case("one weight used twice", twice)
+    };
+    let scaled = {
+        let mut b = GraphBuilder::new(17);
+        let (x, w, scale) = (b.activation(&[2, 4, 4]), b.param(&[3, 2, 2, 2]), b.param(&[3, 1, 1, 1]));
+        let kernel = b.node("Mul", &[w, scale], vec![], &[3, 2, 2, 2]);
+        let y = b.node("Conv", &[x, kernel], vec![], &[1, 3, 3, 3]);
+        b.case("a scaled weight", y)
+    };
+    vec![
+        one("plain", s(&[2, 5, 6], &[3, 2, 3, 2], &[3, 3, 5]), vec![]),
+        first,
+        one(
+            "strides that leave a rest, uneven pads",
+            s(&[2, 7, 6], &[3, 2, 3, 3], &[3, 4, 3]),
+            vec![set_ints("strides", &[2, 2]), set_ints("pads", &[0, 1, 2, 0])],
+        ),
+        one(
+            "dilations",
+            s(&[2, 7, 7], &[3, 2, 3, 2], &[3, 3, 6]),
+            vec![set_ints("dilations", &[2, 3]), set_ints("pads", &[0, 1, 0, 1])],
+        ),
+        one("groups", s(&[4, 4, 4], &[6, 2, 3, 3], &[6, 2, 2]), vec![set_int("group", 2)]),
+        one(
+            "depthwise",
+            s(&[3, 5, 5], &[3, 1, 3, 3], &[3, 3, 3]),
+            vec![set_int("group", 3), set_ints("strides", &[2, 2]), set_ints("pads", &[1, 1, 1, 1])],
+        ),
+        one("depthwise with a multiplier", s(&[2, 4, 4], &[4, 1, 2, 2], &[4, 3, 3]), vec![set_int("group", 2)]),
+        one("pointwise", s(&[3, 4, 4], &[2, 3, 1, 1], &[2, 4, 4]), vec![]),
+        one("pointwise with strides", s(&[3, 4, 5], &[2, 3, 1, 1], &[2, 2, 3]), vec![set_ints("strides", &[2, 2])]),
+        one(
+            "many channels",
+            s(&[18, 4, 4], &[2, 18, 3, 3], &[2, 4, 4]),
+            vec![set_ints("pads", &[1, 1, 1, 1])],
+        ),
+        one(
+            "same upper",
+            s(&[2, 5, 6], &[2, 2, 2, 3], &[2, 3, 3]),
+            vec![set_string("auto_pad", "SAME_UPPER"), set_ints("strides", &[2, 2])],
+        ),
+        one(
+            "same lower",
+            s(&[2, 5, 6], &[2, 2, 2, 3], &[2, 3, 3]),
+            vec![set_string("auto_pad", "SAME_LOWER"), set_ints("strides", &[2, 2])],
+        ),
+        one("valid", s(&[2, 5], &[3, 2, 2], &[3, 4]), vec![set_string("auto_pad", "VALID")]),
+        one(
+            "1-D",
+            s(&[2, 9], &[3, 2, 3], &[3, 4]),
+            vec![set_ints("strides", &[2]), set_ints("pads", &[1, 0])],
+        ),
+        shared,
+        scaled,
+    ]
+}

@@ -1,0 +1,49 @@
+//! `InstanceNormalization`: `Y = γ_c · x̂ + β_c`, `x̂` normalised over the positions of each channel ⇒ `dx̂ = γ_c · dY`, `dX`
+//! by `normalize`, `dγ_c = Σ dY · x̂`, `dβ_c = Σ dY` over the positions.
+
+use super::Rule;
+use crate::autodiff::attributes::set_float;
+use crate::autodiff::normalize::Normalized;
+use crate::autodiff::refusal::Refusal;
+use crate::autodiff::sweep::Pull;
+use crate::autodiff::testing::{Case, GraphBuilder};
+
+pub const RULE: Rule = Rule { op: "InstanceNormalization", pull, cases };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    p.data_batch_first()?;
+    let (x, gamma, gy) = (p.x(0), p.x(1), p.gy());
+    let axes: Vec<usize> = (2..x.rank()).collect();
+    if p.wants(2) {
+        let gb = p.em.reduce_sum(&gy, &axes, false);
+        p.gx(2, gb);
+    }
+    if !p.wants(0) && !p.wants(1) {
+        return Ok(());
+    }
+    let normalized = Normalized::new(p.em, &x, axes.clone(), p.float("epsilon", 1e-5));
+    if p.wants(1) {
+        let product = p.em.mul(&gy, &normalized.value);
+        let gg = p.em.reduce_sum(&product, &axes, false);
+        p.gx(1, gg);
+    }
+    if p.wants(0) {
+        let shape = [&[gamma.shape[0]], &vec![1; axes.len()][..]].concat();
+        let gamma = p.em.reshape(&gamma, &shape, None);
+        let inner = p.em.mul(&gy, &gamma);
+        let gx = normalized.pull(p.em, &inner);
+        p.gx(0, gx);
+    }
+    Ok(())
+}
+
+fn cases() -> Vec<Case> {
+    let one = |name, shape: &[usize], epsilon| {
+        let mut b = GraphBuilder::new(17);
+        let (x, gamma, beta) = (b.activation(shape), b.param(&shape[..1]), b.param(&shape[..1]));
+        let out = [&[1], shape].concat();
+        let y = b.node("InstanceNormalization", &[x, gamma, beta], vec![set_float("epsilon", epsilon)], &out);
+        b.case(name, y)
+    };
+    vec![one("2-D", &[3, 3, 4], 1e-5), one("1-D, a large epsilon", &[2, 6], 0.1)]
+}

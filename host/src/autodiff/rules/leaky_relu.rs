@@ -1,0 +1,23 @@
+//! `LeakyRelu`: `Y = X` where `X ≥ 0`, else `αX` ⇒ `dX = dY` where `X > 0`, else `α · dY` (as PyTorch has it at 0).
+
+use super::Rule;
+use crate::autodiff::refusal::Refusal;
+use crate::autodiff::sweep::Pull;
+use crate::autodiff::testing::{Case, GraphBuilder};
+
+pub const RULE: Rule = Rule { op: "LeakyRelu", pull, cases };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (x, gy) = (p.x(0), p.gy());
+    let alpha = p.float("alpha", 0.01);
+    let zero = p.em.scalar(x.dtype, 0.0);
+    let open = p.em.compare("Greater", &x, &zero);
+    let leak = p.em.scale(&gy, alpha);
+    let gx = p.em.choose(&open, &gy, &leak);
+    p.gx(0, gx);
+    Ok(())
+}
+
+fn cases() -> Vec<Case> {
+    GraphBuilder::unary_cases("LeakyRelu", -1.0, 1.0)
+}

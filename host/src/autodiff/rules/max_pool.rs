@@ -1,0 +1,110 @@
+//! `MaxPool`: `Y[l]` = largest tap of window `l` ⇒ `dX` at that tap `+= dY[l]`; of equal taps the first in row-major order
+//! takes it all, as in PyTorch.
+//!
+//! The taps hand the gradient on: tap `t` keeps `R` where it equals `Y` and passes on the rest, `R − kept`, which is
+//! exact because each element is either kept whole or passed on whole. The last tap takes what is left.
+//!
+//! Memory: the kept gradients, `K` times the size of `Y`, `K` being the number of taps.
+
+use super::Rule;
+use crate::autodiff::attributes::{set_int, set_ints, set_string};
+use crate::autodiff::emit::{BATCH_FIRST, Emitter, Var};
+use crate::autodiff::refusal::Refusal;
+use crate::autodiff::sweep::Pull;
+use crate::autodiff::testing::{Case, GraphBuilder};
+use crate::autodiff::window::Window;
+
+pub const RULE: Rule = Rule { op: "MaxPool", pull, cases };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    p.data_batch_first()?;
+    let kernel: Vec<usize> = match p.ints("kernel_shape") {
+        Some(kernel) => kernel.iter().map(|&k| k as usize).collect(),
+        None => return Err(p.refuse("it has no kernel_shape", "export the model again")),
+    };
+    let window = Window::of(p, &kernel);
+    let (x, y, gy) = (p.x(0), p.y(), p.gy());
+    let zero = p.em.scalar(gy.dtype, 0.0);
+    let padded = window.padded(p.em, &x, f64::NEG_INFINITY);
+    let offsets = window.offsets();
+    let mut rest = gy;
+    let mut kept = Vec::new();
+    for (t, offset) in offsets.iter().enumerate() {
+        if t + 1 == offsets.len() {
+            kept.push(rest.clone());
+            break;
+        }
+        let tap = window.tap(p.em, &padded, offset);
+        let is_max = p.em.compare("Equal", &tap, &y);
+        let keep = p.em.choose(&is_max, &rest, &zero);
+        rest = p.em.sub(&rest, &keep);
+        kept.push(keep);
+    }
+    let gx = put_back(p.em, &window, &kept);
+    p.gx(0, gx);
+    Ok(())
+}
+
+/// The kept gradients, each `[N, C, *output]`, summed into the places of their taps.
+fn put_back(em: &mut Emitter, window: &Window, kept: &[Var]) -> Var {
+    let shape = kept[0].shape.clone();
+    let (channels, output) = (shape[1], &window.output);
+    if let ([rows, columns], true) = (&window.kernel[..], window.tiles()) {
+        // Windows tile the plane: interleave.
+        let mut lines = Vec::new();
+        for line in kept.chunks(*columns) {
+            let parts: Vec<Var> =
+                line.iter().map(|v| em.reshape(v, &[&shape[..], &[1]].concat(), Some(BATCH_FIRST))).collect();
+            let line = em.concat(&parts.iter().collect::<Vec<_>>(), 4);
+            let flat = [1, channels, output[0], 1, output[1] * columns];
+            lines.push(em.reshape(&line, &flat, Some(BATCH_FIRST)));
+        }
+        let plane = em.concat(&lines.iter().collect::<Vec<_>>(), 3);
+        return em.reshape(&plane, &[1, channels, output[0] * rows, output[1] * columns], Some(BATCH_FIRST));
+    }
+    let stacked_shape = [&[1, channels, 1], &output[..]].concat();
+    let parts: Vec<Var> = kept.iter().map(|v| em.reshape(v, &stacked_shape, Some(BATCH_FIRST))).collect();
+    let stacked = em.concat(&parts.iter().collect::<Vec<_>>(), 2);
+    let patches = em.reshape(&stacked, &[&[1, channels * kept.len()], &output[..]].concat(), Some(BATCH_FIRST));
+    window.fold(em, &patches)
+}
+
+fn cases() -> Vec<Case> {
+    let one = |name, input: &[usize], output: &[usize], attributes: Vec<_>| {
+        let mut b = GraphBuilder::new(17);
+        let x = b.activation(input);
+        let y = b.node("MaxPool", &[x], attributes, &[&[1], output].concat());
+        b.case(name, y)
+    };
+    let kernel = |k: &[i64]| set_ints("kernel_shape", k);
+    let rectified = {
+        let mut b = GraphBuilder::new(17);
+        let x = b.activation(&[2, 4, 4]);
+        let x = b.node("Relu", &[x], vec![], &[1, 2, 4, 4]);
+        let attributes = vec![kernel(&[3, 3]), set_ints("pads", &[1, 1, 1, 1]), set_ints("strides", &[2, 2])];
+        let y = b.node("MaxPool", &[x], attributes, &[1, 2, 2, 2]);
+        b.case("padding beside zeros of a Relu", y)
+    };
+    vec![
+        one("tiles", &[2, 4, 6], &[2, 2, 3], vec![kernel(&[2, 2]), set_ints("strides", &[2, 2])]),
+        one("tiles of other sides", &[2, 6, 6], &[2, 2, 3], vec![kernel(&[3, 2]), set_ints("strides", &[3, 2])]),
+        one("overlapping, stride 1", &[2, 4, 5], &[2, 3, 4], vec![kernel(&[2, 2])]),
+        one(
+            "overlapping, stride 2, padded",
+            &[2, 6, 5],
+            &[2, 3, 3],
+            vec![kernel(&[3, 3]), set_ints("strides", &[2, 2]), set_ints("pads", &[1, 1, 1, 1])],
+        ),
+        one("a rest", &[2, 5, 5], &[2, 2, 2], vec![kernel(&[2, 2]), set_ints("strides", &[2, 2])]),
+        one(
+            "ceil mode",
+            &[2, 5, 5],
+            &[2, 3, 3],
+            vec![kernel(&[2, 2]), set_ints("strides", &[2, 2]), set_int("ceil_mode", 1)],
+        ),
+        one("dilations", &[2, 5, 6], &[2, 3, 4], vec![kernel(&[2, 2]), set_ints("dilations", &[2, 2])]),
+        one("same upper", &[2, 4, 4], &[2, 4, 4], vec![kernel(&[2, 2]), set_string("auto_pad", "SAME_UPPER")]),
+        one("1-D", &[2, 7], &[2, 3], vec![kernel(&[3]), set_ints("strides", &[2])]),
+        rectified,
+    ]
+}

@@ -1,0 +1,21 @@
+//! `Relu`: `Y = max(X, 0)` ⇒ `dX = dY` where `Y > 0`, else 0 (as PyTorch has it at 0).
+
+use super::Rule;
+use crate::autodiff::refusal::Refusal;
+use crate::autodiff::sweep::Pull;
+use crate::autodiff::testing::{Case, GraphBuilder};
+
+pub const RULE: Rule = Rule { op: "Relu", pull, cases };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (y, gy) = (p.y(), p.gy());
+    let zero = p.em.scalar(y.dtype, 0.0);
+    let open = p.em.compare("Greater", &y, &zero);
+    let gx = p.em.choose(&open, &gy, &zero);
+    p.gx(0, gx);
+    Ok(())
+}
+
+fn cases() -> Vec<Case> {
+    GraphBuilder::unary_cases("Relu", -1.0, 1.0)
+}

@@ -1,0 +1,177 @@
+//! The reverse walk, and the words in which rules are written.
+
+use super::attributes;
+use super::broadcast::settle;
+use super::emit::{BATCH_FIRST, Emitter, Var};
+use super::factor::{Factors, Grad};
+use super::refusal::Refusal;
+use super::rules::RULES;
+use crate::graph::{BatchAxis, Graph, Node, Origin, Value, ValueId};
+
+/// The gradients, by parameter index, of `seeds`' weighted outputs; `None` for a parameter they do not depend on.
+///
+/// `forward` holds the emitted tensor of each value.
+pub fn sweep(
+    em: &mut Emitter,
+    graph: &Graph,
+    forward: &[Option<Var>],
+    seeds: Vec<(ValueId, Var)>,
+) -> Result<Vec<Option<Grad>>, Refusal> {
+    let wanted = leads_to_trained(graph);
+    let mut grads: Vec<Option<Grad>> = vec![None; graph.values.len()];
+    for (value, seed) in seeds {
+        if wanted[value.0] {
+            let seed = settle(em, &seed, &graph.values[value.0]);
+            accumulate(em, &mut grads, value, Grad::Dense(seed));
+        }
+    }
+    for node in graph.nodes.iter().rev() {
+        let reached = node.outputs.iter().any(|o| grads[o.0].is_some());
+        if !reached || !node.inputs.iter().flatten().any(|i| wanted[i.0]) {
+            continue;
+        }
+        let rule = RULES.iter().find(|r| r.op == node.op).ok_or_else(|| Refusal::no_rule(node))?;
+        (rule.pull)(&mut Pull { em, graph, node, forward, wanted: &wanted, grads: &mut grads })?;
+    }
+    Ok(graph.parameters.iter().map(|p| if p.trained { grads[p.value.0].take() } else { None }).collect())
+}
+
+/// Whether each value depends on a trained parameter.
+fn leads_to_trained(graph: &Graph) -> Vec<bool> {
+    let mut wanted = vec![false; graph.values.len()];
+    for parameter in graph.parameters.iter().filter(|p| p.trained) {
+        wanted[parameter.value.0] = true;
+    }
+    for node in &graph.nodes {
+        if node.inputs.iter().flatten().any(|i| wanted[i.0]) {
+            for output in &node.outputs {
+                wanted[output.0] = true;
+            }
+        }
+    }
+    wanted
+}
+
+fn accumulate(em: &mut Emitter, grads: &mut [Option<Grad>], value: ValueId, grad: Grad) {
+    grads[value.0] = Some(match grads[value.0].take() {
+        None => grad,
+        Some(sum) => sum.sum(grad, em),
+    });
+}
+
+/// What a rule sees of one node: inputs `x(i)`, outputs `y(i)`, the output's gradient `gy()`; it answers with `gx(i, …)`.
+pub struct Pull<'a> {
+    pub em: &'a mut Emitter,
+    graph: &'a Graph,
+    node: &'a Node,
+    forward: &'a [Option<Var>],
+    wanted: &'a [bool],
+    grads: &'a mut [Option<Grad>],
+}
+
+impl<'a> Pull<'a> {
+    /// Input `i`.
+    pub fn x(&self, i: usize) -> Var {
+        let id = self.node.inputs[i].expect("the input is there");
+        self.forward[id.0].clone().expect("emitted before the sweep")
+    }
+
+    /// Whether input `i` is given.
+    pub fn has(&self, i: usize) -> bool {
+        self.node.inputs.get(i).is_some_and(Option::is_some)
+    }
+
+    /// Output 0.
+    pub fn y(&self) -> Var {
+        self.forward[self.node.outputs[0].0].clone().expect("emitted before the sweep")
+    }
+
+    /// Whether the gradient of input `i` leads to a trained parameter.
+    pub fn wants(&self, i: usize) -> bool {
+        self.node.inputs.get(i).copied().flatten().is_some_and(|id| self.wanted[id.0])
+    }
+
+    /// The gradient of output 0, in its layout: `[N, *shape]` where it is not batched.
+    pub fn gy(&mut self) -> Var {
+        let grad = self.gy_any();
+        grad.dense(self.em)
+    }
+
+    /// The gradient of output 0 in the form it has.
+    pub fn gy_any(&self) -> Grad {
+        self.grads[self.node.outputs[0].0].clone().expect("the output is reached")
+    }
+
+    /// By how much axes of `gy` are shifted against those of `y`: 1 where `y` is not batched.
+    pub fn shift(&self) -> usize {
+        self.y_value().batch.is_none() as usize
+    }
+
+    /// Adds to the gradient of input `i` a tensor of `gy`'s layout, or one that broadcasts to or from the input.
+    pub fn gx(&mut self, i: usize, contribution: Var) {
+        let id = self.node.inputs[i].expect("the input is there");
+        let settled = settle(self.em, &contribution, &self.graph.values[id.0]);
+        accumulate(self.em, self.grads, id, Grad::Dense(settled));
+    }
+
+    /// Adds to the gradient of input `i`, which is not batched.
+    pub fn gx_factored(&mut self, i: usize, factors: Factors) {
+        let id = self.node.inputs[i].expect("the input is there");
+        debug_assert_eq!(factors.shape(), self.graph.values[id.0].shape);
+        accumulate(self.em, self.grads, id, Grad::Factored(factors));
+    }
+
+    /// Shape and batch axis of the gradient of input `i`.
+    pub fn layout(&self, i: usize) -> (Vec<usize>, BatchAxis) {
+        let value = &self.graph.values[self.node.inputs[i].expect("the input is there").0];
+        match value.batch {
+            Some(batch) => (value.shape.clone(), batch),
+            None => ([&[1], &value.shape[..]].concat(), BATCH_FIRST),
+        }
+    }
+
+    /// The value of input `i` where it is known now.
+    pub fn constant(&self, i: usize) -> Option<&'a crate::graph::Tensor> {
+        match &self.graph.values[self.node.inputs[i]?.0].origin {
+            Origin::Constant(tensor) => Some(tensor),
+            _ => None,
+        }
+    }
+
+    /// The integer attribute `name`.
+    pub fn int(&self, name: &str, default: i64) -> i64 {
+        attributes::int(&self.node.attributes, name, default)
+    }
+
+    /// The float attribute `name`.
+    pub fn float(&self, name: &str, default: f32) -> f64 {
+        f64::from(attributes::float(&self.node.attributes, name, default))
+    }
+
+    /// The integers of attribute `name`, if present.
+    pub fn ints(&self, name: &str) -> Option<Vec<i64>> {
+        attributes::ints(&self.node.attributes, name).map(<[i64]>::to_vec)
+    }
+
+    /// The string attribute `name`.
+    pub fn string(&self, name: &str) -> &'a str {
+        attributes::string(&self.node.attributes, name)
+    }
+
+    /// A refusal of this node.
+    pub fn refuse(&self, reason: impl Into<String>, remedy: impl Into<String>) -> Refusal {
+        Refusal::of(self.node, reason, remedy)
+    }
+
+    /// Refuses unless input 0 has its batch alone on axis 0.
+    pub fn data_batch_first(&self) -> Result<(), Refusal> {
+        if self.x(0).is_batch_first() {
+            return Ok(());
+        }
+        Err(self.refuse("its data input does not have the batch, and the batch alone, on axis 0", "export it so"))
+    }
+
+    fn y_value(&self) -> &Value {
+        &self.graph.values[self.node.outputs[0].0]
+    }
+}

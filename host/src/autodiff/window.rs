@@ -1,0 +1,182 @@
+//! The geometry of convolutions and pools: windows that slide over the spatial axes.
+
+use super::attributes::{set_int, set_ints};
+use super::emit::{BATCH_FIRST, Emitter, Var};
+use super::sweep::Pull;
+use crate::onnx::pb::AttributeProto;
+
+/// Windows over spatial axes; every list has one entry an axis.
+#[derive(Clone, Debug)]
+pub struct Window {
+    pub input: Vec<usize>,
+    pub output: Vec<usize>,
+    pub kernel: Vec<usize>,
+    pub stride: Vec<usize>,
+    pub dilation: Vec<usize>,
+    /// Padding before the first element.
+    pub before: Vec<usize>,
+    /// Padding declared after the last element (windows of a ceil-mode pool may reach further).
+    pub after: Vec<usize>,
+}
+
+impl Window {
+    /// The windows of the node, from its attributes and the shapes of its input and output.
+    pub fn of(p: &Pull<'_>, kernel: &[usize]) -> Self {
+        let (input, output) = (p.x(0).shape[2..].to_vec(), p.y().shape[2..].to_vec());
+        let rank = input.len();
+        let list = |name: &str| match p.ints(name) {
+            Some(list) => list.iter().map(|&v| v as usize).collect(),
+            None => vec![1; rank],
+        };
+        let (stride, dilation) = (list("strides"), list("dilations"));
+        let reach = |i: usize| (output[i] - 1) * stride[i] + (kernel[i] - 1) * dilation[i] + 1;
+        let same = |i: usize| reach(i).saturating_sub(input[i]);
+        let (before, after) = match p.string("auto_pad") {
+            "SAME_UPPER" => (0..rank).map(|i| (same(i) / 2, same(i) - same(i) / 2)).unzip(),
+            "SAME_LOWER" => (0..rank).map(|i| (same(i) - same(i) / 2, same(i) / 2)).unzip(),
+            "VALID" => (vec![0; rank], vec![0; rank]),
+            _ => match p.ints("pads") {
+                Some(pads) => {
+                    let pads: Vec<usize> = pads.iter().map(|&v| v as usize).collect();
+                    (pads[..rank].to_vec(), pads[rank..].to_vec())
+                }
+                None => (vec![0; rank], vec![0; rank]),
+            },
+        };
+        Self { input, output, kernel: kernel.to_vec(), stride, dilation, before, after }
+    }
+
+    /// Elements of a window.
+    pub fn taps(&self) -> usize {
+        self.kernel.iter().product()
+    }
+
+    /// Number of windows.
+    pub fn positions(&self) -> usize {
+        self.output.iter().product()
+    }
+
+    /// How far the windows reach from the first padded element.
+    fn reach(&self, i: usize) -> usize {
+        (self.output[i] - 1) * self.stride[i] + (self.kernel[i] - 1) * self.dilation[i] + 1
+    }
+
+    /// Padding that the windows really touch, for a tensor `[N, C, *input]`.
+    fn touched_padding(&self) -> Vec<(usize, usize)> {
+        let spatial = (0..self.input.len())
+            .map(|i| (self.before[i], self.reach(i).saturating_sub(self.input[i] + self.before[i])));
+        [(0, 0), (0, 0)].into_iter().chain(spatial).collect()
+    }
+
+    /// Whether windows tile the input exactly, without padding, overlap or rest.
+    pub fn tiles(&self) -> bool {
+        (0..self.input.len()).all(|i| {
+            self.dilation[i] == 1
+                && self.before[i] == 0
+                && self.stride[i] == self.kernel[i]
+                && self.input[i] == self.output[i] * self.kernel[i]
+        })
+    }
+
+    /// Whether every window is one element and they cover the input in order.
+    pub fn is_pointwise(&self) -> bool {
+        self.taps() == 1 && self.input == self.output && self.before.iter().all(|&b| b == 0)
+    }
+
+    /// Offsets of each tap within the window, in row-major order.
+    pub fn offsets(&self) -> Vec<Vec<usize>> {
+        let mut offsets = vec![vec![]];
+        for (&k, &d) in self.kernel.iter().zip(&self.dilation) {
+            offsets = offsets.iter().flat_map(|o| (0..k).map(move |j| [&o[..], &[j * d]].concat())).collect();
+        }
+        offsets
+    }
+
+    /// `x: [N, C, *input]` padded with `value` so that every window lies within.
+    pub fn padded(&self, em: &mut Emitter, x: &Var, value: f64) -> Var {
+        em.pad(x, &self.touched_padding(), value)
+    }
+
+    /// The element of each window at `offset`, from a padded tensor: `[N, C, *output]`.
+    pub fn tap(&self, em: &mut Emitter, padded: &Var, offset: &[usize]) -> Var {
+        let axes: Vec<_> =
+            (0..offset.len()).map(|i| (i + 2, offset[i], self.stride[i], self.output[i])).collect();
+        em.slice(padded, &axes)
+    }
+
+    /// Row-major indices into the padded spatial axes: for each window, each tap.
+    pub fn gather_indices(&self) -> Vec<i64> {
+        let padding = self.touched_padding();
+        let extent: Vec<usize> = (0..self.input.len()).map(|i| self.input[i] + padding[i + 2].0 + padding[i + 2].1).collect();
+        let offsets = self.offsets();
+        let mut indices = Vec::with_capacity(self.positions() * self.taps());
+        for position in 0..self.positions() {
+            let mut rest = position;
+            let mut corner = vec![0; extent.len()];
+            for i in (0..extent.len()).rev() {
+                corner[i] = rest % self.output[i] * self.stride[i];
+                rest /= self.output[i];
+            }
+            for offset in &offsets {
+                let index = (0..extent.len()).fold(0, |acc, i| acc * extent[i] + corner[i] + offset[i]);
+                indices.push(index as i64);
+            }
+        }
+        indices
+    }
+
+    /// The transposed convolution of `gy: [N, O, *output]` with `w: [O, C/g, *kernel]`, in the shape of the input.
+    pub fn conv_transpose(&self, em: &mut Emitter, gy: &Var, w: &Var, groups: usize) -> Var {
+        let rank = self.input.len();
+        // What the windows reach beyond the input is cut off; input that no window reaches is filled with zeros.
+        let after: Vec<usize> =
+            (0..rank).map(|i| self.reach(i).saturating_sub(self.before[i] + self.input[i])).collect();
+        let unreached: Vec<usize> =
+            (0..rank).map(|i| (self.input[i] + self.before[i]).saturating_sub(self.reach(i))).collect();
+        let mut attributes = self.attributes(&after);
+        attributes.push(set_int("group", groups as i64));
+        if unreached.iter().any(|&u| u > 0) {
+            attributes.push(set_ints("output_padding", &as_i64(&unreached)));
+        }
+        let shape = [&[1, w.shape[1] * groups], &self.input[..]].concat();
+        em.node("ConvTranspose", &[gy, w], attributes, gy.dtype, shape, Some(BATCH_FIRST))
+    }
+
+    /// Unfolded patches `[N, C·taps, *output]` by a depthwise convolution with one-hot kernels.
+    pub fn unfold_by_conv(&self, em: &mut Emitter, x: &Var) -> Var {
+        let channels = x.shape[1];
+        let weight = self.one_hot(em, x, channels);
+        let padding = self.touched_padding();
+        let after: Vec<usize> = padding[2..].iter().map(|p| p.1).collect();
+        let mut attributes = self.attributes(&after);
+        attributes.push(set_int("group", channels as i64));
+        let shape = [&[1, channels * self.taps()], &self.output[..]].concat();
+        em.node("Conv", &[x, &weight], attributes, x.dtype, shape, Some(BATCH_FIRST))
+    }
+
+    /// The sum of patches `[N, C·taps, *output]` back into their places: the transpose of unfolding.
+    pub fn fold(&self, em: &mut Emitter, patches: &Var) -> Var {
+        let channels = patches.shape[1] / self.taps();
+        let weight = self.one_hot(em, patches, channels);
+        self.conv_transpose(em, patches, &weight, channels)
+    }
+
+    fn one_hot(&self, em: &mut Emitter, like: &Var, channels: usize) -> Var {
+        let taps = self.taps();
+        let values = (0..channels * taps * taps).map(|i| if i / taps % taps == i % taps { 1.0 } else { 0.0 });
+        em.floats(like.dtype, &[&[channels * taps, 1], &self.kernel[..]].concat(), values)
+    }
+
+    fn attributes(&self, after: &[usize]) -> Vec<AttributeProto> {
+        vec![
+            set_ints("kernel_shape", &as_i64(&self.kernel)),
+            set_ints("strides", &as_i64(&self.stride)),
+            set_ints("dilations", &as_i64(&self.dilation)),
+            set_ints("pads", &as_i64(&[&self.before, after].concat())),
+        ]
+    }
+}
+
+fn as_i64(list: &[usize]) -> Vec<i64> {
+    list.iter().map(|&v| v as i64).collect()
+}
