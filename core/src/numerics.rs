@@ -1,0 +1,3 @@
+//! Every decision about bits.
+
+pub mod up;
