@@ -30,7 +30,10 @@ pub const ORDERS: [f64; ORDER_COUNT] = [
 /// The largest order that can be priced: up to here every binomial coefficient is finite.
 pub const MAX_ORDER: f64 = 1024.0;
 
-const DELTA: ParameterError = ParameterError { parameter: "delta", must_be: "above 0 and below 1" };
+const DELTA: ParameterError = ParameterError {
+    parameter: "delta",
+    must_be: "above 0 and below 1",
+};
 
 /// The Rényi divergence of order `order` of one event, an upper bound; +∞ where it overflows and outside
 /// `1 < order ≤ 1024`.
@@ -47,7 +50,11 @@ pub fn divergence(event: &Event, order: f64) -> f64 {
     } else {
         fractional::ln_moment(event, order)
     };
-    if ln_moment == 0.0 { 0.0 } else { div_up(ln_moment, order - 1.0) }
+    if ln_moment == 0.0 {
+        0.0
+    } else {
+        div_up(ln_moment, order - 1.0)
+    }
 }
 
 /// What an ε is, and the order that gave it.
@@ -73,7 +80,9 @@ impl Default for RenyiCurve {
 
 impl RenyiCurve {
     /// No event yet.
-    pub const EMPTY: Self = Self { divergences: [0.0; ORDER_COUNT] };
+    pub const EMPTY: Self = Self {
+        divergences: [0.0; ORDER_COUNT],
+    };
 
     /// The curve of one event.
     pub fn of(event: &Event) -> Self {
@@ -109,7 +118,10 @@ impl RenyiCurve {
         if !(delta > 0.0 && delta < 1.0) {
             return Err(DELTA);
         }
-        let mut best = Epsilon { epsilon: f64::INFINITY, order: MAX_ORDER };
+        let mut best = Epsilon {
+            epsilon: f64::INFINITY,
+            order: MAX_ORDER,
+        };
         for (&divergence_at, &order) in self.divergences.iter().zip(&ORDERS) {
             let epsilon = epsilon_at(divergence_at, order, delta);
             if epsilon < best.epsilon {
@@ -126,18 +138,21 @@ impl RenyiCurve {
 /// ε = ρ + ln((α−1)/α) − (ln δ + ln α)/(α−1)
 /// ```
 ///
-/// and 0 where ρ bounds the total variation by δ: `TV ≤ √(1 − e^{−KL})` (Bretagnolle, Huber 1979) and `KL ≤ ρ`.
+/// and 0 at ρ = 0, where nothing was released. It is continuous in ρ > 0, which calibration relies on; the step to ε = 0
+/// that total variation would allow at a tiny ρ is therefore not taken.
 pub fn epsilon_at(divergence: f64, order: f64, delta: f64) -> f64 {
     if divergence == f64::INFINITY {
         return divergence;
     }
-    // ρ ≥ 1 − e^{−ρ}; the product is below δ² once its own rounding is taken back.
-    if divergence <= delta * delta * (1.0 - 1e-15) {
+    if divergence == 0.0 {
         return 0.0;
     }
     let below = order - 1.0;
     // −ln(δα), rounded up: the reciprocal is taken first, since ln is rounded up.
     let ln_reciprocal = add_up(ln_up(div_up(1.0, delta)), ln_up(div_up(1.0, order)));
-    let epsilon = add_up(add_up(divergence, ln_up(div_up(below, order))), div_up(ln_reciprocal, below));
+    let epsilon = add_up(
+        add_up(divergence, ln_up(div_up(below, order))),
+        div_up(ln_reciprocal, below),
+    );
     if epsilon > 0.0 { epsilon } else { 0.0 }
 }

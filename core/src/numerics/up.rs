@@ -76,7 +76,11 @@ pub fn ln_1p_up(x: f64) -> f64 {
 pub const fn from_u64_up(n: u64) -> f64 {
     let nearest = n as f64;
     // Above 2^63 the nearest may be 2^64 itself, which a u64 cannot hold: compare in u128.
-    if (nearest as u128) < n as u128 { next_up(nearest) } else { nearest }
+    if (nearest as u128) < n as u128 {
+        next_up(nearest)
+    } else {
+        nearest
+    }
 }
 
 /// The logarithm of a sum of positive terms given by their logarithms, rounded up, in one pass and without overflow.
@@ -90,7 +94,10 @@ pub struct LogSum {
 
 impl LogSum {
     /// The empty sum.
-    pub const EMPTY: Self = Self { max: f64::NEG_INFINITY, sum: 0.0 };
+    pub const EMPTY: Self = Self {
+        max: f64::NEG_INFINITY,
+        sum: 0.0,
+    };
 
     /// Adds a term `e^ln_term`. −∞ (a term of 0) adds nothing; +∞ makes the sum infinite.
     pub fn add(&mut self, ln_term: f64) {
@@ -100,7 +107,11 @@ impl LogSum {
         if ln_term <= self.max {
             self.sum = add_up(self.sum, exp_up(sub_up(ln_term, self.max)));
         } else {
-            let kept = if self.sum > 0.0 { mul_up(self.sum, exp_up(sub_up(self.max, ln_term))) } else { 0.0 };
+            let kept = if self.sum > 0.0 {
+                mul_up(self.sum, exp_up(sub_up(self.max, ln_term)))
+            } else {
+                0.0
+            };
             self.sum = add_up(kept, 1.0);
             self.max = ln_term;
         }
@@ -108,7 +119,11 @@ impl LogSum {
 
     /// `ln Σ`, rounded up; −∞ for the empty sum.
     pub fn ln(&self) -> f64 {
-        if self.sum > 0.0 && self.max < f64::INFINITY { add_up(self.max, ln_up(self.sum)) } else { self.max }
+        if self.sum > 0.0 && self.max < f64::INFINITY {
+            add_up(self.max, ln_up(self.sum))
+        } else {
+            self.max
+        }
     }
 
     /// `ln(1 + Σ)`, rounded up, without cancellation for a small Σ; 0 for the empty sum.

@@ -23,7 +23,9 @@
 //! a hundred times over.
 
 use crate::accounting::event::Event;
-use crate::numerics::up::{LogSum, add_up, exp_m1_up, exp_up, ln_1p_up, ln_up, mul_up, sqrt_up, sub_up};
+use crate::numerics::up::{
+    LogSum, add_up, exp_m1_up, exp_up, ln_1p_up, ln_up, mul_up, sqrt_up, sub_up,
+};
 
 use super::integer;
 
@@ -56,9 +58,17 @@ pub(super) fn ln_moment(event: &Event, alpha: f64) -> f64 {
 fn chord(event: &Event, alpha: f64) -> f64 {
     let below = alpha as u32;
     let part = alpha - f64::from(below);
-    let left = if below < 2 { 0.0 } else { integer::ln_moment(event, below) };
+    let left = if below < 2 {
+        0.0
+    } else {
+        integer::ln_moment(event, below)
+    };
     let right = integer::ln_moment(event, below + 1);
-    if right == f64::INFINITY { right } else { add_up(mul_up(1.0 - part, left), mul_up(part, right)) }
+    if right == f64::INFINITY {
+        right
+    } else {
+        add_up(mul_up(1.0 - part, left), mul_up(part, right))
+    }
 }
 
 /// The trapezoidal bound; `None` where the step that [`POINTS`] allow is too wide to bound anything.
@@ -72,9 +82,13 @@ fn quadrature(event: &Event, alpha: f64) -> Option<f64> {
     let exponent = exponent.clamp(LN_ACCURACY, 600.0);
     let strip = (3.0 * sigma).min(sqrt_up(2.0 * exponent));
     let reach = alpha / sigma + 2.0 * sqrt_up(2.0 * (exponent + LN_CUT));
-    let step = (core::f64::consts::TAU * strip / (exponent + strip * strip / 2.0)).max(reach / f64::from(POINTS));
+    let step = (core::f64::consts::TAU * strip / (exponent + strip * strip / 2.0))
+        .max(reach / f64::from(POINTS));
     let turns = core::f64::consts::TAU * strip / step;
-    let ln_kappa = add_up(core::f64::consts::LN_2 + strip * strip / 2.0 + 1e-12, -ln_exp_m1_down(turns));
+    let ln_kappa = add_up(
+        core::f64::consts::LN_2 + strip * strip / 2.0 + 1e-12,
+        -ln_exp_m1_down(turns),
+    );
     if !step.is_finite() || ln_kappa.is_nan() || ln_kappa > -core::f64::consts::LN_2 {
         return None;
     }
@@ -129,17 +143,29 @@ fn quadrature(event: &Event, alpha: f64) -> Option<f64> {
 fn ln_excess_guess(q: f64, sigma: f64, alpha: f64) -> f64 {
     let inverse_variance = 1.0 / (sigma * sigma);
     let second = 2.0 * ln_up(q) + ln_up(alpha * (alpha - 1.0) / 2.0);
-    let spread = if inverse_variance > 40.0 { inverse_variance } else { ln_up(exp_m1_up(inverse_variance)) };
+    let spread = if inverse_variance > 40.0 {
+        inverse_variance
+    } else {
+        ln_up(exp_m1_up(inverse_variance))
+    };
     // Below order 2 large ratios count with the power α, not 2.
     let second = second + if alpha < 2.0 { spread.min(0.0) } else { spread };
     let last = alpha * ln_up(q) + alpha * (alpha - 1.0) / 2.0 * inverse_variance;
-    if alpha > 2.0 && last > second { last } else { second }
+    if alpha > 2.0 && last > second {
+        last
+    } else {
+        second
+    }
 }
 
 /// A lower bound of `ln(eᵗ − 1)`.
 fn ln_exp_m1_down(t: f64) -> f64 {
     // The functions err by a few units upward; 1e-14 relative to the argument takes that back.
-    if t > 40.0 { t - 1e-12 } else { ln_up(exp_m1_up(t)) - 1e-13 }
+    if t > 40.0 {
+        t - 1e-12
+    } else {
+        ln_up(exp_m1_up(t)) - 1e-13
+    }
 }
 
 struct Integrand {
@@ -156,7 +182,10 @@ impl Integrand {
         let ln_weight = -u * u / 2.0;
         // Beyond e^600 the ratio is q·e^z to the last bit.
         if z > 600.0 {
-            let ln_power = mul_up(alpha, add_up(z, ln_up(q)).max(ln_1p_up(mul_up(q, exp_m1_up(600.0)))));
+            let ln_power = mul_up(
+                alpha,
+                add_up(z, ln_up(q)).max(ln_1p_up(mul_up(q, exp_m1_up(600.0)))),
+            );
             return (add_up(ln_weight, ln_power), add_up(ln_weight, ln_power));
         }
         let y = q * exp_m1_up(z);
