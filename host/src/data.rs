@@ -125,9 +125,7 @@ impl std::str::FromStr for TestSource {
         }
         match text.parse::<f64>() {
             Ok(fraction) if fraction > 0.0 && fraction < 1.0 => Ok(TestSource::Fraction(fraction)),
-            _ => Err(DataError(format!(
-                "--test {text}: give a fraction between 0 and 1, or KIND:PATH"
-            ))),
+            _ => Err(DataError(format!("--test {text}: give a fraction between 0 and 1, or KIND:PATH"))),
         }
     }
 }
@@ -204,9 +202,7 @@ fn read(spec: &str, options: &DataOptions) -> Result<(Split, Option<Split>), Dat
         "idx" => idx::load(path, options),
         "csv" => csv::load(path, options),
         "npz" => npz::load(path, options),
-        _ => Err(DataError(format!(
-            "{spec}: unknown kind `{kind}`: use one of {KINDS}"
-        ))),
+        _ => Err(DataError(format!("{spec}: unknown kind `{kind}`: use one of {KINDS}"))),
     }
 }
 

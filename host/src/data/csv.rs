@@ -10,41 +10,22 @@ use super::{DataError, DataOptions, LabelKind, Split};
 use csv::{ReaderBuilder, StringRecord, Trim};
 use std::path::Path;
 
-pub(super) fn load(
-    path: &Path,
-    options: &DataOptions,
-) -> Result<(Split, Option<Split>), DataError> {
+pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
     let (file, _) = open_plain(path)?;
-    let mut reader = ReaderBuilder::new()
-        .has_headers(false)
-        .trim(Trim::All)
-        .from_reader(file);
+    let mut reader = ReaderBuilder::new().has_headers(false).trim(Trim::All).from_reader(file);
     let mut record = StringRecord::new();
-    let mut next = |record: &mut StringRecord| {
-        reader
-            .read_record(record)
-            .map_err(|error| failed(path, error))
-    };
+    let mut next = |record: &mut StringRecord| reader.read_record(record).map_err(|error| failed(path, error));
     if !next(&mut record)? {
-        return Err(DataError(format!(
-            "{}: holds no lines: {FETCH_AGAIN}",
-            path.display()
-        )));
+        return Err(DataError(format!("{}: holds no lines: {FETCH_AGAIN}", path.display())));
     }
-    if let Some(rest) = record
-        .get(0)
-        .and_then(|field| field.strip_prefix('\u{feff}'))
-    {
+    if let Some(rest) = record.get(0).and_then(|field| field.strip_prefix('\u{feff}')) {
         let mut clean = StringRecord::from(vec![rest]);
         clean.extend(record.iter().skip(1));
         clean.set_position(record.position().cloned());
         record = clean;
     }
-    let header = options.header.unwrap_or_else(|| {
-        record
-            .iter()
-            .any(|field| !field.is_empty() && field.parse::<f64>().is_err())
-    });
+    let header =
+        options.header.unwrap_or_else(|| record.iter().any(|field| !field.is_empty() && field.parse::<f64>().is_err()));
     let columns: Vec<String> = if header {
         record.iter().map(String::from).collect()
     } else {
@@ -53,22 +34,14 @@ pub(super) fn load(
     let label = label_column(path, &columns, options)?;
     let width = columns.len() - usize::from(label.is_some());
     if width == 0 {
-        return Err(DataError(format!(
-            "{}: has no column of features: use a file that does",
-            path.display()
-        )));
+        return Err(DataError(format!("{}: has no column of features: use a file that does", path.display())));
     }
 
-    let (mut features, mut labels, mut lines, mut unreadable) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut features, mut labels, mut lines, mut unreadable) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut more = !header || next(&mut record)?;
     while more {
         let row = lines.len();
-        lines.push(
-            record
-                .position()
-                .map_or(row as u64 + 1, |position| position.line()),
-        );
+        lines.push(record.position().map_or(row as u64 + 1, |position| position.line()));
         let mut fault = None;
         for (column, field) in record.iter().enumerate() {
             // A field that is no number leaves a NaN: a bad row, with a better message than the NaN's own.
@@ -83,12 +56,8 @@ pub(super) fn load(
         }
         if let Some(column) = fault {
             let name = &columns[column];
-            unreadable.push((
-                row,
-                format!(
-                    "column `{name}` is not a number: correct the row, or use --on-bad-row drop"
-                ),
-            ));
+            unreadable
+                .push((row, format!("column `{name}` is not a number: correct the row, or use --on-bad-row drop")));
         }
         more = next(&mut record)?;
     }
@@ -100,11 +69,7 @@ pub(super) fn load(
             shape: vec![lines.len(), width],
             values: Values::F32(features),
         }],
-        labels: label.map(|_| Array {
-            origin,
-            shape: vec![lines.len()],
-            values: Values::F64(labels),
-        }),
+        labels: label.map(|_| Array { origin, shape: vec![lines.len()], values: Values::F64(labels) }),
         unreadable,
         lines: Some(lines),
     };
@@ -112,11 +77,7 @@ pub(super) fn load(
 }
 
 /// The label's column: by name, by number, or the last.
-fn label_column(
-    path: &Path,
-    columns: &[String],
-    options: &DataOptions,
-) -> Result<Option<usize>, DataError> {
+fn label_column(path: &Path, columns: &[String], options: &DataOptions) -> Result<Option<usize>, DataError> {
     if options.labels == LabelKind::None {
         return Ok(None);
     }
@@ -132,12 +93,7 @@ fn label_column(
             DataError(format!(
                 "{}: has no column `{wanted}`: name one of {}, or a number from 0 to {}",
                 path.display(),
-                columns
-                    .iter()
-                    .take(20)
-                    .map(|name| format!("`{name}`"))
-                    .collect::<Vec<_>>()
-                    .join(", "),
+                columns.iter().take(20).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
                 columns.len() - 1
             ))
         })
@@ -146,22 +102,16 @@ fn label_column(
 fn failed(path: &Path, error: csv::Error) -> DataError {
     let line = error.position().map_or(0, csv::Position::line);
     match error.kind() {
-        csv::ErrorKind::UnequalLengths {
-            expected_len, len, ..
-        } => DataError(format!(
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => DataError(format!(
             "{}: line {line}: has {len} fields where the first line has {expected_len}: correct the line",
             path.display()
         )),
-        csv::ErrorKind::Utf8 { .. } => DataError(format!(
-            "{}: line {line}: is not UTF-8 text: {FETCH_AGAIN}",
-            path.display()
-        )),
+        csv::ErrorKind::Utf8 { .. } => {
+            DataError(format!("{}: line {line}: is not UTF-8 text: {FETCH_AGAIN}", path.display()))
+        }
         _ => match error.into_kind() {
             csv::ErrorKind::Io(error) => read_failed(path, &error),
-            other => DataError(format!(
-                "{}: line {line}: {other:?}: {FETCH_AGAIN}",
-                path.display()
-            )),
+            other => DataError(format!("{}: line {line}: {other:?}: {FETCH_AGAIN}", path.display())),
         },
     }
 }
