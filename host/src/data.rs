@@ -109,7 +109,7 @@ impl std::str::FromStr for OnBadRow {
 /// Where the test split comes from: `--test`.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TestSource {
-    /// This part of the rows, spread evenly by position: with `s = round(f · 2^32)`, row `i` is held out exactly when
+    /// This part of the rows, spread evenly by position: with `s = ⌈f · 2^32⌉`, row `i` is held out exactly when
     /// `⌊(i + 1) · s / 2^32⌋ > ⌊i · s / 2^32⌋`.
     Fraction(f64),
     /// Another data set, `KIND:PATH`: its test split if it has one, else all of it.
