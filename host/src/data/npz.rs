@@ -168,7 +168,7 @@ impl Archive {
                 "is in Fortran order: save numpy.ascontiguousarray of it".into(),
             ));
         }
-        if !elements(&shape, width).is_some_and(|count| (count * width) as u64 <= limit) {
+        if elements(&shape, width).is_none_or(|count| (count * width) as u64 > limit) {
             return Err(refuse(format!(
                 "declares the shape {shape:?}, more than the archive can hold: {FETCH_AGAIN}"
             )));
@@ -180,12 +180,12 @@ impl Archive {
             (TypeChar::Float, 4) => data.into_vec().map(Values::F32),
             (TypeChar::Float, _) => data.into_vec().map(Values::F64),
             (TypeChar::Uint, 1) => data.into_vec().map(Values::U8),
-            (TypeChar::Bool, _) => wide(data.into_vec::<bool>().map(|values| widen(values))),
-            (TypeChar::Int, 1) => wide(data.into_vec::<i8>().map(|values| widen(values))),
-            (TypeChar::Int, 2) => wide(data.into_vec::<i16>().map(|values| widen(values))),
-            (TypeChar::Int, 4) => wide(data.into_vec::<i32>().map(|values| widen(values))),
-            (TypeChar::Uint, 2) => wide(data.into_vec::<u16>().map(|values| widen(values))),
-            (TypeChar::Uint, 4) => wide(data.into_vec::<u32>().map(|values| widen(values))),
+            (TypeChar::Bool, _) => wide(data.into_vec::<bool>().map(widen)),
+            (TypeChar::Int, 1) => wide(data.into_vec::<i8>().map(widen)),
+            (TypeChar::Int, 2) => wide(data.into_vec::<i16>().map(widen)),
+            (TypeChar::Int, 4) => wide(data.into_vec::<i32>().map(widen)),
+            (TypeChar::Uint, 2) => wide(data.into_vec::<u16>().map(widen)),
+            (TypeChar::Uint, 4) => wide(data.into_vec::<u32>().map(widen)),
             _ => wide(data.into_vec::<i64>()),
         }
         .map_err(broken)?;
