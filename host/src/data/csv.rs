@@ -1,8 +1,8 @@
 //! `csv:PATH`: one sample a line, numbers between commas (RFC 4180, as the `csv` crate reads it).
 //!
 //! One column is the label, the others are the features, in the order of the file. The first line names the columns if
-//! [`DataOptions::header`] says so or, where it does not say, if one of its fields is not a number. A field that is not a
-//! number makes its row a bad row; a line with another number of fields makes the file unusable.
+//! [`DataOptions::header`] says so or, where it does not say, if one of its fields is not a number. A field that is not
+//! a number makes its row a bad row; a line with another number of fields makes the file unusable.
 
 use super::array::{Array, FETCH_AGAIN, Values, open_plain, read_failed};
 use super::assemble::{Raw, assemble};

@@ -1,8 +1,9 @@
 //! `npz:PATH`: arrays as `numpy.savez` and `numpy.savez_compressed` write them.
 //!
-//! Features are the array `x_train`, or `x` (or `X`) where there is no such array; labels `y_train` or `y`; the test split,
-//! if there is one, `x_test` and `y_test`. Other names by [`DataOptions::arrays`]. A model with several inputs takes its
-//! features from arrays of the inputs' names. Element types: f4, f8, u1, bool, and the integers up to i8; C order.
+//! Features are the array `x_train`, or `x` (or `X`) where there is no such array; labels `y_train` or `y`; the test
+//! split, if there is one, `x_test` and `y_test`. Other names by [`DataOptions::arrays`]. A model with several inputs
+//! takes its features from arrays of the inputs' names. Element types: f4, f8, u1, bool, and the integers up to i8; C
+//! order.
 
 use super::array::{Array, DEFLATE_RATIO, FETCH_AGAIN, Values, elements, open_plain, read_failed};
 use super::assemble::{Raw, assemble};
