@@ -64,7 +64,9 @@ pub fn open(choice: Choice) -> Result<Box<dyn Backend>, BackendError> {
 /// One tensor handed to a session, row-major, its shape that of its [`TensorSpec`] with the batch bound.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
+    /// Of a float input.
     F32(&'a [f32]),
+    /// Of an integer input.
     I64(&'a [i64]),
 }
 

@@ -1,8 +1,8 @@
 //! Files that are whole or absent.
 //!
-//! A file is written under a temporary name in its own folder, flushed to the disk, and renamed; a failure or a crash on
-//! the way leaves the old file, or none. Private files (checkpoints, journals, recordings: as secret as the data) are
-//! readable by their owner alone from the moment they exist.
+//! A file is written under a temporary name in its own folder, flushed to the disk, and renamed; a failure or a crash
+//! on the way leaves the old file, or none. Private files (checkpoints, journals, recordings: as secret as the data)
+//! are readable by their owner alone from the moment they exist.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -308,7 +308,8 @@ mod tests {
         assert_eq!(entries(folder.path()), ["taken"]);
     }
 
-    /// Runs this test again in a mount namespace of its own, with a file system of 64 KiB on a folder of that namespace.
+    /// Runs this test again in a mount namespace of its own, with a file system of 64 KiB on a folder of that
+    /// namespace.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_full_disk_is_an_error_that_names_the_file_and_leaves_nothing() {

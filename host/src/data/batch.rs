@@ -1,10 +1,10 @@
 //! The samples drawn for one step, as batches of one fixed physical size.
 //!
-//! A draw of `n` samples is split, in its own order, into `⌈n / R⌉` chunks of `R` rows: the sample at place `p` of the draw
-//! is row `p mod R` of chunk `⌊p / R⌋`. The last chunk is filled up by repeating its first sample with weight 0. So the
-//! place of a sample follows from the draw alone, however the chunks are then distributed over threads, and every chunk
-//! has the one shape that the runtime was loaded for. An empty draw has no chunk: nothing is run, and the step goes on
-//! with a sum of zero.
+//! A draw of `n` samples is split, in its own order, into `⌈n / R⌉` chunks of `R` rows: the sample at place `p` of the
+//! draw is row `p mod R` of chunk `⌊p / R⌋`. The last chunk is filled up by repeating its first sample with weight 0.
+//! So the place of a sample follows from the draw alone, however the chunks are then distributed over threads, and
+//! every chunk has the one shape that the runtime was loaded for. An empty draw has no chunk: nothing is run, and the
+//! step goes on with a sum of zero.
 
 use super::{Labels, Split};
 use crate::backend::Input;
@@ -102,8 +102,8 @@ impl Batch {
         &self.labels
     }
 
-    /// One weight a row: 1 for a sample, 0 for padding and for a null sample. Rows of weight 0 must be left out of every
-    /// sum, not multiplied by it.
+    /// One weight a row: 1 for a sample, 0 for padding and for a null sample. Rows of weight 0 must be left out of
+    /// every sum, not multiplied by it.
     pub fn weights(&self) -> &[f32] {
         &self.weights
     }

@@ -1,7 +1,7 @@
 //! `idx:PATH`: the format of MNIST, Fashion-MNIST and EMNIST (<http://yann.lecun.com/exdb/mnist/>).
 //!
-//! A file is a magic number (two zero bytes, an element type, the number of extents), the extents as big-endian u32, and
-//! the elements in row-major order, big-endian. PATH is a folder that holds `train-images-idx3-ubyte`,
+//! A file is a magic number (two zero bytes, an element type, the number of extents), the extents as big-endian u32,
+//! and the elements in row-major order, big-endian. PATH is a folder that holds `train-images-idx3-ubyte`,
 //! `train-labels-idx1-ubyte` and, for the test split, the two `t10k-` files; or what their names begin with
 //! (`emnist/emnist-letters-`). Each may end in `.gz`, and be written `.idx3-ubyte` for `-idx3-ubyte`.
 
