@@ -12,7 +12,7 @@ pub use calibration::{Calibrated, OnGrid, calibrate, calibrate_on_grid};
 pub use delta::{DeltaVerdict, judge_delta};
 
 use damper_core::accounting::event::{Event, Rate};
-use damper_core::accounting::renyi::{Epsilon, RenyiCurve};
+use damper_core::accounting::renyi::{Epsilon, least_epsilon};
 use thiserror::Error;
 
 /// Why no figure is given: the flag at fault and what to do.
@@ -150,9 +150,5 @@ fn check_delta(delta: f64) -> Result<(), AccountingError> {
 fn price(multiplier: f64, rate: Rate, steps: u64, delta: f64) -> Result<Epsilon, AccountingError> {
     let event =
         Event::new(rate, multiplier).map_err(|_| AccountingError::NoiseMultiplier(multiplier))?;
-    let mut curve = RenyiCurve::EMPTY;
-    curve.add(&event, steps);
-    curve
-        .epsilon(delta)
-        .map_err(|_| AccountingError::Delta(delta))
+    least_epsilon(&[(event, steps)], delta).map_err(|_| AccountingError::Delta(delta))
 }

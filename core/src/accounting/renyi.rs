@@ -18,6 +18,10 @@ use crate::numerics::up::{add_up, div_up, from_u64_up, ln_up, mul_up};
 pub const ORDER_COUNT: usize = 72;
 
 /// The orders α at which a curve is kept, ascending.
+///
+/// Against a minimum over all orders they cost less than 0.5 % of ε in ordinary training (thousands of steps, ε above
+/// about 0.5). Where the rate is small and the steps are few, ε(α) falls like 1/(α−1) up to a cliff, and the gap below
+/// the cliff is lost: up to 15 %. [`least_epsilon`] searches between the orders and loses neither.
 #[rustfmt::skip]
 pub const ORDERS: [f64; ORDER_COUNT] = [
     1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875,
@@ -130,6 +134,66 @@ impl RenyiCurve {
         }
         Ok(best)
     }
+}
+
+/// Orders above this one are searched as integers: dense enough, and exact.
+const WHOLE_ABOVE: f64 = 64.0;
+/// Probes of the search between two orders; each shrinks the bracket by the golden ratio.
+const PROBES: u32 = 16;
+
+/// The smallest ε at `delta` of all `events` (each with its number of times) over continuous orders: the best of
+/// [`ORDERS`], then a golden-section search between its neighbours. Every probe is a valid bound, so the search can only
+/// gain. About twice the work of a curve; the events are public constants, so the order found may depend on them.
+pub fn least_epsilon(events: &[(Event, u64)], delta: f64) -> Result<Epsilon, ParameterError> {
+    let mut curve = RenyiCurve::EMPTY;
+    for (event, times) in events {
+        curve.add(event, *times);
+    }
+    let mut best = curve.epsilon(delta)?;
+    if best.epsilon == 0.0 || best.epsilon == f64::INFINITY {
+        return Ok(best);
+    }
+    let mut low = ORDERS.iter().fold(1.0 + (best.order - 1.0) / 4.0, |a, &b| {
+        if b < best.order { b } else { a }
+    });
+    let mut high = ORDERS
+        .iter()
+        .rev()
+        .fold(MAX_ORDER, |a, &b| if b > best.order { b } else { a });
+    let mut probe = |order: f64| {
+        let order = if order > WHOLE_ABOVE {
+            f64::from(order as u32)
+        } else {
+            order
+        };
+        let mut sum = 0.0;
+        for (event, times) in events {
+            if *times > 0 {
+                sum = add_up(sum, mul_up(from_u64_up(*times), divergence(event, order)));
+            }
+        }
+        let epsilon = epsilon_at(sum, order, delta);
+        if epsilon < best.epsilon {
+            best = Epsilon { epsilon, order };
+        }
+        epsilon
+    };
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    let mut left = high - GOLDEN * (high - low);
+    let mut right = low + GOLDEN * (high - low);
+    let (mut at_left, mut at_right) = (probe(left), probe(right));
+    for _ in 2..PROBES {
+        if at_left <= at_right {
+            (high, right, at_right) = (right, left, at_left);
+            left = high - GOLDEN * (high - low);
+            at_left = probe(left);
+        } else {
+            (low, left, at_left) = (left, right, at_right);
+            right = low + GOLDEN * (high - low);
+            at_right = probe(right);
+        }
+    }
+    Ok(best)
 }
 
 /// ε at `delta` from one divergence ρ of order α > 1, rounded up, never below 0:

@@ -83,59 +83,76 @@ pub const fn from_u64_up(n: u64) -> f64 {
     }
 }
 
-/// The logarithm of a sum of positive terms given by their logarithms, rounded up, in one pass and without overflow.
+/// The logarithm of a sum of positive terms, rounded up, in one pass and without overflow.
 ///
-/// The sum is kept as `sum · e^max`, `max` being the largest logarithm so far.
+/// The sum is kept as `sum · e^scale`. The scale follows the terms only when one is far above it, and the exponential of
+/// the last scale is kept, so that a run of terms at one scale costs one multiplication each.
 #[derive(Clone, Copy, Debug)]
 pub struct LogSum {
-    max: f64,
+    scale: f64,
     sum: f64,
+    last_scale: f64,
+    last_factor: f64,
 }
 
 impl LogSum {
     /// The empty sum.
     pub const EMPTY: Self = Self {
-        max: f64::NEG_INFINITY,
+        scale: f64::NEG_INFINITY,
         sum: 0.0,
+        last_scale: 0.0,
+        last_factor: 0.0,
     };
+    /// How far above the sum's scale a term's may lie.
+    const HEADROOM: f64 = 200.0;
 
     /// Adds a term `e^ln_term`. −∞ (a term of 0) adds nothing; +∞ makes the sum infinite.
     pub fn add(&mut self, ln_term: f64) {
-        if ln_term == f64::NEG_INFINITY || self.max == f64::INFINITY {
+        self.add_scaled(1.0, ln_term);
+    }
+
+    /// Adds a term `factor · e^ln_scale`, `factor` above 0 and at most 1e130 (the sum's own range does the rest).
+    pub fn add_scaled(&mut self, factor: f64, ln_scale: f64) {
+        if ln_scale == f64::NEG_INFINITY || self.scale == f64::INFINITY {
             return;
         }
-        if ln_term <= self.max {
-            self.sum = add_up(self.sum, exp_up(sub_up(ln_term, self.max)));
-        } else {
+        if ln_scale == f64::INFINITY || ln_scale > self.scale + Self::HEADROOM {
             let kept = if self.sum > 0.0 {
-                mul_up(self.sum, exp_up(sub_up(self.max, ln_term)))
+                mul_up(self.sum, exp_up(sub_up(self.scale, ln_scale)))
             } else {
                 0.0
             };
-            self.sum = add_up(kept, 1.0);
-            self.max = ln_term;
+            *self = Self {
+                scale: ln_scale,
+                sum: kept,
+                last_scale: ln_scale,
+                last_factor: 1.0,
+            };
+        } else if ln_scale != self.last_scale {
+            self.last_scale = ln_scale;
+            self.last_factor = exp_up(sub_up(ln_scale, self.scale));
         }
+        self.sum = add_up(self.sum, mul_up(factor, self.last_factor));
     }
 
     /// `ln Σ`, rounded up; −∞ for the empty sum.
     pub fn ln(&self) -> f64 {
-        if self.sum > 0.0 && self.max < f64::INFINITY {
-            add_up(self.max, ln_up(self.sum))
+        if self.sum > 0.0 && self.scale < f64::INFINITY {
+            add_up(self.scale, ln_up(self.sum))
         } else {
-            self.max
+            self.scale
         }
     }
 
     /// `ln(1 + Σ)`, rounded up, without cancellation for a small Σ; 0 for the empty sum.
     pub fn ln_1p(&self) -> f64 {
-        if self.sum == 0.0 {
+        let ln = self.ln();
+        if ln == f64::NEG_INFINITY {
             0.0
-        } else if self.max == f64::INFINITY {
-            self.max
-        } else if self.max > 600.0 {
-            add_up(self.max, ln_up(add_up(self.sum, exp_up(-self.max))))
+        } else if ln > 600.0 {
+            add_up(ln, exp_up(-ln))
         } else {
-            ln_1p_up(mul_up(self.sum, exp_up(self.max)))
+            ln_1p_up(exp_up(ln))
         }
     }
 }

@@ -29,7 +29,7 @@ pub struct Calibrated {
 /// A multiplier that a grid can run, and its price.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OnGrid {
-    /// σ in grid units.
+    /// σ in grid units, an integer.
     pub sigma: u64,
     /// `sigma / 2^grid_bits`, exactly: the multiplier that runs, and is priced and reported.
     pub calibrated: Calibrated,
@@ -139,7 +139,8 @@ pub fn calibrate_on_grid(
     let mut sigma = (ideal.multiplier * units)
         .ceil()
         .min(Rate::DENOMINATOR as f64) as u64;
-    loop {
+    // The price is monotone but for what the search over orders leaves: a few small steps up settle a miss by that.
+    for _ in 0..64 {
         let multiplier = sigma as f64 / units;
         let priced = price(multiplier, rate, steps, delta)?;
         let calibrated = Calibrated {
@@ -147,21 +148,26 @@ pub fn calibrate_on_grid(
             epsilon: priced.epsilon,
             order: priced.order,
         };
-        if priced.epsilon <= target && priced.epsilon >= ACCURACY * target {
+        if priced.epsilon < ACCURACY * target || sigma >= Rate::DENOMINATOR {
+            let reached = priced.epsilon;
+            return Err(AccountingError::GridTooCoarse {
+                epsilon: target,
+                grid_bits,
+                multiplier,
+                reached,
+            });
+        }
+        if priced.epsilon <= target {
             return Ok(OnGrid { sigma, calibrated });
         }
-        // The price is monotone but for 1e-8 of quadrature: one unit more settles a miss by that.
-        if priced.epsilon <= target * (1.0 + 1e-6) && priced.epsilon > target {
-            sigma += 1;
-            continue;
-        }
-        return Err(AccountingError::GridTooCoarse {
-            epsilon: target,
-            grid_bits,
-            multiplier,
-            reached: priced.epsilon,
-        });
+        sigma += 1 + sigma / 10_000;
     }
+    Err(AccountingError::GridTooCoarse {
+        epsilon: target,
+        grid_bits,
+        multiplier: ideal.multiplier,
+        reached: ideal.epsilon,
+    })
 }
 
 #[cfg(test)]

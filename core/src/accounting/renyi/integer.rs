@@ -43,34 +43,40 @@
 use crate::accounting::event::Event;
 use crate::numerics::up::{LogSum, add_up, div_up, exp_m1_up, ln_up, mul_up};
 
+/// Beyond this exponent `expm1(t)` is taken as `e^t`, from which it differs by less than an `f64`'s last bit.
+const EXP_M1_IS_EXP: f64 = 40.0;
+
 /// `ln A_α` at an integer order, rounded up. A rate of 1 gives the unsampled Gaussian's `α(α−1)/2σ²`.
 pub(super) fn ln_moment(event: &Event, order: u32) -> f64 {
-    let sigma = event.multiplier();
     let alpha = f64::from(order);
     let q = event.rate().as_f64();
     if q == 0.0 {
         return 0.0;
     }
     if q == 1.0 {
-        return gaussian_exponent(alpha, sigma);
+        return gaussian_exponent(alpha, event.multiplier());
     }
-    let ln_in = ln_up(q);
-    let ln_out = ln_up(event.rate().complement().as_f64());
-    let mut binomial = 1.0;
+    let out = event.rate().complement().as_f64();
+    let odds = div_up(q, out);
+    let half_precision = gaussian_exponent(2.0, event.multiplier()) / 2.0;
+
+    // The binomial weight of k is weight · e^ln_weight; one multiplication a term, rescaled before it leaves the range.
+    let (mut weight, mut ln_weight) = (1.0, mul_up(alpha, ln_up(out)));
     let mut excess = LogSum::EMPTY;
     for k in 1..=order {
-        let kf = f64::from(k);
-        binomial = if k == 1 {
-            alpha
+        let k = f64::from(k);
+        weight = mul_up(weight, mul_up(odds, div_up(alpha - k + 1.0, k)));
+        if !(1e-100..=1e100).contains(&weight) {
+            ln_weight = add_up(ln_weight, ln_up(weight));
+            weight = 1.0;
+        }
+        let exponent = mul_up(k * (k - 1.0), half_precision);
+        if k == 1.0 {
+            continue;
+        } else if exponent > EXP_M1_IS_EXP {
+            excess.add_scaled(weight, add_up(ln_weight, exponent));
         } else {
-            mul_up(binomial, div_up(alpha - kf + 1.0, kf))
-        };
-        if k > 1 {
-            let weight = add_up(mul_up(kf, ln_in), mul_up(alpha - kf, ln_out));
-            excess.add(add_up(
-                add_up(ln_up(binomial), weight),
-                ln_exp_m1(gaussian_exponent(kf, sigma)),
-            ));
+            excess.add_scaled(mul_up(weight, exp_m1_up(exponent)), ln_weight);
         }
     }
     excess.ln_1p()
@@ -80,12 +86,6 @@ pub(super) fn ln_moment(event: &Event, order: u32) -> f64 {
 pub(super) fn gaussian_exponent(k: f64, sigma: f64) -> f64 {
     let product = mul_up(k, k - 1.0);
     div_up(div_up(product / 2.0, sigma), sigma)
-}
-
-/// An upper bound of `ln(eᵗ − 1)` for t > 0, exact to rounding.
-fn ln_exp_m1(t: f64) -> f64 {
-    // From here on e^-t is below half a unit in the last place of t.
-    if t > 40.0 { t } else { ln_up(exp_m1_up(t)) }
 }
 
 #[cfg(test)]
