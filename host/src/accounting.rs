@@ -69,20 +69,19 @@ pub enum AccountingError {
         "--epsilon {0}: so large that no noise to speak of is left; lower it, or give --noise-multiplier"
     )]
     TooLarge(f64),
-    /// The grid's σ is an integer too small to hit the target closely.
+    /// The grid's σ is an integer too small: to hit the target closely, or for the discrete Gaussian to be priced as the
+    /// continuous one at fractional orders.
     #[error(
-        "--epsilon {epsilon}: a grid of {grid_bits} bits is too coarse, its nearest multiplier {multiplier} gives \
-         {reached:.4}; raise --grid-bits"
+        "--epsilon {epsilon}: a grid of {grid_bits} bits is too coarse, sigma is only {sigma} grid units there; raise \
+         --grid-bits until it is at least {SMALLEST_SIGMA}"
     )]
     GridTooCoarse {
         /// The target.
         epsilon: f64,
         /// log2 of the grid units in one clip.
         grid_bits: u32,
-        /// The multiplier found.
-        multiplier: f64,
-        /// Its ε.
-        reached: f64,
+        /// σ in grid units.
+        sigma: u64,
     },
     /// The grid is finer than σ in grid units can be represented.
     #[error("--grid-bits {0}: must be at most 40; 20 is fine for any network")]
@@ -104,9 +103,13 @@ pub enum AccountingError {
     },
 }
 
-/// The rate that `--sampling-rate` names: the largest `k/2^53` at most `q`.
+/// The smallest σ in grid units whose discrete Gaussian is priced as the continuous one at fractional orders
+/// (`damper_core::accounting::renyi`, on integer orders, has the argument).
+pub const SMALLEST_SIGMA: u64 = 1 << 10;
+
+/// The rate at which `--sampling-rate` is priced: the smallest `k/2^53` at least `q`.
 pub fn sampling_rate(q: f64) -> Result<Rate, AccountingError> {
-    match Rate::at_most(q) {
+    match Rate::at_least(q) {
         Ok(rate) if rate != Rate::ZERO => Ok(rate),
         _ => Err(AccountingError::SamplingRate(q)),
     }

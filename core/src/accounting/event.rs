@@ -73,6 +73,16 @@ impl Rate {
         }
     }
 
+    /// The smallest rate that is at least `q`, for pricing a rate that someone else draws with; an error unless
+    /// `0 ≤ q ≤ 1`.
+    pub fn at_least(q: f64) -> Result<Self, ParameterError> {
+        let below = Self::at_most(q)?;
+        let exact = below.as_f64() == q;
+        Ok(Self {
+            numerator: below.numerator + !exact as u64,
+        })
+    }
+
     /// The largest rate that is at most `expected_batch / dataset_size`, in integer arithmetic.
     pub const fn of(expected_batch: u64, dataset_size: u64) -> Result<Self, ParameterError> {
         if dataset_size == 0 || expected_batch > dataset_size {
@@ -97,7 +107,8 @@ impl Rate {
     /// `1 − q`, exactly.
     pub const fn complement(self) -> Self {
         Self {
-            numerator: Self::DENOMINATOR - self.numerator,
+            // Never wraps: the numerator is at most the denominator.
+            numerator: Self::DENOMINATOR.wrapping_sub(self.numerator),
         }
     }
 }
@@ -169,6 +180,15 @@ mod tests {
         assert_eq!(Rate::of(7, 7).unwrap(), Rate::ONE);
         assert_eq!(Rate::at_most(0.25).unwrap(), Rate::of(1, 4).unwrap());
         assert_eq!(Rate::at_most(1e-300).unwrap(), Rate::ZERO);
+        assert_eq!(Rate::at_least(1e-300).unwrap().numerator(), 1);
+        for q in [0.0, 0.01, 0.1, 0.25, 0.7, 1.0 - f64::EPSILON / 2.0, 1.0] {
+            let (below, above) = (Rate::at_most(q).unwrap(), Rate::at_least(q).unwrap());
+            assert!(below.as_f64() <= q && q <= above.as_f64());
+            assert_eq!(
+                above.numerator() - below.numerator(),
+                u64::from(below.as_f64() != q)
+            );
+        }
         assert_eq!(
             Rate::from_numerator(3).unwrap().as_f64(),
             3.0 / 9007199254740992.0
@@ -179,6 +199,7 @@ mod tests {
     fn a_parameter_outside_its_domain_is_refused_by_name() {
         for q in [-0.1, 1.0 + f64::EPSILON, f64::NAN, f64::INFINITY] {
             assert_eq!(Rate::at_most(q).unwrap_err().parameter, "sampling rate");
+            assert!(Rate::at_least(q).is_err());
         }
         assert!(Rate::from_numerator(Rate::DENOMINATOR + 1).is_err());
         assert_eq!(Rate::of(8, 7).unwrap_err().parameter, "expected_batch");

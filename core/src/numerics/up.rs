@@ -156,3 +156,37 @@ impl LogSum {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_number_is_one_step_away_on_every_side_of_zero() {
+        for x in [0.0, -0.0, 5e-324, -5e-324, 1.0, -1.0, f64::MAX, -f64::MAX] {
+            assert!(next_up(x) > x && next_down(x) < x);
+            assert_eq!(
+                next_down(next_up(x)),
+                if x == f64::MAX { f64::MAX } else { x }
+            );
+        }
+        assert_eq!(next_up(f64::MAX), f64::INFINITY);
+        assert_eq!(next_up(f64::INFINITY), f64::INFINITY);
+        assert_eq!(next_up(f64::NEG_INFINITY), -f64::MAX);
+        assert!(next_up(f64::NAN).is_nan() && next_down(f64::NAN).is_nan());
+    }
+
+    #[test]
+    fn a_count_becomes_the_smallest_number_at_least_it() {
+        const TWO_53: u64 = 1 << 53;
+        for (count, number) in [
+            (0, 0.0),
+            (TWO_53 - 1, 9_007_199_254_740_991.0),
+            (TWO_53 + 1, 9_007_199_254_740_994.0),
+            (TWO_53 + 2, 9_007_199_254_740_994.0),
+            (u64::MAX, 18_446_744_073_709_551_616.0),
+        ] {
+            assert_eq!(from_u64_up(count), number);
+        }
+    }
+}
