@@ -1,7 +1,7 @@
 //! What ε a noise multiplier gives, which multiplier an ε needs, and which δ may be claimed.
 //!
-//! The pricing is [`damper_core::accounting::renyi`]; here are the two directions, their refusals (one line each, naming
-//! the flag and the remedy), and what `damper epsilon` and `damper calibrate` answer.
+//! The pricing is [`damper_core::accounting::renyi`]; here are the two directions, their refusals (one line each,
+//! naming the flag and the remedy), and what `damper epsilon` and `damper calibrate` answer.
 
 mod answer;
 mod calibration;
@@ -69,8 +69,8 @@ pub enum AccountingError {
         "--epsilon {0}: so large that no noise to speak of is left; lower it, or give --noise-multiplier"
     )]
     TooLarge(f64),
-    /// The grid's σ is an integer too small: to hit the target closely, or for the discrete Gaussian to be priced as the
-    /// continuous one at fractional orders.
+    /// The grid's σ is an integer too small: to hit the target closely, or for the discrete Gaussian to be priced as
+    /// the continuous one at fractional orders.
     #[error(
         "--epsilon {epsilon}: a grid of {grid_bits} bits is too coarse, sigma is only {sigma} grid units there; raise \
          --grid-bits until it is at least {SMALLEST_SIGMA}"

@@ -1,9 +1,9 @@
 //! The Rényi accountant of the Poisson-subsampled Gaussian, rounded up at every step.
 //!
 //! Neighbours: add/remove, one sample replaced by a null sample that contributes nothing. The divergence of an event at
-//! one order is bounded by [`divergence`]; divergences of successive events add ([`RenyiCurve`]); a curve turns into ε at
-//! δ by the bound of Balle, Barthe, Gaboardi, Hsu, Sato (arXiv 1905.09982, theorem 21) and Canonne, Kamath, Steinke (arXiv
-//! 2004.00010, proposition 12).
+//! one order is bounded by [`divergence`]; divergences of successive events add ([`RenyiCurve`]); a curve turns into ε
+//! at δ by the bound of Balle, Barthe, Gaboardi, Hsu, Sato (arXiv 1905.09982, theorem 21) and Canonne, Kamath, Steinke
+//! (arXiv 2004.00010, proposition 12).
 //!
 //! Memory: one `f64` an order. Nothing here is linked unless it is called: a device that keeps a ledger of integers
 //! only pays no flash for it.
@@ -142,8 +142,8 @@ const WHOLE_ABOVE: f64 = 64.0;
 const PROBES: u32 = 16;
 
 /// The smallest ε at `delta` of all `events` (each with its number of times) over continuous orders: the best of
-/// [`ORDERS`], then a golden-section search between its neighbours. Every probe is a valid bound, so the search can only
-/// gain. About twice the work of a curve; the events are public constants, so the order found may depend on them.
+/// [`ORDERS`], then a golden-section search between its neighbours. Every probe is a valid bound, so the search can
+/// only gain. About twice the work of a curve; the events are public constants, so the order found may depend on them.
 pub fn least_epsilon(events: &[(Event, u64)], delta: f64) -> Result<Epsilon, ParameterError> {
     let mut curve = RenyiCurve::EMPTY;
     for (event, times) in events {
@@ -202,8 +202,8 @@ pub fn least_epsilon(events: &[(Event, u64)], delta: f64) -> Result<Epsilon, Par
 /// ε = ρ + ln((α−1)/α) − (ln δ + ln α)/(α−1)
 /// ```
 ///
-/// and 0 at ρ = 0, where nothing was released. It is continuous in ρ > 0, which calibration relies on; the step to ε = 0
-/// that total variation would allow at a tiny ρ is therefore not taken.
+/// and 0 at ρ = 0, where nothing was released. It is continuous in ρ > 0, which calibration relies on; the step to ε =
+/// 0 that total variation would allow at a tiny ρ is therefore not taken.
 pub fn epsilon_at(divergence: f64, order: f64, delta: f64) -> f64 {
     if divergence == f64::INFINITY {
         return divergence;

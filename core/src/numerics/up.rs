@@ -85,8 +85,8 @@ pub const fn from_u64_up(n: u64) -> f64 {
 
 /// The logarithm of a sum of positive terms, rounded up, in one pass and without overflow.
 ///
-/// The sum is kept as `sum · e^scale`. The scale follows the terms only when one is far above it, and the exponential of
-/// the last scale is kept, so that a run of terms at one scale costs one multiplication each.
+/// The sum is kept as `sum · e^scale`. The scale follows the terms only when one is far above it, and the exponential
+/// of the last scale is kept, so that a run of terms at one scale costs one multiplication each.
 #[derive(Clone, Copy, Debug)]
 pub struct LogSum {
     scale: f64,

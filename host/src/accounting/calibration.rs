@@ -1,8 +1,8 @@
 //! From a privacy budget to a noise multiplier.
 //!
 //! ε falls as the multiplier grows, so the multiplier is bracketed by doubling and then found by bisection of `ln σ`
-//! sharpened by the secant (the Illinois variant of regula falsi). What comes back is checked by pricing it: its ε lies in
-//! `[0.99 ε, ε]`, or there is an error that says what to change.
+//! sharpened by the secant (the Illinois variant of regula falsi). What comes back is checked by pricing it: its ε lies
+//! in `[0.99 ε, ε]`, or there is an error that says what to change.
 
 use damper_core::accounting::event::Rate;
 

@@ -26,8 +26,8 @@ impl DeltaVerdict {
     }
 }
 
-/// Judges δ against the public number of samples N: above `N^-1.1` it is warned about, and from `1/N` on it is an error,
-/// unless `allow_large`.
+/// Judges δ against the public number of samples N: above `N^-1.1` it is warned about, and from `1/N` on it is an
+/// error, unless `allow_large`.
 pub fn judge_delta(
     delta: f64,
     samples: u64,

@@ -17,8 +17,8 @@
 //! A_α − 1 ≤ (sum + κ(2 + 2αq)) / (1 − κ)
 //! ```
 //!
-//! The ends of the sum are cut where geometric bounds of what is left are small, and those bounds are added: on the right
-//! `φ r^α` falls at least by `e^{−h(u − α/σ)}` a step beyond u = α/σ; on the left f is convex with f(0) = 0 and
+//! The ends of the sum are cut where geometric bounds of what is left are small, and those bounds are added: on the
+//! right `φ r^α` falls at least by `e^{−h(u − α/σ)}` a step beyond u = α/σ; on the left f is convex with f(0) = 0 and
 //! f(−1) = α−1, so `f ≤ (α−1)q`. Rounding in the evaluation of the terms is below 1e-11 relative; [`PADDING`] covers it
 //! a hundred times over.
 

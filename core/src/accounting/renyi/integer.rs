@@ -14,8 +14,8 @@
 //! A_α − 1 = Σ_{k=2..α} C(α,k) q^k (1−q)^(α−k) expm1((k²−k)/2σ²)
 //! ```
 //!
-//! has positive terms only: a small A_α − 1 keeps its digits, and rounding every step up bounds it from above. Terms are
-//! added by their logarithms, so nothing overflows.
+//! has positive terms only: a small A_α − 1 keeps its digits, and rounding every step up bounds it from above. Terms
+//! are added by their logarithms, so nothing overflows.
 //!
 //! # Why the discrete Gaussian costs the same
 //!
@@ -28,17 +28,18 @@
 //! ```
 //!
 //! θ has period 1, so at integer k the product is 1: the moments are exactly the continuous Gaussian's. `A_α` at an
-//! integer α is a binomial sum of integer moments with positive weights, hence exactly the continuous one for ‖Δ‖ = C, and
-//! increasing in ‖Δ‖, which the integer check of the clip bounds by C. It depends on Δ through ‖Δ‖ only, so one
+//! integer α is a binomial sum of integer moments with positive weights, hence exactly the continuous one for ‖Δ‖ = C,
+//! and increasing in ‖Δ‖, which the integer check of the clip bounds by C. It depends on Δ through ‖Δ‖ only, so one
 //! dimension decides. The reflection x → Δ − x swaps P and Q, which is all that the proof needs that "mixture against
 //! base" is the worse of the two directions (the same paper, theorem 5 and its corollary).
 //!
 //! By Poisson summation `θ(c) = σ√(2π) (1 + 2 Σ_{n≥1} exp(−2π²σ²n²) cos(2πnc))`, so `θ(c) ≤ θ(0)` and at real k the
-//! moments are no larger than the continuous ones. At **fractional** orders α the moment is not a sum of moments, and what
-//! is assumed is that the two agree: the lattice sum is a trapezoidal rule of step 1 for the integral that
-//! [`super::fractional`] evaluates, and its relative error is below `exp(a²/2σ² − 2πa)` with a the half-width of the
-//! strip where the integrand is analytic, `a < πσ²/‖Δ‖`. With σ ≥ 2^10 grid units and σ²/‖Δ‖ ≥ 10 the exponent is
-//! below −160: far below an `f64`'s last bit. Below that size use integer orders, or the convex bound between them.
+//! moments are no larger than the continuous ones. At **fractional** orders α the moment is not a sum of moments, and
+//! what is assumed is that the two agree: along the shift, the lattice sum is a trapezoidal rule of step 1 for the
+//! integral that [`super::fractional`] evaluates, and its relative error is below `exp(a²/2σ² − 2πa)` with a the
+//! half-width of the strip where the integrand is analytic, `a < πσ²/‖Δ‖`. With σ ≥ 2^10 grid units and σ²/‖Δ‖ ≥ 10 the
+//! exponent is below −160: far below an `f64`'s last bit. Below that size use integer orders, or the convex bound
+//! between them.
 
 use crate::accounting::event::Event;
 use crate::numerics::up::{LogSum, add_up, div_up, exp_m1_up, ln_up, mul_up};
