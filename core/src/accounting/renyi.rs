@@ -19,10 +19,10 @@ pub const ORDER_COUNT: usize = 72;
 
 /// The orders α at which a curve is kept, ascending.
 ///
-/// Against a minimum over all orders they cost, by a sweep over ε from 0.5 to 10, less than 0.5 % of ε at rates from 0.01
-/// up and over thousands of steps (1.4 % at a rate of 0.004). At smaller rates or over few steps, ε(α) falls like 1/(α−1)
-/// up to a cliff, and the gap below the cliff is lost: up to 8 % at 1,000 steps, 15 % at one. [`least_epsilon`] searches
-/// between the orders and was never more than 0.1 % above the minimum.
+/// Against a minimum over all orders they cost, by a sweep over ε from 0.5 to 10, less than 0.5 % of ε at rates from
+/// 0.01 up and over thousands of steps (1.4 % at a rate of 0.004). At smaller rates or over few steps, ε(α) falls
+/// like 1/(α−1) up to a cliff, and the gap below the cliff is lost: up to 8 % at 1,000 steps, 15 % at one.
+/// [`least_epsilon`] searches between the orders and was never more than 0.1 % above the minimum.
 #[rustfmt::skip]
 pub const ORDERS: [f64; ORDER_COUNT] = [
     1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875,
