@@ -1,9 +1,9 @@
 //! The Rényi accountant of the Poisson-subsampled Gaussian, rounded up at every step.
 //!
 //! Neighbours: add/remove, one sample replaced by a null sample that contributes nothing. The divergence of an event at
-//! one order is bounded by [`divergence`]; divergences of successive events add ([`RenyiCurve`]); a curve turns into ε at
-//! δ by the bound of Balle, Barthe, Gaboardi, Hsu, Sato (arXiv 1905.09982, theorem 21) and Canonne, Kamath, Steinke (arXiv
-//! 2004.00010, proposition 12).
+//! one order is bounded by [`divergence`]; divergences of successive events add ([`RenyiCurve`]); a curve turns into ε
+//! at δ by the bound of Balle, Barthe, Gaboardi, Hsu, Sato (arXiv 1905.09982, theorem 21) and Canonne, Kamath, Steinke
+//! (arXiv 2004.00010, proposition 12).
 //!
 //! Memory: one `f64` an order. Nothing here is linked unless it is called: a device that keeps a ledger of integers
 //! only pays no flash for it.
@@ -19,6 +19,11 @@ use crate::numerics::up::{add_up, div_up, from_u64_up, ln_up, mul_up};
 pub const ORDER_COUNT: usize = 72;
 
 /// The orders α at which a curve is kept, ascending.
+///
+/// Against a minimum over all orders they cost, by a sweep over ε from 0.5 to 10, less than 0.5 % of ε at rates from
+/// 0.01 up and over thousands of steps (1.4 % at a rate of 0.004). At smaller rates or over few steps, ε(α) falls
+/// like 1/(α−1) up to a cliff, and the gap below the cliff is lost: up to 8 % at 1,000 steps, 15 % at one.
+/// [`least_epsilon`] searches between the orders and was never more than 0.1 % above the minimum.
 #[rustfmt::skip]
 pub const ORDERS: [f64; ORDER_COUNT] = [
     1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875,
@@ -36,8 +41,8 @@ const DELTA: ConfigError = ConfigError { parameter: "delta", must_be: "above 0 a
 /// The Rényi divergence of order `order` of one event, an upper bound; +∞ where it overflows and outside
 /// `1 < order ≤ 1024`.
 ///
-/// Exact to rounding at integer orders, within 1e-8 relative at fractional ones (looser only where it is above 1,000 or
-/// below 1e-200). At rate 1 it is `α/2σ²`.
+/// Exact to rounding at integer orders (1e-11 relative), within 1e-8 relative at fractional ones; below a multiplier of
+/// 0.2 those may be looser, and at σ → 0 they become the chord between integers. At rate 1 it is `α/2σ²`.
 pub fn divergence(event: &Event, order: f64) -> f64 {
     if !(order > 1.0 && order <= MAX_ORDER) {
         return f64::INFINITY;
@@ -118,14 +123,74 @@ impl RenyiCurve {
     }
 }
 
+/// Orders above this one are searched as integers: dense enough, and exact.
+const WHOLE_ABOVE: f64 = 64.0;
+/// Probes of the search between two orders; each shrinks the bracket by the golden ratio.
+const PROBES: u32 = 16;
+
+/// The smallest ε at `delta` of all `events` (each with its number of times) over continuous orders: the best of
+/// [`ORDERS`], then a golden-section search between its neighbours. Every probe is a valid bound, so the search can
+/// only gain. About twice the work of a curve; the events are public constants, so the order found may depend on them.
+pub fn least_epsilon(events: &[(Event, u64)], delta: f64) -> Result<Epsilon, ConfigError> {
+    let mut curve = RenyiCurve::EMPTY;
+    for (event, times) in events {
+        curve.add(event, *times);
+    }
+    let mut best = curve.epsilon(delta)?;
+    if best.epsilon == 0.0 || best.epsilon == f64::INFINITY {
+        return Ok(best);
+    }
+    let mut low = ORDERS.iter().fold(1.0 + (best.order - 1.0) / 4.0, |a, &b| {
+        if b < best.order { b } else { a }
+    });
+    let mut high = ORDERS
+        .iter()
+        .rev()
+        .fold(MAX_ORDER, |a, &b| if b > best.order { b } else { a });
+    let mut probe = |order: f64| {
+        let order = if order > WHOLE_ABOVE {
+            f64::from(order as u32)
+        } else {
+            order
+        };
+        let mut sum = 0.0;
+        for (event, times) in events {
+            if *times > 0 {
+                sum = add_up(sum, mul_up(from_u64_up(*times), divergence(event, order)));
+            }
+        }
+        let epsilon = epsilon_at(sum, order, delta);
+        if epsilon < best.epsilon {
+            best = Epsilon { epsilon, order };
+        }
+        epsilon
+    };
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    let mut left = high - GOLDEN * (high - low);
+    let mut right = low + GOLDEN * (high - low);
+    let (mut at_left, mut at_right) = (probe(left), probe(right));
+    for _ in 2..PROBES {
+        if at_left <= at_right {
+            (high, right, at_right) = (right, left, at_left);
+            left = high - GOLDEN * (high - low);
+            at_left = probe(left);
+        } else {
+            (low, left, at_left) = (left, right, at_right);
+            right = low + GOLDEN * (high - low);
+            at_right = probe(right);
+        }
+    }
+    Ok(best)
+}
+
 /// ε at `delta` from one divergence ρ of order α > 1, rounded up, never below 0:
 ///
 /// ```text
 /// ε = ρ + ln((α−1)/α) − (ln δ + ln α)/(α−1)
 /// ```
 ///
-/// and 0 at ρ = 0, where nothing was released. It is continuous in ρ > 0, which calibration relies on; the step to ε = 0
-/// that total variation would allow at a tiny ρ is therefore not taken.
+/// and 0 at ρ = 0, where nothing was released. It is continuous in ρ > 0, which calibration relies on; the step to ε =
+/// 0 that total variation would allow at a tiny ρ is therefore not taken.
 pub fn epsilon_at(divergence: f64, order: f64, delta: f64) -> f64 {
     if divergence == f64::INFINITY {
         return divergence;

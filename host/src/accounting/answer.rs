@@ -10,10 +10,11 @@ use super::{AccountingError, calibrate, calibrate_on_grid, epsilon, sampling_rat
 const RDP: &str = "rdp";
 
 /// What every ε here assumes; it stands beside the figure.
-const ASSUMPTIONS: [&str; 4] = [
+const ASSUMPTIONS: [&str; 5] = [
     "neighbours: one sample replaced by a null sample that contributes nothing; the number of samples is public",
     "sampling: each step an independent Poisson draw at exactly this rate; the released mean divides by a constant",
     "multiplier, rate and steps are fixed before data is read; each step releases one sum of clipped gradients",
+    "at fractional orders a discrete Gaussian counts as a continuous one: sigma is at least 1024 grid units",
     "Rényi accountant, every rounding upward; this run alone, other runs on the same data add to it",
 ];
 
@@ -55,7 +56,7 @@ pub struct Answer {
     pub delta: f64,
     /// σ over the clip.
     pub noise_multiplier: f64,
-    /// The rate accounted: exactly `sampling_rate_numerator / 2^53`.
+    /// The rate asked about.
     pub sampling_rate: f64,
     /// The number of draws.
     pub steps: u64,
@@ -63,7 +64,7 @@ pub struct Answer {
     pub accountant: &'static str,
     /// The Rényi order that gave ε.
     pub order: f64,
-    /// `k` of the rate `k / 2^53`.
+    /// `k` of the rate `k / 2^53` that was priced, the smallest at least `sampling_rate`.
     pub sampling_rate_numerator: u64,
     /// The target of a calibration.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,7 +88,7 @@ impl EpsilonQuery {
             epsilon: priced.epsilon,
             delta: self.delta,
             noise_multiplier: self.noise_multiplier,
-            sampling_rate: rate.as_f64(),
+            sampling_rate: self.sampling_rate,
             steps: self.steps,
             accountant: RDP,
             order: priced.order,
@@ -115,7 +116,7 @@ impl CalibrateQuery {
             epsilon: found.epsilon,
             delta: self.delta,
             noise_multiplier: found.multiplier,
-            sampling_rate: rate.as_f64(),
+            sampling_rate: self.sampling_rate,
             steps: self.steps,
             accountant: RDP,
             order: found.order,
@@ -138,7 +139,11 @@ impl fmt::Display for Answer {
         }
         writeln!(f, "sampling rate     {}", self.sampling_rate)?;
         writeln!(f, "steps             {}", self.steps)?;
-        writeln!(f, "accountant        {} (order {})", self.accountant, self.order)?;
+        writeln!(
+            f,
+            "accountant        {} (order {})",
+            self.accountant, self.order
+        )?;
         write!(f, "assumes")?;
         for assumption in self.assumptions {
             write!(f, "\n  - {assumption}")?;
@@ -160,44 +165,127 @@ fn upward(x: f64) -> String {
 mod tests {
     use super::*;
 
-    const QUERY: EpsilonQuery = EpsilonQuery { noise_multiplier: 1.1, sampling_rate: 0.004, steps: 1000, delta: 1e-5 };
+    const QUERY: EpsilonQuery = EpsilonQuery {
+        noise_multiplier: 1.1,
+        sampling_rate: 0.004,
+        steps: 1000,
+        delta: 1e-5,
+    };
 
     #[test]
-    fn an_answer_has_the_fixed_keys_and_the_rate_that_was_accounted() {
+    fn an_answer_has_the_fixed_keys_and_a_priced_rate_at_least_the_one_asked_about() {
         let answer = QUERY.answer().unwrap();
         let json = serde_json::to_value(&answer).unwrap();
-        for key in ["epsilon", "delta", "noise_multiplier", "sampling_rate", "steps"] {
+        for key in [
+            "epsilon",
+            "delta",
+            "noise_multiplier",
+            "sampling_rate",
+            "steps",
+        ] {
             assert!(json[key].is_number(), "{key}");
         }
         assert_eq!(json["accountant"], "rdp");
         assert!(json.get("sigma_grid").is_none());
-        assert_eq!(answer.sampling_rate, answer.sampling_rate_numerator as f64 / 2f64.powi(53));
+        let priced = answer.sampling_rate_numerator as f64 / 2f64.powi(53);
+        assert!((0.004..0.004 + 2e-16).contains(&priced));
+        assert_eq!(answer.sampling_rate, 0.004);
 
-        let query =
-            CalibrateQuery { epsilon: 2.0, delta: 1e-5, sampling_rate: 0.004, steps: 1000, grid_bits: Some(12) };
+        let query = CalibrateQuery {
+            epsilon: 2.0,
+            delta: 1e-5,
+            sampling_rate: 0.004,
+            steps: 1000,
+            grid_bits: Some(12),
+        };
         let answer = query.answer().unwrap();
-        assert_eq!(answer.noise_multiplier, answer.sigma_grid.unwrap() as f64 / 4096.0);
-        let again = EpsilonQuery { noise_multiplier: answer.noise_multiplier, ..QUERY }.answer().unwrap();
+        assert_eq!(
+            answer.noise_multiplier,
+            answer.sigma_grid.unwrap() as f64 / 4096.0
+        );
+        let again = EpsilonQuery {
+            noise_multiplier: answer.noise_multiplier,
+            ..QUERY
+        }
+        .answer()
+        .unwrap();
         assert_eq!(again.epsilon, answer.epsilon);
     }
 
     #[test]
     fn every_bad_flag_is_named_in_one_line() {
         let cases = [
-            ("--noise-multiplier", EpsilonQuery { noise_multiplier: 0.0, ..QUERY }),
-            ("--noise-multiplier", EpsilonQuery { noise_multiplier: f64::NAN, ..QUERY }),
-            ("--noise-multiplier", EpsilonQuery { noise_multiplier: 1e-200, ..QUERY }),
-            ("--sampling-rate", EpsilonQuery { sampling_rate: 1.5, ..QUERY }),
-            ("--sampling-rate", EpsilonQuery { sampling_rate: 0.0, ..QUERY }),
-            ("--sampling-rate", EpsilonQuery { sampling_rate: f64::NAN, ..QUERY }),
+            (
+                "--noise-multiplier",
+                EpsilonQuery {
+                    noise_multiplier: 0.0,
+                    ..QUERY
+                },
+            ),
+            (
+                "--noise-multiplier",
+                EpsilonQuery {
+                    noise_multiplier: f64::NAN,
+                    ..QUERY
+                },
+            ),
+            (
+                "--noise-multiplier",
+                EpsilonQuery {
+                    noise_multiplier: 1e-200,
+                    ..QUERY
+                },
+            ),
+            (
+                "--sampling-rate",
+                EpsilonQuery {
+                    sampling_rate: 1.5,
+                    ..QUERY
+                },
+            ),
+            (
+                "--sampling-rate",
+                EpsilonQuery {
+                    sampling_rate: 0.0,
+                    ..QUERY
+                },
+            ),
+            (
+                "--sampling-rate",
+                EpsilonQuery {
+                    sampling_rate: f64::NAN,
+                    ..QUERY
+                },
+            ),
             ("--steps", EpsilonQuery { steps: 0, ..QUERY }),
-            ("--delta", EpsilonQuery { delta: 1.0, ..QUERY }),
-            ("--delta", EpsilonQuery { delta: 0.0, ..QUERY }),
-            ("--delta", EpsilonQuery { delta: f64::NAN, ..QUERY }),
+            (
+                "--delta",
+                EpsilonQuery {
+                    delta: 1.0,
+                    ..QUERY
+                },
+            ),
+            (
+                "--delta",
+                EpsilonQuery {
+                    delta: 0.0,
+                    ..QUERY
+                },
+            ),
+            (
+                "--delta",
+                EpsilonQuery {
+                    delta: f64::NAN,
+                    ..QUERY
+                },
+            ),
         ];
         for (flag, query) in cases {
             let message = query.answer().unwrap_err().to_string();
-            assert!(message.starts_with(flag) && !message.contains('\n'), "{message}");
+            assert!(
+                message.starts_with(flag) && !message.contains('\n'),
+                "{message}"
+            );
         }
     }
 

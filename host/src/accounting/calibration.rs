@@ -1,12 +1,12 @@
 //! From a privacy budget to a noise multiplier.
 //!
 //! ε falls as the multiplier grows, so the multiplier is bracketed by doubling and then found by bisection of `ln σ`
-//! sharpened by the secant (the Illinois variant of regula falsi). What comes back is checked by pricing it: its ε lies in
-//! `[0.99 ε, ε]`, or there is an error that says what to change.
+//! sharpened by the secant (the Illinois variant of regula falsi). What comes back is checked by pricing it: its ε lies
+//! in `[0.99 ε, ε]`, or there is an error that says what to change.
 
 use damper_core::accounting::event::Rate;
 
-use super::{AccountingError, check_common, price};
+use super::{AccountingError, SMALLEST_SIGMA, check_common, price};
 
 /// The share of the target that a calibrated ε reaches at least.
 pub const ACCURACY: f64 = 0.99;
@@ -29,21 +29,30 @@ pub struct Calibrated {
 /// A multiplier that a grid can run, and its price.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OnGrid {
-    /// σ in grid units.
+    /// σ in grid units, an integer.
     pub sigma: u64,
     /// `sigma / 2^grid_bits`, exactly: the multiplier that runs, and is priced and reported.
     pub calibrated: Calibrated,
 }
 
 /// The smallest multiplier, to a ten-thousandth, whose ε at `delta` over `steps` draws at `rate` is at most `target`.
-pub fn calibrate(target: f64, delta: f64, rate: Rate, steps: u64) -> Result<Calibrated, AccountingError> {
+pub fn calibrate(
+    target: f64,
+    delta: f64,
+    rate: Rate,
+    steps: u64,
+) -> Result<Calibrated, AccountingError> {
     check_common(rate, steps, delta)?;
     if !(target > 0.0 && target.is_finite()) {
         return Err(AccountingError::Epsilon(target));
     }
     search(target, delta, |multiplier| {
         let priced = price(multiplier, rate, steps, delta)?;
-        Ok(Calibrated { multiplier, epsilon: priced.epsilon, order: priced.order })
+        Ok(Calibrated {
+            multiplier,
+            epsilon: priced.epsilon,
+            order: priced.order,
+        })
     })
 }
 
@@ -59,7 +68,11 @@ fn search(
     while high.epsilon > target {
         low = high;
         if high.multiplier >= LARGEST {
-            return Err(AccountingError::TooSmall { epsilon: target, delta, least: high.epsilon });
+            return Err(AccountingError::TooSmall {
+                epsilon: target,
+                delta,
+                least: high.epsilon,
+            });
         }
         high = at(high.multiplier * 2.0)?;
     }
@@ -82,8 +95,13 @@ fn search(
         let above = (low.epsilon.ln() - aim) * low_weight;
         let below = (aim - high.epsilon.ln()) * high_weight;
         let share = above / (above + below);
-        let share = if share.is_finite() { share.clamp(0.001, 0.999) } else { 0.5 };
-        let next = at((low.multiplier.ln() + share * (high.multiplier / low.multiplier).ln()).exp())?;
+        let share = if share.is_finite() {
+            share.clamp(0.001, 0.999)
+        } else {
+            0.5
+        };
+        let next =
+            at((low.multiplier.ln() + share * (high.multiplier / low.multiplier).ln()).exp())?;
         if next.epsilon <= target {
             high = next;
             (low_weight, high_weight) = (low_weight / 2.0, 1.0);
@@ -96,11 +114,16 @@ fn search(
         Ok(high)
     } else {
         // ε steps over the target, as it does where a rounding is larger than a hundredth of it.
-        Err(AccountingError::TooSmall { epsilon: target, delta, least: low.epsilon })
+        Err(AccountingError::TooSmall {
+            epsilon: target,
+            delta,
+            least: low.epsilon,
+        })
     }
 }
 
-/// The smallest integer σ in grid units of `2^-grid_bits` clips whose ε is at most `target`.
+/// The smallest integer σ, in grid units of `2^-grid_bits` clips, found to have an ε of at most `target`; at least
+/// [`SMALLEST_SIGMA`], with σ²/‖Δ‖ at least 10, or the grid is too coarse.
 pub fn calibrate_on_grid(
     target: f64,
     delta: f64,
@@ -113,22 +136,33 @@ pub fn calibrate_on_grid(
     }
     let units = (1u64 << grid_bits) as f64;
     let ideal = calibrate(target, delta, rate, steps)?;
-    // At most 2^40 · 1e12 < 2^80: the cast saturates where σ would not be exact, and the price below says so.
-    let mut sigma = (ideal.multiplier * units).ceil().min(Rate::DENOMINATOR as f64) as u64;
-    loop {
+    // At most 2^40 · 1e12 < 2^80: capped where σ would not be exact in an f64, and the price below decides.
+    let mut sigma = (ideal.multiplier * units)
+        .ceil()
+        .min(Rate::DENOMINATOR as f64) as u64;
+    // The price is monotone but for what the search over orders leaves: a few small steps up settle a miss by that.
+    for _ in 0..64 {
         let multiplier = sigma as f64 / units;
         let priced = price(multiplier, rate, steps, delta)?;
-        let calibrated = Calibrated { multiplier, epsilon: priced.epsilon, order: priced.order };
-        if priced.epsilon <= target && priced.epsilon >= ACCURACY * target {
+        let close = priced.epsilon >= ACCURACY * target && sigma < Rate::DENOMINATOR;
+        if !close || sigma < SMALLEST_SIGMA || multiplier * (sigma as f64) < 10.0 {
+            break;
+        }
+        if priced.epsilon <= target {
+            let calibrated = Calibrated {
+                multiplier,
+                epsilon: priced.epsilon,
+                order: priced.order,
+            };
             return Ok(OnGrid { sigma, calibrated });
         }
-        // The price is monotone but for 1e-8 of quadrature: one unit more settles a miss by that.
-        if priced.epsilon <= target * (1.0 + 1e-6) && priced.epsilon > target {
-            sigma += 1;
-            continue;
-        }
-        return Err(AccountingError::GridTooCoarse { epsilon: target, grid_bits, multiplier, reached: priced.epsilon });
+        sigma += 1 + sigma / 10_000;
     }
+    Err(AccountingError::GridTooCoarse {
+        epsilon: target,
+        grid_bits,
+        sigma,
+    })
 }
 
 #[cfg(test)]
@@ -139,9 +173,16 @@ mod tests {
 
     #[test]
     fn a_calibrated_epsilon_lies_within_a_hundredth_below_the_target() {
-        for target in [0.1, 0.5, 1.0, 3.0, 8.0, 30.0] {
-            for delta in [1e-3, 1e-5, 1e-8] {
-                for (q, steps) in [(1e-4, 100), (0.004, 14_000), (0.01, 1000), (0.1, 100_000), (0.5, 50), (1.0, 1)] {
+        for target in [0.1, 1.0, 3.0, 30.0] {
+            for delta in [1e-3, 1e-7] {
+                for (q, steps) in [
+                    (1e-4, 100),
+                    (0.004, 14_000),
+                    (0.01, 1000),
+                    (0.1, 100_000),
+                    (0.5, 50),
+                    (1.0, 1),
+                ] {
                     let rate = sampling_rate(q).unwrap();
                     let found = calibrate(target, delta, rate, steps).unwrap();
                     let priced = epsilon(found.multiplier, rate, steps, delta).unwrap();
@@ -154,30 +195,42 @@ mod tests {
                     let grid = calibrate_on_grid(target, delta, rate, steps, 16).unwrap();
                     assert_eq!(grid.calibrated.multiplier, grid.sigma as f64 / 65536.0);
                     let reached = grid.calibrated.epsilon;
-                    assert!(reached <= target && reached >= 0.99 * target, "{target} {delta} {q}: {grid:?}");
+                    assert!(
+                        reached <= target && reached >= 0.99 * target,
+                        "{target} {delta} {q}: {grid:?}"
+                    );
                 }
             }
         }
     }
 
     #[test]
-    fn calibration_takes_at_most_forty_pricings() {
+    fn calibration_takes_at_most_twenty_five_pricings() {
         let mut most = 0;
         for target in [0.05, 0.3, 3.0, 20.0, 300.0] {
-            for (q, steps) in [(1e-4, 100), (256.0 / 60_000.0, 9375), (0.1, 100_000), (1.0, 1)] {
+            for (q, steps) in [
+                (1e-4, 100),
+                (256.0 / 60_000.0, 9375),
+                (0.1, 100_000),
+                (1.0, 1),
+            ] {
                 let rate = sampling_rate(q).unwrap();
                 let mut pricings = 0;
                 let found = search(target, 1e-5, |multiplier| {
                     pricings += 1;
                     let priced = price(multiplier, rate, steps, 1e-5)?;
-                    Ok(Calibrated { multiplier, epsilon: priced.epsilon, order: priced.order })
+                    Ok(Calibrated {
+                        multiplier,
+                        epsilon: priced.epsilon,
+                        order: priced.order,
+                    })
                 });
                 let found = found.unwrap();
                 assert!(found.epsilon >= STOP * target, "{found:?}");
                 most = pricings.max(most);
             }
         }
-        assert!(most <= 40, "{most}");
+        assert!(most <= 25, "{most}");
     }
 
     #[test]
@@ -189,13 +242,20 @@ mod tests {
         for target in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert!(message(calibrate(target, 1e-5, rate, 100)).starts_with("--epsilon"));
         }
-        let coarse = calibrate_on_grid(3.0, 1e-5, rate, 1000, 3).unwrap_err().to_string();
+        let coarse = calibrate_on_grid(3.0, 1e-5, rate, 1000, 3)
+            .unwrap_err()
+            .to_string();
         assert!(coarse.contains("raise --grid-bits"), "{coarse}");
-        assert!(calibrate_on_grid(3.0, 1e-5, rate, 1000, 41).unwrap_err().to_string().starts_with("--grid-bits"));
+        assert!(
+            calibrate_on_grid(3.0, 1e-5, rate, 1000, 41)
+                .unwrap_err()
+                .to_string()
+                .starts_with("--grid-bits")
+        );
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(24))]
+        #![proptest_config(ProptestConfig::with_cases(12))]
 
         #[test]
         fn calibration_hits_or_says_why(

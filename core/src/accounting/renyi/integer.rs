@@ -14,8 +14,8 @@
 //! A_α − 1 = Σ_{k=2..α} C(α,k) q^k (1−q)^(α−k) expm1((k²−k)/2σ²)
 //! ```
 //!
-//! has positive terms only: a small A_α − 1 keeps its digits, and rounding every step up bounds it from above. Terms are
-//! added by their logarithms, so nothing overflows.
+//! has positive terms only: a small A_α − 1 keeps its digits, and rounding every step up bounds it from above. Terms
+//! are added by their logarithms, so nothing overflows.
 //!
 //! # Why the discrete Gaussian costs the same
 //!
@@ -28,42 +28,56 @@
 //! ```
 //!
 //! θ has period 1, so at integer k the product is 1: the moments are exactly the continuous Gaussian's. `A_α` at an
-//! integer α is a binomial sum of integer moments with positive weights, hence exactly the continuous one for ‖Δ‖ = C, and
-//! increasing in ‖Δ‖, which the integer check of the clip bounds by C. It depends on Δ through ‖Δ‖ only, so one
+//! integer α is a binomial sum of integer moments with positive weights, hence exactly the continuous one for ‖Δ‖ = C,
+//! and increasing in ‖Δ‖, which the integer check of the clip bounds by C. It depends on Δ through ‖Δ‖ only, so one
 //! dimension decides. The reflection x → Δ − x swaps P and Q, which is all that the proof needs that "mixture against
 //! base" is the worse of the two directions (the same paper, theorem 5 and its corollary).
 //!
 //! By Poisson summation `θ(c) = σ√(2π) (1 + 2 Σ_{n≥1} exp(−2π²σ²n²) cos(2πnc))`, so `θ(c) ≤ θ(0)` and at real k the
-//! moments are no larger than the continuous ones. At **fractional** orders α the moment is not a sum of moments, and what
-//! is assumed is that the two agree: the lattice sum is a trapezoidal rule of step 1 for the integral that
-//! [`super::fractional`] evaluates, and its relative error is below `exp(a²/2σ² − 2πa)` with a the half-width of the
-//! strip where the integrand is analytic, `a < πσ²/‖Δ‖`. With σ ≥ 2^10 grid units and σ²/‖Δ‖ ≥ 10 the exponent is
-//! below −160: far below an `f64`'s last bit. Below that size use integer orders, or the convex bound between them.
+//! moments are no larger than the continuous ones. At **fractional** orders α the moment is not a sum of moments, and
+//! what is assumed is that the two agree: along the shift, the lattice sum is a trapezoidal rule of step 1 for the
+//! integral that [`super::fractional`] evaluates, and its relative error is below `exp(a²/2σ² − 2πa)` with a the
+//! half-width of the strip where the integrand is analytic, `a < πσ²/‖Δ‖`. With σ ≥ 2^10 grid units and σ²/‖Δ‖ ≥ 10 the
+//! exponent is below −160: far below an `f64`'s last bit. Below that size use integer orders, or the convex bound
+//! between them.
 
 use crate::accounting::event::Event;
 use crate::numerics::up::{LogSum, add_up, div_up, exp_m1_up, ln_up, mul_up};
 
+/// Beyond this exponent `expm1(t)` is taken as `e^t`, from which it differs by less than an `f64`'s last bit.
+const EXP_M1_IS_EXP: f64 = 40.0;
+
 /// `ln A_α` at an integer order, rounded up. A rate of 1 gives the unsampled Gaussian's `α(α−1)/2σ²`.
 pub(super) fn ln_moment(event: &Event, order: u32) -> f64 {
-    let sigma = event.multiplier();
     let alpha = f64::from(order);
     let q = event.rate().as_f64();
     if q == 0.0 {
         return 0.0;
     }
     if q == 1.0 {
-        return gaussian_exponent(alpha, sigma);
+        return gaussian_exponent(alpha, event.multiplier());
     }
-    let ln_in = ln_up(q);
-    let ln_out = ln_up(event.rate().complement().as_f64());
-    let mut binomial = 1.0;
+    let out = event.rate().complement().as_f64();
+    let odds = div_up(q, out);
+    let half_precision = gaussian_exponent(2.0, event.multiplier()) / 2.0;
+
+    // The binomial weight of k is weight · e^ln_weight; one multiplication a term, rescaled before it leaves the range.
+    let (mut weight, mut ln_weight) = (1.0, mul_up(alpha, ln_up(out)));
     let mut excess = LogSum::EMPTY;
     for k in 1..=order {
-        let kf = f64::from(k);
-        binomial = if k == 1 { alpha } else { mul_up(binomial, div_up(alpha - kf + 1.0, kf)) };
-        if k > 1 {
-            let weight = add_up(mul_up(kf, ln_in), mul_up(alpha - kf, ln_out));
-            excess.add(add_up(add_up(ln_up(binomial), weight), ln_exp_m1(gaussian_exponent(kf, sigma))));
+        let k = f64::from(k);
+        weight = mul_up(weight, mul_up(odds, div_up(alpha - k + 1.0, k)));
+        if !(1e-100..=1e100).contains(&weight) {
+            ln_weight = add_up(ln_weight, ln_up(weight));
+            weight = 1.0;
+        }
+        let exponent = mul_up(k * (k - 1.0), half_precision);
+        if k == 1.0 {
+            continue;
+        } else if exponent > EXP_M1_IS_EXP {
+            excess.add_scaled(weight, add_up(ln_weight, exponent));
+        } else {
+            excess.add_scaled(mul_up(weight, exp_m1_up(exponent)), ln_weight);
         }
     }
     excess.ln_1p()
@@ -73,12 +87,6 @@ pub(super) fn ln_moment(event: &Event, order: u32) -> f64 {
 pub(super) fn gaussian_exponent(k: f64, sigma: f64) -> f64 {
     let product = mul_up(k, k - 1.0);
     div_up(div_up(product / 2.0, sigma), sigma)
-}
-
-/// An upper bound of `ln(eᵗ − 1)` for t > 0, exact to rounding.
-fn ln_exp_m1(t: f64) -> f64 {
-    // From here on e^-t is below half a unit in the last place of t.
-    if t > 40.0 { t } else { ln_up(exp_m1_up(t)) }
 }
 
 #[cfg(test)]
@@ -105,7 +113,8 @@ mod tests {
         for x in -REACH..=REACH {
             for y in -REACH..=REACH {
                 let ln_p = -f64::from(x * x + y * y) / scale - ln_total;
-                let inner = 2 * (x * shift[0] + y * shift[1]) - shift[0] * shift[0] - shift[1] * shift[1];
+                let inner =
+                    2 * (x * shift[0] + y * shift[1]) - shift[0] * shift[0] - shift[1] * shift[1];
                 points.push((ln_p, f64::from(inner) / scale));
             }
         }
@@ -115,13 +124,22 @@ mod tests {
     /// `E_P[(1 − q + q·Q/P)^k]`.
     fn moment(points: &[(f64, f64)], q: f64, k: f64) -> f64 {
         let ln_mixed = |ln_ratio: f64| {
-            if q == 1.0 { ln_ratio } else { log(1.0 - q + q * exp(ln_ratio)) }
+            if q == 1.0 {
+                ln_ratio
+            } else {
+                log(1.0 - q + q * exp(ln_ratio))
+            }
         };
-        points.iter().fold(0.0, |sum, &(ln_p, ln_ratio)| sum + exp(ln_p + k * ln_mixed(ln_ratio)))
+        points.iter().fold(0.0, |sum, &(ln_p, ln_ratio)| {
+            sum + exp(ln_p + k * ln_mixed(ln_ratio))
+        })
     }
 
     fn continuous(k: f64, sigma: f64, shift: [i32; 2]) -> f64 {
-        exp(k * (k - 1.0) * f64::from(shift[0] * shift[0] + shift[1] * shift[1]) / (2.0 * sigma * sigma))
+        exp(
+            k * (k - 1.0) * f64::from(shift[0] * shift[0] + shift[1] * shift[1])
+                / (2.0 * sigma * sigma),
+        )
     }
 
     #[test]
@@ -132,12 +150,22 @@ mod tests {
             for k in [0.5, 1.0, 1.5, 2.0, 2.3, 3.0, 4.0] {
                 let discrete = moment(&points, 1.0, k);
                 let plain = continuous(k, sigma, shift);
-                let correction =
-                    shift.iter().fold(1.0, |product, &d| product * theta(k * f64::from(d), sigma) / theta(0.0, sigma));
-                assert!((discrete / (plain * correction) - 1.0).abs() < 1e-11, "σ {sigma}, {shift:?}, k {k}");
-                assert!(discrete <= plain * (1.0 + 1e-11), "σ {sigma}, {shift:?}, k {k}");
+                let correction = shift.iter().fold(1.0, |product, &d| {
+                    product * theta(k * f64::from(d), sigma) / theta(0.0, sigma)
+                });
+                assert!(
+                    (discrete / (plain * correction) - 1.0).abs() < 1e-11,
+                    "σ {sigma}, {shift:?}, k {k}"
+                );
+                assert!(
+                    discrete <= plain * (1.0 + 1e-11),
+                    "σ {sigma}, {shift:?}, k {k}"
+                );
                 if k as i32 as f64 == k {
-                    assert!((discrete / plain - 1.0).abs() < 1e-11, "σ {sigma}, {shift:?}, k {k}");
+                    assert!(
+                        (discrete / plain - 1.0).abs() < 1e-11,
+                        "σ {sigma}, {shift:?}, k {k}"
+                    );
                 }
                 theta_mattered |= discrete < 0.999 * plain;
             }
@@ -159,8 +187,14 @@ mod tests {
                     let alpha = f64::from(order);
                     let forward = log(moment(&points, q, alpha));
                     let backward = log(moment(&points, q, 1.0 - alpha));
-                    assert!((ours - forward).abs() < 1e-11 * (1.0 + ours), "{sigma} {q} {order}: {ours} {forward}");
-                    assert!(backward <= ours + 1e-11, "{sigma} {q} {order}: {ours} {backward}");
+                    assert!(
+                        (ours - forward).abs() < 1e-11 * (1.0 + ours),
+                        "{sigma} {q} {order}: {ours} {forward}"
+                    );
+                    assert!(
+                        backward <= ours + 1e-11,
+                        "{sigma} {q} {order}: {ours} {backward}"
+                    );
                     // A multiplier a hundredth too large would be seen.
                     let wrong = ln_moment(&Event::new(rate, 1.01 * sigma / length).unwrap(), order);
                     assert!(wrong < forward - 1e-8, "{sigma} {q} {order}");
