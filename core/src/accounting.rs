@@ -1,7 +1,8 @@
 //! What a run costs in privacy: events say what happened, the Rényi curve prices them, the ledger spends them.
 
-mod event;
+pub mod event;
 mod ledger;
+pub mod renyi;
 mod store;
 
 pub use event::{Event, Rate};

@@ -37,9 +37,7 @@ impl std::str::FromStr for Choice {
             "tract" => Ok(Choice::Tract),
             "ort" => Ok(Choice::Ort),
             "cuda" => Ok(Choice::Cuda),
-            _ => Err(BackendError(format!(
-                "unknown backend `{name}`: use auto, tract, ort or cuda"
-            ))),
+            _ => Err(BackendError(format!("unknown backend `{name}`: use auto, tract, ort or cuda"))),
         }
     }
 }
@@ -66,7 +64,9 @@ pub fn open(choice: Choice) -> Result<Box<dyn Backend>, BackendError> {
 /// One tensor handed to a session, row-major, its shape that of its [`TensorSpec`] with the batch bound.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
+    /// Of a float input.
     F32(&'a [f32]),
+    /// Of an integer input.
     I64(&'a [i64]),
 }
 
@@ -107,11 +107,7 @@ pub trait Session: Send {
     /// # Errors
     ///
     /// An input is missing, of another element type or of another length than the plan says; the runtime failed.
-    fn run(
-        &mut self,
-        inputs: &[Input<'_>],
-        read: &mut dyn FnMut(&[&[f32]]),
-    ) -> Result<(), BackendError>;
+    fn run(&mut self, inputs: &[Input<'_>], read: &mut dyn FnMut(&[&[f32]])) -> Result<(), BackendError>;
 }
 
 /// A backend is absent, or refused a model.
@@ -166,9 +162,7 @@ fn check_inputs(plan: &Plan, inputs: &[Input<'_>]) -> Result<(), BackendError> {
 /// Checks that a plan can be served: float outputs, f32 and i64 inputs, at least one row and one thread.
 fn check_plan(plan: &Plan) -> Result<(), BackendError> {
     if plan.batch == 0 || plan.threads == 0 {
-        return Err(BackendError(
-            "a session needs at least one row and one thread".into(),
-        ));
+        return Err(BackendError("a session needs at least one row and one thread".into()));
     }
     for spec in &plan.inputs {
         if !matches!(spec.dtype, DType::F32 | DType::I64) {

@@ -1,16 +1,16 @@
 //! Data sets: read, checked by their owner before any release, and held as plain arrays.
 //!
 //! [`load`] is the way in: `KIND:PATH` and [`DataOptions`] to a [`Dataset`]. Kinds, one a file: `idx` (MNIST's
-//! files, plain or gzipped), `csv`, `npz`. [`chunks`] and [`Batch`] then turn the samples drawn for a step into batches of
-//! the one physical size of a run.
+//! files, plain or gzipped), `csv`, `npz`. [`chunks`] and [`Batch`] then turn the samples drawn for a step into batches
+//! of the one physical size of a run.
 //!
 //! What is private and what is public here:
 //!
 //! - Preprocessing uses public constants alone: bytes are scaled by 1/255, and [`DataOptions::normalize`] takes a mean
 //!   and a standard deviation that the user knows beforehand. Nothing is computed from the samples.
-//! - The number of rows N is public. Under [`OnBadRow::Drop`] a bad row keeps its place and becomes a null sample, which
-//!   contributes nothing: N, the draw, the split and every other sample are what they were. How many rows were bad is
-//!   private, and nothing here reports it.
+//! - The number of rows N is public. Under [`OnBadRow::Drop`] a bad row keeps its place and becomes a null sample,
+//!   which contributes nothing: N, the draw, the split and every other sample are what they were. How many rows were
+//!   bad is private, and nothing here reports it.
 //! - The held-out rows follow from the rows' positions alone ([`TestSource::Fraction`]).
 
 mod array;
@@ -47,8 +47,8 @@ pub struct DataOptions {
     pub label_column: Option<String>,
     /// `csv`: whether the first line names the columns. If not given, it does when one of its fields is not a number.
     pub header: Option<bool>,
-    /// `npz`: names of the arrays of features and labels, if not `x` and `y`. `NAME_train` and `NAME_test` are looked for
-    /// first.
+    /// `npz`: names of the arrays of features and labels, if not `x` and `y`. `NAME_train` and `NAME_test` are looked
+    /// for first.
     pub arrays: Option<(String, String)>,
 }
 
@@ -109,7 +109,7 @@ impl std::str::FromStr for OnBadRow {
 /// Where the test split comes from: `--test`.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TestSource {
-    /// This part of the rows, spread evenly by position: with `s = round(f · 2^32)`, row `i` is held out exactly when
+    /// This part of the rows, spread evenly by position: with `s = ⌈f · 2^32⌉`, row `i` is held out exactly when
     /// `⌊(i + 1) · s / 2^32⌋ > ⌊i · s / 2^32⌋`.
     Fraction(f64),
     /// Another data set, `KIND:PATH`: its test split if it has one, else all of it.
@@ -125,14 +125,13 @@ impl std::str::FromStr for TestSource {
         }
         match text.parse::<f64>() {
             Ok(fraction) if fraction > 0.0 && fraction < 1.0 => Ok(TestSource::Fraction(fraction)),
-            _ => Err(DataError(format!(
-                "--test {text}: give a fraction between 0 and 1, or KIND:PATH"
-            ))),
+            _ => Err(DataError(format!("--test {text}: give a fraction between 0 and 1, or KIND:PATH"))),
         }
     }
 }
 
-/// A data set that cannot be used: one line that names the file, and the row where one is at fault, and says what to do.
+/// A data set that cannot be used: one line that names the file, and the row where one is at fault, and says what to
+/// do.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct DataError(pub String);
@@ -145,8 +144,8 @@ const KINDS: &str = "idx, csv, npz";
 /// # Errors
 ///
 /// An unknown kind; a file that is missing, empty, truncated, corrupt, of the wrong format or shape; counts that do not
-/// match; samples that do not fit the model's inputs; a bad row under [`OnBadRow::Error`]; a test split that is asked for
-/// twice or cannot be made.
+/// match; samples that do not fit the model's inputs; a bad row under [`OnBadRow::Error`]; a test split that is asked
+/// for twice or cannot be made.
 pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
     if let Some((mean, std)) = options.normalize
         && !(mean.is_finite() && std.is_normal() && std > 0.0)
@@ -204,9 +203,7 @@ fn read(spec: &str, options: &DataOptions) -> Result<(Split, Option<Split>), Dat
         "idx" => idx::load(path, options),
         "csv" => csv::load(path, options),
         "npz" => npz::load(path, options),
-        _ => Err(DataError(format!(
-            "{spec}: unknown kind `{kind}`: use one of {KINDS}"
-        ))),
+        _ => Err(DataError(format!("{spec}: unknown kind `{kind}`: use one of {KINDS}"))),
     }
 }
 

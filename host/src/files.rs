@@ -1,8 +1,8 @@
 //! Files that are whole or absent.
 //!
-//! A file is written under a temporary name in its own folder, flushed to the disk, and renamed; a failure or a crash on
-//! the way leaves the old file, or none. Private files (checkpoints, journals, recordings: as secret as the data) are
-//! readable by their owner alone from the moment they exist.
+//! A file is written under a temporary name in its own folder, flushed to the disk, and renamed; a failure or a crash
+//! on the way leaves the old file, or none. Private files (checkpoints, journals, recordings: as secret as the data)
+//! are readable by their owner alone from the moment they exist.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -43,13 +43,8 @@ impl AtomicFile {
         if let Some(permissions) = permissions {
             builder.permissions(permissions);
         }
-        let file = builder
-            .tempfile_in(folder_of(path))
-            .map_err(|error| failed(path, &error))?;
-        Ok(Self {
-            path: path.to_path_buf(),
-            writer: BufWriter::new(file),
-        })
+        let file = builder.tempfile_in(folder_of(path)).map_err(|error| failed(path, &error))?;
+        Ok(Self { path: path.to_path_buf(), writer: BufWriter::new(file) })
     }
 
     /// Makes the file appear under its name, in place of one that is there.
@@ -60,10 +55,7 @@ impl AtomicFile {
     pub fn commit(self) -> Result<(), FileError> {
         let path = self.path;
         let commit = || -> io::Result<()> {
-            let file = self
-                .writer
-                .into_inner()
-                .map_err(io::IntoInnerError::into_error)?;
+            let file = self.writer.into_inner().map_err(io::IntoInnerError::into_error)?;
             file.as_file().sync_all()?;
             file.persist(&path).map_err(|error| error.error)?;
             sync_folder(folder_of(&path))
@@ -127,10 +119,7 @@ pub fn create_output_folder(path: &Path) -> Result<(), FileError> {
         Err(error) => return Err(failed(path, &error)),
     }
     // A folder that cannot be written is found out now, not after the training.
-    tempfile::Builder::new()
-        .prefix(".damper-")
-        .tempfile_in(path)
-        .map_err(|error| failed(path, &error))?;
+    tempfile::Builder::new().prefix(".damper-").tempfile_in(path).map_err(|error| failed(path, &error))?;
     Ok(())
 }
 
@@ -144,9 +133,7 @@ pub fn create_private_folder(path: &Path) -> Result<(), FileError> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     match builder.create(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {
-            restrict(path)
-        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => restrict(path),
         other => other,
     }
     .map_err(|error| failed(path, &error))
@@ -185,25 +172,17 @@ fn folder_of(path: &Path) -> &Path {
 
 /// A rename is on the disk once its folder is.
 fn sync_folder(folder: &Path) -> io::Result<()> {
-    if cfg!(unix) {
-        File::open(folder)?.sync_all()
-    } else {
-        Ok(())
-    }
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
 fn failed(path: &Path, error: &io::Error) -> FileError {
     let remedy = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "free some space or name another --out"
-        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space or name another --out",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "change the folder's permissions or name another --out"
         }
         io::ErrorKind::NotFound => "make its folder first",
-        io::ErrorKind::IsADirectory
-        | io::ErrorKind::AlreadyExists
-        | io::ErrorKind::NotADirectory => {
+        io::ErrorKind::IsADirectory | io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
             "its name, or a folder's on the way, is taken by something else: name another --out"
         }
         _ => "see to the disk or name another --out",
@@ -213,10 +192,7 @@ fn failed(path: &Path, error: &io::Error) -> FileError {
     if let Some(end) = reason.find(" at path ") {
         reason.truncate(end);
     }
-    FileError(format!(
-        "{}: cannot be written ({reason}): {remedy}",
-        path.display()
-    ))
+    FileError(format!("{}: cannot be written ({reason}): {remedy}", path.display()))
 }
 
 #[cfg(test)]
@@ -224,10 +200,8 @@ mod tests {
     use super::*;
 
     fn entries(folder: &Path) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
+        let mut names: Vec<String> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }
@@ -272,11 +246,7 @@ mod tests {
         assert_eq!(mode(&secret), 0o600);
         let plain = folder.path().join("plain");
         File::create(&plain).unwrap();
-        assert_eq!(
-            mode(&public),
-            mode(&plain),
-            "a public file has the mode any program gives"
-        );
+        assert_eq!(mode(&public), mode(&plain), "a public file has the mode any program gives");
         let checkpoint = folder.path().join("checkpoint");
         fs::create_dir(&checkpoint).unwrap();
         create_private_folder(&checkpoint).unwrap();
@@ -299,14 +269,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("model.onnx"), b"precious").unwrap();
         let message = create_output_folder(folder.path()).unwrap_err().to_string();
-        assert!(
-            message.contains(&folder.path().display().to_string())
-                && message.contains("another --out")
-        );
-        assert_eq!(
-            fs::read(folder.path().join("model.onnx")).unwrap(),
-            b"precious"
-        );
+        assert!(message.contains(&folder.path().display().to_string()) && message.contains("another --out"));
+        assert_eq!(fs::read(folder.path().join("model.onnx")).unwrap(), b"precious");
     }
 
     #[test]
@@ -314,10 +278,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         for path in [file.path().to_path_buf(), file.path().join("out")] {
             let message = create_output_folder(&path).unwrap_err().to_string();
-            assert!(
-                message.contains("another --out") && !message.contains('\n'),
-                "{message}"
-            );
+            assert!(message.contains("another --out") && !message.contains('\n'), "{message}");
         }
     }
 
@@ -329,40 +290,26 @@ mod tests {
             println!("skipped: there is no /proc");
             return;
         }
-        for error in [
-            create_output_folder(path),
-            write(path, b"x", Access::Public),
-            create_private_folder(path),
-        ] {
+        for error in [create_output_folder(path), write(path, b"x", Access::Public), create_private_folder(path)] {
             let message = error.unwrap_err().to_string();
-            assert!(
-                message.contains("/proc/damper-out") && !message.contains('\n'),
-                "{message}"
-            );
+            assert!(message.contains("/proc/damper-out") && !message.contains('\n'), "{message}");
         }
     }
 
     #[test]
     fn a_missing_folder_and_a_name_that_is_a_folder_are_errors_that_leave_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let message = write(&folder.path().join("no/report"), b"x", Access::Public)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            message.contains("no/report") && message.contains("make its folder first"),
-            "{message}"
-        );
+        let message = write(&folder.path().join("no/report"), b"x", Access::Public).unwrap_err().to_string();
+        assert!(message.contains("no/report") && message.contains("make its folder first"), "{message}");
         let taken = folder.path().join("taken");
         fs::create_dir(&taken).unwrap();
         let message = write(&taken, b"x", Access::Public).unwrap_err().to_string();
-        assert!(
-            message.contains("taken") && !message.contains('\n'),
-            "{message}"
-        );
+        assert!(message.contains("taken") && !message.contains('\n'), "{message}");
         assert_eq!(entries(folder.path()), ["taken"]);
     }
 
-    /// Runs this test again in a mount namespace of its own, with a file system of 64 KiB on a folder of that namespace.
+    /// Runs this test again in a mount namespace of its own, with a file system of 64 KiB on a folder of that
+    /// namespace.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_full_disk_is_an_error_that_names_the_file_and_leaves_nothing() {
@@ -375,14 +322,9 @@ mod tests {
                     Ok(()) => continue,
                     Err(error) => error.to_string(),
                 };
-                assert!(
-                    message.contains("model.onnx") && message.contains("free some space"),
-                    "{message}"
-                );
+                assert!(message.contains("model.onnx") && message.contains("free some space"), "{message}");
             }
-            let message = write(&path, &vec![7; 1 << 20], Access::Public)
-                .unwrap_err()
-                .to_string();
+            let message = write(&path, &vec![7; 1 << 20], Access::Public).unwrap_err().to_string();
             assert!(!message.contains('\n'), "{message}");
             assert_eq!(entries(Path::new(&folder)), ["model.onnx"]);
             return;
@@ -391,21 +333,10 @@ mod tests {
         let mount = "mount -t tmpfs -o size=64k,nr_inodes=16 none \"$1\"";
         let unshare = |script: &str| {
             std::process::Command::new("unshare")
-                .args([
-                    "--user",
-                    "--map-root-user",
-                    "--mount",
-                    "sh",
-                    "-c",
-                    script,
-                    "sh",
-                ])
+                .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"])
                 .arg(folder.path())
                 .arg(std::env::current_exe().unwrap())
-                .args([
-                    "--exact",
-                    "files::tests::a_full_disk_is_an_error_that_names_the_file_and_leaves_nothing",
-                ])
+                .args(["--exact", "files::tests::a_full_disk_is_an_error_that_names_the_file_and_leaves_nothing"])
                 .env(SMALL_DISK, folder.path())
                 .output()
         };
@@ -414,10 +345,6 @@ mod tests {
             return;
         }
         let output = unshare(&format!("{mount} && shift && exec \"$@\"")).unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stdout)
-        );
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     }
 }

@@ -76,51 +76,117 @@ pub fn ln_1p_up(x: f64) -> f64 {
 pub const fn from_u64_up(n: u64) -> f64 {
     let nearest = n as f64;
     // Above 2^63 the nearest may be 2^64 itself, which a u64 cannot hold: compare in u128.
-    if (nearest as u128) < n as u128 { next_up(nearest) } else { nearest }
+    if (nearest as u128) < n as u128 {
+        next_up(nearest)
+    } else {
+        nearest
+    }
 }
 
-/// The logarithm of a sum of positive terms given by their logarithms, rounded up, in one pass and without overflow.
+/// The logarithm of a sum of positive terms, rounded up, in one pass and without overflow.
 ///
-/// The sum is kept as `sum · e^max`, `max` being the largest logarithm so far.
+/// The sum is kept as `sum · e^scale`. The scale follows the terms only when one is far above it, and the exponential
+/// of the last scale is kept, so that a run of terms at one scale costs one multiplication each.
 #[derive(Clone, Copy, Debug)]
 pub struct LogSum {
-    max: f64,
+    scale: f64,
     sum: f64,
+    last_scale: f64,
+    last_factor: f64,
 }
 
 impl LogSum {
     /// The empty sum.
-    pub const EMPTY: Self = Self { max: f64::NEG_INFINITY, sum: 0.0 };
+    pub const EMPTY: Self = Self {
+        scale: f64::NEG_INFINITY,
+        sum: 0.0,
+        last_scale: 0.0,
+        last_factor: 0.0,
+    };
+    /// How far above the sum's scale a term's may lie.
+    const HEADROOM: f64 = 200.0;
 
     /// Adds a term `e^ln_term`. −∞ (a term of 0) adds nothing; +∞ makes the sum infinite.
     pub fn add(&mut self, ln_term: f64) {
-        if ln_term == f64::NEG_INFINITY || self.max == f64::INFINITY {
+        self.add_scaled(1.0, ln_term);
+    }
+
+    /// Adds a term `factor · e^ln_scale`, `factor` above 0 and at most 1e130 (the sum's own range does the rest).
+    pub fn add_scaled(&mut self, factor: f64, ln_scale: f64) {
+        if ln_scale == f64::NEG_INFINITY || self.scale == f64::INFINITY {
             return;
         }
-        if ln_term <= self.max {
-            self.sum = add_up(self.sum, exp_up(sub_up(ln_term, self.max)));
-        } else {
-            let kept = if self.sum > 0.0 { mul_up(self.sum, exp_up(sub_up(self.max, ln_term))) } else { 0.0 };
-            self.sum = add_up(kept, 1.0);
-            self.max = ln_term;
+        if ln_scale == f64::INFINITY || ln_scale > self.scale + Self::HEADROOM {
+            let kept = if self.sum > 0.0 {
+                mul_up(self.sum, exp_up(sub_up(self.scale, ln_scale)))
+            } else {
+                0.0
+            };
+            *self = Self {
+                scale: ln_scale,
+                sum: kept,
+                last_scale: ln_scale,
+                last_factor: 1.0,
+            };
+        } else if ln_scale != self.last_scale {
+            self.last_scale = ln_scale;
+            self.last_factor = exp_up(sub_up(ln_scale, self.scale));
         }
+        self.sum = add_up(self.sum, mul_up(factor, self.last_factor));
     }
 
     /// `ln Σ`, rounded up; −∞ for the empty sum.
     pub fn ln(&self) -> f64 {
-        if self.sum > 0.0 && self.max < f64::INFINITY { add_up(self.max, ln_up(self.sum)) } else { self.max }
+        if self.sum > 0.0 && self.scale < f64::INFINITY {
+            add_up(self.scale, ln_up(self.sum))
+        } else {
+            self.scale
+        }
     }
 
     /// `ln(1 + Σ)`, rounded up, without cancellation for a small Σ; 0 for the empty sum.
     pub fn ln_1p(&self) -> f64 {
-        if self.sum == 0.0 {
+        let ln = self.ln();
+        if ln == f64::NEG_INFINITY {
             0.0
-        } else if self.max == f64::INFINITY {
-            self.max
-        } else if self.max > 600.0 {
-            add_up(self.max, ln_up(add_up(self.sum, exp_up(-self.max))))
+        } else if ln > 600.0 {
+            add_up(ln, exp_up(-ln))
         } else {
-            ln_1p_up(mul_up(self.sum, exp_up(self.max)))
+            ln_1p_up(exp_up(ln))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_number_is_one_step_away_on_every_side_of_zero() {
+        for x in [0.0, -0.0, 5e-324, -5e-324, 1.0, -1.0, f64::MAX, -f64::MAX] {
+            assert!(next_up(x) > x && next_down(x) < x);
+            assert_eq!(
+                next_down(next_up(x)),
+                if x == f64::MAX { f64::MAX } else { x }
+            );
+        }
+        assert_eq!(next_up(f64::MAX), f64::INFINITY);
+        assert_eq!(next_up(f64::INFINITY), f64::INFINITY);
+        assert_eq!(next_up(f64::NEG_INFINITY), -f64::MAX);
+        assert!(next_up(f64::NAN).is_nan() && next_down(f64::NAN).is_nan());
+    }
+
+    #[test]
+    fn a_count_becomes_the_smallest_number_at_least_it() {
+        const TWO_53: u64 = 1 << 53;
+        for (count, number) in [
+            (0, 0.0),
+            (TWO_53 - 1, 9_007_199_254_740_991.0),
+            (TWO_53 + 1, 9_007_199_254_740_994.0),
+            (TWO_53 + 2, 9_007_199_254_740_994.0),
+            (u64::MAX, 18_446_744_073_709_551_616.0),
+        ] {
+            assert_eq!(from_u64_up(count), number);
         }
     }
 }

@@ -28,10 +28,8 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Refus
 
     let trained: Vec<_> = graph.parameters.iter().enumerate().filter(|(_, p)| p.trained).collect();
     let grads: Vec<_> = trained.iter().map(|&(i, _)| grads[i].clone()).collect();
-    let shapes: Vec<_> = trained
-        .iter()
-        .map(|(_, p)| (graph.values[p.value.0].dtype, graph.values[p.value.0].shape.clone()))
-        .collect();
+    let shapes: Vec<_> =
+        trained.iter().map(|(_, p)| (graph.values[p.value.0].dtype, graph.values[p.value.0].shape.clone())).collect();
     let read = match options.readout {
         Readout::PerSample => per_sample(&mut em, &grads, &shapes),
     };

@@ -272,7 +272,8 @@ impl Emitter {
             return x.clone();
         }
         let kept = |i: usize| keep || !axes.contains(&i);
-        let shape = (0..x.rank()).filter(|&i| kept(i)).map(|i| if axes.contains(&i) { 1 } else { x.shape[i] }).collect();
+        let shape =
+            (0..x.rank()).filter(|&i| kept(i)).map(|i| if axes.contains(&i) { 1 } else { x.shape[i] }).collect();
         let batch = x.batch.map(|b| BatchAxis { axis: (0..b.axis).filter(|&i| kept(i)).count(), ..b });
         let list: Vec<i64> = axes.iter().map(|&a| a as i64).collect();
         let keepdims = set_int("keepdims", keep as i64);

@@ -99,15 +99,15 @@ impl Window {
 
     /// The element of each window at `offset`, from a padded tensor: `[N, C, *output]`.
     pub fn tap(&self, em: &mut Emitter, padded: &Var, offset: &[usize]) -> Var {
-        let axes: Vec<_> =
-            (0..offset.len()).map(|i| (i + 2, offset[i], self.stride[i], self.output[i])).collect();
+        let axes: Vec<_> = (0..offset.len()).map(|i| (i + 2, offset[i], self.stride[i], self.output[i])).collect();
         em.slice(padded, &axes)
     }
 
     /// Row-major indices into the padded spatial axes: for each window, each tap.
     pub fn gather_indices(&self) -> Vec<i64> {
         let padding = self.touched_padding();
-        let extent: Vec<usize> = (0..self.input.len()).map(|i| self.input[i] + padding[i + 2].0 + padding[i + 2].1).collect();
+        let extent: Vec<usize> =
+            (0..self.input.len()).map(|i| self.input[i] + padding[i + 2].0 + padding[i + 2].1).collect();
         let offsets = self.offsets();
         let mut indices = Vec::with_capacity(self.positions() * self.taps());
         for position in 0..self.positions() {

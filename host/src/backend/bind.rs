@@ -13,58 +13,32 @@ pub(super) fn bind(model: &[u8], plan: &Plan) -> Result<pb::ModelProto, BackendE
     check_plan(plan)?;
     let mut model = pb::ModelProto::decode(model)
         .map_err(|error| BackendError(format!("not an ONNX model ({error}): export it again")))?;
-    let graph = model
-        .graph
-        .as_mut()
-        .ok_or_else(|| BackendError("the ONNX model has no graph: export it again".into()))?;
+    let graph =
+        model.graph.as_mut().ok_or_else(|| BackendError("the ONNX model has no graph: export it again".into()))?;
 
-    let has_default =
-        |graph: &pb::GraphProto, name: &str| graph.initializer.iter().any(|init| init.name == name);
+    let has_default = |graph: &pb::GraphProto, name: &str| graph.initializer.iter().any(|init| init.name == name);
     for input in &graph.input {
-        if !has_default(graph, &input.name)
-            && plan.inputs.iter().all(|spec| spec.name != input.name)
-        {
-            return Err(BackendError(format!(
-                "the model needs an input `{}` that the plan does not give",
-                input.name
-            )));
+        if !has_default(graph, &input.name) && plan.inputs.iter().all(|spec| spec.name != input.name) {
+            return Err(BackendError(format!("the model needs an input `{}` that the plan does not give", input.name)));
         }
     }
     let mut inputs = Vec::with_capacity(plan.inputs.len());
     for spec in &plan.inputs {
-        let found = graph
-            .input
-            .iter()
-            .find(|input| input.name == spec.name)
-            .ok_or_else(|| {
-                BackendError(format!(
-                    "the model has no input `{}`; it has {}",
-                    spec.name,
-                    names(&graph.input)
-                ))
-            })?;
+        let found = graph.input.iter().find(|input| input.name == spec.name).ok_or_else(|| {
+            BackendError(format!("the model has no input `{}`; it has {}", spec.name, names(&graph.input)))
+        })?;
         check_type(found, spec)?;
         inputs.push(value_info(spec, plan.batch));
     }
     let mut outputs = Vec::with_capacity(plan.outputs.len());
     for spec in &plan.outputs {
-        let found = graph
-            .output
-            .iter()
-            .find(|output| output.name == spec.name)
-            .ok_or_else(|| {
-                BackendError(format!(
-                    "the model has no output `{}`; it has {}",
-                    spec.name,
-                    names(&graph.output)
-                ))
-            })?;
+        let found = graph.output.iter().find(|output| output.name == spec.name).ok_or_else(|| {
+            BackendError(format!("the model has no output `{}`; it has {}", spec.name, names(&graph.output)))
+        })?;
         check_type(found, spec)?;
         outputs.push(value_info(spec, plan.batch));
     }
-    graph
-        .initializer
-        .retain(|init| plan.inputs.iter().all(|spec| spec.name != init.name));
+    graph.initializer.retain(|init| plan.inputs.iter().all(|spec| spec.name != init.name));
     graph.input = inputs;
     graph.output = outputs;
     graph.value_info.clear();
@@ -72,11 +46,7 @@ pub(super) fn bind(model: &[u8], plan: &Plan) -> Result<pb::ModelProto, BackendE
 }
 
 fn names(values: &[pb::ValueInfoProto]) -> String {
-    values
-        .iter()
-        .map(|value| format!("`{}`", value.name))
-        .collect::<Vec<_>>()
-        .join(", ")
+    values.iter().map(|value| format!("`{}`", value.name)).collect::<Vec<_>>().join(", ")
 }
 
 fn elem_type(dtype: DType) -> pb::tensor_proto::DataType {
@@ -92,9 +62,7 @@ fn elem_type(dtype: DType) -> pb::tensor_proto::DataType {
 /// Compares element type and fixed extents; a runtime would notice a difference late, or not at all.
 fn check_type(found: &pb::ValueInfoProto, spec: &TensorSpec) -> Result<(), BackendError> {
     use pb::tensor_shape_proto::dimension::Value;
-    let Some(pb::type_proto::Value::TensorType(tensor)) =
-        found.r#type.as_ref().and_then(|t| t.value.as_ref())
-    else {
+    let Some(pb::type_proto::Value::TensorType(tensor)) = found.r#type.as_ref().and_then(|t| t.value.as_ref()) else {
         return Ok(());
     };
     if tensor.elem_type != 0 && tensor.elem_type != elem_type(spec.dtype) as i32 {
@@ -115,13 +83,10 @@ fn check_type(found: &pb::ValueInfoProto, spec: &TensorSpec) -> Result<(), Backe
         })
         .collect();
     let fits = declared.len() == spec.shape.len()
-        && declared
-            .iter()
-            .zip(&spec.shape)
-            .all(|(declared, planned)| match (declared, planned) {
-                (Some(declared), Dim::Fixed(planned)) => *declared == *planned as i64,
-                _ => true,
-            });
+        && declared.iter().zip(&spec.shape).all(|(declared, planned)| match (declared, planned) {
+            (Some(declared), Dim::Fixed(planned)) => *declared == *planned as i64,
+            _ => true,
+        });
     if !fits {
         return Err(BackendError(format!(
             "`{}` has the shape {declared:?} in the model where the plan says {:?}: export the model for that shape",
@@ -135,9 +100,7 @@ fn value_info(spec: &TensorSpec, batch: usize) -> pb::ValueInfoProto {
     let dim = bound_shape(spec, batch)
         .into_iter()
         .map(|extent| pb::tensor_shape_proto::Dimension {
-            value: Some(pb::tensor_shape_proto::dimension::Value::DimValue(
-                extent as i64,
-            )),
+            value: Some(pb::tensor_shape_proto::dimension::Value::DimValue(extent as i64)),
             ..Default::default()
         })
         .collect();

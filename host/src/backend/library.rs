@@ -23,9 +23,7 @@ pub(super) fn is_explicit() -> bool {
 
 /// The library the user named.
 pub(super) fn explicit() -> Option<PathBuf> {
-    std::env::var_os(VARIABLE)
-        .filter(|path| !path.is_empty())
-        .map(PathBuf::from)
+    std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// Libraries found, best first, and the places looked at.
@@ -38,10 +36,7 @@ pub(super) struct Found {
 /// Looks in the usual places.
 pub(super) fn search() -> Found {
     let mut found = Found::default();
-    if let Some(folder) = std::env::current_exe()
-        .ok()
-        .and_then(|exe| exe.parent().map(Path::to_path_buf))
-    {
+    if let Some(folder) = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_path_buf)) {
         found.folder(&folder);
     }
     let loader_path = if cfg!(windows) {
@@ -104,13 +99,8 @@ impl Found {
     }
 
     fn python(&mut self, python: &OsString) {
-        self.looked
-            .push(format!("the packages of {}", Path::new(python).display()));
-        let answer = Command::new(python)
-            .args(["-c", ASK_PYTHON])
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .output();
+        self.looked.push(format!("the packages of {}", Path::new(python).display()));
+        let answer = Command::new(python).args(["-c", ASK_PYTHON]).stdin(Stdio::null()).stderr(Stdio::null()).output();
         if let Ok(answer) = answer
             && answer.status.success()
         {
@@ -147,18 +137,14 @@ fn version_in_name(name: &str) -> Option<Vec<u32>> {
     let rest = if cfg!(windows) {
         return (name == "onnxruntime.dll").then(Vec::new);
     } else if cfg!(target_os = "macos") {
-        name.strip_prefix("libonnxruntime")?
-            .strip_suffix(".dylib")?
+        name.strip_prefix("libonnxruntime")?.strip_suffix(".dylib")?
     } else {
         name.strip_prefix("libonnxruntime.so")?
     };
     if rest.is_empty() {
         return Some(Vec::new());
     }
-    rest.strip_prefix('.')?
-        .split('.')
-        .map(|part| part.parse().ok())
-        .collect()
+    rest.strip_prefix('.')?.split('.').map(|part| part.parse().ok()).collect()
 }
 
 #[cfg(test)]
@@ -180,10 +166,7 @@ mod tests {
         }
         let mut found = Found::default();
         found.folder(folder.path());
-        assert_eq!(
-            found.libraries,
-            [folder.path().join("libonnxruntime.so.1.31.1")]
-        );
+        assert_eq!(found.libraries, [folder.path().join("libonnxruntime.so.1.31.1")]);
         assert_eq!(found.looked.len(), 1);
     }
 

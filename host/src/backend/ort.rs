@@ -38,10 +38,7 @@ impl Ort {
     ///
     /// No usable library: the message says what was looked at, what was wrong with what was found, and what to install.
     pub fn open() -> Result<Self, BackendError> {
-        Ok(Self {
-            runtime: runtime()?,
-            cuda: false,
-        })
+        Ok(Self { runtime: runtime()?, cuda: false })
     }
 
     /// onnxruntime with its CUDA provider. Operators that the provider lacks run on the processor, as onnxruntime
@@ -51,10 +48,7 @@ impl Ort {
     ///
     /// Those of [`Ort::open`], and a CUDA provider that cannot be registered.
     pub fn open_cuda() -> Result<Self, BackendError> {
-        let backend = Self {
-            runtime: runtime()?,
-            cuda: true,
-        };
+        let backend = Self { runtime: runtime()?, cuda: true };
         backend.builder(1)?;
         Ok(backend)
     }
@@ -72,8 +66,7 @@ impl Ort {
                 .with_inter_op_spinning(false)?
                 .with_memory_pattern(true)?)
         };
-        let builder =
-            configure().map_err(|error| self.failed("cannot make session options", &error))?;
+        let builder = configure().map_err(|error| self.failed("cannot make session options", &error))?;
         if !self.cuda {
             return Ok(builder);
         }
@@ -90,11 +83,7 @@ impl Ort {
     }
 
     fn failed(&self, what: &str, error: &dyn std::fmt::Display) -> BackendError {
-        BackendError(format!(
-            "onnxruntime {}: {what}: {}",
-            self.runtime.version,
-            one_line(error)
-        ))
+        BackendError(format!("onnxruntime {}: {what}: {}", self.runtime.version, one_line(error)))
     }
 }
 
@@ -108,11 +97,7 @@ impl Backend for Ort {
     }
 
     fn note(&self) -> String {
-        format!(
-            "onnxruntime {} at {}",
-            self.runtime.version,
-            self.runtime.path.display()
-        )
+        format!("onnxruntime {} at {}", self.runtime.version, self.runtime.path.display())
     }
 
     fn load(&self, model: &[u8], plan: &Plan) -> Result<Box<dyn Session>, BackendError> {
@@ -124,30 +109,21 @@ impl Backend for Ort {
         let mut outputs = OutputSelector::no_default();
         for spec in &plan.outputs {
             let shape = bound_shape(spec, plan.batch);
-            let tensor = Tensor::<f32>::new(&Allocator::default(), shape).map_err(|error| {
-                self.failed(&format!("no memory for output `{}`", spec.name), &error)
-            })?;
+            let tensor = Tensor::<f32>::new(&Allocator::default(), shape)
+                .map_err(|error| self.failed(&format!("no memory for output `{}`", spec.name), &error))?;
             outputs = outputs.with(&spec.name).preallocate(&spec.name, tensor);
         }
-        let options = RunOptions::new()
-            .map_err(|error| self.failed("cannot make run options", &error))?
-            .with_outputs(outputs);
+        let options =
+            RunOptions::new().map_err(|error| self.failed("cannot make run options", &error))?.with_outputs(outputs);
         let declared: Vec<&str> = session.inputs().iter().map(|input| input.name()).collect();
         let planned: Vec<&str> = plan.inputs.iter().map(|spec| spec.name.as_str()).collect();
         if declared != planned {
-            return Err(self.failed(
-                "cannot run the model",
-                &format!("its inputs are {declared:?}, not {planned:?}"),
-            ));
+            return Err(self.failed("cannot run the model", &format!("its inputs are {declared:?}, not {planned:?}")));
         }
         Ok(Box::new(OrtSession {
             session,
             options,
-            shapes: plan
-                .inputs
-                .iter()
-                .map(|spec| bound_shape(spec, plan.batch))
-                .collect(),
+            shapes: plan.inputs.iter().map(|spec| bound_shape(spec, plan.batch)).collect(),
             plan: plan.clone(),
         }))
     }
@@ -162,14 +138,9 @@ struct OrtSession {
 }
 
 impl Session for OrtSession {
-    fn run(
-        &mut self,
-        inputs: &[Input<'_>],
-        read: &mut dyn FnMut(&[&[f32]]),
-    ) -> Result<(), BackendError> {
+    fn run(&mut self, inputs: &[Input<'_>], read: &mut dyn FnMut(&[&[f32]])) -> Result<(), BackendError> {
         check_inputs(&self.plan, inputs)?;
-        let failed =
-            |error: ort::Error| BackendError(format!("onnxruntime failed: {}", one_line(&error)));
+        let failed = |error: ort::Error| BackendError(format!("onnxruntime failed: {}", one_line(&error)));
         let values = inputs
             .iter()
             .zip(&self.shapes)
@@ -181,10 +152,7 @@ impl Session for OrtSession {
             })
             .collect::<ort::Result<Vec<SessionInputValue<'_>>>>()
             .map_err(failed)?;
-        let outputs = self
-            .session
-            .run_with_options(&values[..], &self.options)
-            .map_err(failed)?;
+        let outputs = self.session.run_with_options(&values[..], &self.options).map_err(failed)?;
         let slices = (0..outputs.len())
             .map(|index| Ok(outputs[index].try_extract_tensor::<f32>()?.1))
             .collect::<ort::Result<Vec<&[f32]>>>()
@@ -251,11 +219,7 @@ fn load(path: &Path) -> Result<Runtime, String> {
         .with_telemetry(false)
         .build()
         .map_err(|error| one_line(&error))?;
-    Ok(Runtime {
-        environment,
-        version: version(&path).map_err(|error| one_line(&error))?,
-        path,
-    })
+    Ok(Runtime { environment, version: version(&path).map_err(|error| one_line(&error))?, path })
 }
 
 /// Why a library cannot be used.
@@ -265,10 +229,7 @@ fn refusal(error: &ort::LoadDynamicError) -> String {
         ort::LoadDynamicError::MissingApi { .. } => "it is not an onnxruntime library".into(),
         ort::LoadDynamicError::InvalidVersionString => "it does not say its version".into(),
         ort::LoadDynamicError::BadVersion { version_str, .. } => {
-            format!(
-                "it is version {version_str}, and 1.{}.0 or newer is needed",
-                ort::MINOR_VERSION
-            )
+            format!("it is version {version_str}, and 1.{}.0 or newer is needed", ort::MINOR_VERSION)
         }
     }
 }
@@ -278,15 +239,11 @@ fn version(path: &Path) -> Result<String, libloading::Error> {
     // SAFETY: `ort` has loaded this very file and run its initialisers; this takes one more reference to it.
     let library = unsafe { libloading::Library::new(path)? };
     // SAFETY: the type of `OrtGetApiBase` in onnxruntime's C interface; `ort` calls the same symbol by the same type.
-    let base = unsafe {
-        library.get::<unsafe extern "C" fn() -> *const ort::sys::OrtApiBase>(b"OrtGetApiBase")?
-    };
+    let base = unsafe { library.get::<unsafe extern "C" fn() -> *const ort::sys::OrtApiBase>(b"OrtGetApiBase")? };
     // SAFETY: no arguments; what it returns is a static of the library, not null (`ort` has checked it) ...
     let version = unsafe { ((*base()).GetVersionString)() };
     // SAFETY: ... and so is the zero-terminated string, which is copied while the library is held.
-    Ok(unsafe { std::ffi::CStr::from_ptr(version) }
-        .to_string_lossy()
-        .into_owned())
+    Ok(unsafe { std::ffi::CStr::from_ptr(version) }.to_string_lossy().into_owned())
 }
 
 fn one_line(error: &dyn std::fmt::Display) -> String {
@@ -299,14 +256,8 @@ mod tests {
 
     #[test]
     fn a_library_that_is_too_old_is_refused_with_both_versions() {
-        let error = ort::LoadDynamicError::BadVersion {
-            version_str: "1.5.2".into(),
-            path: "lib".into(),
-        };
-        assert_eq!(
-            refusal(&error),
-            "it is version 1.5.2, and 1.24.0 or newer is needed"
-        );
+        let error = ort::LoadDynamicError::BadVersion { version_str: "1.5.2".into(), path: "lib".into() };
+        assert_eq!(refusal(&error), "it is version 1.5.2, and 1.24.0 or newer is needed");
     }
 
     #[test]
@@ -314,9 +265,6 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let reason = load(file.path()).err().unwrap();
         assert!(!reason.is_empty() && !reason.contains('\n'), "{reason}");
-        assert_eq!(
-            load(Path::new("/nonexistent")).err().unwrap(),
-            "there is no such file"
-        );
+        assert_eq!(load(Path::new("/nonexistent")).err().unwrap(), "there is no such file");
     }
 }

@@ -15,19 +15,11 @@ fn backends() -> Vec<Box<dyn Backend>> {
 }
 
 fn spec(name: &str, shape: &[Dim]) -> TensorSpec {
-    TensorSpec {
-        name: name.into(),
-        dtype: DType::F32,
-        shape: shape.to_vec(),
-    }
+    TensorSpec { name: name.into(), dtype: DType::F32, shape: shape.to_vec() }
 }
 
 fn labels(name: &str) -> TensorSpec {
-    TensorSpec {
-        name: name.into(),
-        dtype: DType::I64,
-        shape: vec![Dim::Batch],
-    }
+    TensorSpec { name: name.into(), dtype: DType::I64, shape: vec![Dim::Batch] }
 }
 
 fn value(spec: &TensorSpec) -> pb::ValueInfoProto {
@@ -78,10 +70,7 @@ fn node(op: &str, inputs: &[&str], output: &str, ints: &[(&str, &[i64])]) -> pb:
 fn model(inputs: &[TensorSpec], outputs: &[TensorSpec], nodes: Vec<pb::NodeProto>) -> Vec<u8> {
     pb::ModelProto {
         ir_version: 8,
-        opset_import: vec![pb::OperatorSetIdProto {
-            domain: String::new(),
-            version: 17,
-        }],
+        opset_import: vec![pb::OperatorSetIdProto { domain: String::new(), version: 17 }],
         graph: Some(pb::GraphProto {
             name: "g".into(),
             node: nodes,
@@ -95,12 +84,7 @@ fn model(inputs: &[TensorSpec], outputs: &[TensorSpec], nodes: Vec<pb::NodeProto
 }
 
 fn plan(batch: usize, inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> Plan {
-    Plan {
-        batch,
-        threads: 1,
-        inputs,
-        outputs,
-    }
+    Plan { batch, threads: 1, inputs, outputs }
 }
 
 /// Small multiples of 1/64 with alternating signs: exact in f32, different for each `seed`.
@@ -108,9 +92,7 @@ fn values(seed: u64, len: usize) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..len)
         .map(|_| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             ((state >> 56) as f32 - 128.0) / 64.0
         })
         .collect()
@@ -130,10 +112,7 @@ fn conv_matmul() -> (Vec<u8>, Plan) {
         spec("w", &[Fixed(5), Fixed(2), Fixed(3), Fixed(3)]),
         spec("v", &[Fixed(245), Fixed(3)]),
     ];
-    let outputs = vec![
-        spec("h", &[Batch, Fixed(5), Fixed(7), Fixed(7)]),
-        spec("out", &[Batch, Fixed(3)]),
-    ];
+    let outputs = vec![spec("h", &[Batch, Fixed(5), Fixed(7), Fixed(7)]), spec("out", &[Batch, Fixed(3)])];
     let mut flatten = node("Flatten", &["h"], "flat", &[]);
     flatten.attribute.push(pb::AttributeProto {
         name: "axis".into(),
@@ -142,12 +121,7 @@ fn conv_matmul() -> (Vec<u8>, Plan) {
         ..Default::default()
     });
     let nodes = vec![
-        node(
-            "Conv",
-            &["x", "w"],
-            "c",
-            &[("pads", &[1, 1, 1, 1]), ("kernel_shape", &[3, 3])],
-        ),
+        node("Conv", &["x", "w"], "c", &[("pads", &[1, 1, 1, 1]), ("kernel_shape", &[3, 3])]),
         node("Tanh", &["c"], "h", &[]),
         flatten,
         node("MatMul", &["flat", "v"], "logits", &[]),
@@ -159,11 +133,7 @@ fn conv_matmul() -> (Vec<u8>, Plan) {
 
 fn run(session: &mut dyn Session, inputs: &[Input<'_>]) -> Vec<Vec<f32>> {
     let mut outputs = Vec::new();
-    session
-        .run(inputs, &mut |slices| {
-            outputs = slices.iter().map(|slice| slice.to_vec()).collect()
-        })
-        .unwrap();
+    session.run(inputs, &mut |slices| outputs = slices.iter().map(|slice| slice.to_vec()).collect()).unwrap();
     outputs
 }
 
@@ -176,9 +146,7 @@ fn reference(x: &[f32], w: &[f32], v: &[f32]) -> Vec<f64> {
             (0..5).flat_map(|c| (0..7i64).flat_map(move |i| (0..7i64).map(move |j| (c, i, j))))
         {
             let mut sum = 0.0;
-            for (d, k, l) in
-                (0..2).flat_map(|d| (0..3i64).flat_map(move |k| (0..3i64).map(move |l| (d, k, l))))
-            {
+            for (d, k, l) in (0..2).flat_map(|d| (0..3i64).flat_map(move |k| (0..3i64).map(move |l| (d, k, l)))) {
                 let (i, j) = (row + k - 1, column + l - 1);
                 if (0..7).contains(&i) && (0..7).contains(&j) {
                     sum += f64::from(x[n * SAMPLE + d * 49 + (i * 7 + j) as usize])
@@ -186,8 +154,7 @@ fn reference(x: &[f32], w: &[f32], v: &[f32]) -> Vec<f64> {
                 }
             }
             for (class, logit) in logits.iter_mut().enumerate() {
-                *logit += sum.tanh()
-                    * f64::from(v[(channel * 49 + (row * 7 + column) as usize) * 3 + class]);
+                *logit += sum.tanh() * f64::from(v[(channel * 49 + (row * 7 + column) as usize) * 3 + class]);
             }
         }
         let mean = (logits[0] + logits[1] + logits[2]) / 3.0;
@@ -202,15 +169,8 @@ fn every_backend_computes_what_plain_loops_compute() {
     for backend in backends() {
         let mut session = backend.load(&bytes, &plan).unwrap();
         for step in 0..3 {
-            let (x, w, v) = (
-                values(step, N * SAMPLE),
-                values(step + 10, CONV),
-                values(step + 20, DENSE),
-            );
-            let outputs = run(
-                session.as_mut(),
-                &[Input::F32(&x), Input::F32(&w), Input::F32(&v)],
-            );
+            let (x, w, v) = (values(step, N * SAMPLE), values(step + 10, CONV), values(step + 20, DENSE));
+            let outputs = run(session.as_mut(), &[Input::F32(&x), Input::F32(&w), Input::F32(&v)]);
             assert_eq!(outputs[0].len(), N * 245);
             for (got, expected) in outputs[1].iter().zip(reference(&x, &w, &v)) {
                 let error = (f64::from(*got) - expected).abs();
@@ -227,17 +187,11 @@ fn outputs_come_in_the_order_of_the_plan() {
     for backend in backends() {
         plan.outputs.sort_by(|a, b| a.name.cmp(&b.name));
         let mut session = backend.load(&bytes, &plan).unwrap();
-        let sorted = run(
-            session.as_mut(),
-            &[Input::F32(&x), Input::F32(&w), Input::F32(&v)],
-        );
+        let sorted = run(session.as_mut(), &[Input::F32(&x), Input::F32(&w), Input::F32(&v)]);
         plan.outputs.reverse();
         plan.inputs.swap(0, 2);
         let mut session = backend.load(&bytes, &plan).unwrap();
-        let reversed = run(
-            session.as_mut(),
-            &[Input::F32(&v), Input::F32(&w), Input::F32(&x)],
-        );
+        let reversed = run(session.as_mut(), &[Input::F32(&v), Input::F32(&w), Input::F32(&x)]);
         plan.inputs.swap(0, 2);
         assert_eq!(sorted[0], reversed[1]);
         assert_eq!(sorted[1], reversed[0]);
@@ -256,21 +210,13 @@ fn a_samples_bits_do_not_depend_on_its_row_or_its_neighbours() {
             for neighbours in [100, 200] {
                 let mut x = values(neighbours, N * SAMPLE);
                 x[row * SAMPLE..][..SAMPLE].copy_from_slice(&sample);
-                let outputs = run(
-                    session.as_mut(),
-                    &[Input::F32(&x), Input::F32(&w), Input::F32(&v)],
-                );
+                let outputs = run(session.as_mut(), &[Input::F32(&x), Input::F32(&w), Input::F32(&v)]);
                 let own: Vec<u32> = outputs[0][row * 245..][..245]
                     .iter()
                     .chain(&outputs[1][row * 3..][..3])
                     .map(|value| value.to_bits())
                     .collect();
-                assert_eq!(
-                    *seen.get_or_insert_with(|| own.clone()),
-                    own,
-                    "{} row {row}",
-                    backend.name()
-                );
+                assert_eq!(*seen.get_or_insert_with(|| own.clone()), own, "{} row {row}", backend.name());
             }
         }
     }
@@ -292,24 +238,14 @@ fn two_sessions_and_two_runs_give_the_same_bits() {
 
 #[test]
 fn integer_labels_reach_the_model() {
-    let inputs = vec![
-        spec("table", &[Dim::Fixed(4), Dim::Fixed(2)]),
-        labels("dp.labels"),
-    ];
+    let inputs = vec![spec("table", &[Dim::Fixed(4), Dim::Fixed(2)]), labels("dp.labels")];
     let outputs = vec![spec("rows", &[Dim::Batch, Dim::Fixed(2)])];
-    let bytes = model(
-        &inputs,
-        &outputs,
-        vec![node("Gather", &["table", "dp.labels"], "rows", &[])],
-    );
+    let bytes = model(&inputs, &outputs, vec![node("Gather", &["table", "dp.labels"], "rows", &[])]);
     let plan = plan(3, inputs, outputs);
     for backend in backends() {
         let mut session = backend.load(&bytes, &plan).unwrap();
         let table = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0];
-        let outputs = run(
-            session.as_mut(),
-            &[Input::F32(&table), Input::I64(&[3, 0, 2])],
-        );
+        let outputs = run(session.as_mut(), &[Input::F32(&table), Input::I64(&[3, 0, 2])]);
         assert_eq!(outputs[0], [6.0, 7.0, 0.0, 1.0, 4.0, 5.0]);
     }
 }
@@ -321,10 +257,7 @@ fn sessions_work_on_other_threads() {
     for backend in backends() {
         let inputs = [Input::F32(&x), Input::F32(&w), Input::F32(&v)];
         let here = run(backend.load(&bytes, &plan).unwrap().as_mut(), &inputs);
-        let mut sessions = [
-            backend.load(&bytes, &plan).unwrap(),
-            backend.load(&bytes, &plan).unwrap(),
-        ];
+        let mut sessions = [backend.load(&bytes, &plan).unwrap(), backend.load(&bytes, &plan).unwrap()];
         std::thread::scope(|scope| {
             for session in &mut sessions {
                 scope.spawn(|| assert_eq!(run(session.as_mut(), &inputs), here));
@@ -337,28 +270,13 @@ fn sessions_work_on_other_threads() {
 fn a_model_that_a_runtime_refuses_is_an_error_that_names_the_node() {
     let inputs = vec![spec("x", &[Dim::Batch, Dim::Fixed(4)])];
     let outputs = vec![spec("y", &[Dim::Batch, Dim::Fixed(4)])];
-    let unknown = model(
-        &inputs,
-        &outputs,
-        vec![node("Frobnicate", &["x"], "y", &[])],
-    );
-    let crooked = model(
-        &inputs,
-        &outputs,
-        vec![node("MatMul", &["x", "x"], "y", &[])],
-    );
+    let unknown = model(&inputs, &outputs, vec![node("Frobnicate", &["x"], "y", &[])]);
+    let crooked = model(&inputs, &outputs, vec![node("MatMul", &["x", "x"], "y", &[])]);
     let plan = plan(3, inputs, outputs);
     for backend in backends() {
-        for (bytes, culprits) in [
-            (&unknown, ["Frobnicate", "node_y"]),
-            (&crooked, ["MatMul", "node_y"]),
-        ] {
+        for (bytes, culprits) in [(&unknown, ["Frobnicate", "node_y"]), (&crooked, ["MatMul", "node_y"])] {
             let message = backend.load(bytes, &plan).err().unwrap().to_string();
-            assert!(
-                culprits.iter().any(|name| message.contains(name)),
-                "{}: {message}",
-                backend.name()
-            );
+            assert!(culprits.iter().any(|name| message.contains(name)), "{}: {message}", backend.name());
             assert!(!message.contains('\n'));
         }
     }
@@ -404,10 +322,7 @@ fn wrong_inputs_are_errors_and_the_session_still_works() {
         let good = [Input::F32(&x), Input::F32(&w), Input::F32(&v)];
         let before = run(session.as_mut(), &good);
         let mut refusal = |inputs: &[Input<'_>]| {
-            session
-                .run(inputs, &mut |_| panic!("read what was not computed"))
-                .unwrap_err()
-                .to_string()
+            session.run(inputs, &mut |_| panic!("read what was not computed")).unwrap_err().to_string()
         };
         assert!(refusal(&good[..2]).contains("2 inputs"));
         assert!(refusal(&[Input::F32(&x[1..]), good[1], good[2]]).contains("`x`"));
@@ -421,18 +336,8 @@ fn wrong_inputs_are_errors_and_the_session_still_works() {
 fn every_backend_says_what_it_is() {
     for backend in backends() {
         assert!(["tract", "ort"].contains(&backend.name()));
-        assert!(
-            backend
-                .version()
-                .starts_with(|first: char| first.is_ascii_digit()),
-            "{}",
-            backend.version()
-        );
-        assert!(backend.note().contains(if backend.name() == "ort" {
-            "onnxruntime"
-        } else {
-            "tract"
-        }));
+        assert!(backend.version().starts_with(|first: char| first.is_ascii_digit()), "{}", backend.version());
+        assert!(backend.note().contains(if backend.name() == "ort" { "onnxruntime" } else { "tract" }));
     }
 }
 
@@ -446,10 +351,7 @@ fn cuda_runs_or_says_what_is_missing() {
         Ok(backend) => assert_eq!(backend.name(), "cuda"),
         Err(error) => {
             let message = error.to_string();
-            assert!(
-                message.contains("onnxruntime-gpu") && message.contains("--backend ort"),
-                "{message}"
-            );
+            assert!(message.contains("onnxruntime-gpu") && message.contains("--backend ort"), "{message}");
             assert!(!message.contains('\n'));
         }
     }
@@ -460,15 +362,11 @@ const CHILD: &str = "DAMPER_TEST_CHILD";
 
 #[test]
 fn a_library_that_the_user_named_and_that_cannot_be_used_is_never_replaced() {
-    let name =
-        "backend::tests::a_library_that_the_user_named_and_that_cannot_be_used_is_never_replaced";
+    let name = "backend::tests::a_library_that_the_user_named_and_that_cannot_be_used_is_never_replaced";
     if std::env::var_os(CHILD).is_some() {
         for choice in [Choice::Auto, Choice::Ort, Choice::Cuda] {
             let message = open(choice).err().unwrap().to_string();
-            assert!(
-                message.contains("ORT_DYLIB_PATH") && message.contains("/nonexistent/lib.so"),
-                "{message}"
-            );
+            assert!(message.contains("ORT_DYLIB_PATH") && message.contains("/nonexistent/lib.so"), "{message}");
         }
         assert_eq!(open(Choice::Tract).unwrap().name(), "tract");
         return;
@@ -479,11 +377,7 @@ fn a_library_that_the_user_named_and_that_cannot_be_used_is_never_replaced() {
         .env("ORT_DYLIB_PATH", "/nonexistent/lib.so")
         .output()
         .unwrap();
-    assert!(
-        status.status.success(),
-        "{}",
-        String::from_utf8_lossy(&status.stdout)
-    );
+    assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stdout));
 }
 
 #[test]
@@ -494,17 +388,10 @@ fn where_no_library_is_found_auto_takes_tract_and_says_so() {
             Ok(backend) => println!("skipped: {}", backend.note()),
             Err(error) => {
                 let message = error.to_string();
-                assert!(
-                    message.contains("pip install onnxruntime") && message.contains("looked in"),
-                    "{message}"
-                );
+                assert!(message.contains("pip install onnxruntime") && message.contains("looked in"), "{message}");
                 let auto = open(Choice::Auto).unwrap();
                 assert_eq!(auto.name(), "tract");
-                assert!(
-                    auto.note().contains("onnxruntime was not found"),
-                    "{}",
-                    auto.note()
-                );
+                assert!(auto.note().contains("onnxruntime was not found"), "{}", auto.note());
             }
         }
         return;
@@ -518,22 +405,12 @@ fn where_no_library_is_found_auto_takes_tract_and_says_so() {
         .env_remove("LD_LIBRARY_PATH")
         .output()
         .unwrap();
-    assert!(
-        child.status.success(),
-        "{}",
-        String::from_utf8_lossy(&child.stdout)
-    );
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
 }
 
 #[test]
 fn backends_are_named_as_on_the_command_line() {
     assert_eq!("cuda".parse::<Choice>().unwrap(), Choice::Cuda);
     assert_eq!("auto".parse::<Choice>().unwrap(), Choice::Auto);
-    assert!(
-        "gpu"
-            .parse::<Choice>()
-            .unwrap_err()
-            .to_string()
-            .contains("auto, tract, ort or cuda")
-    );
+    assert!("gpu".parse::<Choice>().unwrap_err().to_string().contains("auto, tract, ort or cuda"));
 }

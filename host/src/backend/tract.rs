@@ -21,16 +21,12 @@ pub struct Tract {
 impl Tract {
     /// tract, asked for.
     pub fn new() -> Self {
-        Self {
-            note: "tract, compiled in".into(),
-        }
+        Self { note: "tract, compiled in".into() }
     }
 
     /// tract, because onnxruntime cannot be had.
     pub(super) fn instead_of(error: &BackendError) -> Self {
-        Self {
-            note: format!("tract, compiled in, because onnxruntime cannot be used: {error}"),
-        }
+        Self { note: format!("tract, compiled in, because onnxruntime cannot be used: {error}") }
     }
 }
 
@@ -55,9 +51,7 @@ impl Backend for Tract {
 
     fn load(&self, model: &[u8], plan: &Plan) -> Result<Box<dyn Session>, BackendError> {
         let model = bind(model, plan)?;
-        let refused = |error: TractError| {
-            BackendError(format!("tract cannot run the model: {}", one_line(&error)))
-        };
+        let refused = |error: TractError| BackendError(format!("tract cannot run the model: {}", one_line(&error)));
         let runnable = tract_onnx::onnx()
             .with_ignore_output_shapes(true)
             .parse(&model, None)
@@ -80,19 +74,14 @@ impl Backend for Tract {
         for (index, spec) in plan.outputs.iter().enumerate() {
             let fact = runnable.model().output_fact(index).map_err(refused)?;
             let shape = bound_shape(spec, plan.batch);
-            if fact.datum_type != f32::datum_type() || fact.shape.as_concrete() != Some(&shape[..])
-            {
+            if fact.datum_type != f32::datum_type() || fact.shape.as_concrete() != Some(&shape[..]) {
                 return Err(BackendError(format!(
                     "output `{}` is {fact:?} where the plan says {:?} of shape {shape:?}",
                     spec.name, spec.dtype
                 )));
             }
         }
-        Ok(Box::new(TractSession {
-            state: runnable.spawn().map_err(refused)?,
-            plan: plan.clone(),
-            inputs,
-        }))
+        Ok(Box::new(TractSession { state: runnable.spawn().map_err(refused)?, plan: plan.clone(), inputs }))
     }
 }
 
@@ -104,14 +93,9 @@ struct TractSession {
 }
 
 impl Session for TractSession {
-    fn run(
-        &mut self,
-        inputs: &[Input<'_>],
-        read: &mut dyn FnMut(&[&[f32]]),
-    ) -> Result<(), BackendError> {
+    fn run(&mut self, inputs: &[Input<'_>], read: &mut dyn FnMut(&[&[f32]])) -> Result<(), BackendError> {
         check_inputs(&self.plan, inputs)?;
-        let failed =
-            |error: TractError| BackendError(format!("tract failed: {}", one_line(&error)));
+        let failed = |error: TractError| BackendError(format!("tract failed: {}", one_line(&error)));
         for (tensor, input) in self.inputs.iter_mut().zip(inputs) {
             if Arc::get_mut(tensor).is_none() {
                 *tensor = Arc::new(tensor.as_ref().clone());
@@ -119,32 +103,16 @@ impl Session for TractSession {
             let tensor = Arc::get_mut(tensor).expect("a fresh tensor has one holder");
             let mut plain = tensor.try_as_plain_ram_mut().map_err(failed)?;
             match input {
-                Input::F32(values) => plain
-                    .as_slice_mut::<f32>()
-                    .map_err(failed)?
-                    .copy_from_slice(values),
-                Input::I64(values) => plain
-                    .as_slice_mut::<i64>()
-                    .map_err(failed)?
-                    .copy_from_slice(values),
+                Input::F32(values) => plain.as_slice_mut::<f32>().map_err(failed)?.copy_from_slice(values),
+                Input::I64(values) => plain.as_slice_mut::<i64>().map_err(failed)?.copy_from_slice(values),
             }
         }
-        let values = self
-            .inputs
-            .iter()
-            .map(|tensor| tensor.clone().into_tvalue())
-            .collect();
+        let values = self.inputs.iter().map(|tensor| tensor.clone().into_tvalue()).collect();
         let outputs = self.state.run(values).map_err(failed)?;
-        let plain = outputs
-            .iter()
-            .map(|value| value.try_as_plain_ram())
-            .collect::<TractResult<Vec<_>>>()
-            .map_err(failed)?;
-        let slices = plain
-            .iter()
-            .map(|view| view.as_slice::<f32>())
-            .collect::<TractResult<Vec<_>>>()
-            .map_err(failed)?;
+        let plain =
+            outputs.iter().map(|value| value.try_as_plain_ram()).collect::<TractResult<Vec<_>>>().map_err(failed)?;
+        let slices =
+            plain.iter().map(|view| view.as_slice::<f32>()).collect::<TractResult<Vec<_>>>().map_err(failed)?;
         read(&slices);
         Ok(())
     }

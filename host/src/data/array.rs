@@ -54,43 +54,27 @@ pub(super) fn open(path: &Path) -> Result<Source, DataError> {
     file.rewind().map_err(|error| read_failed(path, &error))?;
     let file = BufReader::with_capacity(1 << 16, file);
     Ok(if gzipped {
-        Source {
-            reader: Box::new(MultiGzDecoder::new(file)),
-            limit: len.saturating_mul(DEFLATE_RATIO),
-        }
+        Source { reader: Box::new(MultiGzDecoder::new(file)), limit: len.saturating_mul(DEFLATE_RATIO) }
     } else {
-        Source {
-            reader: Box::new(file),
-            limit: len,
-        }
+        Source { reader: Box::new(file), limit: len }
     })
 }
 
 /// Opens `path` and says how long it is. An empty file is refused.
 pub(super) fn open_plain(path: &Path) -> Result<(File, u64), DataError> {
     let file = File::open(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => DataError(format!(
-            "{}: there is no such file: correct the path",
-            path.display()
-        )),
-        io::ErrorKind::PermissionDenied => DataError(format!(
-            "{}: may not be read: change its permissions",
-            path.display()
-        )),
+        io::ErrorKind::NotFound => DataError(format!("{}: there is no such file: correct the path", path.display())),
+        io::ErrorKind::PermissionDenied => {
+            DataError(format!("{}: may not be read: change its permissions", path.display()))
+        }
         _ => read_failed(path, &error),
     })?;
     let metadata = file.metadata().map_err(|error| read_failed(path, &error))?;
     if metadata.is_dir() {
-        return Err(DataError(format!(
-            "{}: is a folder: name a file in it",
-            path.display()
-        )));
+        return Err(DataError(format!("{}: is a folder: name a file in it", path.display())));
     }
     if metadata.len() == 0 {
-        return Err(DataError(format!(
-            "{}: is empty: {FETCH_AGAIN}",
-            path.display()
-        )));
+        return Err(DataError(format!("{}: is empty: {FETCH_AGAIN}", path.display())));
     }
     Ok((file, metadata.len()))
 }
@@ -106,9 +90,7 @@ pub(super) fn read_failed(path: &Path, error: &io::Error) -> DataError {
 
 /// Number of elements of `shape`, if it and `width` times it can be counted.
 pub(super) fn elements(shape: &[usize], width: usize) -> Option<usize> {
-    let count = shape
-        .iter()
-        .try_fold(1usize, |product, extent| product.checked_mul(*extent))?;
+    let count = shape.iter().try_fold(1usize, |product, extent| product.checked_mul(*extent))?;
     count.checked_mul(width)?;
     Some(count)
 }

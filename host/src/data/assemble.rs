@@ -19,25 +19,15 @@ pub(super) struct Raw {
 
 impl Raw {
     pub fn new(features: Vec<Array>, labels: Option<Array>) -> Self {
-        Self {
-            features,
-            labels,
-            unreadable: Vec::new(),
-            lines: None,
-        }
+        Self { features, labels, unreadable: Vec::new(), lines: None }
     }
 }
 
 pub(super) fn assemble(raw: Raw, options: &DataOptions) -> Result<Split, DataError> {
-    let first = raw
-        .features
-        .first()
-        .ok_or_else(|| DataError("the model has no data input".into()))?;
+    let first = raw.features.first().ok_or_else(|| DataError("the model has no data input".into()))?;
     let (rows, origin) = (first.rows(), first.origin.clone());
     if rows == 0 || first.shape.is_empty() {
-        return Err(DataError(format!(
-            "{origin}: holds no samples: use a file that does"
-        )));
+        return Err(DataError(format!("{origin}: holds no samples: use a file that does")));
     }
     for array in raw.features.iter().skip(1).chain(&raw.labels) {
         if array.shape.first() != Some(&rows) {
@@ -48,13 +38,7 @@ pub(super) fn assemble(raw: Raw, options: &DataOptions) -> Result<Split, DataErr
         }
     }
 
-    let mut bad = BadRows {
-        policy: options.on_bad_row,
-        origin,
-        lines: raw.lines,
-        rows,
-        null: Vec::new(),
-    };
+    let mut bad = BadRows { policy: options.on_bad_row, origin, lines: raw.lines, rows, null: Vec::new() };
     for (row, fault) in raw.unreadable {
         bad.found(row, || fault)?;
     }
@@ -68,22 +52,14 @@ pub(super) fn assemble(raw: Raw, options: &DataOptions) -> Result<Split, DataErr
     }
     let mut features = Vec::with_capacity(raw.features.len());
     for (index, array) in raw.features.into_iter().enumerate() {
-        let wanted = options
-            .inputs
-            .get(index)
-            .map(|input| (input.name.as_str(), &input.shape[..]));
+        let wanted = options.inputs.get(index).map(|input| (input.name.as_str(), &input.shape[..]));
         features.push(make_features(array, wanted, options, &mut bad)?);
     }
     let labels = match raw.labels {
         Some(array) => make_labels(array, &options.labels, &mut bad)?,
         None => Labels::None,
     };
-    let mut split = Split {
-        rows,
-        features,
-        labels,
-        null: bad.null,
-    };
+    let mut split = Split { rows, features, labels, null: bad.null };
     blank(&mut split);
     Ok(split)
 }
@@ -142,9 +118,7 @@ fn make_features(
         None => array.sample_shape().to_vec(),
     };
     let mut values: Vec<f32> = match array.values {
-        Values::U8(bytes) if options.raw_bytes => {
-            bytes.iter().map(|byte| f32::from(*byte)).collect()
-        }
+        Values::U8(bytes) if options.raw_bytes => bytes.iter().map(|byte| f32::from(*byte)).collect(),
         Values::U8(bytes) => bytes.iter().map(|byte| f32::from(*byte) / 255.0).collect(),
         Values::I64(values) => values.iter().map(|value| *value as f32).collect(),
         Values::F32(values) => values,
@@ -161,13 +135,8 @@ fn make_features(
         if bad.is_null(row) {
             continue;
         }
-        if let Some(value) = values[row * width..][..width]
-            .iter()
-            .find(|value| !value.is_finite())
-        {
-            bad.found(row, || {
-                format!("a feature is {value}: correct the row, or use --on-bad-row drop")
-            })?;
+        if let Some(value) = values[row * width..][..width].iter().find(|value| !value.is_finite()) {
+            bad.found(row, || format!("a feature is {value}: correct the row, or use --on-bad-row drop"))?;
         }
     }
     Ok(Features { shape, values })
@@ -202,13 +171,8 @@ fn make_labels(array: Array, kind: &LabelKind, bad: &mut BadRows) -> Result<Labe
                 if bad.is_null(row) {
                     continue;
                 }
-                if let Some(value) = values[row * width..][..width]
-                    .iter()
-                    .find(|value| !value.is_finite())
-                {
-                    bad.found(row, || {
-                        format!("the label is {value}: correct the row, or use --on-bad-row drop")
-                    })?;
+                if let Some(value) = values[row * width..][..width].iter().find(|value| !value.is_finite()) {
+                    bad.found(row, || format!("the label is {value}: correct the row, or use --on-bad-row drop"))?;
                 }
             }
             Ok(Labels::Values { shape, values })
@@ -233,17 +197,12 @@ fn make_labels(array: Array, kind: &LabelKind, bad: &mut BadRows) -> Result<Labe
             };
             let width = numbers.len() / rows;
             let end = classes.map_or(9_007_199_254_740_992.0, |classes| classes as f64);
-            let good = |label: f64| {
-                label == IGNORED as f64 || (label >= 0.0 && label < end && label.fract() == 0.0)
-            };
+            let good = |label: f64| label == IGNORED as f64 || (label >= 0.0 && label < end && label.fract() == 0.0);
             for row in 0..rows {
                 if bad.is_null(row) {
                     continue;
                 }
-                if let Some(label) = numbers[row * width..][..width]
-                    .iter()
-                    .find(|label| !good(**label))
-                {
+                if let Some(label) = numbers[row * width..][..width].iter().find(|label| !good(**label)) {
                     bad.found(row, || {
                         let range = classes.map_or("a class number from 0".into(), |classes| {
                             format!("one of the model's classes 0 to {}", classes.saturating_sub(1))
@@ -255,10 +214,7 @@ fn make_labels(array: Array, kind: &LabelKind, bad: &mut BadRows) -> Result<Labe
                     })?;
                 }
             }
-            Ok(Labels::Classes {
-                shape,
-                values: numbers.iter().map(|label| *label as i64).collect(),
-            })
+            Ok(Labels::Classes { shape, values: numbers.iter().map(|label| *label as i64).collect() })
         }
     }
 }

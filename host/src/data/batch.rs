@@ -1,10 +1,10 @@
 //! The samples drawn for one step, as batches of one fixed physical size.
 //!
-//! A draw of `n` samples is split, in its own order, into `⌈n / R⌉` chunks of `R` rows: the sample at place `p` of the draw
-//! is row `p mod R` of chunk `⌊p / R⌋`. The last chunk is filled up by repeating its first sample with weight 0. So the
-//! place of a sample follows from the draw alone, however the chunks are then distributed over threads, and every chunk
-//! has the one shape that the runtime was loaded for. An empty draw has no chunk: nothing is run, and the step goes on
-//! with a sum of zero.
+//! A draw of `n` samples is split, in its own order, into `⌈n / R⌉` chunks of `R` rows: the sample at place `p` of the
+//! draw is row `p mod R` of chunk `⌊p / R⌋`. The last chunk is filled up by repeating its first sample with weight 0.
+//! So the place of a sample follows from the draw alone, however the chunks are then distributed over threads, and
+//! every chunk has the one shape that the runtime was loaded for. An empty draw has no chunk: nothing is run, and the
+//! step goes on with a sum of zero.
 
 use super::{Labels, Split};
 use crate::backend::Input;
@@ -21,9 +21,7 @@ pub struct Chunk<'a> {
 
 /// Splits a draw into chunks of `rows` rows.
 pub fn chunks(draw: &[u32], rows: NonZeroUsize) -> impl ExactSizeIterator<Item = Chunk<'_>> {
-    draw.chunks(rows.get())
-        .enumerate()
-        .map(|(index, samples)| Chunk { index, samples })
+    draw.chunks(rows.get()).enumerate().map(|(index, samples)| Chunk { index, samples })
 }
 
 /// Buffers for one physical batch, filled again for every chunk without allocating. One a thread.
@@ -53,11 +51,7 @@ impl Batch {
         let size = |shape: &[usize]| rows * shape.iter().product::<usize>();
         Self {
             rows,
-            features: split
-                .features
-                .iter()
-                .map(|features| vec![0.0; size(&features.shape)])
-                .collect(),
+            features: split.features.iter().map(|features| vec![0.0; size(&features.shape)]).collect(),
             labels: match &split.labels {
                 Labels::Classes { shape, .. } => BatchLabels::Classes(vec![0; size(shape)]),
                 Labels::Values { shape, .. } => BatchLabels::Values(vec![0.0; size(shape)]),
@@ -74,42 +68,21 @@ impl Batch {
     /// `chunk` is empty or has more samples than there are rows; a sample is not of `split`; `split` has other shapes
     /// than the one that the buffers were made for.
     pub fn fill(&mut self, split: &Split, chunk: Chunk<'_>) {
-        assert!(
-            !chunk.samples.is_empty() && chunk.samples.len() <= self.rows,
-            "a chunk fits its batch"
-        );
-        assert_eq!(
-            self.features.len(),
-            split.features.len(),
-            "a batch is of its split's shape"
-        );
+        assert!(!chunk.samples.is_empty() && chunk.samples.len() <= self.rows, "a chunk fits its batch");
+        assert_eq!(self.features.len(), split.features.len(), "a batch is of its split's shape");
         let padding = std::iter::repeat_n(chunk.samples[0], self.rows - chunk.samples.len());
-        let samples = || {
-            chunk
-                .samples
-                .iter()
-                .copied()
-                .chain(padding.clone())
-                .map(|sample| sample as usize)
-        };
+        let samples = || chunk.samples.iter().copied().chain(padding.clone()).map(|sample| sample as usize);
         for (to, from) in self.features.iter_mut().zip(&split.features) {
             gather(to, &from.values, self.rows, samples());
         }
         match (&mut self.labels, &split.labels) {
-            (BatchLabels::Classes(to), Labels::Classes { values, .. }) => {
-                gather(to, values, self.rows, samples())
-            }
-            (BatchLabels::Values(to), Labels::Values { values, .. }) => {
-                gather(to, values, self.rows, samples())
-            }
+            (BatchLabels::Classes(to), Labels::Classes { values, .. }) => gather(to, values, self.rows, samples()),
+            (BatchLabels::Values(to), Labels::Values { values, .. }) => gather(to, values, self.rows, samples()),
             (BatchLabels::None, Labels::None) => {}
             _ => panic!("a batch has its split's kind of labels"),
         }
         for (row, weight) in self.weights.iter_mut().enumerate() {
-            let counts = chunk
-                .samples
-                .get(row)
-                .is_some_and(|sample| !split.is_null(*sample as usize));
+            let counts = chunk.samples.get(row).is_some_and(|sample| !split.is_null(*sample as usize));
             *weight = if counts { 1.0 } else { 0.0 };
         }
     }
@@ -129,8 +102,8 @@ impl Batch {
         &self.labels
     }
 
-    /// One weight a row: 1 for a sample, 0 for padding and for a null sample. Rows of weight 0 must be left out of every
-    /// sum, not multiplied by it.
+    /// One weight a row: 1 for a sample, 0 for padding and for a null sample. Rows of weight 0 must be left out of
+    /// every sum, not multiplied by it.
     pub fn weights(&self) -> &[f32] {
         &self.weights
     }
@@ -142,10 +115,7 @@ impl Batch {
             BatchLabels::Values(labels) => Some(Input::F32(labels)),
             BatchLabels::None => None,
         };
-        self.features
-            .iter()
-            .map(|features| Input::F32(features))
-            .chain(labels)
+        self.features.iter().map(|features| Input::F32(features)).chain(labels)
     }
 }
 
@@ -177,10 +147,7 @@ mod tests {
                 shape: vec![2],
                 values: (0..len).flat_map(|i| [i as f32, i as f32 + 0.5]).collect(),
             }],
-            labels: Labels::Classes {
-                shape: vec![],
-                values: (0..len).map(|i| 10 * i as i64).collect(),
-            },
+            labels: Labels::Classes { shape: vec![], values: (0..len).map(|i| 10 * i as i64).collect() },
             null: (0..len).map(|i| null.contains(&i)).collect(),
         }
     }
@@ -233,10 +200,7 @@ mod tests {
         let split = split(3, &[]);
         let batch = Batch::new(&split, rows(2));
         let inputs: Vec<_> = batch.inputs().collect();
-        assert!(matches!(
-            inputs[..],
-            [Input::F32([_, _, _, _]), Input::I64([_, _])]
-        ));
+        assert!(matches!(inputs[..], [Input::F32([_, _, _, _]), Input::I64([_, _])]));
     }
 
     proptest! {

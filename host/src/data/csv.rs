@@ -1,29 +1,33 @@
 //! `csv:PATH`: one sample a line, numbers between commas (RFC 4180, as the `csv` crate reads it).
 //!
 //! One column is the label, the others are the features, in the order of the file. The first line names the columns if
-//! [`DataOptions::header`] says so or, where it does not say, if one of its fields is not a number. A field that is not a
-//! number makes its row a bad row; a line with another number of fields makes the file unusable.
+//! [`DataOptions::header`] says so or, where it does not say, if one of its fields is not a number. A field that is not
+//! a number makes its row a bad row; a line with another number of fields makes the file unusable.
 
 use super::array::{Array, FETCH_AGAIN, Values, open_plain, read_failed};
 use super::assemble::{Raw, assemble};
 use super::{DataError, DataOptions, LabelKind, Split};
-use csv::{ReaderBuilder, StringRecord, Trim};
+use csv::{Position, ReaderBuilder, StringRecord, Trim};
+use std::io::Read;
 use std::path::Path;
 
 pub(super) fn load(
     path: &Path,
     options: &DataOptions,
 ) -> Result<(Split, Option<Split>), DataError> {
-    let (file, _) = open_plain(path)?;
+    let (mut file, len) = open_plain(path)?;
+    let mut text = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
+    file.read_to_end(&mut text)
+        .map_err(|error| read_failed(path, &error))?;
     let mut reader = ReaderBuilder::new()
         .has_headers(false)
         .trim(Trim::All)
-        .from_reader(file);
+        .from_reader(&text[..]);
     let mut record = StringRecord::new();
     let mut next = |record: &mut StringRecord| {
         reader
             .read_record(record)
-            .map_err(|error| failed(path, error))
+            .map_err(|error| failed(path, &text, error))
     };
     if !next(&mut record)? {
         return Err(DataError(format!(
@@ -64,11 +68,7 @@ pub(super) fn load(
     let mut more = !header || next(&mut record)?;
     while more {
         let row = lines.len();
-        lines.push(
-            record
-                .position()
-                .map_or(row as u64 + 1, |position| position.line()),
-        );
+        lines.push(line(&text, record.position()));
         let mut fault = None;
         for (column, field) in record.iter().enumerate() {
             // A field that is no number leaves a NaN: a bad row, with a better message than the NaN's own.
@@ -143,8 +143,26 @@ fn label_column(
         })
 }
 
-fn failed(path: &Path, error: csv::Error) -> DataError {
-    let line = error.position().map_or(0, csv::Position::line);
+/// The line, counted from 1, on which the record at `position` stands. The reader's own number is that of the first of
+/// the blank lines before it.
+fn line(text: &[u8], position: Option<&Position>) -> u64 {
+    let Some(position) = position else {
+        return 0;
+    };
+    let rest = usize::try_from(position.byte())
+        .ok()
+        .and_then(|byte| text.get(byte..));
+    let skipped = rest
+        .unwrap_or_default()
+        .iter()
+        .take_while(|byte| matches!(byte, b'\r' | b'\n'))
+        .filter(|byte| **byte == b'\n')
+        .count();
+    position.line() + skipped as u64
+}
+
+fn failed(path: &Path, text: &[u8], error: csv::Error) -> DataError {
+    let line = line(text, error.position());
     match error.kind() {
         csv::ErrorKind::UnequalLengths {
             expected_len, len, ..

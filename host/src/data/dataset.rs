@@ -80,7 +80,7 @@ impl Split {
     /// Rows held out by the rule of [`TestSource::Fraction`](super::TestSource::Fraction), and the others first; `None`
     /// where either would be empty.
     pub(super) fn hold_out(&self, fraction: f64) -> Option<(Split, Split)> {
-        let step = (fraction * 4_294_967_296.0).round() as u128;
+        let step = (fraction * 4_294_967_296.0).ceil() as u128;
         let held_out = |row: usize| ((row as u128 + 1) * step) >> 32 > (row as u128 * step) >> 32;
         let (train, test) = (self.select(|row| !held_out(row)), self.select(held_out));
         (!train.is_empty() && !test.is_empty()).then_some((train, test))
@@ -91,12 +91,7 @@ impl Split {
     }
 
     fn select(&self, keep: impl Fn(usize) -> bool) -> Split {
-        fn rows<T: Copy>(
-            values: &[T],
-            shape: &[usize],
-            rows: usize,
-            keep: &dyn Fn(usize) -> bool,
-        ) -> Vec<T> {
+        fn rows<T: Copy>(values: &[T], shape: &[usize], rows: usize, keep: &dyn Fn(usize) -> bool) -> Vec<T> {
             let width = shape.iter().product::<usize>();
             let mut kept = Vec::new();
             for row in (0..rows).filter(|row| keep(*row)) {
@@ -116,14 +111,12 @@ impl Split {
                 })
                 .collect(),
             labels: match &self.labels {
-                Labels::Classes { shape, values } => Labels::Classes {
-                    shape: shape.clone(),
-                    values: rows(values, shape, self.rows, &keep),
-                },
-                Labels::Values { shape, values } => Labels::Values {
-                    shape: shape.clone(),
-                    values: rows(values, shape, self.rows, &keep),
-                },
+                Labels::Classes { shape, values } => {
+                    Labels::Classes { shape: shape.clone(), values: rows(values, shape, self.rows, &keep) }
+                }
+                Labels::Values { shape, values } => {
+                    Labels::Values { shape: shape.clone(), values: rows(values, shape, self.rows, &keep) }
+                }
                 Labels::None => Labels::None,
             },
             null,
@@ -137,12 +130,7 @@ impl Split {
                 Labels::Classes { shape, .. } | Labels::Values { shape, .. } => shape.clone(),
                 Labels::None => Vec::new(),
             };
-            split
-                .features
-                .iter()
-                .map(|features| features.shape.clone())
-                .chain([label])
-                .collect()
+            split.features.iter().map(|features| features.shape.clone()).chain([label]).collect()
         };
         if shapes(self) == shapes(test) {
             return Ok(());

@@ -1,7 +1,7 @@
 //! `idx:PATH`: the format of MNIST, Fashion-MNIST and EMNIST (<http://yann.lecun.com/exdb/mnist/>).
 //!
-//! A file is a magic number (two zero bytes, an element type, the number of extents), the extents as big-endian u32, and
-//! the elements in row-major order, big-endian. PATH is a folder that holds `train-images-idx3-ubyte`,
+//! A file is a magic number (two zero bytes, an element type, the number of extents), the extents as big-endian u32,
+//! and the elements in row-major order, big-endian. PATH is a folder that holds `train-images-idx3-ubyte`,
 //! `train-labels-idx1-ubyte` and, for the test split, the two `t10k-` files; or what their names begin with
 //! (`emnist/emnist-letters-`). Each may end in `.gz`, and be written `.idx3-ubyte` for `-idx3-ubyte`.
 
@@ -14,10 +14,7 @@ use std::path::{Path, PathBuf};
 /// Files with more extents are refused before their extents are read.
 const MAX_EXTENTS: usize = 8;
 
-pub(super) fn load(
-    path: &Path,
-    options: &DataOptions,
-) -> Result<(Split, Option<Split>), DataError> {
+pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
     let train = load_split(path, "train", options)?.ok_or_else(|| {
         DataError(format!(
             "{}: no train-images-idx3-ubyte or train-images-idx3-ubyte.gz is there: name the folder that holds it, or \
@@ -55,14 +52,11 @@ fn find(path: &Path, split: &str, what: &str, extents: u8) -> Option<PathBuf> {
         vec![path.as_os_str().to_owned(), dashed]
     };
     bases.into_iter().find_map(|base| {
-        ["-", "."]
-            .iter()
-            .flat_map(|dash| ["", ".gz"].map(|end| (dash, end)))
-            .find_map(|(dash, end)| {
-                let mut name = base.clone();
-                name.push(format!("{split}-{what}{dash}idx{extents}-ubyte{end}"));
-                Some(PathBuf::from(name)).filter(|file| file.is_file())
-            })
+        ["-", "."].iter().flat_map(|dash| ["", ".gz"].map(|end| (dash, end))).find_map(|(dash, end)| {
+            let mut name = base.clone();
+            name.push(format!("{split}-{what}{dash}idx{extents}-ubyte{end}"));
+            Some(PathBuf::from(name)).filter(|file| file.is_file())
+        })
     })
 }
 
@@ -71,32 +65,24 @@ pub(super) fn read(path: &Path) -> Result<Array, DataError> {
     let refuse = |fault: String| DataError(format!("{}: {fault}", path.display()));
     let Source { mut reader, limit } = open(path)?;
     let mut magic = [0; 4];
-    reader
-        .read_exact(&mut magic)
-        .map_err(|error| read_failed(path, &error))?;
+    reader.read_exact(&mut magic).map_err(|error| read_failed(path, &error))?;
     let width = match magic {
         [0, 0, 0x08 | 0x09, _] => 1,
         [0, 0, 0x0b, _] => 2,
         [0, 0, 0x0c | 0x0d, _] => 4,
         [0, 0, 0x0e, _] => 8,
         _ => {
-            return Err(refuse(format!(
-                "is not an IDX file (it begins with {magic:02x?}): {FETCH_AGAIN}"
-            )));
+            return Err(refuse(format!("is not an IDX file (it begins with {magic:02x?}): {FETCH_AGAIN}")));
         }
     };
     let extents = usize::from(magic[3]);
     if extents == 0 || extents > MAX_EXTENTS {
-        return Err(refuse(format!(
-            "has {extents} extents where 1 to {MAX_EXTENTS} can be read: {FETCH_AGAIN}"
-        )));
+        return Err(refuse(format!("has {extents} extents where 1 to {MAX_EXTENTS} can be read: {FETCH_AGAIN}")));
     }
     let mut shape = Vec::with_capacity(extents);
     for _ in 0..extents {
         let mut extent = [0; 4];
-        reader
-            .read_exact(&mut extent)
-            .map_err(|error| read_failed(path, &error))?;
+        reader.read_exact(&mut extent).map_err(|error| read_failed(path, &error))?;
         shape.push(u32::from_be_bytes(extent) as usize);
     }
     let header = 4 + 4 * extents as u64;
@@ -107,45 +93,26 @@ pub(super) fn read(path: &Path) -> Result<Array, DataError> {
             refuse(format!("declares the shape {shape:?}, more than a file of its length can hold: {FETCH_AGAIN}"))
         })?;
     let mut data = Vec::new();
-    let got = reader
-        .by_ref()
-        .take(bytes)
-        .read_to_end(&mut data)
-        .map_err(|error| read_failed(path, &error))?;
+    let got = reader.by_ref().take(bytes).read_to_end(&mut data).map_err(|error| read_failed(path, &error))?;
     if (got as u64) < bytes {
-        return Err(refuse(format!(
-            "is truncated ({got} of {bytes} bytes of the shape {shape:?}): {FETCH_AGAIN}"
-        )));
+        return Err(refuse(format!("is truncated ({got} of {bytes} bytes of the shape {shape:?}): {FETCH_AGAIN}")));
     }
     // Reading on to the end also has gzip compare its checksum.
-    match reader
-        .read(&mut [0])
-        .map_err(|error| read_failed(path, &error))?
-    {
+    match reader.read(&mut [0]).map_err(|error| read_failed(path, &error))? {
         0 => {}
         _ => {
-            return Err(refuse(format!(
-                "goes on after the shape {shape:?} that it declares: {FETCH_AGAIN}"
-            )));
+            return Err(refuse(format!("goes on after the shape {shape:?} that it declares: {FETCH_AGAIN}")));
         }
     }
     let values = match magic[2] {
         0x08 => Values::U8(data),
-        0x09 => Values::I64(
-            data.iter()
-                .map(|byte| i64::from(byte.cast_signed()))
-                .collect(),
-        ),
+        0x09 => Values::I64(data.iter().map(|byte| i64::from(byte.cast_signed())).collect()),
         0x0b => Values::I64(decode(&data, |bytes| i64::from(i16::from_be_bytes(bytes)))),
         0x0c => Values::I64(decode(&data, |bytes| i64::from(i32::from_be_bytes(bytes)))),
         0x0d => Values::F32(decode(&data, f32::from_be_bytes)),
         _ => Values::F64(decode(&data, f64::from_be_bytes)),
     };
-    Ok(Array {
-        origin: path.display().to_string(),
-        shape,
-        values,
-    })
+    Ok(Array { origin: path.display().to_string(), shape, values })
 }
 
 fn decode<const W: usize, T>(data: &[u8], element: impl Fn([u8; W]) -> T) -> Vec<T> {

@@ -1,8 +1,9 @@
 //! `npz:PATH`: arrays as `numpy.savez` and `numpy.savez_compressed` write them.
 //!
-//! Features are the array `x_train`, or `x` (or `X`) where there is no such array; labels `y_train` or `y`; the test split,
-//! if there is one, `x_test` and `y_test`. Other names by [`DataOptions::arrays`]. A model with several inputs takes its
-//! features from arrays of the inputs' names. Element types: f4, f8, u1, bool, and the integers up to i8; C order.
+//! Features are the array `x_train`, or `x` (or `X`) where there is no such array; labels `y_train` or `y`; the test
+//! split, if there is one, `x_test` and `y_test`. Other names by [`DataOptions::arrays`]. A model with several inputs
+//! takes its features from arrays of the inputs' names. Element types: f4, f8, u1, bool, and the integers up to i8; C
+//! order.
 
 use super::array::{Array, DEFLATE_RATIO, FETCH_AGAIN, Values, elements, open_plain, read_failed};
 use super::assemble::{Raw, assemble};
@@ -168,7 +169,7 @@ impl Archive {
                 "is in Fortran order: save numpy.ascontiguousarray of it".into(),
             ));
         }
-        if !elements(&shape, width).is_some_and(|count| (count * width) as u64 <= limit) {
+        if elements(&shape, width).is_none_or(|count| (count * width) as u64 > limit) {
             return Err(refuse(format!(
                 "declares the shape {shape:?}, more than the archive can hold: {FETCH_AGAIN}"
             )));
@@ -180,12 +181,12 @@ impl Archive {
             (TypeChar::Float, 4) => data.into_vec().map(Values::F32),
             (TypeChar::Float, _) => data.into_vec().map(Values::F64),
             (TypeChar::Uint, 1) => data.into_vec().map(Values::U8),
-            (TypeChar::Bool, _) => wide(data.into_vec::<bool>().map(|values| widen(values))),
-            (TypeChar::Int, 1) => wide(data.into_vec::<i8>().map(|values| widen(values))),
-            (TypeChar::Int, 2) => wide(data.into_vec::<i16>().map(|values| widen(values))),
-            (TypeChar::Int, 4) => wide(data.into_vec::<i32>().map(|values| widen(values))),
-            (TypeChar::Uint, 2) => wide(data.into_vec::<u16>().map(|values| widen(values))),
-            (TypeChar::Uint, 4) => wide(data.into_vec::<u32>().map(|values| widen(values))),
+            (TypeChar::Bool, _) => wide(data.into_vec::<bool>().map(widen)),
+            (TypeChar::Int, 1) => wide(data.into_vec::<i8>().map(widen)),
+            (TypeChar::Int, 2) => wide(data.into_vec::<i16>().map(widen)),
+            (TypeChar::Int, 4) => wide(data.into_vec::<i32>().map(widen)),
+            (TypeChar::Uint, 2) => wide(data.into_vec::<u16>().map(widen)),
+            (TypeChar::Uint, 4) => wide(data.into_vec::<u32>().map(widen)),
             _ => wide(data.into_vec::<i64>()),
         }
         .map_err(broken)?;

@@ -1,4 +1,5 @@
-//! Laws of loading. Every file is written here; nothing is fetched.
+//! Laws of loading. Every file is written here; nothing is fetched. One list, longer than a file usually is: the laws
+//! hold for all kinds, and the writers of small idx, npy and zip files serve all of them.
 
 use super::*;
 use std::io::Write;
@@ -41,10 +42,7 @@ fn refusal(spec: &str, options: &DataOptions) -> String {
 }
 
 fn input(shape: &[usize]) -> Vec<InputShape> {
-    vec![InputShape {
-        name: "image".into(),
-        shape: shape.to_vec(),
-    }]
+    vec![InputShape { name: "image".into(), shape: shape.to_vec() }]
 }
 
 fn classes(labels: &Labels) -> &[i64] {
@@ -57,10 +55,7 @@ fn classes(labels: &Labels) -> &[i64] {
 /// Three training images of 2×2 and two test images, with labels below 10.
 fn mnist_like(folder: &TempDir, compressed: bool) {
     let files = [
-        (
-            "train-images-idx3-ubyte",
-            idx_bytes(8, &[3, 2, 2], &[0, 255, 51, 102, 1, 2, 3, 4, 5, 6, 7, 8]),
-        ),
+        ("train-images-idx3-ubyte", idx_bytes(8, &[3, 2, 2], &[0, 255, 51, 102, 1, 2, 3, 4, 5, 6, 7, 8])),
         ("train-labels-idx1-ubyte", idx_bytes(8, &[3], &[7, 0, 9])),
         ("t10k-images-idx3-ubyte", idx_bytes(8, &[2, 2, 2], &[9; 8])),
         ("t10k-labels-idx1-ubyte", idx_bytes(8, &[2], &[1, 2])),
@@ -80,18 +75,12 @@ fn idx_files_load_plain_gzipped_and_by_prefix() {
     mnist_like(&plain, false);
     let zipped = folder();
     mnist_like(&zipped, true);
-    let options = DataOptions {
-        inputs: input(&[1, 2, 2]),
-        ..DataOptions::default()
-    };
+    let options = DataOptions { inputs: input(&[1, 2, 2]), ..DataOptions::default() };
     let data = load(&spec("idx", plain.path()), &options).unwrap();
     assert_eq!(data, load(&spec("idx", zipped.path()), &options).unwrap());
     assert_eq!(data.train.len(), 3);
     assert_eq!(data.train.features()[0].shape, [1, 2, 2]);
-    assert_eq!(
-        data.train.features()[0].values[..4],
-        [0.0, 1.0, 51.0 / 255.0, 102.0 / 255.0]
-    );
+    assert_eq!(data.train.features()[0].values[..4], [0.0, 1.0, 51.0 / 255.0, 102.0 / 255.0]);
     assert_eq!(classes(data.train.labels()), [7, 0, 9]);
     assert_eq!(classes(data.test.as_ref().unwrap().labels()), [1, 2]);
 
@@ -99,15 +88,11 @@ fn idx_files_load_plain_gzipped_and_by_prefix() {
     mnist_like(&prefixed, false);
     for entry in std::fs::read_dir(prefixed.path()).unwrap() {
         let from = entry.unwrap().path();
-        let name = format!("letters-{}", from.file_name().unwrap().to_str().unwrap())
-            .replace("-idx", ".idx");
+        let name = format!("letters-{}", from.file_name().unwrap().to_str().unwrap()).replace("-idx", ".idx");
         std::fs::rename(&from, prefixed.path().join(name)).unwrap();
     }
     for prefix in ["letters", "letters-"] {
-        assert_eq!(
-            data,
-            load(&spec("idx", &prefixed.path().join(prefix)), &options).unwrap()
-        );
+        assert_eq!(data, load(&spec("idx", &prefixed.path().join(prefix)), &options).unwrap());
     }
 }
 
@@ -115,31 +100,14 @@ fn idx_files_load_plain_gzipped_and_by_prefix() {
 fn bytes_stay_raw_and_features_are_normalized_only_when_asked() {
     let folder = folder();
     mnist_like(&folder, false);
-    let raw = DataOptions {
-        raw_bytes: true,
-        ..DataOptions::default()
-    };
+    let raw = DataOptions { raw_bytes: true, ..DataOptions::default() };
     let data = load(&spec("idx", folder.path()), &raw).unwrap();
-    assert_eq!(
-        data.train.features()[0].values[..4],
-        [0.0, 255.0, 51.0, 102.0]
-    );
-    let normalized = DataOptions {
-        normalize: Some((0.5, 0.25)),
-        ..DataOptions::default()
-    };
+    assert_eq!(data.train.features()[0].values[..4], [0.0, 255.0, 51.0, 102.0]);
+    let normalized = DataOptions { normalize: Some((0.5, 0.25)), ..DataOptions::default() };
     let data = load(&spec("idx", folder.path()), &normalized).unwrap();
     assert_eq!(data.train.features()[0].values[..2], [-2.0, 2.0]);
-    for (mean, std) in [
-        (f32::NAN, 1.0),
-        (0.0, 0.0),
-        (0.0, -1.0),
-        (0.0, f32::INFINITY),
-    ] {
-        let options = DataOptions {
-            normalize: Some((mean, std)),
-            ..DataOptions::default()
-        };
+    for (mean, std) in [(f32::NAN, 1.0), (0.0, 0.0), (0.0, -1.0), (0.0, f32::INFINITY)] {
+        let options = DataOptions { normalize: Some((mean, std)), ..DataOptions::default() };
         assert!(refusal(&spec("idx", folder.path()), &options).contains("--normalize"));
     }
 }
@@ -150,51 +118,15 @@ fn every_idx_element_type_is_read() {
     let cases: [(u8, Vec<u8>, [f32; 2]); 6] = [
         (0x08, vec![3, 255], [3.0, 255.0]),
         (0x09, vec![3, 255], [3.0, -1.0]),
-        (
-            0x0b,
-            [300i16, -2].iter().flat_map(|v| v.to_be_bytes()).collect(),
-            [300.0, -2.0],
-        ),
-        (
-            0x0c,
-            [70_000i32, -3]
-                .iter()
-                .flat_map(|v| v.to_be_bytes())
-                .collect(),
-            [70_000.0, -3.0],
-        ),
-        (
-            0x0d,
-            [0.5f32, -0.25]
-                .iter()
-                .flat_map(|v| v.to_be_bytes())
-                .collect(),
-            [0.5, -0.25],
-        ),
-        (
-            0x0e,
-            [0.5f64, -0.25]
-                .iter()
-                .flat_map(|v| v.to_be_bytes())
-                .collect(),
-            [0.5, -0.25],
-        ),
+        (0x0b, [300i16, -2].iter().flat_map(|v| v.to_be_bytes()).collect(), [300.0, -2.0]),
+        (0x0c, [70_000i32, -3].iter().flat_map(|v| v.to_be_bytes()).collect(), [70_000.0, -3.0]),
+        (0x0d, [0.5f32, -0.25].iter().flat_map(|v| v.to_be_bytes()).collect(), [0.5, -0.25]),
+        (0x0e, [0.5f64, -0.25].iter().flat_map(|v| v.to_be_bytes()).collect(), [0.5, -0.25]),
     ];
-    put(
-        &folder,
-        "train-labels-idx1-ubyte",
-        &idx_bytes(8, &[2], &[0, 1]),
-    );
-    let options = DataOptions {
-        raw_bytes: true,
-        ..DataOptions::default()
-    };
+    put(&folder, "train-labels-idx1-ubyte", &idx_bytes(8, &[2], &[0, 1]));
+    let options = DataOptions { raw_bytes: true, ..DataOptions::default() };
     for (kind, data, expected) in cases {
-        put(
-            &folder,
-            "train-images-idx3-ubyte",
-            &idx_bytes(kind, &[2, 1, 1], &data),
-        );
+        put(&folder, "train-images-idx3-ubyte", &idx_bytes(kind, &[2, 1, 1], &data));
         let data = load(&spec("idx", folder.path()), &options).unwrap();
         assert_eq!(data.train.features()[0].values, expected, "type {kind:#x}");
     }
@@ -209,10 +141,7 @@ fn an_idx_file_cut_anywhere_is_an_error_that_names_it() {
         for len in 0..bytes.len() {
             put(&folder, "train-images-idx3-ubyte", &bytes[..len]);
             let message = refusal(&spec("idx", folder.path()), &DataOptions::default());
-            assert!(
-                message.contains("train-images-idx3-ubyte") && message.contains("again"),
-                "{len}: {message}"
-            );
+            assert!(message.contains("train-images-idx3-ubyte") && message.contains("again"), "{len}: {message}");
         }
         put(&folder, "train-images-idx3-ubyte", &bytes);
         load(&spec("idx", folder.path()), &DataOptions::default()).unwrap();
@@ -221,11 +150,7 @@ fn an_idx_file_cut_anywhere_is_an_error_that_names_it() {
 
 #[test]
 fn a_gzip_file_with_one_bit_changed_is_refused_or_reads_the_same() {
-    let whole = gz(&idx_bytes(
-        8,
-        &[3, 2, 2],
-        &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
-    ));
+    let whole = gz(&idx_bytes(8, &[3, 2, 2], &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]));
     let folder = folder();
     mnist_like(&folder, false);
     put(&folder, "train-images-idx3-ubyte", &whole);
@@ -272,33 +197,19 @@ fn missing_files_and_counts_that_differ_are_named() {
     let options = DataOptions::default();
     assert!(refusal(&spec("idx", folder.path()), &options).contains("train-images-idx3-ubyte"));
     mnist_like(&folder, false);
-    put(
-        &folder,
-        "train-labels-idx1-ubyte",
-        &idx_bytes(8, &[2], &[7, 0]),
-    );
+    put(&folder, "train-labels-idx1-ubyte", &idx_bytes(8, &[2], &[7, 0]));
     let message = refusal(&spec("idx", folder.path()), &options);
-    assert!(
-        message.contains("train-labels") && message.contains("3 rows"),
-        "{message}"
-    );
+    assert!(message.contains("train-labels") && message.contains("3 rows"), "{message}");
     std::fs::remove_file(folder.path().join("train-labels-idx1-ubyte")).unwrap();
     assert!(refusal(&spec("idx", folder.path()), &options).contains("train-labels-idx1-ubyte"));
-    put(
-        &folder,
-        "train-images-idx3-ubyte",
-        &idx_bytes(8, &[0, 2, 2], &[]),
-    );
+    put(&folder, "train-images-idx3-ubyte", &idx_bytes(8, &[0, 2, 2], &[]));
     put(&folder, "train-labels-idx1-ubyte", &idx_bytes(8, &[0], &[]));
     assert!(refusal(&spec("idx", folder.path()), &options).contains("no samples"));
     assert!(refusal("csv:/nonexistent.csv", &options).contains("no such file"));
     assert!(refusal("npz:/nonexistent.npz", &options).contains("no such file"));
     assert!(refusal(&spec("csv", folder.path()), &options).contains("is a folder"));
     for wrong in ["mnist", "idx:", ":x", "tar:x.tar"] {
-        assert!(
-            refusal(wrong, &options).contains("idx, csv, npz"),
-            "{wrong}"
-        );
+        assert!(refusal(wrong, &options).contains("idx, csv, npz"), "{wrong}");
     }
 }
 
@@ -306,20 +217,11 @@ fn missing_files_and_counts_that_differ_are_named() {
 fn samples_that_do_not_fit_the_model_are_refused_with_both_shapes() {
     let folder = folder();
     mnist_like(&folder, false);
-    let options = DataOptions {
-        inputs: input(&[1, 3, 3]),
-        ..DataOptions::default()
-    };
+    let options = DataOptions { inputs: input(&[1, 3, 3]), ..DataOptions::default() };
     let message = refusal(&spec("idx", folder.path()), &options);
-    assert!(
-        message.contains("[2, 2]") && message.contains("[1, 3, 3]") && message.contains("`image`"),
-        "{message}"
-    );
+    assert!(message.contains("[2, 2]") && message.contains("[1, 3, 3]") && message.contains("`image`"), "{message}");
     let two = [input(&[4]), input(&[4])].concat();
-    let options = DataOptions {
-        inputs: two,
-        ..DataOptions::default()
-    };
+    let options = DataOptions { inputs: two, ..DataOptions::default() };
     assert!(refusal(&spec("idx", folder.path()), &options).contains("2 inputs"));
 }
 
@@ -328,37 +230,15 @@ fn a_label_out_of_range_is_named_with_its_row_or_made_a_null_sample() {
     let folder = folder();
     mnist_like(&folder, false);
     let labels = LabelKind::Classes { classes: Some(9) };
-    let options = DataOptions {
-        labels: labels.clone(),
-        ..DataOptions::default()
-    };
+    let options = DataOptions { labels: labels.clone(), ..DataOptions::default() };
     let message = refusal(&spec("idx", folder.path()), &options);
-    assert!(
-        message.contains("train-labels")
-            && message.contains("row 2")
-            && message.contains("label 9"),
-        "{message}"
-    );
-    assert!(
-        message.contains("0 to 8") && message.contains("--on-bad-row drop"),
-        "{message}"
-    );
+    assert!(message.contains("train-labels") && message.contains("row 2") && message.contains("label 9"), "{message}");
+    assert!(message.contains("0 to 8") && message.contains("--on-bad-row drop"), "{message}");
 
-    let options = DataOptions {
-        labels,
-        on_bad_row: OnBadRow::Drop,
-        ..DataOptions::default()
-    };
+    let options = DataOptions { labels, on_bad_row: OnBadRow::Drop, ..DataOptions::default() };
     let data = load(&spec("idx", folder.path()), &options).unwrap();
-    assert_eq!(
-        data.train.len(),
-        3,
-        "the number of samples is public and stays"
-    );
-    assert_eq!(
-        [0, 1, 2].map(|row| data.train.is_null(row)),
-        [false, false, true]
-    );
+    assert_eq!(data.train.len(), 3, "the number of samples is public and stays");
+    assert_eq!([0, 1, 2].map(|row| data.train.is_null(row)), [false, false, true]);
     assert_eq!(classes(data.train.labels()), [7, 0, 0]);
     assert_eq!(data.train.features()[0].values[8..], [0.0; 4]);
 }
@@ -375,51 +255,27 @@ fn csv_takes_a_header_or_none_and_the_label_from_any_column() {
     assert_eq!(classes(data.train.labels()), [0, 1]);
     assert!(data.test.is_none());
 
-    let first = put(
-        &folder,
-        "first.csv",
-        "\u{feff}label,a,b\n0,1,2.5\n1,3,4\n".as_bytes(),
-    );
+    let first = put(&folder, "first.csv", "\u{feff}label,a,b\n0,1,2.5\n1,3,4\n".as_bytes());
     for column in ["label", "0"] {
-        let options = DataOptions {
-            label_column: Some(column.into()),
-            ..DataOptions::default()
-        };
+        let options = DataOptions { label_column: Some(column.into()), ..DataOptions::default() };
         assert_eq!(data, load(&spec("csv", &first), &options).unwrap());
     }
-    let options = DataOptions {
-        label_column: Some("wrong".into()),
-        ..DataOptions::default()
-    };
+    let options = DataOptions { label_column: Some("wrong".into()), ..DataOptions::default() };
     let message = refusal(&spec("csv", &first), &options);
-    assert!(
-        message.contains("`wrong`") && message.contains("`label`"),
-        "{message}"
-    );
+    assert!(message.contains("`wrong`") && message.contains("`label`"), "{message}");
 
     let numbers = put(&folder, "numbers.csv", b"5,6,7\n1,2.5,0\n3,4,1\n");
-    let options = DataOptions {
-        header: Some(true),
-        ..DataOptions::default()
-    };
+    let options = DataOptions { header: Some(true), ..DataOptions::default() };
     assert_eq!(data, load(&spec("csv", &numbers), &options).unwrap());
 
-    let options = DataOptions {
-        labels: LabelKind::Values {
-            shape: Some(vec![1]),
-        },
-        ..DataOptions::default()
-    };
+    let options = DataOptions { labels: LabelKind::Values { shape: Some(vec![1]) }, ..DataOptions::default() };
     match load(&spec("csv", &with), &options).unwrap().train.labels() {
         Labels::Values { shape, values } => {
             assert_eq!((&shape[..], &values[..]), (&[1][..], &[0.0, 1.0][..]))
         }
         other => panic!("{other:?}"),
     }
-    let options = DataOptions {
-        labels: LabelKind::None,
-        ..DataOptions::default()
-    };
+    let options = DataOptions { labels: LabelKind::None, ..DataOptions::default() };
     let data = load(&spec("csv", &with), &options).unwrap();
     assert_eq!(data.train.features()[0].shape, [3]);
     assert_eq!(data.train.labels(), &Labels::None);
@@ -428,54 +284,20 @@ fn csv_takes_a_header_or_none_and_the_label_from_any_column() {
 #[test]
 fn a_bad_csv_row_is_named_by_its_line_or_made_a_null_sample() {
     let folder = folder();
-    for (field, fault) in [
-        ("x", "column `a`"),
-        ("", "column `a`"),
-        ("NaN", "NaN"),
-        ("inf", "inf"),
-        ("1e39", "inf"),
-    ] {
-        let path = put(
-            &folder,
-            "bad.csv",
-            format!("a,b,y\n1,2,0\n\n{field},4,1\n5,6,1\n").as_bytes(),
-        );
+    for (field, fault) in [("x", "column `a`"), ("", "column `a`"), ("NaN", "NaN"), ("inf", "inf"), ("1e39", "inf")] {
+        let path = put(&folder, "bad.csv", format!("a,b,y\n1,2,0\n\n{field},4,1\n5,6,1\n").as_bytes());
         let message = refusal(&spec("csv", &path), &DataOptions::default());
-        assert!(
-            message.contains("bad.csv: line 4: ") && message.contains(fault),
-            "{message}"
-        );
+        assert!(message.contains("bad.csv: line 4: ") && message.contains(fault), "{message}");
         assert!(message.contains("--on-bad-row drop"), "{message}");
-        let options = DataOptions {
-            on_bad_row: OnBadRow::Drop,
-            ..DataOptions::default()
-        };
+        let options = DataOptions { on_bad_row: OnBadRow::Drop, ..DataOptions::default() };
         let data = load(&spec("csv", &path), &options).unwrap();
-        assert_eq!(
-            data.train.features()[0].values,
-            [1.0, 2.0, 0.0, 0.0, 5.0, 6.0]
-        );
-        assert_eq!(
-            [0, 1, 2].map(|row| data.train.is_null(row)),
-            [false, true, false]
-        );
+        assert_eq!(data.train.features()[0].values, [1.0, 2.0, 0.0, 0.0, 5.0, 6.0]);
+        assert_eq!([0, 1, 2].map(|row| data.train.is_null(row)), [false, true, false]);
     }
-    for (label, fault) in [
-        ("0.5", "0.5"),
-        ("-1", "-1"),
-        ("cat", "column `y`"),
-        ("nan", "NaN"),
-    ] {
-        let path = put(
-            &folder,
-            "bad.csv",
-            format!("a,y\n1,0\n2,{label}\n").as_bytes(),
-        );
+    for (label, fault) in [("0.5", "0.5"), ("-1", "-1"), ("cat", "column `y`"), ("nan", "NaN")] {
+        let path = put(&folder, "bad.csv", format!("a,y\n1,0\n2,{label}\n").as_bytes());
         let message = refusal(&spec("csv", &path), &DataOptions::default());
-        assert!(
-            message.contains("line 3") && message.contains(fault),
-            "{message}"
-        );
+        assert!(message.contains("line 3") && message.contains(fault), "{message}");
     }
 }
 
@@ -493,10 +315,7 @@ fn a_csv_file_of_the_wrong_form_is_refused() {
     for (bytes, fault) in cases {
         let path = put(&folder, "wrong.csv", bytes);
         let message = refusal(&spec("csv", &path), &DataOptions::default());
-        assert!(
-            message.contains("wrong.csv") && message.contains(fault),
-            "{message}"
-        );
+        assert!(message.contains("wrong.csv") && message.contains(fault), "{message}");
     }
 }
 
@@ -504,8 +323,7 @@ fn a_csv_file_of_the_wrong_form_is_refused() {
 fn npy(descr: &str, fortran: bool, shape: &[usize], data: &[u8]) -> Vec<u8> {
     let fortran = if fortran { "True" } else { "False" };
     let shape: String = shape.iter().map(|extent| format!("{extent},")).collect();
-    let mut header =
-        format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': ({shape}), }}");
+    let mut header = format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': ({shape}), }}");
     while (10 + header.len() + 1) % 64 != 0 {
         header.push(' ');
     }
@@ -557,12 +375,7 @@ fn le<T: Copy, const W: usize>(values: &[T], bytes: impl Fn(T) -> [u8; W]) -> Ve
 }
 
 fn x4() -> Vec<u8> {
-    npy(
-        "<f4",
-        false,
-        &[3, 2],
-        &le(&[0.5f32, 1.0, 1.5, 2.0, 2.5, 3.0], f32::to_le_bytes),
-    )
+    npy("<f4", false, &[3, 2], &le(&[0.5f32, 1.0, 1.5, 2.0, 2.5, 3.0], f32::to_le_bytes))
 }
 
 fn y8() -> Vec<u8> {
@@ -575,51 +388,26 @@ fn npz_arrays_load_by_their_usual_names_and_by_given_ones() {
     let options = DataOptions::default();
     let one = put(&folder, "one.npz", &npz(&[("x", x4()), ("y", y8())]));
     let data = load(&spec("npz", &one), &options).unwrap();
-    assert_eq!(
-        data.train.features()[0].values,
-        [0.5, 1.0, 1.5, 2.0, 2.5, 3.0]
-    );
+    assert_eq!(data.train.features()[0].values, [0.5, 1.0, 1.5, 2.0, 2.5, 3.0]);
     assert_eq!(classes(data.train.labels()), [2, 0, 1]);
     assert!(data.test.is_none());
 
-    let both = npz(&[
-        ("x_train", x4()),
-        ("y_train", y8()),
-        ("x_test", x4()),
-        ("y_test", y8()),
-    ]);
+    let both = npz(&[("x_train", x4()), ("y_train", y8()), ("x_test", x4()), ("y_test", y8())]);
     let both = put(&folder, "both.npz", &both);
     let loaded = load(&spec("npz", &both), &options).unwrap();
     assert_eq!(loaded.train, data.train);
     assert_eq!(loaded.test.unwrap(), data.train);
 
-    let named = put(
-        &folder,
-        "named.npz",
-        &npz(&[("images", x4()), ("targets", y8())]),
-    );
-    let options = DataOptions {
-        arrays: Some(("images".into(), "targets".into())),
-        ..DataOptions::default()
-    };
+    let named = put(&folder, "named.npz", &npz(&[("images", x4()), ("targets", y8())]));
+    let options = DataOptions { arrays: Some(("images".into(), "targets".into())), ..DataOptions::default() };
     assert_eq!(load(&spec("npz", &named), &options).unwrap(), data);
     let message = refusal(&spec("npz", &named), &DataOptions::default());
-    assert!(
-        message.contains("`x`") && message.contains("`images`"),
-        "{message}"
-    );
+    assert!(message.contains("`x`") && message.contains("`images`"), "{message}");
 
-    let inputs = ["images", "targets"].map(|name| InputShape {
-        name: name.into(),
-        shape: vec![],
-    });
+    let inputs = ["images", "targets"].map(|name| InputShape { name: name.into(), shape: vec![] });
     let mut inputs = inputs.to_vec();
     inputs[0].shape = vec![2];
-    let options = DataOptions {
-        inputs,
-        labels: LabelKind::None,
-        ..DataOptions::default()
-    };
+    let options = DataOptions { inputs, labels: LabelKind::None, ..DataOptions::default() };
     let data = load(&spec("npz", &named), &options).unwrap();
     assert_eq!(data.train.features()[1].values, [2.0, 0.0, 1.0]);
 }
@@ -634,21 +422,13 @@ fn every_npz_element_type_is_read() {
         ("|b1", vec![0, 1], [0.0, 1.0]),
         ("|i1", vec![3, 255], [3.0, -1.0]),
         ("<i2", le(&[300i16, -1], i16::to_le_bytes), [300.0, -1.0]),
-        (
-            "<u2",
-            le(&[300u16, 65_535], u16::to_le_bytes),
-            [300.0, 65_535.0],
-        ),
+        ("<u2", le(&[300u16, 65_535], u16::to_le_bytes), [300.0, 65_535.0]),
         ("<i4", le(&[300i32, -1], i32::to_le_bytes), [300.0, -1.0]),
         ("<i8", le(&[300i64, -1], i64::to_le_bytes), [300.0, -1.0]),
     ];
     for (descr, data, expected) in cases {
         let y = npy("|u1", false, &[2], &[0, 1]);
-        let path = put(
-            &folder,
-            "t.npz",
-            &npz(&[("x", npy(descr, false, &[2, 1], &data)), ("y", y)]),
-        );
+        let path = put(&folder, "t.npz", &npz(&[("x", npy(descr, false, &[2, 1], &data)), ("y", y)]));
         let data = load(&spec("npz", &path), &DataOptions::default()).unwrap();
         assert_eq!(data.train.features()[0].values, expected, "{descr}");
     }
@@ -657,26 +437,17 @@ fn every_npz_element_type_is_read() {
         (npy("|O", false, &[2, 1], &[0; 16]), "|O"),
         (npy(">f4", false, &[2, 1], &[0; 8]), ">f4"),
         (npy("<f4", true, &[2, 1], &[0; 8]), "ascontiguousarray"),
-        (
-            npy("<f4", false, &[2, 1 << 40], &[0; 8]),
-            "more than the archive",
-        ),
+        (npy("<f4", false, &[2, 1 << 40], &[0; 8]), "more than the archive"),
         (npy("<f4", false, &[2, 3], &[0; 8]), "array `x`"),
         (npy("<f4", false, &[2, 1], &[0; 9]), "goes on"),
-        (
-            b"\x93NUMPY\x02\x00\xff\xff\xff\xff".to_vec(),
-            "header of 4294967295",
-        ),
+        (b"\x93NUMPY\x02\x00\xff\xff\xff\xff".to_vec(), "header of 4294967295"),
         (b"PNG".to_vec(), "array `x`"),
         (npy("<f4", false, &[], &[0; 4]), "no samples"),
     ] {
         let y = npy("|u1", false, &[2], &[0, 1]);
         let path = put(&folder, "t.npz", &npz(&[("x", array), ("y", y)]));
         let message = refusal(&spec("npz", &path), &DataOptions::default());
-        assert!(
-            message.contains("t.npz") && message.contains(fault),
-            "{message}"
-        );
+        assert!(message.contains("t.npz") && message.contains(fault), "{message}");
     }
 }
 
@@ -686,10 +457,7 @@ fn an_npz_file_cut_anywhere_is_an_error_that_names_it() {
     let folder = folder();
     for len in 0..whole.len() {
         let path = put(&folder, "cut.npz", &whole[..len]);
-        assert!(
-            refusal(&spec("npz", &path), &DataOptions::default()).contains("cut.npz"),
-            "{len}"
-        );
+        assert!(refusal(&spec("npz", &path), &DataOptions::default()).contains("cut.npz"), "{len}");
     }
 }
 
@@ -714,70 +482,33 @@ fn a_held_out_fraction_is_spread_evenly_and_depends_on_the_position_alone() {
     let folder = folder();
     let rows: String = (0..100).map(|row| format!("{row},{}\n", row % 3)).collect();
     let path = put(&folder, "rows.csv", rows.as_bytes());
-    let fraction = |test: &str| DataOptions {
-        test: Some(test.parse().unwrap()),
-        ..DataOptions::default()
-    };
+    let fraction = |test: &str| DataOptions { test: Some(test.parse().unwrap()), ..DataOptions::default() };
     let data = load(&spec("csv", &path), &fraction("0.2")).unwrap();
     let test = data.test.unwrap();
     assert_eq!((data.train.len(), test.len()), (80, 20));
     for block in 0..10 {
-        let inside = test.features()[0]
-            .values
-            .iter()
-            .filter(|row| (**row as usize) / 10 == block)
-            .count();
+        let inside = test.features()[0].values.iter().filter(|row| (**row as usize) / 10 == block).count();
         assert_eq!(inside, 2, "two of every ten");
     }
-    let mut all = [
-        &data.train.features()[0].values[..],
-        &test.features()[0].values,
-    ]
-    .concat();
+    let mut all = [&data.train.features()[0].values[..], &test.features()[0].values].concat();
     all.sort_by(f32::total_cmp);
     assert_eq!(all, (0..100).map(|row| row as f32).collect::<Vec<_>>());
 
     // A bad row changes neither the split nor any other sample.
-    let path = put(
-        &folder,
-        "bad.csv",
-        rows.replace("\n50,", "\nNaN,").as_bytes(),
-    );
-    let options = DataOptions {
-        on_bad_row: OnBadRow::Drop,
-        ..fraction("0.2")
-    };
+    let path = put(&folder, "bad.csv", rows.replace("\n50,", "\nNaN,").as_bytes());
+    let options = DataOptions { on_bad_row: OnBadRow::Drop, ..fraction("0.2") };
     let bad = load(&spec("csv", &path), &options).unwrap();
-    assert_eq!(
-        (bad.train.len(), bad.test.as_ref().unwrap().len()),
-        (80, 20)
-    );
-    let differing = data.train.features()[0]
-        .values
-        .iter()
-        .zip(&bad.train.features()[0].values);
+    assert_eq!((bad.train.len(), bad.test.as_ref().unwrap().len()), (80, 20));
+    let differing = data.train.features()[0].values.iter().zip(&bad.train.features()[0].values);
     assert_eq!(differing.filter(|(a, b)| a != b).count(), 1);
     assert_eq!((0..80).filter(|row| bad.train.is_null(*row)).count(), 1);
 
     for wrong in ["0", "1", "-0.5", "NaN", "half"] {
-        assert!(
-            wrong
-                .parse::<TestSource>()
-                .unwrap_err()
-                .to_string()
-                .contains("--test"),
-            "{wrong}"
-        );
+        assert!(wrong.parse::<TestSource>().unwrap_err().to_string().contains("--test"), "{wrong}");
     }
     assert!(
-        refusal(
-            &spec("csv", &path),
-            &DataOptions {
-                on_bad_row: OnBadRow::Drop,
-                ..fraction("0.001")
-            }
-        )
-        .contains("leaves a split empty")
+        refusal(&spec("csv", &path), &DataOptions { on_bad_row: OnBadRow::Drop, ..fraction("0.001") })
+            .contains("leaves a split empty")
     );
 }
 
@@ -786,26 +517,14 @@ fn a_test_split_comes_from_other_data_or_from_a_fraction_but_not_from_both() {
     let folder = folder();
     mnist_like(&folder, false);
     let own = spec("idx", folder.path());
-    let options = DataOptions {
-        test: Some(TestSource::Fraction(0.5)),
-        ..DataOptions::default()
-    };
+    let options = DataOptions { test: Some(TestSource::Fraction(0.5)), ..DataOptions::default() };
     assert!(refusal(&own, &options).contains("leave out --test"));
     let csv = put(&folder, "test.csv", b"1,2,3,4,0\n5,6,7,8,1\n");
-    let options = DataOptions {
-        inputs: input(&[4]),
-        test: Some(TestSource::Spec(spec("csv", &csv))),
-        ..DataOptions::default()
-    };
+    let options =
+        DataOptions { inputs: input(&[4]), test: Some(TestSource::Spec(spec("csv", &csv))), ..DataOptions::default() };
     let data = load(&own, &options).unwrap();
-    assert_eq!(
-        data.test.unwrap().features()[0].values[..4],
-        [1.0, 2.0, 3.0, 4.0]
-    );
-    let options = DataOptions {
-        inputs: vec![],
-        ..options
-    };
+    assert_eq!(data.test.unwrap().features()[0].values[..4], [1.0, 2.0, 3.0, 4.0]);
+    let options = DataOptions { inputs: vec![], ..options };
     assert!(refusal(&own, &options).contains("[[2, 2], []]"));
 }
 
@@ -813,10 +532,7 @@ fn a_test_split_comes_from_other_data_or_from_a_fraction_but_not_from_both() {
 fn a_train_size_takes_the_first_samples() {
     let folder = folder();
     mnist_like(&folder, false);
-    let sized = |size| DataOptions {
-        train_size: Some(size),
-        ..DataOptions::default()
-    };
+    let sized = |size| DataOptions { train_size: Some(size), ..DataOptions::default() };
     let data = load(&spec("idx", folder.path()), &sized(2)).unwrap();
     assert_eq!(classes(data.train.labels()), [7, 0]);
     assert_eq!(data.test.unwrap().len(), 2);
@@ -838,14 +554,8 @@ fn mnist_is_what_its_description_says() {
         ..DataOptions::default()
     };
     let data = load(&spec("idx", &path), &options).unwrap();
-    assert_eq!(
-        (data.train.len(), data.test.unwrap().len()),
-        (60_000, 10_000)
-    );
-    assert_eq!(
-        classes(data.train.labels())[..10],
-        [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]
-    );
+    assert_eq!((data.train.len(), data.test.unwrap().len()), (60_000, 10_000));
+    assert_eq!(classes(data.train.labels())[..10], [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]);
     let values = &data.train.features()[0].values;
     let mean = values.iter().map(|value| f64::from(*value)).sum::<f64>() / values.len() as f64;
     assert!((mean - 0.1307).abs() < 1e-4, "{mean}");

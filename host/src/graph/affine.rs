@@ -9,17 +9,11 @@ pub(super) struct Affine {
 
 impl Affine {
     pub fn fixed(value: i64) -> Affine {
-        Affine {
-            per_sample: 0,
-            fixed: value,
-        }
+        Affine { per_sample: 0, fixed: value }
     }
 
     pub fn per_sample(extent: i64) -> Affine {
-        Affine {
-            per_sample: extent,
-            fixed: 0,
-        }
+        Affine { per_sample: extent, fixed: 0 }
     }
 
     /// The value, where it is the same for every `N`.
@@ -45,10 +39,7 @@ impl Affine {
             (_, Some(factor)) => (factor, self),
             _ => return None,
         };
-        Some(Affine {
-            per_sample: other.per_sample.checked_mul(factor)?,
-            fixed: other.fixed.checked_mul(factor)?,
-        })
+        Some(Affine { per_sample: other.per_sample.checked_mul(factor)?, fixed: other.fixed.checked_mul(factor)? })
     }
 
     /// The quotient as ONNX divides integers (toward zero), where it is again of the form `a·N + b` for every `N ≥ 1`.
@@ -57,12 +48,8 @@ impl Affine {
             if self.per_sample == 0 {
                 return Some(Affine::fixed(self.fixed.checked_div(divisor)?));
             }
-            let exact =
-                self.per_sample.checked_rem(divisor)? == 0 && self.fixed.checked_rem(divisor)? == 0;
-            return exact.then(|| Affine {
-                per_sample: self.per_sample / divisor,
-                fixed: self.fixed / divisor,
-            });
+            let exact = self.per_sample.checked_rem(divisor)? == 0 && self.fixed.checked_rem(divisor)? == 0;
+            return exact.then(|| Affine { per_sample: self.per_sample / divisor, fixed: self.fixed / divisor });
         }
         let ratio = self.per_sample.checked_div(other.per_sample)?;
         (other.mul(Affine::fixed(ratio))? == self).then(|| Affine::fixed(ratio))
@@ -132,10 +119,7 @@ mod tests {
         assert_eq!(n.div(Affine::fixed(0)), None);
         assert_eq!(n.equals(Affine::fixed(3)), None);
         assert_eq!(n.equals(Affine::fixed(-1)), Some(false));
-        assert_eq!(
-            Affine::per_sample(6).div(Affine::per_sample(2)),
-            Some(Affine::fixed(3))
-        );
+        assert_eq!(Affine::per_sample(6).div(Affine::per_sample(2)), Some(Affine::fixed(3)));
         assert_eq!(Affine::fixed(i64::MAX).add(Affine::fixed(1)), None);
         assert_eq!(Affine::fixed(i64::MIN).div(Affine::fixed(-1)), None);
     }

@@ -9,11 +9,7 @@ use super::BatchAxis;
 impl BatchAxis {
     /// Samples along `axis`, one a step.
     pub fn plain(axis: usize) -> BatchAxis {
-        BatchAxis {
-            axis,
-            outer: 1,
-            inner: 1,
-        }
+        BatchAxis { axis, outer: 1, inner: 1 }
     }
 
     /// The extent of the axis for one sample.
@@ -38,14 +34,8 @@ impl BatchAxis {
 pub(super) fn place(sides: (usize, usize), shape: &[usize], axis: usize) -> Option<BatchAxis> {
     let before: usize = shape[..axis].iter().product();
     let after: usize = shape[axis + 1..].iter().product();
-    let outer = sides
-        .0
-        .checked_div(before)
-        .filter(|outer| outer * before == sides.0)?;
-    let inner = sides
-        .1
-        .checked_div(after)
-        .filter(|inner| inner * after == sides.1)?;
+    let outer = sides.0.checked_div(before).filter(|outer| outer * before == sides.0)?;
+    let inner = sides.1.checked_div(after).filter(|inner| inner * after == sides.1)?;
     (outer * inner == shape[axis]).then_some(BatchAxis { axis, outer, inner })
 }
 
@@ -74,11 +64,8 @@ mod tests {
 
     /// The sample of every element of a value, by the definition of (axis, outer, inner).
     fn samples(shape: &[usize], batch: BatchAxis, n: usize) -> Vec<usize> {
-        let full: Vec<usize> = shape
-            .iter()
-            .enumerate()
-            .map(|(i, &d)| if i == batch.axis { d * n } else { d })
-            .collect();
+        let full: Vec<usize> =
+            shape.iter().enumerate().map(|(i, &d)| if i == batch.axis { d * n } else { d }).collect();
         let count: usize = full.iter().product();
         (0..count)
             .map(|flat| {

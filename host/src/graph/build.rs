@@ -7,9 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::node::{Ints, Item, Outcome, Shaped, Site};
 use super::parameter::{self, Decisions};
-use super::{
-    DType, Graph, GraphError, Node, Origin, Parameter, Tensor, TensorData, Value, ValueId,
-};
+use super::{DType, Graph, GraphError, Node, Origin, Parameter, Tensor, TensorData, Value, ValueId};
 use super::{affine::Affine, batch::show, fold, integers, refused, rules};
 use crate::onnx::pb::{GraphProto, ModelProto, NodeProto};
 use crate::onnx::{attr_tensor, decode_tensor, find_attr, node_name};
@@ -42,11 +40,7 @@ impl Graph {
             return fault("the model has no graph; export it again".into());
         };
         let standard = |domain: &str| matches!(domain, "" | "ai.onnx");
-        let opset = model
-            .opset_import
-            .iter()
-            .find(|set| standard(&set.domain))
-            .map_or(0, |set| set.version);
+        let opset = model.opset_import.iter().find(|set| standard(&set.domain)).map_or(0, |set| set.version);
         if !OPSETS.contains(&opset) {
             return fault(format!(
                 "the model uses operator set {opset}, and {} to {} are supported; export it with \
@@ -56,10 +50,7 @@ impl Graph {
             ));
         }
         if !graph.sparse_initializer.is_empty() {
-            return fault(
-                "the model has sparse initializers, which are not read; export dense tensors"
-                    .into(),
-            );
+            return fault("the model has sparse initializers, which are not read; export dense tensors".into());
         }
         reserved_names(graph)?;
         let mut builder = Builder::new(graph, opset, options)?;
@@ -75,9 +66,7 @@ impl Graph {
 fn reserved_names(graph: &GraphProto) -> Result<(), GraphError> {
     let inputs = graph.input.iter().map(|value| &value.name);
     let tensors = graph.initializer.iter().map(|tensor| &tensor.name);
-    let mut names = inputs
-        .chain(tensors)
-        .chain(graph.node.iter().flat_map(|node| &node.output));
+    let mut names = inputs.chain(tensors).chain(graph.node.iter().flat_map(|node| &node.output));
     match names.find(|name| name.starts_with("dp.")) {
         Some(name) => Err(GraphError::Model(format!(
             "the model uses the name '{name}', and names that begin with 'dp.' are damper's own; rename it"
@@ -100,11 +89,7 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(
-        graph: &'a GraphProto,
-        opset: i64,
-        options: &GraphOptions,
-    ) -> Result<Builder<'a>, GraphError> {
+    fn new(graph: &'a GraphProto, opset: i64, options: &GraphOptions) -> Result<Builder<'a>, GraphError> {
         let decisions = parameter::decide(graph, options)?;
         let mut builder = Builder {
             graph,
@@ -126,16 +111,8 @@ impl<'a> Builder<'a> {
             builder.items.insert(name, Item::Value(id));
         }
         for float in std::mem::take(&mut builder.decisions.floats) {
-            let shaped = Shaped {
-                dtype: float.tensor.data.dtype(),
-                shape: float.tensor.shape.clone(),
-                batch: None,
-            };
-            let value = builder.add_value(
-                &float.name,
-                shaped,
-                Origin::Parameter(builder.parameters.len()),
-            )?;
+            let shaped = Shaped { dtype: float.tensor.data.dtype(), shape: float.tensor.shape.clone(), batch: None };
+            let value = builder.add_value(&float.name, shaped, Origin::Parameter(builder.parameters.len()))?;
             builder.items.insert(float.name.clone(), Item::Value(value));
             builder.parameters.push(Parameter {
                 name: float.name,
@@ -146,12 +123,8 @@ impl<'a> Builder<'a> {
             });
         }
         for proto in &graph.initializer {
-            if matches!(
-                DType::from_onnx(proto.data_type),
-                Ok(DType::I32 | DType::I64 | DType::Bool)
-            ) {
-                let tensor =
-                    decode_tensor(proto).map_err(|error| GraphError::Model(error.to_string()))?;
+            if matches!(DType::from_onnx(proto.data_type), Ok(DType::I32 | DType::I64 | DType::Bool)) {
+                let tensor = decode_tensor(proto).map_err(|error| GraphError::Model(error.to_string()))?;
                 if let Some(ints) = as_ints(&tensor) {
                     builder.items.insert(proto.name.clone(), Item::Ints(ints));
                 }
@@ -160,45 +133,24 @@ impl<'a> Builder<'a> {
         Ok(builder)
     }
 
-    fn add_value(
-        &mut self,
-        name: &str,
-        shaped: Shaped,
-        origin: Origin,
-    ) -> Result<ValueId, GraphError> {
+    fn add_value(&mut self, name: &str, shaped: Shaped, origin: Origin) -> Result<ValueId, GraphError> {
         if !self.names.insert(name.to_string()) {
             return Err(GraphError::Model(format!(
                 "the name '{name}' is given twice; check the model with onnx.checker, or export it again"
             )));
         }
-        let Shaped {
-            dtype,
-            shape,
-            batch,
-        } = shaped;
-        self.values.push(Value {
-            name: name.to_string(),
-            dtype,
-            shape,
-            batch,
-            origin,
-        });
+        let Shaped { dtype, shape, batch } = shaped;
+        self.values.push(Value { name: name.to_string(), dtype, shape, batch, origin });
         Ok(ValueId(self.values.len() - 1))
     }
 
     fn add_node(&mut self, index: usize, node: &NodeProto) -> Result<(), GraphError> {
         let name = node_name(node, index);
-        let invalid = |reason: String| GraphError::Invalid {
-            node: name.clone(),
-            op: node.op_type.clone(),
-            reason,
-        };
+        let invalid = |reason: String| GraphError::Invalid { node: name.clone(), op: node.op_type.clone(), reason };
         let Some(output) = node.output.first() else {
             return Err(invalid("it has no output".into()));
         };
-        if self.items.contains_key(output)
-            && matches!(node.op_type.as_str(), "Identity" | "Constant")
-        {
+        if self.items.contains_key(output) && matches!(node.op_type.as_str(), "Identity" | "Constant") {
             // Already there as a parameter of its own.
             return Ok(());
         }
@@ -214,21 +166,11 @@ impl<'a> Builder<'a> {
                 None => return Err(self.missing(&name, node, input)),
             }
         }
-        let site = Site {
-            node,
-            name: &name,
-            opset: self.opset,
-            fixed_batch: self.fixed_batch,
-            inputs,
-            values: &self.values,
-        };
+        let site =
+            Site { node, name: &name, opset: self.opset, fixed_batch: self.fixed_batch, inputs, values: &self.values };
         if !matches!(node.domain.as_str(), "" | "ai.onnx") {
             let op = format!("{}.{}", node.domain, node.op_type);
-            return Err(GraphError::Unsupported {
-                feeds: feeds(&site),
-                node: name,
-                op,
-            });
+            return Err(GraphError::Unsupported { feeds: feeds(&site), node: name, op });
         }
         let outcome = if node.op_type == "Constant" {
             constant(&site)?
@@ -241,44 +183,21 @@ impl<'a> Builder<'a> {
         } else if let Some(rule) = rules::find(&node.op_type) {
             rule(&site)?
         } else {
-            return Err(GraphError::Unsupported {
-                feeds: feeds(&site),
-                node: name,
-                op: node.op_type.clone(),
-            });
+            return Err(GraphError::Unsupported { feeds: feeds(&site), node: name, op: node.op_type.clone() });
         };
         let inputs = site.inputs;
         let item = match outcome {
             Outcome::Alias(item) => item,
             Outcome::Ints(ints) => Item::Ints(ints),
             Outcome::Constant(tensor) => self.add_constant(output, tensor)?,
-            Outcome::Canonical {
-                op,
-                input,
-                output: shaped,
-            } => self.emit(
-                &name,
-                op,
-                vec![Some(input)],
-                vec![],
-                &[output],
-                vec![shaped],
-            )?,
-            Outcome::Expanded {
-                constant,
-                output: shaped,
-            } => {
+            Outcome::Canonical { op, input, output: shaped } => {
+                self.emit(&name, op, vec![Some(input)], vec![], &[output], vec![shaped])?
+            }
+            Outcome::Expanded { constant, output: shaped } => {
                 let Item::Value(id) = self.add_constant(&format!("{output}/one"), constant)? else {
                     return Err(invalid("a constant is expected".into()));
                 };
-                self.emit(
-                    &name,
-                    "Expand",
-                    vec![Some(id)],
-                    vec![],
-                    &[output],
-                    vec![shaped],
-                )?
+                self.emit(&name, "Expand", vec![Some(id)], vec![], &[output], vec![shaped])?
             }
             Outcome::Node(shaped) => {
                 let mut ids = Vec::with_capacity(inputs.len());
@@ -293,14 +212,7 @@ impl<'a> Builder<'a> {
                     ids.pop();
                 }
                 let outputs: Vec<&String> = node.output.iter().collect();
-                self.emit(
-                    &name,
-                    &node.op_type,
-                    ids,
-                    node.attribute.clone(),
-                    &outputs,
-                    shaped,
-                )?
+                self.emit(&name, &node.op_type, ids, node.attribute.clone(), &outputs, shaped)?
             }
         };
         self.items.insert(output.clone(), item);
@@ -308,11 +220,7 @@ impl<'a> Builder<'a> {
     }
 
     fn missing(&self, name: &str, node: &NodeProto, input: &str) -> GraphError {
-        let stored = self
-            .graph
-            .initializer
-            .iter()
-            .find(|tensor| tensor.name == input);
+        let stored = self.graph.initializer.iter().find(|tensor| tensor.name == input);
         let stored = stored.and_then(|tensor| decode_tensor(tensor).err());
         GraphError::Invalid {
             node: name.into(),
@@ -325,26 +233,12 @@ impl<'a> Builder<'a> {
     }
 
     fn add_constant(&mut self, name: &str, tensor: Tensor) -> Result<Item, GraphError> {
-        let shaped = Shaped {
-            dtype: tensor.data.dtype(),
-            shape: tensor.shape.clone(),
-            batch: None,
-        };
-        Ok(Item::Value(self.add_value(
-            name,
-            shaped,
-            Origin::Constant(tensor),
-        )?))
+        let shaped = Shaped { dtype: tensor.data.dtype(), shape: tensor.shape.clone(), batch: None };
+        Ok(Item::Value(self.add_value(name, shaped, Origin::Constant(tensor))?))
     }
 
     /// Known integers that a node of the graph reads as data.
-    fn materialise(
-        &mut self,
-        name: &str,
-        node: &NodeProto,
-        slot: usize,
-        ints: Ints,
-    ) -> Result<ValueId, GraphError> {
+    fn materialise(&mut self, name: &str, node: &NodeProto, slot: usize, ints: Ints) -> Result<ValueId, GraphError> {
         let Some(values) = ints.constants() else {
             return Err(GraphError::Mixes {
                 node: name.into(),
@@ -359,17 +253,8 @@ impl<'a> Builder<'a> {
             _ => TensorData::I64(values),
         };
         let source = &node.input[slot];
-        let free = (0..).map(|i| {
-            if i == 0 {
-                source.clone()
-            } else {
-                format!("{source}/{i}")
-            }
-        });
-        let tensor = Tensor {
-            shape: ints.shape,
-            data,
-        };
+        let free = (0..).map(|i| if i == 0 { source.clone() } else { format!("{source}/{i}") });
+        let tensor = Tensor { shape: ints.shape, data };
         for candidate in free {
             match self.values.iter().position(|value| value.name == candidate) {
                 Some(id) if self.values[id].origin == Origin::Constant(tensor.clone()) => {
@@ -377,11 +262,7 @@ impl<'a> Builder<'a> {
                 }
                 Some(_) => {}
                 None => {
-                    let shaped = Shaped {
-                        dtype: ints.dtype,
-                        shape: tensor.shape.clone(),
-                        batch: None,
-                    };
+                    let shaped = Shaped { dtype: ints.dtype, shape: tensor.shape.clone(), batch: None };
                     return self.add_value(&candidate, shaped, Origin::Constant(tensor));
                 }
             }
@@ -401,18 +282,12 @@ impl<'a> Builder<'a> {
         let index = self.nodes.len();
         let mut outputs = Vec::with_capacity(shaped.len());
         for (slot, shaped) in shaped.into_iter().enumerate() {
-            let count = shaped
-                .shape
-                .iter()
-                .try_fold(1usize, |n, &d| n.checked_mul(d));
+            let count = shaped.shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
             if !count.is_some_and(|n| (1..=MAX_ELEMENTS).contains(&n)) {
                 return Err(GraphError::Invalid {
                     node: name.into(),
                     op: op.into(),
-                    reason: format!(
-                        "its output {} is empty or too large",
-                        show(&shaped.shape, shaped.batch)
-                    ),
+                    reason: format!("its output {} is empty or too large", show(&shaped.shape, shaped.batch)),
                 });
             }
             let id = self.add_value(names[slot], shaped, Origin::Node { node: index, slot })?;
@@ -420,13 +295,7 @@ impl<'a> Builder<'a> {
             outputs.push(id);
         }
         let first = outputs[0];
-        self.nodes.push(Node {
-            name: name.into(),
-            op: op.into(),
-            inputs,
-            outputs,
-            attributes,
-        });
+        self.nodes.push(Node { name: name.into(), op: op.into(), inputs, outputs, attributes });
         Ok(Item::Value(first))
     }
 }
@@ -445,11 +314,7 @@ fn feeds(site: &Site<'_>) -> String {
             Item::Ints(ints) => format!("integers {:?}", ints.shape),
         })
         .collect();
-    if known.is_empty() {
-        "nothing".into()
-    } else {
-        known.join(" and ")
-    }
+    if known.is_empty() { "nothing".into() } else { known.join(" and ") }
 }
 
 fn as_ints(tensor: &Tensor) -> Option<Ints> {
@@ -459,11 +324,7 @@ fn as_ints(tensor: &Tensor) -> Option<Ints> {
         TensorData::Bool(data) => data.iter().map(|&x| Affine::fixed(x.into())).collect(),
         TensorData::F32(_) | TensorData::F64(_) => return None,
     };
-    Some(Ints {
-        dtype: tensor.data.dtype(),
-        shape: tensor.shape.clone(),
-        entries,
-    })
+    Some(Ints { dtype: tensor.data.dtype(), shape: tensor.shape.clone(), entries })
 }
 
 /// `Constant`: a tensor, or one of the short forms.
@@ -472,25 +333,13 @@ fn constant(site: &Site<'_>) -> Result<Outcome, GraphError> {
     let tensor = if let Some(proto) = attr_tensor(attributes, "value") {
         decode_tensor(proto).map_err(|error| site.invalid(error.to_string()))?
     } else if let Some(attribute) = find_attr(attributes, "value_float") {
-        Tensor {
-            shape: vec![],
-            data: TensorData::F32(vec![attribute.f]),
-        }
+        Tensor { shape: vec![], data: TensorData::F32(vec![attribute.f]) }
     } else if let Some(attribute) = find_attr(attributes, "value_floats") {
-        Tensor {
-            shape: vec![attribute.floats.len()],
-            data: TensorData::F32(attribute.floats.clone()),
-        }
+        Tensor { shape: vec![attribute.floats.len()], data: TensorData::F32(attribute.floats.clone()) }
     } else if let Some(attribute) = find_attr(attributes, "value_int") {
-        Tensor {
-            shape: vec![],
-            data: TensorData::I64(vec![attribute.i]),
-        }
+        Tensor { shape: vec![], data: TensorData::I64(vec![attribute.i]) }
     } else if let Some(attribute) = find_attr(attributes, "value_ints") {
-        Tensor {
-            shape: vec![attribute.ints.len()],
-            data: TensorData::I64(attribute.ints.clone()),
-        }
+        Tensor { shape: vec![attribute.ints.len()], data: TensorData::I64(attribute.ints.clone()) }
     } else {
         return Err(site.invalid("it holds no dense tensor of numbers"));
     };

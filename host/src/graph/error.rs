@@ -44,9 +44,7 @@ pub enum GraphError {
         feeds: String,
     },
     /// A node that no runtime would accept, or an attribute that has no rule.
-    #[error(
-        "node '{node}' ({op}): {reason}; check the model with onnx.checker, or export it again"
-    )]
+    #[error("node '{node}' ({op}): {reason}; check the model with onnx.checker, or export it again")]
     Invalid {
         /// The node.
         node: String,

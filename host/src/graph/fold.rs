@@ -15,9 +15,7 @@ pub(super) fn evaluate(site: &Site<'_>) -> Option<Tensor> {
     for item in site.inputs.iter().flatten() {
         if let Item::Value(id) = item {
             match &site.values[id.0].origin {
-                Origin::Constant(tensor) => {
-                    tensors.push((tensor.shape.as_slice(), tensor.as_f32()?))
-                }
+                Origin::Constant(tensor) => tensors.push((tensor.shape.as_slice(), tensor.as_f32()?)),
                 _ => return None,
             }
         }
@@ -35,10 +33,7 @@ pub(super) fn evaluate(site: &Site<'_>) -> Option<Tensor> {
         ("Log", 1) => |a, _| a.ln(),
         ("Reshape" | "Squeeze" | "Unsqueeze" | "Flatten", 1) => {
             let shape = super::shape::reshape::plain_target(site, tensors[0].0).ok()?;
-            return Some(Tensor {
-                shape,
-                data: TensorData::F32(tensors[0].1.to_vec()),
-            });
+            return Some(Tensor { shape, data: TensorData::F32(tensors[0].1.to_vec()) });
         }
         ("Transpose", 1) => return transpose(site, tensors[0]),
         _ => return None,
@@ -48,11 +43,7 @@ pub(super) fn evaluate(site: &Site<'_>) -> Option<Tensor> {
     }
     let (a, b) = (tensors[0], *tensors.last()?);
     let rank = a.0.len().max(b.0.len());
-    let extent = |shape: &[usize], axis: usize| {
-        (axis + shape.len())
-            .checked_sub(rank)
-            .map_or(1, |i| shape[i])
-    };
+    let extent = |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(rank).map_or(1, |i| shape[i]);
     let mut shape = Vec::with_capacity(rank);
     for axis in 0..rank {
         match (extent(a.0, axis), extent(b.0, axis)) {
@@ -63,34 +54,20 @@ pub(super) fn evaluate(site: &Site<'_>) -> Option<Tensor> {
     }
     let count = count(&shape)?;
     let data = (0..count)
-        .map(|flat| {
-            f(
-                a.1[broadcast_index(flat, &shape, a.0)],
-                b.1[broadcast_index(flat, &shape, b.0)],
-            )
-        })
+        .map(|flat| f(a.1[broadcast_index(flat, &shape, a.0)], b.1[broadcast_index(flat, &shape, b.0)]))
         .collect();
-    Some(Tensor {
-        shape,
-        data: TensorData::F32(data),
-    })
+    Some(Tensor { shape, data: TensorData::F32(data) })
 }
 
 fn count(shape: &[usize]) -> Option<usize> {
-    shape
-        .iter()
-        .try_fold(1usize, |n, &d| n.checked_mul(d))
-        .filter(|&n| n <= MAX_ELEMENTS)
+    shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).filter(|&n| n <= MAX_ELEMENTS)
 }
 
 fn transpose(site: &Site<'_>, (shape, data): (&[usize], &[f32])) -> Option<Tensor> {
     count(shape)?;
     let rank = shape.len();
     let perm: Vec<usize> = match attr_ints(site.attributes(), "perm") {
-        Some(perm) => perm
-            .iter()
-            .map(|&p| usize::try_from(p).ok().filter(|&p| p < rank))
-            .collect::<Option<_>>()?,
+        Some(perm) => perm.iter().map(|&p| usize::try_from(p).ok().filter(|&p| p < rank)).collect::<Option<_>>()?,
         None => (0..rank).rev().collect(),
     };
     if perm.len() != rank || (0..rank).any(|axis| !perm.contains(&axis)) {
@@ -109,8 +86,5 @@ fn transpose(site: &Site<'_>, (shape, data): (&[usize], &[f32])) -> Option<Tenso
         }
         data[from]
     });
-    Some(Tensor {
-        data: TensorData::F32(elements.collect()),
-        shape: to,
-    })
+    Some(Tensor { data: TensorData::F32(elements.collect()), shape: to })
 }

@@ -27,17 +27,10 @@ pub(super) fn evaluate(site: &Site<'_>) -> Option<Result<Ints, GraphError>> {
         "Sub" => elementwise(site, &inputs, |a, b| a.sub(b)),
         "Mul" => elementwise(site, &inputs, |a, b| a.mul(b)),
         "Div" => elementwise(site, &inputs, |a, b| a.div(b)),
-        "Equal" => elementwise(site, &inputs, |a, b| {
-            Some(Affine::fixed(i64::from(a.equals(b)?)))
-        })
-        .map(|ints| Ints {
-            dtype: DType::Bool,
-            ..ints
-        }),
+        "Equal" => elementwise(site, &inputs, |a, b| Some(Affine::fixed(i64::from(a.equals(b)?))))
+            .map(|ints| Ints { dtype: DType::Bool, ..ints }),
         "Where" => choose(site, &inputs),
-        "Neg" => elementwise(site, &[inputs[0], inputs[0]], |a, _| {
-            Affine::fixed(0).sub(a)
-        }),
+        "Neg" => elementwise(site, &[inputs[0], inputs[0]], |a, _| Affine::fixed(0).sub(a)),
         "Concat" => concat(site, &inputs),
         "Gather" => gather(site, &inputs),
         "Slice" => slice(site, &inputs),
@@ -65,11 +58,7 @@ fn not_affine(site: &Site<'_>) -> GraphError {
 
 /// The broadcast shape of integer tensors.
 fn common(site: &Site<'_>, inputs: &[&Ints]) -> Result<Vec<usize>, GraphError> {
-    let rank = inputs
-        .iter()
-        .map(|ints| ints.shape.len())
-        .max()
-        .unwrap_or(0);
+    let rank = inputs.iter().map(|ints| ints.shape.len()).max().unwrap_or(0);
     let mut shape = vec![1; rank];
     for ints in inputs {
         for (axis, &d) in (rank - ints.shape.len()..).zip(&ints.shape) {
@@ -124,11 +113,7 @@ fn elementwise(
         })
         .collect::<Option<Vec<_>>>()
         .ok_or_else(|| not_affine(site))?;
-    Ok(Ints {
-        dtype: a.dtype,
-        shape,
-        entries,
-    })
+    Ok(Ints { dtype: a.dtype, shape, entries })
 }
 
 fn choose(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
@@ -138,36 +123,25 @@ fn choose(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
     let shape = common(site, inputs)?;
     let entries = (0..count(site, &shape)?)
         .map(|flat| {
-            let chosen =
-                condition.entries[broadcast_index(flat, &shape, &condition.shape)].constant()? != 0;
+            let chosen = condition.entries[broadcast_index(flat, &shape, &condition.shape)].constant()? != 0;
             let from = if chosen { a } else { b };
             Some(from.entries[broadcast_index(flat, &shape, &from.shape)])
         })
         .collect::<Option<Vec<_>>>()
         .ok_or_else(|| not_affine(site))?;
-    Ok(Ints {
-        dtype: a.dtype,
-        shape,
-        entries,
-    })
+    Ok(Ints { dtype: a.dtype, shape, entries })
 }
 
 /// Extents around `axis`: (before, the axis, after).
 fn around(shape: &[usize], axis: usize) -> (usize, usize, usize) {
-    (
-        shape[..axis].iter().product(),
-        shape[axis],
-        shape[axis + 1..].iter().product(),
-    )
+    (shape[..axis].iter().product(), shape[axis], shape[axis + 1..].iter().product())
 }
 
 fn concat(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
     let rank = inputs[0].shape.len();
     let axis = site.axis(attr_int(site.attributes(), "axis", 0), rank)?;
-    let fits = |ints: &&&Ints| {
-        ints.shape.len() == rank
-            && (0..rank).all(|i| i == axis || ints.shape[i] == inputs[0].shape[i])
-    };
+    let fits =
+        |ints: &&&Ints| ints.shape.len() == rank && (0..rank).all(|i| i == axis || ints.shape[i] == inputs[0].shape[i]);
     if inputs.iter().filter(fits).count() != inputs.len() {
         return Err(site.invalid("integer inputs do not concatenate"));
     }
@@ -179,15 +153,10 @@ fn concat(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
     for row in 0..before {
         for ints in inputs {
             let (_, extent, after) = around(&ints.shape, axis);
-            entries
-                .extend_from_slice(&ints.entries[row * extent * after..(row + 1) * extent * after]);
+            entries.extend_from_slice(&ints.entries[row * extent * after..(row + 1) * extent * after]);
         }
     }
-    Ok(Ints {
-        dtype: inputs[0].dtype,
-        shape,
-        entries,
-    })
+    Ok(Ints { dtype: inputs[0].dtype, shape, entries })
 }
 
 fn gather(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
@@ -213,11 +182,7 @@ fn gather(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
             entries.extend_from_slice(&data.entries[at..at + after]);
         }
     }
-    Ok(Ints {
-        dtype: data.dtype,
-        shape,
-        entries,
-    })
+    Ok(Ints { dtype: data.dtype, shape, entries })
 }
 
 fn slice(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
@@ -225,31 +190,14 @@ fn slice(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
     let missing = || site.invalid("starts and ends are expected");
     let starts = site.constants(1)?.ok_or_else(missing)?;
     let ends = site.constants(2)?.ok_or_else(missing)?;
-    let axes = site
-        .constants(3)?
-        .unwrap_or_else(|| (0..starts.len() as i64).collect());
+    let axes = site.constants(3)?.unwrap_or_else(|| (0..starts.len() as i64).collect());
     let steps = site.constants(4)?.unwrap_or_else(|| vec![1; starts.len()]);
-    if starts.len() != 1
-        || ends.len() != 1
-        || axes.len() != 1
-        || steps.len() != 1
-        || data.shape.len() != 1
-    {
-        return Err(site.refused(
-            "it slices several axes of an integer constant",
-            "simplify the shape computation",
-        ));
+    if starts.len() != 1 || ends.len() != 1 || axes.len() != 1 || steps.len() != 1 || data.shape.len() != 1 {
+        return Err(site.refused("it slices several axes of an integer constant", "simplify the shape computation"));
     }
     site.axis(axes[0], 1)?;
     let (length, step) = (data.shape[0] as i64, steps[0]);
-    let clamp = |at: i64, low: i64, high: i64| {
-        if at < 0 {
-            at.saturating_add(length)
-        } else {
-            at
-        }
-        .clamp(low, high)
-    };
+    let clamp = |at: i64, low: i64, high: i64| if at < 0 { at.saturating_add(length) } else { at }.clamp(low, high);
     let mut entries = Vec::new();
     if step > 0 {
         let (mut at, end) = (clamp(starts[0], 0, length), clamp(ends[0], 0, length));
@@ -258,10 +206,7 @@ fn slice(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
             at = at.saturating_add(step);
         }
     } else if step < 0 {
-        let (mut at, end) = (
-            clamp(starts[0], -1, length - 1),
-            clamp(ends[0], -1, length - 1),
-        );
+        let (mut at, end) = (clamp(starts[0], -1, length - 1), clamp(ends[0], -1, length - 1));
         while at > end {
             entries.push(data.entries[at as usize]);
             at = at.saturating_add(step);
@@ -269,99 +214,50 @@ fn slice(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
     } else {
         return Err(site.invalid("the step of a slice is 0"));
     }
-    Ok(Ints {
-        dtype: data.dtype,
-        shape: vec![entries.len()],
-        entries,
-    })
+    Ok(Ints { dtype: data.dtype, shape: vec![entries.len()], entries })
 }
 
 fn reshape(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
     let shape = super::shape::reshape::plain_target(site, &inputs[0].shape)?;
-    Ok(Ints {
-        dtype: inputs[0].dtype,
-        shape,
-        entries: inputs[0].entries.clone(),
-    })
+    Ok(Ints { dtype: inputs[0].dtype, shape, entries: inputs[0].entries.clone() })
 }
 
 fn expand(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
-    let target = site
-        .constants(1)?
-        .ok_or_else(|| site.invalid("a target shape is expected"))?;
-    let target: Vec<usize> = target
-        .iter()
-        .map(|&d| usize::try_from(d))
-        .collect::<Result<_, _>>()
-        .map_err(|_| not_affine(site))?;
-    let like = Ints {
-        dtype: inputs[0].dtype,
-        shape: target,
-        entries: vec![],
-    };
+    let target = site.constants(1)?.ok_or_else(|| site.invalid("a target shape is expected"))?;
+    let target: Vec<usize> =
+        target.iter().map(|&d| usize::try_from(d)).collect::<Result<_, _>>().map_err(|_| not_affine(site))?;
+    let like = Ints { dtype: inputs[0].dtype, shape: target, entries: vec![] };
     let shape = common(site, &[inputs[0], &like])?;
     let entries = (0..count(site, &shape)?)
         .map(|flat| inputs[0].entries[broadcast_index(flat, &shape, &inputs[0].shape)])
         .collect();
-    Ok(Ints {
-        dtype: inputs[0].dtype,
-        shape,
-        entries,
-    })
+    Ok(Ints { dtype: inputs[0].dtype, shape, entries })
 }
 
 fn product(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
     let data = inputs[0];
     if data.shape.len() != 1 {
-        return Err(site.refused(
-            "it reduces an integer constant of several axes",
-            "simplify the shape computation",
-        ));
+        return Err(site.refused("it reduces an integer constant of several axes", "simplify the shape computation"));
     }
-    let total = data
-        .entries
-        .iter()
-        .try_fold(Affine::fixed(1), |n, &d| n.mul(d))
-        .ok_or_else(|| not_affine(site))?;
-    let shape = if attr_int(site.attributes(), "keepdims", 1) != 0 {
-        vec![1]
-    } else {
-        vec![]
-    };
-    Ok(Ints {
-        dtype: data.dtype,
-        shape,
-        entries: vec![total],
-    })
+    let total = data.entries.iter().try_fold(Affine::fixed(1), |n, &d| n.mul(d)).ok_or_else(|| not_affine(site))?;
+    let shape = if attr_int(site.attributes(), "keepdims", 1) != 0 { vec![1] } else { vec![] };
+    Ok(Ints { dtype: data.dtype, shape, entries: vec![total] })
 }
 
 fn range(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
     let single = |index: usize| {
         let one = site.constants(index)?.filter(|values| values.len() == 1);
-        one.map(|values| values[0])
-            .ok_or_else(|| site.invalid("a scalar is expected"))
+        one.map(|values| values[0]).ok_or_else(|| site.invalid("a scalar is expected"))
     };
     let (start, limit, delta) = (single(0)?, single(1)?, single(2)?);
-    let length = if delta == 0 {
-        0
-    } else {
-        ((limit - start) as i128).div_euclid(delta as i128).max(0)
-    };
-    let length = length
-        + i128::from(
-            delta != 0 && (limit - start).rem_euclid(delta) != 0 && (limit > start) == (delta > 0),
-        );
+    let length = if delta == 0 { 0 } else { ((limit - start) as i128).div_euclid(delta as i128).max(0) };
+    let length =
+        length + i128::from(delta != 0 && (limit - start).rem_euclid(delta) != 0 && (limit > start) == (delta > 0));
     if length > MAX_ENTRIES as i128 {
         return Err(site.invalid("an integer constant has more than 4,194,304 entries"));
     }
-    let entries: Vec<Affine> = (0..length as i64)
-        .map(|i| Affine::fixed(start + i * delta))
-        .collect();
-    Ok(Ints {
-        dtype: inputs[0].dtype,
-        shape: vec![entries.len()],
-        entries,
-    })
+    let entries: Vec<Affine> = (0..length as i64).map(|i| Affine::fixed(start + i * delta)).collect();
+    Ok(Ints { dtype: inputs[0].dtype, shape: vec![entries.len()], entries })
 }
 
 /// To another integer type; to a float type it is no shape arithmetic any more.
@@ -369,19 +265,13 @@ fn cast(site: &Site<'_>, data: &Ints) -> Option<Result<Ints, GraphError>> {
     let dtype = match DType::from_onnx(attr_int(site.attributes(), "to", 0) as i32) {
         Ok(dtype) => dtype,
         Err(name) => {
-            return Some(Err(site.refused(
-                format!("it casts to {name}"),
-                "export the model in float32",
-            )));
+            return Some(Err(site.refused(format!("it casts to {name}"), "export the model in float32")));
         }
     };
     if dtype.is_float() {
         return None;
     }
-    let mut ints = Ints {
-        dtype,
-        ..data.clone()
-    };
+    let mut ints = Ints { dtype, ..data.clone() };
     if dtype == DType::Bool {
         for entry in &mut ints.entries {
             match entry.equals(Affine::fixed(0)) {

@@ -40,11 +40,7 @@ pub(super) struct Shaped {
 
 impl Shaped {
     pub fn of(value: &Value) -> Shaped {
-        Shaped {
-            dtype: value.dtype,
-            shape: value.shape.clone(),
-            batch: value.batch,
-        }
+        Shaped { dtype: value.dtype, shape: value.shape.clone(), batch: value.batch }
     }
 }
 
@@ -59,11 +55,7 @@ pub(super) enum Outcome {
     /// The node as it stands, with these outputs.
     Node(Vec<Shaped>),
     /// A `Reshape` or `Expand` of one input.
-    Canonical {
-        op: &'static str,
-        input: ValueId,
-        output: Shaped,
-    },
+    Canonical { op: &'static str, input: ValueId, output: Shaped },
     /// A constant, expanded to a shape that has the batch.
     Expanded { constant: Tensor, output: Shaped },
 }
@@ -93,9 +85,9 @@ impl<'a> Site<'a> {
     pub fn id(&self, index: usize) -> Result<ValueId, GraphError> {
         match self.inputs.get(index) {
             Some(Some(Item::Value(id))) => Ok(*id),
-            Some(Some(Item::Ints(_))) => Err(self.invalid(format!(
-                "input {index} is integer shape arithmetic where data is expected"
-            ))),
+            Some(Some(Item::Ints(_))) => {
+                Err(self.invalid(format!("input {index} is integer shape arithmetic where data is expected")))
+            }
             _ => Err(self.invalid(format!("input {index} is missing"))),
         }
     }
@@ -110,11 +102,7 @@ impl<'a> Site<'a> {
         if value.dtype.is_float() {
             return Ok(value);
         }
-        Err(self.invalid(format!(
-            "input {index} ('{}') is {}, not float",
-            value.name,
-            value.dtype.name()
-        )))
+        Err(self.invalid(format!("input {index} ('{}') is {}, not float", value.name, value.dtype.name())))
     }
 
     pub fn has(&self, index: usize) -> bool {
@@ -127,12 +115,7 @@ impl<'a> Site<'a> {
             return Ok(None);
         }
         let ints = self.ints(index)?;
-        let counts = || {
-            self.mixes(
-                format!("input {index} depends on the number of samples"),
-                "use a fixed number",
-            )
-        };
+        let counts = || self.mixes(format!("input {index} depends on the number of samples"), "use a fixed number");
         let values = ints.constants().ok_or_else(counts)?;
         self.bounded(&values)?;
         Ok(Some(values))
@@ -164,10 +147,7 @@ impl<'a> Site<'a> {
     }
 
     fn bounded(&self, values: &[i64]) -> Result<(), GraphError> {
-        match values
-            .iter()
-            .find(|v| v.unsigned_abs() > MAX_EXTENT as u64 && **v != i64::MAX && **v != i64::MIN)
-        {
+        match values.iter().find(|v| v.unsigned_abs() > MAX_EXTENT as u64 && **v != i64::MAX && **v != i64::MIN) {
             Some(v) => Err(self.invalid(format!("the number {v} is out of range"))),
             None => Ok(()),
         }
@@ -175,19 +155,11 @@ impl<'a> Site<'a> {
 
     /// `axis` counted from the front of a value of rank `rank`.
     pub fn axis(&self, axis: i64, rank: usize) -> Result<usize, GraphError> {
-        let counted = if axis < 0 {
-            axis.saturating_add(rank as i64)
-        } else {
-            axis
-        };
+        let counted = if axis < 0 { axis.saturating_add(rank as i64) } else { axis };
         usize::try_from(counted)
             .ok()
             .filter(|&axis| axis < rank)
-            .ok_or_else(|| {
-                self.invalid(format!(
-                    "axis {axis} does not exist in a value of rank {rank}"
-                ))
-            })
+            .ok_or_else(|| self.invalid(format!("axis {axis} does not exist in a value of rank {rank}")))
     }
 
     /// The tensor of an input that is a float constant.
@@ -202,20 +174,11 @@ impl<'a> Site<'a> {
     }
 
     pub fn invalid(&self, reason: impl Into<String>) -> GraphError {
-        GraphError::Invalid {
-            node: self.name.into(),
-            op: self.op().into(),
-            reason: reason.into(),
-        }
+        GraphError::Invalid { node: self.name.into(), op: self.op().into(), reason: reason.into() }
     }
 
     pub fn mixes(&self, reason: impl Into<String>, remedy: impl Into<String>) -> GraphError {
-        GraphError::Mixes {
-            node: self.name.into(),
-            op: self.op().into(),
-            reason: reason.into(),
-            remedy: remedy.into(),
-        }
+        GraphError::Mixes { node: self.name.into(), op: self.op().into(), reason: reason.into(), remedy: remedy.into() }
     }
 
     pub fn refused(&self, reason: impl Into<String>, remedy: impl Into<String>) -> GraphError {

@@ -37,10 +37,7 @@ pub struct Initializer {
 ///
 /// # Errors
 /// [`GraphError`] where a pattern of `options` matches nothing, or a tensor cannot be read.
-pub fn initializers(
-    model: &ModelProto,
-    options: &GraphOptions,
-) -> Result<Vec<Initializer>, GraphError> {
+pub fn initializers(model: &ModelProto, options: &GraphOptions) -> Result<Vec<Initializer>, GraphError> {
     let empty = GraphProto::default();
     let decisions = decide(model.graph.as_ref().unwrap_or(&empty), options)?;
     let named = decisions.floats.into_iter().map(|float| Initializer {
@@ -91,42 +88,22 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
             tensors.insert(name, decode_tensor(proto).map_err(|error| model(&error))?);
             continue;
         }
-        let shape = proto
-            .dims
-            .iter()
-            .map(|&d| usize::try_from(d).unwrap_or(0))
-            .collect();
+        let shape = proto.dims.iter().map(|&d| usize::try_from(d).unwrap_or(0)).collect();
         let dtype = dtype.map_or_else(|name| name, |dtype| dtype.name().to_string());
         let reason = format!("not trained: {dtype}, not a float tensor");
-        others.push(Initializer {
-            name: name.to_string(),
-            shape,
-            trained: false,
-            reason,
-        });
+        others.push(Initializer { name: name.to_string(), shape, trained: false, reason });
     }
-    let uniform: HashSet<&str> = tensors
-        .iter()
-        .filter(|(_, t)| is_uniform(t))
-        .map(|(name, _)| *name)
-        .collect();
+    let uniform: HashSet<&str> = tensors.iter().filter(|(_, t)| is_uniform(t)).map(|(name, _)| *name).collect();
 
     let mut floats = Vec::new();
     let mut splits = HashMap::new();
-    let mut add =
-        |name: String, tensor: &Tensor, source: Source<'_>, read_by: &[(usize, usize)]| {
-            let (trained, mut reason) =
-                judge(graph, &reads, options, &name, tensor, &source, read_by);
-            if trained {
-                reason.push_str(&remarks(&name, tensor, &source, &tensors));
-            }
-            floats.push(Float {
-                name,
-                tensor: tensor.clone(),
-                trained,
-                reason,
-            });
-        };
+    let mut add = |name: String, tensor: &Tensor, source: Source<'_>, read_by: &[(usize, usize)]| {
+        let (trained, mut reason) = judge(graph, &reads, options, &name, tensor, &source, read_by);
+        if trained {
+            reason.push_str(&remarks(&name, tensor, &source, &tensors));
+        }
+        floats.push(Float { name, tensor: tensor.clone(), trained, reason });
+    };
     let mut candidate = |name: &str, tensor: &Tensor, source: Source<'_>| {
         let read_by = reads.of_name(name);
         let groups = reads::layers(graph, read_by, name, &tensors, &uniform);
@@ -157,8 +134,7 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
         if !glob::any(&options.train, name) {
             continue;
         }
-        let value = crate::onnx::attr_tensor(&node.attribute, "value")
-            .and_then(|proto| decode_tensor(proto).ok());
+        let value = crate::onnx::attr_tensor(&node.attribute, "value").and_then(|proto| decode_tensor(proto).ok());
         if let Some(tensor) = value.filter(|tensor| tensor.data.dtype().is_float()) {
             candidate(name, &tensor, Source::Constant);
         }
@@ -175,19 +151,12 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
             }
         }
     }
-    Ok(Decisions {
-        floats,
-        others,
-        splits,
-        live: reads.live,
-    })
+    Ok(Decisions { floats, others, splits, live: reads.live })
 }
 
 fn is_uniform(tensor: &Tensor) -> bool {
     let equal = |data: &[f32]| data.windows(2).all(|pair| pair[0] == pair[1]);
-    tensor
-        .as_f32()
-        .is_some_and(|data| !data.is_empty() && equal(data))
+    tensor.as_f32().is_some_and(|data| !data.is_empty() && equal(data))
 }
 
 /// Whether the candidate is trained, and why.
@@ -210,18 +179,10 @@ fn judge(
     if data.is_empty() {
         return frozen("it has no elements");
     }
-    if let Some(pattern) = options
-        .freeze
-        .iter()
-        .find(|pattern| glob::any(std::slice::from_ref(pattern), name))
-    {
+    if let Some(pattern) = options.freeze.iter().find(|pattern| glob::any(std::slice::from_ref(pattern), name)) {
         return frozen(&format!("--freeze '{pattern}'"));
     }
-    if let Some(pattern) = options
-        .train
-        .iter()
-        .find(|pattern| glob::any(std::slice::from_ref(pattern), name))
-    {
+    if let Some(pattern) = options.train.iter().find(|pattern| glob::any(std::slice::from_ref(pattern), name)) {
         return (true, format!("trained: --train '{pattern}'"));
     }
     if matches!(source, Source::Constant) {
@@ -230,21 +191,11 @@ fn judge(
     let reader = &graph.node[node];
     let called = crate::onnx::node_name(reader, node);
     let role = reads::role(&reader.op_type, slot);
-    if read_by.iter().all(|&(node, slot)| {
-        reads.is_decomposed_group_norm(graph, node, slot) && has_only(data, slot)
-    }) {
-        return frozen(&format!(
-            "constant {role} of the InstanceNormalization that a GroupNorm is exported as"
-        ));
+    if read_by.iter().all(|&(node, slot)| reads.is_decomposed_group_norm(graph, node, slot) && has_only(data, slot)) {
+        return frozen(&format!("constant {role} of the InstanceNormalization that a GroupNorm is exported as"));
     }
-    if read_by
-        .iter()
-        .all(|&(node, slot)| reads::is_setting(&graph.node[node].op_type, slot))
-    {
-        return frozen(&format!(
-            "{role} of {} '{called}', not a weight",
-            reader.op_type
-        ));
+    if read_by.iter().all(|&(node, slot)| reads::is_setting(&graph.node[node].op_type, slot)) {
+        return frozen(&format!("{role} of {} '{called}', not a weight", reader.op_type));
     }
     if tensor.shape.is_empty() && read_by.len() > 1 {
         return frozen(&format!(
@@ -253,17 +204,12 @@ fn judge(
         ));
     }
     if tensor.shape.is_empty() && reads::is_exporters_name(name) {
-        return frozen(&format!(
-            "a scalar that the exporter named; --train '{name}' if it is a weight"
-        ));
+        return frozen(&format!("a scalar that the exporter named; --train '{name}' if it is a weight"));
     }
     if data.iter().any(|x| x.is_infinite() || *x <= -1e9) {
         return frozen("a mask: it holds infinities or numbers below -1e9");
     }
-    (
-        true,
-        format!("trained: {role} of {} '{called}'", reader.op_type),
-    )
+    (true, format!("trained: {role} of {} '{called}'", reader.op_type))
 }
 
 /// All ones as a scale (slot 1), all zeros as a bias (slot 2).
@@ -273,12 +219,7 @@ fn has_only(data: &[f32], slot: usize) -> bool {
 }
 
 /// What a user should know about a trained candidate.
-fn remarks(
-    name: &str,
-    tensor: &Tensor,
-    source: &Source<'_>,
-    tensors: &HashMap<&str, Tensor>,
-) -> String {
+fn remarks(name: &str, tensor: &Tensor, source: &Source<'_>, tensors: &HashMap<&str, Tensor>) -> String {
     let mut text = String::new();
     match source {
         Source::Alias(base) if is_uniform(tensor) => {
@@ -290,9 +231,7 @@ fn remarks(
                  are trained apart here"
             );
         }
-        Source::Split(base) => {
-            text += &format!("; the exporter merged it into '{base}', of equal value")
-        }
+        Source::Split(base) => text += &format!("; the exporter merged it into '{base}', of equal value"),
         Source::Initializer | Source::Constant => {}
     }
     if let Some(twin) = twin(name, tensor, tensors) {

@@ -10,22 +10,13 @@ impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let typed = |id: ValueId| {
             let value = self.value(id);
-            format!(
-                "{}: {}{}",
-                value.name,
-                value.dtype.name(),
-                show(&value.shape, value.batch)
-            )
+            format!("{}: {}{}", value.name, value.dtype.name(), show(&value.shape, value.batch))
         };
         for id in &self.inputs {
             writeln!(f, "{} = input", typed(*id))?;
         }
         for parameter in &self.parameters {
-            let kind = if parameter.trained {
-                "trained"
-            } else {
-                "frozen"
-            };
+            let kind = if parameter.trained { "trained" } else { "frozen" };
             writeln!(f, "{} = {kind}", typed(parameter.value))?;
         }
         for (index, value) in self.values.iter().enumerate() {
@@ -37,19 +28,9 @@ impl fmt::Display for Graph {
             let outputs: Vec<String> = node.outputs.iter().map(|&id| typed(id)).collect();
             let name = |id: &Option<ValueId>| id.map_or("_", |id| self.value(id).name.as_str());
             let inputs: Vec<&str> = node.inputs.iter().map(name).collect();
-            writeln!(
-                f,
-                "{} = {}({})",
-                outputs.join(", "),
-                node.op,
-                inputs.join(", ")
-            )?;
+            writeln!(f, "{} = {}({})", outputs.join(", "), node.op, inputs.join(", "))?;
         }
-        let outputs: Vec<&str> = self
-            .outputs
-            .iter()
-            .map(|&id| self.value(id).name.as_str())
-            .collect();
+        let outputs: Vec<&str> = self.outputs.iter().map(|&id| self.value(id).name.as_str()).collect();
         writeln!(f, "return {}", outputs.join(", "))
     }
 }

@@ -10,10 +10,7 @@ impl Graph {
 
     /// The value called `name`.
     pub fn find(&self, name: &str) -> Option<ValueId> {
-        self.values
-            .iter()
-            .position(|value| value.name == name)
-            .map(ValueId)
+        self.values.iter().position(|value| value.name == name).map(ValueId)
     }
 
     /// For each value, the nodes that read it, as (index in `nodes`, input slot), in order.
@@ -48,8 +45,6 @@ impl Graph {
 
     /// The length of the flat parameter vector: elements of all trained parameters.
     pub fn trained_len(&self) -> usize {
-        self.trained()
-            .map(|parameter| parameter.initial.data.len())
-            .sum()
+        self.trained().map(|parameter| parameter.initial.data.len()).sum()
     }
 }

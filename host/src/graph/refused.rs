@@ -9,8 +9,7 @@ pub(super) struct Refused {
 
 const RECURRENT: &str = "recurrent layers are not differentiated yet";
 const UNROLL: &str = "use a convolutional or feed-forward network";
-const CONTROL: &str =
-    "control flow chooses what runs from data, so a sample's cost and shapes could show it";
+const CONTROL: &str = "control flow chooses what runs from data, so a sample's cost and shapes could show it";
 const STRAIGHT: &str = "export the model without data-dependent if and loop";
 const RANDOM: &str = "it draws random numbers outside the run's seed";
 const REMOVE: &str = "export in evaluation mode (model.eval()) without it";
@@ -24,81 +23,25 @@ pub(super) const REFUSED: &[Refused] = &[
         reason: "it normalises by statistics of the batch, so every sample's gradient depends on the others",
         remedy: "replace it by GroupNorm (torch.nn.GroupNorm), for example with 4 to 32 channels a group",
     },
-    Refused {
-        op: "Bernoulli",
-        reason: RANDOM,
-        remedy: REMOVE,
-    },
-    Refused {
-        op: "DequantizeLinear",
-        reason: QUANTIZED,
-        remedy: UNQUANTIZED,
-    },
-    Refused {
-        op: "GRU",
-        reason: RECURRENT,
-        remedy: UNROLL,
-    },
-    Refused {
-        op: "If",
-        reason: CONTROL,
-        remedy: STRAIGHT,
-    },
-    Refused {
-        op: "LSTM",
-        reason: RECURRENT,
-        remedy: UNROLL,
-    },
-    Refused {
-        op: "Loop",
-        reason: CONTROL,
-        remedy: STRAIGHT,
-    },
-    Refused {
-        op: "Multinomial",
-        reason: RANDOM,
-        remedy: REMOVE,
-    },
+    Refused { op: "Bernoulli", reason: RANDOM, remedy: REMOVE },
+    Refused { op: "DequantizeLinear", reason: QUANTIZED, remedy: UNQUANTIZED },
+    Refused { op: "GRU", reason: RECURRENT, remedy: UNROLL },
+    Refused { op: "If", reason: CONTROL, remedy: STRAIGHT },
+    Refused { op: "LSTM", reason: RECURRENT, remedy: UNROLL },
+    Refused { op: "Loop", reason: CONTROL, remedy: STRAIGHT },
+    Refused { op: "Multinomial", reason: RANDOM, remedy: REMOVE },
     Refused {
         op: "NonZero",
         reason: "it counts and lists elements of the whole batch, so shapes depend on all samples",
         remedy: "use a mask and Where",
     },
-    Refused {
-        op: "QuantizeLinear",
-        reason: QUANTIZED,
-        remedy: UNQUANTIZED,
-    },
-    Refused {
-        op: "RNN",
-        reason: RECURRENT,
-        remedy: UNROLL,
-    },
-    Refused {
-        op: "RandomNormal",
-        reason: RANDOM,
-        remedy: REMOVE,
-    },
-    Refused {
-        op: "RandomNormalLike",
-        reason: RANDOM,
-        remedy: REMOVE,
-    },
-    Refused {
-        op: "RandomUniform",
-        reason: RANDOM,
-        remedy: REMOVE,
-    },
-    Refused {
-        op: "RandomUniformLike",
-        reason: RANDOM,
-        remedy: REMOVE,
-    },
-    Refused {
-        op: "Scan",
-        reason: CONTROL,
-        remedy: STRAIGHT,
-    },
+    Refused { op: "QuantizeLinear", reason: QUANTIZED, remedy: UNQUANTIZED },
+    Refused { op: "RNN", reason: RECURRENT, remedy: UNROLL },
+    Refused { op: "RandomNormal", reason: RANDOM, remedy: REMOVE },
+    Refused { op: "RandomNormalLike", reason: RANDOM, remedy: REMOVE },
+    Refused { op: "RandomUniform", reason: RANDOM, remedy: REMOVE },
+    Refused { op: "RandomUniformLike", reason: RANDOM, remedy: REMOVE },
+    Refused { op: "Scan", reason: CONTROL, remedy: STRAIGHT },
     Refused {
         op: "Unique",
         reason: "it compares elements of the whole batch, so shapes depend on all samples",
@@ -118,19 +61,10 @@ mod tests {
     #[test]
     fn an_operator_is_listed_once_and_never_has_a_rule() {
         for pair in REFUSED.windows(2) {
-            assert!(
-                pair[0].op < pair[1].op,
-                "{} before {}",
-                pair[0].op,
-                pair[1].op
-            );
+            assert!(pair[0].op < pair[1].op, "{} before {}", pair[0].op, pair[1].op);
         }
         for refused in REFUSED {
-            assert!(
-                super::super::rules::find(refused.op).is_none(),
-                "{}",
-                refused.op
-            );
+            assert!(super::super::rules::find(refused.op).is_none(), "{}", refused.op);
         }
     }
 }

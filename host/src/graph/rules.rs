@@ -2,8 +2,7 @@
 
 use super::node::{Ruled, Site};
 use super::shape::{
-    constant, conv, elementwise, expand, matmul, norm, pool, reduce, reshape, select, softmax,
-    transpose,
+    constant, conv, elementwise, expand, matmul, norm, pool, reduce, reshape, select, softmax, transpose,
 };
 
 /// A rule: the shapes of a node's outputs, and where the batch lies in them.
@@ -56,10 +55,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 
 /// The rule of `op`.
 pub(super) fn find(op: &str) -> Option<Rule> {
-    RULES
-        .iter()
-        .find(|(name, _)| *name == op)
-        .map(|(_, rule)| *rule)
+    RULES.iter().find(|(name, _)| *name == op).map(|(_, rule)| *rule)
 }
 
 #[cfg(test)]

@@ -24,9 +24,7 @@ pub fn attr_float(attributes: &[AttributeProto], name: &str, default: f32) -> f3
 
 /// A string attribute, or `default`; `default` too where the bytes are not UTF-8.
 pub fn attr_string<'a>(attributes: &'a [AttributeProto], name: &str, default: &'a str) -> &'a str {
-    find_attr(attributes, name)
-        .and_then(|attribute| std::str::from_utf8(&attribute.s).ok())
-        .unwrap_or(default)
+    find_attr(attributes, name).and_then(|attribute| std::str::from_utf8(&attribute.s).ok()).unwrap_or(default)
 }
 
 /// A tensor attribute.

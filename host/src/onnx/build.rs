@@ -3,9 +3,7 @@
 use super::pb::attribute_proto::AttributeType;
 use super::pb::tensor_proto::DataType;
 use super::pb::tensor_shape_proto::{Dimension, dimension};
-use super::pb::{
-    AttributeProto, NodeProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto, type_proto,
-};
+use super::pb::{AttributeProto, NodeProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto, type_proto};
 use super::tensor::{DType, Tensor, TensorData};
 
 /// One extent of a declared shape.
@@ -36,51 +34,32 @@ pub fn make_node(
 }
 
 fn attribute(name: &str, kind: AttributeType) -> AttributeProto {
-    AttributeProto {
-        name: name.to_string(),
-        r#type: kind as i32,
-        ..AttributeProto::default()
-    }
+    AttributeProto { name: name.to_string(), r#type: kind as i32, ..AttributeProto::default() }
 }
 
 /// An integer attribute.
 pub fn make_attr_int(name: &str, value: i64) -> AttributeProto {
-    AttributeProto {
-        i: value,
-        ..attribute(name, AttributeType::Int)
-    }
+    AttributeProto { i: value, ..attribute(name, AttributeType::Int) }
 }
 
 /// A list of integers.
 pub fn make_attr_ints(name: &str, values: &[i64]) -> AttributeProto {
-    AttributeProto {
-        ints: values.to_vec(),
-        ..attribute(name, AttributeType::Ints)
-    }
+    AttributeProto { ints: values.to_vec(), ..attribute(name, AttributeType::Ints) }
 }
 
 /// A float attribute.
 pub fn make_attr_float(name: &str, value: f32) -> AttributeProto {
-    AttributeProto {
-        f: value,
-        ..attribute(name, AttributeType::Float)
-    }
+    AttributeProto { f: value, ..attribute(name, AttributeType::Float) }
 }
 
 /// A string attribute.
 pub fn make_attr_string(name: &str, value: &str) -> AttributeProto {
-    AttributeProto {
-        s: value.as_bytes().to_vec(),
-        ..attribute(name, AttributeType::String)
-    }
+    AttributeProto { s: value.as_bytes().to_vec(), ..attribute(name, AttributeType::String) }
 }
 
 /// A tensor attribute, such as the value of a `Constant`.
 pub fn make_attr_tensor(name: &str, value: TensorProto) -> AttributeProto {
-    AttributeProto {
-        t: Some(value),
-        ..attribute(name, AttributeType::Tensor)
-    }
+    AttributeProto { t: Some(value), ..attribute(name, AttributeType::Tensor) }
 }
 
 /// A tensor with its elements as raw little-endian bytes.
@@ -103,24 +82,12 @@ pub fn make_tensor(name: &str, tensor: &Tensor) -> TensorProto {
 
 /// A float32 tensor.
 pub fn make_tensor_f32(name: &str, shape: &[usize], data: &[f32]) -> TensorProto {
-    make_tensor(
-        name,
-        &Tensor {
-            shape: shape.to_vec(),
-            data: TensorData::F32(data.to_vec()),
-        },
-    )
+    make_tensor(name, &Tensor { shape: shape.to_vec(), data: TensorData::F32(data.to_vec()) })
 }
 
 /// An int64 tensor.
 pub fn make_tensor_i64(name: &str, shape: &[usize], data: &[i64]) -> TensorProto {
-    make_tensor(
-        name,
-        &Tensor {
-            shape: shape.to_vec(),
-            data: TensorData::I64(data.to_vec()),
-        },
-    )
+    make_tensor(name, &Tensor { shape: shape.to_vec(), data: TensorData::I64(data.to_vec()) })
 }
 
 /// Name, element type and shape of a graph's input or output.
@@ -135,16 +102,10 @@ pub fn make_value_info(name: &str, dtype: DType, shape: &[Extent]) -> ValueInfoP
             ..Dimension::default()
         })
         .collect();
-    let tensor = type_proto::Tensor {
-        elem_type: data_type(dtype) as i32,
-        shape: Some(TensorShapeProto { dim }),
-    };
+    let tensor = type_proto::Tensor { elem_type: data_type(dtype) as i32, shape: Some(TensorShapeProto { dim }) };
     ValueInfoProto {
         name: name.to_string(),
-        r#type: Some(TypeProto {
-            value: Some(type_proto::Value::TensorType(tensor)),
-            ..TypeProto::default()
-        }),
+        r#type: Some(TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..TypeProto::default() }),
         ..ValueInfoProto::default()
     }
 }

@@ -122,9 +122,7 @@ pub enum TensorError {
     )]
     External(String),
     /// An element type that is not read.
-    #[error(
-        "tensor '{name}' has elements of type {dtype}, which is not read: export the model in float32"
-    )]
+    #[error("tensor '{name}' has elements of type {dtype}, which is not read: export the model in float32")]
     Type {
         /// The tensor.
         name: String,
@@ -132,9 +130,7 @@ pub enum TensorError {
         dtype: String,
     },
     /// Shape and data disagree.
-    #[error(
-        "tensor '{name}' declares the shape {dims:?} but holds other data: the file is damaged, export it again"
-    )]
+    #[error("tensor '{name}' declares the shape {dims:?} but holds other data: the file is damaged, export it again")]
     Length {
         /// The tensor.
         name: String,
@@ -149,40 +145,21 @@ pub enum TensorError {
 /// [`TensorError`] where the data is elsewhere, of another type, or not as long as the shape says.
 pub fn decode_tensor(proto: &TensorProto) -> Result<Tensor, TensorError> {
     let name = || proto.name.clone();
-    if proto.data_location == Some(DataLocation::External as i32) || !proto.external_data.is_empty()
-    {
+    if proto.data_location == Some(DataLocation::External as i32) || !proto.external_data.is_empty() {
         return Err(TensorError::External(name()));
     }
-    let dtype = DType::from_onnx(proto.data_type).map_err(|dtype| TensorError::Type {
-        name: name(),
-        dtype,
-    })?;
-    let length = || TensorError::Length {
-        name: name(),
-        dims: proto.dims.clone(),
-    };
-    let shape: Vec<usize> = proto
-        .dims
-        .iter()
-        .map(|&d| usize::try_from(d))
-        .collect::<Result<_, _>>()
-        .map_err(|_| length())?;
-    let count = shape
-        .iter()
-        .try_fold(1usize, |n, &d| n.checked_mul(d))
-        .ok_or_else(length)?;
+    let dtype = DType::from_onnx(proto.data_type).map_err(|dtype| TensorError::Type { name: name(), dtype })?;
+    let length = || TensorError::Length { name: name(), dims: proto.dims.clone() };
+    let shape: Vec<usize> =
+        proto.dims.iter().map(|&d| usize::try_from(d)).collect::<Result<_, _>>().map_err(|_| length())?;
+    let count = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).ok_or_else(length)?;
     let raw = &proto.raw_data;
     let data = match dtype {
         DType::F32 => TensorData::F32(read(raw, &proto.float_data, f32::from_le_bytes, |&x| x)),
         DType::F64 => TensorData::F64(read(raw, &proto.double_data, f64::from_le_bytes, |&x| x)),
         DType::I32 => TensorData::I32(read(raw, &proto.int32_data, i32::from_le_bytes, |&x| x)),
         DType::I64 => TensorData::I64(read(raw, &proto.int64_data, i64::from_le_bytes, |&x| x)),
-        DType::Bool => TensorData::Bool(read(
-            raw,
-            &proto.int32_data,
-            |[x]: [u8; 1]| x != 0,
-            |&x| x != 0,
-        )),
+        DType::Bool => TensorData::Bool(read(raw, &proto.int32_data, |[x]: [u8; 1]| x != 0, |&x| x != 0)),
     };
     let exact = raw.is_empty() || raw.len().checked_rem(count).is_none_or(|rest| rest == 0);
     if data.len() != count || !exact {
@@ -191,20 +168,11 @@ pub fn decode_tensor(proto: &TensorProto) -> Result<Tensor, TensorError> {
     Ok(Tensor { shape, data })
 }
 
-fn read<T, S, const W: usize>(
-    raw: &[u8],
-    typed: &[S],
-    bytes: fn([u8; W]) -> T,
-    element: fn(&S) -> T,
-) -> Vec<T> {
+fn read<T, S, const W: usize>(raw: &[u8], typed: &[S], bytes: fn([u8; W]) -> T, element: fn(&S) -> T) -> Vec<T> {
     if raw.is_empty() {
         return typed.iter().map(element).collect();
     }
-    raw.as_chunks::<W>()
-        .0
-        .iter()
-        .map(|chunk| bytes(*chunk))
-        .collect()
+    raw.as_chunks::<W>().0.iter().map(|chunk| bytes(*chunk)).collect()
 }
 
 #[cfg(test)]
@@ -221,10 +189,7 @@ mod tests {
             TensorData::I64(vec![7, -8]),
             TensorData::Bool(vec![true, false]),
         ] {
-            let tensor = Tensor {
-                shape: vec![2, 1],
-                data,
-            };
+            let tensor = Tensor { shape: vec![2, 1], data };
             assert_eq!(decode_tensor(&make_tensor("t", &tensor)).unwrap(), tensor);
         }
     }
@@ -244,47 +209,26 @@ mod tests {
         for keep in 0..12 {
             let mut cut = whole.clone();
             cut.raw_data.truncate(keep);
-            assert!(
-                matches!(decode_tensor(&cut), Err(TensorError::Length { .. })),
-                "{keep} bytes"
-            );
+            assert!(matches!(decode_tensor(&cut), Err(TensorError::Length { .. })), "{keep} bytes");
         }
         for dims in [vec![-3], vec![i64::MAX, i64::MAX], vec![4]] {
-            let bad = TensorProto {
-                dims,
-                ..whole.clone()
-            };
-            assert!(matches!(
-                decode_tensor(&bad),
-                Err(TensorError::Length { .. })
-            ));
+            let bad = TensorProto { dims, ..whole.clone() };
+            assert!(matches!(decode_tensor(&bad), Err(TensorError::Length { .. })));
         }
     }
 
     #[test]
     fn external_data_is_refused_with_the_export_option() {
-        let entry = StringStringEntryProto {
-            key: "location".into(),
-            value: "w.data".into(),
-        };
-        let proto = TensorProto {
-            external_data: vec![entry],
-            ..make_tensor_f32("w", &[1], &[1.0])
-        };
+        let entry = StringStringEntryProto { key: "location".into(), value: "w.data".into() };
+        let proto = TensorProto { external_data: vec![entry], ..make_tensor_f32("w", &[1], &[1.0]) };
         let message = decode_tensor(&proto).unwrap_err().to_string();
-        assert!(
-            message.starts_with("tensor 'w' keeps its data in another file"),
-            "{message}"
-        );
+        assert!(message.starts_with("tensor 'w' keeps its data in another file"), "{message}");
         assert!(message.contains("external_data=False"), "{message}");
     }
 
     #[test]
     fn half_precision_is_refused_by_name() {
-        let proto = TensorProto {
-            data_type: DataType::Float16 as i32,
-            ..make_tensor_f32("w", &[1], &[1.0])
-        };
+        let proto = TensorProto { data_type: DataType::Float16 as i32, ..make_tensor_f32("w", &[1], &[1.0]) };
         assert_eq!(
             decode_tensor(&proto).unwrap_err().to_string(),
             "tensor 'w' has elements of type float16, which is not read: export the model in float32"

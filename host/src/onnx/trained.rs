@@ -14,14 +14,10 @@ use super::{attr_tensor, make_tensor_f32};
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TrainedError {
     /// No initializer, alias or constant has this name.
-    #[error(
-        "the model has no parameter '{0}': write the trained values into the model they were trained from"
-    )]
+    #[error("the model has no parameter '{0}': write the trained values into the model they were trained from")]
     Unknown(String),
     /// The wrong number of values.
-    #[error(
-        "parameter '{name}' has {expected} values in the model, but {found} were given: use the same model"
-    )]
+    #[error("parameter '{name}' has {expected} values in the model, but {found} were given: use the same model")]
     Length {
         /// The parameter.
         name: String,
@@ -50,10 +46,7 @@ enum Place {
 ///
 /// # Errors
 /// [`TrainedError`] where a name is not a parameter of this model, or the number of values differs.
-pub fn write_trained(
-    model: &ModelProto,
-    params: &[(&str, &[f32])],
-) -> Result<ModelProto, TrainedError> {
+pub fn write_trained(model: &ModelProto, params: &[(&str, &[f32])]) -> Result<ModelProto, TrainedError> {
     let mut out = model.clone();
     let Some(graph) = out.graph.as_mut() else {
         return match params.first() {
@@ -61,23 +54,14 @@ pub fn write_trained(
             None => Ok(out),
         };
     };
-    let by_name: HashMap<&str, usize> = graph
-        .initializer
-        .iter()
-        .enumerate()
-        .map(|(i, t)| (t.name.as_str(), i))
-        .collect();
+    let by_name: HashMap<&str, usize> =
+        graph.initializer.iter().enumerate().map(|(i, t)| (t.name.as_str(), i)).collect();
     let mut found = Vec::with_capacity(params.len());
     for (name, values) in params {
-        let (place, shape) =
-            locate(graph, &by_name, name).ok_or_else(|| TrainedError::Unknown(name.to_string()))?;
+        let (place, shape) = locate(graph, &by_name, name).ok_or_else(|| TrainedError::Unknown(name.to_string()))?;
         let expected = shape.iter().product::<usize>();
         if expected != values.len() {
-            return Err(TrainedError::Length {
-                name: name.to_string(),
-                expected,
-                found: values.len(),
-            });
+            return Err(TrainedError::Length { name: name.to_string(), expected, found: values.len() });
         }
         found.push((place, make_tensor_f32(name, &shape, values)));
     }
@@ -98,57 +82,25 @@ pub fn write_trained(
         }
         // Before IR version 4 an initializer is listed among the inputs, too.
         if model.ir_version < 4 {
-            let shape: Vec<_> = tensor
-                .dims
-                .iter()
-                .map(|&d| super::Extent::Fixed(d as usize))
-                .collect();
-            graph.input.push(super::make_value_info(
-                &tensor.name,
-                super::DType::F32,
-                &shape,
-            ));
+            let shape: Vec<_> = tensor.dims.iter().map(|&d| super::Extent::Fixed(d as usize)).collect();
+            graph.input.push(super::make_value_info(&tensor.name, super::DType::F32, &shape));
         }
         graph.initializer.push(tensor);
     }
     for ((node, from), to) in reads {
-        graph.node[node]
-            .input
-            .iter_mut()
-            .filter(|input| **input == from)
-            .for_each(|input| *input = to.clone());
+        graph.node[node].input.iter_mut().filter(|input| **input == from).for_each(|input| *input = to.clone());
     }
     let nodes = std::mem::take(&mut graph.node);
-    graph.node = nodes
-        .into_iter()
-        .enumerate()
-        .filter(|(i, _)| !gone.contains(i))
-        .map(|(_, node)| node)
-        .collect();
+    graph.node = nodes.into_iter().enumerate().filter(|(i, _)| !gone.contains(i)).map(|(_, node)| node).collect();
     Ok(out)
 }
 
-fn locate(
-    graph: &GraphProto,
-    by_name: &HashMap<&str, usize>,
-    name: &str,
-) -> Option<(Place, Vec<usize>)> {
-    let shape = |tensor: &TensorProto| {
-        tensor
-            .dims
-            .iter()
-            .map(|&d| usize::try_from(d).ok())
-            .collect::<Option<Vec<_>>>()
-    };
+fn locate(graph: &GraphProto, by_name: &HashMap<&str, usize>, name: &str) -> Option<(Place, Vec<usize>)> {
+    let shape = |tensor: &TensorProto| tensor.dims.iter().map(|&d| usize::try_from(d).ok()).collect::<Option<Vec<_>>>();
     if let Some(&index) = by_name.get(name) {
         return Some((Place::Initializer(index), shape(&graph.initializer[index])?));
     }
-    let producer = |name: &str| {
-        graph
-            .node
-            .iter()
-            .position(|node| node.output.iter().any(|output| output == name))
-    };
+    let producer = |name: &str| graph.node.iter().position(|node| node.output.iter().any(|output| output == name));
     if let Some(node) = producer(name) {
         // Chains of `Identity` are followed; the bound is the longest chain there can be.
         let mut at = node;
@@ -156,10 +108,7 @@ fn locate(
             let origin = &graph.node[at];
             match origin.op_type.as_str() {
                 "Constant" => {
-                    return Some((
-                        Place::Output(node),
-                        shape(attr_tensor(&origin.attribute, "value")?)?,
-                    ));
+                    return Some((Place::Output(node), shape(attr_tensor(&origin.attribute, "value")?)?));
                 }
                 "Identity" => {
                     let from = origin.input.first()?;
@@ -174,15 +123,9 @@ fn locate(
         return None;
     }
     graph.node.iter().enumerate().find_map(|(index, node)| {
-        let from = node
-            .input
-            .iter()
-            .find(|input| split_name(input, &node_name(node, index)) == name)?;
+        let from = node.input.iter().find(|input| split_name(input, &node_name(node, index)) == name)?;
         let initializer = *by_name.get(from.as_str())?;
-        Some((
-            Place::Read(index, from.clone()),
-            shape(&graph.initializer[initializer])?,
-        ))
+        Some((Place::Read(index, from.clone()), shape(&graph.initializer[initializer])?))
     })
 }
 
@@ -195,22 +138,13 @@ mod tests {
         let initializer = vec![make_tensor_f32("w", &[2], &[1.0, 1.0])];
         ModelProto {
             ir_version: 8,
-            graph: Some(GraphProto {
-                node,
-                initializer,
-                ..GraphProto::default()
-            }),
+            graph: Some(GraphProto { node, initializer, ..GraphProto::default() }),
             ..ModelProto::default()
         }
     }
 
     fn values(model: &ModelProto, name: &str) -> Option<Vec<f32>> {
-        let tensor = model
-            .graph
-            .as_ref()?
-            .initializer
-            .iter()
-            .find(|t| t.name == name)?;
+        let tensor = model.graph.as_ref()?.initializer.iter().find(|t| t.name == name)?;
         Some(super::super::decode_tensor(tensor).ok()?.as_f32()?.to_vec())
     }
 
@@ -223,13 +157,7 @@ mod tests {
         let out = write_trained(&original, &[("w", &[2.0, 3.0]), ("v", &[4.0, 5.0])]).unwrap();
         assert_eq!(values(&out, "w"), Some(vec![2.0, 3.0]));
         assert_eq!(values(&out, "v"), Some(vec![4.0, 5.0]));
-        let ops: Vec<_> = out
-            .graph
-            .unwrap()
-            .node
-            .iter()
-            .map(|node| node.op_type.clone())
-            .collect();
+        let ops: Vec<_> = out.graph.unwrap().node.iter().map(|node| node.op_type.clone()).collect();
         assert_eq!(ops, ["Mul"]);
     }
 
@@ -262,15 +190,8 @@ mod tests {
     #[test]
     fn a_name_or_length_of_another_model_is_refused() {
         let original = model(vec![]);
-        assert_eq!(
-            write_trained(&original, &[("u", &[1.0])]),
-            Err(TrainedError::Unknown("u".into()))
-        );
-        let length = TrainedError::Length {
-            name: "w".into(),
-            expected: 2,
-            found: 1,
-        };
+        assert_eq!(write_trained(&original, &[("u", &[1.0])]), Err(TrainedError::Unknown("u".into())));
+        let length = TrainedError::Length { name: "w".into(), expected: 2, found: 1 };
         assert_eq!(write_trained(&original, &[("w", &[1.0])]), Err(length));
     }
 }

@@ -105,7 +105,8 @@ fn classes(output: &[f32], labels: &[i64], all: usize) -> (u64, u64) {
     for (logits, label) in output.chunks_exact(width).zip(labels) {
         if let Ok(label) = usize::try_from(*label) {
             // The first of equal largest entries answers.
-            let answer = logits.iter().enumerate().fold(0, |best, (i, logit)| if *logit > logits[best] { i } else { best });
+            let answer =
+                logits.iter().enumerate().fold(0, |best, (i, logit)| if *logit > logits[best] { i } else { best });
             right += u64::from(answer == label);
             answers += 1;
         }

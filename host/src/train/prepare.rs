@@ -50,18 +50,25 @@ pub fn prepare(source: &Source, config: TrainConfig) -> Result<Run, TrainError> 
     let declared = config.dataset_size.unwrap_or(samples);
     let batch = u64::from(config.batch_size);
     let rate = Rate::of(batch, declared).map_err(|_| {
-        TrainError::Flag(format!("--batch-size {batch}: above the {declared} samples; lower it, or give --dataset-size"))
+        TrainError::Flag(format!(
+            "--batch-size {batch}: above the {declared} samples; lower it, or give --dataset-size"
+        ))
     })?;
     let steps = (config.epochs * declared as f64 / batch as f64).ceil();
     if !(steps >= 1.0 && steps < f64::from(u32::MAX)) {
-        return Err(TrainError::Flag(format!("--epochs {}: gives {steps} steps; give a number above 0", config.epochs)));
+        return Err(TrainError::Flag(format!(
+            "--epochs {}: gives {steps} steps; give a number above 0",
+            config.epochs
+        )));
     }
     let steps = steps as u32;
     let mut warnings = Vec::new();
     warnings.extend(judge_delta(config.delta, declared, config.allow_large_delta)?.warning(config.delta, declared));
     let (multiplier, sigma_grid) = noise(&config, rate, steps)?;
     if config.seed.is_some() {
-        warnings.push("--seed makes this run a simulation: its noise can be recomputed, so nothing of it is private".into());
+        warnings.push(
+            "--seed makes this run a simulation: its noise can be recomputed, so nothing of it is private".into(),
+        );
     }
     let priced = epsilon(multiplier, rate, u64::from(steps), config.delta)?;
     let params = initial(&graph, &grad);

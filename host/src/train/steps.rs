@@ -51,9 +51,7 @@ pub fn run(run: &Run, checkpoint: &Path, progress: &mut dyn Progress) -> Result<
         (Noise::Discrete, Some(sigma)) => {
             train(run, DiscreteGaussian::<i64>::new(grid, sigma)?, &generator, backend.as_ref(), checkpoint, progress)
         }
-        _ => {
-            train(run, ContinuousGaussian::new(run.multiplier)?, &generator, backend.as_ref(), checkpoint, progress)
-        }
+        _ => train(run, ContinuousGaussian::new(run.multiplier)?, &generator, backend.as_ref(), checkpoint, progress),
     }
 }
 
@@ -78,12 +76,8 @@ fn train<M: Mechanism<Word: Send> + Send + Sync>(
         learning_rate: LearningRate::Constant(config.lr),
         expected_batch: config.batch_size,
     })?;
-    let mut state = StepState {
-        sum: vec![M::Word::default(); dim],
-        filter: (),
-        threshold: (),
-        optimizer: optimizer_state,
-    };
+    let mut state =
+        StepState { sum: vec![M::Word::default(); dim], filter: (), threshold: (), optimizer: optimizer_state };
     let mut params = run.params.clone();
     let mut ledger = Ledger::new(run.steps).prepaying(PREPAID);
     let mut store = LedgerFile::new(checkpoint.join("ledger.json"));
@@ -108,7 +102,18 @@ fn train<M: Mechanism<Word: Send> + Send + Sync>(
     for number in 0..run.steps {
         draw.clear();
         draw.extend(poisson(generator, number, run.rate, run.data.train.len() as u32));
-        one_step(run, &step, &mut state, &mut ledger, &mut store, &mut workers, &layout, &draw, &mut params, generator)?;
+        one_step(
+            run,
+            &step,
+            &mut state,
+            &mut ledger,
+            &mut store,
+            &mut workers,
+            &layout,
+            &draw,
+            &mut params,
+            generator,
+        )?;
 
         let done = number + 1;
         if told.elapsed() >= TICK || done == run.steps {

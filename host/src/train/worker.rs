@@ -19,9 +19,8 @@ pub(super) struct Layout {
 
 impl Layout {
     pub(super) fn new(grad: &GradGraph) -> Self {
-        let length = |shape: &[Dim]| {
-            shape.iter().map(|dim| if let Dim::Fixed(extent) = dim { *extent } else { 1 }).product()
-        };
+        let length =
+            |shape: &[Dim]| shape.iter().map(|dim| if let Dim::Fixed(extent) = dim { *extent } else { 1 }).product();
         Self { lengths: grad.parameters.iter().map(|spec| length(&spec.shape)).collect() }
     }
 
@@ -65,11 +64,7 @@ impl<W: Copy + Default> Worker<W> {
             inputs: grad.inputs.iter().chain(&grad.labels).chain(&grad.parameters).cloned().collect(),
             outputs: grad.outputs.iter().filter(|spec| spec.name.starts_with("dp.grad.")).cloned().collect(),
         };
-        Ok(Self {
-            session: backend.load(model, &plan)?,
-            batch: Batch::new(split, rows),
-            sum: vec![W::default(); dim],
-        })
+        Ok(Self { session: backend.load(model, &plan)?, batch: Batch::new(split, rows), sum: vec![W::default(); dim] })
     }
 
     /// Adds the samples of `chunks` to `shard`, taking gradients at `params`.

@@ -125,11 +125,7 @@ fn cases() -> Vec<Case> {
         one("depthwise with a multiplier", s(&[2, 4, 4], &[4, 1, 2, 2], &[4, 3, 3]), vec![set_int("group", 2)]),
         one("pointwise", s(&[3, 4, 4], &[2, 3, 1, 1], &[2, 4, 4]), vec![]),
         one("pointwise with strides", s(&[3, 4, 5], &[2, 3, 1, 1], &[2, 2, 3]), vec![set_ints("strides", &[2, 2])]),
-        one(
-            "many channels",
-            s(&[18, 4, 4], &[2, 18, 3, 3], &[2, 4, 4]),
-            vec![set_ints("pads", &[1, 1, 1, 1])],
-        ),
+        one("many channels", s(&[18, 4, 4], &[2, 18, 3, 3], &[2, 4, 4]), vec![set_ints("pads", &[1, 1, 1, 1])]),
         one(
             "same upper",
             s(&[2, 5, 6], &[2, 2, 2, 3], &[2, 3, 3]),
@@ -141,11 +137,7 @@ fn cases() -> Vec<Case> {
             vec![set_string("auto_pad", "SAME_LOWER"), set_ints("strides", &[2, 2])],
         ),
         one("valid", s(&[2, 5], &[3, 2, 2], &[3, 4]), vec![set_string("auto_pad", "VALID")]),
-        one(
-            "1-D",
-            s(&[2, 9], &[3, 2, 3], &[3, 4]),
-            vec![set_ints("strides", &[2]), set_ints("pads", &[1, 0])],
-        ),
+        one("1-D", s(&[2, 9], &[3, 2, 3], &[3, 4]), vec![set_ints("strides", &[2]), set_ints("pads", &[1, 0])]),
         shared,
         scaled,
     ]

@@ -74,9 +74,8 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
 }
 
 fn cases() -> Vec<Case> {
-    let flags = |ta, tb| {
-        vec![set_int("transA", ta), set_int("transB", tb), set_float("alpha", 0.5), set_float("beta", 1.5)]
-    };
+    let flags =
+        |ta, tb| vec![set_int("transA", ta), set_int("transB", tb), set_float("alpha", 0.5), set_float("beta", 1.5)];
     let mut plain = GraphBuilder::new(17);
     let (x, w, c) = (plain.activation(&[3]), plain.param(&[3, 4]), plain.param(&[4]));
     let y = plain.node("Gemm", &[x, w, c], vec![], &[1, 4]);

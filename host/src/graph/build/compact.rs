@@ -29,19 +29,11 @@ impl Builder<'_> {
                 })
                 .collect::<Vec<_>>()
         };
-        let kept: Vec<bool> = self
-            .parameters
-            .iter()
-            .map(|parameter| used[parameter.value.0])
-            .collect();
+        let kept: Vec<bool> = self.parameters.iter().map(|parameter| used[parameter.value.0]).collect();
         let (value_at, node_at, parameter_at) = (places(&used), places(&live), places(&kept));
         let at = |id: ValueId| ValueId(value_at[id.0]);
 
-        let values = self
-            .values
-            .into_iter()
-            .zip(&used)
-            .filter(|(_, used)| **used);
+        let values = self.values.into_iter().zip(&used).filter(|(_, used)| **used);
         let values = values.map(|(mut value, _)| {
             match &mut value.origin {
                 Origin::Node { node, .. } => *node = node_at[*node],
@@ -50,21 +42,12 @@ impl Builder<'_> {
             }
             value
         });
-        let nodes = self
-            .nodes
-            .into_iter()
-            .zip(&live)
-            .filter(|(_, live)| **live)
-            .map(|(node, _)| Node {
-                inputs: node.inputs.into_iter().map(|input| input.map(at)).collect(),
-                outputs: node.outputs.into_iter().map(at).collect(),
-                ..node
-            });
-        let parameters = self
-            .parameters
-            .into_iter()
-            .zip(&kept)
-            .filter(|(_, kept)| **kept);
+        let nodes = self.nodes.into_iter().zip(&live).filter(|(_, live)| **live).map(|(node, _)| Node {
+            inputs: node.inputs.into_iter().map(|input| input.map(at)).collect(),
+            outputs: node.outputs.into_iter().map(at).collect(),
+            ..node
+        });
+        let parameters = self.parameters.into_iter().zip(&kept).filter(|(_, kept)| **kept);
         let parameters = parameters.map(|(mut parameter, _)| {
             parameter.value = at(parameter.value);
             parameter
@@ -89,12 +72,7 @@ impl Builder<'_> {
 
     /// The values of the outputs, renamed where an alias hid an output's own name.
     fn outputs(&mut self) -> Result<Vec<ValueId>, GraphError> {
-        let declared: Vec<String> = self
-            .graph
-            .output
-            .iter()
-            .map(|output| output.name.clone())
-            .collect();
+        let declared: Vec<String> = self.graph.output.iter().map(|output| output.name.clone()).collect();
         let mut outputs: Vec<ValueId> = Vec::with_capacity(declared.len());
         for name in &declared {
             let id = match self.items.get(name) {
@@ -112,8 +90,7 @@ impl Builder<'_> {
             };
             let value = &self.values[id.0];
             let renamed = value.name != *name;
-            let free =
-                matches!(value.origin, Origin::Node { .. }) && !declared.contains(&value.name);
+            let free = matches!(value.origin, Origin::Node { .. }) && !declared.contains(&value.name);
             outputs.push(match (renamed, free) {
                 (false, _) => id,
                 (true, true) => {
@@ -122,14 +99,7 @@ impl Builder<'_> {
                 }
                 (true, false) => {
                     let shaped = Shaped::of(value);
-                    match self.emit(
-                        name,
-                        "Identity",
-                        vec![Some(id)],
-                        vec![],
-                        &[name],
-                        vec![shaped],
-                    )? {
+                    match self.emit(name, "Identity", vec![Some(id)], vec![], &[name], vec![shaped])? {
                         Item::Value(id) => id,
                         Item::Ints(_) => id,
                     }

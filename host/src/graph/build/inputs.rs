@@ -12,24 +12,12 @@ type Inputs = (Vec<(String, Shaped)>, Option<usize>);
 
 /// Name, type and one-sample shape of each data input, and the batch size where the export fixed it.
 pub(super) fn read(graph: &GraphProto, options: &GraphOptions) -> Result<Inputs, GraphError> {
-    let initializers: HashSet<&str> = graph
-        .initializer
-        .iter()
-        .map(|tensor| tensor.name.as_str())
-        .collect();
+    let initializers: HashSet<&str> = graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
     let mut inputs = Vec::new();
     // The first input's name and batch size.
     let mut first: Option<(&str, Option<usize>)> = None;
-    let mut sizes: Vec<(&String, bool)> = options
-        .shape
-        .iter()
-        .map(|(name, _)| (name, false))
-        .collect();
-    for input in graph
-        .input
-        .iter()
-        .filter(|input| !initializers.contains(input.name.as_str()))
-    {
+    let mut sizes: Vec<(&String, bool)> = options.shape.iter().map(|(name, _)| (name, false)).collect();
+    for input in graph.input.iter().filter(|input| !initializers.contains(input.name.as_str())) {
         let name = input.name.as_str();
         let (dtype, dims) = typed(input)?;
         let Some((batch, rest)) = dims.split_first() else {
@@ -41,9 +29,7 @@ pub(super) fn read(graph: &GraphProto, options: &GraphOptions) -> Result<Inputs,
         match first {
             None => first = Some((name, size)),
             Some((other, known)) if known != size => {
-                let write = |size: Option<usize>| {
-                    size.map_or("a symbolic batch".into(), |n| format!("a batch of {n}"))
-                };
+                let write = |size: Option<usize>| size.map_or("a symbolic batch".into(), |n| format!("a batch of {n}"));
                 return Err(GraphError::Model(format!(
                     "input '{other}' has {} and input '{name}' has {}; export all inputs with a symbolic batch on axis \
                      0 (dynamic_axes, or dynamic_shapes with dynamo=True)",
@@ -57,27 +43,14 @@ pub(super) fn read(graph: &GraphProto, options: &GraphOptions) -> Result<Inputs,
         for (axis, dim) in (1..).zip(rest) {
             shape.push(extent(name, axis, dim, options, &mut sizes)?);
         }
-        let shaped = Shaped {
-            dtype,
-            shape,
-            batch: Some(BatchAxis::plain(0)),
-        };
-        if shaped
-            .shape
-            .iter()
-            .try_fold(1usize, |n, &d| n.checked_mul(d))
-            .is_none_or(|n| n > super::MAX_ELEMENTS)
-        {
-            return Err(GraphError::Model(format!(
-                "input '{name}' is too large; check the model with onnx.checker"
-            )));
+        let shaped = Shaped { dtype, shape, batch: Some(BatchAxis::plain(0)) };
+        if shaped.shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).is_none_or(|n| n > super::MAX_ELEMENTS) {
+            return Err(GraphError::Model(format!("input '{name}' is too large; check the model with onnx.checker")));
         }
         inputs.push((name.to_string(), shaped));
     }
     let Some((_, fixed_batch)) = first else {
-        return Err(GraphError::Model(
-            "the model has no data input; export a model that reads a batch".into(),
-        ));
+        return Err(GraphError::Model("the model has no data input; export a model that reads a batch".into()));
     };
     if let Some((name, _)) = sizes.iter().find(|(_, used)| !used) {
         return Err(GraphError::Model(format!(
@@ -89,12 +62,8 @@ pub(super) fn read(graph: &GraphProto, options: &GraphOptions) -> Result<Inputs,
 
 fn typed(input: &ValueInfoProto) -> Result<(DType, &[Dimension]), GraphError> {
     let name = &input.name;
-    let Some(type_proto::Value::TensorType(tensor)) =
-        input.r#type.as_ref().and_then(|kind| kind.value.as_ref())
-    else {
-        return Err(GraphError::Model(format!(
-            "input '{name}' is no tensor; export a model of tensors"
-        )));
+    let Some(type_proto::Value::TensorType(tensor)) = input.r#type.as_ref().and_then(|kind| kind.value.as_ref()) else {
+        return Err(GraphError::Model(format!("input '{name}' is no tensor; export a model of tensors")));
     };
     let dtype = DType::from_onnx(tensor.elem_type).map_err(|dtype| {
         GraphError::Model(format!(
@@ -102,9 +71,7 @@ fn typed(input: &ValueInfoProto) -> Result<(DType, &[Dimension]), GraphError> {
         ))
     })?;
     let Some(shape) = &tensor.shape else {
-        return Err(GraphError::Model(format!(
-            "input '{name}' declares no shape; export the model with shapes"
-        )));
+        return Err(GraphError::Model(format!("input '{name}' declares no shape; export the model with shapes")));
     };
     Ok((dtype, &shape.dim))
 }
@@ -136,10 +103,7 @@ fn extent(
         }
         _ => place.clone(),
     };
-    let given = options
-        .shape
-        .iter()
-        .position(|(name, _)| *name == flag || *name == place);
+    let given = options.shape.iter().position(|(name, _)| *name == flag || *name == place);
     match given {
         Some(i) if (1..=MAX_EXTENT as usize).contains(&options.shape[i].1) => {
             sizes[i].1 = true;

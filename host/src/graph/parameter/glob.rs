@@ -3,9 +3,7 @@
 /// Whether one of `patterns` matches all of `name`.
 pub(super) fn any(patterns: &[String], name: &str) -> bool {
     let name: Vec<char> = name.chars().collect();
-    patterns
-        .iter()
-        .any(|pattern| matches(&pattern.chars().collect::<Vec<_>>(), &name))
+    patterns.iter().any(|pattern| matches(&pattern.chars().collect::<Vec<_>>(), &name))
 }
 
 fn matches(pattern: &[char], name: &[char]) -> bool {

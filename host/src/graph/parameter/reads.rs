@@ -18,50 +18,25 @@ pub(super) struct Reads<'a> {
 impl<'a> Reads<'a> {
     pub fn of(graph: &'a GraphProto) -> Reads<'a> {
         let outputs = |(i, node): (usize, &'a crate::onnx::pb::NodeProto)| {
-            node.output
-                .iter()
-                .filter(|name| !name.is_empty())
-                .map(move |name| (name.as_str(), i))
+            node.output.iter().filter(|name| !name.is_empty()).map(move |name| (name.as_str(), i))
         };
-        let producer: HashMap<&str, usize> =
-            graph.node.iter().enumerate().flat_map(outputs).collect();
+        let producer: HashMap<&str, usize> = graph.node.iter().enumerate().flat_map(outputs).collect();
         let mut live = HashSet::new();
-        let mut open: Vec<usize> = graph
-            .output
-            .iter()
-            .filter_map(|output| producer.get(output.name.as_str()).copied())
-            .collect();
+        let mut open: Vec<usize> =
+            graph.output.iter().filter_map(|output| producer.get(output.name.as_str()).copied()).collect();
         while let Some(node) = open.pop() {
             if live.insert(node) {
-                open.extend(
-                    graph.node[node]
-                        .input
-                        .iter()
-                        .filter_map(|name| producer.get(name.as_str()).copied()),
-                );
+                open.extend(graph.node[node].input.iter().filter_map(|name| producer.get(name.as_str()).copied()));
             }
         }
-        let initializers: HashSet<&str> =
-            graph.initializer.iter().map(|t| t.name.as_str()).collect();
+        let initializers: HashSet<&str> = graph.initializer.iter().map(|t| t.name.as_str()).collect();
         let mut base: HashMap<&str, &str> = HashMap::new();
         let mut aliases = Vec::new();
         let mut by_name: HashMap<&str, Vec<(usize, usize)>> = HashMap::new();
-        for (i, node) in graph
-            .node
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| live.contains(i))
-        {
-            if let ("Identity", [from], [to]) = (
-                node.op_type.as_str(),
-                node.input.as_slice(),
-                node.output.as_slice(),
-            ) {
+        for (i, node) in graph.node.iter().enumerate().filter(|(i, _)| live.contains(i)) {
+            if let ("Identity", [from], [to]) = (node.op_type.as_str(), node.input.as_slice(), node.output.as_slice()) {
                 let from = from.as_str();
-                let origin = initializers
-                    .get(from)
-                    .copied()
-                    .or_else(|| base.get(from).copied());
+                let origin = initializers.get(from).copied().or_else(|| base.get(from).copied());
                 if let Some(origin) = origin {
                     base.insert(to, origin);
                     aliases.push((to.as_str(), origin));
@@ -72,12 +47,7 @@ impl<'a> Reads<'a> {
                 by_name.entry(name).or_default().push((i, slot));
             }
         }
-        Reads {
-            live,
-            aliases,
-            by_name,
-            producer,
-        }
+        Reads { live, aliases, by_name, producer }
     }
 
     /// (node, input slot) of every reader of `name`, in node order.
@@ -90,10 +60,7 @@ impl<'a> Reads<'a> {
     pub fn is_decomposed_group_norm(&self, graph: &GraphProto, node: usize, slot: usize) -> bool {
         let norm = &graph.node[node];
         let reshaped = || {
-            let from = norm
-                .input
-                .first()
-                .and_then(|name| self.producer.get(name.as_str()));
+            let from = norm.input.first().and_then(|name| self.producer.get(name.as_str()));
             from.is_some_and(|&from| graph.node[from].op_type == "Reshape")
         };
         norm.op_type == "InstanceNormalization" && matches!(slot, 1 | 2) && reshaped()
@@ -112,8 +79,7 @@ pub(super) fn layers(
     for &(node, slot) in read_by {
         groups.entry(node).or_default().push((node, slot));
     }
-    let is_merged =
-        tensors.get(name).is_some_and(|t| !t.shape.is_empty()) && uniform.contains(name);
+    let is_merged = tensors.get(name).is_some_and(|t| !t.shape.is_empty()) && uniform.contains(name);
     let mut weights = HashSet::new();
     let is_one_layer = groups.keys().any(|&node| {
         let own: HashSet<&str> = graph.node[node]
@@ -124,11 +90,7 @@ pub(super) fn layers(
             .collect();
         !own.into_iter().all(|weight| weights.insert(weight))
     });
-    if is_merged && !is_one_layer {
-        groups.into_values().collect()
-    } else {
-        vec![read_by.to_vec()]
-    }
+    if is_merged && !is_one_layer { groups.into_values().collect() } else { vec![read_by.to_vec()] }
 }
 
 /// What input `slot` of an operator is.
@@ -136,8 +98,7 @@ pub(super) fn role(op: &str, slot: usize) -> &'static str {
     match (op, slot) {
         ("Conv" | "ConvTranspose", 1) | ("MatMul", _) | ("Gemm", 0 | 1) => "weight",
         ("Conv" | "ConvTranspose" | "Gemm", 2) | ("Add" | "Sub", _) => "bias",
-        ("InstanceNormalization" | "GroupNormalization" | "LayerNormalization", 1)
-        | ("Mul" | "Div", _) => "scale",
+        ("InstanceNormalization" | "GroupNormalization" | "LayerNormalization", 1) | ("Mul" | "Div", _) => "scale",
         ("InstanceNormalization" | "GroupNormalization" | "LayerNormalization", 2) => "bias",
         ("Pow", 1) => "exponent",
         _ if is_setting(op, slot) => "setting",
@@ -147,17 +108,13 @@ pub(super) fn role(op: &str, slot: usize) -> &'static str {
 
 /// Inputs that configure an operator.
 pub(super) fn is_setting(op: &str, slot: usize) -> bool {
-    matches!(
-        (op, slot),
-        ("Pow" | "Dropout", 1) | ("Clip" | "Resize" | "Pad", 1..)
-    )
+    matches!((op, slot), ("Pow" | "Dropout", 1) | ("Clip" | "Resize" | "Pad", 1..))
 }
 
 /// Names that exporters invent: `val_3`, `onnx::Mul_12`, `/block/Constant_output_0`, `scalar_tensor_default`.
 pub(super) fn is_exporters_name(name: &str) -> bool {
     let numbered = |prefix: &str| {
-        name.strip_prefix(prefix)
-            .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+        name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
     };
     numbered("val_")
         || numbered("")

@@ -9,16 +9,11 @@ use crate::onnx::{attr_int, attr_tensor, decode_tensor};
 pub(in super::super) fn shape(site: &Site<'_>) -> Ruled {
     let extents = extents(site)?;
     let rank = extents.len() as i64;
-    let clamp =
-        |at: i64| (if at < 0 { at.saturating_add(rank) } else { at }).clamp(0, rank) as usize;
+    let clamp = |at: i64| (if at < 0 { at.saturating_add(rank) } else { at }).clamp(0, rank) as usize;
     let start = clamp(attr_int(site.attributes(), "start", 0));
     let end = clamp(attr_int(site.attributes(), "end", rank)).max(start);
     let entries = extents[start..end].to_vec();
-    Ok(Outcome::Ints(Ints {
-        dtype: DType::I64,
-        shape: vec![entries.len()],
-        entries,
-    }))
+    Ok(Outcome::Ints(Ints { dtype: DType::I64, shape: vec![entries.len()], entries }))
 }
 
 /// `Size`: the number of elements.
@@ -27,20 +22,12 @@ pub(in super::super) fn size(site: &Site<'_>) -> Ruled {
         .into_iter()
         .try_fold(Affine::fixed(1), |n, d| n.mul(d))
         .ok_or_else(|| site.invalid("the number of elements is too large"))?;
-    Ok(Outcome::Ints(Ints {
-        dtype: DType::I64,
-        shape: vec![],
-        entries: vec![total],
-    }))
+    Ok(Outcome::Ints(Ints { dtype: DType::I64, shape: vec![], entries: vec![total] }))
 }
 
 fn extents(site: &Site<'_>) -> Result<Vec<Affine>, super::super::GraphError> {
     if let Some(Some(Item::Ints(ints))) = site.inputs.first() {
-        return Ok(ints
-            .shape
-            .iter()
-            .map(|&d| Affine::fixed(d as i64))
-            .collect());
+        return Ok(ints.shape.iter().map(|&d| Affine::fixed(d as i64)).collect());
     }
     let value = site.value(0)?;
     let extent = |(axis, &d): (usize, &usize)| match value.batch {
@@ -55,10 +42,7 @@ pub(in super::super) fn of_shape(site: &Site<'_>) -> Ruled {
     let target = site.ints(0)?;
     let value = match attr_tensor(site.attributes(), "value") {
         Some(proto) => decode_tensor(proto).map_err(|error| site.invalid(error.to_string()))?,
-        None => Tensor {
-            shape: vec![1],
-            data: TensorData::F32(vec![0.0]),
-        },
+        None => Tensor { shape: vec![1], data: TensorData::F32(vec![0.0]) },
     };
     if value.data.len() != 1 {
         return Err(site.invalid("its value has not one element"));
@@ -72,23 +56,14 @@ pub(in super::super) fn of_shape(site: &Site<'_>) -> Ruled {
             (0, d) => range(d),
             (a, 0) if batch.is_none() => {
                 let a = range(a).filter(|&a| a > 0);
-                batch = a.map(|inner| BatchAxis {
-                    axis,
-                    outer: 1,
-                    inner,
-                });
+                batch = a.map(|inner| BatchAxis { axis, outer: 1, inner });
                 a
             }
             _ => None,
         };
-        shape.push(extent.ok_or_else(|| {
-            site.invalid(format!("the extent {entry} of axis {axis} has no rule"))
-        })?);
+        shape.push(extent.ok_or_else(|| site.invalid(format!("the extent {entry} of axis {axis} has no rule")))?);
     }
-    let count = shape
-        .iter()
-        .try_fold(1usize, |n, &d| n.checked_mul(d))
-        .filter(|&n| n as i64 <= MAX_EXTENT >> 4);
+    let count = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).filter(|&n| n as i64 <= MAX_EXTENT >> 4);
     let count = count.ok_or_else(|| site.invalid("the constant is too large"))?;
     let integer = match &value.data {
         TensorData::I32(data) => Some(i64::from(data[0])),
@@ -97,11 +72,7 @@ pub(in super::super) fn of_shape(site: &Site<'_>) -> Ruled {
         TensorData::F32(_) | TensorData::F64(_) => None,
     };
     match (batch, integer) {
-        (None, Some(x)) => Ok(Outcome::Ints(Ints {
-            dtype,
-            shape,
-            entries: vec![Affine::fixed(x); count],
-        })),
+        (None, Some(x)) => Ok(Outcome::Ints(Ints { dtype, shape, entries: vec![Affine::fixed(x); count] })),
         (None, None) => {
             let data = match value.data {
                 TensorData::F32(data) => TensorData::F32(vec![data[0]; count]),
@@ -111,18 +82,8 @@ pub(in super::super) fn of_shape(site: &Site<'_>) -> Ruled {
             Ok(Outcome::Constant(Tensor { shape, data }))
         }
         (Some(_), _) => {
-            let constant = Tensor {
-                shape: vec![1; shape.len()],
-                data: value.data,
-            };
-            Ok(Outcome::Expanded {
-                constant,
-                output: Shaped {
-                    dtype,
-                    shape,
-                    batch,
-                },
-            })
+            let constant = Tensor { shape: vec![1; shape.len()], data: value.data };
+            Ok(Outcome::Expanded { constant, output: Shaped { dtype, shape, batch } })
         }
     }
 }
@@ -130,9 +91,8 @@ pub(in super::super) fn of_shape(site: &Site<'_>) -> Ruled {
 /// `Cast` of data to its own type, or of known integers to float.
 pub(in super::super) fn cast(site: &Site<'_>) -> Ruled {
     let to = attr_int(site.attributes(), "to", 0);
-    let dtype = DType::from_onnx(i32::try_from(to).unwrap_or(0)).map_err(|name| {
-        site.refused(format!("it casts to {name}"), "export the model in float32")
-    })?;
+    let dtype = DType::from_onnx(i32::try_from(to).unwrap_or(0))
+        .map_err(|name| site.refused(format!("it casts to {name}"), "export the model in float32"))?;
     if let Some(Some(Item::Ints(ints))) = site.inputs.first() {
         let Some(values) = ints.constants() else {
             return Err(site.mixes(
@@ -144,21 +104,14 @@ pub(in super::super) fn cast(site: &Site<'_>) -> Ruled {
             DType::F32 => TensorData::F32(values.iter().map(|&x| x as f32).collect()),
             _ => TensorData::F64(values.iter().map(|&x| x as f64).collect()),
         };
-        return Ok(Outcome::Constant(Tensor {
-            shape: ints.shape.clone(),
-            data,
-        }));
+        return Ok(Outcome::Constant(Tensor { shape: ints.shape.clone(), data }));
     }
     let value = site.value(0)?;
     if value.dtype == dtype {
         return Ok(Outcome::Alias(Item::Value(site.id(0)?)));
     }
     Err(site.refused(
-        format!(
-            "it casts data from {} to {}",
-            value.dtype.name(),
-            dtype.name()
-        ),
+        format!("it casts data from {} to {}", value.dtype.name(), dtype.name()),
         "export the model in one float type, float32",
     ))
 }

@@ -14,18 +14,10 @@ pub(in super::super) fn unary(site: &Site<'_>) -> Ruled {
 pub(in super::super) fn binary(site: &Site<'_>) -> Ruled {
     let (a, b) = (site.float(0)?, site.float(1)?);
     if a.dtype != b.dtype {
-        return Err(site.invalid(format!(
-            "it combines {} with {}",
-            a.dtype.name(),
-            b.dtype.name()
-        )));
+        return Err(site.invalid(format!("it combines {} with {}", a.dtype.name(), b.dtype.name())));
     }
     let (shape, batch) = broadcast(site, &[a, b])?;
-    Ok(Outcome::Node(vec![Shaped {
-        dtype: a.dtype,
-        shape,
-        batch,
-    }]))
+    Ok(Outcome::Node(vec![Shaped { dtype: a.dtype, shape, batch }]))
 }
 
 /// `Identity`: its readers read what it reads.
@@ -40,9 +32,7 @@ pub(in super::super) fn identity(site: &Site<'_>) -> Ruled {
 pub(in super::super) fn dropout(site: &Site<'_>) -> Ruled {
     let training = match site.inputs.get(2) {
         None | Some(None) => false,
-        Some(Some(Item::Ints(ints))) => {
-            ints.entries.iter().any(|entry| entry.constant() != Some(0))
-        }
+        Some(Some(Item::Ints(ints))) => ints.entries.iter().any(|entry| entry.constant() != Some(0)),
         Some(Some(Item::Value(_))) => true,
     };
     if training || attr_int(site.attributes(), "training_mode", 0) != 0 {
@@ -55,17 +45,8 @@ pub(in super::super) fn dropout(site: &Site<'_>) -> Ruled {
 }
 
 /// The broadcast of `values`: one-sample shape and batch axis.
-pub(super) fn broadcast(
-    site: &Site<'_>,
-    values: &[&Value],
-) -> Result<(Vec<usize>, Option<BatchAxis>), GraphError> {
-    broadcast_shapes(
-        site,
-        &values
-            .iter()
-            .map(|v| (v.shape.as_slice(), v.batch, v.name.as_str()))
-            .collect::<Vec<_>>(),
-    )
+pub(super) fn broadcast(site: &Site<'_>, values: &[&Value]) -> Result<(Vec<usize>, Option<BatchAxis>), GraphError> {
+    broadcast_shapes(site, &values.iter().map(|v| (v.shape.as_slice(), v.batch, v.name.as_str())).collect::<Vec<_>>())
 }
 
 /// As [`broadcast`], of (shape, batch, name).
@@ -73,14 +54,8 @@ pub(super) fn broadcast_shapes(
     site: &Site<'_>,
     values: &[(&[usize], Option<BatchAxis>, &str)],
 ) -> Result<(Vec<usize>, Option<BatchAxis>), GraphError> {
-    let rank = values
-        .iter()
-        .map(|(shape, ..)| shape.len())
-        .max()
-        .unwrap_or(0);
-    let aligned = |shape: &[usize], batch: Option<BatchAxis>| {
-        batch.map(|b| b.at(b.axis + rank - shape.len()))
-    };
+    let rank = values.iter().map(|(shape, ..)| shape.len()).max().unwrap_or(0);
+    let aligned = |shape: &[usize], batch: Option<BatchAxis>| batch.map(|b| b.at(b.axis + rank - shape.len()));
     let mut batch: Option<(BatchAxis, &str)> = None;
     for (shape, at, name) in values {
         let Some(at) = aligned(shape, *at) else {
@@ -110,14 +85,8 @@ pub(super) fn broadcast_shapes(
             if batch.is_some_and(|b| b.axis == axis) && own.is_none() {
                 if d != 1 {
                     return Err(site.mixes(
-                        format!(
-                            "'{name}' {} has different rows along the batch axis {axis}",
-                            show(shape, None)
-                        ),
-                        format!(
-                            "use the same values for every sample, or {}",
-                            site.export_remedy()
-                        ),
+                        format!("'{name}' {} has different rows along the batch axis {axis}", show(shape, None)),
+                        format!("use the same values for every sample, or {}", site.export_remedy()),
                     ));
                 }
                 continue;
@@ -125,13 +94,8 @@ pub(super) fn broadcast_shapes(
             if result[axis] == 1 {
                 result[axis] = d;
             } else if d != 1 && d != result[axis] {
-                let shapes: Vec<_> = values
-                    .iter()
-                    .map(|(shape, at, _)| show(shape, *at))
-                    .collect();
-                return Err(
-                    site.invalid(format!("shapes {} do not broadcast", shapes.join(" and ")))
-                );
+                let shapes: Vec<_> = values.iter().map(|(shape, at, _)| show(shape, *at)).collect();
+                return Err(site.invalid(format!("shapes {} do not broadcast", shapes.join(" and "))));
             }
         }
     }

@@ -16,18 +16,14 @@ pub(in super::super) fn expand(site: &Site<'_>) -> Ruled {
     let mut batch = own;
     for (axis, entry) in (rank - target.entries.len()..).zip(&target.entries) {
         let wrong = || {
-            site.invalid(format!(
-                "{} does not expand to {entry} along axis {axis}",
-                show(&value.shape, value.batch)
-            ))
+            site.invalid(format!("{} does not expand to {entry} along axis {axis}", show(&value.shape, value.batch)))
         };
         let in_range = |d: i64| (1..=MAX_EXTENT).contains(&d).then_some(d as usize);
         match (entry.per_sample, entry.fixed) {
             (0, d) => {
                 let d = in_range(d).ok_or_else(wrong)?;
                 if let Some(b) = own.filter(|b| b.axis == axis) {
-                    let same =
-                        d == 1 || site.fixed_batch.is_some_and(|size| size * b.extent() == d);
+                    let same = d == 1 || site.fixed_batch.is_some_and(|size| size * b.extent() == d);
                     if !same {
                         return Err(site.mixes(
                             format!("it expands the batch axis {axis} to the fixed extent {d}"),
@@ -52,11 +48,7 @@ pub(in super::super) fn expand(site: &Site<'_>) -> Ruled {
                     }
                     None if shape[axis] == 1 && batch.is_none() => {
                         // All rows are the same, so every assignment of rows to samples is right.
-                        batch = Some(BatchAxis {
-                            axis,
-                            outer: 1,
-                            inner: a,
-                        });
+                        batch = Some(BatchAxis { axis, outer: 1, inner: a });
                         shape[axis] = a;
                     }
                     None => return Err(wrong()),
@@ -70,17 +62,9 @@ pub(in super::super) fn expand(site: &Site<'_>) -> Ruled {
             }
         }
     }
-    let output = Shaped {
-        dtype: value.dtype,
-        shape,
-        batch,
-    };
+    let output = Shaped { dtype: value.dtype, shape, batch };
     if output == Shaped::of(value) {
         return Ok(Outcome::Alias(Item::Value(input)));
     }
-    Ok(Outcome::Canonical {
-        op: "Expand",
-        input,
-        output,
-    })
+    Ok(Outcome::Canonical { op: "Expand", input, output })
 }

@@ -6,8 +6,7 @@ use super::elementwise::broadcast_shapes;
 use crate::onnx::attr_int;
 
 const CONTRACTED: &str = "contract over features, with the batch along another axis";
-const CROSSED: &str =
-    "multiply each sample with itself only, as a product with the batch along a leading axis";
+const CROSSED: &str = "multiply each sample with itself only, as a product with the batch along a leading axis";
 
 /// `MatMul` of any rank, as NumPy defines it.
 pub(in super::super) fn matmul(site: &Site<'_>) -> Ruled {
@@ -26,72 +25,36 @@ pub(in super::super) fn matmul(site: &Site<'_>) -> Ruled {
     if right_vector {
         right.push(1);
     }
-    contracted(
-        site,
-        a,
-        left_batch.is_some_and(|at| at.axis == left.len() - 1),
-    )?;
-    contracted(
-        site,
-        b,
-        right_batch.is_some_and(|at| at.axis == right.len() - 2),
-    )?;
+    contracted(site, a, left_batch.is_some_and(|at| at.axis == left.len() - 1))?;
+    contracted(site, b, right_batch.is_some_and(|at| at.axis == right.len() - 2))?;
     let rank = left.len().max(right.len());
     let rows = left_batch.filter(|at| at.axis == left.len() - 2);
     let columns = right_batch.filter(|at| at.axis == right.len() - 1);
     if (rows.is_some() && right_batch.is_some()) || (columns.is_some() && left_batch.is_some()) {
-        return Err(site.mixes(
-            format!(
-                "it multiplies every sample of '{}' with every sample of '{}'",
-                a.name, b.name
-            ),
-            CROSSED,
-        ));
+        return Err(site
+            .mixes(format!("it multiplies every sample of '{}' with every sample of '{}'", a.name, b.name), CROSSED));
     }
-    let (m, k, n) = (
-        left[left.len() - 2],
-        left[left.len() - 1],
-        right[right.len() - 1],
-    );
+    let (m, k, n) = (left[left.len() - 2], left[left.len() - 1], right[right.len() - 1]);
     if k != right[right.len() - 2] {
-        return Err(site.invalid(format!(
-            "the inner extents {k} and {} differ",
-            right[right.len() - 2]
-        )));
+        return Err(site.invalid(format!("the inner extents {k} and {} differ", right[right.len() - 2])));
     }
     let leading = |shape: &[usize]| shape[..shape.len() - 2].to_vec();
-    let outside =
-        |batch: Option<BatchAxis>, shape: &[usize]| batch.filter(|at| at.axis < shape.len() - 2);
+    let outside = |batch: Option<BatchAxis>, shape: &[usize]| batch.filter(|at| at.axis < shape.len() - 2);
     let (left_lead, right_lead) = (leading(&left), leading(&right));
     let (mut shape, mut batch) = broadcast_shapes(
         site,
-        &[
-            (&left_lead, outside(left_batch, &left), &a.name),
-            (&right_lead, outside(right_batch, &right), &b.name),
-        ],
+        &[(&left_lead, outside(left_batch, &left), &a.name), (&right_lead, outside(right_batch, &right), &b.name)],
     )?;
-    batch = batch
-        .or(rows.map(|at| at.at(rank - 2)))
-        .or(columns.map(|at| at.at(rank - 1)));
+    batch = batch.or(rows.map(|at| at.at(rank - 2))).or(columns.map(|at| at.at(rank - 1)));
     shape.extend([m, n]);
     if left_vector {
         shape.remove(rank - 2);
-        batch = batch.map(|at| {
-            if at.axis > rank - 2 {
-                at.at(at.axis - 1)
-            } else {
-                at
-            }
-        });
+        batch = batch.map(|at| if at.axis > rank - 2 { at.at(at.axis - 1) } else { at });
     }
     if right_vector {
         shape.pop();
     }
-    Ok(Outcome::Node(vec![Shaped {
-        dtype: a.dtype,
-        shape,
-        batch,
-    }]))
+    Ok(Outcome::Node(vec![Shaped { dtype: a.dtype, shape, batch }]))
 }
 
 /// `Gemm`: `Y = α·A'·B' + β·C`.
@@ -115,10 +78,7 @@ pub(in super::super) fn gemm(site: &Site<'_>) -> Ruled {
     let batch = match (a.batch, b.batch) {
         (Some(_), Some(_)) => {
             return Err(site.mixes(
-                format!(
-                    "it multiplies every sample of '{}' with every sample of '{}'",
-                    a.name, b.name
-                ),
+                format!("it multiplies every sample of '{}' with every sample of '{}'", a.name, b.name),
                 CROSSED,
             ));
         }
@@ -128,36 +88,19 @@ pub(in super::super) fn gemm(site: &Site<'_>) -> Ruled {
     };
     let shape = vec![a.shape[rows], b.shape[columns]];
     if !site.has(2) {
-        return Ok(Outcome::Node(vec![Shaped {
-            dtype: a.dtype,
-            shape,
-            batch,
-        }]));
+        return Ok(Outcome::Node(vec![Shaped { dtype: a.dtype, shape, batch }]));
     }
     let c = site.float(2)?;
-    let (whole, with) = broadcast_shapes(
-        site,
-        &[(&shape, batch, "A·B"), (&c.shape, c.batch, &c.name)],
-    )?;
+    let (whole, with) = broadcast_shapes(site, &[(&shape, batch, "A·B"), (&c.shape, c.batch, &c.name)])?;
     if whole != shape {
-        return Err(site.invalid(format!(
-            "input 2 ('{}') does not broadcast to the product",
-            c.name
-        )));
+        return Err(site.invalid(format!("input 2 ('{}') does not broadcast to the product", c.name)));
     }
-    Ok(Outcome::Node(vec![Shaped {
-        dtype: a.dtype,
-        shape,
-        batch: with,
-    }]))
+    Ok(Outcome::Node(vec![Shaped { dtype: a.dtype, shape, batch: with }]))
 }
 
 fn contracted(site: &Site<'_>, value: &Value, over_samples: bool) -> Result<(), GraphError> {
     if over_samples {
-        return Err(site.mixes(
-            format!("the product sums over the samples of '{}'", value.name),
-            CONTRACTED,
-        ));
+        return Err(site.mixes(format!("the product sums over the samples of '{}'", value.name), CONTRACTED));
     }
     Ok(())
 }

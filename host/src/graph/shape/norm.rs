@@ -16,10 +16,7 @@ pub(in super::super) fn group(site: &Site<'_>) -> Ruled {
     let x = data(site)?;
     let groups = usize::try_from(attr_int(site.attributes(), "num_groups", 0)).unwrap_or(0);
     if groups == 0 || !x.shape[1].is_multiple_of(groups) {
-        return Err(site.invalid(format!(
-            "{} channels do not divide into {groups} groups",
-            x.shape[1]
-        )));
+        return Err(site.invalid(format!("{} channels do not divide into {groups} groups", x.shape[1])));
     }
     if site.opset < 21 {
         scales(site, groups, "groups")?
@@ -32,17 +29,11 @@ pub(in super::super) fn group(site: &Site<'_>) -> Ruled {
 fn data<'a>(site: &Site<'a>) -> Result<&'a Value, GraphError> {
     let x = site.float(0)?;
     if x.shape.len() < 3 {
-        return Err(site.invalid(format!(
-            "data of rank {} has no spatial axes",
-            x.shape.len()
-        )));
+        return Err(site.invalid(format!("data of rank {} has no spatial axes", x.shape.len())));
     }
     match x.batch {
         Some(at) if at.axis != 0 => Err(site.mixes(
-            format!(
-                "it normalises along axis {}, which holds the samples of '{}'",
-                at.axis, x.name
-            ),
+            format!("it normalises along axis {}, which holds the samples of '{}'", at.axis, x.name),
             "put the batch along axis 0",
         )),
         _ => Ok(x),

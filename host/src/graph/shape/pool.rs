@@ -10,26 +10,16 @@ pub(in super::super) fn window(site: &Site<'_>) -> Ruled {
     let x = spatial(site)?;
     let kernel = site.attr_ints("kernel_shape")?.unwrap_or_default();
     if kernel.len() + 2 != x.shape.len() || kernel.iter().any(|&k| k < 1 || k == i64::MAX) {
-        return Err(site.invalid(format!(
-            "kernel_shape {kernel:?} does not fit data of rank {}",
-            x.shape.len()
-        )));
+        return Err(site.invalid(format!("kernel_shape {kernel:?} does not fit data of rank {}", x.shape.len())));
     }
     let kernel: Vec<usize> = kernel.iter().map(|&k| k as usize).collect();
     let rounds_up = attr_int(site.attributes(), "ceil_mode", 0) != 0;
     let mut shape = x.shape[..2].to_vec();
     shape.extend(outputs(site, &x.shape[2..], &kernel, rounds_up)?);
-    let output = Shaped {
-        dtype: x.dtype,
-        shape,
-        batch: x.batch,
-    };
+    let output = Shaped { dtype: x.dtype, shape, batch: x.batch };
     let mut outputs = vec![output.clone()];
     if site.node.output.get(1).is_some_and(|name| !name.is_empty()) {
-        outputs.push(Shaped {
-            dtype: DType::I64,
-            ..output
-        });
+        outputs.push(Shaped { dtype: DType::I64, ..output });
     }
     Ok(Outcome::Node(outputs))
 }
@@ -39,27 +29,17 @@ pub(in super::super) fn global(site: &Site<'_>) -> Ruled {
     let x = spatial(site)?;
     let mut shape = vec![1; x.shape.len()];
     shape[..2].copy_from_slice(&x.shape[..2]);
-    Ok(Outcome::Node(vec![Shaped {
-        dtype: x.dtype,
-        shape,
-        batch: x.batch,
-    }]))
+    Ok(Outcome::Node(vec![Shaped { dtype: x.dtype, shape, batch: x.batch }]))
 }
 
 fn spatial<'a>(site: &Site<'a>) -> Result<&'a Value, GraphError> {
     let x = site.float(0)?;
     if x.shape.len() < 3 {
-        return Err(site.invalid(format!(
-            "data of rank {} has no spatial axes",
-            x.shape.len()
-        )));
+        return Err(site.invalid(format!("data of rank {} has no spatial axes", x.shape.len())));
     }
     match x.batch {
         Some(at) if at.axis >= 2 => Err(site.mixes(
-            format!(
-                "its window runs along axis {}, which holds the samples of '{}'",
-                at.axis, x.name
-            ),
+            format!("its window runs along axis {}, which holds the samples of '{}'", at.axis, x.name),
             "put the batch along axis 0",
         )),
         _ => Ok(x),

@@ -18,18 +18,12 @@ pub(in super::super) fn reduce(site: &Site<'_>) -> Ruled {
     }
     let all = given.is_none();
     let axes: Vec<usize> = match given {
-        Some(axes) => axes
-            .into_iter()
-            .map(|axis| site.axis(axis, rank))
-            .collect::<Result<_, _>>()?,
+        Some(axes) => axes.into_iter().map(|axis| site.axis(axis, rank)).collect::<Result<_, _>>()?,
         None => (0..rank).collect(),
     };
     if let Some(at) = x.batch.filter(|at| axes.contains(&at.axis)) {
-        let over = if all {
-            "over all axes, the batch too".to_string()
-        } else {
-            format!("over the batch axis {}", at.axis)
-        };
+        let over =
+            if all { "over all axes, the batch too".to_string() } else { format!("over the batch axis {}", at.axis) };
         return Err(site.mixes(
             format!("it reduces {over}"),
             "reduce within each sample only, as x.mean(dim=1); the loss is averaged by damper",
@@ -48,9 +42,5 @@ pub(in super::super) fn reduce(site: &Site<'_>) -> Ruled {
             (false, _) => shape.push(d),
         }
     }
-    Ok(Outcome::Node(vec![Shaped {
-        dtype: x.dtype,
-        shape,
-        batch,
-    }]))
+    Ok(Outcome::Node(vec![Shaped { dtype: x.dtype, shape, batch }]))
 }

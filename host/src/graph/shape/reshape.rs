@@ -56,14 +56,8 @@ pub(in super::super) fn squeeze(site: &Site<'_>) -> Ruled {
                 format!("squeeze other axes only, and {}", site.export_remedy()),
             ));
         }
-        let to = (0..shape.len())
-            .filter(|axis| !gone.contains(axis))
-            .map(|axis| shape[axis])
-            .collect();
-        Ok((
-            to,
-            batch.map(|b| b.at(b.axis - gone.iter().filter(|&&axis| axis < b.axis).count())),
-        ))
+        let to = (0..shape.len()).filter(|axis| !gone.contains(axis)).map(|axis| shape[axis]).collect();
+        Ok((to, batch.map(|b| b.at(b.axis - gone.iter().filter(|&&axis| axis < b.axis).count()))))
     })
 }
 
@@ -91,32 +85,18 @@ pub(in super::super) fn unsqueeze(site: &Site<'_>) -> Ruled {
 }
 
 /// The shape that the node gives to data of shape `shape` without a batch, such as a constant.
-pub(in super::super) fn plain_target(
-    site: &Site<'_>,
-    shape: &[usize],
-) -> Result<Vec<usize>, GraphError> {
+pub(in super::super) fn plain_target(site: &Site<'_>, shape: &[usize]) -> Result<Vec<usize>, GraphError> {
     match site.op() {
         "Flatten" => flat(site, shape),
         "Squeeze" => {
             let gone = squeezed(site, shape, None)?;
-            Ok((0..shape.len())
-                .filter(|axis| !gone.contains(axis))
-                .map(|axis| shape[axis])
-                .collect())
+            Ok((0..shape.len()).filter(|axis| !gone.contains(axis)).map(|axis| shape[axis]).collect())
         }
         "Unsqueeze" => {
             let added = unsqueezed(site, shape)?;
             let mut old = shape.iter();
             let rank = shape.len() + added.len();
-            Ok((0..rank)
-                .map(|axis| {
-                    if added.contains(&axis) {
-                        1
-                    } else {
-                        *old.next().unwrap_or(&1)
-                    }
-                })
-                .collect())
+            Ok((0..rank).map(|axis| if added.contains(&axis) { 1 } else { *old.next().unwrap_or(&1) }).collect())
         }
         _ => plain(site, shape, &entries(site, shape, None)?),
     }
@@ -129,37 +109,22 @@ fn canonical(
     let input = site.id(0)?;
     let value = site.value(0)?;
     let (shape, batch) = layout(site, &value.shape, value.batch)?;
-    let output = Shaped {
-        dtype: value.dtype,
-        shape,
-        batch,
-    };
+    let output = Shaped { dtype: value.dtype, shape, batch };
     if output == Shaped::of(value) {
         return Ok(Outcome::Alias(Item::Value(input)));
     }
-    Ok(Outcome::Canonical {
-        op: "Reshape",
-        input,
-        output,
-    })
+    Ok(Outcome::Canonical { op: "Reshape", input, output })
 }
 
 fn scattered(site: &Site<'_>, shape: &[usize], batch: BatchAxis, verb: &str) -> GraphError {
     site.mixes(
-        format!(
-            "it {verb} {} so that a sample's elements leave their place",
-            show(shape, Some(batch))
-        ),
+        format!("it {verb} {} so that a sample's elements leave their place", show(shape, Some(batch))),
         "keep the batch apart: reshape with an explicit batch entry, as x.reshape(x.shape[0], ...)",
     )
 }
 
 /// The target of a `Reshape`, zeros copied.
-fn entries(
-    site: &Site<'_>,
-    shape: &[usize],
-    batch: Option<BatchAxis>,
-) -> Result<Vec<Entry>, GraphError> {
+fn entries(site: &Site<'_>, shape: &[usize], batch: Option<BatchAxis>) -> Result<Vec<Entry>, GraphError> {
     let target = site.ints(1)?;
     let zero_copies = attr_int(site.attributes(), "allowzero", 0) == 0;
     let mut entries = Vec::with_capacity(target.entries.len());
@@ -182,45 +147,29 @@ fn entries(
             }
         });
     }
-    if entries
-        .iter()
-        .filter(|&&entry| entry == Entry::Rest)
-        .count()
-        > 1
-    {
+    if entries.iter().filter(|&&entry| entry == Entry::Rest).count() > 1 {
         return Err(site.invalid("the target has two entries of -1"));
     }
     Ok(entries)
 }
 
 fn product(site: &Site<'_>, dims: impl Iterator<Item = usize>) -> Result<usize, GraphError> {
-    dims.fold(Some(1usize), |n, d| n?.checked_mul(d))
-        .ok_or_else(|| site.invalid("the target is too large"))
+    dims.fold(Some(1usize), |n, d| n?.checked_mul(d)).ok_or_else(|| site.invalid("the target is too large"))
 }
 
 /// `dims` with `None` replaced by what remains of `total` elements.
-fn complete(
-    site: &Site<'_>,
-    total: usize,
-    dims: &[Option<usize>],
-) -> Result<Vec<usize>, GraphError> {
+fn complete(site: &Site<'_>, total: usize, dims: &[Option<usize>]) -> Result<Vec<usize>, GraphError> {
     let known = product(site, dims.iter().flatten().copied())?;
     let rest = total.checked_div(known).unwrap_or(0);
     let whole: Vec<usize> = dims.iter().map(|d| d.unwrap_or(rest)).collect();
     if product(site, whole.iter().copied())? != total {
-        return Err(site.invalid(format!(
-            "{total} elements do not fill the target {}",
-            show_target(dims)
-        )));
+        return Err(site.invalid(format!("{total} elements do not fill the target {}", show_target(dims))));
     }
     Ok(whole)
 }
 
 fn show_target(dims: &[Option<usize>]) -> String {
-    let dims: Vec<String> = dims
-        .iter()
-        .map(|d| d.map_or("-1".to_string(), |d| d.to_string()))
-        .collect();
+    let dims: Vec<String> = dims.iter().map(|d| d.map_or("-1".to_string(), |d| d.to_string())).collect();
     format!("[{}]", dims.join(", "))
 }
 
@@ -239,12 +188,7 @@ fn plain(site: &Site<'_>, shape: &[usize], entries: &[Entry]) -> Result<Vec<usiz
     complete(site, product(site, shape.iter().copied())?, &dims)
 }
 
-fn batched(
-    site: &Site<'_>,
-    shape: &[usize],
-    batch: BatchAxis,
-    entries: &[Entry],
-) -> Result<Layout, GraphError> {
+fn batched(site: &Site<'_>, shape: &[usize], batch: BatchAxis, entries: &[Entry]) -> Result<Layout, GraphError> {
     let sides = batch.sides(shape);
     let total = product(site, shape.iter().copied())?;
     let one_sample: Vec<Option<usize>> = entries
@@ -254,16 +198,11 @@ fn batched(
             Entry::Rest => None,
         })
         .collect();
-    let symbolic: Vec<usize> = (0..entries.len())
-        .filter(|&axis| matches!(entries[axis], Entry::Samples(_)))
-        .collect();
+    let symbolic: Vec<usize> = (0..entries.len()).filter(|&axis| matches!(entries[axis], Entry::Samples(_))).collect();
     let rest = entries.iter().position(|entry| *entry == Entry::Rest);
     let found = match (symbolic.as_slice(), site.fixed_batch) {
         ([_, _, ..], _) => {
-            return Err(site.mixes(
-                "two entries of the target are the batch",
-                "keep one batch axis",
-            ));
+            return Err(site.mixes("two entries of the target are the batch", "keep one batch axis"));
         }
         ([axis], _) => {
             let to = complete(site, total, &one_sample)?;
@@ -277,15 +216,10 @@ fn batched(
                         show_target(&one_sample),
                         show(shape, Some(batch))
                     ),
-                    format!(
-                        "do not turn the batch size into a Python number, and {}",
-                        site.export_remedy()
-                    ),
+                    format!("do not turn the batch size into a Python number, and {}", site.export_remedy()),
                 ));
             };
-            complete(site, total, &one_sample)
-                .ok()
-                .and_then(|to| place(sides, &to, axis).map(|b| (to, Some(b))))
+            complete(site, total, &one_sample).ok().and_then(|to| place(sides, &to, axis).map(|b| (to, Some(b))))
         }
         ([], Some(size)) => rebind(site, sides, total, batch.axis, size, &one_sample)?,
     };
@@ -316,14 +250,10 @@ fn rebind(
     let exported = complete(site, product(site, [total, size].into_iter())?, dims)?;
     let at = |axis: usize| {
         let mut to = exported.clone();
-        to[axis] = to[axis]
-            .checked_div(size)
-            .filter(|d| d * size == to[axis])?;
+        to[axis] = to[axis].checked_div(size).filter(|d| d * size == to[axis])?;
         place(sides, &to, axis).map(|b| (to, Some(b)))
     };
-    let found: Vec<(usize, Layout)> = (0..dims.len())
-        .filter_map(|axis| Some((axis, at(axis)?)))
-        .collect();
+    let found: Vec<(usize, Layout)> = (0..dims.len()).filter_map(|axis| Some((axis, at(axis)?))).collect();
     let is_plain = |layout: &Layout| layout.1.is_some_and(|b| b.extent() == 1);
     let rank = |(axis, layout): &(usize, Layout)| (!is_plain(layout), *axis != from, *axis);
     Ok(found.into_iter().min_by_key(rank).map(|(_, layout)| layout))
@@ -331,19 +261,12 @@ fn rebind(
 
 fn flat_axis(site: &Site<'_>, shape: &[usize]) -> Result<usize, GraphError> {
     let axis = attr_int(site.attributes(), "axis", 1);
-    if axis == shape.len() as i64 {
-        Ok(shape.len())
-    } else {
-        site.axis(axis, shape.len())
-    }
+    if axis == shape.len() as i64 { Ok(shape.len()) } else { site.axis(axis, shape.len()) }
 }
 
 fn flat(site: &Site<'_>, shape: &[usize]) -> Result<Vec<usize>, GraphError> {
     let axis = flat_axis(site, shape)?;
-    Ok(vec![
-        product(site, shape[..axis].iter().copied())?,
-        product(site, shape[axis..].iter().copied())?,
-    ])
+    Ok(vec![product(site, shape[..axis].iter().copied())?, product(site, shape[axis..].iter().copied())?])
 }
 
 fn axes(site: &Site<'_>) -> Result<Option<Vec<i64>>, GraphError> {
@@ -353,37 +276,26 @@ fn axes(site: &Site<'_>) -> Result<Option<Vec<i64>>, GraphError> {
     }
 }
 
-fn squeezed(
-    site: &Site<'_>,
-    shape: &[usize],
-    batch: Option<usize>,
-) -> Result<Vec<usize>, GraphError> {
+fn squeezed(site: &Site<'_>, shape: &[usize], batch: Option<usize>) -> Result<Vec<usize>, GraphError> {
     match axes(site)? {
-        Some(axes) => {
-            axes.into_iter()
-                .map(|axis| {
-                    let axis = site.axis(axis, shape.len())?;
-                    if shape[axis] != 1 && batch != Some(axis) {
-                        return Err(site
-                            .invalid(format!("axis {axis} has {} elements, not 1", shape[axis])));
-                    }
-                    Ok(axis)
-                })
-                .collect()
-        }
-        None => Ok((0..shape.len())
-            .filter(|&axis| shape[axis] == 1 && batch != Some(axis))
-            .collect()),
+        Some(axes) => axes
+            .into_iter()
+            .map(|axis| {
+                let axis = site.axis(axis, shape.len())?;
+                if shape[axis] != 1 && batch != Some(axis) {
+                    return Err(site.invalid(format!("axis {axis} has {} elements, not 1", shape[axis])));
+                }
+                Ok(axis)
+            })
+            .collect(),
+        None => Ok((0..shape.len()).filter(|&axis| shape[axis] == 1 && batch != Some(axis)).collect()),
     }
 }
 
 fn unsqueezed(site: &Site<'_>, shape: &[usize]) -> Result<Vec<usize>, GraphError> {
     let axes = axes(site)?.ok_or_else(|| site.invalid("axes are expected"))?;
     let rank = shape.len() + axes.len();
-    let mut added = axes
-        .into_iter()
-        .map(|axis| site.axis(axis, rank))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut added = axes.into_iter().map(|axis| site.axis(axis, rank)).collect::<Result<Vec<_>, _>>()?;
     added.sort_unstable();
     if added.windows(2).any(|pair| pair[0] == pair[1]) {
         return Err(site.invalid("an axis is added twice"));

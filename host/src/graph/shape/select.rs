@@ -11,9 +11,7 @@ pub(in super::super) fn slice(site: &Site<'_>) -> Ruled {
     let missing = || site.invalid("starts and ends are expected");
     let starts = site.constants(1)?.ok_or_else(missing)?;
     let ends = site.constants(2)?.ok_or_else(missing)?;
-    let axes = site
-        .constants(3)?
-        .unwrap_or_else(|| (0..starts.len() as i64).collect());
+    let axes = site.constants(3)?.unwrap_or_else(|| (0..starts.len() as i64).collect());
     let steps = site.constants(4)?.unwrap_or_else(|| vec![1; starts.len()]);
     if [ends.len(), axes.len(), steps.len()] != [starts.len(); 3] {
         return Err(site.invalid("starts, ends, axes and steps differ in length"));
@@ -32,14 +30,7 @@ pub(in super::super) fn slice(site: &Site<'_>) -> Ruled {
             ));
         }
         let (length, step) = (shape[axis] as i64, steps[i]);
-        let clamp = |at: i64, low: i64, high: i64| {
-            if at < 0 {
-                at.saturating_add(length)
-            } else {
-                at
-            }
-            .clamp(low, high)
-        };
+        let clamp = |at: i64, low: i64, high: i64| if at < 0 { at.saturating_add(length) } else { at }.clamp(low, high);
         let span = match step {
             0 => return Err(site.invalid("the step of a slice is 0")),
             1.. => clamp(ends[i], 0, length) - clamp(starts[i], 0, length),
@@ -51,11 +42,7 @@ pub(in super::super) fn slice(site: &Site<'_>) -> Ruled {
         }
         shape[axis] = count as usize;
     }
-    let output = Shaped {
-        dtype: x.dtype,
-        shape,
-        batch: x.batch,
-    };
+    let output = Shaped { dtype: x.dtype, shape, batch: x.batch };
     if output == Shaped::of(x) && steps.iter().all(|&step| step > 0) {
         return Ok(Outcome::Alias(Item::Value(site.id(0)?)));
     }
@@ -88,35 +75,18 @@ pub(in super::super) fn gather(site: &Site<'_>) -> Ruled {
     let mut shape = x.shape[..axis].to_vec();
     shape.extend(&indices);
     shape.extend(&x.shape[axis + 1..]);
-    let own = x.batch.map(|at| {
-        if at.axis < axis {
-            at
-        } else {
-            at.at(at.axis + indices.len() - 1)
-        }
-    });
+    let own = x.batch.map(|at| if at.axis < axis { at } else { at.at(at.axis + indices.len() - 1) });
     let batch = own.or(indices_batch.map(|at| at.at(axis + at.axis)));
-    Ok(Outcome::Node(vec![Shaped {
-        dtype: x.dtype,
-        shape,
-        batch,
-    }]))
+    Ok(Outcome::Node(vec![Shaped { dtype: x.dtype, shape, batch }]))
 }
 
 /// `Concat`.
 pub(in super::super) fn concat(site: &Site<'_>) -> Ruled {
-    let values = (0..site.inputs.len())
-        .map(|i| site.value(i))
-        .collect::<Result<Vec<_>, _>>()?;
-    let first = *values
-        .first()
-        .ok_or_else(|| site.invalid("input 0 is missing"))?;
+    let values = (0..site.inputs.len()).map(|i| site.value(i)).collect::<Result<Vec<_>, _>>()?;
+    let first = *values.first().ok_or_else(|| site.invalid("input 0 is missing"))?;
     let rank = first.shape.len();
     let axis = site.axis(attr_int(site.attributes(), "axis", 0), rank)?;
-    if values
-        .iter()
-        .any(|value| value.batch.is_some_and(|at| at.axis == axis))
-    {
+    if values.iter().any(|value| value.batch.is_some_and(|at| at.axis == axis)) {
         return Err(site.mixes(
             format!("it joins batches along axis {axis}, which holds the samples"),
             "concatenate features, as torch.cat(xs, dim=1)",
@@ -131,29 +101,18 @@ pub(in super::super) fn concat(site: &Site<'_>) -> Ruled {
                 value.name,
                 show(&value.shape, value.batch)
             ),
-            format!(
-                "expand what is the same for all samples along the batch first, and {}",
-                site.export_remedy()
-            ),
+            format!("expand what is the same for all samples along the batch first, and {}", site.export_remedy()),
         ));
     }
     let mut shape = first.shape.clone();
     let mut total = 0usize;
     for value in &values {
-        let fits = value.shape.len() == rank
-            && (0..rank).all(|i| i == axis || value.shape[i] == first.shape[i]);
+        let fits = value.shape.len() == rank && (0..rank).all(|i| i == axis || value.shape[i] == first.shape[i]);
         if !fits || value.dtype != first.dtype {
-            return Err(site.invalid(format!(
-                "'{}' {:?} does not fit {:?}",
-                value.name, value.shape, first.shape
-            )));
+            return Err(site.invalid(format!("'{}' {:?} does not fit {:?}", value.name, value.shape, first.shape)));
         }
         total += value.shape[axis];
     }
     shape[axis] = total;
-    Ok(Outcome::Node(vec![Shaped {
-        dtype: first.dtype,
-        shape,
-        batch: first.batch,
-    }]))
+    Ok(Outcome::Node(vec![Shaped { dtype: first.dtype, shape, batch: first.batch }]))
 }

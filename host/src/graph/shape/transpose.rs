@@ -7,10 +7,7 @@ pub(in super::super) fn transpose(site: &Site<'_>) -> Ruled {
     let x = site.value(0)?;
     let rank = x.shape.len();
     let perm = match site.attr_ints("perm")? {
-        Some(perm) => perm
-            .into_iter()
-            .map(|axis| site.axis(axis, rank))
-            .collect::<Result<Vec<_>, _>>()?,
+        Some(perm) => perm.into_iter().map(|axis| site.axis(axis, rank)).collect::<Result<Vec<_>, _>>()?,
         None => (0..rank).rev().collect(),
     };
     let whole = perm.len() == rank && (0..rank).all(|axis| perm.contains(&axis));
@@ -18,12 +15,6 @@ pub(in super::super) fn transpose(site: &Site<'_>) -> Ruled {
         return Err(site.invalid(format!("perm {perm:?} is no permutation of {rank} axes")));
     }
     let shape = perm.iter().map(|&axis| x.shape[axis]).collect();
-    let batch = x
-        .batch
-        .and_then(|at| Some(at.at(perm.iter().position(|&axis| axis == at.axis)?)));
-    Ok(Outcome::Node(vec![Shaped {
-        dtype: x.dtype,
-        shape,
-        batch,
-    }]))
+    let batch = x.batch.and_then(|at| Some(at.at(perm.iter().position(|&axis| axis == at.axis)?)));
+    Ok(Outcome::Node(vec![Shaped { dtype: x.dtype, shape, batch }]))
 }

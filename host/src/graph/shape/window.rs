@@ -11,18 +11,13 @@ pub(super) fn outputs(
     rounds_up: bool,
 ) -> Result<Vec<usize>, GraphError> {
     let rank = spatial.len();
-    let list =
-        |name: &str, length: usize, default: i64, least: i64| -> Result<Vec<i64>, GraphError> {
-            let values = site
-                .attr_ints(name)?
-                .unwrap_or_else(|| vec![default; length]);
-            if values.len() != length || values.iter().any(|&v| v < least || v == i64::MAX) {
-                return Err(
-                    site.invalid(format!("{name} {values:?} do not fit {rank} spatial axes"))
-                );
-            }
-            Ok(values)
-        };
+    let list = |name: &str, length: usize, default: i64, least: i64| -> Result<Vec<i64>, GraphError> {
+        let values = site.attr_ints(name)?.unwrap_or_else(|| vec![default; length]);
+        if values.len() != length || values.iter().any(|&v| v < least || v == i64::MAX) {
+            return Err(site.invalid(format!("{name} {values:?} do not fit {rank} spatial axes")));
+        }
+        Ok(values)
+    };
     let strides = list("strides", rank, 1, 1)?;
     let dilations = list("dilations", rank, 1, 1)?;
     let pads = list("pads", 2 * rank, 0, 0)?;
@@ -48,9 +43,10 @@ pub(super) fn outputs(
             };
             match usize::try_from(extent) {
                 Ok(extent) if extent > 0 => Ok(extent),
-                _ => Err(site.invalid(format!(
-                    "the window {window} does not fit the extent {input} of spatial axis {i}"
-                ))),
+                _ => {
+                    Err(site
+                        .invalid(format!("the window {window} does not fit the extent {input} of spatial axis {i}")))
+                }
             }
         })
         .collect()

@@ -1,0 +1,206 @@
+//! The Rényi accountant of the Poisson-subsampled Gaussian, rounded up at every step.
+//!
+//! Neighbours: add/remove, one sample replaced by a null sample that contributes nothing. The divergence of an event at
+//! one order is bounded by [`divergence`]; divergences of successive events add ([`RenyiCurve`]); a curve turns into ε
+//! at δ by the bound of Balle, Barthe, Gaboardi, Hsu, Sato (arXiv 1905.09982, theorem 21) and Canonne, Kamath, Steinke
+//! (arXiv 2004.00010, proposition 12).
+//!
+//! Memory: one `f64` an order. Nothing here is linked unless it is called: a device that keeps a ledger of integers
+//! only pays no flash for it.
+
+mod fractional;
+mod integer;
+
+use crate::accounting::event::Event;
+use crate::error::ConfigError;
+use crate::numerics::up::{add_up, div_up, from_u64_up, ln_up, mul_up};
+
+/// The number of orders of a curve.
+pub const ORDER_COUNT: usize = 72;
+
+/// The orders α at which a curve is kept, ascending.
+///
+/// Against a minimum over all orders they cost, by a sweep over ε from 0.5 to 10, less than 0.5 % of ε at rates from
+/// 0.01 up and over thousands of steps (1.4 % at a rate of 0.004). At smaller rates or over few steps, ε(α) falls
+/// like 1/(α−1) up to a cliff, and the gap below the cliff is lost: up to 8 % at 1,000 steps, 15 % at one.
+/// [`least_epsilon`] searches between the orders and was never more than 0.1 % above the minimum.
+#[rustfmt::skip]
+pub const ORDERS: [f64; ORDER_COUNT] = [
+    1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875,
+    2.0, 2.125, 2.25, 2.375, 2.5, 2.75, 3.0, 3.25, 3.5, 3.75, 4.0, 4.25, 4.5, 4.75, 5.0, 5.5, 6.0, 6.5, 7.0, 7.5, 8.0,
+    9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 17.0, 18.0, 19.0, 20.0, 22.0, 24.0, 26.0, 28.0, 30.0, 32.0, 35.0,
+    38.0, 41.0, 45.0, 49.0, 54.0, 59.0, 64.0, 71.0, 79.0, 88.0, 98.0, 110.0, 124.0, 140.0, 160.0, 185.0, 215.0, 250.0,
+    300.0, 360.0, 430.0, 520.0, 640.0, 800.0, 1024.0,
+];
+
+/// The largest order that can be priced: up to here every binomial coefficient is finite.
+pub const MAX_ORDER: f64 = 1024.0;
+
+const DELTA: ConfigError = ConfigError { parameter: "delta", must_be: "above 0 and below 1" };
+
+/// The Rényi divergence of order `order` of one event, an upper bound; +∞ where it overflows and outside
+/// `1 < order ≤ 1024`.
+///
+/// Exact to rounding at integer orders (1e-11 relative), within 1e-8 relative at fractional ones; below a multiplier of
+/// 0.2 those may be looser, and at σ → 0 they become the chord between integers. At rate 1 it is `α/2σ²`.
+pub fn divergence(event: &Event, order: f64) -> f64 {
+    if !(order > 1.0 && order <= MAX_ORDER) {
+        return f64::INFINITY;
+    }
+    let whole = order as u32;
+    let ln_moment =
+        if f64::from(whole) == order { integer::ln_moment(event, whole) } else { fractional::ln_moment(event, order) };
+    if ln_moment == 0.0 { 0.0 } else { div_up(ln_moment, order - 1.0) }
+}
+
+/// What an ε is, and the order that gave it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Epsilon {
+    /// ε, at least 0, +∞ where nothing can be claimed.
+    pub epsilon: f64,
+    /// The order α of the curve that gave the smallest ε.
+    pub order: f64,
+}
+
+/// Rényi divergences at [`ORDERS`], each an upper bound: the privacy loss of all events added so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RenyiCurve {
+    divergences: [f64; ORDER_COUNT],
+}
+
+impl Default for RenyiCurve {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+impl RenyiCurve {
+    /// No event yet.
+    pub const EMPTY: Self = Self { divergences: [0.0; ORDER_COUNT] };
+
+    /// The curve of one event.
+    pub fn of(event: &Event) -> Self {
+        let mut curve = Self::EMPTY;
+        for (divergence_at, &order) in curve.divergences.iter_mut().zip(&ORDERS) {
+            *divergence_at = divergence(event, order);
+        }
+        curve
+    }
+
+    /// Adds `times` events of one kind. Where the same kind comes again, keep its curve and [`compose`](Self::compose).
+    pub fn add(&mut self, event: &Event, times: u64) {
+        self.compose(&Self::of(event), times);
+    }
+
+    /// Adds another curve `times` times.
+    pub fn compose(&mut self, other: &Self, times: u64) {
+        let times = from_u64_up(times);
+        for (sum, &one) in self.divergences.iter_mut().zip(&other.divergences) {
+            if times > 0.0 && one > 0.0 {
+                *sum = add_up(*sum, mul_up(times, one));
+            }
+        }
+    }
+
+    /// The divergences, in the order of [`ORDERS`].
+    pub const fn divergences(&self) -> &[f64; ORDER_COUNT] {
+        &self.divergences
+    }
+
+    /// The smallest ε at `delta` over the orders, rounded up; an error unless `0 < delta < 1`.
+    pub fn epsilon(&self, delta: f64) -> Result<Epsilon, ConfigError> {
+        if !(delta > 0.0 && delta < 1.0) {
+            return Err(DELTA);
+        }
+        let mut best = Epsilon { epsilon: f64::INFINITY, order: MAX_ORDER };
+        for (&divergence_at, &order) in self.divergences.iter().zip(&ORDERS) {
+            let epsilon = epsilon_at(divergence_at, order, delta);
+            if epsilon < best.epsilon {
+                best = Epsilon { epsilon, order };
+            }
+        }
+        Ok(best)
+    }
+}
+
+/// Orders above this one are searched as integers: dense enough, and exact.
+const WHOLE_ABOVE: f64 = 64.0;
+/// Probes of the search between two orders; each shrinks the bracket by the golden ratio.
+const PROBES: u32 = 16;
+
+/// The smallest ε at `delta` of all `events` (each with its number of times) over continuous orders: the best of
+/// [`ORDERS`], then a golden-section search between its neighbours. Every probe is a valid bound, so the search can
+/// only gain. About twice the work of a curve; the events are public constants, so the order found may depend on them.
+pub fn least_epsilon(events: &[(Event, u64)], delta: f64) -> Result<Epsilon, ConfigError> {
+    let mut curve = RenyiCurve::EMPTY;
+    for (event, times) in events {
+        curve.add(event, *times);
+    }
+    let mut best = curve.epsilon(delta)?;
+    if best.epsilon == 0.0 || best.epsilon == f64::INFINITY {
+        return Ok(best);
+    }
+    let mut low = ORDERS.iter().fold(1.0 + (best.order - 1.0) / 4.0, |a, &b| {
+        if b < best.order { b } else { a }
+    });
+    let mut high = ORDERS
+        .iter()
+        .rev()
+        .fold(MAX_ORDER, |a, &b| if b > best.order { b } else { a });
+    let mut probe = |order: f64| {
+        let order = if order > WHOLE_ABOVE {
+            f64::from(order as u32)
+        } else {
+            order
+        };
+        let mut sum = 0.0;
+        for (event, times) in events {
+            if *times > 0 {
+                sum = add_up(sum, mul_up(from_u64_up(*times), divergence(event, order)));
+            }
+        }
+        let epsilon = epsilon_at(sum, order, delta);
+        if epsilon < best.epsilon {
+            best = Epsilon { epsilon, order };
+        }
+        epsilon
+    };
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    let mut left = high - GOLDEN * (high - low);
+    let mut right = low + GOLDEN * (high - low);
+    let (mut at_left, mut at_right) = (probe(left), probe(right));
+    for _ in 2..PROBES {
+        if at_left <= at_right {
+            (high, right, at_right) = (right, left, at_left);
+            left = high - GOLDEN * (high - low);
+            at_left = probe(left);
+        } else {
+            (low, left, at_left) = (left, right, at_right);
+            right = low + GOLDEN * (high - low);
+            at_right = probe(right);
+        }
+    }
+    Ok(best)
+}
+
+/// ε at `delta` from one divergence ρ of order α > 1, rounded up, never below 0:
+///
+/// ```text
+/// ε = ρ + ln((α−1)/α) − (ln δ + ln α)/(α−1)
+/// ```
+///
+/// and 0 at ρ = 0, where nothing was released. It is continuous in ρ > 0, which calibration relies on; the step to ε =
+/// 0 that total variation would allow at a tiny ρ is therefore not taken.
+pub fn epsilon_at(divergence: f64, order: f64, delta: f64) -> f64 {
+    if divergence == f64::INFINITY {
+        return divergence;
+    }
+    if divergence == 0.0 {
+        return 0.0;
+    }
+    let below = order - 1.0;
+    // −ln(δα), rounded up: the reciprocal is taken first, since ln is rounded up.
+    let ln_reciprocal = add_up(ln_up(div_up(1.0, delta)), ln_up(div_up(1.0, order)));
+    let epsilon = add_up(add_up(divergence, ln_up(div_up(below, order))), div_up(ln_reciprocal, below));
+    if epsilon > 0.0 { epsilon } else { 0.0 }
+}

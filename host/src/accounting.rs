@@ -1,0 +1,157 @@
+//! What ε a noise multiplier gives, which multiplier an ε needs, and which δ may be claimed.
+//!
+//! The pricing is [`damper_core::accounting::renyi`]; here are the two directions, their refusals (one line each,
+//! naming the flag and the remedy), and what `damper epsilon` and `damper calibrate` answer.
+
+mod answer;
+mod calibration;
+mod delta;
+
+pub use answer::{Answer, CalibrateQuery, EpsilonQuery};
+pub use calibration::{Calibrated, OnGrid, calibrate, calibrate_on_grid};
+pub use delta::{DeltaVerdict, judge_delta};
+
+use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::renyi::{Epsilon, least_epsilon};
+use thiserror::Error;
+
+/// Why no figure is given: the flag at fault and what to do.
+#[derive(Clone, Copy, Debug, Error, PartialEq)]
+pub enum AccountingError {
+    /// ε is not a finite number above 0.
+    #[error("--epsilon {0}: must be a finite number above 0; give a budget such as 1.0 or 3.0")]
+    Epsilon(f64),
+    /// δ is not between 0 and 1.
+    #[error(
+        "--delta {0}: must be above 0 and below 1; give one well below 1/N for N samples, such as 1e-5"
+    )]
+    Delta(f64),
+    /// The sampling rate is not above 0 and at most 1.
+    #[error(
+        "--sampling-rate {0}: must be above 0 and at most 1; give expected batch size / number of samples"
+    )]
+    SamplingRate(f64),
+    /// No step.
+    #[error(
+        "--steps 0: nothing is released; give the number of draws, epochs * samples / batch size"
+    )]
+    Steps,
+    /// The multiplier is not a finite number above 0.
+    #[error(
+        "--noise-multiplier {0}: must be a finite number above 0; give one such as 1.0, or --epsilon instead"
+    )]
+    NoiseMultiplier(f64),
+    /// No finite ε holds.
+    #[error(
+        "--noise-multiplier {multiplier}: too small, no finite epsilon holds for {steps} steps; raise it"
+    )]
+    NothingHolds {
+        /// The multiplier asked about.
+        multiplier: f64,
+        /// The number of events.
+        steps: u64,
+    },
+    /// No multiplier brings ε down to the target.
+    #[error(
+        "--epsilon {epsilon}: out of reach at --delta {delta}: no noise brings this accountant below {least:.4}; raise \
+         --epsilon or --delta"
+    )]
+    TooSmall {
+        /// The target.
+        epsilon: f64,
+        /// δ.
+        delta: f64,
+        /// About the smallest ε that can be reached.
+        least: f64,
+    },
+    /// Even almost no noise stays below the target.
+    #[error(
+        "--epsilon {0}: so large that no noise to speak of is left; lower it, or give --noise-multiplier"
+    )]
+    TooLarge(f64),
+    /// The grid's σ is an integer too small: to hit the target closely, or for the discrete Gaussian to be priced as
+    /// the continuous one at fractional orders.
+    #[error(
+        "--epsilon {epsilon}: a grid of {grid_bits} bits is too coarse, sigma is only {sigma} grid units there; raise \
+         --grid-bits until it is at least {SMALLEST_SIGMA}"
+    )]
+    GridTooCoarse {
+        /// The target.
+        epsilon: f64,
+        /// log2 of the grid units in one clip.
+        grid_bits: u32,
+        /// σ in grid units.
+        sigma: u64,
+    },
+    /// The grid is finer than σ in grid units can be represented.
+    #[error("--grid-bits {0}: must be at most 40; 20 is fine for any network")]
+    GridBits(u32),
+    /// δ is not below 1/N.
+    #[error(
+        "--delta {delta}: not below 1/N = {one_over:.3e} for {samples} samples, which would allow publishing one of \
+         them; lower it to {advised:.1e}, or pass --allow-large-delta"
+    )]
+    LargeDelta {
+        /// δ.
+        delta: f64,
+        /// N.
+        samples: u64,
+        /// 1/N.
+        one_over: f64,
+        /// N^-1.1.
+        advised: f64,
+    },
+}
+
+/// The smallest σ in grid units whose discrete Gaussian is priced as the continuous one at fractional orders
+/// (`damper_core::accounting::renyi`, on integer orders, has the argument).
+pub const SMALLEST_SIGMA: u64 = 1 << 10;
+
+/// The rate at which `--sampling-rate` is priced: the smallest `k/2^53` at least `q`.
+pub fn sampling_rate(q: f64) -> Result<Rate, AccountingError> {
+    match Rate::at_least(q) {
+        Ok(rate) if rate != Rate::ZERO => Ok(rate),
+        _ => Err(AccountingError::SamplingRate(q)),
+    }
+}
+
+/// ε at `delta` of `steps` draws at `rate` with noise `multiplier` times the clip, rounded up.
+pub fn epsilon(
+    multiplier: f64,
+    rate: Rate,
+    steps: u64,
+    delta: f64,
+) -> Result<Epsilon, AccountingError> {
+    check_common(rate, steps, delta)?;
+    let priced = price(multiplier, rate, steps, delta)?;
+    if priced.epsilon.is_finite() {
+        Ok(priced)
+    } else {
+        Err(AccountingError::NothingHolds { multiplier, steps })
+    }
+}
+
+fn check_common(rate: Rate, steps: u64, delta: f64) -> Result<(), AccountingError> {
+    if rate == Rate::ZERO {
+        return Err(AccountingError::SamplingRate(0.0));
+    }
+    if steps == 0 {
+        return Err(AccountingError::Steps);
+    }
+    check_delta(delta)
+}
+
+fn check_delta(delta: f64) -> Result<(), AccountingError> {
+    if delta > 0.0 && delta < 1.0 {
+        Ok(())
+    } else {
+        Err(AccountingError::Delta(delta))
+    }
+}
+
+/// ε, which may be infinite.
+fn price(multiplier: f64, rate: Rate, steps: u64, delta: f64) -> Result<Epsilon, AccountingError> {
+    let event =
+        Event::new(rate, multiplier).map_err(|_| AccountingError::NoiseMultiplier(multiplier))?;
+    least_epsilon(&[(event, steps)], delta).map_err(|_| AccountingError::Delta(delta))
+}

@@ -1,0 +1,276 @@
+//! From a privacy budget to a noise multiplier.
+//!
+//! ε falls as the multiplier grows, so the multiplier is bracketed by doubling and then found by bisection of `ln σ`
+//! sharpened by the secant (the Illinois variant of regula falsi). What comes back is checked by pricing it: its ε lies
+//! in `[0.99 ε, ε]`, or there is an error that says what to change.
+
+use damper_core::accounting::event::Rate;
+
+use super::{AccountingError, SMALLEST_SIGMA, check_common, price};
+
+/// The share of the target that a calibrated ε reaches at least.
+pub const ACCURACY: f64 = 0.99;
+/// The share at which the search stops.
+const STOP: f64 = 0.9999;
+const SMALLEST: f64 = 1e-3;
+const LARGEST: f64 = 1e12;
+
+/// A multiplier and its price.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Calibrated {
+    /// The noise multiplier.
+    pub multiplier: f64,
+    /// Its ε, at most the target.
+    pub epsilon: f64,
+    /// The order that gave it.
+    pub order: f64,
+}
+
+/// A multiplier that a grid can run, and its price.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OnGrid {
+    /// σ in grid units, an integer.
+    pub sigma: u64,
+    /// `sigma / 2^grid_bits`, exactly: the multiplier that runs, and is priced and reported.
+    pub calibrated: Calibrated,
+}
+
+/// The smallest multiplier, to a ten-thousandth, whose ε at `delta` over `steps` draws at `rate` is at most `target`.
+pub fn calibrate(
+    target: f64,
+    delta: f64,
+    rate: Rate,
+    steps: u64,
+) -> Result<Calibrated, AccountingError> {
+    check_common(rate, steps, delta)?;
+    if !(target > 0.0 && target.is_finite()) {
+        return Err(AccountingError::Epsilon(target));
+    }
+    search(target, delta, |multiplier| {
+        let priced = price(multiplier, rate, steps, delta)?;
+        Ok(Calibrated {
+            multiplier,
+            epsilon: priced.epsilon,
+            order: priced.order,
+        })
+    })
+}
+
+/// The search, over any falling price `at`.
+fn search(
+    target: f64,
+    delta: f64,
+    mut at: impl FnMut(f64) -> Result<Calibrated, AccountingError>,
+) -> Result<Calibrated, AccountingError> {
+    // low: too little noise; high: enough.
+    let mut high = at(1.0)?;
+    let mut low = high;
+    while high.epsilon > target {
+        low = high;
+        if high.multiplier >= LARGEST {
+            return Err(AccountingError::TooSmall {
+                epsilon: target,
+                delta,
+                least: high.epsilon,
+            });
+        }
+        high = at(high.multiplier * 2.0)?;
+    }
+    while low.epsilon <= target {
+        high = low;
+        if low.multiplier <= SMALLEST {
+            return Err(AccountingError::TooLarge(target));
+        }
+        low = at(low.multiplier / 2.0)?;
+    }
+
+    // Weights of the ends: an end that stays twice in a row counts half, so that both close in.
+    let (mut low_weight, mut high_weight) = (1.0, 1.0);
+    for _ in 0..80 {
+        if high.epsilon >= STOP * target || high.multiplier <= low.multiplier * (1.0 + 1e-12) {
+            break;
+        }
+        // Aimed a little below the target, so that the secant's last point falls on the side that counts.
+        let aim = (target * (0.5 + STOP / 2.0)).ln();
+        let above = (low.epsilon.ln() - aim) * low_weight;
+        let below = (aim - high.epsilon.ln()) * high_weight;
+        let share = above / (above + below);
+        let share = if share.is_finite() {
+            share.clamp(0.001, 0.999)
+        } else {
+            0.5
+        };
+        let next =
+            at((low.multiplier.ln() + share * (high.multiplier / low.multiplier).ln()).exp())?;
+        if next.epsilon <= target {
+            high = next;
+            (low_weight, high_weight) = (low_weight / 2.0, 1.0);
+        } else {
+            low = next;
+            (low_weight, high_weight) = (1.0, high_weight / 2.0);
+        }
+    }
+    if high.epsilon >= ACCURACY * target {
+        Ok(high)
+    } else {
+        // ε steps over the target, as it does where a rounding is larger than a hundredth of it.
+        Err(AccountingError::TooSmall {
+            epsilon: target,
+            delta,
+            least: low.epsilon,
+        })
+    }
+}
+
+/// The smallest integer σ, in grid units of `2^-grid_bits` clips, found to have an ε of at most `target`; at least
+/// [`SMALLEST_SIGMA`], with σ²/‖Δ‖ at least 10, or the grid is too coarse.
+pub fn calibrate_on_grid(
+    target: f64,
+    delta: f64,
+    rate: Rate,
+    steps: u64,
+    grid_bits: u32,
+) -> Result<OnGrid, AccountingError> {
+    if grid_bits > 40 {
+        return Err(AccountingError::GridBits(grid_bits));
+    }
+    let units = (1u64 << grid_bits) as f64;
+    let ideal = calibrate(target, delta, rate, steps)?;
+    // At most 2^40 · 1e12 < 2^80: capped where σ would not be exact in an f64, and the price below decides.
+    let mut sigma = (ideal.multiplier * units)
+        .ceil()
+        .min(Rate::DENOMINATOR as f64) as u64;
+    // The price is monotone but for what the search over orders leaves: a few small steps up settle a miss by that.
+    for _ in 0..64 {
+        let multiplier = sigma as f64 / units;
+        let priced = price(multiplier, rate, steps, delta)?;
+        let close = priced.epsilon >= ACCURACY * target && sigma < Rate::DENOMINATOR;
+        if !close || sigma < SMALLEST_SIGMA || multiplier * (sigma as f64) < 10.0 {
+            break;
+        }
+        if priced.epsilon <= target {
+            let calibrated = Calibrated {
+                multiplier,
+                epsilon: priced.epsilon,
+                order: priced.order,
+            };
+            return Ok(OnGrid { sigma, calibrated });
+        }
+        sigma += 1 + sigma / 10_000;
+    }
+    Err(AccountingError::GridTooCoarse {
+        epsilon: target,
+        grid_bits,
+        sigma,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{epsilon, sampling_rate};
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_calibrated_epsilon_lies_within_a_hundredth_below_the_target() {
+        for target in [0.1, 1.0, 3.0, 30.0] {
+            for delta in [1e-3, 1e-7] {
+                for (q, steps) in [
+                    (1e-4, 100),
+                    (0.004, 14_000),
+                    (0.01, 1000),
+                    (0.1, 100_000),
+                    (0.5, 50),
+                    (1.0, 1),
+                ] {
+                    let rate = sampling_rate(q).unwrap();
+                    let found = calibrate(target, delta, rate, steps).unwrap();
+                    let priced = epsilon(found.multiplier, rate, steps, delta).unwrap();
+                    assert_eq!((priced.epsilon, priced.order), (found.epsilon, found.order));
+                    assert!(
+                        found.epsilon <= target && found.epsilon >= 0.99 * target,
+                        "{target} {delta} {q}: {found:?}"
+                    );
+
+                    let grid = calibrate_on_grid(target, delta, rate, steps, 16).unwrap();
+                    assert_eq!(grid.calibrated.multiplier, grid.sigma as f64 / 65536.0);
+                    let reached = grid.calibrated.epsilon;
+                    assert!(
+                        reached <= target && reached >= 0.99 * target,
+                        "{target} {delta} {q}: {grid:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn calibration_takes_at_most_twenty_five_pricings() {
+        let mut most = 0;
+        for target in [0.05, 0.3, 3.0, 20.0, 300.0] {
+            for (q, steps) in [
+                (1e-4, 100),
+                (256.0 / 60_000.0, 9375),
+                (0.1, 100_000),
+                (1.0, 1),
+            ] {
+                let rate = sampling_rate(q).unwrap();
+                let mut pricings = 0;
+                let found = search(target, 1e-5, |multiplier| {
+                    pricings += 1;
+                    let priced = price(multiplier, rate, steps, 1e-5)?;
+                    Ok(Calibrated {
+                        multiplier,
+                        epsilon: priced.epsilon,
+                        order: priced.order,
+                    })
+                });
+                let found = found.unwrap();
+                assert!(found.epsilon >= STOP * target, "{found:?}");
+                most = pricings.max(most);
+            }
+        }
+        assert!(most <= 25, "{most}");
+    }
+
+    #[test]
+    fn a_target_out_of_reach_is_refused_with_the_flag_to_change() {
+        let rate = sampling_rate(0.01).unwrap();
+        let message = |result: Result<Calibrated, AccountingError>| result.unwrap_err().to_string();
+        assert!(message(calibrate(1e-4, 1e-5, rate, 100)).contains("raise --epsilon"));
+        assert!(message(calibrate(1e12, 1e-5, rate, 100)).contains("lower it"));
+        for target in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(message(calibrate(target, 1e-5, rate, 100)).starts_with("--epsilon"));
+        }
+        let coarse = calibrate_on_grid(3.0, 1e-5, rate, 1000, 3)
+            .unwrap_err()
+            .to_string();
+        assert!(coarse.contains("raise --grid-bits"), "{coarse}");
+        assert!(
+            calibrate_on_grid(3.0, 1e-5, rate, 1000, 41)
+                .unwrap_err()
+                .to_string()
+                .starts_with("--grid-bits")
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(12))]
+
+        #[test]
+        fn calibration_hits_or_says_why(
+            log_target in -9.0f64..9.0, log_delta in -40.0f64..-0.1, log_q in -20.0f64..0.0, log_steps in 0.0f64..16.0,
+        ) {
+            let (target, delta, steps) = (log_target.exp(), log_delta.exp(), log_steps.exp() as u64);
+            let rate = sampling_rate(log_q.exp()).unwrap();
+            match calibrate(target, delta, rate, steps) {
+                Ok(found) => prop_assert!(found.epsilon <= target && found.epsilon >= 0.99 * target, "{found:?}"),
+                Err(AccountingError::TooSmall { least, .. }) => prop_assert!(least > target),
+                Err(AccountingError::TooLarge(_)) => {
+                    prop_assert!(epsilon(SMALLEST * 2.0, rate, steps, delta).unwrap().epsilon <= target);
+                }
+                Err(other) => prop_assert!(false, "{other}"),
+            }
+        }
+    }
+}
