@@ -22,6 +22,7 @@ mod window;
 pub use derive::derive;
 pub use readout::Readout;
 pub use refusal::Refusal;
+pub use rules::is_differentiated;
 
 use crate::graph::DType;
 use crate::onnx::pb::ModelProto;

@@ -28,11 +28,13 @@ mod query;
 mod refused;
 mod rules;
 mod shape;
+mod support;
 
 pub use crate::onnx::{DType, Tensor, TensorData};
 pub use build::GraphOptions;
 pub use error::GraphError;
 pub use parameter::{Initializer, initializers};
+pub use support::{Support, support};
 
 /// Index of a value in [`Graph::values`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

@@ -12,8 +12,10 @@
 pub mod accounting;
 pub mod autodiff;
 pub mod backend;
+pub mod cli;
 pub mod data;
 pub mod files;
 pub mod graph;
 pub mod onnx;
+pub mod report;
 pub mod train;

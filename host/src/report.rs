@@ -10,8 +10,11 @@ mod metrics;
 mod text;
 
 pub use folder::OutputFolder;
+pub(crate) use text::upward;
 
-use crate::autodiff::{Dim, Loss};
+use crate::autodiff::{Dim, Loss, TensorSpec};
+use crate::onnx::pb::ModelProto;
+use crate::onnx::{TrainedError, write_trained};
 use crate::train::{Evaluation, Noise, OptimizerChoice, Outcome, Run};
 use damper_core::accounting::Rate;
 use serde::Serialize;
@@ -283,10 +286,27 @@ fn mechanism(run: &Run) -> MechanismReport {
     }
 }
 
+/// Number of elements of a parameter.
+fn length(spec: &TensorSpec) -> usize {
+    spec.shape.iter().map(|dim| if let Dim::Fixed(extent) = dim { *extent } else { 1 }).product()
+}
+
+/// `model.onnx`: the model of `run` with the trained parameters `params`, flat, in the gradient graph's order.
+///
+/// # Errors
+///
+/// `params` are not of this run.
+pub fn trained_model(run: &Run, params: &[f32]) -> Result<ModelProto, TrainedError> {
+    let mut at = 0;
+    let parts = run.grad.parameters.iter().map(|spec| {
+        let from = at;
+        at += length(spec);
+        (spec.name.as_str(), params.get(from..at).unwrap_or_default())
+    });
+    write_trained(&run.model, &parts.collect::<Vec<_>>())
+}
+
 fn training(run: &Run, outcome: &Outcome) -> Training {
-    let length = |shape: &[Dim]| -> usize {
-        shape.iter().map(|dim| if let Dim::Fixed(extent) = dim { *extent } else { 1 }).product()
-    };
     Training {
         method: "dp-sgd",
         optimizer: match run.config.optimizer {
@@ -301,7 +321,7 @@ fn training(run: &Run, outcome: &Outcome) -> Training {
         epochs: run.config.epochs,
         loss: loss_name(&run.loss),
         output: run.output.clone(),
-        parameters: run.grad.parameters.iter().map(|spec| length(&spec.shape)).sum(),
+        parameters: run.grad.parameters.iter().map(length).sum(),
         physical_batch: run.config.physical_batch.get(),
         workers: outcome.workers,
     }

@@ -82,3 +82,13 @@ pub const RULES: &[Rule] = &[
     tanh::RULE,
     transpose::RULE,
 ];
+
+/// Whether gradients pass through operator `op` of a model (that [`Graph`](crate::graph::Graph) may write as another).
+pub fn is_differentiated(op: &str) -> bool {
+    let canonical = match op {
+        "Flatten" | "Squeeze" | "Unsqueeze" => "Reshape",
+        "Dropout" => "Identity",
+        _ => op,
+    };
+    RULES.iter().any(|rule| rule.op == canonical)
+}

@@ -21,8 +21,8 @@ impl Watcher {
         if quiet {
             Self::Quiet
         } else if io::stderr().is_terminal() {
-            let style = ProgressStyle::with_template("{bar:30} {pos}/{len} steps  {msg}")
-                .expect("the template is a constant");
+            let style =
+                ProgressStyle::with_template("{bar:30} {pos}/{len} steps  {msg}").expect("the template is a constant");
             let bar = ProgressBar::with_draw_target(Some(u64::from(steps)), ProgressDrawTarget::stderr());
             Self::Bar { bar: bar.with_style(style), steps }
         } else {

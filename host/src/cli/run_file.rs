@@ -25,8 +25,9 @@ pub(super) fn expand(command: Command, args: Vec<OsString>) -> Result<Vec<OsStri
     }
     let train = command.find_subcommand("train").expect("there is a subcommand train");
     let flags = flags(train, given, file)?;
+    // Behind the program's name and `train`.
     let mut all = args;
-    all.extend(flags);
+    all.splice(2..2, flags);
     Ok(all)
 }
 
@@ -39,9 +40,10 @@ fn flags(train: &Command, given: &ArgMatches, file: &Path) -> Result<Vec<OsStrin
         Failure::in_file(file, format!("line {line}: not TOML ({}): correct it", error.message()))
     })?;
     let is_given = |name: &str| {
-        train.get_arguments().find(|arg| arg.get_long() == Some(name)).is_some_and(|arg| {
-            given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
-        })
+        train
+            .get_arguments()
+            .find(|arg| arg.get_long() == Some(name))
+            .is_some_and(|arg| given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine))
     };
     let mut flags = Vec::new();
     for (key, value) in &table {
@@ -52,7 +54,10 @@ fn flags(train: &Command, given: &ArgMatches, file: &Path) -> Result<Vec<OsStrin
         let overridden = is_given(flag) || (EITHER.contains(&flag) && EITHER.iter().any(|other| is_given(other)));
         if !overridden {
             let values = values(arg, value).ok_or_else(|| {
-                Failure::in_file(file, format!("`{key} = {value}`: give a text, a number, true or false, or a list of them"))
+                Failure::in_file(
+                    file,
+                    format!("`{key} = {value}`: give a text, a number, true or false, or a list of them"),
+                )
             })?;
             flags.extend(values);
         }

@@ -9,7 +9,11 @@ impl fmt::Display for TrainReport {
             let samples = held_out.samples;
             match (self.test_accuracy, self.test_loss) {
                 (Some(accuracy), Some(loss)) => {
-                    writeln!(f, "accuracy  {:.2} %  (loss {loss:.4}, on {samples} held-out samples)", 100.0 * accuracy)?;
+                    writeln!(
+                        f,
+                        "accuracy  {:.2} %  (loss {loss:.4}, on {samples} held-out samples)",
+                        100.0 * accuracy
+                    )?;
                 }
                 (None, Some(loss)) => writeln!(f, "loss      {loss:.6}  (on {samples} held-out samples)")?,
                 _ => {}
@@ -17,7 +21,8 @@ impl fmt::Display for TrainReport {
         } else {
             writeln!(f, "accuracy  not measured: the data has no held-out samples (--test gives some)")?;
         }
-        let kind = if self.run == "simulation" { "  SIMULATION: the seed is known, nothing of it is private" } else { "" };
+        let kind =
+            if self.run == "simulation" { "  SIMULATION: the seed is known, nothing of it is private" } else { "" };
         writeln!(f, "epsilon   {}{kind}", upward(self.epsilon))?;
         writeln!(f, "delta     {}", self.delta)?;
         let on_grid = match (self.mechanism.sigma_grid, self.mechanism.grid_bits) {

@@ -1,0 +1,208 @@
+//! `damper inspect`: what is trained, what is refused, and how large it is.
+
+use super::model::ModelArgs;
+use super::{Failure, answer, answer_json};
+use crate::autodiff::{derive, is_differentiated};
+use crate::graph::{Graph, Support, Value, initializers, support};
+use crate::onnx;
+use crate::onnx::pb::{ModelProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto};
+use crate::report::loss_name;
+use clap::Args;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+const AFTER_HELP: &str = "\
+A model that cannot be trained is no error here: the last lines say why. --train and --freeze override the rule that
+decides what is trained; try them here before training.
+
+Example:
+  damper inspect onnx-models/digits-cnn.onnx --freeze 'conv1.*'";
+
+/// Says what of a model is trained and why, and whether it can be.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct InspectArgs {
+    /// The model, exported as .onnx
+    #[arg(value_name = "MODEL.onnx")]
+    model: PathBuf,
+    /// Prints one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    options: ModelArgs,
+}
+
+#[derive(Serialize)]
+struct Inspection {
+    model: String,
+    opset: Option<i64>,
+    inputs: Vec<Tensor>,
+    outputs: Vec<Tensor>,
+    parameters: Vec<Parameter>,
+    /// Numbers that are trained, and float numbers in initializers that are not.
+    trained: usize,
+    not_trained: usize,
+    operators: Vec<Operator>,
+    loss: String,
+    trainable: bool,
+    /// Why not.
+    refusal: Option<String>,
+    /// Bytes of one sample's gradient.
+    gradient_bytes: usize,
+}
+
+#[derive(Serialize)]
+struct Tensor {
+    name: String,
+    shape: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Parameter {
+    name: String,
+    shape: Vec<usize>,
+    trained: bool,
+    reason: String,
+}
+
+#[derive(Serialize)]
+struct Operator {
+    op: String,
+    count: usize,
+    supported: bool,
+    note: String,
+}
+
+pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
+    let model = onnx::load(&args.model)?;
+    let options = args.options.graph_options();
+    let parameters: Vec<Parameter> = initializers(&model, &options)
+        .map_err(|error| Failure::in_file(&args.model, error))?
+        .into_iter()
+        .map(|i| Parameter { name: i.name, shape: i.shape, trained: i.trained, reason: i.reason })
+        .collect();
+    let graph = Graph::from_model(&model, &options);
+    let refusal = match &graph {
+        Err(error) => Some(error.to_string()),
+        Ok(graph) => derive(graph, &args.options.derive_options()).err().map(|refusal| refusal.to_string()),
+    };
+    let count = |trained: bool| -> usize {
+        let of = parameters.iter().filter(|parameter| parameter.trained == trained);
+        of.map(|parameter| parameter.shape.iter().product::<usize>()).sum()
+    };
+    let (trained, not_trained) = (count(true), count(false));
+    let (inputs, outputs) = match &graph {
+        Ok(graph) => {
+            let typed = |ids: &[crate::graph::ValueId]| ids.iter().map(|id| tensor(graph.value(*id))).collect();
+            (typed(&graph.inputs), typed(&graph.outputs))
+        }
+        Err(_) => declared(&model),
+    };
+    let inspection = Inspection {
+        model: args.model.display().to_string(),
+        opset: model.opset_import.iter().find(|set| matches!(&*set.domain, "" | "ai.onnx")).map(|set| set.version),
+        inputs,
+        outputs,
+        trained,
+        not_trained,
+        parameters,
+        operators: operators(&model),
+        loss: loss_name(&args.options.loss),
+        trainable: refusal.is_none(),
+        refusal,
+        gradient_bytes: 4 * trained,
+    };
+    if args.json { answer_json(&inspection) } else { answer(&inspection.to_string()) }
+}
+
+/// A value with its batch extent as `N`.
+fn tensor(value: &Value) -> Tensor {
+    let extent = |(axis, extent): (usize, &usize)| match value.batch {
+        Some(batch) if batch.axis == axis && *extent == 1 => "N".into(),
+        Some(batch) if batch.axis == axis => format!("{extent}*N"),
+        _ => extent.to_string(),
+    };
+    Tensor { name: value.name.clone(), shape: value.shape.iter().enumerate().map(extent).collect() }
+}
+
+/// Inputs and outputs as the file declares them, initializers left out.
+fn declared(model: &ModelProto) -> (Vec<Tensor>, Vec<Tensor>) {
+    let Some(graph) = &model.graph else { return (vec![], vec![]) };
+    let tensors = |infos: &[ValueInfoProto]| {
+        let data = infos.iter().filter(|info| graph.initializer.iter().all(|i| i.name != info.name));
+        data.map(|info| Tensor { name: info.name.clone(), shape: declared_shape(info) }).collect()
+    };
+    (tensors(&graph.input), tensors(&graph.output))
+}
+
+fn declared_shape(info: &ValueInfoProto) -> Vec<String> {
+    let value = info.r#type.as_ref().and_then(|kind| kind.value.as_ref());
+    let Some(type_proto::Value::TensorType(tensor)) = value else { return vec![] };
+    let dims = tensor.shape.iter().flat_map(|shape| &shape.dim);
+    dims.map(|dim| match &dim.value {
+        Some(dimension::Value::DimValue(extent)) => extent.to_string(),
+        Some(dimension::Value::DimParam(name)) => name.clone(),
+        None => "?".into(),
+    })
+    .collect()
+}
+
+fn operators(model: &ModelProto) -> Vec<Operator> {
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for node in model.graph.iter().flat_map(|graph| &graph.node) {
+        *counts.entry((&node.domain, &node.op_type)).or_default() += 1;
+    }
+    let judged = counts.into_iter().map(|((domain, op), count)| {
+        let (supported, note) = match support(domain, op) {
+            Support::Ruled if is_differentiated(op) => (true, "differentiated".into()),
+            Support::Ruled => (true, "on constants and shapes only".into()),
+            Support::Refused(why) => (false, format!("refused: {why}")),
+            Support::Unknown => (false, "no rule".into()),
+        };
+        let op = if domain.is_empty() { op.into() } else { format!("{domain}.{op}") };
+        Operator { op, count, supported, note }
+    });
+    judged.collect()
+}
+
+impl fmt::Display for Inspection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let opset = self.opset.map_or("?".into(), |opset| opset.to_string());
+        writeln!(f, "{} (operator set {opset})", self.model)?;
+        for (title, tensors) in [("inputs", &self.inputs), ("outputs", &self.outputs)] {
+            let list: Vec<String> =
+                tensors.iter().map(|tensor| format!("{} [{}]", tensor.name, tensor.shape.join(", "))).collect();
+            writeln!(f, "{title:<8} {}", list.join(", "))?;
+        }
+        writeln!(f, "\nparameters")?;
+        let rows = self.parameters.iter().map(|parameter| {
+            let mark = if parameter.trained { "train " } else { "freeze" };
+            [mark.into(), parameter.name.clone(), format!("{:?}", parameter.shape), parameter.reason.clone()]
+        });
+        table(f, &rows.collect::<Vec<_>>())?;
+        writeln!(f, "{} numbers are trained, {} are not", self.trained, self.not_trained)?;
+        writeln!(f, "one sample's gradient takes {} bytes", self.gradient_bytes)?;
+        writeln!(f, "\noperators")?;
+        let rows = self.operators.iter().map(|operator| {
+            let mark = if operator.supported { "yes" } else { "no " };
+            [mark.into(), operator.op.clone(), format!("x{}", operator.count), operator.note.clone()]
+        });
+        table(f, &rows.collect::<Vec<_>>())?;
+        match &self.refusal {
+            None => write!(f, "\ncan be trained with --loss {}", self.loss),
+            Some(why) => write!(f, "\ncannot be trained with --loss {}: {why}", self.loss),
+        }
+    }
+}
+
+/// Columns, each as wide as its widest entry; the last as it is.
+fn table(f: &mut fmt::Formatter<'_>, rows: &[[String; 4]]) -> fmt::Result {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let (a, b, c) = (width(0), width(1), width(2));
+    for [first, second, third, last] in rows {
+        writeln!(f, "  {first:a$}  {second:b$}  {third:c$}  {last}")?;
+    }
+    Ok(())
+}

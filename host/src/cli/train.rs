@@ -1,0 +1,358 @@
+//! `damper train`: from a model, a data set and a budget to a folder with a private model and its report.
+
+use super::model::ModelArgs;
+use super::progress::Watcher;
+use super::{Failure, answer, answer_json};
+use crate::backend::Choice;
+use crate::data::{DataOptions, OnBadRow, TestSource};
+use crate::onnx;
+use crate::report::{OutputFolder, TrainReport, trained_model};
+use crate::train::{self, Budget, Noise, OptimizerChoice, Source, TrainConfig, TrainError};
+use clap::{Args, ValueEnum};
+use std::io::{self, Write};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// δ where a multiplier was given and no δ.
+const DELTA: f64 = 1e-5;
+
+const AFTER_HELP: &str = "\
+Examples:
+  Handwritten digits, in seconds:
+    damper train onnx-models/digits-cnn.onnx --data idx:onnx-models/digits --epsilon 3 --delta 1e-5 \\
+           --batch-size 128 --epochs 20 --optimizer momentum --lr 0.5 --out digits-run
+  The same from a file, with another budget:
+    damper train run.toml --epsilon 1
+  where run.toml holds flags without their dashes, and the model:
+    model = \"onnx-models/digits-cnn.onnx\"
+    data = \"idx:onnx-models/digits\"
+    epsilon = 3.0
+    delta = 1e-5
+    normalize = [0.5, 0.25]
+
+The folder --out then holds model.onnx, report.json and metrics.csv, covered by epsilon, and the private folder
+checkpoint/, which is as secret as the data. With --json, standard output is one JSON object: the report.";
+
+/// Trains a model with differential privacy.
+#[derive(Args, Debug)]
+#[command(allow_negative_numbers = true, after_help = AFTER_HELP)]
+pub(super) struct TrainArgs {
+    /// The model, exported as .onnx; or a file of flags, run.toml, which flags given here override
+    #[arg(value_name = "MODEL.onnx|RUN.toml", required_unless_present = "model_file")]
+    model: Option<PathBuf>,
+    /// The model of a run file.
+    #[arg(long, hide = true)]
+    model_file: Option<PathBuf>,
+    /// Folder for the outputs; made, and must not be there or be empty
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Prints the report as one JSON object on standard output, and nothing else there
+    #[arg(long)]
+    json: bool,
+    /// No progress on standard error (errors and warnings still come)
+    #[arg(long)]
+    quiet: bool,
+    #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
+    privacy: PrivacyArgs,
+    #[command(flatten)]
+    training: TrainingArgs,
+    #[command(flatten)]
+    optimizer: OptimizerArgs,
+    #[command(flatten)]
+    options: ModelArgs,
+    #[command(flatten)]
+    machine: MachineArgs,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Data")]
+struct DataArgs {
+    /// The samples: idx:FOLDER (MNIST's files, plain or .gz), csv:FILE, npz:FILE
+    #[arg(long, value_name = "KIND:PATH")]
+    data: String,
+    /// Held-out samples: a fraction of the rows between 0 and 1, or another KIND:PATH [default: the data's own]
+    #[arg(long, value_name = "FRACTION|KIND:PATH")]
+    test: Option<TestSource>,
+    /// Public mean and standard deviation: every feature becomes (x - MEAN) / STD; bytes are divided by 255 first
+    #[arg(long, value_name = "MEAN,STD", allow_hyphen_values = true, value_parser = pair::<f32>)]
+    normalize: Option<(f32, f32)>,
+    /// Keeps bytes as 0 to 255 instead of dividing them by 255
+    #[arg(long)]
+    raw_bytes: bool,
+    /// What to do with a row that has a NaN, an infinity or a label out of range: `drop` makes it contribute nothing
+    #[arg(long, value_name = "error|drop", default_value = "error")]
+    on_bad_row: OnBadRow,
+    /// Uses the first N training samples only
+    #[arg(long, value_name = "N")]
+    train_size: Option<usize>,
+    /// csv: the label's column, by name or counted from 0 [default: the last]
+    #[arg(long, value_name = "COLUMN")]
+    label_column: Option<String>,
+    /// csv: whether the first line names the columns [default: if one of its fields is not a number]
+    #[arg(long, value_name = "true|false")]
+    header: Option<bool>,
+    /// npz: names of the arrays of features and labels [default: x,y]
+    #[arg(long, value_name = "X,Y", value_parser = pair::<String>)]
+    arrays: Option<(String, String)>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Privacy")]
+struct PrivacyArgs {
+    /// The budget: the noise is chosen so that epsilon of the whole run is at most this
+    #[arg(long, value_name = "E", required_unless_present = "noise_multiplier", conflicts_with = "noise_multiplier")]
+    epsilon: Option<f64>,
+    /// Standard deviation of the noise in units of the clip, instead of --epsilon
+    #[arg(long, value_name = "S")]
+    noise_multiplier: Option<f64>,
+    /// Delta; well below 1 / number of samples [default with --noise-multiplier: 1e-5]
+    #[arg(long, value_name = "D", required_unless_present = "noise_multiplier")]
+    delta: Option<f64>,
+    /// Lets through a delta of 1 / number of samples and more
+    #[arg(long)]
+    allow_large_delta: bool,
+    /// Largest Euclidean norm of one sample's gradient, over all trained parameters
+    #[arg(long, value_name = "C", default_value_t = 1.0)]
+    clip: f32,
+    /// A number of samples to declare instead of the one counted: the rate becomes batch size / N0
+    #[arg(long, value_name = "N0")]
+    dataset_size: Option<u64>,
+    /// `discrete`: integers on a grid, exact; `continuous`: floats, not exact, for comparison
+    #[arg(long, value_name = "KIND", default_value = "discrete")]
+    noise: NoiseArg,
+    /// The clip is 2^BITS grid units
+    #[arg(long, value_name = "BITS", default_value_t = 20)]
+    grid_bits: u32,
+    /// Makes the run a simulation that can be repeated: its noise is known, so nothing of it is private
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Training")]
+struct TrainingArgs {
+    /// The private method
+    #[arg(long, value_name = "NAME", default_value = "dp-sgd", value_parser = method)]
+    method: Method,
+    /// Expected number of samples in a draw, the constant that the noisy sum is divided by
+    #[arg(long, value_name = "B")]
+    batch_size: u32,
+    /// Passes over the data: there are epochs * samples / batch size steps
+    #[arg(long, value_name = "N")]
+    epochs: f64,
+    /// Evaluates on the held-out samples every so many epochs, beside the end
+    #[arg(long, value_name = "EPOCHS")]
+    eval_every: Option<f64>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Optimizer")]
+struct OptimizerArgs {
+    /// The optimizer; `momentum` is sgd with momentum 0.9
+    #[arg(long, value_name = "NAME", default_value = "sgd")]
+    optimizer: OptimizerArg,
+    /// Learning rate
+    #[arg(long, value_name = "L")]
+    lr: f64,
+    /// sgd, momentum: the share of the last step that is kept, from 0 to below 1
+    #[arg(long, value_name = "M")]
+    momentum: Option<f32>,
+    /// sgd, momentum: Nesterov's form
+    #[arg(long)]
+    nesterov: bool,
+    /// sgd, momentum: L2 penalty; adamw: decoupled decay [default: 0; adamw: 0.01]
+    #[arg(long, value_name = "W")]
+    weight_decay: Option<f64>,
+    /// adam, adamw: decay of the first and second moment [default: 0.9,0.999]
+    #[arg(long, value_name = "B1,B2", value_parser = pair::<f64>)]
+    betas: Option<(f64, f64)>,
+    /// adam, adamw: what is added to the root of the second moment [default: 1e-8]
+    #[arg(long, value_name = "E")]
+    adam_epsilon: Option<f32>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Machine")]
+struct MachineArgs {
+    /// What runs the networks: auto (onnxruntime where it is found, else tract), tract, ort, cuda
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    backend: Choice,
+    /// Rows of the one physical batch shape; a draw is cut into as many as it needs
+    #[arg(long, value_name = "ROWS", default_value = "16")]
+    physical_batch: NonZeroUsize,
+    /// Threads, each with a session of its own; the result does not depend on it [default: processors]
+    #[arg(long, value_name = "N")]
+    workers: Option<NonZeroUsize>,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum NoiseArg {
+    Discrete,
+    Continuous,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum OptimizerArg {
+    Sgd,
+    Momentum,
+    Adam,
+    Adamw,
+}
+
+/// The methods that there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Method {
+    DpSgd,
+}
+
+fn method(name: &str) -> Result<Method, String> {
+    match name {
+        "dp-sgd" => Ok(Method::DpSgd),
+        "doppler" | "dp-pmlf" | "disk" | "dc-sgd-p" | "dc-sgd-e" | "adp" => {
+            Err("not in this version, which has: dp-sgd".into())
+        }
+        _ => Err("unknown; this version has: dp-sgd".into()),
+    }
+}
+
+fn pair<T: std::str::FromStr>(text: &str) -> Result<(T, T), String> {
+    text.split_once(',')
+        .and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)))
+        .ok_or_else(|| "give two, with a comma between them".into())
+}
+
+impl OptimizerArgs {
+    fn choice(&self) -> Result<OptimizerChoice, Failure> {
+        let name = self.optimizer.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+        let only = |given: bool, flag: &str, others: &str| {
+            if given {
+                Err(Failure::new(format!("{flag}: --optimizer {name} has none; leave it out, or use {others}")))
+            } else {
+                Ok(())
+            }
+        };
+        match self.optimizer {
+            OptimizerArg::Sgd | OptimizerArg::Momentum => {
+                only(self.betas.is_some(), "--betas", "--optimizer adam")?;
+                only(self.adam_epsilon.is_some(), "--adam-epsilon", "--optimizer adam")?;
+                let usual = if self.optimizer == OptimizerArg::Momentum { 0.9 } else { 0.0 };
+                let momentum = self.momentum.unwrap_or(usual);
+                if self.nesterov && momentum == 0.0 {
+                    return Err(Failure::new("--nesterov: needs a momentum above 0; add --momentum 0.9"));
+                }
+                Ok(OptimizerChoice::Sgd {
+                    momentum,
+                    nesterov: self.nesterov,
+                    weight_decay: self.weight_decay.unwrap_or(0.0) as f32,
+                })
+            }
+            OptimizerArg::Adam | OptimizerArg::Adamw => {
+                only(self.momentum.is_some(), "--momentum", "--betas")?;
+                only(self.nesterov, "--nesterov", "--optimizer momentum")?;
+                let decoupled = self.optimizer == OptimizerArg::Adamw;
+                only(!decoupled && self.weight_decay.is_some(), "--weight-decay", "--optimizer adamw")?;
+                let (beta1, beta2) = self.betas.unwrap_or((0.9, 0.999));
+                Ok(OptimizerChoice::Adam {
+                    beta1,
+                    beta2,
+                    epsilon: self.adam_epsilon.unwrap_or(1e-8),
+                    weight_decay: self.weight_decay.unwrap_or(if decoupled { 0.01 } else { 0.0 }),
+                })
+            }
+        }
+    }
+}
+
+impl TrainArgs {
+    fn source(&self, model: PathBuf) -> Source {
+        let data = &self.data;
+        Source {
+            model,
+            graph: self.options.graph_options(),
+            derive: self.options.derive_options(),
+            data: data.data.clone(),
+            data_options: DataOptions {
+                on_bad_row: data.on_bad_row,
+                normalize: data.normalize,
+                raw_bytes: data.raw_bytes,
+                test: data.test.clone(),
+                train_size: data.train_size,
+                label_column: data.label_column.clone(),
+                header: data.header,
+                arrays: data.arrays.clone(),
+                ..DataOptions::default()
+            },
+        }
+    }
+
+    fn config(&self) -> Result<TrainConfig, Failure> {
+        let privacy = &self.privacy;
+        let budget = match (privacy.epsilon, privacy.noise_multiplier) {
+            (Some(epsilon), None) => Budget::Epsilon(epsilon),
+            (None, Some(multiplier)) => Budget::NoiseMultiplier(multiplier),
+            _ => return Err(Failure::new("give one of --epsilon and --noise-multiplier")),
+        };
+        let Method::DpSgd = self.training.method;
+        Ok(TrainConfig {
+            budget,
+            delta: privacy.delta.unwrap_or(DELTA),
+            allow_large_delta: privacy.allow_large_delta,
+            batch_size: self.training.batch_size,
+            epochs: self.training.epochs,
+            dataset_size: privacy.dataset_size,
+            lr: self.optimizer.lr,
+            clip: privacy.clip,
+            optimizer: self.optimizer.choice()?,
+            noise: match privacy.noise {
+                NoiseArg::Discrete => Noise::Discrete,
+                NoiseArg::Continuous => Noise::Continuous,
+            },
+            grid_bits: privacy.grid_bits,
+            backend: self.machine.backend,
+            seed: privacy.seed,
+            physical_batch: self.machine.physical_batch,
+            workers: self.machine.workers,
+            evaluate_every: self.training.eval_every,
+        })
+    }
+}
+
+pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
+    let model = args.model_file.as_ref().or(args.model.as_ref()).ok_or_else(|| Failure::new("give a MODEL.onnx"))?;
+    if model.extension().is_some_and(|extension| extension == "toml") {
+        return Err(Failure::in_file(model, "names no model; add a line: model = \"FILE.onnx\""));
+    }
+    let source = args.source(model.clone());
+    let in_model = |error: TrainError| match error {
+        TrainError::Graph(error) => Failure::in_file(model, error),
+        TrainError::Refusal(error) => Failure::in_file(model, error),
+        error => Failure::from(error),
+    };
+    let run = train::prepare(&source, args.config()?).map_err(in_model)?;
+
+    let folder = OutputFolder::create(&args.out)?;
+    for warning in &run.warnings {
+        let _ = writeln!(io::stderr(), "warning: {warning}");
+    }
+    let mut watcher = Watcher::new(run.steps, args.quiet);
+    let outcome = train::run(&run, &folder.checkpoint(), &mut watcher);
+    watcher.finish();
+    let outcome = outcome.map_err(in_model)?;
+
+    let report = TrainReport::new(&run, &outcome);
+    folder.write("model.onnx", &onnx::encode(&trained_model(&run, &outcome.params)?))?;
+    folder.write("metrics.csv", TrainReport::metrics(&outcome.evaluations).as_bytes())?;
+    folder.write("report.json", report.to_json().as_bytes())?;
+    folder.keep();
+
+    if args.json {
+        return answer_json(&report);
+    }
+    let out = args.out.display();
+    answer(&format!(
+        "{report}\nmodel     {out}/model.onnx\nreport    {out}/report.json\nmetrics   {out}/metrics.csv\nsecret    \
+         {out}/checkpoint/ (not covered by epsilon: keep it as secret as the data)"
+    ))
+}
