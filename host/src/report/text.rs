@@ -24,7 +24,7 @@ impl fmt::Display for TrainReport {
         let kind =
             if self.run == "simulation" { "  SIMULATION: the seed is known, nothing of it is private" } else { "" };
         writeln!(f, "epsilon   {}{kind}", upward(self.epsilon))?;
-        writeln!(f, "delta     {}", self.delta)?;
+        writeln!(f, "delta     {:e}", self.delta)?;
         let on_grid = match (self.mechanism.sigma_grid, self.mechanism.grid_bits) {
             (Some(sigma), Some(bits)) => format!("  (= {sigma} / 2^{bits}, exact)"),
             _ => "  (continuous: not exact)".into(),

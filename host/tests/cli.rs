@@ -1,0 +1,81 @@
+//! The command as its user meets it: the real program on good input and on every kind of bad input.
+
+#[path = "cli/bad_input.rs"]
+mod bad_input;
+#[path = "cli/good_runs.rs"]
+mod good_runs;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+const MLP: &str = "onnx-models/digits-mlp.onnx";
+const DIGITS: &str = "idx:onnx-models/digits";
+
+/// The program, run from the workspace's root without an onnxruntime of the user's.
+fn damper() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_damper"));
+    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).env_remove("ORT_DYLIB_PATH");
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    damper().args(args).output().unwrap()
+}
+
+/// `damper train` of five quiet steps on tract, with `extra` flags.
+fn train(model: &str, data: &str, out: &Path, extra: &[&str]) -> Command {
+    let mut command = damper();
+    command
+        .args(["train", model, "--data", data, "--out"])
+        .arg(out)
+        .args(["--batch-size", "64", "--lr", "0.5", "--backend", "tract", "--quiet"])
+        .args(extra);
+    for (flag, value) in [("--epochs", "0.2"), ("--workers", "1")] {
+        if !extra.contains(&flag) {
+            command.args([flag, value]);
+        }
+    }
+    if !extra.contains(&"--epsilon") && !extra.contains(&"--noise-multiplier") {
+        command.args(["--noise-multiplier", "1"]);
+    }
+    command
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A run that must fail with one line on standard error that holds all of `words`, and leave nothing at `out`.
+#[track_caller]
+fn refused(mut command: Command, out: &Path, words: &[&str]) {
+    let output = command.output().unwrap();
+    assert_refused(&output, words);
+    assert!(fs::symlink_metadata(out).is_err(), "{} was left behind", out.display());
+}
+
+#[track_caller]
+fn assert_refused(output: &Output, words: &[&str]) {
+    let message = stderr(output);
+    let code = output.status.code();
+    assert!(code.is_some_and(|code| code > 0 && code < 100), "{code:?} {message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
+    assert!(message.starts_with("error: ") && message.ends_with('\n'), "{message}");
+    for word in words {
+        assert!(message.contains(word), "`{word}` is not in: {message}");
+    }
+    assert!(output.stdout.is_empty());
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    assert!(output.status.success(), "{}", stderr(output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A folder of its own, and a path in it for a run's outputs.
+fn folder() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    (folder, out)
+}

@@ -1,0 +1,288 @@
+//! Each bad input is refused in one line, and leaves nothing behind.
+
+use super::{DIGITS, MLP, assert_refused, damper, folder, refused, run, train};
+use damper::onnx;
+use std::fs;
+use std::path::Path;
+
+/// IDX: magic number, extents, bytes.
+fn idx(magic: u32, extents: &[u32], bytes: &[u8]) -> Vec<u8> {
+    let header = [magic].into_iter().chain(extents.iter().copied()).flat_map(u32::to_be_bytes);
+    header.chain(bytes.iter().copied()).collect()
+}
+
+/// 20 black images of `side` × `side` pixels, and labels.
+fn write_idx(folder: &Path, side: u32, labels: &[u8]) {
+    let pixels = vec![0; (20 * side * side) as usize];
+    fs::write(folder.join("train-images-idx3-ubyte"), idx(0x803, &[20, side, side], &pixels)).unwrap();
+    fs::write(folder.join("train-labels-idx1-ubyte"), idx(0x801, &[20], labels)).unwrap();
+}
+
+#[test]
+fn data_that_is_no_data_is_refused_with_its_name() {
+    type Spoil = fn(&Path);
+    let cases: &[(&str, Spoil)] = &[
+        ("train-images-idx3-ubyte", |images| {
+            let bytes = fs::read(images).unwrap();
+            fs::write(images, &bytes[..bytes.len() / 2]).unwrap();
+        }),
+        ("train-images-idx3-ubyte", |images| fs::write(images, b"").unwrap()),
+        ("train-images-idx3-ubyte", |images| fs::write(images, idx(0x12345, &[20, 8, 8], &[0; 1280])).unwrap()),
+        ("train-images-idx3-ubyte", |images| fs::write(images, b"PK\x03\x04 not what it says").unwrap()),
+        ("train-labels-idx1-ubyte", |images| {
+            fs::remove_file(images.with_file_name("train-labels-idx1-ubyte")).unwrap();
+        }),
+    ];
+    for (culprit, spoil) in cases {
+        let (folder, out) = folder();
+        write_idx(folder.path(), 8, &[3; 20]);
+        spoil(&folder.path().join("train-images-idx3-ubyte"));
+        let data = format!("idx:{}", folder.path().display());
+        refused(train(MLP, &data, &out, &[]), &out, &[culprit]);
+    }
+}
+
+#[test]
+fn samples_that_do_not_fit_the_model_are_refused() {
+    let (folder, out) = folder();
+    write_idx(folder.path(), 7, &[3; 20]);
+    let data = format!("idx:{}", folder.path().display());
+    refused(train(MLP, &data, &out, &["--batch-size", "4"][..0]), &out, &["train-images-idx3-ubyte", "64"]);
+}
+
+#[test]
+fn a_label_out_of_range_is_refused_with_its_row() {
+    let (folder, out) = folder();
+    let mut labels = [3; 20];
+    labels[7] = 10;
+    write_idx(folder.path(), 8, &labels);
+    let data = format!("idx:{}", folder.path().display());
+    refused(train(MLP, &data, &out, &[]), &out, &["train-labels-idx1-ubyte", "7", "10", "--on-bad-row drop"]);
+}
+
+#[test]
+fn a_feature_that_is_not_a_number_is_refused_with_its_row() {
+    let (folder, out) = folder();
+    let file = folder.path().join("table.csv");
+    let row = |first: &str| format!("{first}{},1\n", ",0".repeat(63));
+    fs::write(&file, [row("0"), row("1"), row("nan"), row("2")].concat()).unwrap();
+    let data = format!("csv:{}", file.display());
+    refused(train(MLP, &data, &out, &[]), &out, &["table.csv", "--on-bad-row drop"]);
+}
+
+#[test]
+fn a_data_kind_or_path_that_there_is_not_is_refused() {
+    let (_folder, out) = folder();
+    refused(train(MLP, "idx:no/such/folder", &out, &[]), &out, &["no/such/folder"]);
+    refused(train(MLP, "tape:reel", &out, &[]), &out, &["tape", "idx, csv, npz"]);
+    refused(train(MLP, "digits", &out, &[]), &out, &["KIND:PATH"]);
+}
+
+#[test]
+fn a_model_that_cannot_be_trained_is_refused_with_the_node_at_fault() {
+    let cases: &[(&str, &[&str])] = &[
+        ("batchnorm.torchscript.onnx", &["BatchNormalization", "GroupNorm"]),
+        ("batchnorm.dynamo.onnx", &["BatchNormalization", "GroupNorm"]),
+        ("gru.torchscript.onnx", &["GRU"]),
+        ("no-parameters.dynamo.onnx", &["--train"]),
+        ("dynamic-axis.dynamo.onnx", &["--shape"]),
+    ];
+    for (model, words) in cases {
+        let (folder, out) = folder();
+        let path = format!("onnx-models/exports/{model}");
+        refused(train(&path, DIGITS, &out, &[]), &out, words);
+        refused(train(&path, DIGITS, &out, &[]), &out, &[model]);
+        let derived = folder.path().join("grad.onnx");
+        let mut command = damper();
+        command.args(["derive", &path, "-o"]).arg(&derived);
+        refused(command, &derived, words);
+    }
+}
+
+#[test]
+fn an_operator_that_there_is_not_is_refused_with_its_node() {
+    let (folder, out) = folder();
+    let mut model = onnx::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(MLP)).unwrap();
+    let node = model.graph.as_mut().unwrap().node.iter_mut().find(|node| node.op_type == "Tanh").unwrap();
+    node.op_type = "Frobnicate".into();
+    node.name = "odd".into();
+    let file = folder.path().join("odd-model.onnx");
+    fs::write(&file, onnx::encode(&model)).unwrap();
+    refused(train(file.to_str().unwrap(), DIGITS, &out, &[]), &out, &["odd-model.onnx", "'odd'", "Frobnicate"]);
+}
+
+#[test]
+fn a_file_that_is_no_model_is_refused() {
+    let (folder, out) = folder();
+    refused(train("no/such.onnx", DIGITS, &out, &[]), &out, &["no/such.onnx", "check the path"]);
+    let whole = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(MLP)).unwrap();
+    for (name, bytes) in [("empty.onnx", &b""[..]), ("text.onnx", b"this is text"), ("half.onnx", &whole[..5000])] {
+        let file = folder.path().join(name);
+        fs::write(&file, bytes).unwrap();
+        refused(train(file.to_str().unwrap(), DIGITS, &out, &[]), &out, &[name]);
+    }
+}
+
+#[test]
+fn numbers_out_of_range_are_refused_with_their_flag() {
+    let (_folder, out) = folder();
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["--epsilon", "0", "--delta", "1e-5"], &["--epsilon 0"]),
+        (&["--epsilon", "-1", "--delta", "1e-5"], &["--epsilon -1"]),
+        (&["--epsilon", "nan", "--delta", "1e-5"], &["--epsilon"]),
+        (&["--epsilon", "1e-9", "--delta", "1e-5"], &["--epsilon", "raise"]),
+        (&["--epsilon", "3", "--delta", "1"], &["--delta 1"]),
+        (&["--epsilon", "3", "--delta", "0"], &["--delta 0"]),
+        (&["--epsilon", "3", "--delta", "1e-3"], &["--delta 0.001", "--allow-large-delta"]),
+        (&["--noise-multiplier", "0"], &["--noise-multiplier"]),
+        (&["--noise-multiplier", "-2"], &["--noise-multiplier"]),
+        (&["--dataset-size", "32"], &["--batch-size 64", "--dataset-size"]),
+        (&["--epochs", "0"], &["--epochs 0"]),
+        (&["--epochs", "inf"], &["--epochs inf"]),
+        (&["--clip", "0"], &["--clip"]),
+        (&["--clip", "nan"], &["--clip"]),
+        (&["--grid-bits", "99"], &["--grid-bits"]),
+        (&["--momentum", "1"], &["--momentum"]),
+        (&["--nesterov"], &["--nesterov", "--momentum"]),
+        (&["--optimizer", "adam", "--momentum", "0.9"], &["--momentum", "adam"]),
+        (&["--optimizer", "adam", "--betas", "0.9,1"], &["--betas"]),
+        (&["--test", "0.2"], &["--test"]),
+        (&["--train", "no.such.*"], &["--train 'no.such.*'"]),
+        (&["--output", "no-such-output"], &["no-such-output"]),
+        (&["--train-size", "9999"], &["--train-size 9999"]),
+    ];
+    for (extra, words) in cases {
+        refused(train(MLP, DIGITS, &out, extra), &out, words);
+    }
+}
+
+#[test]
+fn the_accounting_commands_refuse_numbers_out_of_range() {
+    let epsilon = |s: &str, q: &str, t: &str, d: &str| {
+        run(&["epsilon", "--noise-multiplier", s, "--sampling-rate", q, "--steps", t, "--delta", d])
+    };
+    assert_refused(&epsilon("0", "0.01", "100", "1e-5"), &["--noise-multiplier"]);
+    assert_refused(&epsilon("-1", "0.01", "100", "1e-5"), &["--noise-multiplier"]);
+    assert_refused(&epsilon("1", "1.5", "100", "1e-5"), &["--sampling-rate 1.5"]);
+    assert_refused(&epsilon("1", "0", "100", "1e-5"), &["--sampling-rate 0"]);
+    assert_refused(&epsilon("1", "0.01", "0", "1e-5"), &["--steps"]);
+    assert_refused(&epsilon("1", "0.01", "100", "1"), &["--delta 1"]);
+    assert_refused(&epsilon("1", "0.01", "100", "-0.1"), &["--delta -0.1"]);
+    let calibrate = |e: &str| {
+        run(&["calibrate", "--epsilon", e, "--sampling-rate", "0.01", "--steps", "100", "--delta", "1e-5"])
+    };
+    assert_refused(&calibrate("0"), &["--epsilon 0"]);
+    assert_refused(&calibrate("-3"), &["--epsilon -3"]);
+    assert_refused(&calibrate("inf"), &["--epsilon"]);
+}
+
+#[test]
+fn what_later_versions_have_is_refused_with_what_there_is() {
+    let (folder, out) = folder();
+    for method in ["doppler", "dp-pmlf", "disk", "dc-sgd-p", "dc-sgd-e", "adp", "no-such-method"] {
+        let output = train(MLP, DIGITS, &out, &["--method", method]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(super::stderr(&output).contains("this version") && super::stderr(&output).contains("dp-sgd"));
+        assert!(!out.exists());
+    }
+    let out = folder.path().join("grad.onnx");
+    let output = run(&["derive", MLP, "--readout", "norms", "-o", out.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(super::stderr(&output).contains("per-sample") && !out.exists());
+    let output =
+        run(&["epsilon", "--noise-multiplier", "1", "--sampling-rate", "1", "--steps", "1", "--delta", "1e-5", "--accountant", "pld"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(super::stderr(&output).contains("rdp"));
+}
+
+#[test]
+fn an_output_folder_that_is_there_keeps_what_it_holds() {
+    let (folder, out) = folder();
+    fs::create_dir(&out).unwrap();
+    fs::write(out.join("thesis.txt"), "mine").unwrap();
+    let output = train(MLP, DIGITS, &out, &[]).output().unwrap();
+    assert_refused(&output, &[out.to_str().unwrap(), "--out"]);
+    assert_eq!(fs::read_to_string(out.join("thesis.txt")).unwrap(), "mine");
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 1);
+
+    let file = folder.path().join("file");
+    fs::write(&file, "mine").unwrap();
+    for path in [file.clone(), file.join("run")] {
+        assert_refused(&train(MLP, DIGITS, &path, &[]).output().unwrap(), &["file", "--out"]);
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_output_folder_that_cannot_be_written_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let (folder, out) = folder();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o500)).unwrap();
+    if fs::write(folder.path().join("probe"), "").is_ok() {
+        println!("skipped: this user may write everywhere");
+        return;
+    }
+    refused(train(MLP, DIGITS, &out, &[]), &out, &[out.to_str().unwrap(), "permissions"]);
+}
+
+/// `damper` under `sh`, after `setup`; the paths `$1` and `$2` are `folder` and its `run`.
+#[cfg(unix)]
+fn under_shell(shell: &[&str], setup: &str, folder: &Path) -> std::process::Output {
+    let train = train(MLP, DIGITS, &folder.join("run"), &[]);
+    let script = format!("{setup}; folder=$1; shift; \"$@\"; code=$?; ls -A \"$folder\"; exit $code");
+    std::process::Command::new(shell[0])
+        .args(&shell[1..])
+        .args(["sh", "-c", &script, "sh"])
+        .arg(folder)
+        .arg(train.get_program())
+        .args(train.get_args())
+        .current_dir(train.get_current_dir().unwrap())
+        .output()
+        .unwrap()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_write_that_fails_leaves_nothing() {
+    let (folder, _) = folder();
+    // A limit of a few blocks on the size of a file, its signal ignored: the ledger fits, the model does not.
+    let output = under_shell(&["env"], "trap '' XFSZ; ulimit -f 8", folder.path());
+    assert_refused(&output, &["model.onnx", "--out"]);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_leaves_nothing() {
+    let (folder, _) = folder();
+    let probe = std::process::Command::new("unshare").args(["-Urm", "mount", "-t", "tmpfs", "tmpfs"]).arg(folder.path());
+    let may_mount = { probe }.output().is_ok_and(|output| output.status.success());
+    if !may_mount {
+        println!("skipped: this user may not mount a small disk");
+        return;
+    }
+    let output = under_shell(&["unshare", "-Urm"], "mount -t tmpfs -o size=12k tmpfs \"$1\"", folder.path());
+    assert_refused(&output, &["model.onnx", "free some space"]);
+}
+
+#[test]
+fn a_run_file_at_fault_is_named() {
+    let (folder, out) = folder();
+    let file = folder.path().join("run.toml");
+    let path = file.to_str().unwrap();
+    let cases = [
+        ("epsilon = ", "line 1"),
+        ("model = \"m.onnx\"\nepsilom = 3.0\n", "epsilom"),
+        ("[privacy]\nepsilon = 3.0\n", "privacy"),
+        ("lr = 0.5\n", "model ="),
+    ];
+    for (text, word) in cases {
+        fs::write(&file, text).unwrap();
+        let flags = if text.starts_with("lr") { &[][..] } else { &["--lr", "0.5"][..] };
+        let mut command = damper();
+        command.args(["train", path, "--data", DIGITS, "--noise-multiplier", "1"]);
+        command.args(["--batch-size", "64", "--epochs", "1", "--out"]).arg(&out).args(flags);
+        refused(command, &out, &["run.toml", word]);
+    }
+}

@@ -1,0 +1,194 @@
+//! What the command does when all is well.
+
+use super::{DIGITS, MLP, damper, folder, json, run, stderr, train};
+use damper::autodiff::{Dim, TensorSpec};
+use damper::backend::{Choice, Input, Plan, open};
+use damper::data::{self, Batch, BatchLabels, DataOptions, InputShape, chunks};
+use damper::graph::DType;
+use serde_json::Value;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+const FIXED: [&str; 6] = ["epsilon", "delta", "noise_multiplier", "sampling_rate", "steps", "accountant"];
+const TRAIN: [&str; 5] = ["test_accuracy", "test_loss", "seconds", "backend", "params_digest"];
+
+#[test]
+fn help_is_there_for_every_subcommand() {
+    for args in [vec!["--help"], vec!["train", "--help"], vec!["derive", "-h"], vec!["inspect", "-h"], vec!["--version"]] {
+        let output = run(&args);
+        assert!(output.status.success() && !output.stdout.is_empty() && output.stderr.is_empty());
+    }
+}
+
+#[test]
+fn epsilon_of_a_calibrated_multiplier_is_the_one_calibrated() {
+    let common = ["--sampling-rate", "0.0042667", "--steps", "3516", "--delta", "1e-5", "--json"];
+    let found = json(&damper().args(["calibrate", "--epsilon", "3"]).args(common).output().unwrap());
+    let multiplier = found["noise_multiplier"].as_f64().unwrap().to_string();
+    let priced = json(&damper().args(["epsilon", "--noise-multiplier", &multiplier]).args(common).output().unwrap());
+    for key in FIXED {
+        assert_eq!(found[key], priced[key], "{key}");
+    }
+    let epsilon = priced["epsilon"].as_f64().unwrap();
+    assert!((2.97..=3.0).contains(&epsilon), "{epsilon}");
+}
+
+#[test]
+fn training_prints_one_json_object_and_writes_a_whole_folder() {
+    let (folder, out) = folder();
+    let output = train(MLP, DIGITS, &out, &["--epsilon", "3", "--delta", "1e-5", "--json"]).output().unwrap();
+    assert_eq!(stderr(&output), "");
+    let report = json(&output);
+    for key in FIXED.iter().chain(&TRAIN) {
+        assert!(!report[key].is_null(), "{key}");
+    }
+    let epsilon = report["epsilon"].as_f64().unwrap();
+    assert!((2.97..=3.0).contains(&epsilon), "{epsilon}");
+    assert_eq!(report["run"], "private");
+    assert_eq!(report["steps"], 5);
+    assert_eq!(report["backend"], "tract");
+    assert!(report["mechanism"]["seed"].is_null());
+
+    let written: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
+    assert_eq!(written, report);
+    let metrics = fs::read_to_string(out.join("metrics.csv")).unwrap();
+    assert_eq!(metrics.lines().count(), 2, "{metrics}");
+    let mut names: Vec<_> = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["checkpoint", "metrics.csv", "model.onnx", "report.json"]);
+    assert_eq!(accuracy(&out.join("model.onnx")), report["test_accuracy"].as_f64().unwrap());
+    drop(folder);
+}
+
+/// The share of right answers of a trained model on the held-out digits, by a runtime that knows nothing of the run.
+fn accuracy(model: &Path) -> f64 {
+    let rows = NonZeroUsize::new(60).unwrap();
+    let spec = |name: &str, extent| TensorSpec {
+        name: name.into(),
+        dtype: DType::F32,
+        shape: vec![Dim::Batch, Dim::Fixed(extent)],
+    };
+    let plan = Plan { batch: rows.get(), threads: 1, inputs: vec![spec("x", 64)], outputs: vec![spec("logits", 10)] };
+    let mut session = open(Choice::Tract).unwrap().load(&fs::read(model).unwrap(), &plan).unwrap();
+    let options =
+        DataOptions { inputs: vec![InputShape { name: "x".into(), shape: vec![64] }], ..DataOptions::default() };
+    let digits = format!("idx:{}/../onnx-models/digits", env!("CARGO_MANIFEST_DIR"));
+    let test = data::load(&digits, &options).unwrap().test.unwrap();
+    let mut batch = Batch::new(&test, rows);
+    let all: Vec<u32> = (0..test.len() as u32).collect();
+    let mut right = 0;
+    for chunk in chunks(&all, rows) {
+        batch.fill(&test, chunk);
+        let BatchLabels::Classes(labels) = batch.labels() else { panic!("digits have classes") };
+        session
+            .run(&[Input::F32(batch.features(0))], &mut |outputs| {
+                for (logits, label) in outputs[0].chunks(10).zip(labels).take(chunk.samples.len()) {
+                    let label = *label as usize;
+                    right += usize::from((0..10).all(|other| other == label || logits[other] < logits[label]));
+                }
+            })
+            .unwrap();
+    }
+    right as f64 / test.len() as f64
+}
+
+#[test]
+fn a_seed_gives_the_same_parameters_whatever_the_number_of_workers() {
+    let digest = |seed: &str, workers: &str| {
+        let (_folder, out) = folder();
+        let output =
+            train(MLP, DIGITS, &out, &["--seed", seed, "--workers", workers, "--json"]).output().unwrap();
+        assert!(stderr(&output).contains("simulation"), "{}", stderr(&output));
+        let report = json(&output);
+        assert_eq!(report["run"], "simulation");
+        report["params_digest"].as_str().unwrap().to_owned()
+    };
+    let one = digest("1", "1");
+    assert_eq!(digest("1", "1"), one);
+    assert_eq!(digest("1", "3"), one);
+    assert_ne!(digest("2", "1"), one);
+}
+
+#[test]
+fn two_private_runs_differ() {
+    let digest = || {
+        let (_folder, out) = folder();
+        json(&train(MLP, DIGITS, &out, &["--json"]).output().unwrap())["params_digest"].clone()
+    };
+    assert_ne!(digest(), digest());
+}
+
+#[test]
+fn flags_override_a_run_file() {
+    let (folder, out) = folder();
+    let file = folder.path().join("run.toml");
+    fs::write(
+        &file,
+        format!(
+            "model = \"{MLP}\"\ndata = \"{DIGITS}\"\nepsilon = 3.0\ndelta = 1e-5\nbatch-size = 64\nepochs = 0.2\n\
+             optimizer = \"momentum\"\nlr = 0.25\nbackend = \"tract\"\nquiet = true\nnormalize = [0.5, 0.25]\n\
+             freeze = [\"fc1.bias\"]\nseed = 7\n"
+        ),
+    )
+    .unwrap();
+    let with = |extra: &[&str]| {
+        let (_folder, out) = super::folder();
+        let mut command = damper();
+        command.args(["train", file.to_str().unwrap(), "--json", "--out"]).arg(&out).args(extra);
+        json(&command.output().unwrap())
+    };
+    let plain = with(&[]);
+    assert_eq!(plain["training"]["lr"], 0.25);
+    assert!((2.97..=3.0).contains(&plain["epsilon"].as_f64().unwrap()));
+    let other = with(&["--lr", "0.5", "--noise-multiplier", "2"]);
+    assert_eq!(other["training"]["lr"], 0.5);
+    assert_eq!(other["noise_multiplier"], 2.0);
+    assert_eq!(other["training"]["optimizer"]["name"], "sgd");
+    drop((folder, out));
+}
+
+#[test]
+fn a_summary_says_what_was_reached_and_where_it_is() {
+    let (_folder, out) = folder();
+    let output = train(MLP, DIGITS, &out, &[]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    for word in ["accuracy", "epsilon", "delta", "sigma", "report.json", "model.onnx"] {
+        assert!(text.contains(word), "{text}");
+    }
+}
+
+#[test]
+fn an_inspection_gives_every_initializer_a_reason() {
+    let inspection = json(&run(&["inspect", "onnx-models/digits-cnn.onnx", "--freeze", "conv1.*", "--json"]));
+    let parameters = inspection["parameters"].as_array().unwrap();
+    assert!(parameters.len() >= 6);
+    for parameter in parameters {
+        let name = parameter["name"].as_str().unwrap();
+        assert!(!parameter["reason"].as_str().unwrap().is_empty());
+        assert!(parameter["shape"].is_array());
+        assert_eq!(parameter["trained"], !name.starts_with("conv1."), "{name}");
+    }
+    assert_eq!(inspection["trainable"], true);
+
+    let refused = json(&run(&["inspect", "onnx-models/exports/batchnorm.dynamo.onnx", "--json"]));
+    assert_eq!(refused["trainable"], false);
+    assert!(refused["refusal"].as_str().unwrap().contains("BatchNormalization"));
+}
+
+#[test]
+fn a_derived_model_takes_the_parameters_and_gives_their_gradients() {
+    let (folder, _) = folder();
+    let file = folder.path().join("grad.onnx");
+    let output = run(&["derive", MLP, "-o", file.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let graph = damper::onnx::load(&file).unwrap().graph.unwrap();
+    let inputs: Vec<_> = graph.input.iter().map(|input| input.name.as_str()).collect();
+    let outputs: Vec<_> = graph.output.iter().map(|output| output.name.as_str()).collect();
+    assert!(inputs.starts_with(&["x", "dp.labels"]), "{inputs:?}");
+    assert!(outputs.starts_with(&["dp.loss", "logits"]), "{outputs:?}");
+    for name in &inputs[2..] {
+        assert!(outputs.contains(&format!("dp.grad.{name}").as_str()), "{name}");
+    }
+    assert_eq!(inputs.len(), outputs.len());
+}
