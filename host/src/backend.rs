@@ -35,11 +35,7 @@ pub trait Backend {
 /// A loaded model.
 pub trait Session: Send {
     /// Runs once. `inputs` in `plan.inputs` order; `read` sees the outputs in `plan.outputs` order, without a copy.
-    fn run(
-        &mut self,
-        inputs: &[Input<'_>],
-        read: &mut dyn FnMut(&[&[f32]]),
-    ) -> Result<(), BackendError>;
+    fn run(&mut self, inputs: &[Input<'_>], read: &mut dyn FnMut(&[&[f32]])) -> Result<(), BackendError>;
 }
 
 /// A backend is absent, or refused a model.

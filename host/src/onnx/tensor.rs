@@ -112,6 +112,10 @@ impl Tensor {
     }
 }
 
+/// No tensor has more axes, and no axis is longer.
+const MAX_RANK: usize = 32;
+const MAX_EXTENT: usize = 1 << 31;
+
 /// A `TensorProto` that cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TensorError {
@@ -167,9 +171,11 @@ pub fn decode_tensor(proto: &TensorProto) -> Result<Tensor, TensorError> {
         .map(|&d| usize::try_from(d))
         .collect::<Result<_, _>>()
         .map_err(|_| length())?;
+    // The extents are bounded one by one, too: beside a zero, any of them would pass the product.
     let count = shape
         .iter()
         .try_fold(1usize, |n, &d| n.checked_mul(d))
+        .filter(|_| shape.len() <= MAX_RANK && shape.iter().all(|&d| d <= MAX_EXTENT))
         .ok_or_else(length)?;
     let raw = &proto.raw_data;
     let data = match dtype {

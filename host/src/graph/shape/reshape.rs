@@ -7,7 +7,7 @@
 //! sample, and the later rules hold whichever is chosen; the axis of the input, then the first, is preferred.
 
 use super::super::batch::{place, show};
-use super::super::node::{Item, MAX_EXTENT, Outcome, Ruled, Shaped, Site};
+use super::super::node::{Item, MAX_EXTENT, MAX_RANK, Outcome, Ruled, Shaped, Site};
 use super::super::{BatchAxis, GraphError};
 use crate::onnx::{attr_int, attr_ints};
 
@@ -161,6 +161,9 @@ fn entries(
     batch: Option<BatchAxis>,
 ) -> Result<Vec<Entry>, GraphError> {
     let target = site.ints(1)?;
+    if target.entries.len() > MAX_RANK {
+        return Err(site.invalid("the target has too many axes"));
+    }
     let zero_copies = attr_int(site.attributes(), "allowzero", 0) == 0;
     let mut entries = Vec::with_capacity(target.entries.len());
     for (axis, entry) in target.entries.iter().enumerate() {
@@ -380,6 +383,9 @@ fn squeezed(
 fn unsqueezed(site: &Site<'_>, shape: &[usize]) -> Result<Vec<usize>, GraphError> {
     let axes = axes(site)?.ok_or_else(|| site.invalid("axes are expected"))?;
     let rank = shape.len() + axes.len();
+    if rank > MAX_RANK {
+        return Err(site.invalid("the result has too many axes"));
+    }
     let mut added = axes
         .into_iter()
         .map(|axis| site.axis(axis, rank))
