@@ -28,6 +28,8 @@ mod query;
 mod refused;
 mod rules;
 mod shape;
+#[cfg(test)]
+mod tests;
 
 pub use crate::onnx::{DType, Tensor, TensorData};
 pub use build::GraphOptions;
