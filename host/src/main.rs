@@ -1,1 +1,7 @@
-fn main() {}
+//! The `damper` command. Everything is in [`damper::cli`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    damper::cli::main(std::env::args_os())
+}

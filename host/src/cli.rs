@@ -1,0 +1,153 @@
+//! The command line: one file a subcommand, each a thin parse → plan → run.
+//!
+//! Standard output holds the answer and nothing else; progress, warnings and errors go to standard error. An error is one
+//! line that names the file, node, flag or row at fault and what to do. Exit codes: 0, 1 for an error, 2 for a wrong
+//! command line, 3 for a defect in damper itself.
+
+mod calibrate;
+mod derive;
+mod epsilon;
+mod inspect;
+mod model;
+mod progress;
+mod run_file;
+mod train;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::panic;
+use std::process::ExitCode;
+
+const AFTER_HELP: &str = "\
+Examples:
+  damper inspect onnx-models/digits-cnn.onnx
+  damper train onnx-models/digits-cnn.onnx --data idx:onnx-models/digits --epsilon 3 --delta 1e-5 \\
+         --batch-size 128 --epochs 20 --lr 1 --out digits-run
+  damper epsilon --noise-multiplier 1.1 --sampling-rate 0.004 --steps 1000 --delta 1e-5
+
+Exit codes: 0 success, 1 an error (one line on standard error says what to do), 2 a wrong command line.";
+
+/// Trains ONNX networks with differential privacy.
+///
+/// Give a network exported as .onnx, a data set and a privacy budget; get back a trained .onnx and a privacy report.
+#[derive(Parser, Debug)]
+#[command(name = "damper", version, after_help = AFTER_HELP, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Train(Box<train::TrainArgs>),
+    Derive(derive::DeriveArgs),
+    Inspect(inspect::InspectArgs),
+    Epsilon(epsilon::EpsilonArgs),
+    Calibrate(calibrate::CalibrateArgs),
+}
+
+/// Why a subcommand failed: one line that names the culprit and the remedy.
+#[derive(Debug)]
+struct Failure(String);
+
+impl Failure {
+    fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+
+    /// What is wrong with the model in `file`.
+    fn in_file(file: &std::path::Path, error: impl std::fmt::Display) -> Self {
+        Self(format!("{}: {error}", file.display()))
+    }
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Runs the command line `args`, the program's name first.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    panic::set_hook(Box::new(|info| {
+        complain(&format!("a defect in damper, please report it: {info}"));
+    }));
+    let args: Vec<OsString> = args.into_iter().collect();
+    match panic::catch_unwind(|| parse_and_run(args)) {
+        Ok(code) => code,
+        Err(_) => ExitCode::from(3),
+    }
+}
+
+fn parse_and_run(args: Vec<OsString>) -> ExitCode {
+    let result = match run_file::expand(Cli::command(), args) {
+        Ok(args) => match Cli::command().try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m)) {
+            Ok(cli) => run(cli.command),
+            Err(error) => {
+                // Help and version are no errors; clap gives them the code 0 and standard output.
+                let _ = error.print();
+                return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            }
+        },
+        Err(failure) => Err(failure),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure(message)) => {
+            complain(&message);
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Train(args) => train::run(&args),
+        Command::Derive(args) => derive::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Epsilon(args) => epsilon::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
+    }
+}
+
+/// One line on standard error.
+fn complain(message: &str) {
+    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    let _ = writeln!(io::stderr(), "error: {line}");
+}
+
+/// The answer, on standard output. A reader that has gone away (`| head`) is no error.
+fn answer(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure(format!("standard output: {error}; send it elsewhere")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `value` as one JSON object on standard output.
+fn answer_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    answer(&serde_json::to_string_pretty(value)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_has_a_word_of_help() {
+        for command in Cli::command().get_subcommands() {
+            for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+                assert!(argument.get_help().is_some(), "{} {}", command.get_name(), argument.get_id());
+            }
+        }
+    }
+}

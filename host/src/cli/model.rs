@@ -1,0 +1,67 @@
+//! Flags that say how a model is read and what is differentiated: the same for `train`, `derive` and `inspect`.
+
+use crate::autodiff::{DeriveOptions, Loss, Readout};
+use crate::graph::GraphOptions;
+use clap::Args;
+
+/// How a model is read.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Model")]
+pub(super) struct ModelArgs {
+    /// What is minimised, one number a sample: softmax-cross-entropy, mse, bce-with-logits, or output:NAME where the
+    /// model computes its own loss
+    #[arg(long, value_name = "LOSS", default_value = "softmax-cross-entropy", value_parser = loss)]
+    pub loss: Loss,
+    /// The model output that feeds the loss, where there are several
+    #[arg(long, value_name = "NAME")]
+    pub output: Option<String>,
+    /// The axis of that output that holds the classes, counted with the batch [default: the last]
+    #[arg(long, value_name = "AXIS", allow_negative_numbers = true)]
+    pub class_axis: Option<i64>,
+    /// Trains the initializers that match, whatever the rule says (`*` and `?`; may be repeated)
+    #[arg(long, value_name = "PATTERN")]
+    pub train: Vec<String>,
+    /// Does not train the initializers that match; wins over --train (may be repeated)
+    #[arg(long, value_name = "PATTERN")]
+    pub freeze: Vec<String>,
+    /// Size of a dynamic axis other than the batch, by its name, or as INPUT[AXIS]=N (may be repeated)
+    #[arg(long, value_name = "NAME=N", value_parser = extent)]
+    pub shape: Vec<(String, usize)>,
+}
+
+impl ModelArgs {
+    pub(super) fn graph_options(&self) -> GraphOptions {
+        GraphOptions { train: self.train.clone(), freeze: self.freeze.clone(), shape: self.shape.clone() }
+    }
+
+    pub(super) fn derive_options(&self) -> DeriveOptions {
+        DeriveOptions {
+            loss: self.loss.clone(),
+            output: self.output.clone(),
+            class_axis: self.class_axis,
+            readout: Readout::PerSample,
+        }
+    }
+}
+
+fn loss(text: &str) -> Result<Loss, String> {
+    match text {
+        "softmax-cross-entropy" => Ok(Loss::SoftmaxCrossEntropy),
+        "mse" => Ok(Loss::Mse),
+        "bce-with-logits" => Ok(Loss::BceWithLogits),
+        _ => match text.strip_prefix("output:") {
+            Some(name) if !name.is_empty() => Ok(Loss::Output(name.into())),
+            _ => Err("use softmax-cross-entropy, mse, bce-with-logits or output:NAME".into()),
+        },
+    }
+}
+
+fn extent(text: &str) -> Result<(String, usize), String> {
+    match text.rsplit_once('=') {
+        Some((name, size)) if !name.is_empty() => match size.parse() {
+            Ok(size) if size > 0 => Ok((name.into(), size)),
+            _ => Err(format!("`{size}` is no size; give a whole number above 0")),
+        },
+        _ => Err("give NAME=N, such as height=28".into()),
+    }
+}

@@ -1,0 +1,112 @@
+//! Progress on standard error: a bar on a terminal, a line every tenth of the run elsewhere.
+
+use crate::report::upward;
+use crate::train::{Evaluation, Progress, StepReport};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{self, IsTerminal, Write};
+
+/// Who watches.
+pub(super) enum Watcher {
+    /// A terminal.
+    Bar { bar: ProgressBar, steps: u32 },
+    /// A file or a pipe; how many tenths were told.
+    Lines { tenths: u32, steps: u32 },
+    /// Nobody.
+    Quiet,
+}
+
+impl Watcher {
+    /// The watcher for a run of `steps` steps.
+    pub(super) fn new(steps: u32, quiet: bool) -> Self {
+        if quiet {
+            Self::Quiet
+        } else if io::stderr().is_terminal() {
+            let style = ProgressStyle::with_template("{bar:30} {pos}/{len} steps  {msg}")
+                .expect("the template is a constant");
+            let bar = ProgressBar::with_draw_target(Some(u64::from(steps)), ProgressDrawTarget::stderr());
+            Self::Bar { bar: bar.with_style(style), steps }
+        } else {
+            Self::Lines { tenths: 0, steps }
+        }
+    }
+
+    fn line(&self, text: &str) {
+        match self {
+            Self::Bar { bar, .. } => bar.println(text),
+            Self::Lines { .. } => {
+                let _ = writeln!(io::stderr(), "{text}");
+            }
+            Self::Quiet => {}
+        }
+    }
+
+    /// Clears the bar.
+    pub(super) fn finish(self) {
+        if let Self::Bar { bar, .. } = self {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Progress for Watcher {
+    fn backend(&mut self, note: &str) {
+        self.line(&format!("backend: {note}"));
+    }
+
+    fn step(&mut self, at: &StepReport) {
+        match self {
+            Self::Bar { bar, .. } => {
+                bar.set_position(u64::from(at.step));
+                bar.set_message(status(at));
+            }
+            Self::Lines { tenths, .. } => {
+                let reached = (u64::from(at.step) * 10 / u64::from(at.steps.max(1))) as u32;
+                if reached > *tenths {
+                    *tenths = reached;
+                    self.line(&format!("step {}/{}  {}", at.step, at.steps, status(at)));
+                }
+            }
+            Self::Quiet => {}
+        }
+    }
+
+    fn evaluated(&mut self, at: &Evaluation) {
+        let steps = match self {
+            Self::Bar { steps, .. } | Self::Lines { steps, .. } => *steps,
+            Self::Quiet => 0,
+        };
+        // The last one stands in the summary.
+        if at.step < steps {
+            let accuracy = at.accuracy.map(|a| format!("accuracy {:.2} %, ", 100.0 * a)).unwrap_or_default();
+            let epsilon = upward(at.epsilon);
+            self.line(&format!("epoch {:.1}: {accuracy}loss {:.4}, epsilon {epsilon}", at.epoch, at.loss));
+        }
+    }
+}
+
+/// Speed, ε so far, time left.
+fn status(at: &StepReport) -> String {
+    let left = at.seconds / f64::from(at.step.max(1)) * f64::from(at.steps - at.step);
+    format!("{:.0} samples/s  epsilon {}  {} left", at.samples_per_second, upward(at.epsilon), duration(left))
+}
+
+fn duration(seconds: f64) -> String {
+    let seconds = seconds.ceil() as u64;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_says_speed_epsilon_and_time_left() {
+        let at = StepReport { step: 50, steps: 200, seconds: 30.0, samples_per_second: 1234.5, epsilon: 0.5 };
+        assert_eq!(status(&at), "1234 samples/s  epsilon 0.5000  1 min 30 s left");
+        assert_eq!(duration(7322.0), "2 h 02 min");
+    }
+}

@@ -1,0 +1,88 @@
+//! `damper train run.toml`: the same flags from a file, and flags given on the command line override it.
+//!
+//! A key is a flag's name without the dashes, and `model` the model. The file becomes flags before the command line is
+//! parsed, so both go through one parser.
+
+use super::Failure;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use std::ffi::OsString;
+use std::path::Path;
+use toml::Value;
+
+/// Flags of which one at most is given: one on the command line overrides the other's in the file.
+const EITHER: [&str; 2] = ["epsilon", "noise-multiplier"];
+
+/// The command line `args` with what is in its `.toml` file added as flags; `args` as it is if it names none.
+pub(super) fn expand(command: Command, args: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+    // What is wrong with the command line is for the real parse to say.
+    let lenient = command.clone().ignore_errors(true).disable_help_flag(true);
+    let Ok(matches) = lenient.try_get_matches_from(&args) else { return Ok(args) };
+    let Some(("train", given)) = matches.subcommand() else { return Ok(args) };
+    let Ok(Some(file)) = given.try_get_one::<std::path::PathBuf>("model") else { return Ok(args) };
+    if file.extension().is_none_or(|extension| extension != "toml") {
+        return Ok(args);
+    }
+    let train = command.find_subcommand("train").expect("there is a subcommand train");
+    let flags = flags(train, given, file)?;
+    let mut all = args;
+    all.extend(flags);
+    Ok(all)
+}
+
+/// The file's entries as flags, without those that the command line overrides.
+fn flags(train: &Command, given: &ArgMatches, file: &Path) -> Result<Vec<OsString>, Failure> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::in_file(file, format!("cannot read the run file ({error}): check the path")))?;
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+        let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+        Failure::in_file(file, format!("line {line}: not TOML ({}): correct it", error.message()))
+    })?;
+    let is_given = |name: &str| {
+        train.get_arguments().find(|arg| arg.get_long() == Some(name)).is_some_and(|arg| {
+            given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
+        })
+    };
+    let mut flags = Vec::new();
+    for (key, value) in &table {
+        let flag = if key == "model" { "model-file" } else { key.as_str() };
+        let Some(arg) = train.get_arguments().find(|arg| arg.get_long() == Some(flag)) else {
+            return Err(Failure::in_file(file, format!("unknown key `{key}`: damper train --help lists the flags")));
+        };
+        let overridden = is_given(flag) || (EITHER.contains(&flag) && EITHER.iter().any(|other| is_given(other)));
+        if !overridden {
+            let values = values(arg, value).ok_or_else(|| {
+                Failure::in_file(file, format!("`{key} = {value}`: give a text, a number, true or false, or a list of them"))
+            })?;
+            flags.extend(values);
+        }
+    }
+    Ok(flags)
+}
+
+/// `--flag=value`, as often as needed.
+fn values(arg: &Arg, value: &Value) -> Option<Vec<OsString>> {
+    let flag = arg.get_long()?;
+    let one = |text: &str| OsString::from(format!("--{flag}={text}"));
+    Some(match (value, arg.get_action()) {
+        (Value::Boolean(true), ArgAction::SetTrue) => vec![format!("--{flag}").into()],
+        (Value::Boolean(false), ArgAction::SetTrue) => vec![],
+        (Value::Array(items), ArgAction::Append) => {
+            items.iter().map(|item| scalar(item).map(|text| one(&text))).collect::<Option<_>>()?
+        }
+        (Value::Array(items), _) => {
+            vec![one(&items.iter().map(scalar).collect::<Option<Vec<_>>>()?.join(","))]
+        }
+        _ => vec![one(&scalar(value)?)],
+    })
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Integer(number) => Some(number.to_string()),
+        Value::Float(number) => Some(number.to_string()),
+        Value::Boolean(flag) => Some(flag.to_string()),
+        Value::Datetime(_) | Value::Array(_) | Value::Table(_) => None,
+    }
+}

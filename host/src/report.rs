@@ -1,0 +1,333 @@
+//! What a run says about itself: `report.json`, `metrics.csv`, and a few lines for people.
+//!
+//! # Privacy
+//!
+//! A report is covered by ε: it holds public constants, the released parameters' digest, figures on the held-out samples,
+//! and nothing else. No key, no exact count of what happened to private samples, no hash of data.
+
+mod folder;
+mod metrics;
+mod text;
+
+pub use folder::OutputFolder;
+
+use crate::autodiff::{Dim, Loss};
+use crate::train::{Evaluation, Noise, OptimizerChoice, Outcome, Run};
+use damper_core::accounting::Rate;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+/// The report of a run. The fixed keys come first.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct TrainReport {
+    /// ε of the whole run, rounded up.
+    pub epsilon: f64,
+    /// δ.
+    pub delta: f64,
+    /// σ over the clip, as it ran.
+    pub noise_multiplier: f64,
+    /// The rate, as the nearest float to the exact fraction of [`Privacy::sampling_rate_exact`].
+    pub sampling_rate: f64,
+    /// Draws, each of which released one gradient.
+    pub steps: u32,
+    /// `rdp`.
+    pub accountant: &'static str,
+    /// Share of right answers on the held-out samples; none without such samples, or where the loss has no classes.
+    pub test_accuracy: Option<f64>,
+    /// Mean loss on the held-out samples.
+    pub test_loss: Option<f64>,
+    /// Seconds of training, evaluation included.
+    pub seconds: f64,
+    /// `tract`, `ort` or `cuda`: what really ran.
+    pub backend: &'static str,
+    /// SHA-256 of the trained parameters: f32, little-endian, in the gradient graph's order.
+    pub params_digest: String,
+    /// `private`, or `simulation` where the user gave the seed.
+    pub run: &'static str,
+    /// What the figures claim and assume.
+    pub privacy: Privacy,
+    /// What was added to the gradients.
+    pub mechanism: MechanismReport,
+    /// How it was trained.
+    pub training: Training,
+    /// The samples that `test_accuracy` and `test_loss` are of.
+    pub held_out: Option<HeldOut>,
+    /// What ran it.
+    pub versions: Versions,
+    /// What the user was warned about.
+    pub warnings: Vec<String>,
+}
+
+/// What the figures claim and assume.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Privacy {
+    /// Whose presence ε hides.
+    pub neighbours: &'static str,
+    /// N, public.
+    pub samples: u64,
+    /// N for the rate, where it was declared rather than counted.
+    pub declared_samples: Option<u64>,
+    /// How batches are drawn.
+    pub sampling: &'static str,
+    /// The rate, exactly: `k/2^53`.
+    pub sampling_rate_exact: String,
+    /// How δ compares with N.
+    pub delta_note: String,
+    /// How ε was computed.
+    pub accountant_note: &'static str,
+    /// The Rényi order that gave ε.
+    pub order: f64,
+    /// `exact` or `float`.
+    pub path: &'static str,
+    /// What that means.
+    pub path_note: &'static str,
+    /// Everything was fixed before the data was used.
+    pub fixed_beforehand: &'static str,
+    /// Other runs are not counted.
+    pub composition: &'static str,
+    /// What ε covers.
+    pub covered: &'static str,
+    /// What it does not, and what was not released.
+    pub not_covered: &'static str,
+    /// Which iterate `model.onnx` is.
+    pub released_model: &'static str,
+}
+
+/// What was added to the gradients.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct MechanismReport {
+    /// `discrete-gaussian` or `continuous-gaussian`.
+    pub name: &'static str,
+    /// σ in grid units, on the exact path.
+    pub sigma_grid: Option<u32>,
+    /// The clip is `2^grid_bits` grid units, on the exact path.
+    pub grid_bits: Option<u32>,
+    /// The threshold C on a sample's gradient, in the Euclidean norm over all trained parameters.
+    pub clip: f32,
+    /// The constant that the noisy sum is divided by.
+    pub expected_batch: u32,
+    /// Where the noise and the draws came from.
+    pub generator: &'static str,
+    /// The seed of a simulation; that of a private run is never told.
+    pub seed: Option<u64>,
+}
+
+/// How it was trained.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Training {
+    /// `dp-sgd`.
+    pub method: &'static str,
+    /// The optimizer and its settings.
+    pub optimizer: OptimizerReport,
+    /// The learning rate.
+    pub lr: f64,
+    /// Passes over the data that were asked for.
+    pub epochs: f64,
+    /// The loss.
+    pub loss: String,
+    /// The model output that feeds it.
+    pub output: String,
+    /// Number of trained numbers.
+    pub parameters: usize,
+    /// Rows of the one physical batch shape.
+    pub physical_batch: usize,
+    /// Threads.
+    pub workers: usize,
+}
+
+/// An optimizer and its settings.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[serde(tag = "name", rename_all = "lowercase")]
+#[allow(missing_docs)] // The fields are those of `OptimizerChoice`.
+pub enum OptimizerReport {
+    Sgd { momentum: f32, nesterov: bool, weight_decay: f32 },
+    Adam { beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64 },
+}
+
+/// The samples that the metrics are of.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct HeldOut {
+    /// Their number.
+    pub samples: usize,
+    /// Whether they are public.
+    pub public: &'static str,
+}
+
+/// What ran it.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Versions {
+    /// damper's version.
+    pub damper: &'static str,
+    /// The number of the contract on bits.
+    pub bits_contract: u32,
+    /// The backend's version, as it reports it.
+    pub backend: String,
+    /// Whether a sample's gradient was shown not to depend on its row, chunk and neighbours.
+    pub sample_independence: &'static str,
+    /// Processor and system.
+    pub platform: String,
+}
+
+impl TrainReport {
+    /// The report of `run`, which gave `outcome`.
+    pub fn new(run: &Run, outcome: &Outcome) -> Self {
+        let last: Option<&Evaluation> = outcome.evaluations.last();
+        let simulation = run.config.seed.is_some();
+        Self {
+            epsilon: run.epsilon,
+            delta: run.config.delta,
+            noise_multiplier: run.multiplier,
+            sampling_rate: run.rate.as_f64(),
+            steps: outcome.steps,
+            accountant: "rdp",
+            test_accuracy: last.and_then(|at| at.accuracy),
+            test_loss: last.map(|at| at.loss),
+            seconds: outcome.seconds,
+            backend: outcome.backend,
+            params_digest: digest(&outcome.params),
+            run: if simulation { "simulation" } else { "private" },
+            privacy: privacy(run, simulation),
+            mechanism: mechanism(run),
+            training: training(run, outcome),
+            held_out: run.data.test.as_ref().map(|split| HeldOut {
+                samples: split.len(),
+                public: "taken to be public: its accuracy and loss are exact and not covered by epsilon",
+            }),
+            versions: Versions {
+                damper: env!("CARGO_PKG_VERSION"),
+                bits_contract: damper_core::numerics::CONTRACT,
+                backend: outcome.backend_version.clone(),
+                sample_independence: match outcome.backend {
+                    "tract" => "shown by tests for the shipped models, on this backend",
+                    _ => "assumed: the backend's own kernels decide it",
+                },
+                platform: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
+            },
+            warnings: run.warnings.clone(),
+        }
+    }
+
+    /// As `report.json` holds it, with a last newline.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a report has string keys and finite numbers");
+        text.push('\n');
+        text
+    }
+}
+
+/// SHA-256 of released parameters, in hexadecimal.
+pub fn digest(params: &[f32]) -> String {
+    let mut hash = Sha256::new();
+    for chunk in params.chunks(1024) {
+        let bytes: Vec<u8> = chunk.iter().flat_map(|value| value.to_le_bytes()).collect();
+        hash.update(&bytes);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn privacy(run: &Run, simulation: bool) -> Privacy {
+    let samples = run.config.dataset_size.unwrap_or(run.data.train.len() as u64);
+    let one_over = 1.0 / samples as f64;
+    let (path, path_note) = match run.config.noise {
+        Noise::Discrete => (
+            "exact",
+            "gradients are clipped onto an integer grid, the bound is checked in integers, sums and noise are integers",
+        ),
+        Noise::Continuous => (
+            "float",
+            "NOT exact: sums and noise are floats, and epsilon is that of the ideal continuous Gaussian mechanism",
+        ),
+    };
+    Privacy {
+        neighbours: "one sample replaced by a null sample that contributes nothing; the number of samples is public",
+        samples: run.data.train.len() as u64,
+        declared_samples: run.config.dataset_size,
+        sampling: "Poisson: each sample is in each draw independently with exactly the sampling rate",
+        sampling_rate_exact: format!("{}/{}", run.rate.numerator(), Rate::DENOMINATOR),
+        delta_note: format!(
+            "delta is {:.3} of 1/N = {one_over:.3e}; N^-1.1 = {:.3e} is the advised maximum",
+            run.config.delta / one_over,
+            (samples as f64).powf(-1.1)
+        ),
+        accountant_note: "Rényi divergences of the Poisson-subsampled Gaussian, converted to (epsilon, delta), every \
+                          rounding upward",
+        order: run.order,
+        path,
+        path_note,
+        fixed_beforehand: "batch size, rate, steps, noise, clip and learning rate were fixed before the first step",
+        composition: "this run alone: every further run on the same data, hyperparameter searches included, adds to epsilon",
+        covered: if simulation {
+            "nothing: the seed was given, so the noise can be recomputed; epsilon is what a private run would have"
+        } else {
+            "model.onnx, metrics.csv and this report"
+        },
+        not_covered: "the folder checkpoint/ is as secret as the data; no gradient, norm, batch size, draw, count of \
+                      dropped rows or training loss was released",
+        released_model: "the last iterate",
+    }
+}
+
+fn mechanism(run: &Run) -> MechanismReport {
+    let exact = run.config.noise == Noise::Discrete;
+    MechanismReport {
+        name: if exact { "discrete-gaussian" } else { "continuous-gaussian" },
+        sigma_grid: run.sigma_grid,
+        grid_bits: exact.then_some(run.config.grid_bits),
+        clip: run.config.clip,
+        expected_batch: run.config.batch_size,
+        generator: match run.config.seed {
+            None => "ChaCha20, 256-bit key from the operating system",
+            Some(_) => "ChaCha20, key from the seed given: a simulation",
+        },
+        seed: run.config.seed,
+    }
+}
+
+fn training(run: &Run, outcome: &Outcome) -> Training {
+    let length = |shape: &[Dim]| -> usize {
+        shape.iter().map(|dim| if let Dim::Fixed(extent) = dim { *extent } else { 1 }).product()
+    };
+    Training {
+        method: "dp-sgd",
+        optimizer: match run.config.optimizer {
+            OptimizerChoice::Sgd { momentum, nesterov, weight_decay } => {
+                OptimizerReport::Sgd { momentum, nesterov, weight_decay }
+            }
+            OptimizerChoice::Adam { beta1, beta2, epsilon, weight_decay } => {
+                OptimizerReport::Adam { beta1, beta2, epsilon, weight_decay }
+            }
+        },
+        lr: run.config.lr,
+        epochs: run.config.epochs,
+        loss: loss_name(&run.loss),
+        output: run.output.clone(),
+        parameters: run.grad.parameters.iter().map(|spec| length(&spec.shape)).sum(),
+        physical_batch: run.config.physical_batch.get(),
+        workers: outcome.workers,
+    }
+}
+
+/// A loss as `--loss` takes it.
+pub fn loss_name(loss: &Loss) -> String {
+    match loss {
+        Loss::SoftmaxCrossEntropy => "softmax-cross-entropy".into(),
+        Loss::Mse => "mse".into(),
+        Loss::BceWithLogits => "bce-with-logits".into(),
+        Loss::Output(name) => format!("output:{name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_is_sha256_of_the_little_endian_bytes_in_order() {
+        // printf '\0\0\200\077\0\0\0\300' | sha256sum
+        assert_eq!(digest(&[1.0, -2.0]), "ee4ac73c2bd27756ab82780f27c73a7bc4d3f0bb6acb37e008bc27eccd7e588b");
+        let long: Vec<f32> = (0..3000).map(|i| i as f32).collect();
+        let bytes: Vec<u8> = long.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let whole: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(digest(&long), whole);
+    }
+}

@@ -1,0 +1,122 @@
+//! The output folder of a run: whole, or not there.
+
+use crate::files::{Access, FileError, create_output_folder, create_private_folder, write};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A folder on its way. Dropped before [`keep`](OutputFolder::keep), it is gone, with the parents made for it.
+#[derive(Debug)]
+pub struct OutputFolder {
+    path: PathBuf,
+    /// Folders that were not there before, innermost first.
+    made: Vec<PathBuf>,
+    kept: bool,
+}
+
+impl OutputFolder {
+    /// Makes the folder, and in it the private folder `checkpoint`.
+    ///
+    /// # Errors
+    ///
+    /// The folder is there and not empty, is a file, or cannot be made or written.
+    pub fn create(path: &Path) -> Result<Self, FileError> {
+        let made = path
+            .ancestors()
+            .take_while(|folder| !folder.as_os_str().is_empty() && fs::symlink_metadata(folder).is_err())
+            .map(Path::to_path_buf)
+            .collect();
+        let mut folder = Self { path: path.to_path_buf(), made, kept: true };
+        if let Err(error) = create_output_folder(path) {
+            folder.remove_made();
+            return Err(error);
+        }
+        // From here on everything in the folder is this run's.
+        folder.kept = false;
+        create_private_folder(&folder.checkpoint())?;
+        Ok(folder)
+    }
+
+    /// The folder for what is as secret as the data.
+    pub fn checkpoint(&self) -> PathBuf {
+        self.path.join("checkpoint")
+    }
+
+    /// Writes one of the public outputs.
+    ///
+    /// # Errors
+    ///
+    /// The disk is full or fails.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), FileError> {
+        write(&self.path.join(name), bytes, Access::Public)
+    }
+
+    /// The run is finished: the folder stays.
+    pub fn keep(mut self) {
+        self.kept = true;
+    }
+
+    /// Removes what is empty of the folders that were made.
+    fn remove_made(&self) {
+        for folder in &self.made {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+impl Drop for OutputFolder {
+    /// Nothing can be done about a failure here that the user's own message does not ask for already.
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        }
+        self.remove_made();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unfinished_folder_goes_with_the_parents_made_for_it() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a/b");
+        let folder = OutputFolder::create(&path).unwrap();
+        folder.write("model.onnx", b"half a run").unwrap();
+        assert!(folder.checkpoint().is_dir());
+        drop(folder);
+        assert!(!root.path().join("a").exists() && root.path().exists());
+    }
+
+    #[test]
+    fn an_unfinished_folder_that_was_there_stays_and_is_empty_again() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = OutputFolder::create(root.path()).unwrap();
+        folder.write("report.json", b"{}").unwrap();
+        drop(folder);
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_that_is_refused_loses_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("mine"), b"1").unwrap();
+        assert!(OutputFolder::create(root.path()).is_err());
+        assert_eq!(fs::read(root.path().join("mine")).unwrap(), b"1");
+    }
+
+    #[test]
+    fn a_finished_folder_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("run");
+        let folder = OutputFolder::create(&path).unwrap();
+        folder.write("report.json", b"{}").unwrap();
+        folder.keep();
+        assert_eq!(fs::read(path.join("report.json")).unwrap(), b"{}");
+        assert!(path.join("checkpoint").is_dir());
+    }
+}
