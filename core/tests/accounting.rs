@@ -1,9 +1,7 @@
 //! The Rényi accountant against vectors made without it, and the laws that hold for every ε.
 
 use damper_core::accounting::event::{Event, Rate};
-use damper_core::accounting::renyi::{
-    MAX_ORDER, ORDERS, RenyiCurve, divergence, epsilon_at, least_epsilon,
-};
+use damper_core::accounting::renyi::{MAX_ORDER, ORDERS, RenyiCurve, divergence, epsilon_at, least_epsilon};
 use damper_core::numerics::up;
 use proptest::prelude::*;
 
@@ -14,17 +12,11 @@ const LOWER_BOUNDS: &str = include_str!("../src/vectors/accounting/pld.tsv");
 const UPWARD: &str = include_str!("../src/vectors/accounting/up.tsv");
 
 fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
-    text.lines()
-        .filter(|line| !line.starts_with('#'))
-        .map(|line| line.split('\t').collect())
+    text.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t').collect())
 }
 
 fn event(numerator: &str, multiplier: &str) -> Event {
-    Event::new(
-        Rate::from_numerator(numerator.parse().unwrap()).unwrap(),
-        multiplier.parse().unwrap(),
-    )
-    .unwrap()
+    Event::new(Rate::from_numerator(numerator.parse().unwrap()).unwrap(), multiplier.parse().unwrap()).unwrap()
 }
 
 fn curve(event: &Event, steps: u64) -> RenyiCurve {
@@ -45,16 +37,9 @@ fn divergences_are_at_least_the_true_ones_and_within_a_hundred_millionth_above()
         let (order, truth): (f64, f64) = (row[2].parse().unwrap(), row[3].parse().unwrap());
         let ours = divergence(&event(row[0], row[1]), order);
         // The truth is rounded to nearest: half a unit in the last place.
-        assert!(
-            ours >= truth * (1.0 - 1.2e-16),
-            "below the truth: {row:?}, {ours:e}"
-        );
+        assert!(ours >= truth * (1.0 - 1.2e-16), "below the truth: {row:?}, {ours:e}");
         let allowed = if order.fract() == 0.0 { 1e-11 } else { 1e-8 };
-        assert!(
-            ours <= truth * (1.0 + allowed),
-            "too far above: {row:?}, {ours:e}, {:e}",
-            ours / truth - 1.0
-        );
+        assert!(ours <= truth * (1.0 + allowed), "too far above: {row:?}, {ours:e}, {:e}", ours / truth - 1.0);
         count += 1;
     }
     assert_eq!(count, 7 * 8 * 17);
@@ -65,28 +50,13 @@ fn epsilon_at_an_integer_order_is_at_least_the_true_one_and_within_a_millionth_a
     for row in rows(EPSILONS) {
         let (steps, delta): (u64, f64) = (row[2].parse().unwrap(), row[3].parse().unwrap());
         let (order, truth): (f64, f64) = (row[4].parse().unwrap(), row[5].parse().unwrap());
-        let rho = up::mul_up(
-            up::from_u64_up(steps),
-            divergence(&event(row[0], row[1]), order),
-        );
+        let rho = up::mul_up(up::from_u64_up(steps), divergence(&event(row[0], row[1]), order));
         let ours = epsilon_at(rho, order, delta);
-        assert!(
-            ours >= truth * (1.0 - 1.2e-16),
-            "below the truth: {row:?}, {ours:e}"
-        );
-        assert!(
-            ours <= truth * (1.0 + 1e-6),
-            "too far above: {row:?}, {ours:e}"
-        );
+        assert!(ours >= truth * (1.0 - 1.2e-16), "below the truth: {row:?}, {ours:e}");
+        assert!(ours <= truth * (1.0 + 1e-6), "too far above: {row:?}, {ours:e}");
         // The reported ε is the least over the orders, this one among them.
         if ORDERS.contains(&order) {
-            assert!(
-                curve(&event(row[0], row[1]), steps)
-                    .epsilon(delta)
-                    .unwrap()
-                    .epsilon
-                    <= ours * (1.0 + 1e-15)
-            );
+            assert!(curve(&event(row[0], row[1]), steps).epsilon(delta).unwrap().epsilon <= ours * (1.0 + 1e-15));
         }
     }
 }
@@ -107,15 +77,9 @@ fn divergences_agree_with_an_outside_implementation_at_integer_orders_and_stay_b
 #[test]
 fn epsilon_is_never_below_a_lower_bound_of_the_tight_accountant() {
     for row in rows(LOWER_BOUNDS) {
-        let (steps, delta, least): (u64, f64, f64) = (
-            row[2].parse().unwrap(),
-            row[3].parse().unwrap(),
-            row[4].parse().unwrap(),
-        );
-        let ours = curve(&event(row[0], row[1]), steps)
-            .epsilon(delta)
-            .unwrap()
-            .epsilon;
+        let (steps, delta, least): (u64, f64, f64) =
+            (row[2].parse().unwrap(), row[3].parse().unwrap(), row[4].parse().unwrap());
+        let ours = curve(&event(row[0], row[1]), steps).epsilon(delta).unwrap().epsilon;
         assert!(ours >= least, "{row:?}: {ours}");
         // Moments lose up to a factor of 2 at small rates and small δ.
         assert!(ours <= 2.1 * least, "implausibly loose: {row:?}: {ours}");
@@ -134,26 +98,14 @@ fn one_unsampled_release_costs_at_least_the_exact_gaussian_epsilon() {
     for sigma in [0.5, 1.0, 3.0, 20.0] {
         for delta in [1e-3, 1e-5, 1e-9] {
             let ours = epsilon(1.0, sigma, 1, delta);
-            let spent = |eps: f64| {
-                phi(0.5 / sigma - eps * sigma) - eps.exp() * phi(-0.5 / sigma - eps * sigma)
-            };
+            let spent = |eps: f64| phi(0.5 / sigma - eps * sigma) - eps.exp() * phi(-0.5 / sigma - eps * sigma);
             let (mut low, mut high) = (0.0, 100.0);
             for _ in 0..100 {
                 let middle = 0.5 * (low + high);
-                if spent(middle) > delta {
-                    low = middle
-                } else {
-                    high = middle
-                }
+                if spent(middle) > delta { low = middle } else { high = middle }
             }
-            assert!(
-                ours >= low * (1.0 - 1e-9),
-                "σ {sigma}, δ {delta}: {ours} below {low}"
-            );
-            assert!(
-                ours <= 1.6 * low,
-                "σ {sigma}, δ {delta}: {ours} far above {low}"
-            );
+            assert!(ours >= low * (1.0 - 1e-9), "σ {sigma}, δ {delta}: {ours} below {low}");
+            assert!(ours <= 1.6 * low, "σ {sigma}, δ {delta}: {ours} far above {low}");
         }
     }
 }
@@ -188,10 +140,7 @@ fn the_orders_lose_less_than_half_a_percent_in_ordinary_training() {
         let event = Event::new(Rate::at_most(rate).unwrap(), multiplier).unwrap();
         let ours = curve(&event, steps).epsilon(delta).unwrap();
         let finest = swept(&event, steps, delta);
-        assert!(
-            ours.epsilon <= 1.005 * finest,
-            "{rate} {multiplier} {steps}: {ours:?} against {finest}"
-        );
+        assert!(ours.epsilon <= 1.005 * finest, "{rate} {multiplier} {steps}: {ours:?} against {finest}");
     }
 }
 
@@ -210,21 +159,11 @@ fn the_search_between_orders_loses_less_than_half_a_percent_also_at_a_cliff() {
         let event = Event::new(Rate::at_most(rate).unwrap(), multiplier).unwrap();
         let ours = least_epsilon(&[(event, steps)], delta).unwrap();
         let finest = swept(&event, steps, delta);
-        assert!(
-            ours.epsilon <= 1.005 * finest,
-            "{rate} {multiplier} {steps}: {ours:?} against {finest}"
-        );
+        assert!(ours.epsilon <= 1.005 * finest, "{rate} {multiplier} {steps}: {ours:?} against {finest}");
         assert!(ours.epsilon <= curve(&event, steps).epsilon(delta).unwrap().epsilon);
         // The order it names gives the ε it names.
-        let again = epsilon_at(
-            steps as f64 * divergence(&event, ours.order),
-            ours.order,
-            delta,
-        );
-        assert!(
-            (again / ours.epsilon - 1.0).abs() < 1e-12,
-            "{ours:?}, {again}"
-        );
+        let again = epsilon_at(steps as f64 * divergence(&event, ours.order), ours.order, delta);
+        assert!((again / ours.epsilon - 1.0).abs() < 1e-12, "{ours:?}, {again}");
     }
 }
 
@@ -232,33 +171,15 @@ fn the_search_between_orders_loses_less_than_half_a_percent_also_at_a_cliff() {
 fn extremes_give_a_valid_bound_or_infinity_and_never_nan() {
     for numerator in [0, 1, 2, 1 << 30, 1 << 52, (1 << 53) - 1, 1 << 53] {
         let rate = Rate::from_numerator(numerator).unwrap();
-        for multiplier in [
-            5e-324,
-            1e-200,
-            1e-4,
-            1e-3,
-            0.01,
-            0.05,
-            0.2,
-            1e3,
-            1e8,
-            1e160,
-            f64::MAX,
-        ] {
+        for multiplier in [5e-324, 1e-200, 1e-4, 1e-3, 0.01, 0.05, 0.2, 1e3, 1e8, 1e160, f64::MAX] {
             let event = Event::new(rate, multiplier).unwrap();
             for steps in [0, 1, 10_000_000, u64::MAX] {
                 let curve = curve(&event, steps);
-                assert!(
-                    curve.divergences().iter().all(|&rho| rho >= 0.0),
-                    "{event:?} {steps}"
-                );
+                assert!(curve.divergences().iter().all(|&rho| rho >= 0.0), "{event:?} {steps}");
                 for delta in [f64::MIN_POSITIVE, 1e-15, 0.5, 1.0 - f64::EPSILON] {
                     let epsilon = curve.epsilon(delta).unwrap().epsilon;
                     let least = least_epsilon(&[(event, steps)], delta).unwrap().epsilon;
-                    assert!(
-                        (0.0..=epsilon).contains(&least),
-                        "{event:?} {steps} {delta}: {least}"
-                    );
+                    assert!((0.0..=epsilon).contains(&least), "{event:?} {steps} {delta}: {least}");
                     assert!(epsilon >= 0.0, "{event:?} {steps} {delta}: {epsilon}");
                     if numerator == 0 || steps == 0 {
                         assert_eq!(epsilon, 0.0);
@@ -271,10 +192,7 @@ fn extremes_give_a_valid_bound_or_infinity_and_never_nan() {
     }
     let event = Event::new(Rate::ONE, 1.0).unwrap();
     for delta in [0.0, -1.0, 1.0, f64::NAN, f64::INFINITY] {
-        assert_eq!(
-            RenyiCurve::of(&event).epsilon(delta).unwrap_err().parameter,
-            "delta"
-        );
+        assert_eq!(RenyiCurve::of(&event).epsilon(delta).unwrap_err().parameter, "delta");
     }
     for order in [1.0, 0.0, -3.0, f64::NAN, f64::INFINITY, 1024.5] {
         assert_eq!(divergence(&event, order), f64::INFINITY);

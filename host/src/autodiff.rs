@@ -11,6 +11,7 @@ mod derive;
 mod emit;
 mod factor;
 mod loss;
+mod lower;
 mod normalize;
 mod readout;
 mod refusal;
@@ -56,7 +57,12 @@ pub struct DeriveOptions {
 impl DeriveOptions {
     /// The `per-sample` readout of `loss` at the model's one output, classes on the last axis.
     pub fn new(loss: Loss) -> Self {
-        Self { loss, output: None, class_axis: None, readout: Readout::PerSample }
+        Self {
+            loss,
+            output: None,
+            class_axis: None,
+            readout: Readout::PerSample,
+        }
     }
 }
 

@@ -103,10 +103,6 @@ pub trait Backend {
 /// A loaded model.
 pub trait Session: Send {
     /// Runs once. `inputs` in `plan.inputs` order; `read` sees the outputs in `plan.outputs` order, without a copy.
-    ///
-    /// # Errors
-    ///
-    /// An input is missing, of another element type or of another length than the plan says; the runtime failed.
     fn run(&mut self, inputs: &[Input<'_>], read: &mut dyn FnMut(&[&[f32]])) -> Result<(), BackendError>;
 }
 

@@ -29,6 +29,8 @@ mod refused;
 mod rules;
 mod shape;
 mod support;
+#[cfg(test)]
+mod tests;
 
 pub use crate::onnx::{DType, Tensor, TensorData};
 pub use build::GraphOptions;

@@ -3,18 +3,10 @@
 use crate::error::ConfigError;
 use crate::numerics::up::{add_up, div_up, mul_up, next_down, sqrt_up};
 
-const RATE: ConfigError = ConfigError {
-    parameter: "sampling rate",
-    must_be: "a number from 0 to 1",
-};
-const BATCH: ConfigError = ConfigError {
-    parameter: "expected_batch",
-    must_be: "at most the number of samples, which must not be 0",
-};
-const MULTIPLIER: ConfigError = ConfigError {
-    parameter: "noise multiplier",
-    must_be: "finite and above 0",
-};
+const RATE: ConfigError = ConfigError { parameter: "sampling rate", must_be: "a number from 0 to 1" };
+const BATCH: ConfigError =
+    ConfigError { parameter: "expected_batch", must_be: "at most the number of samples, which must not be 0" };
+const MULTIPLIER: ConfigError = ConfigError { parameter: "noise multiplier", must_be: "finite and above 0" };
 
 /// A sampling rate: exactly `numerator / 2^53`. The sampler draws with this rational, and it is the rate accounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,28 +18,20 @@ impl Rate {
     /// The common denominator, 2^53: every numerator is exact in an `f64`.
     pub const DENOMINATOR: u64 = 1 << 53;
     /// Every sample in every draw: no amplification by sampling.
-    pub const ONE: Self = Self {
-        numerator: Self::DENOMINATOR,
-    };
+    pub const ONE: Self = Self { numerator: Self::DENOMINATOR };
     /// No sample in any draw.
     pub const ZERO: Self = Self { numerator: 0 };
 
     /// The rate `numerator / 2^53`; an error above 1.
     pub const fn from_numerator(numerator: u64) -> Result<Self, ConfigError> {
-        if numerator > Self::DENOMINATOR {
-            Err(RATE)
-        } else {
-            Ok(Self { numerator })
-        }
+        if numerator > Self::DENOMINATOR { Err(RATE) } else { Ok(Self { numerator }) }
     }
 
     /// The largest rate that is at most `q`; an error unless `0 ≤ q ≤ 1`.
     pub fn at_most(q: f64) -> Result<Self, ConfigError> {
         if (0.0..=1.0).contains(&q) {
             // A power of two scales exactly, and the cast truncates.
-            Ok(Self {
-                numerator: (q * Self::DENOMINATOR as f64) as u64,
-            })
+            Ok(Self { numerator: (q * Self::DENOMINATOR as f64) as u64 })
         } else {
             Err(RATE)
         }
@@ -58,9 +42,7 @@ impl Rate {
     pub fn at_least(q: f64) -> Result<Self, ConfigError> {
         let below = Self::at_most(q)?;
         let exact = below.as_f64() == q;
-        Ok(Self {
-            numerator: below.numerator + !exact as u64,
-        })
+        Ok(Self { numerator: below.numerator + !exact as u64 })
     }
 
     /// The largest rate that is at most `expected_batch / dataset_size`, in integer arithmetic.
@@ -69,9 +51,7 @@ impl Rate {
             return Err(BATCH);
         }
         let scaled = (expected_batch as u128) << 53;
-        Ok(Self {
-            numerator: (scaled / dataset_size as u128) as u64,
-        })
+        Ok(Self { numerator: (scaled / dataset_size as u128) as u64 })
     }
 
     /// `k` of `k / 2^53`.
@@ -105,11 +85,7 @@ pub struct Event {
 impl Event {
     /// A draw at `rate` from which one sum is released, its noise `multiplier` times the clip.
     pub fn new(rate: Rate, multiplier: f64) -> Result<Self, ConfigError> {
-        if multiplier > 0.0 && multiplier.is_finite() {
-            Ok(Self { rate, multiplier })
-        } else {
-            Err(MULTIPLIER)
-        }
+        if multiplier > 0.0 && multiplier.is_finite() { Ok(Self { rate, multiplier }) } else { Err(MULTIPLIER) }
     }
 
     /// This draw with a further release from it (a histogram of norms beside the gradient): `1/σ² = 1/σ₁² + 1/σ₂²`, σ
@@ -119,11 +95,7 @@ impl Event {
     /// of the sum of squares.
     pub fn and(self, multiplier: f64) -> Result<Self, ConfigError> {
         let other = Self::new(self.rate, multiplier)?.multiplier;
-        let (small, large) = if other < self.multiplier {
-            (other, self.multiplier)
-        } else {
-            (self.multiplier, other)
-        };
+        let (small, large) = if other < self.multiplier { (other, self.multiplier) } else { (self.multiplier, other) };
         let ratio = div_up(small, large);
         let shrink = sqrt_up(add_up(1.0, mul_up(ratio, ratio)));
         Self::new(self.rate, next_down(small / shrink))
@@ -146,13 +118,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_the_largest_rational_at_most_the_quotient() {
-        for (batch, size) in [
-            (1, 3),
-            (64, 1797),
-            (256, 60_000),
-            (u64::MAX - 1, u64::MAX),
-            (1, u64::MAX),
-        ] {
+        for (batch, size) in [(1, 3), (64, 1797), (256, 60_000), (u64::MAX - 1, u64::MAX), (1, u64::MAX)] {
             let k = u128::from(Rate::of(batch, size).unwrap().numerator());
             assert!(k * u128::from(size) <= u128::from(batch) << 53);
             assert!((k + 1) * u128::from(size) > u128::from(batch) << 53);
@@ -164,15 +130,9 @@ mod tests {
         for q in [0.0, 0.01, 0.1, 0.25, 0.7, 1.0 - f64::EPSILON / 2.0, 1.0] {
             let (below, above) = (Rate::at_most(q).unwrap(), Rate::at_least(q).unwrap());
             assert!(below.as_f64() <= q && q <= above.as_f64());
-            assert_eq!(
-                above.numerator() - below.numerator(),
-                u64::from(below.as_f64() != q)
-            );
+            assert_eq!(above.numerator() - below.numerator(), u64::from(below.as_f64() != q));
         }
-        assert_eq!(
-            Rate::from_numerator(3).unwrap().as_f64(),
-            3.0 / 9007199254740992.0
-        );
+        assert_eq!(Rate::from_numerator(3).unwrap().as_f64(), 3.0 / 9007199254740992.0);
     }
 
     #[test]
@@ -185,41 +145,25 @@ mod tests {
         assert_eq!(Rate::of(8, 7).unwrap_err().parameter, "expected_batch");
         assert!(Rate::of(0, 0).is_err());
         for sigma in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert_eq!(
-                Event::new(Rate::ONE, sigma).unwrap_err().parameter,
-                "noise multiplier"
-            );
+            assert_eq!(Event::new(Rate::ONE, sigma).unwrap_err().parameter, "noise multiplier");
             assert!(Event::new(Rate::ONE, 1.0).unwrap().and(sigma).is_err());
         }
     }
 
     #[test]
     fn a_joint_release_has_the_inverse_variances_added_and_never_too_large_a_multiplier() {
-        for (a, b) in [
-            (1.0, 1.0),
-            (0.7, 20.0),
-            (3.0, 4.0),
-            (1e-150, 1e150),
-            (5e-324, 5e-324),
-        ] {
+        for (a, b) in [(1.0, 1.0), (0.7, 20.0), (3.0, 4.0), (1e-150, 1e150), (5e-324, 5e-324)] {
             let Ok(joint) = Event::new(Rate::ONE, a).unwrap().and(b) else {
                 assert!(a < 1e-300, "only an underflow may be refused");
                 continue;
             };
             let exact = 1.0 / libm::sqrt(1.0 / (a * a) + 1.0 / (b * b));
             if exact.is_normal() {
-                assert!(
-                    joint.multiplier() <= exact * (1.0 + 1e-15)
-                        && joint.multiplier() >= exact * (1.0 - 2e-15)
-                );
+                assert!(joint.multiplier() <= exact * (1.0 + 1e-15) && joint.multiplier() >= exact * (1.0 - 2e-15));
             }
             assert!(joint.multiplier() < a.min(b));
         }
-        let joint = Event::new(Rate::ONE, 3.0)
-            .unwrap()
-            .and(4.0)
-            .unwrap()
-            .multiplier();
+        let joint = Event::new(Rate::ONE, 3.0).unwrap().and(4.0).unwrap().multiplier();
         assert!(joint < 2.4 && joint > 2.4 - 1e-14);
     }
 }

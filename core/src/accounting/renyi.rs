@@ -140,19 +140,10 @@ pub fn least_epsilon(events: &[(Event, u64)], delta: f64) -> Result<Epsilon, Con
     if best.epsilon == 0.0 || best.epsilon == f64::INFINITY {
         return Ok(best);
     }
-    let mut low = ORDERS.iter().fold(1.0 + (best.order - 1.0) / 4.0, |a, &b| {
-        if b < best.order { b } else { a }
-    });
-    let mut high = ORDERS
-        .iter()
-        .rev()
-        .fold(MAX_ORDER, |a, &b| if b > best.order { b } else { a });
+    let mut low = ORDERS.iter().fold(1.0 + (best.order - 1.0) / 4.0, |a, &b| if b < best.order { b } else { a });
+    let mut high = ORDERS.iter().rev().fold(MAX_ORDER, |a, &b| if b > best.order { b } else { a });
     let mut probe = |order: f64| {
-        let order = if order > WHOLE_ABOVE {
-            f64::from(order as u32)
-        } else {
-            order
-        };
+        let order = if order > WHOLE_ABOVE { f64::from(order as u32) } else { order };
         let mut sum = 0.0;
         for (event, times) in events {
             if *times > 0 {

@@ -34,3 +34,9 @@ pub fn sin_cos_f32(x: f32) -> (f32, f32) {
 pub fn ceil_f64(x: f64) -> f64 {
     libm::ceil(x)
 }
+
+/// `eˣ`, in f32.
+#[must_use]
+pub fn exp_f32(x: f32) -> f32 {
+    libm::expf(x)
+}

@@ -76,11 +76,7 @@ pub fn ln_1p_up(x: f64) -> f64 {
 pub const fn from_u64_up(n: u64) -> f64 {
     let nearest = n as f64;
     // Above 2^63 the nearest may be 2^64 itself, which a u64 cannot hold: compare in u128.
-    if (nearest as u128) < n as u128 {
-        next_up(nearest)
-    } else {
-        nearest
-    }
+    if (nearest as u128) < n as u128 { next_up(nearest) } else { nearest }
 }
 
 /// The logarithm of a sum of positive terms, rounded up, in one pass and without overflow.
@@ -97,12 +93,7 @@ pub struct LogSum {
 
 impl LogSum {
     /// The empty sum.
-    pub const EMPTY: Self = Self {
-        scale: f64::NEG_INFINITY,
-        sum: 0.0,
-        last_scale: 0.0,
-        last_factor: 0.0,
-    };
+    pub const EMPTY: Self = Self { scale: f64::NEG_INFINITY, sum: 0.0, last_scale: 0.0, last_factor: 0.0 };
     /// How far above the sum's scale a term's may lie.
     const HEADROOM: f64 = 200.0;
 
@@ -117,17 +108,8 @@ impl LogSum {
             return;
         }
         if ln_scale == f64::INFINITY || ln_scale > self.scale + Self::HEADROOM {
-            let kept = if self.sum > 0.0 {
-                mul_up(self.sum, exp_up(sub_up(self.scale, ln_scale)))
-            } else {
-                0.0
-            };
-            *self = Self {
-                scale: ln_scale,
-                sum: kept,
-                last_scale: ln_scale,
-                last_factor: 1.0,
-            };
+            let kept = if self.sum > 0.0 { mul_up(self.sum, exp_up(sub_up(self.scale, ln_scale))) } else { 0.0 };
+            *self = Self { scale: ln_scale, sum: kept, last_scale: ln_scale, last_factor: 1.0 };
         } else if ln_scale != self.last_scale {
             self.last_scale = ln_scale;
             self.last_factor = exp_up(sub_up(ln_scale, self.scale));
@@ -137,11 +119,7 @@ impl LogSum {
 
     /// `ln Σ`, rounded up; −∞ for the empty sum.
     pub fn ln(&self) -> f64 {
-        if self.sum > 0.0 && self.scale < f64::INFINITY {
-            add_up(self.scale, ln_up(self.sum))
-        } else {
-            self.scale
-        }
+        if self.sum > 0.0 && self.scale < f64::INFINITY { add_up(self.scale, ln_up(self.sum)) } else { self.scale }
     }
 
     /// `ln(1 + Σ)`, rounded up, without cancellation for a small Σ; 0 for the empty sum.
@@ -165,10 +143,7 @@ mod tests {
     fn the_next_number_is_one_step_away_on_every_side_of_zero() {
         for x in [0.0, -0.0, 5e-324, -5e-324, 1.0, -1.0, f64::MAX, -f64::MAX] {
             assert!(next_up(x) > x && next_down(x) < x);
-            assert_eq!(
-                next_down(next_up(x)),
-                if x == f64::MAX { f64::MAX } else { x }
-            );
+            assert_eq!(next_down(next_up(x)), if x == f64::MAX { f64::MAX } else { x });
         }
         assert_eq!(next_up(f64::MAX), f64::INFINITY);
         assert_eq!(next_up(f64::INFINITY), f64::INFINITY);

@@ -14,10 +14,10 @@ pub struct Normalized {
 impl Normalized {
     /// `x` normalised over `axes`.
     pub fn new(em: &mut Emitter, x: &Var, axes: Vec<usize>, epsilon: f64) -> Self {
-        let mean = em.reduce("ReduceMean", x, &axes, true);
+        let mean = em.reduce_mean(x, &axes, true);
         let centred = em.sub(x, &mean);
         let square = em.mul(&centred, &centred);
-        let variance = em.reduce("ReduceMean", &square, &axes, true);
+        let variance = em.reduce_mean(&square, &axes, true);
         let epsilon = em.scalar(x.dtype, epsilon);
         let sum = em.add(&variance, &epsilon);
         let root = em.unary("Sqrt", &sum);
@@ -28,9 +28,9 @@ impl Normalized {
 
     /// `dx = scale · (dx̂ − mean(dx̂) − x̂ · mean(dx̂ · x̂))`.
     pub fn pull(&self, em: &mut Emitter, grad: &Var) -> Var {
-        let mean = em.reduce("ReduceMean", grad, &self.axes, true);
+        let mean = em.reduce_mean(grad, &self.axes, true);
         let product = em.mul(grad, &self.value);
-        let slope = em.reduce("ReduceMean", &product, &self.axes, true);
+        let slope = em.reduce_mean(&product, &self.axes, true);
         let along = em.mul(&self.value, &slope);
         let centred = em.sub(grad, &mean);
         let rest = em.sub(&centred, &along);

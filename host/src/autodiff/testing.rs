@@ -1,6 +1,8 @@
 //! What tests need: graphs written by hand, and whole nets.
 
 mod builder;
+pub mod losses;
+pub mod nets;
 
 pub use super::emit::BATCH_FIRST;
 pub use super::rules::{RULES, Rule};

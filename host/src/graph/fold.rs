@@ -2,12 +2,9 @@
 //! scale of ones unsqueezed). What has no case here stays a node, which is as right and only slower.
 
 use super::integers::broadcast_index;
-use super::node::{Item, Site};
+use super::node::{Item, MAX_FOLDED, Site};
 use super::{Origin, Tensor, TensorData};
 use crate::onnx::attr_ints;
-
-/// Larger constants stay as they are.
-const MAX_ELEMENTS: usize = 1 << 20;
 
 /// The node's output, if its inputs are float32 constants (and integer shape arguments) and it has a case here.
 pub(super) fn evaluate(site: &Site<'_>) -> Option<Tensor> {
@@ -60,7 +57,10 @@ pub(super) fn evaluate(site: &Site<'_>) -> Option<Tensor> {
 }
 
 fn count(shape: &[usize]) -> Option<usize> {
-    shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).filter(|&n| n <= MAX_ELEMENTS)
+    shape
+        .iter()
+        .try_fold(1usize, |n, &d| n.checked_mul(d))
+        .filter(|&n| n <= MAX_FOLDED)
 }
 
 fn transpose(site: &Site<'_>, (shape, data): (&[usize], &[f32])) -> Option<Tensor> {

@@ -1,12 +1,9 @@
 //! The evaluator of shape arithmetic: operators over integers known now, each entry `a·N + b`.
 
 use super::affine::Affine;
-use super::node::{Ints, Item, Site};
+use super::node::{Ints, Item, MAX_FOLDED, MAX_RANK, Site};
 use super::{DType, GraphError};
 use crate::onnx::attr_int;
-
-/// No shape computation of an exporter is longer; a hostile one may not fill the memory.
-const MAX_ENTRIES: usize = 1 << 22;
 
 /// Evaluates the node if all its inputs are known integers and the operator is one of shape arithmetic.
 pub(super) fn evaluate(site: &Site<'_>) -> Option<Result<Ints, GraphError>> {
@@ -42,8 +39,8 @@ pub(super) fn evaluate(site: &Site<'_>) -> Option<Result<Ints, GraphError>> {
         _ => return None,
     };
     Some(evaluated.and_then(|ints| {
-        if ints.entries.len() > MAX_ENTRIES {
-            return Err(site.invalid("an integer constant has more than 4,194,304 entries"));
+        if ints.entries.len() > MAX_FOLDED || ints.shape.len() > MAX_RANK {
+            return Err(site.invalid("an integer constant is too large"));
         }
         Ok(ints)
     }))
@@ -77,8 +74,8 @@ fn count(site: &Site<'_>, shape: &[usize]) -> Result<usize, GraphError> {
     shape
         .iter()
         .try_fold(1usize, |n, &d| n.checked_mul(d))
-        .filter(|&n| n <= MAX_ENTRIES)
-        .ok_or_else(|| site.invalid("an integer constant has more than 4,194,304 entries"))
+        .filter(|&n| n <= MAX_FOLDED)
+        .ok_or_else(|| site.invalid("an integer constant is too large"))
 }
 
 /// The flat index, in `shape` broadcast to `full`, of flat index `flat` of `full`.
@@ -250,14 +247,30 @@ fn range(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
         one.map(|values| values[0]).ok_or_else(|| site.invalid("a scalar is expected"))
     };
     let (start, limit, delta) = (single(0)?, single(1)?, single(2)?);
-    let length = if delta == 0 { 0 } else { ((limit - start) as i128).div_euclid(delta as i128).max(0) };
-    let length =
-        length + i128::from(delta != 0 && (limit - start).rem_euclid(delta) != 0 && (limit > start) == (delta > 0));
-    if length > MAX_ENTRIES as i128 {
-        return Err(site.invalid("an integer constant has more than 4,194,304 entries"));
+    if delta == 0 {
+        return Err(site.invalid("the step of a range is 0"));
     }
-    let entries: Vec<Affine> = (0..length as i64).map(|i| Affine::fixed(start + i * delta)).collect();
-    Ok(Ints { dtype: inputs[0].dtype, shape: vec![entries.len()], entries })
+    let span = i128::from(limit) - i128::from(start);
+    let delta = i128::from(delta);
+    // The number of whole or begun steps from start to limit.
+    let length = if span.signum() == delta.signum() {
+        span.abs().div_euclid(delta.abs())
+    } else {
+        0
+    };
+    let begun = span.signum() == delta.signum() && span % delta != 0;
+    let length = length + i128::from(begun);
+    if length > MAX_FOLDED as i128 {
+        return Err(site.invalid("an integer constant is too large"));
+    }
+    let entries: Vec<Affine> = (0..length)
+        .map(|i| Affine::fixed((i128::from(start) + i * delta) as i64))
+        .collect();
+    Ok(Ints {
+        dtype: inputs[0].dtype,
+        shape: vec![entries.len()],
+        entries,
+    })
 }
 
 /// To another integer type; to a float type it is no shape arithmetic any more.

@@ -1,12 +1,18 @@
 //! What a shape rule sees of one node, and what it answers.
 
 use super::affine::Affine;
-use super::{BatchAxis, DType, GraphError, Origin, Tensor, Value, ValueId};
+use super::{BatchAxis, DType, GraphError, Tensor, Value, ValueId};
 use crate::onnx::pb::{AttributeProto, NodeProto};
 use crate::onnx::{attr_ints, attr_string};
 
 /// No attribute or extent is larger, so that index arithmetic cannot overflow.
 pub(super) const MAX_EXTENT: i64 = 1 << 31;
+
+/// No value has more axes.
+pub(super) const MAX_RANK: usize = 32;
+
+/// No constant that an operator computes has more elements: exporters write far smaller ones.
+pub(super) const MAX_FOLDED: usize = 1 << 22;
 
 /// Integers known now, each of the form `a·N + b`: integer constants and shape arithmetic.
 #[derive(Clone, PartialEq, Debug)]
@@ -160,17 +166,6 @@ impl<'a> Site<'a> {
             .ok()
             .filter(|&axis| axis < rank)
             .ok_or_else(|| self.invalid(format!("axis {axis} does not exist in a value of rank {rank}")))
-    }
-
-    /// The tensor of an input that is a float constant.
-    pub fn constant(&self, index: usize) -> Option<&'a Tensor> {
-        match self.inputs.get(index) {
-            Some(Some(Item::Value(id))) => match &self.values[id.0].origin {
-                Origin::Constant(tensor) => Some(tensor),
-                _ => None,
-            },
-            _ => None,
-        }
     }
 
     pub fn invalid(&self, reason: impl Into<String>) -> GraphError {

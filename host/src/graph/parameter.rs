@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{GraphError, GraphOptions, Tensor};
 use crate::onnx::pb::{GraphProto, ModelProto};
-use crate::onnx::{DType, decode_tensor, split_name};
+use crate::onnx::{DType, attr_tensor, decode_tensor, node_name, split_name};
 
 use reads::Reads;
 
@@ -97,33 +97,47 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
 
     let mut floats = Vec::new();
     let mut splits = HashMap::new();
-    let mut add = |name: String, tensor: &Tensor, source: Source<'_>, read_by: &[(usize, usize)]| {
-        let (trained, mut reason) = judge(graph, &reads, options, &name, tensor, &source, read_by);
-        if trained {
-            reason.push_str(&remarks(&name, tensor, &source, &tensors));
-        }
-        floats.push(Float { name, tensor: tensor.clone(), trained, reason });
-    };
-    let mut candidate = |name: &str, tensor: &Tensor, source: Source<'_>| {
+    let mut add = |name: &str, tensor: &Tensor, source: Source<'_>| {
+        let verdict = |called: &str, source: &Source<'_>, read_by: &[(usize, usize)]| {
+            let (trained, mut reason) =
+                judge(graph, &reads, options, called, tensor, source, read_by);
+            if trained {
+                reason.push_str(&remarks(called, tensor, source, &tensors));
+            }
+            Float {
+                name: called.to_string(),
+                tensor: tensor.clone(),
+                trained,
+                reason,
+            }
+        };
         let read_by = reads.of_name(name);
-        let groups = reads::layers(graph, read_by, name, &tensors, &uniform);
-        let first = groups.first().map_or(&[][..], |group| group.as_slice());
-        add(name.to_string(), tensor, source, first);
-        for group in groups.iter().skip(1) {
-            let node = group[0].0;
-            let split = split_name(name, &crate::onnx::node_name(&graph.node[node], node));
-            splits.insert((node, name.to_string()), split.clone());
-            add(split, tensor, Source::Split(name), group);
+        let mut layers = reads::layers(graph, read_by, name, &tensors, &uniform).into_iter();
+        let first = layers.next().unwrap_or_default();
+        let mut verdicts = vec![verdict(name, &source, &first)];
+        let mut names = Vec::new();
+        for layer in layers {
+            let node = layer[0].0;
+            let split = split_name(name, &node_name(&graph.node[node], node));
+            verdicts.push(verdict(&split, &Source::Split(name), &layer));
+            names.push(((node, name.to_string()), split));
+        }
+        // Constants may stay shared.
+        if verdicts.iter().any(|float| float.trained) {
+            splits.extend(names);
+            floats.extend(verdicts);
+        } else {
+            floats.extend(verdicts.into_iter().take(1));
         }
     };
     for proto in &graph.initializer {
         if let Some(tensor) = tensors.get(proto.name.as_str()) {
-            candidate(&proto.name, tensor, Source::Initializer);
+            add(&proto.name, tensor, Source::Initializer);
         }
     }
     for (alias, base) in &reads.aliases {
         if let Some(tensor) = tensors.get(base) {
-            candidate(alias, tensor, Source::Alias(base));
+            add(alias, tensor, Source::Alias(base));
         }
     }
     for node in graph.node.iter().filter(|node| node.op_type == "Constant") {
@@ -134,9 +148,10 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
         if !glob::any(&options.train, name) {
             continue;
         }
-        let value = crate::onnx::attr_tensor(&node.attribute, "value").and_then(|proto| decode_tensor(proto).ok());
+        let value =
+            attr_tensor(&node.attribute, "value").and_then(|proto| decode_tensor(proto).ok());
         if let Some(tensor) = value.filter(|tensor| tensor.data.dtype().is_float()) {
-            candidate(name, &tensor, Source::Constant);
+            add(name, &tensor, Source::Constant);
         }
     }
     for (flag, patterns) in [("--train", &options.train), ("--freeze", &options.freeze)] {
@@ -189,7 +204,7 @@ fn judge(
         return frozen("output of a Constant node");
     }
     let reader = &graph.node[node];
-    let called = crate::onnx::node_name(reader, node);
+    let called = node_name(reader, node);
     let role = reads::role(&reader.op_type, slot);
     if read_by.iter().all(|&(node, slot)| reads.is_decomposed_group_norm(graph, node, slot) && has_only(data, slot)) {
         return frozen(&format!("constant {role} of the InstanceNormalization that a GroupNorm is exported as"));

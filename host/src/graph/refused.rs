@@ -20,7 +20,7 @@ const UNQUANTIZED: &str = "export the float32 model, train it, and quantise afte
 pub(super) const REFUSED: &[Refused] = &[
     Refused {
         op: "BatchNormalization",
-        reason: "it normalises by statistics of the batch, so every sample's gradient depends on the others",
+        reason: "it is trained on statistics of the whole batch, so every sample's gradient depends on the others",
         remedy: "replace it by GroupNorm (torch.nn.GroupNorm), for example with 4 to 32 channels a group",
     },
     Refused { op: "Bernoulli", reason: RANDOM, remedy: REMOVE },

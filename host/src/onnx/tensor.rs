@@ -112,6 +112,10 @@ impl Tensor {
     }
 }
 
+/// No tensor has more axes, and no axis is longer.
+const MAX_RANK: usize = 32;
+const MAX_EXTENT: usize = 1 << 31;
+
 /// A `TensorProto` that cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TensorError {
@@ -148,11 +152,26 @@ pub fn decode_tensor(proto: &TensorProto) -> Result<Tensor, TensorError> {
     if proto.data_location == Some(DataLocation::External as i32) || !proto.external_data.is_empty() {
         return Err(TensorError::External(name()));
     }
-    let dtype = DType::from_onnx(proto.data_type).map_err(|dtype| TensorError::Type { name: name(), dtype })?;
-    let length = || TensorError::Length { name: name(), dims: proto.dims.clone() };
-    let shape: Vec<usize> =
-        proto.dims.iter().map(|&d| usize::try_from(d)).collect::<Result<_, _>>().map_err(|_| length())?;
-    let count = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).ok_or_else(length)?;
+    let dtype = DType::from_onnx(proto.data_type).map_err(|dtype| TensorError::Type {
+        name: name(),
+        dtype,
+    })?;
+    let length = || TensorError::Length {
+        name: name(),
+        dims: proto.dims.clone(),
+    };
+    let shape: Vec<usize> = proto
+        .dims
+        .iter()
+        .map(|&d| usize::try_from(d))
+        .collect::<Result<_, _>>()
+        .map_err(|_| length())?;
+    // The extents are bounded one by one, too: beside a zero, any of them would pass the product.
+    let count = shape
+        .iter()
+        .try_fold(1usize, |n, &d| n.checked_mul(d))
+        .filter(|_| shape.len() <= MAX_RANK && shape.iter().all(|&d| d <= MAX_EXTENT))
+        .ok_or_else(length)?;
     let raw = &proto.raw_data;
     let data = match dtype {
         DType::F32 => TensorData::F32(read(raw, &proto.float_data, f32::from_le_bytes, |&x| x)),

@@ -23,9 +23,7 @@
 //! a hundred times over.
 
 use crate::accounting::event::Event;
-use crate::numerics::up::{
-    LogSum, add_up, exp_m1_up, exp_up, ln_1p_up, ln_up, mul_up, sqrt_up, sub_up,
-};
+use crate::numerics::up::{LogSum, add_up, exp_m1_up, exp_up, ln_1p_up, ln_up, mul_up, sqrt_up, sub_up};
 
 use super::integer;
 
@@ -58,17 +56,9 @@ pub(super) fn ln_moment(event: &Event, alpha: f64) -> f64 {
 fn chord(event: &Event, alpha: f64) -> f64 {
     let below = alpha as u32;
     let part = alpha - f64::from(below);
-    let left = if below < 2 {
-        0.0
-    } else {
-        integer::ln_moment(event, below)
-    };
+    let left = if below < 2 { 0.0 } else { integer::ln_moment(event, below) };
     let right = integer::ln_moment(event, below + 1);
-    if right == f64::INFINITY {
-        right
-    } else {
-        add_up(mul_up(1.0 - part, left), mul_up(part, right))
-    }
+    if right == f64::INFINITY { right } else { add_up(mul_up(1.0 - part, left), mul_up(part, right)) }
 }
 
 /// The trapezoidal bound; `None` where the step that [`POINTS`] allow is too wide to bound anything.
@@ -82,13 +72,9 @@ fn quadrature(event: &Event, alpha: f64) -> Option<f64> {
     let exponent = exponent.clamp(LN_ACCURACY, 600.0);
     let strip = (3.0 * sigma).min(sqrt_up(2.0 * exponent));
     let reach = alpha / sigma + 2.0 * sqrt_up(2.0 * (exponent + LN_CUT));
-    let step = (core::f64::consts::TAU * strip / (exponent + strip * strip / 2.0))
-        .max(reach / f64::from(POINTS));
+    let step = (core::f64::consts::TAU * strip / (exponent + strip * strip / 2.0)).max(reach / f64::from(POINTS));
     let turns = core::f64::consts::TAU * strip / step;
-    let ln_kappa = add_up(
-        core::f64::consts::LN_2 + strip * strip / 2.0 + 1e-12,
-        -ln_exp_m1_down(turns),
-    );
+    let ln_kappa = add_up(core::f64::consts::LN_2 + strip * strip / 2.0 + 1e-12, -ln_exp_m1_down(turns));
     if !step.is_finite() || ln_kappa.is_nan() || ln_kappa > -core::f64::consts::LN_2 {
         return None;
     }
@@ -141,21 +127,13 @@ fn ln_excess_guess(q: f64, sigma: f64, alpha: f64) -> f64 {
     let spread = if alpha < 2.0 { spread.min(0.0) } else { spread };
     let second = 2.0 * ln_up(q) + ln_up(alpha * (alpha - 1.0) / 2.0) + spread;
     let last = alpha * ln_up(q) + ln_exp_m1(alpha * (alpha - 1.0) / 2.0 * inverse_variance);
-    if alpha > 2.0 && last > second {
-        last
-    } else {
-        second
-    }
+    if alpha > 2.0 && last > second { last } else { second }
 }
 
 /// A lower bound of `ln(eᵗ − 1)`.
 fn ln_exp_m1_down(t: f64) -> f64 {
     // The functions err by a few units upward; 1e-14 relative to the argument takes that back.
-    if t > 40.0 {
-        t - 1e-12
-    } else {
-        ln_up(exp_m1_up(t)) - 1e-13
-    }
+    if t > 40.0 { t - 1e-12 } else { ln_up(exp_m1_up(t)) - 1e-13 }
 }
 
 /// The integrand, up to `1/√2π`.
@@ -188,10 +166,7 @@ impl Integrand {
                 let j = f64::from(j);
                 series = 1.0 + series * y * (alpha - j) / (j + 1.0);
             }
-            sum.add_scaled(
-                mul_up(alpha * (alpha - 1.0) / 2.0 * series * y, y),
-                ln_weight,
-            );
+            sum.add_scaled(mul_up(alpha * (alpha - 1.0) / 2.0 * series * y, y), ln_weight);
             return;
         }
         let ln_ratio = ln_1p_up(y);
@@ -211,11 +186,7 @@ impl Integrand {
     fn ln_moment_term(&self, u: f64) -> f64 {
         let z = self.exponent(u);
         // Far out r = q e^z (1 + (1−q)/(q e^z)), whose last factor is below 1 + e^{37 − z}.
-        let ln_ratio = if z > FAR {
-            add_up(z, ln_up(self.q))
-        } else {
-            ln_1p_up(self.q * exp_m1_up(z))
-        };
+        let ln_ratio = if z > FAR { add_up(z, ln_up(self.q)) } else { ln_1p_up(self.q * exp_m1_up(z)) };
         self.alpha * ln_ratio - u * u / 2.0
     }
 }

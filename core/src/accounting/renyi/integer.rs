@@ -113,8 +113,7 @@ mod tests {
         for x in -REACH..=REACH {
             for y in -REACH..=REACH {
                 let ln_p = -f64::from(x * x + y * y) / scale - ln_total;
-                let inner =
-                    2 * (x * shift[0] + y * shift[1]) - shift[0] * shift[0] - shift[1] * shift[1];
+                let inner = 2 * (x * shift[0] + y * shift[1]) - shift[0] * shift[0] - shift[1] * shift[1];
                 points.push((ln_p, f64::from(inner) / scale));
             }
         }
@@ -124,22 +123,13 @@ mod tests {
     /// `E_P[(1 − q + q·Q/P)^k]`.
     fn moment(points: &[(f64, f64)], q: f64, k: f64) -> f64 {
         let ln_mixed = |ln_ratio: f64| {
-            if q == 1.0 {
-                ln_ratio
-            } else {
-                log(1.0 - q + q * exp(ln_ratio))
-            }
+            if q == 1.0 { ln_ratio } else { log(1.0 - q + q * exp(ln_ratio)) }
         };
-        points.iter().fold(0.0, |sum, &(ln_p, ln_ratio)| {
-            sum + exp(ln_p + k * ln_mixed(ln_ratio))
-        })
+        points.iter().fold(0.0, |sum, &(ln_p, ln_ratio)| sum + exp(ln_p + k * ln_mixed(ln_ratio)))
     }
 
     fn continuous(k: f64, sigma: f64, shift: [i32; 2]) -> f64 {
-        exp(
-            k * (k - 1.0) * f64::from(shift[0] * shift[0] + shift[1] * shift[1])
-                / (2.0 * sigma * sigma),
-        )
+        exp(k * (k - 1.0) * f64::from(shift[0] * shift[0] + shift[1] * shift[1]) / (2.0 * sigma * sigma))
     }
 
     #[test]
@@ -150,22 +140,12 @@ mod tests {
             for k in [0.5, 1.0, 1.5, 2.0, 2.3, 3.0, 4.0] {
                 let discrete = moment(&points, 1.0, k);
                 let plain = continuous(k, sigma, shift);
-                let correction = shift.iter().fold(1.0, |product, &d| {
-                    product * theta(k * f64::from(d), sigma) / theta(0.0, sigma)
-                });
-                assert!(
-                    (discrete / (plain * correction) - 1.0).abs() < 1e-11,
-                    "σ {sigma}, {shift:?}, k {k}"
-                );
-                assert!(
-                    discrete <= plain * (1.0 + 1e-11),
-                    "σ {sigma}, {shift:?}, k {k}"
-                );
+                let correction =
+                    shift.iter().fold(1.0, |product, &d| product * theta(k * f64::from(d), sigma) / theta(0.0, sigma));
+                assert!((discrete / (plain * correction) - 1.0).abs() < 1e-11, "σ {sigma}, {shift:?}, k {k}");
+                assert!(discrete <= plain * (1.0 + 1e-11), "σ {sigma}, {shift:?}, k {k}");
                 if k as i32 as f64 == k {
-                    assert!(
-                        (discrete / plain - 1.0).abs() < 1e-11,
-                        "σ {sigma}, {shift:?}, k {k}"
-                    );
+                    assert!((discrete / plain - 1.0).abs() < 1e-11, "σ {sigma}, {shift:?}, k {k}");
                 }
                 theta_mattered |= discrete < 0.999 * plain;
             }
@@ -187,14 +167,8 @@ mod tests {
                     let alpha = f64::from(order);
                     let forward = log(moment(&points, q, alpha));
                     let backward = log(moment(&points, q, 1.0 - alpha));
-                    assert!(
-                        (ours - forward).abs() < 1e-11 * (1.0 + ours),
-                        "{sigma} {q} {order}: {ours} {forward}"
-                    );
-                    assert!(
-                        backward <= ours + 1e-11,
-                        "{sigma} {q} {order}: {ours} {backward}"
-                    );
+                    assert!((ours - forward).abs() < 1e-11 * (1.0 + ours), "{sigma} {q} {order}: {ours} {forward}");
+                    assert!(backward <= ours + 1e-11, "{sigma} {q} {order}: {ours} {backward}");
                     // A multiplier a hundredth too large would be seen.
                     let wrong = ln_moment(&Event::new(rate, 1.01 * sigma / length).unwrap(), order);
                     assert!(wrong < forward - 1e-8, "{sigma} {q} {order}");

@@ -6,9 +6,12 @@ use crate::autodiff::emit::Var;
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
-use crate::graph::TensorData;
 
-pub const RULE: Rule = Rule { op: "ReduceSum", pull, cases };
+pub const RULE: Rule = Rule {
+    op: "ReduceSum",
+    pull,
+    cases,
+};
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let (gy, _) = repeatable(p)?;
@@ -19,19 +22,12 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
 /// `dY` with extent 1 along the reduced axes, and how many elements of one sample were reduced to one.
 pub fn repeatable(p: &mut Pull<'_>) -> Result<(Var, usize), Refusal> {
     let x = p.x(0);
-    let rank = x.rank();
-    let listed = match (p.ints("axes"), p.has(1)) {
-        (Some(axes), _) => axes,
-        (None, false) => vec![],
-        (None, true) => match p.constant(1).map(|t| &t.data) {
-            Some(TensorData::I64(axes)) => axes.clone(),
-            _ => return Err(p.refuse("its axes are not a constant", "export it with constant axes")),
-        },
+    let Some(axes) = p.reduced_axes() else {
+        return Err(p.refuse(
+            "its axes are not a constant",
+            "export it with constant axes",
+        ));
     };
-    let mut axes: Vec<usize> = listed.iter().map(|&a| if a < 0 { a + rank as i64 } else { a } as usize).collect();
-    if axes.is_empty() && p.int("noop_with_empty_axes", 0) == 0 {
-        axes = (0..rank).collect();
-    }
     let count = axes.iter().map(|&a| x.shape[a]).product();
     let (mut shape, batch) = p.layout(0);
     for axis in axes {
@@ -42,13 +38,22 @@ pub fn repeatable(p: &mut Pull<'_>) -> Result<(Var, usize), Refusal> {
 }
 
 fn cases() -> Vec<Case> {
-    reduction_cases("ReduceSum", |b, axes, keep| (vec![b.ints(axes)], vec![set_int("keepdims", keep)]))
+    reduction_cases("ReduceSum", |b, axes, keep| {
+        (vec![b.ints(axes)], vec![set_int("keepdims", keep)])
+    })
 }
 
 /// Cases shared with the other reductions: `form` gives the axes as further inputs or as attributes.
 pub fn reduction_cases(
     op: &str,
-    form: fn(&mut GraphBuilder, &[i64], i64) -> (Vec<crate::graph::ValueId>, Vec<crate::onnx::pb::AttributeProto>),
+    form: fn(
+        &mut GraphBuilder,
+        &[i64],
+        i64,
+    ) -> (
+        Vec<crate::graph::ValueId>,
+        Vec<crate::onnx::pb::AttributeProto>,
+    ),
 ) -> Vec<Case> {
     let one = |name, axes: &[i64], keep, out: &[usize]| {
         let mut b = GraphBuilder::new(17);

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::super::node::{MAX_EXTENT, Shaped};
+use super::super::node::{MAX_EXTENT, MAX_RANK, Shaped};
 use super::super::{BatchAxis, DType, GraphError};
 use super::GraphOptions;
 use crate::onnx::pb::tensor_shape_proto::{Dimension, dimension};
@@ -38,6 +38,12 @@ pub(super) fn read(graph: &GraphProto, options: &GraphOptions) -> Result<Inputs,
                 )));
             }
             Some(_) => {}
+        }
+        if dims.len() > MAX_RANK {
+            return Err(GraphError::Model(format!(
+                "input '{name}' has {} axes; check the model with onnx.checker",
+                dims.len()
+            )));
         }
         let mut shape = vec![1];
         for (axis, dim) in (1..).zip(rest) {

@@ -2,7 +2,7 @@
 
 use super::super::BatchAxis;
 use super::super::batch::show;
-use super::super::node::{Item, MAX_EXTENT, Outcome, Ruled, Shaped, Site};
+use super::super::node::{Item, MAX_EXTENT, MAX_RANK, Outcome, Ruled, Shaped, Site};
 
 /// `Expand`.
 pub(in super::super) fn expand(site: &Site<'_>) -> Ruled {
@@ -10,6 +10,9 @@ pub(in super::super) fn expand(site: &Site<'_>) -> Ruled {
     let value = site.value(0)?;
     let target = site.ints(1)?;
     let rank = value.shape.len().max(target.entries.len());
+    if rank > MAX_RANK {
+        return Err(site.invalid("the target has too many axes"));
+    }
     let own = value.batch.map(|b| b.at(b.axis + rank - value.shape.len()));
     let mut shape = vec![1; rank];
     shape[rank - value.shape.len()..].copy_from_slice(&value.shape);

@@ -7,7 +7,7 @@
 //! sample, and the later rules hold whichever is chosen; the axis of the input, then the first, is preferred.
 
 use super::super::batch::{place, show};
-use super::super::node::{Item, MAX_EXTENT, Outcome, Ruled, Shaped, Site};
+use super::super::node::{Item, MAX_EXTENT, MAX_RANK, Outcome, Ruled, Shaped, Site};
 use super::super::{BatchAxis, GraphError};
 use crate::onnx::{attr_int, attr_ints};
 
@@ -126,6 +126,9 @@ fn scattered(site: &Site<'_>, shape: &[usize], batch: BatchAxis, verb: &str) -> 
 /// The target of a `Reshape`, zeros copied.
 fn entries(site: &Site<'_>, shape: &[usize], batch: Option<BatchAxis>) -> Result<Vec<Entry>, GraphError> {
     let target = site.ints(1)?;
+    if target.entries.len() > MAX_RANK {
+        return Err(site.invalid("the target has too many axes"));
+    }
     let zero_copies = attr_int(site.attributes(), "allowzero", 0) == 0;
     let mut entries = Vec::with_capacity(target.entries.len());
     for (axis, entry) in target.entries.iter().enumerate() {
@@ -295,7 +298,13 @@ fn squeezed(site: &Site<'_>, shape: &[usize], batch: Option<usize>) -> Result<Ve
 fn unsqueezed(site: &Site<'_>, shape: &[usize]) -> Result<Vec<usize>, GraphError> {
     let axes = axes(site)?.ok_or_else(|| site.invalid("axes are expected"))?;
     let rank = shape.len() + axes.len();
-    let mut added = axes.into_iter().map(|axis| site.axis(axis, rank)).collect::<Result<Vec<_>, _>>()?;
+    if rank > MAX_RANK {
+        return Err(site.invalid("the result has too many axes"));
+    }
+    let mut added = axes
+        .into_iter()
+        .map(|axis| site.axis(axis, rank))
+        .collect::<Result<Vec<_>, _>>()?;
     added.sort_unstable();
     if added.windows(2).any(|pair| pair[0] == pair[1]) {
         return Err(site.invalid("an axis is added twice"));

@@ -1,0 +1,182 @@
+//! The recorded vectors of `src/vectors/step.tsv`, which an independent generator wrote, played through the public door.
+
+use damper_core::accounting::{Ledger, Rate, Volatile};
+use damper_core::clip::FlatL2;
+use damper_core::filter::Identity;
+use damper_core::grid::Grid;
+use damper_core::noise::{Address, ChaCha20, DiscreteGaussian, Generator, Purpose};
+use damper_core::optimizer::{Adam, AdamState, Optimizer, Sgd, SgdState};
+use damper_core::sampling::poisson;
+use damper_core::schedule::LearningRate;
+use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_core::threshold::Fixed;
+use rand_core::Rng;
+use std::str::FromStr;
+
+const VECTORS: &str = include_str!("../src/vectors/step.tsv");
+
+/// The rows of one kind, at least one, split into cells.
+fn rows(kind: &str) -> Vec<Vec<&'static str>> {
+    let rows: Vec<Vec<_>> =
+        VECTORS.lines().map(|line| line.split('\t').collect()).filter(|row: &Vec<&str>| row[0] == kind).collect();
+    assert!(!rows.is_empty(), "no vectors of kind {kind}");
+    rows
+}
+
+fn number<T: FromStr>(cell: &str) -> T {
+    cell.parse().unwrap_or_else(|_| panic!("{cell} is not a number"))
+}
+
+fn float(cell: &str) -> f32 {
+    f32::from_bits(u32::from_str_radix(cell, 16).unwrap())
+}
+
+/// The mean that one step releases, times the batch, in grid units: the sum plus noise.
+fn released(bits: u32, sigma: u32, clip: f32, seed: u64, step_number: u32, grads: &[Vec<f32>], dim: usize) -> Vec<f32> {
+    let step = PrivateStep::new(Slots {
+        mechanism: DiscreteGaussian::<i64>::new(Grid::new(bits).unwrap(), sigma).unwrap(),
+        clip: FlatL2,
+        threshold: Fixed(clip),
+        filter: Identity,
+        optimizer: Sgd::new(0.0, false, 0.0).unwrap(),
+        learning_rate: LearningRate::Constant(1.0),
+        expected_batch: 1,
+    })
+    .unwrap();
+    let mut state =
+        StepState { sum: vec![0; dim], filter: (), threshold: (), optimizer: SgdState { momentum: vec![] } };
+    let mut ledger = Ledger::resume(u32::MAX, step_number);
+    let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+    for grad in grads {
+        open.add_mixed(&[grad]).unwrap();
+    }
+    let mut params = vec![0f32; dim];
+    open.finish(&mut params, &ChaCha20::<2>::simulation(seed)).unwrap();
+    params.iter().map(|p| -p * (1u32 << bits) as f32 / clip).collect()
+}
+
+#[test]
+fn words_equal_the_vectors() {
+    for row in rows("words") {
+        let purpose = if row[2] == "1" { Purpose::GradientNoise } else { Purpose::Sampling };
+        let address = Address { purpose, step: number(row[3]), chunk: number(row[4]) };
+        let mut stream = ChaCha20::<4>::simulation(number(row[1])).stream(address);
+        for word in row[5].split(' ') {
+            assert_eq!(format!("{:08x}", stream.next_u32()), word);
+        }
+    }
+}
+
+/// Through a whole step: the draws of chunk 1 are the release of coordinates 1024 and on, when no sample takes part.
+#[test]
+fn noise_equals_the_vectors() {
+    for row in rows("noise") {
+        let sigma: u32 = number(row[1]);
+        let expected: Vec<i64> = row[2].split(' ').map(number).collect();
+        let noise = released(16, sigma, 1.0, u64::from(sigma), 5, &[], 1024 + expected.len());
+        for (noise, expected) in noise[1024..].iter().zip(expected) {
+            assert_eq!(*noise, expected as f32, "sigma {sigma}");
+        }
+    }
+}
+
+#[test]
+fn samples_drawn_equal_the_vectors() {
+    for row in rows("sampling") {
+        let rate = Rate::from_numerator(number(row[1])).unwrap();
+        let drawn: Vec<u32> = row[2].split(' ').map(number).collect();
+        assert_eq!(poisson(&ChaCha20::<1>::simulation(4), 11, rate, 2500).collect::<Vec<_>>(), drawn);
+    }
+}
+
+/// The noise of the same address without the sample is taken off again: what stays is what the sample added. Both releases
+/// are exact in f32 here, below 2²⁴ grid units.
+#[test]
+fn clipped_samples_equal_the_vectors() {
+    for row in rows("clip") {
+        let (bits, clip) = (number(row[1]), float(row[2]));
+        let grad: Vec<f32> = row[3].split(' ').map(float).collect();
+        let expected: Vec<f32> = row[4].split(' ').map(number).collect();
+        let dim = grad.len();
+        let mut with = vec![0i64; dim];
+        let mut without = vec![0i64; dim];
+        for (sum, grads) in [(&mut with, vec![grad]), (&mut without, vec![])] {
+            for (sum, x) in sum.iter_mut().zip(released(bits, 1, clip, 1, 0, &grads, dim)) {
+                *sum = x.round() as i64;
+            }
+        }
+        for ((with, without), expected) in with.iter().zip(&without).zip(expected) {
+            assert_eq!((with - without) as f32, expected, "bits {bits}, clip {clip}");
+        }
+    }
+}
+
+/// x ← x·6364136223846793005 + 1442695040888963407 mod 2⁶⁴; a gradient is ((x >> 40) − 2²³) / 2^shift.
+struct Gradients(u64);
+
+impl Gradients {
+    fn next(&mut self, shift: i32) -> f32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 40) as f32 - 8_388_608.0) / 2f32.powi(shift)
+    }
+}
+
+#[test]
+fn runs_end_with_the_parameters_of_the_vectors() {
+    for row in rows("run") {
+        let (dim, steps, batch) = (number(row[2]), number(row[3]), number(row[4]));
+        let mechanism = DiscreteGaussian::<i32>::new(Grid::new(number(row[5])).unwrap(), number(row[6])).unwrap();
+        let (clip, seed) = (float(row[7]), number(row[8]));
+        let params = match row[1] {
+            "adam" => {
+                let state = AdamState::new(vec![0f32; dim], vec![0f32; dim]);
+                play(
+                    Adam::new(0.9, 0.999, 1e-8, 0.01).unwrap(),
+                    state,
+                    0.01,
+                    mechanism,
+                    (dim, steps, batch, clip, seed),
+                )
+            }
+            name => {
+                let sgd = Sgd::new(0.9, name == "nesterov", 0.01).unwrap();
+                let state = SgdState { momentum: vec![0f32; dim] };
+                play(sgd, state, 0.125, mechanism, (dim, steps, batch, clip, seed))
+            }
+        };
+        let bits: Vec<String> = params.iter().map(|p| format!("{:08x}", p.to_bits())).collect();
+        assert_eq!(bits.join(" "), row[9], "{} with {dim} parameters", row[1]);
+    }
+}
+
+fn play<O: Optimizer<S>, S>(
+    optimizer: O,
+    optimizer_state: S,
+    lr: f64,
+    mechanism: DiscreteGaussian<i32>,
+    (dim, steps, expected_batch, clip, seed): (usize, u32, u32, f32, u64),
+) -> Vec<f32> {
+    let step = PrivateStep::new(Slots {
+        mechanism,
+        clip: FlatL2,
+        threshold: Fixed(clip),
+        filter: Identity,
+        optimizer,
+        learning_rate: LearningRate::Constant(lr),
+        expected_batch,
+    })
+    .unwrap();
+    let mut state = StepState { sum: vec![0; dim], filter: (), threshold: (), optimizer: optimizer_state };
+    let (mut ledger, generator) = (Ledger::new(steps), ChaCha20::<1>::simulation(seed));
+    let mut gradients = Gradients(seed);
+    let mut params: Vec<f32> = (0..dim).map(|_| gradients.next(24)).collect();
+    for t in 0..steps {
+        let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+        for sample in 0..t % 4 {
+            let grad: Vec<f32> = (0..dim).map(|_| gradients.next(22 + sample as i32)).collect();
+            open.add_mixed(&[&grad]).unwrap();
+        }
+        open.finish(&mut params, &generator).unwrap();
+    }
+    params
+}

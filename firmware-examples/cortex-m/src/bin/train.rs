@@ -1,0 +1,34 @@
+//! Private training on a Cortex-M4F, with gradients computed on the device.
+#![no_std]
+#![no_main]
+
+use cortex_m_semihosting::debug;
+use damper_firmware_program::{line::Line, train};
+#[cfg(feature = "defmt")]
+use defmt_semihosting as _;
+
+#[cfg(feature = "defmt")]
+fn say(line: Line) {
+    defmt::println!("{}", line);
+}
+
+#[cfg(not(feature = "defmt"))]
+fn say(line: Line) {
+    cortex_m_semihosting::hprintln!("{}", line);
+}
+
+#[cortex_m_rt::entry]
+fn main() -> ! {
+    exit(train::run(say))
+}
+
+fn exit(success: bool) -> ! {
+    loop {
+        debug::exit(if success { debug::EXIT_SUCCESS } else { debug::EXIT_FAILURE });
+    }
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    exit(false)
+}

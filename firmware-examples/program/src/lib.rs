@@ -1,0 +1,11 @@
+//! What every board of the firmware examples runs. Boards are thin: they say how a line leaves the device.
+//!
+//! The same program runs on the host as a test, and every target must print the lines of `../expected` byte for byte.
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod digest;
+pub mod digits;
+pub mod line;
+pub mod softmax;
+pub mod train;

@@ -1,0 +1,332 @@
+//! Every rule, every loss and some whole nets: gradients against finite differences, the backends against each other,
+//! and the independence of the samples.
+
+#[path = "rules/reference.rs"]
+mod reference;
+#[path = "rules/run.rs"]
+mod run;
+
+use damper::autodiff::testing::{Case, RULES, losses, nets};
+use damper::autodiff::{GradGraph, Loss, derive};
+use damper::graph::{DType, TensorData};
+use run::{Feed, Runner, extents, specs};
+
+/// Rows of the batch that cases run in.
+const BATCH: usize = 4;
+/// Coordinates of one parameter that are compared with finite differences, at most.
+const PROBES: usize = 16;
+
+/// How close two results are, relative to the largest entry of the tensor.
+#[derive(Clone, Copy)]
+enum Closeness {
+    /// Two f32 computations of the same formula.
+    Backends,
+    /// An f32 computation against central differences in f64.
+    FiniteDifference,
+}
+
+impl Closeness {
+    fn bound(self) -> f64 {
+        match self {
+            Closeness::Backends => 1e-5,
+            Closeness::FiniteDifference => 2e-5,
+        }
+    }
+
+    fn check(self, got: &[f64], want: &[f64], what: &str) {
+        assert_eq!(got.len(), want.len(), "{what}");
+        let largest = want.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+        for (i, (g, w)) in got.iter().zip(want).enumerate() {
+            assert!(
+                (g - w).abs() <= self.bound() * largest + 1e-7,
+                "{what}: entry {i} is {g}, not {w}"
+            );
+        }
+    }
+}
+
+/// A fixed sequence in (−1, 1).
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self) -> f32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    }
+}
+
+fn classes(case: &Case) -> usize {
+    let shape = &case.graph.values[case.graph.outputs[0].0].shape;
+    let axis = case
+        .options
+        .class_axis
+        .unwrap_or(-1)
+        .rem_euclid(shape.len() as i64) as usize;
+    shape[axis]
+}
+
+/// Inputs, labels and the parameters' values for a batch of `n`.
+fn feeds(case: &Case, grad: &GradGraph, n: usize, seed: u64) -> Vec<Feed> {
+    let mut draw = Draw(seed);
+    let data = grad.inputs.len() + grad.labels.iter().len();
+    let mut trained = case.graph.parameters.iter().filter(|p| p.trained);
+    specs(grad)
+        .iter()
+        .enumerate()
+        .map(|(i, spec)| {
+            let len = extents(spec, n).iter().product::<usize>();
+            if i >= data {
+                let TensorData::F32(values) = &trained.next().unwrap().initial.data else {
+                    panic!("f32 parameters")
+                };
+                return Feed::Float(values.clone());
+            }
+            match (spec.dtype, &case.options.loss) {
+                (DType::I64, _) => {
+                    let classes = classes(case);
+                    let label = |i: usize, u: f32| {
+                        if case.options.class_axis.is_some() && i % 5 == 3 {
+                            -100
+                        } else {
+                            ((u + 1.0) / 2.0 * classes as f32) as i64
+                        }
+                    };
+                    Feed::Int((0..len).map(|i| label(i, draw.next())).collect())
+                }
+                (_, Loss::BceWithLogits) if spec.name == "dp.labels" => Feed::Float(
+                    (0..len)
+                        .map(|_| f32::from(u8::from(draw.next() > 0.0)))
+                        .collect(),
+                ),
+                _ => Feed::Float((0..len).map(|_| draw.next()).collect()),
+            }
+        })
+        .collect()
+}
+
+fn row(feed: &Feed, row: usize, n: usize) -> Vec<f64> {
+    match feed.select(&[row], n) {
+        Feed::Float(v) => v.iter().map(|&v| f64::from(v)).collect(),
+        Feed::Int(v) => v.iter().map(|&v| v as f64).collect(),
+    }
+}
+
+fn to_f64(v: &[f32]) -> Vec<f64> {
+    v.iter().map(|&v| f64::from(v)).collect()
+}
+
+/// The part of a batch's output that belongs to sample `i`.
+fn sample(output: &[f32], i: usize, n: usize) -> &[f32] {
+    let width = output.len() / n;
+    &output[i * width..(i + 1) * width]
+}
+
+fn emit(case: &Case) -> GradGraph {
+    derive(&case.graph, &case.options).unwrap_or_else(|refusal| panic!("{}: {refusal}", case.name))
+}
+
+fn check_against_finite_differences(case: &Case) {
+    let grad = emit(case);
+    let feeds = feeds(case, &grad, BATCH, 1);
+    let outputs = Runner::tract(&grad, BATCH).run(&grad, &feeds, BATCH);
+    let first_grad = grad.outputs.len() - grad.parameters.len();
+    let params: Vec<Vec<f64>> = case
+        .graph
+        .parameters
+        .iter()
+        .map(|p| match &p.initial.data {
+            TensorData::F32(v) => to_f64(v),
+            _ => panic!("f32 parameters"),
+        })
+        .collect();
+    for i in [0, BATCH - 1] {
+        let inputs: Vec<Vec<f64>> = (0..grad.inputs.len())
+            .map(|k| row(&feeds[k], i, BATCH))
+            .collect();
+        let label = grad
+            .labels
+            .as_ref()
+            .map_or(vec![], |_| row(&feeds[grad.inputs.len()], i, BATCH));
+        let loss = |params: &[Vec<f64>]| {
+            reference::loss(&case.graph, &case.options, &inputs, &label, params)
+        };
+        let what = format!("{}, sample {i}, loss", case.name);
+        Closeness::FiniteDifference.check(&[f64::from(outputs[0][i])], &[loss(&params)], &what);
+        let trained = case
+            .graph
+            .parameters
+            .iter()
+            .enumerate()
+            .filter(|(_, p)| p.trained);
+        for (slot, (index, parameter)) in trained.enumerate() {
+            let got = to_f64(sample(&outputs[first_grad + slot], i, BATCH));
+            let stride = got.len().div_ceil(PROBES);
+            let probes: Vec<usize> = (0..got.len()).step_by(stride).collect();
+            let central = |k: usize| {
+                let mut moved = params.clone();
+                let step = 1e-5;
+                moved[index][k] += step;
+                let up = loss(&moved);
+                moved[index][k] -= 2.0 * step;
+                (up - loss(&moved)) / (2.0 * step)
+            };
+            let want: Vec<f64> = probes.iter().map(|&k| central(k)).collect();
+            let got: Vec<f64> = probes.iter().map(|&k| got[k]).collect();
+            let what = format!("{}, sample {i}, gradient of {}", case.name, parameter.name);
+            Closeness::FiniteDifference.check(&got, &want, &what);
+        }
+    }
+}
+
+fn check_backends_agree(case: &Case) {
+    let grad = emit(case);
+    let feeds = feeds(case, &grad, BATCH, 2);
+    let Some(mut ort) = Runner::ort(&grad, BATCH) else {
+        return;
+    };
+    let theirs = ort.run(&grad, &feeds, BATCH);
+    let ours = Runner::tract(&grad, BATCH).run(&grad, &feeds, BATCH);
+    for ((spec, a), b) in grad.outputs.iter().zip(&ours).zip(&theirs) {
+        Closeness::Backends.check(
+            &to_f64(a),
+            &to_f64(b),
+            &format!("{}, {}", case.name, spec.name),
+        );
+    }
+}
+
+fn bits(v: &[f32]) -> Vec<u32> {
+    v.iter().map(|v| v.to_bits()).collect()
+}
+
+fn check_samples_are_independent(case: &Case) {
+    let grad = emit(case);
+    let data = grad.inputs.len() + grad.labels.iter().len();
+    let base = feeds(case, &grad, BATCH, 3);
+    let other = feeds(case, &grad, BATCH, 4);
+    let mut runner = Runner::tract(&grad, BATCH);
+    let outputs = runner.run(&grad, &base, BATCH);
+    // Rows of `base`, of which row `from` comes from `other` where it is BATCH or more.
+    let mut run_rows = |rows: &[usize]| {
+        let pick = |(k, feed): (usize, &Feed)| {
+            if k >= data {
+                return feed.clone();
+            }
+            let both = match (feed, &other[k]) {
+                (Feed::Float(a), Feed::Float(b)) => Feed::Float([&a[..], b].concat()),
+                (Feed::Int(a), Feed::Int(b)) => Feed::Int([&a[..], b].concat()),
+                _ => unreachable!("the same input has the same type"),
+            };
+            both.select(rows, 2 * BATCH)
+        };
+        runner.run(
+            &grad,
+            &base.iter().enumerate().map(pick).collect::<Vec<_>>(),
+            BATCH,
+        )
+    };
+    let one_changed = [0, 1, BATCH + 2, 3];
+    let moved = [3, 2, 0, 1];
+    let repeated = [1, 1, 1, 1];
+    for rows in [one_changed, moved, repeated] {
+        let again = run_rows(&rows);
+        for (k, spec) in grad.outputs.iter().enumerate() {
+            if spec.shape.first() != Some(&damper::autodiff::Dim::Batch) {
+                continue;
+            }
+            for (to, &from) in rows.iter().enumerate().filter(|&(_, &from)| from < BATCH) {
+                let (a, b) = (
+                    sample(&outputs[k], from, BATCH),
+                    sample(&again[k], to, BATCH),
+                );
+                assert!(
+                    bits(a) == bits(b),
+                    "{}, {}: rows {rows:?}, row {to}",
+                    case.name,
+                    spec.name
+                );
+            }
+        }
+    }
+    // And a batch of one gives the same numbers.
+    let mut alone = Runner::tract(&grad, 1);
+    for i in 0..BATCH {
+        let one: Vec<Feed> = base
+            .iter()
+            .enumerate()
+            .map(|(k, f)| {
+                if k < data {
+                    f.select(&[i], BATCH)
+                } else {
+                    f.clone()
+                }
+            })
+            .collect();
+        for ((spec, a), b) in grad
+            .outputs
+            .iter()
+            .zip(&outputs)
+            .zip(alone.run(&grad, &one, 1))
+        {
+            if spec.shape.first() == Some(&damper::autodiff::Dim::Batch) {
+                let what = format!("{}, {}, sample {i} alone", case.name, spec.name);
+                Closeness::Backends.check(&to_f64(sample(a, i, BATCH)), &to_f64(&b), &what);
+            }
+        }
+    }
+}
+
+/// Every case, under the name of what it belongs to.
+fn all_cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for rule in RULES {
+        for mut case in (rule.cases)() {
+            case.name = format!("{}: {}", rule.op, case.name);
+            cases.push(case);
+        }
+    }
+    cases.extend(losses::cases());
+    cases.extend(nets::cases());
+    cases
+}
+
+/// Runs `check` on every case, and says all that failed.
+fn for_each(check: fn(&Case)) {
+    let cases = all_cases();
+    let failed: Vec<&str> = cases
+        .iter()
+        .filter(|case| std::panic::catch_unwind(|| check(case)).is_err())
+        .map(|case| case.name.as_str())
+        .collect();
+    assert!(
+        failed.is_empty(),
+        "{} of {} failed: {failed:#?}",
+        failed.len(),
+        cases.len()
+    );
+}
+
+#[test]
+fn every_rule_has_cases() {
+    for rule in RULES {
+        assert!(!(rule.cases)().is_empty(), "{}", rule.op);
+    }
+}
+
+#[test]
+fn per_sample_gradients_are_those_of_finite_differences() {
+    for_each(check_against_finite_differences);
+}
+
+#[test]
+fn backends_agree_on_every_gradient() {
+    for_each(check_backends_agree);
+}
+
+#[test]
+fn a_samples_gradient_depends_on_that_sample_alone() {
+    for_each(check_samples_are_independent);
+}

@@ -1,0 +1,181 @@
+//! Running emitted graphs on tract and on onnxruntime.
+
+use std::sync::OnceLock;
+
+use damper::autodiff::{Dim, GradGraph, TensorSpec};
+use damper::onnx::pb::{ModelProto, TensorShapeProto, tensor_shape_proto::dimension, type_proto};
+use prost::Message as _;
+use tract_onnx::prelude::*;
+
+/// One input, row-major, for a whole batch.
+#[derive(Clone, Debug)]
+pub enum Feed {
+    Float(Vec<f32>),
+    Int(Vec<i64>),
+}
+
+impl Feed {
+    /// The same with batch rows taken from `rows`; `count` is the number of rows there are.
+    pub fn select(&self, rows: &[usize], count: usize) -> Self {
+        fn pick<T: Copy>(v: &[T], rows: &[usize], count: usize) -> Vec<T> {
+            let width = v.len() / count;
+            rows.iter()
+                .flat_map(|&r| v[r * width..(r + 1) * width].to_vec())
+                .collect()
+        }
+        match self {
+            Feed::Float(v) => Feed::Float(pick(v, rows, count)),
+            Feed::Int(v) => Feed::Int(pick(v, rows, count)),
+        }
+    }
+}
+
+/// Inputs of a gradient graph in its order.
+pub fn specs(grad: &GradGraph) -> Vec<&TensorSpec> {
+    grad.inputs
+        .iter()
+        .chain(&grad.labels)
+        .chain(&grad.parameters)
+        .collect()
+}
+
+/// The extents of `spec` for a batch of `n`.
+pub fn extents(spec: &TensorSpec, n: usize) -> Vec<usize> {
+    spec.shape
+        .iter()
+        .map(|d| if let Dim::Fixed(d) = d { *d } else { n })
+        .collect()
+}
+
+/// A model with every symbolic extent of its inputs and outputs replaced.
+fn bound(model: &ModelProto, n: usize) -> ModelProto {
+    let mut model = model.clone();
+    let graph = model.graph.as_mut().unwrap();
+    for info in graph.input.iter_mut().chain(&mut graph.output) {
+        if let Some(type_proto::Value::TensorType(t)) =
+            info.r#type.as_mut().and_then(|t| t.value.as_mut())
+        {
+            for dim in &mut t.shape.get_or_insert_with(TensorShapeProto::default).dim {
+                if let Some(dimension::Value::DimParam(name)) = &dim.value {
+                    let times = name
+                        .strip_suffix("*N")
+                        .map_or(1, |k| k.parse::<usize>().unwrap());
+                    dim.value = Some(dimension::Value::DimValue((times * n) as i64));
+                }
+            }
+        }
+    }
+    model
+}
+
+/// A gradient graph made ready for one batch shape.
+pub enum Runner {
+    Tract(Arc<TypedRunnableModel>),
+    Ort(Box<ort::session::Session>),
+}
+
+impl Runner {
+    pub fn tract(grad: &GradGraph, n: usize) -> Self {
+        let model = tract_onnx::onnx()
+            .model_for_proto_model(&bound(&grad.model, n))
+            .expect("tract reads the graph");
+        let model = model.into_optimized().expect("tract optimises the graph");
+        Self::Tract(model.into_runnable().expect("tract runs the graph"))
+    }
+
+    /// `None` where the library is not found.
+    pub fn ort(grad: &GradGraph, n: usize) -> Option<Self> {
+        let bytes = bound(&grad.model, n).encode_to_vec();
+        let session = ort::session::Session::builder(environment()?)
+            .unwrap()
+            .with_intra_threads(1)
+            .unwrap()
+            .commit_from_memory(&bytes)
+            .expect("onnxruntime loads the graph");
+        Some(Self::Ort(Box::new(session)))
+    }
+
+    /// The float outputs of `grad`, in its order.
+    pub fn run(&mut self, grad: &GradGraph, feeds: &[Feed], n: usize) -> Vec<Vec<f32>> {
+        let specs = specs(grad);
+        match self {
+            Self::Tract(model) => {
+                let inputs = specs.iter().zip(feeds).map(|(spec, feed)| {
+                    let shape = extents(spec, n);
+                    match feed {
+                        Feed::Float(v) => Tensor::from_shape(&shape, v),
+                        Feed::Int(v) => Tensor::from_shape(&shape, v),
+                    }
+                    .unwrap()
+                    .into_tvalue()
+                });
+                let outputs = model.run(inputs.collect()).expect("tract runs the graph");
+                // An output that merges the batch with another axis has no specification.
+                let names: Vec<&str> = grad
+                    .model
+                    .graph
+                    .as_ref()
+                    .unwrap()
+                    .output
+                    .iter()
+                    .map(|o| &*o.name)
+                    .collect();
+                let read = |s: &TensorSpec| {
+                    let at = names.iter().position(|n| *n == s.name).unwrap();
+                    outputs[at]
+                        .try_as_plain_ram()
+                        .unwrap()
+                        .as_slice::<f32>()
+                        .unwrap()
+                        .to_vec()
+                };
+                grad.outputs.iter().map(read).collect()
+            }
+            Self::Ort(session) => {
+                let inputs: Vec<(String, ort::session::SessionInputValue<'_>)> = specs
+                    .iter()
+                    .zip(feeds)
+                    .map(|(spec, feed)| {
+                        let shape: Vec<i64> = extents(spec, n).iter().map(|&d| d as i64).collect();
+                        let value = match feed {
+                            Feed::Float(v) => ort::value::Tensor::from_array((shape, v.clone()))
+                                .unwrap()
+                                .into(),
+                            Feed::Int(v) => ort::value::Tensor::from_array((shape, v.clone()))
+                                .unwrap()
+                                .into(),
+                        };
+                        (spec.name.clone(), value)
+                    })
+                    .collect();
+                let outputs = session.run(inputs).expect("onnxruntime runs the graph");
+                let read = |s: &TensorSpec| {
+                    outputs[s.name.as_str()]
+                        .try_extract_tensor::<f32>()
+                        .unwrap()
+                        .1
+                        .to_vec()
+                };
+                grad.outputs.iter().map(read).collect()
+            }
+        }
+    }
+}
+
+fn environment() -> Option<&'static ort::environment::Environment> {
+    static ENVIRONMENT: OnceLock<Option<ort::environment::Environment>> = OnceLock::new();
+    ENVIRONMENT
+        .get_or_init(|| {
+            let Ok(path) = std::env::var("ORT_DYLIB_PATH") else {
+                println!("skipped: onnxruntime (set ORT_DYLIB_PATH to its library)");
+                return None;
+            };
+            Some(
+                ort::init_from(path)
+                    .expect("ORT_DYLIB_PATH names onnxruntime")
+                    .build()
+                    .unwrap(),
+            )
+        })
+        .as_ref()
+}
