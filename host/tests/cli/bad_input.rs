@@ -47,7 +47,7 @@ fn samples_that_do_not_fit_the_model_are_refused() {
     let (folder, out) = folder();
     write_idx(folder.path(), 7, &[3; 20]);
     let data = format!("idx:{}", folder.path().display());
-    refused(train(MLP, &data, &out, &["--batch-size", "4"][..0]), &out, &["train-images-idx3-ubyte", "64"]);
+    refused(train(MLP, &data, &out, &[]), &out, &["train-images-idx3-ubyte", "64"]);
 }
 
 #[test]
@@ -168,9 +168,8 @@ fn the_accounting_commands_refuse_numbers_out_of_range() {
     assert_refused(&epsilon("1", "0.01", "0", "1e-5"), &["--steps"]);
     assert_refused(&epsilon("1", "0.01", "100", "1"), &["--delta 1"]);
     assert_refused(&epsilon("1", "0.01", "100", "-0.1"), &["--delta -0.1"]);
-    let calibrate = |e: &str| {
-        run(&["calibrate", "--epsilon", e, "--sampling-rate", "0.01", "--steps", "100", "--delta", "1e-5"])
-    };
+    let calibrate =
+        |e: &str| run(&["calibrate", "--epsilon", e, "--sampling-rate", "0.01", "--steps", "100", "--delta", "1e-5"]);
     assert_refused(&calibrate("0"), &["--epsilon 0"]);
     assert_refused(&calibrate("-3"), &["--epsilon -3"]);
     assert_refused(&calibrate("inf"), &["--epsilon"]);
@@ -189,8 +188,19 @@ fn what_later_versions_have_is_refused_with_what_there_is() {
     let output = run(&["derive", MLP, "--readout", "norms", "-o", out.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
     assert!(super::stderr(&output).contains("per-sample") && !out.exists());
-    let output =
-        run(&["epsilon", "--noise-multiplier", "1", "--sampling-rate", "1", "--steps", "1", "--delta", "1e-5", "--accountant", "pld"]);
+    let output = run(&[
+        "epsilon",
+        "--noise-multiplier",
+        "1",
+        "--sampling-rate",
+        "1",
+        "--steps",
+        "1",
+        "--delta",
+        "1e-5",
+        "--accountant",
+        "pld",
+    ]);
     assert_eq!(output.status.code(), Some(2));
     assert!(super::stderr(&output).contains("rdp"));
 }
@@ -256,8 +266,9 @@ fn a_write_that_fails_leaves_nothing() {
 #[test]
 fn a_full_disk_leaves_nothing() {
     let (folder, _) = folder();
-    let probe = std::process::Command::new("unshare").args(["-Urm", "mount", "-t", "tmpfs", "tmpfs"]).arg(folder.path());
-    let may_mount = { probe }.output().is_ok_and(|output| output.status.success());
+    let mut probe = std::process::Command::new("unshare");
+    probe.args(["-Urm", "mount", "-t", "tmpfs", "tmpfs"]).arg(folder.path());
+    let may_mount = probe.output().is_ok_and(|output| output.status.success());
     if !may_mount {
         println!("skipped: this user may not mount a small disk");
         return;

@@ -15,7 +15,9 @@ const TRAIN: [&str; 5] = ["test_accuracy", "test_loss", "seconds", "backend", "p
 
 #[test]
 fn help_is_there_for_every_subcommand() {
-    for args in [vec!["--help"], vec!["train", "--help"], vec!["derive", "-h"], vec!["inspect", "-h"], vec!["--version"]] {
+    for args in
+        [vec!["--help"], vec!["train", "--help"], vec!["derive", "-h"], vec!["inspect", "-h"], vec!["--version"]]
+    {
         let output = run(&args);
         assert!(output.status.success() && !output.stdout.is_empty() && output.stderr.is_empty());
     }
@@ -97,8 +99,7 @@ fn accuracy(model: &Path) -> f64 {
 fn a_seed_gives_the_same_parameters_whatever_the_number_of_workers() {
     let digest = |seed: &str, workers: &str| {
         let (_folder, out) = folder();
-        let output =
-            train(MLP, DIGITS, &out, &["--seed", seed, "--workers", workers, "--json"]).output().unwrap();
+        let output = train(MLP, DIGITS, &out, &["--seed", seed, "--workers", workers, "--json"]).output().unwrap();
         assert!(stderr(&output).contains("simulation"), "{}", stderr(&output));
         let report = json(&output);
         assert_eq!(report["run"], "simulation");
