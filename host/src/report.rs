@@ -10,7 +10,6 @@ mod metrics;
 mod text;
 
 pub use folder::OutputFolder;
-pub(crate) use text::upward;
 
 use crate::autodiff::{Dim, Loss, TensorSpec};
 use crate::onnx::pb::ModelProto;
