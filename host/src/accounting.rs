@@ -23,29 +23,19 @@ pub enum AccountingError {
     #[error("--epsilon {0}: must be a finite number above 0; give a budget such as 1.0 or 3.0")]
     Epsilon(f64),
     /// δ is not between 0 and 1.
-    #[error(
-        "--delta {0}: must be above 0 and below 1; give one well below 1/N for N samples, such as 1e-5"
-    )]
+    #[error("--delta {0}: must be above 0 and below 1; give one well below 1/N for N samples, such as 1e-5")]
     Delta(f64),
     /// The sampling rate is not above 0 and at most 1.
-    #[error(
-        "--sampling-rate {0}: must be above 0 and at most 1; give expected batch size / number of samples"
-    )]
+    #[error("--sampling-rate {0}: must be above 0 and at most 1; give expected batch size / number of samples")]
     SamplingRate(f64),
     /// No step.
-    #[error(
-        "--steps 0: nothing is released; give the number of draws, epochs * samples / batch size"
-    )]
+    #[error("--steps 0: nothing is released; give the number of draws, epochs * samples / batch size")]
     Steps,
     /// The multiplier is not a finite number above 0.
-    #[error(
-        "--noise-multiplier {0}: must be a finite number above 0; give one such as 1.0, or --epsilon instead"
-    )]
+    #[error("--noise-multiplier {0}: must be a finite number above 0; give one such as 1.0, or --epsilon instead")]
     NoiseMultiplier(f64),
     /// No finite ε holds.
-    #[error(
-        "--noise-multiplier {multiplier}: too small, no finite epsilon holds for {steps} steps; raise it"
-    )]
+    #[error("--noise-multiplier {multiplier}: too small, no finite epsilon holds for {steps} steps; raise it")]
     NothingHolds {
         /// The multiplier asked about.
         multiplier: f64,
@@ -66,9 +56,7 @@ pub enum AccountingError {
         least: f64,
     },
     /// Even almost no noise stays below the target.
-    #[error(
-        "--epsilon {0}: so large that no noise to speak of is left; lower it, or give --noise-multiplier"
-    )]
+    #[error("--epsilon {0}: so large that no noise to speak of is left; lower it, or give --noise-multiplier")]
     TooLarge(f64),
     /// The grid's σ is an integer too small: to hit the target closely, or for the discrete Gaussian to be priced as
     /// the continuous one at fractional orders.
@@ -117,19 +105,10 @@ pub fn sampling_rate(q: f64) -> Result<Rate, AccountingError> {
 }
 
 /// ε at `delta` of `steps` draws at `rate` with noise `multiplier` times the clip, rounded up.
-pub fn epsilon(
-    multiplier: f64,
-    rate: Rate,
-    steps: u64,
-    delta: f64,
-) -> Result<Epsilon, AccountingError> {
+pub fn epsilon(multiplier: f64, rate: Rate, steps: u64, delta: f64) -> Result<Epsilon, AccountingError> {
     check_common(rate, steps, delta)?;
     let priced = price(multiplier, rate, steps, delta)?;
-    if priced.epsilon.is_finite() {
-        Ok(priced)
-    } else {
-        Err(AccountingError::NothingHolds { multiplier, steps })
-    }
+    if priced.epsilon.is_finite() { Ok(priced) } else { Err(AccountingError::NothingHolds { multiplier, steps }) }
 }
 
 fn check_common(rate: Rate, steps: u64, delta: f64) -> Result<(), AccountingError> {
@@ -143,16 +122,11 @@ fn check_common(rate: Rate, steps: u64, delta: f64) -> Result<(), AccountingErro
 }
 
 fn check_delta(delta: f64) -> Result<(), AccountingError> {
-    if delta > 0.0 && delta < 1.0 {
-        Ok(())
-    } else {
-        Err(AccountingError::Delta(delta))
-    }
+    if delta > 0.0 && delta < 1.0 { Ok(()) } else { Err(AccountingError::Delta(delta)) }
 }
 
 /// ε, which may be infinite.
 fn price(multiplier: f64, rate: Rate, steps: u64, delta: f64) -> Result<Epsilon, AccountingError> {
-    let event =
-        Event::new(rate, multiplier).map_err(|_| AccountingError::NoiseMultiplier(multiplier))?;
+    let event = Event::new(rate, multiplier).map_err(|_| AccountingError::NoiseMultiplier(multiplier))?;
     least_epsilon(&[(event, steps)], delta).map_err(|_| AccountingError::Delta(delta))
 }

@@ -57,12 +57,7 @@ pub struct DeriveOptions {
 impl DeriveOptions {
     /// The `per-sample` readout of `loss` at the model's one output, classes on the last axis.
     pub fn new(loss: Loss) -> Self {
-        Self {
-            loss,
-            output: None,
-            class_axis: None,
-            readout: Readout::PerSample,
-        }
+        Self { loss, output: None, class_axis: None, readout: Readout::PerSample }
     }
 }
 

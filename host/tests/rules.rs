@@ -37,10 +37,7 @@ impl Closeness {
         assert_eq!(got.len(), want.len(), "{what}");
         let largest = want.iter().fold(0.0f64, |m, v| m.max(v.abs()));
         for (i, (g, w)) in got.iter().zip(want).enumerate() {
-            assert!(
-                (g - w).abs() <= self.bound() * largest + 1e-7,
-                "{what}: entry {i} is {g}, not {w}"
-            );
+            assert!((g - w).abs() <= self.bound() * largest + 1e-7, "{what}: entry {i} is {g}, not {w}");
         }
     }
 }
@@ -60,11 +57,7 @@ impl Draw {
 
 fn classes(case: &Case) -> usize {
     let shape = &case.graph.values[case.graph.outputs[0].0].shape;
-    let axis = case
-        .options
-        .class_axis
-        .unwrap_or(-1)
-        .rem_euclid(shape.len() as i64) as usize;
+    let axis = case.options.class_axis.unwrap_or(-1).rem_euclid(shape.len() as i64) as usize;
     shape[axis]
 }
 
@@ -79,9 +72,7 @@ fn feeds(case: &Case, grad: &GradGraph, n: usize, seed: u64) -> Vec<Feed> {
         .map(|(i, spec)| {
             let len = extents(spec, n).iter().product::<usize>();
             if i >= data {
-                let TensorData::F32(values) = &trained.next().unwrap().initial.data else {
-                    panic!("f32 parameters")
-                };
+                let TensorData::F32(values) = &trained.next().unwrap().initial.data else { panic!("f32 parameters") };
                 return Feed::Float(values.clone());
             }
             match (spec.dtype, &case.options.loss) {
@@ -96,11 +87,9 @@ fn feeds(case: &Case, grad: &GradGraph, n: usize, seed: u64) -> Vec<Feed> {
                     };
                     Feed::Int((0..len).map(|i| label(i, draw.next())).collect())
                 }
-                (_, Loss::BceWithLogits) if spec.name == "dp.labels" => Feed::Float(
-                    (0..len)
-                        .map(|_| f32::from(u8::from(draw.next() > 0.0)))
-                        .collect(),
-                ),
+                (_, Loss::BceWithLogits) if spec.name == "dp.labels" => {
+                    Feed::Float((0..len).map(|_| f32::from(u8::from(draw.next() > 0.0))).collect())
+                }
                 _ => Feed::Float((0..len).map(|_| draw.next()).collect()),
             }
         })
@@ -143,24 +132,12 @@ fn check_against_finite_differences(case: &Case) {
         })
         .collect();
     for i in [0, BATCH - 1] {
-        let inputs: Vec<Vec<f64>> = (0..grad.inputs.len())
-            .map(|k| row(&feeds[k], i, BATCH))
-            .collect();
-        let label = grad
-            .labels
-            .as_ref()
-            .map_or(vec![], |_| row(&feeds[grad.inputs.len()], i, BATCH));
-        let loss = |params: &[Vec<f64>]| {
-            reference::loss(&case.graph, &case.options, &inputs, &label, params)
-        };
+        let inputs: Vec<Vec<f64>> = (0..grad.inputs.len()).map(|k| row(&feeds[k], i, BATCH)).collect();
+        let label = grad.labels.as_ref().map_or(vec![], |_| row(&feeds[grad.inputs.len()], i, BATCH));
+        let loss = |params: &[Vec<f64>]| reference::loss(&case.graph, &case.options, &inputs, &label, params);
         let what = format!("{}, sample {i}, loss", case.name);
         Closeness::FiniteDifference.check(&[f64::from(outputs[0][i])], &[loss(&params)], &what);
-        let trained = case
-            .graph
-            .parameters
-            .iter()
-            .enumerate()
-            .filter(|(_, p)| p.trained);
+        let trained = case.graph.parameters.iter().enumerate().filter(|(_, p)| p.trained);
         for (slot, (index, parameter)) in trained.enumerate() {
             let got = to_f64(sample(&outputs[first_grad + slot], i, BATCH));
             let stride = got.len().div_ceil(PROBES);
@@ -190,11 +167,7 @@ fn check_backends_agree(case: &Case) {
     let theirs = ort.run(&grad, &feeds, BATCH);
     let ours = Runner::tract(&grad, BATCH).run(&grad, &feeds, BATCH);
     for ((spec, a), b) in grad.outputs.iter().zip(&ours).zip(&theirs) {
-        Closeness::Backends.check(
-            &to_f64(a),
-            &to_f64(b),
-            &format!("{}, {}", case.name, spec.name),
-        );
+        Closeness::Backends.check(&to_f64(a), &to_f64(b), &format!("{}, {}", case.name, spec.name));
     }
 }
 
@@ -222,11 +195,7 @@ fn check_samples_are_independent(case: &Case) {
             };
             both.select(rows, 2 * BATCH)
         };
-        runner.run(
-            &grad,
-            &base.iter().enumerate().map(pick).collect::<Vec<_>>(),
-            BATCH,
-        )
+        runner.run(&grad, &base.iter().enumerate().map(pick).collect::<Vec<_>>(), BATCH)
     };
     let one_changed = [0, 1, BATCH + 2, 3];
     let moved = [3, 2, 0, 1];
@@ -238,39 +207,17 @@ fn check_samples_are_independent(case: &Case) {
                 continue;
             }
             for (to, &from) in rows.iter().enumerate().filter(|&(_, &from)| from < BATCH) {
-                let (a, b) = (
-                    sample(&outputs[k], from, BATCH),
-                    sample(&again[k], to, BATCH),
-                );
-                assert!(
-                    bits(a) == bits(b),
-                    "{}, {}: rows {rows:?}, row {to}",
-                    case.name,
-                    spec.name
-                );
+                let (a, b) = (sample(&outputs[k], from, BATCH), sample(&again[k], to, BATCH));
+                assert!(bits(a) == bits(b), "{}, {}: rows {rows:?}, row {to}", case.name, spec.name);
             }
         }
     }
     // And a batch of one gives the same numbers.
     let mut alone = Runner::tract(&grad, 1);
     for i in 0..BATCH {
-        let one: Vec<Feed> = base
-            .iter()
-            .enumerate()
-            .map(|(k, f)| {
-                if k < data {
-                    f.select(&[i], BATCH)
-                } else {
-                    f.clone()
-                }
-            })
-            .collect();
-        for ((spec, a), b) in grad
-            .outputs
-            .iter()
-            .zip(&outputs)
-            .zip(alone.run(&grad, &one, 1))
-        {
+        let one: Vec<Feed> =
+            base.iter().enumerate().map(|(k, f)| if k < data { f.select(&[i], BATCH) } else { f.clone() }).collect();
+        for ((spec, a), b) in grad.outputs.iter().zip(&outputs).zip(alone.run(&grad, &one, 1)) {
             if spec.shape.first() == Some(&damper::autodiff::Dim::Batch) {
                 let what = format!("{}, {}, sample {i} alone", case.name, spec.name);
                 Closeness::Backends.check(&to_f64(sample(a, i, BATCH)), &to_f64(&b), &what);
@@ -301,12 +248,7 @@ fn for_each(check: fn(&Case)) {
         .filter(|case| std::panic::catch_unwind(|| check(case)).is_err())
         .map(|case| case.name.as_str())
         .collect();
-    assert!(
-        failed.is_empty(),
-        "{} of {} failed: {failed:#?}",
-        failed.len(),
-        cases.len()
-    );
+    assert!(failed.is_empty(), "{} of {} failed: {failed:#?}", failed.len(), cases.len());
 }
 
 #[test]

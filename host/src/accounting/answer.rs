@@ -139,11 +139,7 @@ impl fmt::Display for Answer {
         }
         writeln!(f, "sampling rate     {}", self.sampling_rate)?;
         writeln!(f, "steps             {}", self.steps)?;
-        writeln!(
-            f,
-            "accountant        {} (order {})",
-            self.accountant, self.order
-        )?;
+        writeln!(f, "accountant        {} (order {})", self.accountant, self.order)?;
         write!(f, "assumes")?;
         for assumption in self.assumptions {
             write!(f, "\n  - {assumption}")?;
@@ -165,24 +161,13 @@ pub(crate) fn upward(x: f64) -> String {
 mod tests {
     use super::*;
 
-    const QUERY: EpsilonQuery = EpsilonQuery {
-        noise_multiplier: 1.1,
-        sampling_rate: 0.004,
-        steps: 1000,
-        delta: 1e-5,
-    };
+    const QUERY: EpsilonQuery = EpsilonQuery { noise_multiplier: 1.1, sampling_rate: 0.004, steps: 1000, delta: 1e-5 };
 
     #[test]
     fn an_answer_has_the_fixed_keys_and_a_priced_rate_at_least_the_one_asked_about() {
         let answer = QUERY.answer().unwrap();
         let json = serde_json::to_value(&answer).unwrap();
-        for key in [
-            "epsilon",
-            "delta",
-            "noise_multiplier",
-            "sampling_rate",
-            "steps",
-        ] {
+        for key in ["epsilon", "delta", "noise_multiplier", "sampling_rate", "steps"] {
             assert!(json[key].is_number(), "{key}");
         }
         assert_eq!(json["accountant"], "rdp");
@@ -191,101 +176,31 @@ mod tests {
         assert!((0.004..0.004 + 2e-16).contains(&priced));
         assert_eq!(answer.sampling_rate, 0.004);
 
-        let query = CalibrateQuery {
-            epsilon: 2.0,
-            delta: 1e-5,
-            sampling_rate: 0.004,
-            steps: 1000,
-            grid_bits: Some(12),
-        };
+        let query =
+            CalibrateQuery { epsilon: 2.0, delta: 1e-5, sampling_rate: 0.004, steps: 1000, grid_bits: Some(12) };
         let answer = query.answer().unwrap();
-        assert_eq!(
-            answer.noise_multiplier,
-            answer.sigma_grid.unwrap() as f64 / 4096.0
-        );
-        let again = EpsilonQuery {
-            noise_multiplier: answer.noise_multiplier,
-            ..QUERY
-        }
-        .answer()
-        .unwrap();
+        assert_eq!(answer.noise_multiplier, answer.sigma_grid.unwrap() as f64 / 4096.0);
+        let again = EpsilonQuery { noise_multiplier: answer.noise_multiplier, ..QUERY }.answer().unwrap();
         assert_eq!(again.epsilon, answer.epsilon);
     }
 
     #[test]
     fn every_bad_flag_is_named_in_one_line() {
         let cases = [
-            (
-                "--noise-multiplier",
-                EpsilonQuery {
-                    noise_multiplier: 0.0,
-                    ..QUERY
-                },
-            ),
-            (
-                "--noise-multiplier",
-                EpsilonQuery {
-                    noise_multiplier: f64::NAN,
-                    ..QUERY
-                },
-            ),
-            (
-                "--noise-multiplier",
-                EpsilonQuery {
-                    noise_multiplier: 1e-200,
-                    ..QUERY
-                },
-            ),
-            (
-                "--sampling-rate",
-                EpsilonQuery {
-                    sampling_rate: 1.5,
-                    ..QUERY
-                },
-            ),
-            (
-                "--sampling-rate",
-                EpsilonQuery {
-                    sampling_rate: 0.0,
-                    ..QUERY
-                },
-            ),
-            (
-                "--sampling-rate",
-                EpsilonQuery {
-                    sampling_rate: f64::NAN,
-                    ..QUERY
-                },
-            ),
+            ("--noise-multiplier", EpsilonQuery { noise_multiplier: 0.0, ..QUERY }),
+            ("--noise-multiplier", EpsilonQuery { noise_multiplier: f64::NAN, ..QUERY }),
+            ("--noise-multiplier", EpsilonQuery { noise_multiplier: 1e-200, ..QUERY }),
+            ("--sampling-rate", EpsilonQuery { sampling_rate: 1.5, ..QUERY }),
+            ("--sampling-rate", EpsilonQuery { sampling_rate: 0.0, ..QUERY }),
+            ("--sampling-rate", EpsilonQuery { sampling_rate: f64::NAN, ..QUERY }),
             ("--steps", EpsilonQuery { steps: 0, ..QUERY }),
-            (
-                "--delta",
-                EpsilonQuery {
-                    delta: 1.0,
-                    ..QUERY
-                },
-            ),
-            (
-                "--delta",
-                EpsilonQuery {
-                    delta: 0.0,
-                    ..QUERY
-                },
-            ),
-            (
-                "--delta",
-                EpsilonQuery {
-                    delta: f64::NAN,
-                    ..QUERY
-                },
-            ),
+            ("--delta", EpsilonQuery { delta: 1.0, ..QUERY }),
+            ("--delta", EpsilonQuery { delta: 0.0, ..QUERY }),
+            ("--delta", EpsilonQuery { delta: f64::NAN, ..QUERY }),
         ];
         for (flag, query) in cases {
             let message = query.answer().unwrap_err().to_string();
-            assert!(
-                message.starts_with(flag) && !message.contains('\n'),
-                "{message}"
-            );
+            assert!(message.starts_with(flag) && !message.contains('\n'), "{message}");
         }
     }
 

@@ -36,23 +36,14 @@ pub struct OnGrid {
 }
 
 /// The smallest multiplier, to a ten-thousandth, whose ε at `delta` over `steps` draws at `rate` is at most `target`.
-pub fn calibrate(
-    target: f64,
-    delta: f64,
-    rate: Rate,
-    steps: u64,
-) -> Result<Calibrated, AccountingError> {
+pub fn calibrate(target: f64, delta: f64, rate: Rate, steps: u64) -> Result<Calibrated, AccountingError> {
     check_common(rate, steps, delta)?;
     if !(target > 0.0 && target.is_finite()) {
         return Err(AccountingError::Epsilon(target));
     }
     search(target, delta, |multiplier| {
         let priced = price(multiplier, rate, steps, delta)?;
-        Ok(Calibrated {
-            multiplier,
-            epsilon: priced.epsilon,
-            order: priced.order,
-        })
+        Ok(Calibrated { multiplier, epsilon: priced.epsilon, order: priced.order })
     })
 }
 
@@ -68,11 +59,7 @@ fn search(
     while high.epsilon > target {
         low = high;
         if high.multiplier >= LARGEST {
-            return Err(AccountingError::TooSmall {
-                epsilon: target,
-                delta,
-                least: high.epsilon,
-            });
+            return Err(AccountingError::TooSmall { epsilon: target, delta, least: high.epsilon });
         }
         high = at(high.multiplier * 2.0)?;
     }
@@ -95,13 +82,8 @@ fn search(
         let above = (low.epsilon.ln() - aim) * low_weight;
         let below = (aim - high.epsilon.ln()) * high_weight;
         let share = above / (above + below);
-        let share = if share.is_finite() {
-            share.clamp(0.001, 0.999)
-        } else {
-            0.5
-        };
-        let next =
-            at((low.multiplier.ln() + share * (high.multiplier / low.multiplier).ln()).exp())?;
+        let share = if share.is_finite() { share.clamp(0.001, 0.999) } else { 0.5 };
+        let next = at((low.multiplier.ln() + share * (high.multiplier / low.multiplier).ln()).exp())?;
         if next.epsilon <= target {
             high = next;
             (low_weight, high_weight) = (low_weight / 2.0, 1.0);
@@ -114,11 +96,7 @@ fn search(
         Ok(high)
     } else {
         // ε steps over the target, as it does where a rounding is larger than a hundredth of it.
-        Err(AccountingError::TooSmall {
-            epsilon: target,
-            delta,
-            least: low.epsilon,
-        })
+        Err(AccountingError::TooSmall { epsilon: target, delta, least: low.epsilon })
     }
 }
 
@@ -137,9 +115,7 @@ pub fn calibrate_on_grid(
     let units = (1u64 << grid_bits) as f64;
     let ideal = calibrate(target, delta, rate, steps)?;
     // At most 2^40 · 1e12 < 2^80: capped where σ would not be exact in an f64, and the price below decides.
-    let mut sigma = (ideal.multiplier * units)
-        .ceil()
-        .min(Rate::DENOMINATOR as f64) as u64;
+    let mut sigma = (ideal.multiplier * units).ceil().min(Rate::DENOMINATOR as f64) as u64;
     // The price is monotone but for what the search over orders leaves: a few small steps up settle a miss by that.
     for _ in 0..64 {
         let multiplier = sigma as f64 / units;
@@ -149,20 +125,12 @@ pub fn calibrate_on_grid(
             break;
         }
         if priced.epsilon <= target {
-            let calibrated = Calibrated {
-                multiplier,
-                epsilon: priced.epsilon,
-                order: priced.order,
-            };
+            let calibrated = Calibrated { multiplier, epsilon: priced.epsilon, order: priced.order };
             return Ok(OnGrid { sigma, calibrated });
         }
         sigma += 1 + sigma / 10_000;
     }
-    Err(AccountingError::GridTooCoarse {
-        epsilon: target,
-        grid_bits,
-        sigma,
-    })
+    Err(AccountingError::GridTooCoarse { epsilon: target, grid_bits, sigma })
 }
 
 #[cfg(test)]
@@ -175,14 +143,7 @@ mod tests {
     fn a_calibrated_epsilon_lies_within_a_hundredth_below_the_target() {
         for target in [0.1, 1.0, 3.0, 30.0] {
             for delta in [1e-3, 1e-7] {
-                for (q, steps) in [
-                    (1e-4, 100),
-                    (0.004, 14_000),
-                    (0.01, 1000),
-                    (0.1, 100_000),
-                    (0.5, 50),
-                    (1.0, 1),
-                ] {
+                for (q, steps) in [(1e-4, 100), (0.004, 14_000), (0.01, 1000), (0.1, 100_000), (0.5, 50), (1.0, 1)] {
                     let rate = sampling_rate(q).unwrap();
                     let found = calibrate(target, delta, rate, steps).unwrap();
                     let priced = epsilon(found.multiplier, rate, steps, delta).unwrap();
@@ -195,10 +156,7 @@ mod tests {
                     let grid = calibrate_on_grid(target, delta, rate, steps, 16).unwrap();
                     assert_eq!(grid.calibrated.multiplier, grid.sigma as f64 / 65536.0);
                     let reached = grid.calibrated.epsilon;
-                    assert!(
-                        reached <= target && reached >= 0.99 * target,
-                        "{target} {delta} {q}: {grid:?}"
-                    );
+                    assert!(reached <= target && reached >= 0.99 * target, "{target} {delta} {q}: {grid:?}");
                 }
             }
         }
@@ -208,22 +166,13 @@ mod tests {
     fn calibration_takes_at_most_twenty_five_pricings() {
         let mut most = 0;
         for target in [0.05, 0.3, 3.0, 20.0, 300.0] {
-            for (q, steps) in [
-                (1e-4, 100),
-                (256.0 / 60_000.0, 9375),
-                (0.1, 100_000),
-                (1.0, 1),
-            ] {
+            for (q, steps) in [(1e-4, 100), (256.0 / 60_000.0, 9375), (0.1, 100_000), (1.0, 1)] {
                 let rate = sampling_rate(q).unwrap();
                 let mut pricings = 0;
                 let found = search(target, 1e-5, |multiplier| {
                     pricings += 1;
                     let priced = price(multiplier, rate, steps, 1e-5)?;
-                    Ok(Calibrated {
-                        multiplier,
-                        epsilon: priced.epsilon,
-                        order: priced.order,
-                    })
+                    Ok(Calibrated { multiplier, epsilon: priced.epsilon, order: priced.order })
                 });
                 let found = found.unwrap();
                 assert!(found.epsilon >= STOP * target, "{found:?}");
@@ -242,16 +191,9 @@ mod tests {
         for target in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert!(message(calibrate(target, 1e-5, rate, 100)).starts_with("--epsilon"));
         }
-        let coarse = calibrate_on_grid(3.0, 1e-5, rate, 1000, 3)
-            .unwrap_err()
-            .to_string();
+        let coarse = calibrate_on_grid(3.0, 1e-5, rate, 1000, 3).unwrap_err().to_string();
         assert!(coarse.contains("raise --grid-bits"), "{coarse}");
-        assert!(
-            calibrate_on_grid(3.0, 1e-5, rate, 1000, 41)
-                .unwrap_err()
-                .to_string()
-                .starts_with("--grid-bits")
-        );
+        assert!(calibrate_on_grid(3.0, 1e-5, rate, 1000, 41).unwrap_err().to_string().starts_with("--grid-bits"));
     }
 
     proptest! {

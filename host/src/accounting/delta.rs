@@ -19,36 +19,23 @@ impl DeltaVerdict {
     pub fn warning(&self, delta: f64, samples: u64) -> Option<String> {
         match self {
             Self::Fine => None,
-            Self::Large { advised } => Some(format!(
-                "--delta {delta} is above N^-1.1 = {advised:.1e} for {samples} samples; lower it"
-            )),
+            Self::Large { advised } => {
+                Some(format!("--delta {delta} is above N^-1.1 = {advised:.1e} for {samples} samples; lower it"))
+            }
         }
     }
 }
 
 /// Judges δ against the public number of samples N: above `N^-1.1` it is warned about, and from `1/N` on it is an
 /// error, unless `allow_large`.
-pub fn judge_delta(
-    delta: f64,
-    samples: u64,
-    allow_large: bool,
-) -> Result<DeltaVerdict, AccountingError> {
+pub fn judge_delta(delta: f64, samples: u64, allow_large: bool) -> Result<DeltaVerdict, AccountingError> {
     check_delta(delta)?;
     let size = samples.max(1) as f64;
     let advised = size.powf(-1.1);
     if delta * size >= 1.0 && !allow_large {
-        return Err(AccountingError::LargeDelta {
-            delta,
-            samples,
-            one_over: 1.0 / size,
-            advised,
-        });
+        return Err(AccountingError::LargeDelta { delta, samples, one_over: 1.0 / size, advised });
     }
-    Ok(if delta > advised {
-        DeltaVerdict::Large { advised }
-    } else {
-        DeltaVerdict::Fine
-    })
+    Ok(if delta > advised { DeltaVerdict::Large { advised } } else { DeltaVerdict::Fine })
 }
 
 #[cfg(test)]
@@ -59,24 +46,10 @@ mod tests {
     fn a_delta_is_fine_then_warned_about_then_refused_as_it_grows() {
         assert_eq!(judge_delta(5e-6, 60_000, false), Ok(DeltaVerdict::Fine));
         let large = judge_delta(1e-5, 60_000, false).unwrap();
-        assert!(
-            large
-                .warning(1e-5, 60_000)
-                .unwrap()
-                .contains("--delta 0.00001")
-        );
-        assert!(matches!(
-            judge_delta(1e-4, 60_000, false),
-            Err(AccountingError::LargeDelta { .. })
-        ));
+        assert!(large.warning(1e-5, 60_000).unwrap().contains("--delta 0.00001"));
+        assert!(matches!(judge_delta(1e-4, 60_000, false), Err(AccountingError::LargeDelta { .. })));
         assert!(judge_delta(1e-3, 1000, false).is_err());
-        assert!(matches!(
-            judge_delta(1e-4, 60_000, true),
-            Ok(DeltaVerdict::Large { .. })
-        ));
-        assert_eq!(
-            judge_delta(f64::NAN, 10, true).map_err(|e| e.to_string().contains("--delta")),
-            Err(true)
-        );
+        assert!(matches!(judge_delta(1e-4, 60_000, true), Ok(DeltaVerdict::Large { .. })));
+        assert_eq!(judge_delta(f64::NAN, 10, true).map_err(|e| e.to_string().contains("--delta")), Err(true));
     }
 }

@@ -29,40 +29,20 @@ fn find<'a>(attributes: &'a [AttributeProto], name: &str) -> Option<&'a Attribut
 
 /// An integer attribute.
 pub fn set_int(name: &str, i: i64) -> AttributeProto {
-    AttributeProto {
-        name: name.into(),
-        i,
-        r#type: AttributeType::Int as i32,
-        ..Default::default()
-    }
+    AttributeProto { name: name.into(), i, r#type: AttributeType::Int as i32, ..Default::default() }
 }
 
 /// A float attribute.
 pub fn set_float(name: &str, f: f32) -> AttributeProto {
-    AttributeProto {
-        name: name.into(),
-        f,
-        r#type: AttributeType::Float as i32,
-        ..Default::default()
-    }
+    AttributeProto { name: name.into(), f, r#type: AttributeType::Float as i32, ..Default::default() }
 }
 
 /// A list of integers.
 pub fn set_ints(name: &str, ints: &[i64]) -> AttributeProto {
-    AttributeProto {
-        name: name.into(),
-        ints: ints.to_vec(),
-        r#type: AttributeType::Ints as i32,
-        ..Default::default()
-    }
+    AttributeProto { name: name.into(), ints: ints.to_vec(), r#type: AttributeType::Ints as i32, ..Default::default() }
 }
 
 /// A string attribute.
 pub fn set_string(name: &str, s: &str) -> AttributeProto {
-    AttributeProto {
-        name: name.into(),
-        s: s.into(),
-        r#type: AttributeType::String as i32,
-        ..Default::default()
-    }
+    AttributeProto { name: name.into(), s: s.into(), r#type: AttributeType::String as i32, ..Default::default() }
 }

@@ -25,10 +25,7 @@ fn settle_batched(em: &mut Emitter, c: &Var, shape: &[usize], batch: BatchAxis) 
     let summed = em.reduce_sum(c, &axes, true);
     let mut aligned = vec![1; shape.len().saturating_sub(c.rank())];
     aligned.extend(&summed.shape[lead..]);
-    let axis = BatchAxis {
-        axis: batch.axis,
-        ..summed.batch.unwrap()
-    };
+    let axis = BatchAxis { axis: batch.axis, ..summed.batch.unwrap() };
     let aligned = em.reshape(&summed, &aligned, Some(axis));
     em.expand(&aligned, shape, Some(batch))
 }
@@ -45,11 +42,7 @@ fn settle_unbatched(em: &mut Emitter, c: &Var, shape: &[usize]) -> Var {
     let mut axes = Vec::new();
     let mut sample_axis = 0;
     for (i, &d) in c.shape.iter().enumerate() {
-        let parts: &[usize] = if i == batch.axis {
-            &[batch.outer, 1, batch.inner]
-        } else {
-            &[d]
-        };
+        let parts: &[usize] = if i == batch.axis { &[batch.outer, 1, batch.inner] } else { &[d] };
         for (k, &part) in parts.iter().enumerate() {
             let is_samples = i == batch.axis && k == 1;
             if is_samples {
@@ -62,34 +55,15 @@ fn settle_unbatched(em: &mut Emitter, c: &Var, shape: &[usize]) -> Var {
             split.push(part);
         }
     }
-    let split = em.reshape(
-        c,
-        &split,
-        Some(BatchAxis {
-            axis: sample_axis,
-            outer: 1,
-            inner: 1,
-        }),
-    );
+    let split = em.reshape(c, &split, Some(BatchAxis { axis: sample_axis, outer: 1, inner: 1 }));
     let summed = em.reduce_sum(&split, &axes, false);
 
     // What is left, right-aligned; spread over axes along which the contribution is constant.
-    let left: Vec<usize> = (0..c.rank())
-        .filter(|&i| wanted(i))
-        .map(|i| c.shape[i])
-        .collect();
+    let left: Vec<usize> = (0..c.rank()).filter(|&i| wanted(i)).map(|i| c.shape[i]).collect();
     let mut aligned: Vec<usize> = (0..shape.len())
-        .map(|j| {
-            usize::try_from(j as isize + lead)
-                .ok()
-                .filter(|&i| wanted(i))
-                .map_or(1, |i| c.shape[i])
-        })
+        .map(|j| usize::try_from(j as isize + lead).ok().filter(|&i| wanted(i)).map_or(1, |i| c.shape[i]))
         .collect();
-    debug_assert_eq!(
-        left.iter().product::<usize>(),
-        aligned.iter().product::<usize>()
-    );
+    debug_assert_eq!(left.iter().product::<usize>(), aligned.iter().product::<usize>());
     let flat = em.per_sample(&summed, &aligned);
     aligned.insert(0, 1);
     let full: Vec<usize> = [&[1], shape].concat();

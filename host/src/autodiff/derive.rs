@@ -10,8 +10,7 @@ use super::{DeriveOptions, Dim, GradGraph, TensorSpec};
 use crate::graph::{Graph, Node, Origin};
 use crate::onnx::pb::tensor_shape_proto::{Dimension, dimension};
 use crate::onnx::pb::{
-    GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto,
-    ValueInfoProto, type_proto,
+    GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto, type_proto,
 };
 
 /// The oldest operator set whose forms of the operators are emitted.
@@ -28,22 +27,10 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Refus
     let loss = loss::emit(&mut em, graph, &forward, options)?;
     let grads = sweep(&mut em, graph, &forward, vec![loss.seed])?;
 
-    let trained: Vec<_> = graph
-        .parameters
-        .iter()
-        .enumerate()
-        .filter(|(_, p)| p.trained)
-        .collect();
+    let trained: Vec<_> = graph.parameters.iter().enumerate().filter(|(_, p)| p.trained).collect();
     let grads: Vec<_> = trained.iter().map(|&(i, _)| grads[i].clone()).collect();
-    let shapes: Vec<_> = trained
-        .iter()
-        .map(|(_, p)| {
-            (
-                graph.values[p.value.0].dtype,
-                graph.values[p.value.0].shape.clone(),
-            )
-        })
-        .collect();
+    let shapes: Vec<_> =
+        trained.iter().map(|(_, p)| (graph.values[p.value.0].dtype, graph.values[p.value.0].shape.clone())).collect();
     let read = match options.readout {
         Readout::PerSample => per_sample(&mut em, &grads, &shapes),
     };
@@ -70,26 +57,13 @@ fn check(graph: &Graph) -> Result<(), Refusal> {
             format!("export it with operator set {OLDEST_OPSET} or later"),
         ));
     }
-    let names = graph
-        .values
-        .iter()
-        .map(|v| &v.name)
-        .chain(graph.parameters.iter().map(|p| &p.name));
+    let names = graph.values.iter().map(|v| &v.name).chain(graph.parameters.iter().map(|p| &p.name));
     if let Some(name) = names.into_iter().find(|n| n.starts_with("dp.")) {
-        let remedy =
-            "rename it in the model: names beginning with dp. are those of the gradient graph";
-        return Err(Refusal::new(
-            format!("tensor {name}"),
-            "its name begins with dp.",
-            remedy,
-        ));
+        let remedy = "rename it in the model: names beginning with dp. are those of the gradient graph";
+        return Err(Refusal::new(format!("tensor {name}"), "its name begins with dp.", remedy));
     }
     if !graph.parameters.iter().any(|p| p.trained) {
-        return Err(Refusal::new(
-            "the model",
-            "no parameter of it is trained",
-            "choose some with --train",
-        ));
+        return Err(Refusal::new("the model", "no parameter of it is trained", "choose some with --train"));
     }
     Ok(())
 }
@@ -110,12 +84,8 @@ fn emit_forward(em: &mut Emitter, graph: &Graph) -> Vec<Option<Var>> {
     let mut forward: Vec<Option<Var>> = vec![None; graph.values.len()];
     for id in &graph.inputs {
         let v = &graph.values[id.0];
-        let var = Var {
-            name: v.name.as_str().into(),
-            dtype: v.dtype,
-            shape: v.shape.clone(),
-            batch: Some(BATCH_FIRST),
-        };
+        let var =
+            Var { name: v.name.as_str().into(), dtype: v.dtype, shape: v.shape.clone(), batch: Some(BATCH_FIRST) };
         em.read_batch_size_from(var.clone());
         forward[id.0] = Some(var);
     }
@@ -128,30 +98,16 @@ fn emit_forward(em: &mut Emitter, graph: &Graph) -> Vec<Option<Var>> {
                     em.initializer(&parameter.name, &parameter.initial);
                 }
                 let name = parameter.name.as_str().into();
-                forward[i] = Some(Var {
-                    name,
-                    dtype: v.dtype,
-                    shape: v.shape.clone(),
-                    batch: None,
-                });
+                forward[i] = Some(Var { name, dtype: v.dtype, shape: v.shape.clone(), batch: None });
             }
             Origin::Constant(tensor) => forward[i] = Some(em.constant(tensor.clone())),
             Origin::Node { .. } => {
                 let name = v.name.as_str().into();
-                forward[i] = Some(Var {
-                    name,
-                    dtype: v.dtype,
-                    shape: v.shape.clone(),
-                    batch: v.batch,
-                });
+                forward[i] = Some(Var { name, dtype: v.dtype, shape: v.shape.clone(), batch: v.batch });
             }
         }
     }
-    for node in graph
-        .nodes
-        .iter()
-        .filter(|n| n.outputs.iter().any(|o| needed[o.0]))
-    {
+    for node in graph.nodes.iter().filter(|n| n.outputs.iter().any(|o| needed[o.0])) {
         emit_node(em, graph, &forward, node);
     }
     for id in &graph.outputs {
@@ -166,11 +122,8 @@ fn emit_forward(em: &mut Emitter, graph: &Graph) -> Vec<Option<Var>> {
 }
 
 fn emit_node(em: &mut Emitter, graph: &Graph, forward: &[Option<Var>], node: &Node) {
-    let inputs: Vec<Option<Var>> = node
-        .inputs
-        .iter()
-        .map(|id| id.map(|id| forward[id.0].clone().expect("in topological order")))
-        .collect();
+    let inputs: Vec<Option<Var>> =
+        node.inputs.iter().map(|id| id.map(|id| forward[id.0].clone().expect("in topological order"))).collect();
     let output = &graph.values[node.outputs[0].0];
     if let Some(lowered) = lower(em, graph, node, &inputs) {
         em.alias(&lowered, &output.name);
@@ -180,11 +133,7 @@ fn emit_node(em: &mut Emitter, graph: &Graph, forward: &[Option<Var>], node: &No
     let mut input: Vec<String> = inputs.iter().map(name).collect();
     let mut attribute = node.attributes.clone();
     if node.op == "Reshape" {
-        input.push(
-            em.ints(&reshape_target(&output.shape, output.batch))
-                .name
-                .to_string(),
-        );
+        input.push(em.ints(&reshape_target(&output.shape, output.batch)).name.to_string());
         attribute.clear();
     }
     em.forward(NodeProto {
@@ -204,12 +153,8 @@ fn assemble(
     labels: Option<Var>,
     outputs: &[(String, Var)],
 ) -> GradGraph {
-    let inputs: Vec<TensorSpec> = graph
-        .inputs
-        .iter()
-        .filter_map(|i| forward[i.0].as_ref())
-        .map(|v| spec(&v.name, v))
-        .collect();
+    let inputs: Vec<TensorSpec> =
+        graph.inputs.iter().filter_map(|i| forward[i.0].as_ref()).map(|v| spec(&v.name, v)).collect();
     let labels = labels.map(|v| spec(&v.name, &v));
     let parameters: Vec<TensorSpec> = graph
         .parameters
@@ -218,11 +163,7 @@ fn assemble(
         .map(|p| {
             let value = &graph.values[p.value.0];
             let shape = value.shape.iter().map(|&d| Dim::Fixed(d)).collect();
-            TensorSpec {
-                name: p.name.clone(),
-                dtype: value.dtype,
-                shape,
-            }
+            TensorSpec { name: p.name.clone(), dtype: value.dtype, shape }
         })
         .collect();
     let opset = graph.opset;
@@ -230,43 +171,22 @@ fn assemble(
     let model = ModelProto {
         // The newest that the oldest supported runtimes read, and that knows the operator set.
         ir_version: if opset >= 21 { 10 } else { 8 },
-        opset_import: vec![OperatorSetIdProto {
-            domain: String::new(),
-            version: opset,
-        }],
+        opset_import: vec![OperatorSetIdProto { domain: String::new(), version: opset }],
         producer_name: "damper".into(),
         producer_version: env!("CARGO_PKG_VERSION").into(),
         graph: Some(GraphProto {
             name: "damper".into(),
             node: nodes,
             initializer: initializers,
-            input: inputs
-                .iter()
-                .chain(&labels)
-                .chain(&parameters)
-                .map(value_info)
-                .collect(),
-            output: outputs
-                .iter()
-                .map(|(name, var)| merged_value_info(name, var))
-                .collect(),
+            input: inputs.iter().chain(&labels).chain(&parameters).map(value_info).collect(),
+            output: outputs.iter().map(|(name, var)| merged_value_info(name, var)).collect(),
             ..Default::default()
         }),
         ..Default::default()
     };
     // A batch merged with other axes has no place in a specification; such an output stays in the model alone.
-    let outputs = outputs
-        .iter()
-        .filter(|(_, v)| !is_merged(v))
-        .map(|(name, v)| spec(name, v))
-        .collect();
-    GradGraph {
-        model,
-        inputs,
-        labels,
-        parameters,
-        outputs,
-    }
+    let outputs = outputs.iter().filter(|(_, v)| !is_merged(v)).map(|(name, v)| spec(name, v)).collect();
+    GradGraph { model, inputs, labels, parameters, outputs }
 }
 
 fn is_merged(var: &Var) -> bool {
@@ -278,11 +198,7 @@ fn spec(name: &str, var: &Var) -> TensorSpec {
         Some(b) if b.axis == i => Dim::Batch,
         _ => Dim::Fixed(d),
     };
-    TensorSpec {
-        name: name.into(),
-        dtype: var.dtype,
-        shape: var.shape.iter().enumerate().map(dim).collect(),
-    }
+    TensorSpec { name: name.into(), dtype: var.dtype, shape: var.shape.iter().enumerate().map(dim).collect() }
 }
 
 fn value_info(spec: &TensorSpec) -> ValueInfoProto {
@@ -303,23 +219,11 @@ fn merged_value_info(name: &str, var: &Var) -> ValueInfoProto {
 }
 
 fn info(name: &str, elem_type: i32, dims: Vec<dimension::Value>) -> ValueInfoProto {
-    let dim = dims
-        .into_iter()
-        .map(|value| Dimension {
-            value: Some(value),
-            ..Default::default()
-        })
-        .collect();
-    let tensor = type_proto::Tensor {
-        elem_type,
-        shape: Some(TensorShapeProto { dim }),
-    };
+    let dim = dims.into_iter().map(|value| Dimension { value: Some(value), ..Default::default() }).collect();
+    let tensor = type_proto::Tensor { elem_type, shape: Some(TensorShapeProto { dim }) };
     ValueInfoProto {
         name: name.into(),
-        r#type: Some(TypeProto {
-            value: Some(type_proto::Value::TensorType(tensor)),
-            ..Default::default()
-        }),
+        r#type: Some(TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..Default::default() }),
         ..Default::default()
     }
 }

@@ -12,11 +12,7 @@ use crate::graph::{BatchAxis, DType, Tensor, TensorData};
 use crate::onnx::pb::{AttributeProto, NodeProto, TensorProto, tensor_proto::DataType};
 
 /// The plain batch axis 0.
-pub const BATCH_FIRST: BatchAxis = BatchAxis {
-    axis: 0,
-    outer: 1,
-    inner: 1,
-};
+pub const BATCH_FIRST: BatchAxis = BatchAxis { axis: 0, outer: 1, inner: 1 };
 
 /// A tensor of the emitted graph; `shape` is that of a batch of one sample, as in [`crate::graph::Value`].
 #[derive(Clone, PartialEq, Debug)]
@@ -45,8 +41,7 @@ impl Var {
 
     /// Whether the samples lie one after the other in memory.
     fn is_contiguous_by_sample(&self) -> bool {
-        self.batch
-            .is_some_and(|b| b.outer == 1 && self.shape[..b.axis].iter().all(|&d| d == 1))
+        self.batch.is_some_and(|b| b.outer == 1 && self.shape[..b.axis].iter().all(|&d| d == 1))
     }
 }
 
@@ -123,12 +118,7 @@ impl Emitter {
         if let Some(var) = self.emitted.get(&key) {
             return var.clone();
         }
-        let var = Var {
-            name: self.fresh(),
-            dtype,
-            shape,
-            batch,
-        };
+        let var = Var { name: self.fresh(), dtype, shape, batch };
         node.output.push(var.name.to_string());
         node.name = var.name.to_string();
         self.nodes.push(node);
@@ -148,29 +138,16 @@ impl Emitter {
                 name
             }
         };
-        Var {
-            name,
-            dtype: dtype_of(&tensor.data),
-            shape: tensor.shape,
-            batch: None,
-        }
+        Var { name, dtype: dtype_of(&tensor.data), shape: tensor.shape, batch: None }
     }
 
     /// A constant of float type `dtype`.
-    pub fn floats(
-        &mut self,
-        dtype: DType,
-        shape: &[usize],
-        values: impl IntoIterator<Item = f64>,
-    ) -> Var {
+    pub fn floats(&mut self, dtype: DType, shape: &[usize], values: impl IntoIterator<Item = f64>) -> Var {
         let data = match dtype {
             DType::F64 => TensorData::F64(values.into_iter().collect()),
             _ => TensorData::F32(values.into_iter().map(|v| v as f32).collect()),
         };
-        self.constant(Tensor {
-            shape: shape.to_vec(),
-            data,
-        })
+        self.constant(Tensor { shape: shape.to_vec(), data })
     }
 
     /// A constant scalar of float type `dtype`.
@@ -180,10 +157,7 @@ impl Emitter {
 
     /// A constant int64 vector.
     pub fn ints(&mut self, values: &[i64]) -> Var {
-        self.constant(Tensor {
-            shape: vec![values.len()],
-            data: TensorData::I64(values.to_vec()),
-        })
+        self.constant(Tensor { shape: vec![values.len()], data: TensorData::I64(values.to_vec()) })
     }
 
     /// An operator that keeps its input's shape.
@@ -222,12 +196,7 @@ impl Emitter {
     /// `condition ? a : b`, broadcasting.
     pub fn choose(&mut self, condition: &Var, a: &Var, b: &Var) -> Var {
         let (shape, batch) = broadcast(a, b);
-        let both = Var {
-            name: "".into(),
-            dtype: a.dtype,
-            shape,
-            batch,
-        };
+        let both = Var { name: "".into(), dtype: a.dtype, shape, batch };
         let (shape, batch) = broadcast(condition, &both);
         self.node("Where", &[condition, a, b], vec![], a.dtype, shape, batch)
     }
@@ -254,11 +223,7 @@ impl Emitter {
 
     /// Row-major reinterpretation; the samples keep their place in memory.
     pub fn reshape(&mut self, x: &Var, shape: &[usize], batch: Option<BatchAxis>) -> Var {
-        debug_assert_eq!(
-            x.len(),
-            shape.iter().product::<usize>(),
-            "reshape of {x:?} to {shape:?}"
-        );
+        debug_assert_eq!(x.len(), shape.iter().product::<usize>(), "reshape of {x:?} to {shape:?}");
         if x.shape == shape && x.batch == batch {
             return x.clone();
         }
@@ -267,14 +232,7 @@ impl Emitter {
             return source;
         }
         let target = self.ints(&reshape_target(shape, batch));
-        let y = self.node(
-            "Reshape",
-            &[&source, &target],
-            vec![],
-            x.dtype,
-            shape.to_vec(),
-            batch,
-        );
+        let y = self.node("Reshape", &[&source, &target], vec![], x.dtype, shape.to_vec(), batch);
         self.reshaped_from.insert(y.name.clone(), source);
         y
     }
@@ -285,10 +243,7 @@ impl Emitter {
             return x.clone();
         }
         let shape = perm.iter().map(|&p| x.shape[p]).collect();
-        let batch = x.batch.map(|b| BatchAxis {
-            axis: perm.iter().position(|&p| p == b.axis).unwrap(),
-            ..b
-        });
+        let batch = x.batch.map(|b| BatchAxis { axis: perm.iter().position(|&p| p == b.axis).unwrap(), ..b });
         let attribute = set_ints("perm", &perm.iter().map(|&p| p as i64).collect::<Vec<_>>());
         self.node("Transpose", &[x], vec![attribute], x.dtype, shape, batch)
     }
@@ -336,10 +291,7 @@ impl Emitter {
 
     /// A reduction over `axes`, none of which is the batch.
     fn reduce(&mut self, op: &str, x: &Var, axes: &[usize], keep: bool) -> Var {
-        assert!(
-            x.batch.is_none_or(|b| !axes.contains(&b.axis)),
-            "{op} over the batch of {x:?}"
-        );
+        assert!(x.batch.is_none_or(|b| !axes.contains(&b.axis)), "{op} over the batch of {x:?}");
         if axes.is_empty() {
             return x.clone();
         }
@@ -350,14 +302,7 @@ impl Emitter {
             let axes = self.ints(&list);
             self.node(op, &[x, &axes], vec![keepdims], x.dtype, shape, batch)
         } else {
-            self.node(
-                op,
-                &[x],
-                vec![set_ints("axes", &list), keepdims],
-                x.dtype,
-                shape,
-                batch,
-            )
+            self.node(op, &[x], vec![set_ints("axes", &list), keepdims], x.dtype, shape, batch)
         }
     }
 
@@ -384,17 +329,9 @@ impl Emitter {
         }
         let at = |v: &Var, flip: bool, i: usize| v.shape[i ^ flip as usize];
         let shape = vec![at(a, transpose_a, 0), at(b, transpose_b, 1)];
-        let side = |v: &Var, flip: bool| {
-            v.batch.map(|b| BatchAxis {
-                axis: b.axis ^ flip as usize,
-                ..b
-            })
-        };
+        let side = |v: &Var, flip: bool| v.batch.map(|b| BatchAxis { axis: b.axis ^ flip as usize, ..b });
         let batch = side(a, transpose_a).or(side(b, transpose_b));
-        let flags = vec![
-            set_int("transA", transpose_a as i64),
-            set_int("transB", transpose_b as i64),
-        ];
+        let flags = vec![set_int("transA", transpose_a as i64), set_int("transB", transpose_b as i64)];
         self.node("Gemm", &[a, b], flags, a.dtype, shape, batch)
     }
 
@@ -415,33 +352,13 @@ impl Emitter {
                 let n = self.batch_size();
                 let times = self.ints(&[(b.outer * b.inner) as i64]);
                 let n = self.node("Mul", &[&n, &times], vec![], DType::I64, vec![1], None);
-                let (before, after) = (
-                    self.ints(&fixed(&shape[..b.axis])),
-                    self.ints(&fixed(&shape[b.axis + 1..])),
-                );
-                let parts: Vec<&Var> = [&before, &n, &after]
-                    .into_iter()
-                    .filter(|v| v.shape != [0])
-                    .collect();
-                self.node(
-                    "Concat",
-                    &parts,
-                    vec![set_int("axis", 0)],
-                    DType::I64,
-                    vec![shape.len()],
-                    None,
-                )
+                let (before, after) = (self.ints(&fixed(&shape[..b.axis])), self.ints(&fixed(&shape[b.axis + 1..])));
+                let parts: Vec<&Var> = [&before, &n, &after].into_iter().filter(|v| v.shape != [0]).collect();
+                self.node("Concat", &parts, vec![set_int("axis", 0)], DType::I64, vec![shape.len()], None)
             }
             _ => self.ints(&fixed(shape)),
         };
-        self.node(
-            "Expand",
-            &[x, &target],
-            vec![],
-            x.dtype,
-            shape.to_vec(),
-            batch,
-        )
+        self.node("Expand", &[x, &target], vec![], x.dtype, shape.to_vec(), batch)
     }
 
     /// Another name for `var`.
@@ -452,23 +369,9 @@ impl Emitter {
     /// The number of samples, int64 `[1]`.
     fn batch_size(&mut self) -> Var {
         let source = self.batch_source.clone().expect("a batched input");
-        let shape = self.node(
-            "Shape",
-            &[&source],
-            vec![],
-            DType::I64,
-            vec![source.rank()],
-            None,
-        );
+        let shape = self.node("Shape", &[&source], vec![], DType::I64, vec![source.rank()], None);
         let zero = self.ints(&[0]);
-        self.node(
-            "Gather",
-            &[&shape, &zero],
-            vec![set_int("axis", 0)],
-            DType::I64,
-            vec![1],
-            None,
-        )
+        self.node("Gather", &[&shape, &zero], vec![set_int("axis", 0)], DType::I64, vec![1], None)
     }
 
     /// `value` for every sample: `[N, *shape]`.
@@ -487,22 +390,12 @@ impl Emitter {
         let mut shape = parts[0].shape.clone();
         shape[axis] = parts.iter().map(|p| p.shape[axis]).sum();
         let batch = parts.iter().find_map(|p| p.batch);
-        self.node(
-            "Concat",
-            parts,
-            vec![set_int("axis", axis as i64)],
-            parts[0].dtype,
-            shape,
-            batch,
-        )
+        self.node("Concat", parts, vec![set_int("axis", axis as i64)], parts[0].dtype, shape, batch)
     }
 
     /// Elements `start, start + step, …` (`count` of them) along each of `axes`, given as `(axis, start, step, count)`.
     pub fn slice(&mut self, x: &Var, axes: &[(usize, usize, usize, usize)]) -> Var {
-        let cut: Vec<_> = axes
-            .iter()
-            .filter(|&&(a, s, t, n)| (s, t, n) != (0, 1, x.shape[a]))
-            .collect();
+        let cut: Vec<_> = axes.iter().filter(|&&(a, s, t, n)| (s, t, n) != (0, 1, x.shape[a])).collect();
         if cut.is_empty() {
             return x.clone();
         }
@@ -525,17 +418,8 @@ impl Emitter {
         if pads.iter().all(|&p| p == (0, 0)) {
             return x.clone();
         }
-        let shape = x
-            .shape
-            .iter()
-            .zip(pads)
-            .map(|(d, (b, a))| d + b + a)
-            .collect();
-        let list: Vec<i64> = pads
-            .iter()
-            .map(|p| p.0 as i64)
-            .chain(pads.iter().map(|p| p.1 as i64))
-            .collect();
+        let shape = x.shape.iter().zip(pads).map(|(d, (b, a))| d + b + a).collect();
+        let list: Vec<i64> = pads.iter().map(|p| p.0 as i64).chain(pads.iter().map(|p| p.1 as i64)).collect();
         let list = self.ints(&list);
         let value = self.scalar(x.dtype, value);
         self.node("Pad", &[x, &list, &value], vec![], x.dtype, shape, x.batch)
@@ -546,14 +430,7 @@ impl Emitter {
         let mut shape = x.shape.clone();
         shape[axis] = indices.len();
         let indices = self.ints(indices);
-        self.node(
-            "Gather",
-            &[x, &indices],
-            vec![set_int("axis", axis as i64)],
-            x.dtype,
-            shape,
-            x.batch,
-        )
+        self.node("Gather", &[x, &indices], vec![set_int("axis", axis as i64)], x.dtype, shape, x.batch)
     }
 
     /// `[N, *target]`, each sample's elements in row-major order of `x`'s shape for one sample.
@@ -566,11 +443,7 @@ impl Emitter {
         }
         let before = x.shape[..batch.axis].iter().product::<usize>() * batch.outer;
         let after = batch.inner * x.shape[batch.axis + 1..].iter().product::<usize>();
-        let middle = BatchAxis {
-            axis: 1,
-            outer: 1,
-            inner: 1,
-        };
+        let middle = BatchAxis { axis: 1, outer: 1, inner: 1 };
         let x = self.reshape(x, &[before, 1, after], Some(middle));
         let x = self.transpose(&x, &[1, 0, 2]);
         self.reshape(&x, &shape, Some(BATCH_FIRST))
@@ -578,12 +451,7 @@ impl Emitter {
 
     /// The inverse of [`per_sample`](Self::per_sample): `x` (`[N, …]`) in the shape and batch axis of a value.
     pub fn from_per_sample(&mut self, x: &Var, shape: &[usize], batch: BatchAxis) -> Var {
-        let to = Var {
-            name: "".into(),
-            dtype: x.dtype,
-            shape: shape.to_vec(),
-            batch: Some(batch),
-        };
+        let to = Var { name: "".into(), dtype: x.dtype, shape: shape.to_vec(), batch: Some(batch) };
         if to.is_contiguous_by_sample() {
             return self.reshape(x, shape, Some(batch));
         }
@@ -628,13 +496,8 @@ impl Emitter {
 /// Shape and batch axis of a reduction over `axes`.
 fn reduced(x: &Var, axes: &[usize], keep: bool) -> (Vec<usize>, Option<BatchAxis>) {
     let kept = |i: usize| keep || !axes.contains(&i);
-    let shape = (0..x.rank())
-        .filter(|&i| kept(i))
-        .map(|i| if axes.contains(&i) { 1 } else { x.shape[i] });
-    let batch = x.batch.map(|b| BatchAxis {
-        axis: (0..b.axis).filter(|&i| kept(i)).count(),
-        ..b
-    });
+    let shape = (0..x.rank()).filter(|&i| kept(i)).map(|i| if axes.contains(&i) { 1 } else { x.shape[i] });
+    let batch = x.batch.map(|b| BatchAxis { axis: (0..b.axis).filter(|&i| kept(i)).count(), ..b });
     (shape.collect(), batch)
 }
 
@@ -642,11 +505,7 @@ fn reduced(x: &Var, axes: &[usize], keep: bool) -> (Vec<usize>, Option<BatchAxis
 pub fn broadcast(a: &Var, b: &Var) -> (Vec<usize>, Option<BatchAxis>) {
     let rank = a.rank().max(b.rank());
     let extent = |v: &Var, i: usize| {
-        if i + v.rank() < rank {
-            1
-        } else {
-            v.shape[i + v.rank() - rank]
-        }
+        if i + v.rank() < rank { 1 } else { v.shape[i + v.rank() - rank] }
     };
     let shape = (0..rank)
         .map(|i| match (extent(a, i), extent(b, i)) {
@@ -658,16 +517,8 @@ pub fn broadcast(a: &Var, b: &Var) -> (Vec<usize>, Option<BatchAxis>) {
             }
         })
         .collect();
-    let shifted = |v: &Var| {
-        v.batch.map(|b| BatchAxis {
-            axis: b.axis + rank - v.rank(),
-            ..b
-        })
-    };
-    debug_assert!(
-        shifted(a).is_none() || shifted(b).is_none() || shifted(a) == shifted(b),
-        "{a:?} with {b:?}"
-    );
+    let shifted = |v: &Var| v.batch.map(|b| BatchAxis { axis: b.axis + rank - v.rank(), ..b });
+    debug_assert!(shifted(a).is_none() || shifted(b).is_none() || shifted(a) == shifted(b), "{a:?} with {b:?}");
     (shape, shifted(a).or(shifted(b)))
 }
 

@@ -18,26 +18,16 @@ pub struct Side {
 impl Side {
     /// A factor laid out `[N, T, (g,) r]`.
     pub fn positions_first(var: Var) -> Self {
-        Self {
-            var,
-            positions_last: false,
-        }
+        Self { var, positions_last: false }
     }
 
     /// A factor laid out `[N, (g,) r, T]`.
     pub fn positions_last(var: Var) -> Self {
-        Self {
-            var,
-            positions_last: true,
-        }
+        Self { var, positions_last: true }
     }
 
     fn positions(&self) -> usize {
-        self.var.shape[if self.positions_last {
-            self.var.rank() - 1
-        } else {
-            1
-        }]
+        self.var.shape[if self.positions_last { self.var.rank() - 1 } else { 1 }]
     }
 
     fn groups(&self) -> Option<usize> {
@@ -96,11 +86,7 @@ impl Factors {
     pub fn new(left: Side, right: Side) -> Self {
         debug_assert_eq!(left.positions(), right.positions(), "{left:?} {right:?}");
         debug_assert_eq!(left.groups(), right.groups());
-        Self {
-            left,
-            right,
-            views: Vec::new(),
-        }
+        Self { left, right, views: Vec::new() }
     }
 
     /// The shape of the matrix, or of the stack of matrices.
@@ -112,12 +98,10 @@ impl Factors {
 
     /// One sample's shape.
     pub fn shape(&self) -> Vec<usize> {
-        self.views
-            .iter()
-            .fold(self.matrix_shape(), |shape, view| match view {
-                View::Reshape(to) => to.clone(),
-                View::Transpose(perm) => perm.iter().map(|&p| shape[p]).collect(),
-            })
+        self.views.iter().fold(self.matrix_shape(), |shape, view| match view {
+            View::Reshape(to) => to.clone(),
+            View::Transpose(perm) => perm.iter().map(|&p| shape[p]).collect(),
+        })
     }
 
     /// The same gradient, reshaped.
@@ -148,11 +132,7 @@ impl Factors {
 
     /// `factor` times the gradient; `factor` is a scalar known now, or a tensor of one element.
     pub fn scale(mut self, em: &mut Emitter, factor: &Var) -> Self {
-        let side = if self.left.var.len() <= self.right.var.len() {
-            &mut self.left
-        } else {
-            &mut self.right
-        };
+        let side = if self.left.var.len() <= self.right.var.len() { &mut self.left } else { &mut self.right };
         let factor = em.reshape(factor, &[], None);
         side.var = em.mul(&side.var, &factor);
         self
@@ -170,15 +150,8 @@ impl Factors {
             let (a, b) = (a.with_positions_first(em), b.with_positions_first(em));
             Side::positions_first(em.concat(&[&a, &b], 1))
         };
-        let (left, right) = (
-            joined(&self.left, &other.left),
-            joined(&self.right, &other.right),
-        );
-        Some(Self {
-            left,
-            right,
-            views: self.views.clone(),
-        })
+        let (left, right) = (joined(&self.left, &other.left), joined(&self.right, &other.right));
+        Some(Self { left, right, views: self.views.clone() })
     }
 
     /// Every sample's gradient: `[N, *shape]`.
@@ -196,9 +169,7 @@ impl Factors {
         };
         for view in &self.views {
             grad = match view {
-                View::Reshape(shape) => {
-                    em.reshape(&grad, &[&[1], &shape[..]].concat(), Some(BATCH_FIRST))
-                }
+                View::Reshape(shape) => em.reshape(&grad, &[&[1], &shape[..]].concat(), Some(BATCH_FIRST)),
                 View::Transpose(perm) => em.transpose(&grad, &behind_samples(perm)),
             };
         }
@@ -208,9 +179,7 @@ impl Factors {
 
 /// `perm` of one sample's axes as a permutation of a tensor that has the samples in front.
 pub fn behind_samples(perm: &[usize]) -> Vec<usize> {
-    std::iter::once(0)
-        .chain(perm.iter().map(|p| p + 1))
-        .collect()
+    std::iter::once(0).chain(perm.iter().map(|p| p + 1)).collect()
 }
 
 /// The per-sample gradient of a value.

@@ -54,11 +54,7 @@ pub fn emit(
         Loss::Output(_) => from_output::emit(em, &z, name)?,
     };
     let seed = z.put_back(em, &seed);
-    Ok(Emitted {
-        loss,
-        labels,
-        seed: (id, seed),
-    })
+    Ok(Emitted { loss, labels, seed: (id, seed) })
 }
 
 /// The output that feeds the loss.
@@ -68,28 +64,13 @@ fn source<'a>(graph: &'a Graph, options: &'a DeriveOptions) -> Result<(ValueId, 
         (_, Some(name)) => Some((name, "--output")),
         _ => None,
     };
-    let names = || {
-        graph
-            .outputs
-            .iter()
-            .map(|o| &*graph.values[o.0].name)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
+    let names = || graph.outputs.iter().map(|o| &*graph.values[o.0].name).collect::<Vec<_>>().join(", ");
     match wanted {
         Some((name, flag)) => {
-            let id = graph
-                .outputs
-                .iter()
-                .find(|o| graph.values[o.0].name == *name)
-                .ok_or_else(|| {
-                    let reason = format!("the model has no output {name}");
-                    Refusal::new(
-                        flag,
-                        reason,
-                        format!("name one of its outputs: {}", names()),
-                    )
-                })?;
+            let id = graph.outputs.iter().find(|o| graph.values[o.0].name == *name).ok_or_else(|| {
+                let reason = format!("the model has no output {name}");
+                Refusal::new(flag, reason, format!("name one of its outputs: {}", names()))
+            })?;
             Ok((*id, name))
         }
         None => match graph.outputs[..] {
@@ -97,10 +78,7 @@ fn source<'a>(graph: &'a Graph, options: &'a DeriveOptions) -> Result<(ValueId, 
             _ => Err(Refusal::new(
                 "the model",
                 format!("it has {} outputs", graph.outputs.len()),
-                format!(
-                    "choose the one that feeds the loss with --output: {}",
-                    names()
-                ),
+                format!("choose the one that feeds the loss with --output: {}", names()),
             )),
         },
     }
@@ -115,20 +93,14 @@ pub struct Head {
 impl Head {
     fn new(em: &mut Emitter, output: &Var) -> Self {
         if output.is_batch_first() {
-            return Self {
-                var: output.clone(),
-                original: output.clone(),
-            };
+            return Self { var: output.clone(), original: output.clone() };
         }
         let batch = output.batch.expect("checked to be batched");
         let mut rest = output.shape.clone();
         if rest[batch.axis] == 1 {
             rest.remove(batch.axis);
         }
-        Self {
-            var: em.per_sample(output, &rest),
-            original: output.clone(),
-        }
+        Self { var: em.per_sample(output, &rest), original: output.clone() }
     }
 
     /// Shape of one sample.
@@ -145,12 +117,7 @@ impl Head {
 
 /// The labels' input with one entry a sample of the given shape.
 fn labels(dtype: DType, rest: &[usize]) -> Var {
-    Var {
-        name: LABELS.into(),
-        dtype,
-        shape: [&[1], rest].concat(),
-        batch: Some(BATCH_FIRST),
-    }
+    Var { name: LABELS.into(), dtype, shape: [&[1], rest].concat(), batch: Some(BATCH_FIRST) }
 }
 
 /// The sum of each sample's elements: `[N]`.

@@ -18,10 +18,7 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
     match node.op.as_str() {
         "Expand" => {
             let lead = output.shape.len() - x.rank();
-            let axis = x.batch.map(|b| BatchAxis {
-                axis: b.axis + lead,
-                ..b
-            });
+            let axis = x.batch.map(|b| BatchAxis { axis: b.axis + lead, ..b });
             let aligned = em.reshape(&x, &[&vec![1; lead], &x.shape[..]].concat(), axis);
             Some(em.expand(&aligned, &output.shape, output.batch))
         }
@@ -40,11 +37,7 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
         "ReduceSum" | "ReduceMean" => {
             let axes = reduced_axes(graph, node, x.rank())?;
             let keep = int("keepdims", 1) != 0;
-            Some(if node.op == "ReduceSum" {
-                em.reduce_sum(&x, &axes, keep)
-            } else {
-                em.reduce_mean(&x, &axes, keep)
-            })
+            Some(if node.op == "ReduceSum" { em.reduce_sum(&x, &axes, keep) } else { em.reduce_mean(&x, &axes, keep) })
         }
         "GlobalAveragePool" => {
             let axes: Vec<usize> = (2..x.rank()).collect();
@@ -62,11 +55,7 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             let grouped = [1, groups, width, x.shape[2..].iter().product()];
             let xg = em.reshape(&x, &grouped, Some(BATCH_FIRST));
             let normalized = Normalized::new(em, &xg, vec![2, 3], epsilon());
-            let entries = if em.opset >= 21 {
-                [groups, width, 1]
-            } else {
-                [groups, 1, 1]
-            };
+            let entries = if em.opset >= 21 { [groups, width, 1] } else { [groups, 1, 1] };
             let y = affine(em, &normalized.value, inputs, &entries);
             Some(em.reshape(&y, &x.shape, x.batch))
         }
@@ -85,10 +74,7 @@ fn affine(em: &mut Emitter, x: &Var, inputs: &[Option<Var>], entries: &[usize]) 
 
 /// The axes a reduction of a tensor of `rank` axes sums over; `None` where they are not known now.
 pub fn reduced_axes(graph: &Graph, node: &Node, rank: usize) -> Option<Vec<usize>> {
-    let listed = match (
-        attributes::ints(&node.attributes, "axes"),
-        node.inputs.get(1).copied().flatten(),
-    ) {
+    let listed = match (attributes::ints(&node.attributes, "axes"), node.inputs.get(1).copied().flatten()) {
         (Some(axes), _) => axes.to_vec(),
         (None, None) => vec![],
         (None, Some(id)) => match &graph.values[id.0].origin {
@@ -102,10 +88,5 @@ pub fn reduced_axes(graph: &Graph, node: &Node, rank: usize) -> Option<Vec<usize
     if listed.is_empty() && attributes::int(&node.attributes, "noop_with_empty_axes", 0) == 0 {
         return Some((0..rank).collect());
     }
-    Some(
-        listed
-            .iter()
-            .map(|a| a.rem_euclid(rank as i64) as usize)
-            .collect(),
-    )
+    Some(listed.iter().map(|a| a.rem_euclid(rank as i64) as usize).collect())
 }

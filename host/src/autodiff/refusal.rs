@@ -16,16 +16,8 @@ pub struct Refusal {
 
 impl Refusal {
     /// A refusal that concerns `at`.
-    pub fn new(
-        at: impl Into<String>,
-        reason: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
-        Self {
-            at: at.into(),
-            reason: reason.into(),
-            remedy: remedy.into(),
-        }
+    pub fn new(at: impl Into<String>, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { at: at.into(), reason: reason.into(), remedy: remedy.into() }
     }
 
     /// A refusal of `node`.
@@ -35,12 +27,7 @@ impl Refusal {
 
     /// An operator that no rule knows.
     pub fn no_rule(node: &Node) -> Self {
-        let remedy =
-            "freeze the parameters it depends on, or replace it by operators that have a rule";
-        Self::of(
-            node,
-            format!("there is no rule to differentiate {}", node.op),
-            remedy,
-        )
+        let remedy = "freeze the parameters it depends on, or replace it by operators that have a rule";
+        Self::of(node, format!("there is no rule to differentiate {}", node.op), remedy)
     }
 }

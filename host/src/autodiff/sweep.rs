@@ -31,30 +31,10 @@ pub fn sweep(
         if !reached || !node.inputs.iter().flatten().any(|i| wanted[i.0]) {
             continue;
         }
-        let rule = RULES
-            .iter()
-            .find(|r| r.op == node.op)
-            .ok_or_else(|| Refusal::no_rule(node))?;
-        (rule.pull)(&mut Pull {
-            em,
-            graph,
-            node,
-            forward,
-            wanted: &wanted,
-            grads: &mut grads,
-        })?;
+        let rule = RULES.iter().find(|r| r.op == node.op).ok_or_else(|| Refusal::no_rule(node))?;
+        (rule.pull)(&mut Pull { em, graph, node, forward, wanted: &wanted, grads: &mut grads })?;
     }
-    Ok(graph
-        .parameters
-        .iter()
-        .map(|p| {
-            if p.trained {
-                grads[p.value.0].take()
-            } else {
-                None
-            }
-        })
-        .collect())
+    Ok(graph.parameters.iter().map(|p| if p.trained { grads[p.value.0].take() } else { None }).collect())
 }
 
 /// Whether each value depends on a trained parameter.
@@ -94,9 +74,7 @@ impl<'a> Pull<'a> {
     /// Input `i`.
     pub fn x(&self, i: usize) -> Var {
         let id = self.node.inputs[i].expect("the input is there");
-        self.forward[id.0]
-            .clone()
-            .expect("emitted before the sweep")
+        self.forward[id.0].clone().expect("emitted before the sweep")
     }
 
     /// Whether input `i` is given.
@@ -106,19 +84,12 @@ impl<'a> Pull<'a> {
 
     /// Output 0.
     pub fn y(&self) -> Var {
-        self.forward[self.node.outputs[0].0]
-            .clone()
-            .expect("emitted before the sweep")
+        self.forward[self.node.outputs[0].0].clone().expect("emitted before the sweep")
     }
 
     /// Whether the gradient of input `i` leads to a trained parameter.
     pub fn wants(&self, i: usize) -> bool {
-        self.node
-            .inputs
-            .get(i)
-            .copied()
-            .flatten()
-            .is_some_and(|id| self.wanted[id.0])
+        self.node.inputs.get(i).copied().flatten().is_some_and(|id| self.wanted[id.0])
     }
 
     /// The gradient of output 0, in its layout: `[N, *shape]` where it is not batched.
@@ -129,9 +100,7 @@ impl<'a> Pull<'a> {
 
     /// The gradient of output 0 in the form it has.
     pub fn gy_any(&self) -> Grad {
-        self.grads[self.node.outputs[0].0]
-            .clone()
-            .expect("the output is reached")
+        self.grads[self.node.outputs[0].0].clone().expect("the output is reached")
     }
 
     /// By how much axes of `gy` are shifted against those of `y`: 1 where `y` is not batched.
@@ -205,10 +174,7 @@ impl<'a> Pull<'a> {
         if self.x(0).is_batch_first() {
             return Ok(());
         }
-        Err(self.refuse(
-            "its data input does not have the batch, and the batch alone, on axis 0",
-            "export it so",
-        ))
+        Err(self.refuse("its data input does not have the batch, and the batch alone, on axis 0", "export it so"))
     }
 
     fn y_value(&self) -> &Value {

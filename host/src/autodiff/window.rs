@@ -32,12 +32,8 @@ impl Window {
         let reach = |i: usize| (output[i] - 1) * stride[i] + (kernel[i] - 1) * dilation[i] + 1;
         let same = |i: usize| reach(i).saturating_sub(input[i]);
         let (before, after) = match p.string("auto_pad") {
-            "SAME_UPPER" => (0..rank)
-                .map(|i| (same(i) / 2, same(i) - same(i) / 2))
-                .unzip(),
-            "SAME_LOWER" => (0..rank)
-                .map(|i| (same(i) - same(i) / 2, same(i) / 2))
-                .unzip(),
+            "SAME_UPPER" => (0..rank).map(|i| (same(i) / 2, same(i) - same(i) / 2)).unzip(),
+            "SAME_LOWER" => (0..rank).map(|i| (same(i) - same(i) / 2, same(i) / 2)).unzip(),
             "VALID" => (vec![0; rank], vec![0; rank]),
             _ => match p.ints("pads") {
                 Some(pads) => {
@@ -47,15 +43,7 @@ impl Window {
                 None => (vec![0; rank], vec![0; rank]),
             },
         };
-        Self {
-            input,
-            output,
-            kernel: kernel.to_vec(),
-            stride,
-            dilation,
-            before,
-            after,
-        }
+        Self { input, output, kernel: kernel.to_vec(), stride, dilation, before, after }
     }
 
     /// Elements of a window.
@@ -75,12 +63,8 @@ impl Window {
 
     /// Padding that the windows really touch, for a tensor `[N, C, *input]`.
     fn touched_padding(&self) -> Vec<(usize, usize)> {
-        let spatial = (0..self.input.len()).map(|i| {
-            (
-                self.before[i],
-                self.reach(i).saturating_sub(self.input[i] + self.before[i]),
-            )
-        });
+        let spatial = (0..self.input.len())
+            .map(|i| (self.before[i], self.reach(i).saturating_sub(self.input[i] + self.before[i])));
         [(0, 0), (0, 0)].into_iter().chain(spatial).collect()
     }
 
@@ -103,10 +87,7 @@ impl Window {
     pub fn offsets(&self) -> Vec<Vec<usize>> {
         let mut offsets = vec![vec![]];
         for (&k, &d) in self.kernel.iter().zip(&self.dilation) {
-            offsets = offsets
-                .iter()
-                .flat_map(|o| (0..k).map(move |j| [&o[..], &[j * d]].concat()))
-                .collect();
+            offsets = offsets.iter().flat_map(|o| (0..k).map(move |j| [&o[..], &[j * d]].concat())).collect();
         }
         offsets
     }
@@ -118,18 +99,15 @@ impl Window {
 
     /// The element of each window at `offset`, from a padded tensor: `[N, C, *output]`.
     pub fn tap(&self, em: &mut Emitter, padded: &Var, offset: &[usize]) -> Var {
-        let axes: Vec<_> = (0..offset.len())
-            .map(|i| (i + 2, offset[i], self.stride[i], self.output[i]))
-            .collect();
+        let axes: Vec<_> = (0..offset.len()).map(|i| (i + 2, offset[i], self.stride[i], self.output[i])).collect();
         em.slice(padded, &axes)
     }
 
     /// Row-major indices into the padded spatial axes: for each window, each tap.
     pub fn gather_indices(&self) -> Vec<i64> {
         let padding = self.touched_padding();
-        let extent: Vec<usize> = (0..self.input.len())
-            .map(|i| self.input[i] + padding[i + 2].0 + padding[i + 2].1)
-            .collect();
+        let extent: Vec<usize> =
+            (0..self.input.len()).map(|i| self.input[i] + padding[i + 2].0 + padding[i + 2].1).collect();
         let offsets = self.offsets();
         let mut indices = Vec::with_capacity(self.positions() * self.taps());
         for position in 0..self.positions() {
@@ -140,8 +118,7 @@ impl Window {
                 rest /= self.output[i];
             }
             for offset in &offsets {
-                let index =
-                    (0..extent.len()).fold(0, |acc, i| acc * extent[i] + corner[i] + offset[i]);
+                let index = (0..extent.len()).fold(0, |acc, i| acc * extent[i] + corner[i] + offset[i]);
                 indices.push(index as i64);
             }
         }
@@ -152,26 +129,17 @@ impl Window {
     pub fn conv_transpose(&self, em: &mut Emitter, gy: &Var, w: &Var, groups: usize) -> Var {
         let rank = self.input.len();
         // What the windows reach beyond the input is cut off; input that no window reaches is filled with zeros.
-        let after: Vec<usize> = (0..rank)
-            .map(|i| self.reach(i).saturating_sub(self.before[i] + self.input[i]))
-            .collect();
-        let unreached: Vec<usize> = (0..rank)
-            .map(|i| (self.input[i] + self.before[i]).saturating_sub(self.reach(i)))
-            .collect();
+        let after: Vec<usize> =
+            (0..rank).map(|i| self.reach(i).saturating_sub(self.before[i] + self.input[i])).collect();
+        let unreached: Vec<usize> =
+            (0..rank).map(|i| (self.input[i] + self.before[i]).saturating_sub(self.reach(i))).collect();
         let mut attributes = self.attributes(&after);
         attributes.push(set_int("group", groups as i64));
         if unreached.iter().any(|&u| u > 0) {
             attributes.push(set_ints("output_padding", &as_i64(&unreached)));
         }
         let shape = [&[1, w.shape[1] * groups], &self.input[..]].concat();
-        em.node(
-            "ConvTranspose",
-            &[gy, w],
-            attributes,
-            gy.dtype,
-            shape,
-            Some(BATCH_FIRST),
-        )
+        em.node("ConvTranspose", &[gy, w], attributes, gy.dtype, shape, Some(BATCH_FIRST))
     }
 
     /// Unfolded patches `[N, C·taps, *output]` by a depthwise convolution with one-hot kernels.
@@ -183,14 +151,7 @@ impl Window {
         let mut attributes = self.attributes(&after);
         attributes.push(set_int("group", channels as i64));
         let shape = [&[1, channels * self.taps()], &self.output[..]].concat();
-        em.node(
-            "Conv",
-            &[x, &weight],
-            attributes,
-            x.dtype,
-            shape,
-            Some(BATCH_FIRST),
-        )
+        em.node("Conv", &[x, &weight], attributes, x.dtype, shape, Some(BATCH_FIRST))
     }
 
     /// The sum of patches `[N, C·taps, *output]` back into their places: the transpose of unfolding.
@@ -202,18 +163,8 @@ impl Window {
 
     fn one_hot(&self, em: &mut Emitter, like: &Var, channels: usize) -> Var {
         let taps = self.taps();
-        let values = (0..channels * taps * taps).map(|i| {
-            if i / taps % taps == i % taps {
-                1.0
-            } else {
-                0.0
-            }
-        });
-        em.floats(
-            like.dtype,
-            &[&[channels * taps, 1], &self.kernel[..]].concat(),
-            values,
-        )
+        let values = (0..channels * taps * taps).map(|i| if i / taps % taps == i % taps { 1.0 } else { 0.0 });
+        em.floats(like.dtype, &[&[channels * taps, 1], &self.kernel[..]].concat(), values)
     }
 
     fn attributes(&self, after: &[usize]) -> Vec<AttributeProto> {

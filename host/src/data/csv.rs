@@ -11,44 +11,24 @@ use csv::{Position, ReaderBuilder, StringRecord, Trim};
 use std::io::Read;
 use std::path::Path;
 
-pub(super) fn load(
-    path: &Path,
-    options: &DataOptions,
-) -> Result<(Split, Option<Split>), DataError> {
+pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
     let (mut file, len) = open_plain(path)?;
     let mut text = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
-    file.read_to_end(&mut text)
-        .map_err(|error| read_failed(path, &error))?;
-    let mut reader = ReaderBuilder::new()
-        .has_headers(false)
-        .trim(Trim::All)
-        .from_reader(&text[..]);
+    file.read_to_end(&mut text).map_err(|error| read_failed(path, &error))?;
+    let mut reader = ReaderBuilder::new().has_headers(false).trim(Trim::All).from_reader(&text[..]);
     let mut record = StringRecord::new();
-    let mut next = |record: &mut StringRecord| {
-        reader
-            .read_record(record)
-            .map_err(|error| failed(path, &text, error))
-    };
+    let mut next = |record: &mut StringRecord| reader.read_record(record).map_err(|error| failed(path, &text, error));
     if !next(&mut record)? {
-        return Err(DataError(format!(
-            "{}: holds no lines: {FETCH_AGAIN}",
-            path.display()
-        )));
+        return Err(DataError(format!("{}: holds no lines: {FETCH_AGAIN}", path.display())));
     }
-    if let Some(rest) = record
-        .get(0)
-        .and_then(|field| field.strip_prefix('\u{feff}'))
-    {
+    if let Some(rest) = record.get(0).and_then(|field| field.strip_prefix('\u{feff}')) {
         let mut clean = StringRecord::from(vec![rest]);
         clean.extend(record.iter().skip(1));
         clean.set_position(record.position().cloned());
         record = clean;
     }
-    let header = options.header.unwrap_or_else(|| {
-        record
-            .iter()
-            .any(|field| !field.is_empty() && field.parse::<f64>().is_err())
-    });
+    let header =
+        options.header.unwrap_or_else(|| record.iter().any(|field| !field.is_empty() && field.parse::<f64>().is_err()));
     let columns: Vec<String> = if header {
         record.iter().map(String::from).collect()
     } else {
@@ -57,14 +37,10 @@ pub(super) fn load(
     let label = label_column(path, &columns, options)?;
     let width = columns.len() - usize::from(label.is_some());
     if width == 0 {
-        return Err(DataError(format!(
-            "{}: has no column of features: use a file that does",
-            path.display()
-        )));
+        return Err(DataError(format!("{}: has no column of features: use a file that does", path.display())));
     }
 
-    let (mut features, mut labels, mut lines, mut unreadable) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut features, mut labels, mut lines, mut unreadable) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut more = !header || next(&mut record)?;
     while more {
         let row = lines.len();
@@ -83,12 +59,8 @@ pub(super) fn load(
         }
         if let Some(column) = fault {
             let name = &columns[column];
-            unreadable.push((
-                row,
-                format!(
-                    "column `{name}` is not a number: correct the row, or use --on-bad-row drop"
-                ),
-            ));
+            unreadable
+                .push((row, format!("column `{name}` is not a number: correct the row, or use --on-bad-row drop")));
         }
         more = next(&mut record)?;
     }
@@ -100,11 +72,7 @@ pub(super) fn load(
             shape: vec![lines.len(), width],
             values: Values::F32(features),
         }],
-        labels: label.map(|_| Array {
-            origin,
-            shape: vec![lines.len()],
-            values: Values::F64(labels),
-        }),
+        labels: label.map(|_| Array { origin, shape: vec![lines.len()], values: Values::F64(labels) }),
         unreadable,
         lines: Some(lines),
     };
@@ -112,11 +80,7 @@ pub(super) fn load(
 }
 
 /// The label's column: by name, by number, or the last.
-fn label_column(
-    path: &Path,
-    columns: &[String],
-    options: &DataOptions,
-) -> Result<Option<usize>, DataError> {
+fn label_column(path: &Path, columns: &[String], options: &DataOptions) -> Result<Option<usize>, DataError> {
     if options.labels == LabelKind::None {
         return Ok(None);
     }
@@ -132,12 +96,7 @@ fn label_column(
             DataError(format!(
                 "{}: has no column `{wanted}`: name one of {}, or a number from 0 to {}",
                 path.display(),
-                columns
-                    .iter()
-                    .take(20)
-                    .map(|name| format!("`{name}`"))
-                    .collect::<Vec<_>>()
-                    .join(", "),
+                columns.iter().take(20).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
                 columns.len() - 1
             ))
         })
@@ -149,9 +108,7 @@ fn line(text: &[u8], position: Option<&Position>) -> u64 {
     let Some(position) = position else {
         return 0;
     };
-    let rest = usize::try_from(position.byte())
-        .ok()
-        .and_then(|byte| text.get(byte..));
+    let rest = usize::try_from(position.byte()).ok().and_then(|byte| text.get(byte..));
     let skipped = rest
         .unwrap_or_default()
         .iter()
@@ -164,22 +121,16 @@ fn line(text: &[u8], position: Option<&Position>) -> u64 {
 fn failed(path: &Path, text: &[u8], error: csv::Error) -> DataError {
     let line = line(text, error.position());
     match error.kind() {
-        csv::ErrorKind::UnequalLengths {
-            expected_len, len, ..
-        } => DataError(format!(
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => DataError(format!(
             "{}: line {line}: has {len} fields where the first line has {expected_len}: correct the line",
             path.display()
         )),
-        csv::ErrorKind::Utf8 { .. } => DataError(format!(
-            "{}: line {line}: is not UTF-8 text: {FETCH_AGAIN}",
-            path.display()
-        )),
+        csv::ErrorKind::Utf8 { .. } => {
+            DataError(format!("{}: line {line}: is not UTF-8 text: {FETCH_AGAIN}", path.display()))
+        }
         _ => match error.into_kind() {
             csv::ErrorKind::Io(error) => read_failed(path, &error),
-            other => DataError(format!(
-                "{}: line {line}: {other:?}: {FETCH_AGAIN}",
-                path.display()
-            )),
+            other => DataError(format!("{}: line {line}: {other:?}: {FETCH_AGAIN}", path.display())),
         },
     }
 }

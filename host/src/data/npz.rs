@@ -17,19 +17,13 @@ use std::path::{Path, PathBuf};
 /// Longer `.npy` headers are refused before they are read; NumPy's own are about a hundred bytes.
 const MAX_HEADER: u64 = 1 << 16;
 
-pub(super) fn load(
-    path: &Path,
-    options: &DataOptions,
-) -> Result<(Split, Option<Split>), DataError> {
+pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
     let (file, len) = open_plain(path)?;
     let mut archive = Archive {
         path: path.to_path_buf(),
         len,
         zip: NpzArchive::new(BufReader::new(file)).map_err(|error| {
-            DataError(format!(
-                "{}: is not a readable .npz archive ({error}): {FETCH_AGAIN}",
-                path.display()
-            ))
+            DataError(format!("{}: is not a readable .npz archive ({error}): {FETCH_AGAIN}", path.display()))
         })?,
     };
     let features = archive.feature_names(options);
@@ -38,11 +32,7 @@ pub(super) fn load(
         (_, Some((_, labels))) => Some(labels.clone()),
         (_, None) => Some("y".to_string()),
     };
-    let suffix = if archive.has(&format!("{}_train", features[0])) {
-        "_train"
-    } else {
-        ""
-    };
+    let suffix = if archive.has(&format!("{}_train", features[0])) { "_train" } else { "" };
     let train = archive.split(&features, labels.as_deref(), suffix, options)?;
     let test = if archive.has(&format!("{}_test", features[0])) {
         Some(archive.split(&features, labels.as_deref(), "_test", options)?)
@@ -65,11 +55,7 @@ impl Archive {
 
     fn feature_names(&self, options: &DataOptions) -> Vec<String> {
         if options.inputs.len() > 1 {
-            return options
-                .inputs
-                .iter()
-                .map(|input| input.name.clone())
-                .collect();
+            return options.inputs.iter().map(|input| input.name.clone()).collect();
         }
         let name = match &options.arrays {
             Some((features, _)) => features,
@@ -87,34 +73,21 @@ impl Archive {
         suffix: &str,
         options: &DataOptions,
     ) -> Result<Split, DataError> {
-        let features = features
-            .iter()
-            .map(|name| self.array(&format!("{name}{suffix}")))
-            .collect::<Result<Vec<_>, _>>()?;
-        let labels = labels
-            .map(|name| self.array(&format!("{name}{suffix}")))
-            .transpose()?;
+        let features =
+            features.iter().map(|name| self.array(&format!("{name}{suffix}"))).collect::<Result<Vec<_>, _>>()?;
+        let labels = labels.map(|name| self.array(&format!("{name}{suffix}"))).transpose()?;
         assemble(Raw::new(features, labels), options)
     }
 
     /// Reads one array. Memory is bounded by what the archive's entry can hold, whatever its headers say.
     fn array(&mut self, name: &str) -> Result<Array, DataError> {
         if !self.has(name) {
-            let mut names: Vec<String> = self
-                .zip
-                .array_names()
-                .take(20)
-                .map(|name| format!("`{name}`"))
-                .collect();
+            let mut names: Vec<String> = self.zip.array_names().take(20).map(|name| format!("`{name}`")).collect();
             names.sort();
             return Err(DataError(format!(
                 "{}: has no array `{name}`; it has {}: rename the array, or name the arrays to use",
                 self.path.display(),
-                if names.is_empty() {
-                    "none".into()
-                } else {
-                    names.join(", ")
-                }
+                if names.is_empty() { "none".into() } else { names.join(", ") }
             )));
         }
         let origin = format!("{}, array `{name}`", self.path.display());
@@ -134,16 +107,12 @@ impl Archive {
             entry.read_exact(&mut start[10..]).map_err(broken)?;
         }
         let header_len = if long {
-            u64::from(u32::from_le_bytes([
-                start[8], start[9], start[10], start[11],
-            ]))
+            u64::from(u32::from_le_bytes([start[8], start[9], start[10], start[11]]))
         } else {
             u64::from(u16::from_le_bytes([start[8], start[9]]))
         };
         if header_len > MAX_HEADER {
-            return Err(refuse(format!(
-                "has a header of {header_len} bytes: {FETCH_AGAIN}"
-            )));
+            return Err(refuse(format!("has a header of {header_len} bytes: {FETCH_AGAIN}")));
         }
         let start = if long { &start[..] } else { &start[..10] };
         let header = NpyHeader::from_reader(start.chain(&mut entry)).map_err(broken)?;
@@ -152,12 +121,7 @@ impl Archive {
             .iter()
             .map(|extent| usize::try_from(*extent))
             .collect::<Result<_, _>>()
-            .map_err(|_| {
-                refuse(format!(
-                    "declares the shape {:?}: {FETCH_AGAIN}",
-                    header.shape()
-                ))
-            })?;
+            .map_err(|_| refuse(format!("declares the shape {:?}: {FETCH_AGAIN}", header.shape())))?;
         let (kind, width) = element(&header).ok_or_else(|| {
             refuse(format!(
                 "has elements of type {}: save it as float32, float64, uint8 or int64",
@@ -165,14 +129,10 @@ impl Archive {
             ))
         })?;
         if header.order() == Order::Fortran && shape.len() > 1 {
-            return Err(refuse(
-                "is in Fortran order: save numpy.ascontiguousarray of it".into(),
-            ));
+            return Err(refuse("is in Fortran order: save numpy.ascontiguousarray of it".into()));
         }
         if elements(&shape, width).is_none_or(|count| (count * width) as u64 > limit) {
-            return Err(refuse(format!(
-                "declares the shape {shape:?}, more than the archive can hold: {FETCH_AGAIN}"
-            )));
+            return Err(refuse(format!("declares the shape {shape:?}, more than the archive can hold: {FETCH_AGAIN}")));
         }
 
         let data = NpyFile::with_header(header, &mut entry);
@@ -192,14 +152,8 @@ impl Archive {
         .map_err(broken)?;
         // Reading on to the end also has the archive's checksum compared.
         match entry.read(&mut [0]).map_err(broken)? {
-            0 => Ok(Array {
-                origin,
-                shape,
-                values,
-            }),
-            _ => Err(refuse(format!(
-                "goes on after the shape {shape:?} that it declares: {FETCH_AGAIN}"
-            ))),
+            0 => Ok(Array { origin, shape, values }),
+            _ => Err(refuse(format!("goes on after the shape {shape:?} that it declares: {FETCH_AGAIN}"))),
         }
     }
 }
@@ -216,15 +170,7 @@ fn element(header: &NpyHeader) -> Option<(TypeChar, usize)> {
     let (kind, width) = (plain.type_char(), plain.num_bytes()?);
     let readable = matches!(
         (kind, width),
-        (TypeChar::Float, 4 | 8)
-            | (TypeChar::Int, 1 | 2 | 4 | 8)
-            | (TypeChar::Uint, 1 | 2 | 4)
-            | (TypeChar::Bool, 1)
+        (TypeChar::Float, 4 | 8) | (TypeChar::Int, 1 | 2 | 4 | 8) | (TypeChar::Uint, 1 | 2 | 4) | (TypeChar::Bool, 1)
     );
-    (readable
-        && matches!(
-            plain.endianness(),
-            Endianness::Little | Endianness::Irrelevant
-        ))
-    .then_some((kind, width))
+    (readable && matches!(plain.endianness(), Endianness::Little | Endianness::Irrelevant)).then_some((kind, width))
 }

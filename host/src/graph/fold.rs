@@ -57,10 +57,7 @@ pub(super) fn evaluate(site: &Site<'_>) -> Option<Tensor> {
 }
 
 fn count(shape: &[usize]) -> Option<usize> {
-    shape
-        .iter()
-        .try_fold(1usize, |n, &d| n.checked_mul(d))
-        .filter(|&n| n <= MAX_FOLDED)
+    shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).filter(|&n| n <= MAX_FOLDED)
 }
 
 fn transpose(site: &Site<'_>, (shape, data): (&[usize], &[f32])) -> Option<Tensor> {

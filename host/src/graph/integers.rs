@@ -253,24 +253,14 @@ fn range(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
     let span = i128::from(limit) - i128::from(start);
     let delta = i128::from(delta);
     // The number of whole or begun steps from start to limit.
-    let length = if span.signum() == delta.signum() {
-        span.abs().div_euclid(delta.abs())
-    } else {
-        0
-    };
+    let length = if span.signum() == delta.signum() { span.abs().div_euclid(delta.abs()) } else { 0 };
     let begun = span.signum() == delta.signum() && span % delta != 0;
     let length = length + i128::from(begun);
     if length > MAX_FOLDED as i128 {
         return Err(site.invalid("an integer constant is too large"));
     }
-    let entries: Vec<Affine> = (0..length)
-        .map(|i| Affine::fixed((i128::from(start) + i * delta) as i64))
-        .collect();
-    Ok(Ints {
-        dtype: inputs[0].dtype,
-        shape: vec![entries.len()],
-        entries,
-    })
+    let entries: Vec<Affine> = (0..length).map(|i| Affine::fixed((i128::from(start) + i * delta) as i64)).collect();
+    Ok(Ints { dtype: inputs[0].dtype, shape: vec![entries.len()], entries })
 }
 
 /// To another integer type; to a float type it is no shape arithmetic any more.

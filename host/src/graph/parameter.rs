@@ -99,17 +99,11 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
     let mut splits = HashMap::new();
     let mut add = |name: &str, tensor: &Tensor, source: Source<'_>| {
         let verdict = |called: &str, source: &Source<'_>, read_by: &[(usize, usize)]| {
-            let (trained, mut reason) =
-                judge(graph, &reads, options, called, tensor, source, read_by);
+            let (trained, mut reason) = judge(graph, &reads, options, called, tensor, source, read_by);
             if trained {
                 reason.push_str(&remarks(called, tensor, source, &tensors));
             }
-            Float {
-                name: called.to_string(),
-                tensor: tensor.clone(),
-                trained,
-                reason,
-            }
+            Float { name: called.to_string(), tensor: tensor.clone(), trained, reason }
         };
         let read_by = reads.of_name(name);
         let mut layers = reads::layers(graph, read_by, name, &tensors, &uniform).into_iter();
@@ -148,8 +142,7 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
         if !glob::any(&options.train, name) {
             continue;
         }
-        let value =
-            attr_tensor(&node.attribute, "value").and_then(|proto| decode_tensor(proto).ok());
+        let value = attr_tensor(&node.attribute, "value").and_then(|proto| decode_tensor(proto).ok());
         if let Some(tensor) = value.filter(|tensor| tensor.data.dtype().is_float()) {
             add(name, &tensor, Source::Constant);
         }

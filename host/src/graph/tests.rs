@@ -8,9 +8,7 @@ mod refusals;
 mod shapes;
 
 use super::{DType, Graph, GraphError, GraphOptions, Origin};
-use crate::onnx::pb::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto,
-};
+use crate::onnx::pb::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
 use crate::onnx::{self, Extent, Tensor, TensorData};
 use tract_onnx::prelude::*;
 
@@ -27,72 +25,41 @@ const N: usize = 0;
 impl Sketch {
     /// A model with one float input `x`; an extent of [`N`] is the symbolic batch.
     fn new(opset: i64, x: &[usize]) -> Sketch {
-        Sketch {
-            opset,
-            graph: GraphProto {
-                name: "sketch".into(),
-                ..GraphProto::default()
-            },
-        }
-        .input("x", x)
+        Sketch { opset, graph: GraphProto { name: "sketch".into(), ..GraphProto::default() } }.input("x", x)
     }
 
     fn input(mut self, name: &str, shape: &[usize]) -> Sketch {
-        let extents: Vec<Extent> = shape
-            .iter()
-            .map(|&d| {
-                if d == N {
-                    Extent::Batch
-                } else {
-                    Extent::Fixed(d)
-                }
-            })
-            .collect();
-        self.graph
-            .input
-            .push(onnx::make_value_info(name, DType::F32, &extents));
+        let extents: Vec<Extent> =
+            shape.iter().map(|&d| if d == N { Extent::Batch } else { Extent::Fixed(d) }).collect();
+        self.graph.input.push(onnx::make_value_info(name, DType::F32, &extents));
         self
     }
 
     /// A float initializer with distinct values.
     fn weight(self, name: &str, shape: &[usize]) -> Sketch {
         let count: usize = shape.iter().product();
-        let data: Vec<f32> = (0..count)
-            .map(|i| ((i * 37 + 11) % 23) as f32 / 16.0 - 0.6)
-            .collect();
+        let data: Vec<f32> = (0..count).map(|i| ((i * 37 + 11) % 23) as f32 / 16.0 - 0.6).collect();
         self.tensor(name, shape, &data)
     }
 
     fn tensor(mut self, name: &str, shape: &[usize], data: &[f32]) -> Sketch {
-        self.graph
-            .initializer
-            .push(onnx::make_tensor_f32(name, shape, data));
+        self.graph.initializer.push(onnx::make_tensor_f32(name, shape, data));
         self
     }
 
     fn ints(mut self, name: &str, data: &[i64]) -> Sketch {
-        self.graph
-            .initializer
-            .push(onnx::make_tensor_i64(name, &[data.len()], data));
+        self.graph.initializer.push(onnx::make_tensor_i64(name, &[data.len()], data));
         self
     }
 
     /// A scalar integer.
     fn int(mut self, name: &str, value: i64) -> Sketch {
-        self.graph
-            .initializer
-            .push(onnx::make_tensor_i64(name, &[], &[value]));
+        self.graph.initializer.push(onnx::make_tensor_i64(name, &[], &[value]));
         self
     }
 
     /// A node named after its output.
-    fn node(
-        mut self,
-        op: &str,
-        inputs: &[&str],
-        output: &str,
-        attributes: &[AttributeProto],
-    ) -> Sketch {
+    fn node(mut self, op: &str, inputs: &[&str], output: &str, attributes: &[AttributeProto]) -> Sketch {
         let node: NodeProto = onnx::make_node(op, output, inputs, &[output], attributes.to_vec());
         self.graph.node.push(node);
         self
@@ -100,17 +67,11 @@ impl Sketch {
 
     /// The model, its outputs those named.
     fn returns(mut self, outputs: &[&str]) -> ModelProto {
-        let info = |name: &&str| ValueInfoProto {
-            name: name.to_string(),
-            ..ValueInfoProto::default()
-        };
+        let info = |name: &&str| ValueInfoProto { name: name.to_string(), ..ValueInfoProto::default() };
         self.graph.output = outputs.iter().map(info).collect();
         ModelProto {
             ir_version: 8,
-            opset_import: vec![OperatorSetIdProto {
-                domain: String::new(),
-                version: self.opset,
-            }],
+            opset_import: vec![OperatorSetIdProto { domain: String::new(), version: self.opset }],
             graph: Some(self.graph),
             ..ModelProto::default()
         }
@@ -118,9 +79,7 @@ impl Sketch {
 
     /// The model returning `y = last · scale`, so that there is always something to train.
     fn scaled(self, last: &str) -> ModelProto {
-        self.tensor("scale", &[1], &[0.5])
-            .node("Mul", &[last, "scale"], "y", &[])
-            .returns(&["y"])
+        self.tensor("scale", &[1], &[0.5]).node("Mul", &[last, "scale"], "y", &[]).returns(&["y"])
     }
 }
 
@@ -134,30 +93,14 @@ fn refusal(model: &ModelProto) -> String {
 
 /// `axis/outer/inner` and one-sample shape of a value.
 fn layout(graph: &Graph, name: &str) -> (Vec<usize>, Option<(usize, usize, usize)>) {
-    let value = graph.value(
-        graph
-            .find(name)
-            .unwrap_or_else(|| panic!("no value '{name}' in\n{graph}")),
-    );
-    (
-        value.shape.clone(),
-        value.batch.map(|b| (b.axis, b.outer, b.inner)),
-    )
+    let value = graph.value(graph.find(name).unwrap_or_else(|| panic!("no value '{name}' in\n{graph}")));
+    (value.shape.clone(), value.batch.map(|b| (b.axis, b.outer, b.inner)))
 }
 
 /// Runs `model` in tract with `n` samples, sample `changed` moved a little; returns `wanted` as (shape, elements).
-fn run(
-    model: &ModelProto,
-    graph: &Graph,
-    n: usize,
-    changed: usize,
-    wanted: &[String],
-) -> Vec<(Vec<usize>, Vec<f32>)> {
+fn run(model: &ModelProto, graph: &Graph, n: usize, changed: usize, wanted: &[String]) -> Vec<(Vec<usize>, Vec<f32>)> {
     let mut probe = model.clone();
-    let info = |name: &String| ValueInfoProto {
-        name: name.clone(),
-        ..ValueInfoProto::default()
-    };
+    let info = |name: &String| ValueInfoProto { name: name.clone(), ..ValueInfoProto::default() };
     probe.graph.as_mut().unwrap().output = wanted.iter().map(info).collect();
     let mut inference = tract_onnx::onnx().model_for_proto_model(&probe).unwrap();
     let mut inputs = tvec!();
@@ -166,27 +109,12 @@ fn run(
         shape[0] *= n;
         let per_sample: usize = shape[1..].iter().product();
         let data: Vec<f32> = (0..shape[0] * per_sample)
-            .map(|i| {
-                ((i * 29 + slot) % 31) as f32 / 31.0
-                    + if i / per_sample == changed { 0.25 } else { 0.0 }
-            })
+            .map(|i| ((i * 29 + slot) % 31) as f32 / 31.0 + if i / per_sample == changed { 0.25 } else { 0.0 })
             .collect();
-        inference
-            .set_input_fact(slot, f32::fact(&shape).into())
-            .unwrap();
-        inputs.push(
-            tract_onnx::prelude::Tensor::from_shape(&shape, &data)
-                .unwrap()
-                .into(),
-        );
+        inference.set_input_fact(slot, f32::fact(&shape).into()).unwrap();
+        inputs.push(tract_onnx::prelude::Tensor::from_shape(&shape, &data).unwrap().into());
     }
-    let outputs = inference
-        .into_typed()
-        .unwrap()
-        .into_runnable()
-        .unwrap()
-        .run(inputs)
-        .unwrap();
+    let outputs = inference.into_typed().unwrap().into_runnable().unwrap().run(inputs).unwrap();
     outputs
         .iter()
         .map(|output| {
@@ -199,20 +127,11 @@ fn run(
 /// Checks every computed value against tract: its shape with `n` samples, and that moving one sample changes only that
 /// sample's elements, as (axis, outer, inner) places them.
 fn examine(model: &ModelProto, graph: &Graph, n: usize) {
-    let written: Vec<&String> = model
-        .graph
-        .as_ref()
-        .unwrap()
-        .node
-        .iter()
-        .flat_map(|node| &node.output)
-        .collect();
+    let written: Vec<&String> = model.graph.as_ref().unwrap().node.iter().flat_map(|node| &node.output).collect();
     let checked: Vec<_> = graph
         .values
         .iter()
-        .filter(|value| {
-            matches!(value.origin, Origin::Node { .. }) && written.contains(&&value.name)
-        })
+        .filter(|value| matches!(value.origin, Origin::Node { .. }) && written.contains(&&value.name))
         .filter(|value| value.dtype == DType::F32)
         .collect();
     let names: Vec<String> = checked.iter().map(|value| value.name.clone()).collect();
@@ -227,16 +146,10 @@ fn examine(model: &ModelProto, graph: &Graph, n: usize) {
             }
             assert_eq!(*shape, expected, "shape of '{}' in\n{graph}", value.name);
             for flat in (0..before.len()).filter(|&flat| before[flat] != after[flat]) {
-                let at = value
-                    .batch
-                    .unwrap_or_else(|| panic!("'{}' depends on samples:\n{graph}", value.name));
+                let at = value.batch.unwrap_or_else(|| panic!("'{}' depends on samples:\n{graph}", value.name));
                 let after_axis: usize = shape[at.axis + 1..].iter().product();
                 let sample = flat / after_axis % shape[at.axis] / at.inner % n;
-                assert_eq!(
-                    sample, changed,
-                    "element {flat} of '{}' in\n{graph}",
-                    value.name
-                );
+                assert_eq!(sample, changed, "element {flat} of '{}' in\n{graph}", value.name);
                 reached = true;
             }
         }

@@ -152,20 +152,10 @@ pub fn decode_tensor(proto: &TensorProto) -> Result<Tensor, TensorError> {
     if proto.data_location == Some(DataLocation::External as i32) || !proto.external_data.is_empty() {
         return Err(TensorError::External(name()));
     }
-    let dtype = DType::from_onnx(proto.data_type).map_err(|dtype| TensorError::Type {
-        name: name(),
-        dtype,
-    })?;
-    let length = || TensorError::Length {
-        name: name(),
-        dims: proto.dims.clone(),
-    };
-    let shape: Vec<usize> = proto
-        .dims
-        .iter()
-        .map(|&d| usize::try_from(d))
-        .collect::<Result<_, _>>()
-        .map_err(|_| length())?;
+    let dtype = DType::from_onnx(proto.data_type).map_err(|dtype| TensorError::Type { name: name(), dtype })?;
+    let length = || TensorError::Length { name: name(), dims: proto.dims.clone() };
+    let shape: Vec<usize> =
+        proto.dims.iter().map(|&d| usize::try_from(d)).collect::<Result<_, _>>().map_err(|_| length())?;
     // The extents are bounded one by one, too: beside a zero, any of them would pass the product.
     let count = shape
         .iter()

@@ -19,9 +19,7 @@ impl Feed {
     pub fn select(&self, rows: &[usize], count: usize) -> Self {
         fn pick<T: Copy>(v: &[T], rows: &[usize], count: usize) -> Vec<T> {
             let width = v.len() / count;
-            rows.iter()
-                .flat_map(|&r| v[r * width..(r + 1) * width].to_vec())
-                .collect()
+            rows.iter().flat_map(|&r| v[r * width..(r + 1) * width].to_vec()).collect()
         }
         match self {
             Feed::Float(v) => Feed::Float(pick(v, rows, count)),
@@ -32,19 +30,12 @@ impl Feed {
 
 /// Inputs of a gradient graph in its order.
 pub fn specs(grad: &GradGraph) -> Vec<&TensorSpec> {
-    grad.inputs
-        .iter()
-        .chain(&grad.labels)
-        .chain(&grad.parameters)
-        .collect()
+    grad.inputs.iter().chain(&grad.labels).chain(&grad.parameters).collect()
 }
 
 /// The extents of `spec` for a batch of `n`.
 pub fn extents(spec: &TensorSpec, n: usize) -> Vec<usize> {
-    spec.shape
-        .iter()
-        .map(|d| if let Dim::Fixed(d) = d { *d } else { n })
-        .collect()
+    spec.shape.iter().map(|d| if let Dim::Fixed(d) = d { *d } else { n }).collect()
 }
 
 /// A model with every symbolic extent of its inputs and outputs replaced.
@@ -52,14 +43,10 @@ fn bound(model: &ModelProto, n: usize) -> ModelProto {
     let mut model = model.clone();
     let graph = model.graph.as_mut().unwrap();
     for info in graph.input.iter_mut().chain(&mut graph.output) {
-        if let Some(type_proto::Value::TensorType(t)) =
-            info.r#type.as_mut().and_then(|t| t.value.as_mut())
-        {
+        if let Some(type_proto::Value::TensorType(t)) = info.r#type.as_mut().and_then(|t| t.value.as_mut()) {
             for dim in &mut t.shape.get_or_insert_with(TensorShapeProto::default).dim {
                 if let Some(dimension::Value::DimParam(name)) = &dim.value {
-                    let times = name
-                        .strip_suffix("*N")
-                        .map_or(1, |k| k.parse::<usize>().unwrap());
+                    let times = name.strip_suffix("*N").map_or(1, |k| k.parse::<usize>().unwrap());
                     dim.value = Some(dimension::Value::DimValue((times * n) as i64));
                 }
             }
@@ -76,9 +63,7 @@ pub enum Runner {
 
 impl Runner {
     pub fn tract(grad: &GradGraph, n: usize) -> Self {
-        let model = tract_onnx::onnx()
-            .model_for_proto_model(&bound(&grad.model, n))
-            .expect("tract reads the graph");
+        let model = tract_onnx::onnx().model_for_proto_model(&bound(&grad.model, n)).expect("tract reads the graph");
         let model = model.into_optimized().expect("tract optimises the graph");
         Self::Tract(model.into_runnable().expect("tract runs the graph"))
     }
@@ -111,23 +96,10 @@ impl Runner {
                 });
                 let outputs = model.run(inputs.collect()).expect("tract runs the graph");
                 // An output that merges the batch with another axis has no specification.
-                let names: Vec<&str> = grad
-                    .model
-                    .graph
-                    .as_ref()
-                    .unwrap()
-                    .output
-                    .iter()
-                    .map(|o| &*o.name)
-                    .collect();
+                let names: Vec<&str> = grad.model.graph.as_ref().unwrap().output.iter().map(|o| &*o.name).collect();
                 let read = |s: &TensorSpec| {
                     let at = names.iter().position(|n| *n == s.name).unwrap();
-                    outputs[at]
-                        .try_as_plain_ram()
-                        .unwrap()
-                        .as_slice::<f32>()
-                        .unwrap()
-                        .to_vec()
+                    outputs[at].try_as_plain_ram().unwrap().as_slice::<f32>().unwrap().to_vec()
                 };
                 grad.outputs.iter().map(read).collect()
             }
@@ -138,24 +110,14 @@ impl Runner {
                     .map(|(spec, feed)| {
                         let shape: Vec<i64> = extents(spec, n).iter().map(|&d| d as i64).collect();
                         let value = match feed {
-                            Feed::Float(v) => ort::value::Tensor::from_array((shape, v.clone()))
-                                .unwrap()
-                                .into(),
-                            Feed::Int(v) => ort::value::Tensor::from_array((shape, v.clone()))
-                                .unwrap()
-                                .into(),
+                            Feed::Float(v) => ort::value::Tensor::from_array((shape, v.clone())).unwrap().into(),
+                            Feed::Int(v) => ort::value::Tensor::from_array((shape, v.clone())).unwrap().into(),
                         };
                         (spec.name.clone(), value)
                     })
                     .collect();
                 let outputs = session.run(inputs).expect("onnxruntime runs the graph");
-                let read = |s: &TensorSpec| {
-                    outputs[s.name.as_str()]
-                        .try_extract_tensor::<f32>()
-                        .unwrap()
-                        .1
-                        .to_vec()
-                };
+                let read = |s: &TensorSpec| outputs[s.name.as_str()].try_extract_tensor::<f32>().unwrap().1.to_vec();
                 grad.outputs.iter().map(read).collect()
             }
         }
@@ -170,12 +132,7 @@ fn environment() -> Option<&'static ort::environment::Environment> {
                 println!("skipped: onnxruntime (set ORT_DYLIB_PATH to its library)");
                 return None;
             };
-            Some(
-                ort::init_from(path)
-                    .expect("ORT_DYLIB_PATH names onnxruntime")
-                    .build()
-                    .unwrap(),
-            )
+            Some(ort::init_from(path).expect("ORT_DYLIB_PATH names onnxruntime").build().unwrap())
         })
         .as_ref()
 }

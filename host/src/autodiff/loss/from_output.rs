@@ -9,10 +9,7 @@ pub fn emit(em: &mut Emitter, z: &Head, name: &str) -> Result<(Var, Option<Var>,
     if z.var.len() != 1 {
         return Err(Refusal::new(
             format!("output {name}"),
-            format!(
-                "it has {} numbers a sample where a loss has one",
-                z.var.len()
-            ),
+            format!("it has {} numbers a sample where a loss has one", z.var.len()),
             "reduce it over all axes but the batch in the model, or choose a loss with --loss",
         ));
     }

@@ -25,33 +25,21 @@ pub fn emit(
     if !(1..rank).contains(&axis) {
         return Err(Refusal::new(
             format!("output {name}"),
-            format!(
-                "it has {rank} axes with the samples on axis 0, so axis {axis} cannot hold its classes"
-            ),
+            format!("it has {rank} axes with the samples on axis 0, so axis {axis} cannot hold its classes"),
             "name the class axis with --class-axis, or the output with --output",
         ));
     }
     let axis = axis as usize;
     let classes = z.var.shape[axis];
-    let tokens_shape: Vec<usize> = (1..z.var.rank())
-        .filter(|&i| i != axis)
-        .map(|i| z.var.shape[i])
-        .collect();
+    let tokens_shape: Vec<usize> = (1..z.var.rank()).filter(|&i| i != axis).map(|i| z.var.shape[i]).collect();
     let tokens: usize = tokens_shape.iter().product();
     let labels = labels(DType::I64, &tokens_shape);
 
     // [N, T, V] with the classes last; [N, V] where there is one token.
-    let to_last: Vec<usize> = (0..z.var.rank())
-        .filter(|&i| i != axis)
-        .chain([axis])
-        .collect();
+    let to_last: Vec<usize> = (0..z.var.rank()).filter(|&i| i != axis).chain([axis]).collect();
     let moved = em.transpose(&z.var, &to_last);
     let single = tokens_shape.is_empty();
-    let rows = if single {
-        moved.clone()
-    } else {
-        em.per_sample(&moved, &[tokens, classes])
-    };
+    let rows = if single { moved.clone() } else { em.per_sample(&moved, &[tokens, classes]) };
     let last = rows.rank() - 1;
     let label = em.per_sample(&labels, &[tokens, 1][single as usize..]);
 
@@ -65,10 +53,7 @@ pub fn emit(
 
     let numbers = em.ints(&(0..classes as i64).collect::<Vec<_>>());
     let is_label = em.compare("Equal", &label, &numbers);
-    let ignored = em.constant(Tensor {
-        shape: vec![],
-        data: TensorData::I64(vec![IGNORED]),
-    });
+    let ignored = em.constant(Tensor { shape: vec![], data: TensorData::I64(vec![IGNORED]) });
     let is_ignored = em.compare("Equal", &label, &ignored);
     let zero = em.scalar(z.var.dtype, 0.0);
     let picked = em.choose(&is_label, &log_probability, &zero);
@@ -79,10 +64,7 @@ pub fn emit(
     let less = em.sub(&probability, &one);
     let difference = em.choose(&is_label, &less, &probability);
     let (loss, grad) = if single {
-        (
-            em.unary("Neg", &total),
-            em.choose(&is_ignored, &zero, &difference),
-        )
+        (em.unary("Neg", &total), em.choose(&is_ignored, &zero, &difference))
     } else {
         let counted = em.choose(&is_ignored, &zero, &one);
         let count = em.reduce_sum(&counted, &[1, 2], true);
@@ -90,15 +72,10 @@ pub fn emit(
         let weighted = em.div(&difference, &divisor);
         let flat = em.per_sample(&divisor, &[]);
         let mean = em.div(&total, &flat);
-        (
-            em.unary("Neg", &mean),
-            em.choose(&is_ignored, &zero, &weighted),
-        )
+        (em.unary("Neg", &mean), em.choose(&is_ignored, &zero, &weighted))
     };
     let spread = em.per_sample(&grad, &moved.shape[1..]);
-    let back: Vec<usize> = (0..to_last.len())
-        .map(|i| to_last.iter().position(|&p| p == i).expect("in it"))
-        .collect();
+    let back: Vec<usize> = (0..to_last.len()).map(|i| to_last.iter().position(|&p| p == i).expect("in it")).collect();
     let grad = em.transpose(&spread, &back);
     Ok((loss, Some(labels), grad))
 }

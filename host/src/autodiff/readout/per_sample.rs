@@ -7,11 +7,7 @@ use crate::autodiff::factor::Grad;
 use crate::graph::DType;
 
 /// One tensor a parameter; zeros for a parameter that the loss does not depend on. `shapes` are the parameters'.
-pub fn per_sample(
-    em: &mut Emitter,
-    grads: &[Option<Grad>],
-    shapes: &[(DType, Vec<usize>)],
-) -> Vec<Var> {
+pub fn per_sample(em: &mut Emitter, grads: &[Option<Grad>], shapes: &[(DType, Vec<usize>)]) -> Vec<Var> {
     let mut read = Vec::with_capacity(grads.len());
     for (grad, (dtype, shape)) in grads.iter().zip(shapes) {
         read.push(match grad {

@@ -11,11 +11,7 @@ use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
 use crate::autodiff::window::Window;
 
-pub const RULE: Rule = Rule {
-    op: "AveragePool",
-    pull,
-    cases,
-};
+pub const RULE: Rule = Rule { op: "AveragePool", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     p.data_batch_first()?;
@@ -29,8 +25,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let scaled = if shares.iter().all(|&s| s == shares[0]) {
         p.em.scale(&gy, shares[0])
     } else {
-        let shares =
-            p.em.floats(gy.dtype, &[&[1, 1], &window.output[..]].concat(), shares);
+        let shares = p.em.floats(gy.dtype, &[&[1, 1], &window.output[..]].concat(), shares);
         p.em.mul(&gy, &shares)
     };
     let gx = if window.tiles() && window.input.len() == 2 {
@@ -38,8 +33,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     } else {
         let channels = gy.shape[1];
         let shape = [&[channels, 1], &kernel[..]].concat();
-        let ones =
-            p.em.floats(gy.dtype, &shape, vec![1.0; channels * window.taps()]);
+        let ones = p.em.floats(gy.dtype, &shape, vec![1.0; channels * window.taps()]);
         window.conv_transpose(p.em, &scaled, &ones, channels)
     };
     p.gx(0, gx);
@@ -59,10 +53,7 @@ fn shares(window: &Window, include_padding: bool) -> Vec<f64> {
             let taps = (0..window.kernel[i]).map(|k| o * window.stride[i] + k * window.dilation[i]);
             taps.filter(|tap| counted.contains(tap)).count() as f64
         };
-        shares = shares
-            .iter()
-            .flat_map(|s| (0..window.output[i]).map(move |o| s / count(o)))
-            .collect();
+        shares = shares.iter().flat_map(|s| (0..window.output[i]).map(move |o| s / count(o))).collect();
     }
     shares
 }
@@ -70,26 +61,14 @@ fn shares(window: &Window, include_padding: bool) -> Vec<f64> {
 fn repeat(p: &mut Pull<'_>, window: &Window, x: &Var) -> Var {
     let scales = [1.0, 1.0, window.kernel[0] as f64, window.kernel[1] as f64];
     let scales = p.em.floats(crate::graph::DType::F32, &[4], scales);
-    let none = Var {
-        name: "".into(),
-        dtype: x.dtype,
-        shape: vec![],
-        batch: None,
-    };
+    let none = Var { name: "".into(), dtype: x.dtype, shape: vec![], batch: None };
     let attributes = vec![
         set_string("mode", "nearest"),
         set_string("coordinate_transformation_mode", "asymmetric"),
         set_string("nearest_mode", "floor"),
     ];
     let shape = [&x.shape[..2], &window.input[..]].concat();
-    p.em.node(
-        "Resize",
-        &[x, &none, &scales],
-        attributes,
-        x.dtype,
-        shape,
-        Some(BATCH_FIRST),
-    )
+    p.em.node("Resize", &[x, &none, &scales], attributes, x.dtype, shape, Some(BATCH_FIRST))
 }
 
 fn cases() -> Vec<Case> {
@@ -100,57 +79,22 @@ fn cases() -> Vec<Case> {
         b.case(name, y)
     };
     let kernel = |k: &[i64]| set_ints("kernel_shape", k);
-    let padded = || {
-        vec![
-            kernel(&[3, 3]),
-            set_ints("strides", &[2, 2]),
-            set_ints("pads", &[1, 1, 1, 1]),
-        ]
-    };
+    let padded = || vec![kernel(&[3, 3]), set_ints("strides", &[2, 2]), set_ints("pads", &[1, 1, 1, 1])];
     let mut counted = padded();
     counted.push(set_int("count_include_pad", 1));
     vec![
-        one(
-            "tiles",
-            &[2, 4, 6],
-            &[2, 2, 2],
-            vec![kernel(&[2, 3]), set_ints("strides", &[2, 3])],
-        ),
-        one(
-            "overlapping, stride 1",
-            &[2, 4, 5],
-            &[2, 3, 4],
-            vec![kernel(&[2, 2])],
-        ),
+        one("tiles", &[2, 4, 6], &[2, 2, 2], vec![kernel(&[2, 3]), set_ints("strides", &[2, 3])]),
+        one("overlapping, stride 1", &[2, 4, 5], &[2, 3, 4], vec![kernel(&[2, 2])]),
         one("padding not counted", &[2, 6, 5], &[2, 3, 3], padded()),
         one("padding counted", &[2, 6, 5], &[2, 3, 3], counted),
-        one(
-            "a rest",
-            &[2, 5, 5],
-            &[2, 2, 2],
-            vec![kernel(&[2, 2]), set_ints("strides", &[2, 2])],
-        ),
+        one("a rest", &[2, 5, 5], &[2, 2, 2], vec![kernel(&[2, 2]), set_ints("strides", &[2, 2])]),
         one(
             "ceil mode",
             &[2, 5, 5],
             &[2, 3, 3],
-            vec![
-                kernel(&[2, 2]),
-                set_ints("strides", &[2, 2]),
-                set_int("ceil_mode", 1),
-            ],
+            vec![kernel(&[2, 2]), set_ints("strides", &[2, 2]), set_int("ceil_mode", 1)],
         ),
-        one(
-            "same upper",
-            &[2, 4, 4],
-            &[2, 4, 4],
-            vec![kernel(&[2, 2]), set_string("auto_pad", "SAME_UPPER")],
-        ),
-        one(
-            "1-D",
-            &[2, 7],
-            &[2, 3],
-            vec![kernel(&[3]), set_ints("strides", &[2])],
-        ),
+        one("same upper", &[2, 4, 4], &[2, 4, 4], vec![kernel(&[2, 2]), set_string("auto_pad", "SAME_UPPER")]),
+        one("1-D", &[2, 7], &[2, 3], vec![kernel(&[3]), set_ints("strides", &[2])]),
     ]
 }

@@ -17,11 +17,7 @@ use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
 use crate::autodiff::window::Window;
 
-pub const RULE: Rule = Rule {
-    op: "Conv",
-    pull,
-    cases,
-};
+pub const RULE: Rule = Rule { op: "Conv", pull, cases };
 
 /// Up to so many input channels, patches are unfolded by a convolution (measured with onnxruntime on one thread).
 const FEW_CHANNELS: usize = 16;
@@ -30,10 +26,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     p.data_batch_first()?;
     let (x, w, gy) = (p.x(0), p.x(1), p.gy());
     if w.batch.is_some() {
-        return Err(p.refuse(
-            "its weight depends on the sample",
-            "write it as a batched MatMul of patches",
-        ));
+        return Err(p.refuse("its weight depends on the sample", "write it as a batched MatMul of patches"));
     }
     let groups = p.int("group", 1) as usize;
     let window = Window::of(p, &w.shape[2..]);
@@ -53,14 +46,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn weight_factors(
-    p: &mut Pull<'_>,
-    window: &Window,
-    groups: usize,
-    x: &Var,
-    w: &Var,
-    gy: &Var,
-) -> Factors {
+fn weight_factors(p: &mut Pull<'_>, window: &Window, groups: usize, x: &Var, w: &Var, gy: &Var) -> Factors {
     let (channels, outputs) = (x.shape[1], w.shape[0]);
     let (taps, positions) = (window.taps(), window.positions());
     let by_group = |width: usize| {
@@ -70,25 +56,17 @@ fn weight_factors(
     };
     let left = Side::positions_last(p.em.per_sample(gy, &by_group(outputs)));
     if window.is_pointwise() || groups > 1 || channels <= FEW_CHANNELS {
-        let patches = if window.is_pointwise() {
-            x.clone()
-        } else {
-            window.unfold_by_conv(p.em, x)
-        };
+        let patches = if window.is_pointwise() { x.clone() } else { window.unfold_by_conv(p.em, x) };
         let right = Side::positions_last(p.em.per_sample(&patches, &by_group(channels * taps)));
         return Factors::new(left, right).reshape(&w.shape);
     }
     let padded = window.padded(p.em, x, 0.0);
     let plane: usize = padded.shape[2..].iter().product();
-    let planes =
-        p.em.reshape(&padded, &[1, channels, plane], Some(BATCH_FIRST));
+    let planes = p.em.reshape(&padded, &[1, channels, plane], Some(BATCH_FIRST));
     let rows = p.em.transpose(&planes, &[0, 2, 1]);
     let patches = p.em.gather(&rows, &window.gather_indices(), 1);
     let right = Side::positions_first(p.em.per_sample(&patches, &[positions, taps * channels]));
-    Factors::new(left, right)
-        .reshape(&[outputs, taps, channels])
-        .transpose(&[0, 2, 1])
-        .reshape(&w.shape)
+    Factors::new(left, right).reshape(&[outputs, taps, channels]).transpose(&[0, 2, 1]).reshape(&w.shape)
 }
 
 fn cases() -> Vec<Case> {
@@ -99,24 +77,11 @@ fn cases() -> Vec<Case> {
     }
     let one = |name, shape: Shape<'_>, attributes: Vec<_>| {
         let mut b = GraphBuilder::new(17);
-        let (x, w, c) = (
-            b.activation(shape.input),
-            b.param(shape.weight),
-            b.param(&shape.weight[..1]),
-        );
-        let y = b.node(
-            "Conv",
-            &[x, w, c],
-            attributes,
-            &[&[1], shape.output].concat(),
-        );
+        let (x, w, c) = (b.activation(shape.input), b.param(shape.weight), b.param(&shape.weight[..1]));
+        let y = b.node("Conv", &[x, w, c], attributes, &[&[1], shape.output].concat());
         b.case(name, y)
     };
-    let s = |input, weight, output| Shape {
-        input,
-        weight,
-        output,
-    };
+    let s = |input, weight, output| Shape { input, weight, output };
     let first = {
         let mut b = GraphBuilder::new(17);
         let (x, w) = (b.input(&[2, 5, 5]), b.param(&[3, 2, 3, 3]));
@@ -133,11 +98,7 @@ fn cases() -> Vec<Case> {
     };
     let scaled = {
         let mut b = GraphBuilder::new(17);
-        let (x, w, scale) = (
-            b.activation(&[2, 4, 4]),
-            b.param(&[3, 2, 2, 2]),
-            b.param(&[3, 1, 1, 1]),
-        );
+        let (x, w, scale) = (b.activation(&[2, 4, 4]), b.param(&[3, 2, 2, 2]), b.param(&[3, 1, 1, 1]));
         let kernel = b.node("Mul", &[w, scale], vec![], &[3, 2, 2, 2]);
         let y = b.node("Conv", &[x, kernel], vec![], &[1, 3, 3, 3]);
         b.case("a scaled weight", y)
@@ -148,79 +109,35 @@ fn cases() -> Vec<Case> {
         one(
             "strides that leave a rest, uneven pads",
             s(&[2, 7, 6], &[3, 2, 3, 3], &[3, 4, 3]),
-            vec![
-                set_ints("strides", &[2, 2]),
-                set_ints("pads", &[0, 1, 2, 0]),
-            ],
+            vec![set_ints("strides", &[2, 2]), set_ints("pads", &[0, 1, 2, 0])],
         ),
         one(
             "dilations",
             s(&[2, 7, 7], &[3, 2, 3, 2], &[3, 3, 6]),
-            vec![
-                set_ints("dilations", &[2, 3]),
-                set_ints("pads", &[0, 1, 0, 1]),
-            ],
+            vec![set_ints("dilations", &[2, 3]), set_ints("pads", &[0, 1, 0, 1])],
         ),
-        one(
-            "groups",
-            s(&[4, 4, 4], &[6, 2, 3, 3], &[6, 2, 2]),
-            vec![set_int("group", 2)],
-        ),
+        one("groups", s(&[4, 4, 4], &[6, 2, 3, 3], &[6, 2, 2]), vec![set_int("group", 2)]),
         one(
             "depthwise",
             s(&[3, 5, 5], &[3, 1, 3, 3], &[3, 3, 3]),
-            vec![
-                set_int("group", 3),
-                set_ints("strides", &[2, 2]),
-                set_ints("pads", &[1, 1, 1, 1]),
-            ],
+            vec![set_int("group", 3), set_ints("strides", &[2, 2]), set_ints("pads", &[1, 1, 1, 1])],
         ),
-        one(
-            "depthwise with a multiplier",
-            s(&[2, 4, 4], &[4, 1, 2, 2], &[4, 3, 3]),
-            vec![set_int("group", 2)],
-        ),
-        one(
-            "pointwise",
-            s(&[3, 4, 4], &[2, 3, 1, 1], &[2, 4, 4]),
-            vec![],
-        ),
-        one(
-            "pointwise with strides",
-            s(&[3, 4, 5], &[2, 3, 1, 1], &[2, 2, 3]),
-            vec![set_ints("strides", &[2, 2])],
-        ),
-        one(
-            "many channels",
-            s(&[18, 4, 4], &[2, 18, 3, 3], &[2, 4, 4]),
-            vec![set_ints("pads", &[1, 1, 1, 1])],
-        ),
+        one("depthwise with a multiplier", s(&[2, 4, 4], &[4, 1, 2, 2], &[4, 3, 3]), vec![set_int("group", 2)]),
+        one("pointwise", s(&[3, 4, 4], &[2, 3, 1, 1], &[2, 4, 4]), vec![]),
+        one("pointwise with strides", s(&[3, 4, 5], &[2, 3, 1, 1], &[2, 2, 3]), vec![set_ints("strides", &[2, 2])]),
+        one("many channels", s(&[18, 4, 4], &[2, 18, 3, 3], &[2, 4, 4]), vec![set_ints("pads", &[1, 1, 1, 1])]),
         one(
             "same upper",
             s(&[2, 5, 6], &[2, 2, 2, 3], &[2, 3, 3]),
-            vec![
-                set_string("auto_pad", "SAME_UPPER"),
-                set_ints("strides", &[2, 2]),
-            ],
+            vec![set_string("auto_pad", "SAME_UPPER"), set_ints("strides", &[2, 2])],
         ),
         one(
             "same lower",
             s(&[2, 5, 6], &[2, 2, 2, 3], &[2, 3, 3]),
-            vec![
-                set_string("auto_pad", "SAME_LOWER"),
-                set_ints("strides", &[2, 2]),
-            ],
+            vec![set_string("auto_pad", "SAME_LOWER"), set_ints("strides", &[2, 2])],
         ),
-        one(
-            "valid",
-            s(&[2, 5], &[3, 2, 2], &[3, 4]),
-            vec![set_string("auto_pad", "VALID")],
-        ),
-        one(
-            "1-D",
-            s(&[2, 9], &[3, 2, 3], &[3, 4]),
-            vec![set_ints("strides", &[2]), set_ints("pads", &[1, 0])],
-        ),
+        one("valid", s(&[2, 5], &[3, 2, 2], &[3, 4]), vec![set_string("auto_pad", "VALID")]),
+        one("1-D", s(&[2, 9], &[3, 2, 3], &[3, 4]), vec![set_ints("strides", &[2]), set_ints("pads", &[1, 0])]),
         shared,
         scaled,
     ]

@@ -5,11 +5,7 @@ use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
 
-pub const RULE: Rule = Rule {
-    op: "Div",
-    pull,
-    cases,
-};
+pub const RULE: Rule = Rule { op: "Div", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let (b, y, gy) = (p.x(1), p.y(), p.gy());

@@ -5,11 +5,7 @@ use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{BATCH_FIRST, Case, GraphBuilder};
 
-pub const RULE: Rule = Rule {
-    op: "Expand",
-    pull,
-    cases,
-};
+pub const RULE: Rule = Rule { op: "Expand", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let gy = p.gy();

@@ -11,11 +11,7 @@ use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{BATCH_FIRST, Case, GraphBuilder};
 use crate::graph::BatchAxis;
 
-pub const RULE: Rule = Rule {
-    op: "Gemm",
-    pull,
-    cases,
-};
+pub const RULE: Rule = Rule { op: "Gemm", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let (ta, tb) = (p.int("transA", 0) != 0, p.int("transB", 0) != 0);
@@ -31,11 +27,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     if p.shift() == 1 {
         // [N, m, n] against two matrices.
         if p.wants(0) {
-            let b = if tb {
-                b.clone()
-            } else {
-                p.em.transpose_last(&b)
-            };
+            let b = if tb { b.clone() } else { p.em.transpose_last(&b) };
             let ga = p.em.matmul(&gy, &b);
             let ga = if ta { p.em.transpose_last(&ga) } else { ga };
             p.gx(0, ga);
@@ -49,59 +41,32 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
         return Ok(());
     }
     if a.batch.is_some() && b.batch.is_some() {
-        return Err(p.refuse(
-            "both of its factors depend on the sample",
-            "write it as a batched MatMul",
-        ));
+        return Err(p.refuse("both of its factors depend on the sample", "write it as a batched MatMul"));
     }
     let (m, n) = (p.y().shape[0], p.y().shape[1]);
     let k = a.shape[1 ^ ta as usize];
     if p.wants(0) {
         if a.batch.is_some() {
-            let ga = if ta {
-                p.em.gemm(&b, tb, &gy, true)
-            } else {
-                p.em.gemm(&gy, false, &b, !tb)
-            };
+            let ga = if ta { p.em.gemm(&b, tb, &gy, true) } else { p.em.gemm(&gy, false, &b, !tb) };
             p.gx(0, ga);
         } else {
             // Y = A'·B' with samples among the columns: Σ over a sample's columns of dY[:, t] ⊗ B'[:, t].
             let left = Side::positions_last(p.em.per_sample(&gy, &[m, n]));
             let right = p.em.per_sample(&b, &if tb { [n, k] } else { [k, n] });
-            let right = if tb {
-                Side::positions_first(right)
-            } else {
-                Side::positions_last(right)
-            };
-            let factors = if ta {
-                Factors::new(right, left)
-            } else {
-                Factors::new(left, right)
-            };
+            let right = if tb { Side::positions_first(right) } else { Side::positions_last(right) };
+            let factors = if ta { Factors::new(right, left) } else { Factors::new(left, right) };
             p.gx_factored(0, factors);
         }
     }
     if p.wants(1) {
         if b.batch.is_some() {
-            let gb = if tb {
-                p.em.gemm(&gy, true, &a, ta)
-            } else {
-                p.em.gemm(&a, !ta, &gy, false)
-            };
+            let gb = if tb { p.em.gemm(&gy, true, &a, ta) } else { p.em.gemm(&a, !ta, &gy, false) };
             p.gx(1, gb);
         } else {
             let left = p.em.per_sample(&a, &if ta { [k, m] } else { [m, k] });
-            let left = if ta {
-                Side::positions_last(left)
-            } else {
-                Side::positions_first(left)
-            };
+            let left = if ta { Side::positions_last(left) } else { Side::positions_first(left) };
             let right = Side::positions_first(p.em.per_sample(&gy, &[m, n]));
-            let factors = if tb {
-                Factors::new(right, left)
-            } else {
-                Factors::new(left, right)
-            };
+            let factors = if tb { Factors::new(right, left) } else { Factors::new(left, right) };
             p.gx_factored(1, factors);
         }
     }
@@ -109,41 +74,19 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
 }
 
 fn cases() -> Vec<Case> {
-    let flags = |ta, tb| {
-        vec![
-            set_int("transA", ta),
-            set_int("transB", tb),
-            set_float("alpha", 0.5),
-            set_float("beta", 1.5),
-        ]
-    };
+    let flags =
+        |ta, tb| vec![set_int("transA", ta), set_int("transB", tb), set_float("alpha", 0.5), set_float("beta", 1.5)];
     let mut plain = GraphBuilder::new(17);
-    let (x, w, c) = (
-        plain.activation(&[3]),
-        plain.param(&[3, 4]),
-        plain.param(&[4]),
-    );
+    let (x, w, c) = (plain.activation(&[3]), plain.param(&[3, 4]), plain.param(&[4]));
     let y = plain.node("Gemm", &[x, w, c], vec![], &[1, 4]);
 
     let mut linear = GraphBuilder::new(17);
-    let (x, w, c) = (
-        linear.activation(&[3]),
-        linear.param(&[4, 3]),
-        linear.param(&[1, 4]),
-    );
+    let (x, w, c) = (linear.activation(&[3]), linear.param(&[4, 3]), linear.param(&[1, 4]));
     let z = linear.node("Gemm", &[x, w, c], flags(0, 1), &[1, 4]);
 
-    let columns = Some(BatchAxis {
-        axis: 1,
-        outer: 1,
-        inner: 1,
-    });
+    let columns = Some(BatchAxis { axis: 1, outer: 1, inner: 1 });
     let mut left = GraphBuilder::new(17);
-    let (x, w, c) = (
-        left.activation(&[3]),
-        left.param(&[3, 4]),
-        left.param(&[4, 1]),
-    );
+    let (x, w, c) = (left.activation(&[3]), left.param(&[3, 4]), left.param(&[4, 1]));
     let turned = left.node_at("Transpose", &[x], vec![], &[3, 1], columns);
     let u = left.node_at("Gemm", &[w, turned, c], flags(1, 0), &[4, 1], columns);
     let u = left.node("Transpose", &[u], vec![], &[1, 4]);
@@ -159,30 +102,12 @@ fn cases() -> Vec<Case> {
     let s = turned_right.node_at("Gemm", &[s, w], flags(1, 0), &[1, 4], Some(BATCH_FIRST));
 
     let mut rows = GraphBuilder::new(17);
-    let (x, w, c) = (
-        rows.activation(&[2, 3]),
-        rows.param(&[3, 4]),
-        rows.param(&[4]),
-    );
-    let merged = rows.node_at(
-        "Reshape",
-        &[x],
-        vec![],
-        &[2, 3],
-        Some(BatchAxis {
-            axis: 0,
-            outer: 1,
-            inner: 2,
-        }),
-    );
+    let (x, w, c) = (rows.activation(&[2, 3]), rows.param(&[3, 4]), rows.param(&[4]));
+    let merged = rows.node_at("Reshape", &[x], vec![], &[2, 3], Some(BatchAxis { axis: 0, outer: 1, inner: 2 }));
     let v = rows.node("Gemm", &[merged, w, c], vec![], &[2, 4]);
 
     let mut low_rank = GraphBuilder::new(17);
-    let (x, l, r) = (
-        low_rank.activation(&[3]),
-        low_rank.param(&[2, 3]),
-        low_rank.param(&[4, 2]),
-    );
+    let (x, l, r) = (low_rank.activation(&[3]), low_rank.param(&[2, 3]), low_rank.param(&[4, 2]));
     let product = low_rank.node("Gemm", &[l, r], flags(1, 1), &[3, 4]);
     let o = low_rank.node("Gemm", &[x, product], vec![], &[1, 4]);
 

@@ -5,11 +5,7 @@ use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
 
-pub const RULE: Rule = Rule {
-    op: "GlobalAveragePool",
-    pull,
-    cases,
-};
+pub const RULE: Rule = Rule { op: "GlobalAveragePool", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     p.data_batch_first()?;

@@ -11,11 +11,7 @@ use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
 
-pub const RULE: Rule = Rule {
-    op: "GroupNormalization",
-    pull,
-    cases,
-};
+pub const RULE: Rule = Rule { op: "GroupNormalization", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     p.data_batch_first()?;
@@ -24,15 +20,10 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let channels = x.shape[1];
     // [N, g, C/g, S]
     let grouped = [1, groups, channels / groups, x.shape[2..].iter().product()];
-    let affine = if p.em.opset >= 21 {
-        [groups, channels / groups, 1]
-    } else {
-        [groups, 1, 1]
-    };
+    let affine = if p.em.opset >= 21 { [groups, channels / groups, 1] } else { [groups, 1, 1] };
     let gy = p.em.reshape(&gy, &grouped, Some(BATCH_FIRST));
     if p.wants(2) {
-        let gb =
-            p.em.reduce_sum(&gy, if p.em.opset >= 21 { &[3] } else { &[2, 3] }, false);
+        let gb = p.em.reduce_sum(&gy, if p.em.opset >= 21 { &[3] } else { &[2, 3] }, false);
         let gb = p.em.per_sample(&gb, &gamma.shape);
         p.gx(2, gb);
     }
@@ -43,11 +34,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let normalized = Normalized::new(p.em, &xg, vec![2, 3], p.float("epsilon", 1e-5));
     if p.wants(1) {
         let product = p.em.mul(&gy, &normalized.value);
-        let gg = p.em.reduce_sum(
-            &product,
-            if p.em.opset >= 21 { &[3] } else { &[2, 3] },
-            false,
-        );
+        let gg = p.em.reduce_sum(&product, if p.em.opset >= 21 { &[3] } else { &[2, 3] }, false);
         let gg = p.em.per_sample(&gg, &gamma.shape);
         p.gx(1, gg);
     }
@@ -64,22 +51,10 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
 fn cases() -> Vec<Case> {
     let one = |name, opset, affine: usize| {
         let mut b = GraphBuilder::new(opset);
-        let (x, gamma, beta) = (
-            b.activation(&[6, 2, 3]),
-            b.param(&[affine]),
-            b.param(&[affine]),
-        );
+        let (x, gamma, beta) = (b.activation(&[6, 2, 3]), b.param(&[affine]), b.param(&[affine]));
         let groups = vec![set_int("num_groups", 3)];
-        let y = b.node(
-            "GroupNormalization",
-            &[x, gamma, beta],
-            groups,
-            &[1, 6, 2, 3],
-        );
+        let y = b.node("GroupNormalization", &[x, gamma, beta], groups, &[1, 6, 2, 3]);
         b.case(name, y)
     };
-    vec![
-        one("an entry a group, operator set 18", 18, 3),
-        one("an entry a channel, operator set 21", 21, 6),
-    ]
+    vec![one("an entry a group, operator set 18", 18, 3), one("an entry a channel, operator set 21", 21, 6)]
 }

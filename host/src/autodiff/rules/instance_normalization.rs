@@ -8,11 +8,7 @@ use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
 
-pub const RULE: Rule = Rule {
-    op: "InstanceNormalization",
-    pull,
-    cases,
-};
+pub const RULE: Rule = Rule { op: "InstanceNormalization", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     p.data_batch_first()?;
@@ -44,22 +40,10 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
 fn cases() -> Vec<Case> {
     let one = |name, shape: &[usize], epsilon| {
         let mut b = GraphBuilder::new(17);
-        let (x, gamma, beta) = (
-            b.activation(shape),
-            b.param(&shape[..1]),
-            b.param(&shape[..1]),
-        );
+        let (x, gamma, beta) = (b.activation(shape), b.param(&shape[..1]), b.param(&shape[..1]));
         let out = [&[1], shape].concat();
-        let y = b.node(
-            "InstanceNormalization",
-            &[x, gamma, beta],
-            vec![set_float("epsilon", epsilon)],
-            &out,
-        );
+        let y = b.node("InstanceNormalization", &[x, gamma, beta], vec![set_float("epsilon", epsilon)], &out);
         b.case(name, y)
     };
-    vec![
-        one("2-D", &[3, 3, 4], 1e-5),
-        one("1-D, a large epsilon", &[2, 6], 0.1),
-    ]
+    vec![one("2-D", &[3, 3, 4], 1e-5), one("1-D, a large epsilon", &[2, 6], 0.1)]
 }

@@ -12,25 +12,13 @@ use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
 use crate::graph::BatchAxis;
 
-pub const RULE: Rule = Rule {
-    op: "MatMul",
-    pull,
-    cases,
-};
+pub const RULE: Rule = Rule { op: "MatMul", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let (xa, xb, gy) = (p.x(0), p.x(1), p.gy());
     // A vector is a matrix with one row (on the left) or one column (on the right).
-    let a = if xa.rank() == 1 {
-        p.em.reshape(&xa, &[1, xa.shape[0]], None)
-    } else {
-        xa.clone()
-    };
-    let b = if xb.rank() == 1 {
-        p.em.reshape(&xb, &[xb.shape[0], 1], None)
-    } else {
-        xb.clone()
-    };
+    let a = if xa.rank() == 1 { p.em.reshape(&xa, &[1, xa.shape[0]], None) } else { xa.clone() };
+    let b = if xb.rank() == 1 { p.em.reshape(&xb, &[xb.shape[0], 1], None) } else { xb.clone() };
     let gy = match (xa.rank(), xb.rank()) {
         (1, 1) => {
             let shape = [&gy.shape[..], &[1, 1]].concat();
@@ -68,11 +56,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
 /// The gradient of input `i` as a plain product.
 fn product(p: &mut Pull<'_>, i: usize, other: &Var, gy: &Var) {
     let turned = p.em.transpose_last(other);
-    let gx = if i == 0 {
-        p.em.matmul(gy, &turned)
-    } else {
-        p.em.matmul(&turned, gy)
-    };
+    let gx = if i == 0 { p.em.matmul(gy, &turned) } else { p.em.matmul(&turned, gy) };
     // A column that was a vector loses its second axis again; a row's first is summed away with the leading axes.
     let gx = if i == 1 && p.x(1).rank() == 1 {
         let shape = gx.shape[..gx.rank() - 1].to_vec();
@@ -86,10 +70,7 @@ fn product(p: &mut Pull<'_>, i: usize, other: &Var, gy: &Var) {
 fn insert_axis(p: &mut Pull<'_>, x: &Var, at: usize) -> Var {
     let mut shape = x.shape.clone();
     shape.insert(at, 1);
-    let batch = x.batch.map(|b| BatchAxis {
-        axis: b.axis + (b.axis >= at) as usize,
-        ..b
-    });
+    let batch = x.batch.map(|b| BatchAxis { axis: b.axis + (b.axis >= at) as usize, ..b });
     p.em.reshape(x, &shape, batch)
 }
 
@@ -126,19 +107,10 @@ fn factors(p: &mut Pull<'_>, i: usize, own: &Var, other: &Var, gy: &Var) -> Opti
         if groups.is_empty() && kept == rank - 1 && positions == shape[kept] {
             return Side::positions_last(p.em.per_sample(&by_sample, &[width, positions]));
         }
-        let order: Vec<usize> = shared
-            .iter()
-            .chain([&kept])
-            .chain(&groups)
-            .chain([&contracted])
-            .map(|axis| axis + 1)
-            .collect();
+        let order: Vec<usize> =
+            shared.iter().chain([&kept]).chain(&groups).chain([&contracted]).map(|axis| axis + 1).collect();
         let moved = p.em.transpose(&by_sample, &[&[0], &order[..]].concat());
-        let target: &[usize] = if groups.is_empty() {
-            &[positions, width]
-        } else {
-            &[positions, group_count, width]
-        };
+        let target: &[usize] = if groups.is_empty() { &[positions, width] } else { &[positions, group_count, width] };
         Side::positions_first(p.em.per_sample(&moved, target))
     };
     let (rows, columns) = (rank - 2, rank - 1);
@@ -171,10 +143,7 @@ fn cases() -> Vec<Case> {
     let heads_y = heads.node("MatMul", &[x, w], vec![], &[1, 2, 5, 4]);
 
     let mut heads_left = GraphBuilder::new(17);
-    let (x, w) = (
-        heads_left.activation(&[2, 3, 5]),
-        heads_left.param(&[1, 2, 4, 3]),
-    );
+    let (x, w) = (heads_left.activation(&[2, 3, 5]), heads_left.param(&[1, 2, 4, 3]));
     let heads_left_y = heads_left.node("MatMul", &[w, x], vec![], &[1, 2, 4, 5]);
 
     let mut spread = GraphBuilder::new(17);
@@ -186,10 +155,7 @@ fn cases() -> Vec<Case> {
     let both_y = both.node("MatMul", &[x, z], vec![], &[1, 2, 5, 4]);
 
     let mut both_broadcast = GraphBuilder::new(17);
-    let (x, z) = (
-        both_broadcast.activation(&[2, 5, 3]),
-        both_broadcast.activation(&[1, 3, 4]),
-    );
+    let (x, z) = (both_broadcast.activation(&[2, 5, 3]), both_broadcast.activation(&[1, 3, 4]));
     let both_broadcast_y = both_broadcast.node("MatMul", &[x, z], vec![], &[1, 2, 5, 4]);
 
     let mut vector = GraphBuilder::new(17);
@@ -201,11 +167,7 @@ fn cases() -> Vec<Case> {
     let vector_left_y = vector_left.node("MatMul", &[w, x], vec![], &[1, 5]);
 
     let mut low_rank = GraphBuilder::new(17);
-    let (x, l, r) = (
-        low_rank.activation(&[3]),
-        low_rank.param(&[3, 2]),
-        low_rank.param(&[2, 4]),
-    );
+    let (x, l, r) = (low_rank.activation(&[3]), low_rank.param(&[3, 2]), low_rank.param(&[2, 4]));
     let product = low_rank.node("MatMul", &[l, r], vec![], &[3, 4]);
     let low_rank_y = low_rank.node("MatMul", &[x, product], vec![], &[1, 4]);
 

@@ -14,11 +14,7 @@ use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
 use crate::autodiff::window::Window;
 
-pub const RULE: Rule = Rule {
-    op: "MaxPool",
-    pull,
-    cases,
-};
+pub const RULE: Rule = Rule { op: "MaxPool", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     p.data_batch_first()?;
@@ -57,32 +53,19 @@ fn put_back(em: &mut Emitter, window: &Window, kept: &[Var]) -> Var {
         // Windows tile the plane: interleave.
         let mut lines = Vec::new();
         for line in kept.chunks(*columns) {
-            let parts: Vec<Var> = line
-                .iter()
-                .map(|v| em.reshape(v, &[&shape[..], &[1]].concat(), Some(BATCH_FIRST)))
-                .collect();
+            let parts: Vec<Var> =
+                line.iter().map(|v| em.reshape(v, &[&shape[..], &[1]].concat(), Some(BATCH_FIRST))).collect();
             let line = em.concat(&parts.iter().collect::<Vec<_>>(), 4);
             let flat = [1, channels, output[0], 1, output[1] * columns];
             lines.push(em.reshape(&line, &flat, Some(BATCH_FIRST)));
         }
         let plane = em.concat(&lines.iter().collect::<Vec<_>>(), 3);
-        return em.reshape(
-            &plane,
-            &[1, channels, output[0] * rows, output[1] * columns],
-            Some(BATCH_FIRST),
-        );
+        return em.reshape(&plane, &[1, channels, output[0] * rows, output[1] * columns], Some(BATCH_FIRST));
     }
     let stacked_shape = [&[1, channels, 1], &output[..]].concat();
-    let parts: Vec<Var> = kept
-        .iter()
-        .map(|v| em.reshape(v, &stacked_shape, Some(BATCH_FIRST)))
-        .collect();
+    let parts: Vec<Var> = kept.iter().map(|v| em.reshape(v, &stacked_shape, Some(BATCH_FIRST))).collect();
     let stacked = em.concat(&parts.iter().collect::<Vec<_>>(), 2);
-    let patches = em.reshape(
-        &stacked,
-        &[&[1, channels * kept.len()], &output[..]].concat(),
-        Some(BATCH_FIRST),
-    );
+    let patches = em.reshape(&stacked, &[&[1, channels * kept.len()], &output[..]].concat(), Some(BATCH_FIRST));
     window.fold(em, &patches)
 }
 
@@ -98,77 +81,30 @@ fn cases() -> Vec<Case> {
         let mut b = GraphBuilder::new(17);
         let x = b.activation(&[2, 4, 4]);
         let x = b.node("Relu", &[x], vec![], &[1, 2, 4, 4]);
-        let attributes = vec![
-            kernel(&[3, 3]),
-            set_ints("pads", &[1, 1, 1, 1]),
-            set_ints("strides", &[2, 2]),
-        ];
+        let attributes = vec![kernel(&[3, 3]), set_ints("pads", &[1, 1, 1, 1]), set_ints("strides", &[2, 2])];
         let y = b.node("MaxPool", &[x], attributes, &[1, 2, 2, 2]);
         b.case("padding beside zeros of a Relu", y)
     };
     vec![
-        one(
-            "tiles",
-            &[2, 4, 6],
-            &[2, 2, 3],
-            vec![kernel(&[2, 2]), set_ints("strides", &[2, 2])],
-        ),
-        one(
-            "tiles of other sides",
-            &[2, 6, 6],
-            &[2, 2, 3],
-            vec![kernel(&[3, 2]), set_ints("strides", &[3, 2])],
-        ),
-        one(
-            "overlapping, stride 1",
-            &[2, 4, 5],
-            &[2, 3, 4],
-            vec![kernel(&[2, 2])],
-        ),
+        one("tiles", &[2, 4, 6], &[2, 2, 3], vec![kernel(&[2, 2]), set_ints("strides", &[2, 2])]),
+        one("tiles of other sides", &[2, 6, 6], &[2, 2, 3], vec![kernel(&[3, 2]), set_ints("strides", &[3, 2])]),
+        one("overlapping, stride 1", &[2, 4, 5], &[2, 3, 4], vec![kernel(&[2, 2])]),
         one(
             "overlapping, stride 2, padded",
             &[2, 6, 5],
             &[2, 3, 3],
-            vec![
-                kernel(&[3, 3]),
-                set_ints("strides", &[2, 2]),
-                set_ints("pads", &[1, 1, 1, 1]),
-            ],
+            vec![kernel(&[3, 3]), set_ints("strides", &[2, 2]), set_ints("pads", &[1, 1, 1, 1])],
         ),
-        one(
-            "a rest",
-            &[2, 5, 5],
-            &[2, 2, 2],
-            vec![kernel(&[2, 2]), set_ints("strides", &[2, 2])],
-        ),
+        one("a rest", &[2, 5, 5], &[2, 2, 2], vec![kernel(&[2, 2]), set_ints("strides", &[2, 2])]),
         one(
             "ceil mode",
             &[2, 5, 5],
             &[2, 3, 3],
-            vec![
-                kernel(&[2, 2]),
-                set_ints("strides", &[2, 2]),
-                set_int("ceil_mode", 1),
-            ],
+            vec![kernel(&[2, 2]), set_ints("strides", &[2, 2]), set_int("ceil_mode", 1)],
         ),
-        one(
-            "dilations",
-            &[2, 5, 6],
-            &[2, 3, 4],
-            vec![kernel(&[2, 2]), set_ints("dilations", &[2, 2])],
-        ),
-        one(
-            "same upper",
-            &[2, 4, 4],
-            &[2, 4, 4],
-            vec![kernel(&[2, 2]), set_string("auto_pad", "SAME_UPPER")],
-        ),
-        one(
-            "1-D",
-            &[2, 7],
-            &[2, 3],
-            vec![kernel(&[3]), set_ints("strides", &[2])],
-        ),
+        one("dilations", &[2, 5, 6], &[2, 3, 4], vec![kernel(&[2, 2]), set_ints("dilations", &[2, 2])]),
+        one("same upper", &[2, 4, 4], &[2, 4, 4], vec![kernel(&[2, 2]), set_string("auto_pad", "SAME_UPPER")]),
+        one("1-D", &[2, 7], &[2, 3], vec![kernel(&[3]), set_ints("strides", &[2])]),
         rectified,
     ]
 }

@@ -6,11 +6,7 @@ use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
 
-pub const RULE: Rule = Rule {
-    op: "Neg",
-    pull,
-    cases,
-};
+pub const RULE: Rule = Rule { op: "Neg", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     match p.gy_any() {

@@ -6,20 +6,13 @@ use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
 use crate::graph::TensorData;
 
-pub const RULE: Rule = Rule {
-    op: "Pow",
-    pull,
-    cases,
-};
+pub const RULE: Rule = Rule { op: "Pow", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let exponent = match p.constant(1) {
         Some(tensor) if !p.wants(1) => tensor,
         _ => {
-            return Err(p.refuse(
-                "its exponent is not a constant",
-                "write it as Exp(c · Log(x))",
-            ));
+            return Err(p.refuse("its exponent is not a constant", "write it as Exp(c · Log(x))"));
         }
     };
     let c: Vec<f64> = match &exponent.data {
@@ -34,10 +27,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
         [2.0] => p.em.scale(&x, 2.0),
         // At c = 0 the power is 0 · X^-1, which is not 0 at X = 0.
         _ => {
-            let less: Vec<f64> = c
-                .iter()
-                .map(|&c| if c == 0.0 { 0.0 } else { c - 1.0 })
-                .collect();
+            let less: Vec<f64> = c.iter().map(|&c| if c == 0.0 { 0.0 } else { c - 1.0 }).collect();
             let less = p.em.floats(x.dtype, &exponent.shape, less);
             let factor = p.em.floats(x.dtype, &exponent.shape, c);
             let power = p.em.binary("Pow", &x, &less);
@@ -57,10 +47,7 @@ fn cases() -> Vec<Case> {
         b.case(name, y)
     };
     let mut several = GraphBuilder::new(17);
-    let (x, c) = (
-        several.activation_in(&[3], 0.5, 1.5),
-        several.floats(&[3], &[0.0, 1.0, -0.5]),
-    );
+    let (x, c) = (several.activation_in(&[3], 0.5, 1.5), several.floats(&[3], &[0.0, 1.0, -0.5]));
     let y = several.node("Pow", &[x, c], vec![], &[1, 3]);
     vec![
         one("square", 2.0, -1.0, 1.0),

@@ -7,11 +7,7 @@ use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::Case;
 
-pub const RULE: Rule = Rule {
-    op: "ReduceMean",
-    pull,
-    cases,
-};
+pub const RULE: Rule = Rule { op: "ReduceMean", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let (gy, count) = repeatable(p)?;
@@ -21,10 +17,5 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
 }
 
 fn cases() -> Vec<Case> {
-    reduction_cases("ReduceMean", |_, axes, keep| {
-        (
-            vec![],
-            vec![set_ints("axes", axes), set_int("keepdims", keep)],
-        )
-    })
+    reduction_cases("ReduceMean", |_, axes, keep| (vec![], vec![set_ints("axes", axes), set_int("keepdims", keep)]))
 }

@@ -7,11 +7,7 @@ use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
 
-pub const RULE: Rule = Rule {
-    op: "ReduceSum",
-    pull,
-    cases,
-};
+pub const RULE: Rule = Rule { op: "ReduceSum", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let (gy, _) = repeatable(p)?;
@@ -23,10 +19,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
 pub fn repeatable(p: &mut Pull<'_>) -> Result<(Var, usize), Refusal> {
     let x = p.x(0);
     let Some(axes) = p.reduced_axes() else {
-        return Err(p.refuse(
-            "its axes are not a constant",
-            "export it with constant axes",
-        ));
+        return Err(p.refuse("its axes are not a constant", "export it with constant axes"));
     };
     let count = axes.iter().map(|&a| x.shape[a]).product();
     let (mut shape, batch) = p.layout(0);
@@ -38,22 +31,13 @@ pub fn repeatable(p: &mut Pull<'_>) -> Result<(Var, usize), Refusal> {
 }
 
 fn cases() -> Vec<Case> {
-    reduction_cases("ReduceSum", |b, axes, keep| {
-        (vec![b.ints(axes)], vec![set_int("keepdims", keep)])
-    })
+    reduction_cases("ReduceSum", |b, axes, keep| (vec![b.ints(axes)], vec![set_int("keepdims", keep)]))
 }
 
 /// Cases shared with the other reductions: `form` gives the axes as further inputs or as attributes.
 pub fn reduction_cases(
     op: &str,
-    form: fn(
-        &mut GraphBuilder,
-        &[i64],
-        i64,
-    ) -> (
-        Vec<crate::graph::ValueId>,
-        Vec<crate::onnx::pb::AttributeProto>,
-    ),
+    form: fn(&mut GraphBuilder, &[i64], i64) -> (Vec<crate::graph::ValueId>, Vec<crate::onnx::pb::AttributeProto>),
 ) -> Vec<Case> {
     let one = |name, axes: &[i64], keep, out: &[usize]| {
         let mut b = GraphBuilder::new(17);

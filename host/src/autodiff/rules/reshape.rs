@@ -7,11 +7,7 @@ use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
 use crate::graph::BatchAxis;
 
-pub const RULE: Rule = Rule {
-    op: "Reshape",
-    pull,
-    cases,
-};
+pub const RULE: Rule = Rule { op: "Reshape", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let (shape, batch) = p.layout(0);
@@ -35,17 +31,7 @@ fn cases() -> Vec<Case> {
 
     let mut merged = GraphBuilder::new(17);
     let (x, w) = (merged.activation(&[2, 3]), merged.param(&[3, 4]));
-    let rows = merged.node_at(
-        "Reshape",
-        &[x],
-        vec![],
-        &[2, 3],
-        Some(BatchAxis {
-            axis: 0,
-            outer: 1,
-            inner: 2,
-        }),
-    );
+    let rows = merged.node_at("Reshape", &[x], vec![], &[2, 3], Some(BatchAxis { axis: 0, outer: 1, inner: 2 }));
     let product = merged.node("MatMul", &[rows, w], vec![], &[2, 4]);
     let split = merged.node("Reshape", &[product], vec![], &[1, 2, 4]);
 

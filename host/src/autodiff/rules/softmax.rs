@@ -6,21 +6,12 @@ use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
 
-pub const RULE: Rule = Rule {
-    op: "Softmax",
-    pull,
-    cases,
-};
+pub const RULE: Rule = Rule { op: "Softmax", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let (y, gy) = (p.y(), p.gy());
     let axis = p.int("axis", -1);
-    let axis = if axis < 0 {
-        axis + y.rank() as i64
-    } else {
-        axis
-    } as usize
-        + p.shift();
+    let axis = if axis < 0 { axis + y.rank() as i64 } else { axis } as usize + p.shift();
     let product = p.em.mul(&gy, &y);
     let sum = p.em.reduce_sum(&product, &[axis], true);
     let centred = p.em.sub(&gy, &sum);
@@ -40,9 +31,5 @@ fn cases() -> Vec<Case> {
     let (x, w) = (parameter.activation(&[3, 4]), parameter.param(&[3, 4]));
     let mix = parameter.node("Softmax", &[w], vec![set_int("axis", 0)], &[3, 4]);
     let u = parameter.node("Mul", &[x, mix], vec![], &[1, 3, 4]);
-    vec![
-        rows.case("last axis", y),
-        middle.case("an inner axis", z),
-        parameter.case("of a parameter", u),
-    ]
+    vec![rows.case("last axis", y), middle.case("an inner axis", z), parameter.case("of a parameter", u)]
 }

@@ -8,11 +8,7 @@ use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
 use crate::graph::BatchAxis;
 
-pub const RULE: Rule = Rule {
-    op: "Transpose",
-    pull,
-    cases,
-};
+pub const RULE: Rule = Rule { op: "Transpose", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let rank = p.x(0).rank();
@@ -20,20 +16,14 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
         Some(perm) => perm.iter().map(|&a| a as usize).collect(),
         None => (0..rank).rev().collect::<Vec<_>>(),
     };
-    let inverse: Vec<usize> = (0..rank)
-        .map(|i| perm.iter().position(|&a| a == i).expect("a permutation"))
-        .collect();
+    let inverse: Vec<usize> = (0..rank).map(|i| perm.iter().position(|&a| a == i).expect("a permutation")).collect();
     match p.gy_any() {
         Grad::Factored(factors) => {
             let factors = factors.transpose(&inverse);
             p.gx_factored(0, factors);
         }
         Grad::Dense(gy) => {
-            let inverse = if p.shift() == 1 {
-                behind_samples(&inverse)
-            } else {
-                inverse
-            };
+            let inverse = if p.shift() == 1 { behind_samples(&inverse) } else { inverse };
             let gx = p.em.transpose(&gy, &inverse);
             p.gx(0, gx);
         }
@@ -44,28 +34,16 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
 fn cases() -> Vec<Case> {
     let mut activation = GraphBuilder::new(17);
     let x = activation.activation(&[2, 3, 4]);
-    let y = activation.node(
-        "Transpose",
-        &[x],
-        vec![set_ints("perm", &[0, 3, 1, 2])],
-        &[1, 4, 2, 3],
-    );
+    let y = activation.node("Transpose", &[x], vec![set_ints("perm", &[0, 3, 1, 2])], &[1, 4, 2, 3]);
 
     let mut positions_first = GraphBuilder::new(17);
-    let (x, w) = (
-        positions_first.activation(&[3, 4]),
-        positions_first.param(&[4, 2]),
-    );
+    let (x, w) = (positions_first.activation(&[3, 4]), positions_first.param(&[4, 2]));
     let turned = positions_first.node_at(
         "Transpose",
         &[x],
         vec![set_ints("perm", &[1, 0, 2])],
         &[3, 1, 4],
-        Some(BatchAxis {
-            axis: 1,
-            outer: 1,
-            inner: 1,
-        }),
+        Some(BatchAxis { axis: 1, outer: 1, inner: 1 }),
     );
     let product = positions_first.node("MatMul", &[turned, w], vec![], &[3, 1, 2]);
     let bias = positions_first.param(&[2]);
@@ -75,11 +53,7 @@ fn cases() -> Vec<Case> {
         &[sum],
         vec![set_ints("perm", &[1, 0, 2])],
         &[1, 3, 2],
-        Some(BatchAxis {
-            axis: 0,
-            outer: 1,
-            inner: 1,
-        }),
+        Some(BatchAxis { axis: 0, outer: 1, inner: 1 }),
     );
 
     let mut weight = GraphBuilder::new(17);
@@ -89,12 +63,7 @@ fn cases() -> Vec<Case> {
 
     let mut stacked = GraphBuilder::new(17);
     let (x, w) = (stacked.activation(&[6]), stacked.param(&[4, 2, 3]));
-    let turned = stacked.node(
-        "Transpose",
-        &[w],
-        vec![set_ints("perm", &[1, 2, 0])],
-        &[2, 3, 4],
-    );
+    let turned = stacked.node("Transpose", &[w], vec![set_ints("perm", &[1, 2, 0])], &[2, 3, 4]);
     let matrix = stacked.node("Reshape", &[turned], vec![], &[6, 4]);
     let u = stacked.node("MatMul", &[x, matrix], vec![], &[1, 4]);
 

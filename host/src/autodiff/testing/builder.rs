@@ -2,9 +2,7 @@
 
 use super::{BATCH_FIRST, Case};
 use crate::autodiff::{DeriveOptions, Loss};
-use crate::graph::{
-    BatchAxis, DType, Graph, Node, Origin, Parameter, Tensor, TensorData, Value, ValueId,
-};
+use crate::graph::{BatchAxis, DType, Graph, Node, Origin, Parameter, Tensor, TensorData, Value, ValueId};
 use crate::onnx::pb::AttributeProto;
 
 /// Builder of a canonical [`Graph`]. Shapes of nodes are given; the batch lies on axis 0 where nothing else is said.
@@ -16,27 +14,14 @@ pub struct GraphBuilder {
 impl GraphBuilder {
     /// An empty graph in the given operator set.
     pub fn new(opset: i64) -> Self {
-        let graph = Graph {
-            opset,
-            values: vec![],
-            nodes: vec![],
-            inputs: vec![],
-            outputs: vec![],
-            parameters: vec![],
-        };
+        let graph = Graph { opset, values: vec![], nodes: vec![], inputs: vec![], outputs: vec![], parameters: vec![] };
         Self { graph, drawn: 0 }
     }
 
     /// A data input `[N, *shape]`.
     pub fn input(&mut self, shape: &[usize]) -> ValueId {
         let name = format!("x{}", self.graph.inputs.len());
-        let id = self.value(
-            name,
-            DType::F32,
-            [&[1], shape].concat(),
-            Some(BATCH_FIRST),
-            Origin::Input,
-        );
+        let id = self.value(name, DType::F32, [&[1], shape].concat(), Some(BATCH_FIRST), Origin::Input);
         self.graph.inputs.push(id);
         id
     }
@@ -59,62 +44,27 @@ impl GraphBuilder {
     fn parameter(&mut self, shape: &[usize], low: f32, high: f32, trained: bool) -> ValueId {
         let index = self.graph.parameters.len();
         let name = format!("p{index}");
-        let value = self.value(
-            name.clone(),
-            DType::F32,
-            shape.to_vec(),
-            None,
-            Origin::Parameter(index),
-        );
-        let data = (0..shape.iter().product())
-            .map(|_| low + (high - low) * self.uniform())
-            .collect();
-        let initial = Tensor {
-            shape: shape.to_vec(),
-            data: TensorData::F32(data),
-        };
-        self.graph.parameters.push(Parameter {
-            name,
-            value,
-            initial,
-            trained,
-            reason: "built by hand".into(),
-        });
+        let value = self.value(name.clone(), DType::F32, shape.to_vec(), None, Origin::Parameter(index));
+        let data = (0..shape.iter().product()).map(|_| low + (high - low) * self.uniform()).collect();
+        let initial = Tensor { shape: shape.to_vec(), data: TensorData::F32(data) };
+        self.graph.parameters.push(Parameter { name, value, initial, trained, reason: "built by hand".into() });
         value
     }
 
     /// A float constant.
     pub fn floats(&mut self, shape: &[usize], values: &[f64]) -> ValueId {
         let data = TensorData::F32(values.iter().map(|&v| v as f32).collect());
-        self.constant(
-            Tensor {
-                shape: shape.to_vec(),
-                data,
-            },
-            DType::F32,
-        )
+        self.constant(Tensor { shape: shape.to_vec(), data }, DType::F32)
     }
 
     /// A constant int64 vector.
     pub fn ints(&mut self, values: &[i64]) -> ValueId {
-        self.constant(
-            Tensor {
-                shape: vec![values.len()],
-                data: TensorData::I64(values.to_vec()),
-            },
-            DType::I64,
-        )
+        self.constant(Tensor { shape: vec![values.len()], data: TensorData::I64(values.to_vec()) }, DType::I64)
     }
 
     fn constant(&mut self, tensor: Tensor, dtype: DType) -> ValueId {
         let name = format!("c{}", self.graph.values.len());
-        self.value(
-            name,
-            dtype,
-            tensor.shape.clone(),
-            None,
-            Origin::Constant(tensor),
-        )
+        self.value(name, dtype, tensor.shape.clone(), None, Origin::Constant(tensor))
     }
 
     /// A batched value `[N, *shape]` whose gradient reaches a trained parameter: an input times a parameter.
@@ -134,22 +84,14 @@ impl GraphBuilder {
     }
 
     /// A node with one output of the given shape (of a batch of one sample), its batch on axis 0 if an input has one.
-    pub fn node(
-        &mut self,
-        op: &str,
-        inputs: &[ValueId],
-        attributes: Vec<AttributeProto>,
-        shape: &[usize],
-    ) -> ValueId {
+    pub fn node(&mut self, op: &str, inputs: &[ValueId], attributes: Vec<AttributeProto>, shape: &[usize]) -> ValueId {
         let mut batch = None;
         for input in inputs {
             let value = &self.graph.values[input.0];
-            batch = batch.or(value
-                .batch
-                .map(|b| match (value.shape.len() == shape.len(), op) {
-                    (true, "MatMul" | "Gemm" | "Add" | "Mul") => b,
-                    _ => BATCH_FIRST,
-                }));
+            batch = batch.or(value.batch.map(|b| match (value.shape.len() == shape.len(), op) {
+                (true, "MatMul" | "Gemm" | "Add" | "Mul") => b,
+                _ => BATCH_FIRST,
+            }));
         }
         self.node_at(op, inputs, attributes, shape, batch)
     }
@@ -165,13 +107,7 @@ impl GraphBuilder {
     ) -> ValueId {
         let node = self.graph.nodes.len();
         let origin = Origin::Node { node, slot: 0 };
-        let output = self.value(
-            format!("v{node}"),
-            DType::F32,
-            shape.to_vec(),
-            batch,
-            origin,
-        );
+        let output = self.value(format!("v{node}"), DType::F32, shape.to_vec(), batch, origin);
         self.graph.nodes.push(Node {
             name: format!("{op}_{node}"),
             op: op.into(),
@@ -190,11 +126,7 @@ impl GraphBuilder {
     /// The graph with one output, as a case.
     pub fn case_with(mut self, name: &str, output: ValueId, options: DeriveOptions) -> Case {
         self.graph.outputs.push(output);
-        Case {
-            name: name.into(),
-            graph: self.graph,
-            options,
-        }
+        Case { name: name.into(), graph: self.graph, options }
     }
 
     /// Cases of an elementwise operator with one input in (`low`, `high`).
@@ -203,61 +135,38 @@ impl GraphBuilder {
         let x = activation.activation_in(&[2, 3], low, high);
         let y = activation.node(op, &[x], vec![], &[1, 2, 3]);
         let mut parameter = Self::new(17);
-        let (x, w) = (
-            parameter.input(&[2, 3]),
-            parameter.param_in(&[2, 3], low, high),
-        );
+        let (x, w) = (parameter.input(&[2, 3]), parameter.param_in(&[2, 3], low, high));
         let mapped = parameter.node(op, &[w], vec![], &[2, 3]);
         let z = parameter.node("Mul", &[x, mapped], vec![], &[1, 2, 3]);
-        vec![
-            activation.case("of an activation", y),
-            parameter.case("of a parameter", z),
-        ]
+        vec![activation.case("of an activation", y), parameter.case("of a parameter", z)]
     }
 
     /// Cases of a broadcasting operator with both inputs in (`low`, `high`).
     pub fn binary_cases(op: &str, low: f32, high: f32) -> Vec<Case> {
         let one = |name, left: &[usize], right: &[usize], out: &[usize]| {
             let mut b = Self::new(17);
-            let (x, z) = (
-                b.activation_in(left, low, high),
-                b.activation_in(right, low, high),
-            );
+            let (x, z) = (b.activation_in(left, low, high), b.activation_in(right, low, high));
             let y = b.node(op, &[x, z], vec![], &[&[1], out].concat());
             b.case(name, y)
         };
         let with_parameter = |name, shape: &[usize], swapped: bool| {
             let mut b = Self::new(17);
-            let (x, w) = (
-                b.activation_in(&[2, 3], low, high),
-                b.param_in(shape, low, high),
-            );
+            let (x, w) = (b.activation_in(&[2, 3], low, high), b.param_in(shape, low, high));
             let inputs = if swapped { [w, x] } else { [x, w] };
             let y = b.node(op, &inputs, vec![], &[1, 2, 3]);
             b.case(name, y)
         };
         let parameters = {
             let mut b = Self::new(17);
-            let (x, v, w) = (
-                b.input(&[2, 3]),
-                b.param_in(&[2, 3], low, high),
-                b.param_in(&[3], low, high),
-            );
+            let (x, v, w) = (b.input(&[2, 3]), b.param_in(&[2, 3], low, high), b.param_in(&[3], low, high));
             let both = b.node(op, &[v, w], vec![], &[2, 3]);
             let y = b.node("Mul", &[x, both], vec![], &[1, 2, 3]);
             b.case("of two parameters", y)
         };
         let merged = {
             let mut b = Self::new(17);
-            let (x, w) = (
-                b.activation_in(&[2, 3], low, high),
-                b.param_in(&[3], low, high),
-            );
-            let axis = Some(BatchAxis {
-                axis: 0,
-                outer: 1,
-                inner: 2,
-            });
+            let (x, w) = (b.activation_in(&[2, 3], low, high), b.param_in(&[3], low, high));
+            let axis = Some(BatchAxis { axis: 0, outer: 1, inner: 2 });
             let rows = b.node_at("Reshape", &[x], vec![], &[2, 3], axis);
             let both = b.node_at(op, &[rows, w], vec![], &[2, 3], axis);
             let y = b.node("Reshape", &[both], vec![], &[1, 2, 3]);
@@ -270,11 +179,7 @@ impl GraphBuilder {
             with_parameter("with a row", &[3], true),
             with_parameter("with a column", &[2, 1], false),
             with_parameter("with a scalar", &[], true),
-            with_parameter(
-                "with a parameter that spells out the batch",
-                &[1, 2, 3],
-                false,
-            ),
+            with_parameter("with a parameter that spells out the batch", &[1, 2, 3], false),
             parameters,
             merged,
         ]
@@ -288,13 +193,7 @@ impl GraphBuilder {
         batch: Option<BatchAxis>,
         origin: Origin,
     ) -> ValueId {
-        self.graph.values.push(Value {
-            name,
-            dtype,
-            shape,
-            batch,
-            origin,
-        });
+        self.graph.values.push(Value { name, dtype, shape, batch, origin });
         ValueId(self.graph.values.len() - 1)
     }
 

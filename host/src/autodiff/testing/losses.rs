@@ -13,37 +13,15 @@ pub fn cases() -> Vec<Case> {
         b.case_with(name, x, options)
     };
     let entropy = DeriveOptions::new(Loss::SoftmaxCrossEntropy);
-    let on_axis = |axis| DeriveOptions {
-        class_axis: Some(axis),
-        ..DeriveOptions::new(Loss::SoftmaxCrossEntropy)
-    };
+    let on_axis = |axis| DeriveOptions { class_axis: Some(axis), ..DeriveOptions::new(Loss::SoftmaxCrossEntropy) };
 
     let mut merged = GraphBuilder::new(17);
     let x = merged.activation(&[3, 4]);
-    let rows = merged.node_at(
-        "Reshape",
-        &[x],
-        vec![],
-        &[3, 4],
-        Some(BatchAxis {
-            axis: 0,
-            outer: 1,
-            inner: 3,
-        }),
-    );
+    let rows = merged.node_at("Reshape", &[x], vec![], &[3, 4], Some(BatchAxis { axis: 0, outer: 1, inner: 3 }));
     let mut turned = GraphBuilder::new(17);
     let x = turned.activation(&[3, 4]);
     let perm = vec![set_ints("perm", &[1, 0, 2])];
-    let second = turned.node_at(
-        "Transpose",
-        &[x],
-        perm,
-        &[3, 1, 4],
-        Some(BatchAxis {
-            axis: 1,
-            ..BATCH_FIRST
-        }),
-    );
+    let second = turned.node_at("Transpose", &[x], perm, &[3, 1, 4], Some(BatchAxis { axis: 1, ..BATCH_FIRST }));
     let mut own = GraphBuilder::new(17);
     let x = own.activation(&[3]);
     let minus_one = own.ints(&[-1]);
@@ -53,32 +31,12 @@ pub fn cases() -> Vec<Case> {
         one("softmax-cross-entropy: one label", &[5], entropy.clone()),
         one("softmax-cross-entropy: ignored labels", &[5], on_axis(1)),
         one("softmax-cross-entropy: tokens", &[3, 4], entropy.clone()),
-        one(
-            "softmax-cross-entropy: tokens, some ignored",
-            &[3, 4],
-            on_axis(-1),
-        ),
-        one(
-            "softmax-cross-entropy: classes first",
-            &[4, 2, 3],
-            on_axis(1),
-        ),
-        merged.case_with(
-            "softmax-cross-entropy: tokens merged into the batch",
-            rows,
-            entropy.clone(),
-        ),
-        turned.case_with(
-            "softmax-cross-entropy: the batch on axis 1",
-            second,
-            entropy,
-        ),
+        one("softmax-cross-entropy: tokens, some ignored", &[3, 4], on_axis(-1)),
+        one("softmax-cross-entropy: classes first", &[4, 2, 3], on_axis(1)),
+        merged.case_with("softmax-cross-entropy: tokens merged into the batch", rows, entropy.clone()),
+        turned.case_with("softmax-cross-entropy: the batch on axis 1", second, entropy),
         one("mse", &[2, 3], DeriveOptions::new(Loss::Mse)),
-        one(
-            "bce-with-logits",
-            &[2, 3],
-            DeriveOptions::new(Loss::BceWithLogits),
-        ),
+        one("bce-with-logits", &[2, 3], DeriveOptions::new(Loss::BceWithLogits)),
         own.case_with("output", sum, DeriveOptions::new(Loss::Output(name))),
     ]
 }

@@ -10,14 +10,8 @@ pub fn cases() -> Vec<Case> {
     vec![
         mlp(),
         mnist_cnn(),
-        group_norm_cnn(
-            "net: GroupNorm as an operator, operator set 18",
-            Norm::Operator(18),
-        ),
-        group_norm_cnn(
-            "net: GroupNorm as an operator, operator set 21",
-            Norm::Operator(21),
-        ),
+        group_norm_cnn("net: GroupNorm as an operator, operator set 18", Norm::Operator(18)),
+        group_norm_cnn("net: GroupNorm as an operator, operator set 21", Norm::Operator(21)),
         group_norm_cnn("net: GroupNorm written out", Norm::WrittenOut),
         separable_cnn(),
     ]
@@ -29,10 +23,7 @@ pub fn mlp() -> Case {
     let x = b.input(&[8]);
     let h = linear(&mut b, x, 8, 16);
     let h = b.node("Relu", &[h], vec![], &[1, 16]);
-    let (w, c) = (
-        b.param_in(&[16, 12], -0.25, 0.25),
-        b.param_in(&[12], -0.25, 0.25),
-    );
+    let (w, c) = (b.param_in(&[16, 12], -0.25, 0.25), b.param_in(&[12], -0.25, 0.25));
     let product = b.node("MatMul", &[h, w], vec![], &[1, 12]);
     let sum = b.node("Add", &[product, c], vec![], &[1, 12]);
     let h = b.node("Tanh", &[sum], vec![], &[1, 12]);
@@ -44,17 +35,9 @@ pub fn mlp() -> Case {
 pub fn mnist_cnn() -> Case {
     let mut b = GraphBuilder::new(17);
     let x = b.input(&[1, 28, 28]);
-    let (strides, pool) = (set_ints("strides", &[2, 2]), || {
-        vec![set_ints("kernel_shape", &[2, 2])]
-    });
+    let (strides, pool) = (set_ints("strides", &[2, 2]), || vec![set_ints("kernel_shape", &[2, 2])]);
     let pads = set_ints("pads", &[2, 2, 3, 3]);
-    let h = conv(
-        &mut b,
-        x,
-        &[16, 1, 8, 8],
-        vec![strides.clone(), pads],
-        &[16, 13, 13],
-    );
+    let h = conv(&mut b, x, &[16, 1, 8, 8], vec![strides.clone(), pads], &[16, 13, 13]);
     let h = b.node("Tanh", &[h], vec![], &[1, 16, 13, 13]);
     let h = b.node("MaxPool", &[h], pool(), &[1, 16, 12, 12]);
     let h = conv(&mut b, h, &[32, 16, 4, 4], vec![strides], &[32, 5, 5]);
@@ -64,11 +47,7 @@ pub fn mnist_cnn() -> Case {
     let h = linear(&mut b, h, 512, 32);
     let h = b.node("Tanh", &[h], vec![], &[1, 32]);
     let y = linear(&mut b, h, 32, 10);
-    b.case_with(
-        "net: MNIST CNN",
-        y,
-        DeriveOptions::new(Loss::SoftmaxCrossEntropy),
-    )
+    b.case_with("net: MNIST CNN", y, DeriveOptions::new(Loss::SoftmaxCrossEntropy))
 }
 
 enum Norm {
@@ -77,11 +56,7 @@ enum Norm {
 }
 
 fn group_norm_cnn(name: &str, norm: Norm) -> Case {
-    let mut b = GraphBuilder::new(if let Norm::Operator(opset) = norm {
-        opset
-    } else {
-        17
-    });
+    let mut b = GraphBuilder::new(if let Norm::Operator(opset) = norm { opset } else { 17 });
     let x = b.input(&[3, 8, 8]);
     let same = || vec![set_ints("pads", &[1, 1, 1, 1])];
     let h = conv(&mut b, x, &[8, 3, 3, 3], same(), &[8, 8, 8]);
@@ -89,34 +64,21 @@ fn group_norm_cnn(name: &str, norm: Norm) -> Case {
         Norm::Operator(opset) => {
             let entries = if opset >= 21 { 8 } else { 4 };
             let (gamma, beta) = (b.param_in(&[entries], 0.5, 1.5), b.param(&[entries]));
-            b.node(
-                "GroupNormalization",
-                &[h, gamma, beta],
-                vec![set_int("num_groups", 4)],
-                &[1, 8, 8, 8],
-            )
+            b.node("GroupNormalization", &[h, gamma, beta], vec![set_int("num_groups", 4)], &[1, 8, 8, 8])
         }
         Norm::WrittenOut => {
             let (gamma, beta) = (b.param_in(&[8, 1, 1], 0.5, 1.5), b.param(&[8, 1, 1]));
             let (one, zero) = (b.floats(&[4], &[1.0; 4]), b.floats(&[4], &[0.0; 4]));
             let grouped = b.node("Reshape", &[h], vec![], &[1, 4, 128]);
             let epsilon = vec![set_float("epsilon", 1e-5)];
-            let h = b.node(
-                "InstanceNormalization",
-                &[grouped, one, zero],
-                epsilon,
-                &[1, 4, 128],
-            );
+            let h = b.node("InstanceNormalization", &[grouped, one, zero], epsilon, &[1, 4, 128]);
             let h = b.node("Reshape", &[h], vec![], &[1, 8, 8, 8]);
             let h = b.node("Mul", &[h, gamma], vec![], &[1, 8, 8, 8]);
             b.node("Add", &[h, beta], vec![], &[1, 8, 8, 8])
         }
     };
     let h = b.node("Relu", &[h], vec![], &[1, 8, 8, 8]);
-    let pool = vec![
-        set_ints("kernel_shape", &[2, 2]),
-        set_ints("strides", &[2, 2]),
-    ];
+    let pool = vec![set_ints("kernel_shape", &[2, 2]), set_ints("strides", &[2, 2])];
     let h = b.node("MaxPool", &[h], pool, &[1, 8, 4, 4]);
     let h = conv(&mut b, h, &[6, 8, 3, 3], same(), &[6, 4, 4]);
     let h = b.node("Tanh", &[h], vec![], &[1, 6, 4, 4]);
@@ -129,57 +91,24 @@ fn group_norm_cnn(name: &str, norm: Norm) -> Case {
 fn separable_cnn() -> Case {
     let mut b = GraphBuilder::new(17);
     let x = b.input(&[2, 9, 9]);
-    let h = conv(
-        &mut b,
-        x,
-        &[4, 2, 3, 3],
-        vec![set_ints("dilations", &[2, 2])],
-        &[4, 5, 5],
-    );
-    let h = b.node(
-        "LeakyRelu",
-        &[h],
-        vec![set_float("alpha", 0.1)],
-        &[1, 4, 5, 5],
-    );
-    let depthwise = vec![
-        set_int("group", 4),
-        set_ints("pads", &[1, 1, 1, 1]),
-        set_ints("strides", &[2, 2]),
-    ];
+    let h = conv(&mut b, x, &[4, 2, 3, 3], vec![set_ints("dilations", &[2, 2])], &[4, 5, 5]);
+    let h = b.node("LeakyRelu", &[h], vec![set_float("alpha", 0.1)], &[1, 4, 5, 5]);
+    let depthwise = vec![set_int("group", 4), set_ints("pads", &[1, 1, 1, 1]), set_ints("strides", &[2, 2])];
     let h = conv(&mut b, h, &[4, 1, 3, 3], depthwise, &[4, 3, 3]);
     let h = b.node("Sigmoid", &[h], vec![], &[1, 4, 3, 3]);
     let h = conv(&mut b, h, &[6, 4, 1, 1], vec![], &[6, 3, 3]);
     let h = b.node("Tanh", &[h], vec![], &[1, 6, 3, 3]);
-    let h = conv(
-        &mut b,
-        h,
-        &[6, 3, 2, 2],
-        vec![set_int("group", 2)],
-        &[6, 2, 2],
-    );
-    let h = b.node(
-        "AveragePool",
-        &[h],
-        vec![set_ints("kernel_shape", &[2, 2])],
-        &[1, 6, 1, 1],
-    );
+    let h = conv(&mut b, h, &[6, 3, 2, 2], vec![set_int("group", 2)], &[6, 2, 2]);
+    let h = b.node("AveragePool", &[h], vec![set_ints("kernel_shape", &[2, 2])], &[1, 6, 1, 1]);
     let h = b.node("Reshape", &[h], vec![], &[1, 6]);
     let y = linear(&mut b, h, 6, 3);
-    b.case_with(
-        "net: dilated, depthwise, pointwise and grouped CNN",
-        y,
-        DeriveOptions::new(Loss::BceWithLogits),
-    )
+    b.case_with("net: dilated, depthwise, pointwise and grouped CNN", y, DeriveOptions::new(Loss::BceWithLogits))
 }
 
 /// As `torch.nn.Linear` is exported.
 fn linear(b: &mut GraphBuilder, x: ValueId, from: usize, to: usize) -> ValueId {
     let reach = 1.0 / (from as f32).sqrt();
-    let (w, c) = (
-        b.param_in(&[to, from], -reach, reach),
-        b.param_in(&[to], -reach, reach),
-    );
+    let (w, c) = (b.param_in(&[to, from], -reach, reach), b.param_in(&[to], -reach, reach));
     b.node("Gemm", &[x, w, c], vec![set_int("transB", 1)], &[1, to])
 }
 
@@ -191,9 +120,6 @@ fn conv(
     output: &[usize],
 ) -> ValueId {
     let reach = 1.0 / (weight[1..].iter().product::<usize>() as f32).sqrt();
-    let (w, c) = (
-        b.param_in(weight, -reach, reach),
-        b.param_in(&weight[..1], -reach, reach),
-    );
+    let (w, c) = (b.param_in(weight, -reach, reach), b.param_in(&weight[..1], -reach, reach));
     b.node("Conv", &[x, w, c], attributes, &[&[1], output].concat())
 }

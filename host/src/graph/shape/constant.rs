@@ -1,9 +1,7 @@
 //! `Shape`, `Size`, `ConstantOfShape`, `Cast`: where data and shape arithmetic meet.
 
 use super::super::affine::Affine;
-use super::super::node::{
-    Ints, Item, MAX_EXTENT, MAX_FOLDED, MAX_RANK, Outcome, Ruled, Shaped, Site,
-};
+use super::super::node::{Ints, Item, MAX_EXTENT, MAX_FOLDED, MAX_RANK, Outcome, Ruled, Shaped, Site};
 use super::super::{BatchAxis, DType, Tensor, TensorData};
 use crate::onnx::{attr_int, attr_tensor, decode_tensor};
 
@@ -68,10 +66,7 @@ pub(in super::super) fn of_shape(site: &Site<'_>) -> Ruled {
         };
         shape.push(extent.ok_or_else(|| site.invalid(format!("the extent {entry} of axis {axis} has no rule")))?);
     }
-    let count = shape
-        .iter()
-        .try_fold(1usize, |n, &d| n.checked_mul(d))
-        .filter(|&n| n <= MAX_FOLDED);
+    let count = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).filter(|&n| n <= MAX_FOLDED);
     let count = count.ok_or_else(|| site.invalid("the constant is too large"))?;
     let integer = match &value.data {
         TensorData::I32(data) => Some(i64::from(data[0])),

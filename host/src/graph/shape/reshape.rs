@@ -301,10 +301,7 @@ fn unsqueezed(site: &Site<'_>, shape: &[usize]) -> Result<Vec<usize>, GraphError
     if rank > MAX_RANK {
         return Err(site.invalid("the result has too many axes"));
     }
-    let mut added = axes
-        .into_iter()
-        .map(|axis| site.axis(axis, rank))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut added = axes.into_iter().map(|axis| site.axis(axis, rank)).collect::<Result<Vec<_>, _>>()?;
     added.sort_unstable();
     if added.windows(2).any(|pair| pair[0] == pair[1]) {
         return Err(site.invalid("an axis is added twice"));

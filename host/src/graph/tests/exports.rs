@@ -13,15 +13,10 @@ const REFUSED: &[(&str, &str)] = &[
 #[test]
 fn exported_models_have_the_shapes_and_independence_that_tract_sees() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../onnx-models");
-    let files = [folder.clone(), folder.join("exports")]
-        .into_iter()
-        .filter_map(|f| std::fs::read_dir(f).ok())
-        .flatten();
+    let files =
+        [folder.clone(), folder.join("exports")].into_iter().filter_map(|f| std::fs::read_dir(f).ok()).flatten();
     let mut paths: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| {
-        path.extension()
-            .is_some_and(|extension| extension == "onnx")
-    });
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "onnx"));
     paths.sort();
     if paths.is_empty() {
         println!("skipped: no models in onnx-models");
@@ -36,11 +31,7 @@ fn exported_models_have_the_shapes_and_independence_that_tract_sees() {
         }
         let graph = graph(&model).unwrap_or_else(|error| panic!("{name}: {error}"));
         // tract 0.23 has no GroupNormalization.
-        if graph
-            .nodes
-            .iter()
-            .all(|node| node.op != "GroupNormalization")
-        {
+        if graph.nodes.iter().all(|node| node.op != "GroupNormalization") {
             let batch = &model.graph.as_ref().unwrap().input[0];
             examine(&model, &graph, fixed_batch(batch).unwrap_or(2));
         }

@@ -14,18 +14,8 @@ fn sample() -> ModelProto {
         .ints("starts", &[0])
         .ints("ends", &[16])
         .ints("axes", &[1])
-        .node(
-            "Conv",
-            &["x", "w", "b"],
-            "c",
-            &[ints("pads", &[0, 0, 0, 0]), ints("strides", &[1, 1])],
-        )
-        .node(
-            "MaxPool",
-            &["c"],
-            "p",
-            &[ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])],
-        )
+        .node("Conv", &["x", "w", "b"], "c", &[ints("pads", &[0, 0, 0, 0]), ints("strides", &[1, 1])])
+        .node("MaxPool", &["c"], "p", &[ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])])
         .node("Shape", &["p"], "s", &[])
         .node("Reshape", &["p", "flat"], "f", &[])
         .node("Slice", &["f", "starts", "ends", "axes"], "sl", &[])

@@ -10,20 +10,13 @@ fn listed(model: &ModelProto, options: &GraphOptions) -> Vec<Initializer> {
 
 fn reason(model: &ModelProto, name: &str) -> (bool, String) {
     let all = listed(model, &GraphOptions::default());
-    let found = all
-        .into_iter()
-        .find(|one| one.name == name)
-        .unwrap_or_else(|| panic!("'{name}' is not listed"));
+    let found = all.into_iter().find(|one| one.name == name).unwrap_or_else(|| panic!("'{name}' is not listed"));
     (found.trained, found.reason)
 }
 
 fn options(train: &[&str], freeze: &[&str]) -> GraphOptions {
     let owned = |patterns: &[&str]| patterns.iter().map(|pattern| pattern.to_string()).collect();
-    GraphOptions {
-        train: owned(train),
-        freeze: owned(freeze),
-        shape: vec![],
-    }
+    GraphOptions { train: owned(train), freeze: owned(freeze), shape: vec![] }
 }
 
 #[test]
@@ -53,17 +46,12 @@ fn equal_norms_that_an_exporter_merged_without_a_trace_come_apart() {
     let graph = graph(&model).unwrap();
     let names: Vec<&str> = graph.trained().map(|p| p.name.as_str()).collect();
     assert_eq!(names, ["ones", "ones::second"]);
-    let because =
-        "trained: scale of Mul 'second'; the exporter merged it into 'ones', of equal value";
+    let because = "trained: scale of Mul 'second'; the exporter merged it into 'ones', of equal value";
     assert_eq!(reason(&model, "ones::second"), (true, because.to_string()));
     // The trained model reads two initializers where the original read one.
-    let trained =
-        write_trained(&model, &[("ones", &[2.0; 3]), ("ones::second", &[3.0; 3])]).unwrap();
+    let trained = write_trained(&model, &[("ones", &[2.0; 3]), ("ones::second", &[3.0; 3])]).unwrap();
     let again = super::graph(&trained).unwrap();
-    let initial: Vec<f32> = again
-        .trained()
-        .map(|p| p.initial.as_f32().unwrap()[0])
-        .collect();
+    let initial: Vec<f32> = again.trained().map(|p| p.initial.as_f32().unwrap()[0]).collect();
     assert_eq!(initial, [2.0, 3.0]);
 }
 
@@ -95,12 +83,8 @@ fn the_constants_of_a_decomposed_group_norm_are_not_trained() {
             .node("Mul", &["h", "s"], "y", &[])
             .returns(&["y"])
     };
-    let constant =
-        "not trained: constant scale of the InstanceNormalization that a GroupNorm is exported as";
-    assert_eq!(
-        reason(&norm(1.0, 0.0), "ones"),
-        (false, constant.to_string())
-    );
+    let constant = "not trained: constant scale of the InstanceNormalization that a GroupNorm is exported as";
+    assert_eq!(reason(&norm(1.0, 0.0), "ones"), (false, constant.to_string()));
     assert!(!reason(&norm(1.0, 0.0), "zeros").0);
     assert!(reason(&norm(1.0, 0.0), "s").0);
     // Values that no exporter writes are weights.
@@ -130,21 +114,9 @@ fn each_kind_of_initializer_has_its_reason() {
     for (name, trained, because) in [
         ("w", true, "trained: weight of MatMul 'a'"),
         ("temperature", true, "trained: scale of Mul 'b'"),
-        (
-            "val_3",
-            false,
-            "not trained: a scalar that the exporter named; --train 'val_3' if it is a weight",
-        ),
-        (
-            "two",
-            false,
-            "not trained: exponent of Pow 'd', not a weight",
-        ),
-        (
-            "mask",
-            false,
-            "not trained: a mask: it holds infinities or numbers below -1e9",
-        ),
+        ("val_3", false, "not trained: a scalar that the exporter named; --train 'val_3' if it is a weight"),
+        ("two", false, "not trained: exponent of Pow 'd', not a weight"),
+        ("mask", false, "not trained: a mask: it holds infinities or numbers below -1e9"),
         ("spare", false, "not trained: no output depends on it"),
         ("t", false, "not trained: int64, not a float tensor"),
         (
@@ -154,11 +126,7 @@ fn each_kind_of_initializer_has_its_reason() {
              is one weight",
         ),
     ] {
-        assert_eq!(
-            reason(&model, name),
-            (trained, because.to_string()),
-            "{name}"
-        );
+        assert_eq!(reason(&model, name), (trained, because.to_string()), "{name}");
     }
 }
 
@@ -176,14 +144,9 @@ fn patterns_override_and_freeze_wins() {
     };
     assert_eq!(trained(&options(&[], &["*.bias"])), ["a.weight"]);
     assert_eq!(trained(&options(&["a.*"], &["a.bias"])), ["a.weight"]);
+    assert_eq!(listed(&model, &options(&[], &["*.bias"]))[1].reason, "not trained: --freeze '*.bias'");
     assert_eq!(
-        listed(&model, &options(&[], &["*.bias"]))[1].reason,
-        "not trained: --freeze '*.bias'"
-    );
-    assert_eq!(
-        Graph::from_model(&model, &options(&[], &["b.*"]))
-            .unwrap_err()
-            .to_string(),
+        Graph::from_model(&model, &options(&[], &["b.*"])).unwrap_err().to_string(),
         "--freeze 'b.*' matches no initializer; damper inspect lists their names"
     );
     // What is frozen is a constant of the run.
@@ -203,10 +166,7 @@ fn a_constant_node_is_trained_on_request_only() {
         .returns(&["y"]);
     assert_eq!(graph(&model).unwrap().trained().count(), 1);
     let both = Graph::from_model(&model, &options(&["k"], &[])).unwrap();
-    assert_eq!(
-        both.trained().map(|p| p.name.as_str()).collect::<Vec<_>>(),
-        ["w", "k"]
-    );
+    assert_eq!(both.trained().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["w", "k"]);
     assert!(write_trained(&model, &[("k", &[0.0; 3])]).is_ok());
 }
 

@@ -1,16 +1,11 @@
 //! Every rule against tract, and the canonical form.
 
 use super::*;
-use crate::onnx::{
-    make_attr_float as float, make_attr_int as int, make_attr_ints as ints,
-    make_attr_string as string,
-};
+use crate::onnx::{make_attr_float as float, make_attr_int as int, make_attr_ints as ints, make_attr_string as string};
 
 /// One input of shape `x`, one operator, examined with three samples.
 fn one(opset: i64, x: &[usize], op: &str, attributes: &[AttributeProto]) -> Graph {
-    let model = Sketch::new(opset, x)
-        .node(op, &["x"], "h", attributes)
-        .scaled("h");
+    let model = Sketch::new(opset, x).node(op, &["x"], "h", attributes).scaled("h");
     examined(&model)
 }
 
@@ -22,73 +17,31 @@ fn examined(model: &ModelProto) -> Graph {
 
 #[test]
 fn activations_keep_shape_and_batch() {
-    for op in [
-        "Relu",
-        "Tanh",
-        "Sigmoid",
-        "Neg",
-        "Exp",
-        "Sqrt",
-        "Reciprocal",
-        "Log",
-        "LeakyRelu",
-        "Softmax",
-        "LogSoftmax",
-    ] {
+    for op in
+        ["Relu", "Tanh", "Sigmoid", "Neg", "Exp", "Sqrt", "Reciprocal", "Log", "LeakyRelu", "Softmax", "LogSoftmax"]
+    {
         let graph = one(17, &[N, 4, 5], op, &[]);
-        assert_eq!(
-            layout(&graph, "h"),
-            (vec![1, 4, 5], Some((0, 1, 1))),
-            "{op}"
-        );
+        assert_eq!(layout(&graph, "h"), (vec![1, 4, 5], Some((0, 1, 1))), "{op}");
     }
 }
 
 #[test]
 fn gemm_takes_the_batch_from_rows_or_columns() {
-    let base = || {
-        Sketch::new(17, &[N, 3])
-            .weight("w", &[2, 3])
-            .weight("b", &[2])
-    };
-    let graph = examined(
-        &base()
-            .node("Gemm", &["x", "w", "b"], "y", &[int("transB", 1)])
-            .returns(&["y"]),
-    );
+    let base = || Sketch::new(17, &[N, 3]).weight("w", &[2, 3]).weight("b", &[2]);
+    let graph = examined(&base().node("Gemm", &["x", "w", "b"], "y", &[int("transB", 1)]).returns(&["y"]));
     assert_eq!(layout(&graph, "y"), (vec![1, 2], Some((0, 1, 1))));
-    let left = base()
-        .node(
-            "Gemm",
-            &["w", "x"],
-            "y",
-            &[int("transB", 1), float("alpha", 0.5)],
-        )
-        .returns(&["y"]);
+    let left = base().node("Gemm", &["w", "x"], "y", &[int("transB", 1), float("alpha", 0.5)]).returns(&["y"]);
     assert_eq!(layout(&examined(&left), "y"), (vec![2, 1], Some((1, 1, 1))));
     let turned = base()
         .node("Transpose", &["x"], "t", &[])
-        .node(
-            "Gemm",
-            &["t", "w"],
-            "y",
-            &[int("transA", 1), int("transB", 1)],
-        )
+        .node("Gemm", &["t", "w"], "y", &[int("transA", 1), int("transB", 1)])
         .returns(&["y"]);
-    assert_eq!(
-        layout(&examined(&turned), "y"),
-        (vec![1, 2], Some((0, 1, 1)))
-    );
+    assert_eq!(layout(&examined(&turned), "y"), (vec![1, 2], Some((0, 1, 1))));
 }
 
 #[test]
 fn matmul_carries_the_batch_through_any_rank() {
-    let base = || {
-        Sketch::new(17, &[N, 4, 3])
-            .weight("w", &[3, 2])
-            .weight("l", &[5, 4])
-            .weight("v", &[3])
-    };
+    let base = || Sketch::new(17, &[N, 4, 3]).weight("w", &[3, 2]).weight("l", &[5, 4]).weight("v", &[3]);
     for (inputs, shape, batch) in [
         (["x", "w"], vec![1, 4, 2], (0, 1, 1)),
         (["l", "x"], vec![1, 5, 3], (0, 1, 1)),
@@ -97,42 +50,25 @@ fn matmul_carries_the_batch_through_any_rank() {
         let graph = examined(&base().node("MatMul", &inputs, "h", &[]).scaled("h"));
         assert_eq!(layout(&graph, "h"), (shape, Some(batch)), "{inputs:?}");
     }
-    let square = base()
-        .node("Transpose", &["x"], "t", &[ints("perm", &[0, 2, 1])])
-        .node("MatMul", &["x", "t"], "h", &[]);
-    assert_eq!(
-        layout(&examined(&square.scaled("h")), "h"),
-        (vec![1, 4, 4], Some((0, 1, 1)))
-    );
+    let square =
+        base().node("Transpose", &["x"], "t", &[ints("perm", &[0, 2, 1])]).node("MatMul", &["x", "t"], "h", &[]);
+    assert_eq!(layout(&examined(&square.scaled("h")), "h"), (vec![1, 4, 4], Some((0, 1, 1))));
     // Samples as rows of a matrix on the right: columns of the product.
-    let columns = Sketch::new(17, &[N, 3])
-        .weight("w", &[2, 3])
-        .node("Transpose", &["x"], "t", &[])
-        .node("MatMul", &["w", "t"], "h", &[]);
-    assert_eq!(
-        layout(&examined(&columns.scaled("h")), "h"),
-        (vec![2, 1], Some((1, 1, 1)))
+    let columns = Sketch::new(17, &[N, 3]).weight("w", &[2, 3]).node("Transpose", &["x"], "t", &[]).node(
+        "MatMul",
+        &["w", "t"],
+        "h",
+        &[],
     );
+    assert_eq!(layout(&examined(&columns.scaled("h")), "h"), (vec![2, 1], Some((1, 1, 1))));
 }
 
 #[test]
 fn broadcasting_aligns_the_batch_from_the_back() {
-    let model = Sketch::new(17, &[N, 3])
-        .weight("w", &[4, 1, 3])
-        .node("Add", &["x", "w"], "h", &[])
-        .scaled("h");
-    assert_eq!(
-        layout(&examined(&model), "h"),
-        (vec![4, 1, 3], Some((1, 1, 1)))
-    );
-    let model = Sketch::new(17, &[N, 4, 2, 2])
-        .weight("w", &[4, 1, 1])
-        .node("Mul", &["w", "x"], "h", &[])
-        .scaled("h");
-    assert_eq!(
-        layout(&examined(&model), "h"),
-        (vec![1, 4, 2, 2], Some((0, 1, 1)))
-    );
+    let model = Sketch::new(17, &[N, 3]).weight("w", &[4, 1, 3]).node("Add", &["x", "w"], "h", &[]).scaled("h");
+    assert_eq!(layout(&examined(&model), "h"), (vec![4, 1, 3], Some((1, 1, 1))));
+    let model = Sketch::new(17, &[N, 4, 2, 2]).weight("w", &[4, 1, 1]).node("Mul", &["w", "x"], "h", &[]).scaled("h");
+    assert_eq!(layout(&examined(&model), "h"), (vec![1, 4, 2, 2], Some((0, 1, 1))));
 }
 
 #[test]
@@ -146,58 +82,20 @@ fn convolutions_and_pools_have_the_extents_that_tract_computes() {
         examined(&model);
     };
     conv(&[N, 2, 9], &[3, 2, 3], &[]);
-    conv(
-        &[N, 2, 9],
-        &[3, 2, 3],
-        &[
-            ints("strides", &[2]),
-            ints("pads", &[2, 1]),
-            ints("dilations", &[2]),
-        ],
-    );
-    conv(
-        &[N, 4, 7, 6],
-        &[6, 2, 3, 2],
-        &[int("group", 2), ints("pads", &[1, 0, 0, 1])],
-    );
-    conv(
-        &[N, 2, 7, 6],
-        &[2, 2, 3, 2],
-        &[string("auto_pad", "SAME_UPPER"), ints("strides", &[2, 3])],
-    );
-    conv(
-        &[N, 2, 7, 6],
-        &[2, 2, 3, 2],
-        &[string("auto_pad", "SAME_LOWER")],
-    );
-    conv(
-        &[N, 2, 7, 6],
-        &[2, 2, 3, 2],
-        &[string("auto_pad", "VALID"), ints("strides", &[2, 2])],
-    );
+    conv(&[N, 2, 9], &[3, 2, 3], &[ints("strides", &[2]), ints("pads", &[2, 1]), ints("dilations", &[2])]);
+    conv(&[N, 4, 7, 6], &[6, 2, 3, 2], &[int("group", 2), ints("pads", &[1, 0, 0, 1])]);
+    conv(&[N, 2, 7, 6], &[2, 2, 3, 2], &[string("auto_pad", "SAME_UPPER"), ints("strides", &[2, 3])]);
+    conv(&[N, 2, 7, 6], &[2, 2, 3, 2], &[string("auto_pad", "SAME_LOWER")]);
+    conv(&[N, 2, 7, 6], &[2, 2, 3, 2], &[string("auto_pad", "VALID"), ints("strides", &[2, 2])]);
     for op in ["MaxPool", "AveragePool"] {
+        one(17, &[N, 2, 7, 6], op, &[ints("kernel_shape", &[2, 3]), ints("strides", &[2, 1])]);
         one(
             17,
             &[N, 2, 7, 6],
             op,
-            &[ints("kernel_shape", &[2, 3]), ints("strides", &[2, 1])],
+            &[ints("kernel_shape", &[3, 3]), ints("strides", &[2, 2]), ints("pads", &[1, 1, 1, 1])],
         );
-        one(
-            17,
-            &[N, 2, 7, 6],
-            op,
-            &[
-                ints("kernel_shape", &[3, 3]),
-                ints("strides", &[2, 2]),
-                ints("pads", &[1, 1, 1, 1]),
-            ],
-        );
-        one(
-            17,
-            &[N, 2, 9],
-            op,
-            &[ints("kernel_shape", &[2]), ints("strides", &[2])],
-        );
+        one(17, &[N, 2, 9], op, &[ints("kernel_shape", &[2]), ints("strides", &[2])]);
     }
     one(17, &[N, 2, 7, 6], "GlobalAveragePool", &[]);
 }
@@ -226,14 +124,8 @@ fn a_rounded_up_pool_counts_the_windows_that_start_inside() {
             ints("strides", &[stride as i64]),
             ints("pads", &[begin as i64, end as i64]),
         ];
-        let model = Sketch::new(17, &[N, 1, input])
-            .node("MaxPool", &["x"], "h", &attributes)
-            .scaled("h");
-        assert_eq!(
-            layout(&graph(&model).unwrap(), "h").0,
-            [1, 1, windows],
-            "{input} {kernel} {stride} {begin} {end}"
-        );
+        let model = Sketch::new(17, &[N, 1, input]).node("MaxPool", &["x"], "h", &attributes).scaled("h");
+        assert_eq!(layout(&graph(&model).unwrap(), "h").0, [1, 1, windows], "{input} {kernel} {stride} {begin} {end}");
     }
 }
 
@@ -270,23 +162,15 @@ fn reductions_within_a_sample_shift_the_batch() {
     assert_eq!(layout(&kept, "h"), (vec![1, 1, 3], Some((1, 1, 1))));
     let dropped = examined(&turned(&[ints("axes", &[0, -1]), int("keepdims", 0)]));
     assert_eq!(layout(&dropped, "h"), (vec![1], Some((0, 1, 1))));
-    let by_input = Sketch::new(18, &[N, 4, 3])
-        .ints("axes", &[-1])
-        .node("ReduceSum", &["x", "axes"], "h", &[])
-        .scaled("h");
-    assert_eq!(
-        layout(&examined(&by_input), "h"),
-        (vec![1, 4, 1], Some((0, 1, 1)))
-    );
+    let by_input =
+        Sketch::new(18, &[N, 4, 3]).ints("axes", &[-1]).node("ReduceSum", &["x", "axes"], "h", &[]).scaled("h");
+    assert_eq!(layout(&examined(&by_input), "h"), (vec![1, 4, 1], Some((0, 1, 1))));
 }
 
 #[test]
 fn reshapes_keep_samples_apart() {
     let reshape = |x: &[usize], target: &[i64]| {
-        Sketch::new(17, x)
-            .ints("target", target)
-            .node("Reshape", &["x", "target"], "h", &[])
-            .scaled("h")
+        Sketch::new(17, x).ints("target", target).node("Reshape", &["x", "target"], "h", &[]).scaled("h")
     };
     for (target, shape, batch) in [
         (&[0, -1][..], vec![1, 12], (0, 1, 1)),
@@ -299,11 +183,7 @@ fn reshapes_keep_samples_apart() {
     ] {
         let graph = examined(&reshape(&[N, 4, 3], target));
         assert_eq!(layout(&graph, "h"), (shape, Some(batch)), "{target:?}");
-        let node = graph
-            .nodes
-            .iter()
-            .find(|node| node.op == "Reshape")
-            .unwrap();
+        let node = graph.nodes.iter().find(|node| node.op == "Reshape").unwrap();
         assert_eq!((node.inputs.len(), node.attributes.len()), (1, 0));
     }
     for axis in 0..4 {
@@ -344,12 +224,7 @@ fn shape_arithmetic_is_folded_with_its_number_of_samples() {
         .node("Reshape", &["x", "target"], "h", &[])
         .node("Div", &["rows", "four"], "back", &[])
         .node("Unsqueeze", &["back", "front"], "back1", &[])
-        .node(
-            "Concat",
-            &["back1", "three", "minus"],
-            "target2",
-            &[int("axis", 0)],
-        )
+        .node("Concat", &["back1", "three", "minus"], "target2", &[int("axis", 0)])
         .ints("minus", &[-1])
         .node("Reshape", &["h", "target2"], "g", &[])
         .scaled("g");
@@ -400,20 +275,9 @@ fn slices_and_lookups_within_a_sample_keep_the_batch() {
         .ints("axes", &[1])
         .ints("steps", &[-2])
         .node("Slice", &["x", "starts", "ends", "axes", "steps"], "h", &[]);
-    assert_eq!(
-        layout(&examined(&slice.scaled("h")), "h"),
-        (vec![1, 3], Some((0, 1, 1)))
-    );
-    let gather = Sketch::new(17, &[N, 7]).int("two", 2).node(
-        "Gather",
-        &["x", "two"],
-        "h",
-        &[int("axis", 1)],
-    );
-    assert_eq!(
-        layout(&examined(&gather.scaled("h")), "h"),
-        (vec![1], Some((0, 1, 1)))
-    );
+    assert_eq!(layout(&examined(&slice.scaled("h")), "h"), (vec![1, 3], Some((0, 1, 1))));
+    let gather = Sketch::new(17, &[N, 7]).int("two", 2).node("Gather", &["x", "two"], "h", &[int("axis", 1)]);
+    assert_eq!(layout(&examined(&gather.scaled("h")), "h"), (vec![1], Some((0, 1, 1))));
 }
 
 #[test]
@@ -448,13 +312,7 @@ fn constants_are_folded() {
         .returns(&["y"]);
     let graph = graph(&model).unwrap();
     let four = graph.constant(graph.find("four").unwrap()).unwrap();
-    assert_eq!(
-        *four,
-        Tensor {
-            shape: vec![],
-            data: TensorData::F32(vec![4.0])
-        }
-    );
+    assert_eq!(*four, Tensor { shape: vec![], data: TensorData::F32(vec![4.0]) });
     assert_eq!(graph.nodes.len(), 2);
     assert_eq!(graph.consumers()[graph.find("h").unwrap().0], [(1, 0)]);
 }
@@ -473,33 +331,16 @@ fn a_fixed_batch_is_rebound_where_one_entry_is_the_batch() {
             .scaled("j");
         let graph = graph(&model).unwrap();
         examine(&model, &graph, size);
-        assert_eq!(
-            layout(&graph, "h"),
-            (vec![1, 12], Some((0, 1, 1))),
-            "batch {size}"
-        );
-        assert_eq!(
-            layout(&graph, "i"),
-            (vec![1, 3, 4], Some((0, 1, 1))),
-            "batch {size}"
-        );
-        assert_eq!(
-            layout(&graph, "j"),
-            (vec![4, 3], Some((0, 1, 4))),
-            "batch {size}"
-        );
+        assert_eq!(layout(&graph, "h"), (vec![1, 12], Some((0, 1, 1))), "batch {size}");
+        assert_eq!(layout(&graph, "i"), (vec![1, 3, 4], Some((0, 1, 1))), "batch {size}");
+        assert_eq!(layout(&graph, "j"), (vec![4, 3], Some((0, 1, 4))), "batch {size}");
     }
 }
 
 #[test]
 fn several_inputs_share_the_batch() {
-    let model = Sketch::new(17, &[N, 3])
-        .input("z", &[N, 3])
-        .weight("w", &[3]);
-    let model = model
-        .node("Add", &["x", "z"], "h", &[])
-        .node("Mul", &["h", "w"], "y", &[])
-        .returns(&["y"]);
+    let model = Sketch::new(17, &[N, 3]).input("z", &[N, 3]).weight("w", &[3]);
+    let model = model.node("Add", &["x", "z"], "h", &[]).node("Mul", &["h", "w"], "y", &[]).returns(&["y"]);
     let graph = examined(&model);
     assert_eq!(graph.inputs.len(), 2);
     assert_eq!((graph.trained().count(), graph.trained_len()), (1, 3));
@@ -507,33 +348,18 @@ fn several_inputs_share_the_batch() {
 
 #[test]
 fn a_dynamic_axis_takes_the_size_it_is_given() {
-    let mut model = Sketch::new(17, &[N, 3, 3])
-        .weight("w", &[3])
-        .node("Mul", &["x", "w"], "y", &[])
-        .returns(&["y"]);
+    let mut model = Sketch::new(17, &[N, 3, 3]).weight("w", &[3]).node("Mul", &["x", "w"], "y", &[]).returns(&["y"]);
     let input = &mut model.graph.as_mut().unwrap().input[0];
-    *input = onnx::make_value_info(
-        "x",
-        DType::F32,
-        &[Extent::Batch, Extent::Batch, Extent::Fixed(3)],
-    );
+    *input = onnx::make_value_info("x", DType::F32, &[Extent::Batch, Extent::Batch, Extent::Fixed(3)]);
     let options = |shape: &[(&str, usize)]| GraphOptions {
-        shape: shape
-            .iter()
-            .map(|(name, size)| (name.to_string(), *size))
-            .collect(),
+        shape: shape.iter().map(|(name, size)| (name.to_string(), *size)).collect(),
         ..GraphOptions::default()
     };
     let graph = Graph::from_model(&model, &options(&[("x[1]", 5)])).unwrap();
     assert_eq!(layout(&graph, "y"), (vec![1, 5, 3], Some((0, 1, 1))));
+    assert_eq!(refusal(&model), "axis 1 ('N') of input 'x' is dynamic; fix it with --shape N=SIZE");
     assert_eq!(
-        refusal(&model),
-        "axis 1 ('N') of input 'x' is dynamic; fix it with --shape N=SIZE"
-    );
-    assert_eq!(
-        Graph::from_model(&model, &options(&[("x[1]", 5), ("width", 5)]))
-            .unwrap_err()
-            .to_string(),
+        Graph::from_model(&model, &options(&[("x[1]", 5), ("width", 5)])).unwrap_err().to_string(),
         "--shape width names no dynamic axis of an input (other than the batch); remove it, or check the name"
     );
 }
