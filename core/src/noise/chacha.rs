@@ -21,10 +21,10 @@ impl Key {
     /// A key from 32 bytes of true randomness (the operating system's, a device's true generator).
     #[must_use]
     pub fn from_bytes(bytes: &[u8; 32]) -> Self {
-        let (words, _) = bytes.as_chunks::<4>();
         let mut key = [0; 8];
-        for (word, bytes) in key.iter_mut().zip(words) {
-            *word = u32::from_le_bytes(*bytes);
+        for (word, bytes) in key.iter_mut().zip(bytes.chunks_exact(4)) {
+            // Little-endian: the last byte is the highest.
+            *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
         }
         Self(key)
     }

@@ -33,11 +33,15 @@ impl ContinuousGaussian {
     ///
     /// The multiplier must be positive and finite in f32.
     pub fn new(multiplier: f64) -> Result<Self, ConfigError> {
-        // To the next float above, so that the multiplier that runs is not below the one asked for.
-        let nearest = multiplier as f32;
-        let multiplier = if f64::from(nearest) < multiplier { nearest.next_up() } else { nearest };
         if !(multiplier.is_finite() && multiplier > 0.0) {
             return Err(ConfigError::new("noise multiplier", "finite and above 0"));
+        }
+        // To the next float above, so that the multiplier that runs is not below the one asked for.
+        let nearest = multiplier as f32;
+        let multiplier =
+            if f64::from(nearest) < multiplier { f32::from_bits(nearest.to_bits().wrapping_add(1)) } else { nearest };
+        if !multiplier.is_normal() {
+            return Err(ConfigError::new("noise multiplier", "a normal f32"));
         }
         Ok(Self { multiplier })
     }

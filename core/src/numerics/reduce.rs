@@ -21,7 +21,8 @@ impl SumOfSquares {
         // Up to the next multiple of 8 one by one, so that the rest vectorises.
         let (head, rest) = part.split_at(((LANES - self.next) % LANES).min(part.len()));
         self.add_each(head);
-        let (blocks, tail) = rest.as_chunks::<LANES>();
+        let blocks = rest.chunks_exact(LANES);
+        let tail = blocks.remainder();
         let mut lanes = self.lanes;
         for block in blocks {
             for (lane, x) in lanes.iter_mut().zip(block) {

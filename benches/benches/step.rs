@@ -1,0 +1,91 @@
+//! One private step, part by part, at the size of the MNIST CNN (26,010 parameters).
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use damper_core::accounting::{Ledger, Rate, Volatile};
+use damper_core::clip::FlatL2;
+use damper_core::filter::Identity;
+use damper_core::grid::{Grid, Word};
+use damper_core::noise::{ChaCha20, ContinuousGaussian, DiscreteGaussian, Generator, Xoshiro};
+use damper_core::optimizer::{Sgd, SgdState};
+use damper_core::private::Mechanism;
+use damper_core::sampling::poisson;
+use damper_core::schedule::LearningRate;
+use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_core::threshold::Fixed;
+
+const DIM: usize = 26_010;
+
+type Step<M> = PrivateStep<M, FlatL2, Fixed, Identity, Sgd>;
+type State<W> = StepState<Vec<W>, (), (), SgdState<Vec<f32>>>;
+
+fn momentum<M: Mechanism>(mechanism: M) -> (Step<M>, State<M::Word>) {
+    let step = PrivateStep::new(Slots {
+        mechanism,
+        clip: FlatL2,
+        threshold: Fixed(1.0),
+        filter: Identity,
+        optimizer: Sgd::new(0.9, false, 0.0).unwrap(),
+        learning_rate: LearningRate::Constant(0.1),
+        expected_batch: 256,
+    })
+    .unwrap();
+    let state = StepState {
+        sum: vec![M::Word::default(); DIM],
+        filter: (),
+        threshold: (),
+        optimizer: SgdState { momentum: vec![0.0; DIM] },
+    };
+    (step, state)
+}
+
+fn exact<W: Word>() -> DiscreteGaussian<W> {
+    DiscreteGaussian::with_multiplier(Grid::new(20).unwrap(), 1.0).unwrap()
+}
+
+/// Clip, round to the grid, check the bound, add: per coordinate of one sample.
+fn add<M: Mechanism>(c: &mut Criterion, name: &str, mechanism: M) {
+    let (step, mut state) = momentum(mechanism);
+    let grad: Vec<f32> = (0..DIM).map(|i| ((i * 7919) % 1000) as f32 / 1e4 - 0.05).collect();
+    let mut ledger = Ledger::new(1);
+    let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+    let mut group = c.benchmark_group("clip and accumulate");
+    group.throughput(Throughput::Elements(DIM as u64));
+    group.bench_function(name, |b| b.iter(|| open.add_mixed(&[&grad[..1000], &grad[1000..]]).unwrap()));
+}
+
+/// Noise, release, momentum: per coordinate of one step.
+fn finish<M: Mechanism, G: Generator>(c: &mut Criterion, name: &str, mechanism: M, generator: &G) {
+    let (step, mut state) = momentum(mechanism);
+    let mut ledger = Ledger::new(u32::MAX);
+    let mut group = c.benchmark_group("release");
+    group.throughput(Throughput::Elements(DIM as u64));
+    group.bench_function(name, |b| {
+        b.iter_batched(
+            || vec![0f32; DIM],
+            |mut params| {
+                let open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+                open.finish(&mut params, generator).unwrap();
+            },
+            BatchSize::SmallInput,
+        )
+    });
+}
+
+fn benches(c: &mut Criterion) {
+    add(c, "exact, i32", exact::<i32>());
+    add(c, "exact, i64", exact::<i64>());
+    add(c, "float", ContinuousGaussian::new(1.0).unwrap());
+    finish(c, "exact, ChaCha20", exact::<i64>(), &ChaCha20::<1>::simulation(1));
+    finish(c, "exact, xoshiro128++", exact::<i64>(), &Xoshiro::simulation(1));
+    finish(c, "float, ChaCha20", ContinuousGaussian::new(1.0).unwrap(), &ChaCha20::<1>::simulation(1));
+
+    let rate = Rate::of(512, 60_000).unwrap();
+    let mut group = c.benchmark_group("sampling");
+    group.throughput(Throughput::Elements(60_000));
+    group.bench_function("Poisson draw from 60,000", |b| {
+        b.iter(|| poisson(&ChaCha20::<1>::simulation(1), 3, rate, 60_000).count())
+    });
+}
+
+criterion_group!(step, benches);
+criterion_main!(step);
