@@ -7,6 +7,7 @@ mod answer;
 mod calibration;
 mod delta;
 
+pub(crate) use answer::upward;
 pub use answer::{Answer, CalibrateQuery, EpsilonQuery};
 pub use calibration::{Calibrated, OnGrid, calibrate, calibrate_on_grid};
 pub use delta::{DeltaVerdict, judge_delta};

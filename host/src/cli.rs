@@ -22,11 +22,13 @@ use std::process::ExitCode;
 const AFTER_HELP: &str = "\
 Examples:
   damper inspect onnx-models/digits-cnn.onnx
-  damper train onnx-models/digits-cnn.onnx --data idx:onnx-models/digits --epsilon 3 --delta 1e-5 \\
-         --batch-size 128 --epochs 20 --lr 1 --out digits-run
-  damper epsilon --noise-multiplier 1.1 --sampling-rate 0.004 --steps 1000 --delta 1e-5
+  damper train onnx-models/digits-cnn.onnx --data idx:onnx-models/digits \\
+    --epsilon 3 --delta 1e-5 --batch-size 128 --epochs 20 --lr 2 --out run
+  damper epsilon --noise-multiplier 1.1 --sampling-rate 0.004 --steps 1000 \\
+    --delta 1e-5
 
-Exit codes: 0 success, 1 an error (one line on standard error says what to do), 2 a wrong command line.";
+Exit codes: 0 success; 1 an error, and one line on standard error says what
+to do; 2 a wrong command line; 3 a defect in damper itself.";
 
 /// Trains ONNX networks with differential privacy.
 ///

@@ -10,7 +10,6 @@ mod metrics;
 mod text;
 
 pub use folder::OutputFolder;
-pub(crate) use text::upward;
 
 use crate::autodiff::{Dim, Loss, TensorSpec};
 use crate::onnx::pb::ModelProto;
@@ -86,6 +85,8 @@ pub struct Privacy {
     pub path_note: &'static str,
     /// Everything was fixed before the data was used.
     pub fixed_beforehand: &'static str,
+    /// What ε does not protect because it is taken to be public.
+    pub taken_as_public: &'static str,
     /// Other runs are not counted.
     pub composition: &'static str,
     /// What ε covers.
@@ -258,6 +259,8 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
         path,
         path_note,
         fixed_beforehand: "batch size, rate, steps, noise, clip and learning rate were fixed before the first step",
+        taken_as_public: "the number of samples, the classes, scaling and shapes of the data, and the model file with \
+                          its initial parameters",
         composition: "this run alone: every further run on the same data, hyperparameter searches included, adds to epsilon",
         covered: if simulation {
             "nothing: the seed was given, so the noise can be recomputed; epsilon is what a private run would have"

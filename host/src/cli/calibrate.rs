@@ -7,7 +7,8 @@ use clap::Args;
 
 const AFTER_HELP: &str = "\
 Example: MNIST, 60,000 samples, batches of 256, 15 epochs:
-  damper calibrate --epsilon 3 --delta 1e-5 --sampling-rate 0.0042667 --steps 3516";
+  damper calibrate --epsilon 3 --delta 1e-5 --sampling-rate 0.0042667 \\
+    --steps 3516";
 
 /// Says which noise multiplier an epsilon needs.
 ///

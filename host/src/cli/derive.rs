@@ -11,8 +11,9 @@ use clap::Args;
 use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
-The model written takes the data inputs, dp.labels, and every trained initializer under its own name; it gives dp.loss,
-the model's outputs, and dp.grad.NAME [N, *shape] for each trained initializer.
+The model written takes the data inputs, dp.labels, and every trained
+initializer under its own name; it gives dp.loss [N], the model's outputs, and
+dp.grad.NAME [N, *shape] for each trained initializer.
 
 Example:
   damper derive onnx-models/digits-cnn.onnx -o digits-cnn.grad.onnx";

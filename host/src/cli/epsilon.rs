@@ -6,7 +6,8 @@ use clap::{Args, ValueEnum};
 
 const AFTER_HELP: &str = "\
 Example: MNIST, 60,000 samples, batches of 256, 15 epochs:
-  damper epsilon --noise-multiplier 1.1 --sampling-rate 0.0042667 --steps 3516 --delta 1e-5";
+  damper epsilon --noise-multiplier 1.1 --sampling-rate 0.0042667 \\
+    --steps 3516 --delta 1e-5";
 
 /// Says which epsilon a noise multiplier gives.
 #[derive(Args, Debug)]

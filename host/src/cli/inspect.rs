@@ -14,8 +14,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
-A model that cannot be trained is no error here: the last lines say why. --train and --freeze override the rule that
-decides what is trained; try them here before training.
+A model that cannot be trained is no error here: the last lines say why.
+--train and --freeze override the rule that decides what is trained.
 
 Example:
   damper inspect onnx-models/digits-cnn.onnx --freeze 'conv1.*'";

@@ -1,6 +1,6 @@
 //! Progress on standard error: a bar on a terminal, a line every tenth of the run elsewhere.
 
-use crate::report::upward;
+use crate::accounting::upward;
 use crate::train::{Evaluation, Progress, StepReport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};

@@ -17,21 +17,25 @@ use std::path::PathBuf;
 const DELTA: f64 = 1e-5;
 
 const AFTER_HELP: &str = "\
-Examples:
-  Handwritten digits, in seconds:
-    damper train onnx-models/digits-cnn.onnx --data idx:onnx-models/digits --epsilon 3 --delta 1e-5 \\
-           --batch-size 128 --epochs 20 --optimizer momentum --lr 0.5 --out digits-run
-  The same from a file, with another budget:
-    damper train run.toml --epsilon 1
-  where run.toml holds flags without their dashes, and the model:
-    model = \"onnx-models/digits-cnn.onnx\"
-    data = \"idx:onnx-models/digits\"
-    epsilon = 3.0
-    delta = 1e-5
-    normalize = [0.5, 0.25]
+Example, handwritten digits in seconds:
+  damper train onnx-models/digits-cnn.onnx --data idx:onnx-models/digits \\
+    --epsilon 3 --delta 1e-5 --batch-size 128 --epochs 20 --lr 2 --out run
 
-The folder --out then holds model.onnx, report.json and metrics.csv, covered by epsilon, and the private folder
-checkpoint/, which is as secret as the data. With --json, standard output is one JSON object: the report.";
+The same from a file of flags without their dashes, with another budget:
+  damper train run.toml --epsilon 1
+where run.toml is
+  model = \"onnx-models/digits-cnn.onnx\"
+  data = \"idx:onnx-models/digits\"
+  epsilon = 3.0
+  delta = 1e-5
+  batch-size = 128
+  epochs = 20
+  lr = 2.0
+  freeze = [\"conv1.*\"]
+  out = \"run\"
+
+The folder --out then holds model.onnx, report.json and metrics.csv, which
+epsilon covers, and the private folder checkpoint/, as secret as the data.";
 
 /// Trains a model with differential privacy.
 #[derive(Args, Debug)]

@@ -1,6 +1,7 @@
 //! The report in a few lines, for people.
 
 use super::TrainReport;
+use crate::accounting::upward;
 use std::fmt;
 
 impl fmt::Display for TrainReport {
@@ -46,27 +47,5 @@ impl fmt::Display for TrainReport {
             self.training.workers,
             if self.training.workers == 1 { "thread" } else { "threads" }
         )
-    }
-}
-
-/// A number for people: four decimals, never below the number.
-pub(crate) fn upward(x: f64) -> String {
-    let nearest = format!("{x:.4}");
-    match nearest.parse::<f64>() {
-        Ok(shown) if shown < x => format!("{:.4}", shown + 1e-4),
-        _ => nearest,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::upward;
-
-    #[test]
-    fn a_printed_epsilon_is_never_below_the_figure() {
-        for x in [0.0, 1.00001, 1.00009, 2.5, 12.345_649_9, 1e-9] {
-            let shown: f64 = upward(x).parse().unwrap();
-            assert!(shown >= x && shown < x + 1.0001e-4, "{x} {shown}");
-        }
     }
 }

@@ -47,7 +47,7 @@ fn samples_that_do_not_fit_the_model_are_refused() {
     let (folder, out) = folder();
     write_idx(folder.path(), 7, &[3; 20]);
     let data = format!("idx:{}", folder.path().display());
-    refused(train(MLP, &data, &out, &["--batch-size", "4"][..0]), &out, &["train-images-idx3-ubyte", "64"]);
+    refused(train(MLP, &data, &out, &[]), &out, &["train-images-idx3-ubyte", "64"]);
 }
 
 #[test]
@@ -266,9 +266,9 @@ fn a_write_that_fails_leaves_nothing() {
 #[test]
 fn a_full_disk_leaves_nothing() {
     let (folder, _) = folder();
-    let probe =
-        std::process::Command::new("unshare").args(["-Urm", "mount", "-t", "tmpfs", "tmpfs"]).arg(folder.path());
-    let may_mount = { probe }.output().is_ok_and(|output| output.status.success());
+    let mut probe = std::process::Command::new("unshare");
+    probe.args(["-Urm", "mount", "-t", "tmpfs", "tmpfs"]).arg(folder.path());
+    let may_mount = probe.output().is_ok_and(|output| output.status.success());
     if !may_mount {
         println!("skipped: this user may not mount a small disk");
         return;
