@@ -33,7 +33,7 @@ fn step() -> Option<[f32; DIM]> {
     let (mut sum, mut momentum, mut params) = ([0i32; DIM], [0f32; DIM], [0f32; DIM]);
     let generator = ChaCha20::<1>::private(Key::from_bytes(&black_box([7; 32])));
     let mut ledger = Ledger::resume(black_box(3), black_box(1));
-    let grad = black_box([0.25; DIM]);
+    let (head, tail) = ([0.25; 40], [-0.25; DIM - 40]);
     let mut state = StepState {
         sum: black_box(&mut sum[..]),
         filter: (),
@@ -41,8 +41,7 @@ fn step() -> Option<[f32; DIM]> {
         optimizer: SgdState { momentum: black_box(&mut momentum[..]) },
     };
     while let Ok(mut open) = step.open(&mut state, &mut ledger, &mut Volatile) {
-        let (head, tail) = grad.split_at(black_box(40));
-        open.add_mixed(black_box(&[head, tail])).ok()?;
+        open.add_mixed(&[black_box(&head[..]), black_box(&tail[..])]).ok()?;
         open.finish(black_box(&mut params[..]), &generator).ok()?;
     }
     (ledger.paid() == 3).then_some(params)
