@@ -202,7 +202,7 @@ impl TrainReport {
                 bits_contract: damper_core::numerics::CONTRACT,
                 backend: outcome.backend_version.clone(),
                 sample_independence: match outcome.backend {
-                    "tract" => "shown by tests for the shipped models, on this backend",
+                    "tract" | "ort" => "shown by tests for the shipped models, on this backend",
                     _ => "assumed: the backend's own kernels decide it",
                 },
                 platform: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),

@@ -176,11 +176,25 @@ fn bits(v: &[f32]) -> Vec<u32> {
 }
 
 fn check_samples_are_independent(case: &Case) {
+    check_samples_are_independent_in::<BATCH>(case, &mut |grad, n| Some(Runner::tract(grad, n)));
+}
+
+/// On onnxruntime, with an odd number of rows: its kernels for whole vectors and for what is left over differ.
+fn check_samples_are_independent_on_ort(case: &Case) {
+    check_samples_are_independent_in::<5>(case, &mut Runner::ort);
+}
+
+fn check_samples_are_independent_in<const BATCH: usize>(
+    case: &Case,
+    make: &mut dyn FnMut(&GradGraph, usize) -> Option<Runner>,
+) {
     let grad = emit(case);
     let data = grad.inputs.len() + grad.labels.iter().len();
     let base = feeds(case, &grad, BATCH, 3);
     let other = feeds(case, &grad, BATCH, 4);
-    let mut runner = Runner::tract(&grad, BATCH);
+    let Some(mut runner) = make(&grad, BATCH) else {
+        return;
+    };
     let outputs = runner.run(&grad, &base, BATCH);
     // Rows of `base`, of which row `from` comes from `other` where it is BATCH or more.
     let mut run_rows = |rows: &[usize]| {
@@ -197,10 +211,11 @@ fn check_samples_are_independent(case: &Case) {
         };
         runner.run(&grad, &base.iter().enumerate().map(pick).collect::<Vec<_>>(), BATCH)
     };
-    let one_changed = [0, 1, BATCH + 2, 3];
-    let moved = [3, 2, 0, 1];
-    let repeated = [1, 1, 1, 1];
-    for rows in [one_changed, moved, repeated] {
+    let one_changed = std::array::from_fn(|row| if row == 2 { BATCH + 2 } else { row });
+    let moved = std::array::from_fn(|row| (row + BATCH - 1) % BATCH);
+    let reversed = std::array::from_fn(|row| BATCH - 1 - row);
+    let repeated: [usize; BATCH] = [1; BATCH];
+    for rows in [one_changed, moved, reversed, repeated] {
         let again = run_rows(&rows);
         for (k, spec) in grad.outputs.iter().enumerate() {
             if spec.shape.first() != Some(&damper::autodiff::Dim::Batch) {
@@ -213,7 +228,7 @@ fn check_samples_are_independent(case: &Case) {
         }
     }
     // And a batch of one gives the same numbers.
-    let mut alone = Runner::tract(&grad, 1);
+    let mut alone = make(&grad, 1).expect("it was there for the batch");
     for i in 0..BATCH {
         let one: Vec<Feed> =
             base.iter().enumerate().map(|(k, f)| if k < data { f.select(&[i], BATCH) } else { f.clone() }).collect();
@@ -271,4 +286,9 @@ fn backends_agree_on_every_gradient() {
 #[test]
 fn a_samples_gradient_depends_on_that_sample_alone() {
     for_each(check_samples_are_independent);
+}
+
+#[test]
+fn a_samples_gradient_depends_on_that_sample_alone_on_onnxruntime() {
+    for_each(check_samples_are_independent_on_ort);
 }

@@ -14,6 +14,9 @@ use crate::onnx::pb::{AttributeProto, NodeProto, TensorProto, tensor_proto::Data
 /// The plain batch axis 0.
 pub const BATCH_FIRST: BatchAxis = BatchAxis { axis: 0, outer: 1, inner: 1 };
 
+/// Elements of the longest vector that a processor works on at once.
+const VECTOR: usize = 16;
+
 /// A tensor of the emitted graph; `shape` is that of a batch of one sample, as in [`crate::graph::Value`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Var {
@@ -163,6 +166,19 @@ impl Emitter {
     /// An operator that keeps its input's shape.
     pub fn unary(&mut self, op: &str, x: &Var) -> Var {
         self.node(op, &[x], vec![], x.dtype, x.shape.clone(), x.batch)
+    }
+
+    /// The natural logarithm.
+    ///
+    /// onnxruntime takes it of whole vectors, and in another way, with other bits, of what is left over at a tensor's end:
+    /// so every element gets a vector of its own.
+    pub fn log(&mut self, x: &Var) -> Var {
+        let column = self.reshape(x, &[&x.shape[..], &[1]].concat(), x.batch);
+        let ones = self.floats(x.dtype, &[VECTOR], [1.0; VECTOR]);
+        let copies = self.mul(&column, &ones);
+        let logs = self.unary("Log", &copies);
+        let first = self.slice(&logs, &[(x.rank(), 0, 1, 1)]);
+        self.reshape(&first, &x.shape, x.batch)
     }
 
     /// A broadcasting operator.

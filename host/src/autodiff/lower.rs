@@ -2,7 +2,7 @@
 //!
 //! Reductions of rows (and what the runtimes build on them: softmax, normalisations) add in an order that depends on where
 //! a row lies in memory, so a sample's bits would depend on its place in the batch. They are written with the
-//! [`Emitter`]'s sums, which do not. A normalisation's parts are then shared with its backward pass.
+//! [`Emitter`]'s sums, which do not; its logarithm likewise. A normalisation's parts are then shared with its backward pass.
 
 use super::attributes;
 use super::emit::{BATCH_FIRST, Emitter, Var};
@@ -22,6 +22,7 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             let aligned = em.reshape(&x, &[&vec![1; lead], &x.shape[..]].concat(), axis);
             Some(em.expand(&aligned, &output.shape, output.batch))
         }
+        "Log" if x.batch.is_some() => Some(em.log(&x)),
         "Softmax" | "LogSoftmax" => {
             let axis = [int("axis", -1).rem_euclid(x.rank() as i64) as usize];
             let top = em.reduce_max(&x, &axis, true);
@@ -31,7 +32,7 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             if node.op == "Softmax" {
                 return Some(em.div(&exp, &sum));
             }
-            let log = em.unary("Log", &sum);
+            let log = em.log(&sum);
             Some(em.sub(&shifted, &log))
         }
         "ReduceSum" | "ReduceMean" => {

@@ -17,7 +17,7 @@ pub fn emit(em: &mut Emitter, z: &Head) -> (Var, Option<Var>, Var) {
     let small = em.unary("Exp", &minus);
     let one = em.scalar(z.dtype, 1.0);
     let sum = em.add(&one, &small);
-    let soft = em.unary("Log", &sum);
+    let soft = em.log(&sum);
     let each = em.add(&linear, &soft);
     let sum = sum_each(em, &each);
     let loss = em.scale(&sum, 1.0 / count);

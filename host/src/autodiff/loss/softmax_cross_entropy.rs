@@ -47,7 +47,7 @@ pub fn emit(
     let shifted = em.sub(&rows, &top);
     let exp = em.unary("Exp", &shifted);
     let sum = em.reduce_sum(&exp, &[last], true);
-    let log_sum = em.unary("Log", &sum);
+    let log_sum = em.log(&sum);
     let log_probability = em.sub(&shifted, &log_sum);
     let probability = em.div(&exp, &sum);
 
