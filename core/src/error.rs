@@ -41,6 +41,8 @@ pub enum CallError {
         /// Elements it has.
         got: usize,
     },
+    /// The threshold of this step cannot be represented by the mechanism.
+    Clip,
     /// A shard of another step was merged, or one point of a sample was given twice, left out, or out of order.
     Order(&'static str),
 }
@@ -51,7 +53,8 @@ impl fmt::Display for CallError {
             Self::Length { what, expected, got } => {
                 write!(f, "{what} has {got} elements where {expected} are needed")
             }
-            Self::Order(what) => write!(f, "{what} out of order"),
+            Self::Clip => f.write_str("the clip of this step is out of the mechanism's range"),
+            Self::Order(what) => write!(f, "out of order: {what}"),
         }
     }
 }

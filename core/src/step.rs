@@ -152,6 +152,7 @@ impl<M: Mechanism, C: Clip, T, F, O> PrivateStep<M, C, T, F, O> {
     /// # Errors
     ///
     /// The budget is spent, the store failed, or the state does not fit; nothing is released.
+    #[allow(clippy::type_complexity)] // One parameter a slot.
     pub fn open<'a, B, FS, TS, OS, S: Store>(
         &'a self,
         state: &'a mut StepState<B, FS, TS, OS>,
@@ -167,7 +168,7 @@ impl<M: Mechanism, C: Clip, T, F, O> PrivateStep<M, C, T, F, O> {
         let slots = &self.slots;
         let sum = state.sum.as_mut();
         let threshold = slots.threshold.clip(&state.threshold);
-        slots.mechanism.check_clip(threshold).map_err(|_| OpenError::Call(CallError::Order("a clip out of range")))?;
+        slots.mechanism.check_clip(threshold).map_err(|_| OpenError::Call(CallError::Clip))?;
         slots.filter.check(&state.filter, sum.len()).map_err(OpenError::Call)?;
         slots.optimizer.check(&state.optimizer, sum.len()).map_err(OpenError::Call)?;
         let number = ledger.pay(store)?;

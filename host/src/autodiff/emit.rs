@@ -466,7 +466,7 @@ impl Emitter {
     }
 
     /// The inverse of [`per_sample`](Self::per_sample): `x` (`[N, …]`) in the shape and batch axis of a value.
-    pub fn from_per_sample(&mut self, x: &Var, shape: &[usize], batch: BatchAxis) -> Var {
+    pub fn as_batched(&mut self, x: &Var, shape: &[usize], batch: BatchAxis) -> Var {
         let to = Var { name: "".into(), dtype: x.dtype, shape: shape.to_vec(), batch: Some(batch) };
         if to.is_contiguous_by_sample() {
             return self.reshape(x, shape, Some(batch));

@@ -111,7 +111,7 @@ impl Head {
     fn put_back(&self, em: &mut Emitter, grad: &Var) -> Var {
         let batch = self.original.batch.expect("checked to be batched");
         let grad = em.per_sample(grad, &self.original.shape);
-        em.from_per_sample(&grad, &self.original.shape, batch)
+        em.as_batched(&grad, &self.original.shape, batch)
     }
 }
 

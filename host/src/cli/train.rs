@@ -19,7 +19,8 @@ const DELTA: f64 = 1e-5;
 const AFTER_HELP: &str = "\
 Example, handwritten digits in seconds:
   damper train onnx-models/digits-cnn.onnx --data idx:onnx-models/digits \\
-    --epsilon 3 --delta 1e-5 --batch-size 128 --epochs 20 --lr 2 --out run
+    --epsilon 3 --delta 1e-5 --batch-size 128 --epochs 40 \\
+    --optimizer momentum --lr 1 --clip 0.1 --out run
 
 The same from a file of flags without their dashes, with another budget:
   damper train run.toml --epsilon 1
@@ -29,8 +30,10 @@ where run.toml is
   epsilon = 3.0
   delta = 1e-5
   batch-size = 128
-  epochs = 20
-  lr = 2.0
+  epochs = 40
+  optimizer = \"momentum\"
+  lr = 1.0
+  clip = 0.1
   freeze = [\"conv1.*\"]
   out = \"run\"
 
@@ -186,7 +189,7 @@ struct MachineArgs {
     /// Rows of the one physical batch shape; a draw is cut into as many as it needs
     #[arg(long, value_name = "ROWS", default_value = "16")]
     physical_batch: NonZeroUsize,
-    /// Threads, each with a session of its own; the result does not depend on it [default: processors]
+    /// Threads, each with a session of its own; with discrete noise the result does not depend on it [default: processors]
     #[arg(long, value_name = "N")]
     workers: Option<NonZeroUsize>,
 }

@@ -125,6 +125,7 @@ fn noise(config: &TrainConfig, rate: Rate, steps: u32) -> Result<(f64, Option<u3
                 }
                 Budget::NoiseMultiplier(multiplier) => DiscreteGaussian::with_multiplier(grid, multiplier),
             }?;
+            mechanism.check_clip(config.clip)?;
             Ok((mechanism.multiplier(), Some(mechanism.sigma())))
         }
         Noise::Continuous => {
@@ -132,7 +133,9 @@ fn noise(config: &TrainConfig, rate: Rate, steps: u32) -> Result<(f64, Option<u3
                 Budget::Epsilon(target) => calibrate(target, config.delta, rate, steps)?.multiplier,
                 Budget::NoiseMultiplier(multiplier) => multiplier,
             };
-            Ok((Mechanism::multiplier(&ContinuousGaussian::new(multiplier)?), None))
+            let mechanism = ContinuousGaussian::new(multiplier)?;
+            mechanism.check_clip(config.clip)?;
+            Ok((mechanism.multiplier(), None))
         }
     }
 }

@@ -6,6 +6,8 @@ use crate::autodiff::emit::Var;
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
+use crate::graph::ValueId;
+use crate::onnx::pb::AttributeProto;
 
 pub const RULE: Rule = Rule { op: "ReduceSum", pull, cases };
 
@@ -34,11 +36,10 @@ fn cases() -> Vec<Case> {
     reduction_cases("ReduceSum", |b, axes, keep| (vec![b.ints(axes)], vec![set_int("keepdims", keep)]))
 }
 
+type Form = (Vec<ValueId>, Vec<AttributeProto>);
+
 /// Cases shared with the other reductions: `form` gives the axes as further inputs or as attributes.
-pub fn reduction_cases(
-    op: &str,
-    form: fn(&mut GraphBuilder, &[i64], i64) -> (Vec<crate::graph::ValueId>, Vec<crate::onnx::pb::AttributeProto>),
-) -> Vec<Case> {
+pub fn reduction_cases(op: &str, form: fn(&mut GraphBuilder, &[i64], i64) -> Form) -> Vec<Case> {
     let one = |name, axes: &[i64], keep, out: &[usize]| {
         let mut b = GraphBuilder::new(17);
         let x = b.activation(&[2, 3, 4]);

@@ -156,8 +156,8 @@ fn entries(site: &Site<'_>, shape: &[usize], batch: Option<BatchAxis>) -> Result
     Ok(entries)
 }
 
-fn product(site: &Site<'_>, dims: impl Iterator<Item = usize>) -> Result<usize, GraphError> {
-    dims.fold(Some(1usize), |n, d| n?.checked_mul(d)).ok_or_else(|| site.invalid("the target is too large"))
+fn product(site: &Site<'_>, mut dims: impl Iterator<Item = usize>) -> Result<usize, GraphError> {
+    dims.try_fold(1usize, usize::checked_mul).ok_or_else(|| site.invalid("the target is too large"))
 }
 
 /// `dims` with `None` replaced by what remains of `total` elements.
