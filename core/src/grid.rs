@@ -267,4 +267,14 @@ mod tests {
         assert_eq!(forward, backward);
         assert!(forward[0] < 0);
     }
+
+    #[test]
+    fn the_warning_about_i32_comes_before_any_sum_can_overflow() {
+        let grid = Grid::new(20).unwrap();
+        assert!(!grid.may_overflow_i32(200, 1 << 20));
+        assert!(grid.may_overflow_i32(256, 1 << 20));
+        assert!(grid.may_overflow_i32(1, 1 << 28));
+        // Twice the expected batch, all aligned, and ten standard deviations still fit where there is no warning.
+        assert!(2 * 200 * i64::from(grid.unit()) + 10 * (1 << 20) < i64::from(i32::MAX));
+    }
 }
