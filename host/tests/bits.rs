@@ -1,13 +1,16 @@
 //! Which bits a sample's gradient has, on each backend, at the physical batch that training uses: they are the sample's
 //! own, whatever its row, its chunk, and the other rows.
 
+#[path = "support/grads.rs"]
+mod grads;
 #[path = "support/models.rs"]
 mod models;
 
 use damper::autodiff::{Dim, GradGraph, Loss};
 use damper::backend::{Backend, Input, Session};
 use damper::graph::GraphOptions;
-use models::{backends, grad_graph, graph, run, session, values};
+use grads::{grad_graph, graph, run, session, values};
+use models::backends;
 
 /// Physical batches: that of `damper train`, and others that a user may choose.
 const ROWS: [usize; 3] = [16, 5, 32];

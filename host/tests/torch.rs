@@ -1,12 +1,15 @@
 //! Exported files against PyTorch: what is trained, per-sample losses and per-sample gradients.
 
+#[path = "support/grads.rs"]
+mod grads;
 #[path = "support/models.rs"]
 mod models;
 
 use damper::autodiff::{DeriveOptions, Dim, GradGraph, Loss, derive};
 use damper::backend::{Backend, Input};
 use damper::graph::{DType, Graph, GraphOptions};
-use models::{backends, graph, path, run, session, values};
+use grads::{grad_graph, graph, run, session, values};
+use models::{backends, path};
 use npyz::npz::NpzArchive;
 use std::collections::BTreeMap;
 
@@ -271,7 +274,7 @@ fn per_sample_losses_and_gradients_are_those_of_pytorch() {
 fn the_trained_set_is_that_of_named_parameters() {
     for case in &cases() {
         let vectors = Vectors::read(case.vectors);
-        let grad = models::grad_graph(case.file, case.loss.clone());
+        let grad = grad_graph(case.file, case.loss.clone());
         let mut trained: Vec<&str> = grad.parameters.iter().map(|spec| meaning(case, &spec.name).0).collect();
         trained.sort_unstable();
         assert_eq!(trained, vectors.parameters(), "{}", case.file);

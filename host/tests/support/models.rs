@@ -1,27 +1,11 @@
-//! The models beside the workspace, their gradient graphs, and the backends there are to run them.
+//! The files beside the workspace, and the backends there are to run them.
 
-use damper::autodiff::{DeriveOptions, GradGraph, Loss, TensorSpec, derive};
-use damper::backend::{Backend, Choice, Input, Plan, Session, open};
-use damper::graph::{Graph, GraphOptions};
-use damper::onnx;
-use prost::Message as _;
+use damper::backend::{Backend, Choice, open};
 use std::path::PathBuf;
 
 /// A file below `onnx-models`.
 pub fn path(file: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../onnx-models").join(file)
-}
-
-/// The graph of the model `file`.
-pub fn graph(file: &str, options: &GraphOptions) -> Result<Graph, String> {
-    let model = onnx::load(&path(file)).expect("the file is an ONNX model");
-    Graph::from_model(&model, options).map_err(|error| error.to_string())
-}
-
-/// The `per-sample` gradient graph of the model `file`.
-pub fn grad_graph(file: &str, loss: Loss) -> GradGraph {
-    let graph = graph(file, &GraphOptions::default()).unwrap_or_else(|error| panic!("{file}: {error}"));
-    derive(&graph, &DeriveOptions::new(loss)).unwrap_or_else(|refusal| panic!("{file}: {refusal}"))
 }
 
 /// tract, and onnxruntime where it is found.
@@ -32,36 +16,4 @@ pub fn backends() -> Vec<Box<dyn Backend>> {
         Err(error) => println!("skipped: onnxruntime ({error})"),
     }
     found
-}
-
-/// What `grad` takes, in the order of a plan: data, labels, parameters.
-pub fn inputs(grad: &GradGraph) -> Vec<TensorSpec> {
-    grad.inputs.iter().chain(&grad.labels).chain(&grad.parameters).cloned().collect()
-}
-
-/// `dp.loss` and the gradients, in the order of `grad.parameters`.
-pub fn released(grad: &GradGraph) -> Vec<TensorSpec> {
-    grad.outputs.iter().filter(|spec| spec.name == "dp.loss" || spec.name.starts_with("dp.grad.")).cloned().collect()
-}
-
-/// A one-thread session of `grad` for `batch` rows.
-pub fn session(backend: &dyn Backend, grad: &GradGraph, batch: usize) -> Box<dyn Session> {
-    let plan = Plan { batch, threads: 1, inputs: inputs(grad), outputs: released(grad) };
-    backend.load(&grad.model.encode_to_vec(), &plan).unwrap_or_else(|error| panic!("{}: {error}", backend.name()))
-}
-
-/// The outputs of one run.
-pub fn run(session: &mut dyn Session, inputs: &[Input<'_>]) -> Vec<Vec<f32>> {
-    let mut kept = Vec::new();
-    session.run(inputs, &mut |outputs| kept = outputs.iter().map(|output| output.to_vec()).collect()).expect("it runs");
-    kept
-}
-
-/// The file's values of the trained parameters, in the order of `grad.parameters`.
-pub fn values(graph: &Graph, grad: &GradGraph) -> Vec<Vec<f32>> {
-    let of = |spec: &TensorSpec| {
-        let parameter = graph.parameters.iter().find(|parameter| parameter.name == spec.name);
-        parameter.and_then(|parameter| parameter.initial.as_f32()).expect("parameters are f32").to_vec()
-    };
-    grad.parameters.iter().map(of).collect()
 }

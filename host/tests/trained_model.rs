@@ -1,0 +1,228 @@
+//! A short training, from the model's file to the folder it leaves: what is in it is what was reported, and a seed alone
+//! decides it.
+
+#[path = "support/models.rs"]
+mod models;
+
+use damper::autodiff::{DeriveOptions, Dim, Loss, TensorSpec};
+use damper::backend::{Backend, Choice, Input, Plan};
+use damper::data::{Batch, BatchLabels, DataOptions, Split, chunks};
+use damper::graph::{DType, GraphOptions};
+use damper::onnx;
+use damper::report::{OutputFolder, TrainReport, trained_model};
+use damper::train::{
+    self, Budget, Evaluation, Noise, OptimizerChoice, Outcome, Progress, Run, Source, StepReport, TrainConfig,
+};
+use models::{backends, path};
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+struct Unwatched;
+
+impl Progress for Unwatched {
+    fn backend(&mut self, _: &str) {}
+    fn step(&mut self, _: &StepReport) {}
+    fn evaluated(&mut self, _: &Evaluation) {}
+}
+
+fn source(model: &str) -> Source {
+    Source {
+        model: path(model),
+        graph: GraphOptions::default(),
+        derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),
+        data: format!("idx:{}", path("digits").display()),
+        data_options: DataOptions::default(),
+    }
+}
+
+/// Thirty steps of a simulation.
+fn config(backend: Choice) -> TrainConfig {
+    TrainConfig {
+        budget: Budget::NoiseMultiplier(0.5),
+        delta: 1e-5,
+        allow_large_delta: false,
+        batch_size: 100,
+        epochs: 2.0,
+        dataset_size: None,
+        lr: 0.3,
+        clip: 1.0,
+        optimizer: OptimizerChoice::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 },
+        noise: Noise::Discrete,
+        grid_bits: 16,
+        backend,
+        seed: Some(11),
+        physical_batch: NonZeroUsize::new(16).unwrap(),
+        workers: NonZeroUsize::new(1),
+        evaluate_every: None,
+    }
+}
+
+fn choice(backend: &dyn Backend) -> Choice {
+    backend.name().parse().expect("a backend's name is a choice")
+}
+
+/// Trains in a folder of its own.
+fn train(source: &Source, config: TrainConfig) -> (Run, Outcome) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = train::prepare(source, config).unwrap();
+    let outcome = train::run(&run, folder.path(), &mut Unwatched).unwrap();
+    (run, outcome)
+}
+
+/// Trains, and writes the folder as the command does.
+fn train_into(out: &Path, source: &Source, config: TrainConfig) -> TrainReport {
+    let run = train::prepare(source, config).unwrap();
+    let folder = OutputFolder::create(out).unwrap();
+    let outcome = train::run(&run, &folder.checkpoint(), &mut Unwatched).unwrap();
+    let report = TrainReport::new(&run, &outcome);
+    let model = trained_model(&run, &outcome.params).unwrap();
+    folder.write("model.onnx", &onnx::encode(&model)).unwrap();
+    folder.write("metrics.csv", TrainReport::metrics(&outcome.evaluations).as_bytes()).unwrap();
+    folder.write("report.json", report.to_json().as_bytes()).unwrap();
+    folder.keep();
+    report
+}
+
+fn digest(source: &Source, config: TrainConfig) -> String {
+    let (run, outcome) = train(source, config);
+    TrainReport::new(&run, &outcome).params_digest
+}
+
+/// The share of right answers and the mean loss of a model as it is, without a gradient graph, in batches of `rows`.
+fn figures(model: &[u8], backend: &dyn Backend, test: &Split, rows: usize) -> (f64, f64) {
+    let spec = |name: &str, shape: &[usize]| TensorSpec {
+        name: name.into(),
+        dtype: DType::F32,
+        shape: [Dim::Batch].into_iter().chain(shape.iter().map(|&extent| Dim::Fixed(extent))).collect(),
+    };
+    let plan = Plan {
+        batch: rows,
+        threads: 1,
+        inputs: vec![spec("x", &test.features()[0].shape)],
+        outputs: vec![spec("logits", &[10])],
+    };
+    let mut session = backend.load(model, &plan).unwrap();
+    let rows = NonZeroUsize::new(rows).unwrap();
+    let mut batch = Batch::new(test, rows);
+    let all: Vec<u32> = (0..test.len() as u32).collect();
+    let (mut right, mut loss) = (0, 0.0);
+    for chunk in chunks(&all, rows) {
+        batch.fill(test, chunk);
+        let BatchLabels::Classes(labels) = batch.labels() else { panic!("digits have classes") };
+        session
+            .run(&[Input::F32(batch.features(0))], &mut |outputs| {
+                for (logits, &label) in outputs[0].chunks(10).zip(labels).take(chunk.samples.len()) {
+                    let label = label as usize;
+                    right += usize::from((0..10).all(|other| other == label || logits[other] < logits[label]));
+                    let sum: f64 = logits.iter().map(|&logit| f64::from(logit).exp()).sum();
+                    loss += sum.ln() - f64::from(logits[label]);
+                }
+            })
+            .unwrap();
+    }
+    let n = test.len() as f64;
+    (right as f64 / n, loss / n)
+}
+
+/// The model in `out` has the figures of the report in every runtime: the accuracy exactly, the loss as near as two f32
+/// forward passes are. The model it came from is far from it.
+fn check_figures(out: &Path, source: &Source, report: &TrainReport, rows: usize) {
+    let written = std::fs::read(out.join("model.onnx")).unwrap();
+    let untrained = std::fs::read(&source.model).unwrap();
+    let test = train::prepare(source, config(Choice::Tract)).unwrap().data.test.unwrap();
+    let reported = report.test_loss.unwrap();
+    for runtime in backends() {
+        let (accuracy, loss) = figures(&written, runtime.as_ref(), &test, rows);
+        let what = format!("{} by {}, run by {}", source.model.display(), report.backend, runtime.name());
+        assert_eq!(Some(accuracy), report.test_accuracy, "{what}");
+        assert!((loss - reported).abs() < 1e-6 * reported, "{what}: {loss}, reported {reported}");
+        let (_, before) = figures(&untrained, runtime.as_ref(), &test, rows);
+        assert!((before - loss).abs() > 1e-4 * loss, "{what}: {loss}, before training {before}");
+    }
+}
+
+#[test]
+fn the_written_model_has_the_reported_figures_in_every_runtime() {
+    for trainer in backends() {
+        for model in ["digits-mlp.onnx", "digits-cnn.onnx", "digits-cnn-groupnorm.onnx"] {
+            let root = tempfile::tempdir().unwrap();
+            let out = root.path().join("run");
+            let source = source(model);
+            let report = train_into(&out, &source, config(choice(trainer.as_ref())));
+            assert_eq!(report.backend, trainer.name());
+            check_figures(&out, &source, &report, 60);
+        }
+    }
+}
+
+#[test]
+fn an_export_of_either_kind_comes_back_trained_under_its_own_names() {
+    for file in [
+        "exports/digits-cnn-groupnorm.torchscript.onnx",
+        "exports/digits-cnn-groupnorm.dynamo.onnx",
+        "exports/merged-norms.torchscript.onnx",
+        "exports/merged-norms.dynamo.onnx",
+        "exports/merged-norms.unfolded.onnx",
+        "exports/operators.torchscript.onnx",
+        "exports/operators.dynamo.onnx",
+        "exports/reshaped.torchscript.onnx",
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        let out = root.path().join("run");
+        let source = source(file);
+        let report = train_into(&out, &source, config(Choice::Tract));
+        check_figures(&out, &source, &report, 60);
+    }
+}
+
+#[test]
+fn a_fixed_batch_export_comes_back_trained_at_its_own_batch() {
+    for exporter in ["torchscript", "dynamo"] {
+        let root = tempfile::tempdir().unwrap();
+        let out = root.path().join("run");
+        let source = source(&format!("exports/fixed-batch-4.{exporter}.onnx"));
+        let report = train_into(&out, &source, config(Choice::Tract));
+        check_figures(&out, &source, &report, 4);
+    }
+}
+
+#[test]
+fn a_seed_decides_every_bit_whatever_the_number_of_workers() {
+    for backend in backends() {
+        let choice = choice(backend.as_ref());
+        let source = source("digits-cnn-groupnorm.onnx");
+        let with = |workers, seed| TrainConfig { workers: NonZeroUsize::new(workers), seed, ..config(choice) };
+        let first = digest(&source, with(1, Some(11)));
+        for workers in [1, 2, 3] {
+            assert_eq!(digest(&source, with(workers, Some(11))), first, "{workers} workers on {}", backend.name());
+        }
+        assert_ne!(digest(&source, with(1, Some(12))), first, "another seed on {}", backend.name());
+    }
+}
+
+#[test]
+fn two_runs_without_a_seed_differ() {
+    let source = source("digits-mlp.onnx");
+    let private = || TrainConfig { seed: None, ..config(Choice::Tract) };
+    assert_ne!(digest(&source, private()), digest(&source, private()));
+}
+
+#[test]
+fn training_one_parameter_leaves_the_frozen_ones_as_they_were() {
+    for only in ["conv1.weight", "norm2.bias", "fc.weight"] {
+        let graph = GraphOptions { train: vec![only.into()], ..GraphOptions::default() };
+        let all = train::prepare(&source("digits-cnn-groupnorm.onnx"), config(Choice::Tract)).unwrap();
+        let freeze = all.grad.parameters.iter().map(|spec| spec.name.clone()).filter(|name| name != only).collect();
+        let source = Source { graph: GraphOptions { freeze, ..graph }, ..source("digits-cnn-groupnorm.onnx") };
+        let (run, outcome) = train(&source, TrainConfig { epochs: 0.05, ..config(Choice::Tract) });
+        assert_eq!(outcome.steps, 1);
+        let trained = trained_model(&run, &outcome.params).unwrap();
+        let (before, after) = (run.model.graph.unwrap().initializer, trained.graph.unwrap().initializer);
+        assert_eq!(before.len(), after.len());
+        for (before, after) in before.iter().zip(&after) {
+            assert_eq!(before.name, after.name);
+            let tensor = |proto| onnx::decode_tensor(proto).unwrap();
+            assert_eq!(tensor(before) != tensor(after), before.name == only, "{} while {only} is trained", before.name);
+        }
+    }
+}
