@@ -5,7 +5,6 @@
 //! reverse order (`sweep`) asks each operator's rule (`rules`) for the gradients of its inputs; parameter gradients
 //! stay in factored form (`factor`) until a readout (`readout`) writes what was asked for.
 
-pub mod attributes;
 mod broadcast;
 mod derive;
 mod emit;

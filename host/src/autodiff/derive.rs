@@ -1,6 +1,6 @@
 //! From a graph to the ONNX model of its per-sample gradients.
 
-use super::emit::{BATCH_FIRST, Emitter, Var, data_type, reshape_target};
+use super::emit::{BATCH_FIRST, Emitter, Var, reshape_target};
 use super::loss;
 use super::lower::lower;
 use super::readout::{Readout, per_sample};
@@ -8,6 +8,7 @@ use super::refusal::Refusal;
 use super::sweep::sweep;
 use super::{DeriveOptions, Dim, GradGraph, TensorSpec};
 use crate::graph::{Graph, Node, Origin};
+use crate::onnx::data_type;
 use crate::onnx::pb::tensor_shape_proto::{Dimension, dimension};
 use crate::onnx::pb::{
     GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto, type_proto,

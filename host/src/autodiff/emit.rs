@@ -7,9 +7,9 @@ use std::rc::Rc;
 
 use prost::Message;
 
-use super::attributes::{set_int, set_ints};
 use crate::graph::{BatchAxis, DType, Tensor, TensorData};
-use crate::onnx::pb::{AttributeProto, NodeProto, TensorProto, tensor_proto::DataType};
+use crate::onnx::pb::{AttributeProto, NodeProto, TensorProto};
+use crate::onnx::{data_type, make_attr_int, make_attr_ints, make_tensor};
 
 /// The plain batch axis 0.
 pub const BATCH_FIRST: BatchAxis = BatchAxis { axis: 0, outer: 1, inner: 1 };
@@ -98,7 +98,7 @@ impl Emitter {
 
     /// Adds an initializer under its own name.
     pub fn initializer(&mut self, name: &str, tensor: &Tensor) {
-        self.initializers.push(to_proto(name, tensor));
+        self.initializers.push(make_tensor(name, tensor));
     }
 
     /// Writes `op` with one output of the given element type, shape and batch axis.
@@ -131,7 +131,7 @@ impl Emitter {
 
     /// A constant tensor.
     pub fn constant(&mut self, tensor: Tensor) -> Var {
-        let key = to_proto("", &tensor).encode_to_vec();
+        let key = make_tensor("", &tensor).encode_to_vec();
         let name = match self.constants.get(&key) {
             Some(name) => name.clone(),
             None => {
@@ -141,7 +141,7 @@ impl Emitter {
                 name
             }
         };
-        Var { name, dtype: dtype_of(&tensor.data), shape: tensor.shape, batch: None }
+        Var { name, dtype: tensor.data.dtype(), shape: tensor.shape, batch: None }
     }
 
     /// A constant of float type `dtype`.
@@ -221,7 +221,7 @@ impl Emitter {
         if x.dtype == dtype {
             return x.clone();
         }
-        let to = set_int("to", data_type(dtype) as i64);
+        let to = make_attr_int("to", data_type(dtype) as i64);
         self.node("Cast", &[x], vec![to], dtype, x.shape.clone(), x.batch)
     }
 
@@ -260,7 +260,7 @@ impl Emitter {
         }
         let shape = perm.iter().map(|&p| x.shape[p]).collect();
         let batch = x.batch.map(|b| BatchAxis { axis: perm.iter().position(|&p| p == b.axis).unwrap(), ..b });
-        let attribute = set_ints("perm", &perm.iter().map(|&p| p as i64).collect::<Vec<_>>());
+        let attribute = make_attr_ints("perm", &perm.iter().map(|&p| p as i64).collect::<Vec<_>>());
         self.node("Transpose", &[x], vec![attribute], x.dtype, shape, batch)
     }
 
@@ -313,12 +313,12 @@ impl Emitter {
         }
         let (shape, batch) = reduced(x, axes, keep);
         let list: Vec<i64> = axes.iter().map(|&a| a as i64).collect();
-        let keepdims = set_int("keepdims", keep as i64);
+        let keepdims = make_attr_int("keepdims", keep as i64);
         if op == "ReduceSum" || self.opset >= 18 {
             let axes = self.ints(&list);
             self.node(op, &[x, &axes], vec![keepdims], x.dtype, shape, batch)
         } else {
-            self.node(op, &[x], vec![set_ints("axes", &list), keepdims], x.dtype, shape, batch)
+            self.node(op, &[x], vec![make_attr_ints("axes", &list), keepdims], x.dtype, shape, batch)
         }
     }
 
@@ -347,7 +347,7 @@ impl Emitter {
         let shape = vec![at(a, transpose_a, 0), at(b, transpose_b, 1)];
         let side = |v: &Var, flip: bool| v.batch.map(|b| BatchAxis { axis: b.axis ^ flip as usize, ..b });
         let batch = side(a, transpose_a).or(side(b, transpose_b));
-        let flags = vec![set_int("transA", transpose_a as i64), set_int("transB", transpose_b as i64)];
+        let flags = vec![make_attr_int("transA", transpose_a as i64), make_attr_int("transB", transpose_b as i64)];
         self.node("Gemm", &[a, b], flags, a.dtype, shape, batch)
     }
 
@@ -370,7 +370,7 @@ impl Emitter {
                 let n = self.node("Mul", &[&n, &times], vec![], DType::I64, vec![1], None);
                 let (before, after) = (self.ints(&fixed(&shape[..b.axis])), self.ints(&fixed(&shape[b.axis + 1..])));
                 let parts: Vec<&Var> = [&before, &n, &after].into_iter().filter(|v| v.shape != [0]).collect();
-                self.node("Concat", &parts, vec![set_int("axis", 0)], DType::I64, vec![shape.len()], None)
+                self.node("Concat", &parts, vec![make_attr_int("axis", 0)], DType::I64, vec![shape.len()], None)
             }
             _ => self.ints(&fixed(shape)),
         };
@@ -387,7 +387,7 @@ impl Emitter {
         let source = self.batch_source.clone().expect("a batched input");
         let shape = self.node("Shape", &[&source], vec![], DType::I64, vec![source.rank()], None);
         let zero = self.ints(&[0]);
-        self.node("Gather", &[&shape, &zero], vec![set_int("axis", 0)], DType::I64, vec![1], None)
+        self.node("Gather", &[&shape, &zero], vec![make_attr_int("axis", 0)], DType::I64, vec![1], None)
     }
 
     /// `value` for every sample: `[N, *shape]`.
@@ -406,7 +406,7 @@ impl Emitter {
         let mut shape = parts[0].shape.clone();
         shape[axis] = parts.iter().map(|p| p.shape[axis]).sum();
         let batch = parts.iter().find_map(|p| p.batch);
-        self.node("Concat", parts, vec![set_int("axis", axis as i64)], parts[0].dtype, shape, batch)
+        self.node("Concat", parts, vec![make_attr_int("axis", axis as i64)], parts[0].dtype, shape, batch)
     }
 
     /// Elements `start, start + step, …` (`count` of them) along each of `axes`, given as `(axis, start, step, count)`.
@@ -446,7 +446,7 @@ impl Emitter {
         let mut shape = x.shape.clone();
         shape[axis] = indices.len();
         let indices = self.ints(indices);
-        self.node("Gather", &[x, &indices], vec![set_int("axis", axis as i64)], x.dtype, shape, x.batch)
+        self.node("Gather", &[x, &indices], vec![make_attr_int("axis", axis as i64)], x.dtype, shape, x.batch)
     }
 
     /// `[N, *target]`, each sample's elements in row-major order of `x`'s shape for one sample.
@@ -545,42 +545,4 @@ pub fn reshape_target(shape: &[usize], batch: Option<BatchAxis>) -> Vec<i64> {
         target[batch.axis] = -1;
     }
     target
-}
-
-/// ONNX's number for an element type.
-pub fn data_type(dtype: DType) -> DataType {
-    match dtype {
-        DType::F32 => DataType::Float,
-        DType::F64 => DataType::Double,
-        DType::I32 => DataType::Int32,
-        DType::I64 => DataType::Int64,
-        DType::Bool => DataType::Bool,
-    }
-}
-
-fn dtype_of(data: &TensorData) -> DType {
-    match data {
-        TensorData::F32(_) => DType::F32,
-        TensorData::F64(_) => DType::F64,
-        TensorData::I32(_) => DType::I32,
-        TensorData::I64(_) => DType::I64,
-        TensorData::Bool(_) => DType::Bool,
-    }
-}
-
-fn to_proto(name: &str, tensor: &Tensor) -> TensorProto {
-    let raw_data = match &tensor.data {
-        TensorData::F32(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
-        TensorData::F64(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
-        TensorData::I32(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
-        TensorData::I64(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
-        TensorData::Bool(v) => v.iter().map(|&x| x as u8).collect(),
-    };
-    TensorProto {
-        name: name.into(),
-        dims: tensor.shape.iter().map(|&d| d as i64).collect(),
-        data_type: data_type(dtype_of(&tensor.data)) as i32,
-        raw_data,
-        ..Default::default()
-    }
 }

@@ -4,17 +4,17 @@
 //! a row lies in memory, so a sample's bits would depend on its place in the batch. They are written with the
 //! [`Emitter`]'s sums, which do not; its logarithm likewise. A normalisation's parts are then shared with its backward pass.
 
-use super::attributes;
 use super::emit::{BATCH_FIRST, Emitter, Var};
 use super::normalize::Normalized;
 use crate::graph::{BatchAxis, Graph, Node, Origin, TensorData};
+use crate::onnx::{attr_float, attr_int, attr_ints};
 
 /// The output of `node` in other operators; `None` where it is written as it stands.
 pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>]) -> Option<Var> {
     let x = inputs.first()?.clone()?;
     let output = &graph.values[node.outputs[0].0];
-    let int = |name: &str, default| attributes::int(&node.attributes, name, default);
-    let epsilon = || f64::from(attributes::float(&node.attributes, "epsilon", 1e-5));
+    let int = |name: &str, default| attr_int(&node.attributes, name, default);
+    let epsilon = || f64::from(attr_float(&node.attributes, "epsilon", 1e-5));
     match node.op.as_str() {
         "Expand" => {
             let lead = output.shape.len() - x.rank();
@@ -75,7 +75,7 @@ fn affine(em: &mut Emitter, x: &Var, inputs: &[Option<Var>], entries: &[usize]) 
 
 /// The axes a reduction of a tensor of `rank` axes sums over; `None` where they are not known now.
 pub fn reduced_axes(graph: &Graph, node: &Node, rank: usize) -> Option<Vec<usize>> {
-    let listed = match (attributes::ints(&node.attributes, "axes"), node.inputs.get(1).copied().flatten()) {
+    let listed = match (attr_ints(&node.attributes, "axes"), node.inputs.get(1).copied().flatten()) {
         (Some(axes), _) => axes.to_vec(),
         (None, None) => vec![],
         (None, Some(id)) => match &graph.values[id.0].origin {
@@ -86,7 +86,7 @@ pub fn reduced_axes(graph: &Graph, node: &Node, rank: usize) -> Option<Vec<usize
             _ => return None,
         },
     };
-    if listed.is_empty() && attributes::int(&node.attributes, "noop_with_empty_axes", 0) == 0 {
+    if listed.is_empty() && attr_int(&node.attributes, "noop_with_empty_axes", 0) == 0 {
         return Some((0..rank).collect());
     }
     Some(listed.iter().map(|a| a.rem_euclid(rank as i64) as usize).collect())

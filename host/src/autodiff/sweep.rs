@@ -1,6 +1,5 @@
 //! The reverse walk, and the words in which rules are written.
 
-use super::attributes;
 use super::broadcast::settle;
 use super::emit::{BATCH_FIRST, Emitter, Var};
 use super::factor::{Factors, Grad};
@@ -8,6 +7,7 @@ use super::lower::reduced_axes;
 use super::refusal::Refusal;
 use super::rules::RULES;
 use crate::graph::{BatchAxis, Graph, Node, Origin, Value, ValueId};
+use crate::onnx::{attr_float, attr_int, attr_ints, attr_string};
 
 /// The gradients, by parameter index, of `seeds`' weighted outputs; `None` for a parameter they do not depend on.
 ///
@@ -146,22 +146,22 @@ impl<'a> Pull<'a> {
 
     /// The integer attribute `name`.
     pub fn int(&self, name: &str, default: i64) -> i64 {
-        attributes::int(&self.node.attributes, name, default)
+        attr_int(&self.node.attributes, name, default)
     }
 
     /// The float attribute `name`.
     pub fn float(&self, name: &str, default: f32) -> f64 {
-        f64::from(attributes::float(&self.node.attributes, name, default))
+        f64::from(attr_float(&self.node.attributes, name, default))
     }
 
     /// The integers of attribute `name`, if present.
     pub fn ints(&self, name: &str) -> Option<Vec<i64>> {
-        attributes::ints(&self.node.attributes, name).map(<[i64]>::to_vec)
+        attr_ints(&self.node.attributes, name).map(<[i64]>::to_vec)
     }
 
     /// The string attribute `name`.
     pub fn string(&self, name: &str) -> &'a str {
-        attributes::string(&self.node.attributes, name)
+        attr_string(&self.node.attributes, name, "")
     }
 
     /// A refusal of this node.

@@ -1,9 +1,9 @@
 //! The geometry of convolutions and pools: windows that slide over the spatial axes.
 
-use super::attributes::{set_int, set_ints};
 use super::emit::{BATCH_FIRST, Emitter, Var};
 use super::sweep::Pull;
 use crate::onnx::pb::AttributeProto;
+use crate::onnx::{make_attr_int, make_attr_ints};
 
 /// Windows over spatial axes; every list has one entry an axis.
 #[derive(Clone, Debug)]
@@ -134,9 +134,9 @@ impl Window {
         let unreached: Vec<usize> =
             (0..rank).map(|i| (self.input[i] + self.before[i]).saturating_sub(self.reach(i))).collect();
         let mut attributes = self.attributes(&after);
-        attributes.push(set_int("group", groups as i64));
+        attributes.push(make_attr_int("group", groups as i64));
         if unreached.iter().any(|&u| u > 0) {
-            attributes.push(set_ints("output_padding", &as_i64(&unreached)));
+            attributes.push(make_attr_ints("output_padding", &as_i64(&unreached)));
         }
         let shape = [&[1, w.shape[1] * groups], &self.input[..]].concat();
         em.node("ConvTranspose", &[gy, w], attributes, gy.dtype, shape, Some(BATCH_FIRST))
@@ -149,7 +149,7 @@ impl Window {
         let padding = self.touched_padding();
         let after: Vec<usize> = padding[2..].iter().map(|p| p.1).collect();
         let mut attributes = self.attributes(&after);
-        attributes.push(set_int("group", channels as i64));
+        attributes.push(make_attr_int("group", channels as i64));
         let shape = [&[1, channels * self.taps()], &self.output[..]].concat();
         em.node("Conv", &[x, &weight], attributes, x.dtype, shape, Some(BATCH_FIRST))
     }
@@ -169,10 +169,10 @@ impl Window {
 
     fn attributes(&self, after: &[usize]) -> Vec<AttributeProto> {
         vec![
-            set_ints("kernel_shape", &as_i64(&self.kernel)),
-            set_ints("strides", &as_i64(&self.stride)),
-            set_ints("dilations", &as_i64(&self.dilation)),
-            set_ints("pads", &as_i64(&[&self.before, after].concat())),
+            make_attr_ints("kernel_shape", &as_i64(&self.kernel)),
+            make_attr_ints("strides", &as_i64(&self.stride)),
+            make_attr_ints("dilations", &as_i64(&self.dilation)),
+            make_attr_ints("pads", &as_i64(&[&self.before, after].concat())),
         ]
     }
 }

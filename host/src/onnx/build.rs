@@ -110,7 +110,8 @@ pub fn make_value_info(name: &str, dtype: DType, shape: &[Extent]) -> ValueInfoP
     }
 }
 
-fn data_type(dtype: DType) -> DataType {
+/// ONNX's number for an element type.
+pub fn data_type(dtype: DType) -> DataType {
     match dtype {
         DType::F32 => DataType::Float,
         DType::F64 => DataType::Double,

@@ -1,8 +1,9 @@
 //! A slow, obvious interpreter of canonical graphs in f64, for one sample: a batch of one has the shapes the graph
 //! states. It knows nothing of the code under test but the graph's types.
 
-use damper::autodiff::{DeriveOptions, Loss, attributes};
+use damper::autodiff::{DeriveOptions, Loss};
 use damper::graph::{Graph, Node, Origin, TensorData, ValueId};
+use damper::onnx::{attr_float, attr_int, attr_ints, attr_string};
 
 /// A dense array.
 #[derive(Clone, Debug)]
@@ -106,8 +107,8 @@ fn to_f64(data: &TensorData) -> Vec<f64> {
 }
 
 fn apply(graph: &Graph, node: &Node, x: &[&Array], shape: &[usize]) -> Array {
-    let float = |name: &str, default: f32| f64::from(attributes::float(&node.attributes, name, default));
-    let int = |name: &str, default: i64| attributes::int(&node.attributes, name, default);
+    let float = |name: &str, default: f32| f64::from(attr_float(&node.attributes, name, default));
+    let int = |name: &str, default: i64| attr_int(&node.attributes, name, default);
     let map = |f: &dyn Fn(f64) -> f64| Array::new(&x[0].shape, x[0].data.iter().map(|&v| f(v)).collect());
     let pairs = |f: &dyn Fn(f64, f64) -> f64| Array::from_fn(shape, |i| f(x[0].spread(i), x[1].spread(i)));
     match node.op.as_str() {
@@ -131,7 +132,7 @@ fn apply(graph: &Graph, node: &Node, x: &[&Array], shape: &[usize]) -> Array {
         "Expand" => Array::from_fn(shape, |i| x[0].spread(i)),
         "Reshape" => Array::new(shape, x[0].data.clone()),
         "Transpose" => {
-            let perm: Vec<usize> = match attributes::ints(&node.attributes, "perm") {
+            let perm: Vec<usize> = match attr_ints(&node.attributes, "perm") {
                 Some(perm) => perm.iter().map(|&p| p as usize).collect(),
                 None => (0..shape.len()).rev().collect(),
             };
@@ -155,7 +156,7 @@ fn apply(graph: &Graph, node: &Node, x: &[&Array], shape: &[usize]) -> Array {
             })
         }
         "ReduceSum" | "ReduceMean" => {
-            let axes = match attributes::ints(&node.attributes, "axes") {
+            let axes = match attr_ints(&node.attributes, "axes") {
                 Some(axes) => axes.to_vec(),
                 None => x[1].data.iter().map(|&a| a as i64).collect(),
             };
@@ -232,13 +233,13 @@ fn normalize(x: &[&Array], groups: usize, affine: usize, epsilon: f64) -> Array 
 
 /// Windows of a node: for each spatial axis (kernel, stride, dilation, padding before, padding after).
 fn windows(node: &Node, kernel: &[usize], input: &[usize], output: &[usize]) -> Vec<[i64; 5]> {
-    let list = |name: &str, i: usize, default: i64| attributes::ints(&node.attributes, name).map_or(default, |l| l[i]);
+    let list = |name: &str, i: usize, default: i64| attr_ints(&node.attributes, name).map_or(default, |l| l[i]);
     let axes = input.len();
     (0..axes)
         .map(|i| {
             let (k, s, d) = (kernel[i] as i64, list("strides", i, 1), list("dilations", i, 1));
             let same = ((output[i] as i64 - 1) * s + (k - 1) * d + 1 - input[i] as i64).max(0);
-            let (before, after) = match attributes::string(&node.attributes, "auto_pad") {
+            let (before, after) = match attr_string(&node.attributes, "auto_pad", "") {
                 "SAME_UPPER" => (same / 2, same - same / 2),
                 "SAME_LOWER" => (same - same / 2, same / 2),
                 _ => (list("pads", i, 0), list("pads", i + axes, 0)),
@@ -268,7 +269,7 @@ fn taps(windows: &[[i64; 5]], input: &[usize], position: &[usize]) -> Vec<(Vec<u
 }
 
 fn conv(node: &Node, x: &[&Array], shape: &[usize]) -> Array {
-    let groups = attributes::int(&node.attributes, "group", 1) as usize;
+    let groups = attr_int(&node.attributes, "group", 1) as usize;
     let (input, w) = (&x[0].shape[2..], x[1]);
     let windows = windows(node, &w.shape[2..], input, &shape[2..]);
     let (own, outputs) = (w.shape[1], w.shape[0]);
@@ -286,10 +287,9 @@ fn conv(node: &Node, x: &[&Array], shape: &[usize]) -> Array {
 }
 
 fn pool(node: &Node, x: &Array, shape: &[usize]) -> Array {
-    let kernel: Vec<usize> =
-        attributes::ints(&node.attributes, "kernel_shape").unwrap().iter().map(|&k| k as usize).collect();
+    let kernel: Vec<usize> = attr_ints(&node.attributes, "kernel_shape").unwrap().iter().map(|&k| k as usize).collect();
     let windows = windows(node, &kernel, &x.shape[2..], &shape[2..]);
-    let count_padding = attributes::int(&node.attributes, "count_include_pad", 0) != 0;
+    let count_padding = attr_int(&node.attributes, "count_include_pad", 0) != 0;
     Array::from_fn(shape, |i| {
         let (mut sum, mut count, mut max) = (0.0, 0.0, f64::NEG_INFINITY);
         for (_, at, inside, padded) in taps(&windows, &x.shape[2..], &i[2..]) {

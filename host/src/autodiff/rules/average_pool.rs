@@ -4,12 +4,12 @@
 //! otherwise it is put back by a depthwise transposed convolution with ones.
 
 use super::Rule;
-use crate::autodiff::attributes::{set_int, set_ints, set_string};
 use crate::autodiff::emit::{BATCH_FIRST, Var};
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
 use crate::autodiff::window::Window;
+use crate::onnx::{make_attr_int, make_attr_ints, make_attr_string};
 
 pub const RULE: Rule = Rule { op: "AveragePool", pull, cases };
 
@@ -63,9 +63,9 @@ fn repeat(p: &mut Pull<'_>, window: &Window, x: &Var) -> Var {
     let scales = p.em.floats(crate::graph::DType::F32, &[4], scales);
     let none = Var { name: "".into(), dtype: x.dtype, shape: vec![], batch: None };
     let attributes = vec![
-        set_string("mode", "nearest"),
-        set_string("coordinate_transformation_mode", "asymmetric"),
-        set_string("nearest_mode", "floor"),
+        make_attr_string("mode", "nearest"),
+        make_attr_string("coordinate_transformation_mode", "asymmetric"),
+        make_attr_string("nearest_mode", "floor"),
     ];
     let shape = [&x.shape[..2], &window.input[..]].concat();
     p.em.node("Resize", &[x, &none, &scales], attributes, x.dtype, shape, Some(BATCH_FIRST))
@@ -78,23 +78,23 @@ fn cases() -> Vec<Case> {
         let y = b.node("AveragePool", &[x], attributes, &[&[1], output].concat());
         b.case(name, y)
     };
-    let kernel = |k: &[i64]| set_ints("kernel_shape", k);
-    let padded = || vec![kernel(&[3, 3]), set_ints("strides", &[2, 2]), set_ints("pads", &[1, 1, 1, 1])];
+    let kernel = |k: &[i64]| make_attr_ints("kernel_shape", k);
+    let padded = || vec![kernel(&[3, 3]), make_attr_ints("strides", &[2, 2]), make_attr_ints("pads", &[1, 1, 1, 1])];
     let mut counted = padded();
-    counted.push(set_int("count_include_pad", 1));
+    counted.push(make_attr_int("count_include_pad", 1));
     vec![
-        one("tiles", &[2, 4, 6], &[2, 2, 2], vec![kernel(&[2, 3]), set_ints("strides", &[2, 3])]),
+        one("tiles", &[2, 4, 6], &[2, 2, 2], vec![kernel(&[2, 3]), make_attr_ints("strides", &[2, 3])]),
         one("overlapping, stride 1", &[2, 4, 5], &[2, 3, 4], vec![kernel(&[2, 2])]),
         one("padding not counted", &[2, 6, 5], &[2, 3, 3], padded()),
         one("padding counted", &[2, 6, 5], &[2, 3, 3], counted),
-        one("a rest", &[2, 5, 5], &[2, 2, 2], vec![kernel(&[2, 2]), set_ints("strides", &[2, 2])]),
+        one("a rest", &[2, 5, 5], &[2, 2, 2], vec![kernel(&[2, 2]), make_attr_ints("strides", &[2, 2])]),
         one(
             "ceil mode",
             &[2, 5, 5],
             &[2, 3, 3],
-            vec![kernel(&[2, 2]), set_ints("strides", &[2, 2]), set_int("ceil_mode", 1)],
+            vec![kernel(&[2, 2]), make_attr_ints("strides", &[2, 2]), make_attr_int("ceil_mode", 1)],
         ),
-        one("same upper", &[2, 4, 4], &[2, 4, 4], vec![kernel(&[2, 2]), set_string("auto_pad", "SAME_UPPER")]),
-        one("1-D", &[2, 7], &[2, 3], vec![kernel(&[3]), set_ints("strides", &[2])]),
+        one("same upper", &[2, 4, 4], &[2, 4, 4], vec![kernel(&[2, 2]), make_attr_string("auto_pad", "SAME_UPPER")]),
+        one("1-D", &[2, 7], &[2, 3], vec![kernel(&[3]), make_attr_ints("strides", &[2])]),
     ]
 }

@@ -9,13 +9,13 @@
 //! Memory: the patches, `N·L·C·K` floats, `K` being the number of taps.
 
 use super::Rule;
-use crate::autodiff::attributes::{set_int, set_ints, set_string};
 use crate::autodiff::emit::{BATCH_FIRST, Var};
 use crate::autodiff::factor::{Factors, Side};
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
 use crate::autodiff::window::Window;
+use crate::onnx::{make_attr_int, make_attr_ints, make_attr_string};
 
 pub const RULE: Rule = Rule { op: "Conv", pull, cases };
 
@@ -91,7 +91,7 @@ fn cases() -> Vec<Case> {
     let shared = {
         let mut b = GraphBuilder::new(17);
         let (x, w) = (b.activation(&[2, 4, 4]), b.param(&[2, 2, 3, 3]));
-        let pads = || vec![set_ints("pads", &[1, 1, 1, 1])];
+        let pads = || vec![make_attr_ints("pads", &[1, 1, 1, 1])];
         let once = b.node("Conv", &[x, w], pads(), &[1, 2, 4, 4]);
         let twice = b.node("Conv", &[once, w], pads(), &[1, 2, 4, 4]);
         b.case("one weight used twice", twice)
@@ -109,35 +109,43 @@ fn cases() -> Vec<Case> {
         one(
             "strides that leave a rest, uneven pads",
             s(&[2, 7, 6], &[3, 2, 3, 3], &[3, 4, 3]),
-            vec![set_ints("strides", &[2, 2]), set_ints("pads", &[0, 1, 2, 0])],
+            vec![make_attr_ints("strides", &[2, 2]), make_attr_ints("pads", &[0, 1, 2, 0])],
         ),
         one(
             "dilations",
             s(&[2, 7, 7], &[3, 2, 3, 2], &[3, 3, 6]),
-            vec![set_ints("dilations", &[2, 3]), set_ints("pads", &[0, 1, 0, 1])],
+            vec![make_attr_ints("dilations", &[2, 3]), make_attr_ints("pads", &[0, 1, 0, 1])],
         ),
-        one("groups", s(&[4, 4, 4], &[6, 2, 3, 3], &[6, 2, 2]), vec![set_int("group", 2)]),
+        one("groups", s(&[4, 4, 4], &[6, 2, 3, 3], &[6, 2, 2]), vec![make_attr_int("group", 2)]),
         one(
             "depthwise",
             s(&[3, 5, 5], &[3, 1, 3, 3], &[3, 3, 3]),
-            vec![set_int("group", 3), set_ints("strides", &[2, 2]), set_ints("pads", &[1, 1, 1, 1])],
+            vec![make_attr_int("group", 3), make_attr_ints("strides", &[2, 2]), make_attr_ints("pads", &[1, 1, 1, 1])],
         ),
-        one("depthwise with a multiplier", s(&[2, 4, 4], &[4, 1, 2, 2], &[4, 3, 3]), vec![set_int("group", 2)]),
+        one("depthwise with a multiplier", s(&[2, 4, 4], &[4, 1, 2, 2], &[4, 3, 3]), vec![make_attr_int("group", 2)]),
         one("pointwise", s(&[3, 4, 4], &[2, 3, 1, 1], &[2, 4, 4]), vec![]),
-        one("pointwise with strides", s(&[3, 4, 5], &[2, 3, 1, 1], &[2, 2, 3]), vec![set_ints("strides", &[2, 2])]),
-        one("many channels", s(&[18, 4, 4], &[2, 18, 3, 3], &[2, 4, 4]), vec![set_ints("pads", &[1, 1, 1, 1])]),
+        one(
+            "pointwise with strides",
+            s(&[3, 4, 5], &[2, 3, 1, 1], &[2, 2, 3]),
+            vec![make_attr_ints("strides", &[2, 2])],
+        ),
+        one("many channels", s(&[18, 4, 4], &[2, 18, 3, 3], &[2, 4, 4]), vec![make_attr_ints("pads", &[1, 1, 1, 1])]),
         one(
             "same upper",
             s(&[2, 5, 6], &[2, 2, 2, 3], &[2, 3, 3]),
-            vec![set_string("auto_pad", "SAME_UPPER"), set_ints("strides", &[2, 2])],
+            vec![make_attr_string("auto_pad", "SAME_UPPER"), make_attr_ints("strides", &[2, 2])],
         ),
         one(
             "same lower",
             s(&[2, 5, 6], &[2, 2, 2, 3], &[2, 3, 3]),
-            vec![set_string("auto_pad", "SAME_LOWER"), set_ints("strides", &[2, 2])],
+            vec![make_attr_string("auto_pad", "SAME_LOWER"), make_attr_ints("strides", &[2, 2])],
         ),
-        one("valid", s(&[2, 5], &[3, 2, 2], &[3, 4]), vec![set_string("auto_pad", "VALID")]),
-        one("1-D", s(&[2, 9], &[3, 2, 3], &[3, 4]), vec![set_ints("strides", &[2]), set_ints("pads", &[1, 0])]),
+        one("valid", s(&[2, 5], &[3, 2, 2], &[3, 4]), vec![make_attr_string("auto_pad", "VALID")]),
+        one(
+            "1-D",
+            s(&[2, 9], &[3, 2, 3], &[3, 4]),
+            vec![make_attr_ints("strides", &[2]), make_attr_ints("pads", &[1, 0])],
+        ),
         shared,
         scaled,
     ]

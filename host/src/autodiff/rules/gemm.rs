@@ -4,12 +4,12 @@
 //! A weight's gradient is factored: one position a sample (or one for each row merged into the batch axis).
 
 use super::Rule;
-use crate::autodiff::attributes::{set_float, set_int};
 use crate::autodiff::factor::{Factors, Side};
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{BATCH_FIRST, Case, GraphBuilder};
 use crate::graph::BatchAxis;
+use crate::onnx::{make_attr_float, make_attr_int};
 
 pub const RULE: Rule = Rule { op: "Gemm", pull, cases };
 
@@ -74,8 +74,14 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
 }
 
 fn cases() -> Vec<Case> {
-    let flags =
-        |ta, tb| vec![set_int("transA", ta), set_int("transB", tb), set_float("alpha", 0.5), set_float("beta", 1.5)];
+    let flags = |ta, tb| {
+        vec![
+            make_attr_int("transA", ta),
+            make_attr_int("transB", tb),
+            make_attr_float("alpha", 0.5),
+            make_attr_float("beta", 1.5),
+        ]
+    };
     let mut plain = GraphBuilder::new(17);
     let (x, w, c) = (plain.activation(&[3]), plain.param(&[3, 4]), plain.param(&[4]));
     let y = plain.node("Gemm", &[x, w, c], vec![], &[1, 4]);
@@ -113,7 +119,7 @@ fn cases() -> Vec<Case> {
 
     let mut tied = GraphBuilder::new(17);
     let (x, w) = (tied.activation(&[3]), tied.param(&[4, 3]));
-    let hidden = tied.node("Gemm", &[x, w], vec![set_int("transB", 1)], &[1, 4]);
+    let hidden = tied.node("Gemm", &[x, w], vec![make_attr_int("transB", 1)], &[1, 4]);
     let back = tied.node("Gemm", &[hidden, w], vec![], &[1, 3]);
 
     vec![

@@ -4,12 +4,12 @@
 //! `γ` and `β` have one entry a group before operator set 21, one a channel from then on.
 
 use super::Rule;
-use crate::autodiff::attributes::set_int;
 use crate::autodiff::emit::BATCH_FIRST;
 use crate::autodiff::normalize::Normalized;
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
+use crate::onnx::make_attr_int;
 
 pub const RULE: Rule = Rule { op: "GroupNormalization", pull, cases };
 
@@ -52,7 +52,7 @@ fn cases() -> Vec<Case> {
     let one = |name, opset, affine: usize| {
         let mut b = GraphBuilder::new(opset);
         let (x, gamma, beta) = (b.activation(&[6, 2, 3]), b.param(&[affine]), b.param(&[affine]));
-        let groups = vec![set_int("num_groups", 3)];
+        let groups = vec![make_attr_int("num_groups", 3)];
         let y = b.node("GroupNormalization", &[x, gamma, beta], groups, &[1, 6, 2, 3]);
         b.case(name, y)
     };

@@ -2,11 +2,11 @@
 //! by `normalize`, `dγ_c = Σ dY · x̂`, `dβ_c = Σ dY` over the positions.
 
 use super::Rule;
-use crate::autodiff::attributes::set_float;
 use crate::autodiff::normalize::Normalized;
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
+use crate::onnx::make_attr_float;
 
 pub const RULE: Rule = Rule { op: "InstanceNormalization", pull, cases };
 
@@ -42,7 +42,7 @@ fn cases() -> Vec<Case> {
         let mut b = GraphBuilder::new(17);
         let (x, gamma, beta) = (b.activation(shape), b.param(&shape[..1]), b.param(&shape[..1]));
         let out = [&[1], shape].concat();
-        let y = b.node("InstanceNormalization", &[x, gamma, beta], vec![set_float("epsilon", epsilon)], &out);
+        let y = b.node("InstanceNormalization", &[x, gamma, beta], vec![make_attr_float("epsilon", epsilon)], &out);
         b.case(name, y)
     };
     vec![one("2-D", &[3, 3, 4], 1e-5), one("1-D, a large epsilon", &[2, 6], 0.1)]

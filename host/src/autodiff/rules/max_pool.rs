@@ -7,12 +7,12 @@
 //! Memory: the kept gradients, `K` times the size of `Y`, `K` being the number of taps.
 
 use super::Rule;
-use crate::autodiff::attributes::{set_int, set_ints, set_string};
 use crate::autodiff::emit::{BATCH_FIRST, Emitter, Var};
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
 use crate::autodiff::window::Window;
+use crate::onnx::{make_attr_int, make_attr_ints, make_attr_string};
 
 pub const RULE: Rule = Rule { op: "MaxPool", pull, cases };
 
@@ -76,35 +76,36 @@ fn cases() -> Vec<Case> {
         let y = b.node("MaxPool", &[x], attributes, &[&[1], output].concat());
         b.case(name, y)
     };
-    let kernel = |k: &[i64]| set_ints("kernel_shape", k);
+    let kernel = |k: &[i64]| make_attr_ints("kernel_shape", k);
     let rectified = {
         let mut b = GraphBuilder::new(17);
         let x = b.activation(&[2, 4, 4]);
         let x = b.node("Relu", &[x], vec![], &[1, 2, 4, 4]);
-        let attributes = vec![kernel(&[3, 3]), set_ints("pads", &[1, 1, 1, 1]), set_ints("strides", &[2, 2])];
+        let attributes =
+            vec![kernel(&[3, 3]), make_attr_ints("pads", &[1, 1, 1, 1]), make_attr_ints("strides", &[2, 2])];
         let y = b.node("MaxPool", &[x], attributes, &[1, 2, 2, 2]);
         b.case("padding beside zeros of a Relu", y)
     };
     vec![
-        one("tiles", &[2, 4, 6], &[2, 2, 3], vec![kernel(&[2, 2]), set_ints("strides", &[2, 2])]),
-        one("tiles of other sides", &[2, 6, 6], &[2, 2, 3], vec![kernel(&[3, 2]), set_ints("strides", &[3, 2])]),
+        one("tiles", &[2, 4, 6], &[2, 2, 3], vec![kernel(&[2, 2]), make_attr_ints("strides", &[2, 2])]),
+        one("tiles of other sides", &[2, 6, 6], &[2, 2, 3], vec![kernel(&[3, 2]), make_attr_ints("strides", &[3, 2])]),
         one("overlapping, stride 1", &[2, 4, 5], &[2, 3, 4], vec![kernel(&[2, 2])]),
         one(
             "overlapping, stride 2, padded",
             &[2, 6, 5],
             &[2, 3, 3],
-            vec![kernel(&[3, 3]), set_ints("strides", &[2, 2]), set_ints("pads", &[1, 1, 1, 1])],
+            vec![kernel(&[3, 3]), make_attr_ints("strides", &[2, 2]), make_attr_ints("pads", &[1, 1, 1, 1])],
         ),
-        one("a rest", &[2, 5, 5], &[2, 2, 2], vec![kernel(&[2, 2]), set_ints("strides", &[2, 2])]),
+        one("a rest", &[2, 5, 5], &[2, 2, 2], vec![kernel(&[2, 2]), make_attr_ints("strides", &[2, 2])]),
         one(
             "ceil mode",
             &[2, 5, 5],
             &[2, 3, 3],
-            vec![kernel(&[2, 2]), set_ints("strides", &[2, 2]), set_int("ceil_mode", 1)],
+            vec![kernel(&[2, 2]), make_attr_ints("strides", &[2, 2]), make_attr_int("ceil_mode", 1)],
         ),
-        one("dilations", &[2, 5, 6], &[2, 3, 4], vec![kernel(&[2, 2]), set_ints("dilations", &[2, 2])]),
-        one("same upper", &[2, 4, 4], &[2, 4, 4], vec![kernel(&[2, 2]), set_string("auto_pad", "SAME_UPPER")]),
-        one("1-D", &[2, 7], &[2, 3], vec![kernel(&[3]), set_ints("strides", &[2])]),
+        one("dilations", &[2, 5, 6], &[2, 3, 4], vec![kernel(&[2, 2]), make_attr_ints("dilations", &[2, 2])]),
+        one("same upper", &[2, 4, 4], &[2, 4, 4], vec![kernel(&[2, 2]), make_attr_string("auto_pad", "SAME_UPPER")]),
+        one("1-D", &[2, 7], &[2, 3], vec![kernel(&[3]), make_attr_ints("strides", &[2])]),
         rectified,
     ]
 }

@@ -2,10 +2,10 @@
 
 use super::Rule;
 use super::reduce_sum::{reduction_cases, repeatable};
-use crate::autodiff::attributes::{set_int, set_ints};
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::Case;
+use crate::onnx::{make_attr_int, make_attr_ints};
 
 pub const RULE: Rule = Rule { op: "ReduceMean", pull, cases };
 
@@ -17,5 +17,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
 }
 
 fn cases() -> Vec<Case> {
-    reduction_cases("ReduceMean", |_, axes, keep| (vec![], vec![set_ints("axes", axes), set_int("keepdims", keep)]))
+    reduction_cases("ReduceMean", |_, axes, keep| {
+        (vec![], vec![make_attr_ints("axes", axes), make_attr_int("keepdims", keep)])
+    })
 }

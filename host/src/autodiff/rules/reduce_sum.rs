@@ -1,12 +1,12 @@
 //! `ReduceSum`: `Y` = `X` summed over axes ⇒ `dX` = `dY` repeated along them.
 
 use super::Rule;
-use crate::autodiff::attributes::set_int;
 use crate::autodiff::emit::Var;
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
 use crate::graph::ValueId;
+use crate::onnx::make_attr_int;
 use crate::onnx::pb::AttributeProto;
 
 pub const RULE: Rule = Rule { op: "ReduceSum", pull, cases };
@@ -33,7 +33,7 @@ pub fn repeatable(p: &mut Pull<'_>) -> Result<(Var, usize), Refusal> {
 }
 
 fn cases() -> Vec<Case> {
-    reduction_cases("ReduceSum", |b, axes, keep| (vec![b.ints(axes)], vec![set_int("keepdims", keep)]))
+    reduction_cases("ReduceSum", |b, axes, keep| (vec![b.ints(axes)], vec![make_attr_int("keepdims", keep)]))
 }
 
 type Form = (Vec<ValueId>, Vec<AttributeProto>);

@@ -1,10 +1,10 @@
 //! `Softmax` along one axis: `dX = Y · (dY − Σ dY · Y)`.
 
 use super::Rule;
-use crate::autodiff::attributes::set_int;
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
+use crate::onnx::make_attr_int;
 
 pub const RULE: Rule = Rule { op: "Softmax", pull, cases };
 
@@ -26,10 +26,10 @@ fn cases() -> Vec<Case> {
     let y = rows.node("Softmax", &[x], vec![], &[1, 5]);
     let mut middle = GraphBuilder::new(17);
     let x = middle.activation(&[3, 4]);
-    let z = middle.node("Softmax", &[x], vec![set_int("axis", 1)], &[1, 3, 4]);
+    let z = middle.node("Softmax", &[x], vec![make_attr_int("axis", 1)], &[1, 3, 4]);
     let mut parameter = GraphBuilder::new(17);
     let (x, w) = (parameter.activation(&[3, 4]), parameter.param(&[3, 4]));
-    let mix = parameter.node("Softmax", &[w], vec![set_int("axis", 0)], &[3, 4]);
+    let mix = parameter.node("Softmax", &[w], vec![make_attr_int("axis", 0)], &[3, 4]);
     let u = parameter.node("Mul", &[x, mix], vec![], &[1, 3, 4]);
     vec![rows.case("last axis", y), middle.case("an inner axis", z), parameter.case("of a parameter", u)]
 }

@@ -1,12 +1,12 @@
 //! `Transpose`: axes permuted ⇒ `dX` = `dY` permuted back, factored where `dY` is.
 
 use super::Rule;
-use crate::autodiff::attributes::set_ints;
 use crate::autodiff::factor::{Grad, behind_samples};
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
 use crate::graph::BatchAxis;
+use crate::onnx::make_attr_ints;
 
 pub const RULE: Rule = Rule { op: "Transpose", pull, cases };
 
@@ -34,14 +34,14 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
 fn cases() -> Vec<Case> {
     let mut activation = GraphBuilder::new(17);
     let x = activation.activation(&[2, 3, 4]);
-    let y = activation.node("Transpose", &[x], vec![set_ints("perm", &[0, 3, 1, 2])], &[1, 4, 2, 3]);
+    let y = activation.node("Transpose", &[x], vec![make_attr_ints("perm", &[0, 3, 1, 2])], &[1, 4, 2, 3]);
 
     let mut positions_first = GraphBuilder::new(17);
     let (x, w) = (positions_first.activation(&[3, 4]), positions_first.param(&[4, 2]));
     let turned = positions_first.node_at(
         "Transpose",
         &[x],
-        vec![set_ints("perm", &[1, 0, 2])],
+        vec![make_attr_ints("perm", &[1, 0, 2])],
         &[3, 1, 4],
         Some(BatchAxis { axis: 1, outer: 1, inner: 1 }),
     );
@@ -51,7 +51,7 @@ fn cases() -> Vec<Case> {
     let back = positions_first.node_at(
         "Transpose",
         &[sum],
-        vec![set_ints("perm", &[1, 0, 2])],
+        vec![make_attr_ints("perm", &[1, 0, 2])],
         &[1, 3, 2],
         Some(BatchAxis { axis: 0, outer: 1, inner: 1 }),
     );
@@ -63,7 +63,7 @@ fn cases() -> Vec<Case> {
 
     let mut stacked = GraphBuilder::new(17);
     let (x, w) = (stacked.activation(&[6]), stacked.param(&[4, 2, 3]));
-    let turned = stacked.node("Transpose", &[w], vec![set_ints("perm", &[1, 2, 0])], &[2, 3, 4]);
+    let turned = stacked.node("Transpose", &[w], vec![make_attr_ints("perm", &[1, 2, 0])], &[2, 3, 4]);
     let matrix = stacked.node("Reshape", &[turned], vec![], &[6, 4]);
     let u = stacked.node("MatMul", &[x, matrix], vec![], &[1, 4]);
 

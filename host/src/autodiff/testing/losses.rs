@@ -1,9 +1,9 @@
 //! Cases of the losses.
 
 use super::{BATCH_FIRST, Case, GraphBuilder};
-use crate::autodiff::attributes::set_ints;
 use crate::autodiff::{DeriveOptions, Loss};
 use crate::graph::BatchAxis;
+use crate::onnx::make_attr_ints;
 
 /// Every loss, in the layouts it accepts.
 pub fn cases() -> Vec<Case> {
@@ -20,7 +20,7 @@ pub fn cases() -> Vec<Case> {
     let rows = merged.node_at("Reshape", &[x], vec![], &[3, 4], Some(BatchAxis { axis: 0, outer: 1, inner: 3 }));
     let mut turned = GraphBuilder::new(17);
     let x = turned.activation(&[3, 4]);
-    let perm = vec![set_ints("perm", &[1, 0, 2])];
+    let perm = vec![make_attr_ints("perm", &[1, 0, 2])];
     let second = turned.node_at("Transpose", &[x], perm, &[3, 1, 4], Some(BatchAxis { axis: 1, ..BATCH_FIRST }));
     let mut own = GraphBuilder::new(17);
     let x = own.activation(&[3]);

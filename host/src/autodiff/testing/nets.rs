@@ -1,9 +1,9 @@
 //! Whole nets, as exporters write them once they are canonical.
 
 use super::{Case, GraphBuilder};
-use crate::autodiff::attributes::{set_float, set_int, set_ints};
 use crate::autodiff::{DeriveOptions, Loss};
 use crate::graph::ValueId;
+use crate::onnx::{make_attr_float, make_attr_int, make_attr_ints};
 
 /// Every net.
 pub fn cases() -> Vec<Case> {
@@ -35,8 +35,8 @@ pub fn mlp() -> Case {
 pub fn mnist_cnn() -> Case {
     let mut b = GraphBuilder::new(17);
     let x = b.input(&[1, 28, 28]);
-    let (strides, pool) = (set_ints("strides", &[2, 2]), || vec![set_ints("kernel_shape", &[2, 2])]);
-    let pads = set_ints("pads", &[2, 2, 3, 3]);
+    let (strides, pool) = (make_attr_ints("strides", &[2, 2]), || vec![make_attr_ints("kernel_shape", &[2, 2])]);
+    let pads = make_attr_ints("pads", &[2, 2, 3, 3]);
     let h = conv(&mut b, x, &[16, 1, 8, 8], vec![strides.clone(), pads], &[16, 13, 13]);
     let h = b.node("Tanh", &[h], vec![], &[1, 16, 13, 13]);
     let h = b.node("MaxPool", &[h], pool(), &[1, 16, 12, 12]);
@@ -58,19 +58,19 @@ enum Norm {
 fn group_norm_cnn(name: &str, norm: Norm) -> Case {
     let mut b = GraphBuilder::new(if let Norm::Operator(opset) = norm { opset } else { 17 });
     let x = b.input(&[3, 8, 8]);
-    let same = || vec![set_ints("pads", &[1, 1, 1, 1])];
+    let same = || vec![make_attr_ints("pads", &[1, 1, 1, 1])];
     let h = conv(&mut b, x, &[8, 3, 3, 3], same(), &[8, 8, 8]);
     let h = match norm {
         Norm::Operator(opset) => {
             let entries = if opset >= 21 { 8 } else { 4 };
             let (gamma, beta) = (b.param_in(&[entries], 0.5, 1.5), b.param(&[entries]));
-            b.node("GroupNormalization", &[h, gamma, beta], vec![set_int("num_groups", 4)], &[1, 8, 8, 8])
+            b.node("GroupNormalization", &[h, gamma, beta], vec![make_attr_int("num_groups", 4)], &[1, 8, 8, 8])
         }
         Norm::WrittenOut => {
             let (gamma, beta) = (b.param_in(&[8, 1, 1], 0.5, 1.5), b.param(&[8, 1, 1]));
             let (one, zero) = (b.floats(&[4], &[1.0; 4]), b.floats(&[4], &[0.0; 4]));
             let grouped = b.node("Reshape", &[h], vec![], &[1, 4, 128]);
-            let epsilon = vec![set_float("epsilon", 1e-5)];
+            let epsilon = vec![make_attr_float("epsilon", 1e-5)];
             let h = b.node("InstanceNormalization", &[grouped, one, zero], epsilon, &[1, 4, 128]);
             let h = b.node("Reshape", &[h], vec![], &[1, 8, 8, 8]);
             let h = b.node("Mul", &[h, gamma], vec![], &[1, 8, 8, 8]);
@@ -78,7 +78,7 @@ fn group_norm_cnn(name: &str, norm: Norm) -> Case {
         }
     };
     let h = b.node("Relu", &[h], vec![], &[1, 8, 8, 8]);
-    let pool = vec![set_ints("kernel_shape", &[2, 2]), set_ints("strides", &[2, 2])];
+    let pool = vec![make_attr_ints("kernel_shape", &[2, 2]), make_attr_ints("strides", &[2, 2])];
     let h = b.node("MaxPool", &[h], pool, &[1, 8, 4, 4]);
     let h = conv(&mut b, h, &[6, 8, 3, 3], same(), &[6, 4, 4]);
     let h = b.node("Tanh", &[h], vec![], &[1, 6, 4, 4]);
@@ -91,15 +91,16 @@ fn group_norm_cnn(name: &str, norm: Norm) -> Case {
 fn separable_cnn() -> Case {
     let mut b = GraphBuilder::new(17);
     let x = b.input(&[2, 9, 9]);
-    let h = conv(&mut b, x, &[4, 2, 3, 3], vec![set_ints("dilations", &[2, 2])], &[4, 5, 5]);
-    let h = b.node("LeakyRelu", &[h], vec![set_float("alpha", 0.1)], &[1, 4, 5, 5]);
-    let depthwise = vec![set_int("group", 4), set_ints("pads", &[1, 1, 1, 1]), set_ints("strides", &[2, 2])];
+    let h = conv(&mut b, x, &[4, 2, 3, 3], vec![make_attr_ints("dilations", &[2, 2])], &[4, 5, 5]);
+    let h = b.node("LeakyRelu", &[h], vec![make_attr_float("alpha", 0.1)], &[1, 4, 5, 5]);
+    let depthwise =
+        vec![make_attr_int("group", 4), make_attr_ints("pads", &[1, 1, 1, 1]), make_attr_ints("strides", &[2, 2])];
     let h = conv(&mut b, h, &[4, 1, 3, 3], depthwise, &[4, 3, 3]);
     let h = b.node("Sigmoid", &[h], vec![], &[1, 4, 3, 3]);
     let h = conv(&mut b, h, &[6, 4, 1, 1], vec![], &[6, 3, 3]);
     let h = b.node("Tanh", &[h], vec![], &[1, 6, 3, 3]);
-    let h = conv(&mut b, h, &[6, 3, 2, 2], vec![set_int("group", 2)], &[6, 2, 2]);
-    let h = b.node("AveragePool", &[h], vec![set_ints("kernel_shape", &[2, 2])], &[1, 6, 1, 1]);
+    let h = conv(&mut b, h, &[6, 3, 2, 2], vec![make_attr_int("group", 2)], &[6, 2, 2]);
+    let h = b.node("AveragePool", &[h], vec![make_attr_ints("kernel_shape", &[2, 2])], &[1, 6, 1, 1]);
     let h = b.node("Reshape", &[h], vec![], &[1, 6]);
     let y = linear(&mut b, h, 6, 3);
     b.case_with("net: dilated, depthwise, pointwise and grouped CNN", y, DeriveOptions::new(Loss::BceWithLogits))
@@ -109,7 +110,7 @@ fn separable_cnn() -> Case {
 fn linear(b: &mut GraphBuilder, x: ValueId, from: usize, to: usize) -> ValueId {
     let reach = 1.0 / (from as f32).sqrt();
     let (w, c) = (b.param_in(&[to, from], -reach, reach), b.param_in(&[to], -reach, reach));
-    b.node("Gemm", &[x, w, c], vec![set_int("transB", 1)], &[1, to])
+    b.node("Gemm", &[x, w, c], vec![make_attr_int("transB", 1)], &[1, to])
 }
 
 fn conv(
