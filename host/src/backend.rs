@@ -56,7 +56,7 @@ pub fn open(choice: Choice) -> Result<Box<dyn Backend>, BackendError> {
         Choice::Auto => match ort::Ort::open() {
             Ok(backend) => Ok(Box::new(backend)),
             Err(error) if library::is_explicit() => Err(error),
-            Err(error) => Ok(Box::new(tract::Tract::instead_of(&error))),
+            Err(_) => Ok(Box::new(tract::Tract::fallback())),
         },
     }
 }

@@ -25,8 +25,8 @@ impl Tract {
     }
 
     /// tract, because onnxruntime cannot be had.
-    pub(super) fn instead_of(error: &BackendError) -> Self {
-        Self { note: format!("tract, compiled in, because onnxruntime cannot be used: {error}") }
+    pub(super) fn fallback() -> Self {
+        Self { note: "tract, compiled in (onnxruntime is faster, but was not found: --backend ort says why)".into() }
     }
 }
 

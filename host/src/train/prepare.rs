@@ -1,7 +1,7 @@
 //! Everything that is fixed before the first step: the graph, the data's checks by its owner, the rate, the noise.
 
 use super::{Budget, Noise, Run, TrainConfig, TrainError};
-use crate::accounting::{calibrate, calibrate_on_grid, epsilon, judge_delta};
+use crate::accounting::{SMALLEST_SIGMA, calibrate, calibrate_on_grid, epsilon, judge_delta};
 use crate::autodiff::{DeriveOptions, Dim, GradGraph, Loss, TensorSpec, derive};
 use crate::data::{DataOptions, InputShape, LabelKind, load};
 use crate::graph::{Graph, GraphOptions};
@@ -125,6 +125,14 @@ fn noise(config: &TrainConfig, rate: Rate, steps: u32) -> Result<(f64, Option<u3
                 }
                 Budget::NoiseMultiplier(multiplier) => DiscreteGaussian::with_multiplier(grid, multiplier),
             }?;
+            // Below, the accountant's fractional orders would not hold for the discrete Gaussian.
+            if u64::from(mechanism.sigma()) < SMALLEST_SIGMA {
+                return Err(TrainError::Flag(format!(
+                    "--grid-bits {}: sigma is {} grid units; raise it until sigma is at least {SMALLEST_SIGMA}",
+                    config.grid_bits,
+                    mechanism.sigma()
+                )));
+            }
             mechanism.check_clip(config.clip)?;
             Ok((mechanism.multiplier(), Some(mechanism.sigma())))
         }
