@@ -181,7 +181,7 @@ fn judge(
     let Some(data) = tensor.as_f32() else {
         return frozen("float64, and only float32 is trained");
     };
-    let Some(&(node, slot)) = read_by.first() else {
+    let Some(&first) = read_by.first() else {
         return frozen("no output depends on it");
     };
     if data.is_empty() {
@@ -196,6 +196,7 @@ fn judge(
     if matches!(source, Source::Constant) {
         return frozen("output of a Constant node");
     }
+    let (node, slot) = reads.end_of(graph, first);
     let reader = &graph.node[node];
     let called = node_name(reader, node);
     let role = reads::role(&reader.op_type, slot);

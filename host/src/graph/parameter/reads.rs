@@ -55,6 +55,22 @@ impl<'a> Reads<'a> {
         self.by_name.get(name).map_or(&[], |reads| reads.as_slice())
     }
 
+    /// The node, and its input, that a read leads to through nodes that only reshape.
+    pub fn end_of(&self, graph: &GraphProto, (mut node, mut slot): (usize, usize)) -> (usize, usize) {
+        let only_reshapes = |op: &str| matches!(op, "Reshape" | "Squeeze" | "Unsqueeze" | "Flatten" | "Transpose");
+        // The bound is the longest chain there can be.
+        for _ in 0..graph.node.len() {
+            if slot != 0 || !only_reshapes(&graph.node[node].op_type) {
+                break;
+            }
+            let Some(&next) = graph.node[node].output.first().and_then(|name| self.of_name(name).first()) else {
+                break;
+            };
+            (node, slot) = next;
+        }
+        (node, slot)
+    }
+
     /// Whether `node` is the `InstanceNormalization` of an exported GroupNorm (it normalises a reshape into groups), and
     /// `slot` its scale or bias.
     pub fn is_decomposed_group_norm(&self, graph: &GraphProto, node: usize, slot: usize) -> bool {
@@ -96,19 +112,26 @@ pub(super) fn layers(
 /// What input `slot` of an operator is.
 pub(super) fn role(op: &str, slot: usize) -> &'static str {
     match (op, slot) {
-        ("Conv" | "ConvTranspose", 1) | ("MatMul", _) | ("Gemm", 0 | 1) => "weight",
-        ("Conv" | "ConvTranspose" | "Gemm", 2) | ("Add" | "Sub", _) => "bias",
-        ("InstanceNormalization" | "GroupNormalization" | "LayerNormalization", 1) | ("Mul" | "Div", _) => "scale",
-        ("InstanceNormalization" | "GroupNormalization" | "LayerNormalization", 2) => "bias",
+        ("Conv" | "ConvTranspose" | "GRU" | "LSTM" | "RNN", 1) | ("MatMul", _) | ("Gemm", 0 | 1) => "weight",
+        ("Conv" | "ConvTranspose" | "Gemm", 2) | ("Add" | "Sub", _) | ("GRU" | "LSTM" | "RNN", 3) => "bias",
+        ("GRU" | "LSTM" | "RNN", 2) => "recurrent weight",
+        (op, 1) if op.ends_with("Normalization") => "scale",
+        (op, 2) if op.ends_with("Normalization") => "bias",
+        ("BatchNormalization", 3) => "running mean",
+        ("BatchNormalization", 4) => "running variance",
+        ("Mul", _) | ("Div", 0) => "scale",
+        ("Div", _) => "divisor",
+        ("PRelu", 1) => "slope",
+        ("Gather", 0) => "table",
         ("Pow", 1) => "exponent",
         _ if is_setting(op, slot) => "setting",
         _ => "operand",
     }
 }
 
-/// Inputs that configure an operator.
+/// Inputs that configure an operator, or that it counts itself.
 pub(super) fn is_setting(op: &str, slot: usize) -> bool {
-    matches!((op, slot), ("Pow" | "Dropout", 1) | ("Clip" | "Resize" | "Pad", 1..))
+    matches!((op, slot), ("Pow" | "Dropout", 1) | ("Clip" | "Resize" | "Pad", 1..) | ("BatchNormalization", 3 | 4))
 }
 
 /// Names that exporters invent: `val_3`, `onnx::Mul_12`, `/block/Constant_output_0`, `scalar_tensor_default`.

@@ -188,3 +188,31 @@ fn tied_weights_that_constant_folding_took_apart_are_pointed_out() {
         )
     );
 }
+
+#[test]
+fn a_reason_names_the_operator_behind_a_reshape() {
+    let model = Sketch::new(17, &[N, 3])
+        .tensor("w", &[3], &[1.0, 2.0, 3.0])
+        .ints("row", &[1, 3])
+        .node("Reshape", &["w", "row"], "r", &[])
+        .node("Mul", &["x", "r"], "y", &[])
+        .returns(&["y"]);
+    assert_eq!(reason(&model, "w"), (true, "trained: scale of Mul 'y'".to_string()));
+}
+
+#[test]
+fn running_statistics_are_not_weights() {
+    let model = Sketch::new(17, &[N, 2, 3])
+        .tensor("s", &[2], &[1.0, 2.0])
+        .tensor("b", &[2], &[3.0, 4.0])
+        .tensor("m", &[2], &[5.0, 6.0])
+        .tensor("v", &[2], &[7.0, 8.0])
+        .node("BatchNormalization", &["x", "s", "b", "m", "v"], "y", &[])
+        .returns(&["y"]);
+    assert_eq!(reason(&model, "s"), (true, "trained: scale of BatchNormalization 'y'".to_string()));
+    assert_eq!(reason(&model, "b"), (true, "trained: bias of BatchNormalization 'y'".to_string()));
+    let mean = "not trained: running mean of BatchNormalization 'y', not a weight";
+    assert_eq!(reason(&model, "m"), (false, mean.to_string()));
+    let variance = "not trained: running variance of BatchNormalization 'y', not a weight";
+    assert_eq!(reason(&model, "v"), (false, variance.to_string()));
+}
