@@ -40,7 +40,7 @@ pub enum Loss {
     Output(String),
 }
 
-/// What [`derive`] is to emit.
+/// What [`derive()`] is to emit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeriveOptions {
     /// The loss whose gradient is taken.

@@ -4,7 +4,7 @@
 //! TrainConfig ─ prepare ─► Run (graph, data, rate, noise: all fixed before the first step) ─ steps ─► Outcome ─► DIR
 //! ```
 //!
-//! The loop is [`steps`]; what each worker does with its share of a draw is [`worker`]. The core decides every bit of a
+//! The loop is `steps`; what each worker does with its share of a draw is `worker`. The core decides every bit of a
 //! step; here are threads, files and the order of things.
 
 mod choice;

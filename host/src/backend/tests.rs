@@ -391,7 +391,7 @@ fn where_no_library_is_found_auto_takes_tract_and_says_so() {
                 assert!(message.contains("pip install onnxruntime") && message.contains("looked in"), "{message}");
                 let auto = open(Choice::Auto).unwrap();
                 assert_eq!(auto.name(), "tract");
-                assert!(auto.note().contains("onnxruntime was not found"), "{}", auto.note());
+                assert!(auto.note().contains("--backend ort says why"), "{}", auto.note());
             }
         }
         return;

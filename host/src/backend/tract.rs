@@ -26,7 +26,7 @@ impl Tract {
 
     /// tract, because onnxruntime cannot be had.
     pub(super) fn fallback() -> Self {
-        Self { note: "tract, compiled in (onnxruntime is faster, but was not found: --backend ort says why)".into() }
+        Self { note: "tract, compiled in (onnxruntime, which is faster, was not found: --backend ort says why)".into() }
     }
 }
 

@@ -18,7 +18,7 @@ A model that cannot be trained is no error here: the last lines say why.
 --train and --freeze override the rule that decides what is trained.
 
 Example:
-  damper inspect onnx-models/digits-cnn.onnx --freeze 'conv1.*'";
+  damper inspect onnx-models/digits-cnn.onnx --freeze 'conv.*'";
 
 /// Says what of a model is trained and why, and whether it can be.
 #[derive(Args, Debug)]

@@ -34,7 +34,6 @@ where run.toml is
   optimizer = \"momentum\"
   lr = 1.0
   clip = 0.1
-  freeze = [\"conv1.*\"]
   out = \"run\"
 
 The folder --out then holds model.onnx, report.json and metrics.csv, which

@@ -2,8 +2,9 @@
 
 use super::choice::AnyState;
 use super::evaluate::Evaluator;
+use super::prune::keep_outputs;
 use super::store::LedgerFile;
-use super::worker::{Layout, Worker};
+use super::worker::{Layout, Worker, grad_outputs};
 use super::{Evaluation, Noise, Outcome, Progress, Run, StepReport, TrainError};
 use crate::accounting::epsilon;
 use crate::backend::{Backend, BackendError, open};
@@ -84,7 +85,8 @@ fn train<M: Mechanism<Word: Send> + Send + Sync>(
 
     let rows = config.physical_batch;
     let threads = config.workers.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-    let model = run.grad.model.encode_to_vec();
+    // Gradients alone: no loss of a private sample is ever computed.
+    let model = keep_outputs(&run.grad.model, &grad_outputs(&run.grad)).encode_to_vec();
     let mut workers = (0..threads)
         .map(|_| Worker::<M::Word>::new(backend, &run.grad, &model, &run.data.train, rows, dim))
         .collect::<Result<Vec<_>, _>>()?;

@@ -11,6 +11,14 @@ use damper_core::private::Mechanism;
 use damper_core::step::Shard;
 use std::num::NonZeroUsize;
 
+/// How the names of gradients begin in an emitted graph.
+const GRAD: &str = "dp.grad.";
+
+/// The names of the gradients, in the parameters' order.
+pub(super) fn grad_outputs(grad: &GradGraph) -> Vec<&str> {
+    grad.outputs.iter().map(|spec| spec.name.as_str()).filter(|name| name.starts_with(GRAD)).collect()
+}
+
 /// Offsets of the parameters in the flat vector, in order, and its length.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
@@ -62,7 +70,7 @@ impl<W: Copy + Default> Worker<W> {
             batch: rows.get(),
             threads: 1,
             inputs: grad.inputs.iter().chain(&grad.labels).chain(&grad.parameters).cloned().collect(),
-            outputs: grad.outputs.iter().filter(|spec| spec.name.starts_with("dp.grad.")).cloned().collect(),
+            outputs: grad.outputs.iter().filter(|spec| spec.name.starts_with(GRAD)).cloned().collect(),
         };
         Ok(Self { session: backend.load(model, &plan)?, batch: Batch::new(split, rows), sum: vec![W::default(); dim] })
     }

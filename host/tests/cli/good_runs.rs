@@ -161,14 +161,14 @@ fn a_summary_says_what_was_reached_and_where_it_is() {
 
 #[test]
 fn an_inspection_gives_every_initializer_a_reason() {
-    let inspection = json(&run(&["inspect", "onnx-models/digits-cnn.onnx", "--freeze", "conv1.*", "--json"]));
+    let inspection = json(&run(&["inspect", "onnx-models/digits-cnn.onnx", "--freeze", "conv.*", "--json"]));
     let parameters = inspection["parameters"].as_array().unwrap();
     assert!(parameters.len() >= 6);
     for parameter in parameters {
         let name = parameter["name"].as_str().unwrap();
         assert!(!parameter["reason"].as_str().unwrap().is_empty());
         assert!(parameter["shape"].is_array());
-        assert_eq!(parameter["trained"], !name.starts_with("conv1."), "{name}");
+        assert_eq!(parameter["trained"], !name.starts_with("conv."), "{name}");
     }
     assert_eq!(inspection["trainable"], true);
 
