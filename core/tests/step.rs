@@ -113,6 +113,26 @@ proptest! {
         }
     }
 
+    /// Adversarial samples: many equal coordinates, one coordinate, huge, tiny. In grid units, with the noise of the same
+    /// address taken off, so exactly; the sum of the others must not move at all.
+    #[test]
+    fn one_sample_more_moves_the_sum_by_at_most_the_clip(
+        others in gradients(), kind in 0usize..5, size in -6i32..7,
+    ) {
+        let x = 10f32.powi(size);
+        let extra = [vec![x; 5], vec![x, 0.0, 0.0, 0.0, 0.0], vec![x, -x, x, -x, x], vec![0.6, 0.8, 0.0, 0.0, 0.0],
+            vec![x, 1e-7, -1e-7, 0.5, 3.0]][kind].clone();
+        let step = plain(DiscreteGaussian::<i64>::new(Grid::new(16).unwrap(), 1).unwrap(), 1.0, 1);
+        let generator = ChaCha20::<1>::simulation(5);
+        let grid = |samples: &[Vec<f32>]| -> Vec<i64> {
+            release(&step, samples, 5, &generator, 1).iter().map(|x| (x * 65536.0) as i64).collect()
+        };
+        let without = grid(&others);
+        let with = grid(&[others, vec![extra]].concat());
+        let moved: i64 = with.iter().zip(&without).map(|(a, b)| (a - b).pow(2)).sum();
+        prop_assert!(moved <= 1 << 32, "{moved}");
+    }
+
     #[test]
     fn words_of_both_widths_give_the_same_bits(samples in gradients(), seed in any::<u64>()) {
         let generator = ChaCha20::<4>::simulation(seed);

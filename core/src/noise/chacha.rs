@@ -2,7 +2,8 @@
 //!
 //! # Memory
 //!
-//! `64·BLOCKS` bytes of buffer and 64 of state. `BLOCKS` is speed only: the words and their order are the same.
+//! `64·BLOCKS` bytes of buffer and 64 of state. `BLOCKS` is speed only (1 on a device, 8 where vectors are wide): the words
+//! and their order are the same.
 //!
 //! # Timing
 //!
