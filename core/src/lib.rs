@@ -12,6 +12,7 @@
 //! Configuration is small, immutable and validated when built; memory is the caller's, as slices, arrays or vectors.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))] // References in tests are plain arithmetic.
 
 pub mod accounting;
 pub mod clip;

@@ -185,6 +185,11 @@ impl<M: Mechanism, C: Clip, T, F, O> PrivateStep<M, C, T, F, O> {
     }
 }
 
+/// Elements of a vector that arrives in parts.
+fn total_len(parts: &[&[f32]]) -> usize {
+    parts.iter().fold(0, |total, part| total.saturating_add(part.len()))
+}
+
 /// What adding a sample needs: copied into every shard.
 #[derive(Clone, Copy)]
 struct Adder<M, C> {
@@ -196,7 +201,7 @@ struct Adder<M, C> {
 
 impl<M: Mechanism, C: Clip> Adder<M, C> {
     fn add(&self, parts: &[&[f32]], sum: &mut ClippedSum<'_, M::Word>) -> Result<(), CallError> {
-        check_len("the gradient", sum.sum.len(), parts.iter().map(|part| part.len()).sum())?;
+        check_len("the gradient", sum.sum.len(), total_len(parts))?;
         self.mechanism.add_sample(&self.clip, self.threshold, parts, sum.sum);
         Ok(())
     }
@@ -353,7 +358,7 @@ impl<M: Mechanism, C: Clip, F: Filter<FS>, FS> Mixing<'_, M, C, F, FS> {
     ///
     /// Wrong length, or more points than the filter wants.
     pub fn point(&mut self, parts: &[&[f32]]) -> Result<(), CallError> {
-        check_len("the gradient", self.buffer.len(), parts.iter().map(|part| part.len()).sum())?;
+        check_len("the gradient", self.buffer.len(), total_len(parts))?;
         if self.next >= self.filter.points(self.filter_state) {
             return Err(CallError::Order("more points than the filter wants"));
         }

@@ -1,4 +1,5 @@
 //! The Rényi accountant against vectors made without it, and the laws that hold for every ε.
+#![allow(clippy::disallowed_methods)] // References are plain arithmetic.
 
 use damper_core::accounting::event::{Event, Rate};
 use damper_core::accounting::renyi::{MAX_ORDER, ORDERS, RenyiCurve, divergence, epsilon_at, least_epsilon};

@@ -1,4 +1,5 @@
 //! Laws of a whole private step, through its public door alone.
+#![allow(clippy::disallowed_methods)] // References are plain arithmetic.
 
 use damper_core::accounting::{Ledger, Rate, Volatile};
 use damper_core::clip::FlatL2;

@@ -1,4 +1,5 @@
 //! The recorded vectors of `src/vectors/step.tsv`, which an independent generator wrote, played through the public door.
+#![allow(clippy::disallowed_methods)] // References are plain arithmetic.
 
 use damper_core::accounting::{Ledger, Rate, Volatile};
 use damper_core::clip::FlatL2;
