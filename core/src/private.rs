@@ -23,8 +23,6 @@ use rand_core::Rng;
 pub trait Mechanism: Copy + crate::noise::sealed::Sealed {
     /// What sums are kept in.
     type Word: Copy + Default;
-    /// Whether bound and noise hold exactly for the numbers that are released.
-    const EXACT: bool;
 
     /// Standard deviation of the noise over the clip, as it runs.
     fn multiplier(&self) -> f64;

@@ -45,7 +45,7 @@
 //!
 //! While a step is open its sum cannot be read:
 //!
-//! ```compile_fail,E0502
+//! ```compile_fail,E0503
 //! # use damper_core::accounting::{Ledger, Volatile};
 //! # use damper_core::{clip::FlatL2, filter::Identity, grid::Grid, noise::*, optimizer::*, step::*, threshold::Fixed};
 //! # use damper_core::schedule::LearningRate;

@@ -51,7 +51,6 @@ impl Sealed for ContinuousGaussian {}
 
 impl Mechanism for ContinuousGaussian {
     type Word = f32;
-    const EXACT: bool = false;
 
     fn multiplier(&self) -> f64 {
         f64::from(self.multiplier)

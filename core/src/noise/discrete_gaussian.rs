@@ -106,7 +106,6 @@ impl<W> Sealed for DiscreteGaussian<W> {}
 
 impl<W: Word> Mechanism for DiscreteGaussian<W> {
     type Word = W;
-    const EXACT: bool = true;
 
     fn multiplier(&self) -> f64 {
         Self::multiplier(self)

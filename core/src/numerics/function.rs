@@ -12,12 +12,6 @@ pub fn sqrt_f32(x: f32) -> f32 {
     libm::sqrtf(x)
 }
 
-/// Square root, correctly rounded.
-#[must_use]
-pub fn sqrt_f64(x: f64) -> f64 {
-    libm::sqrt(x)
-}
-
 /// Natural logarithm, in f32.
 #[must_use]
 pub fn ln_f32(x: f32) -> f32 {

@@ -8,11 +8,8 @@ use super::refusal::Refusal;
 use super::sweep::sweep;
 use super::{DeriveOptions, Dim, GradGraph, TensorSpec};
 use crate::graph::{Graph, Node, Origin};
-use crate::onnx::data_type;
-use crate::onnx::pb::tensor_shape_proto::{Dimension, dimension};
-use crate::onnx::pb::{
-    GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto, type_proto,
-};
+use crate::onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
+use crate::onnx::{Extent, make_value_info};
 
 /// The oldest operator set whose forms of the operators are emitted.
 const OLDEST_OPSET: i64 = 13;
@@ -203,28 +200,18 @@ fn spec(name: &str, var: &Var) -> TensorSpec {
 }
 
 fn value_info(spec: &TensorSpec) -> ValueInfoProto {
-    let dims = spec.shape.iter().map(|d| match d {
-        Dim::Batch => dimension::Value::DimParam("N".into()),
-        Dim::Fixed(d) => dimension::Value::DimValue(*d as i64),
-    });
-    info(&spec.name, data_type(spec.dtype) as i32, dims.collect())
+    let extent = |dim: &Dim| match dim {
+        Dim::Batch => Extent::Batch,
+        Dim::Fixed(d) => Extent::Fixed(*d),
+    };
+    make_value_info(&spec.name, spec.dtype, &spec.shape.iter().map(extent).collect::<Vec<_>>())
 }
 
 fn merged_value_info(name: &str, var: &Var) -> ValueInfoProto {
-    let dims = var.shape.iter().enumerate().map(|(i, &d)| match var.batch {
-        Some(b) if b.axis == i && b.outer * b.inner == 1 => dimension::Value::DimParam("N".into()),
-        Some(b) if b.axis == i => dimension::Value::DimParam(format!("{}*N", b.outer * b.inner)),
-        _ => dimension::Value::DimValue(d as i64),
-    });
-    info(name, data_type(var.dtype) as i32, dims.collect())
-}
-
-fn info(name: &str, elem_type: i32, dims: Vec<dimension::Value>) -> ValueInfoProto {
-    let dim = dims.into_iter().map(|value| Dimension { value: Some(value), ..Default::default() }).collect();
-    let tensor = type_proto::Tensor { elem_type, shape: Some(TensorShapeProto { dim }) };
-    ValueInfoProto {
-        name: name.into(),
-        r#type: Some(TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..Default::default() }),
-        ..Default::default()
-    }
+    let extent = |(i, &d): (usize, &usize)| match var.batch {
+        Some(b) if b.axis == i && b.outer * b.inner == 1 => Extent::Batch,
+        Some(b) if b.axis == i => Extent::Merged(b.outer * b.inner),
+        _ => Extent::Fixed(d),
+    };
+    make_value_info(name, var.dtype, &var.shape.iter().enumerate().map(extent).collect::<Vec<_>>())
 }

@@ -1,6 +1,7 @@
 //! The geometry of convolutions and pools: windows that slide over the spatial axes.
 
 use super::emit::{BATCH_FIRST, Emitter, Var};
+use super::refusal::Refusal;
 use super::sweep::Pull;
 use crate::onnx::pb::AttributeProto;
 use crate::onnx::{make_attr_int, make_attr_ints};
@@ -44,6 +45,13 @@ impl Window {
             },
         };
         Self { input, output, kernel: kernel.to_vec(), stride, dilation, before, after }
+    }
+
+    /// The windows of a pool, which declares their size.
+    pub fn of_pool(p: &Pull<'_>) -> Result<Self, Refusal> {
+        let kernel =
+            p.ints("kernel_shape").ok_or_else(|| p.refuse("it has no kernel_shape", "export the model again"))?;
+        Ok(Self::of(p, &kernel.iter().map(|&k| k as usize).collect::<Vec<_>>()))
     }
 
     /// Elements of a window.

@@ -4,8 +4,7 @@
 
 use super::{BackendError, Plan, bound_shape, check_plan};
 use crate::autodiff::{Dim, TensorSpec};
-use crate::graph::DType;
-use crate::onnx::pb;
+use crate::onnx::{Extent, data_type, make_value_info, pb};
 use prost::Message as _;
 
 /// Decodes `model` and binds it to `plan`. Intermediate shapes are dropped: they may still name a symbolic batch.
@@ -49,23 +48,13 @@ fn names(values: &[pb::ValueInfoProto]) -> String {
     values.iter().map(|value| format!("`{}`", value.name)).collect::<Vec<_>>().join(", ")
 }
 
-fn elem_type(dtype: DType) -> pb::tensor_proto::DataType {
-    match dtype {
-        DType::F32 => pb::tensor_proto::DataType::Float,
-        DType::F64 => pb::tensor_proto::DataType::Double,
-        DType::I32 => pb::tensor_proto::DataType::Int32,
-        DType::I64 => pb::tensor_proto::DataType::Int64,
-        DType::Bool => pb::tensor_proto::DataType::Bool,
-    }
-}
-
 /// Compares element type and fixed extents; a runtime would notice a difference late, or not at all.
 fn check_type(found: &pb::ValueInfoProto, spec: &TensorSpec) -> Result<(), BackendError> {
     use pb::tensor_shape_proto::dimension::Value;
     let Some(pb::type_proto::Value::TensorType(tensor)) = found.r#type.as_ref().and_then(|t| t.value.as_ref()) else {
         return Ok(());
     };
-    if tensor.elem_type != 0 && tensor.elem_type != elem_type(spec.dtype) as i32 {
+    if tensor.elem_type != 0 && tensor.elem_type != data_type(spec.dtype) as i32 {
         return Err(BackendError(format!(
             "`{}` has the ONNX element type {} in the model where the plan says {:?}: export it as {:?}",
             spec.name, tensor.elem_type, spec.dtype, spec.dtype
@@ -97,22 +86,6 @@ fn check_type(found: &pb::ValueInfoProto, spec: &TensorSpec) -> Result<(), Backe
 }
 
 fn value_info(spec: &TensorSpec, batch: usize) -> pb::ValueInfoProto {
-    let dim = bound_shape(spec, batch)
-        .into_iter()
-        .map(|extent| pb::tensor_shape_proto::Dimension {
-            value: Some(pb::tensor_shape_proto::dimension::Value::DimValue(extent as i64)),
-            ..Default::default()
-        })
-        .collect();
-    pb::ValueInfoProto {
-        name: spec.name.clone(),
-        r#type: Some(pb::TypeProto {
-            value: Some(pb::type_proto::Value::TensorType(pb::type_proto::Tensor {
-                elem_type: elem_type(spec.dtype) as i32,
-                shape: Some(pb::TensorShapeProto { dim }),
-            })),
-            ..Default::default()
-        }),
-        ..Default::default()
-    }
+    let shape: Vec<_> = bound_shape(spec, batch).into_iter().map(Extent::Fixed).collect();
+    make_value_info(&spec.name, spec.dtype, &shape)
 }

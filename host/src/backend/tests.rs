@@ -1,15 +1,15 @@
 //! Laws that every backend keeps, on models built by hand.
 
 use super::*;
-use crate::onnx::pb;
+use crate::onnx::{Extent, make_value_info, pb};
 use prost::Message as _;
 
-/// Both backends, or tract alone with a printed reason.
 /// The error without where was looked: it stands in the output once a test.
 fn skipped(error: &BackendError) -> String {
     format!("skipped: {}", error.0.split(" (").next().unwrap_or_default())
 }
 
+/// Both backends, or tract alone with a printed reason.
 fn backends() -> Vec<Box<dyn Backend>> {
     let mut all = vec![open(Choice::Tract).unwrap()];
     match open(Choice::Ort) {
@@ -28,29 +28,11 @@ fn labels(name: &str) -> TensorSpec {
 }
 
 fn value(spec: &TensorSpec) -> pb::ValueInfoProto {
-    use pb::tensor_shape_proto::{Dimension, dimension::Value};
-    let dim = spec
-        .shape
-        .iter()
-        .map(|dim| Dimension {
-            value: Some(match dim {
-                Dim::Batch => Value::DimParam("N".into()),
-                Dim::Fixed(extent) => Value::DimValue(*extent as i64),
-            }),
-            ..Default::default()
-        })
-        .collect();
-    pb::ValueInfoProto {
-        name: spec.name.clone(),
-        r#type: Some(pb::TypeProto {
-            value: Some(pb::type_proto::Value::TensorType(pb::type_proto::Tensor {
-                elem_type: if spec.dtype == DType::I64 { 7 } else { 1 },
-                shape: Some(pb::TensorShapeProto { dim }),
-            })),
-            ..Default::default()
-        }),
-        ..Default::default()
-    }
+    let extent = |dim: &Dim| match dim {
+        Dim::Batch => Extent::Batch,
+        Dim::Fixed(extent) => Extent::Fixed(*extent),
+    };
+    make_value_info(&spec.name, spec.dtype, &spec.shape.iter().map(extent).collect::<Vec<_>>())
 }
 
 fn node(op: &str, inputs: &[&str], output: &str, ints: &[(&str, &[i64])]) -> pb::NodeProto {

@@ -11,6 +11,8 @@ use super::tensor::{DType, Tensor, TensorData};
 pub enum Extent {
     /// The symbolic batch dimension, written `N`.
     Batch,
+    /// The batch merged with other axes, this many numbers a sample, written `n*N`.
+    Merged(usize),
     /// A known extent.
     Fixed(usize),
 }
@@ -97,6 +99,7 @@ pub fn make_value_info(name: &str, dtype: DType, shape: &[Extent]) -> ValueInfoP
         .map(|extent| Dimension {
             value: Some(match extent {
                 Extent::Batch => dimension::Value::DimParam("N".to_string()),
+                Extent::Merged(n) => dimension::Value::DimParam(format!("{n}*N")),
                 Extent::Fixed(d) => dimension::Value::DimValue(*d as i64),
             }),
             ..Dimension::default()

@@ -95,8 +95,9 @@ fn train<M: Mechanism<Word: Send> + Send + Sync>(
     // Gradients alone: no loss of a private sample is ever computed.
     let model = keep_outputs(&run.grad.model, &grad_outputs(&run.grad)).encode_to_vec();
     let mut workers = (0..threads)
-        .map(|_| Worker::<M::Word>::new(backend, &run.grad, &model, &run.data.train, rows, dim))
+        .map(|_| Worker::new(backend, &run.grad, &model, &run.data.train, rows))
         .collect::<Result<Vec<_>, _>>()?;
+    let mut sums = vec![vec![M::Word::default(); dim]; threads];
     let mut evaluator = match &run.data.test {
         Some(split) => Some((Evaluator::new(backend, &run.grad, &run.loss, &run.output, split)?, split)),
         None => None,
@@ -108,9 +109,7 @@ fn train<M: Mechanism<Word: Send> + Send + Sync>(
     let mut draw = Vec::new();
     let started = Instant::now();
     let mut told = started;
-    for number in 0..run.steps {
-        draw.clear();
-        draw.extend(poisson(generator, number, run.rate, run.data.train.len() as u32));
+    for done in 1..=run.steps {
         one_step(
             run,
             &step,
@@ -118,13 +117,13 @@ fn train<M: Mechanism<Word: Send> + Send + Sync>(
             &mut ledger,
             &mut store,
             &mut workers,
+            &mut sums,
             &layout,
-            &draw,
+            &mut draw,
             &mut params,
             generator,
         )?;
 
-        let done = number + 1;
         if told.elapsed() >= TICK || done == run.steps {
             told = Instant::now();
             let seconds = started.elapsed().as_secs_f64();
@@ -163,7 +162,7 @@ fn price(run: &Run, steps: u32) -> Result<f64, TrainError> {
 type Step<M> = PrivateStep<M, FlatL2, Fixed, Identity, super::choice::AnyOptimizer>;
 type State<M> = StepState<Vec<<M as Mechanism>::Word>, (), (), AnyState>;
 
-/// Pays for a step, spreads its draw over the workers, releases.
+/// Pays for a step, draws its batch, spreads it over the workers, releases. `draw` is memory for the draw.
 #[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
 fn one_step<M: Mechanism<Word: Send> + Send + Sync>(
     run: &Run,
@@ -171,9 +170,10 @@ fn one_step<M: Mechanism<Word: Send> + Send + Sync>(
     state: &mut State<M>,
     ledger: &mut Ledger,
     store: &mut LedgerFile,
-    workers: &mut [Worker<M::Word>],
+    workers: &mut [Worker],
+    sums: &mut [Vec<M::Word>],
     layout: &Layout,
-    draw: &[u32],
+    draw: &mut Vec<u32>,
     params: &mut [f32],
     generator: &ChaCha20,
 ) -> Result<(), TrainError> {
@@ -183,20 +183,20 @@ fn one_step<M: Mechanism<Word: Send> + Send + Sync>(
         OpenError::BudgetSpent | OpenError::Call(_) => TrainError::Flag(format!("the step did not open: {error}")),
     })?;
     let split = &run.data.train;
+    draw.clear();
+    draw.extend(poisson(generator, opened.number(), run.rate, split.len() as u32));
     let threads = workers.len();
     let all: Vec<Chunk<'_>> = chunks(draw, run.config.physical_batch).collect();
     let at: &[f32] = params;
     let shards = std::thread::scope(|scope| {
         let handles: Vec<_> = workers
             .iter_mut()
+            .zip(sums)
             .enumerate()
-            .map(|(worker, state)| {
-                let (session, batch, sum) = state.split_mut();
+            .map(|(index, (worker, sum))| {
                 let mut shard = opened.shard(sum).expect("a worker's sum has the parameters' length");
-                let share = all.iter().skip(worker).step_by(threads).copied();
-                scope.spawn(move || {
-                    Worker::<M::Word>::add(session, batch, split, share, layout, at, &mut shard).map(|()| shard)
-                })
+                let share = all.iter().skip(index).step_by(threads).copied();
+                scope.spawn(move || worker.add(split, share, layout, at, &mut shard).map(|()| shard))
             })
             .collect();
         handles

@@ -48,15 +48,13 @@ impl Layout {
     }
 }
 
-/// One thread's session, buffers and sum.
-pub(super) struct Worker<W> {
+/// One thread's session and buffers. The memory of its shard is beside it, for the step borrows that.
+pub(super) struct Worker {
     session: Box<dyn Session>,
     batch: Batch,
-    /// Memory of the worker's shard.
-    pub(super) sum: Vec<W>,
 }
 
-impl<W: Copy + Default> Worker<W> {
+impl Worker {
     /// Loads the gradient graph for one thread.
     pub(super) fn new(
         backend: &dyn Backend,
@@ -64,7 +62,6 @@ impl<W: Copy + Default> Worker<W> {
         model: &[u8],
         split: &Split,
         rows: NonZeroUsize,
-        dim: usize,
     ) -> Result<Self, BackendError> {
         let plan = Plan {
             batch: rows.get(),
@@ -72,13 +69,12 @@ impl<W: Copy + Default> Worker<W> {
             inputs: grad.inputs.iter().chain(&grad.labels).chain(&grad.parameters).cloned().collect(),
             outputs: grad.outputs.iter().filter(|spec| spec.name.starts_with(GRAD)).cloned().collect(),
         };
-        Ok(Self { session: backend.load(model, &plan)?, batch: Batch::new(split, rows), sum: vec![W::default(); dim] })
+        Ok(Self { session: backend.load(model, &plan)?, batch: Batch::new(split, rows) })
     }
 
     /// Adds the samples of `chunks` to `shard`, taking gradients at `params`.
     pub(super) fn add<'c, M: Mechanism, C: Clip>(
-        session: &mut dyn Session,
-        batch: &mut Batch,
+        &mut self,
         split: &Split,
         chunks: impl Iterator<Item = Chunk<'c>>,
         layout: &Layout,
@@ -86,9 +82,9 @@ impl<W: Copy + Default> Worker<W> {
         shard: &mut Shard<'_, M, C>,
     ) -> Result<(), BackendError> {
         for chunk in chunks {
-            batch.fill(split, chunk);
-            let inputs: Vec<_> = batch.inputs().chain(layout.split(params).map(Input::F32)).collect();
-            session.run(&inputs, &mut |grads| {
+            self.batch.fill(split, chunk);
+            let inputs: Vec<_> = self.batch.inputs().chain(layout.split(params).map(Input::F32)).collect();
+            self.session.run(&inputs, &mut |grads| {
                 let mut parts: Vec<&[f32]> = Vec::with_capacity(grads.len());
                 // The rows after the chunk's samples are padding; a null sample contributes nothing.
                 for (row, sample) in chunk.samples.iter().enumerate() {
@@ -104,10 +100,5 @@ impl<W: Copy + Default> Worker<W> {
             })?;
         }
         Ok(())
-    }
-
-    /// The parts that [`Worker::add`] needs apart, so that the shard can borrow the sum.
-    pub(super) fn split_mut(&mut self) -> (&mut dyn Session, &mut Batch, &mut [W]) {
-        (self.session.as_mut(), &mut self.batch, &mut self.sum)
     }
 }

@@ -15,11 +15,7 @@ pub const RULE: Rule = Rule { op: "AveragePool", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     p.data_batch_first()?;
-    let kernel: Vec<usize> = match p.ints("kernel_shape") {
-        Some(kernel) => kernel.iter().map(|&k| k as usize).collect(),
-        None => return Err(p.refuse("it has no kernel_shape", "export the model again")),
-    };
-    let window = Window::of(p, &kernel);
+    let window = Window::of_pool(p)?;
     let gy = p.gy();
     let shares = shares(&window, p.int("count_include_pad", 0) != 0);
     let scaled = if shares.iter().all(|&s| s == shares[0]) {
@@ -32,7 +28,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
         repeat(p, &window, &scaled)
     } else {
         let channels = gy.shape[1];
-        let shape = [&[channels, 1], &kernel[..]].concat();
+        let shape = [&[channels, 1], &window.kernel[..]].concat();
         let ones = p.em.floats(gy.dtype, &shape, vec![1.0; channels * window.taps()]);
         window.conv_transpose(p.em, &scaled, &ones, channels)
     };

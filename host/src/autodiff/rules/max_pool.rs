@@ -18,11 +18,7 @@ pub const RULE: Rule = Rule { op: "MaxPool", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     p.data_batch_first()?;
-    let kernel: Vec<usize> = match p.ints("kernel_shape") {
-        Some(kernel) => kernel.iter().map(|&k| k as usize).collect(),
-        None => return Err(p.refuse("it has no kernel_shape", "export the model again")),
-    };
-    let window = Window::of(p, &kernel);
+    let window = Window::of_pool(p)?;
     let (x, y, gy) = (p.x(0), p.y(), p.gy());
     let zero = p.em.scalar(gy.dtype, 0.0);
     let padded = window.padded(p.em, &x, f64::NEG_INFINITY);
