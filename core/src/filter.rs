@@ -5,8 +5,10 @@
 //! sample adds at most `C` whatever the weights are.
 
 mod identity;
+mod iir;
 
 pub use identity::Identity;
+pub use iir::{Iir, IirState, IirStep, SETS, Set, named};
 
 use crate::error::CallError;
 use crate::private::Released;
