@@ -5,8 +5,12 @@
 //! sample adds at most `C` whatever the weights are.
 
 mod identity;
+mod kalman;
+mod per_sample_momentum;
 
 pub use identity::Identity;
+pub use kalman::{Gain, Kalman, KalmanState, KalmanStep, LookAhead};
+pub use per_sample_momentum::{PerSampleMomentum, PerSampleMomentumState};
 
 use crate::error::CallError;
 use crate::private::Released;
