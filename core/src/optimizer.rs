@@ -12,6 +12,15 @@ pub use sgd::{Sgd, SgdState};
 use crate::error::CallError;
 use crate::private::Released;
 
+/// What an optimizer's step begins with.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Begin {
+    /// The learning rate of this step.
+    pub lr: f64,
+    /// Standard deviation of the noise in each coordinate of this step's released gradient, `z_t·C_t/B`.
+    pub noise_std: f64,
+}
+
 /// An optimizer with memory `S`, the caller's.
 pub trait Optimizer<S: ?Sized> {
     /// What one step's pieces share.
@@ -24,8 +33,17 @@ pub trait Optimizer<S: ?Sized> {
     /// A slice of the state has another length.
     fn check(&self, state: &S, dim: usize) -> Result<(), CallError>;
 
-    /// Begins a step with learning rate `lr`: advances the scalars.
-    fn begin(&self, state: &mut S, lr: f64) -> Self::Step;
+    /// Whether the released gradient must be seen whole before parameters move.
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    /// Sees a piece of the released gradient, `at..`, before [`Optimizer::begin`]; all pieces, in order, if
+    /// [`Optimizer::looks_ahead`].
+    fn look(&self, _state: &mut S, _at: usize, _released: &Released<'_>) {}
+
+    /// Begins a step: advances the scalars.
+    fn begin(&self, state: &mut S, begin: Begin) -> Self::Step;
 
     /// Updates the parameters `at..at + params.len()` (`params` is that piece) from the filtered gradient there.
     fn update(
@@ -37,6 +55,9 @@ pub trait Optimizer<S: ?Sized> {
         filtered: &[f32],
         released: &Released<'_>,
     );
+
+    /// Ends a step, after all pieces, with all parameters (`[D]`): for optimizers that move them as a whole.
+    fn end(&self, _step: Self::Step, _state: &mut S, _params: &mut [f32]) {}
 }
 
 /// The piece `at..at + len` of a state vector; empty where the vector ends before.

@@ -17,7 +17,7 @@
 //!
 //! f32 per coordinate, products and sums rounded one by one; `βᵗ` and the bias corrections in f64, once a step.
 
-use super::{Optimizer, piece};
+use super::{Begin, Optimizer, piece};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::function::sqrt_f32;
 use crate::private::Released;
@@ -89,7 +89,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamState<B>> for Adam {
         check_len("Adam's second moment", dim, state.second.as_ref().len())
     }
 
-    fn begin(&self, state: &mut AdamState<B>, lr: f64) -> AdamStep {
+    fn begin(&self, state: &mut AdamState<B>, Begin { lr, .. }: Begin) -> AdamStep {
         state.beta1_power *= self.beta1;
         state.beta2_power *= self.beta2;
         AdamStep {
@@ -140,7 +140,7 @@ mod tests {
             let m_hat = m / (1.0 - beta1.powi(t));
             let v_hat = v / (1.0 - beta2.powi(t));
             theta = theta * (1.0 - lr * decay) - lr * m_hat / (v_hat.sqrt() + epsilon);
-            let step = adam.begin(&mut state, lr);
+            let step = adam.begin(&mut state, Begin { lr, noise_std: 0.0 });
             let grad = [grad as f32];
             adam.update(step, &mut state, 0, &mut params, &grad, &Released::new(&grad, 0.0));
             assert!((f64::from(params[0]) - theta).abs() < 1e-5, "step {t}: {} {theta}", params[0]);
@@ -153,7 +153,7 @@ mod tests {
         let mut state = AdamState::new([0f32; 2], [0f32; 2]);
         let mut params = [0f32; 2];
         let grad = [3.0f32, -0.02];
-        let step = adam.begin(&mut state, 0.125);
+        let step = adam.begin(&mut state, Begin { lr: 0.125, noise_std: 0.0 });
         adam.update(step, &mut state, 0, &mut params, &grad, &Released::new(&grad, 0.0));
         for (param, grad) in params.iter().zip(grad) {
             assert!((param + 0.125 * grad.signum()).abs() < 1e-5, "{param}");

@@ -14,7 +14,7 @@
 //!
 //! f32 per coordinate, products and sums rounded one by one.
 
-use super::{Optimizer, piece};
+use super::{Begin, Optimizer, piece};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::private::Released;
 
@@ -66,7 +66,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<SgdState<B>> for Sgd {
         check_len("the momentum vector", self.momentum_len(dim), state.momentum.as_ref().len())
     }
 
-    fn begin(&self, _state: &mut SgdState<B>, lr: f64) -> f32 {
+    fn begin(&self, _state: &mut SgdState<B>, Begin { lr, .. }: Begin) -> f32 {
         lr as f32
     }
 
@@ -109,7 +109,7 @@ mod tests {
             let mut state = SgdState { momentum: [0f32] };
             let mut params = [1f32];
             for (grad, expected) in [1.0, 2.0, 2.0].into_iter().zip(expected) {
-                let step = sgd.begin(&mut state, 0.5);
+                let step = sgd.begin(&mut state, Begin { lr: 0.5, noise_std: 0.0 });
                 sgd.update(step, &mut state, 0, &mut params, &[grad], &Released::new(&[grad], 0.0));
                 assert_eq!(params[0], expected);
             }
@@ -121,7 +121,7 @@ mod tests {
         let sgd = Sgd::new(0.0, false, 0.25).unwrap();
         let mut state = SgdState { momentum: [] };
         let mut params = [2f32];
-        let step = sgd.begin(&mut state, 0.5);
+        let step = sgd.begin(&mut state, Begin { lr: 0.5, noise_std: 0.0 });
         sgd.update(step, &mut state, 0, &mut params, &[1.0], &Released::new(&[1.0], 0.0));
         assert_eq!(params[0], 2.0 - 0.5 * (1.0 + 0.25 * 2.0));
     }

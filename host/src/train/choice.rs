@@ -1,7 +1,7 @@
 //! Optimizers chosen at run time: the core's types behind one enum, the host's only place for such a choice.
 
 use damper_core::error::{CallError, ConfigError};
-use damper_core::optimizer::{Adam, AdamState, AdamStep, Optimizer, Sgd, SgdState};
+use damper_core::optimizer::{Adam, AdamState, AdamStep, Begin, Optimizer, Sgd, SgdState};
 use damper_core::private::Released;
 
 /// Which optimizer, with its settings.
@@ -81,10 +81,10 @@ impl Optimizer<AnyState> for AnyOptimizer {
         }
     }
 
-    fn begin(&self, state: &mut AnyState, lr: f64) -> AnyStep {
+    fn begin(&self, state: &mut AnyState, begin: Begin) -> AnyStep {
         match (self, state) {
-            (Self::Sgd(sgd), AnyState::Sgd(state)) => AnyStep::Sgd(sgd.begin(state, lr)),
-            (Self::Adam(adam), AnyState::Adam(state)) => AnyStep::Adam(adam.begin(state, lr)),
+            (Self::Sgd(sgd), AnyState::Sgd(state)) => AnyStep::Sgd(sgd.begin(state, begin)),
+            (Self::Adam(adam), AnyState::Adam(state)) => AnyStep::Adam(adam.begin(state, begin)),
             _ => unreachable!("{MISMATCH}"),
         }
     }

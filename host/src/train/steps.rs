@@ -17,7 +17,7 @@ use damper_core::grid::Grid;
 use damper_core::noise::{self, ContinuousGaussian, DiscreteGaussian, Key};
 use damper_core::private::Mechanism;
 use damper_core::sampling::poisson;
-use damper_core::schedule::LearningRate;
+use damper_core::schedule::{LearningRate, NoiseSchedule};
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
 use prost::Message;
@@ -81,7 +81,8 @@ fn train<M: Mechanism<Word: Send> + Send + Sync>(
         threshold: Fixed(config.clip),
         filter: Identity,
         optimizer,
-        learning_rate: LearningRate::Constant(config.lr),
+        learning_rate: LearningRate::constant(config.lr),
+        noise_schedule: NoiseSchedule::Constant,
         expected_batch: config.batch_size,
     })?;
     let mut state =

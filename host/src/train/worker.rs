@@ -7,6 +7,7 @@ use crate::autodiff::{Dim, GradGraph};
 use crate::backend::{Backend, BackendError, Input, Plan, Session};
 use crate::data::{Batch, Chunk, Split};
 use damper_core::clip::Clip;
+use damper_core::count::Counts;
 use damper_core::private::Mechanism;
 use damper_core::step::Shard;
 use std::num::NonZeroUsize;
@@ -73,13 +74,13 @@ impl Worker {
     }
 
     /// Adds the samples of `chunks` to `shard`, taking gradients at `params`.
-    pub(super) fn add<'c, M: Mechanism, C: Clip>(
+    pub(super) fn add<'c, M: Mechanism, C: Clip, K: Counts>(
         &mut self,
         split: &Split,
         chunks: impl Iterator<Item = Chunk<'c>>,
         layout: &Layout,
         params: &[f32],
-        shard: &mut Shard<'_, M, C>,
+        shard: &mut Shard<'_, M, C, K>,
     ) -> Result<(), BackendError> {
         for chunk in chunks {
             self.batch.fill(split, chunk);
