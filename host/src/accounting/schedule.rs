@@ -154,6 +154,9 @@ fn units(grid_bits: u32) -> Result<f64, AccountingError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use damper_core::grid::Grid;
+    use damper_core::noise::DiscreteGaussian;
+    use damper_core::private::Mechanism;
 
     const DELTA: f64 = 1e-5;
 
@@ -255,6 +258,21 @@ mod tests {
         assert!(message.contains("raise --grid-bits"), "{message}");
         let message = each(&steep).calibrate_on_grid(4.0, DELTA, 40).unwrap_err().to_string();
         assert!(message.contains("lower --grid-bits"), "{message}");
+    }
+
+    #[test]
+    fn what_is_priced_is_what_the_mechanism_runs() {
+        let factors = [0.3, 1.0, 2.114_742_526_881_128_4, 1e9];
+        let schedule = Schedule { rate: rate(), factors: Factors::Each(&factors), joint: None };
+        for sigma in [4096, 698_599, 1 << 30] {
+            let mechanism = DiscreteGaussian::<i64>::new(Grid::new(20).unwrap(), sigma).unwrap();
+            for factor in factors {
+                let runs = mechanism.scaled(factor);
+                assert_eq!(schedule.sigma_at(u64::from(sigma), factor), u64::from(runs.sigma()));
+            }
+            let runs = factors.map(|factor| mechanism.scaled(factor).multiplier());
+            assert_eq!(schedule.plan_on_grid(u64::from(sigma), 20), Plan::new(rate(), runs, None));
+        }
     }
 
     #[test]
