@@ -8,6 +8,7 @@ mod calibrate;
 mod derive;
 mod epsilon;
 mod inspect;
+mod method;
 mod model;
 mod progress;
 mod run_file;
