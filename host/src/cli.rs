@@ -7,6 +7,7 @@
 mod calibrate;
 mod derive;
 mod epsilon;
+mod filter;
 mod inspect;
 mod method;
 mod model;
@@ -48,6 +49,7 @@ enum Command {
     Inspect(inspect::InspectArgs),
     Epsilon(epsilon::EpsilonArgs),
     Calibrate(calibrate::CalibrateArgs),
+    Filter(filter::FilterArgs),
 }
 
 /// Why a subcommand failed: one line that names the culprit and the remedy.
@@ -111,6 +113,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Inspect(args) => inspect::run(&args),
         Command::Epsilon(args) => epsilon::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
+        Command::Filter(args) => filter::run(&args),
     }
 }
 

@@ -15,6 +15,7 @@ pub mod backend;
 pub mod cli;
 pub mod data;
 pub mod files;
+pub mod filter;
 pub mod graph;
 pub mod onnx;
 pub mod report;

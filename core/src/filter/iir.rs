@@ -157,7 +157,7 @@ impl<const ORDER: usize> Iir<ORDER> {
         let mut ones = [0.0; ORDER];
         for t in 0..SETTLING_STEPS {
             let c = self.advance(&mut ones);
-            if !(c > limit / RANGE) {
+            if c <= limit / RANGE {
                 return Err(ConfigError::new(
                     "a filter's step response",
                     "above 0 at every step, for the bias correction divides by it",
