@@ -17,14 +17,15 @@ mod store;
 mod worker;
 
 pub use choice::{
-    Clipping, DecayChoice, FilterChoice, LearningRateChoice, NormStep, OptimizerChoice, PerSample, Rule, ThresholdChoice,
-    ThresholdRule,
+    Clipping, DecayChoice, FilterChoice, LearningRateChoice, NormStep, OptimizerChoice, PerSample, Rule,
+    ThresholdChoice, ThresholdRule,
 };
 pub use method::Method;
 pub use prepare::{Source, prepare};
 pub use steps::run;
 
 use crate::accounting::AccountingError;
+use crate::accounting::Plan;
 use crate::autodiff::{GradGraph, Loss, Refusal};
 use crate::backend::{BackendError, Choice};
 use crate::data::{DataError, Dataset};
@@ -32,7 +33,6 @@ use crate::files::FileError;
 use crate::graph::GraphError;
 use crate::onnx::LoadError;
 use crate::onnx::pb::ModelProto;
-use crate::accounting::Plan;
 use damper_core::accounting::Rate;
 use damper_core::error::ConfigError;
 use damper_core::schedule::LearningRate;

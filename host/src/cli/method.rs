@@ -188,7 +188,9 @@ fn coefficients(text: &str) -> Result<Option<Coefficients>, Failure> {
         Some((a, b)) => Coefficients::parse(a, b),
         None => Coefficients::named(text),
     };
-    parsed.map(Some).map_err(|error| Failure::new(format!("--filter {text}: {error}")))
+    parsed
+        .and_then(|coefficients| coefficients.checked().map(|_| Some(coefficients)))
+        .map_err(|error| Failure::new(format!("--filter {text}: {error}")))
 }
 
 impl MethodArgs {
@@ -273,8 +275,20 @@ impl MethodArgs {
                 &of_rule,
                 "--threshold percentile",
             ),
-            ("--solver", self.solver.is_some(), rule == ThresholdArg::ExpectedError, &of_rule, "--threshold expected-error"),
-            ("--threshold-rate", self.threshold_rate.is_some(), rule == ThresholdArg::Quantile, &of_rule, "--threshold quantile"),
+            (
+                "--solver",
+                self.solver.is_some(),
+                rule == ThresholdArg::ExpectedError,
+                &of_rule,
+                "--threshold expected-error",
+            ),
+            (
+                "--threshold-rate",
+                self.threshold_rate.is_some(),
+                rule == ThresholdArg::Quantile,
+                &of_rule,
+                "--threshold quantile",
+            ),
             (
                 "--stability",
                 self.stability.is_some(),
@@ -322,7 +336,7 @@ impl MethodArgs {
                 iterates: self.iterates.unwrap_or(2),
                 beta: self.beta.unwrap_or(if pmlf { 0.1 } else { 0.9 }),
                 normalised: pmlf,
-                inner: filter.unwrap_or_else(Coefficients::identity),
+                inner: filter.unwrap_or_else(|| Coefficients { a: vec![], b: vec![1.0] }),
             }));
         }
         Ok(filter.map_or(FilterChoice::None, FilterChoice::Iir))

@@ -229,11 +229,8 @@ fn pair<T: std::str::FromStr>(text: &str) -> Result<(T, T), String> {
 
 impl OptimizerArgs {
     fn choice(&self, method: &MethodArgs) -> Result<OptimizerChoice, Failure> {
-        let norm_step = self.adagrad_norm.map(|(initial, floor)| NormStep {
-            initial,
-            floor,
-            subtract_noise: self.subtract_noise,
-        });
+        let norm_step =
+            self.adagrad_norm.map(|(initial, floor)| NormStep { initial, floor, subtract_noise: self.subtract_noise });
         self.refuse_idle_flags(method)?;
         Ok(OptimizerChoice { rule: self.rule(method)?, norm_step })
     }

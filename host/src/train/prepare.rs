@@ -134,11 +134,7 @@ fn check_flags(config: &TrainConfig) -> Result<(), TrainError> {
 }
 
 /// The factors of a noise schedule; none for constant noise.
-fn factors(
-    config: &TrainConfig,
-    learning_rate: &LearningRate,
-    steps: u32,
-) -> Result<Option<Vec<f64>>, TrainError> {
+fn factors(config: &TrainConfig, learning_rate: &LearningRate, steps: u32) -> Result<Option<Vec<f64>>, TrainError> {
     let schedule = config.method.noise_schedule;
     schedule.check()?;
     if schedule == NoiseSchedule::Constant {

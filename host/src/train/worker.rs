@@ -111,9 +111,17 @@ impl Worker {
                     self.mixed.resize(chunk.samples.len() * dim, 0.0);
                     let mixed = &mut self.mixed;
                     for (index, point) in points.iter().enumerate() {
-                        each_row(self.session.as_mut(), &self.batch, split, chunk, layout, point, &mut |row, parts| {
-                            mix(index, point.weight, parts, &mut mixed[row * dim..][..dim]);
-                        })?;
+                        each_row(
+                            self.session.as_mut(),
+                            &self.batch,
+                            split,
+                            chunk,
+                            layout,
+                            point,
+                            &mut |row, parts| {
+                                mix(index, point.weight, parts, &mut mixed[row * dim..][..dim]);
+                            },
+                        )?;
                     }
                     for (sample, mixed) in chunk.samples.iter().zip(self.mixed.chunks(dim)) {
                         if !split.is_null(*sample as usize) {

@@ -120,13 +120,7 @@ impl Filter<AnyFilterState> for AnyFilter {
         }
     }
 
-    fn point(
-        &self,
-        state: &AnyFilterState,
-        index: usize,
-        params: &[f32],
-        out: &mut [f32],
-    ) -> Result<f32, CallError> {
+    fn point(&self, state: &AnyFilterState, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
         match (self, state) {
             (Self::None(filter), AnyFilterState::None) => filter.point(&(), index, params, out),
             (Self::Iir(filter), AnyFilterState::Iir(state)) => filter.point(state, index, params, out),
