@@ -9,7 +9,7 @@ use damper_core::noise::{ChaCha20, ContinuousGaussian, DiscreteGaussian, Generat
 use damper_core::optimizer::{Sgd, SgdState};
 use damper_core::private::Mechanism;
 use damper_core::sampling::poisson;
-use damper_core::schedule::LearningRate;
+use damper_core::schedule::{LearningRate, NoiseSchedule};
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
 
@@ -25,7 +25,8 @@ fn momentum<M: Mechanism>(mechanism: M) -> (Step<M>, State<M::Word>) {
         threshold: Fixed(1.0),
         filter: Identity,
         optimizer: Sgd::new(0.9, false, 0.0).unwrap(),
-        learning_rate: LearningRate::Constant(0.1),
+        learning_rate: LearningRate::constant(0.1),
+        noise_schedule: NoiseSchedule::Constant,
         expected_batch: 256,
     })
     .unwrap();

@@ -6,12 +6,25 @@
 
 mod identity;
 mod iir;
+mod kalman;
+mod per_sample_momentum;
 
 pub use identity::Identity;
 pub use iir::{Iir, IirState, IirStep, SETS, Set, named};
+pub use kalman::{Gain, Kalman, KalmanState, KalmanStep, LookAhead};
+pub use per_sample_momentum::{PerSampleMomentum, PerSampleMomentumState};
 
 use crate::error::CallError;
 use crate::private::Released;
+
+/// Mixes the gradient of one sample at point `index` (its consecutive parts) into `mixed` (`[D]`), in index order: the one
+/// way in which gradients at several points become one.
+pub fn mix(index: usize, weight: f32, parts: &[&[f32]], mixed: &mut [f32]) {
+    for (mixed, grad) in mixed.iter_mut().zip(parts.iter().copied().flatten()) {
+        // The first point replaces: `0 + w·g` would lose the sign of a zero.
+        *mixed = if index == 0 { weight * grad } else { *mixed + weight * grad };
+    }
+}
 
 /// A filter with memory `S`, the caller's.
 pub trait Filter<S: ?Sized> {
@@ -44,4 +57,10 @@ pub trait Filter<S: ?Sized> {
 
     /// Filters the coordinates `at..at + filtered.len()`.
     fn apply(&self, step: Self::Step, state: &mut S, at: usize, released: &Released<'_>, filtered: &mut [f32]);
+
+    /// The parameters `at..at + params.len()` are about to move from the values in `params`.
+    fn leave(&self, _step: Self::Step, _state: &mut S, _at: usize, _params: &[f32]) {}
+
+    /// They have moved to the values in `params`.
+    fn arrive(&self, _step: Self::Step, _state: &mut S, _at: usize, _params: &[f32]) {}
 }

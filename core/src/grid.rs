@@ -32,6 +32,10 @@ pub trait Word: Copy + Default + PartialEq + core::fmt::Debug + sealed::Sealed {
     fn wrap(x: i64) -> Self;
     /// Nearest float, ties to even.
     fn to_f32(self) -> f32;
+    /// The word whose low 32 bits are a float's.
+    fn hold(x: f32) -> Self;
+    /// The float of the low 32 bits.
+    fn held(self) -> f32;
 }
 
 mod sealed {
@@ -54,6 +58,12 @@ macro_rules! word {
             }
             fn to_f32(self) -> f32 {
                 self as f32
+            }
+            fn hold(x: f32) -> Self {
+                x.to_bits() as Self
+            }
+            fn held(self) -> f32 {
+                f32::from_bits(self as u32)
             }
         }
     };
@@ -115,54 +125,113 @@ impl Grid {
         clip / self.unit() as f32 / expected_batch as f32
     }
 
-    /// Clips the gradient whose consecutive parts are `parts`, rounds it onto the grid and adds it to `sum` (`[D]`).
-    /// A gradient whose squared norm is not a finite f32 adds exactly nothing.
-    pub(crate) fn add_sample<C: Clip, W: Word>(self, clip: &C, threshold: f32, parts: &[&[f32]], sum: &mut [W]) {
-        let norm_sq = sum_of_squares(parts);
+    /// Clips the gradient whose consecutive parts are `parts`, rounds it onto the grid and adds it to `sum` (`[D]`); its
+    /// norm before that. A gradient whose squared norm is not a finite f32 adds exactly nothing.
+    pub(crate) fn add_sample<C: Clip, W: Word>(
+        self,
+        clip: &C,
+        threshold: f32,
+        parts: &[&[f32]],
+        sum: &mut [W],
+    ) -> Option<f32> {
+        let norm_sq = sum_of_squares(parts.iter().copied());
         if !norm_sq.is_finite() {
+            return None;
+        }
+        let norm = sqrt_f32(norm_sq);
+        let Some(layers) = clip.layers() else {
+            self.add_layer(self.unit(), clip.divisor(norm, threshold), parts.iter().copied(), sum);
+            return Some(norm);
+        };
+        let (mut at, mut rest) = (0usize, sum);
+        for layer in layers.as_slice() {
+            let (here, after) = rest.split_at_mut(layer.len.min(rest.len()));
+            let pieces = pieces(parts, at, layer.len);
+            let layer_norm = sqrt_f32(sum_of_squares(pieces.clone()));
+            self.add_layer(
+                layer.units(self.bits),
+                clip.divisor(layer_norm, threshold * layer.share_f32()),
+                pieces,
+                here,
+            );
+            at = at.saturating_add(layer.len);
+            rest = after;
+        }
+        Some(norm)
+    }
+
+    /// Adds consecutive coordinates, `trunc(g_i · units/divisor)`, whose norm is at most `units` on the grid.
+    fn add_layer<'a, W: Word>(
+        self,
+        units: u32,
+        divisor: f32,
+        parts: impl Iterator<Item = &'a [f32]> + Clone,
+        sum: &mut [W],
+    ) {
+        let mut scale = units as f32 / divisor;
+        // A rule that gives no number adds nothing.
+        if !scale.is_finite() {
             return;
         }
-        let unit = self.unit() as f32;
-        let mut scale = unit / clip.divisor(sqrt_f32(norm_sq), threshold);
-        let bound = u64::from(self.unit()) << self.bits;
+        let bound = u64::from(units) * u64::from(units);
         let mut shrink = 1.0 / (1u32 << 20) as f32;
         // The shrinking doubles up to the whole, at which nothing is added: it ends.
-        while self.quantise(scale, parts, sum, W::wrapping_add) > bound {
-            self.quantise(scale, parts, sum, W::wrapping_sub);
+        while quantise(units, scale, parts.clone(), sum, W::wrapping_add) > bound {
+            quantise(units, scale, parts.clone(), sum, W::wrapping_sub);
             scale *= 1.0 - shrink;
             shrink *= 2.0;
         }
     }
+}
 
-    /// Combines `trunc(g_i · scale)` into the sum by `combine`; returns `Σ q_i²` (saturating).
-    fn quantise<W: Word>(self, scale: f32, parts: &[&[f32]], sum: &mut [W], combine: impl Fn(W, W) -> W) -> u64 {
-        let unit = self.unit() as f32;
-        let mut total = 0u64;
-        let mut rest = sum;
-        for part in parts {
-            let (here, after) = rest.split_at_mut(part.len().min(rest.len()));
-            for (sum, grad) in here.chunks_mut(BLOCK).zip(part.chunks(BLOCK)) {
-                // Three short loops vectorise where one does not.
-                let mut q = [0; BLOCK];
-                for (q, grad) in q.iter_mut().zip(grad) {
-                    let x = grad * scale;
-                    // Within ±2^bits but for rounding, and where a tiny norm underflowed. Never a NaN.
-                    let x = if x > unit { unit } else { x };
-                    *q = truncate(if x < -unit { -unit } else { x });
-                }
-                let square: u64 = q.iter().fold(0, |square, q| {
-                    let q = u64::from(q.unsigned_abs());
-                    square + q * q
-                });
-                for (sum, q) in sum.iter_mut().zip(q) {
-                    *sum = combine(*sum, W::wrap(i64::from(q)));
-                }
-                total = total.saturating_add(square);
+/// Combines `trunc(g_i · scale)` into the sum by `combine`; returns `Σ q_i²` (saturating).
+fn quantise<'a, W: Word>(
+    units: u32,
+    scale: f32,
+    parts: impl Iterator<Item = &'a [f32]>,
+    sum: &mut [W],
+    combine: impl Fn(W, W) -> W,
+) -> u64 {
+    let unit = units as f32;
+    let mut total = 0u64;
+    let mut rest = sum;
+    for part in parts {
+        let (here, after) = rest.split_at_mut(part.len().min(rest.len()));
+        for (sum, grad) in here.chunks_mut(BLOCK).zip(part.chunks(BLOCK)) {
+            // Three short loops vectorise where one does not.
+            let mut q = [0; BLOCK];
+            for (q, grad) in q.iter_mut().zip(grad) {
+                let x = grad * scale;
+                // Within ±units but for rounding, and where a tiny norm underflowed.
+                let x = if x > unit { unit } else { x };
+                *q = truncate(if x < -unit { -unit } else { x });
             }
-            rest = after;
+            let square: u64 = q.iter().fold(0, |square, q| {
+                let q = u64::from(q.unsigned_abs());
+                square + q * q
+            });
+            for (sum, q) in sum.iter_mut().zip(q) {
+                *sum = combine(*sum, W::wrap(i64::from(q)));
+            }
+            total = total.saturating_add(square);
         }
-        total
+        rest = after;
     }
+    total
+}
+
+/// The coordinates `at..at + len` of the vector whose consecutive parts are `parts`, in parts.
+pub(crate) fn pieces<'a>(
+    parts: &'a [&'a [f32]],
+    at: usize,
+    len: usize,
+) -> impl Iterator<Item = &'a [f32]> + Clone + 'a {
+    let mut start = 0usize;
+    parts.iter().filter_map(move |part| {
+        let (from, to) = (at.saturating_sub(start), at.saturating_add(len).saturating_sub(start));
+        start = start.saturating_add(part.len());
+        part.get(from.min(part.len())..to.min(part.len())).filter(|piece| !piece.is_empty())
+    })
 }
 
 #[cfg(test)]

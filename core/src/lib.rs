@@ -5,7 +5,7 @@
 //! optimizers never see a value that has not been released:
 //!
 //! ```text
-//! step ─► clip, grid, threshold ─► private (the wall) ─► noise ─► filter ─► optimizer
+//! step ─► clip, grid, count, threshold ─► private (the wall) ─► noise ─► filter ─► optimizer
 //!  └────► accounting (events, Rényi curve, ledger, store)        all ─► numerics
 //! ```
 //!
@@ -16,6 +16,7 @@
 
 pub mod accounting;
 pub mod clip;
+pub mod count;
 pub mod error;
 pub mod filter;
 pub mod grid;

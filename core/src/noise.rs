@@ -5,7 +5,7 @@
 
 mod chacha;
 mod continuous_gaussian;
-mod discrete_gaussian;
+pub(crate) mod discrete_gaussian;
 mod xoshiro;
 
 pub use chacha::{ChaCha20, Key, Stream};

@@ -1,16 +1,44 @@
 //! Optimizers: how the parameters follow the released gradient.
 //!
-//! An optimizer receives the filtered gradient and the released one it was made from, in pieces of consecutive
-//! coordinates, so that a step needs no gradient-sized buffer of its own.
+//! An optimizer receives the filtered gradient `ĝ` and the released one `g` it was made from, in pieces of consecutive
+//! coordinates, so that a step needs no gradient-sized buffer of its own. Those that scale by a second moment take it
+//! from `g` and move along `ĝ`.
+//!
+//! # Numerics
+//!
+//! The pages of the optimizers write `F(x)` for `x` rounded to the nearest f32, ties to even, which may overflow to an
+//! infinity, and `S(x)` for `F(x)` with an infinity replaced by the largest f32 of its sign. Every operation stands in
+//! an `F` or `S` of its own; what is computed in f64 says so, and each of its operations rounds once. Saturation keeps
+//! every parameter and state finite for all finite inputs: an infinity would in time become a NaN, whose bits differ
+//! between processors.
 
+mod adagrad;
+mod adagrad_norm;
 mod adam;
+mod adam_bc;
+#[cfg(test)]
+mod laws;
+mod rmsprop;
 mod sgd;
 
+pub use adagrad::{AdaGrad, AdaGradState};
+pub use adagrad_norm::{AdaGradNorm, AdaGradNormState};
 pub use adam::{Adam, AdamState, AdamStep};
+pub use adam_bc::{AdamBc, AdamBcState, AdamBcStep};
+pub use rmsprop::{RmsProp, RmsPropState};
 pub use sgd::{Sgd, SgdState};
 
 use crate::error::CallError;
 use crate::private::Released;
+
+/// What an optimizer's step begins with.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Begin {
+    /// The learning rate of this step.
+    pub lr: f64,
+    /// Standard deviation of the noise in each coordinate of this step's released gradient, `z_t·C_t/B`.
+    pub noise_std: f64,
+}
 
 /// An optimizer with memory `S`, the caller's.
 pub trait Optimizer<S: ?Sized> {
@@ -24,8 +52,17 @@ pub trait Optimizer<S: ?Sized> {
     /// A slice of the state has another length.
     fn check(&self, state: &S, dim: usize) -> Result<(), CallError>;
 
-    /// Begins a step with learning rate `lr`: advances the scalars.
-    fn begin(&self, state: &mut S, lr: f64) -> Self::Step;
+    /// Whether the released gradient must be seen whole before parameters move.
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    /// Sees a piece of the released gradient, `at..`, before [`Optimizer::begin`]; all pieces, in order, if
+    /// [`Optimizer::looks_ahead`].
+    fn look(&self, _state: &mut S, _at: usize, _released: &Released<'_>) {}
+
+    /// Begins a step: advances the scalars.
+    fn begin(&self, state: &mut S, begin: Begin) -> Self::Step;
 
     /// Updates the parameters `at..at + params.len()` (`params` is that piece) from the filtered gradient there.
     fn update(
@@ -37,9 +74,23 @@ pub trait Optimizer<S: ?Sized> {
         filtered: &[f32],
         released: &Released<'_>,
     );
+
+    /// Ends a step, after all pieces, with all parameters (`[D]`): for optimizers that move them as a whole.
+    fn end(&self, _step: Self::Step, _state: &mut S, _params: &mut [f32]) {}
 }
 
 /// The piece `at..at + len` of a state vector; empty where the vector ends before.
 pub(crate) fn piece(vector: &mut [f32], at: usize, len: usize) -> &mut [f32] {
     vector.get_mut(at..).and_then(|rest| rest.get_mut(..len)).unwrap_or_default()
+}
+
+/// `S` of a sum, product or quotient in f32: an overflow becomes the largest number of its sign.
+#[inline(always)]
+fn saturate(x: f32) -> f32 {
+    x.clamp(-f32::MAX, f32::MAX)
+}
+
+/// `S` of a step's scalar.
+fn narrow(x: f64) -> f32 {
+    saturate(x as f32)
 }

@@ -34,8 +34,14 @@ pub trait Mechanism: Copy + crate::noise::sealed::Sealed {
     /// Zero, negative, not finite, or too small for the arithmetic.
     fn check_clip(&self, clip: f32) -> Result<(), ConfigError>;
 
+    /// This mechanism with noise of `factor` times its standard deviation, rounded up and within its range: step `t` of a
+    /// noise schedule. A factor of 1 gives the mechanism itself.
+    #[must_use]
+    fn scaled(&self, factor: f64) -> Self;
+
+    /// Adds one sample, clipped, and returns the norm it came with; adds nothing and returns nothing if that is not finite.
     #[doc(hidden)]
-    fn add_sample<C: Clip>(&self, clip: &C, threshold: f32, parts: &[&[f32]], sum: &mut [Self::Word]);
+    fn add_sample<C: Clip>(&self, clip: &C, threshold: f32, parts: &[&[f32]], sum: &mut [Self::Word]) -> Option<f32>;
 
     #[doc(hidden)]
     fn merge(&self, sum: &mut [Self::Word], other: &[Self::Word]);
@@ -50,6 +56,14 @@ pub trait Mechanism: Copy + crate::noise::sealed::Sealed {
         words: &mut R,
         out: &mut [f32],
     );
+
+    /// Puts a released value where the sum was, which is free by then.
+    #[doc(hidden)]
+    fn hold(released: f32) -> Self::Word;
+
+    /// The released value that was put there.
+    #[doc(hidden)]
+    fn held(word: Self::Word) -> f32;
 }
 
 /// A sum over samples that nobody can read (`[D]`). Dropping it wipes it.

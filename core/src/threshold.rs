@@ -1,11 +1,57 @@
 //! Thresholds: which clip `C_t` a step uses. Chosen before the step, from released values only.
+//!
+//! A rule may ask for counts of the step's samples ([`Query`]): they are released with noise beside the gradient, and the
+//! clip learned from them is the *next* step's. All clips a rule gives lie within bounds of its own.
 
+mod bounds;
+mod expected_error;
 mod fixed;
+mod histogram;
+mod percentile;
+mod quantile;
+mod split;
 
+pub use bounds::Bounds;
+pub use expected_error::{ExpectedError, ExpectedErrorState, PASSES, Solver};
 pub use fixed::Fixed;
+pub use percentile::{Percentile, PercentileState};
+pub use quantile::{Quantile, QuantileState};
+pub use split::gradient_multiplier;
 
-/// A rule for the clip, with memory `S`.
-pub trait Threshold<S: ?Sized> {
+pub use crate::count::{CountNoise, Counts, Query, ReleasedCounts};
+
+/// What a threshold may know of a step beside its counts: constants declared beforehand.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Facts {
+    /// The multiplier of the gradient's noise at this step, `σ_T`.
+    pub multiplier: f64,
+    /// Number of parameters, `d`.
+    pub dim: usize,
+    /// `B`.
+    pub expected_batch: u32,
+}
+
+/// A rule for the clip.
+pub trait Threshold {
+    /// Its memory.
+    type State;
+
+    /// Memory for its counts: `[i32; N]`, `N = 0` for a rule that counts nothing.
+    type Counts: Counts;
+
     /// The clip of the coming step.
-    fn clip(&self, state: &S) -> f32;
+    fn clip(&self, state: &Self::State) -> f32;
+
+    /// What the samples of the coming step are counted for.
+    fn query(&self, _state: &Self::State) -> Query {
+        Query::None
+    }
+
+    /// The noise of the counts, the same at every step; `None` for a rule that counts nothing. Without it nothing is counted.
+    fn count_noise(&self) -> Option<CountNoise> {
+        None
+    }
+
+    /// Learns from the counts released at a step.
+    fn update(&self, _state: &mut Self::State, _released: &ReleasedCounts<'_>, _facts: Facts) {}
 }

@@ -7,9 +7,9 @@ use damper_core::error::{CallError, OpenError};
 use damper_core::filter::{Filter, Identity};
 use damper_core::grid::{Grid, Word};
 use damper_core::noise::{ChaCha20, ContinuousGaussian, DiscreteGaussian, Generator, Key, Xoshiro};
-use damper_core::optimizer::{Adam, AdamState, Sgd, SgdState};
+use damper_core::optimizer::{Adam, AdamState, Begin, Sgd, SgdState};
 use damper_core::private::{Mechanism, Released};
-use damper_core::schedule::LearningRate;
+use damper_core::schedule::{LearningRate, NoiseSchedule};
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
 use proptest::prelude::*;
@@ -28,7 +28,8 @@ fn plain<M: Mechanism>(mechanism: M, clip: f32, expected_batch: u32) -> Step<M> 
         threshold: Fixed(clip),
         filter: Identity,
         optimizer: Sgd::new(0.0, false, 0.0).unwrap(),
-        learning_rate: LearningRate::Constant(1.0),
+        learning_rate: LearningRate::constant(1.0),
+        noise_schedule: NoiseSchedule::Constant,
         expected_batch,
     })
     .unwrap()
@@ -250,7 +251,7 @@ fn the_identity_filter_wants_the_gradient_at_the_parameters_and_changes_no_bit()
 fn the_event_is_priced_at_the_multiplier_that_runs() {
     let mechanism = exact::<i64>(1.000_000_1);
     assert_eq!(mechanism.sigma(), (1 << 20) + 1);
-    let event = plain(mechanism, 1.0, 1).event(Rate::ONE).unwrap();
+    let event = plain(mechanism, 1.0, 1).event_at(0, Rate::ONE).unwrap();
     assert_eq!(event.multiplier(), 1.0 + 1.0 / f64::from(1 << 20));
 }
 
@@ -262,7 +263,8 @@ fn adam_runs_through_the_same_step() {
         threshold: Fixed(1.0),
         filter: Identity,
         optimizer: Adam::new(0.9, 0.999, 1e-8, 0.01).unwrap(),
-        learning_rate: LearningRate::Constant(0.01),
+        learning_rate: LearningRate::constant(0.01),
+        noise_schedule: NoiseSchedule::Constant,
         expected_batch: 8,
     })
     .unwrap();
@@ -292,7 +294,7 @@ fn a_released_gradient_states_its_noise() {
         fn check(&self, _: &f64, _: usize) -> Result<(), CallError> {
             Ok(())
         }
-        fn begin(&self, _: &mut f64, _: f64) {}
+        fn begin(&self, _: &mut f64, _: Begin) {}
         fn update(&self, (): (), seen: &mut f64, _: usize, _: &mut [f32], _: &[f32], released: &Released<'_>) {
             *seen = released.noise_std();
         }
@@ -303,7 +305,8 @@ fn a_released_gradient_states_its_noise() {
         threshold: Fixed(0.5),
         filter: Identity,
         optimizer: Probe,
-        learning_rate: LearningRate::Constant(1.0),
+        learning_rate: LearningRate::constant(1.0),
+        noise_schedule: NoiseSchedule::Constant,
         expected_batch: 4,
     })
     .unwrap();

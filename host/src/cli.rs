@@ -9,6 +9,7 @@ mod derive;
 mod epsilon;
 mod filter;
 mod inspect;
+mod method;
 mod model;
 mod progress;
 mod run_file;

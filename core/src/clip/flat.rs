@@ -16,8 +16,6 @@ use super::Clip;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlatL2;
 
-impl crate::noise::sealed::Sealed for FlatL2 {}
-
 impl Clip for FlatL2 {
     fn divisor(&self, norm: f32, clip: f32) -> f32 {
         norm.max(clip)

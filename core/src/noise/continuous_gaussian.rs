@@ -14,6 +14,7 @@
 
 use crate::clip::Clip;
 use crate::error::ConfigError;
+use crate::grid::pieces;
 use crate::noise::sealed::Sealed;
 use crate::numerics::function::{ln_f32, sin_cos_f32, sqrt_f32};
 use crate::numerics::reduce::sum_of_squares;
@@ -37,9 +38,7 @@ impl ContinuousGaussian {
             return Err(ConfigError::new("noise multiplier", "finite and above 0"));
         }
         // To the next float above, so that the multiplier that runs is not below the one asked for.
-        let nearest = multiplier as f32;
-        let multiplier =
-            if f64::from(nearest) < multiplier { f32::from_bits(nearest.to_bits().wrapping_add(1)) } else { nearest };
+        let multiplier = up_f32(multiplier);
         if !multiplier.is_normal() {
             return Err(ConfigError::new("noise multiplier", "a normal f32"));
         }
@@ -60,15 +59,30 @@ impl Mechanism for ContinuousGaussian {
         if clip.is_normal() && clip > 0.0 { Ok(()) } else { Err(ConfigError::new("clip", "a normal number above 0")) }
     }
 
-    fn add_sample<C: Clip>(&self, clip: &C, threshold: f32, parts: &[&[f32]], sum: &mut [f32]) {
-        let norm_sq = sum_of_squares(parts);
+    fn scaled(&self, factor: f64) -> Self {
+        Self { multiplier: up_f32(f64::from(self.multiplier) * factor).clamp(f32::MIN_POSITIVE, f32::MAX) }
+    }
+
+    fn add_sample<C: Clip>(&self, clip: &C, threshold: f32, parts: &[&[f32]], sum: &mut [f32]) -> Option<f32> {
+        let norm_sq = sum_of_squares(parts.iter().copied());
         if !norm_sq.is_finite() {
-            return;
+            return None;
         }
-        let factor = threshold / clip.divisor(sqrt_f32(norm_sq), threshold);
-        for (sum, grad) in sum.iter_mut().zip(parts.iter().copied().flatten()) {
-            *sum += grad * factor;
+        let norm = sqrt_f32(norm_sq);
+        let Some(layers) = clip.layers() else {
+            add_layer(clip, norm, threshold, parts.iter().copied(), sum);
+            return Some(norm);
+        };
+        let (mut at, mut rest) = (0usize, sum);
+        for layer in layers.as_slice() {
+            let (here, after) = rest.split_at_mut(layer.len.min(rest.len()));
+            let pieces = pieces(parts, at, layer.len);
+            let layer_norm = sqrt_f32(sum_of_squares(pieces.clone()));
+            add_layer(clip, layer_norm, threshold * layer.share_f32(), pieces, here);
+            at = at.saturating_add(layer.len);
+            rest = after;
         }
+        Some(norm)
     }
 
     fn merge(&self, sum: &mut [f32], other: &[f32]) {
@@ -88,6 +102,38 @@ impl Mechanism for ContinuousGaussian {
             }
         }
     }
+
+    fn hold(released: f32) -> f32 {
+        released
+    }
+
+    fn held(word: f32) -> f32 {
+        word
+    }
+}
+
+/// Adds consecutive coordinates, clipped to `threshold`.
+fn add_layer<'a, C: Clip>(
+    clip: &C,
+    norm: f32,
+    threshold: f32,
+    parts: impl Iterator<Item = &'a [f32]>,
+    sum: &mut [f32],
+) {
+    // Whatever the rule says, the divisor is not below the norm.
+    let factor = threshold / clip.divisor(norm, threshold).max(norm);
+    if !factor.is_finite() {
+        return;
+    }
+    for (sum, grad) in sum.iter_mut().zip(parts.flatten()) {
+        *sum += grad * factor;
+    }
+}
+
+/// The least f32 that is not below `x`.
+fn up_f32(x: f64) -> f32 {
+    let nearest = x as f32;
+    if f64::from(nearest) < x { f32::from_bits(nearest.to_bits().wrapping_add(1)) } else { nearest }
 }
 
 /// Two standard normals from two words.

@@ -115,8 +115,14 @@ impl<W: Word> Mechanism for DiscreteGaussian<W> {
         self.grid.check_clip(clip)
     }
 
-    fn add_sample<C: Clip>(&self, clip: &C, threshold: f32, parts: &[&[f32]], sum: &mut [W]) {
-        self.grid.add_sample(clip, threshold, parts, sum);
+    fn scaled(&self, factor: f64) -> Self {
+        // The product of f64s can round down; the price is that of the σ that runs.
+        let sigma = ceil_f64(f64::from(self.sigma) * factor).max(1.0);
+        Self { sigma: (sigma as u32).min(MAX_SIGMA - 1), ..*self }
+    }
+
+    fn add_sample<C: Clip>(&self, clip: &C, threshold: f32, parts: &[&[f32]], sum: &mut [W]) -> Option<f32> {
+        self.grid.add_sample(clip, threshold, parts, sum)
     }
 
     fn merge(&self, sum: &mut [W], other: &[W]) {
@@ -132,6 +138,14 @@ impl<W: Word> Mechanism for DiscreteGaussian<W> {
             *sum = W::default();
             *out = noisy.to_f32() * unit;
         }
+    }
+
+    fn hold(released: f32) -> W {
+        W::hold(released)
+    }
+
+    fn held(word: W) -> f32 {
+        word.held()
     }
 }
 

@@ -35,3 +35,33 @@ pub fn ceil_f64(x: f64) -> f64 {
 pub fn exp_f32(x: f32) -> f32 {
     libm::expf(x)
 }
+
+/// Largest integer not above `x`, as a float. Exact.
+#[must_use]
+pub fn floor_f64(x: f64) -> f64 {
+    libm::floor(x)
+}
+
+/// Square root, correctly rounded.
+#[must_use]
+pub fn sqrt_f64(x: f64) -> f64 {
+    libm::sqrt(x)
+}
+
+/// Cosine, in f64.
+#[must_use]
+pub fn cos_f64(x: f64) -> f64 {
+    libm::cos(x)
+}
+
+/// `eˣ`, in f64.
+#[must_use]
+pub fn exp_f64(x: f64) -> f64 {
+    libm::exp(x)
+}
+
+/// `xʸ`, in f64.
+#[must_use]
+pub fn pow_f64(x: f64, y: f64) -> f64 {
+    libm::pow(x, y)
+}

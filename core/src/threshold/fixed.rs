@@ -10,7 +10,10 @@ use super::Threshold;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Fixed(pub f32);
 
-impl Threshold<()> for Fixed {
+impl Threshold for Fixed {
+    type State = ();
+    type Counts = [i32; 0];
+
     fn clip(&self, (): &()) -> f32 {
         self.0
     }

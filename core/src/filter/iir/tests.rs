@@ -1,5 +1,5 @@
 use super::*;
-use crate::optimizer::{Optimizer, Sgd, SgdState};
+use crate::optimizer::{Begin, Optimizer, Sgd, SgdState};
 use proptest::prelude::*;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -377,7 +377,7 @@ fn one_pole_without_bias_correction_is_heavy_ball_momentum() {
     let (mut x, mut y, mut power) = ([1f32], 1f64, 1f64);
     for grad_noise in noise(7, 300, 1) {
         let grad = [x[0] + grad_noise[0]];
-        let step = sgd.begin(&mut heavy, lr * 0.25);
+        let step = sgd.begin(&mut heavy, Begin { lr: lr * 0.25, noise_std: 0.0 });
         sgd.update(step, &mut heavy, 0, &mut x, &grad, &Released::new(&grad, 0.0));
 
         let grad = [y as f32 + grad_noise[0]];

@@ -1,0 +1,46 @@
+//! Automatic clipping, AUTO-S: `g · C/(‖g‖ + γ)`, so `d = ‖g‖ + γ`.
+//!
+//! Every gradient is normalised, large or small, and `C` only scales the sum with its noise: it can be absorbed by the
+//! learning rate. The stability constant `γ` keeps small gradients from counting like large ones.
+//!
+//! Source: Bu, Wang, Zha, Karypis, "Automatic Clipping: Differentially Private Deep Learning Made Easier and Stronger",
+//! NeurIPS 2023, AUTO-S (their default γ is 0.01).
+//!
+//! # Memory
+//!
+//! None.
+//!
+//! # Privacy
+//!
+//! `‖g‖/(‖g‖ + γ) < 1`: one sample added or removed changes the sum by at most `C` in the Euclidean norm over all
+//! coordinates together.
+
+use super::Clip;
+use crate::error::ConfigError;
+
+/// Automatic clipping with its stability constant.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Automatic {
+    gamma: f32,
+}
+
+impl Automatic {
+    /// Automatic clipping with stability constant `γ`, in units of gradient norms.
+    ///
+    /// # Errors
+    ///
+    /// `γ` must be a normal number above 0.
+    pub fn new(gamma: f32) -> Result<Self, ConfigError> {
+        if gamma.is_normal() && gamma > 0.0 {
+            Ok(Self { gamma })
+        } else {
+            Err(ConfigError::new("gamma of automatic clipping", "a normal number above 0"))
+        }
+    }
+}
+
+impl Clip for Automatic {
+    fn divisor(&self, norm: f32, _clip: f32) -> f32 {
+        norm + self.gamma
+    }
+}

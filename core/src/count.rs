@@ -1,0 +1,205 @@
+//! Counts of samples: what thresholds learn from.
+//!
+//! A threshold asks a [`Query`] of each step; the core counts, so that a sample moves one count by exactly one whatever the
+//! rule, and releases the counts with noise of their own beside the gradient. Both come from one draw and are priced as one
+//! event: `1/σ² = 1/σ_T² + 1/σ_H²` (DC-SGD, theorem 2).
+//!
+//! # Memory
+//!
+//! One `i32` a count, in the open step and in each of its shards; none for a rule that counts nothing.
+//!
+//! # Numerics
+//!
+//! A count of 1 is [`UNIT`] grid units; the noise is a discrete Gaussian with an integer σ on that grid. Counts wrap like
+//! the sum of gradients, and far above any batch. Released counts are f64, exact.
+//!
+//! # Privacy
+//!
+//! One sample added or removed moves one count by one: sensitivity 1 in the Euclidean norm.
+
+use crate::error::ConfigError;
+use crate::noise::{discrete_gaussian, sealed};
+use crate::numerics::function::ceil_f64;
+use rand_core::Rng;
+
+/// Grid units of a count of 1.
+pub const UNIT: u32 = 1 << 12;
+
+/// What each sample of a step is counted for, by the norm of its mixed, unclipped gradient.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Query {
+    /// Nothing is counted.
+    None,
+    /// A histogram of `bins` equal bins over `[0, range)`; the last also takes every larger norm.
+    Histogram {
+        /// Number of bins, `b`.
+        bins: u32,
+        /// `R`.
+        range: f32,
+    },
+    /// One count that moves up if the norm is above `norm`, and down if not: twice the excess of clipped samples over half.
+    Above {
+        /// The norm compared with.
+        norm: f32,
+    },
+}
+
+impl Query {
+    /// How many counts the answer has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Histogram { bins, .. } => *bins as usize,
+            Self::Above { .. } => 1,
+        }
+    }
+
+    /// Whether nothing is counted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Counts one sample.
+    pub(crate) fn count(&self, norm: f32, counts: &mut [i32]) {
+        let (index, step) = match *self {
+            Self::None => return,
+            // The cast saturates, and what is not a number goes to bin 0: one bin in any case.
+            Self::Histogram { bins, range } => {
+                (((norm * (bins as f32 / range)) as u32).min(bins.saturating_sub(1)) as usize, 1)
+            }
+            Self::Above { norm: bound } => (0, if norm > bound { 1 } else { -1 }),
+        };
+        if let Some(count) = counts.get_mut(index) {
+            *count = count.wrapping_add(step);
+        }
+    }
+}
+
+/// Memory for a step's counts: `[i32; N]` with `N` at least the length of any query.
+pub trait Counts: Copy + sealed::Sealed {
+    /// As many numbers.
+    type Released: AsMut<[f64]>;
+
+    /// No sample counted yet.
+    const ZERO: Self;
+
+    /// No count released yet.
+    const NONE: Self::Released;
+
+    /// The counts.
+    #[doc(hidden)]
+    fn as_mut(&mut self) -> &mut [i32];
+
+    /// The counts.
+    #[doc(hidden)]
+    fn as_ref(&self) -> &[i32];
+}
+
+impl<const N: usize> sealed::Sealed for [i32; N] {}
+
+impl<const N: usize> Counts for [i32; N] {
+    type Released = [f64; N];
+
+    const ZERO: Self = [0; N];
+    const NONE: [f64; N] = [0.0; N];
+
+    fn as_mut(&mut self) -> &mut [i32] {
+        self
+    }
+
+    fn as_ref(&self) -> &[i32] {
+        self
+    }
+}
+
+/// The noise of counts: a discrete Gaussian on their grid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CountNoise {
+    sigma: u32,
+}
+
+impl CountNoise {
+    /// Noise of at least `multiplier` counts: `σ = ⌈multiplier · 2^12⌉` grid units.
+    ///
+    /// # Errors
+    ///
+    /// The multiplier must be from 1/4 (below, the accountant's fractional orders would not hold for the discrete Gaussian)
+    /// to 2¹⁸.
+    pub fn new(multiplier: f64) -> Result<Self, ConfigError> {
+        if !(0.25..=262_144.0).contains(&multiplier) {
+            return Err(ConfigError::new("count noise multiplier", "from 0.25 to 2^18"));
+        }
+        Ok(Self { sigma: ceil_f64(multiplier * f64::from(UNIT)) as u32 })
+    }
+
+    /// The multiplier that runs and is priced: σ in counts, exactly.
+    #[must_use]
+    pub fn multiplier(self) -> f64 {
+        f64::from(self.sigma) / f64::from(UNIT)
+    }
+
+    /// The counts with noise.
+    pub(crate) fn release<R: Rng>(self, counts: &[i32], words: &mut R, out: &mut [f64]) {
+        for (count, out) in counts.iter().zip(out) {
+            let noisy = i64::from(*count) * i64::from(UNIT) + discrete_gaussian::sample(self.sigma, words);
+            *out = noisy as f64 / f64::from(UNIT);
+        }
+    }
+}
+
+/// Counts that were released with noise: they may be negative, and no integers.
+pub struct ReleasedCounts<'a> {
+    counts: &'a [f64],
+}
+
+impl<'a> ReleasedCounts<'a> {
+    pub(crate) fn new(counts: &'a [f64]) -> Self {
+        Self { counts }
+    }
+
+    /// The counts, in the query's order.
+    #[must_use]
+    pub fn counts(&self) -> &'a [f64] {
+        self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_sample_moves_exactly_one_count_by_exactly_one(
+            norm in prop::num::f32::ANY, bins in 1u32..20, range in prop::num::f32::POSITIVE, bound in prop::num::f32::ANY,
+        ) {
+            for query in [Query::Histogram { bins, range }, Query::Above { norm: bound }] {
+                let mut counts = [0; 20];
+                query.count(norm, &mut counts);
+                prop_assert_eq!(counts.iter().map(|c| c.unsigned_abs()).sum::<u32>(), 1);
+                prop_assert!(counts.iter().skip(query.len()).all(|c| *c == 0));
+            }
+        }
+
+        #[test]
+        fn a_bin_is_where_the_norm_lies(bins in 1u32..20, range in 1e-6f32..1e6, at in 0f32..2.0) {
+            let mut counts = [0; 20];
+            Query::Histogram { bins, range }.count(at * range, &mut counts);
+            let bin = counts.iter().position(|c| *c == 1).unwrap() as f64;
+            let exact = (f64::from(at) * f64::from(bins)).min(f64::from(bins) - 1.0);
+            prop_assert!(bin <= exact + 1e-4 && exact < bin + 1.0 + 1e-4, "{bin} {exact}");
+        }
+    }
+
+    #[test]
+    fn the_edge_of_the_range_belongs_to_the_last_bin_and_zero_to_the_first() {
+        for (norm, bin) in [(0.0, 0), (0.25, 1), (0.999, 3), (1.0, 3), (1e30, 3)] {
+            let mut counts = [0; 4];
+            Query::Histogram { bins: 4, range: 1.0 }.count(norm, &mut counts);
+            assert_eq!(counts[bin], 1, "{norm}");
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! DP-PMLF: per-sample momentum over the last `k` iterates, before the clip; then another filter on what was released.
+//!
+//! ```text
+//! u_i = Σ_{j<k} w_j·∇f(x_{t−j}; i),   w_j = β^j / Σ_{l<k} β^l      mixed per sample, then clipped once
+//! ```
+//!
+//! Source: Xu, Ranbaduge, Wang, Rakotoarivelo, Smith, "Enhancing DPSGD via Per-Sample Momentum and Low-Pass Filtering",
+//! Algorithm 1, with the inner filter [`super::Iir`]. Gradients at past iterates are taken anew, of the samples of this
+//! step's draw. Iterates before the first count as the first (`x_{−j} = x_0`): their weights fall to the oldest there is.
+//!
+//! Without normalisation (`w_j = β^j`) and with momentum in the optimizer it is the inner and outer momentum of Xiao,
+//! Xiang, Wang, Devadas, "A Theory to Instruct Differentially-Private Learning via Clipping Bias Reduction", S&P 2023.
+//!
+//! # Memory
+//!
+//! `(k−1)·D` words of past iterates, and the inner filter's; one vector to mix in. Never anything per sample.
+//!
+//! # Numerics
+//!
+//! Weights in f64, then f32. With `k = 1` the one weight is exactly 1.
+//!
+//! # Privacy
+//!
+//! Past iterates are released, so `u_i` is a function of the sample and of releases: one clip after mixing leaves the
+//! sensitivity at `C`. Clipping each gradient on its own would let one sample add `Σ w_j·C`, or `k·C` without weights.
+
+use super::Filter;
+use crate::error::{CallError, ConfigError, check_len};
+use crate::optimizer::piece;
+use crate::private::Released;
+
+/// Per-sample momentum over at most `K` iterates, and the filter of what is released.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PerSampleMomentum<F, const K: usize = 8> {
+    weights: [f32; K],
+    /// `Σ_{l≥j} w_l`: the weight of the oldest iterate while there are only `j + 1`.
+    tails: [f32; K],
+    iterates: usize,
+    inner: F,
+}
+
+impl<F, const K: usize> PerSampleMomentum<F, K> {
+    /// Momentum over `iterates` (`k`, the current one included) with factor `β`, normalised to a sum of 1; then `inner`.
+    ///
+    /// # Errors
+    ///
+    /// `iterates` outside `1..=K`, `β` outside `[−0.9, 1]`. (At `k = 2`, `β = −(1−κ)` mixes as DiSK with `γ = −1`.)
+    pub fn new(iterates: usize, beta: f64, inner: F) -> Result<Self, ConfigError> {
+        Self::with(iterates, beta, true, inner)
+    }
+
+    /// The same with weights `β^j` that are not normalised: the inner momentum of Xiao et al.
+    ///
+    /// # Errors
+    ///
+    /// As [`PerSampleMomentum::new`].
+    pub fn unnormalised(iterates: usize, beta: f64, inner: F) -> Result<Self, ConfigError> {
+        Self::with(iterates, beta, false, inner)
+    }
+
+    fn with(iterates: usize, beta: f64, normalised: bool, inner: F) -> Result<Self, ConfigError> {
+        if iterates == 0 || iterates > K {
+            return Err(ConfigError::new("number of iterates", "at least 1 and within the filter's capacity"));
+        }
+        if !(-0.9..=1.0).contains(&beta) {
+            return Err(ConfigError::new("per-sample momentum", "from -0.9 to 1"));
+        }
+        let mut powers = [0.0; K];
+        let (mut power, mut total) = (1.0, 0.0);
+        for slot in powers.iter_mut().take(iterates) {
+            *slot = power;
+            total += power;
+            power *= beta;
+        }
+        // Alternating signs: the sum is at least 1 − 0.9.
+        let scale = if normalised { total } else { 1.0 };
+        let (mut weights, mut tails) = ([0.0; K], [0.0; K]);
+        for (weight, power) in weights.iter_mut().zip(powers) {
+            *weight = (power / scale) as f32;
+        }
+        let mut tail = 0.0;
+        for (slot, power) in tails.iter_mut().zip(powers).rev() {
+            tail += power;
+            *slot = (tail / scale) as f32;
+        }
+        Ok(Self { weights, tails, iterates, inner })
+    }
+
+    /// How many words [`PerSampleMomentumState`]'s iterates must have for `dim` parameters: `(k−1)·D`.
+    #[must_use]
+    pub fn iterates_len(&self, dim: usize) -> usize {
+        self.past().saturating_mul(dim)
+    }
+
+    /// `k−1`.
+    fn past(&self) -> usize {
+        self.iterates.saturating_sub(1)
+    }
+}
+
+/// Memory of per-sample momentum, and of the inner filter.
+#[derive(Debug)]
+pub struct PerSampleMomentumState<B, S> {
+    /// `[k−1, D]`, a ring.
+    iterates: B,
+    /// Where the last iterate that was left lies.
+    slot: usize,
+    /// How many there are.
+    seen: usize,
+    inner: S,
+}
+
+impl<B, S> PerSampleMomentumState<B, S> {
+    /// The state before the first step: `iterates` is `[k−1, D]`, of any content.
+    pub fn new(iterates: B, inner: S) -> Self {
+        Self { iterates, slot: 0, seen: 0, inner }
+    }
+}
+
+impl<B: AsMut<[f32]> + AsRef<[f32]>, S, F: Filter<S>, const K: usize> Filter<PerSampleMomentumState<B, S>>
+    for PerSampleMomentum<F, K>
+{
+    type Step = F::Step;
+
+    fn points(&self, state: &PerSampleMomentumState<B, S>) -> usize {
+        state.seen.min(self.past()) + 1
+    }
+
+    fn point(
+        &self,
+        state: &PerSampleMomentumState<B, S>,
+        index: usize,
+        params: &[f32],
+        out: &mut [f32],
+    ) -> Result<f32, CallError> {
+        check_len("the point's buffer", params.len(), out.len())?;
+        if index >= self.points(state) {
+            return Err(CallError::Order("points of per-sample momentum"));
+        }
+        let past = self.past();
+        let from = match index.checked_sub(1) {
+            None => params,
+            Some(age) => {
+                let slot = (state.slot + past - age).checked_rem(past).unwrap_or_default();
+                let start = slot.saturating_mul(params.len());
+                state.iterates.as_ref().get(start..).and_then(|rest| rest.get(..params.len())).unwrap_or_default()
+            }
+        };
+        check_len("the past iterate", params.len(), from.len())?;
+        for (out, from) in out.iter_mut().zip(from) {
+            *out = *from;
+        }
+        Ok(self.weight(state, index))
+    }
+
+    fn weight(&self, state: &PerSampleMomentumState<B, S>, index: usize) -> f32 {
+        let oldest = index.saturating_add(1) == self.points(state);
+        let of = if oldest { &self.tails } else { &self.weights };
+        of.get(index).copied().unwrap_or_default()
+    }
+
+    fn check(&self, state: &PerSampleMomentumState<B, S>, dim: usize) -> Result<(), CallError> {
+        check_len("the past iterates", self.iterates_len(dim), state.iterates.as_ref().len())?;
+        if self.inner.points(&state.inner) != 1 {
+            return Err(CallError::Order("a filter with points of its own inside per-sample momentum"));
+        }
+        self.inner.check(&state.inner, dim)
+    }
+
+    fn begin(&self, state: &mut PerSampleMomentumState<B, S>) -> F::Step {
+        state.slot = (state.slot + 1).checked_rem(self.past()).unwrap_or_default();
+        state.seen = (state.seen + 1).min(self.past());
+        self.inner.begin(&mut state.inner)
+    }
+
+    fn apply(
+        &self,
+        step: F::Step,
+        state: &mut PerSampleMomentumState<B, S>,
+        at: usize,
+        released: &Released<'_>,
+        filtered: &mut [f32],
+    ) {
+        self.inner.apply(step, &mut state.inner, at, released, filtered);
+    }
+
+    fn leave(&self, step: F::Step, state: &mut PerSampleMomentumState<B, S>, at: usize, params: &[f32]) {
+        let words = state.iterates.as_mut();
+        let dim = words.len().checked_div(self.past()).unwrap_or_default();
+        let start = state.slot.saturating_mul(dim).saturating_add(at);
+        for (slot, param) in piece(words, start, params.len()).iter_mut().zip(params) {
+            *slot = *param;
+        }
+        self.inner.leave(step, &mut state.inner, at, params);
+    }
+
+    fn arrive(&self, step: F::Step, state: &mut PerSampleMomentumState<B, S>, at: usize, params: &[f32]) {
+        self.inner.arrive(step, &mut state.inner, at, params);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::Identity;
+    use proptest::prelude::*;
+
+    extern crate std;
+    use std::vec;
+    use std::vec::Vec;
+
+    fn momentum(iterates: usize, beta: f64) -> PerSampleMomentum<Identity> {
+        PerSampleMomentum::new(iterates, beta, Identity).unwrap()
+    }
+
+    /// The points and weights that each of `steps` steps asks for, while the parameters are `[t, −t]` at step `t`.
+    fn asked(filter: &PerSampleMomentum<Identity>, steps: u32) -> Vec<Vec<(f32, [f32; 2])>> {
+        let mut state = PerSampleMomentumState::new(vec![f32::NAN; filter.iterates_len(2)], ());
+        (0..steps)
+            .map(|t| {
+                filter.check(&state, 2).unwrap();
+                let params = [t as f32, -(t as f32)];
+                let points = (0..filter.points(&state))
+                    .map(|index| {
+                        let mut point = [0.0; 2];
+                        (filter.point(&state, index, &params, &mut point).unwrap(), point)
+                    })
+                    .collect();
+                let mut past_the_end = [0.0; 2];
+                assert!(filter.point(&state, filter.points(&state), &params, &mut past_the_end).is_err());
+                filter.begin(&mut state);
+                filter.leave((), &mut state, 0, &params[..1]);
+                filter.leave((), &mut state, 1, &params[1..]);
+                points
+            })
+            .collect()
+    }
+
+    proptest! {
+        /// Iterates before the first count as the first, so the weights add to 1 at every step, the first included.
+        #[test]
+        fn gradients_are_taken_at_the_last_iterates_clamped_at_the_first(iterates in 1usize..8, beta in -0.9f64..=1.0) {
+            let filter = momentum(iterates, beta);
+            for (t, points) in asked(&filter, 20).iter().enumerate() {
+                let mut clamped = vec![0.0; t + 1];
+                let total: f64 = (0..iterates).map(|j| beta.powi(j as i32)).sum();
+                for j in 0..iterates {
+                    clamped[t - j.min(t)] += beta.powi(j as i32) / total;
+                }
+                for (age, (weight, point)) in points.iter().enumerate() {
+                    prop_assert_eq!(*point, [(t - age) as f32, -((t - age) as f32)]);
+                    prop_assert!((f64::from(*weight) - clamped[t - age]).abs() < 1e-6);
+                }
+                let sum: f64 = points.iter().map(|(weight, _)| f64::from(*weight)).sum();
+                prop_assert!((sum - 1.0).abs() < 1e-6, "{sum}");
+            }
+        }
+
+        /// W1 of the digest: `1/Σw² = (1+β)(1−β^k)/((1−β)(1+β^k))`.
+        #[test]
+        fn the_squares_of_the_weights_add_to_the_closed_form(iterates in 1usize..8, beta in 0.01f64..0.99) {
+            let power = beta.powi(iterates as i32);
+            let rho = (1.0 + beta) * (1.0 - power) / ((1.0 - beta) * (1.0 + power));
+            let square: f64 = momentum(iterates, beta).weights.iter().map(|w| f64::from(*w).powi(2)).sum();
+            prop_assert!((square * rho - 1.0).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn one_iterate_or_a_factor_of_zero_is_the_current_gradient_alone() {
+        for points in asked(&momentum(1, 0.7), 3) {
+            assert!(points.len() == 1 && points[0].0 == 1.0);
+        }
+        for (t, points) in asked(&momentum(3, 0.0), 5).iter().enumerate() {
+            assert!(t == 0 || (points[0].0 == 1.0 && points[1..].iter().all(|(weight, _)| *weight == 0.0)));
+        }
+    }
+
+    #[test]
+    fn weights_that_are_not_normalised_are_the_powers() {
+        let filter = PerSampleMomentum::<_, 4>::unnormalised(3, 0.5, Identity).unwrap();
+        assert_eq!(filter.weights, [1.0, 0.5, 0.25, 0.0]);
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        for (iterates, beta) in [(0, 0.1), (9, 0.1), (2, 1.1), (2, -0.95), (2, f64::NAN)] {
+            assert!(PerSampleMomentum::<_, 8>::new(iterates, beta, Identity).is_err());
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Learning rates: `η_t = η · warm-up(t) · decay(t)`, steps counted from 0.
+//!
+//! | decay | factor |
+//! | --- | --- |
+//! | constant | 1 |
+//! | step | `factor^⌊t/every⌋` |
+//! | cosine | `floor + (1 − floor)·(1 + cos(πt/T))/2` |
+//! | polynomial (ADP, proposition 5.1) | `1/√(a + c·t)` |
+//! | linear in √t (ADP, table 1) | `1 − (1 − floor)·√(t/T)` |
+//!
+//! Warm-up over `w` steps multiplies step `t < w` by `(t+1)/w`. After `T` the last value stays.
+//!
+//! # Memory
+//!
+//! None.
+//!
+//! # Numerics
+//!
+//! f64, once a step; cosine and powers have the bits of `libm`.
+//!
+//! # Privacy
+//!
+//! Public: a function of constants.
+
+use crate::error::ConfigError;
+use crate::numerics::function::{cos_f64, pow_f64, sqrt_f64};
+
+/// How the learning rate falls.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Decay {
+    /// Not at all.
+    Constant,
+    /// By `factor` every so many steps.
+    Step {
+        /// Steps between falls, at least 1.
+        every: u32,
+        /// What is kept at each fall, in `(0, 1]`.
+        factor: f64,
+    },
+    /// Half a cosine over `steps`, down to `floor` times the start.
+    Cosine {
+        /// `T`, at least 1.
+        steps: u32,
+        /// In `[0, 1]`.
+        floor: f64,
+    },
+    /// `1/√(a + c·t)`.
+    Polynomial {
+        /// `a`, above 0.
+        offset: f64,
+        /// `c`, not below 0.
+        slope: f64,
+    },
+    /// `1 − (1 − floor)·√(t/T)`.
+    RootLinear {
+        /// `T`, at least 1.
+        steps: u32,
+        /// In `[0, 1]`.
+        floor: f64,
+    },
+}
+
+/// The learning rate at each step.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LearningRate {
+    base: f64,
+    warmup: u32,
+    decay: Decay,
+}
+
+impl LearningRate {
+    /// The same at every step. Checked when the step is built.
+    #[must_use]
+    pub const fn constant(base: f64) -> Self {
+        Self { base, warmup: 0, decay: Decay::Constant }
+    }
+
+    /// `base` after a warm-up of `warmup` steps, falling by `decay`.
+    ///
+    /// # Errors
+    ///
+    /// `base` must be finite and above 0, and the decay's numbers in their ranges.
+    pub fn new(base: f64, warmup: u32, decay: Decay) -> Result<Self, ConfigError> {
+        if !(base.is_finite() && base > 0.0) {
+            return Err(ConfigError::new("learning rate", "finite and above 0"));
+        }
+        let part = |x: f64| (0.0..=1.0).contains(&x);
+        let good = match decay {
+            Decay::Constant => true,
+            Decay::Step { every, factor } => every > 0 && part(factor) && factor > 0.0,
+            Decay::Cosine { steps, floor } | Decay::RootLinear { steps, floor } => steps > 0 && part(floor),
+            Decay::Polynomial { offset, slope } => {
+                offset.is_finite() && offset > 0.0 && slope.is_finite() && slope >= 0.0
+            }
+        };
+        if good {
+            Ok(Self { base, warmup, decay })
+        } else {
+            Err(ConfigError::new("learning-rate schedule", "one with steps of at least 1 and factors from 0 to 1"))
+        }
+    }
+
+    /// The rate of step `step`, counted from 0.
+    #[must_use]
+    pub fn at(&self, step: u32) -> f64 {
+        let t = f64::from(step);
+        // Divisions by declared numbers of steps, which are not 0.
+        let share = |steps: u32| f64::from(step.min(steps)) / f64::from(steps);
+        let decay = match self.decay {
+            Decay::Constant => 1.0,
+            Decay::Step { every, factor } => pow_f64(factor, f64::from(step.checked_div(every).unwrap_or_default())),
+            Decay::Cosine { steps, floor } => {
+                floor + (1.0 - floor) * (1.0 + cos_f64(core::f64::consts::PI * share(steps))) / 2.0
+            }
+            Decay::Polynomial { offset, slope } => 1.0 / sqrt_f64(offset + slope * t),
+            Decay::RootLinear { steps, floor } => 1.0 - (1.0 - floor) * sqrt_f64(share(steps)),
+        };
+        let rate = self.base * decay;
+        if step < self.warmup { rate * ((t + 1.0) / f64::from(self.warmup)) } else { rate }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate(warmup: u32, decay: Decay) -> LearningRate {
+        LearningRate::new(0.5, warmup, decay).unwrap()
+    }
+
+    #[test]
+    fn rates_follow_their_formulas() {
+        assert_eq!(LearningRate::constant(0.5).at(u32::MAX), 0.5);
+        let step = rate(0, Decay::Step { every: 10, factor: 0.5 });
+        assert_eq!([0, 9, 10, 29, 30].map(|t| step.at(t)), [0.5, 0.5, 0.25, 0.125, 0.0625]);
+        let cosine = rate(0, Decay::Cosine { steps: 100, floor: 0.0 });
+        assert_eq!(cosine.at(0), 0.5);
+        assert!(
+            (cosine.at(50) - 0.25).abs() < 1e-16 && cosine.at(100).abs() < 1e-16 && cosine.at(101) == cosine.at(100)
+        );
+        let polynomial = rate(0, Decay::Polynomial { offset: 20.0, slope: 1.0 });
+        assert!((polynomial.at(5) - 0.1).abs() < 1e-16);
+        let linear = LearningRate::new(0.1, 0, Decay::RootLinear { steps: 11760, floor: 1e-9 }).unwrap();
+        assert!((linear.at(2940) - (0.1 - (0.1 - 1e-10) / 2.0)).abs() < 1e-12 && linear.at(11760) > 0.0);
+    }
+
+    #[test]
+    fn warm_up_reaches_the_base_at_its_last_step() {
+        let warm = rate(4, Decay::Constant);
+        assert_eq!([0, 1, 2, 3, 4].map(|t| warm.at(t)), [0.125, 0.25, 0.375, 0.5, 0.5]);
+    }
+
+    #[test]
+    fn schedules_out_of_range_are_refused() {
+        for base in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(LearningRate::new(base, 0, Decay::Constant).is_err());
+        }
+        for decay in [
+            Decay::Step { every: 0, factor: 0.5 },
+            Decay::Step { every: 1, factor: 0.0 },
+            Decay::Cosine { steps: 0, floor: 0.0 },
+            Decay::Cosine { steps: 1, floor: f64::NAN },
+            Decay::Polynomial { offset: 0.0, slope: 1.0 },
+            Decay::RootLinear { steps: 5, floor: 2.0 },
+        ] {
+            assert!(LearningRate::new(0.1, 0, decay).is_err(), "{decay:?}");
+        }
+    }
+}

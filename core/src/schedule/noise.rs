@@ -1,0 +1,148 @@
+//! ADP's noise schedules: the noise of step `t` is `α_t` times the base.
+//!
+//! | schedule | `α_t` |
+//! | --- | --- |
+//! | constant | 1: DP-SGD |
+//! | matched to the learning rate | `(η_0/η_t)^p`; with `η_t = η/b_t` the paper's `α_t² ∝ b_t` is `p = ½` |
+//! | polynomial | `(1 + g·t)^(p/2)`: with `p = ½`, `g = C/b_0²` the surrogate of AdaGrad-norm; with `g = 1` the law `α_t² ∝ (1+t)^p` |
+//!
+//! Source: Wu, Wang, Cristali, Gu, Willett, "Adaptive Differentially Private Empirical Risk Minimization", §4, §5. Only the
+//! shape matters: the base is calibrated for the whole of it. At practical ε the exponent ¼ is the safer choice, for the
+//! subsampled Gaussian prices an uneven schedule above an even one of the same `Σ 1/α²`.
+//!
+//! # Memory
+//!
+//! None.
+//!
+//! # Privacy
+//!
+//! Declared before data is read and a function of the step's number alone, so ordinary composition prices it, step by step.
+//! A multiplier chosen from releases is another thing: see [`crate::accounting::RenyiFilter`].
+
+use super::LearningRate;
+use crate::error::ConfigError;
+use crate::numerics::function::pow_f64;
+
+/// How the noise grows or falls over the steps.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum NoiseSchedule {
+    /// `α_t = 1`.
+    Constant,
+    /// `α_t = (η_0/η_t)^exponent`.
+    Matched {
+        /// `p`, from 0 to 4.
+        exponent: f64,
+    },
+    /// `α_t = (1 + growth·t)^(exponent/2)`.
+    Polynomial {
+        /// `g`, not below 0.
+        growth: f64,
+        /// `p`, from 0 to 4.
+        exponent: f64,
+    },
+}
+
+/// Factors stay between this and its reciprocal.
+const LARGEST: f64 = 1e9;
+
+impl NoiseSchedule {
+    /// Fails unless the schedule's numbers are in their ranges.
+    ///
+    /// # Errors
+    ///
+    /// An exponent outside `0..=4`, or a growth that is negative or not finite.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let (growth, exponent) = match *self {
+            Self::Constant => (0.0, 0.0),
+            Self::Matched { exponent } => (0.0, exponent),
+            Self::Polynomial { growth, exponent } => (growth, exponent),
+        };
+        if !(0.0..=4.0).contains(&exponent) {
+            return Err(ConfigError::new("exponent of the noise schedule", "from 0 to 4"));
+        }
+        if !(growth.is_finite() && growth >= 0.0) {
+            return Err(ConfigError::new("growth of the noise schedule", "finite and not negative"));
+        }
+        Ok(())
+    }
+
+    /// `α_t` of step `step`, counted from 0, beside this learning rate. Between 10⁻⁹ and 10⁹.
+    #[must_use]
+    pub fn factor(&self, step: u32, learning_rate: &LearningRate) -> f64 {
+        let factor = match *self {
+            Self::Constant => return 1.0,
+            Self::Matched { exponent } => pow_f64(learning_rate.at(0) / learning_rate.at(step), exponent),
+            Self::Polynomial { growth, exponent } => pow_f64(1.0 + growth * f64::from(step), exponent / 2.0),
+        };
+        // A rate of 0 gives an infinite factor, and 0/0 none.
+        if factor > 1.0 / LARGEST { factor.min(LARGEST) } else { 1.0 / LARGEST }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::Decay;
+
+    #[test]
+    fn factors_follow_their_formulas() {
+        let decay = Decay::Polynomial { offset: 20.0, slope: 1.0 };
+        let lr = LearningRate::new(1.0, 0, decay).unwrap();
+        let matched = NoiseSchedule::Matched { exponent: 0.5 };
+        for t in [0, 1, 17, 11759] {
+            let exact = (20.0 + f64::from(t)).sqrt().sqrt() / 20f64.sqrt().sqrt();
+            assert!((matched.factor(t, &lr) - exact).abs() < 1e-14 * exact);
+            // The surrogate of AdaGrad-norm with b_0² = 20, C = 1 is the same shape.
+            let surrogate = NoiseSchedule::Polynomial { growth: 1.0 / 20.0, exponent: 0.5 };
+            assert!((surrogate.factor(t, &lr) - exact).abs() < 1e-14 * exact);
+        }
+    }
+
+    /// ADP's digest, §6: with α² = 1/η the noise that reaches the parameters at step t is √η_t times the base.
+    #[test]
+    fn noise_matched_to_the_rate_reaches_the_parameters_as_its_root() {
+        let lr = LearningRate::new(0.7, 0, Decay::Polynomial { offset: 3.0, slope: 0.5 }).unwrap();
+        let matched = NoiseSchedule::Matched { exponent: 0.5 };
+        for t in [0, 5, 1000] {
+            let reaches = lr.at(t) * matched.factor(t, &lr);
+            let expected = lr.at(t).sqrt() * lr.at(0).sqrt();
+            assert!((reaches / expected - 1.0).abs() < 1e-14);
+        }
+    }
+
+    /// `M(α, b) = Σ(α/b)²·Σ1/α²` has its minimum `(Σ1/b)²` at `α² ∝ b`, and the papers' ratios to α = 1.
+    #[test]
+    fn matched_noise_minimises_the_papers_bound() {
+        for (steps, ratio) in [(11760u32, 1.727), (23520, 1.869), (39200, 1.978)] {
+            // The paper counts its 20 + t from t = 1.
+            let lr = LearningRate::new(1.0, 0, Decay::Polynomial { offset: 21.0, slope: 1.0 }).unwrap();
+            let bound = |schedule: NoiseSchedule| {
+                let (mut noise, mut price) = (0.0, 0.0);
+                for t in 0..steps {
+                    let alpha = schedule.factor(t, &lr);
+                    noise += (alpha * lr.at(t)).powi(2);
+                    price += 1.0 / (alpha * alpha);
+                }
+                noise * price
+            };
+            let least = (0..steps).map(|t| lr.at(t)).sum::<f64>().powi(2);
+            let matched = bound(NoiseSchedule::Matched { exponent: 0.5 });
+            assert!((matched / least - 1.0).abs() < 1e-9);
+            for exponent in [0.25, 0.45, 0.55, 1.0] {
+                assert!(bound(NoiseSchedule::Matched { exponent }) > matched);
+            }
+            assert!((bound(NoiseSchedule::Constant) / matched - ratio).abs() < 1e-3);
+        }
+    }
+
+    #[test]
+    fn schedules_out_of_range_are_refused_and_factors_stay_finite() {
+        for exponent in [-0.1, 4.1, f64::NAN] {
+            assert!(NoiseSchedule::Matched { exponent }.check().is_err());
+        }
+        assert!(NoiseSchedule::Polynomial { growth: -1.0, exponent: 0.5 }.check().is_err());
+        let falls = LearningRate::new(1.0, 0, Decay::RootLinear { steps: 10, floor: 0.0 }).unwrap();
+        let matched = NoiseSchedule::Matched { exponent: 4.0 };
+        assert!(matched.check().is_ok() && matched.factor(10, &falls) == LARGEST);
+    }
+}
