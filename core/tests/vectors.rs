@@ -1,5 +1,10 @@
-//! The recorded vectors of `src/vectors/step.tsv`, which an independent generator wrote, played through the public door.
+//! The recorded vectors of `src/vectors`, which an independent generator wrote, played through the public door.
 #![allow(clippy::disallowed_methods)] // References are plain arithmetic.
+
+#[path = "vectors/methods.rs"]
+mod methods;
+#[path = "vectors/slots.rs"]
+mod slots;
 
 use damper_core::accounting::{Ledger, Rate, Volatile};
 use damper_core::clip::FlatL2;
