@@ -239,6 +239,11 @@ def runs():
         "optimizer": lambda: AdaGradNorm(0.5, 1e-5, True, Sgd(0.5)),
         "dim": 1030,
     }
+    # At the edges of f32: flushing subnormal numbers to zero shows, and so does an infinity.
+    yield "subnormal-moments", {"threshold": lambda: Fixed(3e-19), "optimizer": lambda: Adam(0.9, 0.99, 1e-25, 0.0)}
+    yield "saturated-moments", {"threshold": lambda: Fixed(1e38), "optimizer": lambda: AdaGrad(1e-10, 0.5)}
+    large = {"threshold": lambda: Fixed(1e38), "rate": lambda: Rate(4.0)}
+    yield "saturated-params", large | {"optimizer": lambda: Sgd(0.9, True, 0.01)}
 
 
 SETS_PLAYED = ["momentum", "d1v1", "d1v2", "d2", "f6", "p6"]

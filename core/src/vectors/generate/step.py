@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes core/src/vectors/step.tsv: words, noise, clipped samples and whole runs, worked out from the formulas in the docs.
+"""Writes core/src/vectors/step.tsv: words, noise, clipped and counted samples, whole runs, worked out from the formulas in the docs.
 
 Integers are Python's; floats are numpy's float32 and float64, whose + - * / and square root are correctly rounded. Nothing
 here was made from, or checked against, the Rust code. Needs numpy and mpmath."""
@@ -72,6 +72,15 @@ def main():
         grad = [gradients.next(shift) for _ in range(dim)]
         q = clipped(grad, F(clip), bits)
         row("clip", bits, bits_of(F(clip)), " ".join(map(bits_of, grad)), " ".join(map(str, q)))
+    # Norms on both sides of every edge: a gradient of one coordinate is its own norm.
+    for bins, clip in [(20, 0.7), (20, 3.0), (7, 1e-4), (1, 1.0)]:
+        edges = [F(F(k) * F(clip)) / F(bins) for k in range(1, bins + 2)]
+        norms = [F(0), F(1e-30)] + [x for edge in edges for x in (np.nextafter(edge, F(0)), edge, np.nextafter(edge, F(9e9)))]
+        found = [min(bins - 1, int(F(norm * F(F(bins) / F(clip))))) for norm in norms]
+        row("bins", bins, bits_of(F(clip)), " ".join(map(bits_of, norms)), " ".join(map(str, found)))
+    bound = F(0.3)
+    norms = [F(0), np.nextafter(bound, F(0)), bound, np.nextafter(bound, F(9)), F(7)]
+    row("above", 1, bits_of(bound), " ".join(map(bits_of, norms)), " ".join("1" if n > bound else "-1" for n in norms))
     for optimizer in ["sgd", "nesterov", "adam"]:
         for dim, steps, bits in [(3, 12, 16), (1030, 3, 20)]:
             params = run(optimizer, dim, steps, 4, bits, 3 << (bits - 1), 0.7, dim)
