@@ -17,7 +17,9 @@
 //!
 //! # Numerics
 //!
-//! Weights in f64, then f32. With `k = 1` the one weight is exactly 1.
+//! In f64, `β^j` by repeated multiplication and `Σ = 1 + β + β² + …` in this order (1 without normalisation); the weight of
+//! `x_{t−j}` is `F(β^j/Σ)`, that of the oldest there is `F((β^{k−1} + β^{k−2} + … + β^j)/Σ)`, in this order. Point `j` is
+//! `x_{t−j}`. With `k = 1` the one weight is exactly 1.
 //!
 //! # Privacy
 //!

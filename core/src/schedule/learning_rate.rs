@@ -16,7 +16,12 @@
 //!
 //! # Numerics
 //!
-//! f64, once a step; cosine and powers have the bits of `libm`.
+//! f64, once a step; cosine and powers have the bits of `libm`. `f_t` is the table's factor, every operation rounded by itself:
+//!
+//! - step: the power of `factor`; polynomial: `1/√(a + (c·t))`;
+//! - with `x = min(t, T)/T`, cosine: `floor + (((1 − floor)·(1 + cos(π·x)))/2)`, `π` the nearest f64; linear in √t:
+//!   `1 − ((1 − floor)·√x)`;
+//! - `η_t = η·f_t`, and during warm-up `(η·f_t)·((t+1)/w)`.
 //!
 //! # Privacy
 //!
