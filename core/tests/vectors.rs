@@ -149,8 +149,7 @@ fn counted(query: Query, samples: &[f32]) -> Vec<f64> {
         threshold: Asking(query),
         filter: Identity,
         optimizer: Sgd::new(0.0, false, 0.0).unwrap(),
-        learning_rate: LearningRate::constant(1.0),
-        noise_schedule: NoiseSchedule::Constant,
+        schedule: Constant(1.0),
         expected_batch: 1,
     })
     .unwrap();

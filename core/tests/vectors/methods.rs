@@ -6,6 +6,7 @@ use damper_core::accounting::{Ledger, Rate, Volatile};
 use damper_core::filter::mix;
 use damper_core::grid::{Grid, Word};
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
+use damper_core::schedule::Declared;
 use damper_core::step::{PrivateStep, Slots, StepState};
 
 const VECTORS: &str = include_str!("../../src/vectors/methods.tsv");
@@ -94,8 +95,10 @@ fn play<W: Word>(run: &str, expected: &[&str]) -> Result<(), String> {
         threshold,
         filter: Kept,
         optimizer,
-        learning_rate: learning_rate(&mut Words::of(rate)),
-        noise_schedule: noise_schedule(&mut Words::of(noise)),
+        schedule: Declared {
+            learning_rate: learning_rate(&mut Words::of(rate)),
+            noise: noise_schedule(&mut Words::of(noise)),
+        },
         expected_batch,
     })
     .unwrap();
@@ -175,7 +178,8 @@ fn play<W: Word>(run: &str, expected: &[&str]) -> Result<(), String> {
         let priced = step.event_at(t, Rate::from_numerator(1 << 53).unwrap()).unwrap().multiplier();
         let sigma = Words::of(last_sigma).number::<u32>();
         let runs = f64::from(sigma) / f64::from(grid.unit());
-        if if counts { priced >= runs } else { priced != runs } {
+        let wrong = if counts { priced >= runs } else { priced != runs };
+        if wrong {
             return Err(format!("{name}: the noise of step {paid} is priced at {priced}, {runs} was recorded"));
         }
         if found.len() == 8 * dim {
