@@ -243,6 +243,7 @@ impl From<ConfigError> for TrainError {
             "exponent of the noise schedule" | "growth of the noise schedule" => "--noise-schedule",
             "gamma of automatic clipping" => "--stability",
             "count noise multiplier" => "--count-noise-multiplier",
+            "least clip" | "largest clip" => "--clip-bounds",
             "unclipped fraction" | "quantile" => "--percentile",
             "rate of the clip" => "--threshold-rate",
             "range" => "--range",

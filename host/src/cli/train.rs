@@ -167,7 +167,7 @@ struct OptimizerArgs {
     /// sgd, momentum: Nesterov's form
     #[arg(long)]
     nesterov: bool,
-    /// sgd, momentum, nesterov: L2 penalty; the others: decoupled decay [default: 0; adamw: 0.01]
+    /// adamw, adam-bc: decoupled decay; the others: L2 penalty; adam has none [default: 0; adamw: 0.01]
     #[arg(long, value_name = "W")]
     weight_decay: Option<f64>,
     /// adam, adamw, adam-bc: decay of the first and second moment [default: 0.9,0.999; doppler: 0,0.999, for its filter is
@@ -175,7 +175,7 @@ struct OptimizerArgs {
     #[arg(long, value_name = "B1,B2", value_parser = pair::<f64>)]
     betas: Option<(f64, f64)>,
     /// adam, adamw, adagrad, rmsprop: what is added to the root of the second moment; adam-bc: the least second moment
-    /// that is left after the noise's is taken off [default: 1e-8; adagrad: 1e-10]
+    /// that is left after the noise's is taken off [default: 1e-8; adagrad: 1e-10; adam-bc: by the noise]
     #[arg(long, value_name = "E")]
     adam_epsilon: Option<f32>,
     /// rmsprop: decay of the second moment [default: 0.99]
@@ -283,7 +283,7 @@ impl OptimizerArgs {
             OptimizerArg::Adamw => {
                 Rule::Adam { beta1, beta2, epsilon, weight_decay: self.weight_decay.unwrap_or(0.01) }
             }
-            OptimizerArg::AdamBc => Rule::AdamBc { beta1, beta2, floor: epsilon, weight_decay: decay },
+            OptimizerArg::AdamBc => Rule::AdamBc { beta1, beta2, floor: self.adam_epsilon, weight_decay: decay },
             OptimizerArg::Adagrad => {
                 Rule::AdaGrad { epsilon: self.adam_epsilon.unwrap_or(1e-10), weight_decay: decay as f32 }
             }

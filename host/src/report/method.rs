@@ -90,22 +90,28 @@ fn threshold(rule: ThresholdRule) -> String {
     match rule {
         ThresholdRule::Fixed => "fixed".into(),
         ThresholdRule::Percentile { fraction, count_noise, range } => format!(
-            "percentile {fraction} of a released histogram of norms (20 bins, first range {range}, noise {count_noise} a \
-             count), used from the next step"
+            "percentile {fraction} of a released histogram of norms (20 bins, first range {range}, noise {} a \
+             count), used from the next step",
+            noise_of(count_noise)
         ),
         ThresholdRule::ExpectedError { solver, count_noise, range } => format!(
-            "least expected error by a released histogram of norms (20 bins, first range {range}, noise {count_noise} a \
+            "least expected error by a released histogram of norms (20 bins, first range {range}, noise {} a \
              count, {}), used from the next step",
+            noise_of(count_noise),
             match solver {
                 Solver::PaperGrid => "searched on the paper's grid",
                 Solver::Exact => "solved exactly",
             }
         ),
         ThresholdRule::Quantile { fraction, rate, count_noise } => format!(
-            "tracks quantile {fraction} at rate {rate} by a released count (noise {count_noise} clients), used from the \
+            "tracks quantile {fraction} at rate {rate} by a released count (noise {count_noise} samples), used from the \
              next step"
         ),
     }
+}
+
+fn noise_of(count_noise: Option<f64>) -> String {
+    count_noise.map_or_else(String::new, |noise| noise.to_string())
 }
 
 fn sensitivity(run: &Run) -> String {
@@ -157,7 +163,7 @@ fn learning_rate(choice: LearningRateChoice) -> String {
 pub enum OptimizerReport {
     Sgd { momentum: f32, nesterov: bool, weight_decay: f32 },
     Adam { beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64 },
-    AdamBc { beta1: f64, beta2: f64, floor: f32, weight_decay: f64 },
+    AdamBc { beta1: f64, beta2: f64, floor: Option<f32>, weight_decay: f64 },
     Adagrad { epsilon: f32, weight_decay: f32 },
     Rmsprop { alpha: f64, epsilon: f32, weight_decay: f32 },
 }

@@ -30,7 +30,7 @@ impl Method {
         Self {
             name: "dp-sgd".into(),
             filter: FilterChoice::None,
-            threshold: ThresholdChoice { clip, rule: ThresholdRule::Fixed },
+            threshold: ThresholdChoice { clip, rule: ThresholdRule::Fixed, bounds: None },
             clipping: Clipping::Flat,
             noise_schedule: NoiseSchedule::Constant,
             learning_rate: LearningRateChoice { lr, warmup: 0.0, decay: DecayChoice::Constant },

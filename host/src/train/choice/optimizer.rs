@@ -46,8 +46,8 @@ pub enum Rule {
         beta1: f64,
         /// `β₂`.
         beta2: f64,
-        /// `γ′`.
-        floor: f32,
+        /// `γ′`; by the first step's noise if not given.
+        floor: Option<f32>,
         /// `λ`.
         weight_decay: f64,
     },
@@ -109,6 +109,17 @@ pub(crate) enum AnyStep {
 }
 
 impl Rule {
+    /// The same with DP-AdamBC's floor set, for noise of `noise_std` in each coordinate: the spread that is left of that
+    /// noise's variance in a second moment that has settled. Below it there is nothing but noise.
+    #[must_use]
+    pub(crate) fn with_floor(mut self, noise_std: f64) -> Self {
+        if let Self::AdamBc { beta2, floor, .. } = &mut self {
+            let spread = noise_std * noise_std * (2.0 * (1.0 - *beta2) / (1.0 + *beta2)).sqrt();
+            floor.get_or_insert((spread as f32).max(f32::MIN_POSITIVE));
+        }
+        self
+    }
+
     /// The optimizer and its memory for `dim` parameters.
     fn build(self, dim: usize) -> Result<(AnyRule, AnyRuleState), ConfigError> {
         let zeros = || vec![0.0; dim];
@@ -123,7 +134,7 @@ impl Rule {
                 AnyRuleState::Adam(AdamState::new(zeros(), zeros())),
             ),
             Self::AdamBc { beta1, beta2, floor, weight_decay } => (
-                AnyRule::AdamBc(AdamBc::new(beta1, beta2, floor, weight_decay)?),
+                AnyRule::AdamBc(AdamBc::new(beta1, beta2, floor.unwrap_or(f32::MIN_POSITIVE), weight_decay)?),
                 AnyRuleState::AdamBc(AdamBcState::new(zeros(), zeros())),
             ),
             Self::AdaGrad { epsilon, weight_decay } => (
