@@ -5,6 +5,7 @@
 //! command line, 3 for a defect in damper itself.
 
 mod calibrate;
+mod compare;
 mod derive;
 mod epsilon;
 mod inspect;
@@ -43,6 +44,7 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     Train(Box<train::TrainArgs>),
+    Compare(compare::CompareArgs),
     Derive(derive::DeriveArgs),
     Inspect(inspect::InspectArgs),
     Epsilon(epsilon::EpsilonArgs),
@@ -106,6 +108,7 @@ fn parse_and_run(args: Vec<OsString>) -> ExitCode {
 fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Train(args) => train::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Derive(args) => derive::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Epsilon(args) => epsilon::run(&args),
