@@ -1,10 +1,13 @@
-//! What a run costs in privacy: events say what happened, the Rényi curve prices them, the ledger spends them.
+//! What a run costs in privacy: events say what happened, the Rényi curve prices them, the ledger spends them,
+//! and a filter where steps are chosen online.
 
 pub mod event;
+mod filter;
 mod ledger;
 pub mod renyi;
 mod store;
 
 pub use event::{Event, Rate};
+pub use filter::RenyiFilter;
 pub use ledger::Ledger;
 pub use store::{Record, Store, Volatile};

@@ -5,10 +5,12 @@
 //! sample adds at most `C` whatever the weights are.
 
 mod identity;
+mod iir;
 mod kalman;
 mod per_sample_momentum;
 
 pub use identity::Identity;
+pub use iir::{Iir, IirState, IirStep, SETS, Set, named};
 pub use kalman::{Gain, Kalman, KalmanState, KalmanStep, LookAhead};
 pub use per_sample_momentum::{PerSampleMomentum, PerSampleMomentumState};
 

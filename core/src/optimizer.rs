@@ -1,12 +1,31 @@
 //! Optimizers: how the parameters follow the released gradient.
 //!
-//! An optimizer receives the filtered gradient and the released one it was made from, in pieces of consecutive
-//! coordinates, so that a step needs no gradient-sized buffer of its own.
+//! An optimizer receives the filtered gradient `ĝ` and the released one `g` it was made from, in pieces of consecutive
+//! coordinates, so that a step needs no gradient-sized buffer of its own. Those that scale by a second moment take it
+//! from `g` and move along `ĝ`.
+//!
+//! # Numerics
+//!
+//! The pages of the optimizers write `F(x)` for `x` rounded to the nearest f32, ties to even, which may overflow to an
+//! infinity, and `S(x)` for `F(x)` with an infinity replaced by the largest f32 of its sign. Every operation stands in
+//! an `F` or `S` of its own; what is computed in f64 says so, and each of its operations rounds once. Saturation keeps
+//! every parameter and state finite for all finite inputs: an infinity would in time become a NaN, whose bits differ
+//! between processors.
 
+mod adagrad;
+mod adagrad_norm;
 mod adam;
+mod adam_bc;
+#[cfg(test)]
+mod laws;
+mod rmsprop;
 mod sgd;
 
+pub use adagrad::{AdaGrad, AdaGradState};
+pub use adagrad_norm::{AdaGradNorm, AdaGradNormState};
 pub use adam::{Adam, AdamState, AdamStep};
+pub use adam_bc::{AdamBc, AdamBcState, AdamBcStep};
+pub use rmsprop::{RmsProp, RmsPropState};
 pub use sgd::{Sgd, SgdState};
 
 use crate::error::CallError;
@@ -63,4 +82,15 @@ pub trait Optimizer<S: ?Sized> {
 /// The piece `at..at + len` of a state vector; empty where the vector ends before.
 pub(crate) fn piece(vector: &mut [f32], at: usize, len: usize) -> &mut [f32] {
     vector.get_mut(at..).and_then(|rest| rest.get_mut(..len)).unwrap_or_default()
+}
+
+/// `S` of a sum, product or quotient in f32: an overflow becomes the largest number of its sign.
+#[inline(always)]
+fn saturate(x: f32) -> f32 {
+    x.clamp(-f32::MAX, f32::MAX)
+}
+
+/// `S` of a step's scalar.
+fn narrow(x: f64) -> f32 {
+    saturate(x as f32)
 }

@@ -68,7 +68,7 @@
 //!
 //! `D` words of sum and what filter and optimizer state in their docs; the step itself streams 64 coordinates at a time.
 
-use crate::accounting::{Event, Ledger, Rate, Store};
+use crate::accounting::{Event, Ledger, Rate, RenyiFilter, Store};
 use crate::clip::Clip;
 use crate::count::{CountNoise, Counts, Query, ReleasedCounts};
 use crate::error::{CallError, ConfigError, OpenError, check_len};
@@ -192,6 +192,36 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O> PrivateStep<M, C, T, F, O> {
         Ok(self.opened(state, number, self.mechanism_at(number)))
     }
 
+    /// Opens a step whose noise is `factor` times the mechanism's, `factor` chosen from released values: the filter pays
+    /// for the event that it becomes at this sampling rate, or refuses it. The noise schedule has no part in it.
+    ///
+    /// Multipliers chosen on the way are not covered by the price of a declared schedule; without a filter whose order was
+    /// fixed beforehand there is no way to choose one.
+    ///
+    /// # Errors
+    ///
+    /// The filter's budget does not admit the step, the store failed, or the state does not fit; nothing is released.
+    #[allow(clippy::type_complexity)] // One parameter a slot.
+    pub fn open_chosen<'a, B, FS, OS, S: Store>(
+        &'a self,
+        state: &'a mut StepState<B, FS, T::State, OS>,
+        factor: f64,
+        rate: Rate,
+        filter: &mut RenyiFilter,
+        store: &mut S,
+    ) -> Result<Open<'a, M, C, T, F, FS, O, OS>, OpenError<S::Error>>
+    where
+        B: AsMut<[M::Word]>,
+        F: Filter<FS>,
+        O: Optimizer<OS>,
+    {
+        self.check(state).map_err(OpenError::Call)?;
+        let mechanism = self.slots.mechanism.scaled(factor);
+        let event = self.event(&mechanism, rate).map_err(|_| OpenError::Call(CallError::Order(NO_PRICE)))?;
+        let number = filter.pay(&event, store)?;
+        Ok(self.opened(state, number, mechanism))
+    }
+
     /// Whether the state fits, before anything is paid.
     fn check<B, FS, OS>(&self, state: &mut StepState<B, FS, T::State, OS>) -> Result<(), CallError>
     where
@@ -245,6 +275,8 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O> PrivateStep<M, C, T, F, O> {
         }
     }
 }
+
+const NO_PRICE: &str = "a multiplier that has no price";
 
 /// Elements of a vector that arrives in parts.
 fn total_len(parts: &[&[f32]]) -> usize {

@@ -3,9 +3,20 @@
 //! A rule may ask for counts of the step's samples ([`Query`]): they are released with noise beside the gradient, and the
 //! clip learned from them is the *next* step's. All clips a rule gives lie within bounds of its own.
 
+mod bounds;
+mod expected_error;
 mod fixed;
+mod histogram;
+mod percentile;
+mod quantile;
+mod split;
 
+pub use bounds::Bounds;
+pub use expected_error::{ExpectedError, ExpectedErrorState, PASSES, Solver};
 pub use fixed::Fixed;
+pub use percentile::{Percentile, PercentileState};
+pub use quantile::{Quantile, QuantileState};
+pub use split::gradient_multiplier;
 
 pub use crate::count::{CountNoise, Counts, Query, ReleasedCounts};
 

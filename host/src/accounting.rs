@@ -6,14 +6,18 @@
 mod answer;
 mod calibration;
 mod delta;
+mod plan;
+mod schedule;
 
 pub(crate) use answer::upward;
 pub use answer::{Answer, CalibrateQuery, EpsilonQuery};
 pub use calibration::{Calibrated, OnGrid, calibrate, calibrate_on_grid};
 pub use delta::{DeltaVerdict, judge_delta};
+pub use plan::{Plan, Spent};
+pub use schedule::{Factors, Schedule};
 
-use damper_core::accounting::event::{Event, Rate};
-use damper_core::accounting::renyi::{Epsilon, least_epsilon};
+use damper_core::accounting::event::Rate;
+use damper_core::accounting::renyi::Epsilon;
 use thiserror::Error;
 
 /// Why no figure is given: the flag at fault and what to do.
@@ -34,6 +38,31 @@ pub enum AccountingError {
     /// The multiplier is not a finite number above 0.
     #[error("--noise-multiplier {0}: must be a finite number above 0; give one such as 1.0, or --epsilon instead")]
     NoiseMultiplier(f64),
+    /// The multiplier of the counts released beside the gradient is not a finite number above 0.
+    #[error("--count-noise-multiplier {0}: must be a finite number above 0; 5 is usual")]
+    CountNoise(f64),
+    /// The counts alone cost the whole budget.
+    #[error(
+        "--count-noise-multiplier {multiplier}: the counts alone would cost the budget and leave no gradient; it must be \
+         above {}, and twice that costs the gradient a sixth more noise",
+        upward(*least)
+    )]
+    CountNoiseTooSmall {
+        /// The multiplier of the counts.
+        multiplier: f64,
+        /// The multiplier that the target needs of all releases of a step together.
+        least: f64,
+    },
+    /// A factor of a noise schedule is not a finite number above 0.
+    #[error(
+        "the noise schedule: its factor at step {step} is {factor}; it must be a finite number above 0 at every step"
+    )]
+    Factor {
+        /// The step, counted from 0.
+        step: usize,
+        /// The factor.
+        factor: f64,
+    },
     /// No finite ε holds.
     #[error("--noise-multiplier {multiplier}: too small, no finite epsilon holds for {steps} steps; raise it")]
     NothingHolds {
@@ -75,6 +104,18 @@ pub enum AccountingError {
     /// The grid is finer than σ in grid units can be represented.
     #[error("--grid-bits {0}: must be at most 40; 20 is fine for any network")]
     GridBits(u32),
+    /// The grid is finer than σ in grid units can be sampled.
+    #[error(
+        "--epsilon {epsilon}: on a grid of {grid_bits} bits sigma is more than {largest} grid units; lower --grid-bits"
+    )]
+    GridTooFine {
+        /// The target.
+        epsilon: f64,
+        /// log2 of the grid units in one clip.
+        grid_bits: u32,
+        /// The largest σ.
+        largest: u64,
+    },
     /// δ is not below 1/N.
     #[error(
         "--delta {delta}: not below 1/N = {one_over:.3e} for {samples} samples, which would allow publishing one of \
@@ -106,27 +147,9 @@ pub fn sampling_rate(q: f64) -> Result<Rate, AccountingError> {
 
 /// ε at `delta` of `steps` draws at `rate` with noise `multiplier` times the clip, rounded up.
 pub fn epsilon(multiplier: f64, rate: Rate, steps: u64, delta: f64) -> Result<Epsilon, AccountingError> {
-    check_common(rate, steps, delta)?;
-    let priced = price(multiplier, rate, steps, delta)?;
-    if priced.epsilon.is_finite() { Ok(priced) } else { Err(AccountingError::NothingHolds { multiplier, steps }) }
-}
-
-fn check_common(rate: Rate, steps: u64, delta: f64) -> Result<(), AccountingError> {
-    if rate == Rate::ZERO {
-        return Err(AccountingError::SamplingRate(0.0));
-    }
-    if steps == 0 {
-        return Err(AccountingError::Steps);
-    }
-    check_delta(delta)
+    Plan::constant(rate, multiplier, None, steps)?.epsilon(delta)
 }
 
 fn check_delta(delta: f64) -> Result<(), AccountingError> {
     if delta > 0.0 && delta < 1.0 { Ok(()) } else { Err(AccountingError::Delta(delta)) }
-}
-
-/// ε, which may be infinite.
-fn price(multiplier: f64, rate: Rate, steps: u64, delta: f64) -> Result<Epsilon, AccountingError> {
-    let event = Event::new(rate, multiplier).map_err(|_| AccountingError::NoiseMultiplier(multiplier))?;
-    least_epsilon(&[(event, steps)], delta).map_err(|_| AccountingError::Delta(delta))
 }

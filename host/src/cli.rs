@@ -8,7 +8,9 @@ mod calibrate;
 mod compare;
 mod derive;
 mod epsilon;
+mod filter;
 mod inspect;
+mod method;
 mod model;
 mod progress;
 mod run_file;
@@ -49,6 +51,7 @@ enum Command {
     Inspect(inspect::InspectArgs),
     Epsilon(epsilon::EpsilonArgs),
     Calibrate(calibrate::CalibrateArgs),
+    Filter(filter::FilterArgs),
 }
 
 /// Why a subcommand failed: one line that names the culprit and the remedy.
@@ -113,6 +116,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Inspect(args) => inspect::run(&args),
         Command::Epsilon(args) => epsilon::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
+        Command::Filter(args) => filter::run(&args),
     }
 }
 

@@ -16,6 +16,7 @@ pub mod cli;
 pub mod compare;
 pub mod data;
 pub mod files;
+pub mod filter;
 pub mod graph;
 pub mod onnx;
 pub mod report;

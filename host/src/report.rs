@@ -6,15 +6,17 @@
 //! and nothing else. No key, no exact count of what happened to private samples, no hash of data.
 
 mod folder;
+mod method;
 mod metrics;
 mod text;
 
 pub use folder::OutputFolder;
+pub use method::{MethodReport, NormStepReport, OptimizerReport};
 
 use crate::autodiff::{Dim, Loss, TensorSpec};
 use crate::onnx::pb::ModelProto;
 use crate::onnx::{TrainedError, write_trained};
-use crate::train::{Evaluation, Noise, OptimizerChoice, Outcome, Run};
+use crate::train::{Evaluation, Noise, Outcome, Run, ThresholdRule};
 use damper_core::accounting::Rate;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -26,7 +28,8 @@ pub struct TrainReport {
     pub epsilon: f64,
     /// δ.
     pub delta: f64,
-    /// σ over the clip, as it ran.
+    /// σ over the clip as it ran, all releases of a draw together; under a noise schedule that of the draw with the least
+    /// noise.
     pub noise_multiplier: f64,
     /// The rate, as the nearest float to the exact fraction of [`Privacy::sampling_rate_exact`].
     pub sampling_rate: f64,
@@ -50,6 +53,8 @@ pub struct TrainReport {
     pub privacy: Privacy,
     /// What was added to the gradients.
     pub mechanism: MechanismReport,
+    /// What was done to gradients.
+    pub method: MethodReport,
     /// How it was trained.
     pub training: Training,
     /// The samples that `test_accuracy` and `test_loss` are of.
@@ -83,8 +88,8 @@ pub struct Privacy {
     pub path: &'static str,
     /// What that means.
     pub path_note: &'static str,
-    /// Everything was fixed before the data was used.
-    pub fixed_beforehand: &'static str,
+    /// What was fixed before the data was used, and what followed from releases.
+    pub fixed_beforehand: String,
     /// What ε does not protect because it is taken to be public.
     pub taken_as_public: &'static str,
     /// Other runs are not counted.
@@ -106,8 +111,13 @@ pub struct MechanismReport {
     pub sigma_grid: Option<u32>,
     /// The clip is `2^grid_bits` grid units, on the exact path.
     pub grid_bits: Option<u32>,
-    /// The threshold C on a sample's gradient, in the Euclidean norm over all trained parameters.
+    /// The threshold C on a sample's gradient, in the Euclidean norm over all trained parameters; the first step's, where
+    /// it is learned.
     pub clip: f32,
+    /// σ over the clip of the gradient's noise, before a noise schedule scales it.
+    pub gradient_multiplier: f64,
+    /// σ of the noise on each released count, where counts are released.
+    pub count_noise_multiplier: Option<f64>,
     /// The constant that the noisy sum is divided by.
     pub expected_batch: u32,
     /// Where the noise and the draws came from.
@@ -119,10 +129,12 @@ pub struct MechanismReport {
 /// How it was trained.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Training {
-    /// `dp-sgd`.
-    pub method: &'static str,
+    /// As `--method` takes it.
+    pub method: String,
     /// The optimizer and its settings.
     pub optimizer: OptimizerReport,
+    /// Step sizes from the norms of released gradients.
+    pub adagrad_norm: Option<NormStepReport>,
     /// The learning rate.
     pub lr: f64,
     /// Passes over the data that were asked for.
@@ -137,15 +149,6 @@ pub struct Training {
     pub physical_batch: usize,
     /// Threads.
     pub workers: usize,
-}
-
-/// An optimizer and its settings.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-#[serde(tag = "name", rename_all = "lowercase")]
-#[allow(missing_docs)] // The fields are those of `OptimizerChoice`.
-pub enum OptimizerReport {
-    Sgd { momentum: f32, nesterov: bool, weight_decay: f32 },
-    Adam { beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64 },
 }
 
 /// The samples that the metrics are of.
@@ -180,7 +183,7 @@ impl TrainReport {
         Self {
             epsilon: run.epsilon,
             delta: run.config.delta,
-            noise_multiplier: run.multiplier,
+            noise_multiplier: run.plan.smallest_multiplier(),
             sampling_rate: run.rate.as_f64(),
             steps: outcome.steps,
             accountant: "rdp",
@@ -192,6 +195,7 @@ impl TrainReport {
             run: if simulation { "simulation" } else { "private" },
             privacy: privacy(run, simulation),
             mechanism: mechanism(run),
+            method: MethodReport::new(run, outcome),
             training: training(run, outcome),
             held_out: run.data.test.as_ref().map(|split| HeldOut {
                 samples: split.len(),
@@ -258,7 +262,17 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
         order: run.order,
         path,
         path_note,
-        fixed_beforehand: "batch size, rate, steps, noise, clip and learning rate were fixed before the first step",
+        fixed_beforehand: format!(
+            "batch size, rate, steps, noise of every step and learning-rate schedule were fixed before the first step; {}{}",
+            match run.config.method.threshold.rule {
+                ThresholdRule::Fixed => "so was the clip",
+                _ => "the clip of each step follows from counts released before it",
+            },
+            match run.config.optimizer.norm_step {
+                None => "",
+                Some(_) => "; step sizes follow from norms of released gradients",
+            }
+        ),
         taken_as_public: "the number of samples, the classes, scaling and shapes of the data, and the model file with \
                           its initial parameters",
         composition: "this run alone: every further run on the same data, hyperparameter searches included, adds to epsilon",
@@ -279,7 +293,9 @@ fn mechanism(run: &Run) -> MechanismReport {
         name: if exact { "discrete-gaussian" } else { "continuous-gaussian" },
         sigma_grid: run.sigma_grid,
         grid_bits: exact.then_some(run.config.grid_bits),
-        clip: run.config.clip,
+        clip: run.config.method.threshold.clip,
+        gradient_multiplier: run.multiplier,
+        count_noise_multiplier: run.count_noise.map(|noise| noise.multiplier()),
         expected_batch: run.config.batch_size,
         generator: match run.config.seed {
             None => "ChaCha20, 256-bit key from the operating system",
@@ -311,16 +327,10 @@ pub fn trained_model(run: &Run, params: &[f32]) -> Result<ModelProto, TrainedErr
 
 fn training(run: &Run, outcome: &Outcome) -> Training {
     Training {
-        method: "dp-sgd",
-        optimizer: match run.config.optimizer {
-            OptimizerChoice::Sgd { momentum, nesterov, weight_decay } => {
-                OptimizerReport::Sgd { momentum, nesterov, weight_decay }
-            }
-            OptimizerChoice::Adam { beta1, beta2, epsilon, weight_decay } => {
-                OptimizerReport::Adam { beta1, beta2, epsilon, weight_decay }
-            }
-        },
-        lr: run.config.lr,
+        method: run.config.method.name.clone(),
+        optimizer: run.config.optimizer.rule.into(),
+        adagrad_norm: run.config.optimizer.norm_step.map(Into::into),
+        lr: run.config.method.learning_rate.lr,
         epochs: run.config.epochs,
         loss: loss_name(&run.loss),
         output: run.output.clone(),

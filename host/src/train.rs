@@ -9,17 +9,23 @@
 
 mod choice;
 mod evaluate;
+mod method;
 mod prepare;
 mod prune;
 mod steps;
 mod store;
 mod worker;
 
-pub use choice::OptimizerChoice;
+pub use choice::{
+    Clipping, DecayChoice, FilterChoice, LearningRateChoice, NormStep, OptimizerChoice, PerSample, Rule,
+    ThresholdChoice, ThresholdRule,
+};
+pub use method::Method;
 pub use prepare::{Source, prepare};
 pub use steps::run;
 
 use crate::accounting::AccountingError;
+use crate::accounting::Plan;
 use crate::autodiff::{GradGraph, Loss, Refusal};
 use crate::backend::{BackendError, Choice};
 use crate::data::{DataError, Dataset};
@@ -29,6 +35,8 @@ use crate::onnx::LoadError;
 use crate::onnx::pb::ModelProto;
 use damper_core::accounting::Rate;
 use damper_core::error::ConfigError;
+use damper_core::schedule::LearningRate;
+use damper_core::threshold::CountNoise;
 use std::num::NonZeroUsize;
 
 /// What `damper train` was asked for. Everything in it is public but the samples of `data` and the seed of a private run.
@@ -46,10 +54,8 @@ pub struct TrainConfig {
     pub epochs: f64,
     /// `N` for the sampling rate where it is to be declared rather than counted.
     pub dataset_size: Option<u64>,
-    /// Learning rate.
-    pub lr: f64,
-    /// The threshold `C`.
-    pub clip: f32,
+    /// The private method.
+    pub method: Method,
     /// The optimizer.
     pub optimizer: OptimizerChoice,
     /// How sums are kept and released.
@@ -106,10 +112,16 @@ pub struct Run {
     pub rate: Rate,
     /// Number of steps.
     pub steps: u32,
-    /// The multiplier that runs.
+    /// The learning rate of each step.
+    pub learning_rate: LearningRate,
+    /// The multiplier of the gradient's noise that runs, before a noise schedule scales it.
     pub multiplier: f64,
     /// σ in grid units, on the exact path.
     pub sigma_grid: Option<u32>,
+    /// The noise of counts that each step releases beside its gradient.
+    pub count_noise: Option<CountNoise>,
+    /// Every draw with its noise: what is priced is what runs.
+    pub plan: Plan,
     /// The price of all steps.
     pub epsilon: f64,
     /// The order that gave it.
@@ -135,6 +147,8 @@ pub struct Outcome {
     pub backend_version: String,
     /// Threads that ran.
     pub workers: usize,
+    /// The clip of a next step: a constant, or learned from released counts.
+    pub clip: f32,
 }
 
 /// Figures on the held-out split.
@@ -210,12 +224,28 @@ impl From<ConfigError> for TrainError {
             "noise multiplier" | "sigma in grid units" => "--noise-multiplier",
             "clip" => "--clip",
             "learning rate" => "--lr",
+            "learning-rate schedule" => "--lr-schedule",
             "expected_batch" => "--batch-size",
             "momentum" => "--momentum",
             "weight decay" => "--weight-decay",
             "beta1" | "beta2" => "--betas",
             "grid bits" => "--grid-bits",
-            "Adam's epsilon" => "--adam-epsilon",
+            "Adam's epsilon" | "AdaGrad's epsilon" | "RMSprop's epsilon" | "floor of the second moment" => {
+                "--adam-epsilon"
+            }
+            "RMSprop's alpha" => "--alpha",
+            "AdaGrad-norm's b_0^2" | "AdaGrad-norm's floor" => "--adagrad-norm",
+            "number of iterates" => "--iterates",
+            "per-sample momentum" => "--beta",
+            "kappa" => "--kappa",
+            "gamma" => "--gamma",
+            "variances of the gain's recursion" => "--gain-recursion",
+            "exponent of the noise schedule" | "growth of the noise schedule" => "--noise-schedule",
+            "gamma of automatic clipping" => "--stability",
+            "count noise multiplier" => "--count-noise-multiplier",
+            "unclipped fraction" | "quantile" => "--percentile",
+            "rate of the clip" => "--threshold-rate",
+            "range" => "--range",
             other => other,
         };
         Self::Flag(format!("{flag}: {error}"))

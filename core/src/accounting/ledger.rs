@@ -64,7 +64,7 @@ impl Ledger {
             let paid = step.saturating_add(self.prepay).min(self.budget);
             // Whether a failed write became durable is unknown: the step is burned either way.
             self.paid = step + 1;
-            store.persist(Record { budget: self.budget, paid }).map_err(OpenError::Store)?;
+            store.persist(Record { budget: self.budget, paid, divergence: 0.0 }).map_err(OpenError::Store)?;
             self.persisted = paid;
         }
         self.paid = step + 1;

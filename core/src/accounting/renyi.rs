@@ -34,7 +34,10 @@ pub const ORDERS: [f64; ORDER_COUNT] = [
 ];
 
 /// The largest order that can be priced: up to here every binomial coefficient is finite.
-pub const MAX_ORDER: f64 = 1024.0;
+pub const MAX_ORDER: f64 = MAX_WHOLE_ORDER as f64;
+
+/// [`MAX_ORDER`] as an integer.
+pub const MAX_WHOLE_ORDER: u32 = 1024;
 
 const DELTA: ConfigError = ConfigError { parameter: "delta", must_be: "above 0 and below 1" };
 
@@ -48,9 +51,20 @@ pub fn divergence(event: &Event, order: f64) -> f64 {
         return f64::INFINITY;
     }
     let whole = order as u32;
-    let ln_moment =
-        if f64::from(whole) == order { integer::ln_moment(event, whole) } else { fractional::ln_moment(event, order) };
+    if f64::from(whole) == order {
+        return divergence_at_whole(event, whole);
+    }
+    let ln_moment = fractional::ln_moment(event, order);
     if ln_moment == 0.0 { 0.0 } else { div_up(ln_moment, order - 1.0) }
+}
+
+/// [`divergence`] at an integer order; it does not link what fractional orders need.
+pub fn divergence_at_whole(event: &Event, order: u32) -> f64 {
+    if !(2..=MAX_WHOLE_ORDER).contains(&order) {
+        return f64::INFINITY;
+    }
+    let ln_moment = integer::ln_moment(event, order);
+    if ln_moment == 0.0 { 0.0 } else { div_up(ln_moment, f64::from(order) - 1.0) }
 }
 
 /// What an ε is, and the order that gave it.

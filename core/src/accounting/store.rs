@@ -1,20 +1,22 @@
-//! Where a ledger is persisted, so that a crash, a power cut or a restart cannot forget what was paid.
+//! Where a ledger or a filter is persisted, so that a crash, a power cut or a restart cannot forget what was paid.
 
 /// What survives a restart.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Record {
-    /// Steps that may be released in all.
+    /// Steps that may be released in all; of a filter, `u32::MAX`.
     pub budget: u32,
     /// Steps paid, those prepaid included.
     pub paid: u32,
+    /// The Rényi divergence spent by a [`RenyiFilter`](super::RenyiFilter), finite and at least 0; 0 of a ledger of steps.
+    pub divergence: f64,
 }
 
-/// Durable memory for a ledger. `persist` returns only when the record would survive a power cut.
+/// Durable memory for a ledger or a filter. `persist` returns only when the record would survive a power cut.
 pub trait Store {
     /// Why it could not be persisted.
     type Error;
 
-    /// Persists the ledger's state; it replaces the record before it.
+    /// Persists the state; it replaces the record before it.
     ///
     /// # Errors
     ///

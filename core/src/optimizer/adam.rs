@@ -1,13 +1,16 @@
 //! Adam and AdamW.
 //!
 //! ```text
-//! m ← β₁m + (1−β₁)·m̂        v ← β₂v + (1−β₂)·g²        θ ← θ·(1−ηλ)        θ ← θ − η/(1−β₁ᵗ) · m / (√(v/(1−β₂ᵗ)) + ε)
+//! m ← β₁m + (1−β₁)·ĝ        v ← β₂v + (1−β₂)·g²        θ ← θ·(1−ηλ)        θ ← θ − η/(1−β₁ᵗ) · m / (√(v/(1−β₂ᵗ)) + ε)
 //! ```
 //!
-//! with `m̂` the filtered and `g` the unfiltered released gradient (DOPPLER's Algorithm 3 takes the second moment from the
-//! latter; with the identity filter they are one).
+//! with `ĝ` the filtered and `g` the unfiltered released gradient (DOPPLER's Algorithm 3 takes the second moment from
+//! the latter; with the identity filter they are one) and `t` counted from 1. With `β₁ = 0` the filter stands in place
+//! of the first moment, as in DOPPLER. Its printed correction `1 − βᵗ` with `β = 1 − β₂` and `t` from 0 is a slip: it
+//! divides by zero at the first step.
 //!
-//! Source: Kingma and Ba, arXiv 1412.6980; decoupled weight decay: Loshchilov and Hutter, arXiv 1711.05101.
+//! Source: Kingma and Ba, arXiv 1412.6980; decoupled weight decay: Loshchilov and Hutter, arXiv 1711.05101; the two
+//! gradients: Zhang, Bu, Hong, Razaviyayn, "DOPPLER", Algorithm 3.
 //!
 //! # Memory
 //!
@@ -15,9 +18,29 @@
 //!
 //! # Numerics
 //!
-//! f32 per coordinate, products and sums rounded one by one; `βᵗ` and the bias corrections in f64, once a step.
+//! Once a step, in f64, with `p₁ = p₂ = 1` before the first:
+//!
+//! ```text
+//! p₁ ← p₁·β₁     p₂ ← p₂·β₂     keep = S(1 − η·λ)     rate = S(η/(1 − p₁))     scale = S(1/(1 − p₂))
+//! ```
+//!
+//! Per coordinate, with `b₁ = F(β₁)`, `n₁ = F(1−β₁)`, `b₂ = F(β₂)`, `n₂ = F(1−β₂)`, the differences in f64:
+//!
+//! ```text
+//! m ← S(F(b₁·m) + F(n₁·ĝ))
+//! v ← S(F(b₂·v) + F(n₂·S(g·g)))
+//! d = F(F(√S(v·scale)) + ε)
+//! θ ← S(F(keep·θ) − S(F(rate·m) / d))
+//! ```
+//!
+//! A square above the largest f32 (`|g|` above 1.8·10¹⁹) counts as the largest f32; such a coordinate's step is too
+//! short until `v` has forgotten it.
+//!
+//! # Privacy
+//!
+//! Reads released values only.
 
-use super::{Begin, Optimizer, piece};
+use super::{Begin, Optimizer, narrow, piece, saturate};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::function::sqrt_f32;
 use crate::private::Released;
@@ -57,10 +80,14 @@ impl Adam {
 /// Memory of Adam.
 #[derive(Debug)]
 pub struct AdamState<B> {
-    first: B,
-    second: B,
-    beta1_power: f64,
-    beta2_power: f64,
+    /// `m`, `[D]`.
+    pub first: B,
+    /// `v`, `[D]`.
+    pub second: B,
+    /// `β₁ᵗ` after `t` steps.
+    pub beta1_power: f64,
+    /// `β₂ᵗ` after `t` steps.
+    pub beta2_power: f64,
 }
 
 impl<B> AdamState<B> {
@@ -93,9 +120,9 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamState<B>> for Adam {
         state.beta1_power *= self.beta1;
         state.beta2_power *= self.beta2;
         AdamStep {
-            keep: (1.0 - lr * self.weight_decay) as f32,
-            rate: (lr / (1.0 - state.beta1_power)) as f32,
-            second_scale: (1.0 / (1.0 - state.beta2_power)) as f32,
+            keep: narrow(1.0 - lr * self.weight_decay),
+            rate: narrow(lr / (1.0 - state.beta1_power)),
+            second_scale: narrow(1.0 / (1.0 - state.beta2_power)),
         }
     }
 
@@ -114,10 +141,10 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamState<B>> for Adam {
         let second = piece(state.second.as_mut(), at, params.len());
         let moments = first.iter_mut().zip(second);
         for (((param, filtered), grad), (m, v)) in params.iter_mut().zip(filtered).zip(released.grad()).zip(moments) {
-            *m = beta1 * *m + new1 * filtered;
-            *v = beta2 * *v + new2 * (grad * grad);
-            let denominator = sqrt_f32(*v * step.second_scale) + self.epsilon;
-            *param = step.keep * *param - step.rate * *m / denominator;
+            *m = saturate(beta1 * *m + new1 * filtered);
+            *v = saturate(beta2 * *v + new2 * saturate(grad * grad));
+            let denominator = sqrt_f32(saturate(*v * step.second_scale)) + self.epsilon;
+            *param = saturate(step.keep * *param - saturate(step.rate * *m / denominator));
         }
     }
 }
@@ -125,6 +152,87 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamState<B>> for Adam {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::optimizer::laws;
+    use proptest::prelude::*;
+
+    const BEGIN: Begin = Begin { lr: 0.01, noise_std: 0.0 };
+
+    proptest! {
+        #[test]
+        fn numbers_stay_finite_and_pieces_do_not_matter(steps in laws::steps(), cut in 0..=laws::DIM) {
+            for (beta1, beta2) in [(0.9, 0.999), (0.0, 0.0), (1.0 - 1e-12, 1.0 - 1e-12)] {
+                let make = || {
+                    let adam = Adam::new(beta1, beta2, f32::MIN_POSITIVE, 0.1).unwrap();
+                    (adam, AdamState::new([0f32; laws::DIM], [0f32; laws::DIM]))
+                };
+                let numbers = |state: &AdamState<[f32; laws::DIM]>| laws::widen(&[&state.first, &state.second]);
+                laws::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
+            }
+        }
+
+        /// DOPPLER's equivalence E2.
+        #[test]
+        fn adam_with_the_filter_minus_beta_one_minus_beta_in_place_of_its_first_moment_is_adam_with_that_beta1(
+            grads in prop::collection::vec(prop::array::uniform2(-2f32..2.0), 1..60), beta in 0.0f64..0.99,
+        ) {
+            let (with_filter, whole) =
+                (Adam::new(0.0, 0.99, 1e-8, 0.01).unwrap(), Adam::new(beta, 0.99, 1e-8, 0.01).unwrap());
+            let mut state = AdamState::new([0f32; 2], [0f32; 2]);
+            let mut expected_state = AdamState::new([0f32; 2], [0f32; 2]);
+            let (mut params, mut expected) = ([0.3f32, -0.1], [0.3f32, -0.1]);
+            // The filter: an average of released gradients over its own step response.
+            let (mut average, mut response) = ([0f64; 2], 0f64);
+            for grad in &grads {
+                response = beta * response + (1.0 - beta);
+                let mut filtered = [0f32; 2];
+                for ((filtered, average), grad) in filtered.iter_mut().zip(&mut average).zip(grad) {
+                    *average = beta * *average + (1.0 - beta) * f64::from(*grad);
+                    *filtered = (*average / response) as f32;
+                }
+                laws::step(&with_filter, &mut state, BEGIN, &mut params, &filtered, grad);
+                laws::step(&whole, &mut expected_state, BEGIN, &mut expected, grad, grad);
+                for (param, expected) in params.iter().zip(expected) {
+                    prop_assert!((param - expected).abs() < 1e-5, "{} {}", param, expected);
+                }
+            }
+        }
+    }
+
+    /// The correction printed in DOPPLER's Algorithm 3 would divide by zero here.
+    #[test]
+    fn the_first_steps_second_moment_is_corrected_by_1_minus_beta2_never_by_zero() {
+        for beta2 in [0.0, 0.5, 0.99, 0.999, 1.0 - 1e-12] {
+            let adam = Adam::new(0.9, beta2, 1e-8, 0.0).unwrap();
+            let mut state = AdamState::new([0f32], [0f32]);
+            let step = adam.begin(&mut state, BEGIN);
+            assert_eq!(step.second_scale, (1.0 / (1.0 - beta2)) as f32);
+            assert!(step.second_scale.is_finite());
+        }
+    }
+
+    #[test]
+    fn the_second_moment_is_the_released_gradients() {
+        let adam = Adam::new(0.0, 0.9, 1e-8, 0.0).unwrap();
+        let mut state = AdamState::new([0f32], [0f32]);
+        let mut params = [0f32];
+        laws::step(&adam, &mut state, Begin { lr: 1.0, noise_std: 0.0 }, &mut params, &[3.0], &[0.5]);
+        assert!((params[0] + 6.0).abs() < 1e-5, "{}", params[0]);
+    }
+
+    #[test]
+    fn a_square_above_the_largest_f32_shortens_the_step_and_is_forgotten() {
+        let adam = Adam::new(0.9, 0.5, 1e-8, 0.0).unwrap();
+        let mut state = AdamState::new([0f32], [0f32]);
+        let mut params = [0f32];
+        laws::step(&adam, &mut state, BEGIN, &mut params, &[1.0], &[f32::MAX]);
+        assert!(params[0] <= 0.0 && params[0] > -1e-9, "{}", params[0]);
+        for _ in 0..300 {
+            laws::step(&adam, &mut state, BEGIN, &mut params, &[1.0], &[1.0]);
+        }
+        let before = params[0];
+        laws::step(&adam, &mut state, BEGIN, &mut params, &[1.0], &[1.0]);
+        assert!((before - params[0] - 0.01).abs() < 1e-6, "{}", before - params[0]);
+    }
 
     #[test]
     fn steps_follow_the_formula_in_f64() {

@@ -1,10 +1,12 @@
 //! Stochastic gradient descent with momentum, Nesterov's form and weight decay.
 //!
 //! ```text
-//! g ← m̂ + λθ          m ← μm + g          θ ← θ − η·(m,  or g + μm with Nesterov,  or g with μ = 0)
+//! h = ĝ + λθ          m ← μm + h          θ ← θ − η·(m,  or h + μm with Nesterov,  or h with μ = 0)
 //! ```
 //!
-//! Source: the convention of PyTorch's `torch.optim.SGD` with dampening 0 (`m` starts at 0, so the first `m` is `g`).
+//! with `ĝ` the filtered gradient.
+//!
+//! Source: the convention of PyTorch's `torch.optim.SGD` with dampening 0 (`m` starts at 0, so the first `m` is `h`).
 //!
 //! # Memory
 //!
@@ -12,9 +14,18 @@
 //!
 //! # Numerics
 //!
-//! f32 per coordinate, products and sums rounded one by one.
+//! The rate of a step is `S(η)`. Per coordinate:
+//!
+//! ```text
+//! h = S(ĝ + F(λ·θ))     m ← S(F(μ·m) + h)     u = m,  or S(h + F(μ·m)) with Nesterov,  or h with μ = 0
+//! θ ← S(θ − F(S(η)·u))
+//! ```
+//!
+//! # Privacy
+//!
+//! Reads released values only.
 
-use super::{Begin, Optimizer, piece};
+use super::{Begin, Optimizer, narrow, piece, saturate};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::private::Released;
 
@@ -67,7 +78,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<SgdState<B>> for Sgd {
     }
 
     fn begin(&self, _state: &mut SgdState<B>, Begin { lr, .. }: Begin) -> f32 {
-        lr as f32
+        narrow(lr)
     }
 
     fn update(
@@ -82,17 +93,17 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<SgdState<B>> for Sgd {
         let Self { momentum: mu, nesterov, weight_decay } = *self;
         if mu == 0.0 {
             for (param, grad) in params.iter_mut().zip(filtered) {
-                let grad = grad + weight_decay * *param;
-                *param -= lr * grad;
+                let grad = saturate(grad + weight_decay * *param);
+                *param = saturate(*param - lr * grad);
             }
             return;
         }
         let momentum = piece(state.momentum.as_mut(), at, params.len());
         for ((param, grad), m) in params.iter_mut().zip(filtered).zip(momentum) {
-            let grad = grad + weight_decay * *param;
-            *m = mu * *m + grad;
-            let direction = if nesterov { grad + mu * *m } else { *m };
-            *param -= lr * direction;
+            let grad = saturate(grad + weight_decay * *param);
+            *m = saturate(mu * *m + grad);
+            let direction = if nesterov { saturate(grad + mu * *m) } else { *m };
+            *param = saturate(*param - lr * direction);
         }
     }
 }
@@ -100,6 +111,23 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<SgdState<B>> for Sgd {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::optimizer::laws;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn numbers_stay_finite_and_pieces_do_not_matter(steps in laws::steps(), cut in 0..=laws::DIM) {
+            for (momentum, nesterov, decay) in [(0.0, false, 0.1), (0.9, false, 3.0), (0.9, true, 0.0)] {
+                let make = || {
+                    let sgd = Sgd::new(momentum, nesterov, decay).unwrap();
+                    let len = sgd.momentum_len(laws::DIM);
+                    (sgd, SgdState { momentum: std::vec![0f32; len] })
+                };
+                let numbers = |state: &SgdState<std::vec::Vec<f32>>| laws::widen(&[&state.momentum]);
+                laws::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
+            }
+        }
+    }
 
     /// Worked by hand for `θ = 1`, `μ = η = 1/2` and gradients 1, 2, 2, all exact in f32.
     #[test]

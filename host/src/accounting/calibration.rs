@@ -4,16 +4,15 @@
 //! sharpened by the secant (the Illinois variant of regula falsi). What comes back is checked by pricing it: its ε lies
 //! in `[0.99 ε, ε]`, or there is an error that says what to change.
 
+use super::plan::LARGEST;
+use super::{AccountingError, Schedule};
 use damper_core::accounting::event::Rate;
-
-use super::{AccountingError, SMALLEST_SIGMA, check_common, price};
 
 /// The share of the target that a calibrated ε reaches at least.
 pub const ACCURACY: f64 = 0.99;
 /// The share at which the search stops.
 const STOP: f64 = 0.9999;
 const SMALLEST: f64 = 1e-3;
-const LARGEST: f64 = 1e12;
 
 /// A multiplier and its price.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,18 +36,11 @@ pub struct OnGrid {
 
 /// The smallest multiplier, to a ten-thousandth, whose ε at `delta` over `steps` draws at `rate` is at most `target`.
 pub fn calibrate(target: f64, delta: f64, rate: Rate, steps: u64) -> Result<Calibrated, AccountingError> {
-    check_common(rate, steps, delta)?;
-    if !(target > 0.0 && target.is_finite()) {
-        return Err(AccountingError::Epsilon(target));
-    }
-    search(target, delta, |multiplier| {
-        let priced = price(multiplier, rate, steps, delta)?;
-        Ok(Calibrated { multiplier, epsilon: priced.epsilon, order: priced.order })
-    })
+    Schedule::constant(rate, steps).calibrate(target, delta)
 }
 
 /// The search, over any falling price `at`.
-fn search(
+pub(super) fn search(
     target: f64,
     delta: f64,
     mut at: impl FnMut(f64) -> Result<Calibrated, AccountingError>,
@@ -101,7 +93,7 @@ fn search(
 }
 
 /// The smallest integer σ, in grid units of `2^-grid_bits` clips, found to have an ε of at most `target`; at least
-/// [`SMALLEST_SIGMA`], with σ²/‖Δ‖ at least 10, or the grid is too coarse.
+/// [`SMALLEST_SIGMA`](super::SMALLEST_SIGMA), with σ²/‖Δ‖ at least 10, or the grid is too coarse.
 pub fn calibrate_on_grid(
     target: f64,
     delta: f64,
@@ -109,33 +101,12 @@ pub fn calibrate_on_grid(
     steps: u64,
     grid_bits: u32,
 ) -> Result<OnGrid, AccountingError> {
-    if grid_bits > 40 {
-        return Err(AccountingError::GridBits(grid_bits));
-    }
-    let units = (1u64 << grid_bits) as f64;
-    let ideal = calibrate(target, delta, rate, steps)?;
-    // At most 2^40 · 1e12 < 2^80: capped where σ would not be exact in an f64, and the price below decides.
-    let mut sigma = (ideal.multiplier * units).ceil().min(Rate::DENOMINATOR as f64) as u64;
-    // The price is monotone but for what the search over orders leaves: a few small steps up settle a miss by that.
-    for _ in 0..64 {
-        let multiplier = sigma as f64 / units;
-        let priced = price(multiplier, rate, steps, delta)?;
-        let close = priced.epsilon >= ACCURACY * target && sigma < Rate::DENOMINATOR;
-        if !close || sigma < SMALLEST_SIGMA || multiplier * (sigma as f64) < 10.0 {
-            break;
-        }
-        if priced.epsilon <= target {
-            let calibrated = Calibrated { multiplier, epsilon: priced.epsilon, order: priced.order };
-            return Ok(OnGrid { sigma, calibrated });
-        }
-        sigma += 1 + sigma / 10_000;
-    }
-    Err(AccountingError::GridTooCoarse { epsilon: target, grid_bits, sigma })
+    Schedule::constant(rate, steps).calibrate_on_grid(target, delta, grid_bits)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{epsilon, sampling_rate};
+    use super::super::{Plan, epsilon, sampling_rate};
     use super::*;
     use proptest::prelude::*;
 
@@ -171,7 +142,7 @@ mod tests {
                 let mut pricings = 0;
                 let found = search(target, 1e-5, |multiplier| {
                     pricings += 1;
-                    let priced = price(multiplier, rate, steps, 1e-5)?;
+                    let priced = Plan::constant(rate, multiplier, None, steps)?.price(1e-5)?;
                     Ok(Calibrated { multiplier, epsilon: priced.epsilon, order: priced.order })
                 });
                 let found = found.unwrap();

@@ -1,5 +1,6 @@
 //! `damper train`: from a model, a data set and a budget to a folder with a private model and its report.
 
+use super::method::{MethodArgs, ScheduleArgs};
 use super::model::ModelArgs;
 use super::progress::Watcher;
 use super::{Failure, answer, answer_json};
@@ -7,7 +8,7 @@ use crate::backend::Choice;
 use crate::data::{DataOptions, OnBadRow, TestSource};
 use crate::onnx;
 use crate::report::{OutputFolder, TrainReport, trained_model};
-use crate::train::{self, Budget, Noise, OptimizerChoice, Source, TrainConfig, TrainError};
+use crate::train::{self, Budget, Noise, NormStep, OptimizerChoice, Rule, Source, TrainConfig, TrainError};
 use clap::{Args, ValueEnum};
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
@@ -65,6 +66,8 @@ pub(super) struct TrainArgs {
     #[command(flatten)]
     training: TrainingArgs,
     #[command(flatten)]
+    method: MethodArgs,
+    #[command(flatten)]
     optimizer: OptimizerArgs,
     #[command(flatten)]
     options: ModelArgs,
@@ -119,7 +122,7 @@ struct PrivacyArgs {
     /// Lets through a delta of 1 / number of samples and more
     #[arg(long)]
     allow_large_delta: bool,
-    /// Largest Euclidean norm of one sample's gradient, over all trained parameters
+    /// Largest Euclidean norm of one sample's gradient, over all trained parameters; where the method learns it, the first
     #[arg(long, value_name = "C", default_value_t = 1.0)]
     clip: f32,
     /// A number of samples to declare instead of the one counted: the rate becomes batch size / N0
@@ -139,9 +142,6 @@ struct PrivacyArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Training")]
 struct TrainingArgs {
-    /// The private method
-    #[arg(long, value_name = "NAME", default_value = "dp-sgd", value_parser = method)]
-    method: Method,
     /// Expected number of samples in a draw, the constant that the noisy sum is divided by
     #[arg(long, value_name = "B")]
     batch_size: u32,
@@ -156,27 +156,37 @@ struct TrainingArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Optimizer")]
 struct OptimizerArgs {
-    /// The optimizer; `momentum` is sgd with momentum 0.9
+    /// The optimizer; `momentum` is sgd with momentum 0.9, `nesterov` the same in Nesterov's form
     #[arg(long, value_name = "NAME", default_value = "sgd")]
     optimizer: OptimizerArg,
-    /// Learning rate
-    #[arg(long, value_name = "L")]
-    lr: f64,
-    /// sgd, momentum: the share of the last step that is kept, from 0 to below 1
+    #[command(flatten)]
+    schedule: ScheduleArgs,
+    /// sgd, momentum, nesterov: the share of the last step that is kept, from 0 to below 1
     #[arg(long, value_name = "M")]
     momentum: Option<f32>,
     /// sgd, momentum: Nesterov's form
     #[arg(long)]
     nesterov: bool,
-    /// sgd, momentum: L2 penalty; adamw: decoupled decay [default: 0; adamw: 0.01]
+    /// sgd, momentum, nesterov: L2 penalty; the others: decoupled decay [default: 0; adamw: 0.01]
     #[arg(long, value_name = "W")]
     weight_decay: Option<f64>,
-    /// adam, adamw: decay of the first and second moment [default: 0.9,0.999]
+    /// adam, adamw, adam-bc: decay of the first and second moment [default: 0.9,0.999; doppler: 0,0.999, for its filter is
+    /// the first moment]
     #[arg(long, value_name = "B1,B2", value_parser = pair::<f64>)]
     betas: Option<(f64, f64)>,
-    /// adam, adamw: what is added to the root of the second moment [default: 1e-8]
+    /// adam, adamw, adagrad, rmsprop: what is added to the root of the second moment; adam-bc: the least second moment
+    /// that is left after the noise's is taken off [default: 1e-8; adagrad: 1e-10]
     #[arg(long, value_name = "E")]
     adam_epsilon: Option<f32>,
+    /// rmsprop: decay of the second moment [default: 0.99]
+    #[arg(long, value_name = "A")]
+    alpha: Option<f64>,
+    /// Divides the learning rate by the root of B0 plus the squared norms of the gradients released so far, each at least NU
+    #[arg(long, value_name = "B0,NU", value_parser = pair::<f64>)]
+    adagrad_norm: Option<(f64, f64)>,
+    /// --adagrad-norm: takes the noise's own share off each squared norm
+    #[arg(long, requires = "adagrad_norm")]
+    subtract_noise: bool,
 }
 
 #[derive(Args, Debug)]
@@ -203,24 +213,12 @@ enum NoiseArg {
 enum OptimizerArg {
     Sgd,
     Momentum,
+    Nesterov,
     Adam,
     Adamw,
-}
-
-/// The methods that there are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Method {
-    DpSgd,
-}
-
-fn method(name: &str) -> Result<Method, String> {
-    match name {
-        "dp-sgd" => Ok(Method::DpSgd),
-        "doppler" | "dp-pmlf" | "disk" | "dc-sgd-p" | "dc-sgd-e" | "adp" => {
-            Err("not in this version, which has: dp-sgd".into())
-        }
-        _ => Err("unknown; this version has: dp-sgd".into()),
-    }
+    AdamBc,
+    Adagrad,
+    Rmsprop,
 }
 
 fn pair<T: std::str::FromStr>(text: &str) -> Result<(T, T), String> {
@@ -230,44 +228,69 @@ fn pair<T: std::str::FromStr>(text: &str) -> Result<(T, T), String> {
 }
 
 impl OptimizerArgs {
-    fn choice(&self) -> Result<OptimizerChoice, Failure> {
-        let name = self.optimizer.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
-        let only = |given: bool, flag: &str, others: &str| {
-            if given {
-                Err(Failure::new(format!("{flag}: --optimizer {name} has none; leave it out, or use {others}")))
-            } else {
-                Ok(())
-            }
-        };
-        match self.optimizer {
-            OptimizerArg::Sgd | OptimizerArg::Momentum => {
-                only(self.betas.is_some(), "--betas", "--optimizer adam")?;
-                only(self.adam_epsilon.is_some(), "--adam-epsilon", "--optimizer adam")?;
-                let usual = if self.optimizer == OptimizerArg::Momentum { 0.9 } else { 0.0 };
-                let momentum = self.momentum.unwrap_or(usual);
-                if self.nesterov && momentum == 0.0 {
-                    return Err(Failure::new("--nesterov: needs a momentum above 0; add --momentum 0.9"));
-                }
-                Ok(OptimizerChoice::Sgd {
-                    momentum,
-                    nesterov: self.nesterov,
-                    weight_decay: self.weight_decay.unwrap_or(0.0) as f32,
-                })
-            }
-            OptimizerArg::Adam | OptimizerArg::Adamw => {
-                only(self.momentum.is_some(), "--momentum", "--betas")?;
-                only(self.nesterov, "--nesterov", "--optimizer momentum")?;
-                let decoupled = self.optimizer == OptimizerArg::Adamw;
-                only(!decoupled && self.weight_decay.is_some(), "--weight-decay", "--optimizer adamw")?;
-                let (beta1, beta2) = self.betas.unwrap_or((0.9, 0.999));
-                Ok(OptimizerChoice::Adam {
-                    beta1,
-                    beta2,
-                    epsilon: self.adam_epsilon.unwrap_or(1e-8),
-                    weight_decay: self.weight_decay.unwrap_or(if decoupled { 0.01 } else { 0.0 }),
-                })
+    fn choice(&self, method: &MethodArgs) -> Result<OptimizerChoice, Failure> {
+        let norm_step =
+            self.adagrad_norm.map(|(initial, floor)| NormStep { initial, floor, subtract_noise: self.subtract_noise });
+        self.refuse_idle_flags(method)?;
+        Ok(OptimizerChoice { rule: self.rule(method)?, norm_step })
+    }
+
+    /// A flag that the optimizer does not read would be a misunderstanding.
+    fn refuse_idle_flags(&self, method: &MethodArgs) -> Result<(), Failure> {
+        use OptimizerArg::{Adam, AdamBc, Adamw, Momentum, Nesterov, Rmsprop, Sgd};
+        let optimizer = self.optimizer;
+        let name = optimizer.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+        let sgd = matches!(optimizer, Sgd | Momentum | Nesterov);
+        let adam = matches!(optimizer, Adam | Adamw | AdamBc);
+        let flags = [
+            ("--momentum", self.momentum.is_some(), sgd, "--optimizer momentum"),
+            ("--nesterov", self.nesterov, sgd, "--optimizer nesterov"),
+            ("--betas", self.betas.is_some(), adam, "--optimizer adam"),
+            ("--adam-epsilon", self.adam_epsilon.is_some(), !sgd, "--optimizer adam"),
+            ("--alpha", self.alpha.is_some(), optimizer == Rmsprop, "--optimizer rmsprop"),
+            ("--weight-decay", self.weight_decay.is_some(), optimizer != Adam, "--optimizer adamw"),
+        ];
+        for (flag, given, read, others) in flags {
+            if given && !read {
+                return Err(Failure::new(format!(
+                    "{flag}: --optimizer {name} has none; leave it out, or use {others}"
+                )));
             }
         }
+        if method.needs_momentum() && !matches!(optimizer, Momentum | Nesterov) && self.momentum.is_none() {
+            return Err(Failure::new(
+                "--method inner-outer: its outer momentum is the optimizer's; add --optimizer momentum",
+            ));
+        }
+        Ok(())
+    }
+
+    fn rule(&self, method: &MethodArgs) -> Result<Rule, Failure> {
+        let decay = self.weight_decay.unwrap_or(0.0);
+        let epsilon = self.adam_epsilon.unwrap_or(1e-8);
+        let (beta1, beta2) = self.betas.unwrap_or((if method.filters_for_adam() { 0.0 } else { 0.9 }, 0.999));
+        Ok(match self.optimizer {
+            OptimizerArg::Sgd | OptimizerArg::Momentum | OptimizerArg::Nesterov => {
+                let usual = if self.optimizer == OptimizerArg::Sgd { 0.0 } else { 0.9 };
+                let momentum = self.momentum.unwrap_or(usual);
+                let nesterov = self.nesterov || self.optimizer == OptimizerArg::Nesterov;
+                if nesterov && momentum == 0.0 {
+                    return Err(Failure::new("--nesterov: needs a momentum above 0; add --momentum 0.9"));
+                }
+                Rule::Sgd { momentum, nesterov, weight_decay: decay as f32 }
+            }
+            OptimizerArg::Adam => Rule::Adam { beta1, beta2, epsilon, weight_decay: 0.0 },
+            OptimizerArg::Adamw => {
+                Rule::Adam { beta1, beta2, epsilon, weight_decay: self.weight_decay.unwrap_or(0.01) }
+            }
+            OptimizerArg::AdamBc => Rule::AdamBc { beta1, beta2, floor: epsilon, weight_decay: decay },
+            OptimizerArg::Adagrad => {
+                Rule::AdaGrad { epsilon: self.adam_epsilon.unwrap_or(1e-10), weight_decay: decay as f32 }
+            }
+            OptimizerArg::Rmsprop => {
+                Rule::RmsProp { alpha: self.alpha.unwrap_or(0.99), epsilon, weight_decay: decay as f32 }
+            }
+        })
     }
 }
 
@@ -300,7 +323,6 @@ impl TrainArgs {
             (None, Some(multiplier)) => Budget::NoiseMultiplier(multiplier),
             _ => return Err(Failure::new("give one of --epsilon and --noise-multiplier")),
         };
-        let Method::DpSgd = self.training.method;
         Ok(TrainConfig {
             budget,
             delta: privacy.delta.unwrap_or(DELTA),
@@ -308,9 +330,8 @@ impl TrainArgs {
             batch_size: self.training.batch_size,
             epochs: self.training.epochs,
             dataset_size: privacy.dataset_size,
-            lr: self.optimizer.lr,
-            clip: privacy.clip,
-            optimizer: self.optimizer.choice()?,
+            method: self.method.choice(&self.optimizer.schedule, privacy.clip, self.training.batch_size)?,
+            optimizer: self.optimizer.choice(&self.method)?,
             noise: match privacy.noise {
                 NoiseArg::Discrete => Noise::Discrete,
                 NoiseArg::Continuous => Noise::Continuous,

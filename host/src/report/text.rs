@@ -30,7 +30,13 @@ impl fmt::Display for TrainReport {
             (Some(sigma), Some(bits)) => format!("  (= {sigma} / 2^{bits}, exact)"),
             _ => "  (continuous: not exact)".into(),
         };
-        writeln!(f, "sigma     {:.4} x clip {}{on_grid}", self.noise_multiplier, self.mechanism.clip)?;
+        if self.method.name != "dp-sgd" {
+            writeln!(f, "method    {}: {}", self.method.name, self.method.filter)?;
+        }
+        writeln!(f, "sigma     {:.4} x clip {}{on_grid}", self.mechanism.gradient_multiplier, self.mechanism.clip)?;
+        if self.method.clip_last != self.method.clip_first {
+            writeln!(f, "clip      {} at first, {} at the end", self.method.clip_first, self.method.clip_last)?;
+        }
         writeln!(
             f,
             "draws     {} Poisson draws, {} of {} samples expected in each",

@@ -1,7 +1,7 @@
 //! Everything that is fixed before the first step: the graph, the data's checks by its owner, the rate, the noise.
 
 use super::{Budget, Noise, Run, TrainConfig, TrainError};
-use crate::accounting::{SMALLEST_SIGMA, calibrate, calibrate_on_grid, epsilon, judge_delta};
+use crate::accounting::{Factors, SMALLEST_SIGMA, Schedule, judge_delta};
 use crate::autodiff::{DeriveOptions, Dim, GradGraph, Loss, TensorSpec, derive};
 use crate::data::{DataOptions, InputShape, LabelKind, load};
 use crate::graph::{Graph, GraphOptions};
@@ -10,6 +10,8 @@ use damper_core::accounting::Rate;
 use damper_core::grid::Grid;
 use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
 use damper_core::private::Mechanism;
+use damper_core::schedule::{LearningRate, NoiseSchedule};
+use damper_core::threshold::CountNoise;
 use std::path::PathBuf;
 
 /// Where model and data come from.
@@ -34,6 +36,7 @@ pub struct Source {
 /// A flag, the model or the data is at fault; the message says which, and what to do.
 pub fn prepare(source: &Source, config: TrainConfig) -> Result<Run, TrainError> {
     check_flags(&config)?;
+    config.method.check(&config.optimizer)?;
     let model = onnx::load(&source.model)?;
     let graph = Graph::from_model(&model, &source.graph)?;
     let grad = derive(&graph, &source.derive)?;
@@ -64,13 +67,25 @@ pub fn prepare(source: &Source, config: TrainConfig) -> Result<Run, TrainError> 
     let steps = steps as u32;
     let mut warnings = Vec::new();
     warnings.extend(judge_delta(config.delta, declared, config.allow_large_delta)?.warning(config.delta, declared));
-    let (multiplier, sigma_grid) = noise(&config, rate, steps)?;
+    let learning_rate = config.method.learning_rate.build(rate, steps)?;
+    let count_noise = config.method.threshold.count_noise()?;
+    let factors = factors(&config, &learning_rate, steps)?;
+    let schedule = Schedule {
+        rate,
+        factors: factors.as_deref().map_or(Factors::Constant(u64::from(steps)), Factors::Each),
+        joint: count_noise.map(CountNoise::multiplier),
+    };
+    let (multiplier, sigma_grid) = noise(&config, &schedule)?;
+    let plan = match sigma_grid {
+        Some(sigma) => schedule.plan_on_grid(u64::from(sigma), config.grid_bits)?,
+        None => schedule.plan(multiplier)?,
+    };
     if config.seed.is_some() {
         warnings.push(
             "--seed makes this run a simulation: its noise can be recomputed, so nothing of it is private".into(),
         );
     }
-    let priced = epsilon(multiplier, rate, u64::from(steps), config.delta)?;
+    let priced = plan.epsilon(config.delta)?;
     let params = initial(&graph, &grad);
     Ok(Run {
         config,
@@ -82,8 +97,11 @@ pub fn prepare(source: &Source, config: TrainConfig) -> Result<Run, TrainError> 
         params,
         rate,
         steps,
+        learning_rate,
         multiplier,
         sigma_grid,
+        count_noise,
+        plan,
         epsilon: priced.epsilon,
         order: priced.order,
         warnings,
@@ -100,8 +118,12 @@ fn check_flags(config: &TrainConfig) -> Result<(), TrainError> {
         }
     };
     positive("--epochs", config.epochs)?;
-    positive("--lr", config.lr)?;
-    positive("--clip", f64::from(config.clip))?;
+    let learning_rate = &config.method.learning_rate;
+    positive("--lr", learning_rate.lr)?;
+    if !(learning_rate.warmup.is_finite() && learning_rate.warmup >= 0.0) {
+        return Err(TrainError::Flag(format!("--warmup {}: must be finite and not negative", learning_rate.warmup)));
+    }
+    positive("--clip", f64::from(config.method.threshold.clip))?;
     if let Some(every) = config.evaluate_every {
         positive("--eval-every", every)?;
     }
@@ -111,38 +133,53 @@ fn check_flags(config: &TrainConfig) -> Result<(), TrainError> {
     Ok(())
 }
 
+/// The factors of a noise schedule; none for constant noise.
+fn factors(config: &TrainConfig, learning_rate: &LearningRate, steps: u32) -> Result<Option<Vec<f64>>, TrainError> {
+    let schedule = config.method.noise_schedule;
+    schedule.check()?;
+    if schedule == NoiseSchedule::Constant {
+        return Ok(None);
+    }
+    Ok(Some((0..steps).map(|step| schedule.factor(step, learning_rate)).collect()))
+}
+
 /// The multiplier that runs, and on the exact path its σ in grid units.
-fn noise(config: &TrainConfig, rate: Rate, steps: u32) -> Result<(f64, Option<u32>), TrainError> {
+fn noise(config: &TrainConfig, schedule: &Schedule<'_>) -> Result<(f64, Option<u32>), TrainError> {
     let grid = Grid::new(config.grid_bits)?;
-    let steps = u64::from(steps);
+    let clip = config.method.threshold.clip;
     match config.noise {
         Noise::Discrete => {
             let mechanism = match config.budget {
                 Budget::Epsilon(target) => {
-                    let found = calibrate_on_grid(target, config.delta, rate, steps, config.grid_bits)?;
+                    let found = schedule.calibrate_on_grid(target, config.delta, config.grid_bits)?;
                     let sigma = u32::try_from(found.sigma).unwrap_or(u32::MAX);
                     DiscreteGaussian::<i64>::new(grid, sigma)
                 }
                 Budget::NoiseMultiplier(multiplier) => DiscreteGaussian::with_multiplier(grid, multiplier),
             }?;
+            let least = match schedule.factors {
+                Factors::Constant(_) => 1.0,
+                Factors::Each(factors) => factors.iter().copied().fold(f64::INFINITY, f64::min),
+            };
+            let least = mechanism.scaled(least).sigma();
             // Below, the accountant's fractional orders would not hold for the discrete Gaussian.
-            if u64::from(mechanism.sigma()) < SMALLEST_SIGMA {
+            if u64::from(least) < SMALLEST_SIGMA {
                 return Err(TrainError::Flag(format!(
-                    "--grid-bits {}: sigma is {} grid units; raise it until sigma is at least {SMALLEST_SIGMA}",
+                    "--grid-bits {}: sigma is {least} grid units where it is least; raise it until sigma is at least \
+                     {SMALLEST_SIGMA}",
                     config.grid_bits,
-                    mechanism.sigma()
                 )));
             }
-            mechanism.check_clip(config.clip)?;
+            mechanism.check_clip(clip)?;
             Ok((mechanism.multiplier(), Some(mechanism.sigma())))
         }
         Noise::Continuous => {
             let multiplier = match config.budget {
-                Budget::Epsilon(target) => calibrate(target, config.delta, rate, steps)?.multiplier,
+                Budget::Epsilon(target) => schedule.calibrate(target, config.delta)?.multiplier,
                 Budget::NoiseMultiplier(multiplier) => multiplier,
             };
             let mechanism = ContinuousGaussian::new(multiplier)?;
-            mechanism.check_clip(config.clip)?;
+            mechanism.check_clip(clip)?;
             Ok((mechanism.multiplier(), None))
         }
     }

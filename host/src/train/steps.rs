@@ -1,25 +1,21 @@
 //! The loop: draw, gradients, pay, release, again.
 
-use super::choice::AnyState;
+use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold, AnyThresholdState};
 use super::evaluate::Evaluator;
 use super::prune::keep_outputs;
 use super::store::LedgerFile;
-use super::worker::{Layout, Worker, grad_outputs};
+use super::worker::{Layout, Point, Worker, grad_outputs};
 use super::{Evaluation, Noise, Outcome, Progress, Run, StepReport, TrainError};
-use crate::accounting::epsilon;
 use crate::backend::{Backend, BackendError, open};
 use crate::data::{Chunk, chunks};
 use damper_core::accounting::Ledger;
-use damper_core::clip::FlatL2;
 use damper_core::error::OpenError;
-use damper_core::filter::Identity;
 use damper_core::grid::Grid;
 use damper_core::noise::{self, ContinuousGaussian, DiscreteGaussian, Key};
 use damper_core::private::Mechanism;
 use damper_core::sampling::poisson;
-use damper_core::schedule::{LearningRate, NoiseSchedule};
 use damper_core::step::{PrivateStep, Slots, StepState};
-use damper_core::threshold::Fixed;
+use damper_core::threshold::Threshold;
 use prost::Message;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -74,19 +70,27 @@ fn train<M: Mechanism<Word: Send> + Send + Sync>(
     let config = &run.config;
     let layout = Layout::new(&run.grad);
     let dim = layout.dim();
+    let method = &config.method;
+    let layers = method.clipping.layers(layout.lengths());
+    let (filter, filter_state) = method.filter.build(dim)?;
+    let (threshold, threshold_state) = method.threshold.build()?;
     let (optimizer, optimizer_state) = config.optimizer.build(dim)?;
     let step = PrivateStep::new(Slots {
         mechanism,
-        clip: FlatL2,
-        threshold: Fixed(config.clip),
-        filter: Identity,
+        clip: method.clipping.build(&layers)?,
+        threshold,
+        filter,
         optimizer,
-        learning_rate: LearningRate::constant(config.lr),
-        noise_schedule: NoiseSchedule::Constant,
+        learning_rate: run.learning_rate,
+        noise_schedule: method.noise_schedule,
         expected_batch: config.batch_size,
     })?;
-    let mut state =
-        StepState { sum: vec![M::Word::default(); dim], filter: (), threshold: (), optimizer: optimizer_state };
+    let mut state = StepState {
+        sum: vec![M::Word::default(); dim],
+        filter: filter_state,
+        threshold: threshold_state,
+        optimizer: optimizer_state,
+    };
     let mut params = run.params.clone();
     let mut ledger = Ledger::new(run.steps).prepaying(PREPAID);
     let mut store = LedgerFile::new(checkpoint.join("ledger.json"));
@@ -108,6 +112,8 @@ fn train<M: Mechanism<Word: Send> + Send + Sync>(
     let evaluate_every = config.evaluate_every.map(|epochs| ((epochs / run.rate.as_f64()).round() as u32).max(1));
     let mut evaluations = Vec::new();
     let mut draw = Vec::new();
+    let mut points = Vec::new();
+    let mut spent = run.plan.spent(config.delta)?;
     let started = Instant::now();
     let mut told = started;
     for done in 1..=run.steps {
@@ -121,9 +127,11 @@ fn train<M: Mechanism<Word: Send> + Send + Sync>(
             &mut sums,
             &layout,
             &mut draw,
+            &mut points,
             &mut params,
             generator,
         )?;
+        spent.count(&step.event_at(done - 1, run.rate)?);
 
         if told.elapsed() >= TICK || done == run.steps {
             told = Instant::now();
@@ -133,14 +141,15 @@ fn train<M: Mechanism<Word: Send> + Send + Sync>(
                 steps: run.steps,
                 seconds,
                 samples_per_second: f64::from(done) * f64::from(config.batch_size) / seconds,
-                epsilon: price(run, done)?,
+                epsilon: spent.epsilon(),
             });
         }
         if let Some((evaluator, split)) = &mut evaluator
             && (done == run.steps || evaluate_every.is_some_and(|every| done % every == 0))
         {
             let (loss, accuracy) = evaluator.evaluate(split, &layout, &params)?;
-            let at = Evaluation { step: done, epoch: epoch_of(done), epsilon: price(run, done)?, loss, accuracy };
+            let epsilon = if done == run.steps { run.epsilon } else { spent.epsilon() };
+            let at = Evaluation { step: done, epoch: epoch_of(done), epsilon, loss, accuracy };
             progress.evaluated(&at);
             evaluations.push(at);
         }
@@ -153,21 +162,18 @@ fn train<M: Mechanism<Word: Send> + Send + Sync>(
         backend: backend.name(),
         backend_version: backend.version(),
         workers: threads,
+        clip: step.slots().threshold.clip(&state.threshold),
     })
 }
 
-fn price(run: &Run, steps: u32) -> Result<f64, TrainError> {
-    Ok(epsilon(run.multiplier, run.rate, u64::from(steps), run.config.delta)?.epsilon)
-}
+type Step<'a, M> = PrivateStep<M, AnyClip<'a>, AnyThreshold, AnyFilter, AnyOptimizer>;
+type State<M> = StepState<Vec<<M as Mechanism>::Word>, AnyFilterState, AnyThresholdState, AnyState>;
 
-type Step<M> = PrivateStep<M, FlatL2, Fixed, Identity, super::choice::AnyOptimizer>;
-type State<M> = StepState<Vec<<M as Mechanism>::Word>, (), (), AnyState>;
-
-/// Pays for a step, draws its batch, spreads it over the workers, releases. `draw` is memory for the draw.
+/// Pays for a step, draws its batch, spreads it over the workers, releases. `draw` and `points` are memory.
 #[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
 fn one_step<M: Mechanism<Word: Send> + Send + Sync>(
     run: &Run,
-    step: &Step<M>,
+    step: &Step<'_, M>,
     state: &mut State<M>,
     ledger: &mut Ledger,
     store: &mut LedgerFile,
@@ -175,6 +181,7 @@ fn one_step<M: Mechanism<Word: Send> + Send + Sync>(
     sums: &mut [Vec<M::Word>],
     layout: &Layout,
     draw: &mut Vec<u32>,
+    points: &mut Vec<Point>,
     params: &mut [f32],
     generator: &ChaCha20,
 ) -> Result<(), TrainError> {
@@ -188,7 +195,12 @@ fn one_step<M: Mechanism<Word: Send> + Send + Sync>(
     draw.extend(poisson(generator, opened.number(), run.rate, split.len() as u32));
     let threads = workers.len();
     let all: Vec<Chunk<'_>> = chunks(draw, run.config.physical_batch).collect();
-    let at: &[f32] = params;
+    points.resize_with(opened.points(), Point::default);
+    for (index, point) in points.iter_mut().enumerate() {
+        point.params.resize(params.len(), 0.0);
+        point.weight = opened.point(index, params, &mut point.params).expect("the points have the parameters' length");
+    }
+    let points: &[Point] = points;
     let shards = std::thread::scope(|scope| {
         let handles: Vec<_> = workers
             .iter_mut()
@@ -197,7 +209,7 @@ fn one_step<M: Mechanism<Word: Send> + Send + Sync>(
             .map(|(index, (worker, sum))| {
                 let mut shard = opened.shard(sum).expect("a worker's sum has the parameters' length");
                 let share = all.iter().skip(index).step_by(threads).copied();
-                scope.spawn(move || worker.add(split, share, layout, at, &mut shard).map(|()| shard))
+                scope.spawn(move || worker.add(split, share, layout, points, &mut shard).map(|()| shard))
             })
             .collect();
         handles

@@ -19,7 +19,9 @@ impl Store for LedgerFile {
     type Error = FileError;
 
     fn persist(&mut self, record: Record) -> Result<(), FileError> {
-        let text = format!("{{\"budget\":{},\"paid\":{}}}\n", record.budget, record.paid);
+        let Record { budget, paid, divergence } = record;
+        // Printed so that it reads back as the same number.
+        let text = format!("{{\"budget\":{budget},\"paid\":{paid},\"divergence\":{divergence}}}\n");
         write(&self.path, text.as_bytes(), Access::Private)
     }
 }

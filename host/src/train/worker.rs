@@ -8,6 +8,7 @@ use crate::backend::{Backend, BackendError, Input, Plan, Session};
 use crate::data::{Batch, Chunk, Split};
 use damper_core::clip::Clip;
 use damper_core::count::Counts;
+use damper_core::filter::mix;
 use damper_core::private::Mechanism;
 use damper_core::step::Shard;
 use std::num::NonZeroUsize;
@@ -38,6 +39,11 @@ impl Layout {
         self.lengths.iter().sum()
     }
 
+    /// Lengths of the parameters.
+    pub(super) fn lengths(&self) -> &[usize] {
+        &self.lengths
+    }
+
     /// The parts of a flat vector, one a parameter.
     pub(super) fn split<'a>(&'a self, flat: &'a [f32]) -> impl Iterator<Item = &'a [f32]> {
         let mut rest = flat;
@@ -49,10 +55,19 @@ impl Layout {
     }
 }
 
+/// Where a step wants gradients, and with which weight they are mixed.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Point {
+    pub(super) params: Vec<f32>,
+    pub(super) weight: f32,
+}
+
 /// One thread's session and buffers. The memory of its shard is beside it, for the step borrows that.
 pub(super) struct Worker {
     session: Box<dyn Session>,
     batch: Batch,
+    /// Each row's gradient as mixed so far, `[rows, D]`; empty while steps have one point.
+    mixed: Vec<f32>,
 }
 
 impl Worker {
@@ -70,36 +85,79 @@ impl Worker {
             inputs: grad.inputs.iter().chain(&grad.labels).chain(&grad.parameters).cloned().collect(),
             outputs: grad.outputs.iter().filter(|spec| spec.name.starts_with(GRAD)).cloned().collect(),
         };
-        Ok(Self { session: backend.load(model, &plan)?, batch: Batch::new(split, rows) })
+        Ok(Self { session: backend.load(model, &plan)?, batch: Batch::new(split, rows), mixed: vec![] })
     }
 
-    /// Adds the samples of `chunks` to `shard`, taking gradients at `params`.
+    /// Adds the samples of `chunks` to `shard`, taking gradients at `points` and mixing them per sample.
     pub(super) fn add<'c, M: Mechanism, C: Clip, K: Counts>(
         &mut self,
         split: &Split,
         chunks: impl Iterator<Item = Chunk<'c>>,
         layout: &Layout,
-        params: &[f32],
+        points: &[Point],
         shard: &mut Shard<'_, M, C, K>,
     ) -> Result<(), BackendError> {
         for chunk in chunks {
             self.batch.fill(split, chunk);
-            let inputs: Vec<_> = self.batch.inputs().chain(layout.split(params).map(Input::F32)).collect();
-            self.session.run(&inputs, &mut |grads| {
-                let mut parts: Vec<&[f32]> = Vec::with_capacity(grads.len());
-                // The rows after the chunk's samples are padding; a null sample contributes nothing.
-                for (row, sample) in chunk.samples.iter().enumerate() {
-                    if split.is_null(*sample as usize) {
-                        continue;
-                    }
-                    parts.clear();
-                    parts.extend(
-                        grads.iter().zip(&layout.lengths).map(|(grad, length)| &grad[row * length..][..*length]),
-                    );
-                    shard.add_mixed(&parts).expect("the graph's gradients have the parameters' shapes");
+            match points {
+                // One gradient as it is: nothing to mix.
+                [point] if point.weight == 1.0 => {
+                    each_row(self.session.as_mut(), &self.batch, split, chunk, layout, point, &mut |_, parts| {
+                        shard.add_mixed(parts).expect(SHAPES);
+                    })?;
                 }
-            })?;
+                points => {
+                    let dim = layout.dim();
+                    self.mixed.resize(chunk.samples.len() * dim, 0.0);
+                    let mixed = &mut self.mixed;
+                    for (index, point) in points.iter().enumerate() {
+                        each_row(
+                            self.session.as_mut(),
+                            &self.batch,
+                            split,
+                            chunk,
+                            layout,
+                            point,
+                            &mut |row, parts| {
+                                mix(index, point.weight, parts, &mut mixed[row * dim..][..dim]);
+                            },
+                        )?;
+                    }
+                    for (sample, mixed) in chunk.samples.iter().zip(self.mixed.chunks(dim)) {
+                        if !split.is_null(*sample as usize) {
+                            shard.add_mixed(&[mixed]).expect(SHAPES);
+                        }
+                    }
+                }
+            }
         }
         Ok(())
     }
+}
+
+const SHAPES: &str = "the graph's gradients have the parameters' shapes";
+
+/// Hands each of a chunk's gradients at `point` to `reader`, by its row and in consecutive parts. The rows after the
+/// chunk's samples are padding, and a null sample contributes nothing.
+fn each_row(
+    session: &mut dyn Session,
+    batch: &Batch,
+    split: &Split,
+    chunk: Chunk<'_>,
+    layout: &Layout,
+    point: &Point,
+    reader: &mut dyn FnMut(usize, &[&[f32]]),
+) -> Result<(), BackendError> {
+    let inputs: Vec<_> = batch.inputs().chain(layout.split(&point.params).map(Input::F32)).collect();
+    session.run(&inputs, &mut |grads| {
+        let mut parts: Vec<&[f32]> = Vec::with_capacity(grads.len());
+        for (row, sample) in chunk.samples.iter().enumerate() {
+            if split.is_null(*sample as usize) {
+                continue;
+            }
+            parts.clear();
+            parts.extend(grads.iter().zip(&layout.lengths).map(|(grad, length)| &grad[row * length..][..*length]));
+            reader(row, &parts);
+        }
+    })
 }

@@ -1,0 +1,269 @@
+//! A Rényi privacy filter: a budget for steps whose noise is chosen as the run goes, from what it has released.
+//!
+//! Composition theorems add up losses that were fixed beforehand. Where a step's multiplier depends on earlier releases,
+//! the loss itself is random, and a **filter** is needed: a rule that looks at the losses chosen so far and refuses a step
+//! before they exceed a budget (Rogers, Roth, Ullman, Vadhan, "Privacy odometers and filters", NeurIPS 2016). For Rényi
+//! divergences of one order α the plain sum is such a rule (Feldman, Zrnic, "Individual privacy accounting via a Rényi
+//! filter", NeurIPS 2021): if always
+//!
+//! ```text
+//! Σ_{s≤t} D_α(event_s) ≤ budget
+//! ```
+//!
+//! then everything released together has a divergence of order α of at most the budget, and so (ε, δ) as
+//! [`epsilon_at`] says.
+//!
+//! # Why one order, and fixed beforehand
+//!
+//! The rule holds for one order. The smallest ε over several orders picks the order after the losses are known, so a run
+//! that goes on while *some* order has room would have to split δ over the orders; one that stays within the budget of
+//! *every* order is private, but stops earlier than any single order would stop it. So one order is chosen before the first
+//! step: the best for the run as planned ([`least_epsilon`](super::renyi::least_epsilon) says which), rounded to an
+//! integer. Integer orders hold for a discrete Gaussian at any σ, and are the quicker ones.
+//!
+//! # Memory
+//!
+//! Three `f64` and two `u32`. Pricing a step takes an exponential for each of `order` terms.
+//!
+//! # Numerics
+//!
+//! Sums and divergences are rounded up; the budget is the largest `f64` whose ε, rounded up, is within the target.
+
+use super::renyi::{MAX_WHOLE_ORDER, divergence_at_whole, epsilon_at};
+use super::{Event, Record, Store};
+use crate::error::{ConfigError, OpenError};
+use crate::numerics::up::add_up;
+
+/// Adds up the divergences of steps chosen online, and refuses the step that would exceed the budget.
+///
+/// It has no `Clone`: a budget cannot be spent twice.
+#[derive(PartialEq, Debug)]
+pub struct RenyiFilter {
+    order: u32,
+    budget: f64,
+    spent: f64,
+    paid: u32,
+}
+
+impl RenyiFilter {
+    /// A filter of which nothing is spent, that keeps the run within (`epsilon`, `delta`) by the divergence of order
+    /// `order`.
+    ///
+    /// # Errors
+    ///
+    /// `order` must be in `2..=1024`, ε finite and above 0, δ above 0 and below 1. At a small order a small ε cannot be shown,
+    /// not even of almost nothing: the order must be larger.
+    pub fn new(order: u32, epsilon: f64, delta: f64) -> Result<Self, ConfigError> {
+        Self::resume(order, epsilon, delta, 0, 0.0)
+    }
+
+    /// The filter after a restart: `paid` and `spent` are what the store holds, spent at this same order. A `spent` that is
+    /// not a number from 0 counts as all.
+    ///
+    /// # Errors
+    ///
+    /// As [`RenyiFilter::new`].
+    pub fn resume(order: u32, epsilon: f64, delta: f64, paid: u32, spent: f64) -> Result<Self, ConfigError> {
+        if !(2..=MAX_WHOLE_ORDER).contains(&order) {
+            return Err(ConfigError::new("order", "from 2 to 1024"));
+        }
+        if !(epsilon > 0.0 && epsilon.is_finite()) {
+            return Err(ConfigError::new("epsilon", "finite and above 0"));
+        }
+        if !(delta > 0.0 && delta < 1.0) {
+            return Err(ConfigError::new("delta", "above 0 and below 1"));
+        }
+        let budget = largest_divergence(order, epsilon, delta);
+        if budget == 0.0 {
+            return Err(ConfigError::new("order", "larger: no divergence of this order shows an epsilon so small"));
+        }
+        Ok(Self { order, budget, spent: if spent >= 0.0 { spent } else { f64::INFINITY }, paid })
+    }
+
+    /// The order.
+    #[must_use]
+    pub fn order(&self) -> u32 {
+        self.order
+    }
+
+    /// The divergence that may be spent in all.
+    #[must_use]
+    pub fn budget(&self) -> f64 {
+        self.budget
+    }
+
+    /// The divergence spent so far.
+    #[must_use]
+    pub fn spent(&self) -> f64 {
+        self.spent
+    }
+
+    /// Steps paid so far: the number of the next step.
+    #[must_use]
+    pub fn paid(&self) -> u32 {
+        self.paid
+    }
+
+    /// Whether the budget has room for this step. What is asked must be public: what was released, and constants.
+    #[must_use]
+    pub fn admits(&self, event: &Event) -> bool {
+        self.after(event).is_some()
+    }
+
+    /// What is spent after this step, if that is within the budget.
+    fn after(&self, event: &Event) -> Option<f64> {
+        let cost = divergence_at_whole(event, self.order);
+        let spent = if cost == 0.0 { self.spent } else { add_up(self.spent, cost) };
+        (spent <= self.budget && self.paid < u32::MAX).then_some(spent)
+    }
+
+    /// Pays for one step; its number. A step that is refused costs nothing, and one with more noise may still be admitted.
+    pub(crate) fn pay<S: Store>(&mut self, event: &Event, store: &mut S) -> Result<u32, OpenError<S::Error>> {
+        let spent = self.after(event).ok_or(OpenError::BudgetSpent)?;
+        let step = self.paid;
+        // Whether a failed write became durable is unknown: the step is burned either way.
+        (self.paid, self.spent) = (step + 1, spent);
+        store.persist(Record { budget: u32::MAX, paid: self.paid, divergence: spent }).map_err(OpenError::Store)?;
+        Ok(step)
+    }
+}
+
+/// The largest divergence of this order whose ε at `delta` is at most `epsilon`; 0 if there is none.
+fn largest_divergence(order: u32, epsilon: f64, delta: f64) -> f64 {
+    // The bits of numbers from 0 are in the order of the numbers, and ε never falls: bit by bit, from the top.
+    let bits = (0..63).rev().fold(0u64, |bits, bit| {
+        let tried = f64::from_bits(bits | 1 << bit);
+        if tried.is_finite() && epsilon_at(tried, f64::from(order), delta) <= epsilon { tried.to_bits() } else { bits }
+    });
+    f64::from_bits(bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounting::{Rate, Volatile};
+    use crate::numerics::up::next_up;
+    use proptest::prelude::*;
+
+    /// Remembers the last record; fails at chosen writes.
+    #[derive(Default)]
+    struct Recorder {
+        persisted: Option<Record>,
+        writes: u32,
+        fail_at: Option<u32>,
+    }
+
+    impl Store for Recorder {
+        type Error = ();
+        fn persist(&mut self, record: Record) -> Result<(), ()> {
+            self.writes += 1;
+            if self.fail_at == Some(self.writes) {
+                return Err(());
+            }
+            self.persisted = Some(record);
+            Ok(())
+        }
+    }
+
+    fn event(q: f64, multiplier: f64) -> Event {
+        Event::new(Rate::at_most(q).unwrap(), multiplier).unwrap()
+    }
+
+    #[test]
+    fn the_budget_is_the_largest_divergence_whose_epsilon_is_within_the_target() {
+        for (order, epsilon, delta) in [(2, 20.0, 1e-5), (8, 3.0, 1e-5), (32, 0.5, 1e-6), (1024, 0.05, 1e-9)] {
+            let budget = RenyiFilter::new(order, epsilon, delta).unwrap().budget();
+            let alpha = f64::from(order);
+            assert!(budget > 0.0 && epsilon_at(budget, alpha, delta) <= epsilon);
+            assert!(epsilon_at(next_up(budget), alpha, delta) > epsilon, "{order} {epsilon} {delta}");
+            let ln = libm::log;
+            let exact = epsilon - ln((alpha - 1.0) / alpha) + (ln(delta) + ln(alpha)) / (alpha - 1.0);
+            assert!((budget - exact).abs() < 1e-13 * (1.0 + epsilon));
+        }
+    }
+
+    #[test]
+    fn a_parameter_outside_its_domain_is_refused_by_name() {
+        let name = |order, epsilon, delta| RenyiFilter::new(order, epsilon, delta).unwrap_err().parameter;
+        for order in [0, 1, 1025, u32::MAX] {
+            assert_eq!(name(order, 1.0, 1e-5), "order");
+        }
+        assert_eq!(name(2, 1.0, 1e-5), "order");
+        for epsilon in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(name(8, epsilon, 1e-5), "epsilon");
+        }
+        for delta in [0.0, 1.0, -1.0, f64::NAN] {
+            assert_eq!(name(8, 3.0, delta), "delta");
+        }
+    }
+
+    #[test]
+    fn the_last_admissible_step_is_exact() {
+        // Eight unsampled steps of divergence α/2σ² spend all; a ninth, however cheap, is refused.
+        let order = 16;
+        let whole = RenyiFilter::new(order, 4.0, 1e-5).unwrap().budget();
+        let step = event(1.0, libm::sqrt(8.0 * 16.0 / (2.0 * whole)));
+        let cost = divergence_at_whole(&step, order);
+        assert!((8.0 * cost / whole - 1.0).abs() < 1e-14);
+        let resumed = |spent| RenyiFilter::resume(order, 4.0, 1e-5, 7, spent).unwrap();
+        let mut room = f64::from_bits((whole - cost).to_bits());
+        while add_up(room, cost) > whole {
+            room = -next_up(-room);
+        }
+        assert!(resumed(room).admits(&step));
+        assert!(!resumed(next_up(room)).admits(&step));
+        let mut last = resumed(room);
+        assert_eq!(last.pay(&step, &mut Volatile), Ok(7));
+        assert!(last.spent() <= whole && last.spent() > whole * (1.0 - 1e-15));
+        assert_eq!(last.pay(&event(1.0, 1e6), &mut Volatile), Err(OpenError::BudgetSpent));
+        assert!(last.admits(&event(0.0, 1.0)), "a draw of nobody costs nothing");
+    }
+
+    #[test]
+    fn a_persisted_sum_that_is_no_number_counts_as_all_spent() {
+        for spent in [f64::NAN, -1.0, f64::INFINITY] {
+            assert!(!RenyiFilter::resume(8, 3.0, 1e-5, 0, spent).unwrap().admits(&event(1e-9, 1e9)));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn chosen_multipliers_never_exceed_the_budget_over_refusals_restarts_and_failed_writes(
+            order in 2u32..200, extra in 0.01f64..5.0,
+            moves in prop::collection::vec((0u8..8, -3.0f64..4.0, 0.0f64..1.0), 1..200),
+        ) {
+            let delta = 1e-5;
+            // A target that this order can show.
+            let epsilon = epsilon_at(f64::MIN_POSITIVE, f64::from(order), delta) + extra;
+            let mut filter = RenyiFilter::new(order, epsilon, delta).unwrap();
+            let mut store = Recorder::default();
+            let (mut released, mut next) = (0.0, 0);
+            for (kind, ln_multiplier, ln_rate) in moves {
+                // The adversary takes what it likes, or what just fits.
+                let mut chosen = event(libm::exp(-8.0 * ln_rate), libm::exp(ln_multiplier));
+                while kind > 4 && !filter.admits(&chosen) && chosen.multiplier() < 1e9 {
+                    chosen = Event::new(chosen.rate(), 1.05 * chosen.multiplier()).unwrap();
+                }
+                if kind == 0 {
+                    let Record { paid, divergence, .. } =
+                        store.persisted.unwrap_or(Record { budget: u32::MAX, paid: 0, divergence: 0.0 });
+                    filter = RenyiFilter::resume(order, epsilon, delta, paid, divergence).unwrap();
+                } else if kind == 1 {
+                    store.fail_at = Some(store.writes + 1);
+                }
+                let (admitted, before) = (filter.admits(&chosen), filter.spent());
+                match filter.pay(&chosen, &mut store) {
+                    Ok(step) => {
+                        prop_assert!(admitted && step >= next);
+                        next = step + 1;
+                        released += divergence_at_whole(&chosen, order);
+                    }
+                    Err(OpenError::BudgetSpent) => prop_assert!(!admitted && filter.spent() == before),
+                    Err(_) => prop_assert!(admitted),
+                }
+                prop_assert!(released <= filter.budget() && filter.spent() >= released);
+                prop_assert!(epsilon_at(released, f64::from(order), delta) <= epsilon);
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The Schur–Cohn recursion: where the poles are, without finding them.
+//!
+//! For `A_m(z) = z^m + a_1·z^{m−1} + … + a_m` with `k = a_m`, and its reverse `A_m*(z) = z^m·A_m(1/z)`, the step
+//! `(1 − k²)·z·A_{m−1} = A_m − k·A_m*` lowers the degree by one. It decides exactly what the poles say: `|k|` is the
+//! product of their moduli, so `|k| ≥ 1` leaves one on or outside the circle. If `|k| < 1`, then on the circle
+//! `|A_m*| = |A_m|`, hence `|k·A_m*| < |A_m|` wherever `A_m` is not zero: by Rouché's theorem both sides have equally many
+//! roots inside, and a root on the circle is one of `A_m*` too and stays one of `A_{m−1}`. So all roots of `A_m` are
+//! inside exactly when `|k| < 1` at every degree.
+//!
+//! # Numerics
+//!
+//! In f64, from f32 coefficients. A pole so near the circle that rounding could misplace it has a step response that
+//! does not settle, and is refused for that.
+
+/// A bound on the square of every later value of `x_t = −Σ a_r·x_{t−r}`, from its last `K` values, oldest first; `None` if
+/// a root of `z^K + a_1·z^{K−1} + … + a_K` is not inside the unit circle. Uses `a` up.
+///
+/// With `R` the covariance (`K × K`, diagonal `r_0`) of the autoregressive process with these coefficients and `F` the
+/// companion matrix, `F R Fᵀ ≤ R`, so `xᵀ R⁻¹ x` never grows along the recursion, and each entry squared is at most
+/// `r_0·xᵀ R⁻¹ x`. The prediction errors `e_m` of the polynomials of degree `m = 0..K−1` diagonalise `R`:
+/// `r_0·xᵀ R⁻¹ x = Σ_m e_m² / Π_{i≤m} (1 − k_i²)`.
+pub(super) fn peak_squared(a: &mut [f64], last: &[f64]) -> Option<f64> {
+    let (mut a, mut last) = (a, last);
+    let mut peak = 0.0;
+    while let Some((&mut k, lower)) = a.split_last_mut() {
+        // Not a number: not inside.
+        if !(k > -1.0 && k < 1.0) {
+            return None;
+        }
+        let shrink = (1.0 - k) * (1.0 + k);
+        let mut pairs = lower.iter_mut();
+        while let Some(front) = pairs.next() {
+            match pairs.next_back() {
+                Some(back) => (*front, *back) = ((*front - k * *back) / shrink, (*back - k * *front) / shrink),
+                None => *front /= 1.0 + k,
+            }
+        }
+        let (newest, older) = last.split_last()?;
+        let error = lower.iter().zip(older.iter().rev()).fold(*newest, |error, (a, x)| error + a * x);
+        peak = error * error + peak / shrink;
+        (a, last) = (lower, older);
+    }
+    Some(peak)
+}

@@ -1,0 +1,183 @@
+//! AdaGrad: each coordinate's rate falls with the sum of its squared gradients.
+//!
+//! ```text
+//! s ← s + (g + λθ)²          θ ← θ − η·(ĝ + λθ) / (√s + ε)
+//! ```
+//!
+//! with `ĝ` the filtered and `g` the unfiltered released gradient.
+//!
+//! Source: Duchi, Hazan, Singer, JMLR 12 (2011); with the identity filter it is PyTorch's `torch.optim.Adagrad`, weight
+//! decay included.
+//!
+//! Under DP noise of constant variance `s` grows by that variance at every step, so that all rates fall like `1/√t`
+//! whatever the data.
+//!
+//! # Memory
+//!
+//! `D` words.
+//!
+//! # Numerics
+//!
+//! The rate of a step is `S(η)`. Per coordinate, with `θ` its value before:
+//!
+//! ```text
+//! w = F(λ·θ)          h = S(ĝ + w)          r = S(g + w)
+//! s ← S(s + S(r·r))
+//! θ ← S(θ − S(F(S(η)·h) / F(F(√s) + ε)))
+//! ```
+//!
+//! A square above the largest f32 (`|r|` above 1.8·10¹⁹) counts as the largest f32, and a sum that has reached it
+//! stays: that coordinate's rate is then `η` over 1.8·10¹⁹. Squares below 2⁻²⁵ of the sum no longer add to it.
+//!
+//! # Privacy
+//!
+//! Reads released values only.
+
+use super::{Begin, Optimizer, narrow, piece, saturate};
+use crate::error::{CallError, ConfigError, check_len};
+use crate::numerics::function::sqrt_f32;
+use crate::private::Released;
+
+/// Configuration of AdaGrad.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct AdaGrad {
+    epsilon: f32,
+    weight_decay: f32,
+}
+
+impl AdaGrad {
+    /// AdaGrad with `ε > 0` (PyTorch: 10⁻¹⁰) and weight decay `λ ≥ 0`, added to the gradient.
+    ///
+    /// # Errors
+    ///
+    /// A number out of its range.
+    pub fn new(epsilon: f32, weight_decay: f32) -> Result<Self, ConfigError> {
+        if !(epsilon.is_normal() && epsilon > 0.0) {
+            return Err(ConfigError::new("AdaGrad's epsilon", "a normal number above 0"));
+        }
+        if !(weight_decay.is_finite() && weight_decay >= 0.0) {
+            return Err(ConfigError::new("weight decay", "finite and not negative"));
+        }
+        Ok(Self { epsilon, weight_decay })
+    }
+}
+
+/// Memory of AdaGrad.
+#[derive(Debug)]
+pub struct AdaGradState<B> {
+    /// `s`, `[D]`; before the first step zeros, or a value not below 0 that damps the first steps.
+    pub sum: B,
+}
+
+impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdaGradState<B>> for AdaGrad {
+    type Step = f32;
+
+    fn check(&self, state: &AdaGradState<B>, dim: usize) -> Result<(), CallError> {
+        check_len("AdaGrad's sum of squares", dim, state.sum.as_ref().len())
+    }
+
+    fn begin(&self, _state: &mut AdaGradState<B>, Begin { lr, .. }: Begin) -> f32 {
+        narrow(lr)
+    }
+
+    fn update(
+        &self,
+        lr: f32,
+        state: &mut AdaGradState<B>,
+        at: usize,
+        params: &mut [f32],
+        filtered: &[f32],
+        released: &Released<'_>,
+    ) {
+        let sums = piece(state.sum.as_mut(), at, params.len());
+        for (((param, filtered), grad), sum) in params.iter_mut().zip(filtered).zip(released.grad()).zip(sums) {
+            let decay = self.weight_decay * *param;
+            let (direction, grad) = (saturate(filtered + decay), saturate(grad + decay));
+            *sum = saturate(*sum + saturate(grad * grad));
+            *param = saturate(*param - saturate(lr * direction / (sqrt_f32(*sum) + self.epsilon)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::optimizer::laws;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn numbers_stay_finite_and_pieces_do_not_matter(steps in laws::steps(), cut in 0..=laws::DIM) {
+            for decay in [0.0, 0.1, 1e30] {
+                let make = || {
+                    let adagrad = AdaGrad::new(f32::MIN_POSITIVE, decay).unwrap();
+                    (adagrad, AdaGradState { sum: [0f32; laws::DIM] })
+                };
+                let numbers = |state: &AdaGradState<[f32; laws::DIM]>| laws::widen(&[&state.sum]);
+                laws::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
+            }
+        }
+
+        #[test]
+        fn steps_follow_the_formula_in_f64(
+            steps in prop::collection::vec((-2f32..2.0, 0.01f32..2.0, 1e-3f64..0.1), 1..80), decay in 0f32..0.1,
+        ) {
+            let adagrad = AdaGrad::new(1e-6, decay).unwrap();
+            let mut state = AdaGradState { sum: [0.25f32] };
+            let mut params = [0.7f32];
+            let (mut sum, mut theta) = (0.25f64, f64::from(params[0]));
+            for (filtered, grad, lr) in steps {
+                let shrink = f64::from(decay) * theta;
+                sum += (f64::from(grad) + shrink).powi(2);
+                theta -= lr * (f64::from(filtered) + shrink) / (sum.sqrt() + 1e-6);
+                laws::step(&adagrad, &mut state, Begin { lr, noise_std: 0.0 }, &mut params, &[filtered], &[grad]);
+                prop_assert!((f64::from(params[0]) - theta).abs() < 2e-5, "{} {}", params[0], theta);
+            }
+        }
+    }
+
+    #[test]
+    fn equal_gradients_move_by_the_rate_over_the_root_of_the_step() {
+        let adagrad = AdaGrad::new(f32::MIN_POSITIVE, 0.0).unwrap();
+        let mut state = AdaGradState { sum: [0f32; 2] };
+        let mut params = [0f32; 2];
+        for t in 1..50 {
+            let before = params;
+            laws::step(
+                &adagrad,
+                &mut state,
+                Begin { lr: 1.0, noise_std: 0.0 },
+                &mut params,
+                &[4.0, -0.5],
+                &[4.0, -0.5],
+            );
+            let root = 1.0 / (t as f32).sqrt();
+            assert!((before[0] - params[0] - root).abs() < 1e-5 && (params[1] - before[1] - root).abs() < 1e-5);
+        }
+    }
+
+    /// Computed by `torch.optim.Adagrad` of PyTorch in float64.
+    #[test]
+    fn three_steps_equal_pytorchs() {
+        let adagrad = AdaGrad::new(1e-10, 0.1).unwrap();
+        let mut state = AdaGradState { sum: [0.5f32] };
+        let mut params = [1f32];
+        for (grad, expected) in [1.0, -2.0, 0.5].into_iter().zip(PYTORCH) {
+            laws::step(&adagrad, &mut state, Begin { lr: 0.5, noise_std: 0.0 }, &mut params, &[grad], &[grad]);
+            assert!((f64::from(params[0]) - expected).abs() < 1e-6, "{} {expected}", params[0]);
+        }
+    }
+
+    const PYTORCH: [f64; 3] = [0.579_404_487_936_133_7, 0.994_147_486_055_777_7, 0.870_137_176_674_058_8];
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        for epsilon in [0.0, -1.0, f32::NAN, f32::INFINITY, 1e-45] {
+            assert!(AdaGrad::new(epsilon, 0.0).is_err());
+        }
+        for decay in [-0.1, f32::NAN, f32::INFINITY] {
+            assert!(AdaGrad::new(1e-10, decay).is_err());
+        }
+        assert!(AdaGrad::new(1e-10, 0.0).unwrap().check(&AdaGradState { sum: [0f32; 2] }, 3).is_err());
+    }
+}

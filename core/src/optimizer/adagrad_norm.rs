@@ -1,0 +1,298 @@
+//! AdaGrad-norm: one rate for all coordinates, which falls with the norms of the released gradients; over any
+//! optimizer.
+//!
+//! ```text
+//! b² ← b² + max(‖g‖² − d·s²  or  ‖g‖²,  ν)          the inner optimizer steps with the rate η/b
+//! ```
+//!
+//! with `g` the released gradient of this step, unfiltered, `b²` before the first step `b_0²`, and `s` the standard
+//! deviation of its noise. The noise adds `d·s²` to the squared norm; unless that is subtracted it soon decides the
+//! rate, which then falls like `1/√t` whatever the data. What an inner optimizer scales by its rate, weight decay
+//! included, falls too.
+//!
+//! Source: Ward, Wu, Bottou, "AdaGrad stepsizes", JMLR 21 (2020), as in Wu, Wang, Cristali, Gu, Willett, "Adaptive
+//! Differentially Private Empirical Risk Minimization", §5.2 (run there with `b_0² = 20`, `ν = 10⁻⁵`).
+//!
+//! # Memory
+//!
+//! One f64 and a few words beside the inner optimizer's; the whole released gradient is seen before parameters move.
+//!
+//! # Numerics
+//!
+//! `n` is [`SumOfSquares`] of the released gradient, its coordinates in order: f32, eight lanes. Where it overflows,
+//! the largest f32 takes its place, so that the rate falls and stays a number. The lanes lose squares below 2⁻²⁵ of
+//! their sum: beyond 10⁸ coordinates `n` comes out low. Then, in f64, with `a = 0` before the first step:
+//!
+//! ```text
+//! e = n − d·(s·s)  or  n          a ← a + (e,  or ν where that is larger)          b = √(b_0² + a)
+//! ```
+//!
+//! and the inner optimizer is given the rate `η/b` in f64.
+//!
+//! # Privacy
+//!
+//! The paper's step size reads the norm of the *raw* gradient, which its theorem does not cover: `θ` then reveals it.
+//! Here `b` is a function of released gradients and declared constants alone, hence post-processing. The noise of a
+//! step must not depend on `b` without a Rényi filter.
+
+use super::{Begin, Optimizer};
+use crate::error::{CallError, ConfigError};
+use crate::numerics::function::sqrt_f64;
+use crate::numerics::reduce::SumOfSquares;
+use crate::private::Released;
+
+/// Configuration of AdaGrad-norm over the optimizer `O`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct AdaGradNorm<O> {
+    initial: f64,
+    floor: f64,
+    subtract_noise: bool,
+    inner: O,
+}
+
+impl<O> AdaGradNorm<O> {
+    /// AdaGrad-norm with `b_0² ≥ 0`, `ν > 0` (squared gradient norms), with or without subtracting the noise's known
+    /// share of the squared norm, over `inner`.
+    ///
+    /// # Errors
+    ///
+    /// A number out of its range.
+    pub fn new(initial: f64, floor: f64, subtract_noise: bool, inner: O) -> Result<Self, ConfigError> {
+        if !(initial.is_finite() && initial >= 0.0) {
+            return Err(ConfigError::new("AdaGrad-norm's b_0^2", "finite and not negative"));
+        }
+        // Below, 1/b could exceed an f32.
+        if !(floor.is_finite() && floor >= f64::from(f32::MIN_POSITIVE)) {
+            return Err(ConfigError::new("AdaGrad-norm's floor", "finite, and a normal f32 above 0"));
+        }
+        Ok(Self { initial, floor, subtract_noise, inner })
+    }
+}
+
+/// Memory of AdaGrad-norm over an optimizer with memory `S`.
+pub struct AdaGradNormState<S> {
+    /// `b² − b_0²`.
+    pub added: f64,
+    /// The inner optimizer's memory.
+    pub inner: S,
+    norm: SumOfSquares,
+    /// Coordinates in `norm`, `d` at the end.
+    seen: usize,
+}
+
+impl<S> AdaGradNormState<S> {
+    /// The state before the first step.
+    pub fn new(inner: S) -> Self {
+        Self { added: 0.0, inner, norm: SumOfSquares::default(), seen: 0 }
+    }
+}
+
+impl<S, O: Optimizer<S>> Optimizer<AdaGradNormState<S>> for AdaGradNorm<O> {
+    type Step = O::Step;
+
+    fn check(&self, state: &AdaGradNormState<S>, dim: usize) -> Result<(), CallError> {
+        self.inner.check(&state.inner, dim)
+    }
+
+    fn looks_ahead(&self) -> bool {
+        true
+    }
+
+    fn look(&self, state: &mut AdaGradNormState<S>, at: usize, released: &Released<'_>) {
+        state.norm.add(released.grad());
+        state.seen = state.seen.saturating_add(released.grad().len());
+        if self.inner.looks_ahead() {
+            self.inner.look(&mut state.inner, at, released);
+        }
+    }
+
+    fn begin(&self, state: &mut AdaGradNormState<S>, Begin { lr, noise_std }: Begin) -> O::Step {
+        let total = core::mem::take(&mut state.norm).total();
+        let dim = core::mem::take(&mut state.seen) as f64;
+        let norm = f64::from(if total.is_finite() { total } else { f32::MAX });
+        let energy = if self.subtract_noise { norm - dim * (noise_std * noise_std) } else { norm };
+        state.added += energy.max(self.floor);
+        let b = sqrt_f64(self.initial + state.added);
+        self.inner.begin(&mut state.inner, Begin { lr: lr / b, noise_std })
+    }
+
+    fn update(
+        &self,
+        step: O::Step,
+        state: &mut AdaGradNormState<S>,
+        at: usize,
+        params: &mut [f32],
+        filtered: &[f32],
+        released: &Released<'_>,
+    ) {
+        self.inner.update(step, &mut state.inner, at, params, filtered, released);
+    }
+
+    fn end(&self, step: O::Step, state: &mut AdaGradNormState<S>, params: &mut [f32]) {
+        self.inner.end(step, &mut state.inner, params);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounting::{Ledger, Volatile};
+    use crate::clip::FlatL2;
+    use crate::filter::Identity;
+    use crate::grid::Grid;
+    use crate::noise::{DiscreteGaussian, Xoshiro};
+    use crate::numerics::reduce::sum_of_squares;
+    use crate::optimizer::{Adam, AdamState, Sgd, SgdState, laws};
+    use crate::schedule::{LearningRate, NoiseSchedule};
+    use crate::step::{PrivateStep, Slots, StepState};
+    use crate::threshold::Fixed;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    /// Moves nothing and keeps what it was given: the rate and the released gradient of every step.
+    #[derive(Clone, Copy)]
+    struct Recorder;
+
+    type Record = Vec<(Begin, Vec<f32>)>;
+
+    impl Optimizer<Record> for Recorder {
+        type Step = ();
+
+        fn check(&self, _state: &Record, _dim: usize) -> Result<(), CallError> {
+            Ok(())
+        }
+
+        fn begin(&self, state: &mut Record, begin: Begin) {
+            state.push((begin, Vec::new()));
+        }
+
+        fn update(&self, (): (), state: &mut Record, at: usize, _: &mut [f32], _: &[f32], released: &Released<'_>) {
+            let grad = &mut state.last_mut().unwrap().1;
+            assert_eq!(grad.len(), at);
+            grad.extend_from_slice(released.grad());
+        }
+    }
+
+    /// An auditor's replay: the rates of a private run from its releases.
+    #[test]
+    fn rates_recomputed_from_stored_releases_are_those_of_the_run() {
+        const DIM: usize = 1500;
+        for subtract in [false, true] {
+            let step = PrivateStep::new(Slots {
+                mechanism: DiscreteGaussian::<i64>::with_multiplier(Grid::new(20).unwrap(), 0.8).unwrap(),
+                clip: FlatL2,
+                threshold: Fixed(1.0),
+                filter: Identity,
+                optimizer: AdaGradNorm::new(20.0, 1e-5, subtract, Recorder).unwrap(),
+                learning_rate: LearningRate::constant(0.5),
+                noise_schedule: NoiseSchedule::Polynomial { growth: 0.1, exponent: 0.5 },
+                expected_batch: 4,
+            })
+            .unwrap();
+            let optimizer = AdaGradNormState::new(Record::new());
+            let mut state = StepState { sum: std::vec![0; DIM], filter: (), threshold: (), optimizer };
+            let (mut ledger, mut params) = (Ledger::new(20), std::vec![0f32; DIM]);
+            for t in 0..20u16 {
+                let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+                let sample: Vec<f32> = (0..DIM).map(|i| libm::sinf((i * usize::from(t + 1)) as f32)).collect();
+                open.add_mixed(&[&sample]).unwrap();
+                open.finish(&mut params, &Xoshiro::simulation(3)).unwrap();
+            }
+            let mut b_sq = 20f64;
+            for (begin, grad) in &state.optimizer.inner {
+                assert_eq!(grad.len(), DIM);
+                let norm: f64 = grad.iter().map(|g| f64::from(*g) * f64::from(*g)).sum();
+                let noise = if subtract { DIM as f64 * begin.noise_std * begin.noise_std } else { 0.0 };
+                b_sq += (norm - noise).max(1e-5);
+                assert!((begin.lr * b_sq.sqrt() / 0.5 - 1.0).abs() < 1e-5, "{} {b_sq}", begin.lr);
+            }
+            assert!((state.optimizer.added / (b_sq - 20.0) - 1.0).abs() < 1e-4);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_stay_finite_and_pieces_do_not_matter(steps in laws::steps(), cut in 0..=laws::DIM) {
+            for subtract in [false, true] {
+                let make = || {
+                    let sgd = Sgd::new(0.9, true, 0.1).unwrap();
+                    let state = SgdState { momentum: [0f32; laws::DIM] };
+                    let floor = f64::from(f32::MIN_POSITIVE);
+                    (AdaGradNorm::new(0.0, floor, subtract, sgd).unwrap(), AdaGradNormState::new(state))
+                };
+                let numbers = |state: &AdaGradNormState<SgdState<[f32; laws::DIM]>>| {
+                    let mut numbers = laws::widen(&[&state.inner.momentum]);
+                    numbers.push(state.added);
+                    numbers
+                };
+                laws::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
+            }
+        }
+
+        #[test]
+        fn it_is_the_inner_optimizer_at_the_rate_over_b(
+            steps in prop::collection::vec((prop::array::uniform5(-2f32..2.0), 0f64..0.5), 1..30), subtract: bool,
+        ) {
+            let adam = Adam::new(0.9, 0.99, 1e-8, 0.1).unwrap();
+            let wrapped = AdaGradNorm::new(0.5, 1e-3, subtract, adam).unwrap();
+            let mut state = AdaGradNormState::new(AdamState::new([0f32; 5], [0f32; 5]));
+            let mut expected_state = AdamState::new([0f32; 5], [0f32; 5]);
+            let (mut params, mut expected) = ([0f32; 5], [0f32; 5]);
+            let mut added = 0f64;
+            for (grad, noise_std) in &steps {
+                laws::step(&wrapped, &mut state, Begin { lr: 0.3, noise_std: *noise_std }, &mut params, grad, grad);
+                let norm = f64::from(sum_of_squares([&grad[..]].into_iter()));
+                added += (if subtract { norm - 5.0 * (noise_std * noise_std) } else { norm }).max(1e-3);
+                let begin = Begin { lr: 0.3 / (0.5 + added).sqrt(), noise_std: *noise_std };
+                laws::step(&adam, &mut expected_state, begin, &mut expected, grad, grad);
+                prop_assert_eq!(params, expected);
+                prop_assert_eq!(state.added, added);
+            }
+        }
+
+        #[test]
+        fn rates_are_numbers_that_never_rise(steps in laws::steps(), subtract: bool) {
+            let wrapped = AdaGradNorm::new(0.0, 1e-30, subtract, Recorder).unwrap();
+            let mut state = AdaGradNormState::new(Record::new());
+            for step in &steps {
+                wrapped.look(&mut state, 0, &Released::new(&step.released, step.begin.noise_std));
+                wrapped.begin(&mut state, Begin { lr: 1.0, ..step.begin });
+            }
+            let rates = state.inner.iter().map(|(begin, _)| begin.lr);
+            prop_assert!(rates.clone().all(|lr| lr.is_finite() && lr > 0.0));
+            prop_assert!(rates.clone().zip(rates.skip(1)).all(|(before, after)| after <= before));
+        }
+    }
+
+    /// 1e20 squared is above the largest f32.
+    #[test]
+    fn a_norm_that_overflows_lowers_the_rate_to_almost_nothing() {
+        let wrapped = AdaGradNorm::new(1.0, 1e-5, true, Recorder).unwrap();
+        let mut state = AdaGradNormState::new(Record::new());
+        wrapped.look(&mut state, 0, &Released::new(&[1e20; 9], 0.1));
+        wrapped.begin(&mut state, Begin { lr: 1.0, noise_std: 0.1 });
+        let rate = state.inner[0].0.lr;
+        assert!(rate > 0.0 && rate < 1e-18, "{rate}");
+    }
+
+    #[test]
+    fn an_inner_optimizer_that_looks_ahead_sees_the_gradient() {
+        let inner = AdaGradNorm::new(0.0, 1e-5, false, Recorder).unwrap();
+        let outer = AdaGradNorm::new(0.0, 1e-5, false, inner).unwrap();
+        let mut state = AdaGradNormState::new(AdaGradNormState::new(Record::new()));
+        laws::step(&outer, &mut state, Begin { lr: 8.0, noise_std: 0.0 }, &mut [0.0], &[2.0], &[2.0]);
+        assert_eq!(state.inner.inner[0].0.lr, 2.0);
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        for initial in [-1.0, f64::NAN, f64::INFINITY] {
+            assert!(AdaGradNorm::new(initial, 1e-5, false, Recorder).is_err());
+        }
+        for floor in [0.0, -1.0, 1e-39, f64::NAN, f64::INFINITY] {
+            assert!(AdaGradNorm::new(20.0, floor, false, Recorder).is_err());
+        }
+        let sgd = AdaGradNorm::new(20.0, 1e-5, false, Sgd::new(0.9, false, 0.0).unwrap()).unwrap();
+        assert!(sgd.check(&AdaGradNormState::new(SgdState { momentum: [0f32; 2] }), 3).is_err());
+    }
+}

@@ -1,0 +1,171 @@
+//! RMSprop: each coordinate's rate follows the root of an average of its squared gradients.
+//!
+//! ```text
+//! v ← αv + (1−α)·(g + λθ)²          θ ← θ − η·(ĝ + λθ) / (√v + ε)
+//! ```
+//!
+//! with `ĝ` the filtered and `g` the unfiltered released gradient. There is no bias correction: the first step is
+//! `1/√(1−α)` times the rate.
+//!
+//! Source: Tieleman and Hinton, Coursera lecture 6.5 (2012); with the identity filter it is PyTorch's
+//! `torch.optim.RMSprop`, weight decay included, without momentum and not centered.
+//!
+//! # Memory
+//!
+//! `D` words.
+//!
+//! # Numerics
+//!
+//! The rate of a step is `S(η)`. Per coordinate, with `θ` its value before, `a = F(α)` and `n = F(1−α)`, the difference
+//! in f64:
+//!
+//! ```text
+//! w = F(λ·θ)          h = S(ĝ + w)          r = S(g + w)
+//! v ← S(F(a·v) + F(n·S(r·r)))
+//! θ ← S(θ − S(F(S(η)·h) / F(F(√v) + ε)))
+//! ```
+//!
+//! A square above the largest f32 (`|r|` above 1.8·10¹⁹) counts as the largest f32; such a coordinate's step is too
+//! short until `v` has forgotten it.
+//!
+//! # Privacy
+//!
+//! Reads released values only.
+
+use super::{Begin, Optimizer, narrow, piece, saturate};
+use crate::error::{CallError, ConfigError, check_len};
+use crate::numerics::function::sqrt_f32;
+use crate::private::Released;
+
+/// Configuration of RMSprop.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RmsProp {
+    alpha: f64,
+    epsilon: f32,
+    weight_decay: f32,
+}
+
+impl RmsProp {
+    /// RMSprop with `α` in `[0, 1)` (PyTorch: 0.99), `ε > 0` (PyTorch: 10⁻⁸) and weight decay `λ ≥ 0`, added to the
+    /// gradient.
+    ///
+    /// # Errors
+    ///
+    /// A number out of its range.
+    pub fn new(alpha: f64, epsilon: f32, weight_decay: f32) -> Result<Self, ConfigError> {
+        if !(0.0..1.0).contains(&alpha) {
+            return Err(ConfigError::new("RMSprop's alpha", "from 0 to below 1"));
+        }
+        if !(epsilon.is_normal() && epsilon > 0.0) {
+            return Err(ConfigError::new("RMSprop's epsilon", "a normal number above 0"));
+        }
+        if !(weight_decay.is_finite() && weight_decay >= 0.0) {
+            return Err(ConfigError::new("weight decay", "finite and not negative"));
+        }
+        Ok(Self { alpha, epsilon, weight_decay })
+    }
+}
+
+/// Memory of RMSprop.
+#[derive(Debug)]
+pub struct RmsPropState<B> {
+    /// `v`, `[D]`; zeros before the first step.
+    pub second: B,
+}
+
+impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<RmsPropState<B>> for RmsProp {
+    type Step = f32;
+
+    fn check(&self, state: &RmsPropState<B>, dim: usize) -> Result<(), CallError> {
+        check_len("RMSprop's second moment", dim, state.second.as_ref().len())
+    }
+
+    fn begin(&self, _state: &mut RmsPropState<B>, Begin { lr, .. }: Begin) -> f32 {
+        narrow(lr)
+    }
+
+    fn update(
+        &self,
+        lr: f32,
+        state: &mut RmsPropState<B>,
+        at: usize,
+        params: &mut [f32],
+        filtered: &[f32],
+        released: &Released<'_>,
+    ) {
+        let (alpha, new) = (self.alpha as f32, (1.0 - self.alpha) as f32);
+        let second = piece(state.second.as_mut(), at, params.len());
+        for (((param, filtered), grad), v) in params.iter_mut().zip(filtered).zip(released.grad()).zip(second) {
+            let decay = self.weight_decay * *param;
+            let (direction, grad) = (saturate(filtered + decay), saturate(grad + decay));
+            *v = saturate(alpha * *v + new * saturate(grad * grad));
+            *param = saturate(*param - saturate(lr * direction / (sqrt_f32(*v) + self.epsilon)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::optimizer::laws;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn numbers_stay_finite_and_pieces_do_not_matter(steps in laws::steps(), cut in 0..=laws::DIM) {
+            for (alpha, decay) in [(0.99, 0.1), (0.0, 1e30), (1.0 - 1e-12, 0.0)] {
+                let make = || {
+                    let rmsprop = RmsProp::new(alpha, f32::MIN_POSITIVE, decay).unwrap();
+                    (rmsprop, RmsPropState { second: [0f32; laws::DIM] })
+                };
+                let numbers = |state: &RmsPropState<[f32; laws::DIM]>| laws::widen(&[&state.second]);
+                laws::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
+            }
+        }
+
+        #[test]
+        fn steps_follow_the_formula_in_f64(
+            steps in prop::collection::vec((-2f32..2.0, 0.05f32..2.0, 1e-3f64..0.1), 1..80),
+            alpha in 0f64..0.99, decay in 0f32..0.01,
+        ) {
+            let rmsprop = RmsProp::new(alpha, 1e-6, decay).unwrap();
+            let mut state = RmsPropState { second: [0f32] };
+            let mut params = [0.7f32];
+            let (mut v, mut theta) = (0f64, f64::from(params[0]));
+            for (filtered, grad, lr) in steps {
+                let shrink = f64::from(decay) * theta;
+                v = alpha * v + (1.0 - alpha) * (f64::from(grad) + shrink).powi(2);
+                theta -= lr * (f64::from(filtered) + shrink) / (v.sqrt() + 1e-6);
+                laws::step(&rmsprop, &mut state, Begin { lr, noise_std: 0.0 }, &mut params, &[filtered], &[grad]);
+                let tolerance = 1e-4 * theta.abs().max(1.0);
+                prop_assert!((f64::from(params[0]) - theta).abs() < tolerance, "{} {}", params[0], theta);
+            }
+        }
+    }
+
+    /// Computed by `torch.optim.RMSprop` of PyTorch in float64.
+    #[test]
+    fn three_steps_equal_pytorchs() {
+        let rmsprop = RmsProp::new(0.9, 1e-8, 0.1).unwrap();
+        let mut state = RmsPropState { second: [0f32] };
+        let mut params = [1f32];
+        for (grad, expected) in [1.0, -2.0, 0.5].into_iter().zip(PYTORCH) {
+            laws::step(&rmsprop, &mut state, Begin { lr: 0.5, noise_std: 0.0 }, &mut params, &[grad], &[grad]);
+            assert!((f64::from(params[0]) - expected).abs() < 1e-6, "{} {expected}", params[0]);
+        }
+    }
+
+    const PYTORCH: [f64; 3] = [-0.581_138_784_629_645_6, 0.829_079_737_428_823_2, 0.422_242_102_834_649_3];
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        for alpha in [-0.1, 1.0, f64::NAN] {
+            assert!(RmsProp::new(alpha, 1e-8, 0.0).is_err());
+        }
+        for epsilon in [0.0, -1.0, f32::NAN, f32::INFINITY, 1e-45] {
+            assert!(RmsProp::new(0.99, epsilon, 0.0).is_err());
+        }
+        assert!(RmsProp::new(0.99, 1e-8, f32::INFINITY).is_err());
+        assert!(RmsProp::new(0.99, 1e-8, 0.0).unwrap().check(&RmsPropState { second: [0f32; 2] }, 3).is_err());
+    }
+}

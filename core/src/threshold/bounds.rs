@@ -1,0 +1,126 @@
+//! Between which values a threshold's clips lie.
+//!
+//! # Memory
+//!
+//! Two `f32`.
+//!
+//! # Numerics
+//!
+//! A clip worked out in f64 is first rounded to the nearest f32, ties to even, then clamped. What is not a number becomes
+//! the least.
+//!
+//! # Privacy
+//!
+//! Constants declared before data is read; clamping is post-processing.
+
+use crate::error::ConfigError;
+
+/// The least clip: `2^-104`, a normal f32 on the finest grid of all (`2^-22` of it).
+const LEAST: f32 = f32::MIN_POSITIVE * 4_194_304.0;
+
+/// The largest clip: `2^126`, finite when doubled.
+const LARGEST: f32 = 1.0 / f32::MIN_POSITIVE;
+
+/// Wide, but far from the edges of f32.
+const DEFAULT: Bounds = Bounds { min: 1e-8, max: 1e8 };
+
+/// A closed interval of clips, or of ranges. Equal ends freeze what they bound.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Bounds {
+    min: f32,
+    max: f32,
+}
+
+impl Bounds {
+    /// From `min` to `max`.
+    ///
+    /// # Errors
+    ///
+    /// Unless `2^-104 ≤ min ≤ max ≤ 2^126`, so that `2^-22` of any clip is a normal f32.
+    pub fn new(min: f32, max: f32) -> Result<Self, ConfigError> {
+        let bounds = Self { min: scale("least clip", min)?, max: scale("largest clip", max)? };
+        if min <= max { Ok(bounds) } else { Err(ConfigError::new("least clip", "at most the largest")) }
+    }
+
+    /// The least.
+    #[must_use]
+    pub fn min(self) -> f32 {
+        self.min
+    }
+
+    /// The largest.
+    #[must_use]
+    pub fn max(self) -> f32 {
+        self.max
+    }
+
+    /// The nearest value within.
+    pub(super) fn clamp(self, x: f64) -> f32 {
+        let x = x as f32;
+        if x >= self.max {
+            self.max
+        } else if x >= self.min {
+            x
+        } else {
+            self.min
+        }
+    }
+}
+
+/// From `1e-8` to `1e8`.
+impl Default for Bounds {
+    fn default() -> Self {
+        DEFAULT
+    }
+}
+
+/// Fails unless `x` may be a clip or a range.
+pub(super) fn scale(parameter: &'static str, x: f32) -> Result<f32, ConfigError> {
+    if (LEAST..=LARGEST).contains(&x) { Ok(x) } else { Err(ConfigError::new(parameter, "from 2^-104 to 2^126")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grid::Grid;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn whatever_is_clamped_is_within_the_bounds_and_on_every_grid(
+            x in prop::num::f64::ANY, ends in (LEAST..=LARGEST, LEAST..=LARGEST),
+        ) {
+            let bounds = Bounds::new(ends.0.min(ends.1), ends.0.max(ends.1)).unwrap();
+            let clip = bounds.clamp(x);
+            prop_assert!(bounds.min() <= clip && clip <= bounds.max());
+            for bits in 8..=22 {
+                prop_assert!(Grid::new(bits).unwrap().check_clip(clip).is_ok());
+            }
+        }
+
+        #[test]
+        fn what_is_within_the_bounds_stays(x in 1e-8f32..1e8) {
+            prop_assert_eq!(Bounds::default().clamp(f64::from(x)), x);
+        }
+    }
+
+    #[test]
+    fn the_ends_are_what_every_grid_takes_and_nothing_beyond_is() {
+        assert_eq!((LEAST, LARGEST), (2f32.powi(-104), 2f32.powi(126)));
+        assert!(Bounds::new(LEAST, LARGEST).is_ok());
+        for (min, max) in [
+            (LEAST.next_down(), 1.0),
+            (1.0, LARGEST.next_up()),
+            (2.0, 1.0),
+            (0.0, 1.0),
+            (-1.0, 1.0),
+            (f32::NAN, 1.0),
+            (1.0, f32::NAN),
+            (1.0, f32::INFINITY),
+        ] {
+            assert!(Bounds::new(min, max).is_err(), "{min} {max}");
+        }
+        let frozen = Bounds::new(0.7, 0.7).unwrap();
+        assert!([0.0, 0.7, 9.0, f64::NAN, f64::INFINITY].iter().all(|x| frozen.clamp(*x) == 0.7));
+    }
+}

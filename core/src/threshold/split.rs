@@ -1,0 +1,77 @@
+//! How a total multiplier is shared by gradient and counts.
+//!
+//! ```text
+//! σ_T = (1/σ² − 1/σ_H²)^(-1/2)
+//! ```
+//!
+//! so that a step that releases its gradient at `σ_T` and its counts at `σ_H` costs what a step of DP-SGD at `σ` does.
+//!
+//! Source: Wei et al., "DC-SGD", theorem 2; Andrew et al., "Differentially Private Learning with Adaptive Clipping",
+//! theorem 1, where `σ_H` is `2σ_b` and `σ_T` is `z_Δ`.
+//!
+//! # Numerics
+//!
+//! f64: `r = σ/σ_H`, then `σ / √((1 − r)·(1 + r))`, which keeps its digits where `σ_H` is near `σ`.
+//!
+//! # Privacy
+//!
+//! Not what is claimed: [`PrivateStep::event_at`](crate::step::PrivateStep::event_at) prices the noise that runs.
+
+use super::CountNoise;
+use crate::error::ConfigError;
+use crate::numerics::function::sqrt_f64;
+
+/// The multiplier of the gradient's noise, `σ_T`, beside counts with noise of `counts`, for `total` in all.
+///
+/// # Errors
+///
+/// `total` is not above 0, or not below the multiplier of the counts: then they alone cost as much or more.
+pub fn gradient_multiplier(total: f64, counts: CountNoise) -> Result<f64, ConfigError> {
+    if !(total.is_finite() && total > 0.0) {
+        return Err(ConfigError::new("noise multiplier", "finite and above 0"));
+    }
+    let ratio = total / counts.multiplier();
+    if ratio >= 1.0 {
+        return Err(ConfigError::new("noise multiplier", "below that of the counts"));
+    }
+    Ok(total / sqrt_f64((1.0 - ratio) * (1.0 + ratio)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounting::{Event, Rate};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_inverse_variances_of_both_noises_are_that_of_the_total(total in 0.01f64..20.0, excess in 0.01f64..1000.0) {
+            let counts = CountNoise::new((total + excess).max(0.25)).unwrap();
+            let gradient = gradient_multiplier(total, counts).unwrap();
+            let sum = gradient.powi(-2) + counts.multiplier().powi(-2);
+            prop_assert!((sum * total * total - 1.0).abs() < 1e-12);
+            let event = Event::new(Rate::ONE, gradient).unwrap().and(counts.multiplier()).unwrap();
+            prop_assert!((event.multiplier() / total - 1.0).abs() < 1e-12);
+        }
+    }
+
+    /// Worked out in decimal arithmetic of 40 digits: `z_Δ` of Andrew et al. for z = 1 and σ_b = 100/20, and DC-SGD's σ_T for
+    /// σ = 0.966 with its σ_H = 5.
+    #[test]
+    fn known_pairs_come_out() {
+        for (total, counts, gradient) in [(1.0, 10.0, 1.005_037_815_259_212), (0.966, 5.0, 0.984_549_507_570_697_3)] {
+            let split = gradient_multiplier(total, CountNoise::new(counts).unwrap()).unwrap();
+            assert!((split - gradient).abs() < 1e-14, "{split}");
+        }
+        let far = gradient_multiplier(1.0, CountNoise::new(262_144.0).unwrap()).unwrap();
+        assert!(far - 1.0 < 1e-11, "without counts nothing is split off");
+    }
+
+    #[test]
+    fn a_total_that_the_counts_alone_use_up_is_refused() {
+        let counts = CountNoise::new(5.0).unwrap();
+        for total in [5.0, 6.0, 0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(gradient_multiplier(total, counts).unwrap_err().parameter, "noise multiplier");
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Calibration of a run whose noise is declared up to one common size: a noise schedule (ADP, Wu et al. 2021), a histogram
+//! released beside the gradient (DC-SGD, Wei et al. 2025), or both.
+
+use super::calibration::{ACCURACY, Calibrated, OnGrid, search};
+use super::{AccountingError, Plan, SMALLEST_SIGMA, calibrate};
+use damper_core::accounting::event::Rate;
+use damper_core::noise::MAX_SIGMA;
+
+/// The draws of a run and their noise, up to the size that is to be found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Schedule<'a> {
+    /// The rate of every draw.
+    pub rate: Rate,
+    /// The noise of each draw's gradient, relative to that size.
+    pub factors: Factors<'a>,
+    /// The multiplier of a further release of every draw, of this size whatever is found: a histogram's σ_H.
+    pub joint: Option<f64>,
+}
+
+/// The noise of each draw, relative to a common size: α_t.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Factors<'a> {
+    /// 1 at each of so many draws.
+    Constant(u64),
+    /// One factor a draw, finite and above 0.
+    Each(&'a [f64]),
+}
+
+impl Schedule<'static> {
+    /// `steps` draws with the same noise.
+    pub fn constant(rate: Rate, steps: u64) -> Self {
+        Self { rate, factors: Factors::Constant(steps), joint: None }
+    }
+}
+
+impl Schedule<'_> {
+    /// The plan in which draw t has noise `multiplier · α_t` times the clip.
+    pub fn plan(&self, multiplier: f64) -> Result<Plan, AccountingError> {
+        self.plan_of(|factor| multiplier * factor)
+    }
+
+    /// The plan that a grid of `2^-grid_bits` clips runs: draw t has noise `σ_t = ⌈sigma · α_t⌉` grid units, at most the
+    /// largest that is sampled, `2^31 − 1`.
+    pub fn plan_on_grid(&self, sigma: u64, grid_bits: u32) -> Result<Plan, AccountingError> {
+        let units = units(grid_bits)?;
+        self.plan_of(|factor| self.sigma_at(sigma, factor) as f64 / units)
+    }
+
+    fn plan_of(&self, multiplier: impl Fn(f64) -> f64) -> Result<Plan, AccountingError> {
+        self.smallest_factor()?;
+        match self.factors {
+            Factors::Constant(steps) => Plan::constant(self.rate, multiplier(1.0), self.joint, steps),
+            Factors::Each(factors) => Plan::new(self.rate, factors.iter().map(|f| multiplier(*f)), self.joint),
+        }
+    }
+
+    /// The smallest common multiplier, to a ten-thousandth of ε, at which ε at `delta` is at most `target`.
+    pub fn calibrate(&self, target: f64, delta: f64) -> Result<Calibrated, AccountingError> {
+        // Searched is the multiplier of the draw with the least noise: of one magnitude for every schedule.
+        let scale = 1.0 / self.smallest_factor()?;
+        self.plan(scale)?;
+        super::check_delta(delta)?;
+        if !(target > 0.0 && target.is_finite()) {
+            return Err(AccountingError::Epsilon(target));
+        }
+        if let Some(joint) = self.joint
+            && Plan::constant(self.rate, joint, None, self.steps())?.price(delta)?.epsilon > target
+        {
+            return Err(self.counts_cost_all(joint, target, delta));
+        }
+        let found = search(target, delta, |multiplier| {
+            let priced = self.plan(multiplier * scale)?.price(delta)?;
+            Ok(Calibrated { multiplier, epsilon: priced.epsilon, order: priced.order })
+        });
+        match (found, self.joint) {
+            (Ok(found), _) => Ok(Calibrated { multiplier: found.multiplier * scale, ..found }),
+            (Err(AccountingError::TooSmall { .. }), Some(joint)) => Err(self.counts_cost_all(joint, target, delta)),
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// The refusal that names what all releases of a draw may be together, were every draw the same.
+    fn counts_cost_all(&self, joint: f64, target: f64, delta: f64) -> AccountingError {
+        match calibrate(target, delta, self.rate, self.steps()) {
+            Ok(total) => AccountingError::CountNoiseTooSmall { multiplier: joint, least: total.multiplier },
+            Err(error) => error,
+        }
+    }
+
+    /// The smallest common σ found, an integer in grid units of `2^-grid_bits` clips, at which ε of what the grid runs
+    /// ([`Schedule::plan_on_grid`]) is at most `target`. Every σ_t is at least [`SMALLEST_SIGMA`], with σ_t²/‖Δ‖ at least
+    /// 10, or the grid is too coarse.
+    pub fn calibrate_on_grid(&self, target: f64, delta: f64, grid_bits: u32) -> Result<OnGrid, AccountingError> {
+        let units = units(grid_bits)?;
+        let ideal = self.calibrate(target, delta)?;
+        let largest = self.largest_sigma();
+        let mut sigma = (ideal.multiplier * units).ceil().min(largest as f64) as u64;
+        let mut smallest = 0;
+        // The price is monotone but for what the search over orders leaves: a few small steps up settle a miss by that.
+        for _ in 0..64 {
+            if sigma >= largest {
+                return Err(AccountingError::GridTooFine { epsilon: target, grid_bits, largest });
+            }
+            smallest = self.sigma_at(sigma, self.smallest_factor()?);
+            let priced = self.plan_on_grid(sigma, grid_bits)?.price(delta)?;
+            let runs = smallest as f64;
+            if priced.epsilon < ACCURACY * target || smallest < SMALLEST_SIGMA || runs * runs < 10.0 * units {
+                break;
+            }
+            if priced.epsilon <= target {
+                let multiplier = sigma as f64 / units;
+                let calibrated = Calibrated { multiplier, epsilon: priced.epsilon, order: priced.order };
+                return Ok(OnGrid { sigma, calibrated });
+            }
+            sigma += 1 + sigma / 10_000;
+        }
+        Err(AccountingError::GridTooCoarse { epsilon: target, grid_bits, sigma: smallest.min(sigma) })
+    }
+
+    fn steps(&self) -> u64 {
+        match self.factors {
+            Factors::Constant(steps) => steps,
+            Factors::Each(factors) => factors.len() as u64,
+        }
+    }
+
+    fn smallest_factor(&self) -> Result<f64, AccountingError> {
+        let Factors::Each(factors) = self.factors else { return Ok(1.0) };
+        if let Some((step, factor)) = factors.iter().enumerate().find(|(_, f)| !(f.is_finite() && **f > 0.0)) {
+            return Err(AccountingError::Factor { step, factor: *factor });
+        }
+        factors.iter().copied().min_by(f64::total_cmp).ok_or(AccountingError::Steps)
+    }
+
+    /// σ_t in grid units.
+    fn sigma_at(&self, sigma: u64, factor: f64) -> u64 {
+        (sigma as f64 * factor).ceil().min(self.largest_sigma() as f64) as u64
+    }
+
+    /// The largest σ in grid units: what is sampled; or where it is only asked about, what an `f64` holds exactly.
+    fn largest_sigma(&self) -> u64 {
+        match (self.factors, self.joint) {
+            (Factors::Constant(_), None) => Rate::DENOMINATOR,
+            _ => u64::from(MAX_SIGMA) - 1,
+        }
+    }
+}
+
+/// Grid units in a clip.
+fn units(grid_bits: u32) -> Result<f64, AccountingError> {
+    if grid_bits > 40 { Err(AccountingError::GridBits(grid_bits)) } else { Ok((1u64 << grid_bits) as f64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use damper_core::grid::Grid;
+    use damper_core::noise::DiscreteGaussian;
+    use damper_core::private::Mechanism;
+
+    const DELTA: f64 = 1e-5;
+
+    fn rate() -> Rate {
+        Rate::of(256, 50_000).unwrap()
+    }
+
+    fn polynomial(steps: u32) -> Vec<f64> {
+        (1..=steps).map(|t| (20.0 + f64::from(t)).powf(0.25)).collect()
+    }
+
+    /// `1/√η` for step sizes linear in √t.
+    fn linear(steps: u32) -> Vec<f64> {
+        let eta = |t: u32| 0.1 - (0.1 - 1e-10) * (f64::from(t) / f64::from(steps)).sqrt();
+        (1..=steps).map(|t| eta(t).powf(-0.5)).collect()
+    }
+
+    #[test]
+    fn a_calibrated_schedule_reaches_the_target_from_below() {
+        let rising: Vec<f64> = (0..500).map(|t| 1e-4 * f64::from(t + 1).sqrt()).collect();
+        let falling: Vec<f64> = (0..500).map(|t| 3.0 - 0.004 * f64::from(t)).collect();
+        let cases = [
+            (polynomial(2000), 2.0, Some(5.0), 20),
+            (polynomial(2000), 8.0, None, 20),
+            (linear(2000), 2.0, None, 20),
+            (rising, 2.0, None, 16),
+            (falling, 0.5, None, 20),
+            (vec![7.0; 40], 0.5, None, 20),
+        ];
+        for (factors, target, joint, bits) in cases {
+            let schedule = Schedule { rate: rate(), factors: Factors::Each(&factors), joint };
+            let found = schedule.calibrate(target, DELTA).unwrap();
+            assert!(found.epsilon <= target && found.epsilon >= 0.9999 * target, "{target}: {found:?}");
+            let plan = schedule.plan(found.multiplier).unwrap();
+            assert_eq!(plan.epsilon(DELTA).unwrap().epsilon, found.epsilon);
+
+            let grid = schedule.calibrate_on_grid(target, DELTA, bits).unwrap();
+            let reached = grid.calibrated.epsilon;
+            assert!(reached <= target && reached >= 0.99 * target, "{target}: {grid:?}");
+            let smallest = factors.iter().fold(f64::INFINITY, |least, factor| factor.min(least));
+            assert!((grid.sigma as f64 * smallest).ceil() >= SMALLEST_SIGMA as f64);
+            let plan = schedule.plan_on_grid(grid.sigma, bits).unwrap();
+            assert_eq!(plan.epsilon(DELTA).unwrap().epsilon, reached);
+        }
+    }
+
+    #[test]
+    fn equal_factors_calibrate_to_what_a_constant_does() {
+        let factors = vec![1.0; 300];
+        let each = Schedule { rate: rate(), factors: Factors::Each(&factors), joint: None };
+        let constant = Schedule::constant(rate(), 300);
+        assert_eq!(each.calibrate(1.0, DELTA), constant.calibrate(1.0, DELTA));
+        assert_eq!(each.calibrate_on_grid(1.0, DELTA, 16), constant.calibrate_on_grid(1.0, DELTA, 16));
+    }
+
+    #[test]
+    fn the_counts_share_of_the_noise_is_taken_from_the_gradient() {
+        for (target, count) in [(8.0, 5.0), (2.0, 5.0), (2.0, 1.5)] {
+            let schedule = Schedule { rate: rate(), factors: Factors::Constant(3910), joint: Some(count) };
+            let gradient = schedule.calibrate(target, DELTA).unwrap().multiplier;
+            let total = calibrate(target, DELTA, rate(), 3910).unwrap().multiplier;
+            let split = (1.0 / (total * total) - 1.0 / (count * count) as f64).powf(-0.5);
+            assert!((gradient / split - 1.0).abs() < 1e-3, "{gradient} {split}");
+        }
+    }
+
+    #[test]
+    fn counts_that_cost_the_whole_budget_are_refused_with_the_least_that_works() {
+        let schedule = |joint| Schedule { rate: rate(), factors: Factors::Constant(3910), joint: Some(joint) };
+        let total = calibrate(2.0, DELTA, rate(), 3910).unwrap().multiplier;
+        for joint in [0.5 * total, 0.99 * total, 0.999 * total] {
+            let error = schedule(joint).calibrate(2.0, DELTA).unwrap_err();
+            assert_eq!(error, AccountingError::CountNoiseTooSmall { multiplier: joint, least: total });
+            let message = error.to_string();
+            assert!(message.starts_with("--count-noise-multiplier") && !message.contains('\n'), "{message}");
+        }
+        let twice = schedule(2.0 * total).calibrate(2.0, DELTA).unwrap();
+        assert!((twice.multiplier / total - 2.0 / 3f64.sqrt()).abs() < 1e-3);
+        for joint in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let message = schedule(joint).calibrate(2.0, DELTA).unwrap_err().to_string();
+            assert!(message.starts_with("--count-noise-multiplier") && message.contains("must be"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_schedule_that_cannot_be_run_is_refused_with_what_to_do() {
+        fn each(factors: &[f64]) -> Schedule<'_> {
+            Schedule { rate: rate(), factors: Factors::Each(factors), joint: None }
+        }
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let message = each(&[1.0, bad]).calibrate(1.0, DELTA).unwrap_err().to_string();
+            assert!(message.contains("step 1"), "{message}");
+        }
+        assert_eq!(each(&[]).calibrate(1.0, DELTA), Err(AccountingError::Steps));
+        // The common σ is fine, the first step's is not.
+        let mut steep = vec![1.0; 400];
+        steep[0] = 1e-2;
+        let message = each(&steep).calibrate_on_grid(4.0, DELTA, 8).unwrap_err().to_string();
+        assert!(message.contains("raise --grid-bits"), "{message}");
+        let message = each(&steep).calibrate_on_grid(4.0, DELTA, 40).unwrap_err().to_string();
+        assert!(message.contains("lower --grid-bits"), "{message}");
+    }
+
+    #[test]
+    fn what_is_priced_is_what_the_mechanism_runs() {
+        let factors = [0.3, 1.0, 2.114_742_526_881_128_4, 1e9];
+        let schedule = Schedule { rate: rate(), factors: Factors::Each(&factors), joint: None };
+        for sigma in [4096, 698_599, 1 << 30] {
+            let mechanism = DiscreteGaussian::<i64>::new(Grid::new(20).unwrap(), sigma).unwrap();
+            for factor in factors {
+                let runs = mechanism.scaled(factor);
+                assert_eq!(schedule.sigma_at(u64::from(sigma), factor), u64::from(runs.sigma()));
+            }
+            let runs = factors.map(|factor| mechanism.scaled(factor).multiplier());
+            assert_eq!(schedule.plan_on_grid(u64::from(sigma), 20), Plan::new(rate(), runs, None));
+        }
+    }
+
+    #[test]
+    fn no_step_runs_more_noise_than_can_be_sampled() {
+        let factors = linear(2000);
+        let schedule = Schedule { rate: rate(), factors: Factors::Each(&factors), joint: None };
+        let largest = u64::from(MAX_SIGMA) - 1;
+        assert_eq!(schedule.sigma_at(1 << 20, 1e5), largest);
+        let grid = schedule.calibrate_on_grid(2.0, DELTA, 22).unwrap();
+        assert_eq!(schedule.sigma_at(grid.sigma, factors[1999]), largest);
+    }
+}

@@ -1,0 +1,376 @@
+//! Which private method `damper train` runs: a name that sets everything, and flags that change one thing.
+//!
+//! A method is a choice for each slot of the private step: filter, threshold, clipping, noise schedule. Its name fills the
+//! slots as its paper does; a flag fills one of them otherwise, so that all methods compose. What breaks a proof, or would
+//! silently do nothing, is refused with the reason.
+
+use super::Failure;
+use crate::filter::Coefficients;
+use crate::train::{
+    Clipping, DecayChoice, FilterChoice, LearningRateChoice, Method, PerSample, ThresholdChoice, ThresholdRule,
+};
+use clap::{Args, ValueEnum};
+use damper_core::filter::{Gain, LookAhead};
+use damper_core::schedule::NoiseSchedule;
+use damper_core::threshold::Solver;
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Method")]
+pub(super) struct MethodArgs {
+    /// The private method; the flags below change parts of it
+    #[arg(long, value_name = "NAME", default_value = "dp-sgd")]
+    method: MethodArg,
+    /// Filter of released gradients: none, a name from `damper filter --list`, or coefficients A1,A2;B0,B1
+    /// [default: doppler, dp-pmlf: momentum; others: none]
+    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
+    filter: Option<String>,
+    /// dp-pmlf, inner-outer: iterates whose gradients are mixed per sample, the current one included [default: 2]
+    #[arg(long, value_name = "K")]
+    iterates: Option<usize>,
+    /// dp-pmlf, inner-outer: factor of the mix [default: dp-pmlf 0.1, inner-outer 0.9]
+    #[arg(long, value_name = "B")]
+    beta: Option<f64>,
+    /// disk: the filter's gain, above 0 to 1 (1: no filter) [default: 0.7]
+    #[arg(long, value_name = "K")]
+    kappa: Option<f64>,
+    /// disk: `one` takes one gradient a sample, at the point (1-K)/K steps ahead; a number takes two, one of them so many
+    /// steps ahead [default: one]
+    #[arg(long, value_name = "one|G", allow_hyphen_values = true, value_parser = look_ahead)]
+    gamma: Option<LookAhead>,
+    /// disk: the gain follows the scalar recursion with these variances: of the noise, of the difference, of the gradient
+    #[arg(long, value_name = "W,H,V", conflicts_with = "kappa", value_parser = gain)]
+    gain_recursion: Option<Gain>,
+    /// Which clip each step uses; the rules but `fixed` learn it from released counts [default: by the method]
+    #[arg(long, value_name = "RULE")]
+    threshold: Option<ThresholdArg>,
+    /// percentile, quantile: share of gradients to leave unclipped [default: 0.5]
+    #[arg(long, value_name = "P")]
+    percentile: Option<f64>,
+    /// percentile, expected-error: standard deviation of the noise on each count; quantile: on the fraction's count
+    /// [default: 5; quantile: batch size / 20]
+    #[arg(long, value_name = "S")]
+    count_noise_multiplier: Option<f64>,
+    /// percentile, expected-error: range of the first histogram of norms [default: percentile 1, expected-error 20]
+    #[arg(long, value_name = "R")]
+    range: Option<f32>,
+    /// expected-error: `paper-grid` searches multiples of the last clip, `exact` solves
+    #[arg(long, value_name = "NAME")]
+    solver: Option<SolverArg>,
+    /// quantile: how fast the clip follows [default: 0.2]
+    #[arg(long, value_name = "R")]
+    threshold_rate: Option<f64>,
+    /// What one sample may add: `flat`, all parameters together to the clip at most; `per-layer`, each tensor on its own;
+    /// `automatic`, normalised to the clip (AUTO-S)
+    #[arg(long, value_name = "RULE", default_value = "flat")]
+    clipping: ClippingArg,
+    /// automatic clipping: the constant that keeps small gradients small [default: 0.01]
+    #[arg(long, value_name = "G")]
+    stability: Option<f32>,
+    /// Noise of each step: constant; matched:P, growing as the learning rate falls, to the power P; polynomial:G,P, as
+    /// (1 + G t)^(P/2) [default: adp: matched:0.5; others: constant]
+    #[arg(long, value_name = "SCHEDULE", value_parser = noise_schedule)]
+    noise_schedule: Option<NoiseSchedule>,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct ScheduleArgs {
+    /// Learning rate
+    #[arg(long, value_name = "L")]
+    lr: f64,
+    /// How it changes: constant; step:EPOCHS,FACTOR; cosine or cosine:FLOOR; polynomial:A,C for 1/sqrt(A + C t); linear in
+    /// the root of t: root-linear or root-linear:FLOOR [default: adp: polynomial:20,1; others: constant]
+    #[arg(long, value_name = "SCHEDULE", value_parser = decay)]
+    lr_schedule: Option<DecayChoice>,
+    /// Epochs over which it rises to its value
+    #[arg(long, value_name = "EPOCHS", default_value_t = 0.0)]
+    warmup: f64,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum MethodArg {
+    /// Abadi et al.: clip, add noise, average
+    DpSgd,
+    /// Low-pass filter on released gradients
+    Doppler,
+    /// Per-sample momentum and low-pass filter
+    DpPmlf,
+    /// Simplified Kalman filter
+    Disk,
+    /// Clip from a released histogram, by percentile
+    DcSgdP,
+    /// Clip from a released histogram, by expected error
+    DcSgdE,
+    /// Noise adapted to the learning rate
+    Adp,
+    /// Clip that tracks a quantile (Andrew et al.)
+    Quantile,
+    /// Inner and outer momentum (Xiao et al.)
+    InnerOuter,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum ThresholdArg {
+    Fixed,
+    Percentile,
+    ExpectedError,
+    Quantile,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum SolverArg {
+    PaperGrid,
+    Exact,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum ClippingArg {
+    Flat,
+    PerLayer,
+    Automatic,
+}
+
+fn name(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+fn numbers<const N: usize>(text: &str) -> Option<[f64; N]> {
+    let all: Option<Vec<f64>> = text.split(',').map(|part| part.trim().parse().ok()).collect();
+    all?.try_into().ok()
+}
+
+fn look_ahead(text: &str) -> Result<LookAhead, String> {
+    if text == "one" {
+        return Ok(LookAhead::One);
+    }
+    match numbers(text) {
+        Some([gamma]) => Ok(LookAhead::Two { gamma }),
+        None => Err("give `one` or a number".into()),
+    }
+}
+
+fn gain(text: &str) -> Result<Gain, String> {
+    match numbers(text) {
+        Some([noise, drift, process]) => Ok(Gain::Recursion { noise, drift, process }),
+        None => Err("give three numbers, with commas between them".into()),
+    }
+}
+
+fn noise_schedule(text: &str) -> Result<NoiseSchedule, String> {
+    let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+    match (kind, numbers(rest), numbers(rest)) {
+        ("constant", ..) if rest.is_empty() => Ok(NoiseSchedule::Constant),
+        ("matched", Some([exponent]), _) => Ok(NoiseSchedule::Matched { exponent }),
+        ("polynomial", _, Some([growth, exponent])) => Ok(NoiseSchedule::Polynomial { growth, exponent }),
+        _ => Err("give constant, matched:P or polynomial:G,P".into()),
+    }
+}
+
+fn decay(text: &str) -> Result<DecayChoice, String> {
+    let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+    match (kind, rest, numbers(rest), numbers(rest)) {
+        ("constant", "", ..) => Ok(DecayChoice::Constant),
+        ("cosine", "", ..) => Ok(DecayChoice::Cosine { floor: 0.0 }),
+        ("cosine", _, Some([floor]), _) => Ok(DecayChoice::Cosine { floor }),
+        ("root-linear", "", ..) => Ok(DecayChoice::RootLinear { floor: 1e-9 }),
+        ("root-linear", _, Some([floor]), _) => Ok(DecayChoice::RootLinear { floor }),
+        ("step", _, _, Some([epochs, factor])) => Ok(DecayChoice::Step { epochs, factor }),
+        ("polynomial", _, _, Some([offset, slope])) => Ok(DecayChoice::Polynomial { offset, slope }),
+        _ => Err("give constant, step:EPOCHS,FACTOR, cosine, polynomial:A,C or root-linear".into()),
+    }
+}
+
+/// The named set, the coefficients, or none.
+fn coefficients(text: &str) -> Result<Option<Coefficients>, Failure> {
+    if text == "none" {
+        return Ok(None);
+    }
+    let parsed = match text.split_once(';') {
+        Some((a, b)) => Coefficients::parse(a, b),
+        None => Coefficients::named(text),
+    };
+    parsed
+        .and_then(|coefficients| coefficients.checked().map(|_| Some(coefficients)))
+        .map_err(|error| Failure::new(format!("--filter {text}: {error}")))
+}
+
+impl MethodArgs {
+    /// The method's name, as reports call it.
+    pub(super) fn name(&self) -> String {
+        name(self.method)
+    }
+
+    /// Whether released gradients are filtered by DOPPLER, whose filter takes the place of Adam's first moment.
+    pub(super) fn filters_for_adam(&self) -> bool {
+        self.method == MethodArg::Doppler
+    }
+
+    /// Whether the method is Xiao et al.'s, whose outer momentum is the optimizer's.
+    pub(super) fn needs_momentum(&self) -> bool {
+        self.method == MethodArg::InnerOuter
+    }
+
+    /// The slots.
+    pub(super) fn choice(&self, schedule: &ScheduleArgs, clip: f32, batch_size: u32) -> Result<Method, Failure> {
+        self.refuse_idle_flags()?;
+        Ok(Method {
+            name: self.name(),
+            filter: self.filter()?,
+            threshold: ThresholdChoice { clip, rule: self.threshold(batch_size) },
+            clipping: self.clipping()?,
+            noise_schedule: self.noise_schedule(),
+            learning_rate: LearningRateChoice {
+                lr: schedule.lr,
+                warmup: schedule.warmup,
+                decay: schedule.lr_schedule.unwrap_or(match self.method {
+                    MethodArg::Adp => DecayChoice::Polynomial { offset: 20.0, slope: 1.0 },
+                    _ => DecayChoice::Constant,
+                }),
+            },
+        })
+    }
+
+    fn noise_schedule(&self) -> NoiseSchedule {
+        self.noise_schedule.unwrap_or(match self.method {
+            MethodArg::Adp => NoiseSchedule::Matched { exponent: 0.5 },
+            _ => NoiseSchedule::Constant,
+        })
+    }
+
+    fn rule(&self) -> ThresholdArg {
+        self.threshold.unwrap_or(match self.method {
+            MethodArg::DcSgdP => ThresholdArg::Percentile,
+            MethodArg::DcSgdE => ThresholdArg::ExpectedError,
+            MethodArg::Quantile => ThresholdArg::Quantile,
+            _ => ThresholdArg::Fixed,
+        })
+    }
+
+    fn mixes_iterates(&self) -> bool {
+        matches!(self.method, MethodArg::DpPmlf | MethodArg::InnerOuter)
+    }
+
+    /// A flag that the method does not read would be a misunderstanding.
+    fn refuse_idle_flags(&self) -> Result<(), Failure> {
+        let method = self.name();
+        let rule = self.rule();
+        let disk = self.method == MethodArg::Disk;
+        let mixes = self.mixes_iterates();
+        let counts = rule != ThresholdArg::Fixed;
+        let histogram = matches!(rule, ThresholdArg::Percentile | ThresholdArg::ExpectedError);
+        let share = matches!(rule, ThresholdArg::Percentile | ThresholdArg::Quantile);
+        let of_rule = format!("--threshold {}", name(rule));
+        let of_method = format!("--method {method}");
+        let flags = [
+            ("--iterates", self.iterates.is_some(), mixes, &of_method, "--method dp-pmlf"),
+            ("--beta", self.beta.is_some(), mixes, &of_method, "--method dp-pmlf"),
+            ("--kappa", self.kappa.is_some(), disk, &of_method, "--method disk"),
+            ("--gamma", self.gamma.is_some(), disk, &of_method, "--method disk"),
+            ("--gain-recursion", self.gain_recursion.is_some(), disk, &of_method, "--method disk"),
+            ("--percentile", self.percentile.is_some(), share, &of_rule, "--threshold percentile"),
+            ("--range", self.range.is_some(), histogram, &of_rule, "--threshold percentile"),
+            (
+                "--count-noise-multiplier",
+                self.count_noise_multiplier.is_some(),
+                counts,
+                &of_rule,
+                "--threshold percentile",
+            ),
+            (
+                "--solver",
+                self.solver.is_some(),
+                rule == ThresholdArg::ExpectedError,
+                &of_rule,
+                "--threshold expected-error",
+            ),
+            (
+                "--threshold-rate",
+                self.threshold_rate.is_some(),
+                rule == ThresholdArg::Quantile,
+                &of_rule,
+                "--threshold quantile",
+            ),
+            (
+                "--stability",
+                self.stability.is_some(),
+                self.clipping == ClippingArg::Automatic,
+                &format!("--clipping {}", name(self.clipping)),
+                "--clipping automatic",
+            ),
+        ];
+        for (flag, given, read, of, others) in flags {
+            if given && !read {
+                return Err(Failure::new(format!("{flag}: {of} has none; leave it out, or use {others}")));
+            }
+        }
+        if disk && self.filter.as_deref().is_some_and(|filter| filter != "none") {
+            return Err(Failure::new(
+                "--filter: --method disk is a filter itself, and its look-ahead is derived for that filter alone; leave \
+                 it out, or use --method doppler",
+            ));
+        }
+        if counts && self.clipping != ClippingArg::Flat {
+            return Err(Failure::new(format!(
+                "--clipping {}: {of_rule} learns the clip of the whole gradient from norms of the whole gradient; use \
+                 --clipping flat, or --threshold fixed",
+                name(self.clipping)
+            )));
+        }
+        Ok(())
+    }
+
+    fn filter(&self) -> Result<FilterChoice, Failure> {
+        let usual = match self.method {
+            MethodArg::Doppler | MethodArg::DpPmlf => "momentum",
+            _ => "none",
+        };
+        let filter = coefficients(self.filter.as_deref().unwrap_or(usual))?;
+        if self.method == MethodArg::Disk {
+            return Ok(FilterChoice::Kalman {
+                gain: self.gain_recursion.unwrap_or(Gain::Constant(self.kappa.unwrap_or(0.7))),
+                look_ahead: self.gamma.unwrap_or(LookAhead::One),
+            });
+        }
+        if self.mixes_iterates() {
+            let pmlf = self.method == MethodArg::DpPmlf;
+            return Ok(FilterChoice::PerSample(PerSample {
+                iterates: self.iterates.unwrap_or(2),
+                beta: self.beta.unwrap_or(if pmlf { 0.1 } else { 0.9 }),
+                normalised: pmlf,
+                inner: filter.unwrap_or_else(|| Coefficients { a: vec![], b: vec![1.0] }),
+            }));
+        }
+        Ok(filter.map_or(FilterChoice::None, FilterChoice::Iir))
+    }
+
+    fn threshold(&self, batch_size: u32) -> ThresholdRule {
+        let count_noise = self.count_noise_multiplier.unwrap_or(5.0);
+        let fraction = self.percentile.unwrap_or(0.5);
+        match self.rule() {
+            ThresholdArg::Fixed => ThresholdRule::Fixed,
+            ThresholdArg::Percentile => {
+                ThresholdRule::Percentile { fraction, count_noise, range: self.range.unwrap_or(1.0) }
+            }
+            ThresholdArg::ExpectedError => ThresholdRule::ExpectedError {
+                solver: match self.solver {
+                    None | Some(SolverArg::PaperGrid) => Solver::PaperGrid,
+                    Some(SolverArg::Exact) => Solver::Exact,
+                },
+                count_noise,
+                range: self.range.unwrap_or(20.0),
+            },
+            ThresholdArg::Quantile => ThresholdRule::Quantile {
+                fraction,
+                rate: self.threshold_rate.unwrap_or(0.2),
+                count_noise: self.count_noise_multiplier.unwrap_or(f64::from(batch_size) / 20.0),
+            },
+        }
+    }
+
+    fn clipping(&self) -> Result<Clipping, Failure> {
+        Ok(match self.clipping {
+            ClippingArg::Flat => Clipping::Flat,
+            ClippingArg::PerLayer => Clipping::PerLayer,
+            ClippingArg::Automatic => Clipping::Automatic { stability: self.stability.unwrap_or(0.01) },
+        })
+    }
+}

@@ -1,0 +1,96 @@
+//! Poles of a filter: all roots of a real polynomial at once, by the Aberth–Ehrlich iteration.
+
+use super::Complex;
+
+/// Roots of `z^n + a_1·z^(n−1) + … + a_n`, the largest modulus first. A root of multiplicity `m` is found to about the
+/// `m`-th root of f64's precision.
+#[must_use]
+pub fn poles(a: &[f64]) -> Vec<Complex> {
+    let used = a.iter().rposition(|a| *a != 0.0).map_or(0, |last| last + 1);
+    let a = &a[..used];
+    // Fujiwara's bound on the moduli; zeros at the end of `a` are roots at 0 that the filter does not have.
+    let radius = (1..).zip(a).map(|(i, a)| 2.0 * a.abs().powf(1.0 / f64::from(i))).fold(0.0, f64::max);
+    let mut roots: Vec<Complex> =
+        (0..used).map(|k| Complex::polar(0.5 * radius, 0.4 + std::f64::consts::TAU * k as f64 / used as f64)).collect();
+    for _ in 0..500 {
+        let mut moved = 0.0f64;
+        for i in 0..used {
+            let (value, slope) = evaluate(a, roots[i]);
+            if value == Complex::default() {
+                continue;
+            }
+            let newton = slope / value;
+            let others = roots.iter().enumerate().filter(|(j, _)| *j != i);
+            let repelled = others.fold(newton, |sum, (_, other)| sum - Complex::from(1.0) / (roots[i] - *other));
+            let step = Complex::from(1.0) / repelled;
+            if step.modulus().is_finite() {
+                roots[i] = roots[i] - step;
+                moved = moved.max(step.modulus());
+            }
+        }
+        if moved < 1e-16 * radius {
+            break;
+        }
+    }
+    for root in &mut roots {
+        if root.im.abs() < 1e-7 * radius {
+            root.im = 0.0;
+        }
+        if root.re.abs() < 1e-12 * radius {
+            root.re = 0.0;
+        }
+    }
+    roots.sort_by(|x, y| y.modulus().total_cmp(&x.modulus()).then(y.im.total_cmp(&x.im)));
+    roots
+}
+
+/// The polynomial and its derivative.
+fn evaluate(a: &[f64], z: Complex) -> (Complex, Complex) {
+    let start = (Complex::from(1.0), Complex::default());
+    a.iter().fold(start, |(value, slope), a| (value * z + Complex::from(*a), slope * z + value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn known_roots_are_found() {
+        assert!(poles(&[]).is_empty() && poles(&[0.0, 0.0]).is_empty());
+        for (a, expected) in [
+            (&[-0.9][..], &[(0.9, 0.0)][..]),
+            (&[-0.9, 0.0], &[(0.9, 0.0)]),
+            (&[-1.8, 0.85], &[(0.9, 0.2), (0.9, -0.2)]),
+            (&[-0.7, -0.2], &[(0.917_891, 0.0), (-0.217_891, 0.0)]),
+            (&[0.0, 0.0, -8.0], &[(-1.0, 3f64.sqrt()), (2.0, 0.0), (-1.0, -(3f64.sqrt()))]),
+        ] {
+            let mut found = poles(a);
+            assert_eq!(found.len(), expected.len());
+            for (re, im) in expected {
+                let near = found.iter().position(|z| (*z - Complex::new(*re, *im)).modulus() < 1e-6);
+                found.remove(near.unwrap_or_else(|| panic!("{re} {im} not in {found:?}")));
+            }
+        }
+    }
+
+    #[test]
+    fn a_double_root_is_real() {
+        for root in poles(&[-1.8, 0.81]) {
+            assert!((root.re - 0.9).abs() < 1e-6 && root.im == 0.0, "{root:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_root_is_one_and_their_product_is_the_last_coefficient(a in prop::collection::vec(-2.0..2.0f64, 1..12)) {
+            let roots = poles(&a);
+            let product = roots.iter().fold(1.0, |product, root| product * root.modulus());
+            prop_assert!((product / a[a.len() - 1].abs() - 1.0).abs() < 1e-6, "{:?}", roots);
+            for root in roots {
+                let scale = a.iter().fold(1.0, |scale, a| scale * root.modulus() + a.abs());
+                prop_assert!(evaluate(&a, root).0.modulus() < 1e-6 * scale, "{:?}", root);
+            }
+        }
+    }
+}
