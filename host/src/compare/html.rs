@@ -1,7 +1,7 @@
 //! `compare.html`: one page with the table and the plot, and nothing loaded from elsewhere.
 
 use super::plot::svg;
-use super::text::{choices, figure, heading, refusals, seconds, settings};
+use super::text::{below, figure, heading, seconds, settings};
 use super::{Comparison, Mark};
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ th, td { padding: 0.4rem 0.7rem; text-align: right; border-bottom: 1px solid var
 th:first-child, td:first-child { text-align: left; white-space: normal; }
 .best { background: var(--best); font-weight: 700; }
 .tied { background: var(--best); }
-svg { width: 100%; height: auto; display: block; }
+svg { width: 100%; height: auto; display: block; margin: 1.25rem 0; }
 svg text { fill: var(--ink); font: 13px system-ui, sans-serif; }
 svg .soft { fill: var(--soft); }
 svg .rule { stroke: var(--line); }
@@ -57,7 +57,7 @@ pub fn html(comparison: &Comparison) -> String {
             out.push_str("</ul>\n");
         }
     };
-    list("Refused and chosen", &mut refusals(comparison).into_iter().chain(choices(comparison)));
+    list("On single rows", &mut below(comparison).into_iter());
     list("Settings", &mut settings(comparison).into_iter());
     list("Notes", &mut notes.cloned());
     out.push_str("</body>\n</html>\n");

@@ -192,6 +192,7 @@ fn the_page_is_balanced_escaped_and_loads_nothing() {
         ..plan(vec![method(name, &[1.0])])
     };
     let one = compare(&one_point, &folder, &mut Fake::default());
+    assert!(text(&one).contains("& b: 0.0000 at noise multiplier 2"), "{}", text(&one));
     let none = compare(&plan(vec![method(name, &[200.0])]), &folder, &mut Fake::default());
     for comparison in [many, one, none] {
         let page = html(&comparison);

@@ -1,6 +1,7 @@
 //! The table in plain text and in Markdown.
 
 use super::{Cell, Comparison, Mark, Metric};
+use crate::accounting::upward;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -33,7 +34,7 @@ pub(super) fn seconds(seconds: Option<f64>) -> String {
 }
 
 /// The methods that were refused, with the budgets where they were, and why: one line each.
-pub(super) fn refusals(comparison: &Comparison) -> Vec<String> {
+fn refusals(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     for row in &comparison.methods {
         // Reasons in the order of the runs, each with its budgets.
@@ -57,7 +58,7 @@ pub(super) fn refusals(comparison: &Comparison) -> Vec<String> {
 }
 
 /// What tuning chose: one line a method.
-pub(super) fn choices(comparison: &Comparison) -> Vec<String> {
+fn choices(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     for row in &comparison.methods {
         let mut chosen: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -74,6 +75,25 @@ pub(super) fn choices(comparison: &Comparison) -> Vec<String> {
         }
     }
     lines
+}
+
+/// At equal noise, what each method costs: methods that release counts cost more.
+fn prices(comparison: &Comparison) -> Vec<String> {
+    if comparison.budget == "epsilon" {
+        return Vec::new();
+    }
+    let price = |row: &super::Row| {
+        let cells = row.cells.iter().filter_map(|cell| Some((cell.budget, cell.epsilon?)));
+        let parts = cells.map(|(budget, epsilon)| format!("{} at {} {budget}", upward(epsilon), comparison.budget));
+        let parts = parts.collect::<Vec<_>>().join("; ");
+        (!parts.is_empty()).then(|| format!("epsilon: {}: {parts}", row.label))
+    };
+    comparison.methods.iter().filter_map(price).collect()
+}
+
+/// What is said of single rows under the table.
+pub(super) fn below(comparison: &Comparison) -> Vec<String> {
+    [refusals(comparison), choices(comparison), prices(comparison)].concat()
 }
 
 fn mark(mark: Mark) -> &'static str {
@@ -110,8 +130,7 @@ pub fn text(comparison: &Comparison) -> String {
         text.push_str(padded.join("  ").trim_end());
         text.push('\n');
     }
-    let below: Vec<String> = refusals(comparison).into_iter().chain(choices(comparison)).collect();
-    for part in [&below, &comparison.notes] {
+    for part in [&below(comparison), &comparison.notes] {
         if !part.is_empty() {
             text.push('\n');
             text.push_str(&part.join("\n"));
@@ -158,7 +177,7 @@ pub fn markdown(comparison: &Comparison) -> String {
         }
     };
     list("Settings:", &mut settings(comparison).into_iter());
-    list("Chosen and refused:", &mut refusals(comparison).into_iter().chain(choices(comparison)));
+    list("On single rows:", &mut below(comparison).into_iter());
     list("Notes:", &mut comparison.notes.iter().cloned());
     out
 }

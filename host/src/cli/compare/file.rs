@@ -6,7 +6,7 @@
 use super::super::{Cli, Command, Failure, run_file, train::TrainArgs};
 use crate::compare::{Budgets, Method, Plan, Repeats, Setting};
 use clap::error::ErrorKind;
-use clap::{ArgAction, CommandFactory, FromArgMatches};
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
@@ -103,6 +103,12 @@ fn command() -> clap::Command {
 fn heading(label: &str) -> String {
     let bare = !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
     if bare { format!("[method.{label}]") } else { format!("[method.{label:?}]") }
+}
+
+/// Whether a flag's one value is a list, as `--betas B1,B2` has, or it may be repeated.
+fn takes_list(arg: &Arg) -> bool {
+    let names = arg.get_value_names().unwrap_or_default();
+    matches!(arg.get_action(), ArgAction::Append) || names.iter().any(|name| name.contains(','))
 }
 
 struct Reader<'a> {
@@ -231,27 +237,18 @@ impl Reader<'_> {
             return Err(self.failure(format!("{place}unknown key `{key}`: damper train --help lists the flags")));
         };
         let fault = |reason: &str| self.failure(format!("{place}`{key} = {value}`: {reason}"));
-        let setting = |value: &Value| -> Result<Setting, Failure> {
+        let parsed = |value: &Value| {
             let flags = run_file::values(arg, value)
                 .ok_or_else(|| fault("give a text, a number, true or false, or a list of them"))?;
-            Ok(Setting { text: format!("{key} = {value}"), flags })
-        };
-        let parsed = |value: &Value| {
-            let setting = setting(value)?;
-            match self.refuses(&setting.flags) {
+            match self.refuses(&flags) {
                 Some(reason) => Err(fault(&reason)),
-                None => Ok(setting),
+                None => Ok(Setting { text: format!("{key} = {value}"), flags }),
             }
         };
         match value {
             Value::Array(items) if items.is_empty() => Err(fault("the list is empty; give a value, or leave it out")),
-            Value::Array(items) if items.iter().any(Value::is_array) => items.iter().map(parsed).collect(),
-            Value::Array(items) => {
-                // Flags that take a list of their own, or may be repeated, are given it.
-                let whole = setting(value)?;
-                if matches!(arg.get_action(), ArgAction::Append) || self.refuses(&whole.flags).is_none() {
-                    return Ok(vec![parsed(value)?]);
-                }
+            // A flag that takes a list is tuned by a list of lists.
+            Value::Array(items) if !takes_list(arg) || items.iter().any(Value::is_array) => {
                 items.iter().map(parsed).collect()
             }
             _ => Ok(vec![parsed(value)?]),
