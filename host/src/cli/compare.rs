@@ -168,7 +168,10 @@ impl Runner<'_> {
 fn for_tuning(run: &mut Run) -> Result<(), Failure> {
     let too_few = || Failure::new("the training split has too few samples to tune on: give one value for each key");
     let (train, held_out) = run.data.train.hold_out(TUNING_PART).ok_or_else(too_few)?;
-    run.rate = Rate::of(u64::from(run.config.batch_size), train.len() as u64).map_err(|_| too_few())?;
+    let samples = run.data.train.len() as u64;
+    let declared = run.config.dataset_size.unwrap_or(samples);
+    let left = u128::from(declared) * train.len() as u128 / u128::from(samples);
+    run.rate = Rate::of(u64::from(run.config.batch_size), left as u64).map_err(|_| too_few())?;
     run.data = Dataset { train, test: Some(held_out) };
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::html::escape;
 use super::text::figure;
-use super::{Comparison, Metric};
+use super::{Comparison, Metric, Row};
 use std::fmt::Write;
 
 const WIDTH: f64 = 760.0;
@@ -142,11 +142,12 @@ struct Legend {
     height: f64,
 }
 
-/// The methods under the plot, in lines.
+/// The methods that are drawn, under the plot, in lines.
 fn legend(comparison: &Comparison) -> Legend {
     let mut svg = String::new();
     let (mut x, mut line) = (LEFT, 0.0);
-    for (index, row) in comparison.methods.iter().enumerate() {
+    let drawn = |row: &Row| row.cells.iter().any(|cell| cell.mean.is_some());
+    for (index, row) in comparison.methods.iter().enumerate().filter(|(_, row)| drawn(row)) {
         let width = 26.0 + 7.5 * row.label.chars().count() as f64;
         if x > LEFT && x + width > WIDTH - RIGHT {
             x = LEFT;
