@@ -197,7 +197,11 @@ fn quantise<'a, W: Word>(
     let mut rest = sum;
     for part in parts {
         let (here, after) = rest.split_at_mut(part.len().min(rest.len()));
-        for (sum, grad) in here.chunks_mut(BLOCK).zip(part.chunks(BLOCK)) {
+        let mut grads = part;
+        // Not a zip of chunks, whose length divides by a number that the compiler may lose sight of.
+        for sum in here.chunks_mut(BLOCK) {
+            let (grad, later) = grads.split_at(BLOCK.min(grads.len()));
+            grads = later;
             // Three short loops vectorise where one does not.
             let mut q = [0; BLOCK];
             for (q, grad) in q.iter_mut().zip(grad) {

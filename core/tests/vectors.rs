@@ -8,7 +8,7 @@ use damper_core::grid::Grid;
 use damper_core::noise::{Address, ChaCha20, DiscreteGaussian, Generator, Purpose};
 use damper_core::optimizer::{Adam, AdamState, Optimizer, Sgd, SgdState};
 use damper_core::sampling::poisson;
-use damper_core::schedule::{LearningRate, NoiseSchedule};
+use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
 use rand_core::Rng;
@@ -40,8 +40,7 @@ fn released(bits: u32, sigma: u32, clip: f32, seed: u64, step_number: u32, grads
         threshold: Fixed(clip),
         filter: Identity,
         optimizer: Sgd::new(0.0, false, 0.0).unwrap(),
-        learning_rate: LearningRate::constant(1.0),
-        noise_schedule: NoiseSchedule::Constant,
+        schedule: Constant(1.0),
         expected_batch: 1,
     })
     .unwrap();
@@ -164,8 +163,7 @@ fn play<O: Optimizer<S>, S>(
         threshold: Fixed(clip),
         filter: Identity,
         optimizer,
-        learning_rate: LearningRate::constant(lr),
-        noise_schedule: NoiseSchedule::Constant,
+        schedule: Constant(lr),
         expected_batch,
     })
     .unwrap();

@@ -78,9 +78,8 @@ impl<F, const K: usize> PerSampleMomentum<F, K> {
         for (weight, power) in weights.iter_mut().zip(powers) {
             *weight = (power / scale) as f32;
         }
-        let mut tail = 0.0;
-        for (slot, power) in tails.iter_mut().zip(powers).rev() {
-            tail += power;
+        for (index, slot) in tails.iter_mut().enumerate() {
+            let tail = powers.get(index..).unwrap_or_default().iter().rev().fold(0.0, |tail, power| tail + power);
             *slot = (tail / scale) as f32;
         }
         Ok(Self { weights, tails, iterates, inner })
