@@ -33,9 +33,9 @@ where compare.toml is
   lr = [1, 2]               # several values: the method is tuned
   optimizer = \"momentum\"
 
-  [method.\"dp-sgd, adam\"]   # another row
-  method = \"dp-sgd\"
-  optimizer = \"adam\"
+  [method.\"disk, adamw\"]    # another row
+  method = \"disk\"
+  optimizer = \"adamw\"
   lr = 0.01
 
 Every flag of `damper train` is a key, without its dashes. At the top it is
