@@ -295,7 +295,7 @@ impl OptimizerArgs {
 }
 
 impl TrainArgs {
-    fn source(&self, model: PathBuf) -> Source {
+    pub(super) fn source(&self, model: PathBuf) -> Source {
         let data = &self.data;
         Source {
             model,
@@ -316,7 +316,7 @@ impl TrainArgs {
         }
     }
 
-    fn config(&self) -> Result<TrainConfig, Failure> {
+    pub(super) fn config(&self) -> Result<TrainConfig, Failure> {
         let privacy = &self.privacy;
         let budget = match (privacy.epsilon, privacy.noise_multiplier) {
             (Some(epsilon), None) => Budget::Epsilon(epsilon),
