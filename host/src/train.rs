@@ -9,6 +9,7 @@
 
 mod choice;
 mod evaluate;
+mod galore;
 mod method;
 mod prepare;
 mod prune;
@@ -20,6 +21,7 @@ pub use choice::{
     Clipping, DecayChoice, FilterChoice, LearningRateChoice, NormStep, OptimizerChoice, PerSample, Rule,
     ThresholdChoice, ThresholdRule,
 };
+pub use galore::{Form, LowRank, forms};
 pub use method::Method;
 pub use prepare::{Source, prepare};
 pub use steps::run;
@@ -230,6 +232,7 @@ impl From<ConfigError> for TrainError {
             "beta1" | "beta2" => "--betas",
             "grid bits" => "--grid-bits",
             "Adam's epsilon" => "--adam-epsilon",
+            "GaLore's scale" => "--galore",
             other => other,
         };
         Self::Flag(format!("{flag}: {error}"))

@@ -1,5 +1,6 @@
 //! Everything that is fixed before the first step: the graph, the data's checks by its owner, the rate, the noise.
 
+use super::galore::forms;
 use super::{Budget, Noise, Run, TrainConfig, TrainError};
 use crate::accounting::{Factors, SMALLEST_SIGMA, Schedule, judge_delta};
 use crate::autodiff::{DeriveOptions, Dim, GradGraph, Loss, TensorSpec, derive};
@@ -37,6 +38,7 @@ pub struct Source {
 pub fn prepare(source: &Source, config: TrainConfig) -> Result<Run, TrainError> {
     check_flags(&config)?;
     config.method.check(&config.optimizer)?;
+    config.optimizer.check()?;
     let model = onnx::load(&source.model)?;
     let graph = Graph::from_model(&model, &source.graph)?;
     let grad = derive(&graph, &source.derive)?;
@@ -84,6 +86,14 @@ pub fn prepare(source: &Source, config: TrainConfig) -> Result<Run, TrainError> 
         warnings.push(
             "--seed makes this run a simulation: its noise can be recomputed, so nothing of it is private".into(),
         );
+    }
+    if let Some(galore) = config.optimizer.galore
+        && !forms(&grad).into_iter().any(|form| galore.projects(form))
+    {
+        warnings.push(format!(
+            "--galore {}: no tensor has more rows and more columns than that, so nothing is projected",
+            galore.rank
+        ));
     }
     let priced = plan.epsilon(config.delta)?;
     let params = initial(&graph, &grad);
