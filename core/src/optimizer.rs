@@ -37,7 +37,7 @@ use crate::private::Released;
 pub struct Begin {
     /// The learning rate of this step.
     pub lr: f64,
-    /// Standard deviation of the noise in each coordinate of this step's released gradient, `z_t·C_t/B`.
+    /// Standard deviation of the noise in each coordinate of this step's released gradient, `z_t·C_t/B` from left to right.
     pub noise_std: f64,
 }
 
