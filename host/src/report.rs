@@ -270,9 +270,10 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
                 ThresholdRule::Fixed => "so was the clip",
                 _ => "the clip of each step follows from counts released before it",
             },
-            match run.config.optimizer.norm_step {
-                None => "",
-                Some(_) => "; step sizes follow from norms of released gradients",
+            match (run.config.optimizer.norm_step, run.config.optimizer.galore) {
+                (Some(_), _) => "; step sizes follow from norms of released gradients",
+                (None, Some(_)) => "; the directions of steps follow from released gradients",
+                (None, None) => "",
             }
         ),
         taken_as_public: "the number of samples, the classes, scaling and shapes of the data, and the model file with \

@@ -38,7 +38,6 @@ pub struct Source {
 pub fn prepare(source: &Source, config: TrainConfig) -> Result<Run, TrainError> {
     check_flags(&config)?;
     config.method.check(&config.optimizer)?;
-    config.optimizer.check()?;
     let model = onnx::load(&source.model)?;
     let graph = Graph::from_model(&model, &source.graph)?;
     let grad = derive(&graph, &source.derive)?;

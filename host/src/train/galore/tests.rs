@@ -7,7 +7,7 @@ use crate::train::{FilterChoice, OptimizerChoice, Rule};
 use damper_core::accounting::{Ledger, Volatile};
 use damper_core::clip::FlatL2;
 use damper_core::noise::{ContinuousGaussian, Xoshiro};
-use damper_core::schedule::{LearningRate, NoiseSchedule};
+use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
 
@@ -86,7 +86,7 @@ impl<S, O: Optimizer<S>> Optimizer<Record<S>> for Recorder<O> {
 
 /// A run of private steps on given gradients.
 struct Steps<O, S> {
-    step: PrivateStep<ContinuousGaussian, FlatL2, Fixed, AnyFilter, Recorder<O>>,
+    step: PrivateStep<ContinuousGaussian, FlatL2, Fixed, AnyFilter, Recorder<O>, Constant>,
     state: StepState<Vec<f32>, AnyFilterState, (), Record<S>>,
     ledger: Ledger,
     params: Vec<f32>,
@@ -101,8 +101,7 @@ impl<S, O: Optimizer<S>> Steps<O, S> {
             threshold: Fixed(CLIP),
             filter,
             optimizer: Recorder(optimizer),
-            learning_rate: LearningRate::constant(LR),
-            noise_schedule: NoiseSchedule::Constant,
+            schedule: Constant(LR),
             expected_batch: 1,
         };
         let optimizer = Record { filtered: Vec::new(), released: Vec::new(), inner: state };
