@@ -20,7 +20,7 @@
 //!   of the one that had its place; noise has one variance along all of them, which a kept average goes on to hold.
 //!   Turned with the squares of `P_newᵀ·P_old`, or reset, they would be near 0 along new axes while their bias correction
 //!   takes them to be full, and the next step as much as `1/√(1−β₂)` times too long.
-//! - The basis of one noisy gradient is mostly one of noise where the signal of a step is below its noise. The papers' 200
+//! - The basis of one noisy gradient is mostly one of noise where the signal of a step is below its noise. GaLore's 200
 //!   steps suit long runs; a run of a few hundred steps wants a new basis every ten or so.
 //! - Decoupled weight decay (Adam's) shortens the whole tensor, an L2 penalty acts within the directions, as in the source.
 //!
