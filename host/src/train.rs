@@ -9,6 +9,7 @@
 
 mod choice;
 mod evaluate;
+mod galore;
 mod method;
 mod prepare;
 mod prune;
@@ -20,6 +21,7 @@ pub use choice::{
     Clipping, DecayChoice, FilterChoice, LearningRateChoice, NormStep, OptimizerChoice, PerSample, Rule,
     ThresholdChoice, ThresholdRule,
 };
+pub use galore::{Form, LowRank, forms};
 pub use method::Method;
 pub use prepare::{Source, prepare};
 pub use steps::run;
@@ -247,6 +249,7 @@ impl From<ConfigError> for TrainError {
             "unclipped fraction" | "quantile" => "--percentile",
             "rate of the clip" => "--threshold-rate",
             "range" => "--range",
+            "GaLore's scale" => "--galore",
             other => other,
         };
         Self::Flag(format!("{flag}: {error}"))

@@ -8,10 +8,10 @@ use crate::backend::Choice;
 use crate::data::{DataOptions, OnBadRow, TestSource};
 use crate::onnx;
 use crate::report::{OutputFolder, TrainReport, trained_model};
-use crate::train::{self, Budget, Noise, NormStep, OptimizerChoice, Rule, Source, TrainConfig, TrainError};
+use crate::train::{self, Budget, LowRank, Noise, NormStep, OptimizerChoice, Rule, Source, TrainConfig, TrainError};
 use clap::{Args, ValueEnum};
 use std::io::{self, Write};
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
 /// δ where a multiplier was given and no δ.
@@ -187,6 +187,11 @@ struct OptimizerArgs {
     /// --adagrad-norm: takes the noise's own share off each squared norm
     #[arg(long, requires = "adagrad_norm")]
     subtract_noise: bool,
+    /// GaLore: tensors with more than RANK rows and more than RANK columns (all axes but the first) follow the optimizer in
+    /// RANK directions only, found anew every EVERY steps in the released gradient; SCALE multiplies their step
+    /// [default: EVERY 200, SCALE 1]
+    #[arg(long, value_name = "RANK[,EVERY[,SCALE]]", allow_hyphen_values = true, value_parser = low_rank)]
+    galore: Option<LowRank>,
 }
 
 #[derive(Args, Debug)]
@@ -227,12 +232,26 @@ fn pair<T: std::str::FromStr>(text: &str) -> Result<(T, T), String> {
         .ok_or_else(|| "give two, with a comma between them".into())
 }
 
+fn low_rank(text: &str) -> Result<LowRank, String> {
+    let mut parts = text.split(',').map(str::trim);
+    let rank = parts.next().and_then(|part| part.parse().ok());
+    let rank = rank.ok_or("give RANK, a whole number of at least 1: the directions that are kept of each matrix")?;
+    let every = parts.next().unwrap_or("200").parse();
+    let every: NonZeroU32 = every.map_err(|_| "give EVERY, a whole number of steps of at least 1, after RANK")?;
+    let scale = parts.next().unwrap_or("1").parse().ok().filter(|scale: &f32| scale.is_normal() && *scale > 0.0);
+    let scale = scale.ok_or("give SCALE, a number above 0, after RANK,EVERY")?;
+    match parts.next() {
+        None => Ok(LowRank { rank, every, scale }),
+        Some(_) => Err("give at most RANK,EVERY,SCALE".into()),
+    }
+}
+
 impl OptimizerArgs {
     fn choice(&self, method: &MethodArgs) -> Result<OptimizerChoice, Failure> {
         let norm_step =
             self.adagrad_norm.map(|(initial, floor)| NormStep { initial, floor, subtract_noise: self.subtract_noise });
         self.refuse_idle_flags(method)?;
-        Ok(OptimizerChoice { rule: self.rule(method)?, norm_step })
+        Ok(OptimizerChoice { rule: self.rule(method)?, norm_step, galore: self.galore })
     }
 
     /// A flag that the optimizer does not read would be a misunderstanding.

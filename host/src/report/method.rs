@@ -3,6 +3,7 @@
 use crate::filter::Coefficients;
 use crate::train::{
     Clipping, DecayChoice, FilterChoice, LearningRateChoice, NormStep, Outcome, PerSample, Rule, Run, ThresholdRule,
+    forms,
 };
 use damper_core::filter::{Gain, LookAhead};
 use damper_core::schedule::NoiseSchedule;
@@ -192,5 +193,38 @@ pub struct NormStepReport {
 impl From<NormStep> for NormStepReport {
     fn from(NormStep { initial, floor, subtract_noise }: NormStep) -> Self {
         Self { initial, floor, subtract_noise }
+    }
+}
+
+/// A low-rank projection of the matrices.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct GaLoreReport {
+    /// Directions a tensor.
+    pub rank: usize,
+    /// Steps from one basis to the next.
+    pub every: u32,
+    /// What the projected step is multiplied by.
+    pub scale: f32,
+    /// The tensors that are projected.
+    pub projected: Vec<String>,
+    /// Coordinates that the optimizer sees, of all tensors.
+    pub coordinates: usize,
+    /// Where a basis comes from.
+    pub basis: &'static str,
+}
+
+impl GaLoreReport {
+    pub(super) fn new(run: &Run) -> Option<Self> {
+        let settings = run.config.optimizer.galore?;
+        let forms = forms(&run.grad);
+        let named = run.grad.parameters.iter().zip(&forms);
+        Some(Self {
+            rank: settings.rank.get(),
+            every: settings.every.get(),
+            scale: settings.scale,
+            projected: named.filter(|(_, form)| settings.projects(**form)).map(|(spec, _)| spec.name.clone()).collect(),
+            coordinates: forms.iter().map(|form| settings.coordinates(*form)).sum(),
+            basis: "leading singular directions of the released gradient of the step at which it is renewed",
+        })
     }
 }

@@ -1,5 +1,6 @@
 //! Everything that is fixed before the first step: the graph, the data's checks by its owner, the rate, the noise.
 
+use super::galore::forms;
 use super::{Budget, Noise, Run, TrainConfig, TrainError};
 use crate::accounting::{Factors, SMALLEST_SIGMA, Schedule, judge_delta};
 use crate::autodiff::{DeriveOptions, Dim, GradGraph, Loss, TensorSpec, derive};
@@ -96,6 +97,14 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         warnings.push(
             "--seed makes this run a simulation: its noise can be recomputed, so nothing of it is private".into(),
         );
+    }
+    if let Some(galore) = config.optimizer.galore
+        && !forms(&grad).into_iter().any(|form| galore.projects(form))
+    {
+        warnings.push(format!(
+            "--galore {}: no tensor has more rows and more columns than that, so nothing is projected",
+            galore.rank
+        ));
     }
     let priced = plan.epsilon(config.delta)?;
     let params = initial(&graph, &grad);

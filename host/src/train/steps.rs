@@ -2,6 +2,7 @@
 
 use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold, AnyThresholdState};
 use super::evaluate::Evaluator;
+use super::galore::forms;
 use super::prune::keep_outputs;
 use super::store::LedgerFile;
 use super::worker::{Layout, Point, Worker, grad_outputs};
@@ -75,7 +76,7 @@ fn train<M: Mechanism<Word: Send> + Send + Sync>(
     let layers = method.clipping.layers(layout.lengths());
     let (filter, filter_state) = method.filter.build(dim)?;
     let (threshold, threshold_state) = method.threshold.build()?;
-    let (optimizer, optimizer_state) = config.optimizer.build(dim)?;
+    let (optimizer, optimizer_state) = config.optimizer.build(&forms(&run.grad))?;
     let step = PrivateStep::new(Slots {
         mechanism,
         clip: method.clipping.build(&layers)?,
