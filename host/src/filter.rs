@@ -124,14 +124,17 @@ impl Coefficients {
     /// The flags that give this filter, each coefficient the shortest decimal with the same f32.
     #[must_use]
     pub fn flags(&self) -> String {
-        let list = |coefficients: &[f64]| -> String {
-            coefficients.iter().map(|x| (*x as f32).to_string()).collect::<Vec<_>>().join(",")
-        };
         if self.a.is_empty() {
-            format!("--b={}", list(&self.b))
+            format!("--b={}", decimals(&self.b))
         } else {
-            format!("--a={} --b={}", list(&self.a), list(&self.b))
+            format!("--a={} --b={}", decimals(&self.a), decimals(&self.b))
         }
+    }
+
+    /// The flag of `damper train` that gives this filter.
+    #[must_use]
+    pub fn train_flag(&self) -> String {
+        format!("--filter=\"{};{}\"", decimals(&self.a), decimals(&self.b))
     }
 
     /// [`Coefficients::to_core`], with an error that names the filter, its poles and a remedy.
@@ -165,8 +168,13 @@ fn decimal(x: f32) -> f64 {
     x.to_string().parse().unwrap_or(f64::from(x))
 }
 
-fn parse_list(list: &str) -> Result<Vec<f64>, FilterError> {
-    let entries = list.split(',').map(str::trim).filter(|_| !list.trim().is_empty());
+/// The shortest decimals with the same f32s.
+fn decimals(coefficients: &[f64]) -> String {
+    coefficients.iter().map(|x| (*x as f32).to_string()).collect::<Vec<_>>().join(",")
+}
+
+fn parse_list(text: &str) -> Result<Vec<f64>, FilterError> {
+    let entries = text.split(',').map(str::trim).filter(|_| !text.trim().is_empty());
     entries
         .map(|entry| {
             let number = match entry.split_once('/') {

@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn the_counts_share_of_the_noise_is_taken_from_the_gradient() {
-        for (target, count) in [(8.0, 5.0), (2.0, 5.0), (2.0, 1.5)] {
+        for (target, count) in [(8.0, 5.0f64), (2.0, 5.0), (2.0, 1.5)] {
             let schedule = Schedule { rate: rate(), factors: Factors::Constant(3910), joint: Some(count) };
             let gradient = schedule.calibrate(target, DELTA).unwrap().multiplier;
             let total = calibrate(target, DELTA, rate(), 3910).unwrap().multiplier;

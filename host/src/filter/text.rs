@@ -41,9 +41,9 @@ pub(super) fn poles_text(poles: &[Complex]) -> String {
 }
 
 impl Analysis {
-    fn flags(&self) -> String {
+    fn coefficients(&self) -> Coefficients {
         let wide = |of: &[f32]| of.iter().map(|x| f64::from(*x)).collect();
-        Coefficients { a: wide(&self.a), b: wide(&self.b) }.flags()
+        Coefficients { a: wide(&self.a), b: wide(&self.b) }
     }
 }
 
@@ -58,7 +58,8 @@ impl fmt::Display for Analysis {
             Some(name) => writeln!(f, "filter         {name} ({}), {vectors}", self.source)?,
             None => writeln!(f, "filter         {}, {vectors}", self.source)?,
         }
-        writeln!(f, "coefficients   {}", self.flags())?;
+        writeln!(f, "coefficients   {}", self.coefficients().flags())?;
+        writeln!(f, "to train with  {}", self.coefficients().train_flag())?;
         let poles: Vec<Complex> = self.poles.iter().map(|pole| Complex::new(pole.re, pole.im)).collect();
         writeln!(f, "poles          {}: stable", poles_text(&poles))?;
         writeln!(f, "DC gain        {:.6}; the bias correction makes it 1, as in all that follows", self.dc_gain)?;
@@ -144,7 +145,7 @@ pub fn list(filters: &[Analysis]) -> String {
             format!("{:.4}", filter.min_impulse_response + 0.0),
             format!("{:.3}", filter.max_step_response),
             short(filter.max_stable_lr_curvature),
-            filter.flags(),
+            filter.coefficients().flags(),
         ]
     });
     let rows: Vec<[String; 11]> = [head.map(String::from)].into_iter().chain(rows).collect();

@@ -36,7 +36,7 @@ fn rules() -> [Rule; 7] {
         Rule::Sgd { momentum: 0.9, nesterov: true, weight_decay: 0.1 },
         Rule::Adam { beta1: 0.9, beta2: 0.99, epsilon: 1e-6, weight_decay: 0.0 },
         Rule::Adam { beta1: 0.0, beta2: 0.99, epsilon: 1e-6, weight_decay: 0.1 },
-        Rule::AdamBc { beta1: 0.9, beta2: 0.99, floor: 1e-6, weight_decay: 0.1 },
+        Rule::AdamBc { beta1: 0.9, beta2: 0.99, floor: Some(1e-6), weight_decay: 0.1 },
         Rule::AdaGrad { epsilon: 1e-6, weight_decay: 0.1 },
         Rule::RmsProp { alpha: 0.9, epsilon: 1e-6, weight_decay: 0.1 },
     ]
