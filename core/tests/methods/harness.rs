@@ -483,6 +483,11 @@ impl<W: Word> Run<W> {
         self.step.open(&mut self.state, &mut self.ledger, &mut self.store).is_ok()
     }
 
+    /// At how many points the coming step wants gradients.
+    pub fn points(&self) -> usize {
+        self.state.filter.points()
+    }
+
     /// The clip of the coming step.
     pub fn clip(&self) -> f32 {
         self.state.threshold.clip()

@@ -5,5 +5,7 @@
 
 mod erased;
 mod harness;
+mod noise;
 mod reductions;
+mod sensitivity;
 mod table;
