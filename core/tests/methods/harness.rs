@@ -19,7 +19,6 @@ use damper_core::optimizer::{
     AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, RmsProp, RmsPropState,
     Sgd, SgdState,
 };
-use damper_core::private::Mechanism;
 use damper_core::schedule::{LearningRate, NoiseSchedule};
 use damper_core::step::{Open, PrivateStep, Slots, StepState};
 use damper_core::threshold::{
@@ -119,7 +118,7 @@ pub const PLAIN: Method = Method {
 /// One sample: its gradient at any point.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Sample {
-    /// That of `Σ curvature·(x − centre)²/2`.
+    /// That of `Σ curvature·(d²/2 + d⁴/4)`, `d = x − centre`: not linear in the point.
     Bowl { curvature: Vec<f32>, centre: Vec<f32> },
     /// At point 0, 1, …, whatever the point; the last for all beyond.
     At(Vec<Vec<f32>>),
@@ -132,9 +131,12 @@ impl Sample {
 
     fn grad(&self, index: usize, point: &[f32]) -> Vec<f32> {
         match self {
-            Self::Bowl { curvature, centre } => {
-                point.iter().zip(curvature).zip(centre).map(|((x, h), c)| h * (x - c)).collect()
-            }
+            Self::Bowl { curvature, centre } => point
+                .iter()
+                .zip(curvature)
+                .zip(centre)
+                .map(|((x, h), c)| h * ((x - c) + (x - c) * (x - c) * (x - c)))
+                .collect(),
             Self::At(grads) => grads[index.min(grads.len() - 1)].clone(),
         }
     }
@@ -145,6 +147,8 @@ impl Sample {
 pub enum How {
     /// Point by point.
     Points,
+    /// Point by point, each sample begun, dropped, and begun anew; and none added before its last point is in.
+    Interrupted,
     /// Mixed outside, in two parts.
     Mixed,
     /// Mixed outside, dealt to so many shards.
@@ -429,6 +433,21 @@ fn end<W: Word>(
                 mixing.add().unwrap();
             }
         }
+        How::Interrupted => {
+            let mut buffer = vec![f32::NAN; params.len()];
+            for sample in samples {
+                for taken in 0..=points.len() {
+                    let mut mixing = open.add_points(&mut buffer).unwrap();
+                    for (index, (_, point)) in points.iter().enumerate().take(taken) {
+                        mixing.point(&[&sample.grad(index, point)]).unwrap();
+                    }
+                    assert!(taken < points.len() || mixing.point(&[&sample.grad(0, &points[0].1)]).is_err());
+                    if taken % 2 == 0 || taken == points.len() {
+                        assert_eq!(mixing.add().is_ok(), taken == points.len());
+                    }
+                }
+            }
+        }
         How::Mixed => {
             for sample in samples {
                 let mixed = mixed(sample);
@@ -493,6 +512,11 @@ impl<W: Word> Run<W> {
         self.state.threshold.clip()
     }
 
+    /// Gives the run a sum of another length.
+    pub fn resize_sum(&mut self, len: usize) {
+        self.state.sum.resize(len, W::default());
+    }
+
     /// All bits of the sum's memory are zero.
     pub fn sum_is_wiped(&self) -> bool {
         self.state.sum.iter().all(|word| *word == W::default())
@@ -507,9 +531,4 @@ impl<W: Word> Run<W> {
 
 pub fn bits(x: &[f32]) -> Vec<u32> {
     x.iter().map(|x| x.to_bits()).collect()
-}
-
-/// The multiplier of the mechanism at `factor`, through its own door.
-pub fn scaled(method: &Method, factor: f64) -> f64 {
-    Mechanism::multiplier(&method.step::<i64>().slots().mechanism.scaled(factor))
 }

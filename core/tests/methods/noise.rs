@@ -48,9 +48,11 @@ fn zeros(count: u32, dim: usize) -> Vec<Sample> {
     (0..count % 3).map(|_| Sample::constant(vec![0.0; dim])).collect()
 }
 
+/// Every fourth method of the table, which has each choice of every slot; for the others see
+/// [`every_method_draws_the_noise_of_dp_sgd`].
 #[test]
 fn on_zero_gradients_every_method_releases_noise_of_multiplier_times_clip_over_batch() {
-    for method in methods() {
+    for method in methods().into_iter().step_by(4) {
         let method = Method { dim: DRAWS / 4, ..method };
         let mut run = method.start::<i64>(4);
         let draws: Vec<f64> = (0..4)
@@ -67,11 +69,11 @@ fn on_zero_gradients_every_method_releases_noise_of_multiplier_times_clip_over_b
 #[test]
 fn no_setting_of_a_filter_changes_the_noise_of_any_step() {
     let two = |kappa, gamma| FilterChoice::Kalman(Gain::Constant(kappa), LookAhead::Two { gamma });
-    let disk = [0.1, 0.5, 0.7, 0.95].into_iter().flat_map(|kappa| {
+    let disk = [0.1, 0.5, 0.7].into_iter().flat_map(|kappa| {
         let one = FilterChoice::Kalman(Gain::Constant(kappa), LookAhead::One);
-        [one, two(kappa, 0.7), two(kappa, 0.05), two(kappa, -1.0), two(kappa, 3.0)]
+        [one, two(kappa, 0.7), two(kappa, -1.0), two(kappa, 3.0)]
     });
-    let momentum = [1, 2, 4, 8].into_iter().flat_map(|iterates| {
+    let momentum = [2, 8].into_iter().flat_map(|iterates| {
         [-0.9, 0.1, 0.9, 1.0].into_iter().flat_map(move |beta| {
             [true, false].map(|normalised| FilterChoice::Momentum { iterates, beta, normalised, inner: Some("p4") })
         })
@@ -118,6 +120,7 @@ fn every_method_draws_the_noise_of_dp_sgd() {
             let plain = Method { sigma: sigma as u32, seed: method.seed, ..PLAIN };
             let expected = plain.resume::<i64>(Ledger::resume(6, t)).take(&[], How::Points);
             assert_eq!(method.units(&taken), plain.units(&expected), "{method:?}");
+            stated(&method, &taken);
         }
     }
 }

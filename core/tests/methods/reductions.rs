@@ -24,10 +24,10 @@ fn trajectory<W: Word>(method: &Method, how: How, seed: u64, steps: usize) -> Ve
 /// Fails unless all of `methods` run alike, over batches of which some are empty.
 fn are_one(methods: &[Method]) {
     for seed in 0..2 {
-        let first = trajectory::<i64>(&methods[0], How::Points, seed, 25);
+        let first = trajectory::<i64>(&methods[0], How::Points, seed, 15);
         assert!(first.concat().iter().any(|bits| *bits != 0));
         for other in &methods[1..] {
-            let same = first == trajectory::<i64>(other, How::Points, seed, 25);
+            let same = first == trajectory::<i64>(other, How::Points, seed, 15);
             assert!(same, "{other:?}\nis not\n{:?}", methods[0]);
         }
     }
@@ -148,6 +148,7 @@ fn neither_words_nor_workers_nor_who_mixes_change_a_bit_of_any_method() {
         let first = trajectory::<i64>(&method, How::Points, 3, 12);
         assert!(first == trajectory::<i32>(&method, How::Points, 3, 12), "words: {method:?}");
         assert!(first == trajectory::<i64>(&method, How::Mixed, 3, 12), "mixed outside: {method:?}");
+        assert!(first == trajectory::<i64>(&method, How::Interrupted, 3, 12), "begun anew: {method:?}");
         assert!(first == trajectory::<i64>(&method, How::Shards(1), 3, 12), "one shard: {method:?}");
         assert!(first == trajectory::<i32>(&method, How::Shards(4), 3, 12), "four shards: {method:?}");
     }
