@@ -522,6 +522,18 @@ pub struct Mixing<'a, M: Mechanism, C, K, F, FS> {
 }
 
 impl<M: Mechanism, C: Clip, K: Counts, F: Filter<FS>, FS> Mixing<'_, M, C, K, F, FS> {
+    /// Writes where the sample's next gradient is wanted (`[D]`) to `out`; `false` when there are no more points.
+    ///
+    /// # Errors
+    ///
+    /// Wrong lengths.
+    pub fn next_point(&self, params: &[f32], out: &mut [f32]) -> Result<bool, CallError> {
+        if self.next >= self.filter.points(self.filter_state) {
+            return Ok(false);
+        }
+        self.filter.point(self.filter_state, self.next, params, out).map(|_| true)
+    }
+
     /// Takes the sample's gradient at the next point, `[D]` elements in consecutive parts.
     ///
     /// # Errors

@@ -146,11 +146,10 @@ impl Coefficients {
         self.to_core().map_err(|reason| {
             let poles = poles(&self.as_run().a);
             let outside = poles.iter().any(|pole| pole.modulus() > 1.0 - 1e-9);
-            let list = poles.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             FilterError::Refused {
                 filter: self.flags(),
                 reason,
-                poles: if list.is_empty() { "none".into() } else { list },
+                poles: text::poles_text(&poles),
                 remedy: if outside {
                     "move every pole inside the unit circle (for one pole: a_1 between -1 and 1)"
                 } else {

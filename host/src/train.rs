@@ -224,12 +224,28 @@ impl From<ConfigError> for TrainError {
             "noise multiplier" | "sigma in grid units" => "--noise-multiplier",
             "clip" => "--clip",
             "learning rate" => "--lr",
+            "learning-rate schedule" => "--lr-schedule",
             "expected_batch" => "--batch-size",
             "momentum" => "--momentum",
             "weight decay" => "--weight-decay",
             "beta1" | "beta2" => "--betas",
             "grid bits" => "--grid-bits",
-            "Adam's epsilon" => "--adam-epsilon",
+            "Adam's epsilon" | "AdaGrad's epsilon" | "RMSprop's epsilon" | "floor of the second moment" => {
+                "--adam-epsilon"
+            }
+            "RMSprop's alpha" => "--alpha",
+            "AdaGrad-norm's b_0^2" | "AdaGrad-norm's floor" => "--adagrad-norm",
+            "number of iterates" => "--iterates",
+            "per-sample momentum" => "--beta",
+            "kappa" => "--kappa",
+            "gamma" => "--gamma",
+            "variances of the gain's recursion" => "--gain-recursion",
+            "exponent of the noise schedule" | "growth of the noise schedule" => "--noise-schedule",
+            "gamma of automatic clipping" => "--stability",
+            "count noise multiplier" => "--count-noise-multiplier",
+            "unclipped fraction" | "quantile" => "--percentile",
+            "rate of the clip" => "--threshold-rate",
+            "range" => "--range",
             other => other,
         };
         Self::Flag(format!("{flag}: {error}"))

@@ -4,6 +4,8 @@
 mod bad_input;
 #[path = "cli/good_runs.rs"]
 mod good_runs;
+#[path = "cli/methods.rs"]
+mod methods;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -11,7 +11,8 @@ use damper::graph::{DType, GraphOptions};
 use damper::onnx;
 use damper::report::{OutputFolder, TrainReport, trained_model};
 use damper::train::{
-    self, Budget, Evaluation, Noise, OptimizerChoice, Outcome, Progress, Run, Source, StepReport, TrainConfig,
+    self, Budget, Evaluation, Method, Noise, OptimizerChoice, Outcome, Progress, Rule, Run, Source, StepReport,
+    TrainConfig,
 };
 use models::{backends, path};
 use std::num::NonZeroUsize;
@@ -44,9 +45,11 @@ fn config(backend: Choice) -> TrainConfig {
         batch_size: 100,
         epochs: 2.0,
         dataset_size: None,
-        lr: 0.3,
-        clip: 1.0,
-        optimizer: OptimizerChoice::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 },
+        method: Method::dp_sgd(1.0, 0.3),
+        optimizer: OptimizerChoice {
+            rule: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 },
+            norm_step: None,
+        },
         noise: Noise::Discrete,
         grid_bits: 16,
         backend,

@@ -16,7 +16,8 @@
 //!
 //! - **paper's grid**: the best of `{0.1, 0.2, …, 2.0}·C`, again around the winner until it is not at an end. With raw
 //!   counts, which noise may turn so that `E` falls all the way to 0: the printed loop then never ends. Here, where
-//!   `Σ H̃[i]·m_i ≤ 0` or the [`PASSES`]th winner is still at an end, `C` stays and only the range follows.
+//!   `Σ H̃[i]·m_i ≤ 0` (`E` rises from 0, wherever else it may fall) or the [`PASSES`]th winner is still at an end, `C` stays
+//!   and only the range follows.
 //! - **exact**: with counts below 0 taken as 0 (`w_i = max(H̃[i], 0)`, `S = Σ w_i`), `E` is convex, and its minimum is where
 //!   `C = Σ_{m_i > C} w_i·m_i / (a·S + Σ_{m_i > C} w_i)`. Never collapses, but while the range is far too wide the counts
 //!   taken as 0 pull it up, and with a range that fits they pull it down, by a few per cent.
@@ -28,8 +29,8 @@
 //!
 //! # Memory
 //!
-//! Two `f32`; `b` counts in each open step and shard. A pass of the grid is `20·b` terms; a step rarely needs more than
-//! three passes, the exact solver is one term a bin.
+//! Two `f32`; `b` counts in each open step and shard. A pass of the grid is `20·b` terms of f64: one pass
+//! while the clip moves little, one more for each doubling or tenth. The exact solver is one term a bin.
 //!
 //! # Numerics
 //!
@@ -171,7 +172,7 @@ impl Objective<'_> {
         for (i, count) in self.counts.iter().enumerate() {
             moment += count * self.midpoint(i);
         }
-        // Else E rises from 0 on.
+        // No mean norm is below 0: counts of noise, whose E begins by rising.
         if moment.is_nan() || moment <= 0.0 {
             return None;
         }
@@ -436,6 +437,9 @@ mod tests {
         let state = next(&rule(Solver::PaperGrid), 0.3, 20.0, &h, 1000);
         assert_eq!((state.clip(), state.range()), (0.3, 10.0));
         assert!(next(&rule(Solver::Exact), 0.3, 20.0, &h, 1000).clip() > 0.4, "the last bin counts as empty");
+        // Also where the grid would end elsewhere: here near 19.5.
+        (h[0], h[10], h[19]) = (100.0, -30.0, 10.0);
+        assert_eq!(next(&rule(Solver::PaperGrid), 15.0, 20.0, &h, 65).clip(), 15.0);
     }
 
     #[test]

@@ -7,5 +7,6 @@
 pub mod digest;
 pub mod digits;
 pub mod line;
+pub mod methods;
 pub mod softmax;
 pub mod train;

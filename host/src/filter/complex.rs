@@ -1,6 +1,5 @@
 //! Complex numbers, as far as filters need them.
 
-use std::fmt;
 use std::ops::{Add, Div, Mul, Sub};
 
 /// `re + i·im`.
@@ -75,16 +74,5 @@ impl Div for Complex {
         let scale = other.re * other.re + other.im * other.im;
         let product = self * Self::new(other.re, -other.im);
         Self::new(product.re / scale, product.im / scale)
-    }
-}
-
-impl fmt::Display for Complex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.im == 0.0 {
-            write!(f, "{:.4}", self.re)?;
-        } else {
-            write!(f, "{:.4}{:+.4}i", self.re, self.im)?;
-        }
-        write!(f, " (modulus {:.4})", self.modulus())
     }
 }

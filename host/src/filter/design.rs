@@ -64,7 +64,7 @@ impl Design {
             b = b.iter().copied().chain([0.0]).zip(shifted).map(|(b, before)| b + before).collect();
         }
         // Poles come in conjugate pairs; what is left of a coefficient that cancels is rounding.
-        let mut a: Vec<f64> = a.into_iter().map(|a| if a.re.abs() < 1e-15 { 0.0 } else { a.re }).collect();
+        let mut a: Vec<f64> = a.into_iter().map(|a| if a.re.abs() < 1e-13 { 0.0 } else { a.re }).collect();
         let gain = b.iter().sum::<f64>() / a.iter().sum::<f64>();
         while let Some(0.0) = a.last() {
             a.pop();

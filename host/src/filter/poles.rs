@@ -36,6 +36,9 @@ pub fn poles(a: &[f64]) -> Vec<Complex> {
         if root.im.abs() < 1e-7 * radius {
             root.im = 0.0;
         }
+        if root.re.abs() < 1e-12 * radius {
+            root.re = 0.0;
+        }
     }
     roots.sort_by(|x, y| y.modulus().total_cmp(&x.modulus()).then(y.im.total_cmp(&x.im)));
     roots

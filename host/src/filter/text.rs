@@ -1,6 +1,6 @@
 //! A filter in a few lines, for people.
 
-use super::{Analysis, Coefficients, Complex, Loop};
+use super::{Analysis, Coefficients, Complex};
 use std::fmt;
 
 /// Cells of the widest bar.
@@ -29,6 +29,17 @@ fn decibels(gain: f64) -> String {
     if gain < 1e-12 { "-inf".into() } else { format!("{:.1}", (200.0 * gain.log10()).round() / 10.0 + 0.0) }
 }
 
+/// Poles with their moduli, a conjugate pair as one.
+pub(super) fn poles_text(poles: &[Complex]) -> String {
+    let upper = poles.iter().filter(|pole| pole.im >= 0.0);
+    let texts = upper.map(|pole| {
+        let imaginary = if pole.im == 0.0 { String::new() } else { format!(" +/- {:.4}i", pole.im) };
+        format!("{:.4}{imaginary} (modulus {:.4})", pole.re, pole.modulus())
+    });
+    let texts: Vec<String> = texts.collect();
+    if texts.is_empty() { "none".into() } else { texts.join(", ") }
+}
+
 impl Analysis {
     fn flags(&self) -> String {
         let wide = |of: &[f32]| of.iter().map(|x| f64::from(*x)).collect();
@@ -48,9 +59,8 @@ impl fmt::Display for Analysis {
             None => writeln!(f, "filter         {}, {vectors}", self.source)?,
         }
         writeln!(f, "coefficients   {}", self.flags())?;
-        let poles: Vec<String> = self.poles.iter().map(|pole| Complex::new(pole.re, pole.im).to_string()).collect();
-        let poles = if poles.is_empty() { "none".into() } else { poles.join(", ") };
-        writeln!(f, "poles          {poles}: stable")?;
+        let poles: Vec<Complex> = self.poles.iter().map(|pole| Complex::new(pole.re, pole.im)).collect();
+        writeln!(f, "poles          {}: stable", poles_text(&poles))?;
         writeln!(f, "DC gain        {:.6}; the bias correction makes it 1, as in all that follows", self.dc_gain)?;
         writeln!(
             f,
@@ -77,12 +87,14 @@ impl fmt::Display for Analysis {
             "SGD            stable up to learning rate x curvature u = {} (2 without a filter)",
             short(self.max_stable_lr_curvature)
         )?;
-        let noise = self.iterate_noise.iter().map(|Loop { lr_curvature: u, variance_ratio }| match variance_ratio {
-            Some(ratio) => format!("{} at u = {u}", short(*ratio)),
-            None => format!("unstable at u = {u}"),
+        let noise = self.iterate_noise.iter().filter_map(|at| {
+            let ratio = at.variance_ratio?;
+            Some(format!("{} at u = {}", short(ratio), at.lr_curvature))
         });
         let noise: Vec<String> = noise.collect();
-        writeln!(f, "its iterates   variance over that without a filter: {}", noise.join(", "))?;
+        if !noise.is_empty() {
+            writeln!(f, "its iterates   variance over that without a filter: {}", noise.join(", "))?;
+        }
 
         writeln!(f, "\n  step  impulse     step response")?;
         for (r, (kappa, c)) in self.impulse_response.iter().zip(&self.step_response).enumerate().take(8) {

@@ -1,7 +1,9 @@
 //! A private method: a choice for each slot of the step but the optimizer's.
 
 use super::TrainError;
-use super::choice::{Clipping, FilterChoice, LearningRateChoice, OptimizerChoice, ThresholdChoice};
+use super::choice::{
+    Clipping, DecayChoice, FilterChoice, LearningRateChoice, OptimizerChoice, ThresholdChoice, ThresholdRule,
+};
 use damper_core::schedule::NoiseSchedule;
 
 /// What `--method` and its flags chose.
@@ -22,8 +24,26 @@ pub struct Method {
 }
 
 impl Method {
-    /// Refuses what would break a proof, with the reason.
+    /// DP-SGD at a constant learning rate, with flat clipping at `clip` and constant noise.
+    #[must_use]
+    pub fn dp_sgd(clip: f32, lr: f64) -> Self {
+        Self {
+            name: "dp-sgd".into(),
+            filter: FilterChoice::None,
+            threshold: ThresholdChoice { clip, rule: ThresholdRule::Fixed },
+            clipping: Clipping::Flat,
+            noise_schedule: NoiseSchedule::Constant,
+            learning_rate: LearningRateChoice { lr, warmup: 0.0, decay: DecayChoice::Constant },
+        }
+    }
+
+    /// Refuses numbers out of their ranges, and what would break a proof, with the reason.
     pub(super) fn check(&self, optimizer: &OptimizerChoice) -> Result<(), TrainError> {
+        self.filter.build(0)?;
+        self.threshold.build()?;
+        self.clipping.build(&[])?;
+        self.noise_schedule.check()?;
+        optimizer.build(0)?;
         if matches!(self.noise_schedule, NoiseSchedule::Matched { .. }) && optimizer.norm_step.is_some() {
             return Err(TrainError::Flag(
                 "--noise-schedule matched: with --adagrad-norm the step sizes follow released gradients, so noise matched \

@@ -177,13 +177,7 @@ fn the_accounting_commands_refuse_numbers_out_of_range() {
 
 #[test]
 fn what_later_versions_have_is_refused_with_what_there_is() {
-    let (folder, out) = folder();
-    for method in ["doppler", "dp-pmlf", "disk", "dc-sgd-p", "dc-sgd-e", "adp", "no-such-method"] {
-        let output = train(MLP, DIGITS, &out, &["--method", method]).output().unwrap();
-        assert_eq!(output.status.code(), Some(2));
-        assert!(super::stderr(&output).contains("this version") && super::stderr(&output).contains("dp-sgd"));
-        assert!(!out.exists());
-    }
+    let (folder, _) = folder();
     let out = folder.path().join("grad.onnx");
     let output = run(&["derive", MLP, "--readout", "norms", "-o", out.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));

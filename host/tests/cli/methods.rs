@@ -1,0 +1,199 @@
+//! Every method through the real command: what it reports, what it reduces to, what it refuses.
+
+use super::{DIGITS, MLP, folder, json, refused, run, train};
+use serde_json::Value;
+
+/// The report of a seeded run of `steps` steps or so with these flags.
+fn report(extra: &[&str]) -> Value {
+    let (_folder, out) = folder();
+    json(&train(MLP, DIGITS, &out, &[extra, &["--seed", "7", "--json"]].concat()).output().unwrap())
+}
+
+/// All `--method`s, with an optimizer where one is needed.
+const METHODS: [&[&str]; 9] = [
+    &["--method", "dp-sgd"],
+    &["--method", "doppler"],
+    &["--method", "dp-pmlf"],
+    &["--method", "disk"],
+    &["--method", "dc-sgd-p"],
+    &["--method", "dc-sgd-e"],
+    &["--method", "adp"],
+    &["--method", "quantile"],
+    &["--method", "inner-outer", "--optimizer", "momentum"],
+];
+
+#[test]
+fn every_method_trains_and_says_what_it_did() {
+    for flags in METHODS {
+        let report = report(flags);
+        assert_eq!(report["method"]["name"], flags[1]);
+        assert_eq!(report["training"]["method"], flags[1]);
+        assert_eq!(report["steps"], 5, "{flags:?}");
+        assert!(report["method"]["sensitivity"].as_str().unwrap().contains("at most the clip"), "{flags:?}");
+        let gradients = if ["dp-pmlf", "inner-outer"].contains(&flags[1]) { 2 } else { 1 };
+        assert_eq!(report["method"]["gradients_per_sample"], gradients, "{flags:?}");
+        let learned = ["dc-sgd-p", "dc-sgd-e", "quantile"].contains(&flags[1]);
+        assert_eq!(report["method"]["clip_first"] != report["method"]["clip_last"], learned, "{flags:?}");
+        assert_eq!(report["mechanism"]["count_noise_multiplier"].is_null(), !learned, "{flags:?}");
+    }
+}
+
+/// The same seed: the same bits. A method that does something must give others.
+#[test]
+fn methods_without_their_own_part_are_dp_sgd_bit_for_bit() {
+    for optimizer in ["momentum", "adamw"] {
+        let digest = |extra: &[&str]| {
+            report(&[extra, &["--optimizer", optimizer]].concat())["params_digest"].as_str().unwrap().to_owned()
+        };
+        let plain = digest(&[]);
+        for same in [
+            &["--method", "doppler", "--filter", "none", "--betas", "0.9,0.999"][..],
+            &["--method", "doppler", "--filter", ";1", "--betas", "0.9,0.999"],
+            &["--method", "dp-pmlf", "--iterates", "1", "--filter", "none"],
+            &["--method", "disk", "--kappa", "1"],
+            &["--method", "disk", "--kappa", "1", "--gamma", "0.5"],
+            &["--method", "adp", "--lr-schedule", "constant"],
+            &["--method", "adp", "--lr-schedule", "constant", "--noise-schedule", "polynomial:3,0"],
+        ] {
+            let same: Vec<&str> = match same.iter().position(|flag| *flag == "--betas") {
+                Some(at) if optimizer == "momentum" => same[..at].to_vec(),
+                _ => same.to_vec(),
+            };
+            assert_eq!(digest(&same), plain, "{same:?}");
+        }
+        for other in [
+            &["--method", "doppler"][..],
+            &["--method", "dp-pmlf", "--filter", "none"],
+            &["--method", "disk"],
+            &["--method", "disk", "--gamma", "0.5"],
+            &["--noise-schedule", "polynomial:3,0.5"],
+            &["--clipping", "automatic"],
+            &["--clipping", "per-layer"],
+        ] {
+            assert_ne!(digest(other), plain, "{other:?}");
+        }
+    }
+}
+
+#[test]
+fn the_bits_of_a_run_do_not_depend_on_the_number_of_workers() {
+    for flags in [
+        &["--method", "dp-pmlf", "--iterates", "3"][..],
+        &["--method", "disk", "--gamma", "0.5"],
+        &["--method", "dc-sgd-e"],
+        &["--method", "quantile"],
+        &["--clipping", "per-layer"],
+    ] {
+        let digest = |workers| report(&[flags, &["--workers", workers]].concat())["params_digest"].clone();
+        assert_eq!(digest("1"), digest("3"), "{flags:?}");
+    }
+}
+
+/// Gradient and counts are one event: the multiplier reported is of both, and `damper epsilon` prices it to the same ε.
+#[test]
+fn counts_and_gradient_are_priced_as_one_event() {
+    for method in ["dc-sgd-p", "dc-sgd-e", "quantile"] {
+        let report = report(&["--method", method, "--epsilon", "3", "--delta", "1e-5"]);
+        let of = |value: &Value| value.as_f64().unwrap();
+        let mechanism = &report["mechanism"];
+        let (gradient, counts) = (of(&mechanism["gradient_multiplier"]), of(&mechanism["count_noise_multiplier"]));
+        let joint = of(&report["noise_multiplier"]);
+        assert!((gradient.powi(-2) + counts.powi(-2) - joint.powi(-2)).abs() < 1e-12, "{method}");
+        assert!((2.97..=3.0).contains(&of(&report["epsilon"])), "{method}");
+        let text = |key: &str| report[key].to_string();
+        let priced = json(&run(&[
+            "epsilon",
+            "--noise-multiplier",
+            &text("noise_multiplier"),
+            "--sampling-rate",
+            &text("sampling_rate"),
+            "--steps",
+            &text("steps"),
+            "--delta",
+            "1e-5",
+            "--json",
+        ]));
+        assert!((of(&priced["epsilon"]) / of(&report["epsilon"]) - 1.0).abs() < 1e-9, "{method}");
+    }
+}
+
+/// The whole schedule is calibrated to the budget, and costs less than its least noise at every step would.
+#[test]
+fn a_noise_schedule_is_priced_as_a_whole() {
+    let report = report(&["--method", "adp", "--epsilon", "3", "--delta", "1e-5", "--epochs", "3"]);
+    let of = |value: &Value| value.as_f64().unwrap();
+    assert!((2.97..=3.0).contains(&of(&report["epsilon"])));
+    let text = |key: &str| report[key].to_string();
+    let least_noise = json(&run(&[
+        "epsilon",
+        "--noise-multiplier",
+        &text("noise_multiplier"),
+        "--sampling-rate",
+        &text("sampling_rate"),
+        "--steps",
+        &text("steps"),
+        "--delta",
+        "1e-5",
+        "--json",
+    ]));
+    assert!(of(&least_noise["epsilon"]) > of(&report["epsilon"]) * 1.05);
+}
+
+#[test]
+fn methods_compose() {
+    for flags in [
+        &["--method", "disk", "--optimizer", "adamw", "--threshold", "expected-error"][..],
+        &["--method", "doppler", "--filter", "p6", "--noise-schedule", "matched:0.25", "--lr-schedule", "cosine:0.1"],
+        &["--method", "dp-pmlf", "--filter", "-0.6;0.5,-0.1", "--optimizer", "adam-bc", "--threshold", "quantile"],
+        &["--method", "adp", "--optimizer", "nesterov", "--clipping", "automatic", "--warmup", "0.1"],
+        &["--method", "dc-sgd-e", "--solver", "exact", "--optimizer", "rmsprop", "--noise", "continuous"],
+        &["--adagrad-norm", "1,1e-5", "--subtract-noise", "--optimizer", "adagrad", "--lr-schedule", "step:0.1,0.5"],
+        &["--method", "disk", "--gain-recursion", "1,0.1,0.05", "--optimizer", "momentum"],
+    ] {
+        assert_eq!(report(flags)["steps"], 5, "{flags:?}");
+    }
+}
+
+#[test]
+fn what_breaks_a_proof_or_would_do_nothing_is_refused_with_the_reason() {
+    let (_folder, out) = folder();
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["--kappa", "0.5"], &["--kappa", "dp-sgd", "--method disk"]),
+        (&["--method", "doppler", "--beta", "0.5"], &["--beta", "--method dp-pmlf"]),
+        (&["--method", "disk", "--filter", "momentum"], &["--filter", "--method disk", "look-ahead"]),
+        (&["--method", "disk", "--kappa", "0"], &["--kappa", "0.001"]),
+        (&["--method", "disk", "--gamma", "0"], &["--gamma", "0.01"]),
+        (&["--method", "dp-pmlf", "--iterates", "99"], &["--iterates"]),
+        (&["--method", "doppler", "--filter", "-1.1;0.1"], &["--filter -1.1;0.1", "stable"]),
+        (&["--method", "doppler", "--filter", "no-such"], &["--filter no-such"]),
+        (&["--method", "dc-sgd-p", "--clipping", "automatic"], &["--clipping automatic", "--threshold percentile"]),
+        (&["--method", "quantile", "--clipping", "per-layer"], &["--clipping per-layer", "whole gradient"]),
+        (&["--percentile", "0.5"], &["--percentile", "--threshold fixed"]),
+        (&["--stability", "0.1"], &["--stability", "--clipping automatic"]),
+        (
+            &["--method", "adp", "--adagrad-norm", "1,1e-5"],
+            &["--noise-schedule matched", "--adagrad-norm", "released gradients"],
+        ),
+        (&["--method", "inner-outer"], &["inner-outer", "--optimizer momentum"]),
+        (
+            &["--method", "dc-sgd-p", "--epsilon", "0.5", "--delta", "1e-5", "--count-noise-multiplier", "0.5"],
+            &["--count-noise-multiplier"],
+        ),
+        (&["--method", "dc-sgd-p", "--count-noise-multiplier", "0.1"], &["--count-noise-multiplier", "0.25"]),
+        (&["--noise-schedule", "polynomial:-1,0.5"], &["--noise-schedule"]),
+        (&["--lr-schedule", "step:1,2"], &["--lr-schedule"]),
+        (&["--warmup", "-1"], &["--warmup"]),
+        (&["--optimizer", "adam", "--alpha", "0.9"], &["--alpha", "--optimizer rmsprop"]),
+    ];
+    for (extra, words) in cases {
+        refused(train(MLP, DIGITS, &out, extra), &out, words);
+    }
+}
+
+#[test]
+fn a_method_that_there_is_not_is_refused_with_those_that_there_are() {
+    let (_folder, out) = folder();
+    let output = train(MLP, DIGITS, &out, &["--method", "no-such-method"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(super::stderr(&output).contains("dc-sgd-e") && !out.exists());
+}
