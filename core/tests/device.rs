@@ -113,28 +113,19 @@ fn train<C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS>(
         StepState { sum: [0i32; D], filter: filter_state, threshold: threshold_state, optimizer: optimizer_state };
     let bytes = size_of_val(&state);
     let generator: ChaCha20 = ChaCha20::simulation(6);
-    let (mut ledger, mut params, mut point, mut grad, mut buffer) =
+    let (mut ledger, mut params, mut point, mut grad, mut mixed) =
         (Ledger::new(10), [0.1f32; D], [0f32; D], [0f32; D], [0f32; D]);
     for _ in 0..6 {
         let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
         for sample in 0..4 {
-            // A point at a time: the mixing holds the step, so its points are asked for before, and sample by sample.
-            let points = open.points();
-            let mut mixed = [0f32; D];
-            for index in 0..points {
-                let weight = open.point(index, &params, &mut point).unwrap();
+            let mut mixing = open.add_points(&mut mixed).unwrap();
+            while mixing.next_point(&params, &mut point).unwrap() {
                 for ((grad, x), i) in grad.iter_mut().zip(point).zip(0u8..) {
                     *grad = x - f32::from((i ^ sample) % 8) / 16.0;
                 }
-                damper_core::filter::mix(index, weight, &[&grad], &mut mixed);
-            }
-            if points == 1 {
-                let mut mixing = open.add_points(&mut buffer).unwrap();
                 mixing.point(&[&grad]).unwrap();
-                mixing.add().unwrap();
-            } else {
-                open.add_mixed(&[&mixed]).unwrap();
             }
+            mixing.add().unwrap();
         }
         open.finish(&mut params, &generator).unwrap();
     }

@@ -52,6 +52,9 @@ pub enum ClipChoice {
     EqualLayers,
     UnequalLayers,
     EqualLayersAutomatic,
+    /// Rules that divide by this number whatever the norm, over all coordinates and per layer.
+    Wrong(f32),
+    WrongLayers(f32),
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -194,6 +197,18 @@ pub enum AnyClip {
     Automatic(Automatic),
     Layers(PerLayer<'static, FlatL2>),
     AutomaticLayers(PerLayer<'static, Automatic>),
+    Wrong(Divisor),
+    WrongLayers(PerLayer<'static, Divisor>),
+}
+
+/// A rule of clipping that breaks the promise of the trait.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Divisor(f32);
+
+impl Clip for Divisor {
+    fn divisor(&self, _norm: f32, _clip: f32) -> f32 {
+        self.0
+    }
 }
 
 impl Clip for AnyClip {
@@ -203,6 +218,8 @@ impl Clip for AnyClip {
             Self::Automatic(rule) => rule.divisor(norm, clip),
             Self::Layers(rule) => rule.divisor(norm, clip),
             Self::AutomaticLayers(rule) => rule.divisor(norm, clip),
+            Self::Wrong(rule) => rule.divisor(norm, clip),
+            Self::WrongLayers(rule) => rule.divisor(norm, clip),
         }
     }
 
@@ -212,6 +229,8 @@ impl Clip for AnyClip {
             Self::Automatic(rule) => rule.layers(),
             Self::Layers(rule) => rule.layers(),
             Self::AutomaticLayers(rule) => rule.layers(),
+            Self::Wrong(rule) => rule.layers(),
+            Self::WrongLayers(rule) => rule.layers(),
         }
     }
 }
@@ -236,12 +255,16 @@ impl Method {
     pub fn layers(&self) -> Vec<Layer> {
         let lens = [self.dim / 2, 1, self.dim - self.dim / 2 - 1];
         match self.clip {
-            ClipChoice::Flat | ClipChoice::Automatic | ClipChoice::OneLayer | ClipChoice::OneLayerAutomatic => {
+            ClipChoice::Flat
+            | ClipChoice::Automatic
+            | ClipChoice::OneLayer
+            | ClipChoice::OneLayerAutomatic
+            | ClipChoice::Wrong(_) => {
                 vec![Layer { len: self.dim, share: 1 << 22 }]
             }
             ClipChoice::EqualLayers | ClipChoice::EqualLayersAutomatic => lens.map(|len| Layer::equal(len, 3)).to_vec(),
             // 0.8, 0.5 and 0.3: 0.98 of the whole.
-            ClipChoice::UnequalLayers => lens
+            ClipChoice::UnequalLayers | ClipChoice::WrongLayers(_) => lens
                 .iter()
                 .zip([3_355_443, 2_097_152, 1_258_291])
                 .map(|(len, share)| Layer { len: *len, share })
@@ -257,6 +280,10 @@ impl Method {
             ClipChoice::Automatic => AnyClip::Automatic(automatic),
             ClipChoice::OneLayer | ClipChoice::EqualLayers | ClipChoice::UnequalLayers => {
                 AnyClip::Layers(PerLayer::new(FlatL2, layers()).unwrap())
+            }
+            ClipChoice::Wrong(divisor) => AnyClip::Wrong(Divisor(divisor)),
+            ClipChoice::WrongLayers(divisor) => {
+                AnyClip::WrongLayers(PerLayer::new(Divisor(divisor), layers()).unwrap())
             }
             ClipChoice::OneLayerAutomatic | ClipChoice::EqualLayersAutomatic => {
                 AnyClip::AutomaticLayers(PerLayer::new(automatic, layers()).unwrap())
@@ -427,8 +454,11 @@ fn end<W: Word>(
             let mut buffer = vec![f32::NAN; params.len()];
             for sample in samples {
                 let mut mixing = open.add_points(&mut buffer).unwrap();
-                for (index, (_, point)) in points.iter().enumerate() {
-                    mixing.point(&[&sample.grad(index, point)]).unwrap();
+                let (mut index, mut point) = (0, vec![f32::NAN; params.len()]);
+                while mixing.next_point(params, &mut point).unwrap() {
+                    assert_eq!(point, points[index].1);
+                    mixing.point(&[&sample.grad(index, &point)]).unwrap();
+                    index += 1;
                 }
                 mixing.add().unwrap();
             }

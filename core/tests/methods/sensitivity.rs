@@ -122,6 +122,25 @@ proptest! {
         }
     }
 
+    /// The bound does not rest on the rule of clipping: one that divides by any number at all is held to it, too.
+    #[test]
+    fn no_rule_of_clipping_however_wrong_lets_a_sample_add_more_than_the_clip(
+        sample in adversary(),
+        divisor in prop_oneof![
+            prop::num::f32::ANY,
+            -2f32..2.0,
+            prop::sample::select(&[0.0, -0.0, 1e-45, f32::MIN_POSITIVE, f32::NAN, f32::INFINITY][..]),
+        ],
+    ) {
+        for clip in [ClipChoice::Wrong(divisor), ClipChoice::WrongLayers(divisor)] {
+            let momentum = FilterChoice::Momentum { iterates: 4, beta: 1.0, normalised: false, inner: None };
+            let method = Method { clip, filter: momentum, dim: DIM, sigma: 1, expected_batch: 3, ..PLAIN };
+            let (without, with) =
+                (last(&method, 3, &[], How::Points), last(&method, 3, std::slice::from_ref(&sample), How::Points));
+            prop_assert_eq!(within(&method, &moved(&method, &with, &without), 1), Ok(()));
+        }
+    }
+
     /// At any point, also where only the mixing overflows; the other samples' bits and all that follows stay.
     #[test]
     fn a_sample_that_is_not_finite_moves_no_bit_of_any_method(
