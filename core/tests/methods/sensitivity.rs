@@ -198,7 +198,7 @@ fn clipping_each_point_on_its_own_would_exceed_the_clip_by_the_sum_of_the_weight
 
         // Each point's gradient clipped by DP-SGD's own step.
         let alone = Method { filter: FilterChoice::Identity, ..method };
-        let mut separately = vec![0f64; DIM];
+        let mut separately = [0f64; DIM];
         for (weight, grad) in weights.iter().zip(against(&weights)) {
             let clipped = moved(
                 &alone,
