@@ -1,6 +1,7 @@
 //! Payments: one for each step, before anything is released, whatever happens in between.
 
-use crate::harness::{How, Method, PLAIN, Run, Sample, ThresholdChoice, bits};
+use crate::harness::{How, Run, Sample, bits};
+use crate::method::{Method, PLAIN, ThresholdChoice};
 use crate::table::{FILTERS, Noise, batches, methods};
 use damper_core::accounting::renyi::{divergence_at_whole, epsilon_at};
 use damper_core::accounting::{Event, Ledger, Rate, RenyiFilter};

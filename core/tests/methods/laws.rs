@@ -1,6 +1,7 @@
 //! Where gradients are taken, what filters and thresholds see, and what does not depend on the private data.
 
-use crate::harness::{FilterChoice, How, Method, OptimizerChoice, PLAIN, Sample, Taken, ThresholdChoice, bits};
+use crate::harness::{How, Sample, Taken, bits};
+use crate::method::{FilterChoice, Method, OptimizerChoice, PLAIN, ThresholdChoice};
 use crate::table::{FILTERS, Noise, batches, falling, methods};
 use damper_core::accounting::{Ledger, Rate, Volatile};
 use damper_core::clip::FlatL2;

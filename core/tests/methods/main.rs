@@ -34,6 +34,7 @@ mod budget;
 mod erased;
 mod harness;
 mod laws;
+mod method;
 mod noise;
 mod reductions;
 mod sensitivity;

@@ -3,7 +3,8 @@
 //! The tests of variance compare `s²/σ²` of 80,000 draws with 1: its standard error is 0.5 %, the bound is 6.1 of them (a
 //! right implementation fails with probability 1e-9 at each), and a σ that is 3 % off moves it by 12.
 
-use crate::harness::{FilterChoice, How, Method, PLAIN, Sample, Taken};
+use crate::harness::{How, Sample, Taken};
+use crate::method::{FilterChoice, Method, PLAIN};
 use crate::table::{FILTERS, NOISES, falling, methods};
 use damper_core::accounting::{Ledger, Rate};
 use damper_core::filter::{Gain, LookAhead};
@@ -65,27 +66,28 @@ fn on_zero_gradients_every_method_releases_noise_of_multiplier_times_clip_over_b
     }
 }
 
-/// At every step by itself, once the filter has all its points: any `κ` and `γ`, any `k` and `β`.
+/// At every step, integer by integer what DP-SGD releases, whose size is tested above: any `κ` and `γ`, any `k` and `β`, any `a` and `b`.
 #[test]
 fn no_setting_of_a_filter_changes_the_noise_of_any_step() {
     let two = |kappa, gamma| FilterChoice::Kalman(Gain::Constant(kappa), LookAhead::Two { gamma });
-    let disk = [0.1, 0.5, 0.7].into_iter().flat_map(|kappa| {
+    let disk = [0.001, 0.1, 0.5, 0.7, 0.95].into_iter().flat_map(|kappa| {
         let one = FilterChoice::Kalman(Gain::Constant(kappa), LookAhead::One);
-        [one, two(kappa, 0.7), two(kappa, -1.0), two(kappa, 3.0)]
+        [one, two(kappa, 0.7), two(kappa, 0.05), two(kappa, -1.0), two(kappa, 3.0)]
     });
-    let momentum = [2, 8].into_iter().flat_map(|iterates| {
+    let momentum = (1..=8).flat_map(|iterates| {
         [-0.9, 0.1, 0.9, 1.0].into_iter().flat_map(move |beta| {
             [true, false].map(|normalised| FilterChoice::Momentum { iterates, beta, normalised, inner: Some("p4") })
         })
     });
     let doppler = damper_core::filter::SETS.iter().map(|set| FilterChoice::Iir(set.name));
     for (seed, filter) in disk.chain(momentum).chain(doppler).enumerate() {
-        // Long enough to be told at each step; few steps, for time.
-        let method = Method { filter, dim: DRAWS, seed: seed as u64, ..PLAIN };
-        let mut run = method.start::<i32>(2);
-        for t in 0..2 {
-            let taken = run.take(&zeros(t, method.dim), How::Mixed);
-            check(&in_units(&method, &taken).collect::<Vec<_>>(), &method);
+        let plain = Method { seed: seed as u64, ..PLAIN };
+        let method = Method { filter, ..plain };
+        let (mut run, mut expected) = (method.start::<i64>(12), plain.start::<i64>(12));
+        for t in 0..12 {
+            let (taken, expected) = (run.take(&zeros(t, 70), How::Mixed), expected.take(&[], How::Points));
+            assert_eq!(method.units(&taken), plain.units(&expected), "{filter:?}, step {t}");
+            assert_eq!(stated(&method, &taken).to_bits(), stated(&plain, &expected).to_bits());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What each method is when its own part is switched off, and what may not make a difference: bit for bit.
 
-use crate::harness::{ClipChoice, FilterChoice, How, Method, OptimizerChoice, PLAIN, ThresholdChoice, bits};
+use crate::harness::{How, bits};
+use crate::method::{ClipChoice, FilterChoice, Method, OptimizerChoice, PLAIN, ThresholdChoice};
 use crate::table::{CLIPS, FILTERS, NOISES, OPTIMIZERS, THRESHOLDS, batches, falling, methods};
 use damper_core::filter::{Gain, LookAhead};
 use damper_core::grid::Word;

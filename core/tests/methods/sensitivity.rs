@@ -1,6 +1,7 @@
 //! What one sample may move, in exact integers: runs that differ in one sample of their last step, under the same noise.
 
-use crate::harness::{ClipChoice, FilterChoice, How, Method, PLAIN, Sample, Taken, ThresholdChoice};
+use crate::harness::{How, Sample, Taken};
+use crate::method::{ClipChoice, FilterChoice, Method, PLAIN, ThresholdChoice};
 use crate::table::{Noise, batches, methods};
 use damper_core::filter::{Gain, LookAhead};
 use proptest::prelude::*;

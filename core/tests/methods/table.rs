@@ -1,6 +1,7 @@
 //! The table of methods: every filter with every optimizer, and with them every other pair of choices.
 
-use crate::harness::{ClipChoice, FilterChoice, Method, OptimizerChoice, PLAIN, Sample, ThresholdChoice};
+use crate::harness::Sample;
+use crate::method::{ClipChoice, FilterChoice, Method, OptimizerChoice, PLAIN, ThresholdChoice};
 use damper_core::filter::{Gain, LookAhead};
 use damper_core::noise::{Address, ChaCha20, Generator, Purpose};
 use damper_core::schedule::{Decay, LearningRate, NoiseSchedule};
