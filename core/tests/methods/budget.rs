@@ -1,6 +1,6 @@
 //! Payments: one for each step, before anything is released, whatever happens in between.
 
-use crate::harness::{How, Run, Sample, bits};
+use crate::harness::{How, Lost, Run, Sample, bits};
 use crate::method::{Method, PLAIN, ThresholdChoice};
 use crate::table::{FILTERS, Noise, batches, methods};
 use damper_core::accounting::renyi::{divergence_at_whole, epsilon_at};
@@ -39,6 +39,24 @@ fn memory_that_does_not_fit_is_refused_before_anything_is_paid() {
                 assert_eq!((run.ledger.paid(), run.store.count), (0, 0));
             }
         }
+    }
+}
+
+/// Nobody knows whether a write that failed became durable: the step is burned, and so is its noise.
+#[test]
+fn a_step_whose_payment_may_not_be_durable_releases_nothing_and_its_number_is_not_used_again() {
+    for method in methods().into_iter().step_by(3) {
+        let (mut run, mut filter) = (method.start::<i64>(5), RenyiFilter::new(8, 50.0, 1e-5).unwrap());
+        let first = run.take(&[], How::Points);
+        let before = bits(&run.params);
+        run.store.fails = true;
+        assert_eq!(run.try_take(&[], How::Points).err(), Some(OpenError::Store(Lost)));
+        assert_eq!(run.try_take_chosen(&[], 1.0, Rate::ONE, &mut filter).err(), Some(OpenError::Store(Lost)));
+        assert!(bits(&run.params) == before && run.sum_is_wiped());
+        run.store.fails = false;
+        assert_eq!((first.number, run.take(&[], How::Points).number, run.store.last.unwrap().paid), (0, 2, 3));
+        assert_eq!(filter.paid(), 1);
+        assert!(filter.spent() > 0.0);
     }
 }
 

@@ -10,7 +10,6 @@ use damper_core::filter::mix;
 use damper_core::grid::Word;
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
 use damper_core::step::{Open, PrivateStep, StepState};
-use std::convert::Infallible;
 
 /// One sample: its gradient at any point.
 #[derive(Clone, PartialEq, Debug)]
@@ -52,16 +51,24 @@ pub enum How {
     Shards(usize),
 }
 
-/// A store that keeps the last record and counts writes.
+/// A store that keeps the last record, counts writes, and fails when told to.
 #[derive(Default)]
 pub struct Writes {
     pub last: Option<Record>,
     pub count: u32,
+    pub fails: bool,
 }
 
+/// The record may or may not be durable.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Lost;
+
 impl Store for Writes {
-    type Error = Infallible;
-    fn persist(&mut self, record: Record) -> Result<(), Infallible> {
+    type Error = Lost;
+    fn persist(&mut self, record: Record) -> Result<(), Lost> {
+        if self.fails {
+            return Err(Lost);
+        }
         (self.last, self.count) = (Some(record), self.count + 1);
         Ok(())
     }
@@ -213,7 +220,7 @@ impl<W: Word> Run<W> {
     }
 
     /// Takes a step with these samples if the ledger has room.
-    pub fn try_take(&mut self, samples: &[Sample], how: How) -> Result<Taken, OpenError<Infallible>> {
+    pub fn try_take(&mut self, samples: &[Sample], how: How) -> Result<Taken, OpenError<Lost>> {
         let open = self.step.open(&mut self.state, &mut self.ledger, &mut self.store)?;
         let taken = end(open, samples, how, &mut self.params, &self.generator);
         Ok(self.complete(taken))
@@ -226,7 +233,7 @@ impl<W: Word> Run<W> {
         factor: f64,
         rate: Rate,
         filter: &mut RenyiFilter,
-    ) -> Result<Taken, OpenError<Infallible>> {
+    ) -> Result<Taken, OpenError<Lost>> {
         let open = self.step.open_chosen(&mut self.state, factor, rate, filter, &mut self.store)?;
         let taken = end(open, samples, How::Points, &mut self.params, &self.generator);
         Ok(self.complete(taken))

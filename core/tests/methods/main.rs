@@ -27,7 +27,7 @@
 //! | a sample came twice in one step's draws | `laws::the_number_of_records_…`: a draw has each at most once |
 //! | a restart used noise again or forgot a payment | `budget::over_power_cuts_…` |
 //!
-//! Fixed seeds throughout; where a law is statistical its test says how likely a right implementation would be to fail it.
+//! Where a law is statistical its seeds are fixed, and its test says how likely a right implementation would be to fail it.
 #![allow(clippy::disallowed_methods)] // References are plain arithmetic.
 
 mod budget;
