@@ -324,6 +324,27 @@ fn adagrad_norms_rates_follow_from_releases_alone() {
     }
 }
 
+/// The parameters again, from what was stored of each step: released and filtered gradients, the declared rate and noise.
+#[test]
+fn adagrad_norms_steps_are_those_recomputed_from_stored_releases() {
+    for method in methods().into_iter().filter(|method| method.optimizer == OptimizerChoice::AdaGradNorm) {
+        let (steps, params) = history(&method, &batches(10, 15, method.dim));
+        let wide = |x: &[f32]| x.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
+        let (mut params_again, mut momentum, mut b_squared) = (wide(&params[0]), vec![0.0; method.dim], 20.0);
+        for (taken, after) in steps.iter().zip(&params[1..]) {
+            let norm_squared: f64 = wide(&taken.released).iter().map(|x| x * x).sum();
+            b_squared += (norm_squared - method.dim as f64 * taken.noise_std * taken.noise_std).max(1e-5);
+            let rate = method.learning_rate.at(taken.number) / b_squared.sqrt();
+            for ((param, m), grad) in params_again.iter_mut().zip(&mut momentum).zip(wide(&taken.filtered)) {
+                *m = 0.9 * *m + grad;
+                *param -= rate * *m;
+            }
+            let apart = params_again.iter().zip(wide(after)).fold(0f64, |most, (a, b)| most.max((a - b).abs()));
+            assert!(apart < 1e-5, "{apart}: {method:?}");
+        }
+    }
+}
+
 /// One record more in the data set, with the rate and the batch declared as they were: the draws of the others, their scale
 /// and the noise stay.
 #[test]
