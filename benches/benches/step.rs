@@ -9,13 +9,13 @@ use damper_core::noise::{ChaCha20, ContinuousGaussian, DiscreteGaussian, Generat
 use damper_core::optimizer::{Sgd, SgdState};
 use damper_core::private::Mechanism;
 use damper_core::sampling::poisson;
-use damper_core::schedule::{LearningRate, NoiseSchedule};
+use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
 
 const DIM: usize = 26_010;
 
-type Step<M> = PrivateStep<M, FlatL2, Fixed, Identity, Sgd>;
+type Step<M> = PrivateStep<M, FlatL2, Fixed, Identity, Sgd, Constant>;
 type State<W> = StepState<Vec<W>, (), (), SgdState<Vec<f32>>>;
 
 fn momentum<M: Mechanism>(mechanism: M) -> (Step<M>, State<M::Word>) {
@@ -25,8 +25,7 @@ fn momentum<M: Mechanism>(mechanism: M) -> (Step<M>, State<M::Word>) {
         threshold: Fixed(1.0),
         filter: Identity,
         optimizer: Sgd::new(0.9, false, 0.0).unwrap(),
-        learning_rate: LearningRate::constant(0.1),
-        noise_schedule: NoiseSchedule::Constant,
+        schedule: Constant(0.1),
         expected_batch: 256,
     })
     .unwrap();

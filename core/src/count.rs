@@ -10,8 +10,10 @@
 //!
 //! # Numerics
 //!
-//! A count of 1 is [`UNIT`] grid units; the noise is a discrete Gaussian with an integer σ on that grid. Counts wrap like
-//! the sum of gradients, and far above any batch. Released counts are f64, exact.
+//! The bin of a norm `n` is `F(n·F(b/R))` cut to an integer, at most `b − 1`: at an edge it may differ by one from that of
+//! the exact quotient. A count of 1 is [`UNIT`] grid units; the noise is a discrete Gaussian with an integer σ on that grid,
+//! drawn in the order of the counts at the address (counts, step, chunk 0). Counts wrap like the sum of gradients, and far
+//! above any batch. Released counts are f64, exact.
 //!
 //! # Privacy
 //!

@@ -18,7 +18,7 @@ use crate::error::CallError;
 use crate::private::Released;
 
 /// Mixes the gradient of one sample at point `index` (its consecutive parts) into `mixed` (`[D]`), in index order: the one
-/// way in which gradients at several points become one.
+/// way in which gradients at several points become one. `u = F(w_0·g_0)`, then `u ← F(u + F(w_j·g_j))`.
 pub fn mix(index: usize, weight: f32, parts: &[&[f32]], mixed: &mut [f32]) {
     for (mixed, grad) in mixed.iter_mut().zip(parts.iter().copied().flatten()) {
         // The first point replaces: `0 + w·g` would lose the sign of a zero.

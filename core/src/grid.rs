@@ -5,9 +5,19 @@
 //!
 //! # Numerics
 //!
-//! `s` and `g_i · s` round, so `Σ q_i²` may come out above `2^(2·bits)`. It is computed exactly, in integers, on what was
-//! summed; a sample that fails is taken out again, shrunk, and added anew. Truncation pulls each coordinate toward zero by
-//! half a unit on average: choose `2^bits ≫ √D`.
+//! With `n = F(√Σ g_i²)`, the sum that of [`sum_of_squares`], `d` the clipping rule's divisor for `n` and `u = 2^bits`:
+//!
+//! ```text
+//! s = F(u/d)          q_i = trunc(F(g_i·s), at most u, at least −u)
+//! ```
+//!
+//! Where `s` is not finite nothing is added. `s` and `g_i · s` round, so `Σ q_i²` may come out above `u²`. It is computed
+//! exactly, in integers, on what was summed; a sample that fails is taken out again, shrunk, and added anew: with
+//! `h = 2^-20` at first, `s ← F(s·F(1 − h))`, `h ← 2h`, until it passes. Truncation pulls each coordinate toward zero by
+//! half a unit on average: choose `2^bits ≫ √D`. A layer is clipped like a gradient of its own: lanes count from its first
+//! coordinate, `u = ⌊s_l·2^bits⌋`, and its threshold is `F(C·s_l)`.
+//!
+//! The released mean is `F(F(sum + noise)·F(F(C/2^bits)/B))`.
 //!
 //! # Privacy
 //!
@@ -197,7 +207,11 @@ fn quantise<'a, W: Word>(
     let mut rest = sum;
     for part in parts {
         let (here, after) = rest.split_at_mut(part.len().min(rest.len()));
-        for (sum, grad) in here.chunks_mut(BLOCK).zip(part.chunks(BLOCK)) {
+        let mut grads = part;
+        // Not a zip of chunks, whose length divides by a number that the compiler may lose sight of.
+        for sum in here.chunks_mut(BLOCK) {
+            let (grad, later) = grads.split_at(BLOCK.min(grads.len()));
+            grads = later;
             // Three short loops vectorise where one does not.
             let mut q = [0; BLOCK];
             for (q, grad) in q.iter_mut().zip(grad) {

@@ -4,12 +4,17 @@
 //! and the state, the state after any number of steps has the same bits on every target.
 //!
 //! 1. `+ − × ÷` and the correctly rounded square root may be used anywhere; fused multiply-add never.
-//! 2. Float sums go only through [`reduce`]: [`reduce::LANES`] interleaved accumulators and one fixed fold.
+//! 2. Float sums go only through [`reduce`]: [`reduce::LANES`] interleaved accumulators and one fixed fold; those of
+//!    [`basis`] in index order.
 //! 3. Everything transcendental comes from [`function`], which is the `libm` crate and never `std`.
 //! 4. Per coordinate there are only `f32` and integers; `f64` is for scalars of a step, on all targets.
 //! 5. No NaN reaches a comparison that decides, or a digest. Subnormal numbers are kept.
 //! 6. Floats become integers by truncation toward zero, integers floats by rounding to nearest, ties to even.
+//!
+//! The modules' sections on numerics write `F(x)` for `x` rounded to the nearest f32, ties to even. What is computed in f64
+//! says so; there each operation rounds once, from left to right where nothing else is written.
 
+pub mod basis;
 pub mod function;
 pub mod reduce;
 pub mod round;

@@ -29,6 +29,7 @@ pub use rmsprop::{RmsProp, RmsPropState};
 pub use sgd::{Sgd, SgdState};
 
 use crate::error::CallError;
+use crate::numerics::round::saturate;
 use crate::private::Released;
 
 /// What an optimizer's step begins with.
@@ -36,7 +37,7 @@ use crate::private::Released;
 pub struct Begin {
     /// The learning rate of this step.
     pub lr: f64,
-    /// Standard deviation of the noise in each coordinate of this step's released gradient, `z_t·C_t/B`.
+    /// Standard deviation of the noise in each coordinate of this step's released gradient, `z_t·C_t/B` from left to right.
     pub noise_std: f64,
 }
 
@@ -82,12 +83,6 @@ pub trait Optimizer<S: ?Sized> {
 /// The piece `at..at + len` of a state vector; empty where the vector ends before.
 pub(crate) fn piece(vector: &mut [f32], at: usize, len: usize) -> &mut [f32] {
     vector.get_mut(at..).and_then(|rest| rest.get_mut(..len)).unwrap_or_default()
-}
-
-/// `S` of a sum, product or quotient in f32: an overflow becomes the largest number of its sign.
-#[inline(always)]
-fn saturate(x: f32) -> f32 {
-    x.clamp(-f32::MAX, f32::MAX)
 }
 
 /// `S` of a step's scalar.

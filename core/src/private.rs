@@ -14,9 +14,18 @@
 //!     sum.sum[0]
 //! }
 //! ```
+//!
+//! What is made of released values is released: [`Kept`] collects pieces, [`Released::projected`] takes coordinates.
+//! Neither takes numbers from elsewhere:
+//!
+//! ```compile_fail,E0451
+//! use damper_core::private::Kept;
+//! let forged = Kept { grad: [1.0f32], noise_std: 0.0 };
+//! ```
 
 use crate::clip::Clip;
-use crate::error::ConfigError;
+use crate::error::{CallError, ConfigError};
+use crate::numerics::basis::Basis;
 use rand_core::Rng;
 
 /// How clipped gradients are summed and released. Sealed: a closed set, so that nobody passes one that breaks the proof.
@@ -106,5 +115,82 @@ impl<'a> Released<'a> {
     #[must_use]
     pub fn noise_std(&self) -> f64 {
         self.noise_std
+    }
+
+    /// The coordinates of this piece, a whole matrix, in a basis; `out` is their memory.
+    ///
+    /// They are a linear image of a released value, hence released, if the basis itself is a function of released values
+    /// and public constants; computing the image here rather than taking it from the caller leaves the basis as the one
+    /// thing to get right. The standard deviation of the noise stays as it is if the basis is orthonormal and was not
+    /// chosen by this very noise: one that was finds more of it than a fixed one.
+    ///
+    /// # Errors
+    ///
+    /// The lengths do not fit.
+    pub fn projected<'b>(&self, basis: &Basis<'_>, out: &'b mut [f32]) -> Result<Released<'b>, CallError> {
+        basis.project(self.grad, out)?;
+        Ok(Released { grad: out, noise_std: self.noise_std })
+    }
+}
+
+/// A released gradient kept whole (`[D]`), for what needs more than a piece at a time. Only released values get in.
+pub struct Kept<B> {
+    grad: B,
+    noise_std: f64,
+}
+
+impl<B: AsMut<[f32]> + AsRef<[f32]>> Kept<B> {
+    /// Zeros in the caller's memory.
+    pub fn new(mut grad: B) -> Self {
+        grad.as_mut().fill(0.0);
+        Self { grad, noise_std: 0.0 }
+    }
+
+    /// Number of coordinates, `D`.
+    pub fn dim(&self) -> usize {
+        self.grad.as_ref().len()
+    }
+
+    /// Keeps a piece, `at..`, of this step's gradient in place of the last step's.
+    pub fn keep(&mut self, at: usize, released: &Released<'_>) {
+        let rest = self.grad.as_mut().get_mut(at..).unwrap_or_default();
+        for (kept, grad) in rest.iter_mut().zip(released.grad) {
+            *kept = *grad;
+        }
+        self.noise_std = released.noise_std;
+    }
+
+    /// The piece `at..at + len`; empty where the gradient ends before.
+    pub fn piece(&self, at: usize, len: usize) -> Released<'_> {
+        let grad = self.grad.as_ref().get(at..).and_then(|rest| rest.get(..len)).unwrap_or_default();
+        Released { grad, noise_std: self.noise_std }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numerics::basis::Side;
+    use core::num::NonZeroUsize;
+
+    #[test]
+    fn what_is_kept_is_zeros_or_was_released() {
+        let mut kept = Kept::new([f32::NAN, 3.0, 4.0, 5.0]);
+        assert_eq!((kept.dim(), kept.piece(0, 4).grad()), (4, &[0.0; 4][..]));
+        kept.keep(2, &Released::new(&[1.0, 2.0, 3.0], 0.5));
+        kept.keep(9, &Released::new(&[1.0], 0.5));
+        assert_eq!((kept.piece(0, 4).grad(), kept.piece(0, 4).noise_std()), (&[0.0, 0.0, 1.0, 2.0][..], 0.5));
+        assert_eq!(kept.piece(3, 1).grad(), [2.0]);
+        assert!(kept.piece(3, 2).grad().is_empty() && kept.piece(9, 0).grad().is_empty());
+    }
+
+    #[test]
+    fn coordinates_in_a_basis_are_the_gradients_alone() {
+        let basis = Basis::new(&[0.6, 0.8], NonZeroUsize::MIN, Side::Left).unwrap();
+        let mut out = [9.0f32; 2];
+        let released = Released::new(&[1.0, 2.0, 3.0, 4.0], 0.25);
+        let projected = released.projected(&basis, &mut out).unwrap();
+        assert_eq!((projected.grad(), projected.noise_std()), (&[0.6 + 0.8 * 3.0, 1.2 + 0.8 * 4.0][..], 0.25));
+        assert!(released.projected(&basis, &mut [0.0; 3]).is_err());
     }
 }

@@ -1,7 +1,33 @@
 //! Schedules: functions of the step's number alone, declared before data is read.
 
+mod constant;
+mod declared;
 mod learning_rate;
 mod noise;
 
+pub use constant::Constant;
+pub use declared::Declared;
 pub use learning_rate::{Decay, LearningRate};
 pub use noise::NoiseSchedule;
+
+use crate::error::ConfigError;
+
+/// What changes from step to step by declaration. A function of the step's number: what it gives is priced beforehand.
+pub trait Schedule: Copy {
+    /// The learning rate of step `step`, counted from 0.
+    fn learning_rate(&self, step: u32) -> f64;
+
+    /// The noise of step `step` beside the mechanism's own, `α_t`.
+    fn noise_factor(&self, _step: u32) -> f64 {
+        1.0
+    }
+
+    /// Fails unless the schedule's numbers are in their ranges.
+    ///
+    /// # Errors
+    ///
+    /// One is not.
+    fn check(&self) -> Result<(), ConfigError> {
+        Ok(())
+    }
+}

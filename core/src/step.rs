@@ -18,7 +18,7 @@
 //! use damper_core::grid::Grid;
 //! use damper_core::noise::{ChaCha20, DiscreteGaussian};
 //! use damper_core::optimizer::{Sgd, SgdState};
-//! use damper_core::schedule::{LearningRate, NoiseSchedule};
+//! use damper_core::schedule::Constant;
 //! use damper_core::step::{PrivateStep, Slots, StepState};
 //! use damper_core::threshold::Fixed;
 //!
@@ -29,8 +29,7 @@
 //!     threshold: Fixed(1.0),
 //!     filter: Identity,
 //!     optimizer: Sgd::new(0.9, false, 0.0)?,
-//!     learning_rate: LearningRate::constant(0.1),
-//!     noise_schedule: NoiseSchedule::Constant,
+//!     schedule: Constant(0.1),
 //!     expected_batch: 4,
 //! })?;
 //! let mut state =
@@ -50,11 +49,11 @@
 //! ```compile_fail,E0503
 //! # use damper_core::accounting::{Ledger, Volatile};
 //! # use damper_core::{clip::FlatL2, filter::Identity, grid::Grid, noise::*, optimizer::*, step::*, threshold::Fixed};
-//! # use damper_core::schedule::{LearningRate, NoiseSchedule};
+//! # use damper_core::schedule::Constant;
 //! # let step = PrivateStep::new(Slots {
 //! #     mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
 //! #     clip: FlatL2, threshold: Fixed(1.0), filter: Identity, optimizer: Sgd::new(0.9, false, 0.0).unwrap(),
-//! #     learning_rate: LearningRate::constant(0.1), noise_schedule: NoiseSchedule::Constant,
+//! #     schedule: Constant(0.1),
 //! #     expected_batch: 4,
 //! # }).unwrap();
 //! # let mut state = StepState { sum: [0; 3], filter: (), threshold: (), optimizer: SgdState { momentum: [0.0; 3] } };
@@ -74,9 +73,9 @@ use crate::count::{CountNoise, Counts, Query, ReleasedCounts};
 use crate::error::{CallError, ConfigError, OpenError, check_len};
 use crate::filter::{Filter, mix};
 use crate::noise::{Address, CHUNK, Generator, Purpose};
-use crate::optimizer::{Begin, Optimizer};
+use crate::optimizer::{Begin, Optimizer, piece};
 use crate::private::{ClippedSum, Mechanism, Released};
-use crate::schedule::{LearningRate, NoiseSchedule};
+use crate::schedule::Schedule;
 use crate::threshold::{Facts, Threshold};
 
 /// Coordinates released, filtered and applied at a time. Even, so that the float mechanism's pairs never straddle.
@@ -84,7 +83,7 @@ const BLOCK: usize = 64;
 
 /// What fills the slots of a step.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Slots<M, C, T, F, O> {
+pub struct Slots<M, C, T, F, O, S> {
     /// How sums are kept and released.
     pub mechanism: M,
     /// What one sample may add.
@@ -95,18 +94,16 @@ pub struct Slots<M, C, T, F, O> {
     pub filter: F,
     /// How parameters follow.
     pub optimizer: O,
-    /// The learning rate at each step.
-    pub learning_rate: LearningRate,
-    /// How large the noise of each step is beside the mechanism's own.
-    pub noise_schedule: NoiseSchedule,
+    /// The learning rate of each step, and its noise beside the mechanism's own.
+    pub schedule: S,
     /// The divisor of the sum, `B`: declared, never the number of samples that came.
     pub expected_batch: u32,
 }
 
 /// The configuration of a private step: immutable and validated.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct PrivateStep<M, C, T, F, O> {
-    slots: Slots<M, C, T, F, O>,
+pub struct PrivateStep<M, C, T, F, O, S> {
+    slots: Slots<M, C, T, F, O, S>,
     count_noise: Option<CountNoise>,
 }
 
@@ -123,22 +120,22 @@ pub struct StepState<B, FS, TS, OS> {
     pub optimizer: OS,
 }
 
-impl<M: Mechanism, C: Clip, T: Threshold, F, O> PrivateStep<M, C, T, F, O> {
+impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T, F, O, S> {
     /// Checks the slots against each other.
     ///
     /// # Errors
     ///
-    /// `expected_batch` is 0 or above 2²⁴ (it must be an exact f32), the learning rate is not positive, or the noise
+    /// `expected_batch` is 0 or above 2²⁴ (it must be an exact f32), the learning rate is not positive, or the
     /// schedule is out of its range.
-    pub fn new(slots: Slots<M, C, T, F, O>) -> Result<Self, ConfigError> {
+    pub fn new(slots: Slots<M, C, T, F, O, S>) -> Result<Self, ConfigError> {
         if slots.expected_batch == 0 || slots.expected_batch > 1 << 24 {
             return Err(ConfigError::new("expected_batch", "from 1 to 2^24"));
         }
-        let rate = slots.learning_rate.at(0);
+        let rate = slots.schedule.learning_rate(0);
         if !(rate.is_finite() && rate > 0.0 && (rate as f32).is_normal()) {
             return Err(ConfigError::new("learning rate", "a normal number above 0"));
         }
-        slots.noise_schedule.check()?;
+        slots.schedule.check()?;
         let count_noise = slots.threshold.count_noise();
         Ok(Self { slots, count_noise })
     }
@@ -162,11 +159,11 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O> PrivateStep<M, C, T, F, O> {
 
     /// The mechanism of step `step`: the slot's, scaled by the noise schedule.
     fn mechanism_at(&self, step: u32) -> M {
-        self.slots.mechanism.scaled(self.slots.noise_schedule.factor(step, &self.slots.learning_rate))
+        self.slots.mechanism.scaled(self.slots.schedule.noise_factor(step))
     }
 
     /// The slots.
-    pub fn slots(&self) -> &Slots<M, C, T, F, O> {
+    pub fn slots(&self) -> &Slots<M, C, T, F, O, S> {
         &self.slots
     }
 
@@ -176,12 +173,12 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O> PrivateStep<M, C, T, F, O> {
     ///
     /// The budget is spent, the store failed, or the state does not fit; nothing is released.
     #[allow(clippy::type_complexity)] // One parameter a slot.
-    pub fn open<'a, B, FS, OS, S: Store>(
+    pub fn open<'a, B, FS, OS, P: Store>(
         &'a self,
         state: &'a mut StepState<B, FS, T::State, OS>,
         ledger: &mut Ledger,
-        store: &mut S,
-    ) -> Result<Open<'a, M, C, T, F, FS, O, OS>, OpenError<S::Error>>
+        store: &mut P,
+    ) -> Result<Open<'a, M, C, T, F, FS, O, OS>, OpenError<P::Error>>
     where
         B: AsMut<[M::Word]>,
         F: Filter<FS>,
@@ -193,7 +190,7 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O> PrivateStep<M, C, T, F, O> {
     }
 
     /// Opens a step whose noise is `factor` times the mechanism's, `factor` chosen from released values: the filter pays
-    /// for the event that it becomes at this sampling rate, or refuses it. The noise schedule has no part in it.
+    /// for the event that it becomes at this sampling rate, or refuses it. The schedule's noise has no part in it.
     ///
     /// A run is paid for by a ledger or by a filter, never by both under one seed: each numbers its steps from 0, and the noise
     /// of a step follows from its number.
@@ -205,14 +202,14 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O> PrivateStep<M, C, T, F, O> {
     ///
     /// The filter's budget does not admit the step, the store failed, or the state does not fit; nothing is released.
     #[allow(clippy::type_complexity)] // One parameter a slot.
-    pub fn open_chosen<'a, B, FS, OS, S: Store>(
+    pub fn open_chosen<'a, B, FS, OS, P: Store>(
         &'a self,
         state: &'a mut StepState<B, FS, T::State, OS>,
         factor: f64,
         rate: Rate,
         filter: &mut RenyiFilter,
-        store: &mut S,
-    ) -> Result<Open<'a, M, C, T, F, FS, O, OS>, OpenError<S::Error>>
+        store: &mut P,
+    ) -> Result<Open<'a, M, C, T, F, FS, O, OS>, OpenError<P::Error>>
     where
         B: AsMut<[M::Word]>,
         F: Filter<FS>,
@@ -273,7 +270,7 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O> PrivateStep<M, C, T, F, O> {
             threshold_state: &mut state.threshold,
             optimizer: &slots.optimizer,
             optimizer_state: &mut state.optimizer,
-            learning_rate: slots.learning_rate.at(step),
+            learning_rate: slots.schedule.learning_rate(step),
             expected_batch: slots.expected_batch,
         }
     }
@@ -448,9 +445,10 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
         let filter_step = self.filter.begin(self.filter_state);
         let optimizer_step = self.optimizer.begin(self.optimizer_state, Begin { lr: self.learning_rate, noise_std });
         let mut at = 0;
-        for (chunk, (sum, params)) in sum.chunks_mut(CHUNK).zip(params.chunks_mut(CHUNK)).enumerate() {
+        for (chunk, sum) in sum.chunks_mut(CHUNK).enumerate() {
             let mut words = generator.stream(Address { purpose: Purpose::GradientNoise, step, chunk: chunk as u32 });
-            for (sum, params) in sum.chunks_mut(BLOCK).zip(params.chunks_mut(BLOCK)) {
+            for sum in sum.chunks_mut(BLOCK) {
+                let params = piece(params, at, sum.len());
                 let (mut released, mut filtered) = ([0.0; BLOCK], [0.0; BLOCK]);
                 let (released, _) = released.split_at_mut(params.len().min(BLOCK));
                 let (filtered, _) = filtered.split_at_mut(params.len().min(BLOCK));

@@ -9,12 +9,12 @@ use damper_core::grid::{Grid, Word};
 use damper_core::noise::{ChaCha20, ContinuousGaussian, DiscreteGaussian, Generator, Key, Xoshiro};
 use damper_core::optimizer::{Adam, AdamState, Begin, Sgd, SgdState};
 use damper_core::private::{Mechanism, Released};
-use damper_core::schedule::{LearningRate, NoiseSchedule};
+use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
 use proptest::prelude::*;
 
-type Step<M> = PrivateStep<M, FlatL2, Fixed, Identity, Sgd>;
+type Step<M> = PrivateStep<M, FlatL2, Fixed, Identity, Sgd, Constant>;
 
 fn exact<W: Word>(multiplier: f64) -> DiscreteGaussian<W> {
     DiscreteGaussian::with_multiplier(Grid::new(20).unwrap(), multiplier).unwrap()
@@ -28,8 +28,7 @@ fn plain<M: Mechanism>(mechanism: M, clip: f32, expected_batch: u32) -> Step<M> 
         threshold: Fixed(clip),
         filter: Identity,
         optimizer: Sgd::new(0.0, false, 0.0).unwrap(),
-        learning_rate: LearningRate::constant(1.0),
-        noise_schedule: NoiseSchedule::Constant,
+        schedule: Constant(1.0),
         expected_batch,
     })
     .unwrap()
@@ -263,8 +262,7 @@ fn adam_runs_through_the_same_step() {
         threshold: Fixed(1.0),
         filter: Identity,
         optimizer: Adam::new(0.9, 0.999, 1e-8, 0.01).unwrap(),
-        learning_rate: LearningRate::constant(0.01),
-        noise_schedule: NoiseSchedule::Constant,
+        schedule: Constant(0.01),
         expected_batch: 8,
     })
     .unwrap();
@@ -305,8 +303,7 @@ fn a_released_gradient_states_its_noise() {
         threshold: Fixed(0.5),
         filter: Identity,
         optimizer: Probe,
-        learning_rate: LearningRate::constant(1.0),
-        noise_schedule: NoiseSchedule::Constant,
+        schedule: Constant(1.0),
         expected_batch: 4,
     })
     .unwrap();

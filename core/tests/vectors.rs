@@ -1,5 +1,10 @@
-//! The recorded vectors of `src/vectors/step.tsv`, which an independent generator wrote, played through the public door.
+//! The recorded vectors of `src/vectors`, which an independent generator wrote, played through the public door.
 #![allow(clippy::disallowed_methods)] // References are plain arithmetic.
+
+#[path = "vectors/methods.rs"]
+mod methods;
+#[path = "vectors/slots.rs"]
+mod slots;
 
 use damper_core::accounting::{Ledger, Rate, Volatile};
 use damper_core::clip::FlatL2;
@@ -8,9 +13,9 @@ use damper_core::grid::Grid;
 use damper_core::noise::{Address, ChaCha20, DiscreteGaussian, Generator, Purpose};
 use damper_core::optimizer::{Adam, AdamState, Optimizer, Sgd, SgdState};
 use damper_core::sampling::poisson;
-use damper_core::schedule::{LearningRate, NoiseSchedule};
+use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
-use damper_core::threshold::Fixed;
+use damper_core::threshold::{CountNoise, Facts, Fixed, Query, ReleasedCounts, Threshold};
 use rand_core::Rng;
 use std::str::FromStr;
 
@@ -40,8 +45,7 @@ fn released(bits: u32, sigma: u32, clip: f32, seed: u64, step_number: u32, grads
         threshold: Fixed(clip),
         filter: Identity,
         optimizer: Sgd::new(0.0, false, 0.0).unwrap(),
-        learning_rate: LearningRate::constant(1.0),
-        noise_schedule: NoiseSchedule::Constant,
+        schedule: Constant(1.0),
         expected_batch: 1,
     })
     .unwrap();
@@ -113,6 +117,74 @@ fn clipped_samples_equal_the_vectors() {
     }
 }
 
+/// Asks one question at every step and keeps what is released.
+struct Asking(Query);
+
+impl Threshold for Asking {
+    type State = Vec<f64>;
+    type Counts = [i32; 20];
+
+    fn clip(&self, _state: &Vec<f64>) -> f32 {
+        1.0
+    }
+
+    fn query(&self, _state: &Vec<f64>) -> Query {
+        self.0
+    }
+
+    fn count_noise(&self) -> Option<CountNoise> {
+        Some(CountNoise::new(0.25).unwrap())
+    }
+
+    fn update(&self, state: &mut Vec<f64>, released: &ReleasedCounts<'_>, _facts: Facts) {
+        *state = released.counts().to_vec();
+    }
+}
+
+/// The counts that a step with these samples of one coordinate releases.
+fn counted(query: Query, samples: &[f32]) -> Vec<f64> {
+    let step = PrivateStep::new(Slots {
+        mechanism: DiscreteGaussian::<i64>::new(Grid::new(16).unwrap(), 1).unwrap(),
+        clip: FlatL2,
+        threshold: Asking(query),
+        filter: Identity,
+        optimizer: Sgd::new(0.0, false, 0.0).unwrap(),
+        schedule: Constant(1.0),
+        expected_batch: 1,
+    })
+    .unwrap();
+    let optimizer = SgdState { momentum: vec![0f32; 0] };
+    let mut state = StepState { sum: vec![0; 1], filter: (), threshold: vec![], optimizer };
+    let mut open = step.open(&mut state, &mut Ledger::new(1), &mut Volatile).unwrap();
+    for sample in samples {
+        open.add_mixed(&[&[*sample]]).unwrap();
+    }
+    open.finish(&mut [0.0], &ChaCha20::<1>::simulation(1)).unwrap();
+    state.threshold
+}
+
+/// As for clipped samples: the noise of the same address is taken off again, exactly.
+#[test]
+fn counted_samples_equal_the_vectors() {
+    for row in [rows("bins"), rows("above")].concat() {
+        let at = float(row[2]);
+        let query = match row[0] {
+            "bins" => Query::Histogram { bins: number(row[1]), range: at },
+            _ => Query::Above { norm: at },
+        };
+        let without = counted(query, &[]);
+        for (norm, expected) in row[3].split(' ').zip(row[4].split(' ')) {
+            let moved = counted(query, &[float(norm)]);
+            let moves: Vec<f64> = moved.iter().zip(&without).map(|(with, without)| with - without).collect();
+            let expected: Vec<f64> = match row[0] {
+                "bins" => (0..moves.len()).map(|bin| f64::from(bin == number::<usize>(expected))).collect(),
+                _ => vec![number(expected)],
+            };
+            assert_eq!(moves, expected, "{} {} of norm {norm}", row[0], row[1]);
+        }
+    }
+}
+
 /// x ← x·6364136223846793005 + 1442695040888963407 mod 2⁶⁴; a gradient is ((x >> 40) − 2²³) / 2^shift.
 struct Gradients(u64);
 
@@ -164,8 +236,7 @@ fn play<O: Optimizer<S>, S>(
         threshold: Fixed(clip),
         filter: Identity,
         optimizer,
-        learning_rate: LearningRate::constant(lr),
-        noise_schedule: NoiseSchedule::Constant,
+        schedule: Constant(lr),
         expected_batch,
     })
     .unwrap();

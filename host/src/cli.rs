@@ -5,6 +5,7 @@
 //! command line, 3 for a defect in damper itself.
 
 mod calibrate;
+mod compare;
 mod derive;
 mod epsilon;
 mod filter;
@@ -26,6 +27,7 @@ Examples:
   damper inspect onnx-models/digits-cnn.onnx
   damper train onnx-models/digits-cnn.onnx --data idx:onnx-models/digits \\
     --epsilon 3 --delta 1e-5 --batch-size 128 --epochs 20 --lr 2 --out run
+  damper compare compare.toml
   damper epsilon --noise-multiplier 1.1 --sampling-rate 0.004 --steps 1000 \\
     --delta 1e-5
 
@@ -45,6 +47,7 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     Train(Box<train::TrainArgs>),
+    Compare(compare::CompareArgs),
     Derive(derive::DeriveArgs),
     Inspect(inspect::InspectArgs),
     Epsilon(epsilon::EpsilonArgs),
@@ -109,6 +112,7 @@ fn parse_and_run(args: Vec<OsString>) -> ExitCode {
 fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Train(args) => train::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Derive(args) => derive::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Epsilon(args) => epsilon::run(&args),

@@ -13,6 +13,7 @@ pub mod accounting;
 pub mod autodiff;
 pub mod backend;
 pub mod cli;
+pub mod compare;
 pub mod data;
 pub mod files;
 pub mod filter;

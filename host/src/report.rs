@@ -11,7 +11,7 @@ mod metrics;
 mod text;
 
 pub use folder::OutputFolder;
-pub use method::{MethodReport, NormStepReport, OptimizerReport};
+pub use method::{GaLoreReport, MethodReport, NormStepReport, OptimizerReport};
 
 use crate::autodiff::{Dim, Loss, TensorSpec};
 use crate::onnx::pb::ModelProto;
@@ -135,6 +135,8 @@ pub struct Training {
     pub optimizer: OptimizerReport,
     /// Step sizes from the norms of released gradients.
     pub adagrad_norm: Option<NormStepReport>,
+    /// A low-rank projection of the matrices.
+    pub galore: Option<GaLoreReport>,
     /// The learning rate.
     pub lr: f64,
     /// Passes over the data that were asked for.
@@ -268,9 +270,10 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
                 ThresholdRule::Fixed => "so was the clip",
                 _ => "the clip of each step follows from counts released before it",
             },
-            match run.config.optimizer.norm_step {
-                None => "",
-                Some(_) => "; step sizes follow from norms of released gradients",
+            match (run.config.optimizer.norm_step, run.config.optimizer.galore) {
+                (Some(_), _) => "; step sizes follow from norms of released gradients",
+                (None, Some(_)) => "; the directions of steps follow from released gradients",
+                (None, None) => "",
             }
         ),
         taken_as_public: "the number of samples, the classes, scaling and shapes of the data, and the model file with \
@@ -330,6 +333,7 @@ fn training(run: &Run, outcome: &Outcome) -> Training {
         method: run.config.method.name.clone(),
         optimizer: run.config.optimizer.rule.into(),
         adagrad_norm: run.config.optimizer.norm_step.map(Into::into),
+        galore: GaLoreReport::new(run),
         lr: run.config.method.learning_rate.lr,
         epochs: run.config.epochs,
         loss: loss_name(&run.loss),

@@ -9,6 +9,7 @@
 
 mod choice;
 mod evaluate;
+mod galore;
 mod method;
 mod prepare;
 mod prune;
@@ -20,6 +21,7 @@ pub use choice::{
     Clipping, DecayChoice, FilterChoice, LearningRateChoice, NormStep, OptimizerChoice, PerSample, Rule,
     ThresholdChoice, ThresholdRule,
 };
+pub use galore::{Form, LowRank, forms};
 pub use method::Method;
 pub use prepare::{Source, prepare};
 pub use steps::run;
@@ -243,9 +245,11 @@ impl From<ConfigError> for TrainError {
             "exponent of the noise schedule" | "growth of the noise schedule" => "--noise-schedule",
             "gamma of automatic clipping" => "--stability",
             "count noise multiplier" => "--count-noise-multiplier",
+            "least clip" | "largest clip" => "--clip-bounds",
             "unclipped fraction" | "quantile" => "--percentile",
             "rate of the clip" => "--threshold-rate",
             "range" => "--range",
+            "GaLore's scale" => "--galore",
             other => other,
         };
         Self::Flag(format!("{flag}: {error}"))

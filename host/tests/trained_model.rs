@@ -49,6 +49,7 @@ fn config(backend: Choice) -> TrainConfig {
         optimizer: OptimizerChoice {
             rule: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 },
             norm_step: None,
+            galore: None,
         },
         noise: Noise::Discrete,
         grid_bits: 16,

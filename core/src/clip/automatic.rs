@@ -10,6 +10,10 @@
 //!
 //! None.
 //!
+//! # Numerics
+//!
+//! `F(‖g‖ + γ)`; the rest is the [grid](crate::grid)'s.
+//!
 //! # Privacy
 //!
 //! `‖g‖/(‖g‖ + γ) < 1`: one sample added or removed changes the sum by at most `C` in the Euclidean norm over all

@@ -10,7 +10,7 @@
 //! # Numerics
 //!
 //! Shares are integers over 2²², so that `Σ s_l² ≤ 1` is checked exactly. One grid serves all layers: layer `l` may use
-//! `⌊s_l·2^bits⌋` units of it.
+//! `⌊s_l·2^bits⌋` units of it. What a layer adds: see [`crate::grid`].
 //!
 //! # Privacy
 //!

@@ -23,10 +23,10 @@
 //!
 //! # Numerics
 //!
-//! f32 per coordinate, products and sums rounded one by one in the order written; `c_t` in f64 by the same recursion with
-//! the same f32 coefficients, one reciprocal a step, rounded to f32. Rounding errors enter where `y` and `s_i` are
-//! formed and leave through `1/A`, so with `u = 2⁻²⁴` and `h` the impulse response of `1/(1 + Σ a_r z⁻ʳ)` a constant
-//! input `g` comes out within
+//! f32 per coordinate by the transposed form, products and sums rounded one by one in the order written, coefficients that
+//! are not there zero; `c_t` is the `y` of the same form in f64, with the same f32 coefficients, for the input 1;
+//! `m̂ = F(y·F(1/c_t))`, the quotient in f64. Rounding errors enter where `y` and `s_i` are formed and leave through
+//! `1/A`, so with `u = 2⁻²⁴` and `h` the impulse response of `1/(1 + Σ a_r z⁻ʳ)` a constant input `g` comes out within
 //!
 //! ```text
 //! |m̂_t − g| ≤ |g|·(2u + (1/c_t)·Σ_{τ≤t} |h_{t−τ}|·(E⁰_τ + Σ_i Eⁱ_{τ−i}))

@@ -23,7 +23,14 @@
 //!
 //! f32 per coordinate, products and sums rounded one by one; `κ`, `c`, `γ` in f64 once a step, then f32:
 //! `g̃ ← F(F(F(1−κ)·g̃) + F(F(κ)·g))`, point `F(x + F(F(γ)·d))`, `d ← F(x_{t+1} − x_t)`. Where nothing is to be mixed (the
-//! first step, `κ = 1`) values are copied, so that `κ = 1` is DP-SGD bit for bit.
+//! first step, `κ = 1`) values are copied, so that `κ = 1` is DP-SGD bit for bit. In f64, from left to right:
+//!
+//! ```text
+//! p⁻ = p + σ_H² + σ_v²        κ = p⁻/(p⁻ + σ_w² − σ_H²), from 0.001 to 1        p ← (1 − κ)·p⁻        c = ((1−κ)/κ)/γ
+//! ```
+//!
+//! The first step (`t = 0`) leaves `p` alone and takes one gradient, at `x_0`; so does any step with `κ = 1`, and one with
+//! `c = 1` at the point ahead. Of two points the first is `x_t`, with weight `F(1−c)`, the second that ahead, with `F(c)`.
 //!
 //! # Privacy
 //!

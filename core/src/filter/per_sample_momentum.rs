@@ -17,7 +17,9 @@
 //!
 //! # Numerics
 //!
-//! Weights in f64, then f32. With `k = 1` the one weight is exactly 1.
+//! In f64, `β^j` by repeated multiplication and `Σ = 1 + β + β² + …` in this order (1 without normalisation); the weight of
+//! `x_{t−j}` is `F(β^j/Σ)`, that of the oldest there is `F((β^{k−1} + β^{k−2} + … + β^j)/Σ)`, in this order. Point `j` is
+//! `x_{t−j}`. With `k = 1` the one weight is exactly 1.
 //!
 //! # Privacy
 //!
@@ -78,9 +80,8 @@ impl<F, const K: usize> PerSampleMomentum<F, K> {
         for (weight, power) in weights.iter_mut().zip(powers) {
             *weight = (power / scale) as f32;
         }
-        let mut tail = 0.0;
-        for (slot, power) in tails.iter_mut().zip(powers).rev() {
-            tail += power;
+        for (index, slot) in tails.iter_mut().enumerate() {
+            let tail = powers.get(index..).unwrap_or_default().iter().rev().fold(0.0, |tail, power| tail + power);
             *slot = (tail / scale) as f32;
         }
         Ok(Self { weights, tails, iterates, inner })

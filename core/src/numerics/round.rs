@@ -1,4 +1,4 @@
-//! Floats to integers.
+//! Floats to integers, and floats that stay finite.
 
 /// `x` rounded toward zero, for `|x| ≤ 2²²`.
 ///
@@ -21,6 +21,12 @@ fn truncate_by_mantissa(x: f32) -> i32 {
     let integer = (shifted.to_bits() & 0x007f_ffff) as i32 - rounded_up;
     let sign = (x.to_bits() as i32) >> 31;
     (integer ^ sign).wrapping_sub(sign)
+}
+
+/// A float with an infinity replaced by the largest number of its sign.
+#[inline(always)]
+pub(crate) fn saturate(x: f32) -> f32 {
+    x.clamp(-f32::MAX, f32::MAX)
 }
 
 #[cfg(test)]

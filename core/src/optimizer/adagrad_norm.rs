@@ -143,7 +143,7 @@ mod tests {
     use crate::noise::{DiscreteGaussian, Xoshiro};
     use crate::numerics::reduce::sum_of_squares;
     use crate::optimizer::{Adam, AdamState, Sgd, SgdState, laws};
-    use crate::schedule::{LearningRate, NoiseSchedule};
+    use crate::schedule::{Decay, Declared, LearningRate, NoiseSchedule};
     use crate::step::{PrivateStep, Slots, StepState};
     use crate::threshold::Fixed;
     use proptest::prelude::*;
@@ -184,8 +184,10 @@ mod tests {
                 threshold: Fixed(1.0),
                 filter: Identity,
                 optimizer: AdaGradNorm::new(20.0, 1e-5, subtract, Recorder).unwrap(),
-                learning_rate: LearningRate::constant(0.5),
-                noise_schedule: NoiseSchedule::Polynomial { growth: 0.1, exponent: 0.5 },
+                schedule: Declared {
+                    learning_rate: LearningRate::new(0.5, 0, Decay::Constant).unwrap(),
+                    noise: NoiseSchedule::Polynomial { growth: 0.1, exponent: 0.5 },
+                },
                 expected_batch: 4,
             })
             .unwrap();

@@ -16,7 +16,12 @@
 //!
 //! # Numerics
 //!
-//! f64, once a step; cosine and powers have the bits of `libm`.
+//! f64, once a step; cosine and powers have the bits of `libm`. `f_t` is the table's factor, every operation rounded by itself:
+//!
+//! - step: the power of `factor`; polynomial: `1/√(a + (c·t))`;
+//! - with `x = min(t, T)/T`, cosine: `floor + (((1 − floor)·(1 + cos(π·x)))/2)`, `π` the nearest f64; linear in √t:
+//!   `1 − ((1 − floor)·√x)`;
+//! - `η_t = η·f_t`, and during warm-up `(η·f_t)·((t+1)/w)`.
 //!
 //! # Privacy
 //!
@@ -69,12 +74,6 @@ pub struct LearningRate {
 }
 
 impl LearningRate {
-    /// The same at every step. Checked when the step is built.
-    #[must_use]
-    pub const fn constant(base: f64) -> Self {
-        Self { base, warmup: 0, decay: Decay::Constant }
-    }
-
     /// `base` after a warm-up of `warmup` steps, falling by `decay`.
     ///
     /// # Errors
@@ -130,7 +129,7 @@ mod tests {
 
     #[test]
     fn rates_follow_their_formulas() {
-        assert_eq!(LearningRate::constant(0.5).at(u32::MAX), 0.5);
+        assert_eq!(rate(0, Decay::Constant).at(u32::MAX), 0.5);
         let step = rate(0, Decay::Step { every: 10, factor: 0.5 });
         assert_eq!([0, 9, 10, 29, 30].map(|t| step.at(t)), [0.5, 0.5, 0.25, 0.125, 0.0625]);
         let cosine = rate(0, Decay::Cosine { steps: 100, floor: 0.0 });

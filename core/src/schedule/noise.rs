@@ -14,6 +14,12 @@
 //!
 //! None.
 //!
+//! # Numerics
+//!
+//! f64, powers with the bits of `libm`: `(η_0/η_t)` to the power `p`, or `1 + (g·t)` to the power `p/2`; at least `1/10⁹` and at
+//! most 10⁹, an undefined factor becoming the least. The σ of step `t` is `⌈σ·α_t⌉` grid units, the product in f64, at least 1;
+//! where `α_t = 1` it is σ itself.
+//!
 //! # Privacy
 //!
 //! Declared before data is read and a function of the step's number alone, so ordinary composition prices it, step by step.

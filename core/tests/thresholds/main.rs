@@ -13,7 +13,7 @@ use damper_core::filter::Identity;
 use damper_core::grid::Grid;
 use damper_core::noise::{Address, ChaCha20, DiscreteGaussian, Generator, Purpose};
 use damper_core::optimizer::{Sgd, SgdState};
-use damper_core::schedule::{LearningRate, NoiseSchedule};
+use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::{
     Bounds, CountNoise, ExpectedError, ExpectedErrorState, Facts, Fixed, Percentile, PercentileState, Quantile,
@@ -23,7 +23,7 @@ use proptest::prelude::*;
 use rand_core::Rng;
 
 type Mechanism = DiscreteGaussian<i64>;
-type Step<T> = PrivateStep<Mechanism, FlatL2, T, Identity, Sgd>;
+type Step<T> = PrivateStep<Mechanism, FlatL2, T, Identity, Sgd, Constant>;
 type State<S> = StepState<Vec<i64>, (), S, SgdState<Vec<f32>>>;
 
 fn mechanism(multiplier: f64) -> Mechanism {
@@ -37,8 +37,7 @@ fn step<T: Threshold>(threshold: T, multiplier: f64, expected_batch: u32) -> Ste
         threshold,
         filter: Identity,
         optimizer: Sgd::new(0.9, false, 0.0).unwrap(),
-        learning_rate: LearningRate::constant(0.1),
-        noise_schedule: NoiseSchedule::Constant,
+        schedule: Constant(0.1),
         expected_batch,
     })
     .unwrap()

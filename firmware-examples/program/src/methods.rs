@@ -19,7 +19,7 @@ use damper_core::optimizer::{
     RmsPropState, Sgd, SgdState,
 };
 use damper_core::sampling::poisson;
-use damper_core::schedule::{Decay, LearningRate, NoiseSchedule};
+use damper_core::schedule::{Constant, Decay, Declared, LearningRate, NoiseSchedule, Schedule};
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::{
     CountNoise, ExpectedError, ExpectedErrorState, Fixed, Percentile, PercentileState, Quantile, QuantileState, Solver,
@@ -33,8 +33,8 @@ type Zeros = [f32; DIM];
 const ZEROS: Zeros = [0.0; DIM];
 
 /// The digest of the parameters that a run ends with; `None` where anything was refused.
-fn train<C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS>(
-    slots: Slots<DiscreteGaussian<i32>, C, T, F, O>,
+fn train<C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS, S: Schedule>(
+    slots: Slots<DiscreteGaussian<i32>, C, T, F, O, S>,
     filter: FS,
     threshold: T::State,
     optimizer: OS,
@@ -60,15 +60,14 @@ fn train<C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS>(
 }
 
 /// DP-SGD: what the methods change one slot of.
-fn dp_sgd<O>(optimizer: O, lr: f64) -> Option<Slots<DiscreteGaussian<i32>, FlatL2, Fixed, Identity, O>> {
+fn dp_sgd<O>(optimizer: O, lr: f64) -> Option<Slots<DiscreteGaussian<i32>, FlatL2, Fixed, Identity, O, Constant>> {
     Some(Slots {
         mechanism: DiscreteGaussian::with_multiplier(Grid::new(16).ok()?, 1.0).ok()?,
         clip: FlatL2,
         threshold: Fixed(1.0),
         filter: Identity,
         optimizer,
-        learning_rate: LearningRate::constant(lr),
-        noise_schedule: NoiseSchedule::Constant,
+        schedule: Constant(lr),
         expected_batch: 30,
     })
 }
@@ -78,23 +77,23 @@ fn momentum() -> Option<Sgd> {
 }
 
 fn with_filter<F: Filter<FS>, FS>(filter: F, state: FS) -> Option<u64> {
-    let Slots { mechanism, clip, threshold, optimizer, learning_rate, noise_schedule, expected_batch, .. } =
+    let Slots { mechanism, clip, threshold, optimizer, schedule, expected_batch, .. } =
         dp_sgd(Sgd::new(0.0, false, 0.0).ok()?, 2.0)?;
-    let slots = Slots { mechanism, clip, threshold, filter, optimizer, learning_rate, noise_schedule, expected_batch };
+    let slots = Slots { mechanism, clip, threshold, filter, optimizer, schedule, expected_batch };
     train(slots, state, (), SgdState { momentum: [] })
 }
 
 fn with_clip<C: Clip>(clip: C) -> Option<u64> {
-    let Slots { mechanism, threshold, filter, optimizer, learning_rate, noise_schedule, expected_batch, .. } =
+    let Slots { mechanism, threshold, filter, optimizer, schedule, expected_batch, .. } =
         dp_sgd(momentum()?, 0.5)?;
-    let slots = Slots { mechanism, clip, threshold, filter, optimizer, learning_rate, noise_schedule, expected_batch };
+    let slots = Slots { mechanism, clip, threshold, filter, optimizer, schedule, expected_batch };
     train(slots, (), (), SgdState { momentum: ZEROS })
 }
 
 fn with_threshold<T: Threshold>(threshold: T, state: T::State) -> Option<u64> {
-    let Slots { mechanism, clip, filter, optimizer, learning_rate, noise_schedule, expected_batch, .. } =
+    let Slots { mechanism, clip, filter, optimizer, schedule, expected_batch, .. } =
         dp_sgd(momentum()?, 0.5)?;
-    let slots = Slots { mechanism, clip, threshold, filter, optimizer, learning_rate, noise_schedule, expected_batch };
+    let slots = Slots { mechanism, clip, threshold, filter, optimizer, schedule, expected_batch };
     train(slots, (), state, SgdState { momentum: ZEROS })
 }
 
@@ -103,9 +102,12 @@ fn with_optimizer<O: Optimizer<S>, S>(optimizer: O, state: S, lr: f64) -> Option
 }
 
 fn adp() -> Option<u64> {
-    let mut slots = dp_sgd(momentum()?, 2.0)?;
-    slots.learning_rate = LearningRate::new(2.0, 1, Decay::Polynomial { offset: 2.0, slope: 1.0 }).ok()?;
-    slots.noise_schedule = NoiseSchedule::Matched { exponent: 0.5 };
+    let Slots { mechanism, clip, threshold, filter, optimizer, expected_batch, .. } = dp_sgd(momentum()?, 2.0)?;
+    let schedule = Declared {
+        learning_rate: LearningRate::new(2.0, 1, Decay::Polynomial { offset: 2.0, slope: 1.0 }).ok()?,
+        noise: NoiseSchedule::Matched { exponent: 0.5 },
+    };
+    let slots = Slots { mechanism, clip, threshold, filter, optimizer, schedule, expected_batch };
     train(slots, (), (), SgdState { momentum: ZEROS })
 }
 
@@ -130,10 +132,10 @@ fn dp_pmlf() -> Option<u64> {
 }
 
 fn inner_outer() -> Option<u64> {
-    let Slots { mechanism, clip, threshold, optimizer, learning_rate, noise_schedule, expected_batch, .. } =
+    let Slots { mechanism, clip, threshold, optimizer, schedule, expected_batch, .. } =
         dp_sgd(momentum()?, 0.5)?;
     let filter = PerSampleMomentum::<_, 2>::unnormalised(2, 0.9, Identity).ok()?;
-    let slots = Slots { mechanism, clip, threshold, filter, optimizer, learning_rate, noise_schedule, expected_batch };
+    let slots = Slots { mechanism, clip, threshold, filter, optimizer, schedule, expected_batch };
     train(slots, PerSampleMomentumState::new(ZEROS, ()), (), SgdState { momentum: ZEROS })
 }
 

@@ -16,7 +16,7 @@ use damper_core::grid::Grid;
 use damper_core::noise::{ChaCha20, DiscreteGaussian, Generator};
 use damper_core::optimizer::{Sgd, SgdState};
 use damper_core::sampling::poisson;
-use damper_core::schedule::{LearningRate, NoiseSchedule};
+use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
 
@@ -69,8 +69,7 @@ fn train(say: &mut impl FnMut(Line)) -> Result<(), Failure> {
         threshold: Fixed(1.0),
         filter: Identity,
         optimizer: Sgd::new(0.9, false, 0.0)?,
-        learning_rate: LearningRate::constant(0.5),
-        noise_schedule: NoiseSchedule::Constant,
+        schedule: Constant(0.5),
         expected_batch: EXPECTED_BATCH,
     })?;
     let rate = Rate::of(u64::from(EXPECTED_BATCH), u64::from(TRAIN))?;

@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn releases_of_one_draw_cost_what_one_release_of_their_inverse_variances_costs() {
         for (total, count) in [(0.966, 5.0), (0.8, 1.5), (2.0, 12.0)] {
-            let gradient = (1.0 / (total * total) - 1.0 / (count * count) as f64).powf(-0.5);
+            let gradient = (1.0 / (total * total) - 1.0 / (count * count)).powf(-0.5);
             let joint = Plan::constant(cifar(), gradient, Some(count), STEPS).unwrap();
             let single = Plan::constant(cifar(), total, None, STEPS).unwrap();
             let (joint_event, single_event) = (joint.knots[0].event, single.knots[0].event);

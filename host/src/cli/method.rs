@@ -46,10 +46,13 @@ pub(super) struct MethodArgs {
     /// percentile, quantile: share of gradients to leave unclipped [default: 0.5]
     #[arg(long, value_name = "P")]
     percentile: Option<f64>,
-    /// percentile, expected-error: standard deviation of the noise on each count; quantile: on the fraction's count
-    /// [default: 5; quantile: batch size / 20]
+    /// percentile, expected-error: standard deviation of the noise on each count; quantile: on the count of clipped samples
+    /// [default: 5; 8 where sigma is from 2; 12 where it is above 3; quantile: batch size / 20]
     #[arg(long, value_name = "S")]
     count_noise_multiplier: Option<f64>,
+    /// Where a learned clip stays [default: 1e-8,1e8]
+    #[arg(long, value_name = "MIN,MAX", value_parser = bounds)]
+    clip_bounds: Option<(f32, f32)>,
     /// percentile, expected-error: range of the first histogram of norms [default: percentile 1, expected-error 20]
     #[arg(long, value_name = "R")]
     range: Option<f32>,
@@ -138,6 +141,13 @@ fn numbers<const N: usize>(text: &str) -> Option<[f64; N]> {
     all?.try_into().ok()
 }
 
+fn bounds(text: &str) -> Result<(f32, f32), String> {
+    match numbers(text) {
+        Some([min, max]) => Ok((min as f32, max as f32)),
+        None => Err("give two numbers, with a comma between them".into()),
+    }
+}
+
 fn look_ahead(text: &str) -> Result<LookAhead, String> {
     if text == "one" {
         return Ok(LookAhead::One);
@@ -215,7 +225,7 @@ impl MethodArgs {
         Ok(Method {
             name: self.name(),
             filter: self.filter()?,
-            threshold: ThresholdChoice { clip, rule: self.threshold(batch_size) },
+            threshold: ThresholdChoice { clip, rule: self.threshold(batch_size), bounds: self.clip_bounds },
             clipping: self.clipping()?,
             noise_schedule: self.noise_schedule(),
             learning_rate: LearningRateChoice {
@@ -266,6 +276,7 @@ impl MethodArgs {
             ("--kappa", self.kappa.is_some(), disk, &of_method, "--method disk"),
             ("--gamma", self.gamma.is_some(), disk, &of_method, "--method disk"),
             ("--gain-recursion", self.gain_recursion.is_some(), disk, &of_method, "--method disk"),
+            ("--clip-bounds", self.clip_bounds.is_some(), counts, &of_rule, "--threshold percentile"),
             ("--percentile", self.percentile.is_some(), share, &of_rule, "--threshold percentile"),
             ("--range", self.range.is_some(), histogram, &of_rule, "--threshold percentile"),
             (
@@ -343,7 +354,7 @@ impl MethodArgs {
     }
 
     fn threshold(&self, batch_size: u32) -> ThresholdRule {
-        let count_noise = self.count_noise_multiplier.unwrap_or(5.0);
+        let count_noise = self.count_noise_multiplier;
         let fraction = self.percentile.unwrap_or(0.5);
         match self.rule() {
             ThresholdArg::Fixed => ThresholdRule::Fixed,

@@ -90,7 +90,7 @@ fn status(at: &StepReport) -> String {
     format!("{:.0} samples/s  epsilon {}  {} left", at.samples_per_second, upward(at.epsilon), duration(left))
 }
 
-fn duration(seconds: f64) -> String {
+pub(super) fn duration(seconds: f64) -> String {
     let seconds = seconds.ceil() as u64;
     match seconds {
         0..60 => format!("{seconds} s"),

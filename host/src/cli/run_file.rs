@@ -31,14 +31,19 @@ pub(super) fn expand(command: Command, args: Vec<OsString>) -> Result<Vec<OsStri
     Ok(all)
 }
 
-/// The file's entries as flags, without those that the command line overrides.
-fn flags(train: &Command, given: &ArgMatches, file: &Path) -> Result<Vec<OsString>, Failure> {
+/// The entries of a file of flags, in its order.
+pub(super) fn read(file: &Path) -> Result<toml::Table, Failure> {
     let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::in_file(file, format!("cannot read the run file ({error}): check the path")))?;
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+        .map_err(|error| Failure::in_file(file, format!("cannot be read ({error}): check the path")))?;
+    text.parse().map_err(|error: toml::de::Error| {
         let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
         Failure::in_file(file, format!("line {line}: not TOML ({}): correct it", error.message()))
-    })?;
+    })
+}
+
+/// The file's entries as flags, without those that the command line overrides.
+fn flags(train: &Command, given: &ArgMatches, file: &Path) -> Result<Vec<OsString>, Failure> {
+    let table = read(file)?;
     let is_given = |name: &str| {
         train
             .get_arguments()
@@ -47,8 +52,8 @@ fn flags(train: &Command, given: &ArgMatches, file: &Path) -> Result<Vec<OsStrin
     };
     let mut flags = Vec::new();
     for (key, value) in &table {
-        let flag = if key == "model" { "model-file" } else { key.as_str() };
-        let Some(arg) = train.get_arguments().find(|arg| arg.get_long() == Some(flag)) else {
+        let flag = flag_of(key);
+        let Some(arg) = argument(train, key) else {
             return Err(Failure::in_file(file, format!("unknown key `{key}`: damper train --help lists the flags")));
         };
         let overridden = is_given(flag) || (EITHER.contains(&flag) && EITHER.iter().any(|other| is_given(other)));
@@ -59,18 +64,28 @@ fn flags(train: &Command, given: &ArgMatches, file: &Path) -> Result<Vec<OsStrin
                     format!("`{key} = {value}`: give a text, a number, true or false, or a list of them"),
                 )
             })?;
-            flags.extend(values);
+            flags.extend(values.into_iter().map(OsString::from));
         }
     }
     Ok(flags)
 }
 
+/// The flag, without its dashes, that a key stands for.
+fn flag_of(key: &str) -> &str {
+    if key == "model" { "model-file" } else { key }
+}
+
+/// The argument of `train` that a key stands for.
+pub(super) fn argument<'a>(train: &'a Command, key: &str) -> Option<&'a Arg> {
+    train.get_arguments().find(|arg| arg.get_long() == Some(flag_of(key)))
+}
+
 /// `--flag=value`, as often as needed.
-fn values(arg: &Arg, value: &Value) -> Option<Vec<OsString>> {
+pub(super) fn values(arg: &Arg, value: &Value) -> Option<Vec<String>> {
     let flag = arg.get_long()?;
-    let one = |text: &str| OsString::from(format!("--{flag}={text}"));
+    let one = |text: &str| format!("--{flag}={text}");
     Some(match (value, arg.get_action()) {
-        (Value::Boolean(true), ArgAction::SetTrue) => vec![format!("--{flag}").into()],
+        (Value::Boolean(true), ArgAction::SetTrue) => vec![format!("--{flag}")],
         (Value::Boolean(false), ArgAction::SetTrue) => vec![],
         (Value::Array(items), ArgAction::Append) => {
             items.iter().map(|item| scalar(item).map(|text| one(&text))).collect::<Option<_>>()?

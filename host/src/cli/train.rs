@@ -8,10 +8,10 @@ use crate::backend::Choice;
 use crate::data::{DataOptions, OnBadRow, TestSource};
 use crate::onnx;
 use crate::report::{OutputFolder, TrainReport, trained_model};
-use crate::train::{self, Budget, Noise, NormStep, OptimizerChoice, Rule, Source, TrainConfig, TrainError};
+use crate::train::{self, Budget, LowRank, Noise, NormStep, OptimizerChoice, Rule, Source, TrainConfig, TrainError};
 use clap::{Args, ValueEnum};
 use std::io::{self, Write};
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
 /// δ where a multiplier was given and no δ.
@@ -167,7 +167,7 @@ struct OptimizerArgs {
     /// sgd, momentum: Nesterov's form
     #[arg(long)]
     nesterov: bool,
-    /// sgd, momentum, nesterov: L2 penalty; the others: decoupled decay [default: 0; adamw: 0.01]
+    /// adamw, adam-bc: decoupled decay; the others: L2 penalty; adam has none [default: 0; adamw: 0.01]
     #[arg(long, value_name = "W")]
     weight_decay: Option<f64>,
     /// adam, adamw, adam-bc: decay of the first and second moment [default: 0.9,0.999; doppler: 0,0.999, for its filter is
@@ -175,7 +175,7 @@ struct OptimizerArgs {
     #[arg(long, value_name = "B1,B2", value_parser = pair::<f64>)]
     betas: Option<(f64, f64)>,
     /// adam, adamw, adagrad, rmsprop: what is added to the root of the second moment; adam-bc: the least second moment
-    /// that is left after the noise's is taken off [default: 1e-8; adagrad: 1e-10]
+    /// that is left after the noise's is taken off [default: 1e-8; adagrad: 1e-10; adam-bc: by the noise]
     #[arg(long, value_name = "E")]
     adam_epsilon: Option<f32>,
     /// rmsprop: decay of the second moment [default: 0.99]
@@ -187,6 +187,11 @@ struct OptimizerArgs {
     /// --adagrad-norm: takes the noise's own share off each squared norm
     #[arg(long, requires = "adagrad_norm")]
     subtract_noise: bool,
+    /// GaLore: tensors with more than RANK rows and more than RANK columns (all axes but the first) follow the optimizer in
+    /// RANK directions only, found anew every EVERY steps in the released gradient; SCALE multiplies their step
+    /// [default: EVERY 200, SCALE 1]
+    #[arg(long, value_name = "RANK[,EVERY[,SCALE]]", allow_hyphen_values = true, value_parser = low_rank)]
+    galore: Option<LowRank>,
 }
 
 #[derive(Args, Debug)]
@@ -227,12 +232,26 @@ fn pair<T: std::str::FromStr>(text: &str) -> Result<(T, T), String> {
         .ok_or_else(|| "give two, with a comma between them".into())
 }
 
+fn low_rank(text: &str) -> Result<LowRank, String> {
+    let mut parts = text.split(',').map(str::trim);
+    let rank = parts.next().and_then(|part| part.parse().ok());
+    let rank = rank.ok_or("give RANK, a whole number of at least 1: the directions that are kept of each matrix")?;
+    let every = parts.next().unwrap_or("200").parse();
+    let every: NonZeroU32 = every.map_err(|_| "give EVERY, a whole number of steps of at least 1, after RANK")?;
+    let scale = parts.next().unwrap_or("1").parse().ok().filter(|scale: &f32| scale.is_normal() && *scale > 0.0);
+    let scale = scale.ok_or("give SCALE, a number above 0, after RANK,EVERY")?;
+    match parts.next() {
+        None => Ok(LowRank { rank, every, scale }),
+        Some(_) => Err("give at most RANK,EVERY,SCALE".into()),
+    }
+}
+
 impl OptimizerArgs {
     fn choice(&self, method: &MethodArgs) -> Result<OptimizerChoice, Failure> {
         let norm_step =
             self.adagrad_norm.map(|(initial, floor)| NormStep { initial, floor, subtract_noise: self.subtract_noise });
         self.refuse_idle_flags(method)?;
-        Ok(OptimizerChoice { rule: self.rule(method)?, norm_step })
+        Ok(OptimizerChoice { rule: self.rule(method)?, norm_step, galore: self.galore })
     }
 
     /// A flag that the optimizer does not read would be a misunderstanding.
@@ -283,7 +302,7 @@ impl OptimizerArgs {
             OptimizerArg::Adamw => {
                 Rule::Adam { beta1, beta2, epsilon, weight_decay: self.weight_decay.unwrap_or(0.01) }
             }
-            OptimizerArg::AdamBc => Rule::AdamBc { beta1, beta2, floor: epsilon, weight_decay: decay },
+            OptimizerArg::AdamBc => Rule::AdamBc { beta1, beta2, floor: self.adam_epsilon, weight_decay: decay },
             OptimizerArg::Adagrad => {
                 Rule::AdaGrad { epsilon: self.adam_epsilon.unwrap_or(1e-10), weight_decay: decay as f32 }
             }
@@ -295,7 +314,7 @@ impl OptimizerArgs {
 }
 
 impl TrainArgs {
-    fn source(&self, model: PathBuf) -> Source {
+    pub(super) fn source(&self, model: PathBuf) -> Source {
         let data = &self.data;
         Source {
             model,
@@ -316,7 +335,7 @@ impl TrainArgs {
         }
     }
 
-    fn config(&self) -> Result<TrainConfig, Failure> {
+    pub(super) fn config(&self) -> Result<TrainConfig, Failure> {
         let privacy = &self.privacy;
         let budget = match (privacy.epsilon, privacy.noise_multiplier) {
             (Some(epsilon), None) => Budget::Epsilon(epsilon),

@@ -79,7 +79,7 @@ impl Split {
 
     /// Rows held out by the rule of [`TestSource::Fraction`](super::TestSource::Fraction), and the others first; `None`
     /// where either would be empty.
-    pub(super) fn hold_out(&self, fraction: f64) -> Option<(Split, Split)> {
+    pub fn hold_out(&self, fraction: f64) -> Option<(Split, Split)> {
         let step = (fraction * 4_294_967_296.0).ceil() as u128;
         let held_out = |row: usize| ((row as u128 + 1) * step) >> 32 > (row as u128 * step) >> 32;
         let (train, test) = (self.select(|row| !held_out(row)), self.select(held_out));

@@ -3,6 +3,7 @@
 use crate::filter::Coefficients;
 use crate::train::{
     Clipping, DecayChoice, FilterChoice, LearningRateChoice, NormStep, Outcome, PerSample, Rule, Run, ThresholdRule,
+    forms,
 };
 use damper_core::filter::{Gain, LookAhead};
 use damper_core::schedule::NoiseSchedule;
@@ -90,22 +91,28 @@ fn threshold(rule: ThresholdRule) -> String {
     match rule {
         ThresholdRule::Fixed => "fixed".into(),
         ThresholdRule::Percentile { fraction, count_noise, range } => format!(
-            "percentile {fraction} of a released histogram of norms (20 bins, first range {range}, noise {count_noise} a \
-             count), used from the next step"
+            "percentile {fraction} of a released histogram of norms (20 bins, first range {range}, noise {} a \
+             count), used from the next step",
+            noise_of(count_noise)
         ),
         ThresholdRule::ExpectedError { solver, count_noise, range } => format!(
-            "least expected error by a released histogram of norms (20 bins, first range {range}, noise {count_noise} a \
+            "least expected error by a released histogram of norms (20 bins, first range {range}, noise {} a \
              count, {}), used from the next step",
+            noise_of(count_noise),
             match solver {
                 Solver::PaperGrid => "searched on the paper's grid",
                 Solver::Exact => "solved exactly",
             }
         ),
         ThresholdRule::Quantile { fraction, rate, count_noise } => format!(
-            "tracks quantile {fraction} at rate {rate} by a released count (noise {count_noise} clients), used from the \
+            "tracks quantile {fraction} at rate {rate} by a released count (noise {count_noise} samples), used from the \
              next step"
         ),
     }
+}
+
+fn noise_of(count_noise: Option<f64>) -> String {
+    count_noise.map_or_else(String::new, |noise| noise.to_string())
 }
 
 fn sensitivity(run: &Run) -> String {
@@ -157,7 +164,7 @@ fn learning_rate(choice: LearningRateChoice) -> String {
 pub enum OptimizerReport {
     Sgd { momentum: f32, nesterov: bool, weight_decay: f32 },
     Adam { beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64 },
-    AdamBc { beta1: f64, beta2: f64, floor: f32, weight_decay: f64 },
+    AdamBc { beta1: f64, beta2: f64, floor: Option<f32>, weight_decay: f64 },
     Adagrad { epsilon: f32, weight_decay: f32 },
     Rmsprop { alpha: f64, epsilon: f32, weight_decay: f32 },
 }
@@ -186,5 +193,38 @@ pub struct NormStepReport {
 impl From<NormStep> for NormStepReport {
     fn from(NormStep { initial, floor, subtract_noise }: NormStep) -> Self {
         Self { initial, floor, subtract_noise }
+    }
+}
+
+/// A low-rank projection of the matrices.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct GaLoreReport {
+    /// Directions a tensor.
+    pub rank: usize,
+    /// Steps from one basis to the next.
+    pub every: u32,
+    /// What the projected step is multiplied by.
+    pub scale: f32,
+    /// The tensors that are projected.
+    pub projected: Vec<String>,
+    /// Coordinates that the optimizer sees, of all tensors.
+    pub coordinates: usize,
+    /// Where a basis comes from.
+    pub basis: &'static str,
+}
+
+impl GaLoreReport {
+    pub(super) fn new(run: &Run) -> Option<Self> {
+        let settings = run.config.optimizer.galore?;
+        let forms = forms(&run.grad);
+        let named = run.grad.parameters.iter().zip(&forms);
+        Some(Self {
+            rank: settings.rank.get(),
+            every: settings.every.get(),
+            scale: settings.scale,
+            projected: named.filter(|(_, form)| settings.projects(**form)).map(|(spec, _)| spec.name.clone()).collect(),
+            coordinates: forms.iter().map(|form| settings.coordinates(*form)).sum(),
+            basis: "leading singular directions of the released gradient of the step at which it is renewed",
+        })
     }
 }

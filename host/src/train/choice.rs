@@ -11,7 +11,7 @@ pub(super) use clip::AnyClip;
 pub use clip::Clipping;
 pub(super) use filter::{AnyFilter, AnyFilterState};
 pub use filter::{FilterChoice, PerSample};
-pub(super) use optimizer::{AnyOptimizer, AnyState};
+pub(super) use optimizer::{AnyOptimizer, AnyRule, AnyRuleState, AnyState, AnyStep};
 pub use optimizer::{NormStep, OptimizerChoice, Rule};
 pub use schedule::{DecayChoice, LearningRateChoice};
 pub(super) use threshold::{AnyThreshold, AnyThresholdState};

@@ -30,7 +30,7 @@ impl Method {
         Self {
             name: "dp-sgd".into(),
             filter: FilterChoice::None,
-            threshold: ThresholdChoice { clip, rule: ThresholdRule::Fixed },
+            threshold: ThresholdChoice { clip, rule: ThresholdRule::Fixed, bounds: None },
             clipping: Clipping::Flat,
             noise_schedule: NoiseSchedule::Constant,
             learning_rate: LearningRateChoice { lr, warmup: 0.0, decay: DecayChoice::Constant },
@@ -43,7 +43,8 @@ impl Method {
         self.threshold.build()?;
         self.clipping.build(&[])?;
         self.noise_schedule.check()?;
-        optimizer.build(0)?;
+        optimizer.check()?;
+        optimizer.build(&[])?;
         if matches!(self.noise_schedule, NoiseSchedule::Matched { .. }) && optimizer.norm_step.is_some() {
             return Err(TrainError::Flag(
                 "--noise-schedule matched: with --adagrad-norm the step sizes follow released gradients, so noise matched \

@@ -1,5 +1,6 @@
 //! Everything that is fixed before the first step: the graph, the data's checks by its owner, the rate, the noise.
 
+use super::galore::forms;
 use super::{Budget, Noise, Run, TrainConfig, TrainError};
 use crate::accounting::{Factors, SMALLEST_SIGMA, Schedule, judge_delta};
 use crate::autodiff::{DeriveOptions, Dim, GradGraph, Loss, TensorSpec, derive};
@@ -34,7 +35,7 @@ pub struct Source {
 /// # Errors
 ///
 /// A flag, the model or the data is at fault; the message says which, and what to do.
-pub fn prepare(source: &Source, config: TrainConfig) -> Result<Run, TrainError> {
+pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainError> {
     check_flags(&config)?;
     config.method.check(&config.optimizer)?;
     let model = onnx::load(&source.model)?;
@@ -68,14 +69,26 @@ pub fn prepare(source: &Source, config: TrainConfig) -> Result<Run, TrainError> 
     let mut warnings = Vec::new();
     warnings.extend(judge_delta(config.delta, declared, config.allow_large_delta)?.warning(config.delta, declared));
     let learning_rate = config.method.learning_rate.build(rate, steps)?;
-    let count_noise = config.method.threshold.count_noise()?;
     let factors = factors(&config, &learning_rate, steps)?;
-    let schedule = Schedule {
+    let mut schedule = Schedule {
         rate,
         factors: factors.as_deref().map_or(Factors::Constant(u64::from(steps)), Factors::Each),
-        joint: count_noise.map(CountNoise::multiplier),
+        joint: None,
     };
+    if config.method.threshold.wants_count_noise() {
+        let total = match config.budget {
+            Budget::Epsilon(target) => schedule.calibrate(target, config.delta)?.multiplier,
+            Budget::NoiseMultiplier(multiplier) => multiplier,
+        };
+        config.method.threshold = config.method.threshold.with_count_noise(total);
+    }
+    let count_noise = config.method.threshold.count_noise()?;
+    schedule.joint = count_noise.map(CountNoise::multiplier);
     let (multiplier, sigma_grid) = noise(&config, &schedule)?;
+    config.optimizer.rule = config
+        .optimizer
+        .rule
+        .with_floor(multiplier * f64::from(config.method.threshold.clip) / f64::from(config.batch_size));
     let plan = match sigma_grid {
         Some(sigma) => schedule.plan_on_grid(u64::from(sigma), config.grid_bits)?,
         None => schedule.plan(multiplier)?,
@@ -84,6 +97,14 @@ pub fn prepare(source: &Source, config: TrainConfig) -> Result<Run, TrainError> 
         warnings.push(
             "--seed makes this run a simulation: its noise can be recomputed, so nothing of it is private".into(),
         );
+    }
+    if let Some(galore) = config.optimizer.galore
+        && !forms(&grad).into_iter().any(|form| galore.projects(form))
+    {
+        warnings.push(format!(
+            "--galore {}: no tensor has more rows and more columns than that, so nothing is projected",
+            galore.rank
+        ));
     }
     let priced = plan.epsilon(config.delta)?;
     let params = initial(&graph, &grad);

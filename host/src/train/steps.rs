@@ -2,6 +2,7 @@
 
 use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold, AnyThresholdState};
 use super::evaluate::Evaluator;
+use super::galore::forms;
 use super::prune::keep_outputs;
 use super::store::LedgerFile;
 use super::worker::{Layout, Point, Worker, grad_outputs};
@@ -14,6 +15,7 @@ use damper_core::grid::Grid;
 use damper_core::noise::{self, ContinuousGaussian, DiscreteGaussian, Key};
 use damper_core::private::Mechanism;
 use damper_core::sampling::poisson;
+use damper_core::schedule::Declared;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Threshold;
 use prost::Message;
@@ -74,15 +76,14 @@ fn train<M: Mechanism<Word: Send> + Send + Sync>(
     let layers = method.clipping.layers(layout.lengths());
     let (filter, filter_state) = method.filter.build(dim)?;
     let (threshold, threshold_state) = method.threshold.build()?;
-    let (optimizer, optimizer_state) = config.optimizer.build(dim)?;
+    let (optimizer, optimizer_state) = config.optimizer.build(&forms(&run.grad))?;
     let step = PrivateStep::new(Slots {
         mechanism,
         clip: method.clipping.build(&layers)?,
         threshold,
         filter,
         optimizer,
-        learning_rate: run.learning_rate,
-        noise_schedule: method.noise_schedule,
+        schedule: Declared { learning_rate: run.learning_rate, noise: method.noise_schedule },
         expected_batch: config.batch_size,
     })?;
     let mut state = StepState {
@@ -166,7 +167,7 @@ fn train<M: Mechanism<Word: Send> + Send + Sync>(
     })
 }
 
-type Step<'a, M> = PrivateStep<M, AnyClip<'a>, AnyThreshold, AnyFilter, AnyOptimizer>;
+type Step<'a, M> = PrivateStep<M, AnyClip<'a>, AnyThreshold, AnyFilter, AnyOptimizer, Declared>;
 type State<M> = StepState<Vec<<M as Mechanism>::Word>, AnyFilterState, AnyThresholdState, AnyState>;
 
 /// Pays for a step, draws its batch, spreads it over the workers, releases. `draw` and `points` are memory.

@@ -1,6 +1,6 @@
 //! Each bad input is refused in one line, and leaves nothing behind.
 
-use super::{DIGITS, MLP, assert_refused, damper, folder, refused, run, train};
+use super::{DIGITS, MLP, assert_refused, damper, folder, refused, run, stderr, train};
 use damper::onnx;
 use std::fs;
 use std::path::Path;
@@ -146,6 +146,7 @@ fn numbers_out_of_range_are_refused_with_their_flag() {
         (&["--nesterov"], &["--nesterov", "--momentum"]),
         (&["--optimizer", "adam", "--momentum", "0.9"], &["--momentum", "adam"]),
         (&["--optimizer", "adam", "--betas", "0.9,1"], &["--betas"]),
+        (&["--galore", "4", "--adagrad-norm", "20,1e-5"], &["--galore", "--adagrad-norm"]),
         (&["--test", "0.2"], &["--test"]),
         (&["--train", "no.such.*"], &["--train 'no.such.*'"]),
         (&["--output", "no-such-output"], &["no-such-output"]),
@@ -153,6 +154,25 @@ fn numbers_out_of_range_are_refused_with_their_flag() {
     ];
     for (extra, words) in cases {
         refused(train(MLP, DIGITS, &out, extra), &out, words);
+    }
+}
+
+#[test]
+fn a_projection_that_is_none_is_refused_with_what_to_give() {
+    let (_folder, out) = folder();
+    let cases = [
+        ("0", "RANK"),
+        ("four", "RANK"),
+        ("4,0", "EVERY"),
+        ("4,200,0", "SCALE"),
+        ("4,200,nan", "SCALE"),
+        ("4,200,1,1", "RANK,EVERY,SCALE"),
+    ];
+    for (value, word) in cases {
+        let output = train(MLP, DIGITS, &out, &["--galore", value]).output().unwrap();
+        let message = stderr(&output);
+        assert!(!output.status.success() && message.contains("--galore") && message.contains(word), "{message}");
+        assert!(!out.exists());
     }
 }
 

@@ -150,6 +150,29 @@ fn flags_override_a_run_file() {
 }
 
 #[test]
+fn a_projected_run_says_what_was_projected_and_keeps_the_bits_of_a_plain_one_where_nothing_is() {
+    let with = |extra: &[&str]| {
+        let (_folder, out) = folder();
+        let common = ["--method", "doppler", "--optimizer", "adam", "--seed", "1", "--json"];
+        json(&train(MLP, DIGITS, &out, &[&common, extra].concat()).output().unwrap())
+    };
+    let projected = with(&["--galore", "4"]);
+    let galore = &projected["training"]["galore"];
+    assert_eq!((&galore["rank"], &galore["every"]), (&4.into(), &200.into()));
+    assert_eq!(galore["scale"], 1.0);
+    // [32, 64] on the left, [10, 32] on the left, and two biases.
+    assert_eq!(galore["projected"], serde_json::json!(["fc1.weight", "fc2.weight"]));
+    assert_eq!(galore["coordinates"], 4 * 64 + 4 * 32 + 32 + 10);
+
+    let (plain, idle) = (with(&[]), with(&["--galore", "32"]));
+    assert!(plain["training"]["galore"].is_null());
+    assert_eq!(plain["params_digest"], idle["params_digest"]);
+    assert_ne!(plain["params_digest"], projected["params_digest"]);
+    let warned = |report: &Value| report["warnings"].to_string().contains("--galore 32: no tensor");
+    assert!(warned(&idle) && !warned(&projected), "{}", idle["warnings"]);
+}
+
+#[test]
 fn a_summary_says_what_was_reached_and_where_it_is() {
     let (_folder, out) = folder();
     let output = train(MLP, DIGITS, &out, &[]).output().unwrap();

@@ -1,162 +1,14 @@
 #!/usr/bin/env python3
-"""Writes core/src/vectors/step.tsv: words, noise, clipped samples and whole runs, worked out from the formulas in the docs.
+"""Writes core/src/vectors/step.tsv: words, noise, clipped and counted samples, whole runs, worked out from the formulas in the docs.
 
 Integers are Python's; floats are numpy's float32 and float64, whose + - * / and square root are correctly rounded. Nothing
 here was made from, or checked against, the Rust code. Needs numpy and mpmath."""
 
 import pathlib
-import struct
 
 import numpy as np
-from mpmath import exp, floor, inf, mp, mpf, nsum
 
-F = np.float32
-M32 = 0xFFFFFFFF
-GRADIENT_NOISE, SAMPLING = 1, 3
-
-
-# ChaCha20, RFC 8439 ------------------------------------------------------------------------------------------------
-def rotl(x, n):
-    return ((x << n) | (x >> (32 - n))) & M32
-
-
-def chacha_block(key, counter, nonce):
-    start = list(struct.unpack("<4I", b"expand 32-byte k")) + key + [counter] + nonce
-    x = list(start)
-
-    def quarter(a, b, c, d):
-        x[a] = (x[a] + x[b]) & M32
-        x[d] = rotl(x[d] ^ x[a], 16)
-        x[c] = (x[c] + x[d]) & M32
-        x[b] = rotl(x[b] ^ x[c], 12)
-        x[a] = (x[a] + x[b]) & M32
-        x[d] = rotl(x[d] ^ x[a], 8)
-        x[c] = (x[c] + x[d]) & M32
-        x[b] = rotl(x[b] ^ x[c], 7)
-
-    for _ in range(10):
-        for i in range(4):
-            quarter(i, 4 + i, 8 + i, 12 + i)
-        for i in range(4):
-            quarter(i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4)
-    return [(a + b) & M32 for a, b in zip(x, start)]
-
-
-class Stream:
-    """The words at (purpose, step, chunk) of the simulation with this seed."""
-
-    def __init__(self, seed, purpose, step, chunk):
-        raw = struct.pack("<Q", seed) + b" damper: not private key"
-        assert len(raw) == 32
-        self.key = list(struct.unpack("<8I", raw))
-        self.nonce = [purpose, step, chunk]
-        self.counter, self.words = 0, []
-
-    def next(self):
-        if not self.words:
-            self.words = chacha_block(self.key, self.counter, self.nonce)
-            self.counter += 1
-        return self.words.pop(0)
-
-    def next64(self):
-        low = self.next()
-        return low | self.next() << 32
-
-
-# The discrete Gaussian ----------------------------------------------------------------------------------------------
-mp.prec = 600
-TOTAL = nsum(lambda k: exp(-(k**2) / mpf(2)), [0, inf])
-CUMULATIVE, partial = [], mpf(0)
-for i in range(18):
-    partial += exp(-mpf(i) ** 2 / 2) / TOTAL
-    CUMULATIVE.append(int(floor(partial * mpf(2) ** 287)))
-
-
-def magnitude(head, stream):
-    if any(head == c >> 256 for c in CUMULATIVE):
-        value = head
-        for _ in range(8):
-            value = value << 32 | stream.next()
-        return sum(value >= c for c in CUMULATIVE)
-    return sum(head > c >> 256 for c in CUMULATIVE)
-
-
-def below(n, stream):
-    product = stream.next() * n
-    if product & M32 < n:
-        while product & M32 < (1 << 32) % n:
-            product = stream.next() * n
-    return product >> 32
-
-
-def ratio(numerator, denominator, stream):
-    while True:
-        shifted = numerator << 32
-        low = stream.next() * denominator
-        if low >= shifted:
-            return False
-        numerator = shifted - low
-        if numerator >= denominator:
-            return True
-
-
-def accept_once(k, j, sigma, stream):
-    n = 1
-    while True:
-        if not ratio(j, sigma, stream):
-            break
-        r = below(2 * k + 2, stream)
-        if not (ratio(j, sigma, stream) if r == 2 * k else r < 2 * k):
-            break
-        if n > 1 and below(n, stream) != 0:
-            break
-        n += 1
-    return n % 2 == 1
-
-
-def discrete_gaussian(sigma, stream):
-    while True:
-        word = stream.next()
-        k = magnitude(word & 0x7FFFFFFF, stream)
-        negative = word >> 31 == 1
-        j = below(sigma, stream)
-        if all(accept_once(k, j, sigma, stream) for _ in range(k + 1)) and not (negative and k == 0 and j == 0):
-            z = k * sigma + j
-            return -z if negative else z
-
-
-# Clipping on the grid -----------------------------------------------------------------------------------------------
-def norm_squared(grad):
-    lanes = [F(0)] * 8
-    for i, g in enumerate(grad):
-        lanes[i % 8] = F(lanes[i % 8] + F(g * g))
-    a, b, c, d, e, f, g, h = lanes
-    return F(F(F(a + e) + F(c + g)) + F(F(b + f) + F(d + h)))
-
-
-def clipped(grad, clip, bits):
-    square = norm_squared(grad)
-    if not np.isfinite(square):
-        return [0] * len(grad)
-    unit = F(1 << bits)
-    scale, shrink = F(unit / max(np.sqrt(square), clip)), F(2.0**-20)
-    while True:
-        q = [int(np.trunc(min(max(F(g * scale), -unit), unit))) for g in grad]
-        if sum(x * x for x in q) <= 1 << 2 * bits:
-            return q
-        scale, shrink = F(scale * F(F(1) - shrink)), F(shrink * F(2))
-
-
-# Gradients of a run: floats built from integers ----------------------------------------------------------------------
-class Gradients:
-    """x <- x * 6364136223846793005 + 1442695040888963407 mod 2^64; a gradient is ((x >> 40) - 2^23) / 2^shift."""
-
-    def __init__(self, seed):
-        self.x = seed
-
-    def next(self, shift):
-        self.x = (self.x * 6364136223846793005 + 1442695040888963407) % 2**64
-        return F((self.x >> 40) - 2**23) / F(2.0**shift)
+from release import F, GRADIENT_NOISE, SAMPLING, Gradients, Stream, bits_of, clipped, discrete_gaussian
 
 
 def run(optimizer, dim, steps, batch, bits, sigma, clip, seed):
@@ -196,10 +48,6 @@ def run(optimizer, dim, steps, batch, bits, sigma, clip, seed):
     return params
 
 
-def bits_of(x):
-    return f"{struct.unpack('<I', struct.pack('<f', float(x)))[0]:08x}"
-
-
 def main():
     lines = ["# Written by generate/step.py; do not edit. Floats and words are bits in hexadecimal."]
 
@@ -224,6 +72,15 @@ def main():
         grad = [gradients.next(shift) for _ in range(dim)]
         q = clipped(grad, F(clip), bits)
         row("clip", bits, bits_of(F(clip)), " ".join(map(bits_of, grad)), " ".join(map(str, q)))
+    # Norms on both sides of every edge: a gradient of one coordinate is its own norm.
+    for bins, clip in [(20, 0.7), (20, 3.0), (7, 1e-4), (1, 1.0)]:
+        edges = [F(F(k) * F(clip)) / F(bins) for k in range(1, bins + 2)]
+        norms = [F(0), F(1e-30)] + [x for edge in edges for x in (np.nextafter(edge, F(0)), edge, np.nextafter(edge, F(9e9)))]
+        found = [min(bins - 1, int(F(norm * F(F(bins) / F(clip))))) for norm in norms]
+        row("bins", bins, bits_of(F(clip)), " ".join(map(bits_of, norms)), " ".join(map(str, found)))
+    bound = F(0.3)
+    norms = [F(0), np.nextafter(bound, F(0)), bound, np.nextafter(bound, F(9)), F(7)]
+    row("above", 1, bits_of(bound), " ".join(map(bits_of, norms)), " ".join("1" if n > bound else "-1" for n in norms))
     for optimizer in ["sgd", "nesterov", "adam"]:
         for dim, steps, bits in [(3, 12, 16), (1030, 3, 20)]:
             params = run(optimizer, dim, steps, 4, bits, 3 << (bits - 1), 0.7, dim)

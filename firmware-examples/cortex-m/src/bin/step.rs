@@ -11,7 +11,7 @@ use damper_core::filter::Identity;
 use damper_core::grid::Grid;
 use damper_core::noise::{ChaCha20, DiscreteGaussian, Key};
 use damper_core::optimizer::{Sgd, SgdState};
-use damper_core::schedule::{LearningRate, NoiseSchedule};
+use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
 
@@ -26,8 +26,7 @@ fn step() -> Option<[f32; DIM]> {
         threshold: Fixed(black_box(1.0)),
         filter: Identity,
         optimizer: Sgd::new(black_box(0.9), false, 0.0).ok()?,
-        learning_rate: LearningRate::constant(black_box(0.5)),
-        noise_schedule: NoiseSchedule::Constant,
+        schedule: Constant(black_box(0.5)),
         expected_batch: black_box(60),
     })
     .ok()?;

@@ -1,6 +1,8 @@
-//! Optimizers, and AdaGrad-norm step sizes around them.
+//! Optimizers, and what may stand around them: AdaGrad-norm step sizes, or GaLore.
 
 use super::MISMATCH;
+use crate::train::TrainError;
+use crate::train::galore::{Decay, Form, GaLore, GaLoreState, LowRank};
 use damper_core::error::{CallError, ConfigError};
 use damper_core::optimizer::{
     AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamBcStep, AdamState, AdamStep,
@@ -15,6 +17,8 @@ pub struct OptimizerChoice {
     pub rule: Rule,
     /// Step sizes from the norms of released gradients, where asked for.
     pub norm_step: Option<NormStep>,
+    /// A low-rank projection of the matrices, where asked for.
+    pub galore: Option<LowRank>,
 }
 
 /// How parameters follow.
@@ -46,8 +50,8 @@ pub enum Rule {
         beta1: f64,
         /// `β₂`.
         beta2: f64,
-        /// `γ′`.
-        floor: f32,
+        /// `γ′`; by the first step's noise if not given.
+        floor: Option<f32>,
         /// `λ`.
         weight_decay: f64,
     },
@@ -109,6 +113,17 @@ pub(crate) enum AnyStep {
 }
 
 impl Rule {
+    /// The same with DP-AdamBC's floor set, for noise of `noise_std` in each coordinate: the spread that is left of that
+    /// noise's variance in a second moment that has settled. Below it there is nothing but noise.
+    #[must_use]
+    pub(crate) fn with_floor(mut self, noise_std: f64) -> Self {
+        if let Self::AdamBc { beta2, floor, .. } = &mut self {
+            let spread = noise_std * noise_std * (2.0 * (1.0 - *beta2) / (1.0 + *beta2)).sqrt();
+            floor.get_or_insert((spread as f32).max(f32::MIN_POSITIVE));
+        }
+        self
+    }
+
     /// The optimizer and its memory for `dim` parameters.
     fn build(self, dim: usize) -> Result<(AnyRule, AnyRuleState), ConfigError> {
         let zeros = || vec![0.0; dim];
@@ -123,7 +138,7 @@ impl Rule {
                 AnyRuleState::Adam(AdamState::new(zeros(), zeros())),
             ),
             Self::AdamBc { beta1, beta2, floor, weight_decay } => (
-                AnyRule::AdamBc(AdamBc::new(beta1, beta2, floor, weight_decay)?),
+                AnyRule::AdamBc(AdamBc::new(beta1, beta2, floor.unwrap_or(f32::MIN_POSITIVE), weight_decay)?),
                 AnyRuleState::AdamBc(AdamBcState::new(zeros(), zeros())),
             ),
             Self::AdaGrad { epsilon, weight_decay } => (
@@ -135,6 +150,39 @@ impl Rule {
                 AnyRuleState::RmsProp(RmsPropState { second: zeros() }),
             ),
         })
+    }
+
+    fn decay(self) -> Decay {
+        match self {
+            Self::Sgd { weight_decay, .. }
+            | Self::AdaGrad { weight_decay, .. }
+            | Self::RmsProp { weight_decay, .. } => {
+                if weight_decay == 0.0 {
+                    Decay::None
+                } else {
+                    Decay::Penalty
+                }
+            }
+            Self::Adam { weight_decay, .. } | Self::AdamBc { weight_decay, .. } => {
+                if weight_decay == 0.0 {
+                    Decay::None
+                } else {
+                    Decay::Decoupled(weight_decay)
+                }
+            }
+        }
+    }
+}
+
+impl AnyRuleState {
+    /// Averages of gradients, one a coordinate; empty where the optimizer keeps none.
+    pub(crate) fn first_moments(&mut self) -> &mut [f32] {
+        match self {
+            Self::Sgd(state) => &mut state.momentum,
+            Self::Adam(state) => &mut state.first,
+            Self::AdamBc(state) => &mut state.first,
+            Self::AdaGrad(_) | Self::RmsProp(_) => &mut [],
+        }
     }
 }
 
@@ -193,23 +241,42 @@ impl Optimizer<AnyRuleState> for AnyRule {
     }
 }
 
-/// A rule, or a rule with AdaGrad-norm step sizes.
+/// A rule, or a rule with AdaGrad-norm step sizes, or within GaLore.
 #[derive(Clone, Copy)]
 pub(crate) enum AnyOptimizer {
     Plain(AnyRule),
     Norm(AdaGradNorm<AnyRule>),
+    GaLore(GaLore),
 }
 
 /// Its memory.
 pub(crate) enum AnyState {
     Plain(AnyRuleState),
     Norm(AdaGradNormState<AnyRuleState>),
+    GaLore(GaLoreState),
 }
 
 impl OptimizerChoice {
-    /// The optimizer and its memory for `dim` parameters.
-    pub(crate) fn build(self, dim: usize) -> Result<(AnyOptimizer, AnyState), ConfigError> {
-        let (rule, state) = self.rule.build(dim)?;
+    /// Refuses what does not compose, with the reason.
+    pub(in crate::train) fn check(&self) -> Result<(), TrainError> {
+        if self.galore.is_some() && self.norm_step.is_some() {
+            return Err(TrainError::Flag(
+                "--galore: --adagrad-norm sets the step size by the norm of the whole gradient, of which --galore moves \
+                 along a few directions; leave one of them out"
+                    .into(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The optimizer and its memory for tensors of these forms.
+    pub(crate) fn build(self, forms: &[Form]) -> Result<(AnyOptimizer, AnyState), ConfigError> {
+        if let Some(settings) = self.galore {
+            let build = |dim| self.rule.build(dim);
+            let (optimizer, state) = GaLore::build(settings, self.rule.decay(), forms, build)?;
+            return Ok((AnyOptimizer::GaLore(optimizer), AnyState::GaLore(state)));
+        }
+        let (rule, state) = self.rule.build(forms.iter().map(|form| form.rows * form.columns).sum())?;
         Ok(match self.norm_step {
             None => (AnyOptimizer::Plain(rule), AnyState::Plain(state)),
             Some(NormStep { initial, floor, subtract_noise }) => (
@@ -227,6 +294,7 @@ impl Optimizer<AnyState> for AnyOptimizer {
         match (self, state) {
             (Self::Plain(optimizer), AnyState::Plain(state)) => optimizer.check(state, dim),
             (Self::Norm(optimizer), AnyState::Norm(state)) => optimizer.check(state, dim),
+            (Self::GaLore(optimizer), AnyState::GaLore(state)) => optimizer.check(state, dim),
             _ => Err(CallError::Order(MISMATCH)),
         }
     }
@@ -245,6 +313,7 @@ impl Optimizer<AnyState> for AnyOptimizer {
         match (self, state) {
             (Self::Plain(optimizer), AnyState::Plain(state)) => optimizer.begin(state, begin),
             (Self::Norm(optimizer), AnyState::Norm(state)) => optimizer.begin(state, begin),
+            (Self::GaLore(optimizer), AnyState::GaLore(state)) => optimizer.begin(state, begin),
             _ => unreachable!("{MISMATCH}"),
         }
     }
@@ -265,7 +334,16 @@ impl Optimizer<AnyState> for AnyOptimizer {
             (Self::Norm(optimizer), AnyState::Norm(state)) => {
                 optimizer.update(step, state, at, params, filtered, released);
             }
+            (Self::GaLore(optimizer), AnyState::GaLore(state)) => {
+                optimizer.update(step, state, at, params, filtered, released);
+            }
             _ => unreachable!("{MISMATCH}"),
+        }
+    }
+
+    fn end(&self, step: AnyStep, state: &mut AnyState, params: &mut [f32]) {
+        if let (Self::GaLore(optimizer), AnyState::GaLore(state)) = (self, state) {
+            optimizer.end(step, state, params);
         }
     }
 }

@@ -3,8 +3,8 @@
 use super::MISMATCH;
 use damper_core::error::ConfigError;
 use damper_core::threshold::{
-    CountNoise, ExpectedError, ExpectedErrorState, Facts, Fixed, Percentile, PercentileState, Quantile, QuantileState,
-    Query, ReleasedCounts, Solver, Threshold,
+    Bounds, CountNoise, ExpectedError, ExpectedErrorState, Facts, Fixed, Percentile, PercentileState, Quantile,
+    QuantileState, Query, ReleasedCounts, Solver, Threshold,
 };
 
 /// Bins of a histogram of norms.
@@ -17,6 +17,8 @@ pub struct ThresholdChoice {
     pub clip: f32,
     /// How it goes on.
     pub rule: ThresholdRule,
+    /// Where a learned clip stays; the core's wide bounds if not given.
+    pub bounds: Option<(f32, f32)>,
 }
 
 /// How the clip goes on.
@@ -28,8 +30,8 @@ pub enum ThresholdRule {
     Percentile {
         /// Share of gradients to leave unclipped.
         fraction: f64,
-        /// `σ_H`.
-        count_noise: f64,
+        /// `σ_H`; by the noise of the whole event if not given.
+        count_noise: Option<f64>,
         /// `R_0`.
         range: f32,
     },
@@ -37,8 +39,8 @@ pub enum ThresholdRule {
     ExpectedError {
         /// How the minimum is found.
         solver: Solver,
-        /// `σ_H`.
-        count_noise: f64,
+        /// `σ_H`; by the noise of the whole event if not given.
+        count_noise: Option<f64>,
         /// `R_0`.
         range: f32,
     },
@@ -54,20 +56,49 @@ pub enum ThresholdRule {
 }
 
 impl ThresholdChoice {
+    /// Whether `σ_H` is to be set by the noise of the whole event.
+    pub(crate) fn wants_count_noise(self) -> bool {
+        matches!(
+            self.rule,
+            ThresholdRule::Percentile { count_noise: None, .. }
+                | ThresholdRule::ExpectedError { count_noise: None, .. }
+        )
+    }
+
+    /// The same with `σ_H` set, for gradients whose noise would be `total` without counts. DC-SGD sets it by the size of σ:
+    /// 5, from 2 on 8, and above 3 on 12.
+    #[must_use]
+    pub(crate) fn with_count_noise(mut self, total: f64) -> Self {
+        if let ThresholdRule::Percentile { count_noise, .. } | ThresholdRule::ExpectedError { count_noise, .. } =
+            &mut self.rule
+        {
+            count_noise.get_or_insert(match total {
+                sigma if sigma < 2.0 => 5.0,
+                sigma if sigma <= 3.0 => 8.0,
+                _ => 12.0,
+            });
+        }
+        self
+    }
+
     /// The rule and its memory.
     pub(crate) fn build(self) -> Result<(AnyThreshold, AnyThresholdState), ConfigError> {
+        let clips = self.bounds.map_or(Ok(Bounds::default()), |(min, max)| Bounds::new(min, max))?;
+        let count_noise_of = |given: Option<f64>| CountNoise::new(given.unwrap_or(5.0));
         Ok(match self.rule {
             ThresholdRule::Fixed => (AnyThreshold::Fixed(Fixed(self.clip)), AnyThresholdState::Fixed),
             ThresholdRule::Percentile { fraction, count_noise, range } => (
-                AnyThreshold::Percentile(Percentile::new(fraction, CountNoise::new(count_noise)?)?),
+                AnyThreshold::Percentile(Percentile::new(fraction, count_noise_of(count_noise)?)?.within(clips)),
                 AnyThresholdState::Percentile(PercentileState::new(self.clip, range)?),
             ),
             ThresholdRule::ExpectedError { solver, count_noise, range } => (
-                AnyThreshold::ExpectedError(ExpectedError::new(solver, CountNoise::new(count_noise)?)?),
+                AnyThreshold::ExpectedError(
+                    ExpectedError::new(solver, count_noise_of(count_noise)?)?.within(clips, Bounds::default()),
+                ),
                 AnyThresholdState::ExpectedError(ExpectedErrorState::new(self.clip, range)?),
             ),
             ThresholdRule::Quantile { fraction, rate, count_noise } => (
-                AnyThreshold::Quantile(Quantile::new(fraction, rate, count_noise)?),
+                AnyThreshold::Quantile(Quantile::new(fraction, rate, count_noise)?.within(clips)),
                 AnyThresholdState::Quantile(QuantileState::new(self.clip)?),
             ),
         })

@@ -1,0 +1,177 @@
+//! `damper compare`: methods × seeds × ε to one table and plots.
+
+mod file;
+mod watch;
+
+use super::{Failure, answer};
+use crate::compare::{self, Comparison, Figures, Journal, Position, Purpose, TUNING_PART, Task, Trainer};
+use crate::data::Dataset;
+use crate::files::{Access, create_output_folder, create_private_folder, write};
+use crate::report::TrainReport;
+use crate::train::{self, Run, TrainError};
+use clap::Args;
+use damper_core::accounting::Rate;
+use std::fs;
+use std::path::{Path, PathBuf};
+use watch::Watch;
+
+const AFTER_HELP: &str = "\
+Example:
+  damper compare compare.toml
+where compare.toml is
+  out = \"digits-compare\"
+  model = \"onnx-models/digits-cnn.onnx\"
+  data = \"idx:onnx-models/digits\"
+  delta = 1e-5
+  batch-size = 128
+  epochs = 20
+  clip = 0.1
+  epsilon = [1, 3, 8]       # the columns; or noise-multiplier = [...]
+  seeds = [1, 2, 3]         # or seeds = 3: keys from the operating system
+
+  [method.dp-sgd]           # a row; its name is the method, too
+  lr = [1, 2]               # several values: the method is tuned
+  optimizer = \"momentum\"
+
+  [method.\"disk, adamw\"]    # another row
+  method = \"disk\"
+  optimizer = \"adamw\"
+  lr = 0.01
+
+Every flag of `damper train` is a key, without its dashes. At the top it is
+for all methods; in a method's table it is for that method and wins. Budgets
+and seeds are for all: they stand at the top alone.
+
+A list of values for a flag that takes one value tunes the method: every
+combination is tried once at each budget, on four fifths of the training split
+and judged by the other fifth, never by the test split. Tuning is not private.
+
+Finished runs are kept in runs.jsonl. A comparison that was stopped goes on
+where it was when it is started again; runs with the same flags, model and
+version are not run again. Data that changed is not noticed: name another
+folder then. Runs go one after another, each on all processors.
+
+The folder then holds compare.html (table and plot), compare.md (the table,
+for a record), compare.json (all figures) and runs.jsonl.";
+
+/// Compares methods at equal budgets.
+///
+/// Trains every method at every budget with every seed and gives one table, mean ± standard deviation, and a plot.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct CompareArgs {
+    /// The file that says what to compare
+    #[arg(value_name = "COMPARE.toml")]
+    file: PathBuf,
+    /// Folder for the outputs, instead of the file's `out`; one of an earlier start of this comparison is gone on with
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Prints the comparison as one JSON object on standard output, and nothing else there
+    #[arg(long)]
+    json: bool,
+    /// No progress on standard error (errors and warnings still come)
+    #[arg(long)]
+    quiet: bool,
+}
+
+pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
+    let file::Read { plan, out, json, quiet } = file::read(&args.file, args.out.as_deref())?;
+    let journal = out.join("runs.jsonl");
+    if !journal.exists() {
+        create_output_folder(&out)?;
+    }
+    let mut journal = Journal::open(&journal)?;
+    let mut runner = Runner { out: &out, budget: plan.budgets.name(), watch: Watch::new(args.quiet || quiet) };
+    runner.watch.begins(plan.runs(), journal.len());
+    let comparison = compare::run(&plan, &mut journal, &mut runner)?;
+    let json_text = comparison.to_json()?;
+    let save = |name: &str, text: &str| write(&out.join(name), text.as_bytes(), Access::Public);
+    save("compare.json", &json_text)?;
+    save("compare.md", &compare::markdown(&comparison))?;
+    save("compare.html", &compare::html(&comparison))?;
+
+    if args.json || json { answer(json_text.trim_end()) } else { answer(&summary(&comparison, &out)) }?;
+    if comparison.methods.iter().flat_map(|row| &row.cells).all(|cell| cell.n == 0) {
+        return Err(Failure::in_file(&args.file, "no run finished: the table says why"));
+    }
+    Ok(())
+}
+
+fn summary(comparison: &Comparison, out: &Path) -> String {
+    let out = out.display();
+    format!(
+        "{}\n\npage      {out}/compare.html\ntable     {out}/compare.md\nfigures   {out}/compare.json\nruns      \
+         {out}/runs.jsonl",
+        compare::text(comparison)
+    )
+}
+
+/// Trains in this process.
+struct Runner<'a> {
+    out: &'a Path,
+    /// What the budgets are.
+    budget: &'static str,
+    watch: Watch,
+}
+
+impl Trainer for Runner<'_> {
+    fn train(&mut self, task: &Task, at: &Position) -> Result<Figures, String> {
+        self.watch.run_begins(task, at, self.budget);
+        let result = self.one(task).map_err(|Failure(message)| message);
+        self.watch.run_ends(&result);
+        result
+    }
+}
+
+impl Runner<'_> {
+    fn one(&mut self, task: &Task) -> Result<Figures, Failure> {
+        let (args, model) = file::parse(&task.flags, self.out)?;
+        let in_model = |error: TrainError| match error {
+            TrainError::Graph(error) => Failure::in_file(&model, error),
+            TrainError::Refusal(error) => Failure::in_file(&model, error),
+            error => Failure::from(error),
+        };
+        let mut run = train::prepare(&args.source(model.clone()), args.config()?).map_err(in_model)?;
+        if run.data.test.is_none() {
+            return Err(Failure::new("the data has no held-out samples to compare on: give some with `test`"));
+        }
+        self.watch.warn(&run.warnings);
+        if task.purpose == Purpose::Tuning {
+            for_tuning(&mut run)?;
+        }
+        // What a stopped run left there is no use to another.
+        let checkpoint = self.out.join("checkpoint");
+        let _ = fs::remove_dir_all(&checkpoint);
+        create_private_folder(&checkpoint)?;
+        let outcome = train::run(&run, &checkpoint, &mut self.watch);
+        let _ = fs::remove_dir_all(&checkpoint);
+        let report = TrainReport::new(&run, &outcome.map_err(in_model)?);
+        Ok(Figures {
+            test_accuracy: report.test_accuracy,
+            test_loss: report.test_loss.filter(|loss| loss.is_finite()),
+            // Fewer samples drawn at a higher rate than was priced.
+            epsilon: (task.purpose == Purpose::Final).then_some(report.epsilon),
+            delta: report.delta,
+            noise_multiplier: report.noise_multiplier,
+            steps: report.steps,
+            seconds: report.seconds,
+            backend: report.backend.into(),
+            params_digest: report.params_digest,
+            parameters: report.training.parameters,
+            training: serde_json::to_value(&report.training)?,
+        })
+    }
+}
+
+/// Holds a part of the training split out for the figures. Noise, expected batch and number of steps stay those of the
+/// run that is tuned for, so the rate is higher: nothing of a tuning run is claimed to be private.
+fn for_tuning(run: &mut Run) -> Result<(), Failure> {
+    let too_few = || Failure::new("the training split has too few samples to tune on: give one value for each key");
+    let (train, held_out) = run.data.train.hold_out(TUNING_PART).ok_or_else(too_few)?;
+    let samples = run.data.train.len() as u64;
+    let declared = run.config.dataset_size.unwrap_or(samples);
+    let left = u128::from(declared) * train.len() as u128 / u128::from(samples);
+    run.rate = Rate::of(u64::from(run.config.batch_size), left as u64).map_err(|_| too_few())?;
+    run.data = Dataset { train, test: Some(held_out) };
+    Ok(())
+}

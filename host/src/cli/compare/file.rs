@@ -1,0 +1,294 @@
+//! `compare.toml`: what is compared, in the flags of `damper train`.
+//!
+//! Every run is a command line of `damper train` that goes through its parser: what `train` takes can be compared, and
+//! what it refuses is refused here in the same words. All of the file is checked before the first run.
+
+use super::super::{Cli, Command, Failure, run_file, train::TrainArgs};
+use crate::compare::{Budgets, Method, Plan, Repeats, Setting};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use toml::{Table, Value};
+
+/// Keys that stand at the top alone.
+const TOP: [&str; 7] = ["out", "json", "quiet", "seeds", "seed", "epsilon", "noise-multiplier"];
+const BUDGETS: [&str; 2] = ["epsilon", "noise-multiplier"];
+
+/// What the file says.
+pub(super) struct Read {
+    pub(super) plan: Plan,
+    pub(super) out: PathBuf,
+    pub(super) json: bool,
+    pub(super) quiet: bool,
+}
+
+/// Reads and checks `file`; `out` is the command line's folder.
+pub(super) fn read(file: &Path, out: Option<&Path>) -> Result<Read, Failure> {
+    let table = run_file::read(file)?;
+    let reader = Reader { file, out: out.map_or_else(|| PathBuf::from("out"), Path::to_path_buf), train: command() };
+    let out = match (out, table.get("out")) {
+        (Some(out), _) => out.to_path_buf(),
+        (None, Some(Value::String(out))) if !out.is_empty() => PathBuf::from(out),
+        (None, Some(other)) => return Err(reader.at("out", other, "give a folder's name")),
+        (None, None) => return Err(reader.failure("no folder for the outputs: add out = \"DIR\", or give --out DIR")),
+    };
+    let switch = |key: &str| match table.get(key) {
+        None => Ok(false),
+        Some(Value::Boolean(on)) => Ok(*on),
+        Some(other) => Err(reader.at(key, other, "give true or false")),
+    };
+    let (json, quiet) = (switch("json")?, switch("quiet")?);
+    let budgets = reader.budgets(&table)?;
+    let repeats = reader.repeats(&table)?;
+    let mut shared = Table::new();
+    for (key, value) in &table {
+        if key != "method" && !TOP.contains(&key.as_str()) {
+            shared.insert(key.clone(), value.clone());
+        }
+    }
+    for (key, value) in &shared {
+        reader.settings("", key, value)?;
+    }
+    let Some(Value::Table(tables)) = table.get("method").filter(|value| value.as_table().is_none_or(|t| !t.is_empty()))
+    else {
+        return Err(reader.failure(
+            "no method to compare: add a table for each row, such as [method.dp-sgd] with its flags under it",
+        ));
+    };
+    let mut digests = BTreeMap::new();
+    let mut methods = Vec::new();
+    for (label, own) in tables {
+        let Value::Table(own) = own else {
+            return Err(reader.at(&format!("method.{label}"), own, &format!("make it a table: {}", heading(label))));
+        };
+        methods.push(reader.method(label, own, &shared, &mut digests)?);
+    }
+    let shared = shared.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    let plan = Plan { budgets, repeats, methods, shared };
+    reader.try_parse(&plan)?;
+    Ok(Read { plan, out, json, quiet })
+}
+
+/// The command line of a run, parsed as that of `damper train`, and its model.
+pub(super) fn parse(flags: &[String], out: &Path) -> Result<(Box<TrainArgs>, PathBuf), Failure> {
+    let model = flags.iter().find_map(|flag| flag.strip_prefix("--model-file="));
+    let model = PathBuf::from(model.ok_or_else(|| Failure::new("names no model: add model = \"FILE.onnx\""))?);
+    let mut line = vec!["damper".into(), "train".into(), format!("--out={}", out.display())];
+    line.extend(flags.iter().cloned());
+    let cli = Cli::command().try_get_matches_from(line).and_then(|matches| Cli::from_arg_matches(&matches));
+    match cli.map_err(|error| Failure(plain(&error)))?.command {
+        Command::Train(args) => Ok((args, model)),
+        _ => Err(Failure::new("a run of a comparison is a run of damper train")),
+    }
+}
+
+/// The first paragraph of clap's message, in one line.
+fn plain(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let paragraph = text.split("\n\n").next().unwrap_or_default();
+    let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
+}
+
+fn command() -> clap::Command {
+    let mut command = Cli::command();
+    command.build();
+    command.find_subcommand("train").expect("there is a subcommand train").clone()
+}
+
+/// The first line of a method's table.
+fn heading(label: &str) -> String {
+    let bare = !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+    if bare { format!("[method.{label}]") } else { format!("[method.{label:?}]") }
+}
+
+/// Whether a flag's one value is a list, as `--betas B1,B2` has, or it may be repeated.
+fn takes_list(arg: &Arg) -> bool {
+    let names = arg.get_value_names().unwrap_or_default();
+    matches!(arg.get_action(), ArgAction::Append) || names.iter().any(|name| name.contains(','))
+}
+
+struct Reader<'a> {
+    file: &'a Path,
+    out: PathBuf,
+    train: clap::Command,
+}
+
+impl Reader<'_> {
+    fn failure(&self, message: impl std::fmt::Display) -> Failure {
+        Failure::in_file(self.file, message)
+    }
+
+    fn at(&self, key: &str, value: &Value, remedy: &str) -> Failure {
+        self.failure(format!("`{key} = {value}`: {remedy}"))
+    }
+
+    fn budgets(&self, table: &Table) -> Result<Budgets, Failure> {
+        let (flag, value) = match BUDGETS.map(|flag| table.get(flag)) {
+            [Some(value), None] => (BUDGETS[0], value),
+            [None, Some(value)] => (BUDGETS[1], value),
+            [Some(_), Some(_)] => {
+                return Err(self.failure("`epsilon` and `noise-multiplier`: one follows from the other; keep one"));
+            }
+            [None, None] => return Err(self.failure("no budgets: add a line such as epsilon = [1, 3, 8]")),
+        };
+        let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        let mut values = Vec::new();
+        for item in items {
+            let number = match item {
+                Value::Integer(number) => *number as f64,
+                Value::Float(number) => *number,
+                _ => f64::NAN,
+            };
+            if !(number.is_finite() && number > 0.0) {
+                return Err(self.at(flag, value, "give numbers above 0, such as [1, 3, 8]"));
+            }
+            if values.contains(&number) {
+                return Err(self.at(flag, value, &format!("{item} stands there twice; remove one")));
+            }
+            values.push(number);
+        }
+        if values.is_empty() {
+            return Err(self.at(flag, value, "the list is empty; give at least one number"));
+        }
+        Ok(Budgets { flag, values })
+    }
+
+    fn repeats(&self, table: &Table) -> Result<Repeats, Failure> {
+        if let Some(value) = table.get("seed") {
+            return Err(self.at("seed", value, "a comparison takes a list: seeds = [1, 2, 3]"));
+        }
+        let remedy = "give a list of whole numbers, such as [1, 2, 3], or how many runs with keys of their own";
+        match table.get("seeds") {
+            None => Ok(Repeats::Keys(1)),
+            Some(Value::Integer(count)) if (1..=1_000_000).contains(count) => Ok(Repeats::Keys(*count as usize)),
+            Some(value @ Value::Array(items)) => {
+                let mut seeds = Vec::new();
+                for item in items {
+                    let seed = item.as_integer().and_then(|seed| u64::try_from(seed).ok());
+                    let seed = seed.ok_or_else(|| self.at("seeds", value, remedy))?;
+                    if seeds.contains(&seed) {
+                        return Err(self.at("seeds", value, &format!("{seed} stands there twice; remove one")));
+                    }
+                    seeds.push(seed);
+                }
+                if seeds.is_empty() {
+                    return Err(self.at("seeds", value, "the list is empty; give at least one seed"));
+                }
+                Ok(Repeats::Seeds(seeds))
+            }
+            Some(other) => Err(self.at("seeds", other, remedy)),
+        }
+    }
+
+    fn method(
+        &self,
+        label: &str,
+        own: &Table,
+        shared: &Table,
+        digests: &mut BTreeMap<String, String>,
+    ) -> Result<Method, Failure> {
+        let mut merged = shared.clone();
+        for (key, value) in own {
+            if TOP.contains(&key.as_str()) {
+                return Err(self.failure(format!(
+                    "{}: `{key}` is for all methods alike: give it at the top, and leave it out here",
+                    heading(label)
+                )));
+            }
+            merged.insert(key.clone(), value.clone());
+        }
+        if !merged.contains_key("method") {
+            // The label, which then must be a method's name.
+            let value = Value::String(label.into());
+            self.settings(label, "method", &value).map_err(|_| {
+                self.failure(format!(
+                    "{}: `{label}` is no method: name one in its table, such as method = \"dp-sgd\" ({})",
+                    heading(label),
+                    "damper train --help lists them"
+                ))
+            })?;
+            merged.insert("method".into(), value);
+        }
+        let mut settings = Vec::new();
+        for (key, value) in &merged {
+            let place = if own.contains_key(key) { label } else { "" };
+            settings.push(self.settings(place, key, value)?);
+        }
+        let model = match merged.get("model") {
+            Some(Value::String(model)) => digests
+                .entry(model.clone())
+                .or_insert_with(|| fs::read(model).map(|bytes| sha256(&bytes)).unwrap_or_default())
+                .clone(),
+            _ => String::new(),
+        };
+        let own = own.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        Ok(Method { label: label.into(), settings, own, model })
+    }
+
+    /// The values to choose from that `key = value` gives: one, or those of a list where the flag takes one value.
+    /// `label` is the method in whose table it stands; empty: at the top.
+    fn settings(&self, label: &str, key: &str, value: &Value) -> Result<Vec<Setting>, Failure> {
+        let place = if label.is_empty() { String::new() } else { format!("{}: ", heading(label)) };
+        let Some(arg) = run_file::argument(&self.train, key) else {
+            return Err(self.failure(format!("{place}unknown key `{key}`: damper train --help lists the flags")));
+        };
+        let fault = |reason: &str| self.failure(format!("{place}`{key} = {value}`: {reason}"));
+        let parsed = |value: &Value| {
+            let flags = run_file::values(arg, value)
+                .ok_or_else(|| fault("give a text, a number, true or false, or a list of them"))?;
+            match self.refuses(&flags) {
+                Some(reason) => Err(fault(&reason)),
+                None => Ok(Setting { text: format!("{key} = {value}"), flags }),
+            }
+        };
+        match value {
+            Value::Array(items) if items.is_empty() => Err(fault("the list is empty; give a value, or leave it out")),
+            // A flag that takes a list is tuned by a list of lists.
+            Value::Array(items) if !takes_list(arg) || items.iter().any(Value::is_array) => {
+                items.iter().map(parsed).collect()
+            }
+            _ => Ok(vec![parsed(value)?]),
+        }
+    }
+
+    /// What the parser says to the value of a flag alone.
+    fn refuses(&self, flags: &[String]) -> Option<String> {
+        let line = ["train".to_owned()].into_iter().chain(flags.iter().cloned());
+        let error = self.train.clone().try_get_matches_from(line).err()?;
+        // Required flags that are missing here are found missing, or not, by the parse of the whole line.
+        matches!(
+            error.kind(),
+            ErrorKind::InvalidValue
+                | ErrorKind::ValueValidation
+                | ErrorKind::UnknownArgument
+                | ErrorKind::TooManyValues
+        )
+        .then(|| plain(&error))
+    }
+
+    /// Parses every method's first command line. What that finds is wrong with the file; what only a prepared run
+    /// finds is a refusal in the table.
+    fn try_parse(&self, plan: &Plan) -> Result<(), Failure> {
+        for method in &plan.methods {
+            let flags: Vec<String> = method
+                .settings
+                .iter()
+                .filter_map(|values| values.first())
+                .flat_map(|setting| setting.flags.iter().cloned())
+                .chain(plan.budgets.values.first().map(|budget| plan.budgets.flag(*budget)))
+                .collect();
+            parse(&flags, &self.out).map_err(|Failure(message)| {
+                self.failure(format!("{}: {message}; add or change it there or at the top", heading(&method.label)))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

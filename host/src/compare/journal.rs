@@ -1,0 +1,144 @@
+//! `runs.jsonl`: every finished run, one line each, so that a comparison that was stopped goes on where it was.
+//!
+//! A line is appended and on the disk before the next run begins. A last line that was cut off is dropped; its run is
+//! run again. Lines of runs that are not of the present plan stay.
+
+use super::Task;
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// What a run gave: released or public, as in its report.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Figures {
+    /// Share of right answers on the held-out samples, where the loss has classes.
+    pub test_accuracy: Option<f64>,
+    /// Mean loss on the held-out samples, where it is finite.
+    pub test_loss: Option<f64>,
+    /// ε of the whole run; none of a run for tuning, which is not priced.
+    pub epsilon: Option<f64>,
+    /// δ.
+    pub delta: f64,
+    /// σ over the clip, as it ran.
+    pub noise_multiplier: f64,
+    /// Draws.
+    pub steps: u32,
+    /// Seconds of training, evaluation included.
+    pub seconds: f64,
+    /// What really ran.
+    pub backend: String,
+    /// SHA-256 of the trained parameters.
+    pub params_digest: String,
+    /// Trained parameters.
+    pub parameters: usize,
+    /// How it was trained, in the words of the run's report.
+    pub training: serde_json::Value,
+}
+
+impl Figures {
+    /// What tuning maximises.
+    pub(super) fn score(&self) -> f64 {
+        self.test_accuracy.or(self.test_loss.map(|loss| -loss)).unwrap_or(f64::NEG_INFINITY)
+    }
+}
+
+/// A finished run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// What was run.
+    #[serde(flatten)]
+    pub task: Task,
+    /// What it gave.
+    #[serde(flatten)]
+    pub figures: Figures,
+}
+
+/// The journal is at fault: one line that names it and says what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct JournalError(String);
+
+/// The finished runs of a folder. No other comparison can open it meanwhile.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    records: Vec<Record>,
+}
+
+impl Journal {
+    /// Opens `path`, which need not exist; its folder must.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read or written, is held by another comparison, or a line other than the last is not a run.
+    pub fn open(path: &Path) -> Result<Self, JournalError> {
+        let failed = |error: std::io::Error| cannot(path, &error);
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                return Err(JournalError(format!(
+                    "{}: another comparison is at work in this folder: wait for it, or name another --out",
+                    path.display()
+                )));
+            }
+            // A file system without locks: nothing else can be done.
+            Err(TryLockError::Error(_)) | Ok(()) => {}
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(failed)?;
+        // What follows the last newline was being written when the writer was stopped.
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let mut records = Vec::new();
+        for (index, line) in bytes[..whole].split(|byte| *byte == b'\n').enumerate() {
+            if line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let record = serde_json::from_slice(line).map_err(|error| {
+                JournalError(format!(
+                    "{}: line {}: not a run of a comparison ({error}): remove the line, and its run is run again",
+                    path.display(),
+                    index + 1
+                ))
+            })?;
+            records.push(record);
+        }
+        file.set_len(whole as u64).map_err(failed)?;
+        file.seek(SeekFrom::End(0)).map_err(failed)?;
+        Ok(Self { path: path.to_path_buf(), file, records })
+    }
+
+    /// Number of runs in it.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// What `task` gave, where it has been run.
+    pub(super) fn find(&self, task: &Task) -> Option<&Figures> {
+        self.records.iter().find(|record| record.task.is_same_run(task)).map(|record| &record.figures)
+    }
+
+    /// Remembers `record`: it is on the disk when this returns.
+    pub(super) fn record(&mut self, record: &Record) -> Result<(), JournalError> {
+        let mut line = serde_json::to_vec(record).map_err(|error| cannot(&self.path, &error.into()))?;
+        line.push(b'\n');
+        let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
+        written.map_err(|error| cannot(&self.path, &error))?;
+        self.records.push(record.clone());
+        Ok(())
+    }
+}
+
+fn cannot(path: &Path, error: &std::io::Error) -> JournalError {
+    JournalError(format!(
+        "{}: cannot be read or written ({error}): see to the disk and start again, finished runs are kept",
+        path.display()
+    ))
+}

@@ -1,0 +1,192 @@
+//! What is compared: methods, budgets, repeats, and the single runs that follow from them.
+
+use serde::{Deserialize, Serialize};
+
+/// What is compared.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan {
+    /// The columns.
+    pub budgets: Budgets,
+    /// How often each run is repeated.
+    pub repeats: Repeats,
+    /// The rows, at least one.
+    pub methods: Vec<Method>,
+    /// What all methods share, for people.
+    pub shared: Vec<String>,
+}
+
+/// The budgets, smallest first as given.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Budgets {
+    /// `epsilon` or `noise-multiplier`.
+    pub flag: &'static str,
+    /// At least one.
+    pub values: Vec<f64>,
+}
+
+/// How often each run is repeated, and with which keys.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Repeats {
+    /// With these seeds: simulations.
+    Seeds(Vec<u64>),
+    /// So often, with keys from the operating system: private runs.
+    Keys(usize),
+}
+
+impl Repeats {
+    /// Runs of each method at each budget.
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Seeds(seeds) => seeds.len(),
+            Self::Keys(count) => *count,
+        }
+    }
+}
+
+/// One row.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Method {
+    /// Its name in the table.
+    pub label: String,
+    /// Its settings, the shared ones among them; for each, the values to choose from, at least one.
+    pub settings: Vec<Vec<Setting>>,
+    /// What its own table says, for people.
+    pub own: Vec<String>,
+    /// SHA-256 of the model file, in hexadecimal; empty where it cannot be read.
+    pub model: String,
+}
+
+/// A key with a value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setting {
+    /// `key = value`, for people.
+    pub text: String,
+    /// The same as flags of `damper train`.
+    pub flags: Vec<String>,
+}
+
+impl Method {
+    /// Every combination of the values to choose from; one, where nothing is to be chosen. The last setting changes
+    /// fastest.
+    pub(super) fn candidates(&self) -> Vec<Vec<&Setting>> {
+        let mut all: Vec<Vec<&Setting>> = vec![Vec::new()];
+        for values in &self.settings {
+            all = all
+                .iter()
+                .flat_map(|settings| values.iter().map(|value| [settings.as_slice(), &[value]].concat()))
+                .collect();
+        }
+        all
+    }
+
+    /// Number of combinations.
+    pub(super) fn candidate_count(&self) -> usize {
+        self.settings.iter().map(Vec::len).fold(1, usize::saturating_mul)
+    }
+
+    /// What of `settings`, one of the candidates, was chosen.
+    pub(super) fn chosen(&self, settings: &[&Setting]) -> Vec<String> {
+        let pairs = self.settings.iter().zip(settings);
+        pairs.filter(|(values, _)| values.len() > 1).map(|(_, setting)| setting.text.clone()).collect()
+    }
+}
+
+/// What a run is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Purpose {
+    /// A figure of the table, of the test split.
+    Final,
+    /// A choice of settings, by a held-out part of the training split.
+    Tuning,
+}
+
+/// One run: all that its figures depend on, but the data.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Task {
+    /// The method's name in the table.
+    pub label: String,
+    /// Its column.
+    pub budget: f64,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// `key = value`, for each key that had several values.
+    pub chosen: Vec<String>,
+    /// Which repeat it is, from 1.
+    pub repeat: usize,
+    /// The seed of a simulation.
+    pub seed: Option<u64>,
+    /// Flags of `damper train`, sorted: budget and seed among them, model and outputs too.
+    pub flags: Vec<String>,
+    /// SHA-256 of the model file.
+    pub model: String,
+    /// The version of damper that ran it.
+    pub damper: String,
+}
+
+impl Task {
+    /// Whether the two are the same run. Its name in the table does not matter.
+    pub(super) fn is_same_run(&self, other: &Self) -> bool {
+        let Self { label: _, budget: _, chosen: _, purpose, repeat, seed, flags, model, damper } = self;
+        // Runs of a seed are the same wherever the seed stands in the list.
+        (*purpose, *seed) == (other.purpose, other.seed)
+            && (seed.is_some() || *repeat == other.repeat)
+            && *flags == other.flags
+            && *model == other.model
+            && *damper == other.damper
+    }
+}
+
+impl Plan {
+    /// Number of runs.
+    pub fn runs(&self) -> usize {
+        self.methods.iter().map(|method| self.runs_of(method)).fold(0, usize::saturating_add)
+    }
+
+    pub(super) fn runs_of(&self, method: &Method) -> usize {
+        let candidates = method.candidate_count();
+        let tuning = if candidates > 1 { candidates } else { 0 };
+        self.budgets.values.len().saturating_mul(tuning.saturating_add(self.repeats.count()))
+    }
+
+    pub(super) fn task(
+        &self,
+        method: &Method,
+        budget: f64,
+        settings: &[&Setting],
+        repeat: usize,
+        purpose: Purpose,
+    ) -> Task {
+        let seed = match &self.repeats {
+            Repeats::Seeds(seeds) => seeds.get(repeat).copied(),
+            Repeats::Keys(_) => None,
+        };
+        let mut flags: Vec<String> = settings.iter().flat_map(|setting| setting.flags.iter().cloned()).collect();
+        flags.push(self.budgets.flag(budget));
+        flags.extend(seed.map(|seed| format!("--seed={seed}")));
+        flags.sort();
+        Task {
+            label: method.label.clone(),
+            budget,
+            purpose,
+            chosen: method.chosen(settings),
+            repeat: repeat + 1,
+            seed,
+            flags,
+            model: method.model.clone(),
+            damper: env!("CARGO_PKG_VERSION").into(),
+        }
+    }
+}
+
+impl Budgets {
+    /// The budget as a flag.
+    pub fn flag(&self, value: f64) -> String {
+        format!("--{}={value}", self.flag)
+    }
+
+    /// What the budgets are, in words.
+    pub fn name(&self) -> &'static str {
+        if self.flag == "epsilon" { "epsilon" } else { "noise multiplier" }
+    }
+}

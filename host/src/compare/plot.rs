@@ -1,0 +1,195 @@
+//! The plot: the metric over the budget, one line a method, with error bars of one standard deviation.
+
+use super::html::escape;
+use super::text::figure;
+use super::{Comparison, Metric, Row};
+use std::fmt::Write;
+
+const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 400.0;
+const LEFT: f64 = 62.0;
+const RIGHT: f64 = 18.0;
+const TOP: f64 = 14.0;
+const BOTTOM: f64 = 48.0;
+/// Between the methods of one budget, so that their bars do not cover each other.
+const APART: f64 = 7.0;
+const COLOURS: usize = 8;
+const LEGEND_LINE: f64 = 22.0;
+
+/// The plot as an SVG element; its colours are variables of the page.
+pub(super) fn svg(comparison: &Comparison) -> String {
+    let scale = match comparison.metric {
+        Metric::TestAccuracy => 100.0,
+        Metric::TestLoss => 1.0,
+    };
+    let bars = || {
+        comparison.methods.iter().flat_map(|row| &row.cells).filter_map(|cell| {
+            let mean = scale * cell.mean?;
+            Some((mean, scale * cell.std.unwrap_or(0.0)))
+        })
+    };
+    let low = bars().map(|(mean, std)| mean - std).reduce(f64::min);
+    let high = bars().map(|(mean, std)| mean + std).reduce(f64::max);
+    let (Some(low), Some(high)) = (low, high) else { return "<p>No run finished.</p>\n".into() };
+    let axis = Axis::new(low, high);
+    let y = |value: f64| TOP + (axis.high - value) / (axis.high - axis.low) * (HEIGHT - TOP - BOTTOM);
+
+    let legend = legend(comparison);
+    let height = HEIGHT + legend.height;
+    let what = match comparison.metric {
+        Metric::TestAccuracy => "test accuracy (%)",
+        Metric::TestLoss => "test loss",
+    };
+    let mut out = format!(
+        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{what} over \
+         {}\">\n",
+        comparison.budget
+    );
+    for tick in axis.ticks() {
+        let at = y(tick);
+        let _ = writeln!(
+            out,
+            "<line class=\"rule\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/><text class=\"soft\" x=\"{}\" \
+             y=\"{:.1}\" text-anchor=\"end\">{tick:.*}</text>",
+            WIDTH - RIGHT,
+            LEFT - 8.0,
+            at + 4.0,
+            axis.decimals,
+        );
+    }
+    let xs = positions(&comparison.budgets);
+    for (x, budget) in xs.iter().zip(&comparison.budgets) {
+        let _ = writeln!(
+            out,
+            "<text class=\"soft\" x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{budget}</text>",
+            HEIGHT - BOTTOM + 20.0
+        );
+    }
+    let middle = (TOP + HEIGHT - BOTTOM) / 2.0;
+    let _ = writeln!(
+        out,
+        "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n<text x=\"16\" y=\"{middle}\" text-anchor=\"middle\" \
+         transform=\"rotate(-90 16 {middle})\">{what}</text>",
+        (LEFT + WIDTH - RIGHT) / 2.0,
+        HEIGHT - 6.0,
+        comparison.budget
+    );
+    let shift = |index: usize| (index as f64 - (comparison.methods.len() - 1) as f64 / 2.0) * APART;
+    for (index, row) in comparison.methods.iter().enumerate() {
+        let _ = writeln!(out, "<g style=\"stroke: {0}; fill: {0}\">", colour(index));
+        let points: Vec<_> = row
+            .cells
+            .iter()
+            .zip(&xs)
+            .filter_map(|(cell, x)| Some((cell, x + shift(index), scale * cell.mean?, cell.std.map(|std| scale * std))))
+            .collect();
+        let line: Vec<String> = points.iter().map(|(_, x, mean, _)| format!("{x:.1},{:.1}", y(*mean))).collect();
+        if line.len() > 1 {
+            let points = line.join(" ");
+            let _ = writeln!(out, "<polyline points=\"{points}\" style=\"fill: none; stroke-width: 1.8\"/>");
+        }
+        for (cell, x, mean, std) in points {
+            if let Some(std) = std {
+                let (top, foot) = (y(mean + std), y(mean - std));
+                let _ = writeln!(
+                    out,
+                    "<path d=\"M{x:.1} {top:.1}V{foot:.1}M{:.1} {top:.1}h6M{:.1} {foot:.1}h6\" style=\"stroke-width: 1.4\"/>",
+                    x - 3.0,
+                    x - 3.0
+                );
+            }
+            let title =
+                format!("{}, {} {}: {}", row.label, comparison.budget, cell.budget, figure(cell, comparison.metric));
+            let _ = writeln!(out, "{}", marker(index, x, y(mean), Some(&title)));
+        }
+        out.push_str("</g>\n");
+    }
+    out.push_str(&legend.svg);
+    out.push_str("</svg>\n");
+    out
+}
+
+/// Where the budgets stand: by their logarithms.
+fn positions(budgets: &[f64]) -> Vec<f64> {
+    let (from, to) = (LEFT + 50.0, WIDTH - RIGHT - 50.0);
+    let logs: Vec<f64> = budgets.iter().map(|budget| budget.ln()).collect();
+    let low = logs.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if high > low {
+        logs.iter().map(|log| from + (log - low) / (high - low) * (to - from)).collect()
+    } else {
+        vec![(from + to) / 2.0; logs.len()]
+    }
+}
+
+fn colour(index: usize) -> String {
+    format!("var(--m{})", index % COLOURS)
+}
+
+/// Shapes differ beside colours, for who does not see those.
+fn marker(index: usize, x: f64, y: f64, title: Option<&str>) -> String {
+    let title = title.map(|title| format!("<title>{}</title>", escape(title))).unwrap_or_default();
+    match (index + index / COLOURS) % 4 {
+        0 => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.5\">{title}</circle>"),
+        1 => format!("<rect x=\"{:.1}\" y=\"{:.1}\" width=\"8\" height=\"8\">{title}</rect>", x - 4.0, y - 4.0),
+        2 => format!("<path d=\"M{x:.1} {:.1}l5 9h-10z\">{title}</path>", y - 5.5),
+        _ => format!("<path d=\"M{x:.1} {:.1}l5.5 5.5l-5.5 5.5l-5.5 -5.5z\">{title}</path>", y - 5.5),
+    }
+}
+
+struct Legend {
+    svg: String,
+    height: f64,
+}
+
+/// The methods that are drawn, under the plot, in lines.
+fn legend(comparison: &Comparison) -> Legend {
+    let mut svg = String::new();
+    let (mut x, mut line) = (LEFT, 0.0);
+    let drawn = |row: &Row| row.cells.iter().any(|cell| cell.mean.is_some());
+    for (index, row) in comparison.methods.iter().enumerate().filter(|(_, row)| drawn(row)) {
+        let width = 26.0 + 7.5 * row.label.chars().count() as f64;
+        if x > LEFT && x + width > WIDTH - RIGHT {
+            x = LEFT;
+            line += 1.0;
+        }
+        let y = HEIGHT + LEGEND_LINE * (line + 0.5);
+        let _ = writeln!(
+            svg,
+            "<g style=\"stroke: {0}; fill: {0}\">{1}</g><text x=\"{2:.1}\" y=\"{3:.1}\">{4}</text>",
+            colour(index),
+            marker(index, x + 6.0, y, None),
+            x + 18.0,
+            y + 4.5,
+            escape(&row.label)
+        );
+        x += width + 12.0;
+    }
+    Legend { svg, height: LEGEND_LINE * (line + 1.0) + 4.0 }
+}
+
+/// A scale of round numbers that holds all bars.
+struct Axis {
+    low: f64,
+    high: f64,
+    step: f64,
+    decimals: usize,
+}
+
+impl Axis {
+    fn new(low: f64, high: f64) -> Self {
+        // All bars at one height still get a scale.
+        let span = (high - low).max(1e-3 * high.abs()).max(1e-6);
+        let rough = span / 5.0;
+        let power = 10f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|step| *step >= rough);
+        let step = step.unwrap_or(10.0 * power);
+        let (low, high) = ((low / step - 0.2).floor() * step, (high / step + 0.2).ceil() * step);
+        Self { low, high, step, decimals: (-step.log10().floor()).max(0.0) as usize }
+    }
+
+    fn ticks(&self) -> impl Iterator<Item = f64> {
+        let count = ((self.high - self.low) / self.step).round() as usize;
+        (0..=count).map(|index| self.low + self.step * index as f64)
+    }
+}

@@ -1,0 +1,208 @@
+//! `damper compare` as its user meets it: the real program on small comparisons and on broken files.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// Two methods, one of them tuned, on the digits: (2 + 2 + 2) · 2 runs of one epoch.
+const SMALL: &str = "\
+model = \"onnx-models/digits-mlp.onnx\"
+data = \"idx:onnx-models/digits\"
+delta = 1e-5
+batch-size = 128
+epochs = 1
+backend = \"tract\"
+workers = 1
+epsilon = [3, 8]
+seeds = [1, 2]
+[method.dp-sgd]
+lr = [0.05, 1]
+[method.\"with | momentum\"]
+method = \"dp-sgd\"
+optimizer = \"momentum\"
+lr = 0.5
+";
+const RUNS: usize = 12;
+
+/// A folder with the file `text` in it.
+struct Case {
+    folder: TempDir,
+    file: PathBuf,
+    out: PathBuf,
+}
+
+impl Case {
+    fn new(text: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, out) = (folder.path().join("compare.toml"), folder.path().join("out"));
+        fs::write(&file, text).unwrap();
+        Self { folder, file, out }
+    }
+
+    /// The program, run from the workspace's root without an onnxruntime of the user's.
+    fn run(&self, extra: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_damper"))
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+            .env_remove("ORT_DYLIB_PATH")
+            .args([Path::new("compare"), &self.file, Path::new("--out"), &self.out])
+            .args(extra)
+            .output()
+            .unwrap()
+    }
+
+    fn json(&self) -> Value {
+        let output = self.run(&["--json", "--quiet"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.out.join(name)).unwrap()
+    }
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// What must be the same however often a comparison was stopped: all but the seconds of runs done again.
+fn digests(comparison: &Value) -> Vec<(Value, Value)> {
+    let runs = comparison["runs"].as_array().unwrap();
+    runs.iter().map(|run| (run["flags"].clone(), run["params_digest"].clone())).collect()
+}
+
+#[test]
+fn a_comparison_gives_a_table_a_page_and_figures_and_goes_on_after_a_stop() {
+    let case = Case::new(SMALL);
+    let output = case.run(&[]);
+    let (text, progress) = (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output));
+    assert!(output.status.success(), "{progress}");
+    for word in ["epsilon 3", "epsilon 8", "with | momentum", " ± ", "(2) *", "chosen: dp-sgd: lr = ", "SIMULATION"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(progress.contains("run 12/12") && progress.contains(" left"), "{progress}");
+    assert_eq!(progress.matches("warning:").count(), 1, "{progress}");
+
+    let found: Value = serde_json::from_str(&case.read("compare.json")).unwrap();
+    assert_eq!((found["metric"].as_str(), found["run"].as_str()), (Some("test_accuracy"), Some("simulation")));
+    assert_eq!(found["runs"].as_array().unwrap().len(), RUNS);
+    assert_eq!(found["tuning"]["runs"], 4);
+    for row in found["methods"].as_array().unwrap() {
+        for cell in row["cells"].as_array().unwrap() {
+            let (epsilon, budget) = (cell["epsilon"].as_f64().unwrap(), cell["budget"].as_f64().unwrap());
+            assert!(epsilon <= budget && epsilon > 0.99 * budget, "{cell}");
+            assert!(cell["n"] == 2 && cell["std"].is_f64() && cell["noise_multiplier"].is_f64(), "{cell}");
+        }
+    }
+    // A tuning run is not priced, and judged by 287 of the 1,437 samples to train on; the others by the 360 to test on.
+    for run in found["runs"].as_array().unwrap() {
+        let tuning = run["purpose"] == "tuning";
+        assert_eq!(run["epsilon"].is_null(), tuning, "{run}");
+        let right = run["test_accuracy"].as_f64().unwrap() * if tuning { 287.0 } else { 360.0 };
+        assert!((right - right.round()).abs() < 1e-9, "{run}");
+    }
+    let table = case.read("compare.md");
+    assert!(table.contains("| method | ε = 3 | ε = 8 |") && table.contains("| with \\| momentum |"), "{table}");
+    assert!(case.read("compare.html").contains("<svg") && !case.out.join("checkpoint").exists());
+
+    // Half of the runs are lost, and one was being written.
+    let journal = case.read("runs.jsonl");
+    let lines: Vec<&str> = journal.lines().collect();
+    assert_eq!(lines.len(), RUNS);
+    fs::write(case.out.join("runs.jsonl"), format!("{}\n{}", lines[..RUNS / 2].join("\n"), &lines[RUNS / 2][..50]))
+        .unwrap();
+    let output = case.run(&[]);
+    assert_eq!(stderr(&output).matches("\nrun ").count(), RUNS / 2, "{}", stderr(&output));
+    assert!(stderr(&output).contains("run 7/12"));
+    let again = case.json();
+    assert_eq!(digests(&again), digests(&found));
+    assert_eq!(again["runs"].as_array().unwrap()[..RUNS / 2], found["runs"].as_array().unwrap()[..RUNS / 2]);
+    assert_eq!(case.read("runs.jsonl").lines().count(), RUNS);
+}
+
+#[test]
+fn a_refused_method_is_shown_with_its_reason_and_stops_no_other() {
+    let text = SMALL.replace("lr = [0.05, 1]", "lr = 0.5\nbetas = [0.9, 0.99]").replace("[3, 8]", "3");
+    let case = Case::new(&text.replace("seeds = [1, 2]\n", ""));
+    let output = case.run(&["--quiet"]);
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("refused: dp-sgd at epsilon 3: --betas: --optimizer sgd has none"), "{table}");
+    assert!(table.contains("(1) *") && table.contains("private by itself"), "{table}");
+    let found = case.json();
+    assert_eq!(
+        (&found["run"], &found["seeds"], &found["runs"][0]["seed"]),
+        (&"private".into(), &Value::Null, &Value::Null)
+    );
+
+    let case = Case::new(&SMALL.replace("delta = 1e-5", "delta = 0.5"));
+    let output = case.run(&["--quiet"]);
+    assert_eq!(output.status.code(), Some(1));
+    let message = stderr(&output);
+    assert!(message.contains("compare.toml: no run finished") && message.lines().count() == 1, "{message}");
+    assert!(String::from_utf8(output.stdout).unwrap().contains("refused: dp-sgd at epsilon 3, 8: "));
+}
+
+#[test]
+fn a_file_at_fault_is_named_with_its_table_and_key_before_anything_runs() {
+    let change = |from: &str, to: &str| {
+        assert!(SMALL.contains(from));
+        SMALL.replace(from, to)
+    };
+    let cases = [
+        (change("delta = 1e-5", "delta = "), vec!["line 3", "not TOML"]),
+        (change("delta = 1e-5", "delt = 1e-5"), vec!["unknown key `delt`"]),
+        (change("lr = 0.5", "rl = 0.5"), vec!["[method.\"with | momentum\"]: unknown key `rl`"]),
+        (change("lr = 0.5", "momentum = 0.5"), vec!["[method.\"with | momentum\"]", "--lr", "add"]),
+        (change("lr = 0.5", "lr = \"fast\""), vec!["[method.\"with | momentum\"]", "`lr = \"fast\"`", "invalid"]),
+        (change("lr = [0.05, 1]", "lr = []"), vec!["[method.dp-sgd]: `lr = []`", "empty"]),
+        (change("lr = [0.05, 1]", "lr = [0.05, \"x\"]"), vec!["[method.dp-sgd]", "'x'"]),
+        (change("lr = [0.05, 1]", "epsilon = 3"), vec!["[method.dp-sgd]: `epsilon`", "at the top"]),
+        (change("method = \"dp-sgd\"\n", ""), vec!["`with | momentum` is no method", "method ="]),
+        (change("epsilon = [3, 8]", "epsilon = []"), vec!["`epsilon = []`", "empty"]),
+        (change("epsilon = [3, 8]", "epsilon = [3, -1]"), vec!["`epsilon = [3, -1]`", "above 0"]),
+        (change("epsilon = [3, 8]", "epsilon = [3, 3.0]"), vec!["twice"]),
+        (change("epsilon = [3, 8]", ""), vec!["no budgets", "epsilon = [1, 3, 8]"]),
+        (change("epsilon = [3, 8]", "epsilon = 3\nnoise-multiplier = 1"), vec!["`epsilon` and `noise-multiplier`"]),
+        (change("seeds = [1, 2]", "seeds = []"), vec!["`seeds = []`", "empty"]),
+        (change("seeds = [1, 2]", "seeds = [1, 1]"), vec!["twice"]),
+        (change("seeds = [1, 2]", "seeds = 0"), vec!["`seeds = 0`", "[1, 2, 3]"]),
+        (change("seeds = [1, 2]", "seed = 1"), vec!["`seed = 1`", "seeds ="]),
+        (change("batch-size = 128", "batch-size = 1.5"), vec!["`batch-size = 1.5`", "invalid"]),
+        (SMALL[..SMALL.find("[method").unwrap()].into(), vec!["no method", "[method.dp-sgd]"]),
+        (change("model = \"onnx-models/digits-mlp.onnx\"\n", ""), vec!["names no model", "model ="]),
+    ];
+    for (text, words) in cases {
+        let case = Case::new(&text);
+        let output = case.run(&[]);
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {message}");
+        assert!(message.starts_with("error: ") && message.lines().count() == 1, "{message}");
+        for word in words.into_iter().chain(["compare.toml: "]) {
+            assert!(message.contains(word), "`{word}` is not in: {message}");
+        }
+        assert!(output.stdout.is_empty() && !case.out.exists(), "{message}");
+    }
+}
+
+#[test]
+fn a_folder_of_something_else_is_left_alone() {
+    let case = Case::new(SMALL);
+    fs::create_dir(&case.out).unwrap();
+    fs::write(case.out.join("precious"), "1").unwrap();
+    let output = case.run(&[]);
+    assert!(stderr(&output).contains("not empty") && output.status.code() == Some(1), "{}", stderr(&output));
+    assert_eq!(fs::read_dir(&case.out).unwrap().count(), 1);
+
+    fs::write(case.out.join("runs.jsonl"), "not a run\n").unwrap();
+    let output = case.run(&[]);
+    assert!(stderr(&output).contains("runs.jsonl: line 1: not a run"), "{}", stderr(&output));
+    assert_eq!(case.read("runs.jsonl"), "not a run\n");
+
+    let no_folder = Case::new(SMALL);
+    let output = Command::new(env!("CARGO_BIN_EXE_damper")).arg("compare").arg(&no_folder.file).output().unwrap();
+    assert!(stderr(&output).contains("no folder for the outputs: add out = "), "{}", stderr(&output));
+    drop(no_folder.folder);
+}
