@@ -12,7 +12,7 @@ use damper_core::optimizer::{
     AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, Optimizer, RmsProp,
     RmsPropState, Sgd, SgdState,
 };
-use damper_core::schedule::{LearningRate, NoiseSchedule};
+use damper_core::schedule::{Decay, Declared, LearningRate, NoiseSchedule};
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::{
     CountNoise, ExpectedError, ExpectedErrorState, Fixed, Percentile, PercentileState, Quantile, QuantileState, Solver,
@@ -98,14 +98,14 @@ fn train<C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS>(
     (filter, filter_state): (F, FS),
     (optimizer, optimizer_state): (O, OS),
 ) -> Trained {
+    let learning_rate = LearningRate::new(0.02, 0, Decay::Constant).unwrap();
     let step = PrivateStep::new(Slots {
         mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).unwrap(), 0.8).unwrap(),
         clip,
         threshold,
         filter,
         optimizer,
-        learning_rate: LearningRate::constant(0.02),
-        noise_schedule: NoiseSchedule::Polynomial { growth: 0.1, exponent: 0.5 },
+        schedule: Declared { learning_rate, noise: NoiseSchedule::Polynomial { growth: 0.1, exponent: 0.5 } },
         expected_batch: 4,
     })
     .unwrap();

@@ -9,6 +9,7 @@ use damper_core::error::OpenError;
 use damper_core::filter::mix;
 use damper_core::grid::Word;
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
+use damper_core::schedule::Declared;
 use damper_core::step::{Open, PrivateStep, StepState};
 
 /// One sample: its gradient at any point.
@@ -91,7 +92,7 @@ pub struct Taken {
     pub releases: (u32, u32),
 }
 
-pub type Step<W> = PrivateStep<DiscreteGaussian<W>, AnyClip, AnyThreshold, Any, AnyOptimizer>;
+pub type Step<W> = PrivateStep<DiscreteGaussian<W>, AnyClip, AnyThreshold, Any, AnyOptimizer, Declared>;
 type State<W> = StepState<Vec<W>, FilterMemory, ThresholdMemory, OptimizerMemory>;
 type Opened<'a, W> =
     Open<'a, DiscreteGaussian<W>, AnyClip, AnyThreshold, Any, FilterMemory, AnyOptimizer, OptimizerMemory>;

@@ -2,7 +2,7 @@
 
 use crate::harness::{How, Sample, Taken, bits};
 use crate::method::{FilterChoice, Method, OptimizerChoice, PLAIN, ThresholdChoice};
-use crate::table::{FILTERS, Noise, batches, falling, methods};
+use crate::table::{FALLING, FILTERS, Noise, batches, methods};
 use damper_core::accounting::{Ledger, Rate, Volatile};
 use damper_core::clip::FlatL2;
 use damper_core::filter::{Gain, Identity, LookAhead, SETS, named};
@@ -10,7 +10,7 @@ use damper_core::grid::Grid;
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
 use damper_core::optimizer::{AdaGradNorm, AdaGradNormState, Sgd, SgdState};
 use damper_core::sampling::poisson;
-use damper_core::schedule::{LearningRate, NoiseSchedule};
+use damper_core::schedule::{Constant, NoiseSchedule};
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
 
@@ -289,8 +289,7 @@ fn adagrad_norms_rates_follow_from_releases_alone() {
             threshold: Fixed(1.0),
             filter: Identity,
             optimizer: AdaGradNorm::new(0.5, 1e-6, subtract_noise, inner).unwrap(),
-            learning_rate: LearningRate::constant(0.1),
-            noise_schedule: NoiseSchedule::Constant,
+            schedule: Constant(0.1),
             expected_batch: 2,
         })
         .unwrap();
@@ -334,7 +333,7 @@ fn adagrad_norms_steps_are_those_recomputed_from_stored_releases() {
         for (taken, after) in steps.iter().zip(&params[1..]) {
             let norm_squared: f64 = wide(&taken.released).iter().map(|x| x * x).sum();
             b_squared += (norm_squared - method.dim as f64 * taken.noise_std * taken.noise_std).max(1e-5);
-            let rate = method.learning_rate.at(taken.number) / b_squared.sqrt();
+            let rate = method.learning_rate().at(taken.number) / b_squared.sqrt();
             for ((param, m), grad) in params_again.iter_mut().zip(&mut momentum).zip(wide(&taken.filtered)) {
                 *m = 0.9 * *m + grad;
                 *param -= rate * *m;
@@ -380,7 +379,7 @@ fn the_number_of_records_reaches_nothing_but_its_own_draw() {
 fn noise_matched_to_the_rate_reaches_the_parameters_as_its_root() {
     let method = Method {
         noise: NoiseSchedule::Matched { exponent: 0.5 },
-        learning_rate: falling(),
+        learning_rate: FALLING,
         optimizer: OptimizerChoice::Sgd,
         ..PLAIN
     };
@@ -388,7 +387,7 @@ fn noise_matched_to_the_rate_reaches_the_parameters_as_its_root() {
     for t in 0..30 {
         let before = run.params.clone();
         let taken = run.take(&[], How::Points);
-        let rate = |t| method.learning_rate.at(t);
+        let rate = |t| method.learning_rate().at(t);
         assert_eq!(taken.lr.to_bits(), rate(t).to_bits());
         let reaches = taken.lr * taken.noise_std;
         let base = f64::from(method.sigma) / f64::from(1u32 << method.bits) * f64::from(method.first_clip) / 6.0;

@@ -17,7 +17,7 @@ use damper_core::optimizer::{
     AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, RmsProp, RmsPropState,
     Sgd, SgdState,
 };
-use damper_core::schedule::{LearningRate, NoiseSchedule};
+use damper_core::schedule::{Decay, Declared, LearningRate, NoiseSchedule};
 use damper_core::step::{PrivateStep, Slots};
 use damper_core::threshold::{
     CountNoise, ExpectedError, ExpectedErrorState, Fixed, Percentile, PercentileState, Quantile, QuantileState, Solver,
@@ -85,7 +85,8 @@ pub struct Method {
     pub threshold: ThresholdChoice,
     pub optimizer: OptimizerChoice,
     pub noise: NoiseSchedule,
-    pub learning_rate: LearningRate,
+    /// Base, warm-up and decay of the learning rate.
+    pub learning_rate: (f64, u32, Decay),
     pub dim: usize,
     pub bits: u32,
     /// σ of the mechanism in grid units.
@@ -105,7 +106,7 @@ pub const PLAIN: Method = Method {
     threshold: ThresholdChoice::Fixed,
     optimizer: OptimizerChoice::Sgd,
     noise: NoiseSchedule::Constant,
-    learning_rate: LearningRate::constant(0.05),
+    learning_rate: (0.05, 0, Decay::Constant),
     dim: 70,
     bits: 16,
     sigma: 80_001,
@@ -258,6 +259,12 @@ impl Method {
         }
     }
 
+    /// Its learning rate.
+    pub fn learning_rate(&self) -> LearningRate {
+        let (base, warmup, decay) = self.learning_rate;
+        LearningRate::new(base, warmup, decay).unwrap()
+    }
+
     /// Its configuration.
     pub fn step<W: Word>(&self) -> Step<W> {
         PrivateStep::new(Slots {
@@ -266,8 +273,7 @@ impl Method {
             threshold: self.threshold().0,
             filter: Any,
             optimizer: AnyOptimizer { looks_ahead: self.look_ahead || self.optimizer().looks_ahead() },
-            learning_rate: self.learning_rate,
-            noise_schedule: self.noise,
+            schedule: Declared { learning_rate: self.learning_rate(), noise: self.noise },
             expected_batch: self.expected_batch,
         })
         .unwrap()
@@ -275,7 +281,7 @@ impl Method {
 
     /// `z_t` as it must be: `⌈σ·α_t⌉` units over the grid's.
     pub fn multiplier_at(&self, step: u32) -> f64 {
-        let sigma = (f64::from(self.sigma) * self.noise.factor(step, &self.learning_rate)).ceil();
+        let sigma = (f64::from(self.sigma) * self.noise.factor(step, &self.learning_rate())).ceil();
         sigma / f64::from(1u32 << self.bits)
     }
 }

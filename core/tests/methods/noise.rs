@@ -5,10 +5,10 @@
 
 use crate::harness::{How, Sample, Taken};
 use crate::method::{FilterChoice, Method, PLAIN};
-use crate::table::{FILTERS, NOISES, falling, methods};
+use crate::table::{FALLING, FILTERS, NOISES, methods};
 use damper_core::accounting::{Ledger, Rate};
 use damper_core::filter::{Gain, LookAhead};
-use damper_core::schedule::{Decay, LearningRate, NoiseSchedule};
+use damper_core::schedule::{Decay, NoiseSchedule};
 use std::collections::HashSet;
 
 const DRAWS: usize = 80_000;
@@ -94,8 +94,8 @@ fn no_setting_of_a_filter_changes_the_noise_of_any_step() {
 
 #[test]
 fn each_step_of_a_noise_schedule_has_the_noise_that_is_declared_and_priced_for_it() {
-    let warm = LearningRate::new(0.1, 3, Decay::Cosine { steps: 40, floor: 0.01 }).unwrap();
-    for learning_rate in [falling(), warm] {
+    let warm = (0.1, 3, Decay::Cosine { steps: 40, floor: 0.01 });
+    for learning_rate in [FALLING, warm] {
         for noise in NOISES.iter().chain(&[NoiseSchedule::Matched { exponent: 2.0 }]) {
             let method = Method { noise: *noise, learning_rate, dim: DRAWS, sigma: 20_000, seed: 5, ..PLAIN };
             for t in [0, 1, 2, 20, 39] {

@@ -2,10 +2,10 @@
 
 use crate::harness::{How, bits};
 use crate::method::{ClipChoice, FilterChoice, Method, OptimizerChoice, PLAIN, ThresholdChoice};
-use crate::table::{CLIPS, FILTERS, NOISES, OPTIMIZERS, THRESHOLDS, batches, falling, methods};
+use crate::table::{CLIPS, FALLING, FILTERS, NOISES, OPTIMIZERS, THRESHOLDS, batches, methods};
 use damper_core::filter::{Gain, LookAhead};
 use damper_core::grid::Word;
-use damper_core::schedule::{Decay, LearningRate, NoiseSchedule};
+use damper_core::schedule::{Decay, NoiseSchedule};
 
 /// Everything that a run lets out, as bits: each step's release, what the optimizer was given, counts, clip and parameters.
 fn trajectory<W: Word>(method: &Method, how: How, seed: u64, steps: usize) -> Vec<Vec<u64>> {
@@ -44,7 +44,7 @@ fn unfiltered() -> Vec<Method> {
                 clip: *clip,
                 threshold: THRESHOLDS[(i + o) % THRESHOLDS.len()],
                 noise: NOISES[(i + 2 * o) % NOISES.len()],
-                learning_rate: falling(),
+                learning_rate: FALLING,
                 ..PLAIN
             });
         }
@@ -94,7 +94,7 @@ fn per_sample_momentum_over_one_iterate_is_its_inner_filter_alone() {
 
 #[test]
 fn a_noise_schedule_that_is_one_throughout_is_dp_sgd() {
-    let constant = LearningRate::constant(0.05);
+    let constant = (0.05, 0, Decay::Constant);
     for method in methods().iter().step_by(7) {
         let with = |noise, learning_rate| Method { noise, learning_rate, ..*method };
         are_one(&[
@@ -104,14 +104,14 @@ fn a_noise_schedule_that_is_one_throughout_is_dp_sgd() {
             with(NoiseSchedule::Polynomial { growth: 0.0, exponent: 1.0 }, constant),
             with(NoiseSchedule::Polynomial { growth: 1.0, exponent: 0.0 }, constant),
         ]);
-        are_one(&[with(NoiseSchedule::Constant, falling()), with(NoiseSchedule::Matched { exponent: 0.0 }, falling())]);
+        are_one(&[with(NoiseSchedule::Constant, FALLING), with(NoiseSchedule::Matched { exponent: 0.0 }, FALLING)]);
     }
 }
 
 /// `α → κα` with `σ → σ/κ` is the same noise: here `α_t = 2^t` against a mechanism of half the σ, a step on.
 #[test]
 fn only_the_product_of_schedule_and_multiplier_matters() {
-    let halving = LearningRate::new(0.5, 0, Decay::Step { every: 1, factor: 0.5 }).unwrap();
+    let halving = (0.5, 0, Decay::Step { every: 1, factor: 0.5 });
     let matched =
         Method { noise: NoiseSchedule::Matched { exponent: 1.0 }, learning_rate: halving, sigma: 6000, ..PLAIN };
     let mut schedule = matched.start::<i64>(6);

@@ -4,7 +4,7 @@ use crate::harness::Sample;
 use crate::method::{ClipChoice, FilterChoice, Method, OptimizerChoice, PLAIN, ThresholdChoice};
 use damper_core::filter::{Gain, LookAhead};
 use damper_core::noise::{Address, ChaCha20, Generator, Purpose};
-use damper_core::schedule::{Decay, LearningRate, NoiseSchedule};
+use damper_core::schedule::{Decay, NoiseSchedule};
 use rand_core::Rng;
 
 const fn momentum(iterates: usize, beta: f64, normalised: bool, inner: Option<&'static str>) -> FilterChoice {
@@ -74,9 +74,7 @@ pub const OPTIMIZERS: &[OptimizerChoice] = &[
 ];
 
 /// A rate that falls as in ADP's experiments.
-pub fn falling() -> LearningRate {
-    LearningRate::new(0.2, 0, Decay::Polynomial { offset: 20.0, slope: 1.0 }).unwrap()
-}
+pub const FALLING: (f64, u32, Decay) = (0.2, 0, Decay::Polynomial { offset: 20.0, slope: 1.0 });
 
 /// The table.
 pub fn methods() -> Vec<Method> {
@@ -86,7 +84,7 @@ pub fn methods() -> Vec<Method> {
         threshold: THRESHOLDS[(f + 2 * o) % THRESHOLDS.len()],
         optimizer: OPTIMIZERS[o],
         noise: NOISES[(f + o) % NOISES.len()],
-        learning_rate: falling(),
+        learning_rate: FALLING,
         ..PLAIN
     };
     (0..FILTERS.len()).flat_map(|f| (0..OPTIMIZERS.len()).map(move |o| pick(f, o))).collect()
