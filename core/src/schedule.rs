@@ -13,7 +13,20 @@ pub use noise::NoiseSchedule;
 use crate::error::ConfigError;
 
 /// What changes from step to step by declaration. A function of the step's number: what it gives is priced beforehand.
-pub trait Schedule: Copy {
+///
+/// Sealed: a schedule that remembers, or is told what was released, would choose its noise online past the price of what was
+/// declared. For that there is [`RenyiFilter`](crate::accounting::RenyiFilter).
+///
+/// ```compile_fail,E0277
+/// use core::cell::Cell;
+/// #[derive(Clone, Copy)]
+/// struct Online<'a>(&'a Cell<f64>);
+/// impl damper_core::schedule::Schedule for Online<'_> {
+///     fn learning_rate(&self, _: u32) -> f64 { 0.1 }
+///     fn noise_factor(&self, _: u32) -> f64 { self.0.get() }
+/// }
+/// ```
+pub trait Schedule: Copy + crate::noise::sealed::Sealed {
     /// The learning rate of step `step`, counted from 0.
     fn learning_rate(&self, step: u32) -> f64;
 

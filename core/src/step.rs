@@ -192,6 +192,9 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
     /// Opens a step whose noise is `factor` times the mechanism's, `factor` chosen from released values: the filter pays
     /// for the event that it becomes at this sampling rate, or refuses it. The schedule's noise has no part in it.
     ///
+    /// A run is paid for by a ledger or by a filter, never by both under one seed: each numbers its steps from 0, and the noise
+    /// of a step follows from its number.
+    ///
     /// Multipliers chosen on the way are not covered by the price of a declared schedule; without a filter whose order was
     /// fixed beforehand there is no way to choose one.
     ///

@@ -6,6 +6,7 @@
 
 use super::{LearningRate, NoiseSchedule, Schedule};
 use crate::error::ConfigError;
+use crate::noise::sealed::Sealed;
 
 /// A learning rate and a noise that change over the steps, declared together since one may be matched to the other.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -15,6 +16,8 @@ pub struct Declared {
     /// The noise beside the mechanism's own.
     pub noise: NoiseSchedule,
 }
+
+impl Sealed for Declared {}
 
 impl Schedule for Declared {
     fn learning_rate(&self, step: u32) -> f64 {

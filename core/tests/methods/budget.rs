@@ -1,0 +1,191 @@
+//! Payments: one for each step, before anything is released, whatever happens in between.
+
+use crate::harness::{How, Lost, Run, Sample, bits};
+use crate::method::{Method, PLAIN, ThresholdChoice};
+use crate::table::{FILTERS, Noise, batches, methods};
+use damper_core::accounting::renyi::{divergence_at_whole, epsilon_at};
+use damper_core::accounting::{Event, Ledger, Rate, RenyiFilter};
+use damper_core::error::OpenError;
+use std::collections::HashSet;
+
+#[test]
+fn payments_events_and_draws_of_every_method_are_as_many_as_its_steps() {
+    for method in methods() {
+        let mut run = method.start::<i64>(7);
+        let counting = u32::from(method.threshold != ThresholdChoice::Fixed);
+        for (t, samples) in batches(11, 7, method.dim).iter().enumerate() {
+            let t = t as u32;
+            let taken = run.take(samples, How::Points);
+            assert_eq!((taken.number, taken.releases), (t, (1, counting)), "one release of each kind: {method:?}");
+            assert_eq!((run.ledger.paid(), run.store.count, run.store.last.unwrap().paid), (t + 1, t + 1, t + 1));
+        }
+        // The budget is spent: nothing is released, nothing moves, nothing is written.
+        let before = bits(&run.params);
+        assert!(matches!(run.try_take(&[], How::Points), Err(OpenError::BudgetSpent)));
+        assert_eq!((bits(&run.params), run.ledger.paid(), run.store.count), (before, 7, 7));
+        assert!(run.sum_is_wiped());
+    }
+}
+
+#[test]
+fn memory_that_does_not_fit_is_refused_before_anything_is_paid() {
+    for method in methods().into_iter().filter(|method| format!("{:?}", method.filter) != "Identity") {
+        for len in [0, method.dim - 1, method.dim + 1] {
+            let mut run = method.start::<i64>(3);
+            run.resize_sum(len);
+            // Filters, layers or optimizers whose memory is as long as the gradient notice; those without any cannot.
+            if let Err(error) = run.try_take(&[], How::Points) {
+                assert!(matches!(error, OpenError::Call(_)));
+                assert_eq!((run.ledger.paid(), run.store.count), (0, 0));
+            }
+        }
+    }
+}
+
+/// Nobody knows whether a write that failed became durable: the step is burned, and so is its noise.
+#[test]
+fn a_step_whose_payment_may_not_be_durable_releases_nothing_and_its_number_is_not_used_again() {
+    for method in methods().into_iter().step_by(3) {
+        let (mut run, mut filter) = (method.start::<i64>(5), RenyiFilter::new(8, 50.0, 1e-5).unwrap());
+        let first = run.take(&[], How::Points);
+        let before = bits(&run.params);
+        run.store.fails = true;
+        assert_eq!(run.try_take(&[], How::Points).err(), Some(OpenError::Store(Lost)));
+        assert_eq!(run.try_take_chosen(&[], 1.0, Rate::ONE, &mut filter).err(), Some(OpenError::Store(Lost)));
+        assert!(bits(&run.params) == before && run.sum_is_wiped());
+        run.store.fails = false;
+        assert_eq!((first.number, run.take(&[], How::Points).number, run.store.last.unwrap().paid), (0, 2, 3));
+        assert_eq!(filter.paid(), 1);
+        assert!(filter.spent() > 0.0);
+    }
+}
+
+/// Power fails at any moment: before a step, between payment and release, after it; the memory is lost, the store is not. Some
+/// ledgers prepay.
+#[test]
+fn over_power_cuts_no_noise_repeats_and_no_payment_is_forgotten() {
+    for (seed, filter) in FILTERS.iter().enumerate() {
+        let method = Method { filter: *filter, ..PLAIN };
+        let (budget, mut moments) = (60, Noise::new(seed as u64));
+        let (mut blocks, mut released, mut paid) = (HashSet::new(), 0, 0);
+        for _ in 0..200 {
+            let prepay = 1 + moments.below(4) as u32;
+            let mut run: Run<i64> = method.resume(Ledger::resume(budget, paid).prepaying(prepay));
+            for _ in 0..moments.below(4) {
+                match run.try_take(&[], How::Points) {
+                    Ok(taken) => {
+                        released += 1;
+                        for block in method.units(&taken).chunks(5) {
+                            assert!(blocks.insert(block.to_vec()), "noise repeats");
+                        }
+                        // What survives a cut covers what was released.
+                        let covered = run.store.last.map_or(paid, |record| record.paid);
+                        assert!(taken.number < covered && covered <= budget);
+                    }
+                    Err(error) => assert!(matches!(error, OpenError::BudgetSpent)),
+                }
+            }
+            if moments.below(2) == 0 {
+                run.abandon();
+            }
+            let persisted = run.store.last.map_or(paid, |record| record.paid);
+            assert!(persisted >= paid && released <= persisted);
+            paid = persisted;
+        }
+        assert_eq!(paid, budget);
+        assert!(released > 10, "{released}");
+    }
+}
+
+/// The same with noise chosen online: what is spent never falls.
+#[test]
+fn over_power_cuts_the_divergence_spent_never_falls() {
+    let (order, epsilon, delta, rate) = (12, 2.0, 1e-5, Rate::at_most(0.05).unwrap());
+    let (mut spent, mut paid, mut moments, mut numbers) = (0.0, 0, Noise::new(1), HashSet::new());
+    for _ in 0..60 {
+        let mut filter = RenyiFilter::resume(order, epsilon, delta, paid, spent).unwrap();
+        let mut run = PLAIN.start::<i64>(0);
+        for _ in 0..moments.below(4) {
+            let factor = f64::from(1.5 + moments.signed());
+            if let Ok(taken) = run.try_take_chosen(&[], factor, rate, &mut filter) {
+                assert!(numbers.insert(taken.number), "an address is used once");
+            }
+        }
+        if let Some(record) = run.store.last {
+            assert!(record.divergence > spent && record.paid > paid && record.divergence <= filter.budget());
+            (spent, paid) = (record.divergence, record.paid);
+        }
+    }
+    assert!(numbers.len() > 20 && epsilon_at(spent, f64::from(order), delta) <= epsilon);
+}
+
+/// An adversary that sees all that is released chooses each step's noise, good and bad numbers alike; what is admitted stays within the
+/// budget, and what is refused releases nothing.
+#[test]
+fn multipliers_chosen_online_never_spend_more_than_the_filters_budget() {
+    let (order, epsilon, delta, rate) = (10, 3.0, 1e-5, Rate::at_most(0.1).unwrap());
+    for method in methods().into_iter().step_by(5) {
+        let mut filter = RenyiFilter::new(order, epsilon, delta).unwrap();
+        // A ledger of no steps: it has no part in this.
+        let mut run = method.start::<i64>(0);
+        let mut choice = Noise::new(2);
+        let (mut admitted, mut refused, mut spent) = (0, 0, 0.0);
+        let mut last = 1f32;
+        for t in 0..150 {
+            let factor = match choice.below(6) {
+                0 => [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-300, 1e300][choice.below(6)],
+                1 => 0.3,
+                // Of the release before.
+                2 => f64::from(last.abs()) * 4.0,
+                _ => f64::from(1.0 + 0.9 * choice.signed()),
+            };
+            let (params, paid, writes, before) =
+                (bits(&run.params), filter.paid(), run.store.count, filter.spent().to_bits());
+            let samples = vec![Sample::constant(choice.vector(method.dim, 1.0)); t % 4];
+            match run.try_take_chosen(&samples, factor, rate, &mut filter) {
+                Ok(taken) => {
+                    admitted += 1;
+                    last = taken.released[0];
+                    assert_eq!((taken.number, filter.paid(), run.store.count), (paid, paid + 1, writes + 1));
+                    // What is priced is what ran.
+                    let multiplier = taken.noise_std * f64::from(method.expected_batch) / f64::from(taken.clip);
+                    let multiplier = (multiplier * 65_536.0).round() / 65_536.0;
+                    let event = Event::new(rate, multiplier).unwrap();
+                    let event = match taken.counts.len() {
+                        0 => event,
+                        1 => event.and(2.0).unwrap(),
+                        _ => event.and(5.0).unwrap(),
+                    };
+                    spent += divergence_at_whole(&event, order);
+                    assert!(spent <= filter.budget() && (spent - filter.spent()).abs() < 1e-9 * spent);
+                }
+                Err(error) => {
+                    refused += 1;
+                    assert!(matches!(error, OpenError::BudgetSpent));
+                    let after = (bits(&run.params), filter.paid(), run.store.count, filter.spent().to_bits());
+                    assert_eq!((params, paid, writes, before), after);
+                    assert!(run.sum_is_wiped());
+                }
+            }
+        }
+        assert!(admitted > 3 && refused > 3, "{admitted} {refused}");
+        assert!(epsilon_at(spent, f64::from(order), delta) <= epsilon);
+        assert_eq!(run.ledger.paid(), 0);
+    }
+}
+
+/// `α → κα`, `σ → σ/κ` once more, by the other door.
+#[test]
+fn a_chosen_factor_on_one_mechanism_is_the_mechanism_that_has_it() {
+    let half = Method { sigma: 4000, ..PLAIN };
+    let whole = Method { sigma: 8000, ..PLAIN };
+    let filters = || RenyiFilter::new(8, 1e6, 1e-5).unwrap();
+    let (mut first, mut second) = (filters(), filters());
+    let (mut a, mut b, mut declared) = (half.start::<i64>(0), whole.start::<i64>(0), whole.start::<i64>(5));
+    for samples in batches(1, 5, 70) {
+        let doubled = a.try_take_chosen(&samples, 2.0, Rate::ONE, &mut first).unwrap();
+        assert_eq!(doubled, b.try_take_chosen(&samples, 1.0, Rate::ONE, &mut second).unwrap());
+        assert_eq!(doubled, declared.take(&samples, How::Points));
+    }
+    assert_eq!(first.spent().to_bits(), second.spent().to_bits());
+}

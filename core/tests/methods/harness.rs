@@ -1,0 +1,277 @@
+//! A run of a method, through the public door.
+//!
+//! The optimizer's and the threshold's slots write down what they are given: the released and the filtered gradient, the counts.
+
+use crate::erased::{Any, AnyOptimizer, AnyThreshold, FilterMemory, OptimizerMemory, ThresholdMemory};
+use crate::method::{AnyClip, Method, filter_memory};
+use damper_core::accounting::{Ledger, Rate, Record, RenyiFilter, Store};
+use damper_core::error::OpenError;
+use damper_core::filter::mix;
+use damper_core::grid::Word;
+use damper_core::noise::{ChaCha20, DiscreteGaussian};
+use damper_core::schedule::Declared;
+use damper_core::step::{Open, PrivateStep, StepState};
+
+/// One sample: its gradient at any point.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Sample {
+    /// That of `Σ curvature·(d²/2 + d⁴/4)`, `d = x − centre`: not linear in the point.
+    Bowl { curvature: Vec<f32>, centre: Vec<f32> },
+    /// At point 0, 1, …, whatever the point; the last for all beyond.
+    At(Vec<Vec<f32>>),
+}
+
+impl Sample {
+    pub fn constant(grad: Vec<f32>) -> Self {
+        Self::At(vec![grad])
+    }
+
+    fn grad(&self, index: usize, point: &[f32]) -> Vec<f32> {
+        match self {
+            Self::Bowl { curvature, centre } => point
+                .iter()
+                .zip(curvature)
+                .zip(centre)
+                .map(|((x, h), c)| h * ((x - c) + (x - c) * (x - c) * (x - c)))
+                .collect(),
+            Self::At(grads) => grads[index.min(grads.len() - 1)].clone(),
+        }
+    }
+}
+
+/// How samples are added.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum How {
+    /// Point by point.
+    Points,
+    /// Point by point, each sample begun, dropped, and begun anew; and none added before its last point is in.
+    Interrupted,
+    /// Mixed outside, in two parts.
+    Mixed,
+    /// Mixed outside, dealt to so many shards.
+    Shards(usize),
+}
+
+/// A store that keeps the last record, counts writes, and fails when told to.
+#[derive(Default)]
+pub struct Writes {
+    pub last: Option<Record>,
+    pub count: u32,
+    pub fails: bool,
+}
+
+/// The record may or may not be durable.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Lost;
+
+impl Store for Writes {
+    type Error = Lost;
+    fn persist(&mut self, record: Record) -> Result<(), Lost> {
+        if self.fails {
+            return Err(Lost);
+        }
+        (self.last, self.count) = (Some(record), self.count + 1);
+        Ok(())
+    }
+}
+
+/// What one step let out, as its slots saw it.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Taken {
+    pub number: u32,
+    pub clip: f32,
+    /// The points asked for, with their weights.
+    pub points: Vec<(f32, Vec<f32>)>,
+    pub released: Vec<f32>,
+    pub filtered: Vec<f32>,
+    pub noise_std: f64,
+    /// The rate that the (outermost) optimizer was given.
+    pub lr: f64,
+    pub counts: Vec<f64>,
+    /// Releases of the gradient and of the counts.
+    pub releases: (u32, u32),
+}
+
+pub type Step<W> = PrivateStep<DiscreteGaussian<W>, AnyClip, AnyThreshold, Any, AnyOptimizer, Declared>;
+type State<W> = StepState<Vec<W>, FilterMemory, ThresholdMemory, OptimizerMemory>;
+type Opened<'a, W> =
+    Open<'a, DiscreteGaussian<W>, AnyClip, AnyThreshold, Any, FilterMemory, AnyOptimizer, OptimizerMemory>;
+
+/// A run of a method: what a program that trains would hold.
+pub struct Run<W: Word> {
+    pub step: Step<W>,
+    state: State<W>,
+    pub ledger: Ledger,
+    pub store: Writes,
+    pub params: Vec<f32>,
+    generator: ChaCha20,
+}
+
+impl Method {
+    /// A run from the start, with a budget of `budget` steps.
+    pub fn start<W: Word>(&self, budget: u32) -> Run<W> {
+        self.resume(Ledger::new(budget))
+    }
+
+    /// A run with fresh memory and this ledger.
+    pub fn resume<W: Word>(&self, ledger: Ledger) -> Run<W> {
+        let state = StepState {
+            sum: vec![W::default(); self.dim],
+            filter: filter_memory(&self.filter, self.dim),
+            threshold: self.threshold().1,
+            optimizer: self.optimizer(),
+        };
+        let params = (0..self.dim).map(|i| (i % 7) as f32 / 8.0 - 0.25).collect();
+        let generator = ChaCha20::simulation(self.seed);
+        Run { step: self.step(), state, ledger, store: Writes::default(), params, generator }
+    }
+
+    /// The integers that were released: sum and noise in grid units. Fails where a value is not on the declared grid.
+    pub fn units(&self, taken: &Taken) -> Vec<i64> {
+        let unit = taken.clip / (1u32 << self.bits) as f32 / self.expected_batch as f32;
+        taken
+            .released
+            .iter()
+            .map(|released| {
+                let units = (f64::from(*released) / f64::from(unit)).round();
+                assert!(units.abs() < f64::from(1 << 23), "too large to be told: {units}");
+                assert_eq!((units as f32 * unit).to_bits(), (*released + 0.0).to_bits(), "not on the grid");
+                units as i64
+            })
+            .collect()
+    }
+}
+
+fn end<W: Word>(
+    mut open: Opened<'_, W>,
+    samples: &[Sample],
+    how: How,
+    params: &mut [f32],
+    generator: &ChaCha20,
+) -> Taken {
+    let points: Vec<(f32, Vec<f32>)> = (0..open.points())
+        .map(|index| {
+            let mut point = vec![f32::NAN; params.len()];
+            (open.point(index, params, &mut point).unwrap(), point)
+        })
+        .collect();
+    let mixed = |sample: &Sample| {
+        let mut mixed = vec![f32::NAN; params.len()];
+        for (index, (weight, point)) in points.iter().enumerate() {
+            mix(index, *weight, &[&sample.grad(index, point)], &mut mixed);
+        }
+        mixed
+    };
+    match how {
+        How::Points => {
+            let mut buffer = vec![f32::NAN; params.len()];
+            for sample in samples {
+                let mut mixing = open.add_points(&mut buffer).unwrap();
+                let (mut index, mut point) = (0, vec![f32::NAN; params.len()]);
+                while mixing.next_point(params, &mut point).unwrap() {
+                    assert_eq!(point, points[index].1);
+                    mixing.point(&[&sample.grad(index, &point)]).unwrap();
+                    index += 1;
+                }
+                mixing.add().unwrap();
+            }
+        }
+        How::Interrupted => {
+            let mut buffer = vec![f32::NAN; params.len()];
+            for sample in samples {
+                for taken in 0..=points.len() {
+                    let mut mixing = open.add_points(&mut buffer).unwrap();
+                    for (index, (_, point)) in points.iter().enumerate().take(taken) {
+                        mixing.point(&[&sample.grad(index, point)]).unwrap();
+                    }
+                    assert!(taken < points.len() || mixing.point(&[&sample.grad(0, &points[0].1)]).is_err());
+                    if taken % 2 == 0 || taken == points.len() {
+                        assert_eq!(mixing.add().is_ok(), taken == points.len());
+                    }
+                }
+            }
+        }
+        How::Mixed => {
+            for sample in samples {
+                let mixed = mixed(sample);
+                let (first, second) = mixed.split_at(params.len() / 3);
+                open.add_mixed(&[first, second]).unwrap();
+            }
+        }
+        How::Shards(count) => {
+            let mut memory = vec![vec![W::default(); params.len()]; count];
+            let mut shards: Vec<_> = memory.iter_mut().map(|sum| open.shard(sum).unwrap()).collect();
+            for (i, sample) in samples.iter().enumerate() {
+                shards[i % count].add_mixed(&[&mixed(sample)]).unwrap();
+            }
+            while let Some(shard) = shards.pop() {
+                open.merge(shard).unwrap();
+            }
+        }
+    }
+    let (number, clip) = (open.number(), open.clip());
+    open.finish(params, generator).unwrap();
+    Taken { number, clip, points, ..Taken::default() }
+}
+
+impl<W: Word> Run<W> {
+    /// Takes a step with these samples.
+    pub fn take(&mut self, samples: &[Sample], how: How) -> Taken {
+        self.try_take(samples, how).expect("the budget has room")
+    }
+
+    /// Takes a step with these samples if the ledger has room.
+    pub fn try_take(&mut self, samples: &[Sample], how: How) -> Result<Taken, OpenError<Lost>> {
+        let open = self.step.open(&mut self.state, &mut self.ledger, &mut self.store)?;
+        let taken = end(open, samples, how, &mut self.params, &self.generator);
+        Ok(self.complete(taken))
+    }
+
+    /// Takes a step with `factor` times the noise if the filter has room.
+    pub fn try_take_chosen(
+        &mut self,
+        samples: &[Sample],
+        factor: f64,
+        rate: Rate,
+        filter: &mut RenyiFilter,
+    ) -> Result<Taken, OpenError<Lost>> {
+        let open = self.step.open_chosen(&mut self.state, factor, rate, filter, &mut self.store)?;
+        let taken = end(open, samples, How::Points, &mut self.params, &self.generator);
+        Ok(self.complete(taken))
+    }
+
+    /// Pays for a step and takes none: as a power cut does.
+    pub fn abandon(&mut self) -> bool {
+        self.step.open(&mut self.state, &mut self.ledger, &mut self.store).is_ok()
+    }
+
+    /// At how many points the coming step wants gradients.
+    pub fn points(&self) -> usize {
+        self.state.filter.points()
+    }
+
+    /// The clip of the coming step.
+    pub fn clip(&self) -> f32 {
+        self.state.threshold.clip()
+    }
+
+    /// Gives the run a sum of another length.
+    pub fn resize_sum(&mut self, len: usize) {
+        self.state.sum.resize(len, W::default());
+    }
+
+    /// All bits of the sum's memory are zero.
+    pub fn sum_is_wiped(&self) -> bool {
+        self.state.sum.iter().all(|word| *word == W::default())
+    }
+
+    fn complete(&mut self, mut taken: Taken) -> Taken {
+        self.state.optimizer.write(&mut taken);
+        self.state.threshold.write(&mut taken);
+        taken
+    }
+}
+
+pub fn bits(x: &[f32]) -> Vec<u32> {
+    x.iter().map(|x| x.to_bits()).collect()
+}
