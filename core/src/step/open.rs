@@ -1,0 +1,192 @@
+//! A step that is open: it takes samples, releases, and moves the parameters.
+
+use super::{Adder, Mixing, Shard, total_len};
+use crate::clip::Clip;
+use crate::count::{CountNoise, Counts, ReleasedCounts};
+use crate::error::{CallError, check_len};
+use crate::filter::Filter;
+use crate::noise::{Address, CHUNK, Generator, Purpose};
+use crate::optimizer::{Begin, Optimizer, piece};
+use crate::private::{ClippedSum, Mechanism, Released};
+use crate::threshold::{Facts, Threshold};
+
+/// Coordinates released, filtered and applied at a time. Even, so that the float mechanism's pairs never straddle.
+const BLOCK: usize = 64;
+
+/// A step that is paid for and takes samples. Dropping it releases nothing and wipes the sum; the payment stays.
+pub struct Open<'a, M: Mechanism, C, T: Threshold, F, FS, O, OS> {
+    pub(super) adder: Adder<M, C>,
+    pub(super) sum: ClippedSum<'a, M::Word>,
+    pub(super) counts: T::Counts,
+    pub(super) count_noise: Option<CountNoise>,
+    pub(super) filter: &'a F,
+    pub(super) filter_state: &'a mut FS,
+    pub(super) threshold: &'a T,
+    pub(super) threshold_state: &'a mut T::State,
+    pub(super) optimizer: &'a O,
+    pub(super) optimizer_state: &'a mut OS,
+    pub(super) learning_rate: f64,
+    pub(super) expected_batch: u32,
+}
+
+impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS> Open<'_, M, C, T, F, FS, O, OS> {
+    /// The number of this step, counted from 0: the address of its noise and of its draw.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.adder.step
+    }
+
+    /// The clip of this step, `C_t`.
+    #[must_use]
+    pub fn clip(&self) -> f32 {
+        self.adder.threshold
+    }
+
+    /// At how many points each sample's gradient is wanted.
+    #[must_use]
+    pub fn points(&self) -> usize {
+        self.filter.points(self.filter_state)
+    }
+
+    /// Writes point `index` (`[D]`) to `out`; returns the weight of the gradients taken there, for whoever mixes outside
+    /// (by [`mix`], in index order).
+    ///
+    /// # Errors
+    ///
+    /// Wrong lengths, or no such point.
+    pub fn point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
+        self.filter.point(self.filter_state, index, params, out)
+    }
+
+    /// Adds one sample whose gradients at all points are already mixed. `parts` are the consecutive parts of its gradient,
+    /// `[D]` elements together. A gradient whose squared norm is not a finite f32 adds exactly nothing.
+    ///
+    /// # Errors
+    ///
+    /// The parts have another number of elements; nothing was added.
+    pub fn add_mixed(&mut self, parts: &[&[f32]]) -> Result<(), CallError> {
+        check_len("the gradient", self.sum.sum.len(), total_len(parts))?;
+        self.adder.add(parts, self.sum.sum, &mut self.counts);
+        Ok(())
+    }
+
+    /// Adds one sample point by point: the gradients are mixed in `buffer` (`[D]`), in index order.
+    ///
+    /// # Errors
+    ///
+    /// The buffer has another number of elements.
+    pub fn add_points<'s>(
+        &'s mut self,
+        buffer: &'s mut [f32],
+    ) -> Result<Mixing<'s, M, C, T::Counts, F, FS>, CallError> {
+        check_len("the mixing buffer", self.sum.sum.len(), buffer.len())?;
+        Ok(Mixing::new(self.adder, self.sum.sum, &mut self.counts, self.filter, self.filter_state, buffer))
+    }
+
+    /// A sum of its own for another worker, in memory of the caller's (`[D]` words), to be merged before the end.
+    ///
+    /// # Errors
+    ///
+    /// The memory has another number of words.
+    pub fn shard<'s>(&self, sum: &'s mut [M::Word]) -> Result<Shard<'s, M, C, T::Counts>, CallError> {
+        check_len("the shard's sum", self.sum.sum.len(), sum.len())?;
+        Ok(Shard { adder: self.adder, sum: ClippedSum::new(sum), counts: T::Counts::ZERO })
+    }
+
+    /// Adds a shard's sum to this step's.
+    ///
+    /// # Errors
+    ///
+    /// The shard is another step's, or of another length.
+    pub fn merge(&mut self, shard: Shard<'_, M, C, T::Counts>) -> Result<(), CallError> {
+        check_len("the shard's sum", self.sum.sum.len(), shard.sum.sum.len())?;
+        if shard.adder.step != self.adder.step {
+            return Err(CallError::Order("a shard of another step"));
+        }
+        self.adder.mechanism.merge(self.sum.sum, shard.sum.sum);
+        for (count, other) in self.counts.as_mut().iter_mut().zip(shard.counts.as_ref()) {
+            *count = count.wrapping_add(*other);
+        }
+        Ok(())
+    }
+
+    /// Adds the noise, releases the mean over the expected batch, filters it and updates `params` (`[D]`); then releases
+    /// the counts and lets the threshold learn from them.
+    ///
+    /// # Errors
+    ///
+    /// `params` has another number of elements; nothing is released, and the payment stays.
+    pub fn finish<G: Generator>(mut self, params: &mut [f32], generator: &G) -> Result<(), CallError> {
+        check_len("the parameters", self.sum.sum.len(), params.len())?;
+        self.move_params(params, generator);
+        self.learn_threshold(params.len(), generator);
+        Ok(())
+    }
+
+    fn move_params<G: Generator>(&mut self, params: &mut [f32], generator: &G) {
+        let Adder { mechanism, threshold, step, .. } = self.adder;
+        let noise_std = mechanism.multiplier() * f64::from(threshold) / f64::from(self.expected_batch);
+        let sum = &mut *self.sum.sum;
+        let held = self.optimizer.looks_ahead();
+        if held {
+            let mut at = 0;
+            for (chunk, sum) in sum.chunks_mut(CHUNK).enumerate() {
+                let mut words =
+                    generator.stream(Address { purpose: Purpose::GradientNoise, step, chunk: chunk as u32 });
+                for sum in sum.chunks_mut(BLOCK) {
+                    let mut released = [0.0; BLOCK];
+                    let (released, _) = released.split_at_mut(sum.len().min(BLOCK));
+                    mechanism.release(threshold, self.expected_batch, sum, &mut words, released);
+                    self.optimizer.look(self.optimizer_state, at, &Released::new(released, noise_std));
+                    for (word, released) in sum.iter_mut().zip(&*released) {
+                        *word = M::hold(*released);
+                    }
+                    at += sum.len();
+                }
+            }
+        }
+        let filter_step = self.filter.begin(self.filter_state);
+        let optimizer_step = self.optimizer.begin(self.optimizer_state, Begin { lr: self.learning_rate, noise_std });
+        let mut at = 0;
+        for (chunk, sum) in sum.chunks_mut(CHUNK).enumerate() {
+            let mut words = generator.stream(Address { purpose: Purpose::GradientNoise, step, chunk: chunk as u32 });
+            for sum in sum.chunks_mut(BLOCK) {
+                let params = piece(params, at, sum.len());
+                let (mut released, mut filtered) = ([0.0; BLOCK], [0.0; BLOCK]);
+                let (released, _) = released.split_at_mut(params.len().min(BLOCK));
+                let (filtered, _) = filtered.split_at_mut(params.len().min(BLOCK));
+                if held {
+                    for (released, word) in released.iter_mut().zip(sum) {
+                        *released = M::held(*word);
+                        *word = M::Word::default();
+                    }
+                } else {
+                    mechanism.release(threshold, self.expected_batch, sum, &mut words, released);
+                }
+                let released = Released::new(released, noise_std);
+                self.filter.apply(filter_step, self.filter_state, at, &released, filtered);
+                self.filter.leave(filter_step, self.filter_state, at, params);
+                self.optimizer.update(optimizer_step, self.optimizer_state, at, params, filtered, &released);
+                at += params.len();
+            }
+        }
+        self.optimizer.end(optimizer_step, self.optimizer_state, params);
+        at = 0;
+        for params in params.chunks(BLOCK) {
+            self.filter.arrive(filter_step, self.filter_state, at, params);
+            at += params.len();
+        }
+    }
+
+    fn learn_threshold<G: Generator>(&mut self, dim: usize, generator: &G) {
+        let Some(noise) = self.count_noise else { return };
+        let Adder { mechanism, query, step, .. } = self.adder;
+        let facts = Facts { multiplier: mechanism.multiplier(), dim, expected_batch: self.expected_batch };
+        let mut words = generator.stream(Address { purpose: Purpose::HistogramNoise, step, chunk: 0 });
+        let mut released = T::Counts::NONE;
+        // As many as were asked for.
+        let released = released.as_mut().get_mut(..query.len()).unwrap_or_default();
+        noise.release(self.counts.as_ref(), &mut words, released);
+        self.threshold.update(self.threshold_state, &ReleasedCounts::new(released), facts);
+    }
+}
