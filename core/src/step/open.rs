@@ -49,7 +49,7 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
     }
 
     /// Writes point `index` (`[D]`) to `out`; returns the weight of the gradients taken there, for whoever mixes outside
-    /// (by [`mix`], in index order).
+    /// (by [`mix`](crate::filter::mix), in index order).
     ///
     /// # Errors
     ///

@@ -14,7 +14,7 @@ pub struct Shard<'a, M: Mechanism, C, K> {
 }
 
 impl<M: Mechanism, C: Clip, K: Counts> Shard<'_, M, C, K> {
-    /// As [`Open::add_mixed`].
+    /// As [`Open::add_mixed`](super::Open::add_mixed).
     ///
     /// # Errors
     ///

@@ -84,15 +84,13 @@ fn with_filter<F: Filter<FS>, FS>(filter: F, state: FS) -> Option<u64> {
 }
 
 fn with_clip<C: Clip>(clip: C) -> Option<u64> {
-    let Slots { mechanism, threshold, filter, optimizer, schedule, expected_batch, .. } =
-        dp_sgd(momentum()?, 0.5)?;
+    let Slots { mechanism, threshold, filter, optimizer, schedule, expected_batch, .. } = dp_sgd(momentum()?, 0.5)?;
     let slots = Slots { mechanism, clip, threshold, filter, optimizer, schedule, expected_batch };
     train(slots, (), (), SgdState { momentum: ZEROS })
 }
 
 fn with_threshold<T: Threshold>(threshold: T, state: T::State) -> Option<u64> {
-    let Slots { mechanism, clip, filter, optimizer, schedule, expected_batch, .. } =
-        dp_sgd(momentum()?, 0.5)?;
+    let Slots { mechanism, clip, filter, optimizer, schedule, expected_batch, .. } = dp_sgd(momentum()?, 0.5)?;
     let slots = Slots { mechanism, clip, threshold, filter, optimizer, schedule, expected_batch };
     train(slots, (), state, SgdState { momentum: ZEROS })
 }
@@ -132,8 +130,7 @@ fn dp_pmlf() -> Option<u64> {
 }
 
 fn inner_outer() -> Option<u64> {
-    let Slots { mechanism, clip, threshold, optimizer, schedule, expected_batch, .. } =
-        dp_sgd(momentum()?, 0.5)?;
+    let Slots { mechanism, clip, threshold, optimizer, schedule, expected_batch, .. } = dp_sgd(momentum()?, 0.5)?;
     let filter = PerSampleMomentum::<_, 2>::unnormalised(2, 0.9, Identity).ok()?;
     let slots = Slots { mechanism, clip, threshold, filter, optimizer, schedule, expected_batch };
     train(slots, PerSampleMomentumState::new(ZEROS, ()), (), SgdState { momentum: ZEROS })
