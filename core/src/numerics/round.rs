@@ -25,7 +25,8 @@ fn truncate_by_mantissa(x: f32) -> i32 {
 
 /// A float with an infinity replaced by the largest number of its sign.
 #[inline(always)]
-pub(crate) fn saturate(x: f32) -> f32 {
+#[must_use]
+pub fn saturate(x: f32) -> f32 {
     x.clamp(-f32::MAX, f32::MAX)
 }
 

@@ -47,6 +47,7 @@ use super::choice::{AnyRule, AnyRuleState, AnyStep};
 use crate::autodiff::{Dim, GradGraph};
 use damper_core::error::{CallError, ConfigError};
 use damper_core::numerics::basis::{Basis, Side};
+use damper_core::numerics::round::saturate;
 use damper_core::optimizer::{Begin, Optimizer};
 use damper_core::private::{Kept, Released};
 use std::num::{NonZeroU32, NonZeroUsize};
