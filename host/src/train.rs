@@ -248,7 +248,7 @@ impl From<ConfigError> for TrainError {
             "least clip" | "largest clip" => "--clip-bounds",
             "unclipped fraction" | "quantile" => "--percentile",
             "rate of the clip" => "--threshold-rate",
-            "range" => "--range",
+            "histogram range" | "half the histogram range" => "--range",
             "GaLore's scale" => "--galore",
             other => other,
         };

@@ -61,8 +61,9 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     let steps = (config.epochs * declared as f64 / batch as f64).ceil();
     if !(steps >= 1.0 && steps < f64::from(u32::MAX)) {
         return Err(TrainError::Flag(format!(
-            "--epochs {}: gives {steps} steps; give a number above 0",
-            config.epochs
+            "--epochs {}: gives {steps} steps; give {}",
+            config.epochs,
+            if steps < 1.0 { "more" } else { "fewer: there may be 4,294,967,294" }
         )));
     }
     let steps = steps as u32;
@@ -97,6 +98,13 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         warnings.push(
             "--seed makes this run a simulation: its noise can be recomputed, so nothing of it is private".into(),
         );
+    }
+    let warmup = config.method.learning_rate.warmup;
+    if warmup > config.epochs {
+        warnings.push(format!(
+            "--warmup {warmup}: longer than the run, whose learning rate never rises to --lr (--epochs {})",
+            config.epochs
+        ));
     }
     if let Some(galore) = config.optimizer.galore
         && !forms(&grad).into_iter().any(|form| galore.projects(form))

@@ -1,6 +1,7 @@
 //! Thresholds: fixed, or learned from released counts (DC-SGD, quantile tracking).
 
 use super::MISMATCH;
+use crate::train::TrainError;
 use damper_core::error::ConfigError;
 use damper_core::threshold::{
     Bounds, CountNoise, ExpectedError, ExpectedErrorState, Facts, Fixed, Percentile, PercentileState, Quantile,
@@ -50,7 +51,7 @@ pub enum ThresholdRule {
         fraction: f64,
         /// `η_C`.
         rate: f64,
-        /// `σ_b`.
+        /// The noise on the released count, `2σ_b`: what is priced.
         count_noise: f64,
     },
 }
@@ -81,6 +82,37 @@ impl ThresholdChoice {
         self
     }
 
+    /// Where a learned clip stays.
+    pub(crate) fn clip_bounds(self) -> (f32, f32) {
+        let wide = Bounds::default();
+        self.bounds.unwrap_or((wide.min(), wide.max()))
+    }
+
+    /// Refuses a first clip or range that the bounds would silently replace.
+    pub(crate) fn check(self) -> Result<(), TrainError> {
+        self.build()?;
+        let within = |x: f32, (min, max): (f32, f32)| (min..=max).contains(&x);
+        let bounds = self.clip_bounds();
+        if self.rule != ThresholdRule::Fixed && !within(self.clip, bounds) {
+            return Err(TrainError::Flag(format!(
+                "--clip {}: outside --clip-bounds {:e},{:e}, where a learned clip stays from the first step on; give one \
+                 within, or wider bounds",
+                self.clip, bounds.0, bounds.1
+            )));
+        }
+        let wide = Bounds::default();
+        if let ThresholdRule::ExpectedError { range, .. } = self.rule
+            && !within(range, (wide.min(), wide.max()))
+        {
+            return Err(TrainError::Flag(format!(
+                "--range {range}: must be from {:e} to {:e}",
+                wide.min(),
+                wide.max()
+            )));
+        }
+        Ok(())
+    }
+
     /// The rule and its memory.
     pub(crate) fn build(self) -> Result<(AnyThreshold, AnyThresholdState), ConfigError> {
         let clips = self.bounds.map_or(Ok(Bounds::default()), |(min, max)| Bounds::new(min, max))?;
@@ -98,7 +130,7 @@ impl ThresholdChoice {
                 AnyThresholdState::ExpectedError(ExpectedErrorState::new(self.clip, range)?),
             ),
             ThresholdRule::Quantile { fraction, rate, count_noise } => (
-                AnyThreshold::Quantile(Quantile::new(fraction, rate, count_noise)?.within(clips)),
+                AnyThreshold::Quantile(Quantile::new(fraction, rate, count_noise / 2.0)?.within(clips)),
                 AnyThresholdState::Quantile(QuantileState::new(self.clip)?),
             ),
         })
