@@ -316,6 +316,19 @@ impl MethodArgs {
                 return Err(Failure::new(format!("{flag}: {of} has none; leave it out, or use {others}")));
             }
         }
+        let own = match self.method {
+            MethodArg::DcSgdP => ThresholdArg::Percentile,
+            MethodArg::DcSgdE => ThresholdArg::ExpectedError,
+            MethodArg::Quantile => ThresholdArg::Quantile,
+            _ => rule,
+        };
+        if rule != own {
+            return Err(Failure::new(format!(
+                "--threshold {}: --method {method} is nothing but --threshold {}; leave the one out, or use --method dp-sgd",
+                name(rule),
+                name(own)
+            )));
+        }
         if disk && self.filter.as_deref().is_some_and(|filter| filter != "none") {
             return Err(Failure::new(
                 "--filter: --method disk is a filter itself, and its look-ahead is derived for that filter alone; leave \
