@@ -103,6 +103,17 @@ pub struct Chosen {
     pub settings: Vec<String>,
     /// Combinations that were tried.
     pub tried: usize,
+    /// Combinations that were not, and why.
+    pub refused: Vec<Untried>,
+}
+
+/// A combination that tuning could not try.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Untried {
+    /// `key = value`, for each key that had several values.
+    pub settings: Vec<String>,
+    /// Why.
+    pub reason: String,
 }
 
 /// A run that there is not.
@@ -183,9 +194,14 @@ impl Comparison {
         let runs = self.runs.len();
         notes.push(match &self.seeds {
             Some(seeds) => format!(
-                "SIMULATION: the seeds {} are known, so the noise can be recomputed and nothing here is private; epsilon \
+                "SIMULATION: the {} known, so the noise can be recomputed and nothing here is private; epsilon \
                  is what a private run with the same settings would have.",
-                seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+                match seeds.as_slice() {
+                    [seed] => format!("seed {seed} is"),
+                    seeds => {
+                        format!("seeds {} are", seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", "))
+                    }
+                }
             ),
             None => format!(
                 "Each run is private by itself, with a key from the operating system. All {runs} together cost more than \

@@ -3,7 +3,7 @@
 use crate::filter::Coefficients;
 use crate::train::{
     Clipping, DecayChoice, FilterChoice, LearningRateChoice, NormStep, Outcome, PerSample, Rule, Run, ThresholdChoice,
-    ThresholdRule, forms,
+    ThresholdRule, forms, short,
 };
 use damper_core::filter::{Gain, LookAhead};
 use damper_core::schedule::NoiseSchedule;
@@ -49,7 +49,7 @@ impl MethodReport {
             parts.push(format!("clipping {}", self.clipping));
         }
         if self.has_schedule() {
-            parts.push(format!("noise times {}", self.noise_schedule));
+            parts.extend(self.noise_schedule.split("; ").next().map(|schedule| format!("noise times {schedule}")));
         }
         parts.join("; ")
     }
@@ -140,7 +140,7 @@ fn threshold(choice: ThresholdChoice) -> String {
              step"
         ),
     };
-    format!("{rule}, kept within {min:e} to {max:e}")
+    format!("{rule}, kept within {} to {}", short(min), short(max))
 }
 
 fn noise_of(count_noise: Option<f64>) -> String {

@@ -56,6 +56,11 @@ pub enum ThresholdRule {
     },
 }
 
+/// A number with its power of ten where it would be long.
+pub(crate) fn short(x: f32) -> String {
+    if x == 0.0 || (1e-4..1e6).contains(&x.abs()) { x.to_string() } else { format!("{x:e}") }
+}
+
 impl ThresholdChoice {
     /// Whether `σ_H` is to be set by the noise of the whole event.
     pub(crate) fn wants_count_noise(self) -> bool {
@@ -95,9 +100,11 @@ impl ThresholdChoice {
         let bounds = self.clip_bounds();
         if self.rule != ThresholdRule::Fixed && !within(self.clip, bounds) {
             return Err(TrainError::Flag(format!(
-                "--clip {}: outside --clip-bounds {:e},{:e}, where a learned clip stays from the first step on; give one \
+                "--clip {}: outside --clip-bounds {},{}, where a learned clip stays from the first step on; give one \
                  within, or wider bounds",
-                self.clip, bounds.0, bounds.1
+                short(self.clip),
+                short(bounds.0),
+                short(bounds.1)
             )));
         }
         let wide = Bounds::default();
@@ -105,9 +112,10 @@ impl ThresholdChoice {
             && !within(range, (wide.min(), wide.max()))
         {
             return Err(TrainError::Flag(format!(
-                "--range {range}: must be from {:e} to {:e}",
-                wide.min(),
-                wide.max()
+                "--range {}: must be from {} to {}",
+                short(range),
+                short(wide.min()),
+                short(wide.max())
             )));
         }
         Ok(())
