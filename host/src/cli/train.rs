@@ -38,7 +38,10 @@ where run.toml is
   out = \"run\"
 
 The folder --out then holds model.onnx, report.json and metrics.csv, which
-epsilon covers, and the private folder checkpoint/, as secret as the data.";
+epsilon covers, and the private folder checkpoint/, as secret as the data.
+
+A run that was killed cannot be resumed: its folder keeps the ledger of what was
+paid, in checkpoint/, and counts against the data. Name another --out then.";
 
 /// Trains a model with differential privacy.
 #[derive(Args, Debug)]
