@@ -77,6 +77,7 @@ pub(super) struct CompareArgs {
 pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     let file::Read { plan, out, json, quiet } = file::read(&args.file, args.out.as_deref())?;
     let journal = out.join("runs.jsonl");
+    let is_new = !out.exists();
     if !journal.exists() {
         create_output_folder(&out)?;
     }
@@ -92,7 +93,9 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
             // What was made for nothing.
             drop(journal);
             let _ = fs::remove_file(out.join("runs.jsonl"));
-            let _ = fs::remove_dir(&out);
+            if is_new {
+                let _ = fs::remove_dir(&out);
+            }
         }
         return Err(Failure::in_file(&args.file, message));
     }

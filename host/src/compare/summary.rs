@@ -203,6 +203,9 @@ impl Comparison {
                     }
                 }
             ),
+            None if runs == 1 => {
+                "The run is private, with a key from the operating system. Further runs on the same data add to epsilon.".into()
+            }
             None => format!(
                 "Each run is private by itself, with a key from the operating system. All {runs} together cost more than \
                  any one of them: runs on the same data add up, and epsilon here is that of one."
@@ -218,10 +221,11 @@ impl Comparison {
         ));
         if let Some(tuning) = &self.tuning {
             notes.push(format!(
-                "Tuning was not private: {} runs, one {} for each combination, on {:.0} % of the training split and judged \
+                "Tuning was not private: {} {}, one {} for each combination, on {:.0} % of the training split and judged \
                  by the rest of it, never by the test split. They kept the noise, batch size and number of steps of the \
                  final run. What was chosen at a budget is used for all repeats there; epsilon does not count it.",
                 tuning.runs,
+                if tuning.runs == 1 { "run" } else { "runs" },
                 if self.seeds.is_some() { "with the first seed" } else { "with a key of its own" },
                 100.0 * (1.0 - tuning.held_out)
             ));
