@@ -34,6 +34,12 @@ pub trait Filter<S: ?Sized> {
     /// How many points a step wants each sample's gradient at; at least 1.
     fn points(&self, state: &S) -> usize;
 
+    /// Whether gradients are wanted at the parameters alone at every step, with weight 1: only such a filter can be inside
+    /// another.
+    fn stays(&self) -> bool {
+        true
+    }
+
     /// Writes point `index` (`[D]`) to `out` and returns the weight of the gradients taken there. Point 0 with the
     /// identity filter is `params` itself, with weight 1.
     ///

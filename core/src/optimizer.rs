@@ -72,7 +72,7 @@ pub trait Optimizer<S: ?Sized> {
         state: &mut S,
         at: usize,
         params: &mut [f32],
-        filtered: &[f32],
+        filtered: &Released<'_>,
         released: &Released<'_>,
     );
 

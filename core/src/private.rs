@@ -3,6 +3,14 @@
 //! A sum of clipped gradients has no accessor: only a [`Mechanism`] turns it into a [`Released`] gradient, and filters and
 //! optimizers accept nothing else. That raw gradients cannot reach the parameters is a compile error:
 //!
+//! ```compile_fail,E0308
+//! use damper_core::optimizer::{Begin, Optimizer, Sgd, SgdState};
+//! fn raw(sgd: &Sgd, state: &mut SgdState<[f32; 1]>, released: &damper_core::private::Released<'_>, grad: &[f32]) {
+//!     let step = sgd.begin(state, Begin { lr: 1.0, noise_std: 0.0 });
+//!     sgd.update(step, state, 0, &mut [0.0], grad, released);
+//! }
+//! ```
+//!
 //! ```compile_fail,E0451
 //! use damper_core::private::Released;
 //! let grad = [1.0f32];
@@ -29,7 +37,7 @@ use crate::numerics::basis::Basis;
 use rand_core::Rng;
 
 /// How clipped gradients are summed and released. Sealed: a closed set, so that nobody passes one that breaks the proof.
-pub trait Mechanism: Copy + crate::noise::sealed::Sealed {
+pub trait Mechanism: Copy + PartialEq + crate::noise::sealed::Sealed {
     /// What sums are kept in.
     type Word: Copy + Default;
 
@@ -111,7 +119,8 @@ impl<'a> Released<'a> {
         self.grad
     }
 
-    /// Standard deviation of the noise in each coordinate: `multiplier · C / B`.
+    /// Standard deviation of the noise in each coordinate of the gradient as it was released: `multiplier · C / B`. A filtered
+    /// gradient says that of the one it was made from.
     #[must_use]
     pub fn noise_std(&self) -> f64 {
         self.noise_std
@@ -137,13 +146,15 @@ impl<'a> Released<'a> {
 pub struct Kept<B> {
     grad: B,
     noise_std: f64,
+    /// Whether anything was kept: before, there is nothing to take for released.
+    kept: bool,
 }
 
 impl<B: AsMut<[f32]> + AsRef<[f32]>> Kept<B> {
     /// Zeros in the caller's memory.
     pub fn new(mut grad: B) -> Self {
         grad.as_mut().fill(0.0);
-        Self { grad, noise_std: 0.0 }
+        Self { grad, noise_std: 0.0, kept: false }
     }
 
     /// Number of coordinates, `D`.
@@ -158,12 +169,13 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Kept<B> {
             *kept = *grad;
         }
         self.noise_std = released.noise_std;
+        self.kept = true;
     }
 
-    /// The piece `at..at + len`; empty where the gradient ends before.
-    pub fn piece(&self, at: usize, len: usize) -> Released<'_> {
-        let grad = self.grad.as_ref().get(at..).and_then(|rest| rest.get(..len)).unwrap_or_default();
-        Released { grad, noise_std: self.noise_std }
+    /// The piece `at..at + len`; none before anything was kept, and where the gradient ends before.
+    pub fn piece(&self, at: usize, len: usize) -> Option<Released<'_>> {
+        let grad = self.grad.as_ref().get(at..)?.get(..len)?;
+        self.kept.then_some(Released { grad, noise_std: self.noise_std })
     }
 }
 
@@ -176,12 +188,13 @@ mod tests {
     #[test]
     fn what_is_kept_is_zeros_or_was_released() {
         let mut kept = Kept::new([f32::NAN, 3.0, 4.0, 5.0]);
-        assert_eq!((kept.dim(), kept.piece(0, 4).grad()), (4, &[0.0; 4][..]));
+        assert!(kept.dim() == 4 && kept.piece(0, 4).is_none());
         kept.keep(2, &Released::new(&[1.0, 2.0, 3.0], 0.5));
         kept.keep(9, &Released::new(&[1.0], 0.5));
-        assert_eq!((kept.piece(0, 4).grad(), kept.piece(0, 4).noise_std()), (&[0.0, 0.0, 1.0, 2.0][..], 0.5));
-        assert_eq!(kept.piece(3, 1).grad(), [2.0]);
-        assert!(kept.piece(3, 2).grad().is_empty() && kept.piece(9, 0).grad().is_empty());
+        let whole = kept.piece(0, 4).unwrap();
+        assert_eq!((whole.grad(), whole.noise_std()), (&[0.0, 0.0, 1.0, 2.0][..], 0.5));
+        assert_eq!(kept.piece(3, 1).unwrap().grad(), [2.0]);
+        assert!(kept.piece(3, 2).is_none() && kept.piece(9, 0).is_none());
     }
 
     #[test]

@@ -190,14 +190,14 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
     {
         self.check(state).map_err(OpenError::Call)?;
         let number = ledger.pay(store)?;
-        Ok(self.opened(state, number, self.mechanism_at(number)))
+        Ok(self.opened(state, number, number, self.mechanism_at(number)))
     }
 
     /// Opens a step whose noise is `factor` times the mechanism's, `factor` chosen from released values: the filter pays
     /// for the event that it becomes at this sampling rate, or refuses it. The schedule's noise has no part in it.
     ///
-    /// A run is paid for by a ledger or by a filter, never by both under one seed: each numbers its steps from 0, and the noise
-    /// of a step follows from its number.
+    /// The steps that a filter pays for are numbered from 2³¹, those of a ledger from 0: under one seed they share no noise and
+    /// no draw. Each prices what it paid for alone, so a run that uses both costs both.
     ///
     /// Multipliers chosen on the way are not covered by the price of a declared schedule; without a filter whose order was
     /// fixed beforehand there is no way to choose one.
@@ -222,8 +222,9 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
         self.check(state).map_err(OpenError::Call)?;
         let mechanism = self.slots.mechanism.scaled(factor);
         let event = self.event(&mechanism, rate).map_err(|_| OpenError::Call(CallError::Order(NO_PRICE)))?;
+        let paid = filter.paid();
         let number = filter.pay(&event, store)?;
-        Ok(self.opened(state, number, mechanism))
+        Ok(self.opened(state, number, paid, mechanism))
     }
 
     /// Whether the state fits, before anything is paid.
@@ -251,11 +252,13 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
         if self.count_noise.is_some() { self.slots.threshold.query(state) } else { Query::None }
     }
 
+    /// The step of this number, the `paid`-th of its run.
     #[allow(clippy::type_complexity)] // One parameter a slot.
     fn opened<'a, B, FS, OS>(
         &'a self,
         state: &'a mut StepState<B, FS, T::State, OS>,
         step: u32,
+        paid: u32,
         mechanism: M,
     ) -> Open<'a, M, C, T, F, FS, O, OS>
     where
@@ -274,7 +277,7 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
             threshold_state: &mut state.threshold,
             optimizer: &slots.optimizer,
             optimizer_state: &mut state.optimizer,
-            learning_rate: slots.schedule.learning_rate(step),
+            learning_rate: slots.schedule.learning_rate(paid),
             expected_batch: slots.expected_batch,
         }
     }
@@ -298,6 +301,14 @@ struct Adder<M, C> {
 }
 
 impl<M: Mechanism, C: Clip> Adder<M, C> {
+    /// Whether both add to one sum: a unit of another grid, clip or query is worth something else.
+    fn is_of(&self, other: &Self) -> bool {
+        self.step == other.step
+            && self.mechanism == other.mechanism
+            && self.threshold.to_bits() == other.threshold.to_bits()
+            && self.query == other.query
+    }
+
     /// Adds a sample whose length was checked, and counts it.
     fn add<K: Counts>(&self, parts: &[&[f32]], sum: &mut [M::Word], counts: &mut K) {
         if let Some(norm) = self.mechanism.add_sample(&self.clip, self.threshold, parts, sum) {

@@ -237,6 +237,23 @@ fn a_shard_of_another_step_is_not_merged() {
     assert!(matches!(open.merge(shard), Err(CallError::Order(_))));
 }
 
+/// A unit of a finer grid, or of a smaller clip, would be worth more in the sum than one sample may add.
+#[test]
+fn a_shard_of_another_configuration_is_not_merged() {
+    let coarse = DiscreteGaussian::<i64>::with_multiplier(Grid::new(8).unwrap(), 1.0).unwrap();
+    for other in [plain(exact(1.0), 1.0, 1), plain(coarse, 0.5, 1)] {
+        let (mut state, mut ledger, mut memory) = (state::<i64>(1), Ledger::new(9), [0i64]);
+        let (mut other_state, mut other_ledger) = (self::state::<i64>(1), Ledger::new(9));
+        let mut opened = other.open(&mut other_state, &mut other_ledger, &mut Volatile).unwrap();
+        let mut shard = opened.shard(&mut memory).unwrap();
+        shard.add_mixed(&[&[1.0]]).unwrap();
+        let step = plain(coarse, 1.0, 1);
+        let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+        assert!(matches!(open.merge(shard), Err(CallError::Order(_))));
+        opened.add_mixed(&[&[1.0]]).unwrap();
+    }
+}
+
 #[test]
 fn the_identity_filter_wants_the_gradient_at_the_parameters_and_changes_no_bit() {
     let params = [1.5f32, -0.0];
@@ -293,7 +310,7 @@ fn a_released_gradient_states_its_noise() {
             Ok(())
         }
         fn begin(&self, _: &mut f64, _: Begin) {}
-        fn update(&self, (): (), seen: &mut f64, _: usize, _: &mut [f32], _: &[f32], released: &Released<'_>) {
+        fn update(&self, (): (), seen: &mut f64, _: usize, _: &mut [f32], _: &Released<'_>, released: &Released<'_>) {
             *seen = released.noise_std();
         }
     }

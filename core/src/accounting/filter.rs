@@ -98,7 +98,7 @@ impl RenyiFilter {
         self.spent
     }
 
-    /// Steps paid so far: the number of the next step.
+    /// Steps paid so far.
     #[must_use]
     pub fn paid(&self) -> u32 {
         self.paid
@@ -114,19 +114,24 @@ impl RenyiFilter {
     fn after(&self, event: &Event) -> Option<f64> {
         let cost = divergence_at_whole(event, self.order);
         let spent = if cost == 0.0 { self.spent } else { add_up(self.spent, cost) };
-        (spent <= self.budget && self.paid < u32::MAX).then_some(spent)
+        (spent <= self.budget && self.paid < FIRST).then_some(spent)
     }
 
-    /// Pays for one step; its number. A step that is refused costs nothing, and one with more noise may still be admitted.
+    /// Pays for one step; its number, 2³¹ and the steps paid before it. A step that is refused costs nothing, and one with more noise may still be admitted.
     pub(crate) fn pay<S: Store>(&mut self, event: &Event, store: &mut S) -> Result<u32, OpenError<S::Error>> {
         let spent = self.after(event).ok_or(OpenError::BudgetSpent)?;
         let step = self.paid;
         // Whether a failed write became durable is unknown: the step is burned either way.
         (self.paid, self.spent) = (step + 1, spent);
-        store.persist(Record { budget: u32::MAX, paid: self.paid, divergence: spent }).map_err(OpenError::Store)?;
-        Ok(step)
+        store
+            .persist(Record { budget: 0, paid: self.paid, divergence: spent, order: self.order })
+            .map_err(OpenError::Store)?;
+        Ok(FIRST + step)
     }
 }
+
+/// The number of a filter's first step: a ledger's steps end below, so that both, under one seed, share no noise and no draw.
+pub(crate) const FIRST: u32 = 1 << 31;
 
 /// The largest divergence of this order whose ε at `delta` is at most `epsilon`; 0 if there is none.
 fn largest_divergence(order: u32, epsilon: f64, delta: f64) -> f64 {
@@ -213,7 +218,7 @@ mod tests {
         assert!(resumed(room).admits(&step));
         assert!(!resumed(next_up(room)).admits(&step));
         let mut last = resumed(room);
-        assert_eq!(last.pay(&step, &mut Volatile), Ok(7));
+        assert_eq!(last.pay(&step, &mut Volatile), Ok(FIRST + 7));
         assert!(last.spent() <= whole && last.spent() > whole * (1.0 - 1e-15));
         assert_eq!(last.pay(&event(1.0, 1e6), &mut Volatile), Err(OpenError::BudgetSpent));
         assert!(last.admits(&event(0.0, 1.0)), "a draw of nobody costs nothing");
@@ -246,7 +251,7 @@ mod tests {
                 }
                 if kind == 0 {
                     let Record { paid, divergence, .. } =
-                        store.persisted.unwrap_or(Record { budget: u32::MAX, paid: 0, divergence: 0.0 });
+                        store.persisted.unwrap_or(Record { budget: 0, paid: 0, divergence: 0.0, order: 0 });
                     filter = RenyiFilter::resume(order, epsilon, delta, paid, divergence).unwrap();
                 } else if kind == 1 {
                     store.fail_at = Some(store.writes + 1);

@@ -9,6 +9,7 @@
 //!
 //! Three `u32`.
 
+use super::filter::FIRST;
 use super::{Record, Store};
 use crate::error::OpenError;
 
@@ -24,7 +25,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// A ledger with a budget of `budget` steps of which none is paid.
+    /// A ledger with a budget of `budget` steps, at most 2³¹, of which none is paid.
     #[must_use]
     pub fn new(budget: u32) -> Self {
         Self::resume(budget, 0)
@@ -33,7 +34,8 @@ impl Ledger {
     /// The ledger after a restart: `persisted` is what the store holds. Steps that were prepaid but not taken are burned.
     #[must_use]
     pub fn resume(budget: u32, persisted: u32) -> Self {
-        Self { budget, paid: persisted, persisted, prepay: 1 }
+        // Numbers from 2³¹ on are those of steps that a filter pays for.
+        Self { budget: budget.min(FIRST), paid: persisted, persisted, prepay: 1 }
     }
 
     /// Pays `steps` at a time (at least 1), to write less often; a restart burns what was prepaid.
@@ -64,7 +66,7 @@ impl Ledger {
             let paid = step.saturating_add(self.prepay).min(self.budget);
             // Whether a failed write became durable is unknown: the step is burned either way.
             self.paid = step + 1;
-            store.persist(Record { budget: self.budget, paid, divergence: 0.0 }).map_err(OpenError::Store)?;
+            store.persist(Record { budget: self.budget, paid, divergence: 0.0, order: 0 }).map_err(OpenError::Store)?;
             self.persisted = paid;
         }
         self.paid = step + 1;

@@ -3,12 +3,14 @@
 /// What survives a restart.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Record {
-    /// Steps that may be released in all; of a filter, `u32::MAX`.
+    /// Steps that may be released in all; of a filter, 0.
     pub budget: u32,
     /// Steps paid, those prepaid included.
     pub paid: u32,
     /// The Rényi divergence spent by a [`RenyiFilter`](super::RenyiFilter), finite and at least 0; 0 of a ledger of steps.
     pub divergence: f64,
+    /// The order of that divergence; 0 of a ledger of steps.
+    pub order: u32,
 }
 
 /// Durable memory for a ledger or a filter. `persist` returns only when the record would survive a power cut.

@@ -33,12 +33,13 @@ impl Automatic {
     ///
     /// # Errors
     ///
-    /// `γ` must be a normal number above 0.
+    /// `γ` must be finite, and at least 1e-18.
     pub fn new(gamma: f32) -> Result<Self, ConfigError> {
-        if gamma.is_normal() && gamma > 0.0 {
+        // Below, the squares of gradients as small underflow, and the norm with them.
+        if gamma.is_finite() && gamma >= 1e-18 {
             Ok(Self { gamma })
         } else {
-            Err(ConfigError::new("gamma of automatic clipping", "a normal number above 0"))
+            Err(ConfigError::new("gamma of automatic clipping", "finite, and at least 1e-18"))
         }
     }
 }

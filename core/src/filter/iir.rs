@@ -49,6 +49,7 @@ pub use sets::{SETS, Set, named};
 
 use super::{Filter, Identity};
 use crate::error::{CallError, ConfigError, check_len};
+use crate::numerics::round::saturate;
 use crate::optimizer::piece;
 use crate::private::Released;
 use heapless::Vec;
@@ -255,10 +256,10 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, const ORDER: usize> Filter<IirState<B, ORDE
         let mut rows = memory.chunks_exact_mut(dim).map(|row| piece(row, at, len));
         let mut row = rows.next();
         match &row {
-            None => filtered.iter_mut().zip(grad).for_each(|(y, g)| *y = self.direct * g),
+            None => filtered.iter_mut().zip(grad).for_each(|(y, g)| *y = saturate(self.direct * g)),
             Some(first) => {
                 for ((y, g), s) in filtered.iter_mut().zip(grad).zip(first.iter()) {
-                    *y = self.direct * g + s;
+                    *y = saturate(self.direct * g + s);
                 }
             }
         }
@@ -266,17 +267,17 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, const ORDER: usize> Filter<IirState<B, ORDE
             let later = rows.next();
             let states = row.into_iter().flatten().zip(grad).zip(filtered.iter());
             match &later {
-                None => states.for_each(|((s, g), y)| *s = b * g - a * y),
+                None => states.for_each(|((s, g), y)| *s = saturate(b * g - a * y)),
                 Some(later) => {
                     for (((s, g), y), later) in states.zip(later.iter()) {
-                        *s = (b * g - a * y) + later;
+                        *s = saturate(saturate(b * g - a * y) + later);
                     }
                 }
             }
             row = later;
         }
         for y in filtered {
-            *y *= step.0;
+            *y = saturate(*y * step.0);
         }
     }
 }

@@ -39,6 +39,7 @@
 
 use super::Filter;
 use crate::error::{CallError, ConfigError, check_len};
+use crate::numerics::round::saturate;
 use crate::optimizer::piece;
 use crate::private::Released;
 
@@ -174,6 +175,10 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
         if state.started && c != 0.0 && c != 1.0 { 2 } else { 1 }
     }
 
+    fn stays(&self) -> bool {
+        false
+    }
+
     fn point(&self, state: &KalmanState<B>, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
         check_len("the point's buffer", params.len(), out.len())?;
         check_len("DiSK's displacement", params.len(), state.moved.as_ref().len())?;
@@ -185,7 +190,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
         let ahead = state.started && (index == 1 || (points == 1 && c == 1.0));
         let gamma = gamma as f32;
         for ((out, param), moved) in out.iter_mut().zip(params).zip(state.moved.as_ref()) {
-            *out = if ahead { param + gamma * moved } else { *param };
+            *out = if ahead { saturate(param + gamma * moved) } else { *param };
         }
         Ok(self.weight(state, index))
     }
@@ -227,7 +232,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
         for ((filtered, kept), grad) in filtered.iter_mut().zip(kept).zip(released.grad()) {
             *kept = match step.weights {
                 None => *grad,
-                Some((keep, new)) => keep * *kept + new * grad,
+                Some((keep, new)) => saturate(keep * *kept + new * grad),
             };
             *filtered = *kept;
         }
@@ -241,7 +246,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
 
     fn arrive(&self, _step: KalmanStep, state: &mut KalmanState<B>, at: usize, params: &[f32]) {
         for (moved, param) in piece(state.moved.as_mut(), at, params.len()).iter_mut().zip(params) {
-            *moved = param - *moved;
+            *moved = saturate(param - *moved);
         }
     }
 }

@@ -127,6 +127,10 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, S, F: Filter<S>, const K: usize> Filter<Per
         state.seen.min(self.past()) + 1
     }
 
+    fn stays(&self) -> bool {
+        false
+    }
+
     fn point(
         &self,
         state: &PerSampleMomentumState<B, S>,
@@ -162,7 +166,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, S, F: Filter<S>, const K: usize> Filter<Per
 
     fn check(&self, state: &PerSampleMomentumState<B, S>, dim: usize) -> Result<(), CallError> {
         check_len("the past iterates", self.iterates_len(dim), state.iterates.as_ref().len())?;
-        if self.inner.points(&state.inner) != 1 {
+        if !self.inner.stays() {
             return Err(CallError::Order("a filter with points of its own inside per-sample momentum"));
         }
         self.inner.check(&state.inner, dim)
@@ -281,6 +285,18 @@ mod tests {
     fn weights_that_are_not_normalised_are_the_powers() {
         let filter = PerSampleMomentum::<_, 4>::unnormalised(3, 0.5, Identity).unwrap();
         assert_eq!(filter.weights, [1.0, 0.5, 0.25, 0.0]);
+    }
+
+    #[test]
+    fn a_filter_with_points_of_its_own_is_refused_inside() {
+        use crate::filter::{Gain, Kalman, KalmanState, LookAhead};
+        for look_ahead in [LookAhead::One, LookAhead::Two { gamma: 0.5 }] {
+            let kalman = Kalman::new(Gain::Constant(0.7), look_ahead).unwrap();
+            let inner = KalmanState::new(&kalman, [0f32], [0f32]);
+            let filter = PerSampleMomentum::<_, 2>::new(2, 0.1, kalman).unwrap();
+            let state = PerSampleMomentumState::new([0f32], inner);
+            assert!(matches!(filter.check(&state, 1), Err(CallError::Order(_))));
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::grid::pieces;
 use crate::noise::sealed::Sealed;
 use crate::numerics::function::{ln_f32, sin_cos_f32, sqrt_f32};
 use crate::numerics::reduce::sum_of_squares;
+use crate::numerics::round::saturate;
 use crate::private::Mechanism;
 use rand_core::Rng;
 
@@ -26,6 +27,9 @@ use rand_core::Rng;
 pub struct ContinuousGaussian {
     multiplier: f32,
 }
+
+/// Where squares of f32 that underflow could matter to a norm: a layer's clip is at least 2⁻²² of this.
+const LEAST_CLIP: f32 = 1.0 / (1u64 << 38) as f32;
 
 impl ContinuousGaussian {
     /// Noise of `multiplier` times the clip.
@@ -56,7 +60,11 @@ impl Mechanism for ContinuousGaussian {
     }
 
     fn check_clip(&self, clip: f32) -> Result<(), ConfigError> {
-        if clip.is_normal() && clip > 0.0 { Ok(()) } else { Err(ConfigError::new("clip", "a normal number above 0")) }
+        if clip >= LEAST_CLIP && clip.is_finite() {
+            Ok(())
+        } else {
+            Err(ConfigError::new("clip", "from 2^-38, and finite, with continuous noise"))
+        }
     }
 
     fn scaled(&self, factor: f64) -> Self {
@@ -97,7 +105,7 @@ impl Mechanism for ContinuousGaussian {
         for (sum, out) in sum.chunks_mut(2).zip(out.chunks_mut(2)) {
             let noise = pair(words.next_u32(), words.next_u32());
             for ((sum, out), noise) in sum.iter_mut().zip(out).zip(noise) {
-                *out = (*sum + sigma * noise) / batch;
+                *out = saturate((*sum + sigma * noise) / batch);
                 *sum = 0.0;
             }
         }

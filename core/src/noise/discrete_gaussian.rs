@@ -37,6 +37,7 @@ use crate::error::ConfigError;
 use crate::grid::{Grid, Word};
 use crate::noise::sealed::Sealed;
 use crate::numerics::function::ceil_f64;
+use crate::numerics::round::saturate;
 use crate::private::Mechanism;
 use core::marker::PhantomData;
 use rand_core::Rng;
@@ -136,7 +137,7 @@ impl<W: Word> Mechanism for DiscreteGaussian<W> {
         for (sum, out) in sum.iter_mut().zip(out) {
             let noisy = sum.wrapping_add(W::wrap(sample(self.sigma, words)));
             *sum = W::default();
-            *out = noisy.to_f32() * unit;
+            *out = saturate(noisy.to_f32() * unit);
         }
     }
 

@@ -86,11 +86,11 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdaGradState<B>> for AdaGrad {
         state: &mut AdaGradState<B>,
         at: usize,
         params: &mut [f32],
-        filtered: &[f32],
+        filtered: &Released<'_>,
         released: &Released<'_>,
     ) {
         let sums = piece(state.sum.as_mut(), at, params.len());
-        for (((param, filtered), grad), sum) in params.iter_mut().zip(filtered).zip(released.grad()).zip(sums) {
+        for (((param, filtered), grad), sum) in params.iter_mut().zip(filtered.grad()).zip(released.grad()).zip(sums) {
             let decay = self.weight_decay * *param;
             let (direction, grad) = (saturate(filtered + decay), saturate(grad + decay));
             *sum = saturate(*sum + saturate(grad * grad));

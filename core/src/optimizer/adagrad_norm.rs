@@ -122,7 +122,7 @@ impl<S, O: Optimizer<S>> Optimizer<AdaGradNormState<S>> for AdaGradNorm<O> {
         state: &mut AdaGradNormState<S>,
         at: usize,
         params: &mut [f32],
-        filtered: &[f32],
+        filtered: &Released<'_>,
         released: &Released<'_>,
     ) {
         self.inner.update(step, &mut state.inner, at, params, filtered, released);
@@ -166,7 +166,15 @@ mod tests {
             state.push((begin, Vec::new()));
         }
 
-        fn update(&self, (): (), state: &mut Record, at: usize, _: &mut [f32], _: &[f32], released: &Released<'_>) {
+        fn update(
+            &self,
+            (): (),
+            state: &mut Record,
+            at: usize,
+            _: &mut [f32],
+            _: &Released<'_>,
+            released: &Released<'_>,
+        ) {
             let grad = &mut state.last_mut().unwrap().1;
             assert_eq!(grad.len(), at);
             grad.extend_from_slice(released.grad());

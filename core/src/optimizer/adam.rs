@@ -52,6 +52,8 @@ pub struct Adam {
     beta2: f64,
     epsilon: f32,
     weight_decay: f64,
+    /// Whether `v` is of the filtered gradient.
+    filtered_second: bool,
 }
 
 impl Adam {
@@ -73,7 +75,13 @@ impl Adam {
         if !(weight_decay.is_finite() && weight_decay >= 0.0) {
             return Err(ConfigError::new("weight decay", "finite and not negative"));
         }
-        Ok(Self { beta1, beta2, epsilon, weight_decay })
+        Ok(Self { beta1, beta2, epsilon, weight_decay, filtered_second: false })
+    }
+
+    /// The same with the second moment, too, of the filtered gradient: DiSK's Adam.
+    #[must_use]
+    pub fn with_filtered_second_moment(self) -> Self {
+        Self { filtered_second: true, ..self }
     }
 }
 
@@ -132,7 +140,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamState<B>> for Adam {
         state: &mut AdamState<B>,
         at: usize,
         params: &mut [f32],
-        filtered: &[f32],
+        filtered: &Released<'_>,
         released: &Released<'_>,
     ) {
         let (beta1, beta2) = (self.beta1 as f32, self.beta2 as f32);
@@ -140,7 +148,10 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamState<B>> for Adam {
         let first = piece(state.first.as_mut(), at, params.len());
         let second = piece(state.second.as_mut(), at, params.len());
         let moments = first.iter_mut().zip(second);
-        for (((param, filtered), grad), (m, v)) in params.iter_mut().zip(filtered).zip(released.grad()).zip(moments) {
+        let squared = if self.filtered_second { filtered } else { released };
+        for (((param, filtered), grad), (m, v)) in
+            params.iter_mut().zip(filtered.grad()).zip(squared.grad()).zip(moments)
+        {
             *m = saturate(beta1 * *m + new1 * filtered);
             *v = saturate(beta2 * *v + new2 * saturate(grad * grad));
             let denominator = sqrt_f32(saturate(*v * step.second_scale)) + self.epsilon;
@@ -250,7 +261,7 @@ mod tests {
             theta = theta * (1.0 - lr * decay) - lr * m_hat / (v_hat.sqrt() + epsilon);
             let step = adam.begin(&mut state, Begin { lr, noise_std: 0.0 });
             let grad = [grad as f32];
-            adam.update(step, &mut state, 0, &mut params, &grad, &Released::new(&grad, 0.0));
+            adam.update(step, &mut state, 0, &mut params, &Released::new(&grad, 0.0), &Released::new(&grad, 0.0));
             assert!((f64::from(params[0]) - theta).abs() < 1e-5, "step {t}: {} {theta}", params[0]);
         }
     }
@@ -262,9 +273,20 @@ mod tests {
         let mut params = [0f32; 2];
         let grad = [3.0f32, -0.02];
         let step = adam.begin(&mut state, Begin { lr: 0.125, noise_std: 0.0 });
-        adam.update(step, &mut state, 0, &mut params, &grad, &Released::new(&grad, 0.0));
+        adam.update(step, &mut state, 0, &mut params, &Released::new(&grad, 0.0), &Released::new(&grad, 0.0));
         for (param, grad) in params.iter().zip(grad) {
             assert!((param + 0.125 * grad.signum()).abs() < 1e-5, "{param}");
+        }
+    }
+
+    /// DiSK takes both moments of the filtered gradient, DOPPLER the second of the released one.
+    #[test]
+    fn the_second_moment_is_of_the_released_gradient_or_of_the_filtered_where_asked_for() {
+        let plain = Adam::new(0.9, 0.999, 1e-8, 0.0).unwrap();
+        for (adam, squared) in [(plain, 4.0f32), (plain.with_filtered_second_moment(), 0.25)] {
+            let mut state = AdamState::new([0f32], [0f32]);
+            laws::step(&adam, &mut state, BEGIN, &mut [0.0], &[0.5], &[2.0]);
+            assert_eq!(state.second, [(1.0 - 0.999f64) as f32 * squared]);
         }
     }
 }

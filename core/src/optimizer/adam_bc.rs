@@ -11,7 +11,7 @@
 //! noise gain does not enter.
 //!
 //! `v̂ − Φ̂` itself fluctuates, by about `Φ·√(2(1−β₂)/(1+β₂))` for a constant variance: a floor `γ′` far below that
-//! lets the noise choose the step size.
+//! lets the noise choose the step size. A relative floor, `γ′_t = max(γ′, ρ·Φ̂_t)`, follows clips and noise that change.
 //!
 //! Source: Tang, Shpilevskiy, Lécuyer, "DP-AdamBC: Your DP-Adam Is Actually DP-SGD (Unless You Apply Bias Correction)",
 //! AAAI 2024, arXiv 2312.14334; decoupled weight decay as in AdamW, arXiv 1711.05101.
@@ -28,6 +28,7 @@
 //! ```text
 //! w₁ ← (b₁·w₁) + n₁     w₂ ← (b₂·w₂) + n₂     φ ← (b₂·φ) + (n₂·(s·s))
 //! keep = S(1 − η·λ)     rate = S(η/w₁)        scale = S(1/w₂)          noise = S(φ/w₂)
+//! floor = γ′,  or S(ρ·(φ/w₂)) where that is larger
 //! ```
 //!
 //! The weights `w` are the recursion's answer to the constant 1, so that rounding `β` to f32 biases neither `v̂` nor
@@ -36,7 +37,7 @@
 //! ```text
 //! m ← S(F(b₁·m) + F(n₁·ĝ))
 //! v ← S(F(b₂·v) + F(n₂·S(g·g)))
-//! u = F(S(v·scale) − noise),  or γ′ where that is larger
+//! u = F(S(v·scale) − noise),  or floor where that is larger
 //! θ ← S(F(keep·θ) − S(F(rate·m) / F(√u)))
 //! ```
 //!
@@ -48,7 +49,7 @@
 
 use super::{Begin, Optimizer, narrow, piece, saturate};
 use crate::error::{CallError, ConfigError, check_len};
-use crate::numerics::function::sqrt_f32;
+use crate::numerics::function::{sqrt_f32, sqrt_f64};
 use crate::private::Released;
 
 /// Configuration of DP-AdamBC.
@@ -57,6 +58,7 @@ pub struct AdamBc {
     beta1: f64,
     beta2: f64,
     floor: f32,
+    relative_floor: f64,
     weight_decay: f64,
 }
 
@@ -80,7 +82,14 @@ impl AdamBc {
         if !(weight_decay.is_finite() && weight_decay >= 0.0) {
             return Err(ConfigError::new("weight decay", "finite and not negative"));
         }
-        Ok(Self { beta1, beta2, floor, weight_decay })
+        Ok(Self { beta1, beta2, floor, relative_floor: 0.0, weight_decay })
+    }
+
+    /// The same with a floor of at least `ρ = √(2(1−β₂)/(1+β₂))` times the noise's variance: what that variance spreads by in
+    /// a second moment that has settled. Below it there is nothing but noise.
+    #[must_use]
+    pub fn with_floor_by_noise(self) -> Self {
+        Self { relative_floor: sqrt_f64(2.0 * (1.0 - self.beta2) / (1.0 + self.beta2)), ..self }
     }
 }
 
@@ -117,6 +126,8 @@ pub struct AdamBcStep {
     second_scale: f32,
     /// `Φ̂`.
     noise: f32,
+    /// `γ′_t`.
+    floor: f32,
 }
 
 impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamBcState<B>> for AdamBc {
@@ -133,11 +144,13 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamBcState<B>> for AdamBc {
         state.first_weight = beta1 * state.first_weight + new1;
         state.second_weight = beta2 * state.second_weight + new2;
         state.noise = beta2 * state.noise + new2 * (noise_std * noise_std);
+        let variance = state.noise / state.second_weight;
         AdamBcStep {
             keep: narrow(1.0 - lr * self.weight_decay),
             rate: narrow(lr / state.first_weight),
             second_scale: narrow(1.0 / state.second_weight),
-            noise: narrow(state.noise / state.second_weight),
+            noise: narrow(variance),
+            floor: narrow(self.relative_floor * variance).max(self.floor),
         }
     }
 
@@ -147,7 +160,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamBcState<B>> for AdamBc {
         state: &mut AdamBcState<B>,
         at: usize,
         params: &mut [f32],
-        filtered: &[f32],
+        filtered: &Released<'_>,
         released: &Released<'_>,
     ) {
         let (beta1, beta2) = (self.beta1 as f32, self.beta2 as f32);
@@ -155,10 +168,12 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamBcState<B>> for AdamBc {
         let first = piece(state.first.as_mut(), at, params.len());
         let second = piece(state.second.as_mut(), at, params.len());
         let moments = first.iter_mut().zip(second);
-        for (((param, filtered), grad), (m, v)) in params.iter_mut().zip(filtered).zip(released.grad()).zip(moments) {
+        for (((param, filtered), grad), (m, v)) in
+            params.iter_mut().zip(filtered.grad()).zip(released.grad()).zip(moments)
+        {
             *m = saturate(beta1 * *m + new1 * filtered);
             *v = saturate(beta2 * *v + new2 * saturate(grad * grad));
-            let corrected = (saturate(*v * step.second_scale) - step.noise).max(self.floor);
+            let corrected = (saturate(*v * step.second_scale) - step.noise).max(step.floor);
             *param = saturate(step.keep * *param - saturate(step.rate * *m / sqrt_f32(corrected)));
         }
     }
@@ -312,5 +327,22 @@ mod tests {
         let adam = AdamBc::new(0.9, 0.999, 1e-8, 0.0).unwrap();
         assert!(adam.check(&AdamBcState::new(std::vec![0f32; 2], std::vec![0f32; 3]), 3).is_err());
         assert!(adam.check(&AdamBcState::new(std::vec![0f32; 3], std::vec![0f32; 2]), 3).is_err());
+    }
+
+    /// A clip that grows a hundredfold takes the floor with it; an absolute one would stay behind.
+    #[test]
+    fn a_floor_by_the_noise_follows_the_noise() {
+        let adam = AdamBc::new(0.9, 0.99, 1e-30, 0.0).unwrap().with_floor_by_noise();
+        let mut state = AdamBcState::new([0f32], [0f32]);
+        let rho = (2.0 * 0.01 / 1.99f64).sqrt();
+        for (steps, noise_std) in [(2000, 1e-3), (2000, 0.1)] {
+            for _ in 0..steps {
+                adam.begin(&mut state, Begin { lr: 0.1, noise_std });
+            }
+            let step = adam.begin(&mut state, Begin { lr: 0.1, noise_std });
+            assert!((f64::from(step.floor) / (rho * noise_std * noise_std) - 1.0).abs() < 1e-6);
+        }
+        let mut still = AdamBcState::new([0f32], [0f32]);
+        assert_eq!(adam.begin(&mut still, Begin { lr: 0.1, noise_std: 0.0 }).floor, 1e-30);
     }
 }

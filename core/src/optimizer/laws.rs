@@ -72,7 +72,14 @@ fn step_in_pieces<S, O: Optimizer<S>>(
     for piece in pieces {
         let released = Released::new(&released[piece.clone()], begin.noise_std);
         let at = piece.start;
-        optimizer.update(shared, state, at, &mut params[piece.clone()], &filtered[piece], &released);
+        optimizer.update(
+            shared,
+            state,
+            at,
+            &mut params[piece.clone()],
+            &Released::new(&filtered[piece], begin.noise_std),
+            &released,
+        );
     }
     optimizer.end(shared, state, params);
 }

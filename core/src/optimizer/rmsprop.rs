@@ -90,12 +90,12 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<RmsPropState<B>> for RmsProp {
         state: &mut RmsPropState<B>,
         at: usize,
         params: &mut [f32],
-        filtered: &[f32],
+        filtered: &Released<'_>,
         released: &Released<'_>,
     ) {
         let (alpha, new) = (self.alpha as f32, (1.0 - self.alpha) as f32);
         let second = piece(state.second.as_mut(), at, params.len());
-        for (((param, filtered), grad), v) in params.iter_mut().zip(filtered).zip(released.grad()).zip(second) {
+        for (((param, filtered), grad), v) in params.iter_mut().zip(filtered.grad()).zip(released.grad()).zip(second) {
             let decay = self.weight_decay * *param;
             let (direction, grad) = (saturate(filtered + decay), saturate(grad + decay));
             *v = saturate(alpha * *v + new * saturate(grad * grad));

@@ -87,19 +87,19 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<SgdState<B>> for Sgd {
         state: &mut SgdState<B>,
         at: usize,
         params: &mut [f32],
-        filtered: &[f32],
+        filtered: &Released<'_>,
         _released: &Released<'_>,
     ) {
         let Self { momentum: mu, nesterov, weight_decay } = *self;
         if mu == 0.0 {
-            for (param, grad) in params.iter_mut().zip(filtered) {
+            for (param, grad) in params.iter_mut().zip(filtered.grad()) {
                 let grad = saturate(grad + weight_decay * *param);
                 *param = saturate(*param - lr * grad);
             }
             return;
         }
         let momentum = piece(state.momentum.as_mut(), at, params.len());
-        for ((param, grad), m) in params.iter_mut().zip(filtered).zip(momentum) {
+        for ((param, grad), m) in params.iter_mut().zip(filtered.grad()).zip(momentum) {
             let grad = saturate(grad + weight_decay * *param);
             *m = saturate(mu * *m + grad);
             let direction = if nesterov { saturate(grad + mu * *m) } else { *m };
@@ -138,7 +138,14 @@ mod tests {
             let mut params = [1f32];
             for (grad, expected) in [1.0, 2.0, 2.0].into_iter().zip(expected) {
                 let step = sgd.begin(&mut state, Begin { lr: 0.5, noise_std: 0.0 });
-                sgd.update(step, &mut state, 0, &mut params, &[grad], &Released::new(&[grad], 0.0));
+                sgd.update(
+                    step,
+                    &mut state,
+                    0,
+                    &mut params,
+                    &Released::new(&[grad], 0.0),
+                    &Released::new(&[grad], 0.0),
+                );
                 assert_eq!(params[0], expected);
             }
         }
@@ -150,7 +157,7 @@ mod tests {
         let mut state = SgdState { momentum: [] };
         let mut params = [2f32];
         let step = sgd.begin(&mut state, Begin { lr: 0.5, noise_std: 0.0 });
-        sgd.update(step, &mut state, 0, &mut params, &[1.0], &Released::new(&[1.0], 0.0));
+        sgd.update(step, &mut state, 0, &mut params, &Released::new(&[1.0], 0.0), &Released::new(&[1.0], 0.0));
         assert_eq!(params[0], 2.0 - 0.5 * (1.0 + 0.25 * 2.0));
     }
 }

@@ -100,8 +100,8 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
     /// The shard is another step's, or of another length.
     pub fn merge(&mut self, shard: Shard<'_, M, C, T::Counts>) -> Result<(), CallError> {
         check_len("the shard's sum", self.sum.sum.len(), shard.sum.sum.len())?;
-        if shard.adder.step != self.adder.step {
-            return Err(CallError::Order("a shard of another step"));
+        if !shard.adder.is_of(&self.adder) {
+            return Err(CallError::Order("a shard of another step or configuration"));
         }
         self.adder.mechanism.merge(self.sum.sum, shard.sum.sum);
         for (count, other) in self.counts.as_mut().iter_mut().zip(shard.counts.as_ref()) {
@@ -166,7 +166,8 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
                 let released = Released::new(released, noise_std);
                 self.filter.apply(filter_step, self.filter_state, at, &released, filtered);
                 self.filter.leave(filter_step, self.filter_state, at, params);
-                self.optimizer.update(optimizer_step, self.optimizer_state, at, params, filtered, &released);
+                let filtered = Released::new(filtered, noise_std);
+                self.optimizer.update(optimizer_step, self.optimizer_state, at, params, &filtered, &released);
                 at += params.len();
             }
         }

@@ -96,7 +96,7 @@ trait ErasedOptimizer {
     fn looks_ahead(&self) -> bool;
     fn look(&mut self, at: usize, released: &Released<'_>);
     fn begin(&mut self, begin: Begin);
-    fn update(&mut self, at: usize, params: &mut [f32], filtered: &[f32], released: &Released<'_>);
+    fn update(&mut self, at: usize, params: &mut [f32], filtered: &Released<'_>, released: &Released<'_>);
     fn end(&mut self, params: &mut [f32]);
 }
 
@@ -113,7 +113,7 @@ impl<O: Optimizer<S>, S> ErasedOptimizer for Bound<O, S, O::Step> {
     fn begin(&mut self, begin: Begin) {
         self.step = Some(self.config.begin(&mut self.state, begin));
     }
-    fn update(&mut self, at: usize, params: &mut [f32], filtered: &[f32], released: &Released<'_>) {
+    fn update(&mut self, at: usize, params: &mut [f32], filtered: &Released<'_>, released: &Released<'_>) {
         self.config.update(self.step.unwrap(), &mut self.state, at, params, filtered, released);
     }
     fn end(&mut self, params: &mut [f32]) {
@@ -181,13 +181,13 @@ impl Optimizer<OptimizerMemory> for AnyOptimizer {
         state: &mut OptimizerMemory,
         at: usize,
         params: &mut [f32],
-        filtered: &[f32],
+        filtered: &Released<'_>,
         released: &Released<'_>,
     ) {
         assert_eq!(at, state.seen.released.len(), "pieces come in order, each once");
         assert_eq!(state.seen.noise_std, released.noise_std());
         state.seen.released.extend(released.grad());
-        state.seen.filtered.extend(filtered);
+        state.seen.filtered.extend(filtered.grad());
         state.inner.update(at, params, filtered, released);
     }
     fn end(&self, (): (), state: &mut OptimizerMemory, params: &mut [f32]) {

@@ -322,7 +322,7 @@ pub trait AnyOptimizer {
     fn looks_ahead(&self) -> bool;
     fn look(&mut self, at: usize, released: &Released<'_>);
     fn begin(&mut self, begin: Begin);
-    fn update(&mut self, at: usize, params: &mut [f32], filtered: &[f32], released: &Released<'_>);
+    fn update(&mut self, at: usize, params: &mut [f32], filtered: &Released<'_>, released: &Released<'_>);
     fn end(&mut self, params: &mut [f32]);
 }
 
@@ -343,7 +343,7 @@ impl<C: Optimizer<S>, S> AnyOptimizer for Of<C, S, C::Step> {
         self.step = Some(self.config.begin(&mut self.state, begin));
     }
 
-    fn update(&mut self, at: usize, params: &mut [f32], filtered: &[f32], released: &Released<'_>) {
+    fn update(&mut self, at: usize, params: &mut [f32], filtered: &Released<'_>, released: &Released<'_>) {
         self.config.update(self.step.expect(OPEN), &mut self.state, at, params, filtered, released);
     }
 
@@ -380,7 +380,7 @@ impl Optimizer<Box<dyn AnyOptimizer>> for Looking {
         state: &mut Box<dyn AnyOptimizer>,
         at: usize,
         params: &mut [f32],
-        filtered: &[f32],
+        filtered: &Released<'_>,
         released: &Released<'_>,
     ) {
         state.update(at, params, filtered, released);

@@ -63,8 +63,13 @@ pub fn run(mut say: impl FnMut(Line)) -> bool {
 }
 
 fn train(say: &mut impl FnMut(Line)) -> Result<(), Failure> {
+    let mechanism = DiscreteGaussian::<i32>::with_multiplier(Grid::new(16)?, 1.0)?;
+    // Sums would wrap, which is private and of no use.
+    if mechanism.grid().may_overflow_i32(EXPECTED_BATCH, mechanism.sigma()) {
+        return Err(ConfigError { parameter: "grid bits", must_be: "fewer for so large a batch" }.into());
+    }
     let step = PrivateStep::new(Slots {
-        mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16)?, 1.0)?,
+        mechanism,
         clip: FlatL2,
         threshold: Fixed(1.0),
         filter: Identity,

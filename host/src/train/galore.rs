@@ -47,6 +47,7 @@ use super::choice::{AnyRule, AnyRuleState, AnyStep};
 use crate::autodiff::{Dim, GradGraph};
 use damper_core::error::{CallError, ConfigError};
 use damper_core::numerics::basis::{Basis, Side};
+use damper_core::numerics::round::saturate;
 use damper_core::optimizer::{Begin, Optimizer};
 use damper_core::private::{Kept, Released};
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -119,7 +120,7 @@ pub(crate) struct GaLoreState {
     steps: u32,
     /// `1 − ηλ` of this step.
     keep: f32,
-    filtered: Vec<f32>,
+    filtered: Kept<Vec<f32>>,
     released: Kept<Vec<f32>>,
     scratch: Scratch,
 }
@@ -184,7 +185,7 @@ impl GaLore {
             tensors,
             steps: 0,
             keep: 1.0,
-            filtered: vec![0.0; at],
+            filtered: Kept::new(vec![0.0; at]),
             released: Kept::new(vec![0.0; at]),
             scratch: Scratch::default(),
         };
@@ -242,10 +243,10 @@ impl Optimizer<GaLoreState> for GaLore {
         state: &mut GaLoreState,
         at: usize,
         _params: &mut [f32],
-        filtered: &[f32],
+        filtered: &Released<'_>,
         released: &Released<'_>,
     ) {
-        state.filtered[at..][..filtered.len()].copy_from_slice(filtered);
+        state.filtered.keep(at, filtered);
         state.released.keep(at, released);
     }
 
@@ -255,10 +256,10 @@ impl Optimizer<GaLoreState> for GaLore {
         *steps = steps.wrapping_add(1);
         for Tensor { at, len, inner_at, coordinates, projection } in tensors {
             let params = &mut params[*at..][..*len];
-            let filtered = &filtered[*at..][..*len];
-            let released = released.piece(*at, *len);
+            let filtered = filtered.piece(*at, *len).expect(COLLECTED);
+            let released = released.piece(*at, *len).expect(COLLECTED);
             let Some(projection) = projection else {
-                self.inner.update(step, inner, *inner_at, params, filtered, &released);
+                self.inner.update(step, inner, *inner_at, params, &filtered, &released);
                 continue;
             };
             scratch.fit(*len, *coordinates);
@@ -272,11 +273,10 @@ impl Optimizer<GaLoreState> for GaLore {
                 Decay::Decoupled(_) => params.iter_mut().for_each(|param| *param = saturate(*keep * *param)),
                 Decay::None => {}
             }
-            projection.project(filtered, &mut scratch.filtered);
-            let released = released.projected(&projection.basis(), &mut scratch.released);
-            let released = released.expect("a tensor has its form's length");
+            let filtered = filtered.projected(&projection.basis(), &mut scratch.filtered).expect(FORM);
+            let released = released.projected(&projection.basis(), &mut scratch.released).expect(FORM);
             scratch.after.copy_from_slice(&scratch.before);
-            self.inner.update(step, inner, *inner_at, &mut scratch.after, &scratch.filtered, &released);
+            self.inner.update(step, inner, *inner_at, &mut scratch.after, &filtered, &released);
             for (after, before) in scratch.after.iter_mut().zip(&scratch.before) {
                 *after = saturate(*after - before);
             }
@@ -300,9 +300,8 @@ impl Scratch {
     }
 }
 
-fn saturate(x: f32) -> f32 {
-    x.clamp(-f32::MAX, f32::MAX)
-}
+const COLLECTED: &str = "every piece was collected before the end";
+const FORM: &str = "a tensor has its form's length";
 
 #[cfg(test)]
 mod tests;

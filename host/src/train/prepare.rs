@@ -109,10 +109,6 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     let count_noise = config.method.threshold.count_noise()?;
     schedule.joint = count_noise.map(CountNoise::multiplier);
     let (multiplier, sigma_grid) = noise(&config, &schedule)?;
-    config.optimizer.rule = config
-        .optimizer
-        .rule
-        .with_floor(multiplier * f64::from(config.method.threshold.clip) / f64::from(config.batch_size));
     let plan = match sigma_grid {
         Some(sigma) => schedule.plan_on_grid(u64::from(sigma), config.grid_bits)?,
         None => schedule.plan(multiplier)?,
@@ -214,11 +210,13 @@ fn noise(config: &TrainConfig, schedule: &Schedule<'_>) -> Result<(f64, Option<u
                 Factors::Each(factors) => factors.iter().copied().fold(f64::INFINITY, f64::min),
             };
             let least = mechanism.scaled(least).sigma();
-            // Below, the accountant's fractional orders would not hold for the discrete Gaussian.
-            if u64::from(least) < SMALLEST_SIGMA {
+            // Below, the accountant's fractional orders would not hold for the discrete Gaussian. A shift is as long as the clip
+            // at most.
+            let squared = f64::from(least) * f64::from(least);
+            if u64::from(least) < SMALLEST_SIGMA || squared < 10.0 * f64::from(grid.unit()) {
                 return Err(TrainError::Flag(format!(
                     "--grid-bits {}: sigma is {least} grid units where it is least; raise it until sigma is at least \
-                     {SMALLEST_SIGMA}",
+                     {SMALLEST_SIGMA}, and its square at least ten times 2^bits",
                     config.grid_bits,
                 )));
             }

@@ -149,7 +149,7 @@ fn train<M: Mechanism<Word: Send> + Send + Sync>(
             && (done == run.steps || evaluate_every.is_some_and(|every| done % every == 0))
         {
             let (loss, accuracy) = evaluator.evaluate(split, &layout, &params)?;
-            let epsilon = if done == run.steps { run.epsilon } else { spent.epsilon() };
+            let epsilon = if done == run.steps { run.epsilon } else { spent.least_epsilon() };
             let at = Evaluation { step: done, epoch: epoch_of(done), epsilon, loss, accuracy };
             progress.evaluated(&at);
             evaluations.push(at);

@@ -19,9 +19,9 @@ impl Store for LedgerFile {
     type Error = FileError;
 
     fn persist(&mut self, record: Record) -> Result<(), FileError> {
-        let Record { budget, paid, divergence } = record;
+        let Record { budget, paid, divergence, order } = record;
         // Printed so that it reads back as the same number.
-        let text = format!("{{\"budget\":{budget},\"paid\":{paid},\"divergence\":{divergence}}}\n");
+        let text = format!("{{\"budget\":{budget},\"paid\":{paid},\"divergence\":{divergence},\"order\":{order}}}\n");
         write(&self.path, text.as_bytes(), Access::Private)
     }
 }

@@ -378,7 +378,7 @@ fn one_pole_without_bias_correction_is_heavy_ball_momentum() {
     for grad_noise in noise(7, 300, 1) {
         let grad = [x[0] + grad_noise[0]];
         let step = sgd.begin(&mut heavy, Begin { lr: lr * 0.25, noise_std: 0.0 });
-        sgd.update(step, &mut heavy, 0, &mut x, &grad, &Released::new(&grad, 0.0));
+        sgd.update(step, &mut heavy, 0, &mut x, &Released::new(&grad, 0.0), &Released::new(&grad, 0.0));
 
         let grad = [y as f32 + grad_noise[0]];
         let step = filter.begin(&mut state);

@@ -50,7 +50,7 @@ pub enum Rule {
         beta1: f64,
         /// `β₂`.
         beta2: f64,
-        /// `γ′`; by the first step's noise if not given.
+        /// `γ′`; by the noise if not given.
         floor: Option<f32>,
         /// `λ`.
         weight_decay: f64,
@@ -113,17 +113,6 @@ pub(crate) enum AnyStep {
 }
 
 impl Rule {
-    /// The same with DP-AdamBC's floor set, for noise of `noise_std` in each coordinate: the spread that is left of that
-    /// noise's variance in a second moment that has settled. Below it there is nothing but noise.
-    #[must_use]
-    pub(crate) fn with_floor(mut self, noise_std: f64) -> Self {
-        if let Self::AdamBc { beta2, floor, .. } = &mut self {
-            let spread = noise_std * noise_std * (2.0 * (1.0 - *beta2) / (1.0 + *beta2)).sqrt();
-            floor.get_or_insert((spread as f32).max(f32::MIN_POSITIVE));
-        }
-        self
-    }
-
     /// The optimizer and its memory for `dim` parameters.
     fn build(self, dim: usize) -> Result<(AnyRule, AnyRuleState), ConfigError> {
         let zeros = || vec![0.0; dim];
@@ -138,7 +127,10 @@ impl Rule {
                 AnyRuleState::Adam(AdamState::new(zeros(), zeros())),
             ),
             Self::AdamBc { beta1, beta2, floor, weight_decay } => (
-                AnyRule::AdamBc(AdamBc::new(beta1, beta2, floor.unwrap_or(f32::MIN_POSITIVE), weight_decay)?),
+                AnyRule::AdamBc(match floor {
+                    Some(floor) => AdamBc::new(beta1, beta2, floor, weight_decay)?,
+                    None => AdamBc::new(beta1, beta2, f32::MIN_POSITIVE, weight_decay)?.with_floor_by_noise(),
+                }),
                 AnyRuleState::AdamBc(AdamBcState::new(zeros(), zeros())),
             ),
             Self::AdaGrad { epsilon, weight_decay } => (
@@ -217,7 +209,7 @@ impl Optimizer<AnyRuleState> for AnyRule {
         state: &mut AnyRuleState,
         at: usize,
         params: &mut [f32],
-        filtered: &[f32],
+        filtered: &Released<'_>,
         released: &Released<'_>,
     ) {
         match (self, step, state) {
@@ -324,7 +316,7 @@ impl Optimizer<AnyState> for AnyOptimizer {
         state: &mut AnyState,
         at: usize,
         params: &mut [f32],
-        filtered: &[f32],
+        filtered: &Released<'_>,
         released: &Released<'_>,
     ) {
         match (self, state) {
