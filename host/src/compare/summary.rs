@@ -204,7 +204,7 @@ impl Comparison {
                 }
             ),
             None if runs == 1 => {
-                "The run is private, with a key from the operating system. Further runs on the same data add to epsilon.".into()
+                "The run is private by itself, with a key from the operating system. Further runs on the same data add to epsilon.".into()
             }
             None => format!(
                 "Each run is private by itself, with a key from the operating system. All {runs} together cost more than \
