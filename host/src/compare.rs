@@ -19,7 +19,7 @@ pub use clock::Position;
 pub use html::html;
 pub use journal::{Figures, Journal, JournalError, Record};
 pub use plan::{Budgets, Method, Plan, Purpose, Repeats, Setting, Task};
-pub use summary::{Cell, Chosen, Comparison, Mark, Metric, Refusal, Row, Tuning};
+pub use summary::{Cell, Chosen, Comparison, Mark, Metric, Refusal, Row, Tuning, Untried};
 pub use text::{markdown, text};
 
 use clock::Clock;
@@ -112,7 +112,7 @@ impl Session<'_> {
     ) -> Result<Result<(usize, Chosen), String>, JournalError> {
         let method = &plan.methods[index];
         let mut tried = Vec::new();
-        let mut refused = None;
+        let mut refused = Vec::new();
         for (at, settings) in candidates.iter().enumerate() {
             let task = plan.task(method, budget, settings, 0, Purpose::Tuning);
             match self.one(index, task)? {
@@ -121,15 +121,17 @@ impl Session<'_> {
                     tried.push((at, figures.score()));
                 }
                 Err(reason) => {
-                    refused.get_or_insert(reason);
+                    refused.push(Untried { settings: method.chosen(settings), reason });
                 }
             }
         }
         // The first of equals.
         let best = tried.iter().copied().reduce(|best, other| if other.1 > best.1 { other } else { best });
         Ok(match best {
-            Some((at, _)) => Ok((at, Chosen { settings: method.chosen(&candidates[at]), tried: tried.len() })),
-            None => Err(refused.unwrap_or_else(|| "nothing to choose from".into())),
+            Some((at, _)) => Ok((at, Chosen { settings: method.chosen(&candidates[at]), tried: tried.len(), refused })),
+            None => {
+                Err(refused.into_iter().next().map_or_else(|| "nothing to choose from".into(), |first| first.reason))
+            }
         })
     }
 

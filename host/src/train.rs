@@ -17,13 +17,14 @@ mod steps;
 mod store;
 mod worker;
 
+pub(crate) use choice::short;
 pub use choice::{
     Clipping, DecayChoice, FilterChoice, LearningRateChoice, NormStep, OptimizerChoice, PerSample, Rule,
     ThresholdChoice, ThresholdRule,
 };
 pub use galore::{Form, LowRank, forms};
 pub use method::Method;
-pub use prepare::{Source, prepare};
+pub use prepare::{Read, Source, prepare, read};
 pub use steps::run;
 
 use crate::accounting::AccountingError;
@@ -248,7 +249,7 @@ impl From<ConfigError> for TrainError {
             "least clip" | "largest clip" => "--clip-bounds",
             "unclipped fraction" | "quantile" => "--percentile",
             "rate of the clip" => "--threshold-rate",
-            "range" => "--range",
+            "histogram range" | "half the histogram range" => "--range",
             "GaLore's scale" => "--galore",
             other => other,
         };

@@ -124,12 +124,14 @@ fn a_comparison_gives_a_table_a_page_and_figures_and_goes_on_after_a_stop() {
 
 #[test]
 fn a_refused_method_is_shown_with_its_reason_and_stops_no_other() {
-    let text = SMALL.replace("lr = [0.05, 1]", "lr = 0.5\nbetas = [0.9, 0.99]").replace("[3, 8]", "3");
+    let text = SMALL
+        .replace("lr = [0.05, 1]", "lr = 0.5\nthreshold = \"percentile\"\ncount-noise-multiplier = 0.5")
+        .replace("[3, 8]", "3");
     let case = Case::new(&text.replace("seeds = [1, 2]\n", ""));
     let output = case.run(&["--quiet"]);
     assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
     let table = String::from_utf8(output.stdout).unwrap();
-    assert!(table.contains("refused: dp-sgd at epsilon 3: --betas: --optimizer sgd has none"), "{table}");
+    assert!(table.contains("refused: dp-sgd at epsilon 3: --count-noise-multiplier"), "{table}");
     assert!(table.contains("(1) *") && table.contains("private by itself"), "{table}");
     let found = case.json();
     assert_eq!(
@@ -141,8 +143,12 @@ fn a_refused_method_is_shown_with_its_reason_and_stops_no_other() {
     let output = case.run(&["--quiet"]);
     assert_eq!(output.status.code(), Some(1));
     let message = stderr(&output);
-    assert!(message.contains("compare.toml: no run finished") && message.lines().count() == 1, "{message}");
-    assert!(String::from_utf8(output.stdout).unwrap().contains("refused: dp-sgd at epsilon 3, 8: "));
+    assert!(
+        message.contains("compare.toml: no run finished") && message.contains("first was refused: --delta"),
+        "{message}"
+    );
+    assert!(message.lines().count() == 1, "{message}");
+    assert!(output.stdout.is_empty() && !case.out.exists());
 }
 
 #[test]
@@ -170,6 +176,11 @@ fn a_file_at_fault_is_named_with_its_table_and_key_before_anything_runs() {
         (change("seeds = [1, 2]", "seeds = [1, 1]"), vec!["twice"]),
         (change("seeds = [1, 2]", "seeds = 0"), vec!["`seeds = 0`", "[1, 2, 3]"]),
         (change("seeds = [1, 2]", "seed = 1"), vec!["`seed = 1`", "seeds ="]),
+        (change("lr = [0.05, 1]", "lr = 1\nbetas = [0.9, 0.99]"), vec!["[method.dp-sgd]: --betas", "sgd has none"]),
+        (change("lr = [0.05, 1]", "lr = 1\nfilter = [\"p6\", \"p66\"]"), vec!["[method.dp-sgd]: --filter p66"]),
+        (change("digits-mlp.onnx", "no-such.onnx"), vec!["[method.dp-sgd]: ", "no-such.onnx"]),
+        (change("idx:onnx-models/digits", "idx:onnx-models/no-such"), vec!["[method.dp-sgd]: ", "no-such"]),
+        (change("batch-size", "batch_size"), vec!["unknown key `batch_size`: write it `batch-size`"]),
         (change("batch-size = 128", "batch-size = 1.5"), vec!["`batch-size = 1.5`", "invalid"]),
         (SMALL[..SMALL.find("[method").unwrap()].into(), vec!["no method", "[method.dp-sgd]"]),
         (change("model = \"onnx-models/digits-mlp.onnx\"\n", ""), vec!["names no model", "model ="]),

@@ -77,6 +77,7 @@ pub(super) struct CompareArgs {
 pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     let file::Read { plan, out, json, quiet } = file::read(&args.file, args.out.as_deref())?;
     let journal = out.join("runs.jsonl");
+    let is_new = !out.exists();
     if !journal.exists() {
         create_output_folder(&out)?;
     }
@@ -84,17 +85,38 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     let mut runner = Runner { out: &out, budget: plan.budgets.name(), watch: Watch::new(args.quiet || quiet) };
     runner.watch.begins(plan.runs(), journal.len());
     let comparison = compare::run(&plan, &mut journal, &mut runner)?;
+    let mut cells = comparison.methods.iter().flat_map(|row| &row.cells);
+    if cells.clone().all(|cell| cell.n == 0) {
+        let reason = cells.find_map(|cell| cell.refused.first()).map_or("", |refusal| &refusal.reason);
+        let message = format!("no run finished, so there is no table; the first was refused: {reason}");
+        if journal.is_empty() {
+            // What was made for nothing.
+            drop(journal);
+            let _ = fs::remove_file(out.join("runs.jsonl"));
+            if is_new {
+                let _ = fs::remove_dir(&out);
+            }
+        }
+        return Err(Failure::in_file(&args.file, message));
+    }
     let json_text = comparison.to_json()?;
     let save = |name: &str, text: &str| write(&out.join(name), text.as_bytes(), Access::Public);
     save("compare.json", &json_text)?;
     save("compare.md", &compare::markdown(&comparison))?;
     save("compare.html", &compare::html(&comparison))?;
 
-    if args.json || json { answer(json_text.trim_end()) } else { answer(&summary(&comparison, &out)) }?;
-    if comparison.methods.iter().flat_map(|row| &row.cells).all(|cell| cell.n == 0) {
-        return Err(Failure::in_file(&args.file, "no run finished: the table says why"));
+    if args.json || json { answer(json_text.trim_end()) } else { answer(&summary(&comparison, &out)) }
+}
+
+const NO_TEST: &str = "the data has no held-out samples to compare on: give some with `test`";
+
+/// What is wrong with a model names its file.
+fn in_model(model: &Path, error: TrainError) -> Failure {
+    match error {
+        TrainError::Graph(error) => Failure::in_file(model, error),
+        TrainError::Refusal(error) => Failure::in_file(model, error),
+        error => Failure::from(error),
     }
-    Ok(())
 }
 
 fn summary(comparison: &Comparison, out: &Path) -> String {
@@ -126,16 +148,16 @@ impl Trainer for Runner<'_> {
 impl Runner<'_> {
     fn one(&mut self, task: &Task) -> Result<Figures, Failure> {
         let (args, model) = file::parse(&task.flags, self.out)?;
-        let in_model = |error: TrainError| match error {
-            TrainError::Graph(error) => Failure::in_file(&model, error),
-            TrainError::Refusal(error) => Failure::in_file(&model, error),
-            error => Failure::from(error),
-        };
+        let in_model = |error| in_model(&model, error);
         let mut run = train::prepare(&args.source(model.clone()), args.config()?).map_err(in_model)?;
         if run.data.test.is_none() {
-            return Err(Failure::new("the data has no held-out samples to compare on: give some with `test`"));
+            return Err(Failure::new(NO_TEST));
         }
-        self.watch.warn(&run.warnings);
+        let warnings = run.warnings.iter().map(|warning| match warning.strip_prefix("--seed makes this run") {
+            Some(rest) => format!("`seeds` makes every run{rest}"),
+            None => warning.clone(),
+        });
+        self.watch.warn(warnings.collect());
         if task.purpose == Purpose::Tuning {
             for_tuning(&mut run)?;
         }

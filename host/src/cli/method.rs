@@ -24,13 +24,14 @@ pub(super) struct MethodArgs {
     /// [default: doppler, dp-pmlf: momentum; others: none]
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     filter: Option<String>,
-    /// dp-pmlf, inner-outer: iterates whose gradients are mixed per sample, the current one included [default: 2]
+    /// dp-pmlf, inner-outer: iterates whose gradients are mixed per sample, the current one included, 1 to 16
+    /// [default: 2]
     #[arg(long, value_name = "K")]
     iterates: Option<usize>,
-    /// dp-pmlf, inner-outer: factor of the mix [default: dp-pmlf 0.1, inner-outer 0.9]
+    /// dp-pmlf, inner-outer: factor of the mix, -0.9 to 1 [default: dp-pmlf 0.1, inner-outer 0.9]
     #[arg(long, value_name = "B")]
     beta: Option<f64>,
-    /// disk: the filter's gain, above 0 to 1 (1: no filter) [default: 0.7]
+    /// disk: the filter's gain, 0.001 to 1 (1: no filter) [default: 0.7]
     #[arg(long, value_name = "K")]
     kappa: Option<f64>,
     /// disk: `one` takes one gradient a sample, at the point (1-K)/K steps ahead; a number takes two, one of them so many
@@ -38,7 +39,7 @@ pub(super) struct MethodArgs {
     #[arg(long, value_name = "one|G", allow_hyphen_values = true, value_parser = look_ahead)]
     gamma: Option<LookAhead>,
     /// disk: the gain follows the scalar recursion with these variances: of the noise, of the difference, of the gradient
-    #[arg(long, value_name = "W,H,V", conflicts_with = "kappa", value_parser = gain)]
+    #[arg(long, value_name = "W,H,V", conflicts_with = "kappa", allow_hyphen_values = true, value_parser = gain)]
     gain_recursion: Option<Gain>,
     /// Which clip each step uses; the rules but `fixed` learn it from released counts [default: by the method]
     #[arg(long, value_name = "RULE")]
@@ -46,17 +47,18 @@ pub(super) struct MethodArgs {
     /// percentile, quantile: share of gradients to leave unclipped [default: 0.5]
     #[arg(long, value_name = "P")]
     percentile: Option<f64>,
-    /// percentile, expected-error: standard deviation of the noise on each count; quantile: on the count of clipped samples
-    /// [default: 5; 8 where sigma is from 2; 12 where it is above 3; quantile: batch size / 20]
+    /// percentile, expected-error, quantile: standard deviation of the noise on each released count, which one sample moves
+    /// by 1 [default: 5; 8 where sigma is from 2; 12 where it is above 3; quantile: batch size / 10, twice the paper's
+    /// sigma_b]
     #[arg(long, value_name = "S")]
     count_noise_multiplier: Option<f64>,
     /// Where a learned clip stays [default: 1e-8,1e8]
-    #[arg(long, value_name = "MIN,MAX", value_parser = bounds)]
+    #[arg(long, value_name = "MIN,MAX", allow_hyphen_values = true, value_parser = bounds)]
     clip_bounds: Option<(f32, f32)>,
     /// percentile, expected-error: range of the first histogram of norms [default: percentile 1, expected-error 20]
     #[arg(long, value_name = "R")]
     range: Option<f32>,
-    /// expected-error: `paper-grid` searches multiples of the last clip, `exact` solves
+    /// expected-error: `paper-grid` searches multiples of the last clip, `exact` solves [default: paper-grid]
     #[arg(long, value_name = "NAME")]
     solver: Option<SolverArg>,
     /// quantile: how fast the clip follows [default: 0.2]
@@ -69,7 +71,8 @@ pub(super) struct MethodArgs {
     /// automatic clipping: the constant that keeps small gradients small [default: 0.01]
     #[arg(long, value_name = "G")]
     stability: Option<f32>,
-    /// Noise of each step: constant; matched:P, growing as the learning rate falls, to the power P; polynomial:G,P, as
+    /// Noise of each step: constant; matched:P, growing as the learning rate falls, to the power P from 0 to 4;
+    /// polynomial:G,P, as
     /// (1 + G t)^(P/2) [default: adp: matched:0.5; others: constant]
     #[arg(long, value_name = "SCHEDULE", value_parser = noise_schedule)]
     noise_schedule: Option<NoiseSchedule>,
@@ -194,13 +197,13 @@ fn coefficients(text: &str) -> Result<Option<Coefficients>, Failure> {
     if text == "none" {
         return Ok(None);
     }
-    let parsed = match text.split_once(';') {
-        Some((a, b)) => Coefficients::parse(a, b),
-        None => Coefficients::named(text),
+    let (parsed, or) = match text.split_once(';') {
+        Some((a, b)) => (Coefficients::parse(a, b), ""),
+        None => (Coefficients::named(text), "; or give coefficients A1,A2;B0,B1"),
     };
     parsed
         .and_then(|coefficients| coefficients.checked().map(|_| Some(coefficients)))
-        .map_err(|error| Failure::new(format!("--filter {text}: {error}")))
+        .map_err(|error| Failure::new(format!("--filter {text}: {error}{or}")))
 }
 
 impl MethodArgs {
@@ -313,6 +316,19 @@ impl MethodArgs {
                 return Err(Failure::new(format!("{flag}: {of} has none; leave it out, or use {others}")));
             }
         }
+        let own = match self.method {
+            MethodArg::DcSgdP => ThresholdArg::Percentile,
+            MethodArg::DcSgdE => ThresholdArg::ExpectedError,
+            MethodArg::Quantile => ThresholdArg::Quantile,
+            _ => rule,
+        };
+        if rule != own {
+            return Err(Failure::new(format!(
+                "--threshold {}: --method {method} is nothing but --threshold {}; leave the one out, or use --method dp-sgd",
+                name(rule),
+                name(own)
+            )));
+        }
         if disk && self.filter.as_deref().is_some_and(|filter| filter != "none") {
             return Err(Failure::new(
                 "--filter: --method disk is a filter itself, and its look-ahead is derived for that filter alone; leave \
@@ -372,7 +388,7 @@ impl MethodArgs {
             ThresholdArg::Quantile => ThresholdRule::Quantile {
                 fraction,
                 rate: self.threshold_rate.unwrap_or(0.2),
-                count_noise: self.count_noise_multiplier.unwrap_or(f64::from(batch_size) / 20.0),
+                count_noise: self.count_noise_multiplier.unwrap_or(f64::from(batch_size) / 10.0),
             },
         }
     }

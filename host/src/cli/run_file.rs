@@ -4,6 +4,7 @@
 //! parsed, so both go through one parser.
 
 use super::Failure;
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::OsString;
@@ -54,7 +55,7 @@ fn flags(train: &Command, given: &ArgMatches, file: &Path) -> Result<Vec<OsStrin
     for (key, value) in &table {
         let flag = flag_of(key);
         let Some(arg) = argument(train, key) else {
-            return Err(Failure::in_file(file, format!("unknown key `{key}`: damper train --help lists the flags")));
+            return Err(Failure::in_file(file, unknown(train, key)));
         };
         let overridden = is_given(flag) || (EITHER.contains(&flag) && EITHER.iter().any(|other| is_given(other)));
         if !overridden {
@@ -64,10 +65,42 @@ fn flags(train: &Command, given: &ArgMatches, file: &Path) -> Result<Vec<OsStrin
                     format!("`{key} = {value}`: give a text, a number, true or false, or a list of them"),
                 )
             })?;
+            if let Some(reason) = refuses(train, &values) {
+                return Err(Failure::in_file(file, format!("`{key} = {value}`: {reason}")));
+            }
             flags.extend(values.into_iter().map(OsString::from));
         }
     }
     Ok(flags)
+}
+
+/// What is said of a key that is no flag.
+pub(super) fn unknown(train: &Command, key: &str) -> String {
+    let with_dashes = key.replace('_', "-");
+    if with_dashes != key && argument(train, &with_dashes).is_some() {
+        return format!("unknown key `{key}`: write it `{with_dashes}`");
+    }
+    format!("unknown key `{key}`: damper train --help lists the flags")
+}
+
+/// What the parser says to the value of a flag alone.
+pub(super) fn refuses(train: &Command, flags: &[String]) -> Option<String> {
+    let line = ["train".to_owned()].into_iter().chain(flags.iter().cloned());
+    let error = train.clone().try_get_matches_from(line).err()?;
+    // Required flags that are missing here are found missing, or not, by the parse of the whole line.
+    matches!(
+        error.kind(),
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation | ErrorKind::UnknownArgument | ErrorKind::TooManyValues
+    )
+    .then(|| plain(&error))
+}
+
+/// The first paragraph of clap's message, in one line.
+pub(super) fn plain(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let paragraph = text.split("\n\n").next().unwrap_or_default();
+    let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
 /// The flag, without its dashes, that a key stands for.

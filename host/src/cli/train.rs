@@ -38,7 +38,10 @@ where run.toml is
   out = \"run\"
 
 The folder --out then holds model.onnx, report.json and metrics.csv, which
-epsilon covers, and the private folder checkpoint/, as secret as the data.";
+epsilon covers, and the private folder checkpoint/, as secret as the data.
+
+A run that was killed cannot be resumed: its folder keeps the ledger of what was
+paid, in checkpoint/, and counts against the data. Name another --out then.";
 
 /// Trains a model with differential privacy.
 #[derive(Args, Debug)]
@@ -123,7 +126,7 @@ struct PrivacyArgs {
     #[arg(long)]
     allow_large_delta: bool,
     /// Largest Euclidean norm of one sample's gradient, over all trained parameters; where the method learns it, the first
-    #[arg(long, value_name = "C", default_value_t = 1.0)]
+    #[arg(long, value_name = "C", default_value_t = 1.0, value_parser = number32)]
     clip: f32,
     /// A number of samples to declare instead of the one counted: the rate becomes batch size / N0
     #[arg(long, value_name = "N0")]
@@ -161,7 +164,8 @@ struct OptimizerArgs {
     optimizer: OptimizerArg,
     #[command(flatten)]
     schedule: ScheduleArgs,
-    /// sgd, momentum, nesterov: the share of the last step that is kept, from 0 to below 1
+    /// sgd, momentum, nesterov: the share of the last step that is kept, from 0 to below 1 [default: sgd 0; the
+    /// others 0.9]
     #[arg(long, value_name = "M")]
     momentum: Option<f32>,
     /// sgd, momentum: Nesterov's form
@@ -172,7 +176,7 @@ struct OptimizerArgs {
     weight_decay: Option<f64>,
     /// adam, adamw, adam-bc: decay of the first and second moment [default: 0.9,0.999; doppler: 0,0.999, for its filter is
     /// the first moment]
-    #[arg(long, value_name = "B1,B2", value_parser = pair::<f64>)]
+    #[arg(long, value_name = "B1,B2", allow_hyphen_values = true, value_parser = pair::<f64>)]
     betas: Option<(f64, f64)>,
     /// adam, adamw, adagrad, rmsprop: what is added to the root of the second moment; adam-bc: the least second moment
     /// that is left after the noise's is taken off [default: 1e-8; adagrad: 1e-10; adam-bc: by the noise]
@@ -182,7 +186,7 @@ struct OptimizerArgs {
     #[arg(long, value_name = "A")]
     alpha: Option<f64>,
     /// Divides the learning rate by the root of B0 plus the squared norms of the gradients released so far, each at least NU
-    #[arg(long, value_name = "B0,NU", value_parser = pair::<f64>)]
+    #[arg(long, value_name = "B0,NU", allow_hyphen_values = true, value_parser = pair::<f64>)]
     adagrad_norm: Option<(f64, f64)>,
     /// --adagrad-norm: takes the noise's own share off each squared norm
     #[arg(long, requires = "adagrad_norm")]
@@ -232,6 +236,15 @@ fn pair<T: std::str::FromStr>(text: &str) -> Result<(T, T), String> {
         .ok_or_else(|| "give two, with a comma between them".into())
 }
 
+/// A number that is kept in 32 bits, so that what is beyond them is not taken for infinite.
+fn number32(text: &str) -> Result<f32, String> {
+    let number: f32 = text.parse().map_err(|_| "give a number".to_owned())?;
+    if number.is_infinite() && text.parse().is_ok_and(f64::is_finite) {
+        return Err(format!("beyond the largest 32-bit number, {:e}", f32::MAX));
+    }
+    Ok(number)
+}
+
 fn low_rank(text: &str) -> Result<LowRank, String> {
     let mut parts = text.split(',').map(str::trim);
     let rank = parts.next().and_then(|part| part.parse().ok());
@@ -278,7 +291,7 @@ impl OptimizerArgs {
         }
         if method.needs_momentum() && !matches!(optimizer, Momentum | Nesterov) && self.momentum.is_none() {
             return Err(Failure::new(
-                "--method inner-outer: its outer momentum is the optimizer's; add --optimizer momentum",
+                "--method inner-outer: its outer momentum is the optimizer's; use --optimizer momentum",
             ));
         }
         Ok(())

@@ -21,10 +21,11 @@ h2 { font-size: 1.1rem; margin: 1.75rem 0 0.5rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.4rem 0.7rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; white-space: normal; }
+th:first-child { text-align: left; white-space: normal; }
+tbody th { font-weight: 400; }
 .best { background: var(--best); font-weight: 700; }
 .tied { background: var(--best); }
-svg { width: 100%; height: auto; display: block; margin: 1.25rem 0; }
+svg { width: 100%; min-width: 38rem; height: auto; display: block; margin: 1.25rem 0; }
 svg text { fill: var(--ink); font: 13px system-ui, sans-serif; }
 svg .soft { fill: var(--soft); }
 svg .rule { stroke: var(--line); }
@@ -45,7 +46,7 @@ pub fn html(comparison: &Comparison) -> String {
     if let Some(first) = notes.next() {
         let _ = writeln!(out, "<p class=\"notice\">{}</p>", escape(first));
     }
-    out.push_str(&svg(comparison));
+    let _ = writeln!(out, "<div class=\"wide\">\n{}</div>", svg(comparison));
     table(&mut out, comparison);
     let mut list = |title: &str, items: &mut dyn Iterator<Item = String>| {
         let mut items = items.peekable();
@@ -71,15 +72,15 @@ fn table(out: &mut String, comparison: &Comparison) {
     }
     out.push_str("<th scope=\"col\">seconds a run</th></tr></thead>\n<tbody>\n");
     for row in &comparison.methods {
-        let _ = write!(out, "<tr><td>{}</td>", escape(&row.label));
+        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(&row.label));
         for cell in &row.cells {
-            let (class, title) = match cell.mark {
-                Mark::Best => ("best", "the best mean"),
-                Mark::Tied => ("tied", "within one standard deviation of the best"),
-                Mark::None => ("", ""),
+            let marked = match cell.mark {
+                Mark::Best => " class=\"best\" title=\"the best mean\"",
+                Mark::Tied => " class=\"tied\" title=\"within one standard deviation of the best\"",
+                Mark::None => "",
             };
             let figure = figure(cell, comparison.metric);
-            let _ = write!(out, "<td class=\"{class}\" title=\"{title}\">{figure}</td>");
+            let _ = write!(out, "<td{marked}>{figure}</td>");
         }
         let _ = writeln!(out, "<td>{}</td></tr>", seconds(row.seconds));
     }

@@ -79,6 +79,20 @@ impl Method {
         all
     }
 
+    /// Settings that together have every value, each setting's first beside another's others.
+    pub fn each_value(&self) -> Vec<Vec<&Setting>> {
+        let first: Vec<&Setting> = self.settings.iter().filter_map(|values| values.first()).collect();
+        let mut all = vec![first.clone()];
+        for (at, values) in self.settings.iter().enumerate() {
+            for value in values.iter().skip(1) {
+                let mut settings = first.clone();
+                settings[at] = value;
+                all.push(settings);
+            }
+        }
+        all
+    }
+
     /// Number of combinations.
     pub(super) fn candidate_count(&self) -> usize {
         self.settings.iter().map(Vec::len).fold(1, usize::saturating_mul)

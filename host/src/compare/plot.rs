@@ -13,6 +13,8 @@ const TOP: f64 = 14.0;
 const BOTTOM: f64 = 48.0;
 /// Between the methods of one budget, so that their bars do not cover each other.
 const APART: f64 = 7.0;
+/// Between the first and the last of them, at most.
+const SPREAD: f64 = 24.0;
 const COLOURS: usize = 8;
 const LEGEND_LINE: f64 = 22.0;
 
@@ -74,7 +76,9 @@ pub(super) fn svg(comparison: &Comparison) -> String {
         HEIGHT - 6.0,
         comparison.budget
     );
-    let shift = |index: usize| (index as f64 - (comparison.methods.len() - 1) as f64 / 2.0) * APART;
+    let gaps = comparison.methods.len().saturating_sub(1) as f64;
+    let apart = APART.min(SPREAD / gaps.max(1.0));
+    let shift = |index: usize| (index as f64 - gaps / 2.0) * apart;
     for (index, row) in comparison.methods.iter().enumerate() {
         let _ = writeln!(out, "<g style=\"stroke: {0}; fill: {0}\">", colour(index));
         let points: Vec<_> = row
@@ -86,7 +90,8 @@ pub(super) fn svg(comparison: &Comparison) -> String {
         let line: Vec<String> = points.iter().map(|(_, x, mean, _)| format!("{x:.1},{:.1}", y(*mean))).collect();
         if line.len() > 1 {
             let points = line.join(" ");
-            let _ = writeln!(out, "<polyline points=\"{points}\" style=\"fill: none; stroke-width: 1.8\"/>");
+            let _ =
+                writeln!(out, "<polyline points=\"{points}\" style=\"fill: none; stroke-width: 1.8{}\"/>", dash(index));
         }
         for (cell, x, mean, std) in points {
             if let Some(std) = std {
@@ -124,6 +129,11 @@ fn positions(budgets: &[f64]) -> Vec<f64> {
 
 fn colour(index: usize) -> String {
     format!("var(--m{})", index % COLOURS)
+}
+
+/// Lines are dashed where the colours begin anew.
+fn dash(index: usize) -> &'static str {
+    ["", "; stroke-dasharray: 6 3", "; stroke-dasharray: 2 3"][(index / COLOURS).min(2)]
 }
 
 /// Shapes differ beside colours, for who does not see those.

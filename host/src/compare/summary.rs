@@ -103,6 +103,17 @@ pub struct Chosen {
     pub settings: Vec<String>,
     /// Combinations that were tried.
     pub tried: usize,
+    /// Combinations that were not, and why.
+    pub refused: Vec<Untried>,
+}
+
+/// A combination that tuning could not try.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Untried {
+    /// `key = value`, for each key that had several values.
+    pub settings: Vec<String>,
+    /// Why.
+    pub reason: String,
 }
 
 /// A run that there is not.
@@ -183,10 +194,18 @@ impl Comparison {
         let runs = self.runs.len();
         notes.push(match &self.seeds {
             Some(seeds) => format!(
-                "SIMULATION: the seeds {} are known, so the noise can be recomputed and nothing here is private; epsilon \
+                "SIMULATION: the {} known, so the noise can be recomputed and nothing here is private; epsilon \
                  is what a private run with the same settings would have.",
-                seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+                match seeds.as_slice() {
+                    [seed] => format!("seed {seed} is"),
+                    seeds => {
+                        format!("seeds {} are", seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", "))
+                    }
+                }
             ),
+            None if runs == 1 => {
+                "The run is private by itself, with a key from the operating system. Further runs on the same data add to epsilon.".into()
+            }
             None => format!(
                 "Each run is private by itself, with a key from the operating system. All {runs} together cost more than \
                  any one of them: runs on the same data add up, and epsilon here is that of one."
@@ -202,10 +221,11 @@ impl Comparison {
         ));
         if let Some(tuning) = &self.tuning {
             notes.push(format!(
-                "Tuning was not private: {} runs, one {} for each combination, on {:.0} % of the training split and judged \
+                "Tuning was not private: {} {}, one {} for each combination, on {:.0} % of the training split and judged \
                  by the rest of it, never by the test split. They kept the noise, batch size and number of steps of the \
                  final run. What was chosen at a budget is used for all repeats there; epsilon does not count it.",
                 tuning.runs,
+                if tuning.runs == 1 { "run" } else { "runs" },
                 if self.seeds.is_some() { "with the first seed" } else { "with a key of its own" },
                 100.0 * (1.0 - tuning.held_out)
             ));

@@ -160,6 +160,7 @@ fn tuning_chooses_for_each_budget_and_the_choice_holds_for_all_seeds() {
         }
     }
     assert_eq!(found.tuning.as_ref().unwrap().runs, 4);
+    assert!(text(&found).contains("refused while tuning: a, lr = 200 at epsilon 1, 4: --lr"), "{}", text(&found));
     assert!(found.notes.iter().any(|note| note.contains("Tuning was not private")));
     assert!(text(&found).contains("chosen: a: lr = 1 at epsilon 1; lr = 4 at epsilon 4"));
 }
@@ -197,7 +198,9 @@ fn the_page_is_balanced_escaped_and_loads_nothing() {
     for comparison in [many, one, none] {
         let page = html(&comparison);
         assert_balanced(&page);
-        for word in ["<script", "http", "url(", "@import", "src=", "NaN", "inf\""] {
+        assert_eq!(page.matches("<th scope=\"row\">").count(), comparison.methods.len());
+        assert_eq!(page.contains("dasharray"), comparison.methods.len() > 8);
+        for word in ["<script", "http", "url(", "@import", "src=", "NaN", "inf\"", "class=\"\"", "title=\"\""] {
             assert!(!page.contains(word), "{word}");
         }
         let table = markdown(&comparison);

@@ -77,6 +77,27 @@ fn choices(comparison: &Comparison) -> Vec<String> {
     lines
 }
 
+/// The values that tuning could not try, with the budgets and why: one line each.
+fn untried(comparison: &Comparison) -> Vec<String> {
+    let mut lines: Vec<(String, String, Vec<String>)> = Vec::new();
+    for row in &comparison.methods {
+        for cell in &row.cells {
+            for untried in cell.chosen.iter().flat_map(|chosen| &chosen.refused) {
+                let what = format!("{}, {}", row.label, untried.settings.join(", "));
+                let budget = cell.budget.to_string();
+                match lines.iter_mut().find(|(known, reason, _)| *known == what && *reason == untried.reason) {
+                    Some((.., budgets)) => budgets.push(budget),
+                    None => lines.push((what, untried.reason.clone(), vec![budget])),
+                }
+            }
+        }
+    }
+    let line = |(what, reason, budgets): (String, String, Vec<String>)| {
+        format!("refused while tuning: {what} at {} {}: {reason}", comparison.budget, budgets.join(", "))
+    };
+    lines.into_iter().map(line).collect()
+}
+
 /// At equal noise, what each method costs: methods that release counts cost more.
 fn prices(comparison: &Comparison) -> Vec<String> {
     if comparison.budget == "epsilon" {
@@ -93,7 +114,7 @@ fn prices(comparison: &Comparison) -> Vec<String> {
 
 /// What is said of single rows under the table.
 pub(super) fn below(comparison: &Comparison) -> Vec<String> {
-    [refusals(comparison), choices(comparison), prices(comparison)].concat()
+    [refusals(comparison), choices(comparison), untried(comparison), prices(comparison)].concat()
 }
 
 fn mark(mark: Mark) -> &'static str {

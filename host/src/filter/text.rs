@@ -117,6 +117,16 @@ impl fmt::Display for Analysis {
     }
 }
 
+/// What the columns of the table are.
+const LEGEND: &str = "
+noise gain  variance of filtered over unfiltered noise; 1/gain its inverse
+delay       mean delay of a gradient, in steps
+|H| Nyq.    gain at the highest frequency; -3 dB: cut-off, as a part of that
+            frequency; max |H|: largest gain
+min k       least of the impulse response; max c: most of the step response
+lr x h <    SGD is stable for a learning rate x curvature below (2: no filter)
+flags       for `damper filter`; `damper train --filter` takes the name";
+
 /// A table of filters, one a line.
 #[must_use]
 pub fn list(filters: &[Analysis]) -> String {
@@ -154,5 +164,5 @@ pub fn list(filters: &[Analysis]) -> String {
         let cells = row.iter().enumerate().map(|(i, cell)| format!("{cell:<width$}", width = width(i)));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     });
-    lines.collect::<Vec<_>>().join("\n")
+    lines.chain([LEGEND.to_owned()]).collect::<Vec<_>>().join("\n")
 }

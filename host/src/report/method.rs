@@ -2,8 +2,8 @@
 
 use crate::filter::Coefficients;
 use crate::train::{
-    Clipping, DecayChoice, FilterChoice, LearningRateChoice, NormStep, Outcome, PerSample, Rule, Run, ThresholdRule,
-    forms,
+    Clipping, DecayChoice, FilterChoice, LearningRateChoice, NormStep, Outcome, PerSample, Rule, Run, ThresholdChoice,
+    ThresholdRule, forms, short,
 };
 use damper_core::filter::{Gain, LookAhead};
 use damper_core::schedule::NoiseSchedule;
@@ -26,29 +26,54 @@ pub struct MethodReport {
     /// The clip that a next step would have: a constant, or learned from released counts.
     pub clip_last: f32,
     /// The rule of clipping.
-    pub clipping: &'static str,
+    pub clipping: String,
     /// How far one sample moves what is released.
     pub sensitivity: String,
-    /// The noise of each step beside the first's.
+    /// The noise of each step beside the first's, `alpha_t`.
     pub noise_schedule: String,
     /// The learning rate over time.
     pub learning_rate: String,
 }
 
 impl MethodReport {
+    /// The slots that differ from DP-SGD's, in a line; empty where none does.
+    pub(super) fn differences(&self) -> String {
+        let mut parts = Vec::new();
+        if self.filter != "none" {
+            parts.push(format!("filter {}", self.filter));
+        }
+        if self.threshold != "fixed" {
+            parts.push(format!("clip {}", self.threshold));
+        }
+        if !self.clipping.starts_with("flat") {
+            parts.push(format!("clipping {}", self.clipping));
+        }
+        if self.has_schedule() {
+            parts.extend(self.noise_schedule.split("; ").next().map(|schedule| format!("noise times {schedule}")));
+        }
+        parts.join("; ")
+    }
+
+    /// Whether steps differ in their noise.
+    pub(super) fn has_schedule(&self) -> bool {
+        self.noise_schedule != "constant"
+    }
+
     pub(super) fn new(run: &Run, outcome: &Outcome) -> Self {
         let method = &run.config.method;
         Self {
             name: method.name.clone(),
             filter: filter(&method.filter),
             gradients_per_sample: method.filter.gradients_per_sample(),
-            threshold: threshold(method.threshold.rule),
+            threshold: threshold(method.threshold),
             clip_first: method.threshold.clip,
             clip_last: outcome.clip,
             clipping: match method.clipping {
-                Clipping::Flat => "flat: the whole gradient, to the clip at most",
-                Clipping::PerLayer => "per layer: each tensor to its equal share of the clip at most",
-                Clipping::Automatic { .. } => "automatic: the whole gradient g becomes clip * g / (|g| + gamma)",
+                Clipping::Flat => "flat: the whole gradient, to the clip at most".into(),
+                Clipping::PerLayer => "per layer: each tensor to its equal share of the clip at most".into(),
+                Clipping::Automatic { stability } => {
+                    format!("automatic: the whole gradient g becomes clip * g / (|g| + gamma), gamma = {stability}")
+                }
             },
             sensitivity: sensitivity(run),
             noise_schedule: noise_schedule(method.noise_schedule),
@@ -57,18 +82,23 @@ impl MethodReport {
     }
 }
 
+fn is_none(filter: &Coefficients) -> bool {
+    filter.a.is_empty() && filter.b == [1.0]
+}
+
 fn coefficients(filter: &Coefficients) -> String {
-    if filter.a.is_empty() && filter.b == [1.0] { "none".into() } else { format!("IIR {}", filter.flags()) }
+    if is_none(filter) { "none".into() } else { format!("IIR {}", filter.flags()) }
 }
 
 fn filter(choice: &FilterChoice) -> String {
     match choice {
         FilterChoice::None => "none".into(),
+        FilterChoice::Iir(filter) if is_none(filter) => "none".into(),
         FilterChoice::Iir(filter) => format!("{}, bias-corrected", coefficients(filter)),
         FilterChoice::PerSample(PerSample { iterates, beta, normalised, inner }) => format!(
-            "each sample's gradients at the last {iterates} iterates, weighted by {beta}^age{}, mixed before the clip; then {}",
+            "each sample's gradients at the last {iterates} iterates, weighted by {beta}^age{}, mixed before the clip{}",
             if *normalised { " over their sum" } else { "" },
-            coefficients(inner)
+            if is_none(inner) { String::new() } else { format!("; then {}, bias-corrected", coefficients(inner)) }
         ),
         FilterChoice::Kalman { gain, look_ahead } => {
             let gain = match gain {
@@ -87,9 +117,10 @@ fn filter(choice: &FilterChoice) -> String {
     }
 }
 
-fn threshold(rule: ThresholdRule) -> String {
-    match rule {
-        ThresholdRule::Fixed => "fixed".into(),
+fn threshold(choice: ThresholdChoice) -> String {
+    let (min, max) = choice.clip_bounds();
+    let rule = match choice.rule {
+        ThresholdRule::Fixed => return "fixed".into(),
         ThresholdRule::Percentile { fraction, count_noise, range } => format!(
             "percentile {fraction} of a released histogram of norms (20 bins, first range {range}, noise {} a \
              count), used from the next step",
@@ -105,10 +136,11 @@ fn threshold(rule: ThresholdRule) -> String {
             }
         ),
         ThresholdRule::Quantile { fraction, rate, count_noise } => format!(
-            "tracks quantile {fraction} at rate {rate} by a released count (noise {count_noise} samples), used from the \
-             next step"
+            "tracks quantile {fraction} at rate {rate} by a released count (noise {count_noise}), used from the next \
+             step"
         ),
-    }
+    };
+    format!("{rule}, kept within {} to {}", short(min), short(max))
 }
 
 fn noise_of(count_noise: Option<f64>) -> String {
@@ -122,26 +154,24 @@ fn sensitivity(run: &Run) -> String {
             "one sample moves the sum of gradients by at most the root of the layers' squared clips, which is at most the clip"
         }
     };
-    match run.count_noise {
-        None => gradient.into(),
-        Some(noise) => format!(
-            "{gradient}, and one count by one; both are one Gaussian event: 1/sigma^2 = 1/{:.6}^2 + 1/{:.6}^2",
-            run.multiplier,
-            noise.multiplier()
-        ),
-    }
+    let Some(noise) = run.count_noise else { return gradient.into() };
+    let (multiplier, alpha) = match run.config.method.noise_schedule {
+        NoiseSchedule::Constant => (format!("{:.6}", run.multiplier), ""),
+        _ => (format!("(alpha_t * {:.6})", run.multiplier), ", alpha_t the noise schedule"),
+    };
+    format!(
+        "{gradient}, and one count by one; both are one Gaussian event: 1/sigma^2 = 1/{multiplier}^2 + 1/{:.6}^2{alpha}",
+        noise.multiplier()
+    )
 }
 
 fn noise_schedule(schedule: NoiseSchedule) -> String {
-    match schedule {
-        NoiseSchedule::Constant => "constant".into(),
-        NoiseSchedule::Matched { exponent } => {
-            format!("(lr of the first step / lr)^{exponent}, declared beforehand and priced as a whole")
-        }
-        NoiseSchedule::Polynomial { growth, exponent } => {
-            format!("(1 + {growth} t)^({exponent}/2), declared beforehand and priced as a whole")
-        }
-    }
+    let factor = match schedule {
+        NoiseSchedule::Constant => return "constant".into(),
+        NoiseSchedule::Matched { exponent } => format!("(lr of the first step / lr)^{exponent}"),
+        NoiseSchedule::Polynomial { growth, exponent } => format!("(1 + {growth} t)^({exponent}/2)"),
+    };
+    format!("{factor}, declared beforehand and priced as a whole; noise_multiplier is the least over the steps")
 }
 
 fn learning_rate(choice: LearningRateChoice) -> String {
@@ -164,7 +194,8 @@ fn learning_rate(choice: LearningRateChoice) -> String {
 pub enum OptimizerReport {
     Sgd { momentum: f32, nesterov: bool, weight_decay: f32 },
     Adam { beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64 },
-    AdamBc { beta1: f64, beta2: f64, floor: Option<f32>, weight_decay: f64 },
+    Adamw { beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64 },
+    AdamBc { beta1: f64, beta2: f64, floor: Option<f32>, floor_note: &'static str, weight_decay: f64 },
     Adagrad { epsilon: f32, weight_decay: f32 },
     Rmsprop { alpha: f64, epsilon: f32, weight_decay: f32 },
 }
@@ -173,8 +204,14 @@ impl From<Rule> for OptimizerReport {
     fn from(rule: Rule) -> Self {
         match rule {
             Rule::Sgd { momentum, nesterov, weight_decay } => Self::Sgd { momentum, nesterov, weight_decay },
+            Rule::Adam { beta1, beta2, epsilon, weight_decay } if weight_decay > 0.0 => {
+                Self::Adamw { beta1, beta2, epsilon, weight_decay }
+            }
             Rule::Adam { beta1, beta2, epsilon, weight_decay } => Self::Adam { beta1, beta2, epsilon, weight_decay },
-            Rule::AdamBc { beta1, beta2, floor, weight_decay } => Self::AdamBc { beta1, beta2, floor, weight_decay },
+            Rule::AdamBc { beta1, beta2, floor, weight_decay } => {
+                let floor_note = if floor.is_some() { "a constant" } else { "by the noise" };
+                Self::AdamBc { beta1, beta2, floor, floor_note, weight_decay }
+            }
             Rule::AdaGrad { epsilon, weight_decay } => Self::Adagrad { epsilon, weight_decay },
             Rule::RmsProp { alpha, epsilon, weight_decay } => Self::Rmsprop { alpha, epsilon, weight_decay },
         }

@@ -30,10 +30,18 @@ impl fmt::Display for TrainReport {
             (Some(sigma), Some(bits)) => format!("  (= {sigma} / 2^{bits}, exact)"),
             _ => "  (continuous: not exact)".into(),
         };
-        if self.method.name != "dp-sgd" {
-            writeln!(f, "method    {}: {}", self.method.name, self.method.filter)?;
+        let differences = self.method.differences();
+        if !differences.is_empty() {
+            writeln!(f, "method    {}: {differences}", self.method.name)?;
+        } else if self.method.name != "dp-sgd" {
+            writeln!(f, "method    {}: with these flags every step is one of dp-sgd", self.method.name)?;
         }
-        writeln!(f, "sigma     {:.4} x clip {}{on_grid}", self.mechanism.gradient_multiplier, self.mechanism.clip)?;
+        let when = if self.method.has_schedule() { " in the first step" } else { "" };
+        writeln!(
+            f,
+            "sigma     {:.4} x clip {}{when}{on_grid}",
+            self.mechanism.gradient_multiplier, self.mechanism.clip
+        )?;
         if self.method.clip_last != self.method.clip_first {
             writeln!(f, "clip      {} at first, {} at the end", self.method.clip_first, self.method.clip_last)?;
         }

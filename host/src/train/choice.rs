@@ -14,6 +14,7 @@ pub use filter::{FilterChoice, PerSample};
 pub(super) use optimizer::{AnyOptimizer, AnyRule, AnyRuleState, AnyState, AnyStep};
 pub use optimizer::{NormStep, OptimizerChoice, Rule};
 pub use schedule::{DecayChoice, LearningRateChoice};
+pub(crate) use threshold::short;
 pub(super) use threshold::{AnyThreshold, AnyThresholdState};
 pub use threshold::{ThresholdChoice, ThresholdRule};
 

@@ -40,7 +40,7 @@ impl Method {
     /// Refuses numbers out of their ranges, and what would break a proof, with the reason.
     pub(super) fn check(&self, optimizer: &OptimizerChoice) -> Result<(), TrainError> {
         self.filter.build(0)?;
-        self.threshold.build()?;
+        self.threshold.check()?;
         self.clipping.build(&[])?;
         self.noise_schedule.check()?;
         optimizer.check()?;

@@ -4,9 +4,10 @@ use super::galore::forms;
 use super::{Budget, Noise, Run, TrainConfig, TrainError};
 use crate::accounting::{Factors, SMALLEST_SIGMA, Schedule, judge_delta};
 use crate::autodiff::{DeriveOptions, Dim, GradGraph, Loss, TensorSpec, derive};
-use crate::data::{DataOptions, InputShape, LabelKind, load};
+use crate::data::{DataOptions, Dataset, InputShape, LabelKind, load};
 use crate::graph::{Graph, GraphOptions};
 use crate::onnx;
+use crate::onnx::pb::ModelProto;
 use damper_core::accounting::Rate;
 use damper_core::grid::Grid;
 use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
@@ -30,14 +31,24 @@ pub struct Source {
     pub data_options: DataOptions,
 }
 
-/// Reads, checks, derives and calibrates. Nothing is released and nothing written.
+/// A model and its data, read.
+#[derive(Debug)]
+pub struct Read {
+    model: ModelProto,
+    graph: Graph,
+    grad: GradGraph,
+    output: String,
+    loss: Loss,
+    /// The data.
+    pub data: Dataset,
+}
+
+/// Reads, checks and derives.
 ///
 /// # Errors
 ///
-/// A flag, the model or the data is at fault; the message says which, and what to do.
-pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainError> {
-    check_flags(&config)?;
-    config.method.check(&config.optimizer)?;
+/// The model or the data is at fault; the message says which, and what to do.
+pub fn read(source: &Source) -> Result<Read, TrainError> {
     let model = onnx::load(&source.model)?;
     let graph = Graph::from_model(&model, &source.graph)?;
     let grad = derive(&graph, &source.derive)?;
@@ -49,6 +60,18 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         ..source.data_options.clone()
     };
     let data = load(&source.data, &data_options)?;
+    Ok(Read { model, graph, grad, output, loss, data })
+}
+
+/// Reads, checks, derives and calibrates. Nothing is released and nothing written.
+///
+/// # Errors
+///
+/// A flag, the model or the data is at fault; the message says which, and what to do.
+pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainError> {
+    check_flags(&config)?;
+    config.method.check(&config.optimizer)?;
+    let Read { model, graph, grad, output, loss, data } = read(source)?;
 
     let samples = data.train.len() as u64;
     let declared = config.dataset_size.unwrap_or(samples);
@@ -61,8 +84,9 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     let steps = (config.epochs * declared as f64 / batch as f64).ceil();
     if !(steps >= 1.0 && steps < f64::from(u32::MAX)) {
         return Err(TrainError::Flag(format!(
-            "--epochs {}: gives {steps} steps; give a number above 0",
-            config.epochs
+            "--epochs {}: gives {steps} steps; give {}",
+            config.epochs,
+            if steps < 1.0 { "more" } else { "fewer: there may be 4,294,967,294" }
         )));
     }
     let steps = steps as u32;
@@ -93,6 +117,13 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         warnings.push(
             "--seed makes this run a simulation: its noise can be recomputed, so nothing of it is private".into(),
         );
+    }
+    let warmup = config.method.learning_rate.warmup;
+    if warmup > config.epochs {
+        warnings.push(format!(
+            "--warmup {warmup}: longer than the run, whose learning rate never rises to --lr (--epochs {})",
+            config.epochs
+        ));
     }
     if let Some(galore) = config.optimizer.galore
         && !forms(&grad).into_iter().any(|form| galore.projects(form))

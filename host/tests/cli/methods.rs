@@ -140,6 +140,69 @@ fn a_noise_schedule_is_priced_as_a_whole() {
 }
 
 #[test]
+fn the_report_names_every_setting_that_differs() {
+    let text = |report: &Value, key: &str| report["method"][key].as_str().unwrap().to_owned();
+    let automatic = report(&["--clipping", "automatic", "--stability", "0.25"]);
+    assert!(text(&automatic, "clipping").ends_with("gamma = 0.25"));
+    let bounded = report(&["--method", "quantile", "--clip-bounds", "0.5,2"]);
+    assert!(text(&bounded, "threshold").ends_with("kept within 0.5 to 2"));
+    let noise = bounded["mechanism"]["count_noise_multiplier"].as_f64().unwrap();
+    assert!((noise - 6.4).abs() < 1e-3, "{noise}");
+    let both = report(&["--method", "adp", "--threshold", "percentile"]);
+    assert!(text(&both, "sensitivity").contains("(alpha_t * 1.000000)^2 + 1/5.000000^2, alpha_t the noise schedule"));
+    assert!(text(&both, "noise_schedule").contains("noise_multiplier is the least"));
+    let mixed = report(&["--method", "dp-pmlf", "--filter", "none"]);
+    assert!(text(&mixed, "filter").ends_with("mixed before the clip"));
+    assert_eq!(report(&["--optimizer", "adamw"])["training"]["optimizer"]["name"], "adamw");
+    assert_eq!(report(&["--optimizer", "adam"])["training"]["optimizer"]["name"], "adam");
+    let ahead = |gamma| report(&["--method", "disk", "--kappa", "0.5", "--gamma", gamma])["method"].clone();
+    assert_eq!((&ahead("1")["gradients_per_sample"], &ahead("0.5")["gradients_per_sample"]), (&1.into(), &2.into()));
+}
+
+#[test]
+fn the_answer_says_what_the_method_did() {
+    let answer = |extra: &[&str]| {
+        let (_folder, out) = folder();
+        let output = train(MLP, DIGITS, &out, &[extra, &["--seed", "7"]].concat()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(!answer(&[]).contains("method "));
+    for (extra, words) in [
+        (&["--method", "adp"][..], ["method    adp: noise times", "clip 1 in the first step"]),
+        (&["--clipping", "per-layer"], ["method    dp-sgd: clipping per layer", "sigma "]),
+        (&["--method", "dc-sgd-e"], ["method    dc-sgd-e: clip least expected error", "clip      1 at first"]),
+        (&["--method", "doppler"], ["method    doppler: filter IIR", "bias-corrected"]),
+    ] {
+        let text = answer(extra);
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    }
+}
+
+#[test]
+fn a_warm_up_is_a_step_at_least_and_one_beyond_the_run_is_told() {
+    let digest = |warmup| report(&["--warmup", warmup])["params_digest"].clone();
+    assert_eq!(digest("0.001"), digest("0"));
+    let long = report(&["--warmup", "3"]);
+    assert!(long["warnings"].to_string().contains("--warmup 3: longer than the run"));
+}
+
+#[test]
+fn a_fault_in_a_run_file_names_file_and_key_in_one_line() {
+    let (folder, out) = folder();
+    for (line, words) in [
+        ("lr = \"fast\"", ["`lr = \"fast\"`", "invalid"]),
+        ("lr-schedule = \"bogus\"", ["`lr-schedule = \"bogus\"`", "cosine"]),
+        ("batch_size = 3", ["unknown key `batch_size`", "batch-size"]),
+    ] {
+        let file = folder.path().join("run.toml");
+        std::fs::write(&file, line).unwrap();
+        let mut command = super::damper();
+        command.arg("train").arg(&file).arg("--out").arg(&out);
+        refused(command, &out, &[&["run.toml: "], &words[..]].concat());
+    }
+}
+
+#[test]
 fn methods_compose() {
     for flags in [
         &["--method", "disk", "--optimizer", "adamw", "--threshold", "expected-error"][..],
@@ -163,9 +226,22 @@ fn what_breaks_a_proof_or_would_do_nothing_is_refused_with_the_reason() {
         (&["--method", "disk", "--filter", "momentum"], &["--filter", "--method disk", "look-ahead"]),
         (&["--method", "disk", "--kappa", "0"], &["--kappa", "0.001"]),
         (&["--method", "disk", "--gamma", "0"], &["--gamma", "0.01"]),
-        (&["--method", "dp-pmlf", "--iterates", "99"], &["--iterates"]),
+        (&["--method", "disk", "--gamma", "inf"], &["--gamma", "finite"]),
+        (&["--method", "disk", "--gain-recursion", "-1,0,0"], &["--gain-recursion", "not negative"]),
+        (&["--method", "dp-pmlf", "--iterates", "17"], &["--iterates", "from 1 to 16"]),
         (&["--method", "doppler", "--filter", "-1.1;0.1"], &["--filter -1.1;0.1", "stable"]),
         (&["--method", "doppler", "--filter", "no-such"], &["--filter no-such"]),
+        (&["--filter", "-0.9,0.1"], &["--filter -0.9,0.1", "A1,A2;B0,B1"]),
+        (&["--method", "dc-sgd-e", "--threshold", "fixed"], &["--threshold fixed", "dc-sgd-e", "--method dp-sgd"]),
+        (
+            &["--method", "dc-sgd-p", "--clip", "5", "--clip-bounds", "0.1,1"],
+            &["--clip 5", "--clip-bounds 0.1,1", "within"],
+        ),
+        (&["--method", "quantile", "--clip", "1e-9"], &["--clip 1e-9", "--clip-bounds 1e-8,1e8"]),
+        (&["--method", "quantile", "--clip-bounds", "-1,1"], &["--clip-bounds", "2^-104"]),
+        (&["--method", "dc-sgd-e", "--range", "1e9"], &["--range 1e9", "1e-8 to 1e8"]),
+        (&["--method", "dc-sgd-p", "--range", "-1"], &["--range: half the histogram range"]),
+        (&["--method", "quantile", "--count-noise-multiplier", "0.2"], &["--count-noise-multiplier", "0.25"]),
         (&["--method", "dc-sgd-p", "--clipping", "automatic"], &["--clipping automatic", "--threshold percentile"]),
         (&["--method", "quantile", "--clipping", "per-layer"], &["--clipping per-layer", "whole gradient"]),
         (&["--percentile", "0.5"], &["--percentile", "--threshold fixed"]),
@@ -175,13 +251,22 @@ fn what_breaks_a_proof_or_would_do_nothing_is_refused_with_the_reason() {
             &["--noise-schedule matched", "--adagrad-norm", "released gradients"],
         ),
         (&["--method", "inner-outer"], &["inner-outer", "--optimizer momentum"]),
+        (&["--method", "inner-outer", "--optimizer", "adam"], &["inner-outer", "use --optimizer momentum"]),
         (
             &["--method", "dc-sgd-p", "--epsilon", "0.5", "--delta", "1e-5", "--count-noise-multiplier", "0.5"],
             &["--count-noise-multiplier"],
         ),
         (&["--method", "dc-sgd-p", "--count-noise-multiplier", "0.1"], &["--count-noise-multiplier", "0.25"]),
         (&["--noise-schedule", "polynomial:-1,0.5"], &["--noise-schedule"]),
-        (&["--lr-schedule", "step:1,2"], &["--lr-schedule"]),
+        (&["--lr-schedule", "step:1,2"], &["--lr-schedule step:1,2: FACTOR"]),
+        (&["--lr-schedule", "step:0,0.5"], &["--lr-schedule step:0,0.5: EPOCHS"]),
+        (&["--lr-schedule", "cosine:2"], &["--lr-schedule cosine:2: FLOOR"]),
+        (&["--lr-schedule", "root-linear:-1"], &["--lr-schedule root-linear:-1: FLOOR"]),
+        (&["--lr-schedule", "polynomial:0,1"], &["--lr-schedule polynomial:0,1: A "]),
+        (&["--lr-schedule", "polynomial:1,-1"], &["--lr-schedule polynomial:1,-1: C "]),
+        (&["--epochs", "1e15"], &["--epochs", "give fewer"]),
+        (&["--optimizer", "adam", "--betas", "-0.5,0.9"], &["--betas", "from 0 to below 1"]),
+        (&["--adagrad-norm", "-1,1"], &["--adagrad-norm", "not negative"]),
         (&["--warmup", "-1"], &["--warmup"]),
         (&["--optimizer", "adam", "--alpha", "0.9"], &["--alpha", "--optimizer rmsprop"]),
     ];

@@ -4,11 +4,12 @@
 //! what it refuses is refused here in the same words. All of the file is checked before the first run.
 
 use super::super::{Cli, Command, Failure, run_file, train::TrainArgs};
+use super::{NO_TEST, in_model};
 use crate::compare::{Budgets, Method, Plan, Repeats, Setting};
-use clap::error::ErrorKind;
+use crate::train;
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
@@ -68,29 +69,21 @@ pub(super) fn read(file: &Path, out: Option<&Path>) -> Result<Read, Failure> {
     }
     let shared = shared.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     let plan = Plan { budgets, repeats, methods, shared };
-    reader.try_parse(&plan)?;
+    reader.try_all(&plan)?;
     Ok(Read { plan, out, json, quiet })
 }
 
 /// The command line of a run, parsed as that of `damper train`, and its model.
 pub(super) fn parse(flags: &[String], out: &Path) -> Result<(Box<TrainArgs>, PathBuf), Failure> {
     let model = flags.iter().find_map(|flag| flag.strip_prefix("--model-file="));
-    let model = PathBuf::from(model.ok_or_else(|| Failure::new("names no model: add model = \"FILE.onnx\""))?);
+    let model = PathBuf::from(model.ok_or_else(|| Failure::new("names no model, such as model = \"FILE.onnx\""))?);
     let mut line = vec!["damper".into(), "train".into(), format!("--out={}", out.display())];
     line.extend(flags.iter().cloned());
     let cli = Cli::command().try_get_matches_from(line).and_then(|matches| Cli::from_arg_matches(&matches));
-    match cli.map_err(|error| Failure(plain(&error)))?.command {
+    match cli.map_err(|error| Failure(run_file::plain(&error)))?.command {
         Command::Train(args) => Ok((args, model)),
         _ => Err(Failure::new("a run of a comparison is a run of damper train")),
     }
-}
-
-/// The first paragraph of clap's message, in one line.
-fn plain(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let paragraph = text.split("\n\n").next().unwrap_or_default();
-    let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
 fn command() -> clap::Command {
@@ -234,13 +227,13 @@ impl Reader<'_> {
     fn settings(&self, label: &str, key: &str, value: &Value) -> Result<Vec<Setting>, Failure> {
         let place = if label.is_empty() { String::new() } else { format!("{}: ", heading(label)) };
         let Some(arg) = run_file::argument(&self.train, key) else {
-            return Err(self.failure(format!("{place}unknown key `{key}`: damper train --help lists the flags")));
+            return Err(self.failure(format!("{place}{}", run_file::unknown(&self.train, key))));
         };
         let fault = |reason: &str| self.failure(format!("{place}`{key} = {value}`: {reason}"));
         let parsed = |value: &Value| {
             let flags = run_file::values(arg, value)
                 .ok_or_else(|| fault("give a text, a number, true or false, or a list of them"))?;
-            match self.refuses(&flags) {
+            match run_file::refuses(&self.train, &flags) {
                 Some(reason) => Err(fault(&reason)),
                 None => Ok(Setting { text: format!("{key} = {value}"), flags }),
             }
@@ -255,37 +248,37 @@ impl Reader<'_> {
         }
     }
 
-    /// What the parser says to the value of a flag alone.
-    fn refuses(&self, flags: &[String]) -> Option<String> {
-        let line = ["train".to_owned()].into_iter().chain(flags.iter().cloned());
-        let error = self.train.clone().try_get_matches_from(line).err()?;
-        // Required flags that are missing here are found missing, or not, by the parse of the whole line.
-        matches!(
-            error.kind(),
-            ErrorKind::InvalidValue
-                | ErrorKind::ValueValidation
-                | ErrorKind::UnknownArgument
-                | ErrorKind::TooManyValues
-        )
-        .then(|| plain(&error))
-    }
-
-    /// Parses every method's first command line. What that finds is wrong with the file; what only a prepared run
-    /// finds is a refusal in the table.
-    fn try_parse(&self, plan: &Plan) -> Result<(), Failure> {
+    /// Parses every method's command lines, each value to choose from once, and reads every model with its data once. What
+    /// that finds is wrong with the file; what depends on the budget is a refusal in the table.
+    fn try_all(&self, plan: &Plan) -> Result<(), Failure> {
+        let mut read = BTreeSet::new();
         for method in &plan.methods {
-            let flags: Vec<String> = method
-                .settings
-                .iter()
-                .filter_map(|values| values.first())
-                .flat_map(|setting| setting.flags.iter().cloned())
-                .chain(plan.budgets.values.first().map(|budget| plan.budgets.flag(*budget)))
-                .collect();
-            parse(&flags, &self.out).map_err(|Failure(message)| {
+            let in_method = |message: String| {
                 self.failure(format!("{}: {message}; add or change it there or at the top", heading(&method.label)))
-            })?;
+            };
+            for settings in method.each_value() {
+                let flags: Vec<String> = settings
+                    .iter()
+                    .flat_map(|setting| setting.flags.iter().cloned())
+                    .chain(plan.budgets.values.first().map(|budget| plan.budgets.flag(*budget)))
+                    .collect();
+                let (args, model) = parse(&flags, &self.out).map_err(|Failure(message)| in_method(message))?;
+                args.config().map_err(|Failure(message)| in_method(message))?;
+                let source = args.source(model.clone());
+                if read.insert(format!("{source:?}")) {
+                    let parts = train::read(&source);
+                    let parts = parts.map_err(|error| self.of_method(method, in_model(&model, error)))?;
+                    if parts.data.test.is_none() {
+                        return Err(self.of_method(method, Failure::new(NO_TEST)));
+                    }
+                }
+            }
         }
         Ok(())
+    }
+
+    fn of_method(&self, method: &Method, Failure(message): Failure) -> Failure {
+        self.failure(format!("{}: {message}", heading(&method.label)))
     }
 }
 

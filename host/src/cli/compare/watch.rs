@@ -47,15 +47,15 @@ impl Watch {
     pub(super) fn begins(&self, runs: usize, journal: usize) {
         let from =
             if journal > 0 { format!("; {journal} finished before are looked up in runs.jsonl") } else { "".into() };
-        self.line(&format!("{runs} runs{from}"));
+        self.line(&format!("{runs} {}{from}", if runs == 1 { "run" } else { "runs" }));
     }
 
     /// Each warning once, however many runs have it.
-    pub(super) fn warn(&mut self, warnings: &[String]) {
+    pub(super) fn warn(&mut self, warnings: Vec<String>) {
         for warning in warnings {
-            if !self.warned.contains(warning) {
-                self.warned.push(warning.clone());
+            if !self.warned.contains(&warning) {
                 self.always(&format!("warning: {warning}"));
+                self.warned.push(warning);
             }
         }
     }

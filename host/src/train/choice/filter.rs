@@ -51,6 +51,12 @@ impl FilterChoice {
             Self::None | Self::Iir(_) => 1,
             Self::PerSample(choice) => choice.iterates,
             Self::Kalman { gain: Gain::Constant(1.0), .. } | Self::Kalman { look_ahead: LookAhead::One, .. } => 1,
+            // The weight of the gradient ahead, as the core works it out: where it is 1, the other is not taken.
+            Self::Kalman { gain: Gain::Constant(kappa), look_ahead: LookAhead::Two { gamma } }
+                if (1.0 - kappa) / kappa / gamma == 1.0 =>
+            {
+                1
+            }
             Self::Kalman { look_ahead: LookAhead::Two { .. }, .. } => 2,
         }
     }
@@ -66,6 +72,9 @@ impl FilterChoice {
                 (AnyFilter::Iir(iir), AnyFilterState::Iir(state))
             }
             Self::PerSample(PerSample { iterates, beta, normalised, inner }) => {
+                if !(1..=ITERATES).contains(iterates) {
+                    return Err(ConfigError { parameter: "number of iterates", must_be: "from 1 to 16" });
+                }
                 let iir = inner.to_core()?;
                 let state = iir_state(&iir);
                 let momentum = if *normalised {
@@ -77,6 +86,11 @@ impl FilterChoice {
                 (AnyFilter::PerSample(momentum), AnyFilterState::PerSample(state))
             }
             Self::Kalman { gain, look_ahead } => {
+                if let LookAhead::Two { gamma } = look_ahead
+                    && !gamma.is_finite()
+                {
+                    return Err(ConfigError { parameter: "gamma", must_be: "finite and at least 0.01 in magnitude" });
+                }
                 let kalman = Kalman::new(*gain, *look_ahead)?;
                 let state = KalmanState::new(&kalman, vec![0.0; dim], vec![0.0; dim]);
                 (AnyFilter::Kalman(kalman), AnyFilterState::Kalman(state))

@@ -1,7 +1,7 @@
 //! Learning rates in epochs. An epoch is `N/B` draws, whatever Poisson sampling drew.
 
+use crate::train::TrainError;
 use damper_core::accounting::Rate;
-use damper_core::error::ConfigError;
 use damper_core::schedule::{Decay, LearningRate};
 
 /// The learning rate and how it changes.
@@ -47,9 +47,13 @@ pub enum DecayChoice {
 }
 
 impl LearningRateChoice {
-    /// In steps of a run of `steps` draws at `rate`.
-    pub(crate) fn build(self, rate: Rate, steps: u32) -> Result<LearningRate, ConfigError> {
-        let draws = |epochs: f64| (epochs / rate.as_f64()).round().clamp(0.0, f64::from(u32::MAX)) as u32;
+    /// In steps of a run of `steps` draws at `rate`. A part of an epoch is at least one step.
+    pub(crate) fn build(self, rate: Rate, steps: u32) -> Result<LearningRate, TrainError> {
+        self.decay.check()?;
+        let draws = |epochs: f64| match (epochs / rate.as_f64()).round().clamp(0.0, f64::from(u32::MAX)) as u32 {
+            0 if epochs > 0.0 => 1,
+            draws => draws,
+        };
         let decay = match self.decay {
             DecayChoice::Constant => Decay::Constant,
             DecayChoice::Step { epochs, factor } => Decay::Step { every: draws(epochs), factor },
@@ -57,6 +61,32 @@ impl LearningRateChoice {
             DecayChoice::Polynomial { offset, slope } => Decay::Polynomial { offset, slope },
             DecayChoice::RootLinear { floor } => Decay::RootLinear { steps, floor },
         };
-        LearningRate::new(self.lr, draws(self.warmup), decay)
+        Ok(LearningRate::new(self.lr, draws(self.warmup), decay)?)
+    }
+}
+
+impl DecayChoice {
+    /// Refuses numbers out of their ranges, in the words of the command line.
+    fn check(self) -> Result<(), TrainError> {
+        let positive = |x: f64| x.is_finite() && x > 0.0;
+        let share = |x: f64| (0.0..=1.0).contains(&x);
+        let fault = match self {
+            Self::Step { epochs, factor } if !positive(epochs) => {
+                format!("step:{epochs},{factor}: EPOCHS must be finite and above 0")
+            }
+            Self::Step { epochs, factor } if !(share(factor) && factor > 0.0) => {
+                format!("step:{epochs},{factor}: FACTOR must be above 0 and at most 1")
+            }
+            Self::Cosine { floor } if !share(floor) => format!("cosine:{floor}: FLOOR must be from 0 to 1"),
+            Self::RootLinear { floor } if !share(floor) => format!("root-linear:{floor}: FLOOR must be from 0 to 1"),
+            Self::Polynomial { offset, slope } if !positive(offset) => {
+                format!("polynomial:{offset},{slope}: A must be finite and above 0")
+            }
+            Self::Polynomial { offset, slope } if !(slope.is_finite() && slope >= 0.0) => {
+                format!("polynomial:{offset},{slope}: C must be finite and not negative")
+            }
+            _ => return Ok(()),
+        };
+        Err(TrainError::Flag(format!("--lr-schedule {fault}")))
     }
 }

@@ -1,6 +1,7 @@
 //! Thresholds: fixed, or learned from released counts (DC-SGD, quantile tracking).
 
 use super::MISMATCH;
+use crate::train::TrainError;
 use damper_core::error::ConfigError;
 use damper_core::threshold::{
     Bounds, CountNoise, ExpectedError, ExpectedErrorState, Facts, Fixed, Percentile, PercentileState, Quantile,
@@ -50,9 +51,14 @@ pub enum ThresholdRule {
         fraction: f64,
         /// `η_C`.
         rate: f64,
-        /// `σ_b`.
+        /// The noise on the released count, `2σ_b`: what is priced.
         count_noise: f64,
     },
+}
+
+/// A number with its power of ten where it would be long.
+pub(crate) fn short(x: f32) -> String {
+    if x == 0.0 || (1e-4..1e6).contains(&x.abs()) { x.to_string() } else { format!("{x:e}") }
 }
 
 impl ThresholdChoice {
@@ -81,6 +87,40 @@ impl ThresholdChoice {
         self
     }
 
+    /// Where a learned clip stays.
+    pub(crate) fn clip_bounds(self) -> (f32, f32) {
+        let wide = Bounds::default();
+        self.bounds.unwrap_or((wide.min(), wide.max()))
+    }
+
+    /// Refuses a first clip or range that the bounds would silently replace.
+    pub(crate) fn check(self) -> Result<(), TrainError> {
+        self.build()?;
+        let within = |x: f32, (min, max): (f32, f32)| (min..=max).contains(&x);
+        let bounds = self.clip_bounds();
+        if self.rule != ThresholdRule::Fixed && !within(self.clip, bounds) {
+            return Err(TrainError::Flag(format!(
+                "--clip {}: outside --clip-bounds {},{}, where a learned clip stays from the first step on; give one \
+                 within, or wider bounds",
+                short(self.clip),
+                short(bounds.0),
+                short(bounds.1)
+            )));
+        }
+        let wide = Bounds::default();
+        if let ThresholdRule::ExpectedError { range, .. } = self.rule
+            && !within(range, (wide.min(), wide.max()))
+        {
+            return Err(TrainError::Flag(format!(
+                "--range {}: must be from {} to {}",
+                short(range),
+                short(wide.min()),
+                short(wide.max())
+            )));
+        }
+        Ok(())
+    }
+
     /// The rule and its memory.
     pub(crate) fn build(self) -> Result<(AnyThreshold, AnyThresholdState), ConfigError> {
         let clips = self.bounds.map_or(Ok(Bounds::default()), |(min, max)| Bounds::new(min, max))?;
@@ -98,7 +138,7 @@ impl ThresholdChoice {
                 AnyThresholdState::ExpectedError(ExpectedErrorState::new(self.clip, range)?),
             ),
             ThresholdRule::Quantile { fraction, rate, count_noise } => (
-                AnyThreshold::Quantile(Quantile::new(fraction, rate, count_noise)?.within(clips)),
+                AnyThreshold::Quantile(Quantile::new(fraction, rate, count_noise / 2.0)?.within(clips)),
                 AnyThresholdState::Quantile(QuantileState::new(self.clip)?),
             ),
         })
