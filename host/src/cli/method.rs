@@ -217,6 +217,11 @@ impl MethodArgs {
         self.method == MethodArg::Doppler
     }
 
+    /// Whether the method is DiSK, whose Adam takes both moments of the filtered gradient.
+    pub(super) fn is_disk(&self) -> bool {
+        self.method == MethodArg::Disk
+    }
+
     /// Whether the method is Xiao et al.'s, whose outer momentum is the optimizer's.
     pub(super) fn needs_momentum(&self) -> bool {
         self.method == MethodArg::InnerOuter

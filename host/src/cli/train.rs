@@ -301,6 +301,7 @@ impl OptimizerArgs {
         let decay = self.weight_decay.unwrap_or(0.0);
         let epsilon = self.adam_epsilon.unwrap_or(1e-8);
         let (beta1, beta2) = self.betas.unwrap_or((if method.filters_for_adam() { 0.0 } else { 0.9 }, 0.999));
+        let filtered_second = method.is_disk();
         Ok(match self.optimizer {
             OptimizerArg::Sgd | OptimizerArg::Momentum | OptimizerArg::Nesterov => {
                 let usual = if self.optimizer == OptimizerArg::Sgd { 0.0 } else { 0.9 };
@@ -311,9 +312,9 @@ impl OptimizerArgs {
                 }
                 Rule::Sgd { momentum, nesterov, weight_decay: decay as f32 }
             }
-            OptimizerArg::Adam => Rule::Adam { beta1, beta2, epsilon, weight_decay: 0.0 },
+            OptimizerArg::Adam => Rule::Adam { beta1, beta2, epsilon, weight_decay: 0.0, filtered_second },
             OptimizerArg::Adamw => {
-                Rule::Adam { beta1, beta2, epsilon, weight_decay: self.weight_decay.unwrap_or(0.01) }
+                Rule::Adam { beta1, beta2, epsilon, weight_decay: self.weight_decay.unwrap_or(0.01), filtered_second }
             }
             OptimizerArg::AdamBc => Rule::AdamBc { beta1, beta2, floor: self.adam_epsilon, weight_decay: decay },
             OptimizerArg::Adagrad => {

@@ -193,8 +193,8 @@ fn learning_rate(choice: LearningRateChoice) -> String {
 #[allow(missing_docs)] // The fields are those of `Rule`.
 pub enum OptimizerReport {
     Sgd { momentum: f32, nesterov: bool, weight_decay: f32 },
-    Adam { beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64 },
-    Adamw { beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64 },
+    Adam { beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64, second_moment: &'static str },
+    Adamw { beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64, second_moment: &'static str },
     AdamBc { beta1: f64, beta2: f64, floor: Option<f32>, floor_note: &'static str, weight_decay: f64 },
     Adagrad { epsilon: f32, weight_decay: f32 },
     Rmsprop { alpha: f64, epsilon: f32, weight_decay: f32 },
@@ -204,10 +204,15 @@ impl From<Rule> for OptimizerReport {
     fn from(rule: Rule) -> Self {
         match rule {
             Rule::Sgd { momentum, nesterov, weight_decay } => Self::Sgd { momentum, nesterov, weight_decay },
-            Rule::Adam { beta1, beta2, epsilon, weight_decay } if weight_decay > 0.0 => {
-                Self::Adamw { beta1, beta2, epsilon, weight_decay }
+            Rule::Adam { beta1, beta2, epsilon, weight_decay, filtered_second } => {
+                let second_moment =
+                    if filtered_second { "of the filtered gradient" } else { "of the released gradient" };
+                if weight_decay > 0.0 {
+                    Self::Adamw { beta1, beta2, epsilon, weight_decay, second_moment }
+                } else {
+                    Self::Adam { beta1, beta2, epsilon, weight_decay, second_moment }
+                }
             }
-            Rule::Adam { beta1, beta2, epsilon, weight_decay } => Self::Adam { beta1, beta2, epsilon, weight_decay },
             Rule::AdamBc { beta1, beta2, floor, weight_decay } => {
                 let floor_note = if floor.is_some() { "a constant" } else { "by the noise" };
                 Self::AdamBc { beta1, beta2, floor, floor_note, weight_decay }

@@ -43,6 +43,8 @@ pub enum Rule {
         epsilon: f32,
         /// `λ`.
         weight_decay: f64,
+        /// Whether the second moment, too, is of the filtered gradient: DiSK's Adam.
+        filtered_second: bool,
     },
     /// DP-AdamBC: Adam whose second moment is freed of the noise's.
     AdamBc {
@@ -122,10 +124,11 @@ impl Rule {
                 let state = SgdState { momentum: vec![0.0; sgd.momentum_len(dim)] };
                 (AnyRule::Sgd(sgd), AnyRuleState::Sgd(state))
             }
-            Self::Adam { beta1, beta2, epsilon, weight_decay } => (
-                AnyRule::Adam(Adam::new(beta1, beta2, epsilon, weight_decay)?),
-                AnyRuleState::Adam(AdamState::new(zeros(), zeros())),
-            ),
+            Self::Adam { beta1, beta2, epsilon, weight_decay, filtered_second } => {
+                let adam = Adam::new(beta1, beta2, epsilon, weight_decay)?;
+                let adam = if filtered_second { adam.with_filtered_second_moment() } else { adam };
+                (AnyRule::Adam(adam), AnyRuleState::Adam(AdamState::new(zeros(), zeros())))
+            }
             Self::AdamBc { beta1, beta2, floor, weight_decay } => (
                 AnyRule::AdamBc(match floor {
                     Some(floor) => AdamBc::new(beta1, beta2, floor, weight_decay)?,

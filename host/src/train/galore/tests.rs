@@ -34,8 +34,8 @@ fn rules() -> [Rule; 7] {
     [
         Rule::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 },
         Rule::Sgd { momentum: 0.9, nesterov: true, weight_decay: 0.1 },
-        Rule::Adam { beta1: 0.9, beta2: 0.99, epsilon: 1e-6, weight_decay: 0.0 },
-        Rule::Adam { beta1: 0.0, beta2: 0.99, epsilon: 1e-6, weight_decay: 0.1 },
+        Rule::Adam { beta1: 0.9, beta2: 0.99, epsilon: 1e-6, weight_decay: 0.0, filtered_second: false },
+        Rule::Adam { beta1: 0.0, beta2: 0.99, epsilon: 1e-6, weight_decay: 0.1, filtered_second: true },
         Rule::AdamBc { beta1: 0.9, beta2: 0.99, floor: Some(1e-6), weight_decay: 0.1 },
         Rule::AdaGrad { epsilon: 1e-6, weight_decay: 0.1 },
         Rule::RmsProp { alpha: 0.9, epsilon: 1e-6, weight_decay: 0.1 },
@@ -71,10 +71,10 @@ impl<S, O: Optimizer<S>> Optimizer<Record<S>> for Recorder<O> {
         state: &mut Record<S>,
         at: usize,
         params: &mut [f32],
-        filtered: &[f32],
+        filtered: &Released<'_>,
         released: &Released<'_>,
     ) {
-        state.filtered.last_mut().unwrap().extend_from_slice(filtered);
+        state.filtered.last_mut().unwrap().extend_from_slice(filtered.grad());
         state.released.last_mut().unwrap().extend_from_slice(released.grad());
         self.0.update(step, &mut state.inner, at, params, filtered, released);
     }
@@ -284,7 +284,7 @@ fn gradients_of_the_ranks_subspace_are_followed_as_by_plain_sgd_whatever_the_bas
 #[test]
 fn steps_follow_the_formula_in_f64() {
     let (beta1, beta2, epsilon, decay, scale) = (0.5f64, 0.9f64, 1e-3f64, 0.2f64, 0.25f64);
-    let rule = Rule::Adam { beta1, beta2, epsilon: epsilon as f32, weight_decay: decay };
+    let rule = Rule::Adam { beta1, beta2, epsilon: epsilon as f32, weight_decay: decay, filtered_second: false };
     let mut run = Steps::new(galore(rule, settings(2, u32::MAX, scale as f32)), &iir(), 0.01);
     let mut theta = widen(&run.params[..108]);
     let mut moments = [(vec![0f64; 18], vec![0f64; 18]), (vec![0f64; 18], vec![0f64; 18])];
