@@ -261,7 +261,7 @@ mod tests {
             }
         }
 
-        /// W1 of the digest: `1/Σw² = (1+β)(1−β^k)/((1−β)(1+β^k))`.
+        /// The closed form of the paper's ρ²: `1/Σw² = (1+β)(1−β^k)/((1−β)(1+β^k))`.
         #[test]
         fn the_squares_of_the_weights_add_to_the_closed_form(iterates in 1usize..8, beta in 0.01f64..0.99) {
             let power = beta.powi(iterates as i32);

@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    /// ADP's digest, §6: with α² = 1/η the noise that reaches the parameters at step t is √η_t times the base.
+    /// With α² = 1/η the noise that reaches the parameters at step t is √η_t times the base.
     #[test]
     fn noise_matched_to_the_rate_reaches_the_parameters_as_its_root() {
         let lr = LearningRate::new(0.7, 0, Decay::Polynomial { offset: 3.0, slope: 0.5 }).unwrap();

@@ -234,7 +234,7 @@ mod tests {
         assert_eq!((state.clip(), state.range(), frozen.clip(&state)), (0.7, 1.4, 0.7));
     }
 
-    /// The digest's numbers for N(100, 20²), 256 samples, R = 150: 71.25, 101.25, 131.25 without noise. With noise of 5 the
+    /// Numbers worked out beside the paper for N(100, 20²), 256 samples, R = 150: 71.25, 101.25, 131.25 without noise. With noise of 5 the
     /// standard deviation of the clip over 2,000 draws is 7.8, 2.3, 4.0; theirs is from other draws and samples, so within
     /// a fifth (a standard deviation from 2,000 draws has a standard error below 3 % even with heavy tails). Fixed seed.
     #[test]
