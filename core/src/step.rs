@@ -9,7 +9,7 @@
 //!
 //! The order is what makes the step private, so it is one type with named slots: [`PrivateStep`] is the configuration,
 //! [`StepState`] the caller's memory, [`Open`] a step that has been paid for. Only [`Open::finish`] releases anything; a
-//! step that is dropped half-way wipes its sum.
+//! step that is dropped half-way wipes its sum (one that is forgotten, by `mem::forget`, leaves it to the next to wipe).
 //!
 //! ```
 //! use damper_core::accounting::{Ledger, Volatile};
