@@ -28,7 +28,7 @@ pub use adam_bc::{AdamBc, AdamBcState, AdamBcStep};
 pub use rmsprop::{RmsProp, RmsPropState};
 pub use sgd::{Sgd, SgdState};
 
-use crate::error::CallError;
+use crate::error::{CallError, ConfigError};
 use crate::numerics::round::saturate;
 use crate::private::Released;
 
@@ -78,6 +78,16 @@ pub trait Optimizer<S: ?Sized> {
 
     /// Ends a step, after all pieces, with all parameters (`[D]`): for optimizers that move them as a whole.
     fn end(&self, _step: Self::Step, _state: &mut S, _params: &mut [f32]) {}
+}
+
+/// Fails unless Adam's decays are in their range.
+fn check_betas(beta1: f64, beta2: f64) -> Result<(), ConfigError> {
+    let good = |beta: f64| (0.0..1.0).contains(&beta);
+    match (good(beta1), good(beta2)) {
+        (true, true) => Ok(()),
+        (false, _) => Err(ConfigError::new("beta1", "from 0 to below 1")),
+        (true, false) => Err(ConfigError::new("beta2", "from 0 to below 1")),
+    }
 }
 
 /// The piece `at..at + len` of a state vector; empty where the vector ends before.

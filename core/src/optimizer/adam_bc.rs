@@ -47,7 +47,7 @@
 //!
 //! Reads released values and the noise's declared variance only.
 
-use super::{Begin, Optimizer, narrow, piece, saturate};
+use super::{Begin, Optimizer, check_betas, narrow, piece, saturate};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::function::{sqrt_f32, sqrt_f64};
 use crate::private::Released;
@@ -70,12 +70,7 @@ impl AdamBc {
     ///
     /// A number out of its range.
     pub fn new(beta1: f64, beta2: f64, floor: f32, weight_decay: f64) -> Result<Self, ConfigError> {
-        if !(0.0..1.0).contains(&beta1) {
-            return Err(ConfigError::new("beta1", "from 0 to below 1"));
-        }
-        if !(0.0..1.0).contains(&beta2) {
-            return Err(ConfigError::new("beta2", "from 0 to below 1"));
-        }
+        check_betas(beta1, beta2)?;
         if !(floor.is_normal() && floor > 0.0) {
             return Err(ConfigError::new("floor of the second moment", "a normal number above 0"));
         }

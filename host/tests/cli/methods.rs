@@ -89,6 +89,13 @@ fn the_bits_of_a_run_do_not_depend_on_the_number_of_workers() {
     }
 }
 
+/// ε of the multiplier, rate and steps reported, by `damper epsilon`.
+fn priced(report: &Value) -> f64 {
+    let [multiplier, rate, steps] = ["noise_multiplier", "sampling_rate", "steps"].map(|key| report[key].to_string());
+    let flags = ["--noise-multiplier", &multiplier, "--sampling-rate", &rate, "--steps", &steps, "--delta", "1e-5"];
+    json(&run(&[&["epsilon", "--json"][..], &flags].concat()))["epsilon"].as_f64().unwrap()
+}
+
 /// Gradient and counts are one event: the multiplier reported is of both, and `damper epsilon` prices it to the same ε.
 #[test]
 fn counts_and_gradient_are_priced_as_one_event() {
@@ -100,20 +107,7 @@ fn counts_and_gradient_are_priced_as_one_event() {
         let joint = of(&report["noise_multiplier"]);
         assert!((gradient.powi(-2) + counts.powi(-2) - joint.powi(-2)).abs() < 1e-12, "{method}");
         assert!((2.97..=3.0).contains(&of(&report["epsilon"])), "{method}");
-        let text = |key: &str| report[key].to_string();
-        let priced = json(&run(&[
-            "epsilon",
-            "--noise-multiplier",
-            &text("noise_multiplier"),
-            "--sampling-rate",
-            &text("sampling_rate"),
-            "--steps",
-            &text("steps"),
-            "--delta",
-            "1e-5",
-            "--json",
-        ]));
-        assert!((of(&priced["epsilon"]) / of(&report["epsilon"]) - 1.0).abs() < 1e-9, "{method}");
+        assert!((priced(&report) / of(&report["epsilon"]) - 1.0).abs() < 1e-9, "{method}");
     }
 }
 
@@ -123,20 +117,7 @@ fn a_noise_schedule_is_priced_as_a_whole() {
     let report = report(&["--method", "adp", "--epsilon", "3", "--delta", "1e-5", "--epochs", "3"]);
     let of = |value: &Value| value.as_f64().unwrap();
     assert!((2.97..=3.0).contains(&of(&report["epsilon"])));
-    let text = |key: &str| report[key].to_string();
-    let least_noise = json(&run(&[
-        "epsilon",
-        "--noise-multiplier",
-        &text("noise_multiplier"),
-        "--sampling-rate",
-        &text("sampling_rate"),
-        "--steps",
-        &text("steps"),
-        "--delta",
-        "1e-5",
-        "--json",
-    ]));
-    assert!(of(&least_noise["epsilon"]) > of(&report["epsilon"]) * 1.05);
+    assert!(priced(&report) > of(&report["epsilon"]) * 1.05);
 }
 
 #[test]
