@@ -7,10 +7,15 @@
 mod automatic;
 mod flat;
 mod per_layer;
+mod pieces;
 
 pub use automatic::Automatic;
 pub use flat::FlatL2;
 pub use per_layer::{Layer, Layers, PerLayer};
+pub(crate) use pieces::Pieces;
+
+use crate::numerics::function::sqrt_f32;
+use crate::numerics::reduce::sum_of_squares;
 
 /// A rule of clipping: a function of norm and threshold alone.
 pub trait Clip: Copy {
@@ -21,4 +26,34 @@ pub trait Clip: Copy {
     fn layers(&self) -> Option<Layers<'_>> {
         None
     }
+}
+
+/// Hands each layer of the gradient whose consecutive parts are `parts` to `add`, with its norm, its coordinates and its place
+/// in `sum` (`[D]`); without layers the whole gradient is one. Returns the whole's norm; nothing is handed over if its square
+/// is not a finite f32.
+pub(crate) fn each_layer<C: Clip, W>(
+    clip: &C,
+    parts: &[&[f32]],
+    sum: &mut [W],
+    mut add: impl FnMut(Layer, f32, Pieces<'_>, &mut [W]),
+) -> Option<f32> {
+    let norm_sq = sum_of_squares(parts.iter().copied());
+    if !norm_sq.is_finite() {
+        return None;
+    }
+    let norm = sqrt_f32(norm_sq);
+    let Some(layers) = clip.layers() else {
+        let whole = Layer::whole(sum.len());
+        add(whole, norm, Pieces::new(parts, 0, whole.len), sum);
+        return Some(norm);
+    };
+    let (mut at, mut rest) = (0usize, sum);
+    for layer in layers.as_slice() {
+        let (here, after) = rest.split_at_mut(layer.len.min(rest.len()));
+        let pieces = Pieces::new(parts, at, layer.len);
+        add(*layer, sqrt_f32(sum_of_squares(pieces.clone())), pieces, here);
+        at = at.saturating_add(layer.len);
+        rest = after;
+    }
+    Some(norm)
 }

@@ -5,7 +5,7 @@
 //!
 //! # Numerics
 //!
-//! With `n = F(√Σ g_i²)`, the sum that of [`sum_of_squares`], `d` the clipping rule's divisor for `n` and `u = 2^bits`:
+//! With `n = F(√Σ g_i²)`, the sum that of [`sum_of_squares`](crate::numerics::reduce::sum_of_squares), `d` the clipping rule's divisor for `n` and `u = 2^bits`:
 //!
 //! ```text
 //! s = F(u/d)          q_i = trunc(F(g_i·s), at most u, at least −u)
@@ -24,10 +24,8 @@
 //! What one sample adds has an exact Euclidean norm of at most `C`. Sums wrap: reduction modulo a power of two is linear,
 //! hence private and independent of order, while saturation or an overflow error would depend on the data.
 
-use crate::clip::Clip;
+use crate::clip::{Clip, each_layer};
 use crate::error::ConfigError;
-use crate::numerics::function::sqrt_f32;
-use crate::numerics::reduce::sum_of_squares;
 use crate::numerics::round::truncate;
 
 /// The integer a sum is kept in: `i32` on devices, `i64` on the host. Where nothing overflows `i32`, both give the same bits.
@@ -144,30 +142,10 @@ impl Grid {
         parts: &[&[f32]],
         sum: &mut [W],
     ) -> Option<f32> {
-        let norm_sq = sum_of_squares(parts.iter().copied());
-        if !norm_sq.is_finite() {
-            return None;
-        }
-        let norm = sqrt_f32(norm_sq);
-        let Some(layers) = clip.layers() else {
-            self.add_layer(self.unit(), clip.divisor(norm, threshold), parts.iter().copied(), sum);
-            return Some(norm);
-        };
-        let (mut at, mut rest) = (0usize, sum);
-        for layer in layers.as_slice() {
-            let (here, after) = rest.split_at_mut(layer.len.min(rest.len()));
-            let pieces = pieces(parts, at, layer.len);
-            let layer_norm = sqrt_f32(sum_of_squares(pieces.clone()));
-            self.add_layer(
-                layer.units(self.bits),
-                clip.divisor(layer_norm, threshold * layer.share_f32()),
-                pieces,
-                here,
-            );
-            at = at.saturating_add(layer.len);
-            rest = after;
-        }
-        Some(norm)
+        each_layer(clip, parts, sum, |layer, norm, pieces, sum| {
+            let divisor = clip.divisor(norm, threshold * layer.share_f32());
+            self.add_layer(layer.units(self.bits), divisor, pieces, sum);
+        })
     }
 
     /// Adds consecutive coordinates, `trunc(g_i · units/divisor)`, whose norm is at most `units` on the grid.
@@ -232,20 +210,6 @@ fn quantise<'a, W: Word>(
         rest = after;
     }
     total
-}
-
-/// The coordinates `at..at + len` of the vector whose consecutive parts are `parts`, in parts.
-pub(crate) fn pieces<'a>(
-    parts: &'a [&'a [f32]],
-    at: usize,
-    len: usize,
-) -> impl Iterator<Item = &'a [f32]> + Clone + 'a {
-    let mut start = 0usize;
-    parts.iter().filter_map(move |part| {
-        let (from, to) = (at.saturating_sub(start), at.saturating_add(len).saturating_sub(start));
-        start = start.saturating_add(part.len());
-        part.get(from.min(part.len())..to.min(part.len())).filter(|piece| !piece.is_empty())
-    })
 }
 
 #[cfg(test)]

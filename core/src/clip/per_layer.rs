@@ -33,6 +33,11 @@ pub struct Layer {
 }
 
 impl Layer {
+    /// All `len` coordinates of a gradient, with the whole of the clip.
+    pub(crate) fn whole(len: usize) -> Self {
+        Self { len, share: WHOLE }
+    }
+
     /// A layer of `len` coordinates that is one of `layers` with equal shares `1/√layers`, rounded down.
     #[must_use]
     pub fn equal(len: usize, layers: usize) -> Self {

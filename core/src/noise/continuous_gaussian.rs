@@ -12,12 +12,10 @@
 //! **Not exact**: sums and noise round, so the guarantee holds for real numbers but not for the floats that are released
 //! (Mironov 2012). Reports name this path as not exact.
 
-use crate::clip::Clip;
+use crate::clip::{Clip, each_layer};
 use crate::error::ConfigError;
-use crate::grid::pieces;
 use crate::noise::sealed::Sealed;
 use crate::numerics::function::{ln_f32, sin_cos_f32, sqrt_f32};
-use crate::numerics::reduce::sum_of_squares;
 use crate::numerics::round::saturate;
 use crate::private::Mechanism;
 use rand_core::Rng;
@@ -72,25 +70,9 @@ impl Mechanism for ContinuousGaussian {
     }
 
     fn add_sample<C: Clip>(&self, clip: &C, threshold: f32, parts: &[&[f32]], sum: &mut [f32]) -> Option<f32> {
-        let norm_sq = sum_of_squares(parts.iter().copied());
-        if !norm_sq.is_finite() {
-            return None;
-        }
-        let norm = sqrt_f32(norm_sq);
-        let Some(layers) = clip.layers() else {
-            add_layer(clip, norm, threshold, parts.iter().copied(), sum);
-            return Some(norm);
-        };
-        let (mut at, mut rest) = (0usize, sum);
-        for layer in layers.as_slice() {
-            let (here, after) = rest.split_at_mut(layer.len.min(rest.len()));
-            let pieces = pieces(parts, at, layer.len);
-            let layer_norm = sqrt_f32(sum_of_squares(pieces.clone()));
-            add_layer(clip, layer_norm, threshold * layer.share_f32(), pieces, here);
-            at = at.saturating_add(layer.len);
-            rest = after;
-        }
-        Some(norm)
+        each_layer(clip, parts, sum, |layer, norm, pieces, sum| {
+            add_layer(clip, norm, threshold * layer.share_f32(), pieces, sum);
+        })
     }
 
     fn merge(&self, sum: &mut [f32], other: &[f32]) {
@@ -133,8 +115,13 @@ fn add_layer<'a, C: Clip>(
     if !factor.is_finite() {
         return;
     }
-    for (sum, grad) in sum.iter_mut().zip(parts.flatten()) {
-        *sum += grad * factor;
+    let mut rest = sum;
+    for part in parts {
+        let (here, after) = rest.split_at_mut(part.len().min(rest.len()));
+        for (sum, grad) in here.iter_mut().zip(part) {
+            *sum += grad * factor;
+        }
+        rest = after;
     }
 }
 

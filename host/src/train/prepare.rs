@@ -93,7 +93,7 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     let mut warnings = Vec::new();
     warnings.extend(judge_delta(config.delta, declared, config.allow_large_delta)?.warning(config.delta, declared));
     let learning_rate = config.method.learning_rate.build(rate, steps)?;
-    let factors = factors(&config, &learning_rate, steps)?;
+    let factors = factors(&config, &learning_rate, steps);
     let mut schedule = Schedule {
         rate,
         factors: factors.as_deref().map_or(Factors::Constant(u64::from(steps)), Factors::Each),
@@ -182,13 +182,10 @@ fn check_flags(config: &TrainConfig) -> Result<(), TrainError> {
 }
 
 /// The factors of a noise schedule; none for constant noise.
-fn factors(config: &TrainConfig, learning_rate: &LearningRate, steps: u32) -> Result<Option<Vec<f64>>, TrainError> {
+fn factors(config: &TrainConfig, learning_rate: &LearningRate, steps: u32) -> Option<Vec<f64>> {
     let schedule = config.method.noise_schedule;
-    schedule.check()?;
-    if schedule == NoiseSchedule::Constant {
-        return Ok(None);
-    }
-    Ok(Some((0..steps).map(|step| schedule.factor(step, learning_rate)).collect()))
+    let each = || (0..steps).map(|step| schedule.factor(step, learning_rate)).collect();
+    (schedule != NoiseSchedule::Constant).then(each)
 }
 
 /// The multiplier that runs, and on the exact path its σ in grid units.
