@@ -6,10 +6,13 @@
 
 mod add;
 mod average_pool;
+mod concat;
 mod conv;
 mod div;
 mod exp;
 mod expand;
+mod gather;
+mod gather_elements;
 mod gemm;
 mod global_average_pool;
 mod group_normalization;
@@ -29,6 +32,7 @@ mod reduce_sum;
 mod relu;
 mod reshape;
 mod sigmoid;
+mod slice;
 mod softmax;
 mod sqrt;
 mod sub;
@@ -53,10 +57,13 @@ pub struct Rule {
 pub const RULES: &[Rule] = &[
     add::RULE,
     average_pool::RULE,
+    concat::RULE,
     conv::RULE,
     div::RULE,
     exp::RULE,
     expand::RULE,
+    gather::RULE,
+    gather_elements::RULE,
     gemm::RULE,
     global_average_pool::RULE,
     group_normalization::RULE,
@@ -76,6 +83,7 @@ pub const RULES: &[Rule] = &[
     relu::RULE,
     reshape::RULE,
     sigmoid::RULE,
+    slice::RULE,
     softmax::RULE,
     sqrt::RULE,
     sub::RULE,
@@ -88,6 +96,7 @@ pub fn is_differentiated(op: &str) -> bool {
     let canonical = match op {
         "Flatten" | "Squeeze" | "Unsqueeze" => "Reshape",
         "Dropout" => "Identity",
+        "Split" => "Slice",
         _ => op,
     };
     RULES.iter().any(|rule| rule.op == canonical)

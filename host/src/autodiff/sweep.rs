@@ -6,7 +6,7 @@ use super::factor::{Factors, Grad};
 use super::lower::reduced_axes;
 use super::refusal::Refusal;
 use super::rules::RULES;
-use crate::graph::{BatchAxis, Graph, Node, Origin, Value, ValueId};
+use crate::graph::{BatchAxis, Graph, Node, Origin, TensorData, Value, ValueId};
 use crate::onnx::{attr_float, attr_int, attr_ints, attr_string};
 
 /// The gradients, by parameter index, of `seeds`' weighted outputs; `None` for a parameter they do not depend on.
@@ -37,7 +37,7 @@ pub fn sweep(
     Ok(graph.parameters.iter().map(|p| if p.trained { grads[p.value.0].take() } else { None }).collect())
 }
 
-/// Whether each value depends on a trained parameter.
+/// Whether a gradient reaches a trained parameter from each value: integers have none.
 fn leads_to_trained(graph: &Graph) -> Vec<bool> {
     let mut wanted = vec![false; graph.values.len()];
     for parameter in graph.parameters.iter().filter(|p| p.trained) {
@@ -46,7 +46,7 @@ fn leads_to_trained(graph: &Graph) -> Vec<bool> {
     for node in &graph.nodes {
         if node.inputs.iter().flatten().any(|i| wanted[i.0]) {
             for output in &node.outputs {
-                wanted[output.0] = true;
+                wanted[output.0] = graph.values[output.0].dtype.is_float();
             }
         }
     }
@@ -75,6 +75,11 @@ impl<'a> Pull<'a> {
     pub fn x(&self, i: usize) -> Var {
         let id = self.node.inputs[i].expect("the input is there");
         self.forward[id.0].clone().expect("emitted before the sweep")
+    }
+
+    /// The number of inputs.
+    pub fn arity(&self) -> usize {
+        self.node.inputs.len()
     }
 
     /// Whether input `i` is given.
@@ -135,6 +140,15 @@ impl<'a> Pull<'a> {
     pub fn constant(&self, i: usize) -> Option<&'a crate::graph::Tensor> {
         match &self.graph.values[self.node.inputs[i]?.0].origin {
             Origin::Constant(tensor) => Some(tensor),
+            _ => None,
+        }
+    }
+
+    /// The integers of input `i` where they are known now.
+    pub fn constant_ints(&self, i: usize) -> Option<Vec<i64>> {
+        match &self.constant(i)?.data {
+            TensorData::I64(values) => Some(values.clone()),
+            TensorData::I32(values) => Some(values.iter().map(|&v| i64::from(v)).collect()),
             _ => None,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::node::{Ruled, Site};
 use super::shape::{
-    constant, conv, elementwise, expand, matmul, norm, pool, reduce, reshape, select, softmax, transpose,
+    constant, conv, elementwise, expand, join, matmul, norm, pool, reduce, reshape, select, softmax, transpose,
 };
 
 /// A rule: the shapes of a node's outputs, and where the batch lies in them.
@@ -13,7 +13,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Add", elementwise::binary),
     ("AveragePool", pool::window),
     ("Cast", constant::cast),
-    ("Concat", select::concat),
+    ("Concat", join::concat),
     ("ConstantOfShape", constant::of_shape),
     ("Conv", conv::conv),
     ("Div", elementwise::binary),
@@ -22,6 +22,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Expand", expand::expand),
     ("Flatten", reshape::flatten),
     ("Gather", select::gather),
+    ("GatherElements", select::gather_elements),
     ("Gemm", matmul::gemm),
     ("GlobalAveragePool", pool::global),
     ("GroupNormalization", norm::group),
@@ -45,6 +46,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Size", constant::size),
     ("Slice", select::slice),
     ("Softmax", softmax::softmax),
+    ("Split", select::split),
     ("Sqrt", elementwise::unary),
     ("Squeeze", reshape::squeeze),
     ("Sub", elementwise::binary),

@@ -26,6 +26,14 @@ impl GraphBuilder {
         id
     }
 
+    /// A data input `[N, *shape]` of integers that index the rows of any table of at least four.
+    pub fn ids(&mut self, shape: &[usize]) -> ValueId {
+        let name = format!("x{}", self.graph.inputs.len());
+        let id = self.value(name, DType::I64, [&[1], shape].concat(), Some(BATCH_FIRST), Origin::Input);
+        self.graph.inputs.push(id);
+        id
+    }
+
     /// A trained parameter with values in (−1, 1).
     pub fn param(&mut self, shape: &[usize]) -> ValueId {
         self.param_in(shape, -1.0, 1.0)
@@ -60,6 +68,16 @@ impl GraphBuilder {
     /// A constant int64 vector.
     pub fn ints(&mut self, values: &[i64]) -> ValueId {
         self.constant(Tensor { shape: vec![values.len()], data: TensorData::I64(values.to_vec()) }, DType::I64)
+    }
+
+    /// A constant int64 tensor.
+    pub fn indices(&mut self, shape: &[usize], values: &[i64]) -> ValueId {
+        self.constant(Tensor { shape: shape.to_vec(), data: TensorData::I64(values.to_vec()) }, DType::I64)
+    }
+
+    /// The shape of a value, of a batch of one sample.
+    pub fn shape(&self, id: ValueId) -> Vec<usize> {
+        self.graph.values[id.0].shape.clone()
     }
 
     fn constant(&mut self, tensor: Tensor, dtype: DType) -> ValueId {
@@ -105,9 +123,22 @@ impl GraphBuilder {
         shape: &[usize],
         batch: Option<BatchAxis>,
     ) -> ValueId {
+        self.node_typed(op, inputs, attributes, DType::F32, shape, batch)
+    }
+
+    /// A node with one output of the given element type, shape and batch axis.
+    pub fn node_typed(
+        &mut self,
+        op: &str,
+        inputs: &[ValueId],
+        attributes: Vec<AttributeProto>,
+        dtype: DType,
+        shape: &[usize],
+        batch: Option<BatchAxis>,
+    ) -> ValueId {
         let node = self.graph.nodes.len();
         let origin = Origin::Node { node, slot: 0 };
-        let output = self.value(format!("v{node}"), DType::F32, shape.to_vec(), batch, origin);
+        let output = self.value(format!("v{node}"), dtype, shape.to_vec(), batch, origin);
         self.graph.nodes.push(Node {
             name: format!("{op}_{node}"),
             op: op.into(),
