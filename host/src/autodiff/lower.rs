@@ -5,6 +5,7 @@
 //! [`Emitter`]'s sums, which do not; its logarithm likewise. A normalisation's parts are then shared with its backward pass.
 
 use super::emit::{BATCH_FIRST, Emitter, Var};
+use super::lookup::{checked, found};
 use super::normalize::Normalized;
 use super::rules::{
     celu, elu, gelu, hard_sigmoid, hard_swish, lp_normalization, mean_variance_normalization, mish, p_relu, pow,
@@ -12,7 +13,7 @@ use super::rules::{
     thresholded_relu,
 };
 use crate::graph::{BatchAxis, Graph, Node, Origin, TensorData, Value};
-use crate::onnx::{attr_float, attr_int, attr_ints, attr_string};
+use crate::onnx::{attr_float, attr_int, attr_ints, attr_string, make_attr_int};
 
 /// The output of `node` in other operators; `None` where it is written as it stands.
 pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>]) -> Option<Var> {
@@ -26,6 +27,15 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             let axis = x.batch.map(|b| BatchAxis { axis: b.axis + lead, ..b });
             let aligned = em.reshape(&x, &[&vec![1; lead], &x.shape[..]].concat(), axis);
             Some(em.expand(&aligned, &output.shape, output.batch))
+        }
+        "Gather" | "GatherElements" if inputs[1].as_ref().is_some_and(|index| index.batch.is_some()) => {
+            let axis = int("axis", 0) as usize;
+            let lookup = checked(em, inputs[1].as_ref()?, x.shape[axis]);
+            let attributes = vec![make_attr_int("axis", axis as i64)];
+            let (shape, inputs) = (output.shape.clone(), [&x, &lookup.index]);
+            let rows = em.node(&node.op, &inputs, attributes, output.dtype, shape, output.batch);
+            let behind = if node.op == "Gather" { x.rank() - 1 - axis } else { 0 };
+            Some(found(em, &rows, &lookup.valid, behind))
         }
         "Log" if x.batch.is_some() => Some(em.log(&x)),
         "Softmax" | "LogSoftmax" => {

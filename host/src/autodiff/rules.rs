@@ -10,6 +10,7 @@ mod average_pool;
 mod cast;
 pub mod celu;
 mod clip;
+mod concat;
 mod conv;
 mod cos;
 mod div;
@@ -17,6 +18,8 @@ pub mod elu;
 mod erf;
 mod exp;
 mod expand;
+mod gather;
+mod gather_elements;
 pub mod gelu;
 mod gemm;
 mod global_average_pool;
@@ -57,6 +60,7 @@ mod reshape;
 pub mod selu;
 mod sigmoid;
 mod sin;
+mod slice;
 mod softmax;
 pub mod softplus;
 pub mod softsign;
@@ -90,6 +94,7 @@ pub const RULES: &[Rule] = &[
     cast::RULE,
     celu::RULE,
     clip::RULE,
+    concat::RULE,
     conv::RULE,
     cos::RULE,
     div::RULE,
@@ -97,6 +102,8 @@ pub const RULES: &[Rule] = &[
     erf::RULE,
     exp::RULE,
     expand::RULE,
+    gather::RULE,
+    gather_elements::RULE,
     gelu::RULE,
     gemm::RULE,
     global_average_pool::RULE,
@@ -137,6 +144,7 @@ pub const RULES: &[Rule] = &[
     selu::RULE,
     sigmoid::RULE,
     sin::RULE,
+    slice::RULE,
     softmax::RULE,
     softplus::RULE,
     softsign::RULE,
@@ -154,6 +162,7 @@ pub fn is_differentiated(op: &str) -> bool {
     let canonical = match op {
         "Flatten" | "Squeeze" | "Unsqueeze" => "Reshape",
         "Dropout" => "Identity",
+        "Split" => "Slice",
         _ => op,
     };
     RULES.iter().any(|rule| rule.op == canonical)

@@ -45,7 +45,8 @@ pub(super) fn evaluate(site: &Site<'_>) -> Option<Result<Ints, GraphError>> {
         "Gather" => gather(site, &inputs),
         "Slice" => slice(site, &inputs),
         "Squeeze" | "Unsqueeze" | "Reshape" | "Flatten" => reshape(site, &inputs),
-        "Expand" => expand(site, &inputs),
+        // To the number of samples it is data.
+        "Expand" if inputs.last()?.constants().is_some() => expand(site, &inputs),
         "ReduceProd" => product(site, &inputs),
         "Range" => range(site, &inputs),
         "Cast" => return cast(site, inputs[0]),
@@ -191,6 +192,22 @@ fn concat(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
     Ok(Ints { dtype: inputs[0].dtype, shape, entries })
 }
 
+/// The parts of a `Split`.
+pub(super) fn split(site: &Site<'_>, data: &Ints) -> Result<Vec<Ints>, GraphError> {
+    let (axis, sizes) = super::shape::select::parts(site, &data.shape)?;
+    let (before, whole, after) = around(&data.shape, axis);
+    let mut start = 0;
+    let mut parts = Vec::with_capacity(sizes.len());
+    for size in sizes {
+        let mut shape = data.shape.clone();
+        shape[axis] = size;
+        let row = |row: usize| &data.entries[(row * whole + start) * after..(row * whole + start + size) * after];
+        parts.push(Ints { dtype: data.dtype, shape, entries: (0..before).flat_map(row).copied().collect() });
+        start += size;
+    }
+    Ok(parts)
+}
+
 fn gather(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
     let [data, indices] = inputs else {
         return Err(site.invalid("two inputs are expected"));
@@ -224,29 +241,28 @@ fn slice(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
     let ends = site.constants(2)?.ok_or_else(missing)?;
     let axes = site.constants(3)?.unwrap_or_else(|| (0..starts.len() as i64).collect());
     let steps = site.constants(4)?.unwrap_or_else(|| vec![1; starts.len()]);
-    if starts.len() != 1 || ends.len() != 1 || axes.len() != 1 || steps.len() != 1 || data.shape.len() != 1 {
-        return Err(site.refused("it slices several axes of an integer constant", "simplify the shape computation"));
+    if [ends.len(), axes.len(), steps.len()] != [starts.len(); 3] {
+        return Err(site.invalid("starts, ends, axes and steps differ in length"));
     }
-    site.axis(axes[0], 1)?;
-    let (length, step) = (data.shape[0] as i64, steps[0]);
-    let clamp = |at: i64, low: i64, high: i64| if at < 0 { at.saturating_add(length) } else { at }.clamp(low, high);
-    let mut entries = Vec::new();
-    if step > 0 {
-        let (mut at, end) = (clamp(starts[0], 0, length), clamp(ends[0], 0, length));
-        while at < end {
-            entries.push(data.entries[at as usize]);
-            at = at.saturating_add(step);
+    let mut sliced = data.clone();
+    for (i, &axis) in axes.iter().enumerate() {
+        let axis = site.axis(axis, data.shape.len())?;
+        let length = sliced.shape[axis] as i64;
+        let (start, count) = super::shape::select::span(site, (starts[i], ends[i], steps[i]), length)?;
+        // Every index lies within the axis, so a step that leaves it is never taken.
+        let kept: Vec<usize> = (0..count as i64).map(|k| (start + k * steps[i]) as usize).collect();
+        let (before, whole, after) = around(&sliced.shape, axis);
+        let mut entries = Vec::with_capacity(before * count * after);
+        for row in 0..before {
+            for &index in &kept {
+                let at = (row * whole + index) * after;
+                entries.extend_from_slice(&sliced.entries[at..at + after]);
+            }
         }
-    } else if step < 0 {
-        let (mut at, end) = (clamp(starts[0], -1, length - 1), clamp(ends[0], -1, length - 1));
-        while at > end {
-            entries.push(data.entries[at as usize]);
-            at = at.saturating_add(step);
-        }
-    } else {
-        return Err(site.invalid("the step of a slice is 0"));
+        sliced.shape[axis] = count;
+        sliced.entries = entries;
     }
-    Ok(Ints { dtype: data.dtype, shape: vec![entries.len()], entries })
+    Ok(sliced)
 }
 
 fn reshape(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {

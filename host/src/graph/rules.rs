@@ -2,7 +2,7 @@
 
 use super::node::{Ruled, Site};
 use super::shape::{
-    constant, conv, elementwise, expand, matmul, norm, pool, reduce, reshape, select, softmax, transpose,
+    constant, conv, elementwise, expand, join, matmul, norm, pool, reduce, reshape, select, softmax, transpose,
 };
 
 /// A rule: the shapes of a node's outputs, and where the batch lies in them.
@@ -18,7 +18,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Ceil", elementwise::unary),
     ("Celu", elementwise::unary),
     ("Clip", elementwise::clip),
-    ("Concat", select::concat),
+    ("Concat", join::concat),
     ("ConstantOfShape", constant::of_shape),
     ("Conv", conv::conv),
     ("Cos", elementwise::unary),
@@ -32,6 +32,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Flatten", reshape::flatten),
     ("Floor", elementwise::unary),
     ("Gather", select::gather),
+    ("GatherElements", select::gather_elements),
     ("Gelu", elementwise::unary),
     ("Gemm", matmul::gemm),
     ("GlobalAveragePool", pool::global),
@@ -89,6 +90,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Softmax", softmax::softmax),
     ("Softplus", elementwise::unary),
     ("Softsign", elementwise::unary),
+    ("Split", select::split),
     ("Sqrt", elementwise::unary),
     ("Squeeze", reshape::squeeze),
     ("Sub", elementwise::binary),

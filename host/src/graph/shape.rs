@@ -4,6 +4,7 @@ pub(super) mod constant;
 pub(super) mod conv;
 pub(super) mod elementwise;
 pub(super) mod expand;
+pub(super) mod join;
 pub(super) mod matmul;
 pub(super) mod norm;
 pub(super) mod pool;
