@@ -15,7 +15,7 @@ mod norm;
 mod side;
 
 pub use contract::{masked, weighted_sum};
-pub use norm::{Costs, norm_squared, sum_each};
+pub use norm::{Costs, norm_squared, sum_of_squares};
 pub use side::Side;
 
 use super::emit::{BATCH_FIRST, Emitter, Var};

@@ -21,11 +21,8 @@ use crate::onnx::make_attr_int;
 /// What a float that is written and read again costs, in multiply-adds.
 const TRAFFIC: usize = 8;
 
-/// Longest sum of one stage where a shorter one divides the whole.
-const STAGE: usize = 512;
-
 /// Longest sum of one stage.
-const LONGEST: usize = 4096;
+const STAGE: usize = 256;
 
 /// Multiply-adds a sample, floats written included, in the two ways to a squared norm (and to a weighted sum).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -167,25 +164,27 @@ fn position_squares(em: &mut Emitter, term: &Term) -> Var {
     }
 }
 
-/// The sum of each sample's elements, `[N]`, in stages short enough not to lose any.
-pub fn sum_each(em: &mut Emitter, x: &Var) -> Var {
+/// The sum of the squares of each sample's elements, `[N]`.
+pub fn sum_of_squares(em: &mut Emitter, x: &Var) -> Var {
+    let squares = em.mul(x, x);
+    sum_each(em, &squares)
+}
+
+/// The sum of each sample's elements, `[N]`, in stages short enough not to lose any: over columns while there are many
+/// elements, then over the row that is left.
+///
+/// (A product with ones straight after a broadcast makes tract's optimiser fail, so there is always a sum over columns.)
+fn sum_each(em: &mut Emitter, x: &Var) -> Var {
     let len = x.len();
     if len == 1 {
         return em.per_sample(x, &[]);
     }
-    let whole = len <= STAGE;
-    let width = if whole { len } else { (1..=STAGE).rev().find(|width| len.is_multiple_of(*width)).unwrap_or(1) };
-    if whole || (width < 8 && len <= LONGEST) {
-        let row = em.per_sample(x, &[len]);
-        return em.reduce_sum(&row, &[1], false);
-    }
-    let rows = if width < 8 {
-        let row = em.per_sample(x, &[len]);
-        let padded = em.pad(&row, &[(0, 0), (0, len.next_multiple_of(STAGE) - len)], 0.0);
-        em.per_sample(&padded, &[len.div_ceil(STAGE), STAGE])
-    } else {
-        em.per_sample(x, &[len / width, width])
+    let row = em.per_sample(x, &[len]);
+    let Some(height) = (2..=STAGE.min(len / 2)).rev().find(|height| len.is_multiple_of(*height)) else {
+        let padded = em.pad(&row, &[(0, 0), (0, len.next_multiple_of(4) - len)], 0.0);
+        return sum_each(em, &padded);
     };
-    let sums = em.reduce_sum(&rows, &[2], false);
-    sum_each(em, &sums)
+    let columns = em.per_sample(x, &[height, len / height]);
+    let sums = em.reduce_sum(&columns, &[1], false);
+    if sums.len() > STAGE { sum_each(em, &sums) } else { em.reduce_sum(&sums, &[1], false) }
 }

@@ -7,7 +7,7 @@
 
 use super::Read;
 use crate::autodiff::emit::{Emitter, Var};
-use crate::autodiff::factor::{Costs, Factors, Grad, norm_squared, sum_each};
+use crate::autodiff::factor::{Costs, Factors, Grad, norm_squared, sum_of_squares};
 use crate::graph::DType;
 
 /// Gradients of at most so many entries a sample are kept materialised together until the sum over the samples.
@@ -58,8 +58,7 @@ pub fn squares(em: &mut Emitter, grads: &[Read], dtype: DType, sum: bool) -> Squ
             }
             Some(grad) => {
                 let grad = grad.dense(em);
-                let squares = em.mul(&grad, &grad);
-                (sum_each(em, &squares), Form::Materialised(grad))
+                (sum_of_squares(em, &grad), Form::Materialised(grad))
             }
         };
         let squared = em.cast(&squared, dtype);
