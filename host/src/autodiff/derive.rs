@@ -1,9 +1,9 @@
 //! From a graph to the ONNX model of its per-sample gradients.
 
 use super::emit::{BATCH_FIRST, Emitter, Var, reshape_target};
+use super::factor::Grad;
 use super::loss;
 use super::lower::lower;
-use super::factor::Grad;
 use super::readout::{Bounds, Read, Readout, clipped_sum, norms, per_sample};
 use super::refusal::Refusal;
 use super::sweep::{leads_to_trained, sweep};

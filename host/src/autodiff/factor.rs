@@ -132,8 +132,8 @@ impl Factors {
     pub fn scale(mut self, em: &mut Emitter, factor: &Var) -> Self {
         let factor = em.reshape(factor, &[], None);
         for term in &mut self.terms {
-            let left = !term.left.is_indices()
-                && (term.right.is_indices() || term.left.var.len() <= term.right.var.len());
+            let left =
+                !term.left.is_indices() && (term.right.is_indices() || term.left.var.len() <= term.right.var.len());
             let side = if left { &mut term.left } else { &mut term.right };
             *side = side.map(|var| em.mul(var, &factor));
         }

@@ -58,8 +58,7 @@ pub(super) fn run(args: &DeriveArgs) -> Result<(), Failure> {
     let model = onnx::load(&args.model)?;
     let in_model = |error: &dyn std::fmt::Display| Failure::in_file(&args.model, error);
     let graph = Graph::from_model(&model, &args.options.graph_options()).map_err(|error| in_model(&error))?;
-    let options =
-        DeriveOptions { readout: args.readout, points: args.points, ..args.options.derive_options() };
+    let options = DeriveOptions { readout: args.readout, points: args.points, ..args.options.derive_options() };
     let grad = derive(&graph, &options).map_err(|error| in_model(&error))?;
     write(&args.out, &onnx::encode(&grad.model), Access::Public)?;
     answer(&format!(

@@ -45,7 +45,8 @@ impl Costs {
             for b in &factors.terms[i..] {
                 let inner = |a: &Side, b: &Side| if a.is_indices() || b.is_indices() { 1 } else { a.extent() };
                 let each = inner(&a.left, &b.left) + inner(&a.right, &b.right) + 1 + 3 * TRAFFIC;
-                let pairs = if a.positions() == 1 && factors.terms.len() == 1 { 1 } else { a.positions() * b.positions() };
+                let pairs =
+                    if a.positions() == 1 && factors.terms.len() == 1 { 1 } else { a.positions() * b.positions() };
                 gram = gram.saturating_add(pairs.saturating_mul(groups * each));
             }
             let width = if a.left.is_indices() {

@@ -133,8 +133,11 @@ impl Side {
     /// Indices for `ScatterElements` and `GatherElements`: int64 `[N, T, width]`, or `[N, width, T]` with `positions_last`.
     pub fn spread_indices(&self, em: &mut Emitter, width: usize, positions_last: bool) -> Var {
         let positions = self.positions();
-        let (thin, full) =
-            if positions_last { ([1, positions], [1, width, positions]) } else { ([positions, 1], [1, positions, width]) };
+        let (thin, full) = if positions_last {
+            ([1, positions], [1, width, positions])
+        } else {
+            ([positions, 1], [1, positions, width])
+        };
         let thin = em.per_sample(&self.var, &thin);
         em.expand(&thin, &full, Some(BATCH_FIRST))
     }
