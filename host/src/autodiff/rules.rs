@@ -8,6 +8,7 @@ mod add;
 mod average_pool;
 mod concat;
 mod conv;
+pub(super) mod cum_sum;
 mod div;
 mod exp;
 mod expand;
@@ -38,6 +39,7 @@ mod sqrt;
 mod sub;
 mod tanh;
 mod transpose;
+pub(super) mod trilu;
 
 use super::refusal::Refusal;
 use super::sweep::Pull;
@@ -59,6 +61,7 @@ pub const RULES: &[Rule] = &[
     average_pool::RULE,
     concat::RULE,
     conv::RULE,
+    cum_sum::RULE,
     div::RULE,
     exp::RULE,
     expand::RULE,
@@ -89,6 +92,7 @@ pub const RULES: &[Rule] = &[
     sub::RULE,
     tanh::RULE,
     transpose::RULE,
+    trilu::RULE,
 ];
 
 /// Whether gradients pass through operator `op` of a model (that [`Graph`](crate::graph::Graph) may write as another).
@@ -96,7 +100,10 @@ pub fn is_differentiated(op: &str) -> bool {
     let canonical = match op {
         "Flatten" | "Squeeze" | "Unsqueeze" => "Reshape",
         "Dropout" => "Identity",
+        "GatherND" => "Gather",
         "Split" => "Slice",
+        "DepthToSpace" | "SpaceToDepth" => "Transpose",
+        "Tile" => "Expand",
         _ => op,
     };
     RULES.iter().any(|rule| rule.op == canonical)

@@ -138,7 +138,7 @@ impl<'a> Pull<'a> {
 
     /// The value of input `i` where it is known now.
     pub fn constant(&self, i: usize) -> Option<&'a crate::graph::Tensor> {
-        match &self.graph.values[self.node.inputs[i]?.0].origin {
+        match &self.graph.values[self.node.inputs.get(i).copied().flatten()?.0].origin {
             Origin::Constant(tensor) => Some(tensor),
             _ => None,
         }

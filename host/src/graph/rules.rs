@@ -2,7 +2,8 @@
 
 use super::node::{Ruled, Site};
 use super::shape::{
-    constant, conv, elementwise, expand, join, matmul, norm, pool, reduce, reshape, select, softmax, transpose,
+    arg, constant, conv, cumulative, depth, elementwise, expand, gather_nd, join, matmul, norm, pool, reduce, reshape,
+    select, softmax, tile, transpose, triangle,
 };
 
 /// A rule: the shapes of a node's outputs, and where the batch lies in them.
@@ -11,18 +12,24 @@ pub(super) type Rule = fn(&Site<'_>) -> Ruled;
 /// Operator and rule, sorted by operator.
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Add", elementwise::binary),
+    ("ArgMax", arg::arg),
+    ("ArgMin", arg::arg),
     ("AveragePool", pool::window),
     ("Cast", constant::cast),
     ("Concat", join::concat),
     ("ConstantOfShape", constant::of_shape),
     ("Conv", conv::conv),
+    ("CumSum", cumulative::cumulative),
+    ("DepthToSpace", depth::to_space),
     ("Div", elementwise::binary),
     ("Dropout", elementwise::dropout),
     ("Exp", elementwise::unary),
     ("Expand", expand::expand),
+    ("EyeLike", constant::eye_like),
     ("Flatten", reshape::flatten),
     ("Gather", select::gather),
     ("GatherElements", select::gather_elements),
+    ("GatherND", gather_nd::gather_nd),
     ("Gemm", matmul::gemm),
     ("GlobalAveragePool", pool::global),
     ("GroupNormalization", norm::group),
@@ -35,6 +42,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("MaxPool", pool::window),
     ("Mul", elementwise::binary),
     ("Neg", elementwise::unary),
+    ("OneHot", arg::one_hot),
     ("Pow", elementwise::binary),
     ("Reciprocal", elementwise::unary),
     ("ReduceMean", reduce::reduce),
@@ -46,12 +54,15 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Size", constant::size),
     ("Slice", select::slice),
     ("Softmax", softmax::softmax),
+    ("SpaceToDepth", depth::to_depth),
     ("Split", select::split),
     ("Sqrt", elementwise::unary),
     ("Squeeze", reshape::squeeze),
     ("Sub", elementwise::binary),
     ("Tanh", elementwise::unary),
+    ("Tile", tile::tile),
     ("Transpose", transpose::transpose),
+    ("Trilu", triangle::triangle),
     ("Unsqueeze", reshape::unsqueeze),
 ];
 
