@@ -13,6 +13,7 @@ mod clip;
 mod concat;
 mod conv;
 mod cos;
+pub(super) mod cum_sum;
 mod div;
 pub mod elu;
 mod erf;
@@ -70,6 +71,7 @@ mod sum;
 mod tanh;
 pub mod thresholded_relu;
 mod transpose;
+pub(super) mod trilu;
 mod where_;
 
 use super::refusal::Refusal;
@@ -97,6 +99,7 @@ pub const RULES: &[Rule] = &[
     concat::RULE,
     conv::RULE,
     cos::RULE,
+    cum_sum::RULE,
     div::RULE,
     elu::RULE,
     erf::RULE,
@@ -154,6 +157,7 @@ pub const RULES: &[Rule] = &[
     tanh::RULE,
     thresholded_relu::RULE,
     transpose::RULE,
+    trilu::RULE,
     where_::RULE,
 ];
 
@@ -162,7 +166,10 @@ pub fn is_differentiated(op: &str) -> bool {
     let canonical = match op {
         "Flatten" | "Squeeze" | "Unsqueeze" => "Reshape",
         "Dropout" => "Identity",
+        "GatherND" => "Gather",
         "Split" => "Slice",
+        "DepthToSpace" | "SpaceToDepth" => "Transpose",
+        "Tile" => "Expand",
         _ => op,
     };
     RULES.iter().any(|rule| rule.op == canonical)

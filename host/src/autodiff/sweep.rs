@@ -138,7 +138,7 @@ impl<'a> Pull<'a> {
 
     /// The value of input `i` where it is known now.
     pub fn constant(&self, i: usize) -> Option<&'a crate::graph::Tensor> {
-        self.graph.constant(self.node.inputs[i]?)
+        self.graph.constant(self.node.inputs.get(i).copied().flatten()?)
     }
 
     /// The integers of input `i` where they are known now.

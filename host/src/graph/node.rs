@@ -107,7 +107,7 @@ impl Source {
 
 /// An input as data: a value, or known integers as a constant.
 #[derive(Clone)]
-pub(super) struct Operand<'a> {
+pub(super) struct Data<'a> {
     pub name: &'a str,
     pub source: Source,
     pub shaped: Shaped,
@@ -159,16 +159,16 @@ impl<'a> Site<'a> {
     }
 
     /// Input `index` as data, also where it is known integers.
-    pub fn operand(&self, index: usize) -> Result<Operand<'a>, GraphError> {
+    pub fn data(&self, index: usize) -> Result<Data<'a>, GraphError> {
         if let Some(Some(Item::Ints(ints))) = self.inputs.get(index) {
             let tensor = ints
                 .tensor()
                 .ok_or_else(|| self.mixes(format!("input {index} holds the number of samples"), "use fixed sizes"))?;
             let shaped = Shaped { dtype: ints.dtype, shape: ints.shape.clone(), batch: None };
-            return Ok(Operand { name: &self.node.input[index], source: Source::Constant(tensor), shaped });
+            return Ok(Data { name: &self.node.input[index], source: Source::Constant(tensor), shaped });
         }
         let (id, value) = (self.id(index)?, self.value(index)?);
-        Ok(Operand { name: &value.name, source: Source::Value(id), shaped: Shaped::of(value) })
+        Ok(Data { name: &value.name, source: Source::Value(id), shaped: Shaped::of(value) })
     }
 
     pub fn has(&self, index: usize) -> bool {

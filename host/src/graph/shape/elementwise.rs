@@ -1,7 +1,7 @@
 //! Elementwise operators: one input keeps everything; several broadcast, and their batch axes must meet.
 
 use super::super::batch::show;
-use super::super::node::{Item, Operand, Outcome, Ruled, Shaped, Site};
+use super::super::node::{Data, Item, Outcome, Ruled, Shaped, Site};
 use super::super::{BatchAxis, DType, GraphError};
 use crate::onnx::attr_int;
 
@@ -31,7 +31,7 @@ pub(in super::super) fn binary(site: &Site<'_>) -> Ruled {
 pub(in super::super) fn pow(site: &Site<'_>) -> Ruled {
     let (dtype, mut exponent) = (site.float(0)?.dtype, number(site, 1)?);
     exponent.shaped.dtype = dtype;
-    combined(site, &[site.operand(0)?, exponent], dtype)
+    combined(site, &[site.data(0)?, exponent], dtype)
 }
 
 /// `Max`, `Mean`, `Min`, `Sum`, of any number of inputs.
@@ -46,7 +46,7 @@ pub(in super::super) fn variadic(site: &Site<'_>) -> Ruled {
 
 /// `Equal`, `Greater`, `GreaterOrEqual`, `Less`, `LessOrEqual`.
 pub(in super::super) fn compare(site: &Site<'_>) -> Ruled {
-    combined(site, &[site.operand(0)?, site.operand(1)?], DType::Bool)
+    combined(site, &[site.data(0)?, site.data(1)?], DType::Bool)
 }
 
 /// `And`, `Or`, `Xor`.
@@ -62,7 +62,7 @@ pub(in super::super) fn not(site: &Site<'_>) -> Ruled {
 
 /// `Where`: a condition, and two values of one type.
 pub(in super::super) fn choose(site: &Site<'_>) -> Ruled {
-    let (condition, a, b) = (truth(site, 0)?, site.operand(1)?, site.operand(2)?);
+    let (condition, a, b) = (truth(site, 0)?, site.data(1)?, site.data(2)?);
     let operands = [a, b, condition];
     one_type(site, &operands[..2])?;
     let (shape, batch) = broadcast(site, &operands)?;
@@ -88,7 +88,7 @@ pub(in super::super) fn clip(site: &Site<'_>) -> Ruled {
 
 /// `PRelu`: the slope broadcasts to the data, never the other way.
 pub(in super::super) fn prelu(site: &Site<'_>) -> Ruled {
-    let operands = [site.operand(0)?, site.operand(1)?];
+    let operands = [site.data(0)?, site.data(1)?];
     let x = site.float(0)?;
     one_type(site, &operands)?;
     let (shape, batch) = broadcast(site, &operands)?;
@@ -100,13 +100,13 @@ pub(in super::super) fn prelu(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped::of(x)]))
 }
 
-fn combined(site: &Site<'_>, operands: &[Operand<'_>], dtype: DType) -> Ruled {
+fn combined(site: &Site<'_>, operands: &[Data<'_>], dtype: DType) -> Ruled {
     one_type(site, operands)?;
     let (shape, batch) = broadcast(site, operands)?;
     Ok(Outcome::Node(vec![Shaped { dtype, shape, batch }]))
 }
 
-fn one_type(site: &Site<'_>, operands: &[Operand<'_>]) -> Result<(), GraphError> {
+fn one_type(site: &Site<'_>, operands: &[Data<'_>]) -> Result<(), GraphError> {
     match operands.iter().find(|operand| operand.shaped.dtype != operands[0].shaped.dtype) {
         Some(other) => Err(site.invalid(format!(
             "it combines {} with {}",
@@ -118,8 +118,8 @@ fn one_type(site: &Site<'_>, operands: &[Operand<'_>]) -> Result<(), GraphError>
 }
 
 /// Input `index`, of floats or integers.
-fn number<'a>(site: &'a Site<'_>, index: usize) -> Result<Operand<'a>, GraphError> {
-    let operand = site.operand(index)?;
+fn number<'a>(site: &'a Site<'_>, index: usize) -> Result<Data<'a>, GraphError> {
+    let operand = site.data(index)?;
     match operand.shaped.dtype {
         DType::Bool => Err(site.invalid(format!("input {index} ('{}') is bool, not a number", operand.name))),
         _ => Ok(operand),
@@ -127,8 +127,8 @@ fn number<'a>(site: &'a Site<'_>, index: usize) -> Result<Operand<'a>, GraphErro
 }
 
 /// Input `index`, of truth values.
-fn truth<'a>(site: &'a Site<'_>, index: usize) -> Result<Operand<'a>, GraphError> {
-    let operand = site.operand(index)?;
+fn truth<'a>(site: &'a Site<'_>, index: usize) -> Result<Data<'a>, GraphError> {
+    let operand = site.data(index)?;
     match operand.shaped.dtype {
         DType::Bool => Ok(operand),
         other => Err(site.invalid(format!("input {index} ('{}') is {}, not bool", operand.name, other.name()))),
@@ -160,7 +160,7 @@ pub(in super::super) fn dropout(site: &Site<'_>) -> Ruled {
 }
 
 /// The broadcast of `operands`: one-sample shape and batch axis.
-fn broadcast(site: &Site<'_>, operands: &[Operand<'_>]) -> Result<(Vec<usize>, Option<BatchAxis>), GraphError> {
+fn broadcast(site: &Site<'_>, operands: &[Data<'_>]) -> Result<(Vec<usize>, Option<BatchAxis>), GraphError> {
     broadcast_shapes(site, &operands.iter().map(|x| (&x.shaped.shape[..], x.shaped.batch, x.name)).collect::<Vec<_>>())
 }
 

@@ -6,8 +6,8 @@ use super::super::node::{Item, MAX_EXTENT, MAX_RANK, Outcome, Ruled, Shaped, Sit
 
 /// `Expand`.
 pub(in super::super) fn expand(site: &Site<'_>) -> Ruled {
-    let operand = site.operand(0)?;
-    let value = &operand.shaped;
+    let data = site.data(0)?;
+    let value = &data.shaped;
     let target = site.ints(1)?;
     let rank = value.shape.len().max(target.entries.len());
     if rank > MAX_RANK {
@@ -66,7 +66,7 @@ pub(in super::super) fn expand(site: &Site<'_>) -> Ruled {
         }
     }
     let output = Shaped { dtype: value.dtype, shape, batch };
-    match operand.source {
+    match data.source {
         Source::Value(input) if output == *value => Ok(Outcome::Alias(Item::Value(input))),
         source => {
             let step = Step { op: "Expand", inputs: vec![source], attributes: vec![], output };

@@ -2,13 +2,13 @@
 
 use super::super::GraphError;
 use super::super::batch::show;
-use super::super::node::{Operand, Outcome, Ruled, Shaped, Site, Source, Step};
+use super::super::node::{Data, Outcome, Ruled, Shaped, Site, Source, Step};
 use crate::onnx::{attr_int, make_attr_int};
 
 /// `Concat`. What is the same for all samples is joined to batched data where the export fixed a batch of one: it is
 /// expanded first. Elsewhere the model has to say so, for then its rows along the batch axis are another number.
 pub(in super::super) fn concat(site: &Site<'_>) -> Ruled {
-    let inputs = (0..site.inputs.len()).map(|i| site.operand(i)).collect::<Result<Vec<_>, _>>()?;
+    let inputs = (0..site.inputs.len()).map(|i| site.data(i)).collect::<Result<Vec<_>, _>>()?;
     let first = inputs.first().ok_or_else(|| site.invalid("input 0 is missing"))?;
     let lead = inputs.iter().find(|input| input.shaped.batch.is_some()).unwrap_or(first);
     let rank = lead.shaped.shape.len();
@@ -51,7 +51,7 @@ pub(in super::super) fn concat(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Steps { outputs: vec![steps.len() - 1], steps })
 }
 
-fn differently(site: &Site<'_>, a: &Operand<'_>, b: &Operand<'_>) -> GraphError {
+fn differently(site: &Site<'_>, a: &Data<'_>, b: &Data<'_>) -> GraphError {
     site.mixes(
         format!(
             "'{}' {} and '{}' {} hold their samples differently",

@@ -3,7 +3,7 @@
 //! `Split` is written as slices, and every slice as starts, ends, axes and steps that name each axis once, from the front.
 
 use super::super::integers;
-use super::super::node::{Item, Operand, Outcome, Ruled, Shaped, Site, Source, Step};
+use super::super::node::{Data, Item, Outcome, Ruled, Shaped, Site, Source, Step};
 use super::super::{DType, GraphError};
 use crate::onnx::{attr_int, make_attr_int};
 
@@ -21,7 +21,7 @@ pub(super) struct Cut {
 
 /// `Slice` with constant bounds.
 pub(in super::super) fn slice(site: &Site<'_>) -> Ruled {
-    let x = site.operand(0)?;
+    let x = site.data(0)?;
     let rank = x.shaped.shape.len();
     let (starts, ends) = (site.ints(1)?, site.ints(2)?);
     let axes = site.constants(3)?.unwrap_or_else(|| (0..starts.entries.len() as i64).collect());
@@ -124,14 +124,15 @@ pub(in super::super) fn split(site: &Site<'_>) -> Ruled {
     if let Some(Some(Item::Ints(ints))) = site.inputs.first() {
         return Ok(Outcome::Parts(integers::split(site, ints)?));
     }
-    let x = site.operand(0)?;
-    let (axis, sizes) = parts(site, &x.shaped.shape)?;
+    let x = site.data(0)?;
+    let axis = site.axis(attr_int(site.attributes(), "axis", 0), x.shaped.shape.len())?;
     if x.shaped.batch.is_some_and(|at| at.axis == axis) {
         return Err(site.mixes(
             format!("it splits axis {axis}, which holds the samples"),
             "split within each sample, as torch.chunk(x, 2, dim=1)",
         ));
     }
+    let (axis, sizes) = parts(site, &x.shaped.shape)?;
     if let [_] = sizes[..] {
         return alias(site);
     }
@@ -170,7 +171,7 @@ pub(in super::super) fn parts(site: &Site<'_>, shape: &[usize]) -> Result<(usize
 }
 
 /// Indices known now, counted from the front of an axis of `extent`.
-fn counted(site: &Site<'_>, indices: &[i64], extent: usize) -> Result<Vec<i64>, GraphError> {
+pub(super) fn counted(site: &Site<'_>, indices: &[i64], extent: usize) -> Result<Vec<i64>, GraphError> {
     indices
         .iter()
         .map(|&index| {
@@ -182,8 +183,8 @@ fn counted(site: &Site<'_>, indices: &[i64], extent: usize) -> Result<Vec<i64>, 
 }
 
 /// Indices as data: those known now counted from the front of an axis of `extent`.
-fn indices<'a>(site: &Site<'a>, extent: usize) -> Result<Operand<'a>, GraphError> {
-    let mut indices = site.operand(1)?;
+fn indices<'a>(site: &Site<'a>, extent: usize) -> Result<Data<'a>, GraphError> {
+    let mut indices = site.data(1)?;
     if !matches!(indices.shaped.dtype, DType::I32 | DType::I64) {
         return Err(site.invalid(format!("its indices '{}' are no integers", indices.name)));
     }
@@ -200,7 +201,7 @@ fn indices<'a>(site: &Site<'a>, extent: usize) -> Result<Operand<'a>, GraphError
 
 /// `Gather` with indices that are constants or data.
 pub(in super::super) fn gather(site: &Site<'_>) -> Ruled {
-    let x = site.operand(0)?;
+    let x = site.data(0)?;
     let (shape, own) = (&x.shaped.shape, x.shaped.batch);
     let axis = site.axis(attr_int(site.attributes(), "axis", 0), shape.len())?;
     if own.is_some_and(|at| at.axis == axis) {
@@ -233,7 +234,7 @@ fn one(op: &'static str, inputs: Vec<Source>, axis: usize, output: Shaped) -> Ou
 
 /// `GatherElements`: an index for each element of the output.
 pub(in super::super) fn gather_elements(site: &Site<'_>) -> Ruled {
-    let x = site.operand(0)?;
+    let x = site.data(0)?;
     let rank = x.shaped.shape.len();
     let axis = site.axis(attr_int(site.attributes(), "axis", 0), rank)?;
     let indices = indices(site, x.shaped.shape[axis])?;

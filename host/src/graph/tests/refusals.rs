@@ -3,7 +3,7 @@
 use super::*;
 use crate::onnx::{make_attr_int as int, make_attr_ints as ints};
 
-fn mixes(model: &ModelProto) -> String {
+pub(super) fn mixes(model: &ModelProto) -> String {
     match graph(model) {
         Err(GraphError::Mixes { node, op, reason, remedy }) => {
             assert!(!remedy.is_empty() && !reason.contains('\n'));

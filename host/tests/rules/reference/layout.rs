@@ -20,6 +20,15 @@ pub fn apply(node: &Node, x: &[&Array], shape: &[usize]) -> Option<Array> {
                 x[part].at(&at)
             })
         }
+        "CumSum" => {
+            let axis = x[1].data[0] as usize;
+            let counts = |s: usize, t: usize| {
+                let between = if int("reverse") == 1 { s >= t } else { s <= t };
+                between && (s != t || int("exclusive") == 0)
+            };
+            let term = |i: &[usize], s: usize| x[0].at(&[&i[..axis], &[s], &i[axis + 1..]].concat());
+            Array::from_fn(shape, |i| (0..shape[axis]).filter(|&s| counts(s, i[axis])).map(|s| term(i, s)).sum())
+        }
         "Expand" => Array::from_fn(shape, |i| x[0].spread(i)),
         "Gather" => {
             let (axis, rank) = (int("axis"), x[1].shape.len());
@@ -43,6 +52,15 @@ pub fn apply(node: &Node, x: &[&Array], shape: &[usize]) -> Option<Array> {
             }
             x[0].at(&from)
         }),
+        "Trilu" => {
+            let diagonal = x.get(1).map_or(0.0, |k| k.data[0]);
+            let upper = attr_int(&node.attributes, "upper", 1) != 0;
+            Array::from_fn(shape, |i| {
+                let above = i[i.len() - 1] as f64 - i[i.len() - 2] as f64;
+                let inside = if upper { above >= diagonal } else { above <= diagonal };
+                if inside { x[0].at(i) } else { 0.0 }
+            })
+        }
         "Transpose" => {
             let perm: Vec<usize> = match attr_ints(&node.attributes, "perm") {
                 Some(perm) => perm.iter().map(|&p| p as usize).collect(),
