@@ -6,7 +6,7 @@ mod reference;
 #[path = "rules/run.rs"]
 mod run;
 
-use damper::autodiff::testing::{Case, RULES, losses, nets};
+use damper::autodiff::testing::{Case, RULES, losses, nets, rewritten};
 use damper::autodiff::{GradGraph, Loss, derive};
 use damper::graph::{DType, TensorData};
 use run::{Feed, Runner, extents, specs};
@@ -252,6 +252,7 @@ fn all_cases() -> Vec<Case> {
     }
     cases.extend(losses::cases());
     cases.extend(nets::cases());
+    cases.extend(rewritten::cases());
     cases
 }
 
@@ -270,6 +271,18 @@ fn for_each(check: fn(&Case)) {
 fn every_rule_has_cases() {
     for rule in RULES {
         assert!(!(rule.cases)().is_empty(), "{}", rule.op);
+    }
+}
+
+#[test]
+fn an_operator_written_as_others_computes_what_it_did() {
+    for rewritten in rewritten::models() {
+        let grad = emit(&rewritten.case());
+        let feeds = feeds(&rewritten.case(), &grad, BATCH, 5);
+        let ours = Runner::tract(&grad, BATCH).run(&grad, &feeds, BATCH);
+        let at = grad.outputs.iter().position(|spec| spec.name == "y").unwrap();
+        let theirs = run::original(&rewritten.model, &grad, &feeds, BATCH);
+        Closeness::Backends.check(&to_f64(&ours[at]), &to_f64(&theirs), &rewritten.name);
     }
 }
 

@@ -4,8 +4,9 @@
 //! a row lies in memory, so a sample's bits would depend on its place in the batch. They are written with the
 //! [`Emitter`]'s sums, which do not; its logarithm likewise. A normalisation's parts are then shared with its backward pass.
 
-use super::emit::{BATCH_FIRST, Emitter, Var};
+use super::emit::{Emitter, Var};
 use super::normalize::Normalized;
+use super::rules::{pad, resize};
 use crate::graph::{BatchAxis, Graph, Node, Origin, TensorData};
 use crate::onnx::{attr_float, attr_int, attr_ints};
 
@@ -44,17 +45,19 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             let axes: Vec<usize> = (2..x.rank()).collect();
             Some(em.reduce_mean(&x, &axes, true))
         }
-        "InstanceNormalization" if x.is_batch_first() => {
+        "Pad" => pad::forward(em, graph, node, &x),
+        "Resize" => resize::forward(em, graph, node, &x),
+        "InstanceNormalization" => {
             let axes: Vec<usize> = (2..x.rank()).collect();
             let entries = [&[x.shape[1]], &vec![1; axes.len()][..]].concat();
             let normalized = Normalized::new(em, &x, axes, epsilon());
             Some(affine(em, &normalized.value, inputs, &entries))
         }
-        "GroupNormalization" if x.is_batch_first() => {
+        "GroupNormalization" => {
             let groups = int("num_groups", 1) as usize;
             let width = x.shape[1] / groups;
-            let grouped = [1, groups, width, x.shape[2..].iter().product()];
-            let xg = em.reshape(&x, &grouped, Some(BATCH_FIRST));
+            let grouped = [x.shape[0], groups, width, x.shape[2..].iter().product()];
+            let xg = em.reshape(&x, &grouped, x.batch);
             let normalized = Normalized::new(em, &xg, vec![2, 3], epsilon());
             let entries = if em.opset >= 21 { [groups, width, 1] } else { [groups, 1, 1] };
             let y = affine(em, &normalized.value, inputs, &entries);

@@ -7,11 +7,13 @@
 mod add;
 mod average_pool;
 mod conv;
+mod conv_transpose;
 mod div;
 mod exp;
 mod expand;
 mod gemm;
 mod global_average_pool;
+mod global_max_pool;
 mod group_normalization;
 mod identity;
 mod instance_normalization;
@@ -22,12 +24,14 @@ mod mat_mul;
 mod max_pool;
 mod mul;
 mod neg;
+pub mod pad;
 mod pow;
 mod reciprocal;
 mod reduce_mean;
 mod reduce_sum;
 mod relu;
 mod reshape;
+pub mod resize;
 mod sigmoid;
 mod softmax;
 mod sqrt;
@@ -54,11 +58,13 @@ pub const RULES: &[Rule] = &[
     add::RULE,
     average_pool::RULE,
     conv::RULE,
+    conv_transpose::RULE,
     div::RULE,
     exp::RULE,
     expand::RULE,
     gemm::RULE,
     global_average_pool::RULE,
+    global_max_pool::RULE,
     group_normalization::RULE,
     identity::RULE,
     instance_normalization::RULE,
@@ -69,12 +75,14 @@ pub const RULES: &[Rule] = &[
     max_pool::RULE,
     mul::RULE,
     neg::RULE,
+    pad::RULE,
     pow::RULE,
     reciprocal::RULE,
     reduce_mean::RULE,
     reduce_sum::RULE,
     relu::RULE,
     reshape::RULE,
+    resize::RULE,
     sigmoid::RULE,
     softmax::RULE,
     sqrt::RULE,
@@ -88,6 +96,7 @@ pub fn is_differentiated(op: &str) -> bool {
     let canonical = match op {
         "Flatten" | "Squeeze" | "Unsqueeze" => "Reshape",
         "Dropout" => "Identity",
+        "Einsum" => "MatMul",
         _ => op,
     };
     RULES.iter().any(|rule| rule.op == canonical)

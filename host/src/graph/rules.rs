@@ -2,7 +2,7 @@
 
 use super::node::{Ruled, Site};
 use super::shape::{
-    constant, conv, elementwise, expand, matmul, norm, pool, reduce, reshape, select, softmax, transpose,
+    constant, conv, einsum, elementwise, expand, matmul, norm, pad, pool, reduce, reshape, resize, select, softmax, transpose,
 };
 
 /// A rule: the shapes of a node's outputs, and where the batch lies in them.
@@ -16,14 +16,17 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Concat", select::concat),
     ("ConstantOfShape", constant::of_shape),
     ("Conv", conv::conv),
+    ("ConvTranspose", conv::conv_transpose),
     ("Div", elementwise::binary),
     ("Dropout", elementwise::dropout),
+    ("Einsum", einsum::einsum),
     ("Exp", elementwise::unary),
     ("Expand", expand::expand),
     ("Flatten", reshape::flatten),
     ("Gather", select::gather),
     ("Gemm", matmul::gemm),
     ("GlobalAveragePool", pool::global),
+    ("GlobalMaxPool", pool::global),
     ("GroupNormalization", norm::group),
     ("Identity", elementwise::identity),
     ("InstanceNormalization", norm::instance),
@@ -34,12 +37,14 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("MaxPool", pool::window),
     ("Mul", elementwise::binary),
     ("Neg", elementwise::unary),
+    ("Pad", pad::pad),
     ("Pow", elementwise::binary),
     ("Reciprocal", elementwise::unary),
     ("ReduceMean", reduce::reduce),
     ("ReduceSum", reduce::reduce),
     ("Relu", elementwise::unary),
     ("Reshape", reshape::reshape),
+    ("Resize", resize::resize),
     ("Shape", constant::shape),
     ("Sigmoid", elementwise::unary),
     ("Size", constant::size),

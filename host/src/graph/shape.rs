@@ -2,13 +2,17 @@
 
 pub(super) mod constant;
 pub(super) mod conv;
+pub(super) mod einsum;
 pub(super) mod elementwise;
 pub(super) mod expand;
 pub(super) mod matmul;
 pub(super) mod norm;
+pub(super) mod pad;
 pub(super) mod pool;
 pub(super) mod reduce;
 pub(super) mod reshape;
+pub(super) mod resize;
+mod rewrite;
 pub(super) mod select;
 pub(super) mod softmax;
 pub(super) mod transpose;

@@ -124,6 +124,18 @@ impl Runner {
     }
 }
 
+/// Output 0 of the model that `grad` was derived from, on the same data and its own parameters.
+pub fn original(model: &ModelProto, grad: &GradGraph, feeds: &[Feed], n: usize) -> Vec<f32> {
+    let model = tract_onnx::onnx().model_for_proto_model(&bound(model, n)).expect("tract reads the model");
+    let model = model.into_typed().and_then(|typed| typed.into_runnable()).expect("tract runs the model");
+    let inputs = grad.inputs.iter().zip(feeds).map(|(spec, feed)| {
+        let Feed::Float(data) = feed else { panic!("float inputs") };
+        Tensor::from_shape(&extents(spec, n), data).unwrap().into_tvalue()
+    });
+    let outputs = model.run(inputs.collect()).expect("tract runs the model");
+    outputs[0].try_as_plain_ram().unwrap().as_slice::<f32>().unwrap().to_vec()
+}
+
 fn environment() -> Option<&'static ort::environment::Environment> {
     static ENVIRONMENT: OnceLock<Option<ort::environment::Environment>> = OnceLock::new();
     ENVIRONMENT
