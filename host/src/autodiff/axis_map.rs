@@ -33,7 +33,8 @@ impl AxisMap {
     }
 
     fn is_identity(&self) -> bool {
-        self.taps.len() == self.input && self.copied().is_some_and(|copied| copied.iter().enumerate().all(|(o, &i)| o == i))
+        self.taps.len() == self.input
+            && self.copied().is_some_and(|copied| copied.iter().enumerate().all(|(o, &i)| o == i))
     }
 
     /// How often each element of the input is repeated, where all are, one after the other.

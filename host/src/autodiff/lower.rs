@@ -45,6 +45,8 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             let axes: Vec<usize> = (2..x.rank()).collect();
             Some(em.reduce_mean(&x, &axes, true))
         }
+        "MatMul" => column(em, &x, inputs.get(1)?.as_ref()?, output.batch),
+        "Gemm" if output.shape.contains(&1) && output.batch.is_some() => Some(gemm(em, node, inputs)),
         "Pad" => pad::forward(em, graph, node, &x),
         "Resize" => resize::forward(em, graph, node, &x),
         "InstanceNormalization" => {
@@ -64,6 +66,34 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             Some(em.reshape(&y, &x.shape, x.batch))
         }
         _ => None,
+    }
+}
+
+/// A product of a batch with a column or a vector, or of a row with samples along the columns.
+fn column(em: &mut Emitter, a: &Var, b: &Var, batch: Option<BatchAxis>) -> Option<Var> {
+    batch?;
+    if b.rank() == 1 && a.rank() > 1 {
+        let column = em.reshape(b, &[b.len(), 1], None);
+        let product = em.matmul(a, &column);
+        return Some(em.reshape(&product, &a.shape[..a.rank() - 1], batch));
+    }
+    let is_narrow = a.rank() > 1 && b.rank() > 1 && (b.shape[b.rank() - 1] == 1 || a.shape[a.rank() - 2] == 1);
+    is_narrow.then(|| em.matmul(a, b))
+}
+
+/// `α·A'·B' + β·C`.
+fn gemm(em: &mut Emitter, node: &Node, inputs: &[Option<Var>]) -> Var {
+    let flag = |name| attr_int(&node.attributes, name, 0) != 0;
+    let factor = |name| f64::from(attr_float(&node.attributes, name, 1.0));
+    let factors = [0, 1].map(|i| inputs[i].clone().expect("both factors are given"));
+    let product = em.gemm(&factors[0], flag("transA"), &factors[1], flag("transB"));
+    let product = em.scale(&product, factor("alpha"));
+    match inputs.get(2).cloned().flatten() {
+        Some(bias) => {
+            let bias = em.scale(&bias, factor("beta"));
+            em.add(&product, &bias)
+        }
+        None => product,
     }
 }
 

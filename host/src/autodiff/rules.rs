@@ -97,6 +97,7 @@ pub fn is_differentiated(op: &str) -> bool {
         "Flatten" | "Squeeze" | "Unsqueeze" => "Reshape",
         "Dropout" => "Identity",
         "Einsum" => "MatMul",
+        "LRN" => "AveragePool",
         _ => op,
     };
     RULES.iter().any(|rule| rule.op == canonical)

@@ -2,7 +2,8 @@
 
 use super::node::{Ruled, Site};
 use super::shape::{
-    constant, conv, einsum, elementwise, expand, matmul, norm, pad, pool, reduce, reshape, resize, select, softmax, transpose,
+    constant, conv, einsum, elementwise, expand, matmul, norm, pad, pool, reduce, reshape, resize, select, softmax,
+    transpose,
 };
 
 /// A rule: the shapes of a node's outputs, and where the batch lies in them.
@@ -30,6 +31,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("GroupNormalization", norm::group),
     ("Identity", elementwise::identity),
     ("InstanceNormalization", norm::instance),
+    ("LRN", norm::local_response),
     ("LeakyRelu", elementwise::unary),
     ("Log", elementwise::unary),
     ("LogSoftmax", softmax::softmax),

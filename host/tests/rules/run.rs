@@ -124,16 +124,24 @@ impl Runner {
     }
 }
 
-/// Output 0 of the model that `grad` was derived from, on the same data and its own parameters.
-pub fn original(model: &ModelProto, grad: &GradGraph, feeds: &[Feed], n: usize) -> Vec<f32> {
-    let model = tract_onnx::onnx().model_for_proto_model(&bound(model, n)).expect("tract reads the model");
-    let model = model.into_typed().and_then(|typed| typed.into_runnable()).expect("tract runs the model");
-    let inputs = grad.inputs.iter().zip(feeds).map(|(spec, feed)| {
-        let Feed::Float(data) = feed else { panic!("float inputs") };
-        Tensor::from_shape(&extents(spec, n), data).unwrap().into_tvalue()
-    });
-    let outputs = model.run(inputs.collect()).expect("tract runs the model");
-    outputs[0].try_as_plain_ram().unwrap().as_slice::<f32>().unwrap().to_vec()
+/// Output `y` of the model that `grad` was derived from, on the same data and its own parameters, by onnxruntime.
+pub fn original(model: &ModelProto, grad: &GradGraph, feeds: &[Feed], n: usize) -> Option<Vec<f32>> {
+    let mut session = ort::session::Session::builder(environment()?)
+        .unwrap()
+        .commit_from_memory(&model.encode_to_vec())
+        .expect("onnxruntime loads the model");
+    let inputs: Vec<(String, ort::session::SessionInputValue<'_>)> = grad
+        .inputs
+        .iter()
+        .zip(feeds)
+        .map(|(spec, feed)| {
+            let Feed::Float(data) = feed else { panic!("float inputs") };
+            let shape: Vec<i64> = extents(spec, n).iter().map(|&d| d as i64).collect();
+            (spec.name.clone(), ort::value::Tensor::from_array((shape, data.clone())).unwrap().into())
+        })
+        .collect();
+    let outputs = session.run(inputs).expect("onnxruntime runs the model");
+    Some(outputs["y"].try_extract_tensor::<f32>().unwrap().1.to_vec())
 }
 
 fn environment() -> Option<&'static ort::environment::Environment> {

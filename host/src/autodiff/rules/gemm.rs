@@ -4,7 +4,6 @@
 //! A weight's gradient is factored: one position a sample (or one for each row merged into the batch axis).
 
 use super::Rule;
-use crate::autodiff::emit::Var;
 use crate::autodiff::factor::{Factors, Side};
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
@@ -25,9 +24,8 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
         return Ok(());
     }
     let gy = p.em.scale(&gy, p.float("alpha", 1.0));
-    if a.batch.is_none() && b.batch.is_none() {
-        // [N, m, n] against two matrices; the samples may come from C alone, along one of Y's axes.
-        let gy = if p.shift() == 1 { gy } else { spread(p, &gy) };
+    if p.shift() == 1 {
+        // [N, m, n] against two matrices.
         if p.wants(0) {
             let b = if tb { b.clone() } else { p.em.transpose_last(&b) };
             let ga = p.em.matmul(&gy, &b);
@@ -73,14 +71,6 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
         }
     }
     Ok(())
-}
-
-/// `[N, m, n]` of a `Y` that has the samples along an axis where `A'·B'` has one row or column.
-fn spread(p: &mut Pull<'_>, gy: &Var) -> Var {
-    let shape = gy.shape.clone();
-    let by_sample = p.em.per_sample(gy, &shape);
-    let along = gy.batch.map_or(1, |batch| batch.axis + 1);
-    p.em.reduce_sum(&by_sample, &[along], true)
 }
 
 fn cases() -> Vec<Case> {
@@ -132,12 +122,15 @@ fn cases() -> Vec<Case> {
     let hidden = tied.node("Gemm", &[x, w], vec![make_attr_int("transB", 1)], &[1, 4]);
     let back = tied.node("Gemm", &[hidden, w], vec![], &[1, 3]);
 
-    let mut rows_of_c = GraphBuilder::new(17);
-    let (x, l, r) = (rows_of_c.activation(&[4]), rows_of_c.param(&[1, 3]), rows_of_c.param(&[3, 4]));
-    let c = rows_of_c.node_at("Gemm", &[l, r, x], vec![], &[1, 4], Some(BATCH_FIRST));
+    let mut single = GraphBuilder::new(17);
+    let (x, w, c) = (single.activation(&[5]), single.param(&[1, 5]), single.param(&[1]));
+    let single_y = single.node("Gemm", &[x, w, c], flags(0, 1), &[1, 1]);
+
+    let mut single_input = GraphBuilder::new(17);
+    let (x, w) = (single_input.activation(&[1]), single_input.param(&[1, 5]));
+    let single_input_y = single_input.node("Gemm", &[x, w], vec![], &[1, 5]);
 
     vec![
-        rows_of_c.case("samples in the bias alone", c),
         plain.case("plain", y),
         linear.case("transposed weight, alpha and beta", z),
         left.case("weight on the left, transposed", u),
@@ -146,5 +139,7 @@ fn cases() -> Vec<Case> {
         rows.case("rows merged into the batch", v),
         low_rank.case("product of two parameters", o),
         tied.case("one weight used twice", back),
+        single.case("one output", single_y),
+        single_input.case("one input", single_input_y),
     ]
 }

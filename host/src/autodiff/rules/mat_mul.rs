@@ -213,10 +213,16 @@ fn cases() -> Vec<Case> {
     let perm = vec![crate::onnx::make_attr_ints("perm", &[1, 0, 2])];
     let stacked_rows_y = stacked_rows.node("Transpose", &[rows], perm, &[1, 2, 4]);
 
-    let mut dot = GraphBuilder::new(17);
-    let (x, v, w) = (dot.activation(&[2]), dot.param(&[3]), dot.param(&[3]));
-    let product = dot.node("MatMul", &[v, w], vec![], &[]);
-    let dot_y = dot.node("Mul", &[x, product], vec![], &[1, 2]);
+    let mut column = GraphBuilder::new(17);
+    let (x, w) = (column.activation(&[2, 5]), column.param(&[5, 1]));
+    let column_y = column.node("MatMul", &[x, w], vec![], &[1, 2, 1]);
+
+    let mut row = GraphBuilder::new(17);
+    let (x, w) = (row.activation(&[5]), row.param(&[1, 5]));
+    let columns = Some(BatchAxis { axis: 1, outer: 1, inner: 1 });
+    let turned = row.node_at("Transpose", &[x], vec![], &[5, 1], columns);
+    let row_y = row.node_at("MatMul", &[w, turned], vec![], &[1, 1], columns);
+    let row_y = row.node_at("Transpose", &[row_y], vec![], &[1, 1], Some(BatchAxis { axis: 0, outer: 1, inner: 1 }));
 
     let mut vector_stack = GraphBuilder::new(17);
     let (x, v, w) = (vector_stack.activation(&[2, 4]), vector_stack.param(&[3]), vector_stack.param(&[2, 3, 4]));
@@ -229,7 +235,8 @@ fn cases() -> Vec<Case> {
         merged_left.case("weight on the left of merged rows", merged_left_y),
         broadcast_left.case("batched by batched, the left one broadcast", broadcast_left_y),
         stacked_rows.case("rows that are samples by a stack of weights", stacked_rows_y),
-        dot.case("two vectors", dot_y),
+        column.case("one column", column_y),
+        row.case("one row, with the samples along the columns", row_y),
         vector_stack.case("a vector by a stack of parameters", vector_stack_y),
         right.case("weight on the right", right_y),
         positions.case("many positions", positions_y),

@@ -48,8 +48,7 @@ fn put_back(em: &mut Emitter, window: &Window, kept: &[Var]) -> Var {
         // Windows tile the plane: interleave.
         let mut planes = Vec::new();
         for line in kept.chunks(*columns) {
-            let parts: Vec<Var> =
-                line.iter().map(|v| em.reshape(v, &[&shape[..], &[1]].concat(), batch)).collect();
+            let parts: Vec<Var> = line.iter().map(|v| em.reshape(v, &[&shape[..], &[1]].concat(), batch)).collect();
             let line = em.concat(&parts.iter().collect::<Vec<_>>(), 4);
             let flat = [rows, channels, output[0], 1, output[1] * columns];
             planes.push(em.reshape(&line, &flat, batch));

@@ -17,7 +17,9 @@ pub const RULE: Rule = Rule { op: "Pad", pull, cases };
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let (graph, node) = p.place();
     if p.wants(2) {
-        return Err(p.refuse("the constant that it pads with is trained", "freeze it (--freeze), or concatenate instead"));
+        return Err(
+            p.refuse("the constant that it pads with is trained", "freeze it (--freeze), or concatenate instead")
+        );
     }
     let Some(pads) = pads(graph, node) else {
         return Err(p.refuse("its pads are not constants", "export the model with fixed sizes"));

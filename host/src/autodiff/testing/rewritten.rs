@@ -5,8 +5,8 @@ use crate::autodiff::{DeriveOptions, Loss};
 use crate::graph::{DType, Graph, GraphOptions};
 use crate::onnx::pb::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
 use crate::onnx::{
-    Extent, make_attr_int, make_attr_ints, make_attr_string, make_node, make_tensor_f32, make_tensor_i64,
-    make_value_info,
+    Extent, make_attr_float, make_attr_int, make_attr_ints, make_attr_string, make_node, make_tensor_f32,
+    make_tensor_i64, make_value_info,
 };
 
 /// A model with the output `y`, and what is special about it.
@@ -154,7 +154,17 @@ fn spatial() -> Vec<Rewritten> {
         kernel.node("ConvTranspose", &["a", "w"], "y", attributes).end(name)
     };
     let strides = || make_attr_ints("strides", &[2, 2]);
+    let local = |size| vec![make_attr_int("size", size), make_attr_float("alpha", 0.5), make_attr_float("beta", 0.6)];
     vec![
+        Sketch::new(17).activation("a", &[5, 2, 2]).node("LRN", &["a"], "y", local(3)).end("LRN: of three channels"),
+        Sketch::new(17).activation("a", &[3, 4]).node("LRN", &["a"], "y", local(4)).end("LRN: of four channels, 1-D"),
+        Sketch::new(17)
+            .activation("a", &[2])
+            .weight("v", &[3])
+            .weight("w", &[3])
+            .node("MatMul", &["v", "w"], "h", vec![])
+            .node("Mul", &["a", "h"], "y", vec![])
+            .end("MatMul: of two vectors"),
         transposed("ConvTranspose: same upper", vec![strides(), make_attr_string("auto_pad", "SAME_UPPER")]),
         transposed("ConvTranspose: same lower", vec![strides(), make_attr_string("auto_pad", "SAME_LOWER")]),
         transposed("ConvTranspose: valid", vec![strides(), make_attr_string("auto_pad", "VALID")]),

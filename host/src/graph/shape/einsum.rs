@@ -61,7 +61,8 @@ pub(in super::super) fn einsum(site: &Site<'_>) -> Ruled {
     let mut rest: Vec<Operand> = rest.collect();
     rest.reverse();
     while let Some(mut next) = rest.pop() {
-        let wanted: Vec<Label> = output.iter().chain(rest.iter().flat_map(|operand| &operand.labels)).copied().collect();
+        let wanted: Vec<Label> =
+            output.iter().chain(rest.iter().flat_map(|operand| &operand.labels)).copied().collect();
         squeeze(&mut rewrite, &mut sum, &next);
         squeeze(&mut rewrite, &mut next, &sum);
         sum_out(site, &mut rewrite, &mut sum, |label| wanted.contains(&label) || next.labels.contains(&label))?;
@@ -133,8 +134,7 @@ fn output_labels(site: &Site<'_>, operands: &[Operand], result: Option<&str>) ->
     let bad = |axis: &usize| output[..*axis].contains(&output[*axis]) || !all.contains(&output[*axis]);
     match (0..output.len()).find(bad) {
         Some(axis) => {
-            Err(site
-                .invalid(format!("the label '{}' of the result is repeated, or in no operand", show(output[axis]))))
+            Err(site.invalid(format!("the label '{}' of the result is repeated, or in no operand", show(output[axis]))))
         }
         None => Ok(output),
     }

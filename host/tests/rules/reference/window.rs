@@ -111,6 +111,7 @@ fn resize(node: &Node, x: &[&Array], shape: &[usize]) -> Array {
         let (scale, from, to) = (x[1].data[axis], inputs[axis] as f64, shape[axis] as f64);
         match text("coordinate_transformation_mode", "half_pixel") {
             "asymmetric" => at / scale,
+            "align_corners" if to == 1.0 => 0.0,
             "align_corners" => at * (from - 1.0) / (to - 1.0),
             "pytorch_half_pixel" if to == 1.0 => 0.0,
             "half_pixel_symmetric" => from / 2.0 * (1.0 - to / (scale * from)) + (at + 0.5) / scale - 0.5,
