@@ -5,6 +5,7 @@
 //! reverse order (`sweep`) asks each operator's rule (`rules`) for the gradients of its inputs; parameter gradients
 //! stay in factored form (`factor`) until a readout (`readout`) writes what was asked for.
 
+mod axis_map;
 mod broadcast;
 mod derive;
 mod emit;

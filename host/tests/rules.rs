@@ -8,7 +8,7 @@ mod reference;
 #[path = "rules/run.rs"]
 mod run;
 
-use damper::autodiff::testing::{Case, RULES, losses, nets, wide};
+use damper::autodiff::testing::{Case, RULES, losses, nets, rewritten, wide};
 use damper::autodiff::{GradGraph, Loss, derive};
 use damper::graph::{DType, TensorData};
 use run::{Feed, Runner, extents, specs};
@@ -261,6 +261,7 @@ fn all_cases() -> Vec<Case> {
     }
     cases.extend(losses::cases());
     cases.extend(nets::cases());
+    cases.extend(rewritten::cases());
     cases
 }
 
@@ -287,6 +288,20 @@ fn for_each_readout(check: fn(&Case)) {
 fn every_rule_has_cases() {
     for rule in RULES {
         assert!(!(rule.cases)().is_empty(), "{}", rule.op);
+    }
+}
+
+#[test]
+fn an_operator_written_as_others_computes_what_it_did() {
+    for rewritten in rewritten::models() {
+        let grad = emit(&rewritten.case());
+        let feeds = feeds(&rewritten.case(), &grad, BATCH, 5);
+        let ours = Runner::tract(&grad, BATCH).run(&grad, &feeds, BATCH);
+        let at = grad.outputs.iter().position(|spec| spec.name == "y").unwrap();
+        let Some(theirs) = run::original(&rewritten.model, &grad, &feeds, BATCH) else {
+            return;
+        };
+        Closeness::Backends.check(&to_f64(&ours[at]), &to_f64(&theirs), &rewritten.name);
     }
 }
 

@@ -75,16 +75,16 @@ fn places_on_several_axes_are_a_lookup_in_the_axes_merged() {
         sketch.graph.initializer.push(onnx::make_tensor_i64("p", shape, values));
         sketch.node("GatherND", &["t", "p"], "h", &[int("batch_dims", batch_dims)]).scaled("h")
     };
-    let graph = examined(&places(&[N, 4, 3], &[2, 2], &[3, 2, 0, 1], 0));
-    assert_eq!(layout(&graph, "h"), (vec![2, 1], Some((1, 1, 1))));
-    let graph = examined(&places(&[N, 4, 3], &[2, 1], &[3, 2], 0));
-    assert_eq!(layout(&graph, "h"), (vec![2, 3, 1], Some((2, 1, 1))));
+    let placed = examined(&places(&[N, 4, 3], &[2, 2], &[3, 2, 0, 1], 0));
+    assert_eq!(layout(&placed, "h"), (vec![2, 1], Some((1, 1, 1))));
+    let placed = examined(&places(&[N, 4, 3], &[2, 1], &[3, 2], 0));
+    assert_eq!(layout(&placed, "h"), (vec![2, 3, 1], Some((2, 1, 1))));
     assert_eq!(
         mixes(&places(&[N, 4, 3], &[1, 3], &[0, 0, 0], 0)),
         "h (GatherND): it picks samples along the batch axis 2"
     );
-    let graph = graph(&places(&[N, 4, 3], &[1, 2], &[-1, -3], 0)).unwrap();
-    let TensorData::I64(flat) = &graph.constant(graph.find("h/1").unwrap()).unwrap().data else { panic!() };
+    let counted = examined(&places(&[N, 4, 3], &[1, 2], &[-1, -3], 0));
+    let TensorData::I64(flat) = &counted.constant(counted.find("h/1").unwrap()).unwrap().data else { panic!() };
     assert_eq!(*flat, [9], "an index below zero counts from the end");
     let own = Sketch::new(17, &[N, 4, 3]).ids("ids", &[N, 2, 1]);
     let graph = examined(&own.node("GatherND", &["x", "ids"], "h", &[int("batch_dims", 1)]).scaled("h"));
