@@ -6,6 +6,7 @@ mod hostile;
 mod parameters;
 mod refusals;
 mod shapes;
+mod spatial;
 
 use super::{DType, Graph, GraphError, GraphOptions, Origin};
 use crate::onnx::pb::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};

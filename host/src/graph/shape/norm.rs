@@ -1,10 +1,13 @@
 //! `InstanceNormalization`, `GroupNormalization` and `LRN`: statistics within one sample.
 
 use super::super::affine::Affine;
-use super::super::node::{MAX_EXTENT, Outcome, Ruled, Shaped, Site};
+use super::super::node::{Outcome, Ruled, Shaped, Site};
 use super::super::{GraphError, Value};
 use super::rewrite::Rewrite;
 use crate::onnx::{attr_float, attr_int, make_attr_int, make_attr_ints};
+
+/// No `LRN` reaches over more channels.
+const MAX_NEIGHBOURS: i64 = 1 << 16;
 
 /// `InstanceNormalization`: `X [N, C, ...]`, scale and bias `[C]`.
 pub(in super::super) fn instance(site: &Site<'_>) -> Ruled {
@@ -33,7 +36,7 @@ pub(in super::super) fn local_response(site: &Site<'_>) -> Ruled {
     let x = data(site)?;
     let attributes = site.attributes();
     let size = attr_int(attributes, "size", 0);
-    if !(1..=MAX_EXTENT).contains(&size) {
+    if !(1..=MAX_NEIGHBOURS).contains(&size) {
         return Err(site.invalid(format!("its size is {size}")));
     }
     let first = match x.batch {
