@@ -47,7 +47,6 @@ mod mul;
 mod neg;
 pub mod p_relu;
 pub mod pad;
-mod pow;
 pub mod pow;
 mod reciprocal;
 pub mod reduce_l1;
