@@ -141,6 +141,34 @@ fn known_ints<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a [i6
     }
 }
 
+/// A product of a batch with a column or a vector, or of a row with samples along the columns.
+fn column(em: &mut Emitter, a: &Var, b: &Var, batch: Option<BatchAxis>) -> Option<Var> {
+    batch?;
+    if b.rank() == 1 && a.rank() > 1 {
+        let column = em.reshape(b, &[b.len(), 1], None);
+        let product = em.matmul(a, &column);
+        return Some(em.reshape(&product, &a.shape[..a.rank() - 1], batch));
+    }
+    let is_narrow = a.rank() > 1 && b.rank() > 1 && (b.shape[b.rank() - 1] == 1 || a.shape[a.rank() - 2] == 1);
+    is_narrow.then(|| em.matmul(a, b))
+}
+
+/// `α·A'·B' + β·C`.
+fn gemm(em: &mut Emitter, node: &Node, inputs: &[Option<Var>]) -> Var {
+    let flag = |name| attr_int(&node.attributes, name, 0) != 0;
+    let factor = |name| f64::from(attr_float(&node.attributes, name, 1.0));
+    let factors = [0, 1].map(|i| inputs[i].clone().expect("both factors are given"));
+    let product = em.gemm(&factors[0], flag("transA"), &factors[1], flag("transB"));
+    let product = em.scale(&product, factor("alpha"));
+    match inputs.get(2).cloned().flatten() {
+        Some(bias) => {
+            let bias = em.scale(&bias, factor("beta"));
+            em.add(&product, &bias)
+        }
+        None => product,
+    }
+}
+
 /// Functions of one element: the runtimes' kernels for whole vectors have other bits than those for what is left over.
 fn activation(em: &mut Emitter, node: &Node, x: &Var, inputs: &[Option<Var>]) -> Option<Var> {
     let float = |name: &str, default| f64::from(attr_float(&node.attributes, name, default));
@@ -180,34 +208,6 @@ fn reduction(em: &mut Emitter, op: &str, x: &Var, axes: &[usize], keep: bool, ou
         "ReduceSumSquare" => reduce_sum_square::forward(em, x, axes, keep),
         _ => return None,
     })
-}
-
-/// A product of a batch with a column or a vector, or of a row with samples along the columns.
-fn column(em: &mut Emitter, a: &Var, b: &Var, batch: Option<BatchAxis>) -> Option<Var> {
-    batch?;
-    if b.rank() == 1 && a.rank() > 1 {
-        let column = em.reshape(b, &[b.len(), 1], None);
-        let product = em.matmul(a, &column);
-        return Some(em.reshape(&product, &a.shape[..a.rank() - 1], batch));
-    }
-    let is_narrow = a.rank() > 1 && b.rank() > 1 && (b.shape[b.rank() - 1] == 1 || a.shape[a.rank() - 2] == 1);
-    is_narrow.then(|| em.matmul(a, b))
-}
-
-/// `α·A'·B' + β·C`.
-fn gemm(em: &mut Emitter, node: &Node, inputs: &[Option<Var>]) -> Var {
-    let flag = |name| attr_int(&node.attributes, name, 0) != 0;
-    let factor = |name| f64::from(attr_float(&node.attributes, name, 1.0));
-    let factors = [0, 1].map(|i| inputs[i].clone().expect("both factors are given"));
-    let product = em.gemm(&factors[0], flag("transA"), &factors[1], flag("transB"));
-    let product = em.scale(&product, factor("alpha"));
-    match inputs.get(2).cloned().flatten() {
-        Some(bias) => {
-            let bias = em.scale(&bias, factor("beta"));
-            em.add(&product, &bias)
-        }
-        None => product,
-    }
 }
 
 /// `x · γ + β`, both reshaped to `entries`.

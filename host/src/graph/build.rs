@@ -244,8 +244,19 @@ impl<'a> Builder<'a> {
         for (name, ints) in rewritten.ints {
             self.items.insert(name, Item::Ints(ints));
         }
+        let first = self.values.len();
         for part in &rewritten.nodes {
             self.add_node(index, part).map_err(|error| error.of(name, &node.op_type))?;
+        }
+        // The part that computes the output goes by its name.
+        let output = &node.output[0];
+        if let Some(&Item::Value(id)) = self.items.get(output)
+            && let Origin::Node { node: last, .. } = self.values[id.0].origin
+            && id.0 >= first
+            && self.names.insert(output.clone())
+        {
+            self.values[id.0].name = output.clone();
+            self.nodes[last].name = name.into();
         }
         Ok(())
     }

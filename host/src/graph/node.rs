@@ -75,12 +75,12 @@ pub(super) enum Outcome {
     Canonical { op: &'static str, input: ValueId, output: Shaped },
     /// A constant, expanded to a shape that has the batch.
     Expanded { constant: Tensor, output: Shaped },
+    /// Other nodes, each of which goes through its own rule.
+    Rewritten(Rewritten),
     /// The outputs, one by one, are known integers.
     Parts(Vec<Ints>),
     /// Other nodes in the place of this one: output `k` is that of step `outputs[k]`.
     Steps { steps: Vec<Step>, outputs: Vec<usize> },
-    /// Other nodes, each of which goes through its own rule.
-    Rewritten(Rewritten),
 }
 
 /// A node in terms of others.
@@ -242,7 +242,8 @@ impl<'a> Site<'a> {
     }
 
     fn bounded(&self, values: &[i64]) -> Result<(), GraphError> {
-        match values.iter().find(|v| v.unsigned_abs() > MAX_EXTENT as u64 && **v != i64::MAX && **v != i64::MIN) {
+        // Exporters write "to the end" as the largest numbers of either sign.
+        match values.iter().find(|v| (MAX_EXTENT as u64 + 1..i64::MAX as u64).contains(&v.unsigned_abs())) {
             Some(v) => Err(self.invalid(format!("the number {v} is out of range"))),
             None => Ok(()),
         }

@@ -7,6 +7,7 @@ mod layout;
 mod parameters;
 mod refusals;
 mod shapes;
+mod spatial;
 
 use super::{DType, Graph, GraphError, GraphOptions, Origin};
 use crate::onnx::pb::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};

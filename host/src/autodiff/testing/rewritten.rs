@@ -157,7 +157,10 @@ fn spatial() -> Vec<Rewritten> {
     let local = |size| vec![make_attr_int("size", size), make_attr_float("alpha", 0.5), make_attr_float("beta", 0.6)];
     vec![
         Sketch::new(17).activation("a", &[5, 2, 2]).node("LRN", &["a"], "y", local(3)).end("LRN: of three channels"),
-        Sketch::new(17).activation("a", &[3, 4]).node("LRN", &["a"], "y", local(4)).end("LRN: of four channels, 1-D"),
+        Sketch::new(17)
+            .activation("a", &[3, 2, 1])
+            .node("LRN", &["a"], "y", local(5))
+            .end("LRN: of more than there are"),
         Sketch::new(17)
             .activation("a", &[2])
             .weight("v", &[3])

@@ -74,14 +74,16 @@ pub(super) fn transposed_outputs(
         // Some exporters write the whole shape.
         Some(shape) if shape.len() == rank || shape.len() == rank + 2 => Some(shape[shape.len() - rank..].to_vec()),
         Some(shape) => return Err(site.invalid(format!("output_shape {shape:?} does not fit the spatial axes"))),
-        None if mode.starts_with("SAME") => Some((0..rank).map(|i| spatial[i] as i64 * strides[i]).collect()),
+        None if mode.starts_with("SAME") => {
+            Some((0..rank).map(|i| (spatial[i] as i64).saturating_mul(strides[i])).collect())
+        }
         None => None,
     };
     let mut extents = Vec::with_capacity(rank);
     let (mut begin, mut end) = (Vec::new(), Vec::new());
     for i in 0..rank {
-        let window = (kernel[i] as i64 - 1) * dilations[i] + 1;
-        let whole = (spatial[i] as i64 - 1) * strides[i] + window + rest[i];
+        let window = (kernel[i] as i64 - 1).saturating_mul(dilations[i]).saturating_add(1);
+        let whole = (spatial[i] as i64 - 1).saturating_mul(strides[i]).saturating_add(window).saturating_add(rest[i]);
         if rest[i] >= strides[i] {
             return Err(site.invalid(format!("output_padding {rest:?} is not smaller than the strides")));
         }
