@@ -49,7 +49,7 @@ fn cases() -> Vec<Case> {
     let axis = |axis| vec![make_attr_int("axis", axis)];
     let looked_up = |name, table: &[usize], at: i64, ids: &[usize], out: &[usize]| {
         let mut b = GraphBuilder::new(13);
-        let (table, ids) = (b.param(table), b.int_input(ids));
+        let (table, ids) = (b.param(table), b.ids(ids));
         let place = BatchAxis { axis: at as usize, ..BATCH_FIRST };
         let y = b.node_at("Gather", &[table, ids], axis(at), out, Some(place));
         b.case(name, y)
@@ -72,12 +72,12 @@ fn cases() -> Vec<Case> {
     };
 
     let mut scaled = GraphBuilder::new(17);
-    let (table, scale, ids) = (scaled.param(&[4, 3]), scaled.param(&[3]), scaled.int_input(&[5]));
+    let (table, scale, ids) = (scaled.param(&[4, 3]), scaled.param(&[3]), scaled.ids(&[5]));
     let rows = scaled.node("Mul", &[table, scale], vec![], &[4, 3]);
     let scaled_y = scaled.node_at("Gather", &[rows, ids], axis(0), &[1, 5, 3], Some(BATCH_FIRST));
 
     let mut merged = GraphBuilder::new(17);
-    let (table, ids) = (merged.param(&[4, 3]), merged.int_input(&[5]));
+    let (table, ids) = (merged.param(&[4, 3]), merged.ids(&[5]));
     let place = BatchAxis { axis: 0, outer: 1, inner: 5 };
     let flat = merged.node_typed("Reshape", &[ids], vec![], DType::I64, &[5], Some(place));
     let rows = merged.node_at("Gather", &[table, flat], axis(0), &[5, 3], Some(place));
@@ -92,7 +92,7 @@ fn cases() -> Vec<Case> {
     let last = second.node_at("Gather", &[turned, indices], axis(0), &[1, 4], Some(BATCH_FIRST));
 
     let mut tied = GraphBuilder::new(17);
-    let (table, ids) = (tied.param(&[4, 3]), tied.int_input(&[5]));
+    let (table, ids) = (tied.param(&[4, 3]), tied.ids(&[5]));
     let rows = tied.node_at("Gather", &[table, ids], axis(0), &[1, 5, 3], Some(BATCH_FIRST));
     let turned = tied.node("Transpose", &[table], vec![], &[3, 4]);
     let scores = tied.node("MatMul", &[rows, turned], vec![], &[1, 5, 4]);

@@ -38,7 +38,7 @@ fn cases() -> Vec<Case> {
     let axis = |axis| vec![make_attr_int("axis", axis)];
     let by_data = |name, at: i64, ids: &[usize]| {
         let mut b = GraphBuilder::new(13);
-        let (x, ids) = (b.activation(&[4, 4]), b.int_input(ids));
+        let (x, ids) = (b.activation(&[4, 4]), b.ids(ids));
         let out = b.shape(ids);
         let y = b.node("GatherElements", &[x, ids], axis(at), &out);
         b.case(name, y)
@@ -50,11 +50,11 @@ fn cases() -> Vec<Case> {
     let product = parameter.node("Mul", &[x, picked], vec![], &[1, 2, 3]);
 
     let mut table = GraphBuilder::new(17);
-    let (w, ids) = (table.param(&[4, 3]), table.int_input(&[3]));
+    let (w, ids) = (table.param(&[4, 3]), table.ids(&[3]));
     let looked_up = table.node_at("GatherElements", &[w, ids], axis(0), &[1, 3], Some(BATCH_FIRST));
 
     let mut second = GraphBuilder::new(17);
-    let (x, ids) = (second.activation(&[4, 2]), second.int_input(&[3, 2]));
+    let (x, ids) = (second.activation(&[4, 2]), second.ids(&[3, 2]));
     let (perm, place) =
         (|| vec![crate::onnx::make_attr_ints("perm", &[1, 0, 2])], BatchAxis { axis: 1, ..BATCH_FIRST });
     let turned = second.node_at("Transpose", &[x], perm(), &[4, 1, 2], Some(place));

@@ -26,10 +26,11 @@ impl GraphBuilder {
         id
     }
 
-    /// An integer data input `[N, *shape]`.
-    pub fn int_input(&mut self, shape: &[usize]) -> ValueId {
-        let id = self.input(shape);
-        self.graph.values[id.0].dtype = DType::I64;
+    /// A data input `[N, *shape]` of integers that index the rows of any table of at least four.
+    pub fn ids(&mut self, shape: &[usize]) -> ValueId {
+        let name = format!("x{}", self.graph.inputs.len());
+        let id = self.value(name, DType::I64, [&[1], shape].concat(), Some(BATCH_FIRST), Origin::Input);
+        self.graph.inputs.push(id);
         id
     }
 
@@ -69,6 +70,11 @@ impl GraphBuilder {
         self.constant(Tensor { shape: vec![values.len()], data: TensorData::I64(values.to_vec()) }, DType::I64)
     }
 
+    /// Constant truth values.
+    pub fn bools(&mut self, shape: &[usize], values: &[bool]) -> ValueId {
+        self.constant(Tensor { shape: shape.to_vec(), data: TensorData::Bool(values.to_vec()) }, DType::Bool)
+    }
+
     /// A constant int64 tensor.
     pub fn indices(&mut self, shape: &[usize], values: &[i64]) -> ValueId {
         self.constant(Tensor { shape: shape.to_vec(), data: TensorData::I64(values.to_vec()) }, DType::I64)
@@ -77,11 +83,6 @@ impl GraphBuilder {
     /// The shape of a value, of a batch of one sample.
     pub fn shape(&self, id: ValueId) -> Vec<usize> {
         self.graph.values[id.0].shape.clone()
-    }
-
-    /// Constant truth values.
-    pub fn bools(&mut self, shape: &[usize], values: &[bool]) -> ValueId {
-        self.constant(Tensor { shape: shape.to_vec(), data: TensorData::Bool(values.to_vec()) }, DType::Bool)
     }
 
     fn constant(&mut self, tensor: Tensor, dtype: DType) -> ValueId {
