@@ -217,6 +217,23 @@ fn heads_merged_with_the_batch_come_apart_again() {
 }
 
 #[test]
+fn a_fixed_batch_of_one_is_rebound_to_rows_rather_than_to_features() {
+    // [T, 1, h, d] seen as [T, E]: rows of (T·N, E), not columns of [T, N·E].
+    let model = Sketch::new(17, &[1, 2, 4, 3])
+        .weight("w", &[6, 5])
+        .ints("rows", &[4, 6])
+        .ints("apart", &[4, 1, 5])
+        .node("Transpose", &["x"], "t", &[ints("perm", &[2, 0, 1, 3])])
+        .node("Reshape", &["t", "rows"], "flat", &[])
+        .node("Gemm", &["flat", "w"], "product", &[])
+        .node("Reshape", &["product", "apart"], "h", &[])
+        .returns(&["h"]);
+    let graph = graph(&model).unwrap();
+    assert_eq!(layout(&graph, "flat"), (vec![4, 6], Some((0, 4, 1))));
+    assert_eq!(layout(&graph, "h"), (vec![4, 1, 5], Some((1, 1, 1))));
+}
+
+#[test]
 fn repeats_are_an_expansion_between_reshapes() {
     let tile = |x: &[usize], repeats: &[i64]| one(x, "Tile", &[repeats], &[]);
     assert_eq!(ops(&examined(&tile(&[N, 2, 3], &[1, 2, 1]))), ["Reshape", "Expand", "Reshape", "Mul"]);
