@@ -354,3 +354,32 @@ fn a_samples_norm_depends_on_that_sample_alone() {
 fn a_samples_norm_depends_on_that_sample_alone_on_onnxruntime() {
     for_each_readout(|case| check_samples_are_independent_on_ort(&readouts::norms(case)));
 }
+
+#[test]
+fn an_index_outside_the_table_spoils_that_sample_alone() {
+    const SPOILT: usize = 2;
+    let rule = RULES.iter().find(|rule| rule.op == "Gather").unwrap();
+    let case = (rule.cases)().into_iter().find(|case| case.name == "an embedding of tokens").unwrap();
+    let grad = emit(&case);
+    let base = feeds(&case, &grad, BATCH, 5);
+    for mut runner in [Some(Runner::tract(&grad, BATCH)), Runner::ort(&grad, BATCH)].into_iter().flatten() {
+        let before = runner.run(&grad, &base, BATCH);
+        for id in [5, -6, i64::MAX, i64::MIN] {
+            let mut moved = base.clone();
+            let Feed::Int(ids) = &mut moved[0] else { panic!("the first input is the tokens") };
+            let width = ids.len() / BATCH;
+            ids[SPOILT * width] = id;
+            let after = runner.run(&grad, &moved, BATCH);
+            for ((spec, before), after) in grad.outputs.iter().zip(&before).zip(&after) {
+                for i in 0..BATCH {
+                    let (was, is) = (sample(before, i, BATCH), sample(after, i, BATCH));
+                    if i == SPOILT {
+                        assert!(is.iter().any(|v| v.is_nan()), "{} with {id}", spec.name);
+                    } else {
+                        assert!(bits(was) == bits(is), "{} of sample {i} with {id}", spec.name);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -192,6 +192,8 @@ pub fn is_differentiated(op: &str) -> bool {
 /// Operators that are flat or make no numbers: no gradient passes, and none is needed.
 const FLAT: &[&str] = &[
     "And",
+    "ArgMax",
+    "ArgMin",
     "Ceil",
     "Equal",
     "Floor",
@@ -202,6 +204,7 @@ const FLAT: &[&str] = &[
     "Less",
     "LessOrEqual",
     "Not",
+    "OneHot",
     "Or",
     "Round",
     "Sign",
