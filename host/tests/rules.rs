@@ -6,7 +6,7 @@ mod reference;
 #[path = "rules/run.rs"]
 mod run;
 
-use damper::autodiff::testing::{Case, RULES, losses, nets};
+use damper::autodiff::testing::{Case, RULES, losses, nets, pieces};
 use damper::autodiff::{GradGraph, Loss, derive};
 use damper::graph::{DType, TensorData};
 use run::{Feed, Runner, extents, specs};
@@ -252,6 +252,7 @@ fn all_cases() -> Vec<Case> {
     }
     cases.extend(losses::cases());
     cases.extend(nets::cases());
+    cases.extend(pieces::cases());
     cases
 }
 

@@ -26,6 +26,11 @@ pub(super) const REFUSED: &[Refused] = &[
     Refused { op: "Bernoulli", reason: RANDOM, remedy: REMOVE },
     Refused { op: "DequantizeLinear", reason: QUANTIZED, remedy: UNQUANTIZED },
     Refused { op: "GRU", reason: RECURRENT, remedy: UNROLL },
+    Refused {
+        op: "Hardmax",
+        reason: "it is a step, so no gradient passes it and what feeds it is not trained",
+        remedy: "use Softmax",
+    },
     Refused { op: "If", reason: CONTROL, remedy: STRAIGHT },
     Refused { op: "LSTM", reason: RECURRENT, remedy: UNROLL },
     Refused { op: "Loop", reason: CONTROL, remedy: STRAIGHT },
