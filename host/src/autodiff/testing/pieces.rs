@@ -1,7 +1,7 @@
 //! Pieces of networks as exporters write them, and the operators that no gradient passes.
 
 use super::{Case, GraphBuilder};
-use crate::graph::DType;
+use crate::graph::{DType, ValueId};
 use crate::onnx::{data_type, make_attr_int, make_attr_ints};
 
 /// Every piece.
@@ -34,7 +34,7 @@ fn steps() -> Case {
 
 fn comparisons() -> Case {
     let mut b = GraphBuilder::new(17);
-    let (ids, a, w) = (b.int_input(&[4]), b.activation(&[4]), b.param(&[4]));
+    let (ids, a, w) = (b.ids(&[4]), b.activation(&[4]), b.param(&[4]));
     let (one, two) = (b.ints(&[1]), b.ints(&[2]));
     let mut compare = |op, with| b.node_of(DType::Bool, op, &[ids, with], vec![], &[1, 4]);
     let (is_one, above, below) = (compare("Equal", one), compare("Greater", two), compare("Less", one));
@@ -64,7 +64,7 @@ fn not_finite() -> Case {
 
 fn integers() -> Case {
     let mut b = GraphBuilder::new(17);
-    let (ids, x) = (b.int_input(&[4]), b.activation(&[4]));
+    let (ids, x) = (b.ids(&[4]), b.activation(&[4]));
     let (zero, one, two, five) = (b.ints(&[0]), b.ints(&[1]), b.ints(&[2]), b.ints(&[5]));
     let mut number = |op, a, c| b.node_of(DType::I64, op, &[a, c], vec![], &[1, 4]);
     let doubled = number("Mul", ids, two);
@@ -84,7 +84,8 @@ fn integers() -> Case {
 /// The mean over the tokens that a mask keeps, as sentence embeddings are computed.
 fn mean_pooling() -> Case {
     let mut b = GraphBuilder::new(17);
-    let (mask, x) = (b.int_input(&[4]), b.activation(&[4, 3]));
+    let (ids, x) = (b.ids(&[4]), b.activation(&[4, 3]));
+    let mask = kept(&mut b, ids, 4);
     let (last, middle) = (b.ints(&[1]), b.ints(&[1]));
     let count = b.node_of(DType::I64, "ReduceSum", &[mask, last], vec![], &[1, 1]);
     let count = b.node("Cast", &[count], to(DType::F32), &[1, 1]);
@@ -143,10 +144,12 @@ fn gelu_by_tanh() -> Case {
 /// An attention mask added to the scores: the most negative float, times 0 or 1.
 fn added_mask() -> Case {
     let mut b = GraphBuilder::new(17);
-    let (mask, scores) = (b.int_input(&[3]), b.activation(&[3, 3]));
+    let (ids, scores) = (b.ids(&[3]), b.activation(&[3, 3]));
+    let mask = kept(&mut b, ids, 3);
     let (one, lowest) = (b.floats(&[], &[1.0]), b.floats(&[], &[f64::from(f32::MIN)]));
-    let cap = b.ints(&[1]);
-    let mask = b.node_of(DType::I64, "Min", &[mask, cap], vec![], &[1, 3]);
+    // The first token is always seen.
+    let first = b.ints(&[1, 0, 0]);
+    let mask = b.node_of(DType::I64, "Max", &[mask, first], vec![], &[1, 3]);
     let mask = b.node("Cast", &[mask], to(DType::F32), &[1, 3]);
     let mask = b.node("Reshape", &[mask], vec![], &[1, 1, 3]);
     let hidden = b.node("Sub", &[one, mask], vec![], &[1, 1, 3]);
@@ -154,6 +157,13 @@ fn added_mask() -> Case {
     let masked = b.node("Add", &[scores, fill], vec![], &[1, 3, 3]);
     let y = b.node("Softmax", &[masked], vec![], &[1, 3, 3]);
     b.case("piece: an attention mask of the lowest float", y)
+}
+
+/// 1 where a number is above 0, else 0.
+fn kept(b: &mut GraphBuilder, ids: ValueId, len: usize) -> ValueId {
+    let zero = b.ints(&[0]);
+    let above = b.node_of(DType::Bool, "Greater", &[ids, zero], vec![], &[1, len]);
+    b.node_of(DType::I64, "Cast", &[above], to(DType::I64), &[1, len])
 }
 
 fn to(dtype: DType) -> Vec<crate::onnx::pb::AttributeProto> {
