@@ -8,7 +8,7 @@ mod reference;
 #[path = "rules/run.rs"]
 mod run;
 
-use damper::autodiff::testing::{Case, RULES, losses, nets, rewritten, wide};
+use damper::autodiff::testing::{Case, RULES, losses, nets, pieces, rewritten, wide};
 use damper::autodiff::{GradGraph, Loss, derive};
 use damper::graph::{DType, TensorData};
 use run::{Feed, Runner, extents, specs};
@@ -262,6 +262,7 @@ fn all_cases() -> Vec<Case> {
     cases.extend(losses::cases());
     cases.extend(nets::cases());
     cases.extend(rewritten::cases());
+    cases.extend(pieces::cases());
     cases
 }
 

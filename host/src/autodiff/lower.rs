@@ -219,14 +219,6 @@ fn affine(em: &mut Emitter, x: &Var, inputs: &[Option<Var>], entries: &[usize]) 
     em.add(&scaled, &beta)
 }
 
-/// The integers of an input that is a constant.
-fn known_ints<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a [i64]> {
-    match &graph.constant(node.inputs.get(index).copied().flatten()?)?.data {
-        TensorData::I64(values) => Some(values),
-        _ => None,
-    }
-}
-
 /// The axes a reduction of a tensor of `rank` axes sums over; `None` where they are not known now.
 pub fn reduced_axes(graph: &Graph, node: &Node, rank: usize) -> Option<Vec<usize>> {
     let listed = match (attr_ints(&node.attributes, "axes"), node.inputs.get(1).copied().flatten()) {

@@ -3,6 +3,7 @@
 mod builder;
 pub mod losses;
 pub mod nets;
+pub mod pieces;
 pub mod rewritten;
 pub mod wide;
 

@@ -37,6 +37,11 @@ pub(super) const REFUSED: &[Refused] = &[
     Refused { op: "GRU", reason: RECURRENT, remedy: UNROLL },
     Refused { op: "GlobalLpPool", reason: POWERS, remedy: MEANS },
     Refused { op: "GridSample", reason: SAMPLED, remedy: FIXED },
+    Refused {
+        op: "Hardmax",
+        reason: "it is a step, so no gradient passes it and what feeds it is not trained",
+        remedy: "use Softmax",
+    },
     Refused { op: "If", reason: CONTROL, remedy: STRAIGHT },
     Refused { op: "LSTM", reason: RECURRENT, remedy: UNROLL },
     Refused { op: "Loop", reason: CONTROL, remedy: STRAIGHT },

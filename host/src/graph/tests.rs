@@ -1,6 +1,7 @@
 //! Laws of the whole stage. Models are sketched here as protobuf; tract is the reference for shapes, and for which
 //! elements a sample reaches.
 
+mod elementwise;
 mod exports;
 mod hostile;
 mod layout;
