@@ -9,6 +9,7 @@ mod broadcast;
 mod derive;
 mod emit;
 mod factor;
+mod lookup;
 mod loss;
 mod lower;
 mod normalize;

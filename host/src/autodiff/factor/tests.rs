@@ -1,6 +1,7 @@
 //! What is made of factors without the gradients is what the gradients give.
 
 use super::*;
+use crate::autodiff::lookup::checked;
 use crate::autodiff::{Dim, TensorSpec};
 use crate::backend::{Backend, Choice, Input, Plan, open};
 use crate::graph::DType;
@@ -47,10 +48,12 @@ impl Bench {
         self.input(DType::F32, shape, Values::Float(values))
     }
 
-    /// `[N, T]` in `-extent..extent`.
-    fn ids(&mut self, positions: usize, extent: usize) -> Var {
+    /// Rows of a table of `extent`, `[N, T]`: negative ones count from the end.
+    fn rows(&mut self, positions: usize, extent: usize) -> Side {
         let values = (0..N * positions).map(|_| (self.uniform() * extent as f32) as i64).collect();
-        self.input(DType::I64, &[positions], Values::Int(values))
+        let ids = self.input(DType::I64, &[positions], Values::Int(values));
+        let ids = checked(&mut self.em, &ids, extent).index;
+        Side::indices(&mut self.em, &ids, extent, DType::F32)
     }
 
     /// Runs on `backend`; `outputs` with `true` for those that have the samples in front.
@@ -172,16 +175,12 @@ fn norms_and_sums_of_factors_are_those_of_their_gradients() {
 
 /// An embedding's use as indices, and the same matrix as an output layer.
 fn tied(b: &mut Bench, turned: bool) -> Factors {
-    let ids = b.ids(6, 7);
-    let rows = b.floats(&[6, 5]);
-    let embedding = Factors::new(Side::indices(&mut b.em, &ids, 7, DType::F32), Side::positions_first(rows));
+    let embedding = Factors::new(b.rows(6, 7), Side::positions_first(b.floats(&[6, 5])));
     let scores = b.floats(&[7, 3]);
     let hidden = b.floats(&[3, 5]);
     let output = Factors::new(Side::positions_last(scores), Side::positions_first(hidden));
     let more = Factors::new(Side::positions_first(b.floats(&[2, 7])), Side::positions_last(b.floats(&[5, 2])));
-    let ids = b.ids(2, 7);
-    let rows = b.floats(&[5, 2]);
-    let again = Factors::new(Side::indices(&mut b.em, &ids, 7, DType::F32), Side::positions_last(rows));
+    let again = Factors::new(b.rows(2, 7), Side::positions_last(b.floats(&[5, 2])));
     let all = [&output, &again, &more].into_iter().fold(embedding, |all, next| all.join(next).expect("of one form"));
     if turned { all.transpose(&[1, 0]) } else { all }
 }
@@ -198,11 +197,7 @@ fn an_embedding_tied_to_an_output_layer_adds_up_block_by_block() {
 
 #[test]
 fn an_embeddings_gradient_is_its_rows_added_at_their_indices() {
-    let build = |b: &mut Bench| {
-        let ids = b.ids(6, 7);
-        let rows = b.floats(&[6, 5]);
-        Factors::new(Side::indices(&mut b.em, &ids, 7, DType::F32), Side::positions_first(rows))
-    };
+    let build = |b: &mut Bench| Factors::new(b.rows(6, 7), Side::positions_first(b.floats(&[6, 5])));
     let mut bench = Bench::new(17);
     build(&mut bench);
     let [(_, Values::Int(ids)), (_, Values::Float(rows))] = &bench.inputs[..] else { unreachable!("two inputs") };
