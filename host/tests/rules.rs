@@ -342,6 +342,13 @@ fn gradients_at_several_points_are_mixed_before_they_are_read() {
 }
 
 #[test]
+fn a_wide_layers_gradients_are_never_formed() {
+    // A parameter that is also used as it stands has a dense gradient.
+    let cases = wide::cases().into_iter().filter(|case| !case.name.contains("dense uses"));
+    for_each_of(cases.collect(), readouts::check_never_formed);
+}
+
+#[test]
 fn one_point_is_no_points() {
     for_each_readout(readouts::check_one_point);
 }

@@ -38,7 +38,7 @@ pub fn sweep(
 }
 
 /// Whether each value depends on a trained parameter, and not through steps and integers alone.
-pub fn leads_to_trained(graph: &Graph) -> Vec<bool> {
+fn leads_to_trained(graph: &Graph) -> Vec<bool> {
     let mut wanted = vec![false; graph.values.len()];
     for parameter in graph.parameters.iter().filter(|p| p.trained) {
         wanted[parameter.value.0] = true;

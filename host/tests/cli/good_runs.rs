@@ -201,6 +201,34 @@ fn an_inspection_gives_every_initializer_a_reason() {
 }
 
 #[test]
+fn a_derived_model_has_the_inputs_and_outputs_of_its_readout_and_points() {
+    let (folder, _) = folder();
+    let file = folder.path().join("grad.onnx");
+    let names = |flags: &[&str]| {
+        let output = run(&[&["derive", MLP, "-o", file.to_str().unwrap()], flags].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        let graph = damper::onnx::load(&file).unwrap().graph.unwrap();
+        let names =
+            |list: Vec<damper::onnx::pb::ValueInfoProto>| list.into_iter().map(|info| info.name).collect::<Vec<_>>();
+        (names(graph.input), names(graph.output))
+    };
+    let (plain, _) = names(&[]);
+    let parameters = &plain[2..];
+    let summed: Vec<String> = parameters.iter().map(|name| format!("dp.sum.{name}")).collect();
+    assert_eq!(
+        names(&["--readout", "norms"]),
+        (plain.clone(), ["dp.loss", "logits", "dp.norm"].map(String::from).to_vec())
+    );
+    assert_eq!(names(&["--points", "1"]), names(&[]));
+    let (inputs, outputs) = names(&["--readout", "clipped-sum", "--points", "2"]);
+    let mut wanted = vec!["x".to_string(), "dp.labels".into()];
+    wanted.extend((0..2).flat_map(|point| parameters.iter().map(move |name| format!("{name}@{point}"))));
+    wanted.extend(["dp.mix", "dp.clip", "dp.weight"].map(String::from));
+    assert_eq!(inputs, wanted);
+    assert_eq!(outputs, [&["dp.loss", "logits", "dp.norm"].map(String::from)[..], &summed].concat());
+}
+
+#[test]
 fn a_derived_model_takes_the_parameters_and_gives_their_gradients() {
     let (folder, _) = folder();
     let file = folder.path().join("grad.onnx");

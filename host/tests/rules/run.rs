@@ -55,6 +55,15 @@ fn bound(model: &ModelProto, n: usize) -> ModelProto {
     model
 }
 
+/// Elements of the largest tensor that `grad` computes on `n` rows.
+pub fn largest_tensor(grad: &GradGraph, n: usize) -> usize {
+    let model = tract_onnx::onnx().model_for_proto_model(&bound(&grad.model, n)).expect("tract reads the graph");
+    let model = model.into_typed().expect("tract types the graph");
+    let facts = model.nodes.iter().flat_map(|node| &node.outputs).map(|output| &output.fact);
+    let len = |fact: &TypedFact| fact.shape.as_concrete().expect("a bound shape").iter().product();
+    facts.map(len).max().expect("a graph has nodes")
+}
+
 /// A gradient graph made ready for one batch shape.
 pub enum Runner {
     Tract(Arc<TypedRunnableModel>),
