@@ -105,7 +105,7 @@ fn train<M: Mechanism<Word: Send> + Send + Sync>(
         .collect::<Result<Vec<_>, _>>()?;
     let mut sums = vec![vec![M::Word::default(); dim]; threads];
     let mut evaluator = match &run.data.test {
-        Some(split) => Some((Evaluator::new(backend, &run.grad, &run.loss, &run.output, split)?, split)),
+        Some(split) => Some((Evaluator::new(backend, run, split)?, split)),
         None => None,
     };
 
