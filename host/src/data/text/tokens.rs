@@ -60,8 +60,8 @@ impl Tokens {
                 "--max-length {kept}: the tokenizer adds {special} tokens to each text: give more than that"
             )));
         }
-        check_vocabulary(file, &tokenizer, &roles, options)?;
         check_labels(length, options)?;
+        check_vocabulary(file, &tokenizer, &roles, options)?;
         let pad = match tokenizer.get_padding() {
             Some(padding) => padding.pad_id,
             None => PADDING.iter().find_map(|token| tokenizer.token_to_id(token)).ok_or_else(|| {
