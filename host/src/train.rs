@@ -29,11 +29,11 @@ pub use steps::run;
 
 use crate::accounting::AccountingError;
 use crate::accounting::Plan;
-use crate::autodiff::{GradGraph, Loss, Readout, Refusal};
+use crate::autodiff::{DeriveOptions, GradGraph, Readout, Refusal};
 use crate::backend::{BackendError, Choice};
 use crate::data::{DataError, Dataset};
 use crate::files::FileError;
-use crate::graph::GraphError;
+use crate::graph::{Graph, GraphError};
 use crate::onnx::LoadError;
 use crate::onnx::pb::ModelProto;
 use damper_core::accounting::Rate;
@@ -108,10 +108,10 @@ pub struct Run {
     pub grad: GradGraph,
     /// The graph that computes clipped sums, where the backend clips.
     pub clipped: Option<GradGraph>,
-    /// The loss.
-    pub loss: Loss,
-    /// The model output that feeds it.
-    pub output: String,
+    /// The model as a graph.
+    pub graph: Graph,
+    /// The loss; the output that feeds it is named.
+    pub derive: DeriveOptions,
     /// The data.
     pub data: Dataset,
     /// Initial values of the trained parameters, flat, in `grad.parameters` order.

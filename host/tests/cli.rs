@@ -6,6 +6,8 @@ mod bad_input;
 mod good_runs;
 #[path = "cli/methods.rs"]
 mod methods;
+#[path = "cli/text.rs"]
+mod text;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Flags that say how a model is read and what is differentiated: the same for `train`, `derive` and `inspect`.
 
-use crate::autodiff::{DeriveOptions, Loss};
+use crate::autodiff::{DeriveOptions, Loss, Reduction};
 use crate::graph::GraphOptions;
 use clap::Args;
 
@@ -18,6 +18,9 @@ pub(super) struct ModelArgs {
     /// The axis of that output that holds the classes, counted with the batch [default: the last]
     #[arg(long, value_name = "AXIS", allow_negative_numbers = true)]
     pub class_axis: Option<i64>,
+    /// A sample's loss of those of its tokens or elements: their mean over the ones that count, or their sum
+    #[arg(long, value_name = "mean|sum", default_value = "mean", value_parser = reduction)]
+    pub reduction: Reduction,
     /// Trains the initializers that match, whatever the rule says (`*` and `?`; may be repeated)
     #[arg(long, value_name = "PATTERN")]
     pub train: Vec<String>,
@@ -38,6 +41,7 @@ impl ModelArgs {
         DeriveOptions {
             output: self.output.clone(),
             class_axis: self.class_axis,
+            reduction: self.reduction,
             ..DeriveOptions::new(self.loss.clone())
         }
     }
@@ -52,6 +56,14 @@ fn loss(text: &str) -> Result<Loss, String> {
             Some(name) if !name.is_empty() => Ok(Loss::Output(name.into())),
             _ => Err("use softmax-cross-entropy, mse, bce-with-logits or output:NAME".into()),
         },
+    }
+}
+
+fn reduction(text: &str) -> Result<Reduction, String> {
+    match text {
+        "mean" => Ok(Reduction::Mean),
+        "sum" => Ok(Reduction::Sum),
+        _ => Err("use mean or sum".into()),
     }
 }
 

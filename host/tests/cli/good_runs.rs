@@ -2,7 +2,7 @@
 
 use super::{DIGITS, MLP, damper, folder, json, run, stderr, train};
 use damper::autodiff::{Dim, TensorSpec};
-use damper::backend::{Choice, Input, Plan, open};
+use damper::backend::{Choice, Plan, open};
 use damper::data::{self, Batch, BatchLabels, DataOptions, InputShape, chunks};
 use damper::graph::DType;
 use serde_json::Value;
@@ -73,8 +73,10 @@ fn accuracy(model: &Path) -> f64 {
     };
     let plan = Plan { batch: rows.get(), threads: 1, inputs: vec![spec("x", 64)], outputs: vec![spec("logits", 10)] };
     let mut session = open(Choice::Tract).unwrap().load(&fs::read(model).unwrap(), &plan).unwrap();
-    let options =
-        DataOptions { inputs: vec![InputShape { name: "x".into(), shape: vec![64] }], ..DataOptions::default() };
+    let options = DataOptions {
+        inputs: vec![InputShape { name: "x".into(), shape: vec![64], dtype: DType::F32, rows: None }],
+        ..DataOptions::default()
+    };
     let digits = format!("idx:{}/../onnx-models/digits", env!("CARGO_MANIFEST_DIR"));
     let test = data::load(&digits, &options).unwrap().test.unwrap();
     let mut batch = Batch::new(&test, rows);
@@ -84,7 +86,7 @@ fn accuracy(model: &Path) -> f64 {
         batch.fill(&test, chunk);
         let BatchLabels::Classes(labels) = batch.labels() else { panic!("digits have classes") };
         session
-            .run(&[Input::F32(batch.features(0))], &mut |outputs| {
+            .run(&[batch.features(0)], &mut |outputs| {
                 for (logits, label) in outputs[0].chunks(10).zip(labels).take(chunk.samples.len()) {
                     let label = *label as usize;
                     right += usize::from((0..10).all(|other| other == label || logits[other] < logits[label]));
