@@ -6,7 +6,7 @@ use crate::accounting::{Factors, SMALLEST_SIGMA, Schedule, judge_delta};
 use crate::autodiff::{DeriveOptions, Dim, GradGraph, Loss, TensorSpec, derive};
 use crate::data::{DataOptions, Dataset, InputShape, LabelKind, load};
 use crate::graph::{Graph, GraphOptions};
-use crate::onnx;
+use crate::init;
 use crate::onnx::pb::ModelProto;
 use damper_core::accounting::Rate;
 use damper_core::grid::Grid;
@@ -21,6 +21,8 @@ use std::path::PathBuf;
 pub struct Source {
     /// The `.onnx` file.
     pub model: PathBuf,
+    /// Seed of the weights that the file leaves out; not of a run's noise.
+    pub init_seed: Option<u64>,
     /// How it becomes a graph.
     pub graph: GraphOptions,
     /// The loss and what feeds it.
@@ -35,6 +37,7 @@ pub struct Source {
 #[derive(Debug)]
 pub struct Read {
     model: ModelProto,
+    init_seed: Option<u64>,
     graph: Graph,
     grad: GradGraph,
     output: String,
@@ -49,7 +52,7 @@ pub struct Read {
 ///
 /// The model or the data is at fault; the message says which, and what to do.
 pub fn read(source: &Source) -> Result<Read, TrainError> {
-    let model = onnx::load(&source.model)?;
+    let (model, init_seed) = init::load(&source.model, source.init_seed)?;
     let graph = Graph::from_model(&model, &source.graph)?;
     let grad = derive(&graph, &source.derive)?;
     let output = loss_output(&source.derive, &grad)?;
@@ -60,7 +63,7 @@ pub fn read(source: &Source) -> Result<Read, TrainError> {
         ..source.data_options.clone()
     };
     let data = load(&source.data, &data_options)?;
-    Ok(Read { model, graph, grad, output, loss, data })
+    Ok(Read { model, init_seed, graph, grad, output, loss, data })
 }
 
 /// Reads, checks, derives and calibrates. Nothing is released and nothing written.
@@ -71,7 +74,7 @@ pub fn read(source: &Source) -> Result<Read, TrainError> {
 pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainError> {
     check_flags(&config)?;
     config.method.check(&config.optimizer)?;
-    let Read { model, graph, grad, output, loss, data } = read(source)?;
+    let Read { model, init_seed, graph, grad, output, loss, data } = read(source)?;
 
     let samples = data.train.len() as u64;
     let declared = config.dataset_size.unwrap_or(samples);
@@ -138,6 +141,7 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     Ok(Run {
         config,
         model,
+        init_seed,
         grad,
         loss,
         output,
