@@ -2,7 +2,7 @@
 
     cargo build --release && pip install -r requirements.txt && python3 large.py [NAME ...]
 
-export.py runs it, too. `damper init` takes the weights out and draws those of the vectors: the built command is taken
+`damper init` takes the weights out and draws those of the vectors: the built command is taken
 from target/release, or from the variable DAMPER. README.md says what the files are.
 """
 
@@ -27,7 +27,7 @@ from export import HERE, OPSET, randomised, strip
 DAMPER = os.environ.get("DAMPER", HERE.parent / "target" / "release" / "damper")
 
 # Entries of a parameter's gradient that a vector holds; which ones is said in README.md.
-ENTRIES = 64
+ENTRIES = 32
 
 # Weights of the vectors: seed 1, and norms and biases away from ones and zeros, where they would hide faults.
 SEED = 1

@@ -25,7 +25,7 @@ const CLOSE: f64 = 1e-5;
 const FLOOR: f64 = 1e-6;
 
 /// Entries of a gradient that the vectors hold, and where they are.
-const ENTRIES: usize = 64;
+const ENTRIES: usize = 32;
 
 fn place(entry: usize, length: usize) -> usize {
     (entry * 2_654_435_761 + 12_345) % length
