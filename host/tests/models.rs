@@ -7,14 +7,15 @@ mod grads;
 #[path = "support/models.rs"]
 mod models;
 
-use damper::autodiff::{DeriveOptions, GradGraph, Loss, derive};
-use damper::backend::{Backend, Input};
+use damper::autodiff::{DeriveOptions, GradGraph, Loss, Readout, derive};
+use damper::backend::{Backend, Input, Plan};
 use damper::graph::{DType, Graph, GraphOptions};
 use damper::init::{self, Override, initialise};
 use damper::onnx;
-use grads::{run, session, values};
+use grads::{run, values};
 use models::{SKELETONS, backends, path};
 use npyz::npz::NpzArchive;
+use prost::Message as _;
 use std::collections::BTreeMap;
 
 /// How far an entry of a gradient may be from PyTorch's, of the largest entry of that parameter's gradient of that sample.
@@ -110,6 +111,16 @@ impl Vectors {
     fn samples(&self) -> usize {
         self.loss.len()
     }
+
+    fn row<'a>(&self, all: &'a [f64], sample: usize) -> &'a [f64] {
+        let width = all.len() / self.samples();
+        &all[sample * width..][..width]
+    }
+
+    /// Of the sample's whole gradient.
+    fn norm(&self, sample: usize) -> f64 {
+        self.row(&self.norms, sample).iter().map(|x| x * x).sum::<f64>().sqrt()
+    }
 }
 
 /// The model with the weights of its vectors: seed 1, norms and biases away from the ones and zeros that would hide faults.
@@ -127,88 +138,105 @@ fn drawn(name: &str) -> Graph {
     Graph::from_model(&model, &GraphOptions::default()).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-fn gradients(name: &str, graph: &Graph) -> GradGraph {
-    let options = DeriveOptions::new(Loss::SoftmaxCrossEntropy);
+fn gradients(name: &str, graph: &Graph, readout: Readout) -> GradGraph {
+    let options = DeriveOptions { readout, ..DeriveOptions::new(Loss::SoftmaxCrossEntropy) };
     derive(graph, &options).unwrap_or_else(|refusal| panic!("{name}: {refusal}"))
 }
 
-/// Losses, then gradients in the order of `grad.parameters`, of the samples in this order.
+/// Everything of `grad` that is the gradient graph's own, the loss first, of the samples in each of `orders`.
 fn outputs(
     backend: &dyn Backend,
     vectors: &Vectors,
     grad: &GradGraph,
     values: &[Vec<f32>],
+    clip: f32,
     orders: &[&[usize]],
 ) -> Vec<Vec<Vec<f32>>> {
     let n = vectors.samples();
-    let mut session = session(backend, grad, orders[0].len());
+    let own = grad.outputs.iter().filter(|spec| spec.name.starts_with("dp.")).cloned().collect();
+    let plan = Plan { batch: n, threads: 1, inputs: grad.feeds(), outputs: own };
+    let session = backend.load(&grad.model.encode_to_vec(), &plan);
+    let mut session = session.unwrap_or_else(|error| panic!("{}: {error}", backend.name()));
+    let (clip, weight) = ([clip], vec![1.0; n]);
     let ran = orders.iter().map(|order| {
         let data: Vec<Data> = grad.inputs.iter().map(|spec| vectors.inputs[&spec.name].rows(n, order)).collect();
         let labels = Data::I64(vectors.labels.clone()).rows(n, order);
         assert_eq!(grad.labels.as_ref().unwrap().dtype, DType::I64);
-        let fed: Vec<Input<'_>> = data.iter().chain([&labels]).map(Data::input).collect();
-        let fed: Vec<Input<'_>> = fed.into_iter().chain(values.iter().map(|v| Input::F32(v))).collect();
+        let mut fed: Vec<Input<'_>> = data.iter().chain([&labels]).map(Data::input).collect();
+        fed.extend(values.iter().map(|v| Input::F32(v)));
+        fed.extend(grad.clip.iter().map(|_| Input::F32(&clip)));
+        fed.extend(grad.weight.iter().map(|_| Input::F32(&weight)));
         run(session.as_mut(), &fed)
     });
     ran.collect()
 }
 
-/// The largest difference from PyTorch, in units of the bound.
-fn compare(name: &str, backend: &dyn Backend, vectors: &Vectors, grad: &GradGraph, got: &[Vec<f32>]) -> f64 {
-    let n = vectors.samples();
-    let counts: Vec<usize> = vectors.names.iter().map(|name| length(grad, name).min(ENTRIES)).collect();
-    let width: usize = counts.iter().sum();
-    let mut worst = 0.0f64;
-    let mut check = |got: f64, want: f64, bound: f64, what: &dyn Fn() -> String| {
-        let off = (got - want).abs() / bound;
-        assert!(
-            off <= 1.0,
-            "{name} on {}, {}: {got}, not {want}: off by {off:.2} of the bound",
-            backend.name(),
-            what()
-        );
-        worst = worst.max(off);
-    };
-    for sample in 0..n {
-        let loss = vectors.loss[sample];
-        check(f64::from(got[0][sample]), loss, CLOSE * loss, &|| format!("loss of sample {sample}"));
-        let largest = &vectors.largest[sample * vectors.names.len()..][..vectors.names.len()];
-        let whole = largest.iter().fold(0.0f64, |most, x| most.max(*x));
-        let mut at = sample * width;
-        for (column, parameter) in vectors.names.iter().enumerate() {
-            let index = grad.parameters.iter().position(|spec| spec.name == *parameter).unwrap();
-            let length = length(grad, parameter);
-            let mine = &got[1 + index][sample * length..][..length];
-            let bound = CLOSE * largest[column] + FLOOR * whole;
-            let norm = mine.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
-            let want = vectors.norms[sample * vectors.names.len() + column];
-            let root = (length as f64).sqrt();
-            check(norm, want, CLOSE * want + FLOOR * whole * root, &|| format!("sample {sample}, norm of {parameter}"));
-            for entry in 0..counts[column] {
-                let (got, want) = (f64::from(mine[place(entry, length)]), vectors.entries[at + entry]);
-                check(got, want, bound, &|| format!("sample {sample}, {parameter}[{}]", place(entry, length)));
-            }
-            at += counts[column];
+/// What is off from PyTorch, in units of the bound.
+struct Judge<'a> {
+    what: String,
+    vectors: &'a Vectors,
+    worst: f64,
+}
+
+impl Judge<'_> {
+    fn close(&mut self, got: f32, want: f64, bound: f64, place: &dyn Fn() -> String) {
+        let off = (f64::from(got) - want).abs() / bound;
+        assert!(off <= 1.0, "{}, {}: {got}, not {want}: off by {off:.2} of the bound", self.what, place());
+        self.worst = self.worst.max(off);
+    }
+
+    fn losses(&mut self, got: &[f32]) {
+        for (sample, (got, want)) in got.iter().zip(&self.vectors.loss).enumerate() {
+            self.close(*got, *want, CLOSE * want, &|| format!("loss of sample {sample}"));
         }
     }
-    worst
+
+    /// Norms of whole gradients.
+    fn norms(&mut self, got: &[f32]) {
+        for (sample, got) in got.iter().enumerate() {
+            let want = self.vectors.norm(sample);
+            self.close(*got, want, CLOSE * want, &|| format!("norm of sample {sample}"));
+        }
+    }
+
+    /// `got`, in the vectors' order of parameters, is the sum of the samples' gradients times `factors`.
+    fn sums(&mut self, got: &[&[f32]], factors: &[(usize, f64)]) {
+        let vectors = self.vectors;
+        let total =
+            |of: &dyn Fn(usize) -> f64| factors.iter().map(|&(sample, factor)| factor * of(sample)).sum::<f64>();
+        let whole = total(&|sample| vectors.row(&vectors.largest, sample).iter().fold(0.0, |most, x| x.max(most)));
+        let mut first = 0;
+        for (column, (parameter, got)) in vectors.names.iter().zip(got).enumerate() {
+            let bound = CLOSE * total(&|sample| vectors.row(&vectors.largest, sample)[column]) + FLOOR * whole;
+            if let [(sample, 1.0)] = factors {
+                let norm = got.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+                let want = vectors.row(&vectors.norms, *sample)[column];
+                let bound = CLOSE * want + FLOOR * vectors.norm(*sample);
+                self.close(norm as f32, want, bound, &|| format!("norm of sample {sample}'s {parameter}"));
+            }
+            for entry in 0..got.len().min(ENTRIES) {
+                let at = place(entry, got.len());
+                let want = total(&|sample| vectors.row(&vectors.entries, sample)[first + entry]);
+                self.close(got[at], want, bound, &|| format!("{parameter}[{at}], samples and factors {factors:?}"));
+            }
+            first += got.len().min(ENTRIES);
+        }
+        assert_eq!(first, vectors.entries.len() / vectors.samples());
+    }
 }
 
-/// Numbers of the parameter `name`.
-fn length(grad: &GradGraph, name: &str) -> usize {
-    let spec = grad.parameters.iter().find(|spec| spec.name == name).unwrap_or_else(|| panic!("{name} is not trained"));
-    let fixed = |dim: &damper::autodiff::Dim| match dim {
-        damper::autodiff::Dim::Fixed(extent) => *extent,
-        _ => panic!("a parameter has no batch"),
-    };
-    spec.shape.iter().map(fixed).product()
+/// `all`, which is in the order of `grad.parameters`, in that of the vectors.
+fn sorted<'a, T>(vectors: &Vectors, grad: &GradGraph, all: &'a [T]) -> Vec<&'a T> {
+    let place = |name: &String| grad.parameters.iter().position(|spec| spec.name == *name).unwrap();
+    vectors.names.iter().map(|name| &all[place(name)]).collect()
 }
 
-/// Gradients of `name` on both backends: PyTorch's, and in both rows of a batch the same bits.
+/// Losses, gradients, norms and clipped sums of the model `name` are PyTorch's on both backends, and a sample's gradient
+/// has the same bits in another row, with others around it.
 fn check(name: &str) {
     let vectors = Vectors::read(name);
     let graph = drawn(name);
-    let grad = gradients(name, &graph);
+    let grad = gradients(name, &graph, Readout::PerSample);
     let mut trained: Vec<&str> = grad.parameters.iter().map(|spec| spec.name.as_str()).collect();
     trained.sort_unstable();
     assert_eq!(trained, vectors.names, "{name}: the trained set is that of named_parameters()");
@@ -218,18 +246,37 @@ fn check(name: &str) {
     let turned: Vec<usize> = (0..n).rev().collect();
     for backend in backends() {
         let clock = std::time::Instant::now();
-        let orders: &[&[usize]] = &[&straight, &turned];
-        let ran = outputs(backend.as_ref(), &vectors, &grad, &values, orders);
-        let worst = compare(name, backend.as_ref(), &vectors, &grad, &ran[0]);
-        for (first, second) in ran[0].iter().zip(&ran[1]) {
-            let width = first.len() / n;
-            for sample in 0..n {
-                let (first, second) = (&first[sample * width..][..width], &second[(n - 1 - sample) * width..][..width]);
-                let same = first.iter().zip(second).all(|(a, b)| a.to_bits() == b.to_bits());
-                assert!(same, "{name} on {}: sample {sample} has other bits in another row", backend.name());
+        let what = format!("{name} on {}", backend.name());
+        let mut judge = Judge { what: what.clone(), vectors: &vectors, worst: 0.0 };
+
+        let ran = outputs(backend.as_ref(), &vectors, &grad, &values, 1.0, &[&straight, &turned]);
+        judge.losses(&ran[0][0]);
+        let row = |all: &'_ [f32], sample: usize| all.chunks(all.len() / n).nth(sample).unwrap().to_vec();
+        for sample in 0..n {
+            for (first, second) in ran[0].iter().zip(&ran[1]) {
+                let bits = |x: Vec<f32>| x.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+                let (first, second) = (bits(row(first, sample)), bits(row(second, n - 1 - sample)));
+                assert!(first == second, "{what}: sample {sample} has other bits in another row");
             }
+            let mine: Vec<Vec<f32>> = ran[0][1..].iter().map(|all| row(all, sample)).collect();
+            let mine: Vec<&[f32]> = sorted(&vectors, &grad, &mine).into_iter().map(Vec::as_slice).collect();
+            judge.sums(&mine, &[(sample, 1.0)]);
         }
-        println!("{name} on {}: {worst:.3} of the bound, {:.1} s", backend.name(), clock.elapsed().as_secs_f64());
+
+        let norms = gradients(name, &graph, Readout::Norms);
+        let ran = outputs(backend.as_ref(), &vectors, &norms, &values, 1.0, &[&straight]);
+        judge.norms(&ran[0][1]);
+
+        // Some are clipped, and some are not.
+        let clip = straight.iter().map(|&sample| vectors.norm(sample)).fold(f64::INFINITY, f64::min) * 1.01;
+        let sums = gradients(name, &graph, Readout::ClippedSum);
+        let ran = outputs(backend.as_ref(), &vectors, &sums, &values, clip as f32, &[&straight]);
+        judge.norms(&ran[0][1]);
+        let factors: Vec<_> =
+            straight.iter().map(|&sample| (sample, (f64::from(clip as f32) / vectors.norm(sample)).min(1.0))).collect();
+        let all: Vec<&[f32]> = sorted(&vectors, &sums, &ran[0][2..]).into_iter().map(Vec::as_slice).collect();
+        judge.sums(&all, &factors);
+        println!("{what}: {:.3} of the bound, {:.1} s", judge.worst, clock.elapsed().as_secs_f64());
     }
 }
 
@@ -261,4 +308,19 @@ fn gradients_of_the_resnet_are_those_of_pytorch() {
 #[test]
 fn gradients_of_the_wide_resnet_are_those_of_pytorch() {
     check("wrn-16-4-groupnorm");
+}
+
+#[test]
+fn gradients_of_the_vision_transformer_are_those_of_pytorch() {
+    check("vit-tiny");
+}
+
+#[test]
+fn gradients_of_the_text_classifier_are_those_of_pytorch() {
+    check("bert-tiny");
+}
+
+#[test]
+fn gradients_of_the_language_model_are_those_of_pytorch() {
+    check("gpt-small");
 }
