@@ -35,6 +35,7 @@ mod tests;
 pub use crate::onnx::{DType, Tensor, TensorData};
 pub use build::GraphOptions;
 pub use error::GraphError;
+pub(crate) use parameter::glob;
 pub use parameter::{Initializer, initializers};
 pub use support::{Support, support};
 

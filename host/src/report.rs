@@ -150,6 +150,8 @@ pub struct Training {
     pub reduction: Option<&'static str>,
     /// The model output that feeds it.
     pub output: String,
+    /// The public seed of the initial parameters, where the model file leaves them out.
+    pub init_seed: Option<u64>,
     /// Number of trained numbers.
     pub parameters: usize,
     /// Rows of the one physical batch shape.
@@ -300,7 +302,7 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
             }
         ),
         taken_as_public: "the number of samples, the classes, scaling and shapes of the data, and the model file with \
-                          its initial parameters",
+                          its initial parameters or their seed",
         composition: "this run alone: every further run on the same data, hyperparameter searches included, adds to epsilon",
         covered: if simulation {
             "nothing: the seed was given, so the noise can be recomputed; epsilon is what a private run would have"
@@ -362,6 +364,7 @@ fn training(run: &Run, outcome: &Outcome) -> Training {
         loss: loss_name(&run.derive.loss),
         reduction: reduction_name(&run.derive),
         output: run.derive.output.clone().unwrap_or_default(),
+        init_seed: run.init_seed,
         parameters: run.grad.parameters.iter().map(length).sum(),
         physical_batch: run.config.physical_batch.get(),
         workers: outcome.workers,

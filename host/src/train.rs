@@ -34,7 +34,7 @@ use crate::backend::{BackendError, Choice};
 use crate::data::{DataError, Dataset};
 use crate::files::FileError;
 use crate::graph::{Graph, GraphError};
-use crate::onnx::LoadError;
+use crate::init::InitError;
 use crate::onnx::pb::ModelProto;
 use damper_core::accounting::Rate;
 use damper_core::error::ConfigError;
@@ -104,6 +104,8 @@ pub struct Run {
     pub config: TrainConfig,
     /// The model as it was read.
     pub model: ModelProto,
+    /// The public seed of its weights, where the file leaves them out.
+    pub init_seed: Option<u64>,
     /// The graph that computes per-sample gradients.
     pub grad: GradGraph,
     /// The graph that computes clipped sums, where the backend clips.
@@ -214,7 +216,7 @@ pub enum TrainError {
     #[error(transparent)]
     Graph(#[from] GraphError),
     #[error(transparent)]
-    Load(#[from] LoadError),
+    Init(#[from] InitError),
     #[error(transparent)]
     Refusal(#[from] Refusal),
     /// A flag at fault, and what to do.

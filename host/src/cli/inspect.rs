@@ -4,7 +4,6 @@ use super::model::ModelArgs;
 use super::{Failure, answer, answer_json};
 use crate::autodiff::{derive, has_slope, is_differentiated};
 use crate::graph::{Graph, Support, Value, initializers, support};
-use crate::onnx;
 use crate::onnx::pb::{ModelProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto};
 use crate::report::{loss_name, reduction_name};
 use clap::Args;
@@ -78,7 +77,7 @@ struct Operator {
 }
 
 pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
-    let model = onnx::load(&args.model)?;
+    let model = args.options.load(&args.model)?;
     let options = args.options.graph_options();
     let parameters: Vec<Parameter> = initializers(&model, &options)
         .map_err(|error| Failure::in_file(&args.model, error))?

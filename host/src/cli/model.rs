@@ -1,8 +1,12 @@
 //! Flags that say how a model is read and what is differentiated: the same for `train`, `derive` and `inspect`.
 
+use super::Failure;
 use crate::autodiff::{DeriveOptions, Loss, Reduction};
 use crate::graph::GraphOptions;
+use crate::init;
+use crate::onnx::pb::ModelProto;
 use clap::Args;
+use std::path::Path;
 
 /// How a model is read.
 #[derive(Args, Clone, Debug)]
@@ -30,9 +34,17 @@ pub(super) struct ModelArgs {
     /// Size of a dynamic axis other than the batch, by its name, or as INPUT[AXIS]=N (may be repeated)
     #[arg(long, value_name = "NAME=N", value_parser = extent)]
     pub shape: Vec<(String, usize)>,
+    /// Seed of the weights that the model file leaves out; public [default: 0]
+    #[arg(long, value_name = "SEED")]
+    pub init_seed: Option<u64>,
 }
 
 impl ModelArgs {
+    /// The model in `file`, with weights.
+    pub(super) fn load(&self, file: &Path) -> Result<ModelProto, Failure> {
+        Ok(init::load(file, self.init_seed)?.0)
+    }
+
     pub(super) fn graph_options(&self) -> GraphOptions {
         GraphOptions { train: self.train.clone(), freeze: self.freeze.clone(), shape: self.shape.clone() }
     }

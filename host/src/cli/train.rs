@@ -351,6 +351,7 @@ impl TrainArgs {
         let data = &self.data;
         Source {
             model,
+            init_seed: self.options.init_seed,
             graph: self.options.graph_options(),
             derive: self.options.derive_options(),
             data: data.data.clone(),

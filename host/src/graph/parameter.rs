@@ -9,7 +9,7 @@
 //! all equal (a norm's scale of ones) and that several nodes read is a parameter for each node, unless the nodes share
 //! another weight and are thus one layer applied twice.
 
-mod glob;
+pub(crate) mod glob;
 mod reads;
 
 use std::collections::{HashMap, HashSet};

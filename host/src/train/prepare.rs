@@ -6,7 +6,7 @@ use crate::accounting::{Factors, SMALLEST_SIGMA, Schedule, judge_delta};
 use crate::autodiff::{DeriveOptions, Dim, GradGraph, Loss, Readout, TensorSpec, derive};
 use crate::data::{DataOptions, Dataset, InputShape, LabelKind, load};
 use crate::graph::{Graph, GraphOptions, Value, ValueId};
-use crate::onnx;
+use crate::init;
 use crate::onnx::attr_int;
 use crate::onnx::pb::ModelProto;
 use damper_core::accounting::Rate;
@@ -23,6 +23,8 @@ use std::path::PathBuf;
 pub struct Source {
     /// The `.onnx` file.
     pub model: PathBuf,
+    /// Seed of the weights that the file leaves out; not of a run's noise.
+    pub init_seed: Option<u64>,
     /// How it becomes a graph.
     pub graph: GraphOptions,
     /// The loss and what feeds it.
@@ -37,6 +39,7 @@ pub struct Source {
 #[derive(Debug)]
 pub struct Read {
     model: ModelProto,
+    init_seed: Option<u64>,
     graph: Graph,
     grad: GradGraph,
     derive: DeriveOptions,
@@ -50,7 +53,7 @@ pub struct Read {
 ///
 /// The model or the data is at fault; the message says which, and what to do.
 pub fn read(source: &Source) -> Result<Read, TrainError> {
-    let model = onnx::load(&source.model)?;
+    let (model, init_seed) = init::load(&source.model, source.init_seed)?;
     let graph = Graph::from_model(&model, &source.graph)?;
     let grad = derive(&graph, &source.derive)?;
     let output = loss_output(&source.derive, &graph)?;
@@ -61,7 +64,7 @@ pub fn read(source: &Source) -> Result<Read, TrainError> {
     };
     let derive = DeriveOptions { output: Some(graph.value(output).name.clone()), ..source.derive.clone() };
     let data = load(&source.data, &data_options)?;
-    Ok(Read { model, graph, grad, derive, data })
+    Ok(Read { model, init_seed, graph, grad, derive, data })
 }
 
 /// Reads, checks, derives and calibrates. Nothing is released and nothing written.
@@ -72,7 +75,7 @@ pub fn read(source: &Source) -> Result<Read, TrainError> {
 pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainError> {
     check_flags(&config)?;
     config.method.check(&config.optimizer)?;
-    let Read { model, graph, grad, derive, data } = read(source)?;
+    let Read { model, init_seed, graph, grad, derive, data } = read(source)?;
     let clipped = clipped(&graph, source, &config)?;
 
     let samples = data.train.len() as u64;
@@ -140,6 +143,7 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     Ok(Run {
         config,
         model,
+        init_seed,
         graph,
         grad,
         clipped,
