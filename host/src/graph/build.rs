@@ -25,6 +25,10 @@ pub struct GraphOptions {
     pub train: Vec<String>,
     /// Patterns of initializers that are not trained; they win over `train`.
     pub freeze: Vec<String>,
+    /// Patterns of initializers that are one parameter for all their uses, whatever the rule says.
+    pub tie: Vec<String>,
+    /// Patterns of initializers that are a parameter of its own for each use; they win over `tie`.
+    pub untie: Vec<String>,
     /// Sizes of dynamic axes other than the batch, by the axis's name (`height`), or `INPUT[AXIS]` where it has none.
     pub shape: Vec<(String, usize)>,
 }
@@ -36,6 +40,7 @@ impl Graph {
     /// [`GraphError`]: the node, input, initializer or option at fault, and the remedy.
     pub fn from_model(model: &ModelProto, options: &GraphOptions) -> Result<Graph, GraphError> {
         let fault = |text: String| Err(GraphError::Model(text));
+        let model = parameter::retie(model, options)?;
         let Some(graph) = &model.graph else {
             return fault("the model has no graph; export it again".into());
         };

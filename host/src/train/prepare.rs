@@ -5,7 +5,7 @@ use super::{Budget, Noise, Run, TrainConfig, TrainError};
 use crate::accounting::{Factors, SMALLEST_SIGMA, Schedule, judge_delta};
 use crate::autodiff::{DeriveOptions, Dim, GradGraph, Loss, TensorSpec, derive};
 use crate::data::{DataOptions, Dataset, InputShape, LabelKind, load};
-use crate::graph::{Graph, GraphOptions};
+use crate::graph::{Graph, GraphOptions, retie};
 use crate::onnx;
 use crate::onnx::pb::ModelProto;
 use damper_core::accounting::Rate;
@@ -49,7 +49,7 @@ pub struct Read {
 ///
 /// The model or the data is at fault; the message says which, and what to do.
 pub fn read(source: &Source) -> Result<Read, TrainError> {
-    let model = onnx::load(&source.model)?;
+    let model = retie(&onnx::load(&source.model)?, &source.graph)?.into_owned();
     let graph = Graph::from_model(&model, &source.graph)?;
     let grad = derive(&graph, &source.derive)?;
     let output = loss_output(&source.derive, &grad)?;
