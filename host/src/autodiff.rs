@@ -22,7 +22,7 @@ mod window;
 pub use derive::derive;
 pub use readout::Readout;
 pub use refusal::Refusal;
-pub use rules::is_differentiated;
+pub use rules::{has_slope, is_differentiated};
 
 use crate::graph::DType;
 use crate::onnx::pb::ModelProto;

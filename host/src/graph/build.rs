@@ -181,8 +181,8 @@ impl<'a> Builder<'a> {
             constant(&site)?
         } else if let Some(ints) = integers::evaluate(&site) {
             Outcome::Ints(ints?)
-        } else if let Some(tensor) = fold::evaluate(&site) {
-            Outcome::Constant(tensor)
+        } else if let Some(known) = fold::evaluate(&site) {
+            known
         } else if let Some(known) = refused::find(&node.op_type) {
             return Err(site.refused(known.reason, known.remedy));
         } else if let Some(rule) = rules::find(&node.op_type) {

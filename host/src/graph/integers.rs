@@ -26,6 +26,19 @@ pub(super) fn evaluate(site: &Site<'_>) -> Option<Result<Ints, GraphError>> {
         "Div" => elementwise(site, &inputs, |a, b| a.div(b)),
         "Equal" => elementwise(site, &inputs, |a, b| Some(Affine::fixed(i64::from(a.equals(b)?))))
             .map(|ints| Ints { dtype: DType::Bool, ..ints }),
+        "Greater" => compare(site, &inputs, |a, b| a > b),
+        "GreaterOrEqual" => compare(site, &inputs, |a, b| a >= b),
+        "Less" => compare(site, &inputs, |a, b| a < b),
+        "LessOrEqual" => compare(site, &inputs, |a, b| a <= b),
+        "And" => compare(site, &inputs, |a, b| a != 0 && b != 0),
+        "Or" => compare(site, &inputs, |a, b| a != 0 || b != 0),
+        "Xor" => compare(site, &inputs, |a, b| (a != 0) != (b != 0)),
+        "Not" => compare(site, &[inputs[0], inputs[0]], |a, _| a == 0),
+        "Max" => extreme(site, &inputs, i64::max),
+        "Min" => extreme(site, &inputs, i64::min),
+        "Mod" if attr_int(site.attributes(), "fmod", 0) == 0 => elementwise(site, &inputs, remainder),
+        "Abs" => elementwise(site, &[inputs[0], inputs[0]], |a, _| Some(Affine::fixed(a.constant()?.checked_abs()?))),
+        "Sign" => elementwise(site, &[inputs[0], inputs[0]], |a, _| Some(Affine::fixed(a.constant()?.signum()))),
         "Where" => choose(site, &inputs),
         "Neg" => elementwise(site, &[inputs[0], inputs[0]], |a, _| Affine::fixed(0).sub(a)),
         "Concat" => concat(site, &inputs),
@@ -111,6 +124,28 @@ fn elementwise(
         .collect::<Option<Vec<_>>>()
         .ok_or_else(|| not_affine(site))?;
     Ok(Ints { dtype: a.dtype, shape, entries })
+}
+
+/// A truth value of two numbers that do not depend on the number of samples.
+fn compare(site: &Site<'_>, inputs: &[&Ints], f: impl Fn(i64, i64) -> bool) -> Result<Ints, GraphError> {
+    let truth = |a: Affine, b: Affine| Some(Affine::fixed(i64::from(f(a.constant()?, b.constant()?))));
+    Ok(Ints { dtype: DType::Bool, ..elementwise(site, inputs, truth)? })
+}
+
+/// The largest or smallest of any number of inputs.
+fn extreme(site: &Site<'_>, inputs: &[&Ints], f: impl Fn(i64, i64) -> i64) -> Result<Ints, GraphError> {
+    let mut best = inputs[0].clone();
+    for other in &inputs[1..] {
+        best = elementwise(site, &[&best, other], |a, b| Some(Affine::fixed(f(a.constant()?, b.constant()?))))?;
+    }
+    Ok(best)
+}
+
+/// The remainder with the sign of the divisor.
+fn remainder(a: Affine, b: Affine) -> Option<Affine> {
+    let (a, b) = (a.constant()?, b.constant()?);
+    let rest = a.checked_rem(b)?;
+    Some(Affine::fixed(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }))
 }
 
 fn choose(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {

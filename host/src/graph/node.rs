@@ -50,6 +50,15 @@ impl Shaped {
     }
 }
 
+/// What an elementwise operator reads.
+#[derive(Clone, Copy)]
+pub(super) struct Operand<'a> {
+    pub name: &'a str,
+    pub dtype: DType,
+    pub shape: &'a [usize],
+    pub batch: Option<BatchAxis>,
+}
+
 /// A rule's answer.
 pub(super) enum Outcome {
     /// Output 0 is this input.
@@ -100,6 +109,15 @@ impl<'a> Site<'a> {
 
     pub fn value(&self, index: usize) -> Result<&'a Value, GraphError> {
         Ok(&self.values[self.id(index)?.0])
+    }
+
+    /// Input `index` as data: a value, or integers known now.
+    pub fn operand(&self, index: usize) -> Result<Operand<'_>, GraphError> {
+        if let Some(Some(Item::Ints(ints))) = self.inputs.get(index) {
+            return Ok(Operand { name: &self.node.input[index], dtype: ints.dtype, shape: &ints.shape, batch: None });
+        }
+        let value = self.value(index)?;
+        Ok(Operand { name: &value.name, dtype: value.dtype, shape: &value.shape, batch: value.batch })
     }
 
     /// A value of float elements.

@@ -91,7 +91,7 @@ pub(in super::super) fn of_shape(site: &Site<'_>) -> Ruled {
     }
 }
 
-/// `Cast` of data to its own type, or of known integers to float.
+/// `Cast` of data from one type to another, or of known integers to float.
 pub(in super::super) fn cast(site: &Site<'_>) -> Ruled {
     let to = attr_int(site.attributes(), "to", 0);
     let dtype = DType::from_onnx(i32::try_from(to).unwrap_or(0))
@@ -113,8 +113,5 @@ pub(in super::super) fn cast(site: &Site<'_>) -> Ruled {
     if value.dtype == dtype {
         return Ok(Outcome::Alias(Item::Value(site.id(0)?)));
     }
-    Err(site.refused(
-        format!("it casts data from {} to {}", value.dtype.name(), dtype.name()),
-        "export the model in one float type, float32",
-    ))
+    Ok(Outcome::Node(vec![Shaped { dtype, ..Shaped::of(value) }]))
 }
