@@ -2,6 +2,7 @@
 
 mod compact;
 mod inputs;
+mod rows;
 
 use std::collections::{HashMap, HashSet};
 
@@ -90,6 +91,7 @@ struct Builder<'a> {
     inputs: Vec<ValueId>,
     parameters: Vec<Parameter>,
     items: HashMap<String, Item>,
+    rows: HashMap<String, rows::Rows>,
     names: HashSet<String>,
 }
 
@@ -106,6 +108,7 @@ impl<'a> Builder<'a> {
             inputs: Vec::new(),
             parameters: Vec::new(),
             items: HashMap::new(),
+            rows: HashMap::new(),
             names: HashSet::new(),
         };
         let (inputs, fixed_batch) = inputs::read(graph, options)?;
@@ -157,6 +160,9 @@ impl<'a> Builder<'a> {
         };
         if self.items.contains_key(output) && matches!(node.op_type.as_str(), "Identity" | "Constant") {
             // Already there as a parameter of its own.
+            return Ok(());
+        }
+        if self.add_rows(index, node)? {
             return Ok(());
         }
         let mut inputs = Vec::with_capacity(node.input.len());

@@ -121,7 +121,7 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
         let verdict = |called: &str, source: &Source<'_>, read_by: &[(usize, usize)]| {
             let (trained, mut reason) = judge(graph, &reads, options, called, tensor, source, read_by, &tensors);
             if trained {
-                reason.push_str(&remarks(called, tensor, source, read_by));
+                reason.push_str(&remarks(graph, called, tensor, source, read_by));
             }
             Float { name: called.to_string(), tensor: tensor.clone(), trained, reason }
         };
@@ -217,7 +217,9 @@ fn judge(
     if matches!(source, Source::Constant) {
         return frozen("output of a Constant node");
     }
-    let (node, slot) = reads.end_of(graph, first);
+    // The use that names a tied weight, not the exchange of axes put before another one.
+    let own = read_by.iter().find(|read| !ties::is_exchange(&graph.node[read.0]));
+    let (node, slot) = reads.end_of(graph, *own.unwrap_or(&first));
     let reader = &graph.node[node];
     let called = node_name(reader, node);
     let role = reads::role(&reader.op_type, slot);
@@ -226,7 +228,7 @@ fn judge(
     if all(&|node, slot| unset(node, slot) && reads.is_decomposed_group_norm(graph, node, slot)) {
         return frozen(&format!("constant {role} of the InstanceNormalization that a GroupNorm is exported as"));
     }
-    let invented = reads::is_exporters_name(name);
+    let invented = reads::is_exporters_name(if let Source::Split(base) = source { base } else { name });
     if invented && all(&unset) {
         return frozen(&format!("constant {role} of {} '{called}', which has no weights", reader.op_type));
     }
@@ -260,9 +262,13 @@ fn judge(
 }
 
 /// What a user should know about a trained candidate.
-fn remarks(name: &str, tensor: &Tensor, source: &Source<'_>, read_by: &[(usize, usize)]) -> String {
+fn remarks(graph: &GraphProto, name: &str, tensor: &Tensor, source: &Source<'_>, read_by: &[(usize, usize)]) -> String {
     let mut text = String::new();
-    let nodes: HashSet<usize> = read_by.iter().map(|read| read.0).collect();
+    let (copies, nodes): (HashSet<usize>, HashSet<usize>) =
+        read_by.iter().map(|read| read.0).partition(|&node| ties::is_exchange(&graph.node[node]));
+    for copy in copies.iter().flat_map(|&node| &graph.node[node].output) {
+        text += &format!("; tied to '{copy}'");
+    }
     match source {
         Source::Alias(base) if is_uniform(tensor) => {
             text += &format!("; the exporter merged it with '{base}', of equal value");

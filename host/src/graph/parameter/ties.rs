@@ -111,6 +111,11 @@ pub(super) fn find(graph: &GraphProto, options: &GraphOptions) -> Result<Vec<Tie
     Ok(ties)
 }
 
+/// Whether `node` brings a tied weight into a copy's shape.
+pub(super) fn is_exchange(node: &NodeProto) -> bool {
+    node.output.first().is_some_and(|copy| node.name.strip_suffix("/tied") == Some(copy))
+}
+
 /// `model` with every copy read from the first of its kind.
 pub(super) fn apply(model: &ModelProto, ties: &[Tie]) -> ModelProto {
     let mut model = model.clone();
