@@ -5,14 +5,15 @@
 //! [`Emitter`]'s sums, which do not; its logarithm likewise. A normalisation's parts are then shared with its backward pass.
 
 use super::emit::{BATCH_FIRST, Emitter, Var};
+use super::lookup::{checked, found, numbers};
 use super::normalize::Normalized;
 use super::rules::{
-    celu, elu, gelu, hard_sigmoid, hard_swish, lp_normalization, mean_variance_normalization, mish, p_relu, pow,
-    reduce_l1, reduce_l2, reduce_log_sum, reduce_log_sum_exp, reduce_prod, reduce_sum_square, selu, softplus, softsign,
-    thresholded_relu,
+    celu, cum_sum, elu, gelu, hard_sigmoid, hard_swish, lp_normalization, mean_variance_normalization, mish, p_relu,
+    pow, reduce_l1, reduce_l2, reduce_log_sum, reduce_log_sum_exp, reduce_prod, reduce_sum_square, selu, softplus,
+    softsign, thresholded_relu, trilu,
 };
-use crate::graph::{BatchAxis, Graph, Node, Origin, TensorData, Value};
-use crate::onnx::{attr_float, attr_int, attr_ints, attr_string};
+use crate::graph::{BatchAxis, Graph, Node, Origin, Tensor, TensorData, Value};
+use crate::onnx::{attr_float, attr_int, attr_ints, attr_string, make_attr_int};
 
 /// The output of `node` in other operators; `None` where it is written as it stands.
 pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>]) -> Option<Var> {
@@ -27,7 +28,36 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             let aligned = em.reshape(&x, &[&vec![1; lead], &x.shape[..]].concat(), axis);
             Some(em.expand(&aligned, &output.shape, output.batch))
         }
+        "CumSum" if output.dtype.is_float() => {
+            let axis = *known_ints(graph, node, 1)?.first()? as usize;
+            Some(cum_sum::sums(em, &x, axis, int("exclusive", 0) != 0, int("reverse", 0) != 0))
+        }
+        "Gather" | "GatherElements" if inputs[1].as_ref().is_some_and(|index| index.batch.is_some()) => {
+            let axis = int("axis", 0) as usize;
+            let lookup = checked(em, inputs[1].as_ref()?, x.shape[axis]);
+            let attributes = vec![make_attr_int("axis", axis as i64)];
+            let (shape, inputs) = (output.shape.clone(), [&x, &lookup.index]);
+            let rows = em.node(&node.op, &inputs, attributes, output.dtype, shape, output.batch);
+            let behind = if node.op == "Gather" { x.rank() - 1 - axis } else { 0 };
+            Some(found(em, &rows, &lookup.valid, behind))
+        }
         "Log" if x.batch.is_some() => Some(em.log(&x)),
+        "OneHot" => {
+            let axis = int("axis", -1) as usize;
+            let index = checked(em, &x, output.shape[axis]);
+            // An index outside is hot nowhere.
+            let outside = em.constant(Tensor { shape: vec![], data: TensorData::I64(vec![-1]) });
+            let index = em.choose(&index.valid, &index.index, &outside);
+            let mut shape = x.shape.clone();
+            shape.insert(axis, 1);
+            let column = em.reshape(&index, &shape, output.batch);
+            let count = [&[output.shape[axis]], &vec![1; x.rank() - axis][..]].concat();
+            let numbers = numbers(em, &count);
+            let hot = em.compare("Equal", &column, &numbers);
+            let values = inputs[2].clone()?;
+            let [off, on] = [0, 1].map(|at| em.slice(&values, &[(0, at, 1, 1)]));
+            Some(em.choose(&hot, &on, &off))
+        }
         "Softmax" | "LogSoftmax" => {
             let axis = [int("axis", -1).rem_euclid(x.rank() as i64) as usize];
             let top = em.reduce_max(&x, &axis, true);
@@ -91,7 +121,19 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             let known = node.inputs[1].and_then(|id| graph.constant(id));
             Some(pow::forward(em, &x, inputs[1].as_ref()?, known))
         }
+        "Trilu" => {
+            let diagonal = if inputs.len() < 2 { 0 } else { *known_ints(graph, node, 1)?.first()? };
+            Some(trilu::triangle(em, &x, diagonal, int("upper", 1) != 0))
+        }
         _ => activation(em, node, &x, inputs),
+    }
+}
+
+/// The integers of an input that is a constant.
+fn known_ints<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a [i64]> {
+    match &graph.values[node.inputs.get(index).copied().flatten()?.0].origin {
+        Origin::Constant(Tensor { data: TensorData::I64(values), .. }) => Some(values),
+        _ => None,
     }
 }
 

@@ -10,13 +10,17 @@ mod average_pool;
 mod cast;
 pub mod celu;
 mod clip;
+mod concat;
 mod conv;
 mod cos;
+pub(super) mod cum_sum;
 mod div;
 pub mod elu;
 mod erf;
 mod exp;
 mod expand;
+mod gather;
+mod gather_elements;
 pub mod gelu;
 mod gemm;
 mod global_average_pool;
@@ -57,6 +61,7 @@ mod reshape;
 pub mod selu;
 mod sigmoid;
 mod sin;
+mod slice;
 mod softmax;
 pub mod softplus;
 pub mod softsign;
@@ -66,6 +71,7 @@ mod sum;
 mod tanh;
 pub mod thresholded_relu;
 mod transpose;
+pub(super) mod trilu;
 mod where_;
 
 use super::refusal::Refusal;
@@ -90,13 +96,17 @@ pub const RULES: &[Rule] = &[
     cast::RULE,
     celu::RULE,
     clip::RULE,
+    concat::RULE,
     conv::RULE,
     cos::RULE,
+    cum_sum::RULE,
     div::RULE,
     elu::RULE,
     erf::RULE,
     exp::RULE,
     expand::RULE,
+    gather::RULE,
+    gather_elements::RULE,
     gelu::RULE,
     gemm::RULE,
     global_average_pool::RULE,
@@ -137,6 +147,7 @@ pub const RULES: &[Rule] = &[
     selu::RULE,
     sigmoid::RULE,
     sin::RULE,
+    slice::RULE,
     softmax::RULE,
     softplus::RULE,
     softsign::RULE,
@@ -146,6 +157,7 @@ pub const RULES: &[Rule] = &[
     tanh::RULE,
     thresholded_relu::RULE,
     transpose::RULE,
+    trilu::RULE,
     where_::RULE,
 ];
 
@@ -154,6 +166,10 @@ pub fn is_differentiated(op: &str) -> bool {
     let canonical = match op {
         "Flatten" | "Squeeze" | "Unsqueeze" => "Reshape",
         "Dropout" => "Identity",
+        "GatherND" => "Gather",
+        "Split" => "Slice",
+        "DepthToSpace" | "SpaceToDepth" => "Transpose",
+        "Tile" => "Expand",
         _ => op,
     };
     RULES.iter().any(|rule| rule.op == canonical)

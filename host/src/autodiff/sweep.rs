@@ -6,7 +6,7 @@ use super::factor::{Factors, Grad};
 use super::lower::reduced_axes;
 use super::refusal::Refusal;
 use super::rules::{RULES, has_slope};
-use crate::graph::{BatchAxis, Graph, Node, Value, ValueId};
+use crate::graph::{BatchAxis, Graph, Node, TensorData, Value, ValueId};
 use crate::onnx::{attr_float, attr_int, attr_ints, attr_string};
 
 /// The gradients, by parameter index, of `seeds`' weighted outputs; `None` for a parameter they do not depend on.
@@ -38,7 +38,7 @@ pub fn sweep(
 }
 
 /// Whether each value depends on a trained parameter, and not through steps and integers alone.
-fn leads_to_trained(graph: &Graph) -> Vec<bool> {
+pub fn leads_to_trained(graph: &Graph) -> Vec<bool> {
     let mut wanted = vec![false; graph.values.len()];
     for parameter in graph.parameters.iter().filter(|p| p.trained) {
         wanted[parameter.value.0] = true;
@@ -138,7 +138,16 @@ impl<'a> Pull<'a> {
 
     /// The value of input `i` where it is known now.
     pub fn constant(&self, i: usize) -> Option<&'a crate::graph::Tensor> {
-        self.graph.constant(self.node.inputs[i]?)
+        self.graph.constant(self.node.inputs.get(i).copied().flatten()?)
+    }
+
+    /// The integers of input `i` where they are known now.
+    pub fn constant_ints(&self, i: usize) -> Option<Vec<i64>> {
+        match &self.constant(i)?.data {
+            TensorData::I64(values) => Some(values.clone()),
+            TensorData::I32(values) => Some(values.iter().map(|&v| i64::from(v)).collect()),
+            _ => None,
+        }
     }
 
     /// The axes of a reduction, where they are known now.

@@ -24,7 +24,7 @@ fn cases() -> Vec<Case> {
     let square = double.node_of(DType::F64, "Mul", &[wide, wide], vec![], &[1, 2, 3]);
     let y = double.node("Cast", &[square], to(DType::F32), &[1, 2, 3]);
     let mut mask = GraphBuilder::new(17);
-    let (x, ids) = (mask.activation(&[2, 3]), mask.int_input(&[3]));
+    let (x, ids) = (mask.activation(&[2, 3]), mask.ids(&[3]));
     let weight = mask.node("Cast", &[ids], to(DType::F32), &[1, 3]);
     let rows = mask.node("Reshape", &[weight], vec![], &[1, 1, 3]);
     let z = mask.node("Mul", &[x, rows], vec![], &[1, 2, 3]);

@@ -26,10 +26,11 @@ impl GraphBuilder {
         id
     }
 
-    /// An integer data input `[N, *shape]`.
-    pub fn int_input(&mut self, shape: &[usize]) -> ValueId {
-        let id = self.input(shape);
-        self.graph.values[id.0].dtype = DType::I64;
+    /// A data input `[N, *shape]` of integers that index the rows of any table of at least four.
+    pub fn ids(&mut self, shape: &[usize]) -> ValueId {
+        let name = format!("x{}", self.graph.inputs.len());
+        let id = self.value(name, DType::I64, [&[1], shape].concat(), Some(BATCH_FIRST), Origin::Input);
+        self.graph.inputs.push(id);
         id
     }
 
@@ -72,6 +73,16 @@ impl GraphBuilder {
     /// Constant truth values.
     pub fn bools(&mut self, shape: &[usize], values: &[bool]) -> ValueId {
         self.constant(Tensor { shape: shape.to_vec(), data: TensorData::Bool(values.to_vec()) }, DType::Bool)
+    }
+
+    /// A constant int64 tensor.
+    pub fn indices(&mut self, shape: &[usize], values: &[i64]) -> ValueId {
+        self.constant(Tensor { shape: shape.to_vec(), data: TensorData::I64(values.to_vec()) }, DType::I64)
+    }
+
+    /// The shape of a value, of a batch of one sample.
+    pub fn shape(&self, id: ValueId) -> Vec<usize> {
+        self.graph.values[id.0].shape.clone()
     }
 
     fn constant(&mut self, tensor: Tensor, dtype: DType) -> ValueId {
@@ -117,9 +128,22 @@ impl GraphBuilder {
         shape: &[usize],
         batch: Option<BatchAxis>,
     ) -> ValueId {
+        self.node_typed(op, inputs, attributes, DType::F32, shape, batch)
+    }
+
+    /// A node with one output of the given element type, shape and batch axis.
+    pub fn node_typed(
+        &mut self,
+        op: &str,
+        inputs: &[ValueId],
+        attributes: Vec<AttributeProto>,
+        dtype: DType,
+        shape: &[usize],
+        batch: Option<BatchAxis>,
+    ) -> ValueId {
         let node = self.graph.nodes.len();
         let origin = Origin::Node { node, slot: 0 };
-        let output = self.value(format!("v{node}"), DType::F32, shape.to_vec(), batch, origin);
+        let output = self.value(format!("v{node}"), dtype, shape.to_vec(), batch, origin);
         self.graph.nodes.push(Node {
             name: format!("{op}_{node}"),
             op: op.into(),

@@ -6,7 +6,7 @@
 //! samples' numbers is refused.
 
 use super::super::affine::Affine;
-use super::super::node::{Ints, Item, MAX_FOLDED, MAX_RANK, Shaped};
+use super::super::node::{Ints, Item, MAX_FOLDED, MAX_RANK, Shaped, Source, Step};
 use super::super::{BatchAxis, DType, GraphError, Tensor, TensorData, ValueId};
 use super::Builder;
 use crate::onnx::pb::NodeProto;
@@ -100,12 +100,12 @@ impl Builder<'_> {
                     Input::Value(_) | Input::Absent => None,
                 };
                 if let Some(plan) = rows.and_then(|rows| self.tuples(*data, &rows)) {
-                    return self.look_up(&name, output, *data, plan).map(|()| true);
+                    return self.look_up(&name, node, *data, plan).map(|()| true);
                 }
             }
             ("Gather", [Input::Value(data), Input::Rows(rows)]) if attr_int(&node.attribute, "axis", 0) == 0 => {
                 if let Some(plan) = self.flat(*data, rows) {
-                    return self.look_up(&name, output, *data, plan).map(|()| true);
+                    return self.look_up(&name, node, *data, plan).map(|()| true);
                 }
             }
             _ => {}
@@ -140,11 +140,9 @@ impl Builder<'_> {
             _ => TensorData::I64(values.collect()),
         };
         let constant = self.add_constant(&format!("{source}/one"), Tensor { shape: rows.shape.clone(), data })?;
-        let Item::Value(id) = constant else { return Ok(()) };
         let output = Shaped { dtype: rows.dtype, shape: rows.shape, batch: Some(BatchAxis::plain(rows.axis)) };
-        let item = self.emit(source, "Expand", vec![Some(id)], vec![], &[source], vec![output])?;
+        self.emit(source, "Expand", vec![Some(constant)], vec![], &[source], vec![output])?;
         self.rows.remove(source);
-        self.items.insert(source.clone(), item);
         Ok(())
     }
 
@@ -188,38 +186,35 @@ impl Builder<'_> {
     }
 
     /// The nodes of a look-up within each sample.
-    fn look_up(&mut self, name: &str, output: &String, data: ValueId, plan: Plan) -> Result<(), GraphError> {
+    fn look_up(&mut self, name: &str, node: &NodeProto, data: ValueId, plan: Plan) -> Result<(), GraphError> {
         let value = &self.values[data.0];
         let (dtype, rest) = (value.dtype, value.shape[plan.rest..].to_vec());
-        let batch = Some(BatchAxis::plain(0));
-        let shaped = |shape: Vec<usize>| Shaped { dtype, shape, batch };
-        let mut source = data;
-        if plan.positions.iter().copied().ne(0..plan.length) {
-            let rows = [&[1, plan.length], &rest[..]].concat();
-            let (split, found) = (format!("{output}/samples"), format!("{output}/found"));
-            let apart = self.emit(name, "Reshape", vec![Some(source)], vec![], &[&split], vec![shaped(rows)])?;
-            let index = TensorData::I64(plan.positions.iter().map(|&position| position as i64).collect());
-            let index = Tensor { shape: vec![plan.positions.len()], data: index };
-            let index = self.add_constant(&format!("{output}/positions"), index)?;
-            let (Item::Value(apart), Item::Value(index)) = (apart, index) else { return Ok(()) };
-            let shape = [&[1, plan.positions.len()], &rest[..]].concat();
-            let axis = vec![make_attr_int("axis", 1)];
-            let found =
-                self.emit(name, "Gather", vec![Some(apart), Some(index)], axis, &[&found], vec![shaped(shape)])?;
-            let Item::Value(found) = found else { return Ok(()) };
-            source = found;
-        }
-        let to = Shaped { dtype, shape: [plan.shape, rest].concat(), batch: Some(BatchAxis::plain(plan.axis)) };
-        if plan.axis > 0 && to.shape[..plan.axis].iter().any(|&d| d != 1) {
+        let step = |op, inputs, attributes, shape: &[usize], axis| Step {
+            op,
+            inputs,
+            attributes,
+            output: Shaped { dtype, shape: [shape, &rest].concat(), batch: Some(BatchAxis::plain(axis)) },
+        };
+        if plan.shape[..plan.axis].iter().any(|&d| d != 1) {
             return Err(GraphError::Mixes {
                 node: name.into(),
-                op: "Gather".into(),
+                op: node.op_type.clone(),
                 reason: "it lays the samples behind another axis".into(),
                 remedy: "keep the batch on axis 0".into(),
             });
         }
-        self.emit(name, "Reshape", vec![Some(source)], vec![], &[output], vec![to])?;
-        Ok(())
+        let mut steps = Vec::new();
+        let mut source = Source::Value(data);
+        if plan.positions.iter().copied().ne(0..plan.length) {
+            let positions: Vec<i64> = plan.positions.iter().map(|&position| position as i64).collect();
+            steps.push(step("Reshape", vec![source], vec![], &[1, plan.length], 0));
+            let inputs = vec![Source::Step(0), Source::integers(&positions)];
+            steps.push(step("Gather", inputs, vec![make_attr_int("axis", 1)], &[1, positions.len()], 0));
+            source = Source::Step(1);
+        }
+        steps.push(step("Reshape", vec![source], vec![], &plan.shape, plan.axis));
+        let last = steps.len() - 1;
+        self.add_steps(name, node, steps, &[last])
     }
 }
 

@@ -1,7 +1,7 @@
 //! Elementwise operators: one input keeps everything; several broadcast, and their batch axes must meet.
 
 use super::super::batch::show;
-use super::super::node::{Item, Operand, Outcome, Ruled, Shaped, Site};
+use super::super::node::{Data, Item, Outcome, Ruled, Shaped, Site};
 use super::super::{BatchAxis, DType, GraphError};
 use crate::onnx::attr_int;
 
@@ -13,7 +13,7 @@ pub(in super::super) fn unary(site: &Site<'_>) -> Ruled {
 /// `Abs`, `Neg`, `Sign`: of floats and integers.
 pub(in super::super) fn signed(site: &Site<'_>) -> Ruled {
     let x = number(site, 0)?;
-    Ok(Outcome::Node(vec![Shaped { dtype: x.dtype, shape: x.shape.to_vec(), batch: x.batch }]))
+    Ok(Outcome::Node(vec![x.shaped]))
 }
 
 /// `IsInf`, `IsNaN`: whether a float is so.
@@ -24,29 +24,29 @@ pub(in super::super) fn probe(site: &Site<'_>) -> Ruled {
 /// `Add`, `Sub`, `Mul`, `Div`, `Mod`.
 pub(in super::super) fn binary(site: &Site<'_>) -> Ruled {
     let operands = [number(site, 0)?, number(site, 1)?];
-    combined(site, &operands, operands[0].dtype)
+    combined(site, &operands, operands[0].shaped.dtype)
 }
 
 /// `Pow`: the exponent may have another type than the base.
 pub(in super::super) fn pow(site: &Site<'_>) -> Ruled {
-    let (base, exponent) = (site.float(0)?, number(site, 1)?);
-    let base = Operand { name: &base.name, dtype: base.dtype, shape: &base.shape, batch: base.batch };
-    combined(site, &[base, Operand { dtype: base.dtype, ..exponent }], base.dtype)
+    let (dtype, mut exponent) = (site.float(0)?.dtype, number(site, 1)?);
+    exponent.shaped.dtype = dtype;
+    combined(site, &[site.data(0)?, exponent], dtype)
 }
 
 /// `Max`, `Mean`, `Min`, `Sum`, of any number of inputs.
 pub(in super::super) fn variadic(site: &Site<'_>) -> Ruled {
     let operands = (0..site.inputs.len()).map(|i| number(site, i)).collect::<Result<Vec<_>, _>>()?;
-    match operands[..] {
+    match &operands[..] {
         [] => Err(site.invalid("input 0 is missing")),
         [_] => Ok(Outcome::Alias(Item::Value(site.id(0)?))),
-        [first, ..] => combined(site, &operands, first.dtype),
+        [first, ..] => combined(site, &operands, first.shaped.dtype),
     }
 }
 
 /// `Equal`, `Greater`, `GreaterOrEqual`, `Less`, `LessOrEqual`.
 pub(in super::super) fn compare(site: &Site<'_>) -> Ruled {
-    combined(site, &[site.operand(0)?, site.operand(1)?], DType::Bool)
+    combined(site, &[site.data(0)?, site.data(1)?], DType::Bool)
 }
 
 /// `And`, `Or`, `Xor`.
@@ -57,15 +57,16 @@ pub(in super::super) fn logic(site: &Site<'_>) -> Ruled {
 /// `Not`.
 pub(in super::super) fn not(site: &Site<'_>) -> Ruled {
     let x = truth(site, 0)?;
-    Ok(Outcome::Node(vec![Shaped { dtype: DType::Bool, shape: x.shape.to_vec(), batch: x.batch }]))
+    Ok(Outcome::Node(vec![x.shaped]))
 }
 
 /// `Where`: a condition, and two values of one type.
 pub(in super::super) fn choose(site: &Site<'_>) -> Ruled {
-    let (condition, a, b) = (truth(site, 0)?, site.operand(1)?, site.operand(2)?);
-    one_type(site, &[a, b])?;
-    let (shape, batch) = broadcast(site, &[condition, a, b])?;
-    Ok(Outcome::Node(vec![Shaped { dtype: a.dtype, shape, batch }]))
+    let (condition, a, b) = (truth(site, 0)?, site.data(1)?, site.data(2)?);
+    let operands = [a, b, condition];
+    one_type(site, &operands[..2])?;
+    let (shape, batch) = broadcast(site, &operands)?;
+    Ok(Outcome::Node(vec![Shaped { dtype: operands[0].shaped.dtype, shape, batch }]))
 }
 
 /// `Clip`: both bounds are numbers, and either may be absent.
@@ -73,24 +74,21 @@ pub(in super::super) fn clip(site: &Site<'_>) -> Ruled {
     let x = number(site, 0)?;
     for index in (1..3).filter(|&index| site.has(index)) {
         let bound = number(site, index)?;
-        one_type(site, &[x, bound])?;
-        if bound.batch.is_some() || bound.shape.iter().any(|&d| d != 1) || bound.shape.len() > 1 {
-            return Err(site.invalid(format!(
-                "the bound '{}' is {}, not one number",
-                bound.name,
-                show(bound.shape, bound.batch)
-            )));
+        one_type(site, &[x.clone(), bound.clone()])?;
+        let Shaped { shape, batch, .. } = &bound.shaped;
+        if batch.is_some() || shape.iter().any(|&d| d != 1) || shape.len() > 1 {
+            return Err(site.invalid(format!("the bound '{}' is {}, not one number", bound.name, show(shape, *batch))));
         }
     }
     if !site.has(1) && !site.has(2) {
         return Ok(Outcome::Alias(Item::Value(site.id(0)?)));
     }
-    Ok(Outcome::Node(vec![Shaped { dtype: x.dtype, shape: x.shape.to_vec(), batch: x.batch }]))
+    Ok(Outcome::Node(vec![x.shaped]))
 }
 
 /// `PRelu`: the slope broadcasts to the data, never the other way.
 pub(in super::super) fn prelu(site: &Site<'_>) -> Ruled {
-    let operands = [site.operand(0)?, site.operand(1)?];
+    let operands = [site.data(0)?, site.data(1)?];
     let x = site.float(0)?;
     one_type(site, &operands)?;
     let (shape, batch) = broadcast(site, &operands)?;
@@ -102,34 +100,36 @@ pub(in super::super) fn prelu(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped::of(x)]))
 }
 
-fn combined(site: &Site<'_>, operands: &[Operand<'_>], dtype: DType) -> Ruled {
+fn combined(site: &Site<'_>, operands: &[Data<'_>], dtype: DType) -> Ruled {
     one_type(site, operands)?;
     let (shape, batch) = broadcast(site, operands)?;
     Ok(Outcome::Node(vec![Shaped { dtype, shape, batch }]))
 }
 
-fn one_type(site: &Site<'_>, operands: &[Operand<'_>]) -> Result<(), GraphError> {
-    match operands.iter().find(|operand| operand.dtype != operands[0].dtype) {
-        Some(other) => {
-            Err(site.invalid(format!("it combines {} with {}", operands[0].dtype.name(), other.dtype.name())))
-        }
+fn one_type(site: &Site<'_>, operands: &[Data<'_>]) -> Result<(), GraphError> {
+    match operands.iter().find(|operand| operand.shaped.dtype != operands[0].shaped.dtype) {
+        Some(other) => Err(site.invalid(format!(
+            "it combines {} with {}",
+            operands[0].shaped.dtype.name(),
+            other.shaped.dtype.name()
+        ))),
         None => Ok(()),
     }
 }
 
 /// Input `index`, of floats or integers.
-fn number<'a>(site: &'a Site<'_>, index: usize) -> Result<Operand<'a>, GraphError> {
-    let operand = site.operand(index)?;
-    match operand.dtype {
+fn number<'a>(site: &'a Site<'_>, index: usize) -> Result<Data<'a>, GraphError> {
+    let operand = site.data(index)?;
+    match operand.shaped.dtype {
         DType::Bool => Err(site.invalid(format!("input {index} ('{}') is bool, not a number", operand.name))),
         _ => Ok(operand),
     }
 }
 
 /// Input `index`, of truth values.
-fn truth<'a>(site: &'a Site<'_>, index: usize) -> Result<Operand<'a>, GraphError> {
-    let operand = site.operand(index)?;
-    match operand.dtype {
+fn truth<'a>(site: &'a Site<'_>, index: usize) -> Result<Data<'a>, GraphError> {
+    let operand = site.data(index)?;
+    match operand.shaped.dtype {
         DType::Bool => Ok(operand),
         other => Err(site.invalid(format!("input {index} ('{}') is {}, not bool", operand.name, other.name()))),
     }
@@ -160,8 +160,8 @@ pub(in super::super) fn dropout(site: &Site<'_>) -> Ruled {
 }
 
 /// The broadcast of `operands`: one-sample shape and batch axis.
-fn broadcast(site: &Site<'_>, operands: &[Operand<'_>]) -> Result<(Vec<usize>, Option<BatchAxis>), GraphError> {
-    broadcast_shapes(site, &operands.iter().map(|x| (x.shape, x.batch, x.name)).collect::<Vec<_>>())
+fn broadcast(site: &Site<'_>, operands: &[Data<'_>]) -> Result<(Vec<usize>, Option<BatchAxis>), GraphError> {
+    broadcast_shapes(site, &operands.iter().map(|x| (&x.shaped.shape[..], x.shaped.batch, x.name)).collect::<Vec<_>>())
 }
 
 /// As [`broadcast`], of (shape, batch, name).
