@@ -31,6 +31,12 @@ pub(super) struct ModelArgs {
     /// Does not train the initializers that match; wins over --train (may be repeated)
     #[arg(long, value_name = "PATTERN")]
     pub freeze: Vec<String>,
+    /// Takes the initializers that match as one weight for all their uses (may be repeated)
+    #[arg(long, value_name = "PATTERN")]
+    pub tie: Vec<String>,
+    /// Takes the initializers that match as a weight of its own for each use; wins over --tie (may be repeated)
+    #[arg(long, value_name = "PATTERN")]
+    pub untie: Vec<String>,
     /// Size of a dynamic axis other than the batch, by its name, or as INPUT[AXIS]=N (may be repeated)
     #[arg(long, value_name = "NAME=N", value_parser = extent)]
     pub shape: Vec<(String, usize)>,
@@ -46,7 +52,13 @@ impl ModelArgs {
     }
 
     pub(super) fn graph_options(&self) -> GraphOptions {
-        GraphOptions { train: self.train.clone(), freeze: self.freeze.clone(), shape: self.shape.clone() }
+        GraphOptions {
+            train: self.train.clone(),
+            freeze: self.freeze.clone(),
+            tie: self.tie.clone(),
+            untie: self.untie.clone(),
+            shape: self.shape.clone(),
+        }
     }
 
     pub(super) fn derive_options(&self) -> DeriveOptions {

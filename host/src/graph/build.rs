@@ -2,6 +2,7 @@
 
 mod compact;
 mod inputs;
+mod rows;
 mod steps;
 
 use std::collections::{HashMap, HashSet};
@@ -26,6 +27,10 @@ pub struct GraphOptions {
     pub train: Vec<String>,
     /// Patterns of initializers that are not trained; they win over `train`.
     pub freeze: Vec<String>,
+    /// Patterns of initializers that are one parameter for all their uses, whatever the rule says.
+    pub tie: Vec<String>,
+    /// Patterns of initializers that are a parameter of its own for each use; they win over `tie`.
+    pub untie: Vec<String>,
     /// Sizes of dynamic axes other than the batch, by the axis's name (`height`), or `INPUT[AXIS]` where it has none.
     pub shape: Vec<(String, usize)>,
 }
@@ -37,6 +42,7 @@ impl Graph {
     /// [`GraphError`]: the node, input, initializer or option at fault, and the remedy.
     pub fn from_model(model: &ModelProto, options: &GraphOptions) -> Result<Graph, GraphError> {
         let fault = |text: String| Err(GraphError::Model(text));
+        let model = parameter::retie(model, options)?;
         let Some(graph) = &model.graph else {
             return fault("the model has no graph; export it again".into());
         };
@@ -86,6 +92,7 @@ struct Builder<'a> {
     inputs: Vec<ValueId>,
     parameters: Vec<Parameter>,
     items: HashMap<String, Item>,
+    rows: HashMap<String, rows::Rows>,
     names: HashSet<String>,
 }
 
@@ -102,6 +109,7 @@ impl<'a> Builder<'a> {
             inputs: Vec::new(),
             parameters: Vec::new(),
             items: HashMap::new(),
+            rows: HashMap::new(),
             names: HashSet::new(),
         };
         let (inputs, fixed_batch) = inputs::read(graph, options)?;
@@ -153,6 +161,9 @@ impl<'a> Builder<'a> {
         };
         if self.items.contains_key(output) && matches!(node.op_type.as_str(), "Identity" | "Constant") {
             // Already there as a parameter of its own.
+            return Ok(());
+        }
+        if self.add_rows(index, node)? {
             return Ok(());
         }
         let mut inputs = Vec::with_capacity(node.input.len());

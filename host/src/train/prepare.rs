@@ -5,7 +5,7 @@ use super::{Budget, Clipping, Noise, Run, TrainConfig, TrainError};
 use crate::accounting::{Factors, SMALLEST_SIGMA, Schedule, judge_delta};
 use crate::autodiff::{DeriveOptions, Dim, GradGraph, Loss, Readout, TensorSpec, derive};
 use crate::data::{DataOptions, Dataset, InputShape, LabelKind, load};
-use crate::graph::{Graph, GraphOptions, Value, ValueId};
+use crate::graph::{Graph, GraphOptions, Value, ValueId, retie};
 use crate::init;
 use crate::onnx::attr_int;
 use crate::onnx::pb::ModelProto;
@@ -54,6 +54,7 @@ pub struct Read {
 /// The model or the data is at fault; the message says which, and what to do.
 pub fn read(source: &Source) -> Result<Read, TrainError> {
     let (model, init_seed) = init::load(&source.model, source.init_seed)?;
+    let model = retie(&model, &source.graph)?.into_owned();
     let graph = Graph::from_model(&model, &source.graph)?;
     let grad = derive(&graph, &source.derive)?;
     let output = loss_output(&source.derive, &graph)?;
