@@ -104,6 +104,7 @@ pub struct Stream<const BLOCKS: usize> {
 }
 
 impl<const BLOCKS: usize> Stream<BLOCKS> {
+    #[inline]
     fn next_word(&mut self) -> u32 {
         if self.word == 16 {
             self.word = 0;
@@ -117,6 +118,7 @@ impl<const BLOCKS: usize> Stream<BLOCKS> {
         word.copied().unwrap_or_default()
     }
 
+    #[inline(never)]
     fn refill(&mut self) {
         let mut initial = [[0; BLOCKS]; 16];
         for (row, word) in initial.iter_mut().zip(self.state) {
@@ -179,6 +181,7 @@ fn xor_rotate<const BLOCKS: usize>(x: &mut [u32; BLOCKS], y: &[u32; BLOCKS], by:
 impl<const BLOCKS: usize> rand_core::TryRng for Stream<BLOCKS> {
     type Error = Infallible;
 
+    #[inline]
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
         Ok(self.next_word())
     }
