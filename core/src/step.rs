@@ -67,10 +67,12 @@
 //!
 //! `D` words of sum and what filter and optimizer state in their docs; the step itself streams 64 coordinates at a time.
 
+mod float_sum;
 mod mixing;
 mod open;
 mod shard;
 
+pub use float_sum::FloatSum;
 pub use mixing::Mixing;
 pub use open::Open;
 pub use shard::Shard;

@@ -10,7 +10,7 @@ use damper_core::noise::{ChaCha20, ContinuousGaussian, DiscreteGaussian, Generat
 use damper_core::optimizer::{Adam, AdamState, Begin, Sgd, SgdState};
 use damper_core::private::{Mechanism, Released};
 use damper_core::schedule::Constant;
-use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_core::step::{FloatSum, PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
 use proptest::prelude::*;
 
@@ -252,6 +252,52 @@ fn a_shard_of_another_configuration_is_not_merged() {
         assert!(matches!(open.merge(shard), Err(CallError::Order(_))));
         opened.add_mixed(&[&[1.0]]).unwrap();
     }
+}
+
+#[test]
+fn a_float_sum_releases_what_its_clipped_samples_would() {
+    let step = plain(ContinuousGaussian::new(1e-3).unwrap(), 1.0, 2);
+    let generator = ChaCha20::<1>::simulation(7);
+    let samples = vec![vec![3.0f32, 0.0, 4.0], vec![0.5, 0.0, 0.0]];
+    let apart = release(&step, &samples, 3, &generator, 1);
+    let (mut state, mut ledger) = (state::<f32>(3), Ledger::new(1));
+    let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+    let mut memory = [0.0; 3];
+    let mut shard = open.shard(&mut memory).unwrap();
+    // A sample that is not finite is named by its norm, and in no sum.
+    let norms = [5.0, f32::NAN, 0.5];
+    shard.add_float_sum(FloatSum { parts: &[&[1.1], &[0.0, 0.8]], bound: 1.0, norms: &norms }).unwrap();
+    open.merge(shard).unwrap();
+    let mut params = [0.0; 3];
+    open.finish(&mut params, &generator).unwrap();
+    for (param, apart) in params.iter().zip(apart) {
+        assert!((-param - apart).abs() < 1e-6, "{params:?} {apart}");
+    }
+}
+
+#[test]
+fn a_float_sum_that_was_not_clipped_is_refused_and_adds_nothing() {
+    let step = plain(ContinuousGaussian::new(1e-3).unwrap(), 1.0, 2);
+    let generator = ChaCha20::<1>::simulation(7);
+    let empty = release(&step, &[], 2, &generator, 1);
+    let (mut state, mut ledger) = (state::<f32>(2), Ledger::new(1));
+    let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+    let mut memory = [0.0; 2];
+    let mut shard = open.shard(&mut memory).unwrap();
+    let two = [1.0f32, 1.0];
+    let bad: [FloatSum<'_>; 6] = [
+        FloatSum { parts: &[&[2.1, 0.0]], bound: 1.0, norms: &two },
+        FloatSum { parts: &[&[1.5, 0.0]], bound: 1.0, norms: &[1.0, f32::INFINITY] },
+        FloatSum { parts: &[&[f32::NAN, 0.0]], bound: 1.0, norms: &two },
+        FloatSum { parts: &[&[f32::INFINITY, 0.0]], bound: 1.0, norms: &two },
+        FloatSum { parts: &[&[0.5, 0.0]], bound: 0.5, norms: &two },
+        FloatSum { parts: &[&[0.5]], bound: 1.0, norms: &two },
+    ];
+    assert!(bad.into_iter().all(|sum| shard.add_float_sum(sum).is_err()));
+    open.merge(shard).unwrap();
+    let mut params = [0.0; 2];
+    open.finish(&mut params, &generator).unwrap();
+    assert_eq!(bits(&params.map(|p| -p)), bits(&empty));
 }
 
 #[test]

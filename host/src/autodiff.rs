@@ -9,6 +9,7 @@ mod broadcast;
 mod derive;
 mod emit;
 mod factor;
+mod lookup;
 mod loss;
 mod lower;
 mod normalize;
@@ -22,10 +23,11 @@ mod window;
 pub use derive::derive;
 pub use readout::Readout;
 pub use refusal::Refusal;
-pub use rules::is_differentiated;
+pub use rules::{has_slope, is_differentiated};
 
 use crate::graph::DType;
 use crate::onnx::pb::ModelProto;
+use std::num::NonZeroUsize;
 
 /// A loss, one number a sample.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,12 +53,14 @@ pub struct DeriveOptions {
     pub class_axis: Option<i64>,
     /// What is read out of the sweep.
     pub readout: Readout,
+    /// At how many points gradients are taken, to be mixed for each sample.
+    pub points: NonZeroUsize,
 }
 
 impl DeriveOptions {
-    /// The `per-sample` readout of `loss` at the model's one output, classes on the last axis.
+    /// The `per-sample` readout of `loss` at the model's one output, classes on the last axis, at one point.
     pub fn new(loss: Loss) -> Self {
-        Self { loss, output: None, class_axis: None, readout: Readout::PerSample }
+        Self { loss, output: None, class_axis: None, readout: Readout::PerSample, points: NonZeroUsize::MIN }
     }
 }
 
@@ -89,8 +93,34 @@ pub struct GradGraph {
     pub inputs: Vec<TensorSpec>,
     /// `dp.labels`; none for `output:NAME`.
     pub labels: Option<TensorSpec>,
-    /// The trained parameters, in the order in which the flat parameter vector holds them.
+    /// The trained parameters, in the order in which the flat parameter vector holds them, under their own names: with
+    /// several points `NAME@0`, `NAME@1`, … are the inputs.
     pub parameters: Vec<TensorSpec>,
-    /// `dp.loss`, the model's outputs, then `dp.grad.NAME` for each of `parameters`.
+    /// Number of points, `K`.
+    pub points: usize,
+    /// `dp.mix` `[K]`, the weights of the points, where there are several.
+    pub mix: Option<TensorSpec>,
+    /// `dp.clip`, a scalar above 0, of a clipped sum.
+    pub clip: Option<TensorSpec>,
+    /// `dp.weight` `[N]`, each 0 or 1, of a clipped sum.
+    pub weight: Option<TensorSpec>,
+    /// `dp.loss`, the model's outputs (both at point 0), then what was read out: `dp.grad.NAME` for each of `parameters`,
+    /// or `dp.norm`, or `dp.norm` and `dp.sum.NAME` for each of them.
     pub outputs: Vec<TensorSpec>,
+}
+
+impl GradGraph {
+    /// Every input, in the model's order: data, labels, the parameters at each point, mix, clip, weight.
+    pub fn feeds(&self) -> Vec<TensorSpec> {
+        let at = |point: usize| {
+            let named = move |spec: &TensorSpec| match self.points {
+                1 => spec.clone(),
+                _ => TensorSpec { name: format!("{}@{point}", spec.name), ..spec.clone() },
+            };
+            self.parameters.iter().map(named)
+        };
+        let data = self.inputs.iter().chain(&self.labels).cloned();
+        let rest = self.mix.iter().chain(&self.clip).chain(&self.weight).cloned();
+        data.chain((0..self.points).flat_map(at)).chain(rest).collect()
+    }
 }

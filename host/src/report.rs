@@ -225,6 +225,9 @@ impl TrainReport {
     }
 }
 
+/// The path of `--readout clipped-sum`.
+const CLIPPED_BY_BACKEND: &str = "float, clipped by the backend";
+
 /// SHA-256 of released parameters, in hexadecimal.
 pub fn digest(params: &[f32]) -> String {
     let mut hash = Sha256::new();
@@ -239,6 +242,11 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
     let samples = run.config.dataset_size.unwrap_or(run.data.train.len() as u64);
     let one_over = 1.0 / samples as f64;
     let (path, path_note) = match run.config.noise {
+        _ if run.clipped.is_some() => (
+            CLIPPED_BY_BACKEND,
+            "NOT exact: that a sample adds at most the clip holds in the backend's floats and was not checked; sums and noise \
+             are floats, and epsilon is that of the ideal continuous Gaussian mechanism",
+        ),
         Noise::Discrete => (
             "exact",
             "gradients are clipped onto an integer grid, the bound is checked in integers, sums and noise are integers",

@@ -29,7 +29,7 @@ pub use steps::run;
 
 use crate::accounting::AccountingError;
 use crate::accounting::Plan;
-use crate::autodiff::{GradGraph, Loss, Refusal};
+use crate::autodiff::{GradGraph, Loss, Readout, Refusal};
 use crate::backend::{BackendError, Choice};
 use crate::data::{DataError, Dataset};
 use crate::files::FileError;
@@ -63,6 +63,9 @@ pub struct TrainConfig {
     pub optimizer: OptimizerChoice,
     /// How sums are kept and released.
     pub noise: Noise,
+    /// What is read out of the gradient graph: each sample's gradient, which the core clips, or sums that the backend clipped in
+    /// its floats, which takes continuous noise.
+    pub readout: Readout,
     /// The clip is `2^grid_bits` grid units.
     pub grid_bits: u32,
     /// What runs the graphs.
@@ -103,6 +106,8 @@ pub struct Run {
     pub model: ModelProto,
     /// The graph that computes per-sample gradients.
     pub grad: GradGraph,
+    /// The graph that computes clipped sums, where the backend clips.
+    pub clipped: Option<GradGraph>,
     /// The loss.
     pub loss: Loss,
     /// The model output that feeds it.

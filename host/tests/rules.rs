@@ -1,12 +1,14 @@
 //! Every rule, every loss and some whole nets: gradients against finite differences, the backends against each other,
 //! and the independence of the samples.
 
+#[path = "rules/readouts.rs"]
+mod readouts;
 #[path = "rules/reference.rs"]
 mod reference;
 #[path = "rules/run.rs"]
 mod run;
 
-use damper::autodiff::testing::{Case, RULES, losses, nets};
+use damper::autodiff::testing::{Case, RULES, losses, nets, wide};
 use damper::autodiff::{GradGraph, Loss, derive};
 use damper::graph::{DType, TensorData};
 use run::{Feed, Runner, extents, specs};
@@ -61,19 +63,26 @@ fn classes(case: &Case) -> usize {
     shape[axis]
 }
 
-/// Inputs, labels and the parameters' values for a batch of `n`.
+/// Inputs, labels and the parameters' values at one point for a batch of `n`.
 fn feeds(case: &Case, grad: &GradGraph, n: usize, seed: u64) -> Vec<Feed> {
     let mut draw = Draw(seed);
     let data = grad.inputs.len() + grad.labels.iter().len();
     let mut trained = case.graph.parameters.iter().filter(|p| p.trained);
+    let parameters = data..data + grad.parameters.len();
     specs(grad)
         .iter()
         .enumerate()
+        .take(parameters.end)
         .map(|(i, spec)| {
             let len = extents(spec, n).iter().product::<usize>();
-            if i >= data {
+            if parameters.contains(&i) {
                 let TensorData::F32(values) = &trained.next().unwrap().initial.data else { panic!("f32 parameters") };
                 return Feed::Float(values.clone());
+            }
+            if spec.dtype == DType::I64 && i < grad.inputs.len() {
+                // Rows of any table of four, counted from the end now and then.
+                let id = |i: usize, u: f32| if i % 7 == 2 { -1 } else { ((u + 1.0) * 2.0) as i64 };
+                return Feed::Int((0..len).map(|i| id(i, draw.next())).collect());
             }
             match (spec.dtype, &case.options.loss) {
                 (DType::I64, _) => {
@@ -257,13 +266,21 @@ fn all_cases() -> Vec<Case> {
 
 /// Runs `check` on every case, and says all that failed.
 fn for_each(check: fn(&Case)) {
-    let cases = all_cases();
+    for_each_of(all_cases(), check);
+}
+
+fn for_each_of(cases: Vec<Case>, check: fn(&Case)) {
     let failed: Vec<&str> = cases
         .iter()
         .filter(|case| std::panic::catch_unwind(|| check(case)).is_err())
         .map(|case| case.name.as_str())
         .collect();
     assert!(failed.is_empty(), "{} of {} failed: {failed:#?}", failed.len(), cases.len());
+}
+
+/// As [`for_each`], with the cases in which gradients are never formed.
+fn for_each_readout(check: fn(&Case)) {
+    for_each_of(all_cases().into_iter().chain(wide::cases()).collect(), check);
 }
 
 #[test]
@@ -291,4 +308,34 @@ fn a_samples_gradient_depends_on_that_sample_alone() {
 #[test]
 fn a_samples_gradient_depends_on_that_sample_alone_on_onnxruntime() {
     for_each(check_samples_are_independent_on_ort);
+}
+
+#[test]
+fn norms_and_clipped_sums_are_those_of_the_per_sample_gradients() {
+    for_each_readout(readouts::check_norms_and_sums);
+}
+
+#[test]
+fn a_row_that_is_masked_adds_exactly_nothing() {
+    for_each_readout(readouts::check_masks);
+}
+
+#[test]
+fn gradients_at_several_points_are_mixed_before_they_are_read() {
+    for_each_readout(readouts::check_points);
+}
+
+#[test]
+fn one_point_is_no_points() {
+    for_each_readout(readouts::check_one_point);
+}
+
+#[test]
+fn a_samples_norm_depends_on_that_sample_alone() {
+    for_each_readout(|case| check_samples_are_independent(&readouts::norms(case)));
+}
+
+#[test]
+fn a_samples_norm_depends_on_that_sample_alone_on_onnxruntime() {
+    for_each_readout(|case| check_samples_are_independent_on_ort(&readouts::norms(case)));
 }

@@ -4,7 +4,7 @@
 #[path = "support/models.rs"]
 mod models;
 
-use damper::autodiff::{DeriveOptions, Dim, Loss, TensorSpec};
+use damper::autodiff::{DeriveOptions, Dim, Loss, Readout, TensorSpec};
 use damper::backend::{Backend, Choice, Input, Plan};
 use damper::data::{Batch, BatchLabels, DataOptions, Split, chunks};
 use damper::graph::{DType, GraphOptions};
@@ -52,6 +52,7 @@ fn config(backend: Choice) -> TrainConfig {
             galore: None,
         },
         noise: Noise::Discrete,
+        readout: Readout::PerSample,
         grid_bits: 16,
         backend,
         seed: Some(11),

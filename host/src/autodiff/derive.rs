@@ -1,53 +1,101 @@
 //! From a graph to the ONNX model of its per-sample gradients.
 
 use super::emit::{BATCH_FIRST, Emitter, Var, reshape_target};
+use super::factor::Grad;
 use super::loss;
 use super::lower::lower;
-use super::readout::{Readout, per_sample};
+use super::readout::{Bounds, Read, Readout, clipped_sum, norms, per_sample};
 use super::refusal::Refusal;
-use super::sweep::sweep;
+use super::sweep::{leads_to_trained, sweep};
 use super::{DeriveOptions, Dim, GradGraph, TensorSpec};
-use crate::graph::{Graph, Node, Origin};
+use crate::graph::{Graph, Node, Origin, Parameter};
 use crate::onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
 use crate::onnx::{Extent, make_value_info};
 
 /// The oldest operator set whose forms of the operators are emitted.
 const OLDEST_OPSET: i64 = 13;
 
+/// Name of the input of the points' weights.
+const MIX: &str = "dp.mix";
+
 /// Emits the gradient graph of `graph`.
 ///
 /// # Errors
 /// [`Refusal`] names the node, output or flag at fault and what to do.
 pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Refusal> {
-    check(graph)?;
+    let points = options.points.get();
+    check(graph, points)?;
     let mut em = Emitter::new(graph.opset);
-    let forward = emit_forward(&mut em, graph);
-    let loss = loss::emit(&mut em, graph, &forward, options)?;
-    let grads = sweep(&mut em, graph, &forward, vec![loss.seed])?;
+    let current = emit_forward(&mut em, graph, Point { index: 0, of: points, current: None });
+    let loss = loss::emit(&mut em, graph, &current, options)?;
+    let dtype = loss.loss.dtype;
+    let mix = Var { name: MIX.into(), dtype, shape: vec![points], batch: None };
+    let seed = weighted(&mut em, &loss.seed.1, &mix, 0);
+    let mut grads = sweep(&mut em, graph, &current, vec![(loss.seed.0, seed)])?;
+    for index in 1..points {
+        let forward = emit_forward(&mut em, graph, Point { index, of: points, current: Some(&current) });
+        let (output, seed) = loss::emit(&mut em, graph, &forward, options)?.seed;
+        let seed = weighted(&mut em, &seed, &mix, index);
+        let there = sweep(&mut em, graph, &forward, vec![(output, seed)])?;
+        for (grad, there) in grads.iter_mut().zip(there) {
+            *grad = match (grad.take(), there) {
+                (Some(sum), Some(there)) => Some(sum.sum(there, &mut em)),
+                (sum, there) => sum.or(there),
+            };
+        }
+    }
+    let trained = graph.parameters.iter().zip(grads).filter(|(p, _)| p.trained);
+    let read = |(parameter, grad): (&Parameter, Option<Grad>)| {
+        let value = &graph.values[parameter.value.0];
+        Read { grad, dtype: value.dtype, shape: value.shape.clone() }
+    };
+    let grads: Vec<Read> = trained.map(read).collect();
 
-    let trained: Vec<_> = graph.parameters.iter().enumerate().filter(|(_, p)| p.trained).collect();
-    let grads: Vec<_> = trained.iter().map(|&(i, _)| grads[i].clone()).collect();
-    let shapes: Vec<_> =
-        trained.iter().map(|(_, p)| (graph.values[p.value.0].dtype, graph.values[p.value.0].shape.clone())).collect();
-    let read = match options.readout {
-        Readout::PerSample => per_sample(&mut em, &grads, &shapes),
+    let bounds = (options.readout == Readout::ClippedSum).then(|| Bounds::new(dtype));
+    let (norm, prefix, each) = match (options.readout, &bounds) {
+        (Readout::PerSample, _) => (None, "dp.grad.", per_sample(&mut em, &grads)),
+        (Readout::ClippedSum, Some(bounds)) => {
+            let (norm, sums) = clipped_sum(&mut em, &grads, bounds);
+            (Some(norm), "dp.sum.", sums)
+        }
+        _ => (Some(norms(&mut em, &grads, dtype)), "", vec![]),
     };
 
+    // Naming an output renames a tensor, so all is written by now.
     let mut outputs = vec![("dp.loss".to_string(), loss.loss)];
     em.output(&outputs[0].1, "dp.loss");
     for id in &graph.outputs {
-        let var = forward[id.0].clone().expect("outputs are emitted");
-        outputs.push((graph.values[id.0].name.clone(), var));
+        let (name, var) = (&graph.values[id.0].name, current[id.0].clone().expect("outputs are emitted"));
+        // An output that is itself an input, parameter or constant has no node that writes it.
+        if *var.name != **name {
+            em.output(&var, name);
+        }
+        outputs.push((name.clone(), var));
     }
-    for ((_, parameter), var) in trained.iter().zip(&read) {
-        let name = format!("dp.grad.{}", parameter.name);
-        em.output(var, &name);
-        outputs.push((name, var.clone()));
+    let named = graph.trained().map(|parameter| format!("{prefix}{}", parameter.name)).zip(each);
+    for (name, var) in norm.map(|norm| ("dp.norm".to_string(), norm)).into_iter().chain(named) {
+        em.output(&var, &name);
+        outputs.push((name, var));
     }
-    Ok(assemble(em, graph, &forward, loss.labels, &outputs))
+    let mix = (points > 1).then_some(mix);
+    let (clip, weight) = bounds.map(|bounds| (bounds.clip, bounds.weight)).unzip();
+    let own = [loss.labels, mix, clip, weight].map(|var| var.map(|var| spec(&var.name, &var)));
+    Ok(assemble(em, graph, &current, points, own, &outputs))
 }
 
-fn check(graph: &Graph) -> Result<(), Refusal> {
+/// `seed` times the weight of point `index`. The sweep is linear in its seed, so this weighs the output gradients of every
+/// factored gradient, and every dense gradient, once and where they are smallest.
+fn weighted(em: &mut Emitter, seed: &Var, mix: &Var, index: usize) -> Var {
+    if mix.shape == [1] {
+        return seed.clone();
+    }
+    let weight = em.slice(mix, &[(0, index, 1, 1)]);
+    let weight = em.cast(&weight, seed.dtype);
+    let weight = em.reshape(&weight, &[], None);
+    em.mul(seed, &weight)
+}
+
+fn check(graph: &Graph, points: usize) -> Result<(), Refusal> {
     if graph.opset < OLDEST_OPSET {
         return Err(Refusal::new(
             "the model",
@@ -60,14 +108,49 @@ fn check(graph: &Graph) -> Result<(), Refusal> {
         let remedy = "rename it in the model: names beginning with dp. are those of the gradient graph";
         return Err(Refusal::new(format!("tensor {name}"), "its name begins with dp.", remedy));
     }
+    if let Some(parameter) = graph.trained().find(|p| points > 1 && names_at_points(graph, p, points)) {
+        let reason = format!("the model has a tensor {0}@k, the name of its value at point k", parameter.name);
+        let remedy = "rename that tensor in the model, or leave --points out";
+        return Err(Refusal::new(format!("parameter {}", parameter.name), reason, remedy));
+    }
     if !graph.parameters.iter().any(|p| p.trained) {
         return Err(Refusal::new("the model", "no parameter of it is trained", "choose some with --train"));
     }
     Ok(())
 }
 
+/// Whether the model itself uses one of the names that a parameter has at the points.
+fn names_at_points(graph: &Graph, parameter: &Parameter, points: usize) -> bool {
+    let at_point = |name: &str| {
+        let index = name.strip_prefix(&*parameter.name).and_then(|rest| rest.strip_prefix('@'));
+        index.and_then(|index| index.parse().ok()).is_some_and(|index: usize| index < points)
+    };
+    graph.values.iter().map(|v| &v.name).chain(graph.parameters.iter().map(|p| &p.name)).any(|name| at_point(name))
+}
+
+/// Where parameters are taken.
+#[derive(Clone, Copy)]
+struct Point<'a> {
+    index: usize,
+    of: usize,
+    /// The forward pass at point 0: what does not depend on a trained parameter is the same there.
+    current: Option<&'a [Option<Var>]>,
+}
+
+impl Point<'_> {
+    /// Name of a trained parameter's input.
+    fn parameter(self, name: &str) -> String {
+        if self.of == 1 { name.into() } else { format!("{name}@{}", self.index) }
+    }
+
+    /// Name of a value of the forward pass: the model's own at point 0.
+    fn value(self, name: &str) -> String {
+        if self.index == 0 { name.into() } else { format!("dp.at{}.{name}", self.index) }
+    }
+}
+
 /// Writes the forward pass that the outputs need; the emitted tensor of each value.
-fn emit_forward(em: &mut Emitter, graph: &Graph) -> Vec<Option<Var>> {
+fn emit_forward(em: &mut Emitter, graph: &Graph, point: Point<'_>) -> Vec<Option<Var>> {
     let mut needed = vec![false; graph.values.len()];
     for id in &graph.outputs {
         needed[id.0] = true;
@@ -78,6 +161,22 @@ fn emit_forward(em: &mut Emitter, graph: &Graph) -> Vec<Option<Var>> {
                 needed[id.0] = true;
             }
         }
+    }
+    if let Some(current) = point.current {
+        let moves = leads_to_trained(graph);
+        let mut forward = current.to_vec();
+        for (i, v) in graph.values.iter().enumerate().filter(|&(i, _)| needed[i] && moves[i]) {
+            let var = forward[i].as_mut().expect("needed");
+            var.name = match &v.origin {
+                Origin::Parameter(p) => point.parameter(&graph.parameters[*p].name),
+                _ => point.value(&v.name),
+            }
+            .into();
+        }
+        for node in graph.nodes.iter().filter(|n| n.outputs.iter().any(|o| needed[o.0] && moves[o.0])) {
+            emit_node(em, graph, &forward, node, point);
+        }
+        return forward;
     }
     let mut forward: Vec<Option<Var>> = vec![None; graph.values.len()];
     for id in &graph.inputs {
@@ -92,11 +191,13 @@ fn emit_forward(em: &mut Emitter, graph: &Graph) -> Vec<Option<Var>> {
             Origin::Input => {}
             Origin::Parameter(p) => {
                 let parameter = &graph.parameters[*p];
-                if !parameter.trained {
+                let name = if parameter.trained {
+                    point.parameter(&parameter.name)
+                } else {
                     em.initializer(&parameter.name, &parameter.initial);
-                }
-                let name = parameter.name.as_str().into();
-                forward[i] = Some(Var { name, dtype: v.dtype, shape: v.shape.clone(), batch: None });
+                    parameter.name.clone()
+                };
+                forward[i] = Some(Var { name: name.into(), dtype: v.dtype, shape: v.shape.clone(), batch: None });
             }
             Origin::Constant(tensor) => forward[i] = Some(em.constant(tensor.clone())),
             Origin::Node { .. } => {
@@ -106,25 +207,17 @@ fn emit_forward(em: &mut Emitter, graph: &Graph) -> Vec<Option<Var>> {
         }
     }
     for node in graph.nodes.iter().filter(|n| n.outputs.iter().any(|o| needed[o.0])) {
-        emit_node(em, graph, &forward, node);
-    }
-    for id in &graph.outputs {
-        // An output that is itself an input, parameter or constant has no node that writes it.
-        let value = &graph.values[id.0];
-        if let Origin::Constant(_) = value.origin {
-            let var = forward[id.0].clone().expect("needed");
-            em.output(&var, &value.name);
-        }
+        emit_node(em, graph, &forward, node, point);
     }
     forward
 }
 
-fn emit_node(em: &mut Emitter, graph: &Graph, forward: &[Option<Var>], node: &Node) {
+fn emit_node(em: &mut Emitter, graph: &Graph, forward: &[Option<Var>], node: &Node, point: Point<'_>) {
     let inputs: Vec<Option<Var>> =
         node.inputs.iter().map(|id| id.map(|id| forward[id.0].clone().expect("in topological order"))).collect();
     let output = &graph.values[node.outputs[0].0];
     if let Some(lowered) = lower(em, graph, node, &inputs) {
-        em.alias(&lowered, &output.name);
+        em.alias(&lowered, &point.value(&output.name));
         return;
     }
     let name = |v: &Option<Var>| v.as_ref().map_or(String::new(), |v| v.name.to_string());
@@ -135,7 +228,7 @@ fn emit_node(em: &mut Emitter, graph: &Graph, forward: &[Option<Var>], node: &No
         attribute.clear();
     }
     em.forward(NodeProto {
-        name: node.name.clone(),
+        name: point.value(&node.name),
         op_type: node.op.clone(),
         input,
         output: node.outputs.iter().map(|o| name(&forward[o.0])).collect(),
@@ -148,16 +241,14 @@ fn assemble(
     em: Emitter,
     graph: &Graph,
     forward: &[Option<Var>],
-    labels: Option<Var>,
+    points: usize,
+    [labels, mix, clip, weight]: [Option<TensorSpec>; 4],
     outputs: &[(String, Var)],
 ) -> GradGraph {
     let inputs: Vec<TensorSpec> =
         graph.inputs.iter().filter_map(|i| forward[i.0].as_ref()).map(|v| spec(&v.name, v)).collect();
-    let labels = labels.map(|v| spec(&v.name, &v));
     let parameters: Vec<TensorSpec> = graph
-        .parameters
-        .iter()
-        .filter(|p| p.trained)
+        .trained()
         .map(|p| {
             let value = &graph.values[p.value.0];
             let shape = value.shape.iter().map(|&d| Dim::Fixed(d)).collect();
@@ -176,7 +267,6 @@ fn assemble(
             name: "damper".into(),
             node: nodes,
             initializer: initializers,
-            input: inputs.iter().chain(&labels).chain(&parameters).map(value_info).collect(),
             output: outputs.iter().map(|(name, var)| merged_value_info(name, var)).collect(),
             ..Default::default()
         }),
@@ -184,7 +274,10 @@ fn assemble(
     };
     // A batch merged with other axes has no place in a specification; such an output stays in the model alone.
     let outputs = outputs.iter().filter(|(_, v)| !is_merged(v)).map(|(name, v)| spec(name, v)).collect();
-    GradGraph { model, inputs, labels, parameters, outputs }
+    let mut grad = GradGraph { model, inputs, labels, parameters, points, mix, clip, weight, outputs };
+    let input = grad.feeds().iter().map(value_info).collect();
+    grad.model.graph.get_or_insert_default().input = input;
+    grad
 }
 
 fn is_merged(var: &Var) -> bool {

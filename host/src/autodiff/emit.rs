@@ -169,15 +169,18 @@ impl Emitter {
     }
 
     /// The natural logarithm.
-    ///
-    /// onnxruntime takes it of whole vectors, and in another way, with other bits, of what is left over at a tensor's end:
-    /// so every element gets a vector of its own.
     pub fn log(&mut self, x: &Var) -> Var {
+        self.alone("Log", x)
+    }
+
+    /// A function of one element of which onnxruntime has two: one for whole vectors, and one, with other bits, for what is
+    /// left over at a tensor's end. So every element gets a vector of its own.
+    pub fn alone(&mut self, op: &str, x: &Var) -> Var {
         let column = self.reshape(x, &[&x.shape[..], &[1]].concat(), x.batch);
         let ones = self.floats(x.dtype, &[VECTOR], [1.0; VECTOR]);
         let copies = self.mul(&column, &ones);
-        let logs = self.unary("Log", &copies);
-        let first = self.slice(&logs, &[(x.rank(), 0, 1, 1)]);
+        let images = self.unary(op, &copies);
+        let first = self.slice(&images, &[(x.rank(), 0, 1, 1)]);
         self.reshape(&first, &x.shape, x.batch)
     }
 

@@ -2,69 +2,25 @@
 //!
 //! With left factors `L: [N, T, r]` and right factors `R: [N, T, c]` (activations and output gradients, in the order in
 //! which the parameter holds them) the gradient of sample `n` is the matrix `Σ_t L[n,t] ⊗ R[n,t]: [r, c]`. With a group
-//! axis (`[N, T, g, r]`, `[N, T, g, c]`) it is one such matrix a group, `[g, r, c]`. What a parameter goes through before
-//! it is used as a matrix (transposes, reshapes) is kept as a list of views from the matrix back to the parameter.
+//! axis (`[N, T, g, r]`, `[N, T, g, c]`) it is one such matrix a group, `[g, r, c]`. The factor of an embedding's rows stays
+//! indices. Several uses of one parameter, and several evaluation points, are several terms, whose positions are joined
+//! where that costs less. What a parameter goes through before it is used as a matrix (transposes, reshapes) is kept as a
+//! list of views from the matrix back to the parameter.
+//!
+//! What can be made of it: every sample's gradient (here), its squared norm (`norm`), a weighted sum over the samples
+//! (`contract`).
+
+mod contract;
+mod norm;
+mod side;
+
+pub use contract::{masked, weighted_sum};
+pub use norm::{Costs, norm_squared, sum_of_squares};
+pub use side::Side;
 
 use super::emit::{BATCH_FIRST, Emitter, Var};
-
-/// One of the two factors.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Side {
-    /// `[N, T, r]` or `[N, T, g, r]`; with `positions_last` `[N, r, T]` or `[N, g, r, T]`.
-    pub var: Var,
-    pub positions_last: bool,
-}
-
-impl Side {
-    /// A factor laid out `[N, T, (g,) r]`.
-    pub fn positions_first(var: Var) -> Self {
-        Self { var, positions_last: false }
-    }
-
-    /// A factor laid out `[N, (g,) r, T]`.
-    pub fn positions_last(var: Var) -> Self {
-        Self { var, positions_last: true }
-    }
-
-    fn positions(&self) -> usize {
-        self.var.shape[if self.positions_last { self.var.rank() - 1 } else { 1 }]
-    }
-
-    fn groups(&self) -> Option<usize> {
-        (self.var.rank() == 4).then(|| self.var.shape[if self.positions_last { 1 } else { 2 }])
-    }
-
-    fn extent(&self) -> usize {
-        self.var.shape[self.var.rank() - if self.positions_last { 2 } else { 1 }]
-    }
-
-    /// `[N, (g,) r, T]`.
-    fn with_positions_last(&self, em: &mut Emitter) -> Var {
-        match (self.positions_last, self.groups()) {
-            (true, _) => self.var.clone(),
-            (false, None) => em.transpose(&self.var, &[0, 2, 1]),
-            (false, Some(_)) => em.transpose(&self.var, &[0, 2, 3, 1]),
-        }
-    }
-
-    /// `[N, (g,) T, r]`: what a matrix product over the positions takes on its right.
-    fn with_positions_inside(&self, em: &mut Emitter) -> Var {
-        match (self.positions_last, self.groups()) {
-            (true, _) => em.transpose_last(&self.var),
-            (false, None) => self.var.clone(),
-            (false, Some(_)) => em.transpose(&self.var, &[0, 2, 1, 3]),
-        }
-    }
-
-    /// `[N, T, (g,) r]`.
-    fn with_positions_first(&self, em: &mut Emitter) -> Var {
-        match (self.positions_last, self.groups()) {
-            (false, _) => self.var.clone(),
-            (true, None) => em.transpose(&self.var, &[0, 2, 1]),
-            (true, Some(_)) => em.transpose(&self.var, &[0, 3, 1, 2]),
-        }
-    }
-}
+use crate::graph::DType;
+use side::scatter_add;
 
 /// How the parameter is seen from the matrix; shapes and permutations do not count the sample axis.
 #[derive(Clone, PartialEq, Debug)]
@@ -73,27 +29,67 @@ enum View {
     Transpose(Vec<usize>),
 }
 
-/// A factored per-sample gradient.
+/// `Σ_t left ⊗ right`.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Factors {
+struct Term {
     left: Side,
     right: Side,
+}
+
+impl Term {
+    fn kind(&self) -> (bool, bool) {
+        (self.left.is_indices(), self.right.is_indices())
+    }
+
+    fn is_indexed(&self) -> bool {
+        self.left.is_indices() || self.right.is_indices()
+    }
+
+    fn positions(&self) -> usize {
+        self.left.positions()
+    }
+
+    /// Its float type.
+    fn dtype(&self) -> DType {
+        if self.left.is_indices() { self.right.var.dtype } else { self.left.var.dtype }
+    }
+}
+
+/// A factored per-sample gradient: a sum of terms of one shape, under one list of views.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Factors {
+    terms: Vec<Term>,
     views: Vec<View>,
 }
 
 impl Factors {
-    /// The gradient `Σ_t left ⊗ right`.
+    /// The gradient `Σ_t left ⊗ right`. At most one side is indices.
     pub fn new(left: Side, right: Side) -> Self {
         debug_assert_eq!(left.positions(), right.positions(), "{left:?} {right:?}");
-        debug_assert_eq!(left.groups(), right.groups());
-        Self { left, right, views: Vec::new() }
+        debug_assert!(left.groups() == right.groups() && !(left.is_indices() && right.is_indices()));
+        Self { terms: vec![Term { left, right }], views: Vec::new() }
+    }
+
+    fn groups(&self) -> Option<usize> {
+        self.terms[0].left.groups()
+    }
+
+    /// The rows and columns of the matrix.
+    fn extents(&self) -> (usize, usize) {
+        (self.terms[0].left.extent(), self.terms[0].right.extent())
     }
 
     /// The shape of the matrix, or of the stack of matrices.
     fn matrix_shape(&self) -> Vec<usize> {
-        let mut shape: Vec<usize> = self.left.groups().into_iter().collect();
-        shape.extend([self.left.extent(), self.right.extent()]);
+        let mut shape: Vec<usize> = self.groups().into_iter().collect();
+        let (rows, columns) = self.extents();
+        shape.extend([rows, columns]);
         shape
+    }
+
+    /// Entries of one sample's gradient.
+    pub fn len(&self) -> usize {
+        self.matrix_shape().iter().product()
     }
 
     /// One sample's shape.
@@ -123,7 +119,9 @@ impl Factors {
         let rank = self.shape().len();
         let swaps_matrix = perm[..rank - 2].iter().enumerate().all(|(i, &p)| i == p);
         if self.views.is_empty() && swaps_matrix {
-            std::mem::swap(&mut self.left, &mut self.right);
+            for term in &mut self.terms {
+                std::mem::swap(&mut term.left, &mut term.right);
+            }
         } else {
             self.views.push(View::Transpose(perm.to_vec()));
         }
@@ -132,41 +130,70 @@ impl Factors {
 
     /// `factor` times the gradient; `factor` is a scalar known now, or a tensor of one element.
     pub fn scale(mut self, em: &mut Emitter, factor: &Var) -> Self {
-        let side = if self.left.var.len() <= self.right.var.len() { &mut self.left } else { &mut self.right };
         let factor = em.reshape(factor, &[], None);
-        side.var = em.mul(&side.var, &factor);
+        for term in &mut self.terms {
+            let left =
+                !term.left.is_indices() && (term.right.is_indices() || term.left.var.len() <= term.right.var.len());
+            let side = if left { &mut term.left } else { &mut term.right };
+            *side = side.map(|var| em.mul(var, &factor));
+        }
         self
     }
 
-    /// Both gradients' sum as one, by joining the positions; `None` where the two have different forms.
-    pub fn join(&self, other: &Self, em: &mut Emitter) -> Option<Self> {
+    /// Both gradients' sum; `None` where the two have different forms.
+    pub fn join(&self, other: &Self) -> Option<Self> {
         if self.matrix_shape() != other.matrix_shape() || self.views != other.views {
             return None;
         }
-        let mut joined = |a: &Side, b: &Side| {
-            if a.positions_last && b.positions_last {
-                return Side::positions_last(em.concat(&[&a.var, &b.var], a.var.rank() - 1));
+        let terms = self.terms.iter().chain(&other.terms).cloned().collect();
+        Some(Self { terms, views: self.views.clone() })
+    }
+
+    /// The terms with the positions of those of one kind joined.
+    fn joined(&self, em: &mut Emitter) -> Vec<Term> {
+        let mut kinds: Vec<(bool, bool)> = Vec::new();
+        for term in &self.terms {
+            if !kinds.contains(&term.kind()) {
+                kinds.push(term.kind());
             }
-            let (a, b) = (a.with_positions_first(em), b.with_positions_first(em));
-            Side::positions_first(em.concat(&[&a, &b], 1))
+        }
+        let join = |kind| {
+            let of_kind: Vec<&Term> = self.terms.iter().filter(|term| term.kind() == kind).collect();
+            let lefts: Vec<&Side> = of_kind.iter().map(|term| &term.left).collect();
+            let rights: Vec<&Side> = of_kind.iter().map(|term| &term.right).collect();
+            Term { left: Side::concat(em, &lefts), right: Side::concat(em, &rights) }
         };
-        let (left, right) = (joined(&self.left, &other.left), joined(&self.right, &other.right));
-        Some(Self { left, right, views: self.views.clone() })
+        kinds.into_iter().map(join).collect()
     }
 
     /// Every sample's gradient: `[N, *shape]`.
     pub fn materialise(&self, em: &mut Emitter) -> Var {
-        let mut grad = if self.left.positions() == 1 {
-            let groups: Vec<usize> = self.left.groups().into_iter().collect();
-            let shaped = |rows: usize, columns: usize| [&groups[..], &[rows, columns]].concat();
-            let left = em.per_sample(&self.left.var, &shaped(self.left.extent(), 1));
-            let right = em.per_sample(&self.right.var, &shaped(1, self.right.extent()));
-            em.mul(&left, &right)
-        } else {
-            let left = self.left.with_positions_last(em);
-            let right = self.right.with_positions_inside(em);
-            em.matmul(&left, &right)
-        };
+        // Joining copies the factors; adding reads two products and writes one.
+        let (rows, columns) = self.extents();
+        let positions: usize = self.terms.iter().map(Term::positions).sum();
+        let adding = 3 * (self.terms.len() - 1) * rows * columns;
+        let terms = if adding < 2 * positions * (rows + columns) { self.terms.clone() } else { self.joined(em) };
+        let mut grad: Option<Var> = None;
+        for term in terms.iter().filter(|term| !term.is_indexed()) {
+            let product = product(em, term);
+            grad = Some(match grad {
+                Some(sum) => em.add(&sum, &product),
+                None => product,
+            });
+        }
+        for term in terms.iter().filter(|term| term.is_indexed()) {
+            let onto = grad.unwrap_or_else(|| em.filled(term.dtype(), 0.0, &[rows, columns]));
+            grad = Some(if term.left.is_indices() {
+                let indices = term.left.spread_indices(em, columns, false);
+                let updates = term.right.with_positions_first(em);
+                scatter_add(em, &onto, &indices, &updates, 1)
+            } else {
+                let indices = term.right.spread_indices(em, rows, true);
+                let updates = term.left.with_positions_last(em);
+                scatter_add(em, &onto, &indices, &updates, 2)
+            });
+        }
+        let mut grad = grad.expect("a gradient has a term");
         for view in &self.views {
             grad = match view {
                 View::Reshape(shape) => em.reshape(&grad, &[&[1], &shape[..]].concat(), Some(BATCH_FIRST)),
@@ -175,6 +202,20 @@ impl Factors {
         }
         grad
     }
+}
+
+/// `[N, (g,) r, c]` of a term without indices.
+fn product(em: &mut Emitter, term: &Term) -> Var {
+    if term.positions() == 1 {
+        let groups: Vec<usize> = term.left.groups().into_iter().collect();
+        let shaped = |rows: usize, columns: usize| [&groups[..], &[rows, columns]].concat();
+        let left = em.per_sample(&term.left.var, &shaped(term.left.extent(), 1));
+        let right = em.per_sample(&term.right.var, &shaped(1, term.right.extent()));
+        return em.mul(&left, &right);
+    }
+    let left = term.left.with_positions_last(em);
+    let right = term.right.with_positions_inside(em);
+    em.matmul(&left, &right)
 }
 
 /// `perm` of one sample's axes as a permutation of a tensor that has the samples in front.
@@ -195,7 +236,7 @@ impl Grad {
     /// The sum of two gradients of one value.
     pub fn sum(self, other: Self, em: &mut Emitter) -> Self {
         if let (Grad::Factored(a), Grad::Factored(b)) = (&self, &other)
-            && let Some(joined) = a.join(b, em)
+            && let Some(joined) = a.join(b)
         {
             return Grad::Factored(joined);
         }

@@ -5,9 +5,15 @@
 //! [`Emitter`]'s sums, which do not; its logarithm likewise. A normalisation's parts are then shared with its backward pass.
 
 use super::emit::{BATCH_FIRST, Emitter, Var};
+use super::lookup::{checked, found, numbers};
 use super::normalize::Normalized;
-use crate::graph::{BatchAxis, Graph, Node, Origin, TensorData};
-use crate::onnx::{attr_float, attr_int, attr_ints};
+use super::rules::{
+    celu, cum_sum, elu, gelu, hard_sigmoid, hard_swish, lp_normalization, mean_variance_normalization, mish, p_relu,
+    pow, reduce_l1, reduce_l2, reduce_log_sum, reduce_log_sum_exp, reduce_prod, reduce_sum_square, selu, softplus,
+    softsign, thresholded_relu, trilu,
+};
+use crate::graph::{BatchAxis, Graph, Node, Origin, Tensor, TensorData, Value};
+use crate::onnx::{attr_float, attr_int, attr_ints, attr_string, make_attr_int};
 
 /// The output of `node` in other operators; `None` where it is written as it stands.
 pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>]) -> Option<Var> {
@@ -22,7 +28,36 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             let aligned = em.reshape(&x, &[&vec![1; lead], &x.shape[..]].concat(), axis);
             Some(em.expand(&aligned, &output.shape, output.batch))
         }
+        "CumSum" if output.dtype.is_float() => {
+            let axis = *known_ints(graph, node, 1)?.first()? as usize;
+            Some(cum_sum::sums(em, &x, axis, int("exclusive", 0) != 0, int("reverse", 0) != 0))
+        }
+        "Gather" | "GatherElements" if inputs[1].as_ref().is_some_and(|index| index.batch.is_some()) => {
+            let axis = int("axis", 0) as usize;
+            let lookup = checked(em, inputs[1].as_ref()?, x.shape[axis]);
+            let attributes = vec![make_attr_int("axis", axis as i64)];
+            let (shape, inputs) = (output.shape.clone(), [&x, &lookup.index]);
+            let rows = em.node(&node.op, &inputs, attributes, output.dtype, shape, output.batch);
+            let behind = if node.op == "Gather" { x.rank() - 1 - axis } else { 0 };
+            Some(found(em, &rows, &lookup.valid, behind))
+        }
         "Log" if x.batch.is_some() => Some(em.log(&x)),
+        "OneHot" => {
+            let axis = int("axis", -1) as usize;
+            let index = checked(em, &x, output.shape[axis]);
+            // An index outside is hot nowhere.
+            let outside = em.constant(Tensor { shape: vec![], data: TensorData::I64(vec![-1]) });
+            let index = em.choose(&index.valid, &index.index, &outside);
+            let mut shape = x.shape.clone();
+            shape.insert(axis, 1);
+            let column = em.reshape(&index, &shape, output.batch);
+            let count = [&[output.shape[axis]], &vec![1; x.rank() - axis][..]].concat();
+            let numbers = numbers(em, &count);
+            let hot = em.compare("Equal", &column, &numbers);
+            let values = inputs[2].clone()?;
+            let [off, on] = [0, 1].map(|at| em.slice(&values, &[(0, at, 1, 1)]));
+            Some(em.choose(&hot, &on, &off))
+        }
         "Softmax" | "LogSoftmax" => {
             let axis = [int("axis", -1).rem_euclid(x.rank() as i64) as usize];
             let top = em.reduce_max(&x, &axis, true);
@@ -35,10 +70,9 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             let log = em.log(&sum);
             Some(em.sub(&shifted, &log))
         }
-        "ReduceSum" | "ReduceMean" => {
+        op if op.starts_with("Reduce") && x.dtype.is_float() => {
             let axes = reduced_axes(graph, node, x.rank())?;
-            let keep = int("keepdims", 1) != 0;
-            Some(if node.op == "ReduceSum" { em.reduce_sum(&x, &axes, keep) } else { em.reduce_mean(&x, &axes, keep) })
+            reduction(em, op, &x, &axes, int("keepdims", 1) != 0, output)
         }
         "GlobalAveragePool" => {
             let axes: Vec<usize> = (2..x.rank()).collect();
@@ -60,8 +94,88 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             let y = affine(em, &normalized.value, inputs, &entries);
             Some(em.reshape(&y, &x.shape, x.batch))
         }
+        "LayerNormalization" => {
+            let first = int("axis", -1).rem_euclid(x.rank() as i64) as usize;
+            let normalized = Normalized::new(em, &x, (first..x.rank()).collect(), epsilon());
+            let scaled = em.mul(&normalized.value, inputs[1].as_ref()?);
+            Some(match inputs.get(2) {
+                Some(Some(bias)) => em.add(&scaled, bias),
+                _ => scaled,
+            })
+        }
+        "LpNormalization" => {
+            let axis = int("axis", -1).rem_euclid(x.rank() as i64) as usize;
+            Some(lp_normalization::forward(em, &x, axis, int("p", 2)))
+        }
+        "MeanVarianceNormalization" => {
+            let listed = attr_ints(&node.attributes, "axes").unwrap_or(&mean_variance_normalization::AXES);
+            let axes = listed.iter().map(|a| a.rem_euclid(x.rank() as i64) as usize).collect();
+            Some(Normalized::new(em, &x, axes, mean_variance_normalization::EPSILON).value)
+        }
+        "Mean" | "Sum" => {
+            let terms = inputs.iter().map(Option::as_ref).collect::<Option<Vec<_>>>()?;
+            let sum = terms[1..].iter().fold(x, |sum, term| em.add(&sum, term));
+            Some(if node.op == "Mean" { em.scale(&sum, 1.0 / terms.len() as f64) } else { sum })
+        }
+        "Pow" => {
+            let known = node.inputs[1].and_then(|id| graph.constant(id));
+            Some(pow::forward(em, &x, inputs[1].as_ref()?, known))
+        }
+        "Trilu" => {
+            let diagonal = if inputs.len() < 2 { 0 } else { *known_ints(graph, node, 1)?.first()? };
+            Some(trilu::triangle(em, &x, diagonal, int("upper", 1) != 0))
+        }
+        _ => activation(em, node, &x, inputs),
+    }
+}
+
+/// The integers of an input that is a constant.
+fn known_ints<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a [i64]> {
+    match &graph.values[node.inputs.get(index).copied().flatten()?.0].origin {
+        Origin::Constant(Tensor { data: TensorData::I64(values), .. }) => Some(values),
         _ => None,
     }
+}
+
+/// Functions of one element: the runtimes' kernels for whole vectors have other bits than those for what is left over.
+fn activation(em: &mut Emitter, node: &Node, x: &Var, inputs: &[Option<Var>]) -> Option<Var> {
+    let float = |name: &str, default| f64::from(attr_float(&node.attributes, name, default));
+    Some(match node.op.as_str() {
+        "Celu" => celu::celu(float("alpha", 1.0)).forward(em, x),
+        "Cos" | "Sin" => em.alone(&node.op, x),
+        "Elu" => elu::Exponential::elu(float("alpha", 1.0)).forward(em, x),
+        "Gelu" => gelu::forward(em, x, attr_string(&node.attributes, "approximate", "none") == "tanh"),
+        "HardSigmoid" => hard_sigmoid::forward(em, x, float("alpha", 0.2), float("beta", 0.5)),
+        "HardSwish" => hard_swish::forward(em, x),
+        "Mish" => mish::forward(em, x),
+        "PRelu" => p_relu::forward(em, x, inputs[1].as_ref()?),
+        "Selu" => selu::selu(float("alpha", selu::ALPHA), float("gamma", selu::GAMMA)).forward(em, x),
+        "Softplus" => softplus::forward(em, x),
+        "Softsign" => softsign::forward(em, x),
+        "ThresholdedRelu" => thresholded_relu::gate(em, x, x, float("alpha", 1.0)),
+        _ => return None,
+    })
+}
+
+/// A reduction of floats; `None` for the extremes, in which no order matters.
+fn reduction(em: &mut Emitter, op: &str, x: &Var, axes: &[usize], keep: bool, output: &Value) -> Option<Var> {
+    Some(match op {
+        "ReduceL1" => reduce_l1::forward(em, x, axes, keep),
+        "ReduceL2" => reduce_l2::forward(em, x, axes, keep),
+        "ReduceLogSum" => reduce_log_sum::forward(em, x, axes, keep),
+        "ReduceLogSumExp" => {
+            let y = reduce_log_sum_exp::forward(em, x, axes);
+            em.reshape(&y, &output.shape, output.batch)
+        }
+        "ReduceMean" => em.reduce_mean(x, axes, keep),
+        "ReduceProd" => {
+            let y = reduce_prod::forward(em, x, axes);
+            em.reshape(&y, &output.shape, output.batch)
+        }
+        "ReduceSum" => em.reduce_sum(x, axes, keep),
+        "ReduceSumSquare" => reduce_sum_square::forward(em, x, axes, keep),
+        _ => return None,
+    })
 }
 
 /// `x · γ + β`, both reshaped to `entries`.

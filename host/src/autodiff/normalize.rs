@@ -26,6 +26,13 @@ impl Normalized {
         Self { value, scale, axes }
     }
 
+    /// The same for gradients of a value that is not batched: they carry the samples in front.
+    pub fn behind_samples(self, em: &mut Emitter) -> Self {
+        let lead = |em: &mut Emitter, x: &Var| em.reshape(x, &[&[1], &x.shape[..]].concat(), None);
+        let (value, scale) = (lead(em, &self.value), lead(em, &self.scale));
+        Self { value, scale, axes: self.axes.iter().map(|axis| axis + 1).collect() }
+    }
+
     /// `dx = scale · (dx̂ − mean(dx̂) − x̂ · mean(dx̂ · x̂))`.
     pub fn pull(&self, em: &mut Emitter, grad: &Var) -> Var {
         let mean = em.reduce_mean(grad, &self.axes, true);

@@ -5,8 +5,8 @@ use super::emit::{BATCH_FIRST, Emitter, Var};
 use super::factor::{Factors, Grad};
 use super::lower::reduced_axes;
 use super::refusal::Refusal;
-use super::rules::RULES;
-use crate::graph::{BatchAxis, Graph, Node, Origin, Value, ValueId};
+use super::rules::{RULES, has_slope};
+use crate::graph::{BatchAxis, Graph, Node, TensorData, Value, ValueId};
 use crate::onnx::{attr_float, attr_int, attr_ints, attr_string};
 
 /// The gradients, by parameter index, of `seeds`' weighted outputs; `None` for a parameter they do not depend on.
@@ -37,16 +37,16 @@ pub fn sweep(
     Ok(graph.parameters.iter().map(|p| if p.trained { grads[p.value.0].take() } else { None }).collect())
 }
 
-/// Whether each value depends on a trained parameter.
-fn leads_to_trained(graph: &Graph) -> Vec<bool> {
+/// Whether each value depends on a trained parameter, and not through steps and integers alone.
+pub fn leads_to_trained(graph: &Graph) -> Vec<bool> {
     let mut wanted = vec![false; graph.values.len()];
     for parameter in graph.parameters.iter().filter(|p| p.trained) {
         wanted[parameter.value.0] = true;
     }
     for node in &graph.nodes {
-        if node.inputs.iter().flatten().any(|i| wanted[i.0]) {
+        if has_slope(&node.op) && node.inputs.iter().flatten().any(|i| wanted[i.0]) {
             for output in &node.outputs {
-                wanted[output.0] = true;
+                wanted[output.0] = graph.values[output.0].dtype.is_float();
             }
         }
     }
@@ -75,6 +75,11 @@ impl<'a> Pull<'a> {
     pub fn x(&self, i: usize) -> Var {
         let id = self.node.inputs[i].expect("the input is there");
         self.forward[id.0].clone().expect("emitted before the sweep")
+    }
+
+    /// Number of inputs.
+    pub fn arity(&self) -> usize {
+        self.node.inputs.len()
     }
 
     /// Whether input `i` is given.
@@ -133,8 +138,14 @@ impl<'a> Pull<'a> {
 
     /// The value of input `i` where it is known now.
     pub fn constant(&self, i: usize) -> Option<&'a crate::graph::Tensor> {
-        match &self.graph.values[self.node.inputs[i]?.0].origin {
-            Origin::Constant(tensor) => Some(tensor),
+        self.graph.constant(self.node.inputs.get(i).copied().flatten()?)
+    }
+
+    /// The integers of input `i` where they are known now.
+    pub fn constant_ints(&self, i: usize) -> Option<Vec<i64>> {
+        match &self.constant(i)?.data {
+            TensorData::I64(values) => Some(values.clone()),
+            TensorData::I32(values) => Some(values.iter().map(|&v| i64::from(v)).collect()),
             _ => None,
         }
     }

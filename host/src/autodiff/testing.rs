@@ -3,6 +3,7 @@
 mod builder;
 pub mod losses;
 pub mod nets;
+pub mod wide;
 
 pub use super::emit::BATCH_FIRST;
 pub use super::rules::{RULES, Rule};

@@ -3,17 +3,30 @@
 use super::Failure;
 use super::answer;
 use super::model::ModelArgs;
-use crate::autodiff::derive;
+use crate::autodiff::{DeriveOptions, Readout, derive};
 use crate::files::{Access, write};
 use crate::graph::Graph;
 use crate::onnx;
 use clap::Args;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
 The model written takes the data inputs, dp.labels, and every trained
-initializer under its own name; it gives dp.loss [N], the model's outputs, and
-dp.grad.NAME [N, *shape] for each trained initializer.
+initializer under its own name; it gives dp.loss [N] and the model's outputs.
+It reads out, with N the samples of a batch, of each trained initializer NAME:
+
+  per-sample    dp.grad.NAME [N, *shape]
+  norms         dp.norm [N], over all trained initializers together
+  clipped-sum   dp.norm [N] and dp.sum.NAME [*shape], the sum of the gradients
+                clipped to dp.clip (a float input), over the rows whose
+                dp.weight (a float input [N]) is 1, not 0, and whose norm is
+                finite; bounded in the runtime's floats, so not exact
+
+With --points K above 1 every trained initializer is taken at K points, under
+the names NAME@0 to NAME@K-1; each sample's gradients are mixed with the
+weights dp.mix (a float input [K]) before anything is read out. dp.loss and the
+model's outputs are those of point 0.
 
 Example:
   damper derive onnx-models/digits-cnn.onnx -o digits-cnn.grad.onnx";
@@ -28,19 +41,14 @@ pub(super) struct DeriveArgs {
     /// The file to write
     #[arg(short, long = "out", value_name = "OUT.onnx")]
     out: PathBuf,
-    /// What is read out of the reverse sweep
-    #[arg(long, value_name = "NAME", default_value = "per-sample", value_parser = readout)]
-    readout: String,
+    /// What is read out of the reverse sweep: per-sample, norms or clipped-sum
+    #[arg(long, value_name = "NAME", default_value = "per-sample")]
+    readout: Readout,
+    /// Points at which gradients are taken, to be mixed for each sample
+    #[arg(long, value_name = "K", default_value = "1")]
+    points: NonZeroUsize,
     #[command(flatten)]
     options: ModelArgs,
-}
-
-fn readout(name: &str) -> Result<String, String> {
-    match name {
-        "per-sample" => Ok(name.into()),
-        "norms" | "clipped-sum" => Err("not in this version, which has: per-sample".into()),
-        _ => Err("unknown; this version has: per-sample".into()),
-    }
 }
 
 pub(super) fn run(args: &DeriveArgs) -> Result<(), Failure> {
@@ -50,7 +58,8 @@ pub(super) fn run(args: &DeriveArgs) -> Result<(), Failure> {
     let model = onnx::load(&args.model)?;
     let in_model = |error: &dyn std::fmt::Display| Failure::in_file(&args.model, error);
     let graph = Graph::from_model(&model, &args.options.graph_options()).map_err(|error| in_model(&error))?;
-    let grad = derive(&graph, &args.options.derive_options()).map_err(|error| in_model(&error))?;
+    let options = DeriveOptions { readout: args.readout, points: args.points, ..args.options.derive_options() };
+    let grad = derive(&graph, &options).map_err(|error| in_model(&error))?;
     write(&args.out, &onnx::encode(&grad.model), Access::Public)?;
     answer(&format!(
         "{}: {} nodes, gradients of {} parameters in {} tensors",

@@ -2,7 +2,7 @@
 
 use super::model::ModelArgs;
 use super::{Failure, answer, answer_json};
-use crate::autodiff::{derive, is_differentiated};
+use crate::autodiff::{derive, has_slope, is_differentiated};
 use crate::graph::{Graph, Support, Value, initializers, support};
 use crate::onnx;
 use crate::onnx::pb::{ModelProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto};
@@ -157,6 +157,7 @@ fn operators(model: &ModelProto) -> Vec<Operator> {
     let judged = counts.into_iter().map(|((domain, op), count)| {
         let (supported, note) = match support(domain, op) {
             Support::Ruled if is_differentiated(op) => (true, "differentiated".into()),
+            Support::Ruled if !has_slope(op) => (true, "no gradient".into()),
             Support::Ruled => (true, "on constants and shapes only".into()),
             Support::Refused(why) => (false, format!("refused: {why}")),
             Support::Unknown => (false, "no rule".into()),

@@ -1,6 +1,6 @@
 //! Flags that say how a model is read and what is differentiated: the same for `train`, `derive` and `inspect`.
 
-use crate::autodiff::{DeriveOptions, Loss, Readout};
+use crate::autodiff::{DeriveOptions, Loss};
 use crate::graph::GraphOptions;
 use clap::Args;
 
@@ -36,10 +36,9 @@ impl ModelArgs {
 
     pub(super) fn derive_options(&self) -> DeriveOptions {
         DeriveOptions {
-            loss: self.loss.clone(),
             output: self.output.clone(),
             class_axis: self.class_axis,
-            readout: Readout::PerSample,
+            ..DeriveOptions::new(self.loss.clone())
         }
     }
 }

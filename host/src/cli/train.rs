@@ -4,6 +4,7 @@ use super::method::{MethodArgs, ScheduleArgs};
 use super::model::ModelArgs;
 use super::progress::Watcher;
 use super::{Failure, answer, answer_json};
+use crate::autodiff::Readout;
 use crate::backend::Choice;
 use crate::data::{DataOptions, OnBadRow, TestSource};
 use crate::onnx;
@@ -134,6 +135,10 @@ struct PrivacyArgs {
     /// `discrete`: integers on a grid, exact; `continuous`: floats, not exact, for comparison
     #[arg(long, value_name = "KIND", default_value = "discrete")]
     noise: NoiseArg,
+    /// What is clipped: `per-sample`: each sample's gradient, by damper; `clipped-sum`: a chunk's, by the backend in its
+    /// floats, not exact and with --noise continuous only, for large models
+    #[arg(long, value_name = "NAME", default_value = "per-sample")]
+    readout: Readout,
     /// The clip is 2^BITS grid units
     #[arg(long, value_name = "BITS", default_value_t = 20)]
     grid_bits: u32,
@@ -369,6 +374,7 @@ impl TrainArgs {
                 NoiseArg::Discrete => Noise::Discrete,
                 NoiseArg::Continuous => Noise::Continuous,
             },
+            readout: privacy.readout,
             grid_bits: privacy.grid_bits,
             backend: self.machine.backend,
             seed: privacy.seed,

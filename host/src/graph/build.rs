@@ -2,6 +2,7 @@
 
 mod compact;
 mod inputs;
+mod steps;
 
 use std::collections::{HashMap, HashSet};
 
@@ -176,8 +177,8 @@ impl<'a> Builder<'a> {
             constant(&site)?
         } else if let Some(ints) = integers::evaluate(&site) {
             Outcome::Ints(ints?)
-        } else if let Some(tensor) = fold::evaluate(&site) {
-            Outcome::Constant(tensor)
+        } else if let Some(known) = fold::evaluate(&site) {
+            known
         } else if let Some(known) = refused::find(&node.op_type) {
             return Err(site.refused(known.reason, known.remedy));
         } else if let Some(rule) = rules::find(&node.op_type) {
@@ -189,16 +190,21 @@ impl<'a> Builder<'a> {
         let item = match outcome {
             Outcome::Alias(item) => item,
             Outcome::Ints(ints) => Item::Ints(ints),
-            Outcome::Constant(tensor) => self.add_constant(output, tensor)?,
+            Outcome::Constant(tensor) => Item::Value(self.add_constant(output, tensor)?),
             Outcome::Canonical { op, input, output: shaped } => {
-                self.emit(&name, op, vec![Some(input)], vec![], &[output], vec![shaped])?
+                Item::Value(self.emit(&name, op, vec![Some(input)], vec![], &[output], vec![shaped])?)
             }
             Outcome::Expanded { constant, output: shaped } => {
-                let Item::Value(id) = self.add_constant(&format!("{output}/one"), constant)? else {
-                    return Err(invalid("a constant is expected".into()));
-                };
-                self.emit(&name, "Expand", vec![Some(id)], vec![], &[output], vec![shaped])?
+                let id = self.add_constant(&format!("{output}/one"), constant)?;
+                Item::Value(self.emit(&name, "Expand", vec![Some(id)], vec![], &[output], vec![shaped])?)
             }
+            Outcome::Parts(parts) => {
+                for (output, ints) in node.output.iter().zip(parts) {
+                    self.items.insert(output.clone(), Item::Ints(ints));
+                }
+                return Ok(());
+            }
+            Outcome::Steps { steps, outputs } => return self.add_steps(&name, node, steps, &outputs),
             Outcome::Node(shaped) => {
                 let mut ids = Vec::with_capacity(inputs.len());
                 for (slot, item) in inputs.into_iter().enumerate() {
@@ -212,7 +218,7 @@ impl<'a> Builder<'a> {
                     ids.pop();
                 }
                 let outputs: Vec<&String> = node.output.iter().collect();
-                self.emit(&name, &node.op_type, ids, node.attribute.clone(), &outputs, shaped)?
+                Item::Value(self.emit(&name, &node.op_type, ids, node.attribute.clone(), &outputs, shaped)?)
             }
         };
         self.items.insert(output.clone(), item);
@@ -232,14 +238,14 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn add_constant(&mut self, name: &str, tensor: Tensor) -> Result<Item, GraphError> {
+    fn add_constant(&mut self, name: &str, tensor: Tensor) -> Result<ValueId, GraphError> {
         let shaped = Shaped { dtype: tensor.data.dtype(), shape: tensor.shape.clone(), batch: None };
-        Ok(Item::Value(self.add_value(name, shaped, Origin::Constant(tensor))?))
+        self.add_value(name, shaped, Origin::Constant(tensor))
     }
 
     /// Known integers that a node of the graph reads as data.
     fn materialise(&mut self, name: &str, node: &NodeProto, slot: usize, ints: Ints) -> Result<ValueId, GraphError> {
-        let Some(values) = ints.constants() else {
+        let Some(tensor) = ints.tensor() else {
             return Err(GraphError::Mixes {
                 node: name.into(),
                 op: node.op_type.clone(),
@@ -247,14 +253,8 @@ impl<'a> Builder<'a> {
                 remedy: "use fixed sizes".into(),
             });
         };
-        let data = match ints.dtype {
-            DType::I32 => TensorData::I32(values.iter().map(|&x| x as i32).collect()),
-            DType::Bool => TensorData::Bool(values.iter().map(|&x| x != 0).collect()),
-            _ => TensorData::I64(values),
-        };
         let source = &node.input[slot];
         let free = (0..).map(|i| if i == 0 { source.clone() } else { format!("{source}/{i}") });
-        let tensor = Tensor { shape: ints.shape, data };
         for candidate in free {
             match self.values.iter().position(|value| value.name == candidate) {
                 Some(id) if self.values[id].origin == Origin::Constant(tensor.clone()) => {
@@ -278,7 +278,7 @@ impl<'a> Builder<'a> {
         attributes: Vec<crate::onnx::pb::AttributeProto>,
         names: &[&String],
         shaped: Vec<Shaped>,
-    ) -> Result<Item, GraphError> {
+    ) -> Result<ValueId, GraphError> {
         let index = self.nodes.len();
         let mut outputs = Vec::with_capacity(shaped.len());
         for (slot, shaped) in shaped.into_iter().enumerate() {
@@ -296,7 +296,7 @@ impl<'a> Builder<'a> {
         }
         let first = outputs[0];
         self.nodes.push(Node { name: name.into(), op: op.into(), inputs, outputs, attributes });
-        Ok(Item::Value(first))
+        Ok(first)
     }
 }
 

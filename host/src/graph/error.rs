@@ -32,8 +32,8 @@ pub enum GraphError {
     },
     /// An operator without a rule.
     #[error(
-        "node '{node}': operator {op} has no rule (it reads {feeds}); replace it by supported operators \
-         (MLP and CNN layers, activations, norms, pooling, reshapes) or export the model without it"
+        "node '{node}': operator {op} has no rule (it reads {feeds}); replace it by operators that have \
+         one, or export the model without it"
     )]
     Unsupported {
         /// The node.

@@ -1,7 +1,7 @@
 //! What a shape rule sees of one node, and what it answers.
 
 use super::affine::Affine;
-use super::{BatchAxis, DType, GraphError, Tensor, Value, ValueId};
+use super::{BatchAxis, DType, GraphError, Tensor, TensorData, Value, ValueId};
 use crate::onnx::pb::{AttributeProto, NodeProto};
 use crate::onnx::{attr_ints, attr_string};
 
@@ -26,6 +26,17 @@ impl Ints {
     /// The entries, where none depends on `N`.
     pub fn constants(&self) -> Option<Vec<i64>> {
         self.entries.iter().map(|entry| entry.constant()).collect()
+    }
+
+    /// As a tensor, where no entry depends on `N`.
+    pub fn tensor(&self) -> Option<Tensor> {
+        let values = self.constants()?;
+        let data = match self.dtype {
+            DType::I32 => TensorData::I32(values.iter().map(|&x| x as i32).collect()),
+            DType::Bool => TensorData::Bool(values.iter().map(|&x| x != 0).collect()),
+            _ => TensorData::I64(values),
+        };
+        Some(Tensor { shape: self.shape.clone(), data })
     }
 }
 
@@ -64,6 +75,42 @@ pub(super) enum Outcome {
     Canonical { op: &'static str, input: ValueId, output: Shaped },
     /// A constant, expanded to a shape that has the batch.
     Expanded { constant: Tensor, output: Shaped },
+    /// The outputs, one by one, are known integers.
+    Parts(Vec<Ints>),
+    /// Other nodes in the place of this one: output `k` is that of step `outputs[k]`.
+    Steps { steps: Vec<Step>, outputs: Vec<usize> },
+}
+
+/// A node that stands for a part of another, with one output.
+pub(super) struct Step {
+    pub op: &'static str,
+    pub inputs: Vec<Source>,
+    pub attributes: Vec<AttributeProto>,
+    pub output: Shaped,
+}
+
+/// What a [`Step`] reads.
+#[derive(Clone)]
+pub(super) enum Source {
+    Value(ValueId),
+    Constant(Tensor),
+    /// The output of an earlier step.
+    Step(usize),
+}
+
+impl Source {
+    /// Known integers, each the same for every number of samples.
+    pub fn integers(values: &[i64]) -> Source {
+        Source::Constant(Tensor { shape: vec![values.len()], data: TensorData::I64(values.to_vec()) })
+    }
+}
+
+/// An input as data: a value, or known integers as a constant.
+#[derive(Clone)]
+pub(super) struct Data<'a> {
+    pub name: &'a str,
+    pub source: Source,
+    pub shaped: Shaped,
 }
 
 pub(super) type Ruled = Result<Outcome, GraphError>;
@@ -109,6 +156,19 @@ impl<'a> Site<'a> {
             return Ok(value);
         }
         Err(self.invalid(format!("input {index} ('{}') is {}, not float", value.name, value.dtype.name())))
+    }
+
+    /// Input `index` as data, also where it is known integers.
+    pub fn data(&self, index: usize) -> Result<Data<'a>, GraphError> {
+        if let Some(Some(Item::Ints(ints))) = self.inputs.get(index) {
+            let tensor = ints
+                .tensor()
+                .ok_or_else(|| self.mixes(format!("input {index} holds the number of samples"), "use fixed sizes"))?;
+            let shaped = Shaped { dtype: ints.dtype, shape: ints.shape.clone(), batch: None };
+            return Ok(Data { name: &self.node.input[index], source: Source::Constant(tensor), shaped });
+        }
+        let (id, value) = (self.id(index)?, self.value(index)?);
+        Ok(Data { name: &value.name, source: Source::Value(id), shaped: Shaped::of(value) })
     }
 
     pub fn has(&self, index: usize) -> bool {

@@ -16,6 +16,9 @@ const REMOVE: &str = "export in evaluation mode (model.eval()) without it";
 const QUANTIZED: &str = "rounded weights have no gradient";
 const UNQUANTIZED: &str = "export the float32 model, train it, and quantise afterwards";
 
+const SCATTERED: &str = "writing at indices is not differentiated";
+const JOINED: &str = "write it without assignments to parts of a tensor, with torch.where or torch.cat";
+
 /// Every refused operator, sorted by name.
 pub(super) const REFUSED: &[Refused] = &[
     Refused {
@@ -42,6 +45,9 @@ pub(super) const REFUSED: &[Refused] = &[
     Refused { op: "RandomUniform", reason: RANDOM, remedy: REMOVE },
     Refused { op: "RandomUniformLike", reason: RANDOM, remedy: REMOVE },
     Refused { op: "Scan", reason: CONTROL, remedy: STRAIGHT },
+    Refused { op: "Scatter", reason: SCATTERED, remedy: JOINED },
+    Refused { op: "ScatterElements", reason: SCATTERED, remedy: JOINED },
+    Refused { op: "ScatterND", reason: SCATTERED, remedy: JOINED },
     Refused {
         op: "Unique",
         reason: "it compares elements of the whole batch, so shapes depend on all samples",

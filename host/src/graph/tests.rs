@@ -3,6 +3,7 @@
 
 mod exports;
 mod hostile;
+mod layout;
 mod parameters;
 mod refusals;
 mod shapes;
@@ -28,10 +29,19 @@ impl Sketch {
         Sketch { opset, graph: GraphProto { name: "sketch".into(), ..GraphProto::default() } }.input("x", x)
     }
 
-    fn input(mut self, name: &str, shape: &[usize]) -> Sketch {
+    fn input(self, name: &str, shape: &[usize]) -> Sketch {
+        self.data(name, DType::F32, shape)
+    }
+
+    /// An input of integers.
+    fn ids(self, name: &str, shape: &[usize]) -> Sketch {
+        self.data(name, DType::I64, shape)
+    }
+
+    fn data(mut self, name: &str, dtype: DType, shape: &[usize]) -> Sketch {
         let extents: Vec<Extent> =
             shape.iter().map(|&d| if d == N { Extent::Batch } else { Extent::Fixed(d) }).collect();
-        self.graph.input.push(onnx::make_value_info(name, DType::F32, &extents));
+        self.graph.input.push(onnx::make_value_info(name, dtype, &extents));
         self
     }
 
@@ -111,9 +121,17 @@ fn run(model: &ModelProto, graph: &Graph, n: usize, changed: usize, wanted: &[St
         let mut shape = graph.value(id).shape.clone();
         shape[0] *= n;
         let per_sample: usize = shape[1..].iter().product();
-        let data: Vec<f32> = (0..shape[0] * per_sample)
-            .map(|i| ((i * 29 + slot) % 31) as f32 / 31.0 + if i / per_sample == changed { 0.25 } else { 0.0 })
-            .collect();
+        let moved = |i: usize| usize::from(i / per_sample == changed);
+        let count = shape[0] * per_sample;
+        if graph.value(id).dtype == DType::I64 {
+            // Rows of any table of three.
+            let data: Vec<i64> = (0..count).map(|i| ((i * 29 + slot + moved(i)) % 3) as i64).collect();
+            inference.set_input_fact(slot, i64::fact(&shape).into()).unwrap();
+            inputs.push(tract_onnx::prelude::Tensor::from_shape(&shape, &data).unwrap().into());
+            continue;
+        }
+        let data: Vec<f32> =
+            (0..count).map(|i| ((i * 29 + slot) % 31) as f32 / 31.0 + 0.25 * moved(i) as f32).collect();
         inference.set_input_fact(slot, f32::fact(&shape).into()).unwrap();
         inputs.push(tract_onnx::prelude::Tensor::from_shape(&shape, &data).unwrap().into());
     }

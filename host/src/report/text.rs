@@ -1,6 +1,6 @@
 //! The report in a few lines, for people.
 
-use super::TrainReport;
+use super::{CLIPPED_BY_BACKEND, TrainReport};
 use crate::accounting::upward;
 use std::fmt;
 
@@ -28,6 +28,7 @@ impl fmt::Display for TrainReport {
         writeln!(f, "delta     {:e}", self.delta)?;
         let on_grid = match (self.mechanism.sigma_grid, self.mechanism.grid_bits) {
             (Some(sigma), Some(bits)) => format!("  (= {sigma} / 2^{bits}, exact)"),
+            _ if self.privacy.path == CLIPPED_BY_BACKEND => "  (continuous, clipped by the backend: not exact)".into(),
             _ => "  (continuous: not exact)".into(),
         };
         let differences = self.method.differences();

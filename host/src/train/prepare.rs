@@ -1,9 +1,9 @@
 //! Everything that is fixed before the first step: the graph, the data's checks by its owner, the rate, the noise.
 
 use super::galore::forms;
-use super::{Budget, Noise, Run, TrainConfig, TrainError};
+use super::{Budget, Clipping, Noise, Run, TrainConfig, TrainError};
 use crate::accounting::{Factors, SMALLEST_SIGMA, Schedule, judge_delta};
-use crate::autodiff::{DeriveOptions, Dim, GradGraph, Loss, TensorSpec, derive};
+use crate::autodiff::{DeriveOptions, Dim, GradGraph, Loss, Readout, TensorSpec, derive};
 use crate::data::{DataOptions, Dataset, InputShape, LabelKind, load};
 use crate::graph::{Graph, GraphOptions};
 use crate::onnx;
@@ -14,6 +14,7 @@ use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
 use damper_core::private::Mechanism;
 use damper_core::schedule::{LearningRate, NoiseSchedule};
 use damper_core::threshold::CountNoise;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// Where model and data come from.
@@ -72,6 +73,7 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     check_flags(&config)?;
     config.method.check(&config.optimizer)?;
     let Read { model, graph, grad, output, loss, data } = read(source)?;
+    let clipped = clipped(&graph, source, &config)?;
 
     let samples = data.train.len() as u64;
     let declared = config.dataset_size.unwrap_or(samples);
@@ -139,6 +141,7 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         config,
         model,
         grad,
+        clipped,
         loss,
         output,
         data,
@@ -154,6 +157,31 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         order: priced.order,
         warnings,
     })
+}
+
+/// The graph of clipped sums where they are asked for, at as many points as the filter wants; the path is refused where its
+/// bound would not hold.
+fn clipped(graph: &Graph, source: &Source, config: &TrainConfig) -> Result<Option<GradGraph>, TrainError> {
+    match config.readout {
+        Readout::PerSample => return Ok(None),
+        Readout::ClippedSum => {}
+        _ => return Err(TrainError::Flag("--readout: training takes per-sample or clipped-sum".into())),
+    }
+    if config.noise != Noise::Continuous {
+        return Err(TrainError::Flag(
+            "--readout clipped-sum: its bound holds in the backend's floats, not in integers; add --noise continuous, or              use --readout per-sample, which is exact"
+                .into(),
+        ));
+    }
+    if config.method.clipping != Clipping::Flat {
+        return Err(TrainError::Flag(
+            "--readout clipped-sum: clips all parameters together at the clip; use --clipping flat, or --readout              per-sample"
+                .into(),
+        ));
+    }
+    let points = NonZeroUsize::new(config.method.filter.gradients_per_sample()).unwrap_or(NonZeroUsize::MIN);
+    let options = DeriveOptions { readout: Readout::ClippedSum, points, ..source.derive.clone() };
+    Ok(Some(derive(graph, &options)?))
 }
 
 /// Numbers that no later check would name by their flag.

@@ -3,11 +3,10 @@
 use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold, AnyThresholdState};
 use super::evaluate::Evaluator;
 use super::galore::forms;
-use super::prune::keep_outputs;
 use super::store::LedgerFile;
-use super::worker::{Layout, Point, Worker, grad_outputs};
+use super::worker::{ClippedSums, Gather, Layout, PerSampleGradients, Point};
 use super::{Evaluation, Noise, Outcome, Progress, Run, StepReport, TrainError};
-use crate::backend::{Backend, BackendError, open};
+use crate::backend::{Backend, open};
 use crate::data::{Chunk, chunks};
 use damper_core::accounting::Ledger;
 use damper_core::error::OpenError;
@@ -18,7 +17,6 @@ use damper_core::sampling::poisson;
 use damper_core::schedule::Declared;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Threshold;
-use prost::Message;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -53,17 +51,31 @@ pub fn run(run: &Run, checkpoint: &Path, progress: &mut dyn Progress) -> Result<
     let backend = open(run.config.backend)?;
     progress.backend(&backend.note());
     let grid = Grid::new(run.config.grid_bits)?;
-    match (run.config.noise, run.sigma_grid) {
-        (Noise::Discrete, Some(sigma)) => {
-            train(run, DiscreteGaussian::<i64>::new(grid, sigma)?, &generator, backend.as_ref(), checkpoint, progress)
+    let backend = backend.as_ref();
+    let rows = run.config.physical_batch;
+    let threads = run.config.workers.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let split = &run.data.train;
+    let continuous = || ContinuousGaussian::new(run.multiplier);
+    match (run.config.noise, run.sigma_grid, &run.clipped) {
+        (Noise::Discrete, Some(sigma), None) => {
+            let workers = PerSampleGradients::new(backend, &run.grad, split, rows, threads)?;
+            train(run, DiscreteGaussian::<i64>::new(grid, sigma)?, workers, &generator, backend, checkpoint, progress)
         }
-        _ => train(run, ContinuousGaussian::new(run.multiplier)?, &generator, backend.as_ref(), checkpoint, progress),
+        (_, _, Some(clipped)) => {
+            let workers = ClippedSums::new(backend, clipped, split, rows, threads)?;
+            train(run, continuous()?, workers, &generator, backend, checkpoint, progress)
+        }
+        _ => {
+            let workers = PerSampleGradients::new(backend, &run.grad, split, rows, threads)?;
+            train(run, continuous()?, workers, &generator, backend, checkpoint, progress)
+        }
     }
 }
 
-fn train<M: Mechanism<Word: Send> + Send + Sync>(
+fn train<M: Mechanism>(
     run: &Run,
     mechanism: M,
+    mut workers: impl Gather<M>,
     generator: &ChaCha20,
     backend: &dyn Backend,
     checkpoint: &Path,
@@ -96,14 +108,6 @@ fn train<M: Mechanism<Word: Send> + Send + Sync>(
     let mut ledger = Ledger::new(run.steps).prepaying(PREPAID);
     let mut store = LedgerFile::new(checkpoint.join("ledger.json"));
 
-    let rows = config.physical_batch;
-    let threads = config.workers.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-    // Gradients alone: no loss of a private sample is ever computed.
-    let model = keep_outputs(&run.grad.model, &grad_outputs(&run.grad)).encode_to_vec();
-    let mut workers = (0..threads)
-        .map(|_| Worker::new(backend, &run.grad, &model, &run.data.train, rows))
-        .collect::<Result<Vec<_>, _>>()?;
-    let mut sums = vec![vec![M::Word::default(); dim]; threads];
     let mut evaluator = match &run.data.test {
         Some(split) => Some((Evaluator::new(backend, &run.grad, &run.loss, &run.output, split)?, split)),
         None => None,
@@ -125,8 +129,6 @@ fn train<M: Mechanism<Word: Send> + Send + Sync>(
             &mut ledger,
             &mut store,
             &mut workers,
-            &mut sums,
-            &layout,
             &mut draw,
             &mut points,
             &mut params,
@@ -162,7 +164,7 @@ fn train<M: Mechanism<Word: Send> + Send + Sync>(
         evaluations,
         backend: backend.name(),
         backend_version: backend.version(),
-        workers: threads,
+        workers: workers.count(),
         clip: step.slots().threshold.clip(&state.threshold),
     })
 }
@@ -172,15 +174,13 @@ type State<M> = StepState<Vec<<M as Mechanism>::Word>, AnyFilterState, AnyThresh
 
 /// Pays for a step, draws its batch, spreads it over the workers, releases. `draw` and `points` are memory.
 #[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
-fn one_step<M: Mechanism<Word: Send> + Send + Sync>(
+fn one_step<M: Mechanism>(
     run: &Run,
     step: &Step<'_, M>,
     state: &mut State<M>,
     ledger: &mut Ledger,
     store: &mut LedgerFile,
-    workers: &mut [Worker],
-    sums: &mut [Vec<M::Word>],
-    layout: &Layout,
+    workers: &mut impl Gather<M>,
     draw: &mut Vec<u32>,
     points: &mut Vec<Point>,
     params: &mut [f32],
@@ -194,33 +194,13 @@ fn one_step<M: Mechanism<Word: Send> + Send + Sync>(
     let split = &run.data.train;
     draw.clear();
     draw.extend(poisson(generator, opened.number(), run.rate, split.len() as u32));
-    let threads = workers.len();
     let all: Vec<Chunk<'_>> = chunks(draw, run.config.physical_batch).collect();
     points.resize_with(opened.points(), Point::default);
     for (index, point) in points.iter_mut().enumerate() {
         point.params.resize(params.len(), 0.0);
         point.weight = opened.point(index, params, &mut point.params).expect("the points have the parameters' length");
     }
-    let points: &[Point] = points;
-    let shards = std::thread::scope(|scope| {
-        let handles: Vec<_> = workers
-            .iter_mut()
-            .zip(sums)
-            .enumerate()
-            .map(|(index, (worker, sum))| {
-                let mut shard = opened.shard(sum).expect("a worker's sum has the parameters' length");
-                let share = all.iter().skip(index).step_by(threads).copied();
-                scope.spawn(move || worker.add(split, share, layout, points, &mut shard).map(|()| shard))
-            })
-            .collect();
-        handles
-            .into_iter()
-            .map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect::<Result<Vec<_>, BackendError>>()
-    })?;
-    for shard in shards {
-        opened.merge(shard).expect("the shards are this step's");
-    }
+    workers.gather(&mut opened, split, &all, points)?;
     opened.finish(params, generator).expect("the parameters have the state's length");
     Ok(())
 }

@@ -1,24 +1,57 @@
-//! One thread's share of a step: a session of its own, a batch of its own, a sum of its own.
+//! How the samples of a draw reach the sum of a step: one thread's share each, with a session and a batch of its own.
 //!
 //! Samples are split over one-thread sessions rather than operators over threads: it is faster on networks of every size
-//! met here, and integer sums make the result independent of the split.
+//! met here. Each sample's gradient is added by itself (`per_sample`), or the backend clips and sums a chunk
+//! (`clipped_sum`).
 
-use crate::autodiff::{Dim, GradGraph};
-use crate::backend::{Backend, BackendError, Input, Plan, Session};
-use crate::data::{Batch, Chunk, Split};
-use damper_core::clip::Clip;
-use damper_core::count::Counts;
-use damper_core::filter::mix;
+mod clipped_sum;
+mod per_sample;
+
+pub(super) use clipped_sum::ClippedSums;
+pub(super) use per_sample::PerSampleGradients;
+
+use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold};
+use super::prune::keep_outputs;
+use crate::autodiff::{Dim, GradGraph, TensorSpec};
+use crate::backend::{Backend, BackendError, Plan, Session};
+use crate::data::{Chunk, Split};
 use damper_core::private::Mechanism;
-use damper_core::step::Shard;
+use damper_core::step::Open;
+use prost::Message;
 use std::num::NonZeroUsize;
 
-/// How the names of gradients begin in an emitted graph.
-const GRAD: &str = "dp.grad.";
+/// A step of the trainer's that takes samples.
+pub(super) type Opened<'a, M> =
+    Open<'a, M, AnyClip<'a>, AnyThreshold, AnyFilter, AnyFilterState, AnyOptimizer, AnyState>;
 
-/// The names of the gradients, in the parameters' order.
-pub(super) fn grad_outputs(grad: &GradGraph) -> Vec<&str> {
-    grad.outputs.iter().map(|spec| spec.name.as_str()).filter(|name| name.starts_with(GRAD)).collect()
+/// One way from samples to the sum of a step.
+pub(super) trait Gather<M: Mechanism> {
+    /// Adds the samples of `chunks`, taking gradients at `points` and mixing them per sample before the clip.
+    fn gather(
+        &mut self,
+        opened: &mut Opened<'_, M>,
+        split: &Split,
+        chunks: &[Chunk<'_>],
+        points: &[Point],
+    ) -> Result<(), BackendError>;
+
+    /// Number of threads.
+    fn count(&self) -> usize;
+}
+
+/// A one-thread session of `grad` for `rows` rows, for the outputs whose names begin so: no loss of a private sample is ever
+/// computed.
+fn load(
+    backend: &dyn Backend,
+    grad: &GradGraph,
+    prefixes: &[&str],
+    rows: NonZeroUsize,
+) -> Result<Box<dyn Session>, BackendError> {
+    let is_wanted = |spec: &&TensorSpec| prefixes.iter().any(|prefix| spec.name.starts_with(prefix));
+    let outputs: Vec<TensorSpec> = grad.outputs.iter().filter(is_wanted).cloned().collect();
+    let names: Vec<&str> = outputs.iter().map(|spec| spec.name.as_str()).collect();
+    let model = keep_outputs(&grad.model, &names).encode_to_vec();
+    backend.load(&model, &Plan { batch: rows.get(), threads: 1, inputs: grad.feeds(), outputs })
 }
 
 /// Offsets of the parameters in the flat vector, in order, and its length.
@@ -62,102 +95,4 @@ pub(super) struct Point {
     pub(super) weight: f32,
 }
 
-/// One thread's session and buffers. The memory of its shard is beside it, for the step borrows that.
-pub(super) struct Worker {
-    session: Box<dyn Session>,
-    batch: Batch,
-    /// Each row's gradient as mixed so far, `[rows, D]`; empty while steps have one point.
-    mixed: Vec<f32>,
-}
-
-impl Worker {
-    /// Loads the gradient graph for one thread.
-    pub(super) fn new(
-        backend: &dyn Backend,
-        grad: &GradGraph,
-        model: &[u8],
-        split: &Split,
-        rows: NonZeroUsize,
-    ) -> Result<Self, BackendError> {
-        let plan = Plan {
-            batch: rows.get(),
-            threads: 1,
-            inputs: grad.inputs.iter().chain(&grad.labels).chain(&grad.parameters).cloned().collect(),
-            outputs: grad.outputs.iter().filter(|spec| spec.name.starts_with(GRAD)).cloned().collect(),
-        };
-        Ok(Self { session: backend.load(model, &plan)?, batch: Batch::new(split, rows), mixed: vec![] })
-    }
-
-    /// Adds the samples of `chunks` to `shard`, taking gradients at `points` and mixing them per sample.
-    pub(super) fn add<'c, M: Mechanism, C: Clip, K: Counts>(
-        &mut self,
-        split: &Split,
-        chunks: impl Iterator<Item = Chunk<'c>>,
-        layout: &Layout,
-        points: &[Point],
-        shard: &mut Shard<'_, M, C, K>,
-    ) -> Result<(), BackendError> {
-        for chunk in chunks {
-            self.batch.fill(split, chunk);
-            match points {
-                // One gradient as it is: nothing to mix.
-                [point] if point.weight == 1.0 => {
-                    each_row(self.session.as_mut(), &self.batch, split, chunk, layout, point, &mut |_, parts| {
-                        shard.add_mixed(parts).expect(SHAPES);
-                    })?;
-                }
-                points => {
-                    let dim = layout.dim();
-                    self.mixed.resize(chunk.samples.len() * dim, 0.0);
-                    let mixed = &mut self.mixed;
-                    for (index, point) in points.iter().enumerate() {
-                        each_row(
-                            self.session.as_mut(),
-                            &self.batch,
-                            split,
-                            chunk,
-                            layout,
-                            point,
-                            &mut |row, parts| {
-                                mix(index, point.weight, parts, &mut mixed[row * dim..][..dim]);
-                            },
-                        )?;
-                    }
-                    for (sample, mixed) in chunk.samples.iter().zip(self.mixed.chunks(dim)) {
-                        if !split.is_null(*sample as usize) {
-                            shard.add_mixed(&[mixed]).expect(SHAPES);
-                        }
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
 const SHAPES: &str = "the graph's gradients have the parameters' shapes";
-
-/// Hands each of a chunk's gradients at `point` to `reader`, by its row and in consecutive parts. The rows after the
-/// chunk's samples are padding, and a null sample contributes nothing.
-fn each_row(
-    session: &mut dyn Session,
-    batch: &Batch,
-    split: &Split,
-    chunk: Chunk<'_>,
-    layout: &Layout,
-    point: &Point,
-    reader: &mut dyn FnMut(usize, &[&[f32]]),
-) -> Result<(), BackendError> {
-    let inputs: Vec<_> = batch.inputs().chain(layout.split(&point.params).map(Input::F32)).collect();
-    session.run(&inputs, &mut |grads| {
-        let mut parts: Vec<&[f32]> = Vec::with_capacity(grads.len());
-        for (row, sample) in chunk.samples.iter().enumerate() {
-            if split.is_null(*sample as usize) {
-                continue;
-            }
-            parts.clear();
-            parts.extend(grads.iter().zip(&layout.lengths).map(|(grad, length)| &grad[row * length..][..*length]));
-            reader(row, &parts);
-        }
-    })
-}

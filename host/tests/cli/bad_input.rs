@@ -197,11 +197,6 @@ fn the_accounting_commands_refuse_numbers_out_of_range() {
 
 #[test]
 fn what_later_versions_have_is_refused_with_what_there_is() {
-    let (folder, _) = folder();
-    let out = folder.path().join("grad.onnx");
-    let output = run(&["derive", MLP, "--readout", "norms", "-o", out.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(super::stderr(&output).contains("per-sample") && !out.exists());
     let output = run(&[
         "epsilon",
         "--noise-multiplier",
@@ -217,6 +212,19 @@ fn what_later_versions_have_is_refused_with_what_there_is() {
     ]);
     assert_eq!(output.status.code(), Some(2));
     assert!(super::stderr(&output).contains("rdp"));
+}
+
+#[test]
+fn a_readout_or_number_of_points_that_there_is_not_is_refused() {
+    let (folder, run_out) = folder();
+    let out = folder.path().join("grad.onnx");
+    for (flag, value, word) in [("--readout", "sums", "clipped-sum"), ("--points", "0", "0")] {
+        let output = run(&["derive", MLP, flag, value, "-o", out.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(super::stderr(&output).contains(word) && !out.exists());
+    }
+    refused(train(MLP, DIGITS, &run_out, &["--readout", "clipped-sum"]), &run_out, &["--noise continuous"]);
+    refused(train(MLP, DIGITS, &run_out, &["--readout", "norms"]), &run_out, &["clipped-sum"]);
 }
 
 #[test]

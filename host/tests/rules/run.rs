@@ -29,8 +29,8 @@ impl Feed {
 }
 
 /// Inputs of a gradient graph in its order.
-pub fn specs(grad: &GradGraph) -> Vec<&TensorSpec> {
-    grad.inputs.iter().chain(&grad.labels).chain(&grad.parameters).collect()
+pub fn specs(grad: &GradGraph) -> Vec<TensorSpec> {
+    grad.feeds()
 }
 
 /// The extents of `spec` for a batch of `n`.

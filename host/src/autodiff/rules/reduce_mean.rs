@@ -1,11 +1,10 @@
 //! `ReduceMean`: `Y` = mean of `X` over axes, `n` elements each ⇒ `dX = dY / n` repeated along them.
 
 use super::Rule;
-use super::reduce_sum::{reduction_cases, repeatable};
+use super::reduce_sum::{attribute_form, reduction_cases, repeatable};
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::Case;
-use crate::onnx::{make_attr_int, make_attr_ints};
 
 pub const RULE: Rule = Rule { op: "ReduceMean", pull, cases };
 
@@ -17,7 +16,5 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
 }
 
 fn cases() -> Vec<Case> {
-    reduction_cases("ReduceMean", |_, axes, keep| {
-        (vec![], vec![make_attr_ints("axes", axes), make_attr_int("keepdims", keep)])
-    })
+    reduction_cases("ReduceMean", attribute_form)
 }

@@ -26,6 +26,14 @@ impl GraphBuilder {
         id
     }
 
+    /// A data input `[N, *shape]` of integers that index the rows of any table of at least four.
+    pub fn ids(&mut self, shape: &[usize]) -> ValueId {
+        let name = format!("x{}", self.graph.inputs.len());
+        let id = self.value(name, DType::I64, [&[1], shape].concat(), Some(BATCH_FIRST), Origin::Input);
+        self.graph.inputs.push(id);
+        id
+    }
+
     /// A trained parameter with values in (−1, 1).
     pub fn param(&mut self, shape: &[usize]) -> ValueId {
         self.param_in(shape, -1.0, 1.0)
@@ -60,6 +68,21 @@ impl GraphBuilder {
     /// A constant int64 vector.
     pub fn ints(&mut self, values: &[i64]) -> ValueId {
         self.constant(Tensor { shape: vec![values.len()], data: TensorData::I64(values.to_vec()) }, DType::I64)
+    }
+
+    /// Constant truth values.
+    pub fn bools(&mut self, shape: &[usize], values: &[bool]) -> ValueId {
+        self.constant(Tensor { shape: shape.to_vec(), data: TensorData::Bool(values.to_vec()) }, DType::Bool)
+    }
+
+    /// A constant int64 tensor.
+    pub fn indices(&mut self, shape: &[usize], values: &[i64]) -> ValueId {
+        self.constant(Tensor { shape: shape.to_vec(), data: TensorData::I64(values.to_vec()) }, DType::I64)
+    }
+
+    /// The shape of a value, of a batch of one sample.
+    pub fn shape(&self, id: ValueId) -> Vec<usize> {
+        self.graph.values[id.0].shape.clone()
     }
 
     fn constant(&mut self, tensor: Tensor, dtype: DType) -> ValueId {
@@ -105,9 +128,22 @@ impl GraphBuilder {
         shape: &[usize],
         batch: Option<BatchAxis>,
     ) -> ValueId {
+        self.node_typed(op, inputs, attributes, DType::F32, shape, batch)
+    }
+
+    /// A node with one output of the given element type, shape and batch axis.
+    pub fn node_typed(
+        &mut self,
+        op: &str,
+        inputs: &[ValueId],
+        attributes: Vec<AttributeProto>,
+        dtype: DType,
+        shape: &[usize],
+        batch: Option<BatchAxis>,
+    ) -> ValueId {
         let node = self.graph.nodes.len();
         let origin = Origin::Node { node, slot: 0 };
-        let output = self.value(format!("v{node}"), DType::F32, shape.to_vec(), batch, origin);
+        let output = self.value(format!("v{node}"), dtype, shape.to_vec(), batch, origin);
         self.graph.nodes.push(Node {
             name: format!("{op}_{node}"),
             op: op.into(),
@@ -116,6 +152,34 @@ impl GraphBuilder {
             attributes,
         });
         output
+    }
+
+    /// As [`node`](Self::node), with elements of another type.
+    pub fn node_of(
+        &mut self,
+        dtype: DType,
+        op: &str,
+        inputs: &[ValueId],
+        attributes: Vec<AttributeProto>,
+        shape: &[usize],
+    ) -> ValueId {
+        let id = self.node(op, inputs, attributes, shape);
+        self.graph.values[id.0].dtype = dtype;
+        id
+    }
+
+    /// As [`node`](Self::node), where optional inputs may be absent.
+    pub fn node_with_gaps(
+        &mut self,
+        op: &str,
+        inputs: &[Option<ValueId>],
+        attributes: Vec<AttributeProto>,
+        shape: &[usize],
+    ) -> ValueId {
+        let given: Vec<ValueId> = inputs.iter().copied().flatten().collect();
+        let id = self.node(op, &given, attributes, shape);
+        self.graph.nodes.last_mut().expect("just added").inputs = inputs.to_vec();
+        id
     }
 
     /// The graph with one output, as a case with the mean squared error.
@@ -131,14 +195,31 @@ impl GraphBuilder {
 
     /// Cases of an elementwise operator with one input in (`low`, `high`).
     pub fn unary_cases(op: &str, low: f32, high: f32) -> Vec<Case> {
-        let mut activation = Self::new(17);
+        Self::unary_cases_with(17, op, vec![], low, high)
+    }
+
+    /// As [`unary_cases`](Self::unary_cases), in an operator set and with attributes.
+    pub fn unary_cases_with(opset: i64, op: &str, attributes: Vec<AttributeProto>, low: f32, high: f32) -> Vec<Case> {
+        let noted = attributes.iter().map(|a| format!(", {}", a.name)).collect::<String>();
+        let mut activation = Self::new(opset);
         let x = activation.activation_in(&[2, 3], low, high);
-        let y = activation.node(op, &[x], vec![], &[1, 2, 3]);
-        let mut parameter = Self::new(17);
+        let y = activation.node(op, &[x], attributes.clone(), &[1, 2, 3]);
+        let mut parameter = Self::new(opset);
         let (x, w) = (parameter.input(&[2, 3]), parameter.param_in(&[2, 3], low, high));
-        let mapped = parameter.node(op, &[w], vec![], &[2, 3]);
+        let mapped = parameter.node(op, &[w], attributes, &[2, 3]);
         let z = parameter.node("Mul", &[x, mapped], vec![], &[1, 2, 3]);
-        vec![activation.case("of an activation", y), parameter.case("of a parameter", z)]
+        vec![
+            activation.case(&format!("of an activation{noted}"), y),
+            parameter.case(&format!("of a parameter{noted}"), z),
+        ]
+    }
+
+    /// An operator with one input between −10,000 and 10,000, where an exponential would overflow.
+    pub fn far_out(opset: i64, op: &str, attributes: Vec<AttributeProto>) -> Case {
+        let mut b = Self::new(opset);
+        let x = b.activation_in(&[3, 4], -1e4, 1e4);
+        let y = b.node(op, &[x], attributes, &[1, 3, 4]);
+        b.case("of large numbers", y)
     }
 
     /// Cases of a broadcasting operator with both inputs in (`low`, `high`).

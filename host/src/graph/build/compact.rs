@@ -99,10 +99,7 @@ impl Builder<'_> {
                 }
                 (true, false) => {
                     let shaped = Shaped::of(value);
-                    match self.emit(name, "Identity", vec![Some(id)], vec![], &[name], vec![shaped])? {
-                        Item::Value(id) => id,
-                        Item::Ints(_) => id,
-                    }
+                    self.emit(name, "Identity", vec![Some(id)], vec![], &[name], vec![shaped])?
                 }
             });
         }

@@ -25,6 +25,40 @@ pub(in super::super) fn size(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Ints(Ints { dtype: DType::I64, shape: vec![], entries: vec![total] }))
 }
 
+/// `EyeLike`: ones on a diagonal of a matrix of the input's shape.
+pub(in super::super) fn eye_like(site: &Site<'_>) -> Ruled {
+    let extents = extents(site)?.into_iter().map(Affine::constant).collect::<Option<Vec<_>>>();
+    let Some([rows, columns]) = extents.as_deref() else {
+        return Err(site.mixes(
+            "its input is no matrix of fixed size, so the rows of the samples would differ",
+            "use a matrix that is the same for all samples",
+        ));
+    };
+    let known = site.data(0)?.shaped.dtype;
+    let dtype = match attr_int(site.attributes(), "dtype", 0) {
+        0 => known,
+        to => DType::from_onnx(i32::try_from(to).unwrap_or(0))
+            .map_err(|name| site.refused(format!("it makes {name}"), "export the model in float32"))?,
+    };
+    let diagonal = attr_int(site.attributes(), "k", 0);
+    let count = rows.checked_mul(*columns).filter(|&n| (0..=MAX_FOLDED as i64).contains(&n));
+    let count = count.ok_or_else(|| site.invalid("the constant is too large"))?;
+    let on = |at: i64| at % columns - at / columns == diagonal;
+    let shape = vec![*rows as usize, *columns as usize];
+    Ok(match dtype {
+        DType::F32 => constant(shape, TensorData::F32((0..count).map(|at| f32::from(u8::from(on(at)))).collect())),
+        DType::F64 => constant(shape, TensorData::F64((0..count).map(|at| f64::from(u8::from(on(at)))).collect())),
+        _ => {
+            let entries = (0..count).map(|at| Affine::fixed(i64::from(on(at)))).collect();
+            Outcome::Ints(Ints { dtype, shape, entries })
+        }
+    })
+}
+
+fn constant(shape: Vec<usize>, data: TensorData) -> Outcome {
+    Outcome::Constant(Tensor { shape, data })
+}
+
 fn extents(site: &Site<'_>) -> Result<Vec<Affine>, super::super::GraphError> {
     if let Some(Some(Item::Ints(ints))) = site.inputs.first() {
         return Ok(ints.shape.iter().map(|&d| Affine::fixed(d as i64)).collect());
@@ -91,7 +125,7 @@ pub(in super::super) fn of_shape(site: &Site<'_>) -> Ruled {
     }
 }
 
-/// `Cast` of data to its own type, or of known integers to float.
+/// `Cast` of data from one type to another, or of known integers to float.
 pub(in super::super) fn cast(site: &Site<'_>) -> Ruled {
     let to = attr_int(site.attributes(), "to", 0);
     let dtype = DType::from_onnx(i32::try_from(to).unwrap_or(0))
@@ -113,8 +147,5 @@ pub(in super::super) fn cast(site: &Site<'_>) -> Ruled {
     if value.dtype == dtype {
         return Ok(Outcome::Alias(Item::Value(site.id(0)?)));
     }
-    Err(site.refused(
-        format!("it casts data from {} to {}", value.dtype.name(), dtype.name()),
-        "export the model in one float type, float32",
-    ))
+    Ok(Outcome::Node(vec![Shaped { dtype, ..Shaped::of(value) }]))
 }

@@ -1,23 +1,138 @@
 //! Elementwise operators: one input keeps everything; several broadcast, and their batch axes must meet.
 
 use super::super::batch::show;
-use super::super::node::{Item, Outcome, Ruled, Shaped, Site};
-use super::super::{BatchAxis, GraphError, Value};
+use super::super::node::{Data, Item, Outcome, Ruled, Shaped, Site};
+use super::super::{BatchAxis, DType, GraphError};
 use crate::onnx::attr_int;
 
-/// Activations and other functions of one element.
+/// Activations and other functions of one float element.
 pub(in super::super) fn unary(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped::of(site.float(0)?)]))
 }
 
-/// `Add`, `Sub`, `Mul`, `Div`, `Pow`.
+/// `Abs`, `Neg`, `Sign`: of floats and integers.
+pub(in super::super) fn signed(site: &Site<'_>) -> Ruled {
+    let x = number(site, 0)?;
+    Ok(Outcome::Node(vec![x.shaped]))
+}
+
+/// `IsInf`, `IsNaN`: whether a float is so.
+pub(in super::super) fn probe(site: &Site<'_>) -> Ruled {
+    Ok(Outcome::Node(vec![Shaped { dtype: DType::Bool, ..Shaped::of(site.float(0)?) }]))
+}
+
+/// `Add`, `Sub`, `Mul`, `Div`, `Mod`.
 pub(in super::super) fn binary(site: &Site<'_>) -> Ruled {
-    let (a, b) = (site.float(0)?, site.float(1)?);
-    if a.dtype != b.dtype {
-        return Err(site.invalid(format!("it combines {} with {}", a.dtype.name(), b.dtype.name())));
+    let operands = [number(site, 0)?, number(site, 1)?];
+    combined(site, &operands, operands[0].shaped.dtype)
+}
+
+/// `Pow`: the exponent may have another type than the base.
+pub(in super::super) fn pow(site: &Site<'_>) -> Ruled {
+    let (dtype, mut exponent) = (site.float(0)?.dtype, number(site, 1)?);
+    exponent.shaped.dtype = dtype;
+    combined(site, &[site.data(0)?, exponent], dtype)
+}
+
+/// `Max`, `Mean`, `Min`, `Sum`, of any number of inputs.
+pub(in super::super) fn variadic(site: &Site<'_>) -> Ruled {
+    let operands = (0..site.inputs.len()).map(|i| number(site, i)).collect::<Result<Vec<_>, _>>()?;
+    match &operands[..] {
+        [] => Err(site.invalid("input 0 is missing")),
+        [_] => Ok(Outcome::Alias(Item::Value(site.id(0)?))),
+        [first, ..] => combined(site, &operands, first.shaped.dtype),
     }
-    let (shape, batch) = broadcast(site, &[a, b])?;
-    Ok(Outcome::Node(vec![Shaped { dtype: a.dtype, shape, batch }]))
+}
+
+/// `Equal`, `Greater`, `GreaterOrEqual`, `Less`, `LessOrEqual`.
+pub(in super::super) fn compare(site: &Site<'_>) -> Ruled {
+    combined(site, &[site.data(0)?, site.data(1)?], DType::Bool)
+}
+
+/// `And`, `Or`, `Xor`.
+pub(in super::super) fn logic(site: &Site<'_>) -> Ruled {
+    combined(site, &[truth(site, 0)?, truth(site, 1)?], DType::Bool)
+}
+
+/// `Not`.
+pub(in super::super) fn not(site: &Site<'_>) -> Ruled {
+    let x = truth(site, 0)?;
+    Ok(Outcome::Node(vec![x.shaped]))
+}
+
+/// `Where`: a condition, and two values of one type.
+pub(in super::super) fn choose(site: &Site<'_>) -> Ruled {
+    let (condition, a, b) = (truth(site, 0)?, site.data(1)?, site.data(2)?);
+    let operands = [a, b, condition];
+    one_type(site, &operands[..2])?;
+    let (shape, batch) = broadcast(site, &operands)?;
+    Ok(Outcome::Node(vec![Shaped { dtype: operands[0].shaped.dtype, shape, batch }]))
+}
+
+/// `Clip`: both bounds are numbers, and either may be absent.
+pub(in super::super) fn clip(site: &Site<'_>) -> Ruled {
+    let x = number(site, 0)?;
+    for index in (1..3).filter(|&index| site.has(index)) {
+        let bound = number(site, index)?;
+        one_type(site, &[x.clone(), bound.clone()])?;
+        let Shaped { shape, batch, .. } = &bound.shaped;
+        if batch.is_some() || shape.iter().any(|&d| d != 1) || shape.len() > 1 {
+            return Err(site.invalid(format!("the bound '{}' is {}, not one number", bound.name, show(shape, *batch))));
+        }
+    }
+    if !site.has(1) && !site.has(2) {
+        return Ok(Outcome::Alias(Item::Value(site.id(0)?)));
+    }
+    Ok(Outcome::Node(vec![x.shaped]))
+}
+
+/// `PRelu`: the slope broadcasts to the data, never the other way.
+pub(in super::super) fn prelu(site: &Site<'_>) -> Ruled {
+    let operands = [site.data(0)?, site.data(1)?];
+    let x = site.float(0)?;
+    one_type(site, &operands)?;
+    let (shape, batch) = broadcast(site, &operands)?;
+    if shape != x.shape || batch != x.batch {
+        return Err(
+            site.invalid(format!("the slope '{}' does not broadcast to the data '{}'", operands[1].name, x.name))
+        );
+    }
+    Ok(Outcome::Node(vec![Shaped::of(x)]))
+}
+
+fn combined(site: &Site<'_>, operands: &[Data<'_>], dtype: DType) -> Ruled {
+    one_type(site, operands)?;
+    let (shape, batch) = broadcast(site, operands)?;
+    Ok(Outcome::Node(vec![Shaped { dtype, shape, batch }]))
+}
+
+fn one_type(site: &Site<'_>, operands: &[Data<'_>]) -> Result<(), GraphError> {
+    match operands.iter().find(|operand| operand.shaped.dtype != operands[0].shaped.dtype) {
+        Some(other) => Err(site.invalid(format!(
+            "it combines {} with {}",
+            operands[0].shaped.dtype.name(),
+            other.shaped.dtype.name()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Input `index`, of floats or integers.
+fn number<'a>(site: &'a Site<'_>, index: usize) -> Result<Data<'a>, GraphError> {
+    let operand = site.data(index)?;
+    match operand.shaped.dtype {
+        DType::Bool => Err(site.invalid(format!("input {index} ('{}') is bool, not a number", operand.name))),
+        _ => Ok(operand),
+    }
+}
+
+/// Input `index`, of truth values.
+fn truth<'a>(site: &'a Site<'_>, index: usize) -> Result<Data<'a>, GraphError> {
+    let operand = site.data(index)?;
+    match operand.shaped.dtype {
+        DType::Bool => Ok(operand),
+        other => Err(site.invalid(format!("input {index} ('{}') is {}, not bool", operand.name, other.name()))),
+    }
 }
 
 /// `Identity`: its readers read what it reads.
@@ -44,9 +159,9 @@ pub(in super::super) fn dropout(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Alias(Item::Value(site.id(0)?)))
 }
 
-/// The broadcast of `values`: one-sample shape and batch axis.
-pub(super) fn broadcast(site: &Site<'_>, values: &[&Value]) -> Result<(Vec<usize>, Option<BatchAxis>), GraphError> {
-    broadcast_shapes(site, &values.iter().map(|v| (v.shape.as_slice(), v.batch, v.name.as_str())).collect::<Vec<_>>())
+/// The broadcast of `operands`: one-sample shape and batch axis.
+fn broadcast(site: &Site<'_>, operands: &[Data<'_>]) -> Result<(Vec<usize>, Option<BatchAxis>), GraphError> {
+    broadcast_shapes(site, &operands.iter().map(|x| (&x.shaped.shape[..], x.shaped.batch, x.name)).collect::<Vec<_>>())
 }
 
 /// As [`broadcast`], of (shape, batch, name).

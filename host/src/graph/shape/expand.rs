@@ -2,12 +2,12 @@
 
 use super::super::BatchAxis;
 use super::super::batch::show;
-use super::super::node::{Item, MAX_EXTENT, MAX_RANK, Outcome, Ruled, Shaped, Site};
+use super::super::node::{Item, MAX_EXTENT, MAX_RANK, Outcome, Ruled, Shaped, Site, Source, Step};
 
 /// `Expand`.
 pub(in super::super) fn expand(site: &Site<'_>) -> Ruled {
-    let input = site.id(0)?;
-    let value = site.value(0)?;
+    let data = site.data(0)?;
+    let value = &data.shaped;
     let target = site.ints(1)?;
     let rank = value.shape.len().max(target.entries.len());
     if rank > MAX_RANK {
@@ -66,8 +66,11 @@ pub(in super::super) fn expand(site: &Site<'_>) -> Ruled {
         }
     }
     let output = Shaped { dtype: value.dtype, shape, batch };
-    if output == Shaped::of(value) {
-        return Ok(Outcome::Alias(Item::Value(input)));
+    match data.source {
+        Source::Value(input) if output == *value => Ok(Outcome::Alias(Item::Value(input))),
+        source => {
+            let step = Step { op: "Expand", inputs: vec![source], attributes: vec![], output };
+            Ok(Outcome::Steps { steps: vec![step], outputs: vec![0] })
+        }
     }
-    Ok(Outcome::Canonical { op: "Expand", input, output })
 }

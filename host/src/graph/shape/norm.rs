@@ -1,5 +1,6 @@
-//! `InstanceNormalization` and `GroupNormalization`: statistics within one sample.
+//! Normalisations: statistics within one sample.
 
+use super::super::batch::show;
 use super::super::node::{Outcome, Ruled, Shaped, Site};
 use super::super::{GraphError, Value};
 use crate::onnx::attr_int;
@@ -22,6 +23,67 @@ pub(in super::super) fn group(site: &Site<'_>) -> Ruled {
         scales(site, groups, "groups")?
     } else {
         scales(site, x.shape[1], "channels")?
+    }
+    Ok(Outcome::Node(vec![Shaped::of(x)]))
+}
+
+/// `LayerNormalization` over the last axes: scale, and maybe a bias, broadcast to what is normalised.
+pub(in super::super) fn layer(site: &Site<'_>) -> Ruled {
+    let x = site.float(0)?;
+    let first = site.axis(attr_int(site.attributes(), "axis", -1), x.shape.len())?;
+    if let Some(at) = x.batch.filter(|at| at.axis >= first) {
+        return Err(site.mixes(
+            format!("it normalises over the axes from {first}, and axis {} holds the samples of '{}'", at.axis, x.name),
+            "normalise within each sample, as torch.nn.LayerNorm(features) does",
+        ));
+    }
+    if site.node.output.iter().skip(1).any(|name| !name.is_empty()) {
+        return Err(site.refused(
+            "it also returns the mean or the deviation",
+            "leave its second and third outputs out (empty names), or compute them with ReduceMean",
+        ));
+    }
+    for index in (1..3).filter(|&index| index == 1 || site.has(index)) {
+        let affine = site.float(index)?;
+        let fits = affine.shape.len() <= x.shape.len() - first
+            && affine.shape.iter().rev().zip(x.shape.iter().rev()).all(|(&own, &d)| own == d || own == 1);
+        if !fits || affine.batch.is_some() || affine.dtype != x.dtype {
+            return Err(site.invalid(format!(
+                "input {index} ('{}') has the shape {}, which does not broadcast to the normalised {:?}",
+                affine.name,
+                show(&affine.shape, affine.batch),
+                &x.shape[first..]
+            )));
+        }
+    }
+    Ok(Outcome::Node(vec![Shaped::of(x)]))
+}
+
+/// `LpNormalization` along one axis.
+pub(in super::super) fn lp(site: &Site<'_>) -> Ruled {
+    let x = site.float(0)?;
+    let order = attr_int(site.attributes(), "p", 2);
+    if !(1..=2).contains(&order) {
+        return Err(site.invalid(format!("p is {order}, not 1 or 2")));
+    }
+    over(site, x, &[attr_int(site.attributes(), "axis", -1)])
+}
+
+/// `MeanVarianceNormalization` over axes that are by default those of a whole batch of images.
+pub(in super::super) fn mean_variance(site: &Site<'_>) -> Ruled {
+    let axes = site.attr_ints("axes")?.unwrap_or(vec![0, 2, 3]);
+    over(site, site.float(0)?, &axes)
+}
+
+fn over(site: &Site<'_>, x: &Value, axes: &[i64]) -> Ruled {
+    for &axis in axes {
+        let axis = site.axis(axis, x.shape.len())?;
+        if x.batch.is_some_and(|at| at.axis == axis) {
+            return Err(site.mixes(
+                format!("it normalises over axis {axis}, which holds the samples of '{}'", x.name),
+                "normalise within each sample, over the axes of its features",
+            ));
+        }
     }
     Ok(Outcome::Node(vec![Shaped::of(x)]))
 }

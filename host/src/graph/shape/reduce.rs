@@ -1,12 +1,17 @@
-//! `ReduceMean` and `ReduceSum`, over anything but the samples.
+//! `ReduceSum` and its relatives, over anything but the samples.
 
+use super::super::DType;
 use super::super::node::{Item, Outcome, Ruled, Shaped, Site};
 use crate::onnx::attr_int;
 
-/// Axes are an attribute up to operator set 12 (`ReduceSum`) or 17 (`ReduceMean`), an input from there on; both forms
-/// are kept as the model has them.
+/// Axes are an attribute up to operator set 12 (`ReduceSum`) or 17 (the others), an input from there on; both forms are
+/// kept as the model has them. Integers are counted and compared, but have no norms and logarithms here.
 pub(in super::super) fn reduce(site: &Site<'_>) -> Ruled {
-    let x = site.float(0)?;
+    let counts = matches!(site.op(), "ReduceMax" | "ReduceMin" | "ReduceProd" | "ReduceSum");
+    let x = if counts { site.value(0)? } else { site.float(0)? };
+    if x.dtype == DType::Bool {
+        return Err(site.refused(format!("it reduces the truth values of '{}'", x.name), "cast them to int64 first"));
+    }
     let rank = x.shape.len();
     let given = match site.constants(1)? {
         Some(axes) => Some(axes),
@@ -14,6 +19,10 @@ pub(in super::super) fn reduce(site: &Site<'_>) -> Ruled {
     };
     let given = given.filter(|axes| !axes.is_empty());
     if given.is_none() && attr_int(site.attributes(), "noop_with_empty_axes", 0) != 0 {
+        // The runtimes differ in what is left of a norm or a logarithm that reduces nothing.
+        if !counts && !matches!(site.op(), "ReduceMean" | "ReduceLogSumExp") {
+            return Err(site.refused("it reduces no axis (noop_with_empty_axes)", "name its axes, or remove it"));
+        }
         return Ok(Outcome::Alias(Item::Value(site.id(0)?)));
     }
     let all = given.is_none();

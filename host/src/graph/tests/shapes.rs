@@ -9,7 +9,7 @@ fn one(opset: i64, x: &[usize], op: &str, attributes: &[AttributeProto]) -> Grap
     examined(&model)
 }
 
-fn examined(model: &ModelProto) -> Graph {
+pub(super) fn examined(model: &ModelProto) -> Graph {
     let graph = graph(model).unwrap();
     examine(model, &graph, 3);
     graph

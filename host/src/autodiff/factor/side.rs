@@ -1,0 +1,150 @@
+//! One of the two factors of a gradient, in the layout in which it came.
+
+use crate::autodiff::emit::{BATCH_FIRST, Emitter, Var};
+use crate::graph::{DType, Tensor, TensorData};
+use crate::onnx::{make_attr_int, make_attr_string};
+
+/// From this operator set on, `ScatterElements` adds.
+const SCATTER_ADDS: i64 = 16;
+
+/// One of the two factors.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Side {
+    pub var: Var,
+    layout: Layout,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Layout {
+    /// `[N, T, r]` or `[N, T, g, r]`.
+    PositionsFirst,
+    /// `[N, r, T]` or `[N, g, r, T]`.
+    PositionsLast,
+    /// int64 `[N, T]`: position `t` is the unit vector of `r` entries (given here) that is 1 at the index.
+    Indices(usize),
+}
+
+impl Side {
+    /// A factor laid out `[N, T, (g,) r]`.
+    pub fn positions_first(var: Var) -> Self {
+        Self { var, layout: Layout::PositionsFirst }
+    }
+
+    /// A factor laid out `[N, (g,) r, T]`.
+    pub fn positions_last(var: Var) -> Self {
+        Self { var, layout: Layout::PositionsLast }
+    }
+
+    /// Unit vectors of `extent` entries, by the index of their one: int64 `[N, T]`, negative ones counted from the end.
+    /// They stay indices (`like` is the element type of the other factor), but for operator sets that cannot add at indices.
+    pub fn indices(em: &mut Emitter, indices: &Var, extent: usize, like: DType) -> Self {
+        let zero = em.constant(Tensor { shape: vec![], data: TensorData::I64(vec![0]) });
+        let end = em.constant(Tensor { shape: vec![], data: TensorData::I64(vec![extent as i64]) });
+        let is_negative = em.compare("Less", indices, &zero);
+        let shifted = em.add(indices, &end);
+        let var = em.choose(&is_negative, &shifted, indices);
+        if em.opset >= SCATTER_ADDS {
+            return Self { var, layout: Layout::Indices(extent) };
+        }
+        let column = em.per_sample(&var, &[var.shape[1], 1]);
+        let numbers = em.ints(&(0..extent as i64).collect::<Vec<_>>());
+        let is_one = em.compare("Equal", &column, &numbers);
+        Self::positions_first(em.cast(&is_one, like))
+    }
+
+    /// Number of positions, `T`.
+    pub fn positions(&self) -> usize {
+        self.var.shape[if self.layout == Layout::PositionsLast { self.var.rank() - 1 } else { 1 }]
+    }
+
+    /// Number of groups, where there is a group axis.
+    pub fn groups(&self) -> Option<usize> {
+        match self.layout {
+            Layout::PositionsFirst => (self.var.rank() == 4).then(|| self.var.shape[2]),
+            Layout::PositionsLast => (self.var.rank() == 4).then(|| self.var.shape[1]),
+            Layout::Indices(_) => None,
+        }
+    }
+
+    /// Entries of one position's vector, `r`.
+    pub fn extent(&self) -> usize {
+        match self.layout {
+            Layout::PositionsFirst => self.var.shape[self.var.rank() - 1],
+            Layout::PositionsLast => self.var.shape[self.var.rank() - 2],
+            Layout::Indices(extent) => extent,
+        }
+    }
+
+    /// Whether it is kept as indices.
+    pub fn is_indices(&self) -> bool {
+        matches!(self.layout, Layout::Indices(_))
+    }
+
+    /// Whether it is laid out `[N, (g,) r, T]`.
+    pub fn has_positions_last(&self) -> bool {
+        self.layout == Layout::PositionsLast
+    }
+
+    /// The same with other numbers: `map` keeps the shape.
+    pub fn map(&self, map: impl FnOnce(&Var) -> Var) -> Self {
+        Self { var: map(&self.var), layout: self.layout }
+    }
+
+    /// The positions of several factors of one kind, one after the other.
+    pub fn concat(em: &mut Emitter, sides: &[&Self]) -> Self {
+        let layout = sides[0].layout;
+        debug_assert!(sides.iter().all(|s| s.is_indices() == sides[0].is_indices()));
+        if sides.iter().all(|s| s.layout == layout) {
+            let axis = if layout == Layout::PositionsLast { sides[0].var.rank() - 1 } else { 1 };
+            let vars: Vec<&Var> = sides.iter().map(|s| &s.var).collect();
+            return Self { var: em.concat(&vars, axis), layout };
+        }
+        let vars: Vec<Var> = sides.iter().map(|s| s.with_positions_first(em)).collect();
+        Self::positions_first(em.concat(&vars.iter().collect::<Vec<_>>(), 1))
+    }
+
+    /// `[N, (g,) r, T]`.
+    pub fn with_positions_last(&self, em: &mut Emitter) -> Var {
+        match (self.layout, self.groups()) {
+            (Layout::PositionsLast, _) => self.var.clone(),
+            (_, None) => em.transpose(&self.var, &[0, 2, 1]),
+            (_, Some(_)) => em.transpose(&self.var, &[0, 2, 3, 1]),
+        }
+    }
+
+    /// `[N, (g,) T, r]`: what a matrix product over the positions takes on its right.
+    pub fn with_positions_inside(&self, em: &mut Emitter) -> Var {
+        match (self.layout, self.groups()) {
+            (Layout::PositionsLast, _) => em.transpose_last(&self.var),
+            (_, None) => self.var.clone(),
+            (_, Some(_)) => em.transpose(&self.var, &[0, 2, 1, 3]),
+        }
+    }
+
+    /// `[N, T, (g,) r]`.
+    pub fn with_positions_first(&self, em: &mut Emitter) -> Var {
+        match (self.layout, self.groups()) {
+            (Layout::PositionsLast, None) => em.transpose(&self.var, &[0, 2, 1]),
+            (Layout::PositionsLast, Some(_)) => em.transpose(&self.var, &[0, 3, 1, 2]),
+            _ => self.var.clone(),
+        }
+    }
+
+    /// Indices for `ScatterElements` and `GatherElements`: int64 `[N, T, width]`, or `[N, width, T]` with `positions_last`.
+    pub fn spread_indices(&self, em: &mut Emitter, width: usize, positions_last: bool) -> Var {
+        let positions = self.positions();
+        let (thin, full) = if positions_last {
+            ([1, positions], [1, width, positions])
+        } else {
+            ([positions, 1], [1, positions, width])
+        };
+        let thin = em.per_sample(&self.var, &thin);
+        em.expand(&thin, &full, Some(BATCH_FIRST))
+    }
+}
+
+/// `onto` with `updates` added at `indices` (of the updates' shape) along `axis`. Indices may repeat; they are added in order.
+pub fn scatter_add(em: &mut Emitter, onto: &Var, indices: &Var, updates: &Var, axis: usize) -> Var {
+    let attributes = vec![make_attr_int("axis", axis as i64), make_attr_string("reduction", "add")];
+    em.node("ScatterElements", &[onto, indices, updates], attributes, onto.dtype, onto.shape.clone(), onto.batch)
+}

@@ -1,0 +1,99 @@
+//! The `norms` readout: `‖g_n‖`, over all trained parameters together.
+//!
+//! Each factored gradient's squared norm is taken by Gram matrices or of the gradient itself, whichever is counted to cost
+//! less (Lee and Kifer, arXiv 2009.03106; Li et al., arXiv 2110.05679; the choice a layer: Bu et al., arXiv 2205.10683).
+//!
+//! Memory: the Gram matrices of one parameter, `3 · N · T²` floats, or its gradients; each is free again after its norm.
+
+use super::Read;
+use crate::autodiff::emit::{Emitter, Var};
+use crate::autodiff::factor::{Costs, Factors, Grad, norm_squared, sum_of_squares};
+use crate::graph::DType;
+
+/// Gradients of at most so many entries a sample are kept materialised together until the sum over the samples.
+const KEPT: usize = 1 << 22;
+
+/// A gradient in the form in which its norm was taken.
+pub enum Form {
+    /// The loss does not depend on the parameter.
+    Zero,
+    /// `[N, *shape]`.
+    Materialised(Var),
+    /// By Gram matrices.
+    Factored(Factors),
+}
+
+/// The squared norms of the samples' gradients.
+pub struct Squares {
+    /// `‖g_n‖²`, `[N]`.
+    pub total: Var,
+    /// What the rounding errors of Gram matrices are relative to, `[N]`; none where there were none.
+    pub scatter: Option<Var>,
+    /// One a parameter.
+    pub forms: Vec<Form>,
+}
+
+/// `dp.norm`, `[N]` of float type `dtype`.
+pub fn norms(em: &mut Emitter, grads: &[Read], dtype: DType) -> Var {
+    let squares = squares(em, grads, dtype, false);
+    em.unary("Sqrt", &squares.total)
+}
+
+/// The squared norms, the forms being chosen for what follows: with `sum` a weighted sum over the samples.
+pub fn squares(em: &mut Emitter, grads: &[Read], dtype: DType, sum: bool) -> Squares {
+    let materialised = choose(grads, sum);
+    let (mut total, mut scatter): (Option<Var>, Option<Var>) = (None, None);
+    let mut forms = Vec::with_capacity(grads.len());
+    for (read, materialise) in grads.iter().zip(materialised) {
+        let (squared, form) = match &read.grad {
+            None => {
+                forms.push(Form::Zero);
+                continue;
+            }
+            Some(Grad::Factored(factors)) if !materialise => {
+                let (squared, rounding) = norm_squared(em, factors);
+                let rounding = em.cast(&rounding, dtype);
+                scatter = Some(plus(em, scatter, &rounding));
+                (squared, Form::Factored(factors.clone()))
+            }
+            Some(grad) => {
+                let grad = grad.dense(em);
+                (sum_of_squares(em, &grad), Form::Materialised(grad))
+            }
+        };
+        let squared = em.cast(&squared, dtype);
+        total = Some(plus(em, total, &squared));
+        forms.push(form);
+    }
+    let total = total.unwrap_or_else(|| em.filled(dtype, 0.0, &[]));
+    Squares { total, scatter, forms }
+}
+
+fn plus(em: &mut Emitter, sum: Option<Var>, next: &Var) -> Var {
+    match sum {
+        Some(sum) => em.add(&sum, next),
+        None => next.clone(),
+    }
+}
+
+/// Which gradients to materialise: those for which that is counted to cost less; for a sum only as many, the smallest first, as
+/// may be kept.
+fn choose(grads: &[Read], sum: bool) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..grads.len()).collect();
+    let len = |i: usize| grads[i].shape.iter().product::<usize>();
+    order.sort_by_key(|&i| len(i));
+    let mut kept = 0;
+    let mut chosen = vec![false; grads.len()];
+    for i in order {
+        chosen[i] = match &grads[i].grad {
+            Some(Grad::Factored(factors)) => {
+                let costs = Costs::of(factors, sum);
+                costs.materialised <= costs.gram && (!sum || kept + len(i) <= KEPT)
+            }
+            Some(Grad::Dense(_)) => true,
+            None => false,
+        };
+        kept += if chosen[i] { len(i) } else { 0 };
+    }
+    chosen
+}

@@ -1,0 +1,72 @@
+//! `CumSum` along an axis of `T`: `Y = U·X` with `U[t, s]` = 1 where position `s` counts for `t`, else 0 ⇒ `dX = Uᵀ·dY`.
+//!
+//! Both are products: the order of their sums is the same for every sample.
+
+use super::Rule;
+use crate::autodiff::emit::{Emitter, Var};
+use crate::autodiff::refusal::Refusal;
+use crate::autodiff::sweep::Pull;
+use crate::autodiff::testing::{BATCH_FIRST, Case, GraphBuilder};
+use crate::graph::BatchAxis;
+use crate::onnx::{make_attr_int, make_attr_ints};
+
+pub const RULE: Rule = Rule { op: "CumSum", pull, cases };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let Some(&[axis]) = p.constant_ints(1).as_deref() else {
+        return Err(p.refuse("its axis is not a constant", "use a constant axis"));
+    };
+    let (gy, exclusive, reverse) = (p.gy(), p.int("exclusive", 0) != 0, p.int("reverse", 0) != 0);
+    // What counts for a position backwards is what it counts for.
+    let gx = sums(p.em, &gy, axis as usize + p.shift(), exclusive, !reverse);
+    p.gx(0, gx);
+    Ok(())
+}
+
+/// Running sums of floats along `axis`.
+pub fn sums(em: &mut Emitter, x: &Var, axis: usize, exclusive: bool, reverse: bool) -> Var {
+    let (length, last) = (x.shape[axis], x.rank() - 1);
+    let counts = |from: usize, to: usize| {
+        let (early, late) = if reverse { (to, from) } else { (from, to) };
+        early < late || (early == late && !exclusive)
+    };
+    let ones = (0..length * length).map(|at| f64::from(u8::from(counts(at / length, at % length))));
+    let ones = em.floats(x.dtype, &[length, length], ones.collect::<Vec<_>>());
+    let mut perm: Vec<usize> = (0..x.rank()).collect();
+    perm.swap(axis, last);
+    let turned = em.transpose(x, &perm);
+    // A vector is a matrix of one row.
+    let rows = if last == 0 { em.reshape(&turned, &[1, length], None) } else { turned };
+    let sums = em.matmul(&rows, &ones);
+    let sums = if last == 0 { em.reshape(&sums, &[length], None) } else { sums };
+    em.transpose(&sums, &perm)
+}
+
+fn cases() -> Vec<Case> {
+    let one = |name, shape: &[usize], axis: i64, exclusive, reverse| {
+        let mut b = GraphBuilder::new(14);
+        let (x, axis) = (b.activation(shape), b.indices(&[], &[axis]));
+        let attributes = vec![make_attr_int("exclusive", exclusive), make_attr_int("reverse", reverse)];
+        let y = b.node("CumSum", &[x, axis], attributes, &[&[1], shape].concat());
+        b.case(name, y)
+    };
+    let mut parameter = GraphBuilder::new(17);
+    let (x, w, axis) = (parameter.activation(&[4]), parameter.param(&[4]), parameter.indices(&[], &[0]));
+    let sums = parameter.node("CumSum", &[w, axis], vec![], &[4]);
+    let y = parameter.node("Mul", &[x, sums], vec![], &[1, 4]);
+
+    let mut second = GraphBuilder::new(17);
+    let (x, axis) = (second.activation(&[4, 2]), second.indices(&[], &[0]));
+    let (perm, place) = (|| vec![make_attr_ints("perm", &[1, 0, 2])], BatchAxis { axis: 1, ..BATCH_FIRST });
+    let turned = second.node_at("Transpose", &[x], perm(), &[4, 1, 2], Some(place));
+    let sums = second.node_at("CumSum", &[turned, axis], vec![], &[4, 1, 2], Some(place));
+    let back = second.node_at("Transpose", &[sums], perm(), &[1, 4, 2], Some(BATCH_FIRST));
+    vec![
+        one("along positions", &[5, 2], 1, 0, 0),
+        one("without a position itself", &[2, 5], 2, 1, 0),
+        one("from the end", &[5, 2], 1, 0, 1),
+        one("from the end, without a position itself", &[5], 1, 1, 1),
+        parameter.case("of a parameter", y),
+        second.case("with the batch on the axis behind", back),
+    ]
+}

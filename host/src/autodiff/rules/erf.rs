@@ -1,0 +1,25 @@
+//! `Erf`: `Y = erf(X)` ⇒ `dX = dY · 2/√π · exp(−X²)`.
+
+use super::Rule;
+use crate::autodiff::refusal::Refusal;
+use crate::autodiff::sweep::Pull;
+use crate::autodiff::testing::{Case, GraphBuilder};
+
+pub const RULE: Rule = Rule { op: "Erf", pull, cases };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (x, gy) = (p.x(0), p.gy());
+    let square = p.em.mul(&x, &x);
+    let minus = p.em.unary("Neg", &square);
+    let bell = p.em.unary("Exp", &minus);
+    let slope = p.em.scale(&bell, std::f64::consts::FRAC_2_SQRT_PI);
+    let gx = p.em.mul(&gy, &slope);
+    p.gx(0, gx);
+    Ok(())
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = GraphBuilder::unary_cases("Erf", -2.0, 2.0);
+    cases.push(GraphBuilder::far_out(17, "Erf", vec![]));
+    cases
+}

@@ -1,0 +1,11 @@
+//! `Min` of any number of inputs: `dX_i = dY / k` where `X_i = Y`, else 0, `k` being how many inputs are equal to `Y` there.
+
+use super::Rule;
+use super::max::{extreme_cases, pull};
+use crate::autodiff::testing::Case;
+
+pub const RULE: Rule = Rule { op: "Min", pull, cases };
+
+fn cases() -> Vec<Case> {
+    extreme_cases("Min")
+}

@@ -1,0 +1,49 @@
+//! `ReduceLogSumExp`: `Y = ln Σ exp(X)` over axes ⇒ `dX = dY · exp(X) / Σ exp(X)`.
+//!
+//! Written with `exp(X − max X)`, which overflows nowhere.
+
+use super::Rule;
+use super::reduce_sum::{attribute_form, reduction_cases, repeatable};
+use crate::autodiff::emit::{Emitter, Var};
+use crate::autodiff::refusal::Refusal;
+use crate::autodiff::sweep::Pull;
+use crate::autodiff::testing::{Case, GraphBuilder};
+use crate::onnx::make_attr_ints;
+
+pub const RULE: Rule = Rule { op: "ReduceLogSumExp", pull, cases };
+
+/// `Y`, with extent 1 along the reduced axes.
+pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize]) -> Var {
+    let (top, _, sum) = exponentials(em, x, axes);
+    let log = em.log(&sum);
+    em.add(&top, &log)
+}
+
+/// `max X`, `exp(X − max X)`, and the sum of the latter.
+fn exponentials(em: &mut Emitter, x: &Var, axes: &[usize]) -> (Var, Var, Var) {
+    let top = em.reduce_max(x, axes, true);
+    let shifted = em.sub(x, &top);
+    let exp = em.unary("Exp", &shifted);
+    let sum = em.reduce_sum(&exp, axes, true);
+    (top, exp, sum)
+}
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (gy, _) = repeatable(p)?;
+    let x = p.x(0);
+    let axes = p.reduced_axes().unwrap_or_default();
+    let (_, exp, sum) = exponentials(p.em, &x, &axes);
+    let share = p.em.div(&exp, &sum);
+    let gx = p.em.mul(&gy, &share);
+    p.gx(0, gx);
+    Ok(())
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = reduction_cases("ReduceLogSumExp", attribute_form);
+    let mut large = GraphBuilder::new(17);
+    let x = large.activation_in(&[2, 3], 300.0, 303.0);
+    let y = large.node("ReduceLogSumExp", &[x], vec![make_attr_ints("axes", &[-1])], &[1, 2, 1]);
+    cases.push(large.case("of numbers whose exponential overflows", y));
+    cases
+}

@@ -1,0 +1,20 @@
+//! `Sin`: `Y = sin(X)` ⇒ `dX = dY · cos(X)`.
+
+use super::Rule;
+use crate::autodiff::refusal::Refusal;
+use crate::autodiff::sweep::Pull;
+use crate::autodiff::testing::{Case, GraphBuilder};
+
+pub const RULE: Rule = Rule { op: "Sin", pull, cases };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (x, gy) = (p.x(0), p.gy());
+    let slope = p.em.alone("Cos", &x);
+    let gx = p.em.mul(&gy, &slope);
+    p.gx(0, gx);
+    Ok(())
+}
+
+fn cases() -> Vec<Case> {
+    GraphBuilder::unary_cases("Sin", -4.0, 4.0)
+}

@@ -1,0 +1,145 @@
+//! Training on sums that the backend clipped: it is the training on per-sample gradients but for rounding, for every method
+//! that needs no more than norms and mixed gradients, and it says that it is not exact.
+
+#[path = "support/models.rs"]
+mod models;
+
+use damper::autodiff::{DeriveOptions, Loss, Readout};
+use damper::backend::Choice;
+use damper::data::DataOptions;
+use damper::filter::Coefficients;
+use damper::graph::GraphOptions;
+use damper::report::TrainReport;
+use damper::train::{
+    self, Budget, Clipping, Evaluation, FilterChoice, Method, Noise, OptimizerChoice, Outcome, PerSample, Progress,
+    Rule, Run, Source, StepReport, ThresholdRule, TrainConfig,
+};
+use damper_core::filter::{Gain, LookAhead};
+use models::{backends, path};
+use std::num::NonZeroUsize;
+
+struct Unwatched;
+
+impl Progress for Unwatched {
+    fn backend(&mut self, _: &str) {}
+    fn step(&mut self, _: &StepReport) {}
+    fn evaluated(&mut self, _: &Evaluation) {}
+}
+
+fn source(model: &str) -> Source {
+    Source {
+        model: path(model),
+        graph: GraphOptions::default(),
+        derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),
+        data: format!("idx:{}", path("digits").display()),
+        data_options: DataOptions::default(),
+    }
+}
+
+/// Six steps of a simulation with little noise and a clip among the norms.
+fn config(backend: Choice, readout: Readout) -> TrainConfig {
+    TrainConfig {
+        budget: Budget::NoiseMultiplier(0.3),
+        delta: 1e-5,
+        allow_large_delta: false,
+        batch_size: 100,
+        epochs: 0.4,
+        dataset_size: None,
+        method: Method::dp_sgd(2.0, 0.3),
+        optimizer: OptimizerChoice {
+            rule: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 },
+            norm_step: None,
+            galore: None,
+        },
+        noise: Noise::Continuous,
+        readout,
+        grid_bits: 20,
+        backend,
+        seed: Some(5),
+        physical_batch: NonZeroUsize::new(16).unwrap(),
+        workers: NonZeroUsize::new(2),
+        evaluate_every: None,
+    }
+}
+
+fn train(source: &Source, config: TrainConfig) -> (Run, Outcome) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = train::prepare(source, config).unwrap();
+    let outcome = train::run(&run, folder.path(), &mut Unwatched).unwrap();
+    (run, outcome)
+}
+
+fn methods() -> Vec<Method> {
+    let plain = || Method::dp_sgd(2.0, 0.3);
+    let kalman = FilterChoice::Kalman { gain: Gain::Constant(0.7), look_ahead: LookAhead::Two { gamma: 0.5 } };
+    let momentum = FilterChoice::PerSample(PerSample {
+        iterates: 3,
+        beta: 0.5,
+        normalised: true,
+        inner: Coefficients::named("momentum").unwrap(),
+    });
+    let mut learned = plain();
+    learned.threshold.rule = ThresholdRule::Percentile { fraction: 0.5, count_noise: Some(1.0), range: 20.0 };
+    vec![
+        plain(),
+        Method { name: "disk".into(), filter: kalman, ..plain() },
+        Method { name: "dp-pmlf".into(), filter: momentum, ..plain() },
+        Method { name: "dc-sgd-p".into(), ..learned },
+    ]
+}
+
+#[test]
+fn training_on_clipped_sums_is_training_on_clipped_gradients_but_for_rounding() {
+    for backend in backends() {
+        let choice: Choice = backend.name().parse().unwrap();
+        for method in methods() {
+            let source = source("digits-cnn-groupnorm.onnx");
+            let of = |readout| train(&source, TrainConfig { method: method.clone(), ..config(choice, readout) });
+            let ((run, apart), (_, together)) = (of(Readout::PerSample), of(Readout::ClippedSum));
+            let what = format!("{} on {}", method.name, backend.name());
+            let moved = run.params.iter().zip(&apart.params).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            for (a, b) in apart.params.iter().zip(&together.params) {
+                assert!((a - b).abs() <= 1e-4 * moved, "{what}: {a} and {b}, where the farthest moved {moved}");
+            }
+            assert!((apart.clip - together.clip).abs() <= 1e-4 * apart.clip, "{what}");
+        }
+    }
+}
+
+#[test]
+fn the_number_of_workers_moves_no_bit_of_clipped_sums() {
+    for backend in backends() {
+        let choice: Choice = backend.name().parse().unwrap();
+        let source = source("digits-mlp.onnx");
+        let of = |workers| {
+            let config = TrainConfig { workers: NonZeroUsize::new(workers), ..config(choice, Readout::ClippedSum) };
+            train(&source, config).1.params
+        };
+        let one = of(1);
+        assert!(of(2) == one && of(3) == one, "{}", backend.name());
+    }
+}
+
+#[test]
+fn a_report_says_that_clipped_sums_are_not_exact() {
+    let (run, outcome) = train(&source("digits-mlp.onnx"), config(Choice::Tract, Readout::ClippedSum));
+    let report = TrainReport::new(&run, &outcome);
+    assert!(report.to_json().contains("float, clipped by the backend") && report.to_json().contains("NOT exact"));
+    assert!(report.to_string().contains("clipped by the backend: not exact"));
+}
+
+#[test]
+fn clipped_sums_are_refused_where_their_bound_would_not_hold() {
+    let source = source("digits-mlp.onnx");
+    let refused = |config: TrainConfig, word: &str| {
+        let error = train::prepare(&source, config).err().expect("refused").to_string();
+        assert!(error.contains("--readout") && error.contains(word), "{error}");
+    };
+    let config = |readout| config(Choice::Tract, readout);
+    refused(TrainConfig { noise: Noise::Discrete, ..config(Readout::ClippedSum) }, "--noise continuous");
+    for clipping in [Clipping::PerLayer, Clipping::Automatic { stability: 0.01 }] {
+        let method = Method { clipping, ..Method::dp_sgd(1.0, 0.3) };
+        refused(TrainConfig { method, ..config(Readout::ClippedSum) }, "--clipping flat");
+    }
+    refused(config(Readout::Norms), "clipped-sum");
+}
