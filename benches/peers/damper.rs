@@ -4,7 +4,7 @@
 //! it. Like `candidate.py` it takes numbers of steps from standard input and answers with CPU seconds a step and the peak
 //! of its resident memory in KiB.
 
-use damper::autodiff::{DeriveOptions, Loss};
+use damper::autodiff::{DeriveOptions, Loss, Readout};
 use damper::backend::Choice;
 use damper::data::DataOptions;
 use damper::graph::GraphOptions;
@@ -60,10 +60,12 @@ fn config(batch_size: u32, noise: Noise) -> TrainConfig {
             galore: None,
         },
         noise,
+        readout: Readout::PerSample,
         grid_bits: 20,
         backend: Choice::Ort,
         seed: Some(1),
-        physical_batch: NonZeroUsize::new(16).unwrap(),
+        physical_batch: None,
+        memory: 2 << 30,
         workers: NonZeroUsize::new(1),
         evaluate_every: None,
     }

@@ -347,7 +347,7 @@ fn training(run: &Run, outcome: &Outcome) -> Training {
         loss: loss_name(&run.loss),
         output: run.output.clone(),
         parameters: run.grad.parameters.iter().map(length).sum(),
-        physical_batch: run.config.physical_batch.get(),
+        physical_batch: run.physical_batch.get(),
         workers: outcome.workers,
     }
 }
