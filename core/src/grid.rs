@@ -33,9 +33,6 @@ pub trait Word: Copy + Default + PartialEq + core::fmt::Debug + sealed::Sealed {
     /// Sum modulo 2^bits.
     #[must_use]
     fn wrapping_add(self, other: Self) -> Self;
-    /// Difference modulo 2^bits.
-    #[must_use]
-    fn wrapping_sub(self, other: Self) -> Self;
     /// `x` modulo 2^bits.
     fn wrap(x: i64) -> Self;
     /// Nearest float, ties to even.
@@ -55,21 +52,23 @@ mod sealed {
 macro_rules! word {
     ($type:ty) => {
         impl Word for $type {
+            #[inline]
             fn wrapping_add(self, other: Self) -> Self {
                 self.wrapping_add(other)
             }
-            fn wrapping_sub(self, other: Self) -> Self {
-                self.wrapping_sub(other)
-            }
+            #[inline]
             fn wrap(x: i64) -> Self {
                 x as Self
             }
+            #[inline]
             fn to_f32(self) -> f32 {
                 self as f32
             }
+            #[inline]
             fn hold(x: f32) -> Self {
                 x.to_bits() as Self
             }
+            #[inline]
             fn held(self) -> f32 {
                 f32::from_bits(self as u32)
             }
@@ -85,8 +84,8 @@ pub struct Grid {
     bits: u32,
 }
 
-/// Coordinates quantised at a time. Their squares fit `u64` with room to spare.
-const BLOCK: usize = 64;
+/// Coordinates quantised at a time: what the registers of a processor with 128-bit vectors hold.
+const BLOCK: usize = 16;
 
 impl Grid {
     /// A grid on which the clip is `2^bits` units, `bits` in `8..=22`.
@@ -164,52 +163,57 @@ impl Grid {
         let bound = u64::from(units) * u64::from(units);
         let mut shrink = 1.0 / (1u32 << 20) as f32;
         // The shrinking doubles up to the whole, at which nothing is added: it ends.
-        while quantise(units, scale, parts.clone(), sum, W::wrapping_add) > bound {
-            quantise(units, scale, parts.clone(), sum, W::wrapping_sub);
+        while quantise(units, scale, parts.clone(), sum) > bound {
+            // Truncation is symmetric: this takes out again what was added.
+            quantise(units, -scale, parts.clone(), sum);
             scale *= 1.0 - shrink;
             shrink *= 2.0;
         }
     }
 }
 
-/// Combines `trunc(g_i · scale)` into the sum by `combine`; returns `Σ q_i²` (saturating).
-fn quantise<'a, W: Word>(
-    units: u32,
-    scale: f32,
-    parts: impl Iterator<Item = &'a [f32]>,
-    sum: &mut [W],
-    combine: impl Fn(W, W) -> W,
-) -> u64 {
+/// Adds `trunc(g_i · scale)` to the sum; returns `Σ q_i²` (saturating).
+fn quantise<'a, W: Word>(units: u32, scale: f32, parts: impl Iterator<Item = &'a [f32]>, sum: &mut [W]) -> u64 {
     let unit = units as f32;
     let mut total = 0u64;
     let mut rest = sum;
     for part in parts {
         let (here, after) = rest.split_at_mut(part.len().min(rest.len()));
-        let mut grads = part;
-        // Not a zip of chunks, whose length divides by a number that the compiler may lose sight of.
-        for sum in here.chunks_mut(BLOCK) {
-            let (grad, later) = grads.split_at(BLOCK.min(grads.len()));
-            grads = later;
-            // Three short loops vectorise where one does not.
-            let mut q = [0; BLOCK];
-            for (q, grad) in q.iter_mut().zip(grad) {
-                let x = grad * scale;
-                // Within ±units but for rounding, and where a tiny norm underflowed.
-                let x = if x > unit { unit } else { x };
-                *q = truncate(if x < -unit { -unit } else { x });
-            }
-            let square: u64 = q.iter().fold(0, |square, q| {
-                let q = u64::from(q.unsigned_abs());
-                square + q * q
-            });
-            for (sum, q) in sum.iter_mut().zip(q) {
-                *sum = combine(*sum, W::wrap(i64::from(q)));
-            }
+        let (mut sums, last_sums) = here.split_at_mut(here.len() & !(BLOCK - 1));
+        let (mut grads, last_grads) = part.split_at(sums.len().min(part.len()));
+        while let Some((grad, more)) = grads.split_first_chunk() {
+            let Some((sum, others)) = core::mem::take(&mut sums).split_first_chunk_mut() else { break };
+            total = total.saturating_add(quantise_block::<W, BLOCK>(unit, scale, grad, sum));
+            (grads, sums) = (more, others);
+        }
+        for (grad, sum) in last_grads.iter().zip(last_sums) {
+            let square = quantise_block(unit, scale, &[*grad], core::array::from_mut(sum));
             total = total.saturating_add(square);
         }
         rest = after;
     }
     total
+}
+
+/// As [`quantise`], of `N` coordinates.
+#[inline(always)]
+fn quantise_block<W: Word, const N: usize>(unit: f32, scale: f32, grads: &[f32; N], sum: &mut [W; N]) -> u64 {
+    // Short loops over arrays vectorise where one loop does not.
+    let (mut magnitudes, mut signs) = ([0u32; N], [0u32; N]);
+    for ((magnitude, sign), grad) in magnitudes.iter_mut().zip(&mut signs).zip(grads) {
+        let x = grad * scale;
+        // Within the units but for rounding, and where a tiny norm underflowed.
+        let size = x.abs();
+        *magnitude = truncate(if size > unit { unit } else { size });
+        *sign = (x.to_bits() as i32 >> 31) as u32;
+    }
+    // Squares are at most 2⁴⁴: a block's fit with room to spare.
+    let square = magnitudes.iter().fold(0, |square, magnitude| square + u64::from(*magnitude) * u64::from(*magnitude));
+    for ((sum, magnitude), sign) in sum.iter_mut().zip(magnitudes).zip(signs) {
+        let q = (magnitude ^ sign).wrapping_sub(sign) as i32;
+        *sum = sum.wrapping_add(W::wrap(i64::from(q)));
+    }
+    square
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 mod axis_map;
 mod broadcast;
+mod cost;
 mod derive;
 mod emit;
 mod factor;
@@ -21,6 +22,7 @@ mod sweep;
 pub mod testing;
 mod window;
 
+pub use cost::Cost;
 pub use derive::derive;
 pub use readout::Readout;
 pub use refusal::Refusal;
@@ -128,6 +130,8 @@ pub struct GradGraph {
     /// `dp.loss`, the model's outputs (both at point 0), then what was read out: `dp.grad.NAME` for each of `parameters`,
     /// or `dp.norm`, or `dp.norm` and `dp.sum.NAME` for each of them.
     pub outputs: Vec<TensorSpec>,
+    /// What running it costs.
+    pub cost: Cost,
 }
 
 impl GradGraph {

@@ -366,7 +366,7 @@ fn training(run: &Run, outcome: &Outcome) -> Training {
         output: run.derive.output.clone().unwrap_or_default(),
         init_seed: run.init_seed,
         parameters: run.grad.parameters.iter().map(length).sum(),
-        physical_batch: run.config.physical_batch.get(),
+        physical_batch: run.physical_batch.get(),
         workers: outcome.workers,
     }
 }

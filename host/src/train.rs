@@ -72,8 +72,10 @@ pub struct TrainConfig {
     pub backend: Choice,
     /// A seed makes the run a simulation; without one, the key comes from the operating system.
     pub seed: Option<u64>,
-    /// Rows of the one physical batch shape.
-    pub physical_batch: NonZeroUsize,
+    /// Rows of the one physical batch shape; as many as `memory` holds, up to sixteen, if not given.
+    pub physical_batch: Option<NonZeroUsize>,
+    /// Bytes that the tensors of one worker may take, as counted from the graph.
+    pub memory: u64,
     /// Threads, each with a one-thread session; as many as there are processors if not given.
     pub workers: Option<NonZeroUsize>,
     /// Evaluates on the held-out split every so many epochs, beside the end.
@@ -118,6 +120,8 @@ pub struct Run {
     pub data: Dataset,
     /// Initial values of the trained parameters, flat, in `grad.parameters` order.
     pub params: Vec<f32>,
+    /// Rows of the one physical batch shape.
+    pub physical_batch: NonZeroUsize,
     /// The sampling rate, exactly.
     pub rate: Rate,
     /// Number of steps.

@@ -57,7 +57,8 @@ fn config(backend: Choice, readout: Readout) -> TrainConfig {
         grid_bits: 20,
         backend,
         seed: Some(5),
-        physical_batch: NonZeroUsize::new(16).unwrap(),
+        physical_batch: None,
+        memory: 2 << 30,
         workers: NonZeroUsize::new(2),
         evaluate_every: None,
     }

@@ -57,7 +57,8 @@ fn config(backend: Choice) -> TrainConfig {
         grid_bits: 16,
         backend,
         seed: Some(11),
-        physical_batch: NonZeroUsize::new(16).unwrap(),
+        physical_batch: None,
+        memory: 2 << 30,
         workers: NonZeroUsize::new(1),
         evaluate_every: None,
     }

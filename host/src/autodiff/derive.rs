@@ -1,13 +1,14 @@
 //! From a graph to the ONNX model of its per-sample gradients.
 
+use super::cost::count;
 use super::emit::{BATCH_FIRST, Emitter, Var, reshape_target};
 use super::factor::Grad;
 use super::loss;
 use super::lower::lower;
 use super::readout::{Bounds, Read, Readout, clipped_sum, norms, per_sample};
 use super::refusal::Refusal;
-use super::sweep::sweep;
-use super::{DeriveOptions, Dim, GradGraph, TensorSpec};
+use super::sweep::{leads_to_trained, sweep};
+use super::{Cost, DeriveOptions, Dim, GradGraph, TensorSpec};
 use crate::graph::{Graph, Node, Origin, Parameter};
 use crate::onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
 use crate::onnx::{Extent, make_value_info};
@@ -243,14 +244,16 @@ fn emit_node(em: &mut Emitter, graph: &Graph, forward: &[Option<Var>], node: &No
         input.push(em.ints(&reshape_target(&output.shape, output.batch)).name.to_string());
         attribute.clear();
     }
-    em.forward(NodeProto {
+    let written = NodeProto {
         name: point.value(&node.name),
         op_type: node.op.clone(),
         input,
         output: node.outputs.iter().map(|o| name(&forward[o.0])).collect(),
         attribute,
         ..Default::default()
-    });
+    };
+    let outputs = node.outputs.iter().filter_map(|o| forward[o.0].as_ref());
+    em.forward(written, inputs.iter().flatten().chain(outputs));
 }
 
 fn assemble(
@@ -272,7 +275,7 @@ fn assemble(
         })
         .collect();
     let opset = graph.opset;
-    let (nodes, initializers) = em.finish();
+    let (nodes, initializers, known) = em.finish();
     let model = ModelProto {
         // The newest that the oldest supported runtimes read, and that knows the operator set.
         ir_version: if opset >= 21 { 10 } else { 8 },
@@ -290,9 +293,15 @@ fn assemble(
     };
     // A batch merged with other axes has no place in a specification; such an output stays in the model alone.
     let outputs = outputs.iter().filter(|(_, v)| !is_merged(v)).map(|(name, v)| spec(name, v)).collect();
-    let mut grad = GradGraph { model, inputs, labels, parameters, points, mix, clip, weight, outputs };
-    let input = grad.feeds().iter().map(value_info).collect();
-    grad.model.graph.get_or_insert_default().input = input;
+    let mut grad =
+        GradGraph { model, inputs, labels, parameters, points, mix, clip, weight, outputs, cost: Cost::default() };
+    let feeds = grad.feeds();
+    let written = grad.model.graph.get_or_insert_default();
+    written.input = feeds.iter().map(value_info).collect();
+    let kept = feeds.iter().map(|feed| &feed.name);
+    let kept = kept.chain(written.initializer.iter().map(|tensor| &tensor.name));
+    let kept = kept.chain(written.output.iter().map(|output| &output.name));
+    grad.cost = count(&written.node, &known, &kept.map(String::as_str).collect::<Vec<_>>());
     grad
 }
 

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use prost::Message;
 
+use super::cost::Known;
 use crate::graph::{BatchAxis, DType, Tensor, TensorData};
 use crate::onnx::pb::{AttributeProto, NodeProto, TensorProto};
 use crate::onnx::{data_type, make_attr_int, make_attr_ints, make_tensor};
@@ -58,6 +59,7 @@ pub struct Emitter {
     reshaped_from: HashMap<Rc<str>, Var>,
     batch_source: Option<Var>,
     renamed: HashMap<Rc<str>, Rc<str>>,
+    known: Known,
     next: usize,
 }
 
@@ -72,6 +74,7 @@ impl Emitter {
             reshaped_from: HashMap::new(),
             batch_source: None,
             renamed: HashMap::new(),
+            known: Known::new(),
             next: 0,
         }
     }
@@ -81,9 +84,9 @@ impl Emitter {
         self.batch_source.get_or_insert(var);
     }
 
-    /// The nodes and initializers written so far.
-    pub fn finish(self) -> (Vec<NodeProto>, Vec<TensorProto>) {
-        (self.nodes, self.initializers)
+    /// The nodes and initializers written so far, and the tensors that they read and write.
+    pub fn finish(self) -> (Vec<NodeProto>, Vec<TensorProto>, Known) {
+        (self.nodes, self.initializers, self.known)
     }
 
     fn fresh(&mut self) -> Rc<str> {
@@ -91,9 +94,17 @@ impl Emitter {
         format!("dp.v{}", self.next).into()
     }
 
-    /// Writes a node under given names: the forward pass keeps the model's own.
-    pub fn forward(&mut self, node: NodeProto) {
+    /// Writes a node under given names, which are those of `vars`: the forward pass keeps the model's own.
+    pub fn forward<'v>(&mut self, node: NodeProto, vars: impl Iterator<Item = &'v Var>) {
         self.nodes.push(node);
+        for var in vars {
+            self.know(var);
+        }
+    }
+
+    /// Notes the shape of a tensor.
+    pub fn know(&mut self, var: &Var) {
+        self.known.entry(var.name.clone()).or_insert_with(|| var.clone());
     }
 
     /// Adds an initializer under its own name.
@@ -126,6 +137,9 @@ impl Emitter {
         node.name = var.name.to_string();
         self.nodes.push(node);
         self.emitted.insert(key, var.clone());
+        for var in inputs.iter().copied().chain([&var]) {
+            self.know(var);
+        }
         var
     }
 
@@ -141,7 +155,9 @@ impl Emitter {
                 name
             }
         };
-        Var { name, dtype: tensor.data.dtype(), shape: tensor.shape, batch: None }
+        let var = Var { name, dtype: tensor.data.dtype(), shape: tensor.shape, batch: None };
+        self.know(&var);
+        var
     }
 
     /// A constant of float type `dtype`.
@@ -522,6 +538,7 @@ impl Emitter {
                     }
                 }
             }
+            self.know(&Var { name: name.into(), ..var.clone() });
             self.renamed.insert(var.name.clone(), name.into());
         }
     }

@@ -1,6 +1,6 @@
 //! `damper inspect`: what is trained, what is refused, and how large it is.
 
-use super::model::ModelArgs;
+use super::model::{MEMORY, ModelArgs, bytes_text, memory};
 use super::{Failure, answer, answer_json};
 use crate::autodiff::{derive, has_slope, is_differentiated};
 use crate::graph::{Graph, Support, Value, initializers, support};
@@ -10,6 +10,7 @@ use clap::Args;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
@@ -26,6 +27,9 @@ pub(super) struct InspectArgs {
     /// The model, exported as .onnx
     #[arg(value_name = "MODEL.onnx")]
     model: PathBuf,
+    /// What the tensors of one worker may take: the physical batch follows
+    #[arg(long, value_name = "SIZE", default_value = MEMORY, value_parser = memory)]
+    memory: u64,
     /// Prints one JSON object
     #[arg(long)]
     json: bool,
@@ -52,6 +56,20 @@ struct Inspection {
     refusal: Option<String>,
     /// Bytes of one sample's gradient.
     gradient_bytes: usize,
+    /// What the gradient graph costs, where there is one.
+    cost: Option<CostOf>,
+}
+
+#[derive(Serialize)]
+struct CostOf {
+    /// Of one sample, forward and backward.
+    multiply_adds: u64,
+    sample_bytes: u64,
+    fixed_bytes: u64,
+    /// The limit that was given.
+    memory: u64,
+    /// Rows that fit it; none where not even one does.
+    physical_batch: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -85,10 +103,20 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
         .map(|i| Parameter { name: i.name, shape: i.shape, trained: i.trained, reason: i.reason })
         .collect();
     let graph = Graph::from_model(&model, &options);
-    let refusal = match &graph {
-        Err(error) => Some(error.to_string()),
-        Ok(graph) => derive(graph, &args.options.derive_options()).err().map(|refusal| refusal.to_string()),
+    let (refusal, cost) = match &graph {
+        Err(error) => (Some(error.to_string()), None),
+        Ok(graph) => match derive(graph, &args.options.derive_options()) {
+            Ok(grad) => (None, Some(grad.cost)),
+            Err(refusal) => (Some(refusal.to_string()), None),
+        },
     };
+    let cost = cost.map(|cost| CostOf {
+        multiply_adds: cost.multiply_adds,
+        sample_bytes: cost.sample_bytes,
+        fixed_bytes: cost.fixed_bytes,
+        memory: args.memory,
+        physical_batch: cost.rows(args.memory).map(NonZeroUsize::get),
+    });
     let count = |trained: bool| -> usize {
         let of = parameters.iter().filter(|parameter| parameter.trained == trained);
         of.map(|parameter| parameter.shape.iter().product::<usize>()).sum()
@@ -115,6 +143,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
         trainable: refusal.is_none(),
         refusal,
         gradient_bytes: 4 * trained,
+        cost,
     };
     if args.json { answer_json(&inspection) } else { answer(&inspection.to_string()) }
 }
@@ -170,6 +199,18 @@ fn operators(model: &ModelProto) -> Vec<Operator> {
     judged.collect()
 }
 
+impl fmt::Display for CostOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "one sample takes {} multiply-adds, forward and backward", self.multiply_adds)?;
+        let [sample, fixed, memory] = [self.sample_bytes, self.fixed_bytes, self.memory].map(bytes_text);
+        writeln!(f, "a worker's tensors take {sample} a sample and {fixed} whatever their number")?;
+        match self.physical_batch {
+            Some(rows) => writeln!(f, "physical batch for --memory {memory}: {rows}"),
+            None => writeln!(f, "not one sample fits --memory {memory}"),
+        }
+    }
+}
+
 impl fmt::Display for Inspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let opset = self.opset.map_or("?".into(), |opset| opset.to_string());
@@ -187,6 +228,9 @@ impl fmt::Display for Inspection {
         table(f, &rows.collect::<Vec<_>>())?;
         writeln!(f, "{} numbers are trained, {} are not", self.trained, self.not_trained)?;
         writeln!(f, "one sample's gradient takes {} bytes", self.gradient_bytes)?;
+        if let Some(cost) = &self.cost {
+            write!(f, "{cost}")?;
+        }
         writeln!(f, "\noperators")?;
         let rows = self.operators.iter().map(|operator| {
             let mark = if operator.supported { "yes" } else { "no " };

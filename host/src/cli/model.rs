@@ -100,3 +100,37 @@ fn extent(text: &str) -> Result<(String, usize), String> {
         _ => Err("give NAME=N, such as height=28".into()),
     }
 }
+
+/// The default of `--memory`.
+pub(super) const MEMORY: &str = "2GiB";
+
+/// A number of bytes, with a unit or without.
+pub(super) fn memory(text: &str) -> Result<u64, String> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit = match unit.trim() {
+        "" | "B" => 1.0,
+        "KiB" => 1024.0,
+        "MiB" => 1048576.0,
+        "GiB" => 1073741824.0,
+        "kB" | "KB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        _ => return Err("unknown unit; give a number with KiB, MiB or GiB, such as 512MiB".into()),
+    };
+    match number.parse::<f64>() {
+        Ok(number) if number * unit >= 1.0 => Ok((number * unit) as u64),
+        _ => Err("give a number above 0 with KiB, MiB or GiB, such as 512MiB".into()),
+    }
+}
+
+/// Bytes in the largest unit that leaves a whole part.
+pub(super) fn bytes_text(bytes: u64) -> String {
+    let (size, unit) = match bytes {
+        0..1024 => return format!("{bytes} bytes"),
+        1024..1_048_576 => (1024.0, "KiB"),
+        1_048_576..1_073_741_824 => (1_048_576.0, "MiB"),
+        _ => (1_073_741_824.0, "GiB"),
+    };
+    format!("{:.1} {unit}", bytes as f64 / size)
+}

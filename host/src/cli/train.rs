@@ -1,7 +1,7 @@
 //! `damper train`: from a model, a data set and a budget to a folder with a private model and its report.
 
 use super::method::{MethodArgs, ScheduleArgs};
-use super::model::ModelArgs;
+use super::model::{MEMORY, ModelArgs, memory};
 use super::progress::Watcher;
 use super::{Failure, answer, answer_json};
 use crate::autodiff::Readout;
@@ -223,9 +223,13 @@ struct MachineArgs {
     /// What runs the networks: auto (onnxruntime where it is found, else tract), tract, ort, cuda
     #[arg(long, value_name = "NAME", default_value = "auto")]
     backend: Choice,
-    /// Rows of the one physical batch shape; a draw is cut into as many as it needs
-    #[arg(long, value_name = "ROWS", default_value = "16")]
-    physical_batch: NonZeroUsize,
+    /// Rows of the one physical batch shape, of which a draw takes as many as it needs [default: as many as --memory
+    /// holds, up to 16]
+    #[arg(long, value_name = "ROWS")]
+    physical_batch: Option<NonZeroUsize>,
+    /// What the tensors of one worker may take, such as 512MiB; counted by `damper inspect`
+    #[arg(long, value_name = "SIZE", default_value = MEMORY, value_parser = memory)]
+    memory: u64,
     /// Threads, each with a session of its own; with discrete noise the result does not depend on it [default: processors]
     #[arg(long, value_name = "N")]
     workers: Option<NonZeroUsize>,
@@ -400,6 +404,7 @@ impl TrainArgs {
             backend: self.machine.backend,
             seed: privacy.seed,
             physical_batch: self.machine.physical_batch,
+            memory: self.machine.memory,
             workers: self.machine.workers,
             evaluate_every: self.training.eval_every,
         })

@@ -3,7 +3,7 @@
 use super::galore::forms;
 use super::{Budget, Clipping, Noise, Run, TrainConfig, TrainError};
 use crate::accounting::{Factors, SMALLEST_SIGMA, Schedule, judge_delta};
-use crate::autodiff::{DeriveOptions, Dim, GradGraph, Loss, Readout, TensorSpec, derive};
+use crate::autodiff::{Cost, DeriveOptions, Dim, GradGraph, Loss, Readout, TensorSpec, derive};
 use crate::data::{DataOptions, Dataset, InputShape, LabelKind, load};
 use crate::graph::{Graph, GraphOptions, Value, ValueId, retie};
 use crate::init;
@@ -139,6 +139,7 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
             galore.rank
         ));
     }
+    let physical_batch = physical_batch(&config, clipped.as_ref().unwrap_or(&grad).cost)?;
     let priced = plan.epsilon(config.delta)?;
     let params = initial(&graph, &grad);
     Ok(Run {
@@ -151,6 +152,7 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         derive,
         data,
         params,
+        physical_batch,
         rate,
         steps,
         learning_rate,
@@ -187,6 +189,14 @@ fn clipped(graph: &Graph, source: &Source, config: &TrainConfig) -> Result<Optio
     let points = NonZeroUsize::new(config.method.filter.gradients_per_sample()).unwrap_or(NonZeroUsize::MIN);
     let options = DeriveOptions { readout: Readout::ClippedSum, points, ..source.derive.clone() };
     Ok(Some(derive(graph, &options)?))
+}
+
+/// The rows asked for, or as many as the memory holds.
+fn physical_batch(config: &TrainConfig, cost: Cost) -> Result<NonZeroUsize, TrainError> {
+    config.physical_batch.or_else(|| cost.rows(config.memory)).ok_or_else(|| {
+        let needed = cost.bytes(1).div_ceil(1 << 20);
+        TrainError::Flag(format!("--memory: one sample's tensors take {needed}MiB; give at least so much"))
+    })
 }
 
 /// Numbers that no later check would name by their flag.

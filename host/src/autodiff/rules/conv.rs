@@ -2,8 +2,8 @@
 //! X[c, patch l, tap k]`; `dB[o] = Σ_l dY[o,l]`.
 //!
 //! `dW` is factored over the `L` output positions: `A` = unfolded patches `[N, (g,) C/g·K, L]`, `G` = `dY` as
-//! `[N, (g,) O/g, L]`, the group axis where the convolution has groups. Few channels are unfolded by a depthwise
-//! convolution with one-hot kernels (exact: products with 0 and 1, sums with 0); many channels without groups by one
+//! `[N, (g,) O/g, L]`, the group axis where the convolution has groups. Few channels, or not so few with many positions, are
+//! unfolded by a depthwise convolution with one-hot kernels (exact: products with 0 and 1, sums with 0); many channels without groups by one
 //! `Gather` of rows of `C` channels, laid out `[N, L, K·C]`; a 1×1 convolution is its own unfolding.
 //!
 //! Where the batch is merged with positions (frames, patches), these are positions of the sample: `L` times as many.
@@ -22,8 +22,10 @@ use crate::onnx::{make_attr_int, make_attr_ints, make_attr_string};
 
 pub const RULE: Rule = Rule { op: "Conv", pull, cases };
 
-/// Up to so many input channels, patches are unfolded by a convolution (measured with onnxruntime on one thread).
-const FEW_CHANNELS: usize = 16;
+/// Whether patches are unfolded by a convolution rather than gathered (measured with onnxruntime on one thread).
+fn unfolds_by_conv(channels: usize, positions: usize) -> bool {
+    channels <= 16 || channels <= 32 && positions >= 1024
+}
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let (x, w, gy) = (p.x_rows(0), p.x(1), p.gy_rows());
@@ -65,7 +67,7 @@ pub fn weight_factors(p: &mut Pull<'_>, window: &Window, groups: usize, x: &Var,
         Side::positions_last(p.em.per_sample(&inside, &[groups_axis, &[width / groups, own_rows * positions]].concat()))
     };
     let left = side(p, gy, outputs);
-    if window.is_pointwise() || groups > 1 || channels <= FEW_CHANNELS {
+    if window.is_pointwise() || groups > 1 || unfolds_by_conv(channels, positions) {
         let patches = if window.is_pointwise() { x.clone() } else { window.unfold_by_conv(p.em, x) };
         let right = side(p, &patches, channels * taps);
         return Factors::new(left, right).reshape(&w.shape);

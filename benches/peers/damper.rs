@@ -1,0 +1,106 @@
+//! The trainer as a candidate of `run.py`: `damper-peer MODEL.onnx DATA.npz BATCH discrete|continuous`.
+//!
+//! It is [`damper::train::run`] itself with one worker, on a data set of exactly one batch, so that every step draws all of
+//! it. Like `candidate.py` it takes numbers of steps from standard input and answers with CPU seconds a step and the peak
+//! of its resident memory in KiB.
+
+use damper::autodiff::{DeriveOptions, Loss, Readout};
+use damper::backend::Choice;
+use damper::data::DataOptions;
+use damper::graph::GraphOptions;
+use damper::train::{
+    Budget, Evaluation, Method, Noise, OptimizerChoice, Progress, Rule, Source, StepReport, TrainConfig, prepare, run,
+};
+use rustix::time::{ClockId, clock_gettime};
+use std::error::Error;
+use std::io::BufRead;
+use std::num::NonZeroUsize;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [model, data, batch, noise] = &arguments[..] else {
+        return Err("damper-peer MODEL.onnx DATA.npz BATCH discrete|continuous".into());
+    };
+    let noise = if noise == "continuous" { Noise::Continuous } else { Noise::Discrete };
+    let source = Source {
+        model: model.into(),
+        graph: GraphOptions::default(),
+        derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),
+        data: format!("npz:{data}"),
+        data_options: DataOptions::default(),
+    };
+    let mut prepared = prepare(&source, config(batch.parse()?, noise))?;
+    let folder = tempfile::tempdir()?;
+    let mut train = |steps: u32| {
+        prepared.steps = steps;
+        let mut clock = Clock::default();
+        run(&prepared, folder.path(), &mut clock).map(|_| clock)
+    };
+    train(2)?;
+    println!("ready");
+    for line in std::io::stdin().lock().lines() {
+        let clock = train(line?.trim().parse()?)?;
+        println!("{} {}", clock.seconds_a_step().ok_or("give more steps: the trainer reports every 0.1 s")?, peak()?);
+    }
+    Ok(())
+}
+
+fn config(batch_size: u32, noise: Noise) -> TrainConfig {
+    TrainConfig {
+        budget: Budget::NoiseMultiplier(1.0),
+        delta: 1e-5,
+        allow_large_delta: false,
+        batch_size,
+        epochs: 1e4,
+        dataset_size: None,
+        method: Method::dp_sgd(1.0, 0.01),
+        optimizer: OptimizerChoice {
+            rule: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 },
+            norm_step: None,
+            galore: None,
+        },
+        noise,
+        readout: Readout::PerSample,
+        grid_bits: 20,
+        backend: Choice::Ort,
+        seed: Some(1),
+        physical_batch: None,
+        memory: 2 << 30,
+        workers: NonZeroUsize::new(1),
+        evaluate_every: None,
+    }
+}
+
+/// CPU seconds between the trainer's first report and its last: loading a session is no part of a step.
+#[derive(Default)]
+struct Clock {
+    first: Option<(u32, f64)>,
+    last: Option<(u32, f64)>,
+}
+
+impl Clock {
+    fn seconds_a_step(&self) -> Option<f64> {
+        let ((first, from), (last, to)) = (self.first?, self.last?);
+        (last > first).then(|| (to - from) / f64::from(last - first))
+    }
+}
+
+impl Progress for Clock {
+    fn backend(&mut self, _: &str) {}
+
+    fn step(&mut self, at: &StepReport) {
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        let now = (at.step, time.tv_sec as f64 + time.tv_nsec as f64 / 1e9);
+        self.first.get_or_insert(now);
+        self.last = Some(now);
+    }
+
+    fn evaluated(&mut self, _: &Evaluation) {}
+}
+
+/// Peak resident memory of this process in KiB.
+fn peak() -> Result<String, Box<dyn Error>> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("/proc/self/status has no VmHWM")?;
+    Ok(line.split_whitespace().next().unwrap_or_default().into())
+}
