@@ -178,6 +178,8 @@ pub fn is_differentiated(op: &str) -> bool {
 /// Operators that are flat or make no numbers: no gradient passes, and none is needed.
 const FLAT: &[&str] = &[
     "And",
+    "ArgMax",
+    "ArgMin",
     "Ceil",
     "Equal",
     "Floor",
