@@ -190,7 +190,6 @@ const FLAT: &[&str] = &[
     "Less",
     "LessOrEqual",
     "Not",
-    "OneHot",
     "Or",
     "Round",
     "Sign",

@@ -68,7 +68,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Mish", elementwise::unary),
     ("Mod", elementwise::binary),
     ("Mul", elementwise::binary),
-    ("Neg", elementwise::unary),
     ("Neg", elementwise::signed),
     ("Not", elementwise::not),
     ("OneHot", arg::one_hot),
