@@ -73,7 +73,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("OneHot", arg::one_hot),
     ("Or", elementwise::logic),
     ("PRelu", elementwise::prelu),
-    ("Pow", elementwise::binary),
     ("Pow", elementwise::pow),
     ("Reciprocal", elementwise::unary),
     ("ReduceL1", reduce::reduce),
