@@ -200,7 +200,6 @@ const FLAT: &[&str] = &[
     "Less",
     "LessOrEqual",
     "Not",
-    "OneHot",
     "Or",
     "Round",
     "Sign",
