@@ -83,7 +83,7 @@ fn places_on_several_axes_are_a_lookup_in_the_axes_merged() {
         mixes(&places(&[N, 4, 3], &[1, 3], &[0, 0, 0], 0)),
         "h (GatherND): it picks samples along the batch axis 2"
     );
-    let graph = graph(&places(&[N, 4, 3], &[1, 2], &[-1, -3], 0)).unwrap();
+    let graph = super::graph(&places(&[N, 4, 3], &[1, 2], &[-1, -3], 0)).unwrap();
     let TensorData::I64(flat) = &graph.constant(graph.find("h/1").unwrap()).unwrap().data else { panic!() };
     assert_eq!(*flat, [9], "an index below zero counts from the end");
     let own = Sketch::new(17, &[N, 4, 3]).ids("ids", &[N, 2, 1]);
