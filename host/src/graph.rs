@@ -36,6 +36,7 @@ mod tests;
 pub use crate::onnx::{DType, Tensor, TensorData};
 pub use build::GraphOptions;
 pub use error::GraphError;
+pub(crate) use parameter::glob;
 pub use parameter::{Initializer, initializers, retie};
 pub use support::{Support, support};
 

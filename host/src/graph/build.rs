@@ -7,7 +7,7 @@ mod steps;
 
 use std::collections::{HashMap, HashSet};
 
-use super::node::{Ints, Item, Outcome, Shaped, Site};
+use super::node::{Ints, Item, Outcome, Rewritten, Shaped, Site};
 use super::parameter::{self, Decisions};
 use super::{DType, Graph, GraphError, Node, Origin, Parameter, Tensor, TensorData, Value, ValueId};
 use super::{affine::Affine, batch::show, fold, integers, refused, rules};
@@ -178,8 +178,15 @@ impl<'a> Builder<'a> {
                 None => return Err(self.missing(&name, node, input)),
             }
         }
-        let site =
-            Site { node, name: &name, opset: self.opset, fixed_batch: self.fixed_batch, inputs, values: &self.values };
+        let site = Site {
+            node,
+            name: &name,
+            opset: self.opset,
+            fixed_batch: self.fixed_batch,
+            inputs,
+            values: &self.values,
+            parameters: &self.parameters,
+        };
         if !matches!(node.domain.as_str(), "" | "ai.onnx") {
             let op = format!("{}.{}", node.domain, node.op_type);
             return Err(GraphError::Unsupported { feeds: feeds(&site), node: name, op });
@@ -199,6 +206,7 @@ impl<'a> Builder<'a> {
         };
         let inputs = site.inputs;
         let item = match outcome {
+            Outcome::Rewritten(rewritten) => return self.add_rewritten(index, &name, node, rewritten),
             Outcome::Alias(item) => item,
             Outcome::Ints(ints) => Item::Ints(ints),
             Outcome::Constant(tensor) => Item::Value(self.add_constant(output, tensor)?),
@@ -233,6 +241,34 @@ impl<'a> Builder<'a> {
             }
         };
         self.items.insert(output.clone(), item);
+        Ok(())
+    }
+
+    /// The nodes that `node` is written as; what is wrong with them is said of `node`.
+    fn add_rewritten(
+        &mut self,
+        index: usize,
+        name: &str,
+        node: &NodeProto,
+        rewritten: Rewritten,
+    ) -> Result<(), GraphError> {
+        for (name, ints) in rewritten.ints {
+            self.items.insert(name, Item::Ints(ints));
+        }
+        let first = self.values.len();
+        for part in &rewritten.nodes {
+            self.add_node(index, part).map_err(|error| error.of(name, &node.op_type))?;
+        }
+        // The part that computes the output goes by its name.
+        let output = &node.output[0];
+        if let Some(&Item::Value(id)) = self.items.get(output)
+            && let Origin::Node { node: last, .. } = self.values[id.0].origin
+            && id.0 >= first
+            && self.names.insert(output.clone())
+        {
+            self.values[id.0].name = output.clone();
+            self.nodes[last].name = name.into();
+        }
         Ok(())
     }
 

@@ -13,7 +13,7 @@
 //! that constant folding made are read from the first again: see `ties`. `--tie` and `--untie` override.
 
 mod constants;
-mod glob;
+pub(crate) mod glob;
 mod reads;
 mod ties;
 
