@@ -393,13 +393,20 @@ fn assignments_to_parts_are_refused_with_their_replacement() {
 }
 
 #[test]
-fn the_numbers_of_the_samples_are_no_indices() {
-    let model = Sketch::new(17, &[N, 4])
-        .int("zero", 0)
-        .int("one", 1)
-        .node("Shape", &["x"], "shape", &[])
-        .node("Gather", &["shape", "zero"], "n", &[])
-        .node("Range", &["zero", "n", "one"], "rows", &[])
-        .node("Gather", &["x", "rows"], "h", &[]);
-    assert_eq!(mixes(&model.scaled("h")), "rows (Range): input 1 depends on the number of samples");
+fn the_numbers_of_the_samples_are_no_indices_of_others() {
+    let model = |from: i64| {
+        Sketch::new(17, &[N, 4])
+            .int("zero", 0)
+            .int("one", 1)
+            .int("from", from)
+            .node("Shape", &["x"], "shape", &[])
+            .node("Gather", &["shape", "zero"], "n", &[])
+            .node("Range", &["zero", "n", "one"], "numbers", &[])
+            .node("Add", &["numbers", "from"], "rows", &[])
+            .node("Gather", &["x", "rows"], "h", &[])
+            .scaled("h")
+    };
+    examined(&model(0));
+    let message = mixes(&model(1));
+    assert!(message.starts_with("h (Gather): it reads 'rows', the samples' numbers"), "{message}");
 }
