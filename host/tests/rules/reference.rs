@@ -106,7 +106,7 @@ fn cross_entropy(z: &Array, label: &[f64], class_axis: Option<i64>) -> f64 {
     if counted == 0.0 { 0.0 } else { sum / counted }
 }
 
-fn to_f64(data: &TensorData) -> Vec<f64> {
+pub fn to_f64(data: &TensorData) -> Vec<f64> {
     match data {
         TensorData::F32(v) => v.iter().map(|&x| f64::from(x)).collect(),
         TensorData::F64(v) => v.clone(),
@@ -116,7 +116,8 @@ fn to_f64(data: &TensorData) -> Vec<f64> {
     }
 }
 
-fn apply(graph: &Graph, node: &Node, x: &[&Array], shape: &[usize]) -> Array {
+/// The output of one node.
+pub fn apply(graph: &Graph, node: &Node, x: &[&Array], shape: &[usize]) -> Array {
     elementwise::apply(node, x, shape)
         .or_else(|| layout::apply(node, x, shape))
         .or_else(|| contraction::apply(node, x, shape))

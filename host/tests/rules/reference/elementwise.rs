@@ -28,6 +28,16 @@ pub fn apply(node: &Node, x: &[&Array], shape: &[usize]) -> Option<Array> {
         "Mul" => pairs(&|a, b| a * b),
         "Div" => pairs(&|a, b| a / b),
         "Pow" => pairs(&f64::powf),
+        "Abs" => map(&f64::abs),
+        "Max" => pairs(&f64::max),
+        "Cast" => map(&|v| v),
+        "Equal" => pairs(&|a, b| f64::from(u8::from(a == b))),
+        "Greater" => pairs(&|a, b| f64::from(u8::from(a > b))),
+        "Less" => pairs(&|a, b| f64::from(u8::from(a < b))),
+        "LessOrEqual" => pairs(&|a, b| f64::from(u8::from(a <= b))),
+        "GreaterOrEqual" => pairs(&|a, b| f64::from(u8::from(a >= b))),
+        "Sign" => map(&f64::signum),
+        "Where" => Array::from_fn(shape, |i| if x[0].spread(i) != 0.0 { x[1].spread(i) } else { x[2].spread(i) }),
         _ => return None,
     })
 }
