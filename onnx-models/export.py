@@ -1,4 +1,4 @@
-"""Writes every .onnx file of this folder, and vectors of per-sample gradients.
+"""Writes the .onnx files of this folder that hold weights, and vectors of per-sample gradients; large.py writes the others.
 
     pip install -r requirements.txt && python3 export.py
 

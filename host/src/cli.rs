@@ -9,6 +9,7 @@ mod compare;
 mod derive;
 mod epsilon;
 mod filter;
+mod init;
 mod inspect;
 mod method;
 mod model;
@@ -49,6 +50,7 @@ enum Command {
     Train(Box<train::TrainArgs>),
     Compare(compare::CompareArgs),
     Derive(derive::DeriveArgs),
+    Init(init::InitArgs),
     Inspect(inspect::InspectArgs),
     Epsilon(epsilon::EpsilonArgs),
     Calibrate(calibrate::CalibrateArgs),
@@ -114,6 +116,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Train(args) => train::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Derive(args) => derive::run(&args),
+        Command::Init(args) => init::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Epsilon(args) => epsilon::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),

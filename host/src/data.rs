@@ -1,7 +1,7 @@
 //! Data sets: read, checked by their owner before any release, and held as plain arrays.
 //!
 //! [`load`] is the way in: `KIND:PATH` and [`DataOptions`] to a [`Dataset`]. Kinds, one a file: `idx` (MNIST's
-//! files, plain or gzipped), `csv`, `npz`. [`chunks`] and [`Batch`] then turn the samples drawn for a step into batches
+//! files, plain or gzipped), `csv`, `npz`, `text`. [`chunks`] and [`Batch`] then turn the samples drawn for a step into batches
 //! of the one physical size of a run.
 //!
 //! What is private and what is public here:
@@ -20,10 +20,13 @@ mod csv;
 mod dataset;
 mod idx;
 mod npz;
+mod text;
 
 pub use batch::{Batch, BatchLabels, Chunk, chunks};
-pub use dataset::{Dataset, Features, Labels, Split};
+pub use dataset::{Dataset, Features, Labels, Numbers, Split};
+pub use text::{TextOptions, TextTask};
 
+use crate::graph::DType;
 use std::path::Path;
 
 /// How to read a data set.
@@ -43,22 +46,28 @@ pub struct DataOptions {
     pub test: Option<TestSource>,
     /// Uses the first samples of the training split only.
     pub train_size: Option<usize>,
-    /// `csv`: the column of the label, by name or counted from 0; the last one if not given.
+    /// `csv` and `text`: the column of the label, by name or counted from 0. If not given, the last one of `csv`, and
+    /// `label`, `class` or `target` of `text`.
     pub label_column: Option<String>,
-    /// `csv`: whether the first line names the columns. If not given, it does when one of its fields is not a number.
+    /// `csv` and `text`: whether the first line names the columns. If not given, it does in `text`, and in `csv` when one
+    /// of its fields is not a number.
     pub header: Option<bool>,
     /// `npz`: names of the arrays of features and labels, if not `x` and `y`. `NAME_train` and `NAME_test` are looked
     /// for first.
     pub arrays: Option<(String, String)>,
+    /// `text`: how it becomes numbers.
+    pub text: TextOptions,
 }
 
 /// What the labels of a data set are.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LabelKind {
-    /// Class numbers, int64 `[N]` or `[N, S]`, each in `0 .. classes`, or −100 for "ignore this one".
+    /// Class numbers, int64 `[N]`, `[N, S]` or of more axes, each in `0 .. classes`, or −100 for "ignore this one".
     Classes {
         /// Number of classes, from the model's output; not checked if not given.
         classes: Option<usize>,
+        /// Extents of one sample's labels; those of the file if not given, at most `[S]`.
+        shape: Option<Vec<usize>>,
     },
     /// Numbers, float `[N, *shape]`.
     Values {
@@ -71,17 +80,21 @@ pub enum LabelKind {
 
 impl Default for LabelKind {
     fn default() -> Self {
-        LabelKind::Classes { classes: None }
+        LabelKind::Classes { classes: None, shape: None }
     }
 }
 
-/// Name and shape (without the batch) of a data input of the model.
+/// A data input of the model.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InputShape {
     /// The input's name. With several inputs, `npz` looks for arrays of these names.
     pub name: String,
-    /// Extents of one sample.
+    /// Extents of one sample, without the batch.
     pub shape: Vec<usize>,
+    /// What it takes: [`DType::I64`], or floats.
+    pub dtype: DType,
+    /// Of an input that looks up rows of a table: their number, below which each of its numbers must be.
+    pub rows: Option<usize>,
 }
 
 /// What to do with a bad row: `--on-bad-row`.
@@ -137,7 +150,7 @@ impl std::str::FromStr for TestSource {
 pub struct DataError(pub String);
 
 /// Kinds of data set, as messages list them.
-const KINDS: &str = "idx, csv, npz";
+const KINDS: &str = "idx, csv, npz, text";
 
 /// Loads the data set `KIND:PATH`.
 ///
@@ -203,6 +216,7 @@ fn read(spec: &str, options: &DataOptions) -> Result<(Split, Option<Split>), Dat
         "idx" => idx::load(path, options),
         "csv" => csv::load(path, options),
         "npz" => npz::load(path, options),
+        "text" => text::load(path, options),
         _ => Err(DataError(format!("{spec}: unknown kind `{kind}`: use one of {KINDS}"))),
     }
 }

@@ -8,7 +8,8 @@
 //!   a model output would otherwise lose its name: an output that is an input, a parameter or a second output);
 //! - `Flatten`, `Squeeze`, `Unsqueeze` and `Reshape` are one operator, `Reshape`, with one input: the target is the
 //!   output value's own shape and batch axis. `Expand` likewise has one input;
-//! - an initializer that several parameters share (an exporter merged equal values) is several parameters.
+//! - an initializer that several parameters share (an exporter merged equal values) is several parameters, and several
+//!   that hold one tied weight are one, which a `Transpose` or `Reshape` brings into the copies' shapes.
 //!
 //! Nodes are in topological order, and every node and value leads to an output.
 //!
@@ -35,7 +36,8 @@ mod tests;
 pub use crate::onnx::{DType, Tensor, TensorData};
 pub use build::GraphOptions;
 pub use error::GraphError;
-pub use parameter::{Initializer, initializers};
+pub(crate) use parameter::glob;
+pub use parameter::{Initializer, initializers, retie};
 pub use support::{Support, support};
 
 /// Index of a value in [`Graph::values`].

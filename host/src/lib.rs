@@ -6,7 +6,7 @@
 //! bytes ─ onnx ─► Model ─ graph ─► Graph ─ autodiff ─► GradGraph ─ backend ─► Session ─ train ─► Run
 //! ```
 //!
-//! Arrows between the modules point one way: `cli → train → {data, backend, autodiff → graph → onnx}`, and all of them
+//! Arrows between the modules point one way: `cli → train → {data, backend, init, autodiff → graph → onnx}`, and all of them
 //! → `damper_core`. Nothing here decides a bit of a private step: that is the core's.
 
 pub mod accounting;
@@ -18,6 +18,7 @@ pub mod data;
 pub mod files;
 pub mod filter;
 pub mod graph;
+pub mod init;
 pub mod onnx;
 pub mod report;
 pub mod train;

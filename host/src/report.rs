@@ -13,7 +13,8 @@ mod text;
 pub use folder::OutputFolder;
 pub use method::{GaLoreReport, MethodReport, NormStepReport, OptimizerReport};
 
-use crate::autodiff::{Dim, Loss, TensorSpec};
+use crate::autodiff::{DeriveOptions, Dim, Loss, Reduction, TensorSpec};
+use crate::data::Labels;
 use crate::onnx::pb::ModelProto;
 use crate::onnx::{TrainedError, write_trained};
 use crate::train::{Evaluation, Noise, Outcome, Run, ThresholdRule};
@@ -39,8 +40,10 @@ pub struct TrainReport {
     pub accountant: &'static str,
     /// Share of right answers on the held-out samples; none without such samples, or where the loss has no classes.
     pub test_accuracy: Option<f64>,
-    /// Mean loss on the held-out samples.
+    /// Mean loss on the held-out samples: of a class, a token or, with other losses, a sample.
     pub test_loss: Option<f64>,
+    /// `e` to that power, where a sample has several labels: what a language model is measured by.
+    pub test_perplexity: Option<f64>,
     /// Seconds of training, evaluation included.
     pub seconds: f64,
     /// `tract`, `ort` or `cuda`: what really ran.
@@ -143,8 +146,12 @@ pub struct Training {
     pub epochs: f64,
     /// The loss.
     pub loss: String,
+    /// `mean` or `sum` over a sample's tokens or elements; none where the model computes its loss.
+    pub reduction: Option<&'static str>,
     /// The model output that feeds it.
     pub output: String,
+    /// The public seed of the initial parameters, where the model file leaves them out.
+    pub init_seed: Option<u64>,
     /// Number of trained numbers.
     pub parameters: usize,
     /// Rows of the one physical batch shape.
@@ -158,6 +165,8 @@ pub struct Training {
 pub struct HeldOut {
     /// Their number.
     pub samples: usize,
+    /// What accuracy and loss are averaged over: `samples`, or their `labels` where a sample has several (tokens).
+    pub counted: &'static str,
     /// Whether they are public.
     pub public: &'static str,
 }
@@ -191,6 +200,7 @@ impl TrainReport {
             accountant: "rdp",
             test_accuracy: last.and_then(|at| at.accuracy),
             test_loss: last.map(|at| at.loss),
+            test_perplexity: last.filter(|_| per_token(run)).map(|at| at.loss.exp()).filter(|value| value.is_finite()),
             seconds: outcome.seconds,
             backend: outcome.backend,
             params_digest: digest(&outcome.params),
@@ -201,6 +211,7 @@ impl TrainReport {
             training: training(run, outcome),
             held_out: run.data.test.as_ref().map(|split| HeldOut {
                 samples: split.len(),
+                counted: if per_token(run) { "labels" } else { "samples" },
                 public: "taken to be public: its accuracy and loss are exact and not covered by epsilon",
             }),
             versions: Versions {
@@ -223,6 +234,12 @@ impl TrainReport {
         text.push('\n');
         text
     }
+}
+
+/// Whether a sample has several class labels.
+fn per_token(run: &Run) -> bool {
+    let labels = run.data.test.as_ref().map(|split| split.labels());
+    matches!(labels, Some(Labels::Classes { shape, .. }) if !shape.is_empty())
 }
 
 /// The path of `--readout clipped-sum`.
@@ -285,7 +302,7 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
             }
         ),
         taken_as_public: "the number of samples, the classes, scaling and shapes of the data, and the model file with \
-                          its initial parameters",
+                          its initial parameters or their seed",
         composition: "this run alone: every further run on the same data, hyperparameter searches included, adds to epsilon",
         covered: if simulation {
             "nothing: the seed was given, so the noise can be recomputed; epsilon is what a private run would have"
@@ -344,8 +361,10 @@ fn training(run: &Run, outcome: &Outcome) -> Training {
         galore: GaLoreReport::new(run),
         lr: run.config.method.learning_rate.lr,
         epochs: run.config.epochs,
-        loss: loss_name(&run.loss),
-        output: run.output.clone(),
+        loss: loss_name(&run.derive.loss),
+        reduction: reduction_name(&run.derive),
+        output: run.derive.output.clone().unwrap_or_default(),
+        init_seed: run.init_seed,
         parameters: run.grad.parameters.iter().map(length).sum(),
         physical_batch: run.physical_batch.get(),
         workers: outcome.workers,
@@ -359,6 +378,15 @@ pub fn loss_name(loss: &Loss) -> String {
         Loss::Mse => "mse".into(),
         Loss::BceWithLogits => "bce-with-logits".into(),
         Loss::Output(name) => format!("output:{name}"),
+    }
+}
+
+/// A reduction as `--reduction` takes it, where the loss has one.
+pub fn reduction_name(options: &DeriveOptions) -> Option<&'static str> {
+    match (&options.loss, options.reduction) {
+        (Loss::Output(_), _) => None,
+        (_, Reduction::Mean) => Some("mean"),
+        (_, Reduction::Sum) => Some("sum"),
     }
 }
 

@@ -29,12 +29,12 @@ pub use steps::run;
 
 use crate::accounting::AccountingError;
 use crate::accounting::Plan;
-use crate::autodiff::{GradGraph, Loss, Readout, Refusal};
+use crate::autodiff::{DeriveOptions, GradGraph, Readout, Refusal};
 use crate::backend::{BackendError, Choice};
 use crate::data::{DataError, Dataset};
 use crate::files::FileError;
-use crate::graph::GraphError;
-use crate::onnx::LoadError;
+use crate::graph::{Graph, GraphError};
+use crate::init::InitError;
 use crate::onnx::pb::ModelProto;
 use damper_core::accounting::Rate;
 use damper_core::error::ConfigError;
@@ -106,14 +106,16 @@ pub struct Run {
     pub config: TrainConfig,
     /// The model as it was read.
     pub model: ModelProto,
+    /// The public seed of its weights, where the file leaves them out.
+    pub init_seed: Option<u64>,
     /// The graph that computes per-sample gradients.
     pub grad: GradGraph,
     /// The graph that computes clipped sums, where the backend clips.
     pub clipped: Option<GradGraph>,
-    /// The loss.
-    pub loss: Loss,
-    /// The model output that feeds it.
-    pub output: String,
+    /// The model as a graph.
+    pub graph: Graph,
+    /// The loss; the output that feeds it is named.
+    pub derive: DeriveOptions,
     /// The data.
     pub data: Dataset,
     /// Initial values of the trained parameters, flat, in `grad.parameters` order.
@@ -218,7 +220,7 @@ pub enum TrainError {
     #[error(transparent)]
     Graph(#[from] GraphError),
     #[error(transparent)]
-    Load(#[from] LoadError),
+    Init(#[from] InitError),
     #[error(transparent)]
     Refusal(#[from] Refusal),
     /// A flag at fault, and what to do.

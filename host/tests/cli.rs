@@ -4,8 +4,12 @@
 mod bad_input;
 #[path = "cli/good_runs.rs"]
 mod good_runs;
+#[path = "cli/init.rs"]
+mod init;
 #[path = "cli/methods.rs"]
 mod methods;
+#[path = "cli/text.rs"]
+mod text;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -29,6 +29,7 @@ impl Progress for Unwatched {
 fn source(model: &str) -> Source {
     Source {
         model: path(model),
+        init_seed: None,
         graph: GraphOptions::default(),
         derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),
         data: format!("idx:{}", path("digits").display()),

@@ -8,7 +8,7 @@ mod reference;
 #[path = "rules/run.rs"]
 mod run;
 
-use damper::autodiff::testing::{Case, RULES, losses, nets, wide};
+use damper::autodiff::testing::{Case, RULES, losses, nets, pieces, rewritten, wide};
 use damper::autodiff::{GradGraph, Loss, derive};
 use damper::graph::{DType, TensorData};
 use run::{Feed, Runner, extents, specs};
@@ -97,7 +97,8 @@ fn feeds(case: &Case, grad: &GradGraph, n: usize, seed: u64) -> Vec<Feed> {
                     Feed::Int((0..len).map(|i| label(i, draw.next())).collect())
                 }
                 (_, Loss::BceWithLogits) if spec.name == "dp.labels" => {
-                    Feed::Float((0..len).map(|_| f32::from(u8::from(draw.next() > 0.0))).collect())
+                    let label = |i: usize, u: f32| if i % 5 == 3 { -100.0 } else { f32::from(u8::from(u > 0.0)) };
+                    Feed::Float((0..len).map(|i| label(i, draw.next())).collect())
                 }
                 _ => Feed::Float((0..len).map(|_| draw.next()).collect()),
             }
@@ -261,6 +262,8 @@ fn all_cases() -> Vec<Case> {
     }
     cases.extend(losses::cases());
     cases.extend(nets::cases());
+    cases.extend(rewritten::cases());
+    cases.extend(pieces::cases());
     cases
 }
 
@@ -287,6 +290,20 @@ fn for_each_readout(check: fn(&Case)) {
 fn every_rule_has_cases() {
     for rule in RULES {
         assert!(!(rule.cases)().is_empty(), "{}", rule.op);
+    }
+}
+
+#[test]
+fn an_operator_written_as_others_computes_what_it_did() {
+    for rewritten in rewritten::models() {
+        let grad = emit(&rewritten.case());
+        let feeds = feeds(&rewritten.case(), &grad, BATCH, 5);
+        let ours = Runner::tract(&grad, BATCH).run(&grad, &feeds, BATCH);
+        let at = grad.outputs.iter().position(|spec| spec.name == "y").unwrap();
+        let Some(theirs) = run::original(&rewritten.model, &grad, &feeds, BATCH) else {
+            return;
+        };
+        Closeness::Backends.check(&to_f64(&ours[at]), &to_f64(&theirs), &rewritten.name);
     }
 }
 
@@ -326,6 +343,13 @@ fn gradients_at_several_points_are_mixed_before_they_are_read() {
 }
 
 #[test]
+fn a_wide_layers_gradients_are_never_formed() {
+    // A parameter that is also used as it stands has a dense gradient.
+    let cases = wide::cases().into_iter().filter(|case| !case.name.contains("dense uses"));
+    for_each_of(cases.collect(), readouts::check_never_formed);
+}
+
+#[test]
 fn one_point_is_no_points() {
     for_each_readout(readouts::check_one_point);
 }
@@ -338,4 +362,33 @@ fn a_samples_norm_depends_on_that_sample_alone() {
 #[test]
 fn a_samples_norm_depends_on_that_sample_alone_on_onnxruntime() {
     for_each_readout(|case| check_samples_are_independent_on_ort(&readouts::norms(case)));
+}
+
+#[test]
+fn an_index_outside_the_table_spoils_that_sample_alone() {
+    const SPOILT: usize = 2;
+    let rule = RULES.iter().find(|rule| rule.op == "Gather").unwrap();
+    let case = (rule.cases)().into_iter().find(|case| case.name == "an embedding of tokens").unwrap();
+    let grad = emit(&case);
+    let base = feeds(&case, &grad, BATCH, 5);
+    for mut runner in [Some(Runner::tract(&grad, BATCH)), Runner::ort(&grad, BATCH)].into_iter().flatten() {
+        let before = runner.run(&grad, &base, BATCH);
+        for id in [5, -6, i64::MAX, i64::MIN] {
+            let mut moved = base.clone();
+            let Feed::Int(ids) = &mut moved[0] else { panic!("the first input is the tokens") };
+            let width = ids.len() / BATCH;
+            ids[SPOILT * width] = id;
+            let after = runner.run(&grad, &moved, BATCH);
+            for ((spec, before), after) in grad.outputs.iter().zip(&before).zip(&after) {
+                for i in 0..BATCH {
+                    let (was, is) = (sample(before, i, BATCH), sample(after, i, BATCH));
+                    if i == SPOILT {
+                        assert!(is.iter().any(|v| v.is_nan()), "{} with {id}", spec.name);
+                    } else {
+                        assert!(bits(was) == bits(is), "{} of sample {i} with {id}", spec.name);
+                    }
+                }
+            }
+        }
+    }
 }

@@ -5,7 +5,7 @@
 mod models;
 
 use damper::autodiff::{DeriveOptions, Dim, Loss, Readout, TensorSpec};
-use damper::backend::{Backend, Choice, Input, Plan};
+use damper::backend::{Backend, Choice, Plan};
 use damper::data::{Batch, BatchLabels, DataOptions, Split, chunks};
 use damper::graph::{DType, GraphOptions};
 use damper::onnx;
@@ -29,6 +29,7 @@ impl Progress for Unwatched {
 fn source(model: &str) -> Source {
     Source {
         model: path(model),
+        init_seed: None,
         graph: GraphOptions::default(),
         derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),
         data: format!("idx:{}", path("digits").display()),
@@ -116,7 +117,7 @@ fn figures(model: &[u8], backend: &dyn Backend, test: &Split, rows: usize) -> (f
         batch.fill(test, chunk);
         let BatchLabels::Classes(labels) = batch.labels() else { panic!("digits have classes") };
         session
-            .run(&[Input::F32(batch.features(0))], &mut |outputs| {
+            .run(&[batch.features(0)], &mut |outputs| {
                 for (logits, &label) in outputs[0].chunks(10).zip(labels).take(chunk.samples.len()) {
                     let label = label as usize;
                     right += usize::from((0..10).all(|other| other == label || logits[other] < logits[label]));

@@ -7,7 +7,7 @@ use super::loss;
 use super::lower::lower;
 use super::readout::{Bounds, Read, Readout, clipped_sum, norms, per_sample};
 use super::refusal::Refusal;
-use super::sweep::{leads_to_trained, sweep};
+use super::sweep::sweep;
 use super::{Cost, DeriveOptions, Dim, GradGraph, TensorSpec};
 use crate::graph::{Graph, Node, Origin, Parameter};
 use crate::onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
@@ -164,7 +164,7 @@ fn emit_forward(em: &mut Emitter, graph: &Graph, point: Point<'_>) -> Vec<Option
         }
     }
     if let Some(current) = point.current {
-        let moves = leads_to_trained(graph);
+        let moves = depends_on_trained(graph);
         let mut forward = current.to_vec();
         for (i, v) in graph.values.iter().enumerate().filter(|&(i, _)| needed[i] && moves[i]) {
             let var = forward[i].as_mut().expect("needed");
@@ -211,6 +211,22 @@ fn emit_forward(em: &mut Emitter, graph: &Graph, point: Point<'_>) -> Vec<Option
         emit_node(em, graph, &forward, node, point);
     }
     forward
+}
+
+/// Whether each value is another at other values of the trained parameters.
+fn depends_on_trained(graph: &Graph) -> Vec<bool> {
+    let mut depends = vec![false; graph.values.len()];
+    for parameter in graph.trained() {
+        depends[parameter.value.0] = true;
+    }
+    for node in &graph.nodes {
+        if node.inputs.iter().flatten().any(|i| depends[i.0]) {
+            for output in &node.outputs {
+                depends[output.0] = true;
+            }
+        }
+    }
+    depends
 }
 
 fn emit_node(em: &mut Emitter, graph: &Graph, forward: &[Option<Var>], node: &Node, point: Point<'_>) {

@@ -13,6 +13,8 @@
 mod contract;
 mod norm;
 mod side;
+#[cfg(test)]
+mod tests;
 
 pub use contract::{masked, weighted_sum};
 pub use norm::{Costs, norm_squared, sum_of_squares};

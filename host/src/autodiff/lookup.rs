@@ -18,8 +18,12 @@ pub struct Checked {
 /// `index` made safe for an axis of `extent`.
 pub fn checked(em: &mut Emitter, index: &Var, extent: usize) -> Checked {
     let mut int = |value: i64| em.constant(Tensor { shape: vec![], data: TensorData::I64(vec![value]) });
-    let (zero, extent, last) = (int(0), int(extent as i64), int(extent as i64 - 1));
+    let count = extent as i64;
+    let (lowest, zero, last, extent) = (int(-count - 1), int(0), int(count - 1), int(count));
+    // One past either end at most, so that counting from the end cannot overflow.
     let index = em.cast(index, DType::I64);
+    let index = em.binary("Max", &index, &lowest);
+    let index = em.binary("Min", &index, &extent);
     let below = em.compare("Less", &index, &zero);
     let from_end = em.add(&index, &extent);
     let counted = em.choose(&below, &from_end, &index);

@@ -13,6 +13,9 @@ use crate::graph::{DType, Graph, ValueId};
 /// Name of the labels' input.
 pub const LABELS: &str = "dp.labels";
 
+/// The label of a token or element that is not counted.
+const IGNORED: i64 = -100;
+
 /// An emitted loss.
 pub struct Emitted {
     /// `[N]`.
@@ -48,9 +51,9 @@ pub fn emit(
     }
     let z = Head::new(em, &output);
     let (loss, labels, seed) = match &options.loss {
-        Loss::SoftmaxCrossEntropy => softmax_cross_entropy::emit(em, &z, name, options.class_axis)?,
-        Loss::Mse => mse::emit(em, &z),
-        Loss::BceWithLogits => bce_with_logits::emit(em, &z),
+        Loss::SoftmaxCrossEntropy => softmax_cross_entropy::emit(em, &z, name, options)?,
+        Loss::Mse => mse::emit(em, &z, options.reduction),
+        Loss::BceWithLogits => bce_with_logits::emit(em, &z, options.reduction),
         Loss::Output(_) => from_output::emit(em, &z, name)?,
     };
     let seed = z.put_back(em, &seed);
@@ -127,4 +130,13 @@ fn sum_each(em: &mut Emitter, x: &Var) -> Var {
     }
     let axes: Vec<usize> = (1..x.rank()).collect();
     em.reduce_sum(x, &axes, false)
+}
+
+/// What a sample's sum over elements is divided by, `[N, 1, …]` of as many axes as `counted`: the number of its ones,
+/// and 1 where there is none.
+fn divisor(em: &mut Emitter, counted: &Var) -> Var {
+    let axes: Vec<usize> = (1..counted.rank()).collect();
+    let count = em.reduce_sum(counted, &axes, true);
+    let one = em.scalar(counted.dtype, 1.0);
+    em.binary("Max", &count, &one)
 }

@@ -4,13 +4,13 @@
 //! a row lies in memory, so a sample's bits would depend on its place in the batch. They are written with the
 //! [`Emitter`]'s sums, which do not; its logarithm likewise. A normalisation's parts are then shared with its backward pass.
 
-use super::emit::{BATCH_FIRST, Emitter, Var};
+use super::emit::{Emitter, Var};
 use super::lookup::{checked, found, numbers};
 use super::normalize::Normalized;
 use super::rules::{
     celu, cum_sum, elu, gelu, hard_sigmoid, hard_swish, lp_normalization, mean_variance_normalization, mish, p_relu,
-    pow, reduce_l1, reduce_l2, reduce_log_sum, reduce_log_sum_exp, reduce_prod, reduce_sum_square, selu, softplus,
-    softsign, thresholded_relu, trilu,
+    pad, pow, reduce_l1, reduce_l2, reduce_log_sum, reduce_log_sum_exp, reduce_prod, reduce_sum_square, resize, selu,
+    softplus, softsign, thresholded_relu, trilu,
 };
 use crate::graph::{BatchAxis, Graph, Node, Origin, Tensor, TensorData, Value};
 use crate::onnx::{attr_float, attr_int, attr_ints, attr_string, make_attr_int};
@@ -78,17 +78,21 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             let axes: Vec<usize> = (2..x.rank()).collect();
             Some(em.reduce_mean(&x, &axes, true))
         }
-        "InstanceNormalization" if x.is_batch_first() => {
+        "MatMul" => column(em, &x, inputs.get(1)?.as_ref()?, output.batch),
+        "Gemm" if output.shape.contains(&1) && output.batch.is_some() => Some(gemm(em, node, inputs)),
+        "Pad" => pad::forward(em, graph, node, &x),
+        "Resize" => resize::forward(em, graph, node, &x),
+        "InstanceNormalization" => {
             let axes: Vec<usize> = (2..x.rank()).collect();
             let entries = [&[x.shape[1]], &vec![1; axes.len()][..]].concat();
             let normalized = Normalized::new(em, &x, axes, epsilon());
             Some(affine(em, &normalized.value, inputs, &entries))
         }
-        "GroupNormalization" if x.is_batch_first() => {
+        "GroupNormalization" => {
             let groups = int("num_groups", 1) as usize;
             let width = x.shape[1] / groups;
-            let grouped = [1, groups, width, x.shape[2..].iter().product()];
-            let xg = em.reshape(&x, &grouped, Some(BATCH_FIRST));
+            let grouped = [x.shape[0], groups, width, x.shape[2..].iter().product()];
+            let xg = em.reshape(&x, &grouped, x.batch);
             let normalized = Normalized::new(em, &xg, vec![2, 3], epsilon());
             let entries = if em.opset >= 21 { [groups, width, 1] } else { [groups, 1, 1] };
             let y = affine(em, &normalized.value, inputs, &entries);
@@ -134,6 +138,34 @@ fn known_ints<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a [i6
     match &graph.values[node.inputs.get(index).copied().flatten()?.0].origin {
         Origin::Constant(Tensor { data: TensorData::I64(values), .. }) => Some(values),
         _ => None,
+    }
+}
+
+/// A product of a batch with a column or a vector, or of a row with samples along the columns.
+fn column(em: &mut Emitter, a: &Var, b: &Var, batch: Option<BatchAxis>) -> Option<Var> {
+    batch?;
+    if b.rank() == 1 && a.rank() > 1 {
+        let column = em.reshape(b, &[b.len(), 1], None);
+        let product = em.matmul(a, &column);
+        return Some(em.reshape(&product, &a.shape[..a.rank() - 1], batch));
+    }
+    let is_narrow = a.rank() > 1 && b.rank() > 1 && (b.shape[b.rank() - 1] == 1 || a.shape[a.rank() - 2] == 1);
+    is_narrow.then(|| em.matmul(a, b))
+}
+
+/// `α·A'·B' + β·C`.
+fn gemm(em: &mut Emitter, node: &Node, inputs: &[Option<Var>]) -> Var {
+    let flag = |name| attr_int(&node.attributes, name, 0) != 0;
+    let factor = |name| f64::from(attr_float(&node.attributes, name, 1.0));
+    let factors = [0, 1].map(|i| inputs[i].clone().expect("both factors are given"));
+    let product = em.gemm(&factors[0], flag("transA"), &factors[1], flag("transB"));
+    let product = em.scale(&product, factor("alpha"));
+    match inputs.get(2).cloned().flatten() {
+        Some(bias) => {
+            let bias = em.scale(&bias, factor("beta"));
+            em.add(&product, &bias)
+        }
+        None => product,
     }
 }
 

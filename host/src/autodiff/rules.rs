@@ -12,6 +12,7 @@ pub mod celu;
 mod clip;
 mod concat;
 mod conv;
+mod conv_transpose;
 mod cos;
 pub(super) mod cum_sum;
 mod div;
@@ -24,6 +25,7 @@ mod gather_elements;
 pub mod gelu;
 mod gemm;
 mod global_average_pool;
+mod global_max_pool;
 mod group_normalization;
 pub mod hard_sigmoid;
 pub mod hard_swish;
@@ -44,6 +46,7 @@ pub mod mish;
 mod mul;
 mod neg;
 pub mod p_relu;
+pub mod pad;
 pub mod pow;
 mod reciprocal;
 pub mod reduce_l1;
@@ -58,6 +61,7 @@ mod reduce_sum;
 pub mod reduce_sum_square;
 mod relu;
 mod reshape;
+pub mod resize;
 pub mod selu;
 mod sigmoid;
 mod sin;
@@ -98,6 +102,7 @@ pub const RULES: &[Rule] = &[
     clip::RULE,
     concat::RULE,
     conv::RULE,
+    conv_transpose::RULE,
     cos::RULE,
     cum_sum::RULE,
     div::RULE,
@@ -110,6 +115,7 @@ pub const RULES: &[Rule] = &[
     gelu::RULE,
     gemm::RULE,
     global_average_pool::RULE,
+    global_max_pool::RULE,
     group_normalization::RULE,
     hard_sigmoid::RULE,
     hard_swish::RULE,
@@ -130,6 +136,7 @@ pub const RULES: &[Rule] = &[
     mul::RULE,
     neg::RULE,
     p_relu::RULE,
+    pad::RULE,
     pow::RULE,
     reciprocal::RULE,
     reduce_l1::RULE,
@@ -144,6 +151,7 @@ pub const RULES: &[Rule] = &[
     reduce_sum_square::RULE,
     relu::RULE,
     reshape::RULE,
+    resize::RULE,
     selu::RULE,
     sigmoid::RULE,
     sin::RULE,
@@ -169,7 +177,13 @@ pub fn is_differentiated(op: &str) -> bool {
         "GatherND" => "Gather",
         "Split" => "Slice",
         "DepthToSpace" | "SpaceToDepth" => "Transpose",
+        "Einsum" => "MatMul",
+        "GatherND" => "Gather",
+        "LRN" => "AveragePool",
+        "Split" => "Slice",
         "Tile" => "Expand",
+        "Einsum" => "MatMul",
+        "LRN" => "AveragePool",
         _ => op,
     };
     RULES.iter().any(|rule| rule.op == canonical)
@@ -178,6 +192,8 @@ pub fn is_differentiated(op: &str) -> bool {
 /// Operators that are flat or make no numbers: no gradient passes, and none is needed.
 const FLAT: &[&str] = &[
     "And",
+    "ArgMax",
+    "ArgMin",
     "Ceil",
     "Equal",
     "Floor",
@@ -188,6 +204,7 @@ const FLAT: &[&str] = &[
     "Less",
     "LessOrEqual",
     "Not",
+    "OneHot",
     "Or",
     "Round",
     "Sign",

@@ -38,7 +38,7 @@ pub fn sweep(
 }
 
 /// Whether each value depends on a trained parameter, and not through steps and integers alone.
-pub fn leads_to_trained(graph: &Graph) -> Vec<bool> {
+fn leads_to_trained(graph: &Graph) -> Vec<bool> {
     let mut wanted = vec![false; graph.values.len()];
     for parameter in graph.parameters.iter().filter(|p| p.trained) {
         wanted[parameter.value.0] = true;
@@ -150,6 +150,11 @@ impl<'a> Pull<'a> {
         }
     }
 
+    /// The graph, and the node that is asked.
+    pub fn place(&self) -> (&'a Graph, &'a Node) {
+        (self.graph, self.node)
+    }
+
     /// The axes of a reduction, where they are known now.
     pub fn reduced_axes(&self) -> Option<Vec<usize>> {
         reduced_axes(self.graph, self.node, self.x(0).rank())
@@ -180,15 +185,53 @@ impl<'a> Pull<'a> {
         Refusal::of(self.node, reason, remedy)
     }
 
-    /// Refuses unless input 0 has its batch alone on axis 0.
-    pub fn data_batch_first(&self) -> Result<(), Refusal> {
-        if self.x(0).is_batch_first() {
-            return Ok(());
+    /// Input `i` as rows: with the batch on axis 0, alone or merged with positions.
+    pub fn x_rows(&mut self, i: usize) -> Var {
+        let x = self.x(i);
+        rows(self.em, &x)
+    }
+
+    /// Output 0 as rows.
+    pub fn y_rows(&mut self) -> Var {
+        let y = self.y();
+        rows(self.em, &y)
+    }
+
+    /// The gradient of output 0 as rows, those of `y_rows`.
+    pub fn gy_rows(&mut self) -> Var {
+        let gy = self.gy();
+        if self.shift() == 0 {
+            return rows(self.em, &gy);
         }
-        Err(self.refuse("its data input does not have the batch, and the batch alone, on axis 0", "export it so"))
+        let batch = BatchAxis { inner: gy.shape[1], ..BATCH_FIRST };
+        self.em.reshape(&gy, &gy.shape[1..], Some(batch))
+    }
+
+    /// Adds to the gradient of input `i` a tensor in the layout of `x_rows(i)`.
+    pub fn gx_rows(&mut self, i: usize, contribution: Var) {
+        let (shape, batch) = self.layout(i);
+        let contribution = self.em.reshape(&contribution, &shape, Some(batch));
+        self.gx(i, contribution);
     }
 
     fn y_value(&self) -> &Value {
         &self.graph.values[self.node.outputs[0].0]
+    }
+}
+
+/// `x` with the batch on axis 0: as it is where it lies there; merged with the axis before; or the same for every sample.
+fn rows(em: &mut Emitter, x: &Var) -> Var {
+    match x.batch {
+        Some(batch) if batch.axis == 0 => x.clone(),
+        Some(batch) => {
+            debug_assert_eq!(batch.axis, 1, "rows of {x:?}");
+            let shape = [&[x.shape[0] * x.shape[1], 1], &x.shape[2..]].concat();
+            em.reshape(x, &shape, Some(BatchAxis { axis: 0, outer: x.shape[0] * batch.outer, ..batch }))
+        }
+        None => {
+            let one = em.reshape(x, &[&[1], &x.shape[..]].concat(), None);
+            let all = em.expand(&one, &one.shape, Some(BATCH_FIRST));
+            em.reshape(&all, &x.shape, Some(BatchAxis { inner: x.shape[0], ..BATCH_FIRST }))
+        }
     }
 }

@@ -3,6 +3,8 @@
 mod builder;
 pub mod losses;
 pub mod nets;
+pub mod pieces;
+pub mod rewritten;
 pub mod wide;
 
 pub use super::emit::BATCH_FIRST;

@@ -1,6 +1,6 @@
 //! The geometry of convolutions and pools: windows that slide over the spatial axes.
 
-use super::emit::{BATCH_FIRST, Emitter, Var};
+use super::emit::{Emitter, Var};
 use super::refusal::Refusal;
 use super::sweep::Pull;
 use crate::onnx::pb::AttributeProto;
@@ -23,7 +23,15 @@ pub struct Window {
 impl Window {
     /// The windows of the node, from its attributes and the shapes of its input and output.
     pub fn of(p: &Pull<'_>, kernel: &[usize]) -> Self {
-        let (input, output) = (p.x(0).shape[2..].to_vec(), p.y().shape[2..].to_vec());
+        Self::between(p, kernel, p.x(0).shape[2..].to_vec(), p.y().shape[2..].to_vec())
+    }
+
+    /// The windows that a transposed convolution slides over its output, one for each element of its input.
+    pub fn of_transposed(p: &Pull<'_>, kernel: &[usize]) -> Self {
+        Self::between(p, kernel, p.y().shape[2..].to_vec(), p.x(0).shape[2..].to_vec())
+    }
+
+    fn between(p: &Pull<'_>, kernel: &[usize], input: Vec<usize>, output: Vec<usize>) -> Self {
         let rank = input.len();
         let list = |name: &str| match p.ints(name) {
             Some(list) => list.iter().map(|&v| v as usize).collect(),
@@ -76,6 +84,10 @@ impl Window {
         [(0, 0), (0, 0)].into_iter().chain(spatial).collect()
     }
 
+    fn touched_after(&self) -> Vec<usize> {
+        self.touched_padding()[2..].iter().map(|p| p.1).collect()
+    }
+
     /// Whether windows tile the input exactly, without padding, overlap or rest.
     pub fn tiles(&self) -> bool {
         (0..self.input.len()).all(|i| {
@@ -100,7 +112,7 @@ impl Window {
         offsets
     }
 
-    /// `x: [N, C, *input]` padded with `value` so that every window lies within.
+    /// `x: [N, C, *input]` (as every tensor here, `N` may be merged with positions) padded with `value` so that every window lies within.
     pub fn padded(&self, em: &mut Emitter, x: &Var, value: f64) -> Var {
         em.pad(x, &self.touched_padding(), value)
     }
@@ -146,20 +158,23 @@ impl Window {
         if unreached.iter().any(|&u| u > 0) {
             attributes.push(make_attr_ints("output_padding", &as_i64(&unreached)));
         }
-        let shape = [&[1, w.shape[1] * groups], &self.input[..]].concat();
-        em.node("ConvTranspose", &[gy, w], attributes, gy.dtype, shape, Some(BATCH_FIRST))
+        let shape = [&[gy.shape[0], w.shape[1] * groups], &self.input[..]].concat();
+        em.node("ConvTranspose", &[gy, w], attributes, gy.dtype, shape, gy.batch)
+    }
+
+    /// The convolution of `x: [N, C, *input]` with `w: [O, C/g, *kernel]`.
+    pub fn conv(&self, em: &mut Emitter, x: &Var, w: &Var, groups: usize) -> Var {
+        let mut attributes = self.attributes(&self.touched_after());
+        attributes.push(make_attr_int("group", groups as i64));
+        let shape = [&[x.shape[0], w.shape[0]], &self.output[..]].concat();
+        em.node("Conv", &[x, w], attributes, x.dtype, shape, x.batch)
     }
 
     /// Unfolded patches `[N, C·taps, *output]` by a depthwise convolution with one-hot kernels.
     pub fn unfold_by_conv(&self, em: &mut Emitter, x: &Var) -> Var {
         let channels = x.shape[1];
         let weight = self.one_hot(em, x, channels);
-        let padding = self.touched_padding();
-        let after: Vec<usize> = padding[2..].iter().map(|p| p.1).collect();
-        let mut attributes = self.attributes(&after);
-        attributes.push(make_attr_int("group", channels as i64));
-        let shape = [&[1, channels * self.taps()], &self.output[..]].concat();
-        em.node("Conv", &[x, &weight], attributes, x.dtype, shape, Some(BATCH_FIRST))
+        self.conv(em, x, &weight, channels)
     }
 
     /// The sum of patches `[N, C·taps, *output]` back into their places: the transpose of unfolding.

@@ -4,9 +4,8 @@ use super::model::{MEMORY, ModelArgs, bytes_text, memory};
 use super::{Failure, answer, answer_json};
 use crate::autodiff::{derive, has_slope, is_differentiated};
 use crate::graph::{Graph, Support, Value, initializers, support};
-use crate::onnx;
 use crate::onnx::pb::{ModelProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto};
-use crate::report::loss_name;
+use crate::report::{loss_name, reduction_name};
 use clap::Args;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -50,6 +49,8 @@ struct Inspection {
     not_trained: usize,
     operators: Vec<Operator>,
     loss: String,
+    /// Over a sample's tokens or elements; none where the model computes its loss.
+    reduction: Option<&'static str>,
     trainable: bool,
     /// Why not.
     refusal: Option<String>,
@@ -94,7 +95,7 @@ struct Operator {
 }
 
 pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
-    let model = onnx::load(&args.model)?;
+    let model = args.options.load(&args.model)?;
     let options = args.options.graph_options();
     let parameters: Vec<Parameter> = initializers(&model, &options)
         .map_err(|error| Failure::in_file(&args.model, error))?
@@ -138,6 +139,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
         parameters,
         operators: operators(&model),
         loss: loss_name(&args.options.loss),
+        reduction: reduction_name(&args.options.derive_options()),
         trainable: refusal.is_none(),
         refusal,
         gradient_bytes: 4 * trained,
@@ -235,9 +237,10 @@ impl fmt::Display for Inspection {
             [mark.into(), operator.op.clone(), format!("x{}", operator.count), operator.note.clone()]
         });
         table(f, &rows.collect::<Vec<_>>())?;
+        let reduction = self.reduction.map_or(String::new(), |reduction| format!(" --reduction {reduction}"));
         match &self.refusal {
-            None => write!(f, "\ncan be trained with --loss {}", self.loss),
-            Some(why) => write!(f, "\ncannot be trained with --loss {}: {why}", self.loss),
+            None => write!(f, "\ncan be trained with --loss {}{reduction}", self.loss),
+            Some(why) => write!(f, "\ncannot be trained with --loss {}{reduction}: {why}", self.loss),
         }
     }
 }

@@ -1,8 +1,12 @@
 //! Flags that say how a model is read and what is differentiated: the same for `train`, `derive` and `inspect`.
 
-use crate::autodiff::{DeriveOptions, Loss};
+use super::Failure;
+use crate::autodiff::{DeriveOptions, Loss, Reduction};
 use crate::graph::GraphOptions;
+use crate::init;
+use crate::onnx::pb::ModelProto;
 use clap::Args;
+use std::path::Path;
 
 /// How a model is read.
 #[derive(Args, Clone, Debug)]
@@ -18,26 +22,50 @@ pub(super) struct ModelArgs {
     /// The axis of that output that holds the classes, counted with the batch [default: the last]
     #[arg(long, value_name = "AXIS", allow_negative_numbers = true)]
     pub class_axis: Option<i64>,
+    /// A sample's loss of those of its tokens or elements: their mean over the ones that count, or their sum
+    #[arg(long, value_name = "mean|sum", default_value = "mean", value_parser = reduction)]
+    pub reduction: Reduction,
     /// Trains the initializers that match, whatever the rule says (`*` and `?`; may be repeated)
     #[arg(long, value_name = "PATTERN")]
     pub train: Vec<String>,
     /// Does not train the initializers that match; wins over --train (may be repeated)
     #[arg(long, value_name = "PATTERN")]
     pub freeze: Vec<String>,
+    /// Takes the initializers that match as one weight for all their uses (may be repeated)
+    #[arg(long, value_name = "PATTERN")]
+    pub tie: Vec<String>,
+    /// Takes the initializers that match as a weight of its own for each use; wins over --tie (may be repeated)
+    #[arg(long, value_name = "PATTERN")]
+    pub untie: Vec<String>,
     /// Size of a dynamic axis other than the batch, by its name, or as INPUT[AXIS]=N (may be repeated)
     #[arg(long, value_name = "NAME=N", value_parser = extent)]
     pub shape: Vec<(String, usize)>,
+    /// Seed of the weights that the model file leaves out; public [default: 0]
+    #[arg(long, value_name = "SEED")]
+    pub init_seed: Option<u64>,
 }
 
 impl ModelArgs {
+    /// The model in `file`, with weights.
+    pub(super) fn load(&self, file: &Path) -> Result<ModelProto, Failure> {
+        Ok(init::load(file, self.init_seed)?.0)
+    }
+
     pub(super) fn graph_options(&self) -> GraphOptions {
-        GraphOptions { train: self.train.clone(), freeze: self.freeze.clone(), shape: self.shape.clone() }
+        GraphOptions {
+            train: self.train.clone(),
+            freeze: self.freeze.clone(),
+            tie: self.tie.clone(),
+            untie: self.untie.clone(),
+            shape: self.shape.clone(),
+        }
     }
 
     pub(super) fn derive_options(&self) -> DeriveOptions {
         DeriveOptions {
             output: self.output.clone(),
             class_axis: self.class_axis,
+            reduction: self.reduction,
             ..DeriveOptions::new(self.loss.clone())
         }
     }
@@ -52,6 +80,14 @@ fn loss(text: &str) -> Result<Loss, String> {
             Some(name) if !name.is_empty() => Ok(Loss::Output(name.into())),
             _ => Err("use softmax-cross-entropy, mse, bce-with-logits or output:NAME".into()),
         },
+    }
+}
+
+fn reduction(text: &str) -> Result<Reduction, String> {
+    match text {
+        "mean" => Ok(Reduction::Mean),
+        "sum" => Ok(Reduction::Sum),
+        _ => Err("use mean or sum".into()),
     }
 }
 

@@ -6,7 +6,7 @@ use super::progress::Watcher;
 use super::{Failure, answer, answer_json};
 use crate::autodiff::Readout;
 use crate::backend::Choice;
-use crate::data::{DataOptions, OnBadRow, TestSource};
+use crate::data::{DataOptions, OnBadRow, TestSource, TextOptions, TextTask};
 use crate::onnx;
 use crate::report::{OutputFolder, TrainReport, trained_model};
 use crate::train::{self, Budget, LowRank, Noise, NormStep, OptimizerChoice, Rule, Source, TrainConfig, TrainError};
@@ -82,7 +82,8 @@ pub(super) struct TrainArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Data")]
 struct DataArgs {
-    /// The samples: idx:FOLDER (MNIST's files, plain or .gz), csv:FILE, npz:FILE
+    /// The samples: idx:FOLDER (MNIST's files, plain or .gz), csv:FILE, npz:FILE, text:FILE|FOLDER (.tsv, .csv, .txt,
+    /// plain or .gz; needs --tokenizer)
     #[arg(long, value_name = "KIND:PATH")]
     data: String,
     /// Held-out samples: a fraction of the rows between 0 and 1, or another KIND:PATH [default: the data's own]
@@ -100,15 +101,28 @@ struct DataArgs {
     /// Uses the first N training samples only
     #[arg(long, value_name = "N")]
     train_size: Option<usize>,
-    /// csv: the label's column, by name or counted from 0 [default: the last]
+    /// csv, text: the label's column, by name or counted from 0 [default: csv the last; text label, class or target]
     #[arg(long, value_name = "COLUMN")]
     label_column: Option<String>,
-    /// csv: whether the first line names the columns [default: if one of its fields is not a number]
+    /// csv, text: whether the first line names the columns [default: text true; csv if one of its fields is not a number]
     #[arg(long, value_name = "true|false")]
     header: Option<bool>,
     /// npz: names of the arrays of features and labels [default: x,y]
     #[arg(long, value_name = "X,Y", value_parser = pair::<String>)]
     arrays: Option<(String, String)>,
+    /// text: the tokenizer's file (tokenizer.json of the Hugging Face library). It is taken to be public: one that was
+    /// trained on the private texts carries their words out, outside of epsilon
+    #[arg(long, value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
+    /// text: the text's column, by name or counted from 0 [default: text, sentence or content]
+    #[arg(long, value_name = "COLUMN")]
+    text_column: Option<String>,
+    /// text: tokens of a text that are kept at most [default: as many as the model takes]
+    #[arg(long, value_name = "TOKENS")]
+    max_length: Option<usize>,
+    /// text: what the labels are, `classify` the label column's numbers, `language-model` each token's successor
+    #[arg(long, value_name = "classify|language-model", default_value = "classify")]
+    task: TextTask,
 }
 
 #[derive(Args, Debug)]
@@ -341,6 +355,7 @@ impl TrainArgs {
         let data = &self.data;
         Source {
             model,
+            init_seed: self.options.init_seed,
             graph: self.options.graph_options(),
             derive: self.options.derive_options(),
             data: data.data.clone(),
@@ -353,6 +368,12 @@ impl TrainArgs {
                 label_column: data.label_column.clone(),
                 header: data.header,
                 arrays: data.arrays.clone(),
+                text: TextOptions {
+                    tokenizer: data.tokenizer.clone(),
+                    text_column: data.text_column.clone(),
+                    max_length: data.max_length,
+                    task: data.task,
+                },
                 ..DataOptions::default()
             },
         }

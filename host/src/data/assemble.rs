@@ -1,10 +1,11 @@
 //! Arrays of a file to a split: counts, shapes, scaling, and the owner's checks of every row.
 
 use super::array::{Array, Values, elements};
-use super::{DataError, DataOptions, Features, LabelKind, Labels, OnBadRow, Split};
+use super::{DataError, DataOptions, Features, InputShape, LabelKind, Labels, Numbers, OnBadRow, Split};
+use crate::graph::DType;
 
 /// The label of a class or token that does not count.
-const IGNORED: i64 = -100;
+pub(super) const IGNORED: i64 = -100;
 
 /// The arrays of a split as a file holds them.
 pub(super) struct Raw {
@@ -52,8 +53,7 @@ pub(super) fn assemble(raw: Raw, options: &DataOptions) -> Result<Split, DataErr
     }
     let mut features = Vec::with_capacity(raw.features.len());
     for (index, array) in raw.features.into_iter().enumerate() {
-        let wanted = options.inputs.get(index).map(|input| (input.name.as_str(), &input.shape[..]));
-        features.push(make_features(array, wanted, options, &mut bad)?);
+        features.push(make_features(array, options.inputs.get(index), options, &mut bad)?);
     }
     let labels = match raw.labels {
         Some(array) => make_labels(array, &options.labels, &mut bad)?,
@@ -91,6 +91,26 @@ impl BadRows {
         self.null.get(row).copied().unwrap_or(false)
     }
 
+    /// Finds the rows with a value that is not `good`.
+    fn check<T>(
+        &mut self,
+        rows: usize,
+        values: &[T],
+        good: impl Fn(&T) -> bool,
+        fault: impl Fn(&T) -> String,
+    ) -> Result<(), DataError> {
+        let width = values.len() / rows;
+        for row in (0..rows).filter(|_| width > 0) {
+            if self.is_null(row) {
+                continue;
+            }
+            if let Some(value) = values[row * width..][..width].iter().find(|value| !good(value)) {
+                self.found(row, || format!("{}, or use --on-bad-row drop", fault(value)))?;
+            }
+        }
+        Ok(())
+    }
+
     fn at(&mut self, origin: &str) {
         if self.lines.is_none() {
             self.origin = origin.into();
@@ -100,13 +120,12 @@ impl BadRows {
 
 fn make_features(
     array: Array,
-    wanted: Option<(&str, &[usize])>,
+    wanted: Option<&InputShape>,
     options: &DataOptions,
     bad: &mut BadRows,
 ) -> Result<Features, DataError> {
-    let rows = array.rows();
     let shape = match wanted {
-        Some((name, shape)) if elements(shape, 1) != elements(array.sample_shape(), 1) => {
+        Some(InputShape { name, shape, .. }) if elements(shape, 1) != elements(array.sample_shape(), 1) => {
             return Err(DataError(format!(
                 "{}: samples of shape {:?} do not fit the model's input `{name}` of shape {shape:?}: use other data, or \
                  export the model for this shape",
@@ -114,9 +133,19 @@ fn make_features(
                 array.sample_shape()
             )));
         }
-        Some((_, shape)) => shape.to_vec(),
+        Some(InputShape { shape, .. }) => shape.clone(),
         None => array.sample_shape().to_vec(),
     };
+    bad.at(&array.origin);
+    let values = match wanted {
+        Some(input) if input.dtype == DType::I64 => Numbers::I64(integers(array, input, bad)?),
+        _ => Numbers::F32(floats(array, options, bad)?),
+    };
+    Ok(Features { shape, values })
+}
+
+fn floats(array: Array, options: &DataOptions, bad: &mut BadRows) -> Result<Vec<f32>, DataError> {
+    let rows = array.rows();
     let mut values: Vec<f32> = match array.values {
         Values::U8(bytes) if options.raw_bytes => bytes.iter().map(|byte| f32::from(*byte)).collect(),
         Values::U8(bytes) => bytes.iter().map(|byte| f32::from(*byte) / 255.0).collect(),
@@ -129,17 +158,38 @@ fn make_features(
             *value = (*value - mean) / std;
         }
     }
-    let width = values.len() / rows;
-    bad.at(&array.origin);
-    for row in 0..rows {
-        if bad.is_null(row) {
-            continue;
-        }
-        if let Some(value) = values[row * width..][..width].iter().find(|value| !value.is_finite()) {
-            bad.found(row, || format!("a feature is {value}: correct the row, or use --on-bad-row drop"))?;
-        }
+    bad.check(rows, &values, |value| value.is_finite(), |value| format!("a feature is {value}: correct the row"))?;
+    Ok(values)
+}
+
+/// Whole numbers, neither scaled nor normalized.
+fn integers(array: Array, input: &InputShape, bad: &mut BadRows) -> Result<Vec<i64>, DataError> {
+    let rows = array.rows();
+    let whole = |value: &f64| value.fract() == 0.0 && value.abs() < 9_007_199_254_740_992.0;
+    let numbers = |values: Vec<f64>, bad: &mut BadRows| {
+        let name = &input.name;
+        bad.check(rows, &values, whole, |value| {
+            format!("a feature is {value} where the model's input `{name}` takes whole numbers: correct the row")
+        })?;
+        Ok::<_, DataError>(values.iter().map(|value| *value as i64).collect())
+    };
+    let values: Vec<i64> = match array.values {
+        Values::U8(bytes) => bytes.iter().map(|byte| i64::from(*byte)).collect(),
+        Values::I64(values) => values,
+        Values::F32(values) => numbers(values.iter().map(|value| f64::from(*value)).collect(), bad)?,
+        Values::F64(values) => numbers(values, bad)?,
+    };
+    if let Some(limit) = input.rows {
+        let in_table = |value: &i64| usize::try_from(*value).is_ok_and(|value| value < limit);
+        bad.check(rows, &values, in_table, |value| {
+            format!(
+                "a feature is {value} where the model's input `{}` looks up rows 0 to {}: correct the row",
+                input.name,
+                limit.saturating_sub(1)
+            )
+        })?;
     }
-    Ok(Features { shape, values })
+    Ok(values)
 }
 
 fn make_labels(array: Array, kind: &LabelKind, bad: &mut BadRows) -> Result<Labels, DataError> {
@@ -166,54 +216,51 @@ fn make_labels(array: Array, kind: &LabelKind, bad: &mut BadRows) -> Result<Labe
                 Values::F32(values) => values,
                 Values::F64(values) => values.iter().map(|value| *value as f32).collect(),
             };
-            let width = values.len() / rows;
-            for row in 0..rows {
-                if bad.is_null(row) {
-                    continue;
-                }
-                if let Some(value) = values[row * width..][..width].iter().find(|value| !value.is_finite()) {
-                    bad.found(row, || format!("the label is {value}: correct the row, or use --on-bad-row drop"))?;
-                }
-            }
+            bad.check(
+                rows,
+                &values,
+                |value| value.is_finite(),
+                |value| format!("the label is {value}: correct the row"),
+            )?;
             Ok(Labels::Values { shape, values })
         }
-        LabelKind::Classes { classes } => {
-            let mut shape = array.sample_shape().to_vec();
-            if shape.iter().all(|extent| *extent == 1) {
-                shape.clear();
-            }
-            if shape.len() > 1 {
-                return Err(DataError(format!(
-                    "{}: labels have the shape {:?} where class numbers are [N] or [N, S]: use class numbers, not one-hot \
-                     rows",
-                    array.origin, array.shape
-                )));
-            }
+        LabelKind::Classes { classes, shape } => {
+            let own = array.sample_shape();
+            let shape = match shape {
+                Some(shape) if elements(shape, 1) != elements(own, 1) => {
+                    return Err(DataError(format!(
+                        "{}: labels of shape {own:?} do not fit the model's output, which has labels of shape {shape:?}: \
+                         use class numbers, one for each row of classes (not one-hot rows), or name the axis of the \
+                         classes with --class-axis",
+                        array.origin
+                    )));
+                }
+                Some(shape) => shape.clone(),
+                None if own.iter().all(|extent| *extent == 1) => vec![],
+                None if own.len() == 1 => own.to_vec(),
+                None => {
+                    return Err(DataError(format!(
+                        "{}: labels have the shape {:?} where class numbers are [N] or [N, S]: use class numbers, not \
+                         one-hot rows",
+                        array.origin, array.shape
+                    )));
+                }
+            };
             let numbers: Vec<f64> = match array.values {
                 Values::U8(values) => values.iter().map(|value| f64::from(*value)).collect(),
                 Values::I64(values) => values.iter().map(|value| *value as f64).collect(),
                 Values::F32(values) => values.iter().map(|value| f64::from(*value)).collect(),
                 Values::F64(values) => values,
             };
-            let width = numbers.len() / rows;
             let end = classes.map_or(9_007_199_254_740_992.0, |classes| classes as f64);
-            let good = |label: f64| label == IGNORED as f64 || (label >= 0.0 && label < end && label.fract() == 0.0);
-            for row in 0..rows {
-                if bad.is_null(row) {
-                    continue;
-                }
-                if let Some(label) = numbers[row * width..][..width].iter().find(|label| !good(**label)) {
-                    bad.found(row, || {
-                        let range = classes.map_or("a class number from 0".into(), |classes| {
-                            format!("one of the model's classes 0 to {}", classes.saturating_sub(1))
-                        });
-                        format!(
-                            "the label {label} is not {range}: correct the row or use --on-bad-row drop, or train a model \
-                             with more outputs"
-                        )
-                    })?;
-                }
-            }
+            let good =
+                |label: &f64| *label == IGNORED as f64 || (*label >= 0.0 && *label < end && label.fract() == 0.0);
+            bad.check(rows, &numbers, good, |label| {
+                let range = classes.map_or("a class number from 0".into(), |classes| {
+                    format!("one of the model's classes 0 to {}", classes.saturating_sub(1))
+                });
+                format!("the label {label} is not {range}: train a model with more outputs, correct the row")
+            })?;
             Ok(Labels::Classes { shape, values: numbers.iter().map(|label| *label as i64).collect() })
         }
     }
@@ -223,8 +270,11 @@ fn make_labels(array: Array, kind: &LabelKind, bad: &mut BadRows) -> Result<Labe
 fn blank(split: &mut Split) {
     for row in (0..split.null.len()).filter(|row| split.null[*row]) {
         for features in &mut split.features {
-            let width = features.values.len() / split.rows;
-            features.values[row * width..][..width].fill(0.0);
+            let width = features.shape.iter().product::<usize>();
+            match &mut features.values {
+                Numbers::F32(values) => values[row * width..][..width].fill(0.0),
+                Numbers::I64(values) => values[row * width..][..width].fill(0),
+            }
         }
         match &mut split.labels {
             Labels::Classes { values, .. } => {

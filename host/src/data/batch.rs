@@ -6,7 +6,7 @@
 //! every chunk has the one shape that the runtime was loaded for. An empty draw has no chunk: nothing is run, and the
 //! step goes on with a sum of zero.
 
-use super::{Labels, Split};
+use super::{Labels, Numbers, Split};
 use crate::backend::Input;
 use std::num::NonZeroUsize;
 
@@ -28,7 +28,7 @@ pub fn chunks(draw: &[u32], rows: NonZeroUsize) -> impl ExactSizeIterator<Item =
 #[derive(Clone, PartialEq, Debug)]
 pub struct Batch {
     rows: usize,
-    features: Vec<Vec<f32>>,
+    features: Vec<Numbers>,
     labels: BatchLabels,
     weights: Vec<f32>,
 }
@@ -51,7 +51,14 @@ impl Batch {
         let size = |shape: &[usize]| rows * shape.iter().product::<usize>();
         Self {
             rows,
-            features: split.features.iter().map(|features| vec![0.0; size(&features.shape)]).collect(),
+            features: split
+                .features
+                .iter()
+                .map(|features| match features.values {
+                    Numbers::F32(_) => Numbers::F32(vec![0.0; size(&features.shape)]),
+                    Numbers::I64(_) => Numbers::I64(vec![0; size(&features.shape)]),
+                })
+                .collect(),
             labels: match &split.labels {
                 Labels::Classes { shape, .. } => BatchLabels::Classes(vec![0; size(shape)]),
                 Labels::Values { shape, .. } => BatchLabels::Values(vec![0.0; size(shape)]),
@@ -73,7 +80,11 @@ impl Batch {
         let padding = std::iter::repeat_n(chunk.samples[0], self.rows - chunk.samples.len());
         let samples = || chunk.samples.iter().copied().chain(padding.clone()).map(|sample| sample as usize);
         for (to, from) in self.features.iter_mut().zip(&split.features) {
-            gather(to, &from.values, self.rows, samples());
+            match (to, &from.values) {
+                (Numbers::F32(to), Numbers::F32(from)) => gather(to, from, self.rows, samples()),
+                (Numbers::I64(to), Numbers::I64(from)) => gather(to, from, self.rows, samples()),
+                _ => panic!("a batch has its split's kind of features"),
+            }
         }
         match (&mut self.labels, &split.labels) {
             (BatchLabels::Classes(to), Labels::Classes { values, .. }) => gather(to, values, self.rows, samples()),
@@ -93,8 +104,11 @@ impl Batch {
     }
 
     /// The values for model input `index`, row-major `[R, *shape]`.
-    pub fn features(&self, index: usize) -> &[f32] {
-        &self.features[index]
+    pub fn features(&self, index: usize) -> Input<'_> {
+        match &self.features[index] {
+            Numbers::F32(values) => Input::F32(values),
+            Numbers::I64(values) => Input::I64(values),
+        }
     }
 
     /// The labels.
@@ -115,7 +129,7 @@ impl Batch {
             BatchLabels::Values(labels) => Some(Input::F32(labels)),
             BatchLabels::None => None,
         };
-        self.features.iter().map(|features| Input::F32(features)).chain(labels)
+        (0..self.features.len()).map(|index| self.features(index)).chain(labels)
     }
 }
 
@@ -145,10 +159,17 @@ mod tests {
             rows: len,
             features: vec![Features {
                 shape: vec![2],
-                values: (0..len).flat_map(|i| [i as f32, i as f32 + 0.5]).collect(),
+                values: Numbers::F32((0..len).flat_map(|i| [i as f32, i as f32 + 0.5]).collect()),
             }],
             labels: Labels::Classes { shape: vec![], values: (0..len).map(|i| 10 * i as i64).collect() },
             null: (0..len).map(|i| null.contains(&i)).collect(),
+        }
+    }
+
+    fn floats(batch: &Batch) -> &[f32] {
+        match batch.features(0) {
+            Input::F32(values) => values,
+            Input::I64(_) => panic!("the split holds floats"),
         }
     }
 
@@ -165,10 +186,10 @@ mod tests {
         let all: Vec<_> = chunks(&draw, rows(4)).collect();
         assert_eq!(all.len(), 2);
         batch.fill(&split, all[0]);
-        assert_eq!(batch.features(0), [1.0, 1.5, 3.0, 3.5, 4.0, 4.5, 8.0, 8.5]);
+        assert_eq!(floats(&batch), [1.0, 1.5, 3.0, 3.5, 4.0, 4.5, 8.0, 8.5]);
         assert_eq!(batch.weights(), [1.0; 4]);
         batch.fill(&split, all[1]);
-        assert_eq!(batch.features(0), [7.0, 7.5, 2.0, 2.5, 7.0, 7.5, 7.0, 7.5]);
+        assert_eq!(floats(&batch), [7.0, 7.5, 2.0, 2.5, 7.0, 7.5, 7.0, 7.5]);
         assert_eq!(batch.labels(), &BatchLabels::Classes(vec![70, 20, 70, 70]));
         assert_eq!(batch.weights(), [1.0, 1.0, 0.0, 0.0]);
     }
@@ -185,7 +206,7 @@ mod tests {
     fn a_batch_is_filled_again_in_the_same_memory() {
         let split = split(50, &[]);
         let mut batch = Batch::new(&split, rows(8));
-        let place = |batch: &Batch| (batch.features(0).as_ptr(), batch.weights().as_ptr());
+        let place = |batch: &Batch| (floats(batch).as_ptr(), batch.weights().as_ptr());
         let before = place(&batch);
         for draw in [vec![1, 2, 3], (0..50).collect(), vec![49]] {
             for chunk in chunks(&draw, rows(8)) {
@@ -203,6 +224,16 @@ mod tests {
         assert!(matches!(inputs[..], [Input::F32([_, _, _, _]), Input::I64([_, _])]));
     }
 
+    #[test]
+    fn integers_reach_the_session_as_integers() {
+        let mut split = split(3, &[]);
+        split.features.push(Features { shape: vec![2], values: Numbers::I64(vec![1, 2, 3, 4, 5, 6]) });
+        let mut batch = Batch::new(&split, rows(2));
+        batch.fill(&split, chunks(&[2, 0], rows(2)).next().unwrap());
+        let inputs: Vec<_> = batch.inputs().collect();
+        assert!(matches!(inputs[..], [Input::F32(_), Input::I64([5, 6, 1, 2]), Input::I64([20, 0])]));
+    }
+
     proptest! {
         #[test]
         fn every_drawn_sample_has_one_row_in_the_draws_order(
@@ -216,9 +247,9 @@ mod tests {
                 prop_assert_eq!(chunk.index, index);
                 batch.fill(&split, chunk);
                 for (row, weight) in batch.weights().iter().enumerate() {
-                    prop_assert_eq!(batch.features(0)[2 * row] + 0.5, batch.features(0)[2 * row + 1]);
+                    prop_assert_eq!(floats(&batch)[2 * row] + 0.5, floats(&batch)[2 * row + 1]);
                     if *weight == 1.0 {
-                        seen.push(batch.features(0)[2 * row] as u32);
+                        seen.push(floats(&batch)[2 * row] as u32);
                     }
                 }
             }

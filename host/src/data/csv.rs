@@ -87,24 +87,33 @@ fn label_column(path: &Path, columns: &[String], options: &DataOptions) -> Resul
     let Some(wanted) = &options.label_column else {
         return Ok(Some(columns.len() - 1));
     };
+    column(path, columns, wanted).map(Some)
+}
+
+/// A column by name, or by number.
+pub(super) fn column(path: &Path, columns: &[String], wanted: &str) -> Result<usize, DataError> {
     columns
         .iter()
         .position(|name| name == wanted)
         .or_else(|| wanted.parse().ok().filter(|column| *column < columns.len()))
-        .map(Some)
         .ok_or_else(|| {
             DataError(format!(
                 "{}: has no column `{wanted}`: name one of {}, or a number from 0 to {}",
                 path.display(),
-                columns.iter().take(20).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
+                names(columns),
                 columns.len() - 1
             ))
         })
 }
 
+/// The first columns, as messages list them.
+pub(super) fn names<S: std::fmt::Display>(columns: &[S]) -> String {
+    columns.iter().take(20).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
 /// The line, counted from 1, on which the record at `position` stands. The reader's own number is that of the first of
 /// the blank lines before it.
-fn line(text: &[u8], position: Option<&Position>) -> u64 {
+pub(super) fn line(text: &[u8], position: Option<&Position>) -> u64 {
     let Some(position) = position else {
         return 0;
     };

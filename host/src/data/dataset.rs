@@ -27,7 +27,16 @@ pub struct Features {
     /// Extents of one sample.
     pub shape: Vec<usize>,
     /// Row-major `[N, *shape]`.
-    pub values: Vec<f32>,
+    pub values: Numbers,
+}
+
+/// Numbers as a model input takes them.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Numbers {
+    /// Of a float input.
+    F32(Vec<f32>),
+    /// Of an integer input: tokens, masks, categories.
+    I64(Vec<i64>),
 }
 
 /// The labels of all samples.
@@ -49,6 +58,24 @@ pub enum Labels {
     },
     /// There are none.
     None,
+}
+
+impl Features {
+    /// The values of a float input; none of an integer one.
+    pub fn floats(&self) -> &[f32] {
+        match &self.values {
+            Numbers::F32(values) => values,
+            Numbers::I64(_) => &[],
+        }
+    }
+
+    /// The values of an integer input; none of a float one.
+    pub fn integers(&self) -> &[i64] {
+        match &self.values {
+            Numbers::F32(_) => &[],
+            Numbers::I64(values) => values,
+        }
+    }
 }
 
 impl Split {
@@ -107,7 +134,10 @@ impl Split {
                 .iter()
                 .map(|features| Features {
                     shape: features.shape.clone(),
-                    values: rows(&features.values, &features.shape, self.rows, &keep),
+                    values: match &features.values {
+                        Numbers::F32(values) => Numbers::F32(rows(values, &features.shape, self.rows, &keep)),
+                        Numbers::I64(values) => Numbers::I64(rows(values, &features.shape, self.rows, &keep)),
+                    },
                 })
                 .collect(),
             labels: match &self.labels {

@@ -1,6 +1,8 @@
 //! Laws of loading. Every file is written here; nothing is fetched. One list, longer than a file usually is: the laws
 //! hold for all kinds, and the writers of small idx, npy and zip files serve all of them.
 
+mod text;
+
 use super::*;
 use std::io::Write;
 use std::path::PathBuf;
@@ -42,7 +44,7 @@ fn refusal(spec: &str, options: &DataOptions) -> String {
 }
 
 fn input(shape: &[usize]) -> Vec<InputShape> {
-    vec![InputShape { name: "image".into(), shape: shape.to_vec() }]
+    vec![InputShape { name: "image".into(), shape: shape.to_vec(), dtype: DType::F32, rows: None }]
 }
 
 fn classes(labels: &Labels) -> &[i64] {
@@ -80,7 +82,7 @@ fn idx_files_load_plain_gzipped_and_by_prefix() {
     assert_eq!(data, load(&spec("idx", zipped.path()), &options).unwrap());
     assert_eq!(data.train.len(), 3);
     assert_eq!(data.train.features()[0].shape, [1, 2, 2]);
-    assert_eq!(data.train.features()[0].values[..4], [0.0, 1.0, 51.0 / 255.0, 102.0 / 255.0]);
+    assert_eq!(data.train.features()[0].floats()[..4], [0.0, 1.0, 51.0 / 255.0, 102.0 / 255.0]);
     assert_eq!(classes(data.train.labels()), [7, 0, 9]);
     assert_eq!(classes(data.test.as_ref().unwrap().labels()), [1, 2]);
 
@@ -102,10 +104,10 @@ fn bytes_stay_raw_and_features_are_normalized_only_when_asked() {
     mnist_like(&folder, false);
     let raw = DataOptions { raw_bytes: true, ..DataOptions::default() };
     let data = load(&spec("idx", folder.path()), &raw).unwrap();
-    assert_eq!(data.train.features()[0].values[..4], [0.0, 255.0, 51.0, 102.0]);
+    assert_eq!(data.train.features()[0].floats()[..4], [0.0, 255.0, 51.0, 102.0]);
     let normalized = DataOptions { normalize: Some((0.5, 0.25)), ..DataOptions::default() };
     let data = load(&spec("idx", folder.path()), &normalized).unwrap();
-    assert_eq!(data.train.features()[0].values[..2], [-2.0, 2.0]);
+    assert_eq!(data.train.features()[0].floats()[..2], [-2.0, 2.0]);
     for (mean, std) in [(f32::NAN, 1.0), (0.0, 0.0), (0.0, -1.0), (0.0, f32::INFINITY)] {
         let options = DataOptions { normalize: Some((mean, std)), ..DataOptions::default() };
         assert!(refusal(&spec("idx", folder.path()), &options).contains("--normalize"));
@@ -128,7 +130,7 @@ fn every_idx_element_type_is_read() {
     for (kind, data, expected) in cases {
         put(&folder, "train-images-idx3-ubyte", &idx_bytes(kind, &[2, 1, 1], &data));
         let data = load(&spec("idx", folder.path()), &options).unwrap();
-        assert_eq!(data.train.features()[0].values, expected, "type {kind:#x}");
+        assert_eq!(data.train.features()[0].floats(), expected, "type {kind:#x}");
     }
 }
 
@@ -229,7 +231,7 @@ fn samples_that_do_not_fit_the_model_are_refused_with_both_shapes() {
 fn a_label_out_of_range_is_named_with_its_row_or_made_a_null_sample() {
     let folder = folder();
     mnist_like(&folder, false);
-    let labels = LabelKind::Classes { classes: Some(9) };
+    let labels = LabelKind::Classes { classes: Some(9), shape: None };
     let options = DataOptions { labels: labels.clone(), ..DataOptions::default() };
     let message = refusal(&spec("idx", folder.path()), &options);
     assert!(message.contains("train-labels") && message.contains("row 2") && message.contains("label 9"), "{message}");
@@ -240,7 +242,7 @@ fn a_label_out_of_range_is_named_with_its_row_or_made_a_null_sample() {
     assert_eq!(data.train.len(), 3, "the number of samples is public and stays");
     assert_eq!([0, 1, 2].map(|row| data.train.is_null(row)), [false, false, true]);
     assert_eq!(classes(data.train.labels()), [7, 0, 0]);
-    assert_eq!(data.train.features()[0].values[8..], [0.0; 4]);
+    assert_eq!(data.train.features()[0].floats()[8..], [0.0; 4]);
 }
 
 #[test]
@@ -251,7 +253,7 @@ fn csv_takes_a_header_or_none_and_the_label_from_any_column() {
     let without = put(&folder, "without.csv", b"1,2.5,0\r\n3,4,1\r\n");
     let data = load(&spec("csv", &with), &options).unwrap();
     assert_eq!(data, load(&spec("csv", &without), &options).unwrap());
-    assert_eq!(data.train.features()[0].values, [1.0, 2.5, 3.0, 4.0]);
+    assert_eq!(data.train.features()[0].floats(), [1.0, 2.5, 3.0, 4.0]);
     assert_eq!(classes(data.train.labels()), [0, 1]);
     assert!(data.test.is_none());
 
@@ -291,7 +293,7 @@ fn a_bad_csv_row_is_named_by_its_line_or_made_a_null_sample() {
         assert!(message.contains("--on-bad-row drop"), "{message}");
         let options = DataOptions { on_bad_row: OnBadRow::Drop, ..DataOptions::default() };
         let data = load(&spec("csv", &path), &options).unwrap();
-        assert_eq!(data.train.features()[0].values, [1.0, 2.0, 0.0, 0.0, 5.0, 6.0]);
+        assert_eq!(data.train.features()[0].floats(), [1.0, 2.0, 0.0, 0.0, 5.0, 6.0]);
         assert_eq!([0, 1, 2].map(|row| data.train.is_null(row)), [false, true, false]);
     }
     for (label, fault) in [("0.5", "0.5"), ("-1", "-1"), ("cat", "column `y`"), ("nan", "NaN")] {
@@ -388,7 +390,7 @@ fn npz_arrays_load_by_their_usual_names_and_by_given_ones() {
     let options = DataOptions::default();
     let one = put(&folder, "one.npz", &npz(&[("x", x4()), ("y", y8())]));
     let data = load(&spec("npz", &one), &options).unwrap();
-    assert_eq!(data.train.features()[0].values, [0.5, 1.0, 1.5, 2.0, 2.5, 3.0]);
+    assert_eq!(data.train.features()[0].floats(), [0.5, 1.0, 1.5, 2.0, 2.5, 3.0]);
     assert_eq!(classes(data.train.labels()), [2, 0, 1]);
     assert!(data.test.is_none());
 
@@ -404,12 +406,17 @@ fn npz_arrays_load_by_their_usual_names_and_by_given_ones() {
     let message = refusal(&spec("npz", &named), &DataOptions::default());
     assert!(message.contains("`x`") && message.contains("`images`"), "{message}");
 
-    let inputs = ["images", "targets"].map(|name| InputShape { name: name.into(), shape: vec![] });
+    let inputs = ["images", "targets"].map(|name| InputShape {
+        name: name.into(),
+        shape: vec![],
+        dtype: DType::F32,
+        rows: None,
+    });
     let mut inputs = inputs.to_vec();
     inputs[0].shape = vec![2];
     let options = DataOptions { inputs, labels: LabelKind::None, ..DataOptions::default() };
     let data = load(&spec("npz", &named), &options).unwrap();
-    assert_eq!(data.train.features()[1].values, [2.0, 0.0, 1.0]);
+    assert_eq!(data.train.features()[1].floats(), [2.0, 0.0, 1.0]);
 }
 
 #[test]
@@ -430,7 +437,7 @@ fn every_npz_element_type_is_read() {
         let y = npy("|u1", false, &[2], &[0, 1]);
         let path = put(&folder, "t.npz", &npz(&[("x", npy(descr, false, &[2, 1], &data)), ("y", y)]));
         let data = load(&spec("npz", &path), &DataOptions::default()).unwrap();
-        assert_eq!(data.train.features()[0].values, expected, "{descr}");
+        assert_eq!(data.train.features()[0].floats(), expected, "{descr}");
     }
     for (array, fault) in [
         (npy("<c8", false, &[2, 1], &[0; 16]), "<c8"),
@@ -487,10 +494,10 @@ fn a_held_out_fraction_is_spread_evenly_and_depends_on_the_position_alone() {
     let test = data.test.unwrap();
     assert_eq!((data.train.len(), test.len()), (80, 20));
     for block in 0..10 {
-        let inside = test.features()[0].values.iter().filter(|row| (**row as usize) / 10 == block).count();
+        let inside = test.features()[0].floats().iter().filter(|row| (**row as usize) / 10 == block).count();
         assert_eq!(inside, 2, "two of every ten");
     }
-    let mut all = [&data.train.features()[0].values[..], &test.features()[0].values].concat();
+    let mut all = [&data.train.features()[0].floats()[..], &test.features()[0].floats()].concat();
     all.sort_by(f32::total_cmp);
     assert_eq!(all, (0..100).map(|row| row as f32).collect::<Vec<_>>());
 
@@ -499,7 +506,7 @@ fn a_held_out_fraction_is_spread_evenly_and_depends_on_the_position_alone() {
     let options = DataOptions { on_bad_row: OnBadRow::Drop, ..fraction("0.2") };
     let bad = load(&spec("csv", &path), &options).unwrap();
     assert_eq!((bad.train.len(), bad.test.as_ref().unwrap().len()), (80, 20));
-    let differing = data.train.features()[0].values.iter().zip(&bad.train.features()[0].values);
+    let differing = data.train.features()[0].floats().iter().zip(bad.train.features()[0].floats());
     assert_eq!(differing.filter(|(a, b)| a != b).count(), 1);
     assert_eq!((0..80).filter(|row| bad.train.is_null(*row)).count(), 1);
 
@@ -523,7 +530,7 @@ fn a_test_split_comes_from_other_data_or_from_a_fraction_but_not_from_both() {
     let options =
         DataOptions { inputs: input(&[4]), test: Some(TestSource::Spec(spec("csv", &csv))), ..DataOptions::default() };
     let data = load(&own, &options).unwrap();
-    assert_eq!(data.test.unwrap().features()[0].values[..4], [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(data.test.unwrap().features()[0].floats()[..4], [1.0, 2.0, 3.0, 4.0]);
     let options = DataOptions { inputs: vec![], ..options };
     assert!(refusal(&own, &options).contains("[[2, 2], []]"));
 }
@@ -549,14 +556,14 @@ fn mnist_is_what_its_description_says() {
         return;
     }
     let options = DataOptions {
-        labels: LabelKind::Classes { classes: Some(10) },
+        labels: LabelKind::Classes { classes: Some(10), shape: Some(vec![]) },
         inputs: input(&[1, 28, 28]),
         ..DataOptions::default()
     };
     let data = load(&spec("idx", &path), &options).unwrap();
     assert_eq!((data.train.len(), data.test.unwrap().len()), (60_000, 10_000));
     assert_eq!(classes(data.train.labels())[..10], [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]);
-    let values = &data.train.features()[0].values;
+    let values = &data.train.features()[0].floats();
     let mean = values.iter().map(|value| f64::from(*value)).sum::<f64>() / values.len() as f64;
     assert!((mean - 0.1307).abs() < 1e-4, "{mean}");
 }

@@ -2,11 +2,12 @@
 
 mod compact;
 mod inputs;
+mod rows;
 mod steps;
 
 use std::collections::{HashMap, HashSet};
 
-use super::node::{Ints, Item, Outcome, Shaped, Site};
+use super::node::{Ints, Item, Outcome, Rewritten, Shaped, Site};
 use super::parameter::{self, Decisions};
 use super::{DType, Graph, GraphError, Node, Origin, Parameter, Tensor, TensorData, Value, ValueId};
 use super::{affine::Affine, batch::show, fold, integers, refused, rules};
@@ -26,6 +27,10 @@ pub struct GraphOptions {
     pub train: Vec<String>,
     /// Patterns of initializers that are not trained; they win over `train`.
     pub freeze: Vec<String>,
+    /// Patterns of initializers that are one parameter for all their uses, whatever the rule says.
+    pub tie: Vec<String>,
+    /// Patterns of initializers that are a parameter of its own for each use; they win over `tie`.
+    pub untie: Vec<String>,
     /// Sizes of dynamic axes other than the batch, by the axis's name (`height`), or `INPUT[AXIS]` where it has none.
     pub shape: Vec<(String, usize)>,
 }
@@ -37,6 +42,7 @@ impl Graph {
     /// [`GraphError`]: the node, input, initializer or option at fault, and the remedy.
     pub fn from_model(model: &ModelProto, options: &GraphOptions) -> Result<Graph, GraphError> {
         let fault = |text: String| Err(GraphError::Model(text));
+        let model = parameter::retie(model, options)?;
         let Some(graph) = &model.graph else {
             return fault("the model has no graph; export it again".into());
         };
@@ -86,6 +92,7 @@ struct Builder<'a> {
     inputs: Vec<ValueId>,
     parameters: Vec<Parameter>,
     items: HashMap<String, Item>,
+    rows: HashMap<String, rows::Rows>,
     names: HashSet<String>,
 }
 
@@ -102,6 +109,7 @@ impl<'a> Builder<'a> {
             inputs: Vec::new(),
             parameters: Vec::new(),
             items: HashMap::new(),
+            rows: HashMap::new(),
             names: HashSet::new(),
         };
         let (inputs, fixed_batch) = inputs::read(graph, options)?;
@@ -155,6 +163,9 @@ impl<'a> Builder<'a> {
             // Already there as a parameter of its own.
             return Ok(());
         }
+        if self.add_rows(index, node)? {
+            return Ok(());
+        }
         let mut inputs = Vec::with_capacity(node.input.len());
         for input in &node.input {
             if input.is_empty() {
@@ -167,8 +178,15 @@ impl<'a> Builder<'a> {
                 None => return Err(self.missing(&name, node, input)),
             }
         }
-        let site =
-            Site { node, name: &name, opset: self.opset, fixed_batch: self.fixed_batch, inputs, values: &self.values };
+        let site = Site {
+            node,
+            name: &name,
+            opset: self.opset,
+            fixed_batch: self.fixed_batch,
+            inputs,
+            values: &self.values,
+            parameters: &self.parameters,
+        };
         if !matches!(node.domain.as_str(), "" | "ai.onnx") {
             let op = format!("{}.{}", node.domain, node.op_type);
             return Err(GraphError::Unsupported { feeds: feeds(&site), node: name, op });
@@ -188,6 +206,7 @@ impl<'a> Builder<'a> {
         };
         let inputs = site.inputs;
         let item = match outcome {
+            Outcome::Rewritten(rewritten) => return self.add_rewritten(index, &name, node, rewritten),
             Outcome::Alias(item) => item,
             Outcome::Ints(ints) => Item::Ints(ints),
             Outcome::Constant(tensor) => Item::Value(self.add_constant(output, tensor)?),
@@ -222,6 +241,34 @@ impl<'a> Builder<'a> {
             }
         };
         self.items.insert(output.clone(), item);
+        Ok(())
+    }
+
+    /// The nodes that `node` is written as; what is wrong with them is said of `node`.
+    fn add_rewritten(
+        &mut self,
+        index: usize,
+        name: &str,
+        node: &NodeProto,
+        rewritten: Rewritten,
+    ) -> Result<(), GraphError> {
+        for (name, ints) in rewritten.ints {
+            self.items.insert(name, Item::Ints(ints));
+        }
+        let first = self.values.len();
+        for part in &rewritten.nodes {
+            self.add_node(index, part).map_err(|error| error.of(name, &node.op_type))?;
+        }
+        // The part that computes the output goes by its name.
+        let output = &node.output[0];
+        if let Some(&Item::Value(id)) = self.items.get(output)
+            && let Origin::Node { node: last, .. } = self.values[id.0].origin
+            && id.0 >= first
+            && self.names.insert(output.clone())
+        {
+            self.values[id.0].name = output.clone();
+            self.nodes[last].name = name.into();
+        }
         Ok(())
     }
 

@@ -54,3 +54,17 @@ pub enum GraphError {
         reason: String,
     },
 }
+
+impl GraphError {
+    /// The same fault, found in a part of node `name` (operator `written`).
+    pub(super) fn of(mut self, name: &str, written: &str) -> GraphError {
+        if let GraphError::Refused { node, op, .. }
+        | GraphError::Mixes { node, op, .. }
+        | GraphError::Unsupported { node, op, .. }
+        | GraphError::Invalid { node, op, .. } = &mut self
+        {
+            (*node, *op) = (name.into(), written.into());
+        }
+        self
+    }
+}

@@ -1,7 +1,7 @@
 //! What a shape rule sees of one node, and what it answers.
 
 use super::affine::Affine;
-use super::{BatchAxis, DType, GraphError, Tensor, TensorData, Value, ValueId};
+use super::{BatchAxis, DType, GraphError, Origin, Parameter, Tensor, TensorData, Value, ValueId};
 use crate::onnx::pb::{AttributeProto, NodeProto};
 use crate::onnx::{attr_ints, attr_string};
 
@@ -75,10 +75,21 @@ pub(super) enum Outcome {
     Canonical { op: &'static str, input: ValueId, output: Shaped },
     /// A constant, expanded to a shape that has the batch.
     Expanded { constant: Tensor, output: Shaped },
+    /// Other nodes, each of which goes through its own rule.
+    Rewritten(Rewritten),
     /// The outputs, one by one, are known integers.
     Parts(Vec<Ints>),
     /// Other nodes in the place of this one: output `k` is that of step `outputs[k]`.
     Steps { steps: Vec<Step>, outputs: Vec<usize> },
+}
+
+/// A node in terms of others.
+#[derive(Default)]
+pub(super) struct Rewritten {
+    /// In order; the last writes output 0.
+    pub nodes: Vec<NodeProto>,
+    /// Integers that they read, by name.
+    pub ints: Vec<(String, Ints)>,
 }
 
 /// A node that stands for a part of another, with one output.
@@ -124,6 +135,7 @@ pub(super) struct Site<'a> {
     pub fixed_batch: Option<usize>,
     pub inputs: Vec<Option<Item>>,
     pub values: &'a [Value],
+    pub parameters: &'a [Parameter],
 }
 
 impl<'a> Site<'a> {
@@ -175,6 +187,23 @@ impl<'a> Site<'a> {
         matches!(self.inputs.get(index), Some(Some(_)))
     }
 
+    /// Float numbers known now, where the input is present.
+    pub fn floats(&self, index: usize) -> Result<Option<Vec<f32>>, GraphError> {
+        if !self.has(index) {
+            return Ok(None);
+        }
+        let value = self.float(index)?;
+        let tensor = match &value.origin {
+            Origin::Constant(tensor) => Some(tensor),
+            Origin::Parameter(at) => Some(&self.parameters[*at].initial),
+            Origin::Input | Origin::Node { .. } => None,
+        };
+        match tensor.and_then(Tensor::as_f32) {
+            Some(data) => Ok(Some(data.to_vec())),
+            None => Err(self.invalid(format!("input {index} ('{}') is not a float32 constant", value.name))),
+        }
+    }
+
     /// Integers that must be the same for every number of samples, where the input is present.
     pub fn constants(&self, index: usize) -> Result<Option<Vec<i64>>, GraphError> {
         if !self.has(index) {
@@ -213,7 +242,8 @@ impl<'a> Site<'a> {
     }
 
     fn bounded(&self, values: &[i64]) -> Result<(), GraphError> {
-        match values.iter().find(|v| v.unsigned_abs() > MAX_EXTENT as u64 && **v != i64::MAX && **v != i64::MIN) {
+        // Exporters write "to the end" as the largest numbers of either sign.
+        match values.iter().find(|v| (MAX_EXTENT as u64 + 1..i64::MAX as u64).contains(&v.unsigned_abs())) {
             Some(v) => Err(self.invalid(format!("the number {v} is out of range"))),
             None => Ok(()),
         }

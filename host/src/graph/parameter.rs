@@ -1,24 +1,30 @@
 //! What is trained: one rule, with a reason for each initializer that `damper inspect` prints.
 //!
 //! A float32 initializer that an output depends on is a parameter, unless exporters write it as a constant: the ones and
-//! zeros of a decomposed GroupNorm, exponents and other settings, scalars with an exporter's name or with several
-//! readers, masks, outputs of `Constant` nodes. `--train` and `--freeze` override.
+//! zeros of a norm without weights and of a decomposed GroupNorm, exponents and other settings, single numbers with an
+//! exporter's name or with several readers, masks, sines and cosines, what is read as integers, outputs of `Constant`
+//! nodes. The rows of a learned position embedding, looked up with constant indices and folded, are a parameter, as the
+//! table is one in the source. `--train` and `--freeze` override.
 //!
 //! Exporters merge initializers of equal value. The TorchScript exporter leaves an `Identity` under the lost name: each
-//! alias is its own parameter. The dynamo exporter leaves no trace: an initializer of rank 1 or more whose elements are
-//! all equal (a norm's scale of ones) and that several nodes read is a parameter for each node, unless the nodes share
-//! another weight and are thus one layer applied twice.
+//! alias is its own parameter. The dynamo exporter leaves no trace: an initializer of several elements that are all
+//! equal (a norm's scale of ones) and that several nodes read is a parameter for each node, unless the nodes share
+//! another weight and are thus one layer applied twice. Other values that several nodes read are one parameter. Copies
+//! that constant folding made are read from the first again: see `ties`. `--tie` and `--untie` override.
 
-mod glob;
+mod constants;
+pub(crate) mod glob;
 mod reads;
+mod ties;
 
 use std::collections::{HashMap, HashSet};
 
 use super::{GraphError, GraphOptions, Tensor};
 use crate::onnx::pb::{GraphProto, ModelProto};
-use crate::onnx::{DType, attr_tensor, decode_tensor, node_name, split_name};
+use crate::onnx::{DType, TensorError, attr_tensor, decode_tensor, node_name, split_name};
 
 use reads::Reads;
+pub use ties::retie;
 
 /// An initializer as `damper inspect` prints it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,14 +45,22 @@ pub struct Initializer {
 /// [`GraphError`] where a pattern of `options` matches nothing, or a tensor cannot be read.
 pub fn initializers(model: &ModelProto, options: &GraphOptions) -> Result<Vec<Initializer>, GraphError> {
     let empty = GraphProto::default();
-    let decisions = decide(model.graph.as_ref().unwrap_or(&empty), options)?;
+    let ties = ties::find(model.graph.as_ref().unwrap_or(&empty), options)?;
+    let tied = ties::apply(model, &ties);
+    let decisions = decide(tied.graph.as_ref().unwrap_or(&empty), options)?;
     let named = decisions.floats.into_iter().map(|float| Initializer {
         name: float.name,
         shape: float.tensor.shape,
         trained: float.trained,
         reason: float.reason,
     });
-    Ok(named.chain(decisions.others).collect())
+    let copies = ties.into_iter().map(|tie| Initializer {
+        trained: false,
+        reason: format!("not trained: tied to '{}'{}; --untie '{}' if it is not", tie.of, tie.form, tie.copy),
+        name: tie.copy,
+        shape: tie.shape,
+    });
+    Ok(named.chain(copies).chain(decisions.others).collect())
 }
 
 /// A float initializer, alias or split, or a trained `Constant`.
@@ -76,16 +90,22 @@ enum Source<'a> {
     Constant,
 }
 
+/// The initializers of floats, by name.
+fn decoded(graph: &GraphProto) -> Result<HashMap<&str, Tensor>, GraphError> {
+    let floats = graph.initializer.iter().filter(|proto| DType::from_onnx(proto.data_type).is_ok_and(DType::is_float));
+    let read = floats.map(|proto| Ok((proto.name.as_str(), decode_tensor(proto)?)));
+    let read: Result<_, TensorError> = read.collect();
+    read.map_err(|error| GraphError::Model(error.to_string()))
+}
+
 pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decisions, GraphError> {
     let reads = Reads::of(graph);
-    let model = |error: &dyn std::fmt::Display| GraphError::Model(error.to_string());
-    let mut tensors: HashMap<&str, Tensor> = HashMap::new();
+    let tensors = decoded(graph)?;
     let mut others = Vec::new();
     for proto in &graph.initializer {
         let name = proto.name.as_str();
         let dtype = DType::from_onnx(proto.data_type);
-        if dtype.as_ref().is_ok_and(|dtype| dtype.is_float()) {
-            tensors.insert(name, decode_tensor(proto).map_err(|error| model(&error))?);
+        if tensors.contains_key(name) {
             continue;
         }
         let shape = proto.dims.iter().map(|&d| usize::try_from(d).unwrap_or(0)).collect();
@@ -99,14 +119,13 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
     let mut splits = HashMap::new();
     let mut add = |name: &str, tensor: &Tensor, source: Source<'_>| {
         let verdict = |called: &str, source: &Source<'_>, read_by: &[(usize, usize)]| {
-            let (trained, mut reason) = judge(graph, &reads, options, called, tensor, source, read_by);
+            let (trained, mut reason) = judge(graph, &reads, options, called, tensor, source, read_by, &tensors);
             if trained {
-                reason.push_str(&remarks(called, tensor, source, &tensors));
+                reason.push_str(&remarks(graph, called, tensor, source, read_by));
             }
             Float { name: called.to_string(), tensor: tensor.clone(), trained, reason }
         };
-        let read_by = reads.of_name(name);
-        let mut layers = reads::layers(graph, read_by, name, &tensors, &uniform).into_iter();
+        let mut layers = reads.layers(graph, name, &tensors, &uniform, options).into_iter();
         let first = layers.next().unwrap_or_default();
         let mut verdicts = vec![verdict(name, &source, &first)];
         let mut names = Vec::new();
@@ -168,6 +187,7 @@ fn is_uniform(tensor: &Tensor) -> bool {
 }
 
 /// Whether the candidate is trained, and why.
+#[expect(clippy::too_many_arguments)]
 fn judge(
     graph: &GraphProto,
     reads: &Reads<'_>,
@@ -176,6 +196,7 @@ fn judge(
     tensor: &Tensor,
     source: &Source<'_>,
     read_by: &[(usize, usize)],
+    tensors: &HashMap<&str, Tensor>,
 ) -> (bool, String) {
     let frozen = |why: &str| (false, format!("not trained: {why}"));
     let Some(data) = tensor.as_f32() else {
@@ -196,84 +217,73 @@ fn judge(
     if matches!(source, Source::Constant) {
         return frozen("output of a Constant node");
     }
-    let (node, slot) = reads.end_of(graph, first);
+    // The use that names a tied weight, not the exchange of axes put before another one.
+    let own = read_by.iter().find(|read| !ties::is_exchange(&graph.node[read.0]));
+    let (node, slot) = reads.end_of(graph, *own.unwrap_or(&first));
     let reader = &graph.node[node];
     let called = node_name(reader, node);
     let role = reads::role(&reader.op_type, slot);
-    if read_by.iter().all(|&(node, slot)| reads.is_decomposed_group_norm(graph, node, slot) && has_only(data, slot)) {
+    let all = |holds: &dyn Fn(usize, usize) -> bool| read_by.iter().all(|&(node, slot)| holds(node, slot));
+    let unset = |node: usize, slot: usize| constants::is_unset(graph, (node, slot), data);
+    if all(&|node, slot| unset(node, slot) && reads.is_decomposed_group_norm(graph, node, slot)) {
         return frozen(&format!("constant {role} of the InstanceNormalization that a GroupNorm is exported as"));
     }
-    if read_by.iter().all(|&(node, slot)| reads::is_setting(&graph.node[node].op_type, slot)) {
+    let invented = reads::is_exporters_name(if let Source::Split(base) = source { base } else { name });
+    if invented && all(&unset) {
+        return frozen(&format!("constant {role} of {} '{called}', which has no weights", reader.op_type));
+    }
+    if all(&|node, slot| reads::is_setting(&graph.node[node].op_type, slot)) {
         return frozen(&format!("{role} of {} '{called}', not a weight", reader.op_type));
     }
-    if tensor.shape.is_empty() && read_by.len() > 1 {
+    if all(&|node, slot| constants::stops_gradients(&graph.node[node], slot)) {
+        return frozen(&format!("{} '{called}' takes no gradient back", reader.op_type));
+    }
+    if data.len() == 1 && invented {
+        return frozen(&format!("a single number that the exporter named; --train '{name}' if it is a weight"));
+    }
+    // A name with a dot is an attribute's of a module.
+    if tensor.shape.is_empty() && read_by.len() > 1 && !name.contains('.') {
         return frozen(&format!(
             "a scalar with {} readers, which exporters merge from equal constants; --train '{name}' if it is one weight",
             read_by.len()
         ));
     }
-    if tensor.shape.is_empty() && reads::is_exporters_name(name) {
-        return frozen(&format!("a scalar that the exporter named; --train '{name}' if it is a weight"));
+    if let Some(why) = constants::written(tensor, data) {
+        return frozen(why);
     }
-    if data.iter().any(|x| x.is_infinite() || *x <= -1e9) {
-        return frozen("a mask: it holds infinities or numbers below -1e9");
+    let beside = tensors.iter().filter(|(other, t)| **other != name && t.shape == tensor.shape);
+    if invented
+        && !is_uniform(tensor)
+        && beside.filter_map(|(_, t)| t.as_f32()).any(|other| constants::is_rotary(data, other))
+    {
+        return frozen("a table of sines or cosines");
     }
     (true, format!("trained: {role} of {} '{called}'", reader.op_type))
 }
 
-/// All ones as a scale (slot 1), all zeros as a bias (slot 2).
-fn has_only(data: &[f32], slot: usize) -> bool {
-    let constant = if slot == 1 { 1.0 } else { 0.0 };
-    data.iter().all(|&x| x == constant)
-}
-
 /// What a user should know about a trained candidate.
-fn remarks(name: &str, tensor: &Tensor, source: &Source<'_>, tensors: &HashMap<&str, Tensor>) -> String {
+fn remarks(graph: &GraphProto, name: &str, tensor: &Tensor, source: &Source<'_>, read_by: &[(usize, usize)]) -> String {
     let mut text = String::new();
+    let (copies, nodes): (HashSet<usize>, HashSet<usize>) =
+        read_by.iter().map(|read| read.0).partition(|&node| ties::is_exchange(&graph.node[node]));
+    for copy in copies.iter().flat_map(|&node| &graph.node[node].output) {
+        text += &format!("; tied to '{copy}'");
+    }
     match source {
         Source::Alias(base) if is_uniform(tensor) => {
             text += &format!("; the exporter merged it with '{base}', of equal value");
         }
         Source::Alias(base) => {
-            text += &format!(
-                "; the exporter merged it with '{base}': if they are one tensor in the source (tied), note that they \
-                 are trained apart here"
-            );
+            text += &format!("; the exporter merged it with '{base}', of equal values: --tie '{name}' if they are one");
         }
         Source::Split(base) => text += &format!("; the exporter merged it into '{base}', of equal value"),
+        Source::Initializer if nodes.len() > 1 => {
+            text += &format!("; {} nodes read it: --untie '{name}' if they are layers with equal values", nodes.len());
+        }
         Source::Initializer | Source::Constant => {}
-    }
-    if let Some(twin) = twin(name, tensor, tensors) {
-        text += &format!(
-            "; its values are those of '{twin}' transposed: if they are one tensor in the source (tied), note that \
-             they are trained apart here"
-        );
     }
     if is_uniform(tensor) && reads::is_exporters_name(name) {
         text += "; the exporter named it, and its values are all equal: --freeze it if it is a constant";
     }
     text
-}
-
-/// Another matrix that is the transpose of this one, and no constant.
-fn twin<'a>(name: &str, tensor: &Tensor, tensors: &HashMap<&'a str, Tensor>) -> Option<&'a str> {
-    let (&[rows, columns], Some(data)) = (tensor.shape.as_slice(), tensor.as_f32()) else {
-        return None;
-    };
-    if is_uniform(tensor) {
-        return None;
-    }
-    let mut twins: Vec<&str> = tensors
-        .iter()
-        .filter(|(other, t)| **other != name && t.shape == [columns, rows])
-        .filter(|(_, t)| {
-            let Some(other) = t.as_f32() else {
-                return false;
-            };
-            (0..rows).all(|r| (0..columns).all(|c| data[r * columns + c] == other[c * rows + r]))
-        })
-        .map(|(other, _)| *other)
-        .collect();
-    twins.sort_unstable();
-    twins.first().copied()
 }

@@ -7,11 +7,16 @@ pub(super) struct Refused {
     pub remedy: &'static str,
 }
 
-const RECURRENT: &str = "recurrent layers are not differentiated yet";
-const UNROLL: &str = "use a convolutional or feed-forward network";
+const RECURRENT: &str = "recurrent layers are not differentiated";
+const UNROLL: &str =
+    "use attention, convolutions or feed-forward layers, or export it unrolled into Gemm and activations";
 const CONTROL: &str = "control flow chooses what runs from data, so a sample's cost and shapes could show it";
 const STRAIGHT: &str = "export the model without data-dependent if and loop";
 const RANDOM: &str = "it draws random numbers outside the run's seed";
+const SAMPLED: &str = "it picks its elements by coordinates that are data, and gradients do not pass through them";
+const FIXED: &str = "use convolutions, pools and Resize over fixed positions";
+const POWERS: &str = "its root has an infinite slope where a window is 0";
+const MEANS: &str = "use AveragePool, or write the powers out with a small number added before the root";
 const REMOVE: &str = "export in evaluation mode (model.eval()) without it";
 const QUANTIZED: &str = "rounded weights have no gradient";
 const UNQUANTIZED: &str = "export the float32 model, train it, and quantise afterwards";
@@ -27,11 +32,22 @@ pub(super) const REFUSED: &[Refused] = &[
         remedy: "replace it by GroupNorm (torch.nn.GroupNorm), for example with 4 to 32 channels a group",
     },
     Refused { op: "Bernoulli", reason: RANDOM, remedy: REMOVE },
+    Refused { op: "DeformConv", reason: SAMPLED, remedy: FIXED },
     Refused { op: "DequantizeLinear", reason: QUANTIZED, remedy: UNQUANTIZED },
     Refused { op: "GRU", reason: RECURRENT, remedy: UNROLL },
+    Refused { op: "GlobalLpPool", reason: POWERS, remedy: MEANS },
+    Refused { op: "GridSample", reason: SAMPLED, remedy: FIXED },
+    Refused {
+        op: "Hardmax",
+        reason: "it is a step, so no gradient passes it and what feeds it is not trained",
+        remedy: "use Softmax",
+    },
     Refused { op: "If", reason: CONTROL, remedy: STRAIGHT },
     Refused { op: "LSTM", reason: RECURRENT, remedy: UNROLL },
     Refused { op: "Loop", reason: CONTROL, remedy: STRAIGHT },
+    Refused { op: "LpPool", reason: POWERS, remedy: MEANS },
+    Refused { op: "MaxRoiPool", reason: SAMPLED, remedy: FIXED },
+    Refused { op: "MaxUnpool", reason: SAMPLED, remedy: "use Resize or ConvTranspose" },
     Refused { op: "Multinomial", reason: RANDOM, remedy: REMOVE },
     Refused {
         op: "NonZero",
@@ -44,6 +60,7 @@ pub(super) const REFUSED: &[Refused] = &[
     Refused { op: "RandomNormalLike", reason: RANDOM, remedy: REMOVE },
     Refused { op: "RandomUniform", reason: RANDOM, remedy: REMOVE },
     Refused { op: "RandomUniformLike", reason: RANDOM, remedy: REMOVE },
+    Refused { op: "RoiAlign", reason: SAMPLED, remedy: FIXED },
     Refused { op: "Scan", reason: CONTROL, remedy: STRAIGHT },
     Refused { op: "Scatter", reason: SCATTERED, remedy: JOINED },
     Refused { op: "ScatterElements", reason: SCATTERED, remedy: JOINED },

@@ -1,12 +1,14 @@
 //! Laws of the whole stage. Models are sketched here as protobuf; tract is the reference for shapes, and for which
 //! elements a sample reaches.
 
+mod elementwise;
 mod exports;
 mod hostile;
 mod layout;
 mod parameters;
 mod refusals;
 mod shapes;
+mod spatial;
 
 use super::{DType, Graph, GraphError, GraphOptions, Origin};
 use crate::onnx::pb::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};

@@ -10,9 +10,10 @@ impl fmt::Display for TrainReport {
             let samples = held_out.samples;
             match (self.test_accuracy, self.test_loss) {
                 (Some(accuracy), Some(loss)) => {
+                    let perplexity = self.test_perplexity.map_or(String::new(), |p| format!(", perplexity {p:.2}"));
                     writeln!(
                         f,
-                        "accuracy  {:.2} %  (loss {loss:.4}, on {samples} held-out samples)",
+                        "accuracy  {:.2} %  (loss {loss:.4}{perplexity}, on {samples} held-out samples)",
                         100.0 * accuracy
                     )?;
                 }

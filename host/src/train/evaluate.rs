@@ -1,8 +1,10 @@
 //! Loss and accuracy on the held-out split.
 
+use super::Run;
+use super::prepare::class_axis;
 use super::prune::keep_outputs;
 use super::worker::Layout;
-use crate::autodiff::{GradGraph, Loss};
+use crate::autodiff::{Dim, Loss, Reduction};
 use crate::backend::{Backend, BackendError, Input, Plan, Session};
 use crate::data::{Batch, BatchLabels, Split, chunks};
 use prost::Message;
@@ -16,50 +18,62 @@ pub(super) struct Evaluator {
     session: Box<dyn Session>,
     batch: Batch,
     kind: Kind,
+    reduction: Reduction,
 }
 
 /// What counts as right.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// The largest entry of the output is the label's.
-    Classes,
+    /// The largest entry of the output along its class axis is the label's.
+    Classes(Classes),
     /// The sign of each output is the label's side of one half.
     Signs,
     /// Nothing does.
     None,
 }
 
+/// How the classes lie in one sample's output.
+#[derive(Clone, Copy)]
+struct Classes {
+    count: usize,
+    /// From one class to the next.
+    stride: usize,
+}
+
 impl Evaluator {
-    /// Loads the forward part of `grad` for the samples of `split`.
-    pub(super) fn new(
-        backend: &dyn Backend,
-        grad: &GradGraph,
-        loss: &Loss,
-        output: &str,
-        split: &Split,
-    ) -> Result<Self, BackendError> {
-        let kind = match loss {
-            Loss::SoftmaxCrossEntropy => Kind::Classes,
-            Loss::BceWithLogits => Kind::Signs,
-            Loss::Mse | Loss::Output(_) => Kind::None,
+    /// Loads the forward part of the run's graph for the samples of `split`.
+    pub(super) fn new(backend: &dyn Backend, run: &Run, split: &Split) -> Result<Self, BackendError> {
+        let grad = &run.grad;
+        let find = |name: &str| grad.outputs.iter().find(|spec| spec.name == name).cloned();
+        // An output that does not hold the samples in front has a loss, but is not read for answers.
+        let output = run.derive.output.as_ref().and_then(|name| find(name));
+        let output = output.filter(|spec| spec.shape.first() == Some(&Dim::Batch));
+        let value = run.graph.outputs.iter().map(|id| run.graph.value(*id));
+        let value = value.into_iter().find(|value| output.as_ref().is_some_and(|spec| spec.name == value.name));
+        let kind = match (&run.derive.loss, value) {
+            (Loss::SoftmaxCrossEntropy, Some(value)) => {
+                let (count, stride) = class_axis(&run.derive, value);
+                Kind::Classes(Classes { count, stride })
+            }
+            (Loss::BceWithLogits, Some(_)) => Kind::Signs,
+            _ => Kind::None,
         };
-        let output = match kind {
-            Kind::None => None,
-            Kind::Classes | Kind::Signs => Some(output),
-        };
-        let names: Vec<&str> = ["dp.loss"].into_iter().chain(output).collect();
-        let find = |name: &&str| grad.outputs.iter().find(|spec| spec.name == *name).cloned();
+        let output = output.filter(|_| !matches!(kind, Kind::None));
+        let outputs: Vec<_> = find("dp.loss").into_iter().chain(output).collect();
         let plan = Plan {
             batch: ROWS.get(),
             threads: 1,
             inputs: grad.inputs.iter().chain(&grad.labels).chain(&grad.parameters).cloned().collect(),
-            outputs: names.iter().filter_map(find).collect(),
+            outputs: outputs.clone(),
         };
+        let names: Vec<&str> = outputs.iter().map(|spec| &*spec.name).collect();
         let model = keep_outputs(&grad.model, &names);
-        Ok(Self { session: backend.load(&model.encode_to_vec(), &plan)?, batch: Batch::new(split, ROWS), kind })
+        let session = backend.load(&model.encode_to_vec(), &plan)?;
+        Ok(Self { session, batch: Batch::new(split, ROWS), kind, reduction: run.derive.reduction })
     }
 
-    /// Mean loss and, where the loss has classes, the share of right answers.
+    /// Mean loss and, where the loss has classes, the share of right answers. Where labels are classes, both are means
+    /// over the labels that count: over tokens, of a language model.
     pub(super) fn evaluate(
         &mut self,
         split: &Split,
@@ -67,23 +81,33 @@ impl Evaluator {
         params: &[f32],
     ) -> Result<(f64, Option<f64>), BackendError> {
         let samples: Vec<u32> = (0..split.len() as u32).filter(|sample| !split.is_null(*sample as usize)).collect();
-        let (mut loss, mut right, mut answers) = (0.0, 0u64, 0u64);
-        let Self { session, batch, kind } = self;
+        let (mut loss, mut losses) = (0.0, 0.0);
+        let (mut right, mut answers) = (0u64, 0u64);
+        let Self { session, batch, kind, reduction } = self;
         for chunk in chunks(&samples, ROWS) {
             batch.fill(split, chunk);
             let inputs: Vec<_> = batch.inputs().chain(layout.split(params).map(Input::F32)).collect();
             let labels = batch.labels();
             session.run(&inputs, &mut |outputs| {
                 let rows = chunk.samples.len();
-                loss += outputs[0][..rows].iter().map(|loss| f64::from(*loss)).sum::<f64>();
+                for (row, one) in outputs[0][..rows].iter().enumerate() {
+                    let counted = match labels {
+                        BatchLabels::Classes(labels) => {
+                            let own = &labels[row * (labels.len() / ROWS)..][..labels.len() / ROWS];
+                            own.iter().filter(|label| **label >= 0).count() as f64
+                        }
+                        _ => 1.0,
+                    };
+                    let summed = matches!(labels, BatchLabels::Classes(_)) && *reduction == Reduction::Mean;
+                    loss += f64::from(*one) * if summed { counted } else { 1.0 };
+                    losses += counted;
+                }
                 let (r, n) = match (*kind, labels) {
-                    (Kind::Classes, BatchLabels::Classes(labels)) => {
-                        classes(outputs[1], &labels[..labels.len() / ROWS * rows], labels.len())
+                    (Kind::Classes(classes), BatchLabels::Classes(labels)) => {
+                        classes.judge(outputs[1], &labels[..labels.len() / ROWS * rows])
                     }
                     (Kind::Signs, BatchLabels::Values(labels)) => {
-                        let pairs = || outputs[1].iter().zip(labels).take(labels.len() / ROWS * rows);
-                        let right = pairs().filter(|(output, label)| (**output > 0.0) == (**label > 0.5)).count();
-                        (right as u64, pairs().count() as u64)
+                        signs(outputs[1], &labels[..labels.len() / ROWS * rows])
                     }
                     _ => (0, 0),
                 };
@@ -92,26 +116,34 @@ impl Evaluator {
             })?;
         }
         let accuracy = (answers > 0).then(|| right as f64 / answers as f64);
-        Ok((loss / samples.len() as f64, accuracy))
+        Ok((loss / losses.max(1.0), accuracy))
     }
 }
 
-/// Right answers and answers among the first `labels.len()` of the `all` positions of an output whose last axis is the
-/// classes. A label below 0 is not counted.
-fn classes(output: &[f32], labels: &[i64], all: usize) -> (u64, u64) {
-    let width = output.len() / all;
-    let mut right = 0;
-    let mut answers = 0;
-    for (logits, label) in output.chunks_exact(width).zip(labels) {
-        if let Ok(label) = usize::try_from(*label) {
-            // The first of equal largest entries answers.
-            let answer =
-                logits.iter().enumerate().fold(0, |best, (i, logit)| if *logit > logits[best] { i } else { best });
-            right += u64::from(answer == label);
-            answers += 1;
+impl Classes {
+    /// Right answers and answers among the labels of the first samples of an output. A label below 0 is not counted.
+    fn judge(self, output: &[f32], labels: &[i64]) -> (u64, u64) {
+        let mut right = 0;
+        let mut answers = 0;
+        for (place, label) in labels.iter().enumerate() {
+            if let Ok(label) = usize::try_from(*label) {
+                let first = place / self.stride * self.count * self.stride + place % self.stride;
+                let logit = |class: usize| output[first + class * self.stride];
+                // The first of equal largest entries answers.
+                let answer = (0..self.count).fold(0, |best, i| if logit(i) > logit(best) { i } else { best });
+                right += u64::from(answer == label);
+                answers += 1;
+            }
         }
+        (right, answers)
     }
-    (right, answers)
+}
+
+/// Right answers and answers among the labels of the first samples of an output. The label −100 is not counted.
+fn signs(output: &[f32], labels: &[f32]) -> (u64, u64) {
+    let counted = || output.iter().zip(labels).filter(|(_, label)| **label != -100.0);
+    let right = counted().filter(|(output, label)| (**output > 0.0) == (**label > 0.5)).count();
+    (right as u64, counted().count() as u64)
 }
 
 #[cfg(test)]
@@ -121,6 +153,15 @@ mod tests {
     #[test]
     fn padding_and_ignored_labels_are_not_counted() {
         let output = [0.1, 0.9, 0.8, 0.2, 0.3, 0.7, 9.0, 0.0];
-        assert_eq!(classes(&output, &[1, 1, -100], 4), (1, 2));
+        assert_eq!(Classes { count: 2, stride: 1 }.judge(&output, &[1, 1, -100]), (1, 2));
+        assert_eq!(signs(&[0.5, -0.5, 0.5, 7.0], &[1.0, 1.0, -100.0]), (1, 2));
+    }
+
+    #[test]
+    fn classes_are_read_along_their_axis() {
+        // Two samples of three classes by two tokens.
+        let output = [0.1, 0.9, 0.8, 0.2, 0.3, 0.7, 9.0, 0.0, 0.0, 0.0, 0.0, 1.0];
+        assert_eq!(Classes { count: 3, stride: 2 }.judge(&output, &[1, 0, 0, 2]), (4, 4));
+        assert_eq!(Classes { count: 3, stride: 2 }.judge(&output, &[1, 0, 1, 1]), (2, 4));
     }
 }

@@ -5,8 +5,9 @@ use super::{Budget, Clipping, Noise, Run, TrainConfig, TrainError};
 use crate::accounting::{Factors, SMALLEST_SIGMA, Schedule, judge_delta};
 use crate::autodiff::{Cost, DeriveOptions, Dim, GradGraph, Loss, Readout, TensorSpec, derive};
 use crate::data::{DataOptions, Dataset, InputShape, LabelKind, load};
-use crate::graph::{Graph, GraphOptions};
-use crate::onnx;
+use crate::graph::{Graph, GraphOptions, Value, ValueId, retie};
+use crate::init;
+use crate::onnx::attr_int;
 use crate::onnx::pb::ModelProto;
 use damper_core::accounting::Rate;
 use damper_core::grid::Grid;
@@ -22,6 +23,8 @@ use std::path::PathBuf;
 pub struct Source {
     /// The `.onnx` file.
     pub model: PathBuf,
+    /// Seed of the weights that the file leaves out; not of a run's noise.
+    pub init_seed: Option<u64>,
     /// How it becomes a graph.
     pub graph: GraphOptions,
     /// The loss and what feeds it.
@@ -36,10 +39,10 @@ pub struct Source {
 #[derive(Debug)]
 pub struct Read {
     model: ModelProto,
+    init_seed: Option<u64>,
     graph: Graph,
     grad: GradGraph,
-    output: String,
-    loss: Loss,
+    derive: DeriveOptions,
     /// The data.
     pub data: Dataset,
 }
@@ -50,18 +53,19 @@ pub struct Read {
 ///
 /// The model or the data is at fault; the message says which, and what to do.
 pub fn read(source: &Source) -> Result<Read, TrainError> {
-    let model = onnx::load(&source.model)?;
+    let (model, init_seed) = init::load(&source.model, source.init_seed)?;
+    let model = retie(&model, &source.graph)?.into_owned();
     let graph = Graph::from_model(&model, &source.graph)?;
     let grad = derive(&graph, &source.derive)?;
-    let output = loss_output(&source.derive, &grad)?;
-    let loss = source.derive.loss.clone();
+    let output = loss_output(&source.derive, &graph)?;
     let data_options = DataOptions {
-        labels: label_kind(&loss, &grad, &output, source.derive.class_axis),
-        inputs: grad.inputs.iter().map(|spec| InputShape { name: spec.name.clone(), shape: fixed(spec) }).collect(),
+        labels: label_kind(&source.derive, &graph, &grad, output),
+        inputs: grad.inputs.iter().map(|spec| input_shape(spec, &graph)).collect(),
         ..source.data_options.clone()
     };
+    let derive = DeriveOptions { output: Some(graph.value(output).name.clone()), ..source.derive.clone() };
     let data = load(&source.data, &data_options)?;
-    Ok(Read { model, graph, grad, output, loss, data })
+    Ok(Read { model, init_seed, graph, grad, derive, data })
 }
 
 /// Reads, checks, derives and calibrates. Nothing is released and nothing written.
@@ -72,7 +76,7 @@ pub fn read(source: &Source) -> Result<Read, TrainError> {
 pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainError> {
     check_flags(&config)?;
     config.method.check(&config.optimizer)?;
-    let Read { model, graph, grad, output, loss, data } = read(source)?;
+    let Read { model, init_seed, graph, grad, derive, data } = read(source)?;
     let clipped = clipped(&graph, source, &config)?;
 
     let samples = data.train.len() as u64;
@@ -141,10 +145,11 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     Ok(Run {
         config,
         model,
+        init_seed,
+        graph,
         grad,
         clipped,
-        loss,
-        output,
+        derive,
         data,
         params,
         physical_batch,
@@ -271,33 +276,77 @@ fn noise(config: &TrainConfig, schedule: &Schedule<'_>) -> Result<(f64, Option<u
 }
 
 /// The output that feeds the loss: the one asked for, else the model's only one.
-fn loss_output(options: &DeriveOptions, grad: &GradGraph) -> Result<String, TrainError> {
-    match (&options.output, &options.loss) {
-        (Some(name), _) | (None, Loss::Output(name)) => Ok(name.clone()),
-        // `derive` has refused a model with several outputs and no choice.
-        (None, _) => grad
-            .outputs
-            .get(1)
-            .map(|spec| spec.name.clone())
-            .ok_or_else(|| TrainError::Flag("--output: the model has no output".into())),
+fn loss_output(options: &DeriveOptions, graph: &Graph) -> Result<ValueId, TrainError> {
+    let named = |name: &String| graph.outputs.iter().find(|id| graph.value(**id).name == *name);
+    // `derive` has refused a model that has no such output, and one with several and no choice.
+    match (&options.loss, &options.output) {
+        (Loss::Output(name), _) | (_, Some(name)) => named(name),
+        _ => graph.outputs.first(),
     }
+    .copied()
+    .ok_or_else(|| TrainError::Flag("--output: the model has no output".into()))
 }
 
-fn label_kind(loss: &Loss, grad: &GradGraph, output: &str, class_axis: Option<i64>) -> LabelKind {
-    let shape = grad.outputs.iter().find(|spec| spec.name == output).map(fixed);
-    match loss {
-        Loss::SoftmaxCrossEntropy => LabelKind::Classes {
-            classes: shape.and_then(|shape| {
-                // The axis counts the batch, which `fixed` leaves out.
-                let rank = shape.len() as i64 + 1;
-                let axis = class_axis.unwrap_or(-1);
-                let axis = if axis < 0 { axis + rank } else { axis };
-                usize::try_from(axis - 1).ok().and_then(|axis| shape.get(axis)).copied()
-            }),
-        },
+fn label_kind(options: &DeriveOptions, graph: &Graph, grad: &GradGraph, output: ValueId) -> LabelKind {
+    let shape = grad.labels.as_ref().map(fixed);
+    match options.loss {
+        Loss::SoftmaxCrossEntropy => {
+            LabelKind::Classes { classes: Some(class_axis(options, graph.value(output)).0), shape }
+        }
         Loss::Mse | Loss::BceWithLogits => LabelKind::Values { shape },
         Loss::Output(_) => LabelKind::None,
     }
+}
+
+/// The number of classes of the output that feeds the loss, and how many numbers lie between one class and the next in
+/// a sample's part of it.
+pub(super) fn class_axis(options: &DeriveOptions, output: &Value) -> (usize, usize) {
+    // As the loss sees it: the samples in front, and where they were an axis of their own, that axis gone.
+    let mut rest = output.shape.clone();
+    if let Some(batch) = output.batch.filter(|batch| rest[batch.axis] == 1) {
+        rest.remove(batch.axis);
+    }
+    let rank = rest.len() as i64 + 1;
+    let axis = options.class_axis.unwrap_or(-1);
+    let axis = usize::try_from(if axis < 0 { axis + rank } else { axis }).unwrap_or(0).clamp(1, rest.len().max(1)) - 1;
+    (rest.get(axis).copied().unwrap_or(1), rest.iter().skip(axis + 1).product())
+}
+
+/// A data input as the data set is to give it.
+fn input_shape(spec: &TensorSpec, graph: &Graph) -> InputShape {
+    let input = graph.inputs.iter().find(|id| graph.value(**id).name == spec.name);
+    InputShape {
+        name: spec.name.clone(),
+        shape: fixed(spec),
+        dtype: spec.dtype,
+        rows: input.and_then(|input| rows_looked_up(graph, *input)),
+    }
+}
+
+/// The rows of the smallest table that `input`'s numbers are looked up in, where they are.
+fn rows_looked_up(graph: &Graph, input: ValueId) -> Option<usize> {
+    let mut same = vec![input];
+    let mut least: Option<usize> = None;
+    for node in &graph.nodes {
+        let reads = |slot: usize| node.inputs.get(slot).copied().flatten().is_some_and(|id| same.contains(&id));
+        match &*node.op {
+            "Gather" if reads(1) => {
+                let table = node.inputs[0].map(|id| &graph.value(id).shape);
+                let axis = attr_int(&node.attributes, "axis", 0);
+                let rows = table.and_then(|shape| {
+                    let axis = if axis < 0 { axis + shape.len() as i64 } else { axis };
+                    shape.get(usize::try_from(axis).ok()?).copied()
+                });
+                least = [least, rows].into_iter().flatten().min();
+            }
+            // Numbers that only change their place or type.
+            "Cast" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" | "Transpose" if reads(0) => {
+                same.extend(&node.outputs);
+            }
+            _ => {}
+        }
+    }
+    least
 }
 
 /// Extents without the batch.

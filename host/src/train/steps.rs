@@ -109,7 +109,7 @@ fn train<M: Mechanism>(
     let mut store = LedgerFile::new(checkpoint.join("ledger.json"));
 
     let mut evaluator = match &run.data.test {
-        Some(split) => Some((Evaluator::new(backend, &run.grad, &run.loss, &run.output, split)?, split)),
+        Some(split) => Some((Evaluator::new(backend, run, split)?, split)),
         None => None,
     };
 

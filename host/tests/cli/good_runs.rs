@@ -2,7 +2,7 @@
 
 use super::{DIGITS, MLP, damper, folder, json, run, stderr, train};
 use damper::autodiff::{Dim, TensorSpec};
-use damper::backend::{Choice, Input, Plan, open};
+use damper::backend::{Choice, Plan, open};
 use damper::data::{self, Batch, BatchLabels, DataOptions, InputShape, chunks};
 use damper::graph::DType;
 use serde_json::Value;
@@ -73,8 +73,10 @@ fn accuracy(model: &Path) -> f64 {
     };
     let plan = Plan { batch: rows.get(), threads: 1, inputs: vec![spec("x", 64)], outputs: vec![spec("logits", 10)] };
     let mut session = open(Choice::Tract).unwrap().load(&fs::read(model).unwrap(), &plan).unwrap();
-    let options =
-        DataOptions { inputs: vec![InputShape { name: "x".into(), shape: vec![64] }], ..DataOptions::default() };
+    let options = DataOptions {
+        inputs: vec![InputShape { name: "x".into(), shape: vec![64], dtype: DType::F32, rows: None }],
+        ..DataOptions::default()
+    };
     let digits = format!("idx:{}/../onnx-models/digits", env!("CARGO_MANIFEST_DIR"));
     let test = data::load(&digits, &options).unwrap().test.unwrap();
     let mut batch = Batch::new(&test, rows);
@@ -84,7 +86,7 @@ fn accuracy(model: &Path) -> f64 {
         batch.fill(&test, chunk);
         let BatchLabels::Classes(labels) = batch.labels() else { panic!("digits have classes") };
         session
-            .run(&[Input::F32(batch.features(0))], &mut |outputs| {
+            .run(&[batch.features(0)], &mut |outputs| {
                 for (logits, label) in outputs[0].chunks(10).zip(labels).take(chunk.samples.len()) {
                     let label = *label as usize;
                     right += usize::from((0..10).all(|other| other == label || logits[other] < logits[label]));
@@ -198,6 +200,34 @@ fn an_inspection_gives_every_initializer_a_reason() {
     let refused = json(&run(&["inspect", "onnx-models/exports/batchnorm.dynamo.onnx", "--json"]));
     assert_eq!(refused["trainable"], false);
     assert!(refused["refusal"].as_str().unwrap().contains("BatchNormalization"));
+}
+
+#[test]
+fn a_derived_model_has_the_inputs_and_outputs_of_its_readout_and_points() {
+    let (folder, _) = folder();
+    let file = folder.path().join("grad.onnx");
+    let names = |flags: &[&str]| {
+        let output = run(&[&["derive", MLP, "-o", file.to_str().unwrap()], flags].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        let graph = damper::onnx::load(&file).unwrap().graph.unwrap();
+        let names =
+            |list: Vec<damper::onnx::pb::ValueInfoProto>| list.into_iter().map(|info| info.name).collect::<Vec<_>>();
+        (names(graph.input), names(graph.output))
+    };
+    let (plain, _) = names(&[]);
+    let parameters = &plain[2..];
+    let summed: Vec<String> = parameters.iter().map(|name| format!("dp.sum.{name}")).collect();
+    assert_eq!(
+        names(&["--readout", "norms"]),
+        (plain.clone(), ["dp.loss", "logits", "dp.norm"].map(String::from).to_vec())
+    );
+    assert_eq!(names(&["--points", "1"]), names(&[]));
+    let (inputs, outputs) = names(&["--readout", "clipped-sum", "--points", "2"]);
+    let mut wanted = vec!["x".to_string(), "dp.labels".into()];
+    wanted.extend((0..2).flat_map(|point| parameters.iter().map(move |name| format!("{name}@{point}"))));
+    wanted.extend(["dp.mix", "dp.clip", "dp.weight"].map(String::from));
+    assert_eq!(inputs, wanted);
+    assert_eq!(outputs, [&["dp.loss", "logits", "dp.norm"].map(String::from)[..], &summed].concat());
 }
 
 #[test]

@@ -4,9 +4,9 @@
 use std::num::NonZeroUsize;
 
 use damper::autodiff::testing::Case;
-use damper::autodiff::{GradGraph, Readout, derive};
+use damper::autodiff::{GradGraph, Readout};
 
-use super::run::{Feed, Runner};
+use super::run::{Feed, Runner, largest_tensor};
 use super::{BATCH, Draw, emit, feeds, sample, to_f64};
 
 /// How close a sum is to that in f64, of the largest entry of the sum of the summands' magnitudes; norms likewise.
@@ -216,11 +216,20 @@ pub fn check_points(case: &Case) {
     }
 }
 
-/// One point is what there is without points.
+/// No tensor of a sample's gradient is computed for all samples.
+pub fn check_never_formed(case: &Case) {
+    let parameters = case.graph.parameters.iter().filter(|p| p.trained);
+    let widest = parameters.map(|p| p.initial.shape.iter().product::<usize>()).max().expect("one is trained");
+    for (readout, formed) in [(Readout::PerSample, true), (Readout::Norms, false), (Readout::ClippedSum, false)] {
+        let largest = largest_tensor(&emit(&with(case, readout, 1)), BATCH);
+        assert_eq!(largest >= BATCH * widest, formed, "{}: {largest} elements, {readout:?}", case.name);
+    }
+}
+
+/// At one point parameters keep their names, and there is nothing to mix.
 pub fn check_one_point(case: &Case) {
     for readout in [Readout::PerSample, Readout::Norms, Readout::ClippedSum] {
         let one = emit(&with(case, readout, 1));
         assert!(one.mix.is_none() && one.feeds().iter().all(|spec| !spec.name.contains('@')));
     }
-    assert_eq!(derive(&case.graph, &with(case, Readout::PerSample, 1).options), derive(&case.graph, &case.options));
 }

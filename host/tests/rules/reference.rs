@@ -12,7 +12,7 @@ mod reduction;
 #[path = "reference/window.rs"]
 mod window;
 
-use damper::autodiff::{DeriveOptions, Loss};
+use damper::autodiff::{DeriveOptions, Loss, Reduction};
 use damper::graph::{Graph, Node, Origin, TensorData, ValueId};
 
 /// A dense array.
@@ -82,28 +82,42 @@ pub fn loss(graph: &Graph, options: &DeriveOptions, inputs: &[Vec<f64>], label: 
         _ => graph.outputs[0],
     };
     let z = values[output.0].as_ref().unwrap();
-    let n = z.data.len() as f64;
-    match options.loss {
-        Loss::Mse => z.data.iter().zip(label).map(|(z, t)| (z - t).powi(2)).sum::<f64>() / n,
-        Loss::BceWithLogits => z.data.iter().zip(label).map(|(z, t)| (1.0 + z.exp()).ln() - z * t).sum::<f64>() / n,
-        Loss::Output(_) => z.data[0],
-        Loss::SoftmaxCrossEntropy => cross_entropy(z, label, options.class_axis),
+    let pairs = || z.data.iter().zip(label);
+    let each: Vec<f64> = match options.loss {
+        Loss::Mse => pairs().map(|(z, t)| (z - t).powi(2)).collect(),
+        Loss::BceWithLogits => {
+            pairs().filter(|(_, t)| **t != -100.0).map(|(z, t)| log_sum_exp(&[0.0, *z]) - z * t).collect()
+        }
+        Loss::Output(_) => return z.data[0],
+        Loss::SoftmaxCrossEntropy => cross_entropies(z, label, options.class_axis),
+    };
+    let sum: f64 = each.iter().sum();
+    match options.reduction {
+        Reduction::Sum => sum,
+        Reduction::Mean if each.is_empty() => 0.0,
+        Reduction::Mean => sum / each.len() as f64,
     }
 }
 
-fn cross_entropy(z: &Array, label: &[f64], class_axis: Option<i64>) -> f64 {
+/// One loss a counted token.
+fn cross_entropies(z: &Array, label: &[f64], class_axis: Option<i64>) -> Vec<f64> {
     let axis = class_axis.unwrap_or(-1).rem_euclid(z.shape.len() as i64) as usize;
     let (before, classes) = (z.shape[..axis].iter().product::<usize>(), z.shape[axis]);
     let after: usize = z.shape[axis + 1..].iter().product();
-    let (mut sum, mut counted) = (0.0, 0.0);
+    let mut each = vec![];
     for (token, &label) in label.iter().enumerate().filter(|&(_, &l)| l != -100.0) {
         let (b, a) = (token / after, token % after);
         assert!(b < before);
         let row: Vec<f64> = (0..classes).map(|c| z.data[(b * classes + c) * after + a]).collect();
-        sum += row.iter().map(|v| v.exp()).sum::<f64>().ln() - row[label as usize];
-        counted += 1.0;
+        each.push(log_sum_exp(&row) - row[label as usize]);
     }
-    if counted == 0.0 { 0.0 } else { sum / counted }
+    each
+}
+
+/// `ln Σ exp x`, without overflow.
+fn log_sum_exp(x: &[f64]) -> f64 {
+    let top = x.iter().fold(f64::NEG_INFINITY, |top, x| top.max(*x));
+    top + x.iter().map(|x| (x - top).exp()).sum::<f64>().ln()
 }
 
 fn to_f64(data: &TensorData) -> Vec<f64> {

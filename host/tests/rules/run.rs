@@ -55,6 +55,15 @@ fn bound(model: &ModelProto, n: usize) -> ModelProto {
     model
 }
 
+/// Elements of the largest tensor that `grad` computes on `n` rows.
+pub fn largest_tensor(grad: &GradGraph, n: usize) -> usize {
+    let model = tract_onnx::onnx().model_for_proto_model(&bound(&grad.model, n)).expect("tract reads the graph");
+    let model = model.into_typed().expect("tract types the graph");
+    let facts = model.nodes.iter().flat_map(|node| &node.outputs).map(|output| &output.fact);
+    let len = |fact: &TypedFact| fact.shape.as_concrete().expect("a bound shape").iter().product();
+    facts.map(len).max().expect("a graph has nodes")
+}
+
 /// A gradient graph made ready for one batch shape.
 pub enum Runner {
     Tract(Arc<TypedRunnableModel>),
@@ -122,6 +131,26 @@ impl Runner {
             }
         }
     }
+}
+
+/// Output `y` of the model that `grad` was derived from, on the same data and its own parameters, by onnxruntime.
+pub fn original(model: &ModelProto, grad: &GradGraph, feeds: &[Feed], n: usize) -> Option<Vec<f32>> {
+    let mut session = ort::session::Session::builder(environment()?)
+        .unwrap()
+        .commit_from_memory(&model.encode_to_vec())
+        .expect("onnxruntime loads the model");
+    let inputs: Vec<(String, ort::session::SessionInputValue<'_>)> = grad
+        .inputs
+        .iter()
+        .zip(feeds)
+        .map(|(spec, feed)| {
+            let Feed::Float(data) = feed else { panic!("float inputs") };
+            let shape: Vec<i64> = extents(spec, n).iter().map(|&d| d as i64).collect();
+            (spec.name.clone(), ort::value::Tensor::from_array((shape, data.clone())).unwrap().into())
+        })
+        .collect();
+    let outputs = session.run(inputs).expect("onnxruntime runs the model");
+    Some(outputs["y"].try_extract_tensor::<f32>().unwrap().1.to_vec())
 }
 
 fn environment() -> Option<&'static ort::environment::Environment> {

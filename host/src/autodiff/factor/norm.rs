@@ -174,15 +174,25 @@ pub fn sum_of_squares(em: &mut Emitter, x: &Var) -> Var {
 /// The sum of each sample's elements, `[N]`, in stages short enough not to lose any: over columns while there are many
 /// elements, then over the row that is left.
 ///
-/// (A product with ones straight after a broadcast makes tract's optimiser fail, so there is always a sum over columns.)
+/// (A product with ones straight after a broadcast makes tract's optimiser fail, so there is always a sum over columns. Nor may
+/// these be axes of `x`: both runtimes move a transpose from before a sum to behind it, and would sum rows, whose bits
+/// depend on where a row lies in memory.)
 fn sum_each(em: &mut Emitter, x: &Var) -> Var {
     let len = x.len();
     if len == 1 {
         return em.per_sample(x, &[]);
     }
-    let row = em.per_sample(x, &[len]);
-    let Some(height) = (2..=STAGE.min(len / 2)).rev().find(|height| len.is_multiple_of(*height)) else {
-        let padded = em.pad(&row, &[(0, 0), (0, len.next_multiple_of(4) - len)], 0.0);
+    let is_of_axes = |height: usize| {
+        let products = x.shape.iter().scan(1, |product, d| {
+            *product *= d;
+            Some(*product)
+        });
+        products.into_iter().any(|product| product == height)
+    };
+    let divides = |height: &usize| len.is_multiple_of(*height) && !is_of_axes(*height);
+    let Some(height) = (2..=STAGE.min(len / 2)).rev().find(divides) else {
+        let row = em.per_sample(x, &[len]);
+        let padded = em.pad(&row, &[(0, 0), (0, (len + 1).next_multiple_of(4) - len)], 0.0);
         return sum_each(em, &padded);
     };
     let columns = em.per_sample(x, &[height, len / height]);

@@ -1,7 +1,7 @@
 //! One of the two factors of a gradient, in the layout in which it came.
 
 use crate::autodiff::emit::{BATCH_FIRST, Emitter, Var};
-use crate::graph::{DType, Tensor, TensorData};
+use crate::graph::DType;
 use crate::onnx::{make_attr_int, make_attr_string};
 
 /// From this operator set on, `ScatterElements` adds.
@@ -35,18 +35,14 @@ impl Side {
         Self { var, layout: Layout::PositionsLast }
     }
 
-    /// Unit vectors of `extent` entries, by the index of their one: int64 `[N, T]`, negative ones counted from the end.
-    /// They stay indices (`like` is the element type of the other factor), but for operator sets that cannot add at indices.
+    /// Unit vectors of `extent` entries, by the index of their one: int64 `[N, T]`, from 0 and below `extent`.
+    ///
+    /// They stay indices, but for operator sets that cannot add at indices: `like` is the element type of the other factor.
     pub fn indices(em: &mut Emitter, indices: &Var, extent: usize, like: DType) -> Self {
-        let zero = em.constant(Tensor { shape: vec![], data: TensorData::I64(vec![0]) });
-        let end = em.constant(Tensor { shape: vec![], data: TensorData::I64(vec![extent as i64]) });
-        let is_negative = em.compare("Less", indices, &zero);
-        let shifted = em.add(indices, &end);
-        let var = em.choose(&is_negative, &shifted, indices);
         if em.opset >= SCATTER_ADDS {
-            return Self { var, layout: Layout::Indices(extent) };
+            return Self { var: indices.clone(), layout: Layout::Indices(extent) };
         }
-        let column = em.per_sample(&var, &[var.shape[1], 1]);
+        let column = em.per_sample(indices, &[indices.shape[1], 1]);
         let numbers = em.ints(&(0..extent as i64).collect::<Vec<_>>());
         let is_one = em.compare("Equal", &column, &numbers);
         Self::positions_first(em.cast(&is_one, like))

@@ -1,26 +1,25 @@
 //! `softmax-cross-entropy`: per token `ℓ = −ln p[label]`, `p = softmax(z)` over the class axis, from `z − max z`; mean over
 //! the sample's counted tokens, 0 if there is none ⇒ `dz = (p − onehot(label)) / counted` for counted tokens, else 0.
+//! Summed: both times the number of counted tokens.
 //!
 //! A token with the label −100 is not counted. The label is compared with each class number, so none is ever used as an
 //! index. Uncounted tokens are masked by `Where`, so that what is not finite in them does not spread.
 
-use super::{Head, labels};
+use super::{Head, IGNORED, divisor, labels};
 use crate::autodiff::emit::{Emitter, Var};
 use crate::autodiff::refusal::Refusal;
+use crate::autodiff::{DeriveOptions, Reduction};
 use crate::graph::{DType, Tensor, TensorData};
-
-/// The label of a token that is not counted.
-const IGNORED: i64 = -100;
 
 /// Loss `[N]`, labels int64 of the output's shape without the class axis, gradient.
 pub fn emit(
     em: &mut Emitter,
     z: &Head,
     name: &str,
-    class_axis: Option<i64>,
+    options: &DeriveOptions,
 ) -> Result<(Var, Option<Var>, Var), Refusal> {
     let rank = z.var.rank() as i64;
-    let axis = class_axis.unwrap_or(-1);
+    let axis = options.class_axis.unwrap_or(-1);
     let axis = if axis < 0 { axis + rank } else { axis };
     if !(1..rank).contains(&axis) {
         return Err(Refusal::new(
@@ -63,16 +62,16 @@ pub fn emit(
     let one = em.scalar(z.var.dtype, 1.0);
     let less = em.sub(&probability, &one);
     let difference = em.choose(&is_label, &less, &probability);
-    let (loss, grad) = if single {
-        (em.unary("Neg", &total), em.choose(&is_ignored, &zero, &difference))
+    let grad = em.choose(&is_ignored, &zero, &difference);
+    let loss = em.unary("Neg", &total);
+    let (loss, grad) = if single || options.reduction == Reduction::Sum {
+        (loss, grad)
     } else {
         let counted = em.choose(&is_ignored, &zero, &one);
-        let count = em.reduce_sum(&counted, &[1, 2], true);
-        let divisor = em.binary("Max", &count, &one);
-        let weighted = em.div(&difference, &divisor);
-        let flat = em.per_sample(&divisor, &[]);
-        let mean = em.div(&total, &flat);
-        (em.unary("Neg", &mean), em.choose(&is_ignored, &zero, &weighted))
+        let divisor = divisor(em, &counted);
+        let grad = em.div(&grad, &divisor);
+        let divisor = em.per_sample(&divisor, &[]);
+        (em.div(&loss, &divisor), grad)
     };
     let spread = em.per_sample(&grad, &moved.shape[1..]);
     let back: Vec<usize> = (0..to_last.len()).map(|i| to_last.iter().position(|&p| p == i).expect("in it")).collect();

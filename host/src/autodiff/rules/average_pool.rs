@@ -4,7 +4,7 @@
 //! otherwise it is put back by a depthwise transposed convolution with ones.
 
 use super::Rule;
-use crate::autodiff::emit::{BATCH_FIRST, Var};
+use super::resize::repeat;
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
@@ -14,9 +14,8 @@ use crate::onnx::{make_attr_int, make_attr_ints, make_attr_string};
 pub const RULE: Rule = Rule { op: "AveragePool", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
-    p.data_batch_first()?;
     let window = Window::of_pool(p)?;
-    let gy = p.gy();
+    let gy = p.gy_rows();
     let shares = shares(&window, p.int("count_include_pad", 0) != 0);
     let scaled = if shares.iter().all(|&s| s == shares[0]) {
         p.em.scale(&gy, shares[0])
@@ -25,14 +24,14 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
         p.em.mul(&gy, &shares)
     };
     let gx = if window.tiles() && window.input.len() == 2 {
-        repeat(p, &window, &scaled)
+        repeat(p.em, &scaled, &[1, 1, window.kernel[0], window.kernel[1]])
     } else {
         let channels = gy.shape[1];
         let shape = [&[channels, 1], &window.kernel[..]].concat();
         let ones = p.em.floats(gy.dtype, &shape, vec![1.0; channels * window.taps()]);
         window.conv_transpose(p.em, &scaled, &ones, channels)
     };
-    p.gx(0, gx);
+    p.gx_rows(0, gx);
     Ok(())
 }
 
@@ -54,19 +53,6 @@ fn shares(window: &Window, include_padding: bool) -> Vec<f64> {
     shares
 }
 
-fn repeat(p: &mut Pull<'_>, window: &Window, x: &Var) -> Var {
-    let scales = [1.0, 1.0, window.kernel[0] as f64, window.kernel[1] as f64];
-    let scales = p.em.floats(crate::graph::DType::F32, &[4], scales);
-    let none = Var { name: "".into(), dtype: x.dtype, shape: vec![], batch: None };
-    let attributes = vec![
-        make_attr_string("mode", "nearest"),
-        make_attr_string("coordinate_transformation_mode", "asymmetric"),
-        make_attr_string("nearest_mode", "floor"),
-    ];
-    let shape = [&x.shape[..2], &window.input[..]].concat();
-    p.em.node("Resize", &[x, &none, &scales], attributes, x.dtype, shape, Some(BATCH_FIRST))
-}
-
 fn cases() -> Vec<Case> {
     let one = |name, input: &[usize], output: &[usize], attributes: Vec<_>| {
         let mut b = GraphBuilder::new(17);
@@ -75,6 +61,23 @@ fn cases() -> Vec<Case> {
         b.case(name, y)
     };
     let kernel = |k: &[i64]| make_attr_ints("kernel_shape", k);
+    let dilated = {
+        let mut b = GraphBuilder::new(19);
+        let x = b.activation(&[2, 5, 6]);
+        let attributes =
+            vec![kernel(&[2, 2]), make_attr_ints("dilations", &[2, 3]), make_attr_ints("pads", &[1, 0, 0, 1])];
+        let y = b.node("AveragePool", &[x], attributes, &[1, 2, 4, 4]);
+        b.case("dilations", y)
+    };
+    let overhang = |counted: i64| {
+        vec![
+            make_attr_ints("kernel_shape", &[3, 2]),
+            make_attr_ints("strides", &[2, 2]),
+            make_attr_ints("pads", &[1, 0, 1, 1]),
+            make_attr_int("ceil_mode", 1),
+            make_attr_int("count_include_pad", counted),
+        ]
+    };
     let padded = || vec![kernel(&[3, 3]), make_attr_ints("strides", &[2, 2]), make_attr_ints("pads", &[1, 1, 1, 1])];
     let mut counted = padded();
     counted.push(make_attr_int("count_include_pad", 1));
@@ -92,5 +95,12 @@ fn cases() -> Vec<Case> {
         ),
         one("same upper", &[2, 4, 4], &[2, 4, 4], vec![kernel(&[2, 2]), make_attr_string("auto_pad", "SAME_UPPER")]),
         one("1-D", &[2, 7], &[2, 3], vec![kernel(&[3]), make_attr_ints("strides", &[2])]),
+        one("ceil mode with padding not counted", &[2, 6, 6], &[2, 4, 3], overhang(0)),
+        one("ceil mode with padding counted, the overhang not", &[2, 6, 6], &[2, 4, 3], overhang(1)),
+        one("3-D", &[2, 3, 4, 3], &[2, 2, 2, 2], vec![kernel(&[2, 2, 2]), make_attr_ints("strides", &[1, 2, 1])]),
+        dilated,
+        GraphBuilder::pool_of_frames("AveragePool"),
+        GraphBuilder::pool_over_turned_batch("AveragePool"),
+        GraphBuilder::pool_of_parameter("AveragePool"),
     ]
 }

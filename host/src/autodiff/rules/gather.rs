@@ -1,10 +1,12 @@
 //! `Gather`: `Y` = the rows of `X` along an axis that indices name ⇒ row `v` of `dX` = the sum of the rows of `dY` that
 //! came from `v`.
 //!
-//! Indices known now are undone by padding or by looking up in turn; those that are data, into a table that is the same
-//! for all samples (an embedding), by a product with the indices one-hot.
+//! Indices known now are undone by padding or by looking up in turn. Those that are data, into a table that is the same for
+//! all samples (an embedding), are a factor of the gradient of its rows, and stay indices; of its columns, it is a product with
+//! the indices one-hot.
 
 use super::Rule;
+use crate::autodiff::factor::{Factors, Side};
 use crate::autodiff::lookup::{around, checked, embedding_gradient, put_back};
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
@@ -38,6 +40,12 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let [before, _, after] = around(&x.shape, axis);
     let index = p.em.per_sample(&index, &[index.len()]);
     let index = checked(p.em, &index, extent).index;
+    if before == 1 {
+        let rows = p.em.per_sample(&gy, &[index.len(), after]);
+        let table = Side::indices(p.em, &index, extent, gy.dtype);
+        p.gx_factored(0, Factors::new(table, Side::positions_first(rows)).reshape(&x.shape));
+        return Ok(());
+    }
     let grad = p.em.per_sample(&gy, &[before, index.len(), after]);
     let gx = embedding_gradient(p.em, &index, &grad, extent);
     let gx = p.em.reshape(&gx, &[&[1], &x.shape[..]].concat(), Some(BATCH_FIRST));

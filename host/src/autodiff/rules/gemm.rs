@@ -122,6 +122,14 @@ fn cases() -> Vec<Case> {
     let hidden = tied.node("Gemm", &[x, w], vec![make_attr_int("transB", 1)], &[1, 4]);
     let back = tied.node("Gemm", &[hidden, w], vec![], &[1, 3]);
 
+    let mut single = GraphBuilder::new(17);
+    let (x, w, c) = (single.activation(&[5]), single.param(&[1, 5]), single.param(&[1]));
+    let single_y = single.node("Gemm", &[x, w, c], flags(0, 1), &[1, 1]);
+
+    let mut single_input = GraphBuilder::new(17);
+    let (x, w) = (single_input.activation(&[1]), single_input.param(&[1, 5]));
+    let single_input_y = single_input.node("Gemm", &[x, w], vec![], &[1, 5]);
+
     vec![
         plain.case("plain", y),
         linear.case("transposed weight, alpha and beta", z),
@@ -131,5 +139,7 @@ fn cases() -> Vec<Case> {
         rows.case("rows merged into the batch", v),
         low_rank.case("product of two parameters", o),
         tied.case("one weight used twice", back),
+        single.case("one output", single_y),
+        single_input.case("one input", single_input_y),
     ]
 }

@@ -8,7 +8,6 @@ use crate::autodiff::testing::{Case, GraphBuilder};
 pub const RULE: Rule = Rule { op: "GlobalAveragePool", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
-    p.data_batch_first()?;
     let positions: usize = p.x(0).shape[2..].iter().product();
     let gy = p.gy();
     let gx = p.em.scale(&gy, 1.0 / positions as f64);

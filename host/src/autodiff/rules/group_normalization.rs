@@ -4,46 +4,45 @@
 //! `γ` and `β` have one entry a group before operator set 21, one a channel from then on.
 
 use super::Rule;
-use crate::autodiff::emit::BATCH_FIRST;
 use crate::autodiff::normalize::Normalized;
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
+use crate::graph::BatchAxis;
 use crate::onnx::make_attr_int;
 
 pub const RULE: Rule = Rule { op: "GroupNormalization", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
-    p.data_batch_first()?;
-    let (x, gamma, gy) = (p.x(0), p.x(1), p.gy());
+    let (x, gamma, gy) = (p.x_rows(0), p.x(1), p.gy_rows());
     let groups = p.int("num_groups", 1) as usize;
     let channels = x.shape[1];
     // [N, g, C/g, S]
-    let grouped = [1, groups, channels / groups, x.shape[2..].iter().product()];
+    let grouped = [x.shape[0], groups, channels / groups, x.shape[2..].iter().product()];
     let affine = if p.em.opset >= 21 { [groups, channels / groups, 1] } else { [groups, 1, 1] };
-    let gy = p.em.reshape(&gy, &grouped, Some(BATCH_FIRST));
+    let gy = p.em.reshape(&gy, &grouped, x.batch);
     if p.wants(2) {
         let gb = p.em.reduce_sum(&gy, if p.em.opset >= 21 { &[3] } else { &[2, 3] }, false);
-        let gb = p.em.per_sample(&gb, &gamma.shape);
+        let gb = p.em.reshape(&gb, &[x.shape[0], gamma.len()], x.batch);
         p.gx(2, gb);
     }
     if !p.wants(0) && !p.wants(1) {
         return Ok(());
     }
-    let xg = p.em.reshape(&x, &grouped, Some(BATCH_FIRST));
+    let xg = p.em.reshape(&x, &grouped, x.batch);
     let normalized = Normalized::new(p.em, &xg, vec![2, 3], p.float("epsilon", 1e-5));
     if p.wants(1) {
         let product = p.em.mul(&gy, &normalized.value);
         let gg = p.em.reduce_sum(&product, if p.em.opset >= 21 { &[3] } else { &[2, 3] }, false);
-        let gg = p.em.per_sample(&gg, &gamma.shape);
+        let gg = p.em.reshape(&gg, &[x.shape[0], gamma.len()], x.batch);
         p.gx(1, gg);
     }
     if p.wants(0) {
         let gamma = p.em.reshape(&gamma, &affine, None);
         let inner = p.em.mul(&gy, &gamma);
         let gx = normalized.pull(p.em, &inner);
-        let gx = p.em.reshape(&gx, &x.shape, Some(BATCH_FIRST));
-        p.gx(0, gx);
+        let gx = p.em.reshape(&gx, &x.shape, x.batch);
+        p.gx_rows(0, gx);
     }
     Ok(())
 }
@@ -56,5 +55,20 @@ fn cases() -> Vec<Case> {
         let y = b.node("GroupNormalization", &[x, gamma, beta], groups, &[1, 6, 2, 3]);
         b.case(name, y)
     };
-    vec![one("an entry a group, operator set 18", 18, 3), one("an entry a channel, operator set 21", 21, 6)]
+    let frames = |name, opset, affine: usize| {
+        let mut b = GraphBuilder::new(opset);
+        let (x, gamma, beta) = (b.activation(&[2, 4, 3]), b.param(&[affine]), b.param(&[affine]));
+        let merged = Some(BatchAxis { axis: 0, outer: 1, inner: 2 });
+        let x = b.node_at("Reshape", &[x], vec![], &[2, 4, 3], merged);
+        let groups = vec![make_attr_int("num_groups", 2)];
+        let y = b.node_at("GroupNormalization", &[x, gamma, beta], groups, &[2, 4, 3], merged);
+        let y = b.node("Reshape", &[y], vec![], &[1, 2, 4, 3]);
+        b.case(name, y)
+    };
+    vec![
+        frames("of frames merged with the batch, operator set 20", 20, 2),
+        frames("of frames merged with the batch, operator set 21", 21, 4),
+        one("an entry a group, operator set 18", 18, 3),
+        one("an entry a channel, operator set 21", 21, 6),
+    ]
 }

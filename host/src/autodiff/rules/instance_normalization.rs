@@ -6,13 +6,13 @@ use crate::autodiff::normalize::Normalized;
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
+use crate::graph::BatchAxis;
 use crate::onnx::make_attr_float;
 
 pub const RULE: Rule = Rule { op: "InstanceNormalization", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
-    p.data_batch_first()?;
-    let (x, gamma, gy) = (p.x(0), p.x(1), p.gy());
+    let (x, gamma, gy) = (p.x_rows(0), p.x(1), p.gy_rows());
     let axes: Vec<usize> = (2..x.rank()).collect();
     if p.wants(2) {
         let gb = p.em.reduce_sum(&gy, &axes, false);
@@ -32,7 +32,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
         let gamma = p.em.reshape(&gamma, &shape, None);
         let inner = p.em.mul(&gy, &gamma);
         let gx = normalized.pull(p.em, &inner);
-        p.gx(0, gx);
+        p.gx_rows(0, gx);
     }
     Ok(())
 }
@@ -45,5 +45,33 @@ fn cases() -> Vec<Case> {
         let y = b.node("InstanceNormalization", &[x, gamma, beta], vec![make_attr_float("epsilon", epsilon)], &out);
         b.case(name, y)
     };
-    vec![one("2-D", &[3, 3, 4], 1e-5), one("1-D, a large epsilon", &[2, 6], 0.1)]
+    let frames = {
+        let mut b = GraphBuilder::new(17);
+        let (x, gamma, beta) = (b.activation(&[2, 3, 5]), b.param(&[3]), b.param(&[3]));
+        let merged = Some(BatchAxis { axis: 0, outer: 1, inner: 2 });
+        let x = b.node_at("Reshape", &[x], vec![], &[2, 3, 5], merged);
+        let y = b.node_at("InstanceNormalization", &[x, gamma, beta], vec![], &[2, 3, 5], merged);
+        let y = b.node("Reshape", &[y], vec![], &[1, 2, 3, 5]);
+        b.case("of frames merged with the batch", y)
+    };
+    // As GroupNorm with one group a row: [N·G, 1, -1].
+    let groups = {
+        let mut b = GraphBuilder::new(17);
+        let (x, scale) = (b.activation(&[6, 2, 2]), b.param(&[6, 1, 1]));
+        let (one, zero) = (b.floats(&[1], &[1.0]), b.floats(&[1], &[0.0]));
+        let merged = Some(BatchAxis { axis: 0, outer: 1, inner: 3 });
+        let h = b.node_at("Reshape", &[x], vec![], &[3, 1, 8], merged);
+        let h = b.node_at("InstanceNormalization", &[h, one, zero], vec![], &[3, 1, 8], merged);
+        let h = b.node("Reshape", &[h], vec![], &[1, 6, 2, 2]);
+        let y = b.node("Mul", &[h, scale], vec![], &[1, 6, 2, 2]);
+        b.case("of groups merged with the batch", y)
+    };
+    let parameter = {
+        let mut b = GraphBuilder::new(17);
+        let (x, w, gamma, beta) = (b.input(&[3, 5]), b.param(&[1, 3, 5]), b.param(&[3]), b.param(&[3]));
+        let normal = b.node("InstanceNormalization", &[w, gamma, beta], vec![], &[1, 3, 5]);
+        let y = b.node("Mul", &[x, normal], vec![], &[1, 3, 5]);
+        b.case("of a parameter", y)
+    };
+    vec![one("2-D", &[3, 3, 4], 1e-5), one("1-D, a large epsilon", &[2, 6], 0.1), frames, groups, parameter]
 }

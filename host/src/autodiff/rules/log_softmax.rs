@@ -1,10 +1,10 @@
 //! `LogSoftmax` along one axis: `dX = dY − exp(Y) · Σ dY`.
 
 use super::Rule;
+use super::softmax::axis_cases;
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
-use crate::autodiff::testing::{Case, GraphBuilder};
-use crate::onnx::make_attr_int;
+use crate::autodiff::testing::Case;
 
 pub const RULE: Rule = Rule { op: "LogSoftmax", pull, cases };
 
@@ -21,15 +21,5 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
 }
 
 fn cases() -> Vec<Case> {
-    let mut rows = GraphBuilder::new(17);
-    let x = rows.activation(&[5]);
-    let y = rows.node("LogSoftmax", &[x], vec![], &[1, 5]);
-    let mut middle = GraphBuilder::new(17);
-    let x = middle.activation(&[3, 4]);
-    let z = middle.node("LogSoftmax", &[x], vec![make_attr_int("axis", 1)], &[1, 3, 4]);
-    let mut parameter = GraphBuilder::new(17);
-    let (x, w) = (parameter.activation(&[3, 4]), parameter.param(&[3, 4]));
-    let mix = parameter.node("LogSoftmax", &[w], vec![make_attr_int("axis", 0)], &[3, 4]);
-    let u = parameter.node("Mul", &[x, mix], vec![], &[1, 3, 4]);
-    vec![rows.case("last axis", y), middle.case("an inner axis", z), parameter.case("of a parameter", u)]
+    axis_cases("LogSoftmax")
 }

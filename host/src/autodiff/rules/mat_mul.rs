@@ -182,7 +182,62 @@ fn cases() -> Vec<Case> {
     let corner = mixed.node("Reshape", &[once], vec![], &[1, 5, 3, 1]);
     let stretched = mixed.node("Mul", &[corner, w], vec![], &[1, 5, 3, 3]);
 
+    let merged_axis = Some(BatchAxis { axis: 0, outer: 1, inner: 2 });
+    let mut merged = GraphBuilder::new(17);
+    let (x, w) = (merged.activation(&[2, 5, 3]), merged.param(&[3, 4]));
+    let rows = merged.node_at("Reshape", &[x], vec![], &[2, 5, 3], merged_axis);
+    let rows = merged.node_at("MatMul", &[rows, w], vec![], &[2, 5, 4], merged_axis);
+    let merged_y = merged.node("Reshape", &[rows], vec![], &[1, 2, 5, 4]);
+
+    let mut merged_both = GraphBuilder::new(17);
+    let (x, z) = (merged_both.activation(&[2, 5, 3]), merged_both.activation(&[2, 3, 4]));
+    let left_rows = merged_both.node_at("Reshape", &[x], vec![], &[2, 5, 3], merged_axis);
+    let right_rows = merged_both.node_at("Reshape", &[z], vec![], &[2, 3, 4], merged_axis);
+    let rows = merged_both.node_at("MatMul", &[left_rows, right_rows], vec![], &[2, 5, 4], merged_axis);
+    let merged_both_y = merged_both.node("Reshape", &[rows], vec![], &[1, 2, 5, 4]);
+
+    let mut merged_left = GraphBuilder::new(17);
+    let (x, w) = (merged_left.activation(&[2, 3, 5]), merged_left.param(&[4, 3]));
+    let rows = merged_left.node_at("Reshape", &[x], vec![], &[2, 3, 5], merged_axis);
+    let rows = merged_left.node_at("MatMul", &[w, rows], vec![], &[2, 4, 5], merged_axis);
+    let merged_left_y = merged_left.node("Reshape", &[rows], vec![], &[1, 2, 4, 5]);
+
+    let mut broadcast_left = GraphBuilder::new(17);
+    let (x, z) = (broadcast_left.activation(&[1, 5, 3]), broadcast_left.activation(&[2, 3, 4]));
+    let broadcast_left_y = broadcast_left.node("MatMul", &[x, z], vec![], &[1, 2, 5, 4]);
+
+    let mut stacked_rows = GraphBuilder::new(17);
+    let (x, w) = (stacked_rows.activation(&[3]), stacked_rows.param(&[2, 3, 4]));
+    let middle = Some(BatchAxis { axis: 1, outer: 1, inner: 1 });
+    let rows = stacked_rows.node_at("MatMul", &[x, w], vec![], &[2, 1, 4], middle);
+    let perm = vec![crate::onnx::make_attr_ints("perm", &[1, 0, 2])];
+    let stacked_rows_y = stacked_rows.node("Transpose", &[rows], perm, &[1, 2, 4]);
+
+    let mut column = GraphBuilder::new(17);
+    let (x, w) = (column.activation(&[2, 5]), column.param(&[5, 1]));
+    let column_y = column.node("MatMul", &[x, w], vec![], &[1, 2, 1]);
+
+    let mut row = GraphBuilder::new(17);
+    let (x, w) = (row.activation(&[5]), row.param(&[1, 5]));
+    let columns = Some(BatchAxis { axis: 1, outer: 1, inner: 1 });
+    let turned = row.node_at("Transpose", &[x], vec![], &[5, 1], columns);
+    let row_y = row.node_at("MatMul", &[w, turned], vec![], &[1, 1], columns);
+    let row_y = row.node_at("Transpose", &[row_y], vec![], &[1, 1], Some(BatchAxis { axis: 0, outer: 1, inner: 1 }));
+
+    let mut vector_stack = GraphBuilder::new(17);
+    let (x, v, w) = (vector_stack.activation(&[2, 4]), vector_stack.param(&[3]), vector_stack.param(&[2, 3, 4]));
+    let product = vector_stack.node("MatMul", &[v, w], vec![], &[2, 4]);
+    let vector_stack_y = vector_stack.node("Mul", &[x, product], vec![], &[1, 2, 4]);
+
     vec![
+        merged.case("rows merged into the batch", merged_y),
+        merged_both.case("batched by batched, both merged", merged_both_y),
+        merged_left.case("weight on the left of merged rows", merged_left_y),
+        broadcast_left.case("batched by batched, the left one broadcast", broadcast_left_y),
+        stacked_rows.case("rows that are samples by a stack of weights", stacked_rows_y),
+        column.case("one column", column_y),
+        row.case("one row, with the samples along the columns", row_y),
+        vector_stack.case("a vector by a stack of parameters", vector_stack_y),
         right.case("weight on the right", right_y),
         positions.case("many positions", positions_y),
         left.case("weight on the left", left_y),

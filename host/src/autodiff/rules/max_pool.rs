@@ -7,7 +7,7 @@
 //! Memory: the kept gradients, `K` times the size of `Y`, `K` being the number of taps.
 
 use super::Rule;
-use crate::autodiff::emit::{BATCH_FIRST, Emitter, Var};
+use crate::autodiff::emit::{Emitter, Var};
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
@@ -17,9 +17,8 @@ use crate::onnx::{make_attr_int, make_attr_ints, make_attr_string};
 pub const RULE: Rule = Rule { op: "MaxPool", pull, cases };
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
-    p.data_batch_first()?;
     let window = Window::of_pool(p)?;
-    let (x, y, gy) = (p.x(0), p.y(), p.gy());
+    let (x, y, gy) = (p.x_rows(0), p.y_rows(), p.gy_rows());
     let zero = p.em.scalar(gy.dtype, 0.0);
     let padded = window.padded(p.em, &x, f64::NEG_INFINITY);
     let offsets = window.offsets();
@@ -37,31 +36,30 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
         kept.push(keep);
     }
     let gx = put_back(p.em, &window, &kept);
-    p.gx(0, gx);
+    p.gx_rows(0, gx);
     Ok(())
 }
 
 /// The kept gradients, each `[N, C, *output]`, summed into the places of their taps.
 fn put_back(em: &mut Emitter, window: &Window, kept: &[Var]) -> Var {
-    let shape = kept[0].shape.clone();
-    let (channels, output) = (shape[1], &window.output);
-    if let ([rows, columns], true) = (&window.kernel[..], window.tiles()) {
+    let (shape, batch) = (kept[0].shape.clone(), kept[0].batch);
+    let (rows, channels, output) = (shape[0], shape[1], &window.output);
+    if let ([lines, columns], true) = (&window.kernel[..], window.tiles()) {
         // Windows tile the plane: interleave.
-        let mut lines = Vec::new();
+        let mut planes = Vec::new();
         for line in kept.chunks(*columns) {
-            let parts: Vec<Var> =
-                line.iter().map(|v| em.reshape(v, &[&shape[..], &[1]].concat(), Some(BATCH_FIRST))).collect();
+            let parts: Vec<Var> = line.iter().map(|v| em.reshape(v, &[&shape[..], &[1]].concat(), batch)).collect();
             let line = em.concat(&parts.iter().collect::<Vec<_>>(), 4);
-            let flat = [1, channels, output[0], 1, output[1] * columns];
-            lines.push(em.reshape(&line, &flat, Some(BATCH_FIRST)));
+            let flat = [rows, channels, output[0], 1, output[1] * columns];
+            planes.push(em.reshape(&line, &flat, batch));
         }
-        let plane = em.concat(&lines.iter().collect::<Vec<_>>(), 3);
-        return em.reshape(&plane, &[1, channels, output[0] * rows, output[1] * columns], Some(BATCH_FIRST));
+        let plane = em.concat(&planes.iter().collect::<Vec<_>>(), 3);
+        return em.reshape(&plane, &[rows, channels, output[0] * lines, output[1] * columns], batch);
     }
-    let stacked_shape = [&[1, channels, 1], &output[..]].concat();
-    let parts: Vec<Var> = kept.iter().map(|v| em.reshape(v, &stacked_shape, Some(BATCH_FIRST))).collect();
+    let stacked_shape = [&[rows, channels, 1], &output[..]].concat();
+    let parts: Vec<Var> = kept.iter().map(|v| em.reshape(v, &stacked_shape, batch)).collect();
     let stacked = em.concat(&parts.iter().collect::<Vec<_>>(), 2);
-    let patches = em.reshape(&stacked, &[&[1, channels * kept.len()], &output[..]].concat(), Some(BATCH_FIRST));
+    let patches = em.reshape(&stacked, &[&[rows, channels * kept.len()], &output[..]].concat(), batch);
     window.fold(em, &patches)
 }
 
@@ -102,6 +100,33 @@ fn cases() -> Vec<Case> {
         one("dilations", &[2, 5, 6], &[2, 3, 4], vec![kernel(&[2, 2]), make_attr_ints("dilations", &[2, 2])]),
         one("same upper", &[2, 4, 4], &[2, 4, 4], vec![kernel(&[2, 2]), make_attr_string("auto_pad", "SAME_UPPER")]),
         one("1-D", &[2, 7], &[2, 3], vec![kernel(&[3]), make_attr_ints("strides", &[2])]),
+        one(
+            "ceil mode, the last window begun in the end padding left out",
+            &[2, 4, 5],
+            &[2, 2, 3],
+            vec![
+                kernel(&[2, 2]),
+                make_attr_ints("strides", &[3, 2]),
+                make_attr_ints("pads", &[1, 1, 1, 1]),
+                make_attr_int("ceil_mode", 1),
+            ],
+        ),
+        one(
+            "ceil mode with padding and dilations",
+            &[2, 7, 6],
+            &[2, 4, 3],
+            vec![
+                kernel(&[2, 3]),
+                make_attr_ints("strides", &[2, 2]),
+                make_attr_ints("dilations", &[2, 1]),
+                make_attr_ints("pads", &[1, 0, 1, 1]),
+                make_attr_int("ceil_mode", 1),
+            ],
+        ),
+        one("3-D", &[2, 3, 4, 3], &[2, 2, 2, 2], vec![kernel(&[2, 2, 2]), make_attr_ints("strides", &[1, 2, 1])]),
         rectified,
+        GraphBuilder::pool_of_frames("MaxPool"),
+        GraphBuilder::pool_over_turned_batch("MaxPool"),
+        GraphBuilder::pool_of_parameter("MaxPool"),
     ]
 }

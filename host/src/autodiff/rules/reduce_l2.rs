@@ -3,7 +3,7 @@
 //! Numerics: products and the [`Emitter`]'s sums, for runtimes' own `ReduceL2` is biased low over long axes.
 
 use super::Rule;
-use super::reduce_sum::{attribute_form, kept_output, reduction_cases, repeatable};
+use super::reduce_sum::{attribute_form, input_form_cases, kept_output, reduction_cases, repeatable};
 use super::reduce_sum_square;
 use crate::autodiff::emit::{Emitter, Var};
 use crate::autodiff::refusal::Refusal;
@@ -38,14 +38,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
 
 fn cases() -> Vec<Case> {
     let mut cases = reduction_cases("ReduceL2", attribute_form);
-    let by_input = |b: &mut GraphBuilder, axes: &[i64], keep| {
-        (vec![b.ints(axes)], vec![crate::onnx::make_attr_int("keepdims", keep)])
-    };
-    for mut case in reduction_cases("ReduceL2", by_input) {
-        case.graph.opset = 18;
-        case.name += ", operator set 18";
-        cases.push(case);
-    }
+    cases.extend(input_form_cases("ReduceL2"));
     let zeroed = |b: &mut GraphBuilder| {
         let x = b.activation(&[2, 3]);
         let rows = b.floats(&[2, 1], &[0.0, 1.0]);

@@ -2,7 +2,7 @@
 //! `amax` shares among equal elements).
 
 use super::Rule;
-use super::reduce_sum::{attribute_form, kept_output, reduction_cases, repeatable};
+use super::reduce_sum::{attribute_form, input_form_cases, kept_output, reduction_cases, repeatable};
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
@@ -37,5 +37,6 @@ pub fn extreme_cases(op: &str) -> Vec<Case> {
     let repeated = tied.node("Expand", &[x], vec![], &[1, 4, 3]);
     let y = tied.node(op, &[repeated], vec![make_attr_ints("axes", &[1])], &[1, 1, 3]);
     cases.push(tied.case("of equal elements", y));
+    cases.extend(input_form_cases(op));
     cases
 }

@@ -46,11 +46,25 @@ pub fn kept_output(p: &mut Pull<'_>) -> Result<Var, Refusal> {
 }
 
 fn cases() -> Vec<Case> {
-    reduction_cases("ReduceSum", |b, axes, keep| (vec![b.ints(axes)], vec![make_attr_int("keepdims", keep)]))
+    reduction_cases("ReduceSum", input_form)
 }
 
 /// Further inputs and attributes.
 pub type Form = (Vec<ValueId>, Vec<AttributeProto>);
+
+fn input_form(b: &mut GraphBuilder, axes: &[i64], keep: i64) -> Form {
+    (vec![b.ints(axes)], vec![make_attr_int("keepdims", keep)])
+}
+
+/// Cases of another reduction in the form it has from operator set 18 on.
+pub fn input_form_cases(op: &str) -> Vec<Case> {
+    let mut cases = reduction_cases(op, input_form);
+    for case in &mut cases {
+        case.graph.opset = 18;
+        case.name += ", operator set 18";
+    }
+    cases
+}
 
 /// Axes as an attribute, for the other reductions up to operator set 17.
 pub fn attribute_form(_: &mut GraphBuilder, axes: &[i64], keep: i64) -> Form {

@@ -4,6 +4,7 @@ use super::{BATCH_FIRST, Case};
 use crate::autodiff::{DeriveOptions, Loss};
 use crate::graph::{BatchAxis, DType, Graph, Node, Origin, Parameter, Tensor, TensorData, Value, ValueId};
 use crate::onnx::pb::AttributeProto;
+use crate::onnx::{make_attr_int, make_attr_ints};
 
 /// Builder of a canonical [`Graph`]. Shapes of nodes are given; the batch lies on axis 0 where nothing else is said.
 pub struct GraphBuilder {
@@ -117,6 +118,20 @@ impl GraphBuilder {
             }));
         }
         self.node_at(op, inputs, attributes, shape, batch)
+    }
+
+    /// As [`node`](Self::node), with optional inputs.
+    pub fn node_with(
+        &mut self,
+        op: &str,
+        inputs: &[Option<ValueId>],
+        attributes: Vec<AttributeProto>,
+        shape: &[usize],
+    ) -> ValueId {
+        let given: Vec<ValueId> = inputs.iter().copied().flatten().collect();
+        let output = self.node(op, &given, attributes, shape);
+        self.graph.nodes.last_mut().expect("the node was added").inputs = inputs.to_vec();
+        output
     }
 
     /// A node with one output of the given shape and batch axis.
@@ -263,6 +278,50 @@ impl GraphBuilder {
             with_parameter("with a parameter that spells out the batch", &[1, 2, 3], false),
             parameters,
             merged,
+        ]
+    }
+
+    /// A pool of frames that are merged with the batch.
+    pub fn pool_of_frames(op: &str) -> Case {
+        let mut b = Self::new(17);
+        let x = b.activation(&[2, 3, 4, 4]);
+        let merged = Some(BatchAxis { axis: 0, outer: 1, inner: 2 });
+        let x = b.node_at("Reshape", &[x], vec![], &[2, 3, 4, 4], merged);
+        let y = b.node_at(op, &[x], Self::pool_window(), &[2, 3, 2, 2], merged);
+        let y = b.node("Reshape", &[y], vec![], &[1, 2, 3, 2, 2]);
+        b.case("of frames merged with the batch", y)
+    }
+
+    /// A pool of planes `[C, N, ...]`.
+    pub fn pool_over_turned_batch(op: &str) -> Case {
+        let mut b = Self::new(17);
+        let x = b.activation(&[3, 4, 4]);
+        let turned = Some(BatchAxis { axis: 1, outer: 1, inner: 1 });
+        let swap = || vec![make_attr_ints("perm", &[1, 0, 2, 3])];
+        let x = b.node_at("Transpose", &[x], swap(), &[3, 1, 4, 4], turned);
+        let y = b.node_at(op, &[x], Self::pool_window(), &[3, 1, 2, 2], turned);
+        let y = b.node_at("Transpose", &[y], swap(), &[1, 3, 2, 2], Some(BATCH_FIRST));
+        b.case("with the batch on axis 1", y)
+    }
+
+    /// A pool of a parameter.
+    pub fn pool_of_parameter(op: &str) -> Case {
+        let mut b = Self::new(17);
+        let (x, w) = (b.input(&[3, 2, 2]), b.param(&[2, 3, 4, 4]));
+        let pooled = b.node(op, &[w], Self::pool_window(), &[2, 3, 2, 2]);
+        let first = b.floats(&[2, 1, 1, 1], &[0.5, -1.5]);
+        let weighted = b.node("Mul", &[pooled, first], vec![], &[2, 3, 2, 2]);
+        let axes = b.ints(&[0]);
+        let sum = b.node("ReduceSum", &[weighted, axes], vec![make_attr_int("keepdims", 1)], &[1, 3, 2, 2]);
+        let y = b.node("Mul", &[x, sum], vec![], &[1, 3, 2, 2]);
+        b.case("of a parameter", y)
+    }
+
+    fn pool_window() -> Vec<AttributeProto> {
+        vec![
+            make_attr_ints("kernel_shape", &[3, 3]),
+            make_attr_ints("strides", &[2, 2]),
+            make_attr_ints("pads", &[1, 1, 0, 0]),
         ]
     }
 

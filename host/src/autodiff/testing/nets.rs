@@ -1,8 +1,8 @@
 //! Whole nets, as exporters write them once they are canonical.
 
-use super::{Case, GraphBuilder};
+use super::{BATCH_FIRST, Case, GraphBuilder};
 use crate::autodiff::{DeriveOptions, Loss};
-use crate::graph::ValueId;
+use crate::graph::{BatchAxis, ValueId};
 use crate::onnx::{make_attr_float, make_attr_int, make_attr_ints};
 
 /// Every net.
@@ -14,6 +14,7 @@ pub fn cases() -> Vec<Case> {
         group_norm_cnn("net: GroupNorm as an operator, operator set 21", Norm::Operator(21)),
         group_norm_cnn("net: GroupNorm written out", Norm::WrittenOut),
         separable_cnn(),
+        attention(),
     ]
 }
 
@@ -104,6 +105,40 @@ fn separable_cnn() -> Case {
     let h = b.node("Reshape", &[h], vec![], &[1, 6]);
     let y = linear(&mut b, h, 6, 3);
     b.case_with("net: dilated, depthwise, pointwise and grouped CNN", y, DeriveOptions::new(Loss::BceWithLogits))
+}
+
+/// `torch.nn.MultiheadAttention` with positions first: heads are merged with the batch, `[T, N·h, d]`, and rows are
+/// `[T·N, E]`.
+fn attention() -> Case {
+    let mut b = GraphBuilder::new(17);
+    let second = Some(BatchAxis { axis: 1, ..BATCH_FIRST });
+    let (columns, stack) = (BatchAxis { axis: 1, outer: 1, inner: 2 }, BatchAxis { axis: 0, outer: 1, inner: 2 });
+    let perm = |axes: &[i64]| vec![make_attr_ints("perm", axes)];
+    let x = b.input(&[4, 6]);
+    let x = b.node_at("Transpose", &[x], perm(&[1, 0, 2]), &[4, 1, 6], second);
+    let (w, c) = (b.param_in(&[6, 18], -0.5, 0.5), b.param_in(&[18], -0.5, 0.5));
+    let product = b.node_at("MatMul", &[x, w], vec![], &[4, 1, 18], second);
+    let sum = b.node_at("Add", &[product, c], vec![], &[4, 1, 18], second);
+    let [q, k, v] = [(0, [1, 0, 2]), (6, [1, 2, 0]), (12, [1, 0, 2])].map(|(start, axes)| {
+        let bounds = [[start], [start + 6], [2], [1]].map(|list| b.ints(&list));
+        let part = b.node_at("Slice", &[&[sum], &bounds[..]].concat(), vec![], &[4, 1, 6], second);
+        let heads = b.node_at("Reshape", &[part], vec![], &[4, 2, 3], Some(columns));
+        let shape = axes.map(|axis| [4, 2, 3][axis as usize]);
+        b.node_at("Transpose", &[heads], perm(&axes), &shape, Some(stack))
+    });
+    let scores = b.node_at("MatMul", &[q, k], vec![], &[2, 4, 4], Some(stack));
+    let weights = b.node_at("Softmax", &[scores], vec![], &[2, 4, 4], Some(stack));
+    let mixed = b.node_at("MatMul", &[weights, v], vec![], &[2, 4, 3], Some(stack));
+    let turned = b.node_at("Transpose", &[mixed], perm(&[1, 0, 2]), &[4, 2, 3], Some(columns));
+    let rows = Some(BatchAxis { axis: 0, outer: 4, inner: 1 });
+    let flat = b.node_at("Reshape", &[turned], vec![], &[4, 6], rows);
+    let (w, c) = (b.param_in(&[6, 6], -0.5, 0.5), b.param_in(&[6], -0.5, 0.5));
+    let out = b.node_at("Gemm", &[flat, w, c], vec![make_attr_int("transB", 1)], &[4, 6], rows);
+    let apart = b.node_at("Reshape", &[out], vec![], &[4, 1, 6], second);
+    let back = b.node_at("Transpose", &[apart], perm(&[1, 0, 2]), &[1, 4, 6], Some(BATCH_FIRST));
+    let features = b.node("Reshape", &[back], vec![], &[1, 24]);
+    let y = linear(&mut b, features, 24, 3);
+    b.case_with("net: attention, heads merged with the batch", y, DeriveOptions::new(Loss::SoftmaxCrossEntropy))
 }
 
 /// As `torch.nn.Linear` is exported.

@@ -1,6 +1,6 @@
 //! Layers so wide, over so few positions, that norms are taken by Gram matrices and no sample's gradient is formed.
 
-use super::{Case, GraphBuilder};
+use super::{BATCH_FIRST, Case, GraphBuilder};
 use crate::autodiff::{DeriveOptions, Loss};
 use crate::onnx::{make_attr_int, make_attr_ints};
 
@@ -74,6 +74,29 @@ pub fn cases() -> Vec<Case> {
     let y = unused.node("MatMul", &[x, w], vec![], &[1, 40]);
     let unused = unused.case("wide: beside parameters that the loss does not read", y);
 
+    let embedding = |name, opset, tied: bool| {
+        let mut b = GraphBuilder::new(opset);
+        let (table, ids) = (b.param_in(&[40, 24], -0.5, 0.5), b.ids(&[3]));
+        let first = vec![make_attr_int("axis", 0)];
+        let rows = b.node_at("Gather", &[table, ids], first, &[1, 3, 24], Some(BATCH_FIRST));
+        let rows = b.node("Tanh", &[rows], vec![], &[1, 3, 24]);
+        if !tied {
+            return b.case(name, rows);
+        }
+        let turned = b.node("Transpose", &[table], vec![], &[24, 40]);
+        let y = b.node("MatMul", &[rows, turned], vec![], &[1, 3, 40]);
+        b.case_with(name, y, DeriveOptions::new(Loss::SoftmaxCrossEntropy))
+    };
+
+    let mut stepped = GraphBuilder::new(17);
+    let (x, w, v) = (stepped.input(&[48]), stepped.param_in(&[48, 40], -0.2, 0.2), stepped.param_in(&[40], -9.0, 9.0));
+    let y = stepped.node("MatMul", &[x, w], vec![], &[1, 40]);
+    let ten = stepped.floats(&[], &[10.0]);
+    let finer = stepped.node("Mul", &[v, ten], vec![], &[40]);
+    let steps = stepped.node("Floor", &[finer], vec![], &[40]);
+    let y = stepped.node("Mul", &[y, steps], vec![], &[1, 40]);
+    let stepped = stepped.case("wide: times steps of a parameter", y);
+
     vec![
         linear,
         positions,
@@ -86,5 +109,9 @@ pub fn cases() -> Vec<Case> {
         both,
         frozen,
         unused,
+        embedding("wide: an embedding", 17, false),
+        embedding("wide: an embedding tied to the output layer", 17, true),
+        embedding("wide: an embedding tied to the output layer, operator set 13", 13, true),
+        stepped,
     ]
 }

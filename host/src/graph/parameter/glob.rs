@@ -1,7 +1,7 @@
 //! Shell patterns of `--train` and `--freeze`: `*` stands for any run of characters, `?` for one.
 
 /// Whether one of `patterns` matches all of `name`.
-pub(super) fn any(patterns: &[String], name: &str) -> bool {
+pub(crate) fn any(patterns: &[String], name: &str) -> bool {
     let name: Vec<char> = name.chars().collect();
     patterns.iter().any(|pattern| matches(&pattern.chars().collect::<Vec<_>>(), &name))
 }

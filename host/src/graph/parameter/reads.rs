@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::Tensor;
+use super::{GraphOptions, Tensor, glob};
 use crate::onnx::pb::GraphProto;
 
 /// The nodes that matter, and what they read.
@@ -55,6 +55,46 @@ impl<'a> Reads<'a> {
         self.by_name.get(name).map_or(&[], |reads| reads.as_slice())
     }
 
+    /// The readers of `name`, grouped into the parameters that they read: one group, unless equal values were merged.
+    pub fn layers(
+        &self,
+        graph: &GraphProto,
+        name: &str,
+        tensors: &HashMap<&str, Tensor>,
+        uniform: &HashSet<&str>,
+        options: &GraphOptions,
+    ) -> Vec<Vec<(usize, usize)>> {
+        let read_by = self.of_name(name);
+        let mut groups: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
+        for &(node, slot) in read_by {
+            groups.entry(node).or_default().push((node, slot));
+        }
+        let is_merged = uniform.contains(name) && tensors.get(name).is_some_and(|t| t.data.len() > 1);
+        let mut weights = HashSet::new();
+        let mut is_one_layer =
+            || groups.keys().any(|&node| !self.weights(graph, node, tensors, uniform).all(|own| weights.insert(own)));
+        let split = glob::any(&options.untie, name) || is_merged && !glob::any(&options.tie, name) && !is_one_layer();
+        if split { groups.into_values().collect() } else { vec![read_by.to_vec()] }
+    }
+
+    /// The weights that tell layers apart: what `node` reads, and, where it adds a bias, the node before it.
+    fn weights<'b>(
+        &'b self,
+        graph: &'b GraphProto,
+        node: usize,
+        tensors: &'b HashMap<&str, Tensor>,
+        uniform: &'b HashSet<&str>,
+    ) -> impl Iterator<Item = &'b str> {
+        let inputs = &graph.node[node].input;
+        let before = inputs.iter().filter_map(|input| self.producer.get(input.as_str())).filter(move |&&before| {
+            graph.node[node].op_type == "Add"
+                && matches!(graph.node[before].op_type.as_str(), "MatMul" | "Gemm" | "Conv")
+        });
+        let own = inputs.iter().chain(before.flat_map(|&before| &graph.node[before].input)).map(String::as_str);
+        let own: HashSet<&str> = own.filter(|name| tensors.contains_key(name) && !uniform.contains(name)).collect();
+        own.into_iter()
+    }
+
     /// The node, and its input, that a read leads to through nodes that only reshape.
     pub fn end_of(&self, graph: &GraphProto, (mut node, mut slot): (usize, usize)) -> (usize, usize) {
         let only_reshapes = |op: &str| matches!(op, "Reshape" | "Squeeze" | "Unsqueeze" | "Flatten" | "Transpose");
@@ -83,32 +123,6 @@ impl<'a> Reads<'a> {
     }
 }
 
-/// The readers of `name`, grouped into the parameters that they read: one group, unless equal values were merged.
-pub(super) fn layers(
-    graph: &GraphProto,
-    read_by: &[(usize, usize)],
-    name: &str,
-    tensors: &HashMap<&str, Tensor>,
-    uniform: &HashSet<&str>,
-) -> Vec<Vec<(usize, usize)>> {
-    let mut groups: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
-    for &(node, slot) in read_by {
-        groups.entry(node).or_default().push((node, slot));
-    }
-    let is_merged = tensors.get(name).is_some_and(|t| !t.shape.is_empty()) && uniform.contains(name);
-    let mut weights = HashSet::new();
-    let is_one_layer = groups.keys().any(|&node| {
-        let own: HashSet<&str> = graph.node[node]
-            .input
-            .iter()
-            .map(String::as_str)
-            .filter(|input| tensors.contains_key(input) && !uniform.contains(input))
-            .collect();
-        !own.into_iter().all(|weight| weights.insert(weight))
-    });
-    if is_merged && !is_one_layer { groups.into_values().collect() } else { vec![read_by.to_vec()] }
-}
-
 /// What input `slot` of an operator is.
 pub(super) fn role(op: &str, slot: usize) -> &'static str {
     match (op, slot) {
@@ -134,14 +148,57 @@ pub(super) fn is_setting(op: &str, slot: usize) -> bool {
     matches!((op, slot), ("Pow" | "Dropout", 1) | ("Clip" | "Resize" | "Pad", 1..) | ("BatchNormalization", 3 | 4))
 }
 
-/// Names that exporters invent: `val_3`, `onnx::Mul_12`, `/block/Constant_output_0`, `scalar_tensor_default`.
+/// Names that exporters invent: `val_3`, `onnx::Mul_12`, `/block/Constant_output_0`, and those of folded operators and of
+/// constants, `permute_1`, `scalar_tensor_default`. PyTorch's parameters below the top module have a dot.
 pub(super) fn is_exporters_name(name: &str) -> bool {
-    let numbered = |prefix: &str| {
-        name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
-    };
-    numbered("val_")
-        || numbered("")
+    const STEMS: &[&str] = &[
+        "_tensor_constant",
+        "_to_copy",
+        "arange",
+        "clone",
+        "cos",
+        "detach_",
+        "div",
+        "embedding",
+        "exp",
+        "expand",
+        "eye",
+        "full",
+        "full_like",
+        "lift_fresh_copy",
+        "lifted_tensor",
+        "linspace",
+        "max_val_cast",
+        "min_val_cast",
+        "mul",
+        "neg",
+        "ones",
+        "ones_like",
+        "permute",
+        "pow",
+        "reciprocal",
+        "repeat",
+        "rsqrt",
+        "select",
+        "sin",
+        "slice",
+        "sqrt",
+        "t",
+        "to",
+        "transpose",
+        "tril",
+        "triu",
+        "unsqueeze",
+        "view",
+        "zeros",
+        "zeros_like",
+    ];
+    let digits = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_');
+    name.strip_prefix("val_").is_some_and(digits)
+        || digits(name)
         || name.starts_with("onnx::")
         || name.starts_with('/')
         || name.starts_with("scalar_tensor")
+        || STEMS.contains(&stem)
 }

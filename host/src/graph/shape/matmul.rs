@@ -3,7 +3,8 @@
 use super::super::node::{Outcome, Ruled, Shaped, Site};
 use super::super::{BatchAxis, GraphError, Value};
 use super::elementwise::broadcast_shapes;
-use crate::onnx::attr_int;
+use super::rewrite::Rewrite;
+use crate::onnx::{attr_int, make_attr_int};
 
 const CONTRACTED: &str = "contract over features, with the batch along another axis";
 const CROSSED: &str = "multiply each sample with itself only, as a product with the batch along a leading axis";
@@ -13,6 +14,17 @@ pub(in super::super) fn matmul(site: &Site<'_>) -> Ruled {
     let (a, b) = (site.float(0)?, site.float(1)?);
     if a.shape.is_empty() || b.shape.is_empty() {
         return Err(site.invalid("an input is a scalar"));
+    }
+    if let ([k], [other]) = (&a.shape[..], &b.shape[..])
+        && k == other
+        && a.batch.is_none()
+        && b.batch.is_none()
+    {
+        // Not every runtime multiplies two vectors.
+        let mut rewrite = Rewrite::of(site);
+        let axes = rewrite.fixed([0]);
+        let products = rewrite.node("Mul", &[&site.node.input[0], &site.node.input[1]], vec![]);
+        return Ok(rewrite.end("ReduceSum", &[&products, &axes], vec![make_attr_int("keepdims", 0)]));
     }
     // A vector is a matrix of one row (left) or one column (right), which the result drops again.
     let (left_vector, right_vector) = (a.shape.len() == 1, b.shape.len() == 1);
@@ -92,7 +104,7 @@ pub(in super::super) fn gemm(site: &Site<'_>) -> Ruled {
     }
     let c = site.float(2)?;
     let (whole, with) = broadcast_shapes(site, &[(&shape, batch, "A·B"), (&c.shape, c.batch, &c.name)])?;
-    if whole != shape {
+    if whole != shape || with != batch {
         return Err(site.invalid(format!("input 2 ('{}') does not broadcast to the product", c.name)));
     }
     Ok(Outcome::Node(vec![Shaped { dtype: a.dtype, shape, batch: with }]))

@@ -1,4 +1,4 @@
-//! `MaxPool`, `AveragePool`, `GlobalAveragePool`: windows over the spatial axes.
+//! `MaxPool`, `AveragePool`, `GlobalAveragePool`, `GlobalMaxPool`: windows over the spatial axes.
 
 use super::super::node::{Outcome, Ruled, Shaped, Site};
 use super::super::{DType, GraphError, Value};
@@ -13,6 +13,12 @@ pub(in super::super) fn window(site: &Site<'_>) -> Ruled {
         return Err(site.invalid(format!("kernel_shape {kernel:?} does not fit data of rank {}", x.shape.len())));
     }
     let kernel: Vec<usize> = kernel.iter().map(|&k| k as usize).collect();
+    if site.attr_string("auto_pad", "NOTSET") == "NOTSET"
+        && let Some(pads) = site.attr_ints("pads")?
+        && let Some(axis) = pads.iter().zip(kernel.iter().cycle()).position(|(&pad, &k)| pad >= k as i64)
+    {
+        return Err(site.invalid(format!("padding of {} makes windows that hold no element", pads[axis])));
+    }
     let rounds_up = attr_int(site.attributes(), "ceil_mode", 0) != 0;
     let mut shape = x.shape[..2].to_vec();
     shape.extend(outputs(site, &x.shape[2..], &kernel, rounds_up)?);
@@ -24,7 +30,7 @@ pub(in super::super) fn window(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(outputs))
 }
 
-/// `GlobalAveragePool`.
+/// `GlobalAveragePool` and `GlobalMaxPool`.
 pub(in super::super) fn global(site: &Site<'_>) -> Ruled {
     let x = spatial(site)?;
     let mut shape = vec![1; x.shape.len()];

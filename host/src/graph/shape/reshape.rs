@@ -258,8 +258,9 @@ fn rebind(
     };
     let found: Vec<(usize, Layout)> = (0..dims.len()).filter_map(|axis| Some((axis, at(axis)?))).collect();
     let is_plain = |layout: &Layout| layout.1.is_some_and(|b| b.extent() == 1);
-    let rank = |(axis, layout): &(usize, Layout)| (!is_plain(layout), *axis != from, *axis);
-    Ok(found.into_iter().min_by_key(rank).map(|(_, layout)| layout))
+    let last = dims.len() - 1;
+    let order = |(axis, layout): &(usize, Layout)| (!is_plain(layout), *axis == last, *axis != from, *axis);
+    Ok(found.into_iter().min_by_key(order).map(|(_, layout)| layout))
 }
 
 fn flat_axis(site: &Site<'_>, shape: &[usize]) -> Result<usize, GraphError> {

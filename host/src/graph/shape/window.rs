@@ -1,7 +1,16 @@
-//! Output extents of sliding windows: convolution and pooling.
+//! Output extents of sliding windows: convolution, pooling, and transposed convolution.
 
 use super::super::GraphError;
 use super::super::node::Site;
+
+/// The integers of attribute `name`, `length` of them, none below `least`.
+fn list(site: &Site<'_>, name: &str, length: usize, default: i64, least: i64) -> Result<Vec<i64>, GraphError> {
+    let values = site.attr_ints(name)?.unwrap_or_else(|| vec![default; length]);
+    if values.len() != length || values.iter().any(|&v| v < least || v == i64::MAX) {
+        return Err(site.invalid(format!("{name} {values:?} do not fit the spatial axes")));
+    }
+    Ok(values)
+}
 
 /// The spatial output extents. `kernel` is the window, `rounds_up` is `ceil_mode`.
 pub(super) fn outputs(
@@ -11,13 +20,7 @@ pub(super) fn outputs(
     rounds_up: bool,
 ) -> Result<Vec<usize>, GraphError> {
     let rank = spatial.len();
-    let list = |name: &str, length: usize, default: i64, least: i64| -> Result<Vec<i64>, GraphError> {
-        let values = site.attr_ints(name)?.unwrap_or_else(|| vec![default; length]);
-        if values.len() != length || values.iter().any(|&v| v < least || v == i64::MAX) {
-            return Err(site.invalid(format!("{name} {values:?} do not fit {rank} spatial axes")));
-        }
-        Ok(values)
-    };
+    let list = |name: &str, length: usize, default: i64, least: i64| list(site, name, length, default, least);
     let strides = list("strides", rank, 1, 1)?;
     let dilations = list("dilations", rank, 1, 1)?;
     let pads = list("pads", 2 * rank, 0, 0)?;
@@ -50,4 +53,54 @@ pub(super) fn outputs(
             }
         })
         .collect()
+}
+
+/// The spatial output extents of a transposed convolution, and its padding where that is not written out.
+pub(super) fn transposed_outputs(
+    site: &Site<'_>,
+    spatial: &[usize],
+    kernel: &[usize],
+) -> Result<(Vec<usize>, Option<Vec<i64>>), GraphError> {
+    let rank = spatial.len();
+    let strides = list(site, "strides", rank, 1, 1)?;
+    let dilations = list(site, "dilations", rank, 1, 1)?;
+    let rest = list(site, "output_padding", rank, 0, 0)?;
+    let pads = list(site, "pads", 2 * rank, 0, 0)?;
+    let mode = site.attr_string("auto_pad", "NOTSET");
+    if !matches!(mode, "NOTSET" | "" | "VALID" | "SAME_UPPER" | "SAME_LOWER") {
+        return Err(site.invalid(format!("auto_pad is '{mode}'")));
+    }
+    let wanted: Option<Vec<i64>> = match site.attr_ints("output_shape")? {
+        // Some exporters write the whole shape.
+        Some(shape) if shape.len() == rank || shape.len() == rank + 2 => Some(shape[shape.len() - rank..].to_vec()),
+        Some(shape) => return Err(site.invalid(format!("output_shape {shape:?} does not fit the spatial axes"))),
+        None if mode.starts_with("SAME") => {
+            Some((0..rank).map(|i| (spatial[i] as i64).saturating_mul(strides[i])).collect())
+        }
+        None => None,
+    };
+    let mut extents = Vec::with_capacity(rank);
+    let (mut begin, mut end) = (Vec::new(), Vec::new());
+    for i in 0..rank {
+        let window = (kernel[i] as i64 - 1).saturating_mul(dilations[i]).saturating_add(1);
+        let whole = (spatial[i] as i64 - 1).saturating_mul(strides[i]).saturating_add(window).saturating_add(rest[i]);
+        if rest[i] >= strides[i] {
+            return Err(site.invalid(format!("output_padding {rest:?} is not smaller than the strides")));
+        }
+        let extent = match (&wanted, mode) {
+            (Some(wanted), _) => wanted[i],
+            (None, "VALID") => whole,
+            (None, _) => whole - pads[i] - pads[i + rank],
+        };
+        if extent < 1 || extent > whole {
+            return Err(site.invalid(format!("its extent along spatial axis {i} would be {extent} of {whole}")));
+        }
+        extents.push(extent as usize);
+        let total = whole - extent;
+        let less = total / 2;
+        begin.push(if mode == "SAME_UPPER" { less } else { total - less });
+        end.push(if mode == "SAME_UPPER" { total - less } else { less });
+    }
+    let written_out = wanted.is_none() && matches!(mode, "NOTSET" | "");
+    Ok((extents, (!written_out).then(|| [begin, end].concat())))
 }

@@ -75,17 +75,17 @@ fn places_on_several_axes_are_a_lookup_in_the_axes_merged() {
         sketch.graph.initializer.push(onnx::make_tensor_i64("p", shape, values));
         sketch.node("GatherND", &["t", "p"], "h", &[int("batch_dims", batch_dims)]).scaled("h")
     };
-    let graph = examined(&places(&[N, 4, 3], &[2, 2], &[3, 2, 0, 1], 0));
-    assert_eq!(layout(&graph, "h"), (vec![2, 1], Some((1, 1, 1))));
-    let graph = examined(&places(&[N, 4, 3], &[2, 1], &[3, 2], 0));
-    assert_eq!(layout(&graph, "h"), (vec![2, 3, 1], Some((2, 1, 1))));
+    let placed = examined(&places(&[N, 4, 3], &[2, 2], &[3, 2, 0, 1], 0));
+    assert_eq!(layout(&placed, "h"), (vec![2, 1], Some((1, 1, 1))));
+    let placed = examined(&places(&[N, 4, 3], &[2, 1], &[3, 2], 0));
+    assert_eq!(layout(&placed, "h"), (vec![2, 3, 1], Some((2, 1, 1))));
     assert_eq!(
         mixes(&places(&[N, 4, 3], &[1, 3], &[0, 0, 0], 0)),
         "h (GatherND): it picks samples along the batch axis 2"
     );
-    let graph = graph(&places(&[N, 4, 3], &[1, 2], &[-1, -3], 0)).unwrap();
-    let TensorData::I64(flat) = &graph.constant(graph.find("h/1").unwrap()).unwrap().data else { panic!() };
-    assert_eq!(*flat, [9], "an index below zero counts from the end");
+    let from_end = super::graph(&places(&[N, 4, 3], &[1, 2], &[-1, -3], 0)).unwrap();
+    let TensorData::I64(flat) = &from_end.constant(from_end.find("h/1").unwrap()).unwrap().data else { panic!() };
+    assert_eq!(*flat, [9]);
     let own = Sketch::new(17, &[N, 4, 3]).ids("ids", &[N, 2, 1]);
     let graph = examined(&own.node("GatherND", &["x", "ids"], "h", &[int("batch_dims", 1)]).scaled("h"));
     assert_eq!(layout(&graph, "h"), (vec![1, 2, 3], Some((0, 1, 1))));
@@ -214,6 +214,23 @@ fn heads_merged_with_the_batch_come_apart_again() {
     ] {
         assert_eq!(layout(&graph, name), (shape, Some(batch)), "{name}");
     }
+}
+
+#[test]
+fn a_fixed_batch_of_one_is_rebound_to_rows_rather_than_to_features() {
+    // [T, 1, h, d] seen as [T, E]: rows of (T·N, E), not columns of [T, N·E].
+    let model = Sketch::new(17, &[1, 2, 4, 3])
+        .weight("w", &[6, 5])
+        .ints("rows", &[4, 6])
+        .ints("apart", &[4, 1, 5])
+        .node("Transpose", &["x"], "t", &[ints("perm", &[2, 0, 1, 3])])
+        .node("Reshape", &["t", "rows"], "flat", &[])
+        .node("Gemm", &["flat", "w"], "product", &[])
+        .node("Reshape", &["product", "apart"], "h", &[])
+        .returns(&["h"]);
+    let graph = graph(&model).unwrap();
+    assert_eq!(layout(&graph, "flat"), (vec![4, 6], Some((0, 4, 1))));
+    assert_eq!(layout(&graph, "h"), (vec![4, 1, 5], Some((1, 1, 1))));
 }
 
 #[test]

@@ -94,8 +94,7 @@ impl Gather<ContinuousGaussian> for ClippedSums {
                 .collect();
             handles
                 .into_iter()
-                .map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect::<Result<(), BackendError>>()
+                .try_for_each(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         })?;
         let (_, shard) = turn.next.into_inner().unwrap_or_else(PoisonError::into_inner).expect("no worker failed");
         opened.merge(shard).expect("the shard is this step's");

@@ -1,10 +1,10 @@
 //! Matrix products and convolutions.
 
 use damper::graph::Node;
-use damper::onnx::{attr_float, attr_int};
+use damper::onnx::{attr_float, attr_int, attr_ints};
 
-use super::Array;
 use super::window::{taps, windows};
+use super::{Array, unravel};
 
 /// The output of `node`; `None` for an operator that is not of this family.
 pub fn apply(node: &Node, x: &[&Array], shape: &[usize]) -> Option<Array> {
@@ -14,6 +14,7 @@ pub fn apply(node: &Node, x: &[&Array], shape: &[usize]) -> Option<Array> {
         "Gemm" => gemm(x, int("transA", 0) != 0, int("transB", 0) != 0, float("alpha", 1.0), float("beta", 1.0), shape),
         "MatMul" => mat_mul(x[0], x[1], shape),
         "Conv" => conv(node, x, shape),
+        "ConvTranspose" => conv_transpose(node, x, shape),
         _ => return None,
     })
 }
@@ -58,4 +59,34 @@ fn conv(node: &Node, x: &[&Array], shape: &[usize]) -> Array {
         }
         sum
     })
+}
+
+/// Every element of the input, times the kernel, is added to the output where the kernel lies.
+fn conv_transpose(node: &Node, x: &[&Array], shape: &[usize]) -> Array {
+    let groups = attr_int(&node.attributes, "group", 1) as usize;
+    let list = |name: &str, i: usize, default: i64| attr_ints(&node.attributes, name).map_or(default, |l| l[i]);
+    let (w, own) = (x[1], x[1].shape[1]);
+    let mut y = Array::from_fn(shape, |i| x.get(2).map_or(0.0, |b| b.data[i[1]]));
+    for (flat, value) in x[0].data.iter().enumerate() {
+        let from = unravel(flat, &x[0].shape);
+        for (place, weight) in w.data.iter().enumerate() {
+            let tap = unravel(place, &w.shape);
+            if tap[0] != from[1] {
+                continue;
+            }
+            let channel = from[1] / (w.shape[0] / groups) * own + tap[1];
+            let at = |i: usize| {
+                from[i + 2] as i64 * list("strides", i, 1) + tap[i + 2] as i64 * list("dilations", i, 1)
+                    - list("pads", i, 0)
+            };
+            let at: Vec<i64> = (0..shape.len() - 2).map(at).collect();
+            if at.iter().zip(&shape[2..]).all(|(&at, &d)| (0..d as i64).contains(&at)) {
+                let at: Vec<usize> = at.iter().map(|&at| at as usize).collect();
+                let to = [&[from[0], channel], &at[..]].concat();
+                let to = to.iter().zip(shape).fold(0, |flat, (i, d)| flat * d + i);
+                y.data[to] += value * weight;
+            }
+        }
+    }
+    y
 }

@@ -106,15 +106,17 @@ fn normalized(group: &[f64], epsilon: f64) -> Vec<f64> {
     group.iter().map(|v| (v - mean) / (variance + epsilon).sqrt()).collect()
 }
 
+/// Every row is normalised apart; `affine` entries of scale and bias divide its elements.
 fn normalize(x: &[&Array], groups: usize, affine: usize, epsilon: f64) -> Array {
-    let size = x[0].data.len() / groups;
-    let entry = x[0].data.len() / affine;
+    let row = x[0].data.len() / x[0].shape[0];
+    let size = row / groups;
     let mut data = Vec::new();
     for group in x[0].data.chunks(size) {
         data.extend(normalized(group, epsilon));
     }
     for (i, v) in data.iter_mut().enumerate() {
-        *v = *v * x[1].data[i / entry] + x[2].data[i / entry];
+        let entry = i % row / (row / affine);
+        *v = *v * x[1].data[entry] + x[2].data[entry];
     }
     Array::new(&x[0].shape, data)
 }

@@ -1,0 +1,113 @@
+//! `text:PATH`: texts, turned into the integers that a tokenizer file gives them.
+//!
+//! PATH is a table (`.tsv`, or `.csv` as RFC 4180 has it) whose first line names its columns, a `.txt` file with one
+//! text a line, or a folder that holds `train` and, for the test split, `dev`, `validation`, `valid` or `test` with one
+//! of these endings. Each may be gzipped. One row is one sample.
+//!
+//! Every text is cut to the model's sequence length S and padded to it. What the model is given goes by the names of its
+//! inputs: `input_ids`, `attention_mask` (1 on tokens, 0 on padding) and `token_type_ids`, each `[N, S]`; a model with
+//! one input gets the ids, whatever its name. Labels are the label column's numbers ([`TextTask::Classify`]), or each
+//! token's successor ([`TextTask::LanguageModel`]).
+//!
+//! The tokenizer is taken to be public: one that was trained on the private texts carries their words out, outside of ε.
+
+mod rows;
+mod tokens;
+
+use super::array::{Array, Values};
+use super::assemble::{Raw, assemble};
+use super::{DataError, DataOptions, LabelKind, Split};
+use rows::Rows;
+use std::path::{Path, PathBuf};
+use tokens::Tokens;
+
+/// How `text` is read.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TextOptions {
+    /// The tokenizer's file, `tokenizer.json`. Without it there is no text.
+    pub tokenizer: Option<PathBuf>,
+    /// The column of the text, by name or counted from 0; if not given, `text`, `sentence` or `content`.
+    pub text_column: Option<String>,
+    /// Tokens of a text that are kept at most, special ones included; the model's sequence length if not given.
+    pub max_length: Option<usize>,
+    /// What the labels are.
+    pub task: TextTask,
+}
+
+/// What is learned of a text: `--task`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum TextTask {
+    /// The number in its label column, `[N]`.
+    #[default]
+    Classify,
+    /// Each token's successor, `[N, S]`; −100 where there is none.
+    LanguageModel,
+}
+
+impl std::str::FromStr for TextTask {
+    type Err = DataError;
+
+    fn from_str(text: &str) -> Result<Self, DataError> {
+        match text {
+            "classify" => Ok(TextTask::Classify),
+            "language-model" => Ok(TextTask::LanguageModel),
+            _ => Err(DataError(format!("--task {text}: use classify or language-model"))),
+        }
+    }
+}
+
+/// Stems of the files of a folder's splits, the first that is there being taken.
+const TRAIN: &[&str] = &["train"];
+const TEST: &[&str] = &["dev", "validation", "valid", "test"];
+
+pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
+    if options.normalize.is_some() {
+        return Err(DataError("--normalize: tokens are not scaled; leave it out".into()));
+    }
+    if options.text.task == TextTask::LanguageModel && matches!(options.labels, LabelKind::Values { .. }) {
+        return Err(DataError(
+            "--task language-model: its labels are tokens, which are classes: use --loss softmax-cross-entropy".into(),
+        ));
+    }
+    let (train, test) = if path.is_dir() {
+        let train = find(path, TRAIN).ok_or_else(|| {
+            DataError(format!(
+                "{}: holds no train.tsv, train.csv or train.txt, plain or .gz: name the folder that does, or a file",
+                path.display()
+            ))
+        })?;
+        (train, find(path, TEST))
+    } else {
+        (path.to_path_buf(), None)
+    };
+    let tokens = Tokens::open(options)?;
+    let split = |path: &Path| -> Result<Split, DataError> {
+        let rows = rows::read(path, options)?;
+        assemble(raw(path, rows, &tokens, options), options)
+    };
+    let train = split(&train)?;
+    let test = test.as_deref().map(split).transpose()?;
+    Ok((train, test))
+}
+
+fn find(folder: &Path, stems: &[&str]) -> Option<PathBuf> {
+    let names = stems.iter().flat_map(|stem| {
+        ["tsv", "csv", "txt"].into_iter().flat_map(move |end| ["", ".gz"].map(|gz| format!("{stem}.{end}{gz}")))
+    });
+    names.map(|name| folder.join(name)).find(|file| file.is_file())
+}
+
+fn raw(path: &Path, rows: Rows, tokens: &Tokens, options: &DataOptions) -> Raw {
+    let origin = path.display().to_string();
+    let Rows { texts, labels, lines, mut unreadable } = rows;
+    let encoded = tokens.encode(&texts, &origin, &mut unreadable);
+    let labels = match (&options.labels, options.text.task) {
+        (LabelKind::None, _) => None,
+        (_, TextTask::LanguageModel) => encoded.successors,
+        (_, TextTask::Classify) => {
+            labels.map(|values| Array { origin, shape: vec![values.len()], values: Values::F64(values) })
+        }
+    };
+    unreadable.sort_by_key(|(row, _)| *row);
+    Raw { features: encoded.features, labels, unreadable, lines: Some(lines) }
+}

@@ -1,0 +1,158 @@
+//! Rows of a table, or lines of a file: texts and the numbers of their label column.
+
+use super::super::array::{FETCH_AGAIN, open, read_failed};
+use super::super::csv::{column, line, names};
+use super::super::{DataError, DataOptions, LabelKind};
+use super::TextTask;
+use csv::{ByteRecord, ReaderBuilder};
+use std::io::Read;
+use std::path::Path;
+
+/// Names that the text's column usually has.
+const TEXTS: &[&str] = &["text", "sentence", "content"];
+/// Names that the label's column usually has.
+const LABELS: &[&str] = &["label", "class", "target"];
+
+/// The rows of a file, good and bad.
+pub(super) struct Rows {
+    pub texts: Vec<String>,
+    /// NaN where a row has no number.
+    pub labels: Option<Vec<f64>>,
+    /// The line on which each row begins, counted from 1.
+    pub lines: Vec<u64>,
+    /// Rows without a text or a number, ascending, and why.
+    pub unreadable: Vec<(usize, String)>,
+}
+
+enum Form {
+    Tsv,
+    Csv,
+    Lines,
+}
+
+pub(super) fn read(path: &Path, options: &DataOptions) -> Result<Rows, DataError> {
+    let form = form(path)?;
+    let mut bytes = Vec::new();
+    open(path)?.reader.read_to_end(&mut bytes).map_err(|error| read_failed(path, &error))?;
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    let labelled = options.labels != LabelKind::None && options.text.task == TextTask::Classify;
+    let rows = match form {
+        Form::Lines if labelled => {
+            return Err(DataError(format!(
+                "{}: lines of text have no labels: use --task language-model, or a .tsv or .csv file",
+                path.display()
+            )));
+        }
+        Form::Lines => lines(bytes),
+        Form::Tsv => table(path, bytes, b'\t', labelled, options)?,
+        Form::Csv => table(path, bytes, b',', labelled, options)?,
+    };
+    if rows.texts.is_empty() {
+        return Err(DataError(format!("{}: holds no samples: use a file that does", path.display())));
+    }
+    Ok(rows)
+}
+
+fn form(path: &Path) -> Result<Form, DataError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    match name.rsplit_once('.').map(|(_, end)| end) {
+        Some("tsv") => Ok(Form::Tsv),
+        Some("csv") => Ok(Form::Csv),
+        Some("txt") => Ok(Form::Lines),
+        _ => Err(DataError(format!(
+            "{}: its name does not say how it is written: end it in .tsv, .csv or .txt (and .gz)",
+            path.display()
+        ))),
+    }
+}
+
+/// One text a line; blank lines are none.
+fn lines(bytes: &[u8]) -> Rows {
+    let mut rows = Rows { texts: vec![], labels: None, lines: vec![], unreadable: vec![] };
+    for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
+        if !line.trim_ascii().is_empty() {
+            rows.push(number, text(line).map(|text| (text, None)));
+        }
+    }
+    rows
+}
+
+/// A table. In a `.tsv` file quotation marks are letters like others.
+fn table(path: &Path, bytes: &[u8], delimiter: u8, labelled: bool, options: &DataOptions) -> Result<Rows, DataError> {
+    let mut reader = ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .delimiter(delimiter)
+        .quoting(delimiter == b',')
+        .from_reader(bytes);
+    let mut record = ByteRecord::new();
+    let mut next = |record: &mut ByteRecord| {
+        reader.read_byte_record(record).map_err(|error| {
+            DataError(format!("{}: line {}: {error}: {FETCH_AGAIN}", path.display(), line(bytes, error.position())))
+        })
+    };
+    if !next(&mut record)? {
+        return Err(DataError(format!("{}: holds no lines: {FETCH_AGAIN}", path.display())));
+    }
+    let header = options.header.unwrap_or(true);
+    let columns: Vec<String> = if header {
+        record.iter().map(|field| String::from_utf8_lossy(field).trim().to_string()).collect()
+    } else {
+        (0..record.len()).map(|column| column.to_string()).collect()
+    };
+    let find = |flag: &str, wanted: &Option<String>, usual: &[&str]| match wanted {
+        Some(wanted) => column(path, &columns, wanted),
+        None => usual.iter().find_map(|name| columns.iter().position(|column| column == name)).ok_or_else(|| {
+            DataError(format!(
+                "{}: the first line names no column {}; it has {}: name one with {flag}",
+                path.display(),
+                names(usual),
+                names(&columns)
+            ))
+        }),
+    };
+    let text_column = find("--text-column", &options.text.text_column, TEXTS)?;
+    let label = if labelled { Some(find("--label-column", &options.label_column, LABELS)?) } else { None };
+
+    let mut rows = Rows { texts: vec![], labels: label.map(|_| vec![]), lines: vec![], unreadable: vec![] };
+    let mut more = !header || next(&mut record)?;
+    while more {
+        let row = if record.len() != columns.len() {
+            Err(format!("has {} fields where the first line has {}", record.len(), columns.len()))
+        } else {
+            let number = |column: usize| {
+                let field = std::str::from_utf8(&record[column]).ok().and_then(|field| field.trim().parse().ok());
+                field.ok_or_else(|| format!("column `{}` is not a number", columns[column]))
+            };
+            text(&record[text_column]).and_then(|text| Ok((text, label.map(number).transpose()?)))
+        };
+        rows.push(line(bytes, record.position()), row);
+        more = next(&mut record)?;
+    }
+    Ok(rows)
+}
+
+fn text(bytes: &[u8]) -> Result<String, String> {
+    match std::str::from_utf8(bytes).map(str::trim) {
+        Ok("") => Err("the text is empty".into()),
+        Ok(text) => Ok(text.into()),
+        Err(_) => Err("the text is not UTF-8".into()),
+    }
+}
+
+impl Rows {
+    /// Adds a row: its text and number, or what is wrong with it.
+    fn push(&mut self, line: u64, row: Result<(String, Option<f64>), String>) {
+        let (text, label) = row.unwrap_or_else(|fault| {
+            let fault = format!("{fault}: correct the row, or use --on-bad-row drop");
+            self.unreadable.push((self.texts.len(), fault));
+            (String::new(), None)
+        });
+        self.lines.push(line);
+        self.texts.push(text);
+        if let Some(labels) = &mut self.labels {
+            labels.push(label.unwrap_or(f64::NAN));
+        }
+    }
+}
