@@ -73,7 +73,7 @@ fn feeds(grad: &GradGraph, graph: &Graph, loss: &Loss, seed: u64) -> Vec<Feed> {
     let mut draw = Draw::new(!seed);
     let data = grad.inputs.len() + grad.labels.iter().len();
     let mut trained = graph.trained();
-    let feed = |(i, spec): (usize, &&damper::autodiff::TensorSpec)| {
+    let feed = |(i, spec): (usize, &damper::autodiff::TensorSpec)| {
         let len = extents(spec, BATCH).iter().product();
         if i >= data {
             return Feed::Float(trained.next().unwrap().initial.as_f32().unwrap().to_vec());

@@ -63,7 +63,7 @@ pub fn run(grad: &GradGraph, feeds: &[Feed], n: usize) -> BTreeMap<String, Array
             Feed::Float(v) => v.iter().map(|&v| f64::from(v)).collect(),
             Feed::Int(v) => v.iter().map(|&v| v as f64).collect(),
         };
-        values.insert(spec.name.clone(), Array::new(&extents(spec, n), data));
+        values.insert(spec.name.clone(), Array::new(&extents(&spec, n), data));
     }
     for node in &graph.node {
         let x: Vec<&Array> = node.input.iter().filter(|name| !name.is_empty()).map(|name| &values[name]).collect();
