@@ -84,8 +84,8 @@ pub struct Grid {
     bits: u32,
 }
 
-/// Coordinates quantised at a time: what the registers of a processor with 128-bit vectors hold.
-const BLOCK: usize = 16;
+/// Coordinates quantised at a time: what fills the registers of a processor with 128-bit vectors; one where there are none.
+const BLOCK: usize = if cfg!(target_pointer_width = "64") { 16 } else { 1 };
 
 impl Grid {
     /// A grid on which the clip is `2^bits` units, `bits` in `8..=22`.

@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn every_nets_cost_is_counted() {
-        for case in nets() {
+        for case in nets::cases() {
             let cost = derive(&case.graph, &case.options).unwrap().cost;
             assert!(cost.sample_bytes > 0 && cost.fixed_bytes > 0, "{}: {cost:?}", case.name);
         }

@@ -7,7 +7,7 @@ use super::loss;
 use super::lower::lower;
 use super::readout::{Bounds, Read, Readout, clipped_sum, norms, per_sample};
 use super::refusal::Refusal;
-use super::sweep::{leads_to_trained, sweep};
+use super::sweep::sweep;
 use super::{Cost, DeriveOptions, Dim, GradGraph, TensorSpec};
 use crate::graph::{Graph, Node, Origin, Parameter};
 use crate::onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};

@@ -218,7 +218,7 @@ fn product(em: &mut Emitter, term: &Term) -> Var {
     // The runtimes repack a product's right side, once for few rows as for many: many positions of a wide right side cost
     // more to repack than the product costs to transpose.
     let (rows, columns) = (term.left.extent(), term.right.extent());
-    if term.right.positions_last && term.positions() * columns.saturating_sub(rows) > 4 * rows * columns {
+    if term.right.has_positions_last() && term.positions() * columns.saturating_sub(rows) > 4 * rows * columns {
         let right = term.right.with_positions_last(em);
         let left = term.left.with_positions_inside(em);
         let product = em.matmul(&right, &left);

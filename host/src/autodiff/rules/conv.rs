@@ -2,9 +2,9 @@
 //! X[c, patch l, tap k]`; `dB[o] = Σ_l dY[o,l]`.
 //!
 //! `dW` is factored over the `L` output positions: `A` = unfolded patches `[N, (g,) C/g·K, L]`, `G` = `dY` as
-//! `[N, (g,) O/g, L]`, the group axis where the convolution has groups. Few channels, or not so few with many positions, are
-//! unfolded by a depthwise convolution with one-hot kernels (exact: products with 0 and 1, sums with 0); many channels without groups by one
-//! `Gather` of rows of `C` channels, laid out `[N, L, K·C]`; a 1×1 convolution is its own unfolding.
+//! `[N, (g,) O/g, L]`, the group axis where the convolution has groups. Few channels, or not so few with many positions,
+//! are unfolded by a depthwise convolution with one-hot kernels (exact: products with 0 and 1, sums with 0); many channels
+//! without groups by one `Gather` of rows of `C` channels, laid out `[N, L, K·C]`; a 1×1 convolution is its own unfolding.
 //!
 //! Where the batch is merged with positions (frames, patches), these are positions of the sample: `L` times as many.
 //!
@@ -176,6 +176,8 @@ fn cases() -> Vec<Case> {
             vec![make_attr_int("group", 3), make_attr_ints("strides", &[2, 2]), make_attr_ints("pads", &[1, 1, 1, 1])],
         ),
         one("depthwise with a multiplier", s(&[2, 4, 4], &[4, 1, 2, 2], &[4, 3, 3]), vec![make_attr_int("group", 2)]),
+        one("many positions", s(&[2, 9, 8], &[2, 2, 3, 3], &[2, 7, 6]), vec![]),
+        one("groups, many positions", s(&[4, 8, 8], &[4, 2, 3, 3], &[4, 6, 6]), vec![make_attr_int("group", 2)]),
         one("pointwise", s(&[3, 4, 4], &[2, 3, 1, 1], &[2, 4, 4]), vec![]),
         one(
             "pointwise with strides",
