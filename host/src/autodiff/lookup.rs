@@ -67,16 +67,32 @@ pub fn put_back(em: &mut Emitter, rows: &Var, axis: usize, indices: &[usize], ex
         let picked: Vec<i64> = source.iter().map(|from| from.unwrap_or(count) as i64).collect();
         return em.gather(&padded, &picked, axis);
     }
-    let mut last: Vec<usize> = (0..rows.rank()).collect();
-    last.swap(axis, rows.rank() - 1);
-    let turned = em.transpose(rows, &last);
     let mut ones = vec![0.0; count * extent];
     for (from, &to) in indices.iter().enumerate() {
-        ones[from * extent + to] = 1.0;
+        ones[to * count + from] = 1.0;
     }
-    let ones = em.floats(rows.dtype, &[count, extent], ones);
-    let sums = em.matmul(&turned, &ones);
-    em.transpose(&sums, &last)
+    let ones = em.floats(rows.dtype, &[extent, count], ones);
+    along(em, &ones, rows, axis)
+}
+
+/// `matrix` (`[to, from]`) times the matrices whose rows lie along `axis`, which is not the batch: a product for each
+/// sample, since the bits of a row of a product depend on its place among the rows.
+pub fn along(em: &mut Emitter, matrix: &Var, x: &Var, axis: usize) -> Var {
+    let [before, from, after] = around(&x.shape, axis);
+    let mut shape = x.shape.clone();
+    shape[axis] = matrix.shape[0];
+    match x.batch {
+        Some(batch) => {
+            let matrices = em.per_sample(x, &[before, from, after]);
+            let product = em.matmul(matrix, &matrices);
+            em.as_batched(&product, &shape, batch)
+        }
+        None => {
+            let matrices = em.reshape(x, &[before, from, after], None);
+            let product = em.matmul(matrix, &matrices);
+            em.reshape(&product, &shape, None)
+        }
+    }
 }
 
 /// The gradient `[N, before, extent, after]` of a table that is the same for all samples: the sum of the rows of `grad`

@@ -172,18 +172,14 @@ pub const RULES: &[Rule] = &[
 /// Whether gradients pass through operator `op` of a model (that [`Graph`](crate::graph::Graph) may write as another).
 pub fn is_differentiated(op: &str) -> bool {
     let canonical = match op {
-        "Flatten" | "Squeeze" | "Unsqueeze" => "Reshape",
-        "Dropout" => "Identity",
-        "GatherND" => "Gather",
-        "Split" => "Slice",
         "DepthToSpace" | "SpaceToDepth" => "Transpose",
+        "Dropout" => "Identity",
         "Einsum" => "MatMul",
+        "Flatten" | "Squeeze" | "Unsqueeze" => "Reshape",
         "GatherND" => "Gather",
         "LRN" => "AveragePool",
         "Split" => "Slice",
         "Tile" => "Expand",
-        "Einsum" => "MatMul",
-        "LRN" => "AveragePool",
         _ => op,
     };
     RULES.iter().any(|rule| rule.op == canonical)
@@ -204,7 +200,6 @@ const FLAT: &[&str] = &[
     "Less",
     "LessOrEqual",
     "Not",
-    "OneHot",
     "Or",
     "Round",
     "Sign",

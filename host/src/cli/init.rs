@@ -89,7 +89,7 @@ pub(super) fn run(args: &InitArgs) -> Result<(), Failure> {
         return Err(Failure::in_file(&args.out, "is there and no plain file; name another -o"));
     }
     let model = onnx::load(&args.model)?;
-    let options = GraphOptions { train: args.train.clone(), freeze: args.freeze.clone(), shape: vec![] };
+    let options = GraphOptions { train: args.train.clone(), freeze: args.freeze.clone(), ..GraphOptions::default() };
     let (mut model, list) =
         initialise(&model, &options, &args.init, args.seed).map_err(|error| Failure::in_file(&args.model, error))?;
     if args.skeleton {

@@ -120,7 +120,7 @@ fn log_sum_exp(x: &[f64]) -> f64 {
     top + x.iter().map(|x| (x - top).exp()).sum::<f64>().ln()
 }
 
-fn to_f64(data: &TensorData) -> Vec<f64> {
+pub fn to_f64(data: &TensorData) -> Vec<f64> {
     match data {
         TensorData::F32(v) => v.iter().map(|&x| f64::from(x)).collect(),
         TensorData::F64(v) => v.clone(),
@@ -130,7 +130,8 @@ fn to_f64(data: &TensorData) -> Vec<f64> {
     }
 }
 
-fn apply(graph: &Graph, node: &Node, x: &[&Array], shape: &[usize]) -> Array {
+/// The output of one node.
+pub fn apply(graph: &Graph, node: &Node, x: &[&Array], shape: &[usize]) -> Array {
     elementwise::apply(node, x, shape)
         .or_else(|| layout::apply(node, x, shape))
         .or_else(|| contraction::apply(node, x, shape))

@@ -39,7 +39,7 @@ pub fn extents(spec: &TensorSpec, n: usize) -> Vec<usize> {
 }
 
 /// A model with every symbolic extent of its inputs and outputs replaced.
-fn bound(model: &ModelProto, n: usize) -> ModelProto {
+pub fn bound(model: &ModelProto, n: usize) -> ModelProto {
     let mut model = model.clone();
     let graph = model.graph.as_mut().unwrap();
     for info in graph.input.iter_mut().chain(&mut graph.output) {

@@ -75,7 +75,7 @@ impl Bench {
             make_value_info(&spec.name, spec.dtype, &spec.shape.iter().map(extent).collect::<Vec<_>>())
         };
         let version = em.opset;
-        let (node, initializer) = em.finish();
+        let (node, initializer, _) = em.finish();
         let graph = GraphProto {
             name: "factors".into(),
             node,

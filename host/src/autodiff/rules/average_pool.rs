@@ -73,7 +73,7 @@ fn cases() -> Vec<Case> {
         vec![
             make_attr_ints("kernel_shape", &[3, 2]),
             make_attr_ints("strides", &[2, 2]),
-            make_attr_ints("pads", &[1, 0, 1, 1]),
+            make_attr_ints("pads", &[1, 0, 1, 0]),
             make_attr_int("ceil_mode", 1),
             make_attr_int("count_include_pad", counted),
         ]

@@ -1,9 +1,10 @@
 //! `CumSum` along an axis of `T`: `Y = U·X` with `U[t, s]` = 1 where position `s` counts for `t`, else 0 ⇒ `dX = Uᵀ·dY`.
 //!
-//! Both are products: the order of their sums is the same for every sample.
+//! Both are products within a sample: the order of their sums is the same for every sample.
 
 use super::Rule;
 use crate::autodiff::emit::{Emitter, Var};
+use crate::autodiff::lookup::along;
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{BATCH_FIRST, Case, GraphBuilder};
@@ -25,21 +26,14 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
 
 /// Running sums of floats along `axis`.
 pub fn sums(em: &mut Emitter, x: &Var, axis: usize, exclusive: bool, reverse: bool) -> Var {
-    let (length, last) = (x.shape[axis], x.rank() - 1);
-    let counts = |from: usize, to: usize| {
+    let length = x.shape[axis];
+    let counts = |to: usize, from: usize| {
         let (early, late) = if reverse { (to, from) } else { (from, to) };
         early < late || (early == late && !exclusive)
     };
     let ones = (0..length * length).map(|at| f64::from(u8::from(counts(at / length, at % length))));
     let ones = em.floats(x.dtype, &[length, length], ones.collect::<Vec<_>>());
-    let mut perm: Vec<usize> = (0..x.rank()).collect();
-    perm.swap(axis, last);
-    let turned = em.transpose(x, &perm);
-    // A vector is a matrix of one row.
-    let rows = if last == 0 { em.reshape(&turned, &[1, length], None) } else { turned };
-    let sums = em.matmul(&rows, &ones);
-    let sums = if last == 0 { em.reshape(&sums, &[length], None) } else { sums };
-    em.transpose(&sums, &perm)
+    along(em, &ones, x, axis)
 }
 
 fn cases() -> Vec<Case> {

@@ -155,7 +155,19 @@ fn spatial() -> Vec<Rewritten> {
     };
     let strides = || make_attr_ints("strides", &[2, 2]);
     let local = |size| vec![make_attr_int("size", size), make_attr_float("alpha", 0.5), make_attr_float("beta", 0.6)];
+    let pool = |op: &str, kernel: &[i64], steps: &[i64], pads: &[i64]| {
+        let attributes = vec![
+            make_attr_ints("kernel_shape", kernel),
+            make_attr_ints("strides", steps),
+            make_attr_ints("pads", pads),
+            make_attr_int("ceil_mode", 1),
+        ];
+        let name = format!("{op}: no window that begins in the end padding");
+        plane(17).node(op, &["a"], "y", attributes).end(&name)
+    };
     vec![
+        pool("MaxPool", &[2, 2], &[2, 3], &[1, 1, 1, 1]),
+        pool("AveragePool", &[2, 3], &[2, 2], &[1, 0, 1, 1]),
         Sketch::new(17).activation("a", &[5, 2, 2]).node("LRN", &["a"], "y", local(3)).end("LRN: of three channels"),
         Sketch::new(17)
             .activation("a", &[3, 2, 1])

@@ -149,7 +149,7 @@ pub(super) fn is_setting(op: &str, slot: usize) -> bool {
 }
 
 /// Names that exporters invent: `val_3`, `onnx::Mul_12`, `/block/Constant_output_0`, and those of folded operators and of
-/// constants, `permute_1`, `scalar_tensor_default`. PyTorch's parameters below the top module have a dot.
+/// constants, `permute_1`, `scalar_tensor_default`; TensorFlow's `norm/add/y:0`. PyTorch's parameters below the top module have a dot.
 pub(super) fn is_exporters_name(name: &str) -> bool {
     const STEMS: &[&str] = &[
         "_tensor_constant",
@@ -200,5 +200,7 @@ pub(super) fn is_exporters_name(name: &str) -> bool {
         || name.starts_with("onnx::")
         || name.starts_with('/')
         || name.starts_with("scalar_tensor")
+        || name.starts_with("const_")
+        || ["/x:0", "/y:0"].iter().any(|operand| name.ends_with(operand))
         || STEMS.contains(&stem)
 }

@@ -1,7 +1,7 @@
 //! `ArgMax`, `ArgMin`, `OneHot`: integers from data and back, within samples.
 
+use super::super::DType;
 use super::super::node::{Outcome, Ruled, Shaped, Site, Source, Step};
-use super::super::{DType, Origin};
 use crate::onnx::{attr_int, make_attr_int};
 
 /// `ArgMax` and `ArgMin` along one axis.
@@ -29,13 +29,6 @@ pub(in super::super) fn one_hot(site: &Site<'_>) -> Ruled {
     let (indices, values) = (site.data(0)?, site.data(2)?);
     if indices.shaped.dtype.is_float() || values.shaped.shape != [2] || values.shaped.batch.is_some() {
         return Err(site.invalid("it takes integer indices and two values, off and on"));
-    }
-    let known = match &values.source {
-        Source::Value(id) => matches!(site.values[id.0].origin, Origin::Constant(_)),
-        _ => true,
-    };
-    if !known {
-        return Err(site.refused("its values off and on are computed", "use constants, as torch.nn.functional.one_hot"));
     }
     let depth = match site.constants(1)?.as_deref() {
         Some(&[depth]) if depth > 0 => depth as usize,

@@ -2,8 +2,9 @@
 
 use super::super::node::{Outcome, Ruled, Shaped, Site};
 use super::super::{DType, GraphError, Value};
+use super::rewrite::Rewrite;
 use super::window::outputs;
-use crate::onnx::attr_int;
+use crate::onnx::{attr_int, make_attr_ints};
 
 /// `MaxPool` and `AveragePool`.
 pub(in super::super) fn window(site: &Site<'_>) -> Ruled {
@@ -22,12 +23,46 @@ pub(in super::super) fn window(site: &Site<'_>) -> Ruled {
     let rounds_up = attr_int(site.attributes(), "ceil_mode", 0) != 0;
     let mut shape = x.shape[..2].to_vec();
     shape.extend(outputs(site, &x.shape[2..], &kernel, rounds_up)?);
+    if rounds_up
+        && site.node.output.len() == 1
+        && let Some(pads) = trimmed(site, &x.shape[2..], &shape[2..], &kernel)?
+    {
+        let mut attributes: Vec<_> = site.attributes().iter().filter(|a| a.name != "pads").cloned().collect();
+        attributes.push(make_attr_ints("pads", &pads));
+        return Ok(Rewrite::of(site).end(site.op(), &[&site.node.input[0]], attributes));
+    }
     let output = Shaped { dtype: x.dtype, shape, batch: x.batch };
     let mut outputs = vec![output.clone()];
     if site.node.output.get(1).is_some_and(|name| !name.is_empty()) {
         outputs.push(Shaped { dtype: DType::I64, ..output });
     }
     Ok(Outcome::Node(outputs))
+}
+
+/// Padding without what is left at the end where the window that would start there is left out: not all runtimes infer
+/// that it is. `None` where nothing is.
+fn trimmed(
+    site: &Site<'_>,
+    input: &[usize],
+    output: &[usize],
+    kernel: &[usize],
+) -> Result<Option<Vec<i64>>, GraphError> {
+    let Some(mut pads) = site.attr_ints("pads")? else {
+        return Ok(None);
+    };
+    let (strides, dilations) = (site.attr_ints("strides")?, site.attr_ints("dilations")?);
+    let rank = input.len();
+    let mut trims = false;
+    for i in 0..rank {
+        let step = |list: &Option<Vec<i64>>| list.as_ref().map_or(1, |list| list[i]);
+        let span = input[i] as i64 + pads[i] + pads[i + rank] - (kernel[i] as i64 - 1) * step(&dilations) - 1;
+        let left = span - (output[i] as i64 - 1) * step(&strides);
+        if left > 0 && left <= pads[i + rank] {
+            pads[i + rank] -= left;
+            trims = true;
+        }
+    }
+    Ok(trims.then_some(pads))
 }
 
 /// `GlobalAveragePool` and `GlobalMaxPool`.

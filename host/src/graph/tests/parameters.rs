@@ -1,6 +1,6 @@
 //! What is trained, and the reason given.
 
-use super::super::{Initializer, initializers, retie};
+use super::super::{BatchAxis, Initializer, initializers, retie};
 use super::*;
 use crate::onnx::{make_attr_int as int, make_tensor_f32, write_trained};
 
@@ -330,4 +330,54 @@ fn running_statistics_are_not_weights() {
     assert_eq!(reason(&model, "m"), (false, mean.to_string()));
     let variance = "not trained: running variance of BatchNormalization 'y', not a weight";
     assert_eq!(reason(&model, "v"), (false, variance.to_string()));
+}
+
+/// A mask looked up at the samples' numbers plus `shift` and at `positions`, as exporters of PyTorch write it.
+fn mask_look_up(shift: i64, positions: &[i64]) -> ModelProto {
+    Sketch::new(17, &[N, 4])
+        .ids("mask", &[N, 4])
+        .weight("w", &[4])
+        .ints("zero", &[0])
+        .ints("minus", &[-1])
+        .ints("behind", &[1])
+        .int("from", 0)
+        .int("step", 1)
+        .int("shift", shift)
+        .ints("flat", positions)
+        .ints("front", &[0])
+        .node("Unsqueeze", &["flat", "front"], "positions", &[])
+        .node("Shape", &["x"], "shape", &[])
+        .int("first", 0)
+        .node("Gather", &["shape", "first"], "n", &[])
+        .node("Range", &["from", "n", "step"], "numbers", &[])
+        .node("Add", &["numbers", "shift"], "shifted", &[])
+        .node("Unsqueeze", &["shifted", "behind"], "column", &[])
+        .node("Max", &["column", "positions"], "both", &[])
+        .node("Shape", &["both"], "grid", &[])
+        .node("Expand", &["column", "grid"], "rows", &[])
+        .node("Expand", &["positions", "grid"], "columns", &[])
+        .node("Unsqueeze", &["rows", "minus"], "r", &[])
+        .node("Unsqueeze", &["columns", "minus"], "c", &[])
+        .node("Concat", &["r", "c"], "pairs", &[int("axis", -1)])
+        .node("GatherND", &["mask", "pairs"], "found", &[])
+        .node("Cast", &["found"], "kept", &[int("to", 1)])
+        .node("Mul", &["x", "w"], "h", &[])
+        .node("Mul", &["h", "kept"], "y", &[])
+        .returns(&["y"])
+}
+
+#[test]
+fn a_sample_may_look_up_its_own_row_and_no_other() {
+    let ops = |model: &ModelProto| {
+        let graph = graph(model).unwrap();
+        let found = graph.find("found").unwrap();
+        assert_eq!(graph.value(found).batch, Some(BatchAxis::plain(0)));
+        graph.nodes.iter().map(|node| node.op.clone()).filter(|op| op != "Mul" && op != "Cast").collect::<Vec<_>>()
+    };
+    assert_eq!(ops(&mask_look_up(0, &[0, 1, 2, 3])), ["Reshape"]);
+    assert_eq!(ops(&mask_look_up(0, &[3, 2, 1, 0])), ["Reshape", "Gather", "Reshape"]);
+    let message = graph(&mask_look_up(1, &[0, 1, 2, 3])).unwrap_err().to_string();
+    assert!(message.contains("'pairs', the samples' numbers"), "{message}");
+    // Beyond the row.
+    assert!(graph(&mask_look_up(0, &[0, 1, 2, 4])).is_err());
 }
