@@ -79,7 +79,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("PRelu", elementwise::prelu),
     ("Pad", pad::pad),
     ("Pow", elementwise::pow),
-    ("Pow", elementwise::binary),
     ("Reciprocal", elementwise::unary),
     ("ReduceL1", reduce::reduce),
     ("ReduceL2", reduce::reduce),

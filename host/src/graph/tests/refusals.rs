@@ -227,3 +227,15 @@ fn a_model_as_a_whole_is_refused_with_a_remedy() {
          0 (dynamic_axes, or dynamic_shapes with dynamo=True)"
     );
 }
+
+#[test]
+fn a_part_of_a_rewritten_node_takes_no_other_values_name() {
+    let equation = crate::onnx::make_attr_string("equation", "ni,ij->nj");
+    let model = |name: &str| {
+        let sketch = Sketch::new(17, &[N, 3]).weight("w", &[3, 3]).int(name, 1);
+        sketch.node("Einsum", &["x", "w"], "y", &[equation.clone()]).returns(&["y"])
+    };
+    assert!(graph(&model("y/other")).is_ok());
+    let text = refusal(&model("y/1"));
+    assert!(text.contains("'y/1'") && text.contains("'y' (Einsum)") && text.contains("rename"), "{text}");
+}
