@@ -176,13 +176,14 @@ fn clipped(graph: &Graph, source: &Source, config: &TrainConfig) -> Result<Optio
     }
     if config.noise != Noise::Continuous {
         return Err(TrainError::Flag(
-            "--readout clipped-sum: its bound holds in the backend's floats, not in integers; add --noise continuous, or              use --readout per-sample, which is exact"
+            "--readout clipped-sum: its bound holds in the backend's floats, not in integers; add --noise continuous, or \
+             use --readout per-sample, which is exact"
                 .into(),
         ));
     }
     if config.method.clipping != Clipping::Flat {
         return Err(TrainError::Flag(
-            "--readout clipped-sum: clips all parameters together at the clip; use --clipping flat, or --readout              per-sample"
+            "--readout clipped-sum: clips all parameters together at the clip; use --clipping flat, or --readout per-sample"
                 .into(),
         ));
     }
