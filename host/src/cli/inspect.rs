@@ -236,7 +236,7 @@ fn operators(model: &ModelProto) -> Vec<Operator> {
         let (supported, note) = match support(domain, op) {
             Support::Ruled if is_differentiated(op) => (true, "differentiated".into()),
             Support::Ruled if !has_slope(op) => (true, "no gradient".into()),
-            Support::Ruled => (true, "on constants and shapes only".into()),
+            Support::Ruled => (true, "computed, not differentiated".into()),
             Support::Refused(why) => (false, format!("refused: {why}")),
             Support::Unknown => (false, "no rule".into()),
         };

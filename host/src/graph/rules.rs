@@ -153,7 +153,7 @@ mod tests {
         };
         assert_eq!(listed("Differentiated."), named(&is_differentiated));
         assert_eq!(listed("Without a slope."), named(&|op| !has_slope(op)));
-        assert_eq!(listed("On constants and shapes."), named(&|op| has_slope(op) && !is_differentiated(op)));
+        assert_eq!(listed("Computed, not differentiated."), named(&|op| has_slope(op) && !is_differentiated(op)));
         let refused: Vec<String> = super::super::refused::REFUSED.iter().map(|refused| refused.op.into()).collect();
         assert_eq!(listed("Refused by name."), refused);
     }

@@ -196,7 +196,10 @@ fn clipped(graph: &Graph, source: &Source, config: &TrainConfig) -> Result<Optio
 fn physical_batch(config: &TrainConfig, cost: Cost) -> Result<NonZeroUsize, TrainError> {
     config.physical_batch.or_else(|| cost.rows(config.memory)).ok_or_else(|| {
         let needed = cost.bytes(1).div_ceil(1 << 20);
-        TrainError::Flag(format!("--memory: one sample's tensors take {needed}MiB; give at least so much"))
+        TrainError::Flag(format!(
+            "--memory: one sample's tensors take {needed}MiB; give at least so much (damper inspect counts it \
+             for each readout)"
+        ))
     })
 }
 
