@@ -54,12 +54,12 @@ def text(rng, n):
     ids, mask = np.zeros((n, 64), np.int64), np.zeros((n, 64), np.int64)
     for row in range(n):
         length = [11, 64, 1][row % 3]
-        ids[row, :length], mask[row, :length] = rng.integers(1, 30522, length), 1
+        ids[row, :length], mask[row, :length] = rng.integers(1, 4096, length), 1
     return {"input_ids": ids, "attention_mask": mask}
 
 
 def characters(rng, n):
-    return {"input_ids": rng.integers(0, 256, (n, 64))}
+    return {"input_ids": rng.integers(3, 259, (n, 64))}
 
 
 CONVOLUTIONS = {"*conv*.weight": "kaiming-normal(fan-out, relu)"}

@@ -223,9 +223,9 @@ class ViT(nn.Module):
 
 class Bert(nn.Module):
     """BERT-tiny (Turc et al., arXiv 1908.08962: 2 layers, width 128) with a classifier on the first token. Token 0 is padding;
-    there are no segments."""
+    there are no segments. The vocabulary is that of `text/wordpiece.json`."""
 
-    def __init__(self, tokens=64, vocabulary=30522, width=128, classes=2):
+    def __init__(self, tokens=64, vocabulary=4096, width=128, classes=2):
         super().__init__()
         self.words = nn.Embedding(vocabulary, width)
         self.positions = nn.Parameter(torch.zeros(tokens, width))
@@ -243,11 +243,12 @@ class Bert(nn.Module):
 
 
 class Gpt(nn.Module):
-    """GPT-2's layers (Radford et al. 2019) over bytes, small; the output layer is the embedding."""
+    """GPT-2's layers (Radford et al. 2019) over the bytes of `text/bytes.json` (0 padding, 1 begin, 2 end, 3 + b byte b), small;
+    the output layer is the embedding."""
 
-    def __init__(self, tokens=64, width=128, depth=4, heads=4):
+    def __init__(self, tokens=64, vocabulary=259, width=128, depth=4, heads=4):
         super().__init__()
-        self.bytes = nn.Embedding(256, width)
+        self.bytes = nn.Embedding(vocabulary, width)
         self.positions = nn.Parameter(torch.zeros(tokens, width))
         self.blocks = nn.ModuleList(Block(width, heads, 1e-5, "tanh") for _ in range(depth))
         self.norm = nn.LayerNorm(width, 1e-5)

@@ -24,7 +24,8 @@ mod window;
 
 pub use cost::Cost;
 pub use derive::derive;
-pub use readout::Readout;
+pub use factor::Costs;
+pub use readout::{Readout, Way};
 pub use refusal::Refusal;
 pub use rules::{has_slope, is_differentiated};
 
@@ -130,6 +131,8 @@ pub struct GradGraph {
     /// `dp.loss`, the model's outputs (both at point 0), then what was read out: `dp.grad.NAME` for each of `parameters`,
     /// or `dp.norm`, or `dp.norm` and `dp.sum.NAME` for each of them.
     pub outputs: Vec<TensorSpec>,
+    /// In which form the gradient of each of `parameters` is taken.
+    pub ways: Vec<Way>,
     /// What running it costs.
     pub cost: Cost,
 }

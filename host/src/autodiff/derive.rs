@@ -5,7 +5,7 @@ use super::emit::{BATCH_FIRST, Emitter, Var, reshape_target};
 use super::factor::Grad;
 use super::loss;
 use super::lower::lower;
-use super::readout::{Bounds, Read, Readout, clipped_sum, norms, per_sample};
+use super::readout::{Bounds, Read, Readout, clipped_sum, norms, per_sample, ways};
 use super::refusal::Refusal;
 use super::sweep::sweep;
 use super::{Cost, DeriveOptions, Dim, GradGraph, TensorSpec};
@@ -52,14 +52,15 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Refus
     };
     let grads: Vec<Read> = trained.map(read).collect();
 
+    let ways = ways(&grads, options.readout);
     let bounds = (options.readout == Readout::ClippedSum).then(|| Bounds::new(dtype));
     let (norm, prefix, each) = match (options.readout, &bounds) {
         (Readout::PerSample, _) => (None, "dp.grad.", per_sample(&mut em, &grads)),
         (Readout::ClippedSum, Some(bounds)) => {
-            let (norm, sums) = clipped_sum(&mut em, &grads, bounds);
+            let (norm, sums) = clipped_sum(&mut em, &grads, &ways, bounds);
             (Some(norm), "dp.sum.", sums)
         }
-        _ => (Some(norms(&mut em, &grads, dtype)), "", vec![]),
+        _ => (Some(norms(&mut em, &grads, dtype, &ways)), "", vec![]),
     };
 
     // Naming an output renames a tensor, so all is written by now.
@@ -81,7 +82,7 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Refus
     let mix = (points > 1).then_some(mix);
     let (clip, weight) = bounds.map(|bounds| (bounds.clip, bounds.weight)).unzip();
     let own = [loss.labels, mix, clip, weight].map(|var| var.map(|var| spec(&var.name, &var)));
-    Ok(assemble(em, graph, &current, points, own, &outputs))
+    Ok(GradGraph { ways, ..assemble(em, graph, &current, points, own, &outputs) })
 }
 
 /// `seed` times the weight of point `index`. The sweep is linear in its seed, so this weighs the output gradients of every
@@ -293,8 +294,19 @@ fn assemble(
     };
     // A batch merged with other axes has no place in a specification; such an output stays in the model alone.
     let outputs = outputs.iter().filter(|(_, v)| !is_merged(v)).map(|(name, v)| spec(name, v)).collect();
-    let mut grad =
-        GradGraph { model, inputs, labels, parameters, points, mix, clip, weight, outputs, cost: Cost::default() };
+    let mut grad = GradGraph {
+        model,
+        inputs,
+        labels,
+        parameters,
+        points,
+        mix,
+        clip,
+        weight,
+        outputs,
+        ways: vec![],
+        cost: Cost::default(),
+    };
     let feeds = grad.feeds();
     let written = grad.model.graph.get_or_insert_default();
     written.input = feeds.iter().map(value_info).collect();

@@ -5,10 +5,10 @@ mod norms;
 mod per_sample;
 
 pub use clipped_sum::{Bounds, clipped_sum};
-pub use norms::norms;
+pub use norms::{norms, ways};
 pub use per_sample::per_sample;
 
-use super::factor::Grad;
+use super::factor::{Costs, Grad};
 use crate::graph::DType;
 
 /// What to read out of one sweep.
@@ -30,11 +30,48 @@ impl std::str::FromStr for Readout {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "per-sample" => Ok(Self::PerSample),
-            "norms" => Ok(Self::Norms),
-            "clipped-sum" => Ok(Self::ClippedSum),
-            _ => Err("use per-sample, norms or clipped-sum".into()),
+        let named = Self::ALL.into_iter().find(|readout| readout.name() == name);
+        named.ok_or_else(|| "use per-sample, norms or clipped-sum".into())
+    }
+}
+
+impl Readout {
+    /// Each of them.
+    pub const ALL: [Self; 3] = [Self::PerSample, Self::Norms, Self::ClippedSum];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PerSample => "per-sample",
+            Self::Norms => "norms",
+            Self::ClippedSum => "clipped-sum",
+        }
+    }
+}
+
+/// In which form a readout takes the gradient of one trained parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// The loss does not depend on the parameter.
+    Nothing,
+    /// `[N, *shape]`, as the sweep gives it: of biases, scales, and parameters that are used elementwise.
+    Dense,
+    /// `[N, *shape]`, formed of its factors: of the two ways the cheaper, or what the readout asks for.
+    Materialised(Costs),
+    /// Its factors alone: norms by Gram matrices over the positions.
+    Gram(Costs),
+}
+
+impl Way {
+    /// A word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "none",
+            Self::Dense => "dense",
+            Self::Materialised(_) => "materialised",
+            Self::Gram(_) => "gram",
         }
     }
 }

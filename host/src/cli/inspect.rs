@@ -2,13 +2,13 @@
 
 use super::model::{MEMORY, ModelArgs, bytes_text, memory};
 use super::{Failure, answer, answer_json};
-use crate::autodiff::{derive, has_slope, is_differentiated};
+use crate::autodiff::{DeriveOptions, GradGraph, Readout, Refusal, Way, derive, has_slope, is_differentiated};
 use crate::graph::{Graph, Support, Value, initializers, support};
 use crate::onnx::pb::{ModelProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto};
 use crate::report::{loss_name, reduction_name};
 use clap::Args;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -16,6 +16,11 @@ use std::path::PathBuf;
 const AFTER_HELP: &str = "\
 A model that cannot be trained is no error here: the last lines say why.
 --train and --freeze override the rule that decides what is trained.
+
+Of a parameter that is trained, the third column says how a clipped sum takes
+its gradients: dense (the reverse sweep gives them), materialised of their
+factors, or by gram matrices of the factors, whichever costs less. A per-sample
+readout has all of them dense or materialised.
 
 Example:
   damper inspect onnx-models/digits-cnn.onnx --freeze 'conv.*'";
@@ -56,19 +61,20 @@ struct Inspection {
     refusal: Option<String>,
     /// Bytes of one sample's gradient.
     gradient_bytes: usize,
-    /// What the gradient graph costs, where there is one.
-    cost: Option<CostOf>,
+    /// The limit that was given.
+    memory: u64,
+    /// What the gradient graph of each readout costs, where there is one.
+    costs: Vec<CostOf>,
 }
 
 #[derive(Serialize)]
 struct CostOf {
+    readout: &'static str,
     /// Of one sample, forward and backward.
     multiply_adds: u64,
     sample_bytes: u64,
     fixed_bytes: u64,
-    /// The limit that was given.
-    memory: u64,
-    /// Rows that fit it; none where not even one does.
+    /// Rows that fit the memory; none where not even one does.
     physical_batch: Option<usize>,
 }
 
@@ -84,6 +90,16 @@ struct Parameter {
     shape: Vec<usize>,
     trained: bool,
     reason: String,
+    /// How a clipped sum takes its gradients, where it is trained and can be.
+    gradient: Option<Gradient>,
+}
+
+#[derive(Serialize)]
+struct Gradient {
+    way: &'static str,
+    /// What was compared, where there was a choice: multiply-adds of one sample, floats written included.
+    gram_cost: Option<usize>,
+    materialised_cost: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -97,26 +113,38 @@ struct Operator {
 pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
     let model = args.options.load(&args.model)?;
     let options = args.options.graph_options();
+    let graph = Graph::from_model(&model, &options);
+    let grads = match &graph {
+        Err(error) => Err(error.to_string()),
+        Ok(graph) => grad_graphs(graph, &args.options.derive_options()).map_err(|refusal| refusal.to_string()),
+    };
+    let (refusal, grads) = match grads {
+        Ok(grads) => (None, grads),
+        Err(why) => (Some(why), vec![]),
+    };
+    let mut ways: HashMap<&str, Gradient> = HashMap::new();
+    for (_, grad) in grads.iter().filter(|(readout, _)| *readout == Readout::ClippedSum) {
+        ways.extend(grad.parameters.iter().zip(&grad.ways).map(|(spec, way)| (spec.name.as_str(), gradient(*way))));
+    }
     let parameters: Vec<Parameter> = initializers(&model, &options)
         .map_err(|error| Failure::in_file(&args.model, error))?
         .into_iter()
-        .map(|i| Parameter { name: i.name, shape: i.shape, trained: i.trained, reason: i.reason })
+        .map(|i| Parameter {
+            gradient: ways.remove(i.name.as_str()),
+            name: i.name,
+            shape: i.shape,
+            trained: i.trained,
+            reason: i.reason,
+        })
         .collect();
-    let graph = Graph::from_model(&model, &options);
-    let (refusal, cost) = match &graph {
-        Err(error) => (Some(error.to_string()), None),
-        Ok(graph) => match derive(graph, &args.options.derive_options()) {
-            Ok(grad) => (None, Some(grad.cost)),
-            Err(refusal) => (Some(refusal.to_string()), None),
-        },
-    };
-    let cost = cost.map(|cost| CostOf {
-        multiply_adds: cost.multiply_adds,
-        sample_bytes: cost.sample_bytes,
-        fixed_bytes: cost.fixed_bytes,
-        memory: args.memory,
-        physical_batch: cost.rows(args.memory).map(NonZeroUsize::get),
+    let costs = grads.iter().map(|(readout, grad)| CostOf {
+        readout: readout.name(),
+        multiply_adds: grad.cost.multiply_adds,
+        sample_bytes: grad.cost.sample_bytes,
+        fixed_bytes: grad.cost.fixed_bytes,
+        physical_batch: grad.cost.rows(args.memory).map(NonZeroUsize::get),
     });
+    let costs = costs.collect();
     let count = |trained: bool| -> usize {
         let of = parameters.iter().filter(|parameter| parameter.trained == trained);
         of.map(|parameter| parameter.shape.iter().product::<usize>()).sum()
@@ -143,9 +171,28 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
         trainable: refusal.is_none(),
         refusal,
         gradient_bytes: 4 * trained,
-        cost,
+        memory: args.memory,
+        costs,
     };
     if args.json { answer_json(&inspection) } else { answer(&inspection.to_string()) }
+}
+
+/// The gradient graph of each readout.
+fn grad_graphs(graph: &Graph, options: &DeriveOptions) -> Result<Vec<(Readout, GradGraph)>, Refusal> {
+    let of = |readout| Ok((readout, derive(graph, &DeriveOptions { readout, ..options.clone() })?));
+    Readout::ALL.into_iter().map(of).collect()
+}
+
+fn gradient(way: Way) -> Gradient {
+    let costs = match way {
+        Way::Materialised(costs) | Way::Gram(costs) => Some(costs),
+        Way::Nothing | Way::Dense => None,
+    };
+    Gradient {
+        way: way.name(),
+        gram_cost: costs.map(|costs| costs.gram),
+        materialised_cost: costs.map(|costs| costs.materialised),
+    }
 }
 
 /// A value with its batch extent as `N`.
@@ -189,7 +236,7 @@ fn operators(model: &ModelProto) -> Vec<Operator> {
         let (supported, note) = match support(domain, op) {
             Support::Ruled if is_differentiated(op) => (true, "differentiated".into()),
             Support::Ruled if !has_slope(op) => (true, "no gradient".into()),
-            Support::Ruled => (true, "on constants and shapes only".into()),
+            Support::Ruled => (true, "computed, not differentiated".into()),
             Support::Refused(why) => (false, format!("refused: {why}")),
             Support::Unknown => (false, "no rule".into()),
         };
@@ -197,18 +244,6 @@ fn operators(model: &ModelProto) -> Vec<Operator> {
         Operator { op, count, supported, note }
     });
     judged.collect()
-}
-
-impl fmt::Display for CostOf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "one sample takes {} multiply-adds, forward and backward", self.multiply_adds)?;
-        let [sample, fixed, memory] = [self.sample_bytes, self.fixed_bytes, self.memory].map(bytes_text);
-        writeln!(f, "a worker's tensors take {sample} a sample and {fixed} whatever their number")?;
-        match self.physical_batch {
-            Some(rows) => writeln!(f, "physical batch for --memory {memory}: {rows}"),
-            None => writeln!(f, "not one sample fits --memory {memory}"),
-        }
-    }
 }
 
 impl fmt::Display for Inspection {
@@ -223,13 +258,18 @@ impl fmt::Display for Inspection {
         writeln!(f, "\nparameters")?;
         let rows = self.parameters.iter().map(|parameter| {
             let mark = if parameter.trained { "train " } else { "freeze" };
-            [mark.into(), parameter.name.clone(), format!("{:?}", parameter.shape), parameter.reason.clone()]
+            let way = parameter.gradient.as_ref().map_or("", |gradient| gradient.way);
+            // The mark says it.
+            let reason =
+                ["trained: ", "not trained: "].iter().find_map(|verdict| parameter.reason.strip_prefix(verdict));
+            let reason = reason.unwrap_or(&parameter.reason).to_string();
+            [mark.into(), parameter.name.clone(), format!("{:?}", parameter.shape), way.into(), reason]
         });
         table(f, &rows.collect::<Vec<_>>())?;
-        writeln!(f, "{} numbers are trained, {} are not", self.trained, self.not_trained)?;
-        writeln!(f, "one sample's gradient takes {} bytes", self.gradient_bytes)?;
-        if let Some(cost) = &self.cost {
-            write!(f, "{cost}")?;
+        writeln!(f, "{} numbers are trained, {} are not", grouped(self.trained), grouped(self.not_trained))?;
+        writeln!(f, "one sample's gradient takes {}", bytes_text(self.gradient_bytes as u64))?;
+        if !self.costs.is_empty() {
+            self.write_costs(f)?;
         }
         writeln!(f, "\noperators")?;
         let rows = self.operators.iter().map(|operator| {
@@ -245,12 +285,42 @@ impl fmt::Display for Inspection {
     }
 }
 
+impl Inspection {
+    /// A line a readout: what one sample takes, forward and backward, and how many a worker takes at once.
+    fn write_costs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\ncost of one sample, forward and backward, for --memory {}", bytes_text(self.memory))?;
+        let title = ["readout", "multiply-adds", "a sample", "besides", "physical batch"].map(String::from);
+        let rows = self.costs.iter().map(|cost| {
+            let rows = cost.physical_batch.map_or("not one sample fits".into(), |rows| rows.to_string());
+            let [sample, fixed] = [cost.sample_bytes, cost.fixed_bytes].map(bytes_text);
+            [cost.readout.into(), grouped(cost.multiply_adds as usize), sample, fixed, rows]
+        });
+        table(f, &[title].into_iter().chain(rows).collect::<Vec<_>>())
+    }
+}
+
+/// A number with its digits in groups of three.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// Columns, each as wide as its widest entry; the last as it is.
-fn table(f: &mut fmt::Formatter<'_>, rows: &[[String; 4]]) -> fmt::Result {
+fn table<const COLUMNS: usize>(f: &mut fmt::Formatter<'_>, rows: &[[String; COLUMNS]]) -> fmt::Result {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let (a, b, c) = (width(0), width(1), width(2));
-    for [first, second, third, last] in rows {
-        writeln!(f, "  {first:a$}  {second:b$}  {third:c$}  {last}")?;
+    let widths: Vec<usize> = (0..COLUMNS).map(width).collect();
+    for row in rows {
+        for (cell, width) in row[..COLUMNS - 1].iter().zip(&widths) {
+            write!(f, "  {cell:width$}")?;
+        }
+        writeln!(f, "  {}", row[COLUMNS - 1])?;
     }
     Ok(())
 }

@@ -128,11 +128,33 @@ pub(super) fn find(op: &str) -> Option<Rule> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::autodiff::{has_slope, is_differentiated};
 
     #[test]
     fn the_table_is_sorted_and_names_each_operator_once() {
         for pair in RULES.windows(2) {
             assert!(pair[0].0 < pair[1].0, "{} before {}", pair[0].0, pair[1].0);
         }
+    }
+
+    /// The words in code type of the page's list that `title` heads.
+    fn listed(title: &str) -> Vec<String> {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/models.md");
+        let page = std::fs::read_to_string(page).expect("the page is there");
+        let (_, list) = page.split_once(&format!("\n**{title}**")).expect(title);
+        let list = list.split("\n\n").next().unwrap_or_default();
+        list.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_page_of_models_lists_every_operator_and_no_other() {
+        let named = |keep: &dyn Fn(&str) -> bool| -> Vec<String> {
+            RULES.iter().map(|(op, _)| *op).filter(|op| keep(op)).map(str::to_owned).collect()
+        };
+        assert_eq!(listed("Differentiated."), named(&is_differentiated));
+        assert_eq!(listed("Without a slope."), named(&|op| !has_slope(op)));
+        assert_eq!(listed("Computed, not differentiated."), named(&|op| has_slope(op) && !is_differentiated(op)));
+        let refused: Vec<String> = super::super::refused::REFUSED.iter().map(|refused| refused.op.into()).collect();
+        assert_eq!(listed("Refused by name."), refused);
     }
 }

@@ -176,13 +176,14 @@ fn clipped(graph: &Graph, source: &Source, config: &TrainConfig) -> Result<Optio
     }
     if config.noise != Noise::Continuous {
         return Err(TrainError::Flag(
-            "--readout clipped-sum: its bound holds in the backend's floats, not in integers; add --noise continuous, or              use --readout per-sample, which is exact"
+            "--readout clipped-sum: its bound holds in the backend's floats, not in integers; add --noise continuous, or \
+             use --readout per-sample, which is exact"
                 .into(),
         ));
     }
     if config.method.clipping != Clipping::Flat {
         return Err(TrainError::Flag(
-            "--readout clipped-sum: clips all parameters together at the clip; use --clipping flat, or --readout              per-sample"
+            "--readout clipped-sum: clips all parameters together at the clip; use --clipping flat, or --readout per-sample"
                 .into(),
         ));
     }
@@ -195,7 +196,10 @@ fn clipped(graph: &Graph, source: &Source, config: &TrainConfig) -> Result<Optio
 fn physical_batch(config: &TrainConfig, cost: Cost) -> Result<NonZeroUsize, TrainError> {
     config.physical_batch.or_else(|| cost.rows(config.memory)).ok_or_else(|| {
         let needed = cost.bytes(1).div_ceil(1 << 20);
-        TrainError::Flag(format!("--memory: one sample's tensors take {needed}MiB; give at least so much"))
+        TrainError::Flag(format!(
+            "--memory: one sample's tensors take {needed}MiB; give at least so much (damper inspect counts it \
+             for each readout)"
+        ))
     })
 }
 

@@ -185,6 +185,36 @@ fn a_summary_says_what_was_reached_and_where_it_is() {
 }
 
 #[test]
+fn an_inspection_says_how_each_gradient_is_taken_and_what_each_readout_costs() {
+    let bert = ["inspect", "onnx-models/bert-tiny.onnx", "--memory", "100MiB"];
+    let inspection = json(&run(&[&bert[..], &["--json"]].concat()));
+    for parameter in inspection["parameters"].as_array().unwrap() {
+        let gradient = &parameter["gradient"];
+        match parameter["name"].as_str().unwrap() {
+            "words.weight" => assert_eq!(gradient["way"], "gram"),
+            "blocks.0.fc1.weight" => assert_eq!(gradient["way"], "materialised"),
+            "norm.bias" => assert_eq!(gradient["way"], "dense"),
+            _ => continue,
+        }
+        let costs = ["gram_cost", "materialised_cost"].map(|key| gradient[key].as_u64());
+        match gradient["way"].as_str().unwrap() {
+            "gram" => assert!(costs[0] < costs[1], "{parameter}"),
+            "materialised" => assert!(costs[1] <= costs[0], "{parameter}"),
+            _ => assert_eq!(costs, [None, None]),
+        }
+    }
+    let costs = inspection["costs"].as_array().unwrap();
+    let readouts: Vec<&str> = costs.iter().map(|cost| cost["readout"].as_str().unwrap()).collect();
+    assert_eq!(readouts, ["per-sample", "norms", "clipped-sum"]);
+    let [per_sample, norms] = [0, 1].map(|at| costs[at]["sample_bytes"].as_u64().unwrap());
+    assert!(norms < per_sample / 2 && per_sample >= inspection["gradient_bytes"].as_u64().unwrap());
+    assert!(costs.iter().all(|cost| (1..=16).contains(&cost["physical_batch"].as_u64().unwrap())));
+
+    let text = String::from_utf8(run(&[&bert[..3], &["1MiB"]].concat()).stdout).unwrap();
+    assert_eq!(text.matches("not one sample fits").count(), 3, "{text}");
+}
+
+#[test]
 fn an_inspection_gives_every_initializer_a_reason() {
     let inspection = json(&run(&["inspect", "onnx-models/digits-cnn.onnx", "--freeze", "conv.*", "--json"]));
     let parameters = inspection["parameters"].as_array().unwrap();

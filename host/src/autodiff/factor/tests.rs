@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::autodiff::lookup::checked;
-use crate::autodiff::readout::{Bounds, Read, clipped_sum};
+use crate::autodiff::readout::{Bounds, Read, Readout, clipped_sum, ways};
 use crate::autodiff::{Dim, TensorSpec};
 use crate::backend::{Backend, Choice, Input, Plan, open};
 use crate::graph::DType;
@@ -255,7 +255,8 @@ fn share(backend: &dyn Backend, clip: f64, (positions, width): (usize, usize), r
     let costs = Costs::of(&factors, true);
     assert!(costs.gram < costs.materialised, "the norm is taken by Gram matrices");
     let reads = [Read { grad: Some(Grad::Factored(factors)), dtype: DType::F32, shape }];
-    let (_, sums) = clipped_sum(&mut em, &reads, &bounds);
+    let ways = ways(&reads, Readout::ClippedSum);
+    let (_, sums) = clipped_sum(&mut em, &reads, &ways, &bounds);
     let sum = &bench.run(em, backend, &[(&sums[0], false)])[0];
     sum.iter().map(|x| x * x).sum::<f64>().sqrt()
 }

@@ -12,8 +12,8 @@
 //! that a sample adds at most `C` wherever the runtime's norms and products are that close to exact. Rows of weight 0, and rows
 //! whose squared norm is not finite, add exactly nothing, whatever is in them: both factors are masked.
 
-use super::Read;
 use super::norms::{Form, squares};
+use super::{Read, Way};
 use crate::autodiff::emit::{BATCH_FIRST, Emitter, Var};
 use crate::autodiff::factor::{masked, weighted_sum};
 use crate::graph::{BatchAxis, DType};
@@ -43,10 +43,10 @@ impl Bounds {
 }
 
 /// `dp.norm` `[N]`, and `dp.sum` in the parameter's shape for each parameter.
-pub fn clipped_sum(em: &mut Emitter, grads: &[Read], bounds: &Bounds) -> (Var, Vec<Var>) {
+pub fn clipped_sum(em: &mut Emitter, grads: &[Read], ways: &[Way], bounds: &Bounds) -> (Var, Vec<Var>) {
     let dtype = bounds.clip.dtype;
     let unit = if dtype == DType::F64 { f64::EPSILON / 2.0 } else { f64::from(f32::EPSILON) / 2.0 };
-    let squares = squares(em, grads, dtype, true);
+    let squares = squares(em, grads, dtype, ways);
     let norm = em.unary("Sqrt", &squares.total);
     let above = match &squares.scatter {
         Some(scatter) => {

@@ -5,7 +5,7 @@
 //!
 //! Memory: the Gram matrices of one parameter, `3 · N · T²` floats, or its gradients; each is free again after its norm.
 
-use super::Read;
+use super::{Read, Readout, Way};
 use crate::autodiff::emit::{Emitter, Var};
 use crate::autodiff::factor::{Costs, Factors, Grad, norm_squared, rounding, sum_of_squares};
 use crate::graph::DType;
@@ -34,23 +34,22 @@ pub struct Squares {
 }
 
 /// `dp.norm`, `[N]` of float type `dtype`.
-pub fn norms(em: &mut Emitter, grads: &[Read], dtype: DType) -> Var {
-    let squares = squares(em, grads, dtype, false);
+pub fn norms(em: &mut Emitter, grads: &[Read], dtype: DType, ways: &[Way]) -> Var {
+    let squares = squares(em, grads, dtype, ways);
     em.unary("Sqrt", &squares.total)
 }
 
-/// The squared norms, the forms being chosen for what follows: with `sum` a weighted sum over the samples.
-pub fn squares(em: &mut Emitter, grads: &[Read], dtype: DType, sum: bool) -> Squares {
-    let materialised = choose(grads, sum);
+/// The squared norms, each gradient taken its way.
+pub fn squares(em: &mut Emitter, grads: &[Read], dtype: DType, ways: &[Way]) -> Squares {
     let (mut total, mut scatter): (Option<Var>, Option<Var>) = (None, None);
     let mut forms = Vec::with_capacity(grads.len());
-    for (read, materialise) in grads.iter().zip(materialised) {
+    for (read, way) in grads.iter().zip(ways) {
         let (squared, form) = match &read.grad {
             None => {
                 forms.push(Form::Zero);
                 continue;
             }
-            Some(Grad::Factored(factors)) if !materialise => {
+            Some(Grad::Factored(factors)) if matches!(way, Way::Gram(_)) => {
                 let (squared, relative_to) = norm_squared(em, factors);
                 let errors = em.scale(&relative_to, rounding(factors));
                 let errors = em.cast(&errors, dtype);
@@ -77,24 +76,26 @@ fn plus(em: &mut Emitter, sum: Option<Var>, next: &Var) -> Var {
     }
 }
 
-/// Which gradients to materialise: those for which that is counted to cost less; for a sum only as many, the smallest first, as
-/// may be kept.
-fn choose(grads: &[Read], sum: bool) -> Vec<bool> {
+/// The way of each gradient: of the two, the one that is counted to cost less; for a sum only as many are materialised, the
+/// smallest first, as may be kept.
+pub fn ways(grads: &[Read], readout: Readout) -> Vec<Way> {
+    let sum = readout == Readout::ClippedSum;
     let mut order: Vec<usize> = (0..grads.len()).collect();
     let len = |i: usize| grads[i].shape.iter().product::<usize>();
     order.sort_by_key(|&i| len(i));
     let mut kept = 0;
-    let mut chosen = vec![false; grads.len()];
+    let mut ways = vec![Way::Nothing; grads.len()];
     for i in order {
-        chosen[i] = match &grads[i].grad {
+        ways[i] = match &grads[i].grad {
             Some(Grad::Factored(factors)) => {
                 let costs = Costs::of(factors, sum);
-                costs.materialised <= costs.gram && (!sum || kept + len(i) <= KEPT)
+                let fits = costs.materialised <= costs.gram && (!sum || kept + len(i) <= KEPT);
+                if fits || readout == Readout::PerSample { Way::Materialised(costs) } else { Way::Gram(costs) }
             }
-            Some(Grad::Dense(_)) => true,
-            None => false,
+            Some(Grad::Dense(_)) => Way::Dense,
+            None => Way::Nothing,
         };
-        kept += if chosen[i] { len(i) } else { 0 };
+        kept += if matches!(ways[i], Way::Materialised(_) | Way::Dense) { len(i) } else { 0 };
     }
-    chosen
+    ways
 }
