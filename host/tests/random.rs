@@ -24,6 +24,7 @@ mod net;
 mod readouts;
 #[path = "rules/reference.rs"]
 mod reference;
+#[expect(dead_code, reason = "the tests of the rules run more of it")]
 #[path = "rules/run.rs"]
 mod run;
 
@@ -178,13 +179,19 @@ fn frozen(model: &ModelProto, seed: u64) -> Vec<String> {
     weights
 }
 
-fn check(seed: u64) -> Result<(), String> {
+/// The network's options and graph, and its gradients.
+fn derived(seed: u64) -> Result<(DeriveOptions, Graph, GradGraph), String> {
     let network = network(seed);
     let choice = GraphOptions { freeze: frozen(&network.model, seed), ..GraphOptions::default() };
     let graph = Graph::from_model(&network.model, &choice).map_err(|error| error.to_string())?;
     let grad = derive(&graph, &network.options).map_err(|refusal| refusal.to_string())?;
-    let feeds = feeds(&grad, &graph, &network.options.loss, seed);
-    check_against_finite_differences(&graph, &network.options, &feeds)?;
+    Ok((network.options, graph, grad))
+}
+
+fn check(seed: u64) -> Result<(), String> {
+    let (options, graph, grad) = derived(seed)?;
+    let feeds = feeds(&grad, &graph, &options.loss, seed);
+    check_against_finite_differences(&graph, &options, &feeds)?;
     check_independence(&grad, &feeds, &mut Runner::tract(&grad, BATCH)).map_err(|error| format!("tract: {error}"))?;
     match Runner::ort(&grad, BATCH) {
         Some(mut ort) => check_independence(&grad, &feeds, &mut ort).map_err(|error| format!("onnxruntime: {error}")),
@@ -199,7 +206,8 @@ fn environment(name: &str) -> Option<u64> {
 #[test]
 fn gradients_of_random_networks_are_those_of_finite_differences() {
     if let Some(seed) = environment("DAMPER_RANDOM_SEED") {
-        for node in &network(seed).model.graph.unwrap().node {
+        let models = [network(seed).model, derived(seed).unwrap().2.model];
+        for node in models.into_iter().flat_map(|model| model.graph.unwrap().node) {
             println!("{:?} = {} {:?} {:?}", node.output, node.op_type, node.input, node.attribute);
         }
         check(seed).unwrap();

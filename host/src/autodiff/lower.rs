@@ -26,7 +26,15 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             let lead = output.shape.len() - x.rank();
             let axis = x.batch.map(|b| BatchAxis { axis: b.axis + lead, ..b });
             let aligned = em.reshape(&x, &[&vec![1; lead], &x.shape[..]].concat(), axis);
-            Some(em.expand(&aligned, &output.shape, output.batch))
+            if aligned.batch != output.batch {
+                return Some(em.expand(&aligned, &output.shape, output.batch));
+            }
+            // By copies: tract loses an Expand that a product follows.
+            let stretched = |y: Var, axis: usize| match (y.shape[axis], output.shape[axis]) {
+                (from, to) if from == to => y,
+                (_, to) => em.gather(&y, &vec![0; to], axis),
+            };
+            Some((0..output.shape.len()).fold(aligned, stretched))
         }
         "CumSum" if output.dtype.is_float() => {
             let axis = *known_ints(graph, node, 1)?.first()? as usize;

@@ -80,7 +80,7 @@ fn attention(net: &mut Net, op: &str) -> Option<()> {
     if heads * length * length.max(width) > MAX_LEN {
         return None;
     }
-    let mut split = |net: &mut Net, perm: &[i64]| {
+    let split = |net: &mut Net, perm: &[i64]| {
         let w = net.param(&[depth, heads * width]);
         let projected = net.node(op, &[&x.name, &w.name], vec![]);
         let target = net.ints(&[-1, length as i64, heads as i64, width as i64]);

@@ -327,7 +327,9 @@ impl Net {
             }),
             ..Default::default()
         };
-        Network { model, options: DeriveOptions::new(loss), ops }
+        let mut options = DeriveOptions::new(loss);
+        options.output = Some("y".into());
+        Network { model, options, ops }
     }
 
     /// Attribute or input: the axes of a reduction, as the operator set has it.
