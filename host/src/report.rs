@@ -301,8 +301,8 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
                 (None, None) => "",
             }
         ),
-        taken_as_public: "the number of samples, the classes, scaling and shapes of the data, and the model file with \
-                          its initial parameters or their seed",
+        taken_as_public: "the number of samples, the classes, scaling, shapes and tokenizer of the data, and the model \
+                          file with its initial parameters or their seed",
         composition: "this run alone: every further run on the same data, hyperparameter searches included, adds to epsilon",
         covered: if simulation {
             "nothing: the seed was given, so the noise can be recomputed; epsilon is what a private run would have"

@@ -237,6 +237,27 @@ fn check_samples_are_independent_in<const BATCH: usize>(
             }
         }
     }
+    // What is not finite spoils its own row alone.
+    for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        const SPOILT: usize = 2;
+        let mut spoilt = base.clone();
+        for feed in &mut spoilt[..data] {
+            if let Feed::Float(values) = feed {
+                let width = values.len() / BATCH;
+                values[SPOILT * width..(SPOILT + 1) * width].fill(bad);
+            }
+        }
+        let again = runner.run(&grad, &spoilt, BATCH);
+        for ((spec, before), after) in grad.outputs.iter().zip(&outputs).zip(&again) {
+            if spec.shape.first() != Some(&damper::autodiff::Dim::Batch) {
+                continue;
+            }
+            for i in (0..BATCH).filter(|&i| i != SPOILT) {
+                let (a, b) = (sample(before, i, BATCH), sample(after, i, BATCH));
+                assert!(bits(a) == bits(b), "{}, {}: row {i} with {bad} in row {SPOILT}", case.name, spec.name);
+            }
+        }
+    }
     // And a batch of one gives the same numbers.
     let mut alone = make(&grad, 1).expect("it was there for the batch");
     for i in 0..BATCH {

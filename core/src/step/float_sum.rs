@@ -45,7 +45,9 @@ impl<C: Clip, K: Counts> Shard<'_, ContinuousGaussian, C, K> {
         let samples = sum.norms.iter().filter(|norm| norm.is_finite());
         let longest = samples.clone().count() as f32 * sum.bound * TOLERANCE;
         let square = sum_of_squares(sum.parts.iter().copied());
-        if square.is_nan() || square > longest * longest {
+        // The squares of a long but finite sum may overflow, and so may those of its bound.
+        let is_finite = sum.parts.iter().all(|part| part.iter().all(|x| x.is_finite()));
+        if !is_finite || square > longest * longest {
             return Err(CallError::Order("a sum longer than its samples' bounds together: it was not clipped"));
         }
         let mut rest = &mut *self.sum.sum;

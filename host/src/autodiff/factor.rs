@@ -17,7 +17,7 @@ mod side;
 mod tests;
 
 pub use contract::{masked, weighted_sum};
-pub use norm::{Costs, norm_squared, sum_of_squares};
+pub use norm::{Costs, norm_squared, rounding, sum_of_squares};
 pub use side::Side;
 
 use super::emit::{BATCH_FIRST, Emitter, Var};

@@ -164,10 +164,30 @@ impl Window {
 
     /// The convolution of `x: [N, C, *input]` with `w: [O, C/g, *kernel]`.
     pub fn conv(&self, em: &mut Emitter, x: &Var, w: &Var, groups: usize) -> Var {
-        let mut attributes = self.attributes(&self.touched_after());
+        let (x, window) = self.thinned(em, x);
+        let mut attributes = window.attributes(&window.touched_after());
         attributes.push(make_attr_int("group", groups as i64));
         let shape = [&[x.shape[0], w.shape[0]], &self.output[..]].concat();
-        em.node("Conv", &[x, w], attributes, x.dtype, shape, x.batch)
+        em.node("Conv", &[&x, w], attributes, x.dtype, shape, x.batch)
+    }
+
+    /// `x` without the elements that no window reads because of the strides, and the windows over what is left: tract
+    /// would take those elements out itself, and cannot where `x` is a reshaped tensor.
+    fn thinned(&self, em: &mut Emitter, x: &Var) -> (Var, Self) {
+        let (mut x, mut window) = (x.clone(), self.clone());
+        for i in 0..self.input.len() {
+            let (stride, dilation) = (self.stride[i], if self.kernel[i] == 1 { 0 } else { self.dilation[i] });
+            let is_padded = self.before[i] > 0 || self.reach(i) > self.input[i];
+            if stride == 1 || is_padded || !dilation.is_multiple_of(stride) {
+                continue;
+            }
+            let read: Vec<i64> = (0..self.reach(i)).step_by(stride).map(|at| at as i64).collect();
+            x = em.gather(&x, &read, i + 2);
+            window.input[i] = read.len();
+            window.stride[i] = 1;
+            window.dilation[i] = (dilation / stride).max(1);
+        }
+        (x, window)
     }
 
     /// Unfolded patches `[N, C·taps, *output]` by a depthwise convolution with one-hot kernels.

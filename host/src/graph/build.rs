@@ -252,6 +252,15 @@ impl<'a> Builder<'a> {
         node: &NodeProto,
         rewritten: Rewritten,
     ) -> Result<(), GraphError> {
+        let made = rewritten.nodes.iter().flat_map(|part| &part.output).filter(|made| **made != node.output[0]);
+        for made in made.chain(rewritten.ints.iter().map(|(made, _)| made)) {
+            if self.items.contains_key(made) || self.rows.contains_key(made) {
+                return Err(GraphError::Model(format!(
+                    "the name '{made}' is needed for a part of node '{name}' ({}); rename it",
+                    node.op_type
+                )));
+            }
+        }
         for (name, ints) in rewritten.ints {
             self.items.insert(name, Item::Ints(ints));
         }

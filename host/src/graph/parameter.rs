@@ -2,9 +2,9 @@
 //!
 //! A float32 initializer that an output depends on is a parameter, unless exporters write it as a constant: the ones and
 //! zeros of a norm without weights and of a decomposed GroupNorm, exponents and other settings, single numbers with an
-//! exporter's name or with several readers, masks, sines and cosines, what is read as integers, outputs of `Constant`
-//! nodes. The rows of a learned position embedding, looked up with constant indices and folded, are a parameter, as the
-//! table is one in the source. `--train` and `--freeze` override.
+//! exporter's name or with several readers, masks, sines and cosines, outputs of `Constant` nodes. The rows of a learned position embedding, looked up with constant indices and folded, are a parameter, as the
+//! table is one in the source. `--train` and `--freeze` override. What only comparisons, integers, conditions and steps
+//! depend on is never a parameter: it has no gradient, and noise alone would move it.
 //!
 //! Exporters merge initializers of equal value. The TorchScript exporter leaves an `Identity` under the lost name: each
 //! alias is its own parameter. The dynamo exporter leaves no trace: an initializer of several elements that are all
@@ -208,6 +208,14 @@ fn judge(
     if data.is_empty() {
         return frozen("it has no elements");
     }
+    // What gets no gradient would be moved by the noise alone.
+    if read_by.iter().all(|&(node, slot)| !reads.returns_gradients(graph, node, slot)) {
+        let (node, slot) = first;
+        let reader = &graph.node[node];
+        let called = node_name(reader, node);
+        let by = if constants::stops_gradients(reader, slot) { "takes" } else { "and what follows it take" };
+        return frozen(&format!("{} '{called}' {by} no gradient back", reader.op_type));
+    }
     if let Some(pattern) = options.freeze.iter().find(|pattern| glob::any(std::slice::from_ref(pattern), name)) {
         return frozen(&format!("--freeze '{pattern}'"));
     }
@@ -234,9 +242,6 @@ fn judge(
     }
     if all(&|node, slot| reads::is_setting(&graph.node[node].op_type, slot)) {
         return frozen(&format!("{role} of {} '{called}', not a weight", reader.op_type));
-    }
-    if all(&|node, slot| constants::stops_gradients(&graph.node[node], slot)) {
-        return frozen(&format!("{} '{called}' takes no gradient back", reader.op_type));
     }
     if data.len() == 1 && invented {
         return frozen(&format!("a single number that the exporter named; --train '{name}' if it is a weight"));

@@ -5,6 +5,7 @@ mod elementwise;
 mod exports;
 mod hostile;
 mod layout;
+mod mixing;
 mod parameters;
 mod refusals;
 mod shapes;

@@ -11,6 +11,7 @@ pub const OPS: &[Op] = &[
     ("Einsum", einsum),
     ("Gemm", gemm),
     ("MatMul", mat_mul),
+    ("MatMul", attention),
     ("AveragePool", pool),
     ("Conv", conv),
     ("ConvTranspose", conv_transpose),
@@ -68,6 +69,45 @@ fn mat_mul(net: &mut Net, op: &str) -> Option<()> {
             net.yields(Val { name, shape, batch: x.batch, bound: x.bound * x.bound * inner as f64 });
         }
     }
+    Some(())
+}
+
+/// `[N, S, D]`: heads split off, softmax of scaled scores, of those a mask leaves, times values, and heads merged.
+fn attention(net: &mut Net, op: &str) -> Option<()> {
+    let x = net.any(|x| x.is_batch_first() && x.rank() == 3)?;
+    let (length, depth) = (x.shape[1], x.shape[2]);
+    let (heads, width) = (net.draw.between(1, 2), net.draw.between(1, 2));
+    if heads * length * length.max(width) > MAX_LEN {
+        return None;
+    }
+    let mut split = |net: &mut Net, perm: &[i64]| {
+        let w = net.param(&[depth, heads * width]);
+        let projected = net.node(op, &[&x.name, &w.name], vec![]);
+        let target = net.ints(&[-1, length as i64, heads as i64, width as i64]);
+        let by_head = net.node("Reshape", &[&projected, &target], vec![]);
+        (net.node("Transpose", &[&by_head], vec![make_attr_ints("perm", perm)]), x.bound * w.bound * depth as f64)
+    };
+    let (queries, _) = split(net, &[0, 2, 1, 3]);
+    let (keys, _) = split(net, &[0, 2, 3, 1]);
+    let (values, bound) = split(net, &[0, 2, 1, 3]);
+    let scores = net.node(op, &[&queries, &keys], vec![]);
+    let scale = net.constant(&[], &[0.25]);
+    let mut scores = net.node("Mul", &[&scores, &scale], vec![]);
+    if let Some((tokens, _)) = net.tokens.clone().filter(|(_, count)| *count == length) {
+        // Padding has id 0; a row of nothing but padding is even.
+        let zero = net.int_tensor(&[], &[0]);
+        let padding = net.node("Equal", &[&tokens, &zero], vec![]);
+        let axes = net.ints(&[1, 2]);
+        let mask = net.node("Unsqueeze", &[&padding, &axes], vec![]);
+        let low = net.constant(&[], &[-1e4]);
+        scores = net.node("Where", &[&mask, &low, &scores], vec![]);
+    }
+    let weights = net.node("Softmax", &[&scores], vec![make_attr_int("axis", -1)]);
+    let mixed = net.node(op, &[&weights, &values], vec![]);
+    let by_token = net.node("Transpose", &[&mixed], vec![make_attr_ints("perm", &[0, 2, 1, 3])]);
+    let target = net.ints(&[-1, length as i64, (heads * width) as i64]);
+    let name = net.node("Reshape", &[&by_token, &target], vec![]);
+    net.yields(Val { name, shape: vec![1, length, heads * width], batch: x.batch, bound });
     Some(())
 }
 

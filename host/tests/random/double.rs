@@ -17,12 +17,15 @@ const DOUBLE: i64 = 11;
 /// `graph` with every float32 value as float64.
 pub fn widened(graph: &Graph) -> Graph {
     let mut wide = graph.clone();
+    // Scales and regions of interest are float32 whatever the data.
+    let resizes = graph.nodes.iter().filter(|node| node.op == "Resize");
+    let narrow: Vec<ValueId> = resizes.flat_map(|node| node.inputs[1..].iter().flatten().copied()).collect();
     let widen = |tensor: &mut Tensor| {
         if let TensorData::F32(data) = &tensor.data {
             tensor.data = TensorData::F64(data.iter().map(|&v| f64::from(v)).collect());
         }
     };
-    for value in &mut wide.values {
+    for (_, value) in wide.values.iter_mut().enumerate().filter(|(i, _)| !narrow.contains(&ValueId(*i))) {
         if value.dtype == DType::F32 {
             value.dtype = DType::F64;
         }
@@ -178,6 +181,7 @@ fn shape(node: &Node, x: &[&Array]) -> Vec<usize> {
             let rank = first.len();
             (0..rank).map(|i| (first[i] as f64 + x[1].data[i] + x[1].data[rank + i]) as usize).collect()
         }
+        "Resize" => first.iter().zip(&x[1].data).map(|(&d, scale)| (d as f64 * scale) as usize).collect(),
         "Conv" | "MaxPool" | "AveragePool" => {
             let axes = first.len() - 2;
             let kernel: Vec<i64> = match attr_ints(&node.attributes, "kernel_shape") {

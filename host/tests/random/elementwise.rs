@@ -1,6 +1,6 @@
 //! Elementwise operators, reductions and normalisations.
 
-use damper::onnx::{make_attr_float, make_attr_int, make_attr_string};
+use damper::onnx::{make_attr_float, make_attr_int, make_attr_ints, make_attr_string};
 
 use super::Op;
 use super::net::{MAX_LEN, Net, Val, axis_attribute};
@@ -61,6 +61,7 @@ pub const OPS: &[Op] = &[
     ("LogSoftmax", softmax),
     ("LayerNormalization", layer_norm),
     ("LpNormalization", lp_norm),
+    ("MeanVarianceNormalization", mean_variance_norm),
     ("InstanceNormalization", instance_norm),
     ("GroupNormalization", group_norm),
 ];
@@ -309,6 +310,22 @@ fn lp_norm(net: &mut Net, op: &str) -> Option<()> {
     let axis = *net.draw.pick(&own);
     let p = net.draw.between(1, 2) as i64;
     net.maps(op, &x, vec![axis_attribute(axis, x.rank(), false), make_attr_int("p", p)], 1.0);
+    Some(())
+}
+
+/// Of `x` beside a parameter: without an epsilon, what has little variance has no finite difference.
+fn mean_variance_norm(net: &mut Net, op: &str) -> Option<()> {
+    let x = net.any(|x| x.is_batch_first() && x.rank() > 1 && x.shape[x.rank() - 1] > 1)?;
+    let own = x.own_axes();
+    let axes: Vec<i64> = own[net.draw.below(own.len())..].iter().map(|&axis| axis as i64).collect();
+    let width = x.shape[x.rank() - 1];
+    let ramp: Vec<f32> = (0..width).map(|i| 4.0 * i as f32).collect();
+    let ramp = net.constant(&[width], &ramp);
+    let tame = net.node("Tanh", &[&x.name], vec![]);
+    let spread = net.node("Add", &[&tame, &ramp], vec![]);
+    let bound = (x.len() as f64).sqrt();
+    let name = net.node(op, &[&spread], vec![make_attr_ints("axes", &axes)]);
+    net.yields(Val { name, bound, ..x });
     Some(())
 }
 

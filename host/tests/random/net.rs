@@ -306,6 +306,13 @@ impl Net {
                 std::iter::once(Extent::Batch).chain(rest.iter().map(|&d| Extent::Fixed(d))).collect();
             make_value_info(name, dtype, &extents)
         };
+        // Another output, of which no loss is taken.
+        let mut output = vec![info("y", DType::F32, &[classes])];
+        if self.draw.one_in(3)
+            && let Some(other) = self.any(|x| x.is_batch_first() && x.name.starts_with('v'))
+        {
+            output.push(info(&other.name, DType::F32, &other.shape[1..]));
+        }
         let ops = self.nodes.iter().map(|node| node.op_type.clone()).collect();
         let model = ModelProto {
             ir_version: 8,
@@ -315,7 +322,7 @@ impl Net {
                 node: self.nodes,
                 initializer: self.initializers,
                 input: self.inputs.iter().map(|(name, dtype, rest)| info(name, *dtype, rest)).collect(),
-                output: vec![info("y", DType::F32, &[classes])],
+                output,
                 ..Default::default()
             }),
             ..Default::default()

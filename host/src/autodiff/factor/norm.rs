@@ -10,7 +10,10 @@
 //!
 //! Sums go in two stages of the [`Emitter`]'s ordered sums: one long sum, and the runtimes' own sums of squares, are biased
 //! low. What Gram matrices give may be off by rounding of the size of `(Σ_t |l_t| |r_t|)²`, which is far above the squared norm
-//! where positions cancel: [`norm_squared`] also gives a bound on that, `T · Σ_t |l_t|² |r_t|²` (Cauchy and Schwarz).
+//! where positions cancel: [`norm_squared`] also gives a bound on that, `T · Σ_t |l_t|² |r_t|²` (Cauchy and Schwarz), and
+//! [`rounding`] how many units of it they are off by at most: the square root of the lengths of the sums, which rounding
+//! errors exceed with negligible probability (Higham and Mary, SIAM J. Sci. Comput. 41(5), 2019). To `|l_t|²` what its own
+//! squares may lose by underflow is added, for the other factor may be as large as the one is small.
 
 use super::side::Side;
 use super::{Factors, Term};
@@ -70,12 +73,16 @@ impl Costs {
 /// The squared norm of each sample's gradient, `[N]`, and what its rounding errors are relative to, `[N]`.
 pub fn norm_squared(em: &mut Emitter, factors: &Factors) -> (Var, Var) {
     let terms = factors.joined(em);
-    if let [term] = &terms[..]
-        && term.positions() == 1
-    {
-        let squares = position_squares(em, term);
-        let sum = sum_each(em, &squares);
-        return (sum.clone(), sum);
+    let positions: usize = terms.iter().map(Term::positions).sum();
+    let mut scatter = Vec::new();
+    for term in &terms {
+        let squares = position_squares(em, term, true);
+        scatter.push(sum_each(em, &squares));
+    }
+    let scatter = add_all(em, &scatter);
+    if let ([term], 1) = (&terms[..], positions) {
+        let squares = position_squares(em, term, false);
+        return (sum_each(em, &squares), scatter);
     }
     let mut parts = Vec::new();
     for (i, a) in terms.iter().enumerate() {
@@ -87,18 +94,17 @@ pub fn norm_squared(em: &mut Emitter, factors: &Factors) -> (Var, Var) {
             parts.push(if i == j { sum } else { em.scale(&sum, 2.0) });
         }
     }
-    let positions: usize = terms.iter().map(Term::positions).sum();
-    let squares: Vec<Var> = terms
-        .iter()
-        .map(|term| {
-            let squares = position_squares(em, term);
-            sum_each(em, &squares)
-        })
-        .collect();
     let total = add_all(em, &parts);
-    let total = non_negative(em, &total);
-    let scatter = add_all(em, &squares);
-    (total, em.scale(&scatter, positions as f64))
+    (non_negative(em, &total), em.scale(&scatter, positions as f64))
+}
+
+/// How many units of rounding of the second number of [`norm_squared`] the first may be off by.
+pub fn rounding(factors: &Factors) -> f64 {
+    let positions: usize = factors.terms.iter().map(Term::positions).sum();
+    let extent = |side: &Side| if side.is_indices() { 1 } else { side.extent() };
+    let longest = factors.terms.iter().map(|term| extent(&term.left) + extent(&term.right)).max().unwrap_or(0);
+    let pairs = positions.saturating_mul(positions).min(2 * STAGE);
+    ((longest + pairs) as f64).sqrt()
 }
 
 /// `max(x, 0)`, NaN where `x` is NaN.
@@ -150,13 +156,22 @@ fn pick(em: &mut Emitter, indices: &Side, dense: &Side) -> Var {
     em.transpose(&picked, &[0, 2, 1])
 }
 
-/// `|l_t|² |r_t|²`: `[N, (g,) T, 1]`.
-fn position_squares(em: &mut Emitter, term: &Term) -> Var {
+/// `|l_t|² |r_t|²`: `[N, (g,) T, 1]`; with `above` each squared norm is above what it is, by more than underflow takes away.
+fn position_squares(em: &mut Emitter, term: &Term, above: bool) -> Var {
     let squares = |em: &mut Emitter, side: &Side| {
         (!side.is_indices()).then(|| {
             let rows = side.with_positions_inside(em);
             let squares = em.mul(&rows, &rows);
-            em.reduce_sum(&squares, &[rows.rank() - 1], true)
+            let sum = em.reduce_sum(&squares, &[rows.rank() - 1], true);
+            if !above {
+                return sum;
+            }
+            let least = match rows.dtype {
+                DType::F64 => f64::MIN_POSITIVE / f64::EPSILON,
+                _ => f64::from(f32::MIN_POSITIVE / f32::EPSILON),
+            };
+            let least = em.scalar(rows.dtype, 2.0 * least * side.extent() as f64);
+            em.add(&sum, &least)
         })
     };
     match (squares(em, &term.left), squares(em, &term.right)) {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::autodiff::lookup::checked;
+use crate::autodiff::readout::{Bounds, Read, clipped_sum};
 use crate::autodiff::{Dim, TensorSpec};
 use crate::backend::{Backend, Choice, Input, Plan, open};
 use crate::graph::DType;
@@ -229,6 +230,56 @@ fn wide_layers_are_counted_to_cost_less_by_gram_matrices_and_narrow_ones_materia
         for (positions, rows, columns) in [(5, 3, 4), (64, 16, 27), (1024, 64, 576), (1, 1, 1)] {
             let costs = costs(&[positions, rows], &[positions, columns], sum);
             assert!(costs.materialised < costs.gram, "{positions} {rows} {columns} {costs:?}");
+        }
+    }
+}
+
+/// The norm, in f64, of what one sample adds to the sum clipped to `clip`: of `positions` positions whose vectors of `width`
+/// entries cancel but for `rest` of them, of the sizes `scales` on the left and on the right.
+fn share(backend: &dyn Backend, clip: f64, (positions, width): (usize, usize), rest: f32, scales: (f32, f32)) -> f64 {
+    let mut bench = Bench::new(17);
+    let mut side = |scale: f32, flips: bool| {
+        let line: Vec<f32> = (0..width).map(|_| 1.0 + 0.15 * (bench.uniform() + 1.0)).collect();
+        let mut values = Vec::new();
+        for at in 0..N * positions {
+            let sign = if flips && at % 2 == 1 { -scale } else { scale };
+            values.extend(line.iter().map(|x| sign * x * (1.0 + rest * bench.uniform())));
+        }
+        Side::positions_first(bench.input(DType::F32, &[positions, width], Values::Float(values)))
+    };
+    let factors = Factors::new(side(scales.0, true), side(scales.1, false));
+    let weight = bench.input(DType::F32, &[], Values::Float(vec![1.0, 0.0, 0.0, 0.0]));
+    let mut em = std::mem::replace(&mut bench.em, Emitter::new(17));
+    let bounds = Bounds { clip: em.scalar(DType::F32, clip), weight };
+    let shape = factors.shape();
+    let costs = Costs::of(&factors, true);
+    assert!(costs.gram < costs.materialised, "the norm is taken by Gram matrices");
+    let reads = [Read { grad: Some(Grad::Factored(factors)), dtype: DType::F32, shape }];
+    let (_, sums) = clipped_sum(&mut em, &reads, &bounds);
+    let sum = &bench.run(em, backend, &[(&sums[0], false)])[0];
+    sum.iter().map(|x| x * x).sum::<f64>().sqrt()
+}
+
+#[test]
+fn a_sample_adds_no_more_than_the_clip_where_its_positions_cancel() {
+    const CLIP: f64 = 1e-6;
+    for backend in [Choice::Tract, Choice::Ort].map(|choice| open(choice).ok()).into_iter().flatten() {
+        for sizes in [(2, 64), (2, 2048), (4, 256), (4, 2048), (8, 512)] {
+            for rest in [1e-5, 1e-4, 3e-4, 1e-3, 1e-2] {
+                let share = share(backend.as_ref(), CLIP, sizes, rest, (1.0, 1.0));
+                assert!(share > 0.0 && share <= CLIP, "{share} of {sizes:?}, {rest} on {}", backend.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sample_adds_no_more_than_the_clip_where_the_squares_of_a_factor_underflow() {
+    const CLIP: f64 = 1e-8;
+    for backend in [Choice::Tract, Choice::Ort].map(|choice| open(choice).ok()).into_iter().flatten() {
+        for scales in [(1e-22, 1e17), (1e17, 1e-22), (1e-20, 1e16), (1e-5, 1e-5)] {
+            let share = share(backend.as_ref(), CLIP, (4, 256), 0.1, scales);
+            assert!(share > 0.0 && share <= CLIP, "{share} of {scales:?} on {}", backend.name());
         }
     }
 }

@@ -8,7 +8,7 @@
 //! # Privacy
 //!
 //! **Not exact**: the bound holds in the backend's floats. The factor is `C(1 − 2^-k)/‖g_n‖` with `2^-k` = 64 units of
-//! rounding, and of norms by Gram matrices one unit of what their rounding errors are relative to is added to the square, so
+//! rounding, and to squared norms by Gram matrices what rounding may have taken from them is added (`factor::norm`), so
 //! that a sample adds at most `C` wherever the runtime's norms and products are that close to exact. Rows of weight 0, and rows
 //! whose squared norm is not finite, add exactly nothing, whatever is in them: both factors are masked.
 

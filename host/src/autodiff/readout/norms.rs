@@ -7,7 +7,7 @@
 
 use super::{Read, Readout, Way};
 use crate::autodiff::emit::{Emitter, Var};
-use crate::autodiff::factor::{Costs, Factors, Grad, norm_squared, sum_of_squares};
+use crate::autodiff::factor::{Costs, Factors, Grad, norm_squared, rounding, sum_of_squares};
 use crate::graph::DType;
 
 /// Gradients of at most so many entries a sample are kept materialised together until the sum over the samples.
@@ -27,7 +27,7 @@ pub enum Form {
 pub struct Squares {
     /// `‖g_n‖²`, `[N]`.
     pub total: Var,
-    /// What the rounding errors of Gram matrices are relative to, `[N]`; none where there were none.
+    /// The rounding errors of Gram matrices in units of rounding, at most, `[N]`; none where there were none.
     pub scatter: Option<Var>,
     /// One a parameter.
     pub forms: Vec<Form>,
@@ -50,9 +50,10 @@ pub fn squares(em: &mut Emitter, grads: &[Read], dtype: DType, ways: &[Way]) -> 
                 continue;
             }
             Some(Grad::Factored(factors)) if matches!(way, Way::Gram(_)) => {
-                let (squared, rounding) = norm_squared(em, factors);
-                let rounding = em.cast(&rounding, dtype);
-                scatter = Some(plus(em, scatter, &rounding));
+                let (squared, relative_to) = norm_squared(em, factors);
+                let errors = em.scale(&relative_to, rounding(factors));
+                let errors = em.cast(&errors, dtype);
+                scatter = Some(plus(em, scatter, &errors));
                 (squared, Form::Factored(factors.clone()))
             }
             Some(grad) => {

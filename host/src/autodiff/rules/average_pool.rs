@@ -1,10 +1,12 @@
 //! `AveragePool`: `Y[l]` = mean of the counted taps of window `l` ⇒ `dX` at each tap `+= dY[l] / count[l]`.
 //!
 //! The counts depend on the shape alone. Where the windows tile the plane the gradient is repeated by `Resize`;
-//! otherwise it is put back by a depthwise transposed convolution with ones.
+//! otherwise it is put back axis by axis. (A depthwise transposed convolution with ones would do; tract loses its
+//! channels behind a reshaped product.)
 
 use super::Rule;
 use super::resize::repeat;
+use crate::autodiff::axis_map::AxisMap;
 use crate::autodiff::refusal::Refusal;
 use crate::autodiff::sweep::Pull;
 use crate::autodiff::testing::{Case, GraphBuilder};
@@ -26,13 +28,20 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let gx = if window.tiles() && window.input.len() == 2 {
         repeat(p.em, &scaled, &[1, 1, window.kernel[0], window.kernel[1]])
     } else {
-        let channels = gy.shape[1];
-        let shape = [&[channels, 1], &window.kernel[..]].concat();
-        let ones = p.em.floats(gy.dtype, &shape, vec![1.0; channels * window.taps()]);
-        window.conv_transpose(p.em, &scaled, &ones, channels)
+        (0..window.input.len()).fold(scaled, |gx, i| sums(&window, i).pull(p.em, &gx, i + 2))
     };
     p.gx_rows(0, gx);
     Ok(())
+}
+
+/// The sums over the taps of each window along spatial axis `i`.
+fn sums(window: &Window, i: usize) -> AxisMap {
+    let inside = window.before[i]..window.before[i] + window.input[i];
+    let taps = |o: usize| {
+        let places = (0..window.kernel[i]).map(|k| o * window.stride[i] + k * window.dilation[i]);
+        places.filter(|place| inside.contains(place)).map(|place| (place - inside.start, 1.0)).collect()
+    };
+    AxisMap::new(window.input[i], (0..window.output[i]).map(taps).collect())
 }
 
 /// One over the number of counted taps, for each window.
@@ -61,6 +70,16 @@ fn cases() -> Vec<Case> {
         b.case(name, y)
     };
     let kernel = |k: &[i64]| make_attr_ints("kernel_shape", k);
+    let before_product = {
+        let mut b = GraphBuilder::new(17);
+        let (x, w) = (b.activation(&[2, 2]), b.param(&[4, 3]));
+        let mut attributes = vec![kernel(&[2]), make_attr_ints("strides", &[2]), make_attr_ints("pads", &[1, 0])];
+        attributes.push(make_attr_int("ceil_mode", 1));
+        let pooled = b.node("AveragePool", &[x], attributes, &[1, 2, 2]);
+        let flat = b.node("Reshape", &[pooled], vec![], &[1, 4]);
+        let y = b.node("MatMul", &[flat, w], vec![], &[1, 3]);
+        b.case("padded, before a product of all channels", y)
+    };
     let dilated = {
         let mut b = GraphBuilder::new(19);
         let x = b.activation(&[2, 5, 6]);
@@ -98,6 +117,7 @@ fn cases() -> Vec<Case> {
         one("ceil mode with padding not counted", &[2, 6, 6], &[2, 4, 3], overhang(0)),
         one("ceil mode with padding counted, the overhang not", &[2, 6, 6], &[2, 4, 3], overhang(1)),
         one("3-D", &[2, 3, 4, 3], &[2, 2, 2, 2], vec![kernel(&[2, 2, 2]), make_attr_ints("strides", &[1, 2, 1])]),
+        before_product,
         dilated,
         GraphBuilder::pool_of_frames("AveragePool"),
         GraphBuilder::pool_over_turned_batch("AveragePool"),

@@ -54,6 +54,15 @@ fn cases() -> Vec<Case> {
         let y = b.node("ConvTranspose", &[x, w], vec![strides(&[2, 2])], &[1, 2, 4, 4]);
         b.case("first layer, no bias", y)
     };
+    let before_product = {
+        let mut b = GraphBuilder::new(17);
+        let (x, w, v) = (b.activation(&[2, 2, 3]), b.param(&[2, 2, 1, 2]), b.param(&[32, 3]));
+        let attributes = vec![strides(&[2, 1]), rest(&[1, 0])];
+        let y = b.node("ConvTranspose", &[x, w], attributes, &[1, 2, 4, 4]);
+        let flat = b.node("Reshape", &[y], vec![], &[1, 32]);
+        let y = b.node("MatMul", &[flat, v], vec![], &[1, 3]);
+        b.case("strides beyond the kernel, before a product of all channels", y)
+    };
     let frames = {
         let mut b = GraphBuilder::new(17);
         let (x, w, c) = (b.activation(&[2, 3, 3, 3]), b.param(&[3, 2, 2, 2]), b.param(&[2]));
@@ -87,6 +96,7 @@ fn cases() -> Vec<Case> {
         one("many outputs", &[2, 3, 3], &[2, 18, 2, 2], &[18, 4, 4], vec![]),
         one("1-D", &[2, 5], &[2, 3, 4], &[3, 10], vec![strides(&[2]), pads(&[1, 1])]),
         one("3-D", &[2, 2, 2, 3], &[2, 2, 2, 2, 1], &[2, 3, 3, 3], vec![]),
+        before_product,
         frames,
         scaled,
     ]

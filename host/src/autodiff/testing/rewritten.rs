@@ -162,12 +162,14 @@ fn spatial() -> Vec<Rewritten> {
             make_attr_ints("pads", pads),
             make_attr_int("ceil_mode", 1),
         ];
-        let name = format!("{op}: no window that begins in the end padding");
+        let name = format!("{op} {kernel:?}: no window that begins in the end padding or behind it");
         plane(17).node(op, &["a"], "y", attributes).end(&name)
     };
     vec![
         pool("MaxPool", &[2, 2], &[2, 3], &[1, 1, 1, 1]),
         pool("AveragePool", &[2, 3], &[2, 2], &[1, 0, 1, 1]),
+        pool("MaxPool", &[1, 1], &[2, 2], &[0, 0, 0, 0]),
+        pool("AveragePool", &[2, 1], &[2, 2], &[0, 0, 0, 0]),
         Sketch::new(17).activation("a", &[5, 2, 2]).node("LRN", &["a"], "y", local(3)).end("LRN: of three channels"),
         Sketch::new(17)
             .activation("a", &[3, 2, 1])

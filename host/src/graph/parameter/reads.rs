@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::constants::stops_gradients;
 use super::{GraphOptions, Tensor, glob};
 use crate::onnx::pb::GraphProto;
 
@@ -13,6 +14,8 @@ pub(super) struct Reads<'a> {
     pub aliases: Vec<(&'a str, &'a str)>,
     by_name: HashMap<&'a str, Vec<(usize, usize)>>,
     producer: HashMap<&'a str, usize>,
+    /// Nodes that pass a gradient on from an output.
+    sloped: HashSet<usize>,
 }
 
 impl<'a> Reads<'a> {
@@ -47,7 +50,13 @@ impl<'a> Reads<'a> {
                 by_name.entry(name).or_default().push((i, slot));
             }
         }
-        Reads { live, aliases, by_name, producer }
+        let sloped = sloped(graph);
+        Reads { live, aliases, by_name, producer, sloped }
+    }
+
+    /// Whether a gradient may come back from an output through input `slot` of `node`.
+    pub fn returns_gradients(&self, graph: &GraphProto, node: usize, slot: usize) -> bool {
+        self.sloped.contains(&node) && !stops_gradients(&graph.node[node], slot)
     }
 
     /// (node, input slot) of every reader of `name`, in node order.
@@ -121,6 +130,20 @@ impl<'a> Reads<'a> {
         };
         norm.op_type == "InstanceNormalization" && matches!(slot, 1 | 2) && reshaped()
     }
+}
+
+/// The nodes on which an output depends otherwise than by comparisons, integers and steps.
+fn sloped(graph: &GraphProto) -> HashSet<usize> {
+    let mut reached: HashSet<&str> = graph.output.iter().map(|output| output.name.as_str()).collect();
+    let mut sloped = HashSet::new();
+    for (index, node) in graph.node.iter().enumerate().rev() {
+        if node.output.iter().any(|output| reached.contains(output.as_str())) {
+            sloped.insert(index);
+            let inputs = node.input.iter().enumerate().filter(|(slot, _)| !stops_gradients(node, *slot));
+            reached.extend(inputs.map(|(_, input)| input.as_str()));
+        }
+    }
+    sloped
 }
 
 /// What input `slot` of an operator is.

@@ -24,7 +24,14 @@ pub(in super::super) fn probe(site: &Site<'_>) -> Ruled {
 /// `Add`, `Sub`, `Mul`, `Div`, `Mod`.
 pub(in super::super) fn binary(site: &Site<'_>) -> Ruled {
     let operands = [number(site, 0)?, number(site, 1)?];
-    combined(site, &operands, operands[0].shaped.dtype)
+    let dtype = operands[0].shaped.dtype;
+    if matches!(site.op(), "Div" | "Mod") && !dtype.is_float() && !divides(site) {
+        return Err(site.refused(
+            "it divides integers by data, or by 0 or -1: the quotient of some sample may not exist, which would end the run",
+            "cast to float first, or divide by a positive constant",
+        ));
+    }
+    combined(site, &operands, dtype)
 }
 
 /// `Pow`: the exponent may have another type than the base.
@@ -115,6 +122,14 @@ fn one_type(site: &Site<'_>, operands: &[Data<'_>]) -> Result<(), GraphError> {
         ))),
         None => Ok(()),
     }
+}
+
+/// Whether input 1 is known integers by which every integer can be divided.
+fn divides(site: &Site<'_>) -> bool {
+    let Some(Some(Item::Ints(ints))) = site.inputs.get(1) else {
+        return false;
+    };
+    ints.entries.iter().all(|entry| !matches!(entry.constant(), None | Some(0 | -1)))
 }
 
 /// Input `index`, of floats or integers.

@@ -24,12 +24,11 @@ pub(in super::super) fn window(site: &Site<'_>) -> Ruled {
     let mut shape = x.shape[..2].to_vec();
     shape.extend(outputs(site, &x.shape[2..], &kernel, rounds_up)?);
     if rounds_up
+        && matches!(site.attr_string("auto_pad", "NOTSET"), "NOTSET" | "")
         && site.node.output.len() == 1
-        && let Some(pads) = trimmed(site, &x.shape[2..], &shape[2..], &kernel)?
+        && let Some(outcome) = without_rest(site, &x.shape[2..], &shape[2..], &kernel)?
     {
-        let mut attributes: Vec<_> = site.attributes().iter().filter(|a| a.name != "pads").cloned().collect();
-        attributes.push(make_attr_ints("pads", &pads));
-        return Ok(Rewrite::of(site).end(site.op(), &[&site.node.input[0]], attributes));
+        return Ok(outcome);
     }
     let output = Shaped { dtype: x.dtype, shape, batch: x.batch };
     let mut outputs = vec![output.clone()];
@@ -39,30 +38,47 @@ pub(in super::super) fn window(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(outputs))
 }
 
-/// Padding without what is left at the end where the window that would start there is left out: not all runtimes infer
-/// that it is. `None` where nothing is.
-fn trimmed(
+/// The pool without the rest at the end where the window that would start there is left out: not all runtimes infer that
+/// it is. `None` where there is no such rest.
+fn without_rest(
     site: &Site<'_>,
     input: &[usize],
     output: &[usize],
     kernel: &[usize],
-) -> Result<Option<Vec<i64>>, GraphError> {
-    let Some(mut pads) = site.attr_ints("pads")? else {
-        return Ok(None);
-    };
-    let (strides, dilations) = (site.attr_ints("strides")?, site.attr_ints("dilations")?);
+) -> Result<Option<Outcome>, GraphError> {
     let rank = input.len();
+    let mut pads = site.attr_ints("pads")?.unwrap_or_else(|| vec![0; 2 * rank]);
+    let (strides, dilations) = (site.attr_ints("strides")?, site.attr_ints("dilations")?);
+    // Axes of which no window reads the last elements, and how many they are.
+    let (mut axes, mut ends) = (vec![], vec![]);
     let mut trims = false;
     for i in 0..rank {
         let step = |list: &Option<Vec<i64>>| list.as_ref().map_or(1, |list| list[i]);
         let span = input[i] as i64 + pads[i] + pads[i + rank] - (kernel[i] as i64 - 1) * step(&dilations) - 1;
         let left = span - (output[i] as i64 - 1) * step(&strides);
-        if left > 0 && left <= pads[i + rank] {
-            pads[i + rank] -= left;
+        if left > 0 {
+            let unread = left - left.min(pads[i + rank]);
+            if unread > 0 {
+                axes.push(i as i64 + 2);
+                ends.push(-unread);
+            }
+            pads[i + rank] -= left - unread;
             trims = true;
         }
     }
-    Ok(trims.then_some(pads))
+    if !trims {
+        return Ok(None);
+    }
+    let mut written = Rewrite::of(site);
+    let mut data = site.node.input[0].clone();
+    if !axes.is_empty() {
+        let starts = written.fixed(axes.iter().map(|_| 0));
+        let (ends, axes) = (written.fixed(ends), written.fixed(axes));
+        data = written.node("Slice", &[&data, &starts, &ends, &axes], vec![]);
+    }
+    let mut attributes: Vec<_> = site.attributes().iter().filter(|a| a.name != "pads").cloned().collect();
+    attributes.push(make_attr_ints("pads", &pads));
+    Ok(Some(written.end(site.op(), &[&data], attributes)))
 }
 
 /// `GlobalAveragePool` and `GlobalMaxPool`.

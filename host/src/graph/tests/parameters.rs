@@ -381,3 +381,31 @@ fn a_sample_may_look_up_its_own_row_and_no_other() {
     // Beyond the row.
     assert!(graph(&mask_look_up(0, &[0, 1, 2, 4])).is_err());
 }
+
+#[test]
+fn what_no_gradient_comes_back_to_is_never_trained() {
+    // A threshold that is scaled and moved before it is compared, and a mask that becomes a condition.
+    let threshold = Sketch::new(17, &[N, 3])
+        .weight("threshold", &[3])
+        .weight("mask", &[3])
+        .weight("step", &[3])
+        .weight("w", &[3])
+        .node("Mul", &["threshold", "x"], "moved", &[])
+        .node("Less", &["x", "moved"], "below", &[])
+        .node("Cast", &["mask"], "kept", &[int("to", 9)])
+        .node("And", &["below", "kept"], "both", &[])
+        .node("Mul", &["x", "w"], "scaled", &[])
+        .node("Where", &["both", "scaled", "x"], "chosen", &[])
+        .node("Add", &["step", "x"], "sum", &[])
+        .node("Floor", &["sum"], "floor", &[])
+        .node("Add", &["chosen", "floor"], "y", &[])
+        .returns(&["y"]);
+    for options in [GraphOptions::default(), options(&["*"], &[])] {
+        let trained: Vec<String> =
+            listed(&threshold, &options).into_iter().filter(|one| one.trained).map(|one| one.name).collect();
+        assert_eq!(trained, ["w"]);
+    }
+    let because = "not trained: Mul 'moved' and what follows it take no gradient back";
+    assert_eq!(reason(&threshold, "threshold"), (false, because.to_string()));
+    assert_eq!(reason(&threshold, "mask"), (false, "not trained: Cast 'kept' takes no gradient back".to_string()));
+}

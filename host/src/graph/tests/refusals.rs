@@ -227,3 +227,45 @@ fn a_model_as_a_whole_is_refused_with_a_remedy() {
          0 (dynamic_axes, or dynamic_shapes with dynamo=True)"
     );
 }
+
+#[test]
+fn a_part_of_a_rewritten_node_takes_no_other_values_name() {
+    let equation = crate::onnx::make_attr_string("equation", "ni,ij->nj");
+    let model = |name: &str| {
+        let sketch = Sketch::new(17, &[N, 3]).weight("w", &[3, 3]).int(name, 1);
+        sketch.node("Einsum", &["x", "w"], "y", &[equation.clone()]).returns(&["y"])
+    };
+    assert!(graph(&model("y/other")).is_ok());
+    let text = refusal(&model("y/1"));
+    assert!(text.contains("'y/1'") && text.contains("'y' (Einsum)") && text.contains("rename"), "{text}");
+}
+
+#[test]
+fn axes_are_read_where_the_operator_set_has_them_alone() {
+    // A runtime that reads the other place would sum over the samples.
+    let axes = |axis: i64| [crate::onnx::make_attr_ints("axes", &[axis])];
+    let both = |opset: i64, op: &str, inputs: &[&str]| {
+        let sketch = Sketch::new(opset, &[N, 3]).ints("one", &[1]);
+        refusal(&sketch.node(op, inputs, "h", &axes(0)).scaled("h"))
+    };
+    assert!(both(17, "ReduceSum", &["x", "one"]).contains("its axes are an attribute"));
+    assert!(both(17, "ReduceSum", &["x"]).contains("its axes are an attribute"));
+    assert!(both(18, "ReduceMean", &["x"]).contains("its axes are an attribute"));
+    assert!(both(17, "ReduceMean", &["x", "one"]).contains("its axes are an attribute"));
+    assert!(graph(&Sketch::new(17, &[N, 3]).node("ReduceMean", &["x"], "h", &axes(1)).scaled("h")).is_ok());
+}
+
+#[test]
+fn integers_are_divided_by_what_no_sample_can_make_zero() {
+    let model = |op: &str, divisor: &str| {
+        let sketch = Sketch::new(17, &[N, 3]).ids("ids", &[N, 3]).int("two", 2).int("zero", 0).int("minus", -1);
+        let sketch = sketch.node(op, &["ids", divisor], "q", &[]);
+        sketch.node("Cast", &["q"], "f", &[crate::onnx::make_attr_int("to", 1)]).node("Add", &["x", "f"], "h", &[])
+    };
+    for op in ["Div", "Mod"] {
+        assert!(graph(&model(op, "two").scaled("h")).is_ok());
+        for divisor in ["zero", "minus", "ids"] {
+            assert!(refusal(&model(op, divisor).scaled("h")).contains("would end the run"), "{op} {divisor}");
+        }
+    }
+}

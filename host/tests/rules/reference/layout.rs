@@ -1,9 +1,9 @@
 //! Operators that move elements.
 
 use damper::graph::Node;
-use damper::onnx::{attr_int, attr_ints};
+use damper::onnx::{attr_int, attr_ints, attr_string};
 
-use super::Array;
+use super::{Array, unravel};
 
 /// The output of `node`; `None` for an operator that is not of this family.
 pub fn apply(node: &Node, x: &[&Array], shape: &[usize]) -> Option<Array> {
@@ -43,6 +43,17 @@ pub fn apply(node: &Node, x: &[&Array], shape: &[usize]) -> Option<Array> {
                 let row = from_front(x[1].at(i), x[0].shape[axis]);
                 x[0].at(&[&i[..axis], &[row], &i[axis + 1..]].concat())
             })
+        }
+        "ScatterElements" => {
+            assert_eq!(attr_string(&node.attributes, "reduction", "none"), "add");
+            let axis = int("axis");
+            let mut y = x[0].clone();
+            for (flat, update) in x[2].data.iter().enumerate() {
+                let mut to = unravel(flat, &x[2].shape);
+                to[axis] = from_front(x[1].data[flat], shape[axis]);
+                y.data[to.iter().zip(shape).fold(0, |flat, (i, d)| flat * d + i)] += update;
+            }
+            y
         }
         "Reshape" => Array::new(shape, x[0].data.clone()),
         "Slice" => Array::from_fn(shape, |i| {

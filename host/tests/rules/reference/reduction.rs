@@ -19,6 +19,17 @@ pub fn apply(graph: &Graph, node: &Node, x: &[&Array], shape: &[usize]) -> Optio
                 if node.op == "Softmax" { log.exp() } else { log }
             })
         }
+        "ArgMax" | "ArgMin" => {
+            let axis = int("axis", 0).rem_euclid(x[0].shape.len() as i64) as usize;
+            let sign = if node.op == "ArgMax" { 1.0 } else { -1.0 };
+            assert_eq!(int("select_last_index", 0), 0);
+            Array::from_fn(shape, |i| {
+                let rest = axis + usize::from(int("keepdims", 1) != 0);
+                let at = |k: usize| sign * x[0].at(&[&i[..axis], &[k], &i[rest..]].concat());
+                // The first of equal elements.
+                (1..x[0].shape[axis]).fold(0, |best, k| if at(k) > at(best) { k } else { best }) as f64
+            })
+        }
         op if op.starts_with("Reduce") => {
             let axes = match attr_ints(&node.attributes, "axes") {
                 Some(axes) => axes.to_vec(),

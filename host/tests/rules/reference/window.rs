@@ -107,19 +107,20 @@ fn pad(node: &Node, x: &[&Array], shape: &[usize]) -> Array {
 fn resize(node: &Node, x: &[&Array], shape: &[usize]) -> Array {
     let text = |name: &str, default| attr_string(&node.attributes, name, default);
     let inputs = &x[0].shape;
-    let coordinate = |axis: usize, at: f64| {
-        let (scale, from, to) = (x[1].data[axis], inputs[axis] as f64, shape[axis] as f64);
-        match text("coordinate_transformation_mode", "half_pixel") {
+    // In f32, as scales are: which element is nearest hangs on it.
+    let coordinate = |axis: usize, at: f32| {
+        let (scale, from, to) = (x[1].data[axis] as f32, inputs[axis] as f32, shape[axis] as f32);
+        f64::from(match text("coordinate_transformation_mode", "half_pixel") {
             "asymmetric" => at / scale,
             "align_corners" if to == 1.0 => 0.0,
             "align_corners" => at * (from - 1.0) / (to - 1.0),
             "pytorch_half_pixel" if to == 1.0 => 0.0,
             "half_pixel_symmetric" => from / 2.0 * (1.0 - to / (scale * from)) + (at + 0.5) / scale - 0.5,
             _ => (at + 0.5) / scale - 0.5,
-        }
+        })
     };
     let weights = |axis: usize, at: usize| -> Vec<f64> {
-        let (place, extent) = (coordinate(axis, at as f64), inputs[axis]);
+        let (place, extent) = (coordinate(axis, at as f32), inputs[axis]);
         let last = extent as f64 - 1.0;
         let mut weights = vec![0.0; extent];
         match text("mode", "nearest") {
