@@ -10,10 +10,10 @@
 //!
 //! Sums go in two stages of the [`Emitter`]'s ordered sums: one long sum, and the runtimes' own sums of squares, are biased
 //! low. What Gram matrices give may be off by rounding of the size of `(Σ_t |l_t| |r_t|)²`, which is far above the squared norm
-//! where positions cancel: [`norm_squared`] also gives a bound on that, `T · Σ_t |l_t|² |r_t|²` (Cauchy and Schwarz), and
-//! [`rounding`] how many units of it they are off by at most: the square root of the lengths of the sums, which rounding
-//! errors exceed with negligible probability (Higham and Mary, SIAM J. Sci. Comput. 41(5), 2019). To `|l_t|²` what its own
-//! squares may lose by underflow is added, for the other factor may be as large as the one is small.
+//! where positions cancel: [`norm_squared`] also gives that, and [`rounding`] how many units of it they are off by at most,
+//! the square root of the lengths of the sums: random rounding errors exceed it with negligible probability (Higham and
+//! Mary, SIAM J. Sci. Comput. 41(5), 2019). To `|l_t|²` is added what its own squares may lose by underflow, for the other
+//! factor may be as large as this one is small.
 
 use super::side::Side;
 use super::{Factors, Term};
@@ -73,14 +73,20 @@ impl Costs {
 /// The squared norm of each sample's gradient, `[N]`, and what its rounding errors are relative to, `[N]`.
 pub fn norm_squared(em: &mut Emitter, factors: &Factors) -> (Var, Var) {
     let terms = factors.joined(em);
-    let positions: usize = terms.iter().map(Term::positions).sum();
-    let mut scatter = Vec::new();
-    for term in &terms {
-        let squares = position_squares(em, term, true);
-        scatter.push(sum_each(em, &squares));
-    }
-    let scatter = add_all(em, &scatter);
-    if let ([term], 1) = (&terms[..], positions) {
+    let lengths: Vec<Var> = terms
+        .iter()
+        .map(|term| {
+            let squares = position_squares(em, term, true);
+            let lengths = em.unary("Sqrt", &squares);
+            em.reduce_sum(&lengths, &[lengths.rank() - 2], true)
+        })
+        .collect();
+    let length = add_all(em, &lengths);
+    let scatter = em.mul(&length, &length);
+    let scatter = sum_each(em, &scatter);
+    if let [term] = &terms[..]
+        && term.positions() == 1
+    {
         let squares = position_squares(em, term, false);
         return (sum_each(em, &squares), scatter);
     }
@@ -95,7 +101,7 @@ pub fn norm_squared(em: &mut Emitter, factors: &Factors) -> (Var, Var) {
         }
     }
     let total = add_all(em, &parts);
-    (non_negative(em, &total), em.scale(&scatter, positions as f64))
+    (non_negative(em, &total), scatter)
 }
 
 /// How many units of rounding of the second number of [`norm_squared`] the first may be off by.

@@ -9,6 +9,8 @@ use prost::Message as _;
 
 /// Samples.
 const BATCH: usize = 3;
+/// Networks.
+const SEEDS: u64 = 250;
 
 struct Draw(u64);
 
@@ -128,11 +130,13 @@ fn network(draw: &mut Draw) -> ModelProto {
             (sketch, _) = (made, values.push(name));
         }
     }
-    let last = values.iter().rev().find(|name| {
-        let model = sketch.clone().scaled(name);
-        graph(&model).is_ok_and(|graph| graph.value(graph.outputs[0]).batch.is_some())
-    });
-    sketch.clone().scaled(last.expect("the input is one"))
+    // The longest that depends on the samples.
+    let length = |name: &&String| {
+        let graph = graph(&sketch.clone().scaled(name)).ok()?;
+        graph.value(graph.outputs[0]).batch.map(|_| graph.nodes.len())
+    };
+    let last = values.iter().max_by_key(length).expect("the input is one");
+    sketch.clone().scaled(last)
 }
 
 /// What is released of each sample.
@@ -156,7 +160,7 @@ fn released(grad: &GradGraph, graph: &Graph, x: &[f32], backend: &dyn Backend) -
 fn whatever_is_accepted_keeps_every_sample_to_itself() {
     let backends: Vec<_> = [Choice::Tract, Choice::Ort].iter().filter_map(|choice| open(*choice).ok()).collect();
     let (mut ran, mut nodes) = (0, 0);
-    for seed in 0..400 {
+    for seed in 0..SEEDS {
         let model = network(&mut Draw(seed));
         let graph = graph(&model).unwrap();
         let Ok(grad) = derive(&graph, &DeriveOptions::new(Loss::Mse)) else { continue };
@@ -185,6 +189,5 @@ fn whatever_is_accepted_keeps_every_sample_to_itself() {
             }
         }
     }
-    println!("{ran} runs, {nodes} nodes");
-    assert!(ran > 300 && nodes > 1000, "{ran} runs of {nodes} nodes");
+    assert!(ran > 200 && nodes > 600, "{ran} runs of {nodes} nodes");
 }
