@@ -21,6 +21,7 @@ mod layout;
 mod net;
 #[path = "rules/reference.rs"]
 mod reference;
+#[expect(dead_code, reason = "the rules' tests use all of it")]
 #[path = "rules/run.rs"]
 mod run;
 
@@ -109,7 +110,8 @@ fn check_against_finite_differences(graph: &Graph, options: &DeriveOptions, feed
         let label = if data > grad.inputs.len() { row(&feeds[data - 1], sample) } else { vec![] };
         let loss = |params: &[Vec<f64>]| reference::loss(graph, options, &inputs, &label, params);
         let (got, want) = (outputs["dp.loss"].data[sample], loss(&params));
-        if !((got - want).abs() <= 1e-9 * want.abs().max(1.0)) {
+        let error = (got - want).abs();
+        if error.is_nan() || error > 1e-9 * want.abs().max(1.0) {
             return Err(format!("sample {sample}: the loss is {got}, not {want}"));
         }
         let mine = |name: &str, len: usize| &outputs[&format!("dp.grad.{name}")].data[sample * len..][..len];
