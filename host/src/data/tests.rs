@@ -497,7 +497,7 @@ fn a_held_out_fraction_is_spread_evenly_and_depends_on_the_position_alone() {
         let inside = test.features()[0].floats().iter().filter(|row| (**row as usize) / 10 == block).count();
         assert_eq!(inside, 2, "two of every ten");
     }
-    let mut all = [&data.train.features()[0].floats()[..], &test.features()[0].floats()].concat();
+    let mut all = [data.train.features()[0].floats(), test.features()[0].floats()].concat();
     all.sort_by(f32::total_cmp);
     assert_eq!(all, (0..100).map(|row| row as f32).collect::<Vec<_>>());
 

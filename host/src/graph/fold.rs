@@ -162,8 +162,7 @@ fn range(known: &[Known<'_>]) -> Option<Tensor> {
         return None;
     };
     let length = ((limit - start) / step).ceil();
-    // Not for a NaN.
-    if !(length <= MAX_FOLDED as f64) {
+    if length.is_nan() || length > MAX_FOLDED as f64 {
         return None;
     }
     let entries = (0..length.max(0.0) as usize).map(|i| start + i as f64 * step);

@@ -260,7 +260,7 @@ fn trilu(net: &mut Net, op: &str) -> Option<()> {
 }
 
 fn diagonal(extent: usize) -> i64 {
-    if extent % 2 == 0 { 1 } else { -1 }
+    if extent.is_multiple_of(2) { 1 } else { -1 }
 }
 
 fn cum_sum(net: &mut Net, op: &str) -> Option<()> {

@@ -23,7 +23,7 @@ pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize]) -> Var {
             let left = em.slice(&product, &[(axis, 0, 1, half)]);
             let right = em.slice(&product, &[(axis, half, 1, half)]);
             let both = em.mul(&left, &right);
-            product = if length % 2 == 0 {
+            product = if length.is_multiple_of(2) {
                 both
             } else {
                 let last = em.slice(&product, &[(axis, length - 1, 1, 1)]);

@@ -113,7 +113,7 @@ mod tests {
         let angle = |row: usize, k: usize| row as f32 * 0.1f32.powi(k as i32);
         let table = |row: usize, column: usize| {
             let (sine, cosine) = angle(row, column / 2).sin_cos();
-            if column % 2 == 0 { sine } else { cosine }
+            if column.is_multiple_of(2) { sine } else { cosine }
         };
         let halves = |row: usize, column: usize| {
             let (sine, cosine) = angle(row, column % 2).sin_cos();

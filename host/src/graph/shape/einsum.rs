@@ -215,8 +215,8 @@ fn grouped(
     }
     let mut target = Vec::with_capacity(groups.len());
     for group in groups {
-        let extents = group.iter().filter_map(|&label| operand.extent(label));
-        let total = extents.fold(Some(Affine::fixed(1)), |total, extent| total?.mul(extent));
+        let mut extents = group.iter().filter_map(|&label| operand.extent(label));
+        let total = extents.try_fold(Affine::fixed(1), Affine::mul);
         target.push(total.ok_or_else(|| site.invalid("its extents are too large"))?);
     }
     let target = rewrite.ints(target);
@@ -269,7 +269,7 @@ fn product(
         } else {
             vec![rows.clone()]
         };
-        let left_groups = [&own_lead[..], &lead, &row_groups, &[inner.clone()]].concat();
+        let left_groups = [&own_lead[..], &lead, &row_groups, std::slice::from_ref(&inner)].concat();
         let right_groups = [&lead[..], &[inner, columns.clone()]].concat();
         let left = grouped(site, rewrite, a.clone(), &left_groups)?;
         let right = grouped(site, rewrite, b.clone(), &right_groups)?;

@@ -283,12 +283,12 @@ fn blocks_of_places_become_channels_and_back() {
     };
     let block = int("blocksize", 2);
     let placed = Some((0, 1, 1));
-    assert_eq!(moved(&[N, 8, 2, 3], "DepthToSpace", &[block.clone()]), (vec![1, 2, 4, 6], placed));
+    assert_eq!(moved(&[N, 8, 2, 3], "DepthToSpace", std::slice::from_ref(&block)), (vec![1, 2, 4, 6], placed));
     assert_eq!(
         moved(&[N, 8, 2, 3], "DepthToSpace", &[block.clone(), string("mode", "CRD")]),
         (vec![1, 2, 4, 6], placed)
     );
-    assert_eq!(moved(&[N, 2, 4, 6], "SpaceToDepth", &[block.clone()]), (vec![1, 8, 2, 3], placed));
+    assert_eq!(moved(&[N, 2, 4, 6], "SpaceToDepth", std::slice::from_ref(&block)), (vec![1, 8, 2, 3], placed));
     let turned = Sketch::new(17, &[N, 4, 2, 2]).node("Transpose", &["x"], "t", &[ints("perm", &[1, 0, 2, 3])]);
     assert_eq!(
         mixes(&turned.node("SpaceToDepth", &["t"], "h", &[block]).scaled("h")),

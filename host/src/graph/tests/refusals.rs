@@ -233,7 +233,7 @@ fn a_part_of_a_rewritten_node_takes_no_other_values_name() {
     let equation = crate::onnx::make_attr_string("equation", "ni,ij->nj");
     let model = |name: &str| {
         let sketch = Sketch::new(17, &[N, 3]).weight("w", &[3, 3]).int(name, 1);
-        sketch.node("Einsum", &["x", "w"], "y", &[equation.clone()]).returns(&["y"])
+        sketch.node("Einsum", &["x", "w"], "y", std::slice::from_ref(&equation)).returns(&["y"])
     };
     assert!(graph(&model("y/other")).is_ok());
     let text = refusal(&model("y/1"));
