@@ -24,6 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let noise = if noise == "continuous" { Noise::Continuous } else { Noise::Discrete };
     let source = Source {
         model: model.into(),
+        init_seed: None,
         graph: GraphOptions::default(),
         derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),
         data: format!("npz:{data}"),

@@ -297,7 +297,7 @@ fn a_float_sum_that_was_not_clipped_is_refused_and_adds_nothing() {
     // Nor where the bound is so large that no finite sum is too long.
     let step_of_a_huge_clip = plain(ContinuousGaussian::new(1e-3).unwrap(), 1e25, 2);
     let (mut other_state, mut other_ledger) = (self::state::<f32>(2), Ledger::new(1));
-    let mut other = step_of_a_huge_clip.open(&mut other_state, &mut other_ledger, &mut Volatile).unwrap();
+    let other = step_of_a_huge_clip.open(&mut other_state, &mut other_ledger, &mut Volatile).unwrap();
     let mut other_memory = [0.0; 2];
     let mut other_shard = other.shard(&mut other_memory).unwrap();
     for wrong in [f32::INFINITY, f32::NAN] {
