@@ -121,6 +121,7 @@ fn largest<'a>(values: impl IntoIterator<Item = &'a f64>) -> f64 {
 
 fn close(got: &[f64], want: &[f64], scale: f64, what: &str) -> Result<(), String> {
     assert_eq!(got.len(), want.len(), "{what}");
-    let far = got.iter().zip(want).position(|(g, w)| !((g - w).abs() <= CLOSE * scale));
+    let near = |(g, w): (&f64, &f64)| (g - w).abs() <= CLOSE * scale;
+    let far = got.iter().zip(want).position(|pair| !near(pair));
     far.map_or(Ok(()), |k| Err(format!("{what}: entry {k} is {}, not {}", got[k], want[k])))
 }
