@@ -1,41 +1,23 @@
 //! Training on sums that the backend clipped: it is the training on per-sample gradients but for rounding, for every method
 //! that needs no more than norms and mixed gradients, and it says that it is not exact.
 
+#[path = "support/digits.rs"]
+mod digits;
 #[path = "support/models.rs"]
 mod models;
 
-use damper::autodiff::{DeriveOptions, Loss, Readout};
+use damper::autodiff::Readout;
 use damper::backend::Choice;
-use damper::data::DataOptions;
 use damper::filter::Coefficients;
-use damper::graph::GraphOptions;
 use damper::report::TrainReport;
 use damper::train::{
-    self, Budget, Clipping, Evaluation, FilterChoice, Method, Noise, OptimizerChoice, Outcome, PerSample, Progress,
-    Rule, Run, Source, StepReport, ThresholdRule, TrainConfig,
+    self, Budget, Clipping, FilterChoice, Method, Noise, OptimizerChoice, Outcome, PerSample, Rule, Run, Source,
+    ThresholdRule, TrainConfig,
 };
 use damper_core::filter::{Gain, LookAhead};
-use models::{backends, path};
+use digits::{Unwatched, source};
+use models::backends;
 use std::num::NonZeroUsize;
-
-struct Unwatched;
-
-impl Progress for Unwatched {
-    fn backend(&mut self, _: &str) {}
-    fn step(&mut self, _: &StepReport) {}
-    fn evaluated(&mut self, _: &Evaluation) {}
-}
-
-fn source(model: &str) -> Source {
-    Source {
-        model: path(model),
-        init_seed: None,
-        graph: GraphOptions::default(),
-        derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),
-        data: format!("idx:{}", path("digits").display()),
-        data_options: DataOptions::default(),
-    }
-}
 
 /// Six steps of a simulation with little noise and a clip among the norms.
 fn config(backend: Choice, readout: Readout) -> TrainConfig {

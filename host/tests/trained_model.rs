@@ -1,41 +1,22 @@
 //! A short training, from the model's file to the folder it leaves: what is in it is what was reported, and a seed alone
 //! decides it.
 
+#[path = "support/digits.rs"]
+mod digits;
 #[path = "support/models.rs"]
 mod models;
 
-use damper::autodiff::{DeriveOptions, Dim, Loss, Readout, TensorSpec};
+use damper::autodiff::{Dim, Readout, TensorSpec};
 use damper::backend::{Backend, Choice, Plan};
-use damper::data::{Batch, BatchLabels, DataOptions, Split, chunks};
+use damper::data::{Batch, BatchLabels, Split, chunks};
 use damper::graph::{DType, GraphOptions};
 use damper::onnx;
 use damper::report::{OutputFolder, TrainReport, trained_model};
-use damper::train::{
-    self, Budget, Evaluation, Method, Noise, OptimizerChoice, Outcome, Progress, Rule, Run, Source, StepReport,
-    TrainConfig,
-};
-use models::{backends, path};
+use damper::train::{self, Budget, Method, Noise, OptimizerChoice, Outcome, Rule, Run, Source, TrainConfig};
+use digits::{Unwatched, source};
+use models::backends;
 use std::num::NonZeroUsize;
 use std::path::Path;
-
-struct Unwatched;
-
-impl Progress for Unwatched {
-    fn backend(&mut self, _: &str) {}
-    fn step(&mut self, _: &StepReport) {}
-    fn evaluated(&mut self, _: &Evaluation) {}
-}
-
-fn source(model: &str) -> Source {
-    Source {
-        model: path(model),
-        init_seed: None,
-        graph: GraphOptions::default(),
-        derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),
-        data: format!("idx:{}", path("digits").display()),
-        data_options: DataOptions::default(),
-    }
-}
 
 /// Thirty steps of a simulation.
 fn config(backend: Choice) -> TrainConfig {

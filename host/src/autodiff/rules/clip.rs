@@ -40,7 +40,7 @@ fn cases() -> Vec<Case> {
         while inputs.last().is_some_and(Option::is_none) {
             inputs.pop();
         }
-        let y = b.node_with_gaps("Clip", &inputs, vec![], &[1, 2, 4]);
+        let y = b.node_with("Clip", &inputs, vec![], &[1, 2, 4]);
         b.case(name, y)
     };
     let mut parameter = GraphBuilder::new(13);

@@ -183,20 +183,6 @@ impl GraphBuilder {
         id
     }
 
-    /// As [`node`](Self::node), where optional inputs may be absent.
-    pub fn node_with_gaps(
-        &mut self,
-        op: &str,
-        inputs: &[Option<ValueId>],
-        attributes: Vec<AttributeProto>,
-        shape: &[usize],
-    ) -> ValueId {
-        let given: Vec<ValueId> = inputs.iter().copied().flatten().collect();
-        let id = self.node(op, &given, attributes, shape);
-        self.graph.nodes.last_mut().expect("just added").inputs = inputs.to_vec();
-        id
-    }
-
     /// The graph with one output, as a case with the mean squared error.
     pub fn case(self, name: &str, output: ValueId) -> Case {
         self.case_with(name, output, DeriveOptions::new(Loss::Mse))
