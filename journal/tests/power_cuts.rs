@@ -1,0 +1,160 @@
+//! A run is cut at every event of its flash: before each word and in the middle of it, before each erase and in the middle of it,
+//! and again while it recovers. After every restart the laws of `training` hold.
+
+mod flash;
+mod training;
+
+use damper_journal::{Journal, JournalError};
+use flash::Flash;
+use training::{Plan, Story, cuts_after, journaled};
+
+const LEDGER: Plan = Plan { ledger: Some((24, 1)), snapshot_every: 3, journal: 2, snapshots: 2 };
+const PREPAYING: Plan = Plan { ledger: Some((40, 5)), snapshot_every: 1, journal: 3, snapshots: 2 };
+const FILTER: Plan = Plan { ledger: None, snapshot_every: 2, journal: 2, snapshots: 2 };
+
+/// Cuts a run at each of its events; how many there were.
+fn cut_everywhere<const W: usize, const E: usize>(plan: &Plan, refuses: bool) -> u64 {
+    let whole = plan.flash::<W, E>(1);
+    let story = journaled(plan, &whole, |_| None).unwrap();
+    let events = whole.events();
+    for first in 0..events {
+        let flash = plan.flash::<W, E>(first + 2);
+        flash.chip.borrow_mut().refuses_touched = refuses;
+        let cut = journaled(plan, &flash, cuts_after(first, events / 6));
+        let cut = cut.unwrap_or_else(|law| panic!("words of {W}, sectors of {E}, cut at {first}: {law}"));
+        holds_together(plan, &story, &cut);
+    }
+    events
+}
+
+fn holds_together(plan: &Plan, whole: &Story, cut: &Story) {
+    match plan.ledger {
+        Some((budget, prepay)) => {
+            assert_eq!((whole.released.len() as u32, whole.paid, cut.paid), (budget, budget, budget));
+            // A restart burns at most what one payment bought.
+            assert!(cut.released.len() as u32 + (cut.restarts - 1) * prepay >= budget);
+        }
+        None => {
+            assert!(whole.released.len() > 20, "{} steps", whole.released.len());
+            assert!(cut.released.len() + cut.restarts as usize > whole.released.len() - 6);
+        }
+    }
+    assert!(cut.params.iter().all(|x| x.is_finite() && *x != 0.0));
+}
+
+#[test]
+fn a_ledger_keeps_the_laws_wherever_power_fails() {
+    let mut events = 0;
+    for refuses in [false, true] {
+        events += cut_everywhere::<4, 256>(&LEDGER, refuses);
+        events += cut_everywhere::<8, 512>(&LEDGER, refuses);
+        events += cut_everywhere::<16, 256>(&LEDGER, refuses);
+        events += cut_everywhere::<32, 1024>(&LEDGER, refuses);
+    }
+    events += cut_everywhere::<1, 256>(&Plan { ledger: Some((12, 1)), ..LEDGER }, false);
+    println!("cut at {events} events");
+}
+
+#[test]
+fn a_prepaying_ledger_keeps_the_laws_wherever_power_fails() {
+    let events = cut_everywhere::<4, 256>(&PREPAYING, false) + cut_everywhere::<8, 256>(&PREPAYING, true);
+    println!("cut at {events} events");
+}
+
+#[test]
+fn a_renyi_filter_keeps_the_laws_wherever_power_fails() {
+    let events = cut_everywhere::<4, 256>(&FILTER, false) + cut_everywhere::<8, 512>(&FILTER, true);
+    println!("cut at {events} events");
+}
+
+#[test]
+fn power_may_fail_again_at_every_event_of_a_recovery() {
+    let plan = Plan { ledger: Some((9, 1)), snapshot_every: 4, ..LEDGER };
+    let whole = plan.flash::<8, 256>(1);
+    journaled(&plan, &whole, |_| None).unwrap();
+    let mut pairs = 0;
+    for first in 0..whole.events() {
+        for second in 0..40 {
+            let flash = plan.flash::<8, 256>(first * 64 + second + 2);
+            flash.chip.borrow_mut().refuses_touched = first % 2 == 0;
+            let cuts =
+                |restarts| [Some(first), Some(second), Some(second / 2)].get(restarts as usize).copied().flatten();
+            let story = journaled(&plan, &flash, cuts);
+            let story = story.unwrap_or_else(|law| panic!("cut at {first}, then at {second}: {law}"));
+            assert_eq!(story.paid, 9);
+            pairs += 1;
+        }
+    }
+    println!("{pairs} pairs of cuts");
+}
+
+#[test]
+fn a_cut_while_provisioning_leaves_a_fresh_journal_or_a_refusal() {
+    for first in 0..80 {
+        let flash = Flash::<4, 256>::erased(2, first + 1);
+        flash.power_on(Some(first));
+        let provisioned = Journal::provision(flash.clone(), LEDGER.run()).is_ok();
+        let cut = flash.is_dead();
+        flash.power_on(None);
+        assert!(provisioned != cut);
+        for _ in 0..4 {
+            match Journal::open(flash.clone(), LEDGER.run()) {
+                Ok(journal) => assert_eq!(journal.record().paid, 0),
+                Err(error) => {
+                    assert!(cut && matches!(error, JournalError::Blank | JournalError::Corrupted), "{error:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_long_run_wears_the_sectors_evenly_and_as_little_as_the_docs_say() {
+    for (prepay, payments) in [(1, 1000), (8, 125)] {
+        let plan = Plan { ledger: Some((1000, prepay)), snapshot_every: 1000, journal: 4, snapshots: 2 };
+        let flash = plan.flash::<4, 4096>(1);
+        let story = journaled(&plan, &flash, |_| None).unwrap();
+        assert_eq!(story.released.len(), 1000);
+        let chip = flash.chip.borrow();
+        // 62 payments a sector, one less in the first, which holds the provisioning.
+        let turns = payments / 62;
+        assert_eq!(chip.erases[..4].iter().sum::<u32>(), turns);
+        let (least, most) = (chip.erases[..4].iter().min().unwrap(), chip.erases[..4].iter().max().unwrap());
+        assert!(most - least <= 1);
+        println!("prepay {prepay}: {turns} erases over 4 sectors, {} words", chip.writes);
+    }
+}
+
+#[test]
+fn a_long_run_with_many_cuts_reaches_its_end() {
+    let plan = Plan { ledger: Some((1000, 4)), snapshot_every: 10, journal: 2, snapshots: 2 };
+    let flash = plan.flash::<8, 1024>(3);
+    let mut random = 7u64;
+    let story = journaled(&plan, &flash, |_| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        Some((random >> 33) % 200)
+    });
+    let story = story.unwrap();
+    assert!(story.paid == 1000 && story.restarts > 20);
+    println!("{} released of 1000 over {} restarts", story.released.len(), story.restarts);
+}
+
+#[test]
+fn a_worn_sector_is_passed_over_and_a_worn_region_releases_nothing() {
+    let plan = Plan { ledger: Some((60, 1)), snapshot_every: 1000, journal: 4, snapshots: 2 };
+    for worn in [vec![1], vec![2, 3]] {
+        let flash = plan.flash::<4, 256>(1);
+        flash.chip.borrow_mut().worn = worn.clone();
+        let whole = journaled(&plan, &flash, |_| None).unwrap();
+        assert_eq!(whole.released.len(), 60, "{worn:?}");
+        for first in (0..flash.events()).step_by(7) {
+            let flash = plan.flash::<4, 256>(first + 1);
+            flash.chip.borrow_mut().worn = worn.clone();
+            journaled(&plan, &flash, cuts_after(first, 200)).unwrap();
+        }
+    }
+    let flash = plan.flash::<4, 256>(1);
+    flash.chip.borrow_mut().worn = vec![1, 2, 3];
+    let broken = journaled(&plan, &flash, |_| None).unwrap_err();
+    assert!(broken.contains("a step did not open: Store(Worn)"), "{broken}");
+}
