@@ -11,16 +11,17 @@
 //! last slot      written when another sector has taken over: what is newest is no longer here
 //! ```
 //!
-//! The block is written, then the mirror; only after both read back is a payment persisted. So a restart tells three kinds
-//! of slots apart:
+//! The block is written, then the mirror; only after both read back is a payment persisted. So a restart tells kinds of
+//! slots apart:
 //!
 //! | block | mirror | it was | and is |
 //! | --- | --- | --- | --- |
 //! | either is whole | | begun at least | paid |
 //! | damaged | blank | cut by a power loss before it was persisted: nothing was released for it | passed over |
+//! | blank | damaged | never begun, and hit | passed over |
 //! | damaged | damaged | persisted, and hit twice | refused if it may be the newest |
 //!
-//! Passing over the second kind is sound since a release waits for the mirror; refusing the third kind is what keeps a damaged
+//! Passing over is sound since a release waits for the mirror, and the mirror for the block; refusing is what keeps a damaged
 //! newest entry from turning into an older one.
 //!
 //! # Power cuts
@@ -51,6 +52,7 @@ use crate::Configuration;
 use crate::block::{self, Block};
 use core::fmt;
 use core::num::NonZeroU32;
+use core::ops::Range;
 use damper_core::accounting::{Record, Store};
 use embedded_storage::nor_flash::NorFlash;
 
@@ -122,8 +124,10 @@ enum Slot {
     Blank,
     /// A payment, its number, and whether both copies are whole.
     Whole(u32, Payment, bool),
-    /// Cut before its mirror was begun.
+    /// The block is damaged, the mirror blank.
     Torn,
+    /// The block is blank, the mirror damaged.
+    Stray,
     Damaged,
     OtherConfiguration,
 }
@@ -174,7 +178,7 @@ impl<F: NorFlash> Journal<F> {
                         found = Some((number, payment, mirrored));
                     }
                 }
-                Slot::Torn | Slot::Damaged => blank = false,
+                Slot::Torn | Slot::Stray | Slot::Damaged => blank = false,
             }
         }
         let (newest, payment, mut certain) =
@@ -182,19 +186,21 @@ impl<F: NorFlash> Journal<F> {
         let first = newest - newest % Self::SLOTS;
         let end = first.checked_add(Self::SLOTS).ok_or(JournalError::Corrupted)?;
         (journal.newest, journal.next) = (payment, newest + 1);
-        // After the newest there is nothing but what a power cut may leave, and the last slot is blank.
+        // After the newest there is nothing but what a power cut may leave; another sector has not taken over.
         for number in journal.next..end {
+            let may_be_paid = number + 1 < end;
             match journal.slot(number) {
                 Slot::Blank => {}
-                Slot::Torn if number + 1 < end => (journal.next, certain) = (number + 1, false),
+                Slot::Torn | Slot::Stray if !may_be_paid => {}
+                Slot::Torn | Slot::Stray => (journal.next, certain) = (number + 1, false),
                 // A cut write that reads as whole now and did not before.
-                Slot::Whole(found, payment, _) if found == number && number + 1 < end => {
+                Slot::Whole(_, payment, _) if may_be_paid => {
                     (journal.newest, journal.next, certain) = (payment, number + 1, false);
                 }
                 _ => return Err(JournalError::Corrupted),
             }
         }
-        if journal.next == end {
+        if newest + 1 == end {
             return Err(JournalError::Corrupted);
         }
         if !certain {
@@ -237,7 +243,8 @@ impl<F: NorFlash> Journal<F> {
             (Block::Whole(words), _) | (_, Block::Whole(words)) => words,
             (Block::Blank, Block::Blank) => return Slot::Blank,
             (Block::Damaged, Block::Blank) => return Slot::Torn,
-            _ => return Slot::Damaged,
+            (Block::Blank, Block::Damaged) => return Slot::Stray,
+            (Block::Damaged, Block::Damaged) => return Slot::Damaged,
         };
         let [kind, found, low, high, divergence, divergence_high, paid] = whole;
         if kind != KIND || found % self.places != number % self.places {
@@ -250,13 +257,13 @@ impl<F: NorFlash> Journal<F> {
         }
     }
 
-    /// Writes a slot that is blank, block and mirror, and reads both back.
-    fn write(&mut self, number: u32, payment: Payment) -> Result<(), JournalError<F::Error>> {
+    /// Writes copies of a slot that are blank, block (0) and mirror (1), and reads each back.
+    fn write(&mut self, number: u32, payment: Payment, copies: Range<u32>) -> Result<(), JournalError<F::Error>> {
         let [kind, number, low, high] = block::head(KIND, number, &self.run);
         let divergence = payment.divergence.to_bits();
         let words = [kind, number, low, high, divergence as u32, (divergence >> 32) as u32, payment.paid];
-        let at = self.address(number);
-        for at in [at, at + block::BYTES] {
+        for copy in copies {
+            let at = self.address(number) + copy * block::BYTES;
             block::write(&mut self.flash, at, &words).map_err(JournalError::Flash)?;
             if block::read(&mut self.flash, at) != Block::Whole(words) {
                 return Err(JournalError::Worn);
@@ -275,7 +282,7 @@ impl<F: NorFlash> Journal<F> {
             let number = self.next;
             // Whatever comes of it, this slot is used.
             self.next = number + 1;
-            result = self.write(number, payment);
+            result = self.write(number, payment, 0..2);
             if result.is_ok() {
                 self.newest = payment;
                 break;
@@ -313,7 +320,7 @@ impl<F: NorFlash> Journal<F> {
                 return Err(JournalError::Worn);
             }
         }
-        self.write(first, self.newest)
+        self.write(first, self.newest, 0..2)
     }
 
     /// Marks the sector before the one that begins with number `first`: another has taken over. Without that mark, which a
@@ -323,9 +330,12 @@ impl<F: NorFlash> Journal<F> {
             let Some(before) = first.checked_sub(back * Self::SLOTS) else { return };
             if matches!(self.slot(before), Slot::Whole(number, _, _) if number == before) {
                 let last = before + Self::SLOTS - 1;
-                if matches!(self.slot(last), Slot::Blank) {
-                    let _ = self.write(last, self.newest);
-                }
+                let blank = match self.slot(last) {
+                    Slot::Blank => 0..2,
+                    Slot::Torn => 1..2,
+                    _ => return,
+                };
+                let _ = self.write(last, self.newest, blank);
                 return;
             }
         }

@@ -141,6 +141,12 @@ pub struct Flash<const W: usize, const E: usize> {
     len: usize,
 }
 
+impl<const W: usize, const E: usize> std::fmt::Debug for Flash<W, E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "words of {W}, sectors of {E}")
+    }
+}
+
 impl<const W: usize, const E: usize> Flash<W, E> {
     /// An erased chip.
     pub fn erased(sectors: usize, seed: u64) -> Self {
