@@ -36,7 +36,7 @@ pub(crate) fn read<F: NorFlash>(flash: &mut F, at: u32) -> Block {
         return Block::Damaged;
     }
     let words = bytes.map(u32::from_le_bytes);
-    if words == [u32::MAX; 8] {
+    if words.iter().all(|word| *word == u32::MAX) {
         return Block::Blank;
     }
     let [a, b, c, d, e, f, g, check] = words;

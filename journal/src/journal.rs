@@ -113,10 +113,11 @@ pub struct Journal<F> {
     newest: Payment,
 }
 
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Payment {
     paid: u32,
-    divergence: f64,
+    /// The bits of an f64 from 0: they are in the order of the numbers, and comparing them takes no floating point.
+    divergence: u64,
 }
 
 /// What is in a slot.
@@ -214,7 +215,7 @@ impl<F: NorFlash> Journal<F> {
         let places = u32::try_from(flash.capacity()).map_or(0, |bytes| bytes / SLOT);
         match NonZeroU32::new(places) {
             Some(places) if flash.capacity() % F::ERASE_SIZE == 0 && places.get() >= 2 * Self::SLOTS => {
-                Ok(Self { flash, run, places, next: 0, newest: Payment { paid: 0, divergence: 0.0 } })
+                Ok(Self { flash, run, places, next: 0, newest: Payment { paid: 0, divergence: 0 } })
             }
             _ => Err(JournalError::Geometry),
         }
@@ -224,7 +225,7 @@ impl<F: NorFlash> Journal<F> {
     #[must_use]
     pub fn record(&self) -> Record {
         let Payment { paid, divergence } = self.newest;
-        Record { budget: self.run.budget, paid, divergence, order: self.run.order }
+        Record { budget: self.run.budget, paid, divergence: f64::from_bits(divergence), order: self.run.order }
     }
 
     /// Gives the flash back.
@@ -252,7 +253,7 @@ impl<F: NorFlash> Journal<F> {
         } else if [kind, found, low, high] != block::head(KIND, found, &self.run) {
             Slot::OtherConfiguration
         } else {
-            let divergence = f64::from_bits(u64::from(divergence) | u64::from(divergence_high) << 32);
+            let divergence = u64::from(divergence) | u64::from(divergence_high) << 32;
             Slot::Whole(found, Payment { paid, divergence }, block == mirror)
         }
     }
@@ -260,8 +261,8 @@ impl<F: NorFlash> Journal<F> {
     /// Writes copies of a slot that are blank, block (0) and mirror (1), and reads each back.
     fn write(&mut self, number: u32, payment: Payment, copies: Range<u32>) -> Result<(), JournalError<F::Error>> {
         let [kind, number, low, high] = block::head(KIND, number, &self.run);
-        let divergence = payment.divergence.to_bits();
-        let words = [kind, number, low, high, divergence as u32, (divergence >> 32) as u32, payment.paid];
+        let Payment { paid, divergence } = payment;
+        let words = [kind, number, low, high, divergence as u32, (divergence >> 32) as u32, paid];
         for copy in copies {
             let at = self.address(number) + copy * block::BYTES;
             block::write(&mut self.flash, at, &words).map_err(JournalError::Flash)?;
@@ -349,10 +350,12 @@ impl<F: NorFlash> Store for Journal<F> {
         if (record.budget, record.order) != (self.run.budget, self.run.order) {
             return Err(JournalError::OtherConfiguration);
         }
-        // Of a divergence that is not a number, no comparison holds.
-        if !(record.paid > self.newest.paid && record.divergence >= self.newest.divergence) {
+        let Payment { paid, divergence } = self.newest;
+        let next = Payment { paid: record.paid, divergence: record.divergence.to_bits() };
+        // Above the bits of infinity are those of what is negative or not a number.
+        if next.paid <= paid || !(divergence..=f64::INFINITY.to_bits()).contains(&next.divergence) {
             return Err(JournalError::Backwards);
         }
-        self.append(Payment { paid: record.paid, divergence: record.divergence })
+        self.append(next)
     }
 }

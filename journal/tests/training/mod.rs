@@ -204,7 +204,7 @@ where
                 };
                 let open = match result {
                     Ok(open) => open,
-                    Err(error) if matches!(error, OpenError::BudgetSpent) => {
+                    Err(OpenError::BudgetSpent) => {
                         law(!flash.is_dead(), || "a step was refused without power".into())?;
                         story.paid = store.record().paid;
                         story.params = params;
