@@ -158,3 +158,26 @@ fn a_worn_sector_is_passed_over_and_a_worn_region_releases_nothing() {
     let broken = journaled(&plan, &flash, |_| None).unwrap_err();
     assert!(broken.contains("a step did not open: Store(Worn)"), "{broken}");
 }
+
+#[test]
+fn a_slot_that_does_not_take_data_is_passed_over() {
+    let plan = Plan { ledger: Some((30, 1)), snapshot_every: 1000, journal: 2, snapshots: 2 };
+    let stuck = |flash: &Flash<4, 512>, seed: u64| {
+        for sector in 0..2 {
+            // Both copies of a slot, somewhere past the checked words' head.
+            let slot = sector * 512 + 64 * (1 + (seed as usize + sector) % 6);
+            flash.chip.borrow_mut().stuck.extend([(slot + 28, 0xff), (slot + 60, 0xff)]);
+        }
+    };
+    for seed in 0..6 {
+        let whole = plan.flash(seed + 1);
+        stuck(&whole, seed);
+        assert_eq!(journaled(&plan, &whole, |_| None).unwrap().released.len(), 30);
+        for first in (seed..whole.events()).step_by(6) {
+            let flash = plan.flash(first + 1);
+            stuck(&flash, seed);
+            journaled(&plan, &flash, cuts_after(first, 200))
+                .unwrap_or_else(|law| panic!("{seed}, cut at {first}: {law}"));
+        }
+    }
+}

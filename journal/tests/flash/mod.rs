@@ -8,6 +8,7 @@
 
 use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash};
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +51,8 @@ pub struct Chip {
     pub erases: Vec<u32>,
     /// Sectors in which a bit stays 0.
     pub worn: Vec<usize>,
+    /// Bits that stay 1, by byte; the chip does not say so.
+    pub stuck: HashMap<usize, u8>,
     /// Whether a word that a cut touched is refused (flash with error correction) or takes what it can.
     pub refuses_touched: bool,
 }
@@ -86,14 +89,17 @@ impl Chip {
             return Err(Failed::NoPower);
         }
         let cut = self.fails();
-        let style = if cut { self.next() % 4 } else { 1 };
+        let style = if cut { self.next() % 6 } else { 1 };
         for (byte, data) in (at..).zip(data) {
-            let wanted = self.bytes[byte] & !data;
+            let wanted = self.bytes[byte] & !data & !self.stuck.get(&byte).copied().unwrap_or(0);
             let (done, doubtful) = match style {
                 0 => (0, 0),
                 1 => (wanted, 0),
                 2 => (wanted & self.next() as u8, 0),
-                _ => (wanted & self.next() as u8, wanted & self.next() as u8),
+                3 => (wanted & self.next() as u8, wanted & self.next() as u8),
+                // All but one bit, which is in doubt.
+                _ if byte == at => (wanted, wanted & wanted.wrapping_neg()),
+                _ => (wanted, 0),
             };
             self.bytes[byte] &= !done;
             // What was in doubt stays so where the new data wants a 1.
@@ -164,6 +170,7 @@ impl<const W: usize, const E: usize> Flash<W, E> {
             writes: 0,
             erases: vec![0; sectors],
             worn: Vec::new(),
+            stuck: HashMap::new(),
             refuses_touched: false,
         };
         Self { chip: Rc::new(RefCell::new(chip)), from: 0, len }
