@@ -31,6 +31,8 @@
 //! are both whole: nothing rests on a word that may change its mind. And block and mirror never share a word, nor are they
 //! written at once, so at most one of the two is in doubt. A slot that was touched and still reads blank is written as if it
 //! were blank: a flash that refuses is taken at its word and the next slot is used, and a block that later decays has a mirror.
+//! A word that cannot be read counts as damaged; the driver of a flash that raises an exception for such words must turn it
+//! into an error.
 //!
 //! A sector is erased only when it is not the one that holds the newest payment, so a cut erase loses nothing, whatever it
 //! leaves behind.
@@ -59,8 +61,6 @@ use embedded_storage::nor_flash::NorFlash;
 const SLOT: u32 = 2 * block::BYTES;
 /// "DJL1": a payment of the first format.
 const KIND: u32 = u32::from_le_bytes(*b"DJL1");
-/// Slots that are tried before a payment is given up.
-const ATTEMPTS: u32 = 4;
 
 /// Why a journal cannot be used, or a payment was not persisted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -144,8 +144,8 @@ impl<F: NorFlash> Journal<F> {
         F::ERASE_SIZE as u32 / SLOT
     };
 
-    /// Begins a journal with nothing paid, in a region that the caller has erased. Once in a run, in the factory or by its
-    /// owner's act: never because opening failed. The key of the run must be new as well.
+    /// Begins a journal with nothing paid, in a region that the caller has erased, in a call that came back (and that of
+    /// the snapshots likewise). Once in a run, in the factory or by its owner's act: never because opening failed. The key of the run must be new as well.
     ///
     /// # Errors
     ///
@@ -276,7 +276,8 @@ impl<F: NorFlash> Journal<F> {
     /// Persists a payment in the next slot that takes it.
     fn append(&mut self, payment: Payment) -> Result<(), JournalError<F::Error>> {
         let mut result = Err(JournalError::Worn);
-        for _ in 0..ATTEMPTS {
+        // So many that a freshly erased sector is among them: cuts may have touched any number of slots in this one.
+        for _ in 0..Self::SLOTS {
             if self.next % Self::SLOTS == Self::SLOTS - 1 {
                 self.turn()?;
             }
@@ -304,8 +305,8 @@ impl<F: NorFlash> Journal<F> {
                 .ok_or(JournalError::Worn)?;
             result = self.begin(first);
             if result.is_ok() {
+                self.close(self.next);
                 self.next = first + 1;
-                self.close_before(first);
                 break;
             }
         }
@@ -324,22 +325,25 @@ impl<F: NorFlash> Journal<F> {
         self.write(first, self.newest, 0..2)
     }
 
-    /// Marks the sector before the one that begins with number `first`: another has taken over. Without that mark, which a
-    /// worn slot may refuse, only the loss of the later sector would go unnoticed.
+    /// Marks the last sector before the one that begins with number `first`, where a power cut kept it from being marked.
     fn close_before(&mut self, first: u32) {
         for back in 1..self.places.get() / Self::SLOTS {
             let Some(before) = first.checked_sub(back * Self::SLOTS) else { return };
             if matches!(self.slot(before), Slot::Whole(number, _, _) if number == before) {
-                let last = before + Self::SLOTS - 1;
-                let blank = match self.slot(last) {
-                    Slot::Blank => 0..2,
-                    Slot::Torn => 1..2,
-                    _ => return,
-                };
-                let _ = self.write(last, self.newest, blank);
-                return;
+                return self.close(before + Self::SLOTS - 1);
             }
         }
+    }
+
+    /// Marks the sector that ends with number `last`: another has taken over. If a worn slot refuses the mark, it is only a
+    /// later loss of the other sector that would go unnoticed.
+    fn close(&mut self, last: u32) {
+        let blank = match self.slot(last) {
+            Slot::Blank => 0..2,
+            Slot::Torn => 1..2,
+            _ => return,
+        };
+        let _ = self.write(last, self.newest, blank);
     }
 }
 

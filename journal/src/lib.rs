@@ -15,6 +15,24 @@
 //!
 //! What they protect from, and what they do not, is in `docs/threat-model.md`.
 //!
+//! ```
+//! use damper_core::accounting::Ledger;
+//! use damper_journal::{Configuration, Journal, JournalError};
+//! use embedded_storage::nor_flash::NorFlash;
+//!
+//! const STEPS: u32 = 1000;
+//! const RUN: Configuration = Configuration::of_ledger(STEPS).with(b"run 7, multiplier 1.0, clip 1.0, batch 60 of 1797");
+//!
+//! /// After each restart. In the factory, once: `Journal::provision`.
+//! fn resume<F: NorFlash>(flash: F) -> Result<(Journal<F>, Ledger), JournalError<F::Error>> {
+//!     let journal = Journal::open(flash, RUN)?;
+//!     let ledger = Ledger::resume(STEPS, journal.record().paid).prepaying(8);
+//!     Ok((journal, ledger))
+//! }
+//! ```
+//!
+//! The journal is then the store that a step is opened with: `step.open(&mut state, &mut ledger, &mut journal)`.
+//!
 //! # Keys
 //!
 //! Noise is addressed by step number, so a generator has no state to persist: the ledger's number is the state. A number is
@@ -40,6 +58,18 @@ pub use journal::{Journal, JournalError};
 pub use sealed::{Allowance, BLOB, MonotonicCounter, Sealed, SealedError, Vault};
 pub use snapshot::{SnapshotError, Snapshots};
 
-// Documented and tested with an allocator; it has none itself.
+// Tested with an allocator; it has none itself.
 #[cfg(test)]
 extern crate std;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_what_the_docs_say() {
+        assert!(
+            size_of::<Journal<()>>() <= 40 && size_of::<Snapshots<()>>() <= 40 && size_of::<Sealed<(), ()>>() <= 72
+        );
+    }
+}

@@ -19,7 +19,7 @@
 //!
 //! # Cost
 //!
-//! One increment a payment: prepay where the counter is slow or wears out. 80 bytes of memory.
+//! One increment a payment: prepay where the counter is slow or wears out. 72 bytes of memory.
 
 use crate::Configuration;
 use crate::block;

@@ -155,7 +155,7 @@ where
     loop {
         flash.power_on(cuts(story.restarts));
         story.restarts += 1;
-        law(story.restarts < 500, || "training does not go on".into())?;
+        law(story.restarts < 2000, || "training does not go on".into())?;
         let mut store = match K::open(journal.clone(), run) {
             _ if flash.is_dead() => continue,
             Ok(store) => store,
