@@ -13,9 +13,11 @@
 //! # Format
 //!
 //! A half is erased, its words are written and read back, and then its head and the head's mirror: blocks of kind, steps paid,
-//! the fingerprint, how many words and their CRC-32. A power cut leaves a half without a head, and the other half whole. A
-//! head that was cut may read as whole at one restart and not at the next; so a head without its mirror is given one
-//! before it is reported.
+//! the fingerprint, how many words and their CRC-32. A power cut leaves a half without a head, and the other half whole.
+//!
+//! A head that was cut may read as whole at one restart and not at the next. Of head and mirror at most one can be in
+//! doubt, so a snapshot that has both is certain. One that lacks either is gone on from as well, but it is the half that the
+//! next snapshot is written to: the certain one stays until the next is.
 //!
 //! # Cost
 //!
@@ -86,6 +88,8 @@ struct Head {
     paid: u32,
     words: u32,
     crc: u32,
+    /// Whether head and mirror are both whole.
+    certain: bool,
 }
 
 impl<F: NorFlash> Snapshots<F> {
@@ -113,10 +117,6 @@ impl<F: NorFlash> Snapshots<F> {
                 return Err(SnapshotError::LedgerBehind);
             }
             if snapshots.newest.is_none_or(|newest| newest.paid < head.paid) && snapshots.is_whole(&head, |_| ()) {
-                if block::read(&mut snapshots.flash, at + block::BYTES) == Block::Blank {
-                    // Refused, if the mirror was cut before it could be seen: then the head is beyond doubt.
-                    let _ = snapshots.write_head(&head, 1);
-                }
                 snapshots.newest = Some(head);
             }
         }
@@ -151,9 +151,10 @@ impl<F: NorFlash> Snapshots<F> {
             return Err(SnapshotError::Backwards);
         }
         let half = self.half();
-        let at = if self.newest.is_some_and(|newest| newest.at == 0) { half } else { 0 };
+        // Over what is not certain, and else over what is older.
+        let at = if self.newest.is_some_and(|newest| (newest.at == 0) == newest.certain) { half } else { 0 };
         self.flash.erase(at, at + half).map_err(SnapshotError::Flash)?;
-        let mut head = Head { at, paid, words: 0, crc: !0 };
+        let mut head = Head { at, paid, words: 0, crc: !0, certain: true };
         let (mut to, mut words) = (at + HEAD, words.fuse());
         loop {
             let mut chunk = [0; WORDS];
@@ -212,7 +213,7 @@ impl<F: NorFlash> Snapshots<F> {
         if [kind, paid, low, high] != block::head(KIND, paid, &self.run) {
             return Err(SnapshotError::OtherConfiguration);
         }
-        Ok(Some(Head { at, paid, words, crc }))
+        Ok(Some(Head { at, paid, words, crc, certain: block == mirror }))
     }
 
     /// Gives a snapshot's words to `put`; whether they were as they were saved.

@@ -4,6 +4,7 @@
 mod flash;
 mod training;
 
+use damper_core::accounting::{Record, Store};
 use damper_journal::{Journal, JournalError};
 use flash::Flash;
 use training::{Plan, Story, cuts_after, journaled};
@@ -39,7 +40,7 @@ fn holds_together(plan: &Plan, whole: &Story, cut: &Story) {
             assert!(cut.released.len() + cut.restarts as usize > whole.released.len() - 6);
         }
     }
-    assert!(cut.params.iter().all(|x| x.is_finite() && *x != 0.0));
+    assert!(whole.params.iter().all(|x| x.is_finite() && *x != 0.0) && cut.params.iter().all(|x| x.is_finite()));
 }
 
 #[test]
@@ -182,6 +183,31 @@ fn a_slot_that_does_not_take_data_is_passed_over() {
             stuck(&flash, seed);
             journaled(&plan, &flash, cuts_after(first, 200))
                 .unwrap_or_else(|law| panic!("{seed}, cut at {first}: {law}"));
+        }
+    }
+}
+
+#[test]
+fn the_loss_of_a_sector_is_noticed_wherever_power_had_failed_before() {
+    let record = |paid| Record { budget: 24, paid, divergence: 0.0, order: 0 };
+    for first in 0..400 {
+        let flash = Flash::<8, 256>::erased(3, first + 1);
+        let mut journal = Journal::provision(flash.clone(), LEDGER.run()).unwrap();
+        flash.power_on(Some(first));
+        let mut paid = (1..9).take_while(|paid| journal.persist(record(*paid)).is_ok()).count() as u32;
+        for _ in 0..2 {
+            flash.power_on(None);
+            let mut journal = Journal::open(flash.clone(), LEDGER.run()).unwrap();
+            paid = journal.record().paid.max(paid) + 1;
+            // Of the sector in use there may be no other trace than the mark in the one before.
+            for lost in 0..3 {
+                let flash = flash.copied();
+                flash.corrupt(|bytes| bytes[256 * lost..][..256].fill(0xff));
+                if let Ok(journal) = Journal::open(flash, LEDGER.run()) {
+                    assert_eq!(journal.record().paid + 1, paid, "cut at {first}, lost {lost}");
+                }
+            }
+            journal.persist(record(paid)).unwrap();
         }
     }
 }

@@ -150,8 +150,8 @@ where
     let (mut opened, mut noise) = (HashSet::new(), HashSet::new());
     // What was reported as paid, by a restart or by a payment that came back.
     let (mut reported, mut spent) = (0, 0.0);
-    // Words of the newest snapshot that came back, and of one that may have been kept as power failed.
-    let (mut kept, mut tried) = ([0u32; 2 * D], [0u32; 2 * D]);
+    // Words of the newest snapshot that came back, and of those since that may have been kept as power failed.
+    let (mut kept, mut tried) = ([0u32; 2 * D], Vec::new());
     loop {
         flash.power_on(cuts(story.restarts));
         story.restarts += 1;
@@ -171,17 +171,17 @@ where
             Ok(snapshots) => snapshots,
             Err(error) => return Err(format!("the snapshots do not open: {error:?}")),
         };
-        let mut words = Vec::new();
+        let (mut words, mut began) = (Vec::new(), [0u32; 2 * D]);
         match snapshots.load(2 * D as u32, |word| words.push(word)) {
             Err(SnapshotError::Length) => law(kept == [0; 2 * D], || "a snapshot was lost".into())?,
             result => {
                 law(result == Ok(()), || format!("a snapshot does not load: {result:?}"))?;
-                law(words == kept || words == tried, || "a snapshot is another".into())?;
-                kept.copy_from_slice(&words);
+                law(words == kept || tried.iter().any(|tried| words == tried), || "a snapshot is another".into())?;
+                began.copy_from_slice(&words);
             }
         }
-        let mut params: [f32; D] = std::array::from_fn(|i| f32::from_bits(kept[i]));
-        let sgd = SgdState { momentum: std::array::from_fn(|i| f32::from_bits(kept[D + i])) };
+        let mut params: [f32; D] = std::array::from_fn(|i| f32::from_bits(began[i]));
+        let sgd = SgdState { momentum: std::array::from_fn(|i| f32::from_bits(began[D + i])) };
         let mut state =
             StepState { sum: [0i32; D], filter: (), threshold: (), optimizer: WatchedState { sgd, noise: Vec::new() } };
         let generator: ChaCha20 = ChaCha20::simulation(9);
@@ -232,11 +232,15 @@ where
             let block = std::mem::take(&mut state.optimizer.noise);
             law(noise.insert(block), || format!("the noise of step {number} was there before"))?;
             if story.released.len() % plan.snapshot_every == 0 {
-                for (word, x) in tried.iter_mut().zip(params.iter().chain(&state.optimizer.sgd.momentum)) {
+                let mut words = [0; 2 * D];
+                for (word, x) in words.iter_mut().zip(params.iter().chain(&state.optimizer.sgd.momentum)) {
                     *word = x.to_bits();
                 }
-                match snapshots.save(paid_before + 1, tried.into_iter()) {
-                    Ok(()) => kept = tried,
+                tried.push(words);
+                match snapshots.save(paid_before + 1, words.into_iter()) {
+                    Ok(()) => {
+                        (kept, tried) = (words, Vec::new());
+                    }
                     Err(_) if flash.is_dead() => break,
                     Err(error) => return Err(format!("a snapshot was not kept: {error:?}")),
                 }
