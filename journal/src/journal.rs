@@ -1,9 +1,9 @@
-//! A ledger's payments in NOR flash: append-only, mirrored, over a ring of erase sectors.
+//! A ledger's payments in NOR flash: append-only, in three copies, over a ring of erase sectors.
 //!
 //! # Format
 //!
-//! A slot is a block of 32 bytes and its mirror. Slots are numbered from provisioning on, never twice; number `n` lies at
-//! place `n mod slots`, so that an entry tells where it belongs. In each sector
+//! A slot is three copies of a block of 32 bytes. Slots are numbered from provisioning on, and number `n` lies at place
+//! `n mod slots`, so that an entry tells where it belongs. In each sector
 //!
 //! ```text
 //! slot 0         the newest payment when the sector was begun: the sector is whole and carries on
@@ -11,54 +11,52 @@
 //! last slot      written when another sector has taken over: what is newest is no longer here
 //! ```
 //!
-//! The block is written, then the mirror; only after both read back is a payment persisted. So a restart tells kinds of
-//! slots apart:
+//! A payment is written copy by copy, each read back before the next is begun; after the third it is persisted. So a restart
+//! tells slots apart:
 //!
-//! | block | mirror | it was | and is |
-//! | --- | --- | --- | --- |
-//! | either is whole | | begun at least | paid |
-//! | damaged | blank | cut by a power loss before it was persisted: nothing was released for it | passed over |
-//! | blank | damaged | never begun, and hit | passed over |
-//! | damaged | damaged | persisted, and hit twice | refused if it may be the newest |
-//!
-//! Passing over is sound since a release waits for the mirror, and the mirror for the block; refusing is what keeps a damaged
-//! newest entry from turning into an older one.
+//! | copies | it was | and is |
+//! | --- | --- | --- |
+//! | any is whole | begun at least | paid |
+//! | none is whole, one is blank | cut before it was persisted, or never begun and hit: nothing was released for it | passed over |
+//! | none is whole, none is blank | persisted, and hit three times | refused if it may be the newest |
 //!
 //! # Power cuts
 //!
-//! A word that was being written when power failed may read as any mix of old and new bits, differently each time. Two rules
-//! make that harmless. What a restart finds is written again, to a fresh slot, before it is reported, unless block and mirror
-//! are both whole: nothing rests on a word that may change its mind. And block and mirror never share a word, nor are they
-//! written at once, so at most one of the two is in doubt. A slot that was touched and still reads blank is written as if it
-//! were blank: a flash that refuses is taken at its word and the next slot is used, and a block that later decays has a mirror.
-//! A word that cannot be read counts as damaged; the driver of a flash that raises an exception for such words must turn it
-//! into an error.
+//! A word that was being written when power failed may read as any mix of old and new bits, differently each time, and may
+//! read as blank. Then it may be written once more, and its bits still be in doubt. Why three copies suffice: the **first**
+//! may lie in words that a cut had touched before. The **second** is begun after the first was read back, and so is the third:
+//! by then the slot is not blank and never again taken for it; both lie in words that nothing had touched. That the
+//! **third** was begun tells that the second is beyond doubt. And what a restart finds in less than three copies is written
+//! again, to the next slot, before it is reported: nothing rests on a word that may change its mind.
+//!
+//! A flash that refuses words that a cut has touched is taken at its word, and the next slot is used. A word that cannot be
+//! read counts as damaged; the driver of a flash that raises an exception for such words must turn it into an error.
 //!
 //! A sector is erased only when it is not the one that holds the newest payment, so a cut erase loses nothing, whatever it
 //! leaves behind.
 //!
 //! # What is noticed
 //!
-//! Any damage to one copy is repaired from the other. Damage to both copies of the newest payment, and the loss of the sector
-//! that it is in, erased or overwritten, are noticed ([`JournalError::Corrupted`]), and so is a blank region
+//! Any damage to one or two copies is repaired from the third. Damage to all copies of the newest payment, and the loss of the
+//! sector that it is in, erased or overwritten, are noticed ([`JournalError::Corrupted`]), and so is a blank region
 //! ([`JournalError::Blank`]): none is taken for "nothing paid". Not noticed is an older image put back, of the region or of the
 //! sector in use; that takes a [monotonic counter](crate::Sealed).
 //!
 //! # Cost
 //!
-//! 64 bytes of flash a payment, an erase every `ERASE_SIZE / 64 − 2` payments, taken by the sectors in turn. Opening reads the
-//! region once. Words of up to 32 bytes, sectors of 256 bytes or more, two or more of them. 40 bytes of RAM beside the flash's
+//! 96 bytes of flash a payment, an erase every `ERASE_SIZE / 96 − 2` payments, taken by the sectors in turn. Opening reads the
+//! region once. Words of up to 32 bytes, sectors of 512 bytes or more, two or more of them. 40 bytes of RAM beside the flash's
 //! driver.
 
 use crate::Configuration;
-use crate::block::{self, Block};
+use crate::block::{self, Block, Words};
 use core::fmt;
 use core::num::NonZeroU32;
-use core::ops::Range;
 use damper_core::accounting::{Record, Store};
 use embedded_storage::nor_flash::NorFlash;
 
-const SLOT: u32 = 2 * block::BYTES;
+const COPIES: u32 = 3;
+const SLOT: u32 = COPIES * block::BYTES;
 /// "DJL1": a payment of the first format.
 const KIND: u32 = u32::from_le_bytes(*b"DJL1");
 
@@ -123,12 +121,11 @@ struct Payment {
 /// What is in a slot.
 enum Slot {
     Blank,
-    /// A payment, its number, and whether both copies are whole.
+    /// A payment, its number, and whether all copies are whole.
     Whole(u32, Payment, bool),
-    /// The block is damaged, the mirror blank.
+    /// No copy is whole, some are blank.
     Torn,
-    /// The block is blank, the mirror damaged.
-    Stray,
+    /// No copy is whole or blank.
     Damaged,
     OtherConfiguration,
 }
@@ -138,8 +135,8 @@ impl<F: NorFlash> Journal<F> {
     const SLOTS: u32 = {
         assert!(block::fits::<F>(), "words of flash must divide 32 bytes");
         assert!(
-            F::ERASE_SIZE >= 256 && F::ERASE_SIZE % SLOT as usize == 0,
-            "sectors of flash must be 256 bytes or more"
+            F::ERASE_SIZE >= 512 && F::ERASE_SIZE % block::BYTES as usize == 0,
+            "sectors of flash must be 512 bytes or more"
         );
         F::ERASE_SIZE as u32 / SLOT
     };
@@ -174,12 +171,12 @@ impl<F: NorFlash> Journal<F> {
             match journal.slot(place) {
                 Slot::Blank => {}
                 Slot::OtherConfiguration => return Err(JournalError::OtherConfiguration),
-                Slot::Whole(number, payment, mirrored) => {
+                Slot::Whole(number, payment, certain) => {
                     if found.is_none_or(|(newest, _, _)| newest < number) {
-                        found = Some((number, payment, mirrored));
+                        found = Some((number, payment, certain));
                     }
                 }
-                Slot::Torn | Slot::Stray | Slot::Damaged => blank = false,
+                Slot::Torn | Slot::Damaged => blank = false,
             }
         }
         let (newest, payment, mut certain) =
@@ -192,8 +189,8 @@ impl<F: NorFlash> Journal<F> {
             let may_be_paid = number + 1 < end;
             match journal.slot(number) {
                 Slot::Blank => {}
-                Slot::Torn | Slot::Stray if !may_be_paid => {}
-                Slot::Torn | Slot::Stray => (journal.next, certain) = (number + 1, false),
+                Slot::Torn if !may_be_paid => {}
+                Slot::Torn => (journal.next, certain) = (number + 1, false),
                 // A cut write that reads as whole now and did not before.
                 Slot::Whole(_, payment, _) if may_be_paid => {
                     (journal.newest, journal.next, certain) = (payment, number + 1, false);
@@ -212,7 +209,7 @@ impl<F: NorFlash> Journal<F> {
     }
 
     fn over(flash: F, run: Configuration) -> Result<Self, JournalError<F::Error>> {
-        let places = u32::try_from(flash.capacity()).map_or(0, |bytes| bytes / SLOT);
+        let places = u32::try_from(flash.capacity()).map_or(0, |bytes| bytes / F::ERASE_SIZE as u32 * Self::SLOTS);
         match NonZeroU32::new(places) {
             Some(places) if flash.capacity() % F::ERASE_SIZE == 0 && places.get() >= 2 * Self::SLOTS => {
                 Ok(Self { flash, run, places, next: 0, newest: Payment { paid: 0, divergence: 0 } })
@@ -234,37 +231,46 @@ impl<F: NorFlash> Journal<F> {
     }
 
     fn address(&self, number: u32) -> u32 {
-        number % self.places * SLOT
+        let place = number % self.places;
+        place / Self::SLOTS * F::ERASE_SIZE as u32 + place % Self::SLOTS * SLOT
     }
 
     fn slot(&mut self, number: u32) -> Slot {
-        let at = self.address(number);
-        let (block, mirror) = (block::read(&mut self.flash, at), block::read(&mut self.flash, at + block::BYTES));
-        let whole = match (block, mirror) {
-            (Block::Whole(words), _) | (_, Block::Whole(words)) => words,
-            (Block::Blank, Block::Blank) => return Slot::Blank,
-            (Block::Damaged, Block::Blank) => return Slot::Torn,
-            (Block::Blank, Block::Damaged) => return Slot::Stray,
-            (Block::Damaged, Block::Damaged) => return Slot::Damaged,
+        let (at, mut whole, mut wholes, mut blanks) = (self.address(number), None, 0, 0);
+        for copy in 0..COPIES {
+            match block::read(&mut self.flash, at + copy * block::BYTES) {
+                Block::Blank => blanks += 1,
+                Block::Whole(words) => (whole, wholes) = (Some(words), wholes + 1),
+                Block::Damaged => {}
+            }
+        }
+        let Some([kind, found, low, high, divergence, divergence_high, paid]) = whole else {
+            return match blanks {
+                0 => Slot::Damaged,
+                COPIES => Slot::Blank,
+                _ => Slot::Torn,
+            };
         };
-        let [kind, found, low, high, divergence, divergence_high, paid] = whole;
         if kind != KIND || found % self.places != number % self.places {
             Slot::Damaged
         } else if [kind, found, low, high] != block::head(KIND, found, &self.run) {
             Slot::OtherConfiguration
         } else {
             let divergence = u64::from(divergence) | u64::from(divergence_high) << 32;
-            Slot::Whole(found, Payment { paid, divergence }, block == mirror)
+            Slot::Whole(found, Payment { paid, divergence }, wholes == COPIES)
         }
     }
 
-    /// Writes copies of a slot that are blank, block (0) and mirror (1), and reads each back.
-    fn write(&mut self, number: u32, payment: Payment, copies: Range<u32>) -> Result<(), JournalError<F::Error>> {
+    fn words(&self, number: u32, Payment { paid, divergence }: Payment) -> Words {
         let [kind, number, low, high] = block::head(KIND, number, &self.run);
-        let Payment { paid, divergence } = payment;
-        let words = [kind, number, low, high, divergence as u32, (divergence >> 32) as u32, paid];
-        for copy in copies {
-            let at = self.address(number) + copy * block::BYTES;
+        [kind, number, low, high, divergence as u32, (divergence >> 32) as u32, paid]
+    }
+
+    /// Writes a slot that is blank, and reads each copy back before the next.
+    fn write(&mut self, number: u32, payment: Payment) -> Result<(), JournalError<F::Error>> {
+        let (at, words) = (self.address(number), self.words(number, payment));
+        for copy in 0..COPIES {
+            let at = at + copy * block::BYTES;
             block::write(&mut self.flash, at, &words).map_err(JournalError::Flash)?;
             if block::read(&mut self.flash, at) != Block::Whole(words) {
                 return Err(JournalError::Worn);
@@ -284,7 +290,7 @@ impl<F: NorFlash> Journal<F> {
             let number = self.next;
             // Whatever comes of it, this slot is used.
             self.next = number + 1;
-            result = self.write(number, payment, 0..2);
+            result = self.write(number, payment);
             if result.is_ok() {
                 self.newest = payment;
                 break;
@@ -322,7 +328,7 @@ impl<F: NorFlash> Journal<F> {
                 return Err(JournalError::Worn);
             }
         }
-        self.write(first, self.newest, 0..2)
+        self.write(first, self.newest)
     }
 
     /// Marks the last sector before the one that begins with number `first`, where a power cut kept it from being marked.
@@ -338,12 +344,13 @@ impl<F: NorFlash> Journal<F> {
     /// Marks the sector that ends with number `last`: another has taken over. If a worn slot refuses the mark, it is only a
     /// later loss of the other sector that would go unnoticed.
     fn close(&mut self, last: u32) {
-        let blank = match self.slot(last) {
-            Slot::Blank => 0..2,
-            Slot::Torn => 1..2,
-            _ => return,
-        };
-        let _ = self.write(last, self.newest, blank);
+        let (at, words) = (self.address(last), self.words(last, self.newest));
+        for copy in 0..COPIES {
+            let at = at + copy * block::BYTES;
+            if block::read(&mut self.flash, at) == Block::Blank {
+                let _ = block::write(&mut self.flash, at, &words);
+            }
+        }
     }
 }
 

@@ -15,9 +15,9 @@
 //! A half is erased, its words are written and read back, and then its head and the head's mirror: blocks of kind, steps paid,
 //! the fingerprint, how many words and their CRC-32. A power cut leaves a half without a head, and the other half whole.
 //!
-//! A head that was cut may read as whole at one restart and not at the next. Of head and mirror at most one can be in
-//! doubt, so a snapshot that has both is certain. One that lacks either is gone on from as well, but it is the half that the
-//! next snapshot is written to: the certain one stays until the next is.
+//! A head that was cut may read as whole at one restart and not at the next. Once its mirror was begun it is beyond doubt;
+//! while the mirror is blank it may not be. Such a snapshot is gone on from as well, but where the other half is whole it
+//! is the doubtful one that the next snapshot is written over. So one that was kept is there until the next one is.
 //!
 //! # Cost
 //!
@@ -79,6 +79,8 @@ pub struct Snapshots<F> {
     flash: F,
     run: Configuration,
     newest: Option<Head>,
+    /// The half that the next snapshot is written to.
+    next: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -88,8 +90,6 @@ struct Head {
     paid: u32,
     words: u32,
     crc: u32,
-    /// Whether head and mirror are both whole.
-    certain: bool,
 }
 
 impl<F: NorFlash> Snapshots<F> {
@@ -110,15 +110,23 @@ impl<F: NorFlash> Snapshots<F> {
         if capacity == 0 || capacity % (2 * F::ERASE_SIZE) != 0 || u32::try_from(capacity).is_err() {
             return Err(SnapshotError::Geometry);
         }
-        let mut snapshots = Self { flash, run, newest: None };
+        let mut snapshots = Self { flash, run, newest: None, next: 0 };
+        let mut wholes = 0;
         for at in [0, snapshots.half()] {
             let Some(head) = snapshots.head(at)? else { continue };
             if head.paid > paid {
                 return Err(SnapshotError::LedgerBehind);
             }
-            if snapshots.newest.is_none_or(|newest| newest.paid < head.paid) && snapshots.is_whole(&head, |_| ()) {
-                snapshots.newest = Some(head);
+            if snapshots.is_whole(&head, |_| ()) {
+                wholes += 1;
+                if snapshots.newest.is_none_or(|newest| newest.paid < head.paid) {
+                    snapshots.newest = Some(head);
+                }
             }
+        }
+        if let Some(Head { at, .. }) = snapshots.newest {
+            let doubtful = block::read(&mut snapshots.flash, at + block::BYTES) == Block::Blank;
+            snapshots.next = if doubtful && wholes == 2 { at } else { snapshots.half() - at };
         }
         Ok(snapshots)
     }
@@ -150,11 +158,9 @@ impl<F: NorFlash> Snapshots<F> {
         if self.newest.is_some_and(|newest| paid <= newest.paid) {
             return Err(SnapshotError::Backwards);
         }
-        let half = self.half();
-        // Over what is not certain, and else over what is older.
-        let at = if self.newest.is_some_and(|newest| (newest.at == 0) == newest.certain) { half } else { 0 };
+        let (half, at) = (self.half(), self.next);
         self.flash.erase(at, at + half).map_err(SnapshotError::Flash)?;
-        let mut head = Head { at, paid, words: 0, crc: !0, certain: true };
+        let mut head = Head { at, paid, words: 0, crc: !0 };
         let (mut to, mut words) = (at + HEAD, words.fuse());
         loop {
             let mut chunk = [0; WORDS];
@@ -178,7 +184,7 @@ impl<F: NorFlash> Snapshots<F> {
         }
         self.write_head(&head, 0)?;
         self.write_head(&head, 1)?;
-        self.newest = Some(head);
+        (self.newest, self.next) = (Some(head), half - at);
         Ok(())
     }
 
@@ -213,7 +219,7 @@ impl<F: NorFlash> Snapshots<F> {
         if [kind, paid, low, high] != block::head(KIND, paid, &self.run) {
             return Err(SnapshotError::OtherConfiguration);
         }
-        Ok(Some(Head { at, paid, words, crc, certain: block == mirror }))
+        Ok(Some(Head { at, paid, words, crc }))
     }
 
     /// Gives a snapshot's words to `put`; whether they were as they were saved.

@@ -10,7 +10,7 @@ use embedded_storage::nor_flash::{NorFlash, ReadNorFlash};
 use flash::{Failed, Flash};
 use training::{Keeper, Plan, cuts_after, train};
 
-type Chip = Flash<4, 256>;
+type Chip = Flash<4, 512>;
 
 const PLAN: Plan = Plan { ledger: Some((12, 1)), snapshot_every: 3, journal: 2, snapshots: 2 };
 
@@ -22,12 +22,12 @@ where
     let run = |seed, cuts: &mut dyn FnMut(u32) -> Option<u64>| {
         let flash = PLAN.flash(seed);
         provision(&flash.part(0, PLAN.journal));
-        (train::<K, 4, 256>(&PLAN, &flash, cuts).err(), flash.events())
+        (train::<K, 4, 512>(&PLAN, &flash, cuts).err(), flash.events())
     };
     let (_, events) = run(1, &mut |_| None);
     let mut broken = Vec::new();
     for first in 0..events {
-        broken.extend(run(first + 2, &mut cuts_after(first, 60)).0);
+        broken.extend(run(first + 2, &mut cuts_after(first, first, 60)).0);
         for seed in 0..4 {
             broken.extend(
                 run(events * seed + first + 2, &mut |restarts| {
@@ -56,7 +56,7 @@ const ERASES_FIRST: u8 = 1;
 /// Reports a number that may have been cut, without writing it again.
 const BELIEVES: u8 = 2;
 
-const SECTOR: u32 = 256;
+const SECTOR: u32 = 512;
 
 impl<const WRONG: u8> Log<WRONG> {
     /// A number and its complement: a torn pair is not whole.

@@ -19,7 +19,7 @@ fn record(paid: u32) -> Record {
     Record { budget: 1000, paid, divergence: 0.0, order: 0 }
 }
 
-/// A journal of this many payments in sectors of eight slots.
+/// A journal of this many payments in sectors of five slots.
 fn paid(payments: u32, sectors: usize) -> Chip {
     let mut journal = Journal::provision(Chip::erased(sectors, 1), run()).unwrap();
     (1..=payments).for_each(|paid| journal.persist(record(paid)).unwrap());

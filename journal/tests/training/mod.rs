@@ -260,8 +260,8 @@ pub fn journaled<const W: usize, const E: usize>(
 }
 
 /// Power fails after `first` events, then now and then.
-pub fn cuts_after(first: u64, mean: u64) -> impl FnMut(u32) -> Option<u64> {
-    let mut random = first.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+pub fn cuts_after(first: u64, seed: u64, mean: u64) -> impl FnMut(u32) -> Option<u64> {
+    let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     move |restarts| {
         random ^= random << 13;
         random ^= random >> 7;
