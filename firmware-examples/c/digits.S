@@ -1,0 +1,5 @@
+// The digits in flash: 64 pixels and a label each.
+    .section .rodata.digits, "a"
+    .global digits
+digits:
+    .incbin "digits.bin"
