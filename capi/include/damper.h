@@ -23,11 +23,6 @@
 
 
 /**
- * A sampling rate of 1.
- */
-#define DAMPER_RATE_ONE 9007199254740992
-
-/**
  * The largest order of a recursive filter.
  */
 #define DAMPER_MAX_ORDER 8
@@ -46,6 +41,11 @@
  * The most pieces of a gradient in one call.
  */
 #define DAMPER_MAX_PIECES 32
+
+/**
+ * A sampling rate of 1.
+ */
+#define DAMPER_RATE_ONE 9007199254740992
 
 /**
  * What a function answers. Below 16 all is well; whatever is not was refused as a whole: nothing was added, released or
@@ -201,27 +201,6 @@ typedef uint32_t damper_noise_change;
 typedef struct damper_run damper_run;
 
 /**
- * What survives a restart.
- */
-typedef struct {
-  /**
-   * Steps that may be released in all.
-   */
-  uint32_t budget;
-  /**
-   * Steps paid, those prepaid included.
-   */
-  uint32_t paid;
-} damper_record;
-
-/**
- * Persists a record in the place of the one before it. Returns 0 only when the record would survive a power cut; else
- * nothing is released. The record is valid during the call alone. It must not jump or throw out of the call, and the run's
- * functions answer it `DAMPER_STATUS_BUSY`.
- */
-typedef int (*damper_persist)(void *context, const damper_record *record);
-
-/**
  * What every run declares: DP-SGD with flat clipping, no momentum and a constant learning rate.
  */
 typedef struct {
@@ -346,6 +325,27 @@ typedef struct {
 } damper_interval;
 
 /**
+ * What survives a restart.
+ */
+typedef struct {
+  /**
+   * Steps that may be released in all.
+   */
+  uint32_t budget;
+  /**
+   * Steps paid, those prepaid included.
+   */
+  uint32_t paid;
+} damper_record;
+
+/**
+ * Persists a record in the place of the one before it. Returns 0 only when the record would survive a power cut; else
+ * nothing is released. The record is valid during the call alone. It must not jump or throw out of the call, and the run's
+ * functions answer it `DAMPER_STATUS_BUSY`.
+ */
+typedef int (*damper_persist)(void *context, const damper_record *record);
+
+/**
  * Consecutive coordinates of a gradient.
  */
 typedef struct {
@@ -364,89 +364,14 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * Writes the largest sampling rate that is at most `expected_batch / dataset_size`, in units of 2^-53: the draw uses exactly this
- * rate, and it is what is priced. `DAMPER_STATUS_RANGE` where the batch is larger than the data set, or that is empty.
+ * The name of a status, as in this header. Never null.
  */
-damper_status damper_rate(uint64_t expected_batch,
-                          uint64_t dataset_size,
-                          uint64_t *rate);
+const char *damper_status_name(int32_t status);
 
 /**
- * Writes ε at `delta` of the first `steps` steps of a started run at this sampling rate, gradients and counts together, with the
- * schedule's noise; infinity where nothing can be claimed. An upper bound. Neighbours: one sample replaced by one that
- * contributes nothing. `DAMPER_STATUS_RANGE` unless `0 < delta < 1` and `rate <= DAMPER_RATE_ONE`.
- *
- * Needs 1.3 KB of stack. Steps of equal noise are priced once.
+ * A status as a sentence. Never null.
  */
-damper_status damper_epsilon(damper_run *run,
-                             uint64_t rate,
-                             uint32_t steps,
-                             double delta,
-                             double *epsilon);
-
-/**
- * Copies the key of a private run, the 32 bytes at `key`: true randomness for this run alone: after a restart the same, for the ledger's
- * numbers say which of its noise was used. It is as secret as the data. `damper_run_close` wipes the run's copy.
- */
-damper_status damper_set_key(damper_run *run,
-                             const uint8_t *key);
-
-/**
- * Makes the run a simulation: the seed is known, so nothing that it releases is private.
- */
-damper_status damper_set_simulation_seed(damper_run *run, uint64_t seed);
-
-/**
- * Writes 1 where the run has a key, and 0 where it is a simulation.
- */
-damper_status damper_is_private(damper_run *run, uint32_t *private_);
-
-/**
- * Persists the ledger by `persist`, which is given `context`, before each step that is not prepaid.
- */
-damper_status damper_set_store(damper_run *run, damper_persist persist, void *context);
-
-/**
- * Forgets the ledger at a restart, which then releases the same steps again: for simulations and tests alone.
- */
-damper_status damper_set_volatile_store(damper_run *run);
-
-/**
- * Goes on after a restart from the record that the store holds: steps that were paid and not released are burned. What is
- * prepaid comes after it. `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's.
- */
-damper_status damper_resume(damper_run *run,
-                            const damper_record *record);
-
-/**
- * Pays `steps` (at least 1) at a time, to write less often; a restart burns what was prepaid. After `damper_resume`.
- */
-damper_status damper_prepay(damper_run *run, uint32_t steps);
-
-/**
- * Writes the budget and the steps paid and taken so far, which is the number of the next step.
- */
-damper_status damper_paid(damper_run *run, damper_record *record);
-
-/**
- * `e^x`, the same bits on every target.
- */
-float damper_exp(float x);
-
-/**
- * The natural logarithm, the same bits on every target.
- */
-float damper_ln(float x);
-
-/**
- * The square root, correctly rounded.
- */
-float damper_sqrt(float x);
-
-/**
- * The number of the contract of bits: libraries with the same number give the same bits.
- */
-uint32_t damper_contract(void);
+const char *damper_status_message(int32_t status);
 
 /**
  * Bytes of memory that a run over `dim` parameters needs, with `vectors` vectors of parameters beyond the sum (each
@@ -467,7 +392,7 @@ size_t damper_run_align(void);
  *
  * A run that is live at this address is lost, its key overwritten.
  */
-damper_status damper_run_init(uint8_t *memory, size_t size, size_t dim, damper_run **run);
+damper_status damper_run_init(void *memory, size_t size, size_t dim, damper_run **run);
 
 /**
  * Configures a run. Then slots are chosen, each at most once, in any order.
@@ -676,14 +601,48 @@ damper_status damper_choose_quantile(damper_run *run,
                                      const damper_interval *clips);
 
 /**
- * The name of a status, as in this header. Never null.
+ * Copies the key of a private run, the 32 bytes at `key`: true randomness for this run alone: after a restart the same, for the ledger's
+ * numbers say which of its noise was used. It is as secret as the data. `damper_run_close` wipes the run's copy.
  */
-const char *damper_status_name(int32_t status);
+damper_status damper_set_key(damper_run *run,
+                             const uint8_t *key);
 
 /**
- * A status as a sentence. Never null.
+ * Makes the run a simulation: the seed is known, so nothing that it releases is private.
  */
-const char *damper_status_message(int32_t status);
+damper_status damper_set_simulation_seed(damper_run *run, uint64_t seed);
+
+/**
+ * Writes 1 where the run has a key, and 0 where it is a simulation.
+ */
+damper_status damper_is_private(damper_run *run, uint32_t *is_private);
+
+/**
+ * Persists the ledger by `persist`, which is given `context`, before each step that is not prepaid.
+ */
+damper_status damper_set_store(damper_run *run, damper_persist persist, void *context);
+
+/**
+ * Forgets the ledger at a restart, which then releases the same steps again: for simulations and tests alone.
+ */
+damper_status damper_set_volatile_store(damper_run *run);
+
+/**
+ * Goes on after a restart from the record that the store holds: steps that were paid and not released are burned. What is
+ * prepaid comes after it. `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's.
+ */
+damper_status damper_resume(damper_run *run,
+                            const damper_record *record);
+
+/**
+ * Pays `steps` (at least 1) at a time, to write less often; a restart burns what was prepaid. After `damper_resume`.
+ */
+damper_status damper_prepay(damper_run *run, uint32_t steps);
+
+/**
+ * Writes the budget and the steps paid and taken so far, which is the number of the next step.
+ */
+damper_status damper_paid(damper_run *run, damper_record *record);
 
 /**
  * Pays for a step, persists the payment, and opens the step; writes its number, counted from 0 over all restarts. Without a
@@ -786,6 +745,47 @@ damper_status damper_step_finish(damper_run *run,
  * Gives the open step up: nothing is released, its sum is wiped, its payment stays.
  */
 damper_status damper_step_abandon(damper_run *run);
+
+/**
+ * Writes the largest sampling rate that is at most `expected_batch / dataset_size`, in units of 2^-53: the draw uses exactly this
+ * rate, and it is what is priced. `DAMPER_STATUS_RANGE` where the batch is larger than the data set, or that is empty.
+ */
+damper_status damper_rate(uint64_t expected_batch,
+                          uint64_t dataset_size,
+                          uint64_t *rate);
+
+/**
+ * Writes ε at `delta` of the first `steps` steps of a started run at this sampling rate, gradients and counts together, with the
+ * schedule's noise; infinity where nothing can be claimed. An upper bound. Neighbours: one sample replaced by one that
+ * contributes nothing. `DAMPER_STATUS_RANGE` unless `0 < delta < 1` and `rate <= DAMPER_RATE_ONE`.
+ *
+ * Needs 1.3 KB of stack. Steps of equal noise are priced once.
+ */
+damper_status damper_epsilon(damper_run *run,
+                             uint64_t rate,
+                             uint32_t steps,
+                             double delta,
+                             double *epsilon);
+
+/**
+ * `e^x`, the same bits on every target.
+ */
+float damper_exp(float x);
+
+/**
+ * The natural logarithm, the same bits on every target.
+ */
+float damper_ln(float x);
+
+/**
+ * The square root, correctly rounded.
+ */
+float damper_sqrt(float x);
+
+/**
+ * The number of the contract of bits: libraries with the same number give the same bits.
+ */
+uint32_t damper_contract(void);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -82,24 +82,24 @@ pub(crate) unsafe fn pair<'a>(
 }
 
 /// A struct that the caller lends for reading.
-pub(crate) unsafe fn read<T: Copy>(data: *const T) -> Answer<T> {
-    span(data, 1)?;
+pub(crate) unsafe fn read<T: Copy>(head: &Head, data: *const T) -> Answer<T> {
+    apart(span(data, 1)?, head.span())?;
     // SAFETY: not null, aligned, and a struct of numbers and pointers by the caller's contract.
     Ok(unsafe { data.read() })
 }
 
 /// As [`read`]; null gives nothing.
-pub(crate) unsafe fn read_optional<T: Copy>(data: *const T) -> Answer<Option<T>> {
+pub(crate) unsafe fn read_optional<T: Copy>(head: &Head, data: *const T) -> Answer<Option<T>> {
     if data.is_null() {
         return Ok(None);
     }
     // SAFETY: the caller's contract.
-    unsafe { read(data) }.map(Some)
+    unsafe { read(head, data) }.map(Some)
 }
 
 /// A struct that the caller lends, where it lies: a secret is not copied about.
-pub(crate) unsafe fn lend<'a, T>(data: *const T) -> Answer<&'a T> {
-    span(data, 1)?;
+pub(crate) unsafe fn lend<'a, T>(head: &Head, data: *const T) -> Answer<&'a T> {
+    apart(span(data, 1)?, head.span())?;
     // SAFETY: not null, aligned, and plain numbers by the caller's contract.
     Ok(unsafe { &*data })
 }

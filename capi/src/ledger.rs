@@ -85,7 +85,9 @@ pub unsafe extern "C" fn damper_resume(run: *mut Run, record: *const Record) -> 
 
 unsafe fn resume(run: *mut Run, record: *const Record) -> Answer {
     // SAFETY: the caller's contract.
-    let (idle, record) = unsafe { (border::idle(run, Phase::Choosing)?, border::read(record)?) };
+    let idle = unsafe { border::idle(run, Phase::Choosing) }?;
+    // SAFETY: the caller's contract.
+    let record = unsafe { border::read(idle.head, record) }?;
     if record.budget != idle.books.ledger.budget() {
         return Err(Status::Record);
     }

@@ -20,15 +20,24 @@
 // One contract for all functions, at the top of the header.
 #![allow(clippy::missing_safety_doc)]
 
-pub mod accountant;
 mod border;
-pub mod key;
-pub mod ledger;
-pub mod numerics;
-pub mod run;
-pub mod slots;
+
+// In the order of the header.
 pub mod status;
+
+pub mod run;
+
+pub mod slots;
+
+pub mod key;
+
+pub mod ledger;
+
 pub mod step;
+
+pub mod accountant;
+
+pub mod numerics;
 
 // Where panics unwind there is an operating system, and tests: the standard library has the handler.
 #[cfg(panic = "unwind")]

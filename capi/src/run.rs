@@ -6,7 +6,7 @@ use crate::slots::{
     ClipSlot, FilterSlot, FilterState, OptimizerSlot, OptimizerState, ThresholdSlot, ThresholdState,
 };
 use crate::status::{Answer, Status, status};
-use core::ffi::c_char;
+use core::ffi::{c_char, c_void};
 use core::mem::{align_of, size_of};
 use damper_core::accounting::{Event, Ledger, Rate};
 use damper_core::clip::Layer;
@@ -261,9 +261,9 @@ pub extern "C" fn damper_run_align() -> usize {
 ///
 /// A run that is live at this address is lost, its key overwritten.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_run_init(memory: *mut u8, size: usize, dim: usize, run: *mut *mut Run) -> Status {
+pub unsafe extern "C" fn damper_run_init(memory: *mut c_void, size: usize, dim: usize, run: *mut *mut Run) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::init(memory, size, dim, run) })
+    status(unsafe { border::init(memory.cast(), size, dim, run) })
 }
 
 /// What every run declares: DP-SGD with flat clipping, no momentum and a constant learning rate.
@@ -297,7 +297,9 @@ pub unsafe extern "C" fn damper_run_configure(run: *mut Run, config: *const Conf
 
 unsafe fn configure(run: *mut Run, config: *const Config) -> Answer {
     // SAFETY: the caller's contract.
-    let (idle, config) = unsafe { (border::idle(run, Phase::New)?, border::read(config)?) };
+    let idle = unsafe { border::idle(run, Phase::New) }?;
+    // SAFETY: the caller's contract.
+    let config = unsafe { border::read(idle.head, config) }?;
     let mechanism = Grid::new(config.grid_bits)
         .and_then(|grid| Mechanism::with_multiplier(grid, config.noise_multiplier))
         .map_err(|error| idle.head.refuse(error))?;

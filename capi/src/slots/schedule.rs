@@ -108,7 +108,9 @@ pub unsafe extern "C" fn damper_choose_schedule(run: *mut Run, schedule: *const 
 
 unsafe fn choose_schedule(run: *mut Run, schedule: *const Schedule) -> Answer {
     // SAFETY: the caller's contract.
-    let (mut idle, schedule) = unsafe { (choosing(run, Slot::Schedule)?, border::read(schedule)?) };
+    let mut idle = unsafe { choosing(run, Slot::Schedule) }?;
+    // SAFETY: the caller's contract.
+    let schedule = unsafe { border::read(idle.head, schedule) }?;
     let declared = schedule.declared(idle.body.learning_rate).map_err(|error| idle.head.refuse(error))?;
     idle.books.stepper = &DECLARED;
     idle.fill(Slot::Schedule, |choices| choices.schedule = Some(declared))

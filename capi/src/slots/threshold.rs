@@ -107,9 +107,9 @@ pub struct Interval {
 }
 
 /// The interval that the caller lends; without one from 1e-8 to 1e8.
-unsafe fn bounds(interval: *const Interval) -> Answer<Result<Bounds, ConfigError>> {
+unsafe fn bounds(idle: &Idle<'_>, interval: *const Interval) -> Answer<Result<Bounds, ConfigError>> {
     // SAFETY: the caller's contract.
-    let interval = unsafe { border::read_optional(interval) }?;
+    let interval = unsafe { border::read_optional(idle.head, interval) }?;
     Ok(interval.map_or(Ok(Bounds::default()), |interval| Bounds::new(interval.min, interval.max)))
 }
 
@@ -117,10 +117,10 @@ unsafe fn bounds(interval: *const Interval) -> Answer<Result<Bounds, ConfigError
 unsafe fn choose(
     run: *mut Run,
     functions: &'static ThresholdFns,
-    make: impl FnOnce() -> Answer<Result<(Option<CountNoise>, ThresholdState), ConfigError>>,
+    make: impl FnOnce(&Idle<'_>) -> Answer<Result<(Option<CountNoise>, ThresholdState), ConfigError>>,
 ) -> Status {
     let fill = |mut idle: Idle<'_>| {
-        let (noise, state) = make()?.map_err(|error| idle.head.refuse(error))?;
+        let (noise, state) = make(&idle)?.map_err(|error| idle.head.refuse(error))?;
         idle.body.state.threshold = state;
         idle.fill(Slot::Threshold, |choices| choices.threshold = ThresholdSlot { functions, noise })
     };
@@ -140,9 +140,9 @@ pub unsafe extern "C" fn damper_choose_percentile(
     first_range: f32,
     clips: *const Interval,
 ) -> Status {
-    let make = || {
+    let make = |idle: &Idle<'_>| {
         // SAFETY: the contract of the header.
-        let clips = unsafe { bounds(clips) }?;
+        let clips = unsafe { bounds(idle, clips) }?;
         Ok(clips.and_then(|clips| {
             let rule = Percentile::new(fraction, CountNoise::new(count_noise)?)?.within(clips);
             Ok((rule.count_noise(), ThresholdState::Percentile(rule, PercentileState::new(first_clip, first_range)?)))
@@ -164,9 +164,9 @@ pub unsafe extern "C" fn damper_choose_expected_error(
     clips: *const Interval,
     ranges: *const Interval,
 ) -> Status {
-    let make = || {
+    let make = |idle: &Idle<'_>| {
         // SAFETY: the contract of the header.
-        let (clips, ranges) = unsafe { (bounds(clips)?, bounds(ranges)?) };
+        let (clips, ranges) = unsafe { (bounds(idle, clips)?, bounds(idle, ranges)?) };
         Ok(clips.and_then(|clips| {
             let solver = if exact == 0 { Solver::PaperGrid } else { Solver::Exact };
             let rule = ExpectedError::new(solver, CountNoise::new(count_noise)?)?.within(clips, ranges?);
@@ -189,9 +189,9 @@ pub unsafe extern "C" fn damper_choose_quantile(
     first_clip: f32,
     clips: *const Interval,
 ) -> Status {
-    let make = || {
+    let make = |idle: &Idle<'_>| {
         // SAFETY: the contract of the header.
-        let clips = unsafe { bounds(clips) }?;
+        let clips = unsafe { bounds(idle, clips) }?;
         Ok(clips.and_then(|clips| {
             let rule = Quantile::new(quantile, rate, sigma_b)?.within(clips);
             Ok((rule.count_noise(), ThresholdState::Quantile(rule, QuantileState::new(first_clip)?)))
