@@ -206,7 +206,9 @@ pub(crate) fn with_schedule<S>(
 }
 
 /// A run. Opaque: in memory of the caller's, which must not be moved, copied, read or written until it is closed.
+#[repr(C)]
 pub struct Run {
+    /// First: what it knows of the run's memory begins where it lies.
     pub(crate) head: Head,
     pub(crate) books: Books,
     pub(crate) body: Body,

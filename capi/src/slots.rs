@@ -25,6 +25,16 @@ pub(crate) unsafe fn choosing<'a>(run: *mut Run, slot: Slot) -> Answer<Idle<'a>>
 }
 
 impl Idle<'_> {
+    /// What `take` takes of the run's memory is given back if it fails.
+    pub(crate) fn attempt<T>(&mut self, take: impl FnOnce(&mut Self) -> Answer<T>) -> Answer<T> {
+        let used = self.head.used;
+        let taken = take(self);
+        if taken.is_err() {
+            self.head.used = used;
+        }
+        taken
+    }
+
     /// Fills the slot.
     pub(crate) fn fill(&mut self, slot: Slot, fill: impl FnOnce(&mut Choices)) -> Answer {
         let Stage::Choosing(choices) = &mut self.body.stage else { return Err(Status::Order) };

@@ -3,3 +3,4 @@
     .global digits
 digits:
     .incbin "digits.bin"
+    .section .note.GNU-stack, "", %progbits

@@ -78,7 +78,7 @@ pub unsafe extern "C" fn damper_choose_layers(
     let answer = unsafe { choosing(run, Slot::Clip) }.and_then(|mut idle| {
         // SAFETY: the contract of the header.
         let layers = unsafe { border::input(idle.head, layers, count) }?;
-        choose_layers(&mut idle, layers, gamma)
+        idle.attempt(|idle| choose_layers(idle, layers, gamma))
     });
     status(answer)
 }

@@ -166,7 +166,7 @@ unsafe fn choose(
 ) -> Status {
     // SAFETY: the caller's contract.
     let answer = unsafe { choosing(run, Slot::Filter) }.and_then(|mut idle| {
-        idle.body.state.filter = make(&mut idle)?;
+        idle.body.state.filter = idle.attempt(make)?;
         idle.fill(Slot::Filter, |choices| choices.filter = FilterSlot(functions))
     });
     status(answer)

@@ -145,7 +145,7 @@ unsafe fn choose<O>(
     // SAFETY: the caller's contract.
     let answer = unsafe { choosing(run, Slot::Optimizer) }.and_then(|mut idle| {
         let optimizer = made.map_err(|error| idle.head.refuse(error))?;
-        idle.body.state.optimizer = remember(optimizer, &mut idle)?;
+        idle.body.state.optimizer = idle.attempt(|idle| remember(optimizer, idle))?;
         idle.fill(Slot::Optimizer, |choices| choices.optimizer = OptimizerSlot(functions))
     });
     status(answer)
