@@ -2,10 +2,11 @@
  *
  * Written by cbindgen from the crate damper-capi; do not edit. README.md beside it has a complete program.
  *
- * The contract of every function: a pointer is null or points to memory of the length that is said, which nobody else reads
- * or writes during the call. Pointers that are null where none may be, misaligned, or into the run's memory are answered by
- * a status. A run's memory is the run's from damper_run_init to damper_run_close: it must not be moved, copied, read or
- * written. Runs share nothing; one run must not be used by two threads, or by an interrupt and what it interrupts, at once.
+ * The contract of every function: a pointer is null or points to memory of the length that is said, which nobody else
+ * reads or writes during the call. Pointers that are null where none may be, misaligned, or into the run's memory are
+ * answered by a status. A run's memory is the run's from damper_run_init to damper_run_close: it must not be moved,
+ * copied, read or written. Runs share nothing; one run must not be used by two threads, or by an interrupt and what it
+ * interrupts, at once.
  */
 
 
@@ -16,10 +17,10 @@
 #include <stdint.h>
 
 /**
- * Bytes of static memory for a run: enough on every target. `damper_run_size` is exact.
+ * Bytes of static memory for a run, to be aligned to 8: enough on every target. `damper_run_size` is exact.
  */
 #define DAMPER_RUN_BYTES(dim, vectors, layers) \
-  (160 * sizeof(void *) + 512 + 4 * (size_t)(dim) * (1 + (size_t)(vectors)) + 2 * sizeof(size_t) * (size_t)(layers))
+  (64 * sizeof(void *) + 736 + 4 * (size_t)(dim) * (1 + (size_t)(vectors)) + 2 * sizeof(size_t) * (size_t)(layers))
 
 
 /**
@@ -48,8 +49,8 @@
 #define DAMPER_RATE_ONE 9007199254740992
 
 /**
- * What a function answers. Below 16 all is well; whatever is not was refused as a whole: nothing was added, released or
- * changed, but where the sentence says so. Numbers are stable.
+ * What a function answers. Below 16 all is well; whatever is not was refused as a whole: nothing was added, released
+ * or changed, but where the sentence says so. Numbers are stable.
  */
 enum damper_status
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -232,8 +233,8 @@ typedef struct {
 } damper_config;
 
 /**
- * Why `DAMPER_STATUS_RANGE` was answered last: which number, and what it must be. The texts are not ended by a zero: print them
- * with `%.*s`. They stay valid for ever; empty where nothing was refused.
+ * Why `DAMPER_STATUS_RANGE` was answered last: which number, and what it must be. The texts are not ended by a zero:
+ * print them with `%.*s`. They stay valid for ever; empty where nothing was refused.
  */
 typedef struct {
   /**
@@ -340,8 +341,8 @@ typedef struct {
 
 /**
  * Persists a record in the place of the one before it. Returns 0 only when the record would survive a power cut; else
- * nothing is released. The record is valid during the call alone. It must not jump or throw out of the call, and the run's
- * functions answer it `DAMPER_STATUS_BUSY`.
+ * nothing is released. The record is valid during the call alone. It must not jump or throw out of the call, and the
+ * run's functions answer it `DAMPER_STATUS_BUSY`.
  */
 typedef int (*damper_persist)(void *context, const damper_record *record);
 
@@ -375,11 +376,10 @@ const char *damper_status_message(int32_t status);
 
 /**
  * Bytes of memory that a run over `dim` parameters needs, with `vectors` vectors of parameters beyond the sum (each
- * `damper_choose_…` says how many it takes) and `layers` layers of per-layer clipping. 0 where no memory is that large.
+ * `damper_choose_…` says how many it takes) and `layers` layers of per-layer clipping. 0 where no memory is that
+ * large.
  */
-size_t damper_run_size(size_t dim,
-                       size_t vectors,
-                       size_t layers);
+size_t damper_run_size(size_t dim, size_t vectors, size_t layers);
 
 /**
  * The alignment that a run's memory needs, in bytes.
@@ -397,11 +397,10 @@ damper_status damper_run_init(void *memory, size_t size, size_t dim, damper_run 
 /**
  * Configures a run. Then slots are chosen, each at most once, in any order.
  *
- * `DAMPER_STATUS_RANGE` also where sums in 32 bits could overflow: eight times the expected batch and twelve standard deviations of
- * the noise must stay below 2^31 grid units. Fewer `grid_bits` make room.
+ * `DAMPER_STATUS_RANGE` also where sums in 32 bits could overflow: eight times the expected batch and twelve standard
+ * deviations of the noise must stay below 2^31 grid units. Fewer `grid_bits` make room.
  */
-damper_status damper_run_configure(damper_run *run,
-                                   const damper_config *config);
+damper_status damper_run_configure(damper_run *run, const damper_config *config);
 
 /**
  * Checks the configuration as a whole, and ends choosing. There must be a key and a store.
@@ -419,11 +418,10 @@ damper_status damper_run_close(damper_run *run);
 damper_status damper_refusal(damper_run *run, damper_refusal_text *refusal);
 
 /**
- * Writes the noise multiplier that runs and is priced: σ in grid units over `2^grid_bits`, not below the one that was asked
- * for. A schedule multiplies it.
+ * Writes the noise multiplier that runs and is priced: σ in grid units over `2^grid_bits`, not below the one that was
+ * asked for. A schedule multiplies it.
  */
-damper_status damper_multiplier(damper_run *run,
-                                double *multiplier);
+damper_status damper_multiplier(damper_run *run, double *multiplier);
 
 /**
  * Writes the clip of the coming step. It is released: after a restart it may be the first clip of a threshold.
@@ -436,23 +434,21 @@ damper_status damper_clip(damper_run *run, float *clip);
 uint32_t damper_equal_share(size_t layers);
 
 /**
- * Clips automatically: every gradient is divided by its norm plus `gamma` (finite, at least 1e-18) and scaled to the clip.
+ * Clips automatically: every gradient is divided by its norm plus `gamma` (finite, at least 1e-18) and scaled to the
+ * clip.
  */
-damper_status damper_choose_automatic_clip(damper_run *run,
-                                           float gamma);
+damper_status damper_choose_automatic_clip(damper_run *run, float gamma);
 
 /**
- * Clips each of `count` layers on its own: to its share of the clip, or, with a `gamma` other than 0, automatically. The
- * layers are copied into the run's memory; together they must have as many coordinates as the run.
+ * Clips each of `count` layers on its own: to its share of the clip, or, with a `gamma` other than 0, automatically.
+ * The layers are copied into the run's memory; together they must have as many coordinates as the run.
  */
-damper_status damper_choose_layers(damper_run *run,
-                                   const damper_layer *layers,
-                                   size_t count,
-                                   float gamma);
+damper_status damper_choose_layers(damper_run *run, const damper_layer *layers, size_t count, float gamma);
 
 /**
- * DOPPLER: the recursive filter `y_t = b_0·g_t + b_1·g_(t-1) + … − a_1·y_(t-1) − …`, bias-corrected; `a` without the leading
- * 1, neither of more than `DAMPER_MAX_ORDER` delays. Takes as many vectors as its order, the larger number of delays.
+ * DOPPLER: the recursive filter `y_t = b_0·g_t + b_1·g_(t-1) + … − a_1·y_(t-1) − …`, bias-corrected; `a` without the
+ * leading 1, neither of more than `DAMPER_MAX_ORDER` delays. Takes as many vectors as its order, the larger number of
+ * delays.
  */
 damper_status damper_choose_iir(damper_run *run,
                                 const float *a,
@@ -472,20 +468,16 @@ damper_status damper_choose_named_filter(damper_run *run, const char *name);
 damper_status damper_choose_disk(damper_run *run, double kappa, double gamma);
 
 /**
- * DiSK's filter with the gain of the scalar Kalman recursion: variances of the noise in a released gradient, of the error
- * of the finite difference (`drift`, below `noise`) and of the gradient's own change (`process`), in any common unit. Else as
- * `damper_choose_disk`.
+ * DiSK's filter with the gain of the scalar Kalman recursion: variances of the noise in a released gradient, of the
+ * error of the finite difference (`drift`, below `noise`) and of the gradient's own change (`process`), in any common
+ * unit. Else as `damper_choose_disk`.
  */
-damper_status damper_choose_disk_recursion(damper_run *run,
-                                           double noise,
-                                           double drift,
-                                           double process,
-                                           double gamma);
+damper_status damper_choose_disk_recursion(damper_run *run, double noise, double drift, double process, double gamma);
 
 /**
- * DP-PMLF: per-sample momentum over the last `iterates` (1 to `DAMPER_MAX_ITERATES`) with factor `beta` (−0.9 to 1), and the
- * filter of `damper_choose_iir` on what is released. Gradients are wanted at as many points. Takes `iterates − 1` vectors and
- * the filter's order.
+ * DP-PMLF: per-sample momentum over the last `iterates` (1 to `DAMPER_MAX_ITERATES`) with factor `beta` (−0.9 to 1),
+ * and the filter of `damper_choose_iir` on what is released. Gradients are wanted at as many points. Takes `iterates −
+ * 1` vectors and the filter's order.
  */
 damper_status damper_choose_dp_pmlf(damper_run *run,
                                     size_t iterates,
@@ -496,22 +488,20 @@ damper_status damper_choose_dp_pmlf(damper_run *run,
                                     size_t b_len);
 
 /**
- * The inner momentum of Xiao et al.: per-sample momentum over the last `iterates` with factor `beta`, not normalised, and no
- * filter after it; beside it momentum in the optimizer. Takes `iterates − 1` vectors.
+ * The inner momentum of Xiao et al.: per-sample momentum over the last `iterates` with factor `beta`, not normalised,
+ * and no filter after it; beside it momentum in the optimizer. Takes `iterates − 1` vectors.
  */
-damper_status damper_choose_inner_momentum(damper_run *run,
-                                           size_t iterates,
-                                           double beta);
+damper_status damper_choose_inner_momentum(damper_run *run, size_t iterates, double beta);
 
 /**
- * SGD with `momentum` in [0, 1), Nesterov's form if `nesterov` is not 0, and weight decay. Takes 1 vector, none without
- * momentum.
+ * SGD with `momentum` in [0, 1), Nesterov's form if `nesterov` is not 0, and weight decay. Takes 1 vector, none
+ * without momentum.
  */
 damper_status damper_choose_sgd(damper_run *run, float momentum, uint32_t nesterov, float weight_decay);
 
 /**
- * Adam with `beta1`, `beta2` in [0, 1), `epsilon` above 0 and decoupled weight decay (AdamW). The second moment is of the
- * released gradient, or, if `filtered_second_moment` is not 0, of the filtered one (DiSK's Adam). Takes 2 vectors.
+ * Adam with `beta1`, `beta2` in [0, 1), `epsilon` above 0 and decoupled weight decay (AdamW). The second moment is of
+ * the released gradient, or, if `filtered_second_moment` is not 0, of the filtered one (DiSK's Adam). Takes 2 vectors.
  */
 damper_status damper_choose_adam(damper_run *run,
                                  double beta1,
@@ -521,8 +511,8 @@ damper_status damper_choose_adam(damper_run *run,
                                  uint32_t filtered_second_moment);
 
 /**
- * DP-AdamBC: Adam whose second moment has the noise's share subtracted, kept above `floor` (a squared gradient, above 0),
- * and, if `floor_by_noise` is not 0, above what the noise spreads by. Takes 2 vectors.
+ * DP-AdamBC: Adam whose second moment has the noise's share subtracted, kept above `floor` (a squared gradient, above
+ * 0), and, if `floor_by_noise` is not 0, above what the noise spreads by. Takes 2 vectors.
  */
 damper_status damper_choose_adam_bc(damper_run *run,
                                     double beta1,
@@ -537,18 +527,15 @@ damper_status damper_choose_adam_bc(damper_run *run,
 damper_status damper_choose_adagrad(damper_run *run, float epsilon, float weight_decay);
 
 /**
- * RMSprop with `alpha` in [0, 1) (PyTorch: 0.99), `epsilon` above 0 (PyTorch: 1e-8) and weight decay, added to the gradient.
- * Takes 1 vector.
+ * RMSprop with `alpha` in [0, 1) (PyTorch: 0.99), `epsilon` above 0 (PyTorch: 1e-8) and weight decay, added to the
+ * gradient. Takes 1 vector.
  */
-damper_status damper_choose_rmsprop(damper_run *run,
-                                    double alpha,
-                                    float epsilon,
-                                    float weight_decay);
+damper_status damper_choose_rmsprop(damper_run *run, double alpha, float epsilon, float weight_decay);
 
 /**
  * AdaGrad-norm over SGD: the step is divided by the root of `initial` (b_0^2, not negative) and all squared norms of
- * released gradients, each at least `floor` (above 0), less the noise's known share if `subtract_noise` is not 0. SGD's
- * numbers and vectors as in `damper_choose_sgd`.
+ * released gradients, each at least `floor` (above 0), less the noise's known share if `subtract_noise` is not 0.
+ * SGD's numbers and vectors as in `damper_choose_sgd`.
  */
 damper_status damper_choose_adagrad_norm(damper_run *run,
                                          double initial,
@@ -559,16 +546,16 @@ damper_status damper_choose_adagrad_norm(damper_run *run,
                                          float weight_decay);
 
 /**
- * Lets the learning rate and the noise change from step to step as declared here; ADP is `POLYNOMIAL` with `MATCHED`. The noise is
- * priced as a whole: see `damper_epsilon`.
+ * Lets the learning rate and the noise change from step to step as declared here; ADP is `POLYNOMIAL` with `MATCHED`.
+ * The noise is priced as a whole: see `damper_epsilon`.
  */
-damper_status damper_choose_schedule(damper_run *run,
-                                     const damper_schedule *schedule);
+damper_status damper_choose_schedule(damper_run *run, const damper_schedule *schedule);
 
 /**
- * DC-SGD-P: the clip that leaves about `fraction` of the samples unclipped, from a histogram of norms released with noise of
- * `count_noise` counts (0.25 to 2^18; it is priced with the gradient's). The first step has the clip `first_clip` and a histogram
- * over [0, `first_range`). `clips`, which may be null, bounds the clip. The configuration's clip has no part in it.
+ * DC-SGD-P: the clip that leaves about `fraction` of the samples unclipped, from a histogram of norms released with
+ * noise of `count_noise` counts (0.25 to 2^18; it is priced with the gradient's). The first step has the clip
+ * `first_clip` and a histogram over [0, `first_range`). `clips`, which may be null, bounds the clip. The
+ * configuration's clip has no part in it.
  */
 damper_status damper_choose_percentile(damper_run *run,
                                        double fraction,
@@ -578,8 +565,8 @@ damper_status damper_choose_percentile(damper_run *run,
                                        const damper_interval *clips);
 
 /**
- * DC-SGD-E: the clip that minimises the expected error, else as `damper_choose_percentile`. It is sought on the paper's grid,
- * or, if `exact` is not 0, in closed form. `ranges`, which may be null, bounds the histogram's range.
+ * DC-SGD-E: the clip that minimises the expected error, else as `damper_choose_percentile`. It is sought on the
+ * paper's grid, or, if `exact` is not 0, in closed form. `ranges`, which may be null, bounds the histogram's range.
  */
 damper_status damper_choose_expected_error(damper_run *run,
                                            uint32_t exact,
@@ -590,8 +577,9 @@ damper_status damper_choose_expected_error(damper_run *run,
                                            const damper_interval *ranges);
 
 /**
- * Adaptive clipping (Andrew et al.): the clip follows the `quantile` of the norms at rate `rate`, with noise of `sigma_b` on the
- * number of unclipped samples; `2·sigma_b` is what is priced with the gradient's. Else as `damper_choose_percentile`.
+ * Adaptive clipping (Andrew et al.): the clip follows the `quantile` of the norms at rate `rate`, with noise of
+ * `sigma_b` on the number of unclipped samples; `2·sigma_b` is what is priced with the gradient's. Else as
+ * `damper_choose_percentile`.
  */
 damper_status damper_choose_quantile(damper_run *run,
                                      double quantile,
@@ -601,11 +589,11 @@ damper_status damper_choose_quantile(damper_run *run,
                                      const damper_interval *clips);
 
 /**
- * Copies the key of a private run, the 32 bytes at `key`: true randomness for this run alone: after a restart the same, for the ledger's
- * numbers say which of its noise was used. It is as secret as the data. `damper_run_close` wipes the run's copy.
+ * Copies the key of a private run, the 32 bytes at `key`: true randomness for this run alone: after a restart the
+ * same, for the ledger's numbers say which of its noise was used. It is as secret as the data. `damper_run_close`
+ * wipes the run's copy.
  */
-damper_status damper_set_key(damper_run *run,
-                             const uint8_t *key);
+damper_status damper_set_key(damper_run *run, const uint8_t *key);
 
 /**
  * Makes the run a simulation: the seed is known, so nothing that it releases is private.
@@ -628,11 +616,10 @@ damper_status damper_set_store(damper_run *run, damper_persist persist, void *co
 damper_status damper_set_volatile_store(damper_run *run);
 
 /**
- * Goes on after a restart from the record that the store holds: steps that were paid and not released are burned. What is
- * prepaid comes after it. `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's.
+ * Goes on after a restart from the record that the store holds: steps that were paid and not released are burned. What
+ * is prepaid comes after it. `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's.
  */
-damper_status damper_resume(damper_run *run,
-                            const damper_record *record);
+damper_status damper_resume(damper_run *run, const damper_record *record);
 
 /**
  * Pays `steps` (at least 1) at a time, to write less often; a restart burns what was prepaid. After `damper_resume`.
@@ -645,21 +632,19 @@ damper_status damper_prepay(damper_run *run, uint32_t steps);
 damper_status damper_paid(damper_run *run, damper_record *record);
 
 /**
- * Pays for a step, persists the payment, and opens the step; writes its number, counted from 0 over all restarts. Without a
- * durable payment nothing is opened.
+ * Pays for a step, persists the payment, and opens the step; writes its number, counted from 0 over all restarts.
+ * Without a durable payment nothing is opened.
  *
- * `DAMPER_STATUS_BUDGET_SPENT` at the end of training; `DAMPER_STATUS_NOT_PERSISTED` where the store failed: the step is burned, the next may be
- * tried.
+ * `DAMPER_STATUS_BUDGET_SPENT` at the end of training; `DAMPER_STATUS_NOT_PERSISTED` where the store failed: the step
+ * is burned, the next may be tried.
  */
-damper_status damper_step_open(damper_run *run,
-                               uint32_t *number);
+damper_status damper_step_open(damper_run *run, uint32_t *number);
 
 /**
- * Begins the draw of the open step: each of `0..samples` with probability `rate / 2^53`, by a coin of its own. One draw a step.
+ * Begins the draw of the open step: each of `0..samples` with probability `rate / 2^53`, by a coin of its own. One
+ * draw a step.
  */
-damper_status damper_draw_begin(damper_run *run,
-                                uint64_t rate,
-                                uint32_t samples);
+damper_status damper_draw_begin(damper_run *run, uint64_t rate, uint32_t samples);
 
 /**
  * Writes the index of the next sample that is drawn, ascending; `DAMPER_STATUS_END` after the last.
@@ -667,13 +652,11 @@ damper_status damper_draw_begin(damper_run *run,
 damper_status damper_draw_next(damper_run *run, uint32_t *index);
 
 /**
- * Adds one sample to the open step: its gradient (`[dim]`) at the one point where it is wanted, or mixed by the caller (see
- * `damper_point`). It is clipped, rounded to the grid and summed. A gradient whose squared norm is not a finite `float` adds
- * exactly nothing.
+ * Adds one sample to the open step: its gradient (`[dim]`) at the one point where it is wanted, or mixed by the caller
+ * (see `damper_point`). It is clipped, rounded to the grid and summed. A gradient whose squared norm is not a finite
+ * `float` adds exactly nothing.
  */
-damper_status damper_add(damper_run *run,
-                         const float *grad,
-                         size_t len);
+damper_status damper_add(damper_run *run, const float *grad, size_t len);
 
 /**
  * As `damper_add`, of a gradient in `count` consecutive pieces, at most `DAMPER_MAX_PIECES`: one of each tensor, say.
@@ -686,8 +669,9 @@ damper_status damper_add_pieces(damper_run *run, const damper_piece *pieces, siz
 damper_status damper_points(damper_run *run, size_t *points);
 
 /**
- * Writes point `index` (`[dim]`) to `point` and the weight of the gradients taken there to `weight`. Whoever mixes elsewhere
- * computes `u = w_0·g_0`, then `u = u + w_j·g_j` in order, each operation rounded by itself, and adds `u` by `damper_add`.
+ * Writes point `index` (`[dim]`) to `point` and the weight of the gradients taken there to `weight`. Whoever mixes
+ * elsewhere computes `u = w_0·g_0`, then `u = u + w_j·g_j` in order, each operation rounded by itself, and adds `u` by
+ * `damper_add`.
  */
 damper_status damper_point(damper_run *run,
                            size_t index,
@@ -698,7 +682,8 @@ damper_status damper_point(damper_run *run,
                            float *weight);
 
 /**
- * Takes 1 vector, in which `damper_mix_…` mixes the gradients of a sample at several points. Before `damper_run_start`.
+ * Takes 1 vector, in which `damper_mix_…` mixes the gradients of a sample at several points. Before
+ * `damper_run_start`.
  */
 damper_status damper_reserve_mixing(damper_run *run);
 
@@ -708,13 +693,10 @@ damper_status damper_reserve_mixing(damper_run *run);
 damper_status damper_mix_begin(damper_run *run);
 
 /**
- * Writes where the sample's next gradient is wanted (`[dim]`) to `point`; `DAMPER_STATUS_END` when there are no more points.
+ * Writes where the sample's next gradient is wanted (`[dim]`) to `point`; `DAMPER_STATUS_END` when there are no more
+ * points.
  */
-damper_status damper_mix_point(damper_run *run,
-                               const float *params,
-                               size_t params_len,
-                               float *point,
-                               size_t point_len);
+damper_status damper_mix_point(damper_run *run, const float *params, size_t params_len, float *point, size_t point_len);
 
 /**
  * Mixes in the sample's gradient (`[dim]`) at the point that was written last.
@@ -727,19 +709,19 @@ damper_status damper_mix_add(damper_run *run, const float *grad, size_t len);
 damper_status damper_mix_add_pieces(damper_run *run, const damper_piece *pieces, size_t count);
 
 /**
- * Ends the sample: clips the mixed gradient and adds it. `DAMPER_STATUS_ORDER` where a point is missing; nothing was added.
+ * Ends the sample: clips the mixed gradient and adds it. `DAMPER_STATUS_ORDER` where a point is missing; nothing was
+ * added.
  */
 damper_status damper_mix_end(damper_run *run);
 
 /**
- * Adds the noise, releases the mean over the expected batch, filters it and updates `params` (`[dim]`); then releases the
- * counts, if the threshold has any, and lets it learn from them. The step is over. Where the call is refused, it stays open.
+ * Adds the noise, releases the mean over the expected batch, filters it and updates `params` (`[dim]`); then releases
+ * the counts, if the threshold has any, and lets it learn from them. The step is over. Where the call is refused, it
+ * stays open.
  *
  * Parameters must be finite; they are released, and nothing else of the step is.
  */
-damper_status damper_step_finish(damper_run *run,
-                                 float *params,
-                                 size_t len);
+damper_status damper_step_finish(damper_run *run, float *params, size_t len);
 
 /**
  * Gives the open step up: nothing is released, its sum is wiped, its payment stays.
@@ -747,25 +729,21 @@ damper_status damper_step_finish(damper_run *run,
 damper_status damper_step_abandon(damper_run *run);
 
 /**
- * Writes the largest sampling rate that is at most `expected_batch / dataset_size`, in units of 2^-53: the draw uses exactly this
- * rate, and it is what is priced. `DAMPER_STATUS_RANGE` where the batch is larger than the data set, or that is empty.
+ * Writes the largest sampling rate that is at most `expected_batch / dataset_size`, in units of 2^-53: the draw uses
+ * exactly this rate, and it is what is priced. `DAMPER_STATUS_RANGE` where the batch is larger than the data set, or
+ * that is empty.
  */
-damper_status damper_rate(uint64_t expected_batch,
-                          uint64_t dataset_size,
-                          uint64_t *rate);
+damper_status damper_rate(uint64_t expected_batch, uint64_t dataset_size, uint64_t *rate);
 
 /**
- * Writes ε at `delta` of the first `steps` steps of a started run at this sampling rate, gradients and counts together, with the
- * schedule's noise; infinity where nothing can be claimed. An upper bound. Neighbours: one sample replaced by one that
- * contributes nothing. `DAMPER_STATUS_RANGE` unless `0 < delta < 1` and `rate <= DAMPER_RATE_ONE`.
+ * Writes ε at `delta` of the first `steps` steps of a started run at this sampling rate, gradients and counts
+ * together, with the schedule's noise; infinity where nothing can be claimed. An upper bound. Neighbours: one sample
+ * replaced by one that contributes nothing. `DAMPER_STATUS_RANGE` unless `0 < delta < 1` and `rate <=
+ * DAMPER_RATE_ONE`.
  *
- * Needs 1.3 KB of stack. Steps of equal noise are priced once.
+ * Needs 4 KB of stack. Steps of equal noise are priced once.
  */
-damper_status damper_epsilon(damper_run *run,
-                             uint64_t rate,
-                             uint32_t steps,
-                             double delta,
-                             double *epsilon);
+damper_status damper_epsilon(damper_run *run, uint64_t rate, uint32_t steps, double delta, double *epsilon);
 
 /**
  * `e^x`, the same bits on every target.

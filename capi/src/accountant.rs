@@ -3,15 +3,16 @@
 use crate::border::{self, Settled};
 use crate::run::{Run, Stage};
 use crate::status::{Answer, Status, status};
-use damper_core::accounting::renyi::RenyiCurve;
 use damper_core::accounting::Rate;
+use damper_core::accounting::renyi::RenyiCurve;
 use damper_core::error::ConfigError;
 
 /// A sampling rate of 1.
 pub const DAMPER_RATE_ONE: u64 = 9_007_199_254_740_992;
 
-/// Writes the largest sampling rate that is at most `expected_batch / dataset_size`, in units of 2^-53: the draw uses exactly this
-/// rate, and it is what is priced. `DAMPER_STATUS_RANGE` where the batch is larger than the data set, or that is empty.
+/// Writes the largest sampling rate that is at most `expected_batch / dataset_size`, in units of 2^-53: the draw uses
+/// exactly this rate, and it is what is priced. `DAMPER_STATUS_RANGE` where the batch is larger than the data set, or
+/// that is empty.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_rate(expected_batch: u64, dataset_size: u64, rate: *mut u64) -> Status {
     let found = Rate::of(expected_batch, dataset_size).map_err(|_| Status::Range);
@@ -19,19 +20,14 @@ pub unsafe extern "C" fn damper_rate(expected_batch: u64, dataset_size: u64, rat
     status(found.and_then(|found| unsafe { border::write_alone(rate, found.numerator()) }))
 }
 
-/// Writes ε at `delta` of the first `steps` steps of a started run at this sampling rate, gradients and counts together, with the
-/// schedule's noise; infinity where nothing can be claimed. An upper bound. Neighbours: one sample replaced by one that
-/// contributes nothing. `DAMPER_STATUS_RANGE` unless `0 < delta < 1` and `rate <= DAMPER_RATE_ONE`.
+/// Writes ε at `delta` of the first `steps` steps of a started run at this sampling rate, gradients and counts
+/// together, with the schedule's noise; infinity where nothing can be claimed. An upper bound. Neighbours: one sample
+/// replaced by one that contributes nothing. `DAMPER_STATUS_RANGE` unless `0 < delta < 1` and `rate <=
+/// DAMPER_RATE_ONE`.
 ///
-/// Needs 1.3 KB of stack. Steps of equal noise are priced once.
+/// Needs 4 KB of stack. Steps of equal noise are priced once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_epsilon(
-    run: *mut Run,
-    rate: u64,
-    steps: u32,
-    delta: f64,
-    epsilon: *mut f64,
-) -> Status {
+pub unsafe extern "C" fn damper_epsilon(run: *mut Run, rate: u64, steps: u32, delta: f64, epsilon: *mut f64) -> Status {
     // SAFETY: the contract of the header.
     status(unsafe { write_epsilon(run, rate, steps, delta, epsilon) })
 }

@@ -1,8 +1,8 @@
 //! What turns pointers into references: every one is checked here first, as far as a pointer can be.
 //!
 //! What cannot be checked is the contract at the top of the header: a pointer that is not null points to memory of the
-//! length that is said, readable or writable as its type says, which nobody else uses during the call; and a run's memory
-//! is nobody else's until it is closed.
+//! length that is said, readable or writable as its type says, which nobody else uses during the call; and a run's
+//! memory is nobody else's until it is closed.
 
 use crate::run::{Body, Books, Head, Live, Phase, Run};
 use crate::slots::clip::EachLayer;
@@ -128,18 +128,19 @@ pub(crate) unsafe fn write_alone<T>(out: *mut T, value: T) -> Answer {
 /// The head of the run at this address.
 pub(crate) unsafe fn head<'a>(run: *mut Run) -> Answer<&'a mut Head> {
     span(run, 1)?;
-    // SAFETY: not null and aligned; by the caller's contract memory of a run's size, so the mark can be read, whatever it is.
+    // SAFETY: not null and aligned; by the caller's contract memory of a run's size, so the mark can be read, whatever
+    // it is.
     let found = unsafe { (&raw const (*run).head.mark).read() };
     if found != mark(run) {
         return Err(Status::NotARun);
     }
-    // SAFETY: the mark says that `init` wrote a run here and `close` did not wipe it. A head is borrowed during calls alone,
-    // and a call within a call is refused by the next line, before any reference is made.
+    // SAFETY: the mark says that `init` wrote a run here and `close` did not wipe it. A head is borrowed during calls
+    // alone, and a call within a call is refused by the next line, before any reference is made.
     if unsafe { (&raw const (*run).head.busy).read() } {
         return Err(Status::Busy);
     }
     // SAFETY: as above.
-    Ok(unsafe { &mut *(&raw mut (*run).head) })
+    Ok(unsafe { &mut (*run).head })
 }
 
 /// A run with no step open.
@@ -160,8 +161,8 @@ pub(crate) unsafe fn idle<'a>(run: *mut Run, phase: Phase) -> Answer<Idle<'a>> {
     }
     // SAFETY: a run, and no step is open that borrows its body. The fields are apart.
     unsafe {
-        let (books, body, live) = (&raw mut (*run).books, &raw mut (*run).body, &raw mut (*run).live);
-        Ok(Idle { run, head, books: &mut *books, body: &mut *body, live: &mut *live })
+        let (books, body, live) = (&mut (*run).books, &mut (*run).body, &mut (*run).live);
+        Ok(Idle { run, head, books, body, live })
     }
 }
 
@@ -180,7 +181,7 @@ pub(crate) unsafe fn settled<'a>(run: *mut Run) -> Answer<Settled<'a>> {
         return Err(Status::Order);
     }
     // SAFETY: a run, and no step is open that borrows its body. The fields are apart.
-    unsafe { Ok(Settled { head, books: &*(&raw const (*run).books), body: &*(&raw const (*run).body) }) }
+    unsafe { Ok(Settled { head, books: &(*run).books, body: &(*run).body }) }
 }
 
 /// The head and the ledger of the run at this address, in any phase.
@@ -188,7 +189,7 @@ pub(crate) unsafe fn books<'a>(run: *mut Run) -> Answer<(&'a Head, &'a Books)> {
     // SAFETY: the caller's contract.
     let head = unsafe { head(run) }?;
     // SAFETY: a run; an open step does not borrow the ledger.
-    Ok((head, unsafe { &*(&raw const (*run).books) }))
+    Ok((head, unsafe { &(*run).books }))
 }
 
 impl Idle<'_> {
@@ -242,8 +243,9 @@ pub(crate) unsafe fn stepping<'a>(run: *mut Run) -> Answer<Stepping<'a>> {
     // SAFETY: a run; the generator is apart from what the open step borrows mutably, and only a run with no step open
     // changes it.
     unsafe {
-        let live = &mut *(&raw mut (*run).live);
-        let generator = (*(&raw const (*run).body.generator)).as_ref().ok_or(Status::NoKey)?;
+        let live = &mut (*run).live;
+        let generator: &Option<ChaCha20> = &(*run).body.generator;
+        let generator = generator.as_ref().ok_or(Status::NoKey)?;
         Ok(Stepping { head, live, generator })
     }
 }
@@ -254,19 +256,20 @@ pub(crate) unsafe fn open(run: *mut Run, number: *mut u32) -> Answer {
     let idle = unsafe { idle(run, Phase::Ready) }?;
     writable(idle.head, number)?;
     idle.head.busy = true;
-    // SAFETY: a run, no step open, and no reference from above is used again: the callback may come back with `run`, and is
-    // refused by the head. The fields are apart. The lifetime is the run's: the step is dropped before its body is touched.
+    // SAFETY: a run, no step open, and no reference from above is used again: the callback may come back with `run`,
+    // and is refused by the head. The fields are apart. The lifetime is the run's: the step is dropped before its body
+    // is touched.
     let opened = unsafe {
-        let (stage, state) = (&*(&raw const (*run).body.stage), &mut *(&raw mut (*run).body.state));
-        let books = &mut *(&raw mut (*run).books);
+        let (stage, state) = (&(*run).body.stage, &mut (*run).body.state);
+        let books = &mut (*run).books;
         (books.stepper.open)(stage, state, &mut books.ledger, &mut books.store)
     };
     // SAFETY: the callback has returned; the head is apart from what the step borrows.
-    let head = unsafe { &mut *(&raw mut (*run).head) };
+    let head = unsafe { &mut (*run).head };
     head.busy = false;
     let opened = opened?;
     // SAFETY: as above.
-    let live = unsafe { &mut *(&raw mut (*run).live) };
+    let live = unsafe { &mut (*run).live };
     let step = opened.number();
     live.begin(opened);
     head.phase = Phase::Stepping;
@@ -283,7 +286,8 @@ pub(crate) unsafe fn init(memory: *mut u8, bytes: usize, dim: usize, out: *mut *
         return Err(Status::TooSmall);
     }
     // SAFETY: memory of a run's size; numbers, whatever they are.
-    let (found, busy) = unsafe { ((&raw const (*run).head.mark).read(), (&raw const (*run).head.busy).cast::<u8>().read()) };
+    let (found, busy) =
+        unsafe { ((&raw const (*run).head.mark).read(), (&raw const (*run).head.busy).cast::<u8>().read()) };
     if found == mark(run) && busy != 0 {
         return Err(Status::Busy);
     }
@@ -292,10 +296,10 @@ pub(crate) unsafe fn init(memory: *mut u8, bytes: usize, dim: usize, out: *mut *
     }
     let sum_bytes = dim.checked_mul(size_of::<i32>()).ok_or(Status::TooSmall)?;
     let used = size_of::<Run>().checked_add(sum_bytes).filter(|used| *used <= bytes).ok_or(Status::TooSmall)?;
-    // SAFETY: the memory is the caller's to give: not null, aligned, and of that many bytes. The sum is behind the run, aligned
-    // as its size is a multiple of its alignment, zeros, and nobody else's.
+    // SAFETY: the memory is the caller's to give: not null, aligned, and of that many bytes. The sum is behind the run,
+    // aligned as its size is a multiple of its alignment, zeros, and nobody else's.
     unsafe {
-        memory.write_bytes(0, bytes);
+        wipe(memory, bytes);
         let sum = core::slice::from_raw_parts_mut(memory.add(size_of::<Run>()).cast(), dim);
         run.write(Run::new(Head::new(mark(run), bytes, used, dim), sum));
         out.write(run);
@@ -307,15 +311,20 @@ pub(crate) unsafe fn init(memory: *mut u8, bytes: usize, dim: usize, out: *mut *
 pub(crate) unsafe fn close(run: *mut Run) -> Answer {
     // SAFETY: the caller's contract.
     let bytes = unsafe { head(run) }?.bytes;
-    // SAFETY: a run; whatever borrows the body is dropped before it is wiped. Volatile, so that wiping is not optimised away
-    // as writes that nobody reads; `bytes` is what the caller gave.
+    // SAFETY: a run; whatever borrows the body is dropped before it is wiped. `bytes` is what the caller gave.
     unsafe {
-        (*(&raw mut (*run).live)).end();
-        let memory = run.cast::<u8>();
-        for at in 0..bytes {
-            memory.add(at).write_volatile(0);
-        }
+        let live = &mut (*run).live;
+        live.end();
+        wipe(run.cast(), bytes);
+    }
+    Ok(())
+}
+
+/// Writes zeros, the first byte first, that are not left out as writes that nobody reads.
+unsafe fn wipe(memory: *mut u8, bytes: usize) {
+    for at in 0..bytes {
+        // SAFETY: within the memory that the caller owns.
+        unsafe { memory.add(at).write_volatile(0) };
     }
     core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
-    Ok(())
 }

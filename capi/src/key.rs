@@ -12,8 +12,9 @@ unsafe fn set(run: *mut Run, make: impl FnOnce(&Head) -> Answer<ChaCha20>) -> An
     Ok(())
 }
 
-/// Copies the key of a private run, the 32 bytes at `key`: true randomness for this run alone: after a restart the same, for the ledger's
-/// numbers say which of its noise was used. It is as secret as the data. `damper_run_close` wipes the run's copy.
+/// Copies the key of a private run, the 32 bytes at `key`: true randomness for this run alone: after a restart the
+/// same, for the ledger's numbers say which of its noise was used. It is as secret as the data. `damper_run_close`
+/// wipes the run's copy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_set_key(run: *mut Run, key: *const u8) -> Status {
     let make = |head: &Head| {

@@ -17,8 +17,8 @@ pub struct Record {
 }
 
 /// Persists a record in the place of the one before it. Returns 0 only when the record would survive a power cut; else
-/// nothing is released. The record is valid during the call alone. It must not jump or throw out of the call, and the run's
-/// functions answer it `DAMPER_STATUS_BUSY`.
+/// nothing is released. The record is valid during the call alone. It must not jump or throw out of the call, and the
+/// run's functions answer it `DAMPER_STATUS_BUSY`.
 pub type Persist = Option<unsafe extern "C" fn(context: *mut c_void, record: *const Record) -> c_int>;
 
 /// Where the caller persists.
@@ -75,8 +75,8 @@ pub unsafe extern "C" fn damper_set_volatile_store(run: *mut Run) -> Status {
     status(unsafe { set(run, Callback::Volatile) })
 }
 
-/// Goes on after a restart from the record that the store holds: steps that were paid and not released are burned. What is
-/// prepaid comes after it. `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's.
+/// Goes on after a restart from the record that the store holds: steps that were paid and not released are burned. What
+/// is prepaid comes after it. `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_resume(run: *mut Run, record: *const Record) -> Status {
     // SAFETY: the contract of the header.

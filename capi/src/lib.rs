@@ -4,17 +4,18 @@
 //!
 //! ```text
 //! run (init, configure, choose slots, start, close) ─► step (open, draw, add, finish)
-//!  └─► slots (clip, threshold, filter, optimizer, schedule)  ledger  key  accountant  numerics   all ─► border ─► status
+//!  └─► slots (clip, threshold, filter, optimizer, schedule)   ledger  key  accountant  numerics
+//!                                                          all ─► border ─► status
 //! ```
 //!
-//! A method is linked where it is chosen: each slot holds a table of functions that only its `damper_choose_…` names, so a
-//! program with DP-SGD has no filter in it.
+//! A method is linked where it is chosen: each slot holds a table of functions that only its `damper_choose_…` names,
+//! so a program with DP-SGD has no filter in it.
 //!
 //! # Unsafe
 //!
-//! All of the project's `unsafe` is here, and what makes references of pointers is in [`border`]. A run is one struct at the
-//! start of the caller's memory; an open step borrows other parts of it, so no reference to the whole exists while one is
-//! open. A run knows its address: memory that was moved, copied or never initialised is refused.
+//! All of the project's `unsafe` is here, and what makes references of pointers is in [`border`]. A run is one struct
+//! at the start of the caller's memory; an open step borrows other parts of it, so no reference to the whole exists
+//! while one is open. A run knows its address: memory that was moved, copied or never initialised is refused.
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]
 // One contract for all functions, at the top of the header.

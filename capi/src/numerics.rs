@@ -1,4 +1,5 @@
-//! The core's numerics, for gradients that shall have the same bits on every target. (Compile with `-ffp-contract=off`.)
+//! The core's numerics, for gradients that shall have the same bits on every target. (Compile with
+//! `-ffp-contract=off`.)
 
 use damper_core::numerics::{CONTRACT, function};
 

@@ -2,9 +2,7 @@
 
 use crate::border::{self, Settled, Vector};
 use crate::ledger::Callback;
-use crate::slots::{
-    ClipSlot, FilterSlot, FilterState, OptimizerSlot, OptimizerState, ThresholdSlot, ThresholdState,
-};
+use crate::slots::{ClipSlot, FilterSlot, FilterState, OptimizerSlot, OptimizerState, ThresholdSlot, ThresholdState};
 use crate::status::{Answer, Status, status};
 use core::ffi::{c_char, c_void};
 use core::mem::{align_of, size_of};
@@ -173,12 +171,18 @@ impl Live {
     }
 }
 
+/// Pays for a step and opens it.
+type OpenFn =
+    for<'a> fn(&'a Stage, &'a mut State, &mut Ledger, &mut Callback) -> Result<OpenStep<'a>, OpenError<Undurable>>;
+/// The event that a step is at a sampling rate.
+type EventFn = fn(&Stage, u32, Rate) -> Result<Event, ConfigError>;
+
 /// What depends on the type of the schedule: named only where that schedule is chosen.
 pub(crate) struct Stepper {
     pub(crate) start: fn(Choices, f64) -> Result<Stage, ConfigError>,
-    pub(crate) open:
-        for<'a> fn(&'a Stage, &'a mut State, &mut Ledger, &mut Callback) -> Result<OpenStep<'a>, OpenError<Undurable>>,
-    pub(crate) event: Option<fn(&Stage, u32, Rate) -> Result<Event, ConfigError>>,
+    pub(crate) open: OpenFn,
+    /// None where every step is the same event.
+    pub(crate) event: Option<EventFn>,
 }
 
 /// The callback did not say that the record is durable.
@@ -206,7 +210,7 @@ pub(crate) fn with_schedule<S>(
 }
 
 /// A run. Opaque: in memory of the caller's, which must not be moved, copied, read or written until it is closed.
-#[repr(C)]
+#[repr(C, align(8))]
 pub struct Run {
     /// First: what it knows of the run's memory begins where it lies.
     pub(crate) head: Head,
@@ -237,11 +241,12 @@ impl Run {
 }
 
 /// Bytes of a run on any target, less its vectors and layers: what `DAMPER_RUN_BYTES` counts.
-const FIXED: usize = 160 * size_of::<usize>() + 512;
-const _: () = assert!(size_of::<Run>() + align_of::<Layer>() <= FIXED && align_of::<Run>() <= 8);
+const FIXED: usize = 64 * size_of::<usize>() + 736;
+const _: () = assert!(size_of::<Run>() + align_of::<Layer>() <= FIXED && align_of::<Run>() == 8);
 
 /// Bytes of memory that a run over `dim` parameters needs, with `vectors` vectors of parameters beyond the sum (each
-/// `damper_choose_…` says how many it takes) and `layers` layers of per-layer clipping. 0 where no memory is that large.
+/// `damper_choose_…` says how many it takes) and `layers` layers of per-layer clipping. 0 where no memory is that
+/// large.
 #[unsafe(no_mangle)]
 pub extern "C" fn damper_run_size(dim: usize, vectors: usize, layers: usize) -> usize {
     let size = || {
@@ -289,8 +294,8 @@ pub struct Config {
 
 /// Configures a run. Then slots are chosen, each at most once, in any order.
 ///
-/// `DAMPER_STATUS_RANGE` also where sums in 32 bits could overflow: eight times the expected batch and twelve standard deviations of
-/// the noise must stay below 2^31 grid units. Fewer `grid_bits` make room.
+/// `DAMPER_STATUS_RANGE` also where sums in 32 bits could overflow: eight times the expected batch and twelve standard
+/// deviations of the noise must stay below 2^31 grid units. Fewer `grid_bits` make room.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_run_configure(run: *mut Run, config: *const Config) -> Status {
     // SAFETY: the contract of the header.
@@ -372,8 +377,8 @@ pub unsafe extern "C" fn damper_run_close(run: *mut Run) -> Status {
     status(unsafe { border::close(run) })
 }
 
-/// Why `DAMPER_STATUS_RANGE` was answered last: which number, and what it must be. The texts are not ended by a zero: print them
-/// with `%.*s`. They stay valid for ever; empty where nothing was refused.
+/// Why `DAMPER_STATUS_RANGE` was answered last: which number, and what it must be. The texts are not ended by a zero:
+/// print them with `%.*s`. They stay valid for ever; empty where nothing was refused.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Refusal {
@@ -405,8 +410,8 @@ pub unsafe extern "C" fn damper_refusal(run: *mut Run, refusal: *mut Refusal) ->
     status(answer)
 }
 
-/// Writes the noise multiplier that runs and is priced: σ in grid units over `2^grid_bits`, not below the one that was asked
-/// for. A schedule multiplies it.
+/// Writes the noise multiplier that runs and is priced: σ in grid units over `2^grid_bits`, not below the one that was
+/// asked for. A schedule multiplies it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_multiplier(run: *mut Run, multiplier: *mut f64) -> Status {
     // SAFETY: the contract of the header. The mechanism is not what an open step writes.

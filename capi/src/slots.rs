@@ -1,5 +1,5 @@
-//! The slots of a step, each filled when the program runs and linked when it is built: a slot holds a table of functions,
-//! and only the function that chooses a method names its table.
+//! The slots of a step, each filled when the program runs and linked when it is built: a slot holds a table of
+//! functions, and only the function that chooses a method names its table.
 
 pub mod clip;
 pub mod filter;

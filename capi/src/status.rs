@@ -3,8 +3,8 @@
 use core::ffi::{CStr, c_char};
 use damper_core::error::{CallError, OpenError};
 
-/// What a function answers. Below 16 all is well; whatever is not was refused as a whole: nothing was added, released or
-/// changed, but where the sentence says so. Numbers are stable.
+/// What a function answers. Below 16 all is well; whatever is not was refused as a whole: nothing was added, released
+/// or changed, but where the sentence says so. Numbers are stable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub enum Status {

@@ -20,18 +20,19 @@ pub struct Piece {
     pub len: usize,
 }
 
-/// Pays for a step, persists the payment, and opens the step; writes its number, counted from 0 over all restarts. Without a
-/// durable payment nothing is opened.
+/// Pays for a step, persists the payment, and opens the step; writes its number, counted from 0 over all restarts.
+/// Without a durable payment nothing is opened.
 ///
-/// `DAMPER_STATUS_BUDGET_SPENT` at the end of training; `DAMPER_STATUS_NOT_PERSISTED` where the store failed: the step is burned, the next may be
-/// tried.
+/// `DAMPER_STATUS_BUDGET_SPENT` at the end of training; `DAMPER_STATUS_NOT_PERSISTED` where the store failed: the step
+/// is burned, the next may be tried.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_step_open(run: *mut Run, number: *mut u32) -> Status {
     // SAFETY: the contract of the header.
     status(unsafe { border::open(run, number) })
 }
 
-/// Begins the draw of the open step: each of `0..samples` with probability `rate / 2^53`, by a coin of its own. One draw a step.
+/// Begins the draw of the open step: each of `0..samples` with probability `rate / 2^53`, by a coin of its own. One
+/// draw a step.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_draw_begin(run: *mut Run, rate: u64, samples: u32) -> Status {
     // SAFETY: the contract of the header.
@@ -78,9 +79,9 @@ unsafe fn with_pieces<R>(
     if total != step.head.dim { Err(Status::Length) } else { take(step, parts) }
 }
 
-/// Adds one sample to the open step: its gradient (`[dim]`) at the one point where it is wanted, or mixed by the caller (see
-/// `damper_point`). It is clipped, rounded to the grid and summed. A gradient whose squared norm is not a finite `float` adds
-/// exactly nothing.
+/// Adds one sample to the open step: its gradient (`[dim]`) at the one point where it is wanted, or mixed by the caller
+/// (see `damper_point`). It is clipped, rounded to the grid and summed. A gradient whose squared norm is not a finite
+/// `float` adds exactly nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_add(run: *mut Run, grad: *const f32, len: usize) -> Status {
     let piece = Piece { data: grad, len };
@@ -112,8 +113,9 @@ pub unsafe extern "C" fn damper_points(run: *mut Run, points: *mut usize) -> Sta
     }))
 }
 
-/// Writes point `index` (`[dim]`) to `point` and the weight of the gradients taken there to `weight`. Whoever mixes elsewhere
-/// computes `u = w_0·g_0`, then `u = u + w_j·g_j` in order, each operation rounded by itself, and adds `u` by `damper_add`.
+/// Writes point `index` (`[dim]`) to `point` and the weight of the gradients taken there to `weight`. Whoever mixes
+/// elsewhere computes `u = w_0·g_0`, then `u = u + w_j·g_j` in order, each operation rounded by itself, and adds `u` by
+/// `damper_add`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_point(
     run: *mut Run,
@@ -135,7 +137,8 @@ pub unsafe extern "C" fn damper_point(
     }))
 }
 
-/// Takes 1 vector, in which `damper_mix_…` mixes the gradients of a sample at several points. Before `damper_run_start`.
+/// Takes 1 vector, in which `damper_mix_…` mixes the gradients of a sample at several points. Before
+/// `damper_run_start`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_reserve_mixing(run: *mut Run) -> Status {
     // SAFETY: the contract of the header.
@@ -161,7 +164,8 @@ pub unsafe extern "C" fn damper_mix_begin(run: *mut Run) -> Status {
     }))
 }
 
-/// Writes where the sample's next gradient is wanted (`[dim]`) to `point`; `DAMPER_STATUS_END` when there are no more points.
+/// Writes where the sample's next gradient is wanted (`[dim]`) to `point`; `DAMPER_STATUS_END` when there are no more
+/// points.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_mix_point(
     run: *mut Run,
@@ -209,7 +213,8 @@ pub unsafe extern "C" fn damper_mix_add_pieces(run: *mut Run, pieces: *const Pie
     }))
 }
 
-/// Ends the sample: clips the mixed gradient and adds it. `DAMPER_STATUS_ORDER` where a point is missing; nothing was added.
+/// Ends the sample: clips the mixed gradient and adds it. `DAMPER_STATUS_ORDER` where a point is missing; nothing was
+/// added.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_mix_end(run: *mut Run) -> Status {
     // SAFETY: the contract of the header.
@@ -223,8 +228,9 @@ pub unsafe extern "C" fn damper_mix_end(run: *mut Run) -> Status {
     }))
 }
 
-/// Adds the noise, releases the mean over the expected batch, filters it and updates `params` (`[dim]`); then releases the
-/// counts, if the threshold has any, and lets it learn from them. The step is over. Where the call is refused, it stays open.
+/// Adds the noise, releases the mean over the expected batch, filters it and updates `params` (`[dim]`); then releases
+/// the counts, if the threshold has any, and lets it learn from them. The step is over. Where the call is refused, it
+/// stays open.
 ///
 /// Parameters must be finite; they are released, and nothing else of the step is.
 #[unsafe(no_mangle)]
@@ -233,8 +239,10 @@ pub unsafe extern "C" fn damper_step_finish(run: *mut Run, params: *mut f32, len
     status(unsafe { border::stepping(run) }.and_then(|Stepping { head, live, generator }| {
         // SAFETY: the contract of the header.
         let params = unsafe { border::output(head, params, len, head.dim) }?;
-        let open = live.open.take().ok_or(Status::Order)?;
-        let finished = open.finish(params, generator);
+        let finished = match live.open.take() {
+            Some(open) => open.finish(params, generator),
+            None => return Err(Status::Order),
+        };
         live.end();
         head.phase = Phase::Ready;
         Ok(finished?)

@@ -86,9 +86,12 @@ fn the_header_is_made_from_the_code() {
 
 #[test]
 fn c_and_cpp_compile_the_header() {
-    for (name, language, standard) in [("gcc", "c", "-std=c99"), ("gcc", "c", "-std=c11"), ("g++", "c++", "-std=c++11")] {
+    for (name, language, standard) in [("gcc", "c", "-std=c99"), ("gcc", "c", "-std=c11"), ("g++", "c++", "-std=c++11")]
+    {
         let Some(mut compiler) = compiler(name) else { continue };
-        run(compiler.args(["-x", language, standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]).arg("include/damper.h"));
+        run(compiler
+            .args(["-x", language, standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"])
+            .arg("include/damper.h"));
     }
     let Some(mut compiler) = compiler("g++") else { return };
     let image = temporary().join("cpp");

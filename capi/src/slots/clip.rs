@@ -54,7 +54,8 @@ pub extern "C" fn damper_equal_share(layers: usize) -> u32 {
     Layer::equal(0, layers).share
 }
 
-/// Clips automatically: every gradient is divided by its norm plus `gamma` (finite, at least 1e-18) and scaled to the clip.
+/// Clips automatically: every gradient is divided by its norm plus `gamma` (finite, at least 1e-18) and scaled to the
+/// clip.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_automatic_clip(run: *mut Run, gamma: f32) -> Status {
     // SAFETY: the contract of the header.
@@ -65,8 +66,8 @@ pub unsafe extern "C" fn damper_choose_automatic_clip(run: *mut Run, gamma: f32)
     status(answer)
 }
 
-/// Clips each of `count` layers on its own: to its share of the clip, or, with a `gamma` other than 0, automatically. The
-/// layers are copied into the run's memory; together they must have as many coordinates as the run.
+/// Clips each of `count` layers on its own: to its share of the clip, or, with a `gamma` other than 0, automatically.
+/// The layers are copied into the run's memory; together they must have as many coordinates as the run.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_layers(
     run: *mut Run,

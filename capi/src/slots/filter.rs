@@ -44,10 +44,13 @@ pub(crate) enum FilterStep {
     Kalman(KalmanStep),
 }
 
+/// Writes a point and returns its weight.
+type PointFn = fn(&FilterState, usize, &[f32], &mut [f32]) -> Result<f32, CallError>;
+
 /// A filter as functions of its state. That of another filter is not what they are given; with it they do nothing.
 pub(crate) struct FilterFns {
     points: fn(&FilterState) -> usize,
-    point: fn(&FilterState, usize, &[f32], &mut [f32]) -> Result<f32, CallError>,
+    point: PointFn,
     weight: fn(&FilterState, usize) -> f32,
     check: fn(&FilterState, usize) -> Result<(), CallError>,
     begin: fn(&mut FilterState) -> FilterStep,
@@ -183,8 +186,9 @@ unsafe fn recursive(
     Iir::new(a, b).map_err(|error| idle.head.refuse(error))
 }
 
-/// DOPPLER: the recursive filter `y_t = b_0·g_t + b_1·g_(t-1) + … − a_1·y_(t-1) − …`, bias-corrected; `a` without the leading
-/// 1, neither of more than `DAMPER_MAX_ORDER` delays. Takes as many vectors as its order, the larger number of delays.
+/// DOPPLER: the recursive filter `y_t = b_0·g_t + b_1·g_(t-1) + … − a_1·y_(t-1) − …`, bias-corrected; `a` without the
+/// leading 1, neither of more than `DAMPER_MAX_ORDER` delays. Takes as many vectors as its order, the larger number of
+/// delays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_iir(
     run: *mut Run,
@@ -229,9 +233,9 @@ pub unsafe extern "C" fn damper_choose_disk(run: *mut Run, kappa: f64, gamma: f6
     unsafe { choose(run, &KALMAN, |idle| kalman(idle, Gain::Constant(kappa), gamma)) }
 }
 
-/// DiSK's filter with the gain of the scalar Kalman recursion: variances of the noise in a released gradient, of the error
-/// of the finite difference (`drift`, below `noise`) and of the gradient's own change (`process`), in any common unit. Else as
-/// `damper_choose_disk`.
+/// DiSK's filter with the gain of the scalar Kalman recursion: variances of the noise in a released gradient, of the
+/// error of the finite difference (`drift`, below `noise`) and of the gradient's own change (`process`), in any common
+/// unit. Else as `damper_choose_disk`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_disk_recursion(
     run: *mut Run,
@@ -251,9 +255,9 @@ fn kalman(idle: &mut Idle<'_>, gain: Gain, gamma: f64) -> Answer<FilterState> {
     Ok(FilterState::Kalman(filter, KalmanState::new(&filter, filtered, moved)))
 }
 
-/// DP-PMLF: per-sample momentum over the last `iterates` (1 to `DAMPER_MAX_ITERATES`) with factor `beta` (−0.9 to 1), and the
-/// filter of `damper_choose_iir` on what is released. Gradients are wanted at as many points. Takes `iterates − 1` vectors and
-/// the filter's order.
+/// DP-PMLF: per-sample momentum over the last `iterates` (1 to `DAMPER_MAX_ITERATES`) with factor `beta` (−0.9 to 1),
+/// and the filter of `damper_choose_iir` on what is released. Gradients are wanted at as many points. Takes `iterates −
+/// 1` vectors and the filter's order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_dp_pmlf(
     run: *mut Run,
@@ -276,8 +280,8 @@ pub unsafe extern "C" fn damper_choose_dp_pmlf(
     unsafe { choose(run, &MOMENTUM, make) }
 }
 
-/// The inner momentum of Xiao et al.: per-sample momentum over the last `iterates` with factor `beta`, not normalised, and no
-/// filter after it; beside it momentum in the optimizer. Takes `iterates − 1` vectors.
+/// The inner momentum of Xiao et al.: per-sample momentum over the last `iterates` with factor `beta`, not normalised,
+/// and no filter after it; beside it momentum in the optimizer. Takes `iterates − 1` vectors.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_inner_momentum(run: *mut Run, iterates: usize, beta: f64) -> Status {
     let make = |idle: &mut Idle<'_>| {

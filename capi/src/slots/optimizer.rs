@@ -156,8 +156,8 @@ fn momentum(sgd: &Sgd, idle: &mut Idle<'_>) -> Answer<Momentum> {
     Ok(SgdState { momentum: idle.vectors(vectors)? })
 }
 
-/// SGD with `momentum` in [0, 1), Nesterov's form if `nesterov` is not 0, and weight decay. Takes 1 vector, none without
-/// momentum.
+/// SGD with `momentum` in [0, 1), Nesterov's form if `nesterov` is not 0, and weight decay. Takes 1 vector, none
+/// without momentum.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_sgd(run: *mut Run, momentum: f32, nesterov: u32, weight_decay: f32) -> Status {
     let made = Sgd::new(momentum, nesterov != 0, weight_decay);
@@ -165,8 +165,8 @@ pub unsafe extern "C" fn damper_choose_sgd(run: *mut Run, momentum: f32, nestero
     unsafe { choose(run, &SGD, made, |sgd, idle| Ok(OptimizerState::Sgd(sgd, self::momentum(&sgd, idle)?))) }
 }
 
-/// Adam with `beta1`, `beta2` in [0, 1), `epsilon` above 0 and decoupled weight decay (AdamW). The second moment is of the
-/// released gradient, or, if `filtered_second_moment` is not 0, of the filtered one (DiSK's Adam). Takes 2 vectors.
+/// Adam with `beta1`, `beta2` in [0, 1), `epsilon` above 0 and decoupled weight decay (AdamW). The second moment is of
+/// the released gradient, or, if `filtered_second_moment` is not 0, of the filtered one (DiSK's Adam). Takes 2 vectors.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_adam(
     run: *mut Run,
@@ -178,15 +178,14 @@ pub unsafe extern "C" fn damper_choose_adam(
 ) -> Status {
     let made = Adam::new(beta1, beta2, epsilon, weight_decay);
     let made = made.map(|adam| if filtered_second_moment == 0 { adam } else { adam.with_filtered_second_moment() });
-    let remember = |adam, idle: &mut Idle<'_>| {
-        Ok(OptimizerState::Adam(adam, AdamState::new(idle.vectors(1)?, idle.vectors(1)?)))
-    };
+    let remember =
+        |adam, idle: &mut Idle<'_>| Ok(OptimizerState::Adam(adam, AdamState::new(idle.vectors(1)?, idle.vectors(1)?)));
     // SAFETY: the contract of the header.
     unsafe { choose(run, &ADAM, made, remember) }
 }
 
-/// DP-AdamBC: Adam whose second moment has the noise's share subtracted, kept above `floor` (a squared gradient, above 0),
-/// and, if `floor_by_noise` is not 0, above what the noise spreads by. Takes 2 vectors.
+/// DP-AdamBC: Adam whose second moment has the noise's share subtracted, kept above `floor` (a squared gradient, above
+/// 0), and, if `floor_by_noise` is not 0, above what the noise spreads by. Takes 2 vectors.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_adam_bc(
     run: *mut Run,
@@ -209,28 +208,26 @@ pub unsafe extern "C" fn damper_choose_adam_bc(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_adagrad(run: *mut Run, epsilon: f32, weight_decay: f32) -> Status {
     let made = AdaGrad::new(epsilon, weight_decay);
-    let remember = |adagrad, idle: &mut Idle<'_>| {
-        Ok(OptimizerState::AdaGrad(adagrad, AdaGradState { sum: idle.vectors(1)? }))
-    };
+    let remember =
+        |adagrad, idle: &mut Idle<'_>| Ok(OptimizerState::AdaGrad(adagrad, AdaGradState { sum: idle.vectors(1)? }));
     // SAFETY: the contract of the header.
     unsafe { choose(run, &ADAGRAD, made, remember) }
 }
 
-/// RMSprop with `alpha` in [0, 1) (PyTorch: 0.99), `epsilon` above 0 (PyTorch: 1e-8) and weight decay, added to the gradient.
-/// Takes 1 vector.
+/// RMSprop with `alpha` in [0, 1) (PyTorch: 0.99), `epsilon` above 0 (PyTorch: 1e-8) and weight decay, added to the
+/// gradient. Takes 1 vector.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_rmsprop(run: *mut Run, alpha: f64, epsilon: f32, weight_decay: f32) -> Status {
     let made = RmsProp::new(alpha, epsilon, weight_decay);
-    let remember = |rmsprop, idle: &mut Idle<'_>| {
-        Ok(OptimizerState::RmsProp(rmsprop, RmsPropState { second: idle.vectors(1)? }))
-    };
+    let remember =
+        |rmsprop, idle: &mut Idle<'_>| Ok(OptimizerState::RmsProp(rmsprop, RmsPropState { second: idle.vectors(1)? }));
     // SAFETY: the contract of the header.
     unsafe { choose(run, &RMSPROP, made, remember) }
 }
 
 /// AdaGrad-norm over SGD: the step is divided by the root of `initial` (b_0^2, not negative) and all squared norms of
-/// released gradients, each at least `floor` (above 0), less the noise's known share if `subtract_noise` is not 0. SGD's
-/// numbers and vectors as in `damper_choose_sgd`.
+/// released gradients, each at least `floor` (above 0), less the noise's known share if `subtract_noise` is not 0.
+/// SGD's numbers and vectors as in `damper_choose_sgd`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_adagrad_norm(
     run: *mut Run,

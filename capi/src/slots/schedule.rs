@@ -98,8 +98,8 @@ static DECLARED: Stepper = Stepper {
     }),
 };
 
-/// Lets the learning rate and the noise change from step to step as declared here; ADP is `POLYNOMIAL` with `MATCHED`. The noise is
-/// priced as a whole: see `damper_epsilon`.
+/// Lets the learning rate and the noise change from step to step as declared here; ADP is `POLYNOMIAL` with `MATCHED`.
+/// The noise is priced as a whole: see `damper_epsilon`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_schedule(run: *mut Run, schedule: *const Schedule) -> Status {
     // SAFETY: the contract of the header.

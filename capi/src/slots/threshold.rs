@@ -128,9 +128,10 @@ unsafe fn choose(
     status(unsafe { choosing(run, Slot::Threshold) }.and_then(fill))
 }
 
-/// DC-SGD-P: the clip that leaves about `fraction` of the samples unclipped, from a histogram of norms released with noise of
-/// `count_noise` counts (0.25 to 2^18; it is priced with the gradient's). The first step has the clip `first_clip` and a histogram
-/// over [0, `first_range`). `clips`, which may be null, bounds the clip. The configuration's clip has no part in it.
+/// DC-SGD-P: the clip that leaves about `fraction` of the samples unclipped, from a histogram of norms released with
+/// noise of `count_noise` counts (0.25 to 2^18; it is priced with the gradient's). The first step has the clip
+/// `first_clip` and a histogram over [0, `first_range`). `clips`, which may be null, bounds the clip. The
+/// configuration's clip has no part in it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_percentile(
     run: *mut Run,
@@ -152,8 +153,8 @@ pub unsafe extern "C" fn damper_choose_percentile(
     unsafe { choose(run, &PERCENTILE, make) }
 }
 
-/// DC-SGD-E: the clip that minimises the expected error, else as `damper_choose_percentile`. It is sought on the paper's grid,
-/// or, if `exact` is not 0, in closed form. `ranges`, which may be null, bounds the histogram's range.
+/// DC-SGD-E: the clip that minimises the expected error, else as `damper_choose_percentile`. It is sought on the
+/// paper's grid, or, if `exact` is not 0, in closed form. `ranges`, which may be null, bounds the histogram's range.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_expected_error(
     run: *mut Run,
@@ -178,8 +179,9 @@ pub unsafe extern "C" fn damper_choose_expected_error(
     unsafe { choose(run, &EXPECTED_ERROR, make) }
 }
 
-/// Adaptive clipping (Andrew et al.): the clip follows the `quantile` of the norms at rate `rate`, with noise of `sigma_b` on the
-/// number of unclipped samples; `2·sigma_b` is what is priced with the gradient's. Else as `damper_choose_percentile`.
+/// Adaptive clipping (Andrew et al.): the clip follows the `quantile` of the norms at rate `rate`, with noise of
+/// `sigma_b` on the number of unclipped samples; `2·sigma_b` is what is priced with the gradient's. Else as
+/// `damper_choose_percentile`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_quantile(
     run: *mut Run,
