@@ -13,7 +13,7 @@
 //!
 //! # Unsafe
 //!
-//! All of the project's `unsafe` is here, and what makes references of pointers is in [`border`]. A run is one struct
+//! All of the project's `unsafe` is here, and what makes references of pointers is in `border`. A run is one struct
 //! at the start of the caller's memory; an open step borrows other parts of it, so no reference to the whole exists
 //! while one is open. A run knows its address: memory that was moved, copied or never initialised is refused.
 #![no_std]
