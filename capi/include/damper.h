@@ -547,7 +547,8 @@ damper_status damper_choose_adagrad_norm(damper_run *run,
 
 /**
  * Lets the learning rate and the noise change from step to step as declared here; ADP is `POLYNOMIAL` with `MATCHED`.
- * The noise is priced as a whole: see `damper_epsilon`.
+ * The noise is priced as a whole: see `damper_epsilon`. As in the configuration, 32 bits must hold the sums, with the
+ * last step's noise too.
  */
 damper_status damper_choose_schedule(damper_run *run, const damper_schedule *schedule);
 

@@ -104,6 +104,15 @@ pub(crate) unsafe fn lend<'a, T>(head: &Head, data: *const T) -> Answer<&'a T> {
     Ok(unsafe { &*data })
 }
 
+/// As [`writable`], of a result beside two vectors of `len` elements.
+pub(crate) fn writable_beside<T>(head: &Head, out: *mut T, others: [*const f32; 2], len: usize) -> Answer {
+    writable(head, out)?;
+    for other in others {
+        apart(span(out, 1)?, span(other, len)?)?;
+    }
+    Ok(())
+}
+
 /// Whether a result may be written, before anything is done that would be lost.
 pub(crate) fn writable<T>(head: &Head, out: *mut T) -> Answer {
     apart(span(out, 1)?, head.span())

@@ -128,7 +128,7 @@ pub unsafe extern "C" fn damper_point(
 ) -> Status {
     // SAFETY: the contract of the header.
     status(unsafe { border::stepping(run) }.and_then(|Stepping { head, live, .. }| {
-        border::writable(head, weight)?;
+        border::writable_beside(head, weight, [params, point], head.dim)?;
         // SAFETY: the contract of the header.
         let (params, point) = unsafe { border::pair(head, (params, params_len), (point, point_len), head.dim) }?;
         let found = live.open.as_ref().ok_or(Status::Order)?.point(index, params, point)?;

@@ -112,6 +112,25 @@ fn every_method_ends_in_c_with_the_digest_of_rust() {
 }
 
 #[test]
+fn every_function_of_the_header_is_misused_or_trains() {
+    let read = |path: &str| fs::read_to_string(folder().join(path)).expect("a source");
+    let header = read("include/damper.h");
+    let tests = ["tests/c/misuse.c", "tests/c/methods.c", "tests/c/check.h", "../firmware-examples/c/methods.h"]
+        .map(read)
+        .concat();
+    let names: Vec<&str> = header
+        .lines()
+        .filter(|line| !line.starts_with(' ') && line.contains('('))
+        .filter_map(|line| line.split('(').next()?.rsplit([' ', '*']).next())
+        .filter(|name| name.starts_with("damper_"))
+        .collect();
+    assert!(names.len() > 40, "{names:?}");
+    for name in names {
+        assert!(tests.contains(&format!("{name}(")), "{name} is in no test");
+    }
+}
+
+#[test]
 fn misuse_is_answered_and_changes_nothing() {
     let Some(said) = run_c("misuse", &["tests/c/misuse.c"]) else { return };
     let event = Event::new(Rate::of(1, 100).unwrap(), 1.0).unwrap();

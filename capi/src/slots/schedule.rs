@@ -1,11 +1,12 @@
 //! The learning rate and the noise of each step, declared beforehand.
 
 use super::choosing;
-use crate::border;
+use crate::border::{self, Idle};
 use crate::run::{NOT_STARTED, Run, Slot, Stage, Stepper, with_schedule};
 use crate::status::{Answer, Status, status};
 use damper_core::error::ConfigError;
-use damper_core::schedule::{Decay, Declared, LearningRate, NoiseSchedule};
+use damper_core::private::Mechanism;
+use damper_core::schedule::{Decay, Declared, LearningRate, NoiseSchedule, Schedule as _};
 use damper_core::step::PrivateStep;
 
 /// How the learning rate falls.
@@ -99,7 +100,8 @@ static DECLARED: Stepper = Stepper {
 };
 
 /// Lets the learning rate and the noise change from step to step as declared here; ADP is `POLYNOMIAL` with `MATCHED`.
-/// The noise is priced as a whole: see `damper_epsilon`.
+/// The noise is priced as a whole: see `damper_epsilon`. As in the configuration, 32 bits must hold the sums, with the
+/// last step's noise too.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_schedule(run: *mut Run, schedule: *const Schedule) -> Status {
     // SAFETY: the contract of the header.
@@ -112,6 +114,18 @@ unsafe fn choose_schedule(run: *mut Run, schedule: *const Schedule) -> Answer {
     // SAFETY: the caller's contract.
     let schedule = unsafe { border::read(idle.head, schedule) }?;
     let declared = schedule.declared(idle.body.learning_rate).map_err(|error| idle.head.refuse(error))?;
+    check_last_noise(&idle, &declared).map_err(|error| idle.head.refuse(error))?;
     idle.books.stepper = &DECLARED;
     idle.fill(Slot::Schedule, |choices| choices.schedule = Some(declared))
+}
+
+/// Sums must not overflow under the noise of the last step either, the largest where noise grows.
+fn check_last_noise(idle: &Idle<'_>, declared: &Declared) -> Result<(), ConfigError> {
+    let Stage::Choosing(choices) = &idle.body.stage else { return Ok(()) };
+    let last = idle.books.ledger.budget().saturating_sub(1);
+    let mechanism = choices.mechanism.scaled(declared.noise_factor(last));
+    if mechanism.grid().may_overflow_i32(choices.expected_batch, mechanism.sigma()) {
+        return Err(ConfigError { parameter: "noise of the last step", must_be: "less, or the grid bits fewer" });
+    }
+    Ok(())
 }

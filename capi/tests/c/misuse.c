@@ -193,6 +193,8 @@ static void numbers_out_of_their_ranges_are_refused_by_name(void) {
   REFUSED("noise", damper_choose_schedule(run, &schedule));
   schedule = (damper_schedule){.noise = DAMPER_NOISE_CHANGE_MATCHED, .exponent = 5.0};
   REFUSED("exponent of the noise schedule", damper_choose_schedule(run, &schedule));
+  schedule = (damper_schedule){.noise = DAMPER_NOISE_CHANGE_POLYNOMIAL, .growth = 1e9, .exponent = 4.0};
+  REFUSED("noise of the last step", damper_choose_schedule(run, &schedule));
   IS(NULL, damper_choose_schedule(run, NULL));
   IS(OVERLAP, damper_choose_schedule(run, (const damper_schedule *)run));
   /* A slot is chosen once. */
@@ -337,6 +339,8 @@ static void buffers_that_do_not_fit_are_refused(void) {
   IS(LENGTH, damper_point(run, 0, params, DIM, point, DIM + 1, &weight));
   IS(OVERLAP, damper_point(run, 0, params, DIM, params, DIM, &weight));
   IS(OVERLAP, damper_point(run, 0, params, DIM, within, DIM, &weight));
+  IS(OVERLAP, damper_point(run, 0, params, DIM, point, DIM, params + 1));
+  IS(OVERLAP, damper_point(run, 0, params, DIM, point, DIM, point + DIM - 1));
   IS(ORDER, damper_point(run, 1, params, DIM, point, DIM, &weight));
   IS(ORDER, damper_mix_begin(run)); /* No vector was reserved. */
   IS(NULL, damper_step_finish(run, NULL, DIM));
