@@ -403,7 +403,8 @@ damper_status damper_run_init(void *memory, size_t size, size_t dim, damper_run 
 damper_status damper_run_configure(damper_run *run, const damper_config *config);
 
 /**
- * Checks the configuration as a whole, and ends choosing. There must be a key and a store.
+ * Checks the configuration as a whole, and ends choosing. There must be a key and a store. Where it answers
+ * `DAMPER_STATUS_RANGE`, the run is as it was before it was configured.
  */
 damper_status damper_run_start(damper_run *run);
 
@@ -742,9 +743,20 @@ damper_status damper_rate(uint64_t expected_batch, uint64_t dataset_size, uint64
  * replaced by one that contributes nothing. `DAMPER_STATUS_RANGE` unless `0 < delta < 1` and `rate <=
  * DAMPER_RATE_ONE`.
  *
- * Needs 4 KB of stack. Steps of equal noise are priced once.
+ * Needs 2.2 KB of stack. Steps of equal noise that follow each other are priced once.
  */
 damper_status damper_epsilon(damper_run *run, uint64_t rate, uint32_t steps, double delta, double *epsilon);
+
+/**
+ * As `damper_epsilon`, at whole orders alone: with three quarters of the flash and less stack. Never below it; for an
+ * ε below 10, by measurement, within 3 % of it at multipliers from 1 on, within 10 % from 0.7 on, and up to a third
+ * above at 0.5.
+ */
+damper_status damper_epsilon_of_whole_orders(damper_run *run,
+                                             uint64_t rate,
+                                             uint32_t steps,
+                                             double delta,
+                                             double *epsilon);
 
 /**
  * `e^x`, the same bits on every target.

@@ -3,9 +3,10 @@
 use crate::border::{self, Settled};
 use crate::run::{Run, Stage};
 use crate::status::{Answer, Status, status};
-use damper_core::accounting::Rate;
-use damper_core::accounting::renyi::RenyiCurve;
+use damper_core::accounting::renyi::{ORDERS, RenyiCurve, divergence_at_whole, epsilon_at};
+use damper_core::accounting::{Event, Rate};
 use damper_core::error::ConfigError;
+use damper_core::numerics::up::{add_up, mul_up};
 
 /// A sampling rate of 1.
 pub const DAMPER_RATE_ONE: u64 = 9_007_199_254_740_992;
@@ -25,7 +26,7 @@ pub unsafe extern "C" fn damper_rate(expected_batch: u64, dataset_size: u64, rat
 /// replaced by one that contributes nothing. `DAMPER_STATUS_RANGE` unless `0 < delta < 1` and `rate <=
 /// DAMPER_RATE_ONE`.
 ///
-/// Needs 4 KB of stack. Steps of equal noise are priced once.
+/// Needs 2.2 KB of stack. Steps of equal noise that follow each other are priced once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_epsilon(run: *mut Run, rate: u64, steps: u32, delta: f64, epsilon: *mut f64) -> Status {
     // SAFETY: the contract of the header.
@@ -34,16 +35,74 @@ pub unsafe extern "C" fn damper_epsilon(run: *mut Run, rate: u64, steps: u32, de
 
 unsafe fn write_epsilon(run: *mut Run, rate: u64, steps: u32, delta: f64, epsilon: *mut f64) -> Answer {
     // SAFETY: the caller's contract.
-    let Settled { head, books, body } = unsafe { border::settled(run) }?;
-    border::writable(head, epsilon)?;
-    let curve = Rate::from_numerator(rate).and_then(|rate| match (books.stepper.event, &body.stage) {
-        (None, Stage::Constant(step)) => {
-            let mut curve = RenyiCurve::EMPTY;
-            curve.add(&step.event_at(0, rate)?, u64::from(steps));
-            Ok(curve)
+    let settled = unsafe { border::settled(run) }?;
+    border::writable(settled.head, epsilon)?;
+    let mut curve = RenyiCurve::EMPTY;
+    let found = each_event(&settled, rate, steps, |event, times| curve.add(event, u64::from(times)))
+        .and_then(|()| curve.epsilon(delta));
+    let found = found.map_err(|error| settled.head.refuse(error))?;
+    // SAFETY: the caller's contract.
+    unsafe { border::write(settled.head, epsilon, found.epsilon) }
+}
+
+/// As `damper_epsilon`, at whole orders alone: with three quarters of the flash and less stack. Never below it; for an
+/// ε below 10, by measurement, within 3 % of it at multipliers from 1 on, within 10 % from 0.7 on, and up to a third
+/// above at 0.5.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_epsilon_of_whole_orders(
+    run: *mut Run,
+    rate: u64,
+    steps: u32,
+    delta: f64,
+    epsilon: *mut f64,
+) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { write_epsilon_of_whole_orders(run, rate, steps, delta, epsilon) })
+}
+
+unsafe fn write_epsilon_of_whole_orders(run: *mut Run, rate: u64, steps: u32, delta: f64, epsilon: *mut f64) -> Answer {
+    // SAFETY: the caller's contract.
+    let settled = unsafe { border::settled(run) }?;
+    border::writable(settled.head, epsilon)?;
+    if !(delta > 0.0 && delta < 1.0) {
+        return Err(settled.head.refuse(ConfigError { parameter: "delta", must_be: "above 0 and below 1" }));
+    }
+    let mut least = f64::INFINITY;
+    for order in ORDERS {
+        let whole = order as u32;
+        if f64::from(whole) != order {
+            continue;
         }
-        (Some(event), stage @ Stage::Declared(_)) => {
-            let mut curve = RenyiCurve::EMPTY;
+        let mut divergence = 0.0;
+        let found = each_event(&settled, rate, steps, |event, times| {
+            let one = divergence_at_whole(event, whole);
+            if one > 0.0 {
+                divergence = add_up(divergence, mul_up(f64::from(times), one));
+            }
+        });
+        found.map_err(|error| settled.head.refuse(error))?;
+        least = least.min(epsilon_at(divergence, order, delta));
+    }
+    // SAFETY: the caller's contract.
+    unsafe { border::write(settled.head, epsilon, least) }
+}
+
+/// Hands over the events of the first `steps` steps, equal ones that follow each other together with their number.
+fn each_event(
+    settled: &Settled<'_>,
+    rate: u64,
+    steps: u32,
+    mut take: impl FnMut(&Event, u32),
+) -> Result<(), ConfigError> {
+    let (rate, stage) = (Rate::from_numerator(rate)?, &settled.body.stage);
+    match (settled.books.stepper.event, stage) {
+        (None, Stage::Constant(step)) => {
+            let event = step.event_at(0, rate)?;
+            if steps > 0 {
+                take(&event, steps);
+            }
+        }
+        (Some(event), Stage::Declared(_)) => {
             let mut step = 0;
             while step < steps {
                 let first = event(stage, step, rate)?;
@@ -51,14 +110,11 @@ unsafe fn write_epsilon(run: *mut Run, rate: u64, steps: u32, delta: f64, epsilo
                 while step + times < steps && event(stage, step + times, rate)? == first {
                     times += 1;
                 }
-                curve.compose(&RenyiCurve::of(&first), u64::from(times));
+                take(&first, times);
                 step += times;
             }
-            Ok(curve)
         }
-        _ => Err(ConfigError { parameter: "run", must_be: "started" }),
-    });
-    let value = curve.and_then(|curve| curve.epsilon(delta)).map_err(|error| head.refuse(error))?;
-    // SAFETY: the caller's contract.
-    unsafe { border::write(head, epsilon, value.epsilon) }
+        _ => return Err(ConfigError { parameter: "run", must_be: "started" }),
+    }
+    Ok(())
 }

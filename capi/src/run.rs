@@ -336,7 +336,8 @@ unsafe fn configure(run: *mut Run, config: *const Config) -> Answer {
     Ok(())
 }
 
-/// Checks the configuration as a whole, and ends choosing. There must be a key and a store.
+/// Checks the configuration as a whole, and ends choosing. There must be a key and a store. Where it answers
+/// `DAMPER_STATUS_RANGE`, the run is as it was before it was configured.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_run_start(run: *mut Run) -> Status {
     // SAFETY: the contract of the header.

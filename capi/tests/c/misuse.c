@@ -517,6 +517,13 @@ static void what_a_run_costs_is_what_the_core_says(void) {
   REFUSED("delta", damper_epsilon(run, rate, 1, 0.0, &other));
   REFUSED("delta", damper_epsilon(run, rate, 1, NAN, &other));
   REFUSED("sampling rate", damper_epsilon(run, DAMPER_RATE_ONE + 1, 1, 1e-5, &other));
+  OK(damper_epsilon_of_whole_orders(run, rate, 1000, 1e-5, &other));
+  CHECK(other >= ten && other < 1.01 * ten);
+  OK(damper_epsilon_of_whole_orders(run, rate, 0, 1e-5, &other));
+  CHECK(other == 0.0);
+  REFUSED("delta", damper_epsilon_of_whole_orders(run, rate, 1, 1.0, &other));
+  REFUSED("sampling rate", damper_epsilon_of_whole_orders(run, DAMPER_RATE_ONE + 1, 1, 1e-5, &other));
+  IS(NULL, damper_epsilon_of_whole_orders(run, rate, 1, 1e-5, NULL));
   IS(NULL, damper_epsilon(run, rate, 1, 1e-5, NULL));
   IS(OVERLAP, damper_epsilon(run, rate, 1, 1e-5, (double *)run));
 
@@ -529,6 +536,8 @@ static void what_a_run_costs_is_what_the_core_says(void) {
   OK(damper_epsilon(run, rate, 5, 1e-5, &one));
   OK(damper_epsilon(adp, rate, 5, 1e-5, &other));
   CHECK(other < one);
+  OK(damper_epsilon_of_whole_orders(adp, rate, 5, 1e-5, &ten));
+  CHECK(ten >= other && ten < one);
   counted = configured(0);
   OK(damper_choose_percentile(counted, 0.5, 5.0, 1.0f, 1.0f, NULL));
   OK(damper_set_key(counted, KEY));
