@@ -2,6 +2,8 @@
 //!
 //! Equal constants are written once, and an operator applied twice to the same inputs is written once.
 
+mod stretch;
+
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -395,51 +397,9 @@ impl Emitter {
         self.node("Gemm", &[a, b], flags, a.dtype, shape, batch)
     }
 
-    /// Broadcasts `x` to `shape` (of the same rank), batched as `batch` says.
-    pub fn expand(&mut self, x: &Var, shape: &[usize], batch: Option<BatchAxis>) -> Var {
-        if x.shape == shape && x.batch == batch {
-            return x.clone();
-        }
-        let fixed = |d: &[usize]| d.iter().map(|&d| d as i64).collect::<Vec<_>>();
-        let target = match (batch, x.batch) {
-            // An extent of 1 leaves the input's own extent alone.
-            (Some(b), Some(_)) => {
-                let mut target = fixed(shape);
-                target[b.axis] = 1;
-                self.ints(&target)
-            }
-            (Some(b), None) => {
-                let n = self.batch_size();
-                let times = self.ints(&[(b.outer * b.inner) as i64]);
-                let n = self.node("Mul", &[&n, &times], vec![], DType::I64, vec![1], None);
-                let (before, after) = (self.ints(&fixed(&shape[..b.axis])), self.ints(&fixed(&shape[b.axis + 1..])));
-                let parts: Vec<&Var> = [&before, &n, &after].into_iter().filter(|v| v.shape != [0]).collect();
-                self.node("Concat", &parts, vec![make_attr_int("axis", 0)], DType::I64, vec![shape.len()], None)
-            }
-            _ => self.ints(&fixed(shape)),
-        };
-        self.node("Expand", &[x, &target], vec![], x.dtype, shape.to_vec(), batch)
-    }
-
     /// Another name for `var`.
     pub fn alias(&mut self, var: &Var, name: &str) {
         self.identity(&var.name, name);
-    }
-
-    /// The number of samples, int64 `[1]`.
-    fn batch_size(&mut self) -> Var {
-        let source = self.batch_source.clone().expect("a batched input");
-        let shape = self.node("Shape", &[&source], vec![], DType::I64, vec![source.rank()], None);
-        let zero = self.ints(&[0]);
-        self.node("Gather", &[&shape, &zero], vec![make_attr_int("axis", 0)], DType::I64, vec![1], None)
-    }
-
-    /// `value` for every sample: `[N, *shape]`.
-    pub fn filled(&mut self, dtype: DType, value: f64, shape: &[usize]) -> Var {
-        let mut target = vec![1];
-        target.extend(shape);
-        let one = self.floats(dtype, &vec![1; target.len()], [value]);
-        self.expand(&one, &target, Some(BATCH_FIRST))
     }
 
     /// Joins along `axis`.

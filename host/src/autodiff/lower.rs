@@ -26,19 +26,12 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             let lead = output.shape.len() - x.rank();
             let axis = x.batch.map(|b| BatchAxis { axis: b.axis + lead, ..b });
             let aligned = em.reshape(&x, &[&vec![1; lead], &x.shape[..]].concat(), axis);
-            if aligned.batch != output.batch {
-                return Some(em.expand(&aligned, &output.shape, output.batch));
-            }
-            // By copies: tract loses an Expand that a product follows.
-            let stretched = |y: Var, axis: usize| match (y.shape[axis], output.shape[axis]) {
-                (from, to) if from == to => y,
-                (_, to) => em.gather(&y, &vec![0; to], axis),
-            };
-            Some((0..output.shape.len()).fold(aligned, stretched))
+            Some(em.expand(&aligned, &output.shape, output.batch))
         }
-        "CumSum" if output.dtype.is_float() => {
+        "CumSum" => {
             let axis = *known_ints(graph, node, 1)?.first()? as usize;
-            Some(cum_sum::sums(em, &x, axis, int("exclusive", 0) != 0, int("reverse", 0) != 0))
+            let sums = if output.dtype.is_float() { cum_sum::sums } else { cum_sum::counts };
+            Some(sums(em, &x, axis, int("exclusive", 0) != 0, int("reverse", 0) != 0))
         }
         "Gather" | "GatherElements" if inputs[1].as_ref().is_some_and(|index| index.batch.is_some()) => {
             let axis = int("axis", 0) as usize;
