@@ -253,8 +253,8 @@ fn emit_node(em: &mut Emitter, graph: &Graph, forward: &[Option<Var>], node: &No
         attribute,
         ..Default::default()
     };
-    let outputs = node.outputs.iter().filter_map(|o| forward[o.0].as_ref());
-    em.forward(written, inputs.iter().flatten().chain(outputs));
+    let outputs: Vec<&Var> = node.outputs.iter().filter_map(|o| forward[o.0].as_ref()).collect();
+    em.forward(written, &inputs.iter().flatten().collect::<Vec<_>>(), &outputs);
 }
 
 fn assemble(

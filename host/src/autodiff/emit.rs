@@ -60,6 +60,7 @@ pub struct Emitter {
     emitted: HashMap<Vec<u8>, Var>,
     reshaped_from: HashMap<Rc<str>, Var>,
     batch_source: Option<Var>,
+    aliases: HashMap<Rc<str>, Rc<str>>,
     renamed: HashMap<Rc<str>, Rc<str>>,
     known: Known,
     next: usize,
@@ -75,6 +76,7 @@ impl Emitter {
             emitted: HashMap::new(),
             reshaped_from: HashMap::new(),
             batch_source: None,
+            aliases: HashMap::new(),
             renamed: HashMap::new(),
             known: Known::new(),
             next: 0,
@@ -96,12 +98,24 @@ impl Emitter {
         format!("dp.v{}", self.next).into()
     }
 
-    /// Writes a node under given names, which are those of `vars`: the forward pass keeps the model's own.
-    pub fn forward<'v>(&mut self, node: NodeProto, vars: impl Iterator<Item = &'v Var>) {
-        self.nodes.push(node);
-        for var in vars {
+    /// Writes a node under given names, which are those of `outputs`: the forward pass keeps the model's own.
+    ///
+    /// A model may compute the same twice; this does not. (tract's optimiser merges what is the same, and may leave neither.)
+    pub fn forward(&mut self, mut node: NodeProto, inputs: &[&Var], outputs: &[&Var]) {
+        for name in &mut node.input {
+            *name = self.original(name);
+        }
+        for var in inputs.iter().chain(outputs) {
             self.know(var);
         }
+        if let ([output], 1) = (outputs, node.output.len()) {
+            let key = key(&node);
+            if let Some(same) = self.emitted.get(&key).cloned() {
+                return self.alias(&same, &output.name);
+            }
+            self.emitted.insert(key, (*output).clone());
+        }
+        self.nodes.push(node);
     }
 
     /// Notes the shape of a tensor.
@@ -126,13 +140,13 @@ impl Emitter {
     ) -> Var {
         let mut node = NodeProto {
             op_type: op.into(),
-            input: inputs.iter().map(|v| v.name.to_string()).collect(),
+            input: inputs.iter().map(|v| self.original(&v.name)).collect(),
             attribute: attributes,
             ..Default::default()
         };
-        let key = node.encode_to_vec();
-        if let Some(var) = self.emitted.get(&key) {
-            return var.clone();
+        let key = key(&node);
+        if let Some(same) = self.emitted.get(&key) {
+            return Var { name: same.name.clone(), dtype, shape, batch };
         }
         let var = Var { name: self.fresh(), dtype, shape, batch };
         node.output.push(var.name.to_string());
@@ -399,7 +413,14 @@ impl Emitter {
 
     /// Another name for `var`.
     pub fn alias(&mut self, var: &Var, name: &str) {
-        self.identity(&var.name, name);
+        let original = self.original(&var.name);
+        self.identity(&original, name);
+        self.aliases.insert(name.into(), original.into());
+    }
+
+    /// The name of the tensor that `name` is another name for.
+    fn original(&self, name: &str) -> String {
+        self.aliases.get(name).map_or(name, |original| original).into()
     }
 
     /// Joins along `axis`.
@@ -512,6 +533,11 @@ impl Emitter {
             ..Default::default()
         });
     }
+}
+
+/// What a node computes, whatever it is called.
+fn key(node: &NodeProto) -> Vec<u8> {
+    NodeProto { name: String::new(), output: vec![], ..node.clone() }.encode_to_vec()
 }
 
 /// Shape and batch axis of a reduction over `axes`.
