@@ -39,7 +39,7 @@ use net::{Net, Network, VOCABULARY};
 use run::{Feed, Runner, extents, specs};
 
 /// Networks that a test run draws.
-const NETWORKS: u64 = 400;
+const NETWORKS: u64 = 420;
 /// Operators in a network.
 const LENGTH: usize = 12;
 /// Rows of the batch.

@@ -3,8 +3,9 @@
 //! Equal constants are written once, and an operator applied twice to the same inputs is written once.
 
 mod stretch;
+mod sums;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use prost::Message;
@@ -61,6 +62,7 @@ pub struct Emitter {
     reshaped_from: HashMap<Rc<str>, Var>,
     batch_source: Option<Var>,
     aliases: HashMap<Rc<str>, Rc<str>>,
+    turned: HashSet<Rc<str>>,
     renamed: HashMap<Rc<str>, Rc<str>>,
     known: Known,
     next: usize,
@@ -77,6 +79,7 @@ impl Emitter {
             reshaped_from: HashMap::new(),
             batch_source: None,
             aliases: HashMap::new(),
+            turned: HashSet::new(),
             renamed: HashMap::new(),
             known: Known::new(),
             next: 0,
@@ -115,6 +118,7 @@ impl Emitter {
             }
             self.emitted.insert(key, (*output).clone());
         }
+        self.note_turned(&node);
         self.nodes.push(node);
     }
 
@@ -151,6 +155,7 @@ impl Emitter {
         let var = Var { name: self.fresh(), dtype, shape, batch };
         node.output.push(var.name.to_string());
         node.name = var.name.to_string();
+        self.note_turned(&node);
         self.nodes.push(node);
         self.emitted.insert(key, var.clone());
         for var in inputs.iter().copied().chain([&var]) {
@@ -284,6 +289,7 @@ impl Emitter {
         }
         let target = self.ints(&reshape_target(shape, batch));
         let y = self.node("Reshape", &[&source, &target], vec![], x.dtype, shape.to_vec(), batch);
+        self.note_reshaped(&source, &y);
         self.reshaped_from.insert(y.name.clone(), source);
         y
     }
@@ -304,57 +310,6 @@ impl Emitter {
         let mut perm: Vec<usize> = (0..x.rank()).collect();
         perm.swap(x.rank() - 2, x.rank() - 1);
         self.transpose(x, &perm)
-    }
-
-    /// Sum over `axes`, none of which is the batch.
-    ///
-    /// A sum over the last axes is a product with ones: the runtimes' own reductions of rows add in an order that depends
-    /// on where a row lies in memory, so a sample's bits would depend on its place in the batch.
-    pub fn reduce_sum(&mut self, x: &Var, axes: &[usize], keep: bool) -> Var {
-        let first = axes.iter().copied().filter(|&a| x.shape[a] != 1).min();
-        let Some(first) = first else {
-            let (shape, batch) = reduced(x, axes, keep);
-            return self.reshape(x, &shape, batch);
-        };
-        let is_last = (first..x.rank()).all(|i| axes.contains(&i) || x.shape[i] == 1);
-        if first == 0 || !is_last || x.batch.is_some_and(|b| b.axis >= first) {
-            return self.reduce("ReduceSum", x, axes, keep);
-        }
-        let width = x.shape[first..].iter().product();
-        let rows = self.reshape(x, &[&x.shape[..first], &[width]].concat(), x.batch);
-        let ones = self.floats(x.dtype, &[width, 1], vec![1.0; width]);
-        let sums = self.product(&rows, &ones);
-        let (shape, batch) = reduced(x, axes, keep);
-        self.reshape(&sums, &shape, batch)
-    }
-
-    /// Mean over `axes`, none of which is the batch.
-    pub fn reduce_mean(&mut self, x: &Var, axes: &[usize], keep: bool) -> Var {
-        let count: usize = axes.iter().map(|&a| x.shape[a]).product();
-        let sum = self.reduce_sum(x, axes, keep);
-        self.scale(&sum, 1.0 / count as f64)
-    }
-
-    /// Largest element over `axes`.
-    pub fn reduce_max(&mut self, x: &Var, axes: &[usize], keep: bool) -> Var {
-        self.reduce("ReduceMax", x, axes, keep)
-    }
-
-    /// A reduction over `axes`, none of which is the batch.
-    fn reduce(&mut self, op: &str, x: &Var, axes: &[usize], keep: bool) -> Var {
-        assert!(x.batch.is_none_or(|b| !axes.contains(&b.axis)), "{op} over the batch of {x:?}");
-        if axes.is_empty() {
-            return x.clone();
-        }
-        let (shape, batch) = reduced(x, axes, keep);
-        let list: Vec<i64> = axes.iter().map(|&a| a as i64).collect();
-        let keepdims = make_attr_int("keepdims", keep as i64);
-        if op == "ReduceSum" || self.opset >= 18 {
-            let axes = self.ints(&list);
-            self.node(op, &[x, &axes], vec![keepdims], x.dtype, shape, batch)
-        } else {
-            self.node(op, &[x], vec![make_attr_ints("axes", &list), keepdims], x.dtype, shape, batch)
-        }
     }
 
     /// Matrix product over the last two axes, leading axes broadcast; both ranks at least 2.
@@ -538,14 +493,6 @@ impl Emitter {
 /// What a node computes, whatever it is called.
 fn key(node: &NodeProto) -> Vec<u8> {
     NodeProto { name: String::new(), output: vec![], ..node.clone() }.encode_to_vec()
-}
-
-/// Shape and batch axis of a reduction over `axes`.
-fn reduced(x: &Var, axes: &[usize], keep: bool) -> (Vec<usize>, Option<BatchAxis>) {
-    let kept = |i: usize| keep || !axes.contains(&i);
-    let shape = (0..x.rank()).filter(|&i| kept(i)).map(|i| if axes.contains(&i) { 1 } else { x.shape[i] });
-    let batch = x.batch.map(|b| BatchAxis { axis: (0..b.axis).filter(|&i| kept(i)).count(), ..b });
-    (shape.collect(), batch)
 }
 
 /// Shape and batch axis of an elementwise operator's result.
