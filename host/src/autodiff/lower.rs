@@ -59,6 +59,23 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             let [off, on] = [0, 1].map(|at| em.slice(&values, &[(0, at, 1, 1)]));
             Some(em.choose(&hot, &on, &off))
         }
+        "Slice" => {
+            let [starts, axes, steps] = [1, 3, 4].map(|index| known_ints(graph, node, index));
+            let (starts, axes, steps) = (starts?, axes?, steps?);
+            if steps.iter().all(|&step| step == 1) {
+                return None;
+            }
+            // By copies: tract's optimiser cannot take every so many elements of axes that were joined.
+            let cuts = starts.iter().zip(axes).zip(steps);
+            Some(cuts.fold(x, |y, ((start, axis), step)| {
+                let axis = *axis as usize;
+                if (*step, y.shape[axis]) == (1, output.shape[axis]) {
+                    return y;
+                }
+                let indices: Vec<i64> = (0..output.shape[axis] as i64).map(|k| start + k * step).collect();
+                em.gather(&y, &indices, axis)
+            }))
+        }
         "Softmax" | "LogSoftmax" => {
             let axis = [int("axis", -1).rem_euclid(x.rank() as i64) as usize];
             let top = em.reduce_max(&x, &axis, true);

@@ -1,6 +1,6 @@
 //! Each sample's gradient, mixed here and clipped by the core: integer sums make the result independent of the split.
 
-use super::{Gather, Layout, Opened, Point, SHAPES, load};
+use super::{GRADIENTS, Gather, Layout, Opened, Point, SHAPES, load};
 use crate::autodiff::GradGraph;
 use crate::backend::{Backend, BackendError, Input, Session};
 use crate::data::{Batch, Chunk, Split};
@@ -29,7 +29,7 @@ impl<W: Copy + Default> PerSampleGradients<W> {
     ) -> Result<Self, BackendError> {
         let layout = Layout::new(grad);
         let worker = |_| {
-            let session = load(backend, grad, &["dp.grad."], rows)?;
+            let session = load(backend, grad, GRADIENTS, rows)?;
             Ok(Worker { session, batch: Batch::new(split, rows), mixed: vec![] })
         };
         let workers = (0..threads).map(worker).collect::<Result<_, BackendError>>()?;
