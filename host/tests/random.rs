@@ -77,11 +77,11 @@ fn network(seed: u64) -> Network {
 fn feeds(grad: &GradGraph, graph: &Graph, loss: &Loss, seed: u64) -> Vec<Feed> {
     let mut draw = Draw::new(!seed);
     let data = grad.inputs.len() + grad.labels.iter().len();
-    let mut trained = graph.trained();
     let feed = |(i, spec): (usize, &damper::autodiff::TensorSpec)| {
         let len = extents(spec, BATCH).iter().product();
         if i >= data {
-            return Feed::Float(trained.next().unwrap().initial.as_f32().unwrap().to_vec());
+            let parameter = graph.trained().find(|parameter| parameter.name == spec.name).unwrap();
+            return Feed::Float(parameter.initial.as_f32().unwrap().to_vec());
         }
         let classes = graph.values[graph.outputs[0].0].shape[1];
         match (&*spec.name, spec.dtype, loss) {
@@ -119,9 +119,12 @@ fn check_against_finite_differences(graph: &Graph, options: &DeriveOptions, feed
         if !near {
             return Err(format!("sample {sample}: the loss is {got}, not {want}"));
         }
-        let mine = |name: &str, len: usize| &outputs[&format!("dp.grad.{name}")].data[sample * len..][..len];
+        let mine = |name: &str, len: usize| match outputs.get(&format!("dp.grad.{name}")) {
+            Some(all) => all.data[sample * len..][..len].to_vec(),
+            None => vec![0.0; len],
+        };
         let trained = || graph.parameters.iter().enumerate().filter(|(_, p)| p.trained);
-        let largest = trained().flat_map(|(i, p)| mine(&p.name, params[i].len())).fold(0.0f64, |m, v| m.max(v.abs()));
+        let largest = trained().flat_map(|(i, p)| mine(&p.name, params[i].len())).fold(0.0f64, |m, v| v.abs().max(m));
         for (index, parameter) in trained() {
             let got = mine(&parameter.name, params[index].len());
             for k in (0..got.len()).step_by(got.len().div_ceil(PROBES)) {

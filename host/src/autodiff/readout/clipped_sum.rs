@@ -71,7 +71,6 @@ pub fn clipped_sum(em: &mut Emitter, grads: &[Read], ways: &[Way], bounds: &Boun
     for (read, form) in grads.iter().zip(&squares.forms) {
         let weight = em.cast(&factor, read.dtype);
         sums.push(match form {
-            Form::Zero => em.zeros(read.dtype, &read.shape),
             Form::Materialised(grad) => {
                 let len = read.shape.iter().product();
                 let rows = em.per_sample(grad, &[len]);
