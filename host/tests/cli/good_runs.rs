@@ -236,8 +236,9 @@ fn an_inspection_gives_every_initializer_a_reason() {
 /// A model of two heads, of which the loss takes one, is as the model of that head alone.
 #[test]
 fn a_parameter_that_the_loss_does_not_reach_is_not_trained() {
-    let (_guard, folder) = folder();
-    let mut model = onnx::load(Path::new(MLP)).unwrap();
+    let (guard, _) = folder();
+    let folder = guard.path();
+    let mut model = onnx::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(MLP)).unwrap();
     let graph = model.graph.as_mut().unwrap();
     let (input, plain) = (graph.input[0].name.clone(), graph.output[0].name.clone());
     graph.node.push(onnx::make_node("Mul", "aside", &[&input, "other"], &["aux"], vec![]));
@@ -260,9 +261,9 @@ fn a_parameter_that_the_loss_does_not_reach_is_not_trained() {
 
     let parameters = |model: &str, name: &str, extra: &[&str]| {
         let out = folder.join(name);
-        let output = train(model, DIGITS, &out, extra).output().unwrap();
+        let output = train(model, DIGITS, &out, &[extra, &["--json"]].concat()).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
-        (json(&output)["parameters"].clone(), stderr(&output), onnx::load(&out.join("model.onnx")).unwrap())
+        (json(&output)["training"]["parameters"].as_u64().unwrap(), stderr(&output), onnx::load(&out.join("model.onnx")).unwrap())
     };
     let (alone, _, _) = parameters(MLP, "alone", &[]);
     let (both, notes, trained) = parameters(path, "both", &["--output", &plain]);
