@@ -263,7 +263,11 @@ fn a_parameter_that_the_loss_does_not_reach_is_not_trained() {
         let out = folder.join(name);
         let output = train(model, DIGITS, &out, &[extra, &["--json"]].concat()).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
-        (json(&output)["training"]["parameters"].as_u64().unwrap(), stderr(&output), onnx::load(&out.join("model.onnx")).unwrap())
+        (
+            json(&output)["training"]["parameters"].as_u64().unwrap(),
+            stderr(&output),
+            onnx::load(&out.join("model.onnx")).unwrap(),
+        )
     };
     let (alone, _, _) = parameters(MLP, "alone", &[]);
     let (both, notes, trained) = parameters(path, "both", &["--output", &plain]);
