@@ -11,7 +11,8 @@ use crate::private::{ClippedSum, Mechanism, Released};
 use crate::threshold::{Facts, Threshold};
 
 /// Coordinates released, filtered and applied at a time. Even, so that the float mechanism's pairs never straddle.
-const BLOCK: usize = 64;
+/// Fewer on devices, whose stack holds them.
+const BLOCK: usize = if cfg!(target_pointer_width = "64") { 64 } else { 16 };
 
 /// A step that is paid for and takes samples. Dropping it releases nothing and wipes the sum; the payment stays.
 pub struct Open<'a, M: Mechanism, C, T: Threshold, F, FS, O, OS> {
@@ -64,6 +65,7 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
     /// # Errors
     ///
     /// The parts have another number of elements; nothing was added.
+    #[inline(always)]
     pub fn add_mixed(&mut self, parts: &[&[f32]]) -> Result<(), CallError> {
         check_len("the gradient", self.sum.sum.len(), total_len(parts))?;
         self.adder.add(parts, self.sum.sum, &mut self.counts);

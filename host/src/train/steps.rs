@@ -5,7 +5,7 @@ use super::evaluate::Evaluator;
 use super::galore::forms;
 use super::rehearsal::rehearse;
 use super::store::LedgerFile;
-use super::worker::{ClippedSums, GRADIENTS, Gather, Layout, PerSampleGradients, Point, SUMS};
+use super::worker::{ClippedSums, Gather, Layout, OUTPUTS, PerSampleGradients, Point, SUMS};
 use super::{Evaluation, Noise, Outcome, Progress, Run, StepReport, TrainError};
 use crate::backend::{Backend, open};
 use crate::data::{Chunk, chunks};
@@ -57,8 +57,8 @@ pub fn run(run: &Run, checkpoint: &Path, progress: &mut dyn Progress) -> Result<
     let threads = run.config.workers.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let split = &run.data.train;
     match &run.clipped {
-        Some(clipped) => rehearse(backend, clipped, SUMS, rows, &run.params)?,
-        None => rehearse(backend, &run.grad, GRADIENTS, rows, &run.params)?,
+        Some(clipped) => rehearse(backend, clipped, &SUMS, rows, &run.params)?,
+        None => rehearse(backend, &run.grad, &OUTPUTS, rows, &run.params)?,
     }
     let continuous = || ContinuousGaussian::new(run.multiplier);
     match (run.config.noise, run.sigma_grid, &run.clipped) {

@@ -5,9 +5,11 @@
 //! (`clipped_sum`).
 
 mod clipped_sum;
+mod parts;
 mod per_sample;
 
 pub(super) use clipped_sum::ClippedSums;
+pub(super) use parts::OUTPUTS;
 pub(super) use per_sample::PerSampleGradients;
 
 use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold};
@@ -60,10 +62,8 @@ pub(super) fn plan(grad: &GradGraph, prefixes: &[&str], rows: NonZeroUsize) -> (
     (model, Plan { batch: rows.get(), threads: 1, inputs: grad.feeds(), outputs })
 }
 
-/// Outputs of which [`PerSampleGradients`] read.
-pub(super) const GRADIENTS: &[&str] = &["dp.grad."];
-/// Outputs of which [`ClippedSums`] read.
-pub(super) const SUMS: &[&str] = &["dp.norm", "dp.sum."];
+/// Prefixes of the outputs that [`ClippedSums`] read.
+pub(super) const SUMS: [&str; 2] = ["dp.norm", "dp.sum."];
 
 /// Offsets of the parameters in the flat vector, in order, and its length.
 #[derive(Clone, Debug)]

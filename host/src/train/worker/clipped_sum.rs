@@ -41,7 +41,7 @@ impl ClippedSums {
     ) -> Result<Self, BackendError> {
         let layout = Layout::new(grad);
         let worker = |_| {
-            let session = load(backend, grad, SUMS, rows)?;
+            let session = load(backend, grad, &SUMS, rows)?;
             Ok(Worker { session, batch: Batch::new(split, rows), norms: vec![] })
         };
         let workers = (0..threads).map(worker).collect::<Result<_, BackendError>>()?;
