@@ -212,11 +212,14 @@ fn quantise_run<W: Word>(unit: f32, scale: f32, grads: &[f32], sums: &mut [W]) -
         quantise_block::<W, BLOCK, LANES>(unit, scale, grad, sum, &mut squares);
         (grads, sums) = (more, others);
     }
-    let mut last_squares = [0];
+    let mut total = [0];
     for (grad, sum) in last_grads.iter().zip(last_sums) {
-        quantise_block(unit, scale, &[*grad], core::array::from_mut(sum), &mut last_squares);
+        quantise_block(unit, scale, &[*grad], core::array::from_mut(sum), &mut total);
     }
-    squares.iter().chain(&last_squares).fold(0, |total, square| total + square)
+    for square in squares {
+        total[0] += square;
+    }
+    total[0]
 }
 
 /// As [`quantise`], of `N` coordinates, each square added to its lane.
