@@ -54,7 +54,7 @@
 //! DECAY     u8:0 | u8:1 u32:every f64:factor | u8:2 (cosine) or 4 (root) u32:steps f64:floor | u8:3 f64:offset f64:slope
 //! NOISE     u8:0 | u8:1 f64:exponent | u8:2 f64:growth f64:exponent
 //! STEPS     recorded: D*(f32) parameters, then for each step u32:samples samples*(D*(f32)); CHECKPOINT after every steps and the last
-//! CHECKPOINT u64:parameters u32:filter u32:optimizer f32:clip f32:range
+//! CHECKPOINT u64:parameters, then of what has memory u32:filter u32:optimizer, and unless the clip is fixed f32:clip f32:range
 //! ```
 //!
 //! A range is 0 without a histogram. The digests are of [`Digest`](crate::numerics::digest::Digest), 32 bits where folded. A filter's
@@ -90,6 +90,11 @@ use pack::Reader;
 pub static BASE: &[u8] = include_bytes!("vectors/base.pack");
 /// What every target must say of [`BASE`].
 pub static BASE_SAID: &str = include_str!("vectors/base.txt");
+/// The set of long vectors: 12 steps of every method with 1,030 parameters, over the edges of blocks and chunks of coordinates, in
+/// 50 KB.
+pub static WIDE: &[u8] = include_bytes!("vectors/wide.pack");
+/// What every target that plays it must say of [`WIDE`].
+pub static WIDE_SAID: &str = include_str!("vectors/wide.txt");
 
 const MAGIC: [u8; 6] = *b"DAMPER";
 /// Version of the format.

@@ -163,10 +163,16 @@ fn compare<S: Source, W>(
 ) -> Result<Parts, ReplayError<S::Error>> {
     let mut parts = Parts::default();
     parts.set(Part::Params, pack.u64()? != Digest::of(params).value());
-    parts.set(Part::Filter, pack.u32()? != state.filter.digest().folded());
-    parts.set(Part::Optimizer, pack.u32()? != state.optimizer.digest().folded());
-    parts.set(Part::Clip, pack.u32()? != state.threshold.clip().to_bits());
-    parts.set(Part::Range, pack.u32()? != state.threshold.range().to_bits());
+    if let Some(digest) = state.filter.digest() {
+        parts.set(Part::Filter, pack.u32()? != digest.folded());
+    }
+    if let Some(digest) = state.optimizer.digest() {
+        parts.set(Part::Optimizer, pack.u32()? != digest.folded());
+    }
+    if state.threshold.learns() {
+        parts.set(Part::Clip, pack.u32()? != state.threshold.clip().to_bits());
+        parts.set(Part::Range, pack.u32()? != state.threshold.range().to_bits());
+    }
     Ok(parts)
 }
 

@@ -89,16 +89,16 @@ impl<'a> AnyFilter<'a> {
         })
     }
 
-    /// The digest of the memory.
-    pub(in crate::replay) fn digest(&self) -> Digest {
+    /// The digest of the memory; none without memory.
+    pub(in crate::replay) fn digest(&self) -> Option<Digest> {
         let mut digest = Digest::default();
         match self {
-            Self::Identity => {}
+            Self::Identity => return None,
             Self::Iir(filter, state) => filter.add_to(state, &mut digest),
             Self::Momentum(filter, state) => filter.add_to(state, &mut digest),
             Self::Kalman(filter, state) => filter.add_to(state, &mut digest),
         }
-        digest
+        Some(digest)
     }
 }
 

@@ -120,17 +120,18 @@ impl<'a> AnyOptimizer<'a> {
         Ok((HeldOptimizer { looks_ahead }, optimizer))
     }
 
-    /// The digest of the memory.
-    pub(in crate::replay) fn digest(&self) -> Digest {
+    /// The digest of the memory; none without memory.
+    pub(in crate::replay) fn digest(&self) -> Option<Digest> {
         let mut digest = Digest::default();
         match self {
+            Self::Alone(Inner::Sgd(_, SgdState { momentum })) if momentum.is_empty() => return None,
             Self::Alone(inner) => inner.add_to(&mut digest),
             Self::Norm(_, state) => {
                 digest.add_f64(state.added);
                 state.inner.add_to(&mut digest);
             }
         }
-        digest
+        Some(digest)
     }
 }
 

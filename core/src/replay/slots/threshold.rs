@@ -55,6 +55,11 @@ impl AnyThreshold {
         Ok((HeldThreshold(noise), rule))
     }
 
+    /// Whether the clip may change.
+    pub(in crate::replay) fn learns(&self) -> bool {
+        !matches!(self, Self::Fixed(_))
+    }
+
     /// The clip of the coming step.
     pub(in crate::replay) fn clip(&self) -> f32 {
         match self {

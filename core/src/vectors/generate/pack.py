@@ -150,8 +150,7 @@ def filter_memory(filter):
         return b"".join(map(f32s, filter.past)) + filter_memory(filter.inner)
     if isinstance(filter, Kalman):
         return f32s(filter.filtered) + f32s(filter.displacement) + f64s(filter.gain()[0])
-    assert isinstance(filter, Identity)
-    return b""
+    raise TypeError(filter)
 
 
 def optimizer_memory(optimizer):
@@ -168,10 +167,14 @@ def optimizer_memory(optimizer):
 
 
 def checkpoint(params, threshold, filter, optimizer):
-    return struct.pack(
-        "<QIIff", fnv(f32s(params)), folded(filter_memory(filter)), folded(optimizer_memory(optimizer)),
-        float(threshold.clip), float(getattr(threshold, "range", 0.0)),
-    )  # fmt: skip
+    packed = struct.pack("<Q", fnv(f32s(params)))
+    if not isinstance(filter, Identity):
+        packed += struct.pack("<I", folded(filter_memory(filter)))
+    if not (isinstance(optimizer, Sgd) and optimizer.mu == 0):
+        packed += struct.pack("<I", folded(optimizer_memory(optimizer)))
+    if not isinstance(threshold, Fixed):
+        packed += struct.pack("<ff", float(threshold.clip), float(getattr(threshold, "range", 0.0)))
+    return packed
 
 
 # Samples --------------------------------------------------------------------------------------------------------------------------
