@@ -54,10 +54,10 @@
 //! DECAY     u8:0 | u8:1 u32:every f64:factor | u8:2 (cosine) or 4 (root) u32:steps f64:floor | u8:3 f64:offset f64:slope
 //! NOISE     u8:0 | u8:1 f64:exponent | u8:2 f64:growth f64:exponent
 //! STEPS     recorded: D*(f32) parameters, then for each step u32:samples samples*(D*(f32)); CHECKPOINT after every steps and the last
-//! CHECKPOINT u64:parameters, then of what has memory u32:filter u32:optimizer, and unless the clip is fixed f32:clip f32:range
+//! CHECKPOINT u32:parameters, then of what has memory u32:filter u32:optimizer, and unless the clip is fixed f32:clip f32:range
 //! ```
 //!
-//! A range is 0 without a histogram. The digests are of [`Digest`](crate::numerics::digest::Digest), 32 bits where folded. A filter's
+//! A range is 0 without a histogram. The digests are of [`Digest`](crate::numerics::digest::Digest), folded. A filter's
 //! memory is `s_1 … s_K`, then in f64 those of the input 1, 1, …; of per-sample momentum the past iterates before it, the last one
 //! first; of DiSK `g̃`, `d`, and `κ` of the coming step in f64. An optimizer's is its vectors in the order of its page, then Adam's
 //! powers, Adam-BC's `w₁ w₂ φ`; AdaGrad-norm's `a` before the inner one's.
@@ -99,6 +99,8 @@ pub static WIDE_SAID: &str = include_str!("vectors/wide.txt");
 const MAGIC: [u8; 6] = *b"DAMPER";
 /// Version of the format.
 const VERSION: u16 = 1;
+/// The kind of a group that is a run.
+const RUN: u8 = 16;
 
 /// Memory to play in, the caller's. A run of `D` parameters takes of `floats` the `2·D` of parameters and a gradient (`4·D` where
 /// it generates its samples) and what its filter and optimizer state in their pages; and sums, `D` or `2·D`: of `narrow` for sums of
@@ -112,12 +114,19 @@ pub struct Memory<'a> {
     pub wide: &'a mut [i64],
 }
 
-/// A pack cannot be played. Lines said before it still hold.
+/// A pack cannot be played to its end. Lines said before it still hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub enum ReplayError<E> {
     /// The bytes ended or could not be read.
     Source(E),
+    /// The bytes are not what they must be.
+    Pack(PackError),
+}
+
+/// What is wrong with a pack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum PackError {
     /// This is no pack, or one of another version.
     NotAPack,
     /// The pack's bits are of another version of the contract.
@@ -139,22 +148,21 @@ pub enum ReplayError<E> {
     Damaged,
 }
 
-impl<E> From<ConfigError> for ReplayError<E> {
+impl From<ConfigError> for PackError {
     fn from(error: ConfigError) -> Self {
         Self::Config(error)
     }
 }
 
-impl<E> From<CallError> for ReplayError<E> {
+impl From<CallError> for PackError {
     fn from(error: CallError) -> Self {
         Self::Call(error)
     }
 }
 
-impl<E: fmt::Display> fmt::Display for ReplayError<E> {
+impl fmt::Display for PackError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Source(error) => error.fmt(f),
             Self::NotAPack => f.write_str("this is no pack, or one of another version"),
             Self::Contract(pack) => {
                 write!(f, "the pack's bits are of contract {pack}, those here of {CONTRACT}")
@@ -164,6 +172,17 @@ impl<E: fmt::Display> fmt::Display for ReplayError<E> {
             Self::Call(error) => error.fmt(f),
             Self::Memory { needed, got } => write!(f, "{needed} elements of memory are needed where {got} are free"),
             Self::Damaged => f.write_str("the pack's digest is not that of its bytes: it was damaged"),
+        }
+    }
+}
+
+impl core::error::Error for PackError {}
+
+impl<E: fmt::Display> fmt::Display for ReplayError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Source(error) => error.fmt(f),
+            Self::Pack(error) => error.fmt(f),
         }
     }
 }
@@ -186,36 +205,50 @@ pub struct Summary {
 /// The pack cannot be played to its end. That a group differs is no error: [`Summary::differ`] counts it.
 pub fn play<S: Source>(
     source: &mut S,
-    mut memory: Memory<'_>,
+    memory: Memory<'_>,
     mut say: impl FnMut(&Line),
 ) -> Result<Summary, ReplayError<S::Error>> {
-    let mut pack = Reader::new(source);
-    if pack.bytes()? != MAGIC || pack.u16()? != VERSION {
-        return Err(ReplayError::NotAPack);
+    let mut error = None;
+    let mut read = |out: &mut [u8]| source.read(out).map_err(|failure| error = Some(failure)).is_ok();
+    let played = play_all(&mut Reader::new(&mut read), memory, &mut say);
+    match error {
+        Some(error) => Err(ReplayError::Source(error)),
+        None => played.map_err(ReplayError::Pack),
     }
-    let contract = pack.u32()?;
+}
+
+fn play_all(
+    pack: &mut Reader<'_>,
+    mut memory: Memory<'_>,
+    say: &mut dyn FnMut(&Line),
+) -> Result<Summary, PackError> {
+    if pack.bytes() != MAGIC || pack.u16() != VERSION {
+        return Err(PackError::NotAPack);
+    }
+    let contract = pack.u32();
     if contract != CONTRACT {
-        return Err(ReplayError::Contract(contract));
+        return Err(PackError::Contract(contract));
     }
     say(&Line::Set { name: pack.name()?, contract });
     let mut summary = Summary::default();
     loop {
-        let line = match pack.u8()? {
-            0 => break,
-            16 => {
-                let name = pack.name()?;
-                let run::Ended { steps, params, parted } = run::play(&mut pack, &mut memory)?;
-                summary.differ += u32::from(parted.is_some());
-                Line::Run { name, steps, params, parted }
-            }
-            kind => {
-                let name = pack.name()?;
-                let kernel::Compared { values, first } = kernel::play(kind, &mut pack, &mut memory)?;
-                summary.differ += u32::from(first.is_some());
-                Line::Kernel { name, values, first }
-            }
+        let kind = pack.u8();
+        if kind == 0 {
+            break;
+        }
+        let name = pack.name()?;
+        let (line, differs) = if kind == RUN {
+            let run::Ended { steps, params, parted } = run::play(pack, &mut memory)?;
+            (Line::Run { name, steps, params, parted }, parted.is_some())
+        } else {
+            let kernel::Compared { values, first } = kernel::play(kind, pack, &mut memory)?;
+            (Line::Kernel { name, values, first }, first.is_some())
         };
+        if pack.failed() {
+            break;
+        }
         summary.groups += 1;
+        summary.differ += u32::from(differs);
         say(&line);
     }
     pack.end()?;

@@ -1,6 +1,6 @@
 //! Reading a pack: bytes in order, little-endian, digested as they come.
 
-use super::ReplayError;
+use super::PackError;
 use crate::numerics::digest::Digest;
 
 /// Where a pack's bytes come from, once, in order: flash, a file over semihosting.
@@ -64,74 +64,87 @@ impl core::fmt::Display for Name {
     }
 }
 
-/// Numbers out of a source.
-pub(super) struct Reader<'a, S> {
-    source: &'a mut S,
+/// Numbers out of a source. Once the source failed they are zeros: whoever loops over them looks at [`Reader::failed`], and the
+/// failure goes before any other error. So reading takes little code.
+pub(super) struct Reader<'a> {
+    read: &'a mut dyn FnMut(&mut [u8]) -> bool,
+    failed: bool,
     digest: Digest,
 }
 
-impl<'a, S: Source> Reader<'a, S> {
-    pub(super) fn new(source: &'a mut S) -> Self {
-        Self { source, digest: Digest::default() }
+impl<'a> Reader<'a> {
+    /// `read` fills its argument, or says that it could not.
+    pub(super) fn new(read: &'a mut dyn FnMut(&mut [u8]) -> bool) -> Self {
+        Self { read, failed: false, digest: Digest::default() }
     }
 
-    pub(super) fn bytes<const N: usize>(&mut self) -> Result<[u8; N], ReplayError<S::Error>> {
-        let mut bytes = [0; N];
-        self.fill(&mut bytes)?;
-        Ok(bytes)
+    /// Whether the source failed.
+    pub(super) fn failed(&self) -> bool {
+        self.failed
     }
 
-    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), ReplayError<S::Error>> {
-        self.source.read(bytes).map_err(ReplayError::Source)?;
-        self.digest.add_bytes(bytes);
-        Ok(())
-    }
-
-    pub(super) fn u8(&mut self) -> Result<u8, ReplayError<S::Error>> {
-        self.bytes().map(u8::from_le_bytes)
-    }
-
-    pub(super) fn u16(&mut self) -> Result<u16, ReplayError<S::Error>> {
-        self.bytes().map(u16::from_le_bytes)
-    }
-
-    pub(super) fn u32(&mut self) -> Result<u32, ReplayError<S::Error>> {
-        self.bytes().map(u32::from_le_bytes)
-    }
-
-    pub(super) fn u64(&mut self) -> Result<u64, ReplayError<S::Error>> {
-        self.bytes().map(u64::from_le_bytes)
-    }
-
-    pub(super) fn f32(&mut self) -> Result<f32, ReplayError<S::Error>> {
-        self.u32().map(f32::from_bits)
-    }
-
-    pub(super) fn f64(&mut self) -> Result<f64, ReplayError<S::Error>> {
-        self.u64().map(f64::from_bits)
-    }
-
-    pub(super) fn f32s(&mut self, out: &mut [f32]) -> Result<(), ReplayError<S::Error>> {
-        for out in out {
-            *out = self.f32()?;
+    pub(super) fn fill(&mut self, bytes: &mut [u8]) {
+        if self.failed || !(self.read)(bytes) {
+            self.failed = true;
+            bytes.fill(0);
         }
-        Ok(())
+        self.digest.add_bytes(bytes);
     }
 
-    pub(super) fn name(&mut self) -> Result<Name, ReplayError<S::Error>> {
-        let mut name = Name { bytes: [0; NAME], len: self.u8()? };
-        let bytes = name.bytes.get_mut(..usize::from(name.len)).ok_or(ReplayError::Field("length of a name"))?;
-        self.fill(bytes)?;
+    pub(super) fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes);
+        bytes
+    }
+
+    #[inline(never)]
+    pub(super) fn u8(&mut self) -> u8 {
+        u8::from_le_bytes(self.bytes())
+    }
+
+    #[inline(never)]
+    pub(super) fn u16(&mut self) -> u16 {
+        u16::from_le_bytes(self.bytes())
+    }
+
+    #[inline(never)]
+    pub(super) fn u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.bytes())
+    }
+
+    #[inline(never)]
+    pub(super) fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.bytes())
+    }
+
+    pub(super) fn f32(&mut self) -> f32 {
+        f32::from_bits(self.u32())
+    }
+
+    pub(super) fn f64(&mut self) -> f64 {
+        f64::from_bits(self.u64())
+    }
+
+    pub(super) fn f32s(&mut self, out: &mut [f32]) {
+        for out in out {
+            *out = self.f32();
+        }
+    }
+
+    pub(super) fn name(&mut self) -> Result<Name, PackError> {
+        let mut name = Name { bytes: [0; NAME], len: self.u8() };
+        let bytes = name.bytes.get_mut(..usize::from(name.len)).ok_or(PackError::Field("length of a name"))?;
+        self.fill(bytes);
         if bytes.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ') {
             Ok(name)
         } else {
-            Err(ReplayError::Field("a name"))
+            Err(PackError::Field("a name"))
         }
     }
 
     /// The end of the pack: the digest of all before it.
-    pub(super) fn end(mut self) -> Result<(), ReplayError<S::Error>> {
+    pub(super) fn end(&mut self) -> Result<(), PackError> {
         let found = self.digest.value();
-        if self.u64()? == found { Ok(()) } else { Err(ReplayError::Damaged) }
+        if self.u64() == found { Ok(()) } else { Err(PackError::Damaged) }
     }
 }

@@ -1,10 +1,10 @@
 //! Runs: a configuration, its samples, and what the state must be every few steps.
 
-use super::pack::{Reader, Source};
+use super::pack::Reader;
 use super::samples::{Kind, Numbers, further, ordinary};
 use super::slots::{AnyClip, AnyFilter, AnyOptimizer, AnyThreshold, Floats, HeldFilter, HeldOptimizer, HeldThreshold};
 use super::slots::{MAX_LAYERS, schedule};
-use super::{Memory, Part, Parted, Parts, ReplayError};
+use super::{Memory, Part, Parted, Parts, PackError};
 use crate::accounting::{Ledger, Volatile};
 use crate::clip::Layer;
 use crate::error::{CallError, OpenError};
@@ -43,63 +43,63 @@ type Opened<'o, 'a, M> =
     Open<'o, M, AnyClip<'a>, HeldThreshold, HeldFilter, AnyFilter<'a>, HeldOptimizer, AnyOptimizer<'a>>;
 
 /// Plays the run that the pack has next.
-pub(super) fn play<S: Source>(
-    pack: &mut Reader<'_, S>,
+pub(super) fn play(
+    pack: &mut Reader<'_>,
     memory: &mut Memory<'_>,
-) -> Result<Ended, ReplayError<S::Error>> {
-    let (dim, steps, every) = (pack.u32()? as usize, pack.u32()?, pack.u16()?);
+) -> Result<Ended, PackError> {
+    let (dim, steps, every) = (pack.u32() as usize, pack.u32(), pack.u16());
     if dim == 0 || steps == 0 || every == 0 || every > MOST_STEPS {
-        return Err(ReplayError::Field("size of a run"));
+        return Err(PackError::Field("size of a run"));
     }
-    let (generator, seed) = match pack.u8()? {
+    let (generator, seed) = match pack.u8() {
         0 => {
-            let seed = pack.u64()?;
+            let seed = pack.u64();
             (ChaCha20::simulation(seed), Some(seed))
         }
-        1 => (ChaCha20::simulation(pack.u64()?), None),
-        2 => (ChaCha20::private(Key::from_bytes(&pack.bytes()?)), None),
-        _ => return Err(ReplayError::Field("kind of samples")),
+        1 => (ChaCha20::simulation(pack.u64()), None),
+        2 => (ChaCha20::private(Key::from_bytes(&pack.bytes())), None),
+        _ => return Err(PackError::Field("kind of samples")),
     };
-    let head = Head { dim, steps, every, generator, seed, expected_batch: pack.u32()? };
+    let head = Head { dim, steps, every, generator, seed, expected_batch: pack.u32() };
     // A shard has a sum of its own; recorded samples come without one.
     let words = if head.seed.is_some() { dim.saturating_mul(2) } else { dim };
     let mut floats = Floats(memory.floats);
-    match pack.u8()? {
+    match pack.u8() {
         0 => {
-            let mechanism = discrete::<i32, S>(pack)?;
+            let mechanism = discrete::<i32>(pack)?;
             configured(pack, &head, mechanism, piece(memory.narrow, words)?, floats)
         }
         1 => {
-            let mechanism = discrete::<i64, S>(pack)?;
+            let mechanism = discrete::<i64>(pack)?;
             configured(pack, &head, mechanism, piece(memory.wide, words)?, floats)
         }
         2 => {
-            let mechanism = ContinuousGaussian::new(pack.f64()?)?;
+            let mechanism = ContinuousGaussian::new(pack.f64())?;
             let sums = floats.take(words)?;
             configured(pack, &head, mechanism, sums, floats)
         }
-        _ => Err(ReplayError::Field("kind of mechanism")),
+        _ => Err(PackError::Field("kind of mechanism")),
     }
 }
 
-fn discrete<W: Word, S: Source>(pack: &mut Reader<'_, S>) -> Result<DiscreteGaussian<W>, ReplayError<S::Error>> {
-    let grid = Grid::new(u32::from(pack.u8()?))?;
-    Ok(DiscreteGaussian::new(grid, pack.u32()?)?)
+fn discrete<W: Word>(pack: &mut Reader<'_>) -> Result<DiscreteGaussian<W>, PackError> {
+    let grid = Grid::new(u32::from(pack.u8()))?;
+    Ok(DiscreteGaussian::new(grid, pack.u32())?)
 }
 
-fn piece<W, E>(memory: &mut [W], needed: usize) -> Result<&mut [W], ReplayError<E>> {
+fn piece<W>(memory: &mut [W], needed: usize) -> Result<&mut [W], PackError> {
     let got = memory.len();
-    memory.get_mut(..needed).ok_or(ReplayError::Memory { needed, got })
+    memory.get_mut(..needed).ok_or(PackError::Memory { needed, got })
 }
 
 /// Reads the slots and plays.
-fn configured<'a, S: Source, M: Mechanism>(
-    pack: &mut Reader<'_, S>,
+fn configured<'a, M: Mechanism>(
+    pack: &mut Reader<'_>,
     head: &Head,
     mechanism: M,
     sums: &'a mut [M::Word],
     mut floats: Floats<'a>,
-) -> Result<Ended, ReplayError<S::Error>> {
+) -> Result<Ended, PackError> {
     let (sum, shard) = sums.split_at_mut(head.dim.min(sums.len()));
     let mut layers = [Layer { len: 0, share: 0 }; MAX_LAYERS];
     let clip = AnyClip::read(pack, &mut layers)?;
@@ -119,7 +119,7 @@ fn configured<'a, S: Source, M: Mechanism>(
     let params = floats.take(head.dim)?;
     let mut samples = Samples::new(head, params, shard, &mut floats)?;
     if head.seed.is_none() {
-        pack.f32s(params)?;
+        pack.f32s(params);
     }
 
     let mut ledger = Ledger::new(head.steps);
@@ -129,7 +129,7 @@ fn configured<'a, S: Source, M: Mechanism>(
         let mut open = match step.open(&mut state, &mut ledger, &mut Volatile) {
             Ok(open) => open,
             Err(OpenError::Call(error)) => return Err(error.into()),
-            Err(OpenError::BudgetSpent) => return Err(ReplayError::Field("budget of a run")),
+            Err(OpenError::BudgetSpent) => return Err(PackError::Field("budget of a run")),
             Err(OpenError::Store(never)) => match never {},
         };
         let number = open.number();
@@ -139,7 +139,10 @@ fn configured<'a, S: Source, M: Mechanism>(
         if paid % u32::from(head.every) != 0 && paid != head.steps {
             continue;
         }
-        let mut parts = compare(pack, &state, params)?;
+        let mut parts = compare(pack, &state, params);
+        if pack.failed() {
+            return Err(PackError::Field("checkpoint of a run"));
+        }
         parts.set(Part::Ledger, number != t || ledger.paid() != paid);
         if !parts.is_empty() && parted.is_none() {
             parted = Some(Parted { after: same, by: paid, parts });
@@ -156,24 +159,24 @@ fn configured<'a, S: Source, M: Mechanism>(
 }
 
 /// Which parts of the state differ from the pack's next checkpoint.
-fn compare<S: Source, W>(
-    pack: &mut Reader<'_, S>,
+fn compare<W>(
+    pack: &mut Reader<'_>,
     state: &State<'_, W>,
     params: &[f32],
-) -> Result<Parts, ReplayError<S::Error>> {
+) -> Parts {
     let mut parts = Parts::default();
-    parts.set(Part::Params, pack.u64()? != Digest::of(params).value());
+    parts.set(Part::Params, pack.u32() != Digest::of(params).folded());
     if let Some(digest) = state.filter.digest() {
-        parts.set(Part::Filter, pack.u32()? != digest.folded());
+        parts.set(Part::Filter, pack.u32() != digest.folded());
     }
     if let Some(digest) = state.optimizer.digest() {
-        parts.set(Part::Optimizer, pack.u32()? != digest.folded());
+        parts.set(Part::Optimizer, pack.u32() != digest.folded());
     }
     if state.threshold.learns() {
-        parts.set(Part::Clip, pack.u32()? != state.threshold.clip().to_bits());
-        parts.set(Part::Range, pack.u32()? != state.threshold.range().to_bits());
+        parts.set(Part::Clip, pack.u32() != state.threshold.clip().to_bits());
+        parts.set(Part::Range, pack.u32() != state.threshold.range().to_bits());
     }
-    Ok(parts)
+    parts
 }
 
 /// Where the samples of a run come from.
@@ -184,12 +187,12 @@ enum Samples<'a, W> {
 }
 
 impl<'a, W: Copy + Default> Samples<'a, W> {
-    fn new<E>(
+    fn new(
         head: &Head,
         params: &mut [f32],
         shard: &'a mut [W],
         floats: &mut Floats<'a>,
-    ) -> Result<Self, ReplayError<E>> {
+    ) -> Result<Self, PackError> {
         let mut take = || floats.take(head.dim);
         Ok(match head.seed {
             None => Self::Recorded { grad: take()? },
@@ -202,17 +205,20 @@ impl<'a, W: Copy + Default> Samples<'a, W> {
     }
 
     /// Adds the samples of step `t`.
-    fn add<S: Source, M: Mechanism<Word = W>>(
+    fn add<M: Mechanism<Word = W>>(
         &mut self,
-        pack: &mut Reader<'_, S>,
+        pack: &mut Reader<'_>,
         open: &mut Opened<'_, '_, M>,
         params: &[f32],
         t: u32,
-    ) -> Result<(), ReplayError<S::Error>> {
+    ) -> Result<(), PackError> {
         match self {
             Self::Recorded { grad } => {
-                for _ in 0..pack.u32()? {
-                    pack.f32s(grad)?;
+                for _ in 0..pack.u32() {
+                    pack.f32s(grad);
+                    if pack.failed() {
+                        return Err(PackError::Field("a recorded sample"));
+                    }
                     open.add_mixed(&[grad])?;
                 }
             }

@@ -1,8 +1,8 @@
 //! Every rule of clipping.
 
 use crate::clip::{Automatic, Clip, FlatL2, Layer, Layers, PerLayer};
-use crate::replay::ReplayError;
-use crate::replay::pack::{Reader, Source};
+use crate::replay::PackError;
+use crate::replay::pack::Reader;
 
 /// Layers of a gradient that a pack may name.
 pub(in crate::replay) const MAX_LAYERS: usize = 8;
@@ -40,22 +40,22 @@ impl Clip for AnyClip<'_> {
 }
 
 impl<'a> AnyClip<'a> {
-    pub(in crate::replay) fn read<S: Source>(
-        pack: &mut Reader<'_, S>,
+    pub(in crate::replay) fn read(
+        pack: &mut Reader<'_>,
         memory: &'a mut [Layer; MAX_LAYERS],
-    ) -> Result<Self, ReplayError<S::Error>> {
-        let rule = match pack.u8()? {
+    ) -> Result<Self, PackError> {
+        let rule = match pack.u8() {
             0 => Rule::Flat(FlatL2),
-            1 => Rule::Automatic(Automatic::new(pack.f32()?)?),
-            _ => return Err(ReplayError::Field("kind of clipping")),
+            1 => Rule::Automatic(Automatic::new(pack.f32())?),
+            _ => return Err(PackError::Field("kind of clipping")),
         };
-        let count = usize::from(pack.u8()?);
+        let count = usize::from(pack.u8());
         if count == 0 {
             return Ok(Self { rule, layers: None });
         }
-        let layers = memory.get_mut(..count).ok_or(ReplayError::Field("number of layers"))?;
+        let layers = memory.get_mut(..count).ok_or(PackError::Field("number of layers"))?;
         for layer in &mut *layers {
-            *layer = Layer { len: pack.u32()? as usize, share: pack.u32()? };
+            *layer = Layer { len: pack.u32() as usize, share: pack.u32() };
         }
         let layers = Layers::new(layers)?;
         // What a layered rule is checked for.

@@ -8,8 +8,8 @@ use crate::filter::{
 };
 use crate::numerics::digest::Digest;
 use crate::private::Released;
-use crate::replay::ReplayError;
-use crate::replay::pack::{Reader, Source};
+use crate::replay::PackError;
+use crate::replay::pack::Reader;
 
 type Momentum = PerSampleMomentum<Iir, 8>;
 type MomentumState<'a> = PerSampleMomentumState<&'a mut [f32], IirState<&'a mut [f32]>>;
@@ -33,37 +33,37 @@ pub(in crate::replay) enum Step {
     Kalman(KalmanStep),
 }
 
-fn iir<'a, S: Source>(
-    pack: &mut Reader<'_, S>,
+fn iir<'a>(
+    pack: &mut Reader<'_>,
     dim: usize,
     floats: &mut Floats<'a>,
-) -> Result<(Iir, IirState<&'a mut [f32]>), ReplayError<S::Error>> {
+) -> Result<(Iir, IirState<&'a mut [f32]>), PackError> {
     let (mut a, mut b) = ([0.0; 8], [0.0; 9]);
-    let (na, nb) = (usize::from(pack.u8()?), usize::from(pack.u8()?));
+    let (na, nb) = (usize::from(pack.u8()), usize::from(pack.u8()));
     let (Some(a), Some(b)) = (a.get_mut(..na), b.get_mut(..nb)) else {
-        return Err(ReplayError::Field("order of a filter"));
+        return Err(PackError::Field("order of a filter"));
     };
-    pack.f32s(a)?;
-    pack.f32s(b)?;
+    pack.f32s(a);
+    pack.f32s(b);
     let iir = Iir::new(a, b)?;
     let memory = floats.take(iir.order().saturating_mul(dim))?;
     Ok((iir, IirState::new(memory)))
 }
 
 impl<'a> AnyFilter<'a> {
-    pub(in crate::replay) fn read<S: Source>(
-        pack: &mut Reader<'_, S>,
+    pub(in crate::replay) fn read(
+        pack: &mut Reader<'_>,
         dim: usize,
         floats: &mut Floats<'a>,
-    ) -> Result<Self, ReplayError<S::Error>> {
-        Ok(match pack.u8()? {
+    ) -> Result<Self, PackError> {
+        Ok(match pack.u8() {
             0 => Self::Identity,
             1 => {
                 let (iir, state) = iir(pack, dim, floats)?;
                 Self::Iir(iir, state)
             }
             kind @ (2 | 3) => {
-                let (iterates, beta) = (usize::from(pack.u8()?), pack.f64()?);
+                let (iterates, beta) = (usize::from(pack.u8()), pack.f64());
                 let (inner, state) = iir(pack, dim, floats)?;
                 let build = if kind == 2 { Momentum::new } else { Momentum::unnormalised };
                 let momentum = build(iterates, beta, inner)?;
@@ -71,21 +71,21 @@ impl<'a> AnyFilter<'a> {
                 Self::Momentum(momentum, PerSampleMomentumState::new(past, state))
             }
             4 => {
-                let gain = match pack.u8()? {
-                    0 => Gain::Constant(pack.f64()?),
-                    1 => Gain::Recursion { noise: pack.f64()?, drift: pack.f64()?, process: pack.f64()? },
-                    _ => return Err(ReplayError::Field("kind of gain")),
+                let gain = match pack.u8() {
+                    0 => Gain::Constant(pack.f64()),
+                    1 => Gain::Recursion { noise: pack.f64(), drift: pack.f64(), process: pack.f64() },
+                    _ => return Err(PackError::Field("kind of gain")),
                 };
-                let look_ahead = match pack.u8()? {
+                let look_ahead = match pack.u8() {
                     1 => LookAhead::One,
-                    2 => LookAhead::Two { gamma: pack.f64()? },
-                    _ => return Err(ReplayError::Field("points of a filter")),
+                    2 => LookAhead::Two { gamma: pack.f64() },
+                    _ => return Err(PackError::Field("points of a filter")),
                 };
                 let kalman = Kalman::new(gain, look_ahead)?;
                 let state = KalmanState::new(&kalman, floats.take(dim)?, floats.take(dim)?);
                 Self::Kalman(kalman, state)
             }
-            _ => return Err(ReplayError::Field("kind of filter")),
+            _ => return Err(PackError::Field("kind of filter")),
         })
     }
 

@@ -8,8 +8,8 @@ use crate::optimizer::{
     Begin, Optimizer, RmsProp, RmsPropState, Sgd, SgdState,
 };
 use crate::private::Released;
-use crate::replay::ReplayError;
-use crate::replay::pack::{Reader, Source};
+use crate::replay::PackError;
+use crate::replay::pack::Reader;
 
 /// An optimizer and its memory.
 pub(in crate::replay) enum Inner<'a> {
@@ -44,36 +44,36 @@ pub(in crate::replay) enum Step {
 }
 
 impl<'a> Inner<'a> {
-    fn read<S: Source>(
+    fn read(
         kind: u8,
-        pack: &mut Reader<'_, S>,
+        pack: &mut Reader<'_>,
         dim: usize,
         floats: &mut Floats<'a>,
-    ) -> Result<Self, ReplayError<S::Error>> {
+    ) -> Result<Self, PackError> {
         Ok(match kind {
             0 | 1 => {
-                let sgd = Sgd::new(pack.f32()?, kind == 1, pack.f32()?)?;
+                let sgd = Sgd::new(pack.f32(), kind == 1, pack.f32())?;
                 Self::Sgd(sgd, SgdState { momentum: floats.take(sgd.momentum_len(dim))? })
             }
             2 | 3 => {
-                let adam = Adam::new(pack.f64()?, pack.f64()?, pack.f32()?, pack.f64()?)?;
+                let adam = Adam::new(pack.f64(), pack.f64(), pack.f32(), pack.f64())?;
                 let adam = if kind == 3 { adam.with_filtered_second_moment() } else { adam };
                 Self::Adam(adam, AdamState::new(floats.take(dim)?, floats.take(dim)?))
             }
             4 | 5 => {
-                let adam = AdamBc::new(pack.f64()?, pack.f64()?, pack.f32()?, pack.f64()?)?;
+                let adam = AdamBc::new(pack.f64(), pack.f64(), pack.f32(), pack.f64())?;
                 let adam = if kind == 5 { adam.with_floor_by_noise() } else { adam };
                 Self::AdamBc(adam, AdamBcState::new(floats.take(dim)?, floats.take(dim)?))
             }
             6 => {
-                let adagrad = AdaGrad::new(pack.f32()?, pack.f32()?)?;
+                let adagrad = AdaGrad::new(pack.f32(), pack.f32())?;
                 Self::AdaGrad(adagrad, AdaGradState { sum: floats.take(dim)? })
             }
             7 => {
-                let rmsprop = RmsProp::new(pack.f64()?, pack.f32()?, pack.f32()?)?;
+                let rmsprop = RmsProp::new(pack.f64(), pack.f32(), pack.f32())?;
                 Self::RmsProp(rmsprop, RmsPropState { second: floats.take(dim)? })
             }
-            _ => return Err(ReplayError::Field("kind of optimizer")),
+            _ => return Err(PackError::Field("kind of optimizer")),
         })
     }
 
@@ -100,15 +100,15 @@ impl<'a> Inner<'a> {
 }
 
 impl<'a> AnyOptimizer<'a> {
-    pub(in crate::replay) fn read<S: Source>(
-        pack: &mut Reader<'_, S>,
+    pub(in crate::replay) fn read(
+        pack: &mut Reader<'_>,
         dim: usize,
         floats: &mut Floats<'a>,
-    ) -> Result<(HeldOptimizer, Self), ReplayError<S::Error>> {
-        let optimizer = match pack.u8()? {
+    ) -> Result<(HeldOptimizer, Self), PackError> {
+        let optimizer = match pack.u8() {
             kind @ (8 | 9) => {
-                let norm = AdaGradNorm::new(pack.f64()?, pack.f64()?, kind == 9, HeldInner)?;
-                let inner = pack.u8()?;
+                let norm = AdaGradNorm::new(pack.f64(), pack.f64(), kind == 9, HeldInner)?;
+                let inner = pack.u8();
                 Self::Norm(norm, AdaGradNormState::new(Inner::read(inner, pack, dim, floats)?))
             }
             kind => Self::Alone(Inner::read(kind, pack, dim, floats)?),

@@ -1,7 +1,7 @@
 //! Every rule for the clip, with 20 bins where it counts in bins.
 
-use crate::replay::ReplayError;
-use crate::replay::pack::{Reader, Source};
+use crate::replay::PackError;
+use crate::replay::pack::Reader;
 use crate::threshold::{
     Bounds, CountNoise, ExpectedError, ExpectedErrorState, Facts, Fixed, Percentile, PercentileState, Quantile,
     QuantileState, Query, ReleasedCounts, Solver, Threshold,
@@ -18,33 +18,33 @@ pub(in crate::replay) enum AnyThreshold {
 /// A rule that is kept with its memory; what it is asked for without it.
 pub(in crate::replay) struct HeldThreshold(Option<CountNoise>);
 
-fn bounds<S: Source>(pack: &mut Reader<'_, S>) -> Result<Bounds, ReplayError<S::Error>> {
-    Ok(Bounds::new(pack.f32()?, pack.f32()?)?)
+fn bounds(pack: &mut Reader<'_>) -> Result<Bounds, PackError> {
+    Ok(Bounds::new(pack.f32(), pack.f32())?)
 }
 
 impl AnyThreshold {
-    pub(in crate::replay) fn read<S: Source>(
-        pack: &mut Reader<'_, S>,
-    ) -> Result<(HeldThreshold, Self), ReplayError<S::Error>> {
-        let rule = match pack.u8()? {
-            0 => Self::Fixed(Fixed(pack.f32()?)),
+    pub(in crate::replay) fn read(
+        pack: &mut Reader<'_>,
+    ) -> Result<(HeldThreshold, Self), PackError> {
+        let rule = match pack.u8() {
+            0 => Self::Fixed(Fixed(pack.f32())),
             1 => {
-                let rule = Percentile::new(pack.f64()?, CountNoise::new(pack.f64()?)?)?;
-                let state = PercentileState::new(pack.f32()?, pack.f32()?)?;
+                let rule = Percentile::new(pack.f64(), CountNoise::new(pack.f64())?)?;
+                let state = PercentileState::new(pack.f32(), pack.f32())?;
                 Self::Percentile(rule.within(bounds(pack)?), state)
             }
             kind @ (2 | 3) => {
                 let solver = if kind == 2 { Solver::PaperGrid } else { Solver::Exact };
-                let rule = ExpectedError::new(solver, CountNoise::new(pack.f64()?)?)?;
-                let state = ExpectedErrorState::new(pack.f32()?, pack.f32()?)?;
+                let rule = ExpectedError::new(solver, CountNoise::new(pack.f64())?)?;
+                let state = ExpectedErrorState::new(pack.f32(), pack.f32())?;
                 Self::Error(rule.within(bounds(pack)?, bounds(pack)?), state)
             }
             4 => {
-                let rule = Quantile::new(pack.f64()?, pack.f64()?, pack.f64()?)?;
-                let state = QuantileState::new(pack.f32()?)?;
+                let rule = Quantile::new(pack.f64(), pack.f64(), pack.f64())?;
+                let state = QuantileState::new(pack.f32())?;
                 Self::Quantile(rule.within(bounds(pack)?), state)
             }
-            _ => return Err(ReplayError::Field("kind of threshold")),
+            _ => return Err(PackError::Field("kind of threshold")),
         };
         let noise = match &rule {
             Self::Fixed(rule) => rule.count_noise(),

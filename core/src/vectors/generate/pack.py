@@ -167,7 +167,7 @@ def optimizer_memory(optimizer):
 
 
 def checkpoint(params, threshold, filter, optimizer):
-    packed = struct.pack("<Q", fnv(f32s(params)))
+    packed = struct.pack("<I", folded(f32s(params)))
     if not isinstance(filter, Identity):
         packed += struct.pack("<I", folded(filter_memory(filter)))
     if not (isinstance(optimizer, Sgd) and optimizer.mu == 0):
