@@ -54,11 +54,11 @@
 //! DECAY     u8:0 | u8:1 u32:every f64:factor | u8:2 (cosine) or 4 (root) u32:steps f64:floor | u8:3 f64:offset f64:slope
 //! NOISE     u8:0 | u8:1 f64:exponent | u8:2 f64:growth f64:exponent
 //! STEPS     recorded: D*(f32) parameters, then for each step u32:samples samples*(D*(f32)); CHECKPOINT after every steps and the last
-//! CHECKPOINT u32:parameters, then of what has memory u32:filter u32:optimizer, and unless the clip is fixed f32:clip f32:range
+//! CHECKPOINT u32:parameters, then of what has memory u16:filter u16:optimizer, and unless the clip is fixed u16:threshold
 //! ```
 //!
-//! A range is 0 without a histogram. The digests are of [`Digest`](crate::numerics::digest::Digest), folded. A filter's
-//! memory is `s_1 … s_K`, then in f64 those of the input 1, 1, …; of per-sample momentum the past iterates before it, the last one
+//! The digests of checkpoints are of [`Digest`](crate::numerics::digest::Digest), folded once or twice. A threshold's is of the clip and
+//! the range of the coming step (0 without a histogram). A filter's memory is `s_1 … s_K`, then in f64 those of the input 1, 1, …; of per-sample momentum the past iterates before it, the last one
 //! first; of DiSK `g̃`, `d`, and `κ` of the coming step in f64. An optimizer's is its vectors in the order of its page, then Adam's
 //! powers, Adam-BC's `w₁ w₂ φ`; AdaGrad-norm's `a` before the inner one's.
 //!

@@ -30,9 +30,10 @@ fn main() {
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let (flash, ram, size) = board(&env::var("TARGET").expect("cargo sets TARGET"));
+    let small = env::var("OPT_LEVEL").is_ok_and(|level| level == "s");
     for program in PROGRAMS {
-        // The base set must fit the smallest parts.
-        let [flash_kb, ram_kb] = if program == "replay" { [128, 8] } else { size };
+        // Compiled for size, the base set must fit the smallest parts.
+        let [flash_kb, ram_kb] = if program == "replay" && small { [128, 8] } else { size };
         let stack = ram_kb * 1024 - STATICS;
         let memory = format!(
             "MEMORY {{\n  FLASH : ORIGIN = {flash:#x}, LENGTH = {flash_kb}K\n  RAM : ORIGIN = {ram:#x} + {stack}, \

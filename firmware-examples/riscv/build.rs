@@ -13,10 +13,11 @@ fn main() {
         return;
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let small = env::var("OPT_LEVEL").is_ok_and(|level| level == "s");
     for program in PROGRAMS {
         // QEMU's virt has megabytes of RAM and starts in it; these are the sizes of a small part, and of the smallest for the
-        // base set, so that the linker refuses what would not fit.
-        let (flash_kb, ram_kb) = if program == "replay" { (128, 8) } else { (256, 64) };
+        // base set compiled for size, so that the linker refuses what would not fit.
+        let (flash_kb, ram_kb) = if program == "replay" && small { (128, 8) } else { (512, 64) };
         let stack = ram_kb * 1024 - STATICS;
         let mut memory = format!(
             "MEMORY {{\n  FLASH : ORIGIN = 0x80000000, LENGTH = {flash_kb}K\n  STACK : ORIGIN = 0x80100000, LENGTH = {stack}\n  \

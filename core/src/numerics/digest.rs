@@ -60,6 +60,12 @@ impl Digest {
     pub fn folded(self) -> u32 {
         (self.0 >> 32) as u32 ^ self.0 as u32
     }
+
+    /// 16 bits, by exclusive or of both halves of those.
+    #[must_use]
+    pub fn folded_twice(self) -> u16 {
+        (self.folded() >> 16) as u16 ^ self.folded() as u16
+    }
 }
 
 #[cfg(test)]
@@ -73,6 +79,7 @@ mod tests {
         let floats = Digest::of(&[f32::from_le_bytes(*b"foob"), f32::from_le_bytes(*b"arfo")]);
         assert_eq!(floats.value(), 0x7396_e6eb_4e20_40df);
         assert_eq!(floats.folded(), 0x7396_e6eb ^ 0x4e20_40df);
+        assert_eq!(floats.folded_twice(), 0x7396 ^ 0xe6eb ^ 0x4e20 ^ 0x40df);
         let (mut bytes, mut wide) = (Digest::default(), Digest::default());
         bytes.add_bytes(b"foobarfo");
         wide.add_f64(f64::from_le_bytes(*b"foobarfo"));

@@ -23,20 +23,17 @@ pub enum Part {
     Filter,
     /// The optimizer's memory.
     Optimizer,
-    /// The clip of the coming step.
-    Clip,
-    /// The range of the coming step's histogram.
-    Range,
+    /// The clip or the range of the coming step.
+    Threshold,
     /// The steps the ledger counts, or that it refuses a further one.
     Ledger,
 }
 
-const PARTS: [(Part, &str); 6] = [
+const PARTS: [(Part, &str); 5] = [
     (Part::Params, "params"),
     (Part::Filter, "filter"),
     (Part::Optimizer, "optimizer"),
-    (Part::Clip, "clip"),
-    (Part::Range, "range"),
+    (Part::Threshold, "threshold"),
     (Part::Ledger, "ledger"),
 ];
 

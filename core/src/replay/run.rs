@@ -166,15 +166,14 @@ fn compare<W>(
 ) -> Parts {
     let mut parts = Parts::default();
     parts.set(Part::Params, pack.u32() != Digest::of(params).folded());
-    if let Some(digest) = state.filter.digest() {
-        parts.set(Part::Filter, pack.u32() != digest.folded());
-    }
-    if let Some(digest) = state.optimizer.digest() {
-        parts.set(Part::Optimizer, pack.u32() != digest.folded());
-    }
-    if state.threshold.learns() {
-        parts.set(Part::Clip, pack.u32() != state.threshold.clip().to_bits());
-        parts.set(Part::Range, pack.u32() != state.threshold.range().to_bits());
+    for (part, digest) in [
+        (Part::Filter, state.filter.digest()),
+        (Part::Optimizer, state.optimizer.digest()),
+        (Part::Threshold, state.threshold.digest()),
+    ] {
+        if let Some(digest) = digest {
+            parts.set(part, pack.u16() != digest.folded_twice());
+        }
     }
     parts
 }

@@ -1,5 +1,6 @@
 //! Every rule for the clip, with 20 bins where it counts in bins.
 
+use crate::numerics::digest::Digest;
 use crate::replay::PackError;
 use crate::replay::pack::Reader;
 use crate::threshold::{
@@ -55,26 +56,24 @@ impl AnyThreshold {
         Ok((HeldThreshold(noise), rule))
     }
 
-    /// Whether the clip may change.
-    pub(in crate::replay) fn learns(&self) -> bool {
-        !matches!(self, Self::Fixed(_))
+    /// The digest of the coming step's clip and its histogram's range (0 without one); none where the clip is fixed.
+    pub(in crate::replay) fn digest(&self) -> Option<Digest> {
+        let range = match self.query() {
+            Query::Histogram { range, .. } => range,
+            Query::None | Query::Above { .. } => 0.0,
+        };
+        match self {
+            Self::Fixed(_) => None,
+            _ => Some(Digest::of(&[self.clip(), range])),
+        }
     }
 
-    /// The clip of the coming step.
-    pub(in crate::replay) fn clip(&self) -> f32 {
+    fn clip(&self) -> f32 {
         match self {
             Self::Fixed(rule) => rule.clip(&()),
             Self::Percentile(rule, state) => rule.clip(state),
             Self::Error(rule, state) => rule.clip(state),
             Self::Quantile(rule, state) => rule.clip(state),
-        }
-    }
-
-    /// The range of the coming step's histogram; 0 without one.
-    pub(in crate::replay) fn range(&self) -> f32 {
-        match self.query() {
-            Query::Histogram { range, .. } => range,
-            Query::None | Query::Above { .. } => 0.0,
         }
     }
 

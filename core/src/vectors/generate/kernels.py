@@ -93,13 +93,13 @@ def functions(pack):
 def add(pack, clip_bytes):
     for seed, purpose, step, chunk in [(0, 1, 0, 0), (1, 3, 7, 2), (2**64 - 1, 1, 2**32 - 1, 2**32 - 1)]:
         stream = Stream(seed, purpose, step, chunk)
-        body = counted([struct.pack("<I", stream.next()) for _ in range(40)])
-        pack.group(WORDS, f"words {purpose}/{step}/{chunk}", address(seed, purpose, step, chunk) + body, "40 values")
+        body = counted([struct.pack("<I", stream.next()) for _ in range(24)])
+        pack.group(WORDS, f"words {purpose}/{step}/{chunk}", address(seed, purpose, step, chunk) + body, "24 values")
     for sigma in [1, 3, 1000, 65536, (1 << 31) - 1]:
         stream = Stream(sigma, GRADIENT_NOISE, 5, 1)
-        body = counted([struct.pack("<q", discrete_gaussian(sigma, stream)) for _ in range(40)])
+        body = counted([struct.pack("<q", discrete_gaussian(sigma, stream)) for _ in range(20)])
         head = address(sigma, GRADIENT_NOISE, 5, 1) + struct.pack("<I", sigma)
-        pack.group(NOISE, f"noise {sigma}", head + body, "40 values")
+        pack.group(NOISE, f"noise {sigma}", head + body, "20 values")
     draws = continuous.normals(9, GRADIENT_NOISE, 2, 0, 40)
     # One times sigma, over a batch of one: two roundings of a value that is a float already.
     sigma = continuous.next_up(0.7)

@@ -167,14 +167,15 @@ def optimizer_memory(optimizer):
 
 
 def checkpoint(params, threshold, filter, optimizer):
-    packed = struct.pack("<I", folded(f32s(params)))
+    memories = []
     if not isinstance(filter, Identity):
-        packed += struct.pack("<I", folded(filter_memory(filter)))
+        memories.append(filter_memory(filter))
     if not (isinstance(optimizer, Sgd) and optimizer.mu == 0):
-        packed += struct.pack("<I", folded(optimizer_memory(optimizer)))
+        memories.append(optimizer_memory(optimizer))
     if not isinstance(threshold, Fixed):
-        packed += struct.pack("<ff", float(threshold.clip), float(getattr(threshold, "range", 0.0)))
-    return packed
+        memories.append(f32s([threshold.clip, getattr(threshold, "range", 0.0)]))
+    twice = [folded(memory) >> 16 ^ folded(memory) & 0xFFFF for memory in memories]
+    return struct.pack(f"<I{len(twice)}H", folded(f32s(params)), *twice)
 
 
 # Samples --------------------------------------------------------------------------------------------------------------------------
