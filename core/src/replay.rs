@@ -217,11 +217,7 @@ pub fn play<S: Source>(
     }
 }
 
-fn play_all(
-    pack: &mut Reader<'_>,
-    mut memory: Memory<'_>,
-    say: &mut dyn FnMut(&Line),
-) -> Result<Summary, PackError> {
+fn play_all(pack: &mut Reader<'_>, mut memory: Memory<'_>, say: &mut dyn FnMut(&Line)) -> Result<Summary, PackError> {
     if pack.bytes() != MAGIC || pack.u16() != VERSION {
         return Err(PackError::NotAPack);
     }

@@ -23,9 +23,14 @@ fn main() {
             "MEMORY {{\n  FLASH : ORIGIN = 0x80000000, LENGTH = {flash_kb}K\n  STACK : ORIGIN = 0x80100000, LENGTH = {stack}\n  \
              RAM : ORIGIN = 0x80100000 + {stack}, LENGTH = {STATICS}\n}}\n"
         );
-        for (region, at) in
-            [("TEXT", "FLASH"), ("RODATA", "FLASH"), ("DATA", "RAM"), ("BSS", "RAM"), ("HEAP", "RAM"), ("STACK", "STACK")]
-        {
+        for (region, at) in [
+            ("TEXT", "FLASH"),
+            ("RODATA", "FLASH"),
+            ("DATA", "RAM"),
+            ("BSS", "RAM"),
+            ("HEAP", "RAM"),
+            ("STACK", "STACK"),
+        ] {
             memory += &format!("REGION_ALIAS(\"REGION_{region}\", {at});\n");
         }
         let folder = out.join(program);

@@ -40,11 +40,7 @@ impl Compared {
 }
 
 /// Plays the kernel of this kind.
-pub(super) fn play(
-    kind: u8,
-    pack: &mut Reader<'_>,
-    memory: &mut Memory<'_>,
-) -> Result<Compared, PackError> {
+pub(super) fn play(kind: u8, pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, PackError> {
     match kind {
         1 => words(pack),
         2 => noise(pack),
@@ -131,10 +127,7 @@ fn coins(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
 }
 
 /// Lent memory for a gradient of the length that comes next.
-fn grad<'m>(
-    pack: &mut Reader<'_>,
-    memory: &'m mut [f32],
-) -> Result<&'m mut [f32], PackError> {
+fn grad<'m>(pack: &mut Reader<'_>, memory: &'m mut [f32]) -> Result<&'m mut [f32], PackError> {
     let needed = usize::from(pack.u16());
     let got = memory.len();
     let grad = memory.get_mut(..needed).ok_or(PackError::Memory { needed, got })?;

@@ -4,7 +4,7 @@ use super::pack::Reader;
 use super::samples::{Kind, Numbers, further, ordinary};
 use super::slots::{AnyClip, AnyFilter, AnyOptimizer, AnyThreshold, Floats, HeldFilter, HeldOptimizer, HeldThreshold};
 use super::slots::{MAX_LAYERS, schedule};
-use super::{Memory, Part, Parted, Parts, PackError};
+use super::{Memory, PackError, Part, Parted, Parts};
 use crate::accounting::{Ledger, Volatile};
 use crate::clip::Layer;
 use crate::error::{CallError, OpenError};
@@ -43,10 +43,7 @@ type Opened<'o, 'a, M> =
     Open<'o, M, AnyClip<'a>, HeldThreshold, HeldFilter, AnyFilter<'a>, HeldOptimizer, AnyOptimizer<'a>>;
 
 /// Plays the run that the pack has next.
-pub(super) fn play(
-    pack: &mut Reader<'_>,
-    memory: &mut Memory<'_>,
-) -> Result<Ended, PackError> {
+pub(super) fn play(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Ended, PackError> {
     let (dim, steps, every) = (pack.u32() as usize, pack.u32(), pack.u16());
     if dim == 0 || steps == 0 || every == 0 || every > MOST_STEPS {
         return Err(PackError::Field("size of a run"));
@@ -159,11 +156,7 @@ fn configured<'a, M: Mechanism>(
 }
 
 /// Which parts of the state differ from the pack's next checkpoint.
-fn compare<W>(
-    pack: &mut Reader<'_>,
-    state: &State<'_, W>,
-    params: &[f32],
-) -> Parts {
+fn compare<W>(pack: &mut Reader<'_>, state: &State<'_, W>, params: &[f32]) -> Parts {
     let mut parts = Parts::default();
     parts.set(Part::Params, pack.u32() != Digest::of(params).folded());
     for (part, digest) in [
@@ -180,18 +173,21 @@ fn compare<W>(
 
 /// Where the samples of a run come from.
 enum Samples<'a, W> {
-    Generated { numbers: Numbers, z: &'a mut [f32], point: &'a mut [f32], mixed: &'a mut [f32], shard: &'a mut [W] },
+    Generated {
+        numbers: Numbers,
+        z: &'a mut [f32],
+        point: &'a mut [f32],
+        mixed: &'a mut [f32],
+        shard: &'a mut [W],
+    },
     /// The pack holds mixed gradients: a number of samples for each step, then those.
-    Recorded { grad: &'a mut [f32] },
+    Recorded {
+        grad: &'a mut [f32],
+    },
 }
 
 impl<'a, W: Copy + Default> Samples<'a, W> {
-    fn new(
-        head: &Head,
-        params: &mut [f32],
-        shard: &'a mut [W],
-        floats: &mut Floats<'a>,
-    ) -> Result<Self, PackError> {
+    fn new(head: &Head, params: &mut [f32], shard: &'a mut [W], floats: &mut Floats<'a>) -> Result<Self, PackError> {
         let mut take = || floats.take(head.dim);
         Ok(match head.seed {
             None => Self::Recorded { grad: take()? },

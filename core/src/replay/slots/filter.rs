@@ -3,8 +3,8 @@
 use super::Floats;
 use crate::error::CallError;
 use crate::filter::{
-    Digested, Filter, Gain, Identity, Iir, IirState, IirStep, Kalman, KalmanState, KalmanStep, LookAhead, PerSampleMomentum,
-    PerSampleMomentumState,
+    Digested, Filter, Gain, Identity, Iir, IirState, IirStep, Kalman, KalmanState, KalmanStep, LookAhead,
+    PerSampleMomentum, PerSampleMomentumState,
 };
 use crate::numerics::digest::Digest;
 use crate::private::Released;
@@ -114,13 +114,7 @@ impl Filter<AnyFilter<'_>> for HeldFilter {
         }
     }
 
-    fn point(
-        &self,
-        state: &AnyFilter<'_>,
-        index: usize,
-        params: &[f32],
-        out: &mut [f32],
-    ) -> Result<f32, CallError> {
+    fn point(&self, state: &AnyFilter<'_>, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
         match state {
             AnyFilter::Identity => Identity.point(&(), index, params, out),
             AnyFilter::Iir(filter, state) => filter.point(state, index, params, out),

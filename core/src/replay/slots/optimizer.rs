@@ -44,12 +44,7 @@ pub(in crate::replay) enum Step {
 }
 
 impl<'a> Inner<'a> {
-    fn read(
-        kind: u8,
-        pack: &mut Reader<'_>,
-        dim: usize,
-        floats: &mut Floats<'a>,
-    ) -> Result<Self, PackError> {
+    fn read(kind: u8, pack: &mut Reader<'_>, dim: usize, floats: &mut Floats<'a>) -> Result<Self, PackError> {
         Ok(match kind {
             0 | 1 => {
                 let sgd = Sgd::new(pack.f32(), kind == 1, pack.f32())?;
@@ -124,7 +119,7 @@ impl<'a> AnyOptimizer<'a> {
     pub(in crate::replay) fn digest(&self) -> Option<Digest> {
         let mut digest = Digest::default();
         match self {
-            Self::Alone(Inner::Sgd(_, SgdState { momentum })) if momentum.is_empty() => return None,
+            Self::Alone(Inner::Sgd(_, SgdState { momentum: [] })) => return None,
             Self::Alone(inner) => inner.add_to(&mut digest),
             Self::Norm(_, state) => {
                 digest.add_f64(state.added);
@@ -169,7 +164,9 @@ impl Optimizer<Inner<'_>> for HeldInner {
     ) {
         match (state, step) {
             (Inner::Sgd(config, state), Step::Rate(lr)) => config.update(lr, state, at, params, filtered, released),
-            (Inner::Adam(config, state), Step::Adam(step)) => config.update(step, state, at, params, filtered, released),
+            (Inner::Adam(config, state), Step::Adam(step)) => {
+                config.update(step, state, at, params, filtered, released)
+            }
             (Inner::AdamBc(config, state), Step::AdamBc(step)) => {
                 config.update(step, state, at, params, filtered, released);
             }

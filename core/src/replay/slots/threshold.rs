@@ -24,9 +24,7 @@ fn bounds(pack: &mut Reader<'_>) -> Result<Bounds, PackError> {
 }
 
 impl AnyThreshold {
-    pub(in crate::replay) fn read(
-        pack: &mut Reader<'_>,
-    ) -> Result<(HeldThreshold, Self), PackError> {
+    pub(in crate::replay) fn read(pack: &mut Reader<'_>) -> Result<(HeldThreshold, Self), PackError> {
         let rule = match pack.u8() {
             0 => Self::Fixed(Fixed(pack.f32())),
             1 => {
