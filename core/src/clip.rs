@@ -28,15 +28,17 @@ pub trait Clip: Copy {
     }
 }
 
-/// Hands each layer of the gradient whose consecutive parts are `parts` to `add`, with its norm, its coordinates and its place
+/// How one layer of a sample reaches its sum.
+pub(crate) trait AddLayer<W> {
+    /// Adds the layer's coordinates, which come in `pieces` and have this norm, clipped to its share of the threshold.
+    fn add_layer(&self, layer: Layer, norm: f32, pieces: Pieces<'_>, sum: &mut [W]);
+}
+
+/// Hands each layer of the gradient whose consecutive parts are `parts` to `to`, with its norm, its coordinates and its place
 /// in `sum` (`[D]`); without layers the whole gradient is one. Returns the whole's norm; nothing is handed over if its square
 /// is not a finite f32.
-pub(crate) fn each_layer<C: Clip, W>(
-    clip: &C,
-    parts: &[&[f32]],
-    sum: &mut [W],
-    mut add: impl FnMut(Layer, f32, Pieces<'_>, &mut [W]),
-) -> Option<f32> {
+#[inline(always)]
+pub(crate) fn each_layer<C: Clip, W>(clip: &C, parts: &[&[f32]], sum: &mut [W], to: &impl AddLayer<W>) -> Option<f32> {
     let norm_sq = sum_of_squares(parts.iter().copied());
     if !norm_sq.is_finite() {
         return None;
@@ -44,14 +46,14 @@ pub(crate) fn each_layer<C: Clip, W>(
     let norm = sqrt_f32(norm_sq);
     let Some(layers) = clip.layers() else {
         let whole = Layer::whole(sum.len());
-        add(whole, norm, Pieces::new(parts, 0, whole.len), sum);
+        to.add_layer(whole, norm, Pieces::new(parts, 0, whole.len), sum);
         return Some(norm);
     };
     let (mut at, mut rest) = (0usize, sum);
     for layer in layers.as_slice() {
         let (here, after) = rest.split_at_mut(layer.len.min(rest.len()));
         let pieces = Pieces::new(parts, at, layer.len);
-        add(*layer, sqrt_f32(sum_of_squares(pieces.clone())), pieces, here);
+        to.add_layer(*layer, sqrt_f32(sum_of_squares(pieces.clone())), pieces, here);
         at = at.saturating_add(layer.len);
         rest = after;
     }

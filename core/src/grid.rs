@@ -24,7 +24,7 @@
 //! What one sample adds has an exact Euclidean norm of at most `C`. Sums wrap: reduction modulo a power of two is linear,
 //! hence private and independent of order, while saturation or an overflow error would depend on the data.
 
-use crate::clip::{Clip, each_layer};
+use crate::clip::{AddLayer, Clip, Layer, Pieces, each_layer};
 use crate::error::ConfigError;
 use crate::numerics::round::truncate;
 
@@ -52,23 +52,23 @@ mod sealed {
 macro_rules! word {
     ($type:ty) => {
         impl Word for $type {
-            #[inline]
+            #[inline(always)]
             fn wrapping_add(self, other: Self) -> Self {
                 self.wrapping_add(other)
             }
-            #[inline]
+            #[inline(always)]
             fn wrap(x: i64) -> Self {
                 x as Self
             }
-            #[inline]
+            #[inline(always)]
             fn to_f32(self) -> f32 {
                 self as f32
             }
-            #[inline]
+            #[inline(always)]
             fn hold(x: f32) -> Self {
                 x.to_bits() as Self
             }
-            #[inline]
+            #[inline(always)]
             fn held(self) -> f32 {
                 f32::from_bits(self as u32)
             }
@@ -86,6 +86,9 @@ pub struct Grid {
 
 /// Coordinates quantised at a time: what fills the registers of a processor with 128-bit vectors; one where there are none.
 const BLOCK: usize = if cfg!(target_pointer_width = "64") { 16 } else { 1 };
+/// Coordinates whose squares are added in lanes.
+const LANES: usize = if BLOCK == 1 { 1 } else { 8 };
+const RUN: usize = 1 << 12;
 
 impl Grid {
     /// A grid on which the clip is `2^bits` units, `bits` in `8..=22`.
@@ -134,6 +137,7 @@ impl Grid {
 
     /// Clips the gradient whose consecutive parts are `parts`, rounds it onto the grid and adds it to `sum` (`[D]`); its
     /// norm before that. A gradient whose squared norm is not a finite f32 adds exactly nothing.
+    #[inline(always)]
     pub(crate) fn add_sample<C: Clip, W: Word>(
         self,
         clip: &C,
@@ -141,63 +145,89 @@ impl Grid {
         parts: &[&[f32]],
         sum: &mut [W],
     ) -> Option<f32> {
-        each_layer(clip, parts, sum, |layer, norm, pieces, sum| {
-            let divisor = clip.divisor(norm, threshold * layer.share_f32());
-            self.add_layer(layer.units(self.bits), divisor, pieces, sum);
-        })
+        each_layer(clip, parts, sum, &OnGrid { grid: self, clip, threshold })
     }
+}
 
-    /// Adds consecutive coordinates, `trunc(g_i · units/divisor)`, whose norm is at most `units` on the grid.
-    fn add_layer<'a, W: Word>(
-        self,
-        units: u32,
-        divisor: f32,
-        parts: impl Iterator<Item = &'a [f32]> + Clone,
-        sum: &mut [W],
-    ) {
-        let mut scale = units as f32 / divisor;
+/// Clips by a rule to a threshold and rounds onto a grid.
+struct OnGrid<'a, C> {
+    grid: Grid,
+    clip: &'a C,
+    threshold: f32,
+}
+
+impl<C: Clip, W: Word> AddLayer<W> for OnGrid<'_, C> {
+    /// Adds `trunc(g_i · units/divisor)`, whose norm is at most `units` on the grid.
+    #[inline(always)]
+    fn add_layer(&self, layer: Layer, norm: f32, pieces: Pieces<'_>, sum: &mut [W]) {
+        let units = layer.units(self.grid.bits);
+        let mut scale = units as f32 / self.clip.divisor(norm, self.threshold * layer.share_f32());
         // A rule that gives no number adds nothing.
         if !scale.is_finite() {
             return;
         }
         let bound = u64::from(units) * u64::from(units);
         let mut shrink = 1.0 / (1u32 << 20) as f32;
+        let mut taking_out = false;
         // The shrinking doubles up to the whole, at which nothing is added: it ends.
-        while quantise(units, scale, parts.clone(), sum) > bound {
-            // Truncation is symmetric: this takes out again what was added.
-            quantise(units, -scale, parts.clone(), sum);
-            scale *= 1.0 - shrink;
-            shrink *= 2.0;
+        loop {
+            // Truncation is symmetric: the opposite takes out again what was added, and has the same squares.
+            let signed = if taking_out { -scale } else { scale };
+            if quantise(units, signed, pieces.clone(), sum) <= bound {
+                return;
+            }
+            if taking_out {
+                scale *= 1.0 - shrink;
+                shrink *= 2.0;
+            }
+            taking_out = !taking_out;
         }
     }
 }
 
 /// Adds `trunc(g_i · scale)` to the sum; returns `Σ q_i²` (saturating).
+#[inline(always)]
 fn quantise<'a, W: Word>(units: u32, scale: f32, parts: impl Iterator<Item = &'a [f32]>, sum: &mut [W]) -> u64 {
-    let unit = units as f32;
     let mut total = 0u64;
     let mut rest = sum;
     for part in parts {
         let (here, after) = rest.split_at_mut(part.len().min(rest.len()));
-        let (mut sums, last_sums) = here.split_at_mut(here.len() & !(BLOCK - 1));
-        let (mut grads, last_grads) = part.split_at(sums.len().min(part.len()));
-        while let Some((grad, more)) = grads.split_first_chunk() {
-            let Some((sum, others)) = core::mem::take(&mut sums).split_first_chunk_mut() else { break };
-            total = total.saturating_add(quantise_block::<W, BLOCK>(unit, scale, grad, sum));
-            (grads, sums) = (more, others);
-        }
-        for (grad, sum) in last_grads.iter().zip(last_sums) {
-            let square = quantise_block(unit, scale, &[*grad], core::array::from_mut(sum));
-            total = total.saturating_add(square);
+        for (grads, sums) in part.chunks(RUN).zip(here.chunks_mut(RUN)) {
+            total = total.saturating_add(quantise_run(units as f32, scale, grads, sums));
         }
         rest = after;
     }
     total
 }
 
-/// As [`quantise`], of `N` coordinates.
+/// As [`quantise`], of at most `RUN` coordinates.
 #[inline(always)]
-fn quantise_block<W: Word, const N: usize>(unit: f32, scale: f32, grads: &[f32; N], sum: &mut [W; N]) -> u64 {
+fn quantise_run<W: Word>(unit: f32, scale: f32, grads: &[f32], sums: &mut [W]) -> u64 {
+    // Squares are at most 2⁴⁴: those of a run fit with room to spare.
+    let mut squares = [0u64; LANES];
+    let (mut sums, last_sums) = sums.split_at_mut(sums.len() & !(BLOCK - 1));
+    let (mut grads, last_grads) = grads.split_at(sums.len().min(grads.len()));
+    while let Some((grad, more)) = grads.split_first_chunk() {
+        let Some((sum, others)) = core::mem::take(&mut sums).split_first_chunk_mut() else { break };
+        quantise_block::<W, BLOCK, LANES>(unit, scale, grad, sum, &mut squares);
+        (grads, sums) = (more, others);
+    }
+    let mut last_squares = [0];
+    for (grad, sum) in last_grads.iter().zip(last_sums) {
+        quantise_block(unit, scale, &[*grad], core::array::from_mut(sum), &mut last_squares);
+    }
+    squares.iter().chain(&last_squares).fold(0, |total, square| total + square)
+}
+
+/// As [`quantise`], of `N` coordinates, each square added to its lane.
+#[inline(always)]
+fn quantise_block<W: Word, const N: usize, const L: usize>(
+    unit: f32,
+    scale: f32,
+    grads: &[f32; N],
+    sum: &mut [W; N],
+    squares: &mut [u64; L],
+) {
     // Short loops over arrays vectorise where one loop does not.
     let (mut magnitudes, mut signs) = ([0u32; N], [0u32; N]);
     for ((magnitude, sign), grad) in magnitudes.iter_mut().zip(&mut signs).zip(grads) {
@@ -207,13 +237,15 @@ fn quantise_block<W: Word, const N: usize>(unit: f32, scale: f32, grads: &[f32; 
         *magnitude = truncate(if size > unit { unit } else { size });
         *sign = (x.to_bits() as i32 >> 31) as u32;
     }
-    // Squares are at most 2⁴⁴: a block's fit with room to spare.
-    let square = magnitudes.iter().fold(0, |square, magnitude| square + u64::from(*magnitude) * u64::from(*magnitude));
+    for magnitudes in magnitudes.chunks_exact(L) {
+        for (square, magnitude) in squares.iter_mut().zip(magnitudes) {
+            *square += u64::from(*magnitude) * u64::from(*magnitude);
+        }
+    }
     for ((sum, magnitude), sign) in sum.iter_mut().zip(magnitudes).zip(signs) {
         let q = (magnitude ^ sign).wrapping_sub(sign) as i32;
         *sum = sum.wrapping_add(W::wrap(i64::from(q)));
     }
-    square
 }
 
 #[cfg(test)]

@@ -288,6 +288,7 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
 const NO_PRICE: &str = "a multiplier that has no price";
 
 /// Elements of a vector that arrives in parts.
+#[inline(always)]
 fn total_len(parts: &[&[f32]]) -> usize {
     parts.iter().fold(0, |total, part| total.saturating_add(part.len()))
 }
@@ -312,6 +313,7 @@ impl<M: Mechanism, C: Clip> Adder<M, C> {
     }
 
     /// Adds a sample whose length was checked, and counts it.
+    #[inline(always)]
     fn add<K: Counts>(&self, parts: &[&[f32]], sum: &mut [M::Word], counts: &mut K) {
         if let Some(norm) = self.mechanism.add_sample(&self.clip, self.threshold, parts, sum) {
             self.query.count(norm, counts.as_mut());

@@ -21,6 +21,7 @@ impl<'a> Pieces<'a> {
 impl<'a> Iterator for Pieces<'a> {
     type Item = &'a [f32];
 
+    #[inline(always)]
     fn next(&mut self) -> Option<&'a [f32]> {
         while self.len > 0 {
             let part = *self.parts.next()?;

@@ -12,7 +12,7 @@
 //! **Not exact**: sums and noise round, so the guarantee holds for real numbers but not for the floats that are released
 //! (Mironov 2012). Reports name this path as not exact.
 
-use crate::clip::{Clip, each_layer};
+use crate::clip::{AddLayer, Clip, Layer, Pieces, each_layer};
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
 use crate::numerics::function::{ln_f32, sin_cos_f32, sqrt_f32};
@@ -69,10 +69,9 @@ impl Mechanism for ContinuousGaussian {
         Self { multiplier: up_f32(f64::from(self.multiplier) * factor).clamp(f32::MIN_POSITIVE, f32::MAX) }
     }
 
+    #[inline(always)]
     fn add_sample<C: Clip>(&self, clip: &C, threshold: f32, parts: &[&[f32]], sum: &mut [f32]) -> Option<f32> {
-        each_layer(clip, parts, sum, |layer, norm, pieces, sum| {
-            add_layer(clip, norm, threshold * layer.share_f32(), pieces, sum);
-        })
+        each_layer(clip, parts, sum, &InFloats { clip, threshold })
     }
 
     fn merge(&self, sum: &mut [f32], other: &[f32]) {
@@ -102,26 +101,29 @@ impl Mechanism for ContinuousGaussian {
     }
 }
 
-/// Adds consecutive coordinates, clipped to `threshold`.
-fn add_layer<'a, C: Clip>(
-    clip: &C,
-    norm: f32,
+/// Clips by a rule to a threshold.
+struct InFloats<'a, C> {
+    clip: &'a C,
     threshold: f32,
-    parts: impl Iterator<Item = &'a [f32]>,
-    sum: &mut [f32],
-) {
-    // Whatever the rule says, the divisor is not below the norm.
-    let factor = threshold / clip.divisor(norm, threshold).max(norm);
-    if !factor.is_finite() {
-        return;
-    }
-    let mut rest = sum;
-    for part in parts {
-        let (here, after) = rest.split_at_mut(part.len().min(rest.len()));
-        for (sum, grad) in here.iter_mut().zip(part) {
-            *sum += grad * factor;
+}
+
+impl<C: Clip> AddLayer<f32> for InFloats<'_, C> {
+    #[inline(always)]
+    fn add_layer(&self, layer: Layer, norm: f32, pieces: Pieces<'_>, sum: &mut [f32]) {
+        let threshold = self.threshold * layer.share_f32();
+        // Whatever the rule says, the divisor is not below the norm.
+        let factor = threshold / self.clip.divisor(norm, threshold).max(norm);
+        if !factor.is_finite() {
+            return;
         }
-        rest = after;
+        let mut rest = sum;
+        for part in pieces {
+            let (here, after) = rest.split_at_mut(part.len().min(rest.len()));
+            for (sum, grad) in here.iter_mut().zip(part) {
+                *sum += grad * factor;
+            }
+            rest = after;
+        }
     }
 }
 

@@ -122,6 +122,7 @@ impl<W: Word> Mechanism for DiscreteGaussian<W> {
         Self { sigma: (sigma as u32).min(MAX_SIGMA - 1), ..*self }
     }
 
+    #[inline(always)]
     fn add_sample<C: Clip>(&self, clip: &C, threshold: f32, parts: &[&[f32]], sum: &mut [W]) -> Option<f32> {
         self.grid.add_sample(clip, threshold, parts, sum)
     }

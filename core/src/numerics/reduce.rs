@@ -17,6 +17,7 @@ pub struct SumOfSquares {
 
 impl SumOfSquares {
     /// Adds the next elements of the vector.
+    #[inline(always)]
     pub fn add(&mut self, part: &[f32]) {
         // Up to the next multiple of 8 one by one, so that the rest vectorises.
         let (head, rest) = part.split_at(((LANES - self.next) % LANES).min(part.len()));
@@ -33,6 +34,7 @@ impl SumOfSquares {
         self.add_each(tail);
     }
 
+    #[inline(always)]
     fn add_each(&mut self, part: &[f32]) {
         for x in part {
             if let Some(lane) = self.lanes.get_mut(self.next) {
@@ -52,6 +54,7 @@ impl SumOfSquares {
 
 /// Sum of squares of the vector whose consecutive parts are `parts`.
 #[must_use]
+#[inline(always)]
 pub fn sum_of_squares<'a>(parts: impl Iterator<Item = &'a [f32]>) -> f32 {
     let mut sum = SumOfSquares::default();
     for part in parts {

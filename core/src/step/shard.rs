@@ -19,6 +19,7 @@ impl<M: Mechanism, C: Clip, K: Counts> Shard<'_, M, C, K> {
     /// # Errors
     ///
     /// The parts have another number of elements; nothing was added.
+    #[inline(always)]
     pub fn add_mixed(&mut self, parts: &[&[f32]]) -> Result<(), CallError> {
         check_len("the gradient", self.sum.sum.len(), total_len(parts))?;
         self.adder.add(parts, self.sum.sum, &mut self.counts);

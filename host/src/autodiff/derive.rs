@@ -5,7 +5,7 @@ use super::emit::{BATCH_FIRST, Emitter, Var, reshape_target};
 use super::factor::Grad;
 use super::loss;
 use super::lower::lower;
-use super::readout::{Bounds, Read, Readout, clipped_sum, norms, per_sample, ways};
+use super::readout::{Bounds, Part, Read, Readout, clipped_sum, factored, norms, per_sample, ways};
 use super::refusal::Refusal;
 use super::sweep::sweep;
 use super::{Cost, DeriveOptions, Dim, GradGraph, TensorSpec};
@@ -54,13 +54,22 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Refus
 
     let ways = ways(&grads, options.readout);
     let bounds = (options.readout == Readout::ClippedSum).then(|| Bounds::new(dtype));
-    let (norm, prefix, each) = match (options.readout, &bounds) {
-        (Readout::PerSample, _) => (None, "dp.grad.", per_sample(&mut em, &grads)),
+    let names = || graph.trained().map(|parameter| &parameter.name);
+    let named = |prefix, vars: Vec<Var>| names().map(|name| format!("{prefix}{name}")).zip(vars).collect();
+    let (norm, each): (_, Vec<(String, Var)>) = match (options.readout, &bounds) {
+        (Readout::PerSample, _) => (None, named("dp.grad.", per_sample(&mut em, &grads))),
+        (Readout::Factored, _) => {
+            let parts = names().zip(factored(&mut em, &grads)).flat_map(|(name, part)| match part {
+                Part::Whole(var) => vec![(format!("dp.grad.{name}"), var)],
+                Part::Outer(l, r) => vec![(format!("dp.left.{name}"), l), (format!("dp.right.{name}"), r)],
+            });
+            (None, parts.collect())
+        }
         (Readout::ClippedSum, Some(bounds)) => {
             let (norm, sums) = clipped_sum(&mut em, &grads, &ways, bounds);
-            (Some(norm), "dp.sum.", sums)
+            (Some(norm), named("dp.sum.", sums))
         }
-        _ => (Some(norms(&mut em, &grads, dtype, &ways)), "", vec![]),
+        _ => (Some(norms(&mut em, &grads, dtype, &ways)), vec![]),
     };
 
     // Naming an output renames a tensor, so all is written by now.
@@ -74,8 +83,7 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Refus
         }
         outputs.push((name.clone(), var));
     }
-    let named = graph.trained().map(|parameter| format!("{prefix}{}", parameter.name)).zip(each);
-    for (name, var) in norm.map(|norm| ("dp.norm".to_string(), norm)).into_iter().chain(named) {
+    for (name, var) in norm.map(|norm| ("dp.norm".to_string(), norm)).into_iter().chain(each) {
         em.output(&var, &name);
         outputs.push((name, var));
     }

@@ -523,13 +523,21 @@ impl Emitter {
     }
 
     /// Gives the graph output `name` the tensor `var`: the node that produces it writes it under that name, unless it is
-    /// the model's own or already another output.
+    /// the model's own or already another output, which are copied.
     pub fn output(&mut self, var: &Var, name: &str) {
         let own = var.name.starts_with("dp.v");
         if let Some(earlier) = self.renamed.get(&var.name).cloned() {
             self.identity(&earlier, name);
         } else if !own {
-            self.identity(&var.name, name);
+            // Not an Identity: onnxruntime 1.31 loses its input where that is a Reshape which a MatMul reads too.
+            let target = self.ints(&reshape_target(&var.shape, var.batch));
+            self.nodes.push(NodeProto {
+                op_type: "Reshape".into(),
+                name: name.into(),
+                input: vec![var.name.to_string(), target.name.to_string()],
+                output: vec![name.into()],
+                ..Default::default()
+            });
         } else {
             for node in &mut self.nodes {
                 for tensor in node.input.iter_mut().chain(&mut node.output) {

@@ -206,6 +206,19 @@ impl Factors {
     }
 }
 
+impl Factors {
+    /// The two factors `[N, r]` and `[N, c]` of a gradient that is one outer product, in the parameter's order.
+    pub fn outer(&self, em: &mut Emitter) -> Option<(Var, Var)> {
+        let [term] = &self.terms[..] else { return None };
+        let in_order = self.views.iter().all(|view| matches!(view, View::Reshape(_)));
+        if term.is_indexed() || term.positions() != 1 || self.groups().is_some() || !in_order {
+            return None;
+        }
+        let (rows, columns) = self.extents();
+        Some((em.per_sample(&term.left.var, &[rows]), em.per_sample(&term.right.var, &[columns])))
+    }
+}
+
 /// `[N, (g,) r, c]` of a term without indices.
 fn product(em: &mut Emitter, term: &Term) -> Var {
     if term.positions() == 1 {

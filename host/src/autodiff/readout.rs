@@ -1,10 +1,12 @@
 //! What an emitted graph says of the gradients: a stage of its own over their factored form.
 
 mod clipped_sum;
+mod factored;
 mod norms;
 mod per_sample;
 
 pub use clipped_sum::{Bounds, clipped_sum};
+pub use factored::{Part, factored};
 pub use norms::{norms, ways};
 pub use per_sample::per_sample;
 
@@ -24,6 +26,9 @@ pub enum Readout {
     /// norm `dp.clip` (float scalar, above 0 and finite), over the rows whose `dp.weight` (`[N]`) is 1 rather than 0 and whose
     /// norm is finite.
     ClippedSum,
+    /// As [`PerSample`](Self::PerSample), for a reader that multiplies: a gradient that is one outer product comes as
+    /// `dp.left.NAME` `[N, r]` and `dp.right.NAME` `[N, c]`, whose product `[N, r · c]` is the gradient in row-major order.
+    Factored,
 }
 
 impl std::str::FromStr for Readout {
@@ -36,14 +41,14 @@ impl std::str::FromStr for Readout {
 }
 
 impl Readout {
-    /// Each of them.
+    /// Each that has a name of its own.
     pub const ALL: [Self; 3] = [Self::PerSample, Self::Norms, Self::ClippedSum];
 
     /// Its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::PerSample => "per-sample",
+            Self::PerSample | Self::Factored => "per-sample",
             Self::Norms => "norms",
             Self::ClippedSum => "clipped-sum",
         }

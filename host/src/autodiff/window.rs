@@ -190,9 +190,30 @@ impl Window {
         (x, window)
     }
 
-    /// Unfolded patches `[N, C·taps, *output]` by a depthwise convolution with one-hot kernels.
+    /// Unfolded patches `[N, C·taps, *output]` by a depthwise convolution with one-hot kernels. The lines of a single plane are
+    /// gathered first, so that the kernels have the taps of a line alone.
     pub fn unfold_by_conv(&self, em: &mut Emitter, x: &Var) -> Var {
         let channels = x.shape[1];
+        if let ([lines, _], 1) = (&self.kernel[..], channels)
+            && *lines > 1
+        {
+            let padded = self.padded(em, x, 0.0);
+            let (height, width) = (self.output[0], padded.shape[3]);
+            let (stride, dilation) = (self.stride[0], self.dilation[0]);
+            let line = |tap: usize| (0..height).map(move |at| (at * stride + tap * dilation) as i64);
+            let gathered = em.gather(&padded, &(0..*lines).flat_map(line).collect::<Vec<_>>(), 2);
+            let by_line = em.reshape(&gathered, &[x.shape[0], *lines, height, width], x.batch);
+            let along = Self {
+                input: vec![height, width],
+                kernel: vec![1, self.kernel[1]],
+                stride: vec![1, self.stride[1]],
+                dilation: vec![1, self.dilation[1]],
+                before: vec![0, 0],
+                after: vec![0, 0],
+                ..self.clone()
+            };
+            return along.unfold_by_conv(em, &by_line);
+        }
         let weight = self.one_hot(em, x, channels);
         self.conv(em, x, &weight, channels)
     }

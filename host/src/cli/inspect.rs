@@ -177,10 +177,10 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
     if args.json { answer_json(&inspection) } else { answer(&inspection.to_string()) }
 }
 
-/// The gradient graph of each readout.
+/// The gradient graph of each readout, as the trainer reads it.
 fn grad_graphs(graph: &Graph, options: &DeriveOptions) -> Result<Vec<(Readout, GradGraph)>, Refusal> {
     let of = |readout| Ok((readout, derive(graph, &DeriveOptions { readout, ..options.clone() })?));
-    Readout::ALL.into_iter().map(of).collect()
+    [Readout::Factored, Readout::Norms, Readout::ClippedSum].into_iter().map(of).collect()
 }
 
 fn gradient(way: Way) -> Gradient {

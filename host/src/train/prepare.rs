@@ -56,7 +56,7 @@ pub fn read(source: &Source) -> Result<Read, TrainError> {
     let (model, init_seed) = init::load(&source.model, source.init_seed)?;
     let model = retie(&model, &source.graph)?.into_owned();
     let graph = Graph::from_model(&model, &source.graph)?;
-    let grad = derive(&graph, &source.derive)?;
+    let grad = derive(&graph, &as_read(&source.derive))?;
     let output = loss_output(&source.derive, &graph)?;
     let data_options = DataOptions {
         labels: label_kind(&source.derive, &graph, &grad, output),
@@ -66,6 +66,12 @@ pub fn read(source: &Source) -> Result<Read, TrainError> {
     let derive = DeriveOptions { output: Some(graph.value(output).name.clone()), ..source.derive.clone() };
     let data = load(&source.data, &data_options)?;
     Ok(Read { model, init_seed, graph, grad, derive, data })
+}
+
+/// The graph that the workers read: they take outer products themselves.
+fn as_read(options: &DeriveOptions) -> DeriveOptions {
+    let readout = if options.readout == Readout::PerSample { Readout::Factored } else { options.readout };
+    DeriveOptions { readout, ..options.clone() }
 }
 
 /// Reads, checks, derives and calibrates. Nothing is released and nothing written.

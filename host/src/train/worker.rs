@@ -5,6 +5,7 @@
 //! (`clipped_sum`).
 
 mod clipped_sum;
+mod parts;
 mod per_sample;
 
 pub(super) use clipped_sum::ClippedSums;

@@ -24,7 +24,7 @@ pub const RULE: Rule = Rule { op: "Conv", pull, cases };
 
 /// Whether patches are unfolded by a convolution rather than gathered (measured with onnxruntime on one thread).
 fn unfolds_by_conv(channels: usize, positions: usize) -> bool {
-    channels <= 16 || channels <= 32 && positions >= 1024
+    channels < 16 || channels == 16 && positions >= 64 || channels <= 32 && positions >= 1024
 }
 
 fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {

@@ -1,5 +1,6 @@
 //! Each sample's gradient, mixed here and clipped by the core: integer sums make the result independent of the split.
 
+use super::parts::{OUTPUTS, Parts};
 use super::{Gather, Layout, Opened, Point, SHAPES, load};
 use crate::autodiff::GradGraph;
 use crate::backend::{Backend, BackendError, Input, Session};
@@ -9,6 +10,7 @@ use damper_core::count::Counts;
 use damper_core::filter::mix;
 use damper_core::private::Mechanism;
 use damper_core::step::Shard;
+use pulp::{Arch, Simd, WithSimd};
 use std::num::NonZeroUsize;
 
 /// The workers, and the memory of their sums.
@@ -29,8 +31,14 @@ impl<W: Copy + Default> PerSampleGradients<W> {
     ) -> Result<Self, BackendError> {
         let layout = Layout::new(grad);
         let worker = |_| {
-            let session = load(backend, grad, &["dp.grad."], rows)?;
-            Ok(Worker { session, batch: Batch::new(split, rows), mixed: vec![] })
+            let session = load(backend, grad, &OUTPUTS, rows)?;
+            Ok(Worker {
+                session,
+                parts: Parts::new(grad),
+                batch: Batch::new(split, rows),
+                mixed: vec![],
+                vectors: Arch::new(),
+            })
         };
         let workers = (0..threads).map(worker).collect::<Result<_, BackendError>>()?;
         Ok(Self { workers, sums: vec![vec![W::default(); layout.dim()]; threads], layout })
@@ -75,12 +83,17 @@ impl<M: Mechanism<Word: Send> + Send + Sync> Gather<M> for PerSampleGradients<M:
     }
 }
 
+/// Takes the memory of the mixed gradients, a row, and the parts of its gradient.
+type Reader<'a> = dyn FnMut(&mut [f32], usize, &[&[f32]]) + 'a;
+
 /// One thread's session and buffers. The memory of its shard is beside it, for the step borrows that.
 struct Worker {
     session: Box<dyn Session>,
+    parts: Parts,
     batch: Batch,
     /// Each row's gradient as mixed so far, `[rows, D]`; empty while steps have one point.
     mixed: Vec<f32>,
+    vectors: Arch,
 }
 
 impl Worker {
@@ -93,35 +106,27 @@ impl Worker {
         points: &[Point],
         shard: &mut Shard<'_, M, C, K>,
     ) -> Result<(), BackendError> {
+        let vectors = self.vectors;
         for chunk in chunks {
             self.batch.fill(split, chunk);
             match points {
                 // One gradient as it is: nothing to mix.
                 [point] if point.weight == 1.0 => {
-                    each_row(self.session.as_mut(), &self.batch, split, chunk, layout, point, &mut |_, parts| {
-                        shard.add_mixed(parts).expect(SHAPES);
+                    self.each_row(split, chunk, layout, point, &mut |_, _, parts| {
+                        vectors.dispatch(Add { parts, shard });
                     })?;
                 }
                 points => {
                     let dim = layout.dim();
                     self.mixed.resize(chunk.samples.len() * dim, 0.0);
-                    let mixed = &mut self.mixed;
                     for (index, point) in points.iter().enumerate() {
-                        each_row(
-                            self.session.as_mut(),
-                            &self.batch,
-                            split,
-                            chunk,
-                            layout,
-                            point,
-                            &mut |row, parts| {
-                                mix(index, point.weight, parts, &mut mixed[row * dim..][..dim]);
-                            },
-                        )?;
+                        self.each_row(split, chunk, layout, point, &mut |mixed, row, parts| {
+                            mix(index, point.weight, parts, &mut mixed[row * dim..][..dim]);
+                        })?;
                     }
                     for (sample, mixed) in chunk.samples.iter().zip(self.mixed.chunks(dim)) {
                         if !split.is_null(*sample as usize) {
-                            shard.add_mixed(&[mixed]).expect(SHAPES);
+                            vectors.dispatch(Add { parts: &[mixed], shard });
                         }
                     }
                 }
@@ -129,29 +134,40 @@ impl Worker {
         }
         Ok(())
     }
+
+    /// Hands each of a chunk's gradients at `point` to `reader`, by its row and in consecutive parts, with the memory of
+    /// the mixed ones. The rows after the chunk's samples are padding, and a null sample contributes nothing.
+    fn each_row(
+        &mut self,
+        split: &Split,
+        chunk: Chunk<'_>,
+        layout: &Layout,
+        point: &Point,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), BackendError> {
+        let Self { session, parts, batch, mixed, .. } = self;
+        let inputs: Vec<_> = batch.inputs().chain(layout.split(&point.params).map(Input::F32)).collect();
+        session.run(&inputs, &mut |outputs| {
+            for (row, sample) in chunk.samples.iter().enumerate() {
+                if !split.is_null(*sample as usize) {
+                    reader(mixed, row, &parts.of_row(outputs, row));
+                }
+            }
+        })
+    }
 }
 
-/// Hands each of a chunk's gradients at `point` to `reader`, by its row and in consecutive parts. The rows after the
-/// chunk's samples are padding, and a null sample contributes nothing.
-fn each_row(
-    session: &mut dyn Session,
-    batch: &Batch,
-    split: &Split,
-    chunk: Chunk<'_>,
-    layout: &Layout,
-    point: &Point,
-    reader: &mut dyn FnMut(usize, &[&[f32]]),
-) -> Result<(), BackendError> {
-    let inputs: Vec<_> = batch.inputs().chain(layout.split(&point.params).map(Input::F32)).collect();
-    session.run(&inputs, &mut |grads| {
-        let mut parts: Vec<&[f32]> = Vec::with_capacity(grads.len());
-        for (row, sample) in chunk.samples.iter().enumerate() {
-            if split.is_null(*sample as usize) {
-                continue;
-            }
-            parts.clear();
-            parts.extend(grads.iter().zip(&layout.lengths).map(|(grad, length)| &grad[row * length..][..*length]));
-            reader(row, &parts);
-        }
-    })
+/// One sample's gradient on its way into a shard. Wider vectors change no bits: nothing is fused or reordered.
+struct Add<'a, 's, M: Mechanism, C, K> {
+    parts: &'a [&'a [f32]],
+    shard: &'a mut Shard<'s, M, C, K>,
+}
+
+impl<M: Mechanism, C: Clip, K: Counts> WithSimd for Add<'_, '_, M, C, K> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        self.shard.add_mixed(self.parts).expect(SHAPES);
+    }
 }

@@ -1,0 +1,785 @@
+/* damper for C: differentially private training on a device, in memory that the caller owns. No heap, no globals.
+ *
+ * Written by cbindgen from the crate damper-capi; do not edit. README.md beside it has a complete program.
+ *
+ * The contract of every function: a pointer is null or points to memory of the length that is said, which nobody else
+ * reads or writes during the call. Pointers that are null where none may be, misaligned, or into the run's memory are
+ * answered by a status. A run's memory is the run's from damper_run_init to damper_run_close: it must not be moved,
+ * copied, read or written. Runs share nothing; one run must not be used by two threads, or by an interrupt and what it
+ * interrupts, at once.
+ */
+
+
+#ifndef DAMPER_H
+#define DAMPER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * Bytes of static memory for a run, to be aligned to 8: enough on every target. `damper_run_size` is exact.
+ */
+#define DAMPER_RUN_BYTES(dim, vectors, layers) \
+  (64 * sizeof(void *) + 736 + 4 * (size_t)(dim) * (1 + (size_t)(vectors)) + 2 * sizeof(size_t) * (size_t)(layers))
+
+
+/**
+ * The largest order of a recursive filter.
+ */
+#define DAMPER_MAX_ORDER 8
+
+/**
+ * The most iterates of per-sample momentum.
+ */
+#define DAMPER_MAX_ITERATES 8
+
+/**
+ * Bins of a histogram of norms, as in the paper of DC-SGD.
+ */
+#define DAMPER_BINS 20
+
+/**
+ * The most pieces of a gradient in one call.
+ */
+#define DAMPER_MAX_PIECES 32
+
+/**
+ * A sampling rate of 1.
+ */
+#define DAMPER_RATE_ONE 9007199254740992
+
+/**
+ * What a function answers. Below 16 all is well; whatever is not was refused as a whole: nothing was added, released
+ * or changed, but where the sentence says so. Numbers are stable.
+ */
+enum damper_status
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * Done.
+   */
+  DAMPER_STATUS_OK = 0,
+  /**
+   * There is nothing more: no further sample in the draw, no further point of the sample.
+   */
+  DAMPER_STATUS_END = 1,
+  /**
+   * A pointer is null.
+   */
+  DAMPER_STATUS_NULL = 16,
+  /**
+   * A pointer is not aligned for what it points to.
+   */
+  DAMPER_STATUS_MISALIGNED = 17,
+  /**
+   * The memory of the run is too small for it and what was chosen.
+   */
+  DAMPER_STATUS_TOO_SMALL = 18,
+  /**
+   * A length is not the one that is needed.
+   */
+  DAMPER_STATUS_LENGTH = 19,
+  /**
+   * A buffer overlaps the run's memory or another buffer of the call.
+   */
+  DAMPER_STATUS_OVERLAP = 20,
+  /**
+   * There is no run at this address: it was never initialised, closed, moved or copied.
+   */
+  DAMPER_STATUS_NOT_A_RUN = 21,
+  /**
+   * The run is in a call already: the callback called back.
+   */
+  DAMPER_STATUS_BUSY = 22,
+  /**
+   * The call is out of order: see the function.
+   */
+  DAMPER_STATUS_ORDER = 23,
+  /**
+   * A number is out of its range: `damper_refusal` says which, and what it must be.
+   */
+  DAMPER_STATUS_RANGE = 24,
+  /**
+   * The run has no key.
+   */
+  DAMPER_STATUS_NO_KEY = 25,
+  /**
+   * The run has no store for its ledger.
+   */
+  DAMPER_STATUS_NO_STORE = 26,
+  /**
+   * The privacy budget is spent: stop.
+   */
+  DAMPER_STATUS_BUDGET_SPENT = 27,
+  /**
+   * The ledger could not be persisted: nothing is released, and the step is burned.
+   */
+  DAMPER_STATUS_NOT_PERSISTED = 28,
+  /**
+   * The record is another budget's.
+   */
+  DAMPER_STATUS_RECORD = 29,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum damper_status damper_status;
+#else
+typedef int32_t damper_status;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * How the learning rate falls.
+ */
+enum damper_rate_decay
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * Not at all.
+   */
+  DAMPER_RATE_DECAY_NONE = 0,
+  /**
+   * By `factor` every `steps` steps.
+   */
+  DAMPER_RATE_DECAY_STEP = 1,
+  /**
+   * Half a cosine over `steps`, down to `factor` times the start.
+   */
+  DAMPER_RATE_DECAY_COSINE = 2,
+  /**
+   * `1/√(offset + slope·t)`.
+   */
+  DAMPER_RATE_DECAY_POLYNOMIAL = 3,
+  /**
+   * `1 − (1 − factor)·√(t/steps)`.
+   */
+  DAMPER_RATE_DECAY_ROOT_LINEAR = 4,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum damper_rate_decay damper_rate_decay;
+#else
+typedef uint32_t damper_rate_decay;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * How the noise changes.
+ */
+enum damper_noise_change
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * Not at all.
+   */
+  DAMPER_NOISE_CHANGE_NONE = 0,
+  /**
+   * `(η_0/η_t)^exponent`: as the learning rate falls (ADP).
+   */
+  DAMPER_NOISE_CHANGE_MATCHED = 1,
+  /**
+   * `(1 + growth·t)^(exponent/2)`.
+   */
+  DAMPER_NOISE_CHANGE_POLYNOMIAL = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum damper_noise_change damper_noise_change;
+#else
+typedef uint32_t damper_noise_change;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * A run. Opaque: in memory of the caller's, which must not be moved, copied, read or written until it is closed.
+ */
+typedef struct damper_run damper_run;
+
+/**
+ * What every run declares: DP-SGD with flat clipping, no momentum and a constant learning rate.
+ */
+typedef struct {
+  /**
+   * The grid: the clip is `2^grid_bits` units; 8 to 22. Choose `2^grid_bits` far above the root of the number of
+   * parameters; 16 suits most.
+   */
+  uint32_t grid_bits;
+  /**
+   * The divisor of the sum of gradients: the expected number of samples in a draw; 1 to 2^24.
+   */
+  uint32_t expected_batch;
+  /**
+   * Standard deviation of the noise over the clip; above 0. It is rounded up to the grid: see `damper_multiplier`.
+   */
+  double noise_multiplier;
+  /**
+   * The learning rate.
+   */
+  double learning_rate;
+  /**
+   * The Euclidean norm that no sample's gradient exceeds in the sum.
+   */
+  float clip;
+  /**
+   * Steps that may be released in all, at most 2^31.
+   */
+  uint32_t budget;
+} damper_config;
+
+/**
+ * Why `DAMPER_STATUS_RANGE` was answered last: which number, and what it must be. The texts are not ended by a zero:
+ * print them with `%.*s`. They stay valid for ever; empty where nothing was refused.
+ */
+typedef struct {
+  /**
+   * The number, in words.
+   */
+  const char *parameter;
+  /**
+   * Bytes of it.
+   */
+  size_t parameter_len;
+  /**
+   * What it must be.
+   */
+  const char *must_be;
+  /**
+   * Bytes of it.
+   */
+  size_t must_be_len;
+} damper_refusal_text;
+
+/**
+ * Consecutive coordinates that are clipped together.
+ */
+typedef struct {
+  /**
+   * Number of coordinates.
+   */
+  size_t len;
+  /**
+   * The layer's share of the clip in units of 2^-22, rounded down; the squares of all shares are at most 1 together.
+   */
+  uint32_t share;
+} damper_layer;
+
+/**
+ * A declared schedule. Numbers that its kinds do not name are not read.
+ */
+typedef struct {
+  /**
+   * One of `damper_rate_decay`.
+   */
+  uint32_t decay;
+  /**
+   * One of `damper_noise_change`.
+   */
+  uint32_t noise;
+  /**
+   * Steps over which the learning rate rises from 0 to the configuration's.
+   */
+  uint32_t warmup;
+  /**
+   * Of `STEP`, `COSINE` and `ROOT_LINEAR`: at least 1.
+   */
+  uint32_t steps;
+  /**
+   * Of the same: from 0 to 1; of `STEP` above 0.
+   */
+  double factor;
+  /**
+   * Of `POLYNOMIAL`: above 0.
+   */
+  double offset;
+  /**
+   * Of `POLYNOMIAL`: not negative.
+   */
+  double slope;
+  /**
+   * Of the noise: not negative.
+   */
+  double growth;
+  /**
+   * Of the noise: from 0 to 4.
+   */
+  double exponent;
+} damper_schedule;
+
+/**
+ * A closed interval, of clips or of ranges: from 2^-104 to 2^126.
+ */
+typedef struct {
+  /**
+   * The least.
+   */
+  float min;
+  /**
+   * The largest.
+   */
+  float max;
+} damper_interval;
+
+/**
+ * What survives a restart.
+ */
+typedef struct {
+  /**
+   * Steps that may be released in all.
+   */
+  uint32_t budget;
+  /**
+   * Steps paid, those prepaid included.
+   */
+  uint32_t paid;
+} damper_record;
+
+/**
+ * Persists a record in the place of the one before it. Returns 0 only when the record would survive a power cut; else
+ * nothing is released. The record is valid during the call alone. It must not jump or throw out of the call, and the
+ * run's functions answer it `DAMPER_STATUS_BUSY`.
+ */
+typedef int (*damper_persist)(void *context, const damper_record *record);
+
+/**
+ * Consecutive coordinates of a gradient.
+ */
+typedef struct {
+  /**
+   * The first; may be null where there are none.
+   */
+  const float *data;
+  /**
+   * How many.
+   */
+  size_t len;
+} damper_piece;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * The name of a status, as in this header. Never null.
+ */
+const char *damper_status_name(int32_t status);
+
+/**
+ * A status as a sentence. Never null.
+ */
+const char *damper_status_message(int32_t status);
+
+/**
+ * Bytes of memory that a run over `dim` parameters needs, with `vectors` vectors of parameters beyond the sum (each
+ * `damper_choose_…` says how many it takes) and `layers` layers of per-layer clipping. 0 where no memory is that
+ * large.
+ */
+size_t damper_run_size(size_t dim, size_t vectors, size_t layers);
+
+/**
+ * The alignment that a run's memory needs, in bytes.
+ */
+size_t damper_run_align(void);
+
+/**
+ * Makes a run over `dim` parameters in `size` bytes at `memory`, aligned to `damper_run_align`. All of the memory is
+ * overwritten; it is the run's until `damper_run_close`.
+ *
+ * A run that is live at this address is lost, its key overwritten.
+ */
+damper_status damper_run_init(void *memory, size_t size, size_t dim, damper_run **run);
+
+/**
+ * Configures a run. Then slots are chosen, each at most once, in any order.
+ *
+ * `DAMPER_STATUS_RANGE` also where sums in 32 bits could overflow: eight times the expected batch and twelve standard
+ * deviations of the noise must stay below 2^31 grid units. Fewer `grid_bits` make room.
+ */
+damper_status damper_run_configure(damper_run *run, const damper_config *config);
+
+/**
+ * Checks the configuration as a whole, and ends choosing. There must be a key and a store. Where it answers
+ * `DAMPER_STATUS_RANGE`, the run is as it was before it was configured.
+ */
+damper_status damper_run_start(damper_run *run);
+
+/**
+ * Ends a run and wipes all of its memory, the key too. An open step releases nothing, and its payment stays.
+ */
+damper_status damper_run_close(damper_run *run);
+
+/**
+ * Writes why `DAMPER_STATUS_RANGE` was answered last.
+ */
+damper_status damper_refusal(damper_run *run, damper_refusal_text *refusal);
+
+/**
+ * Writes the noise multiplier that runs and is priced: σ in grid units over `2^grid_bits`, not below the one that was
+ * asked for. A schedule multiplies it.
+ */
+damper_status damper_multiplier(damper_run *run, double *multiplier);
+
+/**
+ * Writes the clip of the coming step. It is released: after a restart it may be the first clip of a threshold.
+ */
+damper_status damper_clip(damper_run *run, float *clip);
+
+/**
+ * The share of each of `layers` layers with equal shares.
+ */
+uint32_t damper_equal_share(size_t layers);
+
+/**
+ * Clips automatically: every gradient is divided by its norm plus `gamma` (finite, at least 1e-18) and scaled to the
+ * clip.
+ */
+damper_status damper_choose_automatic_clip(damper_run *run, float gamma);
+
+/**
+ * Clips each of `count` layers on its own: to its share of the clip, or, with a `gamma` other than 0, automatically.
+ * The layers are copied into the run's memory; together they must have as many coordinates as the run.
+ */
+damper_status damper_choose_layers(damper_run *run, const damper_layer *layers, size_t count, float gamma);
+
+/**
+ * DOPPLER: the recursive filter `y_t = b_0·g_t + b_1·g_(t-1) + … − a_1·y_(t-1) − …`, bias-corrected; `a` without the
+ * leading 1, neither of more than `DAMPER_MAX_ORDER` delays. Takes as many vectors as its order, the larger number of
+ * delays.
+ */
+damper_status damper_choose_iir(damper_run *run,
+                                const float *a,
+                                size_t a_len,
+                                const float *b,
+                                size_t b_len);
+
+/**
+ * The published filter of that name (`momentum`, `d2`, `f6`, `p7`, …; in any case), as `damper_choose_iir`.
+ */
+damper_status damper_choose_named_filter(damper_run *run, const char *name);
+
+/**
+ * DiSK's filter with a constant gain `kappa`, from 0.001 to 1. A sample's gradient is wanted at one point ahead of the
+ * parameters, or, with a `gamma` other than 0 (at least 0.01 in magnitude), at two. Takes 2 vectors.
+ */
+damper_status damper_choose_disk(damper_run *run, double kappa, double gamma);
+
+/**
+ * DiSK's filter with the gain of the scalar Kalman recursion: variances of the noise in a released gradient, of the
+ * error of the finite difference (`drift`, below `noise`) and of the gradient's own change (`process`), in any common
+ * unit. Else as `damper_choose_disk`.
+ */
+damper_status damper_choose_disk_recursion(damper_run *run, double noise, double drift, double process, double gamma);
+
+/**
+ * DP-PMLF: per-sample momentum over the last `iterates` (1 to `DAMPER_MAX_ITERATES`) with factor `beta` (−0.9 to 1),
+ * and the filter of `damper_choose_iir` on what is released. Gradients are wanted at as many points. Takes `iterates −
+ * 1` vectors and the filter's order.
+ */
+damper_status damper_choose_dp_pmlf(damper_run *run,
+                                    size_t iterates,
+                                    double beta,
+                                    const float *a,
+                                    size_t a_len,
+                                    const float *b,
+                                    size_t b_len);
+
+/**
+ * The inner momentum of Xiao et al.: per-sample momentum over the last `iterates` with factor `beta`, not normalised,
+ * and no filter after it; beside it momentum in the optimizer. Takes `iterates − 1` vectors.
+ */
+damper_status damper_choose_inner_momentum(damper_run *run, size_t iterates, double beta);
+
+/**
+ * SGD with `momentum` in [0, 1), Nesterov's form if `nesterov` is not 0, and weight decay. Takes 1 vector, none
+ * without momentum.
+ */
+damper_status damper_choose_sgd(damper_run *run, float momentum, uint32_t nesterov, float weight_decay);
+
+/**
+ * Adam with `beta1`, `beta2` in [0, 1), `epsilon` above 0 and decoupled weight decay (AdamW). The second moment is of
+ * the released gradient, or, if `filtered_second_moment` is not 0, of the filtered one (DiSK's Adam). Takes 2 vectors.
+ */
+damper_status damper_choose_adam(damper_run *run,
+                                 double beta1,
+                                 double beta2,
+                                 float epsilon,
+                                 double weight_decay,
+                                 uint32_t filtered_second_moment);
+
+/**
+ * DP-AdamBC: Adam whose second moment has the noise's share subtracted, kept above `floor` (a squared gradient, above
+ * 0), and, if `floor_by_noise` is not 0, above what the noise spreads by. Takes 2 vectors.
+ */
+damper_status damper_choose_adam_bc(damper_run *run,
+                                    double beta1,
+                                    double beta2,
+                                    float floor,
+                                    double weight_decay,
+                                    uint32_t floor_by_noise);
+
+/**
+ * AdaGrad with `epsilon` above 0 (PyTorch: 1e-10) and weight decay, added to the gradient. Takes 1 vector.
+ */
+damper_status damper_choose_adagrad(damper_run *run, float epsilon, float weight_decay);
+
+/**
+ * RMSprop with `alpha` in [0, 1) (PyTorch: 0.99), `epsilon` above 0 (PyTorch: 1e-8) and weight decay, added to the
+ * gradient. Takes 1 vector.
+ */
+damper_status damper_choose_rmsprop(damper_run *run, double alpha, float epsilon, float weight_decay);
+
+/**
+ * AdaGrad-norm over SGD: the step is divided by the root of `initial` (b_0^2, not negative) and all squared norms of
+ * released gradients, each at least `floor` (above 0), less the noise's known share if `subtract_noise` is not 0.
+ * SGD's numbers and vectors as in `damper_choose_sgd`.
+ */
+damper_status damper_choose_adagrad_norm(damper_run *run,
+                                         double initial,
+                                         double floor,
+                                         uint32_t subtract_noise,
+                                         float momentum,
+                                         uint32_t nesterov,
+                                         float weight_decay);
+
+/**
+ * Lets the learning rate and the noise change from step to step as declared here; ADP is `POLYNOMIAL` with `MATCHED`.
+ * The noise is priced as a whole: see `damper_epsilon`. As in the configuration, 32 bits must hold the sums, with the
+ * last step's noise too.
+ */
+damper_status damper_choose_schedule(damper_run *run, const damper_schedule *schedule);
+
+/**
+ * DC-SGD-P: the clip that leaves about `fraction` of the samples unclipped, from a histogram of norms released with
+ * noise of `count_noise` counts (0.25 to 2^18; it is priced with the gradient's). The first step has the clip
+ * `first_clip` and a histogram over [0, `first_range`). `clips`, which may be null, bounds the clip. The
+ * configuration's clip has no part in it.
+ */
+damper_status damper_choose_percentile(damper_run *run,
+                                       double fraction,
+                                       double count_noise,
+                                       float first_clip,
+                                       float first_range,
+                                       const damper_interval *clips);
+
+/**
+ * DC-SGD-E: the clip that minimises the expected error, else as `damper_choose_percentile`. It is sought on the
+ * paper's grid, or, if `exact` is not 0, in closed form. `ranges`, which may be null, bounds the histogram's range.
+ */
+damper_status damper_choose_expected_error(damper_run *run,
+                                           uint32_t exact,
+                                           double count_noise,
+                                           float first_clip,
+                                           float first_range,
+                                           const damper_interval *clips,
+                                           const damper_interval *ranges);
+
+/**
+ * Adaptive clipping (Andrew et al.): the clip follows the `quantile` of the norms at rate `rate`, with noise of
+ * `sigma_b` on the number of unclipped samples; `2·sigma_b` is what is priced with the gradient's. Else as
+ * `damper_choose_percentile`.
+ */
+damper_status damper_choose_quantile(damper_run *run,
+                                     double quantile,
+                                     double rate,
+                                     double sigma_b,
+                                     float first_clip,
+                                     const damper_interval *clips);
+
+/**
+ * Copies the key of a private run, the 32 bytes at `key`: true randomness for this run alone: after a restart the
+ * same, for the ledger's numbers say which of its noise was used. It is as secret as the data. `damper_run_close`
+ * wipes the run's copy.
+ */
+damper_status damper_set_key(damper_run *run, const uint8_t *key);
+
+/**
+ * Makes the run a simulation: the seed is known, so nothing that it releases is private.
+ */
+damper_status damper_set_simulation_seed(damper_run *run, uint64_t seed);
+
+/**
+ * Writes 1 where the run has a key, and 0 where it is a simulation.
+ */
+damper_status damper_is_private(damper_run *run, uint32_t *is_private);
+
+/**
+ * Persists the ledger by `persist`, which is given `context`, before each step that is not prepaid.
+ */
+damper_status damper_set_store(damper_run *run, damper_persist persist, void *context);
+
+/**
+ * Forgets the ledger at a restart, which then releases the same steps again: for simulations and tests alone.
+ */
+damper_status damper_set_volatile_store(damper_run *run);
+
+/**
+ * Goes on after a restart from the record that the store holds: steps that were paid and not released are burned. What
+ * is prepaid comes after it. `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's.
+ */
+damper_status damper_resume(damper_run *run, const damper_record *record);
+
+/**
+ * Pays `steps` (at least 1) at a time, to write less often; a restart burns what was prepaid. After `damper_resume`.
+ */
+damper_status damper_prepay(damper_run *run, uint32_t steps);
+
+/**
+ * Writes the budget and the steps paid and taken so far, which is the number of the next step.
+ */
+damper_status damper_paid(damper_run *run, damper_record *record);
+
+/**
+ * Pays for a step, persists the payment, and opens the step; writes its number, counted from 0 over all restarts.
+ * Without a durable payment nothing is opened.
+ *
+ * `DAMPER_STATUS_BUDGET_SPENT` at the end of training; `DAMPER_STATUS_NOT_PERSISTED` where the store failed: the step
+ * is burned, the next may be tried.
+ */
+damper_status damper_step_open(damper_run *run, uint32_t *number);
+
+/**
+ * Begins the draw of the open step: each of `0..samples` with probability `rate / 2^53`, by a coin of its own. One
+ * draw a step.
+ */
+damper_status damper_draw_begin(damper_run *run, uint64_t rate, uint32_t samples);
+
+/**
+ * Writes the index of the next sample that is drawn, ascending; `DAMPER_STATUS_END` after the last.
+ */
+damper_status damper_draw_next(damper_run *run, uint32_t *index);
+
+/**
+ * Adds one sample to the open step: its gradient (`[dim]`) at the one point where it is wanted, or mixed by the caller
+ * (see `damper_point`). It is clipped, rounded to the grid and summed. A gradient whose squared norm is not a finite
+ * `float` adds exactly nothing.
+ */
+damper_status damper_add(damper_run *run, const float *grad, size_t len);
+
+/**
+ * As `damper_add`, of a gradient in `count` consecutive pieces, at most `DAMPER_MAX_PIECES`: one of each tensor, say.
+ */
+damper_status damper_add_pieces(damper_run *run, const damper_piece *pieces, size_t count);
+
+/**
+ * Writes at how many points each sample's gradient is wanted in the open step.
+ */
+damper_status damper_points(damper_run *run, size_t *points);
+
+/**
+ * Writes point `index` (`[dim]`) to `point` and the weight of the gradients taken there to `weight`. Whoever mixes
+ * elsewhere computes `u = w_0·g_0`, then `u = u + w_j·g_j` in order, each operation rounded by itself, and adds `u` by
+ * `damper_add`.
+ */
+damper_status damper_point(damper_run *run,
+                           size_t index,
+                           const float *params,
+                           size_t params_len,
+                           float *point,
+                           size_t point_len,
+                           float *weight);
+
+/**
+ * Takes 1 vector, in which `damper_mix_…` mixes the gradients of a sample at several points. Before
+ * `damper_run_start`.
+ */
+damper_status damper_reserve_mixing(damper_run *run);
+
+/**
+ * Begins a sample whose gradients come point by point; one that was begun and not ended adds nothing.
+ */
+damper_status damper_mix_begin(damper_run *run);
+
+/**
+ * Writes where the sample's next gradient is wanted (`[dim]`) to `point`; `DAMPER_STATUS_END` when there are no more
+ * points.
+ */
+damper_status damper_mix_point(damper_run *run, const float *params, size_t params_len, float *point, size_t point_len);
+
+/**
+ * Mixes in the sample's gradient (`[dim]`) at the point that was written last.
+ */
+damper_status damper_mix_add(damper_run *run, const float *grad, size_t len);
+
+/**
+ * As `damper_mix_add`, of a gradient in pieces as in `damper_add_pieces`.
+ */
+damper_status damper_mix_add_pieces(damper_run *run, const damper_piece *pieces, size_t count);
+
+/**
+ * Ends the sample: clips the mixed gradient and adds it. `DAMPER_STATUS_ORDER` where a point is missing; nothing was
+ * added.
+ */
+damper_status damper_mix_end(damper_run *run);
+
+/**
+ * Adds the noise, releases the mean over the expected batch, filters it and updates `params` (`[dim]`); then releases
+ * the counts, if the threshold has any, and lets it learn from them. The step is over. Where the call is refused, it
+ * stays open.
+ *
+ * Parameters must be finite; they are released, and nothing else of the step is.
+ */
+damper_status damper_step_finish(damper_run *run, float *params, size_t len);
+
+/**
+ * Gives the open step up: nothing is released, its sum is wiped, its payment stays.
+ */
+damper_status damper_step_abandon(damper_run *run);
+
+/**
+ * Writes the largest sampling rate that is at most `expected_batch / dataset_size`, in units of 2^-53: the draw uses
+ * exactly this rate, and it is what is priced. `DAMPER_STATUS_RANGE` where the batch is larger than the data set, or
+ * that is empty.
+ */
+damper_status damper_rate(uint64_t expected_batch, uint64_t dataset_size, uint64_t *rate);
+
+/**
+ * Writes ε at `delta` of the first `steps` steps of a started run at this sampling rate, gradients and counts
+ * together, with the schedule's noise; infinity where nothing can be claimed. An upper bound. Neighbours: one sample
+ * replaced by one that contributes nothing. `DAMPER_STATUS_RANGE` unless `0 < delta < 1` and `rate <=
+ * DAMPER_RATE_ONE`.
+ *
+ * Needs 2.2 KB of stack. Steps of equal noise that follow each other are priced once.
+ */
+damper_status damper_epsilon(damper_run *run, uint64_t rate, uint32_t steps, double delta, double *epsilon);
+
+/**
+ * As `damper_epsilon`, at whole orders alone: with three quarters of the flash and less stack. Never below it; for an
+ * ε below 10, by measurement, within 3 % of it at multipliers from 1 on, within 10 % from 0.7 on, and up to a third
+ * above at 0.5.
+ */
+damper_status damper_epsilon_of_whole_orders(damper_run *run,
+                                             uint64_t rate,
+                                             uint32_t steps,
+                                             double delta,
+                                             double *epsilon);
+
+/**
+ * `e^x`, the same bits on every target.
+ */
+float damper_exp(float x);
+
+/**
+ * The natural logarithm, the same bits on every target.
+ */
+float damper_ln(float x);
+
+/**
+ * The square root, correctly rounded.
+ */
+float damper_sqrt(float x);
+
+/**
+ * The number of the contract of bits: libraries with the same number give the same bits.
+ */
+uint32_t damper_contract(void);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* DAMPER_H */

@@ -1,0 +1,120 @@
+//! Rates, and what a number of steps costs: the Rényi curve in `double`, rounded up. It is linked where it is called.
+
+use crate::border::{self, Settled};
+use crate::run::{Run, Stage};
+use crate::status::{Answer, Status, status};
+use damper_core::accounting::renyi::{ORDERS, RenyiCurve, divergence_at_whole, epsilon_at};
+use damper_core::accounting::{Event, Rate};
+use damper_core::error::ConfigError;
+use damper_core::numerics::up::{add_up, mul_up};
+
+/// A sampling rate of 1.
+pub const DAMPER_RATE_ONE: u64 = 9_007_199_254_740_992;
+
+/// Writes the largest sampling rate that is at most `expected_batch / dataset_size`, in units of 2^-53: the draw uses
+/// exactly this rate, and it is what is priced. `DAMPER_STATUS_RANGE` where the batch is larger than the data set, or
+/// that is empty.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_rate(expected_batch: u64, dataset_size: u64, rate: *mut u64) -> Status {
+    let found = Rate::of(expected_batch, dataset_size).map_err(|_| Status::Range);
+    // SAFETY: the contract of the header.
+    status(found.and_then(|found| unsafe { border::write_alone(rate, found.numerator()) }))
+}
+
+/// Writes ε at `delta` of the first `steps` steps of a started run at this sampling rate, gradients and counts
+/// together, with the schedule's noise; infinity where nothing can be claimed. An upper bound. Neighbours: one sample
+/// replaced by one that contributes nothing. `DAMPER_STATUS_RANGE` unless `0 < delta < 1` and `rate <=
+/// DAMPER_RATE_ONE`.
+///
+/// Needs 2.2 KB of stack. Steps of equal noise that follow each other are priced once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_epsilon(run: *mut Run, rate: u64, steps: u32, delta: f64, epsilon: *mut f64) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { write_epsilon(run, rate, steps, delta, epsilon) })
+}
+
+unsafe fn write_epsilon(run: *mut Run, rate: u64, steps: u32, delta: f64, epsilon: *mut f64) -> Answer {
+    // SAFETY: the caller's contract.
+    let settled = unsafe { border::settled(run) }?;
+    border::writable(settled.head, epsilon)?;
+    let mut curve = RenyiCurve::EMPTY;
+    let found = each_event(&settled, rate, steps, |event, times| curve.add(event, u64::from(times)))
+        .and_then(|()| curve.epsilon(delta));
+    let found = found.map_err(|error| settled.head.refuse(error))?;
+    // SAFETY: the caller's contract.
+    unsafe { border::write(settled.head, epsilon, found.epsilon) }
+}
+
+/// As `damper_epsilon`, at whole orders alone: with three quarters of the flash and less stack. Never below it; for an
+/// ε below 10, by measurement, within 3 % of it at multipliers from 1 on, within 10 % from 0.7 on, and up to a third
+/// above at 0.5.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_epsilon_of_whole_orders(
+    run: *mut Run,
+    rate: u64,
+    steps: u32,
+    delta: f64,
+    epsilon: *mut f64,
+) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { write_epsilon_of_whole_orders(run, rate, steps, delta, epsilon) })
+}
+
+unsafe fn write_epsilon_of_whole_orders(run: *mut Run, rate: u64, steps: u32, delta: f64, epsilon: *mut f64) -> Answer {
+    // SAFETY: the caller's contract.
+    let settled = unsafe { border::settled(run) }?;
+    border::writable(settled.head, epsilon)?;
+    if !(delta > 0.0 && delta < 1.0) {
+        return Err(settled.head.refuse(ConfigError { parameter: "delta", must_be: "above 0 and below 1" }));
+    }
+    let mut least = f64::INFINITY;
+    for order in ORDERS {
+        let whole = order as u32;
+        if f64::from(whole) != order {
+            continue;
+        }
+        let mut divergence = 0.0;
+        let found = each_event(&settled, rate, steps, |event, times| {
+            let one = divergence_at_whole(event, whole);
+            if one > 0.0 {
+                divergence = add_up(divergence, mul_up(f64::from(times), one));
+            }
+        });
+        found.map_err(|error| settled.head.refuse(error))?;
+        least = least.min(epsilon_at(divergence, order, delta));
+    }
+    // SAFETY: the caller's contract.
+    unsafe { border::write(settled.head, epsilon, least) }
+}
+
+/// Hands over the events of the first `steps` steps, equal ones that follow each other together with their number.
+fn each_event(
+    settled: &Settled<'_>,
+    rate: u64,
+    steps: u32,
+    mut take: impl FnMut(&Event, u32),
+) -> Result<(), ConfigError> {
+    let (rate, stage) = (Rate::from_numerator(rate)?, &settled.body.stage);
+    match (settled.books.stepper.event, stage) {
+        (None, Stage::Constant(step)) => {
+            let event = step.event_at(0, rate)?;
+            if steps > 0 {
+                take(&event, steps);
+            }
+        }
+        (Some(event), Stage::Declared(_)) => {
+            let mut step = 0;
+            while step < steps {
+                let first = event(stage, step, rate)?;
+                let mut times = 1;
+                while step + times < steps && event(stage, step + times, rate)? == first {
+                    times += 1;
+                }
+                take(&first, times);
+                step += times;
+            }
+        }
+        _ => return Err(ConfigError { parameter: "run", must_be: "started" }),
+    }
+    Ok(())
+}

@@ -1,0 +1,339 @@
+//! What turns pointers into references: every one is checked here first, as far as a pointer can be.
+//!
+//! What cannot be checked is the contract at the top of the header: a pointer that is not null points to memory of the
+//! length that is said, readable or writable as its type says, which nobody else uses during the call; and a run's
+//! memory is nobody else's until it is closed.
+
+use crate::run::{Body, Books, Head, Live, Phase, Run};
+use crate::slots::clip::EachLayer;
+use crate::status::{Answer, Status};
+use core::mem::{align_of, size_of};
+use core::ptr;
+use damper_core::clip::Layer;
+use damper_core::noise::ChaCha20;
+
+/// A vector in the run's memory. It lives until the run is closed, which ends everything that could use it.
+pub(crate) type Vector<T> = &'static mut [T];
+
+/// What a run at this address has as its mark.
+fn mark(run: *const Run) -> usize {
+    run.addr().wrapping_mul(3) ^ 0x4450_5352
+}
+
+/// `len` elements from `data` on: where they begin and end.
+fn span<T>(data: *const T, len: usize) -> Answer<(usize, usize)> {
+    if data.is_null() {
+        return Err(Status::Null);
+    }
+    if !data.is_aligned() {
+        return Err(Status::Misaligned);
+    }
+    let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| *bytes <= isize::MAX as usize).ok_or(Status::Length)?;
+    let end = data.addr().checked_add(bytes).ok_or(Status::Length)?;
+    Ok((data.addr(), end))
+}
+
+/// Fails where two spans share a byte.
+fn apart(a: (usize, usize), b: (usize, usize)) -> Answer {
+    if a.0 < b.1 && b.0 < a.1 { Err(Status::Overlap) } else { Ok(()) }
+}
+
+impl Head {
+    /// Where the run's memory lies.
+    fn span(&self) -> (usize, usize) {
+        let start = ptr::from_ref(self).addr();
+        (start, start.saturating_add(self.bytes))
+    }
+}
+
+/// Elements that the caller lends for reading. No elements may be at null.
+pub(crate) unsafe fn input<'a, T>(head: &Head, data: *const T, len: usize) -> Answer<&'a [T]> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    apart(span(data, len)?, head.span())?;
+    // SAFETY: not null, aligned, within an allocation by the caller's contract, and apart from what this crate writes.
+    Ok(unsafe { core::slice::from_raw_parts(data, len) })
+}
+
+/// Elements that the caller lends for writing: `len` must be `expected`.
+pub(crate) unsafe fn output<'a, T>(head: &Head, data: *mut T, len: usize, expected: usize) -> Answer<&'a mut [T]> {
+    if len != expected {
+        return Err(Status::Length);
+    }
+    apart(span(data, len)?, head.span())?;
+    // SAFETY: as `input`; of other buffers of the call, `pair` keeps it apart.
+    Ok(unsafe { core::slice::from_raw_parts_mut(data, len) })
+}
+
+/// One vector to read and one to write, of `expected` elements each, apart from each other.
+pub(crate) unsafe fn pair<'a>(
+    head: &Head,
+    from: (*const f32, usize),
+    to: (*mut f32, usize),
+    expected: usize,
+) -> Answer<(&'a [f32], &'a mut [f32])> {
+    if from.1 != expected || to.1 != expected {
+        return Err(Status::Length);
+    }
+    apart(span(from.0, from.1)?, span(to.0, to.1)?)?;
+    // SAFETY: the caller's contract; apart from each other.
+    unsafe { Ok((input(head, from.0, from.1)?, output(head, to.0, to.1, expected)?)) }
+}
+
+/// A struct that the caller lends for reading.
+pub(crate) unsafe fn read<T: Copy>(head: &Head, data: *const T) -> Answer<T> {
+    apart(span(data, 1)?, head.span())?;
+    // SAFETY: not null, aligned, and a struct of numbers and pointers by the caller's contract.
+    Ok(unsafe { data.read() })
+}
+
+/// As [`read`]; null gives nothing.
+pub(crate) unsafe fn read_optional<T: Copy>(head: &Head, data: *const T) -> Answer<Option<T>> {
+    if data.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's contract.
+    unsafe { read(head, data) }.map(Some)
+}
+
+/// A struct that the caller lends, where it lies: a secret is not copied about.
+pub(crate) unsafe fn lend<'a, T>(head: &Head, data: *const T) -> Answer<&'a T> {
+    apart(span(data, 1)?, head.span())?;
+    // SAFETY: not null, aligned, and plain numbers by the caller's contract.
+    Ok(unsafe { &*data })
+}
+
+/// As [`writable`], of a result beside two vectors of `len` elements.
+pub(crate) fn writable_beside<T>(head: &Head, out: *mut T, others: [*const f32; 2], len: usize) -> Answer {
+    writable(head, out)?;
+    for other in others {
+        apart(span(out, 1)?, span(other, len)?)?;
+    }
+    Ok(())
+}
+
+/// Whether a result may be written, before anything is done that would be lost.
+pub(crate) fn writable<T>(head: &Head, out: *mut T) -> Answer {
+    apart(span(out, 1)?, head.span())
+}
+
+/// Writes a result.
+pub(crate) unsafe fn write<T>(head: &Head, out: *mut T, value: T) -> Answer {
+    writable(head, out)?;
+    // SAFETY: not null, aligned, apart from the run, and the caller's to write.
+    unsafe { out.write(value) };
+    Ok(())
+}
+
+/// As [`write`], without a run.
+pub(crate) unsafe fn write_alone<T>(out: *mut T, value: T) -> Answer {
+    span(out, 1)?;
+    // SAFETY: not null, aligned, and the caller's to write.
+    unsafe { out.write(value) };
+    Ok(())
+}
+
+/// The head of the run at this address.
+pub(crate) unsafe fn head<'a>(run: *mut Run) -> Answer<&'a mut Head> {
+    span(run, 1)?;
+    // SAFETY: not null and aligned; by the caller's contract memory of a run's size, so the mark can be read, whatever
+    // it is.
+    let found = unsafe { (&raw const (*run).head.mark).read() };
+    if found != mark(run) {
+        return Err(Status::NotARun);
+    }
+    // SAFETY: the mark says that `init` wrote a run here and `close` did not wipe it. A head is borrowed during calls
+    // alone, and a call within a call is refused by the next line, before any reference is made.
+    if unsafe { (&raw const (*run).head.busy).read() } {
+        return Err(Status::Busy);
+    }
+    // SAFETY: as above.
+    Ok(unsafe { &mut (*run).head })
+}
+
+/// A run with no step open.
+pub(crate) struct Idle<'a> {
+    run: *mut Run,
+    pub(crate) head: &'a mut Head,
+    pub(crate) books: &'a mut Books,
+    pub(crate) body: &'a mut Body,
+    pub(crate) live: &'a mut Live,
+}
+
+/// The run at this address, in the phase asked for, which is none with an open step.
+pub(crate) unsafe fn idle<'a>(run: *mut Run, phase: Phase) -> Answer<Idle<'a>> {
+    // SAFETY: the caller's contract.
+    let head = unsafe { head(run) }?;
+    if head.phase != phase || phase == Phase::Stepping {
+        return Err(Status::Order);
+    }
+    // SAFETY: a run, and no step is open that borrows its body. The fields are apart.
+    unsafe {
+        let (books, body, live) = (&mut (*run).books, &mut (*run).body, &mut (*run).live);
+        Ok(Idle { run, head, books, body, live })
+    }
+}
+
+/// A run with no step open, for reading; what was refused is written to its head.
+pub(crate) struct Settled<'a> {
+    pub(crate) head: &'a mut Head,
+    pub(crate) books: &'a Books,
+    pub(crate) body: &'a Body,
+}
+
+/// The run at this address, in any phase with no step open.
+pub(crate) unsafe fn settled<'a>(run: *mut Run) -> Answer<Settled<'a>> {
+    // SAFETY: the caller's contract.
+    let head = unsafe { head(run) }?;
+    if head.phase == Phase::Stepping {
+        return Err(Status::Order);
+    }
+    // SAFETY: a run, and no step is open that borrows its body. The fields are apart.
+    unsafe { Ok(Settled { head, books: &(*run).books, body: &(*run).body }) }
+}
+
+/// The head and the ledger of the run at this address, in any phase.
+pub(crate) unsafe fn books<'a>(run: *mut Run) -> Answer<(&'a Head, &'a Books)> {
+    // SAFETY: the caller's contract.
+    let head = unsafe { head(run) }?;
+    // SAFETY: a run; an open step does not borrow the ledger.
+    Ok((head, unsafe { &(*run).books }))
+}
+
+impl Idle<'_> {
+    /// The next `bytes` of the run's memory that nobody has.
+    fn take(&mut self, bytes: usize, align: usize) -> Answer<*mut u8> {
+        let start = self.head.used.checked_next_multiple_of(align).ok_or(Status::TooSmall)?;
+        let end = start.checked_add(bytes).filter(|end| *end <= self.head.bytes).ok_or(Status::TooSmall)?;
+        self.head.used = end;
+        // SAFETY: within the memory that the caller gave, which begins with the run.
+        Ok(unsafe { self.run.cast::<u8>().add(start) })
+    }
+
+    /// `count` vectors of parameters, in one piece, zeros.
+    pub(crate) fn vectors(&mut self, count: usize) -> Answer<Vector<f32>> {
+        let len = self.head.dim.checked_mul(count).ok_or(Status::TooSmall)?;
+        let bytes = len.checked_mul(size_of::<f32>()).ok_or(Status::TooSmall)?;
+        let data = self.take(bytes, align_of::<f32>())?;
+        // SAFETY: within the run's memory, aligned, initialised by `init`, and taken by nobody else.
+        let vectors: Vector<f32> = unsafe { core::slice::from_raw_parts_mut(data.cast(), len) };
+        vectors.fill(0.0);
+        Ok(vectors)
+    }
+
+    /// Layers, copied.
+    pub(crate) fn layers(&mut self, layers: &[EachLayer]) -> Answer<&'static [Layer]> {
+        let bytes = layers.len().checked_mul(size_of::<Layer>()).ok_or(Status::TooSmall)?;
+        let data = self.take(bytes, align_of::<Layer>())?.cast::<Layer>();
+        for (index, layer) in layers.iter().enumerate() {
+            // SAFETY: within what was just taken.
+            unsafe { data.add(index).write(Layer { len: layer.len, share: layer.share }) };
+        }
+        // SAFETY: all were written, and nobody writes them again before the run is closed.
+        Ok(unsafe { core::slice::from_raw_parts(data, layers.len()) })
+    }
+}
+
+/// A run with a step open, which borrows the body.
+pub(crate) struct Stepping<'a> {
+    pub(crate) head: &'a mut Head,
+    pub(crate) live: &'a mut Live,
+    pub(crate) generator: &'static ChaCha20,
+}
+
+/// The run at this address, with a step open.
+pub(crate) unsafe fn stepping<'a>(run: *mut Run) -> Answer<Stepping<'a>> {
+    // SAFETY: the caller's contract.
+    let head = unsafe { head(run) }?;
+    if head.phase != Phase::Stepping {
+        return Err(Status::Order);
+    }
+    // SAFETY: a run; the generator is apart from what the open step borrows mutably, and only a run with no step open
+    // changes it.
+    unsafe {
+        let live = &mut (*run).live;
+        let generator: &Option<ChaCha20> = &(*run).body.generator;
+        let generator = generator.as_ref().ok_or(Status::NoKey)?;
+        Ok(Stepping { head, live, generator })
+    }
+}
+
+/// Opens a step by `open`, which may call back into the caller's code, and keeps it: from here on it borrows the body.
+pub(crate) unsafe fn open(run: *mut Run, number: *mut u32) -> Answer {
+    // SAFETY: the caller's contract.
+    let idle = unsafe { idle(run, Phase::Ready) }?;
+    writable(idle.head, number)?;
+    idle.head.busy = true;
+    // SAFETY: a run, no step open, and no reference from above is used again: the callback may come back with `run`,
+    // and is refused by the head. The fields are apart. The lifetime is the run's: the step is dropped before its body
+    // is touched.
+    let opened = unsafe {
+        let (stage, state) = (&(*run).body.stage, &mut (*run).body.state);
+        let books = &mut (*run).books;
+        (books.stepper.open)(stage, state, &mut books.ledger, &mut books.store)
+    };
+    // SAFETY: the callback has returned; the head is apart from what the step borrows.
+    let head = unsafe { &mut (*run).head };
+    head.busy = false;
+    let opened = opened?;
+    // SAFETY: as above.
+    let live = unsafe { &mut (*run).live };
+    let step = opened.number();
+    live.begin(opened);
+    head.phase = Phase::Stepping;
+    // SAFETY: checked above.
+    unsafe { write(head, number, step) }
+}
+
+/// Makes a run of `bytes` of memory, all zeros behind it.
+pub(crate) unsafe fn init(memory: *mut u8, bytes: usize, dim: usize, out: *mut *mut Run) -> Answer {
+    let run = memory.cast::<Run>();
+    span(run, 1)?;
+    apart(span(memory, bytes)?, span(out, 1)?)?;
+    if bytes < size_of::<Run>() {
+        return Err(Status::TooSmall);
+    }
+    // SAFETY: memory of a run's size; numbers, whatever they are.
+    let (found, busy) =
+        unsafe { ((&raw const (*run).head.mark).read(), (&raw const (*run).head.busy).cast::<u8>().read()) };
+    if found == mark(run) && busy != 0 {
+        return Err(Status::Busy);
+    }
+    if dim == 0 {
+        return Err(Status::Length);
+    }
+    let sum_bytes = dim.checked_mul(size_of::<i32>()).ok_or(Status::TooSmall)?;
+    let used = size_of::<Run>().checked_add(sum_bytes).filter(|used| *used <= bytes).ok_or(Status::TooSmall)?;
+    // SAFETY: the memory is the caller's to give: not null, aligned, and of that many bytes. The sum is behind the run,
+    // aligned as its size is a multiple of its alignment, zeros, and nobody else's.
+    unsafe {
+        wipe(memory, bytes);
+        let sum = core::slice::from_raw_parts_mut(memory.add(size_of::<Run>()).cast(), dim);
+        run.write(Run::new(Head::new(mark(run), bytes, used, dim), sum));
+        out.write(run);
+    }
+    Ok(())
+}
+
+/// Ends a run: drops an open step, and wipes all of its memory, the mark first.
+pub(crate) unsafe fn close(run: *mut Run) -> Answer {
+    // SAFETY: the caller's contract.
+    let bytes = unsafe { head(run) }?.bytes;
+    // SAFETY: a run; whatever borrows the body is dropped before it is wiped. `bytes` is what the caller gave.
+    unsafe {
+        let live = &mut (*run).live;
+        live.end();
+        wipe(run.cast(), bytes);
+    }
+    Ok(())
+}
+
+/// Writes zeros, the first byte first, that are not left out as writes that nobody reads.
+unsafe fn wipe(memory: *mut u8, bytes: usize) {
+    for at in 0..bytes {
+        // SAFETY: within the memory that the caller owns.
+        unsafe { memory.add(at).write_volatile(0) };
+    }
+    core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+}

@@ -1,0 +1,46 @@
+//! The secret from which all of a run's noise and draws follow.
+
+use crate::border::{self, Settled};
+use crate::run::{Head, Phase, Run};
+use crate::status::{Answer, Status, status};
+use damper_core::noise::{ChaCha20, Generator, Key};
+
+unsafe fn set(run: *mut Run, make: impl FnOnce(&Head) -> Answer<ChaCha20>) -> Answer {
+    // SAFETY: the caller's contract.
+    let idle = unsafe { border::idle(run, Phase::Choosing) }?;
+    idle.body.generator = Some(make(idle.head)?);
+    Ok(())
+}
+
+/// Copies the key of a private run, the 32 bytes at `key`: true randomness for this run alone: after a restart the
+/// same, for the ledger's numbers say which of its noise was used. It is as secret as the data. `damper_run_close`
+/// wipes the run's copy.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_set_key(run: *mut Run, key: *const u8) -> Status {
+    let make = |head: &Head| {
+        // SAFETY: the contract of the header.
+        let key = unsafe { border::lend::<[u8; 32]>(head, key.cast()) }?;
+        Ok(ChaCha20::private(Key::from_bytes(key)))
+    };
+    // SAFETY: the contract of the header.
+    status(unsafe { set(run, make) })
+}
+
+/// Makes the run a simulation: the seed is known, so nothing that it releases is private.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_set_simulation_seed(run: *mut Run, seed: u64) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { set(run, |_| Ok(ChaCha20::simulation(seed))) })
+}
+
+/// Writes 1 where the run has a key, and 0 where it is a simulation.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_is_private(run: *mut Run, is_private: *mut u32) -> Status {
+    // SAFETY: the contract of the header.
+    let answer = unsafe { border::settled(run) }.and_then(|Settled { head, body, .. }| {
+        let generator = body.generator.as_ref().ok_or(Status::NoKey)?;
+        // SAFETY: the contract of the header.
+        unsafe { border::write(head, is_private, u32::from(generator.is_private())) }
+    });
+    status(answer)
+}

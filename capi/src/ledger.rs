@@ -1,0 +1,119 @@
+//! The ledger, and where it is persisted.
+
+use crate::border;
+use crate::run::{Phase, Run, Undurable};
+use crate::status::{Answer, Status, status};
+use core::ffi::{c_int, c_void};
+use damper_core::accounting::{Ledger, Store};
+
+/// What survives a restart.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Record {
+    /// Steps that may be released in all.
+    pub budget: u32,
+    /// Steps paid, those prepaid included.
+    pub paid: u32,
+}
+
+/// Persists a record in the place of the one before it. Returns 0 only when the record would survive a power cut; else
+/// nothing is released. The record is valid during the call alone. It must not jump or throw out of the call, and the
+/// run's functions answer it `DAMPER_STATUS_BUSY`.
+pub type Persist = Option<unsafe extern "C" fn(context: *mut c_void, record: *const Record) -> c_int>;
+
+/// Where the caller persists.
+#[derive(Clone, Copy)]
+pub(crate) enum Callback {
+    None,
+    Volatile,
+    Call(unsafe extern "C" fn(*mut c_void, *const Record) -> c_int, *mut c_void),
+}
+
+impl Callback {
+    pub(crate) const NONE: Self = Self::None;
+
+    pub(crate) fn is_some(self) -> bool {
+        !matches!(self, Self::None)
+    }
+}
+
+impl Store for Callback {
+    type Error = Undurable;
+
+    fn persist(&mut self, record: damper_core::accounting::Record) -> Result<(), Undurable> {
+        let record = Record { budget: record.budget, paid: record.paid };
+        match *self {
+            Self::None => Err(Undurable),
+            Self::Volatile => Ok(()),
+            // SAFETY: a function of this type by the contract of the header, and a record that lives during the call.
+            Self::Call(persist, context) => match unsafe { persist(context, &raw const record) } {
+                0 => Ok(()),
+                _ => Err(Undurable),
+            },
+        }
+    }
+}
+
+unsafe fn set(run: *mut Run, store: Callback) -> Answer {
+    // SAFETY: the caller's contract.
+    let idle = unsafe { border::idle(run, Phase::Choosing) }?;
+    idle.books.store = store;
+    Ok(())
+}
+
+/// Persists the ledger by `persist`, which is given `context`, before each step that is not prepaid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_set_store(run: *mut Run, persist: Persist, context: *mut c_void) -> Status {
+    // SAFETY: the contract of the header.
+    status(persist.ok_or(Status::Null).and_then(|persist| unsafe { set(run, Callback::Call(persist, context)) }))
+}
+
+/// Forgets the ledger at a restart, which then releases the same steps again: for simulations and tests alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_set_volatile_store(run: *mut Run) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { set(run, Callback::Volatile) })
+}
+
+/// Goes on after a restart from the record that the store holds: steps that were paid and not released are burned. What
+/// is prepaid comes after it. `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_resume(run: *mut Run, record: *const Record) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { resume(run, record) })
+}
+
+unsafe fn resume(run: *mut Run, record: *const Record) -> Answer {
+    // SAFETY: the caller's contract.
+    let idle = unsafe { border::idle(run, Phase::Choosing) }?;
+    // SAFETY: the caller's contract.
+    let record = unsafe { border::read(idle.head, record) }?;
+    if record.budget != idle.books.ledger.budget() {
+        return Err(Status::Record);
+    }
+    idle.books.ledger = Ledger::resume(record.budget, record.paid);
+    Ok(())
+}
+
+/// Pays `steps` (at least 1) at a time, to write less often; a restart burns what was prepaid. After `damper_resume`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_prepay(run: *mut Run, steps: u32) -> Status {
+    // SAFETY: the contract of the header.
+    let answer = unsafe { border::idle(run, Phase::Choosing) };
+    status(answer.map(|idle| {
+        let ledger = core::mem::replace(&mut idle.books.ledger, Ledger::new(0));
+        idle.books.ledger = ledger.prepaying(steps);
+    }))
+}
+
+/// Writes the budget and the steps paid and taken so far, which is the number of the next step.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_paid(run: *mut Run, record: *mut Record) -> Status {
+    // SAFETY: the contract of the header.
+    let answer = unsafe { border::books(run) }.and_then(|(head, books)| {
+        let value = Record { budget: books.ledger.budget(), paid: books.ledger.paid() };
+        // SAFETY: the contract of the header.
+        unsafe { border::write(head, record, value) }
+    });
+    status(answer)
+}

@@ -1,0 +1,437 @@
+//! A run: made in the caller's memory, configured, started, closed.
+
+use crate::border::{self, Settled, Vector};
+use crate::ledger::Callback;
+use crate::slots::{ClipSlot, FilterSlot, FilterState, OptimizerSlot, OptimizerState, ThresholdSlot, ThresholdState};
+use crate::status::{Answer, Status, status};
+use core::ffi::{c_char, c_void};
+use core::mem::{align_of, size_of};
+use damper_core::accounting::{Event, Ledger, Rate};
+use damper_core::clip::Layer;
+use damper_core::error::{CallError, ConfigError, OpenError};
+use damper_core::grid::Grid;
+use damper_core::noise::{ChaCha20, DiscreteGaussian};
+use damper_core::sampling::PoissonDraw;
+use damper_core::schedule::{Constant, Declared};
+use damper_core::step::{Open, PrivateStep, Slots, StepState};
+use damper_core::threshold::Threshold;
+
+/// The exact mechanism with sums in `int32_t`.
+pub(crate) type Mechanism = DiscreteGaussian<i32>;
+/// What fills the slots while they are chosen.
+pub(crate) type Choices = Slots<Mechanism, ClipSlot, ThresholdSlot, FilterSlot, OptimizerSlot, Option<Declared>>;
+/// The step with a schedule of this type.
+type Step<S> = PrivateStep<Mechanism, ClipSlot, ThresholdSlot, FilterSlot, OptimizerSlot, S>;
+/// The memory of a run.
+pub(crate) type State = StepState<Vector<i32>, FilterState, ThresholdState, OptimizerState>;
+/// A step that was paid for.
+pub(crate) type OpenStep<'a> =
+    Open<'a, Mechanism, ClipSlot, ThresholdSlot, FilterSlot, FilterState, OptimizerSlot, OptimizerState>;
+
+/// In what order functions may be called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Initialised.
+    New,
+    /// Configured: slots are chosen.
+    Choosing,
+    /// Started.
+    Ready,
+    /// A step is open.
+    Stepping,
+}
+
+/// What every call reads.
+pub(crate) struct Head {
+    /// Of the address at which this was written.
+    pub(crate) mark: usize,
+    pub(crate) busy: bool,
+    pub(crate) phase: Phase,
+    /// All of the run's memory, what of it is taken, and what of that by the run and its sum.
+    pub(crate) bytes: usize,
+    pub(crate) used: usize,
+    base: usize,
+    pub(crate) dim: usize,
+    /// The slots that were chosen, a bit each.
+    chosen: u8,
+    refusal: ConfigError,
+}
+
+impl Head {
+    pub(crate) fn new(mark: usize, bytes: usize, used: usize, dim: usize) -> Self {
+        let refusal = ConfigError { parameter: "", must_be: "" };
+        Self { mark, busy: false, phase: Phase::New, bytes, used, base: used, dim, chosen: 0, refusal }
+    }
+
+    /// Remembers what was refused.
+    pub(crate) fn refuse(&mut self, error: ConfigError) -> Status {
+        self.refusal = error;
+        Status::Range
+    }
+
+    /// Before anything is chosen.
+    fn begin(&mut self) {
+        self.chosen = 0;
+        self.used = self.base;
+    }
+
+    /// Fails where a slot was chosen before.
+    pub(crate) fn is_free(&self, slot: Slot) -> Answer {
+        if self.chosen & slot as u8 != 0 { Err(Status::Order) } else { Ok(()) }
+    }
+
+    /// A slot is chosen once.
+    pub(crate) fn choose(&mut self, slot: Slot) {
+        self.chosen |= slot as u8;
+    }
+}
+
+/// The slots.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+pub(crate) enum Slot {
+    Clip = 1,
+    Threshold = 2,
+    Filter = 4,
+    Optimizer = 8,
+    Schedule = 16,
+}
+
+/// What paying needs.
+pub(crate) struct Books {
+    pub(crate) ledger: Ledger,
+    pub(crate) store: Callback,
+    pub(crate) stepper: &'static Stepper,
+}
+
+/// The configuration.
+#[allow(clippy::large_enum_variant)] // One of them a run.
+pub(crate) enum Stage {
+    None,
+    Choosing(Choices),
+    Constant(Step<Constant>),
+    Declared(Step<Declared>),
+}
+
+/// What an open step borrows, but for the generator's secret, which it reads at the end.
+pub(crate) struct Body {
+    pub(crate) stage: Stage,
+    pub(crate) state: State,
+    pub(crate) generator: Option<ChaCha20>,
+    /// Of a constant rate.
+    pub(crate) learning_rate: f64,
+}
+
+impl Body {
+    /// The clip of the coming step.
+    fn clip(&self) -> Option<f32> {
+        let threshold = match &self.stage {
+            Stage::None => return None,
+            Stage::Choosing(choices) => &choices.threshold,
+            Stage::Constant(step) => &step.slots().threshold,
+            Stage::Declared(step) => &step.slots().threshold,
+        };
+        Some(threshold.clip(&self.state.threshold))
+    }
+
+    fn mechanism(&self) -> Option<Mechanism> {
+        match &self.stage {
+            Stage::None => None,
+            Stage::Choosing(choices) => Some(choices.mechanism),
+            Stage::Constant(step) => Some(step.slots().mechanism),
+            Stage::Declared(step) => Some(step.slots().mechanism),
+        }
+    }
+}
+
+/// An open step and what goes with it.
+pub(crate) struct Live {
+    pub(crate) open: Option<OpenStep<'static>>,
+    pub(crate) draw: Option<PoissonDraw<'static, ChaCha20>>,
+    /// Memory to mix in.
+    pub(crate) mixing: Option<Vector<f32>>,
+    /// The next point of the sample that is being mixed.
+    pub(crate) point: Option<usize>,
+    /// The weight of the point that was asked for.
+    pub(crate) weight: Option<f32>,
+}
+
+impl Live {
+    pub(crate) fn begin(&mut self, open: OpenStep<'static>) {
+        self.open = Some(open);
+        self.draw = None;
+        self.point = None;
+        self.weight = None;
+    }
+
+    /// Drops the step, which wipes its sum, and its draw.
+    pub(crate) fn end(&mut self) {
+        self.open = None;
+        self.draw = None;
+    }
+}
+
+/// Pays for a step and opens it.
+type OpenFn =
+    for<'a> fn(&'a Stage, &'a mut State, &mut Ledger, &mut Callback) -> Result<OpenStep<'a>, OpenError<Undurable>>;
+/// The event that a step is at a sampling rate.
+type EventFn = fn(&Stage, u32, Rate) -> Result<Event, ConfigError>;
+
+/// What depends on the type of the schedule: named only where that schedule is chosen.
+pub(crate) struct Stepper {
+    pub(crate) start: fn(Choices, f64) -> Result<Stage, ConfigError>,
+    pub(crate) open: OpenFn,
+    /// None where every step is the same event.
+    pub(crate) event: Option<EventFn>,
+}
+
+/// The callback did not say that the record is durable.
+pub(crate) struct Undurable;
+
+pub(crate) const NOT_STARTED: OpenError<Undurable> = OpenError::Call(CallError::Order("the run was not started"));
+
+/// A constant learning rate, and the mechanism's own noise.
+pub(crate) const CONSTANT: Stepper = Stepper {
+    start: |choices, rate| PrivateStep::new(with_schedule(choices, Constant(rate))).map(Stage::Constant),
+    open: |stage, state, ledger, store| match stage {
+        Stage::Constant(step) => step.open(state, ledger, store),
+        _ => Err(NOT_STARTED),
+    },
+    event: None,
+};
+
+/// The choices with this schedule.
+pub(crate) fn with_schedule<S>(
+    choices: Choices,
+    schedule: S,
+) -> Slots<Mechanism, ClipSlot, ThresholdSlot, FilterSlot, OptimizerSlot, S> {
+    let Slots { mechanism, clip, threshold, filter, optimizer, expected_batch, .. } = choices;
+    Slots { mechanism, clip, threshold, filter, optimizer, schedule, expected_batch }
+}
+
+/// A run. Opaque: in memory of the caller's, which must not be moved, copied, read or written until it is closed.
+#[repr(C, align(8))]
+pub struct Run {
+    /// First: what it knows of the run's memory begins where it lies.
+    pub(crate) head: Head,
+    pub(crate) books: Books,
+    pub(crate) body: Body,
+    pub(crate) live: Live,
+}
+
+impl Run {
+    pub(crate) fn new(head: Head, sum: Vector<i32>) -> Self {
+        Self {
+            head,
+            books: Books { ledger: Ledger::new(0), store: Callback::NONE, stepper: &CONSTANT },
+            body: Body {
+                stage: Stage::None,
+                state: StepState {
+                    sum,
+                    filter: FilterState::NONE,
+                    threshold: ThresholdState::fixed(0.0),
+                    optimizer: OptimizerState::None,
+                },
+                generator: None,
+                learning_rate: 0.0,
+            },
+            live: Live { open: None, draw: None, mixing: None, point: None, weight: None },
+        }
+    }
+}
+
+/// Bytes of a run on any target, less its vectors and layers: what `DAMPER_RUN_BYTES` counts.
+const FIXED: usize = 64 * size_of::<usize>() + 736;
+const _: () = assert!(size_of::<Run>() + align_of::<Layer>() <= FIXED && align_of::<Run>() == 8);
+
+/// Bytes of memory that a run over `dim` parameters needs, with `vectors` vectors of parameters beyond the sum (each
+/// `damper_choose_…` says how many it takes) and `layers` layers of per-layer clipping. 0 where no memory is that
+/// large.
+#[unsafe(no_mangle)]
+pub extern "C" fn damper_run_size(dim: usize, vectors: usize, layers: usize) -> usize {
+    let size = || {
+        let vectors = vectors.checked_add(1)?.checked_mul(dim)?.checked_mul(size_of::<f32>())?;
+        let layers = layers.checked_mul(size_of::<Layer>())?.checked_add(align_of::<Layer>())?;
+        vectors.checked_add(layers)?.checked_add(size_of::<Run>())
+    };
+    size().filter(|bytes| *bytes <= isize::MAX as usize).unwrap_or_default()
+}
+
+/// The alignment that a run's memory needs, in bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn damper_run_align() -> usize {
+    align_of::<Run>()
+}
+
+/// Makes a run over `dim` parameters in `size` bytes at `memory`, aligned to `damper_run_align`. All of the memory is
+/// overwritten; it is the run's until `damper_run_close`.
+///
+/// A run that is live at this address is lost, its key overwritten.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_run_init(memory: *mut c_void, size: usize, dim: usize, run: *mut *mut Run) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { border::init(memory.cast(), size, dim, run) })
+}
+
+/// What every run declares: DP-SGD with flat clipping, no momentum and a constant learning rate.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Config {
+    /// The grid: the clip is `2^grid_bits` units; 8 to 22. Choose `2^grid_bits` far above the root of the number of
+    /// parameters; 16 suits most.
+    pub grid_bits: u32,
+    /// The divisor of the sum of gradients: the expected number of samples in a draw; 1 to 2^24.
+    pub expected_batch: u32,
+    /// Standard deviation of the noise over the clip; above 0. It is rounded up to the grid: see `damper_multiplier`.
+    pub noise_multiplier: f64,
+    /// The learning rate.
+    pub learning_rate: f64,
+    /// The Euclidean norm that no sample's gradient exceeds in the sum.
+    pub clip: f32,
+    /// Steps that may be released in all, at most 2^31.
+    pub budget: u32,
+}
+
+/// Configures a run. Then slots are chosen, each at most once, in any order.
+///
+/// `DAMPER_STATUS_RANGE` also where sums in 32 bits could overflow: eight times the expected batch and twelve standard
+/// deviations of the noise must stay below 2^31 grid units. Fewer `grid_bits` make room.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_run_configure(run: *mut Run, config: *const Config) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { configure(run, config) })
+}
+
+unsafe fn configure(run: *mut Run, config: *const Config) -> Answer {
+    // SAFETY: the caller's contract.
+    let idle = unsafe { border::idle(run, Phase::New) }?;
+    // SAFETY: the caller's contract.
+    let config = unsafe { border::read(idle.head, config) }?;
+    let mechanism = Grid::new(config.grid_bits)
+        .and_then(|grid| Mechanism::with_multiplier(grid, config.noise_multiplier))
+        .map_err(|error| idle.head.refuse(error))?;
+    if mechanism.grid().may_overflow_i32(config.expected_batch, mechanism.sigma()) {
+        let error = ConfigError { parameter: "grid bits", must_be: "fewer for so large a batch or noise" };
+        return Err(idle.head.refuse(error));
+    }
+    // A run that `start` refused begins anew.
+    idle.head.begin();
+    idle.live.mixing = None;
+    idle.body.state.filter = FilterState::NONE;
+    idle.body.state.optimizer = OptimizerState::plain().map_err(|error| idle.head.refuse(error))?;
+    idle.books.stepper = &CONSTANT;
+    idle.body.stage = Stage::Choosing(Slots {
+        mechanism,
+        clip: ClipSlot::FLAT,
+        threshold: ThresholdSlot::FIXED,
+        filter: FilterSlot::IDENTITY,
+        optimizer: OptimizerSlot::SGD,
+        schedule: None,
+        expected_batch: config.expected_batch,
+    });
+    idle.body.state.threshold = ThresholdState::fixed(config.clip);
+    idle.body.learning_rate = config.learning_rate;
+    idle.books.ledger = Ledger::new(config.budget);
+    idle.head.phase = Phase::Choosing;
+    Ok(())
+}
+
+/// Checks the configuration as a whole, and ends choosing. There must be a key and a store. Where it answers
+/// `DAMPER_STATUS_RANGE`, the run is as it was before it was configured.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_run_start(run: *mut Run) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { start(run) })
+}
+
+unsafe fn start(run: *mut Run) -> Answer {
+    // SAFETY: the caller's contract.
+    let idle = unsafe { border::idle(run, Phase::Choosing) }?;
+    if idle.body.generator.is_none() {
+        return Err(Status::NoKey);
+    }
+    if !idle.books.store.is_some() {
+        return Err(Status::NoStore);
+    }
+    let Stage::Choosing(choices) = core::mem::replace(&mut idle.body.stage, Stage::None) else {
+        return Err(Status::Order);
+    };
+    // What was refused cannot be mended by choosing again: the run is as it was before it was configured.
+    idle.head.phase = Phase::New;
+    let clip = choices.threshold.clip(&idle.body.state.threshold);
+    check_clip(&choices.mechanism, clip).map_err(|error| idle.head.refuse(error))?;
+    let stage = (idle.books.stepper.start)(choices, idle.body.learning_rate);
+    idle.body.stage = stage.map_err(|error| idle.head.refuse(error))?;
+    idle.head.phase = Phase::Ready;
+    Ok(())
+}
+
+fn check_clip(mechanism: &Mechanism, clip: f32) -> Result<(), ConfigError> {
+    use damper_core::private::Mechanism as _;
+    mechanism.check_clip(clip)
+}
+
+/// Ends a run and wipes all of its memory, the key too. An open step releases nothing, and its payment stays.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_run_close(run: *mut Run) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { border::close(run) })
+}
+
+/// Why `DAMPER_STATUS_RANGE` was answered last: which number, and what it must be. The texts are not ended by a zero:
+/// print them with `%.*s`. They stay valid for ever; empty where nothing was refused.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Refusal {
+    /// The number, in words.
+    pub parameter: *const c_char,
+    /// Bytes of it.
+    pub parameter_len: usize,
+    /// What it must be.
+    pub must_be: *const c_char,
+    /// Bytes of it.
+    pub must_be_len: usize,
+}
+
+/// Writes why `DAMPER_STATUS_RANGE` was answered last.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_refusal(run: *mut Run, refusal: *mut Refusal) -> Status {
+    // SAFETY: the contract of the header.
+    let answer = unsafe { border::head(run) }.and_then(|head| {
+        let ConfigError { parameter, must_be } = head.refusal;
+        let value = Refusal {
+            parameter: parameter.as_ptr().cast(),
+            parameter_len: parameter.len(),
+            must_be: must_be.as_ptr().cast(),
+            must_be_len: must_be.len(),
+        };
+        // SAFETY: the contract of the header.
+        unsafe { border::write(head, refusal, value) }
+    });
+    status(answer)
+}
+
+/// Writes the noise multiplier that runs and is priced: σ in grid units over `2^grid_bits`, not below the one that was
+/// asked for. A schedule multiplies it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_multiplier(run: *mut Run, multiplier: *mut f64) -> Status {
+    // SAFETY: the contract of the header. The mechanism is not what an open step writes.
+    let answer = unsafe { border::settled(run) }.and_then(|Settled { head, body, .. }| {
+        let mechanism = body.mechanism().ok_or(Status::Order)?;
+        // SAFETY: the contract of the header.
+        unsafe { border::write(head, multiplier, mechanism.multiplier()) }
+    });
+    status(answer)
+}
+
+/// Writes the clip of the coming step. It is released: after a restart it may be the first clip of a threshold.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_clip(run: *mut Run, clip: *mut f32) -> Status {
+    // SAFETY: the contract of the header.
+    let answer = unsafe { border::settled(run) }.and_then(|Settled { head, body, .. }| {
+        let value = body.clip().ok_or(Status::Order)?;
+        // SAFETY: the contract of the header.
+        unsafe { border::write(head, clip, value) }
+    });
+    status(answer)
+}

@@ -1,0 +1,102 @@
+//! What one sample may add: flat, automatic, and either by layers.
+
+use super::choosing;
+use crate::border::{self, Idle};
+use crate::run::{Run, Slot};
+use crate::status::{Answer, Status, status};
+use damper_core::clip::{Automatic, Clip, FlatL2, Layer, Layers, PerLayer};
+
+/// A rule of clipping. All are a few instructions: there is nothing to leave out.
+#[derive(Clone, Copy)]
+pub(crate) enum ClipSlot {
+    Flat(FlatL2),
+    Automatic(Automatic),
+    Layers(PerLayer<'static, FlatL2>),
+    AutomaticLayers(PerLayer<'static, Automatic>),
+}
+
+impl ClipSlot {
+    pub(crate) const FLAT: Self = Self::Flat(FlatL2);
+}
+
+impl Clip for ClipSlot {
+    fn divisor(&self, norm: f32, clip: f32) -> f32 {
+        match self {
+            Self::Flat(rule) => rule.divisor(norm, clip),
+            Self::Automatic(rule) => rule.divisor(norm, clip),
+            Self::Layers(rule) => rule.divisor(norm, clip),
+            Self::AutomaticLayers(rule) => rule.divisor(norm, clip),
+        }
+    }
+
+    fn layers(&self) -> Option<Layers<'_>> {
+        match self {
+            Self::Flat(_) | Self::Automatic(_) => None,
+            Self::Layers(rule) => rule.layers(),
+            Self::AutomaticLayers(rule) => rule.layers(),
+        }
+    }
+}
+
+/// Consecutive coordinates that are clipped together.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct EachLayer {
+    /// Number of coordinates.
+    pub len: usize,
+    /// The layer's share of the clip in units of 2^-22, rounded down; the squares of all shares are at most 1 together.
+    pub share: u32,
+}
+
+/// The share of each of `layers` layers with equal shares.
+#[unsafe(no_mangle)]
+pub extern "C" fn damper_equal_share(layers: usize) -> u32 {
+    Layer::equal(0, layers).share
+}
+
+/// Clips automatically: every gradient is divided by its norm plus `gamma` (finite, at least 1e-18) and scaled to the
+/// clip.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_choose_automatic_clip(run: *mut Run, gamma: f32) -> Status {
+    // SAFETY: the contract of the header.
+    let answer = unsafe { choosing(run, Slot::Clip) }.and_then(|mut idle| {
+        let rule = Automatic::new(gamma).map_err(|error| idle.head.refuse(error))?;
+        idle.fill(Slot::Clip, |choices| choices.clip = ClipSlot::Automatic(rule))
+    });
+    status(answer)
+}
+
+/// Clips each of `count` layers on its own: to its share of the clip, or, with a `gamma` other than 0, automatically.
+/// The layers are copied into the run's memory; together they must have as many coordinates as the run.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_choose_layers(
+    run: *mut Run,
+    layers: *const EachLayer,
+    count: usize,
+    gamma: f32,
+) -> Status {
+    // SAFETY: the contract of the header.
+    let answer = unsafe { choosing(run, Slot::Clip) }.and_then(|mut idle| {
+        // SAFETY: the contract of the header.
+        let layers = unsafe { border::input(idle.head, layers, count) }?;
+        idle.attempt(|idle| choose_layers(idle, layers, gamma))
+    });
+    status(answer)
+}
+
+fn choose_layers(idle: &mut Idle<'_>, layers: &[EachLayer], gamma: f32) -> Answer {
+    let coordinates = layers.iter().fold(0usize, |sum, layer| sum.saturating_add(layer.len));
+    if coordinates != idle.head.dim {
+        return Err(Status::Length);
+    }
+    let layers = idle.layers(layers)?;
+    let clip = Layers::new(layers).and_then(|layers| {
+        Ok(if gamma == 0.0 {
+            ClipSlot::Layers(PerLayer::new(FlatL2, layers)?)
+        } else {
+            ClipSlot::AutomaticLayers(PerLayer::new(Automatic::new(gamma)?, layers)?)
+        })
+    });
+    let clip = clip.map_err(|error| idle.head.refuse(error))?;
+    idle.fill(Slot::Clip, |choices| choices.clip = clip)
+}

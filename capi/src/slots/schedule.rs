@@ -1,0 +1,131 @@
+//! The learning rate and the noise of each step, declared beforehand.
+
+use super::choosing;
+use crate::border::{self, Idle};
+use crate::run::{NOT_STARTED, Run, Slot, Stage, Stepper, with_schedule};
+use crate::status::{Answer, Status, status};
+use damper_core::error::ConfigError;
+use damper_core::private::Mechanism;
+use damper_core::schedule::{Decay, Declared, LearningRate, NoiseSchedule, Schedule as _};
+use damper_core::step::PrivateStep;
+
+/// How the learning rate falls.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub enum RateDecay {
+    /// Not at all.
+    None = 0,
+    /// By `factor` every `steps` steps.
+    Step = 1,
+    /// Half a cosine over `steps`, down to `factor` times the start.
+    Cosine = 2,
+    /// `1/√(offset + slope·t)`.
+    Polynomial = 3,
+    /// `1 − (1 − factor)·√(t/steps)`.
+    RootLinear = 4,
+}
+
+/// How the noise changes.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub enum NoiseChange {
+    /// Not at all.
+    None = 0,
+    /// `(η_0/η_t)^exponent`: as the learning rate falls (ADP).
+    Matched = 1,
+    /// `(1 + growth·t)^(exponent/2)`.
+    Polynomial = 2,
+}
+
+/// A declared schedule. Numbers that its kinds do not name are not read.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Schedule {
+    /// One of `damper_rate_decay`.
+    pub decay: u32,
+    /// One of `damper_noise_change`.
+    pub noise: u32,
+    /// Steps over which the learning rate rises from 0 to the configuration's.
+    pub warmup: u32,
+    /// Of `STEP`, `COSINE` and `ROOT_LINEAR`: at least 1.
+    pub steps: u32,
+    /// Of the same: from 0 to 1; of `STEP` above 0.
+    pub factor: f64,
+    /// Of `POLYNOMIAL`: above 0.
+    pub offset: f64,
+    /// Of `POLYNOMIAL`: not negative.
+    pub slope: f64,
+    /// Of the noise: not negative.
+    pub growth: f64,
+    /// Of the noise: from 0 to 4.
+    pub exponent: f64,
+}
+
+impl Schedule {
+    fn declared(&self, base: f64) -> Result<Declared, ConfigError> {
+        let Self { steps, factor, offset, slope, growth, exponent, .. } = *self;
+        let decay = match self.decay {
+            d if d == RateDecay::None as u32 => Decay::Constant,
+            d if d == RateDecay::Step as u32 => Decay::Step { every: steps, factor },
+            d if d == RateDecay::Cosine as u32 => Decay::Cosine { steps, floor: factor },
+            d if d == RateDecay::Polynomial as u32 => Decay::Polynomial { offset, slope },
+            d if d == RateDecay::RootLinear as u32 => Decay::RootLinear { steps, floor: factor },
+            _ => return Err(ConfigError { parameter: "decay", must_be: "one of damper_rate_decay" }),
+        };
+        let noise = match self.noise {
+            n if n == NoiseChange::None as u32 => NoiseSchedule::Constant,
+            n if n == NoiseChange::Matched as u32 => NoiseSchedule::Matched { exponent },
+            n if n == NoiseChange::Polynomial as u32 => NoiseSchedule::Polynomial { growth, exponent },
+            _ => return Err(ConfigError { parameter: "noise", must_be: "one of damper_noise_change" }),
+        };
+        noise.check()?;
+        Ok(Declared { learning_rate: LearningRate::new(base, self.warmup, decay)?, noise })
+    }
+}
+
+/// A declared schedule.
+static DECLARED: Stepper = Stepper {
+    start: |choices, _| {
+        let schedule = choices.schedule.ok_or(ConfigError { parameter: "schedule", must_be: "chosen" })?;
+        PrivateStep::new(with_schedule(choices, schedule)).map(Stage::Declared)
+    },
+    open: |stage, state, ledger, store| match stage {
+        Stage::Declared(step) => step.open(state, ledger, store),
+        _ => Err(NOT_STARTED),
+    },
+    event: Some(|stage, step, rate| match stage {
+        Stage::Declared(declared) => declared.event_at(step, rate),
+        _ => Err(ConfigError { parameter: "run", must_be: "started" }),
+    }),
+};
+
+/// Lets the learning rate and the noise change from step to step as declared here; ADP is `POLYNOMIAL` with `MATCHED`.
+/// The noise is priced as a whole: see `damper_epsilon`. As in the configuration, 32 bits must hold the sums, with the
+/// last step's noise too.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_choose_schedule(run: *mut Run, schedule: *const Schedule) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { choose_schedule(run, schedule) })
+}
+
+unsafe fn choose_schedule(run: *mut Run, schedule: *const Schedule) -> Answer {
+    // SAFETY: the caller's contract.
+    let mut idle = unsafe { choosing(run, Slot::Schedule) }?;
+    // SAFETY: the caller's contract.
+    let schedule = unsafe { border::read(idle.head, schedule) }?;
+    let declared = schedule.declared(idle.body.learning_rate).map_err(|error| idle.head.refuse(error))?;
+    check_last_noise(&idle, &declared).map_err(|error| idle.head.refuse(error))?;
+    idle.books.stepper = &DECLARED;
+    idle.fill(Slot::Schedule, |choices| choices.schedule = Some(declared))
+}
+
+/// Sums must not overflow under the noise of the last step either, the largest where noise grows.
+fn check_last_noise(idle: &Idle<'_>, declared: &Declared) -> Result<(), ConfigError> {
+    let Stage::Choosing(choices) = &idle.body.stage else { return Ok(()) };
+    let last = idle.books.ledger.budget().saturating_sub(1);
+    let mechanism = choices.mechanism.scaled(declared.noise_factor(last));
+    if mechanism.grid().may_overflow_i32(choices.expected_batch, mechanism.sigma()) {
+        return Err(ConfigError { parameter: "noise of the last step", must_be: "less, or the grid bits fewer" });
+    }
+    Ok(())
+}

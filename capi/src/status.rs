@@ -1,0 +1,107 @@
+//! What every function answers: a number that is stable, its name, and a sentence.
+
+use core::ffi::{CStr, c_char};
+use damper_core::error::{CallError, OpenError};
+
+/// What a function answers. Below 16 all is well; whatever is not was refused as a whole: nothing was added, released
+/// or changed, but where the sentence says so. Numbers are stable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(i32)]
+pub enum Status {
+    /// Done.
+    Ok = 0,
+    /// There is nothing more: no further sample in the draw, no further point of the sample.
+    End = 1,
+    /// A pointer is null.
+    Null = 16,
+    /// A pointer is not aligned for what it points to.
+    Misaligned = 17,
+    /// The memory of the run is too small for it and what was chosen.
+    TooSmall = 18,
+    /// A length is not the one that is needed.
+    Length = 19,
+    /// A buffer overlaps the run's memory or another buffer of the call.
+    Overlap = 20,
+    /// There is no run at this address: it was never initialised, closed, moved or copied.
+    NotARun = 21,
+    /// The run is in a call already: the callback called back.
+    Busy = 22,
+    /// The call is out of order: see the function.
+    Order = 23,
+    /// A number is out of its range: `damper_refusal` says which, and what it must be.
+    Range = 24,
+    /// The run has no key.
+    NoKey = 25,
+    /// The run has no store for its ledger.
+    NoStore = 26,
+    /// The privacy budget is spent: stop.
+    BudgetSpent = 27,
+    /// The ledger could not be persisted: nothing is released, and the step is burned.
+    NotPersisted = 28,
+    /// The record is another budget's.
+    Record = 29,
+}
+
+/// Every status, for tables.
+const ALL: [(Status, &CStr, &CStr); 16] = [
+    (Status::Ok, c"DAMPER_STATUS_OK", c"done"),
+    (Status::End, c"DAMPER_STATUS_END", c"there is nothing more"),
+    (Status::Null, c"DAMPER_STATUS_NULL", c"a pointer is null"),
+    (Status::Misaligned, c"DAMPER_STATUS_MISALIGNED", c"a pointer is not aligned for what it points to"),
+    (Status::TooSmall, c"DAMPER_STATUS_TOO_SMALL", c"the memory of the run is too small for it and what was chosen"),
+    (Status::Length, c"DAMPER_STATUS_LENGTH", c"a length is not the one that is needed"),
+    (Status::Overlap, c"DAMPER_STATUS_OVERLAP", c"a buffer overlaps the run's memory or another buffer of the call"),
+    (Status::NotARun, c"DAMPER_STATUS_NOT_A_RUN", c"there is no run here: never initialised, closed, moved or copied"),
+    (Status::Busy, c"DAMPER_STATUS_BUSY", c"the run is in a call already"),
+    (Status::Order, c"DAMPER_STATUS_ORDER", c"the call is out of order"),
+    (Status::Range, c"DAMPER_STATUS_RANGE", c"a number is out of its range: damper_refusal says which"),
+    (Status::NoKey, c"DAMPER_STATUS_NO_KEY", c"the run has no key"),
+    (Status::NoStore, c"DAMPER_STATUS_NO_STORE", c"the run has no store for its ledger"),
+    (Status::BudgetSpent, c"DAMPER_STATUS_BUDGET_SPENT", c"the privacy budget is spent"),
+    (Status::NotPersisted, c"DAMPER_STATUS_NOT_PERSISTED", c"the ledger could not be persisted: nothing is released"),
+    (Status::Record, c"DAMPER_STATUS_RECORD", c"the record is another budget's"),
+];
+
+fn find(status: i32, text: fn(&(Status, &'static CStr, &'static CStr)) -> &'static CStr) -> *const c_char {
+    ALL.iter().find(|entry| entry.0 as i32 == status).map_or(c"no status of damper", text).as_ptr()
+}
+
+/// The name of a status, as in this header. Never null.
+#[unsafe(no_mangle)]
+pub extern "C" fn damper_status_name(status: i32) -> *const c_char {
+    find(status, |entry| entry.1)
+}
+
+/// A status as a sentence. Never null.
+#[unsafe(no_mangle)]
+pub extern "C" fn damper_status_message(status: i32) -> *const c_char {
+    find(status, |entry| entry.2)
+}
+
+/// What a function inside this crate answers.
+pub(crate) type Answer<T = ()> = Result<T, Status>;
+
+/// The status of an answer.
+pub(crate) fn status(answer: Answer) -> Status {
+    answer.err().unwrap_or(Status::Ok)
+}
+
+impl From<CallError> for Status {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Length { .. } => Self::Length,
+            CallError::Clip => Self::Range,
+            _ => Self::Order,
+        }
+    }
+}
+
+impl<E> From<OpenError<E>> for Status {
+    fn from(error: OpenError<E>) -> Self {
+        match error {
+            OpenError::BudgetSpent => Self::BudgetSpent,
+            OpenError::Store(_) => Self::NotPersisted,
+            OpenError::Call(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! A step: paid for when it opens, given samples, and released by its end alone.
+
+use crate::border::{self, Stepping};
+use crate::run::{Phase, Run};
+use crate::status::{Answer, Status, status};
+use damper_core::accounting::Rate;
+use damper_core::filter::mix;
+use damper_core::sampling::poisson;
+
+/// The most pieces of a gradient in one call.
+pub const DAMPER_MAX_PIECES: usize = 32;
+
+/// Consecutive coordinates of a gradient.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Piece {
+    /// The first; may be null where there are none.
+    pub data: *const f32,
+    /// How many.
+    pub len: usize,
+}
+
+/// Pays for a step, persists the payment, and opens the step; writes its number, counted from 0 over all restarts.
+/// Without a durable payment nothing is opened.
+///
+/// `DAMPER_STATUS_BUDGET_SPENT` at the end of training; `DAMPER_STATUS_NOT_PERSISTED` where the store failed: the step
+/// is burned, the next may be tried.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_step_open(run: *mut Run, number: *mut u32) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { border::open(run, number) })
+}
+
+/// Begins the draw of the open step: each of `0..samples` with probability `rate / 2^53`, by a coin of its own. One
+/// draw a step.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_draw_begin(run: *mut Run, rate: u64, samples: u32) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { border::stepping(run) }.and_then(|step| {
+        let Stepping { head, live, generator } = step;
+        let rate = Rate::from_numerator(rate).map_err(|error| head.refuse(error))?;
+        match (&live.open, &live.draw) {
+            (Some(open), None) => live.draw = Some(poisson(generator, open.number(), rate, samples)),
+            _ => return Err(Status::Order),
+        }
+        Ok(())
+    }))
+}
+
+/// Writes the index of the next sample that is drawn, ascending; `DAMPER_STATUS_END` after the last.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_draw_next(run: *mut Run, index: *mut u32) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { border::stepping(run) }.and_then(|Stepping { head, live, .. }| {
+        border::writable(head, index)?;
+        let sample = live.draw.as_mut().ok_or(Status::Order)?.next().ok_or(Status::End)?;
+        // SAFETY: the contract of the header.
+        unsafe { border::write(head, index, sample) }
+    }))
+}
+
+/// Hands the pieces to `take` as slices.
+unsafe fn with_pieces<R>(
+    step: Stepping<'_>,
+    pieces: *const Piece,
+    count: usize,
+    take: impl FnOnce(Stepping<'_>, &[&[f32]]) -> Answer<R>,
+) -> Answer<R> {
+    // SAFETY: the caller's contract.
+    let lent = unsafe { border::input(step.head, pieces, count) }?;
+    let mut parts: [&[f32]; DAMPER_MAX_PIECES] = [&[]; DAMPER_MAX_PIECES];
+    let parts = parts.get_mut(..lent.len()).ok_or(Status::Length)?;
+    let mut total = 0usize;
+    for (part, piece) in parts.iter_mut().zip(lent) {
+        // SAFETY: the caller's contract.
+        *part = unsafe { border::input(step.head, piece.data, piece.len) }?;
+        total = total.saturating_add(piece.len);
+    }
+    if total != step.head.dim { Err(Status::Length) } else { take(step, parts) }
+}
+
+/// Adds one sample to the open step: its gradient (`[dim]`) at the one point where it is wanted, or mixed by the caller
+/// (see `damper_point`). It is clipped, rounded to the grid and summed. A gradient whose squared norm is not a finite
+/// `float` adds exactly nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_add(run: *mut Run, grad: *const f32, len: usize) -> Status {
+    let piece = Piece { data: grad, len };
+    // SAFETY: the contract of the header.
+    unsafe { damper_add_pieces(run, &raw const piece, 1) }
+}
+
+/// As `damper_add`, of a gradient in `count` consecutive pieces, at most `DAMPER_MAX_PIECES`: one of each tensor, say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_add_pieces(run: *mut Run, pieces: *const Piece, count: usize) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { border::stepping(run) }.and_then(|step| {
+        let add = |step: Stepping<'_>, parts: &[&[f32]]| {
+            Ok(step.live.open.as_mut().ok_or(Status::Order)?.add_mixed(parts)?)
+        };
+        // SAFETY: the contract of the header.
+        unsafe { with_pieces(step, pieces, count, add) }
+    }))
+}
+
+/// Writes at how many points each sample's gradient is wanted in the open step.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_points(run: *mut Run, points: *mut usize) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { border::stepping(run) }.and_then(|Stepping { head, live, .. }| {
+        let wanted = live.open.as_ref().ok_or(Status::Order)?.points();
+        // SAFETY: the contract of the header.
+        unsafe { border::write(head, points, wanted) }
+    }))
+}
+
+/// Writes point `index` (`[dim]`) to `point` and the weight of the gradients taken there to `weight`. Whoever mixes
+/// elsewhere computes `u = w_0·g_0`, then `u = u + w_j·g_j` in order, each operation rounded by itself, and adds `u` by
+/// `damper_add`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_point(
+    run: *mut Run,
+    index: usize,
+    params: *const f32,
+    params_len: usize,
+    point: *mut f32,
+    point_len: usize,
+    weight: *mut f32,
+) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { border::stepping(run) }.and_then(|Stepping { head, live, .. }| {
+        border::writable_beside(head, weight, [params, point], head.dim)?;
+        // SAFETY: the contract of the header.
+        let (params, point) = unsafe { border::pair(head, (params, params_len), (point, point_len), head.dim) }?;
+        let found = live.open.as_ref().ok_or(Status::Order)?.point(index, params, point)?;
+        // SAFETY: the contract of the header.
+        unsafe { border::write(head, weight, found) }
+    }))
+}
+
+/// Takes 1 vector, in which `damper_mix_…` mixes the gradients of a sample at several points. Before
+/// `damper_run_start`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_reserve_mixing(run: *mut Run) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { border::idle(run, Phase::Choosing) }.and_then(|mut idle| {
+        if idle.live.mixing.is_some() {
+            return Err(Status::Order);
+        }
+        idle.live.mixing = Some(idle.vectors(1)?);
+        Ok(())
+    }))
+}
+
+/// Begins a sample whose gradients come point by point; one that was begun and not ended adds nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_mix_begin(run: *mut Run) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { border::stepping(run) }.and_then(|Stepping { live, .. }| {
+        if live.mixing.is_none() {
+            return Err(Status::Order);
+        }
+        (live.point, live.weight) = (Some(0), None);
+        Ok(())
+    }))
+}
+
+/// Writes where the sample's next gradient is wanted (`[dim]`) to `point`; `DAMPER_STATUS_END` when there are no more
+/// points.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_mix_point(
+    run: *mut Run,
+    params: *const f32,
+    params_len: usize,
+    point: *mut f32,
+    point_len: usize,
+) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { border::stepping(run) }.and_then(|Stepping { head, live, .. }| {
+        // SAFETY: the contract of the header.
+        let (params, point) = unsafe { border::pair(head, (params, params_len), (point, point_len), head.dim) }?;
+        let (open, next) = (live.open.as_ref().ok_or(Status::Order)?, live.point.ok_or(Status::Order)?);
+        if next >= open.points() {
+            return Err(Status::End);
+        }
+        live.weight = Some(open.point(next, params, point)?);
+        Ok(())
+    }))
+}
+
+/// Mixes in the sample's gradient (`[dim]`) at the point that was written last.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_mix_add(run: *mut Run, grad: *const f32, len: usize) -> Status {
+    let piece = Piece { data: grad, len };
+    // SAFETY: the contract of the header.
+    unsafe { damper_mix_add_pieces(run, &raw const piece, 1) }
+}
+
+/// As `damper_mix_add`, of a gradient in pieces as in `damper_add_pieces`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_mix_add_pieces(run: *mut Run, pieces: *const Piece, count: usize) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { border::stepping(run) }.and_then(|step| {
+        let add = |step: Stepping<'_>, parts: &[&[f32]]| {
+            let live = step.live;
+            let (next, weight) = (live.point.ok_or(Status::Order)?, live.weight.ok_or(Status::Order)?);
+            let mixing = live.mixing.as_mut().ok_or(Status::Order)?;
+            mix(next, weight, parts, mixing);
+            (live.point, live.weight) = (next.checked_add(1), None);
+            Ok(())
+        };
+        // SAFETY: the contract of the header.
+        unsafe { with_pieces(step, pieces, count, add) }
+    }))
+}
+
+/// Ends the sample: clips the mixed gradient and adds it. `DAMPER_STATUS_ORDER` where a point is missing; nothing was
+/// added.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_mix_end(run: *mut Run) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { border::stepping(run) }.and_then(|Stepping { live, .. }| {
+        let (open, mixing) = (live.open.as_mut().ok_or(Status::Order)?, live.mixing.as_ref().ok_or(Status::Order)?);
+        if live.point != Some(open.points()) {
+            return Err(Status::Order);
+        }
+        live.point = None;
+        Ok(open.add_mixed(&[mixing])?)
+    }))
+}
+
+/// Adds the noise, releases the mean over the expected batch, filters it and updates `params` (`[dim]`); then releases
+/// the counts, if the threshold has any, and lets it learn from them. The step is over. Where the call is refused, it
+/// stays open.
+///
+/// Parameters must be finite; they are released, and nothing else of the step is.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_step_finish(run: *mut Run, params: *mut f32, len: usize) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { border::stepping(run) }.and_then(|Stepping { head, live, generator }| {
+        // SAFETY: the contract of the header.
+        let params = unsafe { border::output(head, params, len, head.dim) }?;
+        let finished = match live.open.take() {
+            Some(open) => open.finish(params, generator),
+            None => return Err(Status::Order),
+        };
+        live.end();
+        head.phase = Phase::Ready;
+        Ok(finished?)
+    }))
+}
+
+/// Gives the open step up: nothing is released, its sum is wiped, its payment stays.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_step_abandon(run: *mut Run) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { border::stepping(run) }.map(|Stepping { head, live, .. }| {
+        live.end();
+        head.phase = Phase::Ready;
+    }))
+}

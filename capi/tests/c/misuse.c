@@ -1,0 +1,573 @@
+/* Misuse of every function: a status each time, nothing else changed, and the run goes on as if it had not happened. */
+#include "check.h"
+#include <math.h>
+
+enum { DIM = 70 };
+
+static const damper_config CONFIG = {
+    .grid_bits = 16, .expected_batch = 4, .noise_multiplier = 1.0, .learning_rate = 0.5, .clip = 1.0f, .budget = 8};
+static const uint8_t KEY[32] = {1, 2, 3};
+
+/* A run that was configured, with room for `vectors`. */
+static damper_run *configured(size_t vectors) {
+  size_t size = rounded(damper_run_size(DIM, vectors, 0));
+  damper_run *run;
+  OK(damper_run_init(walled(size), size, DIM, &run));
+  OK(damper_run_configure(run, &CONFIG));
+  return run;
+}
+
+static damper_run *started(size_t vectors, void (*choose)(damper_run *)) {
+  damper_run *run = configured(vectors);
+  if (choose) choose(run);
+  OK(damper_set_key(run, KEY));
+  OK(damper_set_volatile_store(run));
+  OK(damper_run_start(run));
+  return run;
+}
+
+/* Why the last number was refused. */
+static void refused(damper_run *run, const char *parameter) {
+  damper_refusal_text text;
+  OK(damper_refusal(run, &text));
+  CHECK(text.parameter_len == strlen(parameter) && memcmp(text.parameter, parameter, text.parameter_len) == 0);
+  CHECK(text.must_be_len > 0);
+}
+
+#define REFUSED(parameter, call) \
+  do {                           \
+    IS(RANGE, call);             \
+    refused(run, parameter);     \
+  } while (0)
+
+static void sizes_are_exact_and_those_that_do_not_fit_are_none(void) {
+  size_t align = damper_run_align(), size = damper_run_size(DIM, 0, 0);
+  CHECK(align > 0 && (align & (align - 1)) == 0);
+  CHECK(damper_run_size(DIM, 3, 0) == size + 3 * 4 * DIM && damper_run_size(DIM + 1, 0, 0) == size + 4);
+  CHECK(damper_run_size(DIM, 0, 5) > size);
+  CHECK(damper_run_size(SIZE_MAX, 0, 0) == 0 && damper_run_size(DIM, SIZE_MAX, 0) == 0);
+  CHECK(damper_run_size(DIM, 0, SIZE_MAX) == 0 && damper_run_size(SIZE_MAX / 4, 0, 0) == 0);
+}
+
+static void memory_that_does_not_fit_is_refused(void) {
+  size_t size = rounded(damper_run_size(DIM, 0, 0)), least = damper_run_size(0, 0, 0);
+  unsigned char *memory = walled(size);
+  damper_run *run = NULL;
+  memset(memory, 0xa5, size);
+  IS(NULL, damper_run_init(NULL, size, DIM, &run));
+  IS(NULL, damper_run_init(memory, size, DIM, NULL));
+  IS(MISALIGNED, damper_run_init(memory + 1, size - 1, DIM, &run));
+  IS(MISALIGNED, damper_run_init(memory, size, DIM, (damper_run **)((char *)&run + 1)));
+  IS(LENGTH, damper_run_init(memory, SIZE_MAX, DIM, &run));
+  IS(LENGTH, damper_run_init(memory, size, 0, &run));
+  IS(TOO_SMALL, damper_run_init(memory, 0, DIM, &run));
+  IS(TOO_SMALL, damper_run_init(memory, least / 2, DIM, &run));
+  IS(TOO_SMALL, damper_run_init(memory, size, DIM + 64, &run));
+  IS(TOO_SMALL, damper_run_init(memory, size, SIZE_MAX, &run));
+  IS(OVERLAP, damper_run_init(memory, size, DIM, (damper_run **)(memory + 64)));
+  CHECK(run == NULL);
+  for (size_t i = 0; i < size; i++) CHECK(memory[i] == 0xa5);
+  IS(NOT_A_RUN, damper_run_configure((damper_run *)memory, &CONFIG));
+  /* A vector that there is no room for. */
+  OK(damper_run_init(memory, size, DIM, &run));
+  OK(damper_run_configure(run, &CONFIG));
+  IS(TOO_SMALL, damper_choose_sgd(run, 0.9f, 0, 0.0f));
+  IS(TOO_SMALL, damper_choose_adam(run, 0.9, 0.99, 1e-8f, 0.0, 0));
+  IS(TOO_SMALL, damper_choose_disk(run, 0.7, 0.0));
+  IS(TOO_SMALL, damper_choose_inner_momentum(run, 8, 0.5));
+  IS(TOO_SMALL, damper_reserve_mixing(run));
+  /* What was refused took nothing: without momentum it still fits. */
+  OK(damper_choose_sgd(run, 0.0f, 0, 0.0f));
+  OK(damper_run_close(run));
+}
+
+static void a_run_is_known_by_its_address(void) {
+  size_t size = rounded(damper_run_size(DIM, 0, 0));
+  unsigned char *memory = walled(size), *elsewhere = walled(size);
+  damper_run *run, *copy = (damper_run *)elsewhere;
+  damper_record record;
+  uint32_t number;
+  OK(damper_run_init(memory, size, DIM, &run));
+  OK(damper_run_configure(run, &CONFIG));
+  OK(damper_set_key(run, KEY));
+  OK(damper_set_volatile_store(run));
+  OK(damper_run_start(run));
+  OK(damper_step_open(run, &number));
+  /* A budget cannot be spent twice by copying the run. */
+  memcpy(elsewhere, memory, size);
+  IS(NOT_A_RUN, damper_step_abandon(copy));
+  IS(NOT_A_RUN, damper_step_open(copy, &number));
+  IS(NOT_A_RUN, damper_paid(copy, &record));
+  IS(NOT_A_RUN, damper_run_close(copy));
+  IS(NULL, damper_run_close(NULL));
+  IS(MISALIGNED, damper_run_close((damper_run *)(memory + 4)));
+  OK(damper_run_close(run));
+  for (size_t i = 0; i < size; i++) CHECK(memory[i] == 0);
+  IS(NOT_A_RUN, damper_run_close(run));
+  IS(NOT_A_RUN, damper_step_open(run, &number));
+}
+
+static void numbers_out_of_their_ranges_are_refused_by_name(void) {
+  static const struct {
+    damper_config config;
+    const char *parameter;
+  } bad[] = {
+      {{7, 4, 1.0, 0.5, 1.0f, 8}, "grid bits"},
+      {{23, 4, 1.0, 0.5, 1.0f, 8}, "grid bits"},
+      {{22, 1 << 20, 1.0, 0.5, 1.0f, 8}, "grid bits"},
+      {{16, 4, 0.0, 0.5, 1.0f, 8}, "noise multiplier"},
+      {{16, 4, NAN, 0.5, 1.0f, 8}, "noise multiplier"},
+      {{16, 4, 1e9, 0.5, 1.0f, 8}, "noise multiplier"},
+  };
+  static const struct {
+    damper_config config;
+    const char *parameter;
+  } late[] = {
+      {{16, 0, 1.0, 0.5, 1.0f, 8}, "expected_batch"},
+      {{16, 4, 1.0, 0.0, 1.0f, 8}, "learning rate"},
+      {{16, 4, 1.0, NAN, 1.0f, 8}, "learning rate"},
+      {{16, 4, 1.0, 0.5, 0.0f, 8}, "clip"},
+      {{16, 4, 1.0, 0.5, INFINITY, 8}, "clip"},
+      {{16, 4, 1.0, 0.5, NAN, 8}, "clip"},
+  };
+  static const float pole[] = {-1.5f}, b[] = {1.0f}, many[9] = {1.0f, [8] = 0.5f}, infinite[] = {INFINITY};
+  damper_schedule schedule = {.decay = 9};
+  const damper_interval empty = {2.0f, 1.0f};
+  const damper_layer layers[] = {{DIM - 1, 1 << 22}, {1, 1}}, short_[] = {{1, 1}}, no_share[] = {{DIM, 0}};
+  size_t size = rounded(damper_run_size(DIM, 8, 8));
+  damper_run *run;
+  OK(damper_run_init(walled(size), size, DIM, &run));
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    IS(RANGE, damper_run_configure(run, &bad[i].config));
+    refused(run, bad[i].parameter);
+  }
+  for (size_t i = 0; i < sizeof late / sizeof *late; i++) {
+    OK(damper_run_configure(run, &late[i].config));
+    OK(damper_set_key(run, KEY));
+    OK(damper_set_volatile_store(run));
+    IS(RANGE, damper_run_start(run));
+    refused(run, late[i].parameter);
+  }
+  /* After a refusal the run is configured anew. */
+  IS(ORDER, damper_run_start(run));
+  OK(damper_run_configure(run, &CONFIG));
+  REFUSED("momentum", damper_choose_sgd(run, 1.0f, 0, 0.0f));
+  REFUSED("momentum", damper_choose_sgd(run, NAN, 0, 0.0f));
+  REFUSED("momentum", damper_choose_sgd(run, 0.0f, 1, 0.0f));
+  REFUSED("weight decay", damper_choose_sgd(run, 0.5f, 1, -1.0f));
+  REFUSED("beta1", damper_choose_adam(run, 1.0, 0.9, 1e-8f, 0.0, 0));
+  REFUSED("floor of the second moment", damper_choose_adam_bc(run, 0.9, 0.9, 0.0f, 0.0, 0));
+  REFUSED("AdaGrad's epsilon", damper_choose_adagrad(run, 0.0f, 0.0f));
+  REFUSED("RMSprop's alpha", damper_choose_rmsprop(run, 1.0, 1e-8f, 0.0f));
+  REFUSED("AdaGrad-norm's b_0^2", damper_choose_adagrad_norm(run, -1.0, 1e-5, 0, 0.0f, 0, 0.0f));
+  REFUSED("gamma of automatic clipping", damper_choose_automatic_clip(run, 0.0f));
+  REFUSED("shares of the layers", damper_choose_layers(run, layers, 2, 0.0f));
+  REFUSED("shares of the layers", damper_choose_layers(run, no_share, 1, 0.0f));
+  IS(LENGTH, damper_choose_layers(run, short_, 1, 0.0f));
+  IS(LENGTH, damper_choose_layers(run, layers, SIZE_MAX, 0.0f));
+  IS(NULL, damper_choose_layers(run, NULL, 2, 0.0f));
+  REFUSED("a filter's a", damper_choose_iir(run, pole, 1, b, 1));
+  REFUSED("a filter's b", damper_choose_iir(run, NULL, 0, NULL, 0));
+  REFUSED("a filter's coefficients", damper_choose_iir(run, infinite, 1, b, 1));
+  REFUSED("a filter's order", damper_choose_iir(run, many, 9, b, 1));
+  IS(NULL, damper_choose_iir(run, NULL, 1, b, 1));
+  IS(MISALIGNED, damper_choose_iir(run, (const float *)((const char *)b + 1), 1, b, 1));
+  IS(OVERLAP, damper_choose_iir(run, (const float *)run, 1, b, 1));
+  IS(NULL, damper_choose_named_filter(run, NULL));
+  REFUSED("filter", damper_choose_named_filter(run, "no such"));
+  REFUSED("kappa", damper_choose_disk(run, 0.0, 0.0));
+  REFUSED("gamma", damper_choose_disk(run, 0.7, 1e-9));
+  REFUSED("variances of the gain's recursion", damper_choose_disk_recursion(run, 1.0, 2.0, 0.0, 0.0));
+  REFUSED("number of iterates", damper_choose_dp_pmlf(run, 9, 0.5, NULL, 0, b, 1));
+  REFUSED("per-sample momentum", damper_choose_dp_pmlf(run, 2, 5.0, NULL, 0, b, 1));
+  REFUSED("number of iterates", damper_choose_inner_momentum(run, 0, 0.5));
+  REFUSED("unclipped fraction", damper_choose_percentile(run, 1.0, 5.0, 1.0f, 1.0f, NULL));
+  REFUSED("count noise multiplier", damper_choose_percentile(run, 0.5, 0.0, 1.0f, 1.0f, NULL));
+  REFUSED("least clip", damper_choose_percentile(run, 0.5, 5.0, 1.0f, 1.0f, &empty));
+  REFUSED("clip", damper_choose_expected_error(run, 0, 5.0, 0.0f, 1.0f, NULL, NULL));
+  REFUSED("least clip", damper_choose_expected_error(run, 0, 5.0, 1.0f, 1.0f, NULL, &empty));
+  REFUSED("quantile", damper_choose_quantile(run, 0.0, 0.2, 1.5, 1.0f, NULL));
+  IS(OVERLAP, damper_choose_quantile(run, 0.5, 0.2, 1.5, 1.0f, (const damper_interval *)run));
+  REFUSED("decay", damper_choose_schedule(run, &schedule));
+  schedule = (damper_schedule){.noise = 3};
+  REFUSED("noise", damper_choose_schedule(run, &schedule));
+  schedule = (damper_schedule){.noise = DAMPER_NOISE_CHANGE_MATCHED, .exponent = 5.0};
+  REFUSED("exponent of the noise schedule", damper_choose_schedule(run, &schedule));
+  schedule = (damper_schedule){.noise = DAMPER_NOISE_CHANGE_POLYNOMIAL, .growth = 1e9, .exponent = 4.0};
+  REFUSED("noise of the last step", damper_choose_schedule(run, &schedule));
+  IS(NULL, damper_choose_schedule(run, NULL));
+  IS(OVERLAP, damper_choose_schedule(run, (const damper_schedule *)run));
+  /* A slot is chosen once. */
+  OK(damper_choose_sgd(run, 0.5f, 0, 0.0f));
+  IS(ORDER, damper_choose_adam(run, 0.9, 0.9, 1e-8f, 0.0, 0));
+  OK(damper_choose_automatic_clip(run, 0.1f));
+  IS(ORDER, damper_choose_layers(run, no_share, 1, 0.0f));
+  OK(damper_choose_iir(run, NULL, 0, b, 1));
+  IS(ORDER, damper_choose_disk(run, 0.7, 0.0));
+  OK(damper_choose_percentile(run, 0.5, 5.0, 1.0f, 1.0f, NULL));
+  IS(ORDER, damper_choose_quantile(run, 0.5, 0.2, 1.5, 1.0f, NULL));
+  schedule = (damper_schedule){0};
+  OK(damper_choose_schedule(run, &schedule));
+  IS(ORDER, damper_choose_schedule(run, &schedule));
+  OK(damper_run_close(run));
+}
+
+static void calls_out_of_order_are_refused(void) {
+  size_t size = rounded(damper_run_size(DIM, 1, 0));
+  float *grad = walled(4 * DIM), *params = walled(4 * DIM), *point = walled(4 * DIM), weight;
+  uint32_t number, index, is_private;
+  double value;
+  size_t points;
+  damper_run *run;
+  OK(damper_run_init(walled(size), size, DIM, &run));
+  IS(ORDER, damper_run_start(run));
+  IS(ORDER, damper_choose_sgd(run, 0.9f, 0, 0.0f));
+  IS(ORDER, damper_set_key(run, KEY));
+  IS(ORDER, damper_set_volatile_store(run));
+  IS(ORDER, damper_prepay(run, 2));
+  IS(ORDER, damper_multiplier(run, &value));
+  IS(ORDER, damper_clip(run, &weight));
+  IS(NO_KEY, damper_is_private(run, &is_private));
+  IS(NULL, damper_run_configure(run, NULL));
+  IS(OVERLAP, damper_run_configure(run, (const damper_config *)run));
+  OK(damper_run_configure(run, &CONFIG));
+  IS(ORDER, damper_run_configure(run, &CONFIG));
+  IS(NO_KEY, damper_run_start(run));
+  IS(NULL, damper_set_key(run, NULL));
+  IS(OVERLAP, damper_set_key(run, (const uint8_t *)run));
+  OK(damper_set_key(run, KEY));
+  IS(NO_STORE, damper_run_start(run));
+  IS(NULL, damper_set_store(run, NULL, NULL));
+  OK(damper_set_volatile_store(run));
+  OK(damper_reserve_mixing(run));
+  IS(ORDER, damper_reserve_mixing(run));
+  IS(RANGE, damper_epsilon(run, DAMPER_RATE_ONE, 1, 1e-5, &value));
+  refused(run, "run");
+  IS(ORDER, damper_step_open(run, &number));
+  OK(damper_run_start(run));
+  IS(ORDER, damper_run_start(run));
+  IS(ORDER, damper_choose_sgd(run, 0.9f, 0, 0.0f));
+  IS(ORDER, damper_set_simulation_seed(run, 1));
+  IS(ORDER, damper_set_volatile_store(run));
+  IS(ORDER, damper_draw_begin(run, 0, 1));
+  IS(ORDER, damper_draw_next(run, &index));
+  IS(ORDER, damper_add(run, grad, DIM));
+  IS(ORDER, damper_points(run, &points));
+  IS(ORDER, damper_point(run, 0, params, DIM, point, DIM, &weight));
+  IS(ORDER, damper_mix_begin(run));
+  IS(ORDER, damper_mix_point(run, params, DIM, point, DIM));
+  IS(ORDER, damper_mix_add(run, grad, DIM));
+  IS(ORDER, damper_mix_end(run));
+  IS(ORDER, damper_step_finish(run, params, DIM));
+  IS(ORDER, damper_step_abandon(run));
+
+  IS(NULL, damper_step_open(run, NULL));
+  IS(OVERLAP, damper_step_open(run, (uint32_t *)run));
+  OK(damper_step_open(run, &number));
+  CHECK(number == 0);
+  IS(ORDER, damper_step_open(run, &number));
+  IS(ORDER, damper_run_configure(run, &CONFIG));
+  IS(ORDER, damper_run_start(run));
+  IS(ORDER, damper_multiplier(run, &value));
+  IS(ORDER, damper_clip(run, &weight));
+  IS(ORDER, damper_epsilon(run, DAMPER_RATE_ONE, 1, 1e-5, &value));
+  IS(ORDER, damper_draw_next(run, &index));
+  IS(RANGE, damper_draw_begin(run, DAMPER_RATE_ONE + 1, 3));
+  OK(damper_draw_begin(run, DAMPER_RATE_ONE, 2));
+  IS(ORDER, damper_draw_begin(run, DAMPER_RATE_ONE, 2));
+  IS(NULL, damper_draw_next(run, NULL));
+  OK(damper_draw_next(run, &index));
+  CHECK(index == 0);
+  OK(damper_draw_next(run, &index));
+  CHECK(index == 1);
+  IS(END, damper_draw_next(run, &index));
+  IS(END, damper_draw_next(run, &index));
+  IS(ORDER, damper_mix_add(run, grad, DIM));
+  IS(ORDER, damper_mix_end(run));
+  OK(damper_mix_begin(run));
+  IS(ORDER, damper_mix_end(run));
+  IS(ORDER, damper_mix_add(run, grad, DIM));
+  OK(damper_mix_point(run, params, DIM, point, DIM));
+  OK(damper_mix_add(run, grad, DIM));
+  IS(ORDER, damper_mix_add(run, grad, DIM));
+  IS(END, damper_mix_point(run, params, DIM, point, DIM));
+  OK(damper_mix_end(run));
+  IS(ORDER, damper_mix_end(run));
+  OK(damper_step_finish(run, params, DIM));
+  IS(ORDER, damper_step_finish(run, params, DIM));
+
+  OK(damper_step_open(run, &number));
+  OK(damper_step_abandon(run));
+  OK(damper_step_open(run, &number));
+  CHECK(number == 2);
+  /* Closing with a step open. */
+  OK(damper_run_close(run));
+}
+
+static void buffers_that_do_not_fit_are_refused(void) {
+  damper_run *run = started(0, NULL), *other = started(0, NULL);
+  float *grad = walled(4 * DIM), *params = walled(4 * DIM), *point = walled(4 * DIM), weight, value;
+  float *before = walled(4 * DIM), *within = (float *)run + 4;
+  const damper_piece holes[] = {{grad, DIM}, {NULL, 1}}, short_[] = {{grad, DIM - 1}, {NULL, 0}};
+  const damper_piece inside[] = {{grad, 10}, {within, DIM - 10}}, huge[] = {{grad, SIZE_MAX}, {grad, DIM + 1}};
+  damper_piece many[DAMPER_MAX_PIECES + 1] = {{grad, DIM}};
+  uint32_t number;
+  size_t points;
+  for (int i = 0; i < DIM; i++) grad[i] = 0.1f, before[i] = params[i] = (float)i;
+  OK(damper_step_open(run, &number));
+  OK(damper_step_open(other, &number));
+
+  IS(NULL, damper_add(run, NULL, DIM));
+  IS(MISALIGNED, damper_add(run, (float *)((char *)grad + 1), DIM));
+  IS(LENGTH, damper_add(run, grad, DIM - 1));
+  IS(LENGTH, damper_add(run, grad, 0));
+  IS(LENGTH, damper_add(run, grad, SIZE_MAX));
+  IS(LENGTH, damper_add(run, grad, SIZE_MAX / 4));
+  IS(OVERLAP, damper_add(run, within, DIM));
+  IS(NULL, damper_add_pieces(run, NULL, 1));
+  IS(LENGTH, damper_add_pieces(run, NULL, 0));
+  IS(NULL, damper_add_pieces(run, holes, 2));
+  IS(LENGTH, damper_add_pieces(run, short_, 2));
+  IS(LENGTH, damper_add_pieces(run, huge, 2));
+  IS(OVERLAP, damper_add_pieces(run, inside, 2));
+  IS(LENGTH, damper_add_pieces(run, many, DAMPER_MAX_PIECES + 1));
+  IS(NULL, damper_points(run, NULL));
+  IS(NULL, damper_point(run, 0, NULL, DIM, point, DIM, &weight));
+  IS(NULL, damper_point(run, 0, params, DIM, NULL, DIM, &weight));
+  IS(NULL, damper_point(run, 0, params, DIM, point, DIM, NULL));
+  IS(LENGTH, damper_point(run, 0, params, DIM - 1, point, DIM, &weight));
+  IS(LENGTH, damper_point(run, 0, params, DIM, point, DIM + 1, &weight));
+  IS(OVERLAP, damper_point(run, 0, params, DIM, params, DIM, &weight));
+  IS(OVERLAP, damper_point(run, 0, params, DIM, within, DIM, &weight));
+  IS(OVERLAP, damper_point(run, 0, params, DIM, point, DIM, params + 1));
+  IS(OVERLAP, damper_point(run, 0, params, DIM, point, DIM, point + DIM - 1));
+  IS(ORDER, damper_point(run, 1, params, DIM, point, DIM, &weight));
+  IS(ORDER, damper_mix_begin(run)); /* No vector was reserved. */
+  IS(NULL, damper_step_finish(run, NULL, DIM));
+  IS(MISALIGNED, damper_step_finish(run, (float *)((char *)params + 2), DIM));
+  IS(LENGTH, damper_step_finish(run, params, DIM + 1));
+  IS(LENGTH, damper_step_finish(run, params, SIZE_MAX));
+  IS(OVERLAP, damper_step_finish(run, within, DIM));
+  CHECK(memcmp(before, params, 4 * DIM) == 0);
+
+  /* Nothing of this changed the step: it ends as one that was left alone. */
+  OK(damper_add_pieces(run, many, DAMPER_MAX_PIECES));
+  OK(damper_add(other, grad, DIM));
+  OK(damper_points(run, &points));
+  CHECK(points == 1);
+  OK(damper_step_finish(run, params, DIM));
+  OK(damper_step_finish(other, before, DIM));
+  CHECK(memcmp(before, params, 4 * DIM) == 0 && params[1] != 1.0f);
+  OK(damper_clip(run, &value));
+  CHECK(value == 1.0f);
+  IS(NULL, damper_clip(run, NULL));
+  IS(OVERLAP, damper_clip(run, within));
+  IS(NULL, damper_multiplier(run, NULL));
+  IS(NULL, damper_paid(run, NULL));
+  IS(NULL, damper_refusal(run, NULL));
+  IS(NULL, damper_is_private(run, NULL));
+  OK(damper_run_close(run));
+  OK(damper_run_close(other));
+}
+
+static void a_sample_that_is_not_finite_adds_nothing(void) {
+  damper_run *a = started(0, NULL), *b = started(0, NULL);
+  float *grad = walled(4 * DIM), *x = walled(4 * DIM), *y = walled(4 * DIM);
+  uint32_t number;
+  OK(damper_step_open(a, &number));
+  OK(damper_step_open(b, &number));
+  for (int i = 0; i < DIM; i++) grad[i] = 0.5f;
+  grad[DIM - 1] = NAN;
+  OK(damper_add(a, grad, DIM));
+  grad[DIM - 1] = INFINITY;
+  OK(damper_add(a, grad, DIM));
+  grad[DIM - 1] = 3e38f;
+  OK(damper_add(a, grad, DIM));
+  OK(damper_step_finish(a, x, DIM));
+  OK(damper_step_finish(b, y, DIM));
+  CHECK(memcmp(x, y, 4 * DIM) == 0);
+  for (int i = 0; i < DIM; i++) CHECK(isfinite(x[i]));
+}
+
+/* A store that remembers, fails when told to, and calls back. */
+typedef struct {
+  damper_record last;
+  int writes, fail, busy;
+  damper_run *run;
+  unsigned char *memory;
+  size_t size;
+} store;
+
+static int persist(void *context, const damper_record *record) {
+  store *to = context;
+  if (to->run) {
+    damper_record seen;
+    damper_run *again;
+    uint32_t number;
+    IS(BUSY, damper_paid(to->run, &seen));
+    IS(BUSY, damper_step_open(to->run, &number));
+    IS(BUSY, damper_step_abandon(to->run));
+    IS(BUSY, damper_run_close(to->run));
+    IS(BUSY, damper_run_init(to->memory, to->size, DIM, &again));
+    to->busy++;
+  }
+  to->writes++;
+  if (to->fail) return -1;
+  to->last = *record;
+  return 0;
+}
+
+static damper_run *with_store(store *to, const damper_record *from, uint32_t prepaid) {
+  to->size = rounded(damper_run_size(DIM, 0, 0));
+  to->memory = walled(to->size);
+  OK(damper_run_init(to->memory, to->size, DIM, &to->run));
+  OK(damper_run_configure(to->run, &CONFIG));
+  OK(damper_set_key(to->run, KEY));
+  OK(damper_set_store(to->run, persist, to));
+  if (from) OK(damper_resume(to->run, from));
+  if (prepaid) OK(damper_prepay(to->run, prepaid));
+  OK(damper_run_start(to->run));
+  return to->run;
+}
+
+static void what_is_not_durable_is_not_released(void) {
+  store to = {0};
+  float *params = walled(4 * DIM);
+  damper_record paid;
+  uint32_t number;
+  damper_run *run = with_store(&to, NULL, 0);
+  OK(damper_step_open(run, &number));
+  CHECK(number == 0 && to.writes == 1 && to.busy == 1 && to.last.paid == 1 && to.last.budget == 8);
+  OK(damper_step_finish(run, params, DIM));
+  to.fail = 1;
+  IS(NOT_PERSISTED, damper_step_open(run, &number));
+  IS(ORDER, damper_step_finish(run, params, DIM));
+  to.fail = 0;
+  OK(damper_step_open(run, &number));
+  CHECK(number == 2); /* Step 1 is burned. */
+  OK(damper_step_abandon(run));
+  OK(damper_paid(run, &paid));
+  CHECK(paid.paid == 3 && paid.budget == 8 && to.last.paid == 3);
+  OK(damper_run_close(run));
+
+  /* A restart goes on from what was persisted; what was prepaid is burned by the next. */
+  damper_record wrong = {9, 3}, spent = {8, 8}, beyond = {8, UINT32_MAX};
+  run = with_store(&to, &to.last, 4);
+  OK(damper_step_open(run, &number));
+  CHECK(number == 3 && to.last.paid == 7);
+  OK(damper_step_finish(run, params, DIM));
+  to.writes = 0;
+  OK(damper_step_open(run, &number));
+  CHECK(number == 4 && to.writes == 0);
+  OK(damper_run_close(run));
+  run = with_store(&to, &to.last, 0);
+  OK(damper_step_open(run, &number));
+  CHECK(number == 7 && to.last.paid == 8);
+  OK(damper_step_finish(run, params, DIM));
+  IS(BUDGET_SPENT, damper_step_open(run, &number));
+  IS(BUDGET_SPENT, damper_step_open(run, &number));
+  OK(damper_run_close(run));
+  run = with_store(&to, &spent, 0);
+  IS(BUDGET_SPENT, damper_step_open(run, &number));
+  run = with_store(&to, &beyond, 3);
+  IS(BUDGET_SPENT, damper_step_open(run, &number));
+
+  run = configured(0);
+  IS(RECORD, damper_resume(run, &wrong));
+  IS(NULL, damper_resume(run, NULL));
+  IS(OVERLAP, damper_resume(run, (const damper_record *)run));
+}
+
+static void a_restarted_run_draws_other_noise_and_samples(void) {
+  float *x = walled(4 * DIM), *y = walled(4 * DIM);
+  damper_record one = {8, 1};
+  store to = {0};
+  uint32_t number, is_private;
+  damper_run *run = with_store(&to, NULL, 0);
+  OK(damper_step_open(run, &number));
+  OK(damper_step_finish(run, x, DIM));
+  run = with_store(&to, &one, 0);
+  OK(damper_is_private(run, &is_private));
+  CHECK(is_private == 1);
+  OK(damper_step_open(run, &number));
+  CHECK(number == 1);
+  OK(damper_step_finish(run, y, DIM));
+  CHECK(memcmp(x, y, 4 * DIM) != 0);
+}
+
+static void what_a_run_costs_is_what_the_core_says(void) {
+  damper_run *run = started(0, NULL), *adp, *counted;
+  const damper_schedule schedule = {.noise = DAMPER_NOISE_CHANGE_POLYNOMIAL, .growth = 1.0, .exponent = 1.0};
+  uint64_t rate = 0;
+  double one, ten, other, multiplier;
+  IS(RANGE, damper_rate(5, 4, &rate));
+  IS(RANGE, damper_rate(0, 0, &rate));
+  IS(NULL, damper_rate(1, 4, NULL));
+  OK(damper_rate(4, 4, &rate));
+  CHECK(rate == DAMPER_RATE_ONE);
+  OK(damper_rate(1, 100, &rate));
+  OK(damper_multiplier(run, &multiplier));
+  CHECK(multiplier == 1.0);
+  OK(damper_epsilon(run, rate, 1, 1e-5, &one));
+  OK(damper_epsilon(run, rate, 1000, 1e-5, &ten));
+  CHECK(one > 0.0 && ten > one);
+  printf("epsilon %.17g\n", ten);
+  OK(damper_epsilon(run, rate, 0, 1e-5, &other));
+  CHECK(other == 0.0);
+  REFUSED("delta", damper_epsilon(run, rate, 1, 0.0, &other));
+  REFUSED("delta", damper_epsilon(run, rate, 1, NAN, &other));
+  REFUSED("sampling rate", damper_epsilon(run, DAMPER_RATE_ONE + 1, 1, 1e-5, &other));
+  OK(damper_epsilon_of_whole_orders(run, rate, 1000, 1e-5, &other));
+  CHECK(other >= ten && other < 1.01 * ten);
+  OK(damper_epsilon_of_whole_orders(run, rate, 0, 1e-5, &other));
+  CHECK(other == 0.0);
+  REFUSED("delta", damper_epsilon_of_whole_orders(run, rate, 1, 1.0, &other));
+  REFUSED("sampling rate", damper_epsilon_of_whole_orders(run, DAMPER_RATE_ONE + 1, 1, 1e-5, &other));
+  IS(NULL, damper_epsilon_of_whole_orders(run, rate, 1, 1e-5, NULL));
+  IS(NULL, damper_epsilon(run, rate, 1, 1e-5, NULL));
+  IS(OVERLAP, damper_epsilon(run, rate, 1, 1e-5, (double *)run));
+
+  /* Growing noise costs less, and counts cost more. */
+  adp = configured(0);
+  OK(damper_choose_schedule(adp, &schedule));
+  OK(damper_set_key(adp, KEY));
+  OK(damper_set_volatile_store(adp));
+  OK(damper_run_start(adp));
+  OK(damper_epsilon(run, rate, 5, 1e-5, &one));
+  OK(damper_epsilon(adp, rate, 5, 1e-5, &other));
+  CHECK(other < one);
+  OK(damper_epsilon_of_whole_orders(adp, rate, 5, 1e-5, &ten));
+  CHECK(ten >= other && ten < one);
+  counted = configured(0);
+  OK(damper_choose_percentile(counted, 0.5, 5.0, 1.0f, 1.0f, NULL));
+  OK(damper_set_key(counted, KEY));
+  OK(damper_set_volatile_store(counted));
+  OK(damper_run_start(counted));
+  OK(damper_epsilon(counted, rate, 5, 1e-5, &other));
+  CHECK(other > one);
+}
+
+static void every_status_has_a_name(void) {
+  CHECK(strcmp(damper_status_name(DAMPER_STATUS_OK), "DAMPER_STATUS_OK") == 0);
+  CHECK(strcmp(damper_status_name(DAMPER_STATUS_BUDGET_SPENT), "DAMPER_STATUS_BUDGET_SPENT") == 0);
+  CHECK(strcmp(damper_status_name(-1), damper_status_name(1000)) == 0);
+  for (int32_t i = DAMPER_STATUS_NULL; i <= DAMPER_STATUS_RECORD; i++) {
+    CHECK(strncmp(damper_status_name(i), "DAMPER_STATUS_", 14) == 0 && strlen(damper_status_message(i)) > 10);
+  }
+}
+
+int main(void) {
+  sizes_are_exact_and_those_that_do_not_fit_are_none();
+  memory_that_does_not_fit_is_refused();
+  a_run_is_known_by_its_address();
+  numbers_out_of_their_ranges_are_refused_by_name();
+  calls_out_of_order_are_refused();
+  buffers_that_do_not_fit_are_refused();
+  a_sample_that_is_not_finite_adds_nothing();
+  what_is_not_durable_is_not_released();
+  a_restarted_run_draws_other_noise_and_samples();
+  what_a_run_costs_is_what_the_core_says();
+  every_status_has_a_name();
+  CHECK(damper_exp(0.0f) == 1.0f && damper_ln(1.0f) == 0.0f && damper_sqrt(9.0f) == 3.0f && damper_contract() == 1);
+  return 0;
+}

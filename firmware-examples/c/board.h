@@ -1,0 +1,11 @@
+/* What a program needs of its board: words to say. */
+#ifndef BOARD_H
+#define BOARD_H
+
+#include <stdint.h>
+
+void say(const char *text);
+void say_number(uint32_t number);
+void say_hex(uint64_t number); /* 16 digits */
+
+#endif
