@@ -158,7 +158,9 @@ struct OnGrid<'a, C> {
 
 impl<C: Clip, W: Word> AddLayer<W> for OnGrid<'_, C> {
     /// Adds `trunc(g_i · units/divisor)`, whose norm is at most `units` on the grid.
-    #[inline(always)]
+    // Once where flash is short.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn add_layer(&self, layer: Layer, norm: f32, pieces: Pieces<'_>, sum: &mut [W]) {
         let units = layer.units(self.grid.bits);
         let mut scale = units as f32 / self.clip.divisor(norm, self.threshold * layer.share_f32());
