@@ -218,7 +218,8 @@ fn quantise_run<W: Word>(unit: f32, scale: f32, grads: &[f32], sums: &mut [W]) -
     for (grad, sum) in last_grads.iter().zip(last_sums) {
         quantise_block(unit, scale, &[*grad], core::array::from_mut(sum), &mut last_squares);
     }
-    squares.iter().chain(&last_squares).fold(0, |total, square| total + square)
+    let [last] = last_squares;
+    squares.iter().fold(last, |total, square| total + square)
 }
 
 /// As [`quantise`], of `N` coordinates, each square added to its lane.
