@@ -194,8 +194,13 @@ fn quantise<'a, W: Word>(units: u32, scale: f32, parts: impl Iterator<Item = &'a
     let mut rest = sum;
     for part in parts {
         let (here, after) = rest.split_at_mut(part.len().min(rest.len()));
-        for (grads, sums) in part.chunks(RUN).zip(here.chunks_mut(RUN)) {
-            total = total.saturating_add(quantise_run(units as f32, scale, grads, sums));
+        // By hand: an iterator over chunks that is not made in place divides by their length, and may panic.
+        let (mut grads, mut sums) = (part, here);
+        while !(grads.is_empty() || sums.is_empty()) {
+            let (grad, more) = grads.split_at(RUN.min(grads.len()));
+            let (sum, others) = sums.split_at_mut(RUN.min(sums.len()));
+            total = total.saturating_add(quantise_run(units as f32, scale, grad, sum));
+            (grads, sums) = (more, others);
         }
         rest = after;
     }
