@@ -62,6 +62,11 @@ pub trait Filter<S: ?Sized> {
     /// Begins a step: advances the scalars.
     fn begin(&self, state: &mut S) -> Self::Step;
 
+    /// Whether it hands every gradient on as it is: then nothing is applied.
+    fn passes(&self) -> bool {
+        false
+    }
+
     /// Filters the coordinates `at..at + filtered.len()`.
     fn apply(&self, step: Self::Step, state: &mut S, at: usize, released: &Released<'_>, filtered: &mut [f32]);
 

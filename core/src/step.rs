@@ -65,7 +65,7 @@
 //!
 //! # Memory
 //!
-//! `D` words of sum and what filter and optimizer state in their docs; the step itself streams 64 coordinates at a time.
+//! `D` words of sum and what filter and optimizer state in their docs; the step itself streams a few dozen coordinates at a time.
 
 mod float_sum;
 mod mixing;

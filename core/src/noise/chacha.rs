@@ -120,18 +120,12 @@ impl<const BLOCKS: usize> Stream<BLOCKS> {
     // Apart from what is drawn: faster; within it: smaller.
     #[cfg_attr(target_pointer_width = "64", inline(never))]
     fn refill(&mut self) {
-        let mut initial = [[0; BLOCKS]; 16];
-        for (row, word) in initial.iter_mut().zip(self.state) {
-            *row = [word; BLOCKS];
+        let Self { state, buffer, .. } = self;
+        for (row, word) in buffer.iter_mut().zip(&*state) {
+            *row = [*word; BLOCKS];
         }
-        let mut counter = self.state[12];
-        for block in &mut initial[12] {
-            *block = counter;
-            counter = counter.wrapping_add(1);
-        }
-        self.state[12] = counter;
-        let mut x = initial;
-        let [x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, xa, xb, xc, xd, xe, xf] = &mut x;
+        count(&mut buffer[12]);
+        let [x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, xa, xb, xc, xd, xe, xf] = &mut *buffer;
         for _ in 0..10 {
             quarter(x0, x4, x8, xc);
             quarter(x1, x5, x9, xd);
@@ -142,13 +136,21 @@ impl<const BLOCKS: usize> Stream<BLOCKS> {
             quarter(x2, x7, x8, xd);
             quarter(x3, x4, x9, xe);
         }
-        for (row, start) in x.iter_mut().zip(&initial) {
-            for (word, start) in row.iter_mut().zip(start) {
+        for (row, start) in buffer.iter_mut().zip(&*state) {
+            for word in row {
                 *word = word.wrapping_add(*start);
             }
         }
-        self.buffer = x;
+        count(&mut buffer[12]);
+        state[12] = state[12].wrapping_add(BLOCKS as u32);
         self.block = 0;
+    }
+}
+
+/// Adds to each block's counter how many blocks it is behind the first.
+fn count<const BLOCKS: usize>(counters: &mut [u32; BLOCKS]) {
+    for (block, counter) in counters.iter_mut().enumerate() {
+        *counter = counter.wrapping_add(block as u32);
     }
 }
 

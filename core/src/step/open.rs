@@ -11,7 +11,8 @@ use crate::private::{ClippedSum, Mechanism, Released};
 use crate::threshold::{Facts, Threshold};
 
 /// Coordinates released, filtered and applied at a time. Even, so that the float mechanism's pairs never straddle.
-const BLOCK: usize = 64;
+/// Fewer on devices, whose stack holds them.
+const BLOCK: usize = if cfg!(target_pointer_width = "64") { 64 } else { 16 };
 
 /// A step that is paid for and takes samples. Dropping it releases nothing and wipes the sum; the payment stays.
 pub struct Open<'a, M: Mechanism, C, T: Threshold, F, FS, O, OS> {
@@ -153,9 +154,8 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
             let mut words = generator.stream(Address { purpose: Purpose::GradientNoise, step, chunk: chunk as u32 });
             for sum in sum.chunks_mut(BLOCK) {
                 let params = piece(params, at, sum.len());
-                let (mut released, mut filtered) = ([0.0; BLOCK], [0.0; BLOCK]);
+                let mut released = [0.0; BLOCK];
                 let (released, _) = released.split_at_mut(params.len().min(BLOCK));
-                let (filtered, _) = filtered.split_at_mut(params.len().min(BLOCK));
                 if held {
                     for (released, word) in released.iter_mut().zip(sum) {
                         *released = M::held(*word);
@@ -165,10 +165,16 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
                     mechanism.release(threshold, self.expected_batch, sum, &mut words, released);
                 }
                 let released = Released::new(released, noise_std);
-                self.filter.apply(filter_step, self.filter_state, at, &released, filtered);
-                self.filter.leave(filter_step, self.filter_state, at, params);
-                let filtered = Released::new(filtered, noise_std);
-                self.optimizer.update(optimizer_step, self.optimizer_state, at, params, &filtered, &released);
+                if self.filter.passes() {
+                    self.optimizer.update(optimizer_step, self.optimizer_state, at, params, &released, &released);
+                } else {
+                    let mut filtered = [0.0; BLOCK];
+                    let (filtered, _) = filtered.split_at_mut(params.len().min(BLOCK));
+                    self.filter.apply(filter_step, self.filter_state, at, &released, filtered);
+                    self.filter.leave(filter_step, self.filter_state, at, params);
+                    let filtered = Released::new(filtered, noise_std);
+                    self.optimizer.update(optimizer_step, self.optimizer_state, at, params, &filtered, &released);
+                }
                 at += params.len();
             }
         }

@@ -1,0 +1,372 @@
+//! A ledger's payments in NOR flash: append-only, in three copies, over a ring of erase sectors.
+//!
+//! # Format
+//!
+//! A slot is three copies of a block of 32 bytes. Slots are numbered from provisioning on, and number `n` lies at place
+//! `n mod slots`, so that an entry tells where it belongs. In each sector
+//!
+//! ```text
+//! slot 0         the newest payment when the sector was begun: the sector is whole and carries on
+//! slots 1 ..     payments
+//! last slot      written when another sector has taken over: what is newest is no longer here
+//! ```
+//!
+//! A payment is written copy by copy, each read back before the next is begun; after the third it is persisted. So a restart
+//! tells slots apart:
+//!
+//! | copies | it was | and is |
+//! | --- | --- | --- |
+//! | any is whole | begun at least | paid |
+//! | none is whole, one is blank | cut before it was persisted, or never begun and hit: nothing was released for it | passed over |
+//! | none is whole, none is blank | persisted, and hit three times | refused if it may be the newest |
+//!
+//! # Power cuts
+//!
+//! A word that was being written when power failed may read as any mix of old and new bits, differently each time, and may
+//! read as blank. Then it may be written once more, and its bits still be in doubt. Why three copies suffice: the **first**
+//! may lie in words that a cut had touched before. The **second** is begun after the first was read back, and so is the third:
+//! by then the slot is not blank and never again taken for it; both lie in words that nothing had touched. That the
+//! **third** was begun tells that the second is beyond doubt. And what a restart finds in less than three copies is written
+//! again, to the next slot, before it is reported: nothing rests on a word that may change its mind.
+//!
+//! A flash that refuses words that a cut has touched is taken at its word, and the next slot is used. A word that cannot be
+//! read counts as damaged; the driver of a flash that raises an exception for such words must turn it into an error.
+//!
+//! A sector is erased only when it is not the one that holds the newest payment, so a cut erase loses nothing, whatever it
+//! leaves behind.
+//!
+//! # What is noticed
+//!
+//! Any damage to one or two copies is repaired from the third. Damage to all copies of the newest payment, and the loss of the
+//! sector that it is in, erased or overwritten, are noticed ([`JournalError::Corrupted`]), and so is a blank region
+//! ([`JournalError::Blank`]): none is taken for "nothing paid". Not noticed is an older image put back, of the region or of the
+//! sector in use; that takes a [monotonic counter](crate::Sealed).
+//!
+//! # Cost
+//!
+//! 96 bytes of flash a payment, an erase every `ERASE_SIZE / 96 − 2` payments, taken by the sectors in turn. Opening reads the
+//! region once. Words of up to 32 bytes, sectors of 512 bytes or more, two or more of them. 40 bytes of RAM beside the flash's
+//! driver.
+
+use crate::Configuration;
+use crate::block::{self, Block, Words};
+use core::fmt;
+use core::num::NonZeroU32;
+use damper_core::accounting::{Record, Store};
+use embedded_storage::nor_flash::NorFlash;
+
+const COPIES: u32 = 3;
+const SLOT: u32 = COPIES * block::BYTES;
+/// "DJL1": a payment of the first format.
+const KIND: u32 = u32::from_le_bytes(*b"DJL1");
+
+/// Why a journal cannot be used, or a payment was not persisted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum JournalError<E> {
+    /// The flash failed.
+    Flash(E),
+    /// The region is not two or more whole sectors.
+    Geometry,
+    /// Nothing is there. On a device that was provisioned, someone erased it: what was paid is unknown.
+    Blank,
+    /// A region to be provisioned is not erased.
+    Occupied,
+    /// The journal is another configuration's, or the ledger is another's than the journal.
+    OtherConfiguration,
+    /// Damage that may hide payments.
+    Corrupted,
+    /// A payment that is not above the one before it.
+    Backwards,
+    /// What was written or erased does not read back.
+    Worn,
+}
+
+impl<E: fmt::Display> fmt::Display for JournalError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Flash(e) => return write!(f, "the flash failed: {e}"),
+            Self::Geometry => "the journal's region must be two or more whole sectors",
+            Self::Blank => "there is no journal: it was not provisioned, or it was erased",
+            Self::Occupied => "a region that is to be provisioned must be erased",
+            Self::OtherConfiguration => "the journal belongs to another configuration",
+            Self::Corrupted => "the journal is damaged: payments may be missing",
+            Self::Backwards => "a payment must be above the one before it",
+            Self::Worn => "the journal's flash does not keep what is written",
+        })
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> core::error::Error for JournalError<E> {}
+
+/// The payments of one run, in a region of flash that is the journal's alone.
+#[derive(Debug)]
+pub struct Journal<F> {
+    flash: F,
+    run: Configuration,
+    /// Slots of the region.
+    places: NonZeroU32,
+    /// Number of the next slot to write.
+    next: u32,
+    newest: Payment,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Payment {
+    paid: u32,
+    /// The bits of an f64 from 0: they are in the order of the numbers, and comparing them takes no floating point.
+    divergence: u64,
+}
+
+/// What is in a slot.
+enum Slot {
+    Blank,
+    /// A payment, its number, and whether all copies are whole.
+    Whole(u32, Payment, bool),
+    /// No copy is whole, some are blank.
+    Torn,
+    /// No copy is whole or blank.
+    Damaged,
+    OtherConfiguration,
+}
+
+impl<F: NorFlash> Journal<F> {
+    /// Slots of a sector.
+    const SLOTS: u32 = {
+        assert!(block::fits::<F>(), "words of flash must divide 32 bytes");
+        assert!(
+            F::ERASE_SIZE >= 512 && F::ERASE_SIZE % block::BYTES as usize == 0,
+            "sectors of flash must be 512 bytes or more"
+        );
+        F::ERASE_SIZE as u32 / SLOT
+    };
+
+    /// Begins a journal with nothing paid, in a region that the caller has erased, in a call that came back (and that of
+    /// the snapshots likewise). Once in a run, in the factory or by its owner's act: never because opening failed. The key of the run must be new as well.
+    ///
+    /// # Errors
+    ///
+    /// The region is not erased, does not fit, or does not keep what is written.
+    pub fn provision(flash: F, run: Configuration) -> Result<Self, JournalError<F::Error>> {
+        let mut journal = Self::over(flash, run)?;
+        for place in 0..journal.places.get() {
+            if !matches!(journal.slot(place), Slot::Blank) {
+                return Err(JournalError::Occupied);
+            }
+        }
+        journal.append(journal.newest)?;
+        Ok(journal)
+    }
+
+    /// Opens the journal of a run after a restart.
+    ///
+    /// # Errors
+    ///
+    /// There is none, it is another configuration's, or it is damaged so that payments may be missing: nothing may be
+    /// released.
+    pub fn open(flash: F, run: Configuration) -> Result<Self, JournalError<F::Error>> {
+        let mut journal = Self::over(flash, run)?;
+        let (mut found, mut blank) = (None, true);
+        for place in 0..journal.places.get() {
+            match journal.slot(place) {
+                Slot::Blank => {}
+                Slot::OtherConfiguration => return Err(JournalError::OtherConfiguration),
+                Slot::Whole(number, payment, certain) => {
+                    if found.is_none_or(|(newest, _, _)| newest < number) {
+                        found = Some((number, payment, certain));
+                    }
+                }
+                Slot::Torn | Slot::Damaged => blank = false,
+            }
+        }
+        let (newest, payment, mut certain) =
+            found.ok_or(if blank { JournalError::Blank } else { JournalError::Corrupted })?;
+        let first = newest - newest % Self::SLOTS;
+        let end = first.checked_add(Self::SLOTS).ok_or(JournalError::Corrupted)?;
+        (journal.newest, journal.next) = (payment, newest + 1);
+        // After the newest there is nothing but what a power cut may leave; another sector has not taken over.
+        for number in journal.next..end {
+            let may_be_paid = number + 1 < end;
+            match journal.slot(number) {
+                Slot::Blank => {}
+                Slot::Torn if !may_be_paid => {}
+                Slot::Torn => (journal.next, certain) = (number + 1, false),
+                // A cut write that reads as whole now and did not before.
+                Slot::Whole(_, payment, _) if may_be_paid => {
+                    (journal.newest, journal.next, certain) = (payment, number + 1, false);
+                }
+                _ => return Err(JournalError::Corrupted),
+            }
+        }
+        if newest + 1 == end {
+            return Err(JournalError::Corrupted);
+        }
+        if !certain {
+            journal.append(journal.newest)?;
+        }
+        journal.close_before(first);
+        Ok(journal)
+    }
+
+    fn over(flash: F, run: Configuration) -> Result<Self, JournalError<F::Error>> {
+        let places = u32::try_from(flash.capacity()).map_or(0, |bytes| bytes / F::ERASE_SIZE as u32 * Self::SLOTS);
+        match NonZeroU32::new(places) {
+            Some(places) if flash.capacity() % F::ERASE_SIZE == 0 && places.get() >= 2 * Self::SLOTS => {
+                Ok(Self { flash, run, places, next: 0, newest: Payment { paid: 0, divergence: 0 } })
+            }
+            _ => Err(JournalError::Geometry),
+        }
+    }
+
+    /// What is persisted: what a ledger or a filter resumes from.
+    #[must_use]
+    pub fn record(&self) -> Record {
+        let Payment { paid, divergence } = self.newest;
+        Record { budget: self.run.budget, paid, divergence: f64::from_bits(divergence), order: self.run.order }
+    }
+
+    /// Gives the flash back.
+    pub fn release(self) -> F {
+        self.flash
+    }
+
+    fn address(&self, number: u32) -> u32 {
+        let place = number % self.places;
+        place / Self::SLOTS * F::ERASE_SIZE as u32 + place % Self::SLOTS * SLOT
+    }
+
+    fn slot(&mut self, number: u32) -> Slot {
+        let (at, mut whole, mut wholes, mut blanks) = (self.address(number), None, 0, 0);
+        for copy in 0..COPIES {
+            match block::read(&mut self.flash, at + copy * block::BYTES) {
+                Block::Blank => blanks += 1,
+                Block::Whole(words) => (whole, wholes) = (Some(words), wholes + 1),
+                Block::Damaged => {}
+            }
+        }
+        let Some([kind, found, low, high, divergence, divergence_high, paid]) = whole else {
+            return match blanks {
+                0 => Slot::Damaged,
+                COPIES => Slot::Blank,
+                _ => Slot::Torn,
+            };
+        };
+        if kind != KIND || found % self.places != number % self.places {
+            Slot::Damaged
+        } else if [kind, found, low, high] != block::head(KIND, found, &self.run) {
+            Slot::OtherConfiguration
+        } else {
+            let divergence = u64::from(divergence) | u64::from(divergence_high) << 32;
+            Slot::Whole(found, Payment { paid, divergence }, wholes == COPIES)
+        }
+    }
+
+    fn words(&self, number: u32, Payment { paid, divergence }: Payment) -> Words {
+        let [kind, number, low, high] = block::head(KIND, number, &self.run);
+        [kind, number, low, high, divergence as u32, (divergence >> 32) as u32, paid]
+    }
+
+    /// Writes a slot that is blank, and reads each copy back before the next.
+    fn write(&mut self, number: u32, payment: Payment) -> Result<(), JournalError<F::Error>> {
+        let (at, words) = (self.address(number), self.words(number, payment));
+        for copy in 0..COPIES {
+            let at = at + copy * block::BYTES;
+            block::write(&mut self.flash, at, &words).map_err(JournalError::Flash)?;
+            if block::read(&mut self.flash, at) != Block::Whole(words) {
+                return Err(JournalError::Worn);
+            }
+        }
+        Ok(())
+    }
+
+    /// Persists a payment in the next slot that takes it.
+    fn append(&mut self, payment: Payment) -> Result<(), JournalError<F::Error>> {
+        let mut result = Err(JournalError::Worn);
+        // So many that a freshly erased sector is among them: cuts may have touched any number of slots in this one.
+        for _ in 0..Self::SLOTS {
+            if self.next % Self::SLOTS == Self::SLOTS - 1 {
+                self.turn()?;
+            }
+            let number = self.next;
+            // Whatever comes of it, this slot is used.
+            self.next = number + 1;
+            result = self.write(number, payment);
+            if result.is_ok() {
+                self.newest = payment;
+                break;
+            }
+        }
+        result
+    }
+
+    /// Goes on in the next sector of the ring that can be erased and written; never in the one that holds the newest payment.
+    fn turn(&mut self) -> Result<(), JournalError<F::Error>> {
+        let mut result = Err(JournalError::Worn);
+        let mut first = self.next - self.next % Self::SLOTS;
+        for _ in 1..self.places.get() / Self::SLOTS {
+            // Numbers end long after any flash has worn out.
+            first = first
+                .checked_add(Self::SLOTS)
+                .filter(|first| first.checked_add(Self::SLOTS).is_some())
+                .ok_or(JournalError::Worn)?;
+            result = self.begin(first);
+            if result.is_ok() {
+                self.close(self.next);
+                self.next = first + 1;
+                break;
+            }
+        }
+        result
+    }
+
+    /// Erases the sector whose first slot has this number, and carries the newest payment into it.
+    fn begin(&mut self, first: u32) -> Result<(), JournalError<F::Error>> {
+        let at = self.address(first);
+        self.flash.erase(at, at + F::ERASE_SIZE as u32).map_err(JournalError::Flash)?;
+        for number in first..first + Self::SLOTS {
+            if !matches!(self.slot(number), Slot::Blank) {
+                return Err(JournalError::Worn);
+            }
+        }
+        self.write(first, self.newest)
+    }
+
+    /// Marks the last sector before the one that begins with number `first`, where a power cut kept it from being marked.
+    fn close_before(&mut self, first: u32) {
+        for back in 1..self.places.get() / Self::SLOTS {
+            let Some(before) = first.checked_sub(back * Self::SLOTS) else { return };
+            if matches!(self.slot(before), Slot::Whole(number, _, _) if number == before) {
+                return self.close(before + Self::SLOTS - 1);
+            }
+        }
+    }
+
+    /// Marks the sector that ends with number `last`: another has taken over. If a worn slot refuses the mark, it is only a
+    /// later loss of the other sector that would go unnoticed.
+    fn close(&mut self, last: u32) {
+        let (at, words) = (self.address(last), self.words(last, self.newest));
+        for copy in 0..COPIES {
+            let at = at + copy * block::BYTES;
+            if block::read(&mut self.flash, at) == Block::Blank {
+                let _ = block::write(&mut self.flash, at, &words);
+            }
+        }
+    }
+}
+
+impl<F: NorFlash> Store for Journal<F> {
+    type Error = JournalError<F::Error>;
+
+    fn persist(&mut self, record: Record) -> Result<(), Self::Error> {
+        if (record.budget, record.order) != (self.run.budget, self.run.order) {
+            return Err(JournalError::OtherConfiguration);
+        }
+        let Payment { paid, divergence } = self.newest;
+        let next = Payment { paid: record.paid, divergence: record.divergence.to_bits() };
+        // Above the bits of infinity are those of what is negative or not a number.
+        if next.paid <= paid || !(divergence..=f64::INFINITY.to_bits()).contains(&next.divergence) {
+            return Err(JournalError::Backwards);
+        }
+        self.append(next)
+    }
+}

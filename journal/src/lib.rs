@@ -1,0 +1,75 @@
+//! Where a device or an enclave keeps the privacy ledger, so that no restart forgets what was paid.
+//!
+//! ```text
+//! core::accounting::Store
+//!    ▲                 ▲
+//! Journal           Sealed          Snapshots: released parameters and state, which training goes on from
+//!    │                 │                │
+//! NOR flash    counter + sealed blob    NOR flash
+//! ```
+//!
+//! - [`Journal`] appends every payment to a ring of erase sectors, for microcontrollers.
+//! - [`Sealed`] keeps the newest payment in a blob whose age a monotonic counter tells, for enclaves.
+//! - [`Snapshots`] keeps the newest released parameters beside a journal.
+//! - [`Configuration`] is what each of them is bound to.
+//!
+//! What they protect from, and what they do not, is in `docs/threat-model.md`.
+//!
+//! ```
+//! use damper_core::accounting::Ledger;
+//! use damper_journal::{Configuration, Journal, JournalError};
+//! use embedded_storage::nor_flash::NorFlash;
+//!
+//! const STEPS: u32 = 1000;
+//! const RUN: Configuration = Configuration::of_ledger(STEPS).with(b"run 7, multiplier 1.0, clip 1.0, batch 60 of 1797");
+//!
+//! /// After each restart. In the factory, once: `Journal::provision`.
+//! fn resume<F: NorFlash>(flash: F) -> Result<(Journal<F>, Ledger), JournalError<F::Error>> {
+//!     let journal = Journal::open(flash, RUN)?;
+//!     let ledger = Ledger::resume(STEPS, journal.record().paid).prepaying(8);
+//!     Ok((journal, ledger))
+//! }
+//! ```
+//!
+//! The journal is then the store that a step is opened with: `step.open(&mut state, &mut ledger, &mut journal)`.
+//!
+//! # Keys
+//!
+//! Noise is addressed by step number, so a generator has no state to persist: the ledger's number is the state. A number is
+//! paid for before it is given out and never given out again, over any number of restarts; hence no block of noise is used
+//! twice **under one key**. A new journal starts at 0: each provisioning needs a key of its own.
+//!
+//! # Why not `sequential-storage`
+//!
+//! It is made for settings and queues, where a damaged item is best ignored and an older value beats none. A ledger that
+//! ignores its newest entry has forgotten payments. It is asynchronous, and its format changes with its major version. What a
+//! ledger needs, one kind of entry that only grows, is less.
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod block;
+mod configuration;
+mod journal;
+mod sealed;
+mod snapshot;
+
+pub use configuration::Configuration;
+pub use journal::{Journal, JournalError};
+pub use sealed::{Allowance, BLOB, MonotonicCounter, Sealed, SealedError, Vault};
+pub use snapshot::{SnapshotError, Snapshots};
+
+// Tested with an allocator; it has none itself.
+#[cfg(test)]
+extern crate std;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_what_the_docs_say() {
+        assert!(
+            size_of::<Journal<()>>() <= 40 && size_of::<Snapshots<()>>() <= 40 && size_of::<Sealed<(), ()>>() <= 72
+        );
+    }
+}

@@ -1,0 +1,246 @@
+//! Released parameters and state in NOR flash, so that training goes on after a restart: two halves of a region, written in
+//! turn.
+//!
+//! # Privacy
+//!
+//! Parameters and the state of filters, thresholds and optimizers are functions of what was released, so a snapshot is no more
+//! secret than the model, and an old or forged one costs no privacy: the guarantee holds for whatever parameters a step
+//! begins with. What must not be in it is the key, and the sum of an open step.
+//!
+//! A step whose release no snapshot holds when power fails is burned: the journal counts it, and the run goes on from the
+//! newest snapshot with the next step number. That holds for the steps between two snapshots, too.
+//!
+//! # Format
+//!
+//! A half is erased, its words are written and read back, and then its head and the head's mirror: blocks of kind, steps paid,
+//! the fingerprint, how many words and their CRC-32. A power cut leaves a half without a head, and the other half whole.
+//!
+//! A head that was cut may read as whole at one restart and not at the next. Once its mirror was begun it is beyond doubt;
+//! while the mirror is blank it may not be. Such a snapshot is gone on from as well, but where the other half is whole it
+//! is the doubtful one that the next snapshot is written over. So one that was kept is there until the next one is.
+//!
+//! # Cost
+//!
+//! An erase of one half a snapshot, in turn. 40 bytes of RAM beside the flash's driver.
+
+use crate::Configuration;
+use crate::block::{self, Block};
+use core::fmt;
+use embedded_storage::nor_flash::NorFlash;
+
+/// Bytes of the head and its mirror.
+const HEAD: u32 = 2 * block::BYTES;
+/// "DJS1": the head of a snapshot of the first format.
+const KIND: u32 = u32::from_le_bytes(*b"DJS1");
+const WORDS: usize = block::BYTES as usize / 4;
+
+/// Why there is no snapshot to go on from, or one was not kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SnapshotError<E> {
+    /// The flash failed.
+    Flash(E),
+    /// The region is not two or more whole sectors, an even number of them.
+    Geometry,
+    /// A snapshot of another configuration is there.
+    OtherConfiguration,
+    /// A snapshot is newer than the ledger: the ledger was put back.
+    LedgerBehind,
+    /// A snapshot that is not newer than the one before it.
+    Backwards,
+    /// More words than a half has room for.
+    TooLong,
+    /// The newest snapshot has another number of words, or there is none.
+    Length,
+    /// What was written does not read back.
+    Worn,
+}
+
+impl<E: fmt::Display> fmt::Display for SnapshotError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Flash(e) => return write!(f, "the flash failed: {e}"),
+            Self::Geometry => "the region of snapshots must be an even number of whole sectors",
+            Self::OtherConfiguration => "the snapshot belongs to another configuration",
+            Self::LedgerBehind => "the snapshot is newer than the ledger, which was put back",
+            Self::Backwards => "a snapshot must be newer than the one before it",
+            Self::TooLong => "the snapshot does not fit its half of the region",
+            Self::Length => "the snapshot has another number of words",
+            Self::Worn => "the snapshot's flash does not keep what is written",
+        })
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> core::error::Error for SnapshotError<E> {}
+
+/// The newest snapshots of one run, in a region of flash that is theirs alone.
+#[derive(Debug)]
+pub struct Snapshots<F> {
+    flash: F,
+    run: Configuration,
+    newest: Option<Head>,
+    /// The half that the next snapshot is written to.
+    next: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    /// Where its half begins.
+    at: u32,
+    paid: u32,
+    words: u32,
+    crc: u32,
+}
+
+impl<F: NorFlash> Snapshots<F> {
+    const FITS: () = assert!(
+        block::fits::<F>() && F::ERASE_SIZE >= 64 && F::ERASE_SIZE % block::BYTES as usize == 0,
+        "words of flash must divide 32 bytes, and sectors be 64 bytes or more"
+    );
+
+    /// Finds the newest whole snapshot of a run of which `paid` steps are paid, as the ledger's store says. A blank region
+    /// is one without a snapshot: the run goes on from its initial parameters.
+    ///
+    /// # Errors
+    ///
+    /// The region does not fit, or a snapshot in it is another configuration's, or newer than the ledger.
+    pub fn open(flash: F, run: Configuration, paid: u32) -> Result<Self, SnapshotError<F::Error>> {
+        let () = Self::FITS;
+        let capacity = flash.capacity();
+        if capacity == 0 || capacity % (2 * F::ERASE_SIZE) != 0 || u32::try_from(capacity).is_err() {
+            return Err(SnapshotError::Geometry);
+        }
+        let mut snapshots = Self { flash, run, newest: None, next: 0 };
+        let mut wholes = 0;
+        for at in [0, snapshots.half()] {
+            let Some(head) = snapshots.head(at)? else { continue };
+            if head.paid > paid {
+                return Err(SnapshotError::LedgerBehind);
+            }
+            if snapshots.is_whole(&head, |_| ()) {
+                wholes += 1;
+                if snapshots.newest.is_none_or(|newest| newest.paid < head.paid) {
+                    snapshots.newest = Some(head);
+                }
+            }
+        }
+        if let Some(Head { at, .. }) = snapshots.newest {
+            let doubtful = block::read(&mut snapshots.flash, at + block::BYTES) == Block::Blank;
+            snapshots.next = if doubtful && wholes == 2 { at } else { snapshots.half() - at };
+        }
+        Ok(snapshots)
+    }
+
+    /// How many steps were paid when the newest snapshot was taken.
+    #[must_use]
+    pub fn newest(&self) -> Option<u32> {
+        self.newest.map(|head| head.paid)
+    }
+
+    /// Gives the words of the newest snapshot to `put`, in the order in which they were saved; there must be `words`.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or it has another number of words: nothing was given. Or the flash has changed since it was opened:
+    /// what was given is not to be used.
+    pub fn load(&mut self, words: u32, put: impl FnMut(u32)) -> Result<(), SnapshotError<F::Error>> {
+        let head = self.newest.filter(|head| head.words == words).ok_or(SnapshotError::Length)?;
+        if self.is_whole(&head, put) { Ok(()) } else { Err(SnapshotError::Worn) }
+    }
+
+    /// Keeps `words` as of `paid` steps: `f32::to_bits` of parameters, then of each state. It returns when they would survive
+    /// a power cut; until then the snapshot before does.
+    ///
+    /// # Errors
+    ///
+    /// It is not newer, does not fit, or the flash failed; the snapshot before is still there.
+    pub fn save(&mut self, paid: u32, words: impl Iterator<Item = u32>) -> Result<(), SnapshotError<F::Error>> {
+        if self.newest.is_some_and(|newest| paid <= newest.paid) {
+            return Err(SnapshotError::Backwards);
+        }
+        let (half, at) = (self.half(), self.next);
+        self.flash.erase(at, at + half).map_err(SnapshotError::Flash)?;
+        let mut head = Head { at, paid, words: 0, crc: !0 };
+        let (mut to, mut words) = (at + HEAD, words.fuse());
+        loop {
+            let mut chunk = [0; WORDS];
+            let mut filled = 0;
+            for (place, word) in chunk.iter_mut().zip(&mut words) {
+                (*place, head.crc) = (word, block::crc_of(head.crc, word));
+                filled += 1;
+            }
+            if filled == 0 {
+                break;
+            }
+            if to - at >= half {
+                return Err(SnapshotError::TooLong);
+            }
+            let bytes = chunk.map(u32::to_le_bytes);
+            self.flash.write(to, bytes.as_flattened()).map_err(SnapshotError::Flash)?;
+            (head.words, to) = (head.words + filled, to + block::BYTES);
+        }
+        if !self.is_whole(&head, |_| ()) {
+            return Err(SnapshotError::Worn);
+        }
+        self.write_head(&head, 0)?;
+        self.write_head(&head, 1)?;
+        (self.newest, self.next) = (Some(head), half - at);
+        Ok(())
+    }
+
+    /// Gives the flash back.
+    pub fn release(self) -> F {
+        self.flash
+    }
+
+    fn half(&self) -> u32 {
+        self.flash.capacity() as u32 / 2
+    }
+
+    /// Writes a head (0) or its mirror (1).
+    fn write_head(&mut self, head: &Head, copy: u32) -> Result<(), SnapshotError<F::Error>> {
+        let [kind, paid, low, high] = block::head(KIND, head.paid, &self.run);
+        let words = [kind, paid, low, high, head.words, head.crc, 0];
+        let at = head.at + copy * block::BYTES;
+        block::write(&mut self.flash, at, &words).map_err(SnapshotError::Flash)?;
+        if block::read(&mut self.flash, at) == Block::Whole(words) { Ok(()) } else { Err(SnapshotError::Worn) }
+    }
+
+    /// The head of the half that begins at `at`, if it has one.
+    fn head(&mut self, at: u32) -> Result<Option<Head>, SnapshotError<F::Error>> {
+        let (block, mirror) = (block::read(&mut self.flash, at), block::read(&mut self.flash, at + block::BYTES));
+        let ((Block::Whole(words), _) | (_, Block::Whole(words))) = (block, mirror) else {
+            return Ok(None);
+        };
+        let [kind, paid, low, high, words, crc, _] = words;
+        if kind != KIND {
+            return Ok(None);
+        }
+        if [kind, paid, low, high] != block::head(KIND, paid, &self.run) {
+            return Err(SnapshotError::OtherConfiguration);
+        }
+        Ok(Some(Head { at, paid, words, crc }))
+    }
+
+    /// Gives a snapshot's words to `put`; whether they were as they were saved.
+    fn is_whole(&mut self, head: &Head, mut put: impl FnMut(u32)) -> bool {
+        let room = (self.half() - HEAD) / 4;
+        if head.words > room {
+            return false;
+        }
+        let (mut left, mut from, mut crc) = (head.words, head.at + HEAD, !0);
+        while left > 0 {
+            let mut bytes = [[0; 4]; WORDS];
+            if self.flash.read(from, bytes.as_flattened_mut()).is_err() {
+                return false;
+            }
+            for word in bytes.map(u32::from_le_bytes).into_iter().take(left as usize) {
+                crc = block::crc_of(crc, word);
+                left -= 1;
+                put(word);
+            }
+            from += block::BYTES;
+        }
+        crc == head.crc
+    }
+}

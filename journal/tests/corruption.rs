@@ -1,0 +1,209 @@
+//! Damage that no power cut does: flipped bits, overwritten and erased words, slots and sectors, other content, other
+//! configurations. A journal that opens has lost no payment; one that may have does not open.
+
+mod flash;
+
+use damper_core::accounting::{Record, Store};
+use damper_journal::{Configuration, Journal, JournalError, SnapshotError, Snapshots};
+use flash::Flash;
+use proptest::prelude::*;
+
+type Chip = Flash<4, 512>;
+const SECTOR: usize = 512;
+
+fn run() -> Configuration {
+    Configuration::of_ledger(1000)
+}
+
+fn record(paid: u32) -> Record {
+    Record { budget: 1000, paid, divergence: 0.0, order: 0 }
+}
+
+/// A journal of this many payments in sectors of five slots.
+fn paid(payments: u32, sectors: usize) -> Chip {
+    let mut journal = Journal::provision(Chip::erased(sectors, 1), run()).unwrap();
+    (1..=payments).for_each(|paid| journal.persist(record(paid)).unwrap());
+    journal.release()
+}
+
+/// What opens has lost nothing, and stays so.
+fn loses_nothing(flash: &Chip, paid: u32) -> Result<bool, TestCaseError> {
+    let Ok(mut journal) = Journal::open(flash.clone(), run()) else { return Ok(false) };
+    prop_assert!(journal.record().paid == paid, "{} of {paid}", journal.record().paid);
+    for more in 1..20 {
+        prop_assert_eq!(journal.persist(record(paid + more)), Ok(()));
+        let again = Journal::open(flash.copied(), run());
+        prop_assert_eq!(again.map(|journal| journal.record().paid).ok(), Some(paid + more));
+    }
+    Ok(true)
+}
+
+#[derive(Clone, Debug)]
+enum Damage {
+    Flip(Vec<usize>),
+    Fill(usize, usize, u8),
+    Noise(usize, usize, u64),
+}
+
+impl Damage {
+    fn apply(&self, flash: &Chip) {
+        flash.corrupt(|bytes| match self {
+            Self::Flip(bits) => bits.iter().for_each(|bit| bytes[bit / 8 % bytes.len()] ^= 1 << (bit % 8)),
+            Self::Fill(from, len, with) => bytes[*from..][..*len].fill(*with),
+            Self::Noise(from, len, seed) => {
+                let mut random = seed | 1;
+                for byte in &mut bytes[*from..][..*len] {
+                    random ^= random << 13;
+                    random ^= random >> 7;
+                    random ^= random << 17;
+                    *byte = random as u8;
+                }
+            }
+        });
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn flipped_bits_hide_no_payment(
+        payments in 0u32..60, sectors in 2usize..4, bits in prop::collection::vec(0usize..3 * 4096, 1..6),
+    ) {
+        let flash = paid(payments, sectors);
+        Damage::Flip(bits).apply(&flash);
+        loses_nothing(&flash, payments)?;
+    }
+
+    #[test]
+    fn one_flipped_bit_is_repaired(payments in 0u32..60, sectors in 2usize..4, bit in 0usize..3 * 4096) {
+        let flash = paid(payments, sectors);
+        Damage::Flip(vec![bit % (sectors * SECTOR * 8)]).apply(&flash);
+        prop_assert!(loses_nothing(&flash, payments)?);
+    }
+
+    #[test]
+    fn the_loss_of_any_sector_is_noticed(
+        payments in 0u32..60, sectors in 2usize..5, which in 0usize..5, seed: u64, with in prop::option::of(any::<u8>()),
+    ) {
+        let flash = paid(payments, sectors);
+        let from = which % sectors * SECTOR;
+        with.map_or(Damage::Noise(from, SECTOR, seed), |with| Damage::Fill(from, SECTOR, with)).apply(&flash);
+        loses_nothing(&flash, payments)?;
+    }
+
+    #[test]
+    fn an_overwritten_stretch_hides_no_payment(
+        payments in 0u32..60, sectors in 2usize..4, at in 0usize..4096, len in 1usize..200, seed: u64, zeros: bool,
+    ) {
+        let flash = paid(payments, sectors);
+        let from = at % (sectors * SECTOR - len);
+        if zeros { Damage::Fill(from, len, 0) } else { Damage::Noise(from, len, seed) }.apply(&flash);
+        loses_nothing(&flash, payments)?;
+    }
+
+    #[test]
+    fn other_content_is_never_a_journal(seed: u64, with in prop::option::of(any::<u8>()), sectors in 2usize..4) {
+        let flash = Chip::erased(sectors, 1);
+        let all = sectors * SECTOR;
+        with.map_or(Damage::Noise(0, all, seed), |with| Damage::Fill(0, all, with)).apply(&flash);
+        let error = Journal::open(flash.clone(), run()).unwrap_err();
+        let blank = with == Some(0xff);
+        prop_assert_eq!(error, if blank { JournalError::Blank } else { JournalError::Corrupted });
+        let provisioned = Journal::provision(flash, run());
+        prop_assert_eq!(provisioned.err(), if blank { None } else { Some(JournalError::Occupied) });
+    }
+
+    #[test]
+    fn a_damaged_snapshot_is_the_one_before_or_none(
+        saves in 1u32..6, bits in prop::collection::vec(0usize..4 * 4096, 1..40),
+    ) {
+        let flash = Chip::erased(4, 1);
+        let mut snapshots = Snapshots::open(flash.clone(), run(), 0).unwrap();
+        let words = |save: u32| (0..50).map(move |i| save * 1000 + i);
+        (1..=saves).for_each(|save| snapshots.save(save, words(save)).unwrap());
+        Damage::Flip(bits).apply(&flash);
+        let mut snapshots = match Snapshots::open(flash, run(), saves) {
+            Ok(snapshots) => snapshots,
+            Err(error) => return Err(TestCaseError::fail(format!("{error:?}"))),
+        };
+        if let Some(newest) = snapshots.newest() {
+            prop_assert!(newest == saves || newest + 1 == saves);
+            let mut loaded = Vec::new();
+            prop_assert_eq!(snapshots.load(50, |word| loaded.push(word)), Ok(()));
+            prop_assert!(loaded.into_iter().eq(words(newest)));
+        }
+        prop_assert_eq!(snapshots.save(saves + 1, words(7)), Ok(()));
+        prop_assert_eq!(snapshots.newest(), Some(saves + 1));
+    }
+}
+
+#[test]
+fn a_journal_of_another_configuration_is_refused() {
+    let flash = paid(9, 2);
+    for other in [run().with(b"x"), Configuration::of_ledger(1001), Configuration::of_filter(8, 1.0, 1e-5)] {
+        assert_eq!(Journal::open(flash.clone(), other).unwrap_err(), JournalError::OtherConfiguration);
+        assert_eq!(Journal::provision(flash.clone(), other).unwrap_err(), JournalError::Occupied);
+    }
+    let mut journal = Journal::open(flash, run()).unwrap();
+    for other in [Record { budget: 1001, ..record(10) }, Record { order: 8, ..record(10) }] {
+        assert_eq!(journal.persist(other), Err(JournalError::OtherConfiguration));
+    }
+    assert_eq!(journal.record(), record(9));
+}
+
+#[test]
+fn a_ledger_that_forgot_its_payments_is_refused() {
+    let mut journal = Journal::open(paid(9, 2), run()).unwrap();
+    for paid in [0, 1, 9] {
+        assert_eq!(journal.persist(record(paid)), Err(JournalError::Backwards));
+    }
+    let filter = Configuration::of_filter(8, 1.0, 1e-5);
+    let mut journal = Journal::provision(Chip::erased(2, 1), filter).unwrap();
+    let spent = |paid, divergence| Record { budget: 0, paid, divergence, order: 8 };
+    assert_eq!(journal.persist(spent(1, 0.5)), Ok(()));
+    for divergence in [0.25, f64::NAN, -1.0] {
+        assert_eq!(journal.persist(spent(2, divergence)), Err(JournalError::Backwards));
+    }
+    assert_eq!(journal.record(), spent(1, 0.5));
+}
+
+#[test]
+fn a_region_that_is_not_whole_sectors_is_refused() {
+    assert_eq!(Journal::provision(Chip::erased(1, 1), run()).unwrap_err(), JournalError::Geometry);
+    assert_eq!(Snapshots::open(Chip::erased(3, 1), run(), 0).unwrap_err(), SnapshotError::Geometry);
+}
+
+#[test]
+fn a_snapshot_that_is_newer_than_the_ledger_shows_that_the_ledger_was_put_back() {
+    let flash = Chip::erased(4, 1);
+    let mut snapshots = Snapshots::open(flash.clone(), run(), 5).unwrap();
+    snapshots.save(5, 0..10).unwrap();
+    assert_eq!(snapshots.save(5, 0..10), Err(SnapshotError::Backwards));
+    assert_eq!(snapshots.load(9, |_| panic!("given")), Err(SnapshotError::Length));
+    assert_eq!(Snapshots::open(flash.clone(), run(), 4).unwrap_err(), SnapshotError::LedgerBehind);
+    assert_eq!(Snapshots::open(flash.clone(), run().with(b"x"), 5).unwrap_err(), SnapshotError::OtherConfiguration);
+    assert_eq!(Snapshots::open(flash, run(), 5).unwrap().newest(), Some(5));
+}
+
+#[test]
+fn a_snapshot_that_does_not_fit_leaves_the_one_before() {
+    let mut snapshots = Snapshots::open(Chip::erased(2, 1), run(), 9).unwrap();
+    // A half of 512 bytes less its head is 112 words.
+    snapshots.save(1, 0..112).unwrap();
+    assert_eq!(snapshots.save(2, 0..113), Err(SnapshotError::TooLong));
+    assert_eq!(snapshots.newest(), Some(1));
+    let mut words = Vec::new();
+    snapshots.load(112, |word| words.push(word)).unwrap();
+    assert!(words.into_iter().eq(0..112));
+}
+
+#[test]
+fn an_older_image_of_the_whole_region_is_not_noticed_and_only_a_counter_would() {
+    let flash = paid(20, 2);
+    let image = flash.chip.borrow().bytes.clone();
+    let mut journal = Journal::open(flash.clone(), run()).unwrap();
+    (21..=30).for_each(|paid| journal.persist(record(paid)).unwrap());
+    flash.corrupt(|bytes| bytes.copy_from_slice(&image));
+    assert_eq!(Journal::open(flash, run()).unwrap().record().paid, 20);
+}

@@ -1,0 +1,313 @@
+//! A host that keeps an enclave's sealed ledger and does what it likes: loses blobs, hands over old ones, crashes the enclave at
+//! every call, runs it twice. It cannot forge a blob, nor turn the counter back.
+
+use damper_core::accounting::{Event, Ledger, Rate, Record, RenyiFilter, Store};
+use damper_core::clip::FlatL2;
+use damper_core::filter::Identity;
+use damper_core::grid::Grid;
+use damper_core::noise::DiscreteGaussian;
+use damper_core::optimizer::{Sgd, SgdState};
+use damper_core::schedule::Constant;
+use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_core::threshold::Fixed;
+use damper_journal::{Allowance, BLOB, Configuration, MonotonicCounter, Sealed, SealedError, Vault};
+use proptest::prelude::*;
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::rc::Rc;
+
+#[derive(Default)]
+struct Host {
+    count: u64,
+    /// Every blob it was ever given; none is forged.
+    blobs: Vec<[u8; BLOB]>,
+    /// Which one it hands over; none: it says that it has nothing.
+    gives: Option<usize>,
+    /// Calls until the enclave crashes.
+    crash: Option<u32>,
+}
+
+impl Host {
+    /// Whether the enclave crashes here. Once it has, every call fails.
+    fn crashes(&mut self) -> bool {
+        match &mut self.crash {
+            Some(0) => true,
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+            None => false,
+        }
+    }
+}
+
+#[derive(Clone, Default)]
+struct Shared(Rc<RefCell<Host>>);
+
+impl MonotonicCounter for Shared {
+    type Error = &'static str;
+
+    fn read(&mut self) -> Result<u64, &'static str> {
+        let host = &mut *self.0.borrow_mut();
+        if host.crashes() { Err("crash") } else { Ok(host.count) }
+    }
+
+    fn increment(&mut self) -> Result<u64, &'static str> {
+        let host = &mut *self.0.borrow_mut();
+        if host.crashes() {
+            return Err("crash before counting");
+        }
+        host.count += 1;
+        if host.crashes() { Err("crash after counting") } else { Ok(host.count) }
+    }
+}
+
+impl Vault for Shared {
+    type Error = &'static str;
+
+    fn put(&mut self, blob: &[u8; BLOB]) -> Result<(), &'static str> {
+        let host = &mut *self.0.borrow_mut();
+        if host.crashes() {
+            return Err("crash before the host has it");
+        }
+        host.blobs.push(*blob);
+        host.gives = Some(host.blobs.len() - 1);
+        if host.crashes() { Err("crash after the host has it") } else { Ok(()) }
+    }
+
+    fn get(&mut self) -> Result<Option<[u8; BLOB]>, &'static str> {
+        let host = &mut *self.0.borrow_mut();
+        if host.crashes() { Err("crash") } else { Ok(host.gives.and_then(|at| host.blobs.get(at).copied())) }
+    }
+}
+
+type Enclave = Sealed<Shared, Shared>;
+type Step = PrivateStep<DiscreteGaussian<i32>, FlatL2, Fixed, Identity, Sgd, Constant>;
+
+fn step() -> Step {
+    PrivateStep::new(Slots {
+        mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
+        clip: FlatL2,
+        threshold: Fixed(1.0),
+        filter: Identity,
+        optimizer: Sgd::new(0.0, false, 0.0).unwrap(),
+        schedule: Constant(0.1),
+        expected_batch: 4,
+    })
+    .unwrap()
+}
+
+fn state() -> StepState<[i32; 1], (), (), SgdState<[f32; 0]>> {
+    StepState { sum: [0; 1], filter: (), threshold: (), optimizer: SgdState { momentum: [] } }
+}
+
+const BUDGET: u32 = 60;
+const FACTORS: [f64; 3] = [4.0, 5.0, 8.0];
+
+fn ledger_run() -> Configuration {
+    Configuration::of_ledger(BUDGET)
+}
+
+fn filter_run() -> Configuration {
+    Configuration::of_filter(8, 12.0, 1e-5)
+}
+
+fn dearest() -> f64 {
+    damper_core::accounting::renyi::divergence_at_whole(&Event::new(Rate::ONE, FACTORS[0]).unwrap(), 8)
+}
+
+/// What the host does next.
+#[derive(Clone, Debug)]
+enum Act {
+    /// A fresh instance, from one of the blobs.
+    Open(usize),
+    /// An instance takes steps.
+    Steps(usize, u8),
+    /// A crash after so many calls.
+    Crash(u32),
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let act = prop_oneof![
+        4 => any::<usize>().prop_map(Act::Open),
+        8 => (any::<usize>(), 0u8..12).prop_map(|(which, steps)| Act::Steps(which, steps)),
+        1 => (0u32..9).prop_map(Act::Crash),
+    ];
+    prop::collection::vec(act, 1..60)
+}
+
+enum Budget {
+    Steps(Ledger),
+    Divergence(RenyiFilter),
+}
+
+struct Instance {
+    store: Enclave,
+    budget: Budget,
+}
+
+/// Lets the host act, and counts what was released: no number twice, never more than the budget.
+fn play(acts: &[Act], prepay: Option<u32>) -> Result<u32, TestCaseError> {
+    let (run, allowance) = match prepay {
+        Some(steps) => (ledger_run(), Allowance { steps, divergence: 0.0 }),
+        None => (filter_run(), Allowance { steps: 1, divergence: dearest() }),
+    };
+    let host = Shared::default();
+    host.0.borrow_mut().count = 17;
+    Enclave::provision(host.clone(), host.clone(), run, allowance).unwrap();
+    let (step, mut state) = (step(), state());
+    let mut instances: Vec<Instance> = Vec::new();
+    let (mut opened, mut spent) = (HashSet::new(), 0.0);
+    for act in acts {
+        match act {
+            Act::Crash(calls) => host.0.borrow_mut().crash = Some(*calls),
+            Act::Open(which) => {
+                {
+                    let host = &mut *host.0.borrow_mut();
+                    // A crash takes every instance with it.
+                    if host.crash == Some(0) {
+                        instances.clear();
+                    }
+                    (host.crash, host.gives) = (None, Some(which % host.blobs.len()));
+                }
+                let store = Enclave::open(host.clone(), host.clone(), run, allowance);
+                let store = store.map_err(|error| TestCaseError::fail(format!("{error:?}")))?;
+                let Record { paid, divergence, .. } = store.record();
+                let budget = match prepay {
+                    Some(steps) => Budget::Steps(Ledger::resume(BUDGET, paid).prepaying(steps)),
+                    None => Budget::Divergence(RenyiFilter::resume(8, 12.0, 1e-5, paid, divergence).unwrap()),
+                };
+                instances.push(Instance { store, budget });
+            }
+            Act::Steps(which, steps) => {
+                let at = which % instances.len().max(1);
+                let Some(Instance { store, budget }) = instances.get_mut(at) else { continue };
+                for _ in 0..*steps {
+                    let (result, cost) = match budget {
+                        Budget::Steps(ledger) => (step.open(&mut state, ledger, store), 0.0),
+                        Budget::Divergence(filter) => {
+                            let factor = FACTORS[opened.len() % FACTORS.len()];
+                            let event = Event::new(Rate::ONE, factor).unwrap();
+                            let cost = damper_core::accounting::renyi::divergence_at_whole(&event, 8);
+                            (step.open_chosen(&mut state, factor, Rate::ONE, filter, store), cost)
+                        }
+                    };
+                    if let Ok(open) = result {
+                        prop_assert!(opened.insert(open.number()), "step {} twice", open.number());
+                        spent += cost;
+                    }
+                }
+            }
+        }
+    }
+    prop_assert!(opened.len() as u32 <= BUDGET || prepay.is_none());
+    prop_assert!(spent <= RenyiFilter::new(8, 12.0, 1e-5).unwrap().budget() * (1.0 + 1e-12));
+    Ok(opened.len() as u32)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_host_gets_a_step_of_a_ledger_twice(acts in acts(), prepay in 1u32..7) {
+        play(&acts, Some(prepay))?;
+    }
+
+    #[test]
+    fn no_host_gets_more_from_a_filter_than_its_budget(acts in acts()) {
+        play(&acts, None)?;
+    }
+}
+
+fn provisioned(prepay: u32) -> (Shared, Enclave) {
+    let (host, allowance) = (Shared::default(), Allowance { steps: prepay, divergence: 0.0 });
+    let store = Enclave::provision(host.clone(), host.clone(), ledger_run(), allowance).unwrap();
+    (host, store)
+}
+
+fn open(host: &Shared, prepay: u32) -> Result<Enclave, SealedError<&'static str, &'static str>> {
+    Enclave::open(host.clone(), host.clone(), ledger_run(), Allowance { steps: prepay, divergence: 0.0 })
+}
+
+fn record(paid: u32) -> Record {
+    Record { budget: BUDGET, paid, divergence: 0.0, order: 0 }
+}
+
+#[test]
+fn a_crash_at_any_call_burns_one_payment_at_most_and_training_goes_on() {
+    let (step, mut state) = (step(), state());
+    for prepay in [1, 4] {
+        let allowance = Allowance { steps: prepay, divergence: 0.0 };
+        for every in 1..40 {
+            let host = Shared::default();
+            Enclave::provision(host.clone(), host.clone(), ledger_run(), allowance).unwrap();
+            let (mut opened, mut crashes, mut reported) = (HashSet::new(), 0, 0);
+            loop {
+                host.0.borrow_mut().crash = (crashes < 20).then_some(every);
+                crashes += 1;
+                let Ok(mut store) = open(&host, prepay) else { continue };
+                let paid = store.record().paid;
+                assert!(paid >= reported, "paid fell from {reported} to {paid}");
+                reported = paid;
+                let mut ledger = Ledger::resume(BUDGET, paid).prepaying(prepay);
+                while let Ok(step) = step.open(&mut state, &mut ledger, &mut store) {
+                    assert!(opened.insert(step.number()));
+                    reported = reported.max(step.number() + 1);
+                }
+                if ledger.paid() >= BUDGET && host.0.borrow().crash != Some(0) {
+                    break;
+                }
+            }
+            assert!(opened.len() as u32 + crashes * prepay >= BUDGET, "{} released", opened.len());
+        }
+    }
+}
+
+#[test]
+fn an_old_blob_buys_nothing() {
+    let (host, mut store) = provisioned(1);
+    (1..=10).for_each(|paid| store.persist(record(paid)).unwrap());
+    for old in 0..=10 {
+        host.0.borrow_mut().gives = Some(old);
+        assert_eq!(open(&host, 1).unwrap().record().paid, 10, "from blob {old}");
+    }
+}
+
+#[test]
+fn of_two_instances_one_is_closed() {
+    let (host, mut first) = provisioned(1);
+    let mut second = open(&host, 1).unwrap();
+    assert_eq!(first.persist(record(1)), Ok(()));
+    assert_eq!(second.persist(record(1)), Err(SealedError::Forked));
+    assert_eq!(second.persist(record(2)), Err(SealedError::Closed));
+    // The second took a count without a blob: the first no longer holds the newest, and a third pays for it.
+    assert_eq!(first.persist(record(2)), Err(SealedError::Forked));
+    assert_eq!(open(&host, 1).unwrap().record().paid, 3);
+}
+
+#[test]
+fn what_is_not_this_ledger_is_refused() {
+    let (host, mut store) = provisioned(2);
+    let wrong = Record { budget: BUDGET + 1, ..record(1) };
+    assert_eq!(store.persist(wrong), Err(SealedError::OtherConfiguration));
+    assert_eq!(store.persist(record(3)), Err(SealedError::Allowance));
+    assert_eq!(store.persist(record(2)), Ok(()));
+    assert_eq!(store.persist(record(2)), Err(SealedError::Backwards));
+    assert_eq!(open(&host, 3).unwrap_err_kind(), SealedError::OtherConfiguration);
+    host.0.borrow_mut().count = 0;
+    assert_eq!(open(&host, 2).unwrap_err_kind(), SealedError::CounterBehind);
+    let again = Enclave::provision(host.clone(), host.clone(), ledger_run(), Allowance { steps: 2, divergence: 0.0 });
+    assert_eq!(again.unwrap_err_kind(), SealedError::Occupied);
+    host.0.borrow_mut().gives = None;
+    assert_eq!(open(&host, 2).unwrap_err_kind(), SealedError::Blank);
+}
+
+trait Kind {
+    fn unwrap_err_kind(self) -> SealedError<&'static str, &'static str>;
+}
+
+impl Kind for Result<Enclave, SealedError<&'static str, &'static str>> {
+    fn unwrap_err_kind(self) -> SealedError<&'static str, &'static str> {
+        self.err().expect("it opened")
+    }
+}

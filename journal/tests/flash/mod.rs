@@ -1,0 +1,260 @@
+//! A simulated chip of NOR flash that keeps the trait's rules and loses power wherever it is told to.
+//!
+//! Bits go from 1 to 0 by writing and back by erasing a sector; a word is written once between erases, aligned; anything else is
+//! a bug of the caller and panics. There is an event before every word and in the middle of it, before every erase of a sector
+//! and in the middle of it; power fails at a chosen one, and every later call fails until it is back. A word or sector that
+//! was cut keeps any mix of old and new bits, some of which read differently each time.
+#![allow(dead_code)] // Each test binary uses a part.
+
+use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failed {
+    NoPower,
+    /// A word that a power cut touched takes no more data.
+    Refused,
+}
+
+impl NorFlashError for Failed {
+    fn kind(&self) -> NorFlashErrorKind {
+        NorFlashErrorKind::Other
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Word {
+    Erased,
+    Written,
+    /// Its write was cut.
+    Touched,
+    /// Its erase was cut.
+    HalfErased,
+}
+
+#[derive(Clone)]
+pub struct Chip {
+    pub bytes: Vec<u8>,
+    /// Bits that read differently each time.
+    unstable: Vec<u8>,
+    words: Vec<Word>,
+    word: usize,
+    sector: usize,
+    random: u64,
+    /// Events until power fails.
+    power: Option<u64>,
+    pub dead: bool,
+    pub events: u64,
+    pub writes: u64,
+    pub erases: Vec<u32>,
+    /// Sectors in which a bit stays 0.
+    pub worn: Vec<usize>,
+    /// Bits that stay 1, by byte; the chip does not say so.
+    pub stuck: HashMap<usize, u8>,
+    /// Whether a word that a cut touched is refused (flash with error correction) or takes what it can.
+    pub refuses_touched: bool,
+}
+
+impl Chip {
+    fn next(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+
+    /// Counts an event; whether power fails at it.
+    fn fails(&mut self) -> bool {
+        self.events += 1;
+        match &mut self.power {
+            Some(0) => self.dead = true,
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        self.dead
+    }
+
+    fn program(&mut self, at: usize, data: &[u8]) -> Result<(), Failed> {
+        let word = at / self.word;
+        match self.words[word] {
+            Word::Erased => {}
+            Word::Written => panic!("the word at {at} was written twice"),
+            Word::HalfErased => panic!("the word at {at} was written without a whole erase"),
+            Word::Touched if self.refuses_touched => return Err(Failed::Refused),
+            Word::Touched => {}
+        }
+        if self.fails() {
+            return Err(Failed::NoPower);
+        }
+        let cut = self.fails();
+        let style = if cut { self.next() % 6 } else { 1 };
+        for (byte, data) in (at..).zip(data) {
+            let wanted = self.bytes[byte] & !data & !self.stuck.get(&byte).copied().unwrap_or(0);
+            let (done, doubtful) = match style {
+                0 => (0, 0),
+                1 => (wanted, 0),
+                2 => (wanted & self.next() as u8, 0),
+                3 => (wanted & self.next() as u8, wanted & self.next() as u8),
+                // All but one bit, which is in doubt.
+                _ if byte == at => (wanted, wanted & wanted.wrapping_neg()),
+                _ => (wanted, 0),
+            };
+            self.bytes[byte] &= !done;
+            // What was in doubt stays so where the new data wants a 1.
+            self.unstable[byte] = self.unstable[byte] & data | doubtful;
+        }
+        self.words[word] = if cut { Word::Touched } else { Word::Written };
+        self.writes += 1;
+        if cut { Err(Failed::NoPower) } else { Ok(()) }
+    }
+
+    fn wipe(&mut self, from: usize) -> Result<(), Failed> {
+        if self.fails() {
+            return Err(Failed::NoPower);
+        }
+        let cut = self.fails();
+        let style = if cut { self.next() % 3 } else { 0 };
+        let sector = from / self.sector;
+        for byte in from..from + self.sector {
+            let (kept, doubtful) = match style {
+                0 => (0, 0),
+                1 => (self.next() as u8, 0),
+                _ => (self.next() as u8 & self.next() as u8, self.next() as u8 & self.next() as u8),
+            };
+            self.bytes[byte] |= !kept;
+            self.unstable[byte] = doubtful;
+        }
+        self.words[from / self.word..][..self.sector / self.word].fill(if cut {
+            Word::HalfErased
+        } else {
+            Word::Erased
+        });
+        self.erases[sector] += 1;
+        if self.worn.contains(&sector) {
+            self.bytes[from + self.sector / 2] = 0xfe;
+        }
+        if cut { Err(Failed::NoPower) } else { Ok(()) }
+    }
+}
+
+/// A part of a chip with words of `W` bytes and sectors of `E`.
+#[derive(Clone)]
+pub struct Flash<const W: usize, const E: usize> {
+    pub chip: Rc<RefCell<Chip>>,
+    from: usize,
+    len: usize,
+}
+
+impl<const W: usize, const E: usize> std::fmt::Debug for Flash<W, E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "words of {W}, sectors of {E}")
+    }
+}
+
+impl<const W: usize, const E: usize> Flash<W, E> {
+    /// An erased chip.
+    pub fn erased(sectors: usize, seed: u64) -> Self {
+        let len = sectors * E;
+        let chip = Chip {
+            bytes: vec![0xff; len],
+            unstable: vec![0; len],
+            words: vec![Word::Erased; len / W],
+            word: W,
+            sector: E,
+            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            power: None,
+            dead: false,
+            events: 0,
+            writes: 0,
+            erases: vec![0; sectors],
+            worn: Vec::new(),
+            stuck: HashMap::new(),
+            refuses_touched: false,
+        };
+        Self { chip: Rc::new(RefCell::new(chip)), from: 0, len }
+    }
+
+    /// Sectors `from..to` of this part.
+    pub fn part(&self, from: usize, to: usize) -> Self {
+        assert!(from < to && to * E <= self.len);
+        Self { chip: self.chip.clone(), from: self.from + from * E, len: (to - from) * E }
+    }
+
+    /// A chip of its own with the same content.
+    pub fn copied(&self) -> Self {
+        Self { chip: Rc::new(RefCell::new(self.chip.borrow().clone())), ..*self }
+    }
+
+    /// Power comes back, and fails again after so many events.
+    pub fn power_on(&self, fails_after: Option<u64>) {
+        let mut chip = self.chip.borrow_mut();
+        (chip.dead, chip.power) = (false, fails_after);
+    }
+
+    pub fn is_dead(&self) -> bool {
+        self.chip.borrow().dead
+    }
+
+    pub fn events(&self) -> u64 {
+        self.chip.borrow().events
+    }
+
+    /// Changes the content as no writer can.
+    pub fn corrupt(&self, change: impl FnOnce(&mut [u8])) {
+        change(&mut self.chip.borrow_mut().bytes[self.from..self.from + self.len]);
+    }
+}
+
+impl<const W: usize, const E: usize> ErrorType for Flash<W, E> {
+    type Error = Failed;
+}
+
+impl<const W: usize, const E: usize> ReadNorFlash for Flash<W, E> {
+    const READ_SIZE: usize = if W < 4 { W } else { 4 };
+
+    fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), Failed> {
+        let offset = offset as usize;
+        assert!(offset % Self::READ_SIZE == 0 && bytes.len() % Self::READ_SIZE == 0);
+        assert!(offset + bytes.len() <= self.len, "a read beyond the region");
+        let chip = &mut *self.chip.borrow_mut();
+        if chip.dead {
+            return Err(Failed::NoPower);
+        }
+        for (place, byte) in (self.from + offset..).zip(bytes) {
+            let random = chip.next() as u8;
+            *byte = chip.bytes[place] ^ (chip.unstable[place] & random);
+        }
+        Ok(())
+    }
+
+    fn capacity(&self) -> usize {
+        self.len
+    }
+}
+
+impl<const W: usize, const E: usize> NorFlash for Flash<W, E> {
+    const WRITE_SIZE: usize = W;
+    const ERASE_SIZE: usize = E;
+
+    fn erase(&mut self, from: u32, to: u32) -> Result<(), Failed> {
+        let (from, to) = (from as usize, to as usize);
+        assert!(from % E == 0 && to % E == 0 && from < to && to <= self.len, "a wrong erase");
+        let chip = &mut *self.chip.borrow_mut();
+        if chip.dead {
+            return Err(Failed::NoPower);
+        }
+        (from..to).step_by(E).try_for_each(|at| chip.wipe(self.from + at))
+    }
+
+    fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Failed> {
+        let offset = offset as usize;
+        assert!(offset % W == 0 && bytes.len() % W == 0 && offset + bytes.len() <= self.len, "a wrong write");
+        let chip = &mut *self.chip.borrow_mut();
+        if chip.dead {
+            return Err(Failed::NoPower);
+        }
+        bytes.chunks(W).zip((self.from + offset..).step_by(W)).try_for_each(|(word, at)| chip.program(at, word))
+    }
+}

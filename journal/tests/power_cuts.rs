@@ -1,0 +1,217 @@
+//! A run is cut at every event of its flash (`DAMPER_POWER_ROUNDS` times, with other leavings each time): before each word and in the middle of it, before each erase and in the middle of it,
+//! and again while it recovers. After every restart the laws of `training` hold.
+
+mod flash;
+mod training;
+
+use damper_core::accounting::{Record, Store};
+use damper_journal::{Journal, JournalError};
+use flash::Flash;
+use training::{Plan, Story, cuts_after, journaled};
+
+const LEDGER: Plan = Plan { ledger: Some((24, 1)), snapshot_every: 3, journal: 2, snapshots: 2 };
+const PREPAYING: Plan = Plan { ledger: Some((40, 5)), snapshot_every: 1, journal: 3, snapshots: 2 };
+const FILTER: Plan = Plan { ledger: None, snapshot_every: 2, journal: 2, snapshots: 2 };
+
+/// Cuts a run at each of its events; how many there were.
+fn cut_everywhere<const W: usize, const E: usize>(plan: &Plan, refuses: bool) -> u64 {
+    let whole = plan.flash::<W, E>(1);
+    let story = journaled(plan, &whole, |_| None).unwrap();
+    let events = whole.events();
+    // What a cut leaves is drawn; some of it is rare.
+    let rounds = std::env::var("DAMPER_POWER_ROUNDS").map_or(1, |rounds| rounds.parse().expect("a number"));
+    for (round, first) in (0..rounds).flat_map(|round| (0..events).map(move |first| (round, first))) {
+        let seed = round * events + first + 2;
+        let flash = plan.flash::<W, E>(seed);
+        flash.chip.borrow_mut().refuses_touched = refuses;
+        let mean = if round % 2 == 0 { events / 6 } else { 20 };
+        let cut = journaled(plan, &flash, cuts_after(first, seed, mean));
+        let cut = cut.unwrap_or_else(|law| panic!("words of {W}, sectors of {E}, cut at {first}: {law}"));
+        holds_together(plan, &story, &cut);
+    }
+    rounds * events
+}
+
+fn holds_together(plan: &Plan, whole: &Story, cut: &Story) {
+    match plan.ledger {
+        Some((budget, prepay)) => {
+            assert_eq!((whole.released.len() as u32, whole.paid, cut.paid), (budget, budget, budget));
+            // A restart burns at most what one payment bought.
+            assert!(cut.released.len() as u32 + (cut.restarts - 1) * prepay >= budget);
+        }
+        None => {
+            assert!(whole.released.len() > 20, "{} steps", whole.released.len());
+            assert!(cut.released.len() + cut.restarts as usize > whole.released.len() - 6);
+        }
+    }
+    assert!(whole.params.iter().all(|x| x.is_finite() && *x != 0.0) && cut.params.iter().all(|x| x.is_finite()));
+}
+
+#[test]
+fn a_ledger_keeps_the_laws_wherever_power_fails() {
+    let mut events = 0;
+    for refuses in [false, true] {
+        events += cut_everywhere::<4, 512>(&LEDGER, refuses);
+        events += cut_everywhere::<8, 512>(&LEDGER, refuses);
+        events += cut_everywhere::<16, 512>(&LEDGER, refuses);
+        events += cut_everywhere::<32, 1024>(&LEDGER, refuses);
+    }
+    events += cut_everywhere::<1, 512>(&Plan { ledger: Some((12, 1)), ..LEDGER }, false);
+    println!("cut at {events} events");
+}
+
+#[test]
+fn a_prepaying_ledger_keeps_the_laws_wherever_power_fails() {
+    let events = cut_everywhere::<4, 512>(&PREPAYING, false) + cut_everywhere::<8, 512>(&PREPAYING, true);
+    println!("cut at {events} events");
+}
+
+#[test]
+fn a_renyi_filter_keeps_the_laws_wherever_power_fails() {
+    let events = cut_everywhere::<4, 512>(&FILTER, false) + cut_everywhere::<8, 512>(&FILTER, true);
+    println!("cut at {events} events");
+}
+
+#[test]
+fn power_may_fail_again_at_every_event_of_a_recovery() {
+    let plan = Plan { ledger: Some((9, 1)), snapshot_every: 4, ..LEDGER };
+    let whole = plan.flash::<8, 512>(1);
+    journaled(&plan, &whole, |_| None).unwrap();
+    let mut pairs = 0;
+    for first in 0..whole.events() {
+        for second in 0..40 {
+            let flash = plan.flash::<8, 512>(first * 64 + second + 2);
+            flash.chip.borrow_mut().refuses_touched = first % 2 == 0;
+            let cuts =
+                |restarts| [Some(first), Some(second), Some(second / 2)].get(restarts as usize).copied().flatten();
+            let story = journaled(&plan, &flash, cuts);
+            let story = story.unwrap_or_else(|law| panic!("cut at {first}, then at {second}: {law}"));
+            assert_eq!(story.paid, 9);
+            pairs += 1;
+        }
+    }
+    println!("{pairs} pairs of cuts");
+}
+
+#[test]
+fn a_cut_while_provisioning_leaves_a_fresh_journal_or_a_refusal() {
+    for first in 0..80 {
+        let flash = Flash::<4, 512>::erased(2, first + 1);
+        flash.power_on(Some(first));
+        let provisioned = Journal::provision(flash.clone(), LEDGER.run()).is_ok();
+        let cut = flash.is_dead();
+        flash.power_on(None);
+        assert!(provisioned != cut);
+        for _ in 0..4 {
+            match Journal::open(flash.clone(), LEDGER.run()) {
+                Ok(journal) => assert_eq!(journal.record().paid, 0),
+                Err(error) => {
+                    assert!(cut && matches!(error, JournalError::Blank | JournalError::Corrupted), "{error:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_long_run_wears_the_sectors_evenly_and_as_little_as_the_docs_say() {
+    for (prepay, payments) in [(1, 1000), (8, 125)] {
+        let plan = Plan { ledger: Some((1000, prepay)), snapshot_every: 1000, journal: 4, snapshots: 2 };
+        let flash = plan.flash::<4, 4096>(1);
+        let story = journaled(&plan, &flash, |_| None).unwrap();
+        assert_eq!(story.released.len(), 1000);
+        let chip = flash.chip.borrow();
+        // 40 payments a sector.
+        let turns = (payments - 1) / 40;
+        assert_eq!(chip.erases[..4].iter().sum::<u32>(), turns);
+        let (least, most) = (chip.erases[..4].iter().min().unwrap(), chip.erases[..4].iter().max().unwrap());
+        assert!(most - least <= 1);
+        println!("prepay {prepay}: {turns} erases over 4 sectors, {} words", chip.writes);
+    }
+}
+
+#[test]
+fn a_long_run_with_many_cuts_reaches_its_end() {
+    // The shorter sessions are too short for a payment and a snapshot; all they do is repair.
+    for (budget, longest, refuses) in [(1000, 200, false), (1000, 200, true), (150, 30, false), (150, 30, true)] {
+        let plan = Plan { ledger: Some((budget, 4)), snapshot_every: 10, journal: 2, snapshots: 2 };
+        let flash = plan.flash::<8, 1024>(3);
+        flash.chip.borrow_mut().refuses_touched = refuses;
+        let mut random = 7u64;
+        let story = journaled(&plan, &flash, |_| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            Some((random >> 33) % longest)
+        });
+        let story = story.unwrap();
+        assert!(story.paid == budget && story.restarts > 20);
+        println!("{} released of {budget} over {} restarts", story.released.len(), story.restarts);
+    }
+}
+
+#[test]
+fn a_worn_sector_is_passed_over_and_a_worn_region_releases_nothing() {
+    let plan = Plan { ledger: Some((60, 1)), snapshot_every: 1000, journal: 4, snapshots: 2 };
+    for worn in [vec![1], vec![2, 3]] {
+        let flash = plan.flash::<4, 512>(1);
+        flash.chip.borrow_mut().worn = worn.clone();
+        let whole = journaled(&plan, &flash, |_| None).unwrap();
+        assert_eq!(whole.released.len(), 60, "{worn:?}");
+        for first in (0..flash.events()).step_by(7) {
+            let flash = plan.flash::<4, 512>(first + 1);
+            flash.chip.borrow_mut().worn = worn.clone();
+            journaled(&plan, &flash, cuts_after(first, first, 200)).unwrap();
+        }
+    }
+    let flash = plan.flash::<4, 512>(1);
+    flash.chip.borrow_mut().worn = vec![1, 2, 3];
+    let broken = journaled(&plan, &flash, |_| None).unwrap_err();
+    assert!(broken.contains("a step did not open: Store(Worn)"), "{broken}");
+}
+
+#[test]
+fn a_slot_that_does_not_take_data_is_passed_over() {
+    let plan = Plan { ledger: Some((30, 1)), snapshot_every: 1000, journal: 2, snapshots: 2 };
+    let stuck = |flash: &Flash<4, 512>, seed: u64| {
+        for sector in 0..2 {
+            // All copies of a slot, somewhere past the checked words' head.
+            let slot = sector * 512 + 96 * (1 + (seed as usize + sector) % 3);
+            flash.chip.borrow_mut().stuck.extend([(slot + 28, 0xff), (slot + 60, 0xff), (slot + 92, 0xff)]);
+        }
+    };
+    for seed in 0..6 {
+        let whole = plan.flash(seed + 1);
+        stuck(&whole, seed);
+        assert_eq!(journaled(&plan, &whole, |_| None).unwrap().released.len(), 30);
+        for first in (seed..whole.events()).step_by(6) {
+            let flash = plan.flash(first + 1);
+            stuck(&flash, seed);
+            journaled(&plan, &flash, cuts_after(first, first, 200))
+                .unwrap_or_else(|law| panic!("{seed}, cut at {first}: {law}"));
+        }
+    }
+}
+
+#[test]
+fn the_loss_of_a_sector_is_noticed_wherever_power_had_failed_before() {
+    let record = |paid| Record { budget: 24, paid, divergence: 0.0, order: 0 };
+    for first in 0..400 {
+        let flash = Flash::<8, 512>::erased(3, first + 1);
+        let mut journal = Journal::provision(flash.clone(), LEDGER.run()).unwrap();
+        flash.power_on(Some(first));
+        let mut paid = (1..9).take_while(|paid| journal.persist(record(*paid)).is_ok()).count() as u32;
+        for _ in 0..2 {
+            flash.power_on(None);
+            let mut journal = Journal::open(flash.clone(), LEDGER.run()).unwrap();
+            paid = journal.record().paid.max(paid) + 1;
+            // Of the sector in use there may be no other trace than the mark in the one before.
+            for lost in 0..3 {
+                let flash = flash.copied();
+                flash.corrupt(|bytes| bytes[512 * lost..][..512].fill(0xff));
+                if let Ok(journal) = Journal::open(flash, LEDGER.run()) {
+                    assert_eq!(journal.record().paid + 1, paid, "cut at {first}, lost {lost}");
+                }
+            }
+            journal.persist(record(paid)).unwrap();
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! A private run on a device that loses power: core's step with exact noise, a store for the ledger, snapshots of parameters
+//! and momentum; and the laws that every restart must keep.
+#![allow(dead_code)] // Each test binary uses a part.
+
+use crate::flash::{Failed, Flash};
+use damper_core::accounting::{Event, Ledger, Rate, Record, RenyiFilter, Store};
+use damper_core::clip::FlatL2;
+use damper_core::error::{CallError, OpenError};
+use damper_core::filter::Identity;
+use damper_core::grid::Grid;
+use damper_core::noise::{ChaCha20, DiscreteGaussian};
+use damper_core::numerics::up::add_up;
+use damper_core::optimizer::{Begin, Optimizer, Sgd, SgdState};
+use damper_core::private::Released;
+use damper_core::schedule::Constant;
+use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_core::threshold::Fixed;
+use damper_journal::{Configuration, Journal, JournalError, SnapshotError, Snapshots};
+use std::collections::HashSet;
+
+pub const D: usize = 4;
+pub const ORDER: u32 = 8;
+pub const EPSILON: f64 = 12.0;
+pub const DELTA: f64 = 1e-5;
+/// The noise of each of a filter's steps over the mechanism's, in turn.
+pub const FACTORS: [f64; 3] = [3.0, 4.0, 6.0];
+const FIRST_OF_FILTER: u32 = 1 << 31;
+
+/// Where a device keeps its ledger: the journal, or one that is wrong on purpose.
+pub trait Keeper<F>: Store + Sized {
+    fn open(flash: F, run: Configuration) -> Result<Self, Self::Error>;
+    fn record(&self) -> Record;
+}
+
+impl<const W: usize, const E: usize> Keeper<Flash<W, E>> for Journal<Flash<W, E>> {
+    fn open(flash: Flash<W, E>, run: Configuration) -> Result<Self, JournalError<Failed>> {
+        Journal::open(flash, run)
+    }
+
+    fn record(&self) -> Record {
+        self.record()
+    }
+}
+
+/// What a run is.
+#[derive(Clone, Copy)]
+pub struct Plan {
+    /// Steps of a ledger that prepays some at a time; none: a Rényi filter.
+    pub ledger: Option<(u32, u32)>,
+    /// Releases between snapshots.
+    pub snapshot_every: usize,
+    /// Sectors of the journal; those of the snapshots come after.
+    pub journal: usize,
+    pub snapshots: usize,
+}
+
+impl Plan {
+    pub fn run(&self) -> Configuration {
+        let run = match self.ledger {
+            Some((budget, _)) => Configuration::of_ledger(budget),
+            None => Configuration::of_filter(ORDER, EPSILON, DELTA),
+        };
+        run.with(b"laws of power cuts").with(&(D as u32).to_le_bytes())
+    }
+
+    pub fn flash<const W: usize, const E: usize>(&self, seed: u64) -> Flash<W, E> {
+        Flash::erased(self.journal + self.snapshots, seed)
+    }
+}
+
+/// What a run did.
+#[derive(Default, Debug)]
+pub struct Story {
+    /// Numbers of the steps that were released.
+    pub released: Vec<u32>,
+    pub restarts: u32,
+    /// Paid at the end.
+    pub paid: u32,
+    /// The divergence of all that was released, as it was priced.
+    pub divergence: f64,
+    pub params: [f32; D],
+}
+
+/// SGD that remembers what was released to it: of an empty draw, the noise alone.
+struct Watched(Sgd);
+
+struct WatchedState {
+    sgd: SgdState<[f32; D]>,
+    noise: Vec<u32>,
+}
+
+impl Optimizer<WatchedState> for Watched {
+    type Step = <Sgd as Optimizer<SgdState<[f32; D]>>>::Step;
+
+    fn check(&self, state: &WatchedState, dim: usize) -> Result<(), CallError> {
+        self.0.check(&state.sgd, dim)
+    }
+
+    fn begin(&self, state: &mut WatchedState, begin: Begin) -> Self::Step {
+        self.0.begin(&mut state.sgd, begin)
+    }
+
+    fn update(
+        &self,
+        step: Self::Step,
+        state: &mut WatchedState,
+        at: usize,
+        params: &mut [f32],
+        filtered: &Released<'_>,
+        released: &Released<'_>,
+    ) {
+        state.noise.extend(released.grad().iter().map(|grad| grad.to_bits()));
+        self.0.update(step, &mut state.sgd, at, params, filtered, released);
+    }
+}
+
+fn law(holds: bool, broken: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(broken()) }
+}
+
+enum Budget {
+    Steps(Ledger),
+    Divergence(RenyiFilter),
+}
+
+/// Trains to the end of the budget over however many power cuts; `cuts` says after how many events each session loses power.
+/// The error is the law that was broken.
+pub fn train<K: Keeper<Flash<W, E>>, const W: usize, const E: usize>(
+    plan: &Plan,
+    flash: &Flash<W, E>,
+    mut cuts: impl FnMut(u32) -> Option<u64>,
+) -> Result<Story, String>
+where
+    K::Error: std::fmt::Debug,
+{
+    let step = PrivateStep::new(Slots {
+        mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
+        clip: FlatL2,
+        threshold: Fixed(1.0),
+        filter: Identity,
+        optimizer: Watched(Sgd::new(0.9, false, 0.0).unwrap()),
+        schedule: Constant(0.1),
+        expected_batch: 4,
+    })
+    .unwrap();
+    let run = plan.run();
+    let journal = flash.part(0, plan.journal);
+    let pictures = flash.part(plan.journal, plan.journal + plan.snapshots);
+    let mut story = Story::default();
+    let (mut opened, mut noise) = (HashSet::new(), HashSet::new());
+    // What was reported as paid, by a restart or by a payment that came back.
+    let (mut reported, mut spent) = (0, 0.0);
+    // Words of the newest snapshot that came back, and of those since that may have been kept as power failed.
+    let (mut kept, mut tried) = ([0u32; 2 * D], Vec::new());
+    loop {
+        flash.power_on(cuts(story.restarts));
+        story.restarts += 1;
+        law(story.restarts < 2000, || "training does not go on".into())?;
+        let mut store = match K::open(journal.clone(), run) {
+            _ if flash.is_dead() => continue,
+            Ok(store) => store,
+            Err(error) => return Err(format!("the ledger does not open: {error:?}")),
+        };
+        let record = store.record();
+        law(record.paid >= reported, || format!("paid fell from {reported} to {}", record.paid))?;
+        law(record.divergence >= spent, || format!("spent fell from {spent} to {}", record.divergence))?;
+        law(record.divergence >= story.divergence, || "less spent than was released".into())?;
+        (reported, spent) = (record.paid, record.divergence);
+        let mut snapshots = match Snapshots::open(pictures.clone(), run, record.paid) {
+            _ if flash.is_dead() => continue,
+            Ok(snapshots) => snapshots,
+            Err(error) => return Err(format!("the snapshots do not open: {error:?}")),
+        };
+        let (mut words, mut began) = (Vec::new(), [0u32; 2 * D]);
+        match snapshots.load(2 * D as u32, |word| words.push(word)) {
+            Err(SnapshotError::Length) => law(kept == [0; 2 * D], || "a snapshot was lost".into())?,
+            result => {
+                law(result == Ok(()), || format!("a snapshot does not load: {result:?}"))?;
+                law(words == kept || tried.iter().any(|tried| words == tried), || "a snapshot is another".into())?;
+                began.copy_from_slice(&words);
+            }
+        }
+        let mut params: [f32; D] = std::array::from_fn(|i| f32::from_bits(began[i]));
+        let sgd = SgdState { momentum: std::array::from_fn(|i| f32::from_bits(began[D + i])) };
+        let mut state =
+            StepState { sum: [0i32; D], filter: (), threshold: (), optimizer: WatchedState { sgd, noise: Vec::new() } };
+        let generator: ChaCha20 = ChaCha20::simulation(9);
+        let mut budget = match plan.ledger {
+            Some((budget, prepay)) => Budget::Steps(Ledger::resume(budget, record.paid).prepaying(prepay)),
+            None => {
+                Budget::Divergence(RenyiFilter::resume(ORDER, EPSILON, DELTA, record.paid, record.divergence).unwrap())
+            }
+        };
+        let mut first = true;
+        loop {
+            let (number, paid_before, event) = {
+                let (result, event) = match &mut budget {
+                    Budget::Steps(ledger) => (step.open(&mut state, ledger, &mut store), None),
+                    Budget::Divergence(filter) => {
+                        let factor = FACTORS[filter.paid() as usize % FACTORS.len()];
+                        let event = Event::new(Rate::ONE, factor).unwrap();
+                        (step.open_chosen(&mut state, factor, Rate::ONE, filter, &mut store), Some(event))
+                    }
+                };
+                let open = match result {
+                    Ok(open) => open,
+                    Err(OpenError::BudgetSpent) => {
+                        law(!flash.is_dead(), || "a step was refused without power".into())?;
+                        story.paid = store.record().paid;
+                        story.params = params;
+                        return Ok(story);
+                    }
+                    Err(error) if matches!(error, OpenError::Store(_)) && flash.is_dead() => break,
+                    Err(error) => return Err(format!("a step did not open: {error:?}")),
+                };
+                let number = open.number();
+                let paid_before = number - if event.is_some() { FIRST_OF_FILTER } else { 0 };
+                law(!first || paid_before == record.paid, || "the first step is not the next that was paid".into())?;
+                law(opened.insert(number), || format!("step {number} opened twice"))?;
+                law(!flash.is_dead(), || format!("step {number} opened without power"))?;
+                first = false;
+                reported = reported.max(paid_before + 1);
+                open.finish(&mut params, &generator).map_err(|error| format!("{error:?}"))?;
+                (number, paid_before, event)
+            };
+            story.released.push(number);
+            if let Some(event) = event {
+                let cost = damper_core::accounting::renyi::divergence_at_whole(&event, ORDER);
+                story.divergence = add_up(story.divergence, cost);
+                spent = f64::max(spent, story.divergence);
+            }
+            let block = std::mem::take(&mut state.optimizer.noise);
+            law(noise.insert(block), || format!("the noise of step {number} was there before"))?;
+            if story.released.len() % plan.snapshot_every == 0 {
+                let mut words = [0; 2 * D];
+                for (word, x) in words.iter_mut().zip(params.iter().chain(&state.optimizer.sgd.momentum)) {
+                    *word = x.to_bits();
+                }
+                tried.push(words);
+                match snapshots.save(paid_before + 1, words.into_iter()) {
+                    Ok(()) => {
+                        (kept, tried) = (words, Vec::new());
+                    }
+                    Err(_) if flash.is_dead() => break,
+                    Err(error) => return Err(format!("a snapshot was not kept: {error:?}")),
+                }
+            }
+        }
+    }
+}
+
+/// A run on a journal that was provisioned on a chip without power cuts.
+pub fn journaled<const W: usize, const E: usize>(
+    plan: &Plan,
+    flash: &Flash<W, E>,
+    cuts: impl FnMut(u32) -> Option<u64>,
+) -> Result<Story, String> {
+    Journal::provision(flash.part(0, plan.journal), plan.run()).map_err(|error| format!("{error:?}"))?;
+    train::<Journal<_>, W, E>(plan, flash, cuts)
+}
+
+/// Power fails after `first` events, then now and then.
+pub fn cuts_after(first: u64, seed: u64, mean: u64) -> impl FnMut(u32) -> Option<u64> {
+    let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    move |restarts| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        match restarts {
+            0 => Some(first),
+            1..6 => Some((random >> 16) % (2 * mean)),
+            _ => None,
+        }
+    }
+}
