@@ -6,7 +6,7 @@ use std::{env, fs, path::PathBuf};
 /// faults, where it would else write into them.
 const STATICS: u32 = 1024;
 
-const PROGRAMS: [&str; 6] = ["replay", "replay-wide", "train", "methods", "step", "journal"];
+const PROGRAMS: [&str; 7] = ["replay", "replay-wide", "train", "methods", "step", "journal", "costs"];
 
 /// Where flash and RAM of the board that QEMU has for a target begin, and KB of each. A chip's are given where the board's
 /// processor has one, and those of a small part where QEMU has megabytes, so that the linker refuses what would not fit.

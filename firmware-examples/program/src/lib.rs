@@ -5,8 +5,11 @@
 #![forbid(unsafe_code)]
 
 pub mod digits;
+pub mod flash;
+pub mod journal;
 pub mod line;
 pub mod methods;
 pub mod replay;
 pub mod softmax;
+pub mod step;
 pub mod train;
