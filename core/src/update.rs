@@ -227,8 +227,7 @@ impl<'a> Update<'a> {
         match fields.iter().find(|(holds, _)| !holds) {
             Some((_, what)) => Err(UpdateError::Field(what)),
             None => {
-                let header =
-                    Header { run, device, round, devices, dim, grid_bits, expected_batch, sigma, clip };
+                let header = Header { run, device, round, devices, dim, grid_bits, expected_batch, sigma, clip };
                 Ok(Self { header, word, payload })
             }
         }

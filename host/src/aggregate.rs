@@ -171,7 +171,8 @@ mod tests {
             let mut ledger = Ledger::new(1);
             let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
             for sample in 0..5 {
-                let grad: Vec<f32> = (0..DIM as u64).map(|i| ((i * 7 + sample + sender.device) % 13) as f32 - 6.0).collect();
+                let grad: Vec<f32> =
+                    (0..DIM as u64).map(|i| ((i * 7 + sample + sender.device) % 13) as f32 - 6.0).collect();
                 open.add_mixed(&[&grad]).unwrap();
             }
             if emits {

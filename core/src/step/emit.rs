@@ -153,7 +153,9 @@ mod tests {
         assert_eq!((header.run, header.device, header.round, header.multiplier()), (1, 2, 3, 1.0));
         assert_eq!((header.dim as usize, header.grid_bits, header.expected_batch, header.clip), (DIM, 16, 4, 0.5));
         let unit = 0.5 / 65536.0 / 4.0;
-        assert!(update.units().zip(&params).all(|(units, param)| (units as f32 * unit).to_bits() == (-param).to_bits()));
+        assert!(
+            update.units().zip(&params).all(|(units, param)| (units as f32 * unit).to_bits() == (-param).to_bits())
+        );
         // Beyond a chunk the noise goes on.
         assert!(update.units().skip(CHUNK).any(|units| units != 0));
     }

@@ -63,8 +63,7 @@ fn finish<F: Filter<FS>, FS, O: Optimizer<OS>, OS>(
     .ok()?;
     let generator = ChaCha20::<1>::simulation(black_box(7));
     let mut ledger = Ledger::new(black_box(3));
-    let mut state =
-        StepState { sum: [0; DIM], filter: filter_state, threshold: (), optimizer: optimizer_state };
+    let mut state = StepState { sum: [0; DIM], filter: filter_state, threshold: (), optimizer: optimizer_state };
     let mut params = ZEROS;
     while let Ok(open) = step.open(&mut state, &mut ledger, &mut Volatile) {
         if open.number() == 0 {

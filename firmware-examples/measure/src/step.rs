@@ -40,7 +40,8 @@ pub fn with_store<P: Store>(store: &mut P) -> Option<usize> {
     let used = stack::of(|| {
         done = mark::STEP.of(|| {
             let Ok(mut open) = step.open(&mut state, &mut ledger, store) else { return false };
-            open.add_mixed(&[black_box(&grad[..])]).is_ok() && open.finish(black_box(&mut params[..]), &generator).is_ok()
+            open.add_mixed(&[black_box(&grad[..])]).is_ok()
+                && open.finish(black_box(&mut params[..]), &generator).is_ok()
         });
     });
     black_box(&params);

@@ -1,7 +1,7 @@
 //! The host runs what the boards run, and must say the same, byte for byte.
 
-use damper_firmware_program::methods::METHODS;
 use damper_core::update::Update;
+use damper_firmware_program::methods::METHODS;
 use damper_firmware_program::{federated, personalise, train};
 
 #[test]

@@ -10,11 +10,8 @@ use tempfile::TempDir;
 /// The bytes that the firmware example emits on every board.
 fn emitted() -> Vec<u8> {
     let said = Path::new(env!("CARGO_MANIFEST_DIR")).join("../firmware-examples/expected/federated.txt");
-    let hex: String = fs::read_to_string(said)
-        .unwrap()
-        .lines()
-        .filter_map(|line| line.strip_prefix("update "))
-        .collect();
+    let hex: String =
+        fs::read_to_string(said).unwrap().lines().filter_map(|line| line.strip_prefix("update ")).collect();
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }
 
