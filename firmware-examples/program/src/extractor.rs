@@ -21,7 +21,7 @@ pub fn features(pixels: &[u8; PIXELS]) -> [f32; FEATURES] {
     for ((feature, row), bias) in features.iter_mut().zip(weights.chunks_exact(PIXELS)).zip(rest.chunks_exact(2)) {
         let mut sum = bias.first_chunk().map_or(0, |bytes| i32::from(i16::from_le_bytes(*bytes)));
         for (weight, pixel) in row.iter().zip(pixels) {
-            sum += i32::from(weight.cast_signed()) * i32::from(*pixel);
+            sum += i32::from(i8::from_le_bytes([*weight])) * i32::from(*pixel);
         }
         *feature = sum.max(0) as f32 / 1024.0;
     }
@@ -31,6 +31,6 @@ pub fn features(pixels: &[u8; PIXELS]) -> [f32; FEATURES] {
 /// The last layer as it came, in `params` (`[DIM]`).
 pub fn public_layer(params: &mut [f32; DIM]) {
     for (param, byte) in params.iter_mut().zip(FILE.iter().skip(BYTES - DIM)) {
-        *param = f32::from(byte.cast_signed()) * 0.015625;
+        *param = f32::from(i8::from_le_bytes([*byte])) * 0.015625;
     }
 }
