@@ -122,6 +122,7 @@ def measure(target, limits):
         name: round((counted[region] - (counted[base] if base else 0)) / DIM, 1) for name, (region, base) in PARTS.items()
     }
     taken["instructions"]["a step on 64 parameters, one sample"] = instructions(target, folder / "costs", "step")
+    taken["instructions"]["the same, its payment in flash"] = instructions(target, folder / "costs", "journal")
     return taken, wrong
 
 
@@ -146,6 +147,7 @@ def rendered(record):
         rows.append(f"| flash of `{program}`, bytes | " + " | ".join("–" if cell is None else str(cell) for cell in cells) + " |")
     rows.append("| static RAM of `step`, bytes | " + " | ".join(str(record[target]["step"]["ram"]) for target in targets) + " |")
     rows.append("| stack of a step, bytes | " + " | ".join(str(record[target]["stack"]["step"]) for target in targets) + " |")
+    rows.append("| with its payment in flash | " + " | ".join(str(record[target]["stack"]["journal"]) for target in targets) + " |")
     return "\n".join(rows)
 
 

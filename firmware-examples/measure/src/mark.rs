@@ -44,6 +44,7 @@ macro_rules! regions {
 
 regions! {
     STEP: begin_step 1u32 end_step 2u32;
+    JOURNAL: begin_journal 23u32 end_journal 24u32;
     ADD: begin_add 3u32 end_add 4u32;
     STILL: begin_still 5u32 end_still 6u32;
     SGD: begin_sgd 7u32 end_sgd 8u32;

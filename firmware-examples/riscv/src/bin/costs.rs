@@ -8,11 +8,13 @@ use semihosting::process::ExitCode;
 
 #[riscv_rt::entry]
 fn main() -> ! {
-    let stack = step::alone();
-    if let Some(bytes) = stack {
-        semihosting::println!("stack of a step: {bytes}");
+    let stacks = [("step", step::alone()), ("journal", step::with_journal())];
+    for (what, stack) in stacks {
+        if let Some(bytes) = stack {
+            semihosting::println!("stack of a {what}: {bytes}");
+        }
     }
-    exit(stack.is_some() && kernels::run().is_some())
+    exit(stacks.iter().all(|(_, stack)| stack.is_some()) && kernels::run().is_some())
 }
 
 fn exit(success: bool) -> ! {
