@@ -29,6 +29,7 @@ pub mod sampling;
 pub mod schedule;
 pub mod step;
 pub mod threshold;
+pub mod update;
 
 // The allocator-free core is documented and tested with examples that have one.
 #[cfg(test)]

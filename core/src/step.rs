@@ -67,11 +67,13 @@
 //!
 //! `D` words of sum and what filter and optimizer state in their docs; the step itself streams a few dozen coordinates at a time.
 
+mod emit;
 mod float_sum;
 mod mixing;
 mod open;
 mod shard;
 
+pub use emit::Sender;
 pub use float_sum::FloatSum;
 pub use mixing::Mixing;
 pub use open::Open;

@@ -6,7 +6,10 @@ use std::{env, fs, path::PathBuf};
 /// faults, where it would else write into them.
 const STATICS: u32 = 1024;
 
-const PROGRAMS: [&str; 6] = ["replay", "replay-wide", "train", "methods", "step", "journal"];
+const PROGRAMS: [&str; 9] =
+    ["replay", "replay-wide", "train", "federated", "personalise", "methods", "step", "journal", "costs"];
+/// Those whose lines can be logged with defmt.
+const LOGGING: [&str; 3] = ["train", "federated", "personalise"];
 
 /// Where flash and RAM of the board that QEMU has for a target begin, and KB of each. A chip's are given where the board's
 /// processor has one, and those of a small part where QEMU has megabytes, so that the linker refuses what would not fit.
@@ -47,6 +50,8 @@ fn main() {
     println!("cargo:rustc-link-arg-bins=-Tlink.x");
     println!("cargo:rustc-link-arg-bins=--nmagic");
     if env::var_os("CARGO_FEATURE_DEFMT").is_some() {
-        println!("cargo:rustc-link-arg-bin=train=-Tdefmt.x");
+        for program in LOGGING {
+            println!("cargo:rustc-link-arg-bin={program}=-Tdefmt.x");
+        }
     }
 }

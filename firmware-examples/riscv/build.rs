@@ -5,7 +5,8 @@ use std::{env, fs, path::PathBuf};
 /// Bytes of static variables; the rest of the RAM is the stack's, which lies below them.
 const STATICS: u32 = 1024;
 
-const PROGRAMS: [&str; 4] = ["replay", "replay-wide", "train", "methods"];
+const PROGRAMS: [&str; 9] =
+    ["replay", "replay-wide", "train", "federated", "personalise", "methods", "step", "journal", "costs"];
 
 fn main() {
     // On a host only `cargo check` and clippy come here.

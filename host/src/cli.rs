@@ -4,6 +4,7 @@
 //! line that names the file, node, flag or row at fault and what to do. Exit codes: 0, 1 for an error, 2 for a wrong
 //! command line, 3 for a defect in damper itself.
 
+mod aggregate;
 mod calibrate;
 mod compare;
 mod derive;
@@ -55,6 +56,7 @@ enum Command {
     Epsilon(epsilon::EpsilonArgs),
     Calibrate(calibrate::CalibrateArgs),
     Filter(filter::FilterArgs),
+    Aggregate(aggregate::AggregateArgs),
 }
 
 /// Why a subcommand failed: one line that names the culprit and the remedy.
@@ -121,6 +123,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Epsilon(args) => epsilon::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Filter(args) => filter::run(&args),
+        Command::Aggregate(args) => aggregate::run(&args),
     }
 }
 

@@ -10,6 +10,7 @@
 //! → `damper_core`. Nothing here decides a bit of a private step: that is the core's.
 
 pub mod accounting;
+pub mod aggregate;
 pub mod autodiff;
 pub mod backend;
 pub mod cli;

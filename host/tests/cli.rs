@@ -1,5 +1,7 @@
 //! The command as its user meets it: the real program on good input and on every kind of bad input.
 
+#[path = "cli/aggregate.rs"]
+mod aggregate;
 #[path = "cli/bad_input.rs"]
 mod bad_input;
 #[path = "cli/good_runs.rs"]

@@ -101,6 +101,14 @@ impl<W: Word> DiscreteGaussian<W> {
     pub fn multiplier(&self) -> f64 {
         f64::from(self.sigma) / f64::from(self.grid.unit())
     }
+
+    /// A word of a sum with its noise; the word is wiped.
+    #[inline(always)]
+    pub(crate) fn noised<R: Rng>(&self, sum: &mut W, words: &mut R) -> W {
+        let noisy = sum.wrapping_add(W::wrap(sample(self.sigma, words)));
+        *sum = W::default();
+        noisy
+    }
 }
 
 impl<W> Sealed for DiscreteGaussian<W> {}
@@ -136,9 +144,7 @@ impl<W: Word> Mechanism for DiscreteGaussian<W> {
     fn release<R: Rng>(&self, threshold: f32, expected_batch: u32, sum: &mut [W], words: &mut R, out: &mut [f32]) {
         let unit = self.grid.mean_unit(threshold, expected_batch);
         for (sum, out) in sum.iter_mut().zip(out) {
-            let noisy = sum.wrapping_add(W::wrap(sample(self.sigma, words)));
-            *sum = W::default();
-            *out = saturate(noisy.to_f32() * unit);
+            *out = saturate(self.noised(sum, words).to_f32() * unit);
         }
     }
 

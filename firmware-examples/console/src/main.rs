@@ -1,6 +1,6 @@
 //! What the boards run, on any system with a standard output: `console PROGRAM`. Fails if something is not as it must be.
 
-use damper_firmware_program::{methods::METHODS, replay, train};
+use damper_firmware_program::{federated, methods::METHODS, personalise, replay, train};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -8,9 +8,11 @@ fn main() -> ExitCode {
         Some("replay") => replay::base(|line| println!("{line}")),
         Some("replay-wide") => replay::wide(|line| println!("{line}")),
         Some("train") => train::run(|line| println!("{line}")),
+        Some("federated") => federated::run(1, |line| println!("{line}")),
+        Some("personalise") => personalise::run(|line| println!("{line}")),
         Some("methods") => METHODS.iter().all(|(_, run, digest)| run() == Some(*digest)),
         _ => {
-            eprintln!("console replay|replay-wide|train|methods");
+            eprintln!("console replay|replay-wide|train|federated|personalise|methods");
             false
         }
     };

@@ -5,8 +5,15 @@
 #![forbid(unsafe_code)]
 
 pub mod digits;
+pub mod extractor;
+pub mod federated;
+pub mod flash;
+pub mod journal;
 pub mod line;
 pub mod methods;
+pub mod personalise;
 pub mod replay;
+pub mod sensor;
 pub mod softmax;
+pub mod step;
 pub mod train;

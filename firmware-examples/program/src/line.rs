@@ -1,10 +1,97 @@
 //! The lines a program says. Each can be written as text and logged with defmt, and both must read the same.
 
 use core::fmt;
+use damper_core::error::{CallError, ConfigError};
+
+/// Why a run ended early.
+#[derive(Debug)]
+pub enum Failure {
+    /// A configuration was refused.
+    Config(ConfigError),
+    /// A call was refused.
+    Call(CallError),
+    /// Something else was.
+    Refused(&'static str),
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl Failure {
+    /// The line that says it.
+    #[must_use]
+    pub fn line<'a>(&self) -> Line<'a> {
+        match *self {
+            Self::Config(error) => Line::Failed(error.parameter),
+            Self::Call(CallError::Length { what, .. } | CallError::Order(what)) | Self::Refused(what) => {
+                Line::Failed(what)
+            }
+            Self::Call(_) => Line::Failed("a call was refused"),
+        }
+    }
+}
+
+/// Bytes in a line of hexadecimal digits.
+const ROW: usize = 32;
+
+/// Bytes on their way into lines of hexadecimal digits.
+#[derive(Debug)]
+pub struct Hex {
+    digits: [u8; 2 * ROW],
+    taken: usize,
+}
+
+impl Default for Hex {
+    fn default() -> Self {
+        Self { digits: [b'0'; 2 * ROW], taken: 0 }
+    }
+}
+
+impl Hex {
+    /// No bytes yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes bytes; every full line goes to `say`.
+    pub fn push(&mut self, bytes: &[u8], mut say: impl FnMut(&str)) {
+        let digit = |nibble: u8| if nibble < 10 { b'0' + nibble } else { b'a' - 10 + nibble };
+        for byte in bytes {
+            for nibble in [byte >> 4, byte & 15] {
+                if let Some(place) = self.digits.get_mut(self.taken) {
+                    *place = digit(nibble);
+                    self.taken += 1;
+                }
+            }
+            if self.taken == self.digits.len() {
+                self.end(&mut say);
+            }
+        }
+    }
+
+    /// What is left goes to `say`.
+    pub fn end(&mut self, mut say: impl FnMut(&str)) {
+        let digits = self.digits.get(..self.taken).and_then(|digits| core::str::from_utf8(digits).ok());
+        if let Some(digits) = digits.filter(|digits| !digits.is_empty()) {
+            say(digits);
+        }
+        self.taken = 0;
+    }
+}
 
 /// One line.
 #[derive(Clone, Copy)]
-pub enum Line {
+pub enum Line<'a> {
     /// What runs.
     Start {
         /// Parameters.
@@ -28,11 +115,45 @@ pub enum Line {
     },
     /// The digest of the parameters.
     Params(u64),
+    /// What adapts.
+    Personalise {
+        /// Parameters of the last layer.
+        dim: u32,
+        /// Outputs of the frozen extractor.
+        features: u32,
+        /// Samples that arrive.
+        samples: u32,
+    },
+    /// The power was lost, or the budget is spent.
+    PowerUp {
+        /// Steps released so far.
+        released: u32,
+        /// Whether the ledger refused a further step.
+        spent: bool,
+    },
+    /// What the budget went to.
+    Burned {
+        /// Steps that were paid.
+        paid: u32,
+        /// Steps that were released.
+        released: u32,
+    },
+    /// Bytes of an update, in hexadecimal digits.
+    Update(&'a str),
+    /// An update has left.
+    Emitted {
+        /// The device's number.
+        device: u32,
+        /// Its expected samples.
+        samples: u32,
+        /// Bytes of the update.
+        bytes: u32,
+    },
     /// The program stopped where it should not have.
     Failed(&'static str),
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Start { dim, samples, private } => {
@@ -42,13 +163,26 @@ impl fmt::Display for Line {
             Self::BudgetSpent { steps } => write!(f, "budget spent after {steps} steps"),
             Self::HeldOut { right, samples } => write!(f, "held out: {right} of {samples} right"),
             Self::Params(digest) => write!(f, "params fnv1a64 {digest:016x}"),
+            Self::Personalise { dim, features, samples } => write!(
+                f,
+                "personalise: {dim} parameters on {features} frozen features, {samples} samples, simulation, the key is known"
+            ),
+            Self::PowerUp { released, spent } => {
+                let end = if spent { "the budget is spent" } else { "the power is lost" };
+                write!(f, "{end} after {released} steps")
+            }
+            Self::Burned { paid, released } => write!(f, "paid {paid} steps, released {released}"),
+            Self::Update(hex) => write!(f, "update {hex}"),
+            Self::Emitted { device, samples, bytes } => {
+                write!(f, "federated: device {device} emitted {bytes} bytes, {samples} samples expected")
+            }
             Self::Failed(why) => write!(f, "failed: {why}"),
         }
     }
 }
 
 #[cfg(feature = "defmt")]
-impl defmt::Format for Line {
+impl defmt::Format for Line<'_> {
     fn format(&self, f: defmt::Formatter<'_>) {
         match *self {
             Self::Start { dim, samples, private } => {
@@ -58,6 +192,28 @@ impl defmt::Format for Line {
             Self::BudgetSpent { steps } => defmt::write!(f, "budget spent after {=u32} steps", steps),
             Self::HeldOut { right, samples } => defmt::write!(f, "held out: {=u32} of {=u32} right", right, samples),
             Self::Params(digest) => defmt::write!(f, "params fnv1a64 {=u64:016x}", digest),
+            Self::Personalise { dim, features, samples } => defmt::write!(
+                f,
+                "personalise: {=u32} parameters on {=u32} frozen features, {=u32} samples, simulation, the key is known",
+                dim,
+                features,
+                samples
+            ),
+            Self::PowerUp { released, spent } => {
+                let end = if spent { "the budget is spent" } else { "the power is lost" };
+                defmt::write!(f, "{=str} after {=u32} steps", end, released)
+            }
+            Self::Burned { paid, released } => {
+                defmt::write!(f, "paid {=u32} steps, released {=u32}", paid, released)
+            }
+            Self::Update(hex) => defmt::write!(f, "update {=str}", hex),
+            Self::Emitted { device, samples, bytes } => defmt::write!(
+                f,
+                "federated: device {=u32} emitted {=u32} bytes, {=u32} samples expected",
+                device,
+                bytes,
+                samples
+            ),
             Self::Failed(why) => defmt::write!(f, "failed: {=str}", why),
         }
     }

@@ -5,11 +5,11 @@
 //! Four vectors of `DIM` words: parameters, gradient, sum and momentum. 10.4 KB.
 
 use crate::digits::{self, TRAIN};
-use crate::line::Line;
+use crate::line::{Failure, Line};
 use crate::softmax::{self, DIM};
 use damper_core::accounting::{Ledger, Rate, Volatile};
 use damper_core::clip::FlatL2;
-use damper_core::error::{CallError, ConfigError, OpenError};
+use damper_core::error::{ConfigError, OpenError};
 use damper_core::filter::Identity;
 use damper_core::grid::Grid;
 use damper_core::noise::{ChaCha20, DiscreteGaussian, Generator};
@@ -25,44 +25,18 @@ pub const BUDGET: u32 = 40;
 /// Expected samples a step.
 pub const EXPECTED_BATCH: u32 = 60;
 
-/// Why a run ended early.
-enum Failure {
-    Config(ConfigError),
-    Call(CallError),
-}
-
-impl From<ConfigError> for Failure {
-    fn from(error: ConfigError) -> Self {
-        Self::Config(error)
-    }
-}
-
-impl From<CallError> for Failure {
-    fn from(error: CallError) -> Self {
-        Self::Call(error)
-    }
-}
-
 /// Trains until the budget is spent; whether it went as it should. Every line goes to `say`.
-pub fn run(mut say: impl FnMut(Line)) -> bool {
+pub fn run(mut say: impl FnMut(Line<'_>)) -> bool {
     match train(&mut say) {
         Ok(()) => true,
-        Err(Failure::Config(error)) => {
-            say(Line::Failed(error.parameter));
-            false
-        }
-        Err(Failure::Call(CallError::Length { what, .. } | CallError::Order(what))) => {
-            say(Line::Failed(what));
-            false
-        }
-        Err(Failure::Call(_)) => {
-            say(Line::Failed("a call was refused"));
+        Err(failure) => {
+            say(failure.line());
             false
         }
     }
 }
 
-fn train(say: &mut impl FnMut(Line)) -> Result<(), Failure> {
+fn train(say: &mut impl FnMut(Line<'_>)) -> Result<(), Failure> {
     let mechanism = DiscreteGaussian::<i32>::with_multiplier(Grid::new(16)?, 1.0)?;
     // Sums would wrap, which is private and of no use.
     if mechanism.grid().may_overflow_i32(EXPECTED_BATCH, mechanism.sigma()) {

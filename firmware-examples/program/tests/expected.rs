@@ -1,13 +1,41 @@
 //! The host runs what the boards run, and must say the same, byte for byte.
 
+use damper_core::update::Update;
 use damper_firmware_program::methods::METHODS;
-use damper_firmware_program::train;
+use damper_firmware_program::{federated, personalise, train};
 
 #[test]
 fn the_host_says_what_every_board_must_say() {
     let mut said = String::new();
     assert!(train::run(|line| said += &format!("{line}\n")), "{said}");
     assert_eq!(said, include_str!("../../expected/train.txt"));
+    said.clear();
+    assert!(personalise::run(|line| said += &format!("{line}\n")), "{said}");
+    assert_eq!(said, include_str!("../../expected/personalise.txt"));
+    said.clear();
+    assert!(federated::run(1, |line| said += &format!("{line}\n")), "{said}");
+    assert_eq!(said, include_str!("../../expected/federated.txt"));
+}
+
+/// What the lines carry is what was emitted, and one device's is not another's.
+#[test]
+fn the_lines_of_a_device_carry_its_update() {
+    let mut updates = Vec::new();
+    for device in 1..=federated::DEVICES {
+        let (mut bytes, mut hex) = (Vec::new(), String::new());
+        assert!(federated::emit(device, |part| bytes.extend_from_slice(part)).is_ok());
+        federated::run(device, |line| {
+            if let Some(digits) = line.to_string().strip_prefix("update ") {
+                hex += digits;
+            }
+        });
+        let said: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, said);
+        let update = Update::parse(&bytes).unwrap();
+        assert_eq!((update.header().device, update.header().multiplier()), (u64::from(device), 2.0));
+        updates.push(update.units().collect::<Vec<_>>());
+    }
+    assert!(updates[0] != updates[1] && updates[1] != updates[2]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Private training on a Cortex-M4F, with gradients computed on the device.
+//! Private training on a Cortex-M, with gradients computed on the device.
 #![no_std]
 #![no_main]
 
@@ -8,12 +8,12 @@ use damper_firmware_program::{line::Line, train};
 use defmt_semihosting as _;
 
 #[cfg(feature = "defmt")]
-fn say(line: Line) {
+fn say(line: Line<'_>) {
     defmt::println!("{}", line);
 }
 
 #[cfg(not(feature = "defmt"))]
-fn say(line: Line) {
+fn say(line: Line<'_>) {
     cortex_m_semihosting::hprintln!("{}", line);
 }
 

@@ -1,0 +1,189 @@
+//! The door for updates that leave the device: a step's sum is released on the grid, as bytes, and no parameter moves here.
+
+use super::Open;
+use crate::clip::Clip;
+use crate::error::CallError;
+use crate::filter::Identity;
+use crate::noise::{Address, CHUNK, DiscreteGaussian, Generator, Purpose};
+use crate::numerics::digest::Digest;
+use crate::threshold::Fixed;
+use crate::update::{Header, Word};
+
+/// Who sends an update, and for which round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sender {
+    /// The number of the federation's run.
+    pub run: u64,
+    /// The number of this device, its own.
+    pub device: u64,
+    /// The round of the federation.
+    pub round: u32,
+}
+
+/// For the exact path with a fixed clip and no filter, whose sums can be added: on one grid, of one meaning. There is no way for
+/// floats,
+///
+/// ```compile_fail,E0599
+/// use damper_core::{clip::FlatL2, filter::Identity, noise::*, optimizer::*, step::{Open, Sender}, threshold::Fixed};
+/// type Floats<'a> = Open<'a, ContinuousGaussian, FlatL2, Fixed, Identity, (), Sgd, SgdState<[f32; 1]>>;
+/// fn emit(open: Floats<'_>, sender: Sender, generator: &ChaCha20) {
+///     let _ = open.emit(sender, generator, |_: &[u8]| ());
+/// }
+/// ```
+///
+/// and a sum is released once: the same noise under two forms of it would be taken off by whoever has both.
+///
+/// ```compile_fail,E0382
+/// use damper_core::{clip::FlatL2, filter::Identity, noise::*, optimizer::*, step::{Open, Sender}, threshold::Fixed};
+/// type OnGrid<'a> = Open<'a, DiscreteGaussian<i32>, FlatL2, Fixed, Identity, (), Sgd, SgdState<[f32; 1]>>;
+/// fn twice(mut open: OnGrid<'_>, sender: Sender, generator: &ChaCha20) {
+///     let _ = open.emit(sender, generator, |_: &[u8]| ());
+///     let _ = open.add_mixed(&[&[1.0]]);
+/// }
+/// ```
+impl<C: Clip, O, OS> Open<'_, DiscreteGaussian<i32>, C, Fixed, Identity, (), O, OS> {
+    /// Adds the noise and gives the released sum to `sink`, from the first byte to the last, in the format of
+    /// [`update`](crate::update). The sum is wiped as it goes.
+    ///
+    /// What `sink` loses is lost: the payment stays, and there is no second release of a step.
+    ///
+    /// # Errors
+    ///
+    /// A sum of 2³² coordinates or more; nothing is released.
+    pub fn emit<G: Generator>(
+        self,
+        sender: Sender,
+        generator: &G,
+        mut sink: impl FnMut(&[u8]),
+    ) -> Result<(), CallError> {
+        let mechanism = self.adder.mechanism;
+        let Ok(dim) = u32::try_from(self.sum.sum.len()) else {
+            return Err(CallError::Order("an update of more coordinates than 32 bits count"));
+        };
+        let header = Header {
+            run: sender.run,
+            device: sender.device,
+            round: sender.round,
+            devices: 1,
+            dim,
+            grid_bits: mechanism.grid().bits(),
+            expected_batch: self.expected_batch,
+            sigma: mechanism.sigma(),
+            clip: self.adder.threshold,
+        };
+        let mut digest = Digest::default();
+        let mut put = |bytes: &[u8]| {
+            digest.add_bytes(bytes);
+            sink(bytes);
+        };
+        put(&header.bytes(Word::Device));
+        let step = self.adder.step;
+        for (chunk, sum) in self.sum.sum.chunks_mut(CHUNK).enumerate() {
+            let mut words = generator.stream(Address { purpose: Purpose::GradientNoise, step, chunk: chunk as u32 });
+            for word in sum {
+                put(&mechanism.noised(word, &mut words).to_le_bytes());
+            }
+        }
+        let checksum = digest.value();
+        sink(&checksum.to_le_bytes());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounting::{Ledger, Volatile};
+    use crate::clip::FlatL2;
+    use crate::grid::Grid;
+    use crate::noise::ChaCha20;
+    use crate::optimizer::{Sgd, SgdState};
+    use crate::schedule::Constant;
+    use crate::step::{PrivateStep, Slots, StepState};
+    use crate::update::Update;
+
+    extern crate std;
+    use std::vec::Vec;
+
+    const DIM: usize = 1500;
+
+    type Step = PrivateStep<DiscreteGaussian<i32>, FlatL2, Fixed, Identity, Sgd, Constant>;
+
+    fn step() -> Step {
+        PrivateStep::new(Slots {
+            mechanism: DiscreteGaussian::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
+            clip: FlatL2,
+            threshold: Fixed(0.5),
+            filter: Identity,
+            optimizer: Sgd::new(0.0, false, 0.0).unwrap(),
+            schedule: Constant(1.0),
+            expected_batch: 4,
+        })
+        .unwrap()
+    }
+
+    fn state() -> StepState<Vec<i32>, (), (), SgdState<[f32; 0]>> {
+        StepState { sum: std::vec![0; DIM], filter: (), threshold: (), optimizer: SgdState { momentum: [] } }
+    }
+
+    fn sample(seed: u64) -> Vec<f32> {
+        (0..DIM as u64).map(|i| ((i * 37 + seed * 11) % 101) as f32 / 50.0 - 1.0).collect()
+    }
+
+    #[test]
+    fn what_is_emitted_is_what_the_parameters_would_move_by() {
+        let (step, generator) = (step(), ChaCha20::<20>::simulation(5));
+        let (mut bytes, mut params) = (Vec::new(), std::vec![0.0; DIM]);
+        for emits in [true, false] {
+            let (mut state, mut ledger) = (state(), Ledger::new(1));
+            let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+            for seed in 0..3 {
+                open.add_mixed(&[&sample(seed)]).unwrap();
+            }
+            if emits {
+                let sender = Sender { run: 1, device: 2, round: 3 };
+                open.emit(sender, &generator, |part| bytes.extend_from_slice(part)).unwrap();
+            } else {
+                open.finish(&mut params, &generator).unwrap();
+            }
+            assert!(state.sum.iter().all(|word| *word == 0));
+        }
+        let update = Update::parse(&bytes).unwrap();
+        let header = update.header();
+        assert_eq!((header.run, header.device, header.round, header.multiplier()), (1, 2, 3, 1.0));
+        assert_eq!((header.dim as usize, header.grid_bits, header.expected_batch, header.clip), (DIM, 16, 4, 0.5));
+        let unit = 0.5 / 65536.0 / 4.0;
+        assert!(
+            update.units().zip(&params).all(|(units, param)| (units as f32 * unit).to_bits() == (-param).to_bits())
+        );
+        // Beyond a chunk the noise goes on.
+        assert!(update.units().skip(CHUNK).any(|units| units != 0));
+    }
+
+    #[test]
+    fn updates_of_devices_add_up_to_those_of_one_process() {
+        let mut total = std::vec![0i64; DIM];
+        let mut one_process = std::vec![0i64; DIM];
+        for device in 0..4u64 {
+            let (step, generator) = (step(), ChaCha20::<20>::simulation(device));
+            let samples = [sample(2 * device), sample(2 * device + 1)];
+            let (mut state, mut ledger) = (state(), Ledger::new(1));
+            let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+            samples.iter().for_each(|sample| open.add_mixed(&[sample]).unwrap());
+            let mut bytes = Vec::new();
+            open.emit(Sender { run: 1, device, round: 0 }, &generator, |part| bytes.extend_from_slice(part)).unwrap();
+            total.iter_mut().zip(Update::parse(&bytes).unwrap().units()).for_each(|(total, units)| *total += units);
+            // One sum in wide words over all samples and all noise.
+            let mechanism = DiscreteGaussian::<i64>::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap();
+            samples.iter().for_each(|sample| {
+                mechanism.grid().add_sample(&FlatL2, 0.5, &[sample], &mut one_process);
+            });
+            for (chunk, sum) in one_process.chunks_mut(CHUNK).enumerate() {
+                let address = Address { purpose: Purpose::GradientNoise, step: 0, chunk: chunk as u32 };
+                let mut words = generator.stream(address);
+                sum.iter_mut().for_each(|word| *word = mechanism.noised(&mut word.clone(), &mut words));
+            }
+        }
+        assert_eq!(total, one_process);
+    }
+}

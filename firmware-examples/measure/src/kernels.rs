@@ -1,0 +1,126 @@
+//! The parts of a step on `DIM` parameters, each between its marks.
+//!
+//! A step is finished under an optimizer that leaves the parameters where they are; what another optimizer or filter costs is
+//! what its finish takes beyond that, with the same noise.
+
+use crate::mark::{self, Region};
+use core::hint::black_box;
+use damper_core::accounting::{Ledger, Volatile};
+use damper_core::clip::FlatL2;
+use damper_core::error::CallError;
+use damper_core::filter::{Filter, Gain, Identity, Iir, IirState, Kalman, KalmanState, LookAhead};
+use damper_core::grid::Grid;
+use damper_core::noise::{ChaCha20, DiscreteGaussian};
+use damper_core::optimizer::{
+    AdaGrad, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, Begin, Optimizer, RmsProp, RmsPropState, Sgd, SgdState,
+};
+use damper_core::private::Released;
+use damper_core::schedule::Constant;
+use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_core::threshold::Fixed;
+
+/// Parameters.
+pub const DIM: usize = 256;
+
+const ZEROS: [f32; DIM] = [0.0; DIM];
+
+/// Leaves the parameters where they are.
+struct Still;
+
+impl Optimizer<()> for Still {
+    type Step = ();
+
+    fn check(&self, (): &(), _dim: usize) -> Result<(), CallError> {
+        Ok(())
+    }
+
+    fn begin(&self, (): &mut (), _begin: Begin) {}
+
+    fn update(&self, (): (), (): &mut (), _: usize, _: &mut [f32], filtered: &Released<'_>, _: &Released<'_>) {
+        // The filtered gradient is worked out.
+        black_box(filtered.grad());
+    }
+}
+
+/// Three steps, the last two with their finish between the marks: the first fills histories.
+#[inline(never)]
+fn finish<F: Filter<FS>, FS, O: Optimizer<OS>, OS>(
+    region: Region,
+    filter: F,
+    filter_state: FS,
+    optimizer: O,
+    optimizer_state: OS,
+) -> Option<()> {
+    let step = PrivateStep::new(Slots {
+        mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(black_box(16)).ok()?, black_box(1.0)).ok()?,
+        clip: FlatL2,
+        threshold: Fixed(black_box(1.0)),
+        filter,
+        optimizer,
+        schedule: Constant(black_box(0.05)),
+        expected_batch: black_box(60),
+    })
+    .ok()?;
+    let generator = ChaCha20::<1>::simulation(black_box(7));
+    let mut ledger = Ledger::new(black_box(3));
+    let mut state = StepState { sum: [0; DIM], filter: filter_state, threshold: (), optimizer: optimizer_state };
+    let mut params = ZEROS;
+    while let Ok(open) = step.open(&mut state, &mut ledger, &mut Volatile) {
+        if open.number() == 0 {
+            open.finish(black_box(&mut params[..]), &generator).ok()?;
+        } else {
+            region.of(|| open.finish(black_box(&mut params[..]), &generator)).ok()?;
+        }
+    }
+    black_box(&params);
+    (ledger.paid() == 3).then_some(())
+}
+
+/// One sample of `DIM` coordinates that is clipped, and one that is not: between the marks, both.
+#[inline(never)]
+fn add() -> Option<()> {
+    let step = PrivateStep::new(Slots {
+        mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(black_box(16)).ok()?, black_box(1.0)).ok()?,
+        clip: FlatL2,
+        threshold: Fixed(black_box(1.0)),
+        filter: Identity,
+        optimizer: Still,
+        schedule: Constant(black_box(0.05)),
+        expected_batch: black_box(60),
+    })
+    .ok()?;
+    let mut grad = ZEROS;
+    for (i, grad) in grad.iter_mut().enumerate() {
+        *grad = ((i * 37 % 101) as f32 - 50.0) / 400.0;
+    }
+    let mut state = StepState { sum: [0; DIM], filter: (), threshold: (), optimizer: () };
+    let mut ledger = Ledger::new(1);
+    let mut open = step.open(&mut state, &mut ledger, &mut Volatile).ok()?;
+    for _ in 0..2 {
+        mark::ADD.of(|| open.add_mixed(&[black_box(&grad[..])])).ok()?;
+        grad.iter_mut().for_each(|grad| *grad *= 0.125);
+    }
+    Some(())
+}
+
+/// Runs them all; `None` where anything was refused.
+pub fn run() -> Option<()> {
+    add()?;
+    finish(mark::STILL, Identity, (), Still, ())?;
+    let plain = Sgd::new(black_box(0.0), false, 0.0).ok()?;
+    finish(mark::SGD, Identity, (), plain, SgdState { momentum: [] })?;
+    let momentum = Sgd::new(black_box(0.9), false, 0.0).ok()?;
+    finish(mark::MOMENTUM, Identity, (), momentum, SgdState { momentum: ZEROS })?;
+    let adam = Adam::new(black_box(0.9), 0.999, 1e-8, 0.0).ok()?;
+    finish(mark::ADAM, Identity, (), adam, AdamState::new(ZEROS, ZEROS))?;
+    let adam_bc = AdamBc::new(black_box(0.9), 0.999, 1e-6, 0.0).ok()?;
+    finish(mark::ADAM_BC, Identity, (), adam_bc, AdamBcState::new(ZEROS, ZEROS))?;
+    finish(mark::ADAGRAD, Identity, (), AdaGrad::new(black_box(1e-10), 0.0).ok()?, AdaGradState { sum: ZEROS })?;
+    let rmsprop = RmsProp::new(black_box(0.99), 1e-8, 0.0).ok()?;
+    finish(mark::RMSPROP, Identity, (), rmsprop, RmsPropState { second: ZEROS })?;
+    let doppler = Iir::<2>::new(&[black_box(-0.9)], &[0.15, -0.05]).ok()?;
+    finish(mark::DOPPLER, doppler, IirState::new(ZEROS), Still, ())?;
+    let disk = Kalman::new(Gain::Constant(black_box(0.7)), LookAhead::One).ok()?;
+    let state = KalmanState::new(&disk, ZEROS, ZEROS);
+    finish(mark::DISK, disk, state, Still, ())
+}

@@ -1,0 +1,36 @@
+//! A frozen feature extractor, and the public last layer that came with it: `data/extractor.py` trains both on other digits.
+//!
+//! Integers but for the last product: the features are the same bits everywhere.
+
+use crate::digits::PIXELS;
+use crate::softmax::CLASSES;
+
+/// Features.
+pub const FEATURES: usize = 24;
+/// Parameters of the last layer: a row of `FEATURES` weights for each class, then the biases.
+pub const DIM: usize = CLASSES * (FEATURES + 1);
+
+const BYTES: usize = FEATURES * (PIXELS + 2) + DIM;
+static FILE: &[u8; BYTES] = include_bytes!("../data/extractor.bin");
+
+/// The features of an image, 0 to about 11: `max(0, w·pixels + b) / 2¹⁰`.
+#[must_use]
+pub fn features(pixels: &[u8; PIXELS]) -> [f32; FEATURES] {
+    let (weights, rest) = FILE.split_at(FEATURES * PIXELS);
+    let mut features = [0.0; FEATURES];
+    for ((feature, row), bias) in features.iter_mut().zip(weights.chunks_exact(PIXELS)).zip(rest.chunks_exact(2)) {
+        let mut sum = bias.first_chunk().map_or(0, |bytes| i32::from(i16::from_le_bytes(*bytes)));
+        for (weight, pixel) in row.iter().zip(pixels) {
+            sum += i32::from(i8::from_le_bytes([*weight])) * i32::from(*pixel);
+        }
+        *feature = sum.max(0) as f32 / 1024.0;
+    }
+    features
+}
+
+/// The last layer as it came, in `params` (`[DIM]`).
+pub fn public_layer(params: &mut [f32; DIM]) {
+    for (param, byte) in params.iter_mut().zip(FILE.iter().skip(BYTES - DIM)) {
+        *param = f32::from(i8::from_le_bytes([*byte])) * 0.015625;
+    }
+}

@@ -1,0 +1,87 @@
+//! A device of a federation: one round, in which it computes the gradients of its own samples at the parameters that the server gave
+//! it, clips and adds them, adds its noise, and emits the bytes (`damper_core::update`). `damper aggregate` adds them to those of
+//! other devices.
+//!
+//! Every sample takes part, so the rate is 1 and nothing is amplified: the update is private by the device's own noise.
+//!
+//! # Memory
+//!
+//! Three vectors of `DIM` words: parameters, gradient and sum. 7.8 KB; the bytes leave as they are made.
+
+use crate::digits::{self, TRAIN};
+use crate::line::{Failure, Hex, Line};
+use crate::softmax::{self, DIM};
+use damper_core::accounting::{Ledger, Volatile};
+use damper_core::clip::FlatL2;
+use damper_core::error::OpenError;
+use damper_core::filter::Identity;
+use damper_core::grid::Grid;
+use damper_core::noise::{ChaCha20, DiscreteGaussian};
+use damper_core::optimizer::{Sgd, SgdState};
+use damper_core::schedule::Constant;
+use damper_core::step::{PrivateStep, Sender, Slots, StepState};
+use damper_core::threshold::Fixed;
+
+/// Samples of each device.
+pub const SAMPLES: u32 = 100;
+/// Devices that there are samples for.
+pub const DEVICES: u32 = TRAIN / SAMPLES;
+
+/// The first round of device `number`, counted from 1; whether it went as it should. Lines go to `say`, and the bytes in them.
+pub fn run(number: u32, mut say: impl FnMut(Line<'_>)) -> bool {
+    let mut hex = Hex::new();
+    let sent = emit(number, |bytes| hex.push(bytes, |piece| say(Line::Update(piece))));
+    hex.end(|piece| say(Line::Update(piece)));
+    match sent {
+        Ok(bytes) => {
+            say(Line::Emitted { device: number, samples: SAMPLES, bytes });
+            true
+        }
+        Err(failure) => {
+            say(failure.line());
+            false
+        }
+    }
+}
+
+/// Gives the bytes of the update of device `number` to `sink`; how many there were.
+///
+/// # Errors
+///
+/// Something was refused, and nothing was given out.
+pub fn emit(number: u32, mut sink: impl FnMut(&[u8])) -> Result<u32, Failure> {
+    let step = PrivateStep::new(Slots {
+        mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16)?, 2.0)?,
+        clip: FlatL2,
+        threshold: Fixed(1.0),
+        filter: Identity,
+        // The server moves the parameters.
+        optimizer: Sgd::new(0.0, false, 0.0)?,
+        schedule: Constant(1.0),
+        expected_batch: SAMPLES,
+    })?;
+    // A product takes its key from the chip's true random generator, and keeps its ledger in flash.
+    let generator = ChaCha20::<1>::simulation(u64::from(number));
+    let mut ledger = Ledger::new(1);
+    let mut state = StepState { sum: [0; DIM], filter: (), threshold: (), optimizer: SgdState { momentum: [] } };
+    let params = [0.0; DIM];
+    let mut grad = [0.0; DIM];
+    let mut open = match step.open(&mut state, &mut ledger, &mut Volatile) {
+        Ok(open) => open,
+        Err(OpenError::BudgetSpent) => return Err(Failure::Refused("the budget is spent")),
+        Err(OpenError::Call(error)) => return Err(error.into()),
+        Err(OpenError::Store(never)) => match never {},
+    };
+    let first = number.saturating_sub(1).saturating_mul(SAMPLES);
+    for digit in (first..first.saturating_add(SAMPLES)).filter_map(digits::train) {
+        softmax::gradient(&params, digit, &mut grad);
+        open.add_mixed(&[&grad])?;
+    }
+    let round = open.number();
+    let mut bytes = 0u32;
+    open.emit(Sender { run: 1, device: u64::from(number), round }, &generator, |part| {
+        bytes = bytes.saturating_add(part.len() as u32);
+        sink(part);
+    })?;
+    Ok(bytes)
+}

@@ -1,0 +1,95 @@
+//! The private step of [`crate::step`] with its ledger in flash and snapshots of what it trains: restarted until its budget is spent.
+//! An image of it shows what a step that survives power cuts costs in flash, and that it links without a single panic.
+//!
+//! The flash is simulated in RAM: a product puts its chip's driver there, and takes the key from its true generator.
+
+use crate::flash::{Ram, SECTOR};
+use core::hint::black_box;
+use damper_core::accounting::Ledger;
+use damper_core::clip::FlatL2;
+use damper_core::filter::Identity;
+use damper_core::grid::Grid;
+use damper_core::noise::{ChaCha20, DiscreteGaussian, Key};
+use damper_core::optimizer::{Sgd, SgdState};
+use damper_core::schedule::Constant;
+use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_core::threshold::Fixed;
+use damper_journal::{Configuration, Journal, Snapshots};
+
+const DIM: usize = 64;
+const BUDGET: u32 = 40;
+/// Steps paid at a time, and taken before the power is lost: the fourth is burned.
+const PREPAID: u32 = 4;
+const TAKEN: u32 = 3;
+
+/// What a payment stands for: every number that changes a step's price or its noise, and the number of the run.
+const RUN: Configuration = Configuration::of_ledger(BUDGET)
+    .with(b"run 1")
+    .with(&(DIM as u32).to_le_bytes())
+    .with(&16u32.to_le_bytes())
+    .with(&1f64.to_bits().to_le_bytes())
+    .with(&60u32.to_le_bytes());
+
+/// From power on to power off: how many steps were released, and whether the budget is spent. `None` where anything was refused
+/// that should not have been.
+fn session(ledger_flash: Ram<'_>, snapshot_flash: Ram<'_>) -> Option<(u32, bool)> {
+    let step = PrivateStep::new(Slots {
+        mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(black_box(16)).ok()?, black_box(1.0)).ok()?,
+        clip: FlatL2,
+        threshold: Fixed(black_box(1.0)),
+        filter: Identity,
+        optimizer: Sgd::new(black_box(0.9), false, 0.0).ok()?,
+        schedule: Constant(black_box(0.5)),
+        expected_batch: black_box(60),
+    })
+    .ok()?;
+    let mut journal = Journal::open(ledger_flash, RUN).ok()?;
+    let paid = journal.record().paid;
+    let mut snapshots = Snapshots::open(snapshot_flash, RUN, paid).ok()?;
+    let (mut sum, mut momentum, mut params) = ([0i32; DIM], [0f32; DIM], [0f32; DIM]);
+    if snapshots.newest().is_some() {
+        let mut places = params.iter_mut().chain(&mut momentum);
+        let put = |word| places.next().into_iter().for_each(|place| *place = f32::from_bits(word));
+        snapshots.load(2 * DIM as u32, put).ok()?;
+    }
+    let generator = ChaCha20::<1>::private(Key::from_bytes(&black_box([7; 32])));
+    let mut ledger = Ledger::resume(BUDGET, paid).prepaying(PREPAID);
+    let (head, tail) = ([0.25; 40], [-0.25; DIM - 40]);
+    let mut state = StepState {
+        sum: black_box(&mut sum[..]),
+        filter: (),
+        threshold: (),
+        optimizer: SgdState { momentum: black_box(&mut momentum[..]) },
+    };
+    let mut released = 0;
+    while released < TAKEN {
+        let Ok(mut open) = step.open(&mut state, &mut ledger, &mut journal) else { break };
+        open.add_mixed(&[black_box(&head[..]), black_box(&tail[..])]).ok()?;
+        open.finish(black_box(&mut params[..]), &generator).ok()?;
+        released += 1;
+        let words = params.iter().chain(&*state.optimizer.momentum).map(|x| x.to_bits());
+        snapshots.save(ledger.paid(), words).ok()?;
+    }
+    Some((released, journal.record().paid == BUDGET))
+}
+
+/// Whether the run takes exactly the steps that its budget allows, less those that power cuts burn.
+fn trains(flash: &mut [u8]) -> Option<bool> {
+    let (ledger_flash, snapshot_flash) = flash.split_at_mut_checked(2 * SECTOR)?;
+    Journal::provision(Ram(black_box(&mut *ledger_flash)), RUN).ok()?;
+    let (mut released, mut sessions) = (0, 0);
+    loop {
+        let (steps, spent) = session(Ram(black_box(&mut *ledger_flash)), Ram(black_box(&mut *snapshot_flash)))?;
+        (released, sessions) = (released + steps, sessions + 1);
+        if spent {
+            return Some(sessions == BUDGET / PREPAID && released == sessions * TAKEN);
+        }
+    }
+}
+
+/// Trains in a flash of its own; whether it went as it should.
+#[must_use]
+pub fn run() -> bool {
+    let mut flash = [0xff; 6 * SECTOR];
+    trains(black_box(&mut flash)) == Some(true)
+}

@@ -1,0 +1,190 @@
+//! The last layer of a pretrained network adapts on the device to its sensor and its person, under a budget that flash keeps, and
+//! stops when the budget is spent. The power is lost on the way: what was paid and not released is burned.
+//!
+//! # Memory
+//!
+//! Three vectors of [`DIM`](crate::extractor::DIM) words, 3 KB; 4 KB of simulated flash.
+
+use crate::digits::{self, TRAIN};
+use crate::extractor::{self, DIM, FEATURES};
+use crate::flash::{Ram, SECTOR};
+use crate::line::{Failure, Line};
+use crate::sensor::{self, Reading};
+use crate::softmax::CLASSES;
+use damper_core::accounting::{Ledger, Rate};
+use damper_core::clip::FlatL2;
+use damper_core::error::OpenError;
+use damper_core::filter::Identity;
+use damper_core::grid::Grid;
+use damper_core::noise::{ChaCha20, DiscreteGaussian};
+use damper_core::numerics::digest::Digest;
+use damper_core::numerics::function::exp_f32;
+use damper_core::optimizer::{Sgd, SgdState};
+use damper_core::sampling::poisson;
+use damper_core::schedule::Constant;
+use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_core::threshold::Fixed;
+use damper_journal::{Configuration, Journal, Snapshots};
+
+/// Steps the budget allows.
+pub const BUDGET: u32 = 40;
+/// Steps paid at a time.
+const PREPAID: u32 = 8;
+/// Steps until the power is lost, at each power-up but the last: not whole prepayments.
+const POWERED: u32 = 13;
+const EXPECTED_BATCH: u32 = 60;
+const GRID_BITS: u32 = 16;
+const MULTIPLIER: f64 = 1.0;
+
+/// What a payment stands for.
+const RUN: Configuration = Configuration::of_ledger(BUDGET)
+    .with(b"personalise 1")
+    .with(&(DIM as u32).to_le_bytes())
+    .with(&GRID_BITS.to_le_bytes())
+    .with(&MULTIPLIER.to_bits().to_le_bytes())
+    .with(&EXPECTED_BATCH.to_le_bytes());
+
+const LEDGER_BYTES: usize = 2 * SECTOR;
+const FLASH_BYTES: usize = LEDGER_BYTES + 6 * SECTOR;
+
+type Params = [f32; DIM];
+
+/// Scores of each class.
+fn scores(params: &Params, features: &[f32; FEATURES]) -> [f32; CLASSES] {
+    let (weights, biases) = params.split_at(CLASSES * FEATURES);
+    let mut scores = [0.0; CLASSES];
+    for ((score, row), bias) in scores.iter_mut().zip(weights.chunks_exact(FEATURES)).zip(biases) {
+        *score = *bias;
+        for (weight, feature) in row.iter().zip(features) {
+            *score += weight * feature;
+        }
+    }
+    scores
+}
+
+/// The gradient of the cross-entropy of one reading.
+fn gradient(params: &Params, reading: &Reading, grad: &mut Params) {
+    let mut errors = scores(params, &reading.features);
+    let largest = errors.iter().fold(f32::NEG_INFINITY, |a, b| if *b > a { *b } else { a });
+    let mut total = 0.0;
+    for score in &mut errors {
+        *score = exp_f32(*score - largest);
+        total += *score;
+    }
+    let (weights, biases) = grad.split_at_mut(CLASSES * FEATURES);
+    let rows = weights.chunks_exact_mut(FEATURES).zip(biases);
+    for (class, ((row, bias), error)) in rows.zip(&mut errors).enumerate() {
+        *error /= total;
+        if class == usize::from(reading.label) {
+            *error -= 1.0;
+        }
+        for (weight, feature) in row.iter_mut().zip(&reading.features) {
+            *weight = *error * feature;
+        }
+        *bias = *error;
+    }
+}
+
+/// Readings held out that the layer names rightly, and how many there are.
+fn held_out(params: &Params) -> Line<'static> {
+    let (mut right, mut samples) = (0, 0);
+    for reading in digits::held_out().map(sensor::read) {
+        let mut best = (0, f32::NEG_INFINITY);
+        for (class, score) in scores(params, &reading.features).into_iter().enumerate() {
+            if score > best.1 {
+                best = (class, score);
+            }
+        }
+        right += u32::from(best.0 == usize::from(reading.label));
+        samples += 1;
+    }
+    Line::HeldOut { right, samples }
+}
+
+/// What a power-up does.
+struct Session {
+    released: u32,
+    spent: bool,
+}
+
+/// From power-up to power cut, or until the budget is spent. What is in `params` at first is forgotten: flash has the layer.
+fn session(flash: &mut [u8], params: &mut Params) -> Result<Session, Failure> {
+    const NO_FLASH: Failure = Failure::Refused("the flash");
+    let step = PrivateStep::new(Slots {
+        mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(GRID_BITS)?, MULTIPLIER)?,
+        clip: FlatL2,
+        threshold: Fixed(1.0),
+        filter: Identity,
+        optimizer: Sgd::new(0.0, false, 0.0)?,
+        schedule: Constant(4.0),
+        expected_batch: EXPECTED_BATCH,
+    })?;
+    let rate = Rate::of(u64::from(EXPECTED_BATCH), u64::from(TRAIN))?;
+    let (ledger_flash, snapshot_flash) = flash.split_at_mut_checked(LEDGER_BYTES).ok_or(NO_FLASH)?;
+    let mut journal = Journal::open(Ram(ledger_flash), RUN).map_err(|_| Failure::Refused("the journal"))?;
+    let paid = journal.record().paid;
+    let mut snapshots =
+        Snapshots::open(Ram(snapshot_flash), RUN, paid).map_err(|_| Failure::Refused("the snapshot"))?;
+    extractor::public_layer(params);
+    if snapshots.newest().is_some() {
+        let mut places = params.iter_mut();
+        let put = |word| places.next().into_iter().for_each(|place| *place = f32::from_bits(word));
+        snapshots.load(DIM as u32, put).map_err(|_| Failure::Refused("the snapshot"))?;
+    }
+    // A product takes its key from the chip's true random generator.
+    let generator = ChaCha20::<1>::simulation(2026);
+    let mut ledger = Ledger::resume(BUDGET, paid).prepaying(PREPAID);
+    let mut state = StepState { sum: [0; DIM], filter: (), threshold: (), optimizer: SgdState { momentum: [] } };
+    let mut grad = [0.0; DIM];
+    let mut released = 0;
+    while released < POWERED {
+        let mut open = match step.open(&mut state, &mut ledger, &mut journal) {
+            Ok(open) => open,
+            Err(OpenError::BudgetSpent) => return Ok(Session { released, spent: true }),
+            Err(OpenError::Call(error)) => return Err(error.into()),
+            Err(OpenError::Store(_)) => return Err(Failure::Refused("the journal")),
+        };
+        for digit in poisson(&generator, open.number(), rate, TRAIN).filter_map(digits::train) {
+            gradient(params, &sensor::read(digit), &mut grad);
+            open.add_mixed(&[&grad])?;
+        }
+        open.finish(params, &generator)?;
+        released += 1;
+        snapshots
+            .save(ledger.paid(), params.iter().map(|param| param.to_bits()))
+            .map_err(|_| Failure::Refused("the snapshot"))?;
+    }
+    Ok(Session { released, spent: false })
+}
+
+fn adapt(say: &mut impl FnMut(Line<'_>)) -> Result<(), Failure> {
+    let mut flash = [0xff; FLASH_BYTES];
+    let ledger_flash = flash.get_mut(..LEDGER_BYTES).unwrap_or_default();
+    Journal::provision(Ram(ledger_flash), RUN).map_err(|_| Failure::Refused("the journal"))?;
+    let mut params = [0.0; DIM];
+    extractor::public_layer(&mut params);
+    say(Line::Personalise { dim: DIM as u32, features: FEATURES as u32, samples: TRAIN });
+    say(held_out(&params));
+    let (mut released, mut spent) = (0, false);
+    while !spent {
+        let session = session(&mut flash, &mut params)?;
+        released += session.released;
+        spent = session.spent;
+        say(Line::PowerUp { released, spent });
+    }
+    say(Line::Burned { paid: BUDGET, released });
+    say(held_out(&params));
+    say(Line::Params(Digest::of(&params).value()));
+    Ok(())
+}
+
+/// Adapts until the budget is spent; whether it went as it should. Every line goes to `say`.
+pub fn run(mut say: impl FnMut(Line<'_>)) -> bool {
+    match adapt(&mut say) {
+        Ok(()) => true,
+        Err(failure) => {
+            say(failure.line());
+            false
+        }
+    }
+}

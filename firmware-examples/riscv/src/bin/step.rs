@@ -1,0 +1,22 @@
+//! One private step and nothing else: its image is what the step costs in flash, and it must link without a single panic.
+#![no_std]
+#![no_main]
+
+use core::hint::black_box;
+use damper_firmware_program::step;
+use riscv as _;
+use semihosting::process::ExitCode;
+
+#[riscv_rt::entry]
+fn main() -> ! {
+    exit(black_box(step::run().is_some()))
+}
+
+fn exit(success: bool) -> ! {
+    if success { ExitCode::SUCCESS } else { ExitCode::FAILURE }.exit_process()
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    exit(false)
+}
