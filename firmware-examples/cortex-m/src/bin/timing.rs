@@ -33,7 +33,8 @@ fn measure(timer: &mut SYST) -> Option<()> {
         mechanism.release(black_box((1u32 << BITS) as f32), 1, black_box(&mut sum), &mut words, black_box(&mut out));
         let ticks = start.wrapping_sub(SYST::get_current()) & 0x00ff_ffff;
         let [value] = out;
-        core::fmt::Write::write_fmt(&mut stdout, format_args!("{} {}\n", value as i32, (ticks * 10 + 128) / 256)).ok()?;
+        core::fmt::Write::write_fmt(&mut stdout, format_args!("{} {}\n", value as i32, (ticks * 10 + 128) / 256))
+            .ok()?;
     }
     Some(())
 }
