@@ -163,7 +163,9 @@ struct OnGrid<'a, C> {
 
 impl<C: Clip, W: Word> AddLayer<W> for OnGrid<'_, C> {
     /// Adds `trunc(g_i · units/divisor)`, whose norm is at most `units` on the grid.
-    #[inline(always)]
+    // Once where flash is short.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn add_layer(&self, layer: Layer, norm: f32, pieces: Pieces<'_>, sum: &mut [W]) {
         let units = layer.units(self.grid.bits);
         let mut scale = units as f32 / self.clip.divisor(norm, self.threshold * layer.share_f32());
@@ -197,8 +199,13 @@ fn quantise<'a, W: Word>(units: u32, scale: f32, parts: impl Iterator<Item = &'a
     let mut rest = sum;
     for part in parts {
         let (here, after) = rest.split_at_mut(part.len().min(rest.len()));
-        for (grads, sums) in part.chunks(RUN).zip(here.chunks_mut(RUN)) {
-            total = total.saturating_add(quantise_run(units as f32, scale, grads, sums));
+        // By hand: an iterator over chunks that is not made in place divides by their length, and may panic.
+        let (mut grads, mut sums) = (part, here);
+        while !(grads.is_empty() || sums.is_empty()) {
+            let (grad, more) = grads.split_at(RUN.min(grads.len()));
+            let (sum, others) = sums.split_at_mut(RUN.min(sums.len()));
+            total = total.saturating_add(quantise_run(units as f32, scale, grad, sum));
+            (grads, sums) = (more, others);
         }
         rest = after;
     }
@@ -217,11 +224,14 @@ fn quantise_run<W: Word>(unit: f32, scale: f32, grads: &[f32], sums: &mut [W]) -
         quantise_block::<W, BLOCK, LANES>(unit, scale, grad, sum, &mut squares);
         (grads, sums) = (more, others);
     }
-    let mut last_squares = [0];
+    let mut total = [0];
     for (grad, sum) in last_grads.iter().zip(last_sums) {
-        quantise_block(unit, scale, &[*grad], core::array::from_mut(sum), &mut last_squares);
+        quantise_block(unit, scale, &[*grad], core::array::from_mut(sum), &mut total);
     }
-    squares.iter().chain(&last_squares).fold(0, |total, square| total + square)
+    for square in squares {
+        total[0] += square;
+    }
+    total[0]
 }
 
 /// As [`quantise`], of `N` coordinates, each square added to its lane.

@@ -24,6 +24,7 @@ pub mod noise;
 pub mod numerics;
 pub mod optimizer;
 pub mod private;
+pub mod replay;
 pub mod sampling;
 pub mod schedule;
 pub mod step;

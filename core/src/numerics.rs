@@ -15,6 +15,7 @@
 //! says so; there each operation rounds once, from left to right where nothing else is written.
 
 pub mod basis;
+pub mod digest;
 pub mod function;
 pub mod reduce;
 pub mod round;

@@ -312,8 +312,10 @@ impl<M: Mechanism, C: Clip> Adder<M, C> {
             && self.query == other.query
     }
 
-    /// Adds a sample whose length was checked, and counts it.
-    #[inline(always)]
+    /// Adds a sample whose length was checked, and counts it. Into each of its callers where those are compiled for a processor's
+    /// vectors; once where flash is short.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn add<K: Counts>(&self, parts: &[&[f32]], sum: &mut [M::Word], counts: &mut K) {
         if let Some(norm) = self.mechanism.add_sample(&self.clip, self.threshold, parts, sum) {
             self.query.count(norm, counts.as_mut());

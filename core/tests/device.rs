@@ -51,14 +51,16 @@ fn the_board_says_what_the_host_says() {
     let manifest = firmware.join("Cargo.toml");
     let built = Command::new(cargo)
         .args(["build", "--locked", "--release", "-p", "damper-firmware-cortex-m", "--no-default-features"])
-        .args(["--target", TARGET, "--manifest-path"])
+        .args(["--bin", "train", "--bin", "replay", "--target", TARGET, "--manifest-path"])
         .arg(&manifest)
         .status();
     assert!(built.is_ok_and(|status| status.success()), "the firmware does not build");
-    let image = firmware.join("target").join(TARGET).join("release").join("train");
-    let said = output(&firmware.join("cortex-m/qemu").to_string_lossy(), &[&image.to_string_lossy()]);
-    let expected = std::fs::read_to_string(firmware.join("expected/train.txt")).unwrap();
-    assert_eq!(said.as_deref(), Some(expected.as_str()));
+    for (program, expected) in [("train", "expected/train.txt"), ("replay", "../core/src/vectors/base.txt")] {
+        let image = firmware.join("target").join(TARGET).join("release").join(program);
+        let said = output(&firmware.join("cortex-m/qemu").to_string_lossy(), &[TARGET, &image.to_string_lossy()]);
+        let expected = std::fs::read_to_string(firmware.join(expected)).unwrap();
+        assert_eq!(said.as_deref(), Some(expected.as_str()), "{program}");
+    }
 }
 
 /// Parameters of the network on the device.

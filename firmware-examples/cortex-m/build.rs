@@ -2,17 +2,51 @@
 
 use std::{env, fs, path::PathBuf};
 
+/// Bytes of static variables; the rest of the RAM is the stack's. It lies below them, so that an overflow leaves the RAM and
+/// faults, where it would else write into them.
+const STATICS: u32 = 1024;
+
+const PROGRAMS: [&str; 7] = ["replay", "replay-wide", "train", "methods", "step", "timing", "journal"];
+
+/// Where flash and RAM of the board that QEMU has for a target begin, and KB of each. A chip's are given where the board's
+/// processor has one, and those of a small part where QEMU has megabytes, so that the linker refuses what would not fit.
+fn board(target: &str) -> (u32, u32, [u32; 2]) {
+    match target {
+        // microbit: a Cortex-M0.
+        "thumbv6m-none-eabi" => (0, 0x2000_0000, [256, 16]),
+        // lm3s6965evb: a Cortex-M3.
+        "thumbv7m-none-eabi" => (0, 0x2000_0000, [256, 64]),
+        // mps2-an505: a Cortex-M33.
+        "thumbv8m.main-none-eabihf" => (0x1000_0000, 0x3800_0000, [256, 64]),
+        // mps2-an386: a Cortex-M4F.
+        _ => (0, 0x2000_0000, [256, 64]),
+    }
+}
+
 fn main() {
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    fs::write(out.join("memory.x"), include_bytes!("memory.x")).expect("the build folder can be written");
-    println!("cargo:rerun-if-changed=memory.x");
     // On a host only `cargo check` and clippy come here.
-    if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("none") {
-        println!("cargo:rustc-link-search={}", out.display());
-        println!("cargo:rustc-link-arg-bins=-Tlink.x");
-        println!("cargo:rustc-link-arg-bins=--nmagic");
-        if env::var_os("CARGO_FEATURE_DEFMT").is_some() {
-            println!("cargo:rustc-link-arg-bin=train=-Tdefmt.x");
-        }
+    if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("none") {
+        return;
+    }
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let (flash, ram, size) = board(&env::var("TARGET").expect("cargo sets TARGET"));
+    let small = env::var("OPT_LEVEL").is_ok_and(|level| level == "s");
+    for program in PROGRAMS {
+        // Compiled for size, the base set must fit the smallest parts.
+        let [flash_kb, ram_kb] = if program == "replay" && small { [128, 8] } else { size };
+        let stack = ram_kb * 1024 - STATICS;
+        let memory = format!(
+            "MEMORY {{\n  FLASH : ORIGIN = {flash:#x}, LENGTH = {flash_kb}K\n  RAM : ORIGIN = {ram:#x} + {stack}, \
+             LENGTH = {STATICS}\n}}\n_stack_start = ORIGIN(RAM);\n_stack_end = {ram:#x};\n"
+        );
+        let folder = out.join(program);
+        fs::create_dir_all(&folder).expect("the build folder can be written");
+        fs::write(folder.join("memory.x"), memory).expect("the build folder can be written");
+        println!("cargo:rustc-link-arg-bin={program}=-L{}", folder.display());
+    }
+    println!("cargo:rustc-link-arg-bins=-Tlink.x");
+    println!("cargo:rustc-link-arg-bins=--nmagic");
+    if env::var_os("CARGO_FEATURE_DEFMT").is_some() {
+        println!("cargo:rustc-link-arg-bin=train=-Tdefmt.x");
     }
 }

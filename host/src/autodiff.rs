@@ -23,7 +23,7 @@ pub mod testing;
 mod window;
 
 pub use cost::Cost;
-pub use derive::derive;
+pub use derive::{UNREACHED, derive};
 pub use factor::Costs;
 pub use readout::{Readout, Way};
 pub use refusal::Refusal;
@@ -131,6 +131,8 @@ pub struct GradGraph {
     /// `dp.loss`, the model's outputs (both at point 0), then what was read out: `dp.grad.NAME` for each of `parameters`,
     /// or `dp.norm`, or `dp.norm` and `dp.sum.NAME` for each of them.
     pub outputs: Vec<TensorSpec>,
+    /// Parameters that were to be trained and are not, since no gradient reaches them from the loss: initializers.
+    pub unreached: Vec<String>,
     /// In which form the gradient of each of `parameters` is taken.
     pub ways: Vec<Way>,
     /// What running it costs.
@@ -138,6 +140,12 @@ pub struct GradGraph {
 }
 
 impl GradGraph {
+    /// The length of the flat parameter vector: elements of all trained parameters.
+    pub fn trained_len(&self) -> usize {
+        let fixed = |dim: &Dim| if let Dim::Fixed(extent) = dim { *extent } else { 1 };
+        self.parameters.iter().map(|spec| spec.shape.iter().map(fixed).product::<usize>()).sum()
+    }
+
     /// Every input, in the model's order: data, labels, the parameters at each point, mix, clip, weight.
     pub fn feeds(&self) -> Vec<TensorSpec> {
         let at = |point: usize| {

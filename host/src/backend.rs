@@ -98,6 +98,15 @@ pub trait Backend {
     /// The bytes are not an ONNX model, an input or output of `plan` is missing or of another type, or the runtime
     /// refuses the model: the message names the runtime and gives its reason, with the node where it names one.
     fn load(&self, model: &[u8], plan: &Plan) -> Result<Box<dyn Session>, BackendError>;
+
+    /// Computes `model` on numbers that are nobody's in two ways, where the runtime has two, and compares.
+    ///
+    /// # Errors
+    ///
+    /// The runtime cannot run the model, or computes an output wrong: the message names it.
+    fn rehearse(&self, _model: &[u8], _plan: &Plan, _inputs: &[Input<'_>]) -> Result<(), BackendError> {
+        Ok(())
+    }
 }
 
 /// A loaded model.

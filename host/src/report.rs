@@ -365,7 +365,7 @@ fn training(run: &Run, outcome: &Outcome) -> Training {
         reduction: reduction_name(&run.derive),
         output: run.derive.output.clone().unwrap_or_default(),
         init_seed: run.init_seed,
-        parameters: run.grad.parameters.iter().map(length).sum(),
+        parameters: run.grad.trained_len(),
         physical_batch: run.physical_batch.get(),
         workers: outcome.workers,
     }

@@ -13,6 +13,7 @@ mod galore;
 mod method;
 mod prepare;
 mod prune;
+mod rehearsal;
 mod steps;
 mod store;
 mod worker;

@@ -9,11 +9,10 @@ mod models;
 
 use damper::autodiff::{DeriveOptions, GradGraph, Loss, Readout, derive};
 use damper::backend::{Backend, Input, Plan};
-use damper::graph::{DType, Graph, GraphOptions};
-use damper::init::{self, Override, initialise};
-use damper::onnx;
+use damper::graph::{DType, Graph};
+use damper::init;
 use grads::{run, values};
-use models::{SKELETONS, backends, path};
+use models::{SKELETONS, backends, drawn, path};
 use npyz::npz::NpzArchive;
 use prost::Message as _;
 use std::collections::BTreeMap;
@@ -121,21 +120,6 @@ impl Vectors {
     fn norm(&self, sample: usize) -> f64 {
         self.row(&self.norms, sample).iter().map(|x| x * x).sum::<f64>().sqrt()
     }
-}
-
-/// The model with the weights of its vectors: seed 1, norms and biases away from the ones and zeros that would hide faults.
-fn drawn(name: &str) -> Graph {
-    let model = onnx::load(&path(&format!("{name}.onnx"))).unwrap();
-    let over = |pattern: &str, initialiser: &str| Override {
-        pattern: pattern.into(),
-        initialiser: initialiser.parse().unwrap(),
-    };
-    let mut overrides = vec![over("*.bias", "normal(0, 0.1)")];
-    if name != "cifar-cnn" {
-        overrides.push(over("*norm*.weight", "uniform(0.5, 1.5)"));
-    }
-    let (model, _) = initialise(&model, &GraphOptions::default(), &overrides, 1).unwrap();
-    Graph::from_model(&model, &GraphOptions::default()).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 fn gradients(name: &str, graph: &Graph, readout: Readout) -> GradGraph {

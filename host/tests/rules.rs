@@ -338,6 +338,22 @@ fn backends_agree_on_every_gradient() {
     for_each(check_backends_agree);
 }
 
+/// tract's optimiser drops an `Expand` before a matrix product, through whatever stands between, and where the product
+/// contracts its axis the sum is of one position: no error, another gradient.
+#[test]
+fn an_expand_is_of_a_constant_or_of_indices() {
+    for_each_readout(|case| {
+        let graph = emit(case).model.graph.unwrap();
+        let constants: Vec<&String> = graph.initializer.iter().map(|tensor| &tensor.name).collect();
+        for node in graph.node.iter().filter(|node| node.op_type == "Expand" && !constants.contains(&&node.input[0])) {
+            for user in graph.node.iter().filter(|user| user.input.contains(&node.output[0])) {
+                let takes_indices = user.op_type.ends_with("Elements") && user.input[1] == node.output[0];
+                assert!(takes_indices, "{}: {} reads an Expand", case.name, user.name);
+            }
+        }
+    });
+}
+
 #[test]
 fn a_samples_gradient_depends_on_that_sample_alone() {
     for_each(check_samples_are_independent);

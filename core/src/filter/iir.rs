@@ -47,8 +47,9 @@ mod tests;
 
 pub use sets::{SETS, Set, named};
 
-use super::{Filter, Identity};
+use super::{Digested, Filter, Identity};
 use crate::error::{CallError, ConfigError, check_len};
+use crate::numerics::digest::Digest;
 use crate::numerics::round::saturate;
 use crate::optimizer::piece;
 use crate::private::Released;
@@ -278,6 +279,16 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, const ORDER: usize> Filter<IirState<B, ORDE
         }
         for y in filtered {
             *y = saturate(*y * step.0);
+        }
+    }
+}
+
+/// `s_1, …, s_K`, then those of the input 1, 1, 1, …
+impl<B: AsRef<[f32]>, const ORDER: usize> Digested<IirState<B, ORDER>> for Iir<ORDER> {
+    fn add_to(&self, state: &IirState<B, ORDER>, digest: &mut Digest) {
+        digest.add_f32s(state.memory.as_ref());
+        for one in state.ones.iter().take(self.order()) {
+            digest.add_f64(*one);
         }
     }
 }

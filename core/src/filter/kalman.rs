@@ -37,8 +37,9 @@
 //! `x_t` and `d_{t−1}` follow from earlier releases, so mixing first and clipping once leaves the sensitivity at `C`
 //! whatever `c` is. Clipping the two gradients each on its own would let one sample add `(|c| + |1−c|)·C`.
 
-use super::Filter;
+use super::{Digested, Filter};
 use crate::error::{CallError, ConfigError, check_len};
+use crate::numerics::digest::Digest;
 use crate::numerics::round::saturate;
 use crate::optimizer::piece;
 use crate::private::Released;
@@ -248,6 +249,15 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
         for (moved, param) in piece(state.moved.as_mut(), at, params.len()).iter_mut().zip(params) {
             *moved = saturate(param - *moved);
         }
+    }
+}
+
+/// `g̃`, `d`, then `κ` of the coming step.
+impl<B: AsRef<[f32]>> Digested<KalmanState<B>> for Kalman {
+    fn add_to(&self, state: &KalmanState<B>, digest: &mut Digest) {
+        digest.add_f32s(state.filtered.as_ref());
+        digest.add_f32s(state.moved.as_ref());
+        digest.add_f64(state.gain);
     }
 }
 

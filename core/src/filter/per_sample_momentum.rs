@@ -26,8 +26,9 @@
 //! Past iterates are released, so `u_i` is a function of the sample and of releases: one clip after mixing leaves the
 //! sensitivity at `C`. Clipping each gradient on its own would let one sample add `Σ w_j·C`, or `k·C` without weights.
 
-use super::Filter;
+use super::{Digested, Filter};
 use crate::error::{CallError, ConfigError, check_len};
+use crate::numerics::digest::Digest;
 use crate::optimizer::piece;
 use crate::private::Released;
 
@@ -118,6 +119,29 @@ impl<B, S> PerSampleMomentumState<B, S> {
     }
 }
 
+impl<B: AsRef<[f32]>, S> PerSampleMomentumState<B, S> {
+    /// The iterate that was left `age` steps before the last one that was; `past` is `k−1`.
+    fn iterate(&self, age: usize, past: usize, dim: usize) -> &[f32] {
+        let slot = (self.slot + past - age).checked_rem(past).unwrap_or_default();
+        let start = slot.saturating_mul(dim);
+        self.iterates.as_ref().get(start..).and_then(|rest| rest.get(..dim)).unwrap_or_default()
+    }
+}
+
+/// The past iterates, the last one left first; then the inner filter's memory.
+impl<B: AsRef<[f32]>, S, F: Digested<S>, const K: usize> Digested<PerSampleMomentumState<B, S>>
+    for PerSampleMomentum<F, K>
+{
+    fn add_to(&self, state: &PerSampleMomentumState<B, S>, digest: &mut Digest) {
+        let past = self.past();
+        let dim = state.iterates.as_ref().len().checked_div(past).unwrap_or_default();
+        for age in 0..state.seen.min(past) {
+            digest.add_f32s(state.iterate(age, past, dim));
+        }
+        self.inner.add_to(&state.inner, digest);
+    }
+}
+
 impl<B: AsMut<[f32]> + AsRef<[f32]>, S, F: Filter<S>, const K: usize> Filter<PerSampleMomentumState<B, S>>
     for PerSampleMomentum<F, K>
 {
@@ -142,14 +166,9 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, S, F: Filter<S>, const K: usize> Filter<Per
         if index >= self.points(state) {
             return Err(CallError::Order("points of per-sample momentum"));
         }
-        let past = self.past();
         let from = match index.checked_sub(1) {
             None => params,
-            Some(age) => {
-                let slot = (state.slot + past - age).checked_rem(past).unwrap_or_default();
-                let start = slot.saturating_mul(params.len());
-                state.iterates.as_ref().get(start..).and_then(|rest| rest.get(..params.len())).unwrap_or_default()
-            }
+            Some(age) => state.iterate(age, self.past(), params.len()),
         };
         check_len("the past iterate", params.len(), from.len())?;
         for (out, from) in out.iter_mut().zip(from) {

@@ -112,7 +112,9 @@ struct InFloats<'a, C> {
 }
 
 impl<C: Clip> AddLayer<f32> for InFloats<'_, C> {
-    #[inline(always)]
+    // Once where flash is short.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn add_layer(&self, layer: Layer, norm: f32, pieces: Pieces<'_>, sum: &mut [f32]) {
         let threshold = self.threshold * layer.share_f32();
         // Whatever the rule says, the divisor is not below the norm.

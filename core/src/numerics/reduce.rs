@@ -54,7 +54,9 @@ impl SumOfSquares {
 
 /// Sum of squares of the vector whose consecutive parts are `parts`.
 #[must_use]
-#[inline(always)]
+// Once where flash is short.
+#[cfg_attr(target_pointer_width = "64", inline(always))]
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn sum_of_squares<'a>(parts: impl Iterator<Item = &'a [f32]>) -> f32 {
     let mut sum = SumOfSquares::default();
     for part in parts {

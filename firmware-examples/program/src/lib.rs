@@ -4,9 +4,9 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-pub mod digest;
 pub mod digits;
 pub mod line;
 pub mod methods;
+pub mod replay;
 pub mod softmax;
 pub mod train;

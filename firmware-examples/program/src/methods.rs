@@ -4,7 +4,6 @@
 //!
 //! At most eleven vectors of `DIM` words at a time (DP-PMLF with three iterates): 28.6 KB.
 
-use crate::digest::fnv1a64;
 use crate::digits::{self, TRAIN};
 use crate::softmax::{self, DIM};
 use damper_core::accounting::{Ledger, Rate, Volatile};
@@ -14,6 +13,7 @@ use damper_core::filter::{
 };
 use damper_core::grid::Grid;
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
+use damper_core::numerics::digest::Digest;
 use damper_core::optimizer::{
     AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, Optimizer, RmsProp,
     RmsPropState, Sgd, SgdState,
@@ -56,7 +56,7 @@ fn train<C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS, S: Sche
         }
         open.finish(&mut params, &generator).ok()?;
     }
-    (ledger.paid() == STEPS).then(|| fnv1a64(&params))
+    (ledger.paid() == STEPS).then(|| Digest::of(&params).value())
 }
 
 /// DP-SGD: what the methods change one slot of.

@@ -4,7 +4,6 @@
 //!
 //! Four vectors of `DIM` words: parameters, gradient, sum and momentum. 10.4 KB.
 
-use crate::digest::fnv1a64;
 use crate::digits::{self, TRAIN};
 use crate::line::Line;
 use crate::softmax::{self, DIM};
@@ -14,6 +13,7 @@ use damper_core::error::{CallError, ConfigError, OpenError};
 use damper_core::filter::Identity;
 use damper_core::grid::Grid;
 use damper_core::noise::{ChaCha20, DiscreteGaussian, Generator};
+use damper_core::numerics::digest::Digest;
 use damper_core::optimizer::{Sgd, SgdState};
 use damper_core::sampling::poisson;
 use damper_core::schedule::Constant;
@@ -108,6 +108,6 @@ fn train(say: &mut impl FnMut(Line)) -> Result<(), Failure> {
         samples += 1;
     }
     say(Line::HeldOut { right, samples });
-    say(Line::Params(fnv1a64(&params)));
+    say(Line::Params(Digest::of(&params).value()));
     Ok(())
 }

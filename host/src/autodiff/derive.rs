@@ -2,7 +2,6 @@
 
 use super::cost::count;
 use super::emit::{BATCH_FIRST, Emitter, Var, reshape_target};
-use super::factor::Grad;
 use super::loss;
 use super::lower::lower;
 use super::readout::{Bounds, Part, Read, Readout, clipped_sum, factored, norms, per_sample, ways};
@@ -15,6 +14,9 @@ use crate::onnx::{Extent, make_value_info};
 
 /// The oldest operator set whose forms of the operators are emitted.
 const OLDEST_OPSET: i64 = 13;
+
+/// Why a parameter is not trained from which the loss does not follow: it would drift with the noise alone.
+pub const UNREACHED: &str = "not trained: no gradient reaches it from the loss";
 
 /// Name of the input of the points' weights.
 const MIX: &str = "dp.mix";
@@ -45,12 +47,29 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Refus
             };
         }
     }
-    let trained = graph.parameters.iter().zip(grads).filter(|(p, _)| p.trained);
-    let read = |(parameter, grad): (&Parameter, Option<Grad>)| {
+    let (mut reads, mut unreached) = (Vec::new(), Vec::new());
+    for (parameter, grad) in graph.parameters.iter().zip(grads).filter(|(p, _)| p.trained) {
         let value = &graph.values[parameter.value.0];
-        Read { grad, dtype: value.dtype, shape: value.shape.clone() }
-    };
-    let grads: Vec<Read> = trained.map(read).collect();
+        match grad {
+            Some(grad) => reads.push(Read { grad, dtype: value.dtype, shape: value.shape.clone() }),
+            None => unreached.push(parameter.name.clone()),
+        }
+    }
+    let grads = reads;
+    if grads.is_empty() {
+        return Err(Refusal::new(
+            "the model",
+            "no gradient reaches a trained parameter from the loss",
+            "choose another --output, or what is trained with --train",
+        ));
+    }
+    if !unreached.is_empty() {
+        let mut graph = graph.clone();
+        for parameter in graph.parameters.iter_mut().filter(|p| unreached.contains(&p.name)) {
+            (parameter.trained, parameter.reason) = (false, UNREACHED.into());
+        }
+        return Ok(GradGraph { unreached, ..derive(&graph, options)? });
+    }
 
     let ways = ways(&grads, options.readout);
     let bounds = (options.readout == Readout::ClippedSum).then(|| Bounds::new(dtype));
@@ -261,8 +280,8 @@ fn emit_node(em: &mut Emitter, graph: &Graph, forward: &[Option<Var>], node: &No
         attribute,
         ..Default::default()
     };
-    let outputs = node.outputs.iter().filter_map(|o| forward[o.0].as_ref());
-    em.forward(written, inputs.iter().flatten().chain(outputs));
+    let outputs: Vec<&Var> = node.outputs.iter().filter_map(|o| forward[o.0].as_ref()).collect();
+    em.forward(written, &inputs.iter().flatten().collect::<Vec<_>>(), &outputs);
 }
 
 fn assemble(
@@ -313,6 +332,7 @@ fn assemble(
         weight,
         outputs,
         ways: vec![],
+        unreached: vec![],
         cost: Cost::default(),
     };
     let feeds = grad.feeds();

@@ -2,7 +2,10 @@
 //!
 //! Equal constants are written once, and an operator applied twice to the same inputs is written once.
 
-use std::collections::HashMap;
+mod stretch;
+mod sums;
+
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use prost::Message;
@@ -58,6 +61,8 @@ pub struct Emitter {
     emitted: HashMap<Vec<u8>, Var>,
     reshaped_from: HashMap<Rc<str>, Var>,
     batch_source: Option<Var>,
+    aliases: HashMap<Rc<str>, Rc<str>>,
+    turned: HashSet<Rc<str>>,
     renamed: HashMap<Rc<str>, Rc<str>>,
     known: Known,
     next: usize,
@@ -73,6 +78,8 @@ impl Emitter {
             emitted: HashMap::new(),
             reshaped_from: HashMap::new(),
             batch_source: None,
+            aliases: HashMap::new(),
+            turned: HashSet::new(),
             renamed: HashMap::new(),
             known: Known::new(),
             next: 0,
@@ -94,12 +101,25 @@ impl Emitter {
         format!("dp.v{}", self.next).into()
     }
 
-    /// Writes a node under given names, which are those of `vars`: the forward pass keeps the model's own.
-    pub fn forward<'v>(&mut self, node: NodeProto, vars: impl Iterator<Item = &'v Var>) {
-        self.nodes.push(node);
-        for var in vars {
+    /// Writes a node under given names, which are those of `outputs`: the forward pass keeps the model's own.
+    ///
+    /// A model may compute the same twice; this does not. (tract's optimiser merges what is the same, and may leave neither.)
+    pub fn forward(&mut self, mut node: NodeProto, inputs: &[&Var], outputs: &[&Var]) {
+        for name in &mut node.input {
+            *name = self.original(name);
+        }
+        for var in inputs.iter().chain(outputs) {
             self.know(var);
         }
+        if let ([output], 1) = (outputs, node.output.len()) {
+            let key = key(&node);
+            if let Some(same) = self.emitted.get(&key).cloned() {
+                return self.alias(&same, &output.name);
+            }
+            self.emitted.insert(key, (*output).clone());
+        }
+        self.note_turned(&node);
+        self.nodes.push(node);
     }
 
     /// Notes the shape of a tensor.
@@ -124,17 +144,18 @@ impl Emitter {
     ) -> Var {
         let mut node = NodeProto {
             op_type: op.into(),
-            input: inputs.iter().map(|v| v.name.to_string()).collect(),
+            input: inputs.iter().map(|v| self.original(&v.name)).collect(),
             attribute: attributes,
             ..Default::default()
         };
-        let key = node.encode_to_vec();
-        if let Some(var) = self.emitted.get(&key) {
-            return var.clone();
+        let key = key(&node);
+        if let Some(same) = self.emitted.get(&key) {
+            return Var { name: same.name.clone(), dtype, shape, batch };
         }
         let var = Var { name: self.fresh(), dtype, shape, batch };
         node.output.push(var.name.to_string());
         node.name = var.name.to_string();
+        self.note_turned(&node);
         self.nodes.push(node);
         self.emitted.insert(key, var.clone());
         for var in inputs.iter().copied().chain([&var]) {
@@ -268,6 +289,7 @@ impl Emitter {
         }
         let target = self.ints(&reshape_target(shape, batch));
         let y = self.node("Reshape", &[&source, &target], vec![], x.dtype, shape.to_vec(), batch);
+        self.note_reshaped(&source, &y);
         self.reshaped_from.insert(y.name.clone(), source);
         y
     }
@@ -288,57 +310,6 @@ impl Emitter {
         let mut perm: Vec<usize> = (0..x.rank()).collect();
         perm.swap(x.rank() - 2, x.rank() - 1);
         self.transpose(x, &perm)
-    }
-
-    /// Sum over `axes`, none of which is the batch.
-    ///
-    /// A sum over the last axes is a product with ones: the runtimes' own reductions of rows add in an order that depends
-    /// on where a row lies in memory, so a sample's bits would depend on its place in the batch.
-    pub fn reduce_sum(&mut self, x: &Var, axes: &[usize], keep: bool) -> Var {
-        let first = axes.iter().copied().filter(|&a| x.shape[a] != 1).min();
-        let Some(first) = first else {
-            let (shape, batch) = reduced(x, axes, keep);
-            return self.reshape(x, &shape, batch);
-        };
-        let is_last = (first..x.rank()).all(|i| axes.contains(&i) || x.shape[i] == 1);
-        if first == 0 || !is_last || x.batch.is_some_and(|b| b.axis >= first) {
-            return self.reduce("ReduceSum", x, axes, keep);
-        }
-        let width = x.shape[first..].iter().product();
-        let rows = self.reshape(x, &[&x.shape[..first], &[width]].concat(), x.batch);
-        let ones = self.floats(x.dtype, &[width, 1], vec![1.0; width]);
-        let sums = self.product(&rows, &ones);
-        let (shape, batch) = reduced(x, axes, keep);
-        self.reshape(&sums, &shape, batch)
-    }
-
-    /// Mean over `axes`, none of which is the batch.
-    pub fn reduce_mean(&mut self, x: &Var, axes: &[usize], keep: bool) -> Var {
-        let count: usize = axes.iter().map(|&a| x.shape[a]).product();
-        let sum = self.reduce_sum(x, axes, keep);
-        self.scale(&sum, 1.0 / count as f64)
-    }
-
-    /// Largest element over `axes`.
-    pub fn reduce_max(&mut self, x: &Var, axes: &[usize], keep: bool) -> Var {
-        self.reduce("ReduceMax", x, axes, keep)
-    }
-
-    /// A reduction over `axes`, none of which is the batch.
-    fn reduce(&mut self, op: &str, x: &Var, axes: &[usize], keep: bool) -> Var {
-        assert!(x.batch.is_none_or(|b| !axes.contains(&b.axis)), "{op} over the batch of {x:?}");
-        if axes.is_empty() {
-            return x.clone();
-        }
-        let (shape, batch) = reduced(x, axes, keep);
-        let list: Vec<i64> = axes.iter().map(|&a| a as i64).collect();
-        let keepdims = make_attr_int("keepdims", keep as i64);
-        if op == "ReduceSum" || self.opset >= 18 {
-            let axes = self.ints(&list);
-            self.node(op, &[x, &axes], vec![keepdims], x.dtype, shape, batch)
-        } else {
-            self.node(op, &[x], vec![make_attr_ints("axes", &list), keepdims], x.dtype, shape, batch)
-        }
     }
 
     /// Matrix product over the last two axes, leading axes broadcast; both ranks at least 2.
@@ -395,51 +366,16 @@ impl Emitter {
         self.node("Gemm", &[a, b], flags, a.dtype, shape, batch)
     }
 
-    /// Broadcasts `x` to `shape` (of the same rank), batched as `batch` says.
-    pub fn expand(&mut self, x: &Var, shape: &[usize], batch: Option<BatchAxis>) -> Var {
-        if x.shape == shape && x.batch == batch {
-            return x.clone();
-        }
-        let fixed = |d: &[usize]| d.iter().map(|&d| d as i64).collect::<Vec<_>>();
-        let target = match (batch, x.batch) {
-            // An extent of 1 leaves the input's own extent alone.
-            (Some(b), Some(_)) => {
-                let mut target = fixed(shape);
-                target[b.axis] = 1;
-                self.ints(&target)
-            }
-            (Some(b), None) => {
-                let n = self.batch_size();
-                let times = self.ints(&[(b.outer * b.inner) as i64]);
-                let n = self.node("Mul", &[&n, &times], vec![], DType::I64, vec![1], None);
-                let (before, after) = (self.ints(&fixed(&shape[..b.axis])), self.ints(&fixed(&shape[b.axis + 1..])));
-                let parts: Vec<&Var> = [&before, &n, &after].into_iter().filter(|v| v.shape != [0]).collect();
-                self.node("Concat", &parts, vec![make_attr_int("axis", 0)], DType::I64, vec![shape.len()], None)
-            }
-            _ => self.ints(&fixed(shape)),
-        };
-        self.node("Expand", &[x, &target], vec![], x.dtype, shape.to_vec(), batch)
-    }
-
     /// Another name for `var`.
     pub fn alias(&mut self, var: &Var, name: &str) {
-        self.identity(&var.name, name);
+        let original = self.original(&var.name);
+        self.identity(&original, name);
+        self.aliases.insert(name.into(), original.into());
     }
 
-    /// The number of samples, int64 `[1]`.
-    fn batch_size(&mut self) -> Var {
-        let source = self.batch_source.clone().expect("a batched input");
-        let shape = self.node("Shape", &[&source], vec![], DType::I64, vec![source.rank()], None);
-        let zero = self.ints(&[0]);
-        self.node("Gather", &[&shape, &zero], vec![make_attr_int("axis", 0)], DType::I64, vec![1], None)
-    }
-
-    /// `value` for every sample: `[N, *shape]`.
-    pub fn filled(&mut self, dtype: DType, value: f64, shape: &[usize]) -> Var {
-        let mut target = vec![1];
-        target.extend(shape);
-        let one = self.floats(dtype, &vec![1; target.len()], [value]);
-        self.expand(&one, &target, Some(BATCH_FIRST))
+    /// The name of the tensor that `name` is another name for.
+    fn original(&self, name: &str) -> String {
+        self.aliases.get(name).map_or(name, |original| original).into()
     }
 
     /// Joins along `axis`.
@@ -562,12 +498,9 @@ impl Emitter {
     }
 }
 
-/// Shape and batch axis of a reduction over `axes`.
-fn reduced(x: &Var, axes: &[usize], keep: bool) -> (Vec<usize>, Option<BatchAxis>) {
-    let kept = |i: usize| keep || !axes.contains(&i);
-    let shape = (0..x.rank()).filter(|&i| kept(i)).map(|i| if axes.contains(&i) { 1 } else { x.shape[i] });
-    let batch = x.batch.map(|b| BatchAxis { axis: (0..b.axis).filter(|&i| kept(i)).count(), ..b });
-    (shape.collect(), batch)
+/// What a node computes, whatever it is called.
+fn key(node: &NodeProto) -> Vec<u8> {
+    NodeProto { name: String::new(), output: vec![], ..node.clone() }.encode_to_vec()
 }
 
 /// Shape and batch axis of an elementwise operator's result.

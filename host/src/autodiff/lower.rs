@@ -26,19 +26,12 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             let lead = output.shape.len() - x.rank();
             let axis = x.batch.map(|b| BatchAxis { axis: b.axis + lead, ..b });
             let aligned = em.reshape(&x, &[&vec![1; lead], &x.shape[..]].concat(), axis);
-            if aligned.batch != output.batch {
-                return Some(em.expand(&aligned, &output.shape, output.batch));
-            }
-            // By copies: tract loses an Expand that a product follows.
-            let stretched = |y: Var, axis: usize| match (y.shape[axis], output.shape[axis]) {
-                (from, to) if from == to => y,
-                (_, to) => em.gather(&y, &vec![0; to], axis),
-            };
-            Some((0..output.shape.len()).fold(aligned, stretched))
+            Some(em.expand(&aligned, &output.shape, output.batch))
         }
-        "CumSum" if output.dtype.is_float() => {
+        "CumSum" => {
             let axis = *known_ints(graph, node, 1)?.first()? as usize;
-            Some(cum_sum::sums(em, &x, axis, int("exclusive", 0) != 0, int("reverse", 0) != 0))
+            let sums = if output.dtype.is_float() { cum_sum::sums } else { cum_sum::counts };
+            Some(sums(em, &x, axis, int("exclusive", 0) != 0, int("reverse", 0) != 0))
         }
         "Gather" | "GatherElements" if inputs[1].as_ref().is_some_and(|index| index.batch.is_some()) => {
             let axis = int("axis", 0) as usize;
@@ -65,6 +58,23 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             let values = inputs[2].clone()?;
             let [off, on] = [0, 1].map(|at| em.slice(&values, &[(0, at, 1, 1)]));
             Some(em.choose(&hot, &on, &off))
+        }
+        "Slice" => {
+            let [starts, axes, steps] = [1, 3, 4].map(|index| known_ints(graph, node, index));
+            let (starts, axes, steps) = (starts?, axes?, steps?);
+            if steps.iter().all(|&step| step == 1) {
+                return None;
+            }
+            // By copies: tract's optimiser cannot take every so many elements of axes that were joined.
+            let cuts = starts.iter().zip(axes).zip(steps);
+            Some(cuts.fold(x, |y, ((start, axis), step)| {
+                let axis = *axis as usize;
+                if (*step, y.shape[axis]) == (1, output.shape[axis]) {
+                    return y;
+                }
+                let indices: Vec<i64> = (0..output.shape[axis] as i64).map(|k| start + k * step).collect();
+                em.gather(&y, &indices, axis)
+            }))
         }
         "Softmax" | "LogSoftmax" => {
             let axis = [int("axis", -1).rem_euclid(x.rank() as i64) as usize];

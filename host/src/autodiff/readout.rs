@@ -58,8 +58,6 @@ impl Readout {
 /// In which form a readout takes the gradient of one trained parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// The loss does not depend on the parameter.
-    Nothing,
     /// `[N, *shape]`, as the sweep gives it: of biases, scales, and parameters that are used elementwise.
     Dense,
     /// `[N, *shape]`, formed of its factors: of the two ways the cheaper, or what the readout asks for.
@@ -73,7 +71,6 @@ impl Way {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Nothing => "none",
             Self::Dense => "dense",
             Self::Materialised(_) => "materialised",
             Self::Gram(_) => "gram",
@@ -81,10 +78,10 @@ impl Way {
     }
 }
 
-/// The gradient of one trained parameter; none where the loss does not depend on it.
+/// The gradient of one trained parameter.
 #[derive(Clone, Debug)]
 pub struct Read {
-    pub grad: Option<Grad>,
+    pub grad: Grad,
     /// The parameter's.
     pub dtype: DType,
     /// The parameter's.

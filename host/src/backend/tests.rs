@@ -344,6 +344,26 @@ fn cuda_runs_or_says_what_is_missing() {
     }
 }
 
+/// `out = expand(x) · w`, `x [N,4,1]` expanded to `[N,4,8]`: tract's optimiser drops the `Expand`, and the product sums one
+/// position for eight.
+#[test]
+fn a_rehearsal_finds_what_an_optimiser_spoils() {
+    use Dim::{Batch, Fixed};
+    let inputs = vec![spec("x", &[Batch, Fixed(4), Fixed(1)]), spec("w", &[Batch, Fixed(8), Fixed(3)])];
+    let outputs = vec![spec("dp.grad.w", &[Batch, Fixed(4), Fixed(3)])];
+    let target = node("Constant", &[], "target", &[("value_ints", &[1, 4, 8])]);
+    let nodes = vec![target, node("Expand", &["x", "target"], "e", &[]), node("MatMul", &["e", "w"], "dp.grad.w", &[])];
+    let (x, w) = (values(1, N * 4), values(2, N * 24));
+    let spoilt = (model(&inputs, &outputs, nodes), plan(N, inputs, outputs));
+    let message = tract::Tract::new().rehearse(&spoilt.0, &spoilt.1, &[Input::F32(&x), Input::F32(&w)]).unwrap_err().0;
+    assert!(message.contains("another gradient of `w`") && message.contains("--backend ort"), "{message}");
+    let (bytes, plan) = conv_matmul();
+    let (x, w, v) = (values(1, N * SAMPLE), values(2, CONV), values(3, DENSE));
+    for backend in backends() {
+        backend.rehearse(&bytes, &plan, &[Input::F32(&x), Input::F32(&w), Input::F32(&v)]).unwrap();
+    }
+}
+
 /// Set for a test that starts this test program again, to have a process of its own.
 const CHILD: &str = "DAMPER_TEST_CHILD";
 

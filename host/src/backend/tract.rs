@@ -2,6 +2,9 @@
 //!
 //! One thread a session whatever the plan says (its pool is not compiled in), so its bits are a function of the model,
 //! the batch shape and the processor's instruction set.
+//!
+//! Its optimiser rewrites graphs by many rules, and one of them gave wrong gradients without a word: it drops a broadcast
+//! before a matrix product that sums over it. damper writes no such graph, and [`Tract::rehearse`] would notice another.
 
 use super::bind::bind;
 use super::{Backend, BackendError, Input, Plan, Session, bound_shape, check_inputs};
@@ -50,12 +53,85 @@ impl Backend for Tract {
     }
 
     fn load(&self, model: &[u8], plan: &Plan) -> Result<Box<dyn Session>, BackendError> {
+        Ok(Box::new(TractSession::new(model, plan, Form::Optimised)?))
+    }
+
+    /// Runs the graph as it is optimised, and as it is written.
+    fn rehearse(&self, model: &[u8], plan: &Plan, inputs: &[Input<'_>]) -> Result<(), BackendError> {
+        let outputs = |form| TractSession::new(model, plan, form)?.outputs(inputs);
+        let optimised = outputs(Form::Optimised)?;
+        // What tract runs in no other way cannot be compared.
+        let Ok(written) = outputs(Form::AsWritten) else { return Ok(()) };
+        let names: Vec<&str> = plan.outputs.iter().map(|spec| spec.name.as_str()).collect();
+        match differing(&names, &optimised, &written) {
+            None => Ok(()),
+            Some((output, share)) => {
+                let name = names[output];
+                let parameter = READ.iter().find_map(|prefix| name.strip_prefix(prefix));
+                let what = parameter.map_or(format!("`{name}`"), |name| format!("gradient of `{name}`"));
+                Err(BackendError(format!(
+                    "tract {VERSION} computes another {what} when it optimises the model (off by {:.1} % on made-up \
+                     numbers), so it must not train it: use onnxruntime, with --backend ort",
+                    100.0 * share
+                )))
+            }
+        }
+    }
+}
+
+/// Prefixes of the outputs that belong to a parameter.
+const READ: [&str; 4] = ["dp.grad.", "dp.left.", "dp.right.", "dp.sum."];
+
+/// The output that differs most between two computations, and by which share of it; `None` where rounding explains all.
+fn differing(names: &[&str], a: &[Vec<f32>], b: &[Vec<f32>]) -> Option<(usize, f64)> {
+    let norms: Vec<f64> = b.iter().map(|b| norm(b.iter().map(|&x| f64::from(x)))).collect();
+    let kind = |index: usize| READ.iter().position(|prefix| names[index].starts_with(prefix));
+    let share = |index: usize| {
+        let alike = (0..norms.len()).filter(|&other| kind(other) == kind(index) && norms[other].is_finite());
+        let whole = alike.map(|other| norms[other]).fold(0.0, f64::max);
+        let difference = norm(a[index].iter().zip(&b[index]).map(|(&a, &b)| f64::from(a) - f64::from(b)));
+        let is_near = difference <= OFF * norms[index] + NOISE * whole;
+        // Numbers that overflow as they are written say nothing; those that do so only when optimised are wrong.
+        let is_off = norms[index].is_finite() && !is_near;
+        is_off.then(|| (index, difference / (norms[index] + NOISE * whole)))
+    };
+    (0..a.len()).filter_map(share).max_by(|(_, a), (_, b)| a.total_cmp(b))
+}
+
+fn norm(values: impl Iterator<Item = f64>) -> f64 {
+    values.map(|x| x * x).sum::<f64>().sqrt()
+}
+
+/// How far an output may be off, of its norm: rounding, and a kink that it crosses.
+const OFF: f64 = 1e-2;
+/// And of the largest norm of an output of the kind: that of a bias in front of a norm vanishes but for rounding.
+const NOISE: f64 = 1e-5;
+
+/// What is made of a graph before it runs.
+#[derive(Clone, Copy)]
+enum Form {
+    Optimised,
+    AsWritten,
+}
+
+struct TractSession {
+    state: TypedSimpleState,
+    plan: Plan,
+    /// tract owns what it reads: each input is copied into the tensor of the run before, which nobody holds any more.
+    inputs: Vec<Arc<Tensor>>,
+}
+
+impl TractSession {
+    fn new(model: &[u8], plan: &Plan, form: Form) -> Result<Self, BackendError> {
         let model = bind(model, plan)?;
         let refused = |error: TractError| BackendError(format!("tract cannot run the model: {}", one_line(&error)));
         let runnable = tract_onnx::onnx()
             .with_ignore_output_shapes(true)
             .parse(&model, None)
-            .and_then(|parsed| parsed.model.into_optimized())
+            .and_then(|parsed| match form {
+                Form::Optimised => parsed.model.into_optimized(),
+                Form::AsWritten => parsed.model.into_typed(),
+            })
             .and_then(|model| model.into_runnable())
             .map_err(refused)?;
         let inputs = plan
@@ -81,15 +157,14 @@ impl Backend for Tract {
                 )));
             }
         }
-        Ok(Box::new(TractSession { state: runnable.spawn().map_err(refused)?, plan: plan.clone(), inputs }))
+        Ok(Self { state: runnable.spawn().map_err(refused)?, plan: plan.clone(), inputs })
     }
-}
 
-struct TractSession {
-    state: TypedSimpleState,
-    plan: Plan,
-    /// tract owns what it reads: each input is copied into the tensor of the run before, which nobody holds any more.
-    inputs: Vec<Arc<Tensor>>,
+    fn outputs(mut self, inputs: &[Input<'_>]) -> Result<Vec<Vec<f32>>, BackendError> {
+        let mut all = Vec::new();
+        self.run(inputs, &mut |outputs| all = outputs.iter().map(|output| output.to_vec()).collect())?;
+        Ok(all)
+    }
 }
 
 impl Session for TractSession {
@@ -133,6 +208,20 @@ fn one_line(error: &TractError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounding_is_no_difference_and_anything_else_is() {
+        let written = [vec![3.0, 4.0], vec![1e-6], vec![f32::INFINITY]];
+        let off = |a: [f32; 4]| {
+            differing(&["dp.grad.a", "dp.grad.b", "dp.grad.c"], &[vec![a[0], a[1]], vec![a[2]], vec![a[3]]], &written)
+                .map(|(index, _)| index)
+        };
+        assert_eq!(off([3.0, 4.0, 1e-6, f32::INFINITY]), None);
+        assert_eq!(off([3.0, 4.000_01, -1e-6, 7.0]), None);
+        assert_eq!(off([3.0, 4.1, 1e-6, 7.0]), Some(0));
+        assert_eq!(off([3.0, f32::NAN, 1e-6, 7.0]), Some(0));
+        assert_eq!(off([3.0, 4.0, 1e-3, 7.0]), Some(1));
+    }
 
     #[test]
     fn the_version_reported_is_the_locked_one() {

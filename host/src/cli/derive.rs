@@ -61,11 +61,15 @@ pub(super) fn run(args: &DeriveArgs) -> Result<(), Failure> {
     let options = DeriveOptions { readout: args.readout, points: args.points, ..args.options.derive_options() };
     let grad = derive(&graph, &options).map_err(|error| in_model(&error))?;
     write(&args.out, &onnx::encode(&grad.model), Access::Public)?;
+    let note = match grad.unreached.join(", ") {
+        names if names.is_empty() => names,
+        names => format!("\nnot trained, for no gradient reaches it from the loss: {names}"),
+    };
     answer(&format!(
-        "{}: {} nodes, gradients of {} parameters in {} tensors",
+        "{}: {} nodes, gradients of {} parameters in {} tensors{note}",
         args.out.display(),
         grad.model.graph.as_ref().map_or(0, |graph| graph.node.len()),
-        graph.trained_len(),
+        grad.trained_len(),
         grad.parameters.len()
     ))
 }

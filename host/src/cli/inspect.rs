@@ -2,7 +2,9 @@
 
 use super::model::{MEMORY, ModelArgs, bytes_text, memory};
 use super::{Failure, answer, answer_json};
-use crate::autodiff::{DeriveOptions, GradGraph, Readout, Refusal, Way, derive, has_slope, is_differentiated};
+use crate::autodiff::{
+    DeriveOptions, GradGraph, Readout, Refusal, UNREACHED, Way, derive, has_slope, is_differentiated,
+};
 use crate::graph::{Graph, Support, Value, initializers, support};
 use crate::onnx::pb::{ModelProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto};
 use crate::report::{loss_name, reduction_name};
@@ -126,15 +128,16 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
     for (_, grad) in grads.iter().filter(|(readout, _)| *readout == Readout::ClippedSum) {
         ways.extend(grad.parameters.iter().zip(&grad.ways).map(|(spec, way)| (spec.name.as_str(), gradient(*way))));
     }
+    let unreached = |name: &str| grads.iter().any(|(_, grad)| grad.unreached.iter().any(|other| other == name));
     let parameters: Vec<Parameter> = initializers(&model, &options)
         .map_err(|error| Failure::in_file(&args.model, error))?
         .into_iter()
         .map(|i| Parameter {
             gradient: ways.remove(i.name.as_str()),
+            trained: i.trained && !unreached(&i.name),
+            reason: if unreached(&i.name) { UNREACHED.into() } else { i.reason },
             name: i.name,
             shape: i.shape,
-            trained: i.trained,
-            reason: i.reason,
         })
         .collect();
     let costs = grads.iter().map(|(readout, grad)| CostOf {
@@ -186,7 +189,7 @@ fn grad_graphs(graph: &Graph, options: &DeriveOptions) -> Result<Vec<(Readout, G
 fn gradient(way: Way) -> Gradient {
     let costs = match way {
         Way::Materialised(costs) | Way::Gram(costs) => Some(costs),
-        Way::Nothing | Way::Dense => None,
+        Way::Dense => None,
     };
     Gradient {
         way: way.name(),

@@ -42,9 +42,4 @@ impl Graph {
     pub fn trained(&self) -> impl Iterator<Item = &Parameter> {
         self.parameters.iter().filter(|parameter| parameter.trained)
     }
-
-    /// The length of the flat parameter vector: elements of all trained parameters.
-    pub fn trained_len(&self) -> usize {
-        self.trained().map(|parameter| parameter.initial.data.len()).sum()
-    }
 }

@@ -130,6 +130,10 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
             "--seed makes this run a simulation: its noise can be recomputed, so nothing of it is private".into(),
         );
     }
+    if !grad.unreached.is_empty() {
+        let names = grad.unreached.join(", ");
+        warnings.push(format!("{names}: not trained, for no gradient reaches it from the loss"));
+    }
     let warmup = config.method.learning_rate.warmup;
     if warmup > config.epochs {
         warnings.push(format!(

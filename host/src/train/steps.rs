@@ -3,8 +3,9 @@
 use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold, AnyThresholdState};
 use super::evaluate::Evaluator;
 use super::galore::forms;
+use super::rehearsal::rehearse;
 use super::store::LedgerFile;
-use super::worker::{ClippedSums, Gather, Layout, PerSampleGradients, Point};
+use super::worker::{ClippedSums, Gather, Layout, OUTPUTS, PerSampleGradients, Point, SUMS};
 use super::{Evaluation, Noise, Outcome, Progress, Run, StepReport, TrainError};
 use crate::backend::{Backend, open};
 use crate::data::{Chunk, chunks};
@@ -55,6 +56,10 @@ pub fn run(run: &Run, checkpoint: &Path, progress: &mut dyn Progress) -> Result<
     let rows = run.physical_batch;
     let threads = run.config.workers.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let split = &run.data.train;
+    match &run.clipped {
+        Some(clipped) => rehearse(backend, clipped, &SUMS, rows, &run.params)?,
+        None => rehearse(backend, &run.grad, &OUTPUTS, rows, &run.params)?,
+    }
     let continuous = || ContinuousGaussian::new(run.multiplier);
     match (run.config.noise, run.sigma_grid, &run.clipped) {
         (Noise::Discrete, Some(sigma), None) => {

@@ -9,6 +9,7 @@ mod parts;
 mod per_sample;
 
 pub(super) use clipped_sum::ClippedSums;
+pub(super) use parts::OUTPUTS;
 pub(super) use per_sample::PerSampleGradients;
 
 use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold};
@@ -48,12 +49,21 @@ fn load(
     prefixes: &[&str],
     rows: NonZeroUsize,
 ) -> Result<Box<dyn Session>, BackendError> {
+    let (model, plan) = plan(grad, prefixes, rows);
+    backend.load(&model, &plan)
+}
+
+/// `grad` cut down to those outputs, encoded, and what it is to be loaded for.
+pub(super) fn plan(grad: &GradGraph, prefixes: &[&str], rows: NonZeroUsize) -> (Vec<u8>, Plan) {
     let is_wanted = |spec: &&TensorSpec| prefixes.iter().any(|prefix| spec.name.starts_with(prefix));
     let outputs: Vec<TensorSpec> = grad.outputs.iter().filter(is_wanted).cloned().collect();
     let names: Vec<&str> = outputs.iter().map(|spec| spec.name.as_str()).collect();
     let model = keep_outputs(&grad.model, &names).encode_to_vec();
-    backend.load(&model, &Plan { batch: rows.get(), threads: 1, inputs: grad.feeds(), outputs })
+    (model, Plan { batch: rows.get(), threads: 1, inputs: grad.feeds(), outputs })
 }
+
+/// Prefixes of the outputs that [`ClippedSums`] read.
+pub(super) const SUMS: [&str; 2] = ["dp.norm", "dp.sum."];
 
 /// Offsets of the parameters in the flat vector, in order, and its length.
 #[derive(Clone, Debug)]

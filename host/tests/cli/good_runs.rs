@@ -5,6 +5,7 @@ use damper::autodiff::{Dim, TensorSpec};
 use damper::backend::{Choice, Plan, open};
 use damper::data::{self, Batch, BatchLabels, DataOptions, InputShape, chunks};
 use damper::graph::DType;
+use damper::onnx::{self, pb::ModelProto};
 use serde_json::Value;
 use std::fs;
 use std::num::NonZeroUsize;
@@ -230,6 +231,51 @@ fn an_inspection_gives_every_initializer_a_reason() {
     let refused = json(&run(&["inspect", "onnx-models/exports/batchnorm.dynamo.onnx", "--json"]));
     assert_eq!(refused["trainable"], false);
     assert!(refused["refusal"].as_str().unwrap().contains("BatchNormalization"));
+}
+
+/// A model of two heads, of which the loss takes one, is as the model of that head alone.
+#[test]
+fn a_parameter_that_the_loss_does_not_reach_is_not_trained() {
+    let (guard, _) = folder();
+    let folder = guard.path();
+    let mut model = onnx::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(MLP)).unwrap();
+    let graph = model.graph.as_mut().unwrap();
+    let (input, plain) = (graph.input[0].name.clone(), graph.output[0].name.clone());
+    graph.node.push(onnx::make_node("Mul", "aside", &[&input, "other"], &["aux"], vec![]));
+    graph.initializer.push(onnx::make_tensor_f32("other", &[1], &[0.5]));
+    graph.output.push(onnx::make_value_info("aux", DType::F32, &[]));
+    let path = folder.join("heads.onnx");
+    fs::write(&path, onnx::encode(&model)).unwrap();
+    let path = path.to_str().unwrap();
+
+    let inspection = json(&run(&["inspect", path, "--output", &plain, "--json"]));
+    let parameters = inspection["parameters"].as_array().unwrap();
+    let other = parameters.iter().find(|parameter| parameter["name"] == "other").unwrap();
+    assert_eq!(other["trained"], false);
+    assert_eq!(other["reason"], "not trained: no gradient reaches it from the loss");
+    assert_eq!(inspection["trained"], json(&run(&["inspect", MLP, "--json"]))["trained"]);
+
+    let out = folder.join("heads.grad.onnx");
+    let derived = run(&["derive", path, "--output", &plain, "--out", out.to_str().unwrap()]);
+    assert!(String::from_utf8_lossy(&derived.stdout).contains("no gradient reaches it from the loss: other"));
+
+    let parameters = |model: &str, name: &str, extra: &[&str]| {
+        let out = folder.join(name);
+        let output = train(model, DIGITS, &out, &[extra, &["--json"]].concat()).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        (
+            json(&output)["training"]["parameters"].as_u64().unwrap(),
+            stderr(&output),
+            onnx::load(&out.join("model.onnx")).unwrap(),
+        )
+    };
+    let (alone, _, _) = parameters(MLP, "alone", &[]);
+    let (both, notes, trained) = parameters(path, "both", &["--output", &plain]);
+    assert_eq!(alone, both);
+    assert!(notes.contains("other: not trained, for no gradient reaches it from the loss"), "{notes}");
+    let kept =
+        |model: &ModelProto| model.graph.as_ref().unwrap().initializer.iter().find(|t| t.name == "other").cloned();
+    assert_eq!(kept(&trained), kept(&model));
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! The files beside the workspace, and the backends there are to run them.
 
 use damper::backend::{Backend, Choice, open};
+use damper::graph::{Graph, GraphOptions};
+use damper::init::{Override, initialise};
+use damper::onnx;
 use std::path::PathBuf;
 
 /// A file below `onnx-models`.
@@ -13,6 +16,22 @@ pub fn path(file: &str) -> PathBuf {
 #[allow(dead_code, reason = "not every test reads them")]
 pub const SKELETONS: [&str; 7] =
     ["cifar-cnn", "cifar-cnn5", "resnet18-groupnorm", "wrn-16-4-groupnorm", "vit-tiny", "bert-tiny", "gpt-small"];
+
+/// The model with the weights of its vectors: seed 1, norms and biases away from the ones and zeros that would hide faults.
+#[allow(dead_code, reason = "not every test reads them")]
+pub fn drawn(name: &str) -> Graph {
+    let model = onnx::load(&path(&format!("{name}.onnx"))).unwrap();
+    let over = |pattern: &str, initialiser: &str| Override {
+        pattern: pattern.into(),
+        initialiser: initialiser.parse().unwrap(),
+    };
+    let mut overrides = vec![over("*.bias", "normal(0, 0.1)")];
+    if name != "cifar-cnn" {
+        overrides.push(over("*norm*.weight", "uniform(0.5, 1.5)"));
+    }
+    let (model, _) = initialise(&model, &GraphOptions::default(), &overrides, 1).unwrap();
+    Graph::from_model(&model, &GraphOptions::default()).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
 
 /// tract, and onnxruntime where it is found.
 pub fn backends() -> Vec<Box<dyn Backend>> {

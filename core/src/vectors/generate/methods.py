@@ -12,12 +12,13 @@ import struct
 
 import numpy as np
 
-from clipping import Automatic, Bounds, ExpectedError, Fixed, Flat, Percentile, PerLayer, Quantile, add_sample
+import run
+from clipping import Automatic, Bounds, ExpectedError, Fixed, Flat, Percentile, PerLayer, Quantile
 from motion import (
     AdaGrad, AdaGradNorm, Adam, AdamBc, Identity, Iir, Kalman, Noise, PerSampleMomentum, Rate, RmsProp, Sgd,
 )  # fmt: skip
-from numerics import LIBM, f32
-from release import CHUNK, COUNT_NOISE, GRADIENT_NOISE, F, Gradients, Stream, discrete_gaussian
+from numerics import f32
+from release import F, Gradients
 
 HEADER = """\
 # Runs of every method, written by generate/methods.py; do not edit.
@@ -76,60 +77,21 @@ def as_bits(params):
 
 def play(make, dim, steps, batch, bits, sigma, seed):
     """The records of a run: (sigma, clip, params) after each step, and its configuration's text."""
-    clip, threshold, filter, optimizer, rate, noise = make()
-    text = [part.text for part in (clip, threshold, filter, optimizer, rate, noise)]
-    filter.start(dim)
-    optimizer.start(dim)
+    slots = make()
+    text = [part.text for part in slots]
     numbers = Gradients(seed)
     params = np.array([numbers.next(24) for _ in range(dim)], F)
-    records = []
-    for t in range(steps):
-        sigma_t, clip_t = noise.sigma(sigma, t, rate), threshold.clip
-        points = filter.points(params)
-        counts, total = [0] * threshold.counts, [0] * dim
-        samples = (5 * t + 3) % 7
-        for s in range(samples + (more(t) is not None)):
+
+    def samples(t):
+        count = (5 * t + 3) % 7
+        for s in range(count + (more(t) is not None)):
             z = np.array([numbers.next(22 + s % 4) for _ in range(dim)], F)
-            if s == samples:
+            if s == count:
                 z[t % dim] = more(t)
-            grads = [weight * (x / F(4) - z) for x, weight in points]
-            mixed = grads[0]
-            for grad in grads[1:]:
-                mixed = mixed + grad
-            assert mixed.dtype == F
-            added, norm = add_sample(clip, mixed, clip_t, bits)
-            total = [a + b for a, b in zip(total, added)]
-            if norm is not None:
-                threshold.count(norm, counts)
-        unit = F(F(clip_t / F(1 << bits)) / F(batch))
-        released = []
-        for chunk in range(0, dim, CHUNK):
-            stream = Stream(seed, GRADIENT_NOISE, t, chunk // CHUNK)
-            released += [F(F(x + discrete_gaussian(sigma_t, stream)) * unit) for x in total[chunk : chunk + CHUNK]]
-        released = np.array(released, F)
-        multiplier = sigma_t / 2**bits
-        noise_std = multiplier * float(clip_t) / batch
-        filtered = filter.apply(released)
-        before, params = params, optimizer.step(params, filtered, released, rate.at(t), noise_std)
-        assert params.dtype == filtered.dtype == F and np.all(np.isfinite(params))
-        filter.moved(before, params)
-        if counts:
-            stream = Stream(seed, COUNT_NOISE, t, 0)
-            noisy = [(count * 4096 + discrete_gaussian(threshold.count_sigma, stream)) / 4096 for count in counts]
-            threshold.update(noisy, multiplier, dim, batch)
-        records.append((sigma_t, clip_t, as_bits(params)))
-    return text, records
+            yield lambda x: x / F(4) - z
 
-
-def steady(make, *numbers):
-    """The run, shown not to depend on the last bits of transcendental functions."""
-    LIBM.used = False
-    run = play(make, *numbers)
-    for nudge in (-2, 2) if LIBM.used else ():
-        LIBM.nudge = nudge
-        assert play(make, *numbers) == run, "choose other parameters"
-    LIBM.nudge = 0
-    return run
+    played = run.play(slots, run.Discrete(bits, sigma), params, samples, batch, steps, seed)
+    return text, [(mechanism.sigma, clip, as_bits(params)) for mechanism, clip, params in played]
 
 
 def user_filter():
@@ -261,7 +223,7 @@ def main():
         given = DEFAULT | choice
         slots = [given[slot] for slot in ("clip", "threshold", "filter", "optimizer", "rate", "noise")]
         dim, steps, batch, bits, sigma = (given[key] for key in ("dim", "steps", "batch", "bits", "sigma"))
-        text, records = steady(lambda: [slot() for slot in slots], dim, steps, batch, bits, sigma, seed)
+        text, records = run.steady(name, lambda: play(lambda: [slot() for slot in slots], dim, steps, batch, bits, sigma, seed))
         lines.append("\t".join(["run", f"{name} {dim} {steps} {seed} {batch} {bits} {sigma}"] + text))
         last = (None, None)
         for t, (sigma_t, clip_t, params) in enumerate(records):

@@ -291,13 +291,13 @@ class Noise:
         self.kind, self.numbers = kind, numbers
         self.text = " ".join([kind] + [f64(x) for x in numbers])
 
-    def sigma(self, sigma, t, rate):
-        """Grid units at step t: rounded up."""
+    def factor(self, t, rate):
+        """The noise of step t over that of the mechanism."""
         if self.kind == "constant":
-            return sigma
+            return 1.0
         if self.kind == "matched":
             factor = LIBM.pow(rate.at(0) / rate.at(t), self.numbers[0])
         else:
             growth, exponent = self.numbers
             factor = LIBM.pow(1.0 + growth * t, exponent / 2)
-        return math.ceil(sigma * min(max(factor, 1e-9), 1e9))
+        return min(max(factor, 1e-9), 1e9)

@@ -26,10 +26,7 @@ pub fn weighted_sum(em: &mut Emitter, factors: &Factors, keep: &Var, weight: &Va
         } else {
             (&term.right, &term.left, rows, 1)
         };
-        let onto = sum.unwrap_or_else(|| {
-            let zero = em.floats(dense.var.dtype, &[1, 1], [0.0]);
-            em.expand(&zero, &[rows, columns], None)
-        });
+        let onto = sum.unwrap_or_else(|| em.zeros(dense.var.dtype, &[rows, columns]));
         let at = indices.spread_indices(em, width, false);
         let at = merged(em, &at);
         let updates = dense.with_positions_first(em);

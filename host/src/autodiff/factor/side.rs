@@ -135,7 +135,7 @@ impl Side {
             ([positions, 1], [1, positions, width])
         };
         let thin = em.per_sample(&self.var, &thin);
-        em.expand(&thin, &full, Some(BATCH_FIRST))
+        em.spread(&thin, &full, Some(BATCH_FIRST))
     }
 }
 

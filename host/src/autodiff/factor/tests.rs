@@ -254,7 +254,7 @@ fn share(backend: &dyn Backend, clip: f64, (positions, width): (usize, usize), r
     let shape = factors.shape();
     let costs = Costs::of(&factors, true);
     assert!(costs.gram < costs.materialised, "the norm is taken by Gram matrices");
-    let reads = [Read { grad: Some(Grad::Factored(factors)), dtype: DType::F32, shape }];
+    let reads = [Read { grad: Grad::Factored(factors), dtype: DType::F32, shape }];
     let ways = ways(&reads, Readout::ClippedSum);
     let (_, sums) = clipped_sum(&mut em, &reads, &ways, &bounds);
     let sum = &bench.run(em, backend, &[(&sums[0], false)])[0];

@@ -71,10 +71,6 @@ pub fn clipped_sum(em: &mut Emitter, grads: &[Read], ways: &[Way], bounds: &Boun
     for (read, form) in grads.iter().zip(&squares.forms) {
         let weight = em.cast(&factor, read.dtype);
         sums.push(match form {
-            Form::Zero => {
-                let zero = em.floats(read.dtype, &vec![1; read.shape.len()], [0.0]);
-                em.expand(&zero, &read.shape, None)
-            }
             Form::Materialised(grad) => {
                 let len = read.shape.iter().product();
                 let rows = em.per_sample(grad, &[len]);

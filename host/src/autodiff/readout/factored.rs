@@ -20,18 +20,14 @@ pub enum Part {
     Outer(Var, Var),
 }
 
-/// One part a parameter; zeros for a parameter that the loss does not depend on.
+/// One part a parameter.
 pub fn factored(em: &mut Emitter, grads: &[Read]) -> Vec<Part> {
-    let mut parts = Vec::with_capacity(grads.len());
-    for Read { grad, dtype, shape } in grads {
-        parts.push(match grad {
-            Some(Grad::Factored(factors)) if factors.len() >= LEAST => match factors.outer(em) {
-                Some((left, right)) => Part::Outer(left, right),
-                None => Part::Whole(factors.materialise(em)),
-            },
-            Some(grad) => Part::Whole(grad.dense(em)),
-            None => Part::Whole(em.filled(*dtype, 0.0, shape)),
-        });
-    }
-    parts
+    let part = |read: &Read| match &read.grad {
+        Grad::Factored(factors) if factors.len() >= LEAST => match factors.outer(em) {
+            Some((left, right)) => Part::Outer(left, right),
+            None => Part::Whole(factors.materialise(em)),
+        },
+        grad => Part::Whole(grad.dense(em)),
+    };
+    grads.iter().map(part).collect()
 }

@@ -15,8 +15,6 @@ const KEPT: usize = 1 << 22;
 
 /// A gradient in the form in which its norm was taken.
 pub enum Form {
-    /// The loss does not depend on the parameter.
-    Zero,
     /// `[N, *shape]`.
     Materialised(Var),
     /// By Gram matrices.
@@ -45,18 +43,14 @@ pub fn squares(em: &mut Emitter, grads: &[Read], dtype: DType, ways: &[Way]) -> 
     let mut forms = Vec::with_capacity(grads.len());
     for (read, way) in grads.iter().zip(ways) {
         let (squared, form) = match &read.grad {
-            None => {
-                forms.push(Form::Zero);
-                continue;
-            }
-            Some(Grad::Factored(factors)) if matches!(way, Way::Gram(_)) => {
+            Grad::Factored(factors) if matches!(way, Way::Gram(_)) => {
                 let (squared, relative_to) = norm_squared(em, factors);
                 let errors = em.scale(&relative_to, rounding(factors));
                 let errors = em.cast(&errors, dtype);
                 scatter = Some(plus(em, scatter, &errors));
                 (squared, Form::Factored(factors.clone()))
             }
-            Some(grad) => {
+            grad => {
                 let grad = grad.dense(em);
                 (sum_of_squares(em, &grad), Form::Materialised(grad))
             }
@@ -65,7 +59,7 @@ pub fn squares(em: &mut Emitter, grads: &[Read], dtype: DType, ways: &[Way]) -> 
         total = Some(plus(em, total, &squared));
         forms.push(form);
     }
-    let total = total.unwrap_or_else(|| em.filled(dtype, 0.0, &[]));
+    let total = total.expect("a parameter is trained");
     Squares { total, scatter, forms }
 }
 
@@ -84,16 +78,15 @@ pub fn ways(grads: &[Read], readout: Readout) -> Vec<Way> {
     let len = |i: usize| grads[i].shape.iter().product::<usize>();
     order.sort_by_key(|&i| len(i));
     let mut kept = 0;
-    let mut ways = vec![Way::Nothing; grads.len()];
+    let mut ways = vec![Way::Dense; grads.len()];
     for i in order {
         ways[i] = match &grads[i].grad {
-            Some(Grad::Factored(factors)) => {
+            Grad::Factored(factors) => {
                 let costs = Costs::of(factors, sum);
                 let fits = costs.materialised <= costs.gram && (!sum || kept + len(i) <= KEPT);
                 if fits || readout == Readout::PerSample { Way::Materialised(costs) } else { Way::Gram(costs) }
             }
-            Some(Grad::Dense(_)) => Way::Dense,
-            None => Way::Nothing,
+            Grad::Dense(_) => Way::Dense,
         };
         kept += if matches!(ways[i], Way::Materialised(_) | Way::Dense) { len(i) } else { 0 };
     }

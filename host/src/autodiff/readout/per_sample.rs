@@ -5,14 +5,7 @@
 use super::Read;
 use crate::autodiff::emit::{Emitter, Var};
 
-/// One tensor a parameter; zeros for a parameter that the loss does not depend on.
+/// One tensor a parameter.
 pub fn per_sample(em: &mut Emitter, grads: &[Read]) -> Vec<Var> {
-    let mut read = Vec::with_capacity(grads.len());
-    for Read { grad, dtype, shape } in grads {
-        read.push(match grad {
-            Some(grad) => grad.dense(em),
-            None => em.filled(*dtype, 0.0, shape),
-        });
-    }
-    read
+    grads.iter().map(|read| read.grad.dense(em)).collect()
 }

@@ -18,7 +18,7 @@ fn cases() -> Vec<Case> {
     let x = batched.activation(&[1, 3]);
     let y = batched.node("Expand", &[x], vec![], &[1, 4, 3]);
     let mut over_samples = GraphBuilder::new(17);
-    over_samples.activation(&[2]);
+    over_samples.input(&[2]);
     let w = over_samples.param(&[1, 1, 3]);
     let z = over_samples.node_at("Expand", &[w], vec![], &[1, 2, 3], Some(BATCH_FIRST));
     let mut parameter = GraphBuilder::new(17);

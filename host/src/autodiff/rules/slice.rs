@@ -51,7 +51,13 @@ fn cases() -> Vec<Case> {
     });
     let sum = thirds.node("Mul", &parts[..2], vec![], &[1, 2]);
     let sum = thirds.node("Mul", &[sum, parts[2]], vec![], &[1, 2]);
+    let mut joined = GraphBuilder::new(17);
+    let x = joined.activation(&[2, 6]);
+    let row = joined.node("Reshape", &[x], vec![], &[1, 12]);
+    let lists = slice(&mut joined, [&[0], &[11], &[1], &[2]]);
+    let other = joined.node("Slice", &[&[row], &lists[..]].concat(), vec![], &[1, 6]);
     vec![
+        joined.case("every other element of joined axes", other),
         activation("the first rows", &[5, 2], [&[0], &[3], &[1], &[1]], &[1, 3, 2]),
         activation("the last element", &[2, 5], [&[4], &[5], &[2], &[1]], &[1, 2, 1]),
         activation("every other element", &[2, 5], [&[0], &[5], &[2], &[2]], &[1, 2, 3]),

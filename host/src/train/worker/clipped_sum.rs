@@ -4,7 +4,7 @@
 //! The sums of the chunks are added in the chunks' order whoever made them, so the result does not depend on the number of
 //! workers.
 
-use super::{Gather, Layout, Opened, Point, load};
+use super::{Gather, Layout, Opened, Point, SUMS, load};
 use crate::autodiff::GradGraph;
 use crate::backend::{Backend, BackendError, Input, Session};
 use crate::data::{Batch, Chunk, Split};
@@ -41,7 +41,7 @@ impl ClippedSums {
     ) -> Result<Self, BackendError> {
         let layout = Layout::new(grad);
         let worker = |_| {
-            let session = load(backend, grad, &["dp.norm", "dp.sum."], rows)?;
+            let session = load(backend, grad, &SUMS, rows)?;
             Ok(Worker { session, batch: Batch::new(split, rows), norms: vec![] })
         };
         let workers = (0..threads).map(worker).collect::<Result<_, BackendError>>()?;

@@ -4,7 +4,7 @@ use crate::autodiff::{Dim, GradGraph, TensorSpec};
 use std::ops::Range;
 
 /// Prefixes of the outputs that a gradient is read from.
-pub(super) const OUTPUTS: [&str; 3] = ["dp.grad.", "dp.left.", "dp.right."];
+pub(in crate::train) const OUTPUTS: [&str; 3] = ["dp.grad.", "dp.left.", "dp.right."];
 
 /// How one parameter's gradient comes.
 #[derive(Clone, Debug)]

@@ -1,0 +1,253 @@
+//! Replay: plays recorded vectors on the target it runs on, and says group by group whether the bits are the same.
+//!
+//! A **pack** holds what must come out: of kernels (random words, noise, sampling, clipping, functions) every value, of whole
+//! steps and runs a checkpoint every few steps: the digest of the parameters, those of the filter's and the optimizer's memory,
+//! the clip and the range of the coming step. So where a run parts, the steps between two checkpoints and the part are known.
+//! A run draws its samples from integers (`replay/samples.rs` says how) or brings them: mixed gradients bit for bit, as a
+//! recorded run of a host does. Packs are written by the independent generator in `vectors/generate`, those of recorded runs by
+//! the host that recorded.
+//!
+//! ```
+//! use damper_core::replay::{Memory, play, BASE};
+//!
+//! let (mut floats, mut narrow, mut wide) = ([0.0; 1024], [0; 256], [0; 256]);
+//! let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
+//! let summary = play(&mut &BASE[..], memory, |line| println!("{line}")).unwrap();
+//! assert_eq!(summary.differ, 0);
+//! ```
+//!
+//! # A pack, byte for byte
+//!
+//! Numbers are little-endian, floats their bits; a name is its length in a byte (at most 40), then printable ASCII.
+//!
+//! ```text
+//! pack      "DAMPER" u16:1 u32:CONTRACT name group... u8:0 u64:FNV-1a of all bytes before it
+//! group     u8:1 name ADDRESS            u16:n n*(u32)                        random words
+//!           u8:2 name ADDRESS u32:sigma  u16:n n*(i64)                        discrete Gaussian noise
+//!           u8:3 name u64:seed u32:step u64:rate/2^53 u32:samples u16:n n*(u32)    the samples that are drawn, all of them
+//!           u8:4 name GRAD f32                                                sum of squares
+//!           u8:5 name u8:FUNCTION u16:n n*(arguments, values)
+//!           u8:6 name CLIP u8:bits f32:C GRAD D*(i32) f32                     what a sample adds, and its norm (ffffffff: none)
+//!           u8:7 name u8:bins f32:range u16:n n*(f32:norm u8:bin)
+//!           u8:8 name ADDRESS f64:multiplier u16:n n*(f32 f32)                continuous Gaussian noise, of the clip 1
+//!           u8:16 name RUN
+//! ADDRESS   u64:seed u8:purpose u32:step u32:chunk
+//! GRAD      u16:D D*(f32)
+//! FUNCTION  f32: 0 sqrt, 1 ln, 2 sin and cos, 7 exp, 8 +, 9 *, 10 /; f64: 3 sqrt, 4 exp, 5 cos, 6 pow, 11 to f32
+//! RUN       u32:D u32:steps u16:every SAMPLES u32:expected batch MECHANISM CLIP THRESHOLD FILTER OPTIMIZER SCHEDULE STEPS
+//! SAMPLES   u8:0 u64:seed                generated, in a simulation
+//!           u8:1 u64:seed | u8:2 32*u8:key                                    recorded, in a simulation or privately
+//! MECHANISM u8:0 (sums of i32) or 1 (of i64) u8:bits u32:sigma | u8:2 f64:multiplier (continuous)
+//! CLIP      u8:0 (flat) or 1 f32:gamma (automatic), then u8:layers layers*(u32:length u32:share)
+//! THRESHOLD u8:0 f32:C | u8:1 f64:fraction f64:noise f32:C f32:R BOUNDS | u8:2 (grid) or 3 (exact) f64:noise f32:C f32:R
+//!           BOUNDS BOUNDS | u8:4 f64:quantile f64:rate f64:sigma_b f32:C BOUNDS
+//! BOUNDS    f32:least f32:largest
+//! FILTER    u8:0 | u8:1 IIR | u8:2 (normalised) or 3 (plain) u8:iterates f64:beta IIR | u8:4 GAIN POINTS
+//! IIR       u8:na u8:nb na*(f32) nb*(f32)
+//! GAIN      u8:0 f64:kappa | u8:1 f64:noise f64:drift f64:process
+//! POINTS    u8:1 | u8:2 f64:gamma
+//! OPTIMIZER u8:0 (plain) or 1 (Nesterov) f32:momentum f32:decay | u8:2 (Adam) or 3 (both moments filtered) f64:beta1 f64:beta2
+//!           f32:epsilon f64:decay | u8:4 (Adam-BC) or 5 (floor by noise) f64:beta1 f64:beta2 f32:floor f64:decay | u8:6 (AdaGrad)
+//!           f32:epsilon f32:decay | u8:7 (RMSprop) f64:alpha f32:epsilon f32:decay
+//!           | u8:8 (norm, raw) or 9 (noise subtracted) f64:b_0^2 f64:floor OPTIMIZER
+//! SCHEDULE  f64:rate u32:warm-up DECAY NOISE
+//! DECAY     u8:0 | u8:1 u32:every f64:factor | u8:2 (cosine) or 4 (root) u32:steps f64:floor | u8:3 f64:offset f64:slope
+//! NOISE     u8:0 | u8:1 f64:exponent | u8:2 f64:growth f64:exponent
+//! STEPS     recorded: D*(f32) parameters, then for each step u32:samples samples*(D*(f32)); CHECKPOINT after every steps and the last
+//! CHECKPOINT u32:parameters, then of what has memory u16:filter u16:optimizer, and unless the clip is fixed u16:threshold
+//! ```
+//!
+//! The digests of checkpoints are of [`Digest`](crate::numerics::digest::Digest), folded once or twice. A threshold's is of the clip and
+//! the range of the coming step (0 without a histogram). A filter's memory is `s_1 … s_K`, then in f64 those of the input 1, 1, …; of per-sample momentum the past iterates before it, the last one
+//! first; of DiSK `g̃`, `d`, and `κ` of the coming step in f64. An optimizer's is its vectors in the order of its page, then Adam's
+//! powers, Adam-BC's `w₁ w₂ φ`; AdaGrad-norm's `a` before the inner one's.
+//!
+//! # Memory
+//!
+//! The caller's, see [`Memory`]. The base set and its memory are played in 7 KB of stack on a Cortex-M0.
+//!
+//! # Privacy
+//!
+//! A recorded run holds its samples' gradients and its key: it is as secret as the data. What is said of it are digests of
+//! released values.
+
+mod kernel;
+mod line;
+mod pack;
+mod run;
+mod samples;
+mod slots;
+
+pub use line::{Line, Part, Parted, Parts, Value};
+pub use pack::{Name, Source, Truncated};
+
+use crate::error::{CallError, ConfigError};
+use crate::numerics::CONTRACT;
+use core::fmt;
+use pack::Reader;
+
+/// The set that runs everywhere: kernels, whole steps, and 200 steps of every method under every mechanism, with 19 parameters.
+pub static BASE: &[u8] = include_bytes!("vectors/base.pack");
+/// What every target must say of [`BASE`].
+pub static BASE_SAID: &str = include_str!("vectors/base.txt");
+/// The set of long vectors: 12 steps of every method with 1,030 parameters, over the edges of blocks and chunks of coordinates, in
+/// 50 KB.
+pub static WIDE: &[u8] = include_bytes!("vectors/wide.pack");
+/// What every target that plays it must say of [`WIDE`].
+pub static WIDE_SAID: &str = include_str!("vectors/wide.txt");
+
+const MAGIC: [u8; 6] = *b"DAMPER";
+/// Version of the format.
+const VERSION: u16 = 1;
+/// The kind of a group that is a run.
+const RUN: u8 = 16;
+
+/// Memory to play in, the caller's. A run of `D` parameters takes of `floats` the `2·D` of parameters and a gradient (`4·D` where
+/// it generates its samples) and what its filter and optimizer state in their pages; and sums, `D` or `2·D`: of `narrow` for sums of
+/// i32, of `wide` for those of i64, of `floats` for those of f32.
+pub struct Memory<'a> {
+    /// Vectors of f32.
+    pub floats: &'a mut [f32],
+    /// Sums of i32.
+    pub narrow: &'a mut [i32],
+    /// Sums of i64.
+    pub wide: &'a mut [i64],
+}
+
+/// A pack cannot be played to its end. Lines said before it still hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReplayError<E> {
+    /// The bytes ended or could not be read.
+    Source(E),
+    /// The bytes are not what they must be.
+    Pack(PackError),
+}
+
+/// What is wrong with a pack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum PackError {
+    /// This is no pack, or one of another version.
+    NotAPack,
+    /// The pack's bits are of another version of the contract.
+    Contract(u32),
+    /// Something in the pack is out of its range.
+    Field(&'static str),
+    /// A configuration in the pack is refused.
+    Config(ConfigError),
+    /// A state in the pack does not fit.
+    Call(CallError),
+    /// The pack needs more memory.
+    Memory {
+        /// Elements needed.
+        needed: usize,
+        /// Elements free.
+        got: usize,
+    },
+    /// The digest at the end is not that of the pack's bytes: differences that were said may be damage.
+    Damaged,
+}
+
+impl From<ConfigError> for PackError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
+
+impl From<CallError> for PackError {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl fmt::Display for PackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAPack => f.write_str("this is no pack, or one of another version"),
+            Self::Contract(pack) => {
+                write!(f, "the pack's bits are of contract {pack}, those here of {CONTRACT}")
+            }
+            Self::Field(what) => write!(f, "out of range: {what}"),
+            Self::Config(error) => error.fmt(f),
+            Self::Call(error) => error.fmt(f),
+            Self::Memory { needed, got } => write!(f, "{needed} elements of memory are needed where {got} are free"),
+            Self::Damaged => f.write_str("the pack's digest is not that of its bytes: it was damaged"),
+        }
+    }
+}
+
+impl core::error::Error for PackError {}
+
+impl<E: fmt::Display> fmt::Display for ReplayError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Source(error) => error.fmt(f),
+            Self::Pack(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> core::error::Error for ReplayError<E> {}
+
+/// What was played.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Summary {
+    /// Groups.
+    pub groups: u32,
+    /// Those that differ from what was recorded.
+    pub differ: u32,
+}
+
+/// Plays a pack from the beginning to its end; a line a group goes to `say`.
+///
+/// # Errors
+///
+/// The pack cannot be played to its end. That a group differs is no error: [`Summary::differ`] counts it.
+pub fn play<S: Source>(
+    source: &mut S,
+    memory: Memory<'_>,
+    mut say: impl FnMut(&Line),
+) -> Result<Summary, ReplayError<S::Error>> {
+    let mut error = None;
+    let mut read = |out: &mut [u8]| source.read(out).map_err(|failure| error = Some(failure)).is_ok();
+    let played = play_all(&mut Reader::new(&mut read), memory, &mut say);
+    match error {
+        Some(error) => Err(ReplayError::Source(error)),
+        None => played.map_err(ReplayError::Pack),
+    }
+}
+
+fn play_all(pack: &mut Reader<'_>, mut memory: Memory<'_>, say: &mut dyn FnMut(&Line)) -> Result<Summary, PackError> {
+    if pack.bytes() != MAGIC || pack.u16() != VERSION {
+        return Err(PackError::NotAPack);
+    }
+    let contract = pack.u32();
+    if contract != CONTRACT {
+        return Err(PackError::Contract(contract));
+    }
+    say(&Line::Set { name: pack.name()?, contract });
+    let mut summary = Summary::default();
+    loop {
+        let kind = pack.u8();
+        if kind == 0 {
+            break;
+        }
+        let name = pack.name()?;
+        let (line, differs) = if kind == RUN {
+            let run::Ended { steps, params, parted } = run::play(pack, &mut memory)?;
+            (Line::Run { name, steps, params, parted }, parted.is_some())
+        } else {
+            let kernel::Compared { values, first } = kernel::play(kind, pack, &mut memory)?;
+            (Line::Kernel { name, values, first }, first.is_some())
+        };
+        if pack.failed() {
+            break;
+        }
+        summary.groups += 1;
+        summary.differ += u32::from(differs);
+        say(&line);
+    }
+    pack.end()?;
+    say(&Line::End(summary));
+    Ok(summary)
+}

@@ -1,0 +1,210 @@
+//! Kernels: what the parts of a step give, value by value.
+
+use super::pack::Reader;
+use super::slots::{AnyClip, MAX_LAYERS};
+use super::{Memory, PackError, Value};
+use crate::accounting::Rate;
+use crate::clip::{Clip, Layer};
+use crate::count::Query;
+use crate::grid::Grid;
+use crate::noise::{Address, ChaCha20, ContinuousGaussian, Generator, Purpose, discrete_gaussian};
+use crate::numerics::function;
+use crate::numerics::reduce::sum_of_squares;
+use crate::private::Mechanism;
+use crate::sampling::poisson;
+use rand_core::Rng;
+
+/// Most samples of a draw, so that a pack that was changed ends.
+const MOST_SAMPLES: u32 = 1 << 16;
+
+/// How a kernel went.
+#[derive(Default)]
+pub(super) struct Compared {
+    /// Values compared.
+    pub(super) values: u32,
+    /// The first that differs.
+    pub(super) first: Option<Value>,
+}
+
+impl Compared {
+    fn value(&mut self, found: u64, recorded: u64) {
+        if found != recorded && self.first.is_none() {
+            self.first = Some(Value { index: self.values, found, recorded });
+        }
+        self.values = self.values.saturating_add(1);
+    }
+
+    fn float(&mut self, found: f32, recorded: u32) {
+        self.value(u64::from(found.to_bits()), u64::from(recorded));
+    }
+}
+
+/// Plays the kernel of this kind.
+pub(super) fn play(kind: u8, pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, PackError> {
+    match kind {
+        1 => words(pack),
+        2 => noise(pack),
+        3 => coins(pack),
+        4 => squares(pack, memory),
+        5 => functions(pack),
+        6 => clipped(pack, memory),
+        7 => bins(pack),
+        8 => continuous(pack),
+        _ => Err(PackError::Field("kind of group")),
+    }
+}
+
+fn address(pack: &mut Reader<'_>) -> Result<(ChaCha20, Address), PackError> {
+    let seed = pack.u64();
+    let purpose = match pack.u8() {
+        1 => Purpose::GradientNoise,
+        2 => Purpose::HistogramNoise,
+        3 => Purpose::Sampling,
+        4 => Purpose::Initialisation,
+        5 => Purpose::Augmentation,
+        _ => return Err(PackError::Field("purpose of random words")),
+    };
+    Ok((ChaCha20::simulation(seed), Address { purpose, step: pack.u32(), chunk: pack.u32() }))
+}
+
+fn words(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
+    let (generator, address) = address(pack)?;
+    let mut stream = generator.stream(address);
+    let mut compared = Compared::default();
+    for _ in 0..pack.u16() {
+        compared.value(u64::from(stream.next_u32()), u64::from(pack.u32()));
+    }
+    Ok(compared)
+}
+
+/// Discrete Gaussian noise.
+fn noise(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
+    let (generator, address) = address(pack)?;
+    let mut stream = generator.stream(address);
+    let sigma = pack.u32();
+    if sigma == 0 || sigma >= discrete_gaussian::MAX_SIGMA {
+        return Err(PackError::Field("sigma of noise"));
+    }
+    let mut compared = Compared::default();
+    for _ in 0..pack.u16() {
+        compared.value(discrete_gaussian::sample(sigma, &mut stream) as u64, pack.u64());
+    }
+    Ok(compared)
+}
+
+/// Continuous Gaussian noise on a sum of zeros.
+fn continuous(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
+    let (generator, address) = address(pack)?;
+    let mut stream = generator.stream(address);
+    let mechanism = ContinuousGaussian::new(pack.f64())?;
+    let mut compared = Compared::default();
+    for _ in 0..pack.u16() {
+        let mut pair = [0.0; 2];
+        mechanism.release(1.0, 1, &mut [0.0; 2], &mut stream, &mut pair);
+        for found in pair {
+            compared.float(found, pack.u32());
+        }
+    }
+    Ok(compared)
+}
+
+/// Poisson sampling: which samples a step draws.
+fn coins(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
+    let (seed, step, rate) = (pack.u64(), pack.u32(), Rate::from_numerator(pack.u64())?);
+    let (samples, drawn) = (pack.u32(), pack.u16());
+    if samples > MOST_SAMPLES {
+        return Err(PackError::Field("samples of a draw"));
+    }
+    let generator: ChaCha20 = ChaCha20::simulation(seed);
+    let mut found = poisson(&generator, step, rate, samples);
+    let mut compared = Compared::default();
+    for _ in 0..drawn {
+        // No sample has the last number.
+        compared.value(u64::from(found.next().unwrap_or(u32::MAX)), u64::from(pack.u32()));
+    }
+    compared.value(found.fold(0, |more, _| more + 1), 0);
+    Ok(compared)
+}
+
+/// Lent memory for a gradient of the length that comes next.
+fn grad<'m>(pack: &mut Reader<'_>, memory: &'m mut [f32]) -> Result<&'m mut [f32], PackError> {
+    let needed = usize::from(pack.u16());
+    let got = memory.len();
+    let grad = memory.get_mut(..needed).ok_or(PackError::Memory { needed, got })?;
+    pack.f32s(grad);
+    Ok(grad)
+}
+
+fn squares(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, PackError> {
+    let grad = grad(pack, memory.floats)?;
+    let mut compared = Compared::default();
+    compared.float(sum_of_squares([&*grad].into_iter()), pack.u32());
+    Ok(compared)
+}
+
+/// Functions of f32 and f64, each line an argument or two and a value or two.
+fn functions(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
+    let mut compared = Compared::default();
+    let kind = pack.u8();
+    for _ in 0..pack.u16() {
+        match kind {
+            0 => compared.float(function::sqrt_f32(pack.f32()), pack.u32()),
+            1 => compared.float(function::ln_f32(pack.f32()), pack.u32()),
+            2 => {
+                let (sin, cos) = function::sin_cos_f32(pack.f32());
+                compared.float(sin, pack.u32());
+                compared.float(cos, pack.u32());
+            }
+            3 => compared.value(function::sqrt_f64(pack.f64()).to_bits(), pack.u64()),
+            4 => compared.value(function::exp_f64(pack.f64()).to_bits(), pack.u64()),
+            5 => compared.value(function::cos_f64(pack.f64()).to_bits(), pack.u64()),
+            6 => compared.value(function::pow_f64(pack.f64(), pack.f64()).to_bits(), pack.u64()),
+            7 => compared.float(function::exp_f32(pack.f32()), pack.u32()),
+            // Subnormals as they come: a sum, a product, a quotient, and a narrowing.
+            8 => compared.float(pack.f32() + pack.f32(), pack.u32()),
+            9 => compared.float(pack.f32() * pack.f32(), pack.u32()),
+            10 => compared.float(pack.f32() / pack.f32(), pack.u32()),
+            11 => compared.float(pack.f64() as f32, pack.u32()),
+            _ => return Err(PackError::Field("a function")),
+        }
+    }
+    Ok(compared)
+}
+
+/// What one sample adds, in grid units; then the bits of its norm, all ones where it is not finite.
+fn clipped(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, PackError> {
+    let mut layers = [Layer { len: 0, share: 0 }; MAX_LAYERS];
+    let clip = AnyClip::read(pack, &mut layers)?;
+    let (grid, threshold) = (Grid::new(u32::from(pack.u8()))?, pack.f32());
+    grid.check_clip(threshold)?;
+    let grad = grad(pack, memory.floats)?;
+    if let Some(layers) = clip.layers() {
+        layers.check(grad.len())?;
+    }
+    let got = memory.wide.len();
+    let sum = memory.wide.get_mut(..grad.len()).ok_or(PackError::Memory { needed: grad.len(), got })?;
+    sum.fill(0);
+    let norm = grid.add_sample(&clip, threshold, &[grad], sum);
+    let mut compared = Compared::default();
+    for found in sum {
+        compared.value(*found as u64, i64::from(pack.u32() as i32) as u64);
+    }
+    compared.value(u64::from(norm.map_or(u32::MAX, f32::to_bits)), u64::from(pack.u32()));
+    Ok(compared)
+}
+
+/// The bin of each norm, of at most 20.
+fn bins(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
+    let query = Query::Histogram { bins: u32::from(pack.u8()), range: pack.f32() };
+    if !(1..=20).contains(&query.len()) {
+        return Err(PackError::Field("number of bins"));
+    }
+    let mut compared = Compared::default();
+    for _ in 0..pack.u16() {
+        let mut counts = [0; 20];
+        query.count(pack.f32(), &mut counts);
+        let found = counts.iter().position(|count| *count == 1).unwrap_or(counts.len());
+        compared.value(found as u64, u64::from(pack.u8()));
+    }
+    Ok(compared)
+}

@@ -1,0 +1,142 @@
+//! What a replay says.
+
+use super::{Name, Summary};
+use core::fmt;
+
+/// A value of a kernel that differs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Value {
+    /// Which value, from 0.
+    pub index: u32,
+    /// Its bits.
+    pub found: u64,
+    /// What they must be.
+    pub recorded: u64,
+}
+
+/// A part of a run's state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// The parameters.
+    Params,
+    /// The filter's memory.
+    Filter,
+    /// The optimizer's memory.
+    Optimizer,
+    /// The clip or the range of the coming step.
+    Threshold,
+    /// The steps the ledger counts, or that it refuses a further one.
+    Ledger,
+}
+
+const PARTS: [(Part, &str); 5] = [
+    (Part::Params, "params"),
+    (Part::Filter, "filter"),
+    (Part::Optimizer, "optimizer"),
+    (Part::Threshold, "threshold"),
+    (Part::Ledger, "ledger"),
+];
+
+/// A set of parts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Parts(u8);
+
+impl Parts {
+    pub(super) fn set(&mut self, part: Part, differs: bool) {
+        self.0 |= u8::from(differs) << part as u8;
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether this is one of them.
+    #[must_use]
+    pub fn contains(self, part: Part) -> bool {
+        self.0 >> part as u8 & 1 == 1
+    }
+}
+
+impl fmt::Display for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut comma = "";
+        for (part, name) in PARTS {
+            if self.contains(part) {
+                f.write_str(comma)?;
+                f.write_str(name)?;
+                comma = ", ";
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a run parted from what was recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Parted {
+    /// Steps after which it was still the same.
+    pub after: u32,
+    /// Steps after which it was not.
+    pub by: u32,
+    /// What differs there.
+    pub parts: Parts,
+}
+
+/// One line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Line {
+    /// What is played.
+    Set {
+        /// The set's name.
+        name: Name,
+        /// The version of the contract.
+        contract: u32,
+    },
+    /// A kernel.
+    Kernel {
+        /// Its name.
+        name: Name,
+        /// Values compared.
+        values: u32,
+        /// The first that differs.
+        first: Option<Value>,
+    },
+    /// A run.
+    Run {
+        /// Its name.
+        name: Name,
+        /// Its steps.
+        steps: u32,
+        /// The digest of its parameters at the end, as they are here.
+        params: u64,
+        /// Where it parted.
+        parted: Option<Parted>,
+    },
+    /// All were played.
+    End(Summary),
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Set { name, contract } => write!(f, "set {name}, contract {contract}"),
+            Self::Kernel { name, values, first: None } => write!(f, "{name}: {values} values"),
+            Self::Kernel { name, values, first: Some(Value { index, found, recorded }) } => {
+                write!(f, "{name}: DIFFERS: value {index} of {values} is {found:x} where {recorded:x} was recorded")
+            }
+            Self::Run { name, steps, params, parted } => {
+                write!(f, "{name}: {steps} steps, params {params:016x}")?;
+                match parted {
+                    None => Ok(()),
+                    Some(Parted { after, by, parts }) => {
+                        write!(f, ", DIFFERS: the same after step {after}, not after step {by}: {parts}")
+                    }
+                }
+            }
+            Self::End(Summary { groups, differ: 0 }) => write!(f, "{groups} groups, all the same"),
+            Self::End(Summary { groups, differ }) => write!(f, "{groups} groups, {differ} DIFFER"),
+        }
+    }
+}

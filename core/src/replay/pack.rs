@@ -1,0 +1,150 @@
+//! Reading a pack: bytes in order, little-endian, digested as they come.
+
+use super::PackError;
+use crate::numerics::digest::Digest;
+
+/// Where a pack's bytes come from, once, in order: flash, a file over semihosting.
+pub trait Source {
+    /// What can go wrong.
+    type Error;
+
+    /// Fills `out` with the next bytes.
+    ///
+    /// # Errors
+    ///
+    /// There are not so many, or they cannot be had.
+    fn read(&mut self, out: &mut [u8]) -> Result<(), Self::Error>;
+}
+
+/// The bytes ended before the pack did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Truncated;
+
+impl core::fmt::Display for Truncated {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("the bytes ended before the pack did")
+    }
+}
+
+impl Source for &[u8] {
+    type Error = Truncated;
+
+    fn read(&mut self, out: &mut [u8]) -> Result<(), Truncated> {
+        let (bytes, rest) = self.split_at_checked(out.len()).ok_or(Truncated)?;
+        for (out, byte) in out.iter_mut().zip(bytes) {
+            *out = *byte;
+        }
+        *self = rest;
+        Ok(())
+    }
+}
+
+/// Longest name of a set or a group.
+pub(super) const NAME: usize = 40;
+
+/// The name of a set or a group: printable ASCII.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Name {
+    bytes: [u8; NAME],
+    len: u8,
+}
+
+impl Name {
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        let bytes = self.bytes.get(..usize::from(self.len)).unwrap_or_default();
+        core::str::from_utf8(bytes).unwrap_or_default()
+    }
+}
+
+impl core::fmt::Display for Name {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Numbers out of a source. Once the source failed they are zeros: whoever loops over them looks at [`Reader::failed`], and the
+/// failure goes before any other error. So reading takes little code.
+pub(super) struct Reader<'a> {
+    read: &'a mut dyn FnMut(&mut [u8]) -> bool,
+    failed: bool,
+    digest: Digest,
+}
+
+impl<'a> Reader<'a> {
+    /// `read` fills its argument, or says that it could not.
+    pub(super) fn new(read: &'a mut dyn FnMut(&mut [u8]) -> bool) -> Self {
+        Self { read, failed: false, digest: Digest::default() }
+    }
+
+    /// Whether the source failed.
+    pub(super) fn failed(&self) -> bool {
+        self.failed
+    }
+
+    pub(super) fn fill(&mut self, bytes: &mut [u8]) {
+        if self.failed || !(self.read)(bytes) {
+            self.failed = true;
+            bytes.fill(0);
+        }
+        self.digest.add_bytes(bytes);
+    }
+
+    pub(super) fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes);
+        bytes
+    }
+
+    #[inline(never)]
+    pub(super) fn u8(&mut self) -> u8 {
+        u8::from_le_bytes(self.bytes())
+    }
+
+    #[inline(never)]
+    pub(super) fn u16(&mut self) -> u16 {
+        u16::from_le_bytes(self.bytes())
+    }
+
+    #[inline(never)]
+    pub(super) fn u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.bytes())
+    }
+
+    #[inline(never)]
+    pub(super) fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.bytes())
+    }
+
+    pub(super) fn f32(&mut self) -> f32 {
+        f32::from_bits(self.u32())
+    }
+
+    pub(super) fn f64(&mut self) -> f64 {
+        f64::from_bits(self.u64())
+    }
+
+    pub(super) fn f32s(&mut self, out: &mut [f32]) {
+        for out in out {
+            *out = self.f32();
+        }
+    }
+
+    pub(super) fn name(&mut self) -> Result<Name, PackError> {
+        let mut name = Name { bytes: [0; NAME], len: self.u8() };
+        let bytes = name.bytes.get_mut(..usize::from(name.len)).ok_or(PackError::Field("length of a name"))?;
+        self.fill(bytes);
+        if bytes.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ') {
+            Ok(name)
+        } else {
+            Err(PackError::Field("a name"))
+        }
+    }
+
+    /// The end of the pack: the digest of all before it.
+    pub(super) fn end(&mut self) -> Result<(), PackError> {
+        let found = self.digest.value();
+        if self.u64() == found { Ok(()) } else { Err(PackError::Damaged) }
+    }
+}

@@ -1,0 +1,141 @@
+"""The kernels of a pack: values of the parts of a step. Bytes as in core/src/replay.rs."""
+
+import struct
+
+import mpmath
+import numpy as np
+
+import continuous
+from clipping import Automatic, Flat, PerLayer, add_sample
+from release import F, GRADIENT_NOISE, SAMPLING, Gradients, Stream, discrete_gaussian, norm_squared
+
+WORDS, NOISE, COINS, SQUARES, FUNCTIONS, CLIPPED, BINS, CONTINUOUS = range(1, 9)
+F32 = {"sqrt": 0, "ln": 1, "sin-cos": 2, "exp-f32": 7, "sum": 8, "product": 9, "quotient": 10}
+F64 = {"sqrt-f64": 3, "exp-f64": 4, "cos-f64": 5, "pow-f64": 6, "narrow": 11}
+
+
+def bits(x):
+    return struct.pack("<f", float(x))
+
+
+def address(seed, purpose, step, chunk):
+    return struct.pack("<QBII", seed, purpose, step, chunk)
+
+
+def counted(items):
+    return struct.pack("<H", len(items)) + b"".join(items)
+
+
+def grad_bytes(grad):
+    return struct.pack("<H", len(grad)) + np.asarray(grad, F).astype("<f4").tobytes()
+
+
+def near(function, draw, digits, count):
+    """`count` arguments whose exact value is within 1/64 unit of a float of so many digits: any library that errs by less than
+    31/64 of a unit before it rounds gives that float."""
+    found = []
+    while len(found) < count:
+        arguments = draw()
+        exact = function(*map(mpmath.mpf, arguments))
+        value = float(F(float(exact))) if digits == 24 else float(exact)
+        unit = mpmath.mpf(2) ** (mpmath.frexp(exact)[1] - digits)
+        if abs(exact - value) <= unit / 64:
+            found.append((*arguments, value))
+    return found
+
+
+def functions(pack):
+    words = Stream(3, 4, 0, 0)
+
+    def uniform(low, high):
+        return low + (high - low) * (words.next64() >> 11) / 2.0**53
+
+    def any_f32(low, high):
+        """A float whose exponent field is from low to high - 1."""
+        word = words.next()
+        return np.uint32(word & 0x007FFFFF | low + (words.next() % (high - low)) << 23).view(F)
+
+    def add(name, rows, results):
+        if name in F32:
+            body = [b"".join(map(bits, row)) for row in rows]
+            kind = F32[name]
+        else:
+            body = [struct.pack(f"<{len(row)}d", *row) for row in rows]
+            if name == "narrow":
+                body = [struct.pack("<d", row[0]) + bits(row[1]) for row in rows]
+            kind = F64[name]
+        pack.group(FUNCTIONS, name, bytes([kind]) + counted(body), f"{len(rows) * results} values")
+
+    edges = [np.uint32(b).view(F) for b in (0, 1, 0x007FFFFF, 0x00800000, 0x3F7FFFFF, 0x3F800001, 0x7F7FFFFF)]
+    positive = edges + [any_f32(0, 254) for _ in range(25)]
+    add("sqrt", [(x, np.sqrt(x)) for x in positive], 1)
+    units = [F(1), F(2.0**-32), F(1 - 2.0**-24), F(0.70710677), F(0.7071068)] + [any_f32(95, 127) for _ in range(27)]
+    add("ln", [(x, continuous.ln(x)) for x in units], 1)
+    angles = [F(0), F(1e-4), F(np.pi), F(2 * np.pi)] + [F(uniform(0, 6.2831)) for _ in range(28)]
+    add("sin-cos", [(x, *continuous.sin_cos(x)) for x in angles], 2)
+    add("exp-f32", near(mpmath.exp, lambda: (float(F(uniform(-20, 0))),), 24, 16), 1)
+    add("sqrt-f64", [(x, float(np.sqrt(x))) for x in [0.0, 5e-324, 2.0] + [uniform(0, 9) for _ in range(13)]], 1)
+    add("exp-f64", near(mpmath.exp, lambda: (uniform(-3, 3),), 53, 16), 1)
+    add("cos-f64", near(mpmath.cos, lambda: (uniform(0.1, 3.1),), 53, 16), 1)
+    add("pow-f64", near(mpmath.power, lambda: (uniform(0.1, 40), uniform(0.1, 4)), 53, 16), 1)
+    small = edges[:4] + [-any_f32(0, 3) for _ in range(12)]
+    pairs = list(zip(small, reversed(small))) + [(any_f32(1, 3), -any_f32(0, 2)) for _ in range(8)]
+    add("sum", [(x, y, x + y) for x, y in pairs], 1)
+    pairs = [(any_f32(40, 66), any_f32(40, 66)) for _ in range(24)]
+    add("product", [(x, y, x * y) for x, y in pairs], 1)
+    pairs = [(any_f32(0, 24), any_f32(126, 150)) for _ in range(24)]
+    add("quotient", [(x, y, x / y) for x, y in pairs], 1)
+    halves = [float(x) + float(np.spacing(x)) / 2 for x in edges[1:6]]
+    doubles = halves + [uniform(-1, 1) * 2.0 ** -(words.next() % 150) for _ in range(19)] + [1e39, -1e39, 1e-46]
+    add("narrow", [(x, F(x)) for x in doubles], 1)
+
+
+def add(pack, clip_bytes):
+    for seed, purpose, step, chunk in [(0, 1, 0, 0), (1, 3, 7, 2), (2**64 - 1, 1, 2**32 - 1, 2**32 - 1)]:
+        stream = Stream(seed, purpose, step, chunk)
+        body = counted([struct.pack("<I", stream.next()) for _ in range(24)])
+        pack.group(WORDS, f"words {purpose}/{step}/{chunk}", address(seed, purpose, step, chunk) + body, "24 values")
+    for sigma in [1, 3, 1000, 65536, (1 << 31) - 1]:
+        stream = Stream(sigma, GRADIENT_NOISE, 5, 1)
+        body = counted([struct.pack("<q", discrete_gaussian(sigma, stream)) for _ in range(20)])
+        head = address(sigma, GRADIENT_NOISE, 5, 1) + struct.pack("<I", sigma)
+        pack.group(NOISE, f"noise {sigma}", head + body, "20 values")
+    draws = continuous.normals(9, GRADIENT_NOISE, 2, 0, 40)
+    # One times sigma, over a batch of one: two roundings of a value that is a float already.
+    sigma = continuous.next_up(0.7)
+    body = struct.pack("<H", 20) + b"".join(bits(F(sigma * x)) for x in draws)
+    pack.group(CONTINUOUS, "noise continuous", address(9, GRADIENT_NOISE, 2, 0) + struct.pack("<d", 0.7) + body, "40 values")
+
+    rate, samples, drawn = 2**49 + 1, 1500, []
+    for index in range(samples):
+        if index % 1024 == 0:
+            stream = Stream(4, SAMPLING, 11, index // 1024)
+        if stream.next64() >> 11 < rate:
+            drawn.append(struct.pack("<I", index))
+    head = struct.pack("<QIQI", 4, 11, rate, samples)
+    pack.group(COINS, "sampling", head + counted(drawn), f"{len(drawn) + 1} values")
+
+    numbers = Gradients(99)
+    grad = np.array([numbers.next(21) for _ in range(37)], F)
+    pack.group(SQUARES, "squares", grad_bytes(grad) + bits(norm_squared(grad)), "1 values")
+    functions(pack)
+
+    layered = [(3, 2097152), (14, 3355443)]
+    cases = [
+        (Flat(), 8, 1.0, 21, 5), (Flat(), 16, 0.1, 24, 17), (Flat(), 20, 3.0, 23, 40), (Flat(), 22, 1e-3, 40, 9),
+        (Automatic(0.01), 16, 0.3, 23, 17), (PerLayer(Flat(), layered), 16, 0.3, 23, 17),
+        (PerLayer(Automatic(0.5), layered), 22, 2.0, 23, 17), (Flat(), 16, 1.0, 120, 9), (Flat(), 16, 1.0, -60, 9),
+    ]  # fmt: skip
+    for i, (rule, grid, clip, shift, dim) in enumerate(cases):
+        grad = np.array([numbers.next(shift) for _ in range(dim)], F)
+        added, norm = add_sample(rule, grad, F(clip), grid)
+        last = struct.pack("<I", 0xFFFFFFFF) if norm is None else bits(norm)
+        body = clip_bytes(rule.text) + bytes([grid]) + bits(F(clip)) + grad_bytes(grad)
+        pack.group(CLIPPED, f"clipped {i}", body + struct.pack(f"<{dim}i", *added) + last, f"{dim + 1} values")
+
+    for bins, clip in [(20, 0.7), (7, 1e-4), (1, 1.0)]:
+        edges = [F(F(k) * F(clip)) / F(bins) for k in range(1, bins + 2)]
+        norms = [F(0), F(1e-30)] + [x for edge in edges for x in (np.nextafter(edge, F(0)), edge, np.nextafter(edge, F(9e9)))]
+        found = [bytes([min(bins - 1, int(F(norm * F(F(bins) / F(clip)))))]) for norm in norms]
+        body = counted([bits(norm) + at for norm, at in zip(norms, found)])
+        pack.group(BINS, f"bins {bins}", bytes([bins]) + bits(F(clip)) + body, f"{len(norms)} values")

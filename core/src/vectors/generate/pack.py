@@ -1,0 +1,409 @@
+#!/usr/bin/env python3
+"""Writes the packs that core::replay plays, core/src/vectors/*.pack, and what it must say of each, *.txt.
+
+The bytes of a pack are explained at the top of core/src/replay.rs, its generated samples at the top of core/src/replay/samples.rs.
+Nothing here was made from, or checked against, the Rust code. Needs numpy and mpmath; see ../README.md."""
+
+import pathlib
+import struct
+
+import numpy as np
+
+import continuous
+import kernels
+import run
+from clipping import Automatic, Bounds, ExpectedError, Fixed, Flat, Percentile, PerLayer, Quantile
+from motion import (
+    SETS, AdaGrad, AdaGradNorm, Adam, AdamBc, Identity, Iir, Kalman, Noise, PerSampleMomentum, Rate, RmsProp, Sgd,
+)  # fmt: skip
+from release import F
+
+CONTRACT = 1
+RUN = 16
+
+
+def fnv(data):
+    digest = 0xCBF29CE484222325
+    for byte in data:
+        digest = (digest ^ byte) * 0x100000001B3 % 2**64
+    return digest
+
+
+def folded(data):
+    digest = fnv(data)
+    return digest >> 32 ^ digest & 0xFFFFFFFF
+
+
+def f32s(values):
+    return struct.pack(f"<{len(values)}f", *map(float, values))
+
+
+def bits32(values):
+    return np.array(values, np.uint32).view(F)
+
+
+def named(name):
+    assert len(name) <= 40
+    return bytes([len(name)]) + name.encode("ascii")
+
+
+# Configurations: their text in the vectors, word by word ----------------------------------------------------------------------
+class Words:
+    def __init__(self, text):
+        self.words = text.split()
+
+    def next(self):
+        return self.words.pop(0)
+
+    def floats(self, count):
+        """Floats of either width, from hexadecimal."""
+        return b"".join(bytes.fromhex(self.next())[::-1] for _ in range(count))
+
+    def u32(self):
+        return struct.pack("<I", int(self.next()))
+
+    def kind(self, **kinds):
+        return kinds[self.next().replace("-", "_")]
+
+
+def clip(text):
+    words = Words(text)
+    layers = b""
+    count = 0
+    if words.words[0] == "layers":
+        words.next()
+        count = int(words.next())
+        layers = b"".join(words.u32() for _ in range(2 * count))
+    rule = words.kind(flat=b"\0", automatic=b"\1")
+    return rule + words.floats(len(words.words)) + bytes([count]) + layers
+
+
+def threshold(text):
+    words = Words(text)
+    kind = words.next()
+    if kind == "error":
+        kind = words.next()
+    kinds = {"fixed": 0, "percentile": 1, "grid": 2, "exact": 3, "quantile": 4}
+    return bytes([kinds[kind]]) + words.floats(len(words.words))
+
+
+def iir(words):
+    if words.next() == "set":
+        a, b = SETS[words.next()]
+        return bytes([len(a), len(b)]) + f32s(list(a) + list(b))
+    na, nb = int(words.next()), int(words.next())
+    return bytes([na, nb]) + words.floats(na + nb)
+
+
+def filtering(text):
+    words = Words(text)
+    kind = words.words[0]
+    if kind == "identity":
+        return b"\0"
+    if kind in ("set", "iir"):
+        return b"\1" + iir(words)
+    words.next()
+    if kind == "momentum":
+        iterates, beta = bytes([int(words.next())]), words.floats(1)
+        return words.kind(normalised=b"\2", plain=b"\3") + iterates + beta + iir(words)
+    gain = words.kind(constant=0, recursion=1)
+    packed = b"\4" + bytes([gain]) + words.floats(3 if gain else 1)
+    points = words.kind(one=1, two=2)
+    return packed + bytes([points]) + words.floats(points - 1)
+
+
+def optimizer(text):
+    return optimizer_words(Words(text))
+
+
+def optimizer_words(words):
+    kind = words.next()
+    if kind == "sgd":
+        momentum = words.floats(1)
+        return words.kind(plain=b"\0", nesterov=b"\1") + momentum + words.floats(1)
+    if kind == "norm":
+        numbers = words.floats(2)
+        return words.kind(raw=b"\x08", subtract=b"\x09") + numbers + optimizer_words(words)
+    kinds = {"adam": 2, "adam-bc": 4, "adagrad": 6, "rmsprop": 7}
+    return bytes([kinds[kind]]) + words.floats(len(words.words))
+
+
+def schedule(rate, noise):
+    words = Words(rate)
+    packed = words.floats(1) + words.u32()
+    decay = words.kind(constant=0, step=1, cosine=2, polynomial=3, root=4)
+    packed += bytes([decay]) + (words.u32() if decay in (1, 2, 4) else b"")
+    packed += words.floats(len(words.words))
+    words = Words(noise)
+    return packed + bytes([words.kind(constant=0, matched=1, polynomial=2)]) + words.floats(len(words.words))
+
+
+# What is digested of the memory -------------------------------------------------------------------------------------------------
+def f64s(*values):
+    return struct.pack(f"<{len(values)}d", *values)
+
+
+def filter_memory(filter):
+    if isinstance(filter, Iir):
+        return b"".join(map(f32s, filter.s)) + f64s(*filter.ones)
+    if isinstance(filter, PerSampleMomentum):
+        return b"".join(map(f32s, filter.past)) + filter_memory(filter.inner)
+    if isinstance(filter, Kalman):
+        return f32s(filter.filtered) + f32s(filter.displacement) + f64s(filter.gain()[0])
+    raise TypeError(filter)
+
+
+def optimizer_memory(optimizer):
+    if isinstance(optimizer, AdaGradNorm):
+        return f64s(optimizer.added) + optimizer_memory(optimizer.inner)
+    if isinstance(optimizer, AdamBc):
+        return f32s(optimizer.m) + f32s(optimizer.v) + f64s(optimizer.w1, optimizer.w2, optimizer.phi)
+    if isinstance(optimizer, Adam):
+        return f32s(optimizer.m) + f32s(optimizer.v) + f64s(optimizer.p1, optimizer.p2)
+    if isinstance(optimizer, AdaGrad):
+        return f32s(optimizer.s)
+    assert isinstance(optimizer, Sgd)
+    return f32s(optimizer.m) if optimizer.mu != 0 else b""
+
+
+def checkpoint(params, threshold, filter, optimizer):
+    memories = []
+    if not isinstance(filter, Identity):
+        memories.append(filter_memory(filter))
+    if not (isinstance(optimizer, Sgd) and optimizer.mu == 0):
+        memories.append(optimizer_memory(optimizer))
+    if not isinstance(threshold, Fixed):
+        memories.append(f32s([threshold.clip, getattr(threshold, "range", 0.0)]))
+    twice = [folded(memory) >> 16 ^ folded(memory) & 0xFFFF for memory in memories]
+    return struct.pack(f"<I{len(twice)}H", folded(f32s(params)), *twice)
+
+
+# Samples --------------------------------------------------------------------------------------------------------------------------
+class Generated:
+    """Samples drawn from integers: see core/src/replay/samples.rs."""
+
+    def __init__(self, seed, dim):
+        self.x, self.dim, self.seed = seed, dim, seed
+        self.params = self.numbers(self.ordinary)
+
+    def word(self):
+        self.x = (self.x * 6364136223846793005 + 1442695040888963407) % 2**64
+        return self.x >> 32
+
+    def numbers(self, make):
+        return bits32([make(self.word()) for _ in range(self.dim)])
+
+    @staticmethod
+    def ordinary(word):
+        return word & 0x807FFFFF | 122 + (word >> 24) % 4 << 23
+
+    def further(self, t):
+        """The gradient of the sample after the ordinary ones."""
+        kind = t % 8
+        if kind == 0:
+            return self.numbers(lambda word: word & 0x80000000)
+        if kind in (4, 5):
+            grad = self.numbers(self.ordinary)
+            grad.view(np.uint32)[t % self.dim] = 0x7F800000 if kind == 4 else 0x7FC00000
+            return grad
+        exponent = {1: 0, 2: 252, 3: 150, 6: 40}[kind]
+        return self.numbers(lambda word: word & 0x807FFFFF | exponent << 23)
+
+    def of(self, t):
+        for _ in range((5 * t + 3) % 7):
+            z = self.numbers(self.ordinary)
+            yield lambda x: x / F(4) - z
+        if t % 8 != 7:
+            grad = self.further(t)
+            yield lambda x: grad
+
+    def head(self):
+        return b"\0" + struct.pack("<Q", self.seed)
+
+    def start(self):
+        return b""
+
+    def step(self, t):
+        return b""
+
+
+class Recorded:
+    """Mixed gradients as they are, bit for bit: `steps` lists a step's samples."""
+
+    def __init__(self, seed, params, steps):
+        self.seed, self.params, self.steps = seed, bits32(params), [[bits32(s) for s in step] for step in steps]
+
+    def of(self, t):
+        for grad in self.steps[t]:
+            yield lambda x: grad
+
+    def head(self):
+        return b"\1" + struct.pack("<Q", self.seed)
+
+    def start(self):
+        return self.params.astype("<f4").tobytes()
+
+    def step(self, t):
+        grads = self.steps[t]
+        return struct.pack("<I", len(grads)) + b"".join(grad.astype("<f4").tobytes() for grad in grads)
+
+
+# Packs ------------------------------------------------------------------------------------------------------------------------------
+def mechanism(kind, bits, multiplier):
+    """How it runs, and its bytes."""
+    if kind == "f32":
+        return run.Continuous(multiplier), b"\2" + struct.pack("<d", multiplier)
+    sigma = round(multiplier * 2**bits)
+    return run.Discrete(bits, sigma), bytes([("i32", "i64").index(kind), bits]) + struct.pack("<I", sigma)
+
+
+class Pack:
+    def __init__(self, name):
+        self.name, self.groups = name, 0
+        self.bytes = b"DAMPER" + struct.pack("<HI", 1, CONTRACT) + named(name)
+        self.said = [f"set {name}, contract {CONTRACT}"]
+
+    def group(self, kind, name, body, said):
+        self.bytes += bytes([kind]) + named(name) + body
+        self.said.append(f"{name}: {said}")
+        self.groups += 1
+
+    def run(self, name, make, samples, steps, every, batch, mechanism):
+        """`make` gives the slots afresh, `samples` the samples, `mechanism` its kind and numbers."""
+        runs, packed = mechanism
+
+        def play():
+            slots, source = make(), samples()
+            dim, texts = len(source.params), [slot.text for slot in slots]
+            body = struct.pack("<IIH", dim, steps, every) + source.head() + struct.pack("<I", batch) + packed
+            body += clip(texts[0]) + threshold(texts[1]) + filtering(texts[2]) + optimizer(texts[3]) + schedule(*texts[4:])
+            body += source.start() + source.step(0)
+            played = run.play(slots, runs, source.params, source.of, batch, steps, source.seed)
+            for t, (_, _, params) in enumerate(played, 1):
+                if t % every == 0 or t == steps:
+                    body += checkpoint(params, *slots[1:4])
+                if t < steps:
+                    body += source.step(t)
+            return body, fnv(f32s(params))
+
+        body, digest = run.steady(name, play)
+        self.group(RUN, name, body, f"{steps} steps, params {digest:016x}")
+
+    def write(self):
+        folder = pathlib.Path(__file__).resolve().parents[1]
+        packed = self.bytes + b"\0"
+        (folder / f"{self.name}.pack").write_bytes(packed + struct.pack("<Q", fnv(packed)))
+        self.said.append(f"{self.groups} groups, all the same")
+        (folder / f"{self.name}.txt").write_text("\n".join(self.said) + "\n")
+
+
+DEFAULT = {
+    "clip": Flat, "threshold": lambda: Fixed(0.7), "filter": Identity, "optimizer": Sgd, "rate": lambda: Rate(0.25),
+    "noise": Noise, "bits": 16, "multiplier": 0.7, "batch": 4,
+}  # fmt: skip
+
+
+def methods(layers):
+    """(name, what is not the default): every method, under its name on the command line where it has one."""
+    def momentum(k, beta, normalised, inner):
+        return {"filter": lambda: PerSampleMomentum(k, beta, normalised, Iir(inner))}
+
+    slow = {"rate": lambda: Rate(0.02)}
+    yield "dp-sgd", {}
+    yield "doppler", {"filter": lambda: Iir("d2")}
+    yield "doppler-adam", {"filter": lambda: Iir("f6"), "optimizer": lambda: Adam(0.0)} | slow
+    yield "dp-pmlf", momentum(3, 0.9, True, "p6")
+    yield "inner-outer", momentum(3, 0.5, False, "sgd") | {"optimizer": lambda: Sgd(0.5)}
+    yield "disk", {"filter": lambda: Kalman(0.7)}
+    yield "disk-two-points", {"filter": lambda: Kalman(0.7, 0.5)}
+    yield "disk-recursion", {"filter": lambda: Kalman((0.5, 0.02, 0.03), -1.0)}
+    yield "dc-sgd-p", {"threshold": lambda: Percentile(0.5, 0.5, 1.0, 1.0)}
+    yield "dc-sgd-e-grid", {"threshold": lambda: ExpectedError("grid", 0.5, 1.0, 20.0)}
+    yield "dc-sgd-e-exact", {"threshold": lambda: ExpectedError("exact", 0.5, 1.0, 20.0, Bounds(0.05, 4.0))}
+    yield "quantile", {"threshold": lambda: Quantile(0.5, 0.2, 0.25, 1.0)}
+    yield "adp", {"rate": lambda: Rate(0.5, 3, ("polynomial", 1.0, 0.1)), "noise": lambda: Noise("matched", 0.5)}
+    yield "automatic", {"clip": lambda: Automatic(0.01)}
+    yield "per-layer", {"clip": lambda: PerLayer(Flat(), layers)}
+    yield "per-layer-automatic", {"clip": lambda: PerLayer(Automatic(0.1), layers)}
+    yield "momentum", {"optimizer": lambda: Sgd(0.9, False, 0.01)}
+    yield "nesterov", {"optimizer": lambda: Sgd(0.8, True, 0.02)}
+    yield "adam", {"optimizer": Adam} | slow
+    yield "adamw", {"optimizer": lambda: Adam(0.8, 0.99, 1e-6, 0.05)} | slow
+    yield "adam-bc", {"optimizer": lambda: AdamBc(0.9, 0.95, 1e-3, 0.01)} | slow
+    yield "adagrad", {"optimizer": lambda: AdaGrad(1e-10, 0.02)}
+    yield "rmsprop", {"optimizer": lambda: RmsProp(0.9, 1e-8, 0.02)} | slow
+    yield "adagrad-norm", {"optimizer": lambda: AdaGradNorm(0.5, 1e-5, True, Sgd(0.5, False, 0.01))}
+
+
+def schedules(steps):
+    """What else changes a run: other schedules, the edges of f32, several methods at once. (name, kind of sums, ...)"""
+    yield "cosine", "i32", {"rate": lambda: Rate(0.3, 5, ("cosine", steps, 0.1))}
+    yield "step-decay", "i64", {"rate": lambda: Rate(0.3, 0, ("step", 20, 0.7))}
+    yield "root", "f32", {"rate": lambda: Rate(0.3, 3, ("root", steps, 0.05))}
+    yield "adp-polynomial", "i32", {"noise": lambda: Noise("polynomial", 0.37, 0.5)}
+    yield "adp-polynomial", "f32", {"noise": lambda: Noise("polynomial", 0.37, 0.5)}
+    yield "adagrad-norm-raw-adam", "i64", {"optimizer": lambda: AdaGradNorm(2.0, 1e-5, False, Adam(0.9, 0.99, 1e-8, 0.01))}
+    yield "coarse-grid", "i32", {"bits": 8, "multiplier": 1 / 256}
+    yield "subnormal-moments", "i32", {"threshold": lambda: Fixed(3e-19), "optimizer": lambda: Adam(0.9, 0.99, 1e-25)}
+    yield "saturated-moments", "i64", {"threshold": lambda: Fixed(1e38), "optimizer": lambda: AdaGrad(1e-10, 0.5)}
+    yield "saturated-params", "i64", {
+        "threshold": lambda: Fixed(1e38), "rate": lambda: Rate(4.0), "optimizer": lambda: Sgd(0.9, True, 0.01),
+    }  # fmt: skip
+    yield "disk-adamw-dc-sgd-e", "i32", {
+        "filter": lambda: Kalman(0.7, 0.5), "optimizer": lambda: Adam(0.9, 0.99, 1e-8, 0.05),
+        "threshold": lambda: ExpectedError("grid", 0.5, 1.0, 20.0), "rate": lambda: Rate(0.02, 3, ("cosine", steps, 0.1)),
+    }  # fmt: skip
+
+
+def add_run(pack, name, kind, choice, samples, steps, every):
+    given = DEFAULT | choice
+    slots = [given[slot] for slot in ("clip", "threshold", "filter", "optimizer", "rate", "noise")]
+    chosen = mechanism(kind, given["bits"], given["multiplier"])
+    pack.run(f"{name} {kind}", lambda: [slot() for slot in slots], samples, steps, every, given["batch"], chosen)
+
+
+def whole_steps(pack):
+    """Steps whose samples are written out: ordinary, zero of either sign, subnormal, tiny, huge, not finite; and none."""
+    params = [0x3F000000, 0xBF200000, 0x00000001, 0x80000000, 0x42280000]
+    steps = [
+        [[0x3E99999A, 0xBE4CCCCD, 0x3DCCCCCD, 0, 0x80000000], [0x40400000, 0x40800000, 0, 0x00000001, 0x807FFFFF]],
+        [],
+        [[0, 0x80000000, 0, 0, 0], [0x7F800000, 0, 0, 0, 0], [0x3F800000, 0x7FC00000, 0, 0, 0], [0x7F000000, 0, 0, 0, 0x3F800000]],
+        [[0x00400000, 0x80000001, 0, 0, 0x1F000000], [0x5F000000, 0xDF000000, 0x3F800000, 0, 0]],
+    ]
+    for kind in ("i32", "i64", "f32"):
+        samples = lambda: Recorded(77, params, steps)
+        add_run(pack, "whole-steps", kind, {"optimizer": lambda: Sgd(0.9, False, 0.01)}, samples, len(steps), 1)
+
+
+def base():
+    pack = Pack("base")
+    kernels.add(pack, clip)
+    whole_steps(pack)
+    dim, steps, every = 19, 200, 10
+    layers = [(4, 2097152), (9, 3355443), (6, 1048577)]
+    chosen = [(name, kind, choice) for name, choice in methods(layers) for kind in ("i32", "i64", "f32")]
+    for seed, (name, kind, choice) in enumerate(chosen + list(schedules(steps)), 5000):
+        add_run(pack, name, kind, choice, lambda: Generated(seed, dim), steps, every)
+    pack.write()
+
+
+def wide():
+    """Over the edges of blocks and chunks of coordinates."""
+    pack = Pack("wide")
+    dim, steps, every = 1030, 12, 4
+    layers = [(10, 2097152), (600, 3355443), (420, 1048577)]
+    chosen = [(name, kind, choice) for name, choice in methods(layers) for kind in ("i32", "f32")]
+    for seed, (name, kind, choice) in enumerate(chosen, 7000):
+        add_run(pack, name, kind, choice, lambda: Generated(seed, dim), steps, every)
+    pack.write()
+
+
+def main():
+    np.seterr(all="ignore")
+    continuous.check()
+    base()
+    wide()
+
+
+main()

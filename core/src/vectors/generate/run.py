@@ -1,0 +1,132 @@
+"""A run, step by step, worked out from the docs of the core's modules."""
+
+import functools
+import math
+
+import numpy as np
+
+from clipping import PerLayer, add_sample
+from continuous import next_up, normals
+from numerics import LIBM, S
+from release import CHUNK, COUNT_NOISE, GRADIENT_NOISE, F, Stream, discrete_gaussian, norm_squared
+
+
+@functools.cache
+def noise(sigma, seed, purpose, step, chunk, count):
+    """Draws at an address, in grid units."""
+    stream = Stream(seed, purpose, step, chunk)
+    return [discrete_gaussian(sigma, stream) for _ in range(count)]
+
+
+class Discrete:
+    """Sums in integers, which no sum here overflows; the noise is a discrete Gaussian of `sigma` grid units."""
+
+    def __init__(self, bits, sigma):
+        self.bits, self.sigma = bits, sigma
+
+    def at(self, factor):
+        return self if factor == 1 else Discrete(self.bits, math.ceil(self.sigma * factor))
+
+    def multiplier(self):
+        return self.sigma / 2**self.bits
+
+    def zero(self, dim):
+        return [0] * dim
+
+    def add(self, total, rule, grad, clip):
+        added, norm = add_sample(rule, grad, clip, self.bits)
+        return [a + b for a, b in zip(total, added)], norm
+
+    def release(self, total, clip, batch, seed, t):
+        assert all(abs(x) < 2**30 for x in total)
+        unit = F(F(clip / F(1 << self.bits)) / F(batch))
+        released = []
+        for chunk in range(0, len(total), CHUNK):
+            part = total[chunk : chunk + CHUNK]
+            draws = noise(self.sigma, seed, GRADIENT_NOISE, t, chunk // CHUNK, len(part))
+            released += [S(F(F(x + z) * unit)) for x, z in zip(part, draws)]
+        return np.array(released, F)
+
+
+class Continuous:
+    """Sums in floats; the noise is a continuous Gaussian of `multiplier` times the clip, rounded up to a float."""
+
+    def __init__(self, multiplier):
+        self.sigma = next_up(multiplier)
+
+    def at(self, factor):
+        return Continuous(float(self.sigma) * factor)
+
+    def multiplier(self):
+        return float(self.sigma)
+
+    def zero(self, dim):
+        return np.zeros(dim, F)
+
+    def add(self, total, rule, grad, clip):
+        square = norm_squared(grad)
+        if not np.isfinite(square):
+            return total, None
+        norm = np.sqrt(square)
+        layered = isinstance(rule, PerLayer)
+        layers = rule.layers if layered else [(len(grad), 1 << 22)]
+        total, at = total.copy(), 0
+        for length, share in layers:
+            part = slice(at, at + length)
+            at += length
+            own = np.sqrt(norm_squared(grad[part])) if layered else norm
+            bound = F(clip * F(F(share) / F(1 << 22)))
+            factor = bound / max((rule.rule if layered else rule).divisor(own, bound), own)
+            if np.isfinite(factor):
+                total[part] = total[part] + grad[part] * factor
+        return total, norm
+
+    def release(self, total, clip, batch, seed, t):
+        sigma, draws = self.sigma * clip, []
+        for chunk in range(0, len(total), CHUNK):
+            draws += normals(seed, GRADIENT_NOISE, t, chunk // CHUNK, min(CHUNK, len(total) - chunk))
+        return S((total + sigma * np.array(draws, F)) / F(batch))
+
+
+def play(slots, mechanism, params, samples, batch, steps, seed):
+    """Yields (mechanism, clip, params) after each step; the slots hold their memory. `samples(t)` gives, for each sample of
+    step t, its gradient as a function of a point."""
+    clip, threshold, filter, optimizer, rate, schedule = slots
+    dim = len(params)
+    filter.start(dim)
+    optimizer.start(dim)
+    for t in range(steps):
+        now, clip_t = mechanism.at(schedule.factor(t, rate)), threshold.clip
+        points = filter.points(params)
+        counts, total = [0] * threshold.counts, now.zero(dim)
+        for gradient in samples(t):
+            grads = [weight * gradient(x) for x, weight in points]
+            mixed = grads[0]
+            for grad in grads[1:]:
+                mixed = mixed + grad
+            assert mixed.dtype == F
+            total, norm = now.add(total, clip, mixed, clip_t)
+            if norm is not None:
+                threshold.count(norm, counts)
+        released = now.release(total, clip_t, batch, seed, t)
+        noise_std = now.multiplier() * float(clip_t) / batch
+        filtered = filter.apply(released)
+        before, params = params, optimizer.step(params, filtered, released, rate.at(t), noise_std)
+        assert params.dtype == filtered.dtype == released.dtype == F and np.all(np.isfinite(params))
+        filter.moved(before, params)
+        if counts:
+            draws = noise(threshold.count_sigma, seed, COUNT_NOISE, t, 0, len(counts))
+            noisy = [(count * 4096 + z) / 4096 for count, z in zip(counts, draws)]
+            threshold.update(noisy, now.multiplier(), dim, batch)
+        yield now, clip_t, params
+
+
+def steady(name, run):
+    """What `run` gives, shown not to depend on the last bits of transcendental functions."""
+    LIBM.used = False
+    given = run()
+    for nudge in (-2, 2) if LIBM.used else ():
+        LIBM.nudge = nudge
+        assert run() == given, f"choose other parameters for {name}"
+    LIBM.nudge = 0
+    return given

@@ -1,0 +1,223 @@
+//! Replay: the sets give on this machine what every target must say, and whatever else a pack holds is found and told.
+#![allow(clippy::disallowed_methods)] // References are plain arithmetic.
+
+use damper_core::numerics::digest::Digest;
+use damper_core::replay::{
+    BASE, BASE_SAID, Memory, PackError, ReplayError, Source, Summary, Truncated, WIDE, WIDE_SAID, play,
+};
+use proptest::prelude::*;
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+/// A pack's beginning, up to its first group.
+const HEAD: usize = 12 + 1 + 4;
+/// Its end: no further group, and the digest.
+const END: usize = 1 + 8;
+
+fn said(pack: &[u8], floats: usize) -> (Result<Summary, ReplayError<Truncated>>, String) {
+    let (mut floats, mut narrow, mut wide) = (vec![7.0; floats], vec![7; 2_060], vec![7; 40]);
+    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
+    let mut said = String::new();
+    let played = play(&mut &pack[..], memory, |line| said += &format!("{line}\n"));
+    (played, said)
+}
+
+/// The base set, and how far it was read.
+struct Watched<'a> {
+    rest: &'a [u8],
+    read: &'a Cell<usize>,
+}
+
+impl Source for Watched<'_> {
+    type Error = Truncated;
+
+    fn read(&mut self, out: &mut [u8]) -> Result<(), Truncated> {
+        self.read.set(self.read.get() + out.len());
+        self.rest.read(out)
+    }
+}
+
+/// The name of each group of the base set, and where its bytes are.
+static GROUPS: LazyLock<Vec<(String, Range<usize>)>> = LazyLock::new(|| {
+    let (mut floats, mut narrow, mut wide) = ([0.0; 256], [0; 40], [0; 40]);
+    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
+    let read = Cell::new(0);
+    let (mut groups, mut start) = (Vec::new(), 0);
+    play(&mut Watched { rest: BASE, read: &read }, memory, |line| {
+        if let Some((name, _)) = line.to_string().split_once(": ") {
+            groups.push((name.to_owned(), start..read.get()));
+        }
+        start = read.get();
+    })
+    .unwrap();
+    assert_eq!((groups[0].1.start, groups.last().unwrap().1.end), (HEAD, BASE.len() - END));
+    groups
+});
+
+/// The bytes of a group of the base set.
+fn group(name: &str) -> Vec<u8> {
+    let (_, at) = GROUPS.iter().find(|(found, _)| found == name).unwrap_or_else(|| panic!("no group {name}"));
+    BASE[at.clone()].to_vec()
+}
+
+/// A pack of these groups, with the digest that belongs to it.
+fn packed(groups: &[Vec<u8>]) -> Vec<u8> {
+    let mut pack = BASE[..HEAD].to_vec();
+    pack.extend(groups.concat());
+    pack.push(0);
+    let mut digest = Digest::default();
+    digest.add_bytes(&pack);
+    pack.extend(digest.value().to_le_bytes());
+    pack
+}
+
+#[test]
+fn this_machine_says_what_every_target_must_say() {
+    for (pack, expected, floats) in [(BASE, BASE_SAID, 256), (WIDE, WIDE_SAID, 10_300)] {
+        let (played, said) = said(pack, floats);
+        assert_eq!(played.unwrap().differ, 0, "{said}");
+        assert_eq!(said, expected);
+    }
+}
+
+#[test]
+fn every_method_runs_200_steps_under_every_mechanism() {
+    let methods = "dp-sgd doppler dp-pmlf inner-outer disk disk-two-points dc-sgd-p dc-sgd-e-grid dc-sgd-e-exact quantile adp \
+        automatic per-layer momentum nesterov adam adamw adam-bc adagrad rmsprop adagrad-norm";
+    for method in methods.split_ascii_whitespace() {
+        for mechanism in ["i32", "i64", "f32"] {
+            let line = format!("\n{method} {mechanism}: 200 steps, params ");
+            assert!(BASE_SAID.contains(&line), "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_difference_is_told_by_its_run_its_steps_and_its_part() {
+    let run = group("disk-adamw-dc-sgd-e i32");
+    // Its checkpoints are ten bytes: parameters, filter, optimizer, threshold.
+    for (back, told) in [
+        (10, "the same after step 190, not after step 200: params"),
+        (6, "the same after step 190, not after step 200: filter"),
+        (4, "the same after step 190, not after step 200: optimizer"),
+        (1, "the same after step 190, not after step 200: threshold"),
+        (16, "the same after step 180, not after step 190: filter"),
+        (200, "the same after step 0, not after step 10: params"),
+    ] {
+        let mut changed = run.clone();
+        let at = changed.len() - back;
+        changed[at] ^= 1;
+        let (played, said) = said(&packed(&[run.clone(), changed]), 256);
+        assert_eq!(played.unwrap(), Summary { groups: 2, differ: 1 });
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(!lines[1].contains("DIFFERS"), "{said}");
+        assert!(lines[2].starts_with("disk-adamw-dc-sgd-e i32: 200 steps, params "), "{said}");
+        assert!(lines[2].ends_with(&format!(", DIFFERS: {told}")), "{said}");
+        assert_eq!(lines[3], "2 groups, 1 DIFFER");
+    }
+    // Another seed parts at once, and everywhere.
+    let mut other = run.clone();
+    let seed = 1 + 1 + "disk-adamw-dc-sgd-e i32".len() + 4 + 4 + 2 + 1;
+    other[seed] ^= 1;
+    let (played, said) = said(&packed(&[other]), 256);
+    assert_eq!(played.unwrap().differ, 1);
+    assert!(said.contains("not after step 10: params, filter, optimizer, threshold\n"), "{said}");
+}
+
+#[test]
+fn a_kernels_difference_is_told_by_its_value() {
+    let mut words = group("words 1/0/0");
+    let third = words.len() - 4 * 24 + 2 * 4;
+    words[third] ^= 0x0f;
+    let (played, said) = said(&packed(&[words]), 0);
+    assert_eq!(played.unwrap().differ, 1);
+    assert_eq!(
+        said.lines().nth(1).unwrap(),
+        "words 1/0/0: DIFFERS: value 2 of 24 is 43c507ed where 43c507e2 was recorded"
+    );
+}
+
+#[test]
+fn a_key_that_is_given_whole_is_the_key() {
+    let simulation = group("whole-steps i32");
+    let at = 1 + 1 + "whole-steps i32".len() + 4 + 4 + 2;
+    let mut private = simulation[..at].to_vec();
+    private.push(2);
+    private.extend(&simulation[at + 1..at + 9]);
+    private.extend(b" damper: not private key");
+    private.extend(&simulation[at + 9..]);
+    assert_eq!(simulation[at], 1);
+    let (played, said) = said(&packed(&[simulation, private]), 256);
+    assert_eq!(played.unwrap(), Summary { groups: 2, differ: 0 }, "{said}");
+}
+
+#[test]
+fn what_is_no_pack_or_of_another_contract_is_refused() {
+    let with = |at: usize, byte: u8| {
+        let mut pack = BASE.to_vec();
+        pack[at] = byte;
+        said(&pack, 256).0.unwrap_err()
+    };
+    assert_eq!(with(0, b'd'), ReplayError::Pack(PackError::NotAPack));
+    assert_eq!(with(6, 200), ReplayError::Pack(PackError::NotAPack));
+    assert_eq!(with(8, 77), ReplayError::Pack(PackError::Contract(77)));
+    assert_eq!(with(BASE.len() - 1, BASE[BASE.len() - 1] ^ 1), ReplayError::Pack(PackError::Damaged));
+    assert_eq!(said(&[], 256).0, Err(ReplayError::Source(Truncated)));
+}
+
+#[test]
+fn too_little_memory_is_told() {
+    assert!(matches!(said(BASE, 100).0, Err(ReplayError::Pack(PackError::Memory { .. }))));
+    let (mut floats, mut none, mut narrow) = ([0.0; 256], [0; 0], [0; 0]);
+    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut none };
+    let played = play(&mut &BASE[..], memory, |_| {});
+    assert!(matches!(played, Err(ReplayError::Pack(PackError::Memory { .. }))), "{played:?}");
+}
+
+fn is_played(pack: &[u8]) -> bool {
+    matches!(said(pack, 256).0, Ok(Summary { differ: 0, .. }))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_pack_that_is_cut_is_refused(len in 0..BASE.len()) {
+        let (played, said) = said(&BASE[..len], 256);
+        prop_assert_eq!(played, Err(ReplayError::Source(Truncated)));
+        prop_assert!(BASE_SAID.starts_with(&said));
+    }
+
+    #[test]
+    fn a_changed_byte_is_found(at in 0..BASE.len(), by in 1u8..) {
+        let mut pack = BASE.to_vec();
+        pack[at] ^= by;
+        prop_assert!(!is_played(&pack));
+    }
+
+    /// Damage that the digest at the end does not tell.
+    #[test]
+    fn whatever_a_group_holds_is_played_or_refused(
+        which in any::<prop::sample::Index>(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let (_, at) = &GROUPS[which.index(GROUPS.len())];
+        let mut bytes = BASE[at.clone()].to_vec();
+        // Most of what decides is at the beginning.
+        let early = bytes.len().min(120);
+        for (at, byte) in changes {
+            bytes[at.index(early)] = byte;
+        }
+        let _played_or_refused = said(&packed(&[bytes]), 256);
+    }
+
+    #[test]
+    fn bytes_that_mean_nothing_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let mut pack = BASE[..HEAD].to_vec();
+        pack.push(16);
+        pack.push(0);
+        pack.extend(&bytes);
+        prop_assert!(!is_played(&pack));
+        prop_assert!(!is_played(&bytes));
+    }
+}

@@ -1,0 +1,18 @@
+//! What the boards run, on any system with a standard output: `console PROGRAM`. Fails if something is not as it must be.
+
+use damper_firmware_program::{methods::METHODS, replay, train};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let success = match std::env::args().nth(1).as_deref() {
+        Some("replay") => replay::base(|line| println!("{line}")),
+        Some("replay-wide") => replay::wide(|line| println!("{line}")),
+        Some("train") => train::run(|line| println!("{line}")),
+        Some("methods") => METHODS.iter().all(|(_, run, digest)| run() == Some(*digest)),
+        _ => {
+            eprintln!("console replay|replay-wide|train|methods");
+            false
+        }
+    };
+    if success { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

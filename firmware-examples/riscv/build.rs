@@ -1,0 +1,43 @@
+//! Linker scripts: the board's memory and riscv-rt's layout.
+
+use std::{env, fs, path::PathBuf};
+
+/// Bytes of static variables; the rest of the RAM is the stack's, which lies below them.
+const STATICS: u32 = 1024;
+
+const PROGRAMS: [&str; 4] = ["replay", "replay-wide", "train", "methods"];
+
+fn main() {
+    // On a host only `cargo check` and clippy come here.
+    if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("none") {
+        return;
+    }
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let small = env::var("OPT_LEVEL").is_ok_and(|level| level == "s");
+    for program in PROGRAMS {
+        // QEMU's virt has megabytes of RAM and starts in it; these are the sizes of a small part, and of the smallest for the
+        // base set compiled for size, so that the linker refuses what would not fit.
+        let (flash_kb, ram_kb) = if program == "replay" && small { (128, 8) } else { (512, 64) };
+        let stack = ram_kb * 1024 - STATICS;
+        let mut memory = format!(
+            "MEMORY {{\n  FLASH : ORIGIN = 0x80000000, LENGTH = {flash_kb}K\n  STACK : ORIGIN = 0x80100000, LENGTH = {stack}\n  \
+             RAM : ORIGIN = 0x80100000 + {stack}, LENGTH = {STATICS}\n}}\n"
+        );
+        for (region, at) in [
+            ("TEXT", "FLASH"),
+            ("RODATA", "FLASH"),
+            ("DATA", "RAM"),
+            ("BSS", "RAM"),
+            ("HEAP", "RAM"),
+            ("STACK", "STACK"),
+        ] {
+            memory += &format!("REGION_ALIAS(\"REGION_{region}\", {at});\n");
+        }
+        let folder = out.join(program);
+        fs::create_dir_all(&folder).expect("the build folder can be written");
+        fs::write(folder.join("memory.x"), memory).expect("the build folder can be written");
+        println!("cargo:rustc-link-arg-bin={program}=-L{}", folder.display());
+    }
+    println!("cargo:rustc-link-arg-bins=-Tmemory.x");
+    println!("cargo:rustc-link-arg-bins=-Tlink.x");
+}

@@ -1,0 +1,21 @@
+//! The core's base set of recorded vectors, in 128 KB of flash and 8 KB of RAM.
+#![no_std]
+#![no_main]
+
+use damper_firmware_program::replay;
+use riscv as _;
+use semihosting::process::ExitCode;
+
+#[riscv_rt::entry]
+fn main() -> ! {
+    exit(replay::base(|line| semihosting::println!("{line}")))
+}
+
+fn exit(success: bool) -> ! {
+    if success { ExitCode::SUCCESS } else { ExitCode::FAILURE }.exit_process()
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    exit(false)
+}

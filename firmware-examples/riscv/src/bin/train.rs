@@ -1,0 +1,21 @@
+//! Private training on an RV32IMAC, with gradients computed on the device.
+#![no_std]
+#![no_main]
+
+use damper_firmware_program::train;
+use riscv as _;
+use semihosting::process::ExitCode;
+
+#[riscv_rt::entry]
+fn main() -> ! {
+    exit(train::run(|line| semihosting::println!("{line}")))
+}
+
+fn exit(success: bool) -> ! {
+    if success { ExitCode::SUCCESS } else { ExitCode::FAILURE }.exit_process()
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    exit(false)
+}

@@ -1,0 +1,84 @@
+//! The gradient graph on made-up numbers, before any sample is read: a runtime that computes a gradient wrong would train a
+//! wrong model without a word.
+
+use super::worker::{Layout, plan};
+use crate::autodiff::{Dim, GradGraph, TensorSpec};
+use crate::backend::{Backend, BackendError, Input};
+use crate::graph::DType;
+use std::num::NonZeroUsize;
+
+/// Rows that are enough, and are not one.
+const ROWS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
+
+/// How far parameters are moved, so that those that start at zero hide no gradient.
+const MOVE: f32 = 0.02;
+
+/// Has `backend` compute the outputs of `grad` whose names begin so, near the public initial values `params`.
+///
+/// # Errors
+///
+/// The backend cannot run the graph, or computes a gradient wrong: the message names it.
+pub(super) fn rehearse(
+    backend: &dyn Backend,
+    grad: &GradGraph,
+    prefixes: &[&str],
+    rows: NonZeroUsize,
+    params: &[f32],
+) -> Result<(), BackendError> {
+    let rows = rows.min(ROWS);
+    let (model, plan) = plan(grad, prefixes, rows);
+    let mut draw = Draw(1);
+    let data = grad.inputs.len() + grad.labels.iter().len();
+    let layout = Layout::new(grad);
+    let values: Vec<&[f32]> = (0..grad.points).flat_map(|_| layout.split(params)).collect();
+    let made: Vec<Made> = plan
+        .inputs
+        .iter()
+        .enumerate()
+        .map(|(index, spec)| {
+            let length = length(spec, rows.get());
+            let is_label = index >= grad.inputs.len();
+            match (index.checked_sub(data).map(|at| values.get(at)), spec.dtype) {
+                (Some(Some(values)), _) => Made::F32(values.iter().map(|value| value + MOVE * draw.next()).collect()),
+                // The points' weights, the clip, the samples' weights.
+                (Some(None), _) => Made::F32(vec![1.0; length]),
+                // Indices and classes of which every table has two.
+                (None, DType::I64) => Made::I64((0..length).map(|_| i64::from(draw.next() > 0.0)).collect()),
+                (None, _) if is_label => {
+                    Made::F32((0..length).map(|_| f32::from(u8::from(draw.next() > 0.0))).collect())
+                }
+                (None, _) => Made::F32((0..length).map(|_| draw.next()).collect()),
+            }
+        })
+        .collect();
+    backend.rehearse(&model, &plan, &made.iter().map(Made::input).collect::<Vec<_>>())
+}
+
+/// Made-up numbers of one input.
+enum Made {
+    F32(Vec<f32>),
+    I64(Vec<i64>),
+}
+
+impl Made {
+    fn input(&self) -> Input<'_> {
+        match self {
+            Self::F32(values) => Input::F32(values),
+            Self::I64(values) => Input::I64(values),
+        }
+    }
+}
+
+fn length(spec: &TensorSpec, rows: usize) -> usize {
+    spec.shape.iter().map(|dim| if let Dim::Fixed(extent) = dim { *extent } else { rows }).product()
+}
+
+/// A fixed sequence in (−1, 1).
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self) -> f32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 40) as f32 + 0.5) / (1u64 << 23) as f32 - 1.0
+    }
+}
