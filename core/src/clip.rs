@@ -3,6 +3,11 @@
 //! A rule of clipping turns the norm of a sample's mixed gradient into a divisor `d`: the sample adds `g · C/d`. That its
 //! norm is at most `C` does not rest on the rule: it is enforced on what is summed, on the grid in integers (see
 //! [`crate::grid`]), per layer where the rule has [`Layers`].
+//!
+//! # Timing
+//!
+//! A gradient whose squared norm is not finite is left early, and whether a norm is above its threshold may be a branch: both
+//! depend on the sample.
 
 mod automatic;
 mod flat;

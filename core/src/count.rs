@@ -15,6 +15,10 @@
 //! drawn in the order of the counts at the address (counts, step, chunk 0). Counts wrap like the sum of gradients, and far
 //! above any batch. Released counts are f64, exact.
 //!
+//! # Timing
+//!
+//! Which counter a sample moves, an address, depends on its norm, and on which side of [`Query::Above`] it lies may be a branch.
+//!
 //! # Privacy
 //!
 //! One sample added or removed moves one count by one: sensitivity 1 in the Euclidean norm.

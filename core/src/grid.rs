@@ -19,6 +19,11 @@
 //!
 //! The released mean is `F(F(sum + noise)·F(F(C/2^bits)/B))`.
 //!
+//! # Timing
+//!
+//! Coordinates choose values, not ways. A sample that fails the check of its integers is taken out and redone, in about three times
+//! the time: that depends on the sample, and so do float operations where they are computed in software.
+//!
 //! # Privacy
 //!
 //! What one sample adds has an exact Euclidean norm of at most `C`. Sums wrap: reduction modulo a power of two is linear,

@@ -7,6 +7,11 @@
 //! # Memory
 //!
 //! None: samples come one by one, in index order.
+//!
+//! # Timing
+//!
+//! All coins are thrown, whatever they show. How many samples come depends on the secret draw, and between which of them how many
+//! coins lie.
 
 use crate::accounting::Rate;
 use crate::noise::{Address, Generator, Purpose};

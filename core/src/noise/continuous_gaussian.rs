@@ -7,6 +7,10 @@
 //!
 //! f32 throughout; `ln`, `sin`, `cos` have the bits of `libm`. No draw exceeds 6.67 σ.
 //!
+//! # Timing
+//!
+//! The functions branch on the words drawn, so a draw's time depends on its value.
+//!
 //! # Privacy
 //!
 //! **Not exact**: sums and noise round, so the guarantee holds for real numbers but not for the floats that are released

@@ -23,7 +23,11 @@
 //!
 //! # Timing
 //!
-//! The number of words a draw consumes, and so its time, depends on the value drawn (a rejection sampler).
+//! A draw takes as many words and instructions for `z` as for `−z`. What it takes depends on `|z|`: attempts that were
+//! rejected say nothing of the value, but the accepted one has made `⌊|z|/σ⌋ + 1` trials, and of those the longer the greater
+//! `j`. A count of instructions therefore tells `⌊|z|/σ⌋` nearly; `docs/threat-model.md` has it measured. To take the same
+//! time for every value within a fixed stream of words, a draw would have to work through as many words as the longest:
+//! several times the mean.
 //!
 //! # Privacy
 //!
@@ -162,12 +166,15 @@ pub(crate) fn sample<R: Rng>(sigma: u32, words: &mut R) -> i64 {
     loop {
         let word = words.next_u32();
         let k = magnitude(word & 0x7fff_ffff, words);
-        let negative = word >> 31 == 1;
+        let negative = i64::from(word >> 31);
         let j = below(sigma, words);
-        if accept(k, j, sigma, words) && !(negative && k == 0 && j == 0) {
+        if accept(k, j, sigma, words) {
             // k ≤ 18 and j < σ < 2³¹: no overflow.
             let z = i64::from(k) * i64::from(sigma) + i64::from(j);
-            return if negative { -z } else { z };
+            // The sign by masks: as many instructions for either. A negative zero starts again.
+            if z | (1 - negative) != 0 {
+                return (z ^ -negative) + negative;
+            }
         }
     }
 }
@@ -333,6 +340,53 @@ mod tests {
         }
         assert_eq!(magnitude(0x7fff_ffff, &mut Constant(0)), 6);
         assert_eq!(magnitude(0x7fff_ffff, &mut Constant(u32::MAX)), 18);
+    }
+
+    /// Words that were recorded, from the first again where they end.
+    struct Replay<'a> {
+        words: &'a [u32],
+        used: usize,
+    }
+
+    impl rand_core::TryRng for Replay<'_> {
+        type Error = core::convert::Infallible;
+        fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
+            self.used += 1;
+            Ok(self.words[(self.used - 1) % self.words.len()])
+        }
+        fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
+            unreachable!("a draw takes words")
+        }
+        fn try_fill_bytes(&mut self, _: &mut [u8]) -> Result<(), Self::Error> {
+            unreachable!("a draw takes words")
+        }
+    }
+
+    fn replay(sigma: u32, words: &[u32]) -> (i64, usize) {
+        let mut replay = Replay { words, used: 0 };
+        (sample(sigma, &mut replay), replay.used)
+    }
+
+    #[test]
+    fn a_value_takes_as_many_words_as_its_opposite() {
+        let generator = ChaCha20::<8>::simulation(4);
+        let mut opposites = 0;
+        for (chunk, sigma) in [1, 7, 1 << 16, MAX_SIGMA - 1].into_iter().cycle().enumerate().take(4000) {
+            let mut stream =
+                generator.stream(Address { purpose: Purpose::GradientNoise, step: 0, chunk: chunk as u32 });
+            let mut words: Vec<u32> = (0..200).map(|_| stream.next_u32()).collect();
+            let (value, used) = replay(sigma, &words);
+            // The shortest end of the words that gives the value is one attempt: its first bit is the sign.
+            for first in (0..used).rev() {
+                if value != 0 && replay(sigma, &words[first..]) == (value, used - first) {
+                    words[first] ^= 1 << 31;
+                    assert_eq!(replay(sigma, &words[first..]), (-value, used - first), "sigma {sigma}, chunk {chunk}");
+                    opposites += 1;
+                    break;
+                }
+            }
+        }
+        assert!(opposites > 3500, "{opposites}");
     }
 
     #[test]

@@ -17,7 +17,7 @@
 //! - **paper's grid**: the best of `{0.1, 0.2, …, 2.0}·C`, again around the winner until it is not at an end. With raw
 //!   counts, which noise may turn so that `E` falls all the way to 0: the printed loop then never ends. Here, where
 //!   `Σ H̃[i]·m_i ≤ 0` (`E` rises from 0, wherever else it may fall) or the [`PASSES`]th winner is still at an end, `C` stays
-//!   and only the range follows.
+//!   and only the range follows. A winner near 0.1 lies on a coarse grid: `E` there is at most 4 times its minimum.
 //! - **exact**: with counts below 0 taken as 0 (`w_i = max(H̃[i], 0)`, `S = Σ w_i`), `E` is convex, and its minimum is where
 //!   `C = Σ_{m_i > C} w_i·m_i / (a·S + Σ_{m_i > C} w_i)`. Never collapses, but while the range is far too wide the counts
 //!   taken as 0 pull it up, and with a range that fits they pull it down, by a few per cent.
@@ -345,14 +345,16 @@ mod tests {
             prop_assert_eq!(clip, at as f32);
         }
 
+        /// With `j ≥ 2` the winner, the least of the convex `E` lies between its neighbours. `E = a·C² + b(C)` with `b ≥ 0` and
+        /// falling: at the neighbour above that, `E` is at most `(c/C)²` times the least, 4 for the neighbours 1 and 2.
         #[test]
-        fn the_grid_from_anywhere_comes_within_a_hundredth_of_the_minimum(
+        fn the_grid_from_anywhere_comes_within_four_times_the_minimum(
             h in counts(), dim in 1usize..30_000_000, range in 0.01f32..1000.0, start in -3f32..2.0,
         ) {
             let exact = next(&rule(Solver::Exact), 1.0, range, &h, dim).clip();
             let grid = next(&rule(Solver::PaperGrid), exact * 10f32.powf(start), range, &h, dim).clip();
             let error = |clip: f32| plain(&h, f64::from(range), dim as f64 / 65_536.0, f64::from(clip));
-            prop_assert!(error(grid) <= 1.01 * error(exact), "{grid} {exact}");
+            prop_assert!(error(grid) <= 4.0 * error(exact), "{grid} {exact}");
         }
 
         #[test]

@@ -1,0 +1,170 @@
+//! The run inside: DP-SGD with momentum as in the firmware examples' `train`, paid behind the counter.
+
+use crate::platform::{Counter, Shelf};
+use crate::seal::{self, Label, OVERHEAD};
+use damper_core::accounting::{Ledger, Rate};
+use damper_core::clip::FlatL2;
+use damper_core::error::OpenError;
+use damper_core::filter::Identity;
+use damper_core::grid::Grid;
+use damper_core::noise::{ChaCha20, DiscreteGaussian};
+use damper_core::optimizer::{Sgd, SgdState};
+use damper_core::sampling::poisson;
+use damper_core::schedule::Constant;
+use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_core::threshold::Fixed;
+use damper_firmware_program::digits::{self, TRAIN};
+use damper_firmware_program::softmax::{self, DIM};
+use damper_firmware_program::train::{BUDGET, EXPECTED_BATCH};
+use damper_journal::{Allowance, Configuration, Sealed, SealedError};
+
+/// What a call says. The numbers are the module's interface.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Status {
+    /// Done.
+    Ok = 0,
+    /// The budget is spent: nothing was released.
+    BudgetSpent = 1,
+    /// A blob was not sealed here, for this, or it was changed.
+    NotAuthentic = 2,
+    /// There is no sealed ledger, or one where there should be none.
+    Ledger = 3,
+    /// The counter is behind the ledger, or another instance took a count.
+    Counter = 4,
+    /// The state is not that of the newest payment: an older one was put back, or the steps since were lost.
+    Stale = 5,
+    /// Anything else: a call out of order, or a configuration that is refused.
+    Refused = 6,
+}
+
+/// Bytes of a state before it is sealed: steps released, parameters, momentum.
+const STATE: usize = 4 + 8 * DIM;
+/// Bytes of a sealed state.
+pub const SEALED_STATE: usize = STATE + OVERHEAD;
+
+const ALLOWANCE: Allowance = Allowance { steps: 1, divergence: 0.0 };
+
+/// What a payment stands for.
+const RUN: Configuration = Configuration::of_ledger(BUDGET)
+    .with(b"enclave example, digits, multiplier 1, clip 1, grid 16")
+    .with(&(DIM as u32).to_le_bytes())
+    .with(&EXPECTED_BATCH.to_le_bytes())
+    .with(&TRAIN.to_le_bytes());
+
+type Step = PrivateStep<DiscreteGaussian<i32>, FlatL2, Fixed, Identity, Sgd, Constant>;
+
+/// A run in memory.
+pub struct Enclave {
+    store: Sealed<Counter, Shelf>,
+    ledger: Ledger,
+    step: Step,
+    state: StepState<[i32; DIM], (), (), SgdState<[f32; DIM]>>,
+    params: [f32; DIM],
+    /// Payments after the newest release that the parameters hold.
+    released: u32,
+}
+
+fn configured() -> Option<Step> {
+    PrivateStep::new(Slots {
+        mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).ok()?, 1.0).ok()?,
+        clip: FlatL2,
+        threshold: Fixed(1.0),
+        filter: Identity,
+        optimizer: Sgd::new(0.9, false, 0.0).ok()?,
+        schedule: Constant(0.5),
+        expected_batch: EXPECTED_BATCH,
+    })
+    .ok()
+}
+
+fn status<C, V>(error: &SealedError<C, V>) -> Status {
+    match error {
+        SealedError::Vault(_) => Status::NotAuthentic,
+        SealedError::Blank | SealedError::Occupied => Status::Ledger,
+        SealedError::CounterBehind | SealedError::Forked | SealedError::Counter(_) => Status::Counter,
+        _ => Status::Refused,
+    }
+}
+
+impl Enclave {
+    /// Begins the run: once, by its owner's act.
+    pub fn provision() -> Result<Self, Status> {
+        let store = Sealed::provision(Counter, Shelf, RUN, ALLOWANCE).map_err(|e| status(&e))?;
+        Self::from(store)
+    }
+
+    /// Goes on from a sealed state, which must be that of the newest payment; with `burn`, an older one will do, and the
+    /// steps since are lost and stay paid.
+    pub fn resume(sealed: &mut [u8; SEALED_STATE], burn: bool) -> Result<Self, Status> {
+        let store = Sealed::open(Counter, Shelf, RUN, ALLOWANCE).map_err(|e| status(&e))?;
+        let mut enclave = Self::from(store)?;
+        let message = seal::open(Label::State, sealed).map_err(|_| Status::NotAuthentic)?;
+        let mut words =
+            message.chunks_exact(4).map(|bytes| bytes.iter().rev().fold(0, |word, b| word << 8 | u32::from(*b)));
+        enclave.released = words.next().unwrap_or_default();
+        if enclave.released > enclave.ledger.paid() || !(burn || enclave.released == enclave.ledger.paid()) {
+            return Err(Status::Stale);
+        }
+        let places = enclave.params.iter_mut().chain(&mut enclave.state.optimizer.momentum);
+        places.zip(words).for_each(|(place, word)| *place = f32::from_bits(word));
+        Ok(enclave)
+    }
+
+    fn from(store: Sealed<Counter, Shelf>) -> Result<Self, Status> {
+        let paid = store.record().paid;
+        Ok(Self {
+            store,
+            ledger: Ledger::resume(BUDGET, paid),
+            step: configured().ok_or(Status::Refused)?,
+            state: StepState { sum: [0; DIM], filter: (), threshold: (), optimizer: SgdState { momentum: [0.0; DIM] } },
+            params: [0.0; DIM],
+            released: paid,
+        })
+    }
+
+    /// One private step: pays, persists, releases.
+    pub fn step(&mut self) -> Result<(), Status> {
+        // The same digest as everywhere needs the same, known key: a simulation. A product derives the run's key from the
+        // sealing key and the run's number, or seals a random one.
+        let generator = ChaCha20::<1>::simulation(2026);
+        let rate = Rate::of(u64::from(EXPECTED_BATCH), u64::from(TRAIN)).map_err(|_| Status::Refused)?;
+        let mut grad = [0.0; DIM];
+        let mut open =
+            self.step.open(&mut self.state, &mut self.ledger, &mut self.store).map_err(|error| match error {
+                OpenError::BudgetSpent => Status::BudgetSpent,
+                OpenError::Store(error) => status(&error),
+                OpenError::Call(_) => Status::Refused,
+            })?;
+        for digit in poisson(&generator, open.number(), rate, TRAIN).filter_map(digits::train) {
+            softmax::gradient(&self.params, digit, &mut grad);
+            open.add_mixed(&[&grad]).map_err(|_| Status::Refused)?;
+        }
+        open.finish(&mut self.params, &generator).map_err(|_| Status::Refused)?;
+        self.released = self.ledger.paid();
+        Ok(())
+    }
+
+    /// Seals the state into `to` (`[SEALED_STATE]`).
+    pub fn seal(&self, to: &mut [u8; SEALED_STATE]) -> Result<(), Status> {
+        let numbers = self.params.iter().chain(&self.state.optimizer.momentum).map(|x| x.to_bits());
+        let words = core::iter::once(self.released).chain(numbers);
+        to.iter_mut().zip(words.flat_map(u32::to_le_bytes)).for_each(|(to, byte)| *to = byte);
+        seal::seal(Label::State, to).map_err(|_| Status::Refused)
+    }
+
+    /// Released parameters.
+    pub fn params(&self) -> &[f32; DIM] {
+        &self.params
+    }
+
+    /// Steps paid.
+    pub fn paid(&self) -> u32 {
+        self.ledger.paid()
+    }
+
+    /// How many held-out digits the parameters name rightly. They are public.
+    pub fn held_out_right(&self) -> u32 {
+        digits::held_out().filter(|digit| softmax::is_right(&self.params, *digit)).count() as u32
+    }
+}

@@ -1,0 +1,26 @@
+//! Private training as a WebAssembly module: the program of the firmware examples, with its state sealed and its ledger behind a
+//! counter. What the host gets is released parameters and blobs that it can neither read nor change.
+//!
+//! ```text
+//! abi ─► enclave ─► damper-core, damper-journal, the model and samples of the firmware examples
+//!           └─► seal ─► platform ◄─ imports: counter, sealing key, entropy; the host's shelf of blobs
+//! ```
+//!
+//! `../../docs/enclaves.md` says what stands in for what, and what a product must do otherwise.
+#![no_std]
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod abi;
+mod enclave;
+mod platform;
+mod seal;
+
+// Where panics unwind there is an operating system: the standard library has the handler.
+#[cfg(panic = "unwind")]
+extern crate std;
+
+#[cfg(panic = "abort")]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    core::arch::wasm32::unreachable()
+}

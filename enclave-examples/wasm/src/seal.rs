@@ -1,0 +1,61 @@
+//! Sealing: XChaCha20-Poly1305 with the platform's key and a random nonce of 24 bytes.
+//!
+//! ```text
+//! [ message | nonce, 24 bytes | tag, 16 bytes ]
+//! ```
+//!
+//! What a blob is, is authenticated with it: a ledger is never taken for a state. Which of two blobs is the newer a seal cannot
+//! say; that is the counter's part.
+
+use crate::platform;
+use chacha20poly1305::{AeadInOut, KeyInit, XChaCha20Poly1305};
+
+const NONCE: usize = 24;
+const TAG: usize = 16;
+/// Bytes that a sealed message is longer.
+pub const OVERHEAD: usize = NONCE + TAG;
+
+/// It was not sealed here, for this, or it was changed.
+pub struct Refused;
+
+/// What a blob is.
+pub enum Label {
+    /// Payments.
+    Ledger,
+    /// Parameters and momentum.
+    State,
+}
+
+impl Label {
+    fn bytes(&self) -> &'static [u8] {
+        match self {
+            Self::Ledger => b"damper example 1, ledger",
+            Self::State => b"damper example 1, state",
+        }
+    }
+}
+
+fn cipher() -> XChaCha20Poly1305 {
+    XChaCha20Poly1305::new(&platform::key().into())
+}
+
+/// Seals the message in front of the last [`OVERHEAD`] bytes of `blob`, in place.
+pub fn seal(label: Label, blob: &mut [u8]) -> Result<(), Refused> {
+    let (message, tail) = blob.split_at_mut_checked(blob.len().wrapping_sub(OVERHEAD)).ok_or(Refused)?;
+    let nonce: [u8; NONCE] = platform::random();
+    let tag = cipher().encrypt_inout_detached(&nonce.into(), label.bytes(), message.into()).map_err(|_| Refused)?;
+    tail.iter_mut().zip(nonce.iter().chain(&tag)).for_each(|(to, byte)| *to = *byte);
+    Ok(())
+}
+
+/// Opens a blob in place; the message.
+pub fn open(label: Label, blob: &mut [u8]) -> Result<&mut [u8], Refused> {
+    let (message, tail) = blob.split_at_mut_checked(blob.len().wrapping_sub(OVERHEAD)).ok_or(Refused)?;
+    let (nonce, tag) = tail.split_at(NONCE);
+    let nonce: [u8; NONCE] = nonce.try_into().map_err(|_| Refused)?;
+    let tag: [u8; TAG] = tag.try_into().map_err(|_| Refused)?;
+    cipher()
+        .decrypt_inout_detached(&nonce.into(), label.bytes(), (&mut *message).into(), &tag.into())
+        .map_err(|_| Refused)?;
+    Ok(message)
+}
