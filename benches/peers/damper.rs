@@ -4,6 +4,7 @@
 //! it. Like `candidate.py` it takes numbers of steps from standard input and answers with CPU seconds a step and the peak
 //! of its resident memory in KiB.
 
+use cpu_time::ProcessTime;
 use damper::autodiff::{DeriveOptions, Loss, Readout};
 use damper::backend::Choice;
 use damper::data::DataOptions;
@@ -11,7 +12,6 @@ use damper::graph::GraphOptions;
 use damper::train::{
     Budget, Evaluation, Method, Noise, OptimizerChoice, Progress, Rule, Source, StepReport, TrainConfig, prepare, run,
 };
-use rustix::time::{ClockId, clock_gettime};
 use std::error::Error;
 use std::io::BufRead;
 use std::num::NonZeroUsize;
@@ -90,8 +90,7 @@ impl Progress for Clock {
     fn backend(&mut self, _: &str) {}
 
     fn step(&mut self, at: &StepReport) {
-        let time = clock_gettime(ClockId::ProcessCPUTime);
-        let now = (at.step, time.tv_sec as f64 + time.tv_nsec as f64 / 1e9);
+        let now = (at.step, ProcessTime::now().as_duration().as_secs_f64());
         self.first.get_or_insert(now);
         self.last = Some(now);
     }
