@@ -1,7 +1,9 @@
 //! Journals that are wrong on purpose: the laws of `training` must find each out. A law that no wrong journal breaks would say
 //! nothing of a right one.
 
+#[path = "flash/nor.rs"]
 mod flash;
+#[path = "training/run.rs"]
 mod training;
 
 use damper_core::accounting::{Record, Store};

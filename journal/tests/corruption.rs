@@ -1,6 +1,7 @@
 //! Damage that no power cut does: flipped bits, overwritten and erased words, slots and sectors, other content, other
 //! configurations. A journal that opens has lost no payment; one that may have does not open.
 
+#[path = "flash/nor.rs"]
 mod flash;
 
 use damper_core::accounting::{Record, Store};

@@ -1,7 +1,9 @@
 //! A run is cut at every event of its flash (`DAMPER_POWER_ROUNDS` times, with other leavings each time): before each word and in the middle of it, before each erase and in the middle of it,
 //! and again while it recovers. After every restart the laws of `training` hold.
 
+#[path = "flash/nor.rs"]
 mod flash;
+#[path = "training/run.rs"]
 mod training;
 
 use damper_core::accounting::{Record, Store};
