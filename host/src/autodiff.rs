@@ -128,8 +128,8 @@ pub struct GradGraph {
     pub clip: Option<TensorSpec>,
     /// `dp.weight` `[N]`, each 0 or 1, of a clipped sum.
     pub weight: Option<TensorSpec>,
-    /// `dp.loss`, the model's outputs (both at point 0), then what was read out: `dp.grad.NAME` for each of `parameters`,
-    /// or `dp.norm`, or `dp.norm` and `dp.sum.NAME` for each of them.
+    /// `dp.loss`, the model's outputs (both at point 0), then what was read out: `dp.grad.NAME` for each of `parameters`
+    /// (or `dp.left.NAME` and `dp.right.NAME`), or `dp.norm`, or `dp.norm` and `dp.sum.NAME` for each of them.
     pub outputs: Vec<TensorSpec>,
     /// Parameters that were to be trained and are not, since no gradient reaches them from the loss: initializers.
     pub unreached: Vec<String>,

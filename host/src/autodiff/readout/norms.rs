@@ -74,6 +74,7 @@ fn plus(em: &mut Emitter, sum: Option<Var>, next: &Var) -> Var {
 /// smallest first, as may be kept.
 pub fn ways(grads: &[Read], readout: Readout) -> Vec<Way> {
     let sum = readout == Readout::ClippedSum;
+    let whole = matches!(readout, Readout::PerSample | Readout::Factored);
     let mut order: Vec<usize> = (0..grads.len()).collect();
     let len = |i: usize| grads[i].shape.iter().product::<usize>();
     order.sort_by_key(|&i| len(i));
@@ -84,7 +85,7 @@ pub fn ways(grads: &[Read], readout: Readout) -> Vec<Way> {
             Grad::Factored(factors) => {
                 let costs = Costs::of(factors, sum);
                 let fits = costs.materialised <= costs.gram && (!sum || kept + len(i) <= KEPT);
-                if fits || readout == Readout::PerSample { Way::Materialised(costs) } else { Way::Gram(costs) }
+                if fits || whole { Way::Materialised(costs) } else { Way::Gram(costs) }
             }
             Grad::Dense(_) => Way::Dense,
         };
