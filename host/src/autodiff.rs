@@ -28,6 +28,7 @@ pub use factor::Costs;
 pub use readout::{Readout, Way};
 pub use refusal::Refusal;
 pub use rules::{has_slope, is_differentiated};
+pub use window::Window;
 
 use crate::graph::DType;
 use crate::onnx::pb::ModelProto;
@@ -131,6 +132,9 @@ pub struct GradGraph {
     /// `dp.loss`, the model's outputs (both at point 0), then what was read out: `dp.grad.NAME` for each of `parameters`
     /// (or `dp.left.NAME` and `dp.right.NAME`), or `dp.norm`, or `dp.norm` and `dp.sum.NAME` for each of them.
     pub outputs: Vec<TensorSpec>,
+    /// The kernels whose gradient the reader takes of `dp.left.NAME` `[N, O, *output]` and `dp.right.NAME` `[N, C, *input]`, and the
+    /// windows over the latter.
+    pub windows: Vec<(String, Window)>,
     /// Parameters that were to be trained and are not, since no gradient reaches them from the loss: initializers.
     pub unreached: Vec<String>,
     /// In which form the gradient of each of `parameters` is taken.

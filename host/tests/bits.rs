@@ -1,5 +1,5 @@
-//! Which bits a sample's gradient has, on each backend, at the physical batch that training uses: they are the sample's
-//! own, whatever its row, its chunk, and the other rows.
+//! Which bits a sample's gradient has, on each backend, at the physical batch that training uses and as training reads it: they are
+//! the sample's own, whatever its row, its chunk, and the other rows.
 
 #[path = "support/grads.rs"]
 #[expect(dead_code, reason = "graphs are derived here")]
@@ -7,10 +7,10 @@ mod grads;
 #[path = "support/models.rs"]
 mod models;
 
-use damper::autodiff::{DeriveOptions, Dim, GradGraph, Loss, TensorSpec, derive};
+use damper::autodiff::{DeriveOptions, Dim, GradGraph, Loss, Readout, TensorSpec, derive};
 use damper::backend::{Backend, Input, Session};
 use damper::graph::{DType, Graph, GraphOptions};
-use grads::{graph, run, session, values};
+use grads::{graph, released, run, session, values};
 use models::{SKELETONS, backends, drawn};
 
 /// Physical batches: that of `damper train`, and others that a user may choose.
@@ -113,7 +113,7 @@ fn chunk(
     });
     let fed: Vec<_> = fed.chain(values.iter().map(|v| Input::F32(v))).collect();
     let outputs = run(session, &fed);
-    assert_eq!(outputs.len(), 1 + grad.parameters.len());
+    assert_eq!(outputs.len(), released(grad).len());
     let of = |row: usize, output: &Vec<f32>| {
         let width = output.len() / n;
         output[row * width..][..width].iter().map(|x| x.to_bits()).collect()
@@ -142,7 +142,8 @@ fn chunks(n: usize) -> Vec<Vec<usize>> {
 
 /// The outputs in which a sample's bits were not its own.
 fn moved(backend: &dyn Backend, file: &str, graph: &Graph, n: usize, scale: f32) -> Vec<String> {
-    let grad = derive(graph, &DeriveOptions::new(Loss::SoftmaxCrossEntropy)).unwrap();
+    let as_trained = DeriveOptions { readout: Readout::Factored, ..DeriveOptions::new(Loss::SoftmaxCrossEntropy) };
+    let grad = derive(graph, &as_trained).unwrap();
     let mut values = values(graph, &grad);
     values.iter_mut().flatten().for_each(|value| *value *= scale);
     let samples = samples(&grad, 3 * n);
@@ -158,7 +159,7 @@ fn moved(backend: &dyn Backend, file: &str, graph: &Graph, n: usize, scale: f32)
         for (row, &sample) in rows.iter().enumerate() {
             for (output, (a, b)) in own[sample].iter().zip(&again[row]).enumerate() {
                 if a != b {
-                    let name = if output == 0 { "the loss" } else { grad.parameters[output - 1].name.as_str() };
+                    let name = &released(&grad)[output].name;
                     moved.push(format!("{file}, {n} rows: {name} of sample {sample} in row {row} of {rows:?}"));
                 }
             }

@@ -72,15 +72,24 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Refus
     }
 
     let ways = ways(&grads, options.readout);
+    let (mut windows, mut left_to_reader) = (Vec::new(), 0u64);
     let bounds = (options.readout == Readout::ClippedSum).then(|| Bounds::new(dtype));
     let names = || graph.trained().map(|parameter| &parameter.name);
     let named = |prefix, vars: Vec<Var>| names().map(|name| format!("{prefix}{name}")).zip(vars).collect();
     let (norm, each): (_, Vec<(String, Var)>) = match (options.readout, &bounds) {
         (Readout::PerSample, _) => (None, named("dp.grad.", per_sample(&mut em, &grads))),
         (Readout::Factored, _) => {
-            let parts = names().zip(factored(&mut em, &grads)).flat_map(|(name, part)| match part {
-                Part::Whole(var) => vec![(format!("dp.grad.{name}"), var)],
-                Part::Outer(l, r) => vec![(format!("dp.left.{name}"), l), (format!("dp.right.{name}"), r)],
+            let parts = names().zip(factored(&mut em, &grads)).flat_map(|(name, part)| {
+                left_to_reader += part.multiply_adds();
+                let (l, r) = match part {
+                    Part::Whole(var) => return vec![(format!("dp.grad.{name}"), var)],
+                    Part::Outer(l, r) => (l, r),
+                    Part::Kernel(l, r, window) => {
+                        windows.push((name.clone(), window));
+                        (l, r)
+                    }
+                };
+                vec![(format!("dp.left.{name}"), l), (format!("dp.right.{name}"), r)]
             });
             (None, parts.collect())
         }
@@ -102,14 +111,20 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Refus
         }
         outputs.push((name.clone(), var));
     }
+    let public: Vec<&str> = graph.inputs.iter().chain(&graph.outputs).map(|id| &*graph.values[id.0].name).collect();
     for (name, var) in norm.map(|norm| ("dp.norm".to_string(), norm)).into_iter().chain(each) {
-        em.output(&var, &name);
+        match options.readout {
+            Readout::Factored if !public.contains(&&*var.name) => em.take_over(&var, &name),
+            _ => em.output(&var, &name),
+        }
         outputs.push((name, var));
     }
     let mix = (points > 1).then_some(mix);
     let (clip, weight) = bounds.map(|bounds| (bounds.clip, bounds.weight)).unzip();
     let own = [loss.labels, mix, clip, weight].map(|var| var.map(|var| spec(&var.name, &var)));
-    Ok(GradGraph { ways, ..assemble(em, graph, &current, points, own, &outputs) })
+    let mut grad = GradGraph { ways, windows, ..assemble(em, graph, &current, points, own, &outputs) };
+    grad.cost.multiply_adds += left_to_reader;
+    Ok(grad)
 }
 
 /// `seed` times the weight of point `index`. The sweep is linear in its seed, so this weighs the output gradients of every
@@ -333,6 +348,7 @@ fn assemble(
         outputs,
         ways: vec![],
         unreached: vec![],
+        windows: vec![],
         cost: Cost::default(),
     };
     let feeds = grad.feeds();

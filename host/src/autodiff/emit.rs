@@ -461,10 +461,20 @@ impl Emitter {
     /// Gives the graph output `name` the tensor `var`: the node that produces it writes it under that name, unless it is
     /// the model's own or already another output, which are copied.
     pub fn output(&mut self, var: &Var, name: &str) {
-        let own = var.name.starts_with("dp.v");
+        self.write_as(var, name, var.name.starts_with("dp.v"));
+    }
+
+    /// As [`output`](Self::output), for a graph whose reader knows the model's tensors by no other name: one that a node writes is not
+    /// copied.
+    pub fn take_over(&mut self, var: &Var, name: &str) {
+        let is_written = self.nodes.iter().any(|node| node.output.iter().any(|output| **output == *var.name));
+        self.write_as(var, name, is_written);
+    }
+
+    fn write_as(&mut self, var: &Var, name: &str, may_rename: bool) {
         if let Some(earlier) = self.renamed.get(&var.name).cloned() {
             self.identity(&earlier, name);
-        } else if !own {
+        } else if !may_rename {
             // Not an Identity: onnxruntime 1.31 loses its input where that is a Reshape which a MatMul reads too.
             let target = self.ints(&reshape_target(&var.shape, var.batch));
             self.nodes.push(NodeProto {

@@ -21,6 +21,7 @@ pub use norm::{Costs, norm_squared, rounding, sum_of_squares};
 pub use side::Side;
 
 use super::emit::{BATCH_FIRST, Emitter, Var};
+use super::window::Window;
 use crate::graph::DType;
 use side::scatter_add;
 
@@ -70,6 +71,27 @@ impl Factors {
         debug_assert_eq!(left.positions(), right.positions(), "{left:?} {right:?}");
         debug_assert!(left.groups() == right.groups() && !(left.is_indices() && right.is_indices()));
         Self { terms: vec![Term { left, right }], views: Vec::new() }
+    }
+
+    /// The gradient of a convolution's kernel `[O, C, *kernel]`: `left` is the gradient of the products, `[N, O, L]`, the patches
+    /// under `window` are of `x: [N, C, *input]`.
+    pub fn of_kernel(left: Side, x: Var, window: Window, by_conv: bool) -> Self {
+        let (outputs, channels, taps) = (left.extent(), x.shape[1], window.taps());
+        let shape = [&[outputs, channels], &window.kernel[..]].concat();
+        let grad = Self::new(left, Side::patches(x, window, by_conv));
+        if by_conv {
+            return grad.reshape(&shape);
+        }
+        grad.reshape(&[outputs, taps, channels]).transpose(&[0, 2, 1]).reshape(&shape)
+    }
+
+    /// The gradient of a convolution's kernel as it was given to [`of_kernel`](Self::of_kernel): the gradient of the products
+    /// `[N, O, L]`, what patches are taken of, `[N, C, *input]`, and the window.
+    pub fn kernel(&self, em: &mut Emitter) -> Option<(Var, Var, Window)> {
+        let [Term { left, right }] = &self.terms[..] else { return None };
+        let (x, window) = right.window()?;
+        let as_given = Self::of_kernel(left.clone(), x.clone(), window.clone(), right.has_positions_last());
+        (self.views == as_given.views).then(|| (left.with_positions_last(em), x.clone(), window.clone()))
     }
 
     fn groups(&self) -> Option<usize> {
@@ -215,7 +237,8 @@ impl Factors {
             return None;
         }
         let (rows, columns) = self.extents();
-        Some((em.per_sample(&term.left.var, &[rows]), em.per_sample(&term.right.var, &[columns])))
+        let (left, right) = (term.left.unfolded(em), term.right.unfolded(em));
+        Some((em.per_sample(&left.var, &[rows]), em.per_sample(&right.var, &[columns])))
     }
 }
 
@@ -224,8 +247,9 @@ fn product(em: &mut Emitter, term: &Term) -> Var {
     if term.positions() == 1 {
         let groups: Vec<usize> = term.left.groups().into_iter().collect();
         let shaped = |rows: usize, columns: usize| [&groups[..], &[rows, columns]].concat();
-        let left = em.per_sample(&term.left.var, &shaped(term.left.extent(), 1));
-        let right = em.per_sample(&term.right.var, &shaped(1, term.right.extent()));
+        let (left, right) = (term.left.unfolded(em), term.right.unfolded(em));
+        let left = em.per_sample(&left.var, &shaped(left.extent(), 1));
+        let right = em.per_sample(&right.var, &shaped(1, right.extent()));
         return em.mul(&left, &right);
     }
     // The runtimes repack a product's right side, once for few rows as for many: many positions of a wide right side cost

@@ -27,7 +27,8 @@ pub enum Readout {
     /// norm is finite.
     ClippedSum,
     /// As [`PerSample`](Self::PerSample), for a reader that multiplies: a gradient that is one outer product comes as
-    /// `dp.left.NAME` `[N, r]` and `dp.right.NAME` `[N, c]`, whose product `[N, r · c]` is the gradient in row-major order.
+    /// `dp.left.NAME` `[N, r]` and `dp.right.NAME` `[N, c]`, whose product `[N, r · c]` is the gradient in row-major order, and that
+    /// of a convolution's kernel as [`GradGraph::windows`](super::GradGraph::windows) says.
     Factored,
 }
 

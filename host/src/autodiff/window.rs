@@ -7,12 +7,17 @@ use crate::onnx::pb::AttributeProto;
 use crate::onnx::{make_attr_int, make_attr_ints};
 
 /// Windows over spatial axes; every list has one entry an axis.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Window {
+    /// Extents that they slide over.
     pub input: Vec<usize>,
+    /// Number of windows.
     pub output: Vec<usize>,
+    /// Elements of a window.
     pub kernel: Vec<usize>,
+    /// From one window to the next.
     pub stride: Vec<usize>,
+    /// From one element of a window to the next.
     pub dilation: Vec<usize>,
     /// Padding before the first element.
     pub before: Vec<usize>,
@@ -62,6 +67,26 @@ impl Window {
         Ok(Self::of(p, &kernel.iter().map(|&k| k as usize).collect::<Vec<_>>()))
     }
 
+    /// The same windows an axis at a time, the last first: lines over the input's last axis, then over the axis before of what is
+    /// left, and so on.
+    pub fn by_axis(&self) -> Vec<Self> {
+        let one = |axis: usize| {
+            let alone = |list: &[usize], otherwise: usize| -> Vec<usize> {
+                (0..list.len()).map(|i| if i == axis { list[i] } else { otherwise }).collect()
+            };
+            Self {
+                input: [&self.input[..=axis], &self.output[axis + 1..]].concat(),
+                output: [&self.input[..axis], &self.output[axis..]].concat(),
+                kernel: alone(&self.kernel, 1),
+                stride: alone(&self.stride, 1),
+                dilation: alone(&self.dilation, 1),
+                before: alone(&self.before, 0),
+                after: alone(&self.after, 0),
+            }
+        };
+        (0..self.input.len()).rev().map(one).filter(|window| !window.is_pointwise()).collect()
+    }
+
     /// Elements of a window.
     pub fn taps(&self) -> usize {
         self.kernel.iter().product()
@@ -98,6 +123,20 @@ impl Window {
         })
     }
 
+    /// The axis of windows that are neighbours of two along it, each two overlapping in one element, without padding or rest.
+    pub fn pairs(&self) -> Option<usize> {
+        let axis = self.kernel.iter().position(|&k| k > 1)?;
+        let fits = |i: usize| {
+            let kernel = if i == axis { 2 } else { 1 };
+            self.kernel[i] == kernel
+                && self.stride[i] == 1
+                && self.dilation[i] == 1
+                && self.before[i] == 0
+                && self.input[i] == self.output[i] + kernel - 1
+        };
+        (0..self.input.len()).all(fits).then_some(axis)
+    }
+
     /// Whether every window is one element and they cover the input in order.
     pub fn is_pointwise(&self) -> bool {
         self.taps() == 1 && self.input == self.output && self.before.iter().all(|&b| b == 0)
@@ -121,6 +160,18 @@ impl Window {
     pub fn tap(&self, em: &mut Emitter, padded: &Var, offset: &[usize]) -> Var {
         let axes: Vec<_> = (0..offset.len()).map(|i| (i + 2, offset[i], self.stride[i], self.output[i])).collect();
         em.slice(padded, &axes)
+    }
+
+    /// The largest element under each window: `[N, C, *output]`.
+    pub fn largest(&self, em: &mut Emitter, x: &Var) -> Var {
+        let padded = self.padded(em, x, f64::NEG_INFINITY);
+        let attributes = vec![
+            make_attr_ints("kernel_shape", &as_i64(&self.kernel)),
+            make_attr_ints("strides", &as_i64(&self.stride)),
+            make_attr_ints("dilations", &as_i64(&self.dilation)),
+        ];
+        let shape = [&padded.shape[..2], &self.output[..]].concat();
+        em.node("MaxPool", &[&padded], attributes, x.dtype, shape, x.batch)
     }
 
     /// Row-major indices into the padded spatial axes: for each window, each tap.
@@ -216,6 +267,17 @@ impl Window {
         }
         let weight = self.one_hot(em, x, channels);
         self.conv(em, x, &weight, channels)
+    }
+
+    /// Unfolded patches `[N, positions, taps·C]` by gathering the positions' rows of `C` channels.
+    pub fn unfold_by_gather(&self, em: &mut Emitter, x: &Var) -> Var {
+        let (rows, channels) = (x.shape[0], x.shape[1]);
+        let padded = self.padded(em, x, 0.0);
+        let plane: usize = padded.shape[2..].iter().product();
+        let planes = em.reshape(&padded, &[rows, channels, plane], padded.batch);
+        let by_position = em.transpose(&planes, &[0, 2, 1]);
+        let patches = em.gather(&by_position, &self.gather_indices(), 1);
+        em.per_sample(&patches, &[rows * self.positions(), self.taps() * channels])
     }
 
     /// The sum of patches `[N, C·taps, *output]` back into their places: the transpose of unfolding.

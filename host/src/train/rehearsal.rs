@@ -3,7 +3,7 @@
 
 use super::worker::{Layout, plan};
 use crate::autodiff::{Dim, GradGraph, TensorSpec};
-use crate::backend::{Backend, BackendError, Input};
+use crate::backend::{Backend, BackendError, Input, Plan};
 use crate::graph::DType;
 use std::num::NonZeroUsize;
 
@@ -27,16 +27,22 @@ pub(super) fn rehearse(
 ) -> Result<(), BackendError> {
     let rows = rows.min(ROWS);
     let (model, plan) = plan(grad, prefixes, rows);
+    let made = made_up(grad, &plan, params);
+    backend.rehearse(&model, &plan, &made.iter().map(Made::input).collect::<Vec<_>>())
+}
+
+/// Made-up numbers for the inputs of `plan`.
+pub(super) fn made_up(grad: &GradGraph, plan: &Plan, params: &[f32]) -> Vec<Made> {
+    let rows = plan.batch;
     let mut draw = Draw(1);
     let data = grad.inputs.len() + grad.labels.iter().len();
     let layout = Layout::new(grad);
     let values: Vec<&[f32]> = (0..grad.points).flat_map(|_| layout.split(params)).collect();
-    let made: Vec<Made> = plan
-        .inputs
+    plan.inputs
         .iter()
         .enumerate()
         .map(|(index, spec)| {
-            let length = length(spec, rows.get());
+            let length = length(spec, rows);
             let is_label = index >= grad.inputs.len();
             match (index.checked_sub(data).map(|at| values.get(at)), spec.dtype) {
                 (Some(Some(values)), _) => Made::F32(values.iter().map(|value| value + MOVE * draw.next()).collect()),
@@ -50,18 +56,17 @@ pub(super) fn rehearse(
                 (None, _) => Made::F32((0..length).map(|_| draw.next()).collect()),
             }
         })
-        .collect();
-    backend.rehearse(&model, &plan, &made.iter().map(Made::input).collect::<Vec<_>>())
+        .collect()
 }
 
 /// Made-up numbers of one input.
-enum Made {
+pub(super) enum Made {
     F32(Vec<f32>),
     I64(Vec<i64>),
 }
 
 impl Made {
-    fn input(&self) -> Input<'_> {
+    pub(super) fn input(&self) -> Input<'_> {
         match self {
             Self::F32(values) => Input::F32(values),
             Self::I64(values) => Input::I64(values),

@@ -5,6 +5,7 @@
 //! (`clipped_sum`).
 
 mod clipped_sum;
+mod kernel;
 mod parts;
 mod per_sample;
 

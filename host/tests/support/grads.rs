@@ -24,9 +24,11 @@ pub fn inputs(grad: &GradGraph) -> Vec<TensorSpec> {
     grad.inputs.iter().chain(&grad.labels).chain(&grad.parameters).cloned().collect()
 }
 
-/// `dp.loss` and the gradients, in the order of `grad.parameters`.
+/// `dp.loss` and the gradients or their factors, in the order of `grad.parameters`.
 pub fn released(grad: &GradGraph) -> Vec<TensorSpec> {
-    grad.outputs.iter().filter(|spec| spec.name == "dp.loss" || spec.name.starts_with("dp.grad.")).cloned().collect()
+    let is_read =
+        |name: &str| ["dp.loss", "dp.grad.", "dp.left.", "dp.right."].iter().any(|read| name.starts_with(read));
+    grad.outputs.iter().filter(|spec| is_read(&spec.name)).cloned().collect()
 }
 
 /// A one-thread session of `grad` for `batch` rows.

@@ -149,6 +149,7 @@ fn gram(em: &mut Emitter, a: &Side, b: &Side, dtype: DType) -> Var {
 
 /// The entries of `dense` at the positions' indices: `[N, T, T']`.
 fn pick(em: &mut Emitter, indices: &Side, dense: &Side) -> Var {
+    let dense = &dense.unfolded(em);
     let (of_indices, of_dense) = (indices.positions(), dense.positions());
     let axis = |axis| vec![make_attr_int("axis", axis)];
     if dense.has_positions_last() {

@@ -1,6 +1,7 @@
 //! One of the two factors of a gradient, in the layout in which it came.
 
 use crate::autodiff::emit::{BATCH_FIRST, Emitter, Var};
+use crate::autodiff::window::Window;
 use crate::graph::DType;
 use crate::onnx::{make_attr_int, make_attr_string};
 
@@ -14,7 +15,7 @@ pub struct Side {
     layout: Layout,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 enum Layout {
     /// `[N, T, r]` or `[N, T, g, r]`.
     PositionsFirst,
@@ -22,6 +23,8 @@ enum Layout {
     PositionsLast,
     /// int64 `[N, T]`: position `t` is the unit vector of `r` entries (given here) that is 1 at the index.
     Indices(usize),
+    /// `[N, C, *input]`: position `t` is the patch under a window, unfolded where it is needed and not before.
+    Patches { window: Window, by_conv: bool },
 }
 
 impl Side {
@@ -33,6 +36,12 @@ impl Side {
     /// A factor laid out `[N, (g,) r, T]`.
     pub fn positions_last(var: Var) -> Self {
         Self { var, layout: Layout::PositionsLast }
+    }
+
+    /// The patches of `x: [N, C, *input]` under `window`, `C·taps` entries each: in the order of the channels where they are
+    /// unfolded by a convolution, else in the order of the taps.
+    pub fn patches(x: Var, window: Window, by_conv: bool) -> Self {
+        Self { var: x, layout: Layout::Patches { window, by_conv } }
     }
 
     /// Unit vectors of `extent` entries, by the index of their one: int64 `[N, T]`, from 0 and below `extent`.
@@ -50,7 +59,11 @@ impl Side {
 
     /// Number of positions, `T`.
     pub fn positions(&self) -> usize {
-        self.var.shape[if self.layout == Layout::PositionsLast { self.var.rank() - 1 } else { 1 }]
+        match &self.layout {
+            Layout::PositionsLast => self.var.shape[self.var.rank() - 1],
+            Layout::PositionsFirst | Layout::Indices(_) => self.var.shape[1],
+            Layout::Patches { window, .. } => window.positions(),
+        }
     }
 
     /// Number of groups, where there is a group axis.
@@ -58,16 +71,17 @@ impl Side {
         match self.layout {
             Layout::PositionsFirst => (self.var.rank() == 4).then(|| self.var.shape[2]),
             Layout::PositionsLast => (self.var.rank() == 4).then(|| self.var.shape[1]),
-            Layout::Indices(_) => None,
+            Layout::Indices(_) | Layout::Patches { .. } => None,
         }
     }
 
     /// Entries of one position's vector, `r`.
     pub fn extent(&self) -> usize {
-        match self.layout {
+        match &self.layout {
             Layout::PositionsFirst => self.var.shape[self.var.rank() - 1],
             Layout::PositionsLast => self.var.shape[self.var.rank() - 2],
-            Layout::Indices(extent) => extent,
+            Layout::Indices(extent) => *extent,
+            Layout::Patches { window, .. } => self.var.shape[1] * window.taps(),
         }
     }
 
@@ -76,20 +90,36 @@ impl Side {
         matches!(self.layout, Layout::Indices(_))
     }
 
-    /// Whether it is laid out `[N, (g,) r, T]`.
+    /// Whether it is laid out `[N, (g,) r, T]`, or unfolds to that.
     pub fn has_positions_last(&self) -> bool {
-        self.layout == Layout::PositionsLast
+        matches!(self.layout, Layout::PositionsLast | Layout::Patches { by_conv: true, .. })
     }
 
-    /// The same with other numbers: `map` keeps the shape.
+    /// What patches are taken of, and the window.
+    pub fn window(&self) -> Option<(&Var, &Window)> {
+        if let Layout::Patches { window, .. } = &self.layout { Some((&self.var, window)) } else { None }
+    }
+
+    /// The same with its patches unfolded.
+    pub fn unfolded(&self, em: &mut Emitter) -> Self {
+        let Layout::Patches { window, by_conv } = &self.layout else { return self.clone() };
+        if *by_conv {
+            let patches = window.unfold_by_conv(em, &self.var);
+            return Self::positions_last(em.per_sample(&patches, &[self.extent(), window.positions()]));
+        }
+        Self::positions_first(window.unfold_by_gather(em, &self.var))
+    }
+
+    /// The same with other numbers: `map` is linear and keeps the shape.
     pub fn map(&self, map: impl FnOnce(&Var) -> Var) -> Self {
-        Self { var: map(&self.var), layout: self.layout }
+        Self { var: map(&self.var), layout: self.layout.clone() }
     }
 
     /// The positions of several factors of one kind, one after the other.
     pub fn concat(em: &mut Emitter, sides: &[&Self]) -> Self {
-        let layout = sides[0].layout;
         debug_assert!(sides.iter().all(|s| s.is_indices() == sides[0].is_indices()));
+        let sides: Vec<Self> = sides.iter().map(|side| side.unfolded(em)).collect();
+        let layout = sides[0].layout.clone();
         if sides.iter().all(|s| s.layout == layout) {
             let axis = if layout == Layout::PositionsLast { sides[0].var.rank() - 1 } else { 1 };
             let vars: Vec<&Var> = sides.iter().map(|s| &s.var).collect();
@@ -101,28 +131,31 @@ impl Side {
 
     /// `[N, (g,) r, T]`.
     pub fn with_positions_last(&self, em: &mut Emitter) -> Var {
-        match (self.layout, self.groups()) {
-            (Layout::PositionsLast, _) => self.var.clone(),
-            (_, None) => em.transpose(&self.var, &[0, 2, 1]),
-            (_, Some(_)) => em.transpose(&self.var, &[0, 2, 3, 1]),
+        let side = self.unfolded(em);
+        match (&side.layout, side.groups()) {
+            (Layout::PositionsLast, _) => side.var,
+            (_, None) => em.transpose(&side.var, &[0, 2, 1]),
+            (_, Some(_)) => em.transpose(&side.var, &[0, 2, 3, 1]),
         }
     }
 
     /// `[N, (g,) T, r]`: what a matrix product over the positions takes on its right.
     pub fn with_positions_inside(&self, em: &mut Emitter) -> Var {
-        match (self.layout, self.groups()) {
-            (Layout::PositionsLast, _) => em.transpose_last(&self.var),
-            (_, None) => self.var.clone(),
-            (_, Some(_)) => em.transpose(&self.var, &[0, 2, 1, 3]),
+        let side = self.unfolded(em);
+        match (&side.layout, side.groups()) {
+            (Layout::PositionsLast, _) => em.transpose_last(&side.var),
+            (_, None) => side.var,
+            (_, Some(_)) => em.transpose(&side.var, &[0, 2, 1, 3]),
         }
     }
 
     /// `[N, T, (g,) r]`.
     pub fn with_positions_first(&self, em: &mut Emitter) -> Var {
-        match (self.layout, self.groups()) {
-            (Layout::PositionsLast, None) => em.transpose(&self.var, &[0, 2, 1]),
-            (Layout::PositionsLast, Some(_)) => em.transpose(&self.var, &[0, 3, 1, 2]),
-            _ => self.var.clone(),
+        let side = self.unfolded(em);
+        match (&side.layout, side.groups()) {
+            (Layout::PositionsLast, None) => em.transpose(&side.var, &[0, 2, 1]),
+            (Layout::PositionsLast, Some(_)) => em.transpose(&side.var, &[0, 3, 1, 2]),
+            _ => side.var,
         }
     }
 

@@ -67,17 +67,16 @@ pub fn weight_factors(p: &mut Pull<'_>, window: &Window, groups: usize, x: &Var,
         Side::positions_last(p.em.per_sample(&inside, &[groups_axis, &[width / groups, own_rows * positions]].concat()))
     };
     let left = side(p, gy, outputs);
-    if window.is_pointwise() || groups > 1 || unfolds_by_conv(channels, positions) {
+    let by_conv = unfolds_by_conv(channels, positions);
+    if groups == 1 && own_rows == 1 && x.is_batch_first() && !window.is_pointwise() {
+        return Factors::of_kernel(left, x.clone(), window.clone(), by_conv);
+    }
+    if window.is_pointwise() || groups > 1 || by_conv {
         let patches = if window.is_pointwise() { x.clone() } else { window.unfold_by_conv(p.em, x) };
         let right = side(p, &patches, channels * taps);
         return Factors::new(left, right).reshape(&w.shape);
     }
-    let padded = window.padded(p.em, x, 0.0);
-    let plane: usize = padded.shape[2..].iter().product();
-    let planes = p.em.reshape(&padded, &[own_rows, channels, plane], padded.batch);
-    let rows = p.em.transpose(&planes, &[0, 2, 1]);
-    let patches = p.em.gather(&rows, &window.gather_indices(), 1);
-    let right = Side::positions_first(p.em.per_sample(&patches, &[own_rows * positions, taps * channels]));
+    let right = Side::positions_first(window.unfold_by_gather(p.em, x));
     Factors::new(left, right).reshape(&[outputs, taps, channels]).transpose(&[0, 2, 1]).reshape(&w.shape)
 }
 
