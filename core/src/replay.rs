@@ -71,6 +71,7 @@
 //! A recorded run holds its samples' gradients and its key: it is as secret as the data. What is said of it are digests of
 //! released values.
 
+pub mod grammar;
 mod kernel;
 mod line;
 mod pack;
@@ -84,6 +85,7 @@ pub use pack::{Name, Source, Truncated};
 use crate::error::{CallError, ConfigError};
 use crate::numerics::CONTRACT;
 use core::fmt;
+use grammar::{MAGIC, RUN, VERSION};
 use pack::Reader;
 
 /// The set that runs everywhere: kernels, whole steps, and 200 steps of every method under every mechanism, with 19 parameters.
@@ -96,12 +98,6 @@ pub static WIDE: &[u8] = include_bytes!("vectors/wide.pack");
 /// What every target that plays it must say of [`WIDE`].
 pub static WIDE_SAID: &str = include_str!("vectors/wide.txt");
 
-const MAGIC: [u8; 6] = *b"DAMPER";
-/// Version of the format.
-const VERSION: u16 = 1;
-/// The kind of a group that is a run.
-const RUN: u8 = 16;
-
 /// Memory to play in, the caller's. A run of `D` parameters takes of `floats` the `2·D` of parameters and a gradient (`4·D` where
 /// it generates its samples) and what its filter and optimizer state in their pages; and sums, `D` or `2·D`: of `narrow` for sums of
 /// i32, of `wide` for those of i64, of `floats` for those of f32.
@@ -112,6 +108,17 @@ pub struct Memory<'a> {
     pub narrow: &'a mut [i32],
     /// Sums of i64.
     pub wide: &'a mut [i64],
+}
+
+/// A part of [`Memory`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Vector {
+    /// [`Memory::floats`].
+    Floats,
+    /// [`Memory::narrow`].
+    Narrow,
+    /// [`Memory::wide`].
+    Wide,
 }
 
 /// A pack cannot be played to its end. Lines said before it still hold.
@@ -139,6 +146,8 @@ pub enum PackError {
     Call(CallError),
     /// The pack needs more memory.
     Memory {
+        /// Which.
+        of: Vector,
         /// Elements needed.
         needed: usize,
         /// Elements free.
@@ -170,7 +179,9 @@ impl fmt::Display for PackError {
             Self::Field(what) => write!(f, "out of range: {what}"),
             Self::Config(error) => error.fmt(f),
             Self::Call(error) => error.fmt(f),
-            Self::Memory { needed, got } => write!(f, "{needed} elements of memory are needed where {got} are free"),
+            Self::Memory { needed, got, .. } => {
+                write!(f, "{needed} elements of memory are needed where {got} are free")
+            }
             Self::Damaged => f.write_str("the pack's digest is not that of its bytes: it was damaged"),
         }
     }

@@ -37,6 +37,7 @@
 
 use super::{Begin, Optimizer};
 use crate::error::{CallError, ConfigError};
+use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f64;
 use crate::numerics::reduce::SumOfSquares;
 use crate::private::Released;
@@ -130,6 +131,14 @@ impl<S, O: Optimizer<S>> Optimizer<AdaGradNormState<S>> for AdaGradNorm<O> {
 
     fn end(&self, step: O::Step, state: &mut AdaGradNormState<S>, params: &mut [f32]) {
         self.inner.end(step, &mut state.inner, params);
+    }
+}
+
+/// `a = b² − b_0²`, then the inner optimizer's memory.
+impl<S, O: Digested<S>> Digested<AdaGradNormState<S>> for AdaGradNorm<O> {
+    fn add_to(&self, state: &AdaGradNormState<S>, digest: &mut Digest) {
+        digest.add_f64(state.added);
+        self.inner.add_to(&state.inner, digest);
     }
 }
 

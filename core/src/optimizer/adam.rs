@@ -42,6 +42,7 @@
 
 use super::{Begin, Optimizer, check_betas, narrow, piece, saturate};
 use crate::error::{CallError, ConfigError, check_len};
+use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::private::Released;
 
@@ -152,6 +153,16 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamState<B>> for Adam {
             let denominator = sqrt_f32(saturate(*v * step.second_scale)) + self.epsilon;
             *param = saturate(step.keep * *param - saturate(step.rate * *m / denominator));
         }
+    }
+}
+
+/// `m`, `v`, then `β₁ᵗ` and `β₂ᵗ`.
+impl<B: AsRef<[f32]>> Digested<AdamState<B>> for Adam {
+    fn add_to(&self, state: &AdamState<B>, digest: &mut Digest) {
+        digest.add_f32s(state.first.as_ref());
+        digest.add_f32s(state.second.as_ref());
+        digest.add_f64(state.beta1_power);
+        digest.add_f64(state.beta2_power);
     }
 }
 

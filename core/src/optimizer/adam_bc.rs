@@ -49,6 +49,7 @@
 
 use super::{Begin, Optimizer, check_betas, narrow, piece, saturate};
 use crate::error::{CallError, ConfigError, check_len};
+use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::{sqrt_f32, sqrt_f64};
 use crate::private::Released;
 
@@ -171,6 +172,17 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamBcState<B>> for AdamBc {
             let corrected = (saturate(*v * step.second_scale) - step.noise).max(step.floor);
             *param = saturate(step.keep * *param - saturate(step.rate * *m / sqrt_f32(corrected)));
         }
+    }
+}
+
+/// `m`, `v`, then `w₁`, `w₂` and `φ`.
+impl<B: AsRef<[f32]>> Digested<AdamBcState<B>> for AdamBc {
+    fn add_to(&self, state: &AdamBcState<B>, digest: &mut Digest) {
+        digest.add_f32s(state.first.as_ref());
+        digest.add_f32s(state.second.as_ref());
+        digest.add_f64(state.first_weight);
+        digest.add_f64(state.second_weight);
+        digest.add_f64(state.noise);
     }
 }
 

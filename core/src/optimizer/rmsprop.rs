@@ -34,6 +34,7 @@
 
 use super::{Begin, Optimizer, narrow, piece, saturate};
 use crate::error::{CallError, ConfigError, check_len};
+use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::private::Released;
 
@@ -101,6 +102,13 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<RmsPropState<B>> for RmsProp {
             *v = saturate(alpha * *v + new * saturate(grad * grad));
             *param = saturate(*param - saturate(lr * direction / (sqrt_f32(*v) + self.epsilon)));
         }
+    }
+}
+
+/// `v`.
+impl<B: AsRef<[f32]>> Digested<RmsPropState<B>> for RmsProp {
+    fn add_to(&self, state: &RmsPropState<B>, digest: &mut Digest) {
+        digest.add_f32s(state.second.as_ref());
     }
 }
 

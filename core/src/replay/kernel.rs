@@ -1,8 +1,9 @@
 //! Kernels: what the parts of a step give, value by value.
 
+use super::grammar::MOST_LAYERS;
 use super::pack::Reader;
-use super::slots::{AnyClip, MAX_LAYERS};
-use super::{Memory, PackError, Value};
+use super::slots::AnyClip;
+use super::{Memory, PackError, Value, Vector};
 use crate::accounting::Rate;
 use crate::clip::{Clip, Layer};
 use crate::count::Query;
@@ -130,7 +131,7 @@ fn coins(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
 fn grad<'m>(pack: &mut Reader<'_>, memory: &'m mut [f32]) -> Result<&'m mut [f32], PackError> {
     let needed = usize::from(pack.u16());
     let got = memory.len();
-    let grad = memory.get_mut(..needed).ok_or(PackError::Memory { needed, got })?;
+    let grad = memory.get_mut(..needed).ok_or(PackError::Memory { of: Vector::Floats, needed, got })?;
     pack.f32s(grad);
     Ok(grad)
 }
@@ -173,7 +174,7 @@ fn functions(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
 
 /// What one sample adds, in grid units; then the bits of its norm, all ones where it is not finite.
 fn clipped(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, PackError> {
-    let mut layers = [Layer { len: 0, share: 0 }; MAX_LAYERS];
+    let mut layers = [Layer { len: 0, share: 0 }; MOST_LAYERS];
     let clip = AnyClip::read(pack, &mut layers)?;
     let (grid, threshold) = (Grid::new(u32::from(pack.u8()))?, pack.f32());
     grid.check_clip(threshold)?;
@@ -182,7 +183,8 @@ fn clipped(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, P
         layers.check(grad.len())?;
     }
     let got = memory.wide.len();
-    let sum = memory.wide.get_mut(..grad.len()).ok_or(PackError::Memory { needed: grad.len(), got })?;
+    let needed = grad.len();
+    let sum = memory.wide.get_mut(..needed).ok_or(PackError::Memory { of: Vector::Wide, needed, got })?;
     sum.fill(0);
     let norm = grid.add_sample(&clip, threshold, &[grad], sum);
     let mut compared = Compared::default();

@@ -1,10 +1,11 @@
 //! Runs: a configuration, its samples, and what the state must be every few steps.
 
+use super::grammar::{MOST_LAYERS, MOST_STEPS};
 use super::pack::Reader;
 use super::samples::{Kind, Numbers, further, ordinary};
+use super::slots::schedule;
 use super::slots::{AnyClip, AnyFilter, AnyOptimizer, AnyThreshold, Floats, HeldFilter, HeldOptimizer, HeldThreshold};
-use super::slots::{MAX_LAYERS, schedule};
-use super::{Memory, PackError, Part, Parted, Parts};
+use super::{Memory, PackError, Part, Parted, Parts, Vector};
 use crate::accounting::{Ledger, Volatile};
 use crate::clip::Layer;
 use crate::error::{CallError, OpenError};
@@ -14,9 +15,6 @@ use crate::noise::{ChaCha20, ContinuousGaussian, DiscreteGaussian, Key};
 use crate::numerics::digest::Digest;
 use crate::private::Mechanism;
 use crate::step::{Open, PrivateStep, Slots, StepState};
-
-/// Most steps between checkpoints, so that a pack that was changed ends.
-const MOST_STEPS: u16 = 1000;
 
 /// What a run is of, beside its slots.
 struct Head {
@@ -64,11 +62,11 @@ pub(super) fn play(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<End
     match pack.u8() {
         0 => {
             let mechanism = discrete::<i32>(pack)?;
-            configured(pack, &head, mechanism, piece(memory.narrow, words)?, floats)
+            configured(pack, &head, mechanism, piece(memory.narrow, words, Vector::Narrow)?, floats)
         }
         1 => {
             let mechanism = discrete::<i64>(pack)?;
-            configured(pack, &head, mechanism, piece(memory.wide, words)?, floats)
+            configured(pack, &head, mechanism, piece(memory.wide, words, Vector::Wide)?, floats)
         }
         2 => {
             let mechanism = ContinuousGaussian::new(pack.f64())?;
@@ -84,9 +82,9 @@ fn discrete<W: Word>(pack: &mut Reader<'_>) -> Result<DiscreteGaussian<W>, PackE
     Ok(DiscreteGaussian::new(grid, pack.u32())?)
 }
 
-fn piece<W>(memory: &mut [W], needed: usize) -> Result<&mut [W], PackError> {
+fn piece<W>(memory: &mut [W], needed: usize, of: Vector) -> Result<&mut [W], PackError> {
     let got = memory.len();
-    memory.get_mut(..needed).ok_or(PackError::Memory { needed, got })
+    memory.get_mut(..needed).ok_or(PackError::Memory { of, needed, got })
 }
 
 /// Reads the slots and plays.
@@ -98,7 +96,7 @@ fn configured<'a, M: Mechanism>(
     mut floats: Floats<'a>,
 ) -> Result<Ended, PackError> {
     let (sum, shard) = sums.split_at_mut(head.dim.min(sums.len()));
-    let mut layers = [Layer { len: 0, share: 0 }; MAX_LAYERS];
+    let mut layers = [Layer { len: 0, share: 0 }; MOST_LAYERS];
     let clip = AnyClip::read(pack, &mut layers)?;
     let (threshold, threshold_state) = AnyThreshold::read(pack)?;
     let filter_state = AnyFilter::read(pack, head.dim, &mut floats)?;
