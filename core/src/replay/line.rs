@@ -29,13 +29,22 @@ pub enum Part {
     Ledger,
 }
 
-const PARTS: [(Part, &str); 5] = [
-    (Part::Params, "params"),
-    (Part::Filter, "filter"),
-    (Part::Optimizer, "optimizer"),
-    (Part::Threshold, "threshold"),
-    (Part::Ledger, "ledger"),
-];
+impl Part {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Params, Self::Filter, Self::Optimizer, Self::Threshold, Self::Ledger];
+
+    /// Its name, as a line says it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Params => "params",
+            Self::Filter => "filter",
+            Self::Optimizer => "optimizer",
+            Self::Threshold => "threshold",
+            Self::Ledger => "ledger",
+        }
+    }
+}
 
 /// A set of parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -62,10 +71,10 @@ impl Parts {
 impl fmt::Display for Parts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut comma = "";
-        for (part, name) in PARTS {
+        for part in Part::ALL {
             if self.contains(part) {
                 f.write_str(comma)?;
-                f.write_str(name)?;
+                f.write_str(part.name())?;
                 comma = ", ";
             }
         }

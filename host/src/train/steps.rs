@@ -3,6 +3,7 @@
 use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold, AnyThresholdState};
 use super::evaluate::Evaluator;
 use super::galore::forms;
+use super::recording::{Origin, Recording};
 use super::rehearsal::rehearse;
 use super::store::LedgerFile;
 use super::worker::{ClippedSums, Gather, Layout, OUTPUTS, PerSampleGradients, Point, SUMS};
@@ -39,14 +40,14 @@ const TICK: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 ///
-/// The backend is absent or fails, the ledger cannot be persisted, or the operating system gives no key.
+/// The backend is absent or fails, the ledger or the recording cannot be written, or the operating system gives no key.
 pub fn run(run: &Run, checkpoint: &Path, progress: &mut dyn Progress) -> Result<Outcome, TrainError> {
-    let generator = match run.config.seed {
-        Some(seed) => ChaCha20::simulation(seed),
+    let mut key = [0; 32];
+    let (generator, origin) = match run.config.seed {
+        Some(seed) => (ChaCha20::simulation(seed), Origin::Seed(seed)),
         None => {
-            let mut bytes = [0; 32];
-            getrandom::fill(&mut bytes).map_err(TrainError::Key)?;
-            ChaCha20::private(Key::from_bytes(&bytes))
+            getrandom::fill(&mut key).map_err(TrainError::Key)?;
+            (ChaCha20::private(Key::from_bytes(&key)), Origin::Key(&key))
         }
     };
     let backend = open(run.config.backend)?;
@@ -60,19 +61,29 @@ pub fn run(run: &Run, checkpoint: &Path, progress: &mut dyn Progress) -> Result<
         Some(clipped) => rehearse(backend, clipped, &SUMS, rows, &run.params)?,
         None => rehearse(backend, &run.grad, &OUTPUTS, rows, &run.params)?,
     }
+    let recording = Recording::begin(run, origin)?;
     let continuous = || ContinuousGaussian::new(run.multiplier);
     match (run.config.noise, run.sigma_grid, &run.clipped) {
         (Noise::Discrete, Some(sigma), None) => {
             let workers = PerSampleGradients::new(backend, &run.grad, split, rows, threads)?;
-            train(run, DiscreteGaussian::<i64>::new(grid, sigma)?, workers, &generator, backend, checkpoint, progress)
+            train(
+                run,
+                DiscreteGaussian::<i64>::new(grid, sigma)?,
+                workers,
+                &generator,
+                backend,
+                checkpoint,
+                recording,
+                progress,
+            )
         }
         (_, _, Some(clipped)) => {
             let workers = ClippedSums::new(backend, clipped, split, rows, threads)?;
-            train(run, continuous()?, workers, &generator, backend, checkpoint, progress)
+            train(run, continuous()?, workers, &generator, backend, checkpoint, recording, progress)
         }
         _ => {
             let workers = PerSampleGradients::new(backend, &run.grad, split, rows, threads)?;
-            train(run, continuous()?, workers, &generator, backend, checkpoint, progress)
+            train(run, continuous()?, workers, &generator, backend, checkpoint, recording, progress)
         }
     }
 }
@@ -84,6 +95,7 @@ fn train<M: Mechanism>(
     generator: &ChaCha20,
     backend: &dyn Backend,
     checkpoint: &Path,
+    mut recording: Option<Recording>,
     progress: &mut dyn Progress,
 ) -> Result<Outcome, TrainError> {
     let config = &run.config;
@@ -137,6 +149,7 @@ fn train<M: Mechanism>(
             &mut draw,
             &mut points,
             &mut params,
+            recording.as_mut(),
             generator,
         )?;
         spent.count(&step.event_at(done - 1, run.rate)?);
@@ -161,6 +174,9 @@ fn train<M: Mechanism>(
             progress.evaluated(&at);
             evaluations.push(at);
         }
+    }
+    if let Some(recording) = recording {
+        recording.finish()?;
     }
     Ok(Outcome {
         params,
@@ -189,6 +205,7 @@ fn one_step<M: Mechanism>(
     draw: &mut Vec<u32>,
     points: &mut Vec<Point>,
     params: &mut [f32],
+    mut recording: Option<&mut Recording>,
     generator: &ChaCha20,
 ) -> Result<(), TrainError> {
     let mut opened = step.open(state, ledger, store).map_err(|error| match error {
@@ -205,7 +222,19 @@ fn one_step<M: Mechanism>(
         point.params.resize(params.len(), 0.0);
         point.weight = opened.point(index, params, &mut point.params).expect("the points have the parameters' length");
     }
-    workers.gather(&mut opened, split, &all, points)?;
+    if let Some(recording) = &mut recording {
+        recording.step(draw.iter().filter(|sample| !split.is_null(**sample as usize)).count() as u32);
+    }
+    workers.gather(&mut opened, split, &all, points, recording.as_deref_mut())?;
     opened.finish(params, generator).expect("the parameters have the state's length");
+    if let Some(recording) = recording {
+        let slots = step.slots();
+        recording.released(
+            params,
+            (&slots.filter, &state.filter),
+            (&slots.optimizer, &state.optimizer),
+            (&slots.threshold, &state.threshold),
+        )?;
+    }
     Ok(())
 }

@@ -7,6 +7,7 @@
 mod clipped_sum;
 mod parts;
 mod per_sample;
+mod turn;
 
 pub(super) use clipped_sum::ClippedSums;
 pub(super) use parts::OUTPUTS;
@@ -14,6 +15,7 @@ pub(super) use per_sample::PerSampleGradients;
 
 use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold};
 use super::prune::keep_outputs;
+use super::recording::Recording;
 use crate::autodiff::{Dim, GradGraph, TensorSpec};
 use crate::backend::{Backend, BackendError, Plan, Session};
 use crate::data::{Chunk, Split};
@@ -28,13 +30,15 @@ pub(super) type Opened<'a, M> =
 
 /// One way from samples to the sum of a step.
 pub(super) trait Gather<M: Mechanism> {
-    /// Adds the samples of `chunks`, taking gradients at `points` and mixing them per sample before the clip.
+    /// Adds the samples of `chunks`, taking gradients at `points` and mixing them per sample before the clip. A recording takes
+    /// each sample's, where each has one.
     fn gather(
         &mut self,
         opened: &mut Opened<'_, M>,
         split: &Split,
         chunks: &[Chunk<'_>],
         points: &[Point],
+        recording: Option<&mut Recording>,
     ) -> Result<(), BackendError>;
 
     /// Number of threads.
