@@ -5,8 +5,18 @@ use std::{env, fs, path::PathBuf};
 /// Bytes of static variables; the rest of the RAM is the stack's, which lies below them.
 const STATICS: u32 = 1024;
 
-const PROGRAMS: [&str; 9] =
-    ["replay", "replay-wide", "train", "federated", "personalise", "methods", "step", "journal", "costs"];
+const PROGRAMS: [&str; 10] = [
+    "replay",
+    "replay-wide",
+    "replay-recorded",
+    "train",
+    "federated",
+    "personalise",
+    "methods",
+    "step",
+    "journal",
+    "costs",
+];
 
 fn main() {
     // On a host only `cargo check` and clippy come here.
