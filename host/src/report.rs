@@ -325,8 +325,13 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
         } else {
             "model.onnx, metrics.csv and this report"
         },
-        not_covered: "the folder checkpoint/ is as secret as the data; no gradient, norm, batch size, draw, count of \
-                      dropped rows or training loss was released",
+        not_covered: if run.config.record.is_some() {
+            "the folder checkpoint/ and the recording are as secret as the data; no gradient, norm, batch size, draw, count of \
+             dropped rows or training loss was released"
+        } else {
+            "the folder checkpoint/ is as secret as the data; no gradient, norm, batch size, draw, count of dropped rows or \
+             training loss was released"
+        },
         released_model: "the last iterate",
     }
 }
