@@ -230,8 +230,15 @@ fn a_recording_of_every_method_is_played_to_the_digests_of_the_run() {
     }
 }
 
-/// A recording of 23 steps by a seed, where each step's samples begin, and how many they are.
-static RECORDED: LazyLock<(u64, Vec<u8>, Vec<(usize, u32)>)> = LazyLock::new(|| {
+/// A recording of 23 steps by a seed.
+struct Recorded {
+    params: u64,
+    pack: Vec<u8>,
+    /// Where each step's samples begin, and how many they are.
+    steps: Vec<(usize, u32)>,
+}
+
+static RECORDED: LazyLock<Recorded> = LazyLock::new(|| {
     let sgd = plain(Rule::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 });
     let (params, _, pack) = record(SMALL, TrainConfig { optimizer: sgd, ..config() });
     // Mechanism, clip, threshold, filter, optimizer, schedule, parameters.
@@ -243,12 +250,12 @@ static RECORDED: LazyLock<(u64, Vec<u8>, Vec<(usize, u32)>)> = LazyLock::new(|| 
         at += 4 + samples as usize * 4 * 650 + if step % 10 == 0 || step == 23 { 4 } else { 0 };
     }
     assert_eq!(at + 1 + 8, pack.len());
-    (params, pack, steps)
+    Recorded { params, pack, steps }
 });
 
 #[test]
 fn a_bit_of_a_gradient_that_was_flipped_is_found_between_its_checkpoints() {
-    let (params, pack, steps) = &*RECORDED;
+    let Recorded { params, pack, steps } = &*RECORDED;
     for (step, sample, after, by) in [(0, 0, 0, 10), (9, 5, 0, 10), (10, 1, 10, 20), (13, 20, 10, 20), (22, 3, 20, 23)]
     {
         let (at, samples) = steps[step];
@@ -275,7 +282,7 @@ fn a_bit_of_a_gradient_that_was_flipped_is_found_between_its_checkpoints() {
 
 #[test]
 fn a_seed_gives_one_recording_whatever_the_number_of_workers() {
-    let (_, pack, _) = &*RECORDED;
+    let pack = &RECORDED.pack;
     let sgd = plain(Rule::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 });
     for workers in [1, 3] {
         let config = TrainConfig { workers: NonZeroUsize::new(workers), optimizer: sgd, ..config() };
@@ -297,7 +304,7 @@ fn sums_are_recorded_as_narrow_where_nothing_can_leave_them() {
 #[test]
 fn a_private_recording_holds_the_key_and_one_of_a_seed_the_seed() {
     let (_, _, private) = record(SMALL, TrainConfig { seed: None, epochs: 0.1, ..config() });
-    let (_, pack, _) = &*RECORDED;
+    let pack = &RECORDED.pack;
     let kind = MECHANISM - 4 - 9;
     assert_eq!((pack[kind], &pack[kind + 1..kind + 9]), (1, &3u64.to_le_bytes()[..]));
     assert_eq!(private[kind], 2);
@@ -411,7 +418,7 @@ fn a_recording_above_its_limit_is_refused_with_the_size_that_is_expected() {
         train::prepare(&source(SMALL), TrainConfig { record, ..config() })
     };
     let size = train::expected_bytes(&with(1 << 30).unwrap());
-    let (_, pack, _) = &*RECORDED;
+    let pack = &RECORDED.pack;
     assert!(size.abs_diff(pack.len() as u64) < size / 10, "{size} expected, {} bytes", pack.len());
     assert!(with(size).is_ok());
     let message = with(size - 1).err().unwrap().to_string();

@@ -4,6 +4,7 @@
 use damper_core::replay::Memory;
 use damper_firmware_program::{federated, methods::METHODS, personalise, replay, train};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -25,7 +26,7 @@ fn main() -> ExitCode {
 
 /// Plays the recording in a file, of up to 100,000 parameters.
 fn recorded(file: Option<OsString>) -> bool {
-    let file = file.unwrap_or_default();
+    let file = PathBuf::from(file.unwrap_or_default());
     match std::fs::read(&file) {
         Ok(bytes) => {
             let (mut floats, mut narrow, mut wide) = (vec![0.0; 2_000_000], vec![0; 100_000], vec![0; 100_000]);
