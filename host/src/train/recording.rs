@@ -54,7 +54,7 @@ pub(super) enum Origin<'a> {
     Key(&'a [u8; 32]),
 }
 
-/// Refuses what a pack cannot hold, and more of it than was allowed. `samples` are in the data, `steps` in the run.
+/// Refuses what a pack cannot hold, and more of it than was allowed.
 pub(super) fn check(run: &Run) -> Result<(), TrainError> {
     let Some(record) = &run.config.record else { return Ok(()) };
     let config = &run.config;
