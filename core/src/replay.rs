@@ -30,19 +30,29 @@
 //!           u8:6 name CLIP u8:bits f32:C GRAD D*(i32) f32                     what a sample adds, and its norm (ffffffff: none)
 //!           u8:7 name u8:bins f32:range u16:n n*(f32:norm u8:bin)
 //!           u8:8 name ADDRESS f64:multiplier u16:n n*(f32 f32)                continuous Gaussian noise, of the clip 1
+//!           u8:9 name ADDRESS            u16:n n*(u32)                        random words of xoshiro
+//!           u8:10 name u8:SIDE u16:rank u16:P u16:G u16:R P*(f32) G*(f32) R*(f32) G*(f32)    coordinates, and the matrix from them
+//!           u8:11 name u32:budget u32:prepaid u16:n n*(u8:EVENT u32:NUMBER u32:persisted)    a ledger
+//!           u8:12 name FILTER u64:budget u16:n n*(u8:EVENT u64:rate/2^53 f64:multiplier u32:NUMBER f64:spent)    a Rényi filter
 //!           u8:16 name RUN
+//!           u8:17 name FILTER u64:rate/2^53 RUN                               paid by a Rényi filter
+//!           u8:18 name UPDATES
 //! ADDRESS   u64:seed u8:purpose u32:step u32:chunk
 //! GRAD      u16:D D*(f32)
+//! SIDE      u8:0 (left) or 1
+//! EVENT     u8:0 (a step is paid), 1 (the same, and the store fails) or 2 (a restart from what is persisted)
+//! NUMBER    u32: of the step; ffffffff where it is refused, fffffffe where the store fails; after a restart the steps paid
+//! FILTER    u32:order f64:epsilon f64:delta
 //! FUNCTION  f32: 0 sqrt, 1 ln, 2 sin and cos, 7 exp, 8 +, 9 *, 10 /; f64: 3 sqrt, 4 exp, 5 cos, 6 pow, 11 to f32
-//! RUN       u32:D u32:steps u16:every SAMPLES u32:expected batch MECHANISM CLIP THRESHOLD FILTER OPTIMIZER SCHEDULE STEPS
-//! SAMPLES   u8:0 u64:seed                generated, in a simulation
+//! RUN       u32:D u32:steps u16:every SAMPLES u32:expected batch MECHANISM CLIP THRESHOLD RELEASED OPTIMIZER SCHEDULE STEPS
+//! SAMPLES   u8:0 u64:seed | u8:3 u64:seed                                       generated, in a simulation; clipped elsewhere
 //!           u8:1 u64:seed | u8:2 32*u8:key                                    recorded, in a simulation or privately
 //! MECHANISM u8:0 (sums of i32) or 1 (of i64) u8:bits u32:sigma | u8:2 f64:multiplier (continuous)
 //! CLIP      u8:0 (flat) or 1 f32:gamma (automatic), then u8:layers layers*(u32:length u32:share)
 //! THRESHOLD u8:0 f32:C | u8:1 f64:fraction f64:noise f32:C f32:R BOUNDS | u8:2 (grid) or 3 (exact) f64:noise f32:C f32:R
 //!           BOUNDS BOUNDS | u8:4 f64:quantile f64:rate f64:sigma_b f32:C BOUNDS
 //! BOUNDS    f32:least f32:largest
-//! FILTER    u8:0 | u8:1 IIR | u8:2 (normalised) or 3 (plain) u8:iterates f64:beta IIR | u8:4 GAIN POINTS
+//! RELEASED  u8:0 | u8:1 IIR | u8:2 (normalised) or 3 (plain) u8:iterates f64:beta IIR | u8:4 GAIN POINTS
 //! IIR       u8:na u8:nb na*(f32) nb*(f32)
 //! GAIN      u8:0 f64:kappa | u8:1 f64:noise f64:drift f64:process
 //! POINTS    u8:1 | u8:2 f64:gamma
@@ -54,13 +64,20 @@
 //! DECAY     u8:0 | u8:1 u32:every f64:factor | u8:2 (cosine) or 4 (root) u32:steps f64:floor | u8:3 f64:offset f64:slope
 //! NOISE     u8:0 | u8:1 f64:exponent | u8:2 f64:growth f64:exponent
 //! STEPS     recorded: D*(f32) parameters, then for each step u32:samples samples*(D*(f32)); CHECKPOINT after every steps and the last
-//! CHECKPOINT u32:parameters, then of what has memory u16:filter u16:optimizer, and unless the clip is fixed u16:threshold
+//! CHECKPOINT u32:parameters, then of what has memory u16:filter u16:optimizer, unless the clip is fixed u16:threshold, and of a
+//!           Rényi filter u16:payer
+//! UPDATES   u64:run u64:device u32:D u32:rounds u16:every u64:seed u32:expected batch u8:bits u32:sigma CLIP f32:C, then
+//!           u32 after every rounds and the last: the digest, folded, of all bytes that were emitted
 //! ```
 //!
 //! The digests of checkpoints are of [`Digest`](crate::numerics::digest::Digest), folded once or twice. A threshold's is of the clip and
 //! the range of the coming step (0 without a histogram). A filter's memory is `s_1 … s_K`, then in f64 those of the input 1, 1, …; of per-sample momentum the past iterates before it, the last one
 //! first; of DiSK `g̃`, `d`, and `κ` of the coming step in f64. An optimizer's is its vectors in the order of its page, then Adam's
-//! powers, Adam-BC's `w₁ w₂ φ`; AdaGrad-norm's `a` before the inner one's.
+//! powers, Adam-BC's `w₁ w₂ φ`; AdaGrad-norm's `a` before the inner one's. A Rényi filter's is of what is spent, an f64, and the
+//! steps paid, a u32.
+//!
+//! A step that a Rényi filter pays for has noise of `f = 1 + w/8` times the mechanism's, `w` the last three bits of the first
+//! parameter; while the filter refuses that, `f` is doubled, at most twice. A run ends where it refuses all three.
 //!
 //! # Memory
 //!
@@ -74,9 +91,11 @@
 mod kernel;
 mod line;
 mod pack;
+mod payer;
 mod run;
 mod samples;
 mod slots;
+mod update;
 
 pub use line::{Line, Part, Parted, Parts, Value};
 pub use pack::{Name, Source, Truncated};
@@ -101,6 +120,10 @@ const MAGIC: [u8; 6] = *b"DAMPER";
 const VERSION: u16 = 1;
 /// The kind of a group that is a run.
 const RUN: u8 = 16;
+/// Of a run whose steps a Rényi filter pays for.
+const FILTERED: u8 = 17;
+/// Of rounds whose updates are emitted.
+const UPDATES: u8 = 18;
 
 /// Memory to play in, the caller's. A run of `D` parameters takes of `floats` the `2·D` of parameters and a gradient (`4·D` where
 /// it generates its samples) and what its filter and optimizer state in their pages; and sums, `D` or `2·D`: of `narrow` for sums of
@@ -233,12 +256,20 @@ fn play_all(pack: &mut Reader<'_>, mut memory: Memory<'_>, say: &mut dyn FnMut(&
             break;
         }
         let name = pack.name()?;
-        let (line, differs) = if kind == RUN {
-            let run::Ended { steps, params, parted } = run::play(pack, &mut memory)?;
-            (Line::Run { name, steps, params, parted }, parted.is_some())
-        } else {
-            let kernel::Compared { values, first } = kernel::play(kind, pack, &mut memory)?;
-            (Line::Kernel { name, values, first }, first.is_some())
+        let (line, differs) = match kind {
+            RUN | FILTERED => {
+                let payer = if kind == RUN { None } else { Some(payer::Payer::filter(pack)?) };
+                let run::Ended { steps, params, parted } = run::play(pack, payer, &mut memory)?;
+                (Line::Run { name, steps, params, parted }, parted.is_some())
+            }
+            UPDATES => {
+                let update::Ended { rounds, bytes, parted } = update::play(pack, &mut memory)?;
+                (Line::Updates { name, rounds, bytes, parted }, parted.is_some())
+            }
+            _ => {
+                let kernel::Compared { values, first } = kernel::play(kind, pack, &mut memory)?;
+                (Line::Kernel { name, values, first }, first.is_some())
+            }
         };
         if pack.failed() {
             break;

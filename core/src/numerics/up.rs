@@ -9,6 +9,7 @@
 #![allow(clippy::disallowed_methods)] // The door itself.
 
 /// The next larger `f64`; NaN and +∞ stay as they are.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub const fn next_up(x: f64) -> f64 {
     if x.is_nan() || x == f64::INFINITY {
         return x;
@@ -29,46 +30,55 @@ pub const fn next_down(x: f64) -> f64 {
 }
 
 /// `a + b`, rounded up.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn add_up(a: f64, b: f64) -> f64 {
     next_up(a + b)
 }
 
 /// `a − b`, rounded up.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn sub_up(a: f64, b: f64) -> f64 {
     next_up(a - b)
 }
 
 /// `a · b`, rounded up.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn mul_up(a: f64, b: f64) -> f64 {
     next_up(a * b)
 }
 
 /// `a / b`, rounded up.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn div_up(a: f64, b: f64) -> f64 {
     next_up(a / b)
 }
 
 /// `√a`, rounded up.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn sqrt_up(a: f64) -> f64 {
     next_up(libm::sqrt(a))
 }
 
 /// `eˣ`, rounded up; never 0.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn exp_up(x: f64) -> f64 {
     next_up(next_up(libm::exp(x)))
 }
 
 /// `eˣ − 1`, rounded up.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn exp_m1_up(x: f64) -> f64 {
     next_up(next_up(libm::expm1(x)))
 }
 
 /// `ln x`, rounded up; −∞ at 0 becomes the smallest finite number.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn ln_up(x: f64) -> f64 {
     next_up(next_up(libm::log(x)))
 }
 
 /// `ln(1 + x)`, rounded up.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn ln_1p_up(x: f64) -> f64 {
     next_up(next_up(libm::log1p(x)))
 }
