@@ -94,6 +94,10 @@ pub const fn from_u64_up(n: u64) -> f64 {
 ///
 /// The sum is kept as `sum · e^scale`. The scale follows the terms only when one is far above it, and the exponential
 /// of the last scale is kept, so that a run of terms at one scale costs one multiplication each.
+///
+/// A term `f·e^l` with `l` above `scale + 200` (the first one, too) makes `l` the scale and the sum `sum ⊗ exp(scale ⊖ l)`, 0 where
+/// it was empty; then `f` itself is added, `f ⊗ 1`. Any other adds `f ⊗ exp(l ⊖ scale)`. In the end `ln Σ = scale ⊕ ln(sum)`, and
+/// `ln(1 + Σ)` is `ln Σ ⊕ exp(−ln Σ)` above 600 and `ln_1p(exp(ln Σ))` below.
 #[derive(Clone, Copy, Debug)]
 pub struct LogSum {
     scale: f64,
