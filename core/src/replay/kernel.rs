@@ -29,6 +29,7 @@ pub(super) struct Compared {
 }
 
 impl Compared {
+    #[inline(never)]
     pub(super) fn value(&mut self, found: u64, recorded: u64) {
         if found != recorded && self.first.is_none() {
             self.first = Some(Value { index: self.values, found, recorded });
@@ -36,12 +37,14 @@ impl Compared {
         self.values = self.values.saturating_add(1);
     }
 
+    #[inline(never)]
     fn float(&mut self, found: f32, recorded: u32) {
         self.value(u64::from(found.to_bits()), u64::from(recorded));
     }
 }
 
 /// Plays the kernel of this kind.
+#[inline(never)]
 pub(super) fn play(kind: u8, pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, PackError> {
     match kind {
         1 => {
@@ -71,6 +74,7 @@ fn address(pack: &mut Reader<'_>) -> Result<(ChaCha20, Address), PackError> {
     Ok((ChaCha20::simulation(seed), address))
 }
 
+#[inline(never)]
 fn place(pack: &mut Reader<'_>) -> Result<(u64, Address), PackError> {
     let seed = pack.u64();
     let purpose = match pack.u8() {
@@ -142,6 +146,7 @@ fn coins(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
 }
 
 /// Lent memory for a gradient of the length that comes next.
+#[inline(never)]
 fn grad<'m>(pack: &mut Reader<'_>, memory: &'m mut [f32]) -> Result<&'m mut [f32], PackError> {
     let needed = usize::from(pack.u16());
     let got = memory.len();

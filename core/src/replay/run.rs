@@ -116,6 +116,7 @@ fn piece<W>(memory: &mut [W], needed: usize) -> Result<&mut [W], PackError> {
 }
 
 /// Reads the slots and plays.
+#[inline(never)]
 fn configured<'a, M: Played>(
     pack: &mut Reader<'_>,
     head: &Head,
@@ -290,6 +291,7 @@ impl<'a, W: Copy + Default> Samples<'a, W> {
 }
 
 /// Clips a gradient flat in floats and adds it to `sum`; its norm. One that is not finite adds nothing.
+#[inline(never)]
 fn add_clipped(clip: f32, grad: &[f32], sum: &mut [f32]) -> f32 {
     let norm = sqrt_f32(sum_of_squares([grad].into_iter()));
     if norm.is_finite() {
@@ -302,6 +304,7 @@ fn add_clipped(clip: f32, grad: &[f32], sum: &mut [f32]) -> f32 {
 }
 
 /// Adds sample `s` of a step.
+#[inline(never)]
 #[allow(clippy::too_many_arguments)] // Each vector is memory of its own.
 fn add_one<M: Mechanism>(
     open: &mut Opened<'_, '_, M>,
@@ -337,6 +340,7 @@ fn add_one<M: Mechanism>(
 }
 
 /// The gradient at `point`, in its place.
+#[inline(never)]
 fn gradient(kind: Kind, z: &[f32], point: &mut [f32]) {
     for (x, z) in point.iter_mut().zip(z) {
         *x = if kind == Kind::Ordinary { *x / 4.0 - z } else { *z };

@@ -52,6 +52,7 @@ impl Numbers {
         (self.0 >> 32) as u32
     }
 
+    #[inline(never)]
     pub(super) fn fill(&mut self, kind: Kind, out: &mut [f32]) {
         for out in out {
             let word = self.word();
@@ -65,6 +66,7 @@ impl Numbers {
 }
 
 /// Puts what a spoilt sample of step `t` has at one coordinate there.
+#[inline(never)]
 pub(super) fn spoil(kind: Kind, t: u32, out: &mut [f32]) {
     if let Kind::Spoilt(bits) = kind {
         let at = t as usize % out.len().max(1);

@@ -26,6 +26,7 @@ pub(super) struct Ended {
 }
 
 /// Plays the rounds that the pack has next.
+#[inline(never)]
 pub(super) fn play(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Ended, PackError> {
     let (run, device, dim) = (pack.u64(), pack.u64(), pack.u32() as usize);
     let (rounds, every, seed, expected_batch) = (pack.u32(), pack.u16(), pack.u64(), pack.u32());
