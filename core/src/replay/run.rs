@@ -180,7 +180,7 @@ fn configured<'a, M: Played>(
             break;
         };
         let paid = t.saturating_add(1);
-        if paid % u32::from(head.every) != 0 && paid != head.steps {
+        if paid.checked_rem(u32::from(head.every)) != Some(0) && paid != head.steps {
             continue;
         }
         let mut parts = compare(pack, &state, params);
@@ -268,12 +268,13 @@ impl<'a, W: Copy + Default> Samples<'a, W> {
                     for (kind, norm) in kinds.zip(&mut *norms) {
                         numbers.fill(kind, z);
                         spoil(kind, t, z);
-                        point.copy_from_slice(params);
+                        open.point(0, params, point)?;
                         gradient(kind, z, point);
                         *norm = add_clipped(open.clip(), point, mixed);
                         count += 1;
                     }
-                    let sum = FloatSum { parts: &[mixed], bound: open.clip(), norms: norms.split_at(count).0 };
+                    let sum =
+                        FloatSum { parts: &[mixed], bound: open.clip(), norms: norms.get(..count).unwrap_or_default() };
                     let mut worker = open.shard(shard)?;
                     M::add_sum(&mut worker, sum)?;
                     open.merge(worker)?;

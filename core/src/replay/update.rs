@@ -68,7 +68,7 @@ pub(super) fn play(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<End
         }
         open.emit(Sender { run, device, round: t }, &generator, |bytes| digest.add_bytes(bytes))?;
         let by = t.saturating_add(1);
-        if by % u32::from(every) != 0 && by != rounds {
+        if by.checked_rem(u32::from(every)) != Some(0) && by != rounds {
             continue;
         }
         let mut parts = Parts::default();

@@ -443,7 +443,7 @@ def filtered(pack, dim, every, seed):
     counts = {"threshold": lambda: Percentile(0.5, 4.0, 1.0, 1.0)}
     for name, kind, choice, epsilon in [
         ("renyi-filter", "i32", {"multiplier": 1.0}, 1.9), ("renyi-filter", "i64", adam | {"multiplier": 1.0}, 1.9),
-        ("renyi-filter", "f32", {"multiplier": 1.0}, 1.9), ("renyi-filter-dc-sgd-p", "i32", counts | {"multiplier": 1.15}, 1.9),
+        ("renyi-filter", "f32", {"multiplier": 1.0}, 1.9), ("renyi-filter-dc-sgd-p", "i32", counts | {"multiplier": 1.08}, 1.9),
     ]:  # fmt: skip
         paid = lambda: (payer.Filter(8, epsilon, 1e-5), drawn)
         add_run(pack, name, kind, choice, lambda: Generated(seed, dim), 1000, every, paid)
