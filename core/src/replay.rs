@@ -109,7 +109,7 @@ use pack::Reader;
 pub static BASE: &[u8] = include_bytes!("vectors/base.pack");
 /// What every target must say of [`BASE`].
 pub static BASE_SAID: &str = include_str!("vectors/base.txt");
-/// The set of long vectors: 12 steps of every method with 1,030 parameters, over the edges of blocks and chunks of coordinates, in
+/// The set of long vectors: 200 steps of every method with 1,030 parameters, over the edges of blocks and chunks of coordinates, in
 /// 50 KB.
 pub static WIDE: &[u8] = include_bytes!("vectors/wide.pack");
 /// What every target that plays it must say of [`WIDE`].

@@ -468,13 +468,15 @@ def base():
 
 
 def wide():
-    """Over the edges of blocks and chunks of coordinates."""
+    """Over the edges of blocks and chunks of coordinates. One seed: what is drawn is worked out once for all methods."""
     pack = Pack("wide")
-    dim, steps, every = 1030, 12, 4
+    dim, steps, every = 1030, 200, 10
     layers = [(10, 2097152), (600, 3355443), (420, 1048577)]
-    chosen = [(name, kind, choice) for name, choice in methods(layers) for kind in ("i32", "f32")]
-    for seed, (name, kind, choice) in enumerate(chosen, 7000):
-        add_run(pack, name, kind, choice, lambda: Generated(seed, dim), steps, every)
+    for name, choice in methods(layers):
+        for kind in ("i32", "f32"):
+            add_run(pack, name, kind, choice, lambda: Generated(7000, dim), steps, every)
+    add_run(pack, "clipped-elsewhere", "f32", {}, lambda: Elsewhere(7000, dim), steps, every)
+    pack.updates("updates", Flat(), dim, steps, every, 7000, 4, 16, 0.7, 0.7)
     pack.write()
 
 
