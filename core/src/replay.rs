@@ -109,6 +109,10 @@ use pack::Reader;
 pub static BASE: &[u8] = include_bytes!("vectors/base.pack");
 /// What every target must say of [`BASE`].
 pub static BASE_SAID: &str = include_str!("vectors/base.txt");
+/// What else the core has: ledgers and Rényi filters, updates, other generators and mechanisms, sums that were clipped elsewhere.
+pub static FURTHER: &[u8] = include_bytes!("vectors/further.pack");
+/// What every target must say of [`FURTHER`].
+pub static FURTHER_SAID: &str = include_str!("vectors/further.txt");
 /// The set of long vectors: 200 steps of every method with 1,030 parameters, over the edges of blocks and chunks of coordinates, in
 /// 50 KB.
 pub static WIDE: &[u8] = include_bytes!("vectors/wide.pack");
@@ -229,18 +233,45 @@ pub struct Summary {
 pub fn play<S: Source>(
     source: &mut S,
     memory: Memory<'_>,
+    say: impl FnMut(&Line),
+) -> Result<Summary, ReplayError<S::Error>> {
+    play_any::<S, true>(source, memory, say)
+}
+
+/// As [`play`], for the kinds of groups that the base set has (kinds 1 to 8 and 16, with samples and mechanisms of kinds 0 to 2): a
+/// program that plays nothing else has no code for the others.
+///
+/// # Errors
+///
+/// As [`play`], and at any other group.
+pub fn play_base<S: Source>(
+    source: &mut S,
+    memory: Memory<'_>,
+    say: impl FnMut(&Line),
+) -> Result<Summary, ReplayError<S::Error>> {
+    play_any::<S, false>(source, memory, say)
+}
+
+/// `ALL`: whether beyond what the base set has.
+fn play_any<S: Source, const ALL: bool>(
+    source: &mut S,
+    memory: Memory<'_>,
     mut say: impl FnMut(&Line),
 ) -> Result<Summary, ReplayError<S::Error>> {
     let mut error = None;
     let mut read = |out: &mut [u8]| source.read(out).map_err(|failure| error = Some(failure)).is_ok();
-    let played = play_all(&mut Reader::new(&mut read), memory, &mut say);
+    let played = play_groups::<ALL>(&mut Reader::new(&mut read), memory, &mut say);
     match error {
         Some(error) => Err(ReplayError::Source(error)),
         None => played.map_err(ReplayError::Pack),
     }
 }
 
-fn play_all(pack: &mut Reader<'_>, mut memory: Memory<'_>, say: &mut dyn FnMut(&Line)) -> Result<Summary, PackError> {
+fn play_groups<const ALL: bool>(
+    pack: &mut Reader<'_>,
+    mut memory: Memory<'_>,
+    say: &mut dyn FnMut(&Line),
+) -> Result<Summary, PackError> {
     if pack.bytes() != MAGIC || pack.u16() != VERSION {
         return Err(PackError::NotAPack);
     }
@@ -257,17 +288,21 @@ fn play_all(pack: &mut Reader<'_>, mut memory: Memory<'_>, say: &mut dyn FnMut(&
         }
         let name = pack.name()?;
         let (line, differs) = match kind {
-            RUN | FILTERED => {
-                let payer = if kind == RUN { None } else { Some(payer::Payer::filter(pack)?) };
-                let run::Ended { steps, params, parted } = run::play(pack, payer, &mut memory)?;
+            RUN => {
+                let run::Ended { steps, params, parted } = run::play::<ALL>(pack, None, &mut memory)?;
                 (Line::Run { name, steps, params, parted }, parted.is_some())
             }
-            UPDATES => {
+            FILTERED if ALL => {
+                let payer = Some(payer::Payer::filter(pack)?);
+                let run::Ended { steps, params, parted } = run::play::<ALL>(pack, payer, &mut memory)?;
+                (Line::Run { name, steps, params, parted }, parted.is_some())
+            }
+            UPDATES if ALL => {
                 let update::Ended { rounds, bytes, parted } = update::play(pack, &mut memory)?;
                 (Line::Updates { name, rounds, bytes, parted }, parted.is_some())
             }
             _ => {
-                let kernel::Compared { values, first } = kernel::play(kind, pack, &mut memory)?;
+                let kernel::Compared { values, first } = kernel::play::<ALL>(kind, pack, &mut memory)?;
                 (Line::Kernel { name, values, first }, first.is_some())
             }
         };

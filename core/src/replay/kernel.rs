@@ -45,7 +45,11 @@ impl Compared {
 
 /// Plays the kernel of this kind.
 #[inline(never)]
-pub(super) fn play(kind: u8, pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, PackError> {
+pub(super) fn play<const ALL: bool>(
+    kind: u8,
+    pack: &mut Reader<'_>,
+    memory: &mut Memory<'_>,
+) -> Result<Compared, PackError> {
     match kind {
         1 => {
             let (generator, address) = address(pack)?;
@@ -58,13 +62,13 @@ pub(super) fn play(kind: u8, pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> 
         6 => clipped(pack, memory),
         7 => bins(pack),
         8 => continuous(pack),
-        9 => {
+        9 if ALL => {
             let (seed, address) = place(pack)?;
             words(pack, Xoshiro::simulation(seed).stream(address))
         }
-        10 => coordinates(pack, memory),
-        11 => payer::ledger(pack),
-        12 => payer::filter(pack),
+        10 if ALL => coordinates(pack, memory),
+        11 if ALL => payer::ledger(pack),
+        12 if ALL => payer::filter(pack),
         _ => Err(PackError::Field("kind of group")),
     }
 }

@@ -67,14 +67,18 @@ type Opened<'o, 'a, M> =
     Open<'o, M, AnyClip<'a>, HeldThreshold, HeldFilter, AnyFilter<'a>, HeldOptimizer, AnyOptimizer<'a>>;
 
 /// Plays the run that the pack has next, paid by `payer`, or by a ledger of as many steps.
-pub(super) fn play(pack: &mut Reader<'_>, payer: Option<Payer>, memory: &mut Memory<'_>) -> Result<Ended, PackError> {
+pub(super) fn play<const ALL: bool>(
+    pack: &mut Reader<'_>,
+    payer: Option<Payer>,
+    memory: &mut Memory<'_>,
+) -> Result<Ended, PackError> {
     let (dim, steps, every) = (pack.u32() as usize, pack.u32(), pack.u16());
     if dim == 0 || steps == 0 || every == 0 || every > MOST_STEPS {
         return Err(PackError::Field("size of a run"));
     }
     let samples = pack.u8();
     let (generator, seed) = match samples {
-        0 | 3 => {
+        0 | 3 if ALL || samples == 0 => {
             let seed = pack.u64();
             (ChaCha20::simulation(seed), Some(seed))
         }
@@ -90,16 +94,16 @@ pub(super) fn play(pack: &mut Reader<'_>, payer: Option<Payer>, memory: &mut Mem
     match pack.u8() {
         0 => {
             let mechanism = discrete::<i32>(pack)?;
-            configured(pack, &head, payer, mechanism, piece(memory.narrow, words)?, floats)
+            configured::<_, ALL>(pack, &head, payer, mechanism, piece(memory.narrow, words)?, floats)
         }
         1 => {
             let mechanism = discrete::<i64>(pack)?;
-            configured(pack, &head, payer, mechanism, piece(memory.wide, words)?, floats)
+            configured::<_, ALL>(pack, &head, payer, mechanism, piece(memory.wide, words)?, floats)
         }
         2 => {
             let mechanism = ContinuousGaussian::new(pack.f64())?;
             let sums = floats.take(words)?;
-            configured(pack, &head, payer, mechanism, sums, floats)
+            configured::<_, ALL>(pack, &head, payer, mechanism, sums, floats)
         }
         _ => Err(PackError::Field("kind of mechanism")),
     }
@@ -117,7 +121,7 @@ fn piece<W>(memory: &mut [W], needed: usize) -> Result<&mut [W], PackError> {
 
 /// Reads the slots and plays.
 #[inline(never)]
-fn configured<'a, M: Played>(
+fn configured<'a, M: Played, const ALL: bool>(
     pack: &mut Reader<'_>,
     head: &Head,
     mut payer: Payer,
@@ -154,16 +158,17 @@ fn configured<'a, M: Played>(
     for t in 0..=head.steps {
         let number = {
             let opened = match &mut payer {
-                Payer::Ledger(ledger) => step.open(&mut state, ledger, &mut Volatile),
-                Payer::Filter { filter, rate } => {
+                Payer::Filter { filter, rate } if ALL => {
                     let factor = factor(params, filter, |factor| Ok(step.event_chosen(factor, *rate)?))?;
                     step.open_chosen(&mut state, factor, *rate, filter, &mut Volatile)
                 }
+                Payer::Filter { .. } => return Err(PackError::Field("kind of group")),
+                Payer::Ledger(ledger) => step.open(&mut state, ledger, &mut Volatile),
             };
             match opened {
                 Ok(mut open) if t < head.steps => {
                     let number = open.number();
-                    samples.add(pack, &mut open, params, t)?;
+                    samples.add::<M, ALL>(pack, &mut open, params, t)?;
                     open.finish(params, &head.generator)?;
                     Some(number)
                 }
@@ -184,7 +189,7 @@ fn configured<'a, M: Played>(
             continue;
         }
         let mut parts = compare(pack, &state, params);
-        let spent = payer.digest().is_some_and(|digest| pack.u16() != digest.folded_twice());
+        let spent = ALL && payer.digest().is_some_and(|digest| pack.u16() != digest.folded_twice());
         if pack.failed() {
             return Err(PackError::Field("checkpoint of a run"));
         }
@@ -242,7 +247,7 @@ impl<'a, W: Copy + Default> Samples<'a, W> {
     }
 
     /// Adds the samples of step `t`.
-    fn add<M: Played<Word = W>>(
+    fn add<M: Played<Word = W>, const ALL: bool>(
         &mut self,
         pack: &mut Reader<'_>,
         open: &mut Opened<'_, '_, M>,
@@ -261,7 +266,7 @@ impl<'a, W: Copy + Default> Samples<'a, W> {
             }
             Self::Generated { numbers, z, point, mixed, shard, elsewhere } => {
                 let kinds = (0..ordinary(t)).map(|_| Kind::Ordinary).chain(further(t));
-                if *elsewhere {
+                if ALL && *elsewhere {
                     let norms = &mut [0.0; MOST_SAMPLES];
                     let mut count = 0;
                     mixed.fill(0.0);

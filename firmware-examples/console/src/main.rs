@@ -6,13 +6,14 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let success = match std::env::args().nth(1).as_deref() {
         Some("replay") => replay::base(|line| println!("{line}")),
+        Some("replay-further") => replay::further(|line| println!("{line}")),
         Some("replay-wide") => replay::wide(|line| println!("{line}")),
         Some("train") => train::run(|line| println!("{line}")),
         Some("federated") => federated::run(1, |line| println!("{line}")),
         Some("personalise") => personalise::run(|line| println!("{line}")),
         Some("methods") => METHODS.iter().all(|(_, run, digest)| run() == Some(*digest)),
         _ => {
-            eprintln!("console replay|replay-wide|train|federated|personalise|methods");
+            eprintln!("console replay|replay-further|replay-wide|train|federated|personalise|methods");
             false
         }
     };

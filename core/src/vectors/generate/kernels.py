@@ -123,11 +123,11 @@ def payers(pack):
         head = struct.pack("<II", budget, prepaid)
         pack.group(LEDGER, f"ledger {budget} by {prepaid}", head + counted(body), f"{2 * len(body)} values")
     words = Stream(5, 4, 0, 0)
-    for order, epsilon in [(2, 20.0), (64, 1.0)]:
+    for order, epsilon in [(2, 20.0), (8, 3.0), (64, 1.0)]:
         filter, body = Filter(order, epsilon, 1e-5), []
         rates = [2**53, 2**53 // 7, 2**46 + 1, 1, 0]
-        for i in range(12):
-            event = {5: 1, 7: 2, 10: 2}.get(i, 0)
+        for i in range(24):
+            event = {5: 1, 9: 2, 17: 2}.get(i, 0)
             rate = rates[i % 5]
             # From far too little noise to plenty.
             multiplier = (1 + words.next() % 1000) / 100 * (0.1 if i % 5 == 3 else 1.0) + (20.0 if i == 0 else 0.0)
@@ -137,14 +137,22 @@ def payers(pack):
         pack.group(FILTER, f"filter {order}", head + counted(body), f"{2 * len(body) + 1} values")
 
 
+def words(pack, kind, name, generator):
+    for seed, purpose, step, chunk in [(0, 1, 0, 0), (1, 3, 7, 2), (2**64 - 1, 1, 2**32 - 1, 2**32 - 1)]:
+        stream = generator(seed, purpose, step, chunk)
+        body = counted([struct.pack("<I", stream.next()) for _ in range(24)])
+        pack.group(kind, f"{name} {purpose}/{step}/{chunk}", address(seed, purpose, step, chunk) + body, "24 values")
+
+
+def further(pack):
+    """Those that the base set has not."""
+    words(pack, FAST_WORDS, "xoshiro", Xoshiro)
+    coordinates(pack, Gradients(98))
+    payers(pack)
+
+
 def add(pack, clip_bytes):
-    places = [(0, 1, 0, 0), (1, 3, 7, 2), (2**64 - 1, 1, 2**32 - 1, 2**32 - 1)]
-    for kind, name, generator, count in [(WORDS, "words", Stream, 24), (FAST_WORDS, "xoshiro", Xoshiro, 8)]:
-        for seed, purpose, step, chunk in places:
-            stream = generator(seed, purpose, step, chunk)
-            body = counted([struct.pack("<I", stream.next()) for _ in range(count)])
-            place = address(seed, purpose, step, chunk)
-            pack.group(kind, f"{name} {purpose}/{step}/{chunk}", place + body, f"{count} values")
+    words(pack, WORDS, "words", Stream)
     for sigma in [1, 3, 1000, 65536, (1 << 31) - 1]:
         stream = Stream(sigma, GRADIENT_NOISE, 5, 1)
         body = counted([struct.pack("<q", discrete_gaussian(sigma, stream)) for _ in range(20)])
@@ -189,5 +197,3 @@ def add(pack, clip_bytes):
         found = [bytes([min(bins - 1, int(F(norm * F(F(bins) / F(clip)))))]) for norm in norms]
         body = counted([bits(norm) + at for norm, at in zip(norms, found)])
         pack.group(BINS, f"bins {bins}", bytes([bins]) + bits(F(clip)) + body, f"{len(norms)} values")
-    coordinates(pack, numbers)
-    payers(pack)

@@ -459,6 +459,15 @@ def base():
     chosen = [(name, kind, choice) for name, choice in methods(layers) for kind in ("i32", "i64", "f32")]
     for seed, (name, kind, choice) in enumerate(chosen + list(schedules(steps)), 5000):
         add_run(pack, name, kind, choice, lambda: Generated(seed, dim), steps, every)
+    pack.write()
+
+
+def further():
+    """What takes code beyond that of the base set."""
+    pack = Pack("further")
+    kernels.further(pack)
+    dim, steps, every = 19, 200, 10
+    layers = [(4, 2097152), (9, 3355443), (6, 1048577)]
     choice = {"threshold": lambda: ExpectedError("grid", 0.5, 1.0, 20.0)}
     add_run(pack, "clipped-elsewhere", "f32", choice, lambda: Elsewhere(5900, dim), steps, every)
     filtered(pack, dim, every, 5910)
@@ -485,6 +494,7 @@ def main():
     continuous.check()
     payer.check()
     base()
+    further()
     wide()
 
 
