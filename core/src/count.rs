@@ -25,7 +25,7 @@
 
 use crate::error::ConfigError;
 use crate::noise::{discrete_gaussian, sealed};
-use crate::numerics::function::ceil_f64;
+use crate::numerics::round::ceil;
 use rand_core::Rng;
 
 /// Grid units of a count of 1.
@@ -137,7 +137,7 @@ impl CountNoise {
         if !(0.25..=262_144.0).contains(&multiplier) {
             return Err(ConfigError::new("count noise multiplier", "from 0.25 to 2^18"));
         }
-        Ok(Self { sigma: ceil_f64(multiplier * f64::from(UNIT)) as u32 })
+        Ok(Self { sigma: ceil(multiplier * f64::from(UNIT)) })
     }
 
     /// The multiplier that runs and is priced: σ in counts, exactly.

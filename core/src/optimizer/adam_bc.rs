@@ -49,7 +49,8 @@
 
 use super::{Begin, Optimizer, check_betas, narrow, piece, saturate};
 use crate::error::{CallError, ConfigError, check_len};
-use crate::numerics::function::{sqrt_f32, sqrt_f64};
+use crate::numerics::function::sqrt_f32;
+use crate::numerics::scalar;
 use crate::private::Released;
 
 /// Configuration of DP-AdamBC.
@@ -84,7 +85,7 @@ impl AdamBc {
     /// a second moment that has settled. Below it there is nothing but noise.
     #[must_use]
     pub fn with_floor_by_noise(self) -> Self {
-        Self { relative_floor: sqrt_f64(2.0 * (1.0 - self.beta2) / (1.0 + self.beta2)), ..self }
+        Self { relative_floor: scalar::sqrt(2.0 * (1.0 - self.beta2) / (1.0 + self.beta2)), ..self }
     }
 }
 
