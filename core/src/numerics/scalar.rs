@@ -85,7 +85,7 @@ fn sqrt_by_digits(x: f64) -> f64 {
 }
 
 /// Of `eˣ` on ±½·ln 2, the highest coefficient first, as in all of these.
-const EXP: [f64; 5] = [
+static EXP: [f64; 5] = [
     4.138_136_797_057_238_5e-08,
     -1.653_390_220_546_525_2e-06,
     6.613_756_321_437_934e-05,
@@ -119,7 +119,7 @@ pub fn exp(x: f64) -> f64 {
 }
 
 /// Of the logarithm.
-const LOG: [f64; 6] = [
+static LOG: [f64; 6] = [
     0.206_975_017_800_338_42,
     0.230_660_745_775_561_75,
     0.272_728_123_808_534,
@@ -225,21 +225,21 @@ pub fn pow(x: f64, y: f64) -> f64 {
 }
 
 /// A quarter turn in parts of 33 bits, each with what is then left.
-const QUARTER: [(f64, f64); 3] = [
+static QUARTER: [(f64, f64); 3] = [
     (1.570_796_326_734_125_6, 6.077_100_506_506_192e-11),
     (6.077_100_506_303_966e-11, 2.022_266_248_795_950_6e-21),
     (2.022_266_248_711_166_5e-21, 8.478_427_660_368_9e-32),
 ];
 /// Binary digits that may cancel before the next part is taken.
-const CANCEL: [u32; 3] = [16, 49, 2047];
+static CANCEL: [u32; 3] = [16, 49, 2047];
 
 /// Of the cosine: the last three and the first three of its six.
-const COS: [[f64; 3]; 2] = [
+static COS: [[f64; 3]; 2] = [
     [-1.135_964_755_778_819_5e-11, 2.087_572_321_298_175e-09, -2.755_731_435_139_066_3e-07],
     [2.480_158_728_947_673e-05, -0.001_388_888_888_887_411, 0.041_666_666_666_666_6],
 ];
 /// Of the sine, but for the first.
-const SIN: [&[f64]; 2] = [
+static SIN: [&[f64]; 2] = [
     &[1.589_690_995_211_55e-10, -2.505_076_025_340_686_3e-08],
     &[2.755_731_370_707_006_8e-06, -0.000_198_412_698_298_579_5, 0.008_333_333_333_322_49],
 ];
@@ -256,7 +256,7 @@ pub fn cos(x: f64) -> f64 {
     let (mut y, mut low) = (x, 0.0);
     if quarters > 0 {
         let mut rest = x;
-        for ((part, left), cancel) in QUARTER.iter().zip(CANCEL) {
+        for ((part, left), cancel) in QUARTER.iter().zip(&CANCEL) {
             let (before, w) = (rest, n * part);
             rest = before - w;
             low = n * left - ((before - rest) - w);
@@ -272,13 +272,13 @@ pub fn cos(x: f64) -> f64 {
     let w = z * z;
     let sign = if quarters > 0 { -1.0 } else { 1.0 };
     if quarters == 1 {
-        let [last, first] = SIN;
+        let [last, first] = &SIN;
         let r = polynomial(z, first) + z * w * polynomial(z, last);
         let v = z * x;
         return sign * (x - ((z * (0.5 * y - v * r) - y) - v * SIN_FIRST));
     }
-    let [last, first] = COS;
-    let r = z * polynomial(z, &first) + w * w * polynomial(z, &last);
+    let [last, first] = &COS;
+    let r = z * polynomial(z, first) + w * w * polynomial(z, last);
     let half = 0.5 * z;
     let w = 1.0 - half;
     sign * (w + (((1.0 - w) - half) + (z * r - x * y)))
