@@ -79,7 +79,8 @@ pub type AnyStep<'a, M, const COUNTS: usize = 20> =
 pub type AnyState<'a, B> =
     StepState<B, &'a mut (dyn AnyFilter + 'a), &'a mut (dyn AnyThreshold + 'a), &'a mut (dyn AnyOptimizer + 'a)>;
 
-/// A filter, an optimizer or a threshold together with its memory, and with what the pieces of a step under way share.
+/// A filter, an optimizer or a threshold together with its memory, and with what the pieces of a step under way share (`P`: a
+/// threshold has no such step).
 #[derive(Debug)]
 pub struct Held<C, S, P> {
     config: C,

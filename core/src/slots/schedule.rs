@@ -39,6 +39,12 @@ impl AnySchedule {
     pub fn declared(declared: Declared) -> Self {
         Self(Kind::Declared(declared, &DECLARED))
     }
+
+    /// Whether learning rate and noise are those of step 0 at every step.
+    #[must_use]
+    pub fn is_constant(&self) -> bool {
+        matches!(self.0, Kind::Constant(_))
+    }
 }
 
 impl Sealed for AnySchedule {}

@@ -2,6 +2,7 @@
 
 use super::Held;
 use crate::threshold::{CountNoise, Facts, Query, ReleasedCounts, Threshold};
+use core::convert::Infallible;
 use core::marker::PhantomData;
 
 /// A rule for the clip with its memory: [`Threshold`] as an object.
@@ -19,14 +20,14 @@ pub trait AnyThreshold {
     fn update(&mut self, released: &ReleasedCounts<'_>, facts: Facts);
 }
 
-impl<T: Threshold> Held<T, T::State, ()> {
+impl<T: Threshold> Held<T, T::State, Infallible> {
     /// A threshold and its memory.
     pub fn threshold(config: T, state: T::State) -> Self {
         Self { config, state, step: None }
     }
 }
 
-impl<T: Threshold> AnyThreshold for Held<T, T::State, ()> {
+impl<T: Threshold> AnyThreshold for Held<T, T::State, Infallible> {
     fn clip(&self) -> f32 {
         self.config.clip(&self.state)
     }
