@@ -11,7 +11,7 @@ fn main() -> ExitCode {
         Some("train") => train::run(|line| println!("{line}")),
         Some("federated") => federated::run(1, |line| println!("{line}")),
         Some("personalise") => personalise::run(|line| println!("{line}")),
-        Some("methods") => METHODS.iter().all(|(_, run, digest)| run() == Some(*digest)),
+        Some("methods") => METHODS.iter().all(|method| method.run() == Some(method.digest)),
         _ => {
             eprintln!("console replay|replay-further|replay-wide|train|federated|personalise|methods");
             false
