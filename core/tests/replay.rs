@@ -158,6 +158,38 @@ fn a_filter_that_ends_elsewhere_is_told() {
 }
 
 #[test]
+fn a_difference_is_told_by_its_run_its_steps_and_its_part() {
+    let run = group("disk-adamw-dc-sgd-e i32");
+    // Its checkpoints are ten bytes: parameters, filter, optimizer, threshold.
+    for (back, told) in [
+        (10, "the same after step 190, not after step 200: params"),
+        (6, "the same after step 190, not after step 200: filter"),
+        (4, "the same after step 190, not after step 200: optimizer"),
+        (1, "the same after step 190, not after step 200: threshold"),
+        (16, "the same after step 180, not after step 190: filter"),
+        (200, "the same after step 0, not after step 10: params"),
+    ] {
+        let mut changed = run.clone();
+        let at = changed.len() - back;
+        changed[at] ^= 1;
+        let (played, said) = said(&packed(&[run.clone(), changed]), 256);
+        assert_eq!(played.unwrap(), Summary { groups: 2, differ: 1 });
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(!lines[1].contains("DIFFERS"), "{said}");
+        assert!(lines[2].starts_with("disk-adamw-dc-sgd-e i32: 200 steps, params "), "{said}");
+        assert!(lines[2].ends_with(&format!(", DIFFERS: {told}")), "{said}");
+        assert_eq!(lines[3], "2 groups, 1 DIFFER");
+    }
+    // Another seed parts at once, and everywhere.
+    let mut other = run.clone();
+    let seed = 1 + 1 + "disk-adamw-dc-sgd-e i32".len() + 4 + 4 + 2 + 1;
+    other[seed] ^= 1;
+    let (played, said) = said(&packed(&[other]), 256);
+    assert_eq!(played.unwrap().differ, 1);
+    assert!(said.contains("not after step 10: params, filter, optimizer, threshold\n"), "{said}");
+}
+
+#[test]
 fn a_kernels_difference_is_told_by_its_value() {
     let mut words = group("words 1/0/0");
     let third = words.len() - 4 * 24 + 2 * 4;
