@@ -6,6 +6,10 @@ pub const MAGIC: [u8; 6] = *b"DAMPER";
 pub const VERSION: u16 = 1;
 /// The kind of a group that is a run.
 pub const RUN: u8 = 16;
+/// Of a run whose steps a Rényi filter pays for.
+pub const FILTERED: u8 = 17;
+/// Of rounds whose updates are emitted.
+pub const UPDATES: u8 = 18;
 /// Longest name of a set or a group, in bytes.
 pub const LONGEST_NAME: usize = 40;
 /// Most steps between checkpoints, so that a pack that was changed ends.

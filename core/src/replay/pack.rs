@@ -119,10 +119,12 @@ impl<'a> Reader<'a> {
         f32::from_bits(self.u32())
     }
 
+    #[inline(never)]
     pub(super) fn f64(&mut self) -> f64 {
         f64::from_bits(self.u64())
     }
 
+    #[inline(never)]
     pub(super) fn f32s(&mut self, out: &mut [f32]) {
         for out in out {
             *out = self.f32();

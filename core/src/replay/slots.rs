@@ -19,6 +19,7 @@ use crate::schedule::{Decay, Declared, LearningRate, NoiseSchedule};
 pub(super) struct Floats<'a>(pub(super) &'a mut [f32]);
 
 impl<'a> Floats<'a> {
+    #[inline(never)]
     pub(super) fn take(&mut self, len: usize) -> Result<&'a mut [f32], PackError> {
         let free = core::mem::take(&mut self.0);
         let got = free.len();

@@ -10,14 +10,17 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let success = match std::env::args().nth(1).as_deref() {
         Some("replay") => replay::base(|line| println!("{line}")),
+        Some("replay-further") => replay::further(|line| println!("{line}")),
         Some("replay-wide") => replay::wide(|line| println!("{line}")),
         Some("replay-recorded") => recorded(std::env::args_os().nth(2)),
         Some("train") => train::run(|line| println!("{line}")),
         Some("federated") => federated::run(1, |line| println!("{line}")),
         Some("personalise") => personalise::run(|line| println!("{line}")),
-        Some("methods") => METHODS.iter().all(|(_, run, digest)| run() == Some(*digest)),
+        Some("methods") => METHODS.iter().all(|method| method.run() == Some(method.digest)),
         _ => {
-            eprintln!("console replay|replay-wide|replay-recorded FILE|train|federated|personalise|methods");
+            eprintln!(
+                "console replay|replay-further|replay-wide|replay-recorded FILE|train|federated|personalise|methods"
+            );
             false
         }
     };
@@ -31,7 +34,7 @@ fn recorded(file: Option<OsString>) -> bool {
         Ok(bytes) => {
             let (mut floats, mut narrow, mut wide) = (vec![0.0; 2_000_000], vec![0; 100_000], vec![0; 100_000]);
             let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
-            replay::from(&mut &bytes[..], memory, |line| println!("{line}"))
+            replay::recorded(&mut &bytes[..], memory, |line| println!("{line}"))
         }
         Err(error) => {
             eprintln!("{}: {error}", file.display());

@@ -30,6 +30,7 @@ fn scores(params: &[f32; DIM], digit: Digit) -> [f32; CLASSES] {
 }
 
 /// Writes the gradient (`[DIM]`) of the cross-entropy of one digit to `grad`.
+#[inline(never)] // So that an image shows what of it is the model.
 pub fn gradient(params: &[f32; DIM], digit: Digit, grad: &mut [f32; DIM]) {
     let mut errors = scores(params, digit);
     let largest = errors.iter().fold(f32::NEG_INFINITY, |a, b| if *b > a { *b } else { a });

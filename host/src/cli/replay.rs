@@ -4,7 +4,7 @@ use super::model::memory;
 use super::{Failure, answer, answer_json};
 use crate::replay::{PlayError, Played, play, play_file};
 use clap::Args;
-use damper_core::replay::{BASE, Line, Part, Parted, Value, WIDE};
+use damper_core::replay::{BASE, FURTHER, Line, Part, Parted, Value, WIDE};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -67,6 +67,13 @@ enum Group {
         params: String,
         difference: Option<RunDifference>,
     },
+    Updates {
+        name: String,
+        rounds: u32,
+        /// As the lines say it.
+        bytes: String,
+        difference: Option<RunDifference>,
+    },
 }
 
 #[derive(Serialize)]
@@ -81,6 +88,13 @@ struct RunDifference {
     same_after: u32,
     not_after: u32,
     parts: Vec<&'static str>,
+}
+
+impl From<Parted> for RunDifference {
+    fn from(Parted { after, by, parts }: Parted) -> Self {
+        let differ = Part::ALL.into_iter().filter(|part| parts.contains(*part));
+        Self { same_after: after, not_after: by, parts: differ.map(Part::name).collect() }
+    }
 }
 
 pub(super) fn run(args: &ReplayArgs) -> Result<(), Failure> {
@@ -102,7 +116,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<(), Failure> {
         sets.push(set(name, &played.lines));
     };
     if args.files.is_empty() {
-        for pack in [BASE, WIDE] {
+        for pack in [BASE, FURTHER, WIDE] {
             count(None, played(|said| play(pack, args.memory, said), say, |error| Failure::new(error.to_string()))?);
         }
     }
@@ -146,13 +160,12 @@ fn set(file: Option<String>, lines: &[Line]) -> Set {
                 found.groups.push(Group::Kernel { name: name.to_string(), values, difference });
             }
             Line::Run { name, steps, params, parted } => {
-                let difference = parted.map(|Parted { after, by, parts }| RunDifference {
-                    same_after: after,
-                    not_after: by,
-                    parts: Part::ALL.into_iter().filter(|part| parts.contains(*part)).map(Part::name).collect(),
-                });
-                let params = format!("{params:016x}");
+                let (params, difference) = (format!("{params:016x}"), parted.map(RunDifference::from));
                 found.groups.push(Group::Run { name: name.to_string(), steps, params, difference });
+            }
+            Line::Updates { name, rounds, bytes, parted } => {
+                let (bytes, difference) = (format!("{bytes:016x}"), parted.map(RunDifference::from));
+                found.groups.push(Group::Updates { name: name.to_string(), rounds, bytes, difference });
             }
             Line::End(_) => {}
         }

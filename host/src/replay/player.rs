@@ -165,7 +165,7 @@ fn resize<T: Copy + Default>(vector: &mut Vec<T>, length: usize) -> Option<()> {
 mod tests {
     use super::*;
     use damper_core::numerics::digest::Digest;
-    use damper_core::replay::{BASE, BASE_SAID, WIDE, WIDE_SAID};
+    use damper_core::replay::{BASE, BASE_SAID, FURTHER, FURTHER_SAID, WIDE, WIDE_SAID};
 
     const LIMIT: u64 = 1 << 24;
 
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn sets_are_played_in_memory_that_grows_and_every_line_is_said_once() {
-        for (pack, expected) in [(BASE, BASE_SAID), (WIDE, WIDE_SAID)] {
+        for (pack, expected) in [(BASE, BASE_SAID), (FURTHER, FURTHER_SAID), (WIDE, WIDE_SAID)] {
             let mut said = Vec::new();
             let played = play(pack, LIMIT, |line| said.push(*line)).unwrap();
             assert_eq!((played.summary.differ, text(&said)), (0, expected.to_owned()));

@@ -20,7 +20,7 @@ fn main() -> ! {
     let (mut floats, mut narrow, mut wide) = ([0.0; VECTORS * DIM], [0; DIM], [0; WIDE]);
     let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
     exit(match File::named() {
-        Ok(mut file) => replay::from(&mut file, memory, |line| hprintln!("{}", line)),
+        Ok(mut file) => replay::recorded(&mut file, memory, |line| hprintln!("{}", line)),
         Err(fault) => {
             hprintln!("{}", fault);
             false
