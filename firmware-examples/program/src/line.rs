@@ -131,6 +131,15 @@ pub enum Line<'a> {
         /// Whether the ledger refused a further step.
         spent: bool,
     },
+    /// What the program took of the board that it runs on: no two boards say the same.
+    Taken {
+        /// Bytes of stack at its highest, buffers included.
+        stack: u32,
+        /// Bytes of flash, data included.
+        flash: u32,
+        /// Bytes of static variables.
+        statics: u32,
+    },
     /// What the budget went to.
     Burned {
         /// Steps that were paid.
@@ -172,6 +181,9 @@ impl fmt::Display for Line<'_> {
                 write!(f, "{end} after {released} steps")
             }
             Self::Burned { paid, released } => write!(f, "paid {paid} steps, released {released}"),
+            Self::Taken { stack, flash, statics } => {
+                write!(f, "board: {stack} bytes of stack, {flash} of flash, {statics} of static RAM")
+            }
             Self::Update(hex) => write!(f, "update {hex}"),
             Self::Emitted { device, samples, bytes } => {
                 write!(f, "federated: device {device} emitted {bytes} bytes, {samples} samples expected")
@@ -206,6 +218,13 @@ impl defmt::Format for Line<'_> {
             Self::Burned { paid, released } => {
                 defmt::write!(f, "paid {=u32} steps, released {=u32}", paid, released)
             }
+            Self::Taken { stack, flash, statics } => defmt::write!(
+                f,
+                "board: {=u32} bytes of stack, {=u32} of flash, {=u32} of static RAM",
+                stack,
+                flash,
+                statics
+            ),
             Self::Update(hex) => defmt::write!(f, "update {=str}", hex),
             Self::Emitted { device, samples, bytes } => defmt::write!(
                 f,
