@@ -5,7 +5,6 @@
 #![no_std]
 
 pub mod kernels;
-pub mod mark;
 pub mod memory;
 pub mod stack;
 pub mod step;

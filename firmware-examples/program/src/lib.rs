@@ -10,6 +10,7 @@ pub mod federated;
 pub mod flash;
 pub mod journal;
 pub mod line;
+pub mod mark;
 pub mod methods;
 pub mod personalise;
 pub mod replay;
