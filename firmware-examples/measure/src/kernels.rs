@@ -90,8 +90,11 @@ fn add() -> Option<()> {
     Some(())
 }
 
+type Pmlf = PerSampleMomentum<Iir<2>, 2>;
+type PmlfState = PerSampleMomentumState<[f32; DIM], IirState<[f32; DIM], 2>>;
+
 /// DP-PMLF with two iterates: one before, and its filter's memory.
-fn pmlf() -> Option<(PerSampleMomentum<Iir<2>, 2>, PerSampleMomentumState<[f32; DIM], IirState<[f32; DIM], 2>>)> {
+fn pmlf() -> Option<(Pmlf, PmlfState)> {
     let filter = PerSampleMomentum::new(black_box(2), 0.5, Iir::new(&[black_box(-0.9)], &[0.15, -0.05]).ok()?).ok()?;
     Some((filter, PerSampleMomentumState::new(ZEROS, IirState::new(ZEROS))))
 }

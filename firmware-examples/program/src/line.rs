@@ -94,6 +94,10 @@ impl Hex {
 pub enum Line<'a> {
     /// What runs.
     Start {
+        /// The model's name.
+        model: &'a str,
+        /// The method's.
+        method: &'a str,
         /// Parameters.
         dim: u32,
         /// Samples to train on.
@@ -165,9 +169,9 @@ pub enum Line<'a> {
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Start { dim, samples, private } => {
+            Self::Start { model, method, dim, samples, private } => {
                 let key = if private { "private key" } else { "simulation, the key is known" };
-                write!(f, "train: {dim} parameters, {samples} samples, {key}")
+                write!(f, "train: {method}, {model} of {dim} parameters, {samples} samples, {key}")
             }
             Self::BudgetSpent { steps } => write!(f, "budget spent after {steps} steps"),
             Self::HeldOut { right, samples } => write!(f, "held out: {right} of {samples} right"),
@@ -197,9 +201,17 @@ impl fmt::Display for Line<'_> {
 impl defmt::Format for Line<'_> {
     fn format(&self, f: defmt::Formatter<'_>) {
         match *self {
-            Self::Start { dim, samples, private } => {
+            Self::Start { model, method, dim, samples, private } => {
                 let key = if private { "private key" } else { "simulation, the key is known" };
-                defmt::write!(f, "train: {=u32} parameters, {=u32} samples, {=str}", dim, samples, key)
+                defmt::write!(
+                    f,
+                    "train: {=str}, {=str} of {=u32} parameters, {=u32} samples, {=str}",
+                    method,
+                    model,
+                    dim,
+                    samples,
+                    key
+                )
             }
             Self::BudgetSpent { steps } => defmt::write!(f, "budget spent after {=u32} steps", steps),
             Self::HeldOut { right, samples } => defmt::write!(f, "held out: {=u32} of {=u32} right", right, samples),

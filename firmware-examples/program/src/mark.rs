@@ -11,10 +11,22 @@ impl Region {
     /// Calls `work` between the marks.
     #[inline(always)]
     pub fn of<T>(&self, work: impl FnOnce() -> T) -> T {
-        (self.begin)();
+        self.begin();
         let done = work();
-        (self.end)();
+        self.end();
         done
+    }
+
+    /// Here it begins. It is not counted where it begins anew before it ends.
+    #[inline(always)]
+    pub fn begin(&self) {
+        (self.begin)();
+    }
+
+    /// Here it ends.
+    #[inline(always)]
+    pub fn end(&self) {
+        (self.end)();
     }
 }
 
@@ -53,6 +65,6 @@ regions! {
     DISK: begin_disk 21u32 end_disk 22u32;
     PMLF: begin_pmlf 25u32 end_pmlf 26u32;
     MIX: begin_mix 27u32 end_mix 28u32;
-    TRAIN: begin_train 29u32 end_train 30u32;
+    PROGRAM: begin_program 29u32 end_program 30u32;
     GRADIENT: begin_gradient 31u32 end_gradient 32u32;
 }
