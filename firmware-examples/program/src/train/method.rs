@@ -186,7 +186,7 @@ fn adam<const D: usize>(run: Run<'_, D>) -> Result<(), Failure> {
 fn adam_bc<const D: usize>(run: Run<'_, D>) -> Result<(), Failure> {
     let (mut first, mut second) = ([0.0; D], [0.0; D]);
     let optimizer = AdamBcState::new(&mut first[..], &mut second[..]);
-    let adam = AdamBc::new(0.9, 0.999, 1e-6, 0.0)?;
+    let adam = AdamBc::new(0.9, 0.999, 1e-4, 0.0)?;
     run.train(slots(FLAT, Identity, (adam, Constant(0.05)))?, (), (), optimizer, &mut [])
 }
 
