@@ -91,19 +91,26 @@ fn add() -> Option<()> {
 }
 
 type Pmlf = PerSampleMomentum<Iir<2>, 2>;
-type PmlfState = PerSampleMomentumState<[f32; DIM], IirState<[f32; DIM], 2>>;
+type PmlfState<'a> = PerSampleMomentumState<&'a mut [f32], IirState<&'a mut [f32], 2>>;
 
 /// DP-PMLF with two iterates: one before, and its filter's memory.
-fn pmlf() -> Option<(Pmlf, PmlfState)> {
+fn pmlf<'a>(iterates: &'a mut [f32; DIM], memory: &'a mut [f32; DIM]) -> Option<(Pmlf, PmlfState<'a>)> {
     let filter = PerSampleMomentum::new(black_box(2), 0.5, Iir::new(&[black_box(-0.9)], &[0.15, -0.05]).ok()?).ok()?;
-    Some((filter, PerSampleMomentumState::new(ZEROS, IirState::new(ZEROS))))
+    Some((filter, PerSampleMomentumState::new(zeros(iterates), IirState::new(zeros(memory)))))
+}
+
+/// Memory as it is before the first step.
+fn zeros(memory: &mut [f32; DIM]) -> &mut [f32] {
+    memory.fill(0.0);
+    memory
 }
 
 /// The same two samples, each at both of DP-PMLF's points: between the marks, where each gradient is wanted and its way into
 /// the mixture, and the one clip of each sample.
 #[inline(never)]
 fn mix() -> Option<()> {
-    let (filter, filter_state) = pmlf()?;
+    let (mut iterates, mut memory) = (ZEROS, ZEROS);
+    let (filter, filter_state) = pmlf(&mut iterates, &mut memory)?;
     let step = step::with(filter, Still)?;
     let mut state = StepState { sum: [0; DIM], filter: filter_state, threshold: (), optimizer: () };
     let (mut ledger, mut params) = (Ledger::new(2), ZEROS);
@@ -130,23 +137,25 @@ fn mix() -> Option<()> {
 pub fn run() -> Option<()> {
     add()?;
     mix()?;
+    let (mut a, mut b) = (ZEROS, ZEROS);
     finish(mark::STILL, Identity, (), Still, ())?;
     let plain = Sgd::new(black_box(0.0), false, 0.0).ok()?;
     finish(mark::SGD, Identity, (), plain, SgdState { momentum: [] })?;
     let momentum = Sgd::new(black_box(0.9), false, 0.0).ok()?;
-    finish(mark::MOMENTUM, Identity, (), momentum, SgdState { momentum: ZEROS })?;
+    finish(mark::MOMENTUM, Identity, (), momentum, SgdState { momentum: zeros(&mut a) })?;
     let adam = Adam::new(black_box(0.9), 0.999, 1e-8, 0.0).ok()?;
-    finish(mark::ADAM, Identity, (), adam, AdamState::new(ZEROS, ZEROS))?;
+    finish(mark::ADAM, Identity, (), adam, AdamState::new(zeros(&mut a), zeros(&mut b)))?;
     let adam_bc = AdamBc::new(black_box(0.9), 0.999, 1e-6, 0.0).ok()?;
-    finish(mark::ADAM_BC, Identity, (), adam_bc, AdamBcState::new(ZEROS, ZEROS))?;
-    finish(mark::ADAGRAD, Identity, (), AdaGrad::new(black_box(1e-10), 0.0).ok()?, AdaGradState { sum: ZEROS })?;
+    finish(mark::ADAM_BC, Identity, (), adam_bc, AdamBcState::new(zeros(&mut a), zeros(&mut b)))?;
+    let adagrad = AdaGrad::new(black_box(1e-10), 0.0).ok()?;
+    finish(mark::ADAGRAD, Identity, (), adagrad, AdaGradState { sum: zeros(&mut a) })?;
     let rmsprop = RmsProp::new(black_box(0.99), 1e-8, 0.0).ok()?;
-    finish(mark::RMSPROP, Identity, (), rmsprop, RmsPropState { second: ZEROS })?;
+    finish(mark::RMSPROP, Identity, (), rmsprop, RmsPropState { second: zeros(&mut a) })?;
     let doppler = Iir::<2>::new(&[black_box(-0.9)], &[0.15, -0.05]).ok()?;
-    finish(mark::DOPPLER, doppler, IirState::new(ZEROS), Still, ())?;
+    finish(mark::DOPPLER, doppler, IirState::new(zeros(&mut a)), Still, ())?;
     let disk = Kalman::new(Gain::Constant(black_box(0.7)), LookAhead::One).ok()?;
-    let state = KalmanState::new(&disk, ZEROS, ZEROS);
+    let state = KalmanState::new(&disk, zeros(&mut a), zeros(&mut b));
     finish(mark::DISK, disk, state, Still, ())?;
-    let (pmlf, state) = pmlf()?;
+    let (pmlf, state) = pmlf(&mut a, &mut b)?;
     finish(mark::PMLF, pmlf, state, Still, ())
 }

@@ -19,13 +19,13 @@ pub const MODEL: Model<DIM> =
     Model { name: "mlp", tensors: &[FIRST - HIDDEN, HIDDEN, CLASSES * HIDDEN, CLASSES], start, gradient, is_right };
 
 /// Evenly from −1/4 to 1/4, public, by a linear congruential generator: equal units would stay equal.
-fn start() -> [f32; DIM] {
+fn start(params: &mut [f32; DIM]) {
     let mut word = 1u32;
-    [0.0; DIM].map(|_: f32| {
+    for param in params {
         word = word.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         // The 24 highest bits, exactly.
-        ((word >> 8) as i32 - (1 << 23)) as f32 / (1 << 25) as f32
-    })
+        *param = ((word >> 8) as i32 - (1 << 23)) as f32 / (1 << 25) as f32;
+    }
 }
 
 /// The hidden units of a digit.

@@ -13,8 +13,8 @@ pub struct Model<const DIM: usize> {
     pub name: &'static str,
     /// Parameters of each of its tensors, in order; `DIM` together.
     pub tensors: &'static [usize],
-    /// The parameters before the first step.
-    pub start: fn() -> [f32; DIM],
+    /// Writes the parameters before the first step.
+    pub start: fn(&mut [f32; DIM]),
     /// Writes the gradient of the cross-entropy of one digit.
     pub gradient: fn(&[f32; DIM], Digit, &mut [f32; DIM]),
     /// Whether it names the digit.
@@ -58,7 +58,8 @@ mod tests {
 
     fn check<const DIM: usize>(model: &Model<DIM>, loss: fn(&[f64], Digit) -> f64) {
         assert_eq!(model.tensors.iter().sum::<usize>(), DIM);
-        let mut params = (model.start)();
+        let mut params = [f32::NAN; DIM];
+        (model.start)(&mut params);
         for (i, param) in params.iter_mut().enumerate() {
             *param += ((i * 37 % 101) as f32 - 50.0) / 400.0;
         }
@@ -86,7 +87,8 @@ mod tests {
 
     #[test]
     fn units_of_the_network_start_apart() {
-        let params = (mlp::MODEL.start)();
+        let mut params = [0.0; mlp::DIM];
+        (mlp::MODEL.start)(&mut params);
         for (i, param) in params.iter().enumerate() {
             assert!(param.abs() <= 0.25 && !params[..i].contains(param));
         }

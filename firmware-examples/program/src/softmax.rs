@@ -10,8 +10,13 @@ pub const CLASSES: usize = 10;
 pub const DIM: usize = CLASSES * PIXELS + CLASSES;
 
 /// The model.
-pub const MODEL: Model<DIM> =
-    Model { name: "softmax", tensors: &[CLASSES * PIXELS, CLASSES], start: || [0.0; DIM], gradient, is_right };
+pub const MODEL: Model<DIM> = Model {
+    name: "softmax",
+    tensors: &[CLASSES * PIXELS, CLASSES],
+    start: |params| params.fill(0.0),
+    gradient,
+    is_right,
+};
 
 /// Writes the gradient (`[DIM]`) of the cross-entropy of one digit to `grad`.
 pub fn gradient(params: &[f32; DIM], digit: Digit, grad: &mut [f32; DIM]) {

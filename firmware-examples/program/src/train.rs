@@ -72,7 +72,8 @@ impl<const D: usize> Run<'_, D> {
         // A product takes its key from the chip's true random generator, and keeps its ledger in flash.
         let generator = ChaCha20::<1>::simulation(2026);
         let mut ledger = Ledger::new(BUDGET);
-        let (mut sum, mut params, mut grad) = ([0; D], (model.start)(), [0.0; D]);
+        let (mut sum, mut params, mut grad) = ([0; D], [0.0; D], [0.0; D]);
+        (model.start)(&mut params);
         let mut state = StepState { sum: &mut sum[..], filter, threshold, optimizer };
         say(Line::Start { model: model.name, method, dim: D as u32, samples: TRAIN, private: generator.is_private() });
 

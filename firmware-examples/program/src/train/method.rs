@@ -36,7 +36,6 @@ macro_rules! at_most_one {
 macro_rules! methods {
     ($($name:literal $feature:literal $run:ident;)+) => {
         /// All of them.
-        #[must_use]
         pub fn all<const D: usize>() -> impl Iterator<Item = Method<D>> {
             let methods: &[Method<D>] = &[("dp-sgd", dp_sgd), $(($name, $run)),+];
             methods.iter().copied()
@@ -72,12 +71,14 @@ methods! {
     "rmsprop" "method-rmsprop" rmsprop;
 }
 
+type Exact<C, T, F, O, S> = Slots<DiscreteGaussian<i32>, C, T, F, O, S>;
+
 /// A step with these slots, noise of multiplier 1 on a grid of 16 bits.
 fn slots<C, T, F, O, S>(
     (clip, threshold): (C, T),
     filter: F,
     (optimizer, schedule): (O, S),
-) -> Result<Slots<DiscreteGaussian<i32>, C, T, F, O, S>, ConfigError> {
+) -> Result<Exact<C, T, F, O, S>, ConfigError> {
     let mechanism = DiscreteGaussian::with_multiplier(Grid::new(16)?, 1.0)?;
     // Sums would wrap, which is private and of no use.
     if mechanism.grid().may_overflow_i32(EXPECTED_BATCH, mechanism.sigma()) {
