@@ -142,6 +142,8 @@ def program(target, image):
     if board is None or said != (HERE / "expected" / f"{image.name}.txt").read_text().splitlines():
         return {}, [f"{target}: {image.name} does not say what it must say"]
     taken = {what: int(figure) for what, figure in board.groupdict().items()}
+    if right := re.findall(r"held out: (\d+) of 100 right", "\n".join(said)):
+        taken["right"] = int(right[-1])
     return taken | {region: round(instructions(target, image, region)) for region in ("program", "gradient")}, []
 
 
@@ -221,8 +223,9 @@ def of_programs(record):
 
 
 def of_methods(record):
-    rows = [[f"`{name}`", *cells(taken)] for name, taken in record[SHOWN].items() if name.startswith("train")]
-    return table(["instructions of a step", "of one gradient", "flash, bytes", "RAM, bytes: stack + static"], rows)
+    rows = [[f"`{name}`", *cells(taken), taken["right"]] for name, taken in record[SHOWN].items() if name.startswith("train")]
+    columns = ["instructions of a step", "of one gradient", "flash, bytes", "RAM, bytes: stack + static", "right of 100"]
+    return table(columns, rows)
 
 
 TABLES = {"costs": of_steps, "programs": of_programs, "methods": of_methods}
