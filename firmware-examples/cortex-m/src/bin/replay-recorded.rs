@@ -2,8 +2,9 @@
 #![no_std]
 #![no_main]
 
-use cortex_m_semihosting::{debug, hprintln};
+use cortex_m_semihosting::hprintln;
 use damper_core::replay::Memory;
+use damper_firmware_cortex_m::exit;
 use damper_firmware_hosted::File;
 use damper_firmware_program::replay;
 
@@ -26,15 +27,4 @@ fn main() -> ! {
             false
         }
     })
-}
-
-fn exit(success: bool) -> ! {
-    loop {
-        debug::exit(if success { debug::EXIT_SUCCESS } else { debug::EXIT_FAILURE });
-    }
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    exit(false)
 }

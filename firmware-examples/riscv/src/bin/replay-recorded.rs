@@ -5,9 +5,8 @@
 use damper_core::replay::Memory;
 use damper_firmware_hosted::File;
 use damper_firmware_program::replay;
-use riscv as _;
+use damper_firmware_riscv::exit;
 use semihosting::println;
-use semihosting::process::ExitCode;
 
 /// Parameters of the largest network that is played.
 const DIM: usize = 650;
@@ -25,13 +24,4 @@ fn main() -> ! {
             false
         }
     })
-}
-
-fn exit(success: bool) -> ! {
-    if success { ExitCode::SUCCESS } else { ExitCode::FAILURE }.exit_process()
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    exit(false)
 }
