@@ -27,7 +27,7 @@ pub use choice::{
 pub use galore::{Form, LowRank, forms};
 pub use method::Method;
 pub use prepare::{Read, Source, prepare, read};
-pub use recording::{Record, expected_bytes};
+pub use recording::{Record, recording_bytes};
 pub use steps::run;
 
 use crate::accounting::AccountingError;

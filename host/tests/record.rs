@@ -417,7 +417,7 @@ fn a_recording_above_its_limit_is_refused_with_the_size_that_is_expected() {
         let record = Some(Record { file: folder.path().join("run.pack"), limit });
         train::prepare(&source(SMALL), TrainConfig { record, ..config() })
     };
-    let size = train::expected_bytes(&with(1 << 30).unwrap());
+    let size = train::recording_bytes(&with(1 << 30).unwrap());
     let pack = &RECORDED.pack;
     assert!(size.abs_diff(pack.len() as u64) < size / 10, "{size} expected, {} bytes", pack.len());
     assert!(with(size).is_ok());

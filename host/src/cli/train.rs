@@ -15,7 +15,7 @@ use crate::train::{
 use clap::{Args, ValueEnum};
 use std::io::{self, Write};
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::path::PathBuf;
+use std::path::{PathBuf, absolute};
 
 /// δ where a multiplier was given and no δ.
 const DELTA: f64 = 1e-5;
@@ -438,7 +438,7 @@ impl TrainArgs {
     /// Refuses a recording among the outputs that ε covers.
     fn refuse_covered_recording(&self) -> Result<(), Failure> {
         match &self.recording.record {
-            Some(file) if file.parent() == Some(&*self.out) => Err(Failure::new(format!(
+            Some(file) if absolute(file)?.parent() == Some(&*absolute(&self.out)?) => Err(Failure::new(format!(
                 "--record {}: lies among the outputs that epsilon covers; name {}, or another folder",
                 file.display(),
                 self.out.join("checkpoint").join(file.file_name().unwrap_or_default()).display()
@@ -467,7 +467,7 @@ pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
         let _ = writeln!(io::stderr(), "warning: {warning}");
     }
     if let Some(Record { file, .. }) = run.config.record.as_ref().filter(|_| !args.quiet) {
-        let size = bytes_text(train::expected_bytes(&run));
+        let size = bytes_text(train::recording_bytes(&run));
         let _ = writeln!(io::stderr(), "recording in {}, about {size}, as secret as the data", file.display());
     }
     let mut watcher = Watcher::new(run.steps, args.quiet);

@@ -90,7 +90,7 @@ pub(super) fn check(run: &Run) -> Result<(), TrainError> {
             ));
         }
     }
-    let expected = expected_bytes(run);
+    let expected = recording_bytes(run);
     if expected > record.limit {
         return refuse(format!(
             "about {expected} bytes ({} steps of about {} samples of {} parameters), above --record-limit {}; record a shorter \
@@ -109,7 +109,7 @@ pub(super) fn check(run: &Run) -> Result<(), TrainError> {
 
 /// Bytes of a recording of this run, as many as are expected: how many samples were really drawn is private.
 #[must_use]
-pub fn expected_bytes(run: &Run) -> u64 {
+pub fn recording_bytes(run: &Run) -> u64 {
     let dim = run.params.len() as u64;
     let sample = dim.saturating_mul(4);
     let step = 4u64.saturating_add(u64::from(run.config.batch_size).saturating_mul(sample));

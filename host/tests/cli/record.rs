@@ -151,6 +151,9 @@ fn recordings_in_the_wrong_place_or_of_the_wrong_size_are_refused() {
     }
     let output = train(LINEAR, DIGITS, &out, &["--record-limit", "1GiB"]).output().unwrap();
     assert!(output.status.code() == Some(2) && stderr(&output).contains("--record <FILE>"), "{}", stderr(&output));
+    // The same folder by another name: nothing is made, for the data is not there.
+    let here = train(LINEAR, "idx:none", Path::new("run-of-a-test"), &["--record", "./run-of-a-test/run.pack"]);
+    refused(here, Path::new("../run-of-a-test"), &["--record", "epsilon covers"]);
     // Beside the ledger it is as secret as that.
     let output = train(LINEAR, DIGITS, &out, &["--record", &file(&out.join("checkpoint/run.pack"))]).output().unwrap();
     assert!(output.status.success() && out.join("checkpoint/run.pack").exists(), "{}", stderr(&output));
