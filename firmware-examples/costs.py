@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""What a private step costs on each board: flash, static RAM, stack, and instructions.
+"""What a private step costs on each board, and what whole programs do: flash, static RAM, stack, and instructions.
 
-    costs.py [--record] [TARGET...]
+    costs.py [--build CARGO] [--record] [TARGET...]
 
-Measures the images of `target/TARGET/release`, which must be built. Fails where something exceeds `size.toml`, where an
-instruction count is off the recorded one (`costs.toml`) by more than 2 %, or where the README's table is not that record.
-With --record, writes both. Sections come from `llvm-size`; instructions are those that QEMU executes between the marks of the
-image `costs` (`xinsn TARGET ELF BEGIN END`): no cycles, which no emulator knows.
+Measures the images of `target/TARGET/release` that `size.toml` names, built before or, with --build, first; `train-mlp-disk` is
+`train` with the features model-mlp and method-disk. Fails where something exceeds `size.toml`, where an instruction count is off
+the recorded one (`costs.toml`) by more than 2 %, where a program does not say what `expected` has, or where the README's tables are
+not that record. With --record, writes both. Sections come from `llvm-size`, what a program takes from its own last line;
+instructions are those that QEMU executes between marks (`xinsn TARGET ELF BEGIN END`): no cycles, which no emulator knows.
 """
 
+import argparse
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -43,9 +46,13 @@ PARTS = {
     "RMSprop": ("rmsprop", "still"),
     "filter DOPPLER (order 1, 2 taps)": ("doppler", "still"),
     "filter DiSK": ("disk", "still"),
+    "filter DP-PMLF (2 iterates, then DOPPLER)": ("pmlf", "still"),
+    "DP-PMLF's mixing of 2 gradients, per sample": ("mix", "add"),
 }
-# Targets whose instructions are not counted: `xinsn` finds no emulator for a name with a dot.
-NOT_COUNTED = {"thumbv8m.main-none-eabihf"}
+# The last line of a program: figures of `size.toml`.
+BOARD = re.compile(r"board: (?P<stack>\d+) bytes of stack, (?P<flash>\d+) of flash, (?P<ram>\d+) of static RAM")
+# Where every model and method of `train` is measured.
+SHOWN = "thumbv7em-none-eabihf"
 # What an image carries that a product would not, or would bring itself.
 OWN = re.compile(r"step.*(GRAD|KEY)")
 DIGITS = (HERE / "program/data/digits.bin").stat().st_size
@@ -90,33 +97,75 @@ def run(target, image):
     return lines(*map(str, runner), str(image), stderr=subprocess.DEVNULL)
 
 
+def mark(image, name):
+    """The symbol of one of `program/src/mark.rs`, whose names are mangled."""
+    found = [line.split()[-1] for line in lines("llvm-nm", image) if re.search(rf"4mark\d+{name}(17h[0-9a-f]+E)?$", line)]
+    if len(found) != 1:
+        sys.exit(f"{image}: {len(found)} functions {name}")
+    return found[0]
+
+
 def instructions(target, image, region):
+    """Instructions between a region's marks, on average over its calls."""
+    marks = [mark(image, f"begin_{region}"), mark(image, f"end_{region}")]
     with tempfile.NamedTemporaryFile() as out:
-        lines("xinsn", target, str(image), f"begin_{region}", f"end_{region}", stderr=subprocess.DEVNULL,
+        # It looks for an emulator under the name of a shell variable: no dots.
+        lines("xinsn", target.replace(".", "_"), str(image), *marks, stderr=subprocess.DEVNULL,
               env=os.environ | {"INSNCOUNT_OUT": out.name})
         calls, total = re.search(r"calls=(\d+) sum=(\d+)", pathlib.Path(out.name).read_text()).groups()
     return int(total) / int(calls)
+
+
+def features(image):
+    """The features that make `train` the image `train-...`."""
+    model, method = re.fullmatch(r"train(-mlp)?(-.+)?", image).groups()
+    chosen = ([f"model{model}"] if model else []) + ([f"method{method}"] if method else [])
+    return ",".join(f"damper-firmware-program/{feature}" for feature in chosen)
+
+
+def build(cargo, target, limits):
+    board = ["damper-firmware-riscv"] if target.startswith("riscv") else ["damper-firmware-cortex-m", "--no-default-features"]
+    command = [cargo, "build", "--quiet", "--manifest-path", HERE / "Cargo.toml", "--locked", "--release", "--target", target, "-p", *board]
+    folder = HERE / "target" / target / "release"
+    images = [name for name in limits if name != "stack"] + ["costs"]
+    for image in images:
+        if image.startswith("train-"):
+            subprocess.run([*command, "--bin", "train", "--features", features(image)], check=True)
+            shutil.copy(folder / "train", folder / image)
+    subprocess.run([*command, *(word for image in images if not image.startswith("train-") for word in ("--bin", image))], check=True)
+
+
+def program(target, image):
+    """What a program took, and what is wrong with what it said."""
+    *said, last = run(target, image)
+    board = BOARD.fullmatch(last)
+    if board is None or said != (HERE / "expected" / f"{image.name}.txt").read_text().splitlines():
+        return {}, [f"{target}: {image.name} does not say what it must say"]
+    taken = {what: int(figure) for what, figure in board.groupdict().items()}
+    if right := re.findall(r"held out: (\d+) of 100 right", "\n".join(said)):
+        taken["right"] = int(right[-1])
+    return taken | {region: round(instructions(target, image, region)) for region in ("program", "gradient")}, []
 
 
 def measure(target, limits):
     """What was measured, and what is wrong with it."""
     folder, wrong = HERE / "target" / target / "release", []
     taken = {}
-    for program in (name for name in limits if name != "stack"):
-        image = folder / program
-        taken[program] = sizes(image)
-        for what, limit in limits[program].items():
-            if taken[program][what] > limit:
-                wrong.append(f"{target}: {program} takes {taken[program][what]} bytes of {what}, {limit} are allowed")
+    for name in (name for name in limits if name != "stack"):
+        image = folder / name
+        if "stack" in limits[name]:
+            taken[name], found = program(target, image)
+            wrong += found
+        else:
+            taken[name] = sizes(image)
     for line in run(target, folder / "costs"):
         if said := re.fullmatch(r"stack of a (\w+): (\d+)", line):
             taken.setdefault("stack", {})[said[1]] = int(said[2])
-    for what, limit in limits["stack"].items():
-        used = taken.get("stack", {}).get(what)
-        if used is None or used > limit:
-            wrong.append(f"{target}: a {what} takes {used} bytes of stack, {limit} are allowed")
-    if target in NOT_COUNTED:
-        return taken, wrong
+    for name, allowed in limits.items():
+        for what, limit in allowed.items():
+            used = taken.get(name, {}).get(what)
+            if used is None or used > limit:
+                wrong.append(f"{target}: {name} takes {used} bytes of {what}, {limit} are allowed")
     counted = {region: instructions(target, folder / "costs", region) for region, _ in PARTS.values()}
     taken["instructions"] = {
         name: round((counted[region] - (counted[base] if base else 0)) / DIM, 1) for name, (region, base) in PARTS.items()
@@ -127,32 +176,72 @@ def measure(target, limits):
 
 
 def compare(target, taken, recorded):
+    def counts(figures):
+        programs = {f"{name}, {region}": figures[name][region]
+                    for name in figures for region in ("program", "gradient") if region in figures[name]}
+        return figures.get("instructions", {}) | programs
+
     wrong = []
-    for name, count in taken.get("instructions", {}).items():
-        was = recorded.get("instructions", {}).get(name)
+    for name, count in counts(taken).items():
+        was = counts(recorded).get(name)
         if was is None or abs(count - was) > TOLERANCE * was:
             wrong.append(f"{target}: {name}: {count} instructions, recorded {was}; --record where that is meant")
     return wrong
 
 
-def rendered(record):
-    targets = [target for target in NAMES if target in record]
-    head = "| | " + " | ".join(NAMES[target] for target in targets) + " |"
-    rows = [head, "| --- |" + " ---: |" * len(targets)]
-    for name in record[targets[0]]["instructions"]:
-        counts = (record[target].get("instructions", {}).get(name) for target in targets)
-        rows.append(f"| {name} | " + " | ".join("–" if count is None else f"{count:.0f}" for count in counts) + " |")
-    for program in ("step", "journal", "methods"):
-        cells = (record[target].get(program, {}).get("flash") for target in targets)
-        rows.append(f"| flash of `{program}`, bytes | " + " | ".join("–" if cell is None else str(cell) for cell in cells) + " |")
-    rows.append("| static RAM of `step`, bytes | " + " | ".join(str(record[target]["step"]["ram"]) for target in targets) + " |")
-    rows.append("| stack of a step, bytes | " + " | ".join(str(record[target]["stack"]["step"]) for target in targets) + " |")
-    rows.append("| with its payment in flash | " + " | ".join(str(record[target]["stack"]["journal"]) for target in targets) + " |")
-    return "\n".join(rows)
+def table(columns, rows):
+    """Cells that are `None` were not measured."""
+    lines = [["", *columns], ["---", *("---:" for _ in columns)]]
+    lines += [[name, *("–" if cell is None else str(cell) for cell in cells)] for name, *cells in rows]
+    return "\n".join(re.sub(" +", " ", f"| {' | '.join(line)} |") for line in lines)
+
+
+def of_steps(record):
+    def row(name, part, figure):
+        cells = (taken.get(part, {}).get(figure) for taken in record.values())
+        return [name, *(cell if cell is None else round(cell) for cell in cells)]
+
+    rows = [row(name, "instructions", name) for name in record[SHOWN]["instructions"]]
+    rows += [row(f"flash of `{image}`, bytes", image, "flash") for image in ("step", "journal", "methods")]
+    rows += [row("static RAM of `step`, bytes", "step", "ram"), row("stack of a step, bytes", "stack", "step")]
+    return table([NAMES[target] for target in record], [*rows, row("with its payment in flash", "stack", "journal")])
+
+
+def cells(taken):
+    """Of one program on one board: instructions of a step, of a gradient, flash, RAM."""
+    if not taken:
+        return [None] * 4
+    return [taken["program"], taken["gradient"], taken["flash"], f"{taken['stack']} + {taken['ram']}"]
+
+
+def of_programs(record):
+    rows = []
+    for name in ("train", "train-mlp", "personalise", "federated"):
+        names = [f"`{name}`: instructions of a step", "of one gradient", "flash, bytes", "RAM, bytes: stack + static"]
+        rows += zip(names, *(cells(taken.get(name)) for taken in record.values()))
+    return table([NAMES[target] for target in record], rows)
+
+
+def of_methods(record):
+    rows = [[f"`{name}`", *cells(taken), taken["right"]] for name, taken in record[SHOWN].items() if name.startswith("train")]
+    columns = ["instructions of a step", "of one gradient", "flash, bytes", "RAM, bytes: stack + static", "right of 100"]
+    return table(columns, rows)
+
+
+TABLES = {"costs": of_steps, "programs": of_programs, "methods": of_methods}
+
+
+def shown(readme, record):
+    """The README with the tables of a record."""
+    for name, rendered in TABLES.items():
+        before, _, rest = readme.partition(f"<!-- {name} -->\n")
+        _, _, after = rest.partition(f"\n<!-- end of {name} -->")
+        readme = f"{before}<!-- {name} -->\n{rendered(record)}\n<!-- end of {name} -->{after}"
+    return readme
 
 
 def written(record):
-    text = "# Written by `costs.py --record`; the README's table shows it. Instructions of parts are per parameter.\n"
+    text = "# Written by `costs.py --record`; the README's tables show it. Instructions of parts are per parameter.\n"
     for target, taken in record.items():
         for part, figures in taken.items():
             text += f'\n["{target}".{part}]\n'
@@ -161,28 +250,31 @@ def written(record):
 
 
 def main():
-    arguments = sys.argv[1:]
-    recording = "--record" in arguments
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--build", metavar="CARGO")
+    arguments.add_argument("--record", action="store_true")
+    arguments.add_argument("targets", metavar="TARGET", nargs="*", default=list(NAMES))
+    arguments = arguments.parse_args()
     limits = tomllib.loads((HERE / "size.toml").read_text())
-    record = tomllib.loads(RECORD.read_text()) if RECORD.exists() else {}
+    record = tomllib.loads(RECORD.read_text())
     wrong = []
-    for target in [word for word in arguments if word != "--record"] or list(NAMES):
+    for target in arguments.targets:
+        if arguments.build:
+            build(arguments.build, target, limits[target])
         taken, found = measure(target, limits[target])
         wrong += found
         for part, figures in taken.items():
             print(target, part, *(f"{name} {figure};" for name, figure in figures.items()))
-        if recording:
+        if arguments.record:
             record[target] = taken
         else:
             wrong += compare(target, taken, record.get(target, {}))
-    if recording:
-        RECORD.write_text(written({target: record[target] for target in NAMES if target in record}))
-    before, _, rest = README.read_text().partition("<!-- costs -->\n")
-    table, _, after = rest.partition("\n<!-- end of costs -->")
-    if recording:
-        README.write_text(f"{before}<!-- costs -->\n{rendered(record)}\n<!-- end of costs -->{after}")
-    elif table != rendered(record):
-        wrong.append("README.md: its table of costs is not what costs.toml has; costs.py --record writes both")
+    readme, record = README.read_text(), {target: record[target] for target in NAMES if target in record}
+    if arguments.record:
+        RECORD.write_text(written(record))
+        README.write_text(shown(readme, record))
+    elif readme != shown(readme, record):
+        wrong.append("README.md: its tables of costs are not what costs.toml has; costs.py --record writes both")
     for line in wrong:
         print(line, file=sys.stderr)
     sys.exit(1 if wrong else 0)

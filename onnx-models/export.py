@@ -34,6 +34,7 @@ def main():
     for folder in ("exports", "vectors"):
         (HERE / folder).mkdir(exist_ok=True)
 
+    digits_linear = seeded(networks.digits_linear)
     digits_mlp = seeded(networks.digits_mlp)
     digits_cnn = seeded(networks.digits_cnn)
     groupnorm = seeded(networks.digits_cnn_groupnorm)
@@ -41,6 +42,7 @@ def main():
 
     # The shipped models. Without constant folding the parameters of GroupNorm keep their names and shapes.
     shipped = {
+        "digits-linear": (digits_linear, (64,), {}),
         "digits-mlp": (digits_mlp, (64,), {}),
         "digits-cnn": (digits_cnn, IMAGE, {}),
         "digits-cnn-groupnorm": (groupnorm, IMAGE, {"fold": False}),

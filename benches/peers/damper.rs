@@ -69,6 +69,7 @@ fn config(batch_size: u32, noise: Noise) -> TrainConfig {
         memory: 2 << 30,
         workers: NonZeroUsize::new(1),
         evaluate_every: None,
+        record: None,
     }
 }
 

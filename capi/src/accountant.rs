@@ -95,26 +95,18 @@ fn each_event(
     mut take: impl FnMut(&Event, u32),
 ) -> Result<(), ConfigError> {
     let (rate, stage) = (Rate::from_numerator(rate)?, &settled.body.stage);
-    match (settled.books.stepper.event, stage) {
-        (None, Stage::Constant(step)) => {
-            let event = step.event_at(0, rate)?;
-            if steps > 0 {
-                take(&event, steps);
-            }
+    let Stage::Started(step) = stage else {
+        return Err(ConfigError { parameter: "run", must_be: "started" });
+    };
+    let mut number = 0;
+    while number < steps {
+        let event = step.event_at(number, rate)?;
+        let mut times = if step.slots().schedule.is_constant() { steps } else { 1 };
+        while number + times < steps && step.event_at(number + times, rate)? == event {
+            times += 1;
         }
-        (Some(event), Stage::Declared(_)) => {
-            let mut step = 0;
-            while step < steps {
-                let first = event(stage, step, rate)?;
-                let mut times = 1;
-                while step + times < steps && event(stage, step + times, rate)? == first {
-                    times += 1;
-                }
-                take(&first, times);
-                step += times;
-            }
-        }
-        _ => return Err(ConfigError { parameter: "run", must_be: "started" }),
+        take(&event, times);
+        number += times;
     }
     Ok(())
 }

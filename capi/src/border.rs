@@ -4,7 +4,7 @@
 //! length that is said, readable or writable as its type says, which nobody else uses during the call; and a run's
 //! memory is nobody else's until it is closed.
 
-use crate::run::{Body, Books, Head, Live, Phase, Run};
+use crate::run::{Body, Books, Head, Live, Phase, Place, Room, Run, Stage};
 use crate::slots::clip::EachLayer;
 use crate::status::{Answer, Status};
 use core::mem::{align_of, size_of};
@@ -178,7 +178,6 @@ pub(crate) unsafe fn idle<'a>(run: *mut Run, phase: Phase) -> Answer<Idle<'a>> {
 /// A run with no step open, for reading; what was refused is written to its head.
 pub(crate) struct Settled<'a> {
     pub(crate) head: &'a mut Head,
-    pub(crate) books: &'a Books,
     pub(crate) body: &'a Body,
 }
 
@@ -190,7 +189,7 @@ pub(crate) unsafe fn settled<'a>(run: *mut Run) -> Answer<Settled<'a>> {
         return Err(Status::Order);
     }
     // SAFETY: a run, and no step is open that borrows its body. The fields are apart.
-    unsafe { Ok(Settled { head, books: &(*run).books, body: &(*run).body }) }
+    unsafe { Ok(Settled { head, body: &(*run).body }) }
 }
 
 /// The head and the ledger of the run at this address, in any phase.
@@ -211,6 +210,13 @@ impl Idle<'_> {
         Ok(unsafe { self.run.cast::<u8>().add(start) })
     }
 
+    /// The memory of the sum. The state's from before, if there is one, is not used again.
+    pub(crate) fn sum(&mut self) -> Vector<i32> {
+        // SAFETY: `init` left room for it behind the run, aligned as the run's size is a multiple of its alignment, zeros, and
+        // nobody else's.
+        unsafe { core::slice::from_raw_parts_mut(self.run.add(1).cast(), self.head.dim) }
+    }
+
     /// `count` vectors of parameters, in one piece, zeros.
     pub(crate) fn vectors(&mut self, count: usize) -> Answer<Vector<f32>> {
         let len = self.head.dim.checked_mul(count).ok_or(Status::TooSmall)?;
@@ -220,6 +226,22 @@ impl Idle<'_> {
         let vectors: Vector<f32> = unsafe { core::slice::from_raw_parts_mut(data.cast(), len) };
         vectors.fill(0.0);
         Ok(vectors)
+    }
+
+    /// Keeps an object in its place until the run is closed or the place is filled again; it is not dropped.
+    pub(crate) fn hold<T, const BYTES: usize>(
+        &mut self,
+        room: fn(*mut Place) -> *mut Room<BYTES>,
+        object: T,
+    ) -> &'static mut T {
+        const { assert!(size_of::<T>() <= BYTES && align_of::<T>() <= align_of::<Room<BYTES>>()) };
+        // SAFETY: a run, whose places are borrowed here alone, a slot's at a time: what was held here before is replaced in
+        // the state by what is held now, before anybody uses it. Large enough and aligned, as asserted.
+        unsafe {
+            let place = room(&raw mut (*self.run).place).cast::<T>();
+            place.write(object);
+            &mut *place
+        }
     }
 
     /// Layers, copied.
@@ -271,7 +293,10 @@ pub(crate) unsafe fn open(run: *mut Run, number: *mut u32) -> Answer {
     let opened = unsafe {
         let (stage, state) = (&(*run).body.stage, &mut (*run).body.state);
         let books = &mut (*run).books;
-        (books.stepper.open)(stage, state, &mut books.ledger, &mut books.store)
+        match (stage, state) {
+            (Stage::Started(step), Some(state)) => step.open(state, &mut books.ledger, &mut books.store),
+            _ => return Err(Status::Order),
+        }
     };
     // SAFETY: the callback has returned; the head is apart from what the step borrows.
     let head = unsafe { &mut (*run).head };
@@ -305,12 +330,10 @@ pub(crate) unsafe fn init(memory: *mut u8, bytes: usize, dim: usize, out: *mut *
     }
     let sum_bytes = dim.checked_mul(size_of::<i32>()).ok_or(Status::TooSmall)?;
     let used = size_of::<Run>().checked_add(sum_bytes).filter(|used| *used <= bytes).ok_or(Status::TooSmall)?;
-    // SAFETY: the memory is the caller's to give: not null, aligned, and of that many bytes. The sum is behind the run,
-    // aligned as its size is a multiple of its alignment, zeros, and nobody else's.
+    // SAFETY: the memory is the caller's to give: not null, aligned, and of that many bytes.
     unsafe {
         wipe(memory, bytes);
-        let sum = core::slice::from_raw_parts_mut(memory.add(size_of::<Run>()).cast(), dim);
-        run.write(Run::new(Head::new(mark(run), bytes, used, dim), sum));
+        run.write(Run::new(Head::new(mark(run), bytes, used, dim)));
         out.write(run);
     }
     Ok(())

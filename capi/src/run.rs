@@ -2,31 +2,41 @@
 
 use crate::border::{self, Settled, Vector};
 use crate::ledger::Callback;
-use crate::slots::{ClipSlot, FilterSlot, FilterState, OptimizerSlot, OptimizerState, ThresholdSlot, ThresholdState};
+use crate::slots::{filter, optimizer, threshold};
 use crate::status::{Answer, Status, status};
 use core::ffi::{c_char, c_void};
-use core::mem::{align_of, size_of};
-use damper_core::accounting::{Event, Ledger, Rate};
+use core::mem::{MaybeUninit, align_of, offset_of, size_of};
+use damper_core::accounting::Ledger;
 use damper_core::clip::Layer;
-use damper_core::error::{CallError, ConfigError, OpenError};
+use damper_core::error::ConfigError;
+use damper_core::filter::Identity;
 use damper_core::grid::Grid;
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
 use damper_core::sampling::PoissonDraw;
-use damper_core::schedule::{Constant, Declared};
+use damper_core::slots::{
+    AnyClip, AnyFilter, AnyOptimizer, AnySchedule, AnyState, AnyStep, FilterSlot, Held, OptimizerSlot, ThresholdSlot,
+};
 use damper_core::step::{Open, PrivateStep, Slots, StepState};
-use damper_core::threshold::Threshold;
+use damper_core::threshold::{Fixed, Threshold};
 
 /// The exact mechanism with sums in `int32_t`.
 pub(crate) type Mechanism = DiscreteGaussian<i32>;
 /// What fills the slots while they are chosen.
-pub(crate) type Choices = Slots<Mechanism, ClipSlot, ThresholdSlot, FilterSlot, OptimizerSlot, Option<Declared>>;
-/// The step with a schedule of this type.
-type Step<S> = PrivateStep<Mechanism, ClipSlot, ThresholdSlot, FilterSlot, OptimizerSlot, S>;
+pub(crate) type Choices =
+    Slots<Mechanism, AnyClip<'static>, ThresholdSlot<'static>, FilterSlot, OptimizerSlot, AnySchedule>;
 /// The memory of a run.
-pub(crate) type State = StepState<Vector<i32>, FilterState, ThresholdState, OptimizerState>;
+pub(crate) type State = AnyState<'static, Vector<i32>>;
 /// A step that was paid for.
-pub(crate) type OpenStep<'a> =
-    Open<'a, Mechanism, ClipSlot, ThresholdSlot, FilterSlot, FilterState, OptimizerSlot, OptimizerState>;
+pub(crate) type OpenStep<'a> = Open<
+    'a,
+    Mechanism,
+    AnyClip<'static>,
+    ThresholdSlot<'static>,
+    FilterSlot,
+    &'static mut dyn AnyFilter,
+    OptimizerSlot,
+    &'static mut dyn AnyOptimizer,
+>;
 
 /// In what order functions may be called.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,10 +57,9 @@ pub(crate) struct Head {
     pub(crate) mark: usize,
     pub(crate) busy: bool,
     pub(crate) phase: Phase,
-    /// All of the run's memory, what of it is taken, and what of that by the run and its sum.
+    /// All of the run's memory, and what of it is taken.
     pub(crate) bytes: usize,
     pub(crate) used: usize,
-    base: usize,
     pub(crate) dim: usize,
     /// The slots that were chosen, a bit each.
     chosen: u8,
@@ -60,7 +69,7 @@ pub(crate) struct Head {
 impl Head {
     pub(crate) fn new(mark: usize, bytes: usize, used: usize, dim: usize) -> Self {
         let refusal = ConfigError { parameter: "", must_be: "" };
-        Self { mark, busy: false, phase: Phase::New, bytes, used, base: used, dim, chosen: 0, refusal }
+        Self { mark, busy: false, phase: Phase::New, bytes, used, dim, chosen: 0, refusal }
     }
 
     /// Remembers what was refused.
@@ -72,7 +81,7 @@ impl Head {
     /// Before anything is chosen.
     fn begin(&mut self) {
         self.chosen = 0;
-        self.used = self.base;
+        self.used = size_of::<Run>().saturating_add(self.dim.saturating_mul(size_of::<i32>()));
     }
 
     /// Fails where a slot was chosen before.
@@ -101,7 +110,6 @@ pub(crate) enum Slot {
 pub(crate) struct Books {
     pub(crate) ledger: Ledger,
     pub(crate) store: Callback,
-    pub(crate) stepper: &'static Stepper,
 }
 
 /// The configuration.
@@ -109,39 +117,73 @@ pub(crate) struct Books {
 pub(crate) enum Stage {
     None,
     Choosing(Choices),
-    Constant(Step<Constant>),
-    Declared(Step<Declared>),
+    Started(AnyStep<'static, Mechanism>),
 }
 
 /// What an open step borrows, but for the generator's secret, which it reads at the end.
 pub(crate) struct Body {
     pub(crate) stage: Stage,
-    pub(crate) state: State,
+    /// None before the run is configured.
+    pub(crate) state: Option<State>,
     pub(crate) generator: Option<ChaCha20>,
-    /// Of a constant rate.
-    pub(crate) learning_rate: f64,
 }
 
 impl Body {
-    /// The clip of the coming step.
-    fn clip(&self) -> Option<f32> {
-        let threshold = match &self.stage {
-            Stage::None => return None,
-            Stage::Choosing(choices) => &choices.threshold,
-            Stage::Constant(step) => &step.slots().threshold,
-            Stage::Declared(step) => &step.slots().threshold,
-        };
-        Some(threshold.clip(&self.state.threshold))
-    }
-
-    fn mechanism(&self) -> Option<Mechanism> {
+    fn choices(&self) -> Option<&Choices> {
         match &self.stage {
             Stage::None => None,
-            Stage::Choosing(choices) => Some(choices.mechanism),
-            Stage::Constant(step) => Some(step.slots().mechanism),
-            Stage::Declared(step) => Some(step.slots().mechanism),
+            Stage::Choosing(choices) => Some(choices),
+            Stage::Started(step) => Some(step.slots()),
         }
     }
+
+    /// The clip of the coming step.
+    fn clip(&self) -> Option<f32> {
+        Some(self.choices()?.threshold.clip(&self.state.as_ref()?.threshold))
+    }
+}
+
+/// Room for an object of at most so many bytes.
+#[repr(C, align(8))]
+pub(crate) struct Room<const BYTES: usize>(pub(crate) MaybeUninit<[u8; BYTES]>);
+
+impl<const BYTES: usize> Room<BYTES> {
+    const EMPTY: Self = Self(MaybeUninit::uninit());
+}
+
+const fn larger(a: usize, b: usize) -> usize {
+    if a > b { a } else { b }
+}
+
+const FILTER: usize = larger(size_of::<filter::Disk>(), size_of::<filter::Momentum>());
+const OPTIMIZER: usize = larger(size_of::<optimizer::AdamBcHeld>(), size_of::<optimizer::Norm>());
+
+/// Where the objects lie that fill the slots.
+pub(crate) struct Place {
+    /// Any but a recursive one.
+    filter: Room<FILTER>,
+    /// A recursive filter, or what is inside of another.
+    recursive: Room<{ size_of::<filter::Recursive>() }>,
+    threshold: Room<{ size_of::<threshold::Largest>() }>,
+    optimizer: Room<OPTIMIZER>,
+}
+
+/// A place's room of this name, as an address.
+macro_rules! rooms {
+    ($($name:ident: $bytes:expr;)*) => {
+        impl Place {
+            $(pub(crate) fn $name(place: *mut Self) -> *mut Room<{ $bytes }> {
+                place.wrapping_byte_add(offset_of!(Self, $name)).cast()
+            })*
+        }
+    };
+}
+
+rooms! {
+    filter: FILTER;
+    recursive: size_of::<filter::Recursive>();
+    threshold: size_of::<threshold::Largest>();
+    optimizer: OPTIMIZER;
 }
 
 /// An open step and what goes with it.
@@ -171,43 +213,8 @@ impl Live {
     }
 }
 
-/// Pays for a step and opens it.
-type OpenFn =
-    for<'a> fn(&'a Stage, &'a mut State, &mut Ledger, &mut Callback) -> Result<OpenStep<'a>, OpenError<Undurable>>;
-/// The event that a step is at a sampling rate.
-type EventFn = fn(&Stage, u32, Rate) -> Result<Event, ConfigError>;
-
-/// What depends on the type of the schedule: named only where that schedule is chosen.
-pub(crate) struct Stepper {
-    pub(crate) start: fn(Choices, f64) -> Result<Stage, ConfigError>,
-    pub(crate) open: OpenFn,
-    /// None where every step is the same event.
-    pub(crate) event: Option<EventFn>,
-}
-
 /// The callback did not say that the record is durable.
 pub(crate) struct Undurable;
-
-pub(crate) const NOT_STARTED: OpenError<Undurable> = OpenError::Call(CallError::Order("the run was not started"));
-
-/// A constant learning rate, and the mechanism's own noise.
-pub(crate) const CONSTANT: Stepper = Stepper {
-    start: |choices, rate| PrivateStep::new(with_schedule(choices, Constant(rate))).map(Stage::Constant),
-    open: |stage, state, ledger, store| match stage {
-        Stage::Constant(step) => step.open(state, ledger, store),
-        _ => Err(NOT_STARTED),
-    },
-    event: None,
-};
-
-/// The choices with this schedule.
-pub(crate) fn with_schedule<S>(
-    choices: Choices,
-    schedule: S,
-) -> Slots<Mechanism, ClipSlot, ThresholdSlot, FilterSlot, OptimizerSlot, S> {
-    let Slots { mechanism, clip, threshold, filter, optimizer, expected_batch, .. } = choices;
-    Slots { mechanism, clip, threshold, filter, optimizer, schedule, expected_batch }
-}
 
 /// A run. Opaque: in memory of the caller's, which must not be moved, copied, read or written until it is closed.
 #[repr(C, align(8))]
@@ -217,32 +224,32 @@ pub struct Run {
     pub(crate) books: Books,
     pub(crate) body: Body,
     pub(crate) live: Live,
+    /// Borrowed by the state, piece by piece, and never as a whole.
+    pub(crate) place: Place,
 }
 
 impl Run {
-    pub(crate) fn new(head: Head, sum: Vector<i32>) -> Self {
+    pub(crate) fn new(head: Head) -> Self {
         Self {
             head,
-            books: Books { ledger: Ledger::new(0), store: Callback::NONE, stepper: &CONSTANT },
-            body: Body {
-                stage: Stage::None,
-                state: StepState {
-                    sum,
-                    filter: FilterState::NONE,
-                    threshold: ThresholdState::fixed(0.0),
-                    optimizer: OptimizerState::None,
-                },
-                generator: None,
-                learning_rate: 0.0,
-            },
+            books: Books { ledger: Ledger::new(0), store: Callback::NONE },
+            body: Body { stage: Stage::None, state: None, generator: None },
             live: Live { open: None, draw: None, mixing: None, point: None, weight: None },
+            place: Place {
+                filter: Room::EMPTY,
+                recursive: Room::EMPTY,
+                threshold: Room::EMPTY,
+                optimizer: Room::EMPTY,
+            },
         }
     }
 }
 
 /// Bytes of a run on any target, less its vectors and layers: what `DAMPER_RUN_BYTES` counts.
-const FIXED: usize = 64 * size_of::<usize>() + 736;
-const _: () = assert!(size_of::<Run>() + align_of::<Layer>() <= FIXED && align_of::<Run>() == 8);
+const FIXED: usize = 64 * size_of::<usize>() + 768;
+/// Bytes that may lie between vectors and layers.
+const BEFORE_LAYERS: usize = align_of::<Layer>() - align_of::<f32>();
+const _: () = assert!(size_of::<Run>() + BEFORE_LAYERS <= FIXED && align_of::<Run>() == 8);
 
 /// Bytes of memory that a run over `dim` parameters needs, with `vectors` vectors of parameters beyond the sum (each
 /// `damper_choose_…` says how many it takes) and `layers` layers of per-layer clipping. 0 where no memory is that
@@ -251,7 +258,7 @@ const _: () = assert!(size_of::<Run>() + align_of::<Layer>() <= FIXED && align_o
 pub extern "C" fn damper_run_size(dim: usize, vectors: usize, layers: usize) -> usize {
     let size = || {
         let vectors = vectors.checked_add(1)?.checked_mul(dim)?.checked_mul(size_of::<f32>())?;
-        let layers = layers.checked_mul(size_of::<Layer>())?.checked_add(align_of::<Layer>())?;
+        let layers = layers.checked_mul(size_of::<Layer>())?.checked_add(BEFORE_LAYERS)?;
         vectors.checked_add(layers)?.checked_add(size_of::<Run>())
     };
     size().filter(|bytes| *bytes <= isize::MAX as usize).unwrap_or_default()
@@ -304,7 +311,7 @@ pub unsafe extern "C" fn damper_run_configure(run: *mut Run, config: *const Conf
 
 unsafe fn configure(run: *mut Run, config: *const Config) -> Answer {
     // SAFETY: the caller's contract.
-    let idle = unsafe { border::idle(run, Phase::New) }?;
+    let mut idle = unsafe { border::idle(run, Phase::New) }?;
     // SAFETY: the caller's contract.
     let config = unsafe { border::read(idle.head, config) }?;
     let mechanism = Grid::new(config.grid_bits)
@@ -317,20 +324,21 @@ unsafe fn configure(run: *mut Run, config: *const Config) -> Answer {
     // A run that `start` refused begins anew.
     idle.head.begin();
     idle.live.mixing = None;
-    idle.body.state.filter = FilterState::NONE;
-    idle.body.state.optimizer = OptimizerState::plain().map_err(|error| idle.head.refuse(error))?;
-    idle.books.stepper = &CONSTANT;
+    let plain = optimizer::plain().map_err(|error| idle.head.refuse(error))?;
+    let (fixed, plain) =
+        (idle.hold(Place::threshold, Held::threshold(Fixed(config.clip), ())), idle.hold(Place::optimizer, plain));
+    let identity = idle.hold(Place::filter, Held::filter(Identity, ()));
     idle.body.stage = Stage::Choosing(Slots {
         mechanism,
-        clip: ClipSlot::FLAT,
-        threshold: ThresholdSlot::FIXED,
-        filter: FilterSlot::IDENTITY,
-        optimizer: OptimizerSlot::SGD,
-        schedule: None,
+        clip: AnyClip::FLAT,
+        threshold: ThresholdSlot::of(fixed),
+        filter: FilterSlot::of(identity),
+        optimizer: OptimizerSlot::of(plain),
+        schedule: AnySchedule::constant(config.learning_rate),
         expected_batch: config.expected_batch,
     });
-    idle.body.state.threshold = ThresholdState::fixed(config.clip);
-    idle.body.learning_rate = config.learning_rate;
+    let sum = idle.sum();
+    idle.body.state = Some(StepState { sum, filter: identity, threshold: fixed, optimizer: plain });
     idle.books.ledger = Ledger::new(config.budget);
     idle.head.phase = Phase::Choosing;
     Ok(())
@@ -358,10 +366,10 @@ unsafe fn start(run: *mut Run) -> Answer {
     };
     // What was refused cannot be mended by choosing again: the run is as it was before it was configured.
     idle.head.phase = Phase::New;
-    let clip = choices.threshold.clip(&idle.body.state.threshold);
+    let clip = choices.threshold.clip(&idle.body.state.as_ref().ok_or(Status::Order)?.threshold);
     check_clip(&choices.mechanism, clip).map_err(|error| idle.head.refuse(error))?;
-    let stage = (idle.books.stepper.start)(choices, idle.body.learning_rate);
-    idle.body.stage = stage.map_err(|error| idle.head.refuse(error))?;
+    let step = PrivateStep::new(choices).map_err(|error| idle.head.refuse(error))?;
+    idle.body.stage = Stage::Started(step);
     idle.head.phase = Phase::Ready;
     Ok(())
 }
@@ -417,7 +425,7 @@ pub unsafe extern "C" fn damper_refusal(run: *mut Run, refusal: *mut Refusal) ->
 pub unsafe extern "C" fn damper_multiplier(run: *mut Run, multiplier: *mut f64) -> Status {
     // SAFETY: the contract of the header. The mechanism is not what an open step writes.
     let answer = unsafe { border::settled(run) }.and_then(|Settled { head, body, .. }| {
-        let mechanism = body.mechanism().ok_or(Status::Order)?;
+        let mechanism = body.choices().ok_or(Status::Order)?.mechanism;
         // SAFETY: the contract of the header.
         unsafe { border::write(head, multiplier, mechanism.multiplier()) }
     });

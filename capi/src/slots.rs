@@ -1,5 +1,5 @@
-//! The slots of a step, each filled when the program runs and linked when it is built: a slot holds a table of
-//! functions, and only the function that chooses a method names its table.
+//! The slots of a step, each filled when the program runs and linked when it is built: what fills a slot is an object in the
+//! run's memory, and only the function that chooses a method names its type.
 
 pub mod clip;
 pub mod filter;
@@ -7,13 +7,8 @@ pub mod optimizer;
 pub mod schedule;
 pub mod threshold;
 
-pub(crate) use clip::ClipSlot;
-pub(crate) use filter::{FilterSlot, FilterState};
-pub(crate) use optimizer::{OptimizerSlot, OptimizerState};
-pub(crate) use threshold::{ThresholdSlot, ThresholdState};
-
 use crate::border::{self, Idle};
-use crate::run::{Choices, Phase, Run, Slot, Stage};
+use crate::run::{Choices, Phase, Run, Slot, Stage, State};
 use crate::status::{Answer, Status};
 
 /// A run whose slot may be chosen, and its choices so far.
@@ -33,6 +28,11 @@ impl Idle<'_> {
             self.head.used = used;
         }
         taken
+    }
+
+    /// What fills the slots.
+    pub(crate) fn state(&mut self) -> Answer<&mut State> {
+        self.body.state.as_mut().ok_or(Status::Order)
     }
 
     /// Fills the slot.

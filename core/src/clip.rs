@@ -44,7 +44,7 @@ pub(crate) trait AddLayer<W> {
 /// is not a finite f32.
 #[inline(always)]
 pub(crate) fn each_layer<C: Clip, W>(clip: &C, parts: &[&[f32]], sum: &mut [W], to: &impl AddLayer<W>) -> Option<f32> {
-    let norm_sq = sum_of_squares(parts.iter().copied());
+    let norm_sq = sum_of_squares(Pieces::new(parts, 0, sum.len()));
     if !norm_sq.is_finite() {
         return None;
     }

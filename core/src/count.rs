@@ -25,7 +25,8 @@
 
 use crate::error::ConfigError;
 use crate::noise::{discrete_gaussian, sealed};
-use crate::numerics::function::ceil_f64;
+use crate::numerics::round::ceil;
+use core::num::NonZeroU32;
 use rand_core::Rng;
 
 /// Grid units of a count of 1.
@@ -123,7 +124,7 @@ impl<const N: usize> Counts for [i32; N] {
 /// The noise of counts: a discrete Gaussian on their grid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CountNoise {
-    sigma: u32,
+    sigma: NonZeroU32,
 }
 
 impl CountNoise {
@@ -137,19 +138,20 @@ impl CountNoise {
         if !(0.25..=262_144.0).contains(&multiplier) {
             return Err(ConfigError::new("count noise multiplier", "from 0.25 to 2^18"));
         }
-        Ok(Self { sigma: ceil_f64(multiplier * f64::from(UNIT)) as u32 })
+        let sigma = ceil(multiplier * f64::from(UNIT));
+        Ok(Self { sigma: NonZeroU32::new(sigma).unwrap_or(NonZeroU32::MIN) })
     }
 
     /// The multiplier that runs and is priced: σ in counts, exactly.
     #[must_use]
     pub fn multiplier(self) -> f64 {
-        f64::from(self.sigma) / f64::from(UNIT)
+        f64::from(self.sigma.get()) / f64::from(UNIT)
     }
 
     /// The counts with noise.
     pub(crate) fn release<R: Rng>(self, counts: &[i32], words: &mut R, out: &mut [f64]) {
         for (count, out) in counts.iter().zip(out) {
-            let noisy = i64::from(*count) * i64::from(UNIT) + discrete_gaussian::sample(self.sigma, words);
+            let noisy = i64::from(*count) * i64::from(UNIT) + discrete_gaussian::sample(self.sigma.get(), words);
             *out = noisy as f64 / f64::from(UNIT);
         }
     }

@@ -15,7 +15,6 @@ pub use kalman::{Gain, Kalman, KalmanState, KalmanStep, LookAhead};
 pub use per_sample_momentum::{PerSampleMomentum, PerSampleMomentumState};
 
 use crate::error::CallError;
-use crate::numerics::digest::Digest;
 use crate::private::Released;
 
 /// Mixes the gradient of one sample at point `index` (its consecutive parts) into `mixed` (`[D]`), in index order: the one
@@ -75,10 +74,4 @@ pub trait Filter<S: ?Sized> {
 
     /// They have moved to the values in `params`.
     fn arrive(&self, _step: Self::Step, _state: &mut S, _at: usize, _params: &[f32]) {}
-}
-
-/// A filter whose memory can be compared between targets.
-pub(crate) trait Digested<S> {
-    /// Adds what the coming steps depend on.
-    fn add_to(&self, state: &S, digest: &mut Digest);
 }

@@ -27,6 +27,7 @@ pub mod private;
 pub mod replay;
 pub mod sampling;
 pub mod schedule;
+pub mod slots;
 pub mod step;
 pub mod threshold;
 pub mod update;

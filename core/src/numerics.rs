@@ -19,6 +19,7 @@ pub mod digest;
 pub mod function;
 pub mod reduce;
 pub mod round;
+pub mod scalar;
 pub mod up;
 
 /// Version of the contract. It rises when any recorded vector changes its bits; the changelog says why.

@@ -95,6 +95,11 @@ pub(crate) fn piece(vector: &mut [f32], at: usize, len: usize) -> &mut [f32] {
     vector.get_mut(at..).and_then(|rest| rest.get_mut(..len)).unwrap_or_default()
 }
 
+/// `(F(β), F(1−β))`, the difference in f64: what a moving average keeps and takes.
+fn weights(beta: f64) -> (f32, f32) {
+    (beta as f32, (1.0 - beta) as f32)
+}
+
 /// `S` of a step's scalar.
 fn narrow(x: f64) -> f32 {
     saturate(x as f32)

@@ -30,19 +30,29 @@
 //!           u8:6 name CLIP u8:bits f32:C GRAD D*(i32) f32                     what a sample adds, and its norm (ffffffff: none)
 //!           u8:7 name u8:bins f32:range u16:n n*(f32:norm u8:bin)
 //!           u8:8 name ADDRESS f64:multiplier u16:n n*(f32 f32)                continuous Gaussian noise, of the clip 1
+//!           u8:9 name ADDRESS            u16:n n*(u32)                        random words of xoshiro
+//!           u8:10 name u8:SIDE u16:rank u16:P u16:G u16:R P*(f32) G*(f32) R*(f32) G*(f32)    coordinates, and the matrix from them
+//!           u8:11 name u32:budget u32:prepaid u16:n n*(u8:EVENT u32:NUMBER u32:persisted)    a ledger
+//!           u8:12 name FILTER u64:budget u16:n n*(u8:EVENT u64:rate/2^53 f64:multiplier u32:NUMBER f64:spent)    a Rényi filter
 //!           u8:16 name RUN
+//!           u8:17 name FILTER u64:rate/2^53 RUN                               paid by a Rényi filter
+//!           u8:18 name UPDATES
 //! ADDRESS   u64:seed u8:purpose u32:step u32:chunk
 //! GRAD      u16:D D*(f32)
+//! SIDE      u8:0 (left) or 1
+//! EVENT     u8:0 (a step is paid), 1 (the same, and the store fails) or 2 (a restart from what is persisted)
+//! NUMBER    u32: of the step; ffffffff where it is refused, fffffffe where the store fails; after a restart the steps paid
+//! FILTER    u32:order f64:epsilon f64:delta
 //! FUNCTION  f32: 0 sqrt, 1 ln, 2 sin and cos, 7 exp, 8 +, 9 *, 10 /; f64: 3 sqrt, 4 exp, 5 cos, 6 pow, 11 to f32
-//! RUN       u32:D u32:steps u16:every SAMPLES u32:expected batch MECHANISM CLIP THRESHOLD FILTER OPTIMIZER SCHEDULE STEPS
-//! SAMPLES   u8:0 u64:seed                generated, in a simulation
+//! RUN       u32:D u32:steps u16:every SAMPLES u32:expected batch MECHANISM CLIP THRESHOLD RELEASED OPTIMIZER SCHEDULE STEPS
+//! SAMPLES   u8:0 u64:seed | u8:3 u64:seed                                       generated, in a simulation; clipped elsewhere
 //!           u8:1 u64:seed | u8:2 32*u8:key                                    recorded, in a simulation or privately
 //! MECHANISM u8:0 (sums of i32) or 1 (of i64) u8:bits u32:sigma | u8:2 f64:multiplier (continuous)
 //! CLIP      u8:0 (flat) or 1 f32:gamma (automatic), then u8:layers layers*(u32:length u32:share)
 //! THRESHOLD u8:0 f32:C | u8:1 f64:fraction f64:noise f32:C f32:R BOUNDS | u8:2 (grid) or 3 (exact) f64:noise f32:C f32:R
 //!           BOUNDS BOUNDS | u8:4 f64:quantile f64:rate f64:sigma_b f32:C BOUNDS
 //! BOUNDS    f32:least f32:largest
-//! FILTER    u8:0 | u8:1 IIR | u8:2 (normalised) or 3 (plain) u8:iterates f64:beta IIR | u8:4 GAIN POINTS
+//! RELEASED  u8:0 | u8:1 IIR | u8:2 (normalised) or 3 (plain) u8:iterates f64:beta IIR | u8:4 GAIN POINTS
 //! IIR       u8:na u8:nb na*(f32) nb*(f32)
 //! GAIN      u8:0 f64:kappa | u8:1 f64:noise f64:drift f64:process
 //! POINTS    u8:1 | u8:2 f64:gamma
@@ -54,13 +64,20 @@
 //! DECAY     u8:0 | u8:1 u32:every f64:factor | u8:2 (cosine) or 4 (root) u32:steps f64:floor | u8:3 f64:offset f64:slope
 //! NOISE     u8:0 | u8:1 f64:exponent | u8:2 f64:growth f64:exponent
 //! STEPS     recorded: D*(f32) parameters, then for each step u32:samples samples*(D*(f32)); CHECKPOINT after every steps and the last
-//! CHECKPOINT u32:parameters, then of what has memory u16:filter u16:optimizer, and unless the clip is fixed u16:threshold
+//! CHECKPOINT u32:parameters, then of what has memory u16:filter u16:optimizer, unless the clip is fixed u16:threshold, and of a
+//!           Rényi filter u16:payer
+//! UPDATES   u64:run u64:device u32:D u32:rounds u16:every u64:seed u32:expected batch u8:bits u32:sigma CLIP f32:C, then
+//!           u32 after every rounds and the last: the digest, folded, of all bytes that were emitted
 //! ```
 //!
 //! The digests of checkpoints are of [`Digest`](crate::numerics::digest::Digest), folded once or twice. A threshold's is of the clip and
 //! the range of the coming step (0 without a histogram). A filter's memory is `s_1 … s_K`, then in f64 those of the input 1, 1, …; of per-sample momentum the past iterates before it, the last one
 //! first; of DiSK `g̃`, `d`, and `κ` of the coming step in f64. An optimizer's is its vectors in the order of its page, then Adam's
-//! powers, Adam-BC's `w₁ w₂ φ`; AdaGrad-norm's `a` before the inner one's.
+//! powers, Adam-BC's `w₁ w₂ φ`; AdaGrad-norm's `a` before the inner one's. A Rényi filter's is of what is spent, an f64, and the
+//! steps paid, a u32.
+//!
+//! A step that a Rényi filter pays for has noise of `f = 1 + w/8` times the mechanism's, `w` the last three bits of the first
+//! parameter; while the filter refuses that, `f` is doubled, at most twice. A run ends where it refuses all three.
 //!
 //! # Memory
 //!
@@ -71,12 +88,15 @@
 //! A recorded run holds its samples' gradients and its key: it is as secret as the data. What is said of it are digests of
 //! released values.
 
+pub mod grammar;
 mod kernel;
 mod line;
 mod pack;
+mod payer;
 mod run;
 mod samples;
 mod slots;
+mod update;
 
 pub use line::{Line, Part, Parted, Parts, Value};
 pub use pack::{Name, Source, Truncated};
@@ -84,23 +104,22 @@ pub use pack::{Name, Source, Truncated};
 use crate::error::{CallError, ConfigError};
 use crate::numerics::CONTRACT;
 use core::fmt;
+use grammar::{FILTERED, MAGIC, RUN, UPDATES, VERSION};
 use pack::Reader;
 
 /// The set that runs everywhere: kernels, whole steps, and 200 steps of every method under every mechanism, with 19 parameters.
 pub static BASE: &[u8] = include_bytes!("vectors/base.pack");
 /// What every target must say of [`BASE`].
 pub static BASE_SAID: &str = include_str!("vectors/base.txt");
-/// The set of long vectors: 12 steps of every method with 1,030 parameters, over the edges of blocks and chunks of coordinates, in
+/// What else the core has: ledgers and Rényi filters, updates, other generators and mechanisms, sums that were clipped elsewhere.
+pub static FURTHER: &[u8] = include_bytes!("vectors/further.pack");
+/// What every target must say of [`FURTHER`].
+pub static FURTHER_SAID: &str = include_str!("vectors/further.txt");
+/// The set of long vectors: 200 steps of every method with 1,030 parameters, over the edges of blocks and chunks of coordinates, in
 /// 50 KB.
 pub static WIDE: &[u8] = include_bytes!("vectors/wide.pack");
 /// What every target that plays it must say of [`WIDE`].
 pub static WIDE_SAID: &str = include_str!("vectors/wide.txt");
-
-const MAGIC: [u8; 6] = *b"DAMPER";
-/// Version of the format.
-const VERSION: u16 = 1;
-/// The kind of a group that is a run.
-const RUN: u8 = 16;
 
 /// Memory to play in, the caller's. A run of `D` parameters takes of `floats` the `2·D` of parameters and a gradient (`4·D` where
 /// it generates its samples) and what its filter and optimizer state in their pages; and sums, `D` or `2·D`: of `narrow` for sums of
@@ -112,6 +131,17 @@ pub struct Memory<'a> {
     pub narrow: &'a mut [i32],
     /// Sums of i64.
     pub wide: &'a mut [i64],
+}
+
+/// A part of [`Memory`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Vector {
+    /// [`Memory::floats`].
+    Floats,
+    /// [`Memory::narrow`].
+    Narrow,
+    /// [`Memory::wide`].
+    Wide,
 }
 
 /// A pack cannot be played to its end. Lines said before it still hold.
@@ -139,6 +169,8 @@ pub enum PackError {
     Call(CallError),
     /// The pack needs more memory.
     Memory {
+        /// Which.
+        of: Vector,
         /// Elements needed.
         needed: usize,
         /// Elements free.
@@ -170,7 +202,9 @@ impl fmt::Display for PackError {
             Self::Field(what) => write!(f, "out of range: {what}"),
             Self::Config(error) => error.fmt(f),
             Self::Call(error) => error.fmt(f),
-            Self::Memory { needed, got } => write!(f, "{needed} elements of memory are needed where {got} are free"),
+            Self::Memory { needed, got, .. } => {
+                write!(f, "{needed} elements of memory are needed where {got} are free")
+            }
             Self::Damaged => f.write_str("the pack's digest is not that of its bytes: it was damaged"),
         }
     }
@@ -206,18 +240,45 @@ pub struct Summary {
 pub fn play<S: Source>(
     source: &mut S,
     memory: Memory<'_>,
+    say: impl FnMut(&Line),
+) -> Result<Summary, ReplayError<S::Error>> {
+    play_any::<S, true>(source, memory, say)
+}
+
+/// As [`play`], for the kinds of groups that the base set has (kinds 1 to 8 and 16, with samples and mechanisms of kinds 0 to 2): a
+/// program that plays nothing else has no code for the others.
+///
+/// # Errors
+///
+/// As [`play`], and at any other group.
+pub fn play_base<S: Source>(
+    source: &mut S,
+    memory: Memory<'_>,
+    say: impl FnMut(&Line),
+) -> Result<Summary, ReplayError<S::Error>> {
+    play_any::<S, false>(source, memory, say)
+}
+
+/// `ALL`: whether beyond what the base set has.
+fn play_any<S: Source, const ALL: bool>(
+    source: &mut S,
+    memory: Memory<'_>,
     mut say: impl FnMut(&Line),
 ) -> Result<Summary, ReplayError<S::Error>> {
     let mut error = None;
     let mut read = |out: &mut [u8]| source.read(out).map_err(|failure| error = Some(failure)).is_ok();
-    let played = play_all(&mut Reader::new(&mut read), memory, &mut say);
+    let played = play_groups::<ALL>(&mut Reader::new(&mut read), memory, &mut say);
     match error {
         Some(error) => Err(ReplayError::Source(error)),
         None => played.map_err(ReplayError::Pack),
     }
 }
 
-fn play_all(pack: &mut Reader<'_>, mut memory: Memory<'_>, say: &mut dyn FnMut(&Line)) -> Result<Summary, PackError> {
+fn play_groups<const ALL: bool>(
+    pack: &mut Reader<'_>,
+    mut memory: Memory<'_>,
+    say: &mut dyn FnMut(&Line),
+) -> Result<Summary, PackError> {
     if pack.bytes() != MAGIC || pack.u16() != VERSION {
         return Err(PackError::NotAPack);
     }
@@ -233,12 +294,24 @@ fn play_all(pack: &mut Reader<'_>, mut memory: Memory<'_>, say: &mut dyn FnMut(&
             break;
         }
         let name = pack.name()?;
-        let (line, differs) = if kind == RUN {
-            let run::Ended { steps, params, parted } = run::play(pack, &mut memory)?;
-            (Line::Run { name, steps, params, parted }, parted.is_some())
-        } else {
-            let kernel::Compared { values, first } = kernel::play(kind, pack, &mut memory)?;
-            (Line::Kernel { name, values, first }, first.is_some())
+        let (line, differs) = match kind {
+            RUN => {
+                let run::Ended { steps, params, parted } = run::play::<ALL>(pack, None, &mut memory)?;
+                (Line::Run { name, steps, params, parted }, parted.is_some())
+            }
+            FILTERED if ALL => {
+                let payer = Some(payer::Payer::filter(pack)?);
+                let run::Ended { steps, params, parted } = run::play::<ALL>(pack, payer, &mut memory)?;
+                (Line::Run { name, steps, params, parted }, parted.is_some())
+            }
+            UPDATES if ALL => {
+                let update::Ended { rounds, bytes, parted } = update::play(pack, &mut memory)?;
+                (Line::Updates { name, rounds, bytes, parted }, parted.is_some())
+            }
+            _ => {
+                let kernel::Compared { values, first } = kernel::play::<ALL>(kind, pack, &mut memory)?;
+                (Line::Kernel { name, values, first }, first.is_some())
+            }
         };
         if pack.failed() {
             break;

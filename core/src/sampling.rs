@@ -23,7 +23,7 @@ const CHUNK: u32 = 1024;
 /// The indices drawn at one step from `samples` samples, ascending.
 pub struct PoissonDraw<'a, G: Generator> {
     generator: &'a G,
-    stream: Option<G::Stream>,
+    stream: G::Stream,
     step: u32,
     rate: Rate,
     next: u32,
@@ -33,7 +33,12 @@ pub struct PoissonDraw<'a, G: Generator> {
 /// Draws from `0..samples`, each with probability `rate`. One draw a step.
 #[must_use]
 pub fn poisson<G: Generator>(generator: &G, step: u32, rate: Rate, samples: u32) -> PoissonDraw<'_, G> {
-    PoissonDraw { generator, stream: None, step, rate, next: 0, samples }
+    PoissonDraw { generator, stream: coins(generator, step, 0), step, rate, next: 0, samples }
+}
+
+/// The words that are coins of the samples of a chunk.
+fn coins<G: Generator>(generator: &G, step: u32, chunk: u32) -> G::Stream {
+    generator.stream(Address { purpose: Purpose::Sampling, step, chunk })
 }
 
 impl<G: Generator> Iterator for PoissonDraw<'_, G> {
@@ -43,11 +48,10 @@ impl<G: Generator> Iterator for PoissonDraw<'_, G> {
         while self.next < self.samples {
             let sample = self.next;
             self.next += 1;
-            if sample % CHUNK == 0 {
-                let address = Address { purpose: Purpose::Sampling, step: self.step, chunk: sample / CHUNK };
-                self.stream = Some(self.generator.stream(address));
+            if sample > 0 && sample % CHUNK == 0 {
+                self.stream = coins(self.generator, self.step, sample / CHUNK);
             }
-            let coin = self.stream.as_mut()?.next_u64() >> 11;
+            let coin = self.stream.next_u64() >> 11;
             if coin < self.rate.numerator() {
                 return Some(sample);
             }

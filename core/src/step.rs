@@ -157,6 +157,15 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
         self.event(&self.mechanism_at(step), rate)
     }
 
+    /// The event that a step of [`PrivateStep::open_chosen`] with this factor is: what its filter is asked to admit.
+    ///
+    /// # Errors
+    ///
+    /// As [`PrivateStep::event_at`].
+    pub fn event_chosen(&self, factor: f64, rate: Rate) -> Result<Event, ConfigError> {
+        self.event(&self.slots.mechanism.scaled(factor), rate)
+    }
+
     fn event(&self, mechanism: &M, rate: Rate) -> Result<Event, ConfigError> {
         let event = Event::new(rate, mechanism.multiplier())?;
         match self.count_noise {

@@ -20,6 +20,8 @@ pub use split::gradient_multiplier;
 
 pub use crate::count::{CountNoise, Counts, Query, ReleasedCounts};
 
+use crate::numerics::digest::Digest;
+
 /// What a threshold may know of a step beside its counts: constants declared beforehand.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Facts {
@@ -54,4 +56,13 @@ pub trait Threshold {
 
     /// Learns from the counts released at a step.
     fn update(&self, _state: &mut Self::State, _released: &ReleasedCounts<'_>, _facts: Facts) {}
+
+    /// What two runs are compared by: the clip of the coming step and its histogram's range, 0 without one.
+    fn digest(&self, state: &Self::State) -> Digest {
+        let range = match self.query(state) {
+            Query::Histogram { range, .. } => range,
+            Query::None | Query::Above { .. } => 0.0,
+        };
+        Digest::of(&[self.clip(state), range])
+    }
 }

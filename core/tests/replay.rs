@@ -3,7 +3,8 @@
 
 use damper_core::numerics::digest::Digest;
 use damper_core::replay::{
-    BASE, BASE_SAID, Memory, PackError, ReplayError, Source, Summary, Truncated, WIDE, WIDE_SAID, play,
+    BASE, BASE_SAID, FURTHER, FURTHER_SAID, Memory, PackError, ReplayError, Source, Summary, Truncated, WIDE,
+    WIDE_SAID, play, play_base,
 };
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -38,27 +39,32 @@ impl Source for Watched<'_> {
     }
 }
 
-/// The name of each group of the base set, and where its bytes are.
-static GROUPS: LazyLock<Vec<(String, Range<usize>)>> = LazyLock::new(|| {
+/// The name of each group of the base set and the further one, and its bytes.
+static GROUPS: LazyLock<Vec<(String, &[u8])>> = LazyLock::new(|| {
     let (mut floats, mut narrow, mut wide) = ([0.0; 256], [0; 40], [0; 40]);
-    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
-    let read = Cell::new(0);
-    let (mut groups, mut start) = (Vec::new(), 0);
-    play(&mut Watched { rest: BASE, read: &read }, memory, |line| {
-        if let Some((name, _)) = line.to_string().split_once(": ") {
-            groups.push((name.to_owned(), start..read.get()));
-        }
-        start = read.get();
-    })
-    .unwrap();
-    assert_eq!((groups[0].1.start, groups.last().unwrap().1.end), (HEAD, BASE.len() - END));
+    let mut groups = Vec::new();
+    for (pack, head) in [(BASE, HEAD), (FURTHER, HEAD + 3)] {
+        let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
+        let read = Cell::new(0);
+        let mut start = 0;
+        let mut found: Vec<(String, Range<usize>)> = Vec::new();
+        play(&mut Watched { rest: pack, read: &read }, memory, |line| {
+            if let Some((name, _)) = line.to_string().split_once(": ") {
+                found.push((name.to_owned(), start..read.get()));
+            }
+            start = read.get();
+        })
+        .unwrap();
+        assert_eq!((found[0].1.start, found.last().unwrap().1.end), (head, pack.len() - END));
+        groups.extend(found.into_iter().map(|(name, at)| (name, &pack[at])));
+    }
     groups
 });
 
-/// The bytes of a group of the base set.
+/// The bytes of a group of the base set or the further one.
 fn group(name: &str) -> Vec<u8> {
-    let (_, at) = GROUPS.iter().find(|(found, _)| found == name).unwrap_or_else(|| panic!("no group {name}"));
-    BASE[at.clone()].to_vec()
+    let (_, bytes) = GROUPS.iter().find(|(found, _)| found == name).unwrap_or_else(|| panic!("no group {name}"));
+    bytes.to_vec()
 }
 
 /// A pack of these groups, with the digest that belongs to it.
@@ -74,7 +80,7 @@ fn packed(groups: &[Vec<u8>]) -> Vec<u8> {
 
 #[test]
 fn this_machine_says_what_every_target_must_say() {
-    for (pack, expected, floats) in [(BASE, BASE_SAID, 256), (WIDE, WIDE_SAID, 10_300)] {
+    for (pack, expected, floats) in [(BASE, BASE_SAID, 256), (FURTHER, FURTHER_SAID, 256), (WIDE, WIDE_SAID, 10_300)] {
         let (played, said) = said(pack, floats);
         assert_eq!(played.unwrap().differ, 0, "{said}");
         assert_eq!(said, expected);
@@ -89,7 +95,65 @@ fn every_method_runs_200_steps_under_every_mechanism() {
         for mechanism in ["i32", "i64", "f32"] {
             let line = format!("\n{method} {mechanism}: 200 steps, params ");
             assert!(BASE_SAID.contains(&line), "{line}");
+            assert!(mechanism == "i64" || WIDE_SAID.contains(&line), "{line}");
         }
+    }
+}
+
+#[test]
+fn a_program_of_the_base_set_refuses_what_is_beyond_it() {
+    let (mut floats, mut narrow, mut wide) = ([0.0; 256], [0; 40], [0; 40]);
+    let mut played = |pack: &[u8]| {
+        let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
+        let mut said = String::new();
+        let played = play_base(&mut &pack[..], memory, |line| said += &format!("{line}\n"));
+        (played, said)
+    };
+    let (summary, said) = played(BASE);
+    assert_eq!((summary.unwrap().differ, said.as_str()), (0, BASE_SAID));
+    for name in ["xoshiro 1/0/0", "coordinates left", "ledger 9 by 1", "filter 8", "renyi-filter i32", "updates"] {
+        assert_eq!(
+            played(&packed(&[group(name)])).0,
+            Err(ReplayError::Pack(PackError::Field("kind of group"))),
+            "{name}"
+        );
+    }
+    let elsewhere = played(&packed(&[group("clipped-elsewhere f32")])).0;
+    assert_eq!(elsewhere, Err(ReplayError::Pack(PackError::Field("kind of samples"))));
+}
+
+#[test]
+fn a_difference_beyond_the_base_set_is_told_too() {
+    for (name, back, told) in [
+        ("renyi-filter i32", 1, "DIFFERS: the same after step 230, not after step 239: ledger"),
+        ("renyi-filter i32", 6, "DIFFERS: the same after step 230, not after step 239: params"),
+        ("updates", 1, "DIFFERS: the same after step 190, not after step 200: update"),
+        ("updates", 5, "DIFFERS: the same after step 180, not after step 190: update"),
+        ("clipped-elsewhere f32", 1, "DIFFERS: the same after step 190, not after step 200: threshold"),
+        ("filter 8", 1, "DIFFERS: value 48 of 49 is "),
+        ("filter 8", 9, "DIFFERS: value 47 of 49 is "),
+        ("ledger 9 by 1", 1, "DIFFERS: value 33 of 34 is "),
+        ("coordinates left", 1, "DIFFERS: value 41 of 42 is "),
+    ] {
+        let mut changed = group(name);
+        let at = changed.len() - back;
+        changed[at] ^= 1;
+        let (played, said) = said(&packed(&[changed]), 256);
+        assert_eq!(played.unwrap(), Summary { groups: 1, differ: 1 }, "{name}");
+        assert!(said.contains(told), "{said}");
+    }
+}
+
+/// With another budget the filter ends later or sooner, or takes other steps near its end.
+#[test]
+fn a_filter_that_ends_elsewhere_is_told() {
+    let run = group("renyi-filter i32");
+    let epsilon = 1 + 1 + "renyi-filter i32".len() + 4;
+    for (to, told) in [(1.90625f64, "not after step 239: "), (2.5, "not after step 239: "), (1.8, "not after step 2")] {
+        let mut changed = run.clone();
+        changed[epsilon..epsilon + 8].copy_from_slice(&to.to_le_bytes());
+        let (_, said) = said(&packed(&[changed]), 256);
+        assert!(said.contains(told) && said.contains("ledger\n"), "{said}");
     }
 }
 
@@ -201,8 +265,7 @@ proptest! {
     fn whatever_a_group_holds_is_played_or_refused(
         which in any::<prop::sample::Index>(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
-        let (_, at) = &GROUPS[which.index(GROUPS.len())];
-        let mut bytes = BASE[at.clone()].to_vec();
+        let mut bytes = GROUPS[which.index(GROUPS.len())].1.to_vec();
         // Most of what decides is at the beginning.
         let early = bytes.len().min(120);
         for (at, byte) in changes {

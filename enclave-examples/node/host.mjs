@@ -73,7 +73,7 @@ let enclave = start(platform, shelf)
 assert.equal(enclave.provision(), 'ok')
 enclave.seal()
 const { dim, samples } = enclave.exports
-console.log(`train: ${dim()} parameters, ${samples()} samples, simulation, the key is known`)
+console.log(`train: dp-sgd, softmax of ${dim()} parameters, ${samples()} samples, simulation, the key is known`)
 let said = 'ok'
 let restarts = 0
 while (said === 'ok') {

@@ -51,7 +51,7 @@ static damper_status train(void) {
   if (status == DAMPER_STATUS_OK) status = configure(run);
   if (status == DAMPER_STATUS_OK) status = damper_is_private(run, &is_private);
   if (status != DAMPER_STATUS_OK) return status;
-  say("train: "), say_number(DIM), say(" parameters, "), say_number(TRAIN), say(" samples, ");
+  say("train: dp-sgd, softmax of "), say_number(DIM), say(" parameters, "), say_number(TRAIN), say(" samples, ");
   say(is_private ? "private key\n" : "simulation, the key is known\n");
 
   while ((status = step(run, rate)) == DAMPER_STATUS_OK) {

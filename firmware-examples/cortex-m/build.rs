@@ -6,8 +6,22 @@ use std::{env, fs, path::PathBuf};
 /// faults, where it would else write into them.
 const STATICS: u32 = 1024;
 
-const PROGRAMS: [&str; 10] =
-    ["replay", "replay-wide", "train", "federated", "personalise", "methods", "step", "timing", "journal", "costs"];
+const PROGRAMS: [&str; 12] = [
+    "replay",
+    "replay-further",
+    "replay-wide",
+    "replay-recorded",
+    "train",
+    "federated",
+    "personalise",
+    "methods",
+    "step",
+    "timing",
+    "journal",
+    "costs",
+];
+/// Those that must fit the smallest parts.
+const SMALL: [&str; 2] = ["replay", "replay-further"];
 /// Those whose lines can be logged with defmt.
 const LOGGING: [&str; 3] = ["train", "federated", "personalise"];
 
@@ -35,8 +49,8 @@ fn main() {
     let (flash, ram, size) = board(&env::var("TARGET").expect("cargo sets TARGET"));
     let small = env::var("OPT_LEVEL").is_ok_and(|level| level == "s");
     for program in PROGRAMS {
-        // Compiled for size, the base set must fit the smallest parts.
-        let [flash_kb, ram_kb] = if program == "replay" && small { [128, 8] } else { size };
+        // Compiled for size, the base set must fit the smallest parts, and so does the further one.
+        let [flash_kb, ram_kb] = if SMALL.contains(&program) && small { [128, 8] } else { size };
         let stack = ram_kb * 1024 - STATICS;
         let memory = format!(
             "MEMORY {{\n  FLASH : ORIGIN = {flash:#x}, LENGTH = {flash_kb}K\n  RAM : ORIGIN = {ram:#x} + {stack}, \

@@ -5,8 +5,21 @@ use std::{env, fs, path::PathBuf};
 /// Bytes of static variables; the rest of the RAM is the stack's, which lies below them.
 const STATICS: u32 = 1024;
 
-const PROGRAMS: [&str; 9] =
-    ["replay", "replay-wide", "train", "federated", "personalise", "methods", "step", "journal", "costs"];
+const PROGRAMS: [&str; 11] = [
+    "replay",
+    "replay-further",
+    "replay-wide",
+    "replay-recorded",
+    "train",
+    "federated",
+    "personalise",
+    "methods",
+    "step",
+    "journal",
+    "costs",
+];
+/// Those that must fit the smallest parts.
+const SMALL: [&str; 2] = ["replay", "replay-further"];
 
 fn main() {
     // On a host only `cargo check` and clippy come here.
@@ -17,8 +30,8 @@ fn main() {
     let small = env::var("OPT_LEVEL").is_ok_and(|level| level == "s");
     for program in PROGRAMS {
         // QEMU's virt has megabytes of RAM and starts in it; these are the sizes of a small part, and of the smallest for the
-        // base set compiled for size, so that the linker refuses what would not fit.
-        let (flash_kb, ram_kb) = if program == "replay" && small { (128, 8) } else { (512, 64) };
+        // base set and the further one compiled for size, so that the linker refuses what would not fit.
+        let (flash_kb, ram_kb) = if SMALL.contains(&program) && small { (128, 8) } else { (512, 64) };
         let stack = ram_kb * 1024 - STATICS;
         let mut memory = format!(
             "MEMORY {{\n  FLASH : ORIGIN = 0x80000000, LENGTH = {flash_kb}K\n  STACK : ORIGIN = 0x80100000, LENGTH = {stack}\n  \

@@ -15,6 +15,7 @@ mod inspect;
 mod method;
 mod model;
 mod progress;
+mod replay;
 mod run_file;
 mod train;
 
@@ -57,6 +58,7 @@ enum Command {
     Calibrate(calibrate::CalibrateArgs),
     Filter(filter::FilterArgs),
     Aggregate(aggregate::AggregateArgs),
+    Replay(replay::ReplayArgs),
 }
 
 /// Why a subcommand failed: one line that names the culprit and the remedy.
@@ -124,6 +126,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Filter(args) => filter::run(&args),
         Command::Aggregate(args) => aggregate::run(&args),
+        Command::Replay(args) => replay::run(&args),
     }
 }
 

@@ -27,6 +27,7 @@ pub struct FileError(pub String);
 #[derive(Debug)]
 pub struct AtomicFile {
     path: PathBuf,
+    flag: &'static str,
     writer: BufWriter<NamedTempFile>,
 }
 
@@ -37,14 +38,23 @@ impl AtomicFile {
     ///
     /// The folder does not exist or cannot be written.
     pub fn create(path: &Path, access: Access) -> Result<Self, FileError> {
+        Self::create_for(path, access, OUT)
+    }
+
+    /// The same for a file that the user named by another flag than `--out`.
+    ///
+    /// # Errors
+    ///
+    /// The folder does not exist or cannot be written.
+    pub fn create_for(path: &Path, access: Access, flag: &'static str) -> Result<Self, FileError> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(".damper-");
         let permissions = permissions(access);
         if let Some(permissions) = permissions {
             builder.permissions(permissions);
         }
-        let file = builder.tempfile_in(folder_of(path)).map_err(|error| failed(path, &error))?;
-        Ok(Self { path: path.to_path_buf(), writer: BufWriter::new(file) })
+        let file = builder.tempfile_in(folder_of(path)).map_err(|error| failed(path, flag, &error))?;
+        Ok(Self { path: path.to_path_buf(), flag, writer: BufWriter::new(file) })
     }
 
     /// Makes the file appear under its name, in place of one that is there.
@@ -60,12 +70,12 @@ impl AtomicFile {
             file.persist(&path).map_err(|error| error.error)?;
             sync_folder(folder_of(&path))
         };
-        commit().map_err(|error| failed(&path, &error))
+        commit().map_err(|error| failed(&path, self.flag, &error))
     }
 
     /// The error for a write to this file that failed.
     pub fn failed(&self, error: &io::Error) -> FileError {
-        failed(&self.path, error)
+        failed(&self.path, self.flag, error)
     }
 }
 
@@ -108,7 +118,7 @@ pub fn create_output_folder(path: &Path) -> Result<(), FileError> {
             }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            fs::create_dir_all(path).map_err(|error| failed(path, &error))?;
+            fs::create_dir_all(path).map_err(|error| failed(path, OUT, &error))?;
         }
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return Err(FileError(format!(
@@ -116,10 +126,10 @@ pub fn create_output_folder(path: &Path) -> Result<(), FileError> {
                 path.display()
             )));
         }
-        Err(error) => return Err(failed(path, &error)),
+        Err(error) => return Err(failed(path, OUT, &error)),
     }
     // A folder that cannot be written is found out now, not after the training.
-    tempfile::Builder::new().prefix(".damper-").tempfile_in(path).map_err(|error| failed(path, &error))?;
+    tempfile::Builder::new().prefix(".damper-").tempfile_in(path).map_err(|error| failed(path, OUT, &error))?;
     Ok(())
 }
 
@@ -136,7 +146,7 @@ pub fn create_private_folder(path: &Path) -> Result<(), FileError> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => restrict(path),
         other => other,
     }
-    .map_err(|error| failed(path, &error))
+    .map_err(|error| failed(path, OUT, &error))
 }
 
 #[cfg(unix)]
@@ -175,17 +185,20 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-fn failed(path: &Path, error: &io::Error) -> FileError {
+/// The flag that names most files.
+const OUT: &str = "--out";
+
+fn failed(path: &Path, flag: &str, error: &io::Error) -> FileError {
     let remedy = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space or name another --out",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => format!("free some space or name another {flag}"),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            "change the folder's permissions or name another --out"
+            format!("change the folder's permissions or name another {flag}")
         }
-        io::ErrorKind::NotFound => "make its folder first",
+        io::ErrorKind::NotFound => "make its folder first".to_owned(),
         io::ErrorKind::IsADirectory | io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-            "its name, or a folder's on the way, is taken by something else: name another --out"
+            format!("its name, or a folder's on the way, is taken by something else: name another {flag}")
         }
-        _ => "see to the disk or name another --out",
+        _ => format!("see to the disk or name another {flag}"),
     };
     let mut reason = error.to_string();
     // tempfile adds the temporary name, which tells the user nothing.

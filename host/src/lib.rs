@@ -6,7 +6,7 @@
 //! bytes ─ onnx ─► Model ─ graph ─► Graph ─ autodiff ─► GradGraph ─ backend ─► Session ─ train ─► Run
 //! ```
 //!
-//! Arrows between the modules point one way: `cli → train → {data, backend, init, autodiff → graph → onnx}`, and all of them
+//! Arrows between the modules point one way: `cli → train → {data, backend, replay, init, autodiff → graph → onnx}`, and all of them
 //! → `damper_core`. Nothing here decides a bit of a private step: that is the core's.
 
 pub mod accounting;
@@ -21,5 +21,6 @@ pub mod filter;
 pub mod graph;
 pub mod init;
 pub mod onnx;
+pub mod replay;
 pub mod report;
 pub mod train;

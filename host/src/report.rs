@@ -64,8 +64,19 @@ pub struct TrainReport {
     pub held_out: Option<HeldOut>,
     /// What ran it.
     pub versions: Versions,
+    /// The recording of the run, where it was recorded.
+    pub recording: Option<RecordingReport>,
     /// What the user was warned about.
     pub warnings: Vec<String>,
+}
+
+/// What may be said of a recording.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct RecordingReport {
+    /// The parameters' digest as `damper replay` and every board that plays the recording say it.
+    pub params: String,
+    /// How secret it is.
+    pub secrecy: &'static str,
 }
 
 /// What the figures claim and assume.
@@ -224,6 +235,11 @@ impl TrainReport {
                 },
                 platform: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
             },
+            recording: run.config.record.as_ref().map(|_| RecordingReport {
+                params: format!("{:016x}", damper_core::numerics::digest::Digest::of(&outcome.params).value()),
+                secrecy: "not covered by epsilon, and as secret as the data: it holds the gradient of every sample drawn and \
+                          the key of the noise",
+            }),
             warnings: run.warnings.clone(),
         }
     }
@@ -309,8 +325,13 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
         } else {
             "model.onnx, metrics.csv and this report"
         },
-        not_covered: "the folder checkpoint/ is as secret as the data; no gradient, norm, batch size, draw, count of \
-                      dropped rows or training loss was released",
+        not_covered: if run.config.record.is_some() {
+            "the folder checkpoint/ and the recording are as secret as the data; no gradient, norm, batch size, draw, count of \
+             dropped rows or training loss was released"
+        } else {
+            "the folder checkpoint/ is as secret as the data; no gradient, norm, batch size, draw, count of dropped rows or \
+             training loss was released"
+        },
         released_model: "the last iterate",
     }
 }

@@ -13,6 +13,7 @@ mod galore;
 mod method;
 mod prepare;
 mod prune;
+mod recording;
 mod rehearsal;
 mod steps;
 mod store;
@@ -26,6 +27,7 @@ pub use choice::{
 pub use galore::{Form, LowRank, forms};
 pub use method::Method;
 pub use prepare::{Read, Source, prepare, read};
+pub use recording::{Record, recording_bytes};
 pub use steps::run;
 
 use crate::accounting::AccountingError;
@@ -81,6 +83,8 @@ pub struct TrainConfig {
     pub workers: Option<NonZeroUsize>,
     /// Evaluates on the held-out split every so many epochs, beside the end.
     pub evaluate_every: Option<f64>,
+    /// Records the run.
+    pub record: Option<Record>,
 }
 
 /// What bounds the loss of privacy.

@@ -16,7 +16,8 @@ use models::{SKELETONS, backends, drawn};
 /// Physical batches: that of `damper train`, and others that a user may choose.
 const ROWS: [usize; 3] = [16, 5, 32];
 
-const SHIPPED: [&str; 4] = ["digits-mlp.onnx", "digits-cnn.onnx", "digits-cnn-groupnorm.onnx", "mnist-cnn.onnx"];
+const SHIPPED: [&str; 5] =
+    ["digits-linear.onnx", "digits-mlp.onnx", "digits-cnn.onnx", "digits-cnn-groupnorm.onnx", "mnist-cnn.onnx"];
 
 /// Other exports, whose graphs hold other operators.
 const EXPORTS: [&str; 7] = [

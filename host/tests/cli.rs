@@ -10,6 +10,8 @@ mod good_runs;
 mod init;
 #[path = "cli/methods.rs"]
 mod methods;
+#[path = "cli/record.rs"]
+mod record;
 #[path = "cli/text.rs"]
 mod text;
 

@@ -43,6 +43,7 @@ fn config(backend: Choice, readout: Readout) -> TrainConfig {
         memory: 2 << 30,
         workers: NonZeroUsize::new(2),
         evaluate_every: None,
+        record: None,
     }
 }
 

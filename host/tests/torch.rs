@@ -88,6 +88,8 @@ fn cases() -> Vec<Case> {
     let instancenorm = |file| Case::new(file, "instancenorm").floor(1e-6);
     let merged = |file| Case::new(file, "merged-norms");
     vec![
+        Case::new("digits-linear.onnx", "digits-linear"),
+        Case::new("exports/digits-linear.dynamo.onnx", "digits-linear"),
         Case::new("digits-mlp.onnx", "digits-mlp"),
         Case::new("digits-mlp.onnx", "digits-mlp.mse").loss(Loss::Mse),
         Case::new("digits-mlp.onnx", "digits-mlp.bce-with-logits").loss(Loss::BceWithLogits),

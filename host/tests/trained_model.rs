@@ -42,6 +42,7 @@ fn config(backend: Choice) -> TrainConfig {
         memory: 2 << 30,
         workers: NonZeroUsize::new(1),
         evaluate_every: None,
+        record: None,
     }
 }
 

@@ -4,39 +4,8 @@ use super::choosing;
 use crate::border::{self, Idle};
 use crate::run::{Run, Slot};
 use crate::status::{Answer, Status, status};
-use damper_core::clip::{Automatic, Clip, FlatL2, Layer, Layers, PerLayer};
-
-/// A rule of clipping. All are a few instructions: there is nothing to leave out.
-#[derive(Clone, Copy)]
-pub(crate) enum ClipSlot {
-    Flat(FlatL2),
-    Automatic(Automatic),
-    Layers(PerLayer<'static, FlatL2>),
-    AutomaticLayers(PerLayer<'static, Automatic>),
-}
-
-impl ClipSlot {
-    pub(crate) const FLAT: Self = Self::Flat(FlatL2);
-}
-
-impl Clip for ClipSlot {
-    fn divisor(&self, norm: f32, clip: f32) -> f32 {
-        match self {
-            Self::Flat(rule) => rule.divisor(norm, clip),
-            Self::Automatic(rule) => rule.divisor(norm, clip),
-            Self::Layers(rule) => rule.divisor(norm, clip),
-            Self::AutomaticLayers(rule) => rule.divisor(norm, clip),
-        }
-    }
-
-    fn layers(&self) -> Option<Layers<'_>> {
-        match self {
-            Self::Flat(_) | Self::Automatic(_) => None,
-            Self::Layers(rule) => rule.layers(),
-            Self::AutomaticLayers(rule) => rule.layers(),
-        }
-    }
-}
+use damper_core::clip::{Automatic, Layer, Layers};
+use damper_core::slots::AnyClip;
 
 /// Consecutive coordinates that are clipped together.
 #[derive(Clone, Copy)]
@@ -61,7 +30,7 @@ pub unsafe extern "C" fn damper_choose_automatic_clip(run: *mut Run, gamma: f32)
     // SAFETY: the contract of the header.
     let answer = unsafe { choosing(run, Slot::Clip) }.and_then(|mut idle| {
         let rule = Automatic::new(gamma).map_err(|error| idle.head.refuse(error))?;
-        idle.fill(Slot::Clip, |choices| choices.clip = ClipSlot::Automatic(rule))
+        idle.fill(Slot::Clip, |choices| choices.clip = AnyClip::automatic(rule))
     });
     status(answer)
 }
@@ -91,11 +60,8 @@ fn choose_layers(idle: &mut Idle<'_>, layers: &[EachLayer], gamma: f32) -> Answe
     }
     let layers = idle.layers(layers)?;
     let clip = Layers::new(layers).and_then(|layers| {
-        Ok(if gamma == 0.0 {
-            ClipSlot::Layers(PerLayer::new(FlatL2, layers)?)
-        } else {
-            ClipSlot::AutomaticLayers(PerLayer::new(Automatic::new(gamma)?, layers)?)
-        })
+        let rule = if gamma == 0.0 { AnyClip::FLAT } else { AnyClip::automatic(Automatic::new(gamma)?) };
+        Ok(rule.by_layer(layers))
     });
     let clip = clip.map_err(|error| idle.head.refuse(error))?;
     idle.fill(Slot::Clip, |choices| choices.clip = clip)

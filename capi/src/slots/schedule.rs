@@ -2,12 +2,12 @@
 
 use super::choosing;
 use crate::border::{self, Idle};
-use crate::run::{NOT_STARTED, Run, Slot, Stage, Stepper, with_schedule};
+use crate::run::{Run, Slot, Stage};
 use crate::status::{Answer, Status, status};
 use damper_core::error::ConfigError;
 use damper_core::private::Mechanism;
 use damper_core::schedule::{Decay, Declared, LearningRate, NoiseSchedule, Schedule as _};
-use damper_core::step::PrivateStep;
+use damper_core::slots::AnySchedule;
 
 /// How the learning rate falls.
 #[derive(Clone, Copy)]
@@ -83,22 +83,6 @@ impl Schedule {
     }
 }
 
-/// A declared schedule.
-static DECLARED: Stepper = Stepper {
-    start: |choices, _| {
-        let schedule = choices.schedule.ok_or(ConfigError { parameter: "schedule", must_be: "chosen" })?;
-        PrivateStep::new(with_schedule(choices, schedule)).map(Stage::Declared)
-    },
-    open: |stage, state, ledger, store| match stage {
-        Stage::Declared(step) => step.open(state, ledger, store),
-        _ => Err(NOT_STARTED),
-    },
-    event: Some(|stage, step, rate| match stage {
-        Stage::Declared(declared) => declared.event_at(step, rate),
-        _ => Err(ConfigError { parameter: "run", must_be: "started" }),
-    }),
-};
-
 /// Lets the learning rate and the noise change from step to step as declared here; ADP is `POLYNOMIAL` with `MATCHED`.
 /// The noise is priced as a whole: see `damper_epsilon`. As in the configuration, 32 bits must hold the sums, with the
 /// last step's noise too.
@@ -113,10 +97,10 @@ unsafe fn choose_schedule(run: *mut Run, schedule: *const Schedule) -> Answer {
     let mut idle = unsafe { choosing(run, Slot::Schedule) }?;
     // SAFETY: the caller's contract.
     let schedule = unsafe { border::read(idle.head, schedule) }?;
-    let declared = schedule.declared(idle.body.learning_rate).map_err(|error| idle.head.refuse(error))?;
+    let Stage::Choosing(choices) = &idle.body.stage else { return Err(Status::Order) };
+    let declared = schedule.declared(choices.schedule.learning_rate(0)).map_err(|error| idle.head.refuse(error))?;
     check_last_noise(&idle, &declared).map_err(|error| idle.head.refuse(error))?;
-    idle.books.stepper = &DECLARED;
-    idle.fill(Slot::Schedule, |choices| choices.schedule = Some(declared))
+    idle.fill(Slot::Schedule, |choices| choices.schedule = AnySchedule::declared(declared))
 }
 
 /// Sums must not overflow under the noise of the last step either, the largest where noise grows.

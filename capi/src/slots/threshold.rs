@@ -2,99 +2,20 @@
 
 use super::choosing;
 use crate::border::{self, Idle};
-use crate::run::{Run, Slot};
+use crate::run::{Place, Run, Slot};
 use crate::status::{Answer, Status, status};
+use core::convert::Infallible;
 use damper_core::error::ConfigError;
+use damper_core::slots::{AnyThreshold, Held, ThresholdSlot};
 use damper_core::threshold::{
-    Bounds, CountNoise, ExpectedError, ExpectedErrorState, Facts, Fixed, Percentile, PercentileState, Quantile,
-    QuantileState, Query, ReleasedCounts, Solver, Threshold,
+    Bounds, CountNoise, ExpectedError, ExpectedErrorState, Percentile, PercentileState, Quantile, QuantileState, Solver,
 };
 
 /// Bins of a histogram of norms, as in the paper of DC-SGD.
 pub const DAMPER_BINS: usize = 20;
 
-/// A rule and its memory.
-pub(crate) enum ThresholdState {
-    Fixed(Fixed),
-    Percentile(Percentile<DAMPER_BINS>, PercentileState),
-    ExpectedError(ExpectedError<DAMPER_BINS>, ExpectedErrorState),
-    Quantile(Quantile, QuantileState),
-}
-
-impl ThresholdState {
-    pub(crate) const fn fixed(clip: f32) -> Self {
-        Self::Fixed(Fixed(clip))
-    }
-}
-
-/// A rule as functions of its state.
-pub(crate) struct ThresholdFns {
-    clip: fn(&ThresholdState) -> f32,
-    query: fn(&ThresholdState) -> Query,
-    update: fn(&mut ThresholdState, &ReleasedCounts<'_>, Facts),
-}
-
-/// The functions of the rule with this state. A clip of 0 is refused by the step, should the state be another's.
-macro_rules! functions {
-    ($variant:ident) => {
-        ThresholdFns {
-            clip: |state| match state {
-                ThresholdState::$variant(rule, state) => rule.clip(state),
-                _ => 0.0,
-            },
-            query: |state| match state {
-                ThresholdState::$variant(rule, state) => rule.query(state),
-                _ => Query::None,
-            },
-            update: |state, released, facts| {
-                if let ThresholdState::$variant(rule, state) = state {
-                    rule.update(state, released, facts);
-                }
-            },
-        }
-    };
-}
-
-static FIXED: ThresholdFns = ThresholdFns {
-    clip: |state| if let ThresholdState::Fixed(rule) = state { rule.clip(&()) } else { 0.0 },
-    query: |_| Query::None,
-    update: |_, _, _| {},
-};
-static PERCENTILE: ThresholdFns = functions!(Percentile);
-static EXPECTED_ERROR: ThresholdFns = functions!(ExpectedError);
-static QUANTILE: ThresholdFns = functions!(Quantile);
-
-/// The rule that was chosen.
-#[derive(Clone, Copy)]
-pub(crate) struct ThresholdSlot {
-    functions: &'static ThresholdFns,
-    noise: Option<CountNoise>,
-}
-
-impl ThresholdSlot {
-    pub(crate) const FIXED: Self = Self { functions: &FIXED, noise: None };
-}
-
-impl Threshold for ThresholdSlot {
-    type State = ThresholdState;
-    type Counts = [i32; DAMPER_BINS];
-
-    fn clip(&self, state: &ThresholdState) -> f32 {
-        (self.functions.clip)(state)
-    }
-
-    fn query(&self, state: &ThresholdState) -> Query {
-        (self.functions.query)(state)
-    }
-
-    fn count_noise(&self) -> Option<CountNoise> {
-        self.noise
-    }
-
-    fn update(&self, state: &mut ThresholdState, released: &ReleasedCounts<'_>, facts: Facts) {
-        (self.functions.update)(state, released, facts);
-    }
-}
+/// Adaptive clipping with its memory, the largest of the rules.
+pub(crate) type Largest = Held<Quantile, QuantileState, Infallible>;
 
 /// A closed interval, of clips or of ranges: from 2^-104 to 2^126.
 #[derive(Clone, Copy)]
@@ -113,16 +34,17 @@ unsafe fn bounds(idle: &Idle<'_>, interval: *const Interval) -> Answer<Result<Bo
     Ok(interval.map_or(Ok(Bounds::default()), |interval| Bounds::new(interval.min, interval.max)))
 }
 
-/// Fills the slot with a rule, its noise and its memory.
-unsafe fn choose(
+/// Fills the slot with a rule and its memory.
+unsafe fn choose<T: AnyThreshold + 'static>(
     run: *mut Run,
-    functions: &'static ThresholdFns,
-    make: impl FnOnce(&Idle<'_>) -> Answer<Result<(Option<CountNoise>, ThresholdState), ConfigError>>,
+    make: impl FnOnce(&Idle<'_>) -> Answer<Result<T, ConfigError>>,
 ) -> Status {
     let fill = |mut idle: Idle<'_>| {
-        let (noise, state) = make(&idle)?.map_err(|error| idle.head.refuse(error))?;
-        idle.body.state.threshold = state;
-        idle.fill(Slot::Threshold, |choices| choices.threshold = ThresholdSlot { functions, noise })
+        let held = make(&idle)?.map_err(|error| idle.head.refuse(error))?;
+        let held = idle.hold(Place::threshold, held);
+        let slot = ThresholdSlot::of(held);
+        idle.state()?.threshold = held;
+        idle.fill(Slot::Threshold, |choices| choices.threshold = slot)
     };
     // SAFETY: the caller's contract.
     status(unsafe { choosing(run, Slot::Threshold) }.and_then(fill))
@@ -145,12 +67,12 @@ pub unsafe extern "C" fn damper_choose_percentile(
         // SAFETY: the contract of the header.
         let clips = unsafe { bounds(idle, clips) }?;
         Ok(clips.and_then(|clips| {
-            let rule = Percentile::new(fraction, CountNoise::new(count_noise)?)?.within(clips);
-            Ok((rule.count_noise(), ThresholdState::Percentile(rule, PercentileState::new(first_clip, first_range)?)))
+            let rule = Percentile::<DAMPER_BINS>::new(fraction, CountNoise::new(count_noise)?)?.within(clips);
+            Ok(Held::threshold(rule, PercentileState::new(first_clip, first_range)?))
         }))
     };
     // SAFETY: the contract of the header.
-    unsafe { choose(run, &PERCENTILE, make) }
+    unsafe { choose(run, make) }
 }
 
 /// DC-SGD-E: the clip that minimises the expected error, else as `damper_choose_percentile`. It is sought on the
@@ -170,13 +92,12 @@ pub unsafe extern "C" fn damper_choose_expected_error(
         let (clips, ranges) = unsafe { (bounds(idle, clips)?, bounds(idle, ranges)?) };
         Ok(clips.and_then(|clips| {
             let solver = if exact == 0 { Solver::PaperGrid } else { Solver::Exact };
-            let rule = ExpectedError::new(solver, CountNoise::new(count_noise)?)?.within(clips, ranges?);
-            let state = ExpectedErrorState::new(first_clip, first_range)?;
-            Ok((rule.count_noise(), ThresholdState::ExpectedError(rule, state)))
+            let rule = ExpectedError::<DAMPER_BINS>::new(solver, CountNoise::new(count_noise)?)?.within(clips, ranges?);
+            Ok(Held::threshold(rule, ExpectedErrorState::new(first_clip, first_range)?))
         }))
     };
     // SAFETY: the contract of the header.
-    unsafe { choose(run, &EXPECTED_ERROR, make) }
+    unsafe { choose(run, make) }
 }
 
 /// Adaptive clipping (Andrew et al.): the clip follows the `quantile` of the norms at rate `rate`, with noise of
@@ -196,9 +117,9 @@ pub unsafe extern "C" fn damper_choose_quantile(
         let clips = unsafe { bounds(idle, clips) }?;
         Ok(clips.and_then(|clips| {
             let rule = Quantile::new(quantile, rate, sigma_b)?.within(clips);
-            Ok((rule.count_noise(), ThresholdState::Quantile(rule, QuantileState::new(first_clip)?)))
+            Ok(Held::threshold(rule, QuantileState::new(first_clip)?))
         }))
     };
     // SAFETY: the contract of the header.
-    unsafe { choose(run, &QUANTILE, make) }
+    unsafe { choose(run, make) }
 }

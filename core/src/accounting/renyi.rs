@@ -194,6 +194,7 @@ pub fn least_epsilon(events: &[(Event, u64)], delta: f64) -> Result<Epsilon, Con
 /// ε = ρ + ln((α−1)/α) − (ln δ + ln α)/(α−1)
 /// ```
 ///
+/// in the order `(ρ ⊕ ln((α−1) ⊘ α)) ⊕ ((ln(1 ⊘ δ) ⊕ ln(1 ⊘ α)) ⊘ (α−1))` of the operations of [`up`](crate::numerics::up),
 /// and 0 at ρ = 0, where nothing was released. It is continuous in ρ > 0, which calibration relies on; the step to ε =
 /// 0 that total variation would allow at a tiny ρ is therefore not taken.
 pub fn epsilon_at(divergence: f64, order: f64, delta: f64) -> f64 {

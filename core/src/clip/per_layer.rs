@@ -18,7 +18,7 @@
 
 use super::Clip;
 use crate::error::{CallError, ConfigError, check_len};
-use crate::numerics::function::{floor_f64, sqrt_f64};
+use crate::numerics::scalar::sqrt;
 
 /// Denominator of the shares.
 const WHOLE: u32 = 1 << 22;
@@ -41,7 +41,7 @@ impl Layer {
     /// A layer of `len` coordinates that is one of `layers` with equal shares `1/√layers`, rounded down.
     #[must_use]
     pub fn equal(len: usize, layers: usize) -> Self {
-        Self { len, share: floor_f64(f64::from(WHOLE) / sqrt_f64(layers.max(1) as f64)) as u32 }
+        Self { len, share: (f64::from(WHOLE) / sqrt(layers.max(1) as f64)) as u32 }
     }
 
     /// `⌊s_l·2^bits⌋`, for `bits` up to 22.

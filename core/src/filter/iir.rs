@@ -47,9 +47,9 @@ mod tests;
 
 pub use sets::{SETS, Set, named};
 
-use super::{Digested, Filter, Identity};
+use super::{Filter, Identity};
 use crate::error::{CallError, ConfigError, check_len};
-use crate::numerics::digest::Digest;
+use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::round::saturate;
 use crate::optimizer::piece;
 use crate::private::Released;

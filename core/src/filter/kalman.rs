@@ -37,9 +37,9 @@
 //! `x_t` and `d_{t−1}` follow from earlier releases, so mixing first and clipping once leaves the sensitivity at `C`
 //! whatever `c` is. Clipping the two gradients each on its own would let one sample add `(|c| + |1−c|)·C`.
 
-use super::{Digested, Filter};
+use super::Filter;
 use crate::error::{CallError, ConfigError, check_len};
-use crate::numerics::digest::Digest;
+use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::round::saturate;
 use crate::optimizer::piece;
 use crate::private::Released;

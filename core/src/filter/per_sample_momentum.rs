@@ -26,9 +26,9 @@
 //! Past iterates are released, so `u_i` is a function of the sample and of releases: one clip after mixing leaves the
 //! sensitivity at `C`. Clipping each gradient on its own would let one sample add `Σ w_j·C`, or `k·C` without weights.
 
-use super::{Digested, Filter};
+use super::Filter;
 use crate::error::{CallError, ConfigError, check_len};
-use crate::numerics::digest::Digest;
+use crate::numerics::digest::{Digest, Digested};
 use crate::optimizer::piece;
 use crate::private::Released;
 

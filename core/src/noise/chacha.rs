@@ -70,6 +70,8 @@ impl<const BLOCKS: usize> Generator for ChaCha20<BLOCKS> {
         self.private
     }
 
+    // Once where flash is short.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn stream(&self, address: Address) -> Stream<BLOCKS> {
         let [k0, k1, k2, k3, k4, k5, k6, k7] = self.key.0;
         let state = [

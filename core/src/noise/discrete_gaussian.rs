@@ -40,8 +40,7 @@ use crate::clip::Clip;
 use crate::error::ConfigError;
 use crate::grid::{Grid, Word};
 use crate::noise::sealed::Sealed;
-use crate::numerics::function::ceil_f64;
-use crate::numerics::round::saturate;
+use crate::numerics::round::{ceil, saturate};
 use crate::private::Mechanism;
 use core::marker::PhantomData;
 use rand_core::Rng;
@@ -81,11 +80,11 @@ impl<W: Word> DiscreteGaussian<W> {
         if !(multiplier.is_finite() && multiplier > 0.0) {
             return Err(ConfigError::new("noise multiplier", "finite and above 0"));
         }
-        let sigma = ceil_f64(multiplier * f64::from(grid.unit()));
-        if sigma >= f64::from(MAX_SIGMA) {
+        let sigma = ceil(multiplier * f64::from(grid.unit()));
+        if sigma >= MAX_SIGMA {
             return Err(ConfigError::new("noise multiplier", "below 2^31 in grid units"));
         }
-        Self::new(grid, sigma as u32)
+        Self::new(grid, sigma)
     }
 
     /// σ in grid units.
@@ -130,8 +129,7 @@ impl<W: Word> Mechanism for DiscreteGaussian<W> {
 
     fn scaled(&self, factor: f64) -> Self {
         // The product of f64s can round down; the price is that of the σ that runs.
-        let sigma = ceil_f64(f64::from(self.sigma) * factor).max(1.0);
-        Self { sigma: (sigma as u32).min(MAX_SIGMA - 1), ..*self }
+        Self { sigma: ceil(f64::from(self.sigma) * factor).clamp(1, MAX_SIGMA - 1), ..*self }
     }
 
     #[inline(always)]

@@ -1,4 +1,8 @@
 //! xoshiro128++ by address, for fast **simulations**: it is not cryptographic, so nothing it makes is private.
+//!
+//! With `mix(x)` SplitMix64's output from the state `x`, an address's state is `m = mix(mix(seed ^ mix(purpose)) ^ mix(step·2³² +
+//! chunk))`, and the generator's four words are the next two outputs of SplitMix64 from `m`, each its low half first. (D. Blackman,
+//! S. Vigna, "Scrambled linear pseudorandom number generators", 2021; `xoshiro128plusplus.c` and `splitmix64.c` of the authors.)
 
 use super::{Address, Generator, sealed};
 use rand_core::SeedableRng;

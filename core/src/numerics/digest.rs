@@ -68,6 +68,12 @@ impl Digest {
     }
 }
 
+/// A filter or an optimizer with memory `S`, which follows from releases: what two runs of it are compared by.
+pub trait Digested<S: ?Sized> {
+    /// Adds all that the coming steps depend on.
+    fn add_to(&self, state: &S, digest: &mut Digest);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -24,22 +24,10 @@ pub fn sin_cos_f32(x: f32) -> (f32, f32) {
     libm::sincosf(x)
 }
 
-/// Smallest integer not below `x`, as a float. Exact.
-#[must_use]
-pub fn ceil_f64(x: f64) -> f64 {
-    libm::ceil(x)
-}
-
 /// `eˣ`, in f32.
 #[must_use]
 pub fn exp_f32(x: f32) -> f32 {
     libm::expf(x)
-}
-
-/// Largest integer not above `x`, as a float. Exact.
-#[must_use]
-pub fn floor_f64(x: f64) -> f64 {
-    libm::floor(x)
 }
 
 /// Square root, correctly rounded.

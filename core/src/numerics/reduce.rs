@@ -17,7 +17,9 @@ pub struct SumOfSquares {
 
 impl SumOfSquares {
     /// Adds the next elements of the vector.
-    #[inline(always)]
+    // Once where flash is short.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub fn add(&mut self, part: &[f32]) {
         // Up to the next multiple of 8 one by one, so that the rest vectorises.
         let (head, rest) = part.split_at(((LANES - self.next) % LANES).min(part.len()));
@@ -54,9 +56,7 @@ impl SumOfSquares {
 
 /// Sum of squares of the vector whose consecutive parts are `parts`.
 #[must_use]
-// Once where flash is short.
 #[cfg_attr(target_pointer_width = "64", inline(always))]
-#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn sum_of_squares<'a>(parts: impl Iterator<Item = &'a [f32]>) -> f32 {
     let mut sum = SumOfSquares::default();
     for part in parts {

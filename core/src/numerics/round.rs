@@ -20,11 +20,31 @@ fn truncate_by_mantissa(x: f32) -> u32 {
     (shifted.to_bits() & 0x007f_ffff).wrapping_sub(rounded_up)
 }
 
+/// The smallest integer that is not below `x`, from 0 to `u32::MAX`, which stands for all above; 0 for what is no number.
+#[must_use]
+pub fn ceil(x: f64) -> u32 {
+    // The cast truncates and saturates.
+    let below = x as u32;
+    below.saturating_add(u32::from(f64::from(below) < x))
+}
+
 /// A float with an infinity replaced by the largest number of its sign.
+///
+/// # Numerics
+///
+/// Exact, and the same everywhere. Vectors of a 64-bit processor have minimum and maximum; where floats are compared one by one,
+/// or in software, the bits are quicker.
 #[inline(always)]
 #[must_use]
 pub fn saturate(x: f32) -> f32 {
-    x.clamp(-f32::MAX, f32::MAX)
+    if cfg!(target_pointer_width = "64") { x.clamp(-f32::MAX, f32::MAX) } else { saturate_bits(x) }
+}
+
+#[inline(always)]
+fn saturate_bits(x: f32) -> f32 {
+    // Below an infinity, toward zero, lies the largest number of its sign.
+    let bits = x.to_bits();
+    f32::from_bits(bits.wrapping_sub(u32::from(bits << 1 == f32::INFINITY.to_bits() << 1)))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 #![allow(clippy::disallowed_methods)] // The door itself.
 
 /// The next larger `f64`; NaN and +∞ stay as they are.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub const fn next_up(x: f64) -> f64 {
     if x.is_nan() || x == f64::INFINITY {
         return x;
@@ -29,46 +30,55 @@ pub const fn next_down(x: f64) -> f64 {
 }
 
 /// `a + b`, rounded up.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn add_up(a: f64, b: f64) -> f64 {
     next_up(a + b)
 }
 
 /// `a − b`, rounded up.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn sub_up(a: f64, b: f64) -> f64 {
     next_up(a - b)
 }
 
 /// `a · b`, rounded up.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn mul_up(a: f64, b: f64) -> f64 {
     next_up(a * b)
 }
 
 /// `a / b`, rounded up.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn div_up(a: f64, b: f64) -> f64 {
     next_up(a / b)
 }
 
 /// `√a`, rounded up.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn sqrt_up(a: f64) -> f64 {
     next_up(libm::sqrt(a))
 }
 
 /// `eˣ`, rounded up; never 0.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn exp_up(x: f64) -> f64 {
     next_up(next_up(libm::exp(x)))
 }
 
 /// `eˣ − 1`, rounded up.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn exp_m1_up(x: f64) -> f64 {
     next_up(next_up(libm::expm1(x)))
 }
 
 /// `ln x`, rounded up; −∞ at 0 becomes the smallest finite number.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn ln_up(x: f64) -> f64 {
     next_up(next_up(libm::log(x)))
 }
 
 /// `ln(1 + x)`, rounded up.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn ln_1p_up(x: f64) -> f64 {
     next_up(next_up(libm::log1p(x)))
 }
@@ -84,6 +94,10 @@ pub const fn from_u64_up(n: u64) -> f64 {
 ///
 /// The sum is kept as `sum · e^scale`. The scale follows the terms only when one is far above it, and the exponential
 /// of the last scale is kept, so that a run of terms at one scale costs one multiplication each.
+///
+/// A term `f·e^l` with `l` above `scale + 200` (the first one, too) makes `l` the scale and the sum `sum ⊗ exp(scale ⊖ l)`, 0 where
+/// it was empty; then `f` itself is added, `f ⊗ 1`. Any other adds `f ⊗ exp(l ⊖ scale)`. In the end `ln Σ = scale ⊕ ln(sum)`, and
+/// `ln(1 + Σ)` is `ln Σ ⊕ exp(−ln Σ)` above 600 and `ln_1p(exp(ln Σ))` below.
 #[derive(Clone, Copy, Debug)]
 pub struct LogSum {
     scale: f64,

@@ -35,6 +35,7 @@
 
 use super::{Begin, Optimizer, narrow, piece, saturate};
 use crate::error::{CallError, ConfigError, check_len};
+use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::private::Released;
 
@@ -96,6 +97,13 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdaGradState<B>> for AdaGrad {
             *sum = saturate(*sum + saturate(grad * grad));
             *param = saturate(*param - saturate(lr * direction / (sqrt_f32(*sum) + self.epsilon)));
         }
+    }
+}
+
+/// The sum.
+impl<B: AsRef<[f32]>> Digested<AdaGradState<B>> for AdaGrad {
+    fn add_to(&self, state: &AdaGradState<B>, digest: &mut Digest) {
+        digest.add_f32s(state.sum.as_ref());
     }
 }
 

@@ -37,8 +37,9 @@
 
 use super::{Begin, Optimizer};
 use crate::error::{CallError, ConfigError};
-use crate::numerics::function::sqrt_f64;
+use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::reduce::SumOfSquares;
+use crate::numerics::scalar::sqrt;
 use crate::private::Released;
 
 /// Configuration of AdaGrad-norm over the optimizer `O`.
@@ -112,7 +113,7 @@ impl<S, O: Optimizer<S>> Optimizer<AdaGradNormState<S>> for AdaGradNorm<O> {
         let norm = f64::from(if total.is_finite() { total } else { f32::MAX });
         let energy = if self.subtract_noise { norm - dim * (noise_std * noise_std) } else { norm };
         state.added += energy.max(self.floor);
-        let b = sqrt_f64(self.initial + state.added);
+        let b = sqrt(self.initial + state.added);
         self.inner.begin(&mut state.inner, Begin { lr: lr / b, noise_std })
     }
 
@@ -130,6 +131,14 @@ impl<S, O: Optimizer<S>> Optimizer<AdaGradNormState<S>> for AdaGradNorm<O> {
 
     fn end(&self, step: O::Step, state: &mut AdaGradNormState<S>, params: &mut [f32]) {
         self.inner.end(step, &mut state.inner, params);
+    }
+}
+
+/// `a = b² − b_0²`, then the inner optimizer's memory.
+impl<S, O: Digested<S>> Digested<AdaGradNormState<S>> for AdaGradNorm<O> {
+    fn add_to(&self, state: &AdaGradNormState<S>, digest: &mut Digest) {
+        digest.add_f64(state.added);
+        self.inner.add_to(&state.inner, digest);
     }
 }
 

@@ -40,8 +40,9 @@
 //!
 //! Reads released values only.
 
-use super::{Begin, Optimizer, check_betas, narrow, piece, saturate};
+use super::{Begin, Optimizer, check_betas, narrow, piece, saturate, weights};
 use crate::error::{CallError, ConfigError, check_len};
+use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::private::Released;
 
@@ -52,6 +53,8 @@ pub struct Adam {
     beta2: f64,
     epsilon: f32,
     weight_decay: f64,
+    /// `(b, n)` of both moments.
+    weights: [(f32, f32); 2],
     /// Whether `v` is of the filtered gradient.
     filtered_second: bool,
 }
@@ -70,7 +73,8 @@ impl Adam {
         if !(weight_decay.is_finite() && weight_decay >= 0.0) {
             return Err(ConfigError::new("weight decay", "finite and not negative"));
         }
-        Ok(Self { beta1, beta2, epsilon, weight_decay, filtered_second: false })
+        let weights = [weights(beta1), weights(beta2)];
+        Ok(Self { beta1, beta2, epsilon, weight_decay, weights, filtered_second: false })
     }
 
     /// The same with the second moment, too, of the filtered gradient: DiSK's Adam.
@@ -138,8 +142,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamState<B>> for Adam {
         filtered: &Released<'_>,
         released: &Released<'_>,
     ) {
-        let (beta1, beta2) = (self.beta1 as f32, self.beta2 as f32);
-        let (new1, new2) = ((1.0 - self.beta1) as f32, (1.0 - self.beta2) as f32);
+        let [(beta1, new1), (beta2, new2)] = self.weights;
         let first = piece(state.first.as_mut(), at, params.len());
         let second = piece(state.second.as_mut(), at, params.len());
         let moments = first.iter_mut().zip(second);
@@ -152,6 +155,16 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamState<B>> for Adam {
             let denominator = sqrt_f32(saturate(*v * step.second_scale)) + self.epsilon;
             *param = saturate(step.keep * *param - saturate(step.rate * *m / denominator));
         }
+    }
+}
+
+/// `m`, `v`, then `β₁ᵗ` and `β₂ᵗ`.
+impl<B: AsRef<[f32]>> Digested<AdamState<B>> for Adam {
+    fn add_to(&self, state: &AdamState<B>, digest: &mut Digest) {
+        digest.add_f32s(state.first.as_ref());
+        digest.add_f32s(state.second.as_ref());
+        digest.add_f64(state.beta1_power);
+        digest.add_f64(state.beta2_power);
     }
 }
 

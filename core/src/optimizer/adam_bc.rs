@@ -47,15 +47,18 @@
 //!
 //! Reads released values and the noise's declared variance only.
 
-use super::{Begin, Optimizer, check_betas, narrow, piece, saturate};
+use super::{Begin, Optimizer, check_betas, narrow, piece, saturate, weights};
 use crate::error::{CallError, ConfigError, check_len};
-use crate::numerics::function::{sqrt_f32, sqrt_f64};
+use crate::numerics::digest::{Digest, Digested};
+use crate::numerics::function::sqrt_f32;
+use crate::numerics::scalar;
 use crate::private::Released;
 
 /// Configuration of DP-AdamBC.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AdamBc {
-    beta1: f64,
+    /// `(b, n)` of both moments.
+    weights: [(f32, f32); 2],
     beta2: f64,
     floor: f32,
     relative_floor: f64,
@@ -77,14 +80,15 @@ impl AdamBc {
         if !(weight_decay.is_finite() && weight_decay >= 0.0) {
             return Err(ConfigError::new("weight decay", "finite and not negative"));
         }
-        Ok(Self { beta1, beta2, floor, relative_floor: 0.0, weight_decay })
+        let weights = [weights(beta1), weights(beta2)];
+        Ok(Self { weights, beta2, floor, relative_floor: 0.0, weight_decay })
     }
 
     /// The same with a floor of at least `ρ = √(2(1−β₂)/(1+β₂))` times the noise's variance: what that variance spreads by in
     /// a second moment that has settled. Below it there is nothing but noise.
     #[must_use]
     pub fn with_floor_by_noise(self) -> Self {
-        Self { relative_floor: sqrt_f64(2.0 * (1.0 - self.beta2) / (1.0 + self.beta2)), ..self }
+        Self { relative_floor: scalar::sqrt(2.0 * (1.0 - self.beta2) / (1.0 + self.beta2)), ..self }
     }
 }
 
@@ -134,8 +138,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamBcState<B>> for AdamBc {
     }
 
     fn begin(&self, state: &mut AdamBcState<B>, Begin { lr, noise_std }: Begin) -> AdamBcStep {
-        let (beta1, new1) = (f64::from(self.beta1 as f32), f64::from((1.0 - self.beta1) as f32));
-        let (beta2, new2) = (f64::from(self.beta2 as f32), f64::from((1.0 - self.beta2) as f32));
+        let [(beta1, new1), (beta2, new2)] = self.weights.map(|(beta, new)| (f64::from(beta), f64::from(new)));
         state.first_weight = beta1 * state.first_weight + new1;
         state.second_weight = beta2 * state.second_weight + new2;
         state.noise = beta2 * state.noise + new2 * (noise_std * noise_std);
@@ -158,8 +161,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamBcState<B>> for AdamBc {
         filtered: &Released<'_>,
         released: &Released<'_>,
     ) {
-        let (beta1, beta2) = (self.beta1 as f32, self.beta2 as f32);
-        let (new1, new2) = ((1.0 - self.beta1) as f32, (1.0 - self.beta2) as f32);
+        let [(beta1, new1), (beta2, new2)] = self.weights;
         let first = piece(state.first.as_mut(), at, params.len());
         let second = piece(state.second.as_mut(), at, params.len());
         let moments = first.iter_mut().zip(second);
@@ -171,6 +173,17 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamBcState<B>> for AdamBc {
             let corrected = (saturate(*v * step.second_scale) - step.noise).max(step.floor);
             *param = saturate(step.keep * *param - saturate(step.rate * *m / sqrt_f32(corrected)));
         }
+    }
+}
+
+/// `m`, `v`, then `w₁`, `w₂` and `φ`.
+impl<B: AsRef<[f32]>> Digested<AdamBcState<B>> for AdamBc {
+    fn add_to(&self, state: &AdamBcState<B>, digest: &mut Digest) {
+        digest.add_f32s(state.first.as_ref());
+        digest.add_f32s(state.second.as_ref());
+        digest.add_f64(state.first_weight);
+        digest.add_f64(state.second_weight);
+        digest.add_f64(state.noise);
     }
 }
 

@@ -32,15 +32,17 @@
 //!
 //! Reads released values only.
 
-use super::{Begin, Optimizer, narrow, piece, saturate};
+use super::{Begin, Optimizer, narrow, piece, saturate, weights};
 use crate::error::{CallError, ConfigError, check_len};
+use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::private::Released;
 
 /// Configuration of RMSprop.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RmsProp {
-    alpha: f64,
+    /// `(a, n)`.
+    weights: (f32, f32),
     epsilon: f32,
     weight_decay: f32,
 }
@@ -62,7 +64,7 @@ impl RmsProp {
         if !(weight_decay.is_finite() && weight_decay >= 0.0) {
             return Err(ConfigError::new("weight decay", "finite and not negative"));
         }
-        Ok(Self { alpha, epsilon, weight_decay })
+        Ok(Self { weights: weights(alpha), epsilon, weight_decay })
     }
 }
 
@@ -93,7 +95,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<RmsPropState<B>> for RmsProp {
         filtered: &Released<'_>,
         released: &Released<'_>,
     ) {
-        let (alpha, new) = (self.alpha as f32, (1.0 - self.alpha) as f32);
+        let (alpha, new) = self.weights;
         let second = piece(state.second.as_mut(), at, params.len());
         for (((param, filtered), grad), v) in params.iter_mut().zip(filtered.grad()).zip(released.grad()).zip(second) {
             let decay = self.weight_decay * *param;
@@ -101,6 +103,13 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<RmsPropState<B>> for RmsProp {
             *v = saturate(alpha * *v + new * saturate(grad * grad));
             *param = saturate(*param - saturate(lr * direction / (sqrt_f32(*v) + self.epsilon)));
         }
+    }
+}
+
+/// `v`.
+impl<B: AsRef<[f32]>> Digested<RmsPropState<B>> for RmsProp {
+    fn add_to(&self, state: &RmsPropState<B>, digest: &mut Digest) {
+        digest.add_f32s(state.second.as_ref());
     }
 }
 

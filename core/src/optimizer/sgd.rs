@@ -27,6 +27,7 @@
 
 use super::{Begin, Optimizer, narrow, piece, saturate};
 use crate::error::{CallError, ConfigError, check_len};
+use crate::numerics::digest::{Digest, Digested};
 use crate::private::Released;
 
 /// Configuration of SGD.
@@ -105,6 +106,13 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<SgdState<B>> for Sgd {
             let direction = if nesterov { saturate(grad + mu * *m) } else { *m };
             *param = saturate(*param - lr * direction);
         }
+    }
+}
+
+/// `m`.
+impl<B: AsRef<[f32]>> Digested<SgdState<B>> for Sgd {
+    fn add_to(&self, state: &SgdState<B>, digest: &mut Digest) {
+        digest.add_f32s(state.momentum.as_ref());
     }
 }
 

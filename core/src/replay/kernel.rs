@@ -1,17 +1,20 @@
 //! Kernels: what the parts of a step give, value by value.
 
+use super::grammar::MOST_LAYERS;
 use super::pack::Reader;
-use super::slots::{AnyClip, MAX_LAYERS};
-use super::{Memory, PackError, Value};
+use super::slots::{AnyClip, Floats};
+use super::{Memory, PackError, Value, Vector, payer};
 use crate::accounting::Rate;
 use crate::clip::{Clip, Layer};
 use crate::count::Query;
 use crate::grid::Grid;
-use crate::noise::{Address, ChaCha20, ContinuousGaussian, Generator, Purpose, discrete_gaussian};
+use crate::noise::{Address, ChaCha20, ContinuousGaussian, Generator, Purpose, Xoshiro, discrete_gaussian};
+use crate::numerics::basis::{Basis, Side};
 use crate::numerics::function;
 use crate::numerics::reduce::sum_of_squares;
 use crate::private::Mechanism;
 use crate::sampling::poisson;
+use core::num::NonZeroUsize;
 use rand_core::Rng;
 
 /// Most samples of a draw, so that a pack that was changed ends.
@@ -27,22 +30,32 @@ pub(super) struct Compared {
 }
 
 impl Compared {
-    fn value(&mut self, found: u64, recorded: u64) {
+    #[inline(never)]
+    pub(super) fn value(&mut self, found: u64, recorded: u64) {
         if found != recorded && self.first.is_none() {
             self.first = Some(Value { index: self.values, found, recorded });
         }
         self.values = self.values.saturating_add(1);
     }
 
+    #[inline(never)]
     fn float(&mut self, found: f32, recorded: u32) {
         self.value(u64::from(found.to_bits()), u64::from(recorded));
     }
 }
 
 /// Plays the kernel of this kind.
-pub(super) fn play(kind: u8, pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, PackError> {
+#[inline(never)]
+pub(super) fn play<const ALL: bool>(
+    kind: u8,
+    pack: &mut Reader<'_>,
+    memory: &mut Memory<'_>,
+) -> Result<Compared, PackError> {
     match kind {
-        1 => words(pack),
+        1 => {
+            let (generator, address) = address(pack)?;
+            words(pack, generator.stream(address))
+        }
         2 => noise(pack),
         3 => coins(pack),
         4 => squares(pack, memory),
@@ -50,11 +63,24 @@ pub(super) fn play(kind: u8, pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> 
         6 => clipped(pack, memory),
         7 => bins(pack),
         8 => continuous(pack),
+        9 if ALL => {
+            let (seed, address) = place(pack)?;
+            words(pack, Xoshiro::simulation(seed).stream(address))
+        }
+        10 if ALL => coordinates(pack, memory),
+        11 if ALL => payer::ledger(pack),
+        12 if ALL => payer::filter(pack),
         _ => Err(PackError::Field("kind of group")),
     }
 }
 
 fn address(pack: &mut Reader<'_>) -> Result<(ChaCha20, Address), PackError> {
+    let (seed, address) = place(pack)?;
+    Ok((ChaCha20::simulation(seed), address))
+}
+
+#[inline(never)]
+fn place(pack: &mut Reader<'_>) -> Result<(u64, Address), PackError> {
     let seed = pack.u64();
     let purpose = match pack.u8() {
         1 => Purpose::GradientNoise,
@@ -64,12 +90,10 @@ fn address(pack: &mut Reader<'_>) -> Result<(ChaCha20, Address), PackError> {
         5 => Purpose::Augmentation,
         _ => return Err(PackError::Field("purpose of random words")),
     };
-    Ok((ChaCha20::simulation(seed), Address { purpose, step: pack.u32(), chunk: pack.u32() }))
+    Ok((seed, Address { purpose, step: pack.u32(), chunk: pack.u32() }))
 }
 
-fn words(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
-    let (generator, address) = address(pack)?;
-    let mut stream = generator.stream(address);
+fn words(pack: &mut Reader<'_>, mut stream: impl Rng) -> Result<Compared, PackError> {
     let mut compared = Compared::default();
     for _ in 0..pack.u16() {
         compared.value(u64::from(stream.next_u32()), u64::from(pack.u32()));
@@ -127,10 +151,11 @@ fn coins(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
 }
 
 /// Lent memory for a gradient of the length that comes next.
+#[inline(never)]
 fn grad<'m>(pack: &mut Reader<'_>, memory: &'m mut [f32]) -> Result<&'m mut [f32], PackError> {
     let needed = usize::from(pack.u16());
     let got = memory.len();
-    let grad = memory.get_mut(..needed).ok_or(PackError::Memory { needed, got })?;
+    let grad = memory.get_mut(..needed).ok_or(PackError::Memory { of: Vector::Floats, needed, got })?;
     pack.f32s(grad);
     Ok(grad)
 }
@@ -173,7 +198,7 @@ fn functions(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
 
 /// What one sample adds, in grid units; then the bits of its norm, all ones where it is not finite.
 fn clipped(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, PackError> {
-    let mut layers = [Layer { len: 0, share: 0 }; MAX_LAYERS];
+    let mut layers = [Layer { len: 0, share: 0 }; MOST_LAYERS];
     let clip = AnyClip::read(pack, &mut layers)?;
     let (grid, threshold) = (Grid::new(u32::from(pack.u8()))?, pack.f32());
     grid.check_clip(threshold)?;
@@ -182,7 +207,8 @@ fn clipped(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, P
         layers.check(grad.len())?;
     }
     let got = memory.wide.len();
-    let sum = memory.wide.get_mut(..grad.len()).ok_or(PackError::Memory { needed: grad.len(), got })?;
+    let needed = grad.len();
+    let sum = memory.wide.get_mut(..needed).ok_or(PackError::Memory { of: Vector::Wide, needed, got })?;
     sum.fill(0);
     let norm = grid.add_sample(&clip, threshold, &[grad], sum);
     let mut compared = Compared::default();
@@ -190,6 +216,26 @@ fn clipped(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, P
         compared.value(*found as u64, i64::from(pack.u32() as i32) as u64);
     }
     compared.value(u64::from(norm.map_or(u32::MAX, f32::to_bits)), u64::from(pack.u32()));
+    Ok(compared)
+}
+
+/// Coordinates of a matrix in a few directions, and the matrix that they give.
+fn coordinates(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, PackError> {
+    let side = if pack.u8() == 0 { Side::Left } else { Side::Right };
+    let rank = NonZeroUsize::new(usize::from(pack.u16())).ok_or(PackError::Field("number of directions"))?;
+    let [directions, matrix, image] = [pack.u16(), pack.u16(), pack.u16()].map(usize::from);
+    let mut floats = Floats(memory.floats);
+    let (directions, image) = (floats.take(directions)?, floats.take(image)?);
+    let (matrix, lifted) = (floats.take(matrix)?, floats.take(matrix)?);
+    pack.f32s(directions);
+    pack.f32s(matrix);
+    let basis = Basis::new(directions, rank, side)?;
+    basis.project(matrix, image)?;
+    basis.lift(image, lifted)?;
+    let mut compared = Compared::default();
+    for found in image.iter().chain(&*lifted) {
+        compared.float(*found, pack.u32());
+    }
     Ok(compared)
 }
 

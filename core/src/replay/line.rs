@@ -25,17 +25,30 @@ pub enum Part {
     Optimizer,
     /// The clip or the range of the coming step.
     Threshold,
-    /// The steps the ledger counts, or that it refuses a further one.
+    /// The steps the ledger or the Rényi filter counts and what it has spent, or that it refuses a further one.
     Ledger,
+    /// The bytes of updates.
+    Update,
 }
 
-const PARTS: [(Part, &str); 5] = [
-    (Part::Params, "params"),
-    (Part::Filter, "filter"),
-    (Part::Optimizer, "optimizer"),
-    (Part::Threshold, "threshold"),
-    (Part::Ledger, "ledger"),
-];
+impl Part {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Params, Self::Filter, Self::Optimizer, Self::Threshold, Self::Ledger, Self::Update];
+
+    /// Its name, as a line says it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Params => "params",
+            Self::Filter => "filter",
+            Self::Optimizer => "optimizer",
+            Self::Threshold => "threshold",
+            Self::Ledger => "ledger",
+            Self::Update => "update",
+        }
+    }
+}
 
 /// A set of parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -62,10 +75,10 @@ impl Parts {
 impl fmt::Display for Parts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut comma = "";
-        for (part, name) in PARTS {
+        for part in Part::ALL {
             if self.contains(part) {
                 f.write_str(comma)?;
-                f.write_str(name)?;
+                f.write_str(part.name())?;
                 comma = ", ";
             }
         }
@@ -114,6 +127,17 @@ pub enum Line {
         /// Where it parted.
         parted: Option<Parted>,
     },
+    /// Rounds whose updates were emitted.
+    Updates {
+        /// Their name.
+        name: Name,
+        /// Rounds.
+        rounds: u32,
+        /// The digest of all bytes, as they are here.
+        bytes: u64,
+        /// Where they parted.
+        parted: Option<Parted>,
+    },
     /// All were played.
     End(Summary),
 }
@@ -127,16 +151,27 @@ impl fmt::Display for Line {
                 write!(f, "{name}: DIFFERS: value {index} of {values} is {found:x} where {recorded:x} was recorded")
             }
             Self::Run { name, steps, params, parted } => {
-                write!(f, "{name}: {steps} steps, params {params:016x}")?;
-                match parted {
-                    None => Ok(()),
-                    Some(Parted { after, by, parts }) => {
-                        write!(f, ", DIFFERS: the same after step {after}, not after step {by}: {parts}")
-                    }
-                }
+                write!(f, "{name}: {steps} steps, params {params:016x}{}", Told(parted))
+            }
+            Self::Updates { name, rounds, bytes, parted } => {
+                write!(f, "{name}: {rounds} rounds, bytes {bytes:016x}{}", Told(parted))
             }
             Self::End(Summary { groups, differ: 0 }) => write!(f, "{groups} groups, all the same"),
             Self::End(Summary { groups, differ }) => write!(f, "{groups} groups, {differ} DIFFER"),
+        }
+    }
+}
+
+/// Where a run parted, if it did.
+struct Told<'a>(&'a Option<Parted>);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => Ok(()),
+            Some(Parted { after, by, parts }) => {
+                write!(f, ", DIFFERS: the same after step {after}, not after step {by}: {parts}")
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Reading a pack: bytes in order, little-endian, digested as they come.
 
 use super::PackError;
+use super::grammar::LONGEST_NAME;
 use crate::numerics::digest::Digest;
 
 /// Where a pack's bytes come from, once, in order: flash, a file over semihosting.
@@ -39,13 +40,10 @@ impl Source for &[u8] {
     }
 }
 
-/// Longest name of a set or a group.
-pub(super) const NAME: usize = 40;
-
 /// The name of a set or a group: printable ASCII.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Name {
-    bytes: [u8; NAME],
+    bytes: [u8; LONGEST_NAME],
     len: u8,
 }
 
@@ -121,10 +119,12 @@ impl<'a> Reader<'a> {
         f32::from_bits(self.u32())
     }
 
+    #[inline(never)]
     pub(super) fn f64(&mut self) -> f64 {
         f64::from_bits(self.u64())
     }
 
+    #[inline(never)]
     pub(super) fn f32s(&mut self, out: &mut [f32]) {
         for out in out {
             *out = self.f32();
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn name(&mut self) -> Result<Name, PackError> {
-        let mut name = Name { bytes: [0; NAME], len: self.u8() };
+        let mut name = Name { bytes: [0; LONGEST_NAME], len: self.u8() };
         let bytes = name.bytes.get_mut(..usize::from(name.len)).ok_or(PackError::Field("length of a name"))?;
         self.fill(bytes);
         if bytes.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ') {

@@ -1,22 +1,27 @@
 //! Runs: a configuration, its samples, and what the state must be every few steps.
 
+use super::grammar::{MOST_LAYERS, MOST_STEPS};
 use super::pack::Reader;
-use super::samples::{Kind, Numbers, further, ordinary};
+use super::payer::{Payer, factor};
+use super::samples::{Kind, Numbers, further, ordinary, spoil};
+use super::slots::schedule;
 use super::slots::{AnyClip, AnyFilter, AnyOptimizer, AnyThreshold, Floats, HeldFilter, HeldOptimizer, HeldThreshold};
-use super::slots::{MAX_LAYERS, schedule};
-use super::{Memory, PackError, Part, Parted, Parts};
+use super::{Memory, PackError, Part, Parted, Parts, Vector};
 use crate::accounting::{Ledger, Volatile};
-use crate::clip::Layer;
+use crate::clip::{Clip, Layer};
+use crate::count::Counts;
 use crate::error::{CallError, OpenError};
 use crate::filter::mix;
 use crate::grid::{Grid, Word};
 use crate::noise::{ChaCha20, ContinuousGaussian, DiscreteGaussian, Key};
 use crate::numerics::digest::Digest;
+use crate::numerics::function::sqrt_f32;
+use crate::numerics::reduce::sum_of_squares;
 use crate::private::Mechanism;
-use crate::step::{Open, PrivateStep, Slots, StepState};
+use crate::step::{FloatSum, Open, PrivateStep, Shard, Slots, StepState};
 
-/// Most steps between checkpoints, so that a pack that was changed ends.
-const MOST_STEPS: u16 = 1000;
+/// Most samples of a step that generates them.
+const MOST_SAMPLES: usize = 7;
 
 /// What a run is of, beside its slots.
 struct Head {
@@ -27,7 +32,25 @@ struct Head {
     generator: ChaCha20,
     /// Where generated samples start; none where the pack holds them.
     seed: Option<u64>,
+    /// Whether they are clipped and summed elsewhere.
+    elsewhere: bool,
     expected_batch: u32,
+}
+
+/// A mechanism as runs add to it.
+trait Played: Mechanism {
+    /// Adds a sum that was clipped elsewhere: sums of floats alone take one.
+    fn add_sum<C: Clip, K: Counts>(_shard: &mut Shard<'_, Self, C, K>, _sum: FloatSum<'_>) -> Result<(), PackError> {
+        Err(PackError::Field("kind of samples"))
+    }
+}
+
+impl<W: Word> Played for DiscreteGaussian<W> {}
+
+impl Played for ContinuousGaussian {
+    fn add_sum<C: Clip, K: Counts>(shard: &mut Shard<'_, Self, C, K>, sum: FloatSum<'_>) -> Result<(), PackError> {
+        Ok(shard.add_float_sum(sum)?)
+    }
 }
 
 /// How a run went.
@@ -42,14 +65,19 @@ type State<'a, W> = StepState<&'a mut [W], AnyFilter<'a>, AnyThreshold, AnyOptim
 type Opened<'o, 'a, M> =
     Open<'o, M, AnyClip<'a>, HeldThreshold, HeldFilter, AnyFilter<'a>, HeldOptimizer, AnyOptimizer<'a>>;
 
-/// Plays the run that the pack has next.
-pub(super) fn play(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Ended, PackError> {
+/// Plays the run that the pack has next, paid by `payer`, or by a ledger of as many steps.
+pub(super) fn play<const ALL: bool>(
+    pack: &mut Reader<'_>,
+    payer: Option<Payer>,
+    memory: &mut Memory<'_>,
+) -> Result<Ended, PackError> {
     let (dim, steps, every) = (pack.u32() as usize, pack.u32(), pack.u16());
     if dim == 0 || steps == 0 || every == 0 || every > MOST_STEPS {
         return Err(PackError::Field("size of a run"));
     }
-    let (generator, seed) = match pack.u8() {
-        0 => {
+    let samples = pack.u8();
+    let (generator, seed) = match samples {
+        0 | 3 if ALL || samples == 0 => {
             let seed = pack.u64();
             (ChaCha20::simulation(seed), Some(seed))
         }
@@ -57,23 +85,24 @@ pub(super) fn play(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<End
         2 => (ChaCha20::private(Key::from_bytes(&pack.bytes())), None),
         _ => return Err(PackError::Field("kind of samples")),
     };
-    let head = Head { dim, steps, every, generator, seed, expected_batch: pack.u32() };
+    let head = Head { dim, steps, every, generator, seed, elsewhere: samples == 3, expected_batch: pack.u32() };
+    let payer = payer.unwrap_or_else(|| Payer::Ledger(Ledger::new(steps)));
     // A shard has a sum of its own; recorded samples come without one.
     let words = if head.seed.is_some() { dim.saturating_mul(2) } else { dim };
     let mut floats = Floats(memory.floats);
     match pack.u8() {
         0 => {
             let mechanism = discrete::<i32>(pack)?;
-            configured(pack, &head, mechanism, piece(memory.narrow, words)?, floats)
+            configured::<_, ALL>(pack, &head, payer, mechanism, piece(memory.narrow, words, Vector::Narrow)?, floats)
         }
         1 => {
             let mechanism = discrete::<i64>(pack)?;
-            configured(pack, &head, mechanism, piece(memory.wide, words)?, floats)
+            configured::<_, ALL>(pack, &head, payer, mechanism, piece(memory.wide, words, Vector::Wide)?, floats)
         }
         2 => {
             let mechanism = ContinuousGaussian::new(pack.f64())?;
             let sums = floats.take(words)?;
-            configured(pack, &head, mechanism, sums, floats)
+            configured::<_, ALL>(pack, &head, payer, mechanism, sums, floats)
         }
         _ => Err(PackError::Field("kind of mechanism")),
     }
@@ -84,21 +113,23 @@ fn discrete<W: Word>(pack: &mut Reader<'_>) -> Result<DiscreteGaussian<W>, PackE
     Ok(DiscreteGaussian::new(grid, pack.u32())?)
 }
 
-fn piece<W>(memory: &mut [W], needed: usize) -> Result<&mut [W], PackError> {
+fn piece<W>(memory: &mut [W], needed: usize, of: Vector) -> Result<&mut [W], PackError> {
     let got = memory.len();
-    memory.get_mut(..needed).ok_or(PackError::Memory { needed, got })
+    memory.get_mut(..needed).ok_or(PackError::Memory { of, needed, got })
 }
 
 /// Reads the slots and plays.
-fn configured<'a, M: Mechanism>(
+#[inline(never)]
+fn configured<'a, M: Played, const ALL: bool>(
     pack: &mut Reader<'_>,
     head: &Head,
+    mut payer: Payer,
     mechanism: M,
     sums: &'a mut [M::Word],
     mut floats: Floats<'a>,
 ) -> Result<Ended, PackError> {
     let (sum, shard) = sums.split_at_mut(head.dim.min(sums.len()));
-    let mut layers = [Layer { len: 0, share: 0 }; MAX_LAYERS];
+    let mut layers = [Layer { len: 0, share: 0 }; MOST_LAYERS];
     let clip = AnyClip::read(pack, &mut layers)?;
     let (threshold, threshold_state) = AnyThreshold::read(pack)?;
     let filter_state = AnyFilter::read(pack, head.dim, &mut floats)?;
@@ -119,38 +150,53 @@ fn configured<'a, M: Mechanism>(
         pack.f32s(params);
     }
 
-    let mut ledger = Ledger::new(head.steps);
+    let first = payer.first();
     let mut parted = None;
     let mut same = 0;
-    for t in 0..head.steps {
-        let mut open = match step.open(&mut state, &mut ledger, &mut Volatile) {
-            Ok(open) => open,
-            Err(OpenError::Call(error)) => return Err(error.into()),
-            Err(OpenError::BudgetSpent) => return Err(PackError::Field("budget of a run")),
-            Err(OpenError::Store(never)) => match never {},
+    // One more than there are: that one must be refused.
+    for t in 0..=head.steps {
+        let number = {
+            let opened = match &mut payer {
+                Payer::Filter { filter, rate } if ALL => {
+                    let factor = factor(params, filter, |factor| Ok(step.event_chosen(factor, *rate)?))?;
+                    step.open_chosen(&mut state, factor, *rate, filter, &mut Volatile)
+                }
+                Payer::Filter { .. } => return Err(PackError::Field("kind of group")),
+                Payer::Ledger(ledger) => step.open(&mut state, ledger, &mut Volatile),
+            };
+            match opened {
+                Ok(mut open) if t < head.steps => {
+                    let number = open.number();
+                    samples.add::<M, ALL>(pack, &mut open, params, t)?;
+                    open.finish(params, &head.generator)?;
+                    Some(number)
+                }
+                Err(OpenError::BudgetSpent) if t == head.steps => break,
+                Ok(_) | Err(OpenError::BudgetSpent) => None,
+                Err(OpenError::Call(error)) => return Err(error.into()),
+                Err(OpenError::Store(never)) => match never {},
+            }
         };
-        let number = open.number();
-        samples.add(pack, &mut open, params, t)?;
-        open.finish(params, &head.generator)?;
+        let Some(number) = number else {
+            let mut parts = Parts::default();
+            parts.set(Part::Ledger, true);
+            parted = parted.or(Some(Parted { after: same, by: t, parts }));
+            break;
+        };
         let paid = t.saturating_add(1);
-        if paid % u32::from(head.every) != 0 && paid != head.steps {
+        if paid.checked_rem(u32::from(head.every)) != Some(0) && paid != head.steps {
             continue;
         }
         let mut parts = compare(pack, &state, params);
+        let spent = ALL && payer.digest().is_some_and(|digest| pack.u16() != digest.folded_twice());
         if pack.failed() {
             return Err(PackError::Field("checkpoint of a run"));
         }
-        parts.set(Part::Ledger, number != t || ledger.paid() != paid);
+        parts.set(Part::Ledger, spent || number != first.saturating_add(t) || payer.paid() != paid);
         if !parts.is_empty() && parted.is_none() {
             parted = Some(Parted { after: same, by: paid, parts });
         }
         same = paid;
-    }
-    let spent = matches!(step.open(&mut state, &mut ledger, &mut Volatile), Err(OpenError::BudgetSpent));
-    if !spent && parted.is_none() {
-        let mut parts = Parts::default();
-        parts.set(Part::Ledger, true);
-        parted = Some(Parted { after: same, by: head.steps, parts });
     }
     Ok(Ended { steps: head.steps, params: Digest::of(params).value(), parted })
 }
@@ -179,11 +225,10 @@ enum Samples<'a, W> {
         point: &'a mut [f32],
         mixed: &'a mut [f32],
         shard: &'a mut [W],
+        elsewhere: bool,
     },
     /// The pack holds mixed gradients: a number of samples for each step, then those.
-    Recorded {
-        grad: &'a mut [f32],
-    },
+    Recorded { grad: &'a mut [f32] },
 }
 
 impl<'a, W: Copy + Default> Samples<'a, W> {
@@ -194,13 +239,14 @@ impl<'a, W: Copy + Default> Samples<'a, W> {
             Some(seed) => {
                 let mut numbers = Numbers(seed);
                 numbers.fill(Kind::Ordinary, params);
-                Self::Generated { numbers, z: take()?, point: take()?, mixed: take()?, shard }
+                let elsewhere = head.elsewhere;
+                Self::Generated { numbers, z: take()?, point: take()?, mixed: take()?, shard, elsewhere }
             }
         })
     }
 
     /// Adds the samples of step `t`.
-    fn add<M: Mechanism<Word = W>>(
+    fn add<M: Played<Word = W>, const ALL: bool>(
         &mut self,
         pack: &mut Reader<'_>,
         open: &mut Opened<'_, '_, M>,
@@ -217,21 +263,31 @@ impl<'a, W: Copy + Default> Samples<'a, W> {
                     open.add_mixed(&[grad])?;
                 }
             }
-            Self::Generated { numbers, z, point, mixed, shard } => {
-                let count = ordinary(t);
-                for s in 0..count {
-                    numbers.fill(Kind::Ordinary, z);
-                    add_one(open, s, Kind::Ordinary, z, params, point, mixed, shard)?;
-                }
-                if let Some(kind) = further(t) {
-                    numbers.fill(kind, z);
-                    if let Kind::Spoilt(bits) = kind {
-                        let at = t as usize % z.len().max(1);
-                        if let Some(z) = z.get_mut(at) {
-                            *z = f32::from_bits(bits);
-                        }
+            Self::Generated { numbers, z, point, mixed, shard, elsewhere } => {
+                let kinds = (0..ordinary(t)).map(|_| Kind::Ordinary).chain(further(t));
+                if ALL && *elsewhere {
+                    let norms = &mut [0.0; MOST_SAMPLES];
+                    let mut count = 0;
+                    mixed.fill(0.0);
+                    for (kind, norm) in kinds.zip(&mut *norms) {
+                        numbers.fill(kind, z);
+                        spoil(kind, t, z);
+                        open.point(0, params, point)?;
+                        gradient(kind, z, point);
+                        *norm = add_clipped(open.clip(), point, mixed);
+                        count += 1;
                     }
-                    add_one(open, count, kind, z, params, point, mixed, shard)?;
+                    let sum =
+                        FloatSum { parts: &[mixed], bound: open.clip(), norms: norms.get(..count).unwrap_or_default() };
+                    let mut worker = open.shard(shard)?;
+                    M::add_sum(&mut worker, sum)?;
+                    open.merge(worker)?;
+                    return Ok(());
+                }
+                for (s, kind) in kinds.enumerate() {
+                    numbers.fill(kind, z);
+                    spoil(kind, t, z);
+                    add_one(open, s, kind, z, params, point, mixed, shard)?;
                 }
             }
         }
@@ -239,11 +295,25 @@ impl<'a, W: Copy + Default> Samples<'a, W> {
     }
 }
 
+/// Clips a gradient flat in floats and adds it to `sum`; its norm. One that is not finite adds nothing.
+#[inline(never)]
+fn add_clipped(clip: f32, grad: &[f32], sum: &mut [f32]) -> f32 {
+    let norm = sqrt_f32(sum_of_squares([grad].into_iter()));
+    if norm.is_finite() {
+        let factor = clip / norm.max(clip);
+        for (sum, grad) in sum.iter_mut().zip(grad) {
+            *sum += grad * factor;
+        }
+    }
+    norm
+}
+
 /// Adds sample `s` of a step.
+#[inline(never)]
 #[allow(clippy::too_many_arguments)] // Each vector is memory of its own.
 fn add_one<M: Mechanism>(
     open: &mut Opened<'_, '_, M>,
-    s: u32,
+    s: usize,
     kind: Kind,
     z: &[f32],
     params: &[f32],
@@ -275,6 +345,7 @@ fn add_one<M: Mechanism>(
 }
 
 /// The gradient at `point`, in its place.
+#[inline(never)]
 fn gradient(kind: Kind, z: &[f32], point: &mut [f32]) {
     for (x, z) in point.iter_mut().zip(z) {
         *x = if kind == Kind::Ordinary { *x / 4.0 - z } else { *z };

@@ -23,6 +23,10 @@
 //!
 //! So steps 47, 103 and 159 take none at all. Sample `s` of a step, counted from 0, comes in by `s mod 3`: mixed outside and in
 //! three parts, by a shard, or point by point.
+//!
+//! Samples that are clipped elsewhere are those of a step at its parameters, each of norm `n` and clipped flat to
+//! `F(g·F(C/max(n, C)))`, summed in floats in their order, from zeros, and handed over by a shard; those whose norm is not
+//! finite are left out. Samples of a round of updates are the numbers themselves, and there are no parameters.
 
 /// Numbers of a run.
 pub(super) struct Numbers(pub(super) u64);
@@ -48,6 +52,7 @@ impl Numbers {
         (self.0 >> 32) as u32
     }
 
+    #[inline(never)]
     pub(super) fn fill(&mut self, kind: Kind, out: &mut [f32]) {
         for out in out {
             let word = self.word();
@@ -56,6 +61,17 @@ impl Numbers {
                 Kind::Zero => word & SIGN,
                 Kind::Scaled(exponent) => (word & (SIGN | MANTISSA)) | (exponent << 23),
             });
+        }
+    }
+}
+
+/// Puts what a spoilt sample of step `t` has at one coordinate there.
+#[inline(never)]
+pub(super) fn spoil(kind: Kind, t: u32, out: &mut [f32]) {
+    if let Kind::Spoilt(bits) = kind {
+        let at = t as usize % out.len().max(1);
+        if let Some(out) = out.get_mut(at) {
+            *out = f32::from_bits(bits);
         }
     }
 }

@@ -6,23 +6,25 @@ mod filter;
 mod optimizer;
 mod threshold;
 
-pub(super) use clip::{AnyClip, MAX_LAYERS};
+pub(super) use clip::AnyClip;
 pub(super) use filter::{AnyFilter, HeldFilter};
 pub(super) use optimizer::{AnyOptimizer, HeldOptimizer};
 pub(super) use threshold::{AnyThreshold, HeldThreshold};
 
-use super::PackError;
 use super::pack::Reader;
+use super::{PackError, Vector};
 use crate::schedule::{Decay, Declared, LearningRate, NoiseSchedule};
 
 /// Memory that is handed out in pieces of zeros.
 pub(super) struct Floats<'a>(pub(super) &'a mut [f32]);
 
 impl<'a> Floats<'a> {
+    #[inline(never)]
     pub(super) fn take(&mut self, len: usize) -> Result<&'a mut [f32], PackError> {
         let free = core::mem::take(&mut self.0);
         let got = free.len();
-        let (taken, rest) = free.split_at_mut_checked(len).ok_or(PackError::Memory { needed: len, got })?;
+        let (taken, rest) =
+            free.split_at_mut_checked(len).ok_or(PackError::Memory { of: Vector::Floats, needed: len, got })?;
         taken.fill(0.0);
         self.0 = rest;
         Ok(taken)

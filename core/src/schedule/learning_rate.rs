@@ -28,7 +28,7 @@
 //! Public: a function of constants.
 
 use crate::error::ConfigError;
-use crate::numerics::function::{cos_f64, pow_f64, sqrt_f64};
+use crate::numerics::scalar::{cos, pow, sqrt};
 
 /// How the learning rate falls.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -107,12 +107,12 @@ impl LearningRate {
         let share = |steps: u32| f64::from(step.min(steps)) / f64::from(steps);
         let decay = match self.decay {
             Decay::Constant => 1.0,
-            Decay::Step { every, factor } => pow_f64(factor, f64::from(step.checked_div(every).unwrap_or_default())),
+            Decay::Step { every, factor } => pow(factor, f64::from(step.checked_div(every).unwrap_or_default())),
             Decay::Cosine { steps, floor } => {
-                floor + (1.0 - floor) * (1.0 + cos_f64(core::f64::consts::PI * share(steps))) / 2.0
+                floor + (1.0 - floor) * (1.0 + cos(core::f64::consts::PI * share(steps))) / 2.0
             }
-            Decay::Polynomial { offset, slope } => 1.0 / sqrt_f64(offset + slope * t),
-            Decay::RootLinear { steps, floor } => 1.0 - (1.0 - floor) * sqrt_f64(share(steps)),
+            Decay::Polynomial { offset, slope } => 1.0 / sqrt(offset + slope * t),
+            Decay::RootLinear { steps, floor } => 1.0 - (1.0 - floor) * sqrt(share(steps)),
         };
         let rate = self.base * decay;
         if step < self.warmup { rate * ((t + 1.0) / f64::from(self.warmup)) } else { rate }

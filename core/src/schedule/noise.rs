@@ -27,7 +27,7 @@
 
 use super::LearningRate;
 use crate::error::ConfigError;
-use crate::numerics::function::pow_f64;
+use crate::numerics::scalar::pow;
 
 /// How the noise grows or falls over the steps.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -77,8 +77,8 @@ impl NoiseSchedule {
     pub fn factor(&self, step: u32, learning_rate: &LearningRate) -> f64 {
         let factor = match *self {
             Self::Constant => return 1.0,
-            Self::Matched { exponent } => pow_f64(learning_rate.at(0) / learning_rate.at(step), exponent),
-            Self::Polynomial { growth, exponent } => pow_f64(1.0 + growth * f64::from(step), exponent / 2.0),
+            Self::Matched { exponent } => pow(learning_rate.at(0) / learning_rate.at(step), exponent),
+            Self::Polynomial { growth, exponent } => pow(1.0 + growth * f64::from(step), exponent / 2.0),
         };
         // A rate of 0 gives an infinite factor, and 0/0 none.
         if factor > 1.0 / LARGEST { factor.min(LARGEST) } else { 1.0 / LARGEST }

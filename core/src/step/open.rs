@@ -128,61 +128,61 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
     fn move_params<G: Generator>(&mut self, params: &mut [f32], generator: &G) {
         let Adder { mechanism, threshold, step, .. } = self.adder;
         let noise_std = mechanism.multiplier() * f64::from(threshold) / f64::from(self.expected_batch);
-        let sum = &mut *self.sum.sum;
         let held = self.optimizer.looks_ahead();
-        if held {
+        // An optimizer that looks ahead sees all of the gradient first; what was released is held where the sum was.
+        for looks in [true, false] {
+            if looks && !held {
+                continue;
+            }
+            let begin = Begin { lr: self.learning_rate, noise_std };
+            let steps = (!looks)
+                .then(|| (self.filter.begin(self.filter_state), self.optimizer.begin(self.optimizer_state, begin)));
             let mut at = 0;
-            for (chunk, sum) in sum.chunks_mut(CHUNK).enumerate() {
-                let mut words =
-                    generator.stream(Address { purpose: Purpose::GradientNoise, step, chunk: chunk as u32 });
+            for (chunk, sum) in self.sum.sum.chunks_mut(CHUNK).enumerate() {
+                let address = Address { purpose: Purpose::GradientNoise, step, chunk: chunk as u32 };
+                let mut words = generator.stream(address);
                 for sum in sum.chunks_mut(BLOCK) {
+                    let params = piece(params, at, sum.len());
                     let mut released = [0.0; BLOCK];
                     let (released, _) = released.split_at_mut(sum.len().min(BLOCK));
-                    mechanism.release(threshold, self.expected_batch, sum, &mut words, released);
-                    self.optimizer.look(self.optimizer_state, at, &Released::new(released, noise_std));
-                    for (word, released) in sum.iter_mut().zip(&*released) {
-                        *word = M::hold(*released);
+                    if held && !looks {
+                        for (released, word) in released.iter_mut().zip(sum) {
+                            *released = M::held(*word);
+                            *word = M::Word::default();
+                        }
+                    } else {
+                        mechanism.release(threshold, self.expected_batch, sum, &mut words, released);
+                        if looks {
+                            for (word, released) in sum.iter_mut().zip(&*released) {
+                                *word = M::hold(*released);
+                            }
+                        }
                     }
-                    at += sum.len();
+                    let released = Released::new(released, noise_std);
+                    match steps {
+                        None => self.optimizer.look(self.optimizer_state, at, &released),
+                        Some((_, step)) if self.filter.passes() => {
+                            self.optimizer.update(step, self.optimizer_state, at, params, &released, &released);
+                        }
+                        Some((filter_step, step)) => {
+                            let mut filtered = [0.0; BLOCK];
+                            let (filtered, _) = filtered.split_at_mut(params.len().min(BLOCK));
+                            self.filter.apply(filter_step, self.filter_state, at, &released, filtered);
+                            self.filter.leave(filter_step, self.filter_state, at, params);
+                            let filtered = Released::new(filtered, noise_std);
+                            self.optimizer.update(step, self.optimizer_state, at, params, &filtered, &released);
+                        }
+                    }
+                    at += params.len();
                 }
             }
-        }
-        let filter_step = self.filter.begin(self.filter_state);
-        let optimizer_step = self.optimizer.begin(self.optimizer_state, Begin { lr: self.learning_rate, noise_std });
-        let mut at = 0;
-        for (chunk, sum) in sum.chunks_mut(CHUNK).enumerate() {
-            let mut words = generator.stream(Address { purpose: Purpose::GradientNoise, step, chunk: chunk as u32 });
-            for sum in sum.chunks_mut(BLOCK) {
-                let params = piece(params, at, sum.len());
-                let mut released = [0.0; BLOCK];
-                let (released, _) = released.split_at_mut(params.len().min(BLOCK));
-                if held {
-                    for (released, word) in released.iter_mut().zip(sum) {
-                        *released = M::held(*word);
-                        *word = M::Word::default();
-                    }
-                } else {
-                    mechanism.release(threshold, self.expected_batch, sum, &mut words, released);
-                }
-                let released = Released::new(released, noise_std);
-                if self.filter.passes() {
-                    self.optimizer.update(optimizer_step, self.optimizer_state, at, params, &released, &released);
-                } else {
-                    let mut filtered = [0.0; BLOCK];
-                    let (filtered, _) = filtered.split_at_mut(params.len().min(BLOCK));
-                    self.filter.apply(filter_step, self.filter_state, at, &released, filtered);
-                    self.filter.leave(filter_step, self.filter_state, at, params);
-                    let filtered = Released::new(filtered, noise_std);
-                    self.optimizer.update(optimizer_step, self.optimizer_state, at, params, &filtered, &released);
-                }
+            let Some((filter_step, step)) = steps else { continue };
+            self.optimizer.end(step, self.optimizer_state, params);
+            at = 0;
+            for params in params.chunks(BLOCK) {
+                self.filter.arrive(filter_step, self.filter_state, at, params);
                 at += params.len();
             }
-        }
-        self.optimizer.end(optimizer_step, self.optimizer_state, params);
-        at = 0;
-        for params in params.chunks(BLOCK) {
-            self.filter.arrive(filter_step, self.filter_state, at, params);
-            at += params.len();
         }
     }
 

@@ -39,7 +39,7 @@
 use super::bounds::{Bounds, scale};
 use super::{CountNoise, Facts, Query, ReleasedCounts, Threshold};
 use crate::error::ConfigError;
-use crate::numerics::function::exp_f64;
+use crate::numerics::scalar::exp;
 
 /// Configuration of adaptive clipping.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -126,7 +126,7 @@ impl Threshold for Quantile {
         let &[above] = released.counts() else { return };
         let unclipped = 0.5 - above / (2.0 * f64::from(facts.expected_batch));
         let step = self.rate * (self.quantile - unclipped);
-        state.clip = self.clips.clamp(f64::from(self.clip(state)) * exp_f64(step));
+        state.clip = self.clips.clamp(f64::from(self.clip(state)) * exp(step));
     }
 }
 

@@ -1,20 +1,54 @@
-//! What the boards run, on any system with a standard output: `console PROGRAM`. Fails if something is not as it must be.
+//! What the boards run, on any system with a standard output: `console PROGRAM`; `console train MODEL METHOD`, for a build chooses
+//! one; `console replay-recorded FILE`. Fails if something is not as it must be.
 
-use damper_firmware_program::{federated, methods::METHODS, personalise, replay, train};
+use damper_core::replay::Memory;
+use damper_firmware_program::model::Model;
+use damper_firmware_program::train::{self, method};
+use damper_firmware_program::{federated, methods::METHODS, mlp, personalise, replay, softmax};
 use std::process::ExitCode;
 
+fn by<const D: usize>(model: &Model<D>, name: &str) -> bool {
+    method::all()
+        .find(|(method, _)| *method == name)
+        .is_some_and(|method| train::by(model, method, &mut |line| println!("{line}")))
+}
+
 fn main() -> ExitCode {
-    let success = match std::env::args().nth(1).as_deref() {
-        Some("replay") => replay::base(|line| println!("{line}")),
-        Some("replay-wide") => replay::wide(|line| println!("{line}")),
-        Some("train") => train::run(|line| println!("{line}")),
-        Some("federated") => federated::run(1, |line| println!("{line}")),
-        Some("personalise") => personalise::run(|line| println!("{line}")),
-        Some("methods") => METHODS.iter().all(|(_, run, digest)| run() == Some(*digest)),
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let success = match words[..] {
+        ["replay"] => replay::base(|line| println!("{line}")),
+        ["replay-further"] => replay::further(|line| println!("{line}")),
+        ["replay-wide"] => replay::wide(|line| println!("{line}")),
+        ["replay-recorded", file] => recorded(file),
+        ["train"] => train::run(|line| println!("{line}")),
+        ["train", "softmax", method] => by(&softmax::MODEL, method),
+        ["train", "mlp", method] => by(&mlp::MODEL, method),
+        ["federated"] => federated::run(1, |line| println!("{line}")),
+        ["personalise"] => personalise::run(|line| println!("{line}")),
+        ["methods"] => METHODS.iter().all(|method| method.run() == Some(method.digest)),
         _ => {
-            eprintln!("console replay|replay-wide|train|federated|personalise|methods");
+            eprintln!(
+                "console replay|replay-further|replay-wide|replay-recorded FILE|train [softmax|mlp METHOD]|federated|personalise\
+                 |methods"
+            );
             false
         }
     };
     if success { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Plays the recording in a file, of up to 100,000 parameters.
+fn recorded(file: &str) -> bool {
+    match std::fs::read(file) {
+        Ok(bytes) => {
+            let (mut floats, mut narrow, mut wide) = (vec![0.0; 2_000_000], vec![0; 100_000], vec![0; 100_000]);
+            let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
+            replay::recorded(&mut &bytes[..], memory, |line| println!("{line}"))
+        }
+        Err(error) => {
+            eprintln!("{file}: {error}");
+            false
+        }
+    }
 }

@@ -3,21 +3,20 @@
 //! A step is finished under an optimizer that leaves the parameters where they are; what another optimizer or filter costs is
 //! what its finish takes beyond that, with the same noise.
 
-use crate::mark::{self, Region};
 use core::hint::black_box;
 use damper_core::accounting::{Ledger, Volatile};
-use damper_core::clip::FlatL2;
 use damper_core::error::CallError;
-use damper_core::filter::{Filter, Gain, Identity, Iir, IirState, Kalman, KalmanState, LookAhead};
-use damper_core::grid::Grid;
-use damper_core::noise::{ChaCha20, DiscreteGaussian};
+use damper_core::filter::{
+    Filter, Gain, Identity, Iir, IirState, Kalman, KalmanState, LookAhead, PerSampleMomentum, PerSampleMomentumState,
+};
+use damper_core::noise::ChaCha20;
 use damper_core::optimizer::{
     AdaGrad, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, Begin, Optimizer, RmsProp, RmsPropState, Sgd, SgdState,
 };
 use damper_core::private::Released;
-use damper_core::schedule::Constant;
-use damper_core::step::{PrivateStep, Slots, StepState};
-use damper_core::threshold::Fixed;
+use damper_core::step::StepState;
+use damper_firmware_program::mark::{self, Region};
+use damper_firmware_program::step;
 
 /// Parameters.
 pub const DIM: usize = 256;
@@ -51,16 +50,7 @@ fn finish<F: Filter<FS>, FS, O: Optimizer<OS>, OS>(
     optimizer: O,
     optimizer_state: OS,
 ) -> Option<()> {
-    let step = PrivateStep::new(Slots {
-        mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(black_box(16)).ok()?, black_box(1.0)).ok()?,
-        clip: FlatL2,
-        threshold: Fixed(black_box(1.0)),
-        filter,
-        optimizer,
-        schedule: Constant(black_box(0.05)),
-        expected_batch: black_box(60),
-    })
-    .ok()?;
+    let step = step::with(filter, optimizer)?;
     let generator = ChaCha20::<1>::simulation(black_box(7));
     let mut ledger = Ledger::new(black_box(3));
     let mut state = StepState { sum: [0; DIM], filter: filter_state, threshold: (), optimizer: optimizer_state };
@@ -76,23 +66,20 @@ fn finish<F: Filter<FS>, FS, O: Optimizer<OS>, OS>(
     (ledger.paid() == 3).then_some(())
 }
 
-/// One sample of `DIM` coordinates that is clipped, and one that is not: between the marks, both.
-#[inline(never)]
-fn add() -> Option<()> {
-    let step = PrivateStep::new(Slots {
-        mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(black_box(16)).ok()?, black_box(1.0)).ok()?,
-        clip: FlatL2,
-        threshold: Fixed(black_box(1.0)),
-        filter: Identity,
-        optimizer: Still,
-        schedule: Constant(black_box(0.05)),
-        expected_batch: black_box(60),
-    })
-    .ok()?;
+/// A gradient that is clipped; an eighth of it is not.
+fn gradient() -> [f32; DIM] {
     let mut grad = ZEROS;
     for (i, grad) in grad.iter_mut().enumerate() {
         *grad = ((i * 37 % 101) as f32 - 50.0) / 400.0;
     }
+    grad
+}
+
+/// One sample of `DIM` coordinates that is clipped, and one that is not: between the marks, both.
+#[inline(never)]
+fn add() -> Option<()> {
+    let step = step::with(Identity, Still)?;
+    let mut grad = gradient();
     let mut state = StepState { sum: [0; DIM], filter: (), threshold: (), optimizer: () };
     let mut ledger = Ledger::new(1);
     let mut open = step.open(&mut state, &mut ledger, &mut Volatile).ok()?;
@@ -103,24 +90,72 @@ fn add() -> Option<()> {
     Some(())
 }
 
+type Pmlf = PerSampleMomentum<Iir<2>, 2>;
+type PmlfState<'a> = PerSampleMomentumState<&'a mut [f32], IirState<&'a mut [f32], 2>>;
+
+/// DP-PMLF with two iterates: one before, and its filter's memory.
+fn pmlf<'a>(iterates: &'a mut [f32; DIM], memory: &'a mut [f32; DIM]) -> Option<(Pmlf, PmlfState<'a>)> {
+    let filter = PerSampleMomentum::new(black_box(2), 0.5, Iir::new(&[black_box(-0.9)], &[0.15, -0.05]).ok()?).ok()?;
+    Some((filter, PerSampleMomentumState::new(zeros(iterates), IirState::new(zeros(memory)))))
+}
+
+/// Memory as it is before the first step.
+fn zeros(memory: &mut [f32; DIM]) -> &mut [f32] {
+    memory.fill(0.0);
+    memory
+}
+
+/// The same two samples, each at both of DP-PMLF's points: between the marks, where each gradient is wanted and its way into
+/// the mixture, and the one clip of each sample.
+#[inline(never)]
+fn mix() -> Option<()> {
+    let (mut iterates, mut memory) = (ZEROS, ZEROS);
+    let (filter, filter_state) = pmlf(&mut iterates, &mut memory)?;
+    let step = step::with(filter, Still)?;
+    let mut state = StepState { sum: [0; DIM], filter: filter_state, threshold: (), optimizer: () };
+    let (mut ledger, mut params) = (Ledger::new(2), ZEROS);
+    let generator = ChaCha20::<1>::simulation(black_box(7));
+    let open = step.open(&mut state, &mut ledger, &mut Volatile).ok()?;
+    open.finish(&mut params, &generator).ok()?;
+    let (mut grad, mut point, mut mixed) = (gradient(), ZEROS, ZEROS);
+    let mut open = step.open(&mut state, &mut ledger, &mut Volatile).ok()?;
+    for _ in 0..2 {
+        let add = || {
+            let mut mixing = open.add_points(black_box(&mut mixed[..]))?;
+            while mixing.next_point(black_box(&params[..]), black_box(&mut point[..]))? {
+                mixing.point(&[black_box(&grad[..])])?;
+            }
+            mixing.add()
+        };
+        mark::MIX.of(add).ok()?;
+        grad.iter_mut().for_each(|grad| *grad *= 0.125);
+    }
+    Some(())
+}
+
 /// Runs them all; `None` where anything was refused.
 pub fn run() -> Option<()> {
     add()?;
+    mix()?;
+    let (mut a, mut b) = (ZEROS, ZEROS);
     finish(mark::STILL, Identity, (), Still, ())?;
     let plain = Sgd::new(black_box(0.0), false, 0.0).ok()?;
     finish(mark::SGD, Identity, (), plain, SgdState { momentum: [] })?;
     let momentum = Sgd::new(black_box(0.9), false, 0.0).ok()?;
-    finish(mark::MOMENTUM, Identity, (), momentum, SgdState { momentum: ZEROS })?;
+    finish(mark::MOMENTUM, Identity, (), momentum, SgdState { momentum: zeros(&mut a) })?;
     let adam = Adam::new(black_box(0.9), 0.999, 1e-8, 0.0).ok()?;
-    finish(mark::ADAM, Identity, (), adam, AdamState::new(ZEROS, ZEROS))?;
+    finish(mark::ADAM, Identity, (), adam, AdamState::new(zeros(&mut a), zeros(&mut b)))?;
     let adam_bc = AdamBc::new(black_box(0.9), 0.999, 1e-6, 0.0).ok()?;
-    finish(mark::ADAM_BC, Identity, (), adam_bc, AdamBcState::new(ZEROS, ZEROS))?;
-    finish(mark::ADAGRAD, Identity, (), AdaGrad::new(black_box(1e-10), 0.0).ok()?, AdaGradState { sum: ZEROS })?;
+    finish(mark::ADAM_BC, Identity, (), adam_bc, AdamBcState::new(zeros(&mut a), zeros(&mut b)))?;
+    let adagrad = AdaGrad::new(black_box(1e-10), 0.0).ok()?;
+    finish(mark::ADAGRAD, Identity, (), adagrad, AdaGradState { sum: zeros(&mut a) })?;
     let rmsprop = RmsProp::new(black_box(0.99), 1e-8, 0.0).ok()?;
-    finish(mark::RMSPROP, Identity, (), rmsprop, RmsPropState { second: ZEROS })?;
+    finish(mark::RMSPROP, Identity, (), rmsprop, RmsPropState { second: zeros(&mut a) })?;
     let doppler = Iir::<2>::new(&[black_box(-0.9)], &[0.15, -0.05]).ok()?;
-    finish(mark::DOPPLER, doppler, IirState::new(ZEROS), Still, ())?;
+    finish(mark::DOPPLER, doppler, IirState::new(zeros(&mut a)), Still, ())?;
     let disk = Kalman::new(Gain::Constant(black_box(0.7)), LookAhead::One).ok()?;
-    let state = KalmanState::new(&disk, ZEROS, ZEROS);
-    finish(mark::DISK, disk, state, Still, ())
+    let state = KalmanState::new(&disk, zeros(&mut a), zeros(&mut b));
+    finish(mark::DISK, disk, state, Still, ())?;
+    let (pmlf, state) = pmlf(&mut a, &mut b)?;
+    finish(mark::PMLF, pmlf, state, Still, ())
 }

@@ -1,6 +1,6 @@
 //! The stack that a call needs: painted below the stack pointer just before, scanned just after.
 
-/// Bytes painted.
+/// Bytes painted where no end of the stack is given.
 pub const PAINTED: usize = 4096;
 
 #[cfg(any(target_arch = "arm", target_arch = "riscv32"))]
@@ -10,6 +10,19 @@ const PAINT: u32 = 0x5741_5445;
 /// a system whose stack is not ours to paint. Optimised code only: the paint is laid below a frame that calls nothing meanwhile.
 #[inline(never)]
 pub fn of(call: impl FnOnce()) -> Option<usize> {
+    touched(|top| top.saturating_sub(PAINTED), call).map(|(lowest, top)| top - lowest)
+}
+
+/// The lowest address that `call` touched of a stack that may grow down to `end`, a multiple of 4. Nothing on a system whose stack
+/// is not ours to paint; optimised code only, as above.
+#[inline(never)]
+pub fn lowest(end: usize, call: impl FnOnce()) -> Option<usize> {
+    touched(|_| end, call).map(|(lowest, _)| lowest)
+}
+
+/// The lowest address that `call` touched at or above `bottom` of the stack pointer, and the stack pointer.
+#[inline(always)]
+fn touched(bottom: impl FnOnce(usize) -> usize, call: impl FnOnce()) -> Option<(usize, usize)> {
     #[cfg(any(target_arch = "arm", target_arch = "riscv32"))]
     {
         let top: usize;
@@ -20,11 +33,11 @@ pub fn of(call: impl FnOnce()) -> Option<usize> {
             #[cfg(target_arch = "riscv32")]
             core::arch::asm!("mv {}, sp", out(reg) top, options(nomem, nostack, preserves_flags));
         }
-        let bottom = top.saturating_sub(PAINTED);
+        let bottom = bottom(top);
         let mut at = bottom;
         while at < top {
             // SAFETY: words below the stack pointer, inside the boards' stacks (the smallest has 15 KB, and `main` uses less than
-            // half of it): nothing lives there, and no interrupt is enabled.
+            // half of it where no end is given): nothing lives there, and no interrupt is enabled.
             unsafe { core::ptr::write_volatile(at as *mut u32, PAINT) };
             at += 4;
         }
@@ -34,10 +47,11 @@ pub fn of(call: impl FnOnce()) -> Option<usize> {
         while at < top && unsafe { core::ptr::read_volatile(at as *const u32) } == PAINT {
             at += 4;
         }
-        Some(top - at)
+        Some((at, top))
     }
     #[cfg(not(any(target_arch = "arm", target_arch = "riscv32")))]
     {
+        let _ = bottom;
         call();
         None
     }

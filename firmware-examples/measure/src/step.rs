@@ -1,36 +1,21 @@
 //! One step of DP-SGD with momentum and exact noise, as the image `step` has it, and its stack.
 
-use crate::mark::{self, Region};
 use crate::stack;
 use core::hint::black_box;
 use damper_core::accounting::{Ledger, Store, Volatile};
-use damper_core::clip::FlatL2;
-use damper_core::filter::Identity;
-use damper_core::grid::Grid;
-use damper_core::noise::{ChaCha20, DiscreteGaussian};
-use damper_core::optimizer::{Sgd, SgdState};
-use damper_core::schedule::Constant;
-use damper_core::step::{PrivateStep, Slots, StepState};
-use damper_core::threshold::Fixed;
+use damper_core::noise::ChaCha20;
+use damper_core::optimizer::SgdState;
+use damper_core::step::StepState;
 use damper_firmware_program::flash::{Ram, SECTOR};
+use damper_firmware_program::mark::{self, Region};
+use damper_firmware_program::step::{self, DIM};
 use damper_journal::{Configuration, Journal};
-
-const DIM: usize = 64;
 
 /// Bytes of stack that open, one sample and finish need beside the caller's buffers; none where the step was refused or the
 /// stack is not ours to paint.
 #[inline(never)]
 fn with_store<P: Store>(region: Region, store: &mut P) -> Option<usize> {
-    let step = PrivateStep::new(Slots {
-        mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(black_box(16)).ok()?, black_box(1.0)).ok()?,
-        clip: FlatL2,
-        threshold: Fixed(black_box(1.0)),
-        filter: Identity,
-        optimizer: Sgd::new(black_box(0.9), false, 0.0).ok()?,
-        schedule: Constant(black_box(0.5)),
-        expected_batch: black_box(60),
-    })
-    .ok()?;
+    let step = step::with_momentum()?;
     let (mut sum, mut momentum, mut params, grad) = ([0i32; DIM], [0f32; DIM], [0f32; DIM], [0.25f32; DIM]);
     let generator = ChaCha20::<1>::simulation(black_box(7));
     let mut ledger = Ledger::new(black_box(1));

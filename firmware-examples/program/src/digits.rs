@@ -19,6 +19,13 @@ pub struct Digit {
     pub label: u8,
 }
 
+impl Digit {
+    /// Pixels as models see them: 0 to 1, exactly.
+    pub fn inputs(&self) -> impl Iterator<Item = f32> + Clone {
+        self.pixels.iter().map(|pixel| f32::from(*pixel) * 0.0625)
+    }
+}
+
 fn all() -> impl Iterator<Item = Digit> {
     DIGITS.chunks_exact(PIXELS + 1).filter_map(|bytes| {
         let (label, pixels) = bytes.split_last()?;

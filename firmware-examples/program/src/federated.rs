@@ -10,6 +10,7 @@
 
 use crate::digits::{self, TRAIN};
 use crate::line::{Failure, Hex, Line};
+use crate::mark::{GRADIENT, PROGRAM};
 use crate::softmax::{self, DIM};
 use damper_core::accounting::{Ledger, Volatile};
 use damper_core::clip::FlatL2;
@@ -66,6 +67,7 @@ pub fn emit(number: u32, mut sink: impl FnMut(&[u8])) -> Result<u32, Failure> {
     let mut state = StepState { sum: [0; DIM], filter: (), threshold: (), optimizer: SgdState { momentum: [] } };
     let params = [0.0; DIM];
     let mut grad = [0.0; DIM];
+    PROGRAM.begin();
     let mut open = match step.open(&mut state, &mut ledger, &mut Volatile) {
         Ok(open) => open,
         Err(OpenError::BudgetSpent) => return Err(Failure::Refused("the budget is spent")),
@@ -74,7 +76,7 @@ pub fn emit(number: u32, mut sink: impl FnMut(&[u8])) -> Result<u32, Failure> {
     };
     let first = number.saturating_sub(1).saturating_mul(SAMPLES);
     for digit in (first..first.saturating_add(SAMPLES)).filter_map(digits::train) {
-        softmax::gradient(&params, digit, &mut grad);
+        GRADIENT.of(|| softmax::gradient(&params, digit, &mut grad));
         open.add_mixed(&[&grad])?;
     }
     let round = open.number();
@@ -83,5 +85,6 @@ pub fn emit(number: u32, mut sink: impl FnMut(&[u8])) -> Result<u32, Failure> {
         bytes = bytes.saturating_add(part.len() as u32);
         sink(part);
     })?;
+    PROGRAM.end();
     Ok(bytes)
 }

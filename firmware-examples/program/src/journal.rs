@@ -4,19 +4,14 @@
 //! The flash is simulated in RAM: a product puts its chip's driver there, and takes the key from its true generator.
 
 use crate::flash::{Ram, SECTOR};
+use crate::step::{self, DIM};
 use core::hint::black_box;
 use damper_core::accounting::Ledger;
-use damper_core::clip::FlatL2;
-use damper_core::filter::Identity;
-use damper_core::grid::Grid;
-use damper_core::noise::{ChaCha20, DiscreteGaussian, Key};
-use damper_core::optimizer::{Sgd, SgdState};
-use damper_core::schedule::Constant;
-use damper_core::step::{PrivateStep, Slots, StepState};
-use damper_core::threshold::Fixed;
+use damper_core::noise::{ChaCha20, Key};
+use damper_core::optimizer::SgdState;
+use damper_core::step::StepState;
 use damper_journal::{Configuration, Journal, Snapshots};
 
-const DIM: usize = 64;
 const BUDGET: u32 = 40;
 /// Steps paid at a time, and taken before the power is lost: the fourth is burned.
 const PREPAID: u32 = 4;
@@ -33,16 +28,7 @@ const RUN: Configuration = Configuration::of_ledger(BUDGET)
 /// From power on to power off: how many steps were released, and whether the budget is spent. `None` where anything was refused
 /// that should not have been.
 fn session(ledger_flash: Ram<'_>, snapshot_flash: Ram<'_>) -> Option<(u32, bool)> {
-    let step = PrivateStep::new(Slots {
-        mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(black_box(16)).ok()?, black_box(1.0)).ok()?,
-        clip: FlatL2,
-        threshold: Fixed(black_box(1.0)),
-        filter: Identity,
-        optimizer: Sgd::new(black_box(0.9), false, 0.0).ok()?,
-        schedule: Constant(black_box(0.5)),
-        expected_batch: black_box(60),
-    })
-    .ok()?;
+    let step = step::with_momentum()?;
     let mut journal = Journal::open(ledger_flash, RUN).ok()?;
     let paid = journal.record().paid;
     let mut snapshots = Snapshots::open(snapshot_flash, RUN, paid).ok()?;

@@ -94,6 +94,10 @@ impl Hex {
 pub enum Line<'a> {
     /// What runs.
     Start {
+        /// The model's name.
+        model: &'a str,
+        /// The method's.
+        method: &'a str,
         /// Parameters.
         dim: u32,
         /// Samples to train on.
@@ -131,6 +135,15 @@ pub enum Line<'a> {
         /// Whether the ledger refused a further step.
         spent: bool,
     },
+    /// What the program took of the board that it runs on: no two boards say the same.
+    Taken {
+        /// Bytes of stack at its highest, buffers included.
+        stack: u32,
+        /// Bytes of flash, data included.
+        flash: u32,
+        /// Bytes of static variables.
+        statics: u32,
+    },
     /// What the budget went to.
     Burned {
         /// Steps that were paid.
@@ -156,9 +169,9 @@ pub enum Line<'a> {
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Start { dim, samples, private } => {
+            Self::Start { model, method, dim, samples, private } => {
                 let key = if private { "private key" } else { "simulation, the key is known" };
-                write!(f, "train: {dim} parameters, {samples} samples, {key}")
+                write!(f, "train: {method}, {model} of {dim} parameters, {samples} samples, {key}")
             }
             Self::BudgetSpent { steps } => write!(f, "budget spent after {steps} steps"),
             Self::HeldOut { right, samples } => write!(f, "held out: {right} of {samples} right"),
@@ -172,6 +185,9 @@ impl fmt::Display for Line<'_> {
                 write!(f, "{end} after {released} steps")
             }
             Self::Burned { paid, released } => write!(f, "paid {paid} steps, released {released}"),
+            Self::Taken { stack, flash, statics } => {
+                write!(f, "board: {stack} bytes of stack, {flash} of flash, {statics} of static RAM")
+            }
             Self::Update(hex) => write!(f, "update {hex}"),
             Self::Emitted { device, samples, bytes } => {
                 write!(f, "federated: device {device} emitted {bytes} bytes, {samples} samples expected")
@@ -185,9 +201,17 @@ impl fmt::Display for Line<'_> {
 impl defmt::Format for Line<'_> {
     fn format(&self, f: defmt::Formatter<'_>) {
         match *self {
-            Self::Start { dim, samples, private } => {
+            Self::Start { model, method, dim, samples, private } => {
                 let key = if private { "private key" } else { "simulation, the key is known" };
-                defmt::write!(f, "train: {=u32} parameters, {=u32} samples, {=str}", dim, samples, key)
+                defmt::write!(
+                    f,
+                    "train: {=str}, {=str} of {=u32} parameters, {=u32} samples, {=str}",
+                    method,
+                    model,
+                    dim,
+                    samples,
+                    key
+                )
             }
             Self::BudgetSpent { steps } => defmt::write!(f, "budget spent after {=u32} steps", steps),
             Self::HeldOut { right, samples } => defmt::write!(f, "held out: {=u32} of {=u32} right", right, samples),
@@ -206,6 +230,13 @@ impl defmt::Format for Line<'_> {
             Self::Burned { paid, released } => {
                 defmt::write!(f, "paid {=u32} steps, released {=u32}", paid, released)
             }
+            Self::Taken { stack, flash, statics } => defmt::write!(
+                f,
+                "board: {=u32} bytes of stack, {=u32} of flash, {=u32} of static RAM",
+                stack,
+                flash,
+                statics
+            ),
             Self::Update(hex) => defmt::write!(f, "update {=str}", hex),
             Self::Emitted { device, samples, bytes } => defmt::write!(
                 f,

@@ -1,50 +1,63 @@
-//! Every method of the papers on the device: a short run of each on the digits in flash, in fixed memory.
+//! Every method of the papers on the device: a short run of each on the digits in flash, in fixed memory. There is one step in the
+//! program, and its slots are filled when it runs.
 //!
 //! # Memory
 //!
-//! At most eleven vectors of `DIM` words at a time (DP-PMLF with three iterates): 28.6 KB.
+//! Eight vectors of `DIM` words: 20.8 KB.
 
 use crate::digits::{self, TRAIN};
 use crate::softmax::{self, DIM};
 use damper_core::accounting::{Ledger, Rate, Volatile};
-use damper_core::clip::{Automatic, Clip, FlatL2, Layer, Layers, PerLayer};
+use damper_core::clip::{Automatic, Layer, Layers};
 use damper_core::filter::{
-    Filter, Gain, Identity, Iir, IirState, Kalman, KalmanState, LookAhead, PerSampleMomentum, PerSampleMomentumState,
+    Gain, Identity, Iir, IirState, Kalman, KalmanState, LookAhead, PerSampleMomentum, PerSampleMomentumState,
 };
 use damper_core::grid::Grid;
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
 use damper_core::numerics::digest::Digest;
 use damper_core::optimizer::{
-    AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, Optimizer, RmsProp,
-    RmsPropState, Sgd, SgdState,
+    AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, RmsProp, RmsPropState,
+    Sgd, SgdState,
 };
 use damper_core::sampling::poisson;
-use damper_core::schedule::{Constant, Decay, Declared, LearningRate, NoiseSchedule, Schedule};
+use damper_core::schedule::{Decay, Declared, LearningRate, NoiseSchedule};
+use damper_core::slots::{
+    AnyClip, AnyFilter, AnyOptimizer, AnySchedule, AnyState, AnyStep, AnyThreshold, FilterSlot, Held, OptimizerSlot,
+    ThresholdSlot,
+};
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::{
     CountNoise, ExpectedError, ExpectedErrorState, Fixed, Percentile, PercentileState, Quantile, QuantileState, Solver,
-    Threshold,
 };
 
 /// Steps of each run.
 pub const STEPS: u32 = 6;
 
-type Zeros = [f32; DIM];
-const ZEROS: Zeros = [0.0; DIM];
+const EXPECTED_BATCH: u32 = 30;
 
 /// The digest of the parameters that a run ends with; `None` where anything was refused.
-fn train<C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS, S: Schedule>(
-    slots: Slots<DiscreteGaussian<i32>, C, T, F, O, S>,
-    filter: FS,
-    threshold: T::State,
-    optimizer: OS,
+fn train(
+    clip: AnyClip<'_>,
+    threshold: &mut dyn AnyThreshold,
+    filter: &mut dyn AnyFilter,
+    optimizer: &mut dyn AnyOptimizer,
+    schedule: AnySchedule,
 ) -> Option<u64> {
-    let rate = Rate::of(u64::from(slots.expected_batch), u64::from(TRAIN)).ok()?;
-    let step = PrivateStep::new(slots).ok()?;
+    let rate = Rate::of(u64::from(EXPECTED_BATCH), u64::from(TRAIN)).ok()?;
+    let step: AnyStep<'_, _> = PrivateStep::new(Slots {
+        mechanism: DiscreteGaussian::with_multiplier(Grid::new(16).ok()?, 1.0).ok()?,
+        clip,
+        threshold: ThresholdSlot::of(threshold),
+        filter: FilterSlot::of(filter),
+        optimizer: OptimizerSlot::of(optimizer),
+        schedule,
+        expected_batch: EXPECTED_BATCH,
+    })
+    .ok()?;
     let generator = ChaCha20::<1>::simulation(2026);
     let mut ledger = Ledger::new(STEPS);
-    let mut state = StepState { sum: [0; DIM], filter, threshold, optimizer };
-    let (mut params, mut point, mut grad, mut mixed) = (ZEROS, ZEROS, ZEROS, ZEROS);
+    let mut state: AnyState<'_, _> = StepState { sum: [0i32; DIM], filter, threshold, optimizer };
+    let (mut params, mut point, mut grad, mut mixed) = ([0.0; DIM], [0.0; DIM], [0.0; DIM], [0.0; DIM]);
     while let Ok(mut open) = step.open(&mut state, &mut ledger, &mut Volatile) {
         for digit in poisson(&generator, open.number(), rate, TRAIN).filter_map(digits::train) {
             let mut mixing = open.add_points(&mut mixed).ok()?;
@@ -59,145 +72,181 @@ fn train<C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS, S: Sche
     (ledger.paid() == STEPS).then(|| Digest::of(&params).value())
 }
 
-/// DP-SGD: what the methods change one slot of.
-fn dp_sgd<O>(optimizer: O, lr: f64) -> Option<Slots<DiscreteGaussian<i32>, FlatL2, Fixed, Identity, O, Constant>> {
-    Some(Slots {
-        mechanism: DiscreteGaussian::with_multiplier(Grid::new(16).ok()?, 1.0).ok()?,
-        clip: FlatL2,
-        threshold: Fixed(1.0),
-        filter: Identity,
-        optimizer,
-        schedule: Constant(lr),
-        expected_batch: 30,
-    })
+type Vector = [f32; DIM];
+/// Zeros for filters and optimizers.
+type Vectors = [Vector; 3];
+
+/// SGD with momentum 0.9.
+fn momentum(memory: &mut Vector) -> Option<Held<Sgd, SgdState<&mut [f32]>, f32>> {
+    Some(Held::optimizer(Sgd::new(0.9, false, 0.0).ok()?, SgdState { momentum: memory }))
 }
 
-fn momentum() -> Option<Sgd> {
-    Sgd::new(0.9, false, 0.0).ok()
+/// DP-SGD without momentum, and with this filter.
+fn with_filter(filter: &mut dyn AnyFilter) -> Option<u64> {
+    let (fixed, plain) = (&mut Held::threshold(Fixed(1.0), ()), Sgd::new(0.0, false, 0.0).ok()?);
+    let optimizer = &mut Held::optimizer(plain, SgdState { momentum: &mut [][..] });
+    train(AnyClip::FLAT, fixed, filter, optimizer, AnySchedule::constant(2.0))
 }
 
-fn with_filter<F: Filter<FS>, FS>(filter: F, state: FS) -> Option<u64> {
-    let Slots { mechanism, clip, threshold, optimizer, schedule, expected_batch, .. } =
-        dp_sgd(Sgd::new(0.0, false, 0.0).ok()?, 2.0)?;
-    let slots = Slots { mechanism, clip, threshold, filter, optimizer, schedule, expected_batch };
-    train(slots, state, (), SgdState { momentum: [] })
+/// DP-SGD with this optimizer.
+fn with_optimizer(optimizer: &mut dyn AnyOptimizer, learning_rate: f64) -> Option<u64> {
+    let (fixed, identity) = (&mut Held::threshold(Fixed(1.0), ()), &mut Held::filter(Identity, ()));
+    train(AnyClip::FLAT, fixed, identity, optimizer, AnySchedule::constant(learning_rate))
 }
 
-fn with_clip<C: Clip>(clip: C) -> Option<u64> {
-    let Slots { mechanism, threshold, filter, optimizer, schedule, expected_batch, .. } = dp_sgd(momentum()?, 0.5)?;
-    let slots = Slots { mechanism, clip, threshold, filter, optimizer, schedule, expected_batch };
-    train(slots, (), (), SgdState { momentum: ZEROS })
+/// DP-SGD with momentum, and with this rule of clipping and this schedule.
+fn with_clip(memory: &mut Vector, clip: AnyClip<'_>, schedule: AnySchedule) -> Option<u64> {
+    let (fixed, identity) = (&mut Held::threshold(Fixed(1.0), ()), &mut Held::filter(Identity, ()));
+    train(clip, fixed, identity, &mut momentum(memory)?, schedule)
 }
 
-fn with_threshold<T: Threshold>(threshold: T, state: T::State) -> Option<u64> {
-    let Slots { mechanism, clip, filter, optimizer, schedule, expected_batch, .. } = dp_sgd(momentum()?, 0.5)?;
-    let slots = Slots { mechanism, clip, threshold, filter, optimizer, schedule, expected_batch };
-    train(slots, (), state, SgdState { momentum: ZEROS })
+/// DP-SGD with momentum, and with this threshold.
+fn with_threshold(memory: &mut Vector, threshold: &mut dyn AnyThreshold) -> Option<u64> {
+    let identity = &mut Held::filter(Identity, ());
+    train(AnyClip::FLAT, threshold, identity, &mut momentum(memory)?, AnySchedule::constant(0.5))
 }
 
-fn with_optimizer<O: Optimizer<S>, S>(optimizer: O, state: S, lr: f64) -> Option<u64> {
-    train(dp_sgd(optimizer, lr)?, (), (), state)
-}
-
-fn adp() -> Option<u64> {
-    let Slots { mechanism, clip, threshold, filter, optimizer, expected_batch, .. } = dp_sgd(momentum()?, 2.0)?;
+fn adp([memory, ..]: &mut Vectors) -> Option<u64> {
     let schedule = Declared {
         learning_rate: LearningRate::new(2.0, 1, Decay::Polynomial { offset: 2.0, slope: 1.0 }).ok()?,
         noise: NoiseSchedule::Matched { exponent: 0.5 },
     };
-    let slots = Slots { mechanism, clip, threshold, filter, optimizer, schedule, expected_batch };
-    train(slots, (), (), SgdState { momentum: ZEROS })
+    with_clip(memory, AnyClip::FLAT, AnySchedule::declared(schedule))
 }
 
-fn per_layer() -> Option<u64> {
+fn automatic([memory, ..]: &mut Vectors) -> Option<u64> {
+    with_clip(memory, AnyClip::automatic(Automatic::new(0.01).ok()?), AnySchedule::constant(0.5))
+}
+
+fn per_layer([memory, ..]: &mut Vectors) -> Option<u64> {
     let layers = [Layer::equal(DIM - 10, 2), Layer::equal(10, 2)];
-    with_clip(PerLayer::new(FlatL2, Layers::new(&layers).ok()?).ok()?)
+    let clip = AnyClip::FLAT.by_layer(Layers::new(&layers).ok()?);
+    with_clip(memory, clip, AnySchedule::constant(0.5))
 }
 
-fn iir() -> Option<Iir<2>> {
-    Iir::new(&[-0.9], &[0.15, -0.05]).ok()
+type Recursive<'a> = Held<Iir<2>, IirState<&'a mut [f32], 2>, damper_core::filter::IirStep>;
+
+fn iir<'a>(a: &[f32], b: &[f32], memory: &'a mut [f32]) -> Option<Recursive<'a>> {
+    Some(Held::filter(Iir::new(a, b).ok()?, IirState::new(memory)))
 }
 
-fn kalman(look_ahead: LookAhead) -> Option<u64> {
+fn doppler([memory, ..]: &mut Vectors) -> Option<u64> {
+    with_filter(&mut iir(&[-0.9], &[0.15, -0.05], memory)?)
+}
+
+fn order_0(_: &mut Vectors) -> Option<u64> {
+    with_filter(&mut iir(&[], &[1.0], &mut [])?)
+}
+
+fn kalman([filtered, moved, _]: &mut Vectors, look_ahead: LookAhead) -> Option<u64> {
     let filter = Kalman::new(Gain::Constant(0.7), look_ahead).ok()?;
-    let state = KalmanState::new(&filter, ZEROS, ZEROS);
-    with_filter(filter, state)
+    with_filter(&mut Held::filter(filter, KalmanState::new(&filter, filtered, moved)))
 }
 
-fn dp_pmlf() -> Option<u64> {
-    let filter = PerSampleMomentum::<_, 3>::new(3, 0.5, iir()?).ok()?;
-    with_filter(filter, PerSampleMomentumState::new([0.0; 2 * DIM], IirState::new(ZEROS)))
+fn dp_pmlf([memory, past @ ..]: &mut Vectors) -> Option<u64> {
+    let mut inner = iir(&[-0.9], &[0.15, -0.05], memory)?;
+    let filter = PerSampleMomentum::<_, 3>::new(3, 0.5, FilterSlot::of(&inner)).ok()?;
+    let inner: &mut dyn AnyFilter = &mut inner;
+    with_filter(&mut Held::filter(filter, PerSampleMomentumState::new(past.as_flattened_mut(), inner)))
 }
 
-fn inner_outer() -> Option<u64> {
-    let Slots { mechanism, clip, threshold, optimizer, schedule, expected_batch, .. } = dp_sgd(momentum()?, 0.5)?;
-    let filter = PerSampleMomentum::<_, 2>::unnormalised(2, 0.9, Identity).ok()?;
-    let slots = Slots { mechanism, clip, threshold, filter, optimizer, schedule, expected_batch };
-    train(slots, PerSampleMomentumState::new(ZEROS, ()), (), SgdState { momentum: ZEROS })
+fn inner_outer([memory, past, _]: &mut Vectors) -> Option<u64> {
+    let mut inner = Held::filter(Identity, ());
+    let filter = PerSampleMomentum::<_, 3>::unnormalised(2, 0.9, FilterSlot::of(&inner)).ok()?;
+    let inner: &mut dyn AnyFilter = &mut inner;
+    let filter = &mut Held::filter(filter, PerSampleMomentumState::new(&mut past[..], inner));
+    let fixed = &mut Held::threshold(Fixed(1.0), ());
+    train(AnyClip::FLAT, fixed, filter, &mut momentum(memory)?, AnySchedule::constant(0.5))
 }
 
-fn dc_sgd(solver: Solver) -> Option<u64> {
-    let rule = ExpectedError::<20>::new(solver, CountNoise::new(5.0).ok()?).ok()?;
-    with_threshold(rule, ExpectedErrorState::new(1.0, 20.0).ok()?)
-}
-
-fn dc_sgd_p() -> Option<u64> {
+fn dc_sgd_p([memory, ..]: &mut Vectors) -> Option<u64> {
     let rule = Percentile::<20>::new(0.5, CountNoise::new(5.0).ok()?).ok()?;
-    with_threshold(rule, PercentileState::new(1.0, 1.0).ok()?)
+    with_threshold(memory, &mut Held::threshold(rule, PercentileState::new(1.0, 1.0).ok()?))
 }
 
-fn adagrad_norm() -> Option<u64> {
-    let optimizer = AdaGradNorm::new(1.0, 1e-5, true, momentum()?).ok()?;
-    with_optimizer(optimizer, AdaGradNormState::new(SgdState { momentum: ZEROS }), 2.0)
+fn dc_sgd_e([memory, ..]: &mut Vectors, solver: Solver) -> Option<u64> {
+    let rule = ExpectedError::<20>::new(solver, CountNoise::new(5.0).ok()?).ok()?;
+    with_threshold(memory, &mut Held::threshold(rule, ExpectedErrorState::new(1.0, 20.0).ok()?))
 }
 
-/// One run of a method.
-pub type Run = fn() -> Option<u64>;
+fn quantile([memory, ..]: &mut Vectors) -> Option<u64> {
+    let rule = Quantile::new(0.5, 0.2, 1.5).ok()?;
+    with_threshold(memory, &mut Held::threshold(rule, QuantileState::new(1.0).ok()?))
+}
 
-/// Every method with the digest that its run ends with on every target.
-pub const METHODS: [(&str, Run, u64); 20] = [
-    ("dp-sgd", || with_filter(Identity, ()), 0xed01_5f9f_e6a1_f661),
-    ("doppler", || with_filter(iir()?, IirState::new(ZEROS)), 0x1874_745d_b6b1_2a36),
-    ("dp-pmlf", dp_pmlf, 0x478d_6aa0_36bc_d0bd),
-    ("disk", || kalman(LookAhead::One), 0x9d06_6b01_6c49_bd24),
-    ("disk, two points", || kalman(LookAhead::Two { gamma: 0.5 }), 0x81b7_6b4e_b38e_0d2e),
-    ("dc-sgd-p", dc_sgd_p, 0x09e8_0040_96c0_d7f3),
-    ("dc-sgd-e", || dc_sgd(Solver::PaperGrid), 0xa94f_6b27_ba6e_d48b),
-    ("dc-sgd-e, exact", || dc_sgd(Solver::Exact), 0xf032_6eec_e077_e318),
-    ("adp", adp, 0xb90e_e412_bff8_2f4b),
-    (
-        "quantile",
-        || with_threshold(Quantile::new(0.5, 0.2, 1.5).ok()?, QuantileState::new(1.0).ok()?),
-        0xa6f2_9f30_8985_05d3,
-    ),
-    ("inner-outer", inner_outer, 0xf863_f093_babf_ba29),
-    ("automatic", || with_clip(Automatic::new(0.01).ok()?), 0xedd1_1573_269e_077a),
-    ("per-layer", per_layer, 0x7ab9_9c8c_e0c1_5ee6),
-    (
-        "nesterov",
-        || with_optimizer(Sgd::new(0.9, true, 0.0).ok()?, SgdState { momentum: ZEROS }, 0.5),
-        0xeb34_a92e_10ae_d037,
-    ),
-    (
-        "adamw",
-        || with_optimizer(Adam::new(0.9, 0.999, 1e-8, 0.01).ok()?, AdamState::new(ZEROS, ZEROS), 0.02),
-        0x2771_0aa6_7821_2fb4,
-    ),
-    (
-        "adam-bc",
-        || with_optimizer(AdamBc::new(0.9, 0.999, 1e-6, 0.0).ok()?, AdamBcState::new(ZEROS, ZEROS), 0.02),
-        0x5195_b967_2c05_c6d2,
-    ),
-    (
-        "adagrad",
-        || with_optimizer(AdaGrad::new(1e-10, 0.0).ok()?, AdaGradState { sum: ZEROS }, 0.1),
-        0x4d15_31df_69a1_49a7,
-    ),
-    (
-        "rmsprop",
-        || with_optimizer(RmsProp::new(0.99, 1e-8, 0.0).ok()?, RmsPropState { second: ZEROS }, 0.02),
-        0xcc47_4e49_0bb5_0a94,
-    ),
-    ("adagrad-norm", adagrad_norm, 0x3e86_c2d0_f0b4_2e96),
-    ("filter of order 0", || with_filter(Iir::<2>::new(&[], &[1.0]).ok()?, IirState::new([])), 0xed01_5f9f_e6a1_f661),
+fn nesterov([momentum, ..]: &mut Vectors) -> Option<u64> {
+    let sgd = Sgd::new(0.9, true, 0.0).ok()?;
+    with_optimizer(&mut Held::optimizer(sgd, SgdState { momentum: &mut momentum[..] }), 0.5)
+}
+
+fn adamw([first, second, _]: &mut Vectors) -> Option<u64> {
+    let adam = Adam::new(0.9, 0.999, 1e-8, 0.01).ok()?;
+    with_optimizer(&mut Held::optimizer(adam, AdamState::new(first, second)), 0.02)
+}
+
+fn adam_bc([first, second, _]: &mut Vectors) -> Option<u64> {
+    let adam = AdamBc::new(0.9, 0.999, 1e-6, 0.0).ok()?;
+    with_optimizer(&mut Held::optimizer(adam, AdamBcState::new(first, second)), 0.02)
+}
+
+fn adagrad([sum, ..]: &mut Vectors) -> Option<u64> {
+    let adagrad = AdaGrad::new(1e-10, 0.0).ok()?;
+    with_optimizer(&mut Held::optimizer(adagrad, AdaGradState { sum }), 0.1)
+}
+
+fn rmsprop([second, ..]: &mut Vectors) -> Option<u64> {
+    let rmsprop = RmsProp::new(0.99, 1e-8, 0.0).ok()?;
+    with_optimizer(&mut Held::optimizer(rmsprop, RmsPropState { second }), 0.02)
+}
+
+fn adagrad_norm([memory, ..]: &mut Vectors) -> Option<u64> {
+    let mut inner = momentum(memory)?;
+    let optimizer = AdaGradNorm::new(1.0, 1e-5, true, OptimizerSlot::of(&inner)).ok()?;
+    let inner: &mut dyn AnyOptimizer = &mut inner;
+    with_optimizer(&mut Held::optimizer(optimizer, AdaGradNormState::new(inner)), 2.0)
+}
+
+/// A method, and what its run ends with on every target.
+pub struct Method {
+    /// Its name.
+    pub name: &'static str,
+    run: fn(&mut Vectors) -> Option<u64>,
+    /// The digest of the parameters at the end.
+    pub digest: u64,
+}
+
+impl Method {
+    const fn new(name: &'static str, run: fn(&mut Vectors) -> Option<u64>, digest: u64) -> Self {
+        Self { name, run, digest }
+    }
+
+    /// Runs the method; the digest of the parameters at the end, `None` where anything was refused.
+    #[must_use]
+    pub fn run(&self) -> Option<u64> {
+        (self.run)(&mut [[0.0; DIM]; 3])
+    }
+}
+
+/// Every method.
+pub const METHODS: [Method; 20] = [
+    Method::new("dp-sgd", |_| with_filter(&mut Held::filter(Identity, ())), 0xed01_5f9f_e6a1_f661),
+    Method::new("doppler", doppler, 0x1874_745d_b6b1_2a36),
+    Method::new("dp-pmlf", dp_pmlf, 0x478d_6aa0_36bc_d0bd),
+    Method::new("disk", |vectors| kalman(vectors, LookAhead::One), 0x9d06_6b01_6c49_bd24),
+    Method::new("disk, two points", |vectors| kalman(vectors, LookAhead::Two { gamma: 0.5 }), 0x81b7_6b4e_b38e_0d2e),
+    Method::new("dc-sgd-p", dc_sgd_p, 0x09e8_0040_96c0_d7f3),
+    Method::new("dc-sgd-e", |vectors| dc_sgd_e(vectors, Solver::PaperGrid), 0xa94f_6b27_ba6e_d48b),
+    Method::new("dc-sgd-e, exact", |vectors| dc_sgd_e(vectors, Solver::Exact), 0xf032_6eec_e077_e318),
+    Method::new("adp", adp, 0xb90e_e412_bff8_2f4b),
+    Method::new("quantile", quantile, 0xa6f2_9f30_8985_05d3),
+    Method::new("inner-outer", inner_outer, 0xf863_f093_babf_ba29),
+    Method::new("automatic", automatic, 0xedd1_1573_269e_077a),
+    Method::new("per-layer", per_layer, 0x7ab9_9c8c_e0c1_5ee6),
+    Method::new("nesterov", nesterov, 0xeb34_a92e_10ae_d037),
+    Method::new("adamw", adamw, 0x2771_0aa6_7821_2fb4),
+    Method::new("adam-bc", adam_bc, 0x5195_b967_2c05_c6d2),
+    Method::new("adagrad", adagrad, 0x4d15_31df_69a1_49a7),
+    Method::new("rmsprop", rmsprop, 0xcc47_4e49_0bb5_0a94),
+    Method::new("adagrad-norm", adagrad_norm, 0x3e86_c2d0_f0b4_2e96),
+    Method::new("filter of order 0", order_0, 0xed01_5f9f_e6a1_f661),
 ];

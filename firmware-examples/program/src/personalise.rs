@@ -8,7 +8,9 @@
 use crate::digits::{self, TRAIN};
 use crate::extractor::{self, DIM, FEATURES};
 use crate::flash::{Ram, SECTOR};
+use crate::layer;
 use crate::line::{Failure, Line};
+use crate::mark::{GRADIENT, PROGRAM};
 use crate::sensor::{self, Reading};
 use crate::softmax::CLASSES;
 use damper_core::accounting::{Ledger, Rate};
@@ -18,7 +20,6 @@ use damper_core::filter::Identity;
 use damper_core::grid::Grid;
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
 use damper_core::numerics::digest::Digest;
-use damper_core::numerics::function::exp_f32;
 use damper_core::optimizer::{Sgd, SgdState};
 use damper_core::sampling::poisson;
 use damper_core::schedule::Constant;
@@ -49,53 +50,21 @@ const FLASH_BYTES: usize = LEDGER_BYTES + 6 * SECTOR;
 
 type Params = [f32; DIM];
 
-/// Scores of each class.
-fn scores(params: &Params, features: &[f32; FEATURES]) -> [f32; CLASSES] {
-    let (weights, biases) = params.split_at(CLASSES * FEATURES);
-    let mut scores = [0.0; CLASSES];
-    for ((score, row), bias) in scores.iter_mut().zip(weights.chunks_exact(FEATURES)).zip(biases) {
-        *score = *bias;
-        for (weight, feature) in row.iter().zip(features) {
-            *score += weight * feature;
-        }
-    }
-    scores
-}
-
 /// The gradient of the cross-entropy of one reading.
 fn gradient(params: &Params, reading: &Reading, grad: &mut Params) {
-    let mut errors = scores(params, &reading.features);
-    let largest = errors.iter().fold(f32::NEG_INFINITY, |a, b| if *b > a { *b } else { a });
-    let mut total = 0.0;
-    for score in &mut errors {
-        *score = exp_f32(*score - largest);
-        total += *score;
-    }
-    let (weights, biases) = grad.split_at_mut(CLASSES * FEATURES);
-    let rows = weights.chunks_exact_mut(FEATURES).zip(biases);
-    for (class, ((row, bias), error)) in rows.zip(&mut errors).enumerate() {
-        *error /= total;
-        if class == usize::from(reading.label) {
-            *error -= 1.0;
-        }
-        for (weight, feature) in row.iter_mut().zip(&reading.features) {
-            *weight = *error * feature;
-        }
-        *bias = *error;
-    }
+    let mut errors = [0.0; CLASSES];
+    layer::outputs(params, reading.features.iter().copied(), &mut errors);
+    layer::cross_entropy(&mut errors, reading.label);
+    layer::gradient(&errors, reading.features.iter().copied(), grad);
 }
 
 /// Readings held out that the layer names rightly, and how many there are.
 fn held_out(params: &Params) -> Line<'static> {
     let (mut right, mut samples) = (0, 0);
     for reading in digits::held_out().map(sensor::read) {
-        let mut best = (0, f32::NEG_INFINITY);
-        for (class, score) in scores(params, &reading.features).into_iter().enumerate() {
-            if score > best.1 {
-                best = (class, score);
-            }
-        }
-        right += u32::from(best.0 == usize::from(reading.label));
+        let mut scores = [0.0; CLASSES];
+        layer::outputs(params, reading.features.iter().copied(), &mut scores);
+        right += u32::from(layer::best(&scores) == usize::from(reading.label));
         samples += 1;
     }
     Line::HeldOut { right, samples }
@@ -138,6 +107,7 @@ fn session(flash: &mut [u8], params: &mut Params) -> Result<Session, Failure> {
     let mut grad = [0.0; DIM];
     let mut released = 0;
     while released < POWERED {
+        PROGRAM.begin();
         let mut open = match step.open(&mut state, &mut ledger, &mut journal) {
             Ok(open) => open,
             Err(OpenError::BudgetSpent) => return Ok(Session { released, spent: true }),
@@ -145,7 +115,7 @@ fn session(flash: &mut [u8], params: &mut Params) -> Result<Session, Failure> {
             Err(OpenError::Store(_)) => return Err(Failure::Refused("the journal")),
         };
         for digit in poisson(&generator, open.number(), rate, TRAIN).filter_map(digits::train) {
-            gradient(params, &sensor::read(digit), &mut grad);
+            GRADIENT.of(|| gradient(params, &sensor::read(digit), &mut grad));
             open.add_mixed(&[&grad])?;
         }
         open.finish(params, &generator)?;
@@ -153,6 +123,7 @@ fn session(flash: &mut [u8], params: &mut Params) -> Result<Session, Failure> {
         snapshots
             .save(ledger.paid(), params.iter().map(|param| param.to_bits()))
             .map_err(|_| Failure::Refused("the snapshot"))?;
+        PROGRAM.end();
     }
     Ok(Session { released, spent: false })
 }

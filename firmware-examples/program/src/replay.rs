@@ -1,26 +1,48 @@
-//! The core's recorded vectors, played on the device.
+//! The core's recorded vectors, played on the device, and what comes from elsewhere: a run that a host recorded.
 //!
 //! # Memory
 //!
-//! The base set 1.5 KB beside the stack of a step, the wide set 50 KB.
+//! The base set and the further one 1.5 KB beside the stack of a step, the wide set 50 KB; for a recorded run the caller's.
 
 use core::fmt::Display;
-use damper_core::replay::{BASE, Memory, WIDE, play};
+use damper_core::replay::{BASE, FURTHER, Memory, ReplayError, Source, Summary, WIDE, play, play_base};
 
 /// Plays the set that runs everywhere; whether everything is the same. Every line goes to `say`.
-pub fn base(say: impl FnMut(&dyn Display)) -> bool {
+pub fn base(mut say: impl FnMut(&dyn Display)) -> bool {
     let (mut floats, mut narrow, mut wide) = ([0.0; 256], [0; 40], [0; 40]);
-    run(BASE, Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide }, say)
+    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
+    let played = play_base(&mut &BASE[..], memory, |line| say(line));
+    all_same(played, &mut say)
+}
+
+/// Plays the set of what else there is.
+pub fn further(mut say: impl FnMut(&dyn Display)) -> bool {
+    let (mut floats, mut narrow, mut wide) = ([0.0; 256], [0; 40], [0; 40]);
+    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
+    let played = play(&mut &FURTHER[..], memory, |line| say(line));
+    all_same(played, &mut say)
 }
 
 /// Plays the set of long vectors.
-pub fn wide(say: impl FnMut(&dyn Display)) -> bool {
+pub fn wide(mut say: impl FnMut(&dyn Display)) -> bool {
     let (mut floats, mut narrow) = ([0.0; 10_300], [0; 2_060]);
-    run(WIDE, Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut [] }, say)
+    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut [] };
+    let played = play(&mut &WIDE[..], memory, |line| say(line));
+    all_same(played, &mut say)
 }
 
-fn run(mut pack: &[u8], memory: Memory<'_>, mut say: impl FnMut(&dyn Display)) -> bool {
-    match play(&mut pack, memory, |line| say(line)) {
+/// Plays a run that a host recorded.
+pub fn recorded<S: Source<Error: Display>>(
+    pack: &mut S,
+    memory: Memory<'_>,
+    mut say: impl FnMut(&dyn Display),
+) -> bool {
+    let played = play_base(pack, memory, |line| say(line));
+    all_same(played, &mut say)
+}
+
+fn all_same<E: Display>(played: Result<Summary, ReplayError<E>>, say: &mut impl FnMut(&dyn Display)) -> bool {
+    match played {
         Ok(summary) => summary.differ == 0,
         Err(error) => {
             say(&error);

@@ -12,26 +12,43 @@ use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
 
-const DIM: usize = 64;
+/// Parameters.
+pub const DIM: usize = 64;
 
 /// A gradient, in two parts.
 static GRAD: ([f32; 40], [f32; DIM - 40]) = ([0.25; 40], [-0.25; DIM - 40]);
 static KEY: [u8; 32] = [7; 32];
 
-/// Two steps; `None` where anything was refused. What a device reads at run time is opaque to the compiler: lengths, the key, the
-/// configuration's numbers. It copies no array, which would count the copying routine.
-#[must_use]
-pub fn run() -> Option<()> {
-    let step = PrivateStep::new(Slots {
-        mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(black_box(16)).ok()?, black_box(1.0)).ok()?,
+/// A step of DP-SGD with exact noise but for these slots.
+pub type With<F, O> = PrivateStep<DiscreteGaussian<i32>, FlatL2, Fixed, F, O, Constant>;
+
+/// The step that is measured, with this filter and optimizer. What a device reads at run time, the configuration's numbers, is opaque
+/// to the compiler.
+#[inline(always)]
+pub fn with<F, O>(filter: F, optimizer: O) -> Option<With<F, O>> {
+    PrivateStep::new(Slots {
+        mechanism: DiscreteGaussian::with_multiplier(Grid::new(black_box(16)).ok()?, black_box(1.0)).ok()?,
         clip: FlatL2,
         threshold: Fixed(black_box(1.0)),
-        filter: Identity,
-        optimizer: Sgd::new(black_box(0.9), false, 0.0).ok()?,
+        filter,
+        optimizer,
         schedule: Constant(black_box(0.5)),
         expected_batch: black_box(60),
     })
-    .ok()?;
+    .ok()
+}
+
+/// SGD with momentum and no filter.
+#[inline(always)]
+pub fn with_momentum() -> Option<With<Identity, Sgd>> {
+    with(Identity, Sgd::new(black_box(0.9), false, 0.0).ok()?)
+}
+
+/// Two steps; `None` where anything was refused. Lengths and the key are opaque to the compiler too. It copies no array, which would
+/// count the copying routine.
+#[must_use]
+pub fn run() -> Option<()> {
+    let step = with_momentum()?;
     let (mut sum, mut momentum, mut params) = ([0i32; DIM], [0f32; DIM], [0f32; DIM]);
     let generator = ChaCha20::<1>::private(Key::from_bytes(black_box(&KEY)));
     let mut ledger = Ledger::resume(black_box(3), black_box(1));

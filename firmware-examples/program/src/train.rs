@@ -1,33 +1,46 @@
-//! Private training on the device: DP-SGD with momentum on the digits in flash, the gradients computed here.
+//! Private training on the device: the digits in flash, the gradients computed here, by the model and the method that the build
+//! chose.
 //!
 //! # Memory
 //!
-//! Four vectors of `DIM` words: parameters, gradient, sum and momentum. 10.4 KB.
+//! Three vectors of `D` words, parameters, gradient and sum, and what the method takes: DP-SGD one more, for the momentum. 10.4 KB
+//! with the softmax regression.
+
+pub mod method;
 
 use crate::digits::{self, TRAIN};
 use crate::line::{Failure, Line};
-use crate::softmax::{self, DIM};
+use crate::mark::{GRADIENT, PROGRAM};
+use crate::model::{self, Model};
 use damper_core::accounting::{Ledger, Rate, Volatile};
-use damper_core::clip::FlatL2;
-use damper_core::error::{ConfigError, OpenError};
-use damper_core::filter::Identity;
-use damper_core::grid::Grid;
+use damper_core::clip::Clip;
+use damper_core::error::OpenError;
+use damper_core::filter::Filter;
 use damper_core::noise::{ChaCha20, DiscreteGaussian, Generator};
 use damper_core::numerics::digest::Digest;
-use damper_core::optimizer::{Sgd, SgdState};
+use damper_core::optimizer::Optimizer;
 use damper_core::sampling::poisson;
-use damper_core::schedule::Constant;
+use damper_core::schedule::Schedule;
 use damper_core::step::{PrivateStep, Slots, StepState};
-use damper_core::threshold::Fixed;
+use damper_core::threshold::Threshold;
 
 /// Steps the ledger allows.
 pub const BUDGET: u32 = 40;
 /// Expected samples a step.
 pub const EXPECTED_BATCH: u32 = 60;
 
-/// Trains until the budget is spent; whether it went as it should. Every line goes to `say`.
+/// Trains the chosen model by the chosen method until the budget is spent; whether it went as it should. Every line goes to `say`.
 pub fn run(mut say: impl FnMut(Line<'_>)) -> bool {
-    match train(&mut say) {
+    by(&model::CHOSEN, method::chosen(), &mut say)
+}
+
+/// The same with this model and method.
+pub fn by<const D: usize>(
+    model: &Model<D>,
+    (name, method): method::Method<D>,
+    mut say: &mut dyn FnMut(Line<'_>),
+) -> bool {
+    match method(Run { model, method: name, say: &mut say }) {
         Ok(()) => true,
         Err(failure) => {
             say(failure.line());
@@ -36,52 +49,67 @@ pub fn run(mut say: impl FnMut(Line<'_>)) -> bool {
     }
 }
 
-fn train(say: &mut impl FnMut(Line<'_>)) -> Result<(), Failure> {
-    let mechanism = DiscreteGaussian::<i32>::with_multiplier(Grid::new(16)?, 1.0)?;
-    // Sums would wrap, which is private and of no use.
-    if mechanism.grid().may_overflow_i32(EXPECTED_BATCH, mechanism.sigma()) {
-        return Err(ConfigError { parameter: "grid bits", must_be: "fewer for so large a batch" }.into());
-    }
-    let step = PrivateStep::new(Slots {
-        mechanism,
-        clip: FlatL2,
-        threshold: Fixed(1.0),
-        filter: Identity,
-        optimizer: Sgd::new(0.9, false, 0.0)?,
-        schedule: Constant(0.5),
-        expected_batch: EXPECTED_BATCH,
-    })?;
-    let rate = Rate::of(u64::from(EXPECTED_BATCH), u64::from(TRAIN))?;
-    // A product takes its key from the chip's true random generator, and keeps its ledger in flash.
-    let generator = ChaCha20::<1>::simulation(2026);
-    let mut ledger = Ledger::new(BUDGET);
-    let mut state =
-        StepState { sum: [0; DIM], filter: (), threshold: (), optimizer: SgdState { momentum: [0.0; DIM] } };
-    let mut params = [0.0; DIM];
-    let mut grad = [0.0; DIM];
-    say(Line::Start { dim: DIM as u32, samples: TRAIN, private: generator.is_private() });
+/// A run to come.
+pub struct Run<'a, const D: usize> {
+    model: &'a Model<D>,
+    method: &'static str,
+    say: &'a mut dyn FnMut(Line<'_>),
+}
 
-    loop {
-        let mut open = match step.open(&mut state, &mut ledger, &mut Volatile) {
-            Ok(open) => open,
-            Err(OpenError::BudgetSpent) => break,
-            Err(OpenError::Call(error)) => return Err(error.into()),
-            Err(OpenError::Store(never)) => match never {},
-        };
-        for digit in poisson(&generator, open.number(), rate, TRAIN).filter_map(digits::train) {
-            softmax::gradient(&params, digit, &mut grad);
-            open.add_mixed(&[&grad])?;
+impl<const D: usize> Run<'_, D> {
+    /// Trains until the budget is spent. `buffers`: two, where the filter wants gradients away from the parameters.
+    fn train<C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS, S: Schedule>(
+        self,
+        slots: Slots<DiscreteGaussian<i32>, C, T, F, O, S>,
+        filter: FS,
+        threshold: T::State,
+        optimizer: OS,
+        buffers: &mut [[f32; D]],
+    ) -> Result<(), Failure> {
+        let Self { model, method, say } = self;
+        let rate = Rate::of(u64::from(EXPECTED_BATCH), u64::from(TRAIN))?;
+        let step = PrivateStep::new(slots)?;
+        // A product takes its key from the chip's true random generator, and keeps its ledger in flash.
+        let generator = ChaCha20::<1>::simulation(2026);
+        let mut ledger = Ledger::new(BUDGET);
+        let (mut sum, mut params, mut grad) = ([0; D], [0.0; D], [0.0; D]);
+        (model.start)(&mut params);
+        let mut state = StepState { sum: &mut sum[..], filter, threshold, optimizer };
+        say(Line::Start { model: model.name, method, dim: D as u32, samples: TRAIN, private: generator.is_private() });
+
+        loop {
+            PROGRAM.begin();
+            let mut open = match step.open(&mut state, &mut ledger, &mut Volatile) {
+                Ok(open) => open,
+                Err(OpenError::BudgetSpent) => break,
+                Err(OpenError::Call(error)) => return Err(error.into()),
+                Err(OpenError::Store(never)) => match never {},
+            };
+            for digit in poisson(&generator, open.number(), rate, TRAIN).filter_map(digits::train) {
+                if let [point, mixed] = &mut *buffers {
+                    let mut mixing = open.add_points(mixed)?;
+                    while mixing.next_point(&params, point)? {
+                        GRADIENT.of(|| (model.gradient)(point, digit, &mut grad));
+                        mixing.point(&[&grad])?;
+                    }
+                    mixing.add()?;
+                } else {
+                    GRADIENT.of(|| (model.gradient)(&params, digit, &mut grad));
+                    open.add_mixed(&[&grad])?;
+                }
+            }
+            open.finish(&mut params, &generator)?;
+            PROGRAM.end();
         }
-        open.finish(&mut params, &generator)?;
-    }
 
-    say(Line::BudgetSpent { steps: ledger.paid() });
-    let (mut right, mut samples) = (0, 0);
-    for digit in digits::held_out() {
-        right += u32::from(softmax::is_right(&params, digit));
-        samples += 1;
+        say(Line::BudgetSpent { steps: ledger.paid() });
+        let (mut right, mut samples) = (0, 0);
+        for digit in digits::held_out() {
+            right += u32::from((model.is_right)(&params, digit));
+            samples += 1;
+        }
+        say(Line::HeldOut { right, samples });
+        say(Line::Params(Digest::of(&params).value()));
+        Ok(())
     }
-    say(Line::HeldOut { right, samples });
-    say(Line::Params(Digest::of(&params).value()));
-    Ok(())
 }

@@ -2,19 +2,57 @@
 
 use damper_core::update::Update;
 use damper_firmware_program::methods::METHODS;
-use damper_firmware_program::{federated, personalise, train};
+use damper_firmware_program::model::Model;
+use damper_firmware_program::train::{self, method};
+use damper_firmware_program::{federated, mlp, personalise, softmax};
+use std::collections::BTreeMap;
+use std::{fs, path::Path};
 
 #[test]
 fn the_host_says_what_every_board_must_say() {
     let mut said = String::new();
-    assert!(train::run(|line| said += &format!("{line}\n")), "{said}");
-    assert_eq!(said, include_str!("../../expected/train.txt"));
-    said.clear();
     assert!(personalise::run(|line| said += &format!("{line}\n")), "{said}");
     assert_eq!(said, include_str!("../../expected/personalise.txt"));
     said.clear();
     assert!(federated::run(1, |line| said += &format!("{line}\n")), "{said}");
     assert_eq!(said, include_str!("../../expected/federated.txt"));
+}
+
+/// What `train` says of a model by each method, under the name of the file of `expected` that has it.
+fn trained<const D: usize>(model: &Model<D>, file: &str) -> Vec<(String, String)> {
+    let trained = |(name, run)| {
+        let mut said = String::new();
+        assert!(train::by(model, (name, run), &mut |line| said += &format!("{line}\n")), "{name}: {said}");
+        (if name == "dp-sgd" { format!("{file}.txt") } else { format!("{file}-{name}.txt") }, said)
+    };
+    method::all().map(trained).collect()
+}
+
+/// A build chooses one model and one method; the host runs them all, and there is a file for each and none for anything else.
+#[test]
+fn train_says_on_the_host_what_every_board_must_say_whatever_the_build_chose() {
+    let said: BTreeMap<_, _> =
+        trained(&softmax::MODEL, "train").into_iter().chain(trained(&mlp::MODEL, "train-mlp")).collect();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../expected");
+    let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let expected: BTreeMap<_, _> = files
+        .filter(|file| file.starts_with("train"))
+        .map(|file| (file.clone(), fs::read_to_string(folder.join(file)).unwrap()))
+        .collect();
+    assert_eq!(said, expected);
+    // Each does something of its own.
+    let mut digests: Vec<_> = said.values().map(|said| said.lines().last().unwrap()).collect();
+    digests.sort_unstable();
+    digests.dedup();
+    assert_eq!(digests.len(), said.len());
+}
+
+#[test]
+fn a_build_that_chooses_nothing_trains_a_softmax_regression_by_dp_sgd() {
+    let (mut said, mut chosen) = (String::new(), String::new());
+    assert!(train::run(|line| said += &format!("{line}\n")));
+    assert!(train::by(&softmax::MODEL, method::all().next().unwrap(), &mut |line| chosen += &format!("{line}\n")));
+    assert_eq!(said, chosen);
 }
 
 /// What the lines carry is what was emitted, and one device's is not another's.
@@ -40,17 +78,18 @@ fn the_lines_of_a_device_carry_its_update() {
 
 #[test]
 fn every_method_ends_on_the_host_with_the_digest_that_every_board_must_have() {
-    for (name, run, digest) in METHODS {
-        assert_eq!(run(), Some(digest), "{name}: {:#018x}", run().unwrap_or_default());
+    for method in METHODS {
+        let digest = method.run();
+        assert_eq!(digest, Some(method.digest), "{}: {:#018x}", method.name, digest.unwrap_or_default());
     }
 }
 
 /// A filter without delays is none, and every method does something.
 #[test]
 fn methods_differ_from_dp_sgd_and_from_each_other() {
-    let digest = |name| METHODS.iter().find(|method| method.0 == name).unwrap().2;
+    let digest = |name| METHODS.iter().find(|method| method.name == name).unwrap().digest;
     assert_eq!(digest("filter of order 0"), digest("dp-sgd"));
-    let mut digests: Vec<u64> = METHODS.iter().map(|method| method.2).collect();
+    let mut digests: Vec<u64> = METHODS.iter().map(|method| method.digest).collect();
     digests.sort_unstable();
     digests.dedup();
     assert_eq!(digests.len(), METHODS.len() - 1);

@@ -1,7 +1,7 @@
 //! `damper train`: from a model, a data set and a budget to a folder with a private model and its report.
 
 use super::method::{MethodArgs, ScheduleArgs};
-use super::model::{MEMORY, ModelArgs, memory};
+use super::model::{MEMORY, ModelArgs, bytes_text, memory};
 use super::progress::Watcher;
 use super::{Failure, answer, answer_json};
 use crate::autodiff::Readout;
@@ -9,11 +9,13 @@ use crate::backend::Choice;
 use crate::data::{DataOptions, OnBadRow, TestSource, TextOptions, TextTask};
 use crate::onnx;
 use crate::report::{OutputFolder, TrainReport, trained_model};
-use crate::train::{self, Budget, LowRank, Noise, NormStep, OptimizerChoice, Rule, Source, TrainConfig, TrainError};
+use crate::train::{
+    self, Budget, LowRank, Noise, NormStep, OptimizerChoice, Record, Rule, Source, TrainConfig, TrainError,
+};
 use clap::{Args, ValueEnum};
 use std::io::{self, Write};
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::path::PathBuf;
+use std::path::{PathBuf, absolute};
 
 /// δ where a multiplier was given and no δ.
 const DELTA: f64 = 1e-5;
@@ -77,6 +79,8 @@ pub(super) struct TrainArgs {
     options: ModelArgs,
     #[command(flatten)]
     machine: MachineArgs,
+    #[command(flatten)]
+    recording: RecordingArgs,
 }
 
 #[derive(Args, Debug)]
@@ -233,6 +237,19 @@ struct MachineArgs {
     /// Threads, each with a session of its own; with discrete noise the result does not depend on it [default: processors]
     #[arg(long, value_name = "N")]
     workers: Option<NonZeroUsize>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Recording")]
+struct RecordingArgs {
+    /// Records the run in FILE, which must not be there, to be played anywhere by `damper replay`. As secret as the data: it
+    /// holds the gradient of every sample drawn and the key of the noise. Readable by its owner alone; while the run lasts it
+    /// has another name in the same folder, .damper-..., which a run that is killed leaves there
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Refuses a recording that is expected to be larger
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", requires = "record", value_parser = memory)]
+    record_limit: u64,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -407,7 +424,27 @@ impl TrainArgs {
             memory: self.machine.memory,
             workers: self.machine.workers,
             evaluate_every: self.training.eval_every,
+            record: self.record(),
         })
+    }
+}
+
+impl TrainArgs {
+    fn record(&self) -> Option<Record> {
+        let RecordingArgs { record, record_limit } = &self.recording;
+        record.clone().map(|file| Record { file, limit: *record_limit })
+    }
+
+    /// Refuses a recording among the outputs that ε covers.
+    fn refuse_covered_recording(&self) -> Result<(), Failure> {
+        match &self.recording.record {
+            Some(file) if absolute(file)?.parent() == Some(&*absolute(&self.out)?) => Err(Failure::new(format!(
+                "--record {}: lies among the outputs that epsilon covers; name {}, or another folder",
+                file.display(),
+                self.out.join("checkpoint").join(file.file_name().unwrap_or_default()).display()
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -422,11 +459,16 @@ pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
         TrainError::Refusal(error) => Failure::in_file(model, error),
         error => Failure::from(error),
     };
+    args.refuse_covered_recording()?;
     let run = train::prepare(&source, args.config()?).map_err(in_model)?;
 
     let folder = OutputFolder::create(&args.out)?;
     for warning in &run.warnings {
         let _ = writeln!(io::stderr(), "warning: {warning}");
+    }
+    if let Some(Record { file, .. }) = run.config.record.as_ref().filter(|_| !args.quiet) {
+        let size = bytes_text(train::recording_bytes(&run));
+        let _ = writeln!(io::stderr(), "recording in {}, about {size}, as secret as the data", file.display());
     }
     let mut watcher = Watcher::new(run.steps, args.quiet);
     let outcome = train::run(&run, &folder.checkpoint(), &mut watcher);
@@ -443,8 +485,14 @@ pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
         return answer_json(&report);
     }
     let out = args.out.display();
+    let recording = run.config.record.as_ref().map_or(String::new(), |Record { file, .. }| {
+        format!(
+            "\nsecret    {} (the recording: not covered by epsilon, holds the samples' gradients and the key)",
+            file.display()
+        )
+    });
     answer(&format!(
         "{report}\nmodel     {out}/model.onnx\nreport    {out}/report.json\nmetrics   {out}/metrics.csv\nsecret    \
-         {out}/checkpoint/ (not covered by epsilon: keep it as secret as the data)"
+         {out}/checkpoint/ (not covered by epsilon: keep it as secret as the data){recording}"
     ))
 }

@@ -1,6 +1,7 @@
 //! Everything that is fixed before the first step: the graph, the data's checks by its owner, the rate, the noise.
 
 use super::galore::forms;
+use super::recording;
 use super::{Budget, Clipping, Noise, Run, TrainConfig, TrainError};
 use crate::accounting::{Factors, SMALLEST_SIGMA, Schedule, judge_delta};
 use crate::autodiff::{Cost, DeriveOptions, Dim, GradGraph, Loss, Readout, TensorSpec, derive};
@@ -152,7 +153,7 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     let physical_batch = physical_batch(&config, clipped.as_ref().unwrap_or(&grad).cost)?;
     let priced = plan.epsilon(config.delta)?;
     let params = initial(&graph, &grad);
-    Ok(Run {
+    let run = Run {
         config,
         model,
         init_seed,
@@ -173,7 +174,9 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         epsilon: priced.epsilon,
         order: priced.order,
         warnings,
-    })
+    };
+    recording::check(&run)?;
+    Ok(run)
 }
 
 /// The graph of clipped sums where they are asked for, at as many points as the filter wants; the path is refused where its

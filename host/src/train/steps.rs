@@ -3,6 +3,7 @@
 use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold, AnyThresholdState};
 use super::evaluate::Evaluator;
 use super::galore::forms;
+use super::recording::{Origin, Recording};
 use super::rehearsal::rehearse;
 use super::store::LedgerFile;
 use super::worker::{ClippedSums, Gather, Layout, OUTPUTS, PerSampleGradients, Point, SUMS};
@@ -35,18 +36,24 @@ type ChaCha20 = noise::ChaCha20<BLOCKS>;
 /// How often progress is told.
 const TICK: Duration = Duration::from_millis(100);
 
+/// What a run writes as it goes, as secret as the data.
+struct Written {
+    ledger: LedgerFile,
+    recording: Option<Recording>,
+}
+
 /// Trains. `checkpoint` is a private folder that is there; the ledger is persisted in it.
 ///
 /// # Errors
 ///
-/// The backend is absent or fails, the ledger cannot be persisted, or the operating system gives no key.
+/// The backend is absent or fails, the ledger or the recording cannot be written, or the operating system gives no key.
 pub fn run(run: &Run, checkpoint: &Path, progress: &mut dyn Progress) -> Result<Outcome, TrainError> {
-    let generator = match run.config.seed {
-        Some(seed) => ChaCha20::simulation(seed),
+    let mut key = [0; 32];
+    let (generator, origin) = match run.config.seed {
+        Some(seed) => (ChaCha20::simulation(seed), Origin::Seed(seed)),
         None => {
-            let mut bytes = [0; 32];
-            getrandom::fill(&mut bytes).map_err(TrainError::Key)?;
-            ChaCha20::private(Key::from_bytes(&bytes))
+            getrandom::fill(&mut key).map_err(TrainError::Key)?;
+            (ChaCha20::private(Key::from_bytes(&key)), Origin::Key(&key))
         }
     };
     let backend = open(run.config.backend)?;
@@ -60,19 +67,21 @@ pub fn run(run: &Run, checkpoint: &Path, progress: &mut dyn Progress) -> Result<
         Some(clipped) => rehearse(backend, clipped, &SUMS, rows, &run.params)?,
         None => rehearse(backend, &run.grad, &OUTPUTS, rows, &run.params)?,
     }
+    let written =
+        Written { ledger: LedgerFile::new(checkpoint.join("ledger.json")), recording: Recording::begin(run, origin)? };
     let continuous = || ContinuousGaussian::new(run.multiplier);
     match (run.config.noise, run.sigma_grid, &run.clipped) {
         (Noise::Discrete, Some(sigma), None) => {
             let workers = PerSampleGradients::new(backend, &run.grad, split, rows, threads)?;
-            train(run, DiscreteGaussian::<i64>::new(grid, sigma)?, workers, &generator, backend, checkpoint, progress)
+            train(run, DiscreteGaussian::<i64>::new(grid, sigma)?, workers, &generator, backend, written, progress)
         }
         (_, _, Some(clipped)) => {
             let workers = ClippedSums::new(backend, clipped, split, rows, threads)?;
-            train(run, continuous()?, workers, &generator, backend, checkpoint, progress)
+            train(run, continuous()?, workers, &generator, backend, written, progress)
         }
         _ => {
             let workers = PerSampleGradients::new(backend, &run.grad, split, rows, threads)?;
-            train(run, continuous()?, workers, &generator, backend, checkpoint, progress)
+            train(run, continuous()?, workers, &generator, backend, written, progress)
         }
     }
 }
@@ -83,7 +92,7 @@ fn train<M: Mechanism>(
     mut workers: impl Gather<M>,
     generator: &ChaCha20,
     backend: &dyn Backend,
-    checkpoint: &Path,
+    mut written: Written,
     progress: &mut dyn Progress,
 ) -> Result<Outcome, TrainError> {
     let config = &run.config;
@@ -111,7 +120,6 @@ fn train<M: Mechanism>(
     };
     let mut params = run.params.clone();
     let mut ledger = Ledger::new(run.steps).prepaying(PREPAID);
-    let mut store = LedgerFile::new(checkpoint.join("ledger.json"));
 
     let mut evaluator = match &run.data.test {
         Some(split) => Some((Evaluator::new(backend, run, split)?, split)),
@@ -132,7 +140,7 @@ fn train<M: Mechanism>(
             &step,
             &mut state,
             &mut ledger,
-            &mut store,
+            &mut written,
             &mut workers,
             &mut draw,
             &mut points,
@@ -162,6 +170,9 @@ fn train<M: Mechanism>(
             evaluations.push(at);
         }
     }
+    if let Some(recording) = written.recording {
+        recording.finish()?;
+    }
     Ok(Outcome {
         params,
         steps: ledger.paid(),
@@ -184,14 +195,14 @@ fn one_step<M: Mechanism>(
     step: &Step<'_, M>,
     state: &mut State<M>,
     ledger: &mut Ledger,
-    store: &mut LedgerFile,
+    written: &mut Written,
     workers: &mut impl Gather<M>,
     draw: &mut Vec<u32>,
     points: &mut Vec<Point>,
     params: &mut [f32],
     generator: &ChaCha20,
 ) -> Result<(), TrainError> {
-    let mut opened = step.open(state, ledger, store).map_err(|error| match error {
+    let mut opened = step.open(state, ledger, &mut written.ledger).map_err(|error| match error {
         OpenError::Store(error) => TrainError::File(error),
         // The budget is the number of steps of the loop, and the state was made for the graph.
         OpenError::BudgetSpent | OpenError::Call(_) => TrainError::Flag(format!("the step did not open: {error}")),
@@ -205,7 +216,19 @@ fn one_step<M: Mechanism>(
         point.params.resize(params.len(), 0.0);
         point.weight = opened.point(index, params, &mut point.params).expect("the points have the parameters' length");
     }
-    workers.gather(&mut opened, split, &all, points)?;
+    if let Some(recording) = &mut written.recording {
+        recording.step(draw.iter().filter(|sample| !split.is_null(**sample as usize)).count() as u32);
+    }
+    workers.gather(&mut opened, split, &all, points, written.recording.as_mut())?;
     opened.finish(params, generator).expect("the parameters have the state's length");
+    if let Some(recording) = &mut written.recording {
+        let slots = step.slots();
+        recording.released(
+            params,
+            (&slots.filter, &state.filter),
+            (&slots.optimizer, &state.optimizer),
+            (&slots.threshold, &state.threshold),
+        )?;
+    }
     Ok(())
 }

@@ -8,6 +8,7 @@ mod clipped_sum;
 mod kernel;
 mod parts;
 mod per_sample;
+mod turn;
 
 pub(super) use clipped_sum::ClippedSums;
 pub(super) use parts::OUTPUTS;
@@ -15,6 +16,7 @@ pub(super) use per_sample::PerSampleGradients;
 
 use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold};
 use super::prune::keep_outputs;
+use super::recording::Recording;
 use crate::autodiff::{Dim, GradGraph, TensorSpec};
 use crate::backend::{Backend, BackendError, Plan, Session};
 use crate::data::{Chunk, Split};
@@ -29,13 +31,15 @@ pub(super) type Opened<'a, M> =
 
 /// One way from samples to the sum of a step.
 pub(super) trait Gather<M: Mechanism> {
-    /// Adds the samples of `chunks`, taking gradients at `points` and mixing them per sample before the clip.
+    /// Adds the samples of `chunks`, taking gradients at `points` and mixing them per sample before the clip. A recording takes
+    /// each sample's, where each has one.
     fn gather(
         &mut self,
         opened: &mut Opened<'_, M>,
         split: &Split,
         chunks: &[Chunk<'_>],
         points: &[Point],
+        recording: Option<&mut Recording>,
     ) -> Result<(), BackendError>;
 
     /// Number of threads.

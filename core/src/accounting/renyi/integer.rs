@@ -40,6 +40,19 @@
 //! half-width of the strip where the integrand is analytic, `a < πσ²/‖Δ‖`. With σ ≥ 2^10 grid units and σ²/‖Δ‖ ≥ 10 the
 //! exponent is below −160: far below an `f64`'s last bit. Below that size use integer orders, or the convex bound
 //! between them.
+//!
+//! # Numerics
+//!
+//! `⊕ ⊗ ⊘` are the operations of [`up`](crate::numerics::up), `ln` and `expm1` its functions, `1 − q` is exact, and the sum is its
+//! [`LogSum`]. With `o = q ⊘ (1−q)`, `h = ((((2 ⊗ 1)/2) ⊘ σ) ⊘ σ)/2`, and
+//! `w = 1`, `l = α ⊗ ln(1−q)` before the first term, for `k = 1 … α`:
+//!
+//! ```text
+//! w ← w ⊗ (o ⊗ ((α − k + 1) ⊘ k));  outside [1e−100, 1e100]: l ← l ⊕ ln w, w ← 1
+//! t = k(k−1) ⊗ h;  from k = 2 on the term w·e^(l ⊕ t) where t > 40, else (w ⊗ expm1 t)·e^l
+//! ```
+//!
+//! `ln A` is `ln(1 + Σ)`. At `q = 1` it is `(((α ⊗ (α−1))/2) ⊘ σ) ⊘ σ`, at `q = 0` it is 0.
 
 use crate::accounting::event::Event;
 use crate::numerics::up::{LogSum, add_up, div_up, exp_m1_up, ln_up, mul_up};

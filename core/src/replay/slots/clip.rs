@@ -2,10 +2,8 @@
 
 use crate::clip::{Automatic, Clip, FlatL2, Layer, Layers, PerLayer};
 use crate::replay::PackError;
+use crate::replay::grammar::MOST_LAYERS;
 use crate::replay::pack::Reader;
-
-/// Layers of a gradient that a pack may name.
-pub(in crate::replay) const MAX_LAYERS: usize = 8;
 
 #[derive(Clone, Copy)]
 enum Rule {
@@ -42,7 +40,7 @@ impl Clip for AnyClip<'_> {
 impl<'a> AnyClip<'a> {
     pub(in crate::replay) fn read(
         pack: &mut Reader<'_>,
-        memory: &'a mut [Layer; MAX_LAYERS],
+        memory: &'a mut [Layer; MOST_LAYERS],
     ) -> Result<Self, PackError> {
         let rule = match pack.u8() {
             0 => Rule::Flat(FlatL2),

@@ -1,17 +1,18 @@
-//! Every filter, recursive ones up to order 8, per-sample momentum over up to 8 iterates.
+//! Every filter.
 
 use super::Floats;
 use crate::error::CallError;
 use crate::filter::{
-    Digested, Filter, Gain, Identity, Iir, IirState, IirStep, Kalman, KalmanState, KalmanStep, LookAhead,
-    PerSampleMomentum, PerSampleMomentumState,
+    Filter, Gain, Identity, Iir, IirState, IirStep, Kalman, KalmanState, KalmanStep, LookAhead, PerSampleMomentum,
+    PerSampleMomentumState,
 };
-use crate::numerics::digest::Digest;
+use crate::numerics::digest::{Digest, Digested};
 use crate::private::Released;
 use crate::replay::PackError;
+use crate::replay::grammar::{HIGHEST_ORDER, MOST_ITERATES};
 use crate::replay::pack::Reader;
 
-type Momentum = PerSampleMomentum<Iir, 8>;
+type Momentum = PerSampleMomentum<Iir<HIGHEST_ORDER>, MOST_ITERATES>;
 type MomentumState<'a> = PerSampleMomentumState<&'a mut [f32], IirState<&'a mut [f32]>>;
 
 /// A filter and its memory.
@@ -38,7 +39,7 @@ fn iir<'a>(
     dim: usize,
     floats: &mut Floats<'a>,
 ) -> Result<(Iir, IirState<&'a mut [f32]>), PackError> {
-    let (mut a, mut b) = ([0.0; 8], [0.0; 9]);
+    let (mut a, mut b) = ([0.0; HIGHEST_ORDER], [0.0; HIGHEST_ORDER + 1]);
     let (na, nb) = (usize::from(pack.u8()), usize::from(pack.u8()));
     let (Some(a), Some(b)) = (a.get_mut(..na), b.get_mut(..nb)) else {
         return Err(PackError::Field("order of a filter"));

@@ -2,7 +2,7 @@
 
 use super::Floats;
 use crate::error::CallError;
-use crate::numerics::digest::Digest;
+use crate::numerics::digest::{Digest, Digested};
 use crate::optimizer::{
     AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamBcStep, AdamState, AdamStep,
     Begin, Optimizer, RmsProp, RmsPropState, Sgd, SgdState,
@@ -71,25 +71,16 @@ impl<'a> Inner<'a> {
             _ => return Err(PackError::Field("kind of optimizer")),
         })
     }
+}
 
-    fn add_to(&self, digest: &mut Digest) {
-        match self {
-            Self::Sgd(_, state) => digest.add_f32s(state.momentum),
-            Self::Adam(_, state) => {
-                digest.add_f32s(state.first);
-                digest.add_f32s(state.second);
-                digest.add_f64(state.beta1_power);
-                digest.add_f64(state.beta2_power);
-            }
-            Self::AdamBc(_, state) => {
-                digest.add_f32s(state.first);
-                digest.add_f32s(state.second);
-                digest.add_f64(state.first_weight);
-                digest.add_f64(state.second_weight);
-                digest.add_f64(state.noise);
-            }
-            Self::AdaGrad(_, state) => digest.add_f32s(state.sum),
-            Self::RmsProp(_, state) => digest.add_f32s(state.second),
+impl Digested<Inner<'_>> for HeldInner {
+    fn add_to(&self, state: &Inner<'_>, digest: &mut Digest) {
+        match state {
+            Inner::Sgd(config, state) => config.add_to(state, digest),
+            Inner::Adam(config, state) => config.add_to(state, digest),
+            Inner::AdamBc(config, state) => config.add_to(state, digest),
+            Inner::AdaGrad(config, state) => config.add_to(state, digest),
+            Inner::RmsProp(config, state) => config.add_to(state, digest),
         }
     }
 }
@@ -120,11 +111,8 @@ impl<'a> AnyOptimizer<'a> {
         let mut digest = Digest::default();
         match self {
             Self::Alone(Inner::Sgd(_, SgdState { momentum: [] })) => return None,
-            Self::Alone(inner) => inner.add_to(&mut digest),
-            Self::Norm(_, state) => {
-                digest.add_f64(state.added);
-                state.inner.add_to(&mut digest);
-            }
+            Self::Alone(inner) => HeldInner.add_to(inner, &mut digest),
+            Self::Norm(norm, state) => norm.add_to(state, &mut digest),
         }
         Some(digest)
     }

@@ -56,13 +56,9 @@ impl AnyThreshold {
 
     /// The digest of the coming step's clip and its histogram's range (0 without one); none where the clip is fixed.
     pub(in crate::replay) fn digest(&self) -> Option<Digest> {
-        let range = match self.query() {
-            Query::Histogram { range, .. } => range,
-            Query::None | Query::Above { .. } => 0.0,
-        };
         match self {
             Self::Fixed(_) => None,
-            _ => Some(Digest::of(&[self.clip(), range])),
+            _ => Some(HeldThreshold(None).digest(self)),
         }
     }
 

@@ -7,9 +7,12 @@ import numpy as np
 
 import continuous
 from clipping import Automatic, Flat, PerLayer, add_sample
+from numerics import S
+from payer import Filter, Ledger
 from release import F, GRADIENT_NOISE, SAMPLING, Gradients, Stream, discrete_gaussian, norm_squared
+from xoshiro import Xoshiro
 
-WORDS, NOISE, COINS, SQUARES, FUNCTIONS, CLIPPED, BINS, CONTINUOUS = range(1, 9)
+WORDS, NOISE, COINS, SQUARES, FUNCTIONS, CLIPPED, BINS, CONTINUOUS, FAST_WORDS, COORDINATES, LEDGER, FILTER = range(1, 13)
 F32 = {"sqrt": 0, "ln": 1, "sin-cos": 2, "exp-f32": 7, "sum": 8, "product": 9, "quotient": 10}
 F64 = {"sqrt-f64": 3, "exp-f64": 4, "cos-f64": 5, "pow-f64": 6, "narrow": 11}
 
@@ -90,11 +93,66 @@ def functions(pack):
     add("narrow", [(x, F(x)) for x in doubles], 1)
 
 
-def add(pack, clip_bytes):
+def coordinates(pack, numbers):
+    """A matrix [5, 6] in 2 directions on its left, [4, 5] in 3 on its right, and what is left of it; large and small numbers."""
+    for name, left, rows, columns, rank, shift in [("left", True, 5, 6, 2, 23), ("right", False, 4, 5, 3, -40)]:
+        k = rows if left else columns
+        directions = np.array([numbers.next(23) for _ in range(k * rank)], F).reshape(k, rank)
+        matrix = np.array([numbers.next(shift) for _ in range(rows * columns)], F).reshape(rows, columns)
+
+        def product(a, b):
+            total = np.zeros((a.shape[0], b.shape[1]), F)
+            for i in range(a.shape[1]):
+                total = S(total + S(np.outer(a[:, i], b[i])))
+            return total
+
+        image = product(directions.T, matrix) if left else product(matrix, directions)
+        back = product(directions, image) if left else product(image, directions.T)
+        head = struct.pack("<BHHHH", not left, rank, directions.size, matrix.size, image.size)
+        body = b"".join(np.asarray(part, F).astype("<f4").tobytes() for part in (directions, matrix, image, back))
+        pack.group(COORDINATES, f"coordinates {name}", head + body, f"{image.size + matrix.size} values")
+
+
+def payers(pack):
+    """Steps paid, stores that fail and restarts, until the budget is spent."""
+    for budget, prepaid in [(9, 1), (12, 4)]:
+        ledger, body = Ledger(budget, prepaid), []
+        for event in [0, 0, 1, 0, 2, 0, 0, 1, 0, 0, 2, 0, 0, 0, 2, 0, 0]:
+            found = ledger.restart() if event == 2 else ledger.pay(event == 1)
+            body.append(struct.pack("<BII", event, found, ledger.persisted))
+        head = struct.pack("<II", budget, prepaid)
+        pack.group(LEDGER, f"ledger {budget} by {prepaid}", head + counted(body), f"{2 * len(body)} values")
+    words = Stream(5, 4, 0, 0)
+    for order, epsilon in [(2, 20.0), (8, 3.0), (64, 1.0)]:
+        filter, body = Filter(order, epsilon, 1e-5), []
+        rates = [2**53, 2**53 // 7, 2**46 + 1, 1, 0]
+        for i in range(24):
+            event = {5: 1, 9: 2, 17: 2}.get(i, 0)
+            rate = rates[i % 5]
+            # From far too little noise to plenty.
+            multiplier = (1 + words.next() % 1000) / 100 * (0.1 if i % 5 == 3 else 1.0) + (20.0 if i == 0 else 0.0)
+            found = filter.restart() if event == 2 else filter.pay(rate, multiplier, event == 1)
+            body.append(struct.pack("<BQdId", event, rate, multiplier, found, filter.spent))
+        head = filter.head() + struct.pack("<d", filter.budget)
+        pack.group(FILTER, f"filter {order}", head + counted(body), f"{2 * len(body) + 1} values")
+
+
+def words(pack, kind, name, generator):
     for seed, purpose, step, chunk in [(0, 1, 0, 0), (1, 3, 7, 2), (2**64 - 1, 1, 2**32 - 1, 2**32 - 1)]:
-        stream = Stream(seed, purpose, step, chunk)
+        stream = generator(seed, purpose, step, chunk)
         body = counted([struct.pack("<I", stream.next()) for _ in range(24)])
-        pack.group(WORDS, f"words {purpose}/{step}/{chunk}", address(seed, purpose, step, chunk) + body, "24 values")
+        pack.group(kind, f"{name} {purpose}/{step}/{chunk}", address(seed, purpose, step, chunk) + body, "24 values")
+
+
+def further(pack):
+    """Those that the base set has not."""
+    words(pack, FAST_WORDS, "xoshiro", Xoshiro)
+    coordinates(pack, Gradients(98))
+    payers(pack)
+
+
+def add(pack, clip_bytes):
+    words(pack, WORDS, "words", Stream)
     for sigma in [1, 3, 1000, 65536, (1 << 31) - 1]:
         stream = Stream(sigma, GRADIENT_NOISE, 5, 1)
         body = counted([struct.pack("<q", discrete_gaussian(sigma, stream)) for _ in range(20)])

@@ -90,7 +90,7 @@ def play(make, dim, steps, batch, bits, sigma, seed):
                 z[t % dim] = more(t)
             yield lambda x: x / F(4) - z
 
-    played = run.play(slots, run.Discrete(bits, sigma), params, samples, batch, steps, seed)
+    played = run.play(slots, run.Discrete(32, bits, sigma), params, samples, batch, steps, seed)
     return text, [(mechanism.sigma, clip, as_bits(params)) for mechanism, clip, params in played]
 
 

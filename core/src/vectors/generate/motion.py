@@ -172,9 +172,9 @@ class Sgd:
 
 
 class Adam:
-    def __init__(self, beta1=0.9, beta2=0.999, epsilon=1e-8, decay=0.0):
-        self.text = f"adam {f64(beta1)} {f64(beta2)} {f32(epsilon)} {f64(decay)}"
-        self.beta1, self.beta2, self.epsilon, self.decay = beta1, beta2, F(epsilon), decay
+    def __init__(self, beta1=0.9, beta2=0.999, epsilon=1e-8, decay=0.0, filtered=False):
+        self.text = f"adam{'-filtered' * filtered} {f64(beta1)} {f64(beta2)} {f32(epsilon)} {f64(decay)}"
+        self.beta1, self.beta2, self.epsilon, self.decay, self.filtered = beta1, beta2, F(epsilon), decay, filtered
 
     def start(self, dim):
         self.m, self.v = np.zeros(dim, F), np.zeros(dim, F)
@@ -182,6 +182,7 @@ class Adam:
 
     def moments(self, filtered, g):
         self.m = S(F(self.beta1) * self.m + F(1 - self.beta1) * filtered)
+        g = filtered if self.filtered else g
         self.v = S(F(self.beta2) * self.v + F(1 - self.beta2) * S(g * g))
 
     def step(self, params, filtered, g, lr, noise):
@@ -193,10 +194,11 @@ class Adam:
 
 
 class AdamBc(Adam):
-    def __init__(self, beta1=0.9, beta2=0.99, floor=1e-6, decay=0.0):
+    def __init__(self, beta1=0.9, beta2=0.99, floor=1e-6, decay=0.0, by_noise=False):
         super().__init__(beta1, beta2, floor, decay)
         self.floor = F(floor)
-        self.text = f"adam-bc {f64(beta1)} {f64(beta2)} {f32(floor)} {f64(decay)}"
+        self.relative = math.sqrt(2.0 * (1.0 - beta2) / (1.0 + beta2)) if by_noise else 0.0
+        self.text = f"adam-bc{'-by-noise' * by_noise} {f64(beta1)} {f64(beta2)} {f32(floor)} {f64(decay)}"
 
     def start(self, dim):
         super().start(dim)
@@ -209,7 +211,8 @@ class AdamBc(Adam):
         self.w2 = b2 * self.w2 + n2
         self.phi = b2 * self.phi + n2 * (noise * noise)
         self.moments(filtered, g)
-        u = np.maximum(S(self.v * narrow(1 / self.w2)) - narrow(self.phi / self.w2), self.floor)
+        floor = max(narrow(self.relative * (self.phi / self.w2)), self.floor)
+        u = np.maximum(S(self.v * narrow(1 / self.w2)) - narrow(self.phi / self.w2), floor)
         return S(narrow(1 - lr * self.decay) * params - S(narrow(lr / self.w1) * self.m / np.sqrt(u)))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 import continuous
 import kernels
+import payer
 import run
 from clipping import Automatic, Bounds, ExpectedError, Fixed, Flat, Percentile, PerLayer, Quantile
 from motion import (
@@ -19,7 +20,7 @@ from motion import (
 from release import F
 
 CONTRACT = 1
-RUN = 16
+RUN, FILTERED, UPDATES = 16, 17, 18
 
 
 def fnv(data):
@@ -124,7 +125,7 @@ def optimizer_words(words):
     if kind == "norm":
         numbers = words.floats(2)
         return words.kind(raw=b"\x08", subtract=b"\x09") + numbers + optimizer_words(words)
-    kinds = {"adam": 2, "adam-bc": 4, "adagrad": 6, "rmsprop": 7}
+    kinds = {"adam": 2, "adam-filtered": 3, "adam-bc": 4, "adam-bc-by-noise": 5, "adagrad": 6, "rmsprop": 7}
     return bytes([kinds[kind]]) + words.floats(len(words.words))
 
 
@@ -166,7 +167,7 @@ def optimizer_memory(optimizer):
     return f32s(optimizer.m) if optimizer.mu != 0 else b""
 
 
-def checkpoint(params, threshold, filter, optimizer):
+def checkpoint(params, threshold, filter, optimizer, paid=None):
     memories = []
     if not isinstance(filter, Identity):
         memories.append(filter_memory(filter))
@@ -174,6 +175,8 @@ def checkpoint(params, threshold, filter, optimizer):
         memories.append(optimizer_memory(optimizer))
     if not isinstance(threshold, Fixed):
         memories.append(f32s([threshold.clip, getattr(threshold, "range", 0.0)]))
+    if paid:
+        memories.append(f64s(paid.spent) + struct.pack("<I", paid.paid))
     twice = [folded(memory) >> 16 ^ folded(memory) & 0xFFFF for memory in memories]
     return struct.pack(f"<I{len(twice)}H", folded(f32s(params)), *twice)
 
@@ -182,8 +185,10 @@ def checkpoint(params, threshold, filter, optimizer):
 class Generated:
     """Samples drawn from integers: see core/src/replay/samples.rs."""
 
+    kind = 0
+
     def __init__(self, seed, dim):
-        self.x, self.dim, self.seed = seed, dim, seed
+        self.x, self.dim, self.seed, self.key = seed, dim, seed, seed
         self.params = self.numbers(self.ordinary)
 
     def word(self):
@@ -217,8 +222,13 @@ class Generated:
             grad = self.further(t)
             yield lambda x: grad
 
+    def raw(self, t):
+        """The numbers of a step themselves."""
+        found = [self.numbers(self.ordinary) for _ in range((5 * t + 3) % 7)]
+        return found + ([self.further(t)] if t % 8 != 7 else [])
+
     def head(self):
-        return b"\0" + struct.pack("<Q", self.seed)
+        return bytes([self.kind]) + struct.pack("<Q", self.seed)
 
     def start(self):
         return b""
@@ -227,18 +237,24 @@ class Generated:
         return b""
 
 
-class Recorded:
-    """Mixed gradients as they are, bit for bit: `steps` lists a step's samples."""
+class Elsewhere(Generated):
+    """The same, clipped and summed elsewhere: that sum is added to zeros and then to the step's, so nothing rounds anew."""
 
-    def __init__(self, seed, params, steps):
-        self.seed, self.params, self.steps = seed, bits32(params), [[bits32(s) for s in step] for step in steps]
+    kind = 3
+
+
+class Recorded:
+    """Mixed gradients as they are, bit for bit: `steps` lists a step's samples. `key` is a seed, or 32 bytes."""
+
+    def __init__(self, key, params, steps):
+        self.key, self.params, self.steps = key, bits32(params), [[bits32(s) for s in step] for step in steps]
 
     def of(self, t):
         for grad in self.steps[t]:
             yield lambda x: grad
 
     def head(self):
-        return b"\1" + struct.pack("<Q", self.seed)
+        return b"\2" + self.key if isinstance(self.key, bytes) else b"\1" + struct.pack("<Q", self.key)
 
     def start(self):
         return self.params.astype("<f4").tobytes()
@@ -254,7 +270,7 @@ def mechanism(kind, bits, multiplier):
     if kind == "f32":
         return run.Continuous(multiplier), b"\2" + struct.pack("<d", multiplier)
     sigma = round(multiplier * 2**bits)
-    return run.Discrete(bits, sigma), bytes([("i32", "i64").index(kind), bits]) + struct.pack("<I", sigma)
+    return run.Discrete(int(kind[1:]), bits, sigma), bytes([("i32", "i64").index(kind), bits]) + struct.pack("<I", sigma)
 
 
 class Pack:
@@ -268,26 +284,53 @@ class Pack:
         self.said.append(f"{name}: {said}")
         self.groups += 1
 
-    def run(self, name, make, samples, steps, every, batch, mechanism):
-        """`make` gives the slots afresh, `samples` the samples, `mechanism` its kind and numbers."""
+    def run(self, name, make, samples, steps, every, batch, mechanism, paid=None):
+        """`make` gives the slots afresh, `samples` the samples, `mechanism` its kind and numbers; `paid`, if a Rényi filter pays,
+        it and the rate: then the run goes on until it refuses."""
         runs, packed = mechanism
 
         def play():
             slots, source = make(), samples()
+            filter, rate = paid() if paid else (None, None)
             dim, texts = len(source.params), [slot.text for slot in slots]
-            body = struct.pack("<IIH", dim, steps, every) + source.head() + struct.pack("<I", batch) + packed
-            body += clip(texts[0]) + threshold(texts[1]) + filtering(texts[2]) + optimizer(texts[3]) + schedule(*texts[4:])
-            body += source.start() + source.step(0)
-            played = run.play(slots, runs, source.params, source.of, batch, steps, source.seed)
-            for t, (_, _, params) in enumerate(played, 1):
-                if t % every == 0 or t == steps:
-                    body += checkpoint(params, *slots[1:4])
-                if t < steps:
-                    body += source.step(t)
-            return body, fnv(f32s(params))
+            head = source.head() + struct.pack("<I", batch) + packed
+            head += clip(texts[0]) + threshold(texts[1]) + filtering(texts[2]) + optimizer(texts[3]) + schedule(*texts[4:])
+            body, last = source.start() + source.step(0), b""
+            played = run.play(slots, runs, source.params, source.of, batch, steps, source.key, filter, rate)
+            taken = 0
+            for taken, (_, _, params) in enumerate(played, 1):
+                last = checkpoint(params, *slots[1:4], filter)
+                if taken % every == 0:
+                    body, last = body + last, b""
+                if taken < steps:
+                    body += source.step(taken)
+            assert taken >= min(steps, 200), taken
+            head = struct.pack("<IIH", dim, taken, every) + head
+            if filter:
+                head = filter.head() + struct.pack("<Q", rate) + head
+            return head + body + last, taken, fnv(f32s(params))
 
-        body, digest = run.steady(name, play)
-        self.group(RUN, name, body, f"{steps} steps, params {digest:016x}")
+        body, taken, digest = run.steady(name, play)
+        self.group(FILTERED if paid else RUN, name, body, f"{taken} steps, params {digest:016x}")
+
+    def updates(self, name, rule, dim, rounds, every, seed, batch, bits, multiplier, of):
+        """Rounds of a device whose updates leave it."""
+        number, device = 0x0102030405060708, 0xA0B0C0D0E0F00102
+        mechanism, samples, emitted = run.Discrete(32, bits, round(multiplier * 2**bits)), Generated.__new__(Generated), b""
+        samples.x, samples.dim = seed, dim
+        body = struct.pack("<QQIIHQI", number, device, dim, rounds, every, seed, batch) + bytes([bits])
+        body += struct.pack("<I", mechanism.sigma) + clip(rule.text) + struct.pack("<f", of)
+        for t in range(rounds):
+            total = mechanism.zero(dim)
+            for grad in samples.raw(t):
+                total, _ = mechanism.add(total, rule, grad, F(of))
+            update = struct.pack("<8sIIQQ", b"DAMPERUP", 1, 4, number, device)
+            update += struct.pack("<IIIIIIf", t, 1, dim, bits, batch, mechanism.sigma, of)
+            update += struct.pack(f"<{dim}i", *mechanism.noised(total, seed, t))
+            emitted += update + struct.pack("<Q", fnv(update))
+            if (t + 1) % every == 0 or t + 1 == rounds:
+                body += struct.pack("<I", folded(emitted))
+        self.group(UPDATES, name, body, f"{rounds} rounds, bytes {fnv(emitted):016x}")
 
     def write(self):
         folder = pathlib.Path(__file__).resolve().parents[1]
@@ -353,13 +396,28 @@ def schedules(steps):
         "filter": lambda: Kalman(0.7, 0.5), "optimizer": lambda: Adam(0.9, 0.99, 1e-8, 0.05),
         "threshold": lambda: ExpectedError("grid", 0.5, 1.0, 20.0), "rate": lambda: Rate(0.02, 3, ("cosine", steps, 0.1)),
     }  # fmt: skip
+    yield "fine-grid", "i64", {"bits": 22}
+    # Noise far above what 32 bits hold.
+    yield "wrapped-sums", "i32", {"bits": 22, "multiplier": 256.0}
+    a = [F(x) for x in (-1.3, 0.35, 0.3, -0.15)]
+    yield "doppler-order-4", "i64", {"filter": lambda: Iir((a, [0.1, 0.2, -0.05, 0.1, 0.03]))}
+    yield "doppler-fir", "f32", {"filter": lambda: Iir(([], [0.5, 0.3, 0.2]))}
+    yield "dp-pmlf-8", "i32", {"filter": lambda: PerSampleMomentum(8, 0.9, True, Iir("f3"))}
+    yield "dp-pmlf-negative", "f32", {"filter": lambda: PerSampleMomentum(2, -0.3, True, Iir("p3"))}
+    yield "disk-recursion-one-point", "i64", {"filter": lambda: Kalman((1.0, 0.1, 0.05))}
+    adam = {"optimizer": lambda: Adam(0.9, 0.99, 1e-8, 0.0, True), "rate": lambda: Rate(0.02)}
+    yield "disk-adam-filtered", "i32", adam | {"filter": lambda: Kalman(0.7)}
+    yield "adam-bc-floor-by-noise", "f32", {
+        "optimizer": lambda: AdamBc(0.9, 0.95, 1e-6, 0.0, True), "rate": lambda: Rate(0.02),
+    }  # fmt: skip
+    yield "adagrad-norm-rmsprop", "i32", {"optimizer": lambda: AdaGradNorm(1.0, 1e-5, True, RmsProp(0.9)), "rate": lambda: Rate(0.1)}
 
 
-def add_run(pack, name, kind, choice, samples, steps, every):
+def add_run(pack, name, kind, choice, samples, steps, every, paid=None):
     given = DEFAULT | choice
     slots = [given[slot] for slot in ("clip", "threshold", "filter", "optimizer", "rate", "noise")]
     chosen = mechanism(kind, given["bits"], given["multiplier"])
-    pack.run(f"{name} {kind}", lambda: [slot() for slot in slots], samples, steps, every, given["batch"], chosen)
+    pack.run(f"{name} {kind}", lambda: [slot() for slot in slots], samples, steps, every, given["batch"], chosen, paid)
 
 
 def whole_steps(pack):
@@ -374,6 +432,22 @@ def whole_steps(pack):
     for kind in ("i32", "i64", "f32"):
         samples = lambda: Recorded(77, params, steps)
         add_run(pack, "whole-steps", kind, {"optimizer": lambda: Sgd(0.9, False, 0.01)}, samples, len(steps), 1)
+    samples = lambda: Recorded(bytes(range(200, 232)), params, steps)
+    add_run(pack, "whole-steps key", "i32", {}, samples, len(steps), 1)
+
+
+def filtered(pack, dim, every, seed):
+    """Runs whose steps a Rényi filter pays for, with noise chosen on the way, until it refuses."""
+    drawn = 2**53 // 50
+    adam = {"filter": lambda: Iir("d2"), "optimizer": Adam, "rate": lambda: Rate(0.02, 5, ("root", 300, 0.1))}
+    counts = {"threshold": lambda: Percentile(0.5, 4.0, 1.0, 1.0)}
+    for name, kind, choice, epsilon in [
+        ("renyi-filter", "i32", {"multiplier": 1.0}, 1.9), ("renyi-filter", "i64", adam | {"multiplier": 1.0}, 1.9),
+        ("renyi-filter", "f32", {"multiplier": 1.0}, 1.9), ("renyi-filter-dc-sgd-p", "i32", counts | {"multiplier": 1.08}, 1.9),
+    ]:  # fmt: skip
+        paid = lambda: (payer.Filter(8, epsilon, 1e-5), drawn)
+        add_run(pack, name, kind, choice, lambda: Generated(seed, dim), 1000, every, paid)
+        seed += 1
 
 
 def base():
@@ -388,21 +462,39 @@ def base():
     pack.write()
 
 
+def further():
+    """What takes code beyond that of the base set."""
+    pack = Pack("further")
+    kernels.further(pack)
+    dim, steps, every = 19, 200, 10
+    layers = [(4, 2097152), (9, 3355443), (6, 1048577)]
+    choice = {"threshold": lambda: ExpectedError("grid", 0.5, 1.0, 20.0)}
+    add_run(pack, "clipped-elsewhere", "f32", choice, lambda: Elsewhere(5900, dim), steps, every)
+    filtered(pack, dim, every, 5910)
+    pack.updates("updates", Flat(), dim, steps, every, 5920, 4, 16, 0.7, 0.7)
+    pack.updates("updates per-layer", PerLayer(Automatic(0.1), layers), dim, steps, every, 5921, 60, 12, 1.5, 2.0)
+    pack.write()
+
+
 def wide():
-    """Over the edges of blocks and chunks of coordinates."""
+    """Over the edges of blocks and chunks of coordinates. One seed: what is drawn is worked out once for all methods."""
     pack = Pack("wide")
-    dim, steps, every = 1030, 12, 4
+    dim, steps, every = 1030, 200, 10
     layers = [(10, 2097152), (600, 3355443), (420, 1048577)]
-    chosen = [(name, kind, choice) for name, choice in methods(layers) for kind in ("i32", "f32")]
-    for seed, (name, kind, choice) in enumerate(chosen, 7000):
-        add_run(pack, name, kind, choice, lambda: Generated(seed, dim), steps, every)
+    for name, choice in methods(layers):
+        for kind in ("i32", "f32"):
+            add_run(pack, name, kind, choice, lambda: Generated(7000, dim), steps, every)
+    add_run(pack, "clipped-elsewhere", "f32", {}, lambda: Elsewhere(7000, dim), steps, every)
+    pack.updates("updates", Flat(), dim, steps, every, 7000, 4, 16, 0.7, 0.7)
     pack.write()
 
 
 def main():
     np.seterr(all="ignore")
     continuous.check()
+    payer.check()
     base()
+    further()
     wide()
 
 

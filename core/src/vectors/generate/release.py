@@ -13,47 +13,61 @@ CHUNK = 1024
 
 
 # ChaCha20, RFC 8439 ------------------------------------------------------------------------------------------------
-def rotl(x, n):
-    return ((x << n) | (x >> (32 - n))) & M32
+def chacha_blocks(key, counters, nonce):
+    """The words of the blocks with these counters, one after the other."""
+    start = np.zeros((16, len(counters)), np.uint32)
+    start[:4] = np.array(struct.unpack("<4I", b"expand 32-byte k"), np.uint32)[:, None]
+    start[4:12] = np.array(key, np.uint32)[:, None]
+    start[12] = counters
+    start[13:] = np.array(nonce, np.uint32)[:, None]
+    # Rows a, b, c, d of four quarter rounds at once.
+    a, b, c, d = (start[4 * i : 4 * i + 4].copy() for i in range(4))
 
-
-def chacha_block(key, counter, nonce):
-    start = list(struct.unpack("<4I", b"expand 32-byte k")) + key + [counter] + nonce
-    x = list(start)
-
-    def quarter(a, b, c, d):
-        x[a] = (x[a] + x[b]) & M32
-        x[d] = rotl(x[d] ^ x[a], 16)
-        x[c] = (x[c] + x[d]) & M32
-        x[b] = rotl(x[b] ^ x[c], 12)
-        x[a] = (x[a] + x[b]) & M32
-        x[d] = rotl(x[d] ^ x[a], 8)
-        x[c] = (x[c] + x[d]) & M32
-        x[b] = rotl(x[b] ^ x[c], 7)
+    def quarters(a, b, c, d):
+        a += b
+        d ^= a
+        d = d << np.uint32(16) | d >> np.uint32(16)
+        c += d
+        b ^= c
+        b = b << np.uint32(12) | b >> np.uint32(20)
+        a += b
+        d ^= a
+        d = d << np.uint32(8) | d >> np.uint32(24)
+        c += d
+        b ^= c
+        b = b << np.uint32(7) | b >> np.uint32(25)
+        return a, b, c, d
 
     for _ in range(10):
-        for i in range(4):
-            quarter(i, 4 + i, 8 + i, 12 + i)
-        for i in range(4):
-            quarter(i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4)
-    return [(a + b) & M32 for a, b in zip(x, start)]
+        a, b, c, d = quarters(a, b, c, d)
+        a, b, c, d = quarters(a, np.roll(b, -1, 0), np.roll(c, -2, 0), np.roll(d, -3, 0))
+        b, c, d = np.roll(b, 1, 0), np.roll(c, 2, 0), np.roll(d, 3, 0)
+    return (np.concatenate([a, b, c, d]) + start).T.ravel().tolist()
+
+
+def simulation(seed):
+    """The key of the simulation with this seed."""
+    key = struct.pack("<Q", seed) + b" damper: not private key"
+    assert len(key) == 32
+    return key
 
 
 class Stream:
-    """The words at (purpose, step, chunk) of the simulation with this seed."""
+    """The words at (purpose, step, chunk) under a key: 32 bytes, or the seed of a simulation."""
 
-    def __init__(self, seed, purpose, step, chunk):
-        raw = struct.pack("<Q", seed) + b" damper: not private key"
-        assert len(raw) == 32
-        self.key = list(struct.unpack("<8I", raw))
+    def __init__(self, key, purpose, step, chunk):
+        self.key = struct.unpack("<8I", key if isinstance(key, bytes) else simulation(key))
         self.nonce = [purpose, step, chunk]
-        self.counter, self.words = 0, []
+        self.blocks, self.words, self.at = 0, [], 0
 
     def next(self):
-        if not self.words:
-            self.words = chacha_block(self.key, self.counter, self.nonce)
-            self.counter += 1
-        return self.words.pop(0)
+        if self.at == len(self.words):
+            # More at a time the longer it goes on.
+            more = max(4, self.blocks)
+            counters = np.arange(self.blocks, self.blocks + more, dtype=np.uint32)
+            self.words, self.at, self.blocks = chacha_blocks(self.key, counters, self.nonce), 0, self.blocks + more
+        self.at += 1
+        return self.words[self.at - 1]
 
     def next64(self):
         low = self.next()
@@ -125,9 +139,11 @@ def discrete_gaussian(sigma, stream):
 # Clipping on the grid -----------------------------------------------------------------------------------------------
 def norm_squared(grad):
     """Sum of squares: element i goes to lane i mod 8, lanes add in index order, then a fixed fold."""
-    lanes = [F(0)] * 8
-    for i, g in enumerate(grad):
-        lanes[i % 8] = F(lanes[i % 8] + F(g * g))
+    squares = np.zeros(-(-len(grad) // 8) * 8, F)
+    squares[: len(grad)] = np.asarray(grad, F) * np.asarray(grad, F)
+    lanes = np.zeros(8, F)
+    for eight in squares.reshape(-1, 8):
+        lanes = lanes + eight
     a, b, c, d, e, f, g, h = lanes
     return F(F(F(a + e) + F(c + g)) + F(F(b + f) + F(d + h)))
 
@@ -138,10 +154,13 @@ def onto_grid(grad, units, divisor):
     scale, shrink = F(unit / divisor), F(2.0**-20)
     if not np.isfinite(scale):
         return [0] * len(grad)
+    grad = np.asarray(grad, F)
+    # No sum of squares overflows 64 bits.
+    assert len(grad) * units * units < 2**63
     while True:
-        q = [int(np.trunc(min(max(F(g * scale), -unit), unit))) for g in grad]
-        if sum(x * x for x in q) <= units * units:
-            return q
+        q = np.trunc(np.clip(grad * scale, -unit, unit)).astype(np.int64)
+        if int(np.dot(q, q)) <= units * units:
+            return q.tolist()
         scale, shrink = F(scale * F(F(1) - shrink)), F(shrink * F(2))
 
 

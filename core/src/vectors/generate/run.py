@@ -8,24 +8,25 @@ import numpy as np
 from clipping import PerLayer, add_sample
 from continuous import next_up, normals
 from numerics import LIBM, S
+from payer import together
 from release import CHUNK, COUNT_NOISE, GRADIENT_NOISE, F, Stream, discrete_gaussian, norm_squared
 
 
 @functools.cache
-def noise(sigma, seed, purpose, step, chunk, count):
+def noise(sigma, key, purpose, step, chunk, count):
     """Draws at an address, in grid units."""
-    stream = Stream(seed, purpose, step, chunk)
+    stream = Stream(key, purpose, step, chunk)
     return [discrete_gaussian(sigma, stream) for _ in range(count)]
 
 
 class Discrete:
-    """Sums in integers, which no sum here overflows; the noise is a discrete Gaussian of `sigma` grid units."""
+    """Sums in integers of `word` bits, which wrap; the noise is a discrete Gaussian of `sigma` grid units."""
 
-    def __init__(self, bits, sigma):
-        self.bits, self.sigma = bits, sigma
+    def __init__(self, word, bits, sigma):
+        self.word, self.bits, self.sigma = word, bits, sigma
 
     def at(self, factor):
-        return self if factor == 1 else Discrete(self.bits, math.ceil(self.sigma * factor))
+        return self if factor == 1 else Discrete(self.word, self.bits, math.ceil(self.sigma * factor))
 
     def multiplier(self):
         return self.sigma / 2**self.bits
@@ -37,15 +38,18 @@ class Discrete:
         added, norm = add_sample(rule, grad, clip, self.bits)
         return [a + b for a, b in zip(total, added)], norm
 
-    def release(self, total, clip, batch, seed, t):
-        assert all(abs(x) < 2**30 for x in total)
-        unit = F(F(clip / F(1 << self.bits)) / F(batch))
-        released = []
+    def noised(self, total, key, number):
+        """The sum with its noise, in grid units."""
+        half, found = 1 << self.word - 1, []
         for chunk in range(0, len(total), CHUNK):
             part = total[chunk : chunk + CHUNK]
-            draws = noise(self.sigma, seed, GRADIENT_NOISE, t, chunk // CHUNK, len(part))
-            released += [S(F(F(x + z) * unit)) for x, z in zip(part, draws)]
-        return np.array(released, F)
+            draws = noise(self.sigma, key, GRADIENT_NOISE, number, chunk // CHUNK, len(part))
+            found += [(x + z + half) % (2 * half) - half for x, z in zip(part, draws)]
+        return found
+
+    def release(self, total, clip, batch, key, number):
+        unit = F(F(clip / F(1 << self.bits)) / F(batch))
+        return S(np.array(self.noised(total, key, number), np.int64).astype(F) * unit)
 
 
 class Continuous:
@@ -81,22 +85,40 @@ class Continuous:
                 total[part] = total[part] + grad[part] * factor
         return total, norm
 
-    def release(self, total, clip, batch, seed, t):
+    def release(self, total, clip, batch, key, number):
         sigma, draws = self.sigma * clip, []
         for chunk in range(0, len(total), CHUNK):
-            draws += normals(seed, GRADIENT_NOISE, t, chunk // CHUNK, min(CHUNK, len(total) - chunk))
+            draws += normals(key, GRADIENT_NOISE, number, chunk // CHUNK, min(CHUNK, len(total) - chunk))
         return S((total + sigma * np.array(draws, F)) / F(batch))
 
 
-def play(slots, mechanism, params, samples, batch, steps, seed):
+def chosen(payer, rate, mechanism, threshold, params):
+    """How much more noise than the mechanism's the payer admits, and what is paid for."""
+    word = int(params[0].view(np.uint32)) & 7
+    for doublings in range(3):
+        factor = (1.0 + word / 8.0) * 2**doublings
+        multiplier = mechanism.at(factor).multiplier()
+        if threshold.counts:
+            multiplier = together(multiplier, threshold.count_sigma / 4096)
+        if payer.admits(rate, multiplier):
+            return factor, multiplier
+    return None
+
+
+def play(slots, mechanism, params, samples, batch, steps, key, payer=None, rate_drawn=None):
     """Yields (mechanism, clip, params) after each step; the slots hold their memory. `samples(t)` gives, for each sample of
-    step t, its gradient as a function of a point."""
+    step t, its gradient as a function of a point. A payer that is a filter ends the run where it refuses a step."""
     clip, threshold, filter, optimizer, rate, schedule = slots
     dim = len(params)
     filter.start(dim)
     optimizer.start(dim)
     for t in range(steps):
-        now, clip_t = mechanism.at(schedule.factor(t, rate)), threshold.clip
+        now, clip_t, number = mechanism.at(schedule.factor(t, rate)), threshold.clip, t
+        if payer:
+            found = chosen(payer, rate_drawn, mechanism, threshold, params)
+            if not found:
+                return
+            now, number = mechanism.at(found[0]), payer.pay(rate_drawn, found[1])
         points = filter.points(params)
         counts, total = [0] * threshold.counts, now.zero(dim)
         for gradient in samples(t):
@@ -108,14 +130,14 @@ def play(slots, mechanism, params, samples, batch, steps, seed):
             total, norm = now.add(total, clip, mixed, clip_t)
             if norm is not None:
                 threshold.count(norm, counts)
-        released = now.release(total, clip_t, batch, seed, t)
+        released = now.release(total, clip_t, batch, key, number)
         noise_std = now.multiplier() * float(clip_t) / batch
         filtered = filter.apply(released)
         before, params = params, optimizer.step(params, filtered, released, rate.at(t), noise_std)
         assert params.dtype == filtered.dtype == released.dtype == F and np.all(np.isfinite(params))
         filter.moved(before, params)
         if counts:
-            draws = noise(threshold.count_sigma, seed, COUNT_NOISE, t, 0, len(counts))
+            draws = noise(threshold.count_sigma, key, COUNT_NOISE, number, 0, len(counts))
             noisy = [(count * 4096 + z) / 4096 for count, z in zip(counts, draws)]
             threshold.update(noisy, now.multiplier(), dim, batch)
         yield now, clip_t, params

@@ -2,7 +2,8 @@
 #![no_std]
 #![no_main]
 
-use cortex_m_semihosting::{debug, hprintln};
+use cortex_m_semihosting::hprintln;
+use damper_firmware_cortex_m::exit;
 use damper_firmware_measure::{kernels, step};
 
 #[cortex_m_rt::entry]
@@ -14,15 +15,4 @@ fn main() -> ! {
         }
     }
     exit(stacks.iter().all(|(_, stack)| stack.is_some()) && kernels::run().is_some())
-}
-
-fn exit(success: bool) -> ! {
-    loop {
-        debug::exit(if success { debug::EXIT_SUCCESS } else { debug::EXIT_FAILURE });
-    }
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    exit(false)
 }

@@ -2,33 +2,10 @@
 #![no_std]
 #![no_main]
 
-use cortex_m_semihosting::debug;
-use damper_firmware_program::{federated, line::Line};
-#[cfg(feature = "defmt")]
-use defmt_semihosting as _;
-
-#[cfg(feature = "defmt")]
-fn say(line: Line<'_>) {
-    defmt::println!("{}", line);
-}
-
-#[cfg(not(feature = "defmt"))]
-fn say(line: Line<'_>) {
-    cortex_m_semihosting::hprintln!("{}", line);
-}
+use damper_firmware_cortex_m::run;
+use damper_firmware_program::federated;
 
 #[cortex_m_rt::entry]
 fn main() -> ! {
-    exit(federated::run(1, say))
-}
-
-fn exit(success: bool) -> ! {
-    loop {
-        debug::exit(if success { debug::EXIT_SUCCESS } else { debug::EXIT_FAILURE });
-    }
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    exit(false)
+    run(|say| federated::run(1, say))
 }

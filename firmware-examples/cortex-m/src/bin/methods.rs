@@ -4,20 +4,10 @@
 #![no_main]
 
 use core::hint::black_box;
-use cortex_m_semihosting::debug;
+use damper_firmware_cortex_m::exit;
 use damper_firmware_program::methods::METHODS;
 
 #[cortex_m_rt::entry]
 fn main() -> ! {
-    let same = black_box(&METHODS).iter().all(|(_, run, digest)| run() == Some(*digest));
-    loop {
-        debug::exit(if same { debug::EXIT_SUCCESS } else { debug::EXIT_FAILURE });
-    }
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    loop {
-        debug::exit(debug::EXIT_FAILURE);
-    }
+    exit(black_box(&METHODS).iter().all(|method| method.run() == Some(method.digest)))
 }

@@ -2,21 +2,11 @@
 #![no_std]
 #![no_main]
 
-use cortex_m_semihosting::{debug, hprintln};
+use cortex_m_semihosting::hprintln;
+use damper_firmware_cortex_m::exit;
 use damper_firmware_program::replay;
 
 #[cortex_m_rt::entry]
 fn main() -> ! {
     exit(replay::base(|line| hprintln!("{}", line)))
-}
-
-fn exit(success: bool) -> ! {
-    loop {
-        debug::exit(if success { debug::EXIT_SUCCESS } else { debug::EXIT_FAILURE });
-    }
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    exit(false)
 }

@@ -7,10 +7,11 @@
 
 use core::hint::black_box;
 use cortex_m::peripheral::{Peripherals, SYST, syst::SystClkSource};
-use cortex_m_semihosting::{debug, hio};
+use cortex_m_semihosting::hio;
 use damper_core::grid::Grid;
 use damper_core::noise::{Address, ChaCha20, DiscreteGaussian, Generator, Purpose};
 use damper_core::private::Mechanism;
+use damper_firmware_cortex_m::exit;
 
 const DRAWS: u32 = 400_000;
 const BITS: u32 = 16;
@@ -42,15 +43,5 @@ fn measure(timer: &mut SYST) -> Option<()> {
 #[cortex_m_rt::entry]
 fn main() -> ! {
     let measured = Peripherals::take().and_then(|mut peripherals| measure(&mut peripherals.SYST));
-    let status = if measured.is_some() { debug::EXIT_SUCCESS } else { debug::EXIT_FAILURE };
-    loop {
-        debug::exit(status);
-    }
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    loop {
-        debug::exit(debug::EXIT_FAILURE);
-    }
+    exit(measured.is_some())
 }

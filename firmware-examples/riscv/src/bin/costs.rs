@@ -3,8 +3,7 @@
 #![no_main]
 
 use damper_firmware_measure::{kernels, step};
-use riscv as _;
-use semihosting::process::ExitCode;
+use damper_firmware_riscv::exit;
 
 #[riscv_rt::entry]
 fn main() -> ! {
@@ -15,13 +14,4 @@ fn main() -> ! {
         }
     }
     exit(stacks.iter().all(|(_, stack)| stack.is_some()) && kernels::run().is_some())
-}
-
-fn exit(success: bool) -> ! {
-    if success { ExitCode::SUCCESS } else { ExitCode::FAILURE }.exit_process()
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    exit(false)
 }

@@ -1,21 +1,13 @@
-//! Every method of the papers in fixed memory: says by its exit whether each ended with the digest that the host ends with.
+//! Every method of the papers in fixed memory, and nothing else: it says by its exit whether each ended with the digest that the
+//! host ends with, and it must link without a single panic.
 #![no_std]
 #![no_main]
 
+use core::hint::black_box;
 use damper_firmware_program::methods::METHODS;
-use riscv as _;
-use semihosting::process::ExitCode;
+use damper_firmware_riscv::exit;
 
 #[riscv_rt::entry]
 fn main() -> ! {
-    exit(METHODS.iter().all(|(_, run, digest)| run() == Some(*digest)))
-}
-
-fn exit(success: bool) -> ! {
-    if success { ExitCode::SUCCESS } else { ExitCode::FAILURE }.exit_process()
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    exit(false)
+    exit(black_box(&METHODS).iter().all(|method| method.run() == Some(method.digest)))
 }

@@ -3,19 +3,9 @@
 #![no_main]
 
 use damper_firmware_program::personalise;
-use riscv as _;
-use semihosting::process::ExitCode;
+use damper_firmware_riscv::run;
 
 #[riscv_rt::entry]
 fn main() -> ! {
-    exit(personalise::run(|line| semihosting::println!("{line}")))
-}
-
-fn exit(success: bool) -> ! {
-    if success { ExitCode::SUCCESS } else { ExitCode::FAILURE }.exit_process()
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    exit(false)
+    run(|say| personalise::run(say))
 }

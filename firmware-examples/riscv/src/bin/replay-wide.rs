@@ -3,19 +3,9 @@
 #![no_main]
 
 use damper_firmware_program::replay;
-use riscv as _;
-use semihosting::process::ExitCode;
+use damper_firmware_riscv::exit;
 
 #[riscv_rt::entry]
 fn main() -> ! {
     exit(replay::wide(|line| semihosting::println!("{line}")))
-}
-
-fn exit(success: bool) -> ! {
-    if success { ExitCode::SUCCESS } else { ExitCode::FAILURE }.exit_process()
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    exit(false)
 }

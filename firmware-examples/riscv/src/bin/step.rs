@@ -4,19 +4,9 @@
 
 use core::hint::black_box;
 use damper_firmware_program::step;
-use riscv as _;
-use semihosting::process::ExitCode;
+use damper_firmware_riscv::exit;
 
 #[riscv_rt::entry]
 fn main() -> ! {
     exit(black_box(step::run().is_some()))
-}
-
-fn exit(success: bool) -> ! {
-    if success { ExitCode::SUCCESS } else { ExitCode::FAILURE }.exit_process()
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    exit(false)
 }

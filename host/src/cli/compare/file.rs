@@ -263,7 +263,12 @@ impl Reader<'_> {
                     .chain(plan.budgets.values.first().map(|budget| plan.budgets.flag(*budget)))
                     .collect();
                 let (args, model) = parse(&flags, &self.out).map_err(|Failure(message)| in_method(message))?;
-                args.config().map_err(|Failure(message)| in_method(message))?;
+                let config = args.config().map_err(|Failure(message)| in_method(message))?;
+                if config.record.is_some() {
+                    return Err(
+                        self.failure("`record`: a comparison records none of its runs; damper train records one")
+                    );
+                }
                 let source = args.source(model.clone());
                 if read.insert(format!("{source:?}")) {
                     let parts = train::read(&source);

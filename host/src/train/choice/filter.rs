@@ -7,6 +7,7 @@ use damper_core::filter::{
     Filter, Gain, Identity, Iir, IirState, IirStep, Kalman, KalmanState, KalmanStep, LookAhead, PerSampleMomentum,
     PerSampleMomentumState,
 };
+use damper_core::numerics::digest::{Digest, Digested};
 use damper_core::private::Released;
 
 /// Most iterates of per-sample momentum.
@@ -121,6 +122,20 @@ pub(crate) enum AnyFilterStep {
     None,
     Iir(IirStep),
     Kalman(KalmanStep),
+}
+
+impl AnyFilter {
+    /// What recordings compare of its memory; none without memory.
+    pub(crate) fn digest(&self, state: &AnyFilterState) -> Option<Digest> {
+        let mut digest = Digest::default();
+        match (self, state) {
+            (Self::Iir(filter), AnyFilterState::Iir(state)) => filter.add_to(state, &mut digest),
+            (Self::PerSample(filter), AnyFilterState::PerSample(state)) => filter.add_to(state, &mut digest),
+            (Self::Kalman(filter), AnyFilterState::Kalman(state)) => filter.add_to(state, &mut digest),
+            _ => return None,
+        }
+        Some(digest)
+    }
 }
 
 impl Filter<AnyFilterState> for AnyFilter {

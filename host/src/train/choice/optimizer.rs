@@ -4,6 +4,7 @@ use super::MISMATCH;
 use crate::train::TrainError;
 use crate::train::galore::{Decay, Form, GaLore, GaLoreState, LowRank};
 use damper_core::error::{CallError, ConfigError};
+use damper_core::numerics::digest::{Digest, Digested};
 use damper_core::optimizer::{
     AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamBcStep, AdamState, AdamStep,
     Begin, Optimizer, RmsProp, RmsPropState, Sgd, SgdState,
@@ -236,6 +237,19 @@ impl Optimizer<AnyRuleState> for AnyRule {
     }
 }
 
+impl Digested<AnyRuleState> for AnyRule {
+    fn add_to(&self, state: &AnyRuleState, digest: &mut Digest) {
+        match (self, state) {
+            (Self::Sgd(rule), AnyRuleState::Sgd(state)) => rule.add_to(state, digest),
+            (Self::Adam(rule), AnyRuleState::Adam(state)) => rule.add_to(state, digest),
+            (Self::AdamBc(rule), AnyRuleState::AdamBc(state)) => rule.add_to(state, digest),
+            (Self::AdaGrad(rule), AnyRuleState::AdaGrad(state)) => rule.add_to(state, digest),
+            (Self::RmsProp(rule), AnyRuleState::RmsProp(state)) => rule.add_to(state, digest),
+            _ => unreachable!("{MISMATCH}"),
+        }
+    }
+}
+
 /// A rule, or a rule with AdaGrad-norm step sizes, or within GaLore.
 #[derive(Clone, Copy)]
 pub(crate) enum AnyOptimizer {
@@ -279,6 +293,20 @@ impl OptimizerChoice {
                 AnyState::Norm(AdaGradNormState::new(state)),
             ),
         })
+    }
+}
+
+impl AnyOptimizer {
+    /// What recordings compare of its memory; none without memory, nor of GaLore's, which no recording holds.
+    pub(crate) fn digest(&self, state: &AnyState) -> Option<Digest> {
+        let mut digest = Digest::default();
+        match (self, state) {
+            (Self::Plain(_), AnyState::Plain(AnyRuleState::Sgd(state))) if state.momentum.is_empty() => return None,
+            (Self::Plain(rule), AnyState::Plain(state)) => rule.add_to(state, &mut digest),
+            (Self::Norm(optimizer), AnyState::Norm(state)) => optimizer.add_to(state, &mut digest),
+            _ => return None,
+        }
+        Some(digest)
     }
 }
 

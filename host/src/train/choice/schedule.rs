@@ -47,8 +47,14 @@ pub enum DecayChoice {
 }
 
 impl LearningRateChoice {
-    /// In steps of a run of `steps` draws at `rate`. A part of an epoch is at least one step.
+    /// For a run of `steps` draws at `rate`.
     pub(crate) fn build(self, rate: Rate, steps: u32) -> Result<LearningRate, TrainError> {
+        let (warmup, decay) = self.in_steps(rate, steps)?;
+        Ok(LearningRate::new(self.lr, warmup, decay)?)
+    }
+
+    /// The warm-up and the decay in steps. A part of an epoch is at least one step.
+    pub(crate) fn in_steps(self, rate: Rate, steps: u32) -> Result<(u32, Decay), TrainError> {
         self.decay.check()?;
         let draws = |epochs: f64| match (epochs / rate.as_f64()).round().clamp(0.0, f64::from(u32::MAX)) as u32 {
             0 if epochs > 0.0 => 1,
@@ -61,7 +67,7 @@ impl LearningRateChoice {
             DecayChoice::Polynomial { offset, slope } => Decay::Polynomial { offset, slope },
             DecayChoice::RootLinear { floor } => Decay::RootLinear { steps, floor },
         };
-        Ok(LearningRate::new(self.lr, draws(self.warmup), decay)?)
+        Ok((draws(self.warmup), decay))
     }
 }
 

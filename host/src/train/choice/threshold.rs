@@ -3,6 +3,7 @@
 use super::MISMATCH;
 use crate::train::TrainError;
 use damper_core::error::ConfigError;
+use damper_core::numerics::digest::Digest;
 use damper_core::threshold::{
     Bounds, CountNoise, ExpectedError, ExpectedErrorState, Facts, Fixed, Percentile, PercentileState, Quantile,
     QuantileState, Query, ReleasedCounts, Solver, Threshold,
@@ -87,6 +88,11 @@ impl ThresholdChoice {
         self
     }
 
+    /// `σ_H`, or what it is where nothing sets it.
+    pub(crate) fn noise_of(given: Option<f64>) -> f64 {
+        given.unwrap_or(5.0)
+    }
+
     /// Where a learned clip stays.
     pub(crate) fn clip_bounds(self) -> (f32, f32) {
         let wide = Bounds::default();
@@ -124,7 +130,7 @@ impl ThresholdChoice {
     /// The rule and its memory.
     pub(crate) fn build(self) -> Result<(AnyThreshold, AnyThresholdState), ConfigError> {
         let clips = self.bounds.map_or(Ok(Bounds::default()), |(min, max)| Bounds::new(min, max))?;
-        let count_noise_of = |given: Option<f64>| CountNoise::new(given.unwrap_or(5.0));
+        let count_noise_of = |given| CountNoise::new(Self::noise_of(given));
         Ok(match self.rule {
             ThresholdRule::Fixed => (AnyThreshold::Fixed(Fixed(self.clip)), AnyThresholdState::Fixed),
             ThresholdRule::Percentile { fraction, count_noise, range } => (
@@ -165,6 +171,16 @@ pub(crate) enum AnyThresholdState {
     Percentile(PercentileState),
     ExpectedError(ExpectedErrorState),
     Quantile(QuantileState),
+}
+
+impl AnyThreshold {
+    /// What recordings compare of it; none where the clip is fixed.
+    pub(crate) fn learned(&self, state: &AnyThresholdState) -> Option<Digest> {
+        match self {
+            Self::Fixed(_) => None,
+            _ => Some(self.digest(state)),
+        }
+    }
 }
 
 impl Threshold for AnyThreshold {

@@ -4,16 +4,17 @@
 //! The sums of the chunks are added in the chunks' order whoever made them, so the result does not depend on the number of
 //! workers.
 
+use super::turn::{Leave, Turn};
 use super::{Gather, Layout, Opened, Point, SUMS, load};
 use crate::autodiff::GradGraph;
 use crate::backend::{Backend, BackendError, Input, Session};
 use crate::data::{Batch, Chunk, Split};
+use crate::train::recording::Recording;
 use damper_core::clip::Clip;
 use damper_core::count::Counts;
 use damper_core::noise::ContinuousGaussian;
 use damper_core::step::{FloatSum, Shard};
 use std::num::NonZeroUsize;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The workers, and the memory of their one sum.
 pub(in crate::train) struct ClippedSums {
@@ -56,6 +57,7 @@ impl Gather<ContinuousGaussian> for ClippedSums {
         split: &Split,
         chunks: &[Chunk<'_>],
         points: &[Point],
+        _: Option<&mut Recording>,
     ) -> Result<(), BackendError> {
         let clip = [opened.clip()];
         // A step may have fewer points than the graph: the others are point 0 once more, with weight 0.
@@ -73,7 +75,7 @@ impl Gather<ContinuousGaussian> for ClippedSums {
 
         let threads = self.workers.len();
         let shard = opened.shard(&mut self.sum).expect("the sum has the parameters' length");
-        let turn = Turn { next: Mutex::new(Some((0, shard))), moved: Condvar::new() };
+        let turn = Turn::new(shard);
         std::thread::scope(|scope| {
             let handles: Vec<_> = self
                 .workers
@@ -96,7 +98,7 @@ impl Gather<ContinuousGaussian> for ClippedSums {
                 .into_iter()
                 .try_for_each(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         })?;
-        let (_, shard) = turn.next.into_inner().unwrap_or_else(PoisonError::into_inner).expect("no worker failed");
+        let shard = turn.into_inner().expect("no worker failed");
         opened.merge(shard).expect("the shard is this step's");
         Ok(())
     }
@@ -132,40 +134,5 @@ impl Worker {
             added = turn.take(chunk.index, |shard| shard.add_float_sum(sum)).unwrap_or(Ok(()));
         })?;
         added.map_err(|error| BackendError(format!("the backend's clipped sum: {error}; use --readout per-sample")))
-    }
-}
-
-/// Whose turn it is to add: the number of the chunk, and what it adds to; none once a worker failed.
-struct Turn<S> {
-    next: Mutex<Option<(usize, S)>>,
-    moved: Condvar,
-}
-
-impl<S> Turn<S> {
-    /// Waits for chunk `index`'s turn, and takes it; none where a worker failed.
-    fn take<R>(&self, index: usize, act: impl FnOnce(&mut S) -> R) -> Option<R> {
-        let mut next = self.lock();
-        while next.as_ref().is_some_and(|(number, _)| *number != index) {
-            next = self.moved.wait(next).unwrap_or_else(PoisonError::into_inner);
-        }
-        let (number, sum) = next.as_mut()?;
-        *number += 1;
-        let done = act(sum);
-        self.moved.notify_all();
-        Some(done)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<(usize, S)>> {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Stops all turns when it is dropped: a worker that failed or panicked must not leave the others waiting.
-struct Leave<'a, S>(&'a Turn<S>);
-
-impl<S> Drop for Leave<'_, S> {
-    fn drop(&mut self) {
-        *self.0.lock() = None;
-        self.0.moved.notify_all();
     }
 }

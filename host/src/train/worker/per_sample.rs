@@ -1,10 +1,12 @@
 //! Each sample's gradient, mixed here and clipped by the core: integer sums make the result independent of the split.
 
 use super::parts::{OUTPUTS, Parts};
+use super::turn::{Leave, Turn};
 use super::{Gather, Layout, Opened, Point, SHAPES, load};
 use crate::autodiff::GradGraph;
 use crate::backend::{Backend, BackendError, Input, Session};
 use crate::data::{Batch, Chunk, Split};
+use crate::train::recording::Recording;
 use damper_core::clip::Clip;
 use damper_core::count::Counts;
 use damper_core::filter::mix;
@@ -52,9 +54,12 @@ impl<M: Mechanism<Word: Send> + Send + Sync> Gather<M> for PerSampleGradients<M:
         split: &Split,
         chunks: &[Chunk<'_>],
         points: &[Point],
+        recording: Option<&mut Recording>,
     ) -> Result<(), BackendError> {
         let threads = self.workers.len();
         let layout = &self.layout;
+        let turn = recording.map(Turn::new);
+        let turn = turn.as_ref();
         let shards = std::thread::scope(|scope| {
             let handles: Vec<_> = self
                 .workers
@@ -64,7 +69,12 @@ impl<M: Mechanism<Word: Send> + Send + Sync> Gather<M> for PerSampleGradients<M:
                 .map(|(index, (worker, sum))| {
                     let mut shard = opened.shard(sum).expect("a worker's sum has the parameters' length");
                     let share = chunks.iter().skip(index).step_by(threads).copied();
-                    scope.spawn(move || worker.add(split, share, layout, points, &mut shard).map(|()| shard))
+                    scope.spawn(move || {
+                        let leave = turn.map(Leave);
+                        worker.add(split, share, layout, points, turn, &mut shard)?;
+                        std::mem::forget(leave);
+                        Ok(shard)
+                    })
                 })
                 .collect();
             handles
@@ -97,13 +107,15 @@ struct Worker {
 }
 
 impl Worker {
-    /// Adds the samples of `chunks` to `shard`, taking gradients at `points` and mixing them per sample.
+    /// Adds the samples of `chunks` to `shard`, taking gradients at `points` and mixing them per sample. Where they are recorded,
+    /// a chunk's are when it is its turn.
     fn add<'c, M: Mechanism, C: Clip, K: Counts>(
         &mut self,
         split: &Split,
         chunks: impl Iterator<Item = Chunk<'c>>,
         layout: &Layout,
         points: &[Point],
+        turn: Option<&Turn<&mut Recording>>,
         shard: &mut Shard<'_, M, C, K>,
     ) -> Result<(), BackendError> {
         let vectors = self.vectors;
@@ -111,7 +123,7 @@ impl Worker {
             self.batch.fill(split, chunk);
             match points {
                 // One gradient as it is: nothing to mix.
-                [point] if point.weight == 1.0 => {
+                [point] if point.weight == 1.0 && turn.is_none() => {
                     self.each_row(split, chunk, layout, point, &mut |_, _, parts| {
                         vectors.dispatch(Add { parts, shard });
                     })?;
@@ -124,10 +136,13 @@ impl Worker {
                             mix(index, point.weight, parts, &mut mixed[row * dim..][..dim]);
                         })?;
                     }
-                    for (sample, mixed) in chunk.samples.iter().zip(self.mixed.chunks(dim)) {
-                        if !split.is_null(*sample as usize) {
-                            vectors.dispatch(Add { parts: &[mixed], shard });
-                        }
+                    let rows = chunk.samples.iter().zip(self.mixed.chunks(dim));
+                    let mixed = rows.filter(|(sample, _)| !split.is_null(**sample as usize)).map(|(_, mixed)| mixed);
+                    if let Some(turn) = turn {
+                        turn.take(chunk.index, |recording| mixed.clone().for_each(|mixed| recording.sample(mixed)));
+                    }
+                    for mixed in mixed {
+                        vectors.dispatch(Add { parts: &[mixed], shard });
                     }
                 }
             }

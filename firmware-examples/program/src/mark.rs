@@ -1,20 +1,32 @@
-//! Where a counted region begins and ends: pairs of functions that an emulator finds by name.
+//! Where a counted region begins and ends: pairs of functions that do nothing and that an emulator finds by name (`costs.py`).
 
 /// A region to count.
 #[derive(Clone, Copy)]
 pub struct Region {
-    begin: extern "C" fn(),
-    end: extern "C" fn(),
+    begin: fn(),
+    end: fn(),
 }
 
 impl Region {
     /// Calls `work` between the marks.
     #[inline(always)]
     pub fn of<T>(&self, work: impl FnOnce() -> T) -> T {
-        (self.begin)();
+        self.begin();
         let done = work();
-        (self.end)();
+        self.end();
         done
+    }
+
+    /// Here it begins. It is not counted where it begins anew before it ends.
+    #[inline(always)]
+    pub fn begin(&self) {
+        (self.begin)();
+    }
+
+    /// Here it ends.
+    #[inline(always)]
+    pub fn end(&self) {
+        (self.end)();
     }
 }
 
@@ -25,17 +37,13 @@ macro_rules! regions {
             #[doc = concat!("From `", stringify!($begin), "` to `", stringify!($end), "`.")]
             pub const $region: Region = Region { begin: $begin, end: $end };
 
-            // SAFETY: no other function has this name.
-            #[unsafe(no_mangle)]
             #[inline(never)]
-            extern "C" fn $begin() {
+            fn $begin() {
                 core::hint::black_box($first);
             }
 
-            // SAFETY: as above.
-            #[unsafe(no_mangle)]
             #[inline(never)]
-            extern "C" fn $end() {
+            fn $end() {
                 core::hint::black_box($second);
             }
         )*
@@ -55,4 +63,8 @@ regions! {
     RMSPROP: begin_rmsprop 17u32 end_rmsprop 18u32;
     DOPPLER: begin_doppler 19u32 end_doppler 20u32;
     DISK: begin_disk 21u32 end_disk 22u32;
+    PMLF: begin_pmlf 25u32 end_pmlf 26u32;
+    MIX: begin_mix 27u32 end_mix 28u32;
+    PROGRAM: begin_program 29u32 end_program 30u32;
+    GRADIENT: begin_gradient 31u32 end_gradient 32u32;
 }

@@ -1,0 +1,359 @@
+//! Functions of a step's scalars, where a processor computes f64 in software: the bits of [`function`](super::function) in a third
+//! of the flash.
+//!
+//! A schedule takes the cosine of half a turn and powers of positive numbers, a threshold an exponential. What `libm` has for all
+//! other arguments (numbers of many turns, negative bases) would be linked too, and is most of its code; and its polynomials are
+//! written out, where a loop over the coefficients is short.
+//!
+//! # Numerics
+//!
+//! The operations of FreeBSD's `e_exp.c`, `e_pow.c`, `e_rem_pio2.c`, `k_cos.c` and `k_sin.c` (Sun Microsystems, 1993), which `libm`
+//! follows too, in their order: tests compare the bits.
+
+use super::function;
+
+/// `(c_n·z + c_{n−1})·z + …`, rounded step by step; the highest coefficient first.
+#[inline(never)]
+fn polynomial(z: f64, coefficients: &[f64]) -> f64 {
+    let mut sum = 0.0;
+    for (i, coefficient) in coefficients.iter().enumerate() {
+        // Not 0·z + c: that of an infinite z is no number.
+        sum = if i == 0 { *coefficient } else { coefficient + z * sum };
+    }
+    sum
+}
+
+/// The high half of a number's bits.
+fn high(x: f64) -> u32 {
+    (x.to_bits() >> 32) as u32
+}
+
+/// A number without the low half of its bits.
+fn cut(x: f64) -> f64 {
+    f64::from_bits(x.to_bits() & !u64::from(u32::MAX))
+}
+
+/// `x·2^n` for `n` within ±2000, rounded once where `x` is from ¼ to 4.
+fn scale(x: f64, n: i32) -> f64 {
+    let power = |n: i32| f64::from_bits(u64::from(1023u32.wrapping_add_signed(n)) << 52);
+    x * power(n / 2) * power(n - n / 2)
+}
+
+/// Square root, correctly rounded.
+#[must_use]
+pub fn sqrt(x: f64) -> f64 {
+    if cfg!(target_pointer_width = "64") { function::sqrt_f64(x) } else { sqrt_by_digits(x) }
+}
+
+/// The same, a binary digit at a time.
+fn sqrt_by_digits(x: f64) -> f64 {
+    const HIDDEN: u64 = 1 << 52;
+    let bits = x.to_bits();
+    // Zeros, infinity, what is no number, and what is negative.
+    if x == 0.0 || !(x > 0.0 && x < f64::INFINITY) {
+        return if x == 0.0 || x == f64::INFINITY { x } else { f64::NAN };
+    }
+    let (mut exponent, mut rest) = ((bits >> 52) as u32, bits & (HIDDEN - 1));
+    if exponent == 0 {
+        exponent = 1;
+    } else {
+        rest |= HIDDEN;
+    }
+    // As `rest·2^exponent` with the leading digit in its place, and the exponent, from −1023 on, even.
+    let shift = rest.leading_zeros().wrapping_sub(11);
+    rest <<= shift;
+    let mut exponent = (exponent as i32).wrapping_sub(shift as i32).wrapping_sub(1023);
+    if exponent & 1 != 0 {
+        rest <<= 1;
+        exponent = exponent.wrapping_sub(1);
+    }
+    // `root² + rest·2^(−k)` stays what it was; of 54 digits the last is for rounding.
+    let (mut root, mut digit) = (0u64, 1u64 << 53);
+    rest <<= 1;
+    while digit != 0 {
+        let taken = 2 * root + digit;
+        if taken <= rest {
+            rest -= taken;
+            root += digit;
+        }
+        rest <<= 1;
+        digit >>= 1;
+    }
+    // Never a tie: a root of 54 digits would have a square of more than there are.
+    let mantissa = (root >> 1) + (root & 1);
+    f64::from_bits(((1023 + i64::from(exponent / 2)) as u64 - 1 << 52) + mantissa)
+}
+
+/// Of `eˣ` on ±½·ln 2, the highest coefficient first, as in all of these.
+static EXP: [f64; 5] = [
+    4.138_136_797_057_238_5e-08,
+    -1.653_390_220_546_525_2e-06,
+    6.613_756_321_437_934e-05,
+    -0.002_777_777_777_701_559_3,
+    0.166_666_666_666_666_02,
+];
+const LN2_HIGH: f64 = 0.693_147_180_369_123_8;
+const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
+const LOG2_E: f64 = core::f64::consts::LOG2_E;
+
+/// `eˣ`, with the bits of [`function::exp_f64`].
+#[must_use]
+pub fn exp(x: f64) -> f64 {
+    if x > 1000.0 {
+        return f64::INFINITY;
+    }
+    if x < -1000.0 {
+        return 0.0;
+    }
+    let head = high(x) & 0x7fff_ffff;
+    if head <= 0x3e30_0000 {
+        return 1.0 + x;
+    }
+    // Beyond half of ln 2.
+    let turns = if head > 0x3fd6_2e42 { (LOG2_E * x + f64::copysign(0.5, x)) as i32 } else { 0 };
+    let (high, low) = (x - f64::from(turns) * LN2_HIGH, f64::from(turns) * LN2_LOW);
+    let x = high - low;
+    let square = x * x;
+    let c = x - square * polynomial(square, &EXP);
+    scale(1.0 + (x * c / (2.0 - c) - low + high), turns)
+}
+
+/// Of the logarithm.
+static LOG: [f64; 6] = [
+    0.206_975_017_800_338_42,
+    0.230_660_745_775_561_75,
+    0.272_728_123_808_534,
+    0.333_333_329_818_377_43,
+    0.428_571_428_578_550_2,
+    0.599_999_999_999_994_6,
+];
+/// 2/(3·ln 2), its head and what the head lacks.
+const SCALE: f64 = 0.961_796_693_925_975_6;
+const SCALE_HIGH: f64 = 0.961_796_700_954_437_3;
+const SCALE_LOW: f64 = -7.028_461_650_952_758e-09;
+/// log₂ 1.5 in two parts.
+const LOG2_HIGH: f64 = 0.584_962_487_220_764_2;
+const LOG2_LOW: f64 = 1.350_039_202_129_749e-08;
+/// ln 2, its head and what the head lacks.
+const LN2: f64 = core::f64::consts::LN_2;
+const LN2_HEAD: f64 = 0.693_147_182_464_599_6;
+const LN2_TAIL: f64 = -1.904_654_299_957_768e-09;
+
+/// `xʸ` for `x` from 0 on and `y` from 0 to 2³¹, with the bits of [`function::pow_f64`] where those are a normal number.
+#[must_use]
+pub fn pow(x: f64, y: f64) -> f64 {
+    if y == 0.0 || x == 1.0 {
+        return 1.0;
+    }
+    // Also what is no number.
+    if y == 1.0 || !(x > 0.0 && x < f64::INFINITY) {
+        return x;
+    }
+    if y == 2.0 {
+        return x * x;
+    }
+    if y == 0.5 {
+        return sqrt(x);
+    }
+    // x = 2^n·m, m near 1 or near 1.5.
+    let (mut m, mut n) = (x, 0);
+    if high(m) < 0x0010_0000 {
+        m *= 9_007_199_254_740_992.0;
+        n = -53;
+    }
+    let mut head = high(m);
+    n += (head >> 20) as i32 - 1023;
+    head &= 0x000f_ffff;
+    let near_one_and_a_half = head > 0x3988e && head < 0xbb67a;
+    if head >= 0xbb67a {
+        n += 1;
+        head |= 0x3fe0_0000;
+    } else {
+        head |= 0x3ff0_0000;
+    }
+    let m = f64::from_bits(u64::from(head) << 32 | m.to_bits() & u64::from(u32::MAX));
+    let (near, near_high, near_low) = if near_one_and_a_half { (1.5, LOG2_HIGH, LOG2_LOW) } else { (1.0, 0.0, 0.0) };
+    // s = (m − near)/(m + near) in two parts.
+    let u = m - near;
+    let v = 1.0 / (m + near);
+    let s = u * v;
+    let s_high = cut(s);
+    let t_high = (head >> 1 | 0x2000_0000) + 0x0008_0000 + (u32::from(near_one_and_a_half) << 18);
+    let t_high = f64::from_bits(u64::from(t_high) << 32);
+    let t_low = m - (t_high - near);
+    let s_low = v * ((u - s_high * t_high) - s_high * t_low);
+    // ln m.
+    let square = s * s;
+    let mut r = square * square * polynomial(square, &LOG);
+    r += s_low * (s_high + s);
+    let square = s_high * s_high;
+    let t_high = cut(3.0 + square + r);
+    let t_low = r - ((t_high - 3.0) - square);
+    let u = s_high * t_high;
+    let v = s_low * t_high + t_low * s;
+    // log₂ x in two parts.
+    let p_high = cut(u + v);
+    let p_low = v - (p_high - u);
+    let z_high = SCALE_HIGH * p_high;
+    let z_low = SCALE_LOW * p_high + p_low * SCALE + near_low;
+    let t = f64::from(n);
+    let log_high = cut(((z_high + z_low) + near_high) + t);
+    let log_low = z_low - (((log_high - t) - near_high) - z_high);
+    // y·log₂ x in two parts.
+    let y_high = cut(y);
+    let p_low = (y - y_high) * log_high + y * log_low;
+    let p_high = y_high * log_high;
+    let z = p_low + p_high;
+    if z > 1024.0 {
+        return f64::INFINITY;
+    }
+    if z < -1075.0 {
+        return 0.0;
+    }
+    // 2 to the nearest integer, halves away from 0; then to the rest.
+    let n = if high(z) & 0x7fff_ffff > 0x3fe0_0000 { (cut(z) + f64::copysign(0.5, z)) as i32 } else { 0 };
+    let p_high = p_high - f64::from(n);
+    let t = cut(p_low + p_high);
+    let u = t * LN2_HEAD;
+    let v = (p_low - (t - p_high)) * LN2 + t * LN2_TAIL;
+    let z = u + v;
+    let w = v - (z - u);
+    let t = z * z;
+    let t = z - t * polynomial(t, &EXP);
+    let r = (z * t) / (t - 2.0) - (w + z * w);
+    scale(1.0 - (r - z), n)
+}
+
+/// A quarter turn in parts of 33 bits, each with what is then left.
+static QUARTER: [(f64, f64); 3] = [
+    (1.570_796_326_734_125_6, 6.077_100_506_506_192e-11),
+    (6.077_100_506_303_966e-11, 2.022_266_248_795_950_6e-21),
+    (2.022_266_248_711_166_5e-21, 8.478_427_660_368_9e-32),
+];
+/// Binary digits that may cancel before the next part is taken.
+static CANCEL: [u32; 3] = [16, 49, 2047];
+
+/// Of the cosine: the last three and the first three of its six.
+static COS: [[f64; 3]; 2] = [
+    [-1.135_964_755_778_819_5e-11, 2.087_572_321_298_175e-09, -2.755_731_435_139_066_3e-07],
+    [2.480_158_728_947_673e-05, -0.001_388_888_888_887_411, 0.041_666_666_666_666_6],
+];
+/// Of the sine, but for the first.
+static SIN: [&[f64]; 2] = [
+    &[1.589_690_995_211_55e-10, -2.505_076_025_340_686_3e-08],
+    &[2.755_731_370_707_006_8e-06, -0.000_198_412_698_298_579_5, 0.008_333_333_333_322_49],
+];
+const SIN_FIRST: f64 = -0.166_666_666_666_666_32;
+
+/// `cos x` for `x` from 0 to π, with the bits of [`function::cos_f64`].
+#[must_use]
+pub fn cos(x: f64) -> f64 {
+    let head = high(x);
+    // The nearest multiple of a quarter turn.
+    let quarters = u32::from(head > 0x3fe9_21fb) + u32::from(head > 0x4002_d97c);
+    let n = f64::from(quarters);
+    // x less that multiple, in two parts.
+    let (mut y, mut low) = (x, 0.0);
+    if quarters > 0 {
+        let mut rest = x;
+        for ((part, left), cancel) in QUARTER.iter().zip(&CANCEL) {
+            let (before, w) = (rest, n * part);
+            rest = before - w;
+            low = n * left - ((before - rest) - w);
+            y = rest - low;
+            if (high(y) >> 20 & 0x7ff) + cancel >= head >> 20 {
+                break;
+            }
+        }
+        low = (rest - y) - low;
+    }
+    let (x, y) = (y, low);
+    let z = x * x;
+    let w = z * z;
+    let sign = if quarters > 0 { -1.0 } else { 1.0 };
+    if quarters == 1 {
+        let [last, first] = &SIN;
+        let r = polynomial(z, first) + z * w * polynomial(z, last);
+        let v = z * x;
+        return sign * (x - ((z * (0.5 * y - v * r) - y) - v * SIN_FIRST));
+    }
+    let [last, first] = &COS;
+    let r = z * polynomial(z, first) + w * w * polynomial(z, last);
+    let half = 0.5 * z;
+    let w = 1.0 - half;
+    sign * (w + (((1.0 - w) - half) + (z * r - x * y)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Numbers next to each other around `x`.
+    fn around(x: f64) -> impl Iterator<Item = f64> {
+        (-50i64..=50).map(move |ulps| f64::from_bits(x.to_bits().saturating_add_signed(ulps)))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        #[test]
+        fn a_root_by_digits_is_correctly_rounded(x in prop_oneof![
+            prop::num::f64::POSITIVE, prop::num::f64::SUBNORMAL, (1u32..=u32::MAX).prop_map(|n| f64::from(n) * f64::from(n)), 0.5f64..4.0,
+        ]) {
+            prop_assert_eq!(sqrt_by_digits(x).to_bits(), function::sqrt_f64(x).to_bits());
+        }
+
+        #[test]
+        fn a_cosine_of_half_a_turn_has_libms_bits(x in prop_oneof![
+            0.0..=core::f64::consts::PI, 0f64..1e-6,
+            (0u32..=1000, 1u32..=1000).prop_map(|(t, of)| core::f64::consts::PI * (f64::from(t.min(of)) / f64::from(of))),
+        ]) {
+            prop_assert_eq!(cos(x).to_bits(), function::cos_f64(x).to_bits());
+        }
+
+        #[test]
+        fn an_exponential_has_libms_bits(x in prop_oneof![-800f64..800.0, -2f64..2.0, -1e-7f64..1e-7]) {
+            prop_assert_eq!(exp(x).to_bits(), function::exp_f64(x).to_bits());
+        }
+
+        #[test]
+        fn a_power_has_libms_bits(
+            x in prop_oneof![0f64..2.0, 0.9f64..1.1, 1f64..1e9, 1e-12f64..1.0, prop::num::f64::POSITIVE],
+            y in prop_oneof![0f64..4.0, (0u32..=40).prop_map(|n| f64::from(n) / 10.0), (0u32..3000).prop_map(f64::from), 0f64..1e-6],
+        ) {
+            let power = function::pow_f64(x, y);
+            prop_assert!(pow(x, y).to_bits() == power.to_bits() || !power.is_normal());
+        }
+    }
+
+    #[test]
+    fn edges_have_libms_bits() {
+        for x in [0.0, -0.0, f64::INFINITY, f64::MIN_POSITIVE, 5e-324, f64::MAX, 1.0] {
+            assert_eq!(sqrt_by_digits(x).to_bits(), function::sqrt_f64(x).to_bits());
+        }
+        assert!(sqrt_by_digits(-1.0).is_nan() && sqrt_by_digits(f64::NAN).is_nan() && exp(f64::NAN).is_nan());
+        assert!(pow(f64::NAN, 0.3).is_nan());
+        for quarter in 0..=4 {
+            let x = core::f64::consts::FRAC_PI_4 * f64::from(quarter);
+            for x in around(x).filter(|x| *x <= core::f64::consts::PI) {
+                assert_eq!(cos(x).to_bits(), function::cos_f64(x).to_bits(), "{x:e}");
+            }
+        }
+        let half = core::f64::consts::LN_2 / 2.0;
+        for x in [half, 3.0 * half, 2f64.powi(-28), 709.7, 708.4, 745.1].into_iter().flat_map(around) {
+            assert_eq!(exp(x).to_bits(), function::exp_f64(x).to_bits(), "{x:e}");
+            assert_eq!(exp(-x).to_bits(), function::exp_f64(-x).to_bits(), "{x:e}");
+        }
+        assert_eq!((exp(1e300), exp(-1e300), exp(f64::INFINITY)), (f64::INFINITY, 0.0, f64::INFINITY));
+        for y in [0.0, 0.5, 1.0, 2.0, 0.25, 3.0, 2_147_483_648.0] {
+            for x in [0.0, f64::INFINITY]
+                .into_iter()
+                .chain([1.0, 1.5f64.sqrt(), 3f64.sqrt(), 1.5, 2.0].into_iter().flat_map(around))
+            {
+                let power = function::pow_f64(x, y);
+                assert_eq!(pow(x, y).to_bits(), power.to_bits(), "{x:e} {y}");
+            }
+        }
+    }
+}

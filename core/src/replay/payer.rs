@@ -1,0 +1,167 @@
+//! What pays for steps: ledgers and Rényi filters, as kernels and in runs.
+
+use super::PackError;
+use super::kernel::Compared;
+use super::pack::Reader;
+use crate::accounting::{Event, Ledger, Rate, Record, RenyiFilter, Store};
+use crate::error::OpenError;
+use crate::numerics::digest::Digest;
+
+/// The number of the first step that a filter pays for: 2³¹, as its page says.
+const FIRST: u32 = 1 << 31;
+
+/// What pays for the steps of a run.
+pub(super) enum Payer {
+    Ledger(Ledger),
+    Filter { filter: RenyiFilter, rate: Rate },
+}
+
+impl Payer {
+    /// A Rényi filter, and the rate at which it pays.
+    pub(super) fn filter(pack: &mut Reader<'_>) -> Result<Self, PackError> {
+        Ok(Self::Filter {
+            filter: RenyiFilter::new(pack.u32(), pack.f64(), pack.f64())?,
+            rate: Rate::from_numerator(pack.u64())?,
+        })
+    }
+
+    /// The number of its first step.
+    pub(super) fn first(&self) -> u32 {
+        match self {
+            Self::Ledger(_) => 0,
+            Self::Filter { .. } => FIRST,
+        }
+    }
+
+    /// Steps paid so far.
+    pub(super) fn paid(&self) -> u32 {
+        match self {
+            Self::Ledger(ledger) => ledger.paid(),
+            Self::Filter { filter, .. } => filter.paid(),
+        }
+    }
+
+    /// The digest of what was spent; none where only steps are counted.
+    pub(super) fn digest(&self) -> Option<Digest> {
+        let Self::Filter { filter, .. } = self else { return None };
+        let mut digest = Digest::default();
+        digest.add_f64(filter.spent());
+        digest.add_bytes(&filter.paid().to_le_bytes());
+        Some(digest)
+    }
+}
+
+/// How often a factor that was refused is doubled.
+const DOUBLINGS: u32 = 2;
+
+/// The factor of a step that a filter is to pay for, chosen from what was released.
+pub(super) fn factor(
+    params: &[f32],
+    filter: &RenyiFilter,
+    event: impl Fn(f64) -> Result<Event, PackError>,
+) -> Result<f64, PackError> {
+    let word = params.first().copied().unwrap_or_default().to_bits();
+    let mut factor = 1.0 + f64::from(word & 7) / 8.0;
+    for _ in 0..DOUBLINGS {
+        if filter.admits(&event(factor)?) {
+            break;
+        }
+        factor *= 2.0;
+    }
+    Ok(factor)
+}
+
+/// Keeps the last record, or fails.
+struct Kept {
+    record: Record,
+    fails: bool,
+}
+
+impl Kept {
+    const EMPTY: Self = Self { record: Record { budget: 0, paid: 0, divergence: 0.0, order: 0 }, fails: false };
+}
+
+impl Store for Kept {
+    type Error = ();
+
+    fn persist(&mut self, record: Record) -> Result<(), ()> {
+        if self.fails {
+            return Err(());
+        }
+        self.record = record;
+        Ok(())
+    }
+}
+
+/// What happens to a ledger or a filter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Happening {
+    Paid,
+    StoreFails,
+    Restart,
+}
+
+impl Happening {
+    fn read(pack: &mut Reader<'_>) -> Result<Self, PackError> {
+        match pack.u8() {
+            0 => Ok(Self::Paid),
+            1 => Ok(Self::StoreFails),
+            2 => Ok(Self::Restart),
+            _ => Err(PackError::Field("event of a ledger")),
+        }
+    }
+}
+
+/// The number of a step, or what there is instead.
+fn number(paid: Result<u32, OpenError<()>>) -> u64 {
+    u64::from(match paid {
+        Ok(number) => number,
+        Err(OpenError::BudgetSpent) => u32::MAX,
+        Err(OpenError::Store(()) | OpenError::Call(_)) => u32::MAX - 1,
+    })
+}
+
+/// What a ledger counts and persists.
+pub(super) fn ledger(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
+    let (budget, prepaid) = (pack.u32(), pack.u32());
+    let mut ledger = Ledger::new(budget).prepaying(prepaid);
+    let mut store = Kept::EMPTY;
+    let mut compared = Compared::default();
+    for _ in 0..pack.u16() {
+        let happening = Happening::read(pack)?;
+        let found = if happening == Happening::Restart {
+            ledger = Ledger::resume(budget, store.record.paid).prepaying(prepaid);
+            u64::from(ledger.paid())
+        } else {
+            store.fails = happening == Happening::StoreFails;
+            number(ledger.pay(&mut store))
+        };
+        compared.value(found, u64::from(pack.u32()));
+        compared.value(u64::from(store.record.paid), u64::from(pack.u32()));
+    }
+    Ok(compared)
+}
+
+/// What a Rényi filter admits and has spent.
+pub(super) fn filter(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
+    let (order, epsilon, delta) = (pack.u32(), pack.f64(), pack.f64());
+    let mut filter = RenyiFilter::new(order, epsilon, delta)?;
+    let mut store = Kept::EMPTY;
+    let mut compared = Compared::default();
+    compared.value(filter.budget().to_bits(), pack.u64());
+    for _ in 0..pack.u16() {
+        let happening = Happening::read(pack)?;
+        let event = Event::new(Rate::from_numerator(pack.u64())?, pack.f64())?;
+        let found = if happening == Happening::Restart {
+            let Record { paid, divergence, .. } = store.record;
+            filter = RenyiFilter::resume(order, epsilon, delta, paid, divergence)?;
+            u64::from(filter.paid())
+        } else {
+            store.fails = happening == Happening::StoreFails;
+            number(filter.pay(&event, &mut store))
+        };
+        compared.value(found, u64::from(pack.u32()));
+        compared.value(filter.spent().to_bits(), pack.u64());
+    }
+    Ok(compared)
+}

@@ -1,0 +1,85 @@
+//! Updates: rounds of a device whose released sums leave it as bytes.
+
+use super::grammar::{MOST_LAYERS, MOST_STEPS};
+use super::pack::Reader;
+use super::samples::{Kind, Numbers, further, ordinary, spoil};
+use super::slots::{AnyClip, Floats};
+use super::{Memory, PackError, Part, Parted, Parts, Vector};
+use crate::accounting::{Ledger, Volatile};
+use crate::clip::Layer;
+use crate::error::OpenError;
+use crate::filter::Identity;
+use crate::grid::Grid;
+use crate::noise::{ChaCha20, DiscreteGaussian};
+use crate::numerics::digest::Digest;
+use crate::optimizer::{Sgd, SgdState};
+use crate::schedule::Constant;
+use crate::step::{PrivateStep, Sender, Slots, StepState};
+use crate::threshold::Fixed;
+
+/// How the rounds went.
+pub(super) struct Ended {
+    pub(super) rounds: u32,
+    /// The digest of all bytes.
+    pub(super) bytes: u64,
+    pub(super) parted: Option<Parted>,
+}
+
+/// Plays the rounds that the pack has next.
+#[inline(never)]
+pub(super) fn play(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Ended, PackError> {
+    let (run, device, dim) = (pack.u64(), pack.u64(), pack.u32() as usize);
+    let (rounds, every, seed, expected_batch) = (pack.u32(), pack.u16(), pack.u64(), pack.u32());
+    if dim == 0 || rounds == 0 || every == 0 || every > MOST_STEPS {
+        return Err(PackError::Field("size of a run"));
+    }
+    let grid = Grid::new(u32::from(pack.u8()))?;
+    let mechanism = DiscreteGaussian::<i32>::new(grid, pack.u32())?;
+    let mut layers = [Layer { len: 0, share: 0 }; MOST_LAYERS];
+    let clip = AnyClip::read(pack, &mut layers)?;
+    let step = PrivateStep::new(Slots {
+        mechanism,
+        clip,
+        threshold: Fixed(pack.f32()),
+        filter: Identity,
+        optimizer: Sgd::new(0.0, false, 0.0)?,
+        schedule: Constant(1.0),
+        expected_batch,
+    })?;
+    let got = memory.narrow.len();
+    let sum = memory.narrow.get_mut(..dim).ok_or(PackError::Memory { of: Vector::Narrow, needed: dim, got })?;
+    let optimizer = SgdState { momentum: [0.0; 0] };
+    let mut state = StepState { sum, filter: (), threshold: (), optimizer };
+    let grad = Floats(memory.floats).take(dim)?;
+    let generator: ChaCha20 = ChaCha20::simulation(seed);
+    let (mut numbers, mut ledger) = (Numbers(seed), Ledger::new(rounds));
+    let (mut digest, mut parted, mut same) = (Digest::default(), None, 0);
+    for t in 0..rounds {
+        let mut open = match step.open(&mut state, &mut ledger, &mut Volatile) {
+            Ok(open) => open,
+            Err(OpenError::Call(error)) => return Err(error.into()),
+            Err(OpenError::BudgetSpent) => return Err(PackError::Field("budget of a run")),
+            Err(OpenError::Store(never)) => match never {},
+        };
+        for kind in (0..ordinary(t)).map(|_| Kind::Ordinary).chain(further(t)) {
+            numbers.fill(kind, grad);
+            spoil(kind, t, grad);
+            open.add_mixed(&[grad])?;
+        }
+        open.emit(Sender { run, device, round: t }, &generator, |bytes| digest.add_bytes(bytes))?;
+        let by = t.saturating_add(1);
+        if by.checked_rem(u32::from(every)) != Some(0) && by != rounds {
+            continue;
+        }
+        let mut parts = Parts::default();
+        parts.set(Part::Update, pack.u32() != digest.folded());
+        if pack.failed() {
+            return Err(PackError::Field("checkpoint of a run"));
+        }
+        if !parts.is_empty() && parted.is_none() {
+            parted = Some(Parted { after: same, by, parts });
+        }
+        same = by;
+    }
+    Ok(Ended { rounds, bytes: digest.value(), parted })
+}

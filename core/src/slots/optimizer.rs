@@ -1,0 +1,120 @@
+//! Any optimizer.
+
+use super::Held;
+use crate::error::CallError;
+use crate::optimizer::{Begin, Optimizer};
+use crate::private::Released;
+
+/// An optimizer with its memory: [`Optimizer`], where the object keeps what the pieces of a step share.
+pub trait AnyOptimizer {
+    /// As [`Optimizer::check`].
+    ///
+    /// # Errors
+    ///
+    /// A slice of the memory has another length.
+    fn check(&self, dim: usize) -> Result<(), CallError>;
+
+    /// As [`Optimizer::looks_ahead`].
+    fn looks_ahead(&self) -> bool;
+
+    /// As [`Optimizer::look`].
+    fn look(&mut self, at: usize, released: &Released<'_>);
+
+    /// As [`Optimizer::begin`].
+    fn begin(&mut self, begin: Begin);
+
+    /// As [`Optimizer::update`]; nothing before the first step.
+    fn update(&mut self, at: usize, params: &mut [f32], filtered: &Released<'_>, released: &Released<'_>);
+
+    /// As [`Optimizer::end`]; nothing before the first step.
+    fn end(&mut self, params: &mut [f32]);
+}
+
+impl<O: Optimizer<S>, S> Held<O, S, O::Step> {
+    /// An optimizer and its memory.
+    pub fn optimizer(config: O, state: S) -> Self {
+        Self { config, state, step: None }
+    }
+}
+
+impl<O: Optimizer<S>, S> AnyOptimizer for Held<O, S, O::Step> {
+    fn check(&self, dim: usize) -> Result<(), CallError> {
+        self.config.check(&self.state, dim)
+    }
+
+    fn looks_ahead(&self) -> bool {
+        self.config.looks_ahead()
+    }
+
+    fn look(&mut self, at: usize, released: &Released<'_>) {
+        self.config.look(&mut self.state, at, released);
+    }
+
+    fn begin(&mut self, begin: Begin) {
+        self.step = Some(self.config.begin(&mut self.state, begin));
+    }
+
+    fn update(&mut self, at: usize, params: &mut [f32], filtered: &Released<'_>, released: &Released<'_>) {
+        if let Some(step) = self.step {
+            self.config.update(step, &mut self.state, at, params, filtered, released);
+        }
+    }
+
+    fn end(&mut self, params: &mut [f32]) {
+        if let Some(step) = self.step {
+            self.config.end(step, &mut self.state, params);
+        }
+    }
+}
+
+/// The slot of an optimizer that is lent as its state; inside another optimizer too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OptimizerSlot {
+    looks_ahead: bool,
+}
+
+impl OptimizerSlot {
+    /// The slot of this optimizer.
+    pub fn of(optimizer: &(impl AnyOptimizer + ?Sized)) -> Self {
+        Self { looks_ahead: optimizer.looks_ahead() }
+    }
+}
+
+impl<'a> Optimizer<&'a mut (dyn AnyOptimizer + 'a)> for OptimizerSlot {
+    type Step = ();
+
+    fn check(&self, state: &&'a mut (dyn AnyOptimizer + 'a), dim: usize) -> Result<(), CallError> {
+        if *self != Self::of(&**state) {
+            return Err(CallError::Order("the slot of another optimizer"));
+        }
+        state.check(dim)
+    }
+
+    fn looks_ahead(&self) -> bool {
+        self.looks_ahead
+    }
+
+    fn look(&self, state: &mut &'a mut (dyn AnyOptimizer + 'a), at: usize, released: &Released<'_>) {
+        state.look(at, released);
+    }
+
+    fn begin(&self, state: &mut &'a mut (dyn AnyOptimizer + 'a), begin: Begin) {
+        state.begin(begin);
+    }
+
+    fn update(
+        &self,
+        (): (),
+        state: &mut &'a mut (dyn AnyOptimizer + 'a),
+        at: usize,
+        params: &mut [f32],
+        filtered: &Released<'_>,
+        released: &Released<'_>,
+    ) {
+        state.update(at, params, filtered, released);
+    }
+
+    fn end(&self, (): (), state: &mut &'a mut (dyn AnyOptimizer + 'a), params: &mut [f32]) {
+        state.end(params);
+    }
+}

@@ -1,0 +1,57 @@
+//! What the programs of the Cortex-M boards share: how a line leaves the board, what a program took of it, and how it ends.
+#![no_std]
+
+use cortex_m_semihosting::debug;
+use damper_firmware_measure::memory::Memory;
+use damper_firmware_program::line::Line;
+#[cfg(feature = "defmt")]
+use defmt_semihosting as _;
+
+// Where the linker scripts (`build.rs`, cortex-m-rt's) put things: only the addresses mean something.
+unsafe extern "C" {
+    static __vector_table: u8;
+    static __sidata: u8;
+    static __sdata: u8;
+    static __edata: u8;
+    static __euninit: u8;
+    static _stack_end: u8;
+    static _stack_start: u8;
+}
+
+/// Logs a line with defmt.
+#[cfg(feature = "defmt")]
+pub fn say(line: Line<'_>) {
+    defmt::println!("{}", line);
+}
+
+/// Says a line as plain text.
+#[cfg(not(feature = "defmt"))]
+pub fn say(line: Line<'_>) {
+    cortex_m_semihosting::hprintln!("{}", line);
+}
+
+/// Runs a program, says what it took of the board, and ends with whether it went as it should.
+pub fn run(program: impl FnOnce(fn(Line<'_>)) -> bool) -> ! {
+    let at = |symbol: *const u8| symbol as usize;
+    let variables = at(&raw const __sdata)..at(&raw const __edata);
+    let memory = Memory {
+        flash: at(&raw const __vector_table)..at(&raw const __sidata) + variables.len(),
+        statics: variables.start..at(&raw const __euninit),
+        stack: at(&raw const _stack_end)..at(&raw const _stack_start),
+    };
+    let mut success = false;
+    say(memory.taken_by(|| success = program(say)));
+    exit(success)
+}
+
+/// Ends the run with a status.
+pub fn exit(success: bool) -> ! {
+    loop {
+        debug::exit(if success { debug::EXIT_SUCCESS } else { debug::EXIT_FAILURE });
+    }
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    exit(false)
+}

@@ -1,0 +1,27 @@
+//! A run that a host recorded, read over semihosting: `qemu IMAGE FILE`.
+#![no_std]
+#![no_main]
+
+use damper_core::replay::Memory;
+use damper_firmware_hosted::File;
+use damper_firmware_program::replay;
+use damper_firmware_riscv::exit;
+use semihosting::println;
+
+/// Parameters of the largest network that is played.
+const DIM: usize = 650;
+/// Vectors of floats beside sums: parameters, a gradient, and what filter and optimizer keep.
+const VECTORS: usize = 8;
+
+#[riscv_rt::entry]
+fn main() -> ! {
+    let (mut floats, mut narrow, mut wide) = ([0.0; VECTORS * DIM], [0; DIM], [0; DIM]);
+    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
+    exit(match File::named() {
+        Ok(mut file) => replay::recorded(&mut file, memory, |line| println!("{line}")),
+        Err(fault) => {
+            println!("{fault}");
+            false
+        }
+    })
+}

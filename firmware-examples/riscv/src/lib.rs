@@ -1,0 +1,47 @@
+//! What the programs of the RISC-V board share: how a line leaves it, what a program took of it, and how it ends.
+#![no_std]
+
+use damper_firmware_measure::memory::Memory;
+use damper_firmware_program::line::Line;
+use riscv as _;
+use semihosting::process::ExitCode;
+
+// Where the linker scripts (`build.rs`, riscv-rt's) put things: only the addresses mean something.
+unsafe extern "C" {
+    static _stext: u8;
+    static __sidata: u8;
+    static __sdata: u8;
+    static __edata: u8;
+    static __euninit: u8;
+    static __estack: u8;
+    static __sstack: u8;
+}
+
+/// Says a line.
+pub fn say(line: Line<'_>) {
+    semihosting::println!("{line}");
+}
+
+/// Runs a program, says what it took of the board, and ends with whether it went as it should.
+pub fn run(program: impl FnOnce(fn(Line<'_>)) -> bool) -> ! {
+    let at = |symbol: *const u8| symbol as usize;
+    let variables = at(&raw const __sdata)..at(&raw const __edata);
+    let memory = Memory {
+        flash: at(&raw const _stext)..at(&raw const __sidata) + variables.len(),
+        statics: variables.start..at(&raw const __euninit),
+        stack: at(&raw const __estack)..at(&raw const __sstack),
+    };
+    let mut success = false;
+    say(memory.taken_by(|| success = program(say)));
+    exit(success)
+}
+
+/// Ends the run with a status.
+pub fn exit(success: bool) -> ! {
+    if success { ExitCode::SUCCESS } else { ExitCode::FAILURE }.exit_process()
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    exit(false)
+}

@@ -1,0 +1,48 @@
+//! Taking turns by the number of the chunk, so that what workers add to one thing has one order.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Whose turn it is to add: the number of the chunk, and what it adds to; none once a worker failed.
+pub(super) struct Turn<S> {
+    next: Mutex<Option<(usize, S)>>,
+    moved: Condvar,
+}
+
+impl<S> Turn<S> {
+    /// The first chunk's turn.
+    pub(super) fn new(sum: S) -> Self {
+        Self { next: Mutex::new(Some((0, sum))), moved: Condvar::new() }
+    }
+
+    /// Waits for chunk `index`'s turn, and takes it; none where a worker failed.
+    pub(super) fn take<R>(&self, index: usize, act: impl FnOnce(&mut S) -> R) -> Option<R> {
+        let mut next = self.lock();
+        while next.as_ref().is_some_and(|(number, _)| *number != index) {
+            next = self.moved.wait(next).unwrap_or_else(PoisonError::into_inner);
+        }
+        let (number, sum) = next.as_mut()?;
+        *number += 1;
+        let done = act(sum);
+        self.moved.notify_all();
+        Some(done)
+    }
+
+    /// What was added to; none where a worker failed.
+    pub(super) fn into_inner(self) -> Option<S> {
+        self.next.into_inner().unwrap_or_else(PoisonError::into_inner).map(|(_, sum)| sum)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(usize, S)>> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Stops all turns when it is dropped, not forgotten: a worker that failed or panicked must not leave the others waiting.
+pub(super) struct Leave<'a, S>(pub(super) &'a Turn<S>);
+
+impl<S> Drop for Leave<'_, S> {
+    fn drop(&mut self) {
+        *self.0.lock() = None;
+        self.0.moved.notify_all();
+    }
+}

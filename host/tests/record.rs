@@ -1,0 +1,469 @@
+//! Recorded runs: what the host trained, played again by the core alone, ends with the same bits, and what was changed is found.
+
+#[path = "support/digits.rs"]
+mod digits;
+#[path = "support/models.rs"]
+mod models;
+
+use damper::autodiff::Readout;
+use damper::filter::Coefficients;
+use damper::graph::DType;
+use damper::onnx::{self, Extent};
+use damper::replay::{PlayError, Played, play, play_file};
+use damper::report::TrainReport;
+use damper::train::{
+    self, Budget, Clipping, DecayChoice, FilterChoice, LowRank, Method, Noise, NormStep, OptimizerChoice, PerSample,
+    Record, Rule, ThresholdChoice, ThresholdRule, TrainConfig,
+};
+use damper_core::filter::{Gain, LookAhead};
+use damper_core::numerics::digest::Digest;
+use damper_core::replay::{Line, PackError, Part, Parted};
+use damper_core::schedule::NoiseSchedule;
+use damper_core::threshold::Solver;
+use digits::{Unwatched, source};
+use models::{backends, path};
+use proptest::prelude::*;
+use std::fs;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::Path;
+use std::sync::LazyLock;
+
+const SMALL: &str = "digits-linear.onnx";
+/// Memory to play in.
+const LIMIT: u64 = 1 << 26;
+/// Where the kind of mechanism stands in a recording of `dp-sgd` by a seed.
+const MECHANISM: usize = 25 + 8 + 4 + 4 + 2 + 9 + 4;
+
+/// Twenty-three steps of a simulation.
+fn config() -> TrainConfig {
+    TrainConfig {
+        budget: Budget::NoiseMultiplier(0.5),
+        delta: 1e-5,
+        allow_large_delta: false,
+        batch_size: 64,
+        epochs: 1.0,
+        dataset_size: None,
+        method: Method::dp_sgd(1.0, 0.3),
+        optimizer: plain(Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 }),
+        noise: Noise::Discrete,
+        readout: Readout::PerSample,
+        grid_bits: 20,
+        backend: damper::backend::Choice::Tract,
+        seed: Some(3),
+        physical_batch: None,
+        memory: 2 << 30,
+        workers: NonZeroUsize::new(2),
+        evaluate_every: None,
+        record: None,
+    }
+}
+
+fn plain(rule: Rule) -> OptimizerChoice {
+    OptimizerChoice { rule, norm_step: None, galore: None }
+}
+
+fn recorded_in(file: &Path, config: TrainConfig) -> TrainConfig {
+    TrainConfig { record: Some(Record { file: file.into(), limit: 1 << 30 }), ..config }
+}
+
+/// Trains and records; the parameters' digest, the report, and the recording's bytes.
+fn record(model: &str, config: TrainConfig) -> (u64, TrainReport, Vec<u8>) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.pack");
+    let run = train::prepare(&source(model), recorded_in(&file, config)).unwrap();
+    let outcome = train::run(&run, folder.path(), &mut Unwatched).unwrap();
+    (Digest::of(&outcome.params).value(), TrainReport::new(&run, &outcome), fs::read(file).unwrap())
+}
+
+/// Of the one run in a pack: its digest at the end, and where it parted.
+fn run_of(played: &Played) -> (u64, Option<Parted>) {
+    match played.lines[..] {
+        [Line::Set { .. }, Line::Run { params, parted, .. }, Line::End(_)] => (params, parted),
+        _ => panic!("{played:?}"),
+    }
+}
+
+/// The same bytes with the digest that belongs to them.
+fn signed(mut pack: Vec<u8>) -> Vec<u8> {
+    let end = pack.len() - 8;
+    let mut digest = Digest::default();
+    digest.add_bytes(&pack[..end]);
+    pack[end..].copy_from_slice(&digest.value().to_le_bytes());
+    pack
+}
+
+#[test]
+fn a_recording_ends_with_the_parameters_of_the_run_on_every_backend() {
+    for backend in backends() {
+        for model in [SMALL, "digits-mlp.onnx", "digits-cnn.onnx"] {
+            let config = TrainConfig { backend: backend.name().parse().unwrap(), ..config() };
+            let (params, report, pack) = record(model, config);
+            let played = play(&pack, LIMIT, |_| {}).unwrap();
+            assert_eq!(run_of(&played), (params, None), "{model} on {}", backend.name());
+            assert_eq!(report.recording.unwrap().params, format!("{params:016x}"));
+        }
+    }
+}
+
+/// Every choice of every slot that a pack can hold.
+fn methods() -> Vec<(&'static str, TrainConfig)> {
+    let of = |change: &dyn Fn(&mut TrainConfig)| {
+        let mut config = config();
+        change(&mut config);
+        config
+    };
+    let filter = |filter: FilterChoice| of(&|config| config.method.filter = filter.clone());
+    let rule = |rule: Rule| of(&|config| config.optimizer = plain(rule));
+    let threshold = |rule: ThresholdRule| of(&|config| config.method.threshold.rule = rule);
+    let decay = |decay: DecayChoice| of(&|config| config.method.learning_rate.decay = decay);
+    let schedule = |noise: NoiseSchedule| {
+        let mut config = decay(DecayChoice::Polynomial { offset: 20.0, slope: 1.0 });
+        config.method.noise_schedule = noise;
+        config
+    };
+    let per_sample = |iterates, beta, normalised, inner: &str| {
+        let inner = Coefficients::named(inner).unwrap();
+        FilterChoice::PerSample(PerSample { iterates, beta, normalised, inner })
+    };
+    let kalman = |gain, look_ahead| FilterChoice::Kalman { gain, look_ahead };
+    let none = Coefficients { a: vec![], b: vec![1.0] };
+    let trailing = Coefficients { a: vec![-0.5, 0.0, 0.0], b: vec![0.25, 0.25, 0.0] };
+    let adam = Rule::Adam { beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weight_decay: 0.0, filtered_second: false };
+    let norm = |subtract_noise| {
+        let norm_step = Some(NormStep { initial: 20.0, floor: 1e-5, subtract_noise });
+        of(&|config| config.optimizer = OptimizerChoice { norm_step, ..plain(adam) })
+    };
+    let bounded = |rule| {
+        of(&|config| {
+            config.method.threshold = ThresholdChoice { clip: 1.0, rule, bounds: Some((0.9, 1.1)) };
+        })
+    };
+    vec![
+        ("dp-sgd", config()),
+        ("private", of(&|config| config.seed = None)),
+        ("no filter", filter(FilterChoice::Iir(none))),
+        ("doppler", filter(FilterChoice::Iir(Coefficients::named("f6").unwrap()))),
+        ("zeros at the end", filter(FilterChoice::Iir(trailing))),
+        ("dp-pmlf", filter(per_sample(3, 0.5, true, "momentum"))),
+        ("inner-outer", filter(per_sample(8, 0.9, false, "d2"))),
+        ("disk", filter(kalman(Gain::Constant(0.7), LookAhead::One))),
+        ("disk, two points", filter(kalman(Gain::Constant(0.7), LookAhead::Two { gamma: 0.5 }))),
+        (
+            "disk, recursion",
+            filter(kalman(Gain::Recursion { noise: 1.0, drift: 0.1, process: 0.2 }, LookAhead::Two { gamma: -1.0 })),
+        ),
+        ("percentile", threshold(ThresholdRule::Percentile { fraction: 0.5, count_noise: None, range: 1.0 })),
+        (
+            "percentile, bounded",
+            bounded(ThresholdRule::Percentile { fraction: 0.5, count_noise: Some(2.0), range: 1.0 }),
+        ),
+        (
+            "expected error, grid",
+            threshold(ThresholdRule::ExpectedError { solver: Solver::PaperGrid, count_noise: None, range: 20.0 }),
+        ),
+        (
+            "expected error, exact",
+            threshold(ThresholdRule::ExpectedError { solver: Solver::Exact, count_noise: Some(4.0), range: 20.0 }),
+        ),
+        ("quantile", threshold(ThresholdRule::Quantile { fraction: 0.5, rate: 0.2, count_noise: 6.4 })),
+        ("per layer", of(&|config| config.method.clipping = Clipping::PerLayer)),
+        ("automatic", of(&|config| config.method.clipping = Clipping::Automatic { stability: 0.01 })),
+        ("sgd", rule(Rule::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.01 })),
+        ("nesterov", rule(Rule::Sgd { momentum: 0.9, nesterov: true, weight_decay: 0.0 })),
+        ("adam", rule(adam)),
+        (
+            "adamw, filtered",
+            rule(Rule::Adam { beta1: 0.8, beta2: 0.9, epsilon: 1e-6, weight_decay: 0.1, filtered_second: true }),
+        ),
+        ("adam-bc", rule(Rule::AdamBc { beta1: 0.9, beta2: 0.99, floor: None, weight_decay: 0.1 })),
+        ("adam-bc, floor", rule(Rule::AdamBc { beta1: 0.9, beta2: 0.99, floor: Some(1e-6), weight_decay: 0.0 })),
+        ("adagrad", rule(Rule::AdaGrad { epsilon: 1e-10, weight_decay: 0.01 })),
+        ("rmsprop", rule(Rule::RmsProp { alpha: 0.9, epsilon: 1e-8, weight_decay: 0.01 })),
+        ("adagrad-norm", norm(false)),
+        ("adagrad-norm, less noise", norm(true)),
+        ("steps", decay(DecayChoice::Step { epochs: 0.3, factor: 0.5 })),
+        ("cosine", decay(DecayChoice::Cosine { floor: 0.1 })),
+        ("root-linear", decay(DecayChoice::RootLinear { floor: 0.1 })),
+        ("warm-up", of(&|config| config.method.learning_rate.warmup = 0.5)),
+        ("matched noise", schedule(NoiseSchedule::Matched { exponent: 0.5 })),
+        ("growing noise", schedule(NoiseSchedule::Polynomial { growth: 0.1, exponent: 0.5 })),
+        ("wide sums", of(&|config| config.grid_bits = 21)),
+        (
+            "floats",
+            of(&|config| {
+                config.noise = Noise::Continuous;
+                config.workers = NonZeroUsize::new(1);
+            }),
+        ),
+        (
+            "everything",
+            of(&|config| {
+                config.method.filter = per_sample(4, 0.3, true, "p7");
+                config.method.clipping = Clipping::PerLayer;
+                config.optimizer = OptimizerChoice {
+                    norm_step: Some(NormStep { initial: 1.0, floor: 1e-3, subtract_noise: true }),
+                    ..plain(Rule::AdamBc { beta1: 0.9, beta2: 0.99, floor: None, weight_decay: 0.01 })
+                };
+                config.method.noise_schedule = NoiseSchedule::Polynomial { growth: 0.1, exponent: 1.0 };
+                config.method.threshold.rule = ThresholdRule::Quantile { fraction: 0.4, rate: 0.3, count_noise: 5.0 };
+                config.seed = None;
+            }),
+        ),
+    ]
+}
+
+#[test]
+fn a_recording_of_every_method_is_played_to_the_digests_of_the_run() {
+    let mut digests = vec![];
+    for (name, config) in methods() {
+        let (params, _, pack) = record(SMALL, config);
+        let played = play(&pack, LIMIT, |_| {}).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(run_of(&played), (params, None), "{name}");
+        digests.push((params, name));
+    }
+    // One that was recorded as another would not show where neither does anything.
+    digests.sort_unstable();
+    for pair in digests.windows(2) {
+        let same = pair[0].0 == pair[1].0;
+        let pair = [pair[0].1, pair[1].1];
+        assert_eq!(same, pair.contains(&"no filter") && pair.contains(&"dp-sgd"), "{pair:?}");
+    }
+}
+
+/// A recording of 23 steps by a seed.
+struct Recorded {
+    params: u64,
+    pack: Vec<u8>,
+    /// Where each step's samples begin, and how many they are.
+    steps: Vec<(usize, u32)>,
+}
+
+static RECORDED: LazyLock<Recorded> = LazyLock::new(|| {
+    let sgd = plain(Rule::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 });
+    let (params, _, pack) = record(SMALL, TrainConfig { optimizer: sgd, ..config() });
+    // Mechanism, clip, threshold, filter, optimizer, schedule, parameters.
+    let mut at = MECHANISM + 6 + 2 + 5 + 1 + 9 + 14 + 4 * 650;
+    let mut steps = vec![];
+    for step in 1..=23 {
+        let samples = u32::from_le_bytes(pack[at..at + 4].try_into().unwrap());
+        steps.push((at + 4, samples));
+        at += 4 + samples as usize * 4 * 650 + if step % 10 == 0 || step == 23 { 4 } else { 0 };
+    }
+    assert_eq!(at + 1 + 8, pack.len());
+    Recorded { params, pack, steps }
+});
+
+#[test]
+fn a_bit_of_a_gradient_that_was_flipped_is_found_between_its_checkpoints() {
+    let Recorded { params, pack, steps } = &*RECORDED;
+    for (step, sample, after, by) in [(0, 0, 0, 10), (9, 5, 0, 10), (10, 1, 10, 20), (13, 20, 10, 20), (22, 3, 20, 23)]
+    {
+        let (at, samples) = steps[step];
+        assert!(sample < samples);
+        let mut changed = pack.clone();
+        // The largest number of the sample changes its sign.
+        let start = at + sample as usize * 4 * 650;
+        let bits = |at: usize| u32::from_le_bytes(pack[at..at + 4].try_into().unwrap());
+        let largest = (start..start + 4 * 650).step_by(4).max_by_key(|at| bits(*at) & 0x7fff_ffff).unwrap();
+        changed[largest + 3] ^= 0x80;
+        // As it is, the file is damaged; with a digest that belongs to it, the run parts.
+        let mut said = vec![];
+        let damaged = play(&changed, LIMIT, |line| said.push(*line));
+        assert!(matches!(damaged, Err(PlayError::Pack { error: PackError::Damaged, .. })), "{damaged:?}");
+        let played = play(&signed(changed), LIMIT, |_| {}).unwrap();
+        assert_eq!((said[1], played.summary.differ), (played.lines[1], 1));
+        let (found, parted) = run_of(&played);
+        let parted = parted.unwrap();
+        assert_ne!(found, *params);
+        assert_eq!((parted.after, parted.by), (after, by), "step {step}");
+        assert!(parted.parts.contains(Part::Params) && !parted.parts.contains(Part::Ledger));
+    }
+}
+
+#[test]
+fn a_seed_gives_one_recording_whatever_the_number_of_workers() {
+    let pack = &RECORDED.pack;
+    let sgd = plain(Rule::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 });
+    for workers in [1, 3] {
+        let config = TrainConfig { workers: NonZeroUsize::new(workers), optimizer: sgd, ..config() };
+        assert!(record(SMALL, config).2 == *pack, "{workers} workers");
+    }
+}
+
+/// 1,437 samples of 2^20 units are below 2^31, of 2^21 they are not.
+#[test]
+fn sums_are_recorded_as_narrow_where_nothing_can_leave_them() {
+    for (grid_bits, multiplier, kind) in [(20, 0.5, 0), (20, 25.0, 0), (20, 40.0, 1), (21, 0.5, 1), (16, 40.0, 0)] {
+        let config = TrainConfig { grid_bits, budget: Budget::NoiseMultiplier(multiplier), epochs: 0.1, ..config() };
+        let (params, _, pack) = record(SMALL, config);
+        assert_eq!(pack[MECHANISM], kind, "{grid_bits} bits, {multiplier}");
+        assert_eq!(run_of(&play(&pack, LIMIT, |_| {}).unwrap()), (params, None));
+    }
+}
+
+#[test]
+fn a_private_recording_holds_the_key_and_one_of_a_seed_the_seed() {
+    let (_, _, private) = record(SMALL, TrainConfig { seed: None, epochs: 0.1, ..config() });
+    let pack = &RECORDED.pack;
+    let kind = MECHANISM - 4 - 9;
+    assert_eq!((pack[kind], &pack[kind + 1..kind + 9]), (1, &3u64.to_le_bytes()[..]));
+    assert_eq!(private[kind], 2);
+    // Another key is another run.
+    let mut other = private.clone();
+    other[kind + 1] ^= 1;
+    assert_eq!(play(&signed(other), LIMIT, |_| {}).unwrap().summary.differ, 1);
+}
+
+#[test]
+fn rows_that_contribute_nothing_are_not_in_a_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows: String =
+        (0..200).map(|row| format!("{},{}\n", if row % 4 == 0 { "nan" } else { "0.5" }, row % 2)).collect();
+    fs::write(folder.path().join("rows.csv"), rows).unwrap();
+    let model = folder.path().join("one.onnx");
+    fs::write(&model, one_feature()).unwrap();
+    let mut source = source(SMALL);
+    source.model = model;
+    source.data = format!("csv:{}", folder.path().join("rows.csv").display());
+    source.data_options.on_bad_row = damper::data::OnBadRow::Drop;
+    let file = folder.path().join("run.pack");
+    let run = train::prepare(&source, recorded_in(&file, config())).unwrap();
+    let outcome = train::run(&run, folder.path(), &mut Unwatched).unwrap();
+    let played = play_file(&file, LIMIT, |_| {}).unwrap();
+    assert_eq!(run_of(&played), (Digest::of(&outcome.params).value(), None));
+    let samples = (fs::metadata(&file).unwrap().len() - 100) / (4 * 4) / u64::from(outcome.steps);
+    // Of 64 expected samples a quarter is none.
+    assert!((38..58).contains(&samples), "{samples} a step");
+}
+
+/// A logistic regression of one feature and two classes.
+fn one_feature() -> Vec<u8> {
+    let mut model = onnx::load(&path(SMALL)).unwrap();
+    let graph = model.graph.as_mut().unwrap();
+    graph.node = vec![onnx::make_node("Gemm", "fc", &["x", "fc.weight", "fc.bias"], &["logits"], vec![])];
+    let values = |name: &str, shape: &[usize]| onnx::make_tensor_f32(name, shape, &[0.1, -0.1]);
+    graph.initializer = vec![values("fc.weight", &[1, 2]), values("fc.bias", &[2])];
+    graph.input = vec![onnx::make_value_info("x", DType::F32, &[Extent::Batch, Extent::Fixed(1)])];
+    graph.output = vec![onnx::make_value_info("logits", DType::F32, &[Extent::Batch, Extent::Fixed(2)])];
+    onnx::encode(&model)
+}
+
+/// The reason why no recording of this configuration is begun.
+fn refusal(model: &str, config: TrainConfig) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.pack");
+    let message = match train::prepare(&source(model), recorded_in(&file, config)) {
+        Ok(_) => panic!("not refused"),
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{message}");
+    message
+}
+
+#[test]
+fn what_a_recording_cannot_hold_is_refused_by_name_before_anything_is_released() {
+    let of = |change: &dyn Fn(&mut TrainConfig)| {
+        let mut config = config();
+        change(&mut config);
+        config
+    };
+    let fir = |taps| Coefficients { a: vec![], b: vec![1.0; taps] };
+    let iterates = |iterates| PerSample { iterates, beta: 0.1, normalised: true, inner: fir(1) };
+    let galore = LowRank { rank: NonZeroUsize::MIN, every: NonZeroU32::MIN, scale: 1.0 };
+    let continuous = |workers| {
+        move |config: &mut TrainConfig| {
+            config.noise = Noise::Continuous;
+            config.workers = workers;
+        }
+    };
+    for (model, config, words) in [
+        (SMALL, of(&|config| config.optimizer.galore = Some(galore)), ["--galore", "leave one"]),
+        (
+            SMALL,
+            of(&|config| {
+                continuous(NonZeroUsize::new(1))(config);
+                config.readout = Readout::ClippedSum;
+            }),
+            ["--readout clipped-sum", "--readout per-sample"],
+        ),
+        (SMALL, of(&continuous(None)), ["--noise continuous", "--workers 1"]),
+        (SMALL, of(&continuous(NonZeroUsize::new(2))), ["--noise continuous", "--workers 1"]),
+        (
+            "digits-cnn-groupnorm.onnx",
+            of(&|config| config.method.clipping = Clipping::PerLayer),
+            ["at most 8 tensors", "--clipping flat"],
+        ),
+        (
+            SMALL,
+            of(&|config| config.method.filter = FilterChoice::PerSample(iterates(9))),
+            ["at most 8", "--iterates 9"],
+        ),
+        (SMALL, of(&|config| config.method.filter = FilterChoice::Iir(fir(10))), ["order 8", "has 9"]),
+    ] {
+        let message = refusal(model, config);
+        assert!(message.starts_with("--record: ") && words.iter().all(|word| message.contains(word)), "{message}");
+    }
+    // What is just within is recorded.
+    for within in [FilterChoice::PerSample(iterates(8)), FilterChoice::Iir(fir(9))] {
+        let (params, _, pack) = record(SMALL, of(&|config| config.method.filter = within.clone()));
+        assert_eq!(run_of(&play(&pack, LIMIT, |_| {}).unwrap()), (params, None));
+    }
+}
+
+#[test]
+fn a_recording_above_its_limit_is_refused_with_the_size_that_is_expected() {
+    let folder = tempfile::tempdir().unwrap();
+    let with = |limit| {
+        let record = Some(Record { file: folder.path().join("run.pack"), limit });
+        train::prepare(&source(SMALL), TrainConfig { record, ..config() })
+    };
+    let size = train::recording_bytes(&with(1 << 30).unwrap());
+    let pack = &RECORDED.pack;
+    assert!(size.abs_diff(pack.len() as u64) < size / 10, "{size} expected, {} bytes", pack.len());
+    assert!(with(size).is_ok());
+    let message = with(size - 1).err().unwrap().to_string();
+    for word in ["--record: ", &size.to_string(), "23 steps", "650 parameters", "--record-limit"] {
+        assert!(message.contains(word), "{message}");
+    }
+}
+
+#[test]
+fn a_file_that_is_there_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.pack");
+    fs::write(&file, "mine").unwrap();
+    let message = train::prepare(&source(SMALL), recorded_in(&file, config())).err().unwrap().to_string();
+    assert!(message.contains("run.pack: is there already"), "{message}");
+    assert_eq!(fs::read(&file).unwrap(), b"mine");
+}
+
+#[test]
+fn a_recording_that_cannot_be_begun_stops_the_run_before_its_first_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("no such folder/run.pack");
+    let run = train::prepare(&source(SMALL), recorded_in(&file, config())).unwrap();
+    let message = train::run(&run, folder.path(), &mut Unwatched).err().unwrap().to_string();
+    assert!(message.contains("run.pack") && message.contains("make its folder first"), "{message}");
+    // Nothing was paid for.
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// A recording of one step, changed and signed again, or cut.
+    #[test]
+    fn a_recording_that_was_changed_is_played_or_refused_and_one_that_was_cut_is_refused(
+        changes in prop::collection::vec((0usize..200, any::<u8>()), 1..5), cut in any::<prop::sample::Index>(),
+    ) {
+        static SHORT: LazyLock<Vec<u8>> =
+            LazyLock::new(|| record(SMALL, TrainConfig { epochs: 0.04, batch_size: 4, ..config() }).2);
+        let mut changed = SHORT.clone();
+        for (at, byte) in changes {
+            changed[at] = byte;
+        }
+        let _played_or_refused = play(&signed(changed), LIMIT, |_| {});
+        let cut = play(&SHORT[..cut.index(SHORT.len())], LIMIT, |_| {});
+        prop_assert!(matches!(cut, Err(PlayError::Truncated)));
+    }
+}
