@@ -38,9 +38,9 @@ pub fn run(mut say: impl FnMut(Line<'_>)) -> bool {
 pub fn by<const D: usize>(
     model: &Model<D>,
     (name, method): method::Method<D>,
-    mut say: &mut dyn FnMut(Line<'_>),
+    say: &mut dyn FnMut(Line<'_>),
 ) -> bool {
-    match method(Run { model, method: name, say: &mut say }) {
+    match method(Run { model, method: name, say: &mut *say }) {
         Ok(()) => true,
         Err(failure) => {
             say(failure.line());
