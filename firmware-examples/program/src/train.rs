@@ -35,11 +35,7 @@ pub fn run(mut say: impl FnMut(Line<'_>)) -> bool {
 }
 
 /// The same with this model and method.
-pub fn by<const D: usize>(
-    model: &Model<D>,
-    (name, method): method::Method<D>,
-    say: &mut dyn FnMut(Line<'_>),
-) -> bool {
+pub fn by<const D: usize>(model: &Model<D>, (name, method): method::Method<D>, say: &mut dyn FnMut(Line<'_>)) -> bool {
     match method(Run { model, method: name, say: &mut *say }) {
         Ok(()) => true,
         Err(failure) => {
