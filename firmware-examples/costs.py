@@ -192,7 +192,7 @@ def compare(target, taken, recorded):
 def table(columns, rows):
     """Cells that are `None` were not measured."""
     lines = [["", *columns], ["---", *("---:" for _ in columns)]]
-    lines += [[name, *("–" if cell is None else str(cell) for cell in cells)] for name, *cells in rows]
+    lines += [[name, *("–" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell for cell in cells)] for name, *cells in rows]
     return "\n".join(re.sub(" +", " ", f"| {' | '.join(line)} |") for line in lines)
 
 
@@ -211,7 +211,7 @@ def cells(taken):
     """Of one program on one board: instructions of a step, of a gradient, flash, RAM."""
     if not taken:
         return [None] * 4
-    return [taken["program"], taken["gradient"], taken["flash"], f"{taken['stack']} + {taken['ram']}"]
+    return [taken["program"], taken["gradient"], taken["flash"], f"{taken['stack']:,} + {taken['ram']}"]
 
 
 def of_programs(record):

@@ -35,12 +35,8 @@ pub fn run(mut say: impl FnMut(Line<'_>)) -> bool {
 }
 
 /// The same with this model and method.
-pub fn by<const D: usize>(
-    model: &Model<D>,
-    (name, method): method::Method<D>,
-    mut say: &mut dyn FnMut(Line<'_>),
-) -> bool {
-    match method(Run { model, method: name, say: &mut say }) {
+pub fn by<const D: usize>(model: &Model<D>, (name, method): method::Method<D>, say: &mut dyn FnMut(Line<'_>)) -> bool {
+    match method(Run { model, method: name, say: &mut *say }) {
         Ok(()) => true,
         Err(failure) => {
             say(failure.line());
@@ -57,7 +53,8 @@ pub struct Run<'a, const D: usize> {
 }
 
 impl<const D: usize> Run<'_, D> {
-    /// Trains until the budget is spent. `buffers`: two, where the filter wants gradients away from the parameters.
+    /// Trains until the budget is spent. `buffers`: two, for a point and a mixture, where the filter wants gradients away from the
+    /// parameters; else none.
     fn train<C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS, S: Schedule>(
         self,
         slots: Slots<DiscreteGaussian<i32>, C, T, F, O, S>,
@@ -67,6 +64,9 @@ impl<const D: usize> Run<'_, D> {
         buffers: &mut [[f32; D]],
     ) -> Result<(), Failure> {
         let Self { model, method, say } = self;
+        if buffers.len() != 2 && !slots.filter.stays() {
+            return Err(Failure::Refused("no buffers for the filter's points"));
+        }
         let rate = Rate::of(u64::from(EXPECTED_BATCH), u64::from(TRAIN))?;
         let step = PrivateStep::new(slots)?;
         // A product takes its key from the chip's true random generator, and keeps its ledger in flash.
