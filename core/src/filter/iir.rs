@@ -49,6 +49,7 @@ pub use sets::{SETS, Set, named};
 
 use super::{Digested, Filter, Identity};
 use crate::error::{CallError, ConfigError, check_len};
+use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::Digest;
 use crate::numerics::round::saturate;
 use crate::optimizer::piece;
@@ -284,6 +285,14 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, const ORDER: usize> Filter<IirState<B, ORDE
 }
 
 /// `s_1, …, s_K`, then those of the input 1, 1, 1, …
+impl<B: AsMut<[f32]>, const ORDER: usize> Memory for IirState<B, ORDER> {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        take(Numbers::Of("iir"));
+        take(Numbers::Floats(self.memory.as_mut()));
+        self.ones.iter_mut().for_each(|one| take(Numbers::Double(one)));
+    }
+}
+
 impl<B: AsRef<[f32]>, const ORDER: usize> Digested<IirState<B, ORDER>> for Iir<ORDER> {
     fn add_to(&self, state: &IirState<B, ORDER>, digest: &mut Digest) {
         digest.add_f32s(state.memory.as_ref());

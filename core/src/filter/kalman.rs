@@ -39,6 +39,7 @@
 
 use super::{Digested, Filter};
 use crate::error::{CallError, ConfigError, check_len};
+use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::Digest;
 use crate::numerics::round::saturate;
 use crate::optimizer::piece;
@@ -253,6 +254,19 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
 }
 
 /// `g̃`, `d`, then `κ` of the coming step.
+impl<B: AsMut<[f32]>> Memory for KalmanState<B> {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        take(Numbers::Of("kalman"));
+        take(Numbers::Floats(self.filtered.as_mut()));
+        take(Numbers::Floats(self.moved.as_mut()));
+        take(Numbers::Double(&mut self.gain));
+        take(Numbers::Double(&mut self.uncertainty));
+        let mut started = u32::from(self.started);
+        take(Numbers::Count(&mut started));
+        self.started = started != 0;
+    }
+}
+
 impl<B: AsRef<[f32]>> Digested<KalmanState<B>> for Kalman {
     fn add_to(&self, state: &KalmanState<B>, digest: &mut Digest) {
         digest.add_f32s(state.filtered.as_ref());

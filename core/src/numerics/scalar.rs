@@ -347,7 +347,10 @@ mod tests {
         }
         assert_eq!((exp(1e300), exp(-1e300), exp(f64::INFINITY)), (f64::INFINITY, 0.0, f64::INFINITY));
         for y in [0.0, 0.5, 1.0, 2.0, 0.25, 3.0, 2_147_483_648.0] {
-            for x in [0.0, f64::INFINITY].into_iter().chain([1.0, 1.5f64.sqrt(), 3f64.sqrt(), 1.5, 2.0].into_iter().flat_map(around)) {
+            for x in [0.0, f64::INFINITY]
+                .into_iter()
+                .chain([1.0, 1.5f64.sqrt(), 3f64.sqrt(), 1.5, 2.0].into_iter().flat_map(around))
+            {
                 let power = function::pow_f64(x, y);
                 assert_eq!(pow(x, y).to_bits(), power.to_bits(), "{x:e} {y}");
             }

@@ -37,8 +37,9 @@
 
 use super::{Begin, Optimizer};
 use crate::error::{CallError, ConfigError};
-use crate::numerics::scalar::sqrt;
+use crate::memory::{Memory, Numbers};
 use crate::numerics::reduce::SumOfSquares;
+use crate::numerics::scalar::sqrt;
 use crate::private::Released;
 
 /// Configuration of AdaGrad-norm over the optimizer `O`.
@@ -84,6 +85,14 @@ impl<S> AdaGradNormState<S> {
     /// The state before the first step.
     pub fn new(inner: S) -> Self {
         Self { added: 0.0, inner, norm: SumOfSquares::default(), seen: 0 }
+    }
+}
+
+impl<S: Memory> Memory for AdaGradNormState<S> {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        take(Numbers::Of("adagrad-norm"));
+        take(Numbers::Double(&mut self.added));
+        self.inner.each(take);
     }
 }
 

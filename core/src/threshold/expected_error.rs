@@ -59,6 +59,7 @@ use super::bounds::{Bounds, scale};
 use super::histogram::{check_bins, midpoint, total};
 use super::{CountNoise, Facts, Query, ReleasedCounts, Threshold};
 use crate::error::ConfigError;
+use crate::memory::{Memory, Numbers};
 
 /// Passes of the grid after which `C` stays as it was. From one end of the default bounds to the other is 55.
 pub const PASSES: u32 = 60;
@@ -226,6 +227,14 @@ impl Objective<'_> {
         } else {
             self.range
         }
+    }
+}
+
+impl Memory for ExpectedErrorState {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        take(Numbers::Of("expected error"));
+        take(Numbers::Floats(core::slice::from_mut(&mut self.clip)));
+        take(Numbers::Floats(core::slice::from_mut(&mut self.range)));
     }
 }
 

@@ -37,6 +37,7 @@ use super::bounds::{Bounds, scale};
 use super::histogram::{check_bins, midpoint, total};
 use super::{CountNoise, Facts, Query, ReleasedCounts, Threshold};
 use crate::error::ConfigError;
+use crate::memory::{Memory, Numbers};
 
 /// Configuration of DC-SGD-P, with a histogram of `BINS` bins.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -113,6 +114,14 @@ fn percentile(counts: &[f64], fraction: f64, range: f64) -> Option<f64> {
         }
     }
     Some(midpoint(bin, counts.len(), range))
+}
+
+impl Memory for PercentileState {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        take(Numbers::Of("percentile"));
+        take(Numbers::Floats(core::slice::from_mut(&mut self.clip)));
+        take(Numbers::Floats(core::slice::from_mut(&mut self.range)));
+    }
 }
 
 impl<const BINS: usize> Threshold for Percentile<BINS> {
