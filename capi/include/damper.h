@@ -634,11 +634,6 @@ damper_status damper_set_key(damper_run *run, const uint8_t *key);
 damper_status damper_set_simulation_seed(damper_run *run, uint64_t seed);
 
 /**
- * As `damper_set_simulation_seed`, by a generator that is faster and not cryptographic, with other noise and draws.
- */
-damper_status damper_set_fast_simulation_seed(damper_run *run, uint64_t seed);
-
-/**
  * Writes 1 where the run has a key, and 0 where it is a simulation.
  */
 damper_status damper_is_private(damper_run *run, uint32_t *is_private);

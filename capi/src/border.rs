@@ -6,7 +6,6 @@
 
 pub(crate) mod shard;
 
-use crate::key::Source;
 use crate::run::{Body, Books, Head, Live, OpenStep, Phase, Place, Room, Run, Stage, State, Step, Undurable};
 use crate::slots::clip::EachLayer;
 use crate::status::{Answer, Status};
@@ -14,6 +13,7 @@ use core::mem::{align_of, size_of};
 use core::ptr;
 use damper_core::clip::Layer;
 use damper_core::error::{CallError, OpenError};
+use damper_core::noise::ChaCha20;
 
 /// A vector in the run's memory. It lives until the run is closed, which ends everything that could use it.
 pub(crate) type Vector<T> = &'static mut [T];
@@ -265,7 +265,7 @@ impl Idle<'_> {
 pub(crate) struct Stepping<'a> {
     pub(crate) head: &'a mut Head,
     pub(crate) live: &'a mut Live,
-    pub(crate) generator: &'static Source,
+    pub(crate) generator: &'static ChaCha20,
 }
 
 /// The run at this address, with a step open.
@@ -279,7 +279,7 @@ pub(crate) unsafe fn stepping<'a>(run: *mut Run) -> Answer<Stepping<'a>> {
     // changes it.
     unsafe {
         let live = &mut (*run).live;
-        let generator: &Option<Source> = &(*run).body.generator;
+        let generator: &Option<ChaCha20> = &(*run).body.generator;
         let generator = generator.as_ref().ok_or(Status::NoKey)?;
         Ok(Stepping { head, live, generator })
     }

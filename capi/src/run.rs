@@ -1,7 +1,6 @@
 //! A run: made in the caller's memory, configured, started, closed.
 
 use crate::border::{self, Settled, Vector};
-use crate::key::{Draw, Source};
 use crate::ledger::Callback;
 use crate::slots::{filter, optimizer, threshold};
 use crate::status::{Answer, Status, status};
@@ -12,7 +11,8 @@ use damper_core::clip::Layer;
 use damper_core::error::ConfigError;
 use damper_core::filter::Identity;
 use damper_core::grid::Grid;
-use damper_core::noise::DiscreteGaussian;
+use damper_core::noise::{ChaCha20, DiscreteGaussian};
+use damper_core::sampling::PoissonDraw;
 use damper_core::slots::{
     AnyClip, AnyFilter, AnyOptimizer, AnySchedule, AnyState, AnyStep, FilterSlot, Held, OptimizerSlot, ThresholdSlot,
 };
@@ -129,7 +129,7 @@ pub(crate) struct Body {
     pub(crate) stage: Stage,
     /// None before the run is configured.
     pub(crate) state: Option<State>,
-    pub(crate) generator: Option<Source>,
+    pub(crate) generator: Option<ChaCha20>,
 }
 
 impl Body {
@@ -193,7 +193,7 @@ rooms! {
 /// An open step and what goes with it.
 pub(crate) struct Live {
     pub(crate) open: Option<OpenStep<'static>>,
-    pub(crate) draw: Option<Draw>,
+    pub(crate) draw: Option<PoissonDraw<'static, ChaCha20>>,
     /// Memory to mix in.
     pub(crate) mixing: Option<Vector<f32>>,
     /// The next point of the sample that is being mixed.

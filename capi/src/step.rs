@@ -5,6 +5,7 @@ use crate::run::{Phase, Run};
 use crate::status::{Answer, Status, status};
 use damper_core::accounting::Rate;
 use damper_core::filter::mix;
+use damper_core::sampling::poisson;
 
 /// The most pieces of a gradient in one call.
 pub const DAMPER_MAX_PIECES: usize = 32;
@@ -44,7 +45,7 @@ pub unsafe extern "C" fn damper_draw_begin(run: *mut Run, rate: u64, samples: u3
         let Stepping { head, live, generator } = step;
         let rate = Rate::from_numerator(rate).map_err(|error| head.refuse(error))?;
         match (&live.open, &live.draw) {
-            (Some(open), None) => live.draw = Some(generator.draw(open.number(), rate, samples).ok_or(Status::Order)?),
+            (Some(open), None) => live.draw = Some(poisson(generator, open.number(), rate, samples)),
             _ => return Err(Status::Order),
         }
         Ok(())
@@ -55,9 +56,9 @@ pub unsafe extern "C" fn damper_draw_begin(run: *mut Run, rate: u64, samples: u3
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_draw_next(run: *mut Run, index: *mut u32) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::stepping(run) }.and_then(|Stepping { head, live, generator }| {
+    status(unsafe { border::stepping(run) }.and_then(|Stepping { head, live, .. }| {
         border::writable(head, index)?;
-        let sample = generator.next(live.draw.as_mut().ok_or(Status::Order)?).ok_or(Status::End)?;
+        let sample = live.draw.as_mut().ok_or(Status::Order)?.next().ok_or(Status::End)?;
         // SAFETY: the contract of the header.
         unsafe { border::write(head, index, sample) }
     }))
@@ -244,7 +245,7 @@ pub unsafe extern "C" fn damper_step_finish(run: *mut Run, params: *mut f32, len
         // SAFETY: the contract of the header.
         let params = unsafe { border::output(head, params, len, head.dim) }?;
         let finished = match live.open.take() {
-            Some(open) => generator.finish(open, params),
+            Some(open) => open.finish(params, generator),
             None => return Err(Status::Order),
         };
         live.end();

@@ -2,16 +2,7 @@
 //! misuse is answered, and the page's program runs. C is compiled with AddressSanitizer and UndefinedBehaviorSanitizer.
 
 use damper_core::accounting::renyi::RenyiCurve;
-use damper_core::accounting::{Event, Ledger, Rate, RenyiFilter, Volatile};
-use damper_core::clip::FlatL2;
-use damper_core::filter::Identity;
-use damper_core::grid::Grid;
-use damper_core::noise::{DiscreteGaussian, Xoshiro};
-use damper_core::optimizer::{Sgd, SgdState};
-use damper_core::sampling::poisson;
-use damper_core::schedule::Constant;
-use damper_core::step::{PrivateStep, Slots, StepState};
-use damper_core::threshold::Fixed;
+use damper_core::accounting::{Event, Rate, RenyiFilter};
 use damper_firmware_program::methods::{METHODS, Method};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -155,44 +146,12 @@ fn misuse_is_answered_and_changes_nothing() {
     assert_eq!(epsilon.to_bits(), curve.epsilon(1e-5).unwrap().epsilon.to_bits());
 }
 
-/// What the core's own step ends with, of the run of the same name in C.
-fn fast_simulation() -> String {
-    const DIM: usize = 70;
-    let step = PrivateStep::new(Slots {
-        mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
-        clip: FlatL2,
-        threshold: Fixed(1.0),
-        filter: Identity,
-        optimizer: Sgd::new(0.0, false, 0.0).unwrap(),
-        schedule: Constant(0.5),
-        expected_batch: 8,
-    })
-    .unwrap();
-    let optimizer = SgdState { momentum: [0.0; 0] };
-    let mut state = StepState { sum: [0; DIM], filter: (), threshold: (), optimizer };
-    let (generator, mut params) = (Xoshiro::simulation(9), [0.0f32; DIM]);
-    let mut ledger = Ledger::new(3);
-    for t in 0..3 {
-        let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
-        for s in poisson(&generator, t, Rate::of(1, 4).unwrap(), 40) {
-            let grad: Vec<f32> = (0..DIM as u32)
-                .zip(params)
-                .map(|(i, x)| x / 4.0 + ((t * 31 + s * 17 + i * 7) % 23) as f32 / 23.0 - 0.5)
-                .collect();
-            open.add_mixed(&[&grad]).unwrap();
-        }
-        open.finish(&mut params, &generator).unwrap();
-    }
-    params.iter().fold("fast".to_owned(), |line, x| format!("{line} {:08x}", x.to_bits()))
-}
-
 /// The filter's steps are those that the core admits: the cheapest that were tried.
 #[test]
 fn shards_filters_and_saved_states_give_the_same_bits_and_answer_misuse() {
     let Some(said) = run_c("resume", &["tests/c/resume.c"]) else { return };
     let lines: Vec<&str> = said.lines().collect();
-    assert!(lines.len() == 3 && lines[0] == lines[1], "{said}");
-    assert_eq!(lines[2], fast_simulation());
+    assert!(lines.len() == 2 && lines[0] == lines[1], "{said}");
     let (steps, spent) = lines[0].strip_prefix("filter ").and_then(|line| line.split_once(" steps, spent ")).unwrap();
     let filter = RenyiFilter::resume(8, 3.0, 1e-5, steps.parse().unwrap(), spent.parse().unwrap()).unwrap();
     let event = |multiplier| Event::new(Rate::of(1, 50).unwrap(), multiplier).unwrap();

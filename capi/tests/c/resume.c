@@ -449,43 +449,6 @@ static void states_are_misused(void) {
   OK(damper_run_close(choosing));
 }
 
-/* Fast simulations -------------------------------------------------------------------------------------------------------------- */
-static void a_fast_simulation_has_its_own_noise(void) {
-  const damper_config chosen = config(3);
-  size_t size = rounded(damper_run_size(DIM, 0, 0));
-  float x[DIM] = {0}, grad[DIM];
-  uint32_t number, index, is_private = 7;
-  damper_run *run;
-  IS(NULL, damper_set_fast_simulation_seed(NULL, 9));
-  OK(damper_run_init(walled(size), size, DIM, &run));
-  IS(ORDER, damper_set_fast_simulation_seed(run, 9));
-  OK(damper_run_configure(run, &chosen));
-  OK(damper_set_key(run, KEY));
-  OK(damper_set_fast_simulation_seed(run, 9));
-  OK(damper_set_volatile_store(run));
-  OK(damper_run_start(run));
-  IS(ORDER, damper_set_fast_simulation_seed(run, 9));
-  OK(damper_is_private(run, &is_private));
-  CHECK(is_private == 0);
-  while (damper_step_open(run, &number) == DAMPER_STATUS_OK) {
-    OK(damper_draw_begin(run, DAMPER_RATE_ONE / 4, 40));
-    while (damper_draw_next(run, &index) == DAMPER_STATUS_OK) {
-      gradient(number, index, x, grad);
-      OK(damper_add(run, grad, DIM));
-    }
-    OK(damper_step_finish(run, x, DIM));
-  }
-  CHECK(number == 2);
-  printf("fast");
-  for (int i = 0; i < DIM; i++) {
-    uint32_t bits;
-    memcpy(&bits, &x[i], 4);
-    printf(" %08x", bits);
-  }
-  printf("\n");
-  OK(damper_run_close(run));
-}
-
 int main(void) {
   threads_end_with_the_bits_of_one();
   shards_are_misused();
@@ -493,6 +456,5 @@ int main(void) {
   a_filter_pays_over_restarts();
   a_run_that_was_stopped_ends_with_the_same_bits();
   states_are_misused();
-  a_fast_simulation_has_its_own_noise();
   return 0;
 }
