@@ -20,7 +20,7 @@
  * Bytes of static memory for a run, to be aligned to 8: enough on every target. `damper_run_size` is exact.
  */
 #define DAMPER_RUN_BYTES(dim, vectors, layers) \
-  (64 * sizeof(void *) + 832 + 4 * (size_t)(dim) * (1 + (size_t)(vectors)) + 2 * sizeof(size_t) * (size_t)(layers))
+  (64 * sizeof(void *) + 768 + 4 * (size_t)(dim) * (1 + (size_t)(vectors)) + 2 * sizeof(size_t) * (size_t)(layers))
 
 /**
  * Bytes of static memory for a shard, to be aligned to 8: enough on every target. `damper_shard_size` is exact.
@@ -47,6 +47,11 @@
  * The most pieces of a gradient in one call.
  */
 #define DAMPER_MAX_PIECES 32
+
+/**
+ * Bytes that a run needs beyond `damper_run_size` or `DAMPER_RUN_BYTES` where a Renyi filter pays.
+ */
+#define DAMPER_RENYI_FILTER_BYTES 40
 
 /**
  * A sampling rate of 1.
@@ -806,7 +811,7 @@ damper_status damper_shard_close(damper_shard *shard);
 /**
  * Lets a Rényi filter pay for the run's steps in the place of its ledger: the run stays within (`epsilon`, `delta`) by the
  * divergence of the whole `order` (2 to 1024), whatever noise is chosen from what was released. The configuration's budget
- * must be 0. After a restart `record` is what the store holds; null where nothing was spent. `DAMPER_STATUS_RECORD` where the
+ * must be 0. Takes `DAMPER_RENYI_FILTER_BYTES`. After a restart `record` is what the store holds; null where nothing was spent. `DAMPER_STATUS_RECORD` where the
  * record is a ledger's, or of another order.
  *
  * Which order is best follows from the run as planned; a small one does not show a small ε (`DAMPER_STATUS_RANGE`).

@@ -11,6 +11,7 @@ use crate::slots::clip::EachLayer;
 use crate::status::{Answer, Status};
 use core::mem::{align_of, size_of};
 use core::ptr;
+use damper_core::accounting::RenyiFilter;
 use damper_core::clip::Layer;
 use damper_core::error::{CallError, OpenError};
 use damper_core::noise::ChaCha20;
@@ -245,6 +246,16 @@ impl Idle<'_> {
             let place = room(&raw mut (*self.run).place).cast::<T>();
             place.write(object);
             &mut *place
+        }
+    }
+
+    /// A Rényi filter, kept.
+    pub(crate) fn renyi_filter(&mut self, filter: RenyiFilter) -> Answer<&'static mut RenyiFilter> {
+        let data = self.take(size_of::<RenyiFilter>(), align_of::<RenyiFilter>())?.cast::<RenyiFilter>();
+        // SAFETY: within the run's memory, aligned, as that begins at a multiple of 8, and taken by nobody else.
+        unsafe {
+            data.write(filter);
+            Ok(&mut *data)
         }
     }
 

@@ -1,16 +1,22 @@
 //! Steps whose noise is chosen as the run goes, from what it has released, paid by a Rényi filter. It is linked where it is called.
 
-use crate::border::{self, Idle, Settled};
+use crate::border::{self, Settled};
 use crate::ledger::Record;
 use crate::run::{Mechanism, Phase, Run, Stage, Step};
 use crate::status::{Answer, Status, status};
+use core::mem::{align_of, size_of};
 use damper_core::accounting::{Event, Rate, RenyiFilter};
 use damper_core::error::ConfigError;
 use damper_core::private::Mechanism as _;
 
+/// Bytes that a run needs beyond `damper_run_size` or `DAMPER_RUN_BYTES` where a Renyi filter pays.
+pub const DAMPER_RENYI_FILTER_BYTES: usize = 40;
+const _: () =
+    assert!(size_of::<RenyiFilter>() + align_of::<RenyiFilter>() - align_of::<f32>() <= DAMPER_RENYI_FILTER_BYTES);
+
 /// Lets a Rényi filter pay for the run's steps in the place of its ledger: the run stays within (`epsilon`, `delta`) by the
 /// divergence of the whole `order` (2 to 1024), whatever noise is chosen from what was released. The configuration's budget
-/// must be 0. After a restart `record` is what the store holds; null where nothing was spent. `DAMPER_STATUS_RECORD` where the
+/// must be 0. Takes `DAMPER_RENYI_FILTER_BYTES`. After a restart `record` is what the store holds; null where nothing was spent. `DAMPER_STATUS_RECORD` where the
 /// record is a ledger's, or of another order.
 ///
 /// Which order is best follows from the run as planned; a small one does not show a small ε (`DAMPER_STATUS_RANGE`).
@@ -28,14 +34,14 @@ pub unsafe extern "C" fn damper_choose_renyi_filter(
 
 unsafe fn choose(run: *mut Run, order: u32, epsilon: f64, delta: f64, record: *const Record) -> Answer {
     // SAFETY: the caller's contract.
-    let Idle { head, books, .. } = unsafe { border::idle(run, Phase::Choosing) }?;
-    if books.filter.is_some() {
+    let mut idle = unsafe { border::idle(run, Phase::Choosing) }?;
+    if idle.books.filter.is_some() {
         return Err(Status::Order);
     }
     // SAFETY: the caller's contract.
-    let record = unsafe { border::read_optional(head, record) }?;
-    if books.ledger.budget() != 0 {
-        return Err(head.refuse(ConfigError { parameter: "budget", must_be: "0 where a Renyi filter pays" }));
+    let record = unsafe { border::read_optional(idle.head, record) }?;
+    if idle.books.ledger.budget() != 0 {
+        return Err(idle.head.refuse(ConfigError { parameter: "budget", must_be: "0 where a Renyi filter pays" }));
     }
     let (paid, spent) = match record {
         None => (0, 0.0),
@@ -43,7 +49,8 @@ unsafe fn choose(run: *mut Run, order: u32, epsilon: f64, delta: f64, record: *c
         Some(_) => return Err(Status::Record),
     };
     let filter = RenyiFilter::resume(order, epsilon, delta, paid, spent);
-    books.filter = Some(filter.map_err(|error| head.refuse(error))?);
+    let filter = filter.map_err(|error| idle.head.refuse(error))?;
+    idle.books.filter = Some(idle.renyi_filter(filter)?);
     Ok(())
 }
 

@@ -29,7 +29,6 @@ pub type Persist = Option<unsafe extern "C" fn(context: *mut c_void, record: *co
 #[derive(Clone, Copy)]
 pub(crate) enum Callback {
     None,
-    Volatile,
     Call(unsafe extern "C" fn(*mut c_void, *const Record) -> c_int, *mut c_void),
 }
 
@@ -49,7 +48,6 @@ impl Store for Callback {
         let record = Record { budget, paid, divergence, order };
         match *self {
             Self::None => Err(Undurable),
-            Self::Volatile => Ok(()),
             // SAFETY: a function of this type by the contract of the header, and a record that lives during the call.
             Self::Call(persist, context) => match unsafe { persist(context, &raw const record) } {
                 0 => Ok(()),
@@ -73,11 +71,16 @@ pub unsafe extern "C" fn damper_set_store(run: *mut Run, persist: Persist, conte
     status(persist.ok_or(Status::Null).and_then(|persist| unsafe { set(run, Callback::Call(persist, context)) }))
 }
 
+/// Persists nothing.
+unsafe extern "C" fn forget(_context: *mut c_void, _record: *const Record) -> c_int {
+    0
+}
+
 /// Forgets the ledger at a restart, which then releases the same steps again: for simulations and tests alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_set_volatile_store(run: *mut Run) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { set(run, Callback::Volatile) })
+    status(unsafe { set(run, Callback::Call(forget, core::ptr::null_mut())) })
 }
 
 /// Goes on after a restart from the record that the store holds: steps that were paid and not released are burned. What

@@ -111,8 +111,8 @@ pub(crate) enum Slot {
 /// What paying needs.
 pub(crate) struct Books {
     pub(crate) ledger: Ledger,
-    /// Pays in the ledger's place where there is one.
-    pub(crate) filter: Option<RenyiFilter>,
+    /// Pays in the ledger's place where there is one, in memory that only such a run takes.
+    pub(crate) filter: Option<&'static mut RenyiFilter>,
     pub(crate) store: Callback,
 }
 
@@ -250,7 +250,7 @@ impl Run {
 }
 
 /// Bytes of a run on any target, less its vectors and layers: what `DAMPER_RUN_BYTES` counts.
-const FIXED: usize = 64 * size_of::<usize>() + 832;
+const FIXED: usize = 64 * size_of::<usize>() + 768;
 /// Bytes that may lie between vectors and layers.
 const BEFORE_LAYERS: usize = align_of::<Layer>() - align_of::<f32>();
 const _: () = assert!(size_of::<Run>() + BEFORE_LAYERS <= FIXED && align_of::<Run>() == 8);

@@ -14,7 +14,7 @@ static damper_config config(uint32_t budget) {
 
 static damper_run *configured(size_t vectors, size_t layers, uint32_t budget) {
   const damper_config chosen = config(budget);
-  size_t size = rounded(damper_run_size(DIM, vectors, layers));
+  size_t size = rounded(damper_run_size(DIM, vectors, layers) + (budget ? 0 : DAMPER_RENYI_FILTER_BYTES));
   damper_run *run;
   OK(damper_run_init(walled(size), size, DIM, &run));
   OK(damper_run_configure(run, &chosen));
@@ -209,6 +209,17 @@ static void filters_are_misused(void) {
   damper_run *run = configured(0, 0, 8);
   OK(damper_rate(1, 50, &rate));
   REFUSED("budget", damper_choose_renyi_filter(run, 8, 3.0, 1e-5, NULL));
+  /* No room was given for it. */
+  OK(damper_run_close(run));
+  {
+    const damper_config none = config(0);
+    size_t size = rounded(damper_run_size(DIM, 0, 0));
+    OK(damper_run_init(walled(size), size, DIM, &run));
+    OK(damper_run_configure(run, &none));
+    IS(TOO_SMALL, damper_choose_renyi_filter(run, 8, 3.0, 1e-5, NULL));
+    OK(damper_run_close(run));
+  }
+  run = configured(0, 0, 8);
   IS(RECORD, damper_resume(run, &mine));
   OK(damper_run_start(run));
   IS(ORDER, damper_step_open_chosen(run, 1.0, rate, &number));
