@@ -163,3 +163,104 @@ pub fn restore(memory: &mut dyn Memory, paid: u32, bytes: &[u8]) -> Result<(), R
     });
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::{Filter, Iir, IirState, PerSampleMomentum, PerSampleMomentumState};
+    use crate::optimizer::{AdaGradState, AdamState, RmsPropState};
+    use crate::slots::Held;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    fn bytes_of(memory: &mut dyn Memory, paid: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        save(memory, paid, |part| bytes.extend_from_slice(part));
+        bytes
+    }
+
+    fn adam(x: f32, power: f64) -> AdamState<[f32; 3]> {
+        let mut state = AdamState::new([x, -x, 1e-45], [x; 3]);
+        (state.beta1_power, state.beta2_power) = (power, power / 3.0);
+        state
+    }
+
+    /// Written by hand from the table above.
+    #[test]
+    fn the_format_is_the_documented_one() {
+        let bytes = bytes_of(&mut AdaGradState { sum: [1.0f32, -0.0] }, 7);
+        let mut shape = Digest::default();
+        shape.add_bytes(b"adagrad\x01\x08\x00\x00\x00\x00\x00\x00\x00");
+        let mut expected = b"DAMPERST\x01\x00\x00\x00\x07\x00\x00\x00".to_vec();
+        expected.extend(shape.value().to_le_bytes());
+        expected.extend(b"\x00\x00\x80\x3f\x00\x00\x00\x80");
+        let mut checksum = Digest::default();
+        checksum.add_bytes(&expected);
+        expected.extend(checksum.value().to_le_bytes());
+        assert_eq!(bytes, expected);
+        assert_eq!(saved_len(&mut AdaGradState { sum: [0.0f32; 2] }), expected.len());
+    }
+
+    #[test]
+    fn another_method_another_length_and_a_ledger_that_is_behind_are_refused() {
+        let bytes = bytes_of(&mut AdaGradState { sum: [1.0f32; 4] }, 5);
+        let mut rmsprop = RmsPropState { second: [9.0f32; 4] };
+        assert_eq!(restore(&mut rmsprop, 5, &bytes), Err(RestoreError::Shape));
+        assert_eq!(rmsprop.second, [9.0; 4]);
+        assert_eq!(restore(&mut AdaGradState { sum: [9.0f32; 3] }, 5, &bytes), Err(RestoreError::Shape));
+        let mut same = AdaGradState { sum: [9.0f32; 4] };
+        assert_eq!(restore(&mut same, 4, &bytes), Err(RestoreError::LedgerBehind));
+        assert_eq!(same.sum, [9.0; 4]);
+        assert_eq!(restore(&mut same, 6, &bytes), Ok(()));
+        assert_eq!(same.sum, [1.0; 4]);
+    }
+
+    #[test]
+    fn every_cut_and_every_changed_byte_is_found() {
+        let bytes = bytes_of(&mut adam(0.5, 0.25), 3);
+        for at in 0..bytes.len() {
+            assert_eq!(restore(&mut adam(1.0, 1.0), 9, &bytes[..at]), Err(RestoreError::Damaged), "cut at {at}");
+            for change in [1, 0x80, 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= change;
+                assert!(restore(&mut adam(1.0, 1.0), 9, &damaged).is_err(), "byte {at} ^ {change}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_saved_is_restored(x in any::<f32>(), power in any::<f64>(), paid in any::<u32>()) {
+            let bytes = bytes_of(&mut adam(x, power), paid);
+            let mut fresh = adam(0.0, 1.0);
+            prop_assert_eq!(restore(&mut fresh, paid, &bytes), Ok(()));
+            prop_assert_eq!(bytes_of(&mut fresh, paid), bytes);
+        }
+
+        /// Counts that no run has are the worst that a forger can write: nothing panics.
+        #[test]
+        fn whatever_is_restored_a_step_can_be_taken(slot in any::<u32>(), seen in any::<u32>(), index in 0usize..4) {
+            let make = || {
+                let inner = Iir::<2>::new(&[-0.9], &[0.1]).unwrap();
+                let state = PerSampleMomentumState::new([0.5f32; 8], IirState::<_, 2>::new([0.25f32; 4]));
+                (PerSampleMomentum::<_, 3>::new(3, 0.5, inner).unwrap(), state)
+            };
+            let (filter, mut state) = make();
+            let mut counts = [slot, seen].into_iter();
+            state.each(&mut |numbers| {
+                if let Numbers::Count(count) = numbers {
+                    *count = counts.next().unwrap_or_default();
+                }
+            });
+            prop_assert!(filter.points(&state) <= 3);
+            let _ = filter.point(&state, index, &[0.0; 4], &mut [0.0; 4]);
+            let step = filter.begin(&mut state);
+            filter.leave(step, &mut state, 0, &[1.0; 4]);
+            filter.arrive(step, &mut state, 0, &[1.0; 4]);
+            let mut held = Held::filter(filter, state);
+            let saved = bytes_of(&mut held, 0);
+            let (filter, state) = make();
+            prop_assert_eq!(restore(&mut Held::filter(filter, state), 0, &saved), Ok(()));
+        }
+    }
+}
