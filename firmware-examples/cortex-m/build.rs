@@ -6,8 +6,19 @@ use std::{env, fs, path::PathBuf};
 /// faults, where it would else write into them.
 const STATICS: u32 = 1024;
 
-const PROGRAMS: [&str; 10] =
-    ["replay", "replay-wide", "train", "federated", "personalise", "methods", "step", "timing", "journal", "costs"];
+const PROGRAMS: [&str; 11] = [
+    "replay",
+    "replay-wide",
+    "train",
+    "federated",
+    "personalise",
+    "methods",
+    "step",
+    "price",
+    "timing",
+    "journal",
+    "costs",
+];
 /// Those whose lines can be logged with defmt.
 const LOGGING: [&str; 3] = ["train", "federated", "personalise"];
 
