@@ -98,6 +98,7 @@ const LOG2_E: f64 = core::f64::consts::LOG2_E;
 
 /// `eˣ`, with the bits of [`function::exp_f64`].
 #[must_use]
+#[inline(never)]
 pub fn exp(x: f64) -> f64 {
     if x > 1000.0 {
         return f64::INFINITY;
@@ -247,6 +248,7 @@ const SIN_FIRST: f64 = -0.166_666_666_666_666_32;
 
 /// `cos x` for `x` from 0 to π, with the bits of [`function::cos_f64`].
 #[must_use]
+#[inline(never)]
 pub fn cos(x: f64) -> f64 {
     let head = high(x);
     // The nearest multiple of a quarter turn.
