@@ -6,8 +6,20 @@ use std::{env, fs, path::PathBuf};
 /// faults, where it would else write into them.
 const STATICS: u32 = 1024;
 
-const PROGRAMS: [&str; 11] =
-    ["replay", "replay-further", "replay-wide", "train", "federated", "personalise", "methods", "step", "timing", "journal", "costs"];
+const PROGRAMS: [&str; 12] = [
+    "replay",
+    "replay-further",
+    "replay-wide",
+    "train",
+    "federated",
+    "personalise",
+    "methods",
+    "step",
+    "price",
+    "timing",
+    "journal",
+    "costs",
+];
 /// Those that must fit the smallest parts.
 const SMALL: [&str; 2] = ["replay", "replay-further"];
 /// Those whose lines can be logged with defmt.

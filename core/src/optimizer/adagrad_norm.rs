@@ -120,7 +120,7 @@ impl<S, O: Optimizer<S>> Optimizer<AdaGradNormState<S>> for AdaGradNorm<O> {
         let dim = core::mem::take(&mut state.seen) as f64;
         let norm = f64::from(if total.is_finite() { total } else { f32::MAX });
         let energy = if self.subtract_noise { norm - dim * (noise_std * noise_std) } else { norm };
-        state.added += energy.max(self.floor);
+        state.added += if energy > self.floor { energy } else { self.floor };
         let b = sqrt(self.initial + state.added);
         self.inner.begin(&mut state.inner, Begin { lr: lr / b, noise_std })
     }

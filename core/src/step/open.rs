@@ -197,6 +197,8 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
         }
     }
 
+    // On a stack of its own, which is over when parameters have moved.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn learn_threshold<G: Generator>(&mut self, dim: usize, generator: &G) {
         let Some(noise) = self.count_noise else { return };
         let Adder { mechanism, query, step, .. } = self.adder;

@@ -34,7 +34,7 @@
 //! realised one is never used.
 
 use super::bounds::{Bounds, scale};
-use super::histogram::{check_bins, midpoint, total};
+use super::histogram::{check_bins, is_above_zero, midpoint, total};
 use super::{CountNoise, Facts, Query, ReleasedCounts, Threshold};
 use crate::error::ConfigError;
 use crate::memory::{Memory, Numbers};
@@ -102,7 +102,7 @@ impl PercentileState {
 /// The midpoint of the bin at which the sum of counts first reaches `fraction` of them all; none if they say nothing.
 fn percentile(counts: &[f64], fraction: f64, range: f64) -> Option<f64> {
     let all = total(counts);
-    if all.is_nan() || all <= 0.0 {
+    if !is_above_zero(all) {
         return None;
     }
     let (goal, mut sum, mut bin) = (fraction * all, 0.0, 0);

@@ -12,6 +12,7 @@ pub mod journal;
 pub mod line;
 pub mod methods;
 pub mod personalise;
+pub mod price;
 pub mod replay;
 pub mod sensor;
 pub mod softmax;

@@ -2,7 +2,7 @@
 
 use damper_core::update::Update;
 use damper_firmware_program::methods::METHODS;
-use damper_firmware_program::{federated, personalise, train};
+use damper_firmware_program::{federated, personalise, price, train};
 
 #[test]
 fn the_host_says_what_every_board_must_say() {
@@ -44,6 +44,11 @@ fn every_method_ends_on_the_host_with_the_digest_that_every_board_must_have() {
         let digest = method.run();
         assert_eq!(digest, Some(method.digest), "{}: {:#018x}", method.name, digest.unwrap_or_default());
     }
+}
+
+#[test]
+fn the_price_that_the_boards_work_out_is_an_upper_bound_within_a_millionth() {
+    assert!(price::run());
 }
 
 /// A filter without delays is none, and every method does something.
