@@ -22,6 +22,11 @@
 #define DAMPER_RUN_BYTES(dim, vectors, layers) \
   (64 * sizeof(void *) + 768 + 4 * (size_t)(dim) * (1 + (size_t)(vectors)) + 2 * sizeof(size_t) * (size_t)(layers))
 
+/**
+ * Bytes of static memory for a shard, to be aligned to 8: enough on every target. `damper_shard_size` is exact.
+ */
+#define DAMPER_SHARD_BYTES(dim) (16 * sizeof(void *) + 128 + 4 * (size_t)(dim))
+
 
 /**
  * The largest order of a recursive filter.
@@ -42,6 +47,11 @@
  * The most pieces of a gradient in one call.
  */
 #define DAMPER_MAX_PIECES 32
+
+/**
+ * Bytes that a run needs beyond `damper_run_size` or `DAMPER_RUN_BYTES` where a Renyi filter pays.
+ */
+#define DAMPER_RENYI_FILTER_BYTES 40
 
 /**
  * A sampling rate of 1.
@@ -121,6 +131,18 @@ enum damper_status
    * The record is another budget's.
    */
   DAMPER_STATUS_RECORD = 29,
+  /**
+   * There is no shard at this address: it was never opened, merged, closed, moved or copied.
+   */
+  DAMPER_STATUS_NOT_A_SHARD = 30,
+  /**
+   * The bytes are not what was saved.
+   */
+  DAMPER_STATUS_DAMAGED = 31,
+  /**
+   * What was saved is of another configuration.
+   */
+  DAMPER_STATUS_CONFIGURATION = 32,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -202,6 +224,12 @@ typedef uint32_t damper_noise_change;
 typedef struct damper_run damper_run;
 
 /**
+ * A worker's share of a step. Opaque: in memory of the caller's, which must not be moved, copied, read or written until it is
+ * merged or closed. It holds a sum of private gradients.
+ */
+typedef struct damper_shard damper_shard;
+
+/**
  * What every run declares: DP-SGD with flat clipping, no momentum and a constant learning rate.
  */
 typedef struct {
@@ -227,7 +255,7 @@ typedef struct {
    */
   float clip;
   /**
-   * Steps that may be released in all, at most 2^31.
+   * Steps that may be released in all, at most 2^31; 0 where a Renyi filter pays.
    */
   uint32_t budget;
 } damper_config;
@@ -330,13 +358,21 @@ typedef struct {
  */
 typedef struct {
   /**
-   * Steps that may be released in all.
+   * Steps that may be released in all; of a Renyi filter, 0.
    */
   uint32_t budget;
   /**
    * Steps paid, those prepaid included.
    */
   uint32_t paid;
+  /**
+   * The divergence that a Renyi filter spent; 0 of a ledger.
+   */
+  double divergence;
+  /**
+   * Its order; 0 of a ledger.
+   */
+  uint32_t order;
 } damper_record;
 
 /**
@@ -619,9 +655,11 @@ damper_status damper_set_volatile_store(damper_run *run);
 
 /**
  * Goes on after a restart from the record that the store holds: steps that were paid and not released are burned. What
- * is prepaid comes after it. `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's.
+ * is prepaid comes after it. `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's, or it is a Renyi
+ * filter's: that takes it where it is chosen.
  */
-damper_status damper_resume(damper_run *run, const damper_record *record);
+damper_status damper_resume(damper_run *run,
+                            const damper_record *record);
 
 /**
  * Pays `steps` (at least 1) at a time, to write less often; a restart burns what was prepaid. After `damper_resume`.
@@ -629,9 +667,11 @@ damper_status damper_resume(damper_run *run, const damper_record *record);
 damper_status damper_prepay(damper_run *run, uint32_t steps);
 
 /**
- * Writes the budget and the steps paid and taken so far, which is the number of the next step.
+ * Writes the budget and the steps paid and taken so far, which is the number of the next step; of a Renyi filter also what it
+ * spent.
  */
-damper_status damper_paid(damper_run *run, damper_record *record);
+damper_status damper_paid(damper_run *run,
+                          damper_record *record);
 
 /**
  * Pays for a step, persists the payment, and opens the step; writes its number, counted from 0 over all restarts.
@@ -729,6 +769,100 @@ damper_status damper_step_finish(damper_run *run, float *params, size_t len);
  * Gives the open step up: nothing is released, its sum is wiped, its payment stays.
  */
 damper_status damper_step_abandon(damper_run *run);
+
+/**
+ * Bytes of memory that a shard over `dim` parameters needs, aligned as a run's. 0 where no memory is that large.
+ */
+size_t damper_shard_size(size_t dim);
+
+/**
+ * Makes a shard of the open step in `size` bytes at `memory`: samples that are added to it count when it is merged. Another thread
+ * may add to it while this one goes on with the run: nothing but opening and merging it touches both. Samples are clipped as in
+ * the run, and in whatever order and number of shards they are added, the step has the same bits.
+ *
+ * It must be merged or closed before its run is closed. Once the step is over it can only be closed.
+ */
+damper_status damper_shard_open(damper_run *run,
+                                void *memory,
+                                size_t size,
+                                damper_shard **shard);
+
+/**
+ * Adds one sample to a shard, as `damper_add` does to the step.
+ */
+damper_status damper_shard_add(damper_shard *shard, const float *grad, size_t len);
+
+/**
+ * As `damper_shard_add`, of a gradient in pieces as in `damper_add_pieces`.
+ */
+damper_status damper_shard_add_pieces(damper_shard *shard, const damper_piece *pieces, size_t count);
+
+/**
+ * Adds what a shard has added up to the open step of the run it was opened for, and ends it: its memory is wiped.
+ * `DAMPER_STATUS_ORDER` where it is another step's or another run's; then it is as it was.
+ */
+damper_status damper_shard_merge(damper_run *run, damper_shard *shard);
+
+/**
+ * Ends a shard, which adds nothing, and wipes its memory.
+ */
+damper_status damper_shard_close(damper_shard *shard);
+
+/**
+ * Lets a Rényi filter pay for the run's steps in the place of its ledger: the run stays within (`epsilon`, `delta`) by the
+ * divergence of the whole `order` (2 to 1024), whatever noise is chosen from what was released. The configuration's budget
+ * must be 0. Takes `DAMPER_RENYI_FILTER_BYTES`. After a restart `record` is what the store holds; null where nothing was spent. `DAMPER_STATUS_RECORD` where the
+ * record is a ledger's, or of another order.
+ *
+ * Which order is best follows from the run as planned; a small one does not show a small ε (`DAMPER_STATUS_RANGE`).
+ */
+damper_status damper_choose_renyi_filter(damper_run *run,
+                                         uint32_t order,
+                                         double epsilon,
+                                         double delta,
+                                         const damper_record *record);
+
+/**
+ * Writes 1 where the filter would pay for a step with noise of `factor` times the configuration's at this sampling rate, in units
+ * of 2^-53, and 0 where it would not. Choose both from what was released and from constants.
+ */
+damper_status damper_admits(damper_run *run,
+                            double factor,
+                            uint64_t rate,
+                            uint32_t *admits);
+
+/**
+ * As `damper_step_open`, of a step with noise of `factor` times the configuration's, that is drawn at this rate: the filter pays,
+ * or answers `DAMPER_STATUS_BUDGET_SPENT`, and a step with more noise may be tried. Its number is counted from 2^31; the schedule's
+ * noise has no part in it. Draw at the same rate: it is the one that was paid for.
+ */
+damper_status damper_step_open_chosen(damper_run *run,
+                                      double factor,
+                                      uint64_t rate,
+                                      uint32_t *number);
+
+/**
+ * Writes how many bytes `damper_state_save` writes. Between steps of a started run.
+ */
+damper_status damper_state_size(damper_run *run, size_t *size);
+
+/**
+ * Writes what filter, threshold and optimizer remember to `bytes`, of which there must be as many as `damper_state_size` says: keep
+ * them beside the parameters, as of the same step. All of it was released, so it is no more secret than the parameters.
+ */
+damper_status damper_state_save(damper_run *run,
+                                uint8_t *bytes,
+                                size_t len);
+
+/**
+ * Takes back what `damper_state_save` wrote, in a run of the same configuration, started, with the record that its store holds.
+ * `DAMPER_STATUS_DAMAGED` where the bytes are not those that were written; `DAMPER_STATUS_CONFIGURATION` where they are another
+ * method's, or of another number of parameters; `DAMPER_STATUS_RECORD` where they were saved after more steps than are paid: the
+ * record was put back. A checksum finds damage and authenticates nothing; what is forged costs accuracy and no privacy.
+ */
+damper_status damper_state_restore(damper_run *run,
+                                   const uint8_t *bytes,
+                                   size_t len);
 
 /**
  * Writes the largest sampling rate that is at most `expected_batch / dataset_size`, in units of 2^-53: the draw uses

@@ -4,12 +4,16 @@
 //! length that is said, readable or writable as its type says, which nobody else uses during the call; and a run's
 //! memory is nobody else's until it is closed.
 
-use crate::run::{Body, Books, Head, Live, Phase, Place, Room, Run, Stage};
+pub(crate) mod shard;
+
+use crate::run::{Body, Books, Head, Live, OpenStep, Phase, Place, Room, Run, Stage, State, Step, Undurable};
 use crate::slots::clip::EachLayer;
 use crate::status::{Answer, Status};
 use core::mem::{align_of, size_of};
 use core::ptr;
+use damper_core::accounting::RenyiFilter;
 use damper_core::clip::Layer;
+use damper_core::error::{CallError, OpenError};
 use damper_core::noise::ChaCha20;
 
 /// A vector in the run's memory. It lives until the run is closed, which ends everything that could use it.
@@ -178,6 +182,7 @@ pub(crate) unsafe fn idle<'a>(run: *mut Run, phase: Phase) -> Answer<Idle<'a>> {
 /// A run with no step open, for reading; what was refused is written to its head.
 pub(crate) struct Settled<'a> {
     pub(crate) head: &'a mut Head,
+    pub(crate) books: &'a Books,
     pub(crate) body: &'a Body,
 }
 
@@ -189,7 +194,7 @@ pub(crate) unsafe fn settled<'a>(run: *mut Run) -> Answer<Settled<'a>> {
         return Err(Status::Order);
     }
     // SAFETY: a run, and no step is open that borrows its body. The fields are apart.
-    unsafe { Ok(Settled { head, body: &(*run).body }) }
+    unsafe { Ok(Settled { head, books: &(*run).books, body: &(*run).body }) }
 }
 
 /// The head and the ledger of the run at this address, in any phase.
@@ -244,6 +249,16 @@ impl Idle<'_> {
         }
     }
 
+    /// A Rényi filter, kept.
+    pub(crate) fn renyi_filter(&mut self, filter: RenyiFilter) -> Answer<&'static mut RenyiFilter> {
+        let data = self.take(size_of::<RenyiFilter>(), align_of::<RenyiFilter>())?.cast::<RenyiFilter>();
+        // SAFETY: within the run's memory, aligned, as that begins at a multiple of 8, and taken by nobody else.
+        unsafe {
+            data.write(filter);
+            Ok(&mut *data)
+        }
+    }
+
     /// Layers, copied.
     pub(crate) fn layers(&mut self, layers: &[EachLayer]) -> Answer<&'static [Layer]> {
         let bytes = layers.len().checked_mul(size_of::<Layer>()).ok_or(Status::TooSmall)?;
@@ -281,8 +296,15 @@ pub(crate) unsafe fn stepping<'a>(run: *mut Run) -> Answer<Stepping<'a>> {
     }
 }
 
-/// Opens a step by `open`, which may call back into the caller's code, and keeps it: from here on it borrows the body.
-pub(crate) unsafe fn open(run: *mut Run, number: *mut u32) -> Answer {
+/// What is answered to a payer that the run does not have.
+pub(crate) const NOT_PAID: OpenError<Undurable> = OpenError::Call(CallError::Order("paid by something else"));
+
+/// Opens a step by `pay`, which may call back into the caller's code, and keeps it: from here on it borrows the body.
+pub(crate) unsafe fn open(
+    run: *mut Run,
+    number: *mut u32,
+    pay: impl FnOnce(&'static Step, &'static mut State, &mut Books) -> Result<OpenStep<'static>, OpenError<Undurable>>,
+) -> Answer {
     // SAFETY: the caller's contract.
     let idle = unsafe { idle(run, Phase::Ready) }?;
     writable(idle.head, number)?;
@@ -294,8 +316,8 @@ pub(crate) unsafe fn open(run: *mut Run, number: *mut u32) -> Answer {
         let (stage, state) = (&(*run).body.stage, &mut (*run).body.state);
         let books = &mut (*run).books;
         match (stage, state) {
-            (Stage::Started(step), Some(state)) => step.open(state, &mut books.ledger, &mut books.store),
-            _ => return Err(Status::Order),
+            (Stage::Started(step), Some(state)) => pay(step, state, books),
+            _ => Err(NOT_PAID),
         }
     };
     // SAFETY: the callback has returned; the head is apart from what the step borrows.

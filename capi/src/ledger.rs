@@ -10,10 +10,14 @@ use damper_core::accounting::{Ledger, Store};
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Record {
-    /// Steps that may be released in all.
+    /// Steps that may be released in all; of a Renyi filter, 0.
     pub budget: u32,
     /// Steps paid, those prepaid included.
     pub paid: u32,
+    /// The divergence that a Renyi filter spent; 0 of a ledger.
+    pub divergence: f64,
+    /// Its order; 0 of a ledger.
+    pub order: u32,
 }
 
 /// Persists a record in the place of the one before it. Returns 0 only when the record would survive a power cut; else
@@ -25,7 +29,6 @@ pub type Persist = Option<unsafe extern "C" fn(context: *mut c_void, record: *co
 #[derive(Clone, Copy)]
 pub(crate) enum Callback {
     None,
-    Volatile,
     Call(unsafe extern "C" fn(*mut c_void, *const Record) -> c_int, *mut c_void),
 }
 
@@ -41,10 +44,10 @@ impl Store for Callback {
     type Error = Undurable;
 
     fn persist(&mut self, record: damper_core::accounting::Record) -> Result<(), Undurable> {
-        let record = Record { budget: record.budget, paid: record.paid };
+        let damper_core::accounting::Record { budget, paid, divergence, order } = record;
+        let record = Record { budget, paid, divergence, order };
         match *self {
             Self::None => Err(Undurable),
-            Self::Volatile => Ok(()),
             // SAFETY: a function of this type by the contract of the header, and a record that lives during the call.
             Self::Call(persist, context) => match unsafe { persist(context, &raw const record) } {
                 0 => Ok(()),
@@ -68,15 +71,21 @@ pub unsafe extern "C" fn damper_set_store(run: *mut Run, persist: Persist, conte
     status(persist.ok_or(Status::Null).and_then(|persist| unsafe { set(run, Callback::Call(persist, context)) }))
 }
 
+/// Persists nothing.
+unsafe extern "C" fn forget(_context: *mut c_void, _record: *const Record) -> c_int {
+    0
+}
+
 /// Forgets the ledger at a restart, which then releases the same steps again: for simulations and tests alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_set_volatile_store(run: *mut Run) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { set(run, Callback::Volatile) })
+    status(unsafe { set(run, Callback::Call(forget, core::ptr::null_mut())) })
 }
 
 /// Goes on after a restart from the record that the store holds: steps that were paid and not released are burned. What
-/// is prepaid comes after it. `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's.
+/// is prepaid comes after it. `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's, or it is a Renyi
+/// filter's: that takes it where it is chosen.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_resume(run: *mut Run, record: *const Record) -> Status {
     // SAFETY: the contract of the header.
@@ -88,7 +97,7 @@ unsafe fn resume(run: *mut Run, record: *const Record) -> Answer {
     let idle = unsafe { border::idle(run, Phase::Choosing) }?;
     // SAFETY: the caller's contract.
     let record = unsafe { border::read(idle.head, record) }?;
-    if record.budget != idle.books.ledger.budget() {
+    if record.budget != idle.books.ledger.budget() || record.order != 0 || idle.books.filter.is_some() {
         return Err(Status::Record);
     }
     idle.books.ledger = Ledger::resume(record.budget, record.paid);
@@ -106,12 +115,18 @@ pub unsafe extern "C" fn damper_prepay(run: *mut Run, steps: u32) -> Status {
     }))
 }
 
-/// Writes the budget and the steps paid and taken so far, which is the number of the next step.
+/// Writes the budget and the steps paid and taken so far, which is the number of the next step; of a Renyi filter also what it
+/// spent.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_paid(run: *mut Run, record: *mut Record) -> Status {
     // SAFETY: the contract of the header.
     let answer = unsafe { border::books(run) }.and_then(|(head, books)| {
-        let value = Record { budget: books.ledger.budget(), paid: books.ledger.paid() };
+        let value = match &books.filter {
+            None => Record { budget: books.ledger.budget(), paid: books.ledger.paid(), divergence: 0.0, order: 0 },
+            Some(filter) => {
+                Record { budget: 0, paid: filter.paid(), divergence: filter.spent(), order: filter.order() }
+            }
+        };
         // SAFETY: the contract of the header.
         unsafe { border::write(head, record, value) }
     });

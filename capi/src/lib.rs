@@ -3,8 +3,8 @@
 //! The header `include/damper.h` is made from this crate; `README.md` has a complete program.
 //!
 //! ```text
-//! run (init, configure, choose slots, start, close) ─► step (open, draw, add, finish)
-//!  └─► slots (clip, threshold, filter, optimizer, schedule)   ledger  key  accountant  numerics
+//! run (init, configure, choose slots, start, close) ─► step (open, draw, add, finish)  shard
+//!  └─► slots (clip, threshold, filter, optimizer, schedule)   ledger  chosen  snapshot  key  accountant  numerics
 //!                                                          all ─► border ─► status
 //! ```
 //!
@@ -35,6 +35,12 @@ pub mod key;
 pub mod ledger;
 
 pub mod step;
+
+pub mod shard;
+
+pub mod chosen;
+
+pub mod snapshot;
 
 pub mod accountant;
 

@@ -6,7 +6,7 @@ use crate::slots::{filter, optimizer, threshold};
 use crate::status::{Answer, Status, status};
 use core::ffi::{c_char, c_void};
 use core::mem::{MaybeUninit, align_of, offset_of, size_of};
-use damper_core::accounting::Ledger;
+use damper_core::accounting::{Ledger, RenyiFilter};
 use damper_core::clip::Layer;
 use damper_core::error::ConfigError;
 use damper_core::filter::Identity;
@@ -26,6 +26,8 @@ pub(crate) type Choices =
     Slots<Mechanism, AnyClip<'static>, ThresholdSlot<'static>, FilterSlot, OptimizerSlot, AnySchedule>;
 /// The memory of a run.
 pub(crate) type State = AnyState<'static, Vector<i32>>;
+/// The step.
+pub(crate) type Step = AnyStep<'static, Mechanism>;
 /// A step that was paid for.
 pub(crate) type OpenStep<'a> = Open<
     'a,
@@ -109,6 +111,8 @@ pub(crate) enum Slot {
 /// What paying needs.
 pub(crate) struct Books {
     pub(crate) ledger: Ledger,
+    /// Pays in the ledger's place where there is one, in memory that only such a run takes.
+    pub(crate) filter: Option<&'static mut RenyiFilter>,
     pub(crate) store: Callback,
 }
 
@@ -117,7 +121,7 @@ pub(crate) struct Books {
 pub(crate) enum Stage {
     None,
     Choosing(Choices),
-    Started(AnyStep<'static, Mechanism>),
+    Started(Step),
 }
 
 /// What an open step borrows, but for the generator's secret, which it reads at the end.
@@ -232,7 +236,7 @@ impl Run {
     pub(crate) fn new(head: Head) -> Self {
         Self {
             head,
-            books: Books { ledger: Ledger::new(0), store: Callback::NONE },
+            books: Books { ledger: Ledger::new(0), filter: None, store: Callback::NONE },
             body: Body { stage: Stage::None, state: None, generator: None },
             live: Live { open: None, draw: None, mixing: None, point: None, weight: None },
             place: Place {
@@ -295,7 +299,7 @@ pub struct Config {
     pub learning_rate: f64,
     /// The Euclidean norm that no sample's gradient exceeds in the sum.
     pub clip: f32,
-    /// Steps that may be released in all, at most 2^31.
+    /// Steps that may be released in all, at most 2^31; 0 where a Renyi filter pays.
     pub budget: u32,
 }
 
@@ -340,6 +344,7 @@ unsafe fn configure(run: *mut Run, config: *const Config) -> Answer {
     let sum = idle.sum();
     idle.body.state = Some(StepState { sum, filter: identity, threshold: fixed, optimizer: plain });
     idle.books.ledger = Ledger::new(config.budget);
+    idle.books.filter = None;
     idle.head.phase = Phase::Choosing;
     Ok(())
 }

@@ -40,10 +40,16 @@ pub enum Status {
     NotPersisted = 28,
     /// The record is another budget's.
     Record = 29,
+    /// There is no shard at this address: it was never opened, merged, closed, moved or copied.
+    NotAShard = 30,
+    /// The bytes are not what was saved.
+    Damaged = 31,
+    /// What was saved is of another configuration.
+    Configuration = 32,
 }
 
 /// Every status, for tables.
-const ALL: [(Status, &CStr, &CStr); 16] = [
+const ALL: [(Status, &CStr, &CStr); 19] = [
     (Status::Ok, c"DAMPER_STATUS_OK", c"done"),
     (Status::End, c"DAMPER_STATUS_END", c"there is nothing more"),
     (Status::Null, c"DAMPER_STATUS_NULL", c"a pointer is null"),
@@ -60,6 +66,13 @@ const ALL: [(Status, &CStr, &CStr); 16] = [
     (Status::BudgetSpent, c"DAMPER_STATUS_BUDGET_SPENT", c"the privacy budget is spent"),
     (Status::NotPersisted, c"DAMPER_STATUS_NOT_PERSISTED", c"the ledger could not be persisted: nothing is released"),
     (Status::Record, c"DAMPER_STATUS_RECORD", c"the record is another budget's"),
+    (
+        Status::NotAShard,
+        c"DAMPER_STATUS_NOT_A_SHARD",
+        c"there is no shard here: never opened, merged, closed, moved or copied",
+    ),
+    (Status::Damaged, c"DAMPER_STATUS_DAMAGED", c"the bytes are not what was saved"),
+    (Status::Configuration, c"DAMPER_STATUS_CONFIGURATION", c"what was saved is of another configuration"),
 ];
 
 fn find(status: i32, text: fn(&(Status, &'static CStr, &'static CStr)) -> &'static CStr) -> *const c_char {

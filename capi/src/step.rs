@@ -28,7 +28,12 @@ pub struct Piece {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_step_open(run: *mut Run, number: *mut u32) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::open(run, number) })
+    status(unsafe {
+        border::open(run, number, |step, state, books| match books.filter {
+            None => step.open(state, &mut books.ledger, &mut books.store),
+            Some(_) => Err(border::NOT_PAID),
+        })
+    })
 }
 
 /// Begins the draw of the open step: each of `0..samples` with probability `rate / 2^53`, by a coin of its own. One

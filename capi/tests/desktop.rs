@@ -2,7 +2,7 @@
 //! misuse is answered, and the page's program runs. C is compiled with AddressSanitizer and UndefinedBehaviorSanitizer.
 
 use damper_core::accounting::renyi::RenyiCurve;
-use damper_core::accounting::{Event, Rate};
+use damper_core::accounting::{Event, Rate, RenyiFilter};
 use damper_firmware_program::methods::{METHODS, Method};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ const FLAGS: [&str; 12] = [
 fn run_c(name: &str, sources: &[&str]) -> Option<String> {
     let mut gcc = compiler("gcc")?;
     let image = temporary().join(name);
-    run(gcc.args(FLAGS).args(sources).arg(library()).args(["-lm", "-o"]).arg(&image));
+    run(gcc.args(FLAGS).args(sources).arg(library()).args(["-lm", "-pthread", "-o"]).arg(&image));
     let symbols = run(Command::new("nm").arg("--demangle").arg(&image));
     assert!(!symbols.contains("core::panicking") && symbols.contains("damper_step_open"), "a panic in {name}");
     Some(run(&mut Command::new(&image)))
@@ -115,9 +115,15 @@ fn every_method_ends_in_c_with_the_digest_of_rust() {
 fn every_function_of_the_header_is_misused_or_trains() {
     let read = |path: &str| fs::read_to_string(folder().join(path)).expect("a source");
     let header = read("include/damper.h");
-    let tests = ["tests/c/misuse.c", "tests/c/methods.c", "tests/c/check.h", "../firmware-examples/c/methods.h"]
-        .map(read)
-        .concat();
+    let tests = [
+        "tests/c/misuse.c",
+        "tests/c/resume.c",
+        "tests/c/methods.c",
+        "tests/c/check.h",
+        "../firmware-examples/c/methods.h",
+    ]
+    .map(read)
+    .concat();
     let names: Vec<&str> = header
         .lines()
         .filter(|line| !line.starts_with(' ') && line.contains('('))
@@ -138,6 +144,18 @@ fn misuse_is_answered_and_changes_nothing() {
     curve.add(&event, 1000);
     let epsilon: f64 = said.trim().strip_prefix("epsilon ").and_then(|text| text.parse().ok()).unwrap();
     assert_eq!(epsilon.to_bits(), curve.epsilon(1e-5).unwrap().epsilon.to_bits());
+}
+
+/// The filter's steps are those that the core admits: the cheapest that were tried.
+#[test]
+fn shards_filters_and_saved_states_give_the_same_bits_and_answer_misuse() {
+    let Some(said) = run_c("resume", &["tests/c/resume.c"]) else { return };
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines.len() == 2 && lines[0] == lines[1], "{said}");
+    let (steps, spent) = lines[0].strip_prefix("filter ").and_then(|line| line.split_once(" steps, spent ")).unwrap();
+    let filter = RenyiFilter::resume(8, 3.0, 1e-5, steps.parse().unwrap(), spent.parse().unwrap()).unwrap();
+    let event = |multiplier| Event::new(Rate::of(1, 50).unwrap(), multiplier).unwrap();
+    assert!(filter.spent() <= filter.budget() && !filter.admits(&event(1.0)));
 }
 
 #[test]

@@ -20,6 +20,7 @@ pub mod count;
 pub mod error;
 pub mod filter;
 pub mod grid;
+pub mod memory;
 pub mod noise;
 pub mod numerics;
 pub mod optimizer;

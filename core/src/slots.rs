@@ -69,6 +69,7 @@ pub use optimizer::{AnyOptimizer, OptimizerSlot};
 pub use schedule::AnySchedule;
 pub use threshold::{AnyThreshold, ThresholdSlot};
 
+use crate::memory::{Memory, Numbers};
 use crate::step::{PrivateStep, StepState};
 
 /// The step whose slots are filled when the program runs, but for the mechanism; with memory for `COUNTS` counts of a threshold.
@@ -86,6 +87,12 @@ pub struct Held<C, S, P> {
     config: C,
     state: S,
     step: Option<P>,
+}
+
+impl<C, S: Memory, P> Memory for Held<C, S, P> {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        self.state.each(take);
+    }
 }
 
 impl<C, S, P> Held<C, S, P> {

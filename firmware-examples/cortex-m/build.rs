@@ -6,7 +6,7 @@ use std::{env, fs, path::PathBuf};
 /// faults, where it would else write into them.
 const STATICS: u32 = 1024;
 
-const PROGRAMS: [&str; 12] = [
+const PROGRAMS: [&str; 13] = [
     "replay",
     "replay-further",
     "replay-wide",
@@ -16,6 +16,7 @@ const PROGRAMS: [&str; 12] = [
     "personalise",
     "methods",
     "step",
+    "price",
     "timing",
     "journal",
     "costs",

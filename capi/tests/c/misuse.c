@@ -451,7 +451,7 @@ static void what_is_not_durable_is_not_released(void) {
   OK(damper_run_close(run));
 
   /* A restart goes on from what was persisted; what was prepaid is burned by the next. */
-  damper_record wrong = {9, 3}, spent = {8, 8}, beyond = {8, UINT32_MAX};
+  damper_record wrong = {.budget = 9, .paid = 3}, spent = {.budget = 8, .paid = 8}, beyond = {.budget = 8, .paid = UINT32_MAX};
   run = with_store(&to, &to.last, 4);
   OK(damper_step_open(run, &number));
   CHECK(number == 3 && to.last.paid == 7);
@@ -480,7 +480,7 @@ static void what_is_not_durable_is_not_released(void) {
 
 static void a_restarted_run_draws_other_noise_and_samples(void) {
   float *x = walled(4 * DIM), *y = walled(4 * DIM);
-  damper_record one = {8, 1};
+  damper_record one = {.budget = 8, .paid = 1};
   store to = {0};
   uint32_t number, is_private;
   damper_run *run = with_store(&to, NULL, 0);
@@ -551,7 +551,7 @@ static void every_status_has_a_name(void) {
   CHECK(strcmp(damper_status_name(DAMPER_STATUS_OK), "DAMPER_STATUS_OK") == 0);
   CHECK(strcmp(damper_status_name(DAMPER_STATUS_BUDGET_SPENT), "DAMPER_STATUS_BUDGET_SPENT") == 0);
   CHECK(strcmp(damper_status_name(-1), damper_status_name(1000)) == 0);
-  for (int32_t i = DAMPER_STATUS_NULL; i <= DAMPER_STATUS_RECORD; i++) {
+  for (int32_t i = DAMPER_STATUS_NULL; i <= DAMPER_STATUS_CONFIGURATION; i++) {
     CHECK(strncmp(damper_status_name(i), "DAMPER_STATUS_", 14) == 0 && strlen(damper_status_message(i)) > 10);
   }
 }

@@ -18,6 +18,7 @@
 
 use super::Clip;
 use crate::error::{CallError, ConfigError, check_len};
+use crate::numerics::round::magnitude;
 use crate::numerics::scalar::sqrt;
 
 /// Denominator of the shares.
@@ -41,7 +42,7 @@ impl Layer {
     /// A layer of `len` coordinates that is one of `layers` with equal shares `1/√layers`, rounded down.
     #[must_use]
     pub fn equal(len: usize, layers: usize) -> Self {
-        Self { len, share: (f64::from(WHOLE) / sqrt(layers.max(1) as f64)) as u32 }
+        Self { len, share: magnitude(f64::from(WHOLE) / sqrt(layers.max(1) as f64)) }
     }
 
     /// `⌊s_l·2^bits⌋`, for `bits` up to 22.

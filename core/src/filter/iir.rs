@@ -49,6 +49,7 @@ pub use sets::{SETS, Set, named};
 
 use super::{Filter, Identity};
 use crate::error::{CallError, ConfigError, check_len};
+use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::round::saturate;
 use crate::optimizer::piece;
@@ -254,28 +255,19 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, const ORDER: usize> Filter<IirState<B, ORDE
         let (grad, len) = (released.grad(), filtered.len());
         let memory = state.memory.as_mut();
         let dim = memory.len().checked_div(self.order()).unwrap_or(0).max(1);
-        let mut rows = memory.chunks_exact_mut(dim).map(|row| piece(row, at, len));
-        let mut row = rows.next();
-        match &row {
-            None => filtered.iter_mut().zip(grad).for_each(|(y, g)| *y = saturate(self.direct * g)),
-            Some(first) => {
-                for ((y, g), s) in filtered.iter_mut().zip(grad).zip(first.iter()) {
-                    *y = saturate(self.direct * g + s);
-                }
-            }
+        for (y, g) in filtered.iter_mut().zip(grad) {
+            *y = self.direct * g;
         }
+        add(filtered, piece(memory, at, len));
+        let mut rows = memory;
         for Tap { a, b } in &self.taps {
-            let later = rows.next();
-            let states = row.into_iter().flatten().zip(grad).zip(filtered.iter());
-            match &later {
-                None => states.for_each(|((s, g), y)| *s = saturate(b * g - a * y)),
-                Some(later) => {
-                    for (((s, g), y), later) in states.zip(later.iter()) {
-                        *s = saturate(saturate(b * g - a * y) + later);
-                    }
-                }
+            let (row, later) = rows.split_at_mut(dim.min(rows.len()));
+            let row = piece(row, at, len);
+            for ((s, g), y) in row.iter_mut().zip(grad).zip(&*filtered) {
+                *s = saturate(b * g - a * y);
             }
-            row = later;
+            add(row, piece(later, at, len));
+            rows = later;
         }
         for y in filtered {
             *y = saturate(*y * step.0);
@@ -283,7 +275,27 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, const ORDER: usize> Filter<IirState<B, ORDE
     }
 }
 
+/// Adds a later delay's states, if there are any.
+// Once where flash is short.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+fn add(sums: &mut [f32], later: &[f32]) {
+    if later.is_empty() {
+        sums.iter_mut().for_each(|sum| *sum = saturate(*sum));
+    }
+    for (sum, later) in sums.iter_mut().zip(later) {
+        *sum = saturate(*sum + later);
+    }
+}
+
 /// `s_1, …, s_K`, then those of the input 1, 1, 1, …
+impl<B: AsMut<[f32]>, const ORDER: usize> Memory for IirState<B, ORDER> {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        take(Numbers::Of("iir"));
+        take(Numbers::Floats(self.memory.as_mut()));
+        self.ones.iter_mut().for_each(|one| take(Numbers::Double(one)));
+    }
+}
+
 impl<B: AsRef<[f32]>, const ORDER: usize> Digested<IirState<B, ORDER>> for Iir<ORDER> {
     fn add_to(&self, state: &IirState<B, ORDER>, digest: &mut Digest) {
         digest.add_f32s(state.memory.as_ref());

@@ -39,6 +39,7 @@
 
 use super::Filter;
 use crate::error::{CallError, ConfigError, check_len};
+use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::round::saturate;
 use crate::optimizer::piece;
@@ -125,16 +126,18 @@ impl Kalman {
         }
     }
 
-    /// `(γ, c)` of a step with this gain; `c = 0` where one gradient at `x_t` is all.
-    fn mixing(&self, gain: f64) -> (f64, f64) {
+    /// Where a step with this gain takes gradients, and their weights.
+    fn mixing(&self, gain: f64) -> Points {
         if gain == 1.0 {
-            return (0.0, 0.0);
+            return Points::HERE;
         }
         let one = (1.0 - gain) / gain;
-        match self.look_ahead {
+        let (gamma, c) = match self.look_ahead {
             LookAhead::One => (one, 1.0),
             LookAhead::Two { gamma } => (gamma, one / gamma),
-        }
+        };
+        let weights = if c == 0.0 || c == 1.0 { None } else { Some(((1.0 - c) as f32, c as f32)) };
+        Points { gamma: gamma as f32, weights, ahead: c == 1.0 }
     }
 }
 
@@ -146,6 +149,8 @@ pub struct KalmanState<B> {
     started: bool,
     /// `κ` of the coming step.
     gain: f64,
+    /// Its points.
+    next: Points,
     /// `p` before it.
     uncertainty: f64,
 }
@@ -157,8 +162,30 @@ impl<B> KalmanState<B> {
             Gain::Constant(_) => 0.0,
             Gain::Recursion { noise, .. } => noise,
         };
-        Self { filtered, moved, started: false, gain: kalman.next(uncertainty).0, uncertainty }
+        let gain = kalman.next(uncertainty).0;
+        Self { filtered, moved, started: false, gain, next: kalman.mixing(gain), uncertainty }
     }
+
+    /// The weights of the two points of the coming step; none where there is one.
+    fn weights(&self) -> Option<(f32, f32)> {
+        self.next.weights.filter(|_| self.started)
+    }
+}
+
+/// Where the gradients of a step are taken.
+#[derive(Clone, Copy, Debug)]
+struct Points {
+    /// `F(γ)`.
+    gamma: f32,
+    /// Of two points: at `x_t`, and ahead.
+    weights: Option<(f32, f32)>,
+    /// Whether the one point is ahead.
+    ahead: bool,
+}
+
+impl Points {
+    /// At `x_t`.
+    const HERE: Self = Self { gamma: 0.0, weights: None, ahead: false };
 }
 
 /// What the pieces of one of the filter's steps share.
@@ -172,8 +199,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
     type Step = KalmanStep;
 
     fn points(&self, state: &KalmanState<B>) -> usize {
-        let (_, c) = self.mixing(state.gain);
-        if state.started && c != 0.0 && c != 1.0 { 2 } else { 1 }
+        1 + usize::from(state.weights().is_some())
     }
 
     fn stays(&self) -> bool {
@@ -183,13 +209,11 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
     fn point(&self, state: &KalmanState<B>, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
         check_len("the point's buffer", params.len(), out.len())?;
         check_len("DiSK's displacement", params.len(), state.moved.as_ref().len())?;
-        let points = self.points(state);
-        if index >= points {
+        if index >= self.points(state) {
             return Err(CallError::Order("points of DiSK's filter"));
         }
-        let (gamma, c) = self.mixing(state.gain);
-        let ahead = state.started && (index == 1 || (points == 1 && c == 1.0));
-        let gamma = gamma as f32;
+        let ahead = state.started && (index == 1 || state.next.ahead);
+        let gamma = state.next.gamma;
         for ((out, param), moved) in out.iter_mut().zip(params).zip(state.moved.as_ref()) {
             *out = if ahead { saturate(param + gamma * moved) } else { *param };
         }
@@ -197,11 +221,10 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
     }
 
     fn weight(&self, state: &KalmanState<B>, index: usize) -> f32 {
-        let (_, c) = self.mixing(state.gain);
-        match (self.points(state), index) {
-            (2, 0) => (1.0 - c) as f32,
-            (2, _) => c as f32,
-            _ => 1.0,
+        match (state.weights(), index) {
+            (None, _) => 1.0,
+            (Some((here, _)), 0) => here,
+            (Some((_, ahead)), _) => ahead,
         }
     }
 
@@ -218,6 +241,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
         let gain = state.gain;
         state.uncertainty = self.next(state.uncertainty).1;
         state.gain = self.next(state.uncertainty).0;
+        state.next = self.mixing(state.gain);
         KalmanStep { weights: if gain == 1.0 { None } else { Some(((1.0 - gain) as f32, gain as f32)) } }
     }
 
@@ -253,6 +277,19 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
 }
 
 /// `g̃`, `d`, then `κ` of the coming step.
+impl<B: AsMut<[f32]>> Memory for KalmanState<B> {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        take(Numbers::Of("kalman"));
+        take(Numbers::Floats(self.filtered.as_mut()));
+        take(Numbers::Floats(self.moved.as_mut()));
+        take(Numbers::Double(&mut self.gain));
+        take(Numbers::Double(&mut self.uncertainty));
+        let mut started = u32::from(self.started);
+        take(Numbers::Count(&mut started));
+        self.started = started != 0;
+    }
+}
+
 impl<B: AsRef<[f32]>> Digested<KalmanState<B>> for Kalman {
     fn add_to(&self, state: &KalmanState<B>, digest: &mut Digest) {
         digest.add_f32s(state.filtered.as_ref());
@@ -340,8 +377,8 @@ mod tests {
     fn gamma_of_the_one_gradient_form_makes_the_other_weight_zero() {
         for kappa in [0.3, 0.5, 0.7] {
             let kalman = constant(kappa, LookAhead::Two { gamma: (1.0 - kappa) / kappa });
-            let (_, c) = kalman.mixing(kappa);
-            assert!((c - 1.0).abs() < 1e-15);
+            let weights = kalman.mixing(kappa).weights;
+            assert!(weights.is_none_or(|(here, ahead)| here.abs() < 1e-15 && ahead == 1.0));
             let grad = |x: &[f32]| vec![x[0] * x[0] - 0.3];
             let two = descend(kalman, 0.2, 20, &[0.9], grad);
             assert!(distance(&two, &descend(constant(kappa, LookAhead::One), 0.2, 20, &[0.9], grad)) < 1e-6);

@@ -28,6 +28,7 @@
 
 use super::Filter;
 use crate::error::{CallError, ConfigError, check_len};
+use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
 use crate::optimizer::piece;
 use crate::private::Released;
@@ -78,11 +79,10 @@ impl<F, const K: usize> PerSampleMomentum<F, K> {
         // Alternating signs: the sum is at least 1 − 0.9.
         let scale = if normalised { total } else { 1.0 };
         let (mut weights, mut tails) = ([0.0; K], [0.0; K]);
-        for (weight, power) in weights.iter_mut().zip(powers) {
+        let mut tail = 0.0;
+        for ((weight, slot), power) in weights.iter_mut().zip(&mut tails).zip(powers).rev() {
+            tail += power;
             *weight = (power / scale) as f32;
-        }
-        for (index, slot) in tails.iter_mut().enumerate() {
-            let tail = powers.get(index..).unwrap_or_default().iter().rev().fold(0.0, |tail, power| tail + power);
             *slot = (tail / scale) as f32;
         }
         Ok(Self { weights, tails, iterates, inner })
@@ -122,9 +122,22 @@ impl<B, S> PerSampleMomentumState<B, S> {
 impl<B: AsRef<[f32]>, S> PerSampleMomentumState<B, S> {
     /// The iterate that was left `age` steps before the last one that was; `past` is `k−1`.
     fn iterate(&self, age: usize, past: usize, dim: usize) -> &[f32] {
-        let slot = (self.slot + past - age).checked_rem(past).unwrap_or_default();
+        let slot = self.slot.wrapping_add(past).wrapping_sub(age).checked_rem(past).unwrap_or_default();
         let start = slot.saturating_mul(dim);
         self.iterates.as_ref().get(start..).and_then(|rest| rest.get(..dim)).unwrap_or_default()
+    }
+}
+
+impl<B: AsMut<[f32]>, S: Memory> Memory for PerSampleMomentumState<B, S> {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        take(Numbers::Of("per-sample momentum"));
+        take(Numbers::Floats(self.iterates.as_mut()));
+        for place in [&mut self.slot, &mut self.seen] {
+            let mut count = u32::try_from(*place).unwrap_or(u32::MAX);
+            take(Numbers::Count(&mut count));
+            *place = count as usize;
+        }
+        self.inner.each(take);
     }
 }
 
@@ -192,8 +205,8 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, S, F: Filter<S>, const K: usize> Filter<Per
     }
 
     fn begin(&self, state: &mut PerSampleMomentumState<B, S>) -> F::Step {
-        state.slot = (state.slot + 1).checked_rem(self.past()).unwrap_or_default();
-        state.seen = (state.seen + 1).min(self.past());
+        state.slot = state.slot.wrapping_add(1).checked_rem(self.past()).unwrap_or_default();
+        state.seen = state.seen.saturating_add(1).min(self.past());
         self.inner.begin(&mut state.inner)
     }
 

@@ -23,9 +23,28 @@ fn truncate_by_mantissa(x: f32) -> u32 {
 /// The smallest integer that is not below `x`, from 0 to `u32::MAX`, which stands for all above; 0 for what is no number.
 #[must_use]
 pub fn ceil(x: f64) -> u32 {
-    // The cast truncates and saturates.
-    let below = x as u32;
-    below.saturating_add(u32::from(f64::from(below) < x))
+    if x > 0.0 {
+        let below = magnitude(x);
+        below.saturating_add(u32::from(f64::from(below) < x))
+    } else {
+        0
+    }
+}
+
+/// `|x|` rounded down, `u32::MAX` for all above and for what is no number.
+///
+/// # Numerics
+///
+/// Exact. The bits say it where a cast would compare in software.
+#[must_use]
+pub fn magnitude(x: f64) -> u32 {
+    let bits = x.to_bits();
+    let exponent = (bits >> 52) as u32 & 0x7ff;
+    match exponent {
+        ..1023 => 0,
+        1023..1055 => ((bits & ((1 << 52) - 1) | 1 << 52) >> (1075 - exponent)) as u32,
+        _ => u32::MAX,
+    }
 }
 
 /// A float with an infinity replaced by the largest number of its sign.
@@ -54,6 +73,20 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(5000))]
+
+        #[test]
+        fn both_ways_to_saturate_agree(x in prop_oneof![prop::num::f32::ANY, Just(f32::INFINITY), Just(f32::NEG_INFINITY)]) {
+            prop_assert_eq!(saturate_bits(x).to_bits(), x.clamp(-f32::MAX, f32::MAX).to_bits());
+        }
+
+        #[test]
+        fn a_magnitude_is_what_a_cast_gives(x in prop_oneof![
+            prop::num::f64::ANY, -1e10f64..1e10, -3f64..3.0, (0u32..=u32::MAX).prop_map(f64::from),
+            (0u32..=u32::MAX).prop_map(|n| f64::from_bits(f64::from(n).to_bits().saturating_sub(1))),
+        ]) {
+            prop_assert_eq!(magnitude(x), if x.is_nan() { u32::MAX } else { x.abs() as u32 });
+            prop_assert_eq!(ceil(x), libm::ceil(x) as u32);
+        }
 
         #[test]
         fn both_ways_to_truncate_agree(

@@ -11,6 +11,7 @@
 //! follows too, in their order: tests compare the bits.
 
 use super::function;
+use super::round::magnitude;
 
 /// `(c_n·z + c_{n−1})·z + …`, rounded step by step; the highest coefficient first.
 #[inline(never)]
@@ -33,6 +34,12 @@ fn cut(x: f64) -> f64 {
     f64::from_bits(x.to_bits() & !u64::from(u32::MAX))
 }
 
+/// A number rounded toward 0, for those within ±2³¹.
+fn integer(x: f64) -> i32 {
+    let magnitude = magnitude(x) as i32;
+    if x.is_sign_negative() { magnitude.wrapping_neg() } else { magnitude }
+}
+
 /// `x·2^n` for `n` within ±2000, rounded once where `x` is from ¼ to 4.
 fn scale(x: f64, n: i32) -> f64 {
     let power = |n: i32| f64::from_bits(u64::from(1023u32.wrapping_add_signed(n)) << 52);
@@ -49,9 +56,12 @@ pub fn sqrt(x: f64) -> f64 {
 fn sqrt_by_digits(x: f64) -> f64 {
     const HIDDEN: u64 = 1 << 52;
     let bits = x.to_bits();
-    // Zeros, infinity, what is no number, and what is negative.
-    if x == 0.0 || !(x > 0.0 && x < f64::INFINITY) {
-        return if x == 0.0 || x == f64::INFINITY { x } else { f64::NAN };
+    if bits << 1 == 0 || bits == f64::INFINITY.to_bits() {
+        return x;
+    }
+    // What is negative, or no number.
+    if bits >= f64::INFINITY.to_bits() {
+        return f64::NAN;
     }
     let (mut exponent, mut rest) = ((bits >> 52) as u32, bits & (HIDDEN - 1));
     if exponent == 0 {
@@ -98,6 +108,7 @@ const LOG2_E: f64 = core::f64::consts::LOG2_E;
 
 /// `eˣ`, with the bits of [`function::exp_f64`].
 #[must_use]
+#[inline(never)]
 pub fn exp(x: f64) -> f64 {
     if x > 1000.0 {
         return f64::INFINITY;
@@ -110,7 +121,7 @@ pub fn exp(x: f64) -> f64 {
         return 1.0 + x;
     }
     // Beyond half of ln 2.
-    let turns = if head > 0x3fd6_2e42 { (LOG2_E * x + f64::copysign(0.5, x)) as i32 } else { 0 };
+    let turns = if head > 0x3fd6_2e42 { integer(LOG2_E * x + f64::copysign(0.5, x)) } else { 0 };
     let (high, low) = (x - f64::from(turns) * LN2_HIGH, f64::from(turns) * LN2_LOW);
     let x = high - low;
     let square = x * x;
@@ -142,18 +153,17 @@ const LN2_TAIL: f64 = -1.904_654_299_957_768e-09;
 /// `xʸ` for `x` from 0 on and `y` from 0 to 2³¹, with the bits of [`function::pow_f64`] where those are a normal number.
 #[must_use]
 pub fn pow(x: f64, y: f64) -> f64 {
-    if y == 0.0 || x == 1.0 {
-        return 1.0;
-    }
-    // Also what is no number.
-    if y == 1.0 || !(x > 0.0 && x < f64::INFINITY) {
-        return x;
-    }
-    if y == 2.0 {
-        return x * x;
-    }
-    if y == 0.5 {
-        return sqrt(x);
+    const ONE: u64 = 1f64.to_bits();
+    const TWO: u64 = 2f64.to_bits();
+    const HALF: u64 = 0.5f64.to_bits();
+    const INFINITY: u64 = f64::INFINITY.to_bits();
+    match (x.to_bits(), y.to_bits()) {
+        (ONE, _) | (_, 0) => return 1.0,
+        // Also what is no number.
+        (0 | INFINITY.., _) | (_, ONE) => return x,
+        (_, TWO) => return x * x,
+        (_, HALF) => return sqrt(x),
+        _ => {}
     }
     // x = 2^n·m, m near 1 or near 1.5.
     let (mut m, mut n) = (x, 0);
@@ -211,7 +221,7 @@ pub fn pow(x: f64, y: f64) -> f64 {
         return 0.0;
     }
     // 2 to the nearest integer, halves away from 0; then to the rest.
-    let n = if high(z) & 0x7fff_ffff > 0x3fe0_0000 { (cut(z) + f64::copysign(0.5, z)) as i32 } else { 0 };
+    let n = if high(z) & 0x7fff_ffff > 0x3fe0_0000 { integer(cut(z) + f64::copysign(0.5, z)) } else { 0 };
     let p_high = p_high - f64::from(n);
     let t = cut(p_low + p_high);
     let u = t * LN2_HEAD;
@@ -247,6 +257,7 @@ const SIN_FIRST: f64 = -0.166_666_666_666_666_32;
 
 /// `cos x` for `x` from 0 to π, with the bits of [`function::cos_f64`].
 #[must_use]
+#[inline(never)]
 pub fn cos(x: f64) -> f64 {
     let head = high(x);
     // The nearest multiple of a quarter turn.

@@ -8,7 +8,10 @@
 //! NaN in gives NaN out, +∞ stays. This is the only place where accounting calls `libm`.
 #![allow(clippy::disallowed_methods)] // The door itself.
 
+use super::scalar;
+
 /// The next larger `f64`; NaN and +∞ stay as they are.
+// This and sums, products and quotients once where flash is short: they are most of what an accountant does.
 #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub const fn next_up(x: f64) -> f64 {
     if x.is_nan() || x == f64::INFINITY {
@@ -54,31 +57,26 @@ pub fn div_up(a: f64, b: f64) -> f64 {
 }
 
 /// `√a`, rounded up.
-#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn sqrt_up(a: f64) -> f64 {
-    next_up(libm::sqrt(a))
+    next_up(scalar::sqrt(a))
 }
 
 /// `eˣ`, rounded up; never 0.
-#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn exp_up(x: f64) -> f64 {
-    next_up(next_up(libm::exp(x)))
+    next_up(next_up(scalar::exp(x)))
 }
 
 /// `eˣ − 1`, rounded up.
-#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn exp_m1_up(x: f64) -> f64 {
     next_up(next_up(libm::expm1(x)))
 }
 
 /// `ln x`, rounded up; −∞ at 0 becomes the smallest finite number.
-#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn ln_up(x: f64) -> f64 {
     next_up(next_up(libm::log(x)))
 }
 
 /// `ln(1 + x)`, rounded up.
-#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn ln_1p_up(x: f64) -> f64 {
     next_up(next_up(libm::log1p(x)))
 }
@@ -86,8 +84,8 @@ pub fn ln_1p_up(x: f64) -> f64 {
 /// The smallest `f64` that is at least `n`.
 pub const fn from_u64_up(n: u64) -> f64 {
     let nearest = n as f64;
-    // Above 2^63 the nearest may be 2^64 itself, which a u64 cannot hold: compare in u128.
-    if (nearest as u128) < n as u128 { next_up(nearest) } else { nearest }
+    // Exact, but for 2^64, which becomes the largest u64: that is below no n.
+    if (nearest as u64) < n { next_up(nearest) } else { nearest }
 }
 
 /// The logarithm of a sum of positive terms, rounded up, in one pass and without overflow.

@@ -35,6 +35,7 @@
 
 use super::{Begin, Optimizer, narrow, piece, saturate};
 use crate::error::{CallError, ConfigError, check_len};
+use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::private::Released;
@@ -68,6 +69,13 @@ impl AdaGrad {
 pub struct AdaGradState<B> {
     /// `s`, `[D]`; before the first step zeros, or a value not below 0 that damps the first steps.
     pub sum: B,
+}
+
+impl<B: AsMut<[f32]>> Memory for AdaGradState<B> {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        take(Numbers::Of("adagrad"));
+        take(Numbers::Floats(self.sum.as_mut()));
+    }
 }
 
 impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdaGradState<B>> for AdaGrad {

@@ -37,6 +37,7 @@
 
 use super::{Begin, Optimizer};
 use crate::error::{CallError, ConfigError};
+use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::reduce::SumOfSquares;
 use crate::numerics::scalar::sqrt;
@@ -88,6 +89,14 @@ impl<S> AdaGradNormState<S> {
     }
 }
 
+impl<S: Memory> Memory for AdaGradNormState<S> {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        take(Numbers::Of("adagrad-norm"));
+        take(Numbers::Double(&mut self.added));
+        self.inner.each(take);
+    }
+}
+
 impl<S, O: Optimizer<S>> Optimizer<AdaGradNormState<S>> for AdaGradNorm<O> {
     type Step = O::Step;
 
@@ -112,7 +121,7 @@ impl<S, O: Optimizer<S>> Optimizer<AdaGradNormState<S>> for AdaGradNorm<O> {
         let dim = core::mem::take(&mut state.seen) as f64;
         let norm = f64::from(if total.is_finite() { total } else { f32::MAX });
         let energy = if self.subtract_noise { norm - dim * (noise_std * noise_std) } else { norm };
-        state.added += energy.max(self.floor);
+        state.added += if energy > self.floor { energy } else { self.floor };
         let b = sqrt(self.initial + state.added);
         self.inner.begin(&mut state.inner, Begin { lr: lr / b, noise_std })
     }

@@ -42,6 +42,7 @@
 
 use super::{Begin, Optimizer, check_betas, narrow, piece, saturate, weights};
 use crate::error::{CallError, ConfigError, check_len};
+use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::private::Released;
@@ -113,6 +114,16 @@ pub struct AdamStep {
     rate: f32,
     /// `1/(1−β₂ᵗ)`.
     second_scale: f32,
+}
+
+impl<B: AsMut<[f32]>> Memory for AdamState<B> {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        take(Numbers::Of("adam"));
+        take(Numbers::Floats(self.first.as_mut()));
+        take(Numbers::Floats(self.second.as_mut()));
+        take(Numbers::Double(&mut self.beta1_power));
+        take(Numbers::Double(&mut self.beta2_power));
+    }
 }
 
 impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamState<B>> for Adam {

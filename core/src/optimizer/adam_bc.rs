@@ -49,6 +49,7 @@
 
 use super::{Begin, Optimizer, check_betas, narrow, piece, saturate, weights};
 use crate::error::{CallError, ConfigError, check_len};
+use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::numerics::scalar;
@@ -127,6 +128,17 @@ pub struct AdamBcStep {
     noise: f32,
     /// `γ′_t`.
     floor: f32,
+}
+
+impl<B: AsMut<[f32]>> Memory for AdamBcState<B> {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        take(Numbers::Of("adam-bc"));
+        take(Numbers::Floats(self.first.as_mut()));
+        take(Numbers::Floats(self.second.as_mut()));
+        take(Numbers::Double(&mut self.noise));
+        take(Numbers::Double(&mut self.first_weight));
+        take(Numbers::Double(&mut self.second_weight));
+    }
 }
 
 impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamBcState<B>> for AdamBc {

@@ -34,6 +34,7 @@
 
 use super::{Begin, Optimizer, narrow, piece, saturate, weights};
 use crate::error::{CallError, ConfigError, check_len};
+use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::private::Released;
@@ -73,6 +74,13 @@ impl RmsProp {
 pub struct RmsPropState<B> {
     /// `v`, `[D]`; zeros before the first step.
     pub second: B,
+}
+
+impl<B: AsMut<[f32]>> Memory for RmsPropState<B> {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        take(Numbers::Of("rmsprop"));
+        take(Numbers::Floats(self.second.as_mut()));
+    }
 }
 
 impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<RmsPropState<B>> for RmsProp {

@@ -27,6 +27,7 @@
 
 use super::{Begin, Optimizer, narrow, piece, saturate};
 use crate::error::{CallError, ConfigError, check_len};
+use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
 use crate::private::Released;
 
@@ -69,6 +70,13 @@ impl Sgd {
 pub struct SgdState<B> {
     /// `m`: `[D]` with momentum, empty without; zeros before the first step.
     pub momentum: B,
+}
+
+impl<B: AsMut<[f32]>> Memory for SgdState<B> {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        take(Numbers::Of("sgd"));
+        take(Numbers::Floats(self.momentum.as_mut()));
+    }
 }
 
 impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<SgdState<B>> for Sgd {

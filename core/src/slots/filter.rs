@@ -3,10 +3,11 @@
 use super::Held;
 use crate::error::CallError;
 use crate::filter::Filter;
+use crate::memory::Memory;
 use crate::private::Released;
 
 /// A filter with its memory: [`Filter`], where the object keeps what the pieces of a step share.
-pub trait AnyFilter {
+pub trait AnyFilter: Memory {
     /// As [`Filter::points`].
     fn points(&self) -> usize;
 
@@ -53,7 +54,7 @@ impl<F: Filter<S>, S> Held<F, S, F::Step> {
     }
 }
 
-impl<F: Filter<S>, S> AnyFilter for Held<F, S, F::Step> {
+impl<F: Filter<S>, S: Memory> AnyFilter for Held<F, S, F::Step> {
     fn points(&self) -> usize {
         self.config.points(&self.state)
     }

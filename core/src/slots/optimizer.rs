@@ -2,11 +2,12 @@
 
 use super::Held;
 use crate::error::CallError;
+use crate::memory::Memory;
 use crate::optimizer::{Begin, Optimizer};
 use crate::private::Released;
 
 /// An optimizer with its memory: [`Optimizer`], where the object keeps what the pieces of a step share.
-pub trait AnyOptimizer {
+pub trait AnyOptimizer: Memory {
     /// As [`Optimizer::check`].
     ///
     /// # Errors
@@ -37,7 +38,7 @@ impl<O: Optimizer<S>, S> Held<O, S, O::Step> {
     }
 }
 
-impl<O: Optimizer<S>, S> AnyOptimizer for Held<O, S, O::Step> {
+impl<O: Optimizer<S>, S: Memory> AnyOptimizer for Held<O, S, O::Step> {
     fn check(&self, dim: usize) -> Result<(), CallError> {
         self.config.check(&self.state, dim)
     }

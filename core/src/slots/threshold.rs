@@ -1,12 +1,13 @@
 //! Any threshold.
 
 use super::Held;
+use crate::memory::Memory;
 use crate::threshold::{CountNoise, Facts, Query, ReleasedCounts, Threshold};
 use core::convert::Infallible;
 use core::marker::PhantomData;
 
 /// A rule for the clip with its memory: [`Threshold`] as an object.
-pub trait AnyThreshold {
+pub trait AnyThreshold: Memory {
     /// As [`Threshold::clip`].
     fn clip(&self) -> f32;
 
@@ -27,7 +28,10 @@ impl<T: Threshold> Held<T, T::State, Infallible> {
     }
 }
 
-impl<T: Threshold> AnyThreshold for Held<T, T::State, Infallible> {
+impl<T: Threshold> AnyThreshold for Held<T, T::State, Infallible>
+where
+    T::State: Memory,
+{
     fn clip(&self) -> f32 {
         self.config.clip(&self.state)
     }

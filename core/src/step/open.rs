@@ -95,16 +95,27 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
         Ok(Shard { adder: self.adder, sum: ClippedSum::new(sum), counts: T::Counts::ZERO })
     }
 
+    /// Whether a shard is one of this step's, so that it can be merged.
+    ///
+    /// # Errors
+    ///
+    /// The shard is another step's, or of another length.
+    pub fn takes(&self, shard: &Shard<'_, M, C, T::Counts>) -> Result<(), CallError> {
+        check_len("the shard's sum", self.sum.sum.len(), shard.sum.sum.len())?;
+        if shard.adder.is_of(&self.adder) {
+            Ok(())
+        } else {
+            Err(CallError::Order("a shard of another step or configuration"))
+        }
+    }
+
     /// Adds a shard's sum to this step's.
     ///
     /// # Errors
     ///
     /// The shard is another step's, or of another length.
     pub fn merge(&mut self, shard: Shard<'_, M, C, T::Counts>) -> Result<(), CallError> {
-        check_len("the shard's sum", self.sum.sum.len(), shard.sum.sum.len())?;
-        if !shard.adder.is_of(&self.adder) {
-            return Err(CallError::Order("a shard of another step or configuration"));
-        }
+        self.takes(&shard)?;
         self.adder.mechanism.merge(self.sum.sum, shard.sum.sum);
         for (count, other) in self.counts.as_mut().iter_mut().zip(shard.counts.as_ref()) {
             *count = count.wrapping_add(*other);
@@ -186,6 +197,8 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
         }
     }
 
+    // On a stack of its own, which is over when parameters have moved.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn learn_threshold<G: Generator>(&mut self, dim: usize, generator: &G) {
         let Some(noise) = self.count_noise else { return };
         let Adder { mechanism, query, step, .. } = self.adder;

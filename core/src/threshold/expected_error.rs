@@ -56,9 +56,10 @@
 //! the realised size of the batch; here it is `S'`, the noisy one, as in its Algorithm 4.
 
 use super::bounds::{Bounds, scale};
-use super::histogram::{check_bins, midpoint, total};
+use super::histogram::{check_bins, is_above_zero, midpoint, total};
 use super::{CountNoise, Facts, Query, ReleasedCounts, Threshold};
 use crate::error::ConfigError;
+use crate::memory::{Memory, Numbers};
 
 /// Passes of the grid after which `C` stays as it was. From one end of the default bounds to the other is 55.
 pub const PASSES: u32 = 60;
@@ -137,6 +138,11 @@ impl ExpectedErrorState {
     }
 }
 
+/// A count, or 0 where it is below.
+fn positive(count: f64) -> f64 {
+    if is_above_zero(count) { count } else { 0.0 }
+}
+
 /// `E` of one histogram.
 #[derive(Clone, Copy)]
 struct Objective<'a> {
@@ -173,7 +179,7 @@ impl Objective<'_> {
             moment += count * self.midpoint(i);
         }
         // No mean norm is below 0: counts of noise, whose E begins by rising.
-        if moment.is_nan() || moment <= 0.0 {
+        if !is_above_zero(moment) {
             return None;
         }
         for _ in 0..PASSES {
@@ -197,18 +203,18 @@ impl Objective<'_> {
     fn exactly(&self) -> Option<f64> {
         let mut all = 0.0;
         for count in self.counts {
-            all += count.max(0.0);
+            all += positive(*count);
         }
         let floor = self.variance * all;
         let (mut weight, mut moment) = (0.0, 0.0);
         for (k, count) in self.counts.iter().enumerate().rev() {
-            let (count, midpoint) = (count.max(0.0), self.midpoint(k));
+            let (count, midpoint) = (positive(*count), self.midpoint(k));
             weight += count;
             moment += count * midpoint;
             let clip = moment / (floor + weight);
             // E falls up to the midpoint below, and it was seen to rise from this one on: min is against rounding only.
             if k.checked_sub(1).is_none_or(|below| clip >= self.midpoint(below)) {
-                return Some(clip.min(midpoint));
+                return Some(if clip < midpoint { clip } else { midpoint });
             }
         }
         None
@@ -226,6 +232,14 @@ impl Objective<'_> {
         } else {
             self.range
         }
+    }
+}
+
+impl Memory for ExpectedErrorState {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        take(Numbers::Of("expected error"));
+        take(Numbers::Floats(core::slice::from_mut(&mut self.clip)));
+        take(Numbers::Floats(core::slice::from_mut(&mut self.range)));
     }
 }
 
@@ -248,7 +262,7 @@ impl<const BINS: usize> Threshold for ExpectedError<BINS> {
     fn update(&self, state: &mut ExpectedErrorState, released: &ReleasedCounts<'_>, facts: Facts) {
         let counts = released.counts();
         let total = total(counts);
-        if total.is_nan() || total <= 0.0 {
+        if !is_above_zero(total) {
             return;
         }
         let batch = f64::from(facts.expected_batch);

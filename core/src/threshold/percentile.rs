@@ -34,9 +34,10 @@
 //! realised one is never used.
 
 use super::bounds::{Bounds, scale};
-use super::histogram::{check_bins, midpoint, total};
+use super::histogram::{check_bins, is_above_zero, midpoint, total};
 use super::{CountNoise, Facts, Query, ReleasedCounts, Threshold};
 use crate::error::ConfigError;
+use crate::memory::{Memory, Numbers};
 
 /// Configuration of DC-SGD-P, with a histogram of `BINS` bins.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -101,7 +102,7 @@ impl PercentileState {
 /// The midpoint of the bin at which the sum of counts first reaches `fraction` of them all; none if they say nothing.
 fn percentile(counts: &[f64], fraction: f64, range: f64) -> Option<f64> {
     let all = total(counts);
-    if all.is_nan() || all <= 0.0 {
+    if !is_above_zero(all) {
         return None;
     }
     let (goal, mut sum, mut bin) = (fraction * all, 0.0, 0);
@@ -113,6 +114,14 @@ fn percentile(counts: &[f64], fraction: f64, range: f64) -> Option<f64> {
         }
     }
     Some(midpoint(bin, counts.len(), range))
+}
+
+impl Memory for PercentileState {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        take(Numbers::Of("percentile"));
+        take(Numbers::Floats(core::slice::from_mut(&mut self.clip)));
+        take(Numbers::Floats(core::slice::from_mut(&mut self.range)));
+    }
 }
 
 impl<const BINS: usize> Threshold for Percentile<BINS> {

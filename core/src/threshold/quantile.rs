@@ -39,6 +39,7 @@
 use super::bounds::{Bounds, scale};
 use super::{CountNoise, Facts, Query, ReleasedCounts, Threshold};
 use crate::error::ConfigError;
+use crate::memory::{Memory, Numbers};
 use crate::numerics::scalar::exp;
 
 /// Configuration of adaptive clipping.
@@ -103,6 +104,13 @@ impl QuantileState {
     #[must_use]
     pub fn clip(&self) -> f32 {
         self.clip
+    }
+}
+
+impl Memory for QuantileState {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        take(Numbers::Of("quantile"));
+        take(Numbers::Floats(core::slice::from_mut(&mut self.clip)));
     }
 }
 

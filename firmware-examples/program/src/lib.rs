@@ -16,6 +16,7 @@ pub mod methods;
 pub mod mlp;
 pub mod model;
 pub mod personalise;
+pub mod price;
 pub mod replay;
 pub mod sensor;
 pub mod softmax;

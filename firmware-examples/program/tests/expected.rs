@@ -4,7 +4,7 @@ use damper_core::update::Update;
 use damper_firmware_program::methods::METHODS;
 use damper_firmware_program::model::Model;
 use damper_firmware_program::train::{self, method};
-use damper_firmware_program::{federated, mlp, personalise, softmax};
+use damper_firmware_program::{federated, mlp, personalise, price, softmax};
 use std::collections::BTreeMap;
 use std::{fs, path::Path};
 
@@ -82,6 +82,11 @@ fn every_method_ends_on_the_host_with_the_digest_that_every_board_must_have() {
         let digest = method.run();
         assert_eq!(digest, Some(method.digest), "{}: {:#018x}", method.name, digest.unwrap_or_default());
     }
+}
+
+#[test]
+fn the_price_that_the_boards_work_out_is_an_upper_bound_within_a_millionth() {
+    assert!(price::run());
 }
 
 /// A filter without delays is none, and every method does something.

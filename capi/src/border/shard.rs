@@ -1,0 +1,91 @@
+//! Shards: what makes references of pointers to them, and of a run beside one.
+
+use super::{Stepping, apart, span, stepping, wipe};
+use crate::run::Run;
+use crate::shard::{Shard, ShardSum};
+use crate::status::{Answer, Status};
+use core::mem::size_of;
+use core::ptr;
+
+/// What a shard at this address has as its mark.
+fn mark(shard: *const Shard) -> usize {
+    shard.addr().wrapping_mul(5) ^ 0x4450_5348
+}
+
+/// Makes a shard of the open step in `bytes` of memory.
+pub(crate) unsafe fn open(run: *mut Run, memory: *mut u8, bytes: usize, out: *mut *mut Shard) -> Answer {
+    let shard = memory.cast::<Shard>();
+    span(shard, 1)?;
+    let (lent, result) = (span(memory, bytes)?, span(out, 1)?);
+    // SAFETY: the caller's contract.
+    let Stepping { head, live, .. } = unsafe { stepping(run) }?;
+    apart(lent, result)?;
+    apart(lent, head.span())?;
+    apart(result, head.span())?;
+    let sum_bytes = head.dim.checked_mul(size_of::<i32>()).ok_or(Status::TooSmall)?;
+    size_of::<Shard>().checked_add(sum_bytes).filter(|needed| *needed <= bytes).ok_or(Status::TooSmall)?;
+    let step = live.open.as_ref().ok_or(Status::Order)?;
+    // SAFETY: the memory is the caller's to give: not null, aligned, apart from the run and of that many bytes. The sum is behind
+    // the shard, aligned as its size is a multiple of its alignment, zeros, and nobody else's until the shard is closed.
+    unsafe {
+        wipe(memory, bytes);
+        let sum = core::slice::from_raw_parts_mut(memory.add(size_of::<Shard>()).cast::<i32>(), head.dim);
+        let (mark, run) = (mark(shard), run.addr());
+        shard.write(Shard { mark, run, bytes, dim: head.dim, sum: Some(step.shard(sum)?) });
+        out.write(shard);
+    }
+    Ok(())
+}
+
+/// The shard at this address.
+pub(crate) unsafe fn shard<'a>(shard: *mut Shard) -> Answer<&'a mut Shard> {
+    span(shard, 1)?;
+    // SAFETY: not null and aligned; by the caller's contract memory of a shard's size, so the mark can be read, whatever it is.
+    let found = unsafe { (&raw const (*shard).mark).read() };
+    if found != mark(shard) {
+        return Err(Status::NotAShard);
+    }
+    // SAFETY: the mark says that `open` wrote a shard here and `close` did not wipe it; one thread uses it.
+    Ok(unsafe { &mut *shard })
+}
+
+impl Shard {
+    /// Elements that the caller lends for reading, apart from the shard's memory. No elements may be at null.
+    pub(crate) unsafe fn input<'a, T>(&self, data: *const T, len: usize) -> Answer<&'a [T]> {
+        if len == 0 {
+            return Ok(&[]);
+        }
+        let start = ptr::from_ref(self).addr();
+        apart(span(data, len)?, (start, start.saturating_add(self.bytes)))?;
+        // SAFETY: as `input` of the parent.
+        Ok(unsafe { core::slice::from_raw_parts(data, len) })
+    }
+}
+
+/// Merges a shard into the open step of its run.
+pub(crate) unsafe fn merge(run: *mut Run, pointer: *mut Shard) -> Answer {
+    // SAFETY: the caller's contract.
+    let step = unsafe { stepping(run) }?;
+    // SAFETY: the caller's contract.
+    let found = unsafe { shard(pointer) }?;
+    if found.run != run.addr() || found.dim != step.head.dim {
+        return Err(Status::Order);
+    }
+    let open = step.live.open.as_mut().ok_or(Status::Order)?;
+    open.takes(found.sum.as_ref().ok_or(Status::Order)?)?;
+    let sum: ShardSum = found.sum.take().ok_or(Status::Order)?;
+    open.merge(sum)?;
+    // SAFETY: the caller's contract; what borrowed the sum is gone.
+    unsafe { close(pointer) }
+}
+
+/// Ends a shard and wipes its memory.
+pub(crate) unsafe fn close(pointer: *mut Shard) -> Answer {
+    // SAFETY: the caller's contract.
+    let found = unsafe { shard(pointer) }?;
+    found.sum = None;
+    let bytes = found.bytes;
+    // SAFETY: the memory that `open` was given, and nothing borrows it any more.
+    unsafe { wipe(pointer.cast(), bytes) };
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! Shards: samples that other workers, or micro-batches, add to the open step.
+
+use crate::border;
+use crate::run::{Mechanism, Run};
+use crate::slots::threshold::DAMPER_BINS;
+use crate::status::{Answer, Status, status};
+use crate::step::{DAMPER_MAX_PIECES, Piece};
+use core::ffi::c_void;
+use core::mem::{align_of, size_of};
+use damper_core::slots::AnyClip;
+use damper_core::step::Shard as Sum;
+
+/// What a shard has added up.
+pub(crate) type ShardSum = Sum<'static, Mechanism, AnyClip<'static>, [i32; DAMPER_BINS]>;
+
+/// A worker's share of a step. Opaque: in memory of the caller's, which must not be moved, copied, read or written until it is
+/// merged or closed. It holds a sum of private gradients.
+#[repr(C, align(8))]
+pub struct Shard {
+    /// Of the address at which this was written.
+    pub(crate) mark: usize,
+    /// Where its run lies.
+    pub(crate) run: usize,
+    pub(crate) bytes: usize,
+    pub(crate) dim: usize,
+    pub(crate) sum: Option<ShardSum>,
+}
+
+/// Bytes of a shard on any target, less its sum: what `DAMPER_SHARD_BYTES` counts.
+const FIXED: usize = 16 * size_of::<usize>() + 128;
+const _: () = assert!(size_of::<Shard>() <= FIXED && align_of::<Shard>() == 8);
+
+/// Bytes of memory that a shard over `dim` parameters needs, aligned as a run's. 0 where no memory is that large.
+#[unsafe(no_mangle)]
+pub extern "C" fn damper_shard_size(dim: usize) -> usize {
+    let size = dim.checked_mul(size_of::<i32>()).and_then(|sum| sum.checked_add(size_of::<Shard>()));
+    size.filter(|bytes| *bytes <= isize::MAX as usize).unwrap_or_default()
+}
+
+/// Makes a shard of the open step in `size` bytes at `memory`: samples that are added to it count when it is merged. Another thread
+/// may add to it while this one goes on with the run: nothing but opening and merging it touches both. Samples are clipped as in
+/// the run, and in whatever order and number of shards they are added, the step has the same bits.
+///
+/// It must be merged or closed before its run is closed. Once the step is over it can only be closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_shard_open(
+    run: *mut Run,
+    memory: *mut c_void,
+    size: usize,
+    shard: *mut *mut Shard,
+) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { border::shard::open(run, memory.cast(), size, shard) })
+}
+
+/// Adds one sample to a shard, as `damper_add` does to the step.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_shard_add(shard: *mut Shard, grad: *const f32, len: usize) -> Status {
+    let piece = Piece { data: grad, len };
+    // SAFETY: the contract of the header.
+    unsafe { damper_shard_add_pieces(shard, &raw const piece, 1) }
+}
+
+/// As `damper_shard_add`, of a gradient in pieces as in `damper_add_pieces`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_shard_add_pieces(shard: *mut Shard, pieces: *const Piece, count: usize) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { add(shard, pieces, count) })
+}
+
+unsafe fn add(shard: *mut Shard, pieces: *const Piece, count: usize) -> Answer {
+    // SAFETY: the caller's contract.
+    let shard = unsafe { border::shard::shard(shard) }?;
+    // SAFETY: the caller's contract.
+    let lent = unsafe { shard.input(pieces, count) }?;
+    let mut parts: [&[f32]; DAMPER_MAX_PIECES] = [&[]; DAMPER_MAX_PIECES];
+    let parts = parts.get_mut(..lent.len()).ok_or(Status::Length)?;
+    let mut total = 0usize;
+    for (part, piece) in parts.iter_mut().zip(lent) {
+        // SAFETY: the caller's contract.
+        *part = unsafe { shard.input(piece.data, piece.len) }?;
+        total = total.saturating_add(piece.len);
+    }
+    if total != shard.dim {
+        return Err(Status::Length);
+    }
+    Ok(shard.sum.as_mut().ok_or(Status::Order)?.add_mixed(parts)?)
+}
+
+/// Adds what a shard has added up to the open step of the run it was opened for, and ends it: its memory is wiped.
+/// `DAMPER_STATUS_ORDER` where it is another step's or another run's; then it is as it was.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_shard_merge(run: *mut Run, shard: *mut Shard) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { border::shard::merge(run, shard) })
+}
+
+/// Ends a shard, which adds nothing, and wipes its memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_shard_close(shard: *mut Shard) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { border::shard::close(shard) })
+}

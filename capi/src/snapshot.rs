@@ -1,0 +1,78 @@
+//! What filter, threshold and optimizer remember, as bytes: a device that restarts goes on from them. Linked where it is called.
+
+use crate::border::{self, Idle};
+use crate::run::{Phase, Run, State};
+use crate::status::{Answer, Status, status};
+use damper_core::memory::{Memory, Numbers, RestoreError, restore, save, saved_len};
+
+/// All of a run's memory that was released.
+struct Released<'a>(&'a mut State);
+
+impl Memory for Released<'_> {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        self.0.filter.each(take);
+        self.0.threshold.each(take);
+        self.0.optimizer.each(take);
+    }
+}
+
+/// Steps that are paid, by ledger or filter.
+fn paid(idle: &Idle<'_>) -> u32 {
+    idle.books.filter.as_ref().map_or(idle.books.ledger.paid(), |filter| filter.paid())
+}
+
+/// Writes how many bytes `damper_state_save` writes. Between steps of a started run.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_state_size(run: *mut Run, size: *mut usize) -> Status {
+    // SAFETY: the contract of the header.
+    let answer = unsafe { border::idle(run, Phase::Ready) }.and_then(|mut idle| {
+        let bytes = saved_len(&mut Released(idle.state()?));
+        // SAFETY: the contract of the header.
+        unsafe { border::write(idle.head, size, bytes) }
+    });
+    status(answer)
+}
+
+/// Writes what filter, threshold and optimizer remember to `bytes`, of which there must be as many as `damper_state_size` says: keep
+/// them beside the parameters, as of the same step. All of it was released, so it is no more secret than the parameters.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_state_save(run: *mut Run, bytes: *mut u8, len: usize) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { write(run, bytes, len) })
+}
+
+unsafe fn write(run: *mut Run, bytes: *mut u8, len: usize) -> Answer {
+    // SAFETY: the caller's contract.
+    let mut idle = unsafe { border::idle(run, Phase::Ready) }?;
+    let paid = paid(&idle);
+    let size = saved_len(&mut Released(idle.state()?));
+    // SAFETY: the caller's contract.
+    let mut rest = unsafe { border::output(idle.head, bytes, len, size) }?;
+    save(&mut Released(idle.state()?), paid, |part| {
+        if let Some((here, after)) = core::mem::take(&mut rest).split_at_mut_checked(part.len()) {
+            here.copy_from_slice(part);
+            rest = after;
+        }
+    });
+    Ok(())
+}
+
+/// Takes back what `damper_state_save` wrote, in a run of the same configuration, started, with the record that its store holds.
+/// `DAMPER_STATUS_DAMAGED` where the bytes are not those that were written; `DAMPER_STATUS_CONFIGURATION` where they are another
+/// method's, or of another number of parameters; `DAMPER_STATUS_RECORD` where they were saved after more steps than are paid: the
+/// record was put back. A checksum finds damage and authenticates nothing; what is forged costs accuracy and no privacy.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_state_restore(run: *mut Run, bytes: *const u8, len: usize) -> Status {
+    // SAFETY: the contract of the header.
+    let answer = unsafe { border::idle(run, Phase::Ready) }.and_then(|mut idle| {
+        // SAFETY: the contract of the header.
+        let bytes = unsafe { border::input(idle.head, bytes, len) }?;
+        let paid = paid(&idle);
+        restore(&mut Released(idle.state()?), paid, bytes).map_err(|error| match error {
+            RestoreError::Damaged => Status::Damaged,
+            RestoreError::Shape => Status::Configuration,
+            RestoreError::LedgerBehind => Status::Record,
+        })
+    });
+    status(answer)
+}

@@ -1,0 +1,266 @@
+//! What filters, thresholds and optimizers remember, number by number: to be kept over a restart.
+//!
+//! A [`Memory`] hands out its numbers in one order, so that who keeps them need not know whose they are; [`save`] and [`restore`] make
+//! bytes of them, and bytes into them.
+//!
+//! # Format
+//!
+//! Little-endian, without padding:
+//!
+//! | at | bytes | what |
+//! | ---: | ---: | --- |
+//! | 0 | 8 | magic, `DAMPERST` |
+//! | 8 | 4 | version, 1 |
+//! | 12 | 4 | steps paid when it was saved |
+//! | 16 | 8 | shape: [`Digest`] of each owner's name and of the number of its numbers, in order |
+//! | 24 | | the numbers: 4 bytes an f32 or a count, 8 an f64 |
+//! | | 8 | checksum: [`Digest`] of all bytes before |
+//!
+//! The shape tells methods and lengths apart, not the numbers of a configuration. The checksum finds damage, not forgery.
+//!
+//! # Privacy
+//!
+//! All of it follows from what was released: it is no more secret than the parameters, and whoever changes it costs accuracy and
+//! no privacy. The sum of an open step and the key are not in it.
+
+use crate::numerics::digest::Digest;
+
+/// Numbers of a memory, or whose the next are.
+#[derive(Debug)]
+pub enum Numbers<'a> {
+    /// The next are those of the owner of this name.
+    Of(&'static str),
+    /// A vector.
+    Floats(&'a mut [f32]),
+    /// One of a step's scalars.
+    Double(&'a mut f64),
+    /// Something counted.
+    Count(&'a mut u32),
+}
+
+/// Something that remembers from step to step.
+pub trait Memory {
+    /// Hands out everything, in one order; `take` may change it.
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>));
+}
+
+impl Memory for () {
+    fn each(&mut self, _take: &mut dyn FnMut(Numbers<'_>)) {}
+}
+
+impl<M: Memory + ?Sized> Memory for &mut M {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        (**self).each(take);
+    }
+}
+
+const MAGIC: [u8; 8] = *b"DAMPERST";
+const VERSION: u32 = 1;
+/// Bytes before the numbers.
+const HEAD: usize = 24;
+/// Bytes after them.
+const CHECKSUM: usize = 8;
+
+/// Why bytes were not restored; nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RestoreError {
+    /// They are not what [`save`] wrote, or were damaged.
+    Damaged,
+    /// They are of another method or of another number of parameters.
+    Shape,
+    /// They were saved after more steps than are paid: the ledger was put back.
+    LedgerBehind,
+}
+
+/// The digest of the shape, and how many bytes the numbers take.
+fn shape(memory: &mut dyn Memory) -> (u64, usize) {
+    let (mut digest, mut bytes) = (Digest::default(), 0usize);
+    memory.each(&mut |numbers| {
+        let (tag, len) = match numbers {
+            Numbers::Of(name) => return digest.add_bytes(name.as_bytes()),
+            Numbers::Floats(floats) => (1, floats.len().saturating_mul(4)),
+            Numbers::Double(_) => (2, 8),
+            Numbers::Count(_) => (3, 4),
+        };
+        digest.add_bytes(&[tag]);
+        digest.add_bytes(&(len as u64).to_le_bytes());
+        bytes = bytes.saturating_add(len);
+    });
+    (digest.value(), bytes)
+}
+
+/// Bytes that [`save`] gives.
+pub fn saved_len(memory: &mut dyn Memory) -> usize {
+    shape(memory).1.saturating_add(HEAD + CHECKSUM)
+}
+
+/// Gives the bytes of a memory as of `paid` steps to `sink`, from the first to the last.
+pub fn save(memory: &mut dyn Memory, paid: u32, mut sink: impl FnMut(&[u8])) {
+    let (shape, _) = shape(memory);
+    let mut digest = Digest::default();
+    let mut put = |bytes: &[u8]| {
+        digest.add_bytes(bytes);
+        sink(bytes);
+    };
+    put(&MAGIC);
+    put(&VERSION.to_le_bytes());
+    put(&paid.to_le_bytes());
+    put(&shape.to_le_bytes());
+    memory.each(&mut |numbers| match numbers {
+        Numbers::Of(_) => {}
+        Numbers::Floats(floats) => floats.iter().for_each(|float| put(&float.to_bits().to_le_bytes())),
+        Numbers::Double(double) => put(&double.to_bits().to_le_bytes()),
+        Numbers::Count(count) => put(&count.to_le_bytes()),
+    });
+    let checksum = digest.value();
+    sink(&checksum.to_le_bytes());
+}
+
+/// The next bytes; zeros where there are none, which cannot be: the length was checked.
+fn next<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
+    match bytes.split_first_chunk::<N>() {
+        Some((first, rest)) => {
+            *bytes = rest;
+            *first
+        }
+        None => [0; N],
+    }
+}
+
+/// Restores a memory of this shape from all of `bytes`, where `paid` steps are paid.
+///
+/// # Errors
+///
+/// The bytes are damaged, of another shape, or saved after more steps.
+pub fn restore(memory: &mut dyn Memory, paid: u32, bytes: &[u8]) -> Result<(), RestoreError> {
+    let (shape, len) = shape(memory);
+    let (whole, mut checksum) =
+        bytes.split_at_checked(bytes.len().saturating_sub(CHECKSUM)).ok_or(RestoreError::Damaged)?;
+    let mut digest = Digest::default();
+    digest.add_bytes(whole);
+    let mut rest = whole;
+    if bytes.len() < HEAD + CHECKSUM
+        || digest.value() != u64::from_le_bytes(next(&mut checksum))
+        || next(&mut rest) != MAGIC
+        || u32::from_le_bytes(next(&mut rest)) != VERSION
+    {
+        return Err(RestoreError::Damaged);
+    }
+    let saved = u32::from_le_bytes(next(&mut rest));
+    if u64::from_le_bytes(next(&mut rest)) != shape || rest.len() != len {
+        return Err(RestoreError::Shape);
+    }
+    if saved > paid {
+        return Err(RestoreError::LedgerBehind);
+    }
+    memory.each(&mut |numbers| match numbers {
+        Numbers::Of(_) => {}
+        Numbers::Floats(floats) => {
+            floats.iter_mut().for_each(|float| *float = f32::from_bits(u32::from_le_bytes(next(&mut rest))));
+        }
+        Numbers::Double(double) => *double = f64::from_bits(u64::from_le_bytes(next(&mut rest))),
+        Numbers::Count(count) => *count = u32::from_le_bytes(next(&mut rest)),
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::{Filter, Iir, IirState, PerSampleMomentum, PerSampleMomentumState};
+    use crate::optimizer::{AdaGradState, AdamState, RmsPropState};
+    use crate::slots::Held;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    fn bytes_of(memory: &mut dyn Memory, paid: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        save(memory, paid, |part| bytes.extend_from_slice(part));
+        bytes
+    }
+
+    fn adam(x: f32, power: f64) -> AdamState<[f32; 3]> {
+        let mut state = AdamState::new([x, -x, 1e-45], [x; 3]);
+        (state.beta1_power, state.beta2_power) = (power, power / 3.0);
+        state
+    }
+
+    /// Written by hand from the table above.
+    #[test]
+    fn the_format_is_the_documented_one() {
+        let bytes = bytes_of(&mut AdaGradState { sum: [1.0f32, -0.0] }, 7);
+        let mut shape = Digest::default();
+        shape.add_bytes(b"adagrad\x01\x08\x00\x00\x00\x00\x00\x00\x00");
+        let mut expected = b"DAMPERST\x01\x00\x00\x00\x07\x00\x00\x00".to_vec();
+        expected.extend(shape.value().to_le_bytes());
+        expected.extend(b"\x00\x00\x80\x3f\x00\x00\x00\x80");
+        let mut checksum = Digest::default();
+        checksum.add_bytes(&expected);
+        expected.extend(checksum.value().to_le_bytes());
+        assert_eq!(bytes, expected);
+        assert_eq!(saved_len(&mut AdaGradState { sum: [0.0f32; 2] }), expected.len());
+    }
+
+    #[test]
+    fn another_method_another_length_and_a_ledger_that_is_behind_are_refused() {
+        let bytes = bytes_of(&mut AdaGradState { sum: [1.0f32; 4] }, 5);
+        let mut rmsprop = RmsPropState { second: [9.0f32; 4] };
+        assert_eq!(restore(&mut rmsprop, 5, &bytes), Err(RestoreError::Shape));
+        assert_eq!(rmsprop.second, [9.0; 4]);
+        assert_eq!(restore(&mut AdaGradState { sum: [9.0f32; 3] }, 5, &bytes), Err(RestoreError::Shape));
+        let mut same = AdaGradState { sum: [9.0f32; 4] };
+        assert_eq!(restore(&mut same, 4, &bytes), Err(RestoreError::LedgerBehind));
+        assert_eq!(same.sum, [9.0; 4]);
+        assert_eq!(restore(&mut same, 6, &bytes), Ok(()));
+        assert_eq!(same.sum, [1.0; 4]);
+    }
+
+    #[test]
+    fn every_cut_and_every_changed_byte_is_found() {
+        let bytes = bytes_of(&mut adam(0.5, 0.25), 3);
+        for at in 0..bytes.len() {
+            assert_eq!(restore(&mut adam(1.0, 1.0), 9, &bytes[..at]), Err(RestoreError::Damaged), "cut at {at}");
+            for change in [1, 0x80, 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= change;
+                assert!(restore(&mut adam(1.0, 1.0), 9, &damaged).is_err(), "byte {at} ^ {change}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_saved_is_restored(x in any::<f32>(), power in any::<f64>(), paid in any::<u32>()) {
+            let bytes = bytes_of(&mut adam(x, power), paid);
+            let mut fresh = adam(0.0, 1.0);
+            prop_assert_eq!(restore(&mut fresh, paid, &bytes), Ok(()));
+            prop_assert_eq!(bytes_of(&mut fresh, paid), bytes);
+        }
+
+        /// Counts that no run has are the worst that a forger can write: nothing panics.
+        #[test]
+        fn whatever_is_restored_a_step_can_be_taken(slot in any::<u32>(), seen in any::<u32>(), index in 0usize..4) {
+            let make = || {
+                let inner = Iir::<2>::new(&[-0.9], &[0.1]).unwrap();
+                let state = PerSampleMomentumState::new([0.5f32; 8], IirState::<_, 2>::new([0.25f32; 4]));
+                (PerSampleMomentum::<_, 3>::new(3, 0.5, inner).unwrap(), state)
+            };
+            let (filter, mut state) = make();
+            let mut counts = [slot, seen].into_iter();
+            state.each(&mut |numbers| {
+                if let Numbers::Count(count) = numbers {
+                    *count = counts.next().unwrap_or_default();
+                }
+            });
+            prop_assert!(filter.points(&state) <= 3);
+            let _ = filter.point(&state, index, &[0.0; 4], &mut [0.0; 4]);
+            let step = filter.begin(&mut state);
+            filter.leave(step, &mut state, 0, &[1.0; 4]);
+            filter.arrive(step, &mut state, 0, &[1.0; 4]);
+            let mut held = Held::filter(filter, state);
+            let saved = bytes_of(&mut held, 0);
+            let (filter, state) = make();
+            prop_assert_eq!(restore(&mut Held::filter(filter, state), 0, &saved), Ok(()));
+        }
+    }
+}
