@@ -46,8 +46,8 @@ PARTS = {
 }
 # Targets whose instructions are not counted: `xinsn` finds no emulator for a name with a dot.
 NOT_COUNTED = {"thumbv8m.main-none-eabihf"}
-# What an image carries that a product would not, or would bring itself.
-OWN = re.compile(r"step.*(GRAD|KEY)")
+# What an image carries that a product would not, or would bring itself: data, expected digests, the model.
+OWN = re.compile(r"step.*(GRAD|KEY)|methods.*METHODS|softmax.*gradient")
 DIGITS = (HERE / "program/data/digits.bin").stat().st_size
 # Sections in flash that are not the program's code and constants.
 NOT_CODE = {".vector_table", ".gnu.sgstubs"}
@@ -67,11 +67,11 @@ def sections(image):
     return found
 
 
-def own_data(image):
+def own(image):
     total = 0
     for line in lines("llvm-nm", "-S", image):
         words = line.split()
-        if len(words) == 4 and words[2] in "rR" and OWN.search(words[3]):
+        if len(words) == 4 and words[2] in "rRtT" and OWN.search(words[3]):
             total += int(words[1], 16)
     return total
 
@@ -82,7 +82,7 @@ def sizes(image):
     code = (".text", ".rodata", ".data", ".init", ".trap", ".eh_frame", ".srodata")
     flash = sum(size for name, size in found.items() if name.startswith(code) and name not in NOT_CODE)
     digits = DIGITS if image.name == "methods" else 0
-    return {"flash": flash - own_data(image) - digits, "ram": ram}
+    return {"flash": flash - own(image) - digits, "ram": ram}
 
 
 def run(target, image):
@@ -142,7 +142,7 @@ def rendered(record):
     for name in record[targets[0]]["instructions"]:
         counts = (record[target].get("instructions", {}).get(name) for target in targets)
         rows.append(f"| {name} | " + " | ".join("–" if count is None else f"{count:.0f}" for count in counts) + " |")
-    for program in ("step", "journal", "methods"):
+    for program in ("step", "journal", "methods", "price"):
         cells = (record[target].get(program, {}).get("flash") for target in targets)
         rows.append(f"| flash of `{program}`, bytes | " + " | ".join("–" if cell is None else str(cell) for cell in cells) + " |")
     rows.append("| static RAM of `step`, bytes | " + " | ".join(str(record[target]["step"]["ram"]) for target in targets) + " |")

@@ -91,7 +91,9 @@ fn sqrt_by_digits(x: f64) -> f64 {
     }
     // Never a tie: a root of 54 digits would have a square of more than there are.
     let mantissa = (root >> 1) + (root & 1);
-    f64::from_bits(((1023 + i64::from(exponent / 2)) as u64 - 1 << 52) + mantissa)
+    // The mantissa's hidden digit is one of the exponent.
+    let exponent = 1022u64.wrapping_add_signed(i64::from(exponent / 2));
+    f64::from_bits((exponent << 52) + mantissa)
 }
 
 /// Of `eˣ` on ±½·ln 2, the highest coefficient first, as in all of these.
@@ -358,7 +360,10 @@ mod tests {
         }
         assert_eq!((exp(1e300), exp(-1e300), exp(f64::INFINITY)), (f64::INFINITY, 0.0, f64::INFINITY));
         for y in [0.0, 0.5, 1.0, 2.0, 0.25, 3.0, 2_147_483_648.0] {
-            for x in [0.0, f64::INFINITY].into_iter().chain([1.0, 1.5f64.sqrt(), 3f64.sqrt(), 1.5, 2.0].into_iter().flat_map(around)) {
+            for x in [0.0, f64::INFINITY]
+                .into_iter()
+                .chain([1.0, 1.5f64.sqrt(), 3f64.sqrt(), 1.5, 2.0].into_iter().flat_map(around))
+            {
                 let power = function::pow_f64(x, y);
                 assert_eq!(pow(x, y).to_bits(), power.to_bits(), "{x:e} {y}");
             }

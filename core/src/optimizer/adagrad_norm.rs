@@ -37,8 +37,8 @@
 
 use super::{Begin, Optimizer};
 use crate::error::{CallError, ConfigError};
-use crate::numerics::scalar::sqrt;
 use crate::numerics::reduce::SumOfSquares;
+use crate::numerics::scalar::sqrt;
 use crate::private::Released;
 
 /// Configuration of AdaGrad-norm over the optimizer `O`.
