@@ -53,8 +53,8 @@ PARTS = {
 BOARD = re.compile(r"board: (?P<stack>\d+) bytes of stack, (?P<flash>\d+) of flash, (?P<ram>\d+) of static RAM")
 # Where every model and method of `train` is measured.
 SHOWN = "thumbv7em-none-eabihf"
-# What an image carries that a product would not, or would bring itself.
-OWN = re.compile(r"step.*(GRAD|KEY)")
+# What an image carries that a product would not, or would bring itself: data, expected digests, the model.
+OWN = re.compile(r"step.*(GRAD|KEY)|methods.*METHODS|softmax.*gradient")
 DIGITS = (HERE / "program/data/digits.bin").stat().st_size
 # Sections in flash that are not the program's code and constants.
 NOT_CODE = {".vector_table", ".gnu.sgstubs"}
@@ -74,11 +74,11 @@ def sections(image):
     return found
 
 
-def own_data(image):
+def own(image):
     total = 0
     for line in lines("llvm-nm", "-S", image):
         words = line.split()
-        if len(words) == 4 and words[2] in "rR" and OWN.search(words[3]):
+        if len(words) == 4 and words[2] in "rRtT" and OWN.search(words[3]):
             total += int(words[1], 16)
     return total
 
@@ -89,7 +89,7 @@ def sizes(image):
     code = (".text", ".rodata", ".data", ".init", ".trap", ".eh_frame", ".srodata")
     flash = sum(size for name, size in found.items() if name.startswith(code) and name not in NOT_CODE)
     digits = DIGITS if image.name == "methods" else 0
-    return {"flash": flash - own_data(image) - digits, "ram": ram}
+    return {"flash": flash - own(image) - digits, "ram": ram}
 
 
 def run(target, image):
@@ -202,7 +202,7 @@ def of_steps(record):
         return [name, *(cell if cell is None else round(cell) for cell in cells)]
 
     rows = [row(name, "instructions", name) for name in record[SHOWN]["instructions"]]
-    rows += [row(f"flash of `{image}`, bytes", image, "flash") for image in ("step", "journal", "methods")]
+    rows += [row(f"flash of `{image}`, bytes", image, "flash") for image in ("step", "journal", "methods", "price")]
     rows += [row("static RAM of `step`, bytes", "step", "ram"), row("stack of a step, bytes", "stack", "step")]
     return table([NAMES[target] for target in record], [*rows, row("with its payment in flash", "stack", "journal")])
 

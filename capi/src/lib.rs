@@ -8,7 +8,7 @@
 //!                                                          all ─► border ─► status
 //! ```
 //!
-//! A method is linked where it is chosen: each slot holds a table of functions that only its `damper_choose_…` names,
+//! A method is linked where it is chosen: what fills a slot is an object in the run whose type only its `damper_choose_…` names,
 //! so a program with DP-SGD has no filter in it.
 //!
 //! # Unsafe

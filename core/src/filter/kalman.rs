@@ -126,18 +126,16 @@ impl Kalman {
         }
     }
 
-    /// Where a step with this gain takes gradients, and their weights.
-    fn mixing(&self, gain: f64) -> Points {
+    /// `(γ, c)` of a step with this gain; `c = 0` where one gradient at `x_t` is all.
+    fn mixing(&self, gain: f64) -> (f64, f64) {
         if gain == 1.0 {
-            return Points::HERE;
+            return (0.0, 0.0);
         }
         let one = (1.0 - gain) / gain;
-        let (gamma, c) = match self.look_ahead {
+        match self.look_ahead {
             LookAhead::One => (one, 1.0),
             LookAhead::Two { gamma } => (gamma, one / gamma),
-        };
-        let weights = if c == 0.0 || c == 1.0 { None } else { Some(((1.0 - c) as f32, c as f32)) };
-        Points { gamma: gamma as f32, weights, ahead: c == 1.0 }
+        }
     }
 }
 
@@ -149,8 +147,6 @@ pub struct KalmanState<B> {
     started: bool,
     /// `κ` of the coming step.
     gain: f64,
-    /// Its points.
-    next: Points,
     /// `p` before it.
     uncertainty: f64,
 }
@@ -162,30 +158,8 @@ impl<B> KalmanState<B> {
             Gain::Constant(_) => 0.0,
             Gain::Recursion { noise, .. } => noise,
         };
-        let gain = kalman.next(uncertainty).0;
-        Self { filtered, moved, started: false, gain, next: kalman.mixing(gain), uncertainty }
+        Self { filtered, moved, started: false, gain: kalman.next(uncertainty).0, uncertainty }
     }
-
-    /// The weights of the two points of the coming step; none where there is one.
-    fn weights(&self) -> Option<(f32, f32)> {
-        self.next.weights.filter(|_| self.started)
-    }
-}
-
-/// Where the gradients of a step are taken.
-#[derive(Clone, Copy, Debug)]
-struct Points {
-    /// `F(γ)`.
-    gamma: f32,
-    /// Of two points: at `x_t`, and ahead.
-    weights: Option<(f32, f32)>,
-    /// Whether the one point is ahead.
-    ahead: bool,
-}
-
-impl Points {
-    /// At `x_t`.
-    const HERE: Self = Self { gamma: 0.0, weights: None, ahead: false };
 }
 
 /// What the pieces of one of the filter's steps share.
@@ -199,7 +173,8 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
     type Step = KalmanStep;
 
     fn points(&self, state: &KalmanState<B>) -> usize {
-        1 + usize::from(state.weights().is_some())
+        let (_, c) = self.mixing(state.gain);
+        if state.started && c != 0.0 && c != 1.0 { 2 } else { 1 }
     }
 
     fn stays(&self) -> bool {
@@ -209,11 +184,13 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
     fn point(&self, state: &KalmanState<B>, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
         check_len("the point's buffer", params.len(), out.len())?;
         check_len("DiSK's displacement", params.len(), state.moved.as_ref().len())?;
-        if index >= self.points(state) {
+        let points = self.points(state);
+        if index >= points {
             return Err(CallError::Order("points of DiSK's filter"));
         }
-        let ahead = state.started && (index == 1 || state.next.ahead);
-        let gamma = state.next.gamma;
+        let (gamma, c) = self.mixing(state.gain);
+        let ahead = state.started && (index == 1 || (points == 1 && c == 1.0));
+        let gamma = gamma as f32;
         for ((out, param), moved) in out.iter_mut().zip(params).zip(state.moved.as_ref()) {
             *out = if ahead { saturate(param + gamma * moved) } else { *param };
         }
@@ -221,10 +198,11 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
     }
 
     fn weight(&self, state: &KalmanState<B>, index: usize) -> f32 {
-        match (state.weights(), index) {
-            (None, _) => 1.0,
-            (Some((here, _)), 0) => here,
-            (Some((_, ahead)), _) => ahead,
+        let (_, c) = self.mixing(state.gain);
+        match (self.points(state), index) {
+            (2, 0) => (1.0 - c) as f32,
+            (2, _) => c as f32,
+            _ => 1.0,
         }
     }
 
@@ -241,7 +219,6 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
         let gain = state.gain;
         state.uncertainty = self.next(state.uncertainty).1;
         state.gain = self.next(state.uncertainty).0;
-        state.next = self.mixing(state.gain);
         KalmanStep { weights: if gain == 1.0 { None } else { Some(((1.0 - gain) as f32, gain as f32)) } }
     }
 
@@ -377,8 +354,8 @@ mod tests {
     fn gamma_of_the_one_gradient_form_makes_the_other_weight_zero() {
         for kappa in [0.3, 0.5, 0.7] {
             let kalman = constant(kappa, LookAhead::Two { gamma: (1.0 - kappa) / kappa });
-            let weights = kalman.mixing(kappa).weights;
-            assert!(weights.is_none_or(|(here, ahead)| here.abs() < 1e-15 && ahead == 1.0));
+            let (_, c) = kalman.mixing(kappa);
+            assert!((c - 1.0).abs() < 1e-15);
             let grad = |x: &[f32]| vec![x[0] * x[0] - 0.3];
             let two = descend(kalman, 0.2, 20, &[0.9], grad);
             assert!(distance(&two, &descend(constant(kappa, LookAhead::One), 0.2, 20, &[0.9], grad)) < 1e-6);

@@ -79,10 +79,11 @@ impl<F, const K: usize> PerSampleMomentum<F, K> {
         // Alternating signs: the sum is at least 1 − 0.9.
         let scale = if normalised { total } else { 1.0 };
         let (mut weights, mut tails) = ([0.0; K], [0.0; K]);
-        let mut tail = 0.0;
-        for ((weight, slot), power) in weights.iter_mut().zip(&mut tails).zip(powers).rev() {
-            tail += power;
+        for (weight, power) in weights.iter_mut().zip(powers) {
             *weight = (power / scale) as f32;
+        }
+        for (index, slot) in tails.iter_mut().enumerate() {
+            let tail = powers.get(index..).unwrap_or_default().iter().rev().fold(0.0, |tail, power| tail + power);
             *slot = (tail / scale) as f32;
         }
         Ok(Self { weights, tails, iterates, inner })

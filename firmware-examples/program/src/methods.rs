@@ -82,6 +82,7 @@ fn momentum(memory: &mut Vector) -> Option<Held<Sgd, SgdState<&mut [f32]>, f32>>
 }
 
 /// DP-SGD without momentum, and with this filter.
+#[inline(never)]
 fn with_filter(filter: &mut dyn AnyFilter) -> Option<u64> {
     let (fixed, plain) = (&mut Held::threshold(Fixed(1.0), ()), Sgd::new(0.0, false, 0.0).ok()?);
     let optimizer = &mut Held::optimizer(plain, SgdState { momentum: &mut [][..] });
@@ -89,18 +90,21 @@ fn with_filter(filter: &mut dyn AnyFilter) -> Option<u64> {
 }
 
 /// DP-SGD with this optimizer.
+#[inline(never)]
 fn with_optimizer(optimizer: &mut dyn AnyOptimizer, learning_rate: f64) -> Option<u64> {
     let (fixed, identity) = (&mut Held::threshold(Fixed(1.0), ()), &mut Held::filter(Identity, ()));
     train(AnyClip::FLAT, fixed, identity, optimizer, AnySchedule::constant(learning_rate))
 }
 
 /// DP-SGD with momentum, and with this rule of clipping and this schedule.
+#[inline(never)]
 fn with_clip(memory: &mut Vector, clip: AnyClip<'_>, schedule: AnySchedule) -> Option<u64> {
     let (fixed, identity) = (&mut Held::threshold(Fixed(1.0), ()), &mut Held::filter(Identity, ()));
     train(clip, fixed, identity, &mut momentum(memory)?, schedule)
 }
 
 /// DP-SGD with momentum, and with this threshold.
+#[inline(never)]
 fn with_threshold(memory: &mut Vector, threshold: &mut dyn AnyThreshold) -> Option<u64> {
     let identity = &mut Held::filter(Identity, ());
     train(AnyClip::FLAT, threshold, identity, &mut momentum(memory)?, AnySchedule::constant(0.5))
@@ -228,7 +232,7 @@ impl Method {
 }
 
 /// Every method.
-pub const METHODS: [Method; 20] = [
+pub static METHODS: [Method; 20] = [
     Method::new("dp-sgd", |_| with_filter(&mut Held::filter(Identity, ())), 0xed01_5f9f_e6a1_f661),
     Method::new("doppler", doppler, 0x1874_745d_b6b1_2a36),
     Method::new("dp-pmlf", dp_pmlf, 0x478d_6aa0_36bc_d0bd),

@@ -78,7 +78,7 @@ fn the_lines_of_a_device_carry_its_update() {
 
 #[test]
 fn every_method_ends_on_the_host_with_the_digest_that_every_board_must_have() {
-    for method in METHODS {
+    for method in &METHODS {
         let digest = method.run();
         assert_eq!(digest, Some(method.digest), "{}: {:#018x}", method.name, digest.unwrap_or_default());
     }
