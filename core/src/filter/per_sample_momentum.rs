@@ -80,7 +80,7 @@ impl<F, const K: usize> PerSampleMomentum<F, K> {
         let scale = if normalised { total } else { 1.0 };
         let (mut weights, mut tails) = ([0.0; K], [0.0; K]);
         let mut tail = 0.0;
-        for ((weight, slot), power) in weights.iter_mut().zip(&mut tails).zip(powers).rev() {
+        for ((weight, slot), power) in weights.iter_mut().zip(&mut tails).zip(&powers).rev() {
             tail += power;
             *weight = (power / scale) as f32;
             *slot = (tail / scale) as f32;
