@@ -5,8 +5,18 @@ use std::{env, fs, path::PathBuf};
 /// Bytes of static variables; the rest of the RAM is the stack's, which lies below them.
 const STATICS: u32 = 1024;
 
-const PROGRAMS: [&str; 10] =
-    ["replay", "replay-further", "replay-wide", "train", "federated", "personalise", "methods", "step", "journal", "costs"];
+const PROGRAMS: [&str; 10] = [
+    "replay",
+    "replay-further",
+    "replay-wide",
+    "train",
+    "federated",
+    "personalise",
+    "methods",
+    "step",
+    "journal",
+    "costs",
+];
 /// Those that must fit the smallest parts.
 const SMALL: [&str; 2] = ["replay", "replay-further"];
 

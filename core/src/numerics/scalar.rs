@@ -91,7 +91,7 @@ fn sqrt_by_digits(x: f64) -> f64 {
     }
     // Never a tie: a root of 54 digits would have a square of more than there are.
     let mantissa = (root >> 1) + (root & 1);
-    f64::from_bits(((1023 + i64::from(exponent / 2)) as u64 - 1 << 52) + mantissa)
+    f64::from_bits((((1023 + i64::from(exponent / 2)) as u64 - 1) << 52) + mantissa)
 }
 
 /// Of `eˣ` on ±½·ln 2, the highest coefficient first, as in all of these.
