@@ -20,7 +20,7 @@
  * Bytes of static memory for a run, to be aligned to 8: enough on every target. `damper_run_size` is exact.
  */
 #define DAMPER_RUN_BYTES(dim, vectors, layers) \
-  (64 * sizeof(void *) + 768 + 4 * (size_t)(dim) * (1 + (size_t)(vectors)) + 2 * sizeof(size_t) * (size_t)(layers))
+  (64 * sizeof(void *) + 784 + 4 * (size_t)(dim) * (1 + (size_t)(vectors)) + 2 * sizeof(size_t) * (size_t)(layers))
 
 /**
  * Bytes of static memory for a shard, to be aligned to 8: enough on every target. `damper_shard_size` is exact.

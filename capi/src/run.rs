@@ -250,7 +250,7 @@ impl Run {
 }
 
 /// Bytes of a run on any target, less its vectors and layers: what `DAMPER_RUN_BYTES` counts.
-const FIXED: usize = 64 * size_of::<usize>() + 768;
+const FIXED: usize = 64 * size_of::<usize>() + 784;
 /// Bytes that may lie between vectors and layers.
 const BEFORE_LAYERS: usize = align_of::<Layer>() - align_of::<f32>();
 const _: () = assert!(size_of::<Run>() + BEFORE_LAYERS <= FIXED && align_of::<Run>() == 8);
