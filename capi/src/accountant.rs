@@ -26,7 +26,7 @@ pub unsafe extern "C" fn damper_rate(expected_batch: u64, dataset_size: u64, rat
 /// replaced by one that contributes nothing. `DAMPER_STATUS_RANGE` unless `0 < delta < 1` and `rate <=
 /// DAMPER_RATE_ONE`.
 ///
-/// Needs 2.2 KB of stack. Steps of equal noise that follow each other are priced once.
+/// Needs 2.1 KB of stack. Steps of equal noise that follow each other are priced once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_epsilon(run: *mut Run, rate: u64, steps: u32, delta: f64, epsilon: *mut f64) -> Status {
     // SAFETY: the contract of the header.
