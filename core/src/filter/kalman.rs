@@ -253,7 +253,6 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
     }
 }
 
-/// `g̃`, `d`, then `κ` of the coming step.
 impl<B: AsMut<[f32]>> Memory for KalmanState<B> {
     fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
         take(Numbers::Of("kalman"));
@@ -261,19 +260,13 @@ impl<B: AsMut<[f32]>> Memory for KalmanState<B> {
         take(Numbers::Floats(self.moved.as_mut()));
         take(Numbers::Double(&mut self.gain));
         take(Numbers::Double(&mut self.uncertainty));
-        let Points { gamma, weights, ahead } = &mut self.next;
-        let (mut here, mut there) = weights.unwrap_or_default();
-        for float in [gamma, &mut here, &mut there] {
-            take(Numbers::Floats(core::slice::from_mut(float)));
-        }
-        // A bit each: started, one point ahead, two points.
-        let mut flags = u32::from(self.started) | u32::from(*ahead) << 1 | u32::from(weights.is_some()) << 2;
-        take(Numbers::Count(&mut flags));
-        (self.started, *ahead) = (flags & 1 != 0, flags & 2 != 0);
-        *weights = (flags & 4 != 0).then_some((here, there));
+        let mut started = u32::from(self.started);
+        take(Numbers::Count(&mut started));
+        self.started = started != 0;
     }
 }
 
+/// `g̃`, `d`, then `κ` of the coming step.
 impl<B: AsRef<[f32]>> Digested<KalmanState<B>> for Kalman {
     fn add_to(&self, state: &KalmanState<B>, digest: &mut Digest) {
         digest.add_f32s(state.filtered.as_ref());
