@@ -59,7 +59,9 @@ fn the_board_says_what_the_host_says() {
         let image = firmware.join("target").join(TARGET).join("release").join(program);
         let said = output(&firmware.join("cortex-m/qemu").to_string_lossy(), &[TARGET, &image.to_string_lossy()]);
         let expected = std::fs::read_to_string(firmware.join(expected)).unwrap();
-        assert_eq!(said.as_deref(), Some(expected.as_str()), "{program}");
+        // The last line of `train` is what it took of the board.
+        let lines = |text: &str| text.lines().filter(|line| !line.starts_with("board: ")).map(str::to_owned).collect();
+        assert_eq!(said.as_deref().map(lines), Some::<Vec<_>>(lines(&expected)), "{program}");
     }
 }
 
