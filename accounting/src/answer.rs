@@ -149,7 +149,8 @@ impl fmt::Display for Answer {
 }
 
 /// A number for people: four decimals, never below the number.
-pub(crate) fn upward(x: f64) -> String {
+#[must_use]
+pub fn upward(x: f64) -> String {
     let nearest = format!("{x:.4}");
     match nearest.parse::<f64>() {
         Ok(shown) if shown < x => format!("{:.4}", shown + 1e-4),

@@ -7,9 +7,10 @@ mod answer;
 mod calibration;
 mod delta;
 mod plan;
+pub mod pld;
 mod schedule;
 
-pub(crate) use answer::upward;
+pub use answer::upward;
 pub use answer::{Answer, CalibrateQuery, EpsilonQuery};
 pub use calibration::{Calibrated, OnGrid, calibrate, calibrate_on_grid};
 pub use delta::{DeltaVerdict, judge_delta};
