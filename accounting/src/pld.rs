@@ -30,7 +30,7 @@ use compose::{Bound, Composer, Window};
 use damper_core::accounting::event::Event;
 use draw::{Direction, Losses};
 use knots::Knots;
-use libm::{exp, log, log1p, sqrt};
+use libm::{exp, expm1, log, log1p, sqrt};
 
 /// What the neighbouring data sets differ in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -59,6 +59,8 @@ const COARSE: f64 = 1.0 / 16.0;
 const MANY: usize = 32;
 /// The mass beyond the nodes, of all events, over δ.
 const BEYOND: f64 = 1e-7;
+/// Losses above so many times ε are cut, where few large ones decide.
+const CUT: f64 = 2.0;
 /// How far a window reaches, in standard deviations of the tilted distribution; and what a lower bound may lose to folding.
 const REACH: f64 = 9.0;
 const FOLDED: f64 = 1e-11;
@@ -73,7 +75,7 @@ const LARGEST: f64 = 1e9;
 /// δ must be above 0 and below 1, and there must be an event.
 pub fn epsilon(events: &[(Event, u64)], neighbours: Neighbours, delta: f64) -> Result<f64, AccountingError> {
     check(events, delta)?;
-    let most = |found: f64, question: Question| found.max(question.answer().unwrap_or(f64::INFINITY));
+    let most = |found: f64, question: Question| found.max(question.answer(f64::INFINITY).unwrap_or(f64::INFINITY));
     Ok(directions(neighbours).map(|way| Question::new(events, way, delta, Bound::Upper)).fold(0.0, most))
 }
 
@@ -85,8 +87,12 @@ pub fn epsilon(events: &[(Event, u64)], neighbours: Neighbours, delta: f64) -> R
 /// As [`epsilon`].
 pub fn epsilon_at_least(events: &[(Event, u64)], neighbours: Neighbours, delta: f64) -> Result<f64, AccountingError> {
     check(events, delta)?;
-    let most = |found: f64, question: Question| found.max(question.answer().unwrap_or(0.0));
-    Ok(directions(neighbours).map(|way| Question::new(events, way, delta, Bound::Lower)).fold(0.0, most))
+    let mut most = 0.0f64;
+    for way in directions(neighbours) {
+        let limit = Question::new(events, way, delta, Bound::Upper).answer(f64::INFINITY).unwrap_or(f64::INFINITY);
+        most = most.max(Question::new(events, way, delta, Bound::Lower).answer(limit).unwrap_or(0.0));
+    }
+    Ok(most)
 }
 
 fn check(events: &[(Event, u64)], delta: f64) -> Result<(), AccountingError> {
@@ -110,6 +116,13 @@ struct Question {
     bound: Bound,
     /// Nodes reach so many standard deviations.
     reach: f64,
+}
+
+/// An ε, and whether few large losses make up δ.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    epsilon: f64,
+    heavy: bool,
 }
 
 /// A tilt, and what it says before anything is transformed.
@@ -163,7 +176,7 @@ impl Question {
     }
 
     /// The tilt at which Chernoff's ε is smallest.
-    fn aim(&self, losses: &[Losses], counts: &[f64]) -> Aim {
+    fn aim(&self, losses: &[Losses], counts: &[f64], room: f64) -> Aim {
         let at = |ln_tilt: f64| {
             let tilt = exp(ln_tilt);
             let (mut ln_moment, mut mean, mut variance) = (0.0, 0.0, 0.0);
@@ -173,7 +186,7 @@ impl Question {
                 mean += count * moments.mean;
                 variance += count * moments.variance;
             }
-            Aim { tilt, epsilon: chernoff(ln_moment, tilt, self.delta), mean, deviation: sqrt(variance), reach: REACH * sqrt(variance) }
+            Aim { tilt, epsilon: chernoff(ln_moment, tilt, room), mean, deviation: sqrt(variance), reach: REACH * sqrt(variance) }
         };
         const FROM: f64 = -7.0;
         const TO: f64 = 13.0;
@@ -189,40 +202,96 @@ impl Question {
         found
     }
 
-    /// ε, finite; `None` where nothing is found.
-    fn answer(&self) -> Option<f64> {
+    /// ε, finite; `None` where nothing is found. A lower bound is sought up to `limit`.
+    fn answer(&self, limit: f64) -> Option<f64> {
         let knots = &self.events.knots;
         if knots.iter().any(|event| event.multiplier() < gaussian::SMALLEST) {
             return None;
         }
+        let all = self.losses(if self.bound == Bound::Upper && knots.len() > MANY { MEDIUM } else { FINE });
         let counts = self.counts();
-        let mut aim = self.aim(&self.losses(COARSE), &counts);
-        let losses = self.losses(if self.bound == Bound::Upper && knots.len() > MANY { MEDIUM } else { FINE });
-        let beyond = losses.iter().zip(&counts).map(|(losses, count)| losses.infinite * count).sum::<f64>() * 1.001;
+        let mut found = match self.bound {
+            Bound::Upper => self.settled(&all, &counts, limit, true)?,
+            Bound::Lower => Found { epsilon: 0.0, heavy: limit.is_finite() },
+        };
+        // Where few large losses make up δ, those far above ε only widen the window.
+        let mut cut = CUT * if self.bound == Bound::Upper { found.epsilon } else { limit };
+        while found.heavy && cut > 0.0 {
+            let losses: Vec<Losses> = all.iter().map(|one| one.cut(cut, self.bound)).collect();
+            let Some(next) = self.settled(&losses, &counts, limit, false) else { break };
+            let gained = (next.epsilon - found.epsilon) * if self.bound == Bound::Upper { -1.0 } else { 1.0 };
+            if gained > 0.0 {
+                found.epsilon = next.epsilon;
+            }
+            if self.bound == Bound::Lower || gained <= 0.01 * found.epsilon {
+                break;
+            }
+            cut = CUT * found.epsilon;
+        }
+        if self.bound == Bound::Lower {
+            let whole = self.settled(&all, &counts, limit, false).map_or(0.0, |whole| whole.epsilon);
+            found.epsilon = found.epsilon.max(whole);
+        }
+        Some(found.epsilon)
+    }
+
+    /// ε on a grid so fine that a finer one gains little; on the first one where it is `rough` and few losses decide.
+    fn settled(&self, losses: &[Losses], counts: &[f64], limit: f64, rough: bool) -> Option<Found> {
+        let beyond = self.beyond(losses, counts, limit);
+        let room = self.delta - beyond;
+        if room <= 0.0 {
+            return None;
+        }
+        let mut aim = self.aim(losses, counts, room);
         if self.bound == Bound::Lower {
             while aim.reach < 1e3 * aim.deviation
-                && self.folded(&losses, &counts, &aim, aim.mean - aim.reach, aim.mean + aim.reach) > FOLDED
+                && self.folded(losses, counts, &aim, aim.mean - aim.reach, aim.mean + aim.reach) > FOLDED
             {
                 aim.reach *= 1.5;
             }
         }
-        let (mut step, mut len) = self.step(&losses, &counts, &aim);
-        let mut found = self.at(&losses, &counts, &aim, beyond, step, len)?;
+        let (mut step, mut len) = self.step(losses, counts, &aim);
+        let mut found = self.at(losses, counts, &aim, beyond, limit, step, len)?;
         // Chernoff's bound is about right where many losses add up, and what a step costs is then known beforehand.
-        while len < self.longest() && (self.bound == Bound::Lower || found < 0.75 * aim.epsilon) {
+        let heavy = found < 0.75 * aim.epsilon;
+        while len < self.longest() && (self.bound == Bound::Lower || (heavy && !rough)) {
             (step, len) = (step / 2.0, len * 2);
-            let finer = self.at(&losses, &counts, &aim, beyond, step, len)?;
+            let finer = self.at(losses, counts, &aim, beyond, limit, step, len)?;
             let gained = (finer - found).abs();
             found = if self.bound == Bound::Upper { found.min(finer) } else { found.max(finer) };
-            if gained <= SETTLED * found || gained <= LEAST || (self.bound == Bound::Upper && found == 0.0) {
+            if gained <= (SETTLED * found).max(LEAST) {
                 break;
             }
         }
-        Some(found)
+        Some(Found { epsilon: found, heavy })
+    }
+
+    /// The part of δ, for every ε up to `limit`, of the losses that are not on the grid.
+    fn beyond(&self, losses: &[Losses], counts: &[f64], limit: f64) -> f64 {
+        let some = |mass: fn(&Losses) -> f64| -> f64 {
+            -expm1(losses.iter().zip(counts).map(|(one, count)| count * log1p(-mass(one).min(1.0))).sum())
+        };
+        match self.bound {
+            Bound::Upper => some(|one| one.beyond) * (1.0 + 1e-10 + 1e-12 * counts.iter().sum::<f64>()),
+            Bound::Lower if limit.is_finite() => {
+                (some(|one| one.beyond) * (1.0 - 1e-10) - exp(limit) * some(|one| one.second) * (1.0 + 1e-10)).max(0.0)
+            }
+            Bound::Lower => 0.0,
+        }
     }
 
     /// ε on one grid.
-    fn at(&self, losses: &[Losses], counts: &[f64], aim: &Aim, beyond: f64, step: f64, len: usize) -> Option<f64> {
+    #[expect(clippy::too_many_arguments)]
+    fn at(
+        &self,
+        losses: &[Losses],
+        counts: &[f64],
+        aim: &Aim,
+        beyond: f64,
+        limit: f64,
+        step: f64,
+        len: usize,
+    ) -> Option<f64> {
         let mut composer = Composer::new(len);
         for one in losses {
             composer.part(match self.bound {
@@ -234,20 +303,14 @@ impl Question {
             composer.compose(mixture, *times);
         }
         let composed = composer.finish();
-        if std::env::var("DBG").is_ok() { eprintln!("{:?} {:?} {aim:?} step {step} len {len} off {} K {}", self.bound, self.direction, composed.offset, composed.ln_moment); }
         let top = top(aim, step, composed.offset);
         if self.bound == Bound::Lower {
             let edge = |at: i64| composed.offset + at as f64 * step;
             let folded = self.folded(losses, counts, aim, edge(top - len as i64), edge(top));
-if std::env::var("DBG").is_ok() { eprintln!("folded {folded:e}"); }
             let window = Window { tilt: aim.tilt, step, top, folded };
-            return Some(composed.epsilon(&window, self.bound, self.delta, 0.0, 0.0).unwrap_or(0.0));
+            return Some(composed.epsilon(&window, self.bound, self.delta, beyond, 0.0).unwrap_or(0.0).min(limit));
         }
-        let room = self.delta - beyond;
-        if room <= 0.0 {
-            return None;
-        }
-        let moments = chernoff(composed.ln_moment + composed.ln_slack, aim.tilt, room) * (1.0 + 1e-14);
+        let moments = chernoff(composed.ln_moment + composed.ln_slack, aim.tilt, self.delta - beyond) * (1.0 + 1e-14);
         let window = Window { tilt: aim.tilt, step, top, folded: 0.0 };
         let found = composed.epsilon(&window, self.bound, self.delta, beyond, 0.0).unwrap_or(f64::INFINITY);
         Some(found.min(moments).max(0.0)).filter(|epsilon| epsilon.is_finite())

@@ -11,6 +11,7 @@
 //! of (Q, P). So the pair of a replacement takes its losses above 0 from (P, Q), those below from (Q, P), and the rest of
 //! its mass at 0.
 
+use super::compose::Bound;
 use super::gaussian::{Cells, Nodes, Point};
 use damper_core::accounting::event::Rate;
 use libm::{exp, expm1, log, log1p};
@@ -37,8 +38,39 @@ pub(super) struct Atom {
 #[derive(Clone, Debug)]
 pub(super) struct Losses {
     pub atoms: Vec<Atom>,
-    /// Mass whose loss is taken to be infinite.
-    pub infinite: f64,
+    /// Mass whose loss is not among `atoms`: infinite in an upper bound.
+    pub beyond: f64,
+    /// What the second distribution has there: 0 in an upper bound.
+    pub second: f64,
+}
+
+impl Losses {
+    /// The losses without those above `cut`. From above, a point there is split into one at `cut` and one at infinity, which keeps both
+    /// masses and every divergence up to `e^cut`; from below it is only told apart.
+    pub fn cut(&self, cut: f64, bound: Bound) -> Self {
+        let at = self.atoms.partition_point(|atom| atom.loss <= cut);
+        let (kept, above) = self.atoms.split_at(at);
+        let mut found = Self { atoms: kept.to_vec(), ..*self };
+        match bound {
+            Bound::Upper => {
+                let mut sum = 0.0;
+                for atom in above {
+                    let mass = exp(atom.ln_mass) * (1.0 + 1e-14);
+                    sum += mass * exp(cut - atom.loss) * (1.0 + 1e-14);
+                    found.beyond -= mass * expm1(cut - atom.loss) * (1.0 + 1e-14);
+                }
+                if sum > 0.0 {
+                    found.atoms.push(Atom { ln_mass: log(sum * (1.0 + 1e-12)), loss: cut });
+                }
+                found.beyond *= 1.0 + 1e-12;
+            }
+            Bound::Lower => {
+                found.beyond += above.iter().map(|atom| exp(atom.ln_mass)).sum::<f64>() * (1.0 - 1e-12);
+                found.second += above.iter().map(|atom| exp(atom.ln_mass - atom.loss)).sum::<f64>() * (1.0 + 1e-12);
+            }
+        }
+        found
+    }
 }
 
 /// `ln(1 − q + q·r)`, and a bound on its error relative to itself.
@@ -73,12 +105,12 @@ pub(super) fn worse(nodes: &Nodes, rate: Rate, direction: Direction) -> Losses {
         Direction::Remove => {
             let mut atoms: Vec<Atom> = nodes.points.iter().map(observed).collect();
             raise(atoms.first_mut(), out * near + q * far);
-            Losses { atoms, infinite: out * far + q * near }
+            Losses { atoms, beyond: out * far + q * near, second: 0.0 }
         }
         Direction::Add => {
             let mut atoms: Vec<Atom> = nodes.points.iter().rev().map(unobserved).collect();
             raise(atoms.first_mut(), far);
-            Losses { atoms, infinite: near }
+            Losses { atoms, beyond: near, second: 0.0 }
         }
         Direction::Replace => {
             let above = || nodes.points.iter().filter(|point| point.ln_ratio > 0.0);
@@ -88,7 +120,7 @@ pub(super) fn worse(nodes: &Nodes, rate: Rate, direction: Direction) -> Losses {
             atoms.extend(above().map(observed));
             let taken: f64 = atoms.iter().map(|atom| exp(atom.ln_mass)).sum();
             atoms.insert(middle, Atom { ln_mass: log((1.0 - taken).max(0.0) + 1e-13), loss: 0.0 });
-            Losses { atoms, infinite: out * far + q * near }
+            Losses { atoms, beyond: out * far + q * near, second: 0.0 }
         }
     }
 }
@@ -119,7 +151,7 @@ pub(super) fn better(cells: &Cells, rate: Rate, direction: Direction) -> Losses 
             atoms
         }
     };
-    Losses { atoms, infinite: 0.0 }
+    Losses { atoms, beyond: 0.0, second: 0.0 }
 }
 
 /// Adds mass to a point.
