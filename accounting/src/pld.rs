@@ -43,19 +43,18 @@ pub enum Neighbours {
 }
 
 /// The longest transform: its product and its parts stay far below a gibibyte.
-const LONGEST: usize = 1 << 21;
+const LONGEST: usize = 1 << 20;
 const SHORTEST: usize = 1 << 10;
 /// Numbers that the transformed parts of a schedule may take in all.
 const PARTS: usize = 1 << 24;
 /// The share of ε, and the least ε, that the grid's step may cost.
-const SHARE: f64 = 5e-4;
-const LEAST: f64 = 1e-5;
+const SHARE: f64 = 1e-3;
+const LEAST: f64 = 1.5e-5;
 /// A finer grid that gains no more than this share of ε is the last.
-const SETTLED: f64 = 1e-3;
-/// Spacing of nodes in units of σ, for few events and for many; and for the choice of the tilt.
+const SETTLED: f64 = 1.5e-3;
+/// Spacing of nodes in units of σ, for few events and for many.
 const FINE: f64 = 1.0 / 128.0;
 const MEDIUM: f64 = 1.0 / 64.0;
-const COARSE: f64 = 1.0 / 16.0;
 const MANY: usize = 32;
 /// The mass beyond the nodes, of all events, over δ.
 const BEYOND: f64 = 1e-7;
@@ -75,8 +74,10 @@ const LARGEST: f64 = 1e9;
 /// δ must be above 0 and below 1, and there must be an event.
 pub fn epsilon(events: &[(Event, u64)], neighbours: Neighbours, delta: f64) -> Result<f64, AccountingError> {
     check(events, delta)?;
-    let most = |found: f64, question: Question| found.max(question.answer(f64::INFINITY).unwrap_or(f64::INFINITY));
-    Ok(directions(neighbours).map(|way| Question::new(events, way, delta, Bound::Upper)).fold(0.0, most))
+    Ok(directions(neighbours).fold(0.0, |least, way| {
+        let question = Question { least, ..Question::new(events, way, delta, Bound::Upper) };
+        question.answer(f64::INFINITY).unwrap_or(f64::INFINITY).max(least)
+    }))
 }
 
 /// A lower bound of ε at `delta` of all `events` for the worst neighbours of the continuous Gaussian; the transform of each
@@ -116,6 +117,8 @@ struct Question {
     bound: Bound,
     /// Nodes reach so many standard deviations.
     reach: f64,
+    /// An upper bound need not be sharper than this: the other direction's is.
+    least: f64,
 }
 
 /// An ε, and whether few large losses make up δ.
@@ -147,7 +150,7 @@ impl Question {
         let times: f64 = events.iter().map(|(_, times)| *times as f64).sum();
         let reach = sqrt(2.0 * log(times / (BEYOND * delta)));
         let events = if bound == Bound::Upper { knots::few(&capped) } else { knots::exact(&capped) };
-        Self { events, direction, delta, bound, reach }
+        Self { events, direction, delta, bound, reach, least: 0.0 }
     }
 
     fn losses(&self, spacing: f64) -> Vec<Losses> {
@@ -177,10 +180,11 @@ impl Question {
 
     /// The tilt at which Chernoff's ε is smallest.
     fn aim(&self, losses: &[Losses], counts: &[f64], room: f64) -> Aim {
+        let thin: Vec<Losses> = losses.iter().map(Losses::thinned).collect();
         let at = |ln_tilt: f64| {
             let tilt = exp(ln_tilt);
             let (mut ln_moment, mut mean, mut variance) = (0.0, 0.0, 0.0);
-            for (losses, count) in losses.iter().zip(counts) {
+            for (losses, count) in thin.iter().zip(counts) {
                 let moments = losses.tilted(tilt);
                 ln_moment += count * moments.ln_moment;
                 mean += count * moments.mean;
@@ -248,6 +252,13 @@ impl Question {
                 && self.folded(losses, counts, &aim, aim.mean - aim.reach, aim.mean + aim.reach) > FOLDED
             {
                 aim.reach *= 1.5;
+            }
+        }
+        if self.bound == Bound::Upper {
+            let ln_moment = losses.iter().zip(counts).map(|(one, count)| count * one.tilted(aim.tilt).ln_moment);
+            let moments = chernoff(ln_moment.sum(), aim.tilt, room) * (1.0 + 1e-6);
+            if moments < self.least {
+                return Some(Found { epsilon: moments.max(0.0), heavy: false });
             }
         }
         let (mut step, mut len) = self.step(losses, counts, &aim);
