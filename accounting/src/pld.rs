@@ -80,6 +80,23 @@ pub fn epsilon(events: &[(Event, u64)], neighbours: Neighbours, delta: f64) -> R
     }))
 }
 
+/// [`epsilon`] of the discrete Gaussian that runs, whose σ is at least [`SMALLEST_SIGMA`](crate::SMALLEST_SIGMA) grid units in every
+/// release (and so of the continuous one).
+///
+/// # Errors
+///
+/// As [`epsilon`].
+pub fn of_discrete(events: &[(Event, u64)], neighbours: Neighbours, delta: f64) -> Result<f64, AccountingError> {
+    let bounded = |(event, times): &(Event, u64)| {
+        let multiplier = discrete::continuous(event.multiplier(), crate::SMALLEST_SIGMA as f64)?;
+        Some((Event::new(event.rate(), multiplier).ok()?, *times))
+    };
+    match events.iter().map(bounded).collect::<Option<Vec<_>>>() {
+        Some(events) => epsilon(&events, neighbours, delta),
+        None => Ok(f64::INFINITY),
+    }
+}
+
 /// A lower bound of ε at `delta` of all `events` for the worst neighbours of the continuous Gaussian; the transform of each
 /// different event is taken, so that many cost time.
 ///

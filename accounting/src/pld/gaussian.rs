@@ -19,8 +19,6 @@
 
 use libm::{erfc, exp, lgamma, log, sinh, sqrt};
 
-/// The largest spacing of nodes.
-pub(super) const WIDEST: f64 = 1.0 / 16.0;
 /// The smallest multiplier that is discretised; below it (ε of one unsampled release is above 2,000) nothing is computed.
 pub(super) const SMALLEST: f64 = 1.0 / 64.0;
 /// The number of terms of a series in c².
