@@ -108,7 +108,15 @@ pub struct Answer {
 }
 
 impl Answer {
-    fn new(accountant: Accountant, delta: f64, multiplier: f64, rate: Rate, asked_rate: f64, steps: u64, price: Price) -> Self {
+    fn new(
+        accountant: Accountant,
+        delta: f64,
+        multiplier: f64,
+        rate: Rate,
+        asked_rate: f64,
+        steps: u64,
+        price: Price,
+    ) -> Self {
         Self {
             epsilon: price.epsilon,
             delta,

@@ -188,8 +188,8 @@ fn check_target(target: f64) -> Result<(), AccountingError> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Plan, epsilon, sampling_rate};
     use super::*;
+    use crate::{Plan, epsilon, sampling_rate};
     use proptest::prelude::*;
 
     #[test]
@@ -246,7 +246,12 @@ mod tests {
         }
         let coarse = calibrate_on_grid(Accountant::Rdp, 3.0, 1e-5, rate, 1000, 3).unwrap_err().to_string();
         assert!(coarse.contains("raise --grid-bits"), "{coarse}");
-        assert!(calibrate_on_grid(Accountant::Rdp, 3.0, 1e-5, rate, 1000, 41).unwrap_err().to_string().starts_with("--grid-bits"));
+        assert!(
+            calibrate_on_grid(Accountant::Rdp, 3.0, 1e-5, rate, 1000, 41)
+                .unwrap_err()
+                .to_string()
+                .starts_with("--grid-bits")
+        );
     }
 
     proptest! {

@@ -272,7 +272,9 @@ impl Spent {
             return 0.0;
         }
         let priced = match self.accountant {
-            Accountant::Rdp => least_epsilon(&counts(&self.knots), self.delta).map_or(f64::INFINITY, |priced| priced.epsilon),
+            Accountant::Rdp => {
+                least_epsilon(&counts(&self.knots), self.delta).map_or(f64::INFINITY, |priced| priced.epsilon)
+            }
             Accountant::Pld => {
                 pld::of_discrete(&self.taken, pld::Neighbours::AddOrRemove, self.delta).unwrap_or(f64::INFINITY)
             }
@@ -387,7 +389,8 @@ mod tests {
         {
             let multipliers = polynomial(constant, STEPS);
             let ours = epsilon(cifar(), &multipliers);
-            let flat = Plan::constant(cifar(), constant, None, STEPS).unwrap().price(Accountant::Rdp, DELTA).unwrap().epsilon;
+            let flat =
+                Plan::constant(cifar(), constant, None, STEPS).unwrap().price(Accountant::Rdp, DELTA).unwrap().epsilon;
             assert!((ours / uneven - 1.0).abs() < 0.02, "{ours} {uneven}");
             assert!((flat / even - 1.0).abs() < 0.01, "{flat} {even}");
             assert!(ours / flat < least);
@@ -436,7 +439,10 @@ mod tests {
                 let (ours, theirs) = (divergence(&joint_event, order), divergence(&single_event, order));
                 assert!((ours / theirs - 1.0).abs() < 1e-10, "{order}: {ours} {theirs}");
             }
-            let (ours, theirs) = (joint.price(Accountant::Rdp, DELTA).unwrap().epsilon, single.price(Accountant::Rdp, DELTA).unwrap().epsilon);
+            let (ours, theirs) = (
+                joint.price(Accountant::Rdp, DELTA).unwrap().epsilon,
+                single.price(Accountant::Rdp, DELTA).unwrap().epsilon,
+            );
             assert!((ours / theirs - 1.0).abs() < 1e-10, "{ours} {theirs}");
             assert_eq!(
                 Plan::new(cifar(), [gradient; 3], Some(count)).unwrap().smallest_multiplier(),

@@ -197,7 +197,11 @@ impl Question {
 
     /// The tilt at which Chernoff's ε is smallest.
     fn aim(&self, losses: &[Losses], counts: &[f64], room: f64) -> Aim {
-        let thin: Vec<Losses> = losses.iter().map(Losses::thinned).collect();
+        // The mass at 0 of a replacement is one point, and no density.
+        let thin: Vec<Losses> = match self.direction {
+            Direction::Replace => losses.to_vec(),
+            Direction::Remove | Direction::Add => losses.iter().map(Losses::thinned).collect(),
+        };
         let at = |ln_tilt: f64| {
             let tilt = exp(ln_tilt);
             let (mut ln_moment, mut mean, mut variance) = (0.0, 0.0, 0.0);
@@ -207,7 +211,13 @@ impl Question {
                 mean += count * moments.mean;
                 variance += count * moments.variance;
             }
-            Aim { tilt, epsilon: chernoff(ln_moment, tilt, room), mean, deviation: sqrt(variance), reach: REACH * sqrt(variance) }
+            Aim {
+                tilt,
+                epsilon: chernoff(ln_moment, tilt, room),
+                mean,
+                deviation: sqrt(variance),
+                reach: REACH * sqrt(variance),
+            }
         };
         const FROM: f64 = -7.0;
         const TO: f64 = 13.0;
@@ -217,7 +227,8 @@ impl Question {
         let (mut middle, mut found) = grid.map(|x| (x, at(x))).reduce(best).unwrap_or((0.0, at(0.0)));
         let mut width = STEP / 2.0;
         while width > 0.02 {
-            (middle, found) = [middle - width, middle + width].map(|x| (x, at(x))).into_iter().fold((middle, found), best);
+            (middle, found) =
+                [middle - width, middle + width].map(|x| (x, at(x))).into_iter().fold((middle, found), best);
             width /= 2.0;
         }
         found
@@ -357,9 +368,11 @@ impl Question {
         let mut len = SHORTEST;
         loop {
             let step = exp2_up(width / len as f64);
-            let excess = losses.iter().zip(counts).zip(&moments).map(|((one, count), ln_moment)| {
-                count * one.excess(aim.tilt, *ln_moment, step)
-            });
+            let excess = losses
+                .iter()
+                .zip(counts)
+                .zip(&moments)
+                .map(|((one, count), ln_moment)| count * one.excess(aim.tilt, *ln_moment, step));
             if len >= self.longest() || (step * (aim.tilt + 1.0) < 0.5 && excess.sum::<f64>() <= allowed(aim)) {
                 return (step, len);
             }

@@ -71,8 +71,9 @@ impl Recorded {
     pub fn epsilon(&self, accountant: Accountant, delta: f64) -> Result<Price, AccountingError> {
         check_delta(delta)?;
         let event = |event: &RecordedEvent| {
-            let rate = Rate::from_numerator(event.sampling_rate_numerator)
-                .map_err(|_| AccountingError::SamplingRate(event.sampling_rate_numerator as f64 / Rate::DENOMINATOR as f64))?;
+            let rate = Rate::from_numerator(event.sampling_rate_numerator).map_err(|_| {
+                AccountingError::SamplingRate(event.sampling_rate_numerator as f64 / Rate::DENOMINATOR as f64)
+            })?;
             let found = Event::new(rate, event.noise_multiplier)
                 .map_err(|_| AccountingError::NoiseMultiplier(event.noise_multiplier))?;
             Ok((found, event.times))
@@ -88,7 +89,8 @@ impl Recorded {
             }
             // A schedule's draws differ, and are priced by a plan's few knots.
             Accountant::Rdp if alike && self.steps() <= SCHEDULE => {
-                let each = events.iter().flat_map(|(event, times)| std::iter::repeat_n(event.multiplier(), *times as usize));
+                let each =
+                    events.iter().flat_map(|(event, times)| std::iter::repeat_n(event.multiplier(), *times as usize));
                 Plan::new(events[0].0.rate(), each, None)?.price(accountant, delta)?
             }
             Accountant::Rdp => {
@@ -128,7 +130,9 @@ mod tests {
     #[test]
     fn a_damaged_record_is_refused() {
         let event = RecordedEvent { sampling_rate_numerator: 1 << 50, noise_multiplier: 1.0, times: 5 };
-        let epsilon = |event| Recorded { delta: 1e-5, accountant: Accountant::Pld, events: vec![event] }.epsilon(Accountant::Pld, 1e-5);
+        let epsilon = |event| {
+            Recorded { delta: 1e-5, accountant: Accountant::Pld, events: vec![event] }.epsilon(Accountant::Pld, 1e-5)
+        };
         assert!(epsilon(event).is_ok());
         assert!(epsilon(RecordedEvent { times: 0, ..event }).is_err());
         assert!(epsilon(RecordedEvent { sampling_rate_numerator: u64::MAX, ..event }).is_err());

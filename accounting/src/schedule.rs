@@ -189,7 +189,8 @@ mod tests {
             (vec![7.0; 40], 0.5, None, 20),
         ];
         for (factors, target, joint, bits) in cases {
-            let schedule = Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(&factors), joint };
+            let schedule =
+                Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(&factors), joint };
             let found = schedule.calibrate(target, DELTA).unwrap();
             assert!(found.epsilon <= target && found.epsilon >= 0.9999 * target, "{target}: {found:?}");
             let plan = schedule.plan(found.multiplier).unwrap();
@@ -208,7 +209,8 @@ mod tests {
     #[test]
     fn equal_factors_calibrate_to_what_a_constant_does() {
         let factors = vec![1.0; 300];
-        let each = Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(&factors), joint: None };
+        let each =
+            Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(&factors), joint: None };
         let constant = Schedule::constant(Accountant::Rdp, rate(), 300);
         assert_eq!(each.calibrate(1.0, DELTA), constant.calibrate(1.0, DELTA));
         assert_eq!(each.calibrate_on_grid(1.0, DELTA, 16), constant.calibrate_on_grid(1.0, DELTA, 16));
@@ -217,7 +219,12 @@ mod tests {
     #[test]
     fn the_counts_share_of_the_noise_is_taken_from_the_gradient() {
         for (target, count) in [(8.0, 5.0f64), (2.0, 5.0), (2.0, 1.5)] {
-            let schedule = Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Constant(3910), joint: Some(count) };
+            let schedule = Schedule {
+                accountant: Accountant::Rdp,
+                rate: rate(),
+                factors: Factors::Constant(3910),
+                joint: Some(count),
+            };
             let gradient = schedule.calibrate(target, DELTA).unwrap().multiplier;
             let total = calibrate(Accountant::Rdp, target, DELTA, rate(), 3910).unwrap().multiplier;
             let split = (1.0 / (total * total) - 1.0 / (count * count)).powf(-0.5);
@@ -227,7 +234,12 @@ mod tests {
 
     #[test]
     fn counts_that_cost_the_whole_budget_are_refused_with_the_least_that_works() {
-        let schedule = |joint| Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Constant(3910), joint: Some(joint) };
+        let schedule = |joint| Schedule {
+            accountant: Accountant::Rdp,
+            rate: rate(),
+            factors: Factors::Constant(3910),
+            joint: Some(joint),
+        };
         let total = calibrate(Accountant::Rdp, 2.0, DELTA, rate(), 3910).unwrap().multiplier;
         for joint in [0.5 * total, 0.99 * total, 0.999 * total] {
             let error = schedule(joint).calibrate(2.0, DELTA).unwrap_err();
@@ -265,7 +277,8 @@ mod tests {
     #[test]
     fn what_is_priced_is_what_the_mechanism_runs() {
         let factors = [0.3, 1.0, 2.114_742_526_881_128, 1e9];
-        let schedule = Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(&factors), joint: None };
+        let schedule =
+            Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(&factors), joint: None };
         for sigma in [4096, 698_599, 1 << 30] {
             let mechanism = DiscreteGaussian::<i64>::new(Grid::new(20).unwrap(), sigma).unwrap();
             for factor in factors {
@@ -280,7 +293,8 @@ mod tests {
     #[test]
     fn no_step_runs_more_noise_than_can_be_sampled() {
         let factors = linear(2000);
-        let schedule = Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(&factors), joint: None };
+        let schedule =
+            Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(&factors), joint: None };
         let largest = u64::from(MAX_SIGMA) - 1;
         assert_eq!(schedule.sigma_at(1 << 20, 1e5), largest);
         let grid = schedule.calibrate_on_grid(2.0, DELTA, 22).unwrap();

@@ -99,7 +99,12 @@ impl Composer {
                 *value /= size;
             }
         }
-        self.parts.push(Transformed { spectrum, offset: folded.offset, ln_moment: folded.ln_moment, norm: folded.norm });
+        self.parts.push(Transformed {
+            spectrum,
+            offset: folded.offset,
+            ln_moment: folded.ln_moment,
+            norm: folded.norm,
+        });
     }
 
     /// Composes with `times` events, each the mixture of parts with these weights, which add up to 1.
@@ -218,7 +223,11 @@ impl Composed {
             if value > threshold {
                 // δ is linear in e^ε between multiples; the error's share is that at the lower one.
                 let here = exp(ln_room(at)) - certified(tail, error / down);
-                let share = if bound == Bound::Upper { here / (sum * (1.0 + relative)) } else { here / (sum * (1.0 - relative)) };
+                let share = if bound == Bound::Upper {
+                    here / (sum * (1.0 + relative))
+                } else {
+                    here / (sum * (1.0 - relative))
+                };
                 let within = if here > 0.0 { log1p(-share.min(1.0)).max(-step) } else { 0.0 };
                 let epsilon = self.offset + at as f64 * step + within;
                 let roundings = 4.0 * f64::EPSILON * (self.offset.abs() + epsilon.abs() + step);

@@ -113,10 +113,13 @@ impl Series {
         let mut terms = [0.0; TERMS];
         for (m, term) in terms.iter_mut().enumerate() {
             let power = |u: f64| libm::pow(u, 2.0 * m as f64);
-            let moment: f64 = rule.iter().map(|(x, w)| {
-                let u = end * (1.0 + x) / 2.0;
-                w * end / 2.0 * weight(u) * power(u)
-            }).sum();
+            let moment: f64 = rule
+                .iter()
+                .map(|(x, w)| {
+                    let u = end * (1.0 + x) / 2.0;
+                    w * end / 2.0 * weight(u) * power(u)
+                })
+                .sum();
             *term = 2.0 * moment * exp(-lgamma(2.0 * m as f64 + 1.0));
         }
         Self { terms }

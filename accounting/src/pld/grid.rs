@@ -146,7 +146,8 @@ pub(super) fn merge(losses: &Losses, tilt: f64, step: f64, len: usize) -> Folded
     }
     // The bulk's loss may fall, and must not rise.
     let mut margin = NEAR * step + FEW * offset.abs();
-    while gathered(&losses.atoms, offset - margin, step, &mut |_, _, _| {}).above <= FEW * offset.abs() && margin < step {
+    while gathered(&losses.atoms, offset - margin, step, &mut |_, _, _| {}).above <= FEW * offset.abs() && margin < step
+    {
         margin *= 4.0;
     }
     offset -= margin;
