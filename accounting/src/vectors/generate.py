@@ -264,7 +264,7 @@ def write_bounds():
                 return
 
 
-def limited(function, seconds=4):
+def limited(function, seconds=2):
     def give_up(*_):
         raise TimeoutError
     signal.signal(signal.SIGALRM, give_up)
