@@ -27,7 +27,7 @@ const FEW: usize = 32;
 const RATIO: f64 = 0.02;
 /// At most about so many knots in each direction.
 const MOST: usize = 192;
-const LEVELS: f64 = 32.0;
+const LEVELS: f64 = 16.0;
 
 /// An event as a mixture: knots and their weights, which add up to 1.
 pub(super) type Mixture = Vec<(usize, f64)>;
@@ -134,5 +134,48 @@ impl Axis {
         let share = between(low, value) / between(low, high);
         let level = if share.is_finite() { (share * LEVELS + 1e-6).ceil().clamp(1.0, LEVELS) } else { LEVELS };
         (upper, level as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// `H_γ(N₁‖N₀)` at γ = e^ε for μ = 1/σ.
+    fn divergence(mu: f64, epsilon: f64) -> f64 {
+        let phi = |x: f64| 0.5 * erfc(-x / libm::sqrt(2.0));
+        phi(mu / 2.0 - epsilon / mu) - exp(epsilon) * phi(-mu / 2.0 - epsilon / mu)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
+
+        #[test]
+        fn a_mixture_linear_in_the_total_variation_is_worse_at_every_order(
+            ln_low in -4.0f64..1.2, ratio in 0.001f64..1.0, place in 0.0f64..1.0, epsilon in -6.0f64..6.0,
+        ) {
+            let (low, high) = (exp(ln_low), exp(ln_low + ratio));
+            let between = low + place * (high - low);
+            let share = variation(low, between) / variation(low, high);
+            let mixed = share * divergence(high, epsilon) + (1.0 - share) * divergence(low, epsilon);
+            prop_assert!(divergence(between, epsilon) <= mixed + 1e-13, "{low} {between} {high} {epsilon}");
+        }
+
+        #[test]
+        fn every_event_is_counted_once_between_knots_beside_it(
+            multipliers in prop::collection::vec(0.3f64..9.0, 40..90), rates in prop::collection::vec(1e-4f64..1.0, 40..90),
+        ) {
+            let pairs = multipliers.iter().zip(&rates);
+            let events: Vec<(Event, u64)> =
+                pairs.map(|(z, q)| (Event::new(Rate::at_least(*q).unwrap(), *z).unwrap(), 2)).collect();
+            let found = few(&events);
+            let times: u64 = found.mixtures.iter().map(|(_, times)| times).sum();
+            prop_assert_eq!(times, 2 * events.len() as u64);
+            for (mixture, _) in &found.mixtures {
+                let weight: f64 = mixture.iter().map(|(_, weight)| weight).sum();
+                prop_assert!((weight - 1.0).abs() < 1e-12 && mixture.len() <= 4);
+            }
+        }
     }
 }

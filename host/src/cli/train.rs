@@ -443,7 +443,8 @@ pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
     folder.write("model.onnx", &onnx::encode(&trained_model(&run, &outcome.params)?))?;
     folder.write("metrics.csv", TrainReport::metrics(&outcome.evaluations).as_bytes())?;
     folder.write("report.json", report.to_json().as_bytes())?;
-    folder.write(EVENTS, &serde_json::to_vec_pretty(&outcome.recorded)?)?;
+    let events = serde_json::to_string_pretty(&outcome.recorded)? + "\n";
+    folder.write(EVENTS, events.as_bytes())?;
     folder.keep();
 
     if args.json {
