@@ -5,7 +5,7 @@
 
 pld.tsv       rate (k of k/2^53), multiplier, steps, delta, a lower and an upper bound of epsilon for the continuous Gaussian
 outside.tsv   the same first four, dp-accounting's epsilon (Poisson-sampled Gaussian event, its default grid) and
-              prv-accountant's upper bound; "-" where one fails or takes more than a few seconds. Neither is a truth.
+              prv-accountant's upper bound; "-" where one fails or takes more than two seconds. Neither is a truth.
 
 The method on the grid of losses is not the Rust code's. One draw's pair of distributions is cut into cells of x, which are
 merged into points (from below) or split onto their ends (from above). A point's loss goes to a multiple of h at random so
