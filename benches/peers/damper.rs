@@ -5,6 +5,7 @@
 //! of its resident memory in KiB.
 
 use cpu_time::ProcessTime;
+use damper::accounting::Accountant;
 use damper::autodiff::{DeriveOptions, Loss, Readout};
 use damper::backend::Choice;
 use damper::data::DataOptions;
@@ -50,6 +51,7 @@ fn config(batch_size: u32, noise: Noise) -> TrainConfig {
     TrainConfig {
         budget: Budget::NoiseMultiplier(1.0),
         delta: 1e-5,
+        accountant: Accountant::default(),
         allow_large_delta: false,
         batch_size,
         epochs: 1e4,

@@ -9,7 +9,7 @@
 //! Arrows between the modules point one way: `cli → train → {data, backend, replay, init, autodiff → graph → onnx}`, and all of them
 //! → `damper_core`. Nothing here decides a bit of a private step: that is the core's.
 
-pub mod accounting;
+pub use damper_accounting as accounting;
 pub mod aggregate;
 pub mod autodiff;
 pub mod backend;

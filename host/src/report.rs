@@ -13,6 +13,7 @@ mod text;
 pub use folder::OutputFolder;
 pub use method::{GaLoreReport, MethodReport, NormStepReport, OptimizerReport};
 
+use crate::accounting::Accountant;
 use crate::autodiff::{DeriveOptions, Dim, Loss, Reduction, TensorSpec};
 use crate::data::Labels;
 use crate::onnx::pb::ModelProto;
@@ -36,8 +37,8 @@ pub struct TrainReport {
     pub sampling_rate: f64,
     /// Draws, each of which released one gradient.
     pub steps: u32,
-    /// `rdp`.
-    pub accountant: &'static str,
+    /// `pld` or `rdp`.
+    pub accountant: Accountant,
     /// Share of right answers on the held-out samples; none without such samples, or where the loss has no classes.
     pub test_accuracy: Option<f64>,
     /// Mean loss on the held-out samples: of a class, a token or, with other losses, a sample.
@@ -96,8 +97,9 @@ pub struct Privacy {
     pub delta_note: String,
     /// How ε was computed.
     pub accountant_note: &'static str,
-    /// The Rényi order that gave ε.
-    pub order: f64,
+    /// The Rényi order that gave ε; of the tight accountant none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<f64>,
     /// `exact` or `float`.
     pub path: &'static str,
     /// What that means.
@@ -208,7 +210,7 @@ impl TrainReport {
             noise_multiplier: run.plan.smallest_multiplier(),
             sampling_rate: run.rate.as_f64(),
             steps: outcome.steps,
-            accountant: "rdp",
+            accountant: run.config.accountant,
             test_accuracy: last.and_then(|at| at.accuracy),
             test_loss: last.map(|at| at.loss),
             test_perplexity: last.filter(|_| per_token(run)).map(|at| at.loss.exp()).filter(|value| value.is_finite()),
@@ -300,8 +302,16 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
             run.config.delta / one_over,
             (samples as f64).powf(-1.1)
         ),
-        accountant_note: "Rényi divergences of the Poisson-subsampled Gaussian, converted to (epsilon, delta), every \
-                          rounding upward",
+        accountant_note: match run.config.accountant {
+            Accountant::Rdp => {
+                "Rényi divergences of the Poisson-subsampled Gaussian, converted to (epsilon, delta), every rounding upward"
+            }
+            Accountant::Pld => {
+                "privacy loss distributions of the Poisson-subsampled Gaussian, both directions, composed by a Fourier \
+                 transform, every rounding and its own error upward; the discrete Gaussian is bounded by the continuous one \
+                 at a multiplier 4e-6 smaller"
+            }
+        },
         order: run.order,
         path,
         path_note,
@@ -323,7 +333,7 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
         covered: if simulation {
             "nothing: the seed was given, so the noise can be recomputed; epsilon is what a private run would have"
         } else {
-            "model.onnx, metrics.csv and this report"
+            "model.onnx, metrics.csv, events.json and this report"
         },
         not_covered: if run.config.record.is_some() {
             "the folder checkpoint/ and the recording are as secret as the data; no gradient, norm, batch size, draw, count of \

@@ -30,8 +30,7 @@ pub use prepare::{Read, Source, prepare, read};
 pub use recording::{Record, recording_bytes};
 pub use steps::run;
 
-use crate::accounting::AccountingError;
-use crate::accounting::Plan;
+use crate::accounting::{Accountant, AccountingError, Plan, Recorded};
 use crate::autodiff::{DeriveOptions, GradGraph, Readout, Refusal};
 use crate::backend::{BackendError, Choice};
 use crate::data::{DataError, Dataset};
@@ -52,6 +51,8 @@ pub struct TrainConfig {
     pub budget: Budget,
     /// δ.
     pub delta: f64,
+    /// What prices the run.
+    pub accountant: Accountant,
     /// Whether a δ of `1/N` and more is let through.
     pub allow_large_delta: bool,
     /// The declared size of a batch, `B`: the divisor, and with `N` the sampling rate.
@@ -143,8 +144,8 @@ pub struct Run {
     pub plan: Plan,
     /// The price of all steps.
     pub epsilon: f64,
-    /// The order that gave it.
-    pub order: f64,
+    /// The Rényi order that gave it; of the tight accountant none.
+    pub order: Option<f64>,
     /// One line each for whoever starts the run.
     pub warnings: Vec<String>,
 }
@@ -156,6 +157,8 @@ pub struct Outcome {
     pub params: Vec<f32>,
     /// Steps released: as many as there were draws.
     pub steps: u32,
+    /// Each draw's event, from which ε follows.
+    pub recorded: Recorded,
     /// Seconds of training, evaluation included.
     pub seconds: f64,
     /// Held-out figures, in time order; the last is the end's.

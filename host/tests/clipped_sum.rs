@@ -6,6 +6,7 @@ mod digits;
 #[path = "support/models.rs"]
 mod models;
 
+use damper::accounting::Accountant;
 use damper::autodiff::Readout;
 use damper::backend::Choice;
 use damper::filter::Coefficients;
@@ -24,6 +25,7 @@ fn config(backend: Choice, readout: Readout) -> TrainConfig {
     TrainConfig {
         budget: Budget::NoiseMultiplier(0.3),
         delta: 1e-5,
+        accountant: Accountant::default(),
         allow_large_delta: false,
         batch_size: 100,
         epochs: 0.4,

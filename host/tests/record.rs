@@ -5,6 +5,7 @@ mod digits;
 #[path = "support/models.rs"]
 mod models;
 
+use damper::accounting::Accountant;
 use damper::autodiff::Readout;
 use damper::filter::Coefficients;
 use damper::graph::DType;
@@ -39,6 +40,7 @@ fn config() -> TrainConfig {
     TrainConfig {
         budget: Budget::NoiseMultiplier(0.5),
         delta: 1e-5,
+        accountant: Accountant::default(),
         allow_large_delta: false,
         batch_size: 64,
         epochs: 1.0,

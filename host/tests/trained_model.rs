@@ -6,6 +6,7 @@ mod digits;
 #[path = "support/models.rs"]
 mod models;
 
+use damper::accounting::Accountant;
 use damper::autodiff::{Dim, Readout, TensorSpec};
 use damper::backend::{Backend, Choice, Plan};
 use damper::data::{Batch, BatchLabels, Split, chunks};
@@ -23,6 +24,7 @@ fn config(backend: Choice) -> TrainConfig {
     TrainConfig {
         budget: Budget::NoiseMultiplier(0.5),
         delta: 1e-5,
+        accountant: Accountant::default(),
         allow_large_delta: false,
         batch_size: 100,
         epochs: 2.0,

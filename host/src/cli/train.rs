@@ -1,9 +1,11 @@
 //! `damper train`: from a model, a data set and a budget to a folder with a private model and its report.
 
+use super::epsilon::{EVENTS, accountant};
 use super::method::{MethodArgs, ScheduleArgs};
 use super::model::{MEMORY, ModelArgs, bytes_text, memory};
 use super::progress::Watcher;
 use super::{Failure, answer, answer_json};
+use crate::accounting::Accountant;
 use crate::autodiff::Readout;
 use crate::backend::Choice;
 use crate::data::{DataOptions, OnBadRow, TestSource, TextOptions, TextTask};
@@ -40,7 +42,7 @@ where run.toml is
   clip = 0.1
   out = \"run\"
 
-The folder --out then holds model.onnx, report.json and metrics.csv, which
+The folder --out then holds model.onnx, report.json, events.json and metrics.csv, which
 epsilon covers, and the private folder checkpoint/, as secret as the data.
 
 A run that was killed cannot be resumed: its folder keeps the ledger of what was
@@ -141,6 +143,9 @@ struct PrivacyArgs {
     /// Delta; well below 1 / number of samples [default with --noise-multiplier: 1e-5]
     #[arg(long, value_name = "D", required_unless_present = "noise_multiplier")]
     delta: Option<f64>,
+    /// Which bound: tight by privacy loss distributions (`pld`), or Rényi divergences (`rdp`)
+    #[arg(long, value_name = "NAME", default_value = "pld", value_parser = accountant)]
+    accountant: Accountant,
     /// Lets through a delta of 1 / number of samples and more
     #[arg(long)]
     allow_large_delta: bool,
@@ -406,6 +411,7 @@ impl TrainArgs {
         Ok(TrainConfig {
             budget,
             delta: privacy.delta.unwrap_or(DELTA),
+            accountant: privacy.accountant,
             allow_large_delta: privacy.allow_large_delta,
             batch_size: self.training.batch_size,
             epochs: self.training.epochs,
@@ -479,6 +485,8 @@ pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
     folder.write("model.onnx", &onnx::encode(&trained_model(&run, &outcome.params)?))?;
     folder.write("metrics.csv", TrainReport::metrics(&outcome.evaluations).as_bytes())?;
     folder.write("report.json", report.to_json().as_bytes())?;
+    let events = serde_json::to_string_pretty(&outcome.recorded)? + "\n";
+    folder.write(EVENTS, events.as_bytes())?;
     folder.keep();
 
     if args.json {

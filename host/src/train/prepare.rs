@@ -108,6 +108,7 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     let learning_rate = config.method.learning_rate.build(rate, steps)?;
     let factors = factors(&config, &learning_rate, steps);
     let mut schedule = Schedule {
+        accountant: config.accountant,
         rate,
         factors: factors.as_deref().map_or(Factors::Constant(u64::from(steps)), Factors::Each),
         joint: None,
@@ -151,7 +152,7 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         ));
     }
     let physical_batch = physical_batch(&config, clipped.as_ref().unwrap_or(&grad).cost)?;
-    let priced = plan.epsilon(config.delta)?;
+    let priced = plan.epsilon(config.accountant, config.delta)?;
     let params = initial(&graph, &grad);
     let run = Run {
         config,

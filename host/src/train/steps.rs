@@ -8,6 +8,7 @@ use super::rehearsal::rehearse;
 use super::store::LedgerFile;
 use super::worker::{ClippedSums, Gather, Layout, OUTPUTS, PerSampleGradients, Point, SUMS};
 use super::{Evaluation, Noise, Outcome, Progress, Run, StepReport, TrainError};
+use crate::accounting::Recorded;
 use crate::backend::{Backend, open};
 use crate::data::{Chunk, chunks};
 use damper_core::accounting::Ledger;
@@ -131,7 +132,7 @@ fn train<M: Mechanism>(
     let mut evaluations = Vec::new();
     let mut draw = Vec::new();
     let mut points = Vec::new();
-    let mut spent = run.plan.spent(config.delta)?;
+    let mut spent = run.plan.spent(config.accountant, config.delta)?;
     let started = Instant::now();
     let mut told = started;
     for done in 1..=run.steps {
@@ -176,6 +177,7 @@ fn train<M: Mechanism>(
     Ok(Outcome {
         params,
         steps: ledger.paid(),
+        recorded: Recorded::new(config.accountant, config.delta, spent.events()),
         seconds: started.elapsed().as_secs_f64(),
         evaluations,
         backend: backend.name(),

@@ -208,10 +208,10 @@ fn what_later_versions_have_is_refused_with_what_there_is() {
         "--delta",
         "1e-5",
         "--accountant",
-        "pld",
+        "prv",
     ]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(super::stderr(&output).contains("rdp"));
+    assert!(super::stderr(&output).contains("pld, rdp"));
 }
 
 #[test]

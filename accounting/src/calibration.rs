@@ -5,13 +5,15 @@
 //! in `[0.99 ε, ε]`, or there is an error that says what to change.
 
 use super::plan::LARGEST;
-use super::{AccountingError, Schedule};
+use super::{Accountant, AccountingError, Plan, Price, Schedule};
 use damper_core::accounting::event::Rate;
 
 /// The share of the target that a calibrated ε reaches at least.
 pub const ACCURACY: f64 = 0.99;
-/// The share at which the search stops.
+/// The share at which the search stops, where the price is smooth in the multiplier.
 const STOP: f64 = 0.9999;
+/// And where its grid is chosen anew for every multiplier.
+const STOP_TIGHT: f64 = 0.998;
 const SMALLEST: f64 = 1e-3;
 
 /// A multiplier and its price.
@@ -21,8 +23,8 @@ pub struct Calibrated {
     pub multiplier: f64,
     /// Its ε, at most the target.
     pub epsilon: f64,
-    /// The order that gave it.
-    pub order: f64,
+    /// The Rényi order that gave it; of the tight accountant none.
+    pub order: Option<f64>,
 }
 
 /// A multiplier that a grid can run, and its price.
@@ -35,16 +37,27 @@ pub struct OnGrid {
 }
 
 /// The smallest multiplier, to a ten-thousandth, whose ε at `delta` over `steps` draws at `rate` is at most `target`.
-pub fn calibrate(target: f64, delta: f64, rate: Rate, steps: u64) -> Result<Calibrated, AccountingError> {
-    Schedule::constant(rate, steps).calibrate(target, delta)
+pub fn calibrate(
+    accountant: Accountant,
+    target: f64,
+    delta: f64,
+    rate: Rate,
+    steps: u64,
+) -> Result<Calibrated, AccountingError> {
+    Schedule::constant(accountant, rate, steps).calibrate(target, delta)
 }
 
 /// The search, over any falling price `at`.
 pub(super) fn search(
+    accountant: Accountant,
     target: f64,
     delta: f64,
     mut at: impl FnMut(f64) -> Result<Calibrated, AccountingError>,
 ) -> Result<Calibrated, AccountingError> {
+    let stop = match accountant {
+        Accountant::Rdp => STOP,
+        Accountant::Pld => STOP_TIGHT,
+    };
     // low: too little noise; high: enough.
     let mut high = at(1.0)?;
     let mut low = high;
@@ -66,11 +79,11 @@ pub(super) fn search(
     // Weights of the ends: an end that stays twice in a row counts half, so that both close in.
     let (mut low_weight, mut high_weight) = (1.0, 1.0);
     for _ in 0..80 {
-        if high.epsilon >= STOP * target || high.multiplier <= low.multiplier * (1.0 + 1e-12) {
+        if high.epsilon >= stop * target || high.multiplier <= low.multiplier * (1.0 + 1e-12) {
             break;
         }
         // Aimed a little below the target, so that the secant's last point falls on the side that counts.
-        let aim = (target * (0.5 + STOP / 2.0)).ln();
+        let aim = (target * (0.5 + stop / 2.0)).ln();
         let above = (low.epsilon.ln() - aim) * low_weight;
         let below = (aim - high.epsilon.ln()) * high_weight;
         let share = above / (above + below);
@@ -95,19 +108,88 @@ pub(super) fn search(
 /// The smallest integer σ, in grid units of `2^-grid_bits` clips, found to have an ε of at most `target`; at least
 /// [`SMALLEST_SIGMA`](super::SMALLEST_SIGMA), with σ²/‖Δ‖ at least 10, or the grid is too coarse.
 pub fn calibrate_on_grid(
+    accountant: Accountant,
     target: f64,
     delta: f64,
     rate: Rate,
     steps: u64,
     grid_bits: u32,
 ) -> Result<OnGrid, AccountingError> {
-    Schedule::constant(rate, steps).calibrate_on_grid(target, delta, grid_bits)
+    Schedule::constant(accountant, rate, steps).calibrate_on_grid(target, delta, grid_bits)
+}
+
+/// The most draws, of at most 2^53, whose ε at `delta` is at most `target`, and that ε. Every probe is an upper bound.
+pub fn calibrate_steps(
+    accountant: Accountant,
+    target: f64,
+    delta: f64,
+    rate: Rate,
+    multiplier: f64,
+) -> Result<(u64, Price), AccountingError> {
+    let at = |steps: u64| Plan::constant(rate, multiplier, None, steps)?.price(accountant, delta);
+    check_target(target)?;
+    let first = at(1)?;
+    if first.epsilon > target {
+        return Err(AccountingError::TooSmall { epsilon: target, delta, least: first.epsilon });
+    }
+    let (mut low, mut found) = (1u64, first);
+    let mut high = loop {
+        let doubled = low * 2;
+        if doubled > Rate::DENOMINATOR {
+            return Err(AccountingError::TooLarge(target));
+        }
+        let priced = at(doubled)?;
+        if priced.epsilon > target {
+            break doubled;
+        }
+        (low, found) = (doubled, priced);
+    };
+    while high - low > 1 && found.epsilon < STOP_TIGHT * target {
+        let middle = low + (high - low) / 2;
+        let priced = at(middle)?;
+        if priced.epsilon <= target { (low, found) = (middle, priced) } else { high = middle }
+    }
+    Ok((low, found))
+}
+
+/// About the largest sampling rate whose ε at `delta` over `steps` draws is at most `target`, and that ε.
+pub fn calibrate_rate(
+    accountant: Accountant,
+    target: f64,
+    delta: f64,
+    steps: u64,
+    multiplier: f64,
+) -> Result<(Rate, Price), AccountingError> {
+    let at = |rate: Rate| Plan::constant(rate, multiplier, None, steps)?.price(accountant, delta);
+    check_target(target)?;
+    let whole = at(Rate::ONE)?;
+    if whole.epsilon <= target {
+        return Ok((Rate::ONE, whole));
+    }
+    let rate = |numerator: u64| Rate::from_numerator(numerator.min(Rate::DENOMINATOR)).unwrap_or(Rate::ONE);
+    let least = rate(1);
+    let (mut low, mut found, mut high) = (least, at(least)?, Rate::ONE);
+    if found.epsilon > target {
+        return Err(AccountingError::TooSmall { epsilon: target, delta, least: found.epsilon });
+    }
+    while high.numerator() - low.numerator() > 1 && found.epsilon < STOP_TIGHT * target {
+        // Halfway in the logarithm, and in the end between neighbours.
+        let geometric = (low.as_f64() * high.as_f64()).sqrt() * Rate::DENOMINATOR as f64;
+        let middle = rate((geometric as u64).clamp(low.numerator() + 1, high.numerator() - 1));
+        let priced = at(middle)?;
+        if priced.epsilon <= target { (low, found) = (middle, priced) } else { high = middle }
+    }
+    Ok((low, found))
+}
+
+fn check_target(target: f64) -> Result<(), AccountingError> {
+    if target > 0.0 && target.is_finite() { Ok(()) } else { Err(AccountingError::Epsilon(target)) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Plan, epsilon, sampling_rate};
     use super::*;
+    use crate::{Plan, epsilon, sampling_rate};
     use proptest::prelude::*;
 
     #[test]
@@ -116,15 +198,15 @@ mod tests {
             for delta in [1e-3, 1e-7] {
                 for (q, steps) in [(1e-4, 100), (0.004, 14_000), (0.01, 1000), (0.1, 100_000), (0.5, 50), (1.0, 1)] {
                     let rate = sampling_rate(q).unwrap();
-                    let found = calibrate(target, delta, rate, steps).unwrap();
-                    let priced = epsilon(found.multiplier, rate, steps, delta).unwrap();
+                    let found = calibrate(Accountant::Rdp, target, delta, rate, steps).unwrap();
+                    let priced = epsilon(Accountant::Rdp, found.multiplier, rate, steps, delta).unwrap();
                     assert_eq!((priced.epsilon, priced.order), (found.epsilon, found.order));
                     assert!(
                         found.epsilon <= target && found.epsilon >= 0.99 * target,
                         "{target} {delta} {q}: {found:?}"
                     );
 
-                    let grid = calibrate_on_grid(target, delta, rate, steps, 16).unwrap();
+                    let grid = calibrate_on_grid(Accountant::Rdp, target, delta, rate, steps, 16).unwrap();
                     assert_eq!(grid.calibrated.multiplier, grid.sigma as f64 / 65536.0);
                     let reached = grid.calibrated.epsilon;
                     assert!(reached <= target && reached >= 0.99 * target, "{target} {delta} {q}: {grid:?}");
@@ -140,9 +222,9 @@ mod tests {
             for (q, steps) in [(1e-4, 100), (256.0 / 60_000.0, 9375), (0.1, 100_000), (1.0, 1)] {
                 let rate = sampling_rate(q).unwrap();
                 let mut pricings = 0;
-                let found = search(target, 1e-5, |multiplier| {
+                let found = search(Accountant::Rdp, target, 1e-5, |multiplier| {
                     pricings += 1;
-                    let priced = Plan::constant(rate, multiplier, None, steps)?.price(1e-5)?;
+                    let priced = Plan::constant(rate, multiplier, None, steps)?.price(Accountant::Rdp, 1e-5)?;
                     Ok(Calibrated { multiplier, epsilon: priced.epsilon, order: priced.order })
                 });
                 let found = found.unwrap();
@@ -157,14 +239,19 @@ mod tests {
     fn a_target_out_of_reach_is_refused_with_the_flag_to_change() {
         let rate = sampling_rate(0.01).unwrap();
         let message = |result: Result<Calibrated, AccountingError>| result.unwrap_err().to_string();
-        assert!(message(calibrate(1e-4, 1e-5, rate, 100)).contains("raise --epsilon"));
-        assert!(message(calibrate(1e12, 1e-5, rate, 100)).contains("lower it"));
+        assert!(message(calibrate(Accountant::Rdp, 1e-4, 1e-5, rate, 100)).contains("raise --epsilon"));
+        assert!(message(calibrate(Accountant::Rdp, 1e12, 1e-5, rate, 100)).contains("lower it"));
         for target in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert!(message(calibrate(target, 1e-5, rate, 100)).starts_with("--epsilon"));
+            assert!(message(calibrate(Accountant::Rdp, target, 1e-5, rate, 100)).starts_with("--epsilon"));
         }
-        let coarse = calibrate_on_grid(3.0, 1e-5, rate, 1000, 3).unwrap_err().to_string();
+        let coarse = calibrate_on_grid(Accountant::Rdp, 3.0, 1e-5, rate, 1000, 3).unwrap_err().to_string();
         assert!(coarse.contains("raise --grid-bits"), "{coarse}");
-        assert!(calibrate_on_grid(3.0, 1e-5, rate, 1000, 41).unwrap_err().to_string().starts_with("--grid-bits"));
+        assert!(
+            calibrate_on_grid(Accountant::Rdp, 3.0, 1e-5, rate, 1000, 41)
+                .unwrap_err()
+                .to_string()
+                .starts_with("--grid-bits")
+        );
     }
 
     proptest! {
@@ -176,11 +263,11 @@ mod tests {
         ) {
             let (target, delta, steps) = (log_target.exp(), log_delta.exp(), log_steps.exp() as u64);
             let rate = sampling_rate(log_q.exp()).unwrap();
-            match calibrate(target, delta, rate, steps) {
+            match calibrate(Accountant::Rdp, target, delta, rate, steps) {
                 Ok(found) => prop_assert!(found.epsilon <= target && found.epsilon >= 0.99 * target, "{found:?}"),
                 Err(AccountingError::TooSmall { least, .. }) => prop_assert!(least > target),
                 Err(AccountingError::TooLarge(_)) => {
-                    prop_assert!(epsilon(SMALLEST * 2.0, rate, steps, delta).unwrap().epsilon <= target);
+                    prop_assert!(epsilon(Accountant::Rdp, SMALLEST * 2.0, rate, steps, delta).unwrap().epsilon <= target);
                 }
                 Err(other) => prop_assert!(false, "{other}"),
             }

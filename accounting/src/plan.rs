@@ -22,9 +22,9 @@
 //!
 //! The same convexity makes an uneven schedule cost more than a constant multiplier of equal `Σ 1/σ²`.
 
-use super::{AccountingError, check_delta};
+use super::{Accountant, AccountingError, Price, check_delta, pld};
 use damper_core::accounting::event::{Event, Rate};
-use damper_core::accounting::renyi::{Epsilon, RenyiCurve, divergence, epsilon_at, least_epsilon};
+use damper_core::accounting::renyi::{RenyiCurve, divergence, epsilon_at, least_epsilon};
 use damper_core::numerics::up::{add_up, from_u64_up, mul_up};
 
 /// Knots are about so many, at equal distances of `1/σ`: as the curvature of a price falls with the precision, each
@@ -40,6 +40,8 @@ const WHOLE: u64 = 1 << 32;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     knots: Vec<Knot>,
+    /// The events as they are, and how often.
+    events: Vec<(Event, u64)>,
 }
 
 /// A multiplier that is priced, and the steps from it up to the next.
@@ -111,7 +113,7 @@ impl Plan {
         if steps == 0 {
             return Err(AccountingError::Steps);
         }
-        Ok(Self { knots: vec![Knot::new(event, steps)] })
+        Ok(Self { knots: vec![Knot::new(event, steps)], events: vec![(event, steps)] })
     }
 
     /// One draw at `rate` for each of `multipliers`; `joint` as in [`Plan::constant`].
@@ -146,10 +148,12 @@ impl Plan {
         if last.multiplier() > knot {
             knots.push(Knot::new(*last, 0));
         }
+        let mut counted: Vec<(Event, u64)> = Vec::new();
         for event in &events {
             count(&mut knots, event.multiplier());
+            tally(&mut counted, event);
         }
-        Ok(Self { knots })
+        Ok(Self { knots, events: counted })
     }
 
     /// The number of draws.
@@ -162,9 +166,15 @@ impl Plan {
         self.knots.first().map_or(0.0, |knot| knot.event.multiplier())
     }
 
+    /// The events, and how often each is drawn.
+    #[must_use]
+    pub fn events(&self) -> &[(Event, u64)] {
+        &self.events
+    }
+
     /// ε at `delta`, rounded up. An error where no finite ε holds.
-    pub fn epsilon(&self, delta: f64) -> Result<Epsilon, AccountingError> {
-        let priced = self.price(delta)?;
+    pub fn epsilon(&self, accountant: Accountant, delta: f64) -> Result<Price, AccountingError> {
+        let priced = self.price(accountant, delta)?;
         if priced.epsilon.is_finite() {
             return Ok(priced);
         }
@@ -172,20 +182,30 @@ impl Plan {
     }
 
     /// ε, which may be infinite.
-    pub(super) fn price(&self, delta: f64) -> Result<Epsilon, AccountingError> {
+    pub(super) fn price(&self, accountant: Accountant, delta: f64) -> Result<Price, AccountingError> {
         check_delta(delta)?;
-        least_epsilon(&counts(&self.knots), delta).map_err(|_| AccountingError::Delta(delta))
+        match accountant {
+            Accountant::Rdp => least_epsilon(&counts(&self.knots), delta)
+                .map(|found| Price { epsilon: found.epsilon, order: Some(found.order) })
+                .map_err(|_| AccountingError::Delta(delta)),
+            Accountant::Pld => {
+                Ok(Price { epsilon: pld::of_discrete(&self.events, pld::Neighbours::AddOrRemove, delta)?, order: None })
+            }
+        }
     }
 
     /// What of this plan is spent at `delta`, step by step; nothing yet.
-    pub fn spent(&self, delta: f64) -> Result<Spent, AccountingError> {
-        let order = self.price(delta)?.order;
+    pub fn spent(&self, accountant: Accountant, delta: f64) -> Result<Spent, AccountingError> {
+        let order = least_epsilon(&counts(&self.knots), delta).map_err(|_| AccountingError::Delta(delta))?.order;
         let event = |knot: &Knot| knot.event;
         let prices = self.knots.iter().map(event).map(|event| (RenyiCurve::of(&event), divergence(&event, order)));
         Ok(Spent {
             knots: self.knots.iter().map(|knot| Knot::new(knot.event, 0)).collect(),
             prices: prices.collect(),
             order,
+            accountant,
+            most: self.price(accountant, delta)?.epsilon,
+            taken: Vec::new(),
             delta,
             unplanned: false,
         })
@@ -200,6 +220,11 @@ pub struct Spent {
     prices: Vec<(RenyiCurve, f64)>,
     /// The order that gave the whole plan's ε.
     order: f64,
+    accountant: Accountant,
+    /// The whole plan's ε.
+    most: f64,
+    /// The steps as they were.
+    taken: Vec<(Event, u64)>,
     delta: f64,
     unplanned: bool,
 }
@@ -210,10 +235,17 @@ impl Spent {
     pub fn count(&mut self, event: &Event) {
         let planned = self.knots.first().is_some_and(|knot| knot.event.rate() == event.rate());
         self.unplanned |= !(planned && count(&mut self.knots, event.multiplier()));
+        tally(&mut self.taken, event);
     }
 
-    /// ε of the steps counted, from prices worked out beforehand, as quick as a progress display needs; after the last
-    /// step it is the plan's. Before, it may be a few per cent above [`Spent::least_epsilon`].
+    /// The steps counted: each event and how often it came.
+    #[must_use]
+    pub fn events(&self) -> &[(Event, u64)] {
+        &self.taken
+    }
+
+    /// ε of the steps counted, from Rényi prices worked out beforehand, as quick as a progress display needs; never more than the
+    /// plan's, and that after its last step. Before, it may be above [`Spent::least_epsilon`].
     pub fn epsilon(&self) -> f64 {
         if self.unplanned {
             return f64::INFINITY;
@@ -226,15 +258,36 @@ impl Spent {
             }
         }
         let epsilon = curve.epsilon(self.delta).map_or(f64::INFINITY, |priced| priced.epsilon);
-        epsilon.min(epsilon_at(at_order, self.order, self.delta))
+        epsilon.min(epsilon_at(at_order, self.order, self.delta)).min(self.most)
     }
 
-    /// ε of the steps counted, as tight as a plan of them alone; a third of a millisecond a knot.
+    /// ε of the steps counted, as tight as a plan of them alone; some tens of milliseconds, up to a second or two for thousands of
+    /// different steps.
     pub fn least_epsilon(&self) -> f64 {
         if self.unplanned {
             return f64::INFINITY;
         }
-        least_epsilon(&counts(&self.knots), self.delta).map_or(f64::INFINITY, |priced| priced.epsilon)
+        let steps = self.taken.iter().map(|(_, times)| times).sum::<u64>();
+        if steps == 0 {
+            return 0.0;
+        }
+        let priced = match self.accountant {
+            Accountant::Rdp => {
+                least_epsilon(&counts(&self.knots), self.delta).map_or(f64::INFINITY, |priced| priced.epsilon)
+            }
+            Accountant::Pld => {
+                pld::of_discrete(&self.taken, pld::Neighbours::AddOrRemove, self.delta).unwrap_or(f64::INFINITY)
+            }
+        };
+        priced.min(self.most)
+    }
+}
+
+/// Counts an event with the last one, where they are equal.
+fn tally(events: &mut Vec<(Event, u64)>, event: &Event) {
+    match events.last_mut() {
+        Some((last, times)) if last == event => *times += 1,
+        _ => events.push((*event, 1)),
     }
 }
 
@@ -281,7 +334,7 @@ mod tests {
     }
 
     fn epsilon(rate: Rate, multipliers: &[f64]) -> f64 {
-        plan(rate, multipliers).price(DELTA).unwrap().epsilon
+        plan(rate, multipliers).price(Accountant::Rdp, DELTA).unwrap().epsilon
     }
 
     /// Every step priced alone.
@@ -296,7 +349,9 @@ mod tests {
             let listed = plan(cifar(), &[multiplier; 900]);
             assert_eq!(listed, Plan::constant(cifar(), multiplier, None, 900).unwrap());
             let event = Event::new(cifar(), multiplier).unwrap();
-            assert_eq!(listed.price(DELTA).unwrap(), least_epsilon(&[(event, 900)], DELTA).unwrap());
+            let priced = listed.price(Accountant::Rdp, DELTA).unwrap();
+            let alone = least_epsilon(&[(event, 900)], DELTA).unwrap();
+            assert_eq!((priced.epsilon, priced.order), (alone.epsilon, Some(alone.order)));
         }
         // Few different multipliers are all knots.
         let stairs: Vec<f64> = (0..900).map(|t| 1.0 + f64::from(t / 100)).collect();
@@ -334,14 +389,15 @@ mod tests {
         {
             let multipliers = polynomial(constant, STEPS);
             let ours = epsilon(cifar(), &multipliers);
-            let flat = Plan::constant(cifar(), constant, None, STEPS).unwrap().price(DELTA).unwrap().epsilon;
+            let flat =
+                Plan::constant(cifar(), constant, None, STEPS).unwrap().price(Accountant::Rdp, DELTA).unwrap().epsilon;
             assert!((ours / uneven - 1.0).abs() < 0.02, "{ours} {uneven}");
             assert!((flat / even - 1.0).abs() < 0.01, "{flat} {even}");
             assert!(ours / flat < least);
             least = ours / flat;
         }
         let (large, constant) = (polynomial(200.0, STEPS), Plan::constant(cifar(), 200.0, None, STEPS).unwrap());
-        let ratio = epsilon(cifar(), &large) / constant.price(DELTA).unwrap().epsilon;
+        let ratio = epsilon(cifar(), &large) / constant.price(Accountant::Rdp, DELTA).unwrap().epsilon;
         assert!((1.0..1.0005).contains(&ratio), "{ratio}");
     }
 
@@ -362,8 +418,8 @@ mod tests {
         let all = epsilon(cifar(), &multipliers);
         let most = epsilon(cifar(), &multipliers[..STEPS as usize - 1]);
         assert!(all.is_finite() && all >= most && all < most * 1.0001, "{all} {most}");
-        let endless = plan(cifar(), &[1.0, 1e300, f64::MAX]).price(DELTA).unwrap().epsilon;
-        let once = plan(cifar(), &[1.0]).price(DELTA).unwrap().epsilon;
+        let endless = plan(cifar(), &[1.0, 1e300, f64::MAX]).price(Accountant::Rdp, DELTA).unwrap().epsilon;
+        let once = plan(cifar(), &[1.0]).price(Accountant::Rdp, DELTA).unwrap().epsilon;
         assert!(endless >= once && endless < once * 1.0001, "{endless} {once}");
         assert!(epsilon(cifar(), &[1e-300, 1.0, 1e300]).is_infinite());
         for bad in [f64::NAN, 0.0, -1.0] {
@@ -383,7 +439,10 @@ mod tests {
                 let (ours, theirs) = (divergence(&joint_event, order), divergence(&single_event, order));
                 assert!((ours / theirs - 1.0).abs() < 1e-10, "{order}: {ours} {theirs}");
             }
-            let (ours, theirs) = (joint.price(DELTA).unwrap().epsilon, single.price(DELTA).unwrap().epsilon);
+            let (ours, theirs) = (
+                joint.price(Accountant::Rdp, DELTA).unwrap().epsilon,
+                single.price(Accountant::Rdp, DELTA).unwrap().epsilon,
+            );
             assert!((ours / theirs - 1.0).abs() < 1e-10, "{ours} {theirs}");
             assert_eq!(
                 Plan::new(cifar(), [gradient; 3], Some(count)).unwrap().smallest_multiplier(),
@@ -398,7 +457,7 @@ mod tests {
             [(polynomial(1.3, 3000), None), (vec![1.1; 700], None), (polynomial(2.0, 800), Some(5.0))]
         {
             let plan = Plan::new(cifar(), multipliers.iter().copied(), joint).unwrap();
-            let mut spent = plan.spent(DELTA).unwrap();
+            let mut spent = plan.spent(Accountant::Rdp, DELTA).unwrap();
             assert_eq!((spent.epsilon(), spent.least_epsilon()), (0.0, 0.0));
             let (mut before, half) = (0.0, multipliers.len() / 2);
             for (done, multiplier) in (1..).zip(&multipliers) {
@@ -408,12 +467,12 @@ mod tests {
                 before = epsilon;
                 if done == half {
                     let exact = Plan::new(cifar(), multipliers[..done].iter().copied(), joint).unwrap();
-                    let exact = exact.price(DELTA).unwrap().epsilon;
+                    let exact = exact.price(Accountant::Rdp, DELTA).unwrap().epsilon;
                     assert!(spent.least_epsilon() < exact * 1.001 && spent.least_epsilon() > exact * 0.999);
                     assert!(epsilon >= spent.least_epsilon() && epsilon < exact * 1.02, "{epsilon} {exact}");
                 }
             }
-            let whole = plan.epsilon(DELTA).unwrap().epsilon;
+            let whole = plan.epsilon(Accountant::Rdp, DELTA).unwrap().epsilon;
             assert_eq!((spent.epsilon(), spent.least_epsilon()), (whole, whole));
         }
     }
@@ -422,7 +481,7 @@ mod tests {
     fn a_step_outside_the_plan_is_priced_from_above() {
         let plan = plan(cifar(), &[1.0, 2.0]);
         let after = |event: Event| {
-            let mut spent = plan.spent(DELTA).unwrap();
+            let mut spent = plan.spent(Accountant::Rdp, DELTA).unwrap();
             spent.count(&event);
             spent.epsilon()
         };

@@ -1,24 +1,57 @@
 //! What ε a noise multiplier gives, which multiplier an ε needs, and which δ may be claimed.
 //!
-//! The pricing is [`damper_core::accounting::renyi`]; here are the two directions, their refusals (one line each,
-//! naming the flag and the remedy), and what `damper epsilon` and `damper calibrate` answer.
+//! Two accountants price a run: [`pld`], which is tight, and the Rényi accountant of [`damper_core::accounting::renyi`], which a
+//! device's ledger adds up. Here are calibration of any one quantity, the refusals (one line each, naming the flag and the
+//! remedy), and what `damper epsilon` and `damper calibrate` answer. Nothing here trains: an auditor needs no more than this.
 
 mod answer;
 mod calibration;
 mod delta;
 mod plan;
+pub mod pld;
+mod recorded;
 mod schedule;
 
-pub(crate) use answer::upward;
-pub use answer::{Answer, CalibrateQuery, EpsilonQuery};
-pub use calibration::{Calibrated, OnGrid, calibrate, calibrate_on_grid};
+pub use answer::{Answer, CalibrateQuery, EpsilonQuery, upward};
+pub use calibration::{Calibrated, OnGrid, calibrate, calibrate_on_grid, calibrate_rate, calibrate_steps};
 pub use delta::{DeltaVerdict, judge_delta};
 pub use plan::{Plan, Spent};
+pub use recorded::{Recorded, RecordedEvent};
 pub use schedule::{Factors, Schedule};
 
 use damper_core::accounting::event::Rate;
-use damper_core::accounting::renyi::Epsilon;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 use thiserror::Error;
+
+/// Which bound is computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Accountant {
+    /// Rényi divergences: what a device's ledger adds up.
+    Rdp,
+    /// Privacy loss distributions: tight.
+    #[default]
+    Pld,
+}
+
+impl fmt::Display for Accountant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Rdp => "rdp",
+            Self::Pld => "pld",
+        })
+    }
+}
+
+/// An ε, rounded up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Price {
+    /// ε, at least 0.
+    pub epsilon: f64,
+    /// The Rényi order that gave it; of the tight accountant none.
+    pub order: Option<f64>,
+}
 
 /// Why no figure is given: the flag at fault and what to do.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
@@ -116,6 +149,11 @@ pub enum AccountingError {
         /// The largest σ.
         largest: u64,
     },
+    /// None of the quantities is to be found, or more than one.
+    #[error(
+        "calibrate finds one quantity from the others: leave out exactly one of --noise-multiplier, --sampling-rate and --steps"
+    )]
+    Free,
     /// δ is not below 1/N.
     #[error(
         "--delta {delta}: not below 1/N = {one_over:.3e} for {samples} samples, which would allow publishing one of \
@@ -146,8 +184,14 @@ pub fn sampling_rate(q: f64) -> Result<Rate, AccountingError> {
 }
 
 /// ε at `delta` of `steps` draws at `rate` with noise `multiplier` times the clip, rounded up.
-pub fn epsilon(multiplier: f64, rate: Rate, steps: u64, delta: f64) -> Result<Epsilon, AccountingError> {
-    Plan::constant(rate, multiplier, None, steps)?.epsilon(delta)
+pub fn epsilon(
+    accountant: Accountant,
+    multiplier: f64,
+    rate: Rate,
+    steps: u64,
+    delta: f64,
+) -> Result<Price, AccountingError> {
+    Plan::constant(rate, multiplier, None, steps)?.epsilon(accountant, delta)
 }
 
 fn check_delta(delta: f64) -> Result<(), AccountingError> {

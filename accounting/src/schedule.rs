@@ -2,13 +2,15 @@
 //! released beside the gradient (DC-SGD, Wei et al. 2025), or both.
 
 use super::calibration::{ACCURACY, Calibrated, OnGrid, search};
-use super::{AccountingError, Plan, SMALLEST_SIGMA, calibrate};
+use super::{Accountant, AccountingError, Plan, SMALLEST_SIGMA, calibrate};
 use damper_core::accounting::event::Rate;
 use damper_core::noise::MAX_SIGMA;
 
 /// The draws of a run and their noise, up to the size that is to be found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule<'a> {
+    /// What prices it.
+    pub accountant: Accountant,
     /// The rate of every draw.
     pub rate: Rate,
     /// The noise of each draw's gradient, relative to that size.
@@ -28,8 +30,8 @@ pub enum Factors<'a> {
 
 impl Schedule<'static> {
     /// `steps` draws with the same noise.
-    pub fn constant(rate: Rate, steps: u64) -> Self {
-        Self { rate, factors: Factors::Constant(steps), joint: None }
+    pub fn constant(accountant: Accountant, rate: Rate, steps: u64) -> Self {
+        Self { accountant, rate, factors: Factors::Constant(steps), joint: None }
     }
 }
 
@@ -64,12 +66,12 @@ impl Schedule<'_> {
             return Err(AccountingError::Epsilon(target));
         }
         if let Some(joint) = self.joint
-            && Plan::constant(self.rate, joint, None, self.steps())?.price(delta)?.epsilon > target
+            && Plan::constant(self.rate, joint, None, self.steps())?.price(self.accountant, delta)?.epsilon > target
         {
             return Err(self.counts_cost_all(joint, target, delta));
         }
-        let found = search(target, delta, |multiplier| {
-            let priced = self.plan(multiplier * scale)?.price(delta)?;
+        let found = search(self.accountant, target, delta, |multiplier| {
+            let priced = self.plan(multiplier * scale)?.price(self.accountant, delta)?;
             Ok(Calibrated { multiplier, epsilon: priced.epsilon, order: priced.order })
         });
         match (found, self.joint) {
@@ -81,7 +83,7 @@ impl Schedule<'_> {
 
     /// The refusal that names what all releases of a draw may be together, were every draw the same.
     fn counts_cost_all(&self, joint: f64, target: f64, delta: f64) -> AccountingError {
-        match calibrate(target, delta, self.rate, self.steps()) {
+        match calibrate(self.accountant, target, delta, self.rate, self.steps()) {
             Ok(total) => AccountingError::CountNoiseTooSmall { multiplier: joint, least: total.multiplier },
             Err(error) => error,
         }
@@ -102,7 +104,7 @@ impl Schedule<'_> {
                 return Err(AccountingError::GridTooFine { epsilon: target, grid_bits, largest });
             }
             smallest = self.sigma_at(sigma, self.smallest_factor()?);
-            let priced = self.plan_on_grid(sigma, grid_bits)?.price(delta)?;
+            let priced = self.plan_on_grid(sigma, grid_bits)?.price(self.accountant, delta)?;
             let runs = smallest as f64;
             if priced.epsilon < ACCURACY * target || smallest < SMALLEST_SIGMA || runs * runs < 10.0 * units {
                 break;
@@ -187,11 +189,12 @@ mod tests {
             (vec![7.0; 40], 0.5, None, 20),
         ];
         for (factors, target, joint, bits) in cases {
-            let schedule = Schedule { rate: rate(), factors: Factors::Each(&factors), joint };
+            let schedule =
+                Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(&factors), joint };
             let found = schedule.calibrate(target, DELTA).unwrap();
             assert!(found.epsilon <= target && found.epsilon >= 0.9999 * target, "{target}: {found:?}");
             let plan = schedule.plan(found.multiplier).unwrap();
-            assert_eq!(plan.epsilon(DELTA).unwrap().epsilon, found.epsilon);
+            assert_eq!(plan.epsilon(Accountant::Rdp, DELTA).unwrap().epsilon, found.epsilon);
 
             let grid = schedule.calibrate_on_grid(target, DELTA, bits).unwrap();
             let reached = grid.calibrated.epsilon;
@@ -199,15 +202,16 @@ mod tests {
             let smallest = factors.iter().fold(f64::INFINITY, |least, factor| factor.min(least));
             assert!((grid.sigma as f64 * smallest).ceil() >= SMALLEST_SIGMA as f64);
             let plan = schedule.plan_on_grid(grid.sigma, bits).unwrap();
-            assert_eq!(plan.epsilon(DELTA).unwrap().epsilon, reached);
+            assert_eq!(plan.epsilon(Accountant::Rdp, DELTA).unwrap().epsilon, reached);
         }
     }
 
     #[test]
     fn equal_factors_calibrate_to_what_a_constant_does() {
         let factors = vec![1.0; 300];
-        let each = Schedule { rate: rate(), factors: Factors::Each(&factors), joint: None };
-        let constant = Schedule::constant(rate(), 300);
+        let each =
+            Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(&factors), joint: None };
+        let constant = Schedule::constant(Accountant::Rdp, rate(), 300);
         assert_eq!(each.calibrate(1.0, DELTA), constant.calibrate(1.0, DELTA));
         assert_eq!(each.calibrate_on_grid(1.0, DELTA, 16), constant.calibrate_on_grid(1.0, DELTA, 16));
     }
@@ -215,9 +219,14 @@ mod tests {
     #[test]
     fn the_counts_share_of_the_noise_is_taken_from_the_gradient() {
         for (target, count) in [(8.0, 5.0f64), (2.0, 5.0), (2.0, 1.5)] {
-            let schedule = Schedule { rate: rate(), factors: Factors::Constant(3910), joint: Some(count) };
+            let schedule = Schedule {
+                accountant: Accountant::Rdp,
+                rate: rate(),
+                factors: Factors::Constant(3910),
+                joint: Some(count),
+            };
             let gradient = schedule.calibrate(target, DELTA).unwrap().multiplier;
-            let total = calibrate(target, DELTA, rate(), 3910).unwrap().multiplier;
+            let total = calibrate(Accountant::Rdp, target, DELTA, rate(), 3910).unwrap().multiplier;
             let split = (1.0 / (total * total) - 1.0 / (count * count)).powf(-0.5);
             assert!((gradient / split - 1.0).abs() < 1e-3, "{gradient} {split}");
         }
@@ -225,8 +234,13 @@ mod tests {
 
     #[test]
     fn counts_that_cost_the_whole_budget_are_refused_with_the_least_that_works() {
-        let schedule = |joint| Schedule { rate: rate(), factors: Factors::Constant(3910), joint: Some(joint) };
-        let total = calibrate(2.0, DELTA, rate(), 3910).unwrap().multiplier;
+        let schedule = |joint| Schedule {
+            accountant: Accountant::Rdp,
+            rate: rate(),
+            factors: Factors::Constant(3910),
+            joint: Some(joint),
+        };
+        let total = calibrate(Accountant::Rdp, 2.0, DELTA, rate(), 3910).unwrap().multiplier;
         for joint in [0.5 * total, 0.99 * total, 0.999 * total] {
             let error = schedule(joint).calibrate(2.0, DELTA).unwrap_err();
             assert_eq!(error, AccountingError::CountNoiseTooSmall { multiplier: joint, least: total });
@@ -244,7 +258,7 @@ mod tests {
     #[test]
     fn a_schedule_that_cannot_be_run_is_refused_with_what_to_do() {
         fn each(factors: &[f64]) -> Schedule<'_> {
-            Schedule { rate: rate(), factors: Factors::Each(factors), joint: None }
+            Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(factors), joint: None }
         }
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             let message = each(&[1.0, bad]).calibrate(1.0, DELTA).unwrap_err().to_string();
@@ -263,7 +277,8 @@ mod tests {
     #[test]
     fn what_is_priced_is_what_the_mechanism_runs() {
         let factors = [0.3, 1.0, 2.114_742_526_881_128, 1e9];
-        let schedule = Schedule { rate: rate(), factors: Factors::Each(&factors), joint: None };
+        let schedule =
+            Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(&factors), joint: None };
         for sigma in [4096, 698_599, 1 << 30] {
             let mechanism = DiscreteGaussian::<i64>::new(Grid::new(20).unwrap(), sigma).unwrap();
             for factor in factors {
@@ -278,7 +293,8 @@ mod tests {
     #[test]
     fn no_step_runs_more_noise_than_can_be_sampled() {
         let factors = linear(2000);
-        let schedule = Schedule { rate: rate(), factors: Factors::Each(&factors), joint: None };
+        let schedule =
+            Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(&factors), joint: None };
         let largest = u64::from(MAX_SIGMA) - 1;
         assert_eq!(schedule.sigma_at(1 << 20, 1e5), largest);
         let grid = schedule.calibrate_on_grid(2.0, DELTA, 22).unwrap();

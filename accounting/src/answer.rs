@@ -1,0 +1,314 @@
+//! What `damper epsilon` and `damper calibrate` compute and print: plain data, the fixed JSON keys first.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::{
+    Accountant, AccountingError, Price, calibrate, calibrate_on_grid, calibrate_rate, calibrate_steps, epsilon,
+    sampling_rate,
+};
+use damper_core::accounting::event::Rate;
+
+/// What every ε here assumes; it stands beside the figure.
+const RDP_ASSUMES: [&str; 5] = [
+    NEIGHBOURS,
+    SAMPLING,
+    FIXED,
+    "at fractional orders a discrete Gaussian counts as a continuous one: sigma is at least 1024 grid units",
+    "Rényi accountant, every rounding upward; this run alone, other runs on the same data add to it",
+];
+const PLD_ASSUMES: [&str; 5] = [
+    NEIGHBOURS,
+    SAMPLING,
+    FIXED,
+    "a discrete Gaussian is bounded by the continuous one at a multiplier 4e-6 smaller: sigma is at least 1024 grid units",
+    "privacy loss distributions, every rounding upward; this run alone, other runs on the same data add to it",
+];
+const NEIGHBOURS: &str =
+    "neighbours: one sample replaced by a null sample that contributes nothing; the number of samples is public";
+const SAMPLING: &str =
+    "sampling: each step an independent Poisson draw at exactly this rate; the released mean divides by a constant";
+const FIXED: &str =
+    "multiplier, rate and steps are fixed before data is read; each step releases one sum of clipped gradients";
+
+fn assumptions(accountant: Accountant) -> &'static [&'static str] {
+    match accountant {
+        Accountant::Rdp => &RDP_ASSUMES,
+        Accountant::Pld => &PLD_ASSUMES,
+    }
+}
+
+/// The question of `damper epsilon`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EpsilonQuery {
+    /// `--accountant`.
+    pub accountant: Accountant,
+    /// `--noise-multiplier`.
+    pub noise_multiplier: f64,
+    /// `--sampling-rate`.
+    pub sampling_rate: f64,
+    /// `--steps`.
+    pub steps: u64,
+    /// `--delta`.
+    pub delta: f64,
+}
+
+/// The question of `damper calibrate`: one of multiplier, rate and steps is left out, and found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CalibrateQuery {
+    /// `--accountant`.
+    pub accountant: Accountant,
+    /// `--epsilon`.
+    pub epsilon: f64,
+    /// `--delta`.
+    pub delta: f64,
+    /// `--noise-multiplier`.
+    pub noise_multiplier: Option<f64>,
+    /// `--sampling-rate`.
+    pub sampling_rate: Option<f64>,
+    /// `--steps`.
+    pub steps: Option<u64>,
+    /// `--grid-bits`: calibrate the integer σ that a grid of this many bits runs.
+    pub grid_bits: Option<u32>,
+}
+
+/// The answer to either: serializes to the fixed keys `epsilon`, `delta`, `noise_multiplier`, `sampling_rate`, `steps`,
+/// `accountant`, and more.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answer {
+    /// ε, rounded up.
+    pub epsilon: f64,
+    /// δ.
+    pub delta: f64,
+    /// σ over the clip.
+    pub noise_multiplier: f64,
+    /// The rate asked about.
+    pub sampling_rate: f64,
+    /// The number of draws.
+    pub steps: u64,
+    /// Which accountant.
+    pub accountant: Accountant,
+    /// The Rényi order that gave ε; of the tight accountant none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<f64>,
+    /// `k` of the rate `k / 2^53` that was priced, the smallest at least `sampling_rate`.
+    pub sampling_rate_numerator: u64,
+    /// The target of a calibration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_epsilon: Option<f64>,
+    /// σ in grid units, where a grid was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sigma_grid: Option<u64>,
+    /// The grid that was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grid_bits: Option<u32>,
+    /// What the figure assumes.
+    pub assumptions: &'static [&'static str],
+}
+
+impl Answer {
+    fn new(
+        accountant: Accountant,
+        delta: f64,
+        multiplier: f64,
+        rate: Rate,
+        asked_rate: f64,
+        steps: u64,
+        price: Price,
+    ) -> Self {
+        Self {
+            epsilon: price.epsilon,
+            delta,
+            noise_multiplier: multiplier,
+            sampling_rate: asked_rate,
+            steps,
+            accountant,
+            order: price.order,
+            sampling_rate_numerator: rate.numerator(),
+            target_epsilon: None,
+            sigma_grid: None,
+            grid_bits: None,
+            assumptions: assumptions(accountant),
+        }
+    }
+}
+
+impl EpsilonQuery {
+    /// Prices the query.
+    pub fn answer(&self) -> Result<Answer, AccountingError> {
+        let Self { accountant, noise_multiplier, steps, delta, .. } = *self;
+        let rate = sampling_rate(self.sampling_rate)?;
+        let priced = epsilon(accountant, noise_multiplier, rate, steps, delta)?;
+        Ok(Answer::new(accountant, delta, noise_multiplier, rate, self.sampling_rate, steps, priced))
+    }
+}
+
+impl CalibrateQuery {
+    /// Finds what is left out.
+    pub fn answer(&self) -> Result<Answer, AccountingError> {
+        let Self { accountant, epsilon: target, delta, grid_bits, .. } = *self;
+        let found = match (self.noise_multiplier, self.sampling_rate, self.steps) {
+            (None, Some(asked), Some(steps)) => {
+                let rate = sampling_rate(asked)?;
+                let (found, sigma_grid) = match grid_bits {
+                    None => (calibrate(accountant, target, delta, rate, steps)?, None),
+                    Some(bits) => {
+                        let grid = calibrate_on_grid(accountant, target, delta, rate, steps, bits)?;
+                        (grid.calibrated, Some(grid.sigma))
+                    }
+                };
+                let price = Price { epsilon: found.epsilon, order: found.order };
+                Answer { sigma_grid, ..Answer::new(accountant, delta, found.multiplier, rate, asked, steps, price) }
+            }
+            (Some(multiplier), Some(asked), None) => {
+                let rate = sampling_rate(asked)?;
+                let (steps, price) = calibrate_steps(accountant, target, delta, rate, multiplier)?;
+                Answer::new(accountant, delta, multiplier, rate, asked, steps, price)
+            }
+            (Some(multiplier), None, Some(steps)) => {
+                let (rate, price) = calibrate_rate(accountant, target, delta, steps, multiplier)?;
+                Answer::new(accountant, delta, multiplier, rate, rate.as_f64(), steps, price)
+            }
+            _ => return Err(AccountingError::Free),
+        };
+        Ok(Answer { target_epsilon: Some(target), grid_bits, ..found })
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "epsilon           {}", upward(self.epsilon))?;
+        writeln!(f, "delta             {:e}", self.delta)?;
+        writeln!(f, "noise multiplier  {}", self.noise_multiplier)?;
+        if let (Some(sigma), Some(bits)) = (self.sigma_grid, self.grid_bits) {
+            writeln!(f, "                  = {sigma} / 2^{bits}")?;
+        }
+        writeln!(f, "sampling rate     {}", self.sampling_rate)?;
+        writeln!(f, "steps             {}", self.steps)?;
+        match self.order {
+            Some(order) => writeln!(f, "accountant        {} (order {order})", self.accountant)?,
+            None => writeln!(f, "accountant        {}", self.accountant)?,
+        }
+        write!(f, "assumes")?;
+        for assumption in self.assumptions {
+            write!(f, "\n  - {assumption}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A number for people: four decimals, never below the number.
+#[must_use]
+pub fn upward(x: f64) -> String {
+    let nearest = format!("{x:.4}");
+    match nearest.parse::<f64>() {
+        Ok(shown) if shown < x => format!("{:.4}", shown + 1e-4),
+        _ => nearest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUERY: EpsilonQuery = EpsilonQuery {
+        accountant: Accountant::Rdp,
+        noise_multiplier: 1.1,
+        sampling_rate: 0.004,
+        steps: 1000,
+        delta: 1e-5,
+    };
+    const SIGMA: CalibrateQuery = CalibrateQuery {
+        accountant: Accountant::Rdp,
+        epsilon: 2.0,
+        delta: 1e-5,
+        noise_multiplier: None,
+        sampling_rate: Some(0.004),
+        steps: Some(1000),
+        grid_bits: None,
+    };
+
+    #[test]
+    fn an_answer_has_the_fixed_keys_and_a_priced_rate_at_least_the_one_asked_about() {
+        let answer = QUERY.answer().unwrap();
+        let json = serde_json::to_value(&answer).unwrap();
+        for key in ["epsilon", "delta", "noise_multiplier", "sampling_rate", "steps"] {
+            assert!(json[key].is_number(), "{key}");
+        }
+        assert_eq!(json["accountant"], "rdp");
+        assert!(json.get("sigma_grid").is_none());
+        let priced = answer.sampling_rate_numerator as f64 / 2f64.powi(53);
+        assert!((0.004..0.004 + 2e-16).contains(&priced));
+        assert_eq!(answer.sampling_rate, 0.004);
+
+        let query = CalibrateQuery { grid_bits: Some(12), ..SIGMA };
+        let answer = query.answer().unwrap();
+        assert_eq!(answer.noise_multiplier, answer.sigma_grid.unwrap() as f64 / 4096.0);
+        let again = EpsilonQuery { noise_multiplier: answer.noise_multiplier, ..QUERY }.answer().unwrap();
+        assert_eq!(again.epsilon, answer.epsilon);
+    }
+
+    #[test]
+    fn any_one_quantity_is_found_from_the_others_and_reaches_the_target_from_below() {
+        for accountant in [Accountant::Rdp, Accountant::Pld] {
+            for target in [0.3, 2.0, 9.0] {
+                let sigma = CalibrateQuery { accountant, epsilon: target, ..SIGMA };
+                let rate = CalibrateQuery { noise_multiplier: Some(2.0), sampling_rate: None, ..sigma };
+                let steps = CalibrateQuery { noise_multiplier: Some(2.0), steps: None, ..sigma };
+                for query in [sigma, rate, steps] {
+                    let found = query.answer().unwrap();
+                    assert!(found.epsilon <= target, "{found:?}");
+                    // A single step may be a large part of a small budget.
+                    let coarse = found.steps < 300;
+                    assert!(found.epsilon >= 0.99 * target || coarse, "{found:?}");
+                    let again = EpsilonQuery {
+                        accountant,
+                        noise_multiplier: found.noise_multiplier,
+                        sampling_rate: found.sampling_rate,
+                        steps: found.steps,
+                        delta: found.delta,
+                    };
+                    assert_eq!(again.answer().unwrap().epsilon, found.epsilon);
+                }
+            }
+        }
+        assert_eq!(CalibrateQuery { steps: None, ..SIGMA }.answer(), Err(AccountingError::Free));
+        assert_eq!(CalibrateQuery { noise_multiplier: Some(1.0), ..SIGMA }.answer(), Err(AccountingError::Free));
+    }
+
+    #[test]
+    fn the_tight_accountant_needs_less_noise_than_renyis() {
+        let found = |accountant| CalibrateQuery { accountant, ..SIGMA }.answer().unwrap().noise_multiplier;
+        let (rdp, pld) = (found(Accountant::Rdp), found(Accountant::Pld));
+        assert!(pld < 0.99 * rdp && pld > 0.8 * rdp, "{pld} {rdp}");
+    }
+
+    #[test]
+    fn every_bad_flag_is_named_in_one_line() {
+        let cases = [
+            ("--noise-multiplier", EpsilonQuery { noise_multiplier: 0.0, ..QUERY }),
+            ("--noise-multiplier", EpsilonQuery { noise_multiplier: f64::NAN, ..QUERY }),
+            ("--noise-multiplier", EpsilonQuery { noise_multiplier: 1e-200, ..QUERY }),
+            ("--sampling-rate", EpsilonQuery { sampling_rate: 1.5, ..QUERY }),
+            ("--sampling-rate", EpsilonQuery { sampling_rate: 0.0, ..QUERY }),
+            ("--sampling-rate", EpsilonQuery { sampling_rate: f64::NAN, ..QUERY }),
+            ("--steps", EpsilonQuery { steps: 0, ..QUERY }),
+            ("--delta", EpsilonQuery { delta: 1.0, ..QUERY }),
+            ("--delta", EpsilonQuery { delta: 0.0, ..QUERY }),
+            ("--delta", EpsilonQuery { delta: f64::NAN, ..QUERY }),
+        ];
+        for (flag, query) in cases {
+            let message = query.answer().unwrap_err().to_string();
+            assert!(message.starts_with(flag) && !message.contains('\n'), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_printed_epsilon_is_never_below_the_figure() {
+        for x in [0.0, 1.00001, 1.00009, 2.5, 12.345_649_9, 1e-9] {
+            let shown: f64 = upward(x).parse().unwrap();
+            assert!(shown >= x && shown < x + 1.0001e-4, "{x} {shown}");
+        }
+    }
+}

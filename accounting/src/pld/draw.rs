@@ -1,0 +1,164 @@
+//! One Poisson draw and its Gaussian release as a pair of distributions: what is observed with one sample, and without it.
+//!
+//! With `P = (1−q)N₀ + qN₁` and `Q = N₀`, the pair is `(P, Q)` where the sample is removed and `(Q, P)` where it is added (Zhu,
+//! Dong, Wang, "Optimal accounting of differential privacy via characteristic function", AISTATS 2022). Neither is worse
+//! for every composition: both are priced, and the worse one is reported.
+//!
+//! Where one sample is **replaced**, both neighbours' batches hold theirs with the coin of the same place: `(1−q)A + qB` and
+//! `(1−q)A + qB'`. By advanced joint convexity (Balle, Barthe, Gaboardi, NeurIPS 2018) the hockey-stick divergence at
+//! `γ = 1 + q(γ'−1) ≥ 1` is at most `q` times that at γ' of B against the mixture of A and B', at most `q·H_γ'(N₁‖N₀)` with
+//! N₁ and N₀ twice the clip apart: that of (P, Q) at that distance. Below γ = 1, by `H_γ(P‖Q) = 1 − γ + γ H_{1/γ}(Q‖P)`, it is that
+//! of (Q, P). So the pair of a replacement takes its losses above 0 from (P, Q), those below from (Q, P), and the rest of
+//! its mass at 0.
+
+use super::compose::Bound;
+use super::gaussian::{Cells, Nodes, Point};
+use damper_core::accounting::event::Rate;
+use libm::{exp, expm1, log, log1p};
+
+/// How the two data sets differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Direction {
+    /// The sample is observed: (P, Q).
+    Remove,
+    /// It is not: (Q, P).
+    Add,
+    /// One sample in the place of another.
+    Replace,
+}
+
+/// A point of the privacy loss: the logarithm of its mass under the first distribution, and the loss.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Atom {
+    pub ln_mass: f64,
+    pub loss: f64,
+}
+
+/// A privacy loss distribution on points anywhere.
+#[derive(Clone, Debug)]
+pub(super) struct Losses {
+    pub atoms: Vec<Atom>,
+    /// Mass whose loss is not among `atoms`: infinite in an upper bound.
+    pub beyond: f64,
+    /// What the second distribution has there: 0 in an upper bound.
+    pub second: f64,
+}
+
+impl Losses {
+    /// The losses without those above `cut`. From above, a point there is split into one at `cut` and one at infinity, which keeps both
+    /// masses and every divergence up to `e^cut`; from below it is only told apart.
+    pub fn cut(&self, cut: f64, bound: Bound) -> Self {
+        let at = self.atoms.partition_point(|atom| atom.loss <= cut);
+        let (kept, above) = self.atoms.split_at(at);
+        let mut found = Self { atoms: kept.to_vec(), ..*self };
+        match bound {
+            Bound::Upper => {
+                let mut sum = 0.0;
+                for atom in above {
+                    let mass = exp(atom.ln_mass) * (1.0 + 1e-14);
+                    sum += mass * exp(cut - atom.loss) * (1.0 + 1e-14);
+                    found.beyond -= mass * expm1(cut - atom.loss) * (1.0 + 1e-14);
+                }
+                if sum > 0.0 {
+                    found.atoms.push(Atom { ln_mass: log(sum * (1.0 + 1e-12)), loss: cut });
+                }
+                found.beyond *= 1.0 + 1e-12;
+            }
+            Bound::Lower => {
+                found.beyond += above.iter().map(|atom| exp(atom.ln_mass)).sum::<f64>() * (1.0 - 1e-12);
+                found.second += above.iter().map(|atom| exp(atom.ln_mass - atom.loss)).sum::<f64>() * (1.0 + 1e-12);
+            }
+        }
+        found
+    }
+}
+
+/// `ln(1 − q + q·r)`, and a bound on its error relative to itself.
+fn loss(rate: Rate, point: &Point) -> (f64, f64) {
+    let (q, out, ln_ratio) = (rate.as_f64(), rate.complement().as_f64(), point.ln_ratio);
+    let value = if q == 1.0 {
+        ln_ratio
+    } else if ln_ratio > 30.0 {
+        ln_ratio + log(q) + log1p(out / q * exp(-ln_ratio))
+    } else if q > 0.5 && ln_ratio < -1.0 {
+        log(out + q * exp(ln_ratio))
+    } else {
+        log1p(q * expm1(ln_ratio))
+    };
+    // Off by what the ratio is off by, which moves the loss by no more than that and by no larger share, and by roundings.
+    (value, (8.0 * f64::EPSILON + 2.0 * point.slack) * value.abs())
+}
+
+/// An upper bound of the draw's privacy loss distribution.
+pub(super) fn worse(nodes: &Nodes, rate: Rate, direction: Direction) -> Losses {
+    let (q, out) = (rate.as_f64(), rate.complement().as_f64());
+    let (near, far) = (nodes.near, nodes.far);
+    let observed = |point: &Point| {
+        let (loss, error) = loss(rate, point);
+        Atom { ln_mass: point.ln_mass + loss + error + 2.0 * point.slack, loss: loss + error }
+    };
+    let unobserved = |point: &Point| {
+        let (loss, error) = loss(rate, point);
+        Atom { ln_mass: point.ln_mass + 2.0 * point.slack, loss: error - loss }
+    };
+    match direction {
+        Direction::Remove => {
+            let mut atoms: Vec<Atom> = nodes.points.iter().map(observed).collect();
+            raise(atoms.first_mut(), out * near + q * far);
+            Losses { atoms, beyond: out * far + q * near, second: 0.0 }
+        }
+        Direction::Add => {
+            let mut atoms: Vec<Atom> = nodes.points.iter().rev().map(unobserved).collect();
+            raise(atoms.first_mut(), far);
+            Losses { atoms, beyond: near, second: 0.0 }
+        }
+        Direction::Replace => {
+            let above = || nodes.points.iter().filter(|point| point.ln_ratio > 0.0);
+            let mut atoms: Vec<Atom> = above().rev().map(unobserved).collect();
+            raise(atoms.first_mut(), far);
+            let middle = atoms.len();
+            atoms.extend(above().map(observed));
+            let taken: f64 = atoms.iter().map(|atom| exp(atom.ln_mass)).sum();
+            atoms.insert(middle, Atom { ln_mass: log((1.0 - taken).max(0.0) + 1e-13), loss: 0.0 });
+            Losses { atoms, beyond: out * far + q * near, second: 0.0 }
+        }
+    }
+}
+
+/// A lower bound of the draw's privacy loss distribution, in ascending order of the loss.
+pub(super) fn better(cells: &Cells, rate: Rate, direction: Direction) -> Losses {
+    let observed = |point: &Point| {
+        let (loss, error) = loss(rate, point);
+        Atom { ln_mass: point.ln_mass + loss - error - 2.0 * point.slack, loss: loss - error }
+    };
+    let unobserved = |point: &Point| {
+        let (loss, error) = loss(rate, point);
+        Atom { ln_mass: point.ln_mass - 2.0 * point.slack, loss: -loss - error }
+    };
+    let atoms = match direction {
+        Direction::Remove => cells.iter().map(observed).collect(),
+        Direction::Add => cells.iter().rev().map(unobserved).collect(),
+        Direction::Replace => {
+            let above = || cells.iter().filter(|point| point.ln_ratio > 0.0);
+            let mut atoms: Vec<Atom> = above().rev().map(unobserved).collect();
+            let middle = atoms.len();
+            atoms.extend(above().map(observed));
+            let taken: f64 = atoms.iter().map(|atom| exp(atom.ln_mass)).sum();
+            let rest = 1.0 - taken - 1e-12;
+            if rest > 0.0 {
+                atoms.insert(middle, Atom { ln_mass: log(rest), loss: 0.0 });
+            }
+            atoms
+        }
+    };
+    Losses { atoms, beyond: 0.0, second: 0.0 }
+}
+
+/// Adds mass to a point.
+fn raise(atom: Option<&mut Atom>, mass: f64) {
+    if let Some(atom) = atom {
+        let ratio = exp(log(mass) - atom.ln_mass);
+        atom.ln_mass += if ratio.is_finite() { log1p(ratio) } else { log(mass) - atom.ln_mass };
+        atom.ln_mass += 1e-15;
+    }
+}

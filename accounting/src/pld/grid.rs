@@ -1,0 +1,264 @@
+//! Privacy losses on a grid: multiples of h, a power of two, so that every multiple and every distance to one is exact.
+//!
+//! An upper bound splits a point's mass onto the multiples beside its loss so that both distributions' masses are kept
+//! ("connect the dots"); the mean of `e^{−L}` stays, and the excess is of second order in h. A lower bound merges points,
+//! in ascending order and the last one in part, until the mean loss `ln(mass/mass')` is a multiple of h: merging, and
+//! parting a point at random, are post-processings.
+//!
+//! Masses are **tilted**: multiplied by `e^{λL − K}`, `K = ln E[e^{λL}]`. A composition of tilted distributions is the tilted
+//! composition, and near the loss that matters it has its bulk there, not a tail of 1e-10: what rounding in a Fourier
+//! transform adds is then small relative to δ, whatever δ is.
+
+use super::draw::{Atom, Losses};
+use libm::{exp, expm1, log, log1p};
+
+/// Exponents below this one are raised to it, in an upper bound: no subnormal numbers.
+const LEAST: f64 = -600.0;
+/// Some units in the last place, for a term with few roundings.
+const FEW: f64 = 16.0 * f64::EPSILON;
+
+impl Losses {
+    /// `K(λ)`, and mean and variance of the tilted loss.
+    pub fn tilted(&self, tilt: f64) -> Moments {
+        let exponent = |atom: &Atom| atom.ln_mass + tilt * atom.loss;
+        let most = self.atoms.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
+        let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
+        for atom in &self.atoms {
+            let mass = exp(exponent(atom) - most);
+            sum += mass;
+            first += mass * atom.loss;
+            second += mass * atom.loss * atom.loss;
+        }
+        let mean = first / sum;
+        Moments { ln_moment: most + log(sum), mean, variance: (second / sum - mean * mean).max(0.0) }
+    }
+
+    /// Every eighth point, for the choice of a tilt.
+    pub fn thinned(&self) -> Self {
+        const EVERY: usize = 8;
+        let thin = self.atoms.iter().step_by(EVERY);
+        let heavier = |atom: &Atom| Atom { ln_mass: atom.ln_mass + log(EVERY as f64), ..*atom };
+        Self { atoms: thin.map(heavier).collect(), ..*self }
+    }
+
+    /// The loss at which half of the mass is reached.
+    fn median(&self) -> f64 {
+        let total: f64 = self.atoms.iter().map(|atom| exp(atom.ln_mass)).sum();
+        let mut sum = 0.0;
+        let found = self.atoms.iter().find(|atom| {
+            sum += exp(atom.ln_mass);
+            2.0 * sum >= total
+        });
+        found.map_or(0.0, |atom| atom.loss)
+    }
+
+    /// About how much [`spread`] onto multiples of `step` raises `K(λ)`.
+    pub fn excess(&self, tilt: f64, ln_moment: f64, step: f64) -> f64 {
+        let share = |atom: &Atom| {
+            let above = atom.loss - (atom.loss / step).floor() * step;
+            exp(atom.ln_mass + tilt * atom.loss - ln_moment) * above * (step - above)
+        };
+        tilt * (tilt + 1.0) / 2.0 * self.atoms.iter().map(share).sum::<f64>()
+    }
+}
+
+/// Of a tilted loss.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moments {
+    /// `K(λ)`.
+    pub ln_moment: f64,
+    /// `K'(λ)`.
+    pub mean: f64,
+    /// `K''(λ)`.
+    pub variance: f64,
+}
+
+/// A tilted distribution on a grid modulo its length: entry i is the mass of `offset` and the multiples `i + n·len`.
+#[derive(Clone, Debug)]
+pub(super) struct Folded {
+    pub mass: Vec<f64>,
+    /// Added to every multiple.
+    pub offset: f64,
+    /// `ln E[e^{λL}]` of what was put on the grid, by which `mass` is divided.
+    pub ln_moment: f64,
+    /// The root of the sum of squares.
+    pub norm: f64,
+}
+
+impl Folded {
+    fn empty(len: usize) -> Self {
+        Self { mass: vec![0.0; len], offset: 0.0, ln_moment: 0.0, norm: 0.0 }
+    }
+
+    fn add(&mut self, multiple: f64, mass: f64) {
+        let at = (multiple as i64).rem_euclid(self.mass.len() as i64) as usize;
+        self.mass[at] += mass;
+    }
+
+    /// Divides by the sum, `ln_moment` being what it was divided by before. `margin` covers roundings of the sum.
+    fn normalized(mut self, ln_moment: f64, margin: f64) -> Self {
+        let sum: f64 = self.mass.iter().sum::<f64>() * (1.0 + margin);
+        self.mass.iter_mut().for_each(|mass| *mass /= sum);
+        self.norm = libm::sqrt(self.mass.iter().map(|mass| mass * mass).sum());
+        self.ln_moment = ln_moment + log(sum);
+        self
+    }
+}
+
+/// The losses on multiples of `step`, from above.
+pub(super) fn spread(losses: &Losses, tilt: f64, step: f64, len: usize) -> Folded {
+    let ln_moment = losses.tilted(tilt).ln_moment;
+    let mut folded = Folded::empty(len);
+    let (up, whole, rest) = (exp(tilt * step), expm1(-step), expm1(step));
+    for atom in &losses.atoms {
+        let below = (atom.loss / step).floor();
+        let above = atom.loss - below * step;
+        let exponent = (atom.ln_mass + tilt * atom.loss - ln_moment).max(LEAST);
+        let mass = exp(exponent - tilt * above) * (1.0 + FEW * (8.0 + exponent.abs() + tilt * step));
+        folded.add(below, mass * (expm1(step - above) / rest));
+        folded.add(below + 1.0, mass * up * (expm1(-above) / whole));
+    }
+    folded.normalized(ln_moment, 1e-12)
+}
+
+/// Relative allowance for the roundings of thousands of points that are merged.
+const GATHERED: f64 = 4e-12;
+/// The bulk's loss is found to this share of a step, in at most so many rounds.
+const NEAR: f64 = 1e-9;
+const ROUNDS: usize = 24;
+
+/// The losses merged into multiples of `step` above and below the loss of their bulk, from below.
+///
+/// Most of the mass of a draw at a small rate lies at a loss of about −q: were that brought to a multiple of a far larger step,
+/// the points that matter would be spent on it. So the multiples are counted from the mean loss of the bulk, all that
+/// is left when the other points are gathered from the ends inward: a point out in the tail then takes little of the mass next
+/// to it. What is left depends on where the multiples lie, hence a few rounds.
+pub(super) fn merge(losses: &Losses, tilt: f64, step: f64, len: usize) -> Folded {
+    let ln_moment = losses.tilted(tilt).ln_moment;
+    let mut offset = losses.median();
+    for _ in 0..ROUNDS {
+        let bulk = gathered(&losses.atoms, offset, step, &mut |_, _, _| {});
+        let moved = bulk.above;
+        offset += moved;
+        if moved.abs() < NEAR * step {
+            break;
+        }
+    }
+    // The bulk's loss may fall, and must not rise.
+    let mut margin = NEAR * step + FEW * offset.abs();
+    while gathered(&losses.atoms, offset - margin, step, &mut |_, _, _| {}).above <= FEW * offset.abs() && margin < step
+    {
+        margin *= 4.0;
+    }
+    offset -= margin;
+
+    let mut folded = Folded { offset, ..Folded::empty(len) };
+    let mut put = |multiple: f64, ln_mass: f64, mass: f64| {
+        if mass > 0.0 {
+            let exponent = ln_mass + log(mass) + tilt * (offset + multiple * step) - ln_moment;
+            if exponent > LEAST {
+                folded.add(multiple, exp(exponent) * (1.0 - FEW * (8.0 + exponent.abs())));
+            }
+        }
+    };
+    let bulk = gathered(&losses.atoms, offset, step, &mut put);
+    let multiple = ((bulk.above - FEW * offset.abs()) / step).floor().min(0.0);
+    put(multiple, 0.0, bulk.mass * exp(multiple * step - bulk.above) * (1.0 - GATHERED));
+    folded.normalized(ln_moment, 1e-12)
+}
+
+/// What is left between the points gathered from both ends.
+struct Bulk {
+    mass: f64,
+    /// Its mean loss, less the offset.
+    above: f64,
+}
+
+fn gathered(atoms: &[Atom], offset: f64, step: f64, put: &mut impl FnMut(f64, f64, f64)) -> Bulk {
+    let (taken, share) = gather(atoms.iter().rev().copied(), -1.0, offset, step, put);
+    let mut rest: Vec<Atom> = atoms[..atoms.len() - taken].to_vec();
+    if let Some(last) = rest.last_mut() {
+        last.ln_mass += log(share);
+    }
+    let (taken, share) = gather(rest.iter().copied(), 1.0, offset, step, put);
+    let mut rest = rest[taken..].to_vec();
+    if let Some(first) = rest.first_mut() {
+        first.ln_mass += log(share);
+    }
+    let (mut mass, mut excess) = (0.0, 0.0);
+    for atom in &rest {
+        let unit = exp(atom.ln_mass);
+        mass += unit;
+        excess -= unit * expm1(offset - atom.loss);
+    }
+    Bulk { mass, above: if mass > 0.0 { -log1p(-excess / mass) } else { 0.0 } }
+}
+
+/// Merges points in their order into multiples, until the next one is less than a step from the offset; `sign` is 1 where
+/// losses ascend, −1 where they descend. Returns how many points are used up, and what is left of the next one, as a share.
+fn gather(
+    atoms: impl Iterator<Item = Atom>,
+    sign: f64,
+    offset: f64,
+    step: f64,
+    put: &mut impl FnMut(f64, f64, f64),
+) -> (usize, f64) {
+    let mut group: Option<Group> = None;
+    let mut taken = 0;
+    for atom in atoms {
+        let loss = atom.loss - offset;
+        let mut left = 1.0;
+        if let Some(open) = group.as_mut() {
+            let unit = open.unit(atom.ln_mass);
+            let gain = -sign * unit * expm1(open.multiple * step - loss);
+            if gain < open.need || gain <= 0.0 {
+                open.mass += unit;
+                open.need -= gain;
+                taken += 1;
+                continue;
+            }
+            let share = open.need / gain;
+            put(open.multiple, open.scale, (open.mass + share * unit) * (1.0 - GATHERED));
+            left -= share;
+            group = None;
+        }
+        if left > FEW {
+            if sign * loss > -step {
+                return (taken, left);
+            }
+            let multiple = sign * (sign * loss / step).ceil();
+            let need = sign * left * expm1(multiple * step - loss);
+            group = Some(Group { multiple, scale: atom.ln_mass, mass: left, need });
+        }
+        taken += 1;
+    }
+    if let Some(open) = group {
+        // The rest misses the loss it was gathered for: the second distribution's mass stays, the first one's falls.
+        let second = open.mass + sign * open.need;
+        let short = ((log(open.mass / second) - GATHERED) / step).floor().min(0.0);
+        put(open.multiple + short, open.scale, second * exp(short * step) * (1.0 - GATHERED));
+    }
+    (taken, 1.0)
+}
+
+/// Points being merged; masses in units of `e^scale`.
+struct Group {
+    /// The multiple of the step that they are to have as loss.
+    multiple: f64,
+    scale: f64,
+    /// Under the first distribution.
+    mass: f64,
+    /// By how much, in the direction of the points to come, `mass` differs from `e^loss` times that under the second.
+    need: f64,
+}
+
+impl Group {
+    /// `e^ln_mass` in the group's units, which it raises to.
+    fn unit(&mut self, ln_mass: f64) -> f64 {
+        if ln_mass > self.scale {
+            let factor = exp(self.scale - ln_mass);
+            (self.mass, self.need, self.scale) = (self.mass * factor, self.need * factor, ln_mass);
+        }
+        exp(ln_mass - self.scale)
+    }
+}

@@ -1,0 +1,181 @@
+//! Events of many sizes as mixtures of few.
+//!
+//! # Why a mixture is worse
+//!
+//! Let `H_γ(μ)` be the hockey-stick divergence of a Gaussian and its shift, μ = 1/σ. With γ = e^ε,
+//! `dH/dμ = φ(ε/μ − μ/2)`. In `τ(μ) = erf(μ/√8)`, the total variation, which grows as `e^{−μ²/8}`,
+//!
+//! ```text
+//! d/dμ ln(dH/dτ) = ε²/μ³ − μ/4 + μ/4 = ε²/μ³ ≥ 0:
+//! ```
+//!
+//! H is convex in τ at every γ. With P = (1−q)N₀ + qN₁, `H_γ(P‖N₀) = q·H_γ'(N₁‖N₀)` with `γ' = (γ−1+q)/q` where that is
+//! positive (else `1 − γ`), and `H_γ(N₀‖P) = 1 − γ + γ·H_{1/γ}(P‖N₀)`, so both are convex in τ, too. In q both are convex since P is
+//! linear in q. So an event between two multipliers is dominated by a mixture of the two with public weights, linear in τ;
+//! and an event between two rates likewise. A composition of dominating pairs dominates.
+//!
+//! The excess is of second order in the distance of the knots; weights are rounded up to a [`LEVELS`]-th so that equal ones
+//! are counted together.
+
+use damper_core::accounting::event::{Event, Rate};
+use libm::{erf, erfc, exp, log};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Up to so many different events, each is priced as itself.
+const FEW: usize = 32;
+/// Neighbouring knots differ by this in the logarithm.
+const RATIO: f64 = 0.02;
+/// At most about so many knots in each direction.
+const MOST: usize = 192;
+const LEVELS: f64 = 16.0;
+
+/// An event as a mixture: knots and their weights, which add up to 1.
+pub(super) type Mixture = Vec<(usize, f64)>;
+
+/// Events as mixtures of knots.
+#[derive(Clone, Debug)]
+pub(super) struct Knots {
+    pub knots: Vec<Event>,
+    pub mixtures: Vec<(Mixture, u64)>,
+}
+
+/// Each event as itself, equal ones together.
+pub(super) fn exact(events: &[(Event, u64)]) -> Knots {
+    let mut counts = BTreeMap::<(u64, u64), (Event, u64)>::new();
+    for (event, times) in events.iter().filter(|(_, times)| *times > 0) {
+        let key = (event.multiplier().to_bits(), event.rate().numerator());
+        counts.entry(key).or_insert((*event, 0)).1 += times;
+    }
+    let knots = counts.values().map(|(event, _)| *event).collect();
+    let mixtures = counts.values().enumerate().map(|(at, (_, times))| (vec![(at, 1.0)], *times)).collect();
+    Knots { knots, mixtures }
+}
+
+/// Few knots, never cheaper than the events.
+pub(super) fn few(events: &[(Event, u64)]) -> Knots {
+    let exact = exact(events);
+    if exact.knots.len() <= FEW {
+        return exact;
+    }
+    // Precisions and rates, both ascending with the price.
+    let precisions = Axis::new(exact.knots.iter().map(|event| 1.0 / event.multiplier()));
+    let rates = Axis::new(exact.knots.iter().map(|event| event.rate().as_f64()));
+    let mut wanted = BTreeSet::new();
+    let mut counts = BTreeMap::<((usize, u32), (usize, u32)), u64>::new();
+    for (event, (_, times)) in exact.knots.iter().zip(&exact.mixtures) {
+        let precision = precisions.place(1.0 / event.multiplier(), variation);
+        let rate = rates.place(event.rate().as_f64(), |low, high| high - low);
+        *counts.entry((precision, rate)).or_insert(0) += times;
+        for (p, _) in parts(precision) {
+            for (r, _) in parts(rate) {
+                wanted.insert((p, r));
+            }
+        }
+    }
+    let number = |p: usize, r: usize| wanted.range(..(p, r)).count();
+    let index: BTreeMap<(usize, usize), usize> = wanted.iter().map(|&(p, r)| ((p, r), number(p, r))).collect();
+    let mixtures = counts.iter().map(|(&(precision, rate), &times)| {
+        let mixture = parts(precision).flat_map(|(p, weight)| {
+            let index = &index;
+            parts(rate).map(move |(r, share)| (index[&(p, r)], weight * share))
+        });
+        (mixture.collect(), times)
+    });
+    let mixtures = mixtures.collect();
+    // A multiplier of which 1/σ is not exact is taken one step down.
+    let knot = |&(p, r): &(usize, usize)| {
+        let rate = Rate::at_least(rates.knots[r].min(1.0)).ok()?;
+        Event::new(rate, (1.0 / precisions.knots[p]).next_down()).ok()
+    };
+    match wanted.iter().map(knot).collect() {
+        Some(knots) => Knots { knots, mixtures },
+        None => exact,
+    }
+}
+
+/// The total variation that lies between two precisions, `low < high`.
+fn variation(low: f64, high: f64) -> f64 {
+    let scale = libm::sqrt(8.0);
+    if low > 0.5 { erfc(low / scale) - erfc(high / scale) } else { erf(high / scale) - erf(low / scale) }
+}
+
+/// The two knots of a place and their weights; one, where the weight of the other is 0.
+fn parts((upper, level): (usize, u32)) -> impl Iterator<Item = (usize, f64)> + Clone {
+    let weight = f64::from(level) / LEVELS;
+    [(upper, weight), (upper.wrapping_sub(1), 1.0 - weight)].into_iter().filter(|(_, weight)| *weight > 0.0)
+}
+
+/// Knots of one parameter, ascending.
+struct Axis {
+    knots: Vec<f64>,
+}
+
+impl Axis {
+    fn new(values: impl Iterator<Item = f64> + Clone) -> Self {
+        let most = values.clone().fold(0.0, f64::max);
+        let least = values.fold(f64::INFINITY, f64::min);
+        let span = log(most / least);
+        let count = ((span / RATIO).ceil() as usize).clamp(1, MOST);
+        if span < 1e-9 {
+            return Self { knots: vec![most] };
+        }
+        // From the largest down, and a little below the smallest.
+        let mut knots: Vec<f64> = (0..=count).map(|k| most * exp(-(span + 1e-9) * k as f64 / count as f64)).collect();
+        knots.reverse();
+        knots.dedup();
+        Self { knots }
+    }
+
+    /// The knot at or above a value, and its weight in `1/LEVELS`, rounded up; the rest is that of the knot below.
+    fn place(&self, value: f64, between: impl Fn(f64, f64) -> f64) -> (usize, u32) {
+        let upper = self.knots.partition_point(|knot| *knot < value).min(self.knots.len() - 1);
+        let Some(below) = upper.checked_sub(1) else { return (upper, LEVELS as u32) };
+        let (low, high) = (self.knots[below], self.knots[upper]);
+        let share = between(low, value) / between(low, high);
+        let level = if share.is_finite() { (share * LEVELS + 1e-6).ceil().clamp(1.0, LEVELS) } else { LEVELS };
+        (upper, level as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// `H_γ(N₁‖N₀)` at γ = e^ε for μ = 1/σ.
+    fn divergence(mu: f64, epsilon: f64) -> f64 {
+        let phi = |x: f64| 0.5 * erfc(-x / libm::sqrt(2.0));
+        phi(mu / 2.0 - epsilon / mu) - exp(epsilon) * phi(-mu / 2.0 - epsilon / mu)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
+
+        #[test]
+        fn a_mixture_linear_in_the_total_variation_is_worse_at_every_order(
+            ln_low in -4.0f64..1.2, ratio in 0.001f64..1.0, place in 0.0f64..1.0, epsilon in -6.0f64..6.0,
+        ) {
+            let (low, high) = (exp(ln_low), exp(ln_low + ratio));
+            let between = low + place * (high - low);
+            let share = variation(low, between) / variation(low, high);
+            let mixed = share * divergence(high, epsilon) + (1.0 - share) * divergence(low, epsilon);
+            prop_assert!(divergence(between, epsilon) <= mixed + 1e-13, "{low} {between} {high} {epsilon}");
+        }
+
+        #[test]
+        fn every_event_is_counted_once_between_knots_beside_it(
+            multipliers in prop::collection::vec(0.3f64..9.0, 40..90), rates in prop::collection::vec(1e-4f64..1.0, 40..90),
+        ) {
+            let pairs = multipliers.iter().zip(&rates);
+            let events: Vec<(Event, u64)> =
+                pairs.map(|(z, q)| (Event::new(Rate::at_least(*q).unwrap(), *z).unwrap(), 2)).collect();
+            let found = few(&events);
+            let times: u64 = found.mixtures.iter().map(|(_, times)| times).sum();
+            prop_assert_eq!(times, 2 * events.len() as u64);
+            for (mixture, _) in &found.mixtures {
+                let weight: f64 = mixture.iter().map(|(_, weight)| weight).sum();
+                prop_assert!((weight - 1.0).abs() < 1e-12 && mixture.len() <= 4);
+            }
+        }
+    }
+}

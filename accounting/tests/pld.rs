@@ -1,0 +1,240 @@
+//! The tight accountant against an independent generator's bounds, closed forms, the Rényi accountant, and extremes.
+
+use damper_accounting::pld::{Neighbours, epsilon, epsilon_at_least, of_discrete};
+use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::renyi::least_epsilon;
+use proptest::prelude::*;
+use std::time::Instant;
+
+const VECTORS: &str = include_str!("../src/vectors/pld.tsv");
+
+fn event(q: f64, sigma: f64) -> Event {
+    Event::new(Rate::at_least(q).unwrap(), sigma).unwrap()
+}
+
+fn upper(events: &[(Event, u64)], delta: f64) -> f64 {
+    epsilon(events, Neighbours::AddOrRemove, delta).unwrap()
+}
+
+fn lower(events: &[(Event, u64)], delta: f64) -> f64 {
+    epsilon_at_least(events, Neighbours::AddOrRemove, delta).unwrap()
+}
+
+/// What is promised above the truth.
+fn tolerance(epsilon: f64) -> f64 {
+    f64::max(0.005 * epsilon, 1e-4)
+}
+
+struct Point {
+    events: [(Event, u64); 1],
+    delta: f64,
+    least: f64,
+    most: f64,
+}
+
+fn points() -> Vec<Point> {
+    let lines = VECTORS.lines().filter(|line| !line.starts_with('#'));
+    let point = |line: &str| {
+        let fields: Vec<f64> = line.split('\t').map(|field| field.parse().unwrap()).collect();
+        let [numerator, sigma, steps, delta, least, most] = fields[..] else { panic!("{line}") };
+        let rate = Rate::from_numerator(numerator as u64).unwrap();
+        Point { events: [(Event::new(rate, sigma).unwrap(), steps as u64)], delta, least, most }
+    };
+    lines.map(point).collect()
+}
+
+#[test]
+fn epsilon_lies_above_the_generators_lower_bound_and_within_the_promise_of_it() {
+    let points = points();
+    assert!(points.len() >= 200, "{}", points.len());
+    for Point { events, delta, least, most } in points {
+        let ours = upper(&events, delta);
+        assert!(ours >= least, "{events:?} {delta}: {ours} {least}");
+        assert!(ours <= least + tolerance(least), "{events:?} {delta}: {ours} {least} {most}");
+    }
+}
+
+#[test]
+fn the_lower_bound_lies_below_the_generators_upper_one_and_both_pairs_are_close() {
+    for (at, Point { events, delta, most, .. }) in points().into_iter().enumerate() {
+        if at % 4 != 0 {
+            continue;
+        }
+        let (low, high) = (lower(&events, delta), upper(&events, delta));
+        assert!(low <= most && low <= high, "{events:?} {delta}: {low} {high} {most}");
+        assert!(high - low <= tolerance(low) / 2.0, "{events:?} {delta}: {low} {high}");
+    }
+}
+
+#[test]
+fn renyis_accountant_is_never_below_the_tight_ones_lower_bound() {
+    for Point { events, delta, least, .. } in points() {
+        let renyi = least_epsilon(&events, delta).unwrap().epsilon;
+        assert!(renyi >= least, "{events:?} {delta}: {renyi} {least}");
+    }
+}
+
+/// δ of the Gaussian with shift μ standard deviations.
+fn gaussian_delta(mu: f64, epsilon: f64) -> f64 {
+    let phi = |x: f64| 0.5 * libm::erfc(-x / 2f64.sqrt());
+    phi(mu / 2.0 - epsilon / mu) - libm::exp(epsilon) * phi(-mu / 2.0 - epsilon / mu)
+}
+
+fn gaussian_epsilon(mu: f64, delta: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1e4);
+    for _ in 0..200 {
+        let middle = (low + high) / 2.0;
+        if gaussian_delta(mu, middle) > delta { low = middle } else { high = middle }
+    }
+    high
+}
+
+#[test]
+fn without_sampling_epsilon_is_the_closed_form() {
+    let uneven: Vec<(Event, u64)> = (0..60).map(|t| (event(1.0, 20.0 + f64::from(t)), 7)).collect();
+    let joint = [(event(1.0, 3.0).and(4.0).unwrap(), 1)];
+    let cases: [&[(Event, u64)]; 5] = [
+        &[(event(1.0, 1.0), 1)],
+        &[(event(1.0, 0.7), 3), (event(1.0, 5.0), 20)],
+        &[(event(1.0, 60.0), 10_000)],
+        &uneven,
+        &joint,
+    ];
+    for events in cases {
+        let mu = events.iter().map(|(event, times)| *times as f64 / event.multiplier().powi(2)).sum::<f64>().sqrt();
+        for delta in [1e-3, 1e-6, 1e-10] {
+            let exact = gaussian_epsilon(mu, delta);
+            let (low, high) = (lower(events, delta), upper(events, delta));
+            assert!(low <= exact * (1.0 + 1e-9) && exact <= high * (1.0 + 1e-9), "{mu} {delta}: {low} {exact} {high}");
+            assert!(high - exact <= tolerance(exact) && exact - low <= tolerance(exact), "{low} {exact} {high}");
+        }
+    }
+}
+
+#[test]
+fn one_step_is_the_closed_form_of_the_mixture_in_the_worse_direction() {
+    for (q, sigma, delta) in [(0.01, 0.5, 1e-5), (0.3, 1.0, 1e-6), (1e-3, 0.4, 1e-8), (0.9, 2.0, 1e-4)] {
+        // H_γ(P‖Q) = q·H_γ'(N₁‖N₀), γ' = 1 + (γ−1)/q.
+        let inner = gaussian_epsilon(1.0 / sigma, delta / q);
+        let exact = (q * libm::expm1(inner)).ln_1p();
+        let (low, high) = (lower(&[(event(q, sigma), 1)], delta), upper(&[(event(q, sigma), 1)], delta));
+        assert!(low <= exact && exact <= high * (1.0 + 1e-9), "{low} {exact} {high}");
+        assert!(high - exact <= tolerance(exact), "{low} {exact} {high}");
+    }
+}
+
+#[test]
+fn a_schedule_of_thousands_is_priced_closely_by_few_mixtures() {
+    let rising = |t: u32| 0.8 + f64::from(t) * 1e-5;
+    let falling = |t: u32| 1.3 - 2e-5 * f64::from(t);
+    for multiplier in [rising as fn(u32) -> f64, falling] {
+        let events: Vec<(Event, u64)> = (1..=10_000).map(|t| (event(0.005, multiplier(t)), 1)).collect();
+        let ours = upper(&events, 1e-5);
+        // A lower bound: multipliers rounded up onto few values, each of which is priced as itself.
+        let coarse = |event: &Event| 1.001f64.powf((event.multiplier().ln() / 1.001f64.ln()).ceil());
+        let mut fewer: Vec<(Event, u64)> = Vec::new();
+        for (event, _) in &events {
+            let rounded = Event::new(event.rate(), coarse(event)).unwrap();
+            match fewer.last_mut() {
+                Some((last, times)) if *last == rounded => *times += 1,
+                _ => fewer.push((rounded, 1)),
+            }
+        }
+        let below = lower(&fewer, 1e-5);
+        assert!(ours >= below && ours <= below + tolerance(below), "{ours} {below}");
+    }
+}
+
+#[test]
+fn a_schedule_that_ends_in_endless_noise_costs_little_more_than_one_with_slightly_more_noise() {
+    let polynomial = |t: u32| 0.45 * (20.0 + f64::from(t)).powf(0.25);
+    let endless = |t: u32| 0.3 / (0.1 - (0.1 - 1e-10) * (f64::from(t) / 3000.0).sqrt()).sqrt();
+    for multiplier in [polynomial as fn(u32) -> f64, endless] {
+        let cost = |factor: f64| {
+            let events: Vec<_> = (1..=3000).map(|t| (event(0.005, factor * multiplier(t)), 1)).collect();
+            upper(&events, 1e-5)
+        };
+        let (here, less) = (cost(1.0), cost(1.001));
+        assert!(less <= here && here <= less * 1.005, "{here} {less}");
+    }
+}
+
+#[test]
+fn changing_rates_cost_between_what_the_least_and_the_largest_do() {
+    let changing: Vec<(Event, u64)> =
+        (0..2000).map(|t| (event(0.002 + 1e-6 * f64::from(t), 0.8 + 1e-4 * f64::from(t % 500)), 1)).collect();
+    let ours = upper(&changing, 1e-6);
+    let exactly_two = [(event(0.002, 0.8), 1000), (event(0.004, 0.8), 1000)];
+    assert!(ours <= upper(&exactly_two, 1e-6) * 1.3 && ours >= lower(&[(event(0.002, 0.85), 2000)], 1e-6));
+    // Few enough to be priced one by one from below.
+    let some: Vec<(Event, u64)> = changing.iter().step_by(50).map(|(event, _)| (*event, 50)).collect();
+    let (low, high) = (lower(&some, 1e-6), upper(&some, 1e-6));
+    assert!(low <= high && high <= low + tolerance(low), "{low} {high}");
+}
+
+#[test]
+fn a_replaced_sample_costs_what_twice_the_clip_does_and_no_less_than_either_direction() {
+    for (q, sigma, steps, delta) in [(1.0, 4.0, 5, 1e-6), (0.01, 2.0, 1000, 1e-5), (0.2, 3.0, 30, 1e-8)] {
+        let twice = [(event(q, sigma / 2.0), steps)];
+        let replaced = epsilon(&twice, Neighbours::Replace, delta).unwrap();
+        let below = epsilon_at_least(&twice, Neighbours::Replace, delta).unwrap();
+        assert!(below <= replaced && replaced <= below + tolerance(below), "{below} {replaced}");
+        assert!(replaced >= lower(&twice, delta), "{replaced}");
+        if q == 1.0 {
+            let exact = gaussian_epsilon((steps as f64).sqrt() * 2.0 / sigma, delta);
+            assert!(replaced >= exact && replaced <= exact + tolerance(exact));
+        }
+    }
+}
+
+#[test]
+fn extremes_give_a_bound_or_infinity_and_never_a_nan() {
+    let started = Instant::now();
+    for q in [2f64.powi(-53), 1e-12, 1e-5, 0.5, 1.0 - 1e-15, 1.0] {
+        for sigma in [5e-324, 1e-300, 1e-3, 0.02, 1.0, 1e6, 1e300] {
+            for (steps, delta) in [(1, 1e-15), (10_000_000, 1e-15), (u64::MAX, 0.5), (3, 1.0 - 1e-12), (7, 1e-300)] {
+                let events = [(event(q, sigma), steps)];
+                let tight = of_discrete(&events, Neighbours::AddOrRemove, delta).unwrap();
+                assert!(tight >= 0.0, "{q} {sigma} {steps} {delta}: {tight}");
+                let replaced = epsilon(&events, Neighbours::Replace, delta).unwrap();
+                assert!(replaced >= 0.0, "{q} {sigma} {steps} {delta}: {replaced}");
+            }
+        }
+    }
+    assert!(started.elapsed().as_secs() < 600, "{:?}", started.elapsed());
+    for delta in [0.0, 1.0, -1.0, f64::NAN] {
+        assert!(epsilon(&[(event(0.1, 1.0), 1)], Neighbours::AddOrRemove, delta).is_err());
+    }
+    assert!(epsilon(&[], Neighbours::AddOrRemove, 1e-5).is_err());
+    assert!(epsilon(&[(event(0.1, 1.0), 0)], Neighbours::AddOrRemove, 1e-5).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
+
+    #[test]
+    fn bounds_enclose_the_truth_and_renyis_lies_above(
+        ln_q in -11.5f64..0.0, ln_sigma in -1.2f64..3.0, ln_steps in 0.0f64..10.0, ln_delta in -23.0f64..-6.9,
+    ) {
+        let events = [(event(ln_q.exp(), ln_sigma.exp()), ln_steps.exp() as u64)];
+        let delta = ln_delta.exp();
+        let high = upper(&events, delta);
+        prop_assume!((0.01..100.0).contains(&high));
+        let low = lower(&events, delta);
+        prop_assert!(low <= high && high - low <= tolerance(low), "{events:?} {delta}: {low} {high}");
+        prop_assert!(least_epsilon(&events, delta).unwrap().epsilon >= low);
+    }
+
+    #[test]
+    fn more_noise_fewer_steps_and_a_larger_delta_never_cost_more(
+        ln_q in -9.0f64..0.0, ln_sigma in -1.0f64..2.0, steps in 1u64..3000, ln_delta in -20.0f64..-6.9,
+    ) {
+        let cost = |sigma: f64, steps: u64, delta: f64| upper(&[(event(ln_q.exp(), sigma), steps)], delta);
+        let (sigma, delta) = (ln_sigma.exp(), ln_delta.exp());
+        let here = cost(sigma, steps, delta);
+        let slack = tolerance(here);
+        prop_assert!(cost(1.1 * sigma, steps, delta) <= here + slack);
+        prop_assert!(cost(sigma, steps + 1 + steps / 10, delta) + slack >= here);
+        prop_assert!(cost(sigma, steps, 2.0 * delta) <= here + slack);
+    }
+}
