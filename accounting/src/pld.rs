@@ -3,13 +3,13 @@
 //!
 //! What is computed for each direction of neighbours, and for any list of events:
 //!
-//! 1. [`gaussian`]: the Gaussian and its shift as finitely many points, from above by splitting mass, from below by
+//! 1. `gaussian`: the Gaussian and its shift as finitely many points, from above by splitting mass, from below by
 //!    merging it;
-//! 2. [`draw`]: the privacy loss of each point under the draw's mixture; what lies beyond the points is a loss of infinity;
-//! 3. [`knots`]: events of many sizes as mixtures of few, from above;
-//! 4. [`grid`]: losses on multiples of a step, split from above and merged from below; tilted, so that the bulk lies where δ is
+//! 2. `draw`: the privacy loss of each point under the draw's mixture; what lies beyond the points is a loss of infinity;
+//! 3. `knots`: events of many sizes as mixtures of few, from above;
+//! 4. `grid`: losses on multiples of a step, split from above and merged from below; tilted, so that the bulk lies where δ is
 //!    decided;
-//! 5. [`compose`]: transform, product, inverse; the rounding of all of it bounded, and added to δ or taken from it.
+//! 5. `compose`: transform, product, inverse; the rounding of all of it bounded, and added to δ or taken from it.
 //!
 //! [`epsilon`] gives an upper bound of ε, [`epsilon_at_least`] a lower one; the truth for the ideal, continuous mechanism lies
 //! between. [`discrete`] says why the upper one holds for the discrete mechanism that runs, and at which multiplier.

@@ -1,6 +1,6 @@
 //! Slots that are filled when the program runs: one step, compiled once, for every method.
 //!
-//! The slots of a [`PrivateStep`](crate::step::PrivateStep) are types, so that a program with one method carries that method alone.
+//! The slots of a [`PrivateStep`] are types, so that a program with one method carries that method alone.
 //! One with several, or whose method comes from a configuration, would carry a copy of the step for each. Here a filter, an
 //! optimizer or a threshold is [`Held`] together with its memory and lent to the step as an object; the slot itself is the same
 //! type whatever is lent ([`FilterSlot`], [`OptimizerSlot`], [`ThresholdSlot`], [`AnyClip`], [`AnySchedule`]). What is not named in

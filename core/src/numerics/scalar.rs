@@ -1,4 +1,4 @@
-//! Functions of a step's scalars, where a processor computes f64 in software: the bits of [`function`](super::function) in a third
+//! Functions of a step's scalars, where a processor computes f64 in software: the bits of [`function`] in a third
 //! of the flash.
 //!
 //! A schedule takes the cosine of half a turn and powers of positive numbers, a threshold an exponential. What `libm` has for all
