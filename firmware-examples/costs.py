@@ -123,9 +123,19 @@ def features(image):
     return ",".join(f"damper-firmware-program/{feature}" for feature in chosen)
 
 
+def stable_path():
+    """This folder under a path that every checkout has: Cargo hashes the paths of crates outside a workspace into the names of
+    symbols, and with their order the linker's inlining moves, and counts by some per cent."""
+    link, new = pathlib.Path("/tmp/damper-costs"), pathlib.Path(f"/tmp/damper-costs.{os.getpid()}")
+    new.symlink_to(HERE.parent)
+    new.replace(link)
+    return link / HERE.name
+
+
 def build(cargo, target, limits):
     board = ["damper-firmware-riscv"] if target.startswith("riscv") else ["damper-firmware-cortex-m", "--no-default-features"]
-    command = [cargo, "build", "--quiet", "--manifest-path", HERE / "Cargo.toml", "--locked", "--release", "--target", target, "-p", *board]
+    command = [cargo, "build", "--quiet", "--manifest-path", stable_path() / "Cargo.toml", "--locked", "--release", "--target", target,
+               "--target-dir", HERE / "target", "-p", *board]
     folder = HERE / "target" / target / "release"
     images = [name for name in limits if name != "stack"] + ["costs"]
     for image in images:
