@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Arrows between the modules point one way: `cli → train → {data, backend, replay, init, autodiff → graph → onnx}`, and all of them
-//! → `damper_core`. Nothing here decides a bit of a private step: that is the core's.
+//! → `damper_core`; `train` and `backend` share what convolves (`winograd`). Nothing here decides a bit of a private step: that is
+//! the core's.
 
 pub use damper_accounting as accounting;
 pub mod aggregate;
@@ -24,3 +25,4 @@ pub mod onnx;
 pub mod replay;
 pub mod report;
 pub mod train;
+mod winograd;

@@ -4,6 +4,8 @@
 //! (onnxruntime's own switch), run their operators one after the other on `plan.threads` threads that do not spin, and
 //! send no telemetry.
 
+mod convolution;
+
 use super::bind::bind;
 use super::{Backend, BackendError, Input, Plan, Session, bound_shape, check_inputs, library};
 use ort::ep::CUDA;
@@ -101,9 +103,15 @@ impl Backend for Ort {
     }
 
     fn load(&self, model: &[u8], plan: &Plan) -> Result<Box<dyn Session>, BackendError> {
-        let bytes = bind(model, plan)?.encode_to_vec();
+        let mut model = bind(model, plan)?;
+        if !self.cuda {
+            convolution::put(&mut model, plan);
+        }
+        let bytes = model.encode_to_vec();
         let session = self
             .builder(plan.threads)?
+            .with_operators(convolution::domain().map_err(|error| self.failed("cannot make operators", &error))?)
+            .map_err(|error| self.failed("cannot take operators", &error))?
             .commit_from_memory(&bytes)
             .map_err(|error| self.failed("cannot run the model", &error))?;
         let mut outputs = OutputSelector::no_default();

@@ -3,6 +3,7 @@
 
 use super::kernel::KernelGrad;
 use crate::autodiff::{Dim, GradGraph, TensorSpec};
+use crate::winograd::{self, Planes};
 use std::ops::Range;
 
 /// Prefixes of the outputs that a gradient is read from.
@@ -27,6 +28,8 @@ enum Maker {
     Outer,
     /// The gradient of a convolution's kernel.
     Kernel(Box<KernelGrad>),
+    /// That of one of 3×3 weights, with fewer products.
+    Winograd(Box<winograd::KernelGrad>),
 }
 
 /// The forms of all parameters, in order, and memory for one row's gradients that are made here.
@@ -58,7 +61,11 @@ impl Parts {
                 None => Maker::Outer,
                 Some((_, window)) => {
                     let channels = right / window.input.iter().product::<usize>();
-                    Maker::Kernel(Box::new(KernelGrad::new(left / window.positions(), channels, window)))
+                    let outputs = left / window.positions();
+                    match Planes::of(channels, outputs, window) {
+                        Some(planes) => Maker::Winograd(Box::new(winograd::KernelGrad::new(planes))),
+                        None => Maker::Kernel(Box::new(KernelGrad::new(outputs, channels, window))),
+                    }
                 }
             };
             let place = end..end + len(parameter);
@@ -78,6 +85,7 @@ impl Parts {
                 match by {
                     Maker::Outer => outer(left, right, grad),
                     Maker::Kernel(kernel) => kernel.write(left, right, grad),
+                    Maker::Winograd(kernel) => kernel.write(left, right, grad),
                 }
             }
         }

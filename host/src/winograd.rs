@@ -1,0 +1,117 @@
+//! Convolutions of 3×3 windows with fewer products: Winograd's minimal filtering (Lavin and Gray, "Fast algorithms for convolutional
+//! neural networks", 2016, §4.1), `F(2×2, 3×3)` for the convolution and `F(3×3, 2×2)` for the gradient of its kernel.
+//!
+//! A tile of 4×4 inputs and a kernel of 3×3 weights (or a tile of 2×2 output gradients) are each transformed to 16 points; the
+//! points' products are summed, and the sums transformed to 2×2 outputs (or 3×3 weights): 16 products where the definition has 36.
+//!
+//! Numerics: the transforms are sums of a few terms and halves, so that an entry is as near to its definition as the largest entries
+//! of its tile allow, not always as near as its own size would. Its bits depend on the sample, the parameters and the kind of
+//! processor alone: samples meet in vectors, never in sums.
+
+mod convolution;
+mod kernel;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use convolution::Convolution;
+pub(crate) use kernel::KernelGrad;
+
+use crate::autodiff::Window;
+use pulp::Simd;
+
+/// Points of a transformed tile.
+const POINTS: usize = 16;
+
+/// Floats of the widest vectors.
+const WIDEST: usize = 16;
+
+/// Vectors of the widest tile of sums.
+const VECTORS: usize = 3;
+
+/// Outputs of a tile of sums: as many as there are registers for, in the widest vectors and in others.
+const WIDE_TILE: usize = 8;
+const TILE: usize = 4;
+
+/// Channels on either side from which fewer products outweigh the transforms.
+const WORTHWHILE: usize = 16;
+
+/// 3×3 windows, each next to the last, over a padded plane.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Planes {
+    pub(crate) channels: usize,
+    pub(crate) outputs: usize,
+    /// Lines and columns.
+    pub(crate) input: [usize; 2],
+    pub(crate) output: [usize; 2],
+    /// Padding before the first line and column, at most 2.
+    pub(crate) before: [usize; 2],
+}
+
+impl Planes {
+    /// Of `pads` before and after lines and columns; `None` where the windows do not fit or never touch the input.
+    pub(crate) fn new(channels: usize, outputs: usize, input: [usize; 2], pads: [[usize; 2]; 2]) -> Option<Self> {
+        let [before, after] = pads;
+        if pads.iter().flatten().any(|pad| *pad > 2) || channels == 0 || outputs == 0 || input.contains(&0) {
+            return None;
+        }
+        let whole = [0, 1].map(|i| input[i] + before[i] + after[i]);
+        if whole.iter().any(|extent| *extent < 3) {
+            return None;
+        }
+        Some(Self { channels, outputs, input, output: whole.map(|extent| extent - 2), before })
+    }
+
+    /// Of a convolution's windows, where their kernel's gradient is better had this way.
+    pub(crate) fn of(channels: usize, outputs: usize, window: &Window) -> Option<Self> {
+        let pair = |list: &[usize]| <[usize; 2]>::try_from(list).ok();
+        let plain = window.kernel == [3, 3] && window.stride == [1, 1] && window.dilation == [1, 1];
+        let worthwhile = plain && worthwhile(channels, outputs);
+        let planes = Self::new(channels, outputs, pair(&window.input)?, [pair(&window.before)?, pair(&window.after)?])?;
+        (worthwhile && pair(&window.output) == Some(planes.output)).then_some(planes)
+    }
+
+    /// Lines and columns of tiles of outputs.
+    fn tiles(&self) -> [usize; 2] {
+        self.output.map(|extent| extent.div_ceil(2))
+    }
+}
+
+/// Whether a convolution between so many channels is better done this way.
+pub(crate) fn worthwhile(channels: usize, outputs: usize) -> bool {
+    channels >= WORTHWHILE && outputs >= WORTHWHILE
+}
+
+/// A line of a tile of inputs at its points.
+#[inline(always)]
+fn at_points<S: Simd>(simd: S, [a, b, c, d]: [S::f32s; 4]) -> [S::f32s; 4] {
+    [simd.sub_f32s(a, c), simd.add_f32s(b, c), simd.sub_f32s(c, b), simd.sub_f32s(b, d)]
+}
+
+/// Two outputs from the sums at their points.
+#[inline(always)]
+fn two<S: Simd>(simd: S, [a, b, c, d]: [S::f32s; 4]) -> [S::f32s; 2] {
+    [simd.add_f32s(simd.add_f32s(a, b), c), simd.sub_f32s(simd.sub_f32s(b, c), d)]
+}
+
+/// Three weights' gradients from the sums at their points.
+#[inline(always)]
+fn three<S: Simd>(simd: S, [a, b, c, d]: [S::f32s; 4]) -> [S::f32s; 3] {
+    let sum = simd.add_f32s(b, c);
+    [simd.add_f32s(a, sum), simd.sub_f32s(b, c), simd.sub_f32s(sum, d)]
+}
+
+/// The vector that begins at `at`.
+#[inline(always)]
+fn load<S: Simd>(from: &[f32], at: usize) -> S::f32s {
+    S::as_simd_f32s(&from[at..][..S::F32_LANES]).0[0]
+}
+
+/// Writes as much of a vector as `into` holds.
+#[inline(always)]
+fn store<S: Simd>(simd: S, into: &mut [f32], vector: S::f32s) {
+    if into.len() == S::F32_LANES {
+        S::as_mut_simd_f32s(into).0[0] = vector;
+    } else {
+        simd.partial_store_f32s(into, vector);
+    }
+}
