@@ -157,3 +157,135 @@ impl Kernel for Convolving {
 fn failed(what: &str) -> ort::Error {
     ort::Error::new(format!("a {DOMAIN}:{NAME} cannot be done: {what}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{Backend, Input};
+    use super::super::Ort;
+    use super::*;
+    use crate::autodiff::{Dim, TensorSpec};
+    use crate::graph::DType;
+    use crate::onnx::{Extent, make_node, make_tensor_f32, make_value_info};
+    use prost::Message as _;
+
+    const ROWS: usize = 3;
+    const WEIGHTS: [usize; 4] = [17, 16, 3, 3];
+    const PLANE: [usize; 2] = [9, 6];
+
+    /// One node `op` of `x`, `weights` (an input, or a constant) and a bias, and the plan of it.
+    fn model(op: &str, attributes: &[(&str, &[i64])], constant: Option<&[f32]>) -> (pb::ModelProto, Plan) {
+        let (from, to) = if op == "Conv" { (1, 0) } else { (0, 1) };
+        let attribute = |(name, list): &(&str, &[i64])| match list {
+            [value] => make_attr_int(name, *value),
+            list => make_attr_ints(name, list),
+        };
+        let attributes: Vec<_> = attributes.iter().map(attribute).collect();
+        let pads = attr_ints(&attributes, "pads").unwrap_or(&[0; 4]).to_vec();
+        let rest = attr_ints(&attributes, "output_padding").unwrap_or(&[0; 2]).to_vec();
+        let grow =
+            |i: usize| if op == "Conv" { pads[i] + pads[i + 2] - 2 } else { 2 + rest[i] - pads[i] - pads[i + 2] };
+        let made = [0, 1].map(|i| (PLANE[i] as i64 + grow(i)) as usize);
+        let node = make_node(op, "it", &["x", "weights", "bias"], &["y"], attributes);
+        let spec = |name: &str, shape: &[Dim]| TensorSpec { name: name.into(), dtype: DType::F32, shape: shape.into() };
+        let fixed = Dim::Fixed;
+        let x = spec("x", &[Dim::Batch, fixed(WEIGHTS[from]), fixed(PLANE[0]), fixed(PLANE[1])]);
+        let bias = spec("bias", &[fixed(WEIGHTS[to])]);
+        let y = spec("y", &[Dim::Batch, fixed(WEIGHTS[to]), fixed(made[0]), fixed(made[1])]);
+        let mut inputs = vec![x, bias];
+        if constant.is_none() {
+            inputs.push(spec("weights", &WEIGHTS.map(fixed)));
+        }
+        let value = |spec: &TensorSpec| {
+            let extents = spec.shape.iter().map(|dim| match dim {
+                Dim::Batch => Extent::Batch,
+                Dim::Fixed(extent) => Extent::Fixed(*extent),
+            });
+            make_value_info(&spec.name, DType::F32, &extents.collect::<Vec<_>>())
+        };
+        let graph = pb::GraphProto {
+            name: "g".into(),
+            node: vec![node],
+            input: inputs.iter().map(value).collect(),
+            output: vec![value(&y)],
+            initializer: constant.iter().map(|weights| make_tensor_f32("weights", &WEIGHTS, weights)).collect(),
+            ..Default::default()
+        };
+        let standard = pb::OperatorSetIdProto { domain: String::new(), version: 17 };
+        let model =
+            pb::ModelProto { ir_version: 8, opset_import: vec![standard], graph: Some(graph), ..Default::default() };
+        (model, Plan { batch: ROWS, threads: 1, inputs, outputs: vec![y] })
+    }
+
+    fn is_put(op: &str, attributes: &[(&str, &[i64])]) -> bool {
+        let (mut model, plan) = model(op, attributes, None);
+        put(&mut model, &plan);
+        let domains: Vec<_> = model.opset_import.iter().map(|set| set.domain.as_str()).collect();
+        let is_put = model.graph.unwrap().node[0].domain == DOMAIN;
+        assert_eq!(domains, if is_put { vec!["", DOMAIN] } else { vec![""] });
+        is_put
+    }
+
+    const PADDED: [(&str, &[(&str, &[i64])]); 6] = [
+        ("Conv", &[]),
+        ("Conv", &[("pads", &[1, 1, 1, 1]), ("strides", &[1, 1])]),
+        ("Conv", &[("pads", &[0, 2, 1, 0]), ("dilations", &[1, 1]), ("group", &[1])]),
+        ("ConvTranspose", &[]),
+        ("ConvTranspose", &[("pads", &[1, 1, 1, 1]), ("output_padding", &[0, 0])]),
+        ("ConvTranspose", &[("pads", &[2, 0, 0, 1])]),
+    ];
+
+    #[test]
+    fn it_takes_no_other_place() {
+        for (op, attributes) in PADDED {
+            assert!(is_put(op, attributes), "{op} {attributes:?}");
+        }
+        for attributes in
+            [("strides", &[2, 1][..]), ("dilations", &[1, 2]), ("pads", &[3, 0, 0, 0]), ("pads", &[-1, 0, 0, 0])]
+        {
+            assert!(!is_put("Conv", &[attributes]), "{attributes:?}");
+        }
+        assert!(!is_put("ConvTranspose", &[("strides", &[2, 2]), ("output_padding", &[1, 1])]));
+        assert!(!is_put("ConvTranspose", &[("output_shape", &[11, 8])]));
+        // Constant weights are onnxruntime's to pack.
+        let (mut model, plan) = model("Conv", &[], Some(&[0.0; 17 * 16 * 9]));
+        let before = model.clone();
+        put(&mut model, &plan);
+        assert_eq!(model, before);
+    }
+
+    #[test]
+    fn it_is_the_convolution_that_it_stands_for() {
+        let backend = match Ort::open() {
+            Ok(backend) => backend,
+            Err(error) => return println!("skipped: {}", error.0.split(" (").next().unwrap_or_default()),
+        };
+        let numbers = |count: usize, step: usize| -> Vec<f32> {
+            (0..count).map(|i| ((i * step + 7) % 61) as f32 / 30.5 - 1.0).collect()
+        };
+        let weights = numbers(WEIGHTS.iter().product(), 17);
+        for (op, attributes) in PADDED {
+            let run = |constant: Option<&[f32]>| {
+                let (model, plan) = model(op, attributes, constant);
+                let mut session = backend.load(&model.encode_to_vec(), &plan).unwrap();
+                let made: Vec<Vec<f32>> = plan
+                    .inputs
+                    .iter()
+                    .map(|spec| match spec.name.as_str() {
+                        "weights" => weights.clone(),
+                        _ => numbers(bound_shape(spec, ROWS).iter().product(), 23),
+                    })
+                    .collect();
+                let inputs: Vec<_> = made.iter().map(|made| Input::F32(made)).collect();
+                let mut y = vec![];
+                session.run(&inputs, &mut |outputs| y = outputs[0].to_vec()).unwrap();
+                y
+            };
+            let (ours, theirs) = (run(None), run(Some(&weights)));
+            assert_eq!(ours.len(), theirs.len());
+            for (ours, theirs) in ours.iter().zip(&theirs) {
+                assert!((ours - theirs).abs() < 1e-4, "{op} {attributes:?}: {ours}, not {theirs}");
+            }
+            assert!(theirs.iter().any(|y| y.abs() > 1.0));
+        }
+    }
+}
