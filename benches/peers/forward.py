@@ -1,10 +1,11 @@
 """CPU time of the inference-only part of an emitted gradient graph beside the original model's.
 
-    python3 benches/peers/forward.py [--damper target/release/damper] [--rounds 15] [NETWORK...]
+    python3 benches/peers/forward.py [--build target/release] [--rounds 15] [NETWORK...]
 
 A network is one of `onnx-models`. Its gradient graph (`damper derive`) is cut down to the model's own outputs, as evaluation does,
-and runs 16 samples on one thread in onnxruntime, interleaved with the model as it is and with the model whose weights are inputs:
-those of a gradient graph are, since training moves them, and onnxruntime folds and reorders only weights that stay.
+and runs 16 samples on one thread in a session of the trainer's (`forward.rs`), interleaved with the model as it is, where
+onnxruntime folds and reorders the weights beforehand, and with the model whose weights are inputs, in plain onnxruntime: those of a
+gradient graph are, since training moves them.
 """
 
 import argparse
@@ -53,62 +54,86 @@ def fed(model, names):
     return model
 
 
-def session(model, weights):
-    for value in [*model.graph.input, *model.graph.output]:
-        for axis, extent in enumerate(value.type.tensor_type.shape.dim):
-            if extent.dim_param and axis == 0:
-                extent.dim_value = SAMPLES
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    made = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    draw = numpy.random.default_rng(1)
+class Trainers:
+    """In a session of the trainer's."""
 
-    def data(spec):
-        if spec.name in weights:
-            return weights[spec.name]
-        if "int64" in spec.type:
-            return draw.integers(0, 2, spec.shape)
-        return draw.standard_normal(spec.shape).astype("float32")
+    def __init__(self, model, file, build):
+        onnx.save(model, file)
+        command = [build / "damper-forward", file, str(SAMPLES)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline() == "ready\n"
 
-    feed = {spec.name: data(spec) for spec in made.get_inputs()}
-    return lambda: made.run(None, feed)
+    def seconds(self, runs):
+        print(runs, file=self.process.stdin, flush=True)
+        return float(self.process.stdout.readline())
 
 
-def candidates(network, damper, folder):
+class Plain:
+    """In plain onnxruntime."""
+
+    def __init__(self, model, weights):
+        for value in [*model.graph.input, *model.graph.output]:
+            for axis, extent in enumerate(value.type.tensor_type.shape.dim):
+                if extent.dim_param and axis == 0:
+                    extent.dim_value = SAMPLES
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 3
+        self.session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+        draw = numpy.random.default_rng(1)
+
+        def data(spec):
+            if spec.name in weights:
+                return weights[spec.name]
+            if "int64" in spec.type:
+                return draw.integers(0, 2, spec.shape)
+            return draw.standard_normal(spec.shape).astype("float32")
+
+        self.feed = {spec.name: data(spec) for spec in self.session.get_inputs()}
+
+    def outputs(self):
+        return self.session.run(None, self.feed)
+
+    def seconds(self, runs):
+        start = time.process_time()
+        for _ in range(runs):
+            self.outputs()
+        return (time.process_time() - start) / runs
+
+
+def candidates(network, build, folder):
     model = ROOT / "onnx-models" / f"{network}.onnx"
     drawn = folder / "model.onnx"
-    if subprocess.run([damper, "init", model, "-o", drawn], capture_output=True).returncode == 0:
+    if subprocess.run([build / "damper", "init", model, "-o", drawn], capture_output=True).returncode == 0:
         model = drawn
     grad = folder / "grad.onnx"
-    subprocess.run([damper, "derive", model, "-o", grad], check=True, capture_output=True)
+    subprocess.run([build / "damper", "derive", model, "-o", grad], check=True, capture_output=True)
     model, grad = onnx.load(model), onnx.load(grad)
     weights = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     emitted = cut(grad, [output.name for output in model.graph.output])
     trained = {value.name for value in emitted.graph.input}.intersection(weights)
-    return [session(one, weights) for one in (model, fed(model, trained), emitted)]
+    plain = Plain(fed(model, trained), weights)
+    for one in (model, emitted):
+        for output, made in zip(one.graph.output, plain.outputs()):
+            for extent, known in list(zip(output.type.tensor_type.shape.dim, made.shape))[1:]:
+                extent.dim_value = known
+    return [Trainers(model, folder / "original.onnx", build), plain, Trainers(emitted, folder / "emitted.onnx", build)]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=NETWORKS, metavar="NETWORK")
-    parser.add_argument("--damper", default=ROOT / "target/release/damper")
+    parser.add_argument("--build", default=ROOT / "target/release", type=pathlib.Path, help="where the programs are")
     parser.add_argument("--rounds", type=int, default=15)
     arguments = parser.parse_args()
-    print(f"{'network':20s} {'original':>10s} {'fed':>10s} {'emitted':>10s}   emitted / fed")
+    print(f"{'network':20s} {'original':>10s} {'fed':>10s} {'emitted':>10s}   emitted / original")
     for network in arguments.networks:
         with tempfile.TemporaryDirectory() as folder:
-            runs = candidates(network, arguments.damper, pathlib.Path(folder))
-        times = [[] for _ in runs]
-        for _ in range(arguments.rounds + 1):
-            for run, taken in zip(runs, times):
-                start, turns = time.process_time(), 0
-                while turns == 0 or time.process_time() - start < 0.05:
-                    run()
-                    turns += 1
-                taken.append((time.process_time() - start) / turns * 1e3)
-        original, fed_, emitted = (statistics.median(taken[1:]) for taken in times)
-        print(f"{network:20s} {original:8.3f}ms {fed_:8.3f}ms {emitted:8.3f}ms   {emitted / fed_:.3f}")
+            runs = candidates(network, arguments.build, pathlib.Path(folder))
+        turns = [max(1, round(0.05 / run.seconds(2))) for run in runs]
+        rounds = [[run.seconds(count) * 1e3 for run, count in zip(runs, turns)] for _ in range(arguments.rounds)]
+        original, fed_, emitted = (statistics.median(taken) for taken in zip(*rounds))
+        print(f"{network:20s} {original:8.3f}ms {fed_:8.3f}ms {emitted:8.3f}ms   {emitted / original:.3f}")
 
 
 if __name__ == "__main__":
