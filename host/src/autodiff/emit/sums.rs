@@ -15,7 +15,8 @@ impl Emitter {
     /// A sum over the last axes is a product with ones: the runtimes' own reductions of rows add in an order that depends
     /// on where a row lies in memory, so a sample's bits would depend on its place in the batch. A sum over other axes adds
     /// rows to each other, in one order; but onnxruntime moves a transpose from before such a sum to behind it, which may
-    /// make it one over the last axes, so behind a transpose it is written as one.
+    /// make it one over the last axes, so behind a transpose it is written as one. Over the last axes and others it is
+    /// a sum of rows and then one of the others.
     pub fn reduce_sum(&mut self, x: &Var, axes: &[usize], keep: bool) -> Var {
         let first = axes.iter().copied().filter(|&a| x.shape[a] != 1).min();
         let Some(first) = first else {
@@ -26,7 +27,21 @@ impl Emitter {
         if first > 0 && is_last && x.batch.is_none_or(|b| b.axis < first) {
             return self.sum_of_rows(x, first, reduced(x, axes, keep));
         }
-        if x.batch.is_none() || !self.is_turned(x) {
+        let Some(batch) = x.batch else {
+            return self.reduce("ReduceSum", x, axes, keep);
+        };
+        let is_summed = |i: &usize| *i != batch.axis && (axes.contains(i) || x.shape[*i] == 1);
+        let (rows, others): (Vec<usize>, Vec<usize>) = {
+            let start = x.rank() - (0..x.rank()).rev().take_while(is_summed).count();
+            axes.iter().partition(|axis| **axis >= start)
+        };
+        if rows.iter().any(|&i| x.shape[i] != 1) {
+            let sums = self.reduce_sum(x, &rows, true);
+            let sum = self.reduce_sum(&sums, &others, true);
+            let (shape, batch) = reduced(x, axes, keep);
+            return self.reshape(&sum, &shape, batch);
+        }
+        if !self.is_turned(x) {
             return self.reduce("ReduceSum", x, axes, keep);
         }
         let (inside, order): (Vec<usize>, Vec<usize>) = (0..x.rank()).partition(|i| axes.contains(i));
