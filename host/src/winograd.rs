@@ -100,6 +100,16 @@ fn three<S: Simd>(simd: S, [a, b, c, d]: [S::f32s; 4]) -> [S::f32s; 3] {
     [simd.add_f32s(a, sum), simd.sub_f32s(b, c), simd.sub_f32s(sum, d)]
 }
 
+/// Column `j` of a tile of lines.
+#[inline(always)]
+fn column_of<V: Copy, const LINES: usize, const COLUMNS: usize>(tile: &[[V; COLUMNS]; LINES], j: usize) -> [V; LINES] {
+    let mut column = [tile[0][j]; LINES];
+    for (entry, line) in column.iter_mut().zip(tile) {
+        *entry = line[j];
+    }
+    column
+}
+
 /// The vector that begins at `at`.
 #[inline(always)]
 fn load<S: Simd>(from: &[f32], at: usize) -> S::f32s {

@@ -5,6 +5,8 @@
 //! send no telemetry.
 
 mod convolution;
+mod operators;
+mod tanh_grad;
 
 use super::bind::bind;
 use super::{Backend, BackendError, Input, Plan, Session, bound_shape, check_inputs, library};
@@ -105,12 +107,12 @@ impl Backend for Ort {
     fn load(&self, model: &[u8], plan: &Plan) -> Result<Box<dyn Session>, BackendError> {
         let mut model = bind(model, plan)?;
         if !self.cuda {
-            convolution::put(&mut model, plan);
+            operators::put(&mut model, plan);
         }
         let bytes = model.encode_to_vec();
         let session = self
             .builder(plan.threads)?
-            .with_operators(convolution::domain().map_err(|error| self.failed("cannot make operators", &error))?)
+            .with_operators(operators::domain().map_err(|error| self.failed("cannot make operators", &error))?)
             .map_err(|error| self.failed("cannot take operators", &error))?
             .commit_from_memory(&bytes)
             .map_err(|error| self.failed("cannot run the model", &error))?;

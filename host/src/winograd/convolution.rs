@@ -6,7 +6,7 @@
 //!
 //! Memory: the kernels, as they were given and transformed (`25/9` of their size), and a block's inputs, `16 · 48 · C` floats.
 
-use super::{POINTS, Planes, TILE, VECTORS, WIDE_TILE, WIDEST, at_points, load, store, two};
+use super::{POINTS, Planes, TILE, VECTORS, WIDE_TILE, WIDEST, at_points, column_of, load, store, two};
 use pulp::{Arch, Simd, WithSimd};
 
 /// Tiles of the largest block.
@@ -150,20 +150,22 @@ impl Convolution {
             self.take_rows(&x[(piece.sample * channels + channel) * plane..][..plane], piece);
             for line in 0..piece.lines {
                 let rows = &self.rows[4 * line * pitch..][..8 * pitch];
-                let place = channel * tiles + piece.at + line * piece.columns;
-                for column in (0..piece.columns).step_by(S::F32_LANES) {
-                    let count = (piece.columns - column).min(S::F32_LANES);
+                for start in (0..piece.columns).step_by(S::F32_LANES) {
+                    // What a vector has beyond the line, the lines after overwrite: whole vectors are cheaper, while there is room.
+                    let place = piece.at + line * piece.columns + start;
+                    let count = if place + S::F32_LANES <= tiles { S::F32_LANES } else { piece.columns - start };
                     let mut tile = [[simd.splat_f32s(0.0); 4]; 4];
                     for (i, tile) in tile.iter_mut().enumerate() {
-                        let even = &rows[2 * i * pitch + column..][..S::F32_LANES + 1];
-                        let odd = &rows[(2 * i + 1) * pitch + column..][..S::F32_LANES + 1];
+                        let even = &rows[2 * i * pitch + start..][..S::F32_LANES + 1];
+                        let odd = &rows[(2 * i + 1) * pitch + start..][..S::F32_LANES + 1];
                         let line = [load::<S>(even, 0), load::<S>(odd, 0), load::<S>(even, 1), load::<S>(odd, 1)];
                         *tile = at_points(simd, line);
                     }
                     for j in 0..4 {
-                        let points = at_points(simd, [tile[0][j], tile[1][j], tile[2][j], tile[3][j]]);
+                        let points = at_points(simd, column_of(&tile, j));
                         for (i, point) in points.into_iter().enumerate() {
-                            store(simd, &mut self.inputs[(4 * i + j) * apart + place + column..][..count], point);
+                            let into = (4 * i + j) * apart + channel * tiles + place;
+                            store(simd, &mut self.inputs[into..][..count], point);
                         }
                     }
                 }
@@ -218,7 +220,7 @@ impl Convolution {
                     *sums = two(simd, points);
                 }
                 for (j, halves) in [&mut self.even, &mut self.odd].into_iter().enumerate() {
-                    let pair = two(simd, [sums[0][j], sums[1][j], sums[2][j], sums[3][j]]);
+                    let pair = two(simd, column_of(&sums, j));
                     for (half, entries) in halves.iter_mut().zip(pair) {
                         store(simd, &mut half[place..][..S::F32_LANES], simd.add_f32s(entries, bias));
                     }
@@ -409,7 +411,7 @@ mod tests {
                 let want = reference(&planes, transposed, &x, &weights, &bias);
                 let mut of = Convolution::new(planes, transposed);
                 let mut y = vec![f32::NAN; SAMPLES * outputs * output[0] * output[1]];
-                let mut check = |y: &mut [f32], width: &str| {
+                let check = |y: &mut [f32], width: &str| {
                     check(&format!("{planes:?}, {width}"), y, &want, channels);
                     y.fill(f32::NAN);
                 };

@@ -5,11 +5,14 @@
 //!
 //! Memory: a sample's input and output gradient with their channels innermost, and both at their points: 5 times as much each.
 
-use super::{POINTS, Planes, TILE, VECTORS, WIDE_TILE, WIDEST, at_points, load, store, three};
+use super::{POINTS, Planes, TILE, VECTORS, WIDE_TILE, WIDEST, at_points, column_of, load, store, three};
 use pulp::{Arch, Simd, WithSimd};
 
-/// Weights of a kernel.
-const TAPS: usize = 9;
+/// Weights of a kernel: two squares' and one.
+const TAPS: usize = 2 * SIDE + 1;
+
+/// Floats of the side of a square that is turned in registers.
+const SIDE: usize = 4;
 
 /// With memory for a sample.
 #[derive(Clone, Debug)]
@@ -77,7 +80,7 @@ impl KernelGrad {
                     *tile = at_points(simd, row);
                 }
                 for j in 0..4 {
-                    let points = at_points(simd, [tile[0][j], tile[1][j], tile[2][j], tile[3][j]]);
+                    let points = at_points(simd, column_of(&tile, j));
                     for (i, point) in points.into_iter().enumerate() {
                         let into = (4 * i + j) * apart + place * wide + channel;
                         store(simd, &mut self.x_points[into..][..S::F32_LANES], point);
@@ -92,7 +95,7 @@ impl KernelGrad {
                     *tile = left_at_points(simd, half, [load::<S>(row, 0), load::<S>(row, tall)]);
                 }
                 for j in 0..4 {
-                    let points = left_at_points(simd, half, [tile[0][j], tile[1][j]]);
+                    let points = left_at_points(simd, half, column_of(&tile, j));
                     for (i, point) in points.into_iter().enumerate() {
                         let into = (4 * i + j) * apart_left + place * tall + output;
                         store(simd, &mut self.left_points[into..][..S::F32_LANES], point);
@@ -139,7 +142,7 @@ impl KernelGrad {
                 *sums = three(simd, points);
             }
             for j in 0..3 {
-                let taps = three(simd, [sums[0][j], sums[1][j], sums[2][j], sums[3][j]]);
+                let taps = three(simd, column_of(&sums, j));
                 for (i, tap) in taps.into_iter().enumerate() {
                     let into = (m * TAPS + 3 * i + j) * wide + channel + at;
                     store(simd, &mut self.taps[into..][..S::F32_LANES], tap);
@@ -166,11 +169,26 @@ impl KernelGrad {
             }
             let taps = self.taps.chunks_exact(TAPS * wide);
             for (grad, taps) in grad.chunks_exact_mut(TAPS * channels).zip(taps) {
-                let taps: [&[f32]; TAPS] = std::array::from_fn(|tap| &taps[tap * wide..][..channels]);
-                for (channel, grad) in grad.as_chunks_mut::<TAPS>().0.iter_mut().enumerate() {
-                    *grad = std::array::from_fn(|tap| taps[tap][channel]);
-                }
+                interleave(taps, wide, grad);
             }
+        }
+    }
+}
+
+/// From `TAPS` lines of channels to channels of taps, in squares that fit registers.
+#[inline(always)]
+fn interleave(taps: &[f32], wide: usize, grad: &mut [f32]) {
+    for (square, grad) in grad.chunks_mut(SIDE * TAPS).enumerate() {
+        let mut from = [[0.0; SIDE]; TAPS];
+        for (from, line) in from.iter_mut().zip(taps.chunks_exact(wide)) {
+            from.copy_from_slice(&line[SIDE * square..][..SIDE]);
+        }
+        for (channel, grad) in grad.chunks_exact_mut(TAPS).enumerate() {
+            for (four, grad) in [0, SIDE].into_iter().zip(grad.chunks_exact_mut(SIDE)) {
+                let taps: [f32; SIDE] = std::array::from_fn(|tap| from[four + tap][channel]);
+                grad.copy_from_slice(&taps);
+            }
+            grad[TAPS - 1] = from[TAPS - 1][channel];
         }
     }
 }
@@ -209,7 +227,6 @@ fn left_at_points<S: Simd>(simd: S, half: S::f32s, [a, b]: [S::f32s; 2]) -> [S::
 /// time, in squares that fit registers.
 #[inline(always)]
 fn turn_inside_out(planes: &[f32], [lines, columns]: [usize; 2], into: &mut [f32], pitch: usize, wide: usize) {
-    const SIDE: usize = 4;
     let plane = lines * columns;
     for (group, planes) in planes.chunks(SIDE * plane).enumerate() {
         for line in 0..lines {

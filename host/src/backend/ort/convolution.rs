@@ -2,27 +2,19 @@
 //! them, onnxruntime neither packs nor blocks beforehand, and [`crate::winograd`] takes fewer products.
 
 use super::super::{Plan, bound_shape};
+use super::operators::DOMAIN;
 use crate::onnx::{attr_int, attr_ints, attr_string, find_attr, make_attr_int, make_attr_ints, pb};
 use crate::winograd::{Convolution, Planes, worthwhile};
 use ort::operator::{
-    ComputeContext, Kernel, KernelContext, Operator, OperatorDomain, OperatorInput, OperatorOutput,
-    ShapeInferenceContext,
+    ComputeContext, Kernel, KernelContext, Operator, OperatorInput, OperatorOutput, ShapeInferenceContext,
 };
 use ort::value::{Shape, TensorElementType, ValueType};
 
-/// Name of the operators' domain.
-const DOMAIN: &str = "damper";
 const NAME: &str = "Convolution";
 
-/// The operator, for sessions' options.
-pub(super) fn domain() -> ort::Result<OperatorDomain> {
-    OperatorDomain::new(DOMAIN)?.add(Convolve)
-}
-
-/// Puts the operator in the place of each `Conv` and `ConvTranspose` that is better done by it. `model` is bound to `plan`.
-pub(super) fn put(model: &mut pb::ModelProto, plan: &Plan) {
-    let Some(graph) = &mut model.graph else { return };
-    let mut is_used = false;
+/// Puts the operator in the place of each `Conv` and `ConvTranspose` that is better done by it, and tells whether there was one.
+pub(super) fn put(graph: &mut pb::GraphProto, plan: &Plan) -> bool {
+    let mut is_put = false;
     for node in &mut graph.node {
         let weights = node.input.get(1).and_then(|name| plan.inputs.iter().find(|spec| spec.name == *name));
         let Some(&[a, b, 3, 3]) = weights.map(|spec| bound_shape(spec, plan.batch)).as_deref() else { continue };
@@ -48,11 +40,9 @@ pub(super) fn put(model: &mut pb::ModelProto, plan: &Plan) {
         node.op_type = NAME.into();
         node.domain = DOMAIN.into();
         node.attribute = vec![make_attr_ints("pads", &pads), make_attr_int("transposed", is_transposed.into())];
-        is_used = true;
+        is_put = true;
     }
-    if is_used {
-        model.opset_import.push(pb::OperatorSetIdProto { domain: DOMAIN.into(), version: 1 });
-    }
+    is_put
 }
 
 /// Whether the list `name` has no other entry than `value`.
@@ -62,7 +52,7 @@ fn all(attributes: &[pb::AttributeProto], name: &str, value: i64) -> bool {
 
 /// `(x [N, C, H, W], weights [O, C, 3, 3], bias [O]?) → y [N, O, H + pads − 2, W + pads − 2]`, with the attributes `pads` as `Conv` has
 /// them and `transposed`, where the weights are `[C, O, 3, 3]`, turned.
-struct Convolve;
+pub(super) struct Convolve;
 
 impl Operator for Convolve {
     type Kernel<'attr> = Convolving;
@@ -91,6 +81,7 @@ impl Operator for Convolve {
         let inputs = context.inputs();
         let shapes: Vec<&[i64]> = inputs.iter().take(2).filter_map(ValueType::tensor_shape).map(|s| &s[..]).collect();
         let [x, weights] = shapes[..] else { return Ok(()) };
+        // A shape that is not known yet comes without extents, and has no planes.
         let (Some(&batch), Some(planes)) = (x.first(), geometry.planes(x, weights)) else { return Ok(()) };
         let shape: Shape = output(batch, &planes).into();
         let dimension_symbols = ort::value::SymbolicDimensions::empty(4);
@@ -127,7 +118,7 @@ fn output(batch: i64, planes: &Planes) -> [i64; 4] {
 }
 
 /// A node's, with the memory of its shape.
-struct Convolving {
+pub(super) struct Convolving {
     geometry: Geometry,
     convolution: Option<Convolution>,
 }
@@ -161,7 +152,7 @@ fn failed(what: &str) -> ort::Error {
 #[cfg(test)]
 mod tests {
     use super::super::super::{Backend, Input};
-    use super::super::Ort;
+    use super::super::{Ort, operators};
     use super::*;
     use crate::autodiff::{Dim, TensorSpec};
     use crate::graph::DType;
@@ -218,14 +209,16 @@ mod tests {
 
     fn is_put(op: &str, attributes: &[(&str, &[i64])]) -> bool {
         let (mut model, plan) = model(op, attributes, None);
-        put(&mut model, &plan);
+        operators::put(&mut model, &plan);
         let domains: Vec<_> = model.opset_import.iter().map(|set| set.domain.as_str()).collect();
         let is_put = model.graph.unwrap().node[0].domain == DOMAIN;
         assert_eq!(domains, if is_put { vec!["", DOMAIN] } else { vec![""] });
         is_put
     }
 
-    const PADDED: [(&str, &[(&str, &[i64])]); 6] = [
+    type Attributes = [(&'static str, &'static [i64])];
+
+    const PADDED: [(&str, &Attributes); 6] = [
         ("Conv", &[]),
         ("Conv", &[("pads", &[1, 1, 1, 1]), ("strides", &[1, 1])]),
         ("Conv", &[("pads", &[0, 2, 1, 0]), ("dilations", &[1, 1]), ("group", &[1])]),
@@ -249,7 +242,7 @@ mod tests {
         // Constant weights are onnxruntime's to pack.
         let (mut model, plan) = model("Conv", &[], Some(&[0.0; 17 * 16 * 9]));
         let before = model.clone();
-        put(&mut model, &plan);
+        operators::put(&mut model, &plan);
         assert_eq!(model, before);
     }
 
