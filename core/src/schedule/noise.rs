@@ -27,7 +27,7 @@
 
 use super::LearningRate;
 use crate::error::ConfigError;
-use crate::numerics::scalar::pow;
+use crate::numerics::scalar::{pow, sqrt};
 
 /// How the noise grows or falls over the steps.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -46,6 +46,11 @@ pub enum NoiseSchedule {
         /// `p`, from 0 to 4.
         exponent: f64,
     },
+}
+
+/// What [`pow`] is where the exponent is a half.
+fn root(x: f64, _half: f64) -> f64 {
+    sqrt(x)
 }
 
 /// Factors stay between this and its reciprocal.
@@ -75,10 +80,26 @@ impl NoiseSchedule {
     /// `α_t` of step `step`, counted from 0, beside this learning rate. Between 10⁻⁹ and 10⁹.
     #[must_use]
     pub fn factor(&self, step: u32, learning_rate: &LearningRate) -> f64 {
+        self.by(pow, |step| learning_rate.at(step), step)
+    }
+
+    /// The power that it takes: a program whose exponent is known when it is compiled to be a square root has no other.
+    #[inline(always)]
+    pub(crate) fn power(&self) -> fn(f64, f64) -> f64 {
+        match *self {
+            Self::Constant => root,
+            Self::Matched { exponent: 0.5 } | Self::Polynomial { exponent: 1.0, .. } => root,
+            Self::Matched { .. } | Self::Polynomial { .. } => pow,
+        }
+    }
+
+    /// The factor by its [power](Self::power) and these learning rates.
+    #[inline]
+    pub(crate) fn by(&self, power: fn(f64, f64) -> f64, rate: impl Fn(u32) -> f64, step: u32) -> f64 {
         let factor = match *self {
             Self::Constant => return 1.0,
-            Self::Matched { exponent } => pow(learning_rate.at(0) / learning_rate.at(step), exponent),
-            Self::Polynomial { growth, exponent } => pow(1.0 + growth * f64::from(step), exponent / 2.0),
+            Self::Matched { exponent } => power(rate(0) / rate(step), exponent),
+            Self::Polynomial { growth, exponent } => power(1.0 + growth * f64::from(step), exponent / 2.0),
         };
         // A rate of 0 gives an infinite factor, and 0/0 none.
         if factor > 1.0 / LARGEST { factor.min(LARGEST) } else { 1.0 / LARGEST }
