@@ -27,6 +27,7 @@
 
 use super::LearningRate;
 use crate::error::ConfigError;
+use crate::numerics::order::{is_above_zero, is_at_most};
 use crate::numerics::scalar::{pow, sqrt};
 
 /// How the noise grows or falls over the steps.
@@ -62,16 +63,17 @@ impl NoiseSchedule {
     /// # Errors
     ///
     /// An exponent outside `0..=4`, or a growth that is negative or not finite.
+    #[inline]
     pub fn check(&self) -> Result<(), ConfigError> {
         let (growth, exponent) = match *self {
             Self::Constant => (0.0, 0.0),
             Self::Matched { exponent } => (0.0, exponent),
             Self::Polynomial { growth, exponent } => (growth, exponent),
         };
-        if !(0.0..=4.0).contains(&exponent) {
+        if is_above_zero(-exponent) || !is_at_most(exponent, 4.0) {
             return Err(ConfigError::new("exponent of the noise schedule", "from 0 to 4"));
         }
-        if !(growth.is_finite() && growth >= 0.0) {
+        if is_above_zero(-growth) || !is_at_most(growth, f64::MAX) {
             return Err(ConfigError::new("growth of the noise schedule", "finite and not negative"));
         }
         Ok(())
@@ -102,7 +104,13 @@ impl NoiseSchedule {
             Self::Polynomial { growth, exponent } => power(1.0 + growth * f64::from(step), exponent / 2.0),
         };
         // A rate of 0 gives an infinite factor, and 0/0 none.
-        if factor > 1.0 / LARGEST { factor.min(LARGEST) } else { 1.0 / LARGEST }
+        if factor > LARGEST {
+            LARGEST
+        } else if factor > 1.0 / LARGEST {
+            factor
+        } else {
+            1.0 / LARGEST
+        }
     }
 }
 

@@ -43,14 +43,14 @@ impl AnySchedule {
     }
 
     /// A learning rate and a noise that change over the steps.
-    // Where kinds and exponent are known, so are the functions.
+    // Where its numbers are known, so are the functions.
     #[inline(always)]
     #[must_use]
     pub fn declared(declared: Declared) -> Self {
         let functions = Functions {
             learning_rate,
             noise_factor,
-            check: Schedule::check,
+            check: if declared.check().is_ok() { |_| Ok(()) } else { Schedule::check },
             decay: declared.learning_rate.decay().function(),
             power: declared.noise.power(),
         };
