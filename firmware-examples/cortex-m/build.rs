@@ -64,11 +64,13 @@ fn main() {
     }
     println!("cargo:rustc-link-arg-bins=-Tlink.x");
     println!("cargo:rustc-link-arg-bins=--nmagic");
-    // Functions that are compiled to the same instructions (one for each type) are linked once.
-    println!("cargo:rustc-link-arg-bins=--icf=all");
     if env::var_os("CARGO_FEATURE_DEFMT").is_some() {
         for program in LOGGING {
             println!("cargo:rustc-link-arg-bin={program}=-Tdefmt.x");
         }
+    } else {
+        // What is compiled to the same bytes (one function for each type) is linked once. Not beside defmt, which tells its lines
+        // apart by the addresses of equal bytes.
+        println!("cargo:rustc-link-arg-bins=--icf=all");
     }
 }
