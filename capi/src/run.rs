@@ -2,7 +2,8 @@
 
 use crate::border::{self, Settled, Vector};
 use crate::ledger::Callback;
-use crate::slots::{filter, optimizer, threshold};
+use crate::slots::threshold::DAMPER_BINS;
+use crate::slots::{KeptFilter, KeptOptimizer, KeptThreshold, filter, optimizer, threshold};
 use crate::status::{Answer, Status, status};
 use core::ffi::{c_char, c_void};
 use core::mem::{MaybeUninit, align_of, offset_of, size_of};
@@ -13,31 +14,31 @@ use damper_core::filter::Identity;
 use damper_core::grid::Grid;
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
 use damper_core::sampling::PoissonDraw;
-use damper_core::slots::{
-    AnyClip, AnyFilter, AnyOptimizer, AnySchedule, AnyState, AnyStep, FilterSlot, Held, OptimizerSlot, ThresholdSlot,
-};
+use damper_core::slots::{AnyClip, AnySchedule, FilterSlot, Held, OptimizerSlot, ThresholdSlot};
 use damper_core::step::{Open, PrivateStep, Slots, StepState};
-use damper_core::threshold::{Fixed, Threshold};
+use damper_core::threshold::{Fixed, Threshold as _};
 
 /// The exact mechanism with sums in `int32_t`.
 pub(crate) type Mechanism = DiscreteGaussian<i32>;
+/// The slot of the threshold.
+type Threshold = ThresholdSlot<'static, DAMPER_BINS, dyn KeptThreshold>;
 /// What fills the slots while they are chosen.
-pub(crate) type Choices =
-    Slots<Mechanism, AnyClip<'static>, ThresholdSlot<'static>, FilterSlot, OptimizerSlot, AnySchedule>;
+pub(crate) type Choices = Slots<Mechanism, AnyClip<'static>, Threshold, FilterSlot, OptimizerSlot, AnySchedule>;
 /// The memory of a run.
-pub(crate) type State = AnyState<'static, Vector<i32>>;
+pub(crate) type State =
+    StepState<Vector<i32>, &'static mut dyn KeptFilter, &'static mut dyn KeptThreshold, &'static mut dyn KeptOptimizer>;
 /// The step.
-pub(crate) type Step = AnyStep<'static, Mechanism>;
+pub(crate) type Step = PrivateStep<Mechanism, AnyClip<'static>, Threshold, FilterSlot, OptimizerSlot, AnySchedule>;
 /// A step that was paid for.
 pub(crate) type OpenStep<'a> = Open<
     'a,
     Mechanism,
     AnyClip<'static>,
-    ThresholdSlot<'static>,
+    Threshold,
     FilterSlot,
-    &'static mut dyn AnyFilter,
+    &'static mut dyn KeptFilter,
     OptimizerSlot,
-    &'static mut dyn AnyOptimizer,
+    &'static mut dyn KeptOptimizer,
 >;
 
 /// In what order functions may be called.

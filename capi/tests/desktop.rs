@@ -3,7 +3,7 @@
 
 use damper_core::accounting::renyi::RenyiCurve;
 use damper_core::accounting::{Event, Rate, RenyiFilter};
-use damper_firmware_program::methods::{METHODS, Method};
+use damper_firmware_program::methods::{METHODS, Method, NAMES};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -103,7 +103,7 @@ fn c_and_cpp_compile_the_header() {
 fn every_method_ends_in_c_with_the_digest_of_rust() {
     let Some(said) = run_c("methods", &["tests/c/methods.c", "../firmware-examples/c/digits.S"]) else { return };
     let digests: Vec<(&str, &str)> = said.lines().filter_map(|line| line.rsplit_once(' ')).collect();
-    for &Method { name, digest, .. } in &METHODS {
+    for (&Method { digest, .. }, name) in METHODS.iter().zip(NAMES) {
         let of_c = digests.iter().find(|(of, _)| *of == name).map(|(_, digest)| *digest);
         assert_eq!(of_c, Some(format!("{digest:016x}").as_str()), "{name}");
     }

@@ -25,7 +25,7 @@
 
 use crate::error::ConfigError;
 use crate::noise::{discrete_gaussian, sealed};
-use crate::numerics::round::ceil;
+use crate::numerics::round::{ceil, exactly};
 use core::num::NonZeroU32;
 use rand_core::Rng;
 
@@ -152,7 +152,7 @@ impl CountNoise {
     pub(crate) fn release<R: Rng>(self, counts: &[i32], words: &mut R, out: &mut [f64]) {
         for (count, out) in counts.iter().zip(out) {
             let noisy = i64::from(*count) * i64::from(UNIT) + discrete_gaussian::sample(self.sigma.get(), words);
-            *out = noisy as f64 / f64::from(UNIT);
+            *out = exactly(noisy) / f64::from(UNIT);
         }
     }
 }

@@ -19,10 +19,17 @@ use crate::private::Released;
 
 /// Mixes the gradient of one sample at point `index` (its consecutive parts) into `mixed` (`[D]`), in index order: the one
 /// way in which gradients at several points become one. `u = F(w_0·g_0)`, then `u ← F(u + F(w_j·g_j))`.
+// Once where flash is short.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn mix(index: usize, weight: f32, parts: &[&[f32]], mixed: &mut [f32]) {
-    for (mixed, grad) in mixed.iter_mut().zip(parts.iter().copied().flatten()) {
-        // The first point replaces: `0 + w·g` would lose the sign of a zero.
-        *mixed = if index == 0 { weight * grad } else { *mixed + weight * grad };
+    let mut rest = mixed;
+    for part in parts {
+        let (here, after) = rest.split_at_mut(part.len().min(rest.len()));
+        for (mixed, grad) in here.iter_mut().zip(*part) {
+            // The first point replaces: `0 + w·g` would lose the sign of a zero.
+            *mixed = if index == 0 { weight * grad } else { *mixed + weight * grad };
+        }
+        rest = after;
     }
 }
 

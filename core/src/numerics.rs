@@ -17,6 +17,7 @@
 pub mod basis;
 pub mod digest;
 pub mod function;
+pub mod order;
 pub mod reduce;
 pub mod round;
 pub mod scalar;

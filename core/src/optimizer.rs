@@ -91,8 +91,15 @@ fn check_betas(beta1: f64, beta2: f64) -> Result<(), ConfigError> {
 }
 
 /// The piece `at..at + len` of a state vector; empty where the vector ends before.
+#[inline]
 pub(crate) fn piece(vector: &mut [f32], at: usize, len: usize) -> &mut [f32] {
     vector.get_mut(at..).and_then(|rest| rest.get_mut(..len)).unwrap_or_default()
+}
+
+/// The same, once where flash is short: for those that spend far more on a coordinate.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+fn far_piece(vector: &mut [f32], at: usize, len: usize) -> &mut [f32] {
+    piece(vector, at, len)
 }
 
 /// `(F(β), F(1−β))`, the difference in f64: what a moving average keeps and takes.
@@ -101,6 +108,8 @@ fn weights(beta: f64) -> (f32, f32) {
 }
 
 /// `S` of a step's scalar.
+// Once where flash is short.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 fn narrow(x: f64) -> f32 {
     saturate(x as f32)
 }

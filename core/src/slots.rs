@@ -46,7 +46,8 @@
 //! # Memory
 //!
 //! What is held, and a table of functions in flash for each kind of it. Calls go through the table, a few for each piece of
-//! coordinates, none for a coordinate.
+//! coordinates, none for a coordinate. Who also saves what is remembered ([`Memory`]) lends objects of a trait of its own that asks
+//! for both: else nothing of that is linked.
 //!
 //! # Numerics
 //!

@@ -161,9 +161,9 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
     ///
     /// # Errors
     ///
-    /// As [`PrivateStep::event_at`].
+    /// As [`PrivateStep::event_at`], or the factor is not finite and above 0.
     pub fn event_chosen(&self, factor: f64, rate: Rate) -> Result<Event, ConfigError> {
-        self.event(&self.slots.mechanism.scaled(factor), rate)
+        self.event(&self.mechanism_chosen(factor)?, rate)
     }
 
     fn event(&self, mechanism: &M, rate: Rate) -> Result<Event, ConfigError> {
@@ -177,6 +177,15 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
     /// The mechanism of step `step`: the slot's, scaled by the noise schedule.
     fn mechanism_at(&self, step: u32) -> M {
         self.slots.mechanism.scaled(self.slots.schedule.noise_factor(step))
+    }
+
+    /// The mechanism of a step with this factor. What is no number above 0 would become some number.
+    fn mechanism_chosen(&self, factor: f64) -> Result<M, ConfigError> {
+        if factor.is_finite() && factor > 0.0 {
+            Ok(self.slots.mechanism.scaled(factor))
+        } else {
+            Err(ConfigError::new("factor of the noise", "finite and above 0"))
+        }
     }
 
     /// The slots.
@@ -217,7 +226,8 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
     ///
     /// # Errors
     ///
-    /// The filter's budget does not admit the step, the store failed, or the state does not fit; nothing is released.
+    /// The filter's budget does not admit the step, the store failed, the state does not fit, or the factor is not finite and above
+    /// 0; nothing is released.
     #[allow(clippy::type_complexity)] // One parameter a slot.
     pub fn open_chosen<'a, B, FS, OS, P: Store>(
         &'a self,
@@ -233,8 +243,9 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
         O: Optimizer<OS>,
     {
         self.check(state).map_err(OpenError::Call)?;
-        let mechanism = self.slots.mechanism.scaled(factor);
-        let event = self.event(&mechanism, rate).map_err(|_| OpenError::Call(CallError::Order(NO_PRICE)))?;
+        let refused = |_| OpenError::Call(CallError::Order(NO_PRICE));
+        let mechanism = self.mechanism_chosen(factor).map_err(refused)?;
+        let event = self.event(&mechanism, rate).map_err(refused)?;
         let paid = filter.paid();
         let number = filter.pay(&event, store)?;
         Ok(self.opened(state, number, paid, mechanism))

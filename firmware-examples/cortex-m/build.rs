@@ -68,5 +68,9 @@ fn main() {
         for program in LOGGING {
             println!("cargo:rustc-link-arg-bin={program}=-Tdefmt.x");
         }
+    } else {
+        // What is compiled to the same bytes (one function for each type) is linked once. Not beside defmt, which tells its lines
+        // apart by the addresses of equal bytes.
+        println!("cargo:rustc-link-arg-bins=--icf=all");
     }
 }

@@ -1,6 +1,6 @@
 //! What is done to released gradients, and where gradients are wanted.
 
-use super::choosing;
+use super::{KeptFilter, choosing};
 use crate::border::{self, Idle, Vector};
 use crate::run::{Place, Run, Slot};
 use crate::status::{Answer, Status, status};
@@ -10,7 +10,7 @@ use damper_core::filter::{
     Gain, Identity, Iir, IirState, IirStep, Kalman, KalmanState, KalmanStep, LookAhead, PerSampleMomentum,
     PerSampleMomentumState, named,
 };
-use damper_core::slots::{AnyFilter, FilterSlot, Held};
+use damper_core::slots::{FilterSlot, Held};
 
 /// The largest order of a recursive filter.
 pub const DAMPER_MAX_ORDER: usize = 8;
@@ -24,12 +24,12 @@ pub(crate) type Disk = Held<Kalman, KalmanState<Vector<f32>>, KalmanStep>;
 /// Per-sample momentum over any other.
 pub(crate) type Momentum = Held<
     PerSampleMomentum<FilterSlot, DAMPER_MAX_ITERATES>,
-    PerSampleMomentumState<Vector<f32>, &'static mut dyn AnyFilter>,
+    PerSampleMomentumState<Vector<f32>, &'static mut dyn KeptFilter>,
     (),
 >;
 
 /// Fills the slot with what `make` makes of the run.
-unsafe fn choose(run: *mut Run, make: impl FnOnce(&mut Idle<'_>) -> Answer<&'static mut dyn AnyFilter>) -> Status {
+unsafe fn choose(run: *mut Run, make: impl FnOnce(&mut Idle<'_>) -> Answer<&'static mut dyn KeptFilter>) -> Status {
     // SAFETY: the caller's contract.
     let answer = unsafe { choosing(run, Slot::Filter) }.and_then(|mut idle| {
         let filter = idle.attempt(make)?;
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn damper_choose_iir(
         // SAFETY: the contract of the header.
         let iir = unsafe { recursive(idle, (a, a_len), (b, b_len)) }?;
         let filter = remember(idle, iir)?;
-        Ok(idle.hold(Place::recursive, filter) as &mut dyn AnyFilter)
+        Ok(idle.hold(Place::recursive, filter) as &mut dyn KeptFilter)
     };
     // SAFETY: the contract of the header.
     unsafe { choose(run, make) }
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn damper_choose_named_filter(run: *mut Run, name: *const 
         let set = named(name).ok_or(ConfigError { parameter: "filter", must_be: "the name of a published one" });
         let iir = set.and_then(|set| Iir::new(set.a, set.b)).map_err(|error| idle.head.refuse(error))?;
         let filter = remember(idle, iir)?;
-        Ok(idle.hold(Place::recursive, filter) as &mut dyn AnyFilter)
+        Ok(idle.hold(Place::recursive, filter) as &mut dyn KeptFilter)
     };
     // SAFETY: the contract of the header.
     unsafe { choose(run, make) }
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn damper_choose_disk_recursion(
     unsafe { choose(run, |idle| kalman(idle, Gain::Recursion { noise, drift, process }, gamma)) }
 }
 
-fn kalman(idle: &mut Idle<'_>, gain: Gain, gamma: f64) -> Answer<&'static mut dyn AnyFilter> {
+fn kalman(idle: &mut Idle<'_>, gain: Gain, gamma: f64) -> Answer<&'static mut dyn KeptFilter> {
     let look_ahead = if gamma == 0.0 { LookAhead::One } else { LookAhead::Two { gamma } };
     let filter = Kalman::new(gain, look_ahead).map_err(|error| idle.head.refuse(error))?;
     let (filtered, moved) = (idle.vectors(1)?, idle.vectors(1)?);
@@ -169,8 +169,8 @@ fn momentum(
     idle: &mut Idle<'_>,
     iterates: usize,
     filter: Result<PerSampleMomentum<FilterSlot, DAMPER_MAX_ITERATES>, ConfigError>,
-    inner: &'static mut dyn AnyFilter,
-) -> Answer<&'static mut dyn AnyFilter> {
+    inner: &'static mut dyn KeptFilter,
+) -> Answer<&'static mut dyn KeptFilter> {
     let filter = filter.map_err(|error| idle.head.refuse(error))?;
     let past = idle.vectors(iterates.saturating_sub(1))?;
     Ok(idle.hold(Place::filter, Held::filter(filter, PerSampleMomentumState::new(past, inner))))

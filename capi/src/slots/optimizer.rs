@@ -1,6 +1,6 @@
 //! How parameters follow the released gradient.
 
-use super::choosing;
+use super::{KeptOptimizer, choosing};
 use crate::border::{Idle, Vector};
 use crate::run::{Place, Run, Slot};
 use crate::status::{Answer, Status, status};
@@ -9,7 +9,7 @@ use damper_core::optimizer::{
     AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamBcStep, AdamState, RmsProp,
     RmsPropState, Sgd, SgdState,
 };
-use damper_core::slots::{AnyOptimizer, Held, OptimizerSlot};
+use damper_core::slots::{Held, OptimizerSlot};
 
 /// DP-AdamBC, the largest of those of two moments.
 pub(crate) type AdamBcHeld = Held<AdamBc, AdamBcState<Vector<f32>>, AdamBcStep>;
@@ -25,7 +25,7 @@ pub(crate) fn plain() -> Result<Held<Sgd, SgdState<Vector<f32>>, f32>, ConfigErr
 unsafe fn choose<O>(
     run: *mut Run,
     made: Result<O, ConfigError>,
-    remember: impl FnOnce(O, &mut Idle<'_>) -> Answer<&'static mut dyn AnyOptimizer>,
+    remember: impl FnOnce(O, &mut Idle<'_>) -> Answer<&'static mut dyn KeptOptimizer>,
 ) -> Status {
     // SAFETY: the caller's contract.
     let answer = unsafe { choosing(run, Slot::Optimizer) }.and_then(|mut idle| {
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn damper_choose_adam(
     let made = made.map(|adam| if filtered_second_moment == 0 { adam } else { adam.with_filtered_second_moment() });
     let remember = |adam, idle: &mut Idle<'_>| {
         let state = AdamState::new(idle.vectors(1)?, idle.vectors(1)?);
-        Ok(idle.hold(Place::optimizer, Held::optimizer(adam, state)) as &mut dyn AnyOptimizer)
+        Ok(idle.hold(Place::optimizer, Held::optimizer(adam, state)) as &mut dyn KeptOptimizer)
     };
     // SAFETY: the contract of the header.
     unsafe { choose(run, made, remember) }
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn damper_choose_adam_bc(
     let made = made.map(|adam| if floor_by_noise == 0 { adam } else { adam.with_floor_by_noise() });
     let remember = |adam, idle: &mut Idle<'_>| {
         let state = AdamBcState::new(idle.vectors(1)?, idle.vectors(1)?);
-        Ok(idle.hold(Place::optimizer, Held::optimizer(adam, state)) as &mut dyn AnyOptimizer)
+        Ok(idle.hold(Place::optimizer, Held::optimizer(adam, state)) as &mut dyn KeptOptimizer)
     };
     // SAFETY: the contract of the header.
     unsafe { choose(run, made, remember) }
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn damper_choose_adagrad(run: *mut Run, epsilon: f32, weig
     let made = AdaGrad::new(epsilon, weight_decay);
     let remember = |adagrad, idle: &mut Idle<'_>| {
         let state = AdaGradState { sum: idle.vectors(1)? };
-        Ok(idle.hold(Place::optimizer, Held::optimizer(adagrad, state)) as &mut dyn AnyOptimizer)
+        Ok(idle.hold(Place::optimizer, Held::optimizer(adagrad, state)) as &mut dyn KeptOptimizer)
     };
     // SAFETY: the contract of the header.
     unsafe { choose(run, made, remember) }
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn damper_choose_rmsprop(run: *mut Run, alpha: f64, epsilo
     let made = RmsProp::new(alpha, epsilon, weight_decay);
     let remember = |rmsprop, idle: &mut Idle<'_>| {
         let state = RmsPropState { second: idle.vectors(1)? };
-        Ok(idle.hold(Place::optimizer, Held::optimizer(rmsprop, state)) as &mut dyn AnyOptimizer)
+        Ok(idle.hold(Place::optimizer, Held::optimizer(rmsprop, state)) as &mut dyn KeptOptimizer)
     };
     // SAFETY: the contract of the header.
     unsafe { choose(run, made, remember) }
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn damper_choose_adagrad_norm(
         let state = AdaGradNormState::new(self::momentum(&sgd, idle)?);
         let norm = AdaGradNorm::new(initial, floor, subtract_noise != 0, sgd);
         let norm: Norm = Held::optimizer(norm.map_err(|error| idle.head.refuse(error))?, state);
-        Ok(idle.hold(Place::optimizer, norm) as &mut dyn AnyOptimizer)
+        Ok(idle.hold(Place::optimizer, norm) as &mut dyn KeptOptimizer)
     };
     // SAFETY: the contract of the header.
     unsafe { choose(run, sgd, remember) }

@@ -1,12 +1,12 @@
 //! Which clip each step uses.
 
-use super::choosing;
+use super::{KeptThreshold, choosing};
 use crate::border::{self, Idle};
 use crate::run::{Place, Run, Slot};
 use crate::status::{Answer, Status, status};
 use core::convert::Infallible;
 use damper_core::error::ConfigError;
-use damper_core::slots::{AnyThreshold, Held, ThresholdSlot};
+use damper_core::slots::{Held, ThresholdSlot};
 use damper_core::threshold::{
     Bounds, CountNoise, ExpectedError, ExpectedErrorState, Percentile, PercentileState, Quantile, QuantileState, Solver,
 };
@@ -35,7 +35,7 @@ unsafe fn bounds(idle: &Idle<'_>, interval: *const Interval) -> Answer<Result<Bo
 }
 
 /// Fills the slot with a rule and its memory.
-unsafe fn choose<T: AnyThreshold + 'static>(
+unsafe fn choose<T: KeptThreshold + 'static>(
     run: *mut Run,
     make: impl FnOnce(&Idle<'_>) -> Answer<Result<T, ConfigError>>,
 ) -> Status {

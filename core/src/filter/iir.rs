@@ -51,6 +51,7 @@ use super::{Filter, Identity};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
+use crate::numerics::order::is_within;
 use crate::numerics::round::saturate;
 use crate::optimizer::piece;
 use crate::private::Released;
@@ -142,25 +143,33 @@ impl<const ORDER: usize> Iir<ORDER> {
         y
     }
 
-    fn check_step_response(&self) -> Result<(), ConfigError> {
-        let mut a = Vec::<f64, ORDER>::new();
-        // The last K deviations of c_t from its limit, oldest first.
-        let mut deviations = Vec::<f64, ORDER>::new();
-        for tap in &self.taps {
-            let _fits = a.push(f64::from(tap.a)).and_then(|()| deviations.push(0.0));
+    /// [`peak_squared`] of the recursion of `a` after these deviations.
+    // Once where flash is short.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    fn peak(&self, deviations: &[f64]) -> Option<f64> {
+        let mut a = [0.0; ORDER];
+        for (a, tap) in a.iter_mut().zip(&self.taps) {
+            *a = f64::from(tap.a);
         }
-        if peak_squared(&mut a.clone(), &deviations).is_none() {
+        peak_squared(a.get_mut(..self.order())?, deviations)
+    }
+
+    fn check_step_response(&self) -> Result<(), ConfigError> {
+        // The last K deviations of c_t from its limit, oldest first.
+        let mut deviations = [0.0; ORDER];
+        let deviations = deviations.get_mut(..self.order()).unwrap_or_default();
+        if self.peak(deviations).is_none() {
             return Err(ConfigError::new("a filter's a", "stable: every pole inside the unit circle"));
         }
         let limit = self.dc_gain();
-        if !(1.0 / RANGE..=RANGE).contains(&limit) {
+        if !is_within(limit, 1.0 / RANGE, RANGE) {
             return Err(ConfigError::new("a filter's DC gain, sum b / (1 + sum a),", "from 2^-32 to 2^32"));
         }
         deviations.fill(-limit);
         let mut ones = [0.0; ORDER];
         for t in 0..SETTLING_STEPS {
             let c = self.advance(&mut ones);
-            if c <= limit / RANGE {
+            if limit / RANGE >= c {
                 return Err(ConfigError::new(
                     "a filter's step response",
                     "above 0 at every step, for the bias correction divides by it",
@@ -175,8 +184,8 @@ impl<const ORDER: usize> Iir<ORDER> {
             }
             // From here on all of b is in c_t, and deviations follow the recursion of a alone. The margin is rounding's.
             let unforced = t as usize >= self.order();
-            let peak = if unforced { peak_squared(&mut a.clone(), &deviations) } else { None };
-            if peak.is_some_and(|peak| peak < limit * limit * (1.0 - 1e-9)) {
+            let peak = if unforced { self.peak(deviations) } else { None };
+            if peak.is_some_and(|peak| limit * limit * (1.0 - 1e-9) > peak) {
                 return Ok(());
             }
         }

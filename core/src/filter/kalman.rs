@@ -41,6 +41,7 @@ use super::Filter;
 use crate::error::{CallError, ConfigError, check_len};
 use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
+use crate::numerics::order::{is, is_above_zero};
 use crate::numerics::round::saturate;
 use crate::optimizer::piece;
 use crate::private::Released;
@@ -120,21 +121,66 @@ impl Kalman {
                 let predicted = p + drift + process;
                 // The least gain also where the recursion has forgotten everything (0/0).
                 let gain = predicted / (predicted + noise - drift);
-                let gain = if gain > LEAST_GAIN { gain.min(1.0) } else { LEAST_GAIN };
+                let gain = if gain > 1.0 {
+                    1.0
+                } else if gain > LEAST_GAIN {
+                    gain
+                } else {
+                    LEAST_GAIN
+                };
                 (gain, (1.0 - gain) * predicted)
             }
         }
     }
 
-    /// `(γ, c)` of a step with this gain; `c = 0` where one gradient at `x_t` is all.
+    /// `(γ, c)` of a step with this gain.
     fn mixing(&self, gain: f64) -> (f64, f64) {
-        if gain == 1.0 {
-            return (0.0, 0.0);
-        }
         let one = (1.0 - gain) / gain;
         match self.look_ahead {
             LookAhead::One => (one, 1.0),
             LookAhead::Two { gamma } => (gamma, one / gamma),
+        }
+    }
+
+    /// Where a step with this gain wants gradients. A filter that has not `started` takes one, at `x_t`.
+    // Once where flash is short.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    fn look(&self, started: bool, gain: f64) -> Look {
+        let here = Look { gamma: 0.0, ahead: false, weights: (1.0, None) };
+        if !started || is(gain, 1.0) {
+            return here;
+        }
+        let (gamma, c) = self.mixing(gain);
+        let gamma = gamma as f32;
+        if is(c, 1.0) {
+            Look { gamma, ahead: true, weights: (1.0, None) }
+        } else if !is_above_zero(c.abs()) {
+            here
+        } else {
+            Look { gamma, ahead: false, weights: ((1.0 - c) as f32, Some(c as f32)) }
+        }
+    }
+}
+
+/// Where one step's gradients are wanted.
+struct Look {
+    /// How far ahead is ahead.
+    gamma: f32,
+    /// Whether the first point is; the second always is.
+    ahead: bool,
+    /// Of the first point and of the second, if there is one.
+    weights: (f32, Option<f32>),
+}
+
+impl Look {
+    fn points(&self) -> usize {
+        if self.weights.1.is_some() { 2 } else { 1 }
+    }
+
+    fn weight(&self, index: usize) -> f32 {
+        match self.weights {
+            (_, Some(second)) if index != 0 => second,
+            (first, _) => first,
         }
     }
 }
@@ -173,8 +219,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
     type Step = KalmanStep;
 
     fn points(&self, state: &KalmanState<B>) -> usize {
-        let (_, c) = self.mixing(state.gain);
-        if state.started && c != 0.0 && c != 1.0 { 2 } else { 1 }
+        self.look(state.started, state.gain).points()
     }
 
     fn stays(&self) -> bool {
@@ -184,26 +229,19 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
     fn point(&self, state: &KalmanState<B>, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
         check_len("the point's buffer", params.len(), out.len())?;
         check_len("DiSK's displacement", params.len(), state.moved.as_ref().len())?;
-        let points = self.points(state);
-        if index >= points {
+        let look = self.look(state.started, state.gain);
+        if index >= look.points() {
             return Err(CallError::Order("points of DiSK's filter"));
         }
-        let (gamma, c) = self.mixing(state.gain);
-        let ahead = state.started && (index == 1 || (points == 1 && c == 1.0));
-        let gamma = gamma as f32;
+        let ahead = index == 1 || look.ahead;
         for ((out, param), moved) in out.iter_mut().zip(params).zip(state.moved.as_ref()) {
-            *out = if ahead { saturate(param + gamma * moved) } else { *param };
+            *out = if ahead { saturate(param + look.gamma * moved) } else { *param };
         }
-        Ok(self.weight(state, index))
+        Ok(look.weight(index))
     }
 
     fn weight(&self, state: &KalmanState<B>, index: usize) -> f32 {
-        let (_, c) = self.mixing(state.gain);
-        match (self.points(state), index) {
-            (2, 0) => (1.0 - c) as f32,
-            (2, _) => c as f32,
-            _ => 1.0,
-        }
+        self.look(state.started, state.gain).weight(index)
     }
 
     fn check(&self, state: &KalmanState<B>, dim: usize) -> Result<(), CallError> {
@@ -219,7 +257,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
         let gain = state.gain;
         state.uncertainty = self.next(state.uncertainty).1;
         state.gain = self.next(state.uncertainty).0;
-        KalmanStep { weights: if gain == 1.0 { None } else { Some(((1.0 - gain) as f32, gain as f32)) } }
+        KalmanStep { weights: if is(gain, 1.0) { None } else { Some(((1.0 - gain) as f32, gain as f32)) } }
     }
 
     fn apply(

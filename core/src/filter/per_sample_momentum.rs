@@ -30,6 +30,7 @@ use super::Filter;
 use crate::error::{CallError, ConfigError, check_len};
 use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
+use crate::numerics::order::is_at_most;
 use crate::optimizer::piece;
 use crate::private::Released;
 
@@ -66,26 +67,11 @@ impl<F, const K: usize> PerSampleMomentum<F, K> {
         if iterates == 0 || iterates > K {
             return Err(ConfigError::new("number of iterates", "at least 1 and within the filter's capacity"));
         }
-        if !(-0.9..=1.0).contains(&beta) {
+        if !is_at_most(beta, if beta.is_sign_negative() { 0.9 } else { 1.0 }) {
             return Err(ConfigError::new("per-sample momentum", "from -0.9 to 1"));
         }
-        let mut powers = [0.0; K];
-        let (mut power, mut total) = (1.0, 0.0);
-        for slot in powers.iter_mut().take(iterates) {
-            *slot = power;
-            total += power;
-            power *= beta;
-        }
-        // Alternating signs: the sum is at least 1 − 0.9.
-        let scale = if normalised { total } else { 1.0 };
-        let (mut weights, mut tails) = ([0.0; K], [0.0; K]);
-        for (weight, power) in weights.iter_mut().zip(powers) {
-            *weight = (power / scale) as f32;
-        }
-        for (index, slot) in tails.iter_mut().enumerate() {
-            let tail = powers.get(index..).unwrap_or_default().iter().rev().fold(0.0, |tail, power| tail + power);
-            *slot = (tail / scale) as f32;
-        }
+        let (mut powers, mut weights, mut tails) = ([0.0; K], [0.0; K], [0.0; K]);
+        weigh(beta, normalised, powers.get_mut(..iterates).unwrap_or_default(), &mut weights, &mut tails);
         Ok(Self { weights, tails, iterates, inner })
     }
 
@@ -98,6 +84,26 @@ impl<F, const K: usize> PerSampleMomentum<F, K> {
     /// `k−1`.
     fn past(&self) -> usize {
         self.iterates.saturating_sub(1)
+    }
+}
+
+/// The weights of as many iterates as there are powers, and their sums from each to the oldest.
+// Once where flash is short.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+fn weigh(beta: f64, normalised: bool, powers: &mut [f64], weights: &mut [f32], tails: &mut [f32]) {
+    let (mut power, mut total) = (1.0, 0.0);
+    for slot in &mut *powers {
+        *slot = power;
+        total += power;
+        power *= beta;
+    }
+    // Alternating signs: the sum is at least 1 − 0.9.
+    let scale = if normalised { total } else { 1.0 };
+    let mut tail = 0.0;
+    for ((power, weight), slot) in powers.iter().zip(weights).zip(tails).rev() {
+        tail += power;
+        *weight = (power / scale) as f32;
+        *slot = (tail / scale) as f32;
     }
 }
 

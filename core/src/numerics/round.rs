@@ -1,4 +1,6 @@
-//! Floats to integers, and floats that stay finite.
+//! Floats to integers and back, and floats that stay finite.
+
+use super::order::{is, is_above_zero};
 
 /// `x` rounded down, for `0 ≤ x ≤ 2²²`.
 ///
@@ -23,12 +25,36 @@ fn truncate_by_mantissa(x: f32) -> u32 {
 /// The smallest integer that is not below `x`, from 0 to `u32::MAX`, which stands for all above; 0 for what is no number.
 #[must_use]
 pub fn ceil(x: f64) -> u32 {
-    if x > 0.0 {
+    if is_above_zero(x) {
         let below = magnitude(x);
-        below.saturating_add(u32::from(f64::from(below) < x))
+        below.saturating_add(u32::from(!is(f64::from(below), x)))
     } else {
         0
     }
+}
+
+/// The float that an integer within ±2⁵³ is.
+///
+/// # Numerics
+///
+/// Exact. Where f64 is software, each kind of conversion is a routine of its own, and this one's rounds: the bits say it in less.
+#[must_use]
+pub fn exactly(x: i64) -> f64 {
+    if cfg!(target_pointer_width = "64") {
+        return x as f64;
+    }
+    exactly_by_bits(x)
+}
+
+fn exactly_by_bits(x: i64) -> f64 {
+    let size = x.unsigned_abs();
+    if size == 0 {
+        return 0.0;
+    }
+    let zeros = size.leading_zeros();
+    // The leading digit is one of the exponent.
+    let bits = (u64::from(1085u32.wrapping_sub(zeros)) << 52) + (size << zeros >> 11);
+    f64::from_bits(bits | (x as u64) & 1 << 63)
 }
 
 /// `|x|` rounded down, `u32::MAX` for all above and for what is no number.
@@ -77,6 +103,12 @@ mod tests {
         #[test]
         fn both_ways_to_saturate_agree(x in prop_oneof![prop::num::f32::ANY, Just(f32::INFINITY), Just(f32::NEG_INFINITY)]) {
             prop_assert_eq!(saturate_bits(x).to_bits(), x.clamp(-f32::MAX, f32::MAX).to_bits());
+        }
+
+        #[test]
+        fn both_ways_to_a_float_agree(x in prop_oneof![-(1i64 << 53)..=1 << 53, -9i64..9]) {
+            prop_assert_eq!(exactly_by_bits(x).to_bits(), (x as f64).to_bits());
+            prop_assert_eq!(exactly(x).to_bits(), (x as f64).to_bits());
         }
 
         #[test]

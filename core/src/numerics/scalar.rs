@@ -11,6 +11,7 @@
 //! follows too, in their order: tests compare the bits.
 
 use super::function;
+use super::order::is_at_most;
 use super::round::magnitude;
 
 /// `(c_n·z + c_{n−1})·z + …`, rounded step by step; the highest coefficient first.
@@ -38,6 +39,12 @@ fn cut(x: f64) -> f64 {
 fn integer(x: f64) -> i32 {
     let magnitude = magnitude(x) as i32;
     if x.is_sign_negative() { magnitude.wrapping_neg() } else { magnitude }
+}
+
+/// An integer as a float: by one kind of conversion, where each is a routine of its own.
+fn float(n: i32) -> f64 {
+    let size = f64::from(n.unsigned_abs());
+    if n < 0 { -size } else { size }
 }
 
 /// `x·2^n` for `n` within ±2000, rounded once where `x` is from ¼ to 4.
@@ -112,19 +119,18 @@ const LOG2_E: f64 = core::f64::consts::LOG2_E;
 #[must_use]
 #[inline(never)]
 pub fn exp(x: f64) -> f64 {
-    if x > 1000.0 {
-        return f64::INFINITY;
-    }
-    if x < -1000.0 {
-        return 0.0;
-    }
     let head = high(x) & 0x7fff_ffff;
+    // From 1000 on, but for what is no number.
+    if head > 0x408f_4000 && is_at_most(x, f64::INFINITY) {
+        return if x.is_sign_negative() { 0.0 } else { f64::INFINITY };
+    }
     if head <= 0x3e30_0000 {
         return 1.0 + x;
     }
     // Beyond half of ln 2.
     let turns = if head > 0x3fd6_2e42 { integer(LOG2_E * x + f64::copysign(0.5, x)) } else { 0 };
-    let (high, low) = (x - f64::from(turns) * LN2_HIGH, f64::from(turns) * LN2_LOW);
+    let turned = float(turns);
+    let (high, low) = (x - turned * LN2_HIGH, turned * LN2_LOW);
     let x = high - low;
     let square = x * x;
     let c = x - square * polynomial(square, &EXP);
@@ -208,7 +214,7 @@ pub fn pow(x: f64, y: f64) -> f64 {
     let p_low = v - (p_high - u);
     let z_high = SCALE_HIGH * p_high;
     let z_low = SCALE_LOW * p_high + p_low * SCALE + near_low;
-    let t = f64::from(n);
+    let t = float(n);
     let log_high = cut(((z_high + z_low) + near_high) + t);
     let log_low = z_low - (((log_high - t) - near_high) - z_high);
     // y·log₂ x in two parts.
@@ -224,7 +230,7 @@ pub fn pow(x: f64, y: f64) -> f64 {
     }
     // 2 to the nearest integer, halves away from 0; then to the rest.
     let n = if high(z) & 0x7fff_ffff > 0x3fe0_0000 { integer(cut(z) + f64::copysign(0.5, z)) } else { 0 };
-    let p_high = p_high - f64::from(n);
+    let p_high = p_high - float(n);
     let t = cut(p_low + p_high);
     let u = t * LN2_HEAD;
     let v = (p_low - (t - p_high)) * LN2 + t * LN2_TAIL;

@@ -33,7 +33,7 @@
 //!
 //! Reads released values only.
 
-use super::{Begin, Optimizer, narrow, piece, saturate};
+use super::{Begin, Optimizer, far_piece, narrow, saturate};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
@@ -98,7 +98,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdaGradState<B>> for AdaGrad {
         filtered: &Released<'_>,
         released: &Released<'_>,
     ) {
-        let sums = piece(state.sum.as_mut(), at, params.len());
+        let sums = far_piece(state.sum.as_mut(), at, params.len());
         for (((param, filtered), grad), sum) in params.iter_mut().zip(filtered.grad()).zip(released.grad()).zip(sums) {
             let decay = self.weight_decay * *param;
             let (direction, grad) = (saturate(filtered + decay), saturate(grad + decay));

@@ -47,7 +47,7 @@
 //!
 //! Reads released values and the noise's declared variance only.
 
-use super::{Begin, Optimizer, check_betas, narrow, piece, saturate, weights};
+use super::{Begin, Optimizer, check_betas, far_piece, narrow, saturate, weights};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
@@ -174,8 +174,8 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamBcState<B>> for AdamBc {
         released: &Released<'_>,
     ) {
         let [(beta1, new1), (beta2, new2)] = self.weights;
-        let first = piece(state.first.as_mut(), at, params.len());
-        let second = piece(state.second.as_mut(), at, params.len());
+        let first = far_piece(state.first.as_mut(), at, params.len());
+        let second = far_piece(state.second.as_mut(), at, params.len());
         let moments = first.iter_mut().zip(second);
         for (((param, filtered), grad), (m, v)) in
             params.iter_mut().zip(filtered.grad()).zip(released.grad()).zip(moments)

@@ -32,7 +32,7 @@
 //!
 //! Reads released values only.
 
-use super::{Begin, Optimizer, narrow, piece, saturate, weights};
+use super::{Begin, Optimizer, far_piece, narrow, saturate, weights};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
@@ -104,7 +104,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<RmsPropState<B>> for RmsProp {
         released: &Released<'_>,
     ) {
         let (alpha, new) = self.weights;
-        let second = piece(state.second.as_mut(), at, params.len());
+        let second = far_piece(state.second.as_mut(), at, params.len());
         for (((param, filtered), grad), v) in params.iter_mut().zip(filtered.grad()).zip(released.grad()).zip(second) {
             let decay = self.weight_decay * *param;
             let (direction, grad) = (saturate(filtered + decay), saturate(grad + decay));

@@ -156,8 +156,13 @@ impl fmt::Display for Line {
             Self::Updates { name, rounds, bytes, parted } => {
                 write!(f, "{name}: {rounds} rounds, bytes {bytes:016x}{}", Told(parted))
             }
-            Self::End(Summary { groups, differ: 0 }) => write!(f, "{groups} groups, all the same"),
-            Self::End(Summary { groups, differ }) => write!(f, "{groups} groups, {differ} DIFFER"),
+            Self::End(Summary { groups, differ }) => {
+                let plural = if *groups == 1 { "" } else { "s" };
+                match differ {
+                    0 => write!(f, "{groups} group{plural}, all the same"),
+                    _ => write!(f, "{groups} group{plural}, {differ} DIFFER"),
+                }
+            }
         }
     }
 }

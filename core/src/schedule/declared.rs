@@ -28,6 +28,7 @@ impl Schedule for Declared {
         self.noise.factor(step, &self.learning_rate)
     }
 
+    #[inline]
     fn check(&self) -> Result<(), ConfigError> {
         self.noise.check()
     }

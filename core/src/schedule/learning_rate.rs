@@ -65,6 +65,45 @@ pub enum Decay {
     },
 }
 
+impl Decay {
+    /// The factor of this kind of decay: a program whose kind is known when it is compiled has no other.
+    #[inline(always)]
+    pub(crate) fn function(&self) -> fn(&Self, u32) -> f64 {
+        match self {
+            Self::Constant => |_, _| 1.0,
+            Self::Step { .. } => Self::by_steps,
+            Self::Cosine { .. } => Self::by_cosine,
+            Self::Polynomial { .. } => Self::by_polynomial,
+            Self::RootLinear { .. } => Self::by_root,
+        }
+    }
+
+    fn by_steps(&self, step: u32) -> f64 {
+        let Self::Step { every, factor } = *self else { return 1.0 };
+        pow(factor, f64::from(step.checked_div(every).unwrap_or_default()))
+    }
+
+    fn by_cosine(&self, step: u32) -> f64 {
+        let Self::Cosine { steps, floor } = *self else { return 1.0 };
+        floor + (1.0 - floor) * (1.0 + cos(core::f64::consts::PI * share(step, steps))) / 2.0
+    }
+
+    fn by_polynomial(&self, step: u32) -> f64 {
+        let Self::Polynomial { offset, slope } = *self else { return 1.0 };
+        1.0 / sqrt(offset + slope * f64::from(step))
+    }
+
+    fn by_root(&self, step: u32) -> f64 {
+        let Self::RootLinear { steps, floor } = *self else { return 1.0 };
+        1.0 - (1.0 - floor) * sqrt(share(step, steps))
+    }
+}
+
+/// `min(t, T)/T`, by a declared number of steps, which is not 0.
+fn share(step: u32, steps: u32) -> f64 {
+    f64::from(step.min(steps)) / f64::from(steps)
+}
+
 /// The learning rate at each step.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LearningRate {
@@ -102,20 +141,20 @@ impl LearningRate {
     /// The rate of step `step`, counted from 0.
     #[must_use]
     pub fn at(&self, step: u32) -> f64 {
-        let t = f64::from(step);
-        // Divisions by declared numbers of steps, which are not 0.
-        let share = |steps: u32| f64::from(step.min(steps)) / f64::from(steps);
-        let decay = match self.decay {
-            Decay::Constant => 1.0,
-            Decay::Step { every, factor } => pow(factor, f64::from(step.checked_div(every).unwrap_or_default())),
-            Decay::Cosine { steps, floor } => {
-                floor + (1.0 - floor) * (1.0 + cos(core::f64::consts::PI * share(steps))) / 2.0
-            }
-            Decay::Polynomial { offset, slope } => 1.0 / sqrt(offset + slope * t),
-            Decay::RootLinear { steps, floor } => 1.0 - (1.0 - floor) * sqrt(share(steps)),
-        };
-        let rate = self.base * decay;
-        if step < self.warmup { rate * ((t + 1.0) / f64::from(self.warmup)) } else { rate }
+        self.by(self.decay.function(), step)
+    }
+
+    /// How it falls.
+    #[inline(always)]
+    pub(crate) fn decay(&self) -> &Decay {
+        &self.decay
+    }
+
+    /// The rate of a step by its decay's [function](Decay::function).
+    #[inline]
+    pub(crate) fn by(&self, factor: fn(&Decay, u32) -> f64, step: u32) -> f64 {
+        let rate = self.base * factor(&self.decay, step);
+        if step < self.warmup { rate * ((f64::from(step) + 1.0) / f64::from(self.warmup)) } else { rate }
     }
 }
 

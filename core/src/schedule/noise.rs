@@ -27,7 +27,8 @@
 
 use super::LearningRate;
 use crate::error::ConfigError;
-use crate::numerics::scalar::pow;
+use crate::numerics::order::{is_above_zero, is_at_most};
+use crate::numerics::scalar::{pow, sqrt};
 
 /// How the noise grows or falls over the steps.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -48,6 +49,11 @@ pub enum NoiseSchedule {
     },
 }
 
+/// What [`pow`] is where the exponent is a half.
+fn root(x: f64, _half: f64) -> f64 {
+    sqrt(x)
+}
+
 /// Factors stay between this and its reciprocal.
 const LARGEST: f64 = 1e9;
 
@@ -57,16 +63,17 @@ impl NoiseSchedule {
     /// # Errors
     ///
     /// An exponent outside `0..=4`, or a growth that is negative or not finite.
+    #[inline]
     pub fn check(&self) -> Result<(), ConfigError> {
         let (growth, exponent) = match *self {
             Self::Constant => (0.0, 0.0),
             Self::Matched { exponent } => (0.0, exponent),
             Self::Polynomial { growth, exponent } => (growth, exponent),
         };
-        if !(0.0..=4.0).contains(&exponent) {
+        if is_above_zero(-exponent) || !is_at_most(exponent, 4.0) {
             return Err(ConfigError::new("exponent of the noise schedule", "from 0 to 4"));
         }
-        if !(growth.is_finite() && growth >= 0.0) {
+        if is_above_zero(-growth) || !is_at_most(growth, f64::MAX) {
             return Err(ConfigError::new("growth of the noise schedule", "finite and not negative"));
         }
         Ok(())
@@ -75,13 +82,35 @@ impl NoiseSchedule {
     /// `α_t` of step `step`, counted from 0, beside this learning rate. Between 10⁻⁹ and 10⁹.
     #[must_use]
     pub fn factor(&self, step: u32, learning_rate: &LearningRate) -> f64 {
+        self.by(pow, |step| learning_rate.at(step), step)
+    }
+
+    /// The power that it takes: a program whose exponent is known when it is compiled to be a square root has no other.
+    #[inline(always)]
+    pub(crate) fn power(&self) -> fn(f64, f64) -> f64 {
+        match *self {
+            Self::Constant => root,
+            Self::Matched { exponent: 0.5 } | Self::Polynomial { exponent: 1.0, .. } => root,
+            Self::Matched { .. } | Self::Polynomial { .. } => pow,
+        }
+    }
+
+    /// The factor by its [power](Self::power) and these learning rates.
+    #[inline]
+    pub(crate) fn by(&self, power: fn(f64, f64) -> f64, rate: impl Fn(u32) -> f64, step: u32) -> f64 {
         let factor = match *self {
             Self::Constant => return 1.0,
-            Self::Matched { exponent } => pow(learning_rate.at(0) / learning_rate.at(step), exponent),
-            Self::Polynomial { growth, exponent } => pow(1.0 + growth * f64::from(step), exponent / 2.0),
+            Self::Matched { exponent } => power(rate(0) / rate(step), exponent),
+            Self::Polynomial { growth, exponent } => power(1.0 + growth * f64::from(step), exponent / 2.0),
         };
         // A rate of 0 gives an infinite factor, and 0/0 none.
-        if factor > 1.0 / LARGEST { factor.min(LARGEST) } else { 1.0 / LARGEST }
+        if factor > LARGEST {
+            LARGEST
+        } else if factor > 1.0 / LARGEST {
+            factor
+        } else {
+            1.0 / LARGEST
+        }
     }
 }
 

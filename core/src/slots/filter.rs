@@ -3,11 +3,10 @@
 use super::Held;
 use crate::error::CallError;
 use crate::filter::Filter;
-use crate::memory::Memory;
 use crate::private::Released;
 
 /// A filter with its memory: [`Filter`], where the object keeps what the pieces of a step share.
-pub trait AnyFilter: Memory {
+pub trait AnyFilter {
     /// As [`Filter::points`].
     fn points(&self) -> usize;
 
@@ -54,7 +53,7 @@ impl<F: Filter<S>, S> Held<F, S, F::Step> {
     }
 }
 
-impl<F: Filter<S>, S: Memory> AnyFilter for Held<F, S, F::Step> {
+impl<F: Filter<S>, S> AnyFilter for Held<F, S, F::Step> {
     fn points(&self) -> usize {
         self.config.points(&self.state)
     }
@@ -116,10 +115,10 @@ impl FilterSlot {
     }
 }
 
-impl<'a> Filter<&'a mut (dyn AnyFilter + 'a)> for FilterSlot {
+impl<'a, A: AnyFilter + ?Sized> Filter<&'a mut A> for FilterSlot {
     type Step = ();
 
-    fn points(&self, state: &&'a mut (dyn AnyFilter + 'a)) -> usize {
+    fn points(&self, state: &&'a mut A) -> usize {
         state.points()
     }
 
@@ -127,28 +126,22 @@ impl<'a> Filter<&'a mut (dyn AnyFilter + 'a)> for FilterSlot {
         self.stays
     }
 
-    fn point(
-        &self,
-        state: &&'a mut (dyn AnyFilter + 'a),
-        index: usize,
-        params: &[f32],
-        out: &mut [f32],
-    ) -> Result<f32, CallError> {
+    fn point(&self, state: &&'a mut A, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
         state.point(index, params, out)
     }
 
-    fn weight(&self, state: &&'a mut (dyn AnyFilter + 'a), index: usize) -> f32 {
+    fn weight(&self, state: &&'a mut A, index: usize) -> f32 {
         state.weight(index)
     }
 
-    fn check(&self, state: &&'a mut (dyn AnyFilter + 'a), dim: usize) -> Result<(), CallError> {
+    fn check(&self, state: &&'a mut A, dim: usize) -> Result<(), CallError> {
         if *self != Self::of(&**state) {
             return Err(CallError::Order("the slot of another filter"));
         }
         state.check(dim)
     }
 
-    fn begin(&self, state: &mut &'a mut (dyn AnyFilter + 'a)) {
+    fn begin(&self, state: &mut &'a mut A) {
         state.begin();
     }
 
@@ -156,22 +149,15 @@ impl<'a> Filter<&'a mut (dyn AnyFilter + 'a)> for FilterSlot {
         self.passes
     }
 
-    fn apply(
-        &self,
-        (): (),
-        state: &mut &'a mut (dyn AnyFilter + 'a),
-        at: usize,
-        released: &Released<'_>,
-        filtered: &mut [f32],
-    ) {
+    fn apply(&self, (): (), state: &mut &'a mut A, at: usize, released: &Released<'_>, filtered: &mut [f32]) {
         state.apply(at, released, filtered);
     }
 
-    fn leave(&self, (): (), state: &mut &'a mut (dyn AnyFilter + 'a), at: usize, params: &[f32]) {
+    fn leave(&self, (): (), state: &mut &'a mut A, at: usize, params: &[f32]) {
         state.leave(at, params);
     }
 
-    fn arrive(&self, (): (), state: &mut &'a mut (dyn AnyFilter + 'a), at: usize, params: &[f32]) {
+    fn arrive(&self, (): (), state: &mut &'a mut A, at: usize, params: &[f32]) {
         state.arrive(at, params);
     }
 }

@@ -2,12 +2,11 @@
 
 use super::Held;
 use crate::error::CallError;
-use crate::memory::Memory;
 use crate::optimizer::{Begin, Optimizer};
 use crate::private::Released;
 
 /// An optimizer with its memory: [`Optimizer`], where the object keeps what the pieces of a step share.
-pub trait AnyOptimizer: Memory {
+pub trait AnyOptimizer {
     /// As [`Optimizer::check`].
     ///
     /// # Errors
@@ -38,7 +37,7 @@ impl<O: Optimizer<S>, S> Held<O, S, O::Step> {
     }
 }
 
-impl<O: Optimizer<S>, S: Memory> AnyOptimizer for Held<O, S, O::Step> {
+impl<O: Optimizer<S>, S> AnyOptimizer for Held<O, S, O::Step> {
     fn check(&self, dim: usize) -> Result<(), CallError> {
         self.config.check(&self.state, dim)
     }
@@ -81,10 +80,10 @@ impl OptimizerSlot {
     }
 }
 
-impl<'a> Optimizer<&'a mut (dyn AnyOptimizer + 'a)> for OptimizerSlot {
+impl<'a, A: AnyOptimizer + ?Sized> Optimizer<&'a mut A> for OptimizerSlot {
     type Step = ();
 
-    fn check(&self, state: &&'a mut (dyn AnyOptimizer + 'a), dim: usize) -> Result<(), CallError> {
+    fn check(&self, state: &&'a mut A, dim: usize) -> Result<(), CallError> {
         if *self != Self::of(&**state) {
             return Err(CallError::Order("the slot of another optimizer"));
         }
@@ -95,18 +94,18 @@ impl<'a> Optimizer<&'a mut (dyn AnyOptimizer + 'a)> for OptimizerSlot {
         self.looks_ahead
     }
 
-    fn look(&self, state: &mut &'a mut (dyn AnyOptimizer + 'a), at: usize, released: &Released<'_>) {
+    fn look(&self, state: &mut &'a mut A, at: usize, released: &Released<'_>) {
         state.look(at, released);
     }
 
-    fn begin(&self, state: &mut &'a mut (dyn AnyOptimizer + 'a), begin: Begin) {
+    fn begin(&self, state: &mut &'a mut A, begin: Begin) {
         state.begin(begin);
     }
 
     fn update(
         &self,
         (): (),
-        state: &mut &'a mut (dyn AnyOptimizer + 'a),
+        state: &mut &'a mut A,
         at: usize,
         params: &mut [f32],
         filtered: &Released<'_>,
@@ -115,7 +114,7 @@ impl<'a> Optimizer<&'a mut (dyn AnyOptimizer + 'a)> for OptimizerSlot {
         state.update(at, params, filtered, released);
     }
 
-    fn end(&self, (): (), state: &mut &'a mut (dyn AnyOptimizer + 'a), params: &mut [f32]) {
+    fn end(&self, (): (), state: &mut &'a mut A, params: &mut [f32]) {
         state.end(params);
     }
 }

@@ -2,30 +2,38 @@
 
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
-use crate::schedule::{Constant, Declared, Schedule};
+use crate::schedule::{Constant, Decay, Declared, Schedule};
 
 /// [`Constant`] or [`Declared`].
 ///
-/// A declared one is called through functions that only [`AnySchedule::declared`] names: a program without it has none of the
-/// powers and cosines that it takes.
+/// A declared one is called through functions that [`AnySchedule::declared`] chooses: a program without it has none of the powers
+/// and cosines that schedules take, and one that names its schedule there has what that one takes.
 #[derive(Clone, Copy, Debug)]
 pub struct AnySchedule(Kind);
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Constant(Constant),
-    Declared(Declared, &'static Functions),
+    Declared(Declared, Functions),
 }
 
-#[derive(Debug)]
+/// What is called for a declared schedule.
+#[derive(Clone, Copy, Debug)]
 struct Functions {
-    learning_rate: fn(&Declared, u32) -> f64,
-    noise_factor: fn(&Declared, u32) -> f64,
+    learning_rate: fn(&Declared, &Self, u32) -> f64,
+    noise_factor: fn(&Declared, &Self, u32) -> f64,
     check: fn(&Declared) -> Result<(), ConfigError>,
+    decay: fn(&Decay, u32) -> f64,
+    power: fn(f64, f64) -> f64,
 }
 
-static DECLARED: Functions =
-    Functions { learning_rate: Schedule::learning_rate, noise_factor: Schedule::noise_factor, check: Schedule::check };
+fn learning_rate(declared: &Declared, functions: &Functions, step: u32) -> f64 {
+    declared.learning_rate.by(functions.decay, step)
+}
+
+fn noise_factor(declared: &Declared, functions: &Functions, step: u32) -> f64 {
+    declared.noise.by(functions.power, |step| learning_rate(declared, functions, step), step)
+}
 
 impl AnySchedule {
     /// One learning rate, and the mechanism's own noise.
@@ -35,9 +43,18 @@ impl AnySchedule {
     }
 
     /// A learning rate and a noise that change over the steps.
+    // Where its numbers are known, so are the functions.
+    #[inline(always)]
     #[must_use]
     pub fn declared(declared: Declared) -> Self {
-        Self(Kind::Declared(declared, &DECLARED))
+        let functions = Functions {
+            learning_rate,
+            noise_factor,
+            check: if declared.check().is_ok() { |_| Ok(()) } else { Schedule::check },
+            decay: declared.learning_rate.decay().function(),
+            power: declared.noise.power(),
+        };
+        Self(Kind::Declared(declared, functions))
     }
 
     /// Whether learning rate and noise are those of step 0 at every step.
@@ -53,14 +70,14 @@ impl Schedule for AnySchedule {
     fn learning_rate(&self, step: u32) -> f64 {
         match &self.0 {
             Kind::Constant(schedule) => schedule.learning_rate(step),
-            Kind::Declared(schedule, functions) => (functions.learning_rate)(schedule, step),
+            Kind::Declared(schedule, functions) => (functions.learning_rate)(schedule, functions, step),
         }
     }
 
     fn noise_factor(&self, step: u32) -> f64 {
         match &self.0 {
             Kind::Constant(schedule) => schedule.noise_factor(step),
-            Kind::Declared(schedule, functions) => (functions.noise_factor)(schedule, step),
+            Kind::Declared(schedule, functions) => (functions.noise_factor)(schedule, functions, step),
         }
     }
 

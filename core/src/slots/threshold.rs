@@ -1,13 +1,13 @@
 //! Any threshold.
 
 use super::Held;
-use crate::memory::Memory;
 use crate::threshold::{CountNoise, Facts, Query, ReleasedCounts, Threshold};
 use core::convert::Infallible;
+use core::fmt;
 use core::marker::PhantomData;
 
 /// A rule for the clip with its memory: [`Threshold`] as an object.
-pub trait AnyThreshold: Memory {
+pub trait AnyThreshold {
     /// As [`Threshold::clip`].
     fn clip(&self) -> f32;
 
@@ -28,10 +28,7 @@ impl<T: Threshold> Held<T, T::State, Infallible> {
     }
 }
 
-impl<T: Threshold> AnyThreshold for Held<T, T::State, Infallible>
-where
-    T::State: Memory,
-{
+impl<T: Threshold> AnyThreshold for Held<T, T::State, Infallible> {
     fn clip(&self) -> f32 {
         self.config.clip(&self.state)
     }
@@ -49,22 +46,43 @@ where
     }
 }
 
-/// The slot of a threshold that is lent as its state, with memory for `COUNTS` counts in each step and shard.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ThresholdSlot<'a, const COUNTS: usize = 20> {
+/// The slot of a threshold that is lent as its state, as an object of type `A`, with memory for `COUNTS` counts in each step and
+/// shard.
+pub struct ThresholdSlot<'a, const COUNTS: usize = 20, A: ?Sized = dyn AnyThreshold + 'a> {
     noise: Option<CountNoise>,
-    lent: PhantomData<&'a mut ()>,
+    lent: PhantomData<&'a mut A>,
 }
 
-impl<const COUNTS: usize> ThresholdSlot<'_, COUNTS> {
+impl<const COUNTS: usize, A: AnyThreshold + ?Sized> ThresholdSlot<'_, COUNTS, A> {
     /// The slot of this threshold.
     pub fn of(threshold: &(impl AnyThreshold + ?Sized)) -> Self {
         Self { noise: threshold.count_noise(), lent: PhantomData }
     }
 }
 
-impl<'a, const COUNTS: usize> Threshold for ThresholdSlot<'a, COUNTS> {
-    type State = &'a mut (dyn AnyThreshold + 'a);
+// Not derived: that would ask it of the object.
+impl<const COUNTS: usize, A: ?Sized> Clone for ThresholdSlot<'_, COUNTS, A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<const COUNTS: usize, A: ?Sized> Copy for ThresholdSlot<'_, COUNTS, A> {}
+
+impl<const COUNTS: usize, A: ?Sized> PartialEq for ThresholdSlot<'_, COUNTS, A> {
+    fn eq(&self, other: &Self) -> bool {
+        self.noise == other.noise
+    }
+}
+
+impl<const COUNTS: usize, A: ?Sized> fmt::Debug for ThresholdSlot<'_, COUNTS, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThresholdSlot").field("noise", &self.noise).finish()
+    }
+}
+
+impl<'a, const COUNTS: usize, A: AnyThreshold + ?Sized> Threshold for ThresholdSlot<'a, COUNTS, A> {
+    type State = &'a mut A;
     type Counts = [i32; COUNTS];
 
     fn clip(&self, state: &Self::State) -> f32 {

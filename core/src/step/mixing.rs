@@ -9,7 +9,7 @@ use crate::private::Mechanism;
 
 /// One sample whose gradients arrive point by point. Dropping it before [`Mixing::add`] adds nothing.
 pub struct Mixing<'a, M: Mechanism, C, K, F, FS> {
-    adder: Adder<M, C>,
+    adder: &'a Adder<M, C>,
     /// The step's sum, lent: not wiped when this ends.
     sum: &'a mut [M::Word],
     counts: &'a mut K,
@@ -22,7 +22,7 @@ pub struct Mixing<'a, M: Mechanism, C, K, F, FS> {
 impl<'a, M: Mechanism, C: Clip, K: Counts, F: Filter<FS>, FS> Mixing<'a, M, C, K, F, FS> {
     /// Before the first point.
     pub(super) fn new(
-        adder: Adder<M, C>,
+        adder: &'a Adder<M, C>,
         sum: &'a mut [M::Word],
         counts: &'a mut K,
         filter: &'a F,

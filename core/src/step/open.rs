@@ -82,7 +82,7 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
         buffer: &'s mut [f32],
     ) -> Result<Mixing<'s, M, C, T::Counts, F, FS>, CallError> {
         check_len("the mixing buffer", self.sum.sum.len(), buffer.len())?;
-        Ok(Mixing::new(self.adder, self.sum.sum, &mut self.counts, self.filter, self.filter_state, buffer))
+        Ok(Mixing::new(&self.adder, self.sum.sum, &mut self.counts, self.filter, self.filter_state, buffer))
     }
 
     /// A sum of its own for another worker, in memory of the caller's (`[D]` words), to be merged before the end.

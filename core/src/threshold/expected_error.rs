@@ -56,10 +56,11 @@
 //! the realised size of the batch; here it is `S'`, the noisy one, as in its Algorithm 4.
 
 use super::bounds::{Bounds, scale};
-use super::histogram::{check_bins, is_above_zero, midpoint, total};
+use super::histogram::{check_bins, midpoint, total};
 use super::{CountNoise, Facts, Query, ReleasedCounts, Threshold};
 use crate::error::ConfigError;
 use crate::memory::{Memory, Numbers};
+use crate::numerics::order::is_above_zero;
 
 /// Passes of the grid after which `C` stays as it was. From one end of the default bounds to the other is 55.
 pub const PASSES: u32 = 60;
@@ -104,7 +105,7 @@ impl<const BINS: usize> ExpectedError<BINS> {
     }
 
     fn range(&self, state: &ExpectedErrorState) -> f32 {
-        self.ranges.clamp(f64::from(state.range))
+        self.ranges.clamp(state.range)
     }
 }
 
@@ -165,7 +166,7 @@ impl Objective<'_> {
         let mut bias = 0.0;
         for (i, count) in self.counts.iter().enumerate() {
             let excess = self.midpoint(i) - clip;
-            if excess > 0.0 {
+            if is_above_zero(excess) {
                 bias += count * (excess * excess);
             }
         }
@@ -184,10 +185,10 @@ impl Objective<'_> {
         }
         for _ in 0..PASSES {
             let candidate = |j: u32| f64::from(j) * clip / 10.0;
-            let (mut winner, mut least) = (1, self.at(candidate(1)));
-            for j in 2..=CANDIDATES {
+            let (mut winner, mut least) = (1, f64::INFINITY);
+            for j in 1..=CANDIDATES {
                 let error = self.at(candidate(j));
-                if error < least {
+                if least > error {
                     (winner, least) = (j, error);
                 }
             }
@@ -214,7 +215,7 @@ impl Objective<'_> {
             let clip = moment / (floor + weight);
             // E falls up to the midpoint below, and it was seen to rise from this one on: min is against rounding only.
             if k.checked_sub(1).is_none_or(|below| clip >= self.midpoint(below)) {
-                return Some(if clip < midpoint { clip } else { midpoint });
+                return Some(if midpoint > clip { clip } else { midpoint });
             }
         }
         None
@@ -227,7 +228,7 @@ impl Objective<'_> {
         let right = total(self.counts.get(bins / 2..).unwrap_or_default());
         if last >= 0.5 * self.total {
             2.0 * self.range
-        } else if right <= self.total / bins as f64 {
+        } else if self.total / bins as f64 >= right {
             self.range / 2.0
         } else {
             self.range
@@ -248,7 +249,7 @@ impl<const BINS: usize> Threshold for ExpectedError<BINS> {
     type Counts = [i32; BINS];
 
     fn clip(&self, state: &ExpectedErrorState) -> f32 {
-        self.clips.clamp(f64::from(state.clip))
+        self.clips.clamp(state.clip)
     }
 
     fn query(&self, state: &ExpectedErrorState) -> Query {
@@ -273,9 +274,9 @@ impl<const BINS: usize> Threshold for ExpectedError<BINS> {
             Solver::Exact => objective.exactly(),
         };
         if let Some(clip) = clip {
-            state.clip = self.clips.clamp(clip);
+            state.clip = self.clips.clamp(clip as f32);
         }
-        state.range = self.ranges.clamp(objective.next_range());
+        state.range = self.ranges.clamp(objective.next_range() as f32);
     }
 }
 

@@ -34,10 +34,11 @@
 //! realised one is never used.
 
 use super::bounds::{Bounds, scale};
-use super::histogram::{check_bins, is_above_zero, midpoint, total};
+use super::histogram::{check_bins, midpoint, total};
 use super::{CountNoise, Facts, Query, ReleasedCounts, Threshold};
 use crate::error::ConfigError;
 use crate::memory::{Memory, Numbers};
+use crate::numerics::order::is_above_zero;
 
 /// Configuration of DC-SGD-P, with a histogram of `BINS` bins.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -129,7 +130,7 @@ impl<const BINS: usize> Threshold for Percentile<BINS> {
     type Counts = [i32; BINS];
 
     fn clip(&self, state: &PercentileState) -> f32 {
-        self.clips.clamp(f64::from(state.clip))
+        self.clips.clamp(state.clip)
     }
 
     fn query(&self, state: &PercentileState) -> Query {
@@ -142,7 +143,7 @@ impl<const BINS: usize> Threshold for Percentile<BINS> {
 
     fn update(&self, state: &mut PercentileState, released: &ReleasedCounts<'_>, _facts: Facts) {
         if let Some(clip) = percentile(released.counts(), self.fraction, f64::from(state.range)) {
-            state.clip = self.clips.clamp(clip);
+            state.clip = self.clips.clamp(clip as f32);
             state.range = 2.0 * state.clip;
         }
     }

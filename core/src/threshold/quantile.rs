@@ -119,7 +119,7 @@ impl Threshold for Quantile {
     type Counts = [i32; 1];
 
     fn clip(&self, state: &QuantileState) -> f32 {
-        self.clips.clamp(f64::from(state.clip))
+        self.clips.clamp(state.clip)
     }
 
     fn query(&self, state: &QuantileState) -> Query {
@@ -134,7 +134,7 @@ impl Threshold for Quantile {
         let &[above] = released.counts() else { return };
         let unclipped = 0.5 - above / (2.0 * f64::from(facts.expected_batch));
         let step = self.rate * (self.quantile - unclipped);
-        state.clip = self.clips.clamp(f64::from(self.clip(state)) * exp(step));
+        state.clip = self.clips.clamp((f64::from(self.clip(state)) * exp(step)) as f32);
     }
 }
 

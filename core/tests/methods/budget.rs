@@ -161,7 +161,11 @@ fn multipliers_chosen_online_never_spend_more_than_the_filters_budget() {
                 }
                 Err(error) => {
                     refused += 1;
-                    assert!(matches!(error, OpenError::BudgetSpent));
+                    // A factor that is none is not even priced.
+                    match error {
+                        OpenError::BudgetSpent => assert!(factor.is_finite() && factor > 0.0, "{factor}"),
+                        error => assert!(matches!(error, OpenError::Call(_)) && !(factor.is_finite() && factor > 0.0)),
+                    }
                     let after = (bits(&run.params), filter.paid(), run.store.count, filter.spent().to_bits());
                     assert_eq!((params, paid, writes, before), after);
                     assert!(run.sum_is_wiped());
@@ -176,6 +180,19 @@ fn multipliers_chosen_online_never_spend_more_than_the_filters_budget() {
 
 /// The number of the first step that a filter pays for.
 const CHOSEN: u32 = 1 << 31;
+
+#[test]
+fn a_factor_that_is_no_number_above_0_is_refused_before_anything_is_paid() {
+    let (mut run, mut filter) = (PLAIN.start::<i64>(0), RenyiFilter::new(8, 1e6, 1e-5).unwrap());
+    for factor in [f64::NAN, -f64::NAN, 0.0, -0.0, -1.0, f64::INFINITY, f64::NEG_INFINITY] {
+        assert!(
+            matches!(run.try_take_chosen(&[], factor, Rate::ONE, &mut filter), Err(OpenError::Call(_))),
+            "{factor}"
+        );
+        assert_eq!((filter.paid(), run.store.count), (0, 0));
+    }
+    assert!(run.try_take_chosen(&[], 1.0, Rate::ONE, &mut filter).is_ok());
+}
 
 /// `α → κα`, `σ → σ/κ` once more, by the other door. The ledger's step has another number, hence other noise.
 #[test]

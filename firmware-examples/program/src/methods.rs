@@ -37,6 +37,7 @@ const EXPECTED_BATCH: u32 = 30;
 
 /// The digest of the parameters that a run ends with; `None` where anything was refused.
 fn train(
+    work: &mut Work,
     clip: AnyClip<'_>,
     threshold: &mut dyn AnyThreshold,
     filter: &mut dyn AnyFilter,
@@ -56,23 +57,34 @@ fn train(
     .ok()?;
     let generator = ChaCha20::<1>::simulation(2026);
     let mut ledger = Ledger::new(STEPS);
-    let mut state: AnyState<'_, _> = StepState { sum: [0i32; DIM], filter, threshold, optimizer };
-    let (mut params, mut point, mut grad, mut mixed) = ([0.0; DIM], [0.0; DIM], [0.0; DIM], [0.0; DIM]);
+    let Work { sum, params, point, grad, mixed } = work;
+    let mut state: AnyState<'_, _> = StepState { sum, filter, threshold, optimizer };
     while let Ok(mut open) = step.open(&mut state, &mut ledger, &mut Volatile) {
-        for digit in poisson(&generator, open.number(), rate, TRAIN).filter_map(digits::train) {
-            let mut mixing = open.add_points(&mut mixed).ok()?;
-            while mixing.next_point(&params, &mut point).ok()? {
-                softmax::gradient(&point, digit, &mut grad);
-                mixing.point(&[&grad]).ok()?;
+        // By reference: a loop that takes the draw moves it, words and all.
+        for digit in poisson(&generator, open.number(), rate, TRAIN).by_ref().filter_map(digits::train) {
+            let mut mixing = open.add_points(mixed).ok()?;
+            while mixing.next_point(params, point).ok()? {
+                softmax::gradient(point, digit, grad);
+                mixing.point(&[&grad[..]]).ok()?;
             }
             mixing.add().ok()?;
         }
-        open.finish(&mut params, &generator).ok()?;
+        open.finish(params, &generator).ok()?;
     }
-    (ledger.paid() == STEPS).then(|| Digest::of(&params).value())
+    (ledger.paid() == STEPS).then(|| Digest::of(params).value())
 }
 
 type Vector = [f32; DIM];
+
+/// What every run needs: zeros.
+struct Work {
+    sum: [i32; DIM],
+    params: Vector,
+    point: Vector,
+    grad: Vector,
+    mixed: Vector,
+}
+
 /// Zeros for filters and optimizers.
 type Vectors = [Vector; 3];
 
@@ -83,49 +95,49 @@ fn momentum(memory: &mut Vector) -> Option<Held<Sgd, SgdState<&mut [f32]>, f32>>
 
 /// DP-SGD without momentum, and with this filter.
 #[inline(never)]
-fn with_filter(filter: &mut dyn AnyFilter) -> Option<u64> {
+fn with_filter(work: &mut Work, filter: &mut dyn AnyFilter) -> Option<u64> {
     let (fixed, plain) = (&mut Held::threshold(Fixed(1.0), ()), Sgd::new(0.0, false, 0.0).ok()?);
     let optimizer = &mut Held::optimizer(plain, SgdState { momentum: &mut [][..] });
-    train(AnyClip::FLAT, fixed, filter, optimizer, AnySchedule::constant(2.0))
+    train(work, AnyClip::FLAT, fixed, filter, optimizer, AnySchedule::constant(2.0))
 }
 
 /// DP-SGD with this optimizer.
 #[inline(never)]
-fn with_optimizer(optimizer: &mut dyn AnyOptimizer, learning_rate: f64) -> Option<u64> {
+fn with_optimizer(work: &mut Work, optimizer: &mut dyn AnyOptimizer, learning_rate: f64) -> Option<u64> {
     let (fixed, identity) = (&mut Held::threshold(Fixed(1.0), ()), &mut Held::filter(Identity, ()));
-    train(AnyClip::FLAT, fixed, identity, optimizer, AnySchedule::constant(learning_rate))
+    train(work, AnyClip::FLAT, fixed, identity, optimizer, AnySchedule::constant(learning_rate))
 }
 
 /// DP-SGD with momentum, and with this rule of clipping and this schedule.
 #[inline(never)]
-fn with_clip(memory: &mut Vector, clip: AnyClip<'_>, schedule: AnySchedule) -> Option<u64> {
+fn with_clip(work: &mut Work, memory: &mut Vector, clip: AnyClip<'_>, schedule: AnySchedule) -> Option<u64> {
     let (fixed, identity) = (&mut Held::threshold(Fixed(1.0), ()), &mut Held::filter(Identity, ()));
-    train(clip, fixed, identity, &mut momentum(memory)?, schedule)
+    train(work, clip, fixed, identity, &mut momentum(memory)?, schedule)
 }
 
 /// DP-SGD with momentum, and with this threshold.
 #[inline(never)]
-fn with_threshold(memory: &mut Vector, threshold: &mut dyn AnyThreshold) -> Option<u64> {
+fn with_threshold(work: &mut Work, memory: &mut Vector, threshold: &mut dyn AnyThreshold) -> Option<u64> {
     let identity = &mut Held::filter(Identity, ());
-    train(AnyClip::FLAT, threshold, identity, &mut momentum(memory)?, AnySchedule::constant(0.5))
+    train(work, AnyClip::FLAT, threshold, identity, &mut momentum(memory)?, AnySchedule::constant(0.5))
 }
 
-fn adp([memory, ..]: &mut Vectors) -> Option<u64> {
+fn adp([memory, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let schedule = Declared {
         learning_rate: LearningRate::new(2.0, 1, Decay::Polynomial { offset: 2.0, slope: 1.0 }).ok()?,
         noise: NoiseSchedule::Matched { exponent: 0.5 },
     };
-    with_clip(memory, AnyClip::FLAT, AnySchedule::declared(schedule))
+    with_clip(work, memory, AnyClip::FLAT, AnySchedule::declared(schedule))
 }
 
-fn automatic([memory, ..]: &mut Vectors) -> Option<u64> {
-    with_clip(memory, AnyClip::automatic(Automatic::new(0.01).ok()?), AnySchedule::constant(0.5))
+fn automatic([memory, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
+    with_clip(work, memory, AnyClip::automatic(Automatic::new(0.01).ok()?), AnySchedule::constant(0.5))
 }
 
-fn per_layer([memory, ..]: &mut Vectors) -> Option<u64> {
+fn per_layer([memory, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let layers = [Layer::equal(DIM - 10, 2), Layer::equal(10, 2)];
     let clip = AnyClip::FLAT.by_layer(Layers::new(&layers).ok()?);
-    with_clip(memory, clip, AnySchedule::constant(0.5))
+    with_clip(work, memory, clip, AnySchedule::constant(0.5))
 }
 
 type Recursive<'a> = Held<Iir<2>, IirState<&'a mut [f32], 2>, damper_core::filter::IirStep>;
@@ -134,123 +146,134 @@ fn iir<'a>(a: &[f32], b: &[f32], memory: &'a mut [f32]) -> Option<Recursive<'a>>
     Some(Held::filter(Iir::new(a, b).ok()?, IirState::new(memory)))
 }
 
-fn doppler([memory, ..]: &mut Vectors) -> Option<u64> {
-    with_filter(&mut iir(&[-0.9], &[0.15, -0.05], memory)?)
+/// The filter with these coefficients.
+#[inline(never)]
+fn recursive(work: &mut Work, a: &[f32], b: &[f32], memory: &mut [f32]) -> Option<u64> {
+    with_filter(work, &mut iir(a, b, memory)?)
 }
 
-fn order_0(_: &mut Vectors) -> Option<u64> {
-    with_filter(&mut iir(&[], &[1.0], &mut [])?)
+fn doppler([memory, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
+    recursive(work, &[-0.9], &[0.15, -0.05], memory)
 }
 
-fn kalman([filtered, moved, _]: &mut Vectors, look_ahead: LookAhead) -> Option<u64> {
+fn order_0(_: &mut Vectors, work: &mut Work) -> Option<u64> {
+    recursive(work, &[], &[1.0], &mut [])
+}
+
+fn kalman([filtered, moved, _]: &mut Vectors, work: &mut Work, look_ahead: LookAhead) -> Option<u64> {
     let filter = Kalman::new(Gain::Constant(0.7), look_ahead).ok()?;
-    with_filter(&mut Held::filter(filter, KalmanState::new(&filter, filtered, moved)))
+    with_filter(work, &mut Held::filter(filter, KalmanState::new(&filter, filtered, moved)))
 }
 
-fn dp_pmlf([memory, past @ ..]: &mut Vectors) -> Option<u64> {
+fn dp_pmlf([memory, past @ ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let mut inner = iir(&[-0.9], &[0.15, -0.05], memory)?;
     let filter = PerSampleMomentum::<_, 3>::new(3, 0.5, FilterSlot::of(&inner)).ok()?;
     let inner: &mut dyn AnyFilter = &mut inner;
-    with_filter(&mut Held::filter(filter, PerSampleMomentumState::new(past.as_flattened_mut(), inner)))
+    with_filter(work, &mut Held::filter(filter, PerSampleMomentumState::new(past.as_flattened_mut(), inner)))
 }
 
-fn inner_outer([memory, past, _]: &mut Vectors) -> Option<u64> {
+fn inner_outer([memory, past, _]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let mut inner = Held::filter(Identity, ());
     let filter = PerSampleMomentum::<_, 3>::unnormalised(2, 0.9, FilterSlot::of(&inner)).ok()?;
     let inner: &mut dyn AnyFilter = &mut inner;
     let filter = &mut Held::filter(filter, PerSampleMomentumState::new(&mut past[..], inner));
     let fixed = &mut Held::threshold(Fixed(1.0), ());
-    train(AnyClip::FLAT, fixed, filter, &mut momentum(memory)?, AnySchedule::constant(0.5))
+    train(work, AnyClip::FLAT, fixed, filter, &mut momentum(memory)?, AnySchedule::constant(0.5))
 }
 
-fn dc_sgd_p([memory, ..]: &mut Vectors) -> Option<u64> {
+fn dc_sgd_p([memory, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let rule = Percentile::<20>::new(0.5, CountNoise::new(5.0).ok()?).ok()?;
-    with_threshold(memory, &mut Held::threshold(rule, PercentileState::new(1.0, 1.0).ok()?))
+    with_threshold(work, memory, &mut Held::threshold(rule, PercentileState::new(1.0, 1.0).ok()?))
 }
 
-fn dc_sgd_e([memory, ..]: &mut Vectors, solver: Solver) -> Option<u64> {
+fn dc_sgd_e([memory, ..]: &mut Vectors, work: &mut Work, solver: Solver) -> Option<u64> {
     let rule = ExpectedError::<20>::new(solver, CountNoise::new(5.0).ok()?).ok()?;
-    with_threshold(memory, &mut Held::threshold(rule, ExpectedErrorState::new(1.0, 20.0).ok()?))
+    with_threshold(work, memory, &mut Held::threshold(rule, ExpectedErrorState::new(1.0, 20.0).ok()?))
 }
 
-fn quantile([memory, ..]: &mut Vectors) -> Option<u64> {
+fn quantile([memory, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let rule = Quantile::new(0.5, 0.2, 1.5).ok()?;
-    with_threshold(memory, &mut Held::threshold(rule, QuantileState::new(1.0).ok()?))
+    with_threshold(work, memory, &mut Held::threshold(rule, QuantileState::new(1.0).ok()?))
 }
 
-fn nesterov([momentum, ..]: &mut Vectors) -> Option<u64> {
+fn nesterov([momentum, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let sgd = Sgd::new(0.9, true, 0.0).ok()?;
-    with_optimizer(&mut Held::optimizer(sgd, SgdState { momentum: &mut momentum[..] }), 0.5)
+    with_optimizer(work, &mut Held::optimizer(sgd, SgdState { momentum: &mut momentum[..] }), 0.5)
 }
 
-fn adamw([first, second, _]: &mut Vectors) -> Option<u64> {
+fn adamw([first, second, _]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let adam = Adam::new(0.9, 0.999, 1e-8, 0.01).ok()?;
-    with_optimizer(&mut Held::optimizer(adam, AdamState::new(first, second)), 0.02)
+    with_optimizer(work, &mut Held::optimizer(adam, AdamState::new(first, second)), 0.02)
 }
 
-fn adam_bc([first, second, _]: &mut Vectors) -> Option<u64> {
+fn adam_bc([first, second, _]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let adam = AdamBc::new(0.9, 0.999, 1e-6, 0.0).ok()?;
-    with_optimizer(&mut Held::optimizer(adam, AdamBcState::new(first, second)), 0.02)
+    with_optimizer(work, &mut Held::optimizer(adam, AdamBcState::new(first, second)), 0.02)
 }
 
-fn adagrad([sum, ..]: &mut Vectors) -> Option<u64> {
+fn adagrad([sum, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let adagrad = AdaGrad::new(1e-10, 0.0).ok()?;
-    with_optimizer(&mut Held::optimizer(adagrad, AdaGradState { sum }), 0.1)
+    with_optimizer(work, &mut Held::optimizer(adagrad, AdaGradState { sum }), 0.1)
 }
 
-fn rmsprop([second, ..]: &mut Vectors) -> Option<u64> {
+fn rmsprop([second, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let rmsprop = RmsProp::new(0.99, 1e-8, 0.0).ok()?;
-    with_optimizer(&mut Held::optimizer(rmsprop, RmsPropState { second }), 0.02)
+    with_optimizer(work, &mut Held::optimizer(rmsprop, RmsPropState { second }), 0.02)
 }
 
-fn adagrad_norm([memory, ..]: &mut Vectors) -> Option<u64> {
+fn adagrad_norm([memory, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let mut inner = momentum(memory)?;
     let optimizer = AdaGradNorm::new(1.0, 1e-5, true, OptimizerSlot::of(&inner)).ok()?;
     let inner: &mut dyn AnyOptimizer = &mut inner;
-    with_optimizer(&mut Held::optimizer(optimizer, AdaGradNormState::new(inner)), 2.0)
+    with_optimizer(work, &mut Held::optimizer(optimizer, AdaGradNormState::new(inner)), 2.0)
 }
 
 /// A method, and what its run ends with on every target.
 pub struct Method {
-    /// Its name.
-    pub name: &'static str,
-    run: fn(&mut Vectors) -> Option<u64>,
+    run: fn(&mut Vectors, &mut Work) -> Option<u64>,
     /// The digest of the parameters at the end.
     pub digest: u64,
 }
 
 impl Method {
-    const fn new(name: &'static str, run: fn(&mut Vectors) -> Option<u64>, digest: u64) -> Self {
-        Self { name, run, digest }
-    }
-
     /// Runs the method; the digest of the parameters at the end, `None` where anything was refused.
     #[must_use]
     pub fn run(&self) -> Option<u64> {
-        (self.run)(&mut [[0.0; DIM]; 3])
+        let zeros = [0.0; DIM];
+        let work = &mut Work { sum: [0; DIM], params: zeros, point: zeros, grad: zeros, mixed: zeros };
+        (self.run)(&mut [zeros; 3], work)
     }
 }
 
-/// Every method.
-pub static METHODS: [Method; 20] = [
-    Method::new("dp-sgd", |_| with_filter(&mut Held::filter(Identity, ())), 0xed01_5f9f_e6a1_f661),
-    Method::new("doppler", doppler, 0x1874_745d_b6b1_2a36),
-    Method::new("dp-pmlf", dp_pmlf, 0x478d_6aa0_36bc_d0bd),
-    Method::new("disk", |vectors| kalman(vectors, LookAhead::One), 0x9d06_6b01_6c49_bd24),
-    Method::new("disk, two points", |vectors| kalman(vectors, LookAhead::Two { gamma: 0.5 }), 0x81b7_6b4e_b38e_0d2e),
-    Method::new("dc-sgd-p", dc_sgd_p, 0x09e8_0040_96c0_d7f3),
-    Method::new("dc-sgd-e", |vectors| dc_sgd_e(vectors, Solver::PaperGrid), 0xa94f_6b27_ba6e_d48b),
-    Method::new("dc-sgd-e, exact", |vectors| dc_sgd_e(vectors, Solver::Exact), 0xf032_6eec_e077_e318),
-    Method::new("adp", adp, 0xb90e_e412_bff8_2f4b),
-    Method::new("quantile", quantile, 0xa6f2_9f30_8985_05d3),
-    Method::new("inner-outer", inner_outer, 0xf863_f093_babf_ba29),
-    Method::new("automatic", automatic, 0xedd1_1573_269e_077a),
-    Method::new("per-layer", per_layer, 0x7ab9_9c8c_e0c1_5ee6),
-    Method::new("nesterov", nesterov, 0xeb34_a92e_10ae_d037),
-    Method::new("adamw", adamw, 0x2771_0aa6_7821_2fb4),
-    Method::new("adam-bc", adam_bc, 0x5195_b967_2c05_c6d2),
-    Method::new("adagrad", adagrad, 0x4d15_31df_69a1_49a7),
-    Method::new("rmsprop", rmsprop, 0xcc47_4e49_0bb5_0a94),
-    Method::new("adagrad-norm", adagrad_norm, 0x3e86_c2d0_f0b4_2e96),
-    Method::new("filter of order 0", order_0, 0xed01_5f9f_e6a1_f661),
-];
+/// Two tables of one list: who does not say the names does not link them.
+macro_rules! methods {
+    ($($name:literal: $run:expr, $digest:literal;)*) => {
+        /// Every method.
+        pub static METHODS: [Method; 20] = [$(Method { run: $run, digest: $digest }),*];
+        /// Their names.
+        pub static NAMES: [&str; METHODS.len()] = [$($name),*];
+    };
+}
+
+methods! {
+    "dp-sgd": |_, work| with_filter(work, &mut Held::filter(Identity, ())), 0xed01_5f9f_e6a1_f661;
+    "doppler": doppler, 0x1874_745d_b6b1_2a36;
+    "dp-pmlf": dp_pmlf, 0x478d_6aa0_36bc_d0bd;
+    "disk": |vectors, work| kalman(vectors, work, LookAhead::One), 0x9d06_6b01_6c49_bd24;
+    "disk, two points": |vectors, work| kalman(vectors, work, LookAhead::Two { gamma: 0.5 }), 0x81b7_6b4e_b38e_0d2e;
+    "dc-sgd-p": dc_sgd_p, 0x09e8_0040_96c0_d7f3;
+    "dc-sgd-e": |vectors, work| dc_sgd_e(vectors, work, Solver::PaperGrid), 0xa94f_6b27_ba6e_d48b;
+    "dc-sgd-e, exact": |vectors, work| dc_sgd_e(vectors, work, Solver::Exact), 0xf032_6eec_e077_e318;
+    "adp": adp, 0xb90e_e412_bff8_2f4b;
+    "quantile": quantile, 0xa6f2_9f30_8985_05d3;
+    "inner-outer": inner_outer, 0xf863_f093_babf_ba29;
+    "automatic": automatic, 0xedd1_1573_269e_077a;
+    "per-layer": per_layer, 0x7ab9_9c8c_e0c1_5ee6;
+    "nesterov": nesterov, 0xeb34_a92e_10ae_d037;
+    "adamw": adamw, 0x2771_0aa6_7821_2fb4;
+    "adam-bc": adam_bc, 0x5195_b967_2c05_c6d2;
+    "adagrad": adagrad, 0x4d15_31df_69a1_49a7;
+    "rmsprop": rmsprop, 0xcc47_4e49_0bb5_0a94;
+    "adagrad-norm": adagrad_norm, 0x3e86_c2d0_f0b4_2e96;
+    "filter of order 0": order_0, 0xed01_5f9f_e6a1_f661;
+}

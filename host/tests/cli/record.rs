@@ -41,7 +41,7 @@ fn a_recorded_run_is_replayed_to_the_digest_of_its_report() {
 
     let output = replay(&[&file], &[]);
     assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
-    let lines = format!("set recorded run, contract 1\ndisk: 5 steps, params {params}\n1 groups, all the same\n");
+    let lines = format!("set recorded run, contract 1\ndisk: 5 steps, params {params}\n1 group, all the same\n");
     assert_eq!(stdout(&output), lines);
     let twice = json(&replay(&[&file, &file], &["--json"]));
     assert_eq!((&twice["groups"], &twice["differ"]), (&2.into(), &0.into()));

@@ -12,6 +12,11 @@
 //! In f64, from f32 coefficients. A pole so near the circle that rounding could misplace it has a step response that
 //! does not settle, and is refused for that.
 
+use crate::numerics::order::is_at_most;
+
+/// The largest number below 1.
+const BELOW_ONE: f64 = 1.0 - f64::EPSILON / 2.0;
+
 /// A bound on the square of every later value of `x_t = −Σ a_r·x_{t−r}`, from its last `K` values, oldest first; `None` if
 /// a root of `z^K + a_1·z^{K−1} + … + a_K` is not inside the unit circle. Uses `a` up.
 ///
@@ -24,7 +29,7 @@ pub(super) fn peak_squared(a: &mut [f64], last: &[f64]) -> Option<f64> {
     let mut peak = 0.0;
     while let Some((&mut k, lower)) = a.split_last_mut() {
         // Not a number: not inside.
-        if !(k > -1.0 && k < 1.0) {
+        if !is_at_most(k, BELOW_ONE) {
             return None;
         }
         let shrink = (1.0 - k) * (1.0 + k);

@@ -336,7 +336,7 @@ class Pack:
         folder = pathlib.Path(__file__).resolve().parents[1]
         packed = self.bytes + b"\0"
         (folder / f"{self.name}.pack").write_bytes(packed + struct.pack("<Q", fnv(packed)))
-        self.said.append(f"{self.groups} groups, all the same")
+        self.said.append(f"{self.groups} group{'s' if self.groups != 1 else ''}, all the same")
         (folder / f"{self.name}.txt").write_text("\n".join(self.said) + "\n")
 
 
