@@ -16,6 +16,7 @@ mod method;
 mod model;
 mod progress;
 mod replay;
+mod report;
 mod run_file;
 mod train;
 
@@ -59,6 +60,7 @@ enum Command {
     Filter(filter::FilterArgs),
     Aggregate(aggregate::AggregateArgs),
     Replay(replay::ReplayArgs),
+    Report(report::ReportArgs),
 }
 
 /// Why a subcommand failed: one line that names the culprit and the remedy.
@@ -127,6 +129,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Filter(args) => filter::run(&args),
         Command::Aggregate(args) => aggregate::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Report(args) => report::run(&args),
     }
 }
 

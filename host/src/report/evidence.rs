@@ -1,0 +1,141 @@
+//! What a run's folder holds, as an auditor gets it: read whole, checked for form, and not believed.
+
+use super::TrainReport;
+use super::audit::{self, Audit};
+use crate::accounting::Recorded;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// A record of more bytes is none of ours.
+const RECORD: u64 = 1 << 22;
+/// A hundred bytes a draw, and so many draws.
+const EVENTS: u64 = 1 << 26;
+
+/// A file of the folder is missing, damaged or something else: one line that names it and says what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct EvidenceError(String);
+
+/// What a run's folder says.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Evidence {
+    /// `report.json`.
+    pub record: TrainReport,
+    /// `events.json`.
+    pub recorded: Recorded,
+    /// `audit-canary.json`, if that audit ran.
+    pub canary: Option<Audit>,
+    /// `audit-neighbours.json`, if that audit ran.
+    pub neighbours: Option<Audit>,
+    /// The released files as they are.
+    pub files: Vec<Released>,
+}
+
+/// A released file, told apart from any other by its digest.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Released {
+    /// Its name in the folder.
+    pub name: &'static str,
+    /// SHA-256 of its bytes, in hexadecimal; none where it is missing.
+    pub sha256: Option<String>,
+}
+
+/// The released files, of which a folder may have lost some.
+const RELEASED: [&str; 4] = ["model.onnx", "report.json", "events.json", "metrics.csv"];
+
+impl Evidence {
+    /// Reads the folder of a run.
+    ///
+    /// # Errors
+    ///
+    /// It is none, or a file in it is missing, damaged or far too large.
+    pub fn read(folder: &Path) -> Result<Self, EvidenceError> {
+        match fs::metadata(folder) {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => return Err(fault(folder, "is a file; give the folder that damper train --out made")),
+            Err(error) => {
+                return Err(fault(folder, &format!("{error}; give the folder that damper train --out made")));
+            }
+        }
+        let files = RELEASED.map(|name| Ok(Released { name, sha256: digest(&folder.join(name))? }));
+        Ok(Self {
+            record: parsed(&folder.join("report.json"), RECORD)?,
+            recorded: parsed(&folder.join("events.json"), EVENTS)?,
+            canary: audit_in(folder, audit::CANARY)?,
+            neighbours: audit_in(folder, audit::NEIGHBOURS)?,
+            files: files.into_iter().collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn fault(path: &Path, what: &str) -> EvidenceError {
+    EvidenceError(format!("{}: {what}", path.display()))
+}
+
+/// A file's bytes, if it is one and not larger than `limit`.
+fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, EvidenceError> {
+    let metadata = fs::metadata(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            fault(path, "is missing: a run that has not finished has none, and without it nothing can be said; train again, or copy it from where the run was made")
+        }
+        _ => fault(path, &format!("{error}; make it readable")),
+    })?;
+    if !metadata.is_file() {
+        return Err(fault(path, "is not a file; give a folder as damper train made it"));
+    }
+    let too_large =
+        || fault(path, &format!("is larger than {} MiB, as no run's is; take the one that damper wrote", limit >> 20));
+    if metadata.len() > limit {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
+    read.map_err(|error| fault(path, &format!("{error}; make it readable")))?;
+    if bytes.len() as u64 > limit { Err(too_large()) } else { Ok(bytes) }
+}
+
+fn parsed<T: DeserializeOwned>(path: &Path, limit: u64) -> Result<T, EvidenceError> {
+    serde_json::from_slice(&bytes(path, limit)?)
+        .map_err(|error| fault(path, &format!("{error}: it is damaged or was changed; take the one that damper wrote")))
+}
+
+fn audit_in(folder: &Path, name: &'static str) -> Result<Option<Audit>, EvidenceError> {
+    let path = folder.join(name);
+    match fs::symlink_metadata(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        _ => Ok(Some(Audit::new(name, parsed(&path, RECORD)?).map_err(|what| fault(&path, &what))?)),
+    }
+}
+
+/// SHA-256 of a file, in hexadecimal; none where there is no such file.
+fn digest(path: &Path) -> Result<Option<String>, EvidenceError> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Ok(found) if !found.is_file() => {
+            return Err(fault(path, "is not a file; give a folder as damper train made it"));
+        }
+        _ => {}
+    }
+    let mut hash = Sha256::new();
+    let mut read = || -> io::Result<()> {
+        let mut file = File::open(path)?;
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            match file.read(&mut buffer)? {
+                0 => return Ok(()),
+                count => hash.update(&buffer[..count]),
+            }
+        }
+    };
+    read().map_err(|error| fault(path, &format!("{error}; make it readable")))?;
+    let mut text = String::with_capacity(64);
+    for byte in hash.finalize() {
+        let _ = write!(text, "{byte:02x}");
+    }
+    Ok(Some(text))
+}
