@@ -155,7 +155,7 @@ pub enum AccountingError {
     },
     /// None of the quantities is to be found, or more than one.
     #[error(
-        "calibrate finds one quantity from the others: leave out exactly one of --noise-multiplier, --sampling-rate and --steps"
+        "calibrate finds one quantity from the others: leave out exactly one of --epsilon, --noise-multiplier, --sampling-rate and --steps"
     )]
     Free,
     /// Cutting draws costs more than δ.
@@ -171,6 +171,9 @@ pub enum AccountingError {
         /// δ.
         delta: f64,
     },
+    /// The Rényi accountant has no price of a replaced sample.
+    #[error("--neighbours replace: is priced by privacy loss distributions alone; use --accountant pld")]
+    Replaced,
     /// δ is not below 1/N.
     #[error(
         "--delta {delta}: not below 1/N = {one_over:.3e} for {samples} samples, which would allow publishing one of \

@@ -38,7 +38,8 @@ mod tests {
 
     #[test]
     fn the_joint_multiplier_is_the_formulas_rounded_down() {
-        for (gradient, counts) in [(1.0f64, 5.0f64), (5.0, 1.0), (2.0, 2.0), (0.3, 1e9), (1e-150, 1e150), (1e150, 3.0)] {
+        for (gradient, counts) in [(1.0f64, 5.0f64), (5.0, 1.0), (2.0, 2.0), (0.3, 1e9), (1e-150, 1e150), (1e150, 3.0)]
+        {
             let exact = (4.0 / (gradient * gradient) + 2.0 / (counts * counts)).powf(-0.5);
             let found = replaced(gradient, Some(counts)).unwrap();
             if exact.is_normal() && exact > 1e-140 {

@@ -17,7 +17,7 @@ mod plot;
 mod statement;
 mod text;
 
-pub use audit::Audit;
+pub use audit::{Audit, Figure};
 pub use curves::{AtDelta, AtSteps, Curves};
 pub use evidence::{Evidence, EvidenceError, Released};
 pub use folder::OutputFolder;

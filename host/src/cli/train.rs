@@ -4,6 +4,7 @@ use super::epsilon::{EVENTS, accountant};
 use super::method::{MethodArgs, ScheduleArgs};
 use super::model::{MEMORY, ModelArgs, bytes_text, memory};
 use super::progress::Watcher;
+use super::report::write_report;
 use super::{Failure, answer, answer_json};
 use crate::accounting::{Accountant, Sampler};
 use crate::autodiff::Readout;
@@ -42,8 +43,8 @@ where run.toml is
   clip = 0.1
   out = \"run\"
 
-The folder --out then holds model.onnx, report.json, events.json and metrics.csv, which
-epsilon covers, and the private folder checkpoint/, as secret as the data.
+The folder --out then holds model.onnx, report.html, report.json, statement.json,
+events.json and metrics.csv, which epsilon covers, and the private folder checkpoint/, as secret as the data.
 
 A run that was killed cannot be resumed: its folder keeps the ledger of what was
 paid, in checkpoint/, and counts against the data. Name another --out then.";
@@ -506,7 +507,11 @@ pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
     folder.write("report.json", report.to_json().as_bytes())?;
     let events = serde_json::to_string_pretty(&outcome.recorded)? + "\n";
     folder.write(EVENTS, events.as_bytes())?;
+    let written = write_report(&args.out, &args.out);
     folder.keep();
+    if let Some(fault) = written?.fault() {
+        return Err(Failure(format!("{}: {fault}", args.out.display())));
+    }
 
     if args.json {
         return answer_json(&report);
@@ -519,7 +524,7 @@ pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
         )
     });
     answer(&format!(
-        "{report}\nmodel     {out}/model.onnx\nreport    {out}/report.json\nmetrics   {out}/metrics.csv\nsecret    \
+        "{report}\nmodel     {out}/model.onnx\nreport    {out}/report.html (and report.json, statement.json)\nmetrics   {out}/metrics.csv\nsecret    \
          {out}/checkpoint/ (not covered by epsilon: keep it as secret as the data){recording}"
     ))
 }

@@ -1,8 +1,9 @@
 //! What a run's folder holds, as an auditor gets it: read whole, checked for form, and not believed.
 
 use super::TrainReport;
-use super::audit::{self, Audit};
+use super::audit::{self, Canary, Neighbours};
 use crate::accounting::Recorded;
+use crate::onnx;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
@@ -29,9 +30,11 @@ pub struct Evidence {
     /// `events.json`.
     pub recorded: Recorded,
     /// `audit-canary.json`, if that audit ran.
-    pub canary: Option<Audit>,
+    pub(super) canary: Option<Canary>,
     /// `audit-neighbours.json`, if that audit ran.
-    pub neighbours: Option<Audit>,
+    pub(super) neighbours: Option<Neighbours>,
+    /// Whether `model.onnx` has the mark of a model that is no result.
+    pub marked: bool,
     /// The released files as they are.
     pub files: Vec<Released>,
 }
@@ -68,6 +71,7 @@ impl Evidence {
             recorded: parsed(&folder.join("events.json"), EVENTS)?,
             canary: audit_in(folder, audit::CANARY)?,
             neighbours: audit_in(folder, audit::NEIGHBOURS)?,
+            marked: is_marked(&folder.join("model.onnx"))?,
             files: files.into_iter().collect::<Result<_, _>>()?,
         })
     }
@@ -104,11 +108,19 @@ fn parsed<T: DeserializeOwned>(path: &Path, limit: u64) -> Result<T, EvidenceErr
         .map_err(|error| fault(path, &format!("{error}: it is damaged or was changed; take the one that damper wrote")))
 }
 
-fn audit_in(folder: &Path, name: &'static str) -> Result<Option<Audit>, EvidenceError> {
+fn audit_in<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>, EvidenceError> {
     let path = folder.join(name);
     match fs::symlink_metadata(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        _ => Ok(Some(Audit::new(name, parsed(&path, RECORD)?).map_err(|what| fault(&path, &what))?)),
+        _ => Ok(Some(parsed(&path, RECORD)?)),
+    }
+}
+
+/// Whether a model has the mark of one that is no result. A folder may have lost its model.
+fn is_marked(path: &Path) -> Result<bool, EvidenceError> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        _ => onnx::load(path).map(|model| onnx::is_marked(&model)).map_err(|error| EvidenceError(error.to_string())),
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Item {
 /// The parts of a page, by their anchors.
 pub(super) const SECTIONS: [(&str, &str); 9] = [
     ("guarantee", "The guarantee"),
-    ("curves", "Over steps and over delta"),
+    ("curves", "Over steps and over δ"),
     ("mechanism", "Mechanism"),
     ("sampling", "Sampling and accounting"),
     ("ran", "What ran"),
@@ -42,10 +42,7 @@ pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit])
         item(
             "The privacy parameters, and the definition that they belong to",
             "guarantee",
-            format!(
-                "Approximate differential privacy; delta = {:e}, epsilon computed for it and for others.",
-                recorded.delta
-            ),
+            format!("Approximate differential privacy; δ = {:e}, ε computed for it and for others.", recorded.delta),
         ),
         item(
             "The neighbouring relation",
@@ -104,7 +101,8 @@ pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit])
             "Correctness of the implementation, floating point included",
             "ran",
             if exact {
-                "Sums, bounds and noise are integers; every rounding of epsilon is upward; a recorded run can be replayed.".into()
+                "Sums, bounds and noise are integers; every rounding of ε is upward; a recorded run can be replayed."
+                    .into()
             } else {
                 format!("{}.", capital(&record.privacy.path_note))
             },
@@ -114,11 +112,9 @@ pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit])
             "Evidence beside the proof",
             "audits",
             match audits {
-                [] => {
-                    "No audit's result lies in this folder; epsilon was computed again from the recorded events.".into()
-                }
+                [] => "No audit's result lies in this folder; ε was computed again from the recorded events.".into(),
                 audits => format!(
-                    "{} of {} audits passed; epsilon was computed again from the recorded events.",
+                    "{} of {} audits passed; ε was computed again from the recorded events.",
                     audits.iter().filter(|audit| audit.passed).count(),
                     audits.len()
                 ),
@@ -130,7 +126,7 @@ pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit])
         ),
         open(
             "Side channels",
-            "Not covered by epsilon: the time a step takes, memory and power depend on how many samples it drew. Keep them from \
+            "Not covered by ε: the time a step takes, memory and power depend on how many samples it drew. Keep them from \
              whoever may not see the data.",
         ),
         open(
@@ -145,7 +141,7 @@ pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit])
             "How strong the guarantee is, in words",
             "guarantee",
             format!(
-                "The run claims epsilon {}; the page gives what a guess at one sample can reach.",
+                "The run claims ε = {}; the page gives what a guess at one sample can reach.",
                 upward(record.epsilon)
             ),
         ),

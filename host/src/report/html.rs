@@ -1,5 +1,6 @@
 //! `report.html`: one page for whoever must judge the claim. It loads nothing, and runs nothing.
 
+use super::audit::Figure;
 use super::guideline::{SECTIONS, capital};
 use super::plot::{Plot, Scale};
 use super::{Audit, OptimizerReport, Statement};
@@ -23,7 +24,7 @@ fn escape(text: &str) -> String {
 /// The page.
 pub fn html(statement: &Statement) -> String {
     let title = if statement.guaranteed {
-        format!("Privacy report: epsilon {} at delta {:e}", upward(statement.epsilon), statement.delta)
+        format!("Privacy report: ε {} at δ {:e}", upward(statement.epsilon), statement.delta)
     } else {
         "Privacy report: no guarantee".to_owned()
     };
@@ -75,15 +76,15 @@ fn verdict(out: &mut String, statement: &Statement) {
         for difference in &statement.differences {
             let _ = writeln!(
                 out,
-                "<li>report.json claims {} <code>{}</code>; it is <code>{}</code></li>",
+                "<li>{} claims {} <code>{}</code>; it is <code>{}</code></li>",
+                difference.file,
                 difference.of,
                 escape(&difference.claimed),
                 escape(&difference.found)
             );
         }
         out.push_str(
-            "</ul>\n<p>One of report.json and events.json was changed, or they are of two runs. Ask for the files that damper \
-             wrote.</p>\n</div>\n",
+            "</ul>\n<p>One of the files was changed, or they are of two runs. Ask for those that damper wrote.</p>\n</div>\n",
         );
     }
     for audit in statement.audits.iter().filter(|audit| !audit.passed) {
@@ -95,10 +96,13 @@ fn verdict(out: &mut String, statement: &Statement) {
         );
     }
     let notice = match &*statement.record.run {
-        _ if !statement.agrees => return,
+        _ if !statement.agrees || statement.audits.iter().any(|audit| !audit.passed) => return,
+        _ if statement.marked => {
+            Some("No result: model.onnx was trained to audit its training, with made-up samples among the data.")
+        }
         "simulation" => Some("A simulation: its seed is known, and nothing of it is private."),
         "private" if statement.record.privacy.path != "exact" => {
-            Some("Not the exact path: sums and noise were floats. Epsilon is that of the ideal mechanism.")
+            Some("Not the exact path: sums and noise were floats. ε is that of the ideal mechanism.")
         }
         "private" => None,
         _ => Some("Marked: this folder is not offered as a result."),
@@ -107,7 +111,7 @@ fn verdict(out: &mut String, statement: &Statement) {
         Some(notice) => writeln!(out, "<div class=\"verdict warn\">\n<p><strong>{notice}</strong></p>\n</div>"),
         None => writeln!(
             out,
-            "<div class=\"verdict\">\n<p><strong>Computed again, and the same.</strong> Epsilon follows from the {} recorded steps of \
+            "<div class=\"verdict\">\n<p><strong>Computed again, and the same.</strong> ε follows from the {} recorded steps of \
              events.json alone, and is what the run claims.</p>\n</div>",
             grouped(statement.steps)
         ),
@@ -123,9 +127,9 @@ fn guarantee(out: &mut String, statement: &Statement) {
     };
     let _ = writeln!(
         out,
-        "<dl class=\"figures\">\n<div><dt>epsilon, at most</dt><dd>{}{claimed}</dd></div>\n<div><dt>delta</dt><dd>{:e}</dd></div>\n<div><dt>\
+        "<dl class=\"figures\">\n<div><dt>ε, at most</dt><dd>{}{claimed}</dd></div>\n<div><dt>δ</dt><dd>{:e}</dd></div>\n<div><dt>\
          a guess at one sample</dt><dd>{} %<small>of true alarms at most, at 1 % of false ones</small></dd></div>\n<div><dt>one sample \
-         replaced by another</dt><dd>{}<small>epsilon for those neighbours, same delta</small></dd></div>\n</dl>\n<p \
+         replaced by another</dt><dd>{}<small>ε of those neighbours at most, same δ</small></dd></div>\n</dl>\n<p \
          class=\"sentence\">{}</p>\n<p><strong>A sample</strong> is {}.</p>\n<h3>What it rests on</h3>\n<ul class=\"plain\">",
         upward(statement.epsilon),
         statement.delta,
@@ -156,7 +160,7 @@ fn curves(out: &mut String, statement: &Statement) {
         id: "steps",
         title: "Epsilon of the first steps of the run, at the claimed delta",
         across: "steps",
-        up: "epsilon, at most",
+        up: "ε, at most",
         scale: Scale::Even,
         points: &steps,
         mark: steps.last().copied(),
@@ -164,8 +168,8 @@ fn curves(out: &mut String, statement: &Statement) {
     let over_delta = Plot {
         id: "delta",
         title: "Epsilon of the whole run at other values of delta",
-        across: "delta",
-        up: "epsilon, at most",
+        across: "δ",
+        up: "ε, at most",
         scale: Scale::Powers,
         points: &delta,
         mark: Some((statement.delta, statement.epsilon)).filter(|_| delta.iter().any(|at| at.0 == statement.delta)),
@@ -173,21 +177,21 @@ fn curves(out: &mut String, statement: &Statement) {
     for (plot, caption, head, rows) in [
         (
             over_steps,
-            format!("What was spent as the run went on, at delta {:e}.", statement.delta),
+            format!("What was spent as the run went on, at δ {:e}.", statement.delta),
             "steps",
             curves.over_steps.iter().map(|at| (grouped(at.steps), at.epsilon)).collect::<Vec<_>>(),
         ),
         (
             over_delta,
-            "The same run, said with other values of delta; the mark is the claim.".to_owned(),
-            "delta",
+            "The same run, said with other values of δ; the mark is the claim.".to_owned(),
+            "δ",
             curves.over_delta.iter().map(|at| (format!("{:e}", at.delta), at.epsilon)).collect(),
         ),
     ] {
         let _ = write!(
             out,
             "<figure>\n{}<figcaption>{caption}</figcaption>\n<details>\n<summary>As a table</summary>\n<table>\n<thead><tr><th \
-             scope=\"col\">{head}</th><th scope=\"col\" class=\"number\">epsilon</th></tr></thead>\n<tbody>\n",
+             scope=\"col\">{head}</th><th scope=\"col\" class=\"number\">ε</th></tr></thead>\n<tbody>\n",
             plot.svg()
         );
         for (at, epsilon) in rows {
@@ -259,7 +263,9 @@ fn mechanism(out: &mut String, statement: &Statement) {
 }
 
 fn optimizer(optimizer: &OptimizerReport) -> String {
-    let Ok(Value::Object(fields)) = serde_json::to_value(optimizer) else { return String::new() };
+    // By way of text, which has as few digits as a 32-bit number needs.
+    let text = serde_json::to_string(optimizer).unwrap_or_default();
+    let Ok(Value::Object(fields)) = serde_json::from_str(&text) else { return String::new() };
     let fields = fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| match value {
         Value::String(text) if key == "name" => text,
         Value::String(text) => format!("{} {text}", key.replace('_', " ")),
@@ -383,7 +389,7 @@ fn accuracy(out: &mut String, statement: &Statement) {
 fn audits(out: &mut String, statement: &Statement) {
     if statement.audits.is_empty() {
         out.push_str(
-            "<p>No audit's result lies in this folder. <code>damper audit</code> leaves one: canaries give a lower bound on epsilon beside the \
+            "<p>No audit's result lies in this folder. <code>damper audit</code> leaves one: canaries give a lower bound on ε beside the \
              upper one, and replay on neighbouring data checks the sensitivity.</p>\n",
         );
     }
@@ -395,21 +401,15 @@ fn audits(out: &mut String, statement: &Statement) {
             escape(verdict)
         );
         out.push_str("<table>\n<tbody class=\"stack\">\n");
-        for (key, value) in figures {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let _ = writeln!(
-                out,
-                "<tr><th scope=\"row\">{}</th><td>{}</td></tr>",
-                escape(&key.replace('_', " ")),
-                escape(&value)
-            );
+        for Figure { of, value } in figures {
+            let _ = writeln!(out, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", of, escape(value));
         }
         out.push_str("</tbody>\n</table>\n");
     }
     if statement.audits.iter().any(|audit| audit.file == super::audit::CANARY) {
         out.push_str(
-            "<p class=\"soft small\">An audit with canaries trains a model of its own on data of its own making. That model is no result \
-             and is not in this folder; figures of it are given here alone.</p>\n",
+            "<p class=\"soft small\">An audit with canaries trains a model of its own, with made-up samples among the data. That model is \
+             no result and is not shown. It is one more run on the same data: whoever publishes its record adds its ε to this one.</p>\n",
         );
     }
 }

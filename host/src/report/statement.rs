@@ -42,6 +42,8 @@ pub struct Statement {
     pub agrees: bool,
     /// Where not.
     pub differences: Vec<Difference>,
+    /// Whether `model.onnx` is marked as no result: one that an audit trained.
+    pub marked: bool,
     /// ε where neighbours have one sample in the place of another; none where nothing finite holds.
     pub epsilon_of_replaced: Option<f64>,
     /// The most that a guess on one sample may be right, at a false alarm rate of 1 %.
@@ -63,9 +65,11 @@ pub struct Statement {
 /// Two files of a run that say different things.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Difference {
+    /// The file that claims it.
+    pub file: &'static str,
     /// Of what.
     pub of: &'static str,
-    /// What `report.json` claims.
+    /// What it claims.
     pub claimed: String,
     /// What follows from `events.json`, or from the rest of the claim.
     pub found: String,
@@ -73,7 +77,11 @@ pub struct Difference {
 
 /// One sample, whatever the data were.
 const SAMPLE: &str = "one row of the training data: an image, a table's row or a text, with its label. A person with several rows is \
-                      several samples, and a document cut into pieces is several samples: for them epsilon grows about in proportion";
+                      several samples, and a document cut into pieces is several samples: for them ε grows about in proportion";
+
+/// What is said of a model that an audit trained.
+const NO_RESULT: &str =
+    "There is no guarantee, and no result: the model was trained with made-up samples, to audit its training.";
 
 impl Statement {
     /// Computes everything again.
@@ -82,12 +90,28 @@ impl Statement {
     ///
     /// The recorded events cannot be priced.
     pub fn new(evidence: Evidence) -> Result<Self, AccountingError> {
-        let Evidence { record, recorded, canary, neighbours, files } = evidence;
+        let Evidence { record, recorded, canary, neighbours, marked, files } = evidence;
         let price = recorded.epsilon(recorded.accountant, recorded.delta)?;
         let epsilon = price.epsilon;
-        let differences = differences(&record, &recorded, epsilon);
-        let audits: Vec<Audit> = [canary, neighbours].into_iter().flatten().collect();
-        let (guaranteed, guarantee) = guarantee(&record, &recorded, epsilon, differences.is_empty());
+        let mut differences = differences(&record, &recorded, epsilon);
+        let canary = canary.map(|audit| audit.judge(&recorded, epsilon));
+        let neighbours = neighbours.map(|audit| audit.judge(&recorded, epsilon));
+        let mut audits = Vec::new();
+        for (audit, difference) in canary.into_iter().chain(neighbours) {
+            audits.push(audit);
+            differences.extend(difference);
+        }
+        let refuted = audits.iter().any(|audit| !audit.passed);
+        let none = match (differences.is_empty(), refuted, marked) {
+            (false, ..) => Some("There is no guarantee: the files of this run do not agree with each other."),
+            (_, true, _) => Some("There is no guarantee: an audit of this run failed."),
+            (.., true) => Some(NO_RESULT),
+            _ => None,
+        };
+        let (guaranteed, guarantee) = match none {
+            Some(none) => (false, none.to_owned()),
+            None => guarantee(&record, &recorded, epsilon),
+        };
         Ok(Self {
             epsilon,
             delta: recorded.delta,
@@ -101,6 +125,7 @@ impl Statement {
             sample: SAMPLE,
             agrees: differences.is_empty(),
             differences,
+            marked,
             epsilon_of_replaced: recorded.epsilon_of_replaced(recorded.delta).ok().map(|priced| priced.epsilon),
             most_true_alarms: true_alarms(epsilon, recorded.delta),
             curves: Curves::new(&recorded),
@@ -115,9 +140,9 @@ impl Statement {
     /// Whether something is wrong: files that disagree, or an audit that failed.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
-        if let Some(Difference { of, claimed, found }) = self.differences.first() {
+        if let Some(Difference { file, of, claimed, found }) = self.differences.first() {
             return Some(format!(
-                "report.json claims {of} {claimed}, but it is {found}: one of report.json and events.json was changed, or they are of \
+                "{file} claims {of} {claimed}, but it is {found}: one of {file} and events.json was changed, or they are of \
                  two runs; do not rely on the claim ({} in all, see the report)",
                 match self.differences.len() {
                     1 => "one difference".into(),
@@ -125,8 +150,10 @@ impl Statement {
                 }
             ));
         }
-        let failed = self.audits.iter().find(|audit| !audit.passed)?;
-        Some(format!("{}: the audit failed: {}; do not rely on the claim", failed.file, failed.verdict))
+        if let Some(failed) = self.audits.iter().find(|audit| !audit.passed) {
+            return Some(format!("{}: the audit failed: {}; do not rely on the claim", failed.file, failed.verdict));
+        }
+        self.marked.then(|| format!("model.onnx: {NO_RESULT} Take the model that damper train wrote"))
     }
 
     /// As `statement.json` holds it, with a last newline.
@@ -145,11 +172,8 @@ fn true_alarms(epsilon: f64, delta: f64) -> f64 {
 }
 
 /// Whether there is a guarantee, and what it is, in a sentence.
-fn guarantee(record: &TrainReport, recorded: &Recorded, epsilon: f64, agrees: bool) -> (bool, String) {
-    let figures = format!("epsilon = {} at delta = {:e}", upward(epsilon), recorded.delta);
-    if !agrees {
-        return (false, "There is no guarantee: the files of this run do not agree with each other.".into());
-    }
+fn guarantee(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> (bool, String) {
+    let figures = format!("ε = {} at δ = {:e}", upward(epsilon), recorded.delta);
     match &*record.run {
         "private" => {}
         "simulation" => {
@@ -183,7 +207,7 @@ fn guarantee(record: &TrainReport, recorded: &Recorded, epsilon: f64, agrees: bo
         format!(
             "{scope} is differentially private with {figures}: for any two training sets of {public} {samples} samples that differ in \
              one sample, which one of them holds and the other holds nothing in its place, every set of outcomes has a probability \
-             on the one of at most e^epsilon times that on the other, plus delta."
+             on the one of at most e^ε times that on the other, plus δ."
         ),
     )
 }
@@ -223,7 +247,7 @@ fn differences(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> Vec<D
     let mut found = Vec::new();
     let mut compare = |of: &'static str, same: bool, claimed: String, real: String| {
         if !same {
-            found.push(Difference { of, claimed, found: real });
+            found.push(Difference { file: "report.json", of, claimed, found: real });
         }
     };
     let near = |a: f64, b: f64| (a - b).abs() <= SAME * a.abs().max(b.abs());
