@@ -40,8 +40,8 @@ impl Curves {
     pub(super) fn new(recorded: &Recorded) -> Self {
         let (accountant, events) = (recorded.accountant, recorded.events());
         let points = match recorded.events.len() {
-            ..=SCHEDULE => POINTS,
-            ..=LONG_SCHEDULE => POINTS_OF_SCHEDULE,
+            different if different <= SCHEDULE => POINTS,
+            different if different <= LONG_SCHEDULE => POINTS_OF_SCHEDULE,
             _ => POINTS_OF_LONG_SCHEDULE,
         };
         // Steps of an event: one, or those of an epoch.
