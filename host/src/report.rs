@@ -190,6 +190,9 @@ pub struct Training {
     pub init_seed: Option<u64>,
     /// Number of trained numbers.
     pub parameters: usize,
+    /// The trained tensors, in the order of [`TrainReport::params_digest`].
+    #[serde(default)]
+    pub tensors: Vec<String>,
     /// Rows of the one physical batch shape.
     pub physical_batch: usize,
     /// Threads.
@@ -444,6 +447,7 @@ fn training(run: &Run, outcome: &Outcome) -> Training {
         output: run.derive.output.clone().unwrap_or_default(),
         init_seed: run.init_seed,
         parameters: run.grad.trained_len(),
+        tensors: run.grad.parameters.iter().map(|spec| spec.name.clone()).collect(),
         physical_batch: run.physical_batch.get(),
         workers: outcome.workers,
     }

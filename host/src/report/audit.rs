@@ -114,7 +114,7 @@ impl Canary {
     pub(super) fn judge(&self, recorded: &Recorded, epsilon: f64) -> (Audit, Option<Difference>) {
         let passed = !self.refuted && self.epsilon_lower <= epsilon;
         let verdict = format!(
-            "epsilon is at least {:.4} with {} % confidence, claimed at most {} at delta {:e}: {}",
+            "ε is at least {:.4} with {} % confidence, claimed at most {} at δ = {:e}: {}",
             self.epsilon_lower,
             (1e7 * self.confidence).round() / 1e5,
             upward(epsilon),

@@ -4,9 +4,11 @@ use super::TrainReport;
 use super::audit::{self, Canary, Neighbours};
 use crate::accounting::Recorded;
 use crate::onnx;
+use crate::onnx::pb::{ModelProto, TensorProto};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -35,6 +37,8 @@ pub struct Evidence {
     pub(super) neighbours: Option<Neighbours>,
     /// Whether `model.onnx` has the mark of a model that is no result.
     pub marked: bool,
+    /// Of the parameters in `model.onnx`, as the record gives it; none where there is no model, or the record names no tensors.
+    pub params_digest: Option<String>,
     /// The released files as they are.
     pub files: Vec<Released>,
 }
@@ -65,14 +69,17 @@ impl Evidence {
                 return Err(fault(folder, &format!("{error}; give the folder that damper train --out made")));
             }
         }
+        let record: TrainReport = parsed(&folder.join("report.json"), RECORD)?;
+        let model = model(&folder.join("model.onnx"))?;
         let files = RELEASED.map(|name| Ok(Released { name, sha256: digest(&folder.join(name))? }));
         Ok(Self {
-            record: parsed(&folder.join("report.json"), RECORD)?,
             recorded: parsed(&folder.join("events.json"), EVENTS)?,
             canary: audit_in(folder, audit::CANARY)?,
             neighbours: audit_in(folder, audit::NEIGHBOURS)?,
-            marked: is_marked(&folder.join("model.onnx"))?,
+            marked: model.as_ref().is_some_and(onnx::is_marked),
+            params_digest: model.filter(|_| !record.training.tensors.is_empty()).map(|model| params(&model, &record)),
             files: files.into_iter().collect::<Result<_, _>>()?,
+            record,
         })
     }
 }
@@ -116,12 +123,28 @@ fn audit_in<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>,
     }
 }
 
-/// Whether a model has the mark of one that is no result. A folder may have lost its model.
-fn is_marked(path: &Path) -> Result<bool, EvidenceError> {
+/// The model, where the folder has not lost it.
+fn model(path: &Path) -> Result<Option<ModelProto>, EvidenceError> {
     match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        _ => onnx::load(path).map(|model| onnx::is_marked(&model)).map_err(|error| EvidenceError(error.to_string())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Ok(found) if !found.is_file() => Err(fault(path, "is not a file; give a folder as damper train made it")),
+        _ => onnx::load(path).map(Some).map_err(|error| EvidenceError(error.to_string())),
     }
+}
+
+/// The digest of a model's parameters in the order of the record, or what it lacks.
+fn params(model: &ModelProto, record: &TrainReport) -> String {
+    let initializers = model.graph.iter().flat_map(|graph| &graph.initializer);
+    let by_name: HashMap<&str, &TensorProto> = initializers.map(|tensor| (tensor.name.as_str(), tensor)).collect();
+    let mut all = Vec::new();
+    for name in &record.training.tensors {
+        let tensor = by_name.get(name.as_str()).and_then(|tensor| onnx::decode_tensor(tensor).ok());
+        match tensor.as_ref().and_then(onnx::Tensor::as_f32) {
+            Some(values) => all.extend_from_slice(values),
+            None => return format!("none, for it has no tensor {name}"),
+        }
+    }
+    super::digest(&all)
 }
 
 /// SHA-256 of a file, in hexadecimal; none where there is no such file.

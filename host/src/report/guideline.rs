@@ -59,7 +59,7 @@ pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit])
         item(
             "Composition: what was released how often, and how it adds up",
             "sampling",
-            format!("{steps} steps, priced together by the accountant `{}`.", recorded.accountant),
+            format!("{steps} steps, priced together by the accountant {}.", recorded.accountant),
         ),
         item(
             "Amplification by sampling, and whether the sampler that ran is the one that was priced",

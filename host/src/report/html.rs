@@ -127,10 +127,11 @@ fn guarantee(out: &mut String, statement: &Statement) {
     };
     let _ = writeln!(
         out,
-        "<dl class=\"figures\">\n<div><dt>ε, at most</dt><dd>{}{claimed}</dd></div>\n<div><dt>δ</dt><dd>{:e}</dd></div>\n<div><dt>\
+        "<dl class=\"figures\">\n<div><dt>{}</dt><dd>{}{claimed}</dd></div>\n<div><dt>δ</dt><dd>{:e}</dd></div>\n<div><dt>\
          a guess at one sample</dt><dd>{} %<small>of true alarms at most, at 1 % of false ones</small></dd></div>\n<div><dt>one sample \
          replaced by another</dt><dd>{}<small>ε of those neighbours at most, same δ</small></dd></div>\n</dl>\n<p \
          class=\"sentence\">{}</p>\n<p><strong>A sample</strong> is {}.</p>\n<h3>What it rests on</h3>\n<ul class=\"plain\">",
+        if statement.guaranteed { "ε, at most" } else { "ε by events.json, not guaranteed" },
         upward(statement.epsilon),
         statement.delta,
         rounded_up(100.0 * statement.most_true_alarms),
@@ -397,8 +398,8 @@ fn audits(out: &mut String, statement: &Statement) {
         let (class, word) = if *passed { ("", "Passed.") } else { (" bad", "Failed.") };
         let _ = writeln!(
             out,
-            "<h3>{file}</h3>\n<div class=\"verdict{class}\">\n<p><strong>{word}</strong> {}</p>\n</div>",
-            escape(verdict)
+            "<h3>{file}</h3>\n<div class=\"verdict{class}\">\n<p><strong>{word}</strong> {}.</p>\n</div>",
+            escape(&capital(verdict))
         );
         out.push_str("<table>\n<tbody class=\"stack\">\n");
         for Figure { of, value } in figures {

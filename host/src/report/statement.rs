@@ -90,10 +90,19 @@ impl Statement {
     ///
     /// The recorded events cannot be priced.
     pub fn new(evidence: Evidence) -> Result<Self, AccountingError> {
-        let Evidence { record, recorded, canary, neighbours, marked, files } = evidence;
+        let Evidence { record, recorded, canary, neighbours, marked, params_digest, files } = evidence;
         let price = recorded.epsilon(recorded.accountant, recorded.delta)?;
         let epsilon = price.epsilon;
         let mut differences = differences(&record, &recorded, epsilon);
+        if let Some(found) = params_digest.filter(|found| *found != record.params_digest) {
+            let claimed = record.params_digest.chars().take(80).collect();
+            differences.push(Difference {
+                file: "report.json",
+                of: "the parameters in model.onnx to have the digest",
+                claimed,
+                found,
+            });
+        }
         let canary = canary.map(|audit| audit.judge(&recorded, epsilon));
         let neighbours = neighbours.map(|audit| audit.judge(&recorded, epsilon));
         let mut audits = Vec::new();
@@ -142,8 +151,7 @@ impl Statement {
     pub fn fault(&self) -> Option<String> {
         if let Some(Difference { file, of, claimed, found }) = self.differences.first() {
             return Some(format!(
-                "{file} claims {of} {claimed}, but it is {found}: one of {file} and events.json was changed, or they are of \
-                 two runs; do not rely on the claim ({} in all, see the report)",
+                "{file} claims {of} {claimed}, but it is {found}: a file was changed, or they are of two runs; do not rely on the claim ({} in all, see the report)",
                 match self.differences.len() {
                     1 => "one difference".into(),
                     many => format!("{many} differences"),
@@ -237,7 +245,7 @@ fn assumptions(record: &TrainReport, recorded: &Recorded) -> Vec<String> {
             "delta is large: {:e} for {samples} samples, where {advised:.1e} is advised.",
             recorded.delta
         )),
-        _ => all.push(format!("delta: {}.", record.privacy.delta_note)),
+        _ => all.push(format!("{}.", guideline::capital(&record.privacy.delta_note))),
     }
     all
 }

@@ -123,13 +123,15 @@ fn a_run_comes_with_its_report_and_the_report_with_nothing_private() {
 
 #[test]
 fn a_claim_that_its_events_do_not_bear_out_is_shown_and_fails() {
-    let changes: [(&str, fn(&mut Value), &str); 9] = [
+    let changes: [(&str, fn(&mut Value), &str); 11] = [
         ("report.json", |file| file["epsilon"] = json!(1.0), "epsilon 1"),
         ("report.json", |file| file["delta"] = json!(1e-9), "delta 0.000000001"),
         ("report.json", |file| file["steps"] = json!(3), "a number of steps of 3"),
         ("report.json", |file| file["accountant"] = json!("rdp"), "the accountant rdp"),
         ("report.json", |file| file["mechanism"]["sigma_grid"] = json!(5), "noise on the gradient"),
         ("report.json", |file| file["mechanism"]["seed"] = json!(7), "to be a private"),
+        ("report.json", |file| file["params_digest"] = json!("00"), "the parameters in model.onnx"),
+        ("report.json", |file| file["training"]["tensors"][0] = json!("other"), "has no tensor other"),
         ("report.json", |file| file["privacy"]["sampler"] = json!("shuffled"), "the sampler shuffled"),
         ("events.json", |file| file["events"][0]["times"] = json!(3000), "epsilon"),
         ("events.json", |file| file["events"][0]["noise_multiplier"] = json!(0.5), "epsilon"),
