@@ -171,6 +171,9 @@ pub enum AccountingError {
         /// δ.
         delta: f64,
     },
+    /// More different events than are priced.
+    #[error("{0} different events at changing rates: too many to be priced, and more than any run of damper has")]
+    TooMany(usize),
     /// The Rényi accountant has no price of a replaced sample.
     #[error("--neighbours replace: is priced by privacy loss distributions alone; use --accountant pld")]
     Replaced,

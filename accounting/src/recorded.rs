@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// So many draws are listed one by one.
 const SCHEDULE: u64 = 1 << 24;
+/// So many different draws are priced where rates change, in some seconds; at one rate, a hundred thousand take one.
+const CHANGING: usize = 1 << 14;
 /// The smallest δ that is looked for, and by how much it may lie above the least that would do.
 const LEAST_DELTA: f64 = 1e-15;
 const DELTA_RATIO: f64 = 1e-3;
@@ -138,7 +140,11 @@ impl Recorded {
             }
             alike
         });
-        if events.is_empty() { Err(AccountingError::Steps) } else { Ok(events) }
+        if events.is_empty() {
+            return Err(AccountingError::Steps);
+        }
+        let alike = events.iter().all(|(event, _)| event.rate() == events[0].0.rate());
+        if alike || events.len() <= CHANGING { Ok(events) } else { Err(AccountingError::TooMany(events.len())) }
     }
 
     /// ε at `delta`, from the events alone.
@@ -291,6 +297,13 @@ mod tests {
         assert!(epsilon(RecordedEvent { times: 0, ..event }).is_err());
         assert!(epsilon(RecordedEvent { sampling_rate_numerator: u64::MAX, ..event }).is_err());
         assert!(epsilon(RecordedEvent { noise_multiplier: -1.0, ..event }).is_err());
+        let changing = |count: u64| {
+            let one = |k: u64| RecordedEvent { sampling_rate_numerator: (1 << 45) + k, ..event };
+            Recorded { events: (0..count).map(one).collect(), ..Recorded::new(Accountant::Pld, 1e-5, &[]) }
+        };
+        assert!(changing(1000).epsilon(Accountant::Pld, 1e-5).is_ok());
+        let many = changing(CHANGING as u64 + 1).epsilon(Accountant::Pld, 1e-5);
+        assert_eq!(many, Err(AccountingError::TooMany(CHANGING + 1)));
     }
 
     fn recorded() -> Recorded {

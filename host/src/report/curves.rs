@@ -3,7 +3,8 @@
 use crate::accounting::{Accountant, AccountingError, Recorded, Sampler};
 use serde::Serialize;
 
-/// Points of a curve of equal draws. Of schedules, whose every price takes up to a second or two, fewer.
+/// Points of a curve of equal draws. Of schedules, whose every price takes up to a second or two, fewer; where rates change, and a
+/// price takes many seconds, none but the claim.
 const POINTS: u64 = 24;
 const POINTS_OF_SCHEDULE: u64 = 8;
 const POINTS_OF_LONG_SCHEDULE: u64 = 4;
@@ -39,7 +40,10 @@ impl Curves {
     /// The curves of `recorded` at its accountant. A point at which no finite ε holds is left out.
     pub(super) fn new(recorded: &Recorded) -> Self {
         let (accountant, events) = (recorded.accountant, recorded.events());
+        let changing =
+            recorded.events.windows(2).any(|two| two[0].sampling_rate_numerator != two[1].sampling_rate_numerator);
         let points = match recorded.events.len() {
+            different if different > LONG_SCHEDULE && changing => 1,
             different if different <= SCHEDULE => POINTS,
             different if different <= LONG_SCHEDULE => POINTS_OF_SCHEDULE,
             _ => POINTS_OF_LONG_SCHEDULE,
@@ -51,15 +55,18 @@ impl Curves {
         };
         let mut at: Vec<u64> =
             (1..=points).map(|point| (u128::from(events) * u128::from(point) / u128::from(points)) as u64).collect();
-        at.insert(0, 1);
+        if points > 1 {
+            at.insert(0, 1);
+        }
         at.dedup();
         let over_steps = at.into_iter().filter(|at| *at > 0).filter_map(|at| {
             let epsilon = price(&recorded.first(at), accountant, recorded.delta).ok()?;
             Some(AtSteps { steps: steps(at), epsilon })
         });
         let every = if points == POINTS { 1 } else { 2 };
+        let powers = if points > 1 { 2..11 } else { 0..0 };
         let mut deltas: Vec<f64> =
-            (2..=10).step_by(every).filter_map(|power| format!("1e-{power}").parse().ok()).collect();
+            powers.step_by(every).filter_map(|power| format!("1e-{power}").parse().ok()).collect();
         deltas.retain(|delta| (delta / recorded.delta - 1.0).abs() > 1e-9);
         deltas.push(recorded.delta);
         deltas.sort_by(|a, b| b.total_cmp(a));
