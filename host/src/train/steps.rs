@@ -211,7 +211,7 @@ fn one_step<M: Mechanism>(
     ledger: &mut Ledger,
     written: &mut Written,
     workers: &mut impl Gather<M>,
-    draws: &mut Draws<'_>,
+    draws: &mut Draws,
     draw: &mut Vec<u32>,
     points: &mut Vec<Point>,
     params: &mut [f32],
