@@ -19,7 +19,7 @@ mod text;
 
 pub use audit::{Audit, Figure};
 pub use curves::{AtDelta, AtSteps, Curves};
-pub use evidence::{Evidence, EvidenceError, Released};
+pub use evidence::{Evidence, EvidenceError, Released, recorded};
 pub use folder::OutputFolder;
 pub use guideline::Item;
 pub use html::html;

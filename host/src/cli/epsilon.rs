@@ -3,9 +3,9 @@
 use super::{Failure, answer, answer_json};
 use crate::accounting::pld::Neighbours;
 use crate::accounting::{self, Accountant, AccountingError, EpsilonQuery, Plan, Recorded, upward};
+use crate::report::recorded;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
@@ -98,7 +98,7 @@ pub(super) fn accountant(name: &str) -> Result<Accountant, String> {
 
 pub(super) fn run(args: &EpsilonArgs) -> Result<(), Failure> {
     if let Some(folder) = &args.folder {
-        return of_run(args, &folder.join(EVENTS));
+        return of_run(args, folder);
     }
     let (Some(noise_multiplier), Some(sampling_rate), Some(steps)) =
         (args.noise_multiplier, args.sampling_rate, args.steps)
@@ -136,9 +136,8 @@ fn below_one(delta: f64, epsilon: f64) -> Result<f64, Failure> {
     Err(Failure(format!("--epsilon {epsilon}: no delta below 1 is found that it holds at; raise it")))
 }
 
-fn of_run(args: &EpsilonArgs, file: &Path) -> Result<(), Failure> {
-    let text = fs::read_to_string(file).map_err(|error| Failure::in_file(file, error))?;
-    let recorded: Recorded = serde_json::from_str(&text).map_err(|error| Failure::in_file(file, error))?;
+fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
+    let (file, recorded) = (&folder.join(EVENTS), recorded(folder)?);
     let accountant = args.accountant.unwrap_or(recorded.accountant);
     let neighbours = Neighbours::from(args.neighbours);
     let in_file = |error: AccountingError| Failure::in_file(file, error);

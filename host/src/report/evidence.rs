@@ -73,7 +73,7 @@ impl Evidence {
         let model = model(&folder.join("model.onnx"))?;
         let files = RELEASED.map(|name| Ok(Released { name, sha256: digest(&folder.join(name))? }));
         Ok(Self {
-            recorded: parsed(&folder.join("events.json"), EVENTS)?,
+            recorded: recorded(folder)?,
             canary: audit_in(folder, audit::CANARY)?,
             neighbours: audit_in(folder, audit::NEIGHBOURS)?,
             marked: model.as_ref().is_some_and(onnx::is_marked),
@@ -82,6 +82,15 @@ impl Evidence {
             record,
         })
     }
+}
+
+/// The recorded events of a run's folder, and nothing else of it.
+///
+/// # Errors
+///
+/// `events.json` is missing, damaged or far too large.
+pub fn recorded(folder: &Path) -> Result<Recorded, EvidenceError> {
+    parsed(&folder.join("events.json"), EVENTS)
 }
 
 fn fault(path: &Path, what: &str) -> EvidenceError {

@@ -209,6 +209,9 @@ fn what_is_no_file_is_not_waited_for() {
         fs::remove_file(out.join(name)).unwrap();
         std::os::unix::fs::symlink(to, out.join(name)).unwrap();
         assert_refused(&report(&out, &[]), &["is not a file"]);
+        if name == "events.json" {
+            assert_refused(&super::run(&["epsilon", out.to_str().unwrap()]), &["events.json", "is not a file"]);
+        }
     }
 }
 
