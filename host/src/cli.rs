@@ -31,6 +31,7 @@ Examples:
   damper inspect onnx-models/digits-cnn.onnx
   damper train onnx-models/digits-cnn.onnx --data idx:onnx-models/digits \\
     --epsilon 3 --delta 1e-5 --batch-size 128 --epochs 20 --lr 2 --out run
+  damper report run
   damper compare compare.toml
   damper epsilon --noise-multiplier 1.1 --sampling-rate 0.004 --steps 1000 \\
     --delta 1e-5
