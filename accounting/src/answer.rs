@@ -4,11 +4,12 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::pld::{self, Neighbours};
 use super::{
-    Accountant, AccountingError, Price, calibrate, calibrate_on_grid, calibrate_rate, calibrate_steps, epsilon,
-    sampling_rate,
+    Accountant, AccountingError, Plan, Price, calibrate, calibrate_on_grid, calibrate_rate, calibrate_steps,
+    check_delta, epsilon, replaced, sampling_rate,
 };
-use damper_core::accounting::event::Rate;
+use damper_core::accounting::event::{Event, Rate};
 
 /// What every ε here assumes; it stands beside the figure.
 const RDP_ASSUMES: [&str; 5] = [
@@ -25,6 +26,7 @@ const PLD_ASSUMES: [&str; 5] = [
     "a discrete Gaussian is bounded by the continuous one at a multiplier 4e-6 smaller: sigma is at least 1024 grid units",
     "privacy loss distributions, every rounding upward; this run alone, other runs on the same data add to it",
 ];
+const REPLACED: &str = "neighbours: one sample in the place of another, which moves a sum by up to twice the clip";
 const NEIGHBOURS: &str =
     "neighbours: one sample replaced by a null sample that contributes nothing; the number of samples is public";
 const SAMPLING: &str =
@@ -32,11 +34,15 @@ const SAMPLING: &str =
 const FIXED: &str =
     "multiplier, rate and steps are fixed before data is read; each step releases one sum of clipped gradients";
 
-fn assumptions(accountant: Accountant) -> &'static [&'static str] {
-    match accountant {
-        Accountant::Rdp => &RDP_ASSUMES,
-        Accountant::Pld => &PLD_ASSUMES,
+fn assumptions(accountant: Accountant, neighbours: Neighbours) -> Vec<&'static str> {
+    let mut all = match accountant {
+        Accountant::Rdp => RDP_ASSUMES,
+        Accountant::Pld => PLD_ASSUMES,
+    };
+    if neighbours == Neighbours::Replace {
+        all[0] = REPLACED;
     }
+    all.to_vec()
 }
 
 /// The question of `damper epsilon`.
@@ -52,15 +58,19 @@ pub struct EpsilonQuery {
     pub steps: u64,
     /// `--delta`.
     pub delta: f64,
+    /// `--neighbours`.
+    pub neighbours: Neighbours,
+    /// `--count-noise-multiplier`: that of one-hot counts which each step releases beside the gradient.
+    pub count_noise_multiplier: Option<f64>,
 }
 
-/// The question of `damper calibrate`: one of multiplier, rate and steps is left out, and found.
+/// The question of `damper calibrate`: one of ε, multiplier, rate and steps is left out, and found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CalibrateQuery {
     /// `--accountant`.
     pub accountant: Accountant,
     /// `--epsilon`.
-    pub epsilon: f64,
+    pub epsilon: Option<f64>,
     /// `--delta`.
     pub delta: f64,
     /// `--noise-multiplier`.
@@ -94,6 +104,11 @@ pub struct Answer {
     pub order: Option<f64>,
     /// `k` of the rate `k / 2^53` that was priced, the smallest at least `sampling_rate`.
     pub sampling_rate_numerator: u64,
+    /// What neighbours differ in.
+    pub neighbours: Neighbours,
+    /// The multiplier of counts released beside the gradient.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count_noise_multiplier: Option<f64>,
     /// The target of a calibration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_epsilon: Option<f64>,
@@ -104,7 +119,7 @@ pub struct Answer {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grid_bits: Option<u32>,
     /// What the figure assumes.
-    pub assumptions: &'static [&'static str],
+    pub assumptions: Vec<&'static str>,
 }
 
 impl Answer {
@@ -126,10 +141,12 @@ impl Answer {
             accountant,
             order: price.order,
             sampling_rate_numerator: rate.numerator(),
+            neighbours: Neighbours::AddOrRemove,
+            count_noise_multiplier: None,
             target_epsilon: None,
             sigma_grid: None,
             grid_bits: None,
-            assumptions: assumptions(accountant),
+            assumptions: assumptions(accountant, Neighbours::AddOrRemove),
         }
     }
 }
@@ -137,19 +154,41 @@ impl Answer {
 impl EpsilonQuery {
     /// Prices the query.
     pub fn answer(&self) -> Result<Answer, AccountingError> {
-        let Self { accountant, noise_multiplier, steps, delta, .. } = *self;
+        let Self { accountant, noise_multiplier, steps, delta, neighbours, count_noise_multiplier, .. } = *self;
         let rate = sampling_rate(self.sampling_rate)?;
-        let priced = epsilon(accountant, noise_multiplier, rate, steps, delta)?;
-        Ok(Answer::new(accountant, delta, noise_multiplier, rate, self.sampling_rate, steps, priced))
+        let priced = match (neighbours, accountant) {
+            (Neighbours::AddOrRemove, _) => {
+                Plan::constant(rate, noise_multiplier, count_noise_multiplier, steps)?.epsilon(accountant, delta)?
+            }
+            (Neighbours::Replace, Accountant::Rdp) => return Err(AccountingError::Replaced),
+            (Neighbours::Replace, Accountant::Pld) => {
+                check_delta(delta)?;
+                let multiplier = replaced(noise_multiplier, count_noise_multiplier)?;
+                let event =
+                    Event::new(rate, multiplier).map_err(|_| AccountingError::NoiseMultiplier(noise_multiplier))?;
+                let epsilon = pld::of_discrete(&[(event, steps)], neighbours, delta)?;
+                if !epsilon.is_finite() {
+                    return Err(AccountingError::NothingHolds { multiplier: noise_multiplier, steps });
+                }
+                Price { epsilon, order: None }
+            }
+        };
+        let answer = Answer::new(accountant, delta, noise_multiplier, rate, self.sampling_rate, steps, priced);
+        Ok(Answer { neighbours, count_noise_multiplier, assumptions: assumptions(accountant, neighbours), ..answer })
     }
 }
 
 impl CalibrateQuery {
     /// Finds what is left out.
     pub fn answer(&self) -> Result<Answer, AccountingError> {
-        let Self { accountant, epsilon: target, delta, grid_bits, .. } = *self;
-        let found = match (self.noise_multiplier, self.sampling_rate, self.steps) {
-            (None, Some(asked), Some(steps)) => {
+        let Self { accountant, epsilon: asked_epsilon, delta, grid_bits, .. } = *self;
+        let found = match (asked_epsilon, self.noise_multiplier, self.sampling_rate, self.steps) {
+            (None, Some(multiplier), Some(asked), Some(steps)) => {
+                let rate = sampling_rate(asked)?;
+                let price = epsilon(accountant, multiplier, rate, steps, delta)?;
+                Answer::new(accountant, delta, multiplier, rate, asked, steps, price)
+            }
+            (Some(target), None, Some(asked), Some(steps)) => {
                 let rate = sampling_rate(asked)?;
                 let (found, sigma_grid) = match grid_bits {
                     None => (calibrate(accountant, target, delta, rate, steps)?, None),
@@ -161,18 +200,18 @@ impl CalibrateQuery {
                 let price = Price { epsilon: found.epsilon, order: found.order };
                 Answer { sigma_grid, ..Answer::new(accountant, delta, found.multiplier, rate, asked, steps, price) }
             }
-            (Some(multiplier), Some(asked), None) => {
+            (Some(target), Some(multiplier), Some(asked), None) => {
                 let rate = sampling_rate(asked)?;
                 let (steps, price) = calibrate_steps(accountant, target, delta, rate, multiplier)?;
                 Answer::new(accountant, delta, multiplier, rate, asked, steps, price)
             }
-            (Some(multiplier), None, Some(steps)) => {
+            (Some(target), Some(multiplier), None, Some(steps)) => {
                 let (rate, price) = calibrate_rate(accountant, target, delta, steps, multiplier)?;
                 Answer::new(accountant, delta, multiplier, rate, rate.as_f64(), steps, price)
             }
             _ => return Err(AccountingError::Free),
         };
-        Ok(Answer { target_epsilon: Some(target), grid_bits, ..found })
+        Ok(Answer { target_epsilon: asked_epsilon, grid_bits, ..found })
     }
 }
 
@@ -181,6 +220,9 @@ impl fmt::Display for Answer {
         writeln!(f, "epsilon           {}", upward(self.epsilon))?;
         writeln!(f, "delta             {:e}", self.delta)?;
         writeln!(f, "noise multiplier  {}", self.noise_multiplier)?;
+        if let Some(counts) = self.count_noise_multiplier {
+            writeln!(f, "                  and {counts} of counts beside it")?;
+        }
         if let (Some(sigma), Some(bits)) = (self.sigma_grid, self.grid_bits) {
             writeln!(f, "                  = {sigma} / 2^{bits}")?;
         }
@@ -191,7 +233,7 @@ impl fmt::Display for Answer {
             None => writeln!(f, "accountant        {}", self.accountant)?,
         }
         write!(f, "assumes")?;
-        for assumption in self.assumptions {
+        for assumption in &self.assumptions {
             write!(f, "\n  - {assumption}")?;
         }
         Ok(())
@@ -218,10 +260,12 @@ mod tests {
         sampling_rate: 0.004,
         steps: 1000,
         delta: 1e-5,
+        neighbours: Neighbours::AddOrRemove,
+        count_noise_multiplier: None,
     };
     const SIGMA: CalibrateQuery = CalibrateQuery {
         accountant: Accountant::Rdp,
-        epsilon: 2.0,
+        epsilon: Some(2.0),
         delta: 1e-5,
         noise_multiplier: None,
         sampling_rate: Some(0.004),
@@ -253,7 +297,7 @@ mod tests {
     fn any_one_quantity_is_found_from_the_others_and_reaches_the_target_from_below() {
         for accountant in [Accountant::Rdp, Accountant::Pld] {
             for target in [0.3, 2.0, 9.0] {
-                let sigma = CalibrateQuery { accountant, epsilon: target, ..SIGMA };
+                let sigma = CalibrateQuery { accountant, epsilon: Some(target), ..SIGMA };
                 let rate = CalibrateQuery { noise_multiplier: Some(2.0), sampling_rate: None, ..sigma };
                 let steps = CalibrateQuery { noise_multiplier: Some(2.0), steps: None, ..sigma };
                 for query in [sigma, rate, steps] {
@@ -268,13 +312,43 @@ mod tests {
                         sampling_rate: found.sampling_rate,
                         steps: found.steps,
                         delta: found.delta,
+                        ..QUERY
                     };
                     assert_eq!(again.answer().unwrap().epsilon, found.epsilon);
+                    let free = CalibrateQuery {
+                        epsilon: None,
+                        noise_multiplier: Some(found.noise_multiplier),
+                        sampling_rate: Some(found.sampling_rate),
+                        steps: Some(found.steps),
+                        ..query
+                    };
+                    assert_eq!(free.answer().unwrap().epsilon, found.epsilon);
                 }
             }
         }
         assert_eq!(CalibrateQuery { steps: None, ..SIGMA }.answer(), Err(AccountingError::Free));
         assert_eq!(CalibrateQuery { noise_multiplier: Some(1.0), ..SIGMA }.answer(), Err(AccountingError::Free));
+    }
+
+    #[test]
+    fn a_replaced_sample_costs_what_its_joint_multiplier_does() {
+        let query = EpsilonQuery { neighbours: Neighbours::Replace, accountant: Accountant::Pld, ..QUERY };
+        let (plain, counted) = (query, EpsilonQuery { count_noise_multiplier: Some(3.0), ..query });
+        let [plain, counted] = [plain, counted].map(|query| query.answer().unwrap());
+        assert!(plain.assumptions[0].contains("in the place of another") && counted.epsilon > plain.epsilon);
+        // At a rate of 1 one Gaussian, moved by the root of 4/σ_T² + 2/σ_H², is all that there is.
+        let all =
+            EpsilonQuery { sampling_rate: 1.0, noise_multiplier: 40.0, count_noise_multiplier: Some(60.0), ..query };
+        let alike = EpsilonQuery {
+            noise_multiplier: (4.0f64 / 1600.0 + 2.0 / 3600.0).powf(-0.5),
+            count_noise_multiplier: None,
+            neighbours: Neighbours::AddOrRemove,
+            ..all
+        };
+        let [all, alike] = [all, alike].map(|query| query.answer().unwrap().epsilon);
+        assert!((all / alike - 1.0).abs() < 3e-3, "{all} {alike}");
+        let renyi = EpsilonQuery { accountant: Accountant::Rdp, ..query }.answer().unwrap_err().to_string();
+        assert!(renyi.starts_with("--neighbours replace") && renyi.contains("--accountant pld"), "{renyi}");
     }
 
     #[test]

@@ -12,8 +12,13 @@ use damper_core::accounting::event::Rate;
 pub const ACCURACY: f64 = 0.99;
 /// The share at which the search stops, where the price is smooth in the multiplier.
 const STOP: f64 = 0.9999;
-/// And where its grid is chosen anew for every multiplier.
-const STOP_TIGHT: f64 = 0.998;
+/// And where its grid is chosen anew for every multiplier, which moves the price by up to a thousandth: there also between ends
+/// so close.
+const STOP_TIGHT: f64 = 0.9998;
+const CLOSE: f64 = 1e-12;
+const CLOSE_TIGHT: f64 = 1e-5;
+/// Of a schedule's many different steps one such price takes a second.
+const STOP_MANY: f64 = 0.998;
 const SMALLEST: f64 = 1e-3;
 
 /// A multiplier and its price.
@@ -47,17 +52,33 @@ pub fn calibrate(
     Schedule::constant(accountant, rate, steps).calibrate(target, delta)
 }
 
+/// How near a search comes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nearness {
+    /// The share of the target at which it stops.
+    stop: f64,
+    /// Or the ratio of its ends, less 1.
+    close: f64,
+}
+
+impl Nearness {
+    /// For steps all alike, or many different ones.
+    pub(super) fn of(accountant: Accountant, alike: bool) -> Self {
+        match (accountant, alike) {
+            (Accountant::Rdp, _) => Self { stop: STOP, close: CLOSE },
+            (Accountant::Pld, true) => Self { stop: STOP_TIGHT, close: CLOSE_TIGHT },
+            (Accountant::Pld, false) => Self { stop: STOP_MANY, close: CLOSE_TIGHT },
+        }
+    }
+}
+
 /// The search, over any falling price `at`.
 pub(super) fn search(
-    accountant: Accountant,
+    Nearness { stop, close }: Nearness,
     target: f64,
     delta: f64,
     mut at: impl FnMut(f64) -> Result<Calibrated, AccountingError>,
 ) -> Result<Calibrated, AccountingError> {
-    let stop = match accountant {
-        Accountant::Rdp => STOP,
-        Accountant::Pld => STOP_TIGHT,
-    };
     // low: too little noise; high: enough.
     let mut high = at(1.0)?;
     let mut low = high;
@@ -79,7 +100,7 @@ pub(super) fn search(
     // Weights of the ends: an end that stays twice in a row counts half, so that both close in.
     let (mut low_weight, mut high_weight) = (1.0, 1.0);
     for _ in 0..80 {
-        if high.epsilon >= stop * target || high.multiplier <= low.multiplier * (1.0 + 1e-12) {
+        if high.epsilon >= stop * target || high.multiplier <= low.multiplier * (1.0 + close) {
             break;
         }
         // Aimed a little below the target, so that the secant's last point falls on the side that counts.
@@ -222,7 +243,7 @@ mod tests {
             for (q, steps) in [(1e-4, 100), (256.0 / 60_000.0, 9375), (0.1, 100_000), (1.0, 1)] {
                 let rate = sampling_rate(q).unwrap();
                 let mut pricings = 0;
-                let found = search(Accountant::Rdp, target, 1e-5, |multiplier| {
+                let found = search(Nearness::of(Accountant::Rdp, true), target, 1e-5, |multiplier| {
                     pricings += 1;
                     let priced = Plan::constant(rate, multiplier, None, steps)?.price(Accountant::Rdp, 1e-5)?;
                     Ok(Calibrated { multiplier, epsilon: priced.epsilon, order: priced.order })

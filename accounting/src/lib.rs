@@ -10,14 +10,18 @@ mod delta;
 mod plan;
 pub mod pld;
 mod recorded;
+mod replaced;
 mod schedule;
+mod truncation;
 
 pub use answer::{Answer, CalibrateQuery, EpsilonQuery, upward};
 pub use calibration::{Calibrated, OnGrid, calibrate, calibrate_on_grid, calibrate_rate, calibrate_steps};
 pub use delta::{DeltaVerdict, judge_delta};
 pub use plan::{Plan, Spent};
-pub use recorded::{Recorded, RecordedEvent};
+pub use recorded::{Recorded, RecordedEvent, Sampler};
+pub use replaced::replaced;
 pub use schedule::{Factors, Schedule};
+pub use truncation::{Truncated, Truncation};
 
 use damper_core::accounting::event::Rate;
 use serde::{Deserialize, Serialize};
@@ -151,9 +155,28 @@ pub enum AccountingError {
     },
     /// None of the quantities is to be found, or more than one.
     #[error(
-        "calibrate finds one quantity from the others: leave out exactly one of --noise-multiplier, --sampling-rate and --steps"
+        "calibrate finds one quantity from the others: leave out exactly one of --epsilon, --noise-multiplier, --sampling-rate and --steps"
     )]
     Free,
+    /// Cutting draws costs more than δ.
+    #[error(
+        "--truncate {most}: draws are larger so often that cutting them takes {taken:.1e} of --delta {delta:e}; raise it, or leave it \
+         out: a draw of any size is split over physical batches"
+    )]
+    Truncation {
+        /// The most that a draw may hold.
+        most: u64,
+        /// What it takes of δ.
+        taken: f64,
+        /// δ.
+        delta: f64,
+    },
+    /// More different events than are priced.
+    #[error("{0} different events at changing rates: too many to be priced, and more than any run of damper has")]
+    TooMany(usize),
+    /// The Rényi accountant has no price of a replaced sample.
+    #[error("--neighbours replace: is priced by privacy loss distributions alone; use --accountant pld")]
+    Replaced,
     /// δ is not below 1/N.
     #[error(
         "--delta {delta}: not below 1/N = {one_over:.3e} for {samples} samples, which would allow publishing one of \

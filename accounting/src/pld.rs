@@ -31,14 +31,17 @@ use damper_core::accounting::event::Event;
 use draw::{Direction, Losses};
 use knots::Knots;
 use libm::{exp, expm1, log, log1p, sqrt};
+use serde::Serialize;
 
 /// What the neighbouring data sets differ in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Neighbours {
     /// One sample, there or not: added, removed, or replaced by a null sample. Multipliers are in units of the clip.
     #[default]
     AddOrRemove,
-    /// One sample in the place of another: a release moves by up to twice the clip.
+    /// One sample in the place of another. A release moves by up to twice the clip, and multipliers are in units of how far it
+    /// moves: [`replaced`](crate::replaced).
     Replace,
 }
 

@@ -1,12 +1,18 @@
 //! What a run's folder records for an auditor: the events that were drawn, from which ε follows and nothing else is needed.
 
-use super::{Accountant, AccountingError, Plan, Price, check_delta, pld};
+use super::pld::Neighbours;
+use super::{Accountant, AccountingError, Plan, Price, Truncation, check_delta, pld};
 use damper_core::accounting::event::{Event, Rate};
 use damper_core::accounting::renyi::least_epsilon;
 use serde::{Deserialize, Serialize};
 
 /// So many draws are listed one by one.
 const SCHEDULE: u64 = 1 << 24;
+/// So many different draws are priced where rates change, in some seconds; at one rate, a hundred thousand take one.
+const CHANGING: usize = 1 << 14;
+/// The smallest δ that is looked for, and by how much it may lie above the least that would do.
+const LEAST_DELTA: f64 = 1e-15;
+const DELTA_RATIO: f64 = 1e-3;
 
 /// Draws that were all alike.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
@@ -20,6 +26,24 @@ pub struct RecordedEvent {
     pub times: u64,
 }
 
+/// How the samples of a step were chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sampler {
+    /// Each sample by a coin of its own, anew at every step: an event is a draw.
+    #[default]
+    Poisson,
+    /// Batches of a fixed size out of a new order of all samples each epoch: an event is an epoch, at a rate of 1, for its batches
+    /// are disjoint and nothing is claimed of the order.
+    Shuffled,
+}
+
+impl Sampler {
+    fn is_poisson(&self) -> bool {
+        *self == Self::Poisson
+    }
+}
+
 /// The events of a run, in the order of its steps.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,12 +52,21 @@ pub struct Recorded {
     pub delta: f64,
     /// The accountant of the run's claim.
     pub accountant: Accountant,
+    /// How samples were chosen.
+    #[serde(default, skip_serializing_if = "Sampler::is_poisson")]
+    pub sampler: Sampler,
+    /// Steps that released something, where an event is an epoch of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u64>,
+    /// At which size draws were cut, where they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truncation: Option<Truncation>,
     /// Every draw from which something was released.
     pub events: Vec<RecordedEvent>,
 }
 
 impl Recorded {
-    /// What was drawn.
+    /// What was drawn, by coins and uncut.
     #[must_use]
     pub fn new(accountant: Accountant, delta: f64, events: &[(Event, u64)]) -> Self {
         let one = |(event, times): &(Event, u64)| RecordedEvent {
@@ -41,13 +74,35 @@ impl Recorded {
             noise_multiplier: event.multiplier(),
             times: *times,
         };
-        Self { delta, accountant, events: events.iter().map(one).collect() }
+        let events = events.iter().map(one).collect();
+        Self { delta, accountant, sampler: Sampler::Poisson, steps: None, truncation: None, events }
     }
 
-    /// The number of draws.
+    /// The number of events.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events.iter().fold(0, |sum, event| sum.saturating_add(event.times))
+    }
+
+    /// The number of steps: draws, or batches.
     #[must_use]
     pub fn steps(&self) -> u64 {
-        self.events.iter().fold(0, |sum, event| sum.saturating_add(event.times))
+        self.steps.unwrap_or_else(|| self.events())
+    }
+
+    /// The first `events` events.
+    #[must_use]
+    pub fn first(&self, events: u64) -> Self {
+        let mut left = events;
+        let mut first = Vec::new();
+        for event in &self.events {
+            let times = event.times.min(left);
+            left -= times;
+            if times > 0 {
+                first.push(RecordedEvent { times, ..*event });
+            }
+        }
+        Self { events: first, ..self.clone() }
     }
 
     /// The smallest multiplier of a draw.
@@ -63,45 +118,150 @@ impl Recorded {
         numerator.unwrap_or(0) as f64 / Rate::DENOMINATOR as f64
     }
 
+    /// The events, those that are alike together, as a plan orders them.
+    fn checked(&self) -> Result<Vec<(Event, u64)>, AccountingError> {
+        let event = |event: &RecordedEvent| {
+            let asked = event.sampling_rate_numerator as f64 / Rate::DENOMINATOR as f64;
+            let rate = match Rate::from_numerator(event.sampling_rate_numerator) {
+                Ok(rate) if rate != Rate::ZERO && (self.sampler.is_poisson() || rate == Rate::ONE) => rate,
+                _ => return Err(AccountingError::SamplingRate(asked)),
+            };
+            let found = Event::new(rate, event.noise_multiplier)
+                .map_err(|_| AccountingError::NoiseMultiplier(event.noise_multiplier))?;
+            Ok((found, event.times))
+        };
+        let mut events = self.events.iter().map(event).collect::<Result<Vec<_>, AccountingError>>()?;
+        events.retain(|(_, times)| *times > 0);
+        events.sort_by(|(a, _), (b, _)| (a.multiplier().total_cmp(&b.multiplier())).then(a.rate().cmp(&b.rate())));
+        events.dedup_by(|next, kept| {
+            let alike = next.0 == kept.0;
+            if alike {
+                kept.1 = kept.1.saturating_add(next.1);
+            }
+            alike
+        });
+        if events.is_empty() {
+            return Err(AccountingError::Steps);
+        }
+        let alike = events.iter().all(|(event, _)| event.rate() == events[0].0.rate());
+        if alike || events.len() <= CHANGING { Ok(events) } else { Err(AccountingError::TooMany(events.len())) }
+    }
+
     /// ε at `delta`, from the events alone.
     ///
     /// # Errors
     ///
     /// A rate above 1 or a multiplier that is not above 0, as a damaged file may have; no event; or no finite ε.
     pub fn epsilon(&self, accountant: Accountant, delta: f64) -> Result<Price, AccountingError> {
+        self.priced(delta, |events, delta| self.uncut(accountant, events, delta))
+    }
+
+    /// ε at `delta` where neighbours have one sample in the place of another, by privacy loss distributions.
+    ///
+    /// What a draw released together is in its multiplier, so both releases count as moved by twice as much.
+    ///
+    /// # Errors
+    ///
+    /// As [`Recorded::epsilon`].
+    pub fn epsilon_of_replaced(&self, delta: f64) -> Result<Price, AccountingError> {
+        self.priced(delta, |events, delta| {
+            let half = |(event, times): &(Event, u64)| {
+                let multiplier = super::replaced(event.multiplier(), None)?;
+                let event =
+                    Event::new(event.rate(), multiplier).map_err(|_| AccountingError::NoiseMultiplier(multiplier))?;
+                Ok((event, *times))
+            };
+            let events = events.iter().map(half).collect::<Result<Vec<_>, AccountingError>>()?;
+            Ok(Price { epsilon: pld::of_discrete(&events, Neighbours::Replace, delta)?, order: None })
+        })
+    }
+
+    /// The price at what truncation leaves of δ.
+    fn priced(
+        &self,
+        delta: f64,
+        price: impl Fn(&[(Event, u64)], f64) -> Result<Price, AccountingError>,
+    ) -> Result<Price, AccountingError> {
         check_delta(delta)?;
-        let event = |event: &RecordedEvent| {
-            let rate = Rate::from_numerator(event.sampling_rate_numerator).map_err(|_| {
-                AccountingError::SamplingRate(event.sampling_rate_numerator as f64 / Rate::DENOMINATOR as f64)
-            })?;
-            let found = Event::new(rate, event.noise_multiplier)
-                .map_err(|_| AccountingError::NoiseMultiplier(event.noise_multiplier))?;
-            Ok((found, event.times))
+        let events = self.checked()?;
+        let finite = |delta| {
+            let priced = price(&events, delta)?;
+            if priced.epsilon.is_finite() {
+                return Ok(priced);
+            }
+            Err(AccountingError::NothingHolds { multiplier: self.smallest_multiplier(), steps: self.steps() })
         };
-        let events = self.events.iter().map(event).collect::<Result<Vec<_>, AccountingError>>()?;
-        if self.steps() == 0 {
-            return Err(AccountingError::Steps);
+        match self.truncation {
+            None => finite(delta),
+            Some(truncation) => Ok(truncation.price(delta, truncation.any(&events), finite)?.price),
         }
+    }
+
+    fn uncut(&self, accountant: Accountant, events: &[(Event, u64)], delta: f64) -> Result<Price, AccountingError> {
         let alike = events.iter().all(|(event, _)| event.rate() == events[0].0.rate());
-        let priced = match accountant {
+        match accountant {
             Accountant::Pld => {
-                Price { epsilon: pld::of_discrete(&events, pld::Neighbours::AddOrRemove, delta)?, order: None }
+                Ok(Price { epsilon: pld::of_discrete(events, Neighbours::AddOrRemove, delta)?, order: None })
             }
             // A schedule's draws differ, and are priced by a plan's few knots.
-            Accountant::Rdp if alike && self.steps() <= SCHEDULE => {
+            Accountant::Rdp if alike && self.events() <= SCHEDULE => {
                 let each =
                     events.iter().flat_map(|(event, times)| std::iter::repeat_n(event.multiplier(), *times as usize));
-                Plan::new(events[0].0.rate(), each, None)?.price(accountant, delta)?
+                Plan::new(events[0].0.rate(), each, None)?.price(accountant, delta)
             }
             Accountant::Rdp => {
-                let found = least_epsilon(&events, delta).map_err(|_| AccountingError::Delta(delta))?;
-                Price { epsilon: found.epsilon, order: Some(found.order) }
+                let found = least_epsilon(events, delta).map_err(|_| AccountingError::Delta(delta))?;
+                Ok(Price { epsilon: found.epsilon, order: Some(found.order) })
             }
-        };
-        if priced.epsilon.is_finite() {
-            return Ok(priced);
         }
-        Err(AccountingError::NothingHolds { multiplier: self.smallest_multiplier(), steps: self.steps() })
+    }
+
+    /// δ at `epsilon`, from the events alone: an upper bound, at most a thousandth above the least that this accountant certifies, at least
+    /// 1e-15, and 1 where no smaller one is found.
+    ///
+    /// # Errors
+    ///
+    /// ε is not a finite number of at least 0, or as [`Recorded::epsilon`].
+    pub fn delta(&self, accountant: Accountant, epsilon: f64) -> Result<f64, AccountingError> {
+        if !(epsilon >= 0.0 && epsilon.is_finite()) {
+            return Err(AccountingError::Epsilon(epsilon));
+        }
+        let at = |ln_delta: f64| match self.epsilon(accountant, libm::exp(ln_delta)) {
+            Ok(priced) => Ok(priced.epsilon - epsilon),
+            Err(AccountingError::NothingHolds { .. } | AccountingError::Truncation { .. }) => Ok(f64::INFINITY),
+            Err(error) => Err(error),
+        };
+        let least = libm::log(LEAST_DELTA);
+        // low: too small a δ; high: one that holds.
+        let (mut low, mut high) = ((least, at(least)?), (libm::log(0.99), 0.0));
+        if low.1 <= 0.0 {
+            return Ok(LEAST_DELTA);
+        }
+        high.1 = at(high.0)?;
+        if high.1 > 0.0 {
+            return Ok(1.0);
+        }
+        let mut weights = (1.0, 1.0);
+        for _ in 0..100 {
+            if high.0 - low.0 <= DELTA_RATIO {
+                break;
+            }
+            let (above, below) = (low.1 * weights.0, -high.1 * weights.1);
+            let share = above / (above + below);
+            // Not so near an end that only the other one would move.
+            let margin = (0.25 * DELTA_RATIO / (high.0 - low.0)).min(0.5);
+            let share = if share.is_finite() { share.clamp(margin, 1.0 - margin) } else { 0.5 };
+            let middle = low.0 + share * (high.0 - low.0);
+            let value = at(middle)?;
+            if value <= 0.0 {
+                high = (middle, value);
+                weights = (weights.0 / 2.0, 1.0);
+            } else {
+                low = (middle, value);
+                weights = (1.0, weights.1 / 2.0);
+            }
+        }
+        Ok(libm::exp(high.0))
     }
 }
 
@@ -122,7 +282,7 @@ mod tests {
                 let read: Recorded = serde_json::from_str(&file).unwrap();
                 assert_eq!(read, recorded);
                 let (ours, plan) = (read.epsilon(accountant, 1e-5).unwrap(), plan.epsilon(accountant, 1e-5).unwrap());
-                assert!((ours.epsilon / plan.epsilon - 1.0).abs() < 1e-3, "{ours:?} {plan:?}");
+                assert_eq!(ours, plan);
             }
         }
     }
@@ -131,11 +291,93 @@ mod tests {
     fn a_damaged_record_is_refused() {
         let event = RecordedEvent { sampling_rate_numerator: 1 << 50, noise_multiplier: 1.0, times: 5 };
         let epsilon = |event| {
-            Recorded { delta: 1e-5, accountant: Accountant::Pld, events: vec![event] }.epsilon(Accountant::Pld, 1e-5)
+            Recorded { events: vec![event], ..Recorded::new(Accountant::Pld, 1e-5, &[]) }.epsilon(Accountant::Pld, 1e-5)
         };
         assert!(epsilon(event).is_ok());
         assert!(epsilon(RecordedEvent { times: 0, ..event }).is_err());
         assert!(epsilon(RecordedEvent { sampling_rate_numerator: u64::MAX, ..event }).is_err());
         assert!(epsilon(RecordedEvent { noise_multiplier: -1.0, ..event }).is_err());
+        let changing = |count: u64| {
+            let one = |k: u64| RecordedEvent { sampling_rate_numerator: (1 << 45) + k, ..event };
+            Recorded { events: (0..count).map(one).collect(), ..Recorded::new(Accountant::Pld, 1e-5, &[]) }
+        };
+        assert!(changing(1000).epsilon(Accountant::Pld, 1e-5).is_ok());
+        let many = changing(CHANGING as u64 + 1).epsilon(Accountant::Pld, 1e-5);
+        assert_eq!(many, Err(AccountingError::TooMany(CHANGING + 1)));
+    }
+
+    fn recorded() -> Recorded {
+        let event = Event::new(Rate::of(128, 1437).unwrap(), 1.6).unwrap();
+        Recorded::new(Accountant::Pld, 1e-5, &[(event, 113)])
+    }
+
+    #[test]
+    fn delta_at_epsilon_and_epsilon_at_delta_are_each_others_inverse() {
+        let ramp: Vec<f64> = (0..30).map(|t| 0.9 + 0.01 * f64::from(t)).collect();
+        let schedule = Plan::new(Rate::of(256, 50_000).unwrap(), ramp, None).unwrap();
+        for recorded in [recorded(), Recorded::new(Accountant::Pld, 1e-5, schedule.events())] {
+            for accountant in [Accountant::Pld, Accountant::Rdp] {
+                for delta in [1e-3, 1e-5, 1e-9] {
+                    let epsilon = recorded.epsilon(accountant, delta).unwrap().epsilon;
+                    let found = recorded.delta(accountant, epsilon).unwrap();
+                    assert!((found / delta - 1.0).abs() < 0.02, "{accountant} {delta:e}: {found:e}");
+                    assert!(recorded.epsilon(accountant, found).unwrap().epsilon <= epsilon);
+                }
+            }
+        }
+        assert_eq!(recorded().delta(Accountant::Pld, 1e3).unwrap(), LEAST_DELTA);
+        assert!(recorded().delta(Accountant::Pld, 0.0).unwrap() > 0.2);
+        for bad in [-1.0, f64::NAN, f64::INFINITY] {
+            assert!(recorded().delta(Accountant::Pld, bad).is_err());
+        }
+    }
+
+    #[test]
+    fn epsilon_of_the_first_events_grows_up_to_the_whole() {
+        let whole = recorded();
+        let each: Vec<f64> = [1, 20, 80, 113, 500]
+            .map(|events| whole.first(events).epsilon(Accountant::Pld, 1e-5).unwrap().epsilon)
+            .into();
+        assert!(each.windows(2).all(|pair| pair[0] <= pair[1]), "{each:?}");
+        assert_eq!(each[3], whole.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon);
+        assert_eq!(each[4], each[3]);
+        assert_eq!(whole.first(0).epsilon(Accountant::Pld, 1e-5), Err(AccountingError::Steps));
+    }
+
+    #[test]
+    fn a_replaced_sample_costs_more_than_one_left_out() {
+        let (out, replaced) = (recorded().epsilon(Accountant::Pld, 1e-5), recorded().epsilon_of_replaced(1e-5));
+        assert!(replaced.unwrap().epsilon > 1.5 * out.unwrap().epsilon);
+    }
+
+    #[test]
+    fn an_epoch_of_shuffled_batches_is_one_event_that_sampling_does_not_amplify() {
+        let event = Event::new(Rate::ONE, 8.0).unwrap();
+        let shuffled = Recorded {
+            sampler: Sampler::Shuffled,
+            steps: Some(113),
+            ..Recorded::new(Accountant::Pld, 1e-5, &[(event, 10)])
+        };
+        assert_eq!((shuffled.steps(), shuffled.events()), (113, 10));
+        let epochs = Plan::constant(Rate::ONE, 8.0, None, 10).unwrap().epsilon(Accountant::Pld, 1e-5).unwrap();
+        assert_eq!(shuffled.epsilon(Accountant::Pld, 1e-5).unwrap(), epochs);
+        let file = serde_json::to_string(&shuffled).unwrap();
+        assert!(file.contains("\"sampler\":\"shuffled\",\"steps\":113"), "{file}");
+        assert_eq!(serde_json::from_str::<Recorded>(&file).unwrap(), shuffled);
+
+        let amplified = Recorded { sampler: Sampler::Shuffled, ..recorded() };
+        assert!(matches!(amplified.epsilon(Accountant::Pld, 1e-5), Err(AccountingError::SamplingRate(_))));
+    }
+
+    #[test]
+    fn what_was_cut_is_priced_and_survives_a_file() {
+        let cut = |most| Recorded { truncation: Some(Truncation { samples: 1437, most }), ..recorded() };
+        let epsilon = |recorded: Recorded| recorded.epsilon(Accountant::Pld, 1e-5).map(|priced| priced.epsilon);
+        let plain = epsilon(recorded()).unwrap();
+        assert!(epsilon(cut(200)).unwrap() > plain);
+        assert!(epsilon(cut(1437)).unwrap() == plain);
+        assert!(epsilon(cut(128)).is_err());
+        let file = serde_json::to_string(&cut(200)).unwrap();
+        assert_eq!(serde_json::from_str::<Recorded>(&file).unwrap(), cut(200));
     }
 }

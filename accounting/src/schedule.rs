@@ -1,7 +1,7 @@
 //! Calibration of a run whose noise is declared up to one common size: a noise schedule (ADP, Wu et al. 2021), a histogram
 //! released beside the gradient (DC-SGD, Wei et al. 2025), or both.
 
-use super::calibration::{ACCURACY, Calibrated, OnGrid, search};
+use super::calibration::{ACCURACY, Calibrated, Nearness, OnGrid, search};
 use super::{Accountant, AccountingError, Plan, SMALLEST_SIGMA, calibrate};
 use damper_core::accounting::event::Rate;
 use damper_core::noise::MAX_SIGMA;
@@ -70,7 +70,8 @@ impl Schedule<'_> {
         {
             return Err(self.counts_cost_all(joint, target, delta));
         }
-        let found = search(self.accountant, target, delta, |multiplier| {
+        let nearness = Nearness::of(self.accountant, matches!(self.factors, Factors::Constant(_)));
+        let found = search(nearness, target, delta, |multiplier| {
             let priced = self.plan(multiplier * scale)?.price(self.accountant, delta)?;
             Ok(Calibrated { multiplier, epsilon: priced.epsilon, order: priced.order })
         });

@@ -5,7 +5,7 @@
 //! of its resident memory in KiB.
 
 use cpu_time::ProcessTime;
-use damper::accounting::Accountant;
+use damper::accounting::{Accountant, Sampler};
 use damper::autodiff::{DeriveOptions, Loss, Readout};
 use damper::backend::Choice;
 use damper::data::DataOptions;
@@ -56,6 +56,8 @@ fn config(batch_size: u32, noise: Noise) -> TrainConfig {
         batch_size,
         epochs: 1e4,
         dataset_size: None,
+        sampler: Sampler::Poisson,
+        truncate: None,
         method: Method::dp_sgd(1.0, 0.01),
         optimizer: OptimizerChoice {
             rule: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 },

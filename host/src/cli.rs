@@ -16,6 +16,7 @@ mod method;
 mod model;
 mod progress;
 mod replay;
+mod report;
 mod run_file;
 mod train;
 
@@ -30,6 +31,7 @@ Examples:
   damper inspect onnx-models/digits-cnn.onnx
   damper train onnx-models/digits-cnn.onnx --data idx:onnx-models/digits \\
     --epsilon 3 --delta 1e-5 --batch-size 128 --epochs 20 --lr 2 --out run
+  damper report run
   damper compare compare.toml
   damper epsilon --noise-multiplier 1.1 --sampling-rate 0.004 --steps 1000 \\
     --delta 1e-5
@@ -59,6 +61,7 @@ enum Command {
     Filter(filter::FilterArgs),
     Aggregate(aggregate::AggregateArgs),
     Replay(replay::ReplayArgs),
+    Report(report::ReportArgs),
 }
 
 /// Why a subcommand failed: one line that names the culprit and the remedy.
@@ -127,6 +130,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Filter(args) => filter::run(&args),
         Command::Aggregate(args) => aggregate::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Report(args) => report::run(&args),
     }
 }
 

@@ -22,6 +22,7 @@ pub mod filter;
 pub mod graph;
 pub mod init;
 pub mod onnx;
+mod page;
 pub mod replay;
 pub mod report;
 pub mod train;

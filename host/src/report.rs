@@ -5,26 +5,40 @@
 //! A report is covered by ε: it holds public constants, the released parameters' digest, figures on the held-out samples,
 //! and nothing else. No key, no exact count of what happened to private samples, no hash of data.
 
+mod audit;
+mod curves;
+mod evidence;
 mod folder;
+mod guideline;
+mod html;
 mod method;
 mod metrics;
+mod plot;
+mod statement;
 mod text;
 
+pub use audit::{Audit, Figure};
+pub use curves::{AtDelta, AtSteps, Curves};
+pub use evidence::{Evidence, EvidenceError, Released, recorded};
 pub use folder::OutputFolder;
+pub use guideline::Item;
+pub use html::html;
 pub use method::{GaLoreReport, MethodReport, NormStepReport, OptimizerReport};
+pub use statement::{Difference, Statement};
 
-use crate::accounting::Accountant;
+use crate::accounting::{Accountant, Sampler, Truncation};
 use crate::autodiff::{DeriveOptions, Dim, Loss, Reduction, TensorSpec};
 use crate::data::Labels;
 use crate::onnx::pb::ModelProto;
 use crate::onnx::{TrainedError, write_trained};
 use crate::train::{Evaluation, Noise, Outcome, Run, ThresholdRule};
 use damper_core::accounting::Rate;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 
 /// The report of a run. The fixed keys come first.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct TrainReport {
     /// ε of the whole run, rounded up.
     pub epsilon: f64,
@@ -35,7 +49,7 @@ pub struct TrainReport {
     pub noise_multiplier: f64,
     /// The rate, as the nearest float to the exact fraction of [`Privacy::sampling_rate_exact`].
     pub sampling_rate: f64,
-    /// Draws, each of which released one gradient.
+    /// Steps, each of which released one gradient: draws, or batches.
     pub steps: u32,
     /// `pld` or `rdp`.
     pub accountant: Accountant,
@@ -48,11 +62,11 @@ pub struct TrainReport {
     /// Seconds of training, evaluation included.
     pub seconds: f64,
     /// `tract`, `ort` or `cuda`: what really ran.
-    pub backend: &'static str,
+    pub backend: Cow<'static, str>,
     /// SHA-256 of the trained parameters: f32, little-endian, in the gradient graph's order.
     pub params_digest: String,
     /// `private`, or `simulation` where the user gave the seed.
-    pub run: &'static str,
+    pub run: Cow<'static, str>,
     /// What the figures claim and assume.
     pub privacy: Privacy,
     /// What was added to the gradients.
@@ -72,57 +86,66 @@ pub struct TrainReport {
 }
 
 /// What may be said of a recording.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RecordingReport {
     /// The parameters' digest as `damper replay` and every board that plays the recording say it.
     pub params: String,
     /// How secret it is.
-    pub secrecy: &'static str,
+    pub secrecy: Cow<'static, str>,
 }
 
 /// What the figures claim and assume.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Privacy {
     /// Whose presence ε hides.
-    pub neighbours: &'static str,
+    pub neighbours: Cow<'static, str>,
     /// N, public.
     pub samples: u64,
     /// N for the rate, where it was declared rather than counted.
     pub declared_samples: Option<u64>,
+    /// `poisson` or `shuffled`.
+    #[serde(default)]
+    pub sampler: Sampler,
     /// How batches are drawn.
-    pub sampling: &'static str,
+    pub sampling: Cow<'static, str>,
+    /// What was priced: one event a draw, or one an epoch of shuffled batches.
+    #[serde(default)]
+    pub events: u64,
+    /// At which size draws were cut, where they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truncation: Option<Truncation>,
     /// The rate, exactly: `k/2^53`.
     pub sampling_rate_exact: String,
     /// How δ compares with N.
     pub delta_note: String,
     /// How ε was computed.
-    pub accountant_note: &'static str,
+    pub accountant_note: Cow<'static, str>,
     /// The Rényi order that gave ε; of the tight accountant none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<f64>,
     /// `exact` or `float`.
-    pub path: &'static str,
+    pub path: Cow<'static, str>,
     /// What that means.
-    pub path_note: &'static str,
+    pub path_note: Cow<'static, str>,
     /// What was fixed before the data was used, and what followed from releases.
     pub fixed_beforehand: String,
     /// What ε does not protect because it is taken to be public.
-    pub taken_as_public: &'static str,
+    pub taken_as_public: Cow<'static, str>,
     /// Other runs are not counted.
-    pub composition: &'static str,
+    pub composition: Cow<'static, str>,
     /// What ε covers.
-    pub covered: &'static str,
+    pub covered: Cow<'static, str>,
     /// What it does not, and what was not released.
-    pub not_covered: &'static str,
+    pub not_covered: Cow<'static, str>,
     /// Which iterate `model.onnx` is.
-    pub released_model: &'static str,
+    pub released_model: Cow<'static, str>,
 }
 
 /// What was added to the gradients.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MechanismReport {
     /// `discrete-gaussian` or `continuous-gaussian`.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// σ in grid units, on the exact path.
     pub sigma_grid: Option<u32>,
     /// The clip is `2^grid_bits` grid units, on the exact path.
@@ -137,13 +160,13 @@ pub struct MechanismReport {
     /// The constant that the noisy sum is divided by.
     pub expected_batch: u32,
     /// Where the noise and the draws came from.
-    pub generator: &'static str,
+    pub generator: Cow<'static, str>,
     /// The seed of a simulation; that of a private run is never told.
     pub seed: Option<u64>,
 }
 
 /// How it was trained.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Training {
     /// As `--method` takes it.
     pub method: String,
@@ -160,13 +183,16 @@ pub struct Training {
     /// The loss.
     pub loss: String,
     /// `mean` or `sum` over a sample's tokens or elements; none where the model computes its loss.
-    pub reduction: Option<&'static str>,
+    pub reduction: Option<Cow<'static, str>>,
     /// The model output that feeds it.
     pub output: String,
     /// The public seed of the initial parameters, where the model file leaves them out.
     pub init_seed: Option<u64>,
     /// Number of trained numbers.
     pub parameters: usize,
+    /// The trained tensors, in the order of [`TrainReport::params_digest`].
+    #[serde(default)]
+    pub tensors: Vec<String>,
     /// Rows of the one physical batch shape.
     pub physical_batch: usize,
     /// Threads.
@@ -174,27 +200,27 @@ pub struct Training {
 }
 
 /// The samples that the metrics are of.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct HeldOut {
     /// Their number.
     pub samples: usize,
     /// What accuracy and loss are averaged over: `samples`, or their `labels` where a sample has several (tokens).
-    pub counted: &'static str,
+    pub counted: Cow<'static, str>,
     /// Whether they are public.
-    pub public: &'static str,
+    pub public: Cow<'static, str>,
 }
 
 /// What ran it.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Versions {
     /// damper's version.
-    pub damper: &'static str,
+    pub damper: Cow<'static, str>,
     /// The number of the contract on bits.
     pub bits_contract: u32,
     /// The backend's version, as it reports it.
     pub backend: String,
     /// Whether a sample's gradient was shown not to depend on its row, chunk and neighbours.
-    pub sample_independence: &'static str,
+    pub sample_independence: Cow<'static, str>,
     /// Processor and system.
     pub platform: String,
 }
@@ -208,39 +234,41 @@ impl TrainReport {
             epsilon: run.epsilon,
             delta: run.config.delta,
             noise_multiplier: run.plan.smallest_multiplier(),
-            sampling_rate: run.rate.as_f64(),
+            sampling_rate: run.priced_rate().as_f64(),
             steps: outcome.steps,
             accountant: run.config.accountant,
             test_accuracy: last.and_then(|at| at.accuracy),
             test_loss: last.map(|at| at.loss),
             test_perplexity: last.filter(|_| per_token(run)).map(|at| at.loss.exp()).filter(|value| value.is_finite()),
             seconds: outcome.seconds,
-            backend: outcome.backend,
+            backend: outcome.backend.into(),
             params_digest: digest(&outcome.params),
-            run: if simulation { "simulation" } else { "private" },
+            run: if simulation { "simulation" } else { "private" }.into(),
             privacy: privacy(run, simulation),
             mechanism: mechanism(run),
             method: MethodReport::new(run, outcome),
             training: training(run, outcome),
             held_out: run.data.test.as_ref().map(|split| HeldOut {
                 samples: split.len(),
-                counted: if per_token(run) { "labels" } else { "samples" },
-                public: "taken to be public: its accuracy and loss are exact and not covered by epsilon",
+                counted: if per_token(run) { "labels" } else { "samples" }.into(),
+                public: "taken to be public: its accuracy and loss are exact and not covered by epsilon".into(),
             }),
             versions: Versions {
-                damper: env!("CARGO_PKG_VERSION"),
+                damper: env!("CARGO_PKG_VERSION").into(),
                 bits_contract: damper_core::numerics::CONTRACT,
                 backend: outcome.backend_version.clone(),
                 sample_independence: match outcome.backend {
                     "tract" | "ort" => "shown by tests for the shipped models, on this backend",
                     _ => "assumed: the backend's own kernels decide it",
-                },
+                }
+                .into(),
                 platform: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
             },
             recording: run.config.record.as_ref().map(|_| RecordingReport {
                 params: format!("{:016x}", damper_core::numerics::digest::Digest::of(&outcome.params).value()),
                 secrecy: "not covered by epsilon, and as secret as the data: it holds the gradient of every sample drawn and \
-                          the key of the noise",
+                          the key of the noise"
+                    .into(),
             }),
             warnings: run.warnings.clone(),
         }
@@ -292,11 +320,14 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
         ),
     };
     Privacy {
-        neighbours: "one sample replaced by a null sample that contributes nothing; the number of samples is public",
+        neighbours: "one sample replaced by a null sample that contributes nothing; the number of samples is public".into(),
         samples: run.data.train.len() as u64,
         declared_samples: run.config.dataset_size,
-        sampling: "Poisson: each sample is in each draw independently with exactly the sampling rate",
-        sampling_rate_exact: format!("{}/{}", run.rate.numerator(), Rate::DENOMINATOR),
+        sampler: run.config.sampler,
+        sampling: sampling(run),
+        events: run.plan.steps(),
+        truncation: run.truncation,
+        sampling_rate_exact: format!("{}/{}", run.priced_rate().numerator(), Rate::DENOMINATOR),
         delta_note: format!(
             "delta is {:.3} of 1/N = {one_over:.3e}; N^-1.1 = {:.3e} is the advised maximum",
             run.config.delta / one_over,
@@ -311,10 +342,11 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
                  transform, every rounding and its own error upward; the discrete Gaussian is bounded by the continuous one \
                  at a multiplier 4e-6 smaller"
             }
-        },
+        }
+        .into(),
         order: run.order,
-        path,
-        path_note,
+        path: path.into(),
+        path_note: path_note.into(),
         fixed_beforehand: format!(
             "batch size, rate, steps, noise of every step and learning-rate schedule were fixed before the first step; {}{}",
             match run.config.method.threshold.rule {
@@ -328,28 +360,45 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
             }
         ),
         taken_as_public: "the number of samples, the classes, scaling, shapes and tokenizer of the data, and the model \
-                          file with its initial parameters or their seed",
-        composition: "this run alone: every further run on the same data, hyperparameter searches included, adds to epsilon",
+                          file with its initial parameters or their seed"
+            .into(),
+        composition: "this run alone: every further run on the same data, hyperparameter searches included, adds to epsilon".into(),
         covered: if simulation {
             "nothing: the seed was given, so the noise can be recomputed; epsilon is what a private run would have"
         } else {
             "model.onnx, metrics.csv, events.json and this report"
-        },
+        }
+        .into(),
         not_covered: if run.config.record.is_some() {
             "the folder checkpoint/ and the recording are as secret as the data; no gradient, norm, batch size, draw, count of \
              dropped rows or training loss was released"
         } else {
             "the folder checkpoint/ is as secret as the data; no gradient, norm, batch size, draw, count of dropped rows or \
              training loss was released"
-        },
-        released_model: "the last iterate",
+        }
+        .into(),
+        released_model: "the last iterate".into(),
+    }
+}
+
+fn sampling(run: &Run) -> Cow<'static, str> {
+    match (run.config.sampler, run.truncation) {
+        (Sampler::Poisson, None) => "Poisson: each sample is in each draw independently with exactly the sampling rate".into(),
+        (Sampler::Poisson, Some(Truncation { most, .. })) => format!(
+            "Poisson: each sample is in each draw independently with exactly the sampling rate; draws of more than {most} samples \
+             were cut to {most}, which is paid for out of delta"
+        )
+        .into(),
+        (Sampler::Shuffled, _) => "shuffled: batches of a fixed size out of a new order of all samples each epoch; an epoch is one \
+                                   event at a rate of 1, for nothing is claimed of the order"
+            .into(),
     }
 }
 
 fn mechanism(run: &Run) -> MechanismReport {
     let exact = run.config.noise == Noise::Discrete;
     MechanismReport {
-        name: if exact { "discrete-gaussian" } else { "continuous-gaussian" },
+        name: if exact { "discrete-gaussian" } else { "continuous-gaussian" }.into(),
         sigma_grid: run.sigma_grid,
         grid_bits: exact.then_some(run.config.grid_bits),
         clip: run.config.method.threshold.clip,
@@ -359,7 +408,8 @@ fn mechanism(run: &Run) -> MechanismReport {
         generator: match run.config.seed {
             None => "ChaCha20, 256-bit key from the operating system",
             Some(_) => "ChaCha20, key from the seed given: a simulation",
-        },
+        }
+        .into(),
         seed: run.config.seed,
     }
 }
@@ -393,10 +443,11 @@ fn training(run: &Run, outcome: &Outcome) -> Training {
         lr: run.config.method.learning_rate.lr,
         epochs: run.config.epochs,
         loss: loss_name(&run.derive.loss),
-        reduction: reduction_name(&run.derive),
+        reduction: reduction_name(&run.derive).map(Into::into),
         output: run.derive.output.clone().unwrap_or_default(),
         init_seed: run.init_seed,
         parameters: run.grad.trained_len(),
+        tensors: run.grad.parameters.iter().map(|spec| spec.name.clone()).collect(),
         physical_batch: run.physical_batch.get(),
         workers: outcome.workers,
     }

@@ -15,6 +15,7 @@ mod prepare;
 mod prune;
 mod recording;
 mod rehearsal;
+mod sampler;
 mod steps;
 mod store;
 mod worker;
@@ -30,7 +31,7 @@ pub use prepare::{Read, Source, prepare, read};
 pub use recording::{Record, recording_bytes};
 pub use steps::run;
 
-use crate::accounting::{Accountant, AccountingError, Plan, Recorded};
+use crate::accounting::{Accountant, AccountingError, Plan, Recorded, Sampler, Truncation};
 use crate::autodiff::{DeriveOptions, GradGraph, Readout, Refusal};
 use crate::backend::{BackendError, Choice};
 use crate::data::{DataError, Dataset};
@@ -61,6 +62,10 @@ pub struct TrainConfig {
     pub epochs: f64,
     /// `N` for the sampling rate where it is to be declared rather than counted.
     pub dataset_size: Option<u64>,
+    /// How the samples of a step are chosen.
+    pub sampler: Sampler,
+    /// Draws of more samples are cut to so many, which is paid for out of δ.
+    pub truncate: Option<u64>,
     /// The private method.
     pub method: Method,
     /// The optimizer.
@@ -128,8 +133,12 @@ pub struct Run {
     pub params: Vec<f32>,
     /// Rows of the one physical batch shape.
     pub physical_batch: NonZeroUsize,
-    /// The sampling rate, exactly.
+    /// The share of the samples that a step expects, exactly: the sampling rate of Poisson draws.
     pub rate: Rate,
+    /// At which size draws are cut, where they are.
+    pub truncation: Option<Truncation>,
+    /// The δ at which the plan is priced: what truncation leaves of the one claimed.
+    pub plan_delta: f64,
     /// Number of steps.
     pub steps: u32,
     /// The learning rate of each step.
@@ -148,6 +157,16 @@ pub struct Run {
     pub order: Option<f64>,
     /// One line each for whoever starts the run.
     pub warnings: Vec<String>,
+}
+
+impl Run {
+    /// The rate that is priced: of a shuffled epoch 1.
+    pub fn priced_rate(&self) -> Rate {
+        match self.config.sampler {
+            Sampler::Poisson => self.rate,
+            Sampler::Shuffled => Rate::ONE,
+        }
+    }
 }
 
 /// What training gave: all of it released or public.

@@ -12,6 +12,8 @@ mod init;
 mod methods;
 #[path = "cli/record.rs"]
 mod record;
+#[path = "cli/report.rs"]
+mod report;
 #[path = "cli/text.rs"]
 mod text;
 

@@ -6,7 +6,7 @@ mod digits;
 #[path = "support/models.rs"]
 mod models;
 
-use damper::accounting::Accountant;
+use damper::accounting::{Accountant, Sampler};
 use damper::autodiff::Readout;
 use damper::backend::Choice;
 use damper::filter::Coefficients;
@@ -30,6 +30,8 @@ fn config(backend: Choice, readout: Readout) -> TrainConfig {
         batch_size: 100,
         epochs: 0.4,
         dataset_size: None,
+        sampler: Sampler::Poisson,
+        truncate: None,
         method: Method::dp_sgd(2.0, 0.3),
         optimizer: OptimizerChoice {
             rule: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 },

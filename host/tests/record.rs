@@ -5,7 +5,7 @@ mod digits;
 #[path = "support/models.rs"]
 mod models;
 
-use damper::accounting::Accountant;
+use damper::accounting::{Accountant, Sampler};
 use damper::autodiff::Readout;
 use damper::filter::Coefficients;
 use damper::graph::DType;
@@ -45,6 +45,8 @@ fn config() -> TrainConfig {
         batch_size: 64,
         epochs: 1.0,
         dataset_size: None,
+        sampler: Sampler::Poisson,
+        truncate: None,
         method: Method::dp_sgd(1.0, 0.3),
         optimizer: plain(Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 }),
         noise: Noise::Discrete,

@@ -6,7 +6,7 @@ mod digits;
 #[path = "support/models.rs"]
 mod models;
 
-use damper::accounting::Accountant;
+use damper::accounting::{Accountant, Sampler};
 use damper::autodiff::{Dim, Readout, TensorSpec};
 use damper::backend::{Backend, Choice, Plan};
 use damper::data::{Batch, BatchLabels, Split, chunks};
@@ -29,6 +29,8 @@ fn config(backend: Choice) -> TrainConfig {
         batch_size: 100,
         epochs: 2.0,
         dataset_size: None,
+        sampler: Sampler::Poisson,
+        truncate: None,
         method: Method::dp_sgd(1.0, 0.3),
         optimizer: OptimizerChoice {
             rule: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 },

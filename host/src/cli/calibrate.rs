@@ -1,4 +1,4 @@
-//! `damper calibrate`: the noise that a budget needs, or the steps or the rate that it allows.
+//! `damper calibrate`: the noise that a budget needs, the steps or the rate that it allows, or the budget that all of them need.
 
 use super::epsilon::accountant;
 use super::{Failure, answer, answer_json};
@@ -13,7 +13,7 @@ How many steps a multiplier allows:
   damper calibrate --epsilon 3 --delta 1e-5 --sampling-rate 0.0042667 \\
     --noise-multiplier 1.1";
 
-/// Finds the one of noise multiplier, sampling rate and steps that is left out.
+/// Finds the one of epsilon, noise multiplier, sampling rate and steps that is left out.
 ///
 /// The epsilon of what is found is at most the one asked for, and at least 0.99 of it unless one step, or the whole data in
 /// every draw, lies between.
@@ -22,7 +22,7 @@ How many steps a multiplier allows:
 pub(super) struct CalibrateArgs {
     /// The budget
     #[arg(long, value_name = "E")]
-    epsilon: f64,
+    epsilon: Option<f64>,
     /// Delta, above 0 and below 1; well below 1 / number of samples
     #[arg(long, value_name = "D")]
     delta: f64,
@@ -39,7 +39,7 @@ pub(super) struct CalibrateArgs {
     #[arg(long, value_name = "NAME", default_value = "pld", value_parser = accountant)]
     accountant: Accountant,
     /// Finds the integer sigma that a grid of this many bits runs, as training does (there: 20)
-    #[arg(long, value_name = "BITS", conflicts_with = "noise_multiplier")]
+    #[arg(long, value_name = "BITS", conflicts_with = "noise_multiplier", requires = "epsilon")]
     grid_bits: Option<u32>,
     /// Prints one JSON object
     #[arg(long)]

@@ -1,10 +1,11 @@
 //! `damper epsilon`: what a noise multiplier costs, or what a run did.
 
 use super::{Failure, answer, answer_json};
-use crate::accounting::{Accountant, EpsilonQuery, Recorded, upward};
-use clap::Args;
+use crate::accounting::pld::Neighbours;
+use crate::accounting::{self, Accountant, AccountingError, EpsilonQuery, Plan, Recorded, upward};
+use crate::report::recorded;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
@@ -12,7 +13,9 @@ Example: MNIST, 60,000 samples, batches of 256, 15 epochs:
   damper epsilon --noise-multiplier 1.1 --sampling-rate 0.0042667 \\
     --steps 3516 --delta 1e-5
 The same of a run that damper train has made, from its recorded draws:
-  damper epsilon DIR";
+  damper epsilon DIR
+Its delta at another epsilon:
+  damper epsilon DIR --epsilon 2";
 
 /// The file of a run's folder that records its draws.
 pub(super) const EVENTS: &str = "events.json";
@@ -22,7 +25,7 @@ pub(super) const EVENTS: &str = "events.json";
 #[command(allow_negative_numbers = true, after_help = AFTER_HELP)]
 pub(super) struct EpsilonArgs {
     /// A run's folder: epsilon is computed again from its events.json alone
-    #[arg(value_name = "DIR", conflicts_with_all = ["noise_multiplier", "sampling_rate", "steps"])]
+    #[arg(value_name = "DIR", conflicts_with_all = ["noise_multiplier", "sampling_rate", "steps", "count_noise_multiplier"])]
     folder: Option<PathBuf>,
     /// Standard deviation of the noise, in units of the clip
     #[arg(long, value_name = "S", required_unless_present = "folder")]
@@ -34,8 +37,18 @@ pub(super) struct EpsilonArgs {
     #[arg(long, value_name = "T", required_unless_present = "folder")]
     steps: Option<u64>,
     /// Delta, above 0 and below 1; well below 1 / number of samples [default with DIR: the run's]
-    #[arg(long, value_name = "D", required_unless_present = "folder")]
+    #[arg(long, value_name = "D", required_unless_present_any = ["folder", "epsilon"])]
     delta: Option<f64>,
+    /// Finds the delta of this epsilon instead
+    #[arg(long, value_name = "E", conflicts_with_all = ["delta", "neighbours", "count_noise_multiplier"])]
+    epsilon: Option<f64>,
+    /// What neighbouring data sets differ in: `add-or-remove`, one sample there or not; `replace`, one in the place of another,
+    /// which moves a release by up to twice the clip
+    #[arg(long, value_name = "NAME", default_value = "add-or-remove")]
+    neighbours: NeighboursArg,
+    /// Standard deviation of the noise on one-hot counts that each step releases beside its gradient
+    #[arg(long, value_name = "H")]
+    count_noise_multiplier: Option<f64>,
     /// Which bound: tight by privacy loss distributions (`pld`, the default), or Rényi divergences (`rdp`) [default with DIR:
     /// the run's]
     #[arg(long, value_name = "NAME", value_parser = accountant)]
@@ -43,6 +56,21 @@ pub(super) struct EpsilonArgs {
     /// Prints one JSON object
     #[arg(long)]
     json: bool,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum NeighboursArg {
+    AddOrRemove,
+    Replace,
+}
+
+impl From<NeighboursArg> for Neighbours {
+    fn from(arg: NeighboursArg) -> Self {
+        match arg {
+            NeighboursArg::AddOrRemove => Self::AddOrRemove,
+            NeighboursArg::Replace => Self::Replace,
+        }
+    }
 }
 
 /// What a run's recorded draws cost.
@@ -56,6 +84,7 @@ struct OfRun {
     sampling_rate: f64,
     steps: u64,
     accountant: Accountant,
+    neighbours: Neighbours,
 }
 
 /// Says what there is, where something else is asked for.
@@ -69,23 +98,59 @@ pub(super) fn accountant(name: &str) -> Result<Accountant, String> {
 
 pub(super) fn run(args: &EpsilonArgs) -> Result<(), Failure> {
     if let Some(folder) = &args.folder {
-        return of_run(args, &folder.join(EVENTS));
+        return of_run(args, folder);
     }
-    let (Some(noise_multiplier), Some(sampling_rate), Some(steps), Some(delta)) =
-        (args.noise_multiplier, args.sampling_rate, args.steps, args.delta)
+    let (Some(noise_multiplier), Some(sampling_rate), Some(steps)) =
+        (args.noise_multiplier, args.sampling_rate, args.steps)
     else {
         return Err(Failure::new("give a run's folder, or --noise-multiplier, --sampling-rate, --steps and --delta"));
     };
     let accountant = args.accountant.unwrap_or_default();
-    let found = EpsilonQuery { accountant, noise_multiplier, sampling_rate, steps, delta }.answer()?;
+    let query = |delta| EpsilonQuery {
+        accountant,
+        noise_multiplier,
+        sampling_rate,
+        steps,
+        delta,
+        neighbours: args.neighbours.into(),
+        count_noise_multiplier: args.count_noise_multiplier,
+    };
+    let delta = match (args.delta, args.epsilon) {
+        (Some(delta), _) => delta,
+        (None, Some(epsilon)) => {
+            let rate = accounting::sampling_rate(sampling_rate)?;
+            let plan = Plan::constant(rate, noise_multiplier, None, steps)?;
+            below_one(Recorded::new(accountant, 0.5, plan.events()).delta(accountant, epsilon)?, epsilon)?
+        }
+        (None, None) => return Err(Failure::new("give --delta, or --epsilon to find it")),
+    };
+    let found = query(delta).answer()?;
     if args.json { answer_json(&found) } else { answer(&found.to_string()) }
 }
 
-fn of_run(args: &EpsilonArgs, file: &Path) -> Result<(), Failure> {
-    let text = fs::read_to_string(file).map_err(|error| Failure::in_file(file, error))?;
-    let recorded: Recorded = serde_json::from_str(&text).map_err(|error| Failure::in_file(file, error))?;
-    let (delta, accountant) = (args.delta.unwrap_or(recorded.delta), args.accountant.unwrap_or(recorded.accountant));
-    let priced = recorded.epsilon(accountant, delta).map_err(|error| Failure::in_file(file, error))?;
+/// A δ that says something.
+fn below_one(delta: f64, epsilon: f64) -> Result<f64, Failure> {
+    if delta < 1.0 {
+        return Ok(delta);
+    }
+    Err(Failure(format!("--epsilon {epsilon}: no delta below 1 is found that it holds at; raise it")))
+}
+
+fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
+    let (file, recorded) = (&folder.join(EVENTS), recorded(folder)?);
+    let accountant = args.accountant.unwrap_or(recorded.accountant);
+    let neighbours = Neighbours::from(args.neighbours);
+    let in_file = |error: AccountingError| Failure::in_file(file, error);
+    let delta = match args.epsilon {
+        Some(epsilon) => below_one(recorded.delta(accountant, epsilon).map_err(in_file)?, epsilon)?,
+        None => args.delta.unwrap_or(recorded.delta),
+    };
+    let priced = match (neighbours, accountant) {
+        (Neighbours::AddOrRemove, _) => recorded.epsilon(accountant, delta),
+        (Neighbours::Replace, Accountant::Pld) => recorded.epsilon_of_replaced(delta),
+        (Neighbours::Replace, Accountant::Rdp) => Err(AccountingError::Replaced),
+    };
+    let priced = priced.map_err(in_file)?;
     let found = OfRun {
         epsilon: priced.epsilon,
         delta,
@@ -93,19 +158,24 @@ fn of_run(args: &EpsilonArgs, file: &Path) -> Result<(), Failure> {
         sampling_rate: recorded.largest_rate(),
         steps: recorded.steps(),
         accountant,
+        neighbours,
     };
     if args.json {
         return answer_json(&found);
     }
     answer(&format!(
         "epsilon           {}\ndelta             {:e}\nnoise multiplier  {} (smallest of a draw)\nsampling rate     {} \
-         (largest of a draw)\nsteps             {}\naccountant        {}\nfrom              {}, and nothing else",
+         (largest of a draw)\nsteps             {}\naccountant        {}\nneighbours        {}\nfrom              {}, and nothing else",
         upward(found.epsilon),
         found.delta,
         found.noise_multiplier,
         found.sampling_rate,
         found.steps,
         found.accountant,
+        match neighbours {
+            Neighbours::AddOrRemove => "one sample there or not",
+            Neighbours::Replace => "one sample in the place of another",
+        },
         file.display(),
     ))
 }

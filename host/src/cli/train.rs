@@ -4,8 +4,9 @@ use super::epsilon::{EVENTS, accountant};
 use super::method::{MethodArgs, ScheduleArgs};
 use super::model::{MEMORY, ModelArgs, bytes_text, memory};
 use super::progress::Watcher;
+use super::report::write_report;
 use super::{Failure, answer, answer_json};
-use crate::accounting::Accountant;
+use crate::accounting::{Accountant, Sampler};
 use crate::autodiff::Readout;
 use crate::backend::Choice;
 use crate::data::{DataOptions, OnBadRow, TestSource, TextOptions, TextTask};
@@ -42,8 +43,8 @@ where run.toml is
   clip = 0.1
   out = \"run\"
 
-The folder --out then holds model.onnx, report.json, events.json and metrics.csv, which
-epsilon covers, and the private folder checkpoint/, as secret as the data.
+The folder --out then holds model.onnx, report.html, report.json, statement.json,
+events.json and metrics.csv, which epsilon covers, and the private folder checkpoint/, as secret as the data.
 
 A run that was killed cannot be resumed: its folder keeps the ledger of what was
 paid, in checkpoint/, and counts against the data. Name another --out then.";
@@ -155,6 +156,14 @@ struct PrivacyArgs {
     /// A number of samples to declare instead of the one counted: the rate becomes batch size / N0
     #[arg(long, value_name = "N0")]
     dataset_size: Option<u64>,
+    /// How the samples of a step are chosen: `poisson`, each by a coin of its own; or `shuffled`, batches of a fixed size, where
+    /// sampling gains nothing and an epoch is priced as one event at a rate of 1
+    #[arg(long, value_name = "NAME", default_value = "poisson")]
+    sampler: SamplerArg,
+    /// Cuts Poisson draws of more than M samples to M, and pays for it out of delta. Memory does not need it: a draw of any size
+    /// is split over physical batches
+    #[arg(long, value_name = "M")]
+    truncate: Option<u64>,
     /// `discrete`: integers on a grid, exact; `continuous`: floats, not exact, for comparison
     #[arg(long, value_name = "KIND", default_value = "discrete")]
     noise: NoiseArg,
@@ -255,6 +264,12 @@ struct RecordingArgs {
     /// Refuses a recording that is expected to be larger
     #[arg(long, value_name = "SIZE", default_value = "1GiB", requires = "record", value_parser = memory)]
     record_limit: u64,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum SamplerArg {
+    Poisson,
+    Shuffled,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -416,6 +431,11 @@ impl TrainArgs {
             batch_size: self.training.batch_size,
             epochs: self.training.epochs,
             dataset_size: privacy.dataset_size,
+            sampler: match privacy.sampler {
+                SamplerArg::Poisson => Sampler::Poisson,
+                SamplerArg::Shuffled => Sampler::Shuffled,
+            },
+            truncate: privacy.truncate,
             method: self.method.choice(&self.optimizer.schedule, privacy.clip, self.training.batch_size)?,
             optimizer: self.optimizer.choice(&self.method)?,
             noise: match privacy.noise {
@@ -487,7 +507,11 @@ pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
     folder.write("report.json", report.to_json().as_bytes())?;
     let events = serde_json::to_string_pretty(&outcome.recorded)? + "\n";
     folder.write(EVENTS, events.as_bytes())?;
+    let written = write_report(&args.out, &args.out);
     folder.keep();
+    if let Some(fault) = written?.fault() {
+        return Err(Failure(format!("{}: {fault}", args.out.display())));
+    }
 
     if args.json {
         return answer_json(&report);
@@ -500,7 +524,7 @@ pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
         )
     });
     answer(&format!(
-        "{report}\nmodel     {out}/model.onnx\nreport    {out}/report.json\nmetrics   {out}/metrics.csv\nsecret    \
+        "{report}\nmodel     {out}/model.onnx\nreport    {out}/report.html (and report.json, statement.json)\nmetrics   {out}/metrics.csv\nsecret    \
          {out}/checkpoint/ (not covered by epsilon: keep it as secret as the data){recording}"
     ))
 }

@@ -3,6 +3,7 @@
 use super::plot::svg;
 use super::text::{below, figure, heading, seconds, settings};
 use super::{Comparison, Mark};
+use crate::page::escape;
 use std::fmt::Write;
 
 /// Colours are those of the plot's methods too. The page follows the reader's choice of light or dark.
@@ -88,19 +89,4 @@ fn table(out: &mut String, comparison: &Comparison) {
         "</tbody>\n</table>\n</div>\n<p class=\"soft\">Bold: the best mean of its column. Shaded: within one standard \
          deviation of it (the best's).</p>\n",
     );
-}
-
-/// Text as HTML and XML take it, in attributes too.
-pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            _ => out.push(c),
-        }
-    }
-    out
 }

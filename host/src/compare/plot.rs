@@ -1,8 +1,8 @@
 //! The plot: the metric over the budget, one line a method, with error bars of one standard deviation.
 
-use super::html::escape;
 use super::text::figure;
 use super::{Comparison, Metric, Row};
+use crate::page::{Axis, escape};
 use std::fmt::Write;
 
 const WIDTH: f64 = 760.0;
@@ -176,30 +176,4 @@ fn legend(comparison: &Comparison) -> Legend {
         x += width + 12.0;
     }
     Legend { svg, height: LEGEND_LINE * (line + 1.0) + 4.0 }
-}
-
-/// A scale of round numbers that holds all bars.
-struct Axis {
-    low: f64,
-    high: f64,
-    step: f64,
-    decimals: usize,
-}
-
-impl Axis {
-    fn new(low: f64, high: f64) -> Self {
-        // All bars at one height still get a scale.
-        let span = (high - low).max(1e-3 * high.abs()).max(1e-6);
-        let rough = span / 5.0;
-        let power = 10f64.powf(rough.log10().floor());
-        let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|step| *step >= rough);
-        let step = step.unwrap_or(10.0 * power);
-        let (low, high) = ((low / step - 0.2).floor() * step, (high / step + 0.2).ceil() * step);
-        Self { low, high, step, decimals: (-step.log10().floor()).max(0.0) as usize }
-    }
-
-    fn ticks(&self) -> impl Iterator<Item = f64> {
-        let count = ((self.high - self.low) / self.step).round() as usize;
-        (0..=count).map(|index| self.low + self.step * index as f64)
-    }
 }

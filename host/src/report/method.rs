@@ -8,10 +8,11 @@ use crate::train::{
 use damper_core::filter::{Gain, LookAhead};
 use damper_core::schedule::NoiseSchedule;
 use damper_core::threshold::Solver;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// What was done to gradients.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MethodReport {
     /// As `--method` takes it.
     pub name: String,
@@ -188,14 +189,14 @@ fn learning_rate(choice: LearningRateChoice) -> String {
 }
 
 /// An optimizer and its settings.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
 #[allow(missing_docs)] // The fields are those of `Rule`.
 pub enum OptimizerReport {
     Sgd { momentum: f32, nesterov: bool, weight_decay: f32 },
-    Adam { beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64, second_moment: &'static str },
-    Adamw { beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64, second_moment: &'static str },
-    AdamBc { beta1: f64, beta2: f64, floor: Option<f32>, floor_note: &'static str, weight_decay: f64 },
+    Adam { beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64, second_moment: Cow<'static, str> },
+    Adamw { beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64, second_moment: Cow<'static, str> },
+    AdamBc { beta1: f64, beta2: f64, floor: Option<f32>, floor_note: Cow<'static, str>, weight_decay: f64 },
     Adagrad { epsilon: f32, weight_decay: f32 },
     Rmsprop { alpha: f64, epsilon: f32, weight_decay: f32 },
 }
@@ -206,7 +207,7 @@ impl From<Rule> for OptimizerReport {
             Rule::Sgd { momentum, nesterov, weight_decay } => Self::Sgd { momentum, nesterov, weight_decay },
             Rule::Adam { beta1, beta2, epsilon, weight_decay, filtered_second } => {
                 let second_moment =
-                    if filtered_second { "of the filtered gradient" } else { "of the released gradient" };
+                    if filtered_second { "of the filtered gradient" } else { "of the released gradient" }.into();
                 if weight_decay > 0.0 {
                     Self::Adamw { beta1, beta2, epsilon, weight_decay, second_moment }
                 } else {
@@ -214,7 +215,7 @@ impl From<Rule> for OptimizerReport {
                 }
             }
             Rule::AdamBc { beta1, beta2, floor, weight_decay } => {
-                let floor_note = if floor.is_some() { "a constant" } else { "by the noise" };
+                let floor_note = if floor.is_some() { "a constant" } else { "by the noise" }.into();
                 Self::AdamBc { beta1, beta2, floor, floor_note, weight_decay }
             }
             Rule::AdaGrad { epsilon, weight_decay } => Self::Adagrad { epsilon, weight_decay },
@@ -224,7 +225,7 @@ impl From<Rule> for OptimizerReport {
 }
 
 /// AdaGrad-norm step sizes.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)] // The fields are those of `NormStep`.
 pub struct NormStepReport {
     pub initial: f64,
@@ -239,7 +240,7 @@ impl From<NormStep> for NormStepReport {
 }
 
 /// A low-rank projection of the matrices.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GaLoreReport {
     /// Directions a tensor.
     pub rank: usize,
@@ -252,7 +253,7 @@ pub struct GaLoreReport {
     /// Coordinates that the optimizer sees, of all tensors.
     pub coordinates: usize,
     /// Where a basis comes from.
-    pub basis: &'static str,
+    pub basis: Cow<'static, str>,
 }
 
 impl GaLoreReport {
@@ -266,7 +267,7 @@ impl GaLoreReport {
             scale: settings.scale,
             projected: named.filter(|(_, form)| settings.projects(**form)).map(|(spec, _)| spec.name.clone()).collect(),
             coordinates: forms.iter().map(|form| settings.coordinates(*form)).sum(),
-            basis: "leading singular directions of the released gradient of the step at which it is renewed",
+            basis: "leading singular directions of the released gradient of the step at which it is renewed".into(),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The report in a few lines, for people.
 
 use super::{CLIPPED_BY_BACKEND, TrainReport};
-use crate::accounting::upward;
+use crate::accounting::{Sampler, upward};
 use std::fmt;
 
 impl fmt::Display for TrainReport {
@@ -47,13 +47,19 @@ impl fmt::Display for TrainReport {
         if self.method.clip_last != self.method.clip_first {
             writeln!(f, "clip      {} at first, {} at the end", self.method.clip_first, self.method.clip_last)?;
         }
-        writeln!(
-            f,
-            "draws     {} Poisson draws, {} of {} samples expected in each",
-            self.steps,
-            self.mechanism.expected_batch,
-            self.privacy.declared_samples.unwrap_or(self.privacy.samples)
-        )?;
+        let samples = self.privacy.declared_samples.unwrap_or(self.privacy.samples);
+        let batch = self.mechanism.expected_batch;
+        match self.privacy.sampler {
+            Sampler::Poisson => {
+                let steps = self.steps;
+                writeln!(f, "draws     {steps} Poisson draws, {batch} of {samples} samples expected in each")?;
+            }
+            Sampler::Shuffled => writeln!(
+                f,
+                "batches   {} of {batch} of {samples} samples, shuffled: {} epochs, each an event at a rate of 1",
+                self.steps, self.privacy.events
+            )?,
+        }
         write!(
             f,
             "time      {:.1} s on {} {}, {} {}",

@@ -2,15 +2,16 @@
 
 use super::galore::forms;
 use super::recording;
+use super::sampler::epoch_steps;
 use super::{Budget, Clipping, Noise, Run, TrainConfig, TrainError};
-use crate::accounting::{Factors, SMALLEST_SIGMA, Schedule, judge_delta};
+use crate::accounting::{Factors, SMALLEST_SIGMA, Sampler, Schedule, Truncated, Truncation, judge_delta};
 use crate::autodiff::{Cost, DeriveOptions, Dim, GradGraph, Loss, Readout, TensorSpec, derive};
 use crate::data::{DataOptions, Dataset, InputShape, LabelKind, load};
 use crate::graph::{Graph, GraphOptions, Value, ValueId, retie};
 use crate::init;
 use crate::onnx::attr_int;
 use crate::onnx::pb::ModelProto;
-use damper_core::accounting::Rate;
+use damper_core::accounting::{Event, Rate};
 use damper_core::grid::Grid;
 use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
 use damper_core::private::Mechanism;
@@ -94,7 +95,11 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
             "--batch-size {batch}: above the {declared} samples; lower it, or give --dataset-size"
         ))
     })?;
-    let steps = (config.epochs * declared as f64 / batch as f64).ceil();
+    let per_epoch = match config.sampler {
+        Sampler::Poisson => declared as f64 / batch as f64,
+        Sampler::Shuffled => f64::from(epoch_steps(samples, config.batch_size)),
+    };
+    let steps = (config.epochs * per_epoch).ceil();
     if !(steps >= 1.0 && steps < f64::from(u32::MAX)) {
         return Err(TrainError::Flag(format!(
             "--epochs {}: gives {steps} steps; give {}",
@@ -106,23 +111,42 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     let mut warnings = Vec::new();
     warnings.extend(judge_delta(config.delta, declared, config.allow_large_delta)?.warning(config.delta, declared));
     let learning_rate = config.method.learning_rate.build(rate, steps)?;
-    let factors = factors(&config, &learning_rate, steps);
+    let mut factors = factors(&config, &learning_rate, steps);
+    let (mut priced_rate, mut events) = (rate, u64::from(steps));
+    if config.sampler == Sampler::Shuffled {
+        // An epoch is one event, with the least noise of its steps.
+        let per_epoch = epoch_steps(samples, config.batch_size) as usize;
+        let least = |epoch: &[f64]| epoch.iter().copied().fold(f64::INFINITY, f64::min);
+        factors = factors.map(|factors| factors.chunks(per_epoch).map(least).collect());
+        (priced_rate, events) = (Rate::ONE, u64::from(steps).div_ceil(per_epoch as u64));
+        warnings.push(format!(
+            "--sampler shuffled: nothing is gained by sampling, an epoch counts as one event at a rate of 1 ({events} of them)"
+        ));
+    }
+    let truncation = config.truncate.map(|most| Truncation { samples, most });
+    let cut =
+        truncation.map_or(Ok(0.0), |cut| Event::new(rate, 1.0).map(|draw| cut.any(&[(draw, u64::from(steps))])))?;
+    // At the target, ε takes the largest share of δ for what is cut.
+    let calibrated_delta = match (truncation, config.budget) {
+        (Some(truncation), Budget::Epsilon(target)) => truncation.left(config.delta, target, cut)?,
+        _ => config.delta,
+    };
     let mut schedule = Schedule {
         accountant: config.accountant,
-        rate,
-        factors: factors.as_deref().map_or(Factors::Constant(u64::from(steps)), Factors::Each),
+        rate: priced_rate,
+        factors: factors.as_deref().map_or(Factors::Constant(events), Factors::Each),
         joint: None,
     };
     if config.method.threshold.wants_count_noise() {
         let total = match config.budget {
-            Budget::Epsilon(target) => schedule.calibrate(target, config.delta)?.multiplier,
+            Budget::Epsilon(target) => schedule.calibrate(target, calibrated_delta)?.multiplier,
             Budget::NoiseMultiplier(multiplier) => multiplier,
         };
         config.method.threshold = config.method.threshold.with_count_noise(total);
     }
     let count_noise = config.method.threshold.count_noise()?;
     schedule.joint = count_noise.map(CountNoise::multiplier);
-    let (multiplier, sigma_grid) = noise(&config, &schedule)?;
+    let (multiplier, sigma_grid) = noise(&config, &schedule, calibrated_delta)?;
     let plan = match sigma_grid {
         Some(sigma) => schedule.plan_on_grid(u64::from(sigma), config.grid_bits)?,
         None => schedule.plan(multiplier)?,
@@ -152,7 +176,11 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         ));
     }
     let physical_batch = physical_batch(&config, clipped.as_ref().unwrap_or(&grad).cost)?;
-    let priced = plan.epsilon(config.accountant, config.delta)?;
+    let price = |delta| plan.epsilon(config.accountant, delta);
+    let Truncated { price: priced, delta: plan_delta } = match truncation {
+        Some(truncation) => truncation.price(config.delta, cut, price)?,
+        None => Truncated { price: price(config.delta)?, delta: config.delta },
+    };
     let params = initial(&graph, &grad);
     let run = Run {
         config,
@@ -166,6 +194,8 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         params,
         physical_batch,
         rate,
+        truncation,
+        plan_delta,
         steps,
         learning_rate,
         multiplier,
@@ -236,6 +266,16 @@ fn check_flags(config: &TrainConfig) -> Result<(), TrainError> {
     if let Some(every) = config.evaluate_every {
         positive("--eval-every", every)?;
     }
+    if config.dataset_size.is_some() && (config.sampler == Sampler::Shuffled || config.truncate.is_some()) {
+        return Err(TrainError::Flag(
+            "--dataset-size: shuffled batches and cut draws are priced for a public number of samples; leave it out, or use \
+             --sampler poisson without --truncate"
+                .into(),
+        ));
+    }
+    if config.sampler == Sampler::Shuffled && config.truncate.is_some() {
+        return Err(TrainError::Flag("--truncate: shuffled batches have a fixed size; leave it out".into()));
+    }
     if config.batch_size == 0 {
         return Err(TrainError::Flag("--batch-size 0: must be at least 1".into()));
     }
@@ -250,14 +290,14 @@ fn factors(config: &TrainConfig, learning_rate: &LearningRate, steps: u32) -> Op
 }
 
 /// The multiplier that runs, and on the exact path its σ in grid units.
-fn noise(config: &TrainConfig, schedule: &Schedule<'_>) -> Result<(f64, Option<u32>), TrainError> {
+fn noise(config: &TrainConfig, schedule: &Schedule<'_>, delta: f64) -> Result<(f64, Option<u32>), TrainError> {
     let grid = Grid::new(config.grid_bits)?;
     let clip = config.method.threshold.clip;
     match config.noise {
         Noise::Discrete => {
             let mechanism = match config.budget {
                 Budget::Epsilon(target) => {
-                    let found = schedule.calibrate_on_grid(target, config.delta, config.grid_bits)?;
+                    let found = schedule.calibrate_on_grid(target, delta, config.grid_bits)?;
                     let sigma = u32::try_from(found.sigma).unwrap_or(u32::MAX);
                     DiscreteGaussian::<i64>::new(grid, sigma)
                 }
@@ -283,7 +323,7 @@ fn noise(config: &TrainConfig, schedule: &Schedule<'_>) -> Result<(f64, Option<u
         }
         Noise::Continuous => {
             let multiplier = match config.budget {
-                Budget::Epsilon(target) => schedule.calibrate(target, config.delta)?.multiplier,
+                Budget::Epsilon(target) => schedule.calibrate(target, delta)?.multiplier,
                 Budget::NoiseMultiplier(multiplier) => multiplier,
             };
             let mechanism = ContinuousGaussian::new(multiplier)?;

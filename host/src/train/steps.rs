@@ -5,10 +5,11 @@ use super::evaluate::Evaluator;
 use super::galore::forms;
 use super::recording::{Origin, Recording};
 use super::rehearsal::rehearse;
+use super::sampler::Draws;
 use super::store::LedgerFile;
 use super::worker::{ClippedSums, Gather, Layout, OUTPUTS, PerSampleGradients, Point, SUMS};
 use super::{Evaluation, Noise, Outcome, Progress, Run, StepReport, TrainError};
-use crate::accounting::Recorded;
+use crate::accounting::{Recorded, Sampler};
 use crate::backend::{Backend, open};
 use crate::data::{Chunk, chunks};
 use damper_core::accounting::Ledger;
@@ -16,7 +17,6 @@ use damper_core::error::OpenError;
 use damper_core::grid::Grid;
 use damper_core::noise::{self, ContinuousGaussian, DiscreteGaussian, Key};
 use damper_core::private::Mechanism;
-use damper_core::sampling::poisson;
 use damper_core::schedule::Declared;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Threshold;
@@ -130,9 +130,10 @@ fn train<M: Mechanism>(
     let epoch_of = |step: u32| f64::from(step) * run.rate.as_f64();
     let evaluate_every = config.evaluate_every.map(|epochs| ((epochs / run.rate.as_f64()).round() as u32).max(1));
     let mut evaluations = Vec::new();
+    let mut draws = Draws::new(run);
     let mut draw = Vec::new();
     let mut points = Vec::new();
-    let mut spent = run.plan.spent(config.accountant, config.delta)?;
+    let mut spent = run.plan.spent(config.accountant, run.plan_delta)?;
     let started = Instant::now();
     let mut told = started;
     for done in 1..=run.steps {
@@ -143,12 +144,18 @@ fn train<M: Mechanism>(
             &mut ledger,
             &mut written,
             &mut workers,
+            &mut draws,
             &mut draw,
             &mut points,
             &mut params,
             generator,
         )?;
-        spent.count(&step.event_at(done - 1, run.rate)?);
+        if let Some(steps) = draws.event(done - 1) {
+            let events = steps.map(|at| step.event_at(at, run.priced_rate())).collect::<Result<Vec<_>, _>>()?;
+            if let Some(least) = events.into_iter().min_by(|a, b| a.multiplier().total_cmp(&b.multiplier())) {
+                spent.count(&least);
+            }
+        }
 
         if told.elapsed() >= TICK || done == run.steps {
             told = Instant::now();
@@ -177,7 +184,12 @@ fn train<M: Mechanism>(
     Ok(Outcome {
         params,
         steps: ledger.paid(),
-        recorded: Recorded::new(config.accountant, config.delta, spent.events()),
+        recorded: Recorded {
+            sampler: config.sampler,
+            steps: (config.sampler == Sampler::Shuffled).then_some(u64::from(run.steps)),
+            truncation: run.truncation,
+            ..Recorded::new(config.accountant, config.delta, spent.events())
+        },
         seconds: started.elapsed().as_secs_f64(),
         evaluations,
         backend: backend.name(),
@@ -199,6 +211,7 @@ fn one_step<M: Mechanism>(
     ledger: &mut Ledger,
     written: &mut Written,
     workers: &mut impl Gather<M>,
+    draws: &mut Draws,
     draw: &mut Vec<u32>,
     points: &mut Vec<Point>,
     params: &mut [f32],
@@ -210,8 +223,7 @@ fn one_step<M: Mechanism>(
         OpenError::BudgetSpent | OpenError::Call(_) => TrainError::Flag(format!("the step did not open: {error}")),
     })?;
     let split = &run.data.train;
-    draw.clear();
-    draw.extend(poisson(generator, opened.number(), run.rate, split.len() as u32));
+    draws.draw(generator, opened.number(), draw);
     let all: Vec<Chunk<'_>> = chunks(draw, run.physical_batch).collect();
     points.resize_with(opened.points(), Point::default);
     for (index, point) in points.iter_mut().enumerate() {

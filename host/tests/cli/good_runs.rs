@@ -59,7 +59,10 @@ fn training_prints_one_json_object_and_writes_a_whole_folder() {
     assert_eq!(metrics.lines().count(), 2, "{metrics}");
     let mut names: Vec<_> = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, ["checkpoint", "events.json", "metrics.csv", "model.onnx", "report.json"]);
+    assert_eq!(
+        names,
+        ["checkpoint", "events.json", "metrics.csv", "model.onnx", "report.html", "report.json", "statement.json"]
+    );
     assert_eq!(accuracy(&out.join("model.onnx")), report["test_accuracy"].as_f64().unwrap());
     drop(folder);
 }

@@ -1,0 +1,151 @@
+//! Draws that are cut where they are too large, and what that adds to δ.
+//!
+//! A Poisson draw of N samples is larger than M with the tail probability `τ = P[Bin(N, q) > M]`. Coins know nothing of the data and N is
+//! public, so on neighbouring data sets a run of T draws differs from the run that cuts none with probability at most Tτ, and
+//!
+//! ```text
+//! P'(S) ≤ P(S) + Tτ ≤ e^ε Q(S) + δ + Tτ ≤ e^ε Q'(S) + δ + (1 + e^ε)·Tτ
+//! ```
+//!
+//! (Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha, Zhang, "Scalable DP-SGD: shuffling vs. Poisson subsampling", NeurIPS 2024.)
+//! Which samples of a draw are kept may follow from anything but the data.
+
+use super::{AccountingError, Price};
+use damper_core::accounting::event::{Event, Rate};
+use damper_core::numerics::up::{add_up, exp_up, mul_up, sub_up};
+use libm::{exp, lgamma, log, log1p};
+use serde::{Deserialize, Serialize};
+
+/// Draws of more than so many samples are cut to so many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Truncation {
+    /// N, public.
+    pub samples: u64,
+    /// M: the most that a draw may hold.
+    pub most: u64,
+}
+
+/// An ε at the δ that truncation leaves.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Truncated {
+    /// The price at `delta`.
+    pub price: Price,
+    /// What is left of δ: that of the run that cuts no draw.
+    pub delta: f64,
+}
+
+impl Truncation {
+    /// The probability that one draw at `rate` is cut, rounded up.
+    ///
+    /// Terms of the tail fall at least as fast as a geometric series from the first on, which is within a few per cent of the
+    /// whole where the tail is small.
+    #[must_use]
+    pub fn tail(&self, rate: Rate) -> f64 {
+        let (n, k, q) = (self.samples as f64, self.most as f64 + 1.0, rate.as_f64());
+        if self.most >= self.samples || rate == Rate::ZERO {
+            return 0.0;
+        }
+        if k <= n * q + 1.0 || rate == Rate::ONE {
+            return 1.0;
+        }
+        let gammas = [lgamma(n + 1.0), -lgamma(k + 1.0), -lgamma(n - k + 1.0)];
+        let terms = [gammas[0], gammas[1], gammas[2], k * log(q), (n - k) * log1p(-q)];
+        let ln_first: f64 = terms.iter().sum();
+        let slack = 64.0 * f64::EPSILON * terms.iter().map(|term| term.abs()).sum::<f64>();
+        let ratio = (n - k) / (k + 1.0) * (q / rate.complement().as_f64()) * (1.0 + 1e-14);
+        if ratio >= 1.0 {
+            return 1.0;
+        }
+        (exp(ln_first + slack) / (1.0 - ratio) * (1.0 + 1e-12)).min(1.0)
+    }
+
+    /// The probability that any draw of a run is cut, at most.
+    #[must_use]
+    pub fn any(&self, events: &[(Event, u64)]) -> f64 {
+        events
+            .iter()
+            .fold(0.0, |sum, (event, times)| add_up(sum, mul_up(*times as f64, self.tail(event.rate()))))
+            .min(1.0)
+    }
+
+    /// What is left of `delta` beside a guarantee at `epsilon`, rounded down; an error where nothing is.
+    pub fn left(&self, delta: f64, epsilon: f64, any: f64) -> Result<f64, AccountingError> {
+        let taken = mul_up(add_up(1.0, exp_up(epsilon)), any);
+        let left = -sub_up(taken, delta);
+        if left > 0.0 { Ok(left) } else { Err(AccountingError::Truncation { most: self.most, taken, delta }) }
+    }
+
+    /// ε at `delta` of a run that is cut with probability `any`, where `price` is that of the run that cuts no draw.
+    pub fn price(
+        &self,
+        delta: f64,
+        any: f64,
+        price: impl Fn(f64) -> Result<Price, AccountingError>,
+    ) -> Result<Truncated, AccountingError> {
+        let mut guess = price(delta)?.epsilon;
+        for _ in 0..64 {
+            let left = self.left(delta, guess, any)?;
+            let found = price(left)?;
+            if found.epsilon <= guess {
+                return Ok(Truncated { price: found, delta: left });
+            }
+            // A little beyond, so that the next price lies below its guess.
+            guess = found.epsilon * (1.0 + 1e-6);
+        }
+        Err(AccountingError::Truncation { most: self.most, taken: delta, delta })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Accountant, epsilon};
+
+    /// The tail term by term, from the far end.
+    fn exact(n: u64, q: f64, most: u64) -> f64 {
+        let ln_choose = |k: u64| (1..=k).map(|i| log((n - k + i) as f64 / i as f64)).sum::<f64>();
+        (most + 1..=n).rev().map(|k| exp(ln_choose(k) + k as f64 * log(q) + (n - k) as f64 * log1p(-q))).sum()
+    }
+
+    #[test]
+    fn the_tail_is_bounded_from_above_and_closely() {
+        for (n, q, most) in [(20, 0.3, 10), (200, 0.1, 50), (300, 0.5, 200), (1437, 0.089, 200), (1437, 0.089, 260)] {
+            let rate = Rate::at_least(q).unwrap();
+            let (ours, exact) = (Truncation { samples: n, most }.tail(rate), exact(n, rate.as_f64(), most));
+            assert!(ours >= exact && ours <= 1.15 * exact, "{n} {q} {most}: {ours:e} {exact:e}");
+        }
+    }
+
+    #[test]
+    fn a_draw_that_can_not_be_too_large_costs_nothing_and_one_that_mostly_is_costs_all() {
+        let half = Rate::of(1, 2).unwrap();
+        assert_eq!(Truncation { samples: 100, most: 100 }.tail(Rate::ONE), 0.0);
+        assert_eq!(Truncation { samples: 100, most: 99 }.tail(Rate::ONE), 1.0);
+        assert_eq!(Truncation { samples: 100, most: 40 }.tail(half), 1.0);
+        for (samples, most) in [(u64::MAX, 0), (u64::MAX, u64::MAX - 1), (1, 0), (1 << 40, 1 << 39)] {
+            let tail = Truncation { samples, most }.tail(half);
+            assert!((0.0..=1.0).contains(&tail), "{samples} {most}: {tail}");
+        }
+    }
+
+    #[test]
+    fn delta_is_shared_between_the_run_and_its_truncation() {
+        let rate = Rate::of(128, 1437).unwrap();
+        let price = |delta| epsilon(Accountant::Pld, 1.6, rate, 113, delta);
+        let events = [(Event::new(rate, 1.6).unwrap(), 113)];
+        let plain = price(1e-5).unwrap().epsilon;
+        for (most, costs) in [(200, 1e-2), (240, 1e-9)] {
+            let truncation = Truncation { samples: 1437, most };
+            let any = truncation.any(&events);
+            let found = truncation.price(1e-5, any, price).unwrap();
+            assert!(
+                found.price.epsilon >= plain && found.price.epsilon <= plain * (1.0 + 40.0 * costs),
+                "{found:?} {plain}"
+            );
+            assert!(found.delta + (1.0 + found.price.epsilon.exp()) * any <= 1e-5 * (1.0 + 1e-12));
+        }
+        let least = Truncation { samples: 1437, most: 150 };
+        assert!(matches!(least.price(1e-5, least.any(&events), price), Err(AccountingError::Truncation { .. })));
+    }
+}

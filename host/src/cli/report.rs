@@ -1,0 +1,77 @@
+//! `damper report`: the privacy report of a run, for whoever must judge its claim.
+
+use super::epsilon::EVENTS;
+use super::{Failure, answer, answer_json};
+use crate::accounting::upward;
+use crate::files::{Access, write};
+use crate::report::{Evidence, Statement, html};
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// The page.
+const PAGE: &str = "report.html";
+/// The same for programs.
+const STATEMENT: &str = "statement.json";
+
+const AFTER_HELP: &str = "\
+Reads report.json and events.json, and audit-canary.json and audit-neighbours.json
+where damper audit left them; computes epsilon again from events.json alone, and
+writes report.html and statement.json. docs/report.md says what each field means.
+
+Example:
+  damper report run
+
+Exit codes: 0 the claim is what the events say; 1 it is not, or an audit failed
+(both files are written and say so), or a file is missing or damaged.";
+
+/// Writes a run's privacy report: one page and one JSON.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct ReportArgs {
+    /// A run's folder, as damper train --out made it
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// Folder for the two files; must be there [default: DIR]
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Prints statement.json on standard output too, and nothing else there
+    #[arg(long)]
+    json: bool,
+}
+
+/// Writes the report on the run in `folder` to `out`.
+pub(super) fn write_report(folder: &Path, out: &Path) -> Result<Statement, Failure> {
+    let evidence = Evidence::read(folder)?;
+    let statement = Statement::new(evidence).map_err(|error| {
+        Failure(format!(
+            "{}: its events cannot be priced: {error}; take the file that damper train wrote",
+            folder.join(EVENTS).display()
+        ))
+    })?;
+    write(&out.join(PAGE), html(&statement).as_bytes(), Access::Public)?;
+    write(&out.join(STATEMENT), statement.to_json().as_bytes(), Access::Public)?;
+    Ok(statement)
+}
+
+pub(super) fn run(args: &ReportArgs) -> Result<(), Failure> {
+    let out = args.out.as_ref().unwrap_or(&args.folder);
+    let statement = write_report(&args.folder, out)?;
+    if args.json {
+        answer_json(&statement)?;
+    } else {
+        answer(&format!(
+            "epsilon   {}{}\ndelta     {:e}\nsteps     {}\nclaim     {}\npage      {}\njson      {}",
+            upward(statement.epsilon),
+            if statement.guaranteed { "" } else { "  NO GUARANTEE: the page says why" },
+            statement.delta,
+            statement.steps,
+            if statement.agrees { "the same" } else { "DIFFERS: do not rely on it" },
+            out.join(PAGE).display(),
+            out.join(STATEMENT).display(),
+        ))?;
+    }
+    match statement.fault() {
+        None => Ok(()),
+        Some(fault) => Err(Failure(format!("{}: {fault}", args.folder.display()))),
+    }
+}
