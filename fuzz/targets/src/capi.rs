@@ -303,7 +303,7 @@ fn call(machine: &mut Machine, source: &mut Source<'_>) -> Status {
                 } else {
                     damper_state_save(run, machine.saved.as_mut_ptr(), size);
                 }
-                if wrong % 2 == 0 {
+                if wrong.is_multiple_of(2) {
                     let at = usize::from(source.u16()) % machine.saved.len();
                     machine.saved[at] ^= source.u8();
                 }

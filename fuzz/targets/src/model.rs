@@ -39,7 +39,7 @@ pub(crate) fn stages(model: &ModelProto, how: usize) {
     {
         let options = DeriveOptions {
             output: output.clone(),
-            reduction: if how / 8 % 2 == 0 { Reduction::Mean } else { Reduction::Sum },
+            reduction: if (how / 8).is_multiple_of(2) { Reduction::Mean } else { Reduction::Sum },
             readout,
             points: NonZeroUsize::new(points).expect("a number of points"),
             ..DeriveOptions::new(loss.clone())

@@ -38,7 +38,7 @@ pub fn aggregate(bytes: &[u8]) {
     while let [kind, low, high, after @ ..] = rest {
         let (part, next) = after.split_at(usize::from(u16::from_le_bytes([*low, *high])).min(after.len()));
         let mut part = part.to_vec();
-        if kind % 2 == 0 {
+        if kind.is_multiple_of(2) {
             let mut digest = Digest::default();
             digest.add_bytes(&part);
             part.extend(digest.value().to_le_bytes());
