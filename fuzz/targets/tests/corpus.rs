@@ -2,6 +2,7 @@
 //! the input that showed it is put into the corpus, and this test keeps it mended.
 
 use damper_fuzz_targets::{CORE, Target};
+#[cfg(feature = "host")]
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
