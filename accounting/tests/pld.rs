@@ -1,6 +1,6 @@
 //! The tight accountant against an independent generator's bounds, closed forms, and the Rényi accountant.
 
-use damper_accounting::pld::{Neighbours, epsilon, epsilon_at_least, of_discrete};
+use damper_accounting::pld::{Neighbours, epsilon, epsilon_at_least};
 use damper_core::accounting::event::{Event, Rate};
 use damper_core::accounting::renyi::least_epsilon;
 use proptest::prelude::*;
