@@ -61,6 +61,8 @@ const MEDIUM: f64 = 1.0 / 64.0;
 const MANY: usize = 32;
 /// The mass beyond the nodes, of all events, over δ.
 const BEYOND: f64 = 1e-7;
+/// The logarithm of one over that share is at most this, for any number of events.
+const FARTHEST: f64 = 1000.0;
 /// Losses above so many times ε are cut, where few large ones decide.
 const CUT: f64 = 2.0;
 /// How far a window reaches, in standard deviations of the tilted distribution; and what a lower bound may lose to folding.
@@ -168,7 +170,8 @@ impl Question {
         };
         let capped: Vec<_> = events.iter().map(capped).collect();
         let times: f64 = events.iter().map(|(_, times)| *times as f64).sum();
-        let reach = sqrt(2.0 * log(times / (BEYOND * delta)));
+        // Of a δ that is hardly a number, the share underflows: nothing is found for it, but not on endless nodes.
+        let reach = sqrt(2.0 * log(times / (BEYOND * delta)).min(FARTHEST));
         let events = if bound == Bound::Upper { knots::few(&capped) } else { knots::exact(&capped) };
         Self { events, direction, delta, bound, reach, least: 0.0 }
     }

@@ -1,10 +1,9 @@
-//! The tight accountant against an independent generator's bounds, closed forms, the Rényi accountant, and extremes.
+//! The tight accountant against an independent generator's bounds, closed forms, and the Rényi accountant.
 
-use damper_accounting::pld::{Neighbours, epsilon, epsilon_at_least, of_discrete};
+use damper_accounting::pld::{Neighbours, epsilon, epsilon_at_least};
 use damper_core::accounting::event::{Event, Rate};
 use damper_core::accounting::renyi::least_epsilon;
 use proptest::prelude::*;
-use std::time::Instant;
 
 const VECTORS: &str = include_str!("../src/vectors/pld.tsv");
 
@@ -185,28 +184,6 @@ fn a_replaced_sample_costs_what_twice_the_clip_does_and_no_less_than_either_dire
             assert!(replaced >= exact && replaced <= exact + tolerance(exact));
         }
     }
-}
-
-#[test]
-fn extremes_give_a_bound_or_infinity_and_never_a_nan() {
-    let started = Instant::now();
-    for q in [2f64.powi(-53), 1e-12, 1e-5, 0.5, 1.0 - 1e-15, 1.0] {
-        for sigma in [5e-324, 1e-300, 1e-3, 0.02, 1.0, 1e6, 1e300] {
-            for (steps, delta) in [(1, 1e-15), (10_000_000, 1e-15), (u64::MAX, 0.5), (3, 1.0 - 1e-12), (7, 1e-300)] {
-                let events = [(event(q, sigma), steps)];
-                let tight = of_discrete(&events, Neighbours::AddOrRemove, delta).unwrap();
-                assert!(tight >= 0.0, "{q} {sigma} {steps} {delta}: {tight}");
-                let replaced = epsilon(&events, Neighbours::Replace, delta).unwrap();
-                assert!(replaced >= 0.0, "{q} {sigma} {steps} {delta}: {replaced}");
-            }
-        }
-    }
-    assert!(started.elapsed().as_secs() < 600, "{:?}", started.elapsed());
-    for delta in [0.0, 1.0, -1.0, f64::NAN] {
-        assert!(epsilon(&[(event(0.1, 1.0), 1)], Neighbours::AddOrRemove, delta).is_err());
-    }
-    assert!(epsilon(&[], Neighbours::AddOrRemove, 1e-5).is_err());
-    assert!(epsilon(&[(event(0.1, 1.0), 0)], Neighbours::AddOrRemove, 1e-5).is_err());
 }
 
 proptest! {

@@ -136,8 +136,13 @@ fn run(command: Command) -> Result<(), Failure> {
 
 /// One line on standard error.
 fn complain(message: &str) {
-    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    let _ = writeln!(io::stderr(), "error: {line}");
+    let _ = writeln!(io::stderr(), "error: {}", one_line(message));
+}
+
+/// A message as one line. Files' names for things stand in messages: what would move a terminal's cursor is left out.
+fn one_line(message: &str) -> String {
+    let shown: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    shown.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The answer, on standard output. A reader that has gone away (`| head`) is no error.
@@ -159,6 +164,11 @@ fn answer_json(value: &impl serde::Serialize) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_is_one_line_whatever_a_file_calls_its_parts() {
+        assert_eq!(one_line("m.onnx: node 'a\nb\x1b[2J\u{9b}c' \t is  refused"), "m.onnx: node 'a b [2J c' is refused");
+    }
 
     #[test]
     fn the_command_line_is_well_formed() {

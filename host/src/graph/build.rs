@@ -336,6 +336,14 @@ impl<'a> Builder<'a> {
         shaped: Vec<Shaped>,
     ) -> Result<ValueId, GraphError> {
         let index = self.nodes.len();
+        let empty = |id: &ValueId| Some(&self.values[id.0]).filter(|it| it.dtype.is_float() && it.shape.contains(&0));
+        if let Some(value) = inputs.iter().flatten().find_map(empty) {
+            return Err(GraphError::Invalid {
+                node: name.into(),
+                op: op.into(),
+                reason: format!("it reads '{}', which has no elements", value.name),
+            });
+        }
         let mut outputs = Vec::with_capacity(shaped.len());
         for (slot, shaped) in shaped.into_iter().enumerate() {
             let count = shaped.shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d));

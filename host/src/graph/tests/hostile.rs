@@ -87,3 +87,17 @@ proptest! {
         survives(&onnx::encode(&model));
     }
 }
+
+#[test]
+fn a_parameter_without_elements_is_refused_by_name() {
+    let error = graph(
+        &Sketch::new(17, &[N, 3])
+            .weight("none", &[2, 0])
+            .node("ReduceProd", &["none"], "one", &[ints("axes", &[1]), int("keepdims", 0)])
+            .node("ReduceSum", &["one"], "sum", &[int("keepdims", 0)])
+            .node("Mul", &["x", "sum"], "y", &[])
+            .returns(&["y"]),
+    );
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("it reads 'none', which has no elements"), "{error}");
+}

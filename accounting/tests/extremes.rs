@@ -1,0 +1,165 @@
+//! Extremes in both accountants: every combination gives an upper bound or an error that names the flag, never NaN, in bounded time
+//! and memory.
+
+use damper_accounting::pld::{Neighbours, epsilon, epsilon_at_least, of_discrete};
+use damper_accounting::{Accountant, AccountingError, CalibrateQuery, EpsilonQuery, Plan, Recorded, RecordedEvent};
+use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::renyi::{RenyiCurve, least_epsilon};
+
+const ACCOUNTANTS: [Accountant; 2] = [Accountant::Rdp, Accountant::Pld];
+/// Sampling rates that can be priced.
+const RATES: [f64; 5] = [5e-324, 1e-12, 1e-4, 1.0 - 1e-15, 1.0];
+/// Multipliers that can be priced, or are too small for any.
+const MULTIPLIERS: [f64; 6] = [5e-324, 1e-3, 0.02, 1.0, 1e6, f64::MAX];
+/// Numbers of steps with a δ.
+const CLAIMS: [(u64, f64); 5] = [(1, 1e-15), (10_000_000, 1e-15), (u64::MAX, 0.5), (3, 1.0 - 1e-12), (7, 5e-324)];
+/// What is no rate, multiplier, δ or ε.
+const NOTHING: [f64; 6] = [0.0, -0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+
+/// An ε that a person may be told.
+fn is_told(epsilon: f64) -> bool {
+    epsilon >= 0.0 && epsilon.is_finite()
+}
+
+#[test]
+fn extreme_questions_have_a_finite_bound_or_an_error_and_the_tight_one_is_the_smaller() {
+    let mut told = 0;
+    for sampling_rate in RATES {
+        for noise_multiplier in MULTIPLIERS {
+            for (steps, delta) in CLAIMS {
+                let at = |accountant| {
+                    let query = EpsilonQuery { accountant, noise_multiplier, sampling_rate, steps, delta };
+                    let answer = query.answer();
+                    match &answer {
+                        Ok(answer) => assert!(is_told(answer.epsilon), "{query:?}: {answer:?}"),
+                        Err(AccountingError::NothingHolds { .. } | AccountingError::SamplingRate(_)) => {}
+                        Err(other) => panic!("{query:?}: {other}"),
+                    }
+                    answer.map(|answer| answer.epsilon)
+                };
+                let [renyi, tight] = ACCOUNTANTS.map(at);
+                if let (Ok(renyi), Ok(tight)) = (renyi, tight) {
+                    told += 1;
+                    // The discrete mechanism is priced at a multiplier 4e-6 smaller; roundings of more steps than anybody takes
+                    // count too.
+                    let slack = if steps == u64::MAX { f64::INFINITY } else { 2e-5 * renyi + 2e-4 };
+                    let asked = (sampling_rate, noise_multiplier, steps, delta);
+                    assert!(tight <= renyi + slack, "{asked:?}: {tight} {renyi}");
+                }
+            }
+        }
+    }
+    println!("{told} of {} questions have two bounds", RATES.len() * MULTIPLIERS.len() * CLAIMS.len());
+    assert!(told > 60, "{told}");
+}
+
+#[test]
+fn extreme_events_have_a_bound_in_every_form() {
+    for rate in [Rate::ZERO, Rate::from_numerator(1).unwrap(), Rate::ONE] {
+        for (at, multiplier) in MULTIPLIERS.into_iter().step_by(2).enumerate() {
+            let event = Event::new(rate, multiplier).unwrap();
+            let neighbours = [Neighbours::AddOrRemove, Neighbours::Replace][at % 2];
+            for (steps, delta) in CLAIMS {
+                let events = [(event, steps), (Event::new(Rate::ONE, 1e3).unwrap(), 1)];
+                let upper = epsilon(&events, neighbours, delta).unwrap();
+                let lower = epsilon_at_least(&events, neighbours, delta).unwrap();
+                assert!(0.0 <= lower && lower <= upper && lower.is_finite(), "{events:?} {delta}: {lower} {upper}");
+                assert!(of_discrete(&events, neighbours, delta).unwrap() >= 0.0, "{events:?} {delta}");
+                let mut curve = RenyiCurve::EMPTY;
+                events.iter().for_each(|(event, times)| curve.add(event, *times));
+                let at_orders = curve.epsilon(delta).unwrap().epsilon;
+                let between = least_epsilon(&events, delta).unwrap().epsilon;
+                assert!(0.0 <= between && between <= at_orders, "{events:?} {delta}: {between} {at_orders}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_number_of_its_kind_is_refused_by_name_in_both() {
+    let right = EpsilonQuery {
+        accountant: Accountant::Pld,
+        noise_multiplier: 1.0,
+        sampling_rate: 0.01,
+        steps: 10,
+        delta: 1e-5,
+    };
+    for accountant in ACCOUNTANTS {
+        let right = EpsilonQuery { accountant, ..right };
+        assert!(right.answer().is_ok());
+        let refused = |query: EpsilonQuery, flag: &str| {
+            let message = query.answer().unwrap_err().to_string();
+            assert!(message.starts_with(flag), "{query:?}: {message}");
+        };
+        for nothing in NOTHING {
+            refused(EpsilonQuery { noise_multiplier: nothing, ..right }, "--noise-multiplier");
+            refused(EpsilonQuery { sampling_rate: nothing, ..right }, "--sampling-rate");
+            refused(EpsilonQuery { delta: nothing, ..right }, "--delta");
+            let query = CalibrateQuery {
+                accountant,
+                epsilon: nothing,
+                delta: 1e-5,
+                noise_multiplier: None,
+                sampling_rate: Some(0.01),
+                steps: Some(10),
+                grid_bits: None,
+            };
+            let message = query.answer().unwrap_err().to_string();
+            assert!(message.starts_with("--epsilon"), "{nothing}: {message}");
+        }
+        refused(EpsilonQuery { sampling_rate: 1.1, ..right }, "--sampling-rate");
+        refused(EpsilonQuery { delta: 1.0, ..right }, "--delta");
+        refused(EpsilonQuery { steps: 0, ..right }, "--steps");
+    }
+}
+
+#[test]
+fn extreme_budgets_are_met_from_below_or_refused() {
+    for accountant in ACCOUNTANTS {
+        for epsilon in [5e-324, 1.0, f64::MAX] {
+            for (steps, delta) in [(10_000_000, 1e-15), (1, 5e-324)] {
+                let query = CalibrateQuery {
+                    accountant,
+                    epsilon,
+                    delta,
+                    noise_multiplier: None,
+                    sampling_rate: Some(1e-3),
+                    steps: Some(steps),
+                    grid_bits: None,
+                };
+                let others = [
+                    CalibrateQuery { noise_multiplier: Some(1.0), steps: None, ..query },
+                    CalibrateQuery { noise_multiplier: Some(1.0), sampling_rate: None, ..query },
+                ];
+                for query in [query, others[0], others[1]] {
+                    match query.answer() {
+                        Ok(answer) => {
+                            assert!(is_told(answer.epsilon) && answer.epsilon <= epsilon, "{query:?}: {answer:?}")
+                        }
+                        Err(error) => assert!(error.to_string().starts_with("--"), "{query:?}: {error}"),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn ten_million_steps_of_a_schedule_and_of_a_record_are_priced() {
+    let rate = Rate::at_least(1e-4).unwrap();
+    let plan = Plan::new(rate, (0..10_000_000).map(|t| 0.8 + f64::from(t % 1000) / 500.0), None).unwrap();
+    for accountant in ACCOUNTANTS {
+        assert!(is_told(plan.epsilon(accountant, 1e-15).unwrap().epsilon));
+        let times = [(1.0, 5_000_000), (1.5, 5_000_000), (2.0, 1)].map(|(noise_multiplier, times)| RecordedEvent {
+            sampling_rate_numerator: rate.numerator(),
+            noise_multiplier,
+            times,
+        });
+        let recorded = |times: Vec<RecordedEvent>| Recorded { delta: 1e-15, accountant, events: times };
+        assert!(is_told(recorded(times.to_vec()).epsilon(accountant, 1e-15).unwrap().epsilon));
+        // More than can be counted.
+        let endless = recorded(times.map(|event| RecordedEvent { times: u64::MAX, ..event }).to_vec());
+        assert_eq!(endless.steps(), u64::MAX);
+        assert!(endless.epsilon(accountant, 1e-15).map_or(true, |price| is_told(price.epsilon)));
+    }
+}

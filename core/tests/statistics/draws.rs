@@ -1,0 +1,145 @@
+//! Noise as it is released: through whole private steps in which no sample takes part.
+
+use damper_core::accounting::{Ledger, Store, Volatile};
+use damper_core::clip::FlatL2;
+use damper_core::filter::Identity;
+use damper_core::grid::{Grid, Word};
+use damper_core::noise::{ContinuousGaussian, DiscreteGaussian, Generator};
+use damper_core::optimizer::{Sgd, SgdState};
+use damper_core::private::Mechanism;
+use damper_core::schedule::Constant;
+use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_core::threshold::{CountNoise, Facts, Fixed, Query, ReleasedCounts, Threshold};
+
+/// Steps to draw the noise of: `steps` from step `first` on, `dim` coordinates each.
+#[derive(Clone, Copy)]
+pub struct Steps {
+    pub first: u32,
+    pub steps: u32,
+    pub dim: usize,
+}
+
+impl Steps {
+    /// The steps from the first of a run on.
+    pub fn from_the_first(steps: u32, dim: usize) -> Self {
+        Self { first: 0, steps, dim }
+    }
+}
+
+/// DP-SGD with batch 1, whose parameters, from zero, become minus the released mean.
+fn dp_sgd<M: Mechanism, T: Threshold>(
+    mechanism: M,
+    threshold: T,
+) -> PrivateStep<M, FlatL2, T, Identity, Sgd, Constant> {
+    PrivateStep::new(Slots {
+        mechanism,
+        clip: FlatL2,
+        threshold,
+        filter: Identity,
+        optimizer: Sgd::new(0.0, false, 0.0).unwrap(),
+        schedule: Constant(1.0),
+        expected_batch: 1,
+    })
+    .unwrap()
+}
+
+/// What it releases with clip 1 on no samples, step after step. Returns the threshold's memory.
+fn released<M: Mechanism, T: Threshold, G: Generator>(
+    mechanism: M,
+    threshold: T,
+    memory: T::State,
+    generator: &G,
+    of: Steps,
+    mut each: impl FnMut(&[f32]),
+) -> T::State {
+    let step = dp_sgd(mechanism, threshold);
+    let mut ledger = Ledger::resume(of.first + of.steps, of.first);
+    let optimizer = SgdState { momentum: vec![0f32; 0] };
+    let mut state = StepState { sum: vec![M::Word::default(); of.dim], filter: (), threshold: memory, optimizer };
+    let mut params = vec![0f32; of.dim];
+    for _ in 0..of.steps {
+        params.fill(0.0);
+        step.open(&mut state, &mut ledger, &mut Volatile).unwrap().finish(&mut params, generator).unwrap();
+        each(&params);
+    }
+    state.threshold
+}
+
+/// The numbers of the next steps that a run with this ledger and store takes.
+pub fn numbers<P: Store<Error: std::fmt::Debug>, const N: usize>(ledger: &mut Ledger, store: &mut P) -> [u32; N] {
+    let step = dp_sgd(DiscreteGaussian::<i32>::new(Grid::new(GRID_BITS).unwrap(), 1).unwrap(), Fixed(1.0));
+    let optimizer = SgdState { momentum: vec![0f32; 0] };
+    let mut state = StepState { sum: vec![0; 1], filter: (), threshold: (), optimizer };
+    [0; N].map(|_| step.open(&mut state, ledger, store).unwrap().number())
+}
+
+/// A released number in grid units; fails where it is not on the grid.
+fn units(released: f64, unit: f64) -> i32 {
+    let units = released * unit;
+    assert!(units.fract() == 0.0 && units.abs() < 16_777_216.0, "not on the grid: {units}");
+    units as i32
+}
+
+/// Grid units of the clip, which is 1: so few that each draw is an f32 and a multiple of a unit.
+const GRID_BITS: u32 = 8;
+const GRID_UNIT: f64 = (1 << GRID_BITS) as f64;
+
+/// The exact path's noise in grid units.
+pub fn exact<W: Word, G: Generator>(sigma: u32, generator: &G, of: Steps) -> Vec<i32> {
+    let mechanism = DiscreteGaussian::<W>::new(Grid::new(GRID_BITS).unwrap(), sigma).unwrap();
+    let mut draws = Vec::with_capacity(of.steps as usize * of.dim);
+    released(mechanism, Fixed(1.0), (), generator, of, |params| {
+        draws.extend(params.iter().map(|x| units(f64::from(-x), GRID_UNIT)));
+    });
+    draws
+}
+
+/// The float path's noise of multiplier 1.
+pub fn float<G: Generator>(generator: &G, of: Steps) -> Vec<f32> {
+    let mut draws = Vec::with_capacity(of.steps as usize * of.dim);
+    let mechanism = ContinuousGaussian::new(1.0).unwrap();
+    released(mechanism, Fixed(1.0), (), generator, of, |params| draws.extend(params.iter().map(|x| -x)));
+    draws
+}
+
+/// How many counts a step releases here.
+pub const COUNTS: usize = 1000;
+
+/// Grid units of a count of 1.
+const COUNT_UNIT: f64 = damper_core::count::UNIT as f64;
+
+/// A rule for the clip that writes down the counts it is given.
+struct Watch(CountNoise);
+
+impl Threshold for Watch {
+    type State = Vec<i32>;
+    type Counts = [i32; COUNTS];
+
+    fn clip(&self, _: &Vec<i32>) -> f32 {
+        1.0
+    }
+
+    fn query(&self, _: &Vec<i32>) -> Query {
+        Query::Histogram { bins: COUNTS as u32, range: 1.0 }
+    }
+
+    fn count_noise(&self) -> Option<CountNoise> {
+        Some(self.0)
+    }
+
+    fn update(&self, seen: &mut Vec<i32>, released: &ReleasedCounts<'_>, _: Facts) {
+        assert_eq!(released.counts().len(), COUNTS);
+        seen.extend(released.counts().iter().map(|count| units(*count, COUNT_UNIT)));
+    }
+}
+
+/// The gradient's noise of σ grid units, and beside it that of [`COUNTS`] counts a step, of as many units of their grid.
+pub fn with_counts<G: Generator>(sigma: u32, generator: &G, of: Steps) -> (Vec<i32>, Vec<i32>) {
+    let noise = CountNoise::new(f64::from(sigma) / COUNT_UNIT).unwrap();
+    let mechanism = DiscreteGaussian::<i32>::new(Grid::new(GRID_BITS).unwrap(), sigma).unwrap();
+    let mut draws = Vec::with_capacity(of.steps as usize * of.dim);
+    let counts = released(mechanism, Watch(noise), vec![], generator, of, |params| {
+        draws.extend(params.iter().map(|x| units(f64::from(-x), GRID_UNIT)));
+    });
+    (draws, counts)
+}

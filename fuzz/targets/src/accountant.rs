@@ -1,0 +1,120 @@
+//! Both accountants on any events: an upper bound or an error, never NaN.
+
+use crate::source::Source;
+use damper_accounting::pld::{Neighbours, epsilon, epsilon_at_least, of_discrete};
+use damper_accounting::{Accountant, CalibrateQuery, EpsilonQuery, Plan, judge_delta, sampling_rate};
+use damper_core::accounting::RenyiFilter;
+use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::renyi::{RenyiCurve, least_epsilon};
+
+fn rate(source: &mut Source<'_>) -> Option<Rate> {
+    match source.below(4) {
+        0 => Rate::from_numerator(source.u64()).ok(),
+        1 => Rate::of(u64::from(source.u32()), u64::from(source.u32())).ok(),
+        2 => Rate::at_least(source.f64()).ok(),
+        _ => Rate::at_most(source.f64()).ok(),
+    }
+}
+
+fn event(source: &mut Source<'_>) -> Option<Event> {
+    let rate = rate(source)?;
+    let event = Event::new(rate, source.f64()).ok()?;
+    if source.below(4) == 0 { event.and(source.f64()).ok() } else { Some(event) }
+}
+
+fn times(source: &mut Source<'_>) -> u64 {
+    match source.below(4) {
+        0 => u64::from(source.u8()),
+        1 => u64::from(source.u32()),
+        2 => source.u64(),
+        _ => 1,
+    }
+}
+
+fn is_bound(epsilon: f64) -> bool {
+    // Infinity says that nothing holds.
+    epsilon >= 0.0
+}
+
+/// Both accountants.
+pub fn accountant(bytes: &[u8]) {
+    let source = &mut Source(bytes);
+    let what = source.below(5);
+    let accountant = if source.below(2) == 0 { Accountant::Rdp } else { Accountant::Pld };
+    let delta = source.f64();
+    match what {
+        0 => bounds(source, delta),
+        1 => {
+            let query = EpsilonQuery {
+                accountant,
+                noise_multiplier: source.f64(),
+                sampling_rate: source.f64(),
+                steps: times(source),
+                delta,
+            };
+            if let Ok(answer) = query.answer() {
+                assert!(answer.epsilon >= 0.0 && answer.epsilon.is_finite(), "{answer:?}");
+            }
+        }
+        2 => {
+            let free = source.below(3);
+            let query = CalibrateQuery {
+                accountant,
+                epsilon: source.f64(),
+                delta,
+                noise_multiplier: (free != 0).then(|| source.f64()),
+                sampling_rate: (free != 1).then(|| source.f64()),
+                steps: (free != 2).then(|| times(source)),
+                grid_bits: (source.below(2) == 0).then(|| u32::from(source.u8())),
+            };
+            if let Ok(answer) = query.answer() {
+                assert!(answer.epsilon >= 0.0 && answer.epsilon <= query.epsilon, "{answer:?}");
+                assert!(answer.noise_multiplier > 0.0 && answer.steps > 0, "{answer:?}");
+            }
+        }
+        3 => {
+            let Some(rate) = rate(source) else { return };
+            let joint = (source.below(2) == 0).then(|| source.f64());
+            let multipliers: Vec<f64> = (0..source.u8()).map(|_| source.f64()).collect();
+            if let Ok(plan) = Plan::new(rate, multipliers, joint)
+                && let Ok(price) = plan.epsilon(accountant, delta)
+            {
+                assert!(is_bound(price.epsilon), "{price:?}");
+            }
+        }
+        _ => {
+            let filter = RenyiFilter::resume(source.u32(), source.f64(), source.f64(), source.u32(), source.f64());
+            if let (Ok(filter), Some(event)) = (filter, event(source)) {
+                let _ = filter.admits(&event);
+                assert!(filter.spent() >= 0.0 && filter.budget() >= 0.0);
+            }
+            let verdict = judge_delta(delta, source.u64(), source.below(2) == 0);
+            assert!(verdict.is_err() || (delta > 0.0 && delta < 1.0));
+            assert!(sampling_rate(delta).is_err() || (delta > 0.0 && delta <= 1.0));
+        }
+    }
+}
+
+fn bounds(source: &mut Source<'_>, delta: f64) {
+    let neighbours = if source.below(4) == 0 { Neighbours::Replace } else { Neighbours::AddOrRemove };
+    let mut events = vec![];
+    for _ in 0..source.below(4) + 1 {
+        if let Some(event) = event(source) {
+            events.push((event, times(source)));
+        }
+    }
+    let mut curve = RenyiCurve::EMPTY;
+    events.iter().for_each(|(event, times)| curve.add(event, *times));
+    if let (Ok(at_orders), Ok(between)) = (curve.epsilon(delta), least_epsilon(&events, delta)) {
+        assert!(is_bound(at_orders.epsilon) && is_bound(between.epsilon), "{at_orders:?} {between:?}");
+        assert!(between.epsilon <= at_orders.epsilon, "{at_orders:?} {between:?}");
+    }
+    let upper = epsilon(&events, neighbours, delta);
+    if let Ok(upper) = upper {
+        assert!(is_bound(upper), "{upper}");
+        let lower = epsilon_at_least(&events, neighbours, delta).expect("the same events");
+        assert!(lower >= 0.0 && lower <= upper, "{lower} {upper}");
+        let discrete = of_discrete(&events, neighbours, delta).expect("the same events");
+        assert!(is_bound(discrete), "{discrete}");
+    }
+}

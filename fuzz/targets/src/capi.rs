@@ -1,0 +1,418 @@
+//! The C interface, called in any order with any numbers, lengths and states, as far as its contract lets a caller: a pointer that is
+//! not null points to memory of the length that is said.
+
+use crate::source::Source;
+use damper_fuzz_capi::accountant::{damper_epsilon, damper_epsilon_of_whole_orders, damper_rate};
+use damper_fuzz_capi::chosen::{damper_admits, damper_choose_renyi_filter, damper_step_open_chosen};
+use damper_fuzz_capi::key::{damper_is_private, damper_set_key, damper_set_simulation_seed};
+use damper_fuzz_capi::ledger::{
+    Record, damper_paid, damper_prepay, damper_resume, damper_set_store, damper_set_volatile_store,
+};
+use damper_fuzz_capi::run::{
+    Config, Run, damper_clip, damper_multiplier, damper_run_align, damper_run_close, damper_run_configure,
+    damper_run_init, damper_run_size, damper_run_start,
+};
+use damper_fuzz_capi::shard::{
+    Shard, damper_shard_add, damper_shard_close, damper_shard_merge, damper_shard_open, damper_shard_size,
+};
+use damper_fuzz_capi::slots::{clip, filter, optimizer, schedule, threshold};
+use damper_fuzz_capi::snapshot::{damper_state_restore, damper_state_save, damper_state_size};
+use damper_fuzz_capi::status::{Status, damper_status_message, damper_status_name};
+use damper_fuzz_capi::step::{
+    Piece, damper_add, damper_add_pieces, damper_draw_begin, damper_draw_next, damper_mix_add, damper_mix_begin,
+    damper_mix_end, damper_mix_point, damper_point, damper_points, damper_reserve_mixing, damper_step_abandon,
+    damper_step_finish, damper_step_open,
+};
+use std::ffi::{c_int, c_void};
+use std::ptr::{null, null_mut};
+
+/// Elements of each buffer; numbers of parameters are below.
+const ELEMENTS: usize = 32;
+
+/// A store that fails at every eighth payment.
+unsafe extern "C" fn persist(context: *mut c_void, record: *const Record) -> c_int {
+    // SAFETY: `context` is the counter that was given with this function, and lives as long as the run; a record is lent during the
+    // call.
+    let (counter, record) = unsafe { (&mut *context.cast::<u64>(), *record) };
+    assert!(record.paid > 0 && record.divergence >= 0.0);
+    *counter += 1;
+    c_int::from(counter.is_multiple_of(8))
+}
+
+/// A run in memory of its own, and buffers to lend.
+struct Machine {
+    /// Aligned for anything.
+    memory: Vec<u128>,
+    shards: Vec<u128>,
+    run: *mut Run,
+    shard: *mut Shard,
+    dim: usize,
+    grad: [f32; ELEMENTS],
+    params: [f32; ELEMENTS],
+    point: [f32; ELEMENTS],
+    saved: Vec<u8>,
+    counter: Box<u64>,
+}
+
+impl Machine {
+    fn new(dim: usize, vectors: usize, short: usize) -> Self {
+        let size = damper_run_size(dim, vectors, 3);
+        assert!(size > 0 && damper_run_align() <= align_of::<u128>());
+        let mut memory = vec![0u128; size.saturating_sub(short).div_ceil(16)];
+        let mut run = null_mut();
+        // SAFETY: memory of the length that is said, and a place for the result.
+        let answer = unsafe { damper_run_init(memory.as_mut_ptr().cast(), 16 * memory.len(), dim, &raw mut run) };
+        assert_eq!(answer == Status::Ok, !run.is_null());
+        Self {
+            memory,
+            shards: vec![0; damper_shard_size(ELEMENTS).div_ceil(16)],
+            run,
+            shard: null_mut(),
+            dim,
+            grad: [0.0; ELEMENTS],
+            params: [0.5; ELEMENTS],
+            point: [0.0; ELEMENTS],
+            saved: vec![0; 4096],
+            counter: Box::new(0),
+        }
+    }
+
+    /// The run, now and then nothing, or memory that holds no run.
+    fn run(&mut self, source: &mut Source<'_>) -> *mut Run {
+        match source.u8() {
+            0 => null_mut(),
+            // Zeros behind the head: no mark.
+            1 => self.shards.as_mut_ptr().cast(),
+            _ => self.run,
+        }
+    }
+
+    /// A length: mostly the right one.
+    fn len(&self, source: &mut Source<'_>) -> usize {
+        if source.u8() < 16 { source.below(ELEMENTS + 1) } else { self.dim }
+    }
+
+    /// What may be lent for reading: a gradient, nothing, or the run's own memory.
+    fn lent(&self, source: &mut Source<'_>) -> *const f32 {
+        match source.u8() {
+            0 => null(),
+            1 => self.memory.as_ptr().cast(),
+            2 => self.params.as_ptr(),
+            _ => self.grad.as_ptr(),
+        }
+    }
+}
+
+/// A step of any program.
+fn call(machine: &mut Machine, source: &mut Source<'_>) -> Status {
+    let what = source.below(64);
+    let run = machine.run(source);
+    // A run's memory is at least as long as the longest buffer where it is lent.
+    let interval = threshold::Interval { min: source.f32(), max: source.f32() };
+    let interval = if source.below(2) == 0 { null() } else { &raw const interval };
+    let (mut integer, mut number, mut long, mut size) = (0u32, 0f64, 0u64, 0usize);
+    let (mut float, mut record) = (0f32, Record { budget: 0, paid: 0, divergence: 0.0, order: 0 });
+    // SAFETY: every pointer is null, or to memory that lives during the call and has the length that is said, and the run's memory is
+    // touched by nobody else; what the run keeps, `counter` and the shard's memory, lives as long as the machine.
+    unsafe {
+        match what {
+            0..4 => {
+                let config = Config {
+                    grid_bits: if source.u8() < 32 { source.u32() } else { 16 },
+                    expected_batch: if source.u8() < 32 { source.u32() } else { 4 },
+                    noise_multiplier: if source.u8() < 32 { source.f64() } else { 1.0 },
+                    learning_rate: if source.u8() < 32 { source.f64() } else { 0.1 },
+                    clip: if source.u8() < 32 { source.f32() } else { 1.0 },
+                    budget: if source.u8() < 32 { source.u32() } else { 50 },
+                };
+                damper_run_configure(run, &raw const config)
+            }
+            4..7 => damper_run_start(run),
+            7 => damper_run_close(run),
+            8 => damper_multiplier(run, &raw mut number),
+            9 => damper_clip(run, &raw mut float),
+            10 => clip::damper_choose_automatic_clip(run, source.f32()),
+            11 => {
+                let share = clip::damper_equal_share(2);
+                let layers = [machine.dim / 2, machine.dim - machine.dim / 2, source.below(3)]
+                    .map(|len| clip::EachLayer { len, share: if source.u8() < 16 { source.u32() } else { share } });
+                clip::damper_choose_layers(run, layers.as_ptr(), source.below(4), source.f32())
+            }
+            12 | 13 => {
+                let a: [f32; 10] = std::array::from_fn(|_| source.f64() as f32);
+                let (a_len, b_len) = (source.below(10), source.below(10));
+                if what == 12 {
+                    filter::damper_choose_iir(run, a.as_ptr(), a_len, a[1..].as_ptr(), b_len)
+                } else {
+                    let iterates = source.below(10);
+                    filter::damper_choose_dp_pmlf(run, iterates, source.f64(), a.as_ptr(), a_len, a.as_ptr(), b_len)
+                }
+            }
+            14 => {
+                let names = [c"p1", c"p4", c"d1", c"", c"none"];
+                filter::damper_choose_named_filter(run, names[source.below(names.len())].as_ptr())
+            }
+            15 => filter::damper_choose_disk(run, source.f64(), source.f64()),
+            16 => filter::damper_choose_disk_recursion(run, source.f64(), source.f64(), source.f64(), source.f64()),
+            17 => filter::damper_choose_inner_momentum(run, source.below(10), source.f64()),
+            18 => optimizer::damper_choose_sgd(run, source.f64() as f32, u32::from(source.u8() & 1), source.f32()),
+            19 => optimizer::damper_choose_adam(
+                run,
+                source.f64(),
+                source.f64(),
+                source.f32(),
+                source.f64(),
+                u32::from(source.u8() & 1),
+            ),
+            20 => optimizer::damper_choose_adam_bc(
+                run,
+                source.f64(),
+                source.f64(),
+                source.f32(),
+                source.f64(),
+                u32::from(source.u8() & 1),
+            ),
+            21 => optimizer::damper_choose_adagrad(run, source.f32(), source.f32()),
+            22 => optimizer::damper_choose_rmsprop(run, source.f64(), source.f32(), source.f32()),
+            23 => optimizer::damper_choose_adagrad_norm(
+                run,
+                source.f64(),
+                source.f64(),
+                u32::from(source.u8() & 1),
+                source.f64() as f32,
+                0,
+                source.f32(),
+            ),
+            24 => {
+                let schedule = schedule::Schedule {
+                    decay: u32::from(source.u8() % 7),
+                    noise: u32::from(source.u8() % 5),
+                    warmup: u32::from(source.u8() % 8),
+                    steps: source.u32(),
+                    factor: source.f64(),
+                    offset: source.f64(),
+                    slope: source.f64(),
+                    growth: source.f64(),
+                    exponent: source.f64(),
+                };
+                schedule::damper_choose_schedule(run, &raw const schedule)
+            }
+            25 => threshold::damper_choose_percentile(
+                run,
+                source.f64(),
+                source.f64(),
+                source.f32(),
+                source.f32(),
+                interval,
+            ),
+            26 => threshold::damper_choose_expected_error(
+                run,
+                u32::from(source.u8() & 1),
+                source.f64(),
+                source.f64() as f32,
+                source.f64() as f32,
+                interval,
+                null(),
+            ),
+            27 => threshold::damper_choose_quantile(
+                run,
+                source.f64(),
+                source.f64(),
+                source.f64(),
+                source.f64() as f32,
+                interval,
+            ),
+            28 => damper_set_key(run, machine.saved.as_ptr()),
+            29 | 30 => damper_set_simulation_seed(run, source.u64()),
+            31 => damper_is_private(run, &raw mut integer),
+            32 => damper_set_store(run, Some(persist), (&raw mut *machine.counter).cast()),
+            33 => damper_set_volatile_store(run),
+            34 => {
+                record = Record {
+                    budget: if source.u8() < 64 { source.u32() } else { 50 },
+                    paid: source.u32(),
+                    divergence: source.f64(),
+                    order: source.u32(),
+                };
+                damper_resume(run, &raw const record)
+            }
+            35 => damper_prepay(run, source.u32()),
+            36 => damper_paid(run, &raw mut record),
+            37..40 => damper_step_open(run, &raw mut integer),
+            40 => damper_draw_begin(run, source.u64(), u32::from(source.u16() % 4096)),
+            41 => damper_draw_next(run, &raw mut integer),
+            42 | 43 => {
+                let (grad, len) = (machine.lent(source), machine.len(source));
+                damper_add(run, grad, len)
+            }
+            44 => {
+                let pieces: Vec<Piece> = (0..source.below(36))
+                    .map(|_| Piece { data: machine.lent(source), len: source.below(machine.dim + 1) })
+                    .collect();
+                damper_add_pieces(run, pieces.as_ptr(), pieces.len())
+            }
+            45 => damper_points(run, &raw mut size),
+            46 => {
+                let (len, other) = (machine.len(source), machine.len(source));
+                let (params, point) = (machine.params.as_ptr(), machine.point.as_mut_ptr());
+                damper_point(run, source.below(10), params, len, point, other, &raw mut float)
+            }
+            47 => damper_reserve_mixing(run),
+            48 => damper_mix_begin(run),
+            49 => {
+                let (len, other) = (machine.len(source), machine.len(source));
+                damper_mix_point(run, machine.params.as_ptr(), len, machine.point.as_mut_ptr(), other)
+            }
+            50 => {
+                let (grad, len) = (machine.lent(source), machine.len(source));
+                damper_mix_add(run, grad, len)
+            }
+            51 => damper_mix_end(run),
+            52..55 => {
+                let len = machine.len(source);
+                damper_step_finish(run, machine.params.as_mut_ptr(), len)
+            }
+            55 => damper_step_abandon(run),
+            56 => {
+                let size = if source.u8() < 16 { source.below(256) } else { 16 * machine.shards.len() };
+                let size = size.min(16 * machine.shards.len());
+                damper_shard_open(run, machine.shards.as_mut_ptr().cast(), size, &raw mut machine.shard)
+            }
+            57 => {
+                let (grad, len) = (machine.lent(source), machine.len(source));
+                damper_shard_add(machine.shard, grad, len)
+            }
+            58 => damper_shard_merge(run, machine.shard),
+            59 => damper_shard_close(machine.shard),
+            60 => {
+                let order = u32::from(source.u8());
+                damper_choose_renyi_filter(run, order, source.f64(), source.f64(), null())
+            }
+            61 => {
+                damper_admits(run, source.f64(), source.u64(), &raw mut integer);
+                damper_step_open_chosen(run, source.f64(), source.u64() >> 10, &raw mut integer)
+            }
+            62 => {
+                let found = damper_state_size(run, &raw mut size);
+                if found != Status::Ok || size > machine.saved.len() {
+                    return found;
+                }
+                let wrong = source.u8();
+                if wrong < 16 {
+                    size = source.below(256);
+                } else {
+                    damper_state_save(run, machine.saved.as_mut_ptr(), size);
+                }
+                if wrong.is_multiple_of(2) {
+                    let at = usize::from(source.u16()) % machine.saved.len();
+                    machine.saved[at] ^= source.u8();
+                }
+                damper_state_restore(run, machine.saved.as_ptr(), size)
+            }
+            _ => {
+                damper_rate(source.u64(), source.u64(), &raw mut long);
+                let (steps, delta) = (source.u32(), source.f64());
+                let answer = damper_epsilon_of_whole_orders(run, long, steps, delta, &raw mut number);
+                assert!(answer != Status::Ok || number >= 0.0, "{number}");
+                let answer = damper_epsilon(run, long, steps, delta, &raw mut number);
+                assert!(answer != Status::Ok || number >= 0.0, "{number}");
+                answer
+            }
+        }
+    }
+}
+
+fn is_named(status: Status) {
+    assert!(!damper_status_name(status as i32).is_null() && !damper_status_message(status as i32).is_null());
+}
+
+/// A program of calls.
+pub fn capi(bytes: &[u8]) {
+    let source = &mut Source(bytes);
+    let mut machine = Machine::new(source.below(ELEMENTS - 1) + 1, source.below(8), source.below(64) / 8 * 40);
+    for grad in &mut machine.grad {
+        *grad = source.f64() as f32;
+    }
+    if machine.run.is_null() {
+        return;
+    }
+    for _ in 0..200 {
+        if source.is_empty() {
+            break;
+        }
+        is_named(call(&mut machine, source));
+    }
+    end(&mut machine);
+}
+
+/// Whatever happened, the run can be closed, once.
+fn end(machine: &mut Machine) {
+    // SAFETY: the machine's own pointers, to memory that lives.
+    unsafe {
+        damper_shard_close(machine.shard);
+        damper_run_close(machine.run);
+        assert_eq!(damper_run_close(machine.run), Status::NotARun);
+        damper_status_name(i32::MIN);
+    }
+    assert!(machine.memory.iter().all(|word| *word == 0), "what was in the run's memory was not wiped");
+}
+
+/// Saved states: a run that has memory of every kind restores any bytes, or refuses them, and goes on.
+pub fn state(bytes: &[u8]) {
+    let source = &mut Source(bytes);
+    let method = source.below(6);
+    let mut machine = Machine::new(5, 16, 0);
+    let config =
+        Config { grid_bits: 16, expected_batch: 4, noise_multiplier: 1.0, learning_rate: 0.1, clip: 1.0, budget: 20 };
+    let run = machine.run;
+    let ok = |status: Status| assert!(status == Status::Ok, "{}", status as i32);
+    let (mut number, mut size) = (0, 0);
+    // SAFETY: the machine's own run and buffers, of the lengths that are said.
+    unsafe {
+        ok(damper_run_configure(run, &raw const config));
+        match method {
+            0 => {}
+            1 => ok(filter::damper_choose_named_filter(run, c"p4".as_ptr())),
+            2 => ok(filter::damper_choose_disk(run, 0.7, 0.5)),
+            3 => ok(filter::damper_choose_inner_momentum(run, 3, 0.5)),
+            4 => ok(threshold::damper_choose_expected_error(run, 0, 5.0, 1.0, 4.0, null(), null())),
+            _ => ok(optimizer::damper_choose_adam(run, 0.9, 0.999, 1e-8, 0.0, 0)),
+        }
+        ok(damper_set_simulation_seed(run, 1));
+        ok(damper_set_volatile_store(run));
+        ok(damper_run_start(run));
+        for _ in 0..2 {
+            ok(damper_step_open(run, &raw mut number));
+            ok(damper_step_finish(run, machine.params.as_mut_ptr(), 5));
+        }
+        ok(damper_state_size(run, &raw mut size));
+        let mut saved = vec![0; size];
+        ok(damper_state_save(run, saved.as_mut_ptr(), size));
+        match source.below(3) {
+            // Any bytes.
+            0 => saved = source.0.to_vec(),
+            // Some changed, and the digest at the end made right.
+            1 => {
+                while !source.is_empty() {
+                    let at = source.below(size.clamp(1, 256));
+                    saved[at] = source.u8();
+                }
+                if let Some((body, check)) = saved.split_last_chunk_mut::<8>() {
+                    let mut digest = damper_core::numerics::digest::Digest::default();
+                    digest.add_bytes(body);
+                    *check = digest.value().to_le_bytes();
+                }
+            }
+            // Cut, or more than was saved.
+            _ => saved.resize(usize::from(source.u16()) % 4096, source.u8()),
+        }
+        is_named(damper_state_restore(run, saved.as_ptr(), saved.len()));
+        for _ in 0..2 {
+            let opened = damper_step_open(run, &raw mut number);
+            if opened == Status::Ok {
+                is_named(damper_step_finish(run, machine.params.as_mut_ptr(), 5));
+            }
+        }
+    }
+    end(&mut machine);
+}

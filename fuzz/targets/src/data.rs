@@ -1,0 +1,106 @@
+//! The data loaders. The first byte says how the file is to be read; the others are the file.
+
+use crate::source::Source;
+use damper::data::{DataOptions, InputShape, LabelKind, OnBadRow, TestSource, TextOptions, TextTask, load};
+use damper::onnx::DType;
+use std::cell::OnceCell;
+use std::fs;
+use std::path::PathBuf;
+
+/// A file of this name that holds `bytes`, in a folder of this thread's own.
+pub(crate) fn file(name: &str, bytes: &[u8]) -> PathBuf {
+    thread_local! {
+        static FOLDER: OnceCell<tempfile::TempDir> = const { OnceCell::new() };
+    }
+    FOLDER.with(|folder| {
+        let path = folder.get_or_init(|| tempfile::tempdir().expect("a folder")).path().join(name);
+        fs::write(&path, bytes).expect("a file");
+        path
+    })
+}
+
+/// Ways to read a file: as it is, and as a model wants it.
+fn options(source: &mut Source<'_>) -> DataOptions {
+    let how = source.u8();
+    let labels = match how & 3 {
+        0 => LabelKind::Classes { classes: None, shape: None },
+        1 => LabelKind::Classes { classes: Some(10), shape: Some(vec![]) },
+        2 => LabelKind::Values { shape: Some(vec![2]) },
+        _ => LabelKind::None,
+    };
+    let input = |name: &str, dtype, rows| InputShape { name: name.into(), shape: vec![2, 2], dtype, rows };
+    let inputs = match how >> 2 & 3 {
+        0 => vec![],
+        1 => vec![input("x", DType::F32, None)],
+        2 => vec![input("x", DType::I64, Some(100))],
+        _ => vec![input("x", DType::F32, None), input("z", DType::I64, None)],
+    };
+    DataOptions {
+        labels,
+        inputs,
+        on_bad_row: if how & 16 == 0 { OnBadRow::Error } else { OnBadRow::Drop },
+        normalize: (how & 32 != 0).then_some((0.5, 0.25)),
+        test: (how & 64 != 0).then_some(TestSource::Fraction(0.3)),
+        train_size: (how & 128 != 0).then_some(1),
+        ..DataOptions::default()
+    }
+}
+
+fn read(kind: &str, path: &std::path::Path, options: &DataOptions) {
+    match load(&format!("{kind}:{}", path.display()), options) {
+        Ok(dataset) => {
+            assert!(!dataset.train.is_empty());
+            assert!(dataset.test.is_none_or(|test| !test.is_empty()));
+        }
+        Err(error) => assert!(!error.0.is_empty()),
+    }
+}
+
+/// IDX: the images, and behind them the labels, their length in front.
+pub fn idx(bytes: &[u8]) {
+    let source = &mut Source(bytes);
+    let options = options(source);
+    let len = usize::from(source.u16());
+    let images = file("train-images-idx3-ubyte", source.bytes(len));
+    file("train-labels-idx1-ubyte", source.0);
+    read("idx", images.parent().expect("a folder"), &options);
+}
+
+/// Numbers separated by commas.
+pub fn csv(bytes: &[u8]) {
+    let source = &mut Source(bytes);
+    let options = options(source);
+    let header = [None, Some(true), Some(false)][source.below(3)];
+    let label_column = [None, Some("0".into()), Some("label".into()), Some("5".into())][source.below(4)].clone();
+    read("csv", &file("data.csv", source.0), &DataOptions { header, label_column, ..options });
+}
+
+/// NumPy's archives.
+pub fn npz(bytes: &[u8]) {
+    let source = &mut Source(bytes);
+    let options = options(source);
+    read("npz", &file("data.npz", source.0), &options);
+}
+
+/// Texts behind a tokenizer; or a tokenizer for a text.
+pub fn text(bytes: &[u8]) {
+    const TOKENIZER: &str = r###"{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
+        "pre_tokenizer":{"type":"Whitespace"},"post_processor":null,"decoder":null,
+        "model":{"type":"WordLevel","vocab":{"[UNK]":0,"[PAD]":1,"a":2,"film":3,"good":4,"bad":5},"unk_token":"[UNK]"}}"###;
+    let source = &mut Source(bytes);
+    let (mut options, what) = (options(source), source.u8());
+    options.normalize = None;
+    let (tokenizer, rows) = if what & 1 == 0 {
+        (TOKENIZER.as_bytes(), source.0)
+    } else {
+        (source.0, &b"text\tlabel\na good film\t1\n"[..])
+    };
+    options.text = TextOptions {
+        tokenizer: Some(file("tokenizer.json", tokenizer)),
+        text_column: (what & 2 != 0).then(|| "0".into()),
+        max_length: (what & 4 != 0).then_some(4),
+        task: if what & 8 == 0 { TextTask::Classify } else { TextTask::LanguageModel },
+    };
+    options.header = [None, Some(true), Some(false)][usize::from(what >> 4) % 3];
+    read("text", &file(if what & 64 == 0 { "data.tsv" } else { "data.csv" }, rows), &options);
+}

@@ -1,0 +1,66 @@
+//! What is fuzzed: a function a target, from any bytes to nothing. Each must come back, whatever the bytes, without a panic, in
+//! bounded time and memory; where a law can be said of the result, it is asserted.
+//!
+//! libFuzzer's programs (`fuzz/fuzz_targets`) call these functions, and this crate's tests play the corpus through them without
+//! nightly. `fuzz/README.md` says how to run both.
+
+mod accountant;
+mod capi;
+mod flash;
+mod pack;
+mod source;
+mod update;
+
+#[cfg(feature = "host")]
+mod data;
+#[cfg(feature = "host")]
+mod model;
+#[cfg(feature = "host")]
+mod network;
+#[cfg(feature = "host")]
+mod record;
+
+pub use accountant::accountant;
+pub use capi::{capi, state};
+pub use flash::{journal, snapshots};
+pub use pack::pack;
+pub use update::update;
+
+#[cfg(feature = "host")]
+pub use data::{csv, idx, npz, text};
+#[cfg(feature = "host")]
+pub use model::model;
+#[cfg(feature = "host")]
+pub use network::network;
+#[cfg(feature = "host")]
+pub use record::{aggregate, events, filter, host_pack, runs};
+
+/// A target: a function of any bytes.
+pub type Target = fn(&[u8]);
+
+/// The targets that need no host, by name.
+pub const CORE: &[(&str, Target)] = &[
+    ("accountant", accountant),
+    ("capi", capi),
+    ("journal", journal),
+    ("pack", pack),
+    ("snapshots", snapshots),
+    ("state", state),
+    ("update", update),
+];
+
+/// The targets of the host, by name.
+#[cfg(feature = "host")]
+pub const HOST: &[(&str, Target)] = &[
+    ("aggregate", aggregate),
+    ("csv", csv),
+    ("events", events),
+    ("filter", filter),
+    ("host_pack", host_pack),
+    ("idx", idx),
+    ("model", model),
+    ("network", network),
+    ("npz", npz),
+    ("runs", runs),
+    ("text", text),
+];

@@ -1,0 +1,56 @@
+//! ONNX files: bytes, model, graph, gradient graph, bytes.
+
+use damper::autodiff::{DeriveOptions, Loss, Readout, Reduction, derive};
+use damper::graph::{Graph, GraphOptions, initializers, support};
+use damper::onnx::pb::ModelProto;
+use damper::onnx::{decode, encode};
+use std::num::NonZeroUsize;
+
+/// Any bytes as a model. How it is derived follows from their number.
+pub fn model(bytes: &[u8]) {
+    if let Ok(model) = decode("fuzzed.onnx", bytes) {
+        stages(&model, bytes.len());
+    }
+}
+
+/// What `damper inspect` and `damper derive` do with a model; `how` chooses among the options.
+pub(crate) fn stages(model: &ModelProto, how: usize) {
+    assert!(decode("again.onnx", &encode(model)).is_ok());
+    let options = GraphOptions {
+        shape: if how.is_multiple_of(2) { vec![] } else { vec![("sequence".into(), 3)] },
+        ..GraphOptions::default()
+    };
+    let _ = initializers(model, &options);
+    let nodes = model.graph.iter().flat_map(|graph| &graph.node);
+    nodes.for_each(|node| drop(support(&node.domain, &node.op_type)));
+    let graph = match Graph::from_model(model, &options) {
+        Ok(graph) => graph,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    assert!(!graph.to_string().is_empty());
+    let loss = match how / 2 % 4 {
+        0 | 1 => Loss::SoftmaxCrossEntropy,
+        2 => Loss::Mse,
+        _ => Loss::BceWithLogits,
+    };
+    let output = graph.outputs.first().map(|id| graph.value(*id).name.clone());
+    for (readout, points) in
+        [(Readout::PerSample, 1), (Readout::Norms, 1), (Readout::ClippedSum, 2), (Readout::Factored, 1)]
+    {
+        let options = DeriveOptions {
+            output: output.clone(),
+            reduction: if (how / 8).is_multiple_of(2) { Reduction::Mean } else { Reduction::Sum },
+            readout,
+            points: NonZeroUsize::new(points).expect("a number of points"),
+            ..DeriveOptions::new(loss.clone())
+        };
+        match derive(&graph, &options) {
+            Ok(grad) => {
+                let bytes = encode(&grad.model);
+                assert!(decode("derived.onnx", &bytes).is_ok_and(|again| again == grad.model));
+                assert_eq!(grad.ways.len(), grad.parameters.len());
+            }
+            Err(refusal) => return assert!(!refusal.to_string().is_empty()),
+        }
+    }
+}

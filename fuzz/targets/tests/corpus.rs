@@ -1,0 +1,58 @@
+//! Every file of the corpus through its target, without a fuzzer: none may panic, none may take long. As `cargo fuzz` finds a defect,
+//! the input that showed it is put into the corpus, and this test keeps it mended.
+
+use damper_fuzz_targets::{CORE, Target};
+#[cfg(feature = "host")]
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Far above what any of them takes: machines are busy.
+const LONGEST: Duration = Duration::from_secs(600);
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus")
+}
+
+fn play(targets: &[(&str, Target)]) {
+    for (name, target) in targets {
+        let folder = corpus().join(name);
+        let mut files: Vec<PathBuf> =
+            fs::read_dir(&folder).expect("a folder a target").map(|entry| entry.expect("a file").path()).collect();
+        files.sort();
+        assert!(!files.is_empty(), "{name} has no corpus");
+        for file in &files {
+            let bytes = fs::read(file).expect("a file");
+            let start = Instant::now();
+            println!("{name}: {}", file.file_name().expect("a name").display());
+            target(&bytes);
+            assert!(start.elapsed() < LONGEST, "{name}: {}: {:?}", file.display(), start.elapsed());
+        }
+    }
+}
+
+#[test]
+fn the_core_the_journal_the_accountants_and_the_c_interface_survive_the_corpus() {
+    play(CORE);
+}
+
+#[cfg(feature = "host")]
+#[test]
+fn the_host_survives_the_corpus() {
+    play(damper_fuzz_targets::HOST);
+}
+
+/// A target that is not played, a program without a function, a corpus of nothing: none is left behind.
+#[cfg(feature = "host")]
+#[test]
+fn every_target_has_a_program_and_a_corpus() {
+    let names = |folder: PathBuf| -> BTreeSet<String> {
+        let stem = |path: PathBuf| path.file_stem().expect("a name").to_string_lossy().into_owned();
+        fs::read_dir(folder).expect("a folder").map(|entry| stem(entry.expect("an entry").path())).collect()
+    };
+    let targets: BTreeSet<String> =
+        CORE.iter().chain(damper_fuzz_targets::HOST).map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(names(corpus()), targets);
+    assert_eq!(names(corpus().join("../fuzz_targets")), targets);
+}
