@@ -5,6 +5,7 @@
 //! command line, 3 for a defect in damper itself.
 
 mod aggregate;
+mod audit;
 mod calibrate;
 mod compare;
 mod derive;
@@ -59,6 +60,7 @@ enum Command {
     Filter(filter::FilterArgs),
     Aggregate(aggregate::AggregateArgs),
     Replay(replay::ReplayArgs),
+    Audit(audit::AuditArgs),
 }
 
 /// Why a subcommand failed: one line that names the culprit and the remedy.
@@ -127,6 +129,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Filter(args) => filter::run(&args),
         Command::Aggregate(args) => aggregate::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Audit(args) => audit::run(&args),
     }
 }
 

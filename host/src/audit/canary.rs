@@ -101,9 +101,8 @@ impl CanaryOptions {
             Canaries::Input if matches!(split.labels(), Labels::None) => {
                 refuse("--canaries input: the data has no labels to be wrong; use --canaries dirac or random".into())
             }
-            Canaries::Input if count as usize > split.len() / 2 => refuse(format!(
-                "--count {count}: input canaries are samples of the data, at most half of its {}; use --canaries dirac or \
-                 random",
+            Canaries::Input if count as usize > split.len() => refuse(format!(
+                "--count {count}: input canaries are samples of the data, which has {}; use --canaries dirac or random",
                 split.len()
             )),
             _ if split.len() as u64 + u64::from(count) > u64::from(u32::MAX) => {
@@ -208,12 +207,14 @@ pub fn canary(
         guesses,
         correct,
         adversary: match options.canaries {
-            Canaries::Dirac | Canaries::Random => "sees every released gradient, and knows all samples but the canaries",
+            Canaries::Dirac | Canaries::Random => {
+                "sees every released gradient, and knows all samples but the canaries"
+            }
             Canaries::Input => "sees the final model, and each canary's sample",
         },
         bound: "Steinke, Nasr and Jagielski 2023, theorem 5.2",
         seed: options.seed,
-        backend: backend.version(),
+        backend: format!("{} {}", backend.name(), backend.version()),
         model: None,
     };
     Ok((audit, params))

@@ -47,9 +47,10 @@ impl Account {
         Self { ledger: Ledger::resume(steps, paid), paid: Paid(paid), draws: paid }
     }
 
-    /// Payments that were persisted.
-    pub(super) fn paid(&self) -> u32 {
-        self.paid.0
+    /// As many payments were persisted as draws were made.
+    pub(super) fn settled(&self) -> Result<(), String> {
+        let (Paid(paid), draws) = (&self.paid, self.draws);
+        if *paid == draws { Ok(()) } else { Err(format!("{draws} draws were made and {paid} paid")) }
     }
 
     /// Opens a step of the run.

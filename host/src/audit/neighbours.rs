@@ -142,7 +142,7 @@ pub fn neighbours(
         claim: Claim::new(run),
         steps,
         seed,
-        backend: backend.version(),
+        backend: format!("{} {}", backend.name(), backend.version()),
         other_samples: match run.clipped {
             None => "compared bit for bit",
             Some(_) => "not compared: the backend forms clipped sums, and no sample's gradient",
@@ -236,7 +236,8 @@ impl Course for Replay<'_> {
                 case.undo(&mut split, undo);
                 let seen = seen?;
                 verdict.drawn += u32::from(base_side.drew(case.index) || seen.drew(case.index));
-                let checked = laws.check(&base_side, &seen, case).and_then(|()| paid(account, case));
+                let unpaid = |what| Breach { what, sample: case.index, coordinate: None, moved: false };
+                let checked = laws.check(&base_side, &seen, case).and_then(|()| account.settled().map_err(unpaid));
                 if let Err(breach) = checked {
                     verdict.violation = Some(replayed.violation(number, breach, case, &mut split)?);
                 }
@@ -249,24 +250,7 @@ impl Course for Replay<'_> {
 }
 
 fn verdict(case: &Case) -> Verdict {
-    Verdict {
-        case: case.name(),
-        change: case.change,
-        made: case.made,
-        sample: case.index,
-        drawn: 0,
-        violation: None,
-    }
-}
-
-/// As many payments are persisted as draws were made.
-pub(super) fn paid(account: &Account, case: &Case) -> Result<(), Breach> {
-    let (paid, draws) = (account.paid(), account.draws);
-    if paid == draws {
-        return Ok(());
-    }
-    let what = format!("{draws} draws were made and {paid} paid");
-    Err(Breach { what, sample: case.index, coordinate: None, moved: false })
+    Verdict { case: case.name(), change: case.change, made: case.made, sample: case.index, drawn: 0, violation: None }
 }
 
 /// A run that goes on by what the data set releases, and is looked at from its neighbours.

@@ -1,9 +1,7 @@
 //! What every loop over the steps of a run shares, `train`'s and the audits': the mechanism and its workers, the step and its
 //! memory, and the way from a draw to the sum.
 
-use super::choice::{
-    AnyClip, AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold, AnyThresholdState,
-};
+use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold, AnyThresholdState};
 use super::galore::forms;
 use super::rehearsal::rehearse;
 use super::worker::{ClippedSums, Gather, Layout, OUTPUTS, Opened, PerSampleGradients, Point, SUMS, Witness};
@@ -100,6 +98,7 @@ pub(crate) fn layers(run: &Run) -> Vec<Layer> {
 }
 
 /// The step of `run` and its memory, with what `around` makes of the optimizer and its.
+#[allow(clippy::type_complexity)] // A step and its memory.
 pub(crate) fn step<'a, M: Mechanism, O, OS>(
     run: &Run,
     mechanism: M,

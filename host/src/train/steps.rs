@@ -103,17 +103,7 @@ fn train<M: Mechanism>(
     let started = Instant::now();
     let mut told = started;
     for done in 1..=run.steps {
-        one_step(
-            run,
-            &step,
-            &mut state,
-            &mut ledger,
-            &mut written,
-            &mut workers,
-            &mut draw,
-            &mut params,
-            generator,
-        )?;
+        one_step(run, &step, &mut state, &mut ledger, &mut written, &mut workers, &mut draw, &mut params, generator)?;
         spent.count(&step.event_at(done - 1, run.rate)?);
 
         if told.elapsed() >= TICK || done == run.steps {

@@ -12,7 +12,7 @@ mod turn;
 
 pub(super) use clipped_sum::ClippedSums;
 pub(super) use parts::OUTPUTS;
-pub(super) use per_sample::PerSampleGradients;
+pub(crate) use per_sample::PerSampleGradients;
 
 use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyThreshold};
 use super::prune::keep_outputs;

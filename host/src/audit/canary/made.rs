@@ -64,9 +64,7 @@ impl Directions {
     pub(super) fn new(canaries: Canaries, count: u32, dim: usize, generator: &ChaCha20) -> Option<Self> {
         match canaries {
             Canaries::Input => None,
-            Canaries::Dirac => {
-                Some(Self::Dirac(different(&mut words(generator, COORDINATES, 0), count as usize, dim)))
-            }
+            Canaries::Dirac => Some(Self::Dirac(different(&mut words(generator, COORDINATES, 0), count as usize, dim))),
             Canaries::Random => {
                 let one = |canary| {
                     let mut words = words(generator, SIGNS, canary);
@@ -126,7 +124,9 @@ pub(super) fn mislabel(split: &mut Split, count: u32, generator: &ChaCha20) -> R
     rows.retain(|row| !split.is_null(*row as usize));
     rows.truncate(count as usize);
     if rows.len() < count as usize {
-        return Err(TrainError::Flag(format!("--count {count}: more than the samples that were not dropped; give fewer")));
+        return Err(TrainError::Flag(format!(
+            "--count {count}: more than the samples that were not dropped; give fewer"
+        )));
     }
     let truth = split.clone();
     for row in &rows {
@@ -136,7 +136,9 @@ pub(super) fn mislabel(split: &mut Split, count: u32, generator: &ChaCha20) -> R
             (labels != sample.labels && !matches!(labels, Labels::None)).then_some(labels)
         });
         sample.labels = found.ok_or_else(|| {
-            TrainError::Flag("--canaries input: the samples' labels are all the same; use --canaries dirac or random".into())
+            TrainError::Flag(
+                "--canaries input: the samples' labels are all the same; use --canaries dirac or random".into(),
+            )
         })?;
         split.replace(*row as usize, &sample);
     }

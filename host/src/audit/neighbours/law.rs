@@ -49,7 +49,8 @@ impl Laws<'_> {
     pub(crate) fn check(&self, base: &Side, seen: &Side, case: &Case) -> Result<(), Breach> {
         same_course(base, seen, case)?;
         others_unmoved(base, seen, case)?;
-        let breach = |(what, coordinate)| Breach { what, sample: case.index, coordinate: Some(coordinate), moved: false };
+        let breach =
+            |(what, coordinate)| Breach { what, sample: case.index, coordinate: Some(coordinate), moved: false };
         match (&base.glimpse.sum, &seen.glimpse.sum) {
             (Sum::Grid(base_sum), Sum::Grid(seen_sum)) => {
                 let moved: Vec<i64> = seen_sum.iter().zip(base_sum).map(|(a, b)| a.wrapping_sub(*b)).collect();
@@ -73,9 +74,9 @@ impl Laws<'_> {
     fn within(&self, moved: &[i64], clips: u32) -> Result<(), (String, usize)> {
         let check = |moved: &[i64], units: u64, from: usize, what: &str| {
             let bound = u128::from(units) * u128::from(units) * u128::from(clips) * u128::from(clips);
-            let square = moved.iter().fold(0u128, |sum, x| {
-                sum.saturating_add(u128::from(x.unsigned_abs()) * u128::from(x.unsigned_abs()))
-            });
+            let square = moved
+                .iter()
+                .fold(0u128, |sum, x| sum.saturating_add(u128::from(x.unsigned_abs()) * u128::from(x.unsigned_abs())));
             if square <= bound {
                 return Ok(());
             }

@@ -16,7 +16,7 @@ use pulp::{Arch, Simd, WithSimd};
 use std::num::NonZeroUsize;
 
 /// The workers, and the memory of their sums.
-pub(in crate::train) struct PerSampleGradients<W> {
+pub(crate) struct PerSampleGradients<W> {
     workers: Vec<Worker>,
     sums: Vec<Vec<W>>,
     layout: Layout,
@@ -24,7 +24,7 @@ pub(in crate::train) struct PerSampleGradients<W> {
 
 impl<W: Copy + Default> PerSampleGradients<W> {
     /// Loads the gradient graph for each of `threads` threads.
-    pub(in crate::train) fn new(
+    pub(crate) fn new(
         backend: &dyn Backend,
         grad: &GradGraph,
         split: &Split,
@@ -140,7 +140,9 @@ impl Worker {
                     let mixed = rows.filter(|(sample, _)| !split.is_null(**sample as usize));
                     if let Some(turn) = turn {
                         let show = mixed.clone();
-                        turn.take(chunk.index, |witness| show.for_each(|(sample, mixed)| witness.sample(*sample, mixed)));
+                        turn.take(chunk.index, |witness| {
+                            show.for_each(|(sample, mixed)| witness.sample(*sample, mixed))
+                        });
                     }
                     for (_, mixed) in mixed {
                         vectors.dispatch(Add { parts: &[mixed], shard });
