@@ -193,6 +193,7 @@ fn clipping_after_the_sum_is_caught_by_replay_which_names_step_sample_and_coordi
     let caught: Vec<_> = verdicts.iter().filter_map(|verdict| verdict.violation.as_ref()).collect();
     assert!(!caught.is_empty(), "{verdicts:?}");
     for violation in caught {
+        println!("{violation}");
         let names = ["weight", "bias"];
         assert!(violation.what.starts_with("the clipped sum moved by "), "{violation}");
         assert!(violation.coordinate.is_some() && violation.step < 3, "{violation}");
