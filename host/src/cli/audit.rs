@@ -6,7 +6,7 @@ use crate::accounting::upward;
 use crate::audit::Claim;
 use crate::audit::canary::{Canaries, CanaryAudit, CanaryOptions, canary};
 use crate::audit::neighbours::{NeighbourAudit, NeighbourOptions, neighbours};
-use crate::files::{Access, write};
+use crate::files::{Access, AtomicFile, write};
 use crate::onnx;
 use crate::report::trained_model;
 use crate::train::{self, Run};
@@ -142,9 +142,10 @@ pub(super) fn run(args: &AuditArgs) -> Result<(), Failure> {
 
 fn run_neighbours(args: &NeighbourArgs) -> Result<(), Failure> {
     let (run, seed) = prepare(&args.train)?;
+    let record = Record::begin(&args.train.out, NEIGHBOURS)?;
     let options = NeighbourOptions { steps: args.steps.get(), seed };
     let audit = neighbours(&run, options, &mut told(&args.train)).map_err(|error| in_model_of(&args.train, error))?;
-    write_record(&args.train, NEIGHBOURS, &audit)?;
+    record.write(&audit)?;
     if args.train.json {
         answer_json(&audit)?
     } else {
@@ -178,6 +179,7 @@ fn lines(audit: &NeighbourAudit, out: &Path) -> String {
 
 fn run_canary(args: &CanaryArgs) -> Result<(), Failure> {
     let (run, seed) = prepare(&args.train)?;
+    let record = Record::begin(&args.train.out, CANARY)?;
     let options = CanaryOptions {
         canaries: match args.canaries {
             CanariesArg::Dirac => Canaries::Dirac,
@@ -193,7 +195,7 @@ fn run_canary(args: &CanaryArgs) -> Result<(), Failure> {
         canary(&run, options, &mut told(&args.train)).map_err(|error| in_model_of(&args.train, error))?;
     let model = args.keep_model.then(|| CANARY_MODEL.to_owned());
     let audit = CanaryAudit { model, ..audit };
-    write_record(&args.train, CANARY, &audit)?;
+    record.write(&audit)?;
     let out = &args.train.out;
     if args.keep_model {
         let mut model = trained_model(&run, &params)?;
@@ -286,9 +288,35 @@ fn check_folder(folder: &Path, claim: &Claim) -> Result<(), Failure> {
     Ok(())
 }
 
-fn write_record(args: &TrainArgs, name: &str, record: &impl Serialize) -> Result<(), Failure> {
-    fs::create_dir_all(&args.out)
-        .map_err(|error| Failure::in_file(&args.out, format!("cannot be made ({error}): name another --out")))?;
-    let text = serde_json::to_string_pretty(record)? + "\n";
-    Ok(write(&args.out.join(name), text.as_bytes(), Access::Public)?)
+/// A record on its way. Its folder is there before the audit is, which may take long, and goes with it if it fails.
+struct Record<'a> {
+    file: AtomicFile,
+    _made: Made<'a>,
+}
+
+/// Folders that were made, innermost first. Dropped, those that are empty are gone.
+struct Made<'a>(Vec<&'a Path>);
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        for folder in &self.0 {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+impl<'a> Record<'a> {
+    fn begin(folder: &'a Path, name: &str) -> Result<Self, Failure> {
+        let absent = |folder: &&Path| !folder.as_os_str().is_empty() && fs::symlink_metadata(folder).is_err();
+        let made = Made(folder.ancestors().take_while(absent).collect());
+        fs::create_dir_all(folder)
+            .map_err(|error| Failure::in_file(folder, format!("cannot be made ({error}): name another --out")))?;
+        Ok(Self { file: AtomicFile::create(&folder.join(name), Access::Public)?, _made: made })
+    }
+
+    fn write(mut self, record: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(record)? + "\n";
+        self.file.write_all(text.as_bytes()).map_err(|error| self.file.failed(&error))?;
+        Ok(self.file.commit()?)
+    }
 }
