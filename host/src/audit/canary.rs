@@ -8,8 +8,8 @@
 //!
 //! | canaries | what a canary adds | its score |
 //! | --- | --- | --- |
-//! | `dirac` | a coordinate of its own, as long as the clip | the released gradients there, in units of the noise |
-//! | `random` | a direction of signs, as long as the clip | the released gradients along it, in units of the noise |
+//! | `dirac` | a coordinate of its own, as long as the clip | the likelihood ratio of the released gradients there |
+//! | `random` | a direction of signs, as long as the clip | the likelihood ratio of the released gradients along it |
 //! | `input` | a sample of the data with a wrong label; left out, a null sample | how far training lowered its loss |
 //!
 //! The adversary of the first two sees every released gradient, the one of the last the final model alone. The most and the least
@@ -307,15 +307,17 @@ impl Course for Inserted<'_> {
             opened.finish(&mut params, generator).expect("the parameters have the state's length");
             if let (Some(directions), Some(known)) = (&directions, known) {
                 let WatchedState { released, noise_std, .. } = &state.optimizer;
-                // The clip in units of the noise, over that noise: the likelihood's own weights.
-                let mean = f64::from(known.clip) / f64::from(run.config.batch_size);
-                let weight = mean / (noise_std * noise_std);
-                let units = mean / f64::from(1u32 << run.config.grid_bits);
+                let batch = f64::from(run.config.batch_size);
+                let unit = f64::from(known.clip) / f64::from(1u32 << run.config.grid_bits) / batch;
                 let added = |at: usize| match &known.sum {
-                    Sum::Grid(sum) => sum[at] as f64 * units,
-                    Sum::Floats(sum) => f64::from(sum[at]) / f64::from(run.config.batch_size),
+                    Sum::Grid(sum) => sum[at] as f64 * unit,
+                    Sum::Floats(sum) => f64::from(sum[at]) / batch,
                 };
-                directions.score(&|at| (f64::from(released[at]) - added(at)) * weight, &mut scores);
+                let along = directions.along(&|at| (f64::from(released[at]) - added(at)) / noise_std);
+                let seen = Seen::new(f64::from(known.clip) / batch / noise_std, run.rate.as_f64(), others, directions);
+                for (score, along) in scores.iter_mut().zip(along) {
+                    *score += seen.evidence(along);
+                }
             }
             let reached = u64::from(number + 1) * 10 / u64::from(run.steps);
             if reached > tenths {
@@ -332,6 +334,31 @@ impl Course for Inserted<'_> {
 
 /// Gradients of canaries in clips: the clip shortens them.
 const LONG: f32 = 16.0;
+
+/// What a canary is seen by at one step.
+struct Seen {
+    /// The clip, in units of what hides it.
+    clip: f64,
+    rate: f64,
+    /// Standard deviation of what hides it, in units of the noise: the noise, and the other canaries that lie along it.
+    hiding: f64,
+}
+
+impl Seen {
+    fn new(clip: f64, rate: f64, count: u32, directions: &Directions) -> Self {
+        let others = f64::from(count) / 2.0 * rate * directions.overlap();
+        let hiding = (1.0 + clip * clip * others).sqrt();
+        Self { clip: clip / hiding, rate, hiding }
+    }
+
+    /// The logarithm of how much likelier `along` is of a canary that is in, drawn at the rate, than of one that is out:
+    /// `ln(1 − q + q·e^x)`, `x = zc − c²/2`, without overflow.
+    fn evidence(&self, along: f64) -> f64 {
+        let Self { clip, rate, hiding } = *self;
+        let x = clip * (along / hiding) - clip * clip / 2.0;
+        if x > 0.0 { x + (rate + (1.0 - rate) * (-x).exp()).ln() } else { (1.0 - rate + rate * x.exp()).ln() }
+    }
+}
 
 /// Losses of input canaries.
 struct Losses {

@@ -91,21 +91,23 @@ impl Directions {
         }
     }
 
-    /// Adds to each canary's score what lies along its direction.
-    pub(super) fn score(&self, released: &dyn Fn(usize) -> f64, scores: &mut [f64]) {
+    /// What lies along each canary's direction.
+    pub(super) fn along(&self, released: &dyn Fn(usize) -> f64) -> Vec<f64> {
         match self {
-            Self::Dirac(coordinates) => {
-                for (score, coordinate) in scores.iter_mut().zip(coordinates) {
-                    *score += released(*coordinate as usize);
-                }
-            }
+            Self::Dirac(coordinates) => coordinates.iter().map(|coordinate| released(*coordinate as usize)).collect(),
             Self::Random { signs, dim } => {
                 let released: Vec<f64> = (0..*dim).map(|at| released(at) / (*dim as f64).sqrt()).collect();
-                for (score, signs) in scores.iter_mut().zip(signs) {
-                    let signed = released.iter().enumerate().map(|(at, x)| if is_plus(signs, at) { *x } else { -x });
-                    *score += signed.sum::<f64>();
-                }
+                let signed = |signs: &[u64], at: usize| if is_plus(signs, at) { released[at] } else { -released[at] };
+                signs.iter().map(|signs| (0..*dim).map(|at| signed(signs, at)).sum()).collect()
             }
+        }
+    }
+
+    /// The mean square of one direction along another.
+    pub(super) fn overlap(&self) -> f64 {
+        match self {
+            Self::Dirac(_) => 0.0,
+            Self::Random { dim, .. } => 1.0 / *dim as f64,
         }
     }
 }
@@ -171,9 +173,8 @@ mod tests {
             let mut gradient = vec![0.0; 4096];
             for canary in 0..20u32 {
                 directions.write(canary, 3.0, &mut gradient);
-                let mut scores = vec![0.0; 20];
-                directions.score(&|at| f64::from(gradient[at]), &mut scores);
-                for (other, score) in scores.iter().enumerate() {
+                let along = directions.along(&|at| f64::from(gradient[at]));
+                for (other, score) in along.iter().enumerate() {
                     if other == canary as usize {
                         assert!((score - 3.0).abs() < 1e-5, "{score}");
                     } else {
