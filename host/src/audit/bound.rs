@@ -19,8 +19,8 @@
 //! divided once, so that the relative error is below `(16·r + 64)·2^-53`; the result is raised by twice that, and ε is a multiple
 //! of 1e-4 that was tried itself.
 
-/// Multiples of this are tried.
-const STEP: f64 = 1e-4;
+/// So many multiples to 1 are tried.
+const STEPS: f64 = 1e4;
 
 /// Where the search ends: no number of guesses that fits a memory refutes more.
 const LARGEST: u32 = 300_000;
@@ -54,7 +54,7 @@ pub fn probability(canaries: u32, guesses: u32, correct: u32, epsilon: f64, delt
 /// refute none.
 #[must_use]
 pub fn lower_bound(canaries: u32, guesses: u32, correct: u32, delta: f64, confidence: f64) -> f64 {
-    let epsilon = |step: u32| f64::from(step) * STEP;
+    let epsilon = |step: u32| f64::from(step) / STEPS;
     // 1 − confidence, not rounded up.
     let allowed = (1.0 - confidence) * (1.0 - f64::EPSILON);
     let refuted = |step: u32| probability(canaries, guesses, correct, epsilon(step), delta) <= allowed;

@@ -387,3 +387,31 @@ impl Losses {
         Ok(self.before.iter().zip(after).map(|(before, after)| f64::from(*before) - f64::from(after)).collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evidence_is_the_logarithm_of_a_likelihood_ratio() {
+        for (clip, rate) in [(0.3, 0.01), (2.0, 0.5), (2.0, 1.0)] {
+            let seen = Seen { clip, rate, hiding: 1.0 };
+            // Its exponential has the mean 1 over the noise of a canary that is out.
+            let density = |z: f64| (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+            let points = (-12_000..12_000).map(|i| f64::from(i) / 1000.0);
+            let mean: f64 = points.map(|z| seen.evidence(z).exp() * density(z) / 1000.0).sum();
+            assert!((mean - 1.0).abs() < 1e-9, "{mean}");
+        }
+        // Almost no noise.
+        let seen = Seen { clip: 1e6, rate: 0.01, hiding: 1.0 };
+        assert!(seen.evidence(0.0).abs() < 0.011 && (seen.evidence(1e6) / 5e11 - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn guesses_are_right_where_scores_follow_coins() {
+        let included = [true, false, true, false, true, false];
+        let scores = [5.0, -5.0, 4.0, -4.0, 0.0, 0.1];
+        assert_eq!([2, 4, 6].map(|guesses| right(&scores, &included, guesses)), [2, 4, 4]);
+        assert_eq!(right(&[0.0; 6], &included, 2), 2);
+    }
+}
