@@ -83,7 +83,7 @@ impl Laws<'_> {
             let at = largest(moved.iter().map(|x| x.unsigned_abs()));
             Err((
                 format!(
-                    "the {what} moved by {:.6} clips ({square} grid units squared), where {clips} are allowed ({bound}); \
+                    "the {what} moved by {:.6} clips ({square} grid units squared), where {clips} is the limit ({bound}); \
                      most of it here, {} units",
                     (square as f64).sqrt() / units as f64,
                     moved[at]
