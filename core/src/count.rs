@@ -68,8 +68,8 @@ impl Query {
         self.len() == 0
     }
 
-    /// Counts one sample.
-    pub(crate) fn count(&self, norm: f32, counts: &mut [i32]) {
+    /// Counts one sample whose mixed, unclipped gradient has this norm.
+    pub fn count(&self, norm: f32, counts: &mut [i32]) {
         let (index, step) = match *self {
             Self::None => return,
             // The cast saturates, and what is not a number goes to bin 0: one bin in any case.

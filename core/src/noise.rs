@@ -30,6 +30,8 @@ pub enum Purpose {
     Initialisation = 4,
     /// Random augmentation of samples.
     Augmentation = 5,
+    /// An audit's coins and canaries.
+    Audit = 6,
 }
 
 /// Where in the run random words are used.

@@ -5,6 +5,7 @@
 //! command line, 3 for a defect in damper itself.
 
 mod aggregate;
+mod audit;
 mod calibrate;
 mod compare;
 mod derive;
@@ -62,6 +63,7 @@ enum Command {
     Aggregate(aggregate::AggregateArgs),
     Replay(replay::ReplayArgs),
     Report(report::ReportArgs),
+    Audit(audit::AuditArgs),
 }
 
 /// Why a subcommand failed: one line that names the culprit and the remedy.
@@ -131,6 +133,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Aggregate(args) => aggregate::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Audit(args) => audit::run(&args),
     }
 }
 

@@ -18,12 +18,14 @@ mod assemble;
 mod batch;
 mod csv;
 mod dataset;
+mod edit;
 mod idx;
 mod npz;
 mod text;
 
 pub use batch::{Batch, BatchLabels, Chunk, chunks};
 pub use dataset::{Dataset, Features, Labels, Numbers, Split};
+pub use edit::Sample;
 pub use text::{TextOptions, TextTask};
 
 use crate::graph::DType;

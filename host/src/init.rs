@@ -62,6 +62,9 @@ pub enum InitError {
     /// A seed for a model that needs none.
     #[error("--init-seed: the model file has all its weights; leave it out, or draw new ones with damper init")]
     IdleSeed,
+    /// A model that no result may be made of.
+    #[error("is the model of a canary audit, which has seen made-up samples: use the model that was audited")]
+    Canary,
     /// A model without a parameter.
     #[error("nothing is trained, so there is nothing to initialise; damper inspect says why")]
     Nothing,
@@ -77,6 +80,9 @@ pub fn load(path: &Path, seed: Option<u64>) -> Result<(ModelProto, Option<u64>),
     let mut model = onnx::load(path)?;
     let used = seed.unwrap_or(0);
     let in_file = |error| InitError::InFile { file: path.display().to_string(), error: Box::new(error) };
+    if onnx::is_marked(&model) {
+        return Err(in_file(InitError::Canary));
+    }
     let made = fill(&mut model, used).map_err(in_file)?;
     match (made, seed) {
         (0, Some(_)) => Err(in_file(InitError::IdleSeed)),

@@ -6,12 +6,13 @@
 //! bytes ─ onnx ─► Model ─ graph ─► Graph ─ autodiff ─► GradGraph ─ backend ─► Session ─ train ─► Run
 //! ```
 //!
-//! Arrows between the modules point one way: `cli → train → {data, backend, replay, init, autodiff → graph → onnx}`, and all of them
-//! → `damper_core`; `train` and `backend` share what convolves (`winograd`). Nothing here decides a bit of a private step: that is
+//! Arrows between the modules point one way: `cli → audit → train → {data, backend, replay, init, autodiff → graph → onnx}`, and all
+//! of them → `damper_core`; `train` and `backend` share what convolves (`winograd`). Nothing here decides a bit of a private step: that is
 //! the core's.
 
 pub use damper_accounting as accounting;
 pub mod aggregate;
+pub mod audit;
 pub mod autodiff;
 pub mod backend;
 pub mod cli;

@@ -7,8 +7,9 @@
 //! The loop is `steps`; what each worker does with its share of a draw is `worker`. The core decides every bit of a
 //! step; here are threads, files and the order of things.
 
-mod choice;
-mod evaluate;
+pub(crate) mod choice;
+pub(crate) mod course;
+pub(crate) mod evaluate;
 mod galore;
 mod method;
 mod prepare;
@@ -18,7 +19,7 @@ mod rehearsal;
 mod sampler;
 mod steps;
 mod store;
-mod worker;
+pub(crate) mod worker;
 
 pub(crate) use choice::short;
 pub use choice::{

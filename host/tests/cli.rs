@@ -2,6 +2,8 @@
 
 #[path = "cli/aggregate.rs"]
 mod aggregate;
+#[path = "cli/audit.rs"]
+mod audit;
 #[path = "cli/bad_input.rs"]
 mod bad_input;
 #[path = "cli/good_runs.rs"]

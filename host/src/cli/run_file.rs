@@ -1,4 +1,4 @@
-//! `damper train run.toml`: the same flags from a file, and flags given on the command line override it.
+//! `damper train run.toml`, and the audits of such a run: the same flags from a file, and flags given on the command line override it.
 //!
 //! A key is a flag's name without the dashes, and `model` the model. The file becomes flags before the command line is
 //! parsed, so both go through one parser.
@@ -19,16 +19,24 @@ pub(super) fn expand(command: Command, args: Vec<OsString>) -> Result<Vec<OsStri
     // What is wrong with the command line is for the real parse to say.
     let lenient = command.clone().ignore_errors(true).disable_help_flag(true);
     let Ok(matches) = lenient.try_get_matches_from(&args) else { return Ok(args) };
-    let Some(("train", given)) = matches.subcommand() else { return Ok(args) };
+    let (path, given) = match matches.subcommand() {
+        Some(("train", given)) => (vec!["train"], given),
+        Some(("audit", audit)) => match audit.subcommand() {
+            Some((kind, given)) => (vec!["audit", kind], given),
+            None => return Ok(args),
+        },
+        _ => return Ok(args),
+    };
     let Ok(Some(file)) = given.try_get_one::<std::path::PathBuf>("model") else { return Ok(args) };
     if file.extension().is_none_or(|extension| extension != "toml") {
         return Ok(args);
     }
-    let train = command.find_subcommand("train").expect("there is a subcommand train");
-    let flags = flags(train, given, file)?;
-    // Behind the program's name and `train`.
+    let found = path.iter().try_fold(&command, |command, name| command.find_subcommand(name));
+    let flags = flags(found.expect("the subcommand was parsed"), given, file)?;
+    // Behind the program's name and the subcommand's.
+    let at = 1 + path.len();
     let mut all = args;
-    all.splice(2..2, flags);
+    all.splice(at..at, flags);
     Ok(all)
 }
 

@@ -18,7 +18,7 @@ use crate::train::{
 use clap::{Args, ValueEnum};
 use std::io::{self, Write};
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::path::{PathBuf, absolute};
+use std::path::{Path, PathBuf, absolute};
 
 /// δ where a multiplier was given and no δ.
 const DELTA: f64 = 1e-5;
@@ -61,13 +61,13 @@ pub(super) struct TrainArgs {
     model_file: Option<PathBuf>,
     /// Folder for the outputs; made, and must not be there or be empty
     #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    pub(super) out: PathBuf,
     /// Prints the report as one JSON object on standard output, and nothing else there
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// No progress on standard error (errors and warnings still come)
     #[arg(long)]
-    quiet: bool,
+    pub(super) quiet: bool,
     #[command(flatten)]
     data: DataArgs,
     #[command(flatten)]
@@ -455,7 +455,26 @@ impl TrainArgs {
     }
 }
 
+/// What is wrong, with the file where the model is at fault.
+pub(super) fn in_model(model: &Path, error: TrainError) -> Failure {
+    match error {
+        TrainError::Graph(error) => Failure::in_file(model, error),
+        TrainError::Refusal(error) => Failure::in_file(model, error),
+        error => Failure::from(error),
+    }
+}
+
 impl TrainArgs {
+    /// The model's file.
+    pub(super) fn model(&self) -> Result<&PathBuf, Failure> {
+        let model = self.model_file.as_ref().or(self.model.as_ref());
+        let model = model.ok_or_else(|| Failure::new("give a MODEL.onnx"))?;
+        if model.extension().is_some_and(|extension| extension == "toml") {
+            return Err(Failure::in_file(model, "names no model; add a line: model = \"FILE.onnx\""));
+        }
+        Ok(model)
+    }
+
     fn record(&self) -> Option<Record> {
         let RecordingArgs { record, record_limit } = &self.recording;
         record.clone().map(|file| Record { file, limit: *record_limit })
@@ -475,16 +494,9 @@ impl TrainArgs {
 }
 
 pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
-    let model = args.model_file.as_ref().or(args.model.as_ref()).ok_or_else(|| Failure::new("give a MODEL.onnx"))?;
-    if model.extension().is_some_and(|extension| extension == "toml") {
-        return Err(Failure::in_file(model, "names no model; add a line: model = \"FILE.onnx\""));
-    }
+    let model = args.model()?;
     let source = args.source(model.clone());
-    let in_model = |error: TrainError| match error {
-        TrainError::Graph(error) => Failure::in_file(model, error),
-        TrainError::Refusal(error) => Failure::in_file(model, error),
-        error => Failure::from(error),
-    };
+    let in_model = |error| in_model(model, error);
     args.refuse_covered_recording()?;
     let run = train::prepare(&source, args.config()?).map_err(in_model)?;
 

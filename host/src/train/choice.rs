@@ -7,15 +7,15 @@ mod optimizer;
 mod schedule;
 mod threshold;
 
-pub(super) use clip::AnyClip;
+pub(crate) use clip::AnyClip;
 pub use clip::Clipping;
-pub(super) use filter::{AnyFilter, AnyFilterState};
+pub(crate) use filter::{AnyFilter, AnyFilterState};
 pub use filter::{FilterChoice, PerSample};
-pub(super) use optimizer::{AnyOptimizer, AnyRule, AnyRuleState, AnyState, AnyStep};
+pub(crate) use optimizer::{AnyOptimizer, AnyRule, AnyRuleState, AnyState, AnyStep};
 pub use optimizer::{NormStep, OptimizerChoice, Rule};
 pub use schedule::{DecayChoice, LearningRateChoice};
 pub(crate) use threshold::short;
-pub(super) use threshold::{AnyThreshold, AnyThresholdState};
+pub(crate) use threshold::{AnyThreshold, AnyThresholdState};
 pub use threshold::{ThresholdChoice, ThresholdRule};
 
 /// State and step are always the slot's own: each choice's `build` makes them together.

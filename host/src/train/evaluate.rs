@@ -14,7 +14,7 @@ use std::num::NonZeroUsize;
 const ROWS: NonZeroUsize = NonZeroUsize::new(100).unwrap();
 
 /// A session that evaluates.
-pub(super) struct Evaluator {
+pub(crate) struct Evaluator {
     session: Box<dyn Session>,
     batch: Batch,
     kind: Kind,
@@ -42,7 +42,7 @@ struct Classes {
 
 impl Evaluator {
     /// Loads the forward part of the run's graph for the samples of `split`.
-    pub(super) fn new(backend: &dyn Backend, run: &Run, split: &Split) -> Result<Self, BackendError> {
+    pub(crate) fn new(backend: &dyn Backend, run: &Run, split: &Split) -> Result<Self, BackendError> {
         let grad = &run.grad;
         let find = |name: &str| grad.outputs.iter().find(|spec| spec.name == name).cloned();
         // An output that does not hold the samples in front has a loss, but is not read for answers.
@@ -74,7 +74,7 @@ impl Evaluator {
 
     /// Mean loss and, where the loss has classes, the share of right answers. Where labels are classes, both are means
     /// over the labels that count: over tokens, of a language model.
-    pub(super) fn evaluate(
+    pub(crate) fn evaluate(
         &mut self,
         split: &Split,
         layout: &Layout,
@@ -117,6 +117,25 @@ impl Evaluator {
         }
         let accuracy = (answers > 0).then(|| right as f64 / answers as f64);
         Ok((loss / losses.max(1.0), accuracy))
+    }
+}
+
+impl Evaluator {
+    /// The loss of each of `samples`.
+    pub(crate) fn losses(
+        &mut self,
+        split: &Split,
+        samples: &[u32],
+        layout: &Layout,
+        params: &[f32],
+    ) -> Result<Vec<f32>, BackendError> {
+        let mut losses = Vec::with_capacity(samples.len());
+        for chunk in chunks(samples, ROWS) {
+            self.batch.fill(split, chunk);
+            let inputs: Vec<_> = self.batch.inputs().chain(layout.split(params).map(Input::F32)).collect();
+            self.session.run(&inputs, &mut |outputs| losses.extend_from_slice(&outputs[0][..chunk.samples.len()]))?;
+        }
+        Ok(losses)
     }
 }
 

@@ -13,7 +13,7 @@
 mod slots;
 
 use super::choice::{AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold, AnyThresholdState};
-use super::worker::Layout;
+use super::worker::{Layout, Witness};
 use super::{FilterChoice, Noise, PerSample, Run, TrainError};
 use crate::autodiff::Readout;
 use crate::files::FileError;
@@ -177,11 +177,6 @@ impl Recording {
         self.pack.u32(samples);
     }
 
-    /// Writes the mixed gradient of a sample.
-    pub(super) fn sample(&mut self, mixed: &[f32]) {
-        self.pack.f32s(mixed);
-    }
-
     /// Ends a step, with what it left.
     pub(super) fn released(
         &mut self,
@@ -205,6 +200,12 @@ impl Recording {
     /// The recording appears under its name.
     pub(super) fn finish(self) -> Result<(), FileError> {
         self.pack.finish()
+    }
+}
+
+impl Witness for Recording {
+    fn sample(&mut self, _: u32, mixed: &[f32]) {
+        self.pack.f32s(mixed);
     }
 }
 

@@ -1,38 +1,25 @@
 //! The loop: draw, gradients, pay, release, again.
 
-use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold, AnyThresholdState};
+use super::choice::{AnyOptimizer, AnyState};
+use super::course::{self, ChaCha20, Course, Draw, State, Step, Sum};
 use super::evaluate::Evaluator;
-use super::galore::forms;
 use super::recording::{Origin, Recording};
-use super::rehearsal::rehearse;
 use super::sampler::Draws;
 use super::store::LedgerFile;
-use super::worker::{ClippedSums, Gather, Layout, OUTPUTS, PerSampleGradients, Point, SUMS};
-use super::{Evaluation, Noise, Outcome, Progress, Run, StepReport, TrainError};
+use super::worker::{Gather, Layout, Witness};
+use super::{Evaluation, Outcome, Progress, Run, StepReport, TrainError};
 use crate::accounting::{Recorded, Sampler};
 use crate::backend::{Backend, open};
-use crate::data::{Chunk, chunks};
 use damper_core::accounting::Ledger;
 use damper_core::error::OpenError;
-use damper_core::grid::Grid;
-use damper_core::noise::{self, ContinuousGaussian, DiscreteGaussian, Key};
+use damper_core::noise::Key;
 use damper_core::private::Mechanism;
-use damper_core::schedule::Declared;
-use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Threshold;
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Steps paid for at a time: a crash burns at most so many.
 const PREPAID: u32 = 64;
-
-/// Blocks of key stream made at once: from sixteen on they are made in vectors, in less than half the time. The words are the
-/// same.
-const BLOCKS: usize = 16;
-
-/// The generator of a run.
-type ChaCha20 = noise::ChaCha20<BLOCKS>;
 
 /// How often progress is told.
 const TICK: Duration = Duration::from_millis(100);
@@ -59,31 +46,32 @@ pub fn run(run: &Run, checkpoint: &Path, progress: &mut dyn Progress) -> Result<
     };
     let backend = open(run.config.backend)?;
     progress.backend(&backend.note());
-    let grid = Grid::new(run.config.grid_bits)?;
-    let backend = backend.as_ref();
-    let rows = run.physical_batch;
-    let threads = run.config.workers.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-    let split = &run.data.train;
-    match &run.clipped {
-        Some(clipped) => rehearse(backend, clipped, &SUMS, rows, &run.params)?,
-        None => rehearse(backend, &run.grad, &OUTPUTS, rows, &run.params)?,
-    }
     let written =
         Written { ledger: LedgerFile::new(checkpoint.join("ledger.json")), recording: Recording::begin(run, origin)? };
-    let continuous = || ContinuousGaussian::new(run.multiplier);
-    match (run.config.noise, run.sigma_grid, &run.clipped) {
-        (Noise::Discrete, Some(sigma), None) => {
-            let workers = PerSampleGradients::new(backend, &run.grad, split, rows, threads)?;
-            train(run, DiscreteGaussian::<i64>::new(grid, sigma)?, workers, &generator, backend, written, progress)
-        }
-        (_, _, Some(clipped)) => {
-            let workers = ClippedSums::new(backend, clipped, split, rows, threads)?;
-            train(run, continuous()?, workers, &generator, backend, written, progress)
-        }
-        _ => {
-            let workers = PerSampleGradients::new(backend, &run.grad, split, rows, threads)?;
-            train(run, continuous()?, workers, &generator, backend, written, progress)
-        }
+    let training = Training { run, generator: &generator, backend: backend.as_ref(), written, progress };
+    course::go(run, backend.as_ref(), training)
+}
+
+/// Training, on its way to an outcome.
+struct Training<'a> {
+    run: &'a Run,
+    generator: &'a ChaCha20,
+    backend: &'a dyn Backend,
+    written: Written,
+    progress: &'a mut dyn Progress,
+}
+
+impl Course for Training<'_> {
+    type End = Outcome;
+
+    fn go<M, G>(self, mechanism: M, workers: G) -> Result<Outcome, TrainError>
+    where
+        M: Mechanism<Word: Send> + Send + Sync,
+        G: Gather<M>,
+        Sum: From<Vec<M::Word>>,
+    {
+        let Self { run, generator, backend, written, progress } = self;
+        train(run, mechanism, workers, generator, backend, written, progress)
     }
 }
 
@@ -98,27 +86,8 @@ fn train<M: Mechanism>(
 ) -> Result<Outcome, TrainError> {
     let config = &run.config;
     let layout = Layout::new(&run.grad);
-    let dim = layout.dim();
-    let method = &config.method;
-    let layers = method.clipping.layers(layout.lengths());
-    let (filter, filter_state) = method.filter.build(dim)?;
-    let (threshold, threshold_state) = method.threshold.build()?;
-    let (optimizer, optimizer_state) = config.optimizer.build(&forms(&run.grad))?;
-    let step = PrivateStep::new(Slots {
-        mechanism,
-        clip: method.clipping.build(&layers)?,
-        threshold,
-        filter,
-        optimizer,
-        schedule: Declared { learning_rate: run.learning_rate, noise: method.noise_schedule },
-        expected_batch: config.batch_size,
-    })?;
-    let mut state = StepState {
-        sum: vec![M::Word::default(); dim],
-        filter: filter_state,
-        threshold: threshold_state,
-        optimizer: optimizer_state,
-    };
+    let layers = course::layers(run);
+    let (step, mut state) = course::step(run, mechanism, &layers, |optimizer, state| (optimizer, state))?;
     let mut params = run.params.clone();
     let mut ledger = Ledger::new(run.steps).prepaying(PREPAID);
 
@@ -131,8 +100,7 @@ fn train<M: Mechanism>(
     let evaluate_every = config.evaluate_every.map(|epochs| ((epochs / run.rate.as_f64()).round() as u32).max(1));
     let mut evaluations = Vec::new();
     let mut draws = Draws::new(run);
-    let mut draw = Vec::new();
-    let mut points = Vec::new();
+    let mut draw = Draw::default();
     let mut spent = run.plan.spent(config.accountant, run.plan_delta)?;
     let started = Instant::now();
     let mut told = started;
@@ -146,7 +114,6 @@ fn train<M: Mechanism>(
             &mut workers,
             &mut draws,
             &mut draw,
-            &mut points,
             &mut params,
             generator,
         )?;
@@ -199,21 +166,17 @@ fn train<M: Mechanism>(
     })
 }
 
-type Step<'a, M> = PrivateStep<M, AnyClip<'a>, AnyThreshold, AnyFilter, AnyOptimizer, Declared>;
-type State<M> = StepState<Vec<<M as Mechanism>::Word>, AnyFilterState, AnyThresholdState, AnyState>;
-
-/// Pays for a step, draws its batch, spreads it over the workers, releases. `draw` and `points` are memory.
+/// Pays for a step, draws its batch, spreads it over the workers, releases. `draw` is memory.
 #[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
 fn one_step<M: Mechanism>(
     run: &Run,
-    step: &Step<'_, M>,
-    state: &mut State<M>,
+    step: &Step<'_, M, AnyOptimizer>,
+    state: &mut State<M, AnyState>,
     ledger: &mut Ledger,
     written: &mut Written,
     workers: &mut impl Gather<M>,
     draws: &mut Draws,
-    draw: &mut Vec<u32>,
-    points: &mut Vec<Point>,
+    draw: &mut Draw,
     params: &mut [f32],
     generator: &ChaCha20,
 ) -> Result<(), TrainError> {
@@ -223,17 +186,12 @@ fn one_step<M: Mechanism>(
         OpenError::BudgetSpent | OpenError::Call(_) => TrainError::Flag(format!("the step did not open: {error}")),
     })?;
     let split = &run.data.train;
-    draws.draw(generator, opened.number(), draw);
-    let all: Vec<Chunk<'_>> = chunks(draw, run.physical_batch).collect();
-    points.resize_with(opened.points(), Point::default);
-    for (index, point) in points.iter_mut().enumerate() {
-        point.params.resize(params.len(), 0.0);
-        point.weight = opened.point(index, params, &mut point.params).expect("the points have the parameters' length");
-    }
+    draws.draw(generator, opened.number(), &mut draw.samples);
     if let Some(recording) = &mut written.recording {
-        recording.step(draw.iter().filter(|sample| !split.is_null(**sample as usize)).count() as u32);
+        recording.step(draw.counted(split));
     }
-    workers.gather(&mut opened, split, &all, points, written.recording.as_mut())?;
+    let witness = written.recording.as_mut().map(|recording| recording as &mut dyn Witness);
+    draw.gather(run, &mut opened, split, workers, params, witness)?;
     opened.finish(params, generator).expect("the parameters have the state's length");
     if let Some(recording) = &mut written.recording {
         let slots = step.slots();

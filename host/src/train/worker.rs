@@ -12,34 +12,40 @@ mod turn;
 
 pub(super) use clipped_sum::ClippedSums;
 pub(super) use parts::OUTPUTS;
-pub(super) use per_sample::PerSampleGradients;
+pub(crate) use per_sample::PerSampleGradients;
 
-use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold};
+use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyThreshold};
 use super::prune::keep_outputs;
-use super::recording::Recording;
 use crate::autodiff::{Dim, GradGraph, TensorSpec};
 use crate::backend::{Backend, BackendError, Plan, Session};
 use crate::data::{Chunk, Split};
+use damper_core::optimizer::Optimizer;
 use damper_core::private::Mechanism;
 use damper_core::step::Open;
 use prost::Message;
 use std::num::NonZeroUsize;
 
-/// A step of the trainer's that takes samples.
-pub(super) type Opened<'a, M> =
-    Open<'a, M, AnyClip<'a>, AnyThreshold, AnyFilter, AnyFilterState, AnyOptimizer, AnyState>;
+/// A step of the trainer's that takes samples, whatever optimizer `O` with memory `OS` follows it.
+pub(crate) type Opened<'a, M, O, OS> = Open<'a, M, AnyClip<'a>, AnyThreshold, AnyFilter, AnyFilterState, O, OS>;
+
+/// Who is shown each drawn sample's mixed gradient, bit for bit as the core takes it, in the order of the chunks: a recording, or
+/// an audit. Null samples have none.
+pub(crate) trait Witness: Send {
+    /// The gradient of sample `sample`, `[D]`.
+    fn sample(&mut self, sample: u32, mixed: &[f32]);
+}
 
 /// One way from samples to the sum of a step.
-pub(super) trait Gather<M: Mechanism> {
-    /// Adds the samples of `chunks`, taking gradients at `points` and mixing them per sample before the clip. A recording takes
+pub(crate) trait Gather<M: Mechanism> {
+    /// Adds the samples of `chunks`, taking gradients at `points` and mixing them per sample before the clip. A witness is shown
     /// each sample's, where each has one.
-    fn gather(
+    fn gather<O: Optimizer<OS>, OS>(
         &mut self,
-        opened: &mut Opened<'_, M>,
+        opened: &mut Opened<'_, M, O, OS>,
         split: &Split,
         chunks: &[Chunk<'_>],
         points: &[Point],
-        recording: Option<&mut Recording>,
+        witness: Option<&mut dyn Witness>,
     ) -> Result<(), BackendError>;
 
     /// Number of threads.
@@ -72,29 +78,29 @@ pub(super) const SUMS: [&str; 2] = ["dp.norm", "dp.sum."];
 
 /// Offsets of the parameters in the flat vector, in order, and its length.
 #[derive(Clone, Debug)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     lengths: Vec<usize>,
 }
 
 impl Layout {
-    pub(super) fn new(grad: &GradGraph) -> Self {
+    pub(crate) fn new(grad: &GradGraph) -> Self {
         let length =
             |shape: &[Dim]| shape.iter().map(|dim| if let Dim::Fixed(extent) = dim { *extent } else { 1 }).product();
         Self { lengths: grad.parameters.iter().map(|spec| length(&spec.shape)).collect() }
     }
 
     /// Number of parameters in all.
-    pub(super) fn dim(&self) -> usize {
+    pub(crate) fn dim(&self) -> usize {
         self.lengths.iter().sum()
     }
 
     /// Lengths of the parameters.
-    pub(super) fn lengths(&self) -> &[usize] {
+    pub(crate) fn lengths(&self) -> &[usize] {
         &self.lengths
     }
 
     /// The parts of a flat vector, one a parameter.
-    pub(super) fn split<'a>(&'a self, flat: &'a [f32]) -> impl Iterator<Item = &'a [f32]> {
+    pub(crate) fn split<'a>(&'a self, flat: &'a [f32]) -> impl Iterator<Item = &'a [f32]> {
         let mut rest = flat;
         self.lengths.iter().map(move |length| {
             let (part, after) = rest.split_at(*length);
@@ -106,9 +112,9 @@ impl Layout {
 
 /// Where a step wants gradients, and with which weight they are mixed.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Point {
-    pub(super) params: Vec<f32>,
-    pub(super) weight: f32,
+pub(crate) struct Point {
+    pub(crate) params: Vec<f32>,
+    pub(crate) weight: f32,
 }
 
 const SHAPES: &str = "the graph's gradients have the parameters' shapes";

@@ -107,6 +107,17 @@ fn a_language_model_trains_on_lines_and_reports_its_tokens() {
 }
 
 #[test]
+fn an_audit_replays_tokens_which_have_no_neighbour_that_is_not_finite() {
+    let (folder, out) = folder();
+    let (model, data) = (classifier(folder.path()), table(folder.path()));
+    let mut command = super::damper();
+    let train = train(model.to_str().unwrap(), &data, &out, &BYTES);
+    command.args(["audit", "neighbours"]).args(train.get_args().skip(1)).args(["--steps", "2", "--json"]);
+    let found = json(&command.output().unwrap());
+    assert_eq!((&found["holds"], found["cases"].as_array().unwrap().len()), (&true.into(), 7));
+}
+
+#[test]
 fn text_that_does_not_fit_is_refused_with_what_to_do() {
     let (folder, out) = folder();
     let (model, data) = (classifier(folder.path()), table(folder.path()));

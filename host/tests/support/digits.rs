@@ -7,6 +7,7 @@ use damper::graph::GraphOptions;
 use damper::train::{Evaluation, Progress, Source, StepReport};
 
 /// Hears of progress and says nothing.
+#[allow(dead_code, reason = "not every test trains")]
 pub struct Unwatched;
 
 impl Progress for Unwatched {

@@ -5,14 +5,14 @@
 //! workers.
 
 use super::turn::{Leave, Turn};
-use super::{Gather, Layout, Opened, Point, SUMS, load};
+use super::{Gather, Layout, Opened, Point, SUMS, Witness, load};
 use crate::autodiff::GradGraph;
 use crate::backend::{Backend, BackendError, Input, Session};
 use crate::data::{Batch, Chunk, Split};
-use crate::train::recording::Recording;
 use damper_core::clip::Clip;
 use damper_core::count::Counts;
 use damper_core::noise::ContinuousGaussian;
+use damper_core::optimizer::Optimizer;
 use damper_core::step::{FloatSum, Shard};
 use std::num::NonZeroUsize;
 
@@ -51,13 +51,13 @@ impl ClippedSums {
 }
 
 impl Gather<ContinuousGaussian> for ClippedSums {
-    fn gather(
+    fn gather<O: Optimizer<OS>, OS>(
         &mut self,
-        opened: &mut Opened<'_, ContinuousGaussian>,
+        opened: &mut Opened<'_, ContinuousGaussian, O, OS>,
         split: &Split,
         chunks: &[Chunk<'_>],
         points: &[Point],
-        _: Option<&mut Recording>,
+        _: Option<&mut dyn Witness>,
     ) -> Result<(), BackendError> {
         let clip = [opened.clip()];
         // A step may have fewer points than the graph: the others are point 0 once more, with weight 0.

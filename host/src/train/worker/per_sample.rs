@@ -2,21 +2,21 @@
 
 use super::parts::{OUTPUTS, Parts};
 use super::turn::{Leave, Turn};
-use super::{Gather, Layout, Opened, Point, SHAPES, load};
+use super::{Gather, Layout, Opened, Point, SHAPES, Witness, load};
 use crate::autodiff::GradGraph;
 use crate::backend::{Backend, BackendError, Input, Session};
 use crate::data::{Batch, Chunk, Split};
-use crate::train::recording::Recording;
 use damper_core::clip::Clip;
 use damper_core::count::Counts;
 use damper_core::filter::mix;
+use damper_core::optimizer::Optimizer;
 use damper_core::private::Mechanism;
 use damper_core::step::Shard;
 use pulp::{Arch, Simd, WithSimd};
 use std::num::NonZeroUsize;
 
 /// The workers, and the memory of their sums.
-pub(in crate::train) struct PerSampleGradients<W> {
+pub(crate) struct PerSampleGradients<W> {
     workers: Vec<Worker>,
     sums: Vec<Vec<W>>,
     layout: Layout,
@@ -24,7 +24,7 @@ pub(in crate::train) struct PerSampleGradients<W> {
 
 impl<W: Copy + Default> PerSampleGradients<W> {
     /// Loads the gradient graph for each of `threads` threads.
-    pub(in crate::train) fn new(
+    pub(crate) fn new(
         backend: &dyn Backend,
         grad: &GradGraph,
         split: &Split,
@@ -48,17 +48,17 @@ impl<W: Copy + Default> PerSampleGradients<W> {
 }
 
 impl<M: Mechanism<Word: Send> + Send + Sync> Gather<M> for PerSampleGradients<M::Word> {
-    fn gather(
+    fn gather<O: Optimizer<OS>, OS>(
         &mut self,
-        opened: &mut Opened<'_, M>,
+        opened: &mut Opened<'_, M, O, OS>,
         split: &Split,
         chunks: &[Chunk<'_>],
         points: &[Point],
-        recording: Option<&mut Recording>,
+        witness: Option<&mut dyn Witness>,
     ) -> Result<(), BackendError> {
         let threads = self.workers.len();
         let layout = &self.layout;
-        let turn = recording.map(Turn::new);
+        let turn = witness.map(Turn::new);
         let turn = turn.as_ref();
         let shards = std::thread::scope(|scope| {
             let handles: Vec<_> = self
@@ -107,15 +107,15 @@ struct Worker {
 }
 
 impl Worker {
-    /// Adds the samples of `chunks` to `shard`, taking gradients at `points` and mixing them per sample. Where they are recorded,
-    /// a chunk's are when it is its turn.
+    /// Adds the samples of `chunks` to `shard`, taking gradients at `points` and mixing them per sample. A witness is shown a
+    /// chunk's when it is its turn.
     fn add<'c, M: Mechanism, C: Clip, K: Counts>(
         &mut self,
         split: &Split,
         chunks: impl Iterator<Item = Chunk<'c>>,
         layout: &Layout,
         points: &[Point],
-        turn: Option<&Turn<&mut Recording>>,
+        turn: Option<&Turn<&mut dyn Witness>>,
         shard: &mut Shard<'_, M, C, K>,
     ) -> Result<(), BackendError> {
         let vectors = self.vectors;
@@ -137,11 +137,14 @@ impl Worker {
                         })?;
                     }
                     let rows = chunk.samples.iter().zip(self.mixed.chunks(dim));
-                    let mixed = rows.filter(|(sample, _)| !split.is_null(**sample as usize)).map(|(_, mixed)| mixed);
+                    let mixed = rows.filter(|(sample, _)| !split.is_null(**sample as usize));
                     if let Some(turn) = turn {
-                        turn.take(chunk.index, |recording| mixed.clone().for_each(|mixed| recording.sample(mixed)));
+                        let show = mixed.clone();
+                        turn.take(chunk.index, |witness| {
+                            show.for_each(|(sample, mixed)| witness.sample(*sample, mixed))
+                        });
                     }
-                    for mixed in mixed {
+                    for (_, mixed) in mixed {
                         vectors.dispatch(Add { parts: &[mixed], shard });
                     }
                 }

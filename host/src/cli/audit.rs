@@ -1,0 +1,322 @@
+//! `damper audit`: checks a run's privacy by what it does, on neighbouring data or with canaries.
+
+use super::train::{TrainArgs, in_model};
+use super::{Failure, answer, answer_json};
+use crate::accounting::upward;
+use crate::audit::Claim;
+use crate::audit::canary::{Canaries, CanaryAudit, CanaryOptions, canary};
+use crate::audit::neighbours::{NeighbourAudit, NeighbourOptions, neighbours};
+use crate::files::{Access, AtomicFile, write};
+use crate::onnx;
+use crate::report::trained_model;
+use crate::train::{self, Run};
+use clap::{Args, Subcommand, ValueEnum};
+use serde::Serialize;
+use std::fs;
+use std::io::{self, Write};
+use std::num::NonZeroU32;
+use std::path::Path;
+
+/// Records in a run's folder.
+const NEIGHBOURS: &str = "audit-neighbours.json";
+const CANARY: &str = "audit-canary.json";
+/// The model of a canary audit, where it is kept.
+const CANARY_MODEL: &str = "audit-canary-model.not-a-result.onnx";
+
+const AFTER_HELP: &str = "\
+Both take the flags of damper train, or its file of flags, and are run on the
+same model and data: what is audited is what damper train would do.
+
+Examples:
+  damper audit neighbours run.toml --out run
+  damper audit canary run.toml --out run
+Each writes its record into the folder --out, which may be the folder of the
+run itself: docs/audit.md says what it holds.";
+
+const NEIGHBOURS_HELP: &str = "\
+Example, the run of the handwritten digits:
+  damper audit neighbours onnx-models/digits-cnn.onnx \\
+    --data idx:onnx-models/digits --epsilon 3 --delta 1e-5 --batch-size 128 \\
+    --epochs 40 --optimizer momentum --lr 1 --clip 0.1 --out digits-run
+It takes all flags of damper train, or its file of flags.
+
+Each step is taken on the data and on its neighbours, from the same parameters
+with the same randomness: one sample added, removed or replaced, among them a
+duplicate, huge ones, NaNs and an infinity. Checked are steps, prices and
+draws, the bits of the other samples' gradients, and in exact integers that
+the clipped sum moves by at most the clip. Nothing is released.
+
+Exit codes: 0 every law holds; 1 one is broken, and the error names step,
+sample and coordinate.";
+
+const CANARY_HELP: &str = "\
+Example, the run of the handwritten digits:
+  damper audit canary onnx-models/digits-cnn.onnx \\
+    --data idx:onnx-models/digits --epsilon 3 --delta 1e-5 --batch-size 128 \\
+    --epochs 40 --optimizer momentum --lr 1 --clip 0.1 --out digits-run
+It takes all flags of damper train, or its file of flags.
+
+The run is trained once with canaries in the data, each by a fair coin. What
+was released is used to guess the coins; so many right guesses refute every
+epsilon below a bound (Steinke, Nasr and Jagielski 2023). An audit that does
+not refute a claim does not prove it. The canary model is no result, and is
+not kept unless asked for.
+
+Exit codes: 0 the claim is not refuted; 1 it is.";
+
+/// Audits a run: what it does is held against what it claims.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct AuditArgs {
+    #[command(subcommand)]
+    kind: Kind,
+}
+
+#[derive(Subcommand, Debug)]
+enum Kind {
+    Neighbours(Box<NeighbourArgs>),
+    Canary(Box<CanaryArgs>),
+}
+
+/// Replays steps of a run on neighbouring data and checks that one sample changes no more than the noise is made for.
+#[derive(Args, Debug)]
+#[command(
+    mut_arg("out", |arg| arg.help(OUT)), mut_arg("json", |arg| arg.help(JSON)), mut_arg("seed", |arg| arg.help(REPLAY_SEED)),
+    mut_arg("record", |arg| arg.hide(true)), mut_arg("record_limit", |arg| arg.hide(true)),
+    mut_arg("eval_every", |arg| arg.hide(true)), after_help = NEIGHBOURS_HELP
+)]
+struct NeighbourArgs {
+    #[command(flatten)]
+    train: TrainArgs,
+    /// Steps that are replayed, from the first; at most those of the run
+    #[arg(long, value_name = "STEPS", default_value = "8", help_heading = "Audit")]
+    steps: NonZeroU32,
+}
+
+/// Trains once with canaries in the data and says which epsilon their traces refute.
+#[derive(Args, Debug)]
+#[command(
+    mut_arg("out", |arg| arg.help(OUT)), mut_arg("json", |arg| arg.help(JSON)), mut_arg("seed", |arg| arg.help(SEED)),
+    mut_arg("record", |arg| arg.hide(true)), mut_arg("record_limit", |arg| arg.hide(true)),
+    mut_arg("eval_every", |arg| arg.hide(true)), after_help = CANARY_HELP
+)]
+struct CanaryArgs {
+    #[command(flatten)]
+    train: TrainArgs,
+    /// What a canary is: `dirac`: a gradient of one coordinate; `random`: one of random signs, where there are fewer parameters
+    /// than canaries; `input`: a sample with a wrong label
+    #[arg(long, value_name = "KIND", default_value = "dirac", help_heading = "Audit")]
+    canaries: CanariesArg,
+    /// Number of canaries, at least 1000
+    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Audit")]
+    count: u32,
+    /// Guesses, half of them in and half out; of the other canaries nothing is guessed [default: two in five canaries]
+    #[arg(long, value_name = "N", help_heading = "Audit")]
+    guesses: Option<u32>,
+    /// Probability that the lower bound is right
+    #[arg(long, value_name = "P", default_value_t = 0.999, help_heading = "Audit")]
+    confidence: f64,
+    /// Keeps the canary model in the folder, marked in its name and its metadata: it is no result
+    #[arg(long, help_heading = "Audit")]
+    keep_model: bool,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum CanariesArg {
+    Dirac,
+    Random,
+    Input,
+}
+
+const OUT: &str = "Folder for the audit's record: that of the run, or one of its own, which is made";
+const JSON: &str = "Prints the record as one JSON object on standard output, and nothing else there";
+const SEED: &str = "Makes the audit one that can be repeated [default: a key from the operating system]";
+const REPLAY_SEED: &str = "Where the search for the replay's seed begins [default: from the operating system]";
+
+pub(super) fn run(args: &AuditArgs) -> Result<(), Failure> {
+    match &args.kind {
+        Kind::Neighbours(args) => run_neighbours(args),
+        Kind::Canary(args) => run_canary(args),
+    }
+}
+
+fn run_neighbours(args: &NeighbourArgs) -> Result<(), Failure> {
+    let (run, seed) = prepare(&args.train)?;
+    let record = Record::begin(&args.train.out, NEIGHBOURS)?;
+    let options = NeighbourOptions { steps: args.steps.get(), seed };
+    let audit = neighbours(&run, options, &mut told(&args.train)).map_err(|error| in_model_of(&args.train, error))?;
+    record.write(&audit)?;
+    if args.train.json {
+        answer_json(&audit)?
+    } else {
+        answer(&lines(&audit, &args.train.out))?
+    }
+    let broken = audit.cases.iter().find_map(|case| Some((case, case.violation.as_ref()?)));
+    match broken {
+        None => Ok(()),
+        Some((case, violation)) => Err(Failure::new(format!("{}: {violation}", case.case))),
+    }
+}
+
+fn lines(audit: &NeighbourAudit, out: &Path) -> String {
+    let mut text = String::new();
+    for case in &audit.cases {
+        let word = if case.violation.is_none() { "holds   " } else { "VIOLATED" };
+        text += &format!("{word}  {} (sample {}, drawn {} times)\n", case.case, case.sample, case.drawn);
+        if let Some(violation) = &case.violation {
+            text += &format!("          {violation}\n");
+        }
+    }
+    format!(
+        "{text}steps     {} of {}, by seed {}; other samples' gradients {}\nrecord    {}",
+        audit.steps,
+        audit.claim.steps,
+        audit.seed,
+        audit.other_samples,
+        out.join(NEIGHBOURS).display()
+    )
+}
+
+fn run_canary(args: &CanaryArgs) -> Result<(), Failure> {
+    let (run, seed) = prepare(&args.train)?;
+    let record = Record::begin(&args.train.out, CANARY)?;
+    let options = CanaryOptions {
+        canaries: match args.canaries {
+            CanariesArg::Dirac => Canaries::Dirac,
+            CanariesArg::Random => Canaries::Random,
+            CanariesArg::Input => Canaries::Input,
+        },
+        count: args.count,
+        guesses: args.guesses,
+        confidence: args.confidence,
+        seed,
+    };
+    let (audit, params) =
+        canary(&run, options, &mut told(&args.train)).map_err(|error| in_model_of(&args.train, error))?;
+    let model = args.keep_model.then(|| CANARY_MODEL.to_owned());
+    let audit = CanaryAudit { model, ..audit };
+    record.write(&audit)?;
+    let out = &args.train.out;
+    if args.keep_model {
+        let mut model = trained_model(&run, &params)?;
+        onnx::mark(&mut model);
+        write(&out.join(CANARY_MODEL), &onnx::encode(&model), Access::Private)?;
+    }
+    if args.train.json {
+        answer_json(&audit)?;
+    } else {
+        let kept = audit.model.iter().map(|name| {
+            format!(
+                "\nmodel     {} (the canary model: NOT a result, and not to be given away)",
+                out.join(name).display()
+            )
+        });
+        answer(&format!("{audit}\nrecord    {}{}", out.join(CANARY).display(), kept.collect::<String>()))?;
+    }
+    if !audit.refuted {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "the claim of epsilon {} at delta {:e} is refuted: the released gradients give away {} of {} canaries, which shows an \
+         epsilon of at least {:.4} with {} % confidence; do not release this run",
+        upward(audit.claim.epsilon),
+        audit.claim.delta,
+        audit.correct,
+        audit.guesses,
+        audit.epsilon_lower,
+        (100.0 * audit.confidence * 1e9).round() / 1e9,
+    )))
+}
+
+/// The run that the flags describe, and the audit's seed. What a file of flags says of recordings and evaluations is for `train`.
+fn prepare(args: &TrainArgs) -> Result<(Run, Option<u64>), Failure> {
+    let model = args.model()?;
+    let mut config = args.config()?;
+    let seed = config.seed.take();
+    (config.record, config.evaluate_every) = (None, None);
+    let run = train::prepare(&args.source(model.clone()), config).map_err(|error| in_model(model, error))?;
+    check_folder(&args.out, &Claim::new(&run))?;
+    for warning in &run.warnings {
+        let _ = writeln!(io::stderr(), "warning: {warning}");
+    }
+    Ok((run, seed))
+}
+
+fn in_model_of(args: &TrainArgs, error: train::TrainError) -> Failure {
+    match args.model() {
+        Ok(model) => in_model(model, error),
+        Err(failure) => failure,
+    }
+}
+
+/// Progress on standard error.
+fn told(args: &TrainArgs) -> impl FnMut(&str) {
+    let quiet = args.quiet;
+    move |line| {
+        if !quiet {
+            let _ = writeln!(io::stderr(), "{line}");
+        }
+    }
+}
+
+/// The keys of a run's report that its claim has, too.
+const SHARED: [&str; 6] = ["epsilon", "delta", "noise_multiplier", "sampling_rate", "steps", "accountant"];
+
+/// Refuses a folder of a run with another claim.
+fn check_folder(folder: &Path, claim: &Claim) -> Result<(), Failure> {
+    if fs::metadata(folder).is_ok_and(|found| !found.is_dir()) {
+        return Err(Failure::in_file(folder, "is a file: name a folder as --out"));
+    }
+    let file = folder.join("report.json");
+    let Ok(text) = fs::read_to_string(&file) else { return Ok(()) };
+    let report: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| Failure::in_file(&file, format!("is no report ({error})")))?;
+    let claim = serde_json::to_value(claim)?;
+    let method = |value: &serde_json::Value| value["training"]["method"].clone();
+    let pairs = SHARED.iter().map(|key| (*key, report[key].clone(), claim[key].clone()));
+    let all = pairs.chain([("method", method(&report), claim["method"].clone())]);
+    for (key, there, here) in all {
+        if there != here {
+            return Err(Failure::in_file(
+                &file,
+                format!(
+                    "is of a run with {key} {there}, and this one has {here}: give that run's flags, or another --out"
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A record on its way. Its folder is there before the audit is, which may take long, and goes with it if it fails.
+struct Record<'a> {
+    file: AtomicFile,
+    _made: Made<'a>,
+}
+
+/// Folders that were made, innermost first. Dropped, those that are empty are gone.
+struct Made<'a>(Vec<&'a Path>);
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        for folder in &self.0 {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+impl<'a> Record<'a> {
+    fn begin(folder: &'a Path, name: &str) -> Result<Self, Failure> {
+        let absent = |folder: &&Path| !folder.as_os_str().is_empty() && fs::symlink_metadata(folder).is_err();
+        let made = Made(folder.ancestors().take_while(absent).collect());
+        fs::create_dir_all(folder)
+            .map_err(|error| Failure::in_file(folder, format!("cannot be made ({error}): name another --out")))?;
+        Ok(Self { file: AtomicFile::create(&folder.join(name), Access::Public)?, _made: made })
+    }
+
+    fn write(mut self, record: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(record)? + "\n";
+        self.file.write_all(text.as_bytes()).map_err(|error| self.file.failed(&error))?;
+        Ok(self.file.commit()?)
+    }
+}

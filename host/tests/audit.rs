@@ -1,0 +1,204 @@
+//! Audits of the trainer as it is: replay on neighbouring data breaks no law, for every method, on every backend; and records are
+//! whole. The mechanisms that must be caught are beside the audits, in `host/src/audit/controls.rs`.
+
+#[path = "support/digits.rs"]
+mod digits;
+#[path = "support/models.rs"]
+mod models;
+
+use damper::accounting::{Accountant, Sampler};
+use damper::audit::canary::{Canaries, CanaryOptions, canary};
+use damper::audit::neighbours::{Change, Made, NeighbourAudit, NeighbourOptions, neighbours};
+use damper::autodiff::Readout;
+use damper::backend::Choice;
+use damper::filter::Coefficients;
+use damper::train::{
+    self, Budget, Clipping, FilterChoice, LowRank, Method, Noise, NormStep, OptimizerChoice, PerSample, Rule,
+    ThresholdRule, TrainConfig,
+};
+use damper_core::filter::{Gain, LookAhead};
+use damper_core::schedule::NoiseSchedule;
+use damper_core::threshold::Solver;
+use digits::source;
+use models::backends;
+use std::num::{NonZeroU32, NonZeroUsize};
+
+const SMALL: &str = "digits-linear.onnx";
+
+/// Twelve steps with a clip among the norms.
+fn config() -> TrainConfig {
+    TrainConfig {
+        budget: Budget::NoiseMultiplier(0.5),
+        delta: 1e-5,
+        accountant: Accountant::default(),
+        allow_large_delta: false,
+        batch_size: 120,
+        epochs: 1.0,
+        dataset_size: None,
+        method: Method::dp_sgd(2.0, 0.3),
+        optimizer: plain(Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 }),
+        noise: Noise::Discrete,
+        readout: Readout::PerSample,
+        grid_bits: 20,
+        backend: Choice::Tract,
+        sampler: Sampler::Poisson,
+        truncate: None,
+        seed: None,
+        physical_batch: NonZeroUsize::new(16),
+        memory: 2 << 30,
+        workers: NonZeroUsize::new(2),
+        evaluate_every: None,
+        record: None,
+    }
+}
+
+fn plain(rule: Rule) -> OptimizerChoice {
+    OptimizerChoice { rule, norm_step: None, galore: None }
+}
+
+fn replayed(model: &str, config: TrainConfig, steps: u32) -> NeighbourAudit {
+    let run = train::prepare(&source(model), config).unwrap();
+    neighbours(&run, NeighbourOptions { steps, seed: Some(11) }, &mut |_| {}).unwrap()
+}
+
+#[track_caller]
+fn holds(name: &str, audit: &NeighbourAudit) {
+    for case in &audit.cases {
+        assert!(case.violation.is_none(), "{name}, {}: {}", case.case, case.violation.as_ref().unwrap());
+        assert!(case.drawn > 0, "{name}, {}", case.case);
+    }
+    assert!(audit.holds && audit.cases.len() == 11);
+}
+
+#[test]
+fn no_neighbour_breaks_a_law_of_any_shipped_digit_model_on_any_backend() {
+    for backend in backends() {
+        for model in [SMALL, "digits-mlp.onnx", "digits-cnn.onnx", "digits-cnn-groupnorm.onnx"] {
+            let config = TrainConfig { backend: backend.name().parse().unwrap(), ..config() };
+            let audit = replayed(model, config, 2);
+            holds(&format!("{model} on {}", backend.name()), &audit);
+            assert_eq!((audit.claim.path, audit.other_samples), ("exact", "compared bit for bit"));
+        }
+    }
+}
+
+#[test]
+fn no_neighbour_breaks_a_law_of_any_method() {
+    let of = |change: &dyn Fn(&mut TrainConfig)| {
+        let mut config = config();
+        change(&mut config);
+        config
+    };
+    let filter = |filter: FilterChoice| of(&|config| config.method.filter = filter.clone());
+    let threshold = |rule: ThresholdRule| of(&|config| config.method.threshold.rule = rule);
+    let inner = Coefficients::named("p4").unwrap();
+    let disk = FilterChoice::Kalman { gain: Gain::Constant(0.7), look_ahead: LookAhead::Two { gamma: 0.5 } };
+    let solver = Solver::Exact;
+    let cases = [
+        ("doppler", filter(FilterChoice::Iir(inner.clone()))),
+        ("dp-pmlf", filter(FilterChoice::PerSample(PerSample { iterates: 3, beta: 0.5, normalised: true, inner }))),
+        ("disk", filter(disk)),
+        ("percentile", threshold(ThresholdRule::Percentile { fraction: 0.5, count_noise: Some(2.0), range: 4.0 })),
+        ("expected error", threshold(ThresholdRule::ExpectedError { solver, count_noise: Some(4.0), range: 20.0 })),
+        ("quantile", threshold(ThresholdRule::Quantile { fraction: 0.5, rate: 0.2, count_noise: 6.4 })),
+        ("per layer", of(&|config| config.method.clipping = Clipping::PerLayer)),
+        ("automatic", of(&|config| config.method.clipping = Clipping::Automatic { stability: 0.01 })),
+        (
+            "growing noise",
+            of(&|config| config.method.noise_schedule = NoiseSchedule::Polynomial { growth: 0.1, exponent: 0.5 }),
+        ),
+        (
+            "adagrad-norm",
+            of(&|config| {
+                config.optimizer.norm_step = Some(NormStep { initial: 20.0, floor: 1e-5, subtract_noise: true });
+            }),
+        ),
+        (
+            "galore",
+            of(&|config| {
+                let every = NonZeroU32::new(2).unwrap();
+                config.optimizer.galore = Some(LowRank { rank: NonZeroUsize::new(2).unwrap(), every, scale: 1.0 });
+            }),
+        ),
+        ("floats", of(&|config| config.noise = Noise::Continuous)),
+        ("clipped sums", of(&|config| (config.noise, config.readout) = (Noise::Continuous, Readout::ClippedSum))),
+    ];
+    for (name, config) in cases {
+        let audit = replayed(SMALL, config, 4);
+        holds(name, &audit);
+        let compared = audit.other_samples == "compared bit for bit";
+        assert_eq!(compared, name != "clipped sums");
+    }
+}
+
+#[test]
+fn a_seed_gives_one_replay_and_its_cases_are_all_changes_of_all_samples() {
+    let one = replayed(SMALL, config(), 2);
+    assert_eq!(one, replayed(SMALL, TrainConfig { workers: NonZeroUsize::new(1), ..config() }, 2));
+    for made in [Made::Duplicate, Made::Huge, Made::Contrary, Made::Nan, Made::Infinite] {
+        for change in [Change::Added, Change::Replaced] {
+            assert_eq!(one.cases.iter().filter(|case| case.made == Some(made) && case.change == change).count(), 1);
+        }
+    }
+    let added = one.cases.iter().find(|case| case.change == Change::Added).unwrap();
+    assert_eq!((added.sample, one.steps, one.claim.steps), (1437, 2, 12));
+    // No more steps than the run has.
+    assert_eq!(replayed(SMALL, config(), 1000).steps, 12);
+}
+
+#[test]
+fn an_added_sample_that_is_hardly_ever_drawn_is_said_and_not_passed_over() {
+    let size = Some(1 << 40);
+    let rare = TrainConfig { dataset_size: size, allow_large_delta: true, batch_size: 1, epochs: 1e-9, ..config() };
+    let run = train::prepare(&source(SMALL), rare).unwrap();
+    let error = neighbours(&run, NeighbourOptions { steps: 1, seed: Some(0) }, &mut |_| {}).unwrap_err();
+    assert!(error.to_string().starts_with("--steps 1: "), "{error}");
+}
+
+fn options() -> CanaryOptions {
+    CanaryOptions { canaries: Canaries::Random, count: 1000, guesses: Some(300), confidence: 0.999, seed: Some(2) }
+}
+
+#[test]
+fn a_canary_audit_goes_through_every_path_and_is_repeated_by_its_seed() {
+    let learned = ThresholdRule::Quantile { fraction: 0.5, rate: 0.2, count_noise: 6.4 };
+    let look_ahead = LookAhead::Two { gamma: 0.5 };
+    for config in [
+        config(),
+        TrainConfig { noise: Noise::Continuous, ..config() },
+        TrainConfig { noise: Noise::Continuous, readout: Readout::ClippedSum, ..config() },
+        {
+            let mut config = config();
+            config.method.threshold.rule = learned;
+            config.method.filter = FilterChoice::Kalman { gain: Gain::Constant(0.7), look_ahead };
+            config.method.clipping = Clipping::PerLayer;
+            config.optimizer.norm_step = Some(NormStep { initial: 20.0, floor: 1e-5, subtract_noise: false });
+            config
+        },
+    ] {
+        let run = train::prepare(&source(SMALL), config).unwrap();
+        let (audit, params) = canary(&run, options(), &mut |_| {}).unwrap();
+        assert!(!audit.refuted && audit.correct > 160 && audit.correct <= 300, "{audit:?}");
+        assert_eq!((audit.count, audit.guesses, audit.claim.epsilon), (1000, 300, run.epsilon));
+        let again = canary(&run, options(), &mut |_| {}).unwrap();
+        assert_eq!((audit.correct, params), (again.0.correct, again.1));
+    }
+}
+
+#[test]
+fn options_that_show_nothing_are_refused_by_their_flag() {
+    let run = train::prepare(&source(SMALL), config()).unwrap();
+    for (options, words) in [
+        (CanaryOptions { count: 999, ..options() }, "--count 999"),
+        (CanaryOptions { guesses: Some(3), ..options() }, "--guesses 3"),
+        (CanaryOptions { guesses: Some(0), ..options() }, "--guesses 0"),
+        (CanaryOptions { guesses: Some(1002), ..options() }, "--guesses 1002"),
+        (CanaryOptions { confidence: 1.0, ..options() }, "--confidence 1"),
+        (CanaryOptions { confidence: f64::NAN, ..options() }, "--confidence NaN"),
+        (CanaryOptions { canaries: Canaries::Dirac, ..options() }, "here are 650; use --canaries random"),
+        (CanaryOptions { canaries: Canaries::Input, count: 2000, ..options() }, "which has 1437"),
+    ] {
+        let error = canary(&run, options, &mut |_| {}).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}

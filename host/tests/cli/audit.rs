@@ -1,0 +1,156 @@
+//! `damper audit`: its records, beside whose run they may lie, and what is said of broken flags.
+
+use super::{DIGITS, MLP, assert_refused, damper, folder, json, run, stderr, train};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// `damper audit KIND` of the run that `train` makes.
+fn audit(kind: &str, out: &Path, extra: &[&str]) -> Command {
+    let run = train(MLP, DIGITS, out, extra);
+    let mut command = damper();
+    command.args(["audit", kind]).args(run.get_args().skip(1));
+    command
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn record(out: &Path, name: &str) -> serde_json::Value {
+    serde_json::from_str(&fs::read_to_string(out.join(name)).unwrap()).unwrap()
+}
+
+#[test]
+fn audits_leave_their_records_in_the_folder_of_the_run_that_they_are_of() {
+    let (folder, out) = folder();
+    assert!(train(MLP, DIGITS, &out, &[]).output().unwrap().status.success());
+    let report = record(&out, "report.json");
+
+    let output = audit("neighbours", &out, &["--steps", "2"]).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
+    assert_eq!(stdout(&output).lines().filter(|line| line.starts_with("holds ")).count(), 11);
+    let found = record(&out, "audit-neighbours.json");
+    assert_eq!((&found["version"], &found["audit"], &found["holds"]), (&1.into(), &"neighbours".into(), &true.into()));
+    assert_eq!((&found["steps"], found["cases"].as_array().unwrap().len()), (&2.into(), 11));
+    assert!(found["cases"].as_array().unwrap().iter().all(|case| case["violation"].is_null()));
+
+    let output = audit("canary", &out, &["--seed", "4"]).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
+    assert!(stdout(&output).contains(": not refuted") && !stdout(&output).contains("NOT a result"));
+    let found = record(&out, "audit-canary.json");
+    assert_eq!((&found["version"], &found["audit"], &found["refuted"]), (&1.into(), &"canary".into(), &false.into()));
+    assert_eq!((&found["count"], &found["guesses"], &found["seed"]), (&1000.into(), &400.into(), &4.into()));
+    assert!(found["epsilon_lower"].as_f64().unwrap() <= found["claim"]["epsilon"].as_f64().unwrap());
+    assert_eq!((&found["model"], &found["confidence"]), (&serde_json::Value::Null, &0.999.into()));
+    for key in ["epsilon", "delta", "noise_multiplier", "sampling_rate", "steps", "accountant"] {
+        assert_eq!(found["claim"][key], report[key], "{key}");
+    }
+    // The run's own outputs are as they were.
+    assert_eq!(record(&out, "report.json"), report);
+    assert!(
+        fs::read_dir(&out).unwrap().all(|entry| !entry.unwrap().file_name().to_str().unwrap().contains("model.not"))
+    );
+
+    let flags = ["--noise-multiplier", "1.5"];
+    assert_refused(&audit("canary", &out, &flags).output().unwrap(), &["report.json", "epsilon", "another --out"]);
+    let flags = ["--method", "doppler"];
+    assert_refused(&audit("neighbours", &out, &flags).output().unwrap(), &["report.json", "method \"dp-sgd\""]);
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    assert_refused(&audit("neighbours", &file, &[]).output().unwrap(), &["file: is a file", "--out"]);
+    let below = file.join("below");
+    assert_refused(
+        &audit("canary", &below, &["--epochs", "1000"]).output().unwrap(),
+        &["below: cannot be made", "--out"],
+    );
+    fs::write(out.join("report.json"), "{").unwrap();
+    assert_refused(&audit("neighbours", &out, &[]).output().unwrap(), &["report.json: is no report"]);
+}
+
+#[test]
+fn a_canary_model_is_kept_on_request_marked_and_never_taken_for_a_model() {
+    let (folder, out) = folder();
+    let found = json(&audit("canary", &out, &["--keep-model", "--json"]).output().unwrap());
+    let name = found["model"].as_str().unwrap();
+    assert!(name.contains("canary") && name.contains("not-a-result"));
+    assert_eq!(found["seed"], serde_json::Value::Null);
+    let model = out.join(name);
+    #[cfg(unix)]
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&model).unwrap().permissions()) & 0o777, 0o600);
+    let read = damper::onnx::load(&model).unwrap();
+    assert!(damper::onnx::is_marked(&read) && read.doc_string.contains("NOT a result"));
+    assert!(!damper::onnx::is_marked(&damper::onnx::load(&Path::new("..").join(MLP)).unwrap()));
+    let model = model.to_str().unwrap();
+    let trained = train(model, DIGITS, &folder.path().join("again"), &[]).output().unwrap();
+    assert_refused(&trained, &[name, "canary audit", "use the model that was audited"]);
+    for command in [&["inspect", model][..], &["derive", model, "--out", "grad.onnx"]] {
+        assert_refused(&run(command), &[name, "canary audit"]);
+    }
+}
+
+#[test]
+fn a_file_of_flags_serves_train_and_its_audits() {
+    let (folder, out) = folder();
+    let file = folder.path().join("run.toml");
+    let text = format!(
+        "model = \"{MLP}\"\ndata = \"{DIGITS}\"\nnoise-multiplier = 1.0\nbatch-size = 64\nepochs = 0.2\nlr = 0.5\n\
+         backend = \"tract\"\nquiet = true\neval-every = 0.1\nout = \"{}\"\nrecord = \"{}\"\n",
+        out.display(),
+        folder.path().join("run.pack").display()
+    );
+    fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    assert!(run(&["train", file]).status.success());
+    let output = run(&["audit", "neighbours", file, "--steps", "1"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(record(&out, "audit-neighbours.json")["steps"], 1);
+    let output = run(&["audit", "canary", file, "--guesses", "200", "--canaries", "random"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(record(&out, "audit-canary.json")["guesses"], 200);
+    // A key that is no flag of the audit is named.
+    let mut text = fs::read_to_string(file).unwrap();
+    text.push_str("canary = 3\n");
+    fs::write(file, text).unwrap();
+    assert_refused(&run(&["audit", "canary", file]), &["run.toml", "unknown key `canary`"]);
+}
+
+#[test]
+fn broken_flags_of_an_audit_are_named_and_nothing_is_left() {
+    let (_folder, out) = folder();
+    for (kind, [flag, value], words) in [
+        ("canary", ["--count", "10"], ["--count 10", "at least 1000"]),
+        ("canary", ["--count", "4000"], ["--count 4000", "--canaries random"]),
+        ("canary", ["--guesses", "7"], ["--guesses 7", "even"]),
+        ("canary", ["--confidence", "2"], ["--confidence 2", "0.999"]),
+        ("canary", ["--sampler", "shuffled"], ["--sampler shuffled", "whole Poisson draws"]),
+        ("neighbours", ["--truncate", "400"], ["--truncate", "whole Poisson draws"]),
+        ("neighbours", ["--clip", "0"], ["--clip 0", "above 0"]),
+        ("neighbours", ["--batch-size", "0"], ["--batch-size 0", "at least 1"]),
+    ] {
+        // In the place of one that is there, for a flag may be given once.
+        let mut args: Vec<String> =
+            audit(kind, &out, &[]).get_args().map(|arg| arg.to_str().unwrap().to_owned()).collect();
+        match args.iter().position(|arg| arg == flag) {
+            Some(at) => args[at + 1] = value.into(),
+            None => args.extend([flag, value].map(str::to_owned)),
+        }
+        assert_refused(&damper().args(args).output().unwrap(), &words);
+        assert!(fs::symlink_metadata(&out).is_err(), "{flag}");
+    }
+    for (kind, flags) in
+        [("canary", ["--steps", "3"]), ("neighbours", ["--count", "1000"]), ("neighbours", ["--steps", "0"])]
+    {
+        let output = audit(kind, &out, &flags).output().unwrap();
+        assert!(output.status.code() == Some(2) && stderr(&output).contains(flags[0]), "{}", stderr(&output));
+    }
+    let help = stdout(&run(&["audit", "neighbours", "--help"]));
+    assert!(
+        help.contains("Replays steps")
+            && help.contains("names step,\nsample and coordinate")
+            && !help.contains("--record")
+    );
+    let help = stdout(&run(&["audit", "canary", "--help"]));
+    assert!(help.contains("Trains once with canaries") && help.contains("not kept unless asked for"));
+    assert!(!help.contains("must not be there or be empty"));
+}
