@@ -28,7 +28,15 @@ fn extreme_questions_have_a_finite_bound_or_an_error_and_the_tight_one_is_the_sm
         for noise_multiplier in MULTIPLIERS {
             for (steps, delta) in CLAIMS {
                 let at = |accountant| {
-                    let query = EpsilonQuery { accountant, noise_multiplier, sampling_rate, steps, delta };
+                    let query = EpsilonQuery {
+                        accountant,
+                        noise_multiplier,
+                        sampling_rate,
+                        steps,
+                        delta,
+                        neighbours: Neighbours::default(),
+                        count_noise_multiplier: None,
+                    };
                     let answer = query.answer();
                     match &answer {
                         Ok(answer) => assert!(is_told(answer.epsilon), "{query:?}: {answer:?}"),
@@ -83,6 +91,8 @@ fn what_is_no_number_of_its_kind_is_refused_by_name_in_both() {
         sampling_rate: 0.01,
         steps: 10,
         delta: 1e-5,
+        neighbours: Neighbours::default(),
+        count_noise_multiplier: None,
     };
     for accountant in ACCOUNTANTS {
         let right = EpsilonQuery { accountant, ..right };
@@ -97,7 +107,7 @@ fn what_is_no_number_of_its_kind_is_refused_by_name_in_both() {
             refused(EpsilonQuery { delta: nothing, ..right }, "--delta");
             let query = CalibrateQuery {
                 accountant,
-                epsilon: nothing,
+                epsilon: Some(nothing),
                 delta: 1e-5,
                 noise_multiplier: None,
                 sampling_rate: Some(0.01),
@@ -120,7 +130,7 @@ fn extreme_budgets_are_met_from_below_or_refused() {
             for (steps, delta) in [(10_000_000, 1e-15), (1, 5e-324)] {
                 let query = CalibrateQuery {
                     accountant,
-                    epsilon,
+                    epsilon: Some(epsilon),
                     delta,
                     noise_multiplier: None,
                     sampling_rate: Some(1e-3),
@@ -155,7 +165,7 @@ fn ten_million_steps_of_a_schedule_and_of_a_record_are_priced() {
             noise_multiplier,
             times,
         });
-        let recorded = |times: Vec<RecordedEvent>| Recorded { delta: 1e-15, accountant, events: times };
+        let recorded = |times: Vec<RecordedEvent>| Recorded { events: times, ..Recorded::new(accountant, 1e-15, &[]) };
         assert!(is_told(recorded(times.to_vec()).epsilon(accountant, 1e-15).unwrap().epsilon));
         // More than can be counted.
         let endless = recorded(times.map(|event| RecordedEvent { times: u64::MAX, ..event }).to_vec());

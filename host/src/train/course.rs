@@ -4,6 +4,7 @@
 use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold, AnyThresholdState};
 use super::galore::forms;
 use super::rehearsal::rehearse;
+use super::sampler::Draws;
 use super::worker::{ClippedSums, Gather, Layout, OUTPUTS, Opened, PerSampleGradients, Point, SUMS, Witness};
 use super::{Noise, Run, TrainError};
 use crate::backend::{Backend, BackendError};
@@ -13,7 +14,6 @@ use damper_core::grid::Grid;
 use damper_core::noise::{self, ContinuousGaussian, DiscreteGaussian};
 use damper_core::optimizer::Optimizer;
 use damper_core::private::Mechanism;
-use damper_core::sampling::poisson;
 use damper_core::schedule::Declared;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use std::num::NonZeroUsize;
@@ -149,8 +149,7 @@ impl Draw {
     ) where
         O: Optimizer<OS>,
     {
-        self.samples.clear();
-        self.samples.extend(poisson(generator, opened.number(), run.rate, split.len() as u32 + others));
+        Draws::new(run, split.len() as u32 + others).draw(generator, opened.number(), &mut self.samples);
     }
 
     /// The gradients of the samples drawn from `split` are taken, clipped and summed by the workers.

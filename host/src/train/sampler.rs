@@ -40,12 +40,13 @@ pub(super) struct Draws {
 }
 
 impl Draws {
-    pub(super) fn new(run: &Run) -> Self {
+    /// Those of `run`, out of `samples`.
+    pub(super) fn new(run: &Run, samples: u32) -> Self {
         Self {
             sampler: run.config.sampler,
             rate: run.rate,
             truncation: run.truncation,
-            samples: run.data.train.len() as u32,
+            samples,
             batch: run.config.batch_size,
             steps: run.steps,
             order: Vec::new(),

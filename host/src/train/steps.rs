@@ -99,7 +99,7 @@ fn train<M: Mechanism>(
     let epoch_of = |step: u32| f64::from(step) * run.rate.as_f64();
     let evaluate_every = config.evaluate_every.map(|epochs| ((epochs / run.rate.as_f64()).round() as u32).max(1));
     let mut evaluations = Vec::new();
-    let mut draws = Draws::new(run);
+    let mut draws = Draws::new(run, run.data.train.len() as u32);
     let mut draw = Draw::default();
     let mut spent = run.plan.spent(config.accountant, run.plan_delta)?;
     let started = Instant::now();

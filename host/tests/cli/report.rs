@@ -123,7 +123,8 @@ fn a_run_comes_with_its_report_and_the_report_with_nothing_private() {
 
 #[test]
 fn a_claim_that_its_events_do_not_bear_out_is_shown_and_fails() {
-    let changes: [(&str, fn(&mut Value), &str); 11] = [
+    type Change = (&'static str, fn(&mut Value), &'static str);
+    let changes: [Change; 11] = [
         ("report.json", |file| file["epsilon"] = json!(1.0), "epsilon 1"),
         ("report.json", |file| file["delta"] = json!(1e-9), "delta 0.000000001"),
         ("report.json", |file| file["steps"] = json!(3), "a number of steps of 3"),
