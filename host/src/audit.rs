@@ -17,7 +17,7 @@ pub mod neighbours;
 mod controls;
 
 use crate::accounting::{Accountant, Sampler};
-use crate::train::{Noise, Run, TrainError};
+use crate::train::{Noise, Run, TrainConfig, TrainError};
 use serde::Serialize;
 
 /// Version of the records that audits write.
@@ -69,8 +69,12 @@ impl Claim {
 }
 
 /// Refuses the samplers whose draws no audit replays: with one sample more or less, theirs are others.
-fn check_sampler(run: &Run) -> Result<(), TrainError> {
-    let flag = match (run.config.sampler, run.truncation) {
+///
+/// # Errors
+///
+/// Samples are shuffled, or draws are cut: the message names the flag.
+pub fn check_sampler(config: &TrainConfig) -> Result<(), TrainError> {
+    let flag = match (config.sampler, config.truncate) {
         (Sampler::Poisson, None) => return Ok(()),
         (Sampler::Poisson, Some(_)) => "--truncate",
         (Sampler::Shuffled, _) => "--sampler shuffled",

@@ -178,7 +178,7 @@ pub fn canary(
     options: CanaryOptions,
     told: &mut dyn FnMut(&str),
 ) -> Result<(CanaryAudit, Vec<f32>), TrainError> {
-    check_sampler(run)?;
+    check_sampler(&run.config)?;
     let guesses = options.check(run)?;
     let generator = match options.seed {
         Some(seed) => ChaCha20::simulation(seed),

@@ -129,7 +129,7 @@ pub fn neighbours(
     options: NeighbourOptions,
     told: &mut dyn FnMut(&str),
 ) -> Result<NeighbourAudit, TrainError> {
-    check_sampler(run)?;
+    check_sampler(&run.config)?;
     let steps = options.steps.clamp(1, run.steps);
     let chosen = Chosen::new(run, steps, options.seed)?;
     let backend = open(run.config.backend)?;

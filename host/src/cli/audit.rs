@@ -3,9 +3,9 @@
 use super::train::{TrainArgs, in_model};
 use super::{Failure, answer, answer_json};
 use crate::accounting::upward;
-use crate::audit::Claim;
 use crate::audit::canary::{Canaries, CanaryAudit, CanaryOptions, canary};
 use crate::audit::neighbours::{NeighbourAudit, NeighbourOptions, neighbours};
+use crate::audit::{Claim, check_sampler};
 use crate::files::{Access, AtomicFile, write};
 use crate::onnx;
 use crate::report::trained_model;
@@ -232,6 +232,7 @@ fn run_canary(args: &CanaryArgs) -> Result<(), Failure> {
 fn prepare(args: &TrainArgs) -> Result<(Run, Option<u64>), Failure> {
     let model = args.model()?;
     let mut config = args.config()?;
+    check_sampler(&config)?;
     let seed = config.seed.take();
     (config.record, config.evaluate_every) = (None, None);
     let run = train::prepare(&args.source(model.clone()), config).map_err(|error| in_model(model, error))?;
