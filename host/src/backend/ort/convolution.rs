@@ -81,8 +81,11 @@ impl Operator for Convolve {
         let inputs = context.inputs();
         let shapes: Vec<&[i64]> = inputs.iter().take(2).filter_map(ValueType::tensor_shape).map(|s| &s[..]).collect();
         let [x, weights] = shapes[..] else { return Ok(()) };
-        // A shape that is not known yet comes without extents, and has no planes.
+        // Extents that are not known are −1, and are none where not even their number is known.
         let (Some(&batch), Some(planes)) = (x.first(), geometry.planes(x, weights)) else { return Ok(()) };
+        if batch < 1 {
+            return Ok(());
+        }
         let shape: Shape = output(batch, &planes).into();
         let dimension_symbols = ort::value::SymbolicDimensions::empty(4);
         context.set_output(0, &ValueType::Tensor { ty: TensorElementType::Float32, shape, dimension_symbols })

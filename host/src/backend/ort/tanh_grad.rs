@@ -88,11 +88,13 @@ impl Operator for TanhGrad {
     }
 
     fn infer_shape(&self, context: &mut ShapeInferenceContext) -> ort::Result<()> {
-        // A shape that is not known yet comes without extents.
-        let is_known = |kind: &&ValueType| kind.tensor_shape().is_some_and(|shape| !shape.is_empty());
-        match context.inputs().iter().find(is_known) {
-            Some(known) => context.set_output(0, known),
-            None => Ok(()),
+        // Extents that are not known are −1, and are none where not even their number is known.
+        let is_known = |kind: &ValueType| {
+            kind.tensor_shape().is_some_and(|shape| !shape.is_empty() && shape.iter().all(|extent| *extent > 0))
+        };
+        match &context.inputs()[..] {
+            [grad, y] if is_known(grad) && grad.tensor_shape() == y.tensor_shape() => context.set_output(0, grad),
+            _ => Ok(()),
         }
     }
 }
