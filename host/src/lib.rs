@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Arrows between the modules point one way: `cli → audit → train → {data, backend, replay, init, autodiff → graph → onnx}`, and all
-//! of them → `damper_core`; `train` and `backend` share what convolves (`winograd`). Nothing here decides a bit of a private step: that is
+//! of them → `damper_core`; `train` and `backend` share what convolves (`convolution`). Nothing here decides a bit of a private step: that is
 //! the core's.
 
 pub use damper_accounting as accounting;
@@ -17,6 +17,7 @@ pub mod autodiff;
 pub mod backend;
 pub mod cli;
 pub mod compare;
+mod convolution;
 pub mod data;
 pub mod files;
 pub mod filter;
@@ -27,4 +28,3 @@ mod page;
 pub mod replay;
 pub mod report;
 pub mod train;
-mod winograd;

@@ -1,10 +1,10 @@
-//! Convolutions of 3×3 windows on the processor, as an operator of our own in onnxruntime: with weights that are inputs, as training has
-//! them, onnxruntime neither packs nor blocks beforehand, and [`crate::winograd`] takes fewer products.
+//! Convolutions on the processor, as an operator of our own in onnxruntime: with weights that are inputs, as training has them, onnxruntime
+//! neither packs nor blocks beforehand, and [`crate::convolution`] takes fewer products and unfolds nothing.
 
 use super::super::{Plan, bound_shape};
 use super::operators::DOMAIN;
+use crate::convolution::{Convolution, Windows, suits};
 use crate::onnx::{attr_int, attr_ints, attr_string, find_attr, make_attr_int, make_attr_ints, pb};
-use crate::winograd::{Convolution, Planes, worthwhile};
 use ort::operator::{
     ComputeContext, Kernel, KernelContext, Operator, OperatorInput, OperatorOutput, ShapeInferenceContext,
 };
@@ -17,41 +17,60 @@ pub(super) fn put(graph: &mut pb::GraphProto, plan: &Plan) -> bool {
     let mut is_put = false;
     for node in &mut graph.node {
         let weights = node.input.get(1).and_then(|name| plan.inputs.iter().find(|spec| spec.name == *name));
-        let Some(&[a, b, 3, 3]) = weights.map(|spec| bound_shape(spec, plan.batch)).as_deref() else { continue };
-        let is_plain = node.domain.is_empty()
-            && attr_int(&node.attribute, "group", 1) == 1
-            && attr_string(&node.attribute, "auto_pad", "NOTSET") == "NOTSET"
-            && ["strides", "dilations"].iter().all(|name| all(&node.attribute, name, 1));
-        let pads = attr_ints(&node.attribute, "pads").unwrap_or(&[0; 4]).to_vec();
-        if !is_plain || !worthwhile(a, b) || pads.len() != 4 || pads.iter().any(|pad| !(0..=2).contains(pad)) {
-            continue;
-        }
-        let is_transposed = match node.op_type.as_str() {
-            "Conv" => false,
-            "ConvTranspose"
-                if find_attr(&node.attribute, "output_shape").is_none()
-                    && all(&node.attribute, "output_padding", 0) =>
-            {
-                true
-            }
-            _ => continue,
-        };
-        let pads: Vec<i64> = pads.iter().map(|pad| if is_transposed { 2 - pad } else { *pad }).collect();
+        let Some(shape) = weights.map(|spec| bound_shape(spec, plan.batch)) else { continue };
+        let Some(attributes) = attributes(node, &shape) else { continue };
         node.op_type = NAME.into();
         node.domain = DOMAIN.into();
-        node.attribute = vec![make_attr_ints("pads", &pads), make_attr_int("transposed", is_transposed.into())];
+        node.attribute = attributes;
         is_put = true;
     }
     is_put
 }
 
-/// Whether the list `name` has no other entry than `value`.
-fn all(attributes: &[pb::AttributeProto], name: &str, value: i64) -> bool {
-    attr_ints(attributes, name).is_none_or(|list| list.iter().all(|entry| *entry == value))
+/// The operator's attributes, in the place of a node with weights of this shape.
+fn attributes(node: &pb::NodeProto, weights: &[usize]) -> Option<Vec<pb::AttributeProto>> {
+    let attributes = &node.attribute;
+    let (&[a, b], kernel) = weights.split_first_chunk::<2>()?;
+    let rank = kernel.len();
+    let list = |name: &str, count: usize, otherwise: i64| {
+        let list = attr_ints(attributes, name).map_or(vec![otherwise; count], <[i64]>::to_vec);
+        (list.len() == count).then_some(list)
+    };
+    let (strides, dilations, pads) =
+        (list("strides", rank, 1)?, list("dilations", rank, 1)?, list("pads", 2 * rank, 0)?);
+    let is_plain = node.domain.is_empty()
+        && attr_int(attributes, "group", 1) == 1
+        && attr_string(attributes, "auto_pad", "NOTSET") == "NOTSET";
+    let (is_transposed, pads) = match node.op_type.as_str() {
+        "Conv" => (false, pads),
+        // The gradient of a convolution: itself one, of turned kernels, where its windows lie next to each other.
+        "ConvTranspose" => {
+            let is_gradient = find_attr(attributes, "output_shape").is_none()
+                && list("output_padding", rank, 0)?.iter().all(|extent| *extent == 0)
+                && strides.iter().all(|stride| *stride == 1);
+            if !is_gradient {
+                return None;
+            }
+            let reach = |i: usize| dilations[i % rank] * (kernel[i % rank] as i64 - 1);
+            (true, (0..2 * rank).map(|i| reach(i) - pads[i]).collect())
+        }
+        _ => return None,
+    };
+    let stride = strides.iter().map(|stride| usize::try_from(*stride).ok()).collect::<Option<Vec<_>>>()?;
+    let outputs = if is_transposed { b } else { a };
+    if !is_plain || pads.iter().any(|pad| *pad < 0) || !suits(outputs, &stride) {
+        return None;
+    }
+    Some(vec![
+        make_attr_ints("pads", &pads),
+        make_attr_ints("strides", &strides),
+        make_attr_ints("dilations", &dilations),
+        make_attr_int("transposed", is_transposed.into()),
+    ])
 }
 
-/// `(x [N, C, H, W], weights [O, C, 3, 3], bias [O]?) → y [N, O, H + pads − 2, W + pads − 2]`, with the attributes `pads` as `Conv` has
-/// them and `transposed`, where the weights are `[C, O, 3, 3]`, turned.
+/// `(x [N, C, *input], weights [O, C, *kernel], bias [O]?) → y [N, O, *output]` over one or two axes, with the attributes `pads`, `strides` and
+/// `dilations` as `Conv` has them, and `transposed`, where the weights are `[C, O, *kernel]`, turned.
 pub(super) struct Convolve;
 
 impl Operator for Convolve {
@@ -71,23 +90,32 @@ impl Operator for Convolve {
     }
 
     fn create_kernel<'attr>(&self, context: &KernelContext<'attr>) -> ort::Result<Convolving> {
-        let pads: Vec<i64> = context.get("pads").ok_or_else(|| failed("it has no pads"))?;
+        let list = |name: &str| context.get(name).ok_or_else(|| failed(&format!("it has no {name}")));
         let transposed: i64 = context.get("transposed").ok_or_else(|| failed("it does not say its direction"))?;
-        Ok(Convolving { geometry: Geometry { pads, transposed: transposed != 0 }, convolution: None })
+        let (pads, strides, dilations) = (list("pads")?, list("strides")?, list("dilations")?);
+        Ok(Convolving {
+            geometry: Geometry { pads, strides, dilations, transposed: transposed != 0 },
+            convolution: None,
+        })
     }
 
     fn infer_shape(&self, context: &mut ShapeInferenceContext) -> ort::Result<()> {
-        let geometry = Geometry { pads: context.attr("pads")?, transposed: context.attr::<i64>("transposed")? != 0 };
+        let geometry = Geometry {
+            pads: context.attr("pads")?,
+            strides: context.attr("strides")?,
+            dilations: context.attr("dilations")?,
+            transposed: context.attr::<i64>("transposed")? != 0,
+        };
         let inputs = context.inputs();
         let shapes: Vec<&[i64]> = inputs.iter().take(2).filter_map(ValueType::tensor_shape).map(|s| &s[..]).collect();
         let [x, weights] = shapes[..] else { return Ok(()) };
         // Extents that are not known are −1, and are none where not even their number is known.
-        let (Some(&batch), Some(planes)) = (x.first(), geometry.planes(x, weights)) else { return Ok(()) };
+        let (Some(&batch), Some(windows)) = (x.first(), geometry.windows(x, weights)) else { return Ok(()) };
         if batch < 1 {
             return Ok(());
         }
-        let shape: Shape = output(batch, &planes).into();
-        let dimension_symbols = ort::value::SymbolicDimensions::empty(4);
+        let shape: Shape = output(x, &windows).into();
+        let dimension_symbols = ort::value::SymbolicDimensions::empty(x.len());
         context.set_output(0, &ValueType::Tensor { ty: TensorElementType::Float32, shape, dimension_symbols })
     }
 }
@@ -95,29 +123,37 @@ impl Operator for Convolve {
 /// The attributes.
 struct Geometry {
     pads: Vec<i64>,
+    strides: Vec<i64>,
+    dilations: Vec<i64>,
     transposed: bool,
 }
 
 impl Geometry {
-    /// Between an input and weights of these shapes, where they fit.
-    fn planes(&self, x: &[i64], weights: &[i64]) -> Option<Planes> {
-        let extent = |value: &i64| usize::try_from(*value).ok();
-        let &[_, channels, lines, columns] = &x.iter().map(extent).collect::<Option<Vec<_>>>()?[..] else {
-            return None;
+    /// Over an input and weights of these shapes, where they fit.
+    fn windows(&self, x: &[i64], weights: &[i64]) -> Option<Windows> {
+        let plane = |list: &[i64], line: usize| {
+            let extent = |value: i64| usize::try_from(value).ok();
+            match *list {
+                [columns] => Some([line, extent(columns)?]),
+                [lines, columns] => Some([extent(lines)?, extent(columns)?]),
+                _ => None,
+            }
         };
-        let &[a, b, 3, 3] = &weights.iter().map(extent).collect::<Option<Vec<_>>>()?[..] else { return None };
+        let (&[_, channels], input) = x.split_first_chunk::<2>()?;
+        let (&[a, b], kernel) = weights.split_first_chunk::<2>()?;
         let (from, outputs) = if self.transposed { (a, b) } else { (b, a) };
-        let &[top, start, bottom, end] = &self.pads.iter().map(extent).collect::<Option<Vec<_>>>()?[..] else {
-            return None;
-        };
-        let planes = Planes::new(channels, outputs, [lines, columns], [[top, start], [bottom, end]]);
-        planes.filter(|_| from == channels)
+        let (before, after) = self.pads.split_at_checked(input.len())?;
+        let steps = [plane(kernel, 1)?, plane(&self.strides, 1)?, plane(&self.dilations, 1)?];
+        let between = plane(&[channels, outputs], 1)?;
+        let windows = Windows::new(between, plane(input, 1)?, [plane(before, 0)?, plane(after, 0)?], steps);
+        windows.filter(|_| from == channels && kernel.len() == input.len())
     }
 }
 
-/// Shape of the output.
-fn output(batch: i64, planes: &Planes) -> [i64; 4] {
-    [batch, planes.outputs as i64, planes.output[0] as i64, planes.output[1] as i64]
+/// Shape of the output, from the input's.
+fn output(x: &[i64], windows: &Windows) -> Vec<i64> {
+    let extents = windows.output.map(|extent| extent as i64);
+    [&[x[0], windows.outputs as i64], &extents[4 - x.len()..]].concat()
 }
 
 /// A node's, with the memory of its shape.
@@ -132,16 +168,16 @@ impl Kernel for Convolving {
         let (Some(x), Some(weights)) = (x, weights) else { return Err(failed("an input is missing")) };
         let ((x_shape, x), (shape, weights)) = (x.try_extract_tensor::<f32>()?, weights.try_extract_tensor::<f32>()?);
         let bias = bias.as_ref().map(|bias| bias.try_extract_tensor::<f32>()).transpose()?.map(|(_, bias)| bias);
-        let planes = self.geometry.planes(x_shape, shape);
-        let planes = planes.ok_or_else(|| failed(&format!("its inputs are {x_shape:?} and {shape:?}")))?;
-        if bias.is_some_and(|bias| bias.len() != planes.outputs) {
+        let windows = self.geometry.windows(x_shape, shape);
+        let windows = windows.ok_or_else(|| failed(&format!("its inputs are {x_shape:?} and {shape:?}")))?;
+        if bias.is_some_and(|bias| bias.len() != windows.outputs) {
             return Err(failed("its bias is of another length than its outputs"));
         }
-        let mut y = context.output(0, output(x_shape[0], &planes))?.ok_or_else(|| failed("it has no output"))?;
+        let mut y = context.output(0, output(x_shape, &windows))?.ok_or_else(|| failed("it has no output"))?;
         let (_, y) = y.try_extract_tensor_mut::<f32>()?;
         let convolution = match &mut self.convolution {
-            Some(convolution) if *convolution.planes() == planes => convolution,
-            other => other.insert(Convolution::new(planes, self.geometry.transposed)),
+            Some(convolution) if *convolution.windows() == windows => convolution,
+            other => other.insert(Convolution::new(windows, self.geometry.transposed)),
         };
         convolution.run(x, weights, bias, y);
         Ok(())
@@ -174,11 +210,21 @@ mod tests {
             list => make_attr_ints(name, list),
         };
         let attributes: Vec<_> = attributes.iter().map(attribute).collect();
-        let pads = attr_ints(&attributes, "pads").unwrap_or(&[0; 4]).to_vec();
-        let rest = attr_ints(&attributes, "output_padding").unwrap_or(&[0; 2]).to_vec();
-        let grow =
-            |i: usize| if op == "Conv" { pads[i] + pads[i + 2] - 2 } else { 2 + rest[i] - pads[i] - pads[i + 2] };
-        let made = [0, 1].map(|i| (PLANE[i] as i64 + grow(i)) as usize);
+        let list = |name: &str, count: usize, otherwise: i64| {
+            attr_ints(&attributes, name).map_or(vec![otherwise; count], <[i64]>::to_vec)
+        };
+        let (pads, rest) = (list("pads", 4, 0), list("output_padding", 2, 0));
+        let (strides, dilations) = (list("strides", 2, 1), list("dilations", 2, 1));
+        let made = [0, 1].map(|i| {
+            let (len, pads, reach) =
+                (PLANE[i] as i64, pads[i] + pads[i + 2], dilations[i] * (WEIGHTS[2 + i] as i64 - 1) + 1);
+            let made = if op == "Conv" {
+                (len + pads - reach) / strides[i] + 1
+            } else {
+                (len - 1) * strides[i] + reach + rest[i] - pads
+            };
+            made as usize
+        });
         let node = make_node(op, "it", &["x", "weights", "bias"], &["y"], attributes);
         let spec = |name: &str, shape: &[Dim]| TensorSpec { name: name.into(), dtype: DType::F32, shape: shape.into() };
         let fixed = Dim::Fixed;
@@ -221,26 +267,29 @@ mod tests {
 
     type Attributes = [(&'static str, &'static [i64])];
 
-    const PADDED: [(&str, &Attributes); 6] = [
+    const TAKEN: [(&str, &Attributes); 10] = [
         ("Conv", &[]),
         ("Conv", &[("pads", &[1, 1, 1, 1]), ("strides", &[1, 1])]),
         ("Conv", &[("pads", &[0, 2, 1, 0]), ("dilations", &[1, 1]), ("group", &[1])]),
         ("ConvTranspose", &[]),
         ("ConvTranspose", &[("pads", &[1, 1, 1, 1]), ("output_padding", &[0, 0])]),
         ("ConvTranspose", &[("pads", &[2, 0, 0, 1])]),
+        ("Conv", &[("strides", &[2, 2]), ("pads", &[1, 1, 1, 1])]),
+        ("Conv", &[("strides", &[3, 1]), ("pads", &[3, 0, 0, 4])]),
+        ("Conv", &[("dilations", &[1, 2]), ("pads", &[0, 2, 0, 2])]),
+        ("ConvTranspose", &[("dilations", &[2, 1]), ("pads", &[3, 1, 4, 0])]),
     ];
 
     #[test]
     fn it_takes_no_other_place() {
-        for (op, attributes) in PADDED {
+        for (op, attributes) in TAKEN {
             assert!(is_put(op, attributes), "{op} {attributes:?}");
         }
-        for attributes in
-            [("strides", &[2, 1][..]), ("dilations", &[1, 2]), ("pads", &[3, 0, 0, 0]), ("pads", &[-1, 0, 0, 0])]
-        {
+        for attributes in [("strides", &[1, 3][..]), ("pads", &[-1, 0, 0, 0])] {
             assert!(!is_put("Conv", &[attributes]), "{attributes:?}");
         }
         assert!(!is_put("ConvTranspose", &[("strides", &[2, 2]), ("output_padding", &[1, 1])]));
+        assert!(!is_put("ConvTranspose", &[("pads", &[3, 0, 0, 0])]));
         assert!(!is_put("ConvTranspose", &[("output_shape", &[11, 8])]));
         // Constant weights are onnxruntime's to pack.
         let (mut model, plan) = model("Conv", &[], Some(&[0.0; 17 * 16 * 9]));
@@ -259,7 +308,7 @@ mod tests {
             (0..count).map(|i| ((i * step + 7) % 61) as f32 / 30.5 - 1.0).collect()
         };
         let weights = numbers(WEIGHTS.iter().product(), 17);
-        for (op, attributes) in PADDED {
+        for (op, attributes) in TAKEN {
             let run = |constant: Option<&[f32]>| {
                 let (model, plan) = model(op, attributes, constant);
                 let mut session = backend.load(&model.encode_to_vec(), &plan).unwrap();

@@ -3,7 +3,7 @@
 
 use super::kernel::KernelGrad;
 use crate::autodiff::{Dim, GradGraph, TensorSpec};
-use crate::winograd::{self, Planes};
+use crate::convolution::{Windows, winograd};
 use std::ops::Range;
 
 /// Prefixes of the outputs that a gradient is read from.
@@ -62,9 +62,9 @@ impl Parts {
                 Some((_, window)) => {
                     let channels = right / window.input.iter().product::<usize>();
                     let outputs = left / window.positions();
-                    match Planes::of(channels, outputs, window) {
-                        Some(planes) => Maker::Winograd(Box::new(winograd::KernelGrad::new(planes))),
-                        None => Maker::Kernel(Box::new(KernelGrad::new(outputs, channels, window))),
+                    match Windows::of(channels, outputs, window).filter(winograd::suits) {
+                        Some(windows) => Maker::Winograd(Box::new(winograd::KernelGrad::new(windows))),
+                        _ => Maker::Kernel(Box::new(KernelGrad::new(outputs, channels, window))),
                     }
                 }
             };

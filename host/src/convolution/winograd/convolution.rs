@@ -6,7 +6,8 @@
 //!
 //! Memory: the kernels, as they were given and transformed (`25/9` of their size), and a block's inputs, `16 · 48 · C` floats.
 
-use super::{POINTS, Planes, TILE, VECTORS, WIDE_TILE, WIDEST, at_points, column_of, load, store, two};
+use super::super::{WIDEST, Windows, take};
+use super::{POINTS, TILE, VECTORS, WIDE_TILE, at_points, column_of, load, store, tiles, two};
 use pulp::{Arch, Simd, WithSimd};
 
 /// Tiles of the largest block.
@@ -15,7 +16,7 @@ const BLOCK: usize = VECTORS * WIDEST;
 /// With memory for a block, and for the kernels of the last call.
 #[derive(Debug)]
 pub(crate) struct Convolution {
-    planes: Planes,
+    windows: Windows,
     transposed: bool,
     /// As they were given.
     weights: Vec<f32>,
@@ -49,18 +50,18 @@ struct Piece {
 }
 
 impl Convolution {
-    /// Between `planes`. `transposed`: its weights `[C, O, 3, 3]` are those of the convolution whose gradient it takes from outputs, here
+    /// Over `windows`. `transposed`: its weights `[C, O, 3, 3]` are those of the convolution whose gradient it takes from outputs, here
     /// the channels, to inputs.
-    pub(crate) fn new(planes: Planes, transposed: bool) -> Self {
-        let across = planes.tiles()[1].min(BLOCK);
+    pub(crate) fn new(windows: Windows, transposed: bool) -> Self {
+        let across = tiles(&windows)[1].min(BLOCK);
         let pitch = (across + 1).next_multiple_of(WIDEST) + WIDEST;
         let halves = || std::array::from_fn(|_| vec![0.0; BLOCK]);
         Self {
-            planes,
+            windows,
             transposed,
             weights: vec![],
             kernels: vec![],
-            inputs: vec![0.0; POINTS * (planes.channels * BLOCK + WIDEST)],
+            inputs: vec![0.0; POINTS * (windows.channels * BLOCK + WIDEST)],
             sums: vec![0.0; POINTS * WIDE_TILE * BLOCK],
             rows: vec![0.0; (2 * (BLOCK / across) + 2) * 2 * pitch],
             pitch,
@@ -71,28 +72,19 @@ impl Convolution {
         }
     }
 
-    pub(crate) fn planes(&self) -> &Planes {
-        &self.planes
-    }
-
     /// From `x` `[N, C, *input]` to `y` `[N, O, *output]`, with `weights` `[O, C, 3, 3]` and `bias` `[O]`.
     pub(crate) fn run(&mut self, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
         let vectors = self.vectors;
         vectors.dispatch(Run { of: self, x, weights, bias, y });
     }
 
-    /// Transforms the kernels, unless they are those of the last call: a step's samples come in many calls.
+    /// Transforms the kernels, unless they are those of the last call.
     #[inline(always)]
     fn take_weights<const M: usize>(&mut self, weights: &[f32]) {
-        let same = |(old, new): (&[f32], &[f32])| {
-            old.iter().zip(new).fold(0, |unlike, (old, new)| unlike | (old.to_bits() ^ new.to_bits())) == 0
-        };
-        if self.weights.len() == weights.len() && self.weights.chunks(256).zip(weights.chunks(256)).all(same) {
+        if !take(&mut self.weights, weights) {
             return;
         }
-        self.weights.clear();
-        self.weights.extend_from_slice(weights);
-        let Planes { channels, outputs, .. } = self.planes;
+        let Windows { channels, outputs, .. } = self.windows;
         self.kernels.clear();
         self.kernels.resize(outputs.div_ceil(M) * POINTS * channels * M, 0.0);
         for (tile, kernels) in self.kernels.chunks_exact_mut(POINTS * channels * M).enumerate() {
@@ -117,7 +109,7 @@ impl Convolution {
     /// Takes the rows under a piece from one channel's plane.
     #[inline(always)]
     fn take_rows(&mut self, plane: &[f32], piece: Piece) {
-        let ([lines, columns], [top, start]) = (self.planes.input, self.planes.before);
+        let ([lines, columns], [top, start]) = (self.windows.input, self.windows.before);
         let (skip, from) = (start.saturating_sub(2 * piece.column), (2 * piece.column).saturating_sub(start));
         let reach = 2 * piece.columns + 2;
         let count = (reach - skip).min(columns.saturating_sub(from));
@@ -143,8 +135,8 @@ impl Convolution {
     /// Transforms a piece's tiles, in a block of `tiles`.
     #[inline(always)]
     fn transform<S: Simd>(&mut self, simd: S, x: &[f32], piece: Piece, tiles: usize) {
-        let (channels, pitch) = (self.planes.channels, self.pitch);
-        let plane = self.planes.input[0] * self.planes.input[1];
+        let (channels, pitch) = (self.windows.channels, self.pitch);
+        let plane = self.windows.input[0] * self.windows.input[1];
         let apart = channels * tiles + WIDEST;
         for channel in 0..channels {
             self.take_rows(&x[(piece.sample * channels + channel) * plane..][..plane], piece);
@@ -176,7 +168,7 @@ impl Convolution {
     /// Sums the products of a block of `N` vectors with the kernels of `M` outputs.
     #[inline(always)]
     fn multiply<S: Simd, const M: usize, const N: usize>(&mut self, simd: S, tile: usize) {
-        let (channels, tiles) = (self.planes.channels, N * S::F32_LANES);
+        let (channels, tiles) = (self.windows.channels, N * S::F32_LANES);
         let kernels = self.kernels.chunks_exact(channels * M).skip(tile * POINTS);
         let inputs = self.inputs.chunks_exact(channels * tiles + WIDEST);
         for ((kernels, inputs), into) in kernels.zip(inputs).zip(self.sums.chunks_exact_mut(M * tiles)) {
@@ -207,8 +199,8 @@ impl Convolution {
         bias: Option<&[f32]>,
         y: &mut [f32],
     ) {
-        let ([lines, columns], tiles) = (self.planes.output, N * S::F32_LANES);
-        for output in tile * M..self.planes.outputs.min((tile + 1) * M) {
+        let ([lines, columns], tiles) = (self.windows.output, N * S::F32_LANES);
+        for output in tile * M..self.windows.outputs.min((tile + 1) * M) {
             let bias = simd.splat_f32s(bias.map_or(0.0, |bias| bias[output]));
             for place in (0..tiles).step_by(S::F32_LANES) {
                 let mut sums = [[simd.splat_f32s(0.0); 2]; 4];
@@ -227,7 +219,7 @@ impl Convolution {
                 }
             }
             for piece in &self.pieces {
-                let plane = (piece.sample * self.planes.outputs + output) * lines * columns;
+                let plane = (piece.sample * self.windows.outputs + output) * lines * columns;
                 for line in 0..(2 * piece.lines).min(lines - 2 * piece.line) {
                     let count = (2 * piece.columns).min(columns - 2 * piece.column);
                     let into = plane + (2 * piece.line + line) * columns + 2 * piece.column;
@@ -241,7 +233,7 @@ impl Convolution {
 
     /// Lists the pieces of the `count` tiles after the first `at` of all samples.
     fn list_pieces(&mut self, at: usize, count: usize) {
-        let [lines, columns] = self.planes.tiles();
+        let [lines, columns] = tiles(&self.windows);
         self.pieces.clear();
         let mut done = 0;
         while done < count {
@@ -270,7 +262,7 @@ impl Convolution {
         for index in 0..self.pieces.len() {
             self.transform(simd, x, self.pieces[index], N * S::F32_LANES);
         }
-        for tile in 0..self.planes.outputs.div_ceil(M) {
+        for tile in 0..self.windows.outputs.div_ceil(M) {
             self.multiply::<S, M, N>(simd, tile);
             self.write::<S, M, N>(simd, tile, bias, y);
         }
@@ -291,8 +283,8 @@ impl Run<'_> {
     fn run<S: Simd, const M: usize>(self, simd: S) {
         let Self { of, x, weights, bias, y } = self;
         of.take_weights::<M>(weights);
-        let Planes { channels, input, .. } = of.planes;
-        let [lines, columns] = of.planes.tiles();
+        let Windows { channels, input, .. } = of.windows;
+        let [lines, columns] = tiles(&of.windows);
         let total = x.len() / (channels * input[0] * input[1]) * lines * columns;
         for at in (0..total).step_by(VECTORS * S::F32_LANES) {
             let count = (total - at).min(VECTORS * S::F32_LANES);
@@ -373,87 +365,41 @@ fn join(first: &[f32], second: &[f32], row: &mut [f32]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{cases, check, numbers, positions, taps, under};
+    use super::super::super::tests::{
+        Convolves, Width, convolutions_are_their_definition, plain_cases, samples_keep_to_themselves,
+    };
     use super::*;
     use pulp::Scalar;
 
-    const SAMPLES: usize = 5;
+    impl Convolves for Convolution {
+        fn over(windows: Windows, transposed: bool) -> Self {
+            Self::new(windows, transposed)
+        }
 
-    /// The definition, in f64.
-    fn reference(planes: &Planes, transposed: bool, x: &[f32], weights: &[f32], bias: &[f32]) -> Vec<f64> {
-        let Planes { channels, outputs, input, .. } = *planes;
-        let sample = |x: &[f32]| -> Vec<f64> {
-            let entry = |output: usize, at: [usize; 2]| {
-                let products = x.chunks(input[0] * input[1]).enumerate().flat_map(|(channel, plane)| {
-                    taps().map(move |[k, j]| {
-                        let weight = if transposed {
-                            9 * (channel * outputs + output) + 8 - 3 * k - j
-                        } else {
-                            9 * (output * channels + channel) + 3 * k + j
-                        };
-                        f64::from(weights[weight]) * under(planes, plane, at, [k, j])
-                    })
-                });
-                f64::from(bias[output]) + products.sum::<f64>()
-            };
-            (0..outputs).flat_map(|output| positions(planes).map(move |at| entry(output, at))).collect()
-        };
-        x.chunks(channels * input[0] * input[1]).flat_map(sample).collect()
+        fn run_in(&mut self, width: Width, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) -> bool {
+            match width {
+                Width::Dispatched => self.run(x, weights, bias, y),
+                Width::One => Simd::vectorize(Scalar, Run { of: self, x, weights, bias, y }),
+                Width::Eight => {
+                    #[cfg(target_arch = "x86_64")]
+                    if let Some(narrow) = pulp::x86::V3::try_new() {
+                        Simd::vectorize(narrow, Run { of: self, x, weights, bias, y });
+                        return true;
+                    }
+                    return false;
+                }
+            }
+            true
+        }
     }
 
     #[test]
     fn a_convolution_is_its_definition_in_vectors_of_every_width() {
-        for planes in cases() {
-            let Planes { channels, outputs, input, output, .. } = planes;
-            for transposed in [false, true] {
-                let x = numbers(SAMPLES * channels * input[0] * input[1], 1);
-                let (weights, bias) = (numbers(9 * channels * outputs, 2), numbers(outputs, 3));
-                let want = reference(&planes, transposed, &x, &weights, &bias);
-                let mut of = Convolution::new(planes, transposed);
-                let mut y = vec![f32::NAN; SAMPLES * outputs * output[0] * output[1]];
-                let check = |y: &mut [f32], width: &str| {
-                    check(&format!("{planes:?}, {width}"), y, &want, channels);
-                    y.fill(f32::NAN);
-                };
-                of.run(&x, &weights, Some(&bias), &mut y);
-                check(&mut y, "as dispatched");
-                // Kernels are kept as one width has them.
-                let of = || Convolution::new(planes, transposed);
-                let bias = Some(&bias[..]);
-                Simd::vectorize(Scalar, Run { of: &mut of(), x: &x, weights: &weights, bias, y: &mut y });
-                check(&mut y, "one at a time");
-                #[cfg(target_arch = "x86_64")]
-                if let Some(narrow) = pulp::x86::V3::try_new() {
-                    Simd::vectorize(narrow, Run { of: &mut of(), x: &x, weights: &weights, bias, y: &mut y });
-                    check(&mut y, "of eight");
-                }
-            }
-        }
+        convolutions_are_their_definition::<Convolution>(plain_cases());
     }
 
     #[test]
     fn neither_other_samples_nor_calls_before_change_a_samples_bits() {
-        for planes in cases() {
-            let Planes { channels, outputs, input, output, .. } = planes;
-            let (len, made) = (channels * input[0] * input[1], outputs * output[0] * output[1]);
-            let x = numbers(SAMPLES * len, 4);
-            let (weights, before) = (numbers(9 * channels * outputs, 5), numbers(9 * channels * outputs, 6));
-            let mut used = Convolution::new(planes, false);
-            let (mut all, mut alone) = (vec![0.0; SAMPLES * made], vec![0.0; made]);
-            used.run(&x, &before, None, &mut all);
-            used.run(&vec![f32::NAN; SAMPLES * len], &weights, None, &mut all);
-            used.run(&x, &weights, None, &mut all);
-            for (x, y) in x.chunks(len).zip(all.chunks(made)) {
-                Convolution::new(planes, false).run(x, &weights, None, &mut alone);
-                assert!(y.iter().zip(&alone).all(|(y, alone)| y.to_bits() == alone.to_bits()), "{planes:?}");
-            }
-            // One sample that is no number stays alone.
-            let mut spoilt = x.clone();
-            spoilt[len..2 * len].fill(f32::INFINITY);
-            let mut y = vec![0.0; SAMPLES * made];
-            used.run(&spoilt, &weights, None, &mut y);
-            let others = |y: &[f32]| [&y[..made], &y[2 * made..]].concat();
-            assert_eq!(others(&y), others(&all));
-        }
+        samples_keep_to_themselves::<Convolution>(plain_cases());
     }
 }

@@ -5,19 +5,17 @@
 //!
 //! Memory: a sample's input and output gradient with their channels innermost, and both at their points: 5 times as much each.
 
-use super::{POINTS, Planes, TILE, VECTORS, WIDE_TILE, WIDEST, at_points, column_of, load, store, three};
+use super::super::{SIDE, WIDEST, Windows, turned};
+use super::{POINTS, TILE, VECTORS, WIDE_TILE, at_points, column_of, load, store, three, tiles};
 use pulp::{Arch, Simd, WithSimd};
 
 /// Weights of a kernel: two squares' and one.
 const TAPS: usize = 2 * SIDE + 1;
 
-/// Floats of the side of a square that is turned in registers.
-const SIDE: usize = 4;
-
 /// With memory for a sample.
 #[derive(Clone, Debug)]
 pub(crate) struct KernelGrad {
-    planes: Planes,
+    windows: Windows,
     /// Channels and outputs, rounded up to vectors.
     wide: usize,
     tall: usize,
@@ -36,12 +34,12 @@ pub(crate) struct KernelGrad {
 }
 
 impl KernelGrad {
-    pub(crate) fn new(planes: Planes) -> Self {
-        let (wide, tall) = (planes.channels.next_multiple_of(WIDEST), planes.outputs.next_multiple_of(WIDEST));
-        let [lines, columns] = planes.tiles();
+    pub(crate) fn new(windows: Windows) -> Self {
+        let (wide, tall) = (windows.channels.next_multiple_of(WIDEST), windows.outputs.next_multiple_of(WIDEST));
+        let [lines, columns] = tiles(&windows);
         let tiles = lines * columns;
         Self {
-            planes,
+            windows,
             wide,
             tall,
             x: vec![0.0; (2 * lines + 2) * (2 * columns + 2) * wide],
@@ -64,7 +62,7 @@ impl KernelGrad {
     #[inline(always)]
     fn transform<S: Simd>(&mut self, simd: S) {
         let (wide, tall) = (self.wide, self.tall);
-        let [lines, columns] = self.planes.tiles();
+        let [lines, columns] = tiles(&self.windows);
         let (zero, half) = (simd.splat_f32s(0.0), simd.splat_f32s(0.5));
         let apart = lines * columns * wide + WIDEST;
         let apart_left = lines * columns * tall + WIDEST;
@@ -109,7 +107,7 @@ impl KernelGrad {
     #[inline(always)]
     fn multiply<S: Simd, const M: usize, const N: usize>(&mut self, simd: S, output: usize, channel: usize) {
         let (wide, tall, across) = (self.wide, self.tall, N * S::F32_LANES);
-        let [lines, columns] = self.planes.tiles();
+        let [lines, columns] = tiles(&self.windows);
         let tiles = lines * columns;
         let points = self.x_points.chunks_exact(tiles * wide + WIDEST);
         let points = points.zip(self.left_points.chunks_exact(tiles * tall + WIDEST));
@@ -154,7 +152,7 @@ impl KernelGrad {
     /// All tiles, of `M` outputs each.
     #[inline(always)]
     fn tiles<S: Simd, const M: usize>(&mut self, simd: S, grad: &mut [f32]) {
-        let (wide, channels) = (self.wide, self.planes.channels);
+        let (wide, channels) = (self.wide, self.windows.channels);
         for (index, grad) in grad.chunks_mut(M * TAPS * channels).enumerate() {
             let (mut at, end) = (0, wide / S::F32_LANES);
             while at < end {
@@ -207,8 +205,8 @@ impl WithSimd for Write<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { of, left, x, grad } = self;
-        let Planes { input, output, before: [top, start], .. } = of.planes;
-        let columns = 2 * of.planes.tiles()[1];
+        let Windows { input, output, before: [top, start], .. } = of.windows;
+        let columns = 2 * tiles(&of.windows)[1];
         turn_inside_out(x, input, &mut of.x[(top * (columns + 2) + start) * of.wide..], columns + 2, of.wide);
         turn_inside_out(left, output, &mut of.left, columns, of.tall);
         of.transform(simd);
@@ -239,9 +237,8 @@ fn turn_inside_out(planes: &[f32], [lines, columns]: [usize; 2], into: &mut [f32
                     for (from, row) in from.iter_mut().zip(rows) {
                         from.copy_from_slice(&row[SIDE * square..][..SIDE]);
                     }
-                    for i in 0..SIDE {
-                        let into: &mut [f32; SIDE] = (&mut into[i * wide..][..SIDE]).try_into().expect("a side");
-                        *into = [from[0][i], from[1][i], from[2][i], from[3][i]];
+                    for (i, turned) in turned(from).into_iter().enumerate() {
+                        into[i * wide..][..SIDE].copy_from_slice(&turned);
                     }
                 }
                 SIDE * squares
@@ -259,32 +256,33 @@ fn turn_inside_out(planes: &[f32], [lines, columns]: [usize; 2], into: &mut [f32
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{cases, check, numbers, positions, taps, under};
+    use super::super::super::tests::{check, numbers, plain_cases, positions, taps, under};
     use super::*;
     use pulp::Scalar;
 
     /// The definition, in f64.
-    fn reference(planes: &Planes, left: &[f32], x: &[f32]) -> Vec<f64> {
-        let (input, output) = (planes.input[0] * planes.input[1], planes.output[0] * planes.output[1]);
+    fn reference(windows: &Windows, left: &[f32], x: &[f32]) -> Vec<f64> {
+        let (input, output) = (windows.input[0] * windows.input[1], windows.output[0] * windows.output[1]);
         let entry = |left: &[f32], plane: &[f32], tap: [usize; 2]| -> f64 {
-            positions(planes).zip(left).map(|(at, left)| f64::from(*left) * under(planes, plane, at, tap)).sum()
+            positions(windows).zip(left).map(|(at, left)| f64::from(*left) * under(windows, plane, at, tap)).sum()
         };
-        let of_planes = |left| x.chunks(input).flat_map(move |plane| taps().map(move |tap| entry(left, plane, tap)));
+        let of_planes =
+            |left| x.chunks(input).flat_map(move |plane| taps(windows).map(move |tap| entry(left, plane, tap)));
         left.chunks(output).flat_map(of_planes).collect()
     }
 
     #[test]
     fn the_gradient_of_a_kernel_is_its_definition_in_vectors_of_every_width() {
-        for planes in cases() {
-            let Planes { channels, outputs, input, output, .. } = planes;
-            let mut of = KernelGrad::new(planes);
+        for windows in plain_cases() {
+            let Windows { channels, outputs, input, output, .. } = windows;
+            let mut of = KernelGrad::new(windows);
             for seed in [1, 2] {
                 let left = numbers(outputs * output[0] * output[1], seed);
                 let x = numbers(channels * input[0] * input[1], 3 * seed);
-                let want = reference(&planes, &left, &x);
+                let want = reference(&windows, &left, &x);
                 let mut grad = vec![f32::NAN; want.len()];
                 let check = |grad: &mut [f32], width: &str| {
-                    check(&format!("{planes:?}, {width}"), grad, &want, output[0] * output[1]);
+                    check(&format!("{windows:?}, {width}"), grad, &want, output[0] * output[1]);
                     grad.fill(f32::NAN);
                 };
                 of.write(&left, &x, &mut grad);
@@ -302,9 +300,9 @@ mod tests {
 
     #[test]
     fn the_sample_before_leaves_no_trace() {
-        for planes in cases() {
-            let Planes { channels, outputs, input, output, .. } = planes;
-            let (mut used, mut fresh) = (KernelGrad::new(planes), KernelGrad::new(planes));
+        for windows in plain_cases() {
+            let Windows { channels, outputs, input, output, .. } = windows;
+            let (mut used, mut fresh) = (KernelGrad::new(windows), KernelGrad::new(windows));
             let left = numbers(outputs * output[0] * output[1], 5);
             let x = numbers(channels * input[0] * input[1], 6);
             let mut grads = [(); 3].map(|()| vec![0.0; 9 * outputs * channels]);

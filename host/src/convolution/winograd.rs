@@ -10,20 +10,15 @@
 
 mod convolution;
 mod kernel;
-#[cfg(test)]
-mod tests;
 
-pub(crate) use convolution::Convolution;
+pub(super) use convolution::Convolution;
 pub(crate) use kernel::KernelGrad;
 
-use crate::autodiff::Window;
+use super::Windows;
 use pulp::Simd;
 
 /// Points of a transformed tile.
 const POINTS: usize = 16;
-
-/// Floats of the widest vectors.
-const WIDEST: usize = 16;
 
 /// Vectors of the widest tile of sums.
 const VECTORS: usize = 3;
@@ -35,50 +30,18 @@ const TILE: usize = 4;
 /// Channels on either side from which fewer products outweigh the transforms.
 const WORTHWHILE: usize = 16;
 
-/// 3×3 windows, each next to the last, over a padded plane.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Planes {
-    pub(crate) channels: usize,
-    pub(crate) outputs: usize,
-    /// Lines and columns.
-    pub(crate) input: [usize; 2],
-    pub(crate) output: [usize; 2],
-    /// Padding before the first line and column, at most 2.
-    pub(crate) before: [usize; 2],
+/// Whether this is their way: plain windows of 3×3 with at most 2 of padding, where fewer products outweigh the transforms.
+pub(crate) fn suits(windows: &Windows) -> bool {
+    let Windows { channels, outputs, input, output, kernel, stride, dilation, before } = *windows;
+    [kernel, stride, dilation] == [[3, 3], [1, 1], [1, 1]]
+        && channels >= WORTHWHILE
+        && outputs >= WORTHWHILE
+        && (0..2).all(|i| before[i] <= 2 && output[i] <= input[i] + before[i])
 }
 
-impl Planes {
-    /// Of `pads` before and after lines and columns; `None` where the windows do not fit or never touch the input.
-    pub(crate) fn new(channels: usize, outputs: usize, input: [usize; 2], pads: [[usize; 2]; 2]) -> Option<Self> {
-        let [before, after] = pads;
-        if pads.iter().flatten().any(|pad| *pad > 2) || channels == 0 || outputs == 0 || input.contains(&0) {
-            return None;
-        }
-        let whole = [0, 1].map(|i| input[i] + before[i] + after[i]);
-        if whole.iter().any(|extent| *extent < 3) {
-            return None;
-        }
-        Some(Self { channels, outputs, input, output: whole.map(|extent| extent - 2), before })
-    }
-
-    /// Of a convolution's windows, where their kernel's gradient is better had this way.
-    pub(crate) fn of(channels: usize, outputs: usize, window: &Window) -> Option<Self> {
-        let pair = |list: &[usize]| <[usize; 2]>::try_from(list).ok();
-        let plain = window.kernel == [3, 3] && window.stride == [1, 1] && window.dilation == [1, 1];
-        let worthwhile = plain && worthwhile(channels, outputs);
-        let planes = Self::new(channels, outputs, pair(&window.input)?, [pair(&window.before)?, pair(&window.after)?])?;
-        (worthwhile && pair(&window.output) == Some(planes.output)).then_some(planes)
-    }
-
-    /// Lines and columns of tiles of outputs.
-    fn tiles(&self) -> [usize; 2] {
-        self.output.map(|extent| extent.div_ceil(2))
-    }
-}
-
-/// Whether a convolution between so many channels is better done this way.
-pub(crate) fn worthwhile(channels: usize, outputs: usize) -> bool {
-    channels >= WORTHWHILE && outputs >= WORTHWHILE
+/// Lines and columns of tiles of outputs.
+fn tiles(windows: &Windows) -> [usize; 2] {
+    windows.output.map(|extent| extent.div_ceil(2))
 }
 
 /// A line of a tile of inputs at its points.

@@ -1,0 +1,163 @@
+//! Convolutions over planes and lines, with weights that change from step to step.
+//!
+//! [`winograd`] takes the fewest products where it can; all other windows are summed as they are defined, in [`direct`].
+
+mod direct;
+#[cfg(test)]
+mod tests;
+pub(crate) mod winograd;
+
+use crate::autodiff::Window;
+
+/// Floats of the widest vectors.
+const WIDEST: usize = 16;
+
+/// Floats of the side of a square that is turned in registers.
+const SIDE: usize = 4;
+
+/// Outputs from which vectors of them are worth it.
+const FEWEST_OUTPUTS: usize = 4;
+
+/// Windows over padded planes; a line is a plane of one.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Windows {
+    pub(crate) channels: usize,
+    pub(crate) outputs: usize,
+    /// Lines and columns, as in all that follow.
+    pub(crate) input: [usize; 2],
+    pub(crate) output: [usize; 2],
+    pub(crate) kernel: [usize; 2],
+    pub(crate) stride: [usize; 2],
+    pub(crate) dilation: [usize; 2],
+    /// Padding before the first line and column.
+    pub(crate) before: [usize; 2],
+}
+
+impl Windows {
+    /// Of `pads` before and after lines and columns; `None` where they do not fit.
+    pub(crate) fn new(
+        [channels, outputs]: [usize; 2],
+        input: [usize; 2],
+        pads: [[usize; 2]; 2],
+        [kernel, stride, dilation]: [[usize; 2]; 3],
+    ) -> Option<Self> {
+        let counts = [[channels, outputs], input, kernel, stride, dilation];
+        if counts.iter().flatten().any(|count| *count == 0) {
+            return None;
+        }
+        let [before, after] = pads;
+        let mut output = [0; 2];
+        for (i, output) in output.iter_mut().enumerate() {
+            let left = (input[i] + before[i] + after[i]).checked_sub((kernel[i] - 1) * dilation[i] + 1)?;
+            *output = left / stride[i] + 1;
+        }
+        Some(Self { channels, outputs, input, output, kernel, stride, dilation, before })
+    }
+
+    /// Of a convolution over one or two axes.
+    pub(crate) fn of(channels: usize, outputs: usize, window: &Window) -> Option<Self> {
+        let plane = |list: &[usize], line: usize| match *list {
+            [columns] => Some([line, columns]),
+            [lines, columns] => Some([lines, columns]),
+            _ => None,
+        };
+        let pads = [plane(&window.before, 0)?, plane(&window.after, 0)?];
+        let steps = [plane(&window.kernel, 1)?, plane(&window.stride, 1)?, plane(&window.dilation, 1)?];
+        let windows = Self::new([channels, outputs], plane(&window.input, 1)?, pads, steps)?;
+        (windows.output == plane(&window.output, 1)?).then_some(windows)
+    }
+
+    /// Products of an output.
+    fn taps(&self) -> usize {
+        self.channels * self.kernel[0] * self.kernel[1]
+    }
+
+    /// Floats of a sample's input and output.
+    fn lens(&self) -> [usize; 2] {
+        [(self.channels, self.input), (self.outputs, self.output)]
+            .map(|(planes, [lines, columns])| planes * lines * columns)
+    }
+}
+
+/// Whether convolutions to so many outputs are had from here.
+pub(crate) fn suits(outputs: usize, stride: &[usize]) -> bool {
+    outputs >= FEWEST_OUTPUTS
+        && (1..=2).contains(&stride.len())
+        && stride.last().is_some_and(|stride| (1..=direct::MOST_STRIDE).contains(stride))
+}
+
+/// A convolution of a session's, with the memory that it needs.
+#[derive(Debug)]
+pub(crate) struct Convolution {
+    windows: Windows,
+    method: Method,
+}
+
+#[derive(Debug)]
+enum Method {
+    Winograd(winograd::Convolution),
+    Direct(direct::Convolution),
+}
+
+impl Convolution {
+    /// Over `windows`. `transposed`: its weights `[C, O, *kernel]` are those of the convolution whose gradient it takes from outputs, here
+    /// the channels, to inputs.
+    pub(crate) fn new(windows: Windows, transposed: bool) -> Self {
+        let method = if winograd::suits(&windows) {
+            Method::Winograd(winograd::Convolution::new(windows, transposed))
+        } else {
+            Method::Direct(direct::Convolution::new(windows, transposed))
+        };
+        Self { windows, method }
+    }
+
+    pub(crate) fn windows(&self) -> &Windows {
+        &self.windows
+    }
+
+    /// From `x` `[N, C, *input]` to `y` `[N, O, *output]`, with `weights` `[O, C, *kernel]` and `bias` `[O]`.
+    pub(crate) fn run(&mut self, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
+        match &mut self.method {
+            Method::Winograd(convolution) => convolution.run(x, weights, bias, y),
+            Method::Direct(convolution) => convolution.run(x, weights, bias, y),
+        }
+    }
+}
+
+/// Takes `weights` in the place of the `last`, and tells whether they are others: a step's samples come in many calls.
+#[inline(always)]
+fn take(last: &mut Vec<f32>, weights: &[f32]) -> bool {
+    // By pieces: where they are others it shows soon.
+    let same = |(last, new): (&[f32], &[f32])| {
+        last.iter().zip(new).fold(0, |unlike, (last, new)| unlike | (last.to_bits() ^ new.to_bits())) == 0
+    };
+    if last.len() == weights.len() && last.chunks(256).zip(weights.chunks(256)).all(same) {
+        return false;
+    }
+    last.clear();
+    last.extend_from_slice(weights);
+    true
+}
+
+/// A square of floats turned about its diagonal.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn turned(square: [[f32; SIDE]; SIDE]) -> [[f32; SIDE]; SIDE] {
+    use std::arch::x86_64::{_mm_movehl_ps, _mm_movelh_ps, _mm_unpackhi_ps, _mm_unpacklo_ps};
+    let [a, b, c, d] = square.map(pulp::cast);
+    // SAFETY: SSE is part of every x86-64 processor.
+    let turned = unsafe {
+        let (ab, cd) = (_mm_unpacklo_ps(a, b), _mm_unpacklo_ps(c, d));
+        let (ab_after, cd_after) = (_mm_unpackhi_ps(a, b), _mm_unpackhi_ps(c, d));
+        let [first, second] = [_mm_movelh_ps(ab, cd), _mm_movehl_ps(cd, ab)];
+        [first, second, _mm_movelh_ps(ab_after, cd_after), _mm_movehl_ps(cd_after, ab_after)]
+    };
+    turned.map(pulp::cast)
+}
+
+/// A square of floats turned about its diagonal.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn turned([a, b, c, d]: [[f32; SIDE]; SIDE]) -> [[f32; SIDE]; SIDE] {
+    [0, 1, 2, 3].map(|i| [a[i], b[i], c[i], d[i]])
+}

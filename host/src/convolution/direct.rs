@@ -1,0 +1,330 @@
+//! Convolutions as they are defined, `Y[o, y, x] = Σ_{c, k, j} W[o, c, k, j] · X[c, s y + d k − p, t x + e j − q] + B[o]`.
+//!
+//! Outputs lie side by side in the vectors, so that few channels, large windows and strides cost nothing, and nothing is unfolded; a tile
+//! of columns by outputs is summed in registers.
+//!
+//! Memory: the kernels, as they were given and with the outputs innermost, a sample where it is padded, and a line of outputs.
+//!
+//! Numerics: each entry is one running sum over channels and taps in their order, with fused multiply-adds where the processor has them:
+//! its bits depend on the sample, the parameters and the kind of processor, not on the vectors' width.
+
+use super::{SIDE, WIDEST, Windows, take, turned};
+use pulp::{Arch, Simd, WithSimd};
+
+/// Columns of the widest tile.
+const COLUMNS: usize = 14;
+
+/// Columns of a tile of two vectors of outputs: as many as there are registers for, in the widest vectors and in others.
+const WIDE_COLUMNS: usize = 12;
+const FEWER_COLUMNS: usize = 6;
+
+/// The widest stride along a line.
+pub(super) const MOST_STRIDE: usize = 2;
+
+/// With memory for a sample, and for the kernels of the last call.
+#[derive(Debug)]
+pub(crate) struct Convolution {
+    windows: Windows,
+    transposed: bool,
+    /// As they were given.
+    weights: Vec<f32>,
+    /// `[blocks of outputs, taps, outputs of a block]`.
+    kernels: Vec<f32>,
+    /// Where each tap lies in a sample.
+    offsets: Vec<usize>,
+    /// Lines and columns of the planes that the windows read: padded, unless they stay on the input.
+    plane: [usize; 2],
+    /// `[C, *plane]`.
+    padded: Vec<f32>,
+    /// `[columns, outputs of a block]`.
+    line: Vec<f32>,
+    vectors: Arch,
+}
+
+impl Convolution {
+    /// Over `windows`. `transposed`: its weights `[C, O, *kernel]` are those of the convolution whose gradient it takes from outputs, here
+    /// the channels, to inputs.
+    pub(super) fn new(windows: Windows, transposed: bool) -> Self {
+        let windows = flat(windows);
+        let Windows { channels, kernel, dilation, .. } = windows;
+        let reach = [0, 1].map(|i| (windows.output[i] - 1) * windows.stride[i] + (kernel[i] - 1) * dilation[i] + 1);
+        let stay = (0..2).all(|i| windows.before[i] == 0 && reach[i] <= windows.input[i]);
+        let plane = if stay { windows.input } else { reach };
+        let line = move |channel, k| (channel * plane[0] + k * dilation[0]) * plane[1];
+        let taps = move |channel| {
+            (0..kernel[0]).flat_map(move |k| (0..kernel[1]).map(move |j| line(channel, k) + j * dilation[1]))
+        };
+        Self {
+            windows,
+            transposed,
+            weights: vec![],
+            kernels: vec![],
+            offsets: (0..channels).flat_map(taps).collect(),
+            plane,
+            padded: if stay { vec![] } else { vec![0.0; channels * plane[0] * plane[1]] },
+            line: vec![0.0; windows.output[1] * 2 * WIDEST],
+            vectors: Arch::new(),
+        }
+    }
+
+    /// From `x` `[N, C, *input]` to `y` `[N, O, *output]`, with `weights` `[O, C, *kernel]` and `bias` `[O]`.
+    pub(super) fn run(&mut self, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
+        let vectors = self.vectors;
+        vectors.dispatch(Run { of: self, x, weights, bias, y });
+    }
+
+    /// Turns the kernels, unless they are those of the last call.
+    #[inline(always)]
+    fn take_weights<S: Simd>(&mut self, weights: &[f32]) {
+        if !take(&mut self.weights, weights) {
+            return;
+        }
+        let Windows { channels, outputs, kernel, .. } = self.windows;
+        let (taps, of_kernel) = (self.windows.taps(), kernel[0] * kernel[1]);
+        self.kernels.clear();
+        self.kernels.resize(outputs.next_multiple_of(S::F32_LANES) * taps, 0.0);
+        for (block, kernels) in self.kernels.chunks_mut(2 * S::F32_LANES * taps).enumerate() {
+            let (first, wide) = (block * 2 * S::F32_LANES, kernels.len() / taps);
+            for output in first..outputs.min(first + wide) {
+                for channel in 0..channels {
+                    let from = if self.transposed { channel * outputs + output } else { output * channels + channel };
+                    for (tap, weight) in weights[from * of_kernel..][..of_kernel].iter().enumerate() {
+                        let tap = if self.transposed { of_kernel - 1 - tap } else { tap };
+                        kernels[(channel * of_kernel + tap) * wide + output - first] = *weight;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes a sample into its padding, if it has any.
+    #[inline(always)]
+    fn pad(&self, x: &[f32], padded: &mut [f32]) {
+        let (Windows { input, before, .. }, [lines, columns]) = (self.windows, self.plane);
+        let count = input[1].min(columns.saturating_sub(before[1]));
+        for (from, into) in x.chunks_exact(input[0] * input[1]).zip(padded.chunks_exact_mut(lines * columns)) {
+            let lines = into.chunks_exact_mut(columns).skip(before[0]);
+            for (from, into) in from.chunks_exact(input[1]).zip(lines) {
+                into[before[1]..][..count].copy_from_slice(&from[..count]);
+            }
+        }
+    }
+
+    /// Sums `M` columns of `N` vectors of outputs.
+    #[inline(always)]
+    fn tile<S: Simd, const STRIDE: usize, const M: usize, const N: usize>(
+        &mut self,
+        simd: S,
+        x: &[f32],
+        column: usize,
+        kernels: std::ops::Range<usize>,
+        bias: &[f32],
+    ) {
+        let wide = N * S::F32_LANES;
+        let mut sums = [[simd.splat_f32s(0.0); N]; M];
+        for (kernel, offset) in self.kernels[kernels].chunks_exact(wide).zip(&self.offsets) {
+            let vectors: [S::f32s; N] = *S::as_simd_f32s(kernel).0.first_chunk().expect("a block's outputs");
+            let x = &x[*offset..][..(M - 1) * STRIDE + 1];
+            for m in 0..M {
+                let x = simd.splat_f32s(x[m * STRIDE]);
+                for n in 0..N {
+                    sums[m][n] = simd.mul_add_e_f32s(x, vectors[n], sums[m][n]);
+                }
+            }
+        }
+        let bias = S::as_simd_f32s(bias).0;
+        for (sums, into) in sums.iter().zip(self.line[column * wide..].chunks_exact_mut(wide)) {
+            let into = S::as_mut_simd_f32s(into).0;
+            for n in 0..N {
+                into[n] = simd.add_f32s(sums[n], bias[n]);
+            }
+        }
+    }
+
+    /// The lines of `N` vectors of outputs from `first` on.
+    #[inline(always)]
+    fn block<S: Simd, const STRIDE: usize, const N: usize>(
+        &mut self,
+        simd: S,
+        x: &[f32],
+        first: usize,
+        bias: Option<&[f32]>,
+        y: &mut [f32],
+    ) {
+        let Windows { outputs, output: [lines, columns], .. } = self.windows;
+        let (wide, taps) = (N * S::F32_LANES, self.windows.taps());
+        let count = wide.min(outputs - first);
+        let mut biases = [0.0; 2 * WIDEST];
+        if let Some(bias) = bias {
+            biases[..count].copy_from_slice(&bias[first..][..count]);
+        }
+        let biases = &biases[..wide];
+        let kernels = first * taps..(first + wide) * taps;
+        let most = match N {
+            1 => COLUMNS,
+            _ if S::F32_LANES >= WIDEST => WIDE_COLUMNS,
+            _ => FEWER_COLUMNS,
+        };
+        let across = columns.div_ceil(columns.div_ceil(most));
+        for line in 0..lines {
+            let x = &x[line * self.windows.stride[0] * self.plane[1]..];
+            let mut done = 0;
+            while done < columns {
+                // The last tile ends with the line.
+                let column = done.min(columns - across);
+                let x = &x[column * STRIDE..];
+                macro_rules! of_columns {
+                    ($($m:literal)*) => {
+                        match across {
+                            $($m => self.tile::<S, STRIDE, $m, N>(simd, x, column, kernels.clone(), biases),)*
+                            _ => self.tile::<S, STRIDE, COLUMNS, N>(simd, x, column, kernels.clone(), biases),
+                        }
+                    };
+                }
+                of_columns!(1 2 3 4 5 6 7 8 9 10 11 12 13);
+                done += across;
+            }
+            turn(&self.line, wide, &mut y[(first * lines + line) * columns..], lines * columns, [count, columns]);
+        }
+    }
+
+    /// A sample, as the windows read it.
+    #[inline(always)]
+    fn sample<S: Simd, const STRIDE: usize>(&mut self, simd: S, x: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
+        let outputs = self.windows.outputs;
+        for first in (0..outputs).step_by(2 * S::F32_LANES) {
+            if outputs - first > S::F32_LANES {
+                self.block::<S, STRIDE, 2>(simd, x, first, bias, y);
+            } else {
+                self.block::<S, STRIDE, 1>(simd, x, first, bias, y);
+            }
+        }
+    }
+}
+
+/// The same windows over one line, where they are points side by side.
+fn flat(windows: Windows) -> Windows {
+    let Windows { input, output, kernel, .. } = windows;
+    if kernel != [1, 1] || output != input {
+        return windows;
+    }
+    let line = [1, input[0] * input[1]];
+    Windows { input: line, output: line, ..windows }
+}
+
+/// Writes `from` `[columns, wide]` to `into`, an output's columns side by side and outputs `apart`.
+#[inline(always)]
+fn turn(from: &[f32], wide: usize, into: &mut [f32], apart: usize, [outputs, columns]: [usize; 2]) {
+    let squares = columns / SIDE;
+    for first in (0..outputs).step_by(SIDE) {
+        let into = &mut into[first * apart..];
+        let mut done = 0;
+        if first + SIDE <= outputs {
+            let (a, rest) = into.split_at_mut(apart);
+            let (b, rest) = rest.split_at_mut(apart);
+            let (c, d) = rest.split_at_mut(apart);
+            let [a, b, c, d] = [a, b, c, d].map(|line| &mut line.as_chunks_mut::<SIDE>().0[..squares]);
+            let lines = a.iter_mut().zip(b).zip(c.iter_mut().zip(d));
+            for (from, ((a, b), (c, d))) in from.chunks_exact(SIDE * wide).zip(lines) {
+                let mut square = [[0.0; SIDE]; SIDE];
+                for (square, from) in square.iter_mut().zip(from.chunks_exact(wide)) {
+                    *square = *from[first..].first_chunk().expect("a side");
+                }
+                [*a, *b, *c, *d] = turned(square);
+            }
+            done = SIDE * squares;
+        }
+        for output in 0..SIDE.min(outputs - first) {
+            for column in done..columns {
+                into[output * apart + column] = from[column * wide + first + output];
+            }
+        }
+    }
+}
+
+/// A convolution on its way.
+struct Run<'a> {
+    of: &'a mut Convolution,
+    x: &'a [f32],
+    weights: &'a [f32],
+    bias: Option<&'a [f32]>,
+    y: &'a mut [f32],
+}
+
+impl WithSimd for Run<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { of, x, weights, bias, y } = self;
+        of.take_weights::<S>(weights);
+        let [len, made] = of.windows.lens();
+        for (x, y) in x.chunks_exact(len).zip(y.chunks_exact_mut(made)) {
+            let mut padded = std::mem::take(&mut of.padded);
+            of.pad(x, &mut padded);
+            let x = if padded.is_empty() { x } else { &padded };
+            match of.windows.stride[1] {
+                1 => of.sample::<S, 1>(simd, x, bias, y),
+                _ => of.sample::<S, MOST_STRIDE>(simd, x, bias, y),
+            }
+            of.padded = padded;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{
+        Convolves, Width, convolutions_are_their_definition, plain_cases, samples_keep_to_themselves,
+    };
+    use super::*;
+    use pulp::Scalar;
+
+    /// Those of 3×3, and kernels of all shapes, strides, dilations, lines, more columns and outputs than a tile, single outputs.
+    fn cases() -> Vec<Windows> {
+        let others = [
+            ([1, 16], [28, 28], [[3, 3], [3, 3]], [[8, 8], [2, 2], [1, 1]]),
+            ([3, 7], [13, 12], [[0, 0], [0, 0]], [[4, 4], [2, 2], [1, 1]]),
+            ([2, 33], [6, 9], [[1, 0], [0, 2]], [[2, 3], [3, 2], [1, 1]]),
+            ([3, 40], [9, 31], [[0, 4], [2, 1]], [[3, 5], [1, 1], [2, 3]]),
+            ([5, 4], [1, 29], [[0, 1], [0, 1]], [[1, 3], [1, 1], [1, 1]]),
+            ([6, 18], [7, 5], [[0, 0], [0, 0]], [[1, 1], [1, 1], [1, 1]]),
+            ([6, 18], [7, 5], [[0, 0], [0, 0]], [[1, 1], [2, 2], [1, 1]]),
+            ([2, 5], [4, 4], [[0, 0], [0, 0]], [[2, 2], [2, 2], [1, 1]]),
+        ];
+        let others = others.map(|(between, input, pads, steps)| Windows::new(between, input, pads, steps).unwrap());
+        plain_cases().into_iter().chain(others).collect()
+    }
+
+    impl Convolves for Convolution {
+        fn over(windows: Windows, transposed: bool) -> Self {
+            Self::new(windows, transposed)
+        }
+
+        fn run_in(&mut self, width: Width, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) -> bool {
+            match width {
+                Width::Dispatched => self.run(x, weights, bias, y),
+                Width::One => Simd::vectorize(Scalar, Run { of: self, x, weights, bias, y }),
+                Width::Eight => {
+                    #[cfg(target_arch = "x86_64")]
+                    if let Some(narrow) = pulp::x86::V3::try_new() {
+                        Simd::vectorize(narrow, Run { of: self, x, weights, bias, y });
+                        return true;
+                    }
+                    return false;
+                }
+            }
+            true
+        }
+    }
+
+    #[test]
+    fn a_convolution_is_its_definition_in_vectors_of_every_width() {
+        convolutions_are_their_definition::<Convolution>(cases());
+    }
+
+    #[test]
+    fn neither_other_samples_nor_calls_before_change_a_samples_bits() {
+        samples_keep_to_themselves::<Convolution>(cases());
+    }
+}
