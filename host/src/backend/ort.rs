@@ -6,6 +6,7 @@
 
 mod convolution;
 mod operators;
+mod pool;
 mod tanh_grad;
 
 use super::bind::bind;

@@ -10,7 +10,8 @@ use ort::operator::{
 };
 use ort::value::{Shape, TensorElementType, ValueType};
 
-const NAME: &str = "Convolution";
+/// The operator's.
+pub(super) const NAME: &str = "Convolution";
 
 /// Puts the operator in the place of each `Conv` and `ConvTranspose` that is better done by it, and tells whether there was one.
 pub(super) fn put(graph: &mut pb::GraphProto, plan: &Plan) -> bool {
@@ -61,16 +62,18 @@ fn attributes(node: &pb::NodeProto, weights: &[usize]) -> Option<Vec<pb::Attribu
     if !is_plain || pads.iter().any(|pad| *pad < 0) || !suits(outputs, &stride) {
         return None;
     }
-    Some(vec![
-        make_attr_ints("pads", &pads),
-        make_attr_ints("strides", &strides),
-        make_attr_ints("dilations", &dilations),
-        make_attr_int("transposed", is_transposed.into()),
-    ])
+    let mut own: Vec<_> = [("pads", pads), ("strides", strides), ("dilations", dilations)]
+        .map(|(name, list)| make_attr_ints(name, &list))
+        .into();
+    // Only where it is: onnxruntime takes an attribute of 0 for none when it asks for shapes.
+    if is_transposed {
+        own.push(make_attr_int("transposed", 1));
+    }
+    Some(own)
 }
 
 /// `(x [N, C, *input], weights [O, C, *kernel], bias [O]?) → y [N, O, *output]` over one or two axes, with the attributes `pads`, `strides` and
-/// `dilations` as `Conv` has them, and `transposed`, where the weights are `[C, O, *kernel]`, turned.
+/// `dilations` as `Conv` has them, and `transposed` where the weights are `[C, O, *kernel]`, turned.
 pub(super) struct Convolve;
 
 impl Operator for Convolve {
@@ -91,12 +94,9 @@ impl Operator for Convolve {
 
     fn create_kernel<'attr>(&self, context: &KernelContext<'attr>) -> ort::Result<Convolving> {
         let list = |name: &str| context.get(name).ok_or_else(|| failed(&format!("it has no {name}")));
-        let transposed: i64 = context.get("transposed").ok_or_else(|| failed("it does not say its direction"))?;
+        let transposed = context.get::<i64>("transposed").is_some();
         let (pads, strides, dilations) = (list("pads")?, list("strides")?, list("dilations")?);
-        Ok(Convolving {
-            geometry: Geometry { pads, strides, dilations, transposed: transposed != 0 },
-            convolution: None,
-        })
+        Ok(Convolving { geometry: Geometry { pads, strides, dilations, transposed }, convolution: None })
     }
 
     fn infer_shape(&self, context: &mut ShapeInferenceContext) -> ort::Result<()> {
@@ -104,7 +104,7 @@ impl Operator for Convolve {
             pads: context.attr("pads")?,
             strides: context.attr("strides")?,
             dilations: context.attr("dilations")?,
-            transposed: context.attr::<i64>("transposed")? != 0,
+            transposed: context.attr::<i64>("transposed").is_ok(),
         };
         let inputs = context.inputs();
         let shapes: Vec<&[i64]> = inputs.iter().take(2).filter_map(ValueType::tensor_shape).map(|s| &s[..]).collect();

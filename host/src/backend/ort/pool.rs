@@ -1,0 +1,286 @@
+//! Pools of 2×2 windows that lie next to each other or overlap, as operators of our own: beside convolutions that are ours, onnxruntime
+//! reorders planes before and after each of its own.
+
+use super::convolution::NAME as CONVOLUTION;
+use super::operators::DOMAIN;
+use crate::convolution::Windows;
+use crate::onnx::{attr_int, attr_ints, attr_string, make_attr_int, pb};
+use ort::operator::{
+    ComputeContext, Kernel, KernelContext, Operator, OperatorInput, OperatorOutput, ShapeInferenceContext,
+};
+use ort::value::{Shape, TensorElementType, ValueType};
+use pulp::{Arch, Simd, WithSimd};
+
+/// What is taken of a window.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Pool {
+    Max,
+    Average,
+}
+
+/// Puts the operators in the place of pools of 2×2 windows without padding, where all convolutions are ours, and tells whether there was one.
+pub(super) fn put(graph: &mut pb::GraphProto) -> bool {
+    let of = |domain: &str, name: &str| graph.node.iter().any(|node| node.domain == domain && node.op_type == name);
+    if !of(DOMAIN, CONVOLUTION) || of("", "Conv") {
+        return false;
+    }
+    let mut is_put = false;
+    for node in &mut graph.node {
+        let attributes = &node.attribute;
+        let all = |name: &str, value: i64| {
+            attr_ints(attributes, name).is_none_or(|list| list.iter().all(|entry| *entry == value))
+        };
+        let stride = match attr_ints(attributes, "strides") {
+            None | Some([1, 1]) => 1,
+            Some([2, 2]) => 2,
+            _ => continue,
+        };
+        let is_plain = node.domain.is_empty()
+            && [Pool::Max, Pool::Average].iter().any(|pool| pool.name() == node.op_type)
+            && node.output.len() == 1
+            && attr_ints(attributes, "kernel_shape") == Some(&[2, 2])
+            && all("pads", 0)
+            && all("dilations", 1)
+            && attr_int(attributes, "ceil_mode", 0) == 0
+            && attr_string(attributes, "auto_pad", "NOTSET") == "NOTSET";
+        if is_plain {
+            node.domain = DOMAIN.into();
+            node.attribute = vec![make_attr_int("stride", stride)];
+            is_put = true;
+        }
+    }
+    is_put
+}
+
+/// `x [N, C, *input] → y [N, C, *output]`, with the attribute `stride`, 1 or 2, over lines and columns.
+impl Operator for Pool {
+    type Kernel<'attr> = Pooling;
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Max => "MaxPool",
+            Self::Average => "AveragePool",
+        }
+    }
+
+    fn inputs(&self) -> impl IntoIterator<Item = OperatorInput> {
+        [OperatorInput::required(TensorElementType::Float32)]
+    }
+
+    fn outputs(&self) -> impl IntoIterator<Item = OperatorOutput> {
+        [OperatorOutput::required(TensorElementType::Float32)]
+    }
+
+    fn create_kernel<'attr>(&self, context: &KernelContext<'attr>) -> ort::Result<Pooling> {
+        let stride = context.get("stride").ok_or_else(|| failed("it has no stride"))?;
+        Ok(Pooling { pool: *self, stride, vectors: Arch::new() })
+    }
+
+    fn infer_shape(&self, context: &mut ShapeInferenceContext) -> ort::Result<()> {
+        let stride: i64 = context.attr("stride")?;
+        let inputs = context.inputs();
+        let Some(x) = inputs.first().and_then(ValueType::tensor_shape) else { return Ok(()) };
+        let Some(windows) = windows(x, stride).filter(|_| x.iter().all(|extent| *extent > 0)) else { return Ok(()) };
+        let shape: Shape = output(x, &windows).into();
+        let dimension_symbols = ort::value::SymbolicDimensions::empty(x.len());
+        context.set_output(0, &ValueType::Tensor { ty: TensorElementType::Float32, shape, dimension_symbols })
+    }
+}
+
+/// Over each plane of an input of this shape, where they fit.
+fn windows(x: &[i64], stride: i64) -> Option<Windows> {
+    let &[_, _, lines, columns] = x else { return None };
+    let stride = usize::try_from(stride).ok().filter(|stride| (1..=2).contains(stride))?;
+    let input = [usize::try_from(lines).ok()?, usize::try_from(columns).ok()?];
+    Windows::new([1, 1], input, [[0; 2]; 2], [[2, 2], [stride; 2], [1, 1]])
+}
+
+fn output(x: &[i64], windows: &Windows) -> Vec<i64> {
+    let [lines, columns] = windows.output.map(|extent| extent as i64);
+    vec![x[0], x[1], lines, columns]
+}
+
+/// A node's.
+pub(super) struct Pooling {
+    pool: Pool,
+    stride: i64,
+    vectors: Arch,
+}
+
+impl Kernel for Pooling {
+    fn compute(&mut self, context: &ComputeContext) -> ort::Result<()> {
+        let x = context.input(0)?.ok_or_else(|| failed("its input is missing"))?;
+        let (shape, x) = x.try_extract_tensor::<f32>()?;
+        let windows = windows(shape, self.stride);
+        let windows = windows.ok_or_else(|| failed(&format!("its input is {shape:?}")))?;
+        let mut y = context.output(0, output(shape, &windows))?.ok_or_else(|| failed("it has no output"))?;
+        let (_, y) = y.try_extract_tensor_mut::<f32>()?;
+        self.vectors.dispatch(Run { pool: self.pool, windows, x, y });
+        Ok(())
+    }
+}
+
+/// Pools on their way.
+struct Run<'a> {
+    pool: Pool,
+    windows: Windows,
+    x: &'a [f32],
+    y: &'a mut [f32],
+}
+
+impl Run<'_> {
+    /// Each window by `fold`, of its lines and then of both, and by `end`.
+    #[inline(always)]
+    fn run(self, fold: impl Fn(f32, f32) -> f32 + Copy, end: impl Fn(f32) -> f32 + Copy) {
+        match (self.windows.stride[1], self.windows.output[1]) {
+            (1, ..=4) => self.by_pieces::<1, 4>(fold, end),
+            (1, ..=8) => self.by_pieces::<1, 8>(fold, end),
+            (1, _) => self.by_pieces::<1, 16>(fold, end),
+            (_, ..=4) => self.by_pieces::<2, 4>(fold, end),
+            (_, ..=8) => self.by_pieces::<2, 8>(fold, end),
+            (_, _) => self.by_pieces::<2, 16>(fold, end),
+        }
+    }
+
+    /// By `N` windows of a line. What they write beyond the line, the lines and planes after overwrite.
+    #[inline(always)]
+    fn by_pieces<const STRIDE: usize, const N: usize>(
+        self,
+        fold: impl Fn(f32, f32) -> f32 + Copy,
+        end: impl Fn(f32) -> f32 + Copy,
+    ) {
+        let Windows { input, output: [lines, columns], .. } = self.windows;
+        let of_line = |line| (0..columns).step_by(N).map(move |column| (line, column));
+        let pieces: Vec<[usize; 2]> = (0..lines)
+            .flat_map(of_line)
+            .map(|(line, column)| [(line * input[1] + column) * STRIDE, line * columns + column])
+            .collect();
+        let [x_end, y_end] = pieces.last().map_or([0; 2], |[x, y]| [x + input[1] + N * STRIDE + 1, y + N]);
+        for plane in 0..self.x.len() / (input[0] * input[1]) {
+            let (x, y) = (&self.x[plane * input[0] * input[1]..], &mut self.y[plane * lines * columns..]);
+            if x.len() < x_end || y.len() < y_end {
+                one_by_one(&self.windows, x, &mut y[..lines * columns], fold, end);
+                continue;
+            }
+            for [first, at] in &pieces {
+                let (first, below) = (*first, first + input[1]);
+                let mut made = [0.0; N];
+                if STRIDE == 1 {
+                    let (a, b): ([f32; N], [f32; N]) = (piece(x, first), piece(x, first + 1));
+                    let (c, d): ([f32; N], [f32; N]) = (piece(x, below), piece(x, below + 1));
+                    for i in 0..N {
+                        made[i] = end(fold(fold(a[i], b[i]), fold(c[i], d[i])));
+                    }
+                } else {
+                    let a: [[f32; 2]; N] = *x[first..].as_chunks().0.first_chunk().expect("room");
+                    let b: [[f32; 2]; N] = *x[below..].as_chunks().0.first_chunk().expect("room");
+                    for i in 0..N {
+                        made[i] = end(fold(fold(a[i][0], a[i][1]), fold(b[i][0], b[i][1])));
+                    }
+                }
+                *y[*at..].first_chunk_mut().expect("room") = made;
+            }
+        }
+    }
+}
+
+/// A plane's windows, as they are defined.
+fn one_by_one(windows: &Windows, x: &[f32], y: &mut [f32], fold: impl Fn(f32, f32) -> f32, end: impl Fn(f32) -> f32) {
+    let Windows { input, output: [_, columns], stride, .. } = *windows;
+    for (at, y) in y.iter_mut().enumerate() {
+        let first = at / columns * stride[0] * input[1] + at % columns * stride[1];
+        let below = first + input[1];
+        *y = end(fold(fold(x[first], x[first + 1]), fold(x[below], x[below + 1])));
+    }
+}
+
+/// The floats from `at` on.
+#[inline(always)]
+fn piece<const N: usize>(x: &[f32], at: usize) -> [f32; N] {
+    *x[at..].first_chunk().expect("room")
+}
+
+impl WithSimd for Run<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        match self.pool {
+            // As the processor's own instruction has it, of numbers and of others.
+            Pool::Max => self.run(|most, x| if most > x { most } else { x }, |most| most),
+            Pool::Average => self.run(|sum, x| sum + x, |sum| 0.25 * sum),
+        }
+    }
+}
+
+fn failed(what: &str) -> ort::Error {
+    ort::Error::new(format!("a pool of {DOMAIN} cannot be done: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::onnx::{make_attr_ints, make_node};
+
+    #[test]
+    fn pools_are_their_definition() {
+        for (input, stride) in [
+            ([4, 6], 2),
+            ([14, 14], 1),
+            ([7, 37], 2),
+            ([5, 9], 1),
+            ([2, 2], 1),
+            ([3, 35], 2),
+            ([2, 16], 2),
+            ([9, 5], 1),
+        ] {
+            let windows = windows(&[3, 5, input[0] as i64, input[1] as i64], stride as i64).unwrap();
+            let [lines, columns] = windows.output;
+            let x: Vec<f32> = (0..15 * input[0] * input[1]).map(|i| (i * 7919 % 127) as f32 / 64.0 - 1.0).collect();
+            for pool in [Pool::Max, Pool::Average] {
+                let mut want = vec![];
+                for plane in x.chunks(input[0] * input[1]) {
+                    for (y, x) in (0..lines).flat_map(|y| (0..columns).map(move |x| (y, x))) {
+                        let taps = [[0, 0], [0, 1], [1, 0], [1, 1]].into_iter();
+                        let taps = taps.map(|[k, j]| plane[(y * stride + k) * input[1] + x * stride + j]);
+                        want.push(match pool {
+                            Pool::Max => taps.fold(f32::NEG_INFINITY, f32::max),
+                            Pool::Average => taps.sum::<f32>() / 4.0,
+                        });
+                    }
+                }
+                let mut y = vec![f32::NAN; want.len()];
+                Arch::new().dispatch(Run { pool, windows, x: &x, y: &mut y });
+                assert_eq!(y, want, "{pool:?} of {windows:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn they_stand_for_plain_pools_beside_convolutions_that_are_ours() {
+        let graph = |domain: &str, attributes: &[pb::AttributeProto], outputs: &[&str]| {
+            let mut convolution = make_node("Conv", "", &["x", "w"], &["c"], vec![]);
+            if domain == DOMAIN {
+                (convolution.op_type, convolution.domain) = (CONVOLUTION.into(), DOMAIN.into());
+            }
+            let attributes = [&[make_attr_ints("kernel_shape", &[2, 2])], attributes].concat();
+            let pool = make_node("MaxPool", "", &["c"], outputs, attributes);
+            pb::GraphProto { node: vec![convolution, pool], ..Default::default() }
+        };
+        let mut ours = graph(DOMAIN, &[make_attr_ints("strides", &[2, 2]), make_attr_ints("pads", &[0; 4])], &["y"]);
+        assert!(put(&mut ours));
+        assert_eq!((&*ours.node[1].domain, &*ours.node[1].op_type), (DOMAIN, "MaxPool"));
+        for mut other in [
+            graph("", &[], &["y"]),
+            graph(DOMAIN, &[make_attr_ints("pads", &[0, 0, 0, 1])], &["y"]),
+            graph(DOMAIN, &[make_attr_ints("strides", &[2, 1])], &["y"]),
+            graph(DOMAIN, &[make_attr_ints("dilations", &[1, 2])], &["y"]),
+            graph(DOMAIN, &[make_attr_int("ceil_mode", 1)], &["y"]),
+            graph(DOMAIN, &[], &["y", "indices"]),
+        ] {
+            let before = other.clone();
+            assert!(!put(&mut other));
+            assert_eq!(other, before);
+        }
+    }
+}
