@@ -10,6 +10,7 @@
 
 use super::{SIDE, WIDEST, Windows, take, turned};
 use pulp::{Arch, Simd, WithSimd};
+use std::ops::Range;
 
 /// Columns of the widest tile.
 const COLUMNS: usize = 14;
@@ -32,6 +33,8 @@ pub(crate) struct Convolution {
     kernels: Vec<f32>,
     /// Where each tap lies in a sample.
     offsets: Vec<usize>,
+    /// Taps of a channel that are not with all their line on padding, for each line of outputs.
+    within: Vec<Range<usize>>,
     /// Lines and columns of the planes that the windows read: padded, unless they stay on the input.
     plane: [usize; 2],
     /// `[C, *plane]`.
@@ -54,11 +57,17 @@ impl Convolution {
         let taps = move |channel| {
             (0..kernel[0]).flat_map(move |k| (0..kernel[1]).map(move |j| line(channel, k) + j * dilation[1]))
         };
+        let within = |line: usize| {
+            let until =
+                |place: usize| place.saturating_sub(line * windows.stride[0]).div_ceil(dilation[0]).min(kernel[0]);
+            until(windows.before[0]) * kernel[1]..until(windows.before[0] + windows.input[0]) * kernel[1]
+        };
         Self {
             windows,
             transposed,
             weights: vec![],
             kernels: vec![],
+            within: (0..windows.output[0]).map(within).collect(),
             offsets: (0..channels).flat_map(taps).collect(),
             plane,
             padded: if stay { vec![] } else { vec![0.0; channels * plane[0] * plane[1]] },
@@ -110,25 +119,31 @@ impl Convolution {
         }
     }
 
-    /// Sums `M` columns of `N` vectors of outputs.
+    /// Sums `M` columns of `N` vectors of outputs from `first` on, over the taps `within` each channel's.
     #[inline(always)]
     fn tile<S: Simd, const STRIDE: usize, const M: usize, const N: usize>(
         &mut self,
         simd: S,
         x: &[f32],
         column: usize,
-        kernels: std::ops::Range<usize>,
+        [first, of_kernel]: [usize; 2],
+        within: Range<usize>,
         bias: &[f32],
     ) {
         let wide = N * S::F32_LANES;
         let mut sums = [[simd.splat_f32s(0.0); N]; M];
-        for (kernel, offset) in self.kernels[kernels].chunks_exact(wide).zip(&self.offsets) {
-            let vectors: [S::f32s; N] = *S::as_simd_f32s(kernel).0.first_chunk().expect("a block's outputs");
-            let x = &x[*offset..][..(M - 1) * STRIDE + 1];
-            for m in 0..M {
-                let x = simd.splat_f32s(x[m * STRIDE]);
-                for n in 0..N {
-                    sums[m][n] = simd.mul_add_e_f32s(x, vectors[n], sums[m][n]);
+        let taps = self.offsets.len();
+        for channel in (0..taps).step_by(of_kernel) {
+            let kernels = self.kernels[first * taps + (channel + within.start) * wide..].chunks_exact(wide);
+            let offsets = &self.offsets[channel + within.start..channel + within.end];
+            for (kernel, offset) in kernels.zip(offsets) {
+                let vectors: [S::f32s; N] = *S::as_simd_f32s(kernel).0.first_chunk().expect("a block's outputs");
+                let x = &x[*offset..][..(M - 1) * STRIDE + 1];
+                for m in 0..M {
+                    let x = simd.splat_f32s(x[m * STRIDE]);
+                    for n in 0..N {
+                        sums[m][n] = simd.mul_add_e_f32s(x, vectors[n], sums[m][n]);
+                    }
                 }
             }
         }
@@ -151,15 +166,15 @@ impl Convolution {
         bias: Option<&[f32]>,
         y: &mut [f32],
     ) {
-        let Windows { outputs, output: [lines, columns], .. } = self.windows;
-        let (wide, taps) = (N * S::F32_LANES, self.windows.taps());
+        let Windows { outputs, output: [lines, columns], kernel, stride, .. } = self.windows;
+        let wide = N * S::F32_LANES;
         let count = wide.min(outputs - first);
         let mut biases = [0.0; 2 * WIDEST];
         if let Some(bias) = bias {
             biases[..count].copy_from_slice(&bias[first..][..count]);
         }
         let biases = &biases[..wide];
-        let kernels = first * taps..(first + wide) * taps;
+        let kernels = [first, kernel[0] * kernel[1]];
         let most = match N {
             1 => COLUMNS,
             _ if S::F32_LANES >= WIDEST => WIDE_COLUMNS,
@@ -167,7 +182,8 @@ impl Convolution {
         };
         let across = columns.div_ceil(columns.div_ceil(most));
         for line in 0..lines {
-            let x = &x[line * self.windows.stride[0] * self.plane[1]..];
+            let x = &x[line * stride[0] * self.plane[1]..];
+            let within = self.within[line].clone();
             let mut done = 0;
             while done < columns {
                 // The last tile ends with the line.
@@ -176,8 +192,8 @@ impl Convolution {
                 macro_rules! of_columns {
                     ($($m:literal)*) => {
                         match across {
-                            $($m => self.tile::<S, STRIDE, $m, N>(simd, x, column, kernels.clone(), biases),)*
-                            _ => self.tile::<S, STRIDE, COLUMNS, N>(simd, x, column, kernels.clone(), biases),
+                            $($m => self.tile::<S, STRIDE, $m, N>(simd, x, column, kernels, within.clone(), biases),)*
+                            _ => self.tile::<S, STRIDE, COLUMNS, N>(simd, x, column, kernels, within.clone(), biases),
                         }
                     };
                 }
@@ -215,28 +231,31 @@ fn flat(windows: Windows) -> Windows {
 /// Writes `from` `[columns, wide]` to `into`, an output's columns side by side and outputs `apart`.
 #[inline(always)]
 fn turn(from: &[f32], wide: usize, into: &mut [f32], apart: usize, [outputs, columns]: [usize; 2]) {
-    let squares = columns / SIDE;
     for first in (0..outputs).step_by(SIDE) {
         let into = &mut into[first * apart..];
-        let mut done = 0;
-        if first + SIDE <= outputs {
-            let (a, rest) = into.split_at_mut(apart);
-            let (b, rest) = rest.split_at_mut(apart);
-            let (c, d) = rest.split_at_mut(apart);
-            let [a, b, c, d] = [a, b, c, d].map(|line| &mut line.as_chunks_mut::<SIDE>().0[..squares]);
-            let lines = a.iter_mut().zip(b).zip(c.iter_mut().zip(d));
-            for (from, ((a, b), (c, d))) in from.chunks_exact(SIDE * wide).zip(lines) {
+        if first + SIDE > outputs || columns < SIDE {
+            for output in 0..SIDE.min(outputs - first) {
+                for column in 0..columns {
+                    into[output * apart + column] = from[column * wide + first + output];
+                }
+            }
+            continue;
+        }
+        let (a, rest) = into.split_at_mut(apart);
+        let (b, rest) = rest.split_at_mut(apart);
+        let (c, d) = rest.split_at_mut(apart);
+        // The last square ends with the line.
+        let ranges = [0..columns, columns - SIDE..columns];
+        for range in ranges.into_iter().take(1 + usize::from(columns % SIDE > 0)) {
+            let from = from[range.start * wide..].chunks_exact(SIDE * wide);
+            let [a, b, c, d] =
+                [&mut *a, &mut *b, &mut *c, &mut *d].map(|line| line[range.clone()].as_chunks_mut::<SIDE>().0);
+            for (from, ((a, b), (c, d))) in from.zip(a.iter_mut().zip(b).zip(c.iter_mut().zip(d))) {
                 let mut square = [[0.0; SIDE]; SIDE];
                 for (square, from) in square.iter_mut().zip(from.chunks_exact(wide)) {
                     *square = *from[first..].first_chunk().expect("a side");
                 }
                 [*a, *b, *c, *d] = turned(square);
-            }
-            done = SIDE * squares;
-        }
-        for output in 0..SIDE.min(outputs - first) {
-            for column in done..columns {
-                into[output * apart + column] = from[column * wide + first + output];
             }
         }
     }
