@@ -435,17 +435,9 @@ fn guideline(out: &mut String, statement: &Statement) {
     out.push_str("</tbody>\n</table>\n");
 }
 
-/// A whole number with thin spaces between thousands.
+/// A whole number with thin spaces between thousands, from five digits on.
 fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) && digits.len() > 4 {
-            out.push('\u{202f}');
-        }
-        out.push(digit);
-    }
-    out
+    if number < 10_000 { number.to_string() } else { page::grouped(number, '\u{202f}') }
 }
 
 /// One decimal, never below the number.
