@@ -27,7 +27,7 @@ pub use method::{GaLoreReport, MethodReport, NormStepReport, OptimizerReport};
 pub use statement::{Difference, Statement};
 
 use crate::accounting::{Accountant, Sampler, Truncation};
-use crate::autodiff::{DeriveOptions, Dim, Loss, Reduction, TensorSpec};
+use crate::autodiff::{DeriveOptions, Loss, Reduction};
 use crate::data::Labels;
 use crate::onnx::pb::ModelProto;
 use crate::onnx::{TrainedError, write_trained};
@@ -414,11 +414,6 @@ fn mechanism(run: &Run) -> MechanismReport {
     }
 }
 
-/// Number of elements of a parameter.
-fn length(spec: &TensorSpec) -> usize {
-    spec.shape.iter().map(|dim| if let Dim::Fixed(extent) = dim { *extent } else { 1 }).product()
-}
-
 /// `model.onnx`: the model of `run` with the trained parameters `params`, flat, in the gradient graph's order.
 ///
 /// # Errors
@@ -428,7 +423,7 @@ pub fn trained_model(run: &Run, params: &[f32]) -> Result<ModelProto, TrainedErr
     let mut at = 0;
     let parts = run.grad.parameters.iter().map(|spec| {
         let from = at;
-        at += length(spec);
+        at += spec.elements(1);
         (spec.name.as_str(), params.get(from..at).unwrap_or_default())
     });
     write_trained(&run.model, &parts.collect::<Vec<_>>())
