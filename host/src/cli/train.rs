@@ -387,6 +387,24 @@ impl OptimizerArgs {
     }
 }
 
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Cli;
+    use crate::train::Method;
+    use clap::Parser;
+
+    #[test]
+    fn a_configuration_without_flags_is_that_of_the_library() {
+        let line = "damper train m.onnx --data csv:d --out o --noise-multiplier 1 --batch-size 8 --epochs 2 --lr 0.5";
+        let crate::cli::Command::Train(args) = Cli::try_parse_from(line.split(' ')).unwrap().command else {
+            panic!("another command")
+        };
+        let usual = TrainConfig::new(Budget::NoiseMultiplier(1.0), DELTA, 8, 2.0, Method::dp_sgd(1.0, 0.5));
+        assert_eq!(format!("{:?}", args.config().unwrap()), format!("{usual:?}"));
+    }
+}
+
 impl TrainArgs {
     pub(super) fn source(&self, model: PathBuf) -> Source {
         let data = &self.data;
