@@ -17,7 +17,7 @@ pub mod neighbours;
 mod controls;
 
 use crate::accounting::{Accountant, Sampler};
-use crate::train::{Noise, Run, TrainConfig, TrainError};
+use crate::train::{Run, TrainConfig, TrainError};
 use serde::Serialize;
 
 /// Version of the records that audits write.
@@ -42,7 +42,7 @@ pub struct Claim {
     pub method: String,
     /// Number of trained parameters.
     pub parameters: usize,
-    /// `exact`, `float`, or `float, clipped by the backend`.
+    /// [`Run::path`].
     pub path: &'static str,
 }
 
@@ -59,11 +59,7 @@ impl Claim {
             accountant: run.config.accountant,
             method: run.config.method.name.clone(),
             parameters: run.params.len(),
-            path: match (run.config.noise, &run.clipped) {
-                (_, Some(_)) => "float, clipped by the backend",
-                (Noise::Discrete, None) => "exact",
-                (Noise::Continuous, None) => "float",
-            },
+            path: run.path(),
         }
     }
 }

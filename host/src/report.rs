@@ -31,7 +31,7 @@ use crate::autodiff::{DeriveOptions, Loss, Reduction};
 use crate::data::Labels;
 use crate::onnx::pb::ModelProto;
 use crate::onnx::{TrainedError, write_trained};
-use crate::train::{Evaluation, Noise, Outcome, Run, ThresholdRule};
+use crate::train::{CLIPPED_BY_BACKEND, EXACT, Evaluation, Noise, Outcome, Run, ThresholdRule};
 use damper_core::accounting::Rate;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -142,6 +142,18 @@ pub struct Privacy {
 }
 
 /// What was added to the gradients.
+impl Privacy {
+    /// Whether the figures are of what ran, bit for bit.
+    fn is_exact(&self) -> bool {
+        self.path == EXACT
+    }
+
+    /// N for the rate.
+    fn public_samples(&self) -> u64 {
+        self.declared_samples.unwrap_or(self.samples)
+    }
+}
+
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MechanismReport {
     /// `discrete-gaussian` or `continuous-gaussian`.
@@ -288,9 +300,6 @@ fn per_token(run: &Run) -> bool {
     matches!(labels, Some(Labels::Classes { shape, .. }) if !shape.is_empty())
 }
 
-/// The path of `--readout clipped-sum`.
-const CLIPPED_BY_BACKEND: &str = "float, clipped by the backend";
-
 /// SHA-256 of released parameters, in hexadecimal.
 pub fn digest(params: &[f32]) -> String {
     let mut hash = Sha256::new();
@@ -304,21 +313,6 @@ pub fn digest(params: &[f32]) -> String {
 fn privacy(run: &Run, simulation: bool) -> Privacy {
     let samples = run.config.dataset_size.unwrap_or(run.data.train.len() as u64);
     let one_over = 1.0 / samples as f64;
-    let (path, path_note) = match run.config.noise {
-        _ if run.clipped.is_some() => (
-            CLIPPED_BY_BACKEND,
-            "NOT exact: that a sample adds at most the clip holds in the backend's floats and was not checked; sums and noise \
-             are floats, and epsilon is that of the ideal continuous Gaussian mechanism",
-        ),
-        Noise::Discrete => (
-            "exact",
-            "gradients are clipped onto an integer grid, the bound is checked in integers, sums and noise are integers",
-        ),
-        Noise::Continuous => (
-            "float",
-            "NOT exact: sums and noise are floats, and epsilon is that of the ideal continuous Gaussian mechanism",
-        ),
-    };
     Privacy {
         neighbours: "one sample replaced by a null sample that contributes nothing; the number of samples is public".into(),
         samples: run.data.train.len() as u64,
@@ -345,8 +339,18 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
         }
         .into(),
         order: run.order,
-        path: path.into(),
-        path_note: path_note.into(),
+        path: run.path().into(),
+        path_note: match run.path() {
+            EXACT => {
+                "gradients are clipped onto an integer grid, the bound is checked in integers, sums and noise are integers"
+            }
+            CLIPPED_BY_BACKEND => {
+                "NOT exact: that a sample adds at most the clip holds in the backend's floats and was not checked; sums and \
+                 noise are floats, and epsilon is that of the ideal continuous Gaussian mechanism"
+            }
+            _ => "NOT exact: sums and noise are floats, and epsilon is that of the ideal continuous Gaussian mechanism",
+        }
+        .into(),
         fixed_beforehand: format!(
             "batch size, rate, steps, noise of every step and learning-rate schedule were fixed before the first step; {}{}",
             match run.config.method.threshold.rule {

@@ -190,7 +190,21 @@ pub struct Run {
     pub warnings: Vec<String>,
 }
 
+/// The path of discrete noise.
+pub(crate) const EXACT: &str = "exact";
+/// The path of `--readout clipped-sum`.
+pub(crate) const CLIPPED_BY_BACKEND: &str = "float, clipped by the backend";
+
 impl Run {
+    /// Whether sums and noise are integers, or else how they are floats: `exact`, `float`, or `float, clipped by the backend`.
+    pub fn path(&self) -> &'static str {
+        match (self.config.noise, &self.clipped) {
+            (_, Some(_)) => CLIPPED_BY_BACKEND,
+            (Noise::Discrete, None) => EXACT,
+            (Noise::Continuous, None) => "float",
+        }
+    }
+
     /// The rate that is priced: of a shuffled epoch 1.
     pub fn priced_rate(&self) -> Rate {
         match self.config.sampler {

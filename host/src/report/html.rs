@@ -41,7 +41,7 @@ pub fn html(statement: &Statement) -> String {
         },
         grouped(record.training.parameters as u64),
         escape(&record.training.method),
-        grouped(record.privacy.declared_samples.unwrap_or(record.privacy.samples)),
+        grouped(record.privacy.public_samples()),
     );
     verdict(&mut out, statement);
     out.push_str("</header>\n<nav aria-label=\"Parts of this page\">\n<ul>");
@@ -101,7 +101,7 @@ fn verdict(out: &mut String, statement: &Statement) {
             Some("No result: model.onnx was trained to audit its training, with made-up samples among the data.")
         }
         "simulation" => Some("A simulation: its seed is known, and nothing of it is private."),
-        "private" if statement.record.privacy.path != "exact" => {
+        "private" if !statement.record.privacy.is_exact() => {
             Some("Not the exact path: sums and noise were floats. ε is that of the ideal mechanism.")
         }
         "private" => None,

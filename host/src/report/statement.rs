@@ -203,9 +203,9 @@ fn guarantee(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> (bool, 
             );
         }
     }
-    let samples = record.privacy.declared_samples.unwrap_or(record.privacy.samples);
+    let samples = record.privacy.public_samples();
     let public = if record.privacy.declared_samples.is_some() { "about" } else { "exactly" };
-    let scope = if record.privacy.path == "exact" {
+    let scope = if record.privacy.is_exact() {
         "Whatever is computed from the released files"
     } else {
         "If sums and noise were those of real numbers, which they were not exactly, whatever is computed from the released files"
@@ -239,7 +239,7 @@ fn assumptions(record: &TrainReport, recorded: &Recorded) -> Vec<String> {
             .into(),
         format!("Counted: {}.", record.privacy.composition),
     ];
-    let samples = record.privacy.declared_samples.unwrap_or(record.privacy.samples);
+    let samples = record.privacy.public_samples();
     match judge_delta(recorded.delta, samples, true) {
         Ok(DeltaVerdict::Large { advised }) => all.push(format!(
             "delta is large: {:e} for {samples} samples, where {advised:.1e} is advised.",
