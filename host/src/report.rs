@@ -29,6 +29,7 @@ pub use statement::{Difference, Statement};
 use crate::accounting::{Accountant, Sampler, Truncation};
 use crate::autodiff::{DeriveOptions, Loss, Reduction};
 use crate::data::Labels;
+use crate::files;
 use crate::onnx::pb::ModelProto;
 use crate::onnx::{TrainedError, write_trained};
 use crate::train::{CLIPPED_BY_BACKEND, EXACT, Evaluation, Noise, Outcome, Run, ThresholdRule};
@@ -141,7 +142,6 @@ pub struct Privacy {
     pub released_model: Cow<'static, str>,
 }
 
-/// What was added to the gradients.
 impl Privacy {
     /// Whether the figures are of what ran, bit for bit.
     fn is_exact(&self) -> bool {
@@ -154,6 +154,7 @@ impl Privacy {
     }
 }
 
+/// What was added to the gradients.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MechanismReport {
     /// `discrete-gaussian` or `continuous-gaussian`.
@@ -288,9 +289,7 @@ impl TrainReport {
 
     /// As `report.json` holds it, with a last newline.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("a report has string keys and finite numbers");
-        text.push('\n');
-        text
+        files::json(self).expect("a report has string keys and finite numbers")
     }
 }
 
@@ -307,7 +306,12 @@ pub fn digest(params: &[f32]) -> String {
         let bytes: Vec<u8> = chunk.iter().flat_map(|value| value.to_le_bytes()).collect();
         hash.update(&bytes);
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash.finalize())
+}
+
+/// In hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn privacy(run: &Run, simulation: bool) -> Privacy {
@@ -481,7 +485,6 @@ mod tests {
         assert_eq!(digest(&[1.0, -2.0]), "ee4ac73c2bd27756ab82780f27c73a7bc4d3f0bb6acb37e008bc27eccd7e588b");
         let long: Vec<f32> = (0..3000).map(|i| i as f32).collect();
         let bytes: Vec<u8> = long.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let whole: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(digest(&long), whole);
+        assert_eq!(digest(&long), hex(&Sha256::digest(&bytes)));
     }
 }

@@ -1,6 +1,6 @@
 //! `damper audit`: checks a run's privacy by what it does, on neighbouring data or with canaries.
 
-use super::train::{TrainArgs, in_model};
+use super::train::TrainArgs;
 use super::{Failure, answer, answer_json};
 use crate::accounting::upward;
 use crate::audit::canary::{Canaries, CanaryAudit, CanaryOptions, canary};
@@ -141,10 +141,10 @@ pub(super) fn run(args: &AuditArgs) -> Result<(), Failure> {
 }
 
 fn run_neighbours(args: &NeighbourArgs) -> Result<(), Failure> {
-    let (run, seed) = prepare(&args.train)?;
+    let (model, run, seed) = prepare(&args.train)?;
     let record = Record::begin(&args.train.out, NEIGHBOURS)?;
     let options = NeighbourOptions { steps: args.steps.get(), seed };
-    let audit = neighbours(&run, options, &mut told(&args.train)).map_err(|error| in_model_of(&args.train, error))?;
+    let audit = neighbours(&run, options, &mut told(&args.train)).map_err(|error| Failure::in_model(model, error))?;
     record.write(&audit)?;
     if args.train.json {
         answer_json(&audit)?
@@ -178,7 +178,7 @@ fn lines(audit: &NeighbourAudit, out: &Path) -> String {
 }
 
 fn run_canary(args: &CanaryArgs) -> Result<(), Failure> {
-    let (run, seed) = prepare(&args.train)?;
+    let (model, run, seed) = prepare(&args.train)?;
     let record = Record::begin(&args.train.out, CANARY)?;
     let options = CanaryOptions {
         canaries: match args.canaries {
@@ -192,7 +192,7 @@ fn run_canary(args: &CanaryArgs) -> Result<(), Failure> {
         seed,
     };
     let (audit, params) =
-        canary(&run, options, &mut told(&args.train)).map_err(|error| in_model_of(&args.train, error))?;
+        canary(&run, options, &mut told(&args.train)).map_err(|error| Failure::in_model(model, error))?;
     let model = args.keep_model.then(|| CANARY_MODEL.to_owned());
     let audit = CanaryAudit { model, ..audit };
     record.write(&audit)?;
@@ -228,26 +228,20 @@ fn run_canary(args: &CanaryArgs) -> Result<(), Failure> {
     )))
 }
 
-/// The run that the flags describe, and the audit's seed. What a file of flags says of recordings and evaluations is for `train`.
-fn prepare(args: &TrainArgs) -> Result<(Run, Option<u64>), Failure> {
+/// The model's file, the run that the flags describe, and the audit's seed. What a file of flags says of recordings and evaluations
+/// is for `train`.
+fn prepare(args: &TrainArgs) -> Result<(&Path, Run, Option<u64>), Failure> {
     let model = args.model()?;
     let mut config = args.config()?;
     check_sampler(&config)?;
     let seed = config.seed.take();
     (config.record, config.evaluate_every) = (None, None);
-    let run = train::prepare(&args.source(model.clone()), config).map_err(|error| in_model(model, error))?;
+    let run = train::prepare(&args.source(model.clone()), config).map_err(|error| Failure::in_model(model, error))?;
     check_folder(&args.out, &Claim::new(&run))?;
     for warning in &run.warnings {
         let _ = writeln!(io::stderr(), "warning: {warning}");
     }
-    Ok((run, seed))
-}
-
-fn in_model_of(args: &TrainArgs, error: train::TrainError) -> Failure {
-    match args.model() {
-        Ok(model) => in_model(model, error),
-        Err(failure) => failure,
-    }
+    Ok((model, run, seed))
 }
 
 /// Progress on standard error.
