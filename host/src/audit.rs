@@ -23,6 +23,11 @@ use serde::Serialize;
 /// Version of the records that audits write.
 pub const VERSION: u32 = 1;
 
+/// The record of [`neighbours`], in a run's folder.
+pub const NEIGHBOURS: &str = "audit-neighbours.json";
+/// That of [`canary`](mod@canary).
+pub const CANARY: &str = "audit-canary.json";
+
 /// The claim that a run makes, by which an audit's record is known to be of the same settings.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Claim {

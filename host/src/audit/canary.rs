@@ -147,6 +147,13 @@ pub struct CanaryAudit {
     pub model: Option<String>,
 }
 
+impl CanaryAudit {
+    /// The confidence in percent, without the rounding of the product.
+    pub fn percent(&self) -> f64 {
+        (100.0 * self.confidence * 1e9).round() / 1e9
+    }
+}
+
 impl fmt::Display for CanaryAudit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -154,8 +161,7 @@ impl fmt::Display for CanaryAudit {
             "epsilon   at least {:.4} with {} % confidence, claimed at most {} at delta {:e}: {}\nguesses   {} of {} right, of \
              {} canaries; the {} others were not guessed",
             self.epsilon_lower,
-            // Without the rounding of the product.
-            (100.0 * self.confidence * 1e9).round() / 1e9,
+            self.percent(),
             crate::accounting::upward(self.claim.epsilon),
             self.claim.delta,
             if self.refuted { "REFUTED" } else { "not refuted" },

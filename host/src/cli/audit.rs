@@ -5,8 +5,8 @@ use super::{Failure, answer, answer_json};
 use crate::accounting::upward;
 use crate::audit::canary::{Canaries, CanaryAudit, CanaryOptions, canary};
 use crate::audit::neighbours::{NeighbourAudit, NeighbourOptions, neighbours};
-use crate::audit::{Claim, check_sampler};
-use crate::files::{Access, AtomicFile, write};
+use crate::audit::{CANARY, Claim, NEIGHBOURS, check_sampler};
+use crate::files::{self, Access, AtomicFile, MadeFolders, write};
 use crate::onnx;
 use crate::report::trained_model;
 use crate::train::{self, Run};
@@ -17,9 +17,6 @@ use std::io::{self, Write};
 use std::num::NonZeroU32;
 use std::path::Path;
 
-/// Records in a run's folder.
-const NEIGHBOURS: &str = "audit-neighbours.json";
-const CANARY: &str = "audit-canary.json";
 /// The model of a canary audit, where it is kept.
 const CANARY_MODEL: &str = "audit-canary-model.not-a-result.onnx";
 
@@ -224,7 +221,7 @@ fn run_canary(args: &CanaryArgs) -> Result<(), Failure> {
         audit.correct,
         audit.guesses,
         audit.epsilon_lower,
-        (100.0 * audit.confidence * 1e9).round() / 1e9,
+        audit.percent(),
     )))
 }
 
@@ -284,33 +281,21 @@ fn check_folder(folder: &Path, claim: &Claim) -> Result<(), Failure> {
 }
 
 /// A record on its way. Its folder is there before the audit is, which may take long, and goes with it if it fails.
-struct Record<'a> {
+struct Record {
     file: AtomicFile,
-    _made: Made<'a>,
+    _made: MadeFolders,
 }
 
-/// Folders that were made, innermost first. Dropped, those that are empty are gone.
-struct Made<'a>(Vec<&'a Path>);
-
-impl Drop for Made<'_> {
-    fn drop(&mut self) {
-        for folder in &self.0 {
-            let _ = fs::remove_dir(folder);
-        }
-    }
-}
-
-impl<'a> Record<'a> {
-    fn begin(folder: &'a Path, name: &str) -> Result<Self, Failure> {
-        let absent = |folder: &&Path| !folder.as_os_str().is_empty() && fs::symlink_metadata(folder).is_err();
-        let made = Made(folder.ancestors().take_while(absent).collect());
+impl Record {
+    fn begin(folder: &Path, name: &str) -> Result<Self, Failure> {
+        let made = MadeFolders::for_path(folder);
         fs::create_dir_all(folder)
             .map_err(|error| Failure::in_file(folder, format!("cannot be made ({error}): name another --out")))?;
         Ok(Self { file: AtomicFile::create(&folder.join(name), Access::Public)?, _made: made })
     }
 
     fn write(mut self, record: &impl Serialize) -> Result<(), Failure> {
-        let text = serde_json::to_string_pretty(record)? + "\n";
+        let text = files::json(record)?;
         self.file.write_all(text.as_bytes()).map_err(|error| self.file.failed(&error))?;
         Ok(self.file.commit()?)
     }

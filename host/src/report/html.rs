@@ -5,6 +5,7 @@ use super::guideline::{SECTIONS, capital};
 use super::plot::{Plot, Scale};
 use super::{Audit, OptimizerReport, Statement};
 use crate::accounting::{Sampler, upward};
+use crate::audit::CANARY;
 use crate::page;
 use serde_json::Value;
 use std::fmt::Write;
@@ -407,7 +408,7 @@ fn audits(out: &mut String, statement: &Statement) {
         }
         out.push_str("</tbody>\n</table>\n");
     }
-    if statement.audits.iter().any(|audit| audit.file == super::audit::CANARY) {
+    if statement.audits.iter().any(|audit| audit.file == CANARY) {
         out.push_str(
             "<p class=\"soft small\">An audit with canaries trains a model of its own, with made-up samples among the data. That model is \
              no result and is not shown. It is one more run on the same data: whoever publishes its record adds its ε to this one.</p>\n",
