@@ -5,14 +5,11 @@
 //! of its resident memory in KiB.
 
 use cpu_time::ProcessTime;
-use damper::accounting::{Accountant, Sampler};
-use damper::autodiff::{DeriveOptions, Loss, Readout};
+use damper::autodiff::{DeriveOptions, Loss};
 use damper::backend::Choice;
 use damper::data::DataOptions;
 use damper::graph::GraphOptions;
-use damper::train::{
-    Budget, Evaluation, Method, Noise, OptimizerChoice, Progress, Rule, Source, StepReport, TrainConfig, prepare, run,
-};
+use damper::train::{Budget, Evaluation, Method, Noise, Progress, Rule, Source, StepReport, TrainConfig, prepare, run};
 use std::error::Error;
 use std::io::BufRead;
 use std::num::NonZeroUsize;
@@ -49,31 +46,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn config(batch_size: u32, noise: Noise) -> TrainConfig {
     TrainConfig {
-        budget: Budget::NoiseMultiplier(1.0),
-        delta: 1e-5,
-        accountant: Accountant::default(),
-        allow_large_delta: false,
-        batch_size,
-        epochs: 1e4,
-        dataset_size: None,
-        sampler: Sampler::Poisson,
-        truncate: None,
-        method: Method::dp_sgd(1.0, 0.01),
-        optimizer: OptimizerChoice {
-            rule: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 },
-            norm_step: None,
-            galore: None,
-        },
+        optimizer: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 }.into(),
         noise,
-        readout: Readout::PerSample,
-        grid_bits: 20,
         backend: Choice::Ort,
         seed: Some(1),
-        physical_batch: None,
-        memory: 2 << 30,
         workers: NonZeroUsize::new(1),
-        evaluate_every: None,
-        record: None,
+        ..TrainConfig::new(Budget::NoiseMultiplier(1.0), 1e-5, batch_size, 1e4, Method::dp_sgd(1.0, 0.01))
     }
 }
 

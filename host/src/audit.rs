@@ -17,11 +17,16 @@ pub mod neighbours;
 mod controls;
 
 use crate::accounting::{Accountant, Sampler};
-use crate::train::{Noise, Run, TrainConfig, TrainError};
+use crate::train::{Run, TrainConfig, TrainError};
 use serde::Serialize;
 
 /// Version of the records that audits write.
 pub const VERSION: u32 = 1;
+
+/// The record of [`neighbours`], in a run's folder.
+pub const NEIGHBOURS: &str = "audit-neighbours.json";
+/// That of [`canary`](mod@canary).
+pub const CANARY: &str = "audit-canary.json";
 
 /// The claim that a run makes, by which an audit's record is known to be of the same settings.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -42,7 +47,7 @@ pub struct Claim {
     pub method: String,
     /// Number of trained parameters.
     pub parameters: usize,
-    /// `exact`, `float`, or `float, clipped by the backend`.
+    /// [`Run::path`].
     pub path: &'static str,
 }
 
@@ -59,11 +64,7 @@ impl Claim {
             accountant: run.config.accountant,
             method: run.config.method.name.clone(),
             parameters: run.params.len(),
-            path: match (run.config.noise, &run.clipped) {
-                (_, Some(_)) => "float, clipped by the backend",
-                (Noise::Discrete, None) => "exact",
-                (Noise::Continuous, None) => "float",
-            },
+            path: run.path(),
         }
     }
 }

@@ -98,6 +98,16 @@ pub enum Dim {
     Fixed(usize),
 }
 
+impl Dim {
+    /// The extent where the batch has `rows` samples.
+    pub fn extent(self, rows: usize) -> usize {
+        match self {
+            Self::Batch => rows,
+            Self::Fixed(extent) => extent,
+        }
+    }
+}
+
 /// Name, element type and shape of an input or output of an emitted graph.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TensorSpec {
@@ -107,6 +117,13 @@ pub struct TensorSpec {
     pub dtype: DType,
     /// Its shape.
     pub shape: Vec<Dim>,
+}
+
+impl TensorSpec {
+    /// Number of elements for `rows` samples.
+    pub fn elements(&self, rows: usize) -> usize {
+        self.shape.iter().map(|dim| dim.extent(rows)).product()
+    }
 }
 
 /// An emitted gradient graph (names and shapes: design, "Names and shapes of an emitted graph").
@@ -146,8 +163,7 @@ pub struct GradGraph {
 impl GradGraph {
     /// The length of the flat parameter vector: elements of all trained parameters.
     pub fn trained_len(&self) -> usize {
-        let fixed = |dim: &Dim| if let Dim::Fixed(extent) = dim { *extent } else { 1 };
-        self.parameters.iter().map(|spec| spec.shape.iter().map(fixed).product::<usize>()).sum()
+        self.parameters.iter().map(|spec| spec.elements(1)).sum()
     }
 
     /// Every input, in the model's order: data, labels, the parameters at each point, mix, clip, weight.

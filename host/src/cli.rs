@@ -15,16 +15,20 @@ mod init;
 mod inspect;
 mod method;
 mod model;
+mod optimizer;
 mod progress;
 mod replay;
 mod report;
 mod run_file;
 mod train;
 
+use crate::train::TrainError;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::panic;
+use std::path::Path;
 use std::process::ExitCode;
 
 const AFTER_HELP: &str = "\
@@ -75,9 +79,18 @@ impl Failure {
         Self(message.into())
     }
 
-    /// What is wrong with the model in `file`.
-    fn in_file(file: &std::path::Path, error: impl std::fmt::Display) -> Self {
+    /// What is wrong with `file`.
+    fn in_file(file: &Path, error: impl Display) -> Self {
         Self(format!("{}: {error}", file.display()))
+    }
+
+    /// What is wrong, with the file where the model is at fault.
+    fn in_model(model: &Path, error: TrainError) -> Self {
+        match error {
+            TrainError::Graph(error) => Self::in_file(model, error),
+            TrainError::Refusal(error) => Self::in_file(model, error),
+            error => Self::from(error),
+        }
     }
 }
 
@@ -135,6 +148,13 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Report(args) => report::run(&args),
         Command::Audit(args) => audit::run(&args),
     }
+}
+
+/// Two values with a comma between them, as a flag takes them.
+fn pair<T: std::str::FromStr>(text: &str) -> Result<(T, T), String> {
+    text.split_once(',')
+        .and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)))
+        .ok_or_else(|| "give two, with a comma between them".into())
 }
 
 /// One line on standard error.

@@ -4,6 +4,7 @@
 //! on the way leaves the old file, or none. Private files (checkpoints, journals, recordings: as secret as the data)
 //! are readable by their owner alone from the moment they exist.
 
+use serde::Serialize;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -100,6 +101,35 @@ pub fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError>
         return Err(file.failed(&error));
     }
     file.commit()
+}
+
+/// A value as JSON in lines, with a last newline.
+///
+/// # Errors
+///
+/// Keys of the value are no strings.
+pub(crate) fn json(value: &impl Serialize) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(value).map(|text| text + "\n")
+}
+
+/// Folders that are about to be made, innermost first. Dropped, those that are empty are gone.
+#[derive(Debug)]
+pub(crate) struct MadeFolders(Vec<PathBuf>);
+
+impl MadeFolders {
+    /// `path` and the parents of it that are not there yet.
+    pub fn for_path(path: &Path) -> Self {
+        let absent = |folder: &&Path| !folder.as_os_str().is_empty() && fs::symlink_metadata(folder).is_err();
+        Self(path.ancestors().take_while(absent).map(Path::to_path_buf).collect())
+    }
+}
+
+impl Drop for MadeFolders {
+    fn drop(&mut self) {
+        for folder in &self.0 {
+            let _ = fs::remove_dir(folder);
+        }
+    }
 }
 
 /// Makes the folder for a run's outputs, with its parents. An empty folder that is there is taken.

@@ -27,11 +27,12 @@ pub use method::{GaLoreReport, MethodReport, NormStepReport, OptimizerReport};
 pub use statement::{Difference, Statement};
 
 use crate::accounting::{Accountant, Sampler, Truncation};
-use crate::autodiff::{DeriveOptions, Dim, Loss, Reduction, TensorSpec};
+use crate::autodiff::{DeriveOptions, Loss, Reduction};
 use crate::data::Labels;
+use crate::files;
 use crate::onnx::pb::ModelProto;
 use crate::onnx::{TrainedError, write_trained};
-use crate::train::{Evaluation, Noise, Outcome, Run, ThresholdRule};
+use crate::train::{CLIPPED_BY_BACKEND, EXACT, Evaluation, Noise, Outcome, Run, ThresholdRule};
 use damper_core::accounting::Rate;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -139,6 +140,18 @@ pub struct Privacy {
     pub not_covered: Cow<'static, str>,
     /// Which iterate `model.onnx` is.
     pub released_model: Cow<'static, str>,
+}
+
+impl Privacy {
+    /// Whether the figures are of what ran, bit for bit.
+    fn is_exact(&self) -> bool {
+        self.path == EXACT
+    }
+
+    /// N for the rate.
+    fn public_samples(&self) -> u64 {
+        self.declared_samples.unwrap_or(self.samples)
+    }
 }
 
 /// What was added to the gradients.
@@ -276,9 +289,7 @@ impl TrainReport {
 
     /// As `report.json` holds it, with a last newline.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("a report has string keys and finite numbers");
-        text.push('\n');
-        text
+        files::json(self).expect("a report has string keys and finite numbers")
     }
 }
 
@@ -288,9 +299,6 @@ fn per_token(run: &Run) -> bool {
     matches!(labels, Some(Labels::Classes { shape, .. }) if !shape.is_empty())
 }
 
-/// The path of `--readout clipped-sum`.
-const CLIPPED_BY_BACKEND: &str = "float, clipped by the backend";
-
 /// SHA-256 of released parameters, in hexadecimal.
 pub fn digest(params: &[f32]) -> String {
     let mut hash = Sha256::new();
@@ -298,27 +306,17 @@ pub fn digest(params: &[f32]) -> String {
         let bytes: Vec<u8> = chunk.iter().flat_map(|value| value.to_le_bytes()).collect();
         hash.update(&bytes);
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash.finalize())
+}
+
+/// In hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn privacy(run: &Run, simulation: bool) -> Privacy {
     let samples = run.config.dataset_size.unwrap_or(run.data.train.len() as u64);
     let one_over = 1.0 / samples as f64;
-    let (path, path_note) = match run.config.noise {
-        _ if run.clipped.is_some() => (
-            CLIPPED_BY_BACKEND,
-            "NOT exact: that a sample adds at most the clip holds in the backend's floats and was not checked; sums and noise \
-             are floats, and epsilon is that of the ideal continuous Gaussian mechanism",
-        ),
-        Noise::Discrete => (
-            "exact",
-            "gradients are clipped onto an integer grid, the bound is checked in integers, sums and noise are integers",
-        ),
-        Noise::Continuous => (
-            "float",
-            "NOT exact: sums and noise are floats, and epsilon is that of the ideal continuous Gaussian mechanism",
-        ),
-    };
     Privacy {
         neighbours: "one sample replaced by a null sample that contributes nothing; the number of samples is public".into(),
         samples: run.data.train.len() as u64,
@@ -345,8 +343,18 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
         }
         .into(),
         order: run.order,
-        path: path.into(),
-        path_note: path_note.into(),
+        path: run.path().into(),
+        path_note: match run.path() {
+            EXACT => {
+                "gradients are clipped onto an integer grid, the bound is checked in integers, sums and noise are integers"
+            }
+            CLIPPED_BY_BACKEND => {
+                "NOT exact: that a sample adds at most the clip holds in the backend's floats and was not checked; sums and \
+                 noise are floats, and epsilon is that of the ideal continuous Gaussian mechanism"
+            }
+            _ => "NOT exact: sums and noise are floats, and epsilon is that of the ideal continuous Gaussian mechanism",
+        }
+        .into(),
         fixed_beforehand: format!(
             "batch size, rate, steps, noise of every step and learning-rate schedule were fixed before the first step; {}{}",
             match run.config.method.threshold.rule {
@@ -414,11 +422,6 @@ fn mechanism(run: &Run) -> MechanismReport {
     }
 }
 
-/// Number of elements of a parameter.
-fn length(spec: &TensorSpec) -> usize {
-    spec.shape.iter().map(|dim| if let Dim::Fixed(extent) = dim { *extent } else { 1 }).product()
-}
-
 /// `model.onnx`: the model of `run` with the trained parameters `params`, flat, in the gradient graph's order.
 ///
 /// # Errors
@@ -428,7 +431,7 @@ pub fn trained_model(run: &Run, params: &[f32]) -> Result<ModelProto, TrainedErr
     let mut at = 0;
     let parts = run.grad.parameters.iter().map(|spec| {
         let from = at;
-        at += length(spec);
+        at += spec.elements(1);
         (spec.name.as_str(), params.get(from..at).unwrap_or_default())
     });
     write_trained(&run.model, &parts.collect::<Vec<_>>())
@@ -482,7 +485,6 @@ mod tests {
         assert_eq!(digest(&[1.0, -2.0]), "ee4ac73c2bd27756ab82780f27c73a7bc4d3f0bb6acb37e008bc27eccd7e588b");
         let long: Vec<f32> = (0..3000).map(|i| i as f32).collect();
         let bytes: Vec<u8> = long.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let whole: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(digest(&long), whole);
+        assert_eq!(digest(&long), hex(&Sha256::digest(&bytes)));
     }
 }

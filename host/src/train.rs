@@ -94,6 +94,36 @@ pub struct TrainConfig {
     pub record: Option<Record>,
 }
 
+impl TrainConfig {
+    /// With everything else as `damper train` has it where no flag says otherwise.
+    #[must_use]
+    pub fn new(budget: Budget, delta: f64, batch_size: u32, epochs: f64, method: Method) -> Self {
+        Self {
+            budget,
+            delta,
+            accountant: Accountant::default(),
+            allow_large_delta: false,
+            batch_size,
+            epochs,
+            dataset_size: None,
+            sampler: Sampler::default(),
+            truncate: None,
+            method,
+            optimizer: Rule::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 }.into(),
+            noise: Noise::Discrete,
+            readout: Readout::default(),
+            grid_bits: 20,
+            backend: Choice::Auto,
+            seed: None,
+            physical_batch: None,
+            memory: 2 << 30,
+            workers: None,
+            evaluate_every: None,
+            record: None,
+        }
+    }
+}
+
 /// What bounds the loss of privacy.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Budget {
@@ -160,7 +190,21 @@ pub struct Run {
     pub warnings: Vec<String>,
 }
 
+/// The path of discrete noise.
+pub(crate) const EXACT: &str = "exact";
+/// The path of `--readout clipped-sum`.
+pub(crate) const CLIPPED_BY_BACKEND: &str = "float, clipped by the backend";
+
 impl Run {
+    /// Whether sums and noise are integers, or else how they are floats: `exact`, `float`, or `float, clipped by the backend`.
+    pub fn path(&self) -> &'static str {
+        match (self.config.noise, &self.clipped) {
+            (_, Some(_)) => CLIPPED_BY_BACKEND,
+            (Noise::Discrete, None) => EXACT,
+            (Noise::Continuous, None) => "float",
+        }
+    }
+
     /// The rate that is priced: of a shuffled epoch 1.
     pub fn priced_rate(&self) -> Rate {
         match self.config.sampler {

@@ -6,15 +6,13 @@ mod digits;
 #[path = "support/models.rs"]
 mod models;
 
-use damper::accounting::{Accountant, Sampler};
 use damper::audit::canary::{Canaries, CanaryOptions, canary};
 use damper::audit::neighbours::{Change, Made, NeighbourAudit, NeighbourOptions, neighbours};
 use damper::autodiff::Readout;
 use damper::backend::Choice;
 use damper::filter::Coefficients;
 use damper::train::{
-    self, Budget, Clipping, FilterChoice, LowRank, Method, Noise, NormStep, OptimizerChoice, PerSample, Rule,
-    ThresholdRule, TrainConfig,
+    self, Budget, Clipping, FilterChoice, LowRank, Method, Noise, NormStep, PerSample, Rule, ThresholdRule, TrainConfig,
 };
 use damper_core::filter::{Gain, LookAhead};
 use damper_core::schedule::NoiseSchedule;
@@ -28,32 +26,12 @@ const SMALL: &str = "digits-linear.onnx";
 /// Twelve steps with a clip among the norms.
 fn config() -> TrainConfig {
     TrainConfig {
-        budget: Budget::NoiseMultiplier(0.5),
-        delta: 1e-5,
-        accountant: Accountant::default(),
-        allow_large_delta: false,
-        batch_size: 120,
-        epochs: 1.0,
-        dataset_size: None,
-        method: Method::dp_sgd(2.0, 0.3),
-        optimizer: plain(Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 }),
-        noise: Noise::Discrete,
-        readout: Readout::PerSample,
-        grid_bits: 20,
+        optimizer: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 }.into(),
         backend: Choice::Tract,
-        sampler: Sampler::Poisson,
-        truncate: None,
-        seed: None,
         physical_batch: NonZeroUsize::new(16),
-        memory: 2 << 30,
         workers: NonZeroUsize::new(2),
-        evaluate_every: None,
-        record: None,
+        ..TrainConfig::new(Budget::NoiseMultiplier(0.5), 1e-5, 120, 1.0, Method::dp_sgd(2.0, 0.3))
     }
-}
-
-fn plain(rule: Rule) -> OptimizerChoice {
-    OptimizerChoice { rule, norm_step: None, galore: None }
 }
 
 fn replayed(model: &str, config: TrainConfig, steps: u32) -> NeighbourAudit {

@@ -7,7 +7,7 @@ mod grads;
 #[path = "support/models.rs"]
 mod models;
 
-use damper::autodiff::{DeriveOptions, Dim, GradGraph, Loss, Readout, TensorSpec, derive};
+use damper::autodiff::{DeriveOptions, GradGraph, Loss, Readout, TensorSpec, derive};
 use damper::backend::{Backend, Input, Session};
 use damper::graph::{DType, Graph, GraphOptions};
 use grads::{graph, released, run, session, values};
@@ -57,14 +57,13 @@ enum Row {
 /// Data and labels of samples, in the order of `grad`'s inputs. Images have a dark margin and grey, white and black pixels,
 /// like digits: their equal pixels meet in max pools. Sentences end anywhere.
 fn samples(grad: &GradGraph, count: usize) -> Vec<Vec<Row>> {
-    let fixed = |dim: &Dim| if let Dim::Fixed(extent) = dim { *extent } else { 1 };
     let logits = grad.outputs.iter().find(|spec| !spec.name.starts_with("dp.")).expect("an output of the model");
-    let classes = logits.shape.last().map_or(1, fixed);
+    let classes = logits.shape.last().map_or(1, |dim| dim.extent(1));
     let mut draw = Draw(7);
     let mut sample = |number: usize| {
         let end = 1 + draw.below(64);
         let mut row = |spec: &TensorSpec| {
-            let width: usize = spec.shape.iter().map(fixed).product();
+            let width = spec.elements(1);
             let mut pixel = |at: usize| match draw.next() {
                 _ if at < width / 8 => 0.0,
                 u if u < 0.4 => 0.0,

@@ -10,6 +10,8 @@ mod bad_input;
 mod good_runs;
 #[path = "cli/init.rs"]
 mod init;
+#[path = "support/markup.rs"]
+mod markup;
 #[path = "cli/methods.rs"]
 mod methods;
 #[path = "cli/record.rs"]

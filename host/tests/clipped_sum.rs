@@ -6,14 +6,13 @@ mod digits;
 #[path = "support/models.rs"]
 mod models;
 
-use damper::accounting::{Accountant, Sampler};
 use damper::autodiff::Readout;
 use damper::backend::Choice;
 use damper::filter::Coefficients;
 use damper::report::TrainReport;
 use damper::train::{
-    self, Budget, Clipping, FilterChoice, Method, Noise, OptimizerChoice, Outcome, PerSample, Rule, Run, Source,
-    ThresholdRule, TrainConfig,
+    self, Budget, Clipping, FilterChoice, Method, Noise, Outcome, PerSample, Rule, Run, Source, ThresholdRule,
+    TrainConfig,
 };
 use damper_core::filter::{Gain, LookAhead};
 use digits::{Unwatched, source};
@@ -23,31 +22,13 @@ use std::num::NonZeroUsize;
 /// Six steps of a simulation with little noise and a clip among the norms.
 fn config(backend: Choice, readout: Readout) -> TrainConfig {
     TrainConfig {
-        budget: Budget::NoiseMultiplier(0.3),
-        delta: 1e-5,
-        accountant: Accountant::default(),
-        allow_large_delta: false,
-        batch_size: 100,
-        epochs: 0.4,
-        dataset_size: None,
-        sampler: Sampler::Poisson,
-        truncate: None,
-        method: Method::dp_sgd(2.0, 0.3),
-        optimizer: OptimizerChoice {
-            rule: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 },
-            norm_step: None,
-            galore: None,
-        },
+        optimizer: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 }.into(),
         noise: Noise::Continuous,
         readout,
-        grid_bits: 20,
         backend,
         seed: Some(5),
-        physical_batch: None,
-        memory: 2 << 30,
         workers: NonZeroUsize::new(2),
-        evaluate_every: None,
-        record: None,
+        ..TrainConfig::new(Budget::NoiseMultiplier(0.3), 1e-5, 100, 0.4, Method::dp_sgd(2.0, 0.3))
     }
 }
 

@@ -5,7 +5,6 @@ mod digits;
 #[path = "support/models.rs"]
 mod models;
 
-use damper::accounting::{Accountant, Sampler};
 use damper::autodiff::Readout;
 use damper::filter::Coefficients;
 use damper::graph::DType;
@@ -38,32 +37,12 @@ const MECHANISM: usize = 25 + 8 + 4 + 4 + 2 + 9 + 4;
 /// Twenty-three steps of a simulation.
 fn config() -> TrainConfig {
     TrainConfig {
-        budget: Budget::NoiseMultiplier(0.5),
-        delta: 1e-5,
-        accountant: Accountant::default(),
-        allow_large_delta: false,
-        batch_size: 64,
-        epochs: 1.0,
-        dataset_size: None,
-        sampler: Sampler::Poisson,
-        truncate: None,
-        method: Method::dp_sgd(1.0, 0.3),
-        optimizer: plain(Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 }),
-        noise: Noise::Discrete,
-        readout: Readout::PerSample,
-        grid_bits: 20,
+        optimizer: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 }.into(),
         backend: damper::backend::Choice::Tract,
         seed: Some(3),
-        physical_batch: None,
-        memory: 2 << 30,
         workers: NonZeroUsize::new(2),
-        evaluate_every: None,
-        record: None,
+        ..TrainConfig::new(Budget::NoiseMultiplier(0.5), 1e-5, 64, 1.0, Method::dp_sgd(1.0, 0.3))
     }
-}
-
-fn plain(rule: Rule) -> OptimizerChoice {
-    OptimizerChoice { rule, norm_step: None, galore: None }
 }
 
 fn recorded_in(file: &Path, config: TrainConfig) -> TrainConfig {
@@ -117,7 +96,7 @@ fn methods() -> Vec<(&'static str, TrainConfig)> {
         config
     };
     let filter = |filter: FilterChoice| of(&|config| config.method.filter = filter.clone());
-    let rule = |rule: Rule| of(&|config| config.optimizer = plain(rule));
+    let rule = |rule: Rule| of(&|config| config.optimizer = rule.into());
     let threshold = |rule: ThresholdRule| of(&|config| config.method.threshold.rule = rule);
     let decay = |decay: DecayChoice| of(&|config| config.method.learning_rate.decay = decay);
     let schedule = |noise: NoiseSchedule| {
@@ -135,7 +114,7 @@ fn methods() -> Vec<(&'static str, TrainConfig)> {
     let adam = Rule::Adam { beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weight_decay: 0.0, filtered_second: false };
     let norm = |subtract_noise| {
         let norm_step = Some(NormStep { initial: 20.0, floor: 1e-5, subtract_noise });
-        of(&|config| config.optimizer = OptimizerChoice { norm_step, ..plain(adam) })
+        of(&|config| config.optimizer = OptimizerChoice { norm_step, ..adam.into() })
     };
     let bounded = |rule| {
         of(&|config| {
@@ -206,7 +185,7 @@ fn methods() -> Vec<(&'static str, TrainConfig)> {
                 config.method.clipping = Clipping::PerLayer;
                 config.optimizer = OptimizerChoice {
                     norm_step: Some(NormStep { initial: 1.0, floor: 1e-3, subtract_noise: true }),
-                    ..plain(Rule::AdamBc { beta1: 0.9, beta2: 0.99, floor: None, weight_decay: 0.01 })
+                    ..Rule::AdamBc { beta1: 0.9, beta2: 0.99, floor: None, weight_decay: 0.01 }.into()
                 };
                 config.method.noise_schedule = NoiseSchedule::Polynomial { growth: 0.1, exponent: 1.0 };
                 config.method.threshold.rule = ThresholdRule::Quantile { fraction: 0.4, rate: 0.3, count_noise: 5.0 };
@@ -243,7 +222,7 @@ struct Recorded {
 }
 
 static RECORDED: LazyLock<Recorded> = LazyLock::new(|| {
-    let sgd = plain(Rule::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 });
+    let sgd = Rule::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 }.into();
     let (params, _, pack) = record(SMALL, TrainConfig { optimizer: sgd, ..config() });
     // Mechanism, clip, threshold, filter, optimizer, schedule, parameters.
     let mut at = MECHANISM + 6 + 2 + 5 + 1 + 9 + 14 + 4 * 650;
@@ -287,7 +266,7 @@ fn a_bit_of_a_gradient_that_was_flipped_is_found_between_its_checkpoints() {
 #[test]
 fn a_seed_gives_one_recording_whatever_the_number_of_workers() {
     let pack = &RECORDED.pack;
-    let sgd = plain(Rule::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 });
+    let sgd = Rule::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 }.into();
     for workers in [1, 3] {
         let config = TrainConfig { workers: NonZeroUsize::new(workers), optimizer: sgd, ..config() };
         assert!(record(SMALL, config).2 == *pack, "{workers} workers");

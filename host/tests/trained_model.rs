@@ -6,14 +6,13 @@ mod digits;
 #[path = "support/models.rs"]
 mod models;
 
-use damper::accounting::{Accountant, Sampler};
-use damper::autodiff::{Dim, Readout, TensorSpec};
+use damper::autodiff::{Dim, TensorSpec};
 use damper::backend::{Backend, Choice, Plan};
 use damper::data::{Batch, BatchLabels, Split, chunks};
 use damper::graph::{DType, GraphOptions};
 use damper::onnx;
 use damper::report::{OutputFolder, TrainReport, trained_model};
-use damper::train::{self, Budget, Method, Noise, OptimizerChoice, Outcome, Rule, Run, Source, TrainConfig};
+use damper::train::{self, Budget, Method, Outcome, Rule, Run, Source, TrainConfig};
 use digits::{Unwatched, source};
 use models::backends;
 use std::num::NonZeroUsize;
@@ -22,31 +21,12 @@ use std::path::Path;
 /// Thirty steps of a simulation.
 fn config(backend: Choice) -> TrainConfig {
     TrainConfig {
-        budget: Budget::NoiseMultiplier(0.5),
-        delta: 1e-5,
-        accountant: Accountant::default(),
-        allow_large_delta: false,
-        batch_size: 100,
-        epochs: 2.0,
-        dataset_size: None,
-        sampler: Sampler::Poisson,
-        truncate: None,
-        method: Method::dp_sgd(1.0, 0.3),
-        optimizer: OptimizerChoice {
-            rule: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 },
-            norm_step: None,
-            galore: None,
-        },
-        noise: Noise::Discrete,
-        readout: Readout::PerSample,
+        optimizer: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 }.into(),
         grid_bits: 16,
         backend,
         seed: Some(11),
-        physical_batch: None,
-        memory: 2 << 30,
         workers: NonZeroUsize::new(1),
-        evaluate_every: None,
-        record: None,
+        ..TrainConfig::new(Budget::NoiseMultiplier(0.5), 1e-5, 100, 2.0, Method::dp_sgd(1.0, 0.3))
     }
 }
 

@@ -29,6 +29,20 @@
 
 #define OK(call) IS(OK, call)
 
+/* Why the last number was refused. */
+static inline void refused(damper_run *run, const char *parameter) {
+  damper_refusal_text text;
+  OK(damper_refusal(run, &text));
+  CHECK(text.parameter_len == strlen(parameter) && memcmp(text.parameter, parameter, text.parameter_len) == 0);
+  CHECK(text.must_be_len > 0);
+}
+
+#define REFUSED(parameter, call) \
+  do {                           \
+    IS(RANGE, call);             \
+    refused(run, parameter);     \
+  } while (0)
+
 /* `size` bytes whose end is the end of a page, and what is before and behind cannot be touched: the library is not compiled with
  * sanitizers, so its strays must hit a wall. Sizes are multiples of the alignment wanted. Never freed. */
 static inline void *walled(size_t size) {

@@ -26,20 +26,6 @@ static damper_run *started(size_t vectors, void (*choose)(damper_run *)) {
   return run;
 }
 
-/* Why the last number was refused. */
-static void refused(damper_run *run, const char *parameter) {
-  damper_refusal_text text;
-  OK(damper_refusal(run, &text));
-  CHECK(text.parameter_len == strlen(parameter) && memcmp(text.parameter, parameter, text.parameter_len) == 0);
-  CHECK(text.must_be_len > 0);
-}
-
-#define REFUSED(parameter, call) \
-  do {                           \
-    IS(RANGE, call);             \
-    refused(run, parameter);     \
-  } while (0)
-
 static void sizes_are_exact_and_those_that_do_not_fit_are_none(void) {
   size_t align = damper_run_align(), size = damper_run_size(DIM, 0, 0);
   CHECK(align > 0 && (align & (align - 1)) == 0);

@@ -190,18 +190,6 @@ static damper_run *filtered(const damper_record *record) {
   return run;
 }
 
-static void refused(damper_run *run, const char *parameter) {
-  damper_refusal_text text;
-  OK(damper_refusal(run, &text));
-  CHECK(text.parameter_len == strlen(parameter) && memcmp(text.parameter, parameter, text.parameter_len) == 0);
-}
-
-#define REFUSED(parameter, call) \
-  do {                           \
-    IS(RANGE, call);             \
-    refused(run, parameter);     \
-  } while (0)
-
 static void filters_are_misused(void) {
   const damper_record ledger = {8, 3, 0.0, 0}, other = {0, 3, 0.1, 9}, mine = {0, 3, 0.1, 8}, spent = {0, 3, NAN, 8};
   uint32_t number = 7, admits = 7;

@@ -146,29 +146,10 @@ fn largest_divergence(order: u32, epsilon: f64, delta: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::accounting::store::Recorder;
     use crate::accounting::{Rate, Volatile};
     use crate::numerics::up::next_up;
     use proptest::prelude::*;
-
-    /// Remembers the last record; fails at chosen writes.
-    #[derive(Default)]
-    struct Recorder {
-        persisted: Option<Record>,
-        writes: u32,
-        fail_at: Option<u32>,
-    }
-
-    impl Store for Recorder {
-        type Error = ();
-        fn persist(&mut self, record: Record) -> Result<(), ()> {
-            self.writes += 1;
-            if self.fail_at == Some(self.writes) {
-                return Err(());
-            }
-            self.persisted = Some(record);
-            Ok(())
-        }
-    }
 
     fn event(q: f64, multiplier: f64) -> Event {
         Event::new(Rate::at_most(q).unwrap(), multiplier).unwrap()
@@ -241,7 +222,7 @@ mod tests {
             // A target that this order can show.
             let epsilon = epsilon_at(f64::MIN_POSITIVE, f64::from(order), delta) + extra;
             let mut filter = RenyiFilter::new(order, epsilon, delta).unwrap();
-            let mut store = Recorder::default();
+            let mut store = Recorder::new();
             let (mut released, mut next) = (0.0, 0);
             for (kind, ln_multiplier, ln_rate) in moves {
                 // The adversary takes what it likes, or what just fits.
@@ -250,8 +231,7 @@ mod tests {
                     chosen = Event::new(chosen.rate(), 1.05 * chosen.multiplier()).unwrap();
                 }
                 if kind == 0 {
-                    let Record { paid, divergence, .. } =
-                        store.persisted.unwrap_or(Record { budget: 0, paid: 0, divergence: 0.0, order: 0 });
+                    let Record { paid, divergence, .. } = store.persisted;
                     filter = RenyiFilter::resume(order, epsilon, delta, paid, divergence).unwrap();
                 } else if kind == 1 {
                     store.fail_at = Some(store.writes + 1);

@@ -78,27 +78,8 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::accounting::Volatile;
+    use crate::accounting::store::Recorder;
     use proptest::prelude::*;
-
-    /// Remembers the last record; fails at chosen writes.
-    #[derive(Default)]
-    struct Recorder {
-        persisted: u32,
-        writes: u32,
-        fail_at: Option<u32>,
-    }
-
-    impl Store for Recorder {
-        type Error = ();
-        fn persist(&mut self, record: Record) -> Result<(), ()> {
-            self.writes += 1;
-            if self.fail_at == Some(self.writes) {
-                return Err(());
-            }
-            self.persisted = record.paid;
-            Ok(())
-        }
-    }
 
     #[test]
     fn a_spent_budget_opens_nothing() {
@@ -113,16 +94,16 @@ mod tests {
         fn no_number_is_given_twice_over_restarts_and_failed_writes(
             budget in 1u32..60, prepay in 0u32..9, events in prop::collection::vec(0u8..4, 1..80),
         ) {
-            let mut store = Recorder::default();
+            let mut store = Recorder::new();
             let mut ledger = Ledger::new(budget).prepaying(prepay);
             let mut next = 0;
             for event in events {
                 match event {
-                    0 => ledger = Ledger::resume(budget, store.persisted).prepaying(prepay),
+                    0 => ledger = Ledger::resume(budget, store.persisted.paid).prepaying(prepay),
                     1 => store.fail_at = Some(store.writes + 1),
                     _ => match ledger.pay(&mut store) {
                         Ok(step) => {
-                            prop_assert!(step >= next && step < budget && store.persisted > step);
+                            prop_assert!(step >= next && step < budget && store.persisted.paid > step);
                             next = step + 1;
                         }
                         Err(OpenError::BudgetSpent) => prop_assert_eq!(ledger.paid(), budget),

@@ -37,3 +37,32 @@ impl Store for Volatile {
         Ok(())
     }
 }
+
+/// Remembers the last record; fails at chosen writes.
+#[cfg(test)]
+pub(super) struct Recorder {
+    pub(super) persisted: Record,
+    pub(super) writes: u32,
+    pub(super) fail_at: Option<u32>,
+}
+
+#[cfg(test)]
+impl Recorder {
+    pub(super) fn new() -> Self {
+        Self { persisted: Record { budget: 0, paid: 0, divergence: 0.0, order: 0 }, writes: 0, fail_at: None }
+    }
+}
+
+#[cfg(test)]
+impl Store for Recorder {
+    type Error = ();
+
+    fn persist(&mut self, record: Record) -> Result<(), ()> {
+        self.writes += 1;
+        if self.fail_at == Some(self.writes) {
+            return Err(());
+        }
+        self.persisted = record;
+        Ok(())
+    }
+}

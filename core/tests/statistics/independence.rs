@@ -120,12 +120,13 @@ fn neighbouring_seeds_and_the_float_path_share_no_noise() {
 #[test]
 #[cfg_attr(debug_assertions, ignore = "in releases alone: minutes")]
 fn purposes_share_no_words() {
-    const PURPOSES: [Purpose; 5] = [
+    const PURPOSES: [Purpose; 6] = [
         Purpose::GradientNoise,
         Purpose::HistogramNoise,
         Purpose::Sampling,
         Purpose::Initialisation,
         Purpose::Augmentation,
+        Purpose::Audit,
     ];
     // Ten million words in all, at the same addresses but for the purpose.
     let words = PURPOSES.map(|purpose| -> Uniform {
@@ -133,7 +134,7 @@ fn purposes_share_no_words() {
             let mut stream = generator().stream(Address { purpose, step: at / 8, chunk: at % 8 });
             (0..1000).map(move |_| (f64::from(stream.next_u32()) + 0.5) / 4_294_967_296.0)
         };
-        (0..DRAWS as u32 / 5000).flat_map(chunk).collect()
+        (0..DRAWS as u32 / 1000 / PURPOSES.len() as u32).flat_map(chunk).collect()
     });
     for (a, first) in words.iter().enumerate() {
         for (b, second) in words.iter().enumerate().skip(a + 1) {

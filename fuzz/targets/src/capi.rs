@@ -156,22 +156,10 @@ fn call(machine: &mut Machine, source: &mut Source<'_>) -> Status {
             16 => filter::damper_choose_disk_recursion(run, source.f64(), source.f64(), source.f64(), source.f64()),
             17 => filter::damper_choose_inner_momentum(run, source.below(10), source.f64()),
             18 => optimizer::damper_choose_sgd(run, source.f64() as f32, u32::from(source.u8() & 1), source.f32()),
-            19 => optimizer::damper_choose_adam(
-                run,
-                source.f64(),
-                source.f64(),
-                source.f32(),
-                source.f64(),
-                u32::from(source.u8() & 1),
-            ),
-            20 => optimizer::damper_choose_adam_bc(
-                run,
-                source.f64(),
-                source.f64(),
-                source.f32(),
-                source.f64(),
-                u32::from(source.u8() & 1),
-            ),
+            19 | 20 => {
+                let choose = if what == 19 { optimizer::damper_choose_adam } else { optimizer::damper_choose_adam_bc };
+                choose(run, source.f64(), source.f64(), source.f32(), source.f64(), u32::from(source.u8() & 1))
+            }
             21 => optimizer::damper_choose_adagrad(run, source.f32(), source.f32()),
             22 => optimizer::damper_choose_rmsprop(run, source.f64(), source.f32(), source.f32()),
             23 => optimizer::damper_choose_adagrad_norm(

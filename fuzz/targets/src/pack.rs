@@ -1,33 +1,21 @@
 //! Packs that are played on devices: whatever they say, in the memory that is lent.
 
-use damper_core::replay::{Memory, Source, Truncated, play, play_base};
+use damper_core::replay::{Memory, play, play_base};
 
 /// Elements of each kind of memory.
 const ELEMENTS: usize = 1 << 12;
-
-/// Bytes that also end where a device would lose patience.
-struct Bytes<'a>(&'a [u8]);
-
-impl Source for Bytes<'_> {
-    type Error = Truncated;
-
-    fn read(&mut self, out: &mut [u8]) -> Result<(), Truncated> {
-        self.0.read(out)
-    }
-}
 
 /// Plays any bytes as a pack, in both of the players.
 pub fn pack(bytes: &[u8]) {
     for base in [true, false] {
         let (mut floats, mut narrow, mut wide) = (vec![0.0; ELEMENTS], vec![0; ELEMENTS], vec![0; ELEMENTS]);
         let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
-        let mut lines = 0;
+        let (mut lines, mut bytes) = (0, bytes);
         let say = |line: &damper_core::replay::Line| {
             lines += 1;
             assert!(line.to_string().is_ascii());
         };
-        let played =
-            if base { play_base(&mut Bytes(bytes), memory, say) } else { play(&mut Bytes(bytes), memory, say) };
+        let played = if base { play_base(&mut bytes, memory, say) } else { play(&mut bytes, memory, say) };
         if let Ok(summary) = played {
             assert!(summary.differ <= summary.groups && lines >= summary.groups);
         }

@@ -31,7 +31,6 @@ use crate::train::course::{self, ChaCha20, Course, Draw, Sum};
 use crate::train::evaluate::Evaluator;
 use crate::train::worker::{Gather, Layout};
 use crate::train::{Run, TrainError};
-use damper_core::noise::Key;
 use damper_core::private::Mechanism;
 use made::{Directions, coins, mislabel};
 use serde::Serialize;
@@ -148,6 +147,13 @@ pub struct CanaryAudit {
     pub model: Option<String>,
 }
 
+impl CanaryAudit {
+    /// The confidence in percent, without the rounding of the product.
+    pub fn percent(&self) -> f64 {
+        (100.0 * self.confidence * 1e9).round() / 1e9
+    }
+}
+
 impl fmt::Display for CanaryAudit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -155,8 +161,7 @@ impl fmt::Display for CanaryAudit {
             "epsilon   at least {:.4} with {} % confidence, claimed at most {} at delta {:e}: {}\nguesses   {} of {} right, of \
              {} canaries; the {} others were not guessed",
             self.epsilon_lower,
-            // Without the rounding of the product.
-            (100.0 * self.confidence * 1e9).round() / 1e9,
+            self.percent(),
             crate::accounting::upward(self.claim.epsilon),
             self.claim.delta,
             if self.refuted { "REFUTED" } else { "not refuted" },
@@ -180,14 +185,7 @@ pub fn canary(
 ) -> Result<(CanaryAudit, Vec<f32>), TrainError> {
     check_sampler(&run.config)?;
     let guesses = options.check(run)?;
-    let generator = match options.seed {
-        Some(seed) => ChaCha20::simulation(seed),
-        None => {
-            let mut key = [0; 32];
-            getrandom::fill(&mut key).map_err(TrainError::Key)?;
-            ChaCha20::private(Key::from_bytes(&key))
-        }
-    };
+    let generator = course::generator(options.seed, &mut [0; 32])?;
     let backend = open(run.config.backend)?;
     told(&format!("backend: {}", backend.note()));
     let included = coins(&generator, options.count);
@@ -327,7 +325,7 @@ impl Course for Inserted<'_> {
             }
         }
         if let Some(losses) = &mut inputs {
-            scores = losses.lowered(run, &mut split, &params)?;
+            scores = losses.lowered(run, &split, &params)?;
         }
         Ok((scores, params))
     }
@@ -383,7 +381,7 @@ impl Losses {
     }
 
     /// How far each fell.
-    fn lowered(&mut self, run: &Run, split: &mut Cow<'_, Split>, params: &[f32]) -> Result<Vec<f64>, TrainError> {
+    fn lowered(&mut self, run: &Run, split: &Split, params: &[f32]) -> Result<Vec<f64>, TrainError> {
         let after = self.evaluator.losses(split, &self.rows, &Layout::new(&run.grad), params)?;
         Ok(self.before.iter().zip(after).map(|(before, after)| f64::from(*before) - f64::from(after)).collect())
     }

@@ -11,14 +11,13 @@
 use super::canary::{Canaries, CanaryOptions, canary};
 use super::glimpse::{Account, glimpse};
 use super::neighbours::{Chosen, Replay, Verdict};
-use crate::accounting::{Accountant, Sampler};
-use crate::autodiff::{DeriveOptions, Loss, Readout};
+use crate::autodiff::{DeriveOptions, Loss};
 use crate::backend::{BackendError, Choice, open};
 use crate::data::{Chunk, DataOptions, Split};
 use crate::graph::GraphOptions;
 use crate::train::course::{self, ChaCha20, Course, Draw};
 use crate::train::worker::{Gather, Opened, PerSampleGradients, Point, Witness};
-use crate::train::{Budget, Method, Noise, OptimizerChoice, Rule, Run, Source, TrainConfig, prepare};
+use crate::train::{Budget, Method, Run, Source, TrainConfig, prepare};
 use damper_core::error::CallError;
 use damper_core::grid::Grid;
 use damper_core::noise::{CHUNK, DiscreteGaussian};
@@ -40,31 +39,9 @@ fn run(model: &str, budget: Budget, epochs: f64) -> Run {
         data_options: DataOptions::default(),
     };
     let config = TrainConfig {
-        budget,
-        delta: 1e-5,
-        accountant: Accountant::default(),
-        allow_large_delta: false,
-        batch_size: 128,
-        epochs,
-        dataset_size: None,
-        method: Method::dp_sgd(1.0, 0.3),
-        optimizer: OptimizerChoice {
-            rule: Rule::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 },
-            norm_step: None,
-            galore: None,
-        },
-        noise: Noise::Discrete,
-        readout: Readout::PerSample,
-        grid_bits: 20,
         backend: Choice::Tract,
-        sampler: Sampler::Poisson,
-        truncate: None,
-        seed: None,
-        physical_batch: None,
-        memory: 2 << 30,
         workers: NonZeroUsize::new(2),
-        evaluate_every: None,
-        record: None,
+        ..TrainConfig::new(budget, 1e-5, 128, epochs, Method::dp_sgd(1.0, 0.3))
     };
     prepare(&source, config).unwrap()
 }

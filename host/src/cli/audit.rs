@@ -1,12 +1,12 @@
 //! `damper audit`: checks a run's privacy by what it does, on neighbouring data or with canaries.
 
-use super::train::{TrainArgs, in_model};
+use super::train::TrainArgs;
 use super::{Failure, answer, answer_json};
 use crate::accounting::upward;
 use crate::audit::canary::{Canaries, CanaryAudit, CanaryOptions, canary};
 use crate::audit::neighbours::{NeighbourAudit, NeighbourOptions, neighbours};
-use crate::audit::{Claim, check_sampler};
-use crate::files::{Access, AtomicFile, write};
+use crate::audit::{CANARY, Claim, NEIGHBOURS, check_sampler};
+use crate::files::{self, Access, AtomicFile, MadeFolders, write};
 use crate::onnx;
 use crate::report::trained_model;
 use crate::train::{self, Run};
@@ -17,9 +17,6 @@ use std::io::{self, Write};
 use std::num::NonZeroU32;
 use std::path::Path;
 
-/// Records in a run's folder.
-const NEIGHBOURS: &str = "audit-neighbours.json";
-const CANARY: &str = "audit-canary.json";
 /// The model of a canary audit, where it is kept.
 const CANARY_MODEL: &str = "audit-canary-model.not-a-result.onnx";
 
@@ -141,10 +138,10 @@ pub(super) fn run(args: &AuditArgs) -> Result<(), Failure> {
 }
 
 fn run_neighbours(args: &NeighbourArgs) -> Result<(), Failure> {
-    let (run, seed) = prepare(&args.train)?;
+    let (model, run, seed) = prepare(&args.train)?;
     let record = Record::begin(&args.train.out, NEIGHBOURS)?;
     let options = NeighbourOptions { steps: args.steps.get(), seed };
-    let audit = neighbours(&run, options, &mut told(&args.train)).map_err(|error| in_model_of(&args.train, error))?;
+    let audit = neighbours(&run, options, &mut told(&args.train)).map_err(|error| Failure::in_model(model, error))?;
     record.write(&audit)?;
     if args.train.json {
         answer_json(&audit)?
@@ -178,7 +175,7 @@ fn lines(audit: &NeighbourAudit, out: &Path) -> String {
 }
 
 fn run_canary(args: &CanaryArgs) -> Result<(), Failure> {
-    let (run, seed) = prepare(&args.train)?;
+    let (model, run, seed) = prepare(&args.train)?;
     let record = Record::begin(&args.train.out, CANARY)?;
     let options = CanaryOptions {
         canaries: match args.canaries {
@@ -192,7 +189,7 @@ fn run_canary(args: &CanaryArgs) -> Result<(), Failure> {
         seed,
     };
     let (audit, params) =
-        canary(&run, options, &mut told(&args.train)).map_err(|error| in_model_of(&args.train, error))?;
+        canary(&run, options, &mut told(&args.train)).map_err(|error| Failure::in_model(model, error))?;
     let model = args.keep_model.then(|| CANARY_MODEL.to_owned());
     let audit = CanaryAudit { model, ..audit };
     record.write(&audit)?;
@@ -224,30 +221,24 @@ fn run_canary(args: &CanaryArgs) -> Result<(), Failure> {
         audit.correct,
         audit.guesses,
         audit.epsilon_lower,
-        (100.0 * audit.confidence * 1e9).round() / 1e9,
+        audit.percent(),
     )))
 }
 
-/// The run that the flags describe, and the audit's seed. What a file of flags says of recordings and evaluations is for `train`.
-fn prepare(args: &TrainArgs) -> Result<(Run, Option<u64>), Failure> {
+/// The model's file, the run that the flags describe, and the audit's seed. What a file of flags says of recordings and evaluations
+/// is for `train`.
+fn prepare(args: &TrainArgs) -> Result<(&Path, Run, Option<u64>), Failure> {
     let model = args.model()?;
     let mut config = args.config()?;
     check_sampler(&config)?;
     let seed = config.seed.take();
     (config.record, config.evaluate_every) = (None, None);
-    let run = train::prepare(&args.source(model.clone()), config).map_err(|error| in_model(model, error))?;
+    let run = train::prepare(&args.source(model.clone()), config).map_err(|error| Failure::in_model(model, error))?;
     check_folder(&args.out, &Claim::new(&run))?;
     for warning in &run.warnings {
         let _ = writeln!(io::stderr(), "warning: {warning}");
     }
-    Ok((run, seed))
-}
-
-fn in_model_of(args: &TrainArgs, error: train::TrainError) -> Failure {
-    match args.model() {
-        Ok(model) => in_model(model, error),
-        Err(failure) => failure,
-    }
+    Ok((model, run, seed))
 }
 
 /// Progress on standard error.
@@ -290,33 +281,21 @@ fn check_folder(folder: &Path, claim: &Claim) -> Result<(), Failure> {
 }
 
 /// A record on its way. Its folder is there before the audit is, which may take long, and goes with it if it fails.
-struct Record<'a> {
+struct Record {
     file: AtomicFile,
-    _made: Made<'a>,
+    _made: MadeFolders,
 }
 
-/// Folders that were made, innermost first. Dropped, those that are empty are gone.
-struct Made<'a>(Vec<&'a Path>);
-
-impl Drop for Made<'_> {
-    fn drop(&mut self) {
-        for folder in &self.0 {
-            let _ = fs::remove_dir(folder);
-        }
-    }
-}
-
-impl<'a> Record<'a> {
-    fn begin(folder: &'a Path, name: &str) -> Result<Self, Failure> {
-        let absent = |folder: &&Path| !folder.as_os_str().is_empty() && fs::symlink_metadata(folder).is_err();
-        let made = Made(folder.ancestors().take_while(absent).collect());
+impl Record {
+    fn begin(folder: &Path, name: &str) -> Result<Self, Failure> {
+        let made = MadeFolders::for_path(folder);
         fs::create_dir_all(folder)
             .map_err(|error| Failure::in_file(folder, format!("cannot be made ({error}): name another --out")))?;
         Ok(Self { file: AtomicFile::create(&folder.join(name), Access::Public)?, _made: made })
     }
 
     fn write(mut self, record: &impl Serialize) -> Result<(), Failure> {
-        let text = serde_json::to_string_pretty(record)? + "\n";
+        let text = files::json(record)?;
         self.file.write_all(text.as_bytes()).map_err(|error| self.file.failed(&error))?;
         Ok(self.file.commit()?)
     }

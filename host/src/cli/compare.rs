@@ -8,7 +8,7 @@ use crate::compare::{self, Comparison, Figures, Journal, Position, Purpose, TUNI
 use crate::data::Dataset;
 use crate::files::{Access, create_output_folder, create_private_folder, write};
 use crate::report::TrainReport;
-use crate::train::{self, Run, TrainError};
+use crate::train::{self, Run};
 use clap::Args;
 use damper_core::accounting::Rate;
 use std::fs;
@@ -110,15 +110,6 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
 
 const NO_TEST: &str = "the data has no held-out samples to compare on: give some with `test`";
 
-/// What is wrong with a model names its file.
-fn in_model(model: &Path, error: TrainError) -> Failure {
-    match error {
-        TrainError::Graph(error) => Failure::in_file(model, error),
-        TrainError::Refusal(error) => Failure::in_file(model, error),
-        error => Failure::from(error),
-    }
-}
-
 fn summary(comparison: &Comparison, out: &Path) -> String {
     let out = out.display();
     format!(
@@ -148,7 +139,7 @@ impl Trainer for Runner<'_> {
 impl Runner<'_> {
     fn one(&mut self, task: &Task) -> Result<Figures, Failure> {
         let (args, model) = file::parse(&task.flags, self.out)?;
-        let in_model = |error| in_model(&model, error);
+        let in_model = |error| Failure::in_model(&model, error);
         let mut run = train::prepare(&args.source(model.clone()), args.config()?).map_err(in_model)?;
         if run.data.test.is_none() {
             return Err(Failure::new(NO_TEST));

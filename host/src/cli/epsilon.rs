@@ -133,7 +133,7 @@ fn below_one(delta: f64, epsilon: f64) -> Result<f64, Failure> {
     if delta < 1.0 {
         return Ok(delta);
     }
-    Err(Failure(format!("--epsilon {epsilon}: no delta below 1 is found that it holds at; raise it")))
+    Err(Failure::new(format!("--epsilon {epsilon}: no delta below 1 is found that it holds at; raise it")))
 }
 
 fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {

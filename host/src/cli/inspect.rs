@@ -7,6 +7,7 @@ use crate::autodiff::{
 };
 use crate::graph::{Graph, Support, Value, initializers, support};
 use crate::onnx::pb::{ModelProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto};
+use crate::page;
 use crate::report::{loss_name, reduction_name};
 use clap::Args;
 use serde::Serialize;
@@ -269,7 +270,12 @@ impl fmt::Display for Inspection {
             [mark.into(), parameter.name.clone(), format!("{:?}", parameter.shape), way.into(), reason]
         });
         table(f, &rows.collect::<Vec<_>>())?;
-        writeln!(f, "{} numbers are trained, {} are not", grouped(self.trained), grouped(self.not_trained))?;
+        writeln!(
+            f,
+            "{} numbers are trained, {} are not",
+            grouped(self.trained as u64),
+            grouped(self.not_trained as u64)
+        )?;
         writeln!(f, "one sample's gradient takes {}", bytes_text(self.gradient_bytes as u64))?;
         if !self.costs.is_empty() {
             self.write_costs(f)?;
@@ -296,23 +302,14 @@ impl Inspection {
         let rows = self.costs.iter().map(|cost| {
             let rows = cost.physical_batch.map_or("not one sample fits".into(), |rows| rows.to_string());
             let [sample, fixed] = [cost.sample_bytes, cost.fixed_bytes].map(bytes_text);
-            [cost.readout.into(), grouped(cost.multiply_adds as usize), sample, fixed, rows]
+            [cost.readout.into(), grouped(cost.multiply_adds), sample, fixed, rows]
         });
         table(f, &[title].into_iter().chain(rows).collect::<Vec<_>>())
     }
 }
 
-/// A number with its digits in groups of three.
-fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+fn grouped(number: u64) -> String {
+    page::grouped(number, ',')
 }
 
 /// Columns, each as wide as its widest entry; the last as it is.

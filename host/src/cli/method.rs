@@ -135,7 +135,8 @@ enum ClippingArg {
     Automatic,
 }
 
-fn name(value: impl ValueEnum) -> String {
+/// As the command line has it.
+pub(super) fn name(value: impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 

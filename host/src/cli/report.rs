@@ -43,10 +43,8 @@ pub(super) struct ReportArgs {
 pub(super) fn write_report(folder: &Path, out: &Path) -> Result<Statement, Failure> {
     let evidence = Evidence::read(folder)?;
     let statement = Statement::new(evidence).map_err(|error| {
-        Failure(format!(
-            "{}: its events cannot be priced: {error}; take the file that damper train wrote",
-            folder.join(EVENTS).display()
-        ))
+        let what = format!("its events cannot be priced: {error}; take the file that damper train wrote");
+        Failure::in_file(&folder.join(EVENTS), what)
     })?;
     write(&out.join(PAGE), html(&statement).as_bytes(), Access::Public)?;
     write(&out.join(STATEMENT), statement.to_json().as_bytes(), Access::Public)?;
@@ -72,6 +70,6 @@ pub(super) fn run(args: &ReportArgs) -> Result<(), Failure> {
     }
     match statement.fault() {
         None => Ok(()),
-        Some(fault) => Err(Failure(format!("{}: {fault}", args.folder.display()))),
+        Some(fault) => Err(Failure::in_file(&args.folder, fault)),
     }
 }

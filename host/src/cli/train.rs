@@ -1,24 +1,24 @@
 //! `damper train`: from a model, a data set and a budget to a folder with a private model and its report.
 
 use super::epsilon::{EVENTS, accountant};
-use super::method::{MethodArgs, ScheduleArgs};
+use super::method::MethodArgs;
 use super::model::{MEMORY, ModelArgs, bytes_text, memory};
+use super::optimizer::OptimizerArgs;
 use super::progress::Watcher;
 use super::report::write_report;
-use super::{Failure, answer, answer_json};
+use super::{Failure, answer, answer_json, pair};
 use crate::accounting::{Accountant, Sampler};
 use crate::autodiff::Readout;
 use crate::backend::Choice;
 use crate::data::{DataOptions, OnBadRow, TestSource, TextOptions, TextTask};
+use crate::files;
 use crate::onnx;
 use crate::report::{OutputFolder, TrainReport, trained_model};
-use crate::train::{
-    self, Budget, LowRank, Noise, NormStep, OptimizerChoice, Record, Rule, Source, TrainConfig, TrainError,
-};
+use crate::train::{self, Budget, Noise, Record, Source, TrainConfig};
 use clap::{Args, ValueEnum};
 use std::io::{self, Write};
-use std::num::{NonZeroU32, NonZeroUsize};
-use std::path::{Path, PathBuf, absolute};
+use std::num::NonZeroUsize;
+use std::path::{PathBuf, absolute};
 
 /// δ where a multiplier was given and no δ.
 const DELTA: f64 = 1e-5;
@@ -194,48 +194,6 @@ struct TrainingArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Optimizer")]
-struct OptimizerArgs {
-    /// The optimizer; `momentum` is sgd with momentum 0.9, `nesterov` the same in Nesterov's form
-    #[arg(long, value_name = "NAME", default_value = "sgd")]
-    optimizer: OptimizerArg,
-    #[command(flatten)]
-    schedule: ScheduleArgs,
-    /// sgd, momentum, nesterov: the share of the last step that is kept, from 0 to below 1 [default: sgd 0; the
-    /// others 0.9]
-    #[arg(long, value_name = "M")]
-    momentum: Option<f32>,
-    /// sgd, momentum: Nesterov's form
-    #[arg(long)]
-    nesterov: bool,
-    /// adamw, adam-bc: decoupled decay; the others: L2 penalty; adam has none [default: 0; adamw: 0.01]
-    #[arg(long, value_name = "W")]
-    weight_decay: Option<f64>,
-    /// adam, adamw, adam-bc: decay of the first and second moment [default: 0.9,0.999; doppler: 0,0.999, for its filter is
-    /// the first moment]
-    #[arg(long, value_name = "B1,B2", allow_hyphen_values = true, value_parser = pair::<f64>)]
-    betas: Option<(f64, f64)>,
-    /// adam, adamw, adagrad, rmsprop: what is added to the root of the second moment; adam-bc: the least second moment
-    /// that is left after the noise's is taken off [default: 1e-8; adagrad: 1e-10; adam-bc: by the noise]
-    #[arg(long, value_name = "E")]
-    adam_epsilon: Option<f32>,
-    /// rmsprop: decay of the second moment [default: 0.99]
-    #[arg(long, value_name = "A")]
-    alpha: Option<f64>,
-    /// Divides the learning rate by the root of B0 plus the squared norms of the gradients released so far, each at least NU
-    #[arg(long, value_name = "B0,NU", allow_hyphen_values = true, value_parser = pair::<f64>)]
-    adagrad_norm: Option<(f64, f64)>,
-    /// --adagrad-norm: takes the noise's own share off each squared norm
-    #[arg(long, requires = "adagrad_norm")]
-    subtract_noise: bool,
-    /// GaLore: tensors with more than RANK rows and more than RANK columns (all axes but the first) follow the optimizer in
-    /// RANK directions only, found anew every EVERY steps in the released gradient; SCALE multiplies their step
-    /// [default: EVERY 200, SCALE 1]
-    #[arg(long, value_name = "RANK[,EVERY[,SCALE]]", allow_hyphen_values = true, value_parser = low_rank)]
-    galore: Option<LowRank>,
-}
-
-#[derive(Args, Debug)]
 #[command(next_help_heading = "Machine")]
 struct MachineArgs {
     /// What runs the networks: auto (onnxruntime where it is found, else tract), tract, ort, cuda
@@ -278,24 +236,6 @@ enum NoiseArg {
     Continuous,
 }
 
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum OptimizerArg {
-    Sgd,
-    Momentum,
-    Nesterov,
-    Adam,
-    Adamw,
-    AdamBc,
-    Adagrad,
-    Rmsprop,
-}
-
-fn pair<T: std::str::FromStr>(text: &str) -> Result<(T, T), String> {
-    text.split_once(',')
-        .and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)))
-        .ok_or_else(|| "give two, with a comma between them".into())
-}
-
 /// A number that is kept in 32 bits, so that what is beyond them is not taken for infinite.
 fn number32(text: &str) -> Result<f32, String> {
     let number: f32 = text.parse().map_err(|_| "give a number".to_owned())?;
@@ -303,88 +243,6 @@ fn number32(text: &str) -> Result<f32, String> {
         return Err(format!("beyond the largest 32-bit number, {:e}", f32::MAX));
     }
     Ok(number)
-}
-
-fn low_rank(text: &str) -> Result<LowRank, String> {
-    let mut parts = text.split(',').map(str::trim);
-    let rank = parts.next().and_then(|part| part.parse().ok());
-    let rank = rank.ok_or("give RANK, a whole number of at least 1: the directions that are kept of each matrix")?;
-    let every = parts.next().unwrap_or("200").parse();
-    let every: NonZeroU32 = every.map_err(|_| "give EVERY, a whole number of steps of at least 1, after RANK")?;
-    let scale = parts.next().unwrap_or("1").parse().ok().filter(|scale: &f32| scale.is_normal() && *scale > 0.0);
-    let scale = scale.ok_or("give SCALE, a number above 0, after RANK,EVERY")?;
-    match parts.next() {
-        None => Ok(LowRank { rank, every, scale }),
-        Some(_) => Err("give at most RANK,EVERY,SCALE".into()),
-    }
-}
-
-impl OptimizerArgs {
-    fn choice(&self, method: &MethodArgs) -> Result<OptimizerChoice, Failure> {
-        let norm_step =
-            self.adagrad_norm.map(|(initial, floor)| NormStep { initial, floor, subtract_noise: self.subtract_noise });
-        self.refuse_idle_flags(method)?;
-        Ok(OptimizerChoice { rule: self.rule(method)?, norm_step, galore: self.galore })
-    }
-
-    /// A flag that the optimizer does not read would be a misunderstanding.
-    fn refuse_idle_flags(&self, method: &MethodArgs) -> Result<(), Failure> {
-        use OptimizerArg::{Adam, AdamBc, Adamw, Momentum, Nesterov, Rmsprop, Sgd};
-        let optimizer = self.optimizer;
-        let name = optimizer.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
-        let sgd = matches!(optimizer, Sgd | Momentum | Nesterov);
-        let adam = matches!(optimizer, Adam | Adamw | AdamBc);
-        let flags = [
-            ("--momentum", self.momentum.is_some(), sgd, "--optimizer momentum"),
-            ("--nesterov", self.nesterov, sgd, "--optimizer nesterov"),
-            ("--betas", self.betas.is_some(), adam, "--optimizer adam"),
-            ("--adam-epsilon", self.adam_epsilon.is_some(), !sgd, "--optimizer adam"),
-            ("--alpha", self.alpha.is_some(), optimizer == Rmsprop, "--optimizer rmsprop"),
-            ("--weight-decay", self.weight_decay.is_some(), optimizer != Adam, "--optimizer adamw"),
-        ];
-        for (flag, given, read, others) in flags {
-            if given && !read {
-                return Err(Failure::new(format!(
-                    "{flag}: --optimizer {name} has none; leave it out, or use {others}"
-                )));
-            }
-        }
-        if method.needs_momentum() && !matches!(optimizer, Momentum | Nesterov) && self.momentum.is_none() {
-            return Err(Failure::new(
-                "--method inner-outer: its outer momentum is the optimizer's; use --optimizer momentum",
-            ));
-        }
-        Ok(())
-    }
-
-    fn rule(&self, method: &MethodArgs) -> Result<Rule, Failure> {
-        let decay = self.weight_decay.unwrap_or(0.0);
-        let epsilon = self.adam_epsilon.unwrap_or(1e-8);
-        let (beta1, beta2) = self.betas.unwrap_or((if method.filters_for_adam() { 0.0 } else { 0.9 }, 0.999));
-        let filtered_second = method.is_disk();
-        Ok(match self.optimizer {
-            OptimizerArg::Sgd | OptimizerArg::Momentum | OptimizerArg::Nesterov => {
-                let usual = if self.optimizer == OptimizerArg::Sgd { 0.0 } else { 0.9 };
-                let momentum = self.momentum.unwrap_or(usual);
-                let nesterov = self.nesterov || self.optimizer == OptimizerArg::Nesterov;
-                if nesterov && momentum == 0.0 {
-                    return Err(Failure::new("--nesterov: needs a momentum above 0; add --momentum 0.9"));
-                }
-                Rule::Sgd { momentum, nesterov, weight_decay: decay as f32 }
-            }
-            OptimizerArg::Adam => Rule::Adam { beta1, beta2, epsilon, weight_decay: 0.0, filtered_second },
-            OptimizerArg::Adamw => {
-                Rule::Adam { beta1, beta2, epsilon, weight_decay: self.weight_decay.unwrap_or(0.01), filtered_second }
-            }
-            OptimizerArg::AdamBc => Rule::AdamBc { beta1, beta2, floor: self.adam_epsilon, weight_decay: decay },
-            OptimizerArg::Adagrad => {
-                Rule::AdaGrad { epsilon: self.adam_epsilon.unwrap_or(1e-10), weight_decay: decay as f32 }
-            }
-            OptimizerArg::Rmsprop => {
-                Rule::RmsProp { alpha: self.alpha.unwrap_or(0.99), epsilon, weight_decay: decay as f32 }
-            }
-        })
-    }
 }
 
 impl TrainArgs {
@@ -453,18 +311,7 @@ impl TrainArgs {
             record: self.record(),
         })
     }
-}
 
-/// What is wrong, with the file where the model is at fault.
-pub(super) fn in_model(model: &Path, error: TrainError) -> Failure {
-    match error {
-        TrainError::Graph(error) => Failure::in_file(model, error),
-        TrainError::Refusal(error) => Failure::in_file(model, error),
-        error => Failure::from(error),
-    }
-}
-
-impl TrainArgs {
     /// The model's file.
     pub(super) fn model(&self) -> Result<&PathBuf, Failure> {
         let model = self.model_file.as_ref().or(self.model.as_ref());
@@ -496,7 +343,7 @@ impl TrainArgs {
 pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
     let model = args.model()?;
     let source = args.source(model.clone());
-    let in_model = |error| in_model(model, error);
+    let in_model = |error| Failure::in_model(model, error);
     args.refuse_covered_recording()?;
     let run = train::prepare(&source, args.config()?).map_err(in_model)?;
 
@@ -517,12 +364,11 @@ pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
     folder.write("model.onnx", &onnx::encode(&trained_model(&run, &outcome.params)?))?;
     folder.write("metrics.csv", TrainReport::metrics(&outcome.evaluations).as_bytes())?;
     folder.write("report.json", report.to_json().as_bytes())?;
-    let events = serde_json::to_string_pretty(&outcome.recorded)? + "\n";
-    folder.write(EVENTS, events.as_bytes())?;
+    folder.write(EVENTS, files::json(&outcome.recorded)?.as_bytes())?;
     let written = write_report(&args.out, &args.out);
     folder.keep();
     if let Some(fault) = written?.fault() {
-        return Err(Failure(format!("{}: {fault}", args.out.display())));
+        return Err(Failure::in_file(&args.out, fault));
     }
 
     if args.json {
@@ -539,4 +385,22 @@ pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
         "{report}\nmodel     {out}/model.onnx\nreport    {out}/report.html (and report.json, statement.json)\nmetrics   {out}/metrics.csv\nsecret    \
          {out}/checkpoint/ (not covered by epsilon: keep it as secret as the data){recording}"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Cli;
+    use crate::train::Method;
+    use clap::Parser;
+
+    #[test]
+    fn a_configuration_without_flags_is_that_of_the_library() {
+        let line = "damper train m.onnx --data csv:d --out o --noise-multiplier 1 --batch-size 8 --epochs 2 --lr 0.5";
+        let crate::cli::Command::Train(args) = Cli::try_parse_from(line.split(' ')).unwrap().command else {
+            panic!("another command")
+        };
+        let usual = TrainConfig::new(Budget::NoiseMultiplier(1.0), DELTA, 8, 2.0, Method::dp_sgd(1.0, 0.5));
+        assert_eq!(format!("{:?}", args.config().unwrap()), format!("{usual:?}"));
+    }
 }

@@ -2,15 +2,10 @@
 
 use super::text::figure;
 use super::{Comparison, Metric, Row};
-use crate::page::{Axis, escape};
+use crate::page::{Axis, Frame, escape};
 use std::fmt::Write;
 
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 400.0;
-const LEFT: f64 = 62.0;
-const RIGHT: f64 = 18.0;
-const TOP: f64 = 14.0;
-const BOTTOM: f64 = 48.0;
+const FRAME: Frame = Frame { width: 760.0, height: 400.0, left: 62.0, right: 18.0, top: 14.0, bottom: 48.0 };
 /// Between the methods of one budget, so that their bars do not cover each other.
 const APART: f64 = 7.0;
 /// Between the first and the last of them, at most.
@@ -34,48 +29,25 @@ pub(super) fn svg(comparison: &Comparison) -> String {
     let high = bars().map(|(mean, std)| mean + std).reduce(f64::max);
     let (Some(low), Some(high)) = (low, high) else { return "<p>No run finished.</p>\n".into() };
     let axis = Axis::new(low, high);
-    let y = |value: f64| TOP + (axis.high - value) / (axis.high - axis.low) * (HEIGHT - TOP - BOTTOM);
+    let y = |value: f64| FRAME.y(&axis, value);
 
     let legend = legend(comparison);
-    let height = HEIGHT + legend.height;
+    let (width, height) = (FRAME.width, FRAME.height + legend.height);
     let what = match comparison.metric {
         Metric::TestAccuracy => "test accuracy (%)",
         Metric::TestLoss => "test loss",
     };
     let mut out = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{what} over \
+        "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{what} over \
          {}\">\n",
         comparison.budget
     );
-    for tick in axis.ticks() {
-        let at = y(tick);
-        let _ = writeln!(
-            out,
-            "<line class=\"rule\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/><text class=\"soft\" x=\"{}\" \
-             y=\"{:.1}\" text-anchor=\"end\">{tick:.*}</text>",
-            WIDTH - RIGHT,
-            LEFT - 8.0,
-            at + 4.0,
-            axis.decimals,
-        );
-    }
+    FRAME.rules(&mut out, &axis);
     let xs = positions(&comparison.budgets);
     for (x, budget) in xs.iter().zip(&comparison.budgets) {
-        let _ = writeln!(
-            out,
-            "<text class=\"soft\" x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{budget}</text>",
-            HEIGHT - BOTTOM + 20.0
-        );
+        FRAME.tick(&mut out, *x, budget);
     }
-    let middle = (TOP + HEIGHT - BOTTOM) / 2.0;
-    let _ = writeln!(
-        out,
-        "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n<text x=\"16\" y=\"{middle}\" text-anchor=\"middle\" \
-         transform=\"rotate(-90 16 {middle})\">{what}</text>",
-        (LEFT + WIDTH - RIGHT) / 2.0,
-        HEIGHT - 6.0,
-        comparison.budget
-    );
+    FRAME.names(&mut out, comparison.budget, what);
     let gaps = comparison.methods.len().saturating_sub(1) as f64;
     let apart = APART.min(SPREAD / gaps.max(1.0));
     let shift = |index: usize| (index as f64 - gaps / 2.0) * apart;
@@ -116,7 +88,7 @@ pub(super) fn svg(comparison: &Comparison) -> String {
 
 /// Where the budgets stand: by their logarithms.
 fn positions(budgets: &[f64]) -> Vec<f64> {
-    let (from, to) = (LEFT + 50.0, WIDTH - RIGHT - 50.0);
+    let (from, to) = (FRAME.left + 50.0, FRAME.width - FRAME.right - 50.0);
     let logs: Vec<f64> = budgets.iter().map(|budget| budget.ln()).collect();
     let low = logs.iter().copied().fold(f64::INFINITY, f64::min);
     let high = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -155,15 +127,16 @@ struct Legend {
 /// The methods that are drawn, under the plot, in lines.
 fn legend(comparison: &Comparison) -> Legend {
     let mut svg = String::new();
-    let (mut x, mut line) = (LEFT, 0.0);
+    let Frame { width: end, height, left, right, .. } = FRAME;
+    let (mut x, mut line) = (left, 0.0);
     let drawn = |row: &Row| row.cells.iter().any(|cell| cell.mean.is_some());
     for (index, row) in comparison.methods.iter().enumerate().filter(|(_, row)| drawn(row)) {
         let width = 26.0 + 7.5 * row.label.chars().count() as f64;
-        if x > LEFT && x + width > WIDTH - RIGHT {
-            x = LEFT;
+        if x > left && x + width > end - right {
+            x = left;
             line += 1.0;
         }
-        let y = HEIGHT + LEGEND_LINE * (line + 0.5);
+        let y = height + LEGEND_LINE * (line + 0.5);
         let _ = writeln!(
             svg,
             "<g style=\"stroke: {0}; fill: {0}\">{1}</g><text x=\"{2:.1}\" y=\"{3:.1}\">{4}</text>",

@@ -1,6 +1,7 @@
 //! Means and deviations over the repeats, and which method is best at each budget.
 
 use super::{Finished, Method, Plan, Record, Repeats, TUNING_PART};
+use crate::files;
 use serde::Serialize;
 
 /// The outcome of a comparison: `compare.json`.
@@ -186,7 +187,7 @@ impl Comparison {
     ///
     /// None that a comparison can cause: its keys are strings.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|text| text + "\n")
+        files::json(self)
     }
 
     fn notes(&self) -> Vec<String> {

@@ -1,6 +1,10 @@
 //! Laws of a comparison, with a trainer that trains nothing.
 
+#[path = "../../tests/support/markup.rs"]
+mod markup;
+
 use super::*;
+use markup::assert_balanced;
 use std::fs;
 use tempfile::TempDir;
 
@@ -206,21 +210,6 @@ fn the_page_is_balanced_escaped_and_loads_nothing() {
         let table = markdown(&comparison);
         assert!(!table.contains(" <script"), "{table}");
     }
-}
-
-/// Every element that is opened is closed, in order.
-fn assert_balanced(page: &str) {
-    let mut open = Vec::new();
-    for part in page.split('<').skip(1) {
-        let (tag, _) = part.split_once('>').expect("a tag ends");
-        let name = tag.split_whitespace().next().unwrap();
-        if let Some(name) = name.strip_prefix('/') {
-            assert_eq!(open.pop(), Some(name));
-        } else if !tag.ends_with('/') && !name.starts_with('!') {
-            open.push(name);
-        }
-    }
-    assert!(open.is_empty(), "{open:?}");
 }
 
 #[test]

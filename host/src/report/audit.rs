@@ -4,17 +4,10 @@
 //!
 //! An audit's record names samples, draws and a seed of its own course; a report shows counts and verdicts alone.
 
-use super::statement::Difference;
+use super::statement::{Difference, near};
 use crate::accounting::{Recorded, upward};
+use crate::audit::{CANARY, NEIGHBOURS};
 use serde::{Deserialize, Serialize};
-
-/// The empirical audit with canaries.
-pub(super) const CANARY: &str = "audit-canary.json";
-/// Record and replay on neighbouring data.
-pub(super) const NEIGHBOURS: &str = "audit-neighbours.json";
-
-/// Figures that differ by more than this share are of another claim.
-const SAME: f64 = 1e-6;
 
 /// The claim that an audit tried.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -92,7 +85,6 @@ fn figure(of: &'static str, value: impl ToString) -> Figure {
 impl Claim {
     /// Where the audit tried another claim than the run makes.
     fn difference(&self, file: &'static str, recorded: &Recorded, epsilon: f64) -> Option<Difference> {
-        let near = |a: f64, b: f64| (a - b).abs() <= SAME * a.abs().max(b.abs());
         let same = near(self.epsilon, epsilon)
             && near(self.delta, recorded.delta)
             && near(self.noise_multiplier, recorded.smallest_multiplier())

@@ -1,15 +1,15 @@
 //! What a run's folder holds, as an auditor gets it: read whole, checked for form, and not believed.
 
-use super::TrainReport;
-use super::audit::{self, Canary, Neighbours};
+use super::audit::{Canary, Neighbours};
+use super::{TrainReport, hex};
 use crate::accounting::Recorded;
+use crate::audit::{CANARY, NEIGHBOURS};
 use crate::onnx;
 use crate::onnx::pb::{ModelProto, TensorProto};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
@@ -74,8 +74,8 @@ impl Evidence {
         let files = RELEASED.map(|name| Ok(Released { name, sha256: digest(&folder.join(name))? }));
         Ok(Self {
             recorded: recorded(folder)?,
-            canary: audit_in(folder, audit::CANARY)?,
-            neighbours: audit_in(folder, audit::NEIGHBOURS)?,
+            canary: audit_in(folder, CANARY)?,
+            neighbours: audit_in(folder, NEIGHBOURS)?,
             marked: model.as_ref().is_some_and(onnx::is_marked),
             params_digest: model.filter(|_| !record.training.tensors.is_empty()).map(|model| params(&model, &record)),
             files: files.into_iter().collect::<Result<_, _>>()?,
@@ -97,16 +97,24 @@ fn fault(path: &Path, what: &str) -> EvidenceError {
     EvidenceError(format!("{}: {what}", path.display()))
 }
 
+fn no_file(path: &Path) -> EvidenceError {
+    fault(path, "is not a file; give a folder as damper train made it")
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> EvidenceError {
+    fault(path, &format!("{error}; make it readable"))
+}
+
 /// A file's bytes, if it is one and not larger than `limit`.
 fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, EvidenceError> {
     let metadata = fs::metadata(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
             fault(path, "is missing: a run that has not finished has none, and without it nothing can be said; train again, or copy it from where the run was made")
         }
-        _ => fault(path, &format!("{error}; make it readable")),
+        _ => unreadable(path, &error),
     })?;
     if !metadata.is_file() {
-        return Err(fault(path, "is not a file; give a folder as damper train made it"));
+        return Err(no_file(path));
     }
     let too_large =
         || fault(path, &format!("is larger than {} MiB, as no run's is; take the one that damper wrote", limit >> 20));
@@ -115,7 +123,7 @@ fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, EvidenceError> {
     }
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
-    read.map_err(|error| fault(path, &format!("{error}; make it readable")))?;
+    read.map_err(|error| unreadable(path, &error))?;
     if bytes.len() as u64 > limit { Err(too_large()) } else { Ok(bytes) }
 }
 
@@ -132,13 +140,21 @@ fn audit_in<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>,
     }
 }
 
+/// Whether the folder has not lost a file. Of one that cannot be looked at, the reading says why.
+fn is_there(path: &Path) -> Result<bool, EvidenceError> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Ok(found) if !found.is_file() => Err(no_file(path)),
+        _ => Ok(true),
+    }
+}
+
 /// The model, where the folder has not lost it.
 fn model(path: &Path) -> Result<Option<ModelProto>, EvidenceError> {
-    match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Ok(found) if !found.is_file() => Err(fault(path, "is not a file; give a folder as damper train made it")),
-        _ => onnx::load(path).map(Some).map_err(|error| EvidenceError(error.to_string())),
+    if !is_there(path)? {
+        return Ok(None);
     }
+    onnx::load(path).map(Some).map_err(|error| EvidenceError(error.to_string()))
 }
 
 /// The digest of a model's parameters in the order of the record, or what it lacks.
@@ -158,12 +174,8 @@ fn params(model: &ModelProto, record: &TrainReport) -> String {
 
 /// SHA-256 of a file, in hexadecimal; none where there is no such file.
 fn digest(path: &Path) -> Result<Option<String>, EvidenceError> {
-    match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Ok(found) if !found.is_file() => {
-            return Err(fault(path, "is not a file; give a folder as damper train made it"));
-        }
-        _ => {}
+    if !is_there(path)? {
+        return Ok(None);
     }
     let mut hash = Sha256::new();
     let mut read = || -> io::Result<()> {
@@ -176,10 +188,6 @@ fn digest(path: &Path) -> Result<Option<String>, EvidenceError> {
             }
         }
     };
-    read().map_err(|error| fault(path, &format!("{error}; make it readable")))?;
-    let mut text = String::with_capacity(64);
-    for byte in hash.finalize() {
-        let _ = write!(text, "{byte:02x}");
-    }
-    Ok(Some(text))
+    read().map_err(|error| unreadable(path, &error))?;
+    Ok(Some(hex(&hash.finalize())))
 }

@@ -1,6 +1,6 @@
 //! The output folder of a run: whole, or not there.
 
-use crate::files::{Access, FileError, create_output_folder, create_private_folder, write};
+use crate::files::{Access, FileError, MadeFolders, create_output_folder, create_private_folder, write};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct OutputFolder {
     path: PathBuf,
-    /// Folders that were not there before, innermost first.
-    made: Vec<PathBuf>,
     kept: bool,
+    /// Goes last, when the folder is empty.
+    _made: MadeFolders,
 }
 
 impl OutputFolder {
@@ -20,18 +20,10 @@ impl OutputFolder {
     ///
     /// The folder is there and not empty, is a file, or cannot be made or written.
     pub fn create(path: &Path) -> Result<Self, FileError> {
-        let made = path
-            .ancestors()
-            .take_while(|folder| !folder.as_os_str().is_empty() && fs::symlink_metadata(folder).is_err())
-            .map(Path::to_path_buf)
-            .collect();
-        let mut folder = Self { path: path.to_path_buf(), made, kept: true };
-        if let Err(error) = create_output_folder(path) {
-            folder.remove_made();
-            return Err(error);
-        }
+        let made = MadeFolders::for_path(path);
+        create_output_folder(path)?;
         // From here on everything in the folder is this run's.
-        folder.kept = false;
+        let folder = Self { path: path.to_path_buf(), kept: false, _made: made };
         create_private_folder(&folder.checkpoint())?;
         Ok(folder)
     }
@@ -54,13 +46,6 @@ impl OutputFolder {
     pub fn keep(mut self) {
         self.kept = true;
     }
-
-    /// Removes what is empty of the folders that were made.
-    fn remove_made(&self) {
-        for folder in &self.made {
-            let _ = fs::remove_dir(folder);
-        }
-    }
 }
 
 impl Drop for OutputFolder {
@@ -73,7 +58,6 @@ impl Drop for OutputFolder {
             let path = entry.path();
             let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         }
-        self.remove_made();
     }
 }
 

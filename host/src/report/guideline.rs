@@ -37,7 +37,7 @@ pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit])
     let item = |asked, section, answer: String| Item { asked, answer, section: Some(section) };
     let open = |asked, answer: &str| Item { asked, answer: answer.to_owned(), section: None };
     let steps = recorded.steps();
-    let exact = record.privacy.path == "exact";
+    let exact = record.privacy.is_exact();
     vec![
         item(
             "The privacy parameters, and the definition that they belong to",

@@ -5,6 +5,7 @@ use super::guideline::{SECTIONS, capital};
 use super::plot::{Plot, Scale};
 use super::{Audit, OptimizerReport, Statement};
 use crate::accounting::{Sampler, upward};
+use crate::audit::CANARY;
 use crate::page;
 use serde_json::Value;
 use std::fmt::Write;
@@ -41,7 +42,7 @@ pub fn html(statement: &Statement) -> String {
         },
         grouped(record.training.parameters as u64),
         escape(&record.training.method),
-        grouped(record.privacy.declared_samples.unwrap_or(record.privacy.samples)),
+        grouped(record.privacy.public_samples()),
     );
     verdict(&mut out, statement);
     out.push_str("</header>\n<nav aria-label=\"Parts of this page\">\n<ul>");
@@ -101,7 +102,7 @@ fn verdict(out: &mut String, statement: &Statement) {
             Some("No result: model.onnx was trained to audit its training, with made-up samples among the data.")
         }
         "simulation" => Some("A simulation: its seed is known, and nothing of it is private."),
-        "private" if statement.record.privacy.path != "exact" => {
+        "private" if !statement.record.privacy.is_exact() => {
             Some("Not the exact path: sums and noise were floats. ε is that of the ideal mechanism.")
         }
         "private" => None,
@@ -407,7 +408,7 @@ fn audits(out: &mut String, statement: &Statement) {
         }
         out.push_str("</tbody>\n</table>\n");
     }
-    if statement.audits.iter().any(|audit| audit.file == super::audit::CANARY) {
+    if statement.audits.iter().any(|audit| audit.file == CANARY) {
         out.push_str(
             "<p class=\"soft small\">An audit with canaries trains a model of its own, with made-up samples among the data. That model is \
              no result and is not shown. It is one more run on the same data: whoever publishes its record adds its ε to this one.</p>\n",
@@ -435,17 +436,9 @@ fn guideline(out: &mut String, statement: &Statement) {
     out.push_str("</tbody>\n</table>\n");
 }
 
-/// A whole number with thin spaces between thousands.
+/// A whole number with thin spaces between thousands, from five digits on.
 fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) && digits.len() > 4 {
-            out.push('\u{202f}');
-        }
-        out.push(digit);
-    }
-    out
+    if number < 10_000 { number.to_string() } else { page::grouped(number, '\u{202f}') }
 }
 
 /// One decimal, never below the number.

@@ -1,14 +1,9 @@
 //! A curve as an SVG element; its colours are variables of the page.
 
-use crate::page::{Axis, escape};
+use crate::page::{Axis, Frame, escape};
 use std::fmt::Write;
 
-const WIDTH: f64 = 460.0;
-const HEIGHT: f64 = 290.0;
-const LEFT: f64 = 54.0;
-const RIGHT: f64 = 18.0;
-const TOP: f64 = 16.0;
-const BOTTOM: f64 = 50.0;
+const FRAME: Frame = Frame { width: 460.0, height: 290.0, left: 54.0, right: 18.0, top: 16.0, bottom: 50.0 };
 
 /// How the horizontal axis grows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,34 +41,17 @@ impl Plot<'_> {
         let place = |x: f64| if self.scale == Scale::Powers { x.log10() } else { x };
         let (from, to) = (place(first.0), place(last.0));
         let highest = self.points.iter().map(|(_, y)| *y).fold(0.0, f64::max);
-        let axis = Axis::new(0.0, highest);
-        let (low, high) = (0.0, axis.high);
-        let x = |value: f64| LEFT + (place(value) - from) / (to - from) * (WIDTH - LEFT - RIGHT);
-        let y = |value: f64| TOP + (high - value) / (high - low) * (HEIGHT - TOP - BOTTOM);
+        let axis = Axis::from_zero(highest);
+        let Frame { width, height, left, right, .. } = FRAME;
+        let x = |value: f64| left + (place(value) - from) / (to - from) * (width - left - right);
+        let y = |value: f64| FRAME.y(&axis, value);
         let (id, title) = (self.id, escape(self.title));
         let mut out = format!(
-            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-labelledby=\"{id}-title\"><title id=\"{id}-title\">{title}</title>\n"
+            "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"{id}-title\"><title id=\"{id}-title\">{title}</title>\n"
         );
-        for tick in axis.ticks().filter(|tick| *tick >= -1e-12) {
-            let at = y(tick);
-            let _ = writeln!(
-                out,
-                "<line class=\"rule\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/><text class=\"soft\" x=\"{}\" y=\"{:.1}\" \
-                 text-anchor=\"end\">{:.*}</text>",
-                WIDTH - RIGHT,
-                LEFT - 8.0,
-                at + 4.5,
-                axis.decimals,
-                tick.abs(),
-            );
-        }
+        FRAME.rules(&mut out, &axis);
         for (value, label) in self.ticks(from, to) {
-            let at = x(value);
-            let _ = writeln!(
-                out,
-                "<text class=\"soft\" x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{label}</text>",
-                HEIGHT - BOTTOM + 20.0
-            );
+            FRAME.tick(&mut out, x(value), label);
         }
         let line: Vec<String> =
             self.points.iter().map(|(at, value)| format!("{:.1},{:.1}", x(*at), y(*value))).collect();
@@ -88,16 +66,8 @@ impl Plot<'_> {
         if let Some((at, value)) = self.mark {
             let _ = writeln!(out, "<circle class=\"mark\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"5\"/>", x(at), y(value));
         }
-        let middle = (TOP + HEIGHT - BOTTOM) / 2.0;
-        let _ = writeln!(
-            out,
-            "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n<text x=\"14\" y=\"{middle}\" text-anchor=\"middle\" \
-             transform=\"rotate(-90 14 {middle})\">{}</text>\n</svg>",
-            (LEFT + WIDTH - RIGHT) / 2.0,
-            HEIGHT - 8.0,
-            escape(self.across),
-            escape(self.up)
-        );
+        FRAME.names(&mut out, self.across, self.up);
+        out.push_str("</svg>\n");
         out
     }
 

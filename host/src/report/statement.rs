@@ -9,6 +9,7 @@ use super::evidence::{Evidence, Released};
 use super::guideline::{self, Item};
 use super::{Audit, TrainReport};
 use crate::accounting::{Accountant, AccountingError, DeltaVerdict, Recorded, Sampler, judge_delta, upward};
+use crate::files;
 use damper_core::accounting::{Event, Rate};
 use serde::Serialize;
 
@@ -166,9 +167,7 @@ impl Statement {
 
     /// As `statement.json` holds it, with a last newline.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("a statement has string keys and finite numbers");
-        text.push('\n');
-        text
+        files::json(self).expect("a statement has string keys and finite numbers")
     }
 }
 
@@ -203,9 +202,9 @@ fn guarantee(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> (bool, 
             );
         }
     }
-    let samples = record.privacy.declared_samples.unwrap_or(record.privacy.samples);
+    let samples = record.privacy.public_samples();
     let public = if record.privacy.declared_samples.is_some() { "about" } else { "exactly" };
-    let scope = if record.privacy.path == "exact" {
+    let scope = if record.privacy.is_exact() {
         "Whatever is computed from the released files"
     } else {
         "If sums and noise were those of real numbers, which they were not exactly, whatever is computed from the released files"
@@ -239,7 +238,7 @@ fn assumptions(record: &TrainReport, recorded: &Recorded) -> Vec<String> {
             .into(),
         format!("Counted: {}.", record.privacy.composition),
     ];
-    let samples = record.privacy.declared_samples.unwrap_or(record.privacy.samples);
+    let samples = record.privacy.public_samples();
     match judge_delta(recorded.delta, samples, true) {
         Ok(DeltaVerdict::Large { advised }) => all.push(format!(
             "delta is large: {:e} for {samples} samples, where {advised:.1e} is advised.",
@@ -252,18 +251,11 @@ fn assumptions(record: &TrainReport, recorded: &Recorded) -> Vec<String> {
 
 /// What the run claims and what its events say, where that differs.
 fn differences(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> Vec<Difference> {
-    let mut found = Vec::new();
-    let mut compare = |of: &'static str, same: bool, claimed: String, real: String| {
-        if !same {
-            found.push(Difference { file: "report.json", of, claimed, found: real });
-        }
-    };
-    let near = |a: f64, b: f64| (a - b).abs() <= SAME * a.abs().max(b.abs());
     let number =
         |of: &'static str, claimed: f64, real: f64| (of, near(claimed, real), claimed.to_string(), real.to_string());
     let exact = |of: &'static str, claimed: String, real: String| (of, claimed == real, claimed, real);
     let rate = recorded.events.iter().map(|event| event.sampling_rate_numerator).max().unwrap_or(0);
-    let all = [
+    let mut all = vec![
         number("epsilon", record.epsilon, epsilon),
         number("delta", record.delta, recorded.delta),
         number("a noise multiplier of", record.noise_multiplier, recorded.smallest_multiplier()),
@@ -290,14 +282,10 @@ fn differences(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> Vec<D
             },
         ),
     ];
-    for (of, same, claimed, real) in all {
-        compare(of, same, claimed, real);
-    }
     let mechanism = &record.mechanism;
     if let (Some(sigma), Some(bits)) = (mechanism.sigma_grid, mechanism.grid_bits) {
         let runs = f64::from(sigma) / 2f64.powi(bits.min(1000) as i32);
-        let (of, same, claimed, real) = number("noise on the gradient of", mechanism.gradient_multiplier, runs);
-        compare(of, same, claimed, real);
+        all.push(number("noise on the gradient of", mechanism.gradient_multiplier, runs));
     }
     if record.method.noise_schedule == "constant" {
         let gradient = Event::new(Rate::ONE, mechanism.gradient_multiplier).ok();
@@ -306,11 +294,15 @@ fn differences(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> Vec<D
             Some(counts) => event.and(counts).ok().map(|event| event.multiplier()),
         });
         let joint = joint.unwrap_or(0.0);
-        let (of, same, claimed, real) =
-            number("all releases of a draw to have a multiplier of", record.noise_multiplier, joint);
-        compare(of, same, claimed, real);
+        all.push(number("all releases of a draw to have a multiplier of", record.noise_multiplier, joint));
     }
-    found
+    let different = all.into_iter().filter(|(_, same, ..)| !same);
+    different.map(|(of, _, claimed, found)| Difference { file: "report.json", of, claimed, found }).collect()
+}
+
+/// Whether two figures are the same but for roundings.
+pub(super) fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= SAME * a.abs().max(b.abs())
 }
 
 fn name(sampler: Sampler) -> &'static str {

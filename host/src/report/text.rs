@@ -1,7 +1,8 @@
 //! The report in a few lines, for people.
 
-use super::{CLIPPED_BY_BACKEND, TrainReport};
+use super::TrainReport;
 use crate::accounting::{Sampler, upward};
+use crate::train::CLIPPED_BY_BACKEND;
 use std::fmt;
 
 impl fmt::Display for TrainReport {
@@ -47,7 +48,7 @@ impl fmt::Display for TrainReport {
         if self.method.clip_last != self.method.clip_first {
             writeln!(f, "clip      {} at first, {} at the end", self.method.clip_first, self.method.clip_last)?;
         }
-        let samples = self.privacy.declared_samples.unwrap_or(self.privacy.samples);
+        let samples = self.privacy.public_samples();
         let batch = self.mechanism.expected_batch;
         match self.privacy.sampler {
             Sampler::Poisson => {

@@ -11,7 +11,7 @@ use crate::backend::{Backend, BackendError};
 use crate::data::{Chunk, Split, chunks};
 use damper_core::clip::Layer;
 use damper_core::grid::Grid;
-use damper_core::noise::{self, ContinuousGaussian, DiscreteGaussian};
+use damper_core::noise::{self, ContinuousGaussian, DiscreteGaussian, Key};
 use damper_core::optimizer::Optimizer;
 use damper_core::private::Mechanism;
 use damper_core::schedule::Declared;
@@ -24,6 +24,15 @@ const BLOCKS: usize = 16;
 
 /// The generator of a run.
 pub(crate) type ChaCha20 = noise::ChaCha20<BLOCKS>;
+
+/// The generator of a simulation; without a seed, a private one by a key from the operating system, which is left in `key`.
+pub(crate) fn generator(seed: Option<u64>, key: &mut [u8; 32]) -> Result<ChaCha20, TrainError> {
+    if let Some(seed) = seed {
+        return Ok(ChaCha20::simulation(seed));
+    }
+    getrandom::fill(key).map_err(TrainError::Key)?;
+    Ok(ChaCha20::private(Key::from_bytes(key)))
+}
 
 /// The step of a run, with optimizer `O`.
 pub(crate) type Step<'a, M, O> = PrivateStep<M, AnyClip<'a>, AnyThreshold, AnyFilter, O, Declared>;

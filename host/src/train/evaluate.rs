@@ -118,9 +118,7 @@ impl Evaluator {
         let accuracy = (answers > 0).then(|| right as f64 / answers as f64);
         Ok((loss / losses.max(1.0), accuracy))
     }
-}
 
-impl Evaluator {
     /// The loss of each of `samples`.
     pub(crate) fn losses(
         &mut self,

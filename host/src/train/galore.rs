@@ -86,7 +86,7 @@ pub struct Form {
 
 /// The trained parameters as matrices, in order.
 pub fn forms(grad: &GradGraph) -> Vec<Form> {
-    let extent = |dim: &Dim| if let Dim::Fixed(extent) = dim { *extent } else { 1 };
+    let extent = |dim: &Dim| dim.extent(1);
     let form = |shape: &[Dim]| Form {
         rows: shape.first().map_or(1, extent),
         columns: shape.iter().skip(1).map(extent).product(),

@@ -2,7 +2,7 @@
 //! wrong model without a word.
 
 use super::worker::{Layout, plan};
-use crate::autodiff::{Dim, GradGraph, TensorSpec};
+use crate::autodiff::GradGraph;
 use crate::backend::{Backend, BackendError, Input, Plan};
 use crate::graph::DType;
 use std::num::NonZeroUsize;
@@ -42,7 +42,7 @@ pub(super) fn made_up(grad: &GradGraph, plan: &Plan, params: &[f32]) -> Vec<Made
         .iter()
         .enumerate()
         .map(|(index, spec)| {
-            let length = length(spec, rows);
+            let length = spec.elements(rows);
             let is_label = index >= grad.inputs.len();
             match (index.checked_sub(data).map(|at| values.get(at)), spec.dtype) {
                 (Some(Some(values)), _) => Made::F32(values.iter().map(|value| value + MOVE * draw.next()).collect()),
@@ -72,10 +72,6 @@ impl Made {
             Self::I64(values) => Input::I64(values),
         }
     }
-}
-
-fn length(spec: &TensorSpec, rows: usize) -> usize {
-    spec.shape.iter().map(|dim| if let Dim::Fixed(extent) = dim { *extent } else { rows }).product()
 }
 
 /// A fixed sequence in (−1, 1).

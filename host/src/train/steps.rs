@@ -12,7 +12,6 @@ use crate::accounting::{Recorded, Sampler};
 use crate::backend::{Backend, open};
 use damper_core::accounting::Ledger;
 use damper_core::error::OpenError;
-use damper_core::noise::Key;
 use damper_core::private::Mechanism;
 use damper_core::threshold::Threshold;
 use std::path::Path;
@@ -37,13 +36,8 @@ struct Written {
 /// The backend is absent or fails, the ledger or the recording cannot be written, or the operating system gives no key.
 pub fn run(run: &Run, checkpoint: &Path, progress: &mut dyn Progress) -> Result<Outcome, TrainError> {
     let mut key = [0; 32];
-    let (generator, origin) = match run.config.seed {
-        Some(seed) => (ChaCha20::simulation(seed), Origin::Seed(seed)),
-        None => {
-            getrandom::fill(&mut key).map_err(TrainError::Key)?;
-            (ChaCha20::private(Key::from_bytes(&key)), Origin::Key(&key))
-        }
-    };
+    let generator = course::generator(run.config.seed, &mut key)?;
+    let origin = run.config.seed.map_or(Origin::Key(&key), Origin::Seed);
     let backend = open(run.config.backend)?;
     progress.backend(&backend.note());
     let written =

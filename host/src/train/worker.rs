@@ -16,7 +16,7 @@ pub(crate) use per_sample::PerSampleGradients;
 
 use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyThreshold};
 use super::prune::keep_outputs;
-use crate::autodiff::{Dim, GradGraph, TensorSpec};
+use crate::autodiff::{GradGraph, TensorSpec};
 use crate::backend::{Backend, BackendError, Plan, Session};
 use crate::data::{Chunk, Split};
 use damper_core::optimizer::Optimizer;
@@ -84,9 +84,7 @@ pub(crate) struct Layout {
 
 impl Layout {
     pub(crate) fn new(grad: &GradGraph) -> Self {
-        let length =
-            |shape: &[Dim]| shape.iter().map(|dim| if let Dim::Fixed(extent) = dim { *extent } else { 1 }).product();
-        Self { lengths: grad.parameters.iter().map(|spec| length(&spec.shape)).collect() }
+        Self { lengths: grad.parameters.iter().map(|spec| spec.elements(1)).collect() }
     }
 
     /// Number of parameters in all.

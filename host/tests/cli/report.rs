@@ -1,5 +1,6 @@
 //! What an auditor is told of a run's folder: the page, the JSON, and every kind of broken, changed or hostile folder.
 
+use super::markup::assert_balanced;
 use super::{DIGITS, MLP, assert_refused, damper, folder, json, stderr, train};
 use serde_json::{Value, json};
 use std::fs;
@@ -42,19 +43,9 @@ fn page(out: &Path) -> String {
 
 /// Every element that is opened is closed, in order, and nothing is loaded or run.
 fn assert_calm(page: &str) {
-    let mut open = Vec::new();
     let (head, body) = page.split_once("</style>").unwrap();
     let markup = format!("{}{body}", head.replace(head.split_once("<style>").unwrap().1, "</style>"));
-    for part in markup.split('<').skip(1) {
-        let (tag, _) = part.split_once('>').expect("a tag ends");
-        let name = tag.split_whitespace().next().unwrap();
-        if let Some(name) = name.strip_prefix('/') {
-            assert_eq!(open.pop(), Some(name));
-        } else if !tag.ends_with('/') && !name.starts_with('!') {
-            open.push(name);
-        }
-    }
-    assert!(open.is_empty(), "{open:?}");
+    assert_balanced(&markup);
     for word in ["<script", "http", "url(", "@import", "src=", "NaN", "inf\"", "onload", "<img", "\u{202e}"] {
         assert!(!page.contains(word), "{word}");
     }

@@ -4,8 +4,9 @@
 //! what it refuses is refused here in the same words. All of the file is checked before the first run.
 
 use super::super::{Cli, Command, Failure, run_file, train::TrainArgs};
-use super::{NO_TEST, in_model};
+use super::NO_TEST;
 use crate::compare::{Budgets, Method, Plan, Repeats, Setting};
+use crate::report::hex;
 use crate::train;
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches};
 use sha2::{Digest, Sha256};
@@ -214,7 +215,7 @@ impl Reader<'_> {
         let model = match merged.get("model") {
             Some(Value::String(model)) => digests
                 .entry(model.clone())
-                .or_insert_with(|| fs::read(model).map(|bytes| sha256(&bytes)).unwrap_or_default())
+                .or_insert_with(|| fs::read(model).map(|bytes| hex(&Sha256::digest(&bytes))).unwrap_or_default())
                 .clone(),
             _ => String::new(),
         };
@@ -272,7 +273,7 @@ impl Reader<'_> {
                 let source = args.source(model.clone());
                 if read.insert(format!("{source:?}")) {
                     let parts = train::read(&source);
-                    let parts = parts.map_err(|error| self.of_method(method, in_model(&model, error)))?;
+                    let parts = parts.map_err(|error| self.of_method(method, Failure::in_model(&model, error)))?;
                     if parts.data.test.is_none() {
                         return Err(self.of_method(method, Failure::new(NO_TEST)));
                     }
@@ -285,8 +286,4 @@ impl Reader<'_> {
     fn of_method(&self, method: &Method, Failure(message): Failure) -> Failure {
         self.failure(format!("{}: {message}", heading(&method.label)))
     }
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

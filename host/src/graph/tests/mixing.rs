@@ -2,7 +2,7 @@
 //! released. Extents are few and equal to the batch that some exports fix, so that constants and targets fit it by accident.
 
 use super::*;
-use crate::autodiff::{DeriveOptions, Dim, GradGraph, Loss, derive};
+use crate::autodiff::{DeriveOptions, GradGraph, Loss, derive};
 use crate::backend::{Backend, Choice, Input, Plan, open};
 use crate::onnx::{make_attr_int as int, make_attr_ints, make_attr_string};
 use prost::Message as _;
@@ -142,10 +142,7 @@ fn network(draw: &mut Draw) -> ModelProto {
 /// What is released of each sample.
 fn released(grad: &GradGraph, graph: &Graph, x: &[f32], backend: &dyn Backend) -> Result<Vec<Vec<f32>>, String> {
     let outputs: Vec<_> = grad.outputs.iter().filter(|spec| spec.name.starts_with("dp.")).cloned().collect();
-    let extents = |shape: &[Dim]| -> usize {
-        shape.iter().map(|dim| if let Dim::Fixed(extent) = dim { *extent } else { BATCH }).product()
-    };
-    let labels = vec![0.25; grad.labels.as_ref().map_or(0, |spec| extents(&spec.shape))];
+    let labels = vec![0.25; grad.labels.as_ref().map_or(0, |spec| spec.elements(BATCH))];
     let plan = Plan { batch: BATCH, threads: 1, inputs: grad.feeds(), outputs };
     let mut session = backend.load(&grad.model.encode_to_vec(), &plan).map_err(|error| error.to_string())?;
     let mut inputs = vec![Input::F32(x), Input::F32(&labels)];

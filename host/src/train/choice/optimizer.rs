@@ -22,6 +22,13 @@ pub struct OptimizerChoice {
     pub galore: Option<LowRank>,
 }
 
+impl From<Rule> for OptimizerChoice {
+    /// That rule and nothing around it.
+    fn from(rule: Rule) -> Self {
+        Self { rule, norm_step: None, galore: None }
+    }
+}
+
 /// How parameters follow.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Rule {

@@ -126,7 +126,7 @@ fn wave(i: usize, seed: usize) -> f32 {
 }
 
 fn galore(rule: Rule, settings: LowRank) -> (GaLore, GaLoreState) {
-    let choice = OptimizerChoice { rule, norm_step: None, galore: Some(settings) };
+    let choice = OptimizerChoice { galore: Some(settings), ..rule.into() };
     match choice.build(&FORMS).unwrap() {
         (crate::train::choice::AnyOptimizer::GaLore(optimizer), crate::train::choice::AnyState::GaLore(state)) => {
             (optimizer, state)
@@ -194,7 +194,7 @@ fn assert_close(got: &[f32], expected: &[f64], tolerance: f64) {
 #[test]
 fn with_a_rank_that_no_matrix_exceeds_every_optimizer_keeps_its_bits() {
     for rule in rules() {
-        let plain = OptimizerChoice { rule, norm_step: None, galore: None };
+        let plain = OptimizerChoice::from(rule);
         let projected = OptimizerChoice { galore: Some(settings(6, 2, 0.25)), ..plain };
         let mut runs = [plain, projected].map(|choice| Steps::new(choice.build(&FORMS).unwrap(), &iir(), 0.01));
         for step in 0..7 {
@@ -266,7 +266,7 @@ fn gradients_of_the_ranks_subspace_are_followed_as_by_plain_sgd_whatever_the_bas
     for (momentum, nesterov) in [(0.0, false), (0.9, false), (0.9, true)] {
         let rule = Rule::Sgd { momentum, nesterov, weight_decay: 0.0 };
         let mut projected = Steps::new(galore(rule, settings(2, 3, 1.0)), &FilterChoice::None, 1e-10);
-        let plain = OptimizerChoice { rule, norm_step: None, galore: None };
+        let plain = OptimizerChoice::from(rule);
         let mut plain = Steps::new(plain.build(&FORMS).unwrap(), &FilterChoice::None, 1e-10);
         let before = plain.params.clone();
         for step in 0..20 {
@@ -357,7 +357,7 @@ fn a_zero_gradient_moves_nothing() {
 #[test]
 fn a_scale_that_is_no_number_above_0_is_refused() {
     for scale in [0.0, -1.0, f32::NAN, f32::INFINITY, 1e-45] {
-        let choice = OptimizerChoice { rule: rules()[0], norm_step: None, galore: Some(settings(2, 1, scale)) };
+        let choice = OptimizerChoice { galore: Some(settings(2, 1, scale)), ..rules()[0].into() };
         assert!(choice.build(&FORMS).is_err());
     }
 }

@@ -2,7 +2,7 @@
 //! here, a row at a time.
 
 use super::kernel::KernelGrad;
-use crate::autodiff::{Dim, GradGraph, TensorSpec};
+use crate::autodiff::{GradGraph, TensorSpec};
 use crate::convolution::{Windows, winograd};
 use std::ops::Range;
 
@@ -42,10 +42,7 @@ impl Parts {
     /// Of a session of `grad` with its outputs named [`OUTPUTS`], in their order.
     pub(super) fn new(grad: &GradGraph) -> Self {
         let is_read = |spec: &&TensorSpec| OUTPUTS.iter().any(|prefix| spec.name.starts_with(prefix));
-        let len = |spec: &TensorSpec| -> usize {
-            let extents = spec.shape.iter().map(|dim| if let Dim::Fixed(extent) = dim { *extent } else { 1 });
-            extents.product()
-        };
+        let len = |spec: &TensorSpec| spec.elements(1);
         let outputs: Vec<&TensorSpec> = grad.outputs.iter().filter(is_read).collect();
         let (mut forms, mut end) = (vec![], 0);
         let mut index = 0;
