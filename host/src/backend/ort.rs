@@ -5,9 +5,20 @@
 //! send no telemetry.
 
 mod convolution;
+mod elements;
+mod elementwise;
+mod normalize;
+mod normalize_grad;
 mod operators;
 mod pool;
+mod rows;
+mod softmax;
+mod softmax_grad;
 mod tanh_grad;
+mod tensors;
+#[cfg(test)]
+mod testing;
+mod wiring;
 
 use super::bind::bind;
 use super::{Backend, BackendError, Input, Plan, Session, bound_shape, check_inputs, library};

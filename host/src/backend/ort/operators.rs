@@ -2,8 +2,14 @@
 
 use super::super::Plan;
 use super::convolution::{self, Convolve};
+use super::elementwise::{self, Elementwise};
+use super::normalize::{self, Normalize};
+use super::normalize_grad::{self, NormalizeGrad};
 use super::pool::{self, Pool};
+use super::softmax::{self, Softmax};
+use super::softmax_grad::{self, SoftmaxGrad};
 use super::tanh_grad::{self, TanhGrad};
+use super::wiring::{self, Wiring};
 use crate::onnx::pb;
 use ort::operator::OperatorDomain;
 
@@ -12,14 +18,28 @@ pub(super) const DOMAIN: &str = "damper";
 
 /// The operators, for a session's options.
 pub(super) fn domain() -> ort::Result<OperatorDomain> {
-    OperatorDomain::new(DOMAIN)?.add(Convolve)?.add(Pool::Max)?.add(Pool::Average)?.add(TanhGrad)
+    OperatorDomain::new(DOMAIN)?
+        .add(Convolve)?
+        .add(Pool::Max)?
+        .add(Pool::Average)?
+        .add(TanhGrad)?
+        .add(Normalize)?
+        .add(Softmax)?
+        .add(Elementwise)?
+        .add(NormalizeGrad)?
+        .add(SoftmaxGrad)
 }
 
 /// Puts them in the place of nodes that are better done by them. `model` is bound to `plan`.
 pub(super) fn put(model: &mut pb::ModelProto, plan: &Plan) {
     let Some(graph) = &mut model.graph else { return };
-    let are_put = [convolution::put(graph, plan), pool::put(graph), tanh_grad::put(graph)];
-    if are_put.contains(&true) {
+    let of_others = [convolution::put(graph, plan), pool::put(graph), tanh_grad::put(graph)];
+    let wiring = Wiring::new(graph, plan);
+    let of_rows = [normalize::places, softmax::places, normalize_grad::places, softmax_grad::places];
+    let mut places: Vec<_> = of_rows.iter().flat_map(|places| places(graph, &wiring)).collect();
+    let taken: Vec<usize> = places.iter().flat_map(|place| place.nodes.iter().copied()).collect();
+    places.extend(elementwise::places(graph, &wiring, &taken));
+    if wiring::put(graph, places) || of_others.contains(&true) {
         model.opset_import.push(pb::OperatorSetIdProto { domain: DOMAIN.into(), version: 1 });
     }
 }
