@@ -34,11 +34,18 @@ const SAMPLING: &str =
 const FIXED: &str =
     "multiplier, rate and steps are fixed before data is read; each step releases one sum of clipped gradients";
 
-fn assumptions(accountant: Accountant, neighbours: Neighbours) -> Vec<&'static str> {
+const RENYI_IS_SMALLER: &str =
+    "Rényi divergences, whose bound is here smaller than that of privacy loss distributions, every rounding upward; this run alone, \
+     other runs on the same data add to it";
+
+fn assumptions(accountant: Accountant, neighbours: Neighbours, order: Option<f64>) -> Vec<&'static str> {
     let mut all = match accountant {
         Accountant::Rdp => RDP_ASSUMES,
         Accountant::Pld => PLD_ASSUMES,
     };
+    if accountant == Accountant::Pld && order.is_some() {
+        all[4] = RENYI_IS_SMALLER;
+    }
     if neighbours == Neighbours::Replace {
         all[0] = REPLACED;
     }
@@ -99,7 +106,7 @@ pub struct Answer {
     pub steps: u64,
     /// Which accountant.
     pub accountant: Accountant,
-    /// The Rényi order that gave ε; of the tight accountant none.
+    /// The Rényi order that gave ε; none where privacy loss distributions did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<f64>,
     /// `k` of the rate `k / 2^53` that was priced, the smallest at least `sampling_rate`.
@@ -146,7 +153,7 @@ impl Answer {
             target_epsilon: None,
             sigma_grid: None,
             grid_bits: None,
-            assumptions: assumptions(accountant, Neighbours::AddOrRemove),
+            assumptions: assumptions(accountant, Neighbours::AddOrRemove, price.order),
         }
     }
 }
@@ -174,7 +181,7 @@ impl EpsilonQuery {
             }
         };
         let answer = Answer::new(accountant, delta, noise_multiplier, rate, self.sampling_rate, steps, priced);
-        Ok(Answer { neighbours, count_noise_multiplier, assumptions: assumptions(accountant, neighbours), ..answer })
+        Ok(Answer { neighbours, count_noise_multiplier, assumptions: assumptions(accountant, neighbours, priced.order), ..answer })
     }
 }
 
@@ -228,9 +235,10 @@ impl fmt::Display for Answer {
         }
         writeln!(f, "sampling rate     {}", self.sampling_rate)?;
         writeln!(f, "steps             {}", self.steps)?;
-        match self.order {
-            Some(order) => writeln!(f, "accountant        {} (order {order})", self.accountant)?,
-            None => writeln!(f, "accountant        {}", self.accountant)?,
+        match (self.accountant, self.order) {
+            (Accountant::Rdp, Some(order)) => writeln!(f, "accountant        rdp (order {order})")?,
+            (Accountant::Pld, Some(order)) => writeln!(f, "accountant        pld (smaller: rdp at order {order})")?,
+            (accountant, None) => writeln!(f, "accountant        {accountant}")?,
         }
         write!(f, "assumes")?;
         for assumption in &self.assumptions {

@@ -12,6 +12,7 @@ pub mod pld;
 mod recorded;
 mod replaced;
 mod schedule;
+mod smaller;
 mod truncation;
 
 pub use answer::{Answer, CalibrateQuery, EpsilonQuery, upward};
@@ -34,7 +35,7 @@ use thiserror::Error;
 pub enum Accountant {
     /// Rényi divergences: what a device's ledger adds up.
     Rdp,
-    /// Privacy loss distributions: tight.
+    /// Privacy loss distributions, tight; or Rényi divergences where their bound is smaller, as over billions of steps.
     #[default]
     Pld,
 }
@@ -53,7 +54,7 @@ impl fmt::Display for Accountant {
 pub struct Price {
     /// ε, at least 0.
     pub epsilon: f64,
-    /// The Rényi order that gave it; of the tight accountant none.
+    /// The Rényi order that gave it; none where privacy loss distributions did.
     pub order: Option<f64>,
 }
 

@@ -22,7 +22,7 @@
 //!
 //! The same convexity makes an uneven schedule cost more than a constant multiplier of equal `Σ 1/σ²`.
 
-use super::{Accountant, AccountingError, Price, check_delta, pld};
+use super::{Accountant, AccountingError, Price, check_delta, smaller};
 use damper_core::accounting::event::{Event, Rate};
 use damper_core::accounting::renyi::{RenyiCurve, divergence, epsilon_at, least_epsilon};
 use damper_core::numerics::up::{add_up, from_u64_up, mul_up};
@@ -156,6 +156,11 @@ impl Plan {
         Ok(Self { knots, events: counted })
     }
 
+    /// Few events that cost at least as much in Rényi divergences.
+    pub(super) fn knots(&self) -> Vec<(Event, u64)> {
+        counts(&self.knots)
+    }
+
     /// The number of draws.
     pub fn steps(&self) -> u64 {
         self.knots.iter().map(|knot| knot.at + knot.between).sum()
@@ -185,18 +190,16 @@ impl Plan {
     pub(super) fn price(&self, accountant: Accountant, delta: f64) -> Result<Price, AccountingError> {
         check_delta(delta)?;
         match accountant {
-            Accountant::Rdp => least_epsilon(&counts(&self.knots), delta)
+            Accountant::Rdp => least_epsilon(&self.knots(), delta)
                 .map(|found| Price { epsilon: found.epsilon, order: Some(found.order) })
                 .map_err(|_| AccountingError::Delta(delta)),
-            Accountant::Pld => {
-                Ok(Price { epsilon: pld::of_discrete(&self.events, pld::Neighbours::AddOrRemove, delta)?, order: None })
-            }
+            Accountant::Pld => smaller::price(&self.events, || Some(self.knots()), delta),
         }
     }
 
     /// What of this plan is spent at `delta`, step by step; nothing yet.
     pub fn spent(&self, accountant: Accountant, delta: f64) -> Result<Spent, AccountingError> {
-        let order = least_epsilon(&counts(&self.knots), delta).map_err(|_| AccountingError::Delta(delta))?.order;
+        let order = least_epsilon(&self.knots(), delta).map_err(|_| AccountingError::Delta(delta))?.order;
         let event = |knot: &Knot| knot.event;
         let prices = self.knots.iter().map(event).map(|event| (RenyiCurve::of(&event), divergence(&event, order)));
         Ok(Spent {
@@ -275,9 +278,8 @@ impl Spent {
             Accountant::Rdp => {
                 least_epsilon(&counts(&self.knots), self.delta).map_or(f64::INFINITY, |priced| priced.epsilon)
             }
-            Accountant::Pld => {
-                pld::of_discrete(&self.taken, pld::Neighbours::AddOrRemove, self.delta).unwrap_or(f64::INFINITY)
-            }
+            Accountant::Pld => smaller::price(&self.taken, || Some(counts(&self.knots)), self.delta)
+                .map_or(f64::INFINITY, |priced| priced.epsilon),
         };
         priced.min(self.most)
     }

@@ -92,14 +92,20 @@ pub fn epsilon(events: &[(Event, u64)], neighbours: Neighbours, delta: f64) -> R
 ///
 /// As [`epsilon`].
 pub fn of_discrete(events: &[(Event, u64)], neighbours: Neighbours, delta: f64) -> Result<f64, AccountingError> {
+    match continuous(events) {
+        Some(events) => epsilon(&events, neighbours, delta),
+        None => Ok(f64::INFINITY),
+    }
+}
+
+/// The continuous events of which discrete ones are a post-processing, up to a factor below every rounding; `None` where a multiplier
+/// vanishes.
+pub(crate) fn continuous(events: &[(Event, u64)]) -> Option<Vec<(Event, u64)>> {
     let bounded = |(event, times): &(Event, u64)| {
         let multiplier = discrete::continuous(event.multiplier(), crate::SMALLEST_SIGMA as f64)?;
         Some((Event::new(event.rate(), multiplier).ok()?, *times))
     };
-    match events.iter().map(bounded).collect::<Option<Vec<_>>>() {
-        Some(events) => epsilon(&events, neighbours, delta),
-        None => Ok(f64::INFINITY),
-    }
+    events.iter().map(bounded).collect()
 }
 
 /// A lower bound of ε at `delta` of all `events` for the worst neighbours of the continuous Gaussian; the transform of each

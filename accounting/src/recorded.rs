@@ -1,7 +1,7 @@
 //! What a run's folder records for an auditor: the events that were drawn, from which ε follows and nothing else is needed.
 
 use super::pld::Neighbours;
-use super::{Accountant, AccountingError, Plan, Price, Truncation, check_delta, pld};
+use super::{Accountant, AccountingError, Plan, Price, Truncation, check_delta, pld, smaller};
 use damper_core::accounting::event::{Event, Rate};
 use damper_core::accounting::renyi::least_epsilon;
 use serde::{Deserialize, Serialize};
@@ -198,21 +198,22 @@ impl Recorded {
     }
 
     fn uncut(&self, accountant: Accountant, events: &[(Event, u64)], delta: f64) -> Result<Price, AccountingError> {
+        // A schedule's draws differ, and Rényi's accountant prices them by a plan's few knots.
         let alike = events.iter().all(|(event, _)| event.rate() == events[0].0.rate());
+        let plan = || {
+            let each =
+                events.iter().flat_map(|(event, times)| std::iter::repeat_n(event.multiplier(), *times as usize));
+            (alike && self.events() <= SCHEDULE).then(|| Plan::new(events[0].0.rate(), each, None))
+        };
         match accountant {
-            Accountant::Pld => {
-                Ok(Price { epsilon: pld::of_discrete(events, Neighbours::AddOrRemove, delta)?, order: None })
-            }
-            // A schedule's draws differ, and are priced by a plan's few knots.
-            Accountant::Rdp if alike && self.events() <= SCHEDULE => {
-                let each =
-                    events.iter().flat_map(|(event, times)| std::iter::repeat_n(event.multiplier(), *times as usize));
-                Plan::new(events[0].0.rate(), each, None)?.price(accountant, delta)
-            }
-            Accountant::Rdp => {
-                let found = least_epsilon(events, delta).map_err(|_| AccountingError::Delta(delta))?;
-                Ok(Price { epsilon: found.epsilon, order: Some(found.order) })
-            }
+            Accountant::Pld => smaller::price(events, || plan()?.ok().map(|plan| plan.knots()), delta),
+            Accountant::Rdp => match plan() {
+                Some(plan) => plan?.price(accountant, delta),
+                None => {
+                    let found = least_epsilon(events, delta).map_err(|_| AccountingError::Delta(delta))?;
+                    Ok(Price { epsilon: found.epsilon, order: Some(found.order) })
+                }
+            },
         }
     }
 

@@ -1,9 +1,11 @@
 """Writes the vectors of the tight accountant beside this file, with numpy and scipy only: never from the Rust code.
 
     python3 accounting/src/vectors/generate.py bounds      pld.tsv
-    python3 accounting/src/vectors/generate.py outside     outside.tsv, for the points of pld.tsv
+    python3 accounting/src/vectors/generate.py corners     corners.tsv
+    python3 accounting/src/vectors/generate.py outside     outside.tsv, for the points of both
 
 pld.tsv       rate (k of k/2^53), multiplier, steps, delta, a lower and an upper bound of epsilon for the continuous Gaussian
+corners.tsv   the same where the region that is promised ends: ten thousand steps and more, epsilon about 100 and about 0.01
 outside.tsv   the same first four, dp-accounting's epsilon (Poisson-sampled Gaussian event, its default grid) and
               prv-accountant's upper bound; "-" where one fails or takes more than two seconds. Neither is a truth.
 
@@ -32,7 +34,7 @@ from scipy.special import ndtr
 HERE = os.path.dirname(os.path.abspath(__file__))
 U = 2.0**-53
 SPACING = 1.0 / 128
-LONGEST = 1 << 22
+LONGEST = 1 << 24
 POINTS = 240
 
 
@@ -141,17 +143,28 @@ def bound(step, steps, delta, upper, limit, width_share=2.5e-4, floor=0.0):
         return reference
     log_eta = -math.log(eta)
     length = 1 << 13
+    # Multiples are counted from the loss of most of the mass, at a small rate about -q: there nothing is then moved.
+    half = np.searchsorted(np.cumsum(step.mass), step.mass.sum() / 2)
+    near = np.abs(step.loss - step.loss[half]) < 3 * abs(step.loss[half])
+    origins = (0.0, step.loss[half], (step.mass * step.loss)[near].sum() / step.mass[near].sum() if near.any() else 0.0)
     while True:
         h = (top - bottom) / length
-        place = step.loss / h
+
+        def moved(origin):
+            place = (step.loss - origin) / h
+            share = place - np.floor(place)
+            return (step.mass * share * (1 - share)).sum()
+
+        origin = min(origins, key=moved)
+        place = (step.loss - origin) / h
         low = np.floor(place)
         share = place - low
-        spread = 1.001 * (step.mass * share * (1 - share)).sum()
+        spread = 1.001 * moved(origin)
         tau = h * (log_eta / 3 + math.sqrt(log_eta**2 / 9 + 2 * steps * spread * log_eta)) + steps * 1e-12
         if tau <= width_share * max(guess, 0.02) or length >= LONGEST:
             break
         length *= 2
-    tilted = np.exp(np.log(step.mass) + tilt * low * h - ln_moment)
+    tilted = np.exp(np.log(step.mass) + tilt * (low * h + origin) - ln_moment)
     index = low.astype(np.int64)
     masses = np.bincount(index % length, weights=tilted * (1 - share), minlength=length)
     masses += np.bincount((index + 1) % length, weights=tilted * share * math.exp(tilt * h), minlength=length)
@@ -167,10 +180,10 @@ def bound(step, steps, delta, upper, limit, width_share=2.5e-4, floor=0.0):
     kernel = math.sqrt(min(1 / (4 * tilt**3), 1 / (2 * tilt)) / h + 2)
     folded = 0.0 if upper else beyond(top) + beyond(bottom)
 
-    first, last = math.ceil(bottom / h), math.floor(top / h)
+    first, last = math.ceil((bottom - steps * origin) / h), math.floor((top - steps * origin) / h)
     multiples = np.arange(first, last)
     composed = composed[multiples % length]
-    sums = multiples * h
+    sums = multiples * h + steps * origin
 
     def at(epsilon):
         """A bound on delta~ over e^(ln_moment - tilt * epsilon)."""
@@ -243,15 +256,55 @@ def points():
     return everyday + grid
 
 
+def multiplier_at(q, steps, delta, target):
+    """About the multiplier, to three digits, whose epsilon is `target`: by Chernoff's bound, which is a few hundredths above."""
+    reach = math.sqrt(2 * math.log(steps / (1e-7 * delta)))
+
+    def at(sigma):
+        step = Step(q, sigma, "remove", True, reach)
+        if steps * step.beyond > delta / 2:
+            return math.inf
+        return min(chernoff(steps * step.moments(t)[0], t, delta) for t in np.exp(np.arange(-7, 13, 0.25)))
+
+    low, high = 0.3, 20.0
+    if at(low) <= target or at(high) > target:
+        return None
+    for _ in range(14):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if at(middle) > target else (low, middle)
+    return float(f"{high:.3g}")
+
+
+def corners():
+    """Points at the ends of the region: where epsilon is about 100 or 0.01, of many steps, and with the least of everything."""
+    found = [(q, s, t, d) for q in (1e-5, 1.0) for s in (0.3, 20.0) for t in (10000, 30000, 100000) for d in (1e-10, 1e-6, 1e-3)]
+    for q in (1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.5, 1.0):
+        for t in (1, 10, 100, 1000, 10000, 100000):
+            for d in (1e-10, 1e-3):
+                for target in (0.0125, 0.018, 100.0):
+                    sigma = multiplier_at(q, t, d, target)
+                    found += [(q, sigma, t, d)] if sigma else []
+    drawn = random.Random(7)
+    for t in (10000, 20000, 50000, 100000):
+        for d in (1e-10, 1e-8, 1e-6, 1e-5, 1e-3):
+            for _ in range(2):
+                sigma = None
+                while not sigma:
+                    q, target = 10 ** drawn.uniform(-5, 0), 10 ** drawn.uniform(-2, 2)
+                    sigma = multiplier_at(q, t, d, target)
+                found.append((q, sigma, t, d))
+    return found
+
+
 def numerator(q):
     return int(math.floor(q * 2**53))
 
 
-def write_bounds():
+def write_bounds(name, points):
     written = 0
-    with open(os.path.join(HERE, "pld.tsv"), "w") as out:
+    with open(os.path.join(HERE, name), "w") as out:
         out.write("# rate numerator\tmultiplier\tsteps\tdelta\tepsilon at least\tepsilon at most\n")
-        for q, sigma, steps, delta in points():
+        for q, sigma, steps, delta in points:
             k = numerator(q)
             low, high = epsilon(k / 2**53, sigma, steps, delta)
             if not (0.01 <= high and low <= 100) or high - low > max(3.5e-3 * low, 7e-5):
@@ -306,4 +359,9 @@ def write_outside():
 
 
 if __name__ == "__main__":
-    {"bounds": write_bounds, "outside": write_outside}[sys.argv[1]]()
+    commands = {
+        "bounds": lambda: write_bounds("pld.tsv", points()),
+        "corners": lambda: write_bounds("corners.tsv", corners()),
+        "outside": write_outside,
+    }
+    commands[sys.argv[1]]()
