@@ -4,10 +4,11 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::calibration::batch_rate;
 use super::pld::{self, Neighbours};
 use super::{
-    Accountant, AccountingError, Plan, Price, calibrate, calibrate_on_grid, calibrate_rate, calibrate_steps,
-    check_delta, epsilon, replaced, sampling_rate,
+    Accountant, AccountingError, Plan, Price, calibrate, calibrate_batch, calibrate_on_grid, calibrate_rate,
+    calibrate_steps, check_delta, epsilon, replaced, sampling_rate,
 };
 use damper_core::accounting::event::{Event, Rate};
 
@@ -34,8 +35,7 @@ const SAMPLING: &str =
 const FIXED: &str =
     "multiplier, rate and steps are fixed before data is read; each step releases one sum of clipped gradients";
 
-const RENYI_IS_SMALLER: &str =
-    "Rényi divergences, whose bound is here smaller than that of privacy loss distributions, every rounding upward; this run alone, \
+const RENYI_IS_SMALLER: &str = "Rényi divergences, whose bound is here smaller than that of privacy loss distributions, every rounding upward; this run alone, \
      other runs on the same data add to it";
 
 fn assumptions(accountant: Accountant, neighbours: Neighbours, order: Option<f64>) -> Vec<&'static str> {
@@ -71,7 +71,8 @@ pub struct EpsilonQuery {
     pub count_noise_multiplier: Option<f64>,
 }
 
-/// The question of `damper calibrate`: one of ε, multiplier, rate and steps is left out, and found.
+/// The question of `damper calibrate`: one of ε, multiplier, steps and rate is left out, and found; of the rate's two numbers, where
+/// the number of samples is given, the expected batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CalibrateQuery {
     /// `--accountant`.
@@ -84,6 +85,10 @@ pub struct CalibrateQuery {
     pub noise_multiplier: Option<f64>,
     /// `--sampling-rate`.
     pub sampling_rate: Option<f64>,
+    /// `--samples`: the rate is `batch_size/samples`, and no other is given.
+    pub samples: Option<u64>,
+    /// `--batch-size`: the expected batch.
+    pub batch_size: Option<u64>,
     /// `--steps`.
     pub steps: Option<u64>,
     /// `--grid-bits`: calibrate the integer σ that a grid of this many bits runs.
@@ -111,6 +116,12 @@ pub struct Answer {
     pub order: Option<f64>,
     /// `k` of the rate `k / 2^53` that was priced, the smallest at least `sampling_rate`.
     pub sampling_rate_numerator: u64,
+    /// The number of samples, where the rate follows from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u64>,
+    /// And the expected batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_size: Option<u64>,
     /// What neighbours differ in.
     pub neighbours: Neighbours,
     /// The multiplier of counts released beside the gradient.
@@ -148,6 +159,8 @@ impl Answer {
             accountant,
             order: price.order,
             sampling_rate_numerator: rate.numerator(),
+            samples: None,
+            batch_size: None,
             neighbours: Neighbours::AddOrRemove,
             count_noise_multiplier: None,
             target_epsilon: None,
@@ -181,22 +194,36 @@ impl EpsilonQuery {
             }
         };
         let answer = Answer::new(accountant, delta, noise_multiplier, rate, self.sampling_rate, steps, priced);
-        Ok(Answer { neighbours, count_noise_multiplier, assumptions: assumptions(accountant, neighbours, priced.order), ..answer })
+        Ok(Answer {
+            neighbours,
+            count_noise_multiplier,
+            assumptions: assumptions(accountant, neighbours, priced.order),
+            ..answer
+        })
     }
 }
 
 impl CalibrateQuery {
     /// Finds what is left out.
     pub fn answer(&self) -> Result<Answer, AccountingError> {
-        let Self { accountant, epsilon: asked_epsilon, delta, grid_bits, .. } = *self;
-        let found = match (asked_epsilon, self.noise_multiplier, self.sampling_rate, self.steps) {
-            (None, Some(multiplier), Some(asked), Some(steps)) => {
-                let rate = sampling_rate(asked)?;
+        let Self { accountant, epsilon: asked_epsilon, delta, grid_bits, samples, .. } = *self;
+        let mut batch_size = self.batch_size;
+        // The rate that is priced, and as it was asked for.
+        let rate = match (self.sampling_rate, samples, batch_size) {
+            (None, None, None) | (None, Some(_), None) => None,
+            (Some(asked), None, None) => Some((sampling_rate(asked)?, asked)),
+            (None, Some(samples), Some(batch)) => {
+                let rate = batch_rate(batch, samples)?;
+                Some((rate, rate.as_f64()))
+            }
+            _ => return Err(AccountingError::Draws),
+        };
+        let found = match (asked_epsilon, self.noise_multiplier, rate, self.steps) {
+            (None, Some(multiplier), Some((rate, asked)), Some(steps)) => {
                 let price = epsilon(accountant, multiplier, rate, steps, delta)?;
                 Answer::new(accountant, delta, multiplier, rate, asked, steps, price)
             }
-            (Some(target), None, Some(asked), Some(steps)) => {
-                let rate = sampling_rate(asked)?;
+            (Some(target), None, Some((rate, asked)), Some(steps)) => {
                 let (found, sigma_grid) = match grid_bits {
                     None => (calibrate(accountant, target, delta, rate, steps)?, None),
                     Some(bits) => {
@@ -207,10 +234,16 @@ impl CalibrateQuery {
                 let price = Price { epsilon: found.epsilon, order: found.order };
                 Answer { sigma_grid, ..Answer::new(accountant, delta, found.multiplier, rate, asked, steps, price) }
             }
-            (Some(target), Some(multiplier), Some(asked), None) => {
-                let rate = sampling_rate(asked)?;
+            (Some(target), Some(multiplier), Some((rate, asked)), None) => {
                 let (steps, price) = calibrate_steps(accountant, target, delta, rate, multiplier)?;
                 Answer::new(accountant, delta, multiplier, rate, asked, steps, price)
+            }
+            (Some(target), Some(multiplier), None, Some(steps)) if samples.is_some() => {
+                let samples = samples.unwrap_or(0);
+                let (batch, price) = calibrate_batch(accountant, target, delta, steps, multiplier, samples)?;
+                let rate = batch_rate(batch, samples)?;
+                batch_size = Some(batch);
+                Answer::new(accountant, delta, multiplier, rate, rate.as_f64(), steps, price)
             }
             (Some(target), Some(multiplier), None, Some(steps)) => {
                 let (rate, price) = calibrate_rate(accountant, target, delta, steps, multiplier)?;
@@ -218,7 +251,7 @@ impl CalibrateQuery {
             }
             _ => return Err(AccountingError::Free),
         };
-        Ok(Answer { target_epsilon: asked_epsilon, grid_bits, ..found })
+        Ok(Answer { target_epsilon: asked_epsilon, grid_bits, samples, batch_size, ..found })
     }
 }
 
@@ -234,6 +267,9 @@ impl fmt::Display for Answer {
             writeln!(f, "                  = {sigma} / 2^{bits}")?;
         }
         writeln!(f, "sampling rate     {}", self.sampling_rate)?;
+        if let (Some(samples), Some(batch)) = (self.samples, self.batch_size) {
+            writeln!(f, "                  = {batch} of {samples} samples, expected")?;
+        }
         writeln!(f, "steps             {}", self.steps)?;
         match (self.accountant, self.order) {
             (Accountant::Rdp, Some(order)) => writeln!(f, "accountant        rdp (order {order})")?,
@@ -277,6 +313,8 @@ mod tests {
         delta: 1e-5,
         noise_multiplier: None,
         sampling_rate: Some(0.004),
+        samples: None,
+        batch_size: None,
         steps: Some(1000),
         grid_bits: None,
     };
@@ -308,8 +346,13 @@ mod tests {
                 let sigma = CalibrateQuery { accountant, epsilon: Some(target), ..SIGMA };
                 let rate = CalibrateQuery { noise_multiplier: Some(2.0), sampling_rate: None, ..sigma };
                 let steps = CalibrateQuery { noise_multiplier: Some(2.0), steps: None, ..sigma };
-                for query in [sigma, rate, steps] {
+                let drawn = CalibrateQuery { sampling_rate: None, samples: Some(100_000), ..sigma };
+                let batch = CalibrateQuery { noise_multiplier: Some(2.0), ..drawn };
+                for query in [sigma, rate, steps, batch] {
                     let found = query.answer().unwrap();
+                    if query == batch {
+                        assert_eq!(found.sampling_rate, found.batch_size.unwrap() as f64 / 1e5);
+                    }
                     assert!(found.epsilon <= target, "{found:?}");
                     // A single step may be a large part of a small budget.
                     let coarse = found.steps < 300;
@@ -326,7 +369,8 @@ mod tests {
                     let free = CalibrateQuery {
                         epsilon: None,
                         noise_multiplier: Some(found.noise_multiplier),
-                        sampling_rate: Some(found.sampling_rate),
+                        sampling_rate: Some(found.sampling_rate).filter(|_| query.samples.is_none()),
+                        batch_size: found.batch_size,
                         steps: Some(found.steps),
                         ..query
                     };
@@ -335,6 +379,17 @@ mod tests {
             }
         }
         assert_eq!(CalibrateQuery { steps: None, ..SIGMA }.answer(), Err(AccountingError::Free));
+        for query in [
+            CalibrateQuery { samples: Some(100), ..SIGMA },
+            CalibrateQuery { batch_size: Some(100), ..SIGMA },
+            CalibrateQuery { sampling_rate: None, batch_size: Some(100), ..SIGMA },
+        ] {
+            assert_eq!(query.answer(), Err(AccountingError::Draws), "{query:?}");
+        }
+        let drawn = CalibrateQuery { sampling_rate: None, samples: Some(250_000), batch_size: Some(1000), ..SIGMA };
+        let (drawn, plain) = (drawn.answer().unwrap(), SIGMA.answer().unwrap());
+        assert!((drawn.noise_multiplier / plain.noise_multiplier - 1.0).abs() < 1e-3);
+        assert!(drawn.to_string().contains("= 1000 of 250000 samples"), "{drawn}");
         assert_eq!(CalibrateQuery { noise_multiplier: Some(1.0), ..SIGMA }.answer(), Err(AccountingError::Free));
     }
 

@@ -151,13 +151,13 @@ pub fn calibrate_steps(
     check_target(target)?;
     let first = at(1)?;
     if first.epsilon > target {
-        return Err(AccountingError::TooSmall { epsilon: target, delta, least: first.epsilon });
+        return Err(out_of_reach(target, delta, first, "a single step", (multiplier, 1)));
     }
     let (mut low, mut found) = (1u64, first);
     let mut high = loop {
         let doubled = low * 2;
         if doubled > Rate::DENOMINATOR {
-            return Err(AccountingError::TooLarge(target));
+            return Err(AccountingError::Endless(target));
         }
         let priced = at(doubled)?;
         if priced.epsilon > target {
@@ -191,7 +191,7 @@ pub fn calibrate_rate(
     let least = rate(1);
     let (mut low, mut found, mut high) = (least, at(least)?, Rate::ONE);
     if found.epsilon > target {
-        return Err(AccountingError::TooSmall { epsilon: target, delta, least: found.epsilon });
+        return Err(out_of_reach(target, delta, found, "the smallest rate", (multiplier, steps)));
     }
     while high.numerator() - low.numerator() > 1 && found.epsilon < STOP_TIGHT * target {
         // Halfway in the logarithm, and in the end between neighbours.
@@ -201,6 +201,65 @@ pub fn calibrate_rate(
         if priced.epsilon <= target { (low, found) = (middle, priced) } else { high = middle }
     }
     Ok((low, found))
+}
+
+/// The largest expected batch of `samples` samples, whose rate is `batch/samples`, with an ε at `delta` over `steps` draws of at most
+/// `target`, and that ε.
+pub fn calibrate_batch(
+    accountant: Accountant,
+    target: f64,
+    delta: f64,
+    steps: u64,
+    multiplier: f64,
+    samples: u64,
+) -> Result<(u64, Price), AccountingError> {
+    let at =
+        |batch: u64| Plan::constant(batch_rate(batch, samples)?, multiplier, None, steps)?.price(accountant, delta);
+    check_target(target)?;
+    let (mut low, mut found) = (1u64, at(1)?);
+    if found.epsilon > target {
+        return Err(out_of_reach(target, delta, found, "an expected batch of one sample", (multiplier, steps)));
+    }
+    let mut high = loop {
+        if low == samples {
+            return Ok((samples, found));
+        }
+        let next = low.saturating_mul(2).min(samples);
+        let priced = at(next)?;
+        if priced.epsilon > target {
+            break next;
+        }
+        (low, found) = (next, priced);
+    };
+    while high - low > 1 && found.epsilon < STOP_TIGHT * target {
+        let middle = low + (high - low) / 2;
+        let priced = at(middle)?;
+        if priced.epsilon <= target { (low, found) = (middle, priced) } else { high = middle }
+    }
+    Ok((low, found))
+}
+
+/// The rate at which an expected batch is drawn, as training draws it: the largest `k/2^53` at most `batch/samples`.
+pub(super) fn batch_rate(batch: u64, samples: u64) -> Result<Rate, AccountingError> {
+    match Rate::of(batch, samples) {
+        Ok(rate) if rate != Rate::ZERO => Ok(rate),
+        _ => Err(AccountingError::Batch { batch, samples }),
+    }
+}
+
+/// Even the least of what is sought costs more.
+fn out_of_reach(
+    epsilon: f64,
+    delta: f64,
+    least: Price,
+    of: &'static str,
+    (multiplier, steps): (f64, u64),
+) -> AccountingError {
+    if least.epsilon.is_finite() {
+        AccountingError::OutOfReach { epsilon, delta, least: least.epsilon, of }
+    } else {
+        AccountingError::NothingHolds { multiplier, steps }
+    }
 }
 
 fn check_target(target: f64) -> Result<(), AccountingError> {
@@ -254,6 +313,40 @@ mod tests {
             }
         }
         assert!(most <= 25, "{most}");
+    }
+
+    #[test]
+    fn an_expected_batch_is_the_largest_that_the_budget_allows() {
+        for accountant in [Accountant::Rdp, Accountant::Pld] {
+            for (target, samples, steps, multiplier) in
+                [(1.0, 60_000, 3516, 1.1), (8.0, 1437, 300, 1.0), (0.5, 200, 100, 4.0), (50.0, 300, 10, 3.0)]
+            {
+                let (batch, price) = calibrate_batch(accountant, target, 1e-5, steps, multiplier, samples).unwrap();
+                let at = |batch| {
+                    let rate = Rate::of(batch, samples).unwrap();
+                    epsilon(accountant, multiplier, rate, steps, 1e-5).unwrap().epsilon
+                };
+                assert_eq!(at(batch), price.epsilon);
+                assert!(price.epsilon <= target && (batch == samples || at(batch + 1) > 0.9998 * target), "{batch}");
+            }
+        }
+        // All of the data fits.
+        assert_eq!(calibrate_batch(Accountant::Pld, 1e3, 1e-5, 2, 5.0, 77).unwrap().0, 77);
+    }
+
+    #[test]
+    fn what_even_the_least_of_the_sought_quantity_exceeds_is_said() {
+        let rate = sampling_rate(0.5).unwrap();
+        let steps = calibrate_steps(Accountant::Pld, 0.1, 1e-5, rate, 1.0).unwrap_err().to_string();
+        assert!(steps.starts_with("--epsilon 0.1") && steps.contains("a single step costs"), "{steps}");
+        let batch = calibrate_batch(Accountant::Pld, 0.01, 1e-5, 1000, 0.5, 100).unwrap_err().to_string();
+        assert!(batch.starts_with("--epsilon 0.01") && batch.contains("an expected batch of one sample"), "{batch}");
+        let none = calibrate_batch(Accountant::Pld, 1.0, 1e-5, 1000, 0.5, 0).unwrap_err().to_string();
+        assert!(none.starts_with("--samples 0"), "{none}");
+        let nothing = calibrate_steps(Accountant::Pld, 1.0, 1e-5, rate, 1e-4).unwrap_err().to_string();
+        assert!(nothing.starts_with("--noise-multiplier"), "{nothing}");
+        let endless = calibrate_steps(Accountant::Rdp, 1e9, 1e-5, rate, 1e9).unwrap_err().to_string();
+        assert!(endless.contains("--steps"), "{endless}");
     }
 
     #[test]

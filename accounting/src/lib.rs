@@ -16,7 +16,9 @@ mod smaller;
 mod truncation;
 
 pub use answer::{Answer, CalibrateQuery, EpsilonQuery, upward};
-pub use calibration::{Calibrated, OnGrid, calibrate, calibrate_on_grid, calibrate_rate, calibrate_steps};
+pub use calibration::{
+    Calibrated, OnGrid, calibrate, calibrate_batch, calibrate_on_grid, calibrate_rate, calibrate_steps,
+};
 pub use delta::{DeltaVerdict, judge_delta};
 pub use plan::{Plan, Spent};
 pub use recorded::{Recorded, RecordedEvent, Sampler};
@@ -122,6 +124,35 @@ pub enum AccountingError {
         /// About the smallest ε that can be reached.
         least: f64,
     },
+    /// Even the least of the sought quantity costs more than the target.
+    #[error(
+        "--epsilon {epsilon}: out of reach at --delta {delta}: {of} costs {} already; raise --epsilon, --delta or --noise-multiplier",
+        upward(*least)
+    )]
+    OutOfReach {
+        /// The target.
+        epsilon: f64,
+        /// δ.
+        delta: f64,
+        /// What the least costs.
+        least: f64,
+        /// The least of what is sought, in words.
+        of: &'static str,
+    },
+    /// The target allows more steps than are counted.
+    #[error("--epsilon {0}: allows more than 2^53 steps; lower it, or give --steps")]
+    Endless(f64),
+    /// The expected batch is not from 1 up to the number of samples.
+    #[error("{}", batch_message(*batch, *samples))]
+    Batch {
+        /// The expected batch.
+        batch: u64,
+        /// The number of samples.
+        samples: u64,
+    },
+    /// A batch without a number of samples, or both and a rate.
+    #[error("the sampling rate: give --sampling-rate, or --samples and --batch-size, of which the rate follows")]
+    Draws,
     /// Even almost no noise stays below the target.
     #[error("--epsilon {0}: so large that no noise to speak of is left; lower it, or give --noise-multiplier")]
     TooLarge(f64),
@@ -156,7 +187,8 @@ pub enum AccountingError {
     },
     /// None of the quantities is to be found, or more than one.
     #[error(
-        "calibrate finds one quantity from the others: leave out exactly one of --epsilon, --noise-multiplier, --sampling-rate and --steps"
+        "calibrate finds one quantity from the others: leave out exactly one of --epsilon, --noise-multiplier, --steps and --sampling-rate, \
+         or, where --samples is given, --batch-size"
     )]
     Free,
     /// Cutting draws costs more than δ.
@@ -216,6 +248,13 @@ pub fn epsilon(
     delta: f64,
 ) -> Result<Price, AccountingError> {
     Plan::constant(rate, multiplier, None, steps)?.epsilon(accountant, delta)
+}
+
+fn batch_message(batch: u64, samples: u64) -> String {
+    if samples == 0 || samples > Rate::DENOMINATOR {
+        return format!("--samples {samples}: must be at least 1, and at most 2^53");
+    }
+    format!("--batch-size {batch}: must be at least 1, and at most the {samples} of --samples")
 }
 
 fn check_delta(delta: f64) -> Result<(), AccountingError> {

@@ -24,6 +24,8 @@ mod draw;
 mod gaussian;
 mod grid;
 mod knots;
+#[cfg(test)]
+mod twofold;
 
 use crate::AccountingError;
 use compose::{Bound, Composer, Window};

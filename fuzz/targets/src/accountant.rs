@@ -66,9 +66,18 @@ pub fn accountant(bytes: &[u8]) {
                 delta,
                 noise_multiplier: (free != 0).then(|| source.f64()),
                 sampling_rate: (free != 1).then(|| source.f64()),
+                samples: None,
+                batch_size: None,
                 steps: (free != 2).then(|| times(source)),
                 grid_bits: (source.below(2) == 0).then(|| u32::from(source.u8())),
             };
+            let drawn = |source: &mut Source<'_>| CalibrateQuery {
+                sampling_rate: None,
+                samples: Some(times(source)),
+                batch_size: (free != 1).then(|| times(source)),
+                ..query
+            };
+            let query = if source.below(2) == 0 { query } else { drawn(source) };
             if let Ok(answer) = query.answer() {
                 assert!(answer.epsilon >= 0.0 && query.epsilon.is_none_or(|most| answer.epsilon <= most), "{answer:?}");
                 assert!(answer.noise_multiplier > 0.0 && answer.steps > 0, "{answer:?}");
