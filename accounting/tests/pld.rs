@@ -5,7 +5,7 @@ use damper_core::accounting::event::{Event, Rate};
 use damper_core::accounting::renyi::least_epsilon;
 use proptest::prelude::*;
 
-const VECTORS: &str = include_str!("../src/vectors/pld.tsv");
+const VECTORS: [&str; 2] = [include_str!("../src/vectors/pld.tsv"), include_str!("../src/vectors/corners.tsv")];
 
 fn event(q: f64, sigma: f64) -> Event {
     Event::new(Rate::at_least(q).unwrap(), sigma).unwrap()
@@ -32,7 +32,7 @@ struct Point {
 }
 
 fn points() -> Vec<Point> {
-    let lines = VECTORS.lines().filter(|line| !line.starts_with('#'));
+    let lines = VECTORS.into_iter().flat_map(str::lines).filter(|line| !line.starts_with('#'));
     let point = |line: &str| {
         let fields: Vec<f64> = line.split('\t').map(|field| field.parse().unwrap()).collect();
         let [numerator, sigma, steps, delta, least, most] = fields[..] else { panic!("{line}") };
@@ -40,6 +40,40 @@ fn points() -> Vec<Point> {
         Point { events: [(Event::new(rate, sigma).unwrap(), steps as u64)], delta, least, most }
     };
     lines.map(point).collect()
+}
+
+#[test]
+fn points_lie_in_every_part_and_at_every_end_of_the_region_that_is_promised() {
+    let points = points();
+    let all = |what: &str, least: usize, is: &dyn Fn(&Point) -> bool| {
+        let count = points.iter().filter(|point| is(point)).count();
+        println!("{what}: {count}");
+        assert!(count >= least, "{what}: {count}");
+    };
+    let rate = |point: &Point| point.events[0].0.rate().as_f64();
+    let multiplier = |point: &Point| point.events[0].0.multiplier();
+    for decade in 0..5 {
+        let steps = [10u64.pow(decade), 10u64.pow(decade + 1)];
+        let within = |point: &Point| (steps[0]..steps[1]).contains(&point.events[0].1);
+        all(&format!("steps from {}", steps[0]), 20, &within);
+    }
+    all("100,000 steps", 20, &|point| point.events[0].1 == 100_000);
+    for (low, high) in [(1e-5, 1e-4), (1e-4, 1e-3), (1e-3, 1e-2), (1e-2, 0.1), (0.1, 1.0)] {
+        all(&format!("rates from {low:e}"), 20, &|point| (0.99 * low..0.99 * high).contains(&rate(point)));
+    }
+    all("rate 1e-5", 15, &|point| rate(point) < 1.01e-5);
+    all("rate 1", 20, &|point| rate(point) == 1.0);
+    for (low, high) in [(0.3, 0.5), (0.5, 1.0), (1.0, 3.0), (3.0, 10.0), (10.0, 20.1)] {
+        all(&format!("multipliers from {low}"), 20, &|point| (low..high).contains(&multiplier(point)));
+    }
+    all("multiplier 0.3", 15, &|point| multiplier(point) == 0.3);
+    all("multiplier 20", 15, &|point| multiplier(point) == 20.0);
+    for delta in [1e-10, 1e-3] {
+        all(&format!("delta {delta:e}"), 20, &|point| point.delta == delta);
+    }
+    for (low, high) in [(0.01, 0.02), (0.02, 0.1), (0.1, 1.0), (1.0, 10.0), (10.0, 80.0), (80.0, 100.1)] {
+        all(&format!("epsilon from {low}"), 15, &|point| (low..high).contains(&point.most));
+    }
 }
 
 #[test]

@@ -205,7 +205,22 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
             )));
         }
     };
-    Ok(Dataset { train, test })
+    Ok(Dataset { train, test, sample: sample(spec, options) })
+}
+
+/// What one sample of `KIND:PATH` is.
+fn sample(spec: &str, options: &DataOptions) -> &'static str {
+    match (spec.split(':').next(), options.text.task, &options.labels) {
+        (Some("idx"), _, LabelKind::None) => "one image, an entry of the IDX file",
+        (Some("idx"), ..) => "one image, an entry of the IDX file, with its label",
+        (Some("csv"), ..) => "one row of the CSV file, its label included",
+        (Some("npz"), _, LabelKind::None) => "one entry of the NPZ file's array along its first axis",
+        (Some("npz"), ..) => "one entry of the NPZ file's arrays along their first axis, with its label",
+        (_, TextTask::LanguageModel, _) => "one text, a line or row of the text file, as far as the model's length holds it",
+        (_, TextTask::Classify, _) => {
+            "one text, a row of the text file, as far as the model's length holds it, with its label"
+        }
+    }
 }
 
 fn read(spec: &str, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {

@@ -100,6 +100,9 @@ pub struct RecordingReport {
 pub struct Privacy {
     /// Whose presence ε hides.
     pub neighbours: Cow<'static, str>,
+    /// What one sample is; none in a record of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Cow<'static, str>>,
     /// N, public.
     pub samples: u64,
     /// N for the rate, where it was declared rather than counted.
@@ -121,7 +124,7 @@ pub struct Privacy {
     pub delta_note: String,
     /// How ε was computed.
     pub accountant_note: Cow<'static, str>,
-    /// The Rényi order that gave ε; of the tight accountant none.
+    /// The Rényi order that gave ε; none where privacy loss distributions did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<f64>,
     /// `exact` or `float`.
@@ -319,6 +322,7 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
     let one_over = 1.0 / samples as f64;
     Privacy {
         neighbours: "one sample replaced by a null sample that contributes nothing; the number of samples is public".into(),
+        sample: Some(run.data.sample.into()),
         samples: run.data.train.len() as u64,
         declared_samples: run.config.dataset_size,
         sampler: run.config.sampler,
@@ -332,6 +336,11 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
             (samples as f64).powf(-1.1)
         ),
         accountant_note: match run.config.accountant {
+            Accountant::Pld if run.order.is_some() => {
+                "Rényi divergences of the Poisson-subsampled Gaussian, converted to (epsilon, delta), every rounding upward: over so \
+                 many steps a smaller bound than that of privacy loss distributions; the discrete Gaussian is bounded by the continuous \
+                 one at a multiplier 4e-6 smaller"
+            }
             Accountant::Rdp => {
                 "Rényi divergences of the Poisson-subsampled Gaussian, converted to (epsilon, delta), every rounding upward"
             }

@@ -184,7 +184,7 @@ pub struct Run {
     pub plan: Plan,
     /// The price of all steps.
     pub epsilon: f64,
-    /// The Rényi order that gave it; of the tight accountant none.
+    /// The Rényi order that gave it; none where privacy loss distributions did.
     pub order: Option<f64>,
     /// One line each for whoever starts the run.
     pub warnings: Vec<String>,

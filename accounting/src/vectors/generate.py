@@ -345,7 +345,8 @@ def write_outside():
         accountant = PRVAccountant(prvs=[mechanism], max_self_compositions=[steps], eps_error=0.01, delta_error=delta / 1000)
         return accountant.compute_epsilon(delta=delta, num_self_compositions=[steps])[2]
 
-    with open(os.path.join(HERE, "pld.tsv")) as known, open(os.path.join(HERE, "outside.tsv"), "w") as out:
+    known = [line for name in ("pld.tsv", "corners.tsv") for line in open(os.path.join(HERE, name))]
+    with open(os.path.join(HERE, "outside.tsv"), "w") as out:
         out.write("# rate numerator\tmultiplier\tsteps\tdelta\tdp-accounting\tprv-accountant\n")
         for line in known:
             if line.startswith("#"):

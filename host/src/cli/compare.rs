@@ -185,6 +185,6 @@ fn for_tuning(run: &mut Run) -> Result<(), Failure> {
     let declared = run.config.dataset_size.unwrap_or(samples);
     let left = u128::from(declared) * train.len() as u128 / u128::from(samples);
     run.rate = Rate::of(u64::from(run.config.batch_size), left as u64).map_err(|_| too_few())?;
-    run.data = Dataset { train, test: Some(held_out) };
+    run.data = Dataset { train, test: Some(held_out), sample: run.data.sample };
     Ok(())
 }

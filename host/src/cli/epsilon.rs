@@ -84,6 +84,9 @@ struct OfRun {
     sampling_rate: f64,
     steps: u64,
     accountant: Accountant,
+    /// The Rényi order that gave epsilon; none where privacy loss distributions did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<f64>,
     neighbours: Neighbours,
 }
 
@@ -158,6 +161,7 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
         sampling_rate: recorded.largest_rate(),
         steps: recorded.steps(),
         accountant,
+        order: priced.order,
         neighbours,
     };
     if args.json {
@@ -171,7 +175,10 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
         found.noise_multiplier,
         found.sampling_rate,
         found.steps,
-        found.accountant,
+        match (accountant, found.order) {
+            (Accountant::Pld, Some(order)) => format!("pld (smaller: rdp at order {order})"),
+            (accountant, _) => accountant.to_string(),
+        },
         match neighbours {
             Neighbours::AddOrRemove => "one sample there or not",
             Neighbours::Replace => "one sample in the place of another",

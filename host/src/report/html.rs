@@ -138,7 +138,7 @@ fn guarantee(out: &mut String, statement: &Statement) {
         rounded_up(100.0 * statement.most_true_alarms),
         statement.epsilon_of_replaced.map_or("none".into(), upward),
         escape(&statement.guarantee),
-        statement.sample,
+        escape(&statement.sample),
     );
     for assumption in &statement.assumptions {
         let _ = writeln!(out, "<li>{}</li>", escape(assumption));

@@ -38,7 +38,7 @@ pub struct Statement {
     /// What the guarantee rests on.
     pub assumptions: Vec<String>,
     /// What one sample is.
-    pub sample: &'static str,
+    pub sample: String,
     /// Whether what the run claims is what its events say.
     pub agrees: bool,
     /// Where not.
@@ -76,9 +76,10 @@ pub struct Difference {
     pub found: String,
 }
 
-/// One sample, whatever the data were.
-const SAMPLE: &str = "one row of the training data: an image, a table's row or a text, with its label. A person with several rows is \
-                      several samples, and a document cut into pieces is several samples: for them ε grows about in proportion";
+/// One sample, where the record does not say what the data were.
+const SAMPLE: &str = "one row of the training data: an image, a table's row or a text, with its label";
+const SEVERAL: &str = "A person with several of them is several samples, and a document cut into pieces is several samples: for them ε \
+                       grows about in proportion";
 
 /// What is said of a model that an audit trained.
 const NO_RESULT: &str =
@@ -132,7 +133,7 @@ impl Statement {
             guarantee,
             guaranteed,
             assumptions: assumptions(&record, &recorded),
-            sample: SAMPLE,
+            sample: format!("{}. {SEVERAL}", record.privacy.sample.as_deref().unwrap_or(SAMPLE)),
             agrees: differences.is_empty(),
             differences,
             marked,
