@@ -216,7 +216,9 @@ fn sample(spec: &str, options: &DataOptions) -> &'static str {
         (Some("csv"), ..) => "one row of the CSV file, its label included",
         (Some("npz"), _, LabelKind::None) => "one entry of the NPZ file's array along its first axis",
         (Some("npz"), ..) => "one entry of the NPZ file's arrays along their first axis, with its label",
-        (_, TextTask::LanguageModel, _) => "one text, a line or row of the text file, as far as the model's length holds it",
+        (_, TextTask::LanguageModel, _) => {
+            "one text, a line or row of the text file, as far as the model's length holds it"
+        }
         (_, TextTask::Classify, _) => {
             "one text, a row of the text file, as far as the model's length holds it, with its label"
         }

@@ -193,6 +193,16 @@ fn the_accounting_commands_refuse_numbers_out_of_range() {
     assert_refused(&calibrate("0"), &["--epsilon 0"]);
     assert_refused(&calibrate("-3"), &["--epsilon -3"]);
     assert_refused(&calibrate("inf"), &["--epsilon"]);
+    let drawn = |args: &[&str]| run(&[&["calibrate", "--delta", "1e-5", "--steps", "100"], args].concat());
+    assert_refused(
+        &drawn(&["--noise-multiplier", "1", "--samples", "50", "--batch-size", "60"]),
+        &["--batch-size 60", "50"],
+    );
+    assert_refused(
+        &drawn(&["--noise-multiplier", "0.5", "--samples", "50", "--epsilon", "0.01"]),
+        &["--epsilon 0.01", "an expected batch of one sample"],
+    );
+    assert_refused(&drawn(&["--epsilon", "1", "--samples", "50"]), &["leave out exactly one", "--batch-size"]);
 }
 
 #[test]

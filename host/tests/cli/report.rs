@@ -68,6 +68,9 @@ fn a_report_states_the_guarantee_and_where_every_point_of_the_guideline_is_answe
     assert_eq!((&statement["agrees"], &statement["guaranteed"]), (&json!(true), &json!(true)));
     let sentence = statement["guarantee"].as_str().unwrap();
     assert!(sentence.contains("at δ = 1e-5") && sentence.contains("1437 samples"), "{sentence}");
+    let sample = record["privacy"]["sample"].as_str().unwrap();
+    assert!(sample.starts_with("one image"), "{sample}");
+    assert!(statement["sample"].as_str().unwrap().starts_with(sample), "{}", statement["sample"]);
     assert_eq!(statement["record"], record);
     assert!(statement["epsilon_of_replaced"].as_f64() > statement["epsilon"].as_f64());
 
@@ -212,9 +215,13 @@ fn hostile_words_stay_words() {
     let (_guard, out) = copy();
     let hostile = "</td><script>alert(1)</script><img src=x onload=y> \u{202e}desrever\u{0}";
     edit(&out.join("report.json"), |record| {
-        for (section, key) in
-            [("privacy", "path_note"), ("method", "filter"), ("versions", "backend"), ("training", "method")]
-        {
+        for (section, key) in [
+            ("privacy", "path_note"),
+            ("privacy", "sample"),
+            ("method", "filter"),
+            ("versions", "backend"),
+            ("training", "method"),
+        ] {
             record[section][key] = json!(hostile);
         }
         record["warnings"] = json!([hostile]);
@@ -222,7 +229,7 @@ fn hostile_words_stay_words() {
     let output = report(&out, &[]);
     assert!(output.status.success(), "{}", stderr(&output));
     let page = page(&out);
-    assert!(page.matches("&lt;script&gt;").count() >= 4);
+    assert!(page.matches("&lt;script&gt;").count() >= 5);
     let outside = page.replace("src=x", "").replace("onload=y", "");
     assert_calm(&outside);
 }
@@ -376,4 +383,11 @@ fn delta_of_an_epsilon_and_any_one_quantity_are_found() {
     assert_eq!(free["epsilon"], ask(&["epsilon", "--noise-multiplier", "1.1"])["epsilon"]);
     let reached = ask(&["calibrate", "--epsilon", "3"])["epsilon"].as_f64().unwrap();
     assert!((2.999..=3.0).contains(&reached), "{reached}");
+
+    let drawn = ["calibrate", "--samples", "60000", "--noise-multiplier", "1.1", "--steps", "3516", "--delta", "1e-5"];
+    let batch = json(&damper().args(drawn).args(["--epsilon", "3", "--json"]).output().unwrap());
+    let found = batch["batch_size"].as_u64().unwrap().to_string();
+    assert!((2.98..=3.0).contains(&batch["epsilon"].as_f64().unwrap()), "{batch}");
+    let again = json(&damper().args(drawn).args(["--batch-size", &found, "--json"]).output().unwrap());
+    assert_eq!(again["epsilon"], batch["epsilon"]);
 }
