@@ -7,7 +7,7 @@
 pld.tsv       rate (k of k/2^53), multiplier, steps, delta, a lower and an upper bound of epsilon for the continuous Gaussian
 corners.tsv   the same where the region that is promised ends: ten thousand steps and more, epsilon about 100 and about 0.01
 outside.tsv   the same first four, dp-accounting's epsilon (Poisson-sampled Gaussian event, its default grid) and
-              prv-accountant's upper bound; "-" where one fails or takes more than two seconds. Neither is a truth.
+              prv-accountant's upper bound; "-" where one fails or takes more than two seconds of CPU time. Neither is a truth.
 
 The method on the grid of losses is not the Rust code's. One draw's pair of distributions is cut into cells of x, which are
 merged into points (from below) or split onto their ends (from above). A point's loss goes to a multiple of h at random so
@@ -320,15 +320,15 @@ def write_bounds(name, points):
 def limited(function, seconds=2):
     def give_up(*_):
         raise TimeoutError
-    signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(seconds)
+    signal.signal(signal.SIGPROF, give_up)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         value = float(function())
         return f"{value:.9g}" if math.isfinite(value) else "-"
     except Exception:
         return "-"
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def write_outside():
