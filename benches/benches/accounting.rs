@@ -7,8 +7,10 @@ use std::time::Duration;
 
 const STEPS: u32 = 10_000;
 
+type Factor = fn(u32) -> f64;
+
 /// Noise schedules whose factors all differ: slowly rising, polynomial, and that of step sizes linear in √t.
-const SCHEDULES: [(&str, fn(u32) -> f64); 3] = [
+const SCHEDULES: [(&str, Factor); 3] = [
     ("rising", |t| 0.8 + f64::from(t) * 1e-5),
     ("polynomial", |t| 0.45 * (20.0 + f64::from(t)).powf(0.25)),
     ("endless", |t| 0.3 / (0.1 - (0.1 - 1e-10) * (f64::from(t) / f64::from(STEPS)).sqrt()).sqrt()),
