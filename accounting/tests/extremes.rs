@@ -149,12 +149,7 @@ fn extreme_budgets_are_met_from_below_or_refused() {
                         samples: Some(u64::MAX),
                         ..query
                     },
-                    CalibrateQuery {
-                        noise_multiplier: Some(1.0),
-                        sampling_rate: None,
-                        samples: Some(8),
-                        ..query
-                    },
+                    CalibrateQuery { noise_multiplier: Some(1.0), sampling_rate: None, samples: Some(8), ..query },
                 ];
                 for query in std::iter::once(query).chain(others) {
                     match query.answer() {
