@@ -3,12 +3,13 @@
 
 use super::super::{Plan, bound_shape};
 use super::operators::DOMAIN;
+use super::tensors::{Shapes, failed, floats, floats_mut};
 use crate::convolution::{Convolution, Windows, suits};
 use crate::onnx::{attr_int, attr_ints, attr_string, find_attr, make_attr_int, make_attr_ints, pb};
 use ort::operator::{
     ComputeContext, Kernel, KernelContext, Operator, OperatorInput, OperatorOutput, ShapeInferenceContext,
 };
-use ort::value::{Shape, TensorElementType, ValueType};
+use ort::value::TensorElementType;
 
 /// The operator's.
 pub(super) const NAME: &str = "Convolution";
@@ -93,7 +94,7 @@ impl Operator for Convolve {
     }
 
     fn create_kernel<'attr>(&self, context: &KernelContext<'attr>) -> ort::Result<Convolving> {
-        let list = |name: &str| context.get(name).ok_or_else(|| failed(&format!("it has no {name}")));
+        let list = |name: &str| context.get(name).ok_or_else(|| failed(NAME, &format!("it has no {name}")));
         let transposed = context.get::<i64>("transposed").is_some();
         let (pads, strides, dilations) = (list("pads")?, list("strides")?, list("dilations")?);
         Ok(Convolving { geometry: Geometry { pads, strides, dilations, transposed }, convolution: None })
@@ -106,17 +107,11 @@ impl Operator for Convolve {
             dilations: context.attr("dilations")?,
             transposed: context.attr::<i64>("transposed").is_ok(),
         };
-        let inputs = context.inputs();
-        let shapes: Vec<&[i64]> = inputs.iter().take(2).filter_map(ValueType::tensor_shape).map(|s| &s[..]).collect();
-        let [x, weights] = shapes[..] else { return Ok(()) };
-        // Extents that are not known are −1, and are none where not even their number is known.
-        let (Some(&batch), Some(windows)) = (x.first(), geometry.windows(x, weights)) else { return Ok(()) };
-        if batch < 1 {
-            return Ok(());
+        let (Some(x), Some(weights)) = (Shapes::known(context, 0), Shapes::known(context, 1)) else { return Ok(()) };
+        match geometry.windows(&x.shape, &weights.shape) {
+            Some(windows) => Shapes::declare(context, 0, output(&x.shape, &windows)),
+            None => Ok(()),
         }
-        let shape: Shape = output(x, &windows).into();
-        let dimension_symbols = ort::value::SymbolicDimensions::empty(x.len());
-        context.set_output(0, &ValueType::Tensor { ty: TensorElementType::Float32, shape, dimension_symbols })
     }
 }
 
@@ -165,27 +160,22 @@ pub(super) struct Convolving {
 impl Kernel for Convolving {
     fn compute(&mut self, context: &ComputeContext) -> ort::Result<()> {
         let [x, weights, bias] = [context.input(0)?, context.input(1)?, context.input(2)?];
-        let (Some(x), Some(weights)) = (x, weights) else { return Err(failed("an input is missing")) };
-        let ((x_shape, x), (shape, weights)) = (x.try_extract_tensor::<f32>()?, weights.try_extract_tensor::<f32>()?);
-        let bias = bias.as_ref().map(|bias| bias.try_extract_tensor::<f32>()).transpose()?.map(|(_, bias)| bias);
+        let (Some(x), Some(weights)) = (x, weights) else { return Err(failed(NAME, "an input is missing")) };
+        let ((x_shape, x), (shape, weights)) = (floats(&x)?, floats(&weights)?);
+        let bias = bias.as_ref().map(floats).transpose()?.map(|(_, bias)| bias);
         let windows = self.geometry.windows(x_shape, shape);
-        let windows = windows.ok_or_else(|| failed(&format!("its inputs are {x_shape:?} and {shape:?}")))?;
+        let windows = windows.ok_or_else(|| failed(NAME, &format!("its inputs are {x_shape:?} and {shape:?}")))?;
         if bias.is_some_and(|bias| bias.len() != windows.outputs) {
-            return Err(failed("its bias is of another length than its outputs"));
+            return Err(failed(NAME, "its bias is of another length than its outputs"));
         }
-        let mut y = context.output(0, output(x_shape, &windows))?.ok_or_else(|| failed("it has no output"))?;
-        let (_, y) = y.try_extract_tensor_mut::<f32>()?;
+        let mut y = context.output(0, output(x_shape, &windows))?.ok_or_else(|| failed(NAME, "it has no output"))?;
         let convolution = match &mut self.convolution {
             Some(convolution) if *convolution.windows() == windows => convolution,
             other => other.insert(Convolution::new(windows, self.geometry.transposed)),
         };
-        convolution.run(x, weights, bias, y);
+        convolution.run(x, weights, bias, floats_mut(&mut y)?);
         Ok(())
     }
-}
-
-fn failed(what: &str) -> ort::Error {
-    ort::Error::new(format!("a {DOMAIN}:{NAME} cannot be done: {what}"))
 }
 
 #[cfg(test)]

@@ -3,12 +3,13 @@
 
 use super::convolution::NAME as CONVOLUTION;
 use super::operators::DOMAIN;
+use super::tensors::{Shapes, failed, floats, floats_mut};
 use crate::convolution::Windows;
 use crate::onnx::{attr_int, attr_ints, attr_string, make_attr_int, pb};
 use ort::operator::{
     ComputeContext, Kernel, KernelContext, Operator, OperatorInput, OperatorOutput, ShapeInferenceContext,
 };
-use ort::value::{Shape, TensorElementType, ValueType};
+use ort::value::TensorElementType;
 use pulp::{Arch, Simd, WithSimd};
 
 /// What is taken of a window.
@@ -72,18 +73,17 @@ impl Operator for Pool {
     }
 
     fn create_kernel<'attr>(&self, context: &KernelContext<'attr>) -> ort::Result<Pooling> {
-        let stride = context.get("stride").ok_or_else(|| failed("it has no stride"))?;
+        let stride = context.get("stride").ok_or_else(|| failed(self.name(), "it has no stride"))?;
         Ok(Pooling { pool: *self, stride, vectors: Arch::new() })
     }
 
     fn infer_shape(&self, context: &mut ShapeInferenceContext) -> ort::Result<()> {
         let stride: i64 = context.attr("stride")?;
-        let inputs = context.inputs();
-        let Some(x) = inputs.first().and_then(ValueType::tensor_shape) else { return Ok(()) };
-        let Some(windows) = windows(x, stride).filter(|_| x.iter().all(|extent| *extent > 0)) else { return Ok(()) };
-        let shape: Shape = output(x, &windows).into();
-        let dimension_symbols = ort::value::SymbolicDimensions::empty(x.len());
-        context.set_output(0, &ValueType::Tensor { ty: TensorElementType::Float32, shape, dimension_symbols })
+        let Some(x) = Shapes::known(context, 0) else { return Ok(()) };
+        match windows(&x.shape, stride) {
+            Some(windows) => Shapes::declare(context, 0, output(&x.shape, &windows)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -109,13 +109,13 @@ pub(super) struct Pooling {
 
 impl Kernel for Pooling {
     fn compute(&mut self, context: &ComputeContext) -> ort::Result<()> {
+        let failed = |what: &str| failed(self.pool.name(), what);
         let x = context.input(0)?.ok_or_else(|| failed("its input is missing"))?;
-        let (shape, x) = x.try_extract_tensor::<f32>()?;
+        let (shape, x) = floats(&x)?;
         let windows = windows(shape, self.stride);
         let windows = windows.ok_or_else(|| failed(&format!("its input is {shape:?}")))?;
         let mut y = context.output(0, output(shape, &windows))?.ok_or_else(|| failed("it has no output"))?;
-        let (_, y) = y.try_extract_tensor_mut::<f32>()?;
-        self.vectors.dispatch(Run { pool: self.pool, windows, x, y });
+        self.vectors.dispatch(Run { pool: self.pool, windows, x, y: floats_mut(&mut y)? });
         Ok(())
     }
 }
@@ -211,10 +211,6 @@ impl WithSimd for Run<'_> {
             Pool::Average => self.run(|sum, x| sum + x, |sum| 0.25 * sum),
         }
     }
-}
-
-fn failed(what: &str) -> ort::Error {
-    ort::Error::new(format!("a pool of {DOMAIN} cannot be done: {what}"))
 }
 
 #[cfg(test)]
