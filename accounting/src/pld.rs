@@ -67,6 +67,8 @@ const BEYOND: f64 = 1e-7;
 const FARTHEST: f64 = 1000.0;
 /// Losses above so many times ε are cut, where few large ones decide.
 const CUT: f64 = 2.0;
+/// The share of δ that those may be, of an upper bound.
+const LOST: f64 = 2e-4;
 /// How far a window reaches, in standard deviations of the tilted distribution; and what a lower bound may lose to folding.
 const REACH: f64 = 9.0;
 const FOLDED: f64 = 1e-11;
@@ -263,7 +265,12 @@ impl Question {
         // Where few large losses make up δ, those far above ε only widen the window.
         let mut cut = CUT * if self.bound == Bound::Upper { found.epsilon } else { limit };
         while found.heavy && cut > 0.0 {
-            let losses: Vec<Losses> = all.iter().map(|one| one.cut(cut, self.bound)).collect();
+            let mut losses = self.cut(&all, cut);
+            // What is cut off is taken from δ: so little that ε hardly moves.
+            while self.bound == Bound::Upper && self.beyond(&losses, &counts, limit) > LOST * self.delta && cut < FARTHEST {
+                cut *= 1.25;
+                losses = self.cut(&all, cut);
+            }
             let Some(next) = self.settled(&losses, &counts, limit, false) else { break };
             let gained = (next.epsilon - found.epsilon) * if self.bound == Bound::Upper { -1.0 } else { 1.0 };
             if gained > 0.0 {
@@ -279,6 +286,10 @@ impl Question {
             found.epsilon = found.epsilon.max(whole);
         }
         Some(found.epsilon)
+    }
+
+    fn cut(&self, losses: &[Losses], cut: f64) -> Vec<Losses> {
+        losses.iter().map(|one| one.cut(cut, self.bound)).collect()
     }
 
     /// ε on a grid so fine that a finer one gains little; on the first one where it is `rough` and few losses decide.

@@ -5,7 +5,8 @@
     python3 accounting/src/vectors/generate.py outside     outside.tsv, for the points of both
 
 pld.tsv       rate (k of k/2^53), multiplier, steps, delta, a lower and an upper bound of epsilon for the continuous Gaussian
-corners.tsv   the same where the region that is promised ends: ten thousand steps and more, epsilon about 100 and about 0.01
+corners.tsv   the same where the region that is promised ends: ten thousand steps and more, epsilon about 100 and about 0.01;
+              and where few large losses make up delta
 outside.tsv   the same first four, dp-accounting's epsilon (Poisson-sampled Gaussian event, its default grid) and
               prv-accountant's upper bound; "-" where one fails or takes more than two seconds of CPU time. Neither is a truth.
 
@@ -293,6 +294,16 @@ def corners():
                     q, target = 10 ** drawn.uniform(-5, 0), 10 ** drawn.uniform(-2, 2)
                     sigma = multiplier_at(q, t, d, target)
                 found.append((q, sigma, t, d))
+    return found + heavy()
+
+
+def heavy():
+    """Points where few large losses make up delta; the first is one that a random test met."""
+    found = [(167654081445 / 2**53, 0.5930466692367685, 125, 4.927516235938987e-10)]
+    drawn = random.Random(8)
+    while len(found) < 24:
+        q, t, d = 10 ** drawn.uniform(-5, -2.5), int(10 ** drawn.uniform(0.5, 3.5)), 10 ** drawn.uniform(-10, -8)
+        found.append((q, float(f"{drawn.uniform(0.35, 0.8):.3g}"), t, d))
     return found
 
 
