@@ -267,7 +267,10 @@ impl Question {
         while found.heavy && cut > 0.0 {
             let mut losses = self.cut(&all, cut);
             // What is cut off is taken from δ: so little that ε hardly moves.
-            while self.bound == Bound::Upper && self.beyond(&losses, &counts, limit) > LOST * self.delta && cut < FARTHEST {
+            while self.bound == Bound::Upper
+                && self.beyond(&losses, &counts, limit) > LOST * self.delta
+                && cut < FARTHEST
+            {
                 cut *= 1.25;
                 losses = self.cut(&all, cut);
             }
