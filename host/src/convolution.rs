@@ -48,7 +48,8 @@ impl Windows {
         let [before, after] = pads;
         let mut output = [0; 2];
         for (i, output) in output.iter_mut().enumerate() {
-            let left = (input[i] + before[i] + after[i]).checked_sub((kernel[i] - 1) * dilation[i] + 1)?;
+            let padded = input[i].checked_add(before[i])?.checked_add(after[i])?;
+            let left = padded.checked_sub((kernel[i] - 1).checked_mul(dilation[i])?.checked_add(1)?)?;
             *output = left / stride[i] + 1;
         }
         Some(Self { channels, outputs, input, output, kernel, stride, dilation, before })

@@ -220,8 +220,8 @@ impl Convolution {
 
 /// The same windows over one line, where they are points side by side.
 fn flat(windows: Windows) -> Windows {
-    let Windows { input, output, kernel, .. } = windows;
-    if kernel != [1, 1] || output != input {
+    let Windows { input, output, kernel, stride, .. } = windows;
+    if kernel != [1, 1] || stride != [1, 1] || output != input {
         return windows;
     }
     let line = [1, input[0] * input[1]];
@@ -310,6 +310,7 @@ mod tests {
             ([6, 18], [7, 5], [[0, 0], [0, 0]], [[1, 1], [1, 1], [1, 1]]),
             ([6, 18], [7, 5], [[0, 0], [0, 0]], [[1, 1], [2, 2], [1, 1]]),
             ([2, 5], [4, 4], [[0, 0], [0, 0]], [[2, 2], [2, 2], [1, 1]]),
+            ([3, 4], [2, 2], [[1, 1], [0, 0]], [[1, 1], [2, 2], [1, 1]]),
         ];
         let others = others.map(|(between, input, pads, steps)| Windows::new(between, input, pads, steps).unwrap());
         plain_cases().into_iter().chain(others).collect()

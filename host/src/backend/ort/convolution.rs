@@ -180,20 +180,17 @@ impl Kernel for Convolving {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::{Backend, Input};
+    use super::super::testing::{batched, model, numbers, parameter, put as all_put, run};
     use super::super::{Ort, operators};
     use super::*;
-    use crate::autodiff::{Dim, TensorSpec};
-    use crate::graph::DType;
-    use crate::onnx::{Extent, make_node, make_tensor_f32, make_value_info};
+    use crate::onnx::make_node;
     use prost::Message as _;
 
-    const ROWS: usize = 3;
     const WEIGHTS: [usize; 4] = [17, 16, 3, 3];
     const PLANE: [usize; 2] = [9, 6];
 
     /// One node `op` of `x`, `weights` (an input, or a constant) and a bias, and the plan of it.
-    fn model(op: &str, attributes: &[(&str, &[i64])], constant: Option<&[f32]>) -> (pb::ModelProto, Plan) {
+    fn convolution(op: &str, attributes: &[(&str, &[i64])], constant: Option<&[f32]>) -> (pb::ModelProto, Plan) {
         let (from, to) = if op == "Conv" { (1, 0) } else { (0, 1) };
         let attribute = |(name, list): &(&str, &[i64])| match list {
             [value] => make_attr_int(name, *value),
@@ -216,43 +213,16 @@ mod tests {
             made as usize
         });
         let node = make_node(op, "it", &["x", "weights", "bias"], &["y"], attributes);
-        let spec = |name: &str, shape: &[Dim]| TensorSpec { name: name.into(), dtype: DType::F32, shape: shape.into() };
-        let fixed = Dim::Fixed;
-        let x = spec("x", &[Dim::Batch, fixed(WEIGHTS[from]), fixed(PLANE[0]), fixed(PLANE[1])]);
-        let bias = spec("bias", &[fixed(WEIGHTS[to])]);
-        let y = spec("y", &[Dim::Batch, fixed(WEIGHTS[to]), fixed(made[0]), fixed(made[1])]);
-        let mut inputs = vec![x, bias];
+        let mut inputs = vec![batched("x", &[WEIGHTS[from], PLANE[0], PLANE[1]]), parameter("bias", &[WEIGHTS[to]])];
         if constant.is_none() {
-            inputs.push(spec("weights", &WEIGHTS.map(fixed)));
+            inputs.push(parameter("weights", &WEIGHTS));
         }
-        let value = |spec: &TensorSpec| {
-            let extents = spec.shape.iter().map(|dim| match dim {
-                Dim::Batch => Extent::Batch,
-                Dim::Fixed(extent) => Extent::Fixed(*extent),
-            });
-            make_value_info(&spec.name, DType::F32, &extents.collect::<Vec<_>>())
-        };
-        let graph = pb::GraphProto {
-            name: "g".into(),
-            node: vec![node],
-            input: inputs.iter().map(value).collect(),
-            output: vec![value(&y)],
-            initializer: constant.iter().map(|weights| make_tensor_f32("weights", &WEIGHTS, weights)).collect(),
-            ..Default::default()
-        };
-        let standard = pb::OperatorSetIdProto { domain: String::new(), version: 17 };
-        let model =
-            pb::ModelProto { ir_version: 8, opset_import: vec![standard], graph: Some(graph), ..Default::default() };
-        (model, Plan { batch: ROWS, threads: 1, inputs, outputs: vec![y] })
+        let constants: Vec<_> = constant.map(|weights| ("weights", &WEIGHTS[..], weights)).into_iter().collect();
+        model(vec![node], &constants, inputs, vec![batched("y", &[WEIGHTS[to], made[0], made[1]])])
     }
 
     fn is_put(op: &str, attributes: &[(&str, &[i64])]) -> bool {
-        let (mut model, plan) = model(op, attributes, None);
-        operators::put(&mut model, &plan);
-        let domains: Vec<_> = model.opset_import.iter().map(|set| set.domain.as_str()).collect();
-        let is_put = model.graph.unwrap().node[0].domain == DOMAIN;
-        assert_eq!(domains, if is_put { vec!["", DOMAIN] } else { vec![""] });
-        is_put
+        all_put(&convolution(op, attributes, None)) == [NAME]
     }
 
     type Attributes = [(&'static str, &'static [i64])];
@@ -282,45 +252,49 @@ mod tests {
         assert!(!is_put("ConvTranspose", &[("pads", &[3, 0, 0, 0])]));
         assert!(!is_put("ConvTranspose", &[("output_shape", &[11, 8])]));
         // Constant weights are onnxruntime's to pack.
-        let (mut model, plan) = model("Conv", &[], Some(&[0.0; 17 * 16 * 9]));
-        let before = model.clone();
-        operators::put(&mut model, &plan);
-        assert_eq!(model, before);
+        assert_eq!(all_put(&convolution("Conv", &[], Some(&[0.0; 17 * 16 * 9]))), [""]);
     }
 
     #[test]
     fn it_is_the_convolution_that_it_stands_for() {
-        let backend = match Ort::open() {
-            Ok(backend) => backend,
-            Err(error) => return println!("skipped: {}", error.0.split(" (").next().unwrap_or_default()),
-        };
-        let numbers = |count: usize, step: usize| -> Vec<f32> {
-            (0..count).map(|i| ((i * step + 7) % 61) as f32 / 30.5 - 1.0).collect()
-        };
-        let weights = numbers(WEIGHTS.iter().product(), 17);
         for (op, attributes) in TAKEN {
-            let run = |constant: Option<&[f32]>| {
-                let (model, plan) = model(op, attributes, constant);
-                let mut session = backend.load(&model.encode_to_vec(), &plan).unwrap();
-                let made: Vec<Vec<f32>> = plan
-                    .inputs
-                    .iter()
-                    .map(|spec| match spec.name.as_str() {
-                        "weights" => weights.clone(),
-                        _ => numbers(bound_shape(spec, ROWS).iter().product(), 23),
-                    })
-                    .collect();
-                let inputs: Vec<_> = made.iter().map(|made| Input::F32(made)).collect();
-                let mut y = vec![];
-                session.run(&inputs, &mut |outputs| y = outputs[0].to_vec()).unwrap();
-                y
-            };
-            let (ours, theirs) = (run(None), run(Some(&weights)));
-            assert_eq!(ours.len(), theirs.len());
-            for (ours, theirs) in ours.iter().zip(&theirs) {
-                assert!((ours - theirs).abs() < 1e-4, "{op} {attributes:?}: {ours}, not {theirs}");
+            let fed = convolution(op, attributes, None);
+            let inputs = numbers(&fed.1);
+            let ours = run(&fed, &inputs);
+            let theirs = run(&convolution(op, attributes, Some(&inputs[2])), &inputs[..2]);
+            let (Some(ours), Some(theirs)) = (ours, theirs) else { return };
+            assert_eq!(ours[0].len(), theirs[0].len());
+            for (ours, theirs) in ours[0].iter().zip(&theirs[0]) {
+                assert!((ours - theirs).abs() < 2e-4, "{op} {attributes:?}: {ours}, not {theirs}");
             }
-            assert!(theirs.iter().any(|y| y.abs() > 1.0));
+            assert!(theirs[0].iter().any(|y| y.abs() > 1.0));
+        }
+    }
+
+    /// What comes after is chosen by it.
+    #[test]
+    fn onnxruntime_knows_the_shape_of_what_it_makes() {
+        let Ok(backend) = Ort::open() else { return println!("skipped: there is no onnxruntime") };
+        for (op, attributes) in TAKEN {
+            let (model, plan) = convolution(op, attributes, None);
+            let mut model = super::super::super::bind::bind(&model.encode_to_vec(), &plan).unwrap();
+            operators::put(&mut model, &plan);
+            let output = &mut model.graph.as_mut().unwrap().output[0];
+            let expected = bound_shape(&plan.outputs[0], plan.batch);
+            let Some(pb::type_proto::Value::TensorType(kind)) =
+                output.r#type.as_mut().and_then(|kind| kind.value.as_mut())
+            else {
+                panic!("the output is a tensor")
+            };
+            kind.shape = None;
+            let session = backend.builder(1).unwrap().with_operators(operators::domain().unwrap()).unwrap();
+            let session = { session }.commit_from_memory(&model.encode_to_vec()).unwrap();
+            let shape = session.outputs()[0].dtype().tensor_shape().unwrap();
+            assert_eq!(
+                shape.iter().map(|extent| *extent as usize).collect::<Vec<_>>(),
+                expected,
+                "{op} {attributes:?}"
+            );
         }
     }
 }

@@ -2,11 +2,12 @@
 //! and networks that are trained privately have many. Each entry is rounded as the nodes round it: the bits are theirs.
 
 use super::operators::DOMAIN;
+use super::tensors::{Shapes, failed, floats, floats_mut};
 use crate::onnx::{decode_tensor, make_node, pb};
 use ort::operator::{
     ComputeContext, Kernel, KernelContext, Operator, OperatorInput, OperatorOutput, ShapeInferenceContext,
 };
-use ort::value::{TensorElementType, ValueType};
+use ort::value::TensorElementType;
 use pulp::{Arch, Simd, WithSimd};
 use std::collections::{HashMap, HashSet};
 
@@ -88,12 +89,8 @@ impl Operator for TanhGrad {
     }
 
     fn infer_shape(&self, context: &mut ShapeInferenceContext) -> ort::Result<()> {
-        // Extents that are not known are −1, and are none where not even their number is known.
-        let is_known = |kind: &ValueType| {
-            kind.tensor_shape().is_some_and(|shape| !shape.is_empty() && shape.iter().all(|extent| *extent > 0))
-        };
-        match &context.inputs()[..] {
-            [grad, y] if is_known(grad) && grad.tensor_shape() == y.tensor_shape() => context.set_output(0, grad),
+        match (Shapes::known(context, 0), Shapes::known(context, 1)) {
+            (Some(grad), Some(y)) if grad.shape == y.shape => Shapes::declare(context, 0, grad.shape),
             _ => Ok(()),
         }
     }
@@ -104,15 +101,14 @@ pub(super) struct Multiply(Arch);
 
 impl Kernel for Multiply {
     fn compute(&mut self, context: &ComputeContext) -> ort::Result<()> {
-        let missing = || ort::Error::new("a TanhGrad lacks an input or its output");
+        let missing = || failed(NAME, "an input or its output is missing");
         let (grad, y) = (context.input(0)?.ok_or_else(missing)?, context.input(1)?.ok_or_else(missing)?);
-        let ((shape, grad), (y_shape, y)) = (grad.try_extract_tensor::<f32>()?, y.try_extract_tensor::<f32>()?);
+        let ((shape, grad), (y_shape, y)) = (floats(&grad)?, floats(&y)?);
         if shape != y_shape {
-            return Err(ort::Error::new(format!("a TanhGrad of a gradient {shape:?} and an output {y_shape:?}")));
+            return Err(failed(NAME, &format!("its gradient is {shape:?} and its output {y_shape:?}")));
         }
         let mut into = context.output(0, shape.to_vec())?.ok_or_else(missing)?;
-        let (_, into) = into.try_extract_tensor_mut::<f32>()?;
-        self.0.dispatch(Run { grad, y, into });
+        self.0.dispatch(Run { grad, y, into: floats_mut(&mut into)? });
         Ok(())
     }
 }
@@ -136,46 +132,30 @@ impl WithSimd for Run<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::{Backend, Input, Plan};
-    use super::super::Ort;
+    use super::super::testing::{batched, model, node, numbers, put as all_put, run};
     use super::*;
-    use crate::autodiff::{Dim, TensorSpec};
-    use crate::graph::DType;
-    use crate::onnx::{Extent, make_tensor_f32, make_value_info};
-    use prost::Message as _;
+    use crate::backend::Plan;
 
     const WIDTH: usize = 37;
 
     /// The nodes of a gradient through `tanh(x)`, its product called `name`, and `extra` readers of 1 − y².
-    fn graph(name: &str, one: f32, extra: usize) -> pb::GraphProto {
-        let spec = |name: &str| make_value_info(name, DType::F32, &[Extent::Batch, Extent::Fixed(WIDTH)]);
-        let mut node = vec![
-            make_node("Tanh", "", &["x"], &["y"], vec![]),
-            make_node("Mul", "", &["y", "y"], &["dp.v1"], vec![]),
-            make_node("Sub", "", &["one", "dp.v1"], &["dp.v2"], vec![]),
-            make_node("Mul", "", &["gy", "dp.v2"], &[name], vec![]),
-        ];
-        node.extend((0..extra).map(|_| make_node("Identity", "", &["dp.v2"], &["slope"], vec![])));
-        pb::GraphProto {
-            name: "g".into(),
-            node,
-            input: vec![spec("x"), spec("gy")],
-            output: vec![spec(name)],
-            // With an axis: other operators of ours take no place then.
-            initializer: vec![make_tensor_f32("one", &[1], &[one])],
-            ..Default::default()
-        }
+    fn gradient(name: &str, one: f32, extra: usize) -> (pb::ModelProto, Plan) {
+        let written =
+            ["y = Tanh(x)", "dp.v1 = Mul(y, y)", "dp.v2 = Sub(one, dp.v1)", &format!("{name} = Mul(gy, dp.v2)")];
+        let mut nodes: Vec<_> = written.map(node).into();
+        nodes.extend((0..extra).map(|_| node("slope = Identity(dp.v2)")));
+        // With an axis: other operators of ours take no place then.
+        let inputs = vec![batched("x", &[WIDTH]), batched("gy", &[WIDTH])];
+        model(nodes, &[("one", &[1], &[one])], inputs, vec![batched(name, &[WIDTH])])
     }
 
     #[test]
     fn it_stands_for_a_gradient_and_for_nothing_else() {
-        let mut put_in = graph("dp.v3", 1.0, 0);
-        assert!(put(&mut put_in));
-        let ops: Vec<_> = put_in.node.iter().map(|node| (&*node.domain, &*node.op_type)).collect();
-        assert_eq!(ops, [("", "Tanh"), (DOMAIN, NAME)]);
-        let mut other = graph("dp.v3", 1.0, 0);
-        other.node[0].op_type = "Sigmoid".into();
-        for mut graph in [graph("z", 1.0, 0), graph("dp.v3", 2.0, 0), graph("dp.v3", 1.0, 1), other] {
+        assert_eq!(all_put(&gradient("dp.v3", 1.0, 0)), ["", NAME]);
+        let mut other = gradient("dp.v3", 1.0, 0);
+        other.0.graph.as_mut().unwrap().node[0].op_type = "Sigmoid".into();
+        for (model, _) in [gradient("z", 1.0, 0), gradient("dp.v3", 2.0, 0), gradient("dp.v3", 1.0, 1), other] {
+            let mut graph = model.graph.unwrap();
             let before = graph.clone();
             assert!(!put(&mut graph));
             assert_eq!(graph, before);
@@ -184,39 +164,13 @@ mod tests {
 
     #[test]
     fn its_bits_are_those_of_the_nodes() {
-        let backend = match Ort::open() {
-            Ok(backend) => backend,
-            Err(error) => return println!("skipped: {}", error.0.split(" (").next().unwrap_or_default()),
-        };
-        let spec = |name: &str| TensorSpec {
-            name: name.into(),
-            dtype: DType::F32,
-            shape: vec![Dim::Batch, Dim::Fixed(WIDTH)],
-        };
-        let numbers =
-            |step: usize| -> Vec<f32> { (0..2 * WIDTH).map(|i| ((i * step + 7) % 61) as f32 / 20.3 - 1.5).collect() };
-        let (x, gy) = (numbers(17), numbers(23));
         // A name that is not the emitter's keeps the nodes.
-        let [ours, theirs] = ["dp.v3", "z"].map(|name| {
-            let standard = pb::OperatorSetIdProto { domain: String::new(), version: 17 };
-            let model = pb::ModelProto {
-                ir_version: 8,
-                opset_import: vec![standard],
-                graph: Some(graph(name, 1.0, 0)),
-                ..Default::default()
-            };
-            let inputs = vec![spec("x"), spec("gy")];
-            let plan = Plan { batch: 2, threads: 1, inputs, outputs: vec![spec(name)] };
-            let mut session = backend.load(&model.encode_to_vec(), &plan).unwrap();
-            let mut bits = vec![];
-            session
-                .run(&[Input::F32(&x), Input::F32(&gy)], &mut |outputs| {
-                    bits = outputs[0].iter().map(|entry| entry.to_bits()).collect();
-                })
-                .unwrap();
-            bits
+        let made = ["dp.v3", "z"].map(|name| {
+            let of = gradient(name, 1.0, 0);
+            run(&of, &numbers(&of.1)).map(|made| made[0].iter().map(|entry| entry.to_bits()).collect::<Vec<_>>())
         });
-        assert_eq!(ours.len(), 2 * WIDTH);
+        let [Some(ours), Some(theirs)] = made else { return };
+        assert!(ours.len() > 2 * WIDTH);
         assert_eq!(ours, theirs);
     }
 }
