@@ -17,6 +17,10 @@ use std::path::{Path, PathBuf};
 /// Longer `.npy` headers are refused before they are read; NumPy's own are about a hundred bytes.
 const MAX_HEADER: u64 = 1 << 16;
 
+/// So are headers of more brackets within brackets, which would be parsed in time exponential in their number; NumPy's own have 2, and
+/// 4 where elements are records.
+const DEEPEST: usize = 6;
+
 pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
     let (file, len) = open_plain(path)?;
     let mut archive = Archive {
@@ -40,6 +44,20 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
         None
     };
     Ok((train, test))
+}
+
+/// Brackets that are open at once, at most.
+fn depth(header: &[u8]) -> usize {
+    let (mut open, mut deepest) = (0usize, 0);
+    for byte in header {
+        match byte {
+            b'(' | b'[' | b'{' => open += 1,
+            b')' | b']' | b'}' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(open);
+    }
+    deepest
 }
 
 struct Archive {
@@ -115,7 +133,14 @@ impl Archive {
             return Err(refuse(format!("has a header of {header_len} bytes: {FETCH_AGAIN}")));
         }
         let start = if long { &start[..] } else { &start[..10] };
-        let header = NpyHeader::from_reader(start.chain(&mut entry)).map_err(broken)?;
+        let mut text = vec![0; header_len as usize];
+        entry.read_exact(&mut text).map_err(broken)?;
+        if depth(&text) > DEEPEST {
+            return Err(refuse(format!(
+                "has a header of tuples within tuples, which NumPy does not write: {FETCH_AGAIN}"
+            )));
+        }
+        let header = NpyHeader::from_reader(start.chain(&text[..])).map_err(broken)?;
         let shape: Vec<usize> = header
             .shape()
             .iter()
