@@ -297,7 +297,6 @@ mod tests {
         Convolves, Width, convolutions_are_their_definition, plain_cases, samples_keep_to_themselves,
     };
     use super::*;
-    use pulp::Scalar;
 
     /// Those of 3×3, and kernels of all shapes, strides, dilations, lines, more columns and outputs than a tile, single outputs.
     fn cases() -> Vec<Windows> {
@@ -322,19 +321,11 @@ mod tests {
         }
 
         fn run_in(&mut self, width: Width, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) -> bool {
-            match width {
-                Width::Dispatched => self.run(x, weights, bias, y),
-                Width::One => Simd::vectorize(Scalar, Run { of: self, x, weights, bias, y }),
-                Width::Eight => {
-                    #[cfg(target_arch = "x86_64")]
-                    if let Some(narrow) = pulp::x86::V3::try_new() {
-                        Simd::vectorize(narrow, Run { of: self, x, weights, bias, y });
-                        return true;
-                    }
-                    return false;
-                }
+            if let Width::Dispatched = width {
+                self.run(x, weights, bias, y);
+                return true;
             }
-            true
+            width.run(Run { of: self, x, weights, bias, y })
         }
     }
 

@@ -1,6 +1,7 @@
 //! Their definitions, and what must hold of every method.
 
 use super::Windows;
+use pulp::{Scalar, Simd, WithSimd};
 
 const SAMPLES: usize = 5;
 
@@ -10,6 +11,22 @@ pub(super) enum Width {
     Dispatched,
     Eight,
     One,
+}
+
+impl Width {
+    /// Runs `run` in such vectors, where the processor has them, and tells whether it has. Not as dispatched: that is the caller's own.
+    pub(super) fn run(self, run: impl WithSimd<Output = ()>) -> bool {
+        match self {
+            Self::One => Simd::vectorize(Scalar, run),
+            #[cfg(target_arch = "x86_64")]
+            Self::Eight => match pulp::x86::V3::try_new() {
+                Some(narrow) => Simd::vectorize(narrow, run),
+                None => return false,
+            },
+            _ => return false,
+        }
+        true
+    }
 }
 
 /// Numbers in (−1, 1).
