@@ -89,13 +89,7 @@ pub(crate) fn suits(outputs: usize, stride: &[usize]) -> bool {
 
 /// A convolution of a session's, with the memory that it needs.
 #[derive(Debug)]
-pub(crate) struct Convolution {
-    windows: Windows,
-    method: Method,
-}
-
-#[derive(Debug)]
-enum Method {
+pub(crate) enum Convolution {
     Winograd(winograd::Convolution),
     Direct(direct::Convolution),
 }
@@ -104,23 +98,18 @@ impl Convolution {
     /// Over `windows`. `transposed`: its weights `[C, O, *kernel]` are those of the convolution whose gradient it takes from outputs, here
     /// the channels, to inputs.
     pub(crate) fn new(windows: Windows, transposed: bool) -> Self {
-        let method = if winograd::suits(&windows) {
-            Method::Winograd(winograd::Convolution::new(windows, transposed))
+        if winograd::suits(&windows) {
+            Self::Winograd(winograd::Convolution::new(windows, transposed))
         } else {
-            Method::Direct(direct::Convolution::new(windows, transposed))
-        };
-        Self { windows, method }
-    }
-
-    pub(crate) fn windows(&self) -> &Windows {
-        &self.windows
+            Self::Direct(direct::Convolution::new(windows, transposed))
+        }
     }
 
     /// From `x` `[N, C, *input]` to `y` `[N, O, *output]`, with `weights` `[O, C, *kernel]` and `bias` `[O]`.
     pub(crate) fn run(&mut self, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
-        match &mut self.method {
-            Method::Winograd(convolution) => convolution.run(x, weights, bias, y),
-            Method::Direct(convolution) => convolution.run(x, weights, bias, y),
+        match self {
+            Self::Winograd(convolution) => convolution.run(x, weights, bias, y),
+            Self::Direct(convolution) => convolution.run(x, weights, bias, y),
         }
     }
 }

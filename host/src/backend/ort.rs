@@ -9,6 +9,7 @@ mod elements;
 mod elementwise;
 mod normalize;
 mod normalize_grad;
+mod operator;
 mod operators;
 mod pool;
 mod rows;

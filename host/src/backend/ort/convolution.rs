@@ -2,14 +2,9 @@
 //! neither packs nor blocks beforehand, and [`crate::convolution`] takes fewer products and unfolds nothing.
 
 use super::super::{Plan, bound_shape};
-use super::operators::DOMAIN;
-use super::tensors::{Shapes, failed, floats, floats_mut};
+use super::operator::{Arity, Attributes, DOMAIN, Kernel, Operator};
 use crate::convolution::{Convolution, Windows, suits};
 use crate::onnx::{attr_int, attr_ints, attr_string, find_attr, make_attr_int, make_attr_ints, pb};
-use ort::operator::{
-    ComputeContext, Kernel, KernelContext, Operator, OperatorInput, OperatorOutput, ShapeInferenceContext,
-};
-use ort::value::TensorElementType;
 
 /// The operator's.
 pub(super) const NAME: &str = "Convolution";
@@ -78,40 +73,20 @@ fn attributes(node: &pb::NodeProto, weights: &[usize]) -> Option<Vec<pb::Attribu
 pub(super) struct Convolve;
 
 impl Operator for Convolve {
-    type Kernel<'attr> = Convolving;
+    type Kernel = Convolving;
 
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         NAME
     }
 
-    fn inputs(&self) -> impl IntoIterator<Item = OperatorInput> {
-        let float = TensorElementType::Float32;
-        [OperatorInput::required(float), OperatorInput::required(float), OperatorInput::optional(float)]
+    fn inputs(&self) -> Arity {
+        Arity::Listed { required: 2, optional: 1 }
     }
 
-    fn outputs(&self) -> impl IntoIterator<Item = OperatorOutput> {
-        [OperatorOutput::required(TensorElementType::Float32)]
-    }
-
-    fn create_kernel<'attr>(&self, context: &KernelContext<'attr>) -> ort::Result<Convolving> {
-        let list = |name: &str| context.get(name).ok_or_else(|| failed(NAME, &format!("it has no {name}")));
-        let transposed = context.get::<i64>("transposed").is_some();
-        let (pads, strides, dilations) = (list("pads")?, list("strides")?, list("dilations")?);
-        Ok(Convolving { geometry: Geometry { pads, strides, dilations, transposed }, convolution: None })
-    }
-
-    fn infer_shape(&self, context: &mut ShapeInferenceContext) -> ort::Result<()> {
-        let geometry = Geometry {
-            pads: context.attr("pads")?,
-            strides: context.attr("strides")?,
-            dilations: context.attr("dilations")?,
-            transposed: context.attr::<i64>("transposed").is_ok(),
-        };
-        let (Some(x), Some(weights)) = (Shapes::known(context, 0), Shapes::known(context, 1)) else { return Ok(()) };
-        match geometry.windows(&x.shape, &weights.shape) {
-            Some(windows) => Shapes::declare(context, 0, output(&x.shape, &windows)),
-            None => Ok(()),
-        }
+    fn kernel(&self, attributes: &Attributes<'_>) -> Convolving {
+        let [pads, strides, dilations] = ["pads", "strides", "dilations"].map(|name| attributes.ints(name));
+        let transposed = attributes.int("transposed") != 0;
+        Convolving { geometry: Geometry { pads, strides, dilations, transposed }, convolution: None }
     }
 }
 
@@ -158,23 +133,21 @@ pub(super) struct Convolving {
 }
 
 impl Kernel for Convolving {
-    fn compute(&mut self, context: &ComputeContext) -> ort::Result<()> {
-        let [x, weights, bias] = [context.input(0)?, context.input(1)?, context.input(2)?];
-        let (Some(x), Some(weights)) = (x, weights) else { return Err(failed(NAME, "an input is missing")) };
-        let ((x_shape, x), (shape, weights)) = (floats(&x)?, floats(&weights)?);
-        let bias = bias.as_ref().map(floats).transpose()?.map(|(_, bias)| bias);
-        let windows = self.geometry.windows(x_shape, shape);
-        let windows = windows.ok_or_else(|| failed(NAME, &format!("its inputs are {x_shape:?} and {shape:?}")))?;
-        if bias.is_some_and(|bias| bias.len() != windows.outputs) {
-            return Err(failed(NAME, "its bias is of another length than its outputs"));
+    fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Option<Vec<i64>>>> {
+        let [Some(x), Some(weights), ref bias @ ..] = *inputs else { return None };
+        let windows = self.geometry.windows(x, weights)?;
+        if bias.iter().flatten().any(|bias| *bias != [windows.outputs as i64]) {
+            return None;
         }
-        let mut y = context.output(0, output(x_shape, &windows))?.ok_or_else(|| failed(NAME, "it has no output"))?;
-        let convolution = match &mut self.convolution {
-            Some(convolution) if *convolution.windows() == windows => convolution,
-            other => other.insert(Convolution::new(windows, self.geometry.transposed)),
-        };
-        convolution.run(x, weights, bias, floats_mut(&mut y)?);
-        Ok(())
+        let shape = output(x, &windows);
+        self.convolution = Some(Convolution::new(windows, self.geometry.transposed));
+        Some(vec![Some(shape)])
+    }
+
+    fn run(&mut self, inputs: &[Option<&[f32]>], outputs: &mut [Option<&mut [f32]>]) -> Option<()> {
+        let ([Some(x), Some(weights), bias @ ..], [Some(y)]) = (inputs, outputs) else { return None };
+        self.convolution.as_mut()?.run(x, weights, bias.first().copied().flatten(), y);
+        Some(())
     }
 }
 

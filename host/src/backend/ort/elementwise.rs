@@ -5,14 +5,9 @@
 //! of its tensors have one shape. Its bits are an element's own: [`elements`](super::elements).
 
 use super::elements;
-use super::operators::DOMAIN;
-use super::tensors::{Shapes, failed, floats, floats_mut};
+use super::operator::{Arity, Attributes, Kernel, Operator, node};
 use super::wiring::{Place, Wiring};
-use crate::onnx::{make_attr_ints, make_node, pb};
-use ort::operator::{
-    ComputeContext, Kernel, KernelContext, Operator, OperatorInput, OperatorOutput, ShapeInferenceContext,
-};
-use ort::value::TensorElementType;
+use crate::onnx::{make_attr_ints, pb};
 use pulp::{Arch, Simd, WithSimd};
 use std::collections::HashMap;
 
@@ -117,9 +112,7 @@ fn place(graph: &pb::GraphProto, wiring: &Wiring<'_>, nodes: Vec<usize>) -> Opti
         make_attr_ints("constants", &constants.iter().map(|value| i64::from(value.to_bits())).collect::<Vec<_>>()),
         make_attr_ints("gives", &given.iter().map(|&at| at as i64).collect::<Vec<_>>()),
     ];
-    let mut operator = make_node(NAME, outputs.first()?, &inputs, &outputs, attributes);
-    operator.domain = DOMAIN.into();
-    Some(Place { nodes, operator })
+    Some(Place { nodes, operator: node(NAME, &inputs, &outputs, attributes) })
 }
 
 /// `(x…) → (y…)`, all of one shape, with the attributes `code` (a function and its two operands an instruction: a number of an input, a
@@ -128,37 +121,30 @@ fn place(graph: &pb::GraphProto, wiring: &Wiring<'_>, nodes: Vec<usize>) -> Opti
 pub(super) struct Elementwise;
 
 impl Operator for Elementwise {
-    type Kernel<'attr> = Program;
+    type Kernel = Program;
 
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         NAME
     }
 
-    fn inputs(&self) -> impl IntoIterator<Item = OperatorInput> {
-        [OperatorInput::variadic(1).homogenous(TensorElementType::Float32)]
+    fn inputs(&self) -> Arity {
+        Arity::Any
     }
 
-    fn outputs(&self) -> impl IntoIterator<Item = OperatorOutput> {
-        [OperatorOutput::variadic(1).homogenous(TensorElementType::Float32)]
+    fn outputs(&self) -> Arity {
+        Arity::Any
     }
 
-    fn create_kernel<'attr>(&self, context: &KernelContext<'attr>) -> ort::Result<Program> {
-        let list = |name| context.get::<Vec<i64>>(name).unwrap_or_default();
-        let code = list("code");
-        let instructions = code.as_chunks().0.iter();
-        Ok(Program {
+    fn kernel(&self, attributes: &Attributes<'_>) -> Program {
+        let instructions = attributes.ints("code");
+        let instructions = instructions.as_chunks().0.iter();
+        Program {
             code: instructions.map(|parts: &[i64; 3]| parts.map(|part| part as usize)).collect(),
-            constants: list("constants").iter().map(|&bits| f32::from_bits(bits as u32)).collect(),
-            gives: list("gives").iter().map(|&at| at as usize).collect(),
+            constants: attributes.ints("constants").iter().map(|&bits| f32::from_bits(bits as u32)).collect(),
+            gives: attributes.ints("gives").iter().map(|&at| at as usize).collect(),
             blocks: vec![],
             vectors: Arch::new(),
-        })
-    }
-
-    fn infer_shape(&self, context: &mut ShapeInferenceContext) -> ort::Result<()> {
-        let Some(x) = Shapes::known(context, 0) else { return Ok(()) };
-        let count = context.attr::<Vec<i64>>("gives")?.len();
-        (0..count).try_for_each(|index| Shapes::declare(context, index, x.shape.clone()))
+        }
     }
 }
 
@@ -172,51 +158,32 @@ pub(super) struct Program {
     vectors: Arch,
 }
 
-impl Program {
-    /// Runs it over `inputs`, all as long as each of `outputs`.
-    fn run<'a>(&mut self, inputs: &[&'a [f32]], outputs: &mut [&'a mut [f32]]) {
+impl Kernel for Program {
+    fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Option<Vec<i64>>>> {
+        let shape = (*inputs.first()?)?;
+        let operands = inputs.len() + self.constants.len();
+        let is_sound = self.code.iter().enumerate().all(|(at, [function, left, right])| {
+            *function < FUNCTIONS.len() && *left < operands + at && *right < operands + at
+        });
+        let fits = is_sound
+            && self.gives.iter().all(|at| *at < self.code.len())
+            && inputs.iter().all(|input| *input == Some(shape));
         self.blocks.clear();
         self.blocks.extend(self.constants.iter().map(|&value| [value; BLOCK]));
         self.blocks.resize(self.constants.len() + self.code.len(), [0.0; BLOCK]);
+        fits.then(|| vec![Some(shape.to_vec()); self.gives.len()])
+    }
+
+    fn run(&mut self, inputs: &[Option<&[f32]>], outputs: &mut [Option<&mut [f32]>]) -> Option<()> {
         self.vectors.dispatch(Run {
             code: &self.code,
             constants: self.constants.len(),
             gives: &self.gives,
             blocks: &mut self.blocks,
-            inputs,
-            outputs,
+            inputs: &inputs.iter().copied().collect::<Option<Vec<_>>>()?,
+            outputs: &mut outputs.iter_mut().map(Option::as_deref_mut).collect::<Option<Vec<_>>>()?,
         });
-    }
-}
-
-impl Kernel for Program {
-    fn compute(&mut self, context: &ComputeContext) -> ort::Result<()> {
-        let missing = || failed(NAME, "an input or an output is missing");
-        let held: Vec<_> = (0..context.num_inputs()?)
-            .map(|index| context.input(index)?.ok_or_else(missing))
-            .collect::<ort::Result<_>>()?;
-        let inputs = held.iter().map(floats).collect::<ort::Result<Vec<_>>>()?;
-        let shape = inputs.first().ok_or_else(missing)?.0;
-        let operands = inputs.len() + self.constants.len();
-        let is_sound = self.code.iter().enumerate().all(|(at, [function, left, right])| {
-            *function < FUNCTIONS.len() && *left < operands + at && *right < operands + at
-        });
-        if !is_sound
-            || self.gives.iter().any(|at| *at >= self.code.len())
-            || inputs.iter().any(|input| input.0 != shape)
-        {
-            return Err(failed(
-                NAME,
-                &format!("its inputs are {:?}", inputs.iter().map(|input| input.0).collect::<Vec<_>>()),
-            ));
-        }
-        let mut made: Vec<_> = (0..self.gives.len())
-            .map(|index| context.output(index, shape.to_vec())?.ok_or_else(missing))
-            .collect::<ort::Result<_>>()?;
-        let mut outputs = made.iter_mut().map(floats_mut).collect::<ort::Result<Vec<_>>>()?;
-        let inputs: Vec<&[f32]> = inputs.iter().map(|input| input.1).collect();
-        self.run(&inputs, &mut outputs);
-        Ok(())
+        Some(())
     }
 }
 

@@ -2,15 +2,10 @@
 //! `scale = 1 / √(variance + ε)`, and `y = x̂ · γ + β` behind it. As nodes they are twelve passes; onnxruntime's own operator adds a row up
 //! in an order that depends on where it lies. The order of [`rows`](super::rows) does not.
 
-use super::operators::DOMAIN;
+use super::operator::{Arity, Attributes, Kernel, Operator, node};
 use super::rows::{self, ABREAST};
-use super::tensors::{Shapes, failed, floats, floats_mut};
 use super::wiring::{Place, Wiring};
-use crate::onnx::{make_attr_float, make_attr_int, make_attr_ints, make_node, pb};
-use ort::operator::{
-    ComputeContext, Kernel, KernelContext, Operator, OperatorInput, OperatorOutput, ShapeInferenceContext,
-};
-use ort::value::TensorElementType;
+use crate::onnx::{make_attr_float, make_attr_int, make_attr_ints, pb};
 use pulp::{Arch, Simd, WithSimd};
 
 const NAME: &str = "Normalize";
@@ -82,9 +77,7 @@ fn place(wiring: &Wiring<'_>, reciprocal: usize) -> Option<Place> {
         make_attr_float("epsilon", epsilon),
         make_attr_ints("gives", &gives.map(i64::from)),
     ];
-    let mut operator = make_node(NAME, value, &inputs, &outputs[..count], attributes);
-    operator.domain = DOMAIN.into();
-    Some(Place { nodes, operator })
+    Some(Place { nodes, operator: node(NAME, &inputs, &outputs[..count], attributes) })
 }
 
 /// What `take` finds in one of two, behind the other.
@@ -100,92 +93,71 @@ fn either<'g, T>([left, right]: [&'g str; 2], take: impl Fn(&'g str) -> Option<T
 pub(super) struct Normalize;
 
 impl Operator for Normalize {
-    type Kernel<'attr> = Normalizing;
+    type Kernel = Normalizing;
 
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         NAME
     }
 
-    fn inputs(&self) -> impl IntoIterator<Item = OperatorInput> {
-        let float = TensorElementType::Float32;
-        [OperatorInput::required(float), OperatorInput::optional(float), OperatorInput::optional(float)]
+    fn inputs(&self) -> Arity {
+        Arity::Listed { required: 1, optional: 2 }
     }
 
-    fn outputs(&self) -> impl IntoIterator<Item = OperatorOutput> {
-        [(); 3].map(|()| OperatorOutput::optional(TensorElementType::Float32))
+    fn outputs(&self) -> Arity {
+        Arity::Listed { required: 0, optional: 3 }
     }
 
-    fn create_kernel<'attr>(&self, context: &KernelContext<'attr>) -> ort::Result<Normalizing> {
-        let get = |name| context.get::<i64>(name).ok_or_else(|| failed(NAME, "an attribute is missing"));
-        Ok(Normalizing {
-            width: get("width")? as usize,
-            is_centred: get("centred")? != 0,
-            epsilon: context.get("epsilon").ok_or_else(|| failed(NAME, "it has no epsilon"))?,
-            gives: gives(context.get("gives")),
+    fn kernel(&self, attributes: &Attributes<'_>) -> Normalizing {
+        Normalizing {
+            width: attributes.int("width"),
+            is_centred: attributes.int("centred") != 0,
+            epsilon: attributes.float("epsilon"),
+            gives: attributes.ints("gives"),
             row: vec![],
             vectors: Arch::new(),
-        })
-    }
-
-    fn infer_shape(&self, context: &mut ShapeInferenceContext) -> ort::Result<()> {
-        let gives = gives(context.attr("gives").ok());
-        let Some(x) = Shapes::known(context, 0) else { return Ok(()) };
-        for (index, _) in gives.iter().enumerate().filter(|(_, gives)| **gives) {
-            let shape = if index == 2 { x.of_rows() } else { x.shape.clone() };
-            Shapes::declare(context, index, shape)?;
         }
-        Ok(())
     }
-}
-
-fn gives(listed: Option<Vec<i64>>) -> [bool; 3] {
-    let listed = listed.unwrap_or_default();
-    [0, 1, 2].map(|index| listed.get(index).is_some_and(|gives| *gives != 0))
 }
 
 /// A node's.
 pub(super) struct Normalizing {
-    width: usize,
+    width: i64,
     is_centred: bool,
     epsilon: f32,
-    gives: [bool; 3],
+    gives: Vec<i64>,
     /// x̂ of some rows, where it is not given.
     row: Vec<f32>,
     vectors: Arch,
 }
 
 impl Kernel for Normalizing {
-    fn compute(&mut self, context: &ComputeContext) -> ort::Result<()> {
-        let inputs = [context.input(0)?, context.input(1)?, context.input(2)?];
-        let [x, gamma, beta] = inputs.each_ref().map(|input| input.as_ref().map(floats).transpose());
-        let ((shape, x), gamma, beta) = (x?.ok_or_else(|| failed(NAME, "it has no input"))?, gamma?, beta?);
-        let n = self.width;
-        let is_off = |vector: &Option<(&[i64], &[f32])>| vector.is_some_and(|(_, vector)| vector.len() != n);
-        if n == 0 || shape.last() != Some(&(n as i64)) || is_off(&gamma) || is_off(&beta) {
-            return Err(failed(NAME, &format!("its input is {shape:?} and its rows have {n} entries")));
+    fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Option<Vec<i64>>>> {
+        let [Some(x), ref vectors @ ..] = *inputs else { return None };
+        let (width, rows) = x.split_last().filter(|(width, _)| **width == self.width && self.width > 0)?;
+        if vectors.iter().flatten().any(|vector| *vector != [*width]) {
+            return None;
         }
-        let rows = [&shape[..shape.len() - 1], &[1]].concat();
-        let made = |index: usize, shape: &[i64]| {
-            if self.gives[index] { context.output(index, shape.to_vec()) } else { Ok(None) }
-        };
-        let (mut y, mut value, mut scale) = (made(0, shape)?, made(1, shape)?, made(2, &rows)?);
-        let [y, value, scale] =
-            [&mut y, &mut value, &mut scale].map(|output| output.as_mut().map(floats_mut).transpose());
-        self.row.resize(ABREAST * n, 0.0);
-        let run = Run {
+        self.row.resize(ABREAST * self.width as usize, 0.0);
+        let shapes = [x.to_vec(), x.to_vec(), [rows, &[1]].concat()];
+        Some(shapes.into_iter().zip(&self.gives).map(|(shape, gives)| (*gives != 0).then_some(shape)).collect())
+    }
+
+    fn run(&mut self, inputs: &[Option<&[f32]>], outputs: &mut [Option<&mut [f32]>]) -> Option<()> {
+        let ([Some(x), vectors @ ..], [y, value, scale]) = (inputs, outputs) else { return None };
+        let vector = |index: usize| vectors.get(index).copied().flatten();
+        self.vectors.dispatch(Run {
             x,
-            n,
+            n: self.width as usize,
             epsilon: self.epsilon,
             is_centred: self.is_centred,
-            gamma: gamma.map(|(_, gamma)| gamma),
-            beta: beta.map(|(_, beta)| beta),
-            y: y?,
-            value: value?,
-            scale: scale?,
+            gamma: vector(0),
+            beta: vector(1),
+            y: y.as_deref_mut(),
+            value: value.as_deref_mut(),
+            scale: scale.as_deref_mut(),
             row: &mut self.row,
-        };
-        self.vectors.dispatch(run);
-        Ok(())
+        });
+        Some(())
     }
 }
 

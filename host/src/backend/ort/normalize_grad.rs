@@ -1,15 +1,10 @@
 //! `scale · (g − mean(g) − x̂ · mean(g · x̂))` with `g = dY · γ`, the gradient through a normalisation of rows, in one pass over memory: as
 //! nodes it is ten.
 
-use super::operators::DOMAIN;
-use super::rows::{self, ABREAST};
-use super::tensors::{Shapes, failed, floats, floats_mut, repeats};
+use super::operator::{Arity, Attributes, Kernel, Operator, node};
+use super::rows::{self, ABREAST, repeats};
 use super::wiring::{Place, Wiring};
-use crate::onnx::{make_node, pb};
-use ort::operator::{
-    ComputeContext, Kernel, KernelContext, Operator, OperatorInput, OperatorOutput, ShapeInferenceContext,
-};
-use ort::value::TensorElementType;
+use crate::onnx::pb;
 use pulp::{Arch, Simd, WithSimd};
 
 const NAME: &str = "NormalizeGrad";
@@ -45,61 +40,49 @@ fn place(graph: &pb::GraphProto, wiring: &Wiring<'_>, last: usize) -> Option<Pla
     if !is_emitted || !wiring.can_go(&nodes, &[result]) {
         return None;
     }
-    let mut operator = make_node(NAME, result, &inputs, &[result], vec![]);
-    operator.domain = DOMAIN.into();
-    Some(Place { nodes, operator })
+    Some(Place { nodes, operator: node(NAME, &inputs, &[result], vec![]) })
 }
 
 /// `(dY [.., n], x̂ [.., n], scale [.., 1], γ [n]?) → dX [.., n]`, where `x̂` and `scale` may be repeated along the first axes.
 pub(super) struct NormalizeGrad;
 
 impl Operator for NormalizeGrad {
-    type Kernel<'attr> = Rows;
+    type Kernel = Rows;
 
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         NAME
     }
 
-    fn inputs(&self) -> impl IntoIterator<Item = OperatorInput> {
-        let float = TensorElementType::Float32;
-        let required = || OperatorInput::required(float);
-        [required(), required(), required(), OperatorInput::optional(float)]
+    fn inputs(&self) -> Arity {
+        Arity::Listed { required: 3, optional: 1 }
     }
 
-    fn outputs(&self) -> impl IntoIterator<Item = OperatorOutput> {
-        [OperatorOutput::required(TensorElementType::Float32)]
-    }
-
-    fn create_kernel<'attr>(&self, _: &KernelContext<'attr>) -> ort::Result<Rows> {
-        Ok(Rows(Arch::new()))
-    }
-
-    fn infer_shape(&self, context: &mut ShapeInferenceContext) -> ort::Result<()> {
-        match (Shapes::known(context, 0), Shapes::known(context, 1)) {
-            (Some(grad), Some(value)) if repeats(&grad.shape, &value.shape) => Shapes::declare(context, 0, grad.shape),
-            _ => Ok(()),
-        }
+    fn kernel(&self, _: &Attributes<'_>) -> Rows {
+        Rows { n: 0, vectors: Arch::new() }
     }
 }
 
-/// With the vectors that the processor has.
-pub(super) struct Rows(Arch);
+/// A node's.
+pub(super) struct Rows {
+    n: usize,
+    vectors: Arch,
+}
 
 impl Kernel for Rows {
-    fn compute(&mut self, context: &ComputeContext) -> ort::Result<()> {
-        let missing = || failed(NAME, "an input or its output is missing");
-        let input = |index| context.input(index)?.ok_or_else(missing);
-        let (grad, value, scale, gamma) = (input(0)?, input(1)?, input(2)?, context.input(3)?);
-        let ((shape, grad), (value_shape, value), (_, scale)) = (floats(&grad)?, floats(&value)?, floats(&scale)?);
-        let gamma = gamma.as_ref().map(floats).transpose()?.map(|(_, gamma)| gamma);
-        let n = shape.last().map_or(0, |extent| *extent as usize);
-        let is_off = gamma.is_some_and(|gamma| gamma.len() != n) || scale.len() * n != value.len();
-        if n == 0 || value_shape.last() != shape.last() || !repeats(shape, value_shape) || is_off {
-            return Err(failed(NAME, &format!("its gradient is {shape:?} and its rows {value_shape:?}")));
-        }
-        let mut into = context.output(0, shape.to_vec())?.ok_or_else(missing)?;
-        self.0.dispatch(Run { grad, value, scale, gamma, n, into: floats_mut(&mut into)? });
-        Ok(())
+    fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Option<Vec<i64>>>> {
+        let [Some(grad), Some(value), Some(scale), ref gamma @ ..] = *inputs else { return None };
+        self.n = repeats(grad, value)?;
+        let (width, rows) = value.split_last()?;
+        let is_off = gamma.iter().flatten().any(|gamma| *gamma != [*width]);
+        let is_one_a_row = scale.iter().product::<i64>() == rows.iter().product::<i64>();
+        (is_one_a_row && !is_off).then(|| vec![Some(grad.to_vec())])
+    }
+
+    fn run(&mut self, inputs: &[Option<&[f32]>], outputs: &mut [Option<&mut [f32]>]) -> Option<()> {
+        let ([Some(grad), Some(value), Some(scale), gamma @ ..], [Some(into)]) = (inputs, outputs) else { return None };
+        let gamma = gamma.first().copied().flatten();
+        self.vectors.dispatch(Run { grad, value, scale, gamma, n: self.n, into });
+        Some(())
     }
 }
 

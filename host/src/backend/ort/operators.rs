@@ -5,6 +5,7 @@ use super::convolution::{self, Convolve};
 use super::elementwise::{self, Elementwise};
 use super::normalize::{self, Normalize};
 use super::normalize_grad::{self, NormalizeGrad};
+use super::operator::{DOMAIN, Declared};
 use super::pool::{self, Pool};
 use super::softmax::{self, Softmax};
 use super::softmax_grad::{self, SoftmaxGrad};
@@ -13,21 +14,18 @@ use super::wiring::{self, Wiring};
 use crate::onnx::pb;
 use ort::operator::OperatorDomain;
 
-/// Name of their domain.
-pub(super) const DOMAIN: &str = "damper";
-
 /// The operators, for a session's options.
 pub(super) fn domain() -> ort::Result<OperatorDomain> {
     OperatorDomain::new(DOMAIN)?
-        .add(Convolve)?
-        .add(Pool::Max)?
-        .add(Pool::Average)?
-        .add(TanhGrad)?
-        .add(Normalize)?
-        .add(Softmax)?
-        .add(Elementwise)?
-        .add(NormalizeGrad)?
-        .add(SoftmaxGrad)
+        .add(Declared(Convolve))?
+        .add(Declared(Pool::Max))?
+        .add(Declared(Pool::Average))?
+        .add(Declared(TanhGrad))?
+        .add(Declared(Normalize))?
+        .add(Declared(Softmax))?
+        .add(Declared(Elementwise))?
+        .add(Declared(NormalizeGrad))?
+        .add(Declared(SoftmaxGrad))
 }
 
 /// Puts them in the place of nodes that are better done by them. `model` is bound to `plan`.

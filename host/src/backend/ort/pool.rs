@@ -2,14 +2,9 @@
 //! reorders planes before and after each of its own.
 
 use super::convolution::NAME as CONVOLUTION;
-use super::operators::DOMAIN;
-use super::tensors::{Shapes, failed, floats, floats_mut};
+use super::operator::{Arity, Attributes, DOMAIN, Kernel, Operator};
 use crate::convolution::Windows;
 use crate::onnx::{attr_int, attr_ints, attr_string, make_attr_int, pb};
-use ort::operator::{
-    ComputeContext, Kernel, KernelContext, Operator, OperatorInput, OperatorOutput, ShapeInferenceContext,
-};
-use ort::value::TensorElementType;
 use pulp::{Arch, Simd, WithSimd};
 
 /// What is taken of a window.
@@ -55,35 +50,21 @@ pub(super) fn put(graph: &mut pb::GraphProto) -> bool {
 
 /// `x [N, C, *input] → y [N, C, *output]`, with the attribute `stride`, 1 or 2, over lines and columns.
 impl Operator for Pool {
-    type Kernel<'attr> = Pooling;
+    type Kernel = Pooling;
 
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         match self {
             Self::Max => "MaxPool",
             Self::Average => "AveragePool",
         }
     }
 
-    fn inputs(&self) -> impl IntoIterator<Item = OperatorInput> {
-        [OperatorInput::required(TensorElementType::Float32)]
+    fn inputs(&self) -> Arity {
+        Arity::Listed { required: 1, optional: 0 }
     }
 
-    fn outputs(&self) -> impl IntoIterator<Item = OperatorOutput> {
-        [OperatorOutput::required(TensorElementType::Float32)]
-    }
-
-    fn create_kernel<'attr>(&self, context: &KernelContext<'attr>) -> ort::Result<Pooling> {
-        let stride = context.get("stride").ok_or_else(|| failed(self.name(), "it has no stride"))?;
-        Ok(Pooling { pool: *self, stride, vectors: Arch::new() })
-    }
-
-    fn infer_shape(&self, context: &mut ShapeInferenceContext) -> ort::Result<()> {
-        let stride: i64 = context.attr("stride")?;
-        let Some(x) = Shapes::known(context, 0) else { return Ok(()) };
-        match windows(&x.shape, stride) {
-            Some(windows) => Shapes::declare(context, 0, output(&x.shape, &windows)),
-            None => Ok(()),
-        }
+    fn kernel(&self, attributes: &Attributes<'_>) -> Pooling {
+        Pooling { pool: *self, stride: attributes.int("stride"), windows: None, vectors: Arch::new() }
     }
 }
 
@@ -95,28 +76,27 @@ fn windows(x: &[i64], stride: i64) -> Option<Windows> {
     Windows::new([1, 1], input, [[0; 2]; 2], [[2, 2], [stride; 2], [1, 1]])
 }
 
-fn output(x: &[i64], windows: &Windows) -> Vec<i64> {
-    let [lines, columns] = windows.output.map(|extent| extent as i64);
-    vec![x[0], x[1], lines, columns]
-}
-
 /// A node's.
 pub(super) struct Pooling {
     pool: Pool,
     stride: i64,
+    windows: Option<Windows>,
     vectors: Arch,
 }
 
 impl Kernel for Pooling {
-    fn compute(&mut self, context: &ComputeContext) -> ort::Result<()> {
-        let failed = |what: &str| failed(self.pool.name(), what);
-        let x = context.input(0)?.ok_or_else(|| failed("its input is missing"))?;
-        let (shape, x) = floats(&x)?;
-        let windows = windows(shape, self.stride);
-        let windows = windows.ok_or_else(|| failed(&format!("its input is {shape:?}")))?;
-        let mut y = context.output(0, output(shape, &windows))?.ok_or_else(|| failed("it has no output"))?;
-        self.vectors.dispatch(Run { pool: self.pool, windows, x, y: floats_mut(&mut y)? });
-        Ok(())
+    fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Option<Vec<i64>>>> {
+        let [Some(x)] = *inputs else { return None };
+        let windows = windows(x, self.stride)?;
+        self.windows = Some(windows);
+        let [lines, columns] = windows.output.map(|extent| extent as i64);
+        Some(vec![Some(vec![x[0], x[1], lines, columns])])
+    }
+
+    fn run(&mut self, inputs: &[Option<&[f32]>], outputs: &mut [Option<&mut [f32]>]) -> Option<()> {
+        let ([Some(x)], [Some(y)]) = (inputs, outputs) else { return None };
+        self.vectors.dispatch(Run { pool: self.pool, windows: self.windows?, x, y });
+        Some(())
     }
 }
 

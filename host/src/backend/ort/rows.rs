@@ -43,6 +43,15 @@ fn fold(mut lanes: [f32; LANES]) -> f32 {
     lanes[0]
 }
 
+/// The length of the rows that tensors of these shapes have, where that of shape `small` is repeated along the first axes of the whole, and
+/// along no other.
+pub(super) fn repeats(whole: &[i64], small: &[i64]) -> Option<usize> {
+    let first = small.iter().take_while(|extent| **extent == 1).count();
+    let is_repeated = whole.len() >= small.len() && whole.ends_with(&small[first..]);
+    let n = usize::try_from(*whole.last()?).ok()?;
+    (is_repeated && n > 0 && small.last() == whole.last()).then_some(n)
+}
+
 /// `Σ row`.
 #[inline(always)]
 pub(super) fn sum(row: &[f32]) -> f32 {

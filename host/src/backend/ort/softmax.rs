@@ -1,15 +1,10 @@
 //! `Softmax` of rows in one pass over memory, `e / Σe` with `e = exp(x − max)`: as nodes they are five; onnxruntime's own operator adds a
 //! row up in an order that depends on where it lies. The order of [`rows`](super::rows) does not.
 
-use super::operators::DOMAIN;
+use super::operator::{Arity, Attributes, Kernel, Operator, node};
 use super::rows::{self, ABREAST};
-use super::tensors::{Shapes, failed, floats, floats_mut};
 use super::wiring::{Place, Wiring};
-use crate::onnx::{make_attr_int, make_node, pb};
-use ort::operator::{
-    ComputeContext, Kernel, KernelContext, Operator, OperatorInput, OperatorOutput, ShapeInferenceContext,
-};
-use ort::value::TensorElementType;
+use crate::onnx::{make_attr_int, pb};
 use pulp::{Arch, Simd, WithSimd};
 
 const NAME: &str = "Softmax";
@@ -35,60 +30,45 @@ fn place(wiring: &Wiring<'_>, div: usize) -> Option<Place> {
     if reduced[0] != x || !is_emitted || !wiring.can_go(&nodes, &[y]) {
         return None;
     }
-    let mut operator = make_node(NAME, y, &[x], &[y], vec![make_attr_int("width", n as i64)]);
-    operator.domain = DOMAIN.into();
-    Some(Place { nodes, operator })
+    Some(Place { nodes, operator: node(NAME, &[x], &[y], vec![make_attr_int("width", n as i64)]) })
 }
 
 /// `x [.., n] → y [.., n]`, with the attribute `width` (`n`).
 pub(super) struct Softmax;
 
 impl Operator for Softmax {
-    type Kernel<'attr> = Rows;
+    type Kernel = Rows;
 
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         NAME
     }
 
-    fn inputs(&self) -> impl IntoIterator<Item = OperatorInput> {
-        [OperatorInput::required(TensorElementType::Float32)]
+    fn inputs(&self) -> Arity {
+        Arity::Listed { required: 1, optional: 0 }
     }
 
-    fn outputs(&self) -> impl IntoIterator<Item = OperatorOutput> {
-        [OperatorOutput::required(TensorElementType::Float32)]
-    }
-
-    fn create_kernel<'attr>(&self, context: &KernelContext<'attr>) -> ort::Result<Rows> {
-        let width: i64 = context.get("width").ok_or_else(|| failed(NAME, "it has no width"))?;
-        Ok(Rows { width: width as usize, vectors: Arch::new() })
-    }
-
-    fn infer_shape(&self, context: &mut ShapeInferenceContext) -> ort::Result<()> {
-        match Shapes::known(context, 0) {
-            Some(x) => Shapes::declare(context, 0, x.shape),
-            None => Ok(()),
-        }
+    fn kernel(&self, attributes: &Attributes<'_>) -> Rows {
+        Rows { width: attributes.int("width"), vectors: Arch::new() }
     }
 }
 
 /// A node's.
 pub(super) struct Rows {
-    width: usize,
+    width: i64,
     vectors: Arch,
 }
 
 impl Kernel for Rows {
-    fn compute(&mut self, context: &ComputeContext) -> ort::Result<()> {
-        let missing = || failed(NAME, "its input or its output is missing");
-        let x = context.input(0)?.ok_or_else(missing)?;
-        let (shape, x) = floats(&x)?;
-        let n = self.width;
-        if n == 0 || shape.last() != Some(&(n as i64)) {
-            return Err(failed(NAME, &format!("its input is {shape:?} and its rows have {n} entries")));
-        }
-        let mut y = context.output(0, shape.to_vec())?.ok_or_else(missing)?;
-        self.vectors.dispatch(Run { x, n, y: floats_mut(&mut y)? });
-        Ok(())
+    fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Option<Vec<i64>>>> {
+        let [Some(x)] = *inputs else { return None };
+        let fits = self.width > 0 && x.last() == Some(&self.width);
+        fits.then(|| vec![Some(x.to_vec())])
+    }
+
+    fn run(&mut self, inputs: &[Option<&[f32]>], outputs: &mut [Option<&mut [f32]>]) -> Option<()> {
+        let ([Some(x)], [Some(y)]) = (inputs, outputs) else { return None };
+        self.vectors.dispatch(Run { x, n: self.width as usize, y });
+        Some(())
     }
 }
 

@@ -1,14 +1,9 @@
 //! `Y · (dY − Σ dY · Y)`, the gradient of a softmax of rows, in one pass over memory: as nodes it is four.
 
-use super::operators::DOMAIN;
-use super::rows::{self, ABREAST};
-use super::tensors::{Shapes, failed, floats, floats_mut, repeats};
+use super::operator::{Arity, Attributes, Kernel, Operator, node};
+use super::rows::{self, ABREAST, repeats};
 use super::wiring::{Place, Wiring};
-use crate::onnx::{make_node, pb};
-use ort::operator::{
-    ComputeContext, Kernel, KernelContext, Operator, OperatorInput, OperatorOutput, ShapeInferenceContext,
-};
-use ort::value::TensorElementType;
+use crate::onnx::pb;
 use pulp::{Arch, Simd, WithSimd};
 
 const NAME: &str = "SoftmaxGrad";
@@ -30,56 +25,45 @@ fn place(graph: &pb::GraphProto, wiring: &Wiring<'_>, last: usize) -> Option<Pla
     if (left, right) != (grad, y) || !is_emitted || !wiring.can_go(&nodes, &[result]) {
         return None;
     }
-    let mut operator = make_node(NAME, result, &[grad, y], &[result], vec![]);
-    operator.domain = DOMAIN.into();
-    Some(Place { nodes, operator })
+    Some(Place { nodes, operator: node(NAME, &[grad, y], &[result], vec![]) })
 }
 
 /// `(dY [.., n], Y [.., n]) → dX [.., n]`, where `Y` may be repeated along the first axes.
 pub(super) struct SoftmaxGrad;
 
 impl Operator for SoftmaxGrad {
-    type Kernel<'attr> = Rows;
+    type Kernel = Rows;
 
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         NAME
     }
 
-    fn inputs(&self) -> impl IntoIterator<Item = OperatorInput> {
-        [(); 2].map(|()| OperatorInput::required(TensorElementType::Float32))
+    fn inputs(&self) -> Arity {
+        Arity::Listed { required: 2, optional: 0 }
     }
 
-    fn outputs(&self) -> impl IntoIterator<Item = OperatorOutput> {
-        [OperatorOutput::required(TensorElementType::Float32)]
-    }
-
-    fn create_kernel<'attr>(&self, _: &KernelContext<'attr>) -> ort::Result<Rows> {
-        Ok(Rows(Arch::new()))
-    }
-
-    fn infer_shape(&self, context: &mut ShapeInferenceContext) -> ort::Result<()> {
-        match (Shapes::known(context, 0), Shapes::known(context, 1)) {
-            (Some(grad), Some(y)) if repeats(&grad.shape, &y.shape) => Shapes::declare(context, 0, grad.shape),
-            _ => Ok(()),
-        }
+    fn kernel(&self, _: &Attributes<'_>) -> Rows {
+        Rows { n: 0, vectors: Arch::new() }
     }
 }
 
-/// With the vectors that the processor has.
-pub(super) struct Rows(Arch);
+/// A node's.
+pub(super) struct Rows {
+    n: usize,
+    vectors: Arch,
+}
 
 impl Kernel for Rows {
-    fn compute(&mut self, context: &ComputeContext) -> ort::Result<()> {
-        let missing = || failed(NAME, "an input or its output is missing");
-        let (grad, y) = (context.input(0)?.ok_or_else(missing)?, context.input(1)?.ok_or_else(missing)?);
-        let ((shape, grad), (y_shape, y)) = (floats(&grad)?, floats(&y)?);
-        let n = shape.last().map_or(0, |extent| *extent as usize);
-        if n == 0 || y_shape.last() != shape.last() || !repeats(shape, y_shape) {
-            return Err(failed(NAME, &format!("its gradient is {shape:?} and its output {y_shape:?}")));
-        }
-        let mut into = context.output(0, shape.to_vec())?.ok_or_else(missing)?;
-        self.0.dispatch(Run { grad, y, n, into: floats_mut(&mut into)? });
-        Ok(())
+    fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Option<Vec<i64>>>> {
+        let [Some(grad), Some(y)] = *inputs else { return None };
+        self.n = repeats(grad, y)?;
+        Some(vec![Some(grad.to_vec())])
+    }
+
+    fn run(&mut self, inputs: &[Option<&[f32]>], outputs: &mut [Option<&mut [f32]>]) -> Option<()> {
+        let ([Some(grad), Some(y)], [Some(into)]) = (inputs, outputs) else { return None };
+        self.vectors.dispatch(Run { grad, y, n: self.n, into });
+        Some(())
     }
 }
 

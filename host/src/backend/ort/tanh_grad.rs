@@ -1,13 +1,8 @@
 //! `dY · (1 − Y²)`, the gradient of `Tanh`, in one pass over memory as an operator of our own: as three nodes it is bound by memory,
 //! and networks that are trained privately have many. Each entry is rounded as the nodes round it: the bits are theirs.
 
-use super::operators::DOMAIN;
-use super::tensors::{Shapes, failed, floats, floats_mut};
-use crate::onnx::{decode_tensor, make_node, pb};
-use ort::operator::{
-    ComputeContext, Kernel, KernelContext, Operator, OperatorInput, OperatorOutput, ShapeInferenceContext,
-};
-use ort::value::TensorElementType;
+use super::operator::{self, Arity, Attributes, Kernel, Operator};
+use crate::onnx::{decode_tensor, pb};
 use pulp::{Arch, Simd, WithSimd};
 use std::collections::{HashMap, HashSet};
 
@@ -44,9 +39,7 @@ pub(super) fn put(graph: &mut pb::GraphProto) -> bool {
         let (left, right) = (&*node.input[0], &*node.input[1]);
         for (grad, slope) in [(left, right), (right, left)] {
             if let Some((y, square)) = slope_of(slope) {
-                let mut put = make_node(NAME, &node.name, &[grad, y], &[&node.output[0]], vec![]);
-                put.domain = DOMAIN.into();
-                places.push((index, put));
+                places.push((index, operator::node(NAME, &[grad, y], &[&node.output[0]], vec![])));
                 idle.extend([slope.to_string(), square.to_string()]);
                 break;
             }
@@ -70,29 +63,18 @@ fn is_one(tensor: &pb::TensorProto) -> bool {
 pub(super) struct TanhGrad;
 
 impl Operator for TanhGrad {
-    type Kernel<'attr> = Multiply;
+    type Kernel = Multiply;
 
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         NAME
     }
 
-    fn inputs(&self) -> impl IntoIterator<Item = OperatorInput> {
-        [(); 2].map(|()| OperatorInput::required(TensorElementType::Float32))
+    fn inputs(&self) -> Arity {
+        Arity::Listed { required: 2, optional: 0 }
     }
 
-    fn outputs(&self) -> impl IntoIterator<Item = OperatorOutput> {
-        [OperatorOutput::required(TensorElementType::Float32)]
-    }
-
-    fn create_kernel<'attr>(&self, _: &KernelContext<'attr>) -> ort::Result<Multiply> {
-        Ok(Multiply(Arch::new()))
-    }
-
-    fn infer_shape(&self, context: &mut ShapeInferenceContext) -> ort::Result<()> {
-        match (Shapes::known(context, 0), Shapes::known(context, 1)) {
-            (Some(grad), Some(y)) if grad.shape == y.shape => Shapes::declare(context, 0, grad.shape),
-            _ => Ok(()),
-        }
+    fn kernel(&self, _: &Attributes<'_>) -> Multiply {
+        Multiply(Arch::new())
     }
 }
 
@@ -100,16 +82,15 @@ impl Operator for TanhGrad {
 pub(super) struct Multiply(Arch);
 
 impl Kernel for Multiply {
-    fn compute(&mut self, context: &ComputeContext) -> ort::Result<()> {
-        let missing = || failed(NAME, "an input or its output is missing");
-        let (grad, y) = (context.input(0)?.ok_or_else(missing)?, context.input(1)?.ok_or_else(missing)?);
-        let ((shape, grad), (y_shape, y)) = (floats(&grad)?, floats(&y)?);
-        if shape != y_shape {
-            return Err(failed(NAME, &format!("its gradient is {shape:?} and its output {y_shape:?}")));
-        }
-        let mut into = context.output(0, shape.to_vec())?.ok_or_else(missing)?;
-        self.0.dispatch(Run { grad, y, into: floats_mut(&mut into)? });
-        Ok(())
+    fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Option<Vec<i64>>>> {
+        let [Some(grad), Some(y)] = *inputs else { return None };
+        (grad == y).then(|| vec![Some(grad.to_vec())])
+    }
+
+    fn run(&mut self, inputs: &[Option<&[f32]>], outputs: &mut [Option<&mut [f32]>]) -> Option<()> {
+        let ([Some(grad), Some(y)], [Some(into)]) = (inputs, outputs) else { return None };
+        self.0.dispatch(Run { grad, y, into });
+        Some(())
     }
 }
 

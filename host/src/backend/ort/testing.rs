@@ -2,7 +2,8 @@
 
 use super::super::{Backend, Input, Plan, bound_shape};
 use super::Ort;
-use super::operators::{self, DOMAIN};
+use super::operator::DOMAIN;
+use super::operators;
 use crate::autodiff::{Dim, TensorSpec};
 use crate::graph::DType;
 use crate::onnx::{Extent, make_node, make_tensor_f32, make_value_info, pb};
