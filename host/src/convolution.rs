@@ -9,12 +9,6 @@ pub(crate) mod winograd;
 
 use crate::autodiff::Window;
 
-/// Floats of the widest vectors.
-const WIDEST: usize = 16;
-
-/// Floats of the side of a square that is turned in registers.
-const SIDE: usize = 4;
-
 /// Outputs from which vectors of them are worth it.
 const FEWEST_OUTPUTS: usize = 4;
 
@@ -127,27 +121,4 @@ fn take(last: &mut Vec<f32>, weights: &[f32]) -> bool {
     last.clear();
     last.extend_from_slice(weights);
     true
-}
-
-/// A square of floats turned about its diagonal.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn turned(square: [[f32; SIDE]; SIDE]) -> [[f32; SIDE]; SIDE] {
-    use std::arch::x86_64::{_mm_movehl_ps, _mm_movelh_ps, _mm_unpackhi_ps, _mm_unpacklo_ps};
-    let [a, b, c, d] = square.map(pulp::cast);
-    // SAFETY: SSE is part of every x86-64 processor.
-    let turned = unsafe {
-        let (ab, cd) = (_mm_unpacklo_ps(a, b), _mm_unpacklo_ps(c, d));
-        let (ab_after, cd_after) = (_mm_unpackhi_ps(a, b), _mm_unpackhi_ps(c, d));
-        let [first, second] = [_mm_movelh_ps(ab, cd), _mm_movehl_ps(cd, ab)];
-        [first, second, _mm_movelh_ps(ab_after, cd_after), _mm_movehl_ps(cd_after, ab_after)]
-    };
-    turned.map(pulp::cast)
-}
-
-/// A square of floats turned about its diagonal.
-#[cfg(not(target_arch = "x86_64"))]
-#[inline(always)]
-fn turned([a, b, c, d]: [[f32; SIDE]; SIDE]) -> [[f32; SIDE]; SIDE] {
-    [0, 1, 2, 3].map(|i| [a[i], b[i], c[i], d[i]])
 }

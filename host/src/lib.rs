@@ -25,6 +25,8 @@ pub mod graph;
 pub mod init;
 pub mod onnx;
 mod page;
+mod product;
 pub mod replay;
 pub mod report;
 pub mod train;
+mod vectors;

@@ -8,7 +8,8 @@
 //! Numerics: each entry is one running sum over channels and taps in their order, with fused multiply-adds where the processor has them:
 //! its bits depend on the sample, the parameters and the kind of processor, not on the vectors' width.
 
-use super::{SIDE, WIDEST, Windows, take, turned};
+use super::{Windows, take};
+use crate::vectors::{SIDE, WIDEST, turned};
 use pulp::{Arch, Simd, WithSimd};
 use std::ops::Range;
 
@@ -293,10 +294,9 @@ impl WithSimd for Run<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{
-        Convolves, Width, convolutions_are_their_definition, plain_cases, samples_keep_to_themselves,
-    };
+    use super::super::tests::{Convolves, convolutions_are_their_definition, plain_cases, samples_keep_to_themselves};
     use super::*;
+    use crate::vectors::testing::Width;
 
     /// Those of 3×3, and kernels of all shapes, strides, dilations, lines, more columns and outputs than a tile, single outputs.
     fn cases() -> Vec<Windows> {

@@ -6,8 +6,9 @@
 //!
 //! Memory: the kernels, as they were given and transformed (`25/9` of their size), and a block's inputs, `16 · 48 · C` floats.
 
-use super::super::{WIDEST, Windows, take};
+use super::super::{Windows, take};
 use super::{POINTS, TILE, VECTORS, WIDE_TILE, at_points, column_of, load, store, tiles, two};
+use crate::vectors::WIDEST;
 use pulp::{Arch, Simd, WithSimd};
 
 /// Tiles of the largest block.
@@ -366,9 +367,10 @@ fn join(first: &[f32], second: &[f32], row: &mut [f32]) {
 #[cfg(test)]
 mod tests {
     use super::super::super::tests::{
-        Convolves, Width, convolutions_are_their_definition, plain_cases, samples_keep_to_themselves,
+        Convolves, convolutions_are_their_definition, plain_cases, samples_keep_to_themselves,
     };
     use super::*;
+    use crate::vectors::testing::Width;
 
     impl Convolves for Convolution {
         fn over(windows: Windows, transposed: bool) -> Self {

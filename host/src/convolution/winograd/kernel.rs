@@ -5,8 +5,9 @@
 //!
 //! Memory: a sample's input and output gradient with their channels innermost, and both at their points: 5 times as much each.
 
-use super::super::{SIDE, WIDEST, Windows, turned};
+use super::super::Windows;
 use super::{POINTS, TILE, VECTORS, WIDE_TILE, at_points, column_of, load, store, three, tiles};
+use crate::vectors::{SIDE, WIDEST, turned};
 use pulp::{Arch, Simd, WithSimd};
 
 /// Weights of a kernel: two squares' and one.
@@ -256,8 +257,9 @@ fn turn_inside_out(planes: &[f32], [lines, columns]: [usize; 2], into: &mut [f32
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::tests::{check, numbers, plain_cases, positions, taps, under};
+    use super::super::super::tests::{plain_cases, positions, taps, under};
     use super::*;
+    use crate::vectors::testing::{check, numbers};
     use pulp::Scalar;
 
     /// The definition, in f64.
