@@ -145,19 +145,18 @@ fn check_inputs(plan: &Plan, inputs: &[Input<'_>]) -> Result<(), BackendError> {
             Input::F32(values) => (DType::F32, values.len()),
             Input::I64(values) => (DType::I64, values.len()),
         };
-        let shape = bound_shape(spec, plan.batch);
         if dtype != spec.dtype {
             return Err(BackendError(format!(
                 "input `{}` is {:?} where the plan says {:?}: convert it",
                 spec.name, dtype, spec.dtype
             )));
         }
-        if len != shape.iter().product::<usize>() {
+        let needed = spec.elements(plan.batch);
+        if len != needed {
+            let shape = bound_shape(spec, plan.batch);
             return Err(BackendError(format!(
-                "input `{}` has {len} elements where its shape {shape:?} needs {}: pad the batch to {} rows",
-                spec.name,
-                shape.iter().product::<usize>(),
-                plan.batch
+                "input `{}` has {len} elements where its shape {shape:?} needs {needed}: pad the batch to {} rows",
+                spec.name, plan.batch
             )));
         }
     }

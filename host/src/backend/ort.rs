@@ -12,7 +12,9 @@ mod normalize_grad;
 mod operator;
 mod operators;
 mod pool;
+mod product;
 mod rows;
+mod session;
 mod softmax;
 mod softmax_grad;
 mod tanh_grad;
@@ -22,13 +24,11 @@ mod testing;
 mod wiring;
 
 use super::bind::bind;
-use super::{Backend, BackendError, Input, Plan, Session, bound_shape, check_inputs, library};
+use super::{Backend, BackendError, Plan, Session, library};
 use ort::ep::CUDA;
-use ort::memory::Allocator;
 use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
-use ort::session::{HasSelectedOutputs, OutputSelector, RunOptions, SessionInputValue};
-use ort::value::{Tensor, TensorRef};
 use prost::Message as _;
+use session::OrtSession;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -123,66 +123,35 @@ impl Backend for Ort {
             operators::put(&mut model, plan);
         }
         let bytes = model.encode_to_vec();
-        let session = self
-            .builder(plan.threads)?
-            .with_operators(operators::domain().map_err(|error| self.failed("cannot make operators", &error))?)
-            .map_err(|error| self.failed("cannot take operators", &error))?
-            .commit_from_memory(&bytes)
-            .map_err(|error| self.failed("cannot run the model", &error))?;
-        let mut outputs = OutputSelector::no_default();
-        for spec in &plan.outputs {
-            let shape = bound_shape(spec, plan.batch);
-            let tensor = Tensor::<f32>::new(&Allocator::default(), shape)
-                .map_err(|error| self.failed(&format!("no memory for output `{}`", spec.name), &error))?;
-            outputs = outputs.with(&spec.name).preallocate(&spec.name, tensor);
-        }
-        let options =
-            RunOptions::new().map_err(|error| self.failed("cannot make run options", &error))?.with_outputs(outputs);
+        let session = committed(|| {
+            self.builder(plan.threads)?
+                .with_operators(operators::domain().map_err(|error| self.failed("cannot make operators", &error))?)
+                .map_err(|error| self.failed("cannot take operators", &error))?
+                .commit_from_memory(&bytes)
+                .map_err(|error| self.failed("cannot run the model", &error))
+        })?;
         let declared: Vec<&str> = session.inputs().iter().map(|input| input.name()).collect();
         let planned: Vec<&str> = plan.inputs.iter().map(|spec| spec.name.as_str()).collect();
         if declared != planned {
             return Err(self.failed("cannot run the model", &format!("its inputs are {declared:?}, not {planned:?}")));
         }
-        Ok(Box::new(OrtSession {
-            session,
-            options,
-            shapes: plan.inputs.iter().map(|spec| bound_shape(spec, plan.batch)).collect(),
-            plan: plan.clone(),
-        }))
+        let session = OrtSession::new(session, plan).map_err(|error| self.failed("cannot run the model", &error))?;
+        Ok(Box::new(session))
     }
 }
 
-struct OrtSession {
-    session: ort::session::Session,
-    /// Holds the output tensors: onnxruntime writes into them, `read` sees them.
-    options: RunOptions<HasSelectedOutputs>,
-    shapes: Vec<Vec<usize>>,
-    plan: Plan,
-}
-
-impl Session for OrtSession {
-    fn run(&mut self, inputs: &[Input<'_>], read: &mut dyn FnMut(&[&[f32]])) -> Result<(), BackendError> {
-        check_inputs(&self.plan, inputs)?;
-        let failed = |error: ort::Error| BackendError(format!("onnxruntime failed: {}", one_line(&error)));
-        let values = inputs
-            .iter()
-            .zip(&self.shapes)
-            .map(|(input, shape)| {
-                Ok(match input {
-                    Input::F32(values) => TensorRef::from_array_view((&shape[..], *values))?.into(),
-                    Input::I64(values) => TensorRef::from_array_view((&shape[..], *values))?.into(),
-                })
-            })
-            .collect::<ort::Result<Vec<SessionInputValue<'_>>>>()
-            .map_err(failed)?;
-        let outputs = self.session.run_with_options(&values[..], &self.options).map_err(failed)?;
-        let slices = (0..outputs.len())
-            .map(|index| Ok(outputs[index].try_extract_tensor::<f32>()?.1))
-            .collect::<ort::Result<Vec<&[f32]>>>()
-            .map_err(failed)?;
-        read(&slices);
-        Ok(())
+/// Makes a session, and the process's first alone: onnxruntime looks whether it knows the operators' domain and then writes it down, and
+/// of two that do so at once it refuses one.
+fn committed<T>(make: impl FnOnce() -> Result<T, BackendError>) -> Result<T, BackendError> {
+    static IS_DOMAIN_KNOWN: Mutex<bool> = Mutex::new(false);
+    let mut is_known = IS_DOMAIN_KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if *is_known {
+        drop(is_known);
+        return make();
     }
+    let made = make()?;
+    *is_known = true;
+    Ok(made)
 }
 
 /// The process's one runtime, loaded at the first call that succeeds.

@@ -7,6 +7,7 @@ use super::normalize::{self, Normalize};
 use super::normalize_grad::{self, NormalizeGrad};
 use super::operator::{DOMAIN, Declared};
 use super::pool::{self, Pool};
+use super::product::{self, Multiply};
 use super::softmax::{self, Softmax};
 use super::softmax_grad::{self, SoftmaxGrad};
 use super::tanh_grad::{self, TanhGrad};
@@ -18,6 +19,7 @@ use ort::operator::OperatorDomain;
 pub(super) fn domain() -> ort::Result<OperatorDomain> {
     OperatorDomain::new(DOMAIN)?
         .add(Declared(Convolve))?
+        .add(Declared(Multiply))?
         .add(Declared(Pool::Max))?
         .add(Declared(Pool::Average))?
         .add(Declared(TanhGrad))?
@@ -33,7 +35,7 @@ pub(super) fn put(model: &mut pb::ModelProto, plan: &Plan) {
     let Some(graph) = &mut model.graph else { return };
     let of_others = [convolution::put(graph, plan), pool::put(graph), tanh_grad::put(graph)];
     let wiring = Wiring::new(graph, plan);
-    let of_rows = [normalize::places, softmax::places, normalize_grad::places, softmax_grad::places];
+    let of_rows = [product::places, normalize::places, softmax::places, normalize_grad::places, softmax_grad::places];
     let mut places: Vec<_> = of_rows.iter().flat_map(|places| places(graph, &wiring)).collect();
     let taken: Vec<usize> = places.iter().flat_map(|place| place.nodes.iter().copied()).collect();
     places.extend(elementwise::places(graph, &wiring, &taken));

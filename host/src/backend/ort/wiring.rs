@@ -1,6 +1,7 @@
 //! Who makes and who reads each tensor of a graph, for finding the nodes that an operator of our own stands for.
 
 use super::super::{Plan, bound_shape};
+use crate::autodiff::Dim;
 use crate::onnx::{DType, decode_tensor, pb};
 use std::collections::{HashMap, HashSet};
 
@@ -97,6 +98,15 @@ impl<'g> Wiring<'g> {
         let (index, [sum, factor]) = self.pair("Mul", name)?;
         let (below, x, n) = self.sum(sum)?;
         (self.scalar(factor)? == (1.0 / n as f64) as f32).then_some(([below, index], x, n))
+    }
+
+    /// The extents of `name`, where it is a matrix of parameters.
+    pub(super) fn matrix(&self, name: &str) -> Option<[usize; 2]> {
+        let spec = self.plan.inputs.iter().find(|spec| spec.name == name && spec.dtype == DType::F32)?;
+        match spec.shape[..] {
+            [Dim::Fixed(a), Dim::Fixed(b)] => Some([a, b]),
+            _ => None,
+        }
     }
 
     /// Whether `name` is a parameter or a constant of shape `[n]`.

@@ -1,0 +1,40 @@
+//! The first sessions of a process: a test program of its own, for there is one first. Without care for them three runs of ten fail.
+
+use damper::autodiff::{Dim, TensorSpec};
+use damper::backend::{Choice, Input, Plan, open};
+use damper::graph::DType;
+use damper::onnx::{Extent, encode, make_node, make_value_info, pb};
+use std::sync::Barrier;
+use std::thread;
+
+const THREADS: usize = 8;
+
+#[test]
+fn they_can_be_made_in_many_threads_at_once() {
+    let Ok(backend) = open(Choice::Ort) else { return println!("skipped: there is no onnxruntime") };
+    let value = |name| make_value_info(name, DType::F32, &[Extent::Batch]);
+    let graph = pb::GraphProto {
+        name: "g".into(),
+        node: vec![make_node("Neg", "negate", &["x"], &["y"], vec![])],
+        input: vec![value("x")],
+        output: vec![value("y")],
+        ..Default::default()
+    };
+    let opset = pb::OperatorSetIdProto { domain: String::new(), version: 17 };
+    let model = pb::ModelProto { ir_version: 8, opset_import: vec![opset], graph: Some(graph), ..Default::default() };
+    let model = encode(&model);
+    let spec = |name: &str| TensorSpec { name: name.into(), dtype: DType::F32, shape: vec![Dim::Batch] };
+    let plan = Plan { batch: 2, threads: 1, inputs: vec![spec("x")], outputs: vec![spec("y")] };
+    drop(backend);
+    let start = Barrier::new(THREADS);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let backend = open(Choice::Ort).unwrap();
+                start.wait();
+                let mut session = backend.load(&model, &plan).unwrap();
+                session.run(&[Input::F32(&[1.0, -2.0])], &mut |made| assert_eq!(made, [&[-1.0, 2.0]])).unwrap();
+            });
+        }
+    });
+}
