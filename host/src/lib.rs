@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Arrows between the modules point one way: `cli → audit → train → {data, backend, replay, init, autodiff → graph → onnx}`, and all
-//! of them → `damper_core`; `train` and `backend` share what convolves (`convolution`). Nothing here decides a bit of a private step: that is
-//! the core's.
+//! of them → `damper_core`; `train` and `backend` share what convolves (`convolution`), beside what multiplies (`product`). Nothing
+//! here decides a bit of a private step: that is the core's.
 
 pub use damper_accounting as accounting;
 pub mod aggregate;
@@ -25,6 +25,7 @@ pub mod graph;
 pub mod init;
 pub mod onnx;
 mod page;
+#[cfg_attr(not(test), expect(dead_code, reason = "the operator that multiplies follows"))]
 mod product;
 pub mod replay;
 pub mod report;

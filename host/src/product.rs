@@ -1,12 +1,12 @@
 //! Products of matrices, `Y[r, o] = Σ_k X[r, k] · W[k, o] + B[o]`, with weights that change from step to step.
 //!
 //! Outputs lie side by side in the vectors; a tile of rows by outputs is summed in registers. Weights are packed by blocks of outputs, as
-//! many at a time as stay near the processor while all rows go by: that costs no more than comparing them with those of the call before
-//! would, so that nothing is kept. Where rows are few, weights are read where they lie; transposed ones take the place of the rows
+//! many at a time as stay near the processor while all rows go by. That costs no more than to compare them with those of the call before,
+//! so that nothing is kept. Where rows are few, weights are read where they lie; transposed ones take the place of the rows
 //! where that costs less, `Yᵀ = Wᵀ · Xᵀ`.
 //!
-//! Memory: the packed weights, 256 KiB or a block (32 outputs in the widest vectors); where rows and weights change places, the few rows
-//! and their outputs, once more.
+//! Memory: packed weights, 256 KiB and a block (of 32 outputs in the widest vectors) at most; where rows and weights change places, the
+//! few rows and their outputs once more.
 //!
 //! Numerics: each entry is one running sum over the terms in their order, with fused multiply-adds where the processor has them, and then
 //! the bias: its bits depend on the row, the parameters and the kind of processor, not on other rows nor on the vectors' width.
@@ -22,7 +22,7 @@ const FEWER_ROWS: usize = 6;
 /// Packed weights at a time.
 const NEAR: usize = 1 << 16;
 
-/// A number is packed at the cost of so many products in vectors' lanes, and turned back at twice that.
+/// To turn a number costs as much as so many products in vectors' lanes, and to turn one back twice that.
 const PACKING: usize = 5;
 
 /// A product of a session's, with the memory that it needs.
@@ -39,7 +39,8 @@ pub(crate) struct Product {
 }
 
 impl Product {
-    /// Of rows of `terms` entries with weights `[terms, outputs]`, or `[outputs, terms]` where they are `transposed`.
+    /// Of rows of `terms` entries with weights `[terms, outputs]`, or `[outputs, terms]` where they are `transposed`; at
+    /// least one of each.
     pub(crate) fn new([terms, outputs]: [usize; 2], transposed: bool) -> Self {
         Self { terms, outputs, transposed, packed: vec![], across: vec![], vectors: Arch::new() }
     }
@@ -91,7 +92,7 @@ impl Product {
     fn by_groups<S: Simd>(&mut self, simd: S, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
         let Self { terms, outputs, transposed, .. } = *self;
         let block = 2 * S::F32_LANES;
-        let near = (NEAR / terms).next_multiple_of(block);
+        let near = (NEAR / terms).max(1).next_multiple_of(block);
         let whole = outputs - outputs % block;
         let few = !transposed && y.len() / outputs <= block;
         let mut first = 0;
@@ -183,7 +184,7 @@ impl Rows<'_> {
         let x = &self.x[row * terms..][..M * terms];
         for first in self.within.clone().step_by(2 * S::F32_LANES) {
             let count = (2 * S::F32_LANES).min(self.within.end - first);
-            let block = match self.weights {
+            let (block, apart) = match self.weights {
                 Weights::Given(weights) => (&weights[first..], outputs),
                 Weights::Packed(packed) => {
                     (&packed[(first - self.within.start) * terms..], count.next_multiple_of(S::F32_LANES))
@@ -194,57 +195,67 @@ impl Rows<'_> {
             if let Some(bias) = self.bias {
                 biases[..count].copy_from_slice(&bias[first..][..count]);
             }
-            let y = &mut self.y[row * outputs + first..];
+            let (bias, y, sizes) = (&biases, &mut self.y[row * outputs + first..], [terms, outputs, count]);
+            // Functions of their own: in a larger one the sums would not all have registers.
             if count > S::F32_LANES {
-                tile::<S, M, 2>(simd, x, block, &biases, y, [terms, outputs, count]);
+                simd.vectorize(Tile::<M, 2> { x, block, apart, bias, y, sizes });
             } else {
-                tile::<S, M, 1>(simd, x, block, &biases, y, [terms, outputs, count]);
+                simd.vectorize(Tile::<M, 1> { x, block, apart, bias, y, sizes });
             }
         }
     }
 }
 
-/// Sums `M` rows of a block of `N` vectors of outputs, of which `count` outputs are there; its lines lie `apart`, those of `y` by all outputs.
-#[inline(always)]
-fn tile<S: Simd, const M: usize, const N: usize>(
-    simd: S,
-    x: &[f32],
-    (block, apart): (&[f32], usize),
-    bias: &[f32],
-    y: &mut [f32],
-    [terms, outputs, count]: [usize; 3],
-) {
-    let mut sums = [[simd.splat_f32s(0.0); N]; M];
-    let mut rows = [&[] as &[f32]; M];
-    for m in 0..M {
-        rows[m] = &x[m * terms..][..terms];
-    }
-    for term in 0..terms {
-        let vectors: &[S::f32s; N] =
-            S::as_simd_f32s(&block[term * apart..]).0.first_chunk().expect("a block's outputs");
+/// `M` rows of a block of `N` vectors of outputs.
+struct Tile<'a, const M: usize, const N: usize> {
+    x: &'a [f32],
+    block: &'a [f32],
+    /// Between the block's lines.
+    apart: usize,
+    bias: &'a [f32],
+    y: &'a mut [f32],
+    /// Terms, all outputs, and the outputs of the block that there are.
+    sizes: [usize; 3],
+}
+
+impl<const M: usize, const N: usize> WithSimd for Tile<'_, M, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { x, block, apart, bias, y, sizes: [terms, outputs, count] } = self;
+        let mut sums = [[simd.splat_f32s(0.0); N]; M];
+        let mut rows = [&[] as &[f32]; M];
         for m in 0..M {
-            let x = simd.splat_f32s(rows[m][term]);
-            for n in 0..N {
-                sums[m][n] = simd.mul_add_e_f32s(x, vectors[n], sums[m][n]);
+            rows[m] = &x[m * terms..][..terms];
+        }
+        for term in 0..terms {
+            let vectors: &[S::f32s; N] =
+                S::as_simd_f32s(&block[term * apart..]).0.first_chunk().expect("a block's outputs");
+            for m in 0..M {
+                let x = simd.splat_f32s(rows[m][term]);
+                for n in 0..N {
+                    sums[m][n] = simd.mul_add_e_f32s(x, vectors[n], sums[m][n]);
+                }
             }
         }
-    }
-    let bias = S::as_simd_f32s(bias).0;
-    for m in 0..M {
-        let y = &mut y[m * outputs..][..count];
-        // Loops of constant bounds: otherwise the sums would lie in memory.
-        if count == N * S::F32_LANES {
-            let y = S::as_mut_simd_f32s(y).0;
-            for n in 0..N {
-                y[n] = simd.add_f32s(sums[m][n], bias[n]);
+        let bias = S::as_simd_f32s(bias).0;
+        for m in 0..M {
+            let y = &mut y[m * outputs..][..count];
+            // Loops of constant bounds: otherwise the sums would lie in memory.
+            if count == N * S::F32_LANES {
+                let y = S::as_mut_simd_f32s(y).0;
+                for n in 0..N {
+                    y[n] = simd.add_f32s(sums[m][n], bias[n]);
+                }
+            } else {
+                let (whole, part) = y.split_at_mut((N - 1) * S::F32_LANES);
+                let whole = S::as_mut_simd_f32s(whole).0;
+                for n in 0..N - 1 {
+                    whole[n] = simd.add_f32s(sums[m][n], bias[n]);
+                }
+                simd.partial_store_f32s(part, simd.add_f32s(sums[m][N - 1], bias[N - 1]));
             }
-        } else {
-            let (whole, part) = y.split_at_mut((N - 1) * S::F32_LANES);
-            let whole = S::as_mut_simd_f32s(whole).0;
-            for n in 0..N - 1 {
-                whole[n] = simd.add_f32s(sums[m][n], bias[n]);
-            }
-            simd.partial_store_f32s(part, simd.add_f32s(sums[m][N - 1], bias[N - 1]));
         }
     }
 }
@@ -379,7 +390,7 @@ mod tests {
     }
 
     /// Few rows and many, single outputs, ends of vectors, blocks and groups, weights in the rows' place.
-    const SHAPES: [[usize; 3]; 17] = [
+    const SHAPES: [[usize; 3]; 18] = [
         [1, 1, 1],
         [1, 300, 64],
         [3, 5, 3],
@@ -397,6 +408,7 @@ mod tests {
         [100, 17, 5],
         [40, 1100, 100],
         [14, 2100, 70],
+        [3, 70_000, 2],
     ];
 
     fn same_bits(a: &[f32], b: &[f32]) -> bool {
