@@ -25,7 +25,6 @@ pub mod graph;
 pub mod init;
 pub mod onnx;
 mod page;
-#[cfg_attr(not(test), expect(dead_code, reason = "the operator that multiplies follows"))]
 mod product;
 pub mod replay;
 pub mod report;

@@ -11,7 +11,7 @@
 //! Numerics: each entry is one running sum over the terms in their order, with fused multiply-adds where the processor has them, and then
 //! the bias: its bits depend on the row, the parameters and the kind of processor, not on other rows nor on the vectors' width.
 
-use crate::vectors::{WIDEST, turn};
+use crate::vectors::{WIDEST, fetch, turn};
 use pulp::{Arch, Simd, WithSimd};
 use std::ops::Range;
 
@@ -21,6 +21,12 @@ const FEWER_ROWS: usize = 6;
 
 /// Packed weights at a time.
 const NEAR: usize = 1 << 16;
+
+/// Floats of a tile's rows up to which the next tile's are fetched meanwhile: both are to stay nearest.
+const FETCHED: usize = 1 << 12;
+
+/// Floats of a line of the caches.
+const LINE: usize = 16;
 
 /// To turn a number costs as much as so many products in vectors' lanes, and to turn one back twice that.
 const PACKING: usize = 5;
@@ -181,8 +187,11 @@ impl Rows<'_> {
     #[inline(always)]
     fn panel<S: Simd, const M: usize>(&mut self, simd: S, row: usize) {
         let [terms, outputs] = self.sizes;
-        let x = &self.x[row * terms..][..M * terms];
-        for first in self.within.clone().step_by(2 * S::F32_LANES) {
+        let (x, after) = self.x[row * terms..].split_at(M * terms);
+        let blocks = self.within.clone().step_by(2 * S::F32_LANES);
+        let fetches = x.len() <= FETCHED && self.y.len() > 2 * S::F32_LANES * outputs;
+        let mut after = after[..x.len().min(after.len())].chunks(x.len().div_ceil(blocks.len()));
+        for first in blocks {
             let count = (2 * S::F32_LANES).min(self.within.end - first);
             let (block, apart) = match self.weights {
                 Weights::Given(weights) => (&weights[first..], outputs),
@@ -196,6 +205,14 @@ impl Rows<'_> {
                 biases[..count].copy_from_slice(&bias[first..][..count]);
             }
             let (bias, y, sizes) = (&biases, &mut self.y[row * outputs + first..], [terms, outputs, count]);
+            if fetches {
+                // What this tile will write, and a part of the rows that follow.
+                for m in 0..M {
+                    let y = &y[m * outputs..][..count];
+                    [0, count / 2, count - 1].into_iter().for_each(|output| fetch(&y[output]));
+                }
+                after.next().unwrap_or_default().iter().step_by(LINE).for_each(fetch);
+            }
             // Functions of their own: in a larger one the sums would not all have registers.
             if count > S::F32_LANES {
                 simd.vectorize(Tile::<M, 2> { x, block, apart, bias, y, sizes });

@@ -35,6 +35,19 @@ pub(crate) fn turned([a, b, c, d]: [[f32; SIDE]; SIDE]) -> [[f32; SIDE]; SIDE] {
     [0, 1, 2, 3].map(|i| [a[i], b[i], c[i], d[i]])
 }
 
+/// Has the processor fetch the line of its caches where a float lies.
+#[inline(always)]
+pub(crate) fn fetch(float: &f32) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: SSE is part of every x86-64 processor, and a hint changes nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(float).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = float;
+}
+
 /// Writes `from` `[lines, columns]` to `into` `[columns, lines]`; the lines of each lie `apart`.
 #[inline(always)]
 pub(crate) fn turn(from: &[f32], into: &mut [f32], [lines, columns]: [usize; 2], apart: [usize; 2]) {
