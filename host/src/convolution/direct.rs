@@ -8,7 +8,7 @@
 //! Numerics: each entry is one running sum over channels and taps in their order, with fused multiply-adds where the processor has them:
 //! its bits depend on the sample, the parameters and the kind of processor, not on the vectors' width.
 
-use super::{Windows, take};
+use super::{Windows, copy_lines, take};
 use crate::vectors::{SIDE, WIDEST, turned};
 use pulp::{Arch, Simd, WithSimd};
 use std::ops::Range;
@@ -111,12 +111,13 @@ impl Convolution {
     #[inline(always)]
     fn pad(&self, x: &[f32], padded: &mut [f32]) {
         let (Windows { input, before, .. }, [lines, columns]) = (self.windows, self.plane);
-        let count = input[1].min(columns.saturating_sub(before[1]));
+        let copied = [lines.saturating_sub(before[0]), columns.saturating_sub(before[1])];
+        let copied = [input[0].min(copied[0]), input[1].min(copied[1])];
+        if copied.contains(&0) {
+            return;
+        }
         for (from, into) in x.chunks_exact(input[0] * input[1]).zip(padded.chunks_exact_mut(lines * columns)) {
-            let lines = into.chunks_exact_mut(columns).skip(before[0]);
-            for (from, into) in from.chunks_exact(input[1]).zip(lines) {
-                into[before[1]..][..count].copy_from_slice(&from[..count]);
-            }
+            copy_lines(copied, (from, input[1]), (&mut into[before[0] * columns + before[1]..], columns));
         }
     }
 
@@ -148,11 +149,11 @@ impl Convolution {
                 }
             }
         }
-        let bias = S::as_simd_f32s(bias).0;
-        for (sums, into) in sums.iter().zip(self.line[column * wide..].chunks_exact_mut(wide)) {
-            let into = S::as_mut_simd_f32s(into).0;
+        let bias: [S::f32s; N] = *S::as_simd_f32s(bias).0.first_chunk().expect("a block's outputs");
+        let line = S::as_mut_simd_f32s(&mut self.line[column * wide..][..M * wide]).0;
+        for m in 0..M {
             for n in 0..N {
-                into[n] = simd.add_f32s(sums[n], bias[n]);
+                line[m * N + n] = simd.add_f32s(sums[m][n], bias[n]);
             }
         }
     }

@@ -5,7 +5,7 @@ use super::convolution::NAME as CONVOLUTION;
 use super::operator::{Arity, Attributes, DOMAIN, Kernel, Operator};
 use crate::convolution::Windows;
 use crate::onnx::{attr_int, attr_ints, attr_string, make_attr_int, pb};
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Arch, Scalar, Simd, WithSimd};
 
 /// What is taken of a window.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -111,84 +111,104 @@ struct Run<'a> {
 impl Run<'_> {
     /// Each window by `fold`, of its lines and then of both, and by `end`.
     #[inline(always)]
-    fn run(self, fold: impl Fn(f32, f32) -> f32 + Copy, end: impl Fn(f32) -> f32 + Copy) {
-        match (self.windows.stride[1], self.windows.output[1]) {
-            (1, ..=4) => self.by_pieces::<1, 4>(fold, end),
-            (1, ..=8) => self.by_pieces::<1, 8>(fold, end),
-            (1, _) => self.by_pieces::<1, 16>(fold, end),
-            (_, ..=4) => self.by_pieces::<2, 4>(fold, end),
-            (_, ..=8) => self.by_pieces::<2, 8>(fold, end),
-            (_, _) => self.by_pieces::<2, 16>(fold, end),
+    fn apart(self, fold: impl Fn(f32, f32) -> f32 + Copy, end: impl Fn(f32) -> f32 + Copy) {
+        match self.windows.output[1] {
+            ..4 => self.by_pieces::<1>(fold, end),
+            ..8 => self.by_pieces::<4>(fold, end),
+            ..16 => self.by_pieces::<8>(fold, end),
+            _ => self.by_pieces::<16>(fold, end),
         }
     }
 
-    /// By `N` windows of a line. What they write beyond the line, the lines and planes after overwrite.
+    /// By `N` windows of a line, no more than it has.
     #[inline(always)]
-    fn by_pieces<const STRIDE: usize, const N: usize>(
-        self,
-        fold: impl Fn(f32, f32) -> f32 + Copy,
-        end: impl Fn(f32) -> f32 + Copy,
-    ) {
+    fn by_pieces<const N: usize>(self, fold: impl Fn(f32, f32) -> f32 + Copy, end: impl Fn(f32) -> f32 + Copy) {
         let Windows { input, output: [lines, columns], .. } = self.windows;
-        let of_line = |line| (0..columns).step_by(N).map(move |column| (line, column));
-        let pieces: Vec<[usize; 2]> = (0..lines)
-            .flat_map(of_line)
-            .map(|(line, column)| [(line * input[1] + column) * STRIDE, line * columns + column])
-            .collect();
-        let [x_end, y_end] = pieces.last().map_or([0; 2], |[x, y]| [x + input[1] + N * STRIDE + 1, y + N]);
-        for plane in 0..self.x.len() / (input[0] * input[1]) {
-            let (x, y) = (&self.x[plane * input[0] * input[1]..], &mut self.y[plane * lines * columns..]);
-            if x.len() < x_end || y.len() < y_end {
-                one_by_one(&self.windows, x, &mut y[..lines * columns], fold, end);
-                continue;
-            }
-            for [first, at] in &pieces {
-                let (first, below) = (*first, first + input[1]);
-                let mut made = [0.0; N];
-                if STRIDE == 1 {
-                    let (a, b): ([f32; N], [f32; N]) = (piece(x, first), piece(x, first + 1));
-                    let (c, d): ([f32; N], [f32; N]) = (piece(x, below), piece(x, below + 1));
-                    for i in 0..N {
-                        made[i] = end(fold(fold(a[i], b[i]), fold(c[i], d[i])));
-                    }
-                } else {
-                    let a: [[f32; 2]; N] = *x[first..].as_chunks().0.first_chunk().expect("room");
-                    let b: [[f32; 2]; N] = *x[below..].as_chunks().0.first_chunk().expect("room");
+        // Where no line is left over, those of all planes are one after the other.
+        let planes = if input[0] == 2 * lines { self.y.len() / columns / lines } else { 1 };
+        let [of_x, of_y] = [input[0] * input[1], lines * columns].map(|len| len * planes);
+        for (x, y) in self.x.chunks_exact(of_x).zip(self.y.chunks_exact_mut(of_y)) {
+            for (x, y) in x.chunks_exact(2 * input[1]).zip(y.chunks_exact_mut(columns)) {
+                let (above, below) = x.split_at(input[1]);
+                let mut done = 0;
+                while done < columns {
+                    // The last piece ends with the line.
+                    let column = done.min(columns - N);
+                    let a: [[f32; 2]; N] = *above[2 * column..].as_chunks().0.first_chunk().expect("pairs");
+                    let b: [[f32; 2]; N] = *below[2 * column..].as_chunks().0.first_chunk().expect("pairs");
+                    let mut made = [0.0; N];
                     for i in 0..N {
                         made[i] = end(fold(fold(a[i][0], a[i][1]), fold(b[i][0], b[i][1])));
                     }
+                    *y[column..].first_chunk_mut().expect("a piece") = made;
+                    done = column + N;
                 }
-                *y[*at..].first_chunk_mut().expect("room") = made;
             }
+        }
+    }
+
+    /// Windows that overlap, of the planes from this one on.
+    #[inline(always)]
+    fn overlapping<S: Simd, const MAX: bool>(&mut self, simd: S, first: usize) {
+        let Windows { input, output: [lines, columns], .. } = self.windows;
+        let lanes = S::F32_LANES;
+        let [of_x, of_y] = [input[0] * input[1], lines * columns];
+        // The last vector ends with the line, or lines and planes after overwrite what is beyond it.
+        let last = columns.saturating_sub(lanes);
+        let [x_len, y_len] = [lines * input[1] + lanes + 1, (lines - 1) * columns + lanes];
+        let roomy =
+            |len: usize, of: usize, reach: usize| if len < last + reach { 0 } else { (len - last - reach) / of + 1 };
+        let planes = (self.x.len() / of_x).min(roomy(self.x.len(), of_x, x_len)).min(roomy(self.y.len(), of_y, y_len));
+        for plane in first..planes {
+            let mut done = 0;
+            while done < columns {
+                let column = done.min(last);
+                let x = &self.x[plane * of_x + column..][..x_len];
+                let y = &mut self.y[plane * of_y + column..][..y_len];
+                let mut above = across::<S, MAX>(simd, x);
+                for line in 0..lines {
+                    let below = across::<S, MAX>(simd, &x[(line + 1) * input[1]..]);
+                    S::as_mut_simd_f32s(&mut y[line * columns..][..lanes]).0[0] =
+                        end::<S, MAX>(simd, fold::<S, MAX>(simd, above, below));
+                    above = below;
+                }
+                done = column + lanes;
+            }
+        }
+        if lanes > 1 {
+            self.overlapping::<Scalar, MAX>(Scalar, planes);
         }
     }
 }
 
-/// A plane's windows, as they are defined.
-fn one_by_one(windows: &Windows, x: &[f32], y: &mut [f32], fold: impl Fn(f32, f32) -> f32, end: impl Fn(f32) -> f32) {
-    let Windows { input, output: [_, columns], stride, .. } = *windows;
-    for (at, y) in y.iter_mut().enumerate() {
-        let first = at / columns * stride[0] * input[1] + at % columns * stride[1];
-        let below = first + input[1];
-        *y = end(fold(fold(x[first], x[first + 1]), fold(x[below], x[below + 1])));
-    }
+#[inline(always)]
+fn fold<S: Simd, const MAX: bool>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
+    if MAX { simd.select_f32s(simd.greater_than_f32s(a, b), a, b) } else { simd.add_f32s(a, b) }
 }
 
-/// The floats from `at` on.
 #[inline(always)]
-fn piece<const N: usize>(x: &[f32], at: usize) -> [f32; N] {
-    *x[at..].first_chunk().expect("room")
+fn end<S: Simd, const MAX: bool>(simd: S, a: S::f32s) -> S::f32s {
+    if MAX { a } else { simd.mul_f32s(a, simd.splat_f32s(0.25)) }
+}
+
+/// Of neighbours from the first on.
+#[inline(always)]
+fn across<S: Simd, const MAX: bool>(simd: S, x: &[f32]) -> S::f32s {
+    let x = &x[..S::F32_LANES + 1];
+    fold::<S, MAX>(simd, S::as_simd_f32s(x).0[0], S::as_simd_f32s(&x[1..]).0[0])
 }
 
 impl WithSimd for Run<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        match self.pool {
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        match (self.pool, self.windows.stride) {
             // As the processor's own instruction has it, of numbers and of others.
-            Pool::Max => self.run(|most, x| if most > x { most } else { x }, |most| most),
-            Pool::Average => self.run(|sum, x| sum + x, |sum| 0.25 * sum),
+            (Pool::Max, [2, 2]) => self.apart(|most, x| if most > x { most } else { x }, |most| most),
+            (Pool::Average, [2, 2]) => self.apart(|sum, x| sum + x, |sum| 0.25 * sum),
+            (Pool::Max, _) => self.overlapping::<S, true>(simd, 0),
+            (Pool::Average, _) => self.overlapping::<S, false>(simd, 0),
         }
     }
 }
