@@ -244,10 +244,9 @@ impl WithSimd for Run<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::direct;
-    use super::super::tests::{
-        Convolves, Width, convolutions_are_their_definition, numbers, samples_keep_to_themselves,
-    };
+    use super::super::tests::{Convolves, convolutions_are_their_definition, samples_keep_to_themselves};
     use super::*;
+    use crate::vectors::testing::{Width, numbers};
 
     /// Lines as long as before, longer and shorter, of every padding, also more than a line, dilations, one line, and tiles that end with
     /// the plane and with the outputs.

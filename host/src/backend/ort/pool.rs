@@ -109,9 +109,9 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Each window by `fold`, of its lines and then of both, and by `end`.
+    /// Windows that lie next to each other, each by `fold`, of its lines and then of both, and by `end`.
     #[inline(always)]
-    fn apart(self, fold: impl Fn(f32, f32) -> f32 + Copy, end: impl Fn(f32) -> f32 + Copy) {
+    fn side_by_side(self, fold: impl Fn(f32, f32) -> f32 + Copy, end: impl Fn(f32) -> f32 + Copy) {
         match self.windows.output[1] {
             ..4 => self.by_pieces::<1>(fold, end),
             ..8 => self.by_pieces::<4>(fold, end),
@@ -147,55 +147,50 @@ impl Run<'_> {
         }
     }
 
-    /// Windows that overlap, of the planes from this one on.
+    /// Windows that overlap, of the planes from the `first` on.
     #[inline(always)]
     fn overlapping<S: Simd, const MAX: bool>(&mut self, simd: S, first: usize) {
         let Windows { input, output: [lines, columns], .. } = self.windows;
-        let lanes = S::F32_LANES;
         let [of_x, of_y] = [input[0] * input[1], lines * columns];
-        // The last vector ends with the line, or lines and planes after overwrite what is beyond it.
-        let last = columns.saturating_sub(lanes);
-        let [x_len, y_len] = [lines * input[1] + lanes + 1, (lines - 1) * columns + lanes];
-        let roomy =
-            |len: usize, of: usize, reach: usize| if len < last + reach { 0 } else { (len - last - reach) / of + 1 };
-        let planes = (self.x.len() / of_x).min(roomy(self.x.len(), of_x, x_len)).min(roomy(self.y.len(), of_y, y_len));
-        for plane in first..planes {
-            let mut done = 0;
-            while done < columns {
-                let column = done.min(last);
-                let x = &self.x[plane * of_x + column..][..x_len];
-                let y = &mut self.y[plane * of_y + column..][..y_len];
+        // What the last vector of a short line writes beyond it, the lines and planes after overwrite; of others it ends with the line.
+        let last = columns.saturating_sub(S::F32_LANES);
+        let x_reach = lines * input[1] + S::F32_LANES + 1;
+        let y_reach = (lines - 1) * columns + S::F32_LANES;
+        let with_room =
+            |len: usize, of: usize, reach: usize| len.checked_sub(last + reach).map_or(0, |left| left / of + 1);
+        let until = with_room(self.x.len(), of_x, x_reach).min(with_room(self.y.len(), of_y, y_reach));
+        for plane in first..until {
+            for column in (0..columns).step_by(S::F32_LANES) {
+                let column = column.min(last);
+                let x = &self.x[plane * of_x + column..][..x_reach];
+                let y = &mut self.y[plane * of_y + column..][..y_reach];
                 let mut above = across::<S, MAX>(simd, x);
                 for line in 0..lines {
                     let below = across::<S, MAX>(simd, &x[(line + 1) * input[1]..]);
-                    S::as_mut_simd_f32s(&mut y[line * columns..][..lanes]).0[0] =
-                        end::<S, MAX>(simd, fold::<S, MAX>(simd, above, below));
+                    let made = fold::<S, MAX>(simd, above, below);
+                    let made = if MAX { made } else { simd.mul_f32s(simd.splat_f32s(0.25), made) };
+                    S::as_mut_simd_f32s(&mut y[line * columns..][..S::F32_LANES]).0[0] = made;
                     above = below;
                 }
-                done = column + lanes;
             }
         }
-        if lanes > 1 {
-            self.overlapping::<Scalar, MAX>(Scalar, planes);
+        if S::F32_LANES > 1 {
+            self.overlapping::<Scalar, MAX>(Scalar, first.max(until));
         }
     }
 }
 
+/// The greater, as the processor's own instruction has it, of numbers and of others, or the sum.
 #[inline(always)]
 fn fold<S: Simd, const MAX: bool>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
     if MAX { simd.select_f32s(simd.greater_than_f32s(a, b), a, b) } else { simd.add_f32s(a, b) }
 }
 
+/// Neighbours of a line, from its first on.
 #[inline(always)]
-fn end<S: Simd, const MAX: bool>(simd: S, a: S::f32s) -> S::f32s {
-    if MAX { a } else { simd.mul_f32s(a, simd.splat_f32s(0.25)) }
-}
-
-/// Of neighbours from the first on.
-#[inline(always)]
-fn across<S: Simd, const MAX: bool>(simd: S, x: &[f32]) -> S::f32s {
-    let x = &x[..S::F32_LANES + 1];
-    fold::<S, MAX>(simd, S::as_simd_f32s(x).0[0], S::as_simd_f32s(&x[1..]).0[0])
+fn across<S: Simd, const MAX: bool>(simd: S, line: &[f32]) -> S::f32s {
+    let line = &line[..S::F32_LANES + 1];
+    fold::<S, MAX>(simd, S::as_simd_f32s(line).0[0], S::as_simd_f32s(&line[1..]).0[0])
 }
 
 impl WithSimd for Run<'_> {
@@ -204,11 +199,10 @@ impl WithSimd for Run<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         match (self.pool, self.windows.stride) {
-            // As the processor's own instruction has it, of numbers and of others.
-            (Pool::Max, [2, 2]) => self.apart(|most, x| if most > x { most } else { x }, |most| most),
-            (Pool::Average, [2, 2]) => self.apart(|sum, x| sum + x, |sum| 0.25 * sum),
-            (Pool::Max, _) => self.overlapping::<S, true>(simd, 0),
-            (Pool::Average, _) => self.overlapping::<S, false>(simd, 0),
+            (Pool::Max, [1, 1]) => self.overlapping::<S, true>(simd, 0),
+            (Pool::Average, [1, 1]) => self.overlapping::<S, false>(simd, 0),
+            (Pool::Max, _) => self.side_by_side(|a, b| if a > b { a } else { b }, |most| most),
+            (Pool::Average, _) => self.side_by_side(|a, b| a + b, |sum| 0.25 * sum),
         }
     }
 }
@@ -217,21 +211,40 @@ impl WithSimd for Run<'_> {
 mod tests {
     use super::*;
     use crate::onnx::{make_attr_ints, make_node};
+    use crate::vectors::testing::{Width, numbers};
+
+    const INPUTS: [([usize; 2], i64); 13] = [
+        ([4, 6], 2),
+        ([8, 8], 2),
+        ([7, 37], 2),
+        ([3, 35], 2),
+        ([2, 16], 2),
+        ([5, 18], 2),
+        ([14, 14], 1),
+        ([5, 9], 1),
+        ([2, 2], 1),
+        ([9, 5], 1),
+        ([2, 17], 1),
+        ([3, 18], 1),
+        ([4, 45], 1),
+    ];
+
+    fn pooled(pool: Pool, windows: Windows, width: Width, x: &[f32], y: &mut [f32]) -> bool {
+        let run = Run { pool, windows, x, y };
+        match width {
+            Width::Dispatched => {
+                Arch::new().dispatch(run);
+                true
+            }
+            width => width.run(run),
+        }
+    }
 
     #[test]
-    fn pools_are_their_definition() {
-        for (input, stride) in [
-            ([4, 6], 2),
-            ([14, 14], 1),
-            ([7, 37], 2),
-            ([5, 9], 1),
-            ([2, 2], 1),
-            ([3, 35], 2),
-            ([2, 16], 2),
-            ([9, 5], 1),
-        ] {
-            let windows = windows(&[3, 5, input[0] as i64, input[1] as i64], stride as i64).unwrap();
-            let [lines, columns] = windows.output;
+    fn pools_are_their_definition_in_vectors_of_every_width() {
+        for (input, stride) in INPUTS {
+            let windows = windows(&[3, 5, input[0] as i64, input[1] as i64], stride).unwrap();
+            let ([lines, columns], stride) = (windows.output, stride as usize);
             let x: Vec<f32> = (0..15 * input[0] * input[1]).map(|i| (i * 7919 % 127) as f32 / 64.0 - 1.0).collect();
             for pool in [Pool::Max, Pool::Average] {
                 let mut want = vec![];
@@ -245,9 +258,34 @@ mod tests {
                         });
                     }
                 }
-                let mut y = vec![f32::NAN; want.len()];
-                Arch::new().dispatch(Run { pool, windows, x: &x, y: &mut y });
-                assert_eq!(y, want, "{pool:?} of {windows:?}");
+                for width in [Width::Dispatched, Width::Eight, Width::One] {
+                    let mut y = vec![f32::NAN; want.len()];
+                    if pooled(pool, windows, width, &x, &mut y) {
+                        assert_eq!(y, want, "{pool:?} of {windows:?}, {width:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_plane_has_its_bits_wherever_it_lies() {
+        for (input, stride) in INPUTS {
+            let windows = windows(&[1, 1, input[0] as i64, input[1] as i64], stride).unwrap();
+            let mut plane = numbers(input[0] * input[1], 1);
+            plane[1] = f32::NAN;
+            *plane.last_mut().unwrap() = f32::INFINITY;
+            for pool in [Pool::Max, Pool::Average] {
+                let made = windows.output[0] * windows.output[1];
+                let bits = |width, planes: usize| {
+                    let mut y = vec![0.0; planes * made];
+                    pooled(pool, windows, width, &plane.repeat(planes), &mut y)
+                        .then(|| y.iter().map(|y| y.to_bits()).collect::<Vec<_>>())
+                };
+                let alone = bits(Width::Dispatched, 1).unwrap();
+                for all in [bits(Width::Dispatched, 30), bits(Width::Eight, 30)].into_iter().flatten() {
+                    assert_eq!(all, alone.repeat(30), "{pool:?} of {windows:?}");
+                }
             }
         }
     }
