@@ -114,8 +114,8 @@ impl Run<'_> {
     fn side_by_side(self, fold: impl Fn(f32, f32) -> f32 + Copy, end: impl Fn(f32) -> f32 + Copy) {
         match self.windows.output[1] {
             ..4 => self.by_pieces::<1>(fold, end),
-            ..8 => self.by_pieces::<4>(fold, end),
-            ..16 => self.by_pieces::<8>(fold, end),
+            4..8 => self.by_pieces::<4>(fold, end),
+            8..16 => self.by_pieces::<8>(fold, end),
             _ => self.by_pieces::<16>(fold, end),
         }
     }
