@@ -1,8 +1,10 @@
 //! Convolutions over planes and lines, with weights that change from step to step.
 //!
-//! [`winograd`] takes the fewest products where it can; all other windows are summed as they are defined, in [`direct`].
+//! [`winograd`] takes the fewest products where it can; all other windows are summed as they are defined, with positions side by side in
+//! the vectors, in [`shifted`], or outputs, in [`direct`].
 
 mod direct;
+mod shifted;
 #[cfg(test)]
 mod tests;
 pub(crate) mod winograd;
@@ -84,6 +86,7 @@ pub(crate) fn suits(outputs: usize, stride: &[usize]) -> bool {
 /// A convolution of a session's, with the memory that it needs.
 #[derive(Debug)]
 pub(crate) enum Convolution {
+    Shifted(shifted::Convolution),
     Winograd(winograd::Convolution),
     Direct(direct::Convolution),
 }
@@ -94,6 +97,8 @@ impl Convolution {
     pub(crate) fn new(windows: Windows, transposed: bool) -> Self {
         if winograd::suits(&windows) {
             Self::Winograd(winograd::Convolution::new(windows, transposed))
+        } else if shifted::suits(&windows) {
+            Self::Shifted(shifted::Convolution::new(windows, transposed))
         } else {
             Self::Direct(direct::Convolution::new(windows, transposed))
         }
@@ -102,6 +107,7 @@ impl Convolution {
     /// From `x` `[N, C, *input]` to `y` `[N, O, *output]`, with `weights` `[O, C, *kernel]` and `bias` `[O]`.
     pub(crate) fn run(&mut self, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
         match self {
+            Self::Shifted(convolution) => convolution.run(x, weights, bias, y),
             Self::Winograd(convolution) => convolution.run(x, weights, bias, y),
             Self::Direct(convolution) => convolution.run(x, weights, bias, y),
         }
@@ -121,4 +127,35 @@ fn take(last: &mut Vec<f32>, weights: &[f32]) -> bool {
     last.clear();
     last.extend_from_slice(weights);
     true
+}
+
+/// Copies lines of `count` floats that are so far apart, short ones in two pieces that meet: a call takes longer than they do.
+fn copy_lines([lines, count]: [usize; 2], from: (&[f32], usize), into: (&mut [f32], usize)) {
+    match count {
+        0 => {}
+        1 => copy_in_two::<1>([lines, count], from, into),
+        2..=3 => copy_in_two::<2>([lines, count], from, into),
+        4..=8 => copy_in_two::<4>([lines, count], from, into),
+        9..=16 => copy_in_two::<8>([lines, count], from, into),
+        17..=32 => copy_in_two::<16>([lines, count], from, into),
+        _ => {
+            for line in 0..lines {
+                into.0[line * into.1..][..count].copy_from_slice(&from.0[line * from.1..][..count]);
+            }
+        }
+    }
+}
+
+/// By `N` floats, no fewer than half of `count` and no more than it.
+#[inline(always)]
+fn copy_in_two<const N: usize>(
+    [lines, count]: [usize; 2],
+    (from, from_apart): (&[f32], usize),
+    (into, into_apart): (&mut [f32], usize),
+) {
+    for line in 0..lines {
+        let (from, into) = (&from[line * from_apart..][..count], &mut into[line * into_apart..][..count]);
+        *into.first_chunk_mut::<N>().expect("a piece") = *from.first_chunk().expect("a piece");
+        *into.last_chunk_mut::<N>().expect("a piece") = *from.last_chunk().expect("a piece");
+    }
 }

@@ -8,7 +8,7 @@
 //! Numerics: each entry is one running sum over channels and taps in their order, with fused multiply-adds where the processor has them:
 //! its bits depend on the sample, the parameters and the kind of processor, not on the vectors' width.
 
-use super::{Windows, take};
+use super::{Windows, copy_lines, take};
 use crate::vectors::{SIDE, WIDEST, turned};
 use pulp::{Arch, Simd, WithSimd};
 use std::ops::Range;
@@ -30,8 +30,9 @@ pub(crate) struct Convolution {
     transposed: bool,
     /// As they were given.
     weights: Vec<f32>,
-    /// `[blocks of outputs, taps, outputs of a block]`.
+    /// `[blocks of outputs, taps, outputs of a block]`, from where the first vector fills a line of the caches.
     kernels: Vec<f32>,
+    aligned: usize,
     /// Where each tap lies in a sample.
     offsets: Vec<usize>,
     /// Taps of a channel that are not with all their line on padding, for each line of outputs.
@@ -68,6 +69,7 @@ impl Convolution {
             transposed,
             weights: vec![],
             kernels: vec![],
+            aligned: 0,
             within: (0..windows.output[0]).map(within).collect(),
             offsets: (0..channels).flat_map(taps).collect(),
             plane,
@@ -92,8 +94,10 @@ impl Convolution {
         let Windows { channels, outputs, kernel, .. } = self.windows;
         let (taps, of_kernel) = (self.windows.taps(), kernel[0] * kernel[1]);
         self.kernels.clear();
-        self.kernels.resize(outputs.next_multiple_of(S::F32_LANES) * taps, 0.0);
-        for (block, kernels) in self.kernels.chunks_mut(2 * S::F32_LANES * taps).enumerate() {
+        let len = outputs.next_multiple_of(S::F32_LANES) * taps;
+        self.kernels.resize(len + WIDEST, 0.0);
+        self.aligned = self.kernels.as_ptr().align_offset(size_of::<[f32; WIDEST]>()).min(WIDEST);
+        for (block, kernels) in self.kernels[self.aligned..][..len].chunks_mut(2 * S::F32_LANES * taps).enumerate() {
             let (first, wide) = (block * 2 * S::F32_LANES, kernels.len() / taps);
             for output in first..outputs.min(first + wide) {
                 for channel in 0..channels {
@@ -111,12 +115,13 @@ impl Convolution {
     #[inline(always)]
     fn pad(&self, x: &[f32], padded: &mut [f32]) {
         let (Windows { input, before, .. }, [lines, columns]) = (self.windows, self.plane);
-        let count = input[1].min(columns.saturating_sub(before[1]));
+        let copied = [lines.saturating_sub(before[0]), columns.saturating_sub(before[1])];
+        let copied = [input[0].min(copied[0]), input[1].min(copied[1])];
+        if copied.contains(&0) {
+            return;
+        }
         for (from, into) in x.chunks_exact(input[0] * input[1]).zip(padded.chunks_exact_mut(lines * columns)) {
-            let lines = into.chunks_exact_mut(columns).skip(before[0]);
-            for (from, into) in from.chunks_exact(input[1]).zip(lines) {
-                into[before[1]..][..count].copy_from_slice(&from[..count]);
-            }
+            copy_lines(copied, (from, input[1]), (&mut into[before[0] * columns + before[1]..], columns));
         }
     }
 
@@ -135,7 +140,7 @@ impl Convolution {
         let mut sums = [[simd.splat_f32s(0.0); N]; M];
         let taps = self.offsets.len();
         for channel in (0..taps).step_by(of_kernel) {
-            let kernels = self.kernels[first * taps + (channel + within.start) * wide..].chunks_exact(wide);
+            let kernels = self.kernels[self.aligned + first * taps + (channel + within.start) * wide..].chunks_exact(wide);
             let offsets = &self.offsets[channel + within.start..channel + within.end];
             for (kernel, offset) in kernels.zip(offsets) {
                 let vectors: [S::f32s; N] = *S::as_simd_f32s(kernel).0.first_chunk().expect("a block's outputs");
@@ -148,11 +153,11 @@ impl Convolution {
                 }
             }
         }
-        let bias = S::as_simd_f32s(bias).0;
-        for (sums, into) in sums.iter().zip(self.line[column * wide..].chunks_exact_mut(wide)) {
-            let into = S::as_mut_simd_f32s(into).0;
+        let bias: [S::f32s; N] = *S::as_simd_f32s(bias).0.first_chunk().expect("a block's outputs");
+        let line = S::as_mut_simd_f32s(&mut self.line[column * wide..][..M * wide]).0;
+        for m in 0..M {
             for n in 0..N {
-                into[n] = simd.add_f32s(sums[n], bias[n]);
+                line[m * N + n] = simd.add_f32s(sums[m][n], bias[n]);
             }
         }
     }

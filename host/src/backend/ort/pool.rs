@@ -5,7 +5,7 @@ use super::convolution::NAME as CONVOLUTION;
 use super::operator::{Arity, Attributes, DOMAIN, Kernel, Operator};
 use crate::convolution::Windows;
 use crate::onnx::{attr_int, attr_ints, attr_string, make_attr_int, pb};
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Arch, Scalar, Simd, WithSimd};
 
 /// What is taken of a window.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -109,86 +109,100 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Each window by `fold`, of its lines and then of both, and by `end`.
+    /// Windows that lie next to each other, each by `fold`, of its lines and then of both, and by `end`.
     #[inline(always)]
-    fn run(self, fold: impl Fn(f32, f32) -> f32 + Copy, end: impl Fn(f32) -> f32 + Copy) {
-        match (self.windows.stride[1], self.windows.output[1]) {
-            (1, ..=4) => self.by_pieces::<1, 4>(fold, end),
-            (1, ..=8) => self.by_pieces::<1, 8>(fold, end),
-            (1, _) => self.by_pieces::<1, 16>(fold, end),
-            (_, ..=4) => self.by_pieces::<2, 4>(fold, end),
-            (_, ..=8) => self.by_pieces::<2, 8>(fold, end),
-            (_, _) => self.by_pieces::<2, 16>(fold, end),
+    fn side_by_side(self, fold: impl Fn(f32, f32) -> f32 + Copy, end: impl Fn(f32) -> f32 + Copy) {
+        match self.windows.output[1] {
+            ..4 => self.by_pieces::<1>(fold, end),
+            4..8 => self.by_pieces::<4>(fold, end),
+            8..16 => self.by_pieces::<8>(fold, end),
+            _ => self.by_pieces::<16>(fold, end),
         }
     }
 
-    /// By `N` windows of a line. What they write beyond the line, the lines and planes after overwrite.
+    /// By `N` windows of a line, no more than it has.
     #[inline(always)]
-    fn by_pieces<const STRIDE: usize, const N: usize>(
-        self,
-        fold: impl Fn(f32, f32) -> f32 + Copy,
-        end: impl Fn(f32) -> f32 + Copy,
-    ) {
+    fn by_pieces<const N: usize>(self, fold: impl Fn(f32, f32) -> f32 + Copy, end: impl Fn(f32) -> f32 + Copy) {
         let Windows { input, output: [lines, columns], .. } = self.windows;
-        let of_line = |line| (0..columns).step_by(N).map(move |column| (line, column));
-        let pieces: Vec<[usize; 2]> = (0..lines)
-            .flat_map(of_line)
-            .map(|(line, column)| [(line * input[1] + column) * STRIDE, line * columns + column])
-            .collect();
-        let [x_end, y_end] = pieces.last().map_or([0; 2], |[x, y]| [x + input[1] + N * STRIDE + 1, y + N]);
-        for plane in 0..self.x.len() / (input[0] * input[1]) {
-            let (x, y) = (&self.x[plane * input[0] * input[1]..], &mut self.y[plane * lines * columns..]);
-            if x.len() < x_end || y.len() < y_end {
-                one_by_one(&self.windows, x, &mut y[..lines * columns], fold, end);
-                continue;
-            }
-            for [first, at] in &pieces {
-                let (first, below) = (*first, first + input[1]);
-                let mut made = [0.0; N];
-                if STRIDE == 1 {
-                    let (a, b): ([f32; N], [f32; N]) = (piece(x, first), piece(x, first + 1));
-                    let (c, d): ([f32; N], [f32; N]) = (piece(x, below), piece(x, below + 1));
-                    for i in 0..N {
-                        made[i] = end(fold(fold(a[i], b[i]), fold(c[i], d[i])));
-                    }
-                } else {
-                    let a: [[f32; 2]; N] = *x[first..].as_chunks().0.first_chunk().expect("room");
-                    let b: [[f32; 2]; N] = *x[below..].as_chunks().0.first_chunk().expect("room");
+        // Where no line is left over, those of all planes are one after the other.
+        let planes = if input[0] == 2 * lines { self.y.len() / columns / lines } else { 1 };
+        let [of_x, of_y] = [input[0] * input[1], lines * columns].map(|len| len * planes);
+        for (x, y) in self.x.chunks_exact(of_x).zip(self.y.chunks_exact_mut(of_y)) {
+            for (x, y) in x.chunks_exact(2 * input[1]).zip(y.chunks_exact_mut(columns)) {
+                let (above, below) = x.split_at(input[1]);
+                let mut done = 0;
+                while done < columns {
+                    // The last piece ends with the line.
+                    let column = done.min(columns - N);
+                    let a: [[f32; 2]; N] = *above[2 * column..].as_chunks().0.first_chunk().expect("pairs");
+                    let b: [[f32; 2]; N] = *below[2 * column..].as_chunks().0.first_chunk().expect("pairs");
+                    let mut made = [0.0; N];
                     for i in 0..N {
                         made[i] = end(fold(fold(a[i][0], a[i][1]), fold(b[i][0], b[i][1])));
                     }
+                    *y[column..].first_chunk_mut().expect("a piece") = made;
+                    done = column + N;
                 }
-                *y[*at..].first_chunk_mut().expect("room") = made;
             }
+        }
+    }
+
+    /// Windows that overlap, of the planes from the `first` on.
+    #[inline(always)]
+    fn overlapping<S: Simd, const MAX: bool>(&mut self, simd: S, first: usize) {
+        let Windows { input, output: [lines, columns], .. } = self.windows;
+        let [of_x, of_y] = [input[0] * input[1], lines * columns];
+        // What the last vector of a short line writes beyond it, the lines and planes after overwrite; of others it ends with the line.
+        let last = columns.saturating_sub(S::F32_LANES);
+        let x_reach = lines * input[1] + S::F32_LANES + 1;
+        let y_reach = (lines - 1) * columns + S::F32_LANES;
+        let with_room =
+            |len: usize, of: usize, reach: usize| len.checked_sub(last + reach).map_or(0, |left| left / of + 1);
+        let until = with_room(self.x.len(), of_x, x_reach).min(with_room(self.y.len(), of_y, y_reach));
+        for plane in first..until {
+            for column in (0..columns).step_by(S::F32_LANES) {
+                let column = column.min(last);
+                let x = &self.x[plane * of_x + column..][..x_reach];
+                let y = &mut self.y[plane * of_y + column..][..y_reach];
+                let mut above = across::<S, MAX>(simd, x);
+                for line in 0..lines {
+                    let below = across::<S, MAX>(simd, &x[(line + 1) * input[1]..]);
+                    let made = fold::<S, MAX>(simd, above, below);
+                    let made = if MAX { made } else { simd.mul_f32s(simd.splat_f32s(0.25), made) };
+                    S::as_mut_simd_f32s(&mut y[line * columns..][..S::F32_LANES]).0[0] = made;
+                    above = below;
+                }
+            }
+        }
+        if S::F32_LANES > 1 {
+            self.overlapping::<Scalar, MAX>(Scalar, first.max(until));
         }
     }
 }
 
-/// A plane's windows, as they are defined.
-fn one_by_one(windows: &Windows, x: &[f32], y: &mut [f32], fold: impl Fn(f32, f32) -> f32, end: impl Fn(f32) -> f32) {
-    let Windows { input, output: [_, columns], stride, .. } = *windows;
-    for (at, y) in y.iter_mut().enumerate() {
-        let first = at / columns * stride[0] * input[1] + at % columns * stride[1];
-        let below = first + input[1];
-        *y = end(fold(fold(x[first], x[first + 1]), fold(x[below], x[below + 1])));
-    }
+/// The greater, as the processor's own instruction has it, of numbers and of others, or the sum.
+#[inline(always)]
+fn fold<S: Simd, const MAX: bool>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
+    if MAX { simd.select_f32s(simd.greater_than_f32s(a, b), a, b) } else { simd.add_f32s(a, b) }
 }
 
-/// The floats from `at` on.
+/// Neighbours of a line, from its first on.
 #[inline(always)]
-fn piece<const N: usize>(x: &[f32], at: usize) -> [f32; N] {
-    *x[at..].first_chunk().expect("room")
+fn across<S: Simd, const MAX: bool>(simd: S, line: &[f32]) -> S::f32s {
+    let line = &line[..S::F32_LANES + 1];
+    fold::<S, MAX>(simd, S::as_simd_f32s(line).0[0], S::as_simd_f32s(&line[1..]).0[0])
 }
 
 impl WithSimd for Run<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        match self.pool {
-            // As the processor's own instruction has it, of numbers and of others.
-            Pool::Max => self.run(|most, x| if most > x { most } else { x }, |most| most),
-            Pool::Average => self.run(|sum, x| sum + x, |sum| 0.25 * sum),
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        match (self.pool, self.windows.stride) {
+            (Pool::Max, [1, 1]) => self.overlapping::<S, true>(simd, 0),
+            (Pool::Average, [1, 1]) => self.overlapping::<S, false>(simd, 0),
+            (Pool::Max, _) => self.side_by_side(|a, b| if a > b { a } else { b }, |most| most),
+            (Pool::Average, _) => self.side_by_side(|a, b| a + b, |sum| 0.25 * sum),
         }
     }
 }
@@ -197,21 +211,40 @@ impl WithSimd for Run<'_> {
 mod tests {
     use super::*;
     use crate::onnx::{make_attr_ints, make_node};
+    use crate::vectors::testing::{Width, numbers};
+
+    const INPUTS: [([usize; 2], i64); 13] = [
+        ([4, 6], 2),
+        ([8, 8], 2),
+        ([7, 37], 2),
+        ([3, 35], 2),
+        ([2, 16], 2),
+        ([5, 18], 2),
+        ([14, 14], 1),
+        ([5, 9], 1),
+        ([2, 2], 1),
+        ([9, 5], 1),
+        ([2, 17], 1),
+        ([3, 18], 1),
+        ([4, 45], 1),
+    ];
+
+    fn pooled(pool: Pool, windows: Windows, width: Width, x: &[f32], y: &mut [f32]) -> bool {
+        let run = Run { pool, windows, x, y };
+        match width {
+            Width::Dispatched => {
+                Arch::new().dispatch(run);
+                true
+            }
+            width => width.run(run),
+        }
+    }
 
     #[test]
-    fn pools_are_their_definition() {
-        for (input, stride) in [
-            ([4, 6], 2),
-            ([14, 14], 1),
-            ([7, 37], 2),
-            ([5, 9], 1),
-            ([2, 2], 1),
-            ([3, 35], 2),
-            ([2, 16], 2),
-            ([9, 5], 1),
-        ] {
-            let windows = windows(&[3, 5, input[0] as i64, input[1] as i64], stride as i64).unwrap();
-            let [lines, columns] = windows.output;
+    fn pools_are_their_definition_in_vectors_of_every_width() {
+        for (input, stride) in INPUTS {
+            let windows = windows(&[3, 5, input[0] as i64, input[1] as i64], stride).unwrap();
+            let ([lines, columns], stride) = (windows.output, stride as usize);
             let x: Vec<f32> = (0..15 * input[0] * input[1]).map(|i| (i * 7919 % 127) as f32 / 64.0 - 1.0).collect();
             for pool in [Pool::Max, Pool::Average] {
                 let mut want = vec![];
@@ -225,9 +258,34 @@ mod tests {
                         });
                     }
                 }
-                let mut y = vec![f32::NAN; want.len()];
-                Arch::new().dispatch(Run { pool, windows, x: &x, y: &mut y });
-                assert_eq!(y, want, "{pool:?} of {windows:?}");
+                for width in [Width::Dispatched, Width::Eight, Width::One] {
+                    let mut y = vec![f32::NAN; want.len()];
+                    if pooled(pool, windows, width, &x, &mut y) {
+                        assert_eq!(y, want, "{pool:?} of {windows:?}, {width:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_plane_has_its_bits_wherever_it_lies() {
+        for (input, stride) in INPUTS {
+            let windows = windows(&[1, 1, input[0] as i64, input[1] as i64], stride).unwrap();
+            let mut plane = numbers(input[0] * input[1], 1);
+            plane[1] = f32::NAN;
+            *plane.last_mut().unwrap() = f32::INFINITY;
+            for pool in [Pool::Max, Pool::Average] {
+                let made = windows.output[0] * windows.output[1];
+                let bits = |width, planes: usize| {
+                    let mut y = vec![0.0; planes * made];
+                    pooled(pool, windows, width, &plane.repeat(planes), &mut y)
+                        .then(|| y.iter().map(|y| y.to_bits()).collect::<Vec<_>>())
+                };
+                let alone = bits(Width::Dispatched, 1).unwrap();
+                for all in [bits(Width::Dispatched, 30), bits(Width::Eight, 30)].into_iter().flatten() {
+                    assert_eq!(all, alone.repeat(30), "{pool:?} of {windows:?}");
+                }
             }
         }
     }
