@@ -140,7 +140,8 @@ impl Convolution {
         let mut sums = [[simd.splat_f32s(0.0); N]; M];
         let taps = self.offsets.len();
         for channel in (0..taps).step_by(of_kernel) {
-            let kernels = self.kernels[self.aligned + first * taps + (channel + within.start) * wide..].chunks_exact(wide);
+            let kernels =
+                self.kernels[self.aligned + first * taps + (channel + within.start) * wide..].chunks_exact(wide);
             let offsets = &self.offsets[channel + within.start..channel + within.end];
             for (kernel, offset) in kernels.zip(offsets) {
                 let vectors: [S::f32s; N] = *S::as_simd_f32s(kernel).0.first_chunk().expect("a block's outputs");

@@ -6,6 +6,7 @@ use super::operator::{Arity, Attributes, DOMAIN, Kernel, Operator};
 use crate::convolution::Windows;
 use crate::onnx::{attr_int, attr_ints, attr_string, make_attr_int, pb};
 use pulp::{Arch, Scalar, Simd, WithSimd};
+use std::hint::black_box;
 
 /// What is taken of a window.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -109,7 +110,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Windows that lie next to each other, each by `fold`, of its lines and then of both, and by `end`.
+    /// Windows that lie next to each other, each by `fold`, of its columns and then of both, and by `end`.
     #[inline(always)]
     fn side_by_side(self, fold: impl Fn(f32, f32) -> f32 + Copy, end: impl Fn(f32) -> f32 + Copy) {
         match self.windows.output[1] {
@@ -125,23 +126,23 @@ impl Run<'_> {
     fn by_pieces<const N: usize>(self, fold: impl Fn(f32, f32) -> f32 + Copy, end: impl Fn(f32) -> f32 + Copy) {
         let Windows { input, output: [lines, columns], .. } = self.windows;
         // Where no line is left over, those of all planes are one after the other.
-        let planes = if input[0] == 2 * lines { self.y.len() / columns / lines } else { 1 };
+        let planes = if input[0] == 2 * lines { (self.y.len() / columns / lines).max(1) } else { 1 };
         let [of_x, of_y] = [input[0] * input[1], lines * columns].map(|len| len * planes);
         for (x, y) in self.x.chunks_exact(of_x).zip(self.y.chunks_exact_mut(of_y)) {
-            for (x, y) in x.chunks_exact(2 * input[1]).zip(y.chunks_exact_mut(columns)) {
-                let (above, below) = x.split_at(input[1]);
-                let mut done = 0;
-                while done < columns {
+            let pairs = x.chunks_exact(2 * input[1]);
+            if columns == N {
+                // A count that the compiler knew would have it gather across lines.
+                for (x, y) in pairs.zip(y.chunks_exact_mut(black_box(columns))) {
+                    *y.first_chunk_mut().expect("a line") = of_pairs::<N>(x, &x[input[1]..], fold, end);
+                }
+                continue;
+            }
+            for (x, y) in pairs.zip(y.chunks_exact_mut(columns)) {
+                for column in (0..columns).step_by(N) {
                     // The last piece ends with the line.
-                    let column = done.min(columns - N);
-                    let a: [[f32; 2]; N] = *above[2 * column..].as_chunks().0.first_chunk().expect("pairs");
-                    let b: [[f32; 2]; N] = *below[2 * column..].as_chunks().0.first_chunk().expect("pairs");
-                    let mut made = [0.0; N];
-                    for i in 0..N {
-                        made[i] = end(fold(fold(a[i][0], a[i][1]), fold(b[i][0], b[i][1])));
-                    }
+                    let column = column.min(columns - N);
+                    let made = of_pairs::<N>(&x[2 * column..], &x[input[1] + 2 * column..], fold, end);
                     *y[column..].first_chunk_mut().expect("a piece") = made;
-                    done = column + N;
                 }
             }
         }
@@ -180,6 +181,23 @@ impl Run<'_> {
     }
 }
 
+/// `N` windows side by side, on these lines' first floats.
+#[inline(always)]
+fn of_pairs<const N: usize>(
+    above: &[f32],
+    below: &[f32],
+    fold: impl Fn(f32, f32) -> f32,
+    end: impl Fn(f32) -> f32,
+) -> [f32; N] {
+    let above: [[f32; 2]; N] = *above.as_chunks().0.first_chunk().expect("pairs");
+    let below: [[f32; 2]; N] = *below.as_chunks().0.first_chunk().expect("pairs");
+    let mut made = [0.0; N];
+    for i in 0..N {
+        made[i] = end(fold(fold(above[i][0], below[i][0]), fold(above[i][1], below[i][1])));
+    }
+    made
+}
+
 /// The greater, as the processor's own instruction has it, of numbers and of others, or the sum.
 #[inline(always)]
 fn fold<S: Simd, const MAX: bool>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
@@ -213,9 +231,11 @@ mod tests {
     use crate::onnx::{make_attr_ints, make_node};
     use crate::vectors::testing::{Width, numbers};
 
-    const INPUTS: [([usize; 2], i64); 13] = [
+    const INPUTS: [([usize; 2], i64); 15] = [
         ([4, 6], 2),
         ([8, 8], 2),
+        ([5, 8], 2),
+        ([6, 33], 2),
         ([7, 37], 2),
         ([3, 35], 2),
         ([2, 16], 2),
