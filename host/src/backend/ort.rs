@@ -99,6 +99,24 @@ impl Ort {
             })
     }
 
+    /// A session with our operators; the process's first is made alone: onnxruntime looks whether it knows their domain and then writes it
+    /// down, and of two that do so at once it refuses one.
+    fn session(&self, model: &[u8], threads: usize) -> Result<ort::session::Session, BackendError> {
+        static IS_DOMAIN_KNOWN: Mutex<bool> = Mutex::new(false);
+        let is_known = IS_DOMAIN_KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = (!*is_known).then_some(is_known);
+        let session = self
+            .builder(threads)?
+            .with_operators(operators::domain().map_err(|error| self.failed("cannot make operators", &error))?)
+            .map_err(|error| self.failed("cannot take operators", &error))?
+            .commit_from_memory(model)
+            .map_err(|error| self.failed("cannot run the model", &error))?;
+        if let Some(mut is_known) = alone {
+            *is_known = true;
+        }
+        Ok(session)
+    }
+
     fn failed(&self, what: &str, error: &dyn std::fmt::Display) -> BackendError {
         BackendError(format!("onnxruntime {}: {what}: {}", self.runtime.version, one_line(error)))
     }
@@ -123,13 +141,7 @@ impl Backend for Ort {
             operators::put(&mut model, plan);
         }
         let bytes = model.encode_to_vec();
-        let session = committed(|| {
-            self.builder(plan.threads)?
-                .with_operators(operators::domain().map_err(|error| self.failed("cannot make operators", &error))?)
-                .map_err(|error| self.failed("cannot take operators", &error))?
-                .commit_from_memory(&bytes)
-                .map_err(|error| self.failed("cannot run the model", &error))
-        })?;
+        let session = self.session(&bytes, plan.threads)?;
         let declared: Vec<&str> = session.inputs().iter().map(|input| input.name()).collect();
         let planned: Vec<&str> = plan.inputs.iter().map(|spec| spec.name.as_str()).collect();
         if declared != planned {
@@ -138,20 +150,6 @@ impl Backend for Ort {
         let session = OrtSession::new(session, plan).map_err(|error| self.failed("cannot run the model", &error))?;
         Ok(Box::new(session))
     }
-}
-
-/// Makes a session, and the process's first alone: onnxruntime looks whether it knows the operators' domain and then writes it down, and
-/// of two that do so at once it refuses one.
-fn committed<T>(make: impl FnOnce() -> Result<T, BackendError>) -> Result<T, BackendError> {
-    static IS_DOMAIN_KNOWN: Mutex<bool> = Mutex::new(false);
-    let mut is_known = IS_DOMAIN_KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if *is_known {
-        drop(is_known);
-        return make();
-    }
-    let made = make()?;
-    *is_known = true;
-    Ok(made)
 }
 
 /// The process's one runtime, loaded at the first call that succeeds.

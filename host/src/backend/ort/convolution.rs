@@ -260,8 +260,7 @@ mod tests {
                 panic!("the output is a tensor")
             };
             kind.shape = None;
-            let session = backend.builder(1).unwrap().with_operators(operators::domain().unwrap()).unwrap();
-            let session = { session }.commit_from_memory(&model.encode_to_vec()).unwrap();
+            let session = backend.session(&model.encode_to_vec(), 1).unwrap();
             let shape = session.outputs()[0].dtype().tensor_shape().unwrap();
             assert_eq!(
                 shape.iter().map(|extent| *extent as usize).collect::<Vec<_>>(),
