@@ -16,9 +16,39 @@ const NAME: &str = "Elementwise";
 /// Elements that are worked on at a time.
 const BLOCK: usize = 512;
 
-/// What it can do, by the standard operators' names; the first four are of two operands. Programs hold their places here.
-const FUNCTIONS: [&str; 12] =
-    ["Add", "Sub", "Mul", "Div", "Neg", "Abs", "Sqrt", "Reciprocal", "Exp", "Tanh", "Erf", "Sigmoid"];
+/// What it can do; the first four are of two operands.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Function {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Neg,
+    Abs,
+    Sqrt,
+    Reciprocal,
+    Exp,
+    Tanh,
+    Erf,
+    Sigmoid,
+}
+use Function::{Abs, Add, Div, Erf, Exp, Mul, Neg, Reciprocal, Sigmoid, Sqrt, Sub, Tanh};
+
+/// The functions by the standard operators' names. Programs hold their places here.
+const FUNCTIONS: [(&str, Function); 12] = [
+    ("Add", Add),
+    ("Sub", Sub),
+    ("Mul", Mul),
+    ("Div", Div),
+    ("Neg", Neg),
+    ("Abs", Abs),
+    ("Sqrt", Sqrt),
+    ("Reciprocal", Reciprocal),
+    ("Exp", Exp),
+    ("Tanh", Tanh),
+    ("Erf", Erf),
+    ("Sigmoid", Sigmoid),
+];
 const BINARY: usize = 4;
 
 /// What marks the end of the forward pass: a chain is not done earlier than it is read.
@@ -32,7 +62,7 @@ pub(super) fn places(graph: &pb::GraphProto, wiring: &Wiring<'_>, taken: &[usize
     let mut starts: HashMap<&str, &str> = HashMap::new();
     let mut chains: Vec<(&str, bool, Vec<usize>, bool)> = vec![];
     for (index, node) in graph.node.iter().enumerate() {
-        let is_one = node.domain.is_empty() && FUNCTIONS.contains(&&*node.op_type) && node.output.len() == 1;
+        let is_one = node.domain.is_empty() && place_of(&node.op_type).is_some() && node.output.len() == 1;
         if !is_one || taken.contains(&index) {
             continue;
         }
@@ -60,6 +90,11 @@ pub(super) fn places(graph: &pb::GraphProto, wiring: &Wiring<'_>, taken: &[usize
         place.operator.output.len() == 1 && place.nodes.iter().any(|&index| graph.node[index].op_type == "Erf")
     };
     places.filter(|place| !is_theirs(place)).collect()
+}
+
+/// Where a standard operator is in [`FUNCTIONS`].
+fn place_of(op: &str) -> Option<usize> {
+    FUNCTIONS.iter().position(|(name, _)| *name == op)
 }
 
 fn place(graph: &pb::GraphProto, wiring: &Wiring<'_>, nodes: Vec<usize>) -> Option<Place> {
@@ -99,7 +134,7 @@ fn place(graph: &pb::GraphProto, wiring: &Wiring<'_>, nodes: Vec<usize>) -> Opti
     let mut code = vec![];
     for &index in &nodes {
         let (op, operands) = parts(index);
-        let function = FUNCTIONS.iter().position(|name| *name == op)?;
+        let function = place_of(op)?;
         let left = operand(*operands.first()?)?;
         let right = if function < BINARY { operand(*operands.get(1)?)? } else { left };
         code.extend([function, left, right].map(|part| part as i64));
@@ -242,19 +277,19 @@ fn work(function: usize, [left, right]: [&[f32]; 2], into: &mut [f32]) {
             }
         };
     }
-    match FUNCTIONS[function] {
-        "Add" => each!(a, b, a + b),
-        "Sub" => each!(a, b, a - b),
-        "Mul" => each!(a, b, a * b),
-        "Div" => each!(a, b, a / b),
-        "Neg" => each!(x, -x),
-        "Abs" => each!(x, x.abs()),
-        "Sqrt" => each!(x, x.sqrt()),
-        "Reciprocal" => each!(x, 1.0 / x),
-        "Exp" => each!(x, elements::exp(x)),
-        "Tanh" => each!(x, elements::tanh(x)),
-        "Erf" => each!(x, elements::erf(x)),
-        _ => each!(x, elements::sigmoid(x)),
+    match FUNCTIONS[function].1 {
+        Add => each!(a, b, a + b),
+        Sub => each!(a, b, a - b),
+        Mul => each!(a, b, a * b),
+        Div => each!(a, b, a / b),
+        Neg => each!(x, -x),
+        Abs => each!(x, x.abs()),
+        Sqrt => each!(x, x.sqrt()),
+        Reciprocal => each!(x, 1.0 / x),
+        Exp => each!(x, elements::exp(x)),
+        Tanh => each!(x, elements::tanh(x)),
+        Erf => each!(x, elements::erf(x)),
+        Sigmoid => each!(x, elements::sigmoid(x)),
     }
 }
 

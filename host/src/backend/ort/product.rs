@@ -81,7 +81,7 @@ impl Kernel for Multiplying {
         let [Some(x), Some(weights), ref bias @ ..] = *inputs else { return None };
         let [terms, outputs] = oriented(<[i64; 2]>::try_from(weights).ok()?, self.is_transposed);
         let (width, rows) = x.split_last()?;
-        if *width != terms || bias.iter().flatten().any(|bias| *bias != [outputs]) {
+        if *width != terms || terms < 1 || outputs < 1 || bias.iter().flatten().any(|bias| *bias != [outputs]) {
             return None;
         }
         let extents = [usize::try_from(terms).ok()?, usize::try_from(outputs).ok()?];
