@@ -10,6 +10,7 @@ mod tests;
 pub(crate) mod winograd;
 
 use crate::autodiff::Window;
+use crate::vectors::Weighted as _;
 
 /// Outputs from which vectors of them are worth it.
 const FEWEST_OUTPUTS: usize = 4;

@@ -11,8 +11,8 @@
 //! Numerics: each entry is one running sum over the terms in their order, with fused multiply-adds where the processor has them, and then
 //! the bias: its bits depend on the row, the parameters and the kind of processor, not on other rows nor on the vectors' width.
 
-use crate::vectors::{WIDEST, fetch, turn};
-use pulp::{Arch, Simd, WithSimd};
+use crate::vectors::{Run, WIDEST, Weighted, fetch, turn};
+use pulp::{Simd, WithSimd};
 use std::ops::Range;
 
 /// Rows of a tile: as many as there are registers for, in the widest vectors or of one vector, and of two others.
@@ -41,20 +41,13 @@ pub(crate) struct Product {
     packed: Vec<f32>,
     /// `[outputs, rows]`, where weights are in the place of rows.
     across: Vec<f32>,
-    vectors: Arch,
 }
 
 impl Product {
     /// Of rows of `terms` entries with weights `[terms, outputs]`, or `[outputs, terms]` where they are `transposed`; at
     /// least one of each.
     pub(crate) fn new([terms, outputs]: [usize; 2], transposed: bool) -> Self {
-        Self { terms, outputs, transposed, packed: vec![], across: vec![], vectors: Arch::new() }
-    }
-
-    /// From `x` `[rows, terms]` to `y` `[rows, outputs]`, with `weights` and `bias` `[outputs]`.
-    pub(crate) fn run(&mut self, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
-        let vectors = self.vectors;
-        vectors.dispatch(Run { of: self, x, weights, bias, y });
+        Self { terms, outputs, transposed, packed: vec![], across: vec![] }
     }
 
     /// Whether it costs less that transposed weights take the place of so many rows.
@@ -302,21 +295,9 @@ impl WithSimd for Rows<'_> {
     }
 }
 
-/// A product on its way.
-struct Run<'a> {
-    of: &'a mut Product,
-    x: &'a [f32],
-    weights: &'a [f32],
-    bias: Option<&'a [f32]>,
-    y: &'a mut [f32],
-}
-
-impl WithSimd for Run<'_> {
-    type Output = ();
-
+impl Weighted for Product {
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { of, x, weights, bias, y } = self;
+    fn work<S: Simd>(Run { of, x, weights, bias, y }: Run<'_, Self>, simd: S) {
         if y.is_empty() {
             return;
         }
@@ -371,10 +352,6 @@ mod tests {
             let [terms, outputs] = self.sizes;
             let x = &self.x[from * terms..][..y.len() / outputs * terms];
             let (weights, bias) = (&self.weights, self.bias.as_deref());
-            if let Width::Dispatched = width {
-                of.run(x, weights, bias, y);
-                return true;
-            }
             width.run(Run { of, x, weights, bias, y })
         }
 

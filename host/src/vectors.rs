@@ -3,6 +3,8 @@
 #[cfg(test)]
 pub(crate) mod testing;
 
+use pulp::{Arch, Simd, WithSimd};
+
 /// Floats of the widest vectors.
 pub(crate) const WIDEST: usize = 16;
 
@@ -11,6 +13,35 @@ pub(crate) const SIDE: usize = 4;
 
 /// Squares side by side that are turned at a time: their lines are those of the caches.
 const SQUARES: usize = 4;
+
+/// What is summed of `x` and weights, with memory for it.
+pub(crate) trait Weighted: Sized {
+    /// In these vectors.
+    fn work<S: Simd>(run: Run<'_, Self>, simd: S);
+
+    /// In the widest vectors that the processor has.
+    fn run(&mut self, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
+        Arch::new().dispatch(Run { of: self, x, weights, bias, y });
+    }
+}
+
+/// One call.
+pub(crate) struct Run<'a, K> {
+    pub(crate) of: &'a mut K,
+    pub(crate) x: &'a [f32],
+    pub(crate) weights: &'a [f32],
+    pub(crate) bias: Option<&'a [f32]>,
+    pub(crate) y: &'a mut [f32],
+}
+
+impl<K: Weighted> WithSimd for Run<'_, K> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        K::work(self, simd);
+    }
+}
 
 /// A square of floats turned about its diagonal.
 #[cfg(target_arch = "x86_64")]

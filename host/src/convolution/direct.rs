@@ -9,8 +9,8 @@
 //! its bits depend on the sample, the parameters and the kind of processor, not on the vectors' width.
 
 use super::{Windows, copy_lines, take};
-use crate::vectors::{SIDE, WIDEST, turned};
-use pulp::{Arch, Simd, WithSimd};
+use crate::vectors::{Run, SIDE, WIDEST, Weighted, turned};
+use pulp::Simd;
 use std::ops::Range;
 
 /// Columns of the widest tile.
@@ -43,7 +43,6 @@ pub(crate) struct Convolution {
     padded: Vec<f32>,
     /// `[columns, outputs of a block]`.
     line: Vec<f32>,
-    vectors: Arch,
 }
 
 impl Convolution {
@@ -75,14 +74,7 @@ impl Convolution {
             plane,
             padded: if stay { vec![] } else { vec![0.0; channels * plane[0] * plane[1]] },
             line: vec![0.0; windows.output[1] * 2 * WIDEST],
-            vectors: Arch::new(),
         }
-    }
-
-    /// From `x` `[N, C, *input]` to `y` `[N, O, *output]`, with `weights` `[O, C, *kernel]` and `bias` `[O]`.
-    pub(super) fn run(&mut self, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
-        let vectors = self.vectors;
-        vectors.dispatch(Run { of: self, x, weights, bias, y });
     }
 
     /// Turns the kernels, unless they are those of the last call.
@@ -268,21 +260,9 @@ fn turn(from: &[f32], wide: usize, into: &mut [f32], apart: usize, [outputs, col
     }
 }
 
-/// A convolution on its way.
-struct Run<'a> {
-    of: &'a mut Convolution,
-    x: &'a [f32],
-    weights: &'a [f32],
-    bias: Option<&'a [f32]>,
-    y: &'a mut [f32],
-}
-
-impl WithSimd for Run<'_> {
-    type Output = ();
-
+impl Weighted for Convolution {
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { of, x, weights, bias, y } = self;
+    fn work<S: Simd>(Run { of, x, weights, bias, y }: Run<'_, Self>, simd: S) {
         of.take_weights::<S>(weights);
         let [len, made] = of.windows.lens();
         for (x, y) in x.chunks_exact(len).zip(y.chunks_exact_mut(made)) {
@@ -302,7 +282,6 @@ impl WithSimd for Run<'_> {
 mod tests {
     use super::super::tests::{Convolves, convolutions_are_their_definition, plain_cases, samples_keep_to_themselves};
     use super::*;
-    use crate::vectors::testing::Width;
 
     /// Those of 3×3, and kernels of all shapes, strides, dilations, lines, more columns and outputs than a tile, single outputs.
     fn cases() -> Vec<Windows> {
@@ -324,14 +303,6 @@ mod tests {
     impl Convolves for Convolution {
         fn over(windows: Windows, transposed: bool) -> Self {
             Self::new(windows, transposed)
-        }
-
-        fn run_in(&mut self, width: Width, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) -> bool {
-            if let Width::Dispatched = width {
-                self.run(x, weights, bias, y);
-                return true;
-            }
-            width.run(Run { of: self, x, weights, bias, y })
         }
     }
 

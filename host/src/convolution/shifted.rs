@@ -9,8 +9,8 @@
 //! its bits depend on the sample, the parameters and the kind of processor, not on the vectors' width.
 
 use super::{Windows, copy_lines, take};
-use crate::vectors::WIDEST;
-use pulp::{Arch, Simd, WithSimd};
+use crate::vectors::{Run, WIDEST, Weighted};
+use pulp::Simd;
 
 /// Outputs of a tile.
 const OUTPUTS: usize = 4;
@@ -65,7 +65,6 @@ pub(crate) struct Convolution {
     copies: Vec<f32>,
     /// Floats of a sample's.
     copied: usize,
-    vectors: Arch,
 }
 
 impl Convolution {
@@ -86,14 +85,7 @@ impl Convolution {
             lines,
             copies: vec![0.0; copied * (BLOCK / copied).max(1)],
             copied,
-            vectors: Arch::new(),
         }
-    }
-
-    /// From `x` `[N, C, *input]` to `y` `[N, O, *output]`, with `weights` `[O, C, *kernel]` and `bias` `[O]`.
-    pub(super) fn run(&mut self, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
-        let vectors = self.vectors;
-        vectors.dispatch(Run { of: self, x, weights, bias, y });
     }
 
     /// Turns the kernels, unless they are those of the last call.
@@ -210,21 +202,9 @@ fn tiles(outputs: usize) -> impl Iterator<Item = usize> {
     (0..outputs).step_by(OUTPUTS).map(move |first| first.min(outputs - OUTPUTS))
 }
 
-/// A convolution on its way.
-struct Run<'a> {
-    of: &'a mut Convolution,
-    x: &'a [f32],
-    weights: &'a [f32],
-    bias: Option<&'a [f32]>,
-    y: &'a mut [f32],
-}
-
-impl WithSimd for Run<'_> {
-    type Output = ();
-
+impl Weighted for Convolution {
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { of, x, weights, bias, y } = self;
+    fn work<S: Simd>(Run { of, x, weights, bias, y }: Run<'_, Self>, simd: S) {
         of.take_weights(weights);
         let [len, made] = of.windows.lens();
         let mut copies = std::mem::take(&mut of.copies);
@@ -275,14 +255,6 @@ mod tests {
         fn over(windows: Windows, transposed: bool) -> Self {
             Self::new(windows, transposed)
         }
-
-        fn run_in(&mut self, width: Width, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) -> bool {
-            if let Width::Dispatched = width {
-                self.run(x, weights, bias, y);
-                return true;
-            }
-            width.run(Run { of: self, x, weights, bias, y })
-        }
     }
 
     #[test]
@@ -301,16 +273,16 @@ mod tests {
             let [len, made] = windows.lens();
             let [x, weights, bias] = [(2 * len, 1), (windows.outputs * windows.taps(), 2), (windows.outputs, 3)]
                 .map(|(count, seed)| numbers(count, seed));
-            let bits = |of: &mut dyn FnMut(&mut [f32]) -> bool| {
-                let mut y = vec![f32::NAN; 2 * made];
-                of(&mut y).then(|| y.iter().map(|y| y.to_bits()).collect::<Vec<_>>())
-            };
+            let bits = |y: Vec<f32>| y.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+            let mut want = vec![f32::NAN; 2 * made];
+            direct::Convolution::over(windows, false).run(&x, &weights, Some(&bias), &mut want);
+            let want = bits(want);
             for width in [Width::Dispatched, Width::Eight] {
-                let want = bits(&mut |y| {
-                    direct::Convolution::over(windows, false).run_in(Width::Dispatched, &x, &weights, Some(&bias), y)
-                });
-                let got = bits(&mut |y| Convolution::over(windows, false).run_in(width, &x, &weights, Some(&bias), y));
-                assert!(got.is_none_or(|got| Some(got) == want), "{windows:?}, {width:?}");
+                let mut y = vec![f32::NAN; 2 * made];
+                let of = &mut Convolution::over(windows, false);
+                if width.run(Run { of, x: &x, weights: &weights, bias: Some(&bias), y: &mut y }) {
+                    assert_eq!(bits(y), want, "{windows:?}, {width:?}");
+                }
             }
         }
     }

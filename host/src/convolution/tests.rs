@@ -2,6 +2,7 @@
 
 use super::Windows;
 use crate::vectors::testing::{Width, check, numbers};
+use crate::vectors::{Run, Weighted};
 
 const SAMPLES: usize = 5;
 
@@ -69,10 +70,9 @@ fn convolved(windows: &Windows, transposed: bool, x: &[f32], weights: &[f32], bi
     x.chunks(windows.lens()[0]).flat_map(sample).collect()
 }
 
-/// A method's convolution, and its run in vectors of a width, where the processor has them.
-pub(super) trait Convolves {
+/// A method's convolution.
+pub(super) trait Convolves: Weighted {
     fn over(windows: Windows, transposed: bool) -> Self;
-    fn run_in(&mut self, width: Width, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) -> bool;
 }
 
 pub(super) fn convolutions_are_their_definition<C: Convolves>(cases: Vec<Windows>) {
@@ -85,7 +85,8 @@ pub(super) fn convolutions_are_their_definition<C: Convolves>(cases: Vec<Windows
             let want = convolved(&windows, transposed, &x, &weights, &bias);
             for width in [Width::Dispatched, Width::Eight, Width::One] {
                 let mut y = vec![f32::NAN; SAMPLES * made];
-                if C::over(windows, transposed).run_in(width, &x, &weights, Some(&bias), &mut y) {
+                let of = &mut C::over(windows, transposed);
+                if width.run(Run { of, x: &x, weights: &weights, bias: Some(&bias), y: &mut y }) {
                     let largest = channels * (windows.kernel[0] * windows.kernel[1]).div_ceil(9);
                     check(&format!("{windows:?}, {width:?}"), &y, &want, largest);
                 }
@@ -100,7 +101,7 @@ pub(super) fn samples_keep_to_themselves<C: Convolves>(cases: Vec<Windows>) {
         let x = numbers(SAMPLES * len, 4);
         let [weights, before] = [5, 6].map(|seed| numbers(windows.outputs * windows.taps(), seed));
         let run = |of: &mut C, x: &[f32], weights: &[f32], y: &mut [f32]| {
-            assert!(of.run_in(Width::Dispatched, x, weights, None, y));
+            of.run(x, weights, None, y);
         };
         let mut used = C::over(windows, false);
         let (mut all, mut alone) = (vec![0.0; SAMPLES * made], vec![0.0; made]);

@@ -1,6 +1,6 @@
 //! What tests of kernels share.
 
-use pulp::{Scalar, Simd, WithSimd};
+use pulp::{Arch, Scalar, Simd, WithSimd};
 
 /// How wide the vectors are.
 #[derive(Clone, Copy, Debug)]
@@ -11,16 +11,18 @@ pub(crate) enum Width {
 }
 
 impl Width {
-    /// Runs `run` in such vectors, where the processor has them, and tells whether it has. Not as dispatched: that is the caller's own.
+    /// Runs `run` in such vectors, where the processor has them, and tells whether it has.
     pub(crate) fn run(self, run: impl WithSimd<Output = ()>) -> bool {
         match self {
+            Self::Dispatched => Arch::new().dispatch(run),
             Self::One => Simd::vectorize(Scalar, run),
             #[cfg(target_arch = "x86_64")]
             Self::Eight => match pulp::x86::V3::try_new() {
                 Some(narrow) => Simd::vectorize(narrow, run),
                 None => return false,
             },
-            _ => return false,
+            #[cfg(not(target_arch = "x86_64"))]
+            Self::Eight => return false,
         }
         true
     }

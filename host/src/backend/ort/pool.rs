@@ -250,14 +250,7 @@ mod tests {
     ];
 
     fn pooled(pool: Pool, windows: Windows, width: Width, x: &[f32], y: &mut [f32]) -> bool {
-        let run = Run { pool, windows, x, y };
-        match width {
-            Width::Dispatched => {
-                Arch::new().dispatch(run);
-                true
-            }
-            width => width.run(run),
-        }
+        width.run(Run { pool, windows, x, y })
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::operator::{Arity, Attributes, Kernel, Operator, node};
 use super::wiring::{Place, Wiring};
 use crate::onnx::{attr_ints, make_attr_int, pb};
 use crate::product::Product;
+use crate::vectors::Weighted as _;
 
 const NAME: &str = "Product";
 

@@ -8,8 +8,8 @@
 
 use super::super::{Windows, take};
 use super::{POINTS, TILE, VECTORS, WIDE_TILE, at_points, column_of, load, store, tiles, two};
-use crate::vectors::WIDEST;
-use pulp::{Arch, Simd, WithSimd};
+use crate::vectors::{Run, WIDEST, Weighted};
+use pulp::Simd;
 
 /// Tiles of the largest block.
 const BLOCK: usize = VECTORS * WIDEST;
@@ -35,7 +35,6 @@ pub(crate) struct Convolution {
     even: [Vec<f32>; 2],
     odd: [Vec<f32>; 2],
     pieces: Vec<Piece>,
-    vectors: Arch,
 }
 
 /// Tiles of a block in a sample: whole lines of them, or part of one.
@@ -69,14 +68,7 @@ impl Convolution {
             even: halves(),
             odd: halves(),
             pieces: vec![],
-            vectors: Arch::new(),
         }
-    }
-
-    /// From `x` `[N, C, *input]` to `y` `[N, O, *output]`, with `weights` `[O, C, 3, 3]` and `bias` `[O]`.
-    pub(crate) fn run(&mut self, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
-        let vectors = self.vectors;
-        vectors.dispatch(Run { of: self, x, weights, bias, y });
     }
 
     /// Transforms the kernels, unless they are those of the last call.
@@ -268,43 +260,41 @@ impl Convolution {
             self.write::<S, M, N>(simd, tile, bias, y);
         }
     }
-}
 
-/// A convolution on its way.
-struct Run<'a> {
-    of: &'a mut Convolution,
-    x: &'a [f32],
-    weights: &'a [f32],
-    bias: Option<&'a [f32]>,
-    y: &'a mut [f32],
-}
-
-impl Run<'_> {
+    /// A few vectors of tiles of inputs at a time.
     #[inline(always)]
-    fn run<S: Simd, const M: usize>(self, simd: S) {
-        let Self { of, x, weights, bias, y } = self;
-        of.take_weights::<M>(weights);
-        let Windows { channels, input, .. } = of.windows;
-        let [lines, columns] = tiles(&of.windows);
+    fn by_vectors<S: Simd, const M: usize>(
+        &mut self,
+        simd: S,
+        x: &[f32],
+        weights: &[f32],
+        bias: Option<&[f32]>,
+        y: &mut [f32],
+    ) {
+        self.take_weights::<M>(weights);
+        let Windows { channels, input, .. } = self.windows;
+        let [lines, columns] = tiles(&self.windows);
         let total = x.len() / (channels * input[0] * input[1]) * lines * columns;
         for at in (0..total).step_by(VECTORS * S::F32_LANES) {
             let count = (total - at).min(VECTORS * S::F32_LANES);
-            of.list_pieces(at, count);
+            self.list_pieces(at, count);
             match count.div_ceil(S::F32_LANES) {
-                1 => of.block::<S, M, 1>(simd, x, bias, y),
-                2 => of.block::<S, M, 2>(simd, x, bias, y),
-                _ => of.block::<S, M, VECTORS>(simd, x, bias, y),
+                1 => self.block::<S, M, 1>(simd, x, bias, y),
+                2 => self.block::<S, M, 2>(simd, x, bias, y),
+                _ => self.block::<S, M, VECTORS>(simd, x, bias, y),
             }
         }
     }
 }
 
-impl WithSimd for Run<'_> {
-    type Output = ();
-
+impl Weighted for Convolution {
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        if S::F32_LANES >= WIDEST { self.run::<S, WIDE_TILE>(simd) } else { self.run::<S, TILE>(simd) }
+    fn work<S: Simd>(Run { of, x, weights, bias, y }: Run<'_, Self>, simd: S) {
+        if S::F32_LANES >= WIDEST {
+            of.by_vectors::<S, WIDE_TILE>(simd, x, weights, bias, y);
+        } else {
+            of.by_vectors::<S, TILE>(simd, x, weights, bias, y);
+        }
     }
 }
 
@@ -370,19 +360,10 @@ mod tests {
         Convolves, convolutions_are_their_definition, plain_cases, samples_keep_to_themselves,
     };
     use super::*;
-    use crate::vectors::testing::Width;
 
     impl Convolves for Convolution {
         fn over(windows: Windows, transposed: bool) -> Self {
             Self::new(windows, transposed)
-        }
-
-        fn run_in(&mut self, width: Width, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) -> bool {
-            if let Width::Dispatched = width {
-                self.run(x, weights, bias, y);
-                return true;
-            }
-            width.run(Run { of: self, x, weights, bias, y })
         }
     }
 
