@@ -9,7 +9,7 @@
 //! its bits depend on the sample, the parameters and the kind of processor, not on the vectors' width.
 
 use super::{Windows, copy_lines, take};
-use crate::vectors::{Run, SIDE, WIDEST, Weighted, turned};
+use crate::vectors::{Run, WIDEST, Weighted, turn};
 use pulp::Simd;
 use std::ops::Range;
 
@@ -199,7 +199,8 @@ impl Convolution {
                 of_columns!(1 2 3 4 5 6 7 8 9 10 11 12 13);
                 done += across;
             }
-            turn(&self.line, wide, &mut y[(first * lines + line) * columns..], lines * columns, [count, columns]);
+            let y = &mut y[(first * lines + line) * columns..];
+            turn(&self.line, y, [columns, count], [wide, lines * columns]);
         }
     }
 
@@ -225,39 +226,6 @@ fn flat(windows: Windows) -> Windows {
     }
     let line = [1, input[0] * input[1]];
     Windows { input: line, output: line, ..windows }
-}
-
-/// Writes `from` `[columns, wide]` to `into`, an output's columns side by side and outputs `apart`.
-#[inline(always)]
-fn turn(from: &[f32], wide: usize, into: &mut [f32], apart: usize, [outputs, columns]: [usize; 2]) {
-    for first in (0..outputs).step_by(SIDE) {
-        let into = &mut into[first * apart..];
-        if first + SIDE > outputs || columns < SIDE {
-            for output in 0..SIDE.min(outputs - first) {
-                for column in 0..columns {
-                    into[output * apart + column] = from[column * wide + first + output];
-                }
-            }
-            continue;
-        }
-        let (a, rest) = into.split_at_mut(apart);
-        let (b, rest) = rest.split_at_mut(apart);
-        let (c, d) = rest.split_at_mut(apart);
-        // The last square ends with the line.
-        let ranges = [0..columns, columns - SIDE..columns];
-        for range in ranges.into_iter().take(1 + usize::from(columns % SIDE > 0)) {
-            let from = from[range.start * wide..].chunks_exact(SIDE * wide);
-            let [a, b, c, d] =
-                [&mut *a, &mut *b, &mut *c, &mut *d].map(|line| line[range.clone()].as_chunks_mut::<SIDE>().0);
-            for (from, ((a, b), (c, d))) in from.zip(a.iter_mut().zip(b).zip(c.iter_mut().zip(d))) {
-                let mut square = [[0.0; SIDE]; SIDE];
-                for (square, from) in square.iter_mut().zip(from.chunks_exact(wide)) {
-                    *square = *from[first..].first_chunk().expect("a side");
-                }
-                [*a, *b, *c, *d] = turned(square);
-            }
-        }
-    }
 }
 
 impl Weighted for Convolution {
