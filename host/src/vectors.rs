@@ -46,7 +46,7 @@ impl<K: Weighted> WithSimd for Run<'_, K> {
 /// A square of floats turned about its diagonal.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(crate) fn turned(square: [[f32; SIDE]; SIDE]) -> [[f32; SIDE]; SIDE] {
+fn turned(square: [[f32; SIDE]; SIDE]) -> [[f32; SIDE]; SIDE] {
     use std::arch::x86_64::{_mm_movehl_ps, _mm_movelh_ps, _mm_unpackhi_ps, _mm_unpacklo_ps};
     let [a, b, c, d] = square.map(pulp::cast);
     // SAFETY: SSE is part of every x86-64 processor.
@@ -62,7 +62,7 @@ pub(crate) fn turned(square: [[f32; SIDE]; SIDE]) -> [[f32; SIDE]; SIDE] {
 /// A square of floats turned about its diagonal.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-pub(crate) fn turned([a, b, c, d]: [[f32; SIDE]; SIDE]) -> [[f32; SIDE]; SIDE] {
+fn turned([a, b, c, d]: [[f32; SIDE]; SIDE]) -> [[f32; SIDE]; SIDE] {
     [0, 1, 2, 3].map(|i| [a[i], b[i], c[i], d[i]])
 }
 

@@ -7,7 +7,7 @@
 
 use super::super::Windows;
 use super::{POINTS, TILE, VECTORS, WIDE_TILE, at_points, column_of, load, store, three, tiles};
-use crate::vectors::{SIDE, WIDEST, turned};
+use crate::vectors::{SIDE, WIDEST, turn};
 use pulp::{Arch, Simd, WithSimd};
 
 /// Weights of a kernel: two squares' and one.
@@ -222,36 +222,13 @@ fn left_at_points<S: Simd>(simd: S, half: S::f32s, [a, b]: [S::f32s; 2]) -> [S::
     [a, simd.add_f32s(a_half, b_half), simd.sub_f32s(a_half, b_half), b]
 }
 
-/// From planes `[*, lines, columns]` to their entries side by side, `wide` floats apart and lines of `pitch` entries. Four planes at a
-/// time, in squares that fit registers.
+/// From planes `[*, lines, columns]` to their entries side by side, `wide` floats apart and lines of `pitch` entries.
 #[inline(always)]
 fn turn_inside_out(planes: &[f32], [lines, columns]: [usize; 2], into: &mut [f32], pitch: usize, wide: usize) {
     let plane = lines * columns;
-    for (group, planes) in planes.chunks(SIDE * plane).enumerate() {
-        for line in 0..lines {
-            let into = &mut into[line * pitch * wide + SIDE * group..];
-            let rest = if planes.len() == SIDE * plane {
-                let rows: [&[f32]; SIDE] = std::array::from_fn(|k| &planes[k * plane + line * columns..][..columns]);
-                let squares = columns / SIDE;
-                for (square, into) in into.chunks_mut(SIDE * wide).take(squares).enumerate() {
-                    let mut from = [[0.0; SIDE]; SIDE];
-                    for (from, row) in from.iter_mut().zip(rows) {
-                        from.copy_from_slice(&row[SIDE * square..][..SIDE]);
-                    }
-                    for (i, turned) in turned(from).into_iter().enumerate() {
-                        into[i * wide..][..SIDE].copy_from_slice(&turned);
-                    }
-                }
-                SIDE * squares
-            } else {
-                0
-            };
-            for (k, plane) in planes.chunks_exact(plane).enumerate() {
-                for (at, x) in plane[line * columns..][..columns].iter().enumerate().skip(rest) {
-                    into[at * wide + k] = *x;
-                }
-            }
-        }
+    for line in 0..lines {
+        let (from, into) = (&planes[line * columns..], &mut into[line * pitch * wide..]);
+        turn(from, into, [planes.len() / plane, columns], [plane, wide]);
     }
 }
 
