@@ -74,6 +74,17 @@ impl Windows {
         self.channels * self.kernel[0] * self.kernel[1]
     }
 
+    /// Where a tap's weight between a channel and an output lies, in weights `[O, C, *kernel]`, or, turned, `[C, O, *kernel]` where they are
+    /// `transposed`.
+    fn weight(&self, transposed: bool, [channel, output]: [usize; 2], tap: usize) -> usize {
+        let of_kernel = self.kernel[0] * self.kernel[1];
+        if transposed {
+            (channel * self.outputs + output) * of_kernel + of_kernel - 1 - tap
+        } else {
+            (output * self.channels + channel) * of_kernel + tap
+        }
+    }
+
     /// Floats of a sample's input and output.
     fn lens(&self) -> [usize; 2] {
         [(self.channels, self.input), (self.outputs, self.output)]

@@ -93,10 +93,9 @@ impl Convolution {
             let (first, wide) = (block * 2 * S::F32_LANES, kernels.len() / taps);
             for output in first..outputs.min(first + wide) {
                 for channel in 0..channels {
-                    let from = if self.transposed { channel * outputs + output } else { output * channels + channel };
-                    for (tap, weight) in weights[from * of_kernel..][..of_kernel].iter().enumerate() {
-                        let tap = if self.transposed { of_kernel - 1 - tap } else { tap };
-                        kernels[(channel * of_kernel + tap) * wide + output - first] = *weight;
+                    for tap in 0..of_kernel {
+                        let weight = weights[self.windows.weight(self.transposed, [channel, output], tap)];
+                        kernels[(channel * of_kernel + tap) * wide + output - first] = weight;
                     }
                 }
             }

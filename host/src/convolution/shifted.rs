@@ -99,10 +99,8 @@ impl Convolution {
         self.kernels.clear();
         for first in tiles(outputs) {
             for (channel, tap) in (0..channels).flat_map(|channel| (0..of_kernel).map(move |tap| (channel, tap))) {
-                self.kernels.extend((first..first + OUTPUTS).map(|output| match self.transposed {
-                    true => weights[(channel * outputs + output) * of_kernel + of_kernel - 1 - tap],
-                    false => weights[(output * channels + channel) * of_kernel + tap],
-                }));
+                let place = |output| self.windows.weight(self.transposed, [channel, output], tap);
+                self.kernels.extend((first..first + OUTPUTS).map(|output| weights[place(output)]));
             }
         }
     }

@@ -83,11 +83,8 @@ impl Convolution {
         for (tile, kernels) in self.kernels.chunks_exact_mut(POINTS * channels * M).enumerate() {
             for output in tile * M..outputs.min((tile + 1) * M) {
                 for channel in 0..channels {
-                    let from = if self.transposed { channel * outputs + output } else { output * channels + channel };
-                    let mut kernel: [f32; 9] = weights[9 * from..][..9].try_into().expect("nine weights");
-                    if self.transposed {
-                        kernel.reverse();
-                    }
+                    let place = |tap| self.windows.weight(self.transposed, [channel, output], tap);
+                    let kernel: [f32; 9] = std::array::from_fn(|tap| weights[place(tap)]);
                     let [a, b, c] = [0, 3, 6].map(|line| kernel_at_points([0, 1, 2].map(|j| kernel[line + j])));
                     for j in 0..4 {
                         for (i, entry) in kernel_at_points([a[j], b[j], c[j]]).into_iter().enumerate() {
