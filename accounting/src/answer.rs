@@ -6,9 +6,10 @@ use serde::Serialize;
 
 use super::calibration::batch_rate;
 use super::pld::{self, Neighbours};
+use super::replaced::apart;
 use super::{
     Accountant, AccountingError, Plan, Price, calibrate, calibrate_batch, calibrate_on_grid, calibrate_rate,
-    calibrate_steps, check_delta, epsilon, replaced, sampling_rate,
+    calibrate_steps, epsilon, sampling_rate,
 };
 use damper_core::accounting::event::{Event, Rate};
 
@@ -27,7 +28,8 @@ const PLD_ASSUMES: [&str; 5] = [
     "a discrete Gaussian is bounded by the continuous one at a multiplier 4e-6 smaller: sigma is at least 1024 grid units",
     "privacy loss distributions, every rounding upward; this run alone, other runs on the same data add to it",
 ];
-const REPLACED: &str = "neighbours: one sample in the place of another, which moves a sum by up to twice the clip";
+const REPLACED: &str =
+    "neighbours: one sample in the place of another, drawn by the same coin; the sum moves by up to twice the clip";
 const NEIGHBOURS: &str =
     "neighbours: one sample replaced by a null sample that contributes nothing; the number of samples is public";
 const SAMPLING: &str =
@@ -182,11 +184,10 @@ impl EpsilonQuery {
             }
             (Neighbours::Replace, Accountant::Rdp) => return Err(AccountingError::Replaced),
             (Neighbours::Replace, Accountant::Pld) => {
-                check_delta(delta)?;
-                let multiplier = replaced(noise_multiplier, count_noise_multiplier)?;
-                let event =
-                    Event::new(rate, multiplier).map_err(|_| AccountingError::NoiseMultiplier(noise_multiplier))?;
-                let epsilon = pld::of_discrete(&[(event, steps)], neighbours, delta)?;
+                let plan = Plan::constant(rate, noise_multiplier, count_noise_multiplier, steps)?;
+                let apart = apart(noise_multiplier, count_noise_multiplier);
+                let priced = |(event, times): &(Event, u64)| pld::of_replaced(*event, *times, apart, delta);
+                let epsilon = plan.events().iter().map(priced).next().unwrap_or(Err(AccountingError::Steps))?;
                 if !epsilon.is_finite() {
                     return Err(AccountingError::NothingHolds { multiplier: noise_multiplier, steps });
                 }

@@ -19,7 +19,8 @@ const CLOSE: f64 = 1e-12;
 const CLOSE_TIGHT: f64 = 1e-5;
 /// Of a schedule's many different steps one such price takes a second.
 const STOP_MANY: f64 = 0.998;
-const SMALLEST: f64 = 1e-3;
+/// The search ends here: ε is above 1e17 if the sample is drawn once.
+const SMALLEST: f64 = 1e-9;
 
 /// A multiplier and its price.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -354,7 +355,7 @@ mod tests {
         let rate = sampling_rate(0.01).unwrap();
         let message = |result: Result<Calibrated, AccountingError>| result.unwrap_err().to_string();
         assert!(message(calibrate(Accountant::Rdp, 1e-4, 1e-5, rate, 100)).contains("raise --epsilon"));
-        assert!(message(calibrate(Accountant::Rdp, 1e12, 1e-5, rate, 100)).contains("lower it"));
+        assert!(message(calibrate(Accountant::Rdp, 1e30, 1e-5, rate, 100)).contains("lower it"));
         for target in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert!(message(calibrate(Accountant::Rdp, target, 1e-5, rate, 100)).starts_with("--epsilon"));
         }

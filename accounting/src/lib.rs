@@ -6,6 +6,7 @@
 
 mod answer;
 mod calibration;
+mod coins;
 mod delta;
 mod plan;
 pub mod pld;
@@ -21,8 +22,7 @@ pub use calibration::{
 };
 pub use delta::{DeltaVerdict, judge_delta};
 pub use plan::{Plan, Spent};
-pub use recorded::{Recorded, RecordedEvent, Sampler};
-pub use replaced::replaced;
+pub use recorded::{Recorded, RecordedEvent, RunKind, Sampler};
 pub use schedule::{Factors, Schedule};
 pub use truncation::{Truncated, Truncation};
 
@@ -229,7 +229,7 @@ pub enum AccountingError {
 
 /// The smallest σ in grid units whose discrete Gaussian is priced as the continuous one at fractional orders
 /// (`damper_core::accounting::renyi`, on integer orders, has the argument).
-pub const SMALLEST_SIGMA: u64 = 1 << 10;
+pub const SMALLEST_SIGMA: u64 = damper_core::noise::LEAST_SIGMA as u64;
 
 /// The rate at which `--sampling-rate` is priced: the smallest `k/2^53` at least `q`.
 pub fn sampling_rate(q: f64) -> Result<Rate, AccountingError> {

@@ -5,7 +5,8 @@
 //!
 //! 1. `gaussian`: the Gaussian and its shift as finitely many points, from above by splitting mass, from below by
 //!    merging it;
-//! 2. `draw`: the privacy loss of each point under the draw's mixture; what lies beyond the points is a loss of infinity;
+//! 2. `draw`: the privacy loss of each point under the draw's mixture; what lies beyond the points is a loss of infinity. A replaced sample
+//!    has a dominating pair of its own, in `replace`;
 //! 3. `knots`: events of many sizes as mixtures of few, from above;
 //! 4. `grid`: losses on multiples of a step, split from above and merged from below; tilted, so that the bulk lies where δ is
 //!    decided;
@@ -24,6 +25,7 @@ mod draw;
 mod gaussian;
 mod grid;
 mod knots;
+mod replace;
 #[cfg(test)]
 mod twofold;
 
@@ -42,8 +44,7 @@ pub enum Neighbours {
     /// One sample, there or not: added, removed, or replaced by a null sample. Multipliers are in units of the clip.
     #[default]
     AddOrRemove,
-    /// One sample in the place of another. A release moves by up to twice the clip, and multipliers are in units of how far it
-    /// moves: [`replaced`](crate::replaced).
+    /// One sample in the place of another. A release moves by up to twice the clip. Multipliers are in units of the clip.
     Replace,
 }
 
@@ -83,10 +84,14 @@ const LARGEST: f64 = 1e9;
 /// δ must be above 0 and below 1, and there must be an event.
 pub fn epsilon(events: &[(Event, u64)], neighbours: Neighbours, delta: f64) -> Result<f64, AccountingError> {
     check(events, delta)?;
-    Ok(directions(neighbours).fold(0.0, |least, way| {
-        let question = Question { least, ..Question::new(events, way, delta, Bound::Upper) };
+    Ok(upper(events, pairs(neighbours), delta))
+}
+
+fn upper(events: &[(Event, u64)], pairs: &[Pair], delta: f64) -> f64 {
+    pairs.iter().fold(0.0, |least, pair| {
+        let question = Question { least, ..Question::new(events, *pair, delta, Bound::Upper) };
         question.answer(f64::INFINITY).unwrap_or(f64::INFINITY).max(least)
-    }))
+    })
 }
 
 /// [`epsilon`] of the discrete Gaussian that runs, whose σ is at least [`SMALLEST_SIGMA`](crate::SMALLEST_SIGMA) grid units in every
@@ -100,6 +105,18 @@ pub fn of_discrete(events: &[(Event, u64)], neighbours: Neighbours, delta: f64) 
         Some(events) => epsilon(&events, neighbours, delta),
         None => Ok(f64::INFINITY),
     }
+}
+
+/// [`of_discrete`] of `times` equal draws where neighbours have one sample in the place of another. Their releases lie at most `apart`
+/// times as far from each other as either lies from the release without the sample: 2 if the clip is the only bound, less if one-hot counts are
+/// released too ([`apart`](crate::replaced::apart)).
+pub(crate) fn of_replaced(event: Event, times: u64, apart: f64, delta: f64) -> Result<f64, AccountingError> {
+    let events = [(event, times)];
+    check(&events, delta)?;
+    Ok(match continuous(&events) {
+        Some(events) => upper(&events, &[Pair::Replaced { apart: apart.clamp(1.0, 2.0) }], delta),
+        None => f64::INFINITY,
+    })
 }
 
 /// The continuous events of which discrete ones are a post-processing, up to a factor below every rounding; `None` where a multiplier
@@ -121,9 +138,9 @@ pub(crate) fn continuous(events: &[(Event, u64)]) -> Option<Vec<(Event, u64)>> {
 pub fn epsilon_at_least(events: &[(Event, u64)], neighbours: Neighbours, delta: f64) -> Result<f64, AccountingError> {
     check(events, delta)?;
     let mut most = 0.0f64;
-    for way in directions(neighbours) {
-        let limit = Question::new(events, way, delta, Bound::Upper).answer(f64::INFINITY).unwrap_or(f64::INFINITY);
-        most = most.max(Question::new(events, way, delta, Bound::Lower).answer(limit).unwrap_or(0.0));
+    for pair in pairs(neighbours) {
+        let limit = Question::new(events, *pair, delta, Bound::Upper).answer(f64::INFINITY).unwrap_or(f64::INFINITY);
+        most = most.max(Question::new(events, *pair, delta, Bound::Lower).answer(limit).unwrap_or(0.0));
     }
     Ok(most)
 }
@@ -133,23 +150,32 @@ fn check(events: &[(Event, u64)], delta: f64) -> Result<(), AccountingError> {
     if events.iter().all(|(_, times)| *times == 0) { Err(AccountingError::Steps) } else { Ok(()) }
 }
 
-fn directions(neighbours: Neighbours) -> impl Iterator<Item = Direction> {
-    let all: &[Direction] = match neighbours {
-        Neighbours::AddOrRemove => &[Direction::Remove, Direction::Add],
-        Neighbours::Replace => &[Direction::Replace],
-    };
-    all.iter().copied()
+/// The two distributions that are told apart.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Pair {
+    /// With one sample, and without it.
+    Sampled(Direction),
+    /// With one sample, and with another in its place. `apart` is how far the two releases lie from each other at most, over how far either
+    /// lies from the one without the sample.
+    Replaced { apart: f64 },
 }
 
-/// ε of one direction.
+fn pairs(neighbours: Neighbours) -> &'static [Pair] {
+    match neighbours {
+        Neighbours::AddOrRemove => &[Pair::Sampled(Direction::Remove), Pair::Sampled(Direction::Add)],
+        Neighbours::Replace => &[Pair::Replaced { apart: 2.0 }],
+    }
+}
+
+/// ε of one pair.
 struct Question {
     events: Knots,
-    direction: Direction,
+    pair: Pair,
     delta: f64,
     bound: Bound,
     /// Nodes reach so many standard deviations.
     reach: f64,
-    /// An upper bound need not be sharper than this: the other direction's is.
+    /// An upper bound need not be sharper than this: the other pair's is.
     least: f64,
 }
 
@@ -173,7 +199,7 @@ struct Aim {
 }
 
 impl Question {
-    fn new(events: &[(Event, u64)], direction: Direction, delta: f64, bound: Bound) -> Self {
+    fn new(events: &[(Event, u64)], pair: Pair, delta: f64, bound: Bound) -> Self {
         let capped = |(event, times): &(Event, u64)| {
             let event = if event.multiplier() > LARGEST { Event::new(event.rate(), LARGEST) } else { Ok(*event) };
             (event.unwrap_or(events[0].0), *times)
@@ -182,20 +208,24 @@ impl Question {
         let times: f64 = events.iter().map(|(_, times)| *times as f64).sum();
         // Of a δ that is hardly a number, the share underflows: nothing is found for it, but not on endless nodes.
         let reach = sqrt(2.0 * log(times / (BEYOND * delta)).min(FARTHEST));
-        let events = if bound == Bound::Upper { knots::few(&capped) } else { knots::exact(&capped) };
-        Self { events, direction, delta, bound, reach, least: 0.0 }
+        let spread = if pair == (Pair::Replaced { apart: 2.0 }) { 2.0 } else { 1.0 };
+        let events = if bound == Bound::Upper { knots::few(&capped, spread) } else { knots::exact(&capped) };
+        Self { events, pair, delta, bound, reach, least: 0.0 }
     }
 
     fn losses(&self, spacing: f64) -> Vec<Losses> {
-        let one = |event: &Event| match self.bound {
-            Bound::Upper => {
-                let nodes = gaussian::nodes(event.multiplier(), spacing, self.reach);
-                draw::worse(&nodes, event.rate(), self.direction)
+        let (bound, reach) = (self.bound, self.reach);
+        let one = |event: &Event| match (self.pair, bound) {
+            (Pair::Sampled(direction), Bound::Upper) => {
+                draw::worse(&gaussian::nodes(event.multiplier(), spacing, reach), event.rate(), direction)
             }
-            Bound::Lower => {
-                let cells = gaussian::cells(event.multiplier(), spacing, self.reach);
-                draw::better(&cells, event.rate(), self.direction)
+            (Pair::Sampled(direction), Bound::Lower) => {
+                draw::better(&gaussian::cells(event.multiplier(), spacing, reach), event.rate(), direction)
             }
+            (Pair::Replaced { apart }, Bound::Upper) => {
+                replace::worse(event.multiplier(), apart, event.rate(), spacing, reach)
+            }
+            (Pair::Replaced { .. }, Bound::Lower) => replace::better(event.multiplier(), event.rate(), spacing, reach),
         };
         self.events.knots.iter().map(one).collect()
     }
@@ -214,9 +244,9 @@ impl Question {
     /// The tilt at which Chernoff's ε is smallest.
     fn aim(&self, losses: &[Losses], counts: &[f64], room: f64) -> Aim {
         // The mass at 0 of a replacement is one point, and no density.
-        let thin: Vec<Losses> = match self.direction {
-            Direction::Replace => losses.to_vec(),
-            Direction::Remove | Direction::Add => losses.iter().map(Losses::thinned).collect(),
+        let thin: Vec<Losses> = match self.pair {
+            Pair::Replaced { .. } => losses.to_vec(),
+            Pair::Sampled(_) => losses.iter().map(Losses::thinned).collect(),
         };
         let at = |ln_tilt: f64| {
             let tilt = exp(ln_tilt);

@@ -5,6 +5,7 @@ use super::{Accountant, AccountingError, Plan, Price, Truncation, check_delta, p
 use damper_core::accounting::event::{Event, Rate};
 use damper_core::accounting::renyi::least_epsilon;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// So many draws are listed one by one.
 const SCHEDULE: u64 = 1 << 24;
@@ -26,6 +27,14 @@ pub struct RecordedEvent {
     pub times: u64,
 }
 
+impl RecordedEvent {
+    /// An event, and how often it came.
+    #[must_use]
+    pub fn new((event, times): &(Event, u64)) -> Self {
+        Self { sampling_rate_numerator: event.rate().numerator(), noise_multiplier: event.multiplier(), times: *times }
+    }
+}
+
 /// How the samples of a step were chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -44,6 +53,25 @@ impl Sampler {
     }
 }
 
+/// Whether a run's random words are secret.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunKind {
+    /// The key came from the operating system.
+    Private,
+    /// The seed is known, so the noise can be computed again and nothing is private. ε is what a private run would have.
+    Simulation,
+}
+
+impl fmt::Display for RunKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Private => "private",
+            Self::Simulation => "simulation",
+        })
+    }
+}
+
 /// The events of a run, in the order of its steps.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -52,6 +80,9 @@ pub struct Recorded {
     pub delta: f64,
     /// The accountant of the run's claim.
     pub accountant: Accountant,
+    /// Whether the run was private; none in a record of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunKind>,
     /// How samples were chosen.
     #[serde(default, skip_serializing_if = "Sampler::is_poisson")]
     pub sampler: Sampler,
@@ -63,19 +94,28 @@ pub struct Recorded {
     pub truncation: Option<Truncation>,
     /// Every draw from which something was released.
     pub events: Vec<RecordedEvent>,
+    /// Noisy releases from held-out samples. A sample is either a training sample or a held-out one, by public choice, so ε is the
+    /// larger of the two parts: whatever a held-out sample is, the draws do not depend on it, and given what the draws released, the
+    /// releases here do not depend on a training sample.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_out: Vec<RecordedEvent>,
 }
 
 impl Recorded {
     /// What was drawn, by coins and uncut.
     #[must_use]
     pub fn new(accountant: Accountant, delta: f64, events: &[(Event, u64)]) -> Self {
-        let one = |(event, times): &(Event, u64)| RecordedEvent {
-            sampling_rate_numerator: event.rate().numerator(),
-            noise_multiplier: event.multiplier(),
-            times: *times,
-        };
-        let events = events.iter().map(one).collect();
-        Self { delta, accountant, sampler: Sampler::Poisson, steps: None, truncation: None, events }
+        let events = events.iter().map(RecordedEvent::new).collect();
+        Self {
+            delta,
+            accountant,
+            run: None,
+            sampler: Sampler::Poisson,
+            steps: None,
+            truncation: None,
+            events,
+            held_out: Vec::new(),
+        }
     }
 
     /// The number of events.
@@ -90,7 +130,27 @@ impl Recorded {
         self.steps.unwrap_or_else(|| self.events())
     }
 
-    /// The first `events` events.
+    /// The releases from held-out samples, as a record of their own; none where there are none.
+    #[must_use]
+    pub fn of_held_out(&self) -> Option<Self> {
+        let alone = Self {
+            sampler: Sampler::Poisson,
+            steps: None,
+            truncation: None,
+            events: self.held_out.clone(),
+            held_out: Vec::new(),
+            ..*self
+        };
+        (!self.held_out.is_empty()).then_some(alone)
+    }
+
+    /// The draws alone: what a training sample is protected from.
+    #[must_use]
+    pub fn of_training(&self) -> Self {
+        Self { held_out: Vec::new(), ..self.clone() }
+    }
+
+    /// The first `events` events, with all releases from held-out samples.
     #[must_use]
     pub fn first(&self, events: u64) -> Self {
         let mut left = events;
@@ -158,26 +218,30 @@ impl Recorded {
 
     /// ε at `delta` where neighbours have one sample in the place of another, by privacy loss distributions.
     ///
-    /// What a draw released together is in its multiplier, so both releases count as moved by twice as much.
+    /// What a draw released together is in its multiplier, so all of it counts as moved to the opposite.
     ///
     /// # Errors
     ///
     /// As [`Recorded::epsilon`].
     pub fn epsilon_of_replaced(&self, delta: f64) -> Result<Price, AccountingError> {
         self.priced(delta, |events, delta| {
-            let half = |(event, times): &(Event, u64)| {
-                let multiplier = super::replaced(event.multiplier(), None)?;
-                let event =
-                    Event::new(event.rate(), multiplier).map_err(|_| AccountingError::NoiseMultiplier(multiplier))?;
-                Ok((event, *times))
-            };
-            let events = events.iter().map(half).collect::<Result<Vec<_>, AccountingError>>()?;
-            Ok(Price { epsilon: pld::of_discrete(&events, Neighbours::Replace, delta)?, order: None })
+            Ok(Price { epsilon: pld::of_discrete(events, Neighbours::Replace, delta)?, order: None })
         })
     }
 
     /// The price at what truncation leaves of δ.
     fn priced(
+        &self,
+        delta: f64,
+        price: impl Fn(&[(Event, u64)], f64) -> Result<Price, AccountingError>,
+    ) -> Result<Price, AccountingError> {
+        let held_out = self.of_held_out().map(|held_out| held_out.priced_alone(delta, &price)).transpose()?;
+        let training = self.priced_alone(delta, price)?;
+        Ok(held_out.filter(|held_out| held_out.epsilon > training.epsilon).unwrap_or(training))
+    }
+
+    /// The price of the draws.
+    fn priced_alone(
         &self,
         delta: f64,
         price: impl Fn(&[(Event, u64)], f64) -> Result<Price, AccountingError>,
@@ -331,6 +395,29 @@ mod tests {
         for bad in [-1.0, f64::NAN, f64::INFINITY] {
             assert!(recorded().delta(Accountant::Pld, bad).is_err());
         }
+    }
+
+    #[test]
+    fn epsilon_is_of_the_part_that_costs_more() {
+        let training = recorded();
+        let release = |multiplier, times| RecordedEvent::new(&(Event::new(Rate::ONE, multiplier).unwrap(), times));
+        let epsilon = |recorded: &Recorded| recorded.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon;
+        for (multiplier, held_out_is_more) in [(0.8, true), (50.0, false)] {
+            let both = Recorded { held_out: vec![release(multiplier, 3)], ..training.clone() };
+            let alone = both.of_held_out().unwrap();
+            assert_eq!(alone.events, both.held_out);
+            let (a, b) = (epsilon(&training), epsilon(&alone));
+            assert_eq!((epsilon(&both), b > a), (a.max(b), held_out_is_more));
+            assert_eq!(both.of_training(), training);
+            let (a, b) = [&both, &alone].map(|one| one.epsilon_of_replaced(1e-5).unwrap().epsilon).into();
+            assert!(a >= b);
+            let read: Recorded = serde_json::from_str(&serde_json::to_string(&both).unwrap()).unwrap();
+            assert_eq!(read, both);
+            // A damaged release is no free one.
+            let broken = Recorded { held_out: vec![release(multiplier, 0)], ..training.clone() };
+            assert!(broken.epsilon(Accountant::Pld, 1e-5).is_err());
+        }
+        assert!(training.of_held_out().is_none());
     }
 
     #[test]

@@ -1,13 +1,15 @@
-//! The smaller of two upper bounds: what `--accountant pld` answers.
+//! The smallest of three upper bounds: what `--accountant pld` answers.
 //!
 //! Privacy loss distributions give the smaller one, but for runs of far more steps than anybody takes: what the points of a step are
 //! rounded by is then paid billions of times, where a Rényi divergence is one number, rounded once.
 //!
-//! Both bound one mechanism, the continuous Gaussian at the multiplier of [`pld::discrete`], whose post-processing the discrete one is up to
+//! At multipliers of a few hundredths and less, points are too many: [`coins`] has the bound there.
+//!
+//! All bound one mechanism, the continuous Gaussian at the multiplier of [`pld::discrete`], whose post-processing the discrete one is up to
 //! a factor below every rounding. So Rényi's bound holds at fractional orders here without an assumption on the discrete Gaussian.
 
 use super::pld::{self, Neighbours};
-use super::{AccountingError, Price, check_delta};
+use super::{AccountingError, Price, check_delta, coins};
 use damper_core::accounting::event::Event;
 use damper_core::accounting::renyi::least_epsilon;
 
@@ -23,7 +25,8 @@ pub(super) fn price(
 ) -> Result<Price, AccountingError> {
     check_delta(delta)?;
     let Some(tightly) = pld::continuous(events) else { return Ok(Price { epsilon: f64::INFINITY, order: None }) };
-    let tight = Price { epsilon: pld::epsilon(&tightly, Neighbours::AddOrRemove, delta)?, order: None };
+    let epsilon = pld::epsilon(&tightly, Neighbours::AddOrRemove, delta)?.min(coins::epsilon(&tightly, delta));
+    let tight = Price { epsilon, order: None };
     let few = if events.len() <= ONE_BY_ONE { Some(tightly) } else { knots().and_then(|few| pld::continuous(&few)) };
     let renyi = few.and_then(|few| least_epsilon(&few, delta).ok());
     Ok(match renyi {

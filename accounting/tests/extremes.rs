@@ -165,6 +165,64 @@ fn extreme_budgets_are_met_from_below_or_refused() {
 }
 
 #[test]
+fn budgets_from_a_thousandth_to_a_million_are_met_with_the_least_noise() {
+    let mut met = 0;
+    for (epsilon, sampling_rate, steps) in [
+        (1e-3, 1e-4, 100),
+        (1e-3, 0.01, 10),
+        (1e-3, 1.0, 1000),
+        (0.1, 1e-3, 100_000),
+        (30.0, 0.01, 1),
+        (1e3, 1.0, 1),
+        (1e3, 0.004, 1000),
+        (1e4, 0.1, 100),
+        (1e5, 1e-3, 10_000),
+        (1e6, 1.0, 1),
+        (1e6, 0.01, 1000),
+        (1e6, 0.5, 20),
+        (1e6, 0.004, 14_000),
+        (1e6, 1e-3, 100_000),
+    ] {
+        for accountant in ACCOUNTANTS {
+            let query = CalibrateQuery {
+                accountant,
+                epsilon: Some(epsilon),
+                delta: 1e-5,
+                noise_multiplier: None,
+                sampling_rate: Some(sampling_rate),
+                samples: None,
+                batch_size: None,
+                steps: Some(steps),
+                grid_bits: None,
+            };
+            let answer = match query.answer() {
+                Ok(answer) => answer,
+                // At tiny budgets the Rényi orders end.
+                Err(AccountingError::TooSmall { least, .. }) if accountant == Accountant::Rdp && epsilon < 0.01 => {
+                    assert!(least > epsilon);
+                    continue;
+                }
+                Err(error) => panic!("{query:?}: {error}"),
+            };
+            assert!(answer.epsilon <= epsilon && answer.epsilon >= 0.99 * epsilon, "{query:?}: {answer:?}");
+            // A per cent less noise costs more than the target.
+            let less = EpsilonQuery {
+                accountant,
+                noise_multiplier: 0.99 * answer.noise_multiplier,
+                sampling_rate,
+                steps,
+                delta: 1e-5,
+                neighbours: Neighbours::default(),
+                count_noise_multiplier: None,
+            };
+            assert!(less.answer().unwrap().epsilon > epsilon, "{query:?}: {answer:?}");
+            met += 1;
+        }
+    }
+    assert!(met >= 25, "{met}");
+}
+
+#[test]
 fn ten_million_steps_of_a_schedule_and_of_a_record_are_priced() {
     let rate = Rate::at_least(1e-4).unwrap();
     let plan = Plan::new(rate, (0..10_000_000).map(|t| 0.8 + f64::from(t % 1000) / 500.0), None).unwrap();

@@ -29,12 +29,7 @@ fn momentum<M: Mechanism>(mechanism: M) -> (Step<M>, State<M::Word>) {
         expected_batch: 256,
     })
     .unwrap();
-    let state = StepState {
-        sum: vec![M::Word::default(); DIM],
-        filter: (),
-        threshold: (),
-        optimizer: SgdState { momentum: vec![0.0; DIM] },
-    };
+    let state = StepState::new(vec![M::Word::default(); DIM], (), (), SgdState { momentum: vec![0.0; DIM] });
     (step, state)
 }
 

@@ -72,7 +72,7 @@ impl Clock {
 impl Progress for Clock {
     fn backend(&mut self, _: &str) {}
 
-    fn step(&mut self, at: &StepReport) {
+    fn step(&mut self, at: &StepReport, _: &mut dyn FnMut(u32) -> f64) {
         let now = (at.step, ProcessTime::now().as_duration().as_secs_f64());
         self.first.get_or_insert(now);
         self.last = Some(now);

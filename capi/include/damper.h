@@ -1,12 +1,28 @@
 /* damper for C: differentially private training on a device, in memory that the caller owns. No heap, no globals.
  *
- * Written by cbindgen from the crate damper-capi; do not edit. README.md beside it has a complete program.
+ * Written by cbindgen from the crate damper-capi; do not edit. README.md beside it has a complete program. The header is C89 and
+ * C++98. Beyond C89 it needs <stdint.h>, which compilers have in their C89 mode too.
  *
- * The contract of every function: a pointer is null or points to memory of the length that is said, which nobody else
- * reads or writes during the call. Pointers that are null where none may be, misaligned, or into the run's memory are
- * answered by a status. A run's memory is the run's from damper_run_init to damper_run_close: it must not be moved,
- * copied, read or written. Runs share nothing; one run must not be used by two threads, or by an interrupt and what it
- * interrupts, at once.
+ * The contract of every function
+ *
+ * Pointers: a pointer is null or points to memory of the length that is said. Nobody else reads or writes that memory during the
+ * call. What a function reads is initialised: all that a pointer to const points to, and the parameters that a step updates.
+ * Memory for a run, a shard or a result may be uninitialised: the library writes it before it reads it. A status answers a
+ * pointer that is null where none may be, misaligned, or into the run's memory.
+ *
+ * Handles: a pointer to a damper_run is one that damper_run_init wrote. Until damper_run_close the run's memory belongs to the
+ * library: do not move, copy, read, write or free it. After that it is zeros, and the handle is answered by
+ * DAMPER_STATUS_NOT_A_RUN until you use the memory for something else. Do not pass a pointer to memory in which no run was made.
+ * The library reads a mark at a handle, and the mark holds its address: so it also refuses a run that was moved or copied. The same
+ * holds for a damper_shard, from damper_shard_open to damper_shard_merge or damper_shard_close.
+ *
+ * Const: a function with a pointer to a const damper_run changes nothing of the run but the text of damper_refusal.
+ *
+ * Threads: runs share nothing. One run must not be used by two threads, or by an interrupt and what it interrupts, at once.
+ *
+ * Sizes: a struct that begins with `size` holds its size in the header that the program was compiled with. DAMPER_CONFIG_INIT and
+ * DAMPER_SCHEDULE_INIT set it. Later versions only append fields, take the structs of earlier versions, and read a missing field
+ * as 0. A library refuses a size that it does not know by DAMPER_STATUS_SIZE.
  */
 
 
@@ -15,6 +31,27 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * The version of this header as one number, which grows with each release. `damper_version` gives the library's: header and
+ * library fit if both are equal.
+ */
+#define DAMPER_VERSION (DAMPER_VERSION_MAJOR * 1000000L + DAMPER_VERSION_MINOR * 1000L + DAMPER_VERSION_PATCH)
+
+/**
+ * Lets the compiler warn where a status is not used. Empty for other compilers, or if you define it so.
+ */
+#ifndef DAMPER_MUST_USE
+#if defined(__GNUC__)
+#define DAMPER_MUST_USE __attribute__((__warn_unused_result__))
+#else
+#define DAMPER_MUST_USE
+#endif
+#endif
 
 /**
  * Bytes of static memory for a run, to be aligned to 8: enough on every target. `damper_run_size` is exact.
@@ -27,6 +64,36 @@
  */
 #define DAMPER_SHARD_BYTES(dim) (16 * sizeof(void *) + 128 + 4 * (size_t)(dim))
 
+/**
+ * A sampling rate of 1.
+ */
+#define DAMPER_RATE_ONE ((uint64_t)1 << 53)
+
+/**
+ * Initialises a `damper_config`: its size, and 0 for the rest, which is refused until it is set.
+ */
+#define DAMPER_CONFIG_INIT {sizeof(damper_config), 0, 0, 0.0, 0.0, 0.0f, 0}
+
+/**
+ * Initialises a `damper_schedule`: its size, and 0 for the rest, which changes nothing.
+ */
+#define DAMPER_SCHEDULE_INIT {sizeof(damper_schedule), 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0}
+
+
+/**
+ * The version of this header: a new number breaks programs.
+ */
+#define DAMPER_VERSION_MAJOR 0
+
+/**
+ * A new number adds functions or fields, and breaks programs while the first is 0.
+ */
+#define DAMPER_VERSION_MINOR 1
+
+/**
+ * A new number changes no function.
+ */
+#define DAMPER_VERSION_PATCH 0
 
 /**
  * The largest order of a recursive filter.
@@ -54,19 +121,11 @@
 #define DAMPER_RENYI_FILTER_BYTES 40
 
 /**
- * A sampling rate of 1.
- */
-#define DAMPER_RATE_ONE 9007199254740992
-
-/**
  * What a function answers. Below 16 all is well; whatever is not was refused as a whole: nothing was added, released
  * or changed, but where the sentence says so. Numbers are stable.
  */
-enum damper_status
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
+typedef int32_t damper_status;
+enum {
   /**
    * Done.
    */
@@ -96,7 +155,7 @@ enum damper_status
    */
   DAMPER_STATUS_OVERLAP = 20,
   /**
-   * There is no run at this address: it was never initialised, closed, moved or copied.
+   * There is no run at this address: it was closed, moved or copied.
    */
   DAMPER_STATUS_NOT_A_RUN = 21,
   /**
@@ -132,7 +191,7 @@ enum damper_status
    */
   DAMPER_STATUS_RECORD = 29,
   /**
-   * There is no shard at this address: it was never opened, merged, closed, moved or copied.
+   * There is no shard at this address: it was merged, closed, moved or copied.
    */
   DAMPER_STATUS_NOT_A_SHARD = 30,
   /**
@@ -143,23 +202,21 @@ enum damper_status
    * What was saved is of another configuration.
    */
   DAMPER_STATUS_CONFIGURATION = 32,
+  /**
+   * The `size` of a struct is not one that this library knows: header and library are of different versions.
+   */
+  DAMPER_STATUS_SIZE = 33,
+  /**
+   * The processor computes otherwise than by IEEE 754: see `damper_self_test`.
+   */
+  DAMPER_STATUS_ARITHMETIC = 34
 };
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum damper_status damper_status;
-#else
-typedef int32_t damper_status;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
 
 /**
  * How the learning rate falls.
  */
-enum damper_rate_decay
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : uint32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
+typedef uint32_t damper_rate_decay;
+enum {
   /**
    * Not at all.
    */
@@ -179,24 +236,14 @@ enum damper_rate_decay
   /**
    * `1 − (1 − factor)·√(t/steps)`.
    */
-  DAMPER_RATE_DECAY_ROOT_LINEAR = 4,
+  DAMPER_RATE_DECAY_ROOT_LINEAR = 4
 };
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum damper_rate_decay damper_rate_decay;
-#else
-typedef uint32_t damper_rate_decay;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
 
 /**
  * How the noise changes.
  */
-enum damper_noise_change
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : uint32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
+typedef uint32_t damper_noise_change;
+enum {
   /**
    * Not at all.
    */
@@ -208,15 +255,8 @@ enum damper_noise_change
   /**
    * `(1 + growth·t)^(exponent/2)`.
    */
-  DAMPER_NOISE_CHANGE_POLYNOMIAL = 2,
+  DAMPER_NOISE_CHANGE_POLYNOMIAL = 2
 };
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum damper_noise_change damper_noise_change;
-#else
-typedef uint32_t damper_noise_change;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
 
 /**
  * A run. Opaque: in memory of the caller's, which must not be moved, copied, read or written until it is closed.
@@ -233,6 +273,10 @@ typedef struct damper_shard damper_shard;
  * What every run declares: DP-SGD with flat clipping, no momentum and a constant learning rate.
  */
 typedef struct {
+  /**
+   * Bytes of this struct: `DAMPER_CONFIG_INIT` sets it.
+   */
+  size_t size;
   /**
    * The grid: the clip is `2^grid_bits` units; 8 to 22. Choose `2^grid_bits` far above the root of the number of
    * parameters; 16 suits most.
@@ -301,6 +345,10 @@ typedef struct {
  * A declared schedule. Numbers that its kinds do not name are not read.
  */
 typedef struct {
+  /**
+   * Bytes of this struct: `DAMPER_SCHEDULE_INIT` sets it.
+   */
+  size_t size;
   /**
    * One of `damper_rate_decay`.
    */
@@ -396,9 +444,12 @@ typedef struct {
   size_t len;
 } damper_piece;
 
-#ifdef __cplusplus
-extern "C" {
-#endif // __cplusplus
+
+/**
+ * The version of this library, as `DAMPER_VERSION` of its header. A program that compares both finds a header of another
+ * release.
+ */
+uint32_t damper_version(void);
 
 /**
  * The name of a status, as in this header. Never null.
@@ -424,46 +475,55 @@ size_t damper_run_align(void);
 
 /**
  * Makes a run over `dim` parameters in `size` bytes at `memory`, aligned to `damper_run_align`. All of the memory is
- * overwritten; it is the run's until `damper_run_close`.
+ * overwritten, and nothing of it is read: it may be uninitialised. It is the run's until `damper_run_close`.
  *
- * A run that is live at this address is lost, its key overwritten.
+ * A run that is live at this address is lost, its key overwritten. Its own callback must not do this.
  */
+DAMPER_MUST_USE
 damper_status damper_run_init(void *memory, size_t size, size_t dim, damper_run **run);
 
 /**
  * Configures a run. Then slots are chosen, each at most once, in any order.
  *
  * `DAMPER_STATUS_RANGE` also where sums in 32 bits could overflow: eight times the expected batch and twelve standard
- * deviations of the noise must stay below 2^31 grid units. Fewer `grid_bits` make room.
+ * deviations of the noise must stay below 2^31 grid units. Fewer `grid_bits` make room. And where the noise is too coarse for
+ * its price: its standard deviation σ must be at least 2^10 grid units, and σ^2 at least 10 * 2^grid_bits. More `grid_bits` help.
  */
-damper_status damper_run_configure(damper_run *run, const damper_config *config);
+DAMPER_MUST_USE
+damper_status damper_run_configure(damper_run *run,
+                                   const damper_config *config);
 
 /**
  * Checks the configuration as a whole, and ends choosing. There must be a key and a store. Where it answers
  * `DAMPER_STATUS_RANGE`, the run is as it was before it was configured.
  */
+DAMPER_MUST_USE
 damper_status damper_run_start(damper_run *run);
 
 /**
  * Ends a run and wipes all of its memory, the key too. An open step releases nothing, and its payment stays.
  */
+DAMPER_MUST_USE
 damper_status damper_run_close(damper_run *run);
 
 /**
  * Writes why `DAMPER_STATUS_RANGE` was answered last.
  */
-damper_status damper_refusal(damper_run *run, damper_refusal_text *refusal);
+DAMPER_MUST_USE
+damper_status damper_refusal(const damper_run *run, damper_refusal_text *refusal);
 
 /**
  * Writes the noise multiplier that runs and is priced: σ in grid units over `2^grid_bits`, not below the one that was
  * asked for. A schedule multiplies it.
  */
-damper_status damper_multiplier(damper_run *run, double *multiplier);
+DAMPER_MUST_USE
+damper_status damper_multiplier(const damper_run *run, double *multiplier);
 
 /**
  * Writes the clip of the coming step. It is released: after a restart it may be the first clip of a threshold.
  */
-damper_status damper_clip(damper_run *run, float *clip);
+DAMPER_MUST_USE
+damper_status damper_clip(const damper_run *run, float *clip);
 
 /**
  * The share of each of `layers` layers with equal shares.
@@ -474,12 +534,14 @@ uint32_t damper_equal_share(size_t layers);
  * Clips automatically: every gradient is divided by its norm plus `gamma` (finite, at least 1e-18) and scaled to the
  * clip.
  */
+DAMPER_MUST_USE
 damper_status damper_choose_automatic_clip(damper_run *run, float gamma);
 
 /**
  * Clips each of `count` layers on its own: to its share of the clip, or, with a `gamma` other than 0, automatically.
  * The layers are copied into the run's memory; together they must have as many coordinates as the run.
  */
+DAMPER_MUST_USE
 damper_status damper_choose_layers(damper_run *run, const damper_layer *layers, size_t count, float gamma);
 
 /**
@@ -487,6 +549,7 @@ damper_status damper_choose_layers(damper_run *run, const damper_layer *layers, 
  * leading 1, neither of more than `DAMPER_MAX_ORDER` delays. Takes as many vectors as its order, the larger number of
  * delays.
  */
+DAMPER_MUST_USE
 damper_status damper_choose_iir(damper_run *run,
                                 const float *a,
                                 size_t a_len,
@@ -496,12 +559,14 @@ damper_status damper_choose_iir(damper_run *run,
 /**
  * The published filter of that name (`momentum`, `d2`, `f6`, `p7`, …; in any case), as `damper_choose_iir`.
  */
+DAMPER_MUST_USE
 damper_status damper_choose_named_filter(damper_run *run, const char *name);
 
 /**
  * DiSK's filter with a constant gain `kappa`, from 0.001 to 1. A sample's gradient is wanted at one point ahead of the
  * parameters, or, with a `gamma` other than 0 (at least 0.01 in magnitude), at two. Takes 2 vectors.
  */
+DAMPER_MUST_USE
 damper_status damper_choose_disk(damper_run *run, double kappa, double gamma);
 
 /**
@@ -509,6 +574,7 @@ damper_status damper_choose_disk(damper_run *run, double kappa, double gamma);
  * error of the finite difference (`drift`, below `noise`) and of the gradient's own change (`process`), in any common
  * unit. Else as `damper_choose_disk`.
  */
+DAMPER_MUST_USE
 damper_status damper_choose_disk_recursion(damper_run *run, double noise, double drift, double process, double gamma);
 
 /**
@@ -516,6 +582,7 @@ damper_status damper_choose_disk_recursion(damper_run *run, double noise, double
  * and the filter of `damper_choose_iir` on what is released. Gradients are wanted at as many points. Takes `iterates −
  * 1` vectors and the filter's order.
  */
+DAMPER_MUST_USE
 damper_status damper_choose_dp_pmlf(damper_run *run,
                                     size_t iterates,
                                     double beta,
@@ -528,18 +595,21 @@ damper_status damper_choose_dp_pmlf(damper_run *run,
  * The inner momentum of Xiao et al.: per-sample momentum over the last `iterates` with factor `beta`, not normalised,
  * and no filter after it; beside it momentum in the optimizer. Takes `iterates − 1` vectors.
  */
+DAMPER_MUST_USE
 damper_status damper_choose_inner_momentum(damper_run *run, size_t iterates, double beta);
 
 /**
  * SGD with `momentum` in [0, 1), Nesterov's form if `nesterov` is not 0, and weight decay. Takes 1 vector, none
  * without momentum.
  */
+DAMPER_MUST_USE
 damper_status damper_choose_sgd(damper_run *run, float momentum, uint32_t nesterov, float weight_decay);
 
 /**
  * Adam with `beta1`, `beta2` in [0, 1), `epsilon` above 0 and decoupled weight decay (AdamW). The second moment is of
  * the released gradient, or, if `filtered_second_moment` is not 0, of the filtered one (DiSK's Adam). Takes 2 vectors.
  */
+DAMPER_MUST_USE
 damper_status damper_choose_adam(damper_run *run,
                                  double beta1,
                                  double beta2,
@@ -551,6 +621,7 @@ damper_status damper_choose_adam(damper_run *run,
  * DP-AdamBC: Adam whose second moment has the noise's share subtracted, kept above `floor` (a squared gradient, above
  * 0), and, if `floor_by_noise` is not 0, above what the noise spreads by. Takes 2 vectors.
  */
+DAMPER_MUST_USE
 damper_status damper_choose_adam_bc(damper_run *run,
                                     double beta1,
                                     double beta2,
@@ -561,12 +632,14 @@ damper_status damper_choose_adam_bc(damper_run *run,
 /**
  * AdaGrad with `epsilon` above 0 (PyTorch: 1e-10) and weight decay, added to the gradient. Takes 1 vector.
  */
+DAMPER_MUST_USE
 damper_status damper_choose_adagrad(damper_run *run, float epsilon, float weight_decay);
 
 /**
  * RMSprop with `alpha` in [0, 1) (PyTorch: 0.99), `epsilon` above 0 (PyTorch: 1e-8) and weight decay, added to the
  * gradient. Takes 1 vector.
  */
+DAMPER_MUST_USE
 damper_status damper_choose_rmsprop(damper_run *run, double alpha, float epsilon, float weight_decay);
 
 /**
@@ -574,6 +647,7 @@ damper_status damper_choose_rmsprop(damper_run *run, double alpha, float epsilon
  * released gradients, each at least `floor` (above 0), less the noise's known share if `subtract_noise` is not 0.
  * SGD's numbers and vectors as in `damper_choose_sgd`.
  */
+DAMPER_MUST_USE
 damper_status damper_choose_adagrad_norm(damper_run *run,
                                          double initial,
                                          double floor,
@@ -585,8 +659,9 @@ damper_status damper_choose_adagrad_norm(damper_run *run,
 /**
  * Lets the learning rate and the noise change from step to step as declared here; ADP is `POLYNOMIAL` with `MATCHED`.
  * The noise is priced as a whole: see `damper_epsilon`. As in the configuration, 32 bits must hold the sums, with the
- * last step's noise too.
+ * last step's noise too, and no step's noise may be too coarse.
  */
+DAMPER_MUST_USE
 damper_status damper_choose_schedule(damper_run *run, const damper_schedule *schedule);
 
 /**
@@ -595,6 +670,7 @@ damper_status damper_choose_schedule(damper_run *run, const damper_schedule *sch
  * `first_clip` and a histogram over [0, `first_range`). `clips`, which may be null, bounds the clip. The
  * configuration's clip has no part in it.
  */
+DAMPER_MUST_USE
 damper_status damper_choose_percentile(damper_run *run,
                                        double fraction,
                                        double count_noise,
@@ -606,6 +682,7 @@ damper_status damper_choose_percentile(damper_run *run,
  * DC-SGD-E: the clip that minimises the expected error, else as `damper_choose_percentile`. It is sought on the
  * paper's grid, or, if `exact` is not 0, in closed form. `ranges`, which may be null, bounds the histogram's range.
  */
+DAMPER_MUST_USE
 damper_status damper_choose_expected_error(damper_run *run,
                                            uint32_t exact,
                                            double count_noise,
@@ -619,6 +696,7 @@ damper_status damper_choose_expected_error(damper_run *run,
  * `sigma_b` on the number of unclipped samples; `2·sigma_b` is what is priced with the gradient's. Else as
  * `damper_choose_percentile`.
  */
+DAMPER_MUST_USE
 damper_status damper_choose_quantile(damper_run *run,
                                      double quantile,
                                      double rate,
@@ -631,26 +709,31 @@ damper_status damper_choose_quantile(damper_run *run,
  * same, for the ledger's numbers say which of its noise was used. It is as secret as the data. `damper_run_close`
  * wipes the run's copy.
  */
+DAMPER_MUST_USE
 damper_status damper_set_key(damper_run *run, const uint8_t *key);
 
 /**
  * Makes the run a simulation: the seed is known, so nothing that it releases is private.
  */
+DAMPER_MUST_USE
 damper_status damper_set_simulation_seed(damper_run *run, uint64_t seed);
 
 /**
  * Writes 1 where the run has a key, and 0 where it is a simulation.
  */
-damper_status damper_is_private(damper_run *run, uint32_t *is_private);
+DAMPER_MUST_USE
+damper_status damper_is_private(const damper_run *run, uint32_t *is_private);
 
 /**
  * Persists the ledger by `persist`, which is given `context`, before each step that is not prepaid.
  */
+DAMPER_MUST_USE
 damper_status damper_set_store(damper_run *run, damper_persist persist, void *context);
 
 /**
  * Forgets the ledger at a restart, which then releases the same steps again: for simulations and tests alone.
  */
+DAMPER_MUST_USE
 damper_status damper_set_volatile_store(damper_run *run);
 
 /**
@@ -658,19 +741,22 @@ damper_status damper_set_volatile_store(damper_run *run);
  * is prepaid comes after it. `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's, or it is a Renyi
  * filter's: that takes it where it is chosen.
  */
+DAMPER_MUST_USE
 damper_status damper_resume(damper_run *run,
                             const damper_record *record);
 
 /**
  * Pays `steps` (at least 1) at a time, to write less often; a restart burns what was prepaid. After `damper_resume`.
  */
+DAMPER_MUST_USE
 damper_status damper_prepay(damper_run *run, uint32_t steps);
 
 /**
  * Writes the budget and the steps paid and taken so far, which is the number of the next step; of a Renyi filter also what it
  * spent.
  */
-damper_status damper_paid(damper_run *run,
+DAMPER_MUST_USE
+damper_status damper_paid(const damper_run *run,
                           damper_record *record);
 
 /**
@@ -680,17 +766,20 @@ damper_status damper_paid(damper_run *run,
  * `DAMPER_STATUS_BUDGET_SPENT` at the end of training; `DAMPER_STATUS_NOT_PERSISTED` where the store failed: the step
  * is burned, the next may be tried.
  */
+DAMPER_MUST_USE
 damper_status damper_step_open(damper_run *run, uint32_t *number);
 
 /**
  * Begins the draw of the open step: each of `0..samples` with probability `rate / 2^53`, by a coin of its own. One
  * draw a step.
  */
+DAMPER_MUST_USE
 damper_status damper_draw_begin(damper_run *run, uint64_t rate, uint32_t samples);
 
 /**
  * Writes the index of the next sample that is drawn, ascending; `DAMPER_STATUS_END` after the last.
  */
+DAMPER_MUST_USE
 damper_status damper_draw_next(damper_run *run, uint32_t *index);
 
 /**
@@ -698,24 +787,28 @@ damper_status damper_draw_next(damper_run *run, uint32_t *index);
  * (see `damper_point`). It is clipped, rounded to the grid and summed. A gradient whose squared norm is not a finite
  * `float` adds exactly nothing.
  */
+DAMPER_MUST_USE
 damper_status damper_add(damper_run *run, const float *grad, size_t len);
 
 /**
  * As `damper_add`, of a gradient in `count` consecutive pieces, at most `DAMPER_MAX_PIECES`: one of each tensor, say.
  */
+DAMPER_MUST_USE
 damper_status damper_add_pieces(damper_run *run, const damper_piece *pieces, size_t count);
 
 /**
  * Writes at how many points each sample's gradient is wanted in the open step.
  */
-damper_status damper_points(damper_run *run, size_t *points);
+DAMPER_MUST_USE
+damper_status damper_points(const damper_run *run, size_t *points);
 
 /**
  * Writes point `index` (`[dim]`) to `point` and the weight of the gradients taken there to `weight`. Whoever mixes
  * elsewhere computes `u = w_0·g_0`, then `u = u + w_j·g_j` in order, each operation rounded by itself, and adds `u` by
  * `damper_add`.
  */
-damper_status damper_point(damper_run *run,
+DAMPER_MUST_USE
+damper_status damper_point(const damper_run *run,
                            size_t index,
                            const float *params,
                            size_t params_len,
@@ -727,33 +820,39 @@ damper_status damper_point(damper_run *run,
  * Takes 1 vector, in which `damper_mix_…` mixes the gradients of a sample at several points. Before
  * `damper_run_start`.
  */
+DAMPER_MUST_USE
 damper_status damper_reserve_mixing(damper_run *run);
 
 /**
  * Begins a sample whose gradients come point by point; one that was begun and not ended adds nothing.
  */
+DAMPER_MUST_USE
 damper_status damper_mix_begin(damper_run *run);
 
 /**
  * Writes where the sample's next gradient is wanted (`[dim]`) to `point`; `DAMPER_STATUS_END` when there are no more
  * points.
  */
+DAMPER_MUST_USE
 damper_status damper_mix_point(damper_run *run, const float *params, size_t params_len, float *point, size_t point_len);
 
 /**
  * Mixes in the sample's gradient (`[dim]`) at the point that was written last.
  */
+DAMPER_MUST_USE
 damper_status damper_mix_add(damper_run *run, const float *grad, size_t len);
 
 /**
  * As `damper_mix_add`, of a gradient in pieces as in `damper_add_pieces`.
  */
+DAMPER_MUST_USE
 damper_status damper_mix_add_pieces(damper_run *run, const damper_piece *pieces, size_t count);
 
 /**
  * Ends the sample: clips the mixed gradient and adds it. `DAMPER_STATUS_ORDER` where a point is missing; nothing was
  * added.
  */
+DAMPER_MUST_USE
 damper_status damper_mix_end(damper_run *run);
 
 /**
@@ -763,11 +862,13 @@ damper_status damper_mix_end(damper_run *run);
  *
  * Parameters must be finite; they are released, and nothing else of the step is.
  */
+DAMPER_MUST_USE
 damper_status damper_step_finish(damper_run *run, float *params, size_t len);
 
 /**
  * Gives the open step up: nothing is released, its sum is wiped, its payment stays.
  */
+DAMPER_MUST_USE
 damper_status damper_step_abandon(damper_run *run);
 
 /**
@@ -782,6 +883,7 @@ size_t damper_shard_size(size_t dim);
  *
  * It must be merged or closed before its run is closed. Once the step is over it can only be closed.
  */
+DAMPER_MUST_USE
 damper_status damper_shard_open(damper_run *run,
                                 void *memory,
                                 size_t size,
@@ -790,22 +892,26 @@ damper_status damper_shard_open(damper_run *run,
 /**
  * Adds one sample to a shard, as `damper_add` does to the step.
  */
+DAMPER_MUST_USE
 damper_status damper_shard_add(damper_shard *shard, const float *grad, size_t len);
 
 /**
  * As `damper_shard_add`, of a gradient in pieces as in `damper_add_pieces`.
  */
+DAMPER_MUST_USE
 damper_status damper_shard_add_pieces(damper_shard *shard, const damper_piece *pieces, size_t count);
 
 /**
  * Adds what a shard has added up to the open step of the run it was opened for, and ends it: its memory is wiped.
  * `DAMPER_STATUS_ORDER` where it is another step's or another run's; then it is as it was.
  */
+DAMPER_MUST_USE
 damper_status damper_shard_merge(damper_run *run, damper_shard *shard);
 
 /**
  * Ends a shard, which adds nothing, and wipes its memory.
  */
+DAMPER_MUST_USE
 damper_status damper_shard_close(damper_shard *shard);
 
 /**
@@ -816,6 +922,7 @@ damper_status damper_shard_close(damper_shard *shard);
  *
  * Which order is best follows from the run as planned; a small one does not show a small ε (`DAMPER_STATUS_RANGE`).
  */
+DAMPER_MUST_USE
 damper_status damper_choose_renyi_filter(damper_run *run,
                                          uint32_t order,
                                          double epsilon,
@@ -826,7 +933,8 @@ damper_status damper_choose_renyi_filter(damper_run *run,
  * Writes 1 where the filter would pay for a step with noise of `factor` times the configuration's at this sampling rate, in units
  * of 2^-53, and 0 where it would not. Choose both from what was released and from constants.
  */
-damper_status damper_admits(damper_run *run,
+DAMPER_MUST_USE
+damper_status damper_admits(const damper_run *run,
                             double factor,
                             uint64_t rate,
                             uint32_t *admits);
@@ -836,6 +944,7 @@ damper_status damper_admits(damper_run *run,
  * or answers `DAMPER_STATUS_BUDGET_SPENT`, and a step with more noise may be tried. Its number is counted from 2^31; the schedule's
  * noise has no part in it. Draw at the same rate: it is the one that was paid for.
  */
+DAMPER_MUST_USE
 damper_status damper_step_open_chosen(damper_run *run,
                                       double factor,
                                       uint64_t rate,
@@ -844,13 +953,15 @@ damper_status damper_step_open_chosen(damper_run *run,
 /**
  * Writes how many bytes `damper_state_save` writes. Between steps of a started run.
  */
-damper_status damper_state_size(damper_run *run, size_t *size);
+DAMPER_MUST_USE
+damper_status damper_state_size(const damper_run *run, size_t *size);
 
 /**
  * Writes what filter, threshold and optimizer remember to `bytes`, of which there must be as many as `damper_state_size` says: keep
  * them beside the parameters, as of the same step. All of it was released, so it is no more secret than the parameters.
  */
-damper_status damper_state_save(damper_run *run,
+DAMPER_MUST_USE
+damper_status damper_state_save(const damper_run *run,
                                 uint8_t *bytes,
                                 size_t len);
 
@@ -860,6 +971,7 @@ damper_status damper_state_save(damper_run *run,
  * method's, or of another number of parameters; `DAMPER_STATUS_RECORD` where they were saved after more steps than are paid: the
  * record was put back. A checksum finds damage and authenticates nothing; what is forged costs accuracy and no privacy.
  */
+DAMPER_MUST_USE
 damper_status damper_state_restore(damper_run *run,
                                    const uint8_t *bytes,
                                    size_t len);
@@ -869,6 +981,7 @@ damper_status damper_state_restore(damper_run *run,
  * exactly this rate, and it is what is priced. `DAMPER_STATUS_RANGE` where the batch is larger than the data set, or
  * that is empty.
  */
+DAMPER_MUST_USE
 damper_status damper_rate(uint64_t expected_batch, uint64_t dataset_size, uint64_t *rate);
 
 /**
@@ -879,14 +992,16 @@ damper_status damper_rate(uint64_t expected_batch, uint64_t dataset_size, uint64
  *
  * Needs 2.1 KB of stack. Steps of equal noise that follow each other are priced once.
  */
-damper_status damper_epsilon(damper_run *run, uint64_t rate, uint32_t steps, double delta, double *epsilon);
+DAMPER_MUST_USE
+damper_status damper_epsilon(const damper_run *run, uint64_t rate, uint32_t steps, double delta, double *epsilon);
 
 /**
  * As `damper_epsilon`, at whole orders alone: with three quarters of the flash and less stack. Never below it; for an
  * ε below 10, by measurement, within 3 % of it at multipliers from 1 on, within 10 % from 0.7 on, and up to a third
  * above at 0.5.
  */
-damper_status damper_epsilon_of_whole_orders(damper_run *run,
+DAMPER_MUST_USE
+damper_status damper_epsilon_of_whole_orders(const damper_run *run,
                                              uint64_t rate,
                                              uint32_t steps,
                                              double delta,
@@ -912,8 +1027,16 @@ float damper_sqrt(float x);
  */
 uint32_t damper_contract(void);
 
-#ifdef __cplusplus
-}  // extern "C"
-#endif  // __cplusplus
+/**
+ * Checks that this thread's arithmetic is that of IEEE 754: rounded to nearest, with subnormal numbers, and products not fused
+ * with sums. Other modes give other bits. Call it at boot, and after code that may set the floating-point register (`FPSCR` on
+ * Arm, `MXCSR` on x86-64). `DAMPER_STATUS_ARITHMETIC` if it differs: do not train.
+ */
+DAMPER_MUST_USE
+damper_status damper_self_test(void);
 
-#endif  /* DAMPER_H */
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DAMPER_H */

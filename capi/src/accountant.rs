@@ -28,12 +28,18 @@ pub unsafe extern "C" fn damper_rate(expected_batch: u64, dataset_size: u64, rat
 ///
 /// Needs 2.1 KB of stack. Steps of equal noise that follow each other are priced once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_epsilon(run: *mut Run, rate: u64, steps: u32, delta: f64, epsilon: *mut f64) -> Status {
+pub unsafe extern "C" fn damper_epsilon(
+    run: *const Run,
+    rate: u64,
+    steps: u32,
+    delta: f64,
+    epsilon: *mut f64,
+) -> Status {
     // SAFETY: the contract of the header.
     status(unsafe { write_epsilon(run, rate, steps, delta, epsilon) })
 }
 
-unsafe fn write_epsilon(run: *mut Run, rate: u64, steps: u32, delta: f64, epsilon: *mut f64) -> Answer {
+unsafe fn write_epsilon(run: *const Run, rate: u64, steps: u32, delta: f64, epsilon: *mut f64) -> Answer {
     // SAFETY: the caller's contract.
     let settled = unsafe { border::settled(run) }?;
     border::writable(settled.head, epsilon)?;
@@ -50,7 +56,7 @@ unsafe fn write_epsilon(run: *mut Run, rate: u64, steps: u32, delta: f64, epsilo
 /// above at 0.5.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_epsilon_of_whole_orders(
-    run: *mut Run,
+    run: *const Run,
     rate: u64,
     steps: u32,
     delta: f64,
@@ -60,7 +66,13 @@ pub unsafe extern "C" fn damper_epsilon_of_whole_orders(
     status(unsafe { write_epsilon_of_whole_orders(run, rate, steps, delta, epsilon) })
 }
 
-unsafe fn write_epsilon_of_whole_orders(run: *mut Run, rate: u64, steps: u32, delta: f64, epsilon: *mut f64) -> Answer {
+unsafe fn write_epsilon_of_whole_orders(
+    run: *const Run,
+    rate: u64,
+    steps: u32,
+    delta: f64,
+    epsilon: *mut f64,
+) -> Answer {
     // SAFETY: the caller's contract.
     let settled = unsafe { border::settled(run) }?;
     border::writable(settled.head, epsilon)?;

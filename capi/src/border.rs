@@ -1,8 +1,19 @@
 //! What turns pointers into references: every one is checked here first, as far as a pointer can be.
 //!
-//! What cannot be checked is the contract at the top of the header: a pointer that is not null points to memory of the
-//! length that is said, readable or writable as its type says, which nobody else uses during the call; and a run's
-//! memory is nobody else's until it is closed.
+//! What cannot be checked is the contract at the top of the header.
+//!
+//! # What is read
+//!
+//! Memory that the caller hands over for a run, a shard or a result may be uninitialised: it is written and never read before
+//! that. A handle's check reads the mark, which this library wrote at `init` and wiped at `close`; by the contract a handle is
+//! not used before the first, or after the memory of a closed run was used for something else.
+//!
+//! # References
+//!
+//! A run is one struct whose fields are borrowed one by one, each from the caller's pointer, never as a whole. What is behind
+//! the struct (sum, vectors, layers) is given out once; `'static` stands for "until the run is closed or configured anew", and
+//! both end every reference first. While the caller's callback runs, no reference to the head exists: a call within a call reads
+//! the head alone, and is refused.
 
 pub(crate) mod shard;
 
@@ -15,11 +26,12 @@ use damper_core::accounting::RenyiFilter;
 use damper_core::clip::Layer;
 use damper_core::error::{CallError, OpenError};
 use damper_core::noise::ChaCha20;
+use damper_core::private::SumWord;
 
 /// A vector in the run's memory. It lives until the run is closed, which ends everything that could use it.
 pub(crate) type Vector<T> = &'static mut [T];
 
-/// What a run at this address has as its mark.
+/// The mark of a run at this address. A copy elsewhere has another one, and a shard does too.
 fn mark(run: *const Run) -> usize {
     run.addr().wrapping_mul(3) ^ 0x4450_5352
 }
@@ -60,35 +72,66 @@ pub(crate) unsafe fn input<'a, T>(head: &Head, data: *const T, len: usize) -> An
     Ok(unsafe { core::slice::from_raw_parts(data, len) })
 }
 
-/// Elements that the caller lends for writing: `len` must be `expected`.
-pub(crate) unsafe fn output<'a, T>(head: &Head, data: *mut T, len: usize, expected: usize) -> Answer<&'a mut [T]> {
+/// Fails unless `len` elements, which must be `expected`, may be written.
+pub(crate) fn writable_all<T>(head: &Head, data: *mut T, len: usize, expected: usize) -> Answer {
     if len != expected {
         return Err(Status::Length);
     }
-    apart(span(data, len)?, head.span())?;
-    // SAFETY: as `input`; of other buffers of the call, `pair` keeps it apart.
+    apart(span(data, len)?, head.span())
+}
+
+/// Elements that the caller lends for reading and writing: initialised, and `len` must be `expected`.
+pub(crate) unsafe fn update<'a, T>(head: &Head, data: *mut T, len: usize, expected: usize) -> Answer<&'a mut [T]> {
+    writable_all(head, data, len, expected)?;
+    // SAFETY: not null, aligned, initialised and within an allocation by the caller's contract, and apart from the run.
     Ok(unsafe { core::slice::from_raw_parts_mut(data, len) })
 }
 
 /// One vector to read and one to write, of `expected` elements each, apart from each other.
-pub(crate) unsafe fn pair<'a>(
-    head: &Head,
-    from: (*const f32, usize),
-    to: (*mut f32, usize),
-    expected: usize,
-) -> Answer<(&'a [f32], &'a mut [f32])> {
+pub(crate) struct Pair {
+    from: *const f32,
+    to: *mut f32,
+    len: usize,
+}
+
+/// Checks a pair and touches nothing of it.
+pub(crate) fn pair(head: &Head, from: (*const f32, usize), to: (*mut f32, usize), expected: usize) -> Answer<Pair> {
     if from.1 != expected || to.1 != expected {
         return Err(Status::Length);
     }
-    apart(span(from.0, from.1)?, span(to.0, to.1)?)?;
-    // SAFETY: the caller's contract; apart from each other.
-    unsafe { Ok((input(head, from.0, from.1)?, output(head, to.0, to.1, expected)?)) }
+    apart(span(from.0, expected)?, span(to.0, expected)?)?;
+    apart(span(from.0, expected)?, head.span())?;
+    apart(span(to.0, expected)?, head.span())?;
+    Ok(Pair { from: from.0, to: to.0, len: expected })
+}
+
+impl Pair {
+    /// The vectors; what is to be written may be uninitialised, and is zeros first.
+    pub(crate) unsafe fn lend<'a>(self) -> (&'a [f32], &'a mut [f32]) {
+        let Self { from, to, len } = self;
+        // SAFETY: checked when it was made, as far as pointers can be; else the caller's contract. Apart from each other.
+        unsafe {
+            to.write_bytes(0, len);
+            (core::slice::from_raw_parts(from, len), core::slice::from_raw_parts_mut(to, len))
+        }
+    }
 }
 
 /// A struct that the caller lends for reading.
 pub(crate) unsafe fn read<T: Copy>(head: &Head, data: *const T) -> Answer<T> {
     apart(span(data, 1)?, head.span())?;
     // SAFETY: not null, aligned, and a struct of numbers and pointers by the caller's contract.
+    Ok(unsafe { data.read() })
+}
+
+/// As [`read`], of a struct whose first field is its size in the caller's program, a `usize`.
+pub(crate) unsafe fn read_sized<T: Copy>(head: &Head, data: *const T) -> Answer<T> {
+    apart(span(data, 1)?, head.span())?;
+    // SAFETY: not null, aligned for a struct that begins with a size, and initialised by the caller's contract.
+    if unsafe { data.cast::<usize>().read() } != size_of::<T>() {
+        return Err(Status::Size);
+    }
+    // SAFETY: of this size, and else as `read`.
     Ok(unsafe { data.read() })
 }
 
@@ -138,22 +181,30 @@ pub(crate) unsafe fn write_alone<T>(out: *mut T, value: T) -> Answer {
     Ok(())
 }
 
-/// The head of the run at this address.
-pub(crate) unsafe fn head<'a>(run: *mut Run) -> Answer<&'a mut Head> {
+/// Fails unless there is a run at this address that is in no call. No reference is made: there may be one in the call that
+/// called back.
+unsafe fn check(run: *const Run) -> Answer {
     span(run, 1)?;
-    // SAFETY: not null and aligned; by the caller's contract memory of a run's size, so the mark can be read, whatever
-    // it is.
+    // SAFETY: not null and aligned. By the caller's contract `init` wrote a run here, and nothing but `close` wrote since: the
+    // mark is initialised.
     let found = unsafe { (&raw const (*run).head.mark).read() };
     if found != mark(run) {
         return Err(Status::NotARun);
     }
-    // SAFETY: the mark says that `init` wrote a run here and `close` did not wipe it. A head is borrowed during calls
-    // alone, and a call within a call is refused by the next line, before any reference is made.
-    if unsafe { (&raw const (*run).head.busy).read() } {
-        return Err(Status::Busy);
-    }
-    // SAFETY: as above.
-    Ok(unsafe { &mut (*run).head })
+    // SAFETY: the mark says that `close` did not wipe the run.
+    if unsafe { (&raw const (*run).head.busy).read() } { Err(Status::Busy) } else { Ok(()) }
+}
+
+/// The head of the run at this address, for reading.
+pub(crate) unsafe fn head<'a>(run: *const Run) -> Answer<&'a Head> {
+    // SAFETY: the caller's contract; a run, in no other call, so nobody else has its head.
+    unsafe { check(run).map(|()| &(*run).head) }
+}
+
+/// The head of the run at this address.
+unsafe fn head_mut<'a>(run: *mut Run) -> Answer<&'a mut Head> {
+    // SAFETY: as `head`.
+    unsafe { check(run).map(|()| &mut (*run).head) }
 }
 
 /// A run with no step open.
@@ -168,7 +219,7 @@ pub(crate) struct Idle<'a> {
 /// The run at this address, in the phase asked for, which is none with an open step.
 pub(crate) unsafe fn idle<'a>(run: *mut Run, phase: Phase) -> Answer<Idle<'a>> {
     // SAFETY: the caller's contract.
-    let head = unsafe { head(run) }?;
+    let head = unsafe { head_mut(run) }?;
     if head.phase != phase || phase == Phase::Stepping {
         return Err(Status::Order);
     }
@@ -179,15 +230,15 @@ pub(crate) unsafe fn idle<'a>(run: *mut Run, phase: Phase) -> Answer<Idle<'a>> {
     }
 }
 
-/// A run with no step open, for reading; what was refused is written to its head.
+/// A run with no step open, for reading.
 pub(crate) struct Settled<'a> {
-    pub(crate) head: &'a mut Head,
+    pub(crate) head: &'a Head,
     pub(crate) books: &'a Books,
     pub(crate) body: &'a Body,
 }
 
 /// The run at this address, in any phase with no step open.
-pub(crate) unsafe fn settled<'a>(run: *mut Run) -> Answer<Settled<'a>> {
+pub(crate) unsafe fn settled<'a>(run: *const Run) -> Answer<Settled<'a>> {
     // SAFETY: the caller's contract.
     let head = unsafe { head(run) }?;
     if head.phase == Phase::Stepping {
@@ -198,7 +249,7 @@ pub(crate) unsafe fn settled<'a>(run: *mut Run) -> Answer<Settled<'a>> {
 }
 
 /// The head and the ledger of the run at this address, in any phase.
-pub(crate) unsafe fn books<'a>(run: *mut Run) -> Answer<(&'a Head, &'a Books)> {
+pub(crate) unsafe fn books<'a>(run: *const Run) -> Answer<(&'a Head, &'a Books)> {
     // SAFETY: the caller's contract.
     let head = unsafe { head(run) }?;
     // SAFETY: a run; an open step does not borrow the ledger.
@@ -216,7 +267,7 @@ impl Idle<'_> {
     }
 
     /// The memory of the sum. The state's from before, if there is one, is not used again.
-    pub(crate) fn sum(&mut self) -> Vector<i32> {
+    pub(crate) fn sum(&mut self) -> Vector<SumWord<i32>> {
         // SAFETY: `init` left room for it behind the run, aligned as the run's size is a multiple of its alignment, zeros, and
         // nobody else's.
         unsafe { core::slice::from_raw_parts_mut(self.run.add(1).cast(), self.head.dim) }
@@ -227,10 +278,13 @@ impl Idle<'_> {
         let len = self.head.dim.checked_mul(count).ok_or(Status::TooSmall)?;
         let bytes = len.checked_mul(size_of::<f32>()).ok_or(Status::TooSmall)?;
         let data = self.take(bytes, align_of::<f32>())?;
-        // SAFETY: within the run's memory, aligned, initialised by `init`, and taken by nobody else.
-        let vectors: Vector<f32> = unsafe { core::slice::from_raw_parts_mut(data.cast(), len) };
-        vectors.fill(0.0);
-        Ok(vectors)
+        // SAFETY: within the run's memory, aligned, and taken by nobody else. What lay there in a configuration that was refused
+        // may have had padding, so it is written before it is borrowed.
+        unsafe {
+            let data = data.cast::<f32>();
+            data.write_bytes(0, len);
+            Ok(core::slice::from_raw_parts_mut(data, len))
+        }
     }
 
     /// Keeps an object in its place until the run is closed or the place is filled again; it is not dropped.
@@ -267,7 +321,7 @@ impl Idle<'_> {
             // SAFETY: within what was just taken.
             unsafe { data.add(index).write(Layer { len: layer.len, share: layer.share }) };
         }
-        // SAFETY: all were written, and nobody writes them again before the run is closed.
+        // SAFETY: all were written, and nobody writes them again before the run is closed or configured anew.
         Ok(unsafe { core::slice::from_raw_parts(data, layers.len()) })
     }
 }
@@ -282,7 +336,7 @@ pub(crate) struct Stepping<'a> {
 /// The run at this address, with a step open.
 pub(crate) unsafe fn stepping<'a>(run: *mut Run) -> Answer<Stepping<'a>> {
     // SAFETY: the caller's contract.
-    let head = unsafe { head(run) }?;
+    let head = unsafe { head_mut(run) }?;
     if head.phase != Phase::Stepping {
         return Err(Status::Order);
     }
@@ -294,6 +348,18 @@ pub(crate) unsafe fn stepping<'a>(run: *mut Run) -> Answer<Stepping<'a>> {
         let generator = generator.as_ref().ok_or(Status::NoKey)?;
         Ok(Stepping { head, live, generator })
     }
+}
+
+/// The head and the open step of the run at this address, for reading.
+pub(crate) unsafe fn open_step<'a>(run: *const Run) -> Answer<(&'a Head, &'a OpenStep<'static>)> {
+    // SAFETY: the caller's contract.
+    let head = unsafe { head(run) }?;
+    if head.phase != Phase::Stepping {
+        return Err(Status::Order);
+    }
+    // SAFETY: a run; the fields are apart.
+    let open = unsafe { &(*run).live.open };
+    Ok((head, open.as_ref().ok_or(Status::Order)?))
 }
 
 /// What is answered to a payer that the run does not have.
@@ -333,19 +399,13 @@ pub(crate) unsafe fn open(
     unsafe { write(head, number, step) }
 }
 
-/// Makes a run of `bytes` of memory, all zeros behind it.
+/// Makes a run of `bytes` of memory, all zeros behind it. The memory may be uninitialised: it is not read.
 pub(crate) unsafe fn init(memory: *mut u8, bytes: usize, dim: usize, out: *mut *mut Run) -> Answer {
     let run = memory.cast::<Run>();
     span(run, 1)?;
     apart(span(memory, bytes)?, span(out, 1)?)?;
     if bytes < size_of::<Run>() {
         return Err(Status::TooSmall);
-    }
-    // SAFETY: memory of a run's size; numbers, whatever they are.
-    let (found, busy) =
-        unsafe { ((&raw const (*run).head.mark).read(), (&raw const (*run).head.busy).cast::<u8>().read()) };
-    if found == mark(run) && busy != 0 {
-        return Err(Status::Busy);
     }
     if dim == 0 {
         return Err(Status::Length);
@@ -364,7 +424,7 @@ pub(crate) unsafe fn init(memory: *mut u8, bytes: usize, dim: usize, out: *mut *
 /// Ends a run: drops an open step, and wipes all of its memory, the mark first.
 pub(crate) unsafe fn close(run: *mut Run) -> Answer {
     // SAFETY: the caller's contract.
-    let bytes = unsafe { head(run) }?.bytes;
+    let bytes = unsafe { head_mut(run) }?.bytes;
     // SAFETY: a run; whatever borrows the body is dropped before it is wiped. `bytes` is what the caller gave.
     unsafe {
         let live = &mut (*run).live;

@@ -2,7 +2,7 @@
 
 use crate::border::{self, Settled};
 use crate::ledger::Record;
-use crate::run::{Mechanism, Phase, Run, Stage, Step};
+use crate::run::{Mechanism, Phase, Run, Stage, Step, check_sigma};
 use crate::status::{Answer, Status, status};
 use core::mem::{align_of, size_of};
 use damper_core::accounting::{Event, Rate, RenyiFilter};
@@ -64,13 +64,14 @@ fn checked(step: &Step, factor: f64, rate: u64) -> Result<(Rate, f64), ConfigErr
     if slots.mechanism.grid().may_overflow_i32(slots.expected_batch, scaled.sigma()) {
         return Err(ConfigError { parameter: "factor of the noise", must_be: "less, or the grid bits fewer" });
     }
+    check_sigma(&scaled)?;
     Ok((Rate::from_numerator(rate)?, factor))
 }
 
 /// Writes 1 where the filter would pay for a step with noise of `factor` times the configuration's at this sampling rate, in units
 /// of 2^-53, and 0 where it would not. Choose both from what was released and from constants.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_admits(run: *mut Run, factor: f64, rate: u64, admits: *mut u32) -> Status {
+pub unsafe extern "C" fn damper_admits(run: *const Run, factor: f64, rate: u64, admits: *mut u32) -> Status {
     // SAFETY: the contract of the header.
     let answer = unsafe { border::settled(run) }.and_then(|Settled { head, books, body }| {
         let filter = books.filter.as_ref().ok_or(Status::Order)?;

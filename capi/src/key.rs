@@ -19,8 +19,8 @@ unsafe fn set(run: *mut Run, make: impl FnOnce(&Head) -> Answer<ChaCha20>) -> An
 pub unsafe extern "C" fn damper_set_key(run: *mut Run, key: *const u8) -> Status {
     let make = |head: &Head| {
         // SAFETY: the contract of the header.
-        let key = unsafe { border::lend::<[u8; 32]>(head, key.cast()) }?;
-        Ok(ChaCha20::private(Key::from_bytes(key)))
+        let mut key = *unsafe { border::lend::<[u8; 32]>(head, key.cast()) }?;
+        Ok(ChaCha20::private(Key::from_bytes(&mut key)))
     };
     // SAFETY: the contract of the header.
     status(unsafe { set(run, make) })
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn damper_set_simulation_seed(run: *mut Run, seed: u64) ->
 
 /// Writes 1 where the run has a key, and 0 where it is a simulation.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_is_private(run: *mut Run, is_private: *mut u32) -> Status {
+pub unsafe extern "C" fn damper_is_private(run: *const Run, is_private: *mut u32) -> Status {
     // SAFETY: the contract of the header.
     let answer = unsafe { border::settled(run) }.and_then(|Settled { head, body, .. }| {
         let generator = body.generator.as_ref().ok_or(Status::NoKey)?;

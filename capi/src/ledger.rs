@@ -118,7 +118,7 @@ pub unsafe extern "C" fn damper_prepay(run: *mut Run, steps: u32) -> Status {
 /// Writes the budget and the steps paid and taken so far, which is the number of the next step; of a Renyi filter also what it
 /// spent.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_paid(run: *mut Run, record: *mut Record) -> Status {
+pub unsafe extern "C" fn damper_paid(run: *const Run, record: *mut Record) -> Status {
     // SAFETY: the contract of the header.
     let answer = unsafe { border::books(run) }.and_then(|(head, books)| {
         let value = match &books.filter {

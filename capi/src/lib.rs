@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! run (init, configure, choose slots, start, close) ─► step (open, draw, add, finish)  shard
-//!  └─► slots (clip, threshold, filter, optimizer, schedule)   ledger  chosen  snapshot  key  accountant  numerics
+//!  └─► slots (clip, threshold, filter, optimizer, schedule)   ledger  chosen  snapshot  key  accountant  numerics  version
 //!                                                          all ─► border ─► status
 //! ```
 //!
@@ -15,7 +15,8 @@
 //!
 //! All of the project's `unsafe` is here, and what makes references of pointers is in `border`. A run is one struct
 //! at the start of the caller's memory; an open step borrows other parts of it, so no reference to the whole exists
-//! while one is open. A run knows its address: memory that was moved, copied or never initialised is refused.
+//! while one is open. A run knows its address: one that was moved, copied or closed is refused. Memory is not read before it was
+//! written here.
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]
 // One contract for all functions, at the top of the header.
@@ -24,6 +25,8 @@
 mod border;
 
 // In the order of the header.
+pub mod version;
+
 pub mod status;
 
 pub mod run;

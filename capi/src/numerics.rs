@@ -1,6 +1,7 @@
 //! The core's numerics, for gradients that shall have the same bits on every target. (Compile with
 //! `-ffp-contract=off`.)
 
+use crate::status::Status;
 use damper_core::numerics::{CONTRACT, function};
 
 /// `e^x`, the same bits on every target.
@@ -25,4 +26,12 @@ pub extern "C" fn damper_sqrt(x: f32) -> f32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn damper_contract() -> u32 {
     CONTRACT
+}
+
+/// Checks that this thread's arithmetic is that of IEEE 754: rounded to nearest, with subnormal numbers, and products not fused
+/// with sums. Other modes give other bits. Call it at boot, and after code that may set the floating-point register (`FPSCR` on
+/// Arm, `MXCSR` on x86-64). `DAMPER_STATUS_ARITHMETIC` if it differs: do not train.
+#[unsafe(no_mangle)]
+pub extern "C" fn damper_self_test() -> Status {
+    damper_core::self_test().map_or(Status::Arithmetic, |()| Status::Ok)
 }

@@ -1,10 +1,11 @@
 //! A run: made in the caller's memory, configured, started, closed.
 
-use crate::border::{self, Settled, Vector};
+use crate::border::{self, Idle, Settled, Vector};
 use crate::ledger::Callback;
 use crate::slots::threshold::DAMPER_BINS;
 use crate::slots::{KeptFilter, KeptOptimizer, KeptThreshold, filter, optimizer, threshold};
 use crate::status::{Answer, Status, status};
+use core::cell::Cell;
 use core::ffi::{c_char, c_void};
 use core::mem::{MaybeUninit, align_of, offset_of, size_of};
 use damper_core::accounting::{Ledger, RenyiFilter};
@@ -13,6 +14,7 @@ use damper_core::error::ConfigError;
 use damper_core::filter::Identity;
 use damper_core::grid::Grid;
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
+use damper_core::private::SumWord;
 use damper_core::sampling::PoissonDraw;
 use damper_core::slots::{AnyClip, AnySchedule, FilterSlot, Held, OptimizerSlot, ThresholdSlot};
 use damper_core::step::{Open, PrivateStep, Slots, StepState};
@@ -25,8 +27,12 @@ type Threshold = ThresholdSlot<'static, DAMPER_BINS, dyn KeptThreshold>;
 /// What fills the slots while they are chosen.
 pub(crate) type Choices = Slots<Mechanism, AnyClip<'static>, Threshold, FilterSlot, OptimizerSlot, AnySchedule>;
 /// The memory of a run.
-pub(crate) type State =
-    StepState<Vector<i32>, &'static mut dyn KeptFilter, &'static mut dyn KeptThreshold, &'static mut dyn KeptOptimizer>;
+pub(crate) type State = StepState<
+    Vector<SumWord<i32>>,
+    &'static mut dyn KeptFilter,
+    &'static mut dyn KeptThreshold,
+    &'static mut dyn KeptOptimizer,
+>;
 /// The step.
 pub(crate) type Step = PrivateStep<Mechanism, AnyClip<'static>, Threshold, FilterSlot, OptimizerSlot, AnySchedule>;
 /// A step that was paid for.
@@ -55,34 +61,48 @@ pub(crate) enum Phase {
 }
 
 /// What every call reads.
+#[repr(C)]
 pub(crate) struct Head {
-    /// Of the address at which this was written.
+    /// Of the address at which this was written. First, as a shard's: what is no run has something else there.
     pub(crate) mark: usize,
     pub(crate) busy: bool,
     pub(crate) phase: Phase,
+    /// The slots that were chosen, a bit each.
+    chosen: u8,
     /// All of the run's memory, and what of it is taken.
     pub(crate) bytes: usize,
     pub(crate) used: usize,
     pub(crate) dim: usize,
-    /// The slots that were chosen, a bit each.
-    chosen: u8,
-    refusal: ConfigError,
+    /// Written by queries too, which change nothing else.
+    refusal: Cell<ConfigError>,
+}
+
+impl Idle<'_> {
+    /// The run is as it was before it was configured: nothing refers to memory that is given out again.
+    fn forget(&mut self) {
+        self.body.stage = Stage::None;
+        self.body.state = None;
+        self.books.filter = None;
+        self.live.mixing = None;
+        self.head.begin();
+    }
 }
 
 impl Head {
     pub(crate) fn new(mark: usize, bytes: usize, used: usize, dim: usize) -> Self {
-        let refusal = ConfigError { parameter: "", must_be: "" };
+        let refusal = Cell::new(ConfigError { parameter: "", must_be: "" });
         Self { mark, busy: false, phase: Phase::New, bytes, used, dim, chosen: 0, refusal }
     }
 
     /// Remembers what was refused.
-    pub(crate) fn refuse(&mut self, error: ConfigError) -> Status {
-        self.refusal = error;
+    pub(crate) fn refuse(&self, error: ConfigError) -> Status {
+        self.refusal.set(error);
         Status::Range
     }
 
     /// Before anything is chosen.
     fn begin(&mut self) {
+        self.phase = Phase::New;
         self.chosen = 0;
         self.used = size_of::<Run>().saturating_add(self.dim.saturating_mul(size_of::<i32>()));
     }
@@ -276,9 +296,9 @@ pub extern "C" fn damper_run_align() -> usize {
 }
 
 /// Makes a run over `dim` parameters in `size` bytes at `memory`, aligned to `damper_run_align`. All of the memory is
-/// overwritten; it is the run's until `damper_run_close`.
+/// overwritten, and nothing of it is read: it may be uninitialised. It is the run's until `damper_run_close`.
 ///
-/// A run that is live at this address is lost, its key overwritten.
+/// A run that is live at this address is lost, its key overwritten. Its own callback must not do this.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_run_init(memory: *mut c_void, size: usize, dim: usize, run: *mut *mut Run) -> Status {
     // SAFETY: the contract of the header.
@@ -289,6 +309,8 @@ pub unsafe extern "C" fn damper_run_init(memory: *mut c_void, size: usize, dim: 
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Config {
+    /// Bytes of this struct: `DAMPER_CONFIG_INIT` sets it.
+    pub size: usize,
     /// The grid: the clip is `2^grid_bits` units; 8 to 22. Choose `2^grid_bits` far above the root of the number of
     /// parameters; 16 suits most.
     pub grid_bits: u32,
@@ -307,7 +329,8 @@ pub struct Config {
 /// Configures a run. Then slots are chosen, each at most once, in any order.
 ///
 /// `DAMPER_STATUS_RANGE` also where sums in 32 bits could overflow: eight times the expected batch and twelve standard
-/// deviations of the noise must stay below 2^31 grid units. Fewer `grid_bits` make room.
+/// deviations of the noise must stay below 2^31 grid units. Fewer `grid_bits` make room. And where the noise is too coarse for
+/// its price: its standard deviation σ must be at least 2^10 grid units, and σ^2 at least 10 * 2^grid_bits. More `grid_bits` help.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_run_configure(run: *mut Run, config: *const Config) -> Status {
     // SAFETY: the contract of the header.
@@ -318,7 +341,7 @@ unsafe fn configure(run: *mut Run, config: *const Config) -> Answer {
     // SAFETY: the caller's contract.
     let mut idle = unsafe { border::idle(run, Phase::New) }?;
     // SAFETY: the caller's contract.
-    let config = unsafe { border::read(idle.head, config) }?;
+    let config = unsafe { border::read_sized(idle.head, config) }?;
     let mechanism = Grid::new(config.grid_bits)
         .and_then(|grid| Mechanism::with_multiplier(grid, config.noise_multiplier))
         .map_err(|error| idle.head.refuse(error))?;
@@ -326,9 +349,7 @@ unsafe fn configure(run: *mut Run, config: *const Config) -> Answer {
         let error = ConfigError { parameter: "grid bits", must_be: "fewer for so large a batch or noise" };
         return Err(idle.head.refuse(error));
     }
-    // A run that `start` refused begins anew.
-    idle.head.begin();
-    idle.live.mixing = None;
+    check_sigma(&mechanism).map_err(|error| idle.head.refuse(error))?;
     let plain = optimizer::plain().map_err(|error| idle.head.refuse(error))?;
     let (fixed, plain) =
         (idle.hold(Place::threshold, Held::threshold(Fixed(config.clip), ())), idle.hold(Place::optimizer, plain));
@@ -343,9 +364,8 @@ unsafe fn configure(run: *mut Run, config: *const Config) -> Answer {
         expected_batch: config.expected_batch,
     });
     let sum = idle.sum();
-    idle.body.state = Some(StepState { sum, filter: identity, threshold: fixed, optimizer: plain });
+    idle.body.state = Some(StepState::new(sum, identity, fixed, plain));
     idle.books.ledger = Ledger::new(config.budget);
-    idle.books.filter = None;
     idle.head.phase = Phase::Choosing;
     Ok(())
 }
@@ -360,7 +380,7 @@ pub unsafe extern "C" fn damper_run_start(run: *mut Run) -> Status {
 
 unsafe fn start(run: *mut Run) -> Answer {
     // SAFETY: the caller's contract.
-    let idle = unsafe { border::idle(run, Phase::Choosing) }?;
+    let mut idle = unsafe { border::idle(run, Phase::Choosing) }?;
     if idle.body.generator.is_none() {
         return Err(Status::NoKey);
     }
@@ -370,14 +390,25 @@ unsafe fn start(run: *mut Run) -> Answer {
     let Stage::Choosing(choices) = core::mem::replace(&mut idle.body.stage, Stage::None) else {
         return Err(Status::Order);
     };
-    // What was refused cannot be mended by choosing again: the run is as it was before it was configured.
-    idle.head.phase = Phase::New;
-    let clip = choices.threshold.clip(&idle.body.state.as_ref().ok_or(Status::Order)?.threshold);
-    check_clip(&choices.mechanism, clip).map_err(|error| idle.head.refuse(error))?;
-    let step = PrivateStep::new(choices).map_err(|error| idle.head.refuse(error))?;
-    idle.body.stage = Stage::Started(step);
-    idle.head.phase = Phase::Ready;
-    Ok(())
+    let clip = choices.threshold.clip(&idle.state()?.threshold);
+    match check_clip(&choices.mechanism, clip).and_then(|()| PrivateStep::new(choices)) {
+        Ok(step) => {
+            idle.body.stage = Stage::Started(step);
+            idle.head.phase = Phase::Ready;
+            Ok(())
+        }
+        Err(error) => {
+            // What was refused cannot be mended by choosing again.
+            idle.forget();
+            Err(idle.head.refuse(error))
+        }
+    }
+}
+
+/// Fails if the accountant's bounds do not hold for noise this small.
+pub(crate) fn check_sigma(mechanism: &Mechanism) -> Result<(), ConfigError> {
+    use damper_core::private::Mechanism as _;
+    mechanism.check_noise()
 }
 
 fn check_clip(mechanism: &Mechanism, clip: f32) -> Result<(), ConfigError> {
@@ -409,10 +440,10 @@ pub struct Refusal {
 
 /// Writes why `DAMPER_STATUS_RANGE` was answered last.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_refusal(run: *mut Run, refusal: *mut Refusal) -> Status {
+pub unsafe extern "C" fn damper_refusal(run: *const Run, refusal: *mut Refusal) -> Status {
     // SAFETY: the contract of the header.
     let answer = unsafe { border::head(run) }.and_then(|head| {
-        let ConfigError { parameter, must_be } = head.refusal;
+        let ConfigError { parameter, must_be } = head.refusal.get();
         let value = Refusal {
             parameter: parameter.as_ptr().cast(),
             parameter_len: parameter.len(),
@@ -428,7 +459,7 @@ pub unsafe extern "C" fn damper_refusal(run: *mut Run, refusal: *mut Refusal) ->
 /// Writes the noise multiplier that runs and is priced: σ in grid units over `2^grid_bits`, not below the one that was
 /// asked for. A schedule multiplies it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_multiplier(run: *mut Run, multiplier: *mut f64) -> Status {
+pub unsafe extern "C" fn damper_multiplier(run: *const Run, multiplier: *mut f64) -> Status {
     // SAFETY: the contract of the header. The mechanism is not what an open step writes.
     let answer = unsafe { border::settled(run) }.and_then(|Settled { head, body, .. }| {
         let mechanism = body.choices().ok_or(Status::Order)?.mechanism;
@@ -440,7 +471,7 @@ pub unsafe extern "C" fn damper_multiplier(run: *mut Run, multiplier: *mut f64) 
 
 /// Writes the clip of the coming step. It is released: after a restart it may be the first clip of a threshold.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_clip(run: *mut Run, clip: *mut f32) -> Status {
+pub unsafe extern "C" fn damper_clip(run: *const Run, clip: *mut f32) -> Status {
     // SAFETY: the contract of the header.
     let answer = unsafe { border::settled(run) }.and_then(|Settled { head, body, .. }| {
         let value = body.clip().ok_or(Status::Order)?;

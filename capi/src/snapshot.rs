@@ -23,9 +23,9 @@ fn paid(idle: &Idle<'_>) -> u32 {
 
 /// Writes how many bytes `damper_state_save` writes. Between steps of a started run.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_state_size(run: *mut Run, size: *mut usize) -> Status {
-    // SAFETY: the contract of the header.
-    let answer = unsafe { border::idle(run, Phase::Ready) }.and_then(|mut idle| {
+pub unsafe extern "C" fn damper_state_size(run: *const Run, size: *mut usize) -> Status {
+    // SAFETY: the contract of the header. The one way through a state is for saving and restoring: nothing is written here.
+    let answer = unsafe { border::idle(run.cast_mut(), Phase::Ready) }.and_then(|mut idle| {
         let bytes = saved_len(&mut Released(idle.state()?));
         // SAFETY: the contract of the header.
         unsafe { border::write(idle.head, size, bytes) }
@@ -36,22 +36,24 @@ pub unsafe extern "C" fn damper_state_size(run: *mut Run, size: *mut usize) -> S
 /// Writes what filter, threshold and optimizer remember to `bytes`, of which there must be as many as `damper_state_size` says: keep
 /// them beside the parameters, as of the same step. All of it was released, so it is no more secret than the parameters.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_state_save(run: *mut Run, bytes: *mut u8, len: usize) -> Status {
+pub unsafe extern "C" fn damper_state_save(run: *const Run, bytes: *mut u8, len: usize) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { write(run, bytes, len) })
+    status(unsafe { write(run.cast_mut(), bytes, len) })
 }
 
+/// Writes nothing to the run.
 unsafe fn write(run: *mut Run, bytes: *mut u8, len: usize) -> Answer {
     // SAFETY: the caller's contract.
     let mut idle = unsafe { border::idle(run, Phase::Ready) }?;
     let paid = paid(&idle);
     let size = saved_len(&mut Released(idle.state()?));
-    // SAFETY: the caller's contract.
-    let mut rest = unsafe { border::output(idle.head, bytes, len, size) }?;
+    border::writable_all(idle.head, bytes, len, size)?;
+    let mut at = 0usize;
     save(&mut Released(idle.state()?), paid, |part| {
-        if let Some((here, after)) = core::mem::take(&mut rest).split_at_mut_checked(part.len()) {
-            here.copy_from_slice(part);
-            rest = after;
+        if let Some(end) = at.checked_add(part.len()).filter(|end| *end <= size) {
+            // SAFETY: within the bytes that were checked, which may be uninitialised and are apart from the run.
+            unsafe { part.as_ptr().copy_to_nonoverlapping(bytes.add(at), part.len()) };
+            at = end;
         }
     });
     Ok(())

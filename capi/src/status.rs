@@ -22,7 +22,7 @@ pub enum Status {
     Length = 19,
     /// A buffer overlaps the run's memory or another buffer of the call.
     Overlap = 20,
-    /// There is no run at this address: it was never initialised, closed, moved or copied.
+    /// There is no run at this address: it was closed, moved or copied.
     NotARun = 21,
     /// The run is in a call already: the callback called back.
     Busy = 22,
@@ -40,16 +40,20 @@ pub enum Status {
     NotPersisted = 28,
     /// The record is another budget's.
     Record = 29,
-    /// There is no shard at this address: it was never opened, merged, closed, moved or copied.
+    /// There is no shard at this address: it was merged, closed, moved or copied.
     NotAShard = 30,
     /// The bytes are not what was saved.
     Damaged = 31,
     /// What was saved is of another configuration.
     Configuration = 32,
+    /// The `size` of a struct is not one that this library knows: header and library are of different versions.
+    Size = 33,
+    /// The processor computes otherwise than by IEEE 754: see `damper_self_test`.
+    Arithmetic = 34,
 }
 
 /// Every status, for tables.
-const ALL: [(Status, &CStr, &CStr); 19] = [
+const ALL: [(Status, &CStr, &CStr); 21] = [
     (Status::Ok, c"DAMPER_STATUS_OK", c"done"),
     (Status::End, c"DAMPER_STATUS_END", c"there is nothing more"),
     (Status::Null, c"DAMPER_STATUS_NULL", c"a pointer is null"),
@@ -57,7 +61,7 @@ const ALL: [(Status, &CStr, &CStr); 19] = [
     (Status::TooSmall, c"DAMPER_STATUS_TOO_SMALL", c"the memory of the run is too small for it and what was chosen"),
     (Status::Length, c"DAMPER_STATUS_LENGTH", c"a length is not the one that is needed"),
     (Status::Overlap, c"DAMPER_STATUS_OVERLAP", c"a buffer overlaps the run's memory or another buffer of the call"),
-    (Status::NotARun, c"DAMPER_STATUS_NOT_A_RUN", c"there is no run here: never initialised, closed, moved or copied"),
+    (Status::NotARun, c"DAMPER_STATUS_NOT_A_RUN", c"there is no run here: closed, moved or copied"),
     (Status::Busy, c"DAMPER_STATUS_BUSY", c"the run is in a call already"),
     (Status::Order, c"DAMPER_STATUS_ORDER", c"the call is out of order"),
     (Status::Range, c"DAMPER_STATUS_RANGE", c"a number is out of its range: damper_refusal says which"),
@@ -66,13 +70,19 @@ const ALL: [(Status, &CStr, &CStr); 19] = [
     (Status::BudgetSpent, c"DAMPER_STATUS_BUDGET_SPENT", c"the privacy budget is spent"),
     (Status::NotPersisted, c"DAMPER_STATUS_NOT_PERSISTED", c"the ledger could not be persisted: nothing is released"),
     (Status::Record, c"DAMPER_STATUS_RECORD", c"the record is another budget's"),
-    (
-        Status::NotAShard,
-        c"DAMPER_STATUS_NOT_A_SHARD",
-        c"there is no shard here: never opened, merged, closed, moved or copied",
-    ),
+    (Status::NotAShard, c"DAMPER_STATUS_NOT_A_SHARD", c"there is no shard here: merged, closed, moved or copied"),
     (Status::Damaged, c"DAMPER_STATUS_DAMAGED", c"the bytes are not what was saved"),
     (Status::Configuration, c"DAMPER_STATUS_CONFIGURATION", c"what was saved is of another configuration"),
+    (
+        Status::Size,
+        c"DAMPER_STATUS_SIZE",
+        c"the size of a struct is of another version: use the header of this library",
+    ),
+    (
+        Status::Arithmetic,
+        c"DAMPER_STATUS_ARITHMETIC",
+        c"the processor's floating-point mode is not the one of IEEE 754",
+    ),
 ];
 
 fn find(status: i32, text: fn(&(Status, &'static CStr, &'static CStr)) -> &'static CStr) -> *const c_char {

@@ -109,12 +109,11 @@ pub unsafe extern "C" fn damper_add_pieces(run: *mut Run, pieces: *const Piece, 
 
 /// Writes at how many points each sample's gradient is wanted in the open step.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_points(run: *mut Run, points: *mut usize) -> Status {
+pub unsafe extern "C" fn damper_points(run: *const Run, points: *mut usize) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::stepping(run) }.and_then(|Stepping { head, live, .. }| {
-        let wanted = live.open.as_ref().ok_or(Status::Order)?.points();
+    status(unsafe { border::open_step(run) }.and_then(|(head, open)| {
         // SAFETY: the contract of the header.
-        unsafe { border::write(head, points, wanted) }
+        unsafe { border::write(head, points, open.points()) }
     }))
 }
 
@@ -123,7 +122,7 @@ pub unsafe extern "C" fn damper_points(run: *mut Run, points: *mut usize) -> Sta
 /// `damper_add`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_point(
-    run: *mut Run,
+    run: *const Run,
     index: usize,
     params: *const f32,
     params_len: usize,
@@ -132,11 +131,15 @@ pub unsafe extern "C" fn damper_point(
     weight: *mut f32,
 ) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::stepping(run) }.and_then(|Stepping { head, live, .. }| {
+    status(unsafe { border::open_step(run) }.and_then(|(head, open)| {
         border::writable_beside(head, weight, [params, point], head.dim)?;
+        let pair = border::pair(head, (params, params_len), (point, point_len), head.dim)?;
+        if index >= open.points() {
+            return Err(Status::Order);
+        }
         // SAFETY: the contract of the header.
-        let (params, point) = unsafe { border::pair(head, (params, params_len), (point, point_len), head.dim) }?;
-        let found = live.open.as_ref().ok_or(Status::Order)?.point(index, params, point)?;
+        let (params, point) = unsafe { pair.lend() };
+        let found = open.point(index, params, point)?;
         // SAFETY: the contract of the header.
         unsafe { border::write(head, weight, found) }
     }))
@@ -181,12 +184,13 @@ pub unsafe extern "C" fn damper_mix_point(
 ) -> Status {
     // SAFETY: the contract of the header.
     status(unsafe { border::stepping(run) }.and_then(|Stepping { head, live, .. }| {
-        // SAFETY: the contract of the header.
-        let (params, point) = unsafe { border::pair(head, (params, params_len), (point, point_len), head.dim) }?;
+        let pair = border::pair(head, (params, params_len), (point, point_len), head.dim)?;
         let (open, next) = (live.open.as_ref().ok_or(Status::Order)?, live.point.ok_or(Status::Order)?);
         if next >= open.points() {
             return Err(Status::End);
         }
+        // SAFETY: the contract of the header.
+        let (params, point) = unsafe { pair.lend() };
         live.weight = Some(open.point(next, params, point)?);
         Ok(())
     }))
@@ -243,7 +247,7 @@ pub unsafe extern "C" fn damper_step_finish(run: *mut Run, params: *mut f32, len
     // SAFETY: the contract of the header.
     status(unsafe { border::stepping(run) }.and_then(|Stepping { head, live, generator }| {
         // SAFETY: the contract of the header.
-        let params = unsafe { border::output(head, params, len, head.dim) }?;
+        let params = unsafe { border::update(head, params, len, head.dim) }?;
         let finished = match live.open.take() {
             Some(open) => open.finish(params, generator),
             None => return Err(Status::Order),

@@ -19,11 +19,28 @@ pub use flat::FlatL2;
 pub use per_layer::{Layer, Layers, PerLayer};
 pub(crate) use pieces::Pieces;
 
+use crate::mutant::{self, Mutant};
+use crate::noise::sealed::Sealed;
 use crate::numerics::function::sqrt_f32;
 use crate::numerics::reduce::sum_of_squares;
 
 /// A rule of clipping: a function of norm and threshold alone.
-pub trait Clip: Copy {
+///
+/// Sealed: a rule is called with the norm of every sample, which no code outside of this crate may see. A program that chooses
+/// its rule when it runs takes [`AnyClip`](crate::slots::AnyClip).
+///
+/// ```compile_fail,E0277
+/// use core::cell::Cell;
+/// #[derive(Clone, Copy)]
+/// struct Spy<'a>(&'a Cell<f32>);
+/// impl damper_core::clip::Clip for Spy<'_> {
+///     fn divisor(&self, norm: f32, clip: f32) -> f32 {
+///         self.0.set(norm);
+///         norm.max(clip)
+///     }
+/// }
+/// ```
+pub trait Clip: Copy + Sealed {
     /// The divisor for a gradient of this norm under the threshold `clip`; not below `norm`.
     fn divisor(&self, norm: f32, clip: f32) -> f32;
 
@@ -45,10 +62,11 @@ pub(crate) trait AddLayer<W> {
 #[inline(always)]
 pub(crate) fn each_layer<C: Clip, W>(clip: &C, parts: &[&[f32]], sum: &mut [W], to: &impl AddLayer<W>) -> Option<f32> {
     let norm_sq = sum_of_squares(Pieces::new(parts, 0, sum.len()));
-    if !norm_sq.is_finite() {
+    let added = mutant::is(Mutant::NonFiniteAdds) && norm_sq > 0.0;
+    if !(norm_sq.is_finite() || added) {
         return None;
     }
-    let norm = sqrt_f32(norm_sq);
+    let norm = if mutant::is(Mutant::NonFiniteAdds) && norm_sq > f32::MAX { 1.0 } else { sqrt_f32(norm_sq) };
     let Some(layers) = clip.layers() else {
         let whole = Layer::whole(sum.len());
         to.add_layer(whole, norm, Pieces::new(parts, 0, whole.len), sum);
@@ -56,6 +74,7 @@ pub(crate) fn each_layer<C: Clip, W>(clip: &C, parts: &[&[f32]], sum: &mut [W], 
     };
     let (mut at, mut rest) = (0usize, sum);
     for layer in layers.as_slice() {
+        let layer = if mutant::is(Mutant::LayersUnbounded) { &Layer::whole(layer.len) } else { layer };
         let (here, after) = rest.split_at_mut(layer.len.min(rest.len()));
         let pieces = Pieces::new(parts, at, layer.len);
         to.add_layer(*layer, sqrt_f32(sum_of_squares(pieces.clone())), pieces, here);

@@ -24,6 +24,7 @@
 //! One sample added or removed moves one count by one: sensitivity 1 in the Euclidean norm.
 
 use crate::error::ConfigError;
+use crate::mutant::{self, Mutant};
 use crate::noise::{discrete_gaussian, sealed};
 use crate::numerics::round::{ceil, exactly};
 use core::num::NonZeroU32;
@@ -102,6 +103,16 @@ pub trait Counts: Copy + sealed::Sealed {
     /// The counts.
     #[doc(hidden)]
     fn as_ref(&self) -> &[i32];
+
+    /// The same memory with no sample counted: a shard's.
+    #[must_use]
+    fn empty(&self) -> Self {
+        Self::ZERO
+    }
+
+    /// A sample whose gradient is not finite, which adds nothing to the sum: counted nowhere.
+    #[doc(hidden)]
+    fn non_finite(&mut self, _query: &Query) {}
 }
 
 impl<const N: usize> sealed::Sealed for [i32; N] {}
@@ -118,6 +129,52 @@ impl<const N: usize> Counts for [i32; N] {
 
     fn as_ref(&self) -> &[i32] {
         self
+    }
+}
+
+/// Counts that may also take the samples whose gradients are not finite: in the last bin of a histogram, as every larger norm. Their
+/// gradients still add nothing. A program without it has nothing of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AllCounts<const N: usize> {
+    counts: [i32; N],
+    non_finite: bool,
+}
+
+impl<const N: usize> AllCounts<N> {
+    /// No sample counted yet; whether those that are not finite will be.
+    #[must_use]
+    pub const fn new(non_finite: bool) -> Self {
+        Self { counts: [0; N], non_finite }
+    }
+}
+
+impl<const N: usize> sealed::Sealed for AllCounts<N> {}
+
+impl<const N: usize> Counts for AllCounts<N> {
+    type Released = [f64; N];
+
+    const ZERO: Self = Self::new(false);
+    const NONE: [f64; N] = [0.0; N];
+
+    fn as_mut(&mut self) -> &mut [i32] {
+        &mut self.counts
+    }
+
+    fn as_ref(&self) -> &[i32] {
+        &self.counts
+    }
+
+    fn empty(&self) -> Self {
+        Self::new(self.non_finite)
+    }
+
+    fn non_finite(&mut self, query: &Query) {
+        if let Query::Histogram { bins, .. } = query
+            && self.non_finite
+            && let Some(last) = self.counts.get_mut(bins.saturating_sub(1) as usize)
+        {
+            *last = last.wrapping_add(1);
+        }
     }
 }
 
@@ -151,9 +208,19 @@ impl CountNoise {
     /// The counts with noise.
     pub(crate) fn release<R: Rng>(self, counts: &[i32], words: &mut R, out: &mut [f64]) {
         for (count, out) in counts.iter().zip(out) {
-            let noisy = i64::from(*count) * i64::from(UNIT) + discrete_gaussian::sample(self.sigma.get(), words);
-            *out = exactly(noisy) / f64::from(UNIT);
+            *out = self.noisy(i64::from(*count) * i64::from(UNIT), words);
         }
+    }
+
+    /// A sum of grid units with noise, in counts.
+    pub(crate) fn noisy<R: Rng>(self, units: i64, words: &mut R) -> f64 {
+        let mut noise = discrete_gaussian::sample(self.sigma.get(), words);
+        match () {
+            () if mutant::is(Mutant::CountsNoNoise) => noise = 0,
+            () if mutant::is(Mutant::CountsHalfNoise) => noise /= 2,
+            () => {}
+        }
+        exactly(units.wrapping_add(noise)) / f64::from(UNIT)
     }
 }
 
@@ -199,6 +266,27 @@ mod tests {
             let bin = counts.iter().position(|c| *c == 1).unwrap() as f64;
             let exact = (f64::from(at) * f64::from(bins)).min(f64::from(bins) - 1.0);
             prop_assert!(bin <= exact + 1e-4 && exact < bin + 1.0 + 1e-4, "{bin} {exact}");
+        }
+    }
+
+    /// One sample moves one count, whatever its gradient: the sensitivity stays 1.
+    #[test]
+    fn a_non_finite_sample_moves_the_last_bin_alone_where_asked_for() {
+        for (bins, range) in [(1, 1.0), (4, 1e-38), (4, 1.0), (4, f32::MAX), (4, f32::INFINITY)] {
+            let query = Query::Histogram { bins, range };
+            let (mut all, mut finite, mut plain) = (AllCounts::<4>::new(true), AllCounts::<4>::new(false), [0; 4]);
+            all.non_finite(&query);
+            finite.non_finite(&query);
+            plain.non_finite(&query);
+            assert_eq!((finite.counts, plain), ([0; 4], [0; 4]));
+            let moved = all.counts.iter().map(|count| count.unsigned_abs()).sum::<u32>();
+            assert_eq!((moved, all.counts[bins as usize - 1]), (1, 1), "{bins} {range}");
+            assert_eq!(all.empty(), AllCounts::new(true));
+        }
+        for query in [Query::None, Query::Above { norm: 1.0 }] {
+            let mut all = AllCounts::<4>::new(true);
+            all.non_finite(&query);
+            assert_eq!(all.counts, [0; 4]);
         }
     }
 

@@ -4,13 +4,15 @@
 //! iterates. The gradients of one sample at all points are mixed with the filter's weights *before* the one clip, so a
 //! sample adds at most `C` whatever the weights are.
 
+mod adaptive_fir;
 mod identity;
 mod iir;
 mod kalman;
 mod per_sample_momentum;
 
+pub use adaptive_fir::{AdaptiveFir, AdaptiveFirState, AdaptiveFirStep};
 pub use identity::Identity;
-pub use iir::{Iir, IirState, IirStep, SETS, Set, named};
+pub use iir::{Iir, IirState, IirStep, SETS, Set, Uncorrected, named};
 pub use kalman::{Gain, Kalman, KalmanState, KalmanStep, LookAhead};
 pub use per_sample_momentum::{PerSampleMomentum, PerSampleMomentumState};
 

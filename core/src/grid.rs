@@ -31,7 +31,9 @@
 
 use crate::clip::{AddLayer, Clip, Layer, Pieces, each_layer};
 use crate::error::ConfigError;
+use crate::mutant::{self, Mutant};
 use crate::numerics::round::truncate;
+use crate::private::SumWord;
 
 /// The integer a sum is kept in: `i32` on devices, `i64` on the host. Where nothing overflows `i32`, both give the same bits.
 pub trait Word: Copy + Default + PartialEq + core::fmt::Debug + sealed::Sealed {
@@ -148,7 +150,7 @@ impl Grid {
         clip: &C,
         threshold: f32,
         parts: &[&[f32]],
-        sum: &mut [W],
+        sum: &mut [SumWord<W>],
     ) -> Option<f32> {
         each_layer(clip, parts, sum, &OnGrid { grid: self, clip, threshold })
     }
@@ -161,13 +163,13 @@ struct OnGrid<'a, C> {
     threshold: f32,
 }
 
-impl<C: Clip, W: Word> AddLayer<W> for OnGrid<'_, C> {
+impl<C: Clip, W: Word> AddLayer<SumWord<W>> for OnGrid<'_, C> {
     /// Adds `trunc(g_i · units/divisor)`, whose norm is at most `units` on the grid.
     // Once where flash is short.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn add_layer(&self, layer: Layer, norm: f32, pieces: Pieces<'_>, sum: &mut [W]) {
-        let units = layer.units(self.grid.bits);
+    fn add_layer(&self, layer: Layer, norm: f32, pieces: Pieces<'_>, sum: &mut [SumWord<W>]) {
+        let units = layer.units(self.grid.bits) << u32::from(mutant::is(Mutant::ClipDoubled));
         let mut scale = units as f32 / self.clip.divisor(norm, self.threshold * layer.share_f32());
         // A rule that gives no number adds nothing.
         if !scale.is_finite() {
@@ -180,7 +182,10 @@ impl<C: Clip, W: Word> AddLayer<W> for OnGrid<'_, C> {
         loop {
             // Truncation is symmetric: the opposite takes out again what was added, and has the same squares.
             let signed = if taking_out { -scale } else { scale };
-            if quantise(units, signed, pieces.clone(), sum) <= bound {
+            if quantise(units, signed, pieces.clone(), sum) <= bound
+                || mutant::is(Mutant::RoundOutward)
+                || mutant::is(Mutant::NonFiniteAdds)
+            {
                 return;
             }
             if taking_out {
@@ -194,7 +199,12 @@ impl<C: Clip, W: Word> AddLayer<W> for OnGrid<'_, C> {
 
 /// Adds `trunc(g_i · scale)` to the sum; returns `Σ q_i²` (saturating).
 #[inline(always)]
-fn quantise<'a, W: Word>(units: u32, scale: f32, parts: impl Iterator<Item = &'a [f32]>, sum: &mut [W]) -> u64 {
+fn quantise<'a, W: Word>(
+    units: u32,
+    scale: f32,
+    parts: impl Iterator<Item = &'a [f32]>,
+    sum: &mut [SumWord<W>],
+) -> u64 {
     let mut total = 0u64;
     let mut rest = sum;
     for part in parts {
@@ -214,7 +224,7 @@ fn quantise<'a, W: Word>(units: u32, scale: f32, parts: impl Iterator<Item = &'a
 
 /// As [`quantise`], of at most `RUN` coordinates.
 #[inline(always)]
-fn quantise_run<W: Word>(unit: f32, scale: f32, grads: &[f32], sums: &mut [W]) -> u64 {
+fn quantise_run<W: Word>(unit: f32, scale: f32, grads: &[f32], sums: &mut [SumWord<W>]) -> u64 {
     // Squares are at most 2⁴⁴: those of a run fit with room to spare.
     let mut squares = [0u64; LANES];
     let (mut sums, last_sums) = sums.split_at_mut(sums.len() & !(BLOCK - 1));
@@ -240,7 +250,7 @@ fn quantise_block<W: Word, const N: usize, const L: usize>(
     unit: f32,
     scale: f32,
     grads: &[f32; N],
-    sum: &mut [W; N],
+    sum: &mut [SumWord<W>; N],
     squares: &mut [u64; L],
 ) {
     // Short loops over arrays vectorise where one loop does not.
@@ -250,6 +260,9 @@ fn quantise_block<W: Word, const N: usize, const L: usize>(
         // Within the units but for rounding, and where a tiny norm underflowed.
         let size = x.abs();
         *magnitude = truncate(if size > unit { unit } else { size });
+        if mutant::is(Mutant::RoundOutward) && size > 0.0 {
+            *magnitude += 1;
+        }
         *sign = (x.to_bits() as i32 >> 31) as u32;
     }
     for magnitudes in magnitudes.chunks_exact(L) {
@@ -259,7 +272,7 @@ fn quantise_block<W: Word, const N: usize, const L: usize>(
     }
     for ((sum, magnitude), sign) in sum.iter_mut().zip(magnitudes).zip(signs) {
         let q = (magnitude ^ sign).wrapping_sub(sign) as i32;
-        *sum = sum.wrapping_add(W::wrap(i64::from(q)));
+        sum.0 = sum.0.wrapping_add(W::wrap(i64::from(q)));
     }
 }
 
@@ -274,9 +287,9 @@ mod tests {
     use std::vec::Vec;
 
     fn added(bits: u32, clip: f32, parts: &[&[f32]]) -> Vec<i64> {
-        let mut sum = vec![0i64; parts.iter().map(|p| p.len()).sum()];
+        let mut sum = vec![SumWord(0i64); parts.iter().map(|p| p.len()).sum()];
         Grid::new(bits).unwrap().add_sample(&FlatL2, clip, parts, &mut sum);
-        sum
+        sum.into_iter().map(|word| word.0).collect()
     }
 
     fn square(q: &[i64]) -> u128 {
@@ -343,18 +356,18 @@ mod tests {
         #[test]
         fn narrow_and_wide_words_agree_below_overflow(grad in adversarial()) {
             let grid = Grid::new(20).unwrap();
-            let mut narrow = vec![0i32; grad.len()];
+            let mut narrow = vec![SumWord(0i32); grad.len()];
             grid.add_sample(&FlatL2, 1.0, &[&grad], &mut narrow);
             let wide = added(20, 1.0, &[&grad]);
-            prop_assert!(narrow.iter().zip(&wide).all(|(n, w)| i64::from(*n) == *w && n.to_f32().to_bits() == w.to_f32().to_bits()));
+            prop_assert!(narrow.iter().zip(&wide).all(|(n, w)| i64::from(n.0) == *w && n.0.to_f32().to_bits() == w.to_f32().to_bits()));
         }
     }
 
     #[test]
     fn sums_wrap_and_do_not_depend_on_order() {
         let grid = Grid::new(22).unwrap();
-        let mut forward = [i32::MAX - 5];
-        let mut backward = [i32::MAX - 5];
+        let mut forward = [SumWord(i32::MAX - 5)];
+        let mut backward = [SumWord(i32::MAX - 5)];
         let samples: Vec<f32> = (1..200).map(|i| 1.0 / i as f32).collect();
         for x in &samples {
             grid.add_sample(&FlatL2, 1.0, &[&[*x]], &mut forward);
@@ -362,8 +375,8 @@ mod tests {
         for x in samples.iter().rev() {
             grid.add_sample(&FlatL2, 1.0, &[&[*x]], &mut backward);
         }
-        assert_eq!(forward, backward);
-        assert!(forward[0] < 0);
+        assert_eq!(forward[0].0, backward[0].0);
+        assert!(forward[0].0 < 0);
     }
 
     #[test]

@@ -15,12 +15,15 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))] // References in tests are plain arithmetic.
 
 pub mod accounting;
+pub mod average;
 pub mod clip;
 pub mod count;
 pub mod error;
 pub mod filter;
 pub mod grid;
+pub mod held_out;
 pub mod memory;
+pub mod mutant;
 pub mod noise;
 pub mod numerics;
 pub mod optimizer;
@@ -28,10 +31,13 @@ pub mod private;
 pub mod replay;
 pub mod sampling;
 pub mod schedule;
+mod self_test;
 pub mod slots;
 pub mod step;
 pub mod threshold;
 pub mod update;
+
+pub use self_test::{ArithmeticError, self_test};
 
 // The allocator-free core is documented and tested with examples that have one.
 #[cfg(test)]

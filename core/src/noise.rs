@@ -6,11 +6,12 @@
 mod chacha;
 mod continuous_gaussian;
 pub(crate) mod discrete_gaussian;
+mod erase;
 mod xoshiro;
 
 pub use chacha::{ChaCha20, Key, Stream};
 pub use continuous_gaussian::ContinuousGaussian;
-pub use discrete_gaussian::{DiscreteGaussian, MAX_SIGMA};
+pub use discrete_gaussian::{DiscreteGaussian, LEAST_SIGMA, MAX_SIGMA};
 pub use xoshiro::{FastStream, Xoshiro};
 
 /// Coordinates that share one address.
@@ -32,6 +33,8 @@ pub enum Purpose {
     Augmentation = 5,
     /// An audit's coins and canaries.
     Audit = 6,
+    /// Noise on sums over held-out rows.
+    HeldOutNoise = 7,
 }
 
 /// Where in the run random words are used.
@@ -46,18 +49,25 @@ pub struct Address {
 }
 
 pub(crate) mod sealed {
-    /// Only this crate's types may generate noise: nobody passes one that breaks the proof.
+    /// Implemented by this crate's types alone: nobody passes one that breaks the proof.
     pub trait Sealed {}
+
+    /// A parameter that only this crate can create. A method of a sealed trait that takes one cannot be called from elsewhere.
+    /// Sealing alone does not prevent calls: `fn f<M: Mechanism>(m: M)` may call every method of the trait.
+    #[derive(Clone, Copy)]
+    pub struct Inside(pub(crate) ());
 }
 
 /// A source of random words by address. Sealed; it has no `Clone` and no `Debug`.
 pub trait Generator: sealed::Sealed {
-    /// The words at one address.
-    type Stream: rand_core::Rng;
+    /// The words at one address. It borrows the key: there is no second copy of it.
+    type Stream<'a>: rand_core::Rng
+    where
+        Self: 'a;
 
     /// Whether the words are secret. Where this is false the run is a simulation, and every output says so.
     fn is_private(&self) -> bool;
 
     /// The words at `address`, from the first.
-    fn stream(&self, address: Address) -> Self::Stream;
+    fn stream(&self, address: Address) -> Self::Stream<'_>;
 }

@@ -22,8 +22,8 @@ mod rmsprop;
 mod sgd;
 
 pub use adagrad::{AdaGrad, AdaGradState};
-pub use adagrad_norm::{AdaGradNorm, AdaGradNormState};
-pub use adam::{Adam, AdamState, AdamStep};
+pub use adagrad_norm::{AdaGradNorm, AdaGradNormState, WeightedNorm, WeightedNormState};
+pub use adam::{Adam, AdamState, AdamStep, Added, Denominator, Floored};
 pub use adam_bc::{AdamBc, AdamBcState, AdamBcStep};
 pub use rmsprop::{RmsProp, RmsPropState};
 pub use sgd::{Sgd, SgdState};

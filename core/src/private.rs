@@ -23,22 +23,123 @@
 //! }
 //! ```
 //!
+//! A sum lies in the caller's memory, as [`SumWord`]s. They have no accessor:
+//!
+//! ```compile_fail,E0616
+//! fn peek(word: damper_core::private::SumWord<i64>) -> i64 {
+//!     word.0
+//! }
+//! ```
+//!
+//! and the methods of a [`Mechanism`] that read or move them take a parameter that only this crate can create, so a bound on
+//! the sealed trait does not open them. Else a generator of zeros would release a sum without noise:
+//!
+//! ```compile_fail,E0061
+//! use damper_core::private::Mechanism;
+//! fn peek<M: Mechanism>(words: &mut [M::Word], zeros: &mut impl rand_core::Rng, mechanism: M, out: &mut [f32]) {
+//!     mechanism.release(1.0, 1, words, zeros, out);
+//! }
+//! ```
+//!
+//! ```compile_fail,E0061
+//! fn peek<M: damper_core::private::Mechanism>(word: M::Word) -> f32 {
+//!     M::held(word)
+//! }
+//! ```
+//!
+//! ```compile_fail,E0603
+//! use damper_core::noise::sealed::Inside;
+//! ```
+//!
+//! # Traits
+//!
+//! Sealed, because an implementation would be given values that are not released, or decides what is priced: [`Mechanism`] (sums),
+//! [`Clip`] (the norm of every sample), [`Counts`](crate::count::Counts) (exact counts), [`Word`](crate::grid::Word) (sums),
+//! [`Generator`](crate::noise::Generator) (the noise) and [`Schedule`](crate::schedule::Schedule) (the price).
+//!
+//! ```compile_fail,E0277
+//! #[derive(Clone, Copy)]
+//! struct Spy(i32);
+//! impl damper_core::count::Counts for Spy {
+//!     type Released = [f64; 1];
+//!     const ZERO: Self = Self(0);
+//!     const NONE: [f64; 1] = [0.0];
+//!     fn as_mut(&mut self) -> &mut [i32] {
+//!         core::slice::from_mut(&mut self.0)
+//!     }
+//!     fn as_ref(&self) -> &[i32] {
+//!         core::slice::from_ref(&self.0)
+//!     }
+//! }
+//! ```
+//!
+//! ```compile_fail,E0277
+//! #[derive(Clone, Copy, PartialEq, Debug, Default)]
+//! struct Spy(i64);
+//! impl damper_core::grid::Word for Spy {
+//!     fn wrapping_add(self, other: Self) -> Self {
+//!         println!("{other:?}");
+//!         self
+//!     }
+//!     fn wrap(x: i64) -> Self {
+//!         Self(x)
+//!     }
+//!     fn to_f32(self) -> f32 {
+//!         0.0
+//!     }
+//!     fn hold(_: f32) -> Self {
+//!         self::Spy(0)
+//!     }
+//!     fn held(self) -> f32 {
+//!         0.0
+//!     }
+//! }
+//! ```
+//!
+//! ```compile_fail,E0277
+//! struct Silent;
+//! impl damper_core::noise::Generator for Silent {
+//!     type Stream<'a> = damper_core::noise::FastStream;
+//!     fn is_private(&self) -> bool {
+//!         true
+//!     }
+//!     fn stream(&self, _: damper_core::noise::Address) -> Self::Stream<'_> {
+//!         unimplemented!()
+//!     }
+//! }
+//! ```
+//!
+//! Open, because an implementation is given released values, public constants and its own memory alone:
+//! [`Filter`](crate::filter::Filter) and [`Optimizer`](crate::optimizer::Optimizer) ([`Released`] and the parameters),
+//! [`Threshold`](crate::threshold::Threshold) ([`ReleasedCounts`](crate::count::ReleasedCounts) and constants), the objects of
+//! [`slots`](crate::slots) (the same), [`Store`](crate::accounting::Store) (numbers of paid steps),
+//! [`Memory`](crate::memory::Memory) and [`Digested`](crate::numerics::digest::Digested) (those memories), and
+//! [`Source`](crate::replay::Source) (it gives bytes and receives none).
+//!
+//! The wall is between the parts of a step. It does not hold a caller off who already has the samples' gradients, or the generator: whoever can
+//! ask it for a stream can compute the noise and subtract it. So a [`Key`](crate::noise::Key) is as secret as the data.
+//!
 //! What is made of released values is released: [`Kept`] collects pieces, [`Released::projected`] takes coordinates.
 //! Neither takes numbers from elsewhere:
 //!
 //! ```compile_fail,E0451
 //! use damper_core::private::Kept;
-//! let forged = Kept { grad: [1.0f32], noise_std: 0.0 };
+//! let forged = Kept { grad: [1.0f32], noise_std: 0.0, kept: true };
 //! ```
+
+mod word;
+
+pub use word::SumWord;
 
 use crate::clip::Clip;
 use crate::error::{CallError, ConfigError};
+use crate::noise::sealed::{Inside, Sealed};
 use crate::numerics::basis::Basis;
 use rand_core::Rng;
 
 /// How clipped gradients are summed and released. Sealed: a closed set, so that nobody passes one that breaks the proof.
-pub trait Mechanism: Copy + PartialEq + crate::noise::sealed::Sealed {
-    /// What sums are kept in.
+pub trait Mechanism: Copy + PartialEq + Sealed {
+    /// What sums are kept in: a [`SumWord`].
     type Word: Copy + Default;
 
     /// Standard deviation of the noise over the clip, as it runs.
@@ -51,6 +152,15 @@ pub trait Mechanism: Copy + PartialEq + crate::noise::sealed::Sealed {
     /// Zero, negative, not finite, or too small for the arithmetic.
     fn check_clip(&self, clip: f32) -> Result<(), ConfigError>;
 
+    /// Whether the noise can be priced.
+    ///
+    /// # Errors
+    ///
+    /// It is so small that the accountant's bounds would not hold for it.
+    fn check_noise(&self) -> Result<(), ConfigError> {
+        Ok(())
+    }
+
     /// This mechanism with noise of `factor` times its standard deviation, rounded up and within its range: step `t` of a
     /// noise schedule. A factor of 1 gives the mechanism itself.
     #[must_use]
@@ -58,10 +168,17 @@ pub trait Mechanism: Copy + PartialEq + crate::noise::sealed::Sealed {
 
     /// Adds one sample, clipped, and returns the norm it came with; adds nothing and returns nothing if that is not finite.
     #[doc(hidden)]
-    fn add_sample<C: Clip>(&self, clip: &C, threshold: f32, parts: &[&[f32]], sum: &mut [Self::Word]) -> Option<f32>;
+    fn add_sample<C: Clip>(
+        &self,
+        clip: &C,
+        threshold: f32,
+        parts: &[&[f32]],
+        sum: &mut [Self::Word],
+        inside: Inside,
+    ) -> Option<f32>;
 
     #[doc(hidden)]
-    fn merge(&self, sum: &mut [Self::Word], other: &[Self::Word]);
+    fn merge(&self, sum: &mut [Self::Word], other: &[Self::Word], inside: Inside);
 
     /// Adds noise to `sum`, writes the mean over `expected_batch` to `out`, and wipes `sum`.
     #[doc(hidden)]
@@ -72,18 +189,20 @@ pub trait Mechanism: Copy + PartialEq + crate::noise::sealed::Sealed {
         sum: &mut [Self::Word],
         words: &mut R,
         out: &mut [f32],
+        inside: Inside,
     );
 
     /// Puts a released value where the sum was, which is free by then.
     #[doc(hidden)]
-    fn hold(released: f32) -> Self::Word;
+    fn hold(released: f32, inside: Inside) -> Self::Word;
 
     /// The released value that was put there.
     #[doc(hidden)]
-    fn held(word: Self::Word) -> f32;
+    fn held(word: Self::Word, inside: Inside) -> f32;
 }
 
-/// A sum over samples that nobody can read (`[D]`). Dropping it wipes it.
+/// A sum over samples that nobody can read (`[D]`). Creating it wipes the memory before anything is added, and dropping it wipes it
+/// again. This is the one way in which memory becomes a sum, so words that a forgotten step or shard left are never used.
 pub struct ClippedSum<'a, W: Copy + Default> {
     pub(crate) sum: &'a mut [W],
 }
@@ -91,14 +210,20 @@ pub struct ClippedSum<'a, W: Copy + Default> {
 impl<'a, W: Copy + Default> ClippedSum<'a, W> {
     /// An empty sum in the caller's memory.
     pub(crate) fn new(sum: &'a mut [W]) -> Self {
-        sum.fill(W::default());
+        if !crate::mutant::is(crate::mutant::Mutant::SumNotWiped) {
+            sum.fill(W::default());
+        }
         Self { sum }
     }
 }
 
 impl<W: Copy + Default> Drop for ClippedSum<'_, W> {
     fn drop(&mut self) {
-        self.sum.fill(W::default());
+        if !crate::mutant::is(crate::mutant::Mutant::SumNotWiped) {
+            self.sum.fill(W::default());
+        }
+        // Memory that the caller frees next is wiped, too.
+        zeroize::optimization_barrier(self.sum);
     }
 }
 

@@ -8,10 +8,11 @@
 //! the host that recorded.
 //!
 //! ```
+//! use damper_core::private::SumWord;
 //! use damper_core::replay::{Memory, play, BASE};
 //!
-//! let (mut floats, mut narrow, mut wide) = ([0.0; 1024], [0; 256], [0; 256]);
-//! let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
+//! let (mut narrow, mut wide, mut sums) = ([SumWord::ZERO; 256], [SumWord::ZERO; 256], [SumWord::ZERO; 256]);
+//! let memory = Memory { floats: &mut [0.0; 1024], narrow: &mut narrow, wide: &mut wide, float_sums: &mut sums };
 //! let summary = play(&mut &BASE[..], memory, |line| println!("{line}")).unwrap();
 //! assert_eq!(summary.differ, 0);
 //! ```
@@ -103,6 +104,7 @@ pub use pack::{Name, Source, Truncated};
 
 use crate::error::{CallError, ConfigError};
 use crate::numerics::CONTRACT;
+use crate::private::SumWord;
 use core::fmt;
 use grammar::{FILTERED, MAGIC, RUN, UPDATES, VERSION};
 use pack::Reader;
@@ -123,14 +125,16 @@ pub static WIDE_SAID: &str = include_str!("vectors/wide.txt");
 
 /// Memory to play in, the caller's. A run of `D` parameters takes of `floats` the `2·D` of parameters and a gradient (`4·D` where
 /// it generates its samples) and what its filter and optimizer state in their pages; and sums, `D` or `2·D`: of `narrow` for sums of
-/// i32, of `wide` for those of i64, of `floats` for those of f32.
+/// i32, of `wide` for those of i64, of `float_sums` for those of f32.
 pub struct Memory<'a> {
     /// Vectors of f32.
     pub floats: &'a mut [f32],
     /// Sums of i32.
-    pub narrow: &'a mut [i32],
+    pub narrow: &'a mut [SumWord<i32>],
     /// Sums of i64.
-    pub wide: &'a mut [i64],
+    pub wide: &'a mut [SumWord<i64>],
+    /// Sums of f32.
+    pub float_sums: &'a mut [SumWord<f32>],
 }
 
 /// A part of [`Memory`].
@@ -142,6 +146,8 @@ pub enum Vector {
     Narrow,
     /// [`Memory::wide`].
     Wide,
+    /// [`Memory::float_sums`].
+    FloatSums,
 }
 
 /// A pack cannot be played to its end. Lines said before it still hold.
@@ -286,7 +292,10 @@ fn play_groups<const ALL: bool>(
     if contract != CONTRACT {
         return Err(PackError::Contract(contract));
     }
-    say(&Line::Set { name: pack.name()?, contract });
+    let name = pack.name()?;
+    if !pack.failed() {
+        say(&Line::Set { name, contract });
+    }
     let mut summary = Summary::default();
     loop {
         let kind = pack.u8();

@@ -14,6 +14,7 @@
 //! coins lie.
 
 use crate::accounting::Rate;
+use crate::mutant::{self, Mutant};
 use crate::noise::{Address, Generator, Purpose};
 use rand_core::Rng;
 
@@ -23,7 +24,7 @@ const CHUNK: u32 = 1024;
 /// The indices drawn at one step from `samples` samples, ascending.
 pub struct PoissonDraw<'a, G: Generator> {
     generator: &'a G,
-    stream: G::Stream,
+    stream: G::Stream<'a>,
     step: u32,
     rate: Rate,
     next: u32,
@@ -37,8 +38,15 @@ pub fn poisson<G: Generator>(generator: &G, step: u32, rate: Rate, samples: u32)
 }
 
 /// The words that are coins of the samples of a chunk.
-fn coins<G: Generator>(generator: &G, step: u32, chunk: u32) -> G::Stream {
-    generator.stream(Address { purpose: Purpose::Sampling, step, chunk })
+fn coins<G: Generator>(generator: &G, step: u32, chunk: u32) -> G::Stream<'_> {
+    let mut address = Address { purpose: Purpose::Sampling, step, chunk };
+    match () {
+        () if mutant::is(Mutant::PurposesShared) => address.purpose = Purpose::GradientNoise,
+        () if mutant::is(Mutant::CoinsRepeat) => address.step = 0,
+        () if mutant::is(Mutant::CoinsShared) => address.chunk = 0,
+        () => {}
+    }
+    generator.stream(address)
 }
 
 impl<G: Generator> Iterator for PoissonDraw<'_, G> {
@@ -52,7 +60,14 @@ impl<G: Generator> Iterator for PoissonDraw<'_, G> {
                 self.stream = coins(self.generator, self.step, sample / CHUNK);
             }
             let coin = self.stream.next_u64() >> 11;
-            if coin < self.rate.numerator() {
+            let rate = self.rate.numerator();
+            let rate = match () {
+                () if mutant::is(Mutant::RateFourfold) => rate.saturating_mul(4),
+                () if mutant::is(Mutant::RateHalfMore) => rate.saturating_add(rate / 2),
+                () if mutant::is(Mutant::FirstRowsMore) && sample < 100 => rate.saturating_mul(2),
+                () => rate,
+            };
+            if coin < rate {
                 return Some(sample);
             }
         }

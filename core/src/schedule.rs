@@ -1,12 +1,14 @@
 //! Schedules: functions of the step's number alone, declared before data is read.
 
+mod clt;
 mod constant;
 mod declared;
 mod learning_rate;
 mod noise;
 
+pub use clt::CltNoise;
 pub use constant::Constant;
-pub use declared::Declared;
+pub use declared::{AnyNoise, Declared, Noise};
 pub use learning_rate::{Decay, LearningRate};
 pub use noise::NoiseSchedule;
 

@@ -12,6 +12,7 @@
 //! use damper_core::grid::Grid;
 //! use damper_core::noise::{ChaCha20, DiscreteGaussian};
 //! use damper_core::optimizer::{Sgd, SgdState};
+//! use damper_core::private::SumWord;
 //! use damper_core::slots::*;
 //! use damper_core::step::{PrivateStep, Slots, StepState};
 //! use damper_core::threshold::Fixed;
@@ -32,7 +33,7 @@
 //!         schedule: AnySchedule::constant(0.1),
 //!         expected_batch: 4,
 //!     })?;
-//!     let mut state: AnyState<'_, _> = StepState { sum: [0; 3], filter, threshold: &mut fixed, optimizer: &mut sgd };
+//!     let mut state: AnyState<'_, _> = StepState::new([SumWord::ZERO; 3], filter, &mut fixed, &mut sgd);
 //!     let (mut ledger, mut params) = (Ledger::new(10), [0.0f32; 3]);
 //!     let generator: ChaCha20 = ChaCha20::simulation(1);
 //!     let mut open = step.open(&mut state, &mut ledger, &mut Volatile)?;

@@ -8,8 +8,9 @@
 //! ```
 //!
 //! The order is what makes the step private, so it is one type with named slots: [`PrivateStep`] is the configuration,
-//! [`StepState`] the caller's memory, [`Open`] a step that has been paid for. Only [`Open::finish`] releases anything; a
-//! step that is dropped half-way wipes its sum (one that is forgotten, by `mem::forget`, leaves it to the next to wipe).
+//! [`StepState`] the caller's memory, [`Open`] a step that has been paid for. Only [`Open::finish`] and [`Open::emit`] release
+//! anything. A step that is dropped half-way wipes its sum. One that is forgotten (`mem::forget`) leaves it in the caller's
+//! memory, as words that have no accessor; the next step wipes them before it adds anything.
 //!
 //! ```
 //! use damper_core::accounting::{Ledger, Volatile};
@@ -18,6 +19,7 @@
 //! use damper_core::grid::Grid;
 //! use damper_core::noise::{ChaCha20, DiscreteGaussian};
 //! use damper_core::optimizer::{Sgd, SgdState};
+//! use damper_core::private::SumWord;
 //! use damper_core::schedule::Constant;
 //! use damper_core::step::{PrivateStep, Slots, StepState};
 //! use damper_core::threshold::Fixed;
@@ -32,8 +34,7 @@
 //!     schedule: Constant(0.1),
 //!     expected_batch: 4,
 //! })?;
-//! let mut state =
-//!     StepState { sum: [0; 3], filter: (), threshold: (), optimizer: SgdState { momentum: [0.0; 3] } };
+//! let mut state = StepState::new([SumWord::default(); 3], (), (), SgdState { momentum: [0.0; 3] });
 //! let (mut ledger, mut params) = (Ledger::new(10), [0.0f32; 3]);
 //! let generator: ChaCha20 = ChaCha20::simulation(1);
 //!
@@ -44,29 +45,119 @@
 //! # }
 //! ```
 //!
-//! While a step is open its sum cannot be read:
+//! The words of a sum are the caller's memory, and cannot be read: not while the step is open, nor after it was forgotten,
 //!
-//! ```compile_fail,E0503
+//! ```compile_fail,E0499
 //! # use damper_core::accounting::{Ledger, Volatile};
 //! # use damper_core::{clip::FlatL2, filter::Identity, grid::Grid, noise::*, optimizer::*, step::*, threshold::Fixed};
-//! # use damper_core::schedule::Constant;
+//! # use damper_core::{private::*, schedule::Constant};
 //! # let step = PrivateStep::new(Slots {
 //! #     mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
 //! #     clip: FlatL2, threshold: Fixed(1.0), filter: Identity, optimizer: Sgd::new(0.9, false, 0.0).unwrap(),
 //! #     schedule: Constant(0.1),
 //! #     expected_batch: 4,
 //! # }).unwrap();
-//! # let mut state = StepState { sum: [0; 3], filter: (), threshold: (), optimizer: SgdState { momentum: [0.0; 3] } };
 //! # let mut ledger = Ledger::new(10);
+//! let mut memory = [SumWord::default(); 3];
+//! let mut state = StepState::new(&mut memory[..], (), (), SgdState { momentum: [0.0; 3] });
 //! let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
-//! let peek = state.sum[0];
+//! let other = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
 //! open.add_mixed(&[&[0.5, -0.2, 0.1]]).unwrap();
+//! ```
+//!
+//! ```compile_fail,E0616
+//! # use damper_core::accounting::{Ledger, Volatile};
+//! # use damper_core::{clip::FlatL2, filter::Identity, grid::Grid, noise::*, optimizer::*, step::*, threshold::Fixed};
+//! # use damper_core::{private::*, schedule::Constant};
+//! # let step = PrivateStep::new(Slots {
+//! #     mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
+//! #     clip: FlatL2, threshold: Fixed(1.0), filter: Identity, optimizer: Sgd::new(0.9, false, 0.0).unwrap(),
+//! #     schedule: Constant(0.1),
+//! #     expected_batch: 4,
+//! # }).unwrap();
+//! # let mut ledger = Ledger::new(10);
+//! let mut state = StepState::new([SumWord::default(); 3], (), (), SgdState { momentum: [0.0; 3] });
+//! let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+//! open.add_mixed(&[&[0.5, -0.2, 0.1]]).unwrap();
+//! core::mem::forget(open);
+//! let peek = state.sum;
+//! ```
+//!
+//! ```compile_fail,E0616
+//! # use damper_core::accounting::{Ledger, Volatile};
+//! # use damper_core::{clip::FlatL2, filter::Identity, grid::Grid, noise::*, optimizer::*, step::*, threshold::Fixed};
+//! # use damper_core::{private::*, schedule::Constant};
+//! # let step = PrivateStep::new(Slots {
+//! #     mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
+//! #     clip: FlatL2, threshold: Fixed(1.0), filter: Identity, optimizer: Sgd::new(0.9, false, 0.0).unwrap(),
+//! #     schedule: Constant(0.1),
+//! #     expected_batch: 4,
+//! # }).unwrap();
+//! # let mut ledger = Ledger::new(10);
+//! let mut memory = [SumWord::default(); 3];
+//! let mut state = StepState::new(&mut memory[..], (), (), SgdState { momentum: [0.0; 3] });
+//! let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+//! open.add_mixed(&[&[0.5, -0.2, 0.1]]).unwrap();
+//! core::mem::forget(open);
+//! let peek = memory[0].0;
+//! ```
+//!
+//! nor if the memory is a type that looks at its words when it is asked for them or dropped,
+//!
+//! ```compile_fail,E0369
+//! # use damper_core::accounting::{Ledger, Volatile};
+//! # use damper_core::{clip::FlatL2, filter::Identity, grid::Grid, noise::*, optimizer::*, step::*, threshold::Fixed};
+//! # use damper_core::{private::*, schedule::Constant};
+//! # let step = PrivateStep::new(Slots {
+//! #     mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
+//! #     clip: FlatL2, threshold: Fixed(1.0), filter: Identity, optimizer: Sgd::new(0.9, false, 0.0).unwrap(),
+//! #     schedule: Constant(0.1),
+//! #     expected_batch: 4,
+//! # }).unwrap();
+//! # let mut ledger = Ledger::new(10);
+//! struct Spy([SumWord<i32>; 3]);
+//! impl AsMut<[SumWord<i32>]> for Spy {
+//!     fn as_mut(&mut self) -> &mut [SumWord<i32>] {
+//!         &mut self.0
+//!     }
+//! }
+//! impl Drop for Spy {
+//!     fn drop(&mut self) {
+//!         let moved = self.0[0] == SumWord::ZERO;
+//!     }
+//! }
+//! let mut state = StepState::new(Spy([SumWord::ZERO; 3]), (), (), SgdState { momentum: [0.0; 3] });
+//! core::mem::forget(step.open(&mut state, &mut ledger, &mut Volatile).unwrap());
+//! ```
+//!
+//! nor in the memory of a shard that was forgotten.
+//!
+//! ```compile_fail,E0605
+//! # use damper_core::accounting::{Ledger, Volatile};
+//! # use damper_core::{clip::FlatL2, filter::Identity, grid::Grid, noise::*, optimizer::*, step::*, threshold::Fixed};
+//! # use damper_core::{private::*, schedule::Constant};
+//! # let step = PrivateStep::new(Slots {
+//! #     mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
+//! #     clip: FlatL2, threshold: Fixed(1.0), filter: Identity, optimizer: Sgd::new(0.9, false, 0.0).unwrap(),
+//! #     schedule: Constant(0.1),
+//! #     expected_batch: 4,
+//! # }).unwrap();
+//! # let mut ledger = Ledger::new(10);
+//! let mut state = StepState::new([SumWord::ZERO; 3], (), (), SgdState { momentum: [0.0; 3] });
+//! let open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+//! let mut memory = [SumWord::ZERO; 3];
+//! let mut shard = open.shard(&mut memory).unwrap();
+//! shard.add_mixed(&[&[0.5, -0.2, 0.1]]).unwrap();
+//! core::mem::forget(shard);
+//! let peek = memory[0] as i32;
 //! ```
 //!
 //! # Memory
 //!
 //! `D` words of sum and what filter and optimizer state in their docs; the step itself streams a few dozen coordinates at a time.
 
+#[cfg(feature = "audit")]
+pub mod audit;
 mod emit;
 mod float_sum;
 mod mixing;
@@ -84,6 +175,8 @@ use crate::clip::Clip;
 use crate::count::{CountNoise, Counts, Query};
 use crate::error::{CallError, ConfigError, OpenError};
 use crate::filter::Filter;
+use crate::mutant::{self, Mutant};
+use crate::noise::sealed::Inside;
 use crate::optimizer::Optimizer;
 use crate::private::{ClippedSum, Mechanism};
 use crate::schedule::Schedule;
@@ -118,14 +211,22 @@ pub struct PrivateStep<M, C, T, F, O, S> {
 /// The memory of a run: the caller's.
 #[derive(Debug)]
 pub struct StepState<B, FS, TS, OS> {
-    /// Scratch for the sum of a step, `[D]` words. Outside a step it is zero.
-    pub sum: B,
+    /// Scratch for the sum of a step, `[D]` words.
+    sum: B,
     /// The filter's memory.
     pub filter: FS,
     /// The threshold's memory.
     pub threshold: TS,
     /// The optimizer's memory.
     pub optimizer: OS,
+}
+
+impl<B, FS, TS, OS> StepState<B, FS, TS, OS> {
+    /// The memory of a run: `sum` is scratch of `[D]` words ([`SumWord`](crate::private::SumWord)). Whatever it holds, opening a step
+    /// wipes it first.
+    pub const fn new(sum: B, filter: FS, threshold: TS, optimizer: OS) -> Self {
+        Self { sum, filter, threshold, optimizer }
+    }
 }
 
 impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T, F, O, S> {
@@ -152,7 +253,7 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
     ///
     /// # Errors
     ///
-    /// The multiplier cannot be priced.
+    /// The multiplier cannot be priced, or σ on the grid is too small to be ([`Mechanism::check_noise`]).
     pub fn event_at(&self, step: u32, rate: Rate) -> Result<Event, ConfigError> {
         self.event(&self.mechanism_at(step), rate)
     }
@@ -167,6 +268,7 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
     }
 
     fn event(&self, mechanism: &M, rate: Rate) -> Result<Event, ConfigError> {
+        mechanism.check_noise()?;
         let event = Event::new(rate, mechanism.multiplier())?;
         match self.count_noise {
             Some(noise) => event.and(noise.multiplier()),
@@ -210,9 +312,9 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
         F: Filter<FS>,
         O: Optimizer<OS>,
     {
-        self.check(state).map_err(OpenError::Call)?;
+        let checked = self.check(state).map_err(OpenError::Call)?;
         let number = ledger.pay(store)?;
-        Ok(self.opened(state, number, number, self.mechanism_at(number)))
+        Ok(self.opened(checked, number, number, self.mechanism_at(number)))
     }
 
     /// Opens a step whose noise is `factor` times the mechanism's, `factor` chosen from released values: the filter pays
@@ -242,33 +344,42 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
         F: Filter<FS>,
         O: Optimizer<OS>,
     {
-        self.check(state).map_err(OpenError::Call)?;
+        let checked = self.check(state).map_err(OpenError::Call)?;
         let refused = |_| OpenError::Call(CallError::Order(NO_PRICE));
         let mechanism = self.mechanism_chosen(factor).map_err(refused)?;
         let event = self.event(&mechanism, rate).map_err(refused)?;
         let paid = filter.paid();
         let number = filter.pay(&event, store)?;
-        Ok(self.opened(state, number, paid, mechanism))
+        Ok(self.opened(checked, number, paid, mechanism))
     }
 
-    /// Whether the state fits, before anything is paid.
-    fn check<B, FS, OS>(&self, state: &mut StepState<B, FS, T::State, OS>) -> Result<(), CallError>
+    /// The state if it fits, before anything is paid. The caller's code is asked for memory, clip and query once: what was
+    /// checked is what the step uses.
+    fn check<'a, B, FS, OS>(
+        &self,
+        state: &'a mut StepState<B, FS, T::State, OS>,
+    ) -> Result<Checked<'a, M, T, FS, OS>, CallError>
     where
         B: AsMut<[M::Word]>,
         F: Filter<FS>,
         O: Optimizer<OS>,
     {
         let slots = &self.slots;
-        let dim = state.sum.as_mut().len();
-        slots.mechanism.check_clip(slots.threshold.clip(&state.threshold)).map_err(|_| CallError::Clip)?;
+        let sum = state.sum.as_mut();
+        let dim = sum.len();
+        let clip = slots.threshold.clip(&state.threshold);
+        slots.mechanism.check_clip(clip).map_err(|_| CallError::Clip)?;
         if let Some(layers) = slots.clip.layers() {
             layers.check(dim)?;
         }
-        if self.query(&state.threshold).len() > T::Counts::ZERO.as_ref().len() {
+        let query = self.query(&state.threshold);
+        if query.len() > T::Counts::ZERO.as_ref().len() {
             return Err(CallError::Order("more counts than the threshold has memory for"));
         }
         slots.filter.check(&state.filter, dim)?;
-        slots.optimizer.check(&state.optimizer, dim)
+        slots.optimizer.check(&state.optimizer, dim)?;
+        let (filter, threshold, optimizer) = (&mut state.filter, &mut state.threshold, &mut state.optimizer);
+        Ok(Checked { sum, filter, threshold, optimizer, clip, query })
     }
 
     /// Counts without noise are not taken.
@@ -278,33 +389,42 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
 
     /// The step of this number, the `paid`-th of its run.
     #[allow(clippy::type_complexity)] // One parameter a slot.
-    fn opened<'a, B, FS, OS>(
+    fn opened<'a, FS, OS>(
         &'a self,
-        state: &'a mut StepState<B, FS, T::State, OS>,
+        checked: Checked<'a, M, T, FS, OS>,
         step: u32,
         paid: u32,
         mechanism: M,
-    ) -> Open<'a, M, C, T, F, FS, O, OS>
-    where
-        B: AsMut<[M::Word]>,
-    {
+    ) -> Open<'a, M, C, T, F, FS, O, OS> {
         let slots = &self.slots;
-        let threshold = slots.threshold.clip(&state.threshold);
+        mutant::begin();
+        let drifts = mutant::is(Mutant::ThresholdUnlearned) && step % 2 == 1;
+        let threshold = if drifts { 1.25 * checked.clip } else { checked.clip };
         Open {
-            adder: Adder { mechanism, clip: slots.clip, threshold, query: self.query(&state.threshold), step },
-            sum: ClippedSum::new(state.sum.as_mut()),
-            counts: T::Counts::ZERO,
+            adder: Adder { mechanism, clip: slots.clip, threshold, query: checked.query, step },
+            sum: ClippedSum::new(checked.sum),
+            counts: slots.threshold.counts(),
             count_noise: self.count_noise,
             filter: &slots.filter,
-            filter_state: &mut state.filter,
+            filter_state: checked.filter,
             threshold: &slots.threshold,
-            threshold_state: &mut state.threshold,
+            threshold_state: checked.threshold,
             optimizer: &slots.optimizer,
-            optimizer_state: &mut state.optimizer,
+            optimizer_state: checked.optimizer,
             learning_rate: slots.schedule.learning_rate(paid),
             expected_batch: slots.expected_batch,
         }
     }
+}
+
+/// A state that fits, with what its threshold said when it was checked.
+struct Checked<'a, M: Mechanism, T: Threshold, FS, OS> {
+    sum: &'a mut [M::Word],
+    filter: &'a mut FS,
+    threshold: &'a mut T::State,
+    optimizer: &'a mut OS,
+    clip: f32,
+    query: Query,
 }
 
 const NO_PRICE: &str = "a multiplier that has no price";
@@ -339,8 +459,15 @@ impl<M: Mechanism, C: Clip> Adder<M, C> {
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn add<K: Counts>(&self, parts: &[&[f32]], sum: &mut [M::Word], counts: &mut K) {
-        if let Some(norm) = self.mechanism.add_sample(&self.clip, self.threshold, parts, sum) {
-            self.query.count(norm, counts.as_mut());
+        mutant::take();
+        match self.mechanism.add_sample(&self.clip, self.threshold, parts, sum, Inside(())) {
+            Some(norm) => {
+                self.query.count(norm, counts.as_mut());
+                if mutant::is(Mutant::CountsTwice) {
+                    self.query.count(norm, counts.as_mut());
+                }
+            }
+            None => counts.non_finite(&self.query),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! clip learned from them is the *next* step's. All clips a rule gives lie within bounds of its own.
 
 mod bounds;
+mod counting_all;
 mod expected_error;
 mod fixed;
 mod histogram;
@@ -12,13 +13,14 @@ mod quantile;
 mod split;
 
 pub use bounds::Bounds;
+pub use counting_all::CountingAll;
 pub use expected_error::{ExpectedError, ExpectedErrorState, PASSES, Solver};
 pub use fixed::Fixed;
 pub use percentile::{Percentile, PercentileState};
 pub use quantile::{Quantile, QuantileState};
 pub use split::gradient_multiplier;
 
-pub use crate::count::{CountNoise, Counts, Query, ReleasedCounts};
+pub use crate::count::{AllCounts, CountNoise, Counts, Query, ReleasedCounts};
 
 use crate::numerics::digest::Digest;
 
@@ -40,6 +42,11 @@ pub trait Threshold {
 
     /// Memory for its counts: `[i32; N]`, `N = 0` for a rule that counts nothing.
     type Counts: Counts;
+
+    /// Its counts at the beginning of a step.
+    fn counts(&self) -> Self::Counts {
+        Self::Counts::ZERO
+    }
 
     /// The clip of the coming step.
     fn clip(&self, state: &Self::State) -> f32;

@@ -12,6 +12,7 @@ use damper_core::optimizer::{
     AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, Optimizer, RmsProp,
     RmsPropState, Sgd, SgdState,
 };
+use damper_core::private::SumWord;
 use damper_core::schedule::{Decay, Declared, LearningRate, NoiseSchedule};
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::{
@@ -113,8 +114,7 @@ fn train<C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS>(
         expected_batch: 4,
     })
     .unwrap();
-    let mut state =
-        StepState { sum: [0i32; D], filter: filter_state, threshold: threshold_state, optimizer: optimizer_state };
+    let mut state = StepState::new([SumWord::ZERO; D], filter_state, threshold_state, optimizer_state);
     let bytes = size_of_val(&state);
     let generator: ChaCha20 = ChaCha20::simulation(6);
     let (mut ledger, mut params, mut point, mut grad, mut mixed) =

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods)] // References are plain arithmetic.
 
 use damper_core::numerics::digest::Digest;
+use damper_core::private::SumWord;
 use damper_core::replay::{
     BASE, BASE_SAID, FURTHER, FURTHER_SAID, Memory, PackError, ReplayError, Source, Summary, Truncated, WIDE,
     WIDE_SAID, play, play_base,
@@ -17,8 +18,10 @@ const HEAD: usize = 12 + 1 + 4;
 const END: usize = 1 + 8;
 
 fn said(pack: &[u8], floats: usize) -> (Result<Summary, ReplayError<Truncated>>, String) {
-    let (mut floats, mut narrow, mut wide) = (vec![7.0; floats], vec![7; 2_060], vec![7; 40]);
-    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
+    let mut floats = vec![7.0; floats];
+    let (mut narrow, mut wide) = (vec![SumWord::new(7); 2_060], vec![SumWord::new(7); 40]);
+    let mut float_sums = vec![SumWord::new(7.0); 2_060];
+    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums: &mut float_sums };
     let mut said = String::new();
     let played = play(&mut &pack[..], memory, |line| said += &format!("{line}\n"));
     (played, said)
@@ -41,10 +44,11 @@ impl Source for Watched<'_> {
 
 /// The name of each group of the base set and the further one, and its bytes.
 static GROUPS: LazyLock<Vec<(String, &[u8])>> = LazyLock::new(|| {
-    let (mut floats, mut narrow, mut wide) = ([0.0; 256], [0; 40], [0; 40]);
+    let (mut floats, mut narrow, mut wide, mut float_sums) =
+        ([0.0; 256], [SumWord::ZERO; 40], [SumWord::ZERO; 40], [SumWord::ZERO; 40]);
     let mut groups = Vec::new();
     for (pack, head) in [(BASE, HEAD), (FURTHER, HEAD + 3)] {
-        let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
+        let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums: &mut float_sums };
         let read = Cell::new(0);
         let mut start = 0;
         let mut found: Vec<(String, Range<usize>)> = Vec::new();
@@ -102,9 +106,10 @@ fn every_method_runs_200_steps_under_every_mechanism() {
 
 #[test]
 fn a_program_of_the_base_set_refuses_what_is_beyond_it() {
-    let (mut floats, mut narrow, mut wide) = ([0.0; 256], [0; 40], [0; 40]);
+    let (mut floats, mut narrow, mut wide, mut float_sums) =
+        ([0.0; 256], [SumWord::ZERO; 40], [SumWord::ZERO; 40], [SumWord::ZERO; 40]);
     let mut played = |pack: &[u8]| {
-        let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
+        let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums: &mut float_sums };
         let mut said = String::new();
         let played = play_base(&mut &pack[..], memory, |line| said += &format!("{line}\n"));
         (played, said)
@@ -230,11 +235,20 @@ fn what_is_no_pack_or_of_another_contract_is_refused() {
     assert_eq!(said(&[], 256).0, Err(ReplayError::Source(Truncated)));
 }
 
+/// Also in its name, and in the name of its first group.
+#[test]
+fn a_pack_that_is_cut_in_its_head_is_refused() {
+    for len in 0..HEAD + 16 {
+        let (played, said) = said(&BASE[..len], 256);
+        assert_eq!(played, Err(ReplayError::Source(Truncated)), "{len} bytes");
+        assert_eq!(said, if len < HEAD { "" } else { "set base, contract 1\n" }, "{len} bytes");
+    }
+}
+
 #[test]
 fn too_little_memory_is_told() {
     assert!(matches!(said(BASE, 100).0, Err(ReplayError::Pack(PackError::Memory { .. }))));
-    let (mut floats, mut none, mut narrow) = ([0.0; 256], [0; 0], [0; 0]);
-    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut none };
+    let memory = Memory { floats: &mut [0.0; 256], narrow: &mut [], wide: &mut [], float_sums: &mut [] };
     let played = play(&mut &BASE[..], memory, |_| {});
     assert!(matches!(played, Err(ReplayError::Pack(PackError::Memory { .. }))), "{played:?}");
 }

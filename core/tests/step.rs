@@ -1,17 +1,17 @@
 //! Laws of a whole private step, through its public door alone.
 #![allow(clippy::disallowed_methods)] // References are plain arithmetic.
 
-use damper_core::accounting::{Ledger, Rate, Volatile};
+use damper_core::accounting::{Ledger, Rate, RenyiFilter, Volatile};
 use damper_core::clip::FlatL2;
 use damper_core::error::{CallError, OpenError};
 use damper_core::filter::{Filter, Identity};
 use damper_core::grid::{Grid, Word};
 use damper_core::noise::{ChaCha20, ContinuousGaussian, DiscreteGaussian, Generator, Key, Xoshiro};
 use damper_core::optimizer::{Adam, AdamState, Begin, Sgd, SgdState};
-use damper_core::private::{Mechanism, Released};
+use damper_core::private::{Mechanism, Released, SumWord};
 use damper_core::schedule::Constant;
 use damper_core::step::{FloatSum, PrivateStep, Slots, StepState};
-use damper_core::threshold::Fixed;
+use damper_core::threshold::{Fixed, Threshold};
 use proptest::prelude::*;
 
 type Step<M> = PrivateStep<M, FlatL2, Fixed, Identity, Sgd, Constant>;
@@ -35,7 +35,7 @@ fn plain<M: Mechanism>(mechanism: M, clip: f32, expected_batch: u32) -> Step<M> 
 }
 
 fn state<W: Copy + Default>(dim: usize) -> StepState<Vec<W>, (), (), SgdState<Vec<f32>>> {
-    StepState { sum: vec![W::default(); dim], filter: (), threshold: (), optimizer: SgdState { momentum: vec![] } }
+    StepState::new(vec![W::default(); dim], (), (), SgdState { momentum: vec![] })
 }
 
 /// The released means of `steps` steps in which `samples` take part.
@@ -80,7 +80,7 @@ proptest! {
         let reversed: Vec<_> = samples.iter().rev().cloned().collect();
         prop_assert_eq!(bits(&forward), bits(&release(&step, &reversed, 5, &generator, 1)));
 
-        let (mut state, mut ledger, mut memory) = (state::<i64>(5), Ledger::new(1), [7i64; 5]);
+        let (mut state, mut ledger, mut memory) = (state::<SumWord<i64>>(5), Ledger::new(1), [SumWord::new(7i64); 5]);
         let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
         let mut shard = open.shard(&mut memory).unwrap();
         for (i, sample) in samples.iter().enumerate() {
@@ -90,7 +90,7 @@ proptest! {
         let mut params = [0f32; 5];
         open.finish(&mut params, &generator).unwrap();
         prop_assert_eq!(bits(&forward), bits(&params.map(|p| -p)));
-        prop_assert_eq!(memory, [0; 5]);
+        prop_assert_eq!(memory.map(SumWord::get), [0; 5]);
     }
 
     #[test]
@@ -146,7 +146,7 @@ proptest! {
     fn points_mixed_one_by_one_are_what_the_weighted_sum_is(grad in prop::collection::vec(-3f32..3.0, 5)) {
         let step = plain(exact::<i64>(1.0), 1.0, 4);
         let generator = ChaCha20::<1>::simulation(3);
-        let (mut state, mut ledger, mut buffer) = (state::<i64>(5), Ledger::new(1), [9f32; 5]);
+        let (mut state, mut ledger, mut buffer) = (state::<SumWord<i64>>(5), Ledger::new(1), [9f32; 5]);
         let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
         prop_assert_eq!(open.points(), 1);
         let mut mixing = open.add_points(&mut buffer).unwrap();
@@ -206,7 +206,7 @@ fn what_is_released_lies_on_the_declared_grid() {
 #[test]
 fn the_number_of_steps_released_is_the_number_paid_and_never_more_than_the_budget() {
     let step = plain(exact::<i64>(1.0), 1.0, 1);
-    let (mut state, mut ledger) = (state::<i64>(2), Ledger::new(2));
+    let (mut state, mut ledger) = (state::<SumWord<i64>>(2), Ledger::new(2));
     for number in 0..2 {
         let open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
         assert_eq!(open.number(), number);
@@ -217,21 +217,111 @@ fn the_number_of_steps_released_is_the_number_paid_and_never_more_than_the_budge
 #[test]
 fn a_failed_call_releases_nothing_and_wipes_the_sum() {
     let step = plain(exact::<i64>(1.0), 1.0, 1);
-    let (mut state, mut ledger) = (state::<i64>(3), Ledger::new(9));
+    let (mut state, mut ledger) = (state::<SumWord<i64>>(3), Ledger::new(9));
     let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
     open.add_mixed(&[&[1.0, 2.0, 3.0]]).unwrap();
     assert_eq!(open.add_mixed(&[&[1.0, 2.0]]), Err(CallError::Length { what: "the gradient", expected: 3, got: 2 }));
     let mut params = [0f32; 2];
     assert!(open.finish(&mut params, &ChaCha20::<1>::simulation(0)).is_err());
     assert_eq!(params, [0.0; 2]);
-    assert_eq!(state.sum, [0; 3]);
+    assert!(state.sum().iter().all(|word| word.get() == 0));
     assert_eq!(ledger.paid(), 1);
+}
+
+/// `mem::forget` runs no destructor: the words stay, and the next step and the next shard wipe them before anything is added.
+#[test]
+fn what_a_forgotten_step_or_shard_left_is_in_no_release() {
+    fn check<M: Mechanism>(mechanism: M, is_zero: impl Fn(M::Word) -> bool) {
+        let (step, generator, sample) =
+            (plain(mechanism, 1.0, 1), ChaCha20::<1>::simulation(3), [0.5f32, -0.25, 0.125]);
+        let releases = |forget: bool| {
+            let (mut state, mut ledger) = (state::<M::Word>(3), Ledger::resume(9, 4));
+            let mut memory = [M::Word::default(); 3];
+            if forget {
+                let mut first = Ledger::new(1);
+                let mut open = step.open(&mut state, &mut first, &mut Volatile).unwrap();
+                open.add_mixed(&[&sample]).unwrap();
+                let mut shard = open.shard(&mut memory).unwrap();
+                shard.add_mixed(&[&sample]).unwrap();
+                std::mem::forget(shard);
+                std::mem::forget(open);
+                assert!(!state.sum().iter().chain(&memory).any(|word| is_zero(*word)), "nothing was left to wipe");
+            }
+            let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+            assert!(open.probe().sum.iter().all(|word| is_zero(*word)));
+            let mut shard = open.shard(&mut memory).unwrap();
+            assert!(shard.probe().sum.iter().all(|word| is_zero(*word)));
+            shard.add_mixed(&[&sample]).unwrap();
+            open.merge(shard).unwrap();
+            let mut params = [0f32; 3];
+            open.finish(&mut params, &generator).unwrap();
+            params
+        };
+        assert_eq!(bits(&releases(true)), bits(&releases(false)));
+    }
+    check(exact::<i32>(1.0), |word| word.get() == 0);
+    check(exact::<i64>(1.0), |word| word.get() == 0);
+    check(ContinuousGaussian::new(1.0).unwrap(), |word| word.get() == 0.0);
+}
+
+/// The caller's types are asked once: a memory or a threshold that answers differently the second time changes nothing.
+#[test]
+fn what_was_checked_is_what_the_step_uses() {
+    use std::cell::Cell;
+    struct Shrinking(Vec<SumWord<i64>>, usize);
+    impl AsMut<[SumWord<i64>]> for Shrinking {
+        fn as_mut(&mut self) -> &mut [SumWord<i64>] {
+            let length = self.1;
+            self.1 = 1;
+            &mut self.0[..length]
+        }
+    }
+    struct Growing(Cell<f32>);
+    impl Threshold for Growing {
+        type State = ();
+        type Counts = [i32; 0];
+        fn clip(&self, (): &()) -> f32 {
+            self.0.replace(f32::NAN)
+        }
+    }
+    let step = PrivateStep::new(Slots {
+        mechanism: exact::<i64>(1.0),
+        clip: FlatL2,
+        threshold: Growing(Cell::new(1.0)),
+        filter: Identity,
+        optimizer: Sgd::new(0.0, false, 0.0).unwrap(),
+        schedule: Constant(1.0),
+        expected_batch: 1,
+    })
+    .unwrap();
+    let memory = Shrinking(vec![SumWord::ZERO; 3], 3);
+    let mut state = StepState::new(memory, (), (), SgdState { momentum: vec![0f32; 0] });
+    let mut open = step.open(&mut state, &mut Ledger::new(1), &mut Volatile).unwrap();
+    assert_eq!(open.clip(), 1.0);
+    open.add_mixed(&[&[1.0, 2.0, 3.0]]).unwrap();
+}
+
+/// No program for a device, an enclave or another language has the audits' door.
+#[test]
+fn the_audits_door_is_off_where_it_must_be() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let read = |path: &str| std::fs::read_to_string(format!("{root}/{path}")).unwrap();
+    assert!(!read("core/Cargo.toml").lines().any(|line| line.trim_start().starts_with("default =")));
+    let members = ["program", "measure", "hosted", "console", "cortex-m", "riscv"];
+    let firmware = members.map(|member| format!("firmware-examples/{member}/Cargo.toml"));
+    let others = ["capi/Cargo.toml", "enclave-examples/wasm/Cargo.toml", "journal/Cargo.toml", "accounting/Cargo.toml"];
+    for path in firmware.iter().map(String::as_str).chain(others) {
+        // Tests may read sums: features of dev-dependencies reach nobody who depends on a package.
+        let text = read(path);
+        assert!(!text.split("[dev-dependencies]").next().unwrap_or_default().contains("\"audit\""), "{path}");
+    }
+    assert!(read("host/Cargo.toml").contains("\"audit\""));
 }
 
 #[test]
 fn a_shard_of_another_step_is_not_merged() {
     let step = plain(exact::<i64>(1.0), 1.0, 1);
-    let (mut state, mut ledger, mut memory) = (state::<i64>(1), Ledger::new(9), [0i64]);
+    let (mut state, mut ledger, mut memory) = (state::<SumWord<i64>>(1), Ledger::new(9), [SumWord::ZERO]);
     let shard = step.open(&mut state, &mut ledger, &mut Volatile).unwrap().shard(&mut memory).unwrap();
     let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
     assert!(matches!(open.merge(shard), Err(CallError::Order(_))));
@@ -242,8 +332,8 @@ fn a_shard_of_another_step_is_not_merged() {
 fn a_shard_of_another_configuration_is_not_merged() {
     let coarse = DiscreteGaussian::<i64>::with_multiplier(Grid::new(8).unwrap(), 1.0).unwrap();
     for other in [plain(exact(1.0), 1.0, 1), plain(coarse, 0.5, 1)] {
-        let (mut state, mut ledger, mut memory) = (state::<i64>(1), Ledger::new(9), [0i64]);
-        let (mut other_state, mut other_ledger) = (self::state::<i64>(1), Ledger::new(9));
+        let (mut state, mut ledger, mut memory) = (state::<SumWord<i64>>(1), Ledger::new(9), [SumWord::ZERO]);
+        let (mut other_state, mut other_ledger) = (self::state::<SumWord<i64>>(1), Ledger::new(9));
         let mut opened = other.open(&mut other_state, &mut other_ledger, &mut Volatile).unwrap();
         let mut shard = opened.shard(&mut memory).unwrap();
         shard.add_mixed(&[&[1.0]]).unwrap();
@@ -260,9 +350,9 @@ fn a_float_sum_releases_what_its_clipped_samples_would() {
     let generator = ChaCha20::<1>::simulation(7);
     let samples = vec![vec![3.0f32, 0.0, 4.0], vec![0.5, 0.0, 0.0]];
     let apart = release(&step, &samples, 3, &generator, 1);
-    let (mut state, mut ledger) = (state::<f32>(3), Ledger::new(1));
+    let (mut state, mut ledger) = (state::<SumWord<f32>>(3), Ledger::new(1));
     let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
-    let mut memory = [0.0; 3];
+    let mut memory = [SumWord::ZERO; 3];
     let mut shard = open.shard(&mut memory).unwrap();
     // A sample that is not finite is named by its norm, and in no sum.
     let norms = [5.0, f32::NAN, 0.5];
@@ -280,9 +370,9 @@ fn a_float_sum_that_was_not_clipped_is_refused_and_adds_nothing() {
     let step = plain(ContinuousGaussian::new(1e-3).unwrap(), 1.0, 2);
     let generator = ChaCha20::<1>::simulation(7);
     let empty = release(&step, &[], 2, &generator, 1);
-    let (mut state, mut ledger) = (state::<f32>(2), Ledger::new(1));
+    let (mut state, mut ledger) = (state::<SumWord<f32>>(2), Ledger::new(1));
     let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
-    let mut memory = [0.0; 2];
+    let mut memory = [SumWord::ZERO; 2];
     let mut shard = open.shard(&mut memory).unwrap();
     let two = [1.0f32, 1.0];
     let bad: [FloatSum<'_>; 6] = [
@@ -296,9 +386,9 @@ fn a_float_sum_that_was_not_clipped_is_refused_and_adds_nothing() {
     assert!(bad.into_iter().all(|sum| shard.add_float_sum(sum).is_err()));
     // Nor where the bound is so large that no finite sum is too long.
     let step_of_a_huge_clip = plain(ContinuousGaussian::new(1e-3).unwrap(), 1e25, 2);
-    let (mut other_state, mut other_ledger) = (self::state::<f32>(2), Ledger::new(1));
+    let (mut other_state, mut other_ledger) = (self::state::<SumWord<f32>>(2), Ledger::new(1));
     let other = step_of_a_huge_clip.open(&mut other_state, &mut other_ledger, &mut Volatile).unwrap();
-    let mut other_memory = [0.0; 2];
+    let mut other_memory = [SumWord::ZERO; 2];
     let mut other_shard = other.shard(&mut other_memory).unwrap();
     for wrong in [f32::INFINITY, f32::NAN] {
         let sum = FloatSum { parts: &[&[wrong, 0.0]], bound: 1e25, norms: &two };
@@ -328,6 +418,24 @@ fn the_event_is_priced_at_the_multiplier_that_runs() {
     assert_eq!(event.multiplier(), 1.0 + 1.0 / f64::from(1 << 20));
 }
 
+/// What the accountant's bounds do not hold for has no event, and no step that a filter would pay for.
+#[test]
+fn a_sigma_too_small_to_be_priced_is_refused() {
+    let at =
+        |bits: u32, sigma: u32| plain(DiscreteGaussian::<i64>::new(Grid::new(bits).unwrap(), sigma).unwrap(), 1.0, 1);
+    for (bits, sigma, accepted) in
+        [(8, 1023, false), (8, 1024, true), (22, 6476, false), (22, 6477, true), (16, 1024, true), (17, 1144, false)]
+    {
+        assert_eq!(at(bits, sigma).event_at(0, Rate::ONE).is_ok(), accepted, "{sigma} of 2^{bits}");
+    }
+    assert!(at(8, 1100).event_chosen(0.9, Rate::ONE).is_err());
+    let mut filter = RenyiFilter::new(8, 10.0, 1e-5).unwrap();
+    let (step, mut state) = (at(8, 1100), state::<SumWord<i64>>(1));
+    let opened = step.open_chosen(&mut state, 0.9, Rate::ONE, &mut filter, &mut Volatile);
+    assert!(matches!(opened, Err(OpenError::Call(_))));
+    assert_eq!(filter.paid(), 0);
+}
+
 #[test]
 fn adam_runs_through_the_same_step() {
     let step = PrivateStep::new(Slots {
@@ -341,14 +449,9 @@ fn adam_runs_through_the_same_step() {
     })
     .unwrap();
     let dim = 1500;
-    let mut state = StepState {
-        sum: vec![0i64; dim],
-        filter: (),
-        threshold: (),
-        optimizer: AdamState::new(vec![0f32; dim], vec![0f32; dim]),
-    };
+    let mut state = StepState::new(vec![SumWord::ZERO; dim], (), (), AdamState::new(vec![0f32; dim], vec![0f32; dim]));
     let (mut ledger, mut params) = (Ledger::new(3), vec![0.5f32; dim]);
-    let generator = ChaCha20::<4>::private(Key::from_bytes(&[7; 32]));
+    let generator = ChaCha20::<4>::private(Key::from_bytes(&mut [7; 32]));
     for _ in 0..3 {
         let open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
         open.finish(&mut params, &generator).unwrap();
@@ -381,7 +484,7 @@ fn a_released_gradient_states_its_noise() {
         expected_batch: 4,
     })
     .unwrap();
-    let mut state = StepState { sum: [0i64; 1], filter: (), threshold: (), optimizer: 0.0 };
+    let mut state = StepState::new([SumWord::ZERO; 1], (), (), 0.0);
     let open = step.open(&mut state, &mut Ledger::new(1), &mut Volatile).unwrap();
     open.finish(&mut [0.0], &ChaCha20::<1>::simulation(0)).unwrap();
     assert_eq!(state.optimizer, 0.25);

@@ -12,6 +12,7 @@ use damper_core::filter::Identity;
 use damper_core::grid::Grid;
 use damper_core::noise::{Address, ChaCha20, DiscreteGaussian, Generator, Purpose};
 use damper_core::optimizer::{Adam, AdamState, Optimizer, Sgd, SgdState};
+use damper_core::private::SumWord;
 use damper_core::sampling::poisson;
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
@@ -49,8 +50,7 @@ fn released(bits: u32, sigma: u32, clip: f32, seed: u64, step_number: u32, grads
         expected_batch: 1,
     })
     .unwrap();
-    let mut state =
-        StepState { sum: vec![0; dim], filter: (), threshold: (), optimizer: SgdState { momentum: vec![] } };
+    let mut state = StepState::new(vec![SumWord::ZERO; dim], (), (), SgdState { momentum: vec![] });
     let mut ledger = Ledger::resume(u32::MAX, step_number);
     let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
     for grad in grads {
@@ -66,7 +66,8 @@ fn words_equal_the_vectors() {
     for row in rows("words") {
         let purpose = if row[2] == "1" { Purpose::GradientNoise } else { Purpose::Sampling };
         let address = Address { purpose, step: number(row[3]), chunk: number(row[4]) };
-        let mut stream = ChaCha20::<4>::simulation(number(row[1])).stream(address);
+        let generator = ChaCha20::<4>::simulation(number(row[1]));
+        let mut stream = generator.stream(address);
         for word in row[5].split(' ') {
             assert_eq!(format!("{:08x}", stream.next_u32()), word);
         }
@@ -154,7 +155,7 @@ fn counted(query: Query, samples: &[f32]) -> Vec<f64> {
     })
     .unwrap();
     let optimizer = SgdState { momentum: vec![0f32; 0] };
-    let mut state = StepState { sum: vec![0; 1], filter: (), threshold: vec![], optimizer };
+    let mut state = StepState::new(vec![SumWord::ZERO; 1], (), vec![], optimizer);
     let mut open = step.open(&mut state, &mut Ledger::new(1), &mut Volatile).unwrap();
     for sample in samples {
         open.add_mixed(&[&[*sample]]).unwrap();
@@ -240,7 +241,7 @@ fn play<O: Optimizer<S>, S>(
         expected_batch,
     })
     .unwrap();
-    let mut state = StepState { sum: vec![0; dim], filter: (), threshold: (), optimizer: optimizer_state };
+    let mut state = StepState::new(vec![SumWord::ZERO; dim], (), (), optimizer_state);
     let (mut ledger, generator) = (Ledger::new(steps), ChaCha20::<1>::simulation(seed));
     let mut gradients = Gradients(seed);
     let mut params: Vec<f32> = (0..dim).map(|_| gradients.next(24)).collect();

@@ -46,7 +46,8 @@ static damper_status quantile(damper_run *run) {
   return damper_choose_quantile(run, 0.5, 0.2, 1.5, 1.0f, NULL);
 }
 static damper_status adp(damper_run *run) {
-  const damper_schedule schedule = {.decay = DAMPER_RATE_DECAY_POLYNOMIAL,
+  const damper_schedule schedule = {.size = sizeof schedule,
+                                    .decay = DAMPER_RATE_DECAY_POLYNOMIAL,
                                     .noise = DAMPER_NOISE_CHANGE_MATCHED,
                                     .warmup = 1,
                                     .offset = 2.0,
@@ -111,7 +112,8 @@ enum { METHODS = sizeof methods / sizeof *methods };
 
 /* A run of method `index` in this memory, started. */
 static damper_status start(size_t index, void *memory, size_t size, int with_mixing, damper_run **run) {
-  const damper_config config = {.grid_bits = 16,
+  const damper_config config = {.size = sizeof config,
+                                .grid_bits = 16,
                                 .expected_batch = EXPECTED_BATCH,
                                 .noise_multiplier = 1.0,
                                 .learning_rate = methods[index].learning_rate,

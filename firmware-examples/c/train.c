@@ -14,6 +14,7 @@ static float params[DIM], grad[DIM];
 
 static damper_status configure(damper_run *run) {
   const damper_config config = {
+      .size = sizeof config,
       .grid_bits = 16,
       .expected_batch = EXPECTED_BATCH,
       .noise_multiplier = 1.0,
@@ -68,7 +69,8 @@ static damper_status train(void) {
 }
 
 int main(void) {
-  damper_status status = train();
+  damper_status status = damper_self_test();
+  if (status == DAMPER_STATUS_OK) status = train();
   if (status == DAMPER_STATUS_OK) return 0;
   say("failed: "), say(damper_status_name(status)), say("\n");
   return 1;

@@ -6,7 +6,7 @@ use std::{env, fs, path::PathBuf};
 /// faults, where it would else write into them.
 const STATICS: u32 = 1024;
 
-const PROGRAMS: [&str; 13] = [
+const PROGRAMS: [&str; 15] = [
     "replay",
     "replay-further",
     "replay-wide",
@@ -16,6 +16,8 @@ const PROGRAMS: [&str; 13] = [
     "personalise",
     "methods",
     "step",
+    "erase",
+    "self-test",
     "price",
     "timing",
     "journal",

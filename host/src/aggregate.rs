@@ -145,6 +145,7 @@ mod tests {
     use damper_core::grid::Grid;
     use damper_core::noise::{ChaCha20, DiscreteGaussian};
     use damper_core::optimizer::{Sgd, SgdState};
+    use damper_core::private::SumWord;
     use damper_core::schedule::Constant;
     use damper_core::step::{PrivateStep, Sender, Slots, StepState};
     use damper_core::threshold::Fixed;
@@ -166,8 +167,7 @@ mod tests {
         let generator: ChaCha20 = ChaCha20::simulation(sender.device);
         let (mut bytes, mut params) = (Vec::new(), vec![0.0; DIM]);
         for emits in [true, false] {
-            let mut state =
-                StepState { sum: vec![0; DIM], filter: (), threshold: (), optimizer: SgdState { momentum: [] } };
+            let mut state = StepState::new(vec![SumWord::ZERO; DIM], (), (), SgdState { momentum: [] });
             let mut ledger = Ledger::new(1);
             let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
             for sample in 0..5 {

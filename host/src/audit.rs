@@ -1,5 +1,7 @@
 //! Audits: checks of a run's privacy by what it does, not by what it claims.
 //!
+//! - [`mechanism`](mod@mechanism) runs the trainer on made data and tests what the price assumes of it: noise, draws, divisor, clip, counts,
+//!   ledger.
 //! - [`neighbours`] replays the steps of a run with the same randomness on neighbouring data sets, and holds them to the laws that
 //!   the accountant takes for granted. It refutes a wrong mechanism by one example, in exact arithmetic.
 //! - [`canary`](mod@canary) trains once with made-up samples in the data by coin flips, guesses the coins from what is released, and
@@ -11,6 +13,7 @@
 pub mod bound;
 pub mod canary;
 mod glimpse;
+pub mod mechanism;
 pub mod neighbours;
 
 #[cfg(test)]
@@ -23,7 +26,9 @@ use serde::Serialize;
 /// Version of the records that audits write.
 pub const VERSION: u32 = 1;
 
-/// The record of [`neighbours`], in a run's folder.
+/// The record of [`mechanism`](mod@mechanism), in a run's folder.
+pub const MECHANISM: &str = "audit-mechanism.json";
+/// That of [`neighbours`].
 pub const NEIGHBOURS: &str = "audit-neighbours.json";
 /// That of [`canary`](mod@canary).
 pub const CANARY: &str = "audit-canary.json";

@@ -6,7 +6,9 @@
 
 mod aggregate;
 mod audit;
+mod budget;
 mod calibrate;
+mod charge;
 mod compare;
 mod derive;
 mod epsilon;
@@ -63,6 +65,7 @@ enum Command {
     Inspect(inspect::InspectArgs),
     Epsilon(epsilon::EpsilonArgs),
     Calibrate(calibrate::CalibrateArgs),
+    Budget(budget::BudgetArgs),
     Filter(filter::FilterArgs),
     Aggregate(aggregate::AggregateArgs),
     Replay(replay::ReplayArgs),
@@ -105,11 +108,29 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     panic::set_hook(Box::new(|info| {
         complain(&format!("a defect in damper, please report it: {info}"));
     }));
+    #[cfg(feature = "mutants")]
+    if let Err(code) = choose_mutant() {
+        return code;
+    }
     let args: Vec<OsString> = args.into_iter().collect();
     match panic::catch_unwind(|| parse_and_run(args)) {
         Ok(code) => code,
         Err(_) => ExitCode::from(3),
     }
+}
+
+/// Breaks the mechanism as the environment says, for the tests of the audits.
+#[cfg(feature = "mutants")]
+fn choose_mutant() -> Result<(), ExitCode> {
+    use damper_core::mutant::{Mutant, choose};
+    let Some(name) = std::env::var_os("DAMPER_MUTANT") else { return Ok(()) };
+    let Some((mutant, _, what)) = Mutant::ALL.iter().find(|(_, known, _)| name == *known) else {
+        complain(&format!("DAMPER_MUTANT {}: no such mutant; leave it out", name.display()));
+        return Err(ExitCode::from(2));
+    };
+    complain(&format!("broken on purpose: {what}"));
+    choose(*mutant);
+    Ok(())
 }
 
 fn parse_and_run(args: Vec<OsString>) -> ExitCode {
@@ -134,6 +155,7 @@ fn parse_and_run(args: Vec<OsString>) -> ExitCode {
 }
 
 fn run(command: Command) -> Result<(), Failure> {
+    damper_core::self_test().map_err(TrainError::from)?;
     match command {
         Command::Train(args) => train::run(&args),
         Command::Compare(args) => compare::run(&args),
@@ -142,6 +164,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Inspect(args) => inspect::run(&args),
         Command::Epsilon(args) => epsilon::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
+        Command::Budget(args) => budget::run(&args),
         Command::Filter(args) => filter::run(&args),
         Command::Aggregate(args) => aggregate::run(&args),
         Command::Replay(args) => replay::run(&args),

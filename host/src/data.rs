@@ -21,9 +21,11 @@ mod dataset;
 mod edit;
 mod idx;
 mod npz;
+mod overlap;
 mod text;
 
 pub use batch::{Batch, BatchLabels, Chunk, chunks};
+pub(crate) use dataset::held_out_rows;
 pub use dataset::{Dataset, Features, Labels, Numbers, Split};
 pub use edit::Sample;
 pub use text::{TextOptions, TextTask};
@@ -170,6 +172,7 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
         )));
     }
     let (train, own_test) = read(spec, options)?;
+    let own_test_is_absent = own_test.is_none();
     let (train, test) = match &options.test {
         None => (train, own_test),
         Some(TestSource::Fraction(_)) if own_test.is_some() => {
@@ -193,6 +196,13 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
     };
     if let Some(test) = &test {
         train.check_same_shapes(test, spec)?;
+        let is_file = matches!(&options.test, Some(TestSource::Spec(other)) if is_same_file(spec, other));
+        let from_elsewhere = !matches!(options.test, Some(TestSource::Fraction(_)));
+        if from_elsewhere && (is_file && own_test_is_absent || train.has_rows_of(test)) {
+            return Err(DataError(format!(
+                "{spec}: the held-out rows are the training rows; give --test other data, or --test FRACTION to hold some out"
+            )));
+        }
     }
     let train = match options.train_size {
         None => train,
@@ -206,6 +216,12 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
         }
     };
     Ok(Dataset { train, test, sample: sample(spec, options) })
+}
+
+/// Returns true if both name one file or folder.
+fn is_same_file(spec: &str, other: &str) -> bool {
+    let path = |spec: &str| spec.split_once(':').and_then(|(_, path)| Path::new(path).canonicalize().ok());
+    path(spec).is_some_and(|file| path(other) == Some(file))
 }
 
 /// What one sample of `KIND:PATH` is.

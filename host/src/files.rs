@@ -5,6 +5,7 @@
 //! are readable by their owner alone from the moment they exist.
 
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -103,6 +104,27 @@ pub fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError>
     file.commit()
 }
 
+/// Writes a new file that its owner alone may read. A file that is there is left alone.
+///
+/// # Errors
+///
+/// The file is there, or cannot be written.
+pub(crate) fn create_new_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => FileError(format!("{}: is there already; name another file", path.display())),
+        _ => failed(path, "file", &error),
+    })?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| sync_folder(folder_of(path)));
+    written.map_err(|error| {
+        let _ = fs::remove_file(path);
+        failed(path, "file", &error)
+    })
+}
+
 /// A value as JSON in lines, with a last newline.
 ///
 /// # Errors
@@ -110,6 +132,11 @@ pub fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError>
 /// Keys of the value are no strings.
 pub(crate) fn json(value: &impl Serialize) -> serde_json::Result<String> {
     serde_json::to_string_pretty(value).map(|text| text + "\n")
+}
+
+/// SHA-256 of `bytes`, in hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Folders that are about to be made, innermost first. Dropped, those that are empty are gone.
@@ -122,6 +149,16 @@ impl MadeFolders {
         let absent = |folder: &&Path| !folder.as_os_str().is_empty() && fs::symlink_metadata(folder).is_err();
         Self(path.ancestors().take_while(absent).map(Path::to_path_buf).collect())
     }
+
+    /// Makes the folders survive a power cut, once they are there: each is on the disk once the folder above it is.
+    fn sync(&self) -> io::Result<()> {
+        self.0.iter().rev().try_for_each(|folder| sync_folder(folder_of(folder)))
+    }
+
+    /// Leaves the folders as they are.
+    fn keep(mut self) {
+        self.0.clear();
+    }
 }
 
 impl Drop for MadeFolders {
@@ -129,6 +166,14 @@ impl Drop for MadeFolders {
         for folder in &self.0 {
             let _ = fs::remove_dir(folder);
         }
+    }
+}
+
+/// Returns true unless it is sure that the run in `folder` paid for no step.
+pub(crate) fn may_hold_ledger(folder: &Path) -> bool {
+    match fs::symlink_metadata(folder.join("checkpoint").join("ledger.json")) {
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+        Ok(_) => true,
     }
 }
 
@@ -141,6 +186,12 @@ pub fn create_output_folder(path: &Path) -> Result<(), FileError> {
     match fs::read_dir(path) {
         Ok(mut entries) => {
             if entries.next().is_some() {
+                if may_hold_ledger(path) {
+                    return Err(FileError(format!(
+                        "{}: holds the ledger of a run, whose privacy cost counts against its data: keep it and name another --out",
+                        path.display()
+                    )));
+                }
                 return Err(FileError(format!(
                     "{}: the output folder exists and is not empty: name another --out or remove it",
                     path.display()
@@ -148,7 +199,10 @@ pub fn create_output_folder(path: &Path) -> Result<(), FileError> {
             }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            fs::create_dir_all(path).map_err(|error| failed(path, OUT, &error))?;
+            let absent = MadeFolders::for_path(path);
+            let made = fs::create_dir_all(path).and_then(|()| absent.sync());
+            absent.keep();
+            made.map_err(|error| failed(path, OUT, &error))?;
         }
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return Err(FileError(format!(
@@ -176,6 +230,7 @@ pub fn create_private_folder(path: &Path) -> Result<(), FileError> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => restrict(path),
         other => other,
     }
+    .and_then(|()| sync_folder(folder_of(path)))
     .map_err(|error| failed(path, OUT, &error))
 }
 

@@ -15,6 +15,7 @@ pub mod aggregate;
 pub mod audit;
 pub mod autodiff;
 pub mod backend;
+pub mod budget;
 pub mod cli;
 pub mod compare;
 mod convolution;

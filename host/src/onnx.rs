@@ -14,6 +14,7 @@ pub use build::{
 };
 pub(crate) use load::node_name;
 pub use load::{LoadError, MAX_MODEL_BYTES, decode, encode, load};
+pub(crate) use mark::set_run;
 pub use mark::{is_marked, mark};
 pub use tensor::{DType, Tensor, TensorData, TensorError, decode_tensor};
 pub use tract_onnx::pb;

@@ -2,8 +2,9 @@
 //!
 //! # Privacy
 //!
-//! A report is covered by ε: it holds public constants, the released parameters' digest, figures on the held-out samples,
-//! and nothing else. No key, no exact count of what happened to private samples, no hash of data.
+//! A report holds public constants, the released parameters' digest, figures on the held-out samples, and the time it took. No key, no
+//! exact count of what happened to training samples, no hash of data. ε covers the training samples in it, except that `seconds`
+//! depends on the samples drawn. It covers the held-out samples with `--test-metrics private` alone.
 
 mod audit;
 mod curves;
@@ -16,27 +17,41 @@ mod metrics;
 mod plot;
 mod statement;
 mod text;
+mod unfinished;
 
 pub use audit::{Audit, Figure};
 pub use curves::{AtDelta, AtSteps, Curves};
 pub use evidence::{Evidence, EvidenceError, Released, recorded};
-pub use folder::OutputFolder;
+pub use folder::{OutputFolder, create_ledger_folder};
 pub use guideline::Item;
 pub use html::html;
 pub use method::{GaLoreReport, MethodReport, NormStepReport, OptimizerReport};
 pub use statement::{Difference, Statement};
+pub use unfinished::{Unfinished, is_finished, paid, planned};
 
 use crate::accounting::{Accountant, Sampler, Truncation};
 use crate::autodiff::{DeriveOptions, Loss, Reduction};
 use crate::data::Labels;
 use crate::files;
 use crate::onnx::pb::ModelProto;
-use crate::onnx::{TrainedError, write_trained};
-use crate::train::{CLIPPED_BY_BACKEND, EXACT, Evaluation, Noise, Outcome, Run, ThresholdRule};
+use crate::onnx::{TrainedError, set_run, write_trained};
+use crate::train::{
+    CLIPPED_BY_BACKEND, EXACT, Evaluation, Independence, Noise, Outcome, Run, TestMetrics, ThresholdRule,
+};
 use damper_core::accounting::Rate;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
+
+/// Written after the ε of a simulation.
+pub(crate) const SIMULATION: &str = "  SIMULATION: the seed is known, nothing of it is private";
+
+/// Of a sample's gradient, by the test before the run.
+const TESTED: &str = "tested for this model on this machine before the run, on made-up samples only: the same bits in another row of \
+                      the batch and next to other samples";
+const REFUTED: &str = "NOT so: before the run, on made-up samples, its bits changed with its row or with the other samples of the \
+                       batch; --physical-batch 1 gives each sample a batch of its own";
+const NOT_TESTED: &str = "not shown: the backend sums clipped gradients, and there is no sample's gradient to compare";
 
 /// The report of a run. The fixed keys come first.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -60,7 +75,8 @@ pub struct TrainReport {
     pub test_loss: Option<f64>,
     /// `e` to that power, where a sample has several labels: what a language model is measured by.
     pub test_perplexity: Option<f64>,
-    /// Seconds of training, evaluation included.
+    /// Whole seconds of training, evaluation included, rounded up. How long a step takes depends on the samples drawn, so ε does
+    /// not cover this figure.
     pub seconds: f64,
     /// `tract`, `ort` or `cuda`: what really ran.
     pub backend: Cow<'static, str>,
@@ -103,9 +119,9 @@ pub struct Privacy {
     /// What one sample is; none in a record of an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<Cow<'static, str>>,
-    /// N, public.
+    /// N, public: the number declared, or else the one counted.
     pub samples: u64,
-    /// N for the rate, where it was declared rather than counted.
+    /// The number declared, where it was. The one counted is then in no output.
     pub declared_samples: Option<u64>,
     /// `poisson` or `shuffled`.
     #[serde(default)]
@@ -173,7 +189,7 @@ pub struct MechanismReport {
     pub gradient_multiplier: f64,
     /// σ of the noise on each released count, where counts are released.
     pub count_noise_multiplier: Option<f64>,
-    /// The constant that the noisy sum is divided by.
+    /// The constant that the noisy sum is divided by; where the number of samples was declared, no expected number of samples.
     pub expected_batch: u32,
     /// Where the noise and the draws came from.
     pub generator: Cow<'static, str>,
@@ -222,8 +238,34 @@ pub struct HeldOut {
     pub samples: usize,
     /// What accuracy and loss are averaged over: `samples`, or their `labels` where a sample has several (tokens).
     pub counted: Cow<'static, str>,
-    /// Whether they are public.
+    /// Whether ε protects them.
     pub public: Cow<'static, str>,
+    /// `exact`, `private` or `none`, as `--test-metrics` takes it.
+    #[serde(default = "exact")]
+    pub metrics: Cow<'static, str>,
+    /// The noise of private metrics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<HeldOutNoise>,
+}
+
+/// What a record of an earlier version has.
+fn exact() -> Cow<'static, str> {
+    "exact".into()
+}
+
+/// The noise of private metrics.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct HeldOutNoise {
+    /// σ on the number of right answers, and on the sum of losses over `loss_bound`: in samples.
+    pub noise_multiplier: f64,
+    /// σ over the sensitivity of one evaluation, its sums together.
+    pub joint_noise_multiplier: f64,
+    /// A sample's loss counts as so much at most, above and below zero.
+    pub loss_bound: f32,
+    /// Evaluations charged.
+    pub evaluations: u32,
+    /// ε of all of them at the run's δ.
+    pub epsilon: f64,
 }
 
 /// What ran it.
@@ -255,27 +297,24 @@ impl TrainReport {
             accountant: run.config.accountant,
             test_accuracy: last.and_then(|at| at.accuracy),
             test_loss: last.map(|at| at.loss),
-            test_perplexity: last.filter(|_| per_token(run)).map(|at| at.loss.exp()).filter(|value| value.is_finite()),
-            seconds: outcome.seconds,
+            test_perplexity: last.filter(|_| per_token(run) && run.private_metrics.is_none()).map(|at| at.loss.exp()).filter(|value| value.is_finite()),
+            seconds: outcome.seconds.ceil(),
             backend: outcome.backend.into(),
             params_digest: digest(&outcome.params),
-            run: if simulation { "simulation" } else { "private" }.into(),
+            run: run.kind().to_string().into(),
             privacy: privacy(run, simulation),
             mechanism: mechanism(run),
             method: MethodReport::new(run, outcome),
             training: training(run, outcome),
-            held_out: run.data.test.as_ref().map(|split| HeldOut {
-                samples: split.len(),
-                counted: if per_token(run) { "labels" } else { "samples" }.into(),
-                public: "taken to be public: its accuracy and loss are exact and not covered by epsilon".into(),
-            }),
+            held_out: held_out(run),
             versions: Versions {
                 damper: env!("CARGO_PKG_VERSION").into(),
                 bits_contract: damper_core::numerics::CONTRACT,
                 backend: outcome.backend_version.clone(),
-                sample_independence: match outcome.backend {
-                    "tract" | "ort" => "shown by tests for the shipped models, on this backend",
-                    _ => "assumed: the backend's own kernels decide it",
+                sample_independence: match outcome.independence {
+                    Independence::Tested => TESTED,
+                    Independence::Refuted => REFUTED,
+                    Independence::NotTested => NOT_TESTED,
                 }
                 .into(),
                 platform: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
@@ -294,6 +333,35 @@ impl TrainReport {
     pub fn to_json(&self) -> String {
         files::json(self).expect("a report has string keys and finite numbers")
     }
+}
+
+fn held_out(run: &Run) -> Option<HeldOut> {
+    let split = run.data.test.as_ref()?;
+    let metrics = run.config.test_metrics;
+    let of_data = if run.held_out_of_training_file { "they come out of the training file; " } else { "" };
+    let secrecy = match metrics {
+        TestMetrics::Exact => "not protected by epsilon: accuracy and loss are exact functions of these samples",
+        TestMetrics::Private { .. } => {
+            "protected by epsilon as training samples are: accuracy and loss have noise, and their releases are charged"
+        }
+        TestMetrics::None => "not used: nothing was computed from these samples",
+    };
+    let noise = run.private_metrics.as_ref().and_then(|metrics| {
+        Some(HeldOutNoise {
+            noise_multiplier: metrics.noise.multiplier(),
+            joint_noise_multiplier: metrics.event()?.multiplier(),
+            loss_bound: metrics.loss_bound,
+            evaluations: metrics.releases,
+            epsilon: metrics.plan.epsilon(run.config.accountant, run.config.delta).ok()?.epsilon,
+        })
+    });
+    Some(HeldOut {
+        samples: split.len(),
+        counted: if per_token(run) && noise.is_none() { "labels" } else { "samples" }.into(),
+        public: format!("{of_data}{secrecy}").into(),
+        metrics: metrics.name().into(),
+        noise,
+    })
 }
 
 /// Whether a sample has several class labels.
@@ -321,9 +389,13 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
     let samples = run.config.dataset_size.unwrap_or(run.data.train.len() as u64);
     let one_over = 1.0 / samples as f64;
     Privacy {
-        neighbours: "one sample replaced by a null sample that contributes nothing; the number of samples is public".into(),
+        neighbours: match run.config.dataset_size {
+            None => "one sample replaced by a null sample that contributes nothing; the number of samples is public",
+            Some(_) => "one sample replaced by a null sample that contributes nothing; the number of samples is declared",
+        }
+        .into(),
         sample: Some(run.data.sample.into()),
-        samples: run.data.train.len() as u64,
+        samples,
         declared_samples: run.config.dataset_size,
         sampler: run.config.sampler,
         sampling: sampling(run),
@@ -376,26 +448,47 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
                 (None, None) => "",
             }
         ),
-        taken_as_public: "the number of samples, the classes, scaling, shapes and tokenizer of the data, and the model \
+        taken_as_public: "the number of samples as given here, the classes, scaling, shapes and tokenizer of the data, and the model \
                           file with its initial parameters or their seed"
             .into(),
         composition: "this run alone: every further run on the same data, hyperparameter searches included, adds to epsilon".into(),
         covered: if simulation {
             "nothing: the seed was given, so the noise can be recomputed; epsilon is what a private run would have"
         } else {
-            "model.onnx, metrics.csv, events.json and this report"
+            match (run.config.test_metrics, &run.data.test) {
+                (TestMetrics::Private { .. }, Some(_)) => {
+                    "the training samples and the held-out samples, in model.onnx, events.json, metrics.csv and this report without \
+                     `seconds`"
+                }
+                _ => "the training samples, in model.onnx, events.json, metrics.csv and this report without `seconds`",
+            }
         }
         .into(),
-        not_covered: if run.config.record.is_some() {
-            "the folder checkpoint/ and the recording are as secret as the data; no gradient, norm, batch size, draw, count of \
-             dropped rows or training loss was released"
-        } else {
-            "the folder checkpoint/ is as secret as the data; no gradient, norm, batch size, draw, count of dropped rows or \
-             training loss was released"
-        }
-        .into(),
-        released_model: "the last iterate".into(),
+        not_covered: not_covered(run),
+        released_model: match run.config.average {
+            None => "the last iterate".into(),
+            Some(averaging) => format!("{averaging} of released parameters; held-out figures are of the same mean").into(),
+        },
     }
+}
+
+fn not_covered(run: &Run) -> Cow<'static, str> {
+    let mut all = vec![
+        "`seconds` in whole seconds, for a step's time depends on the samples drawn",
+        if run.config.record.is_some() {
+            "the folder checkpoint/ and the recording, which are as secret as the data"
+        } else {
+            "the folder checkpoint/, which is as secret as the data"
+        },
+    ];
+    if run.data.test.is_some() && run.config.test_metrics == TestMetrics::Exact {
+        all.insert(0, "the held-out samples: test_accuracy, test_loss, test_perplexity and metrics.csv are exact functions of them");
+    }
+    format!(
+        "{}. No gradient, norm, batch size, draw, count of dropped rows or training loss was released",
+        all.join("; ")
+    )
+    .into()
 }
 
 fn sampling(run: &Run) -> Cow<'static, str> {
@@ -431,7 +524,8 @@ fn mechanism(run: &Run) -> MechanismReport {
     }
 }
 
-/// `model.onnx`: the model of `run` with the trained parameters `params`, flat, in the gradient graph's order.
+/// `model.onnx`: the model of `run` with the trained parameters `params`, flat, in the gradient graph's order, and `damper.run` in
+/// its metadata: `private` or `simulation`.
 ///
 /// # Errors
 ///
@@ -443,14 +537,16 @@ pub fn trained_model(run: &Run, params: &[f32]) -> Result<ModelProto, TrainedErr
         at += spec.elements(1);
         (spec.name.as_str(), params.get(from..at).unwrap_or_default())
     });
-    write_trained(&run.model, &parts.collect::<Vec<_>>())
+    let mut model = write_trained(&run.model, &parts.collect::<Vec<_>>())?;
+    set_run(&mut model, &run.kind().to_string());
+    Ok(model)
 }
 
 fn training(run: &Run, outcome: &Outcome) -> Training {
     Training {
         method: run.config.method.name.clone(),
         optimizer: run.config.optimizer.rule.into(),
-        adagrad_norm: run.config.optimizer.norm_step.map(Into::into),
+        adagrad_norm: NormStepReport::new(run.config.optimizer),
         galore: GaLoreReport::new(run),
         lr: run.config.method.learning_rate.lr,
         epochs: run.config.epochs,

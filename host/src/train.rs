@@ -9,30 +9,42 @@
 
 pub(crate) mod choice;
 pub(crate) mod course;
+mod equation6;
 pub(crate) mod evaluate;
 mod galore;
+mod held_out;
 mod method;
+pub(crate) mod observe;
+mod odometer;
 mod prepare;
 mod prune;
 mod recording;
 mod rehearsal;
+mod run_plan;
 mod sampler;
 mod steps;
 mod store;
+pub(crate) mod watched;
 pub(crate) mod worker;
 
 pub(crate) use choice::short;
 pub use choice::{
-    Clipping, DecayChoice, FilterChoice, LearningRateChoice, NormStep, OptimizerChoice, PerSample, Rule,
+    Clipping, DecayChoice, FilterChoice, LAGS, LearningRateChoice, NormStep, OptimizerChoice, PerSample, Rule,
     ThresholdChoice, ThresholdRule,
 };
 pub use galore::{Form, LowRank, forms};
+pub use held_out::PrivateMetrics;
 pub use method::Method;
-pub use prepare::{Read, Source, prepare, read};
+pub use prepare::{Read, Source, plan, prepare, read, tuning_rate};
+pub(crate) use prepare::{on_data, on_network};
 pub use recording::{Record, recording_bytes};
+pub use rehearsal::Independence;
+pub use run_plan::{LEDGER, PLAN, RunPlan};
+pub(crate) use steps::observed;
 pub use steps::run;
+pub use store::{paid_steps, pay_all};
 
-use crate::accounting::{Accountant, AccountingError, Plan, Recorded, Sampler, Truncation};
+use crate::accounting::{Accountant, AccountingError, Plan, Recorded, RunKind, Sampler, Truncation};
 use crate::autodiff::{DeriveOptions, GradGraph, Readout, Refusal};
 use crate::backend::{BackendError, Choice};
 use crate::data::{DataError, Dataset};
@@ -41,8 +53,9 @@ use crate::graph::{Graph, GraphError};
 use crate::init::InitError;
 use crate::onnx::pb::ModelProto;
 use damper_core::accounting::Rate;
+use damper_core::average::Averaging;
 use damper_core::error::ConfigError;
-use damper_core::schedule::LearningRate;
+use damper_core::schedule::{AnyNoise, LearningRate};
 use damper_core::threshold::CountNoise;
 use std::num::NonZeroUsize;
 
@@ -88,8 +101,12 @@ pub struct TrainConfig {
     pub memory: u64,
     /// Threads, each with a one-thread session; as many as there are processors if not given.
     pub workers: Option<NonZeroUsize>,
+    /// What is evaluated and written: the mean of the parameters after these steps, or those after the last.
+    pub average: Option<Averaging>,
     /// Evaluates on the held-out split every so many epochs, beside the end.
     pub evaluate_every: Option<f64>,
+    /// What is released of the held-out rows.
+    pub test_metrics: TestMetrics,
     /// Records the run.
     pub record: Option<Record>,
 }
@@ -118,7 +135,9 @@ impl TrainConfig {
             physical_batch: None,
             memory: 2 << 30,
             workers: None,
+            average: None,
             evaluate_every: None,
+            test_metrics: TestMetrics::default(),
             record: None,
         }
     }
@@ -131,6 +150,23 @@ pub enum Budget {
     Epsilon(f64),
     /// Noise of this many clips; ε follows.
     NoiseMultiplier(f64),
+    /// Noise by ADP's equation 6 for its `ε̄`; ε follows from the accountant.
+    Equation6(f64),
+}
+
+/// What is released of the held-out rows.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum TestMetrics {
+    /// Accuracy and loss, exact functions of rows that ε does not protect.
+    #[default]
+    Exact,
+    /// Accuracy and loss with noise, charged: ε protects these rows too. A row's loss counts as `loss_bound` at most.
+    Private {
+        /// The public bound.
+        loss_bound: f32,
+    },
+    /// Nothing.
+    None,
 }
 
 /// How sums are kept and released.
@@ -143,6 +179,7 @@ pub enum Noise {
 }
 
 /// A model made ready to be trained, with everything fixed that must be fixed before data is read.
+#[derive(Clone)]
 pub struct Run {
     /// The configuration.
     pub config: TrainConfig,
@@ -174,6 +211,8 @@ pub struct Run {
     pub steps: u32,
     /// The learning rate of each step.
     pub learning_rate: LearningRate,
+    /// The noise of each step beside the mechanism's own.
+    pub noise_schedule: AnyNoise,
     /// The multiplier of the gradient's noise that runs, before a noise schedule scales it.
     pub multiplier: f64,
     /// σ in grid units, on the exact path.
@@ -182,12 +221,18 @@ pub struct Run {
     pub count_noise: Option<CountNoise>,
     /// Every draw with its noise: what is priced is what runs.
     pub plan: Plan,
-    /// The price of all steps.
+    /// Whether the held-out rows are rows of the training file.
+    pub held_out_of_training_file: bool,
+    /// The noise of private metrics, where they are asked for and there are held-out rows.
+    pub private_metrics: Option<PrivateMetrics>,
+    /// The price of all steps; of private metrics, where that is larger.
     pub epsilon: f64,
     /// The Rényi order that gave it; none where privacy loss distributions did.
     pub order: Option<f64>,
-    /// One line each for whoever starts the run.
+    /// One line each for whoever starts the run, and for the report: functions of public figures alone.
     pub warnings: Vec<String>,
+    /// One line each for whoever holds the data: what depends on its rows, and goes into no released file.
+    pub warnings_of_data: Vec<String>,
 }
 
 /// The path of discrete noise.
@@ -195,14 +240,24 @@ pub(crate) const EXACT: &str = "exact";
 /// The path of `--readout clipped-sum`.
 pub(crate) const CLIPPED_BY_BACKEND: &str = "float, clipped by the backend";
 
+/// The path of a run, as [`Run::path`] names it.
+fn path(noise: Noise, readout: Readout) -> &'static str {
+    match (noise, readout) {
+        (_, Readout::ClippedSum) => CLIPPED_BY_BACKEND,
+        (Noise::Discrete, _) => EXACT,
+        (Noise::Continuous, _) => "float",
+    }
+}
+
 impl Run {
     /// Whether sums and noise are integers, or else how they are floats: `exact`, `float`, or `float, clipped by the backend`.
     pub fn path(&self) -> &'static str {
-        match (self.config.noise, &self.clipped) {
-            (_, Some(_)) => CLIPPED_BY_BACKEND,
-            (Noise::Discrete, None) => EXACT,
-            (Noise::Continuous, None) => "float",
-        }
+        path(self.config.noise, self.config.readout)
+    }
+
+    /// Whether the run is private, or a simulation.
+    pub fn kind(&self) -> RunKind {
+        if self.config.seed.is_some() { RunKind::Simulation } else { RunKind::Private }
     }
 
     /// The rate that is priced: of a shuffled epoch 1.
@@ -227,6 +282,8 @@ pub struct Outcome {
     pub seconds: f64,
     /// Held-out figures, in time order; the last is the end's.
     pub evaluations: Vec<Evaluation>,
+    /// Whether a sample's gradient was its own, in a test before the run.
+    pub independence: Independence,
     /// Name of the backend that ran.
     pub backend: &'static str,
     /// Its version.
@@ -263,16 +320,15 @@ pub struct StepReport {
     pub seconds: f64,
     /// Expected samples a second.
     pub samples_per_second: f64,
-    /// ε of the steps released.
-    pub epsilon: f64,
 }
 
 /// Who watches a run.
 pub trait Progress {
     /// A backend was opened; one line on which and why.
     fn backend(&mut self, note: &str);
-    /// Some steps were released.
-    fn step(&mut self, at: &StepReport);
+    /// Some steps were released. `epsilon` gives ε of the run's first steps, at least of those released: an upper bound by the run's
+    /// accountant that never falls. A call takes some tens of milliseconds, and a second or two for thousands of different steps.
+    fn step(&mut self, at: &StepReport, epsilon: &mut dyn FnMut(u32) -> f64);
     /// The held-out split was evaluated.
     fn evaluated(&mut self, evaluation: &Evaluation);
 }
@@ -295,6 +351,9 @@ pub enum TrainError {
     Init(#[from] InitError),
     #[error(transparent)]
     Refusal(#[from] Refusal),
+    /// The processor computes otherwise than IEEE 754 by default.
+    #[error("this thread's arithmetic: {0}; reset MXCSR (x86-64) or FPCR (AArch64), which a loaded library has set")]
+    Arithmetic(#[from] damper_core::ArithmeticError),
     /// A flag at fault, and what to do.
     #[error("{0}")]
     Flag(String),
@@ -321,12 +380,19 @@ impl From<ConfigError> for TrainError {
             }
             "RMSprop's alpha" => "--alpha",
             "AdaGrad-norm's b_0^2" | "AdaGrad-norm's floor" => "--adagrad-norm",
+            "AdaGrad-norm's weight" => "--norm-weight",
+            "start of averaging" => "--average",
+            "lags of the adaptive filter" | "memory of the adaptive filter" | "floor of the adaptive filter" => {
+                "--adaptive-fir"
+            }
             "number of iterates" => "--iterates",
             "per-sample momentum" => "--beta",
             "kappa" => "--kappa",
             "gamma" => "--gamma",
             "variances of the gain's recursion" => "--gain-recursion",
-            "exponent of the noise schedule" | "growth of the noise schedule" => "--noise-schedule",
+            "exponent of the noise schedule"
+            | "growth of the noise schedule"
+            | "first multiplier of the noise schedule" => "--noise-schedule",
             "gamma of automatic clipping" => "--stability",
             "count noise multiplier" => "--count-noise-multiplier",
             "least clip" | "largest clip" => "--clip-bounds",

@@ -7,6 +7,7 @@ mod digits;
 mod models;
 
 use damper::audit::canary::{Canaries, CanaryOptions, canary};
+use damper::audit::mechanism::{MechanismOptions, mechanism};
 use damper::audit::neighbours::{Change, Made, NeighbourAudit, NeighbourOptions, neighbours};
 use damper::autodiff::Readout;
 use damper::backend::Choice;
@@ -45,7 +46,7 @@ fn holds(name: &str, audit: &NeighbourAudit) {
         assert!(case.violation.is_none(), "{name}, {}: {}", case.case, case.violation.as_ref().unwrap());
         assert!(case.drawn > 0, "{name}, {}", case.case);
     }
-    assert!(audit.holds && audit.cases.len() == 11);
+    assert!(audit.holds && audit.cases.len() == 12);
 }
 
 #[test]
@@ -60,8 +61,8 @@ fn no_neighbour_breaks_a_law_of_any_shipped_digit_model_on_any_backend() {
     }
 }
 
-#[test]
-fn no_neighbour_breaks_a_law_of_any_method() {
+/// Every method, rule of clipping, schedule and kind of noise.
+fn methods() -> Vec<(&'static str, TrainConfig)> {
     let of = |change: &dyn Fn(&mut TrainConfig)| {
         let mut config = config();
         change(&mut config);
@@ -72,7 +73,7 @@ fn no_neighbour_breaks_a_law_of_any_method() {
     let inner = Coefficients::named("p4").unwrap();
     let disk = FilterChoice::Kalman { gain: Gain::Constant(0.7), look_ahead: LookAhead::Two { gamma: 0.5 } };
     let solver = Solver::Exact;
-    let cases = [
+    vec![
         ("doppler", filter(FilterChoice::Iir(inner.clone()))),
         ("dp-pmlf", filter(FilterChoice::PerSample(PerSample { iterates: 3, beta: 0.5, normalised: true, inner }))),
         ("disk", filter(disk)),
@@ -100,8 +101,36 @@ fn no_neighbour_breaks_a_law_of_any_method() {
         ),
         ("floats", of(&|config| config.noise = Noise::Continuous)),
         ("clipped sums", of(&|config| (config.noise, config.readout) = (Noise::Continuous, Readout::ClippedSum))),
-    ];
-    for (name, config) in cases {
+    ]
+}
+
+#[test]
+fn the_mechanism_of_every_method_is_the_one_that_is_priced() {
+    let plain = ("dp-sgd", config());
+    for (name, config) in methods().into_iter().chain([plain]) {
+        let run = train::prepare(&source(SMALL), config).unwrap();
+        let audit = mechanism(&run, MechanismOptions { precision: 0.1, seed: None }, &mut |_| {}).unwrap();
+        for finding in &audit.findings {
+            assert!(finding.holds, "{name}: {finding:?}");
+        }
+        let counted = run.count_noise.is_some();
+        assert_eq!(audit.findings.iter().any(|finding| finding.what.contains("each count")), counted, "{name}");
+        assert!(audit.holds && audit.courses.len() == 5 && audit.tests > 2000 && audit.error_rate == 1e-6);
+    }
+}
+
+#[test]
+fn a_precision_that_shows_nothing_is_refused_by_its_flag() {
+    let run = train::prepare(&source(SMALL), config()).unwrap();
+    for precision in [0.0, 0.6, f64::NAN] {
+        let error = mechanism(&run, MechanismOptions { precision, seed: None }, &mut |_| {}).unwrap_err();
+        assert!(error.to_string().starts_with("--precision "), "{error}");
+    }
+}
+
+#[test]
+fn no_neighbour_breaks_a_law_of_any_method() {
+    for (name, config) in methods() {
         let audit = replayed(SMALL, config, 4);
         holds(name, &audit);
         let compared = audit.other_samples == "compared bit for bit";
@@ -174,7 +203,6 @@ fn options_that_show_nothing_are_refused_by_their_flag() {
         (CanaryOptions { confidence: 1.0, ..options() }, "--confidence 1"),
         (CanaryOptions { confidence: f64::NAN, ..options() }, "--confidence NaN"),
         (CanaryOptions { canaries: Canaries::Dirac, ..options() }, "here are 650; use --canaries random"),
-        (CanaryOptions { canaries: Canaries::Input, count: 2000, ..options() }, "which has 1437"),
     ] {
         let error = canary(&run, options, &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");

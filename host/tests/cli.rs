@@ -6,20 +6,30 @@ mod aggregate;
 mod audit;
 #[path = "cli/bad_input.rs"]
 mod bad_input;
+#[path = "cli/budget.rs"]
+mod budget;
+#[path = "cli/claims.rs"]
+mod claims;
 #[path = "cli/good_runs.rs"]
 mod good_runs;
+#[path = "cli/held_out.rs"]
+mod held_out;
 #[path = "cli/init.rs"]
 mod init;
 #[path = "support/markup.rs"]
 mod markup;
 #[path = "cli/methods.rs"]
 mod methods;
+#[path = "cli/noise.rs"]
+mod noise;
 #[path = "cli/record.rs"]
 mod record;
 #[path = "cli/report.rs"]
 mod report;
 #[path = "cli/text.rs"]
 mod text;
+#[path = "cli/unfinished.rs"]
+mod unfinished;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -132,7 +132,10 @@ fn a_refused_method_is_shown_with_its_reason_and_stops_no_other() {
     assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.contains("refused: dp-sgd at epsilon 3: --count-noise-multiplier"), "{table}");
-    assert!(table.contains("(1) *") && table.contains("private by itself"), "{table}");
+    assert!(
+        table.contains("(1) *") && table.contains("Epsilon is that of one run") && !table.contains("private by itself"),
+        "{table}"
+    );
     let found = case.json();
     assert_eq!(
         (&found["run"], &found["seeds"], &found["runs"][0]["seed"]),

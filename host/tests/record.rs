@@ -15,6 +15,7 @@ use damper::train::{
     self, Budget, Clipping, DecayChoice, FilterChoice, LowRank, Method, Noise, NormStep, OptimizerChoice, PerSample,
     Record, Rule, ThresholdChoice, ThresholdRule, TrainConfig,
 };
+use damper_core::average::Averaging;
 use damper_core::filter::{Gain, LookAhead};
 use damper_core::numerics::digest::Digest;
 use damper_core::replay::{Line, PackError, Part, Parted};
@@ -382,6 +383,18 @@ fn what_a_recording_cannot_hold_is_refused_by_name_before_anything_is_released()
             ["at most 8", "--iterates 9"],
         ),
         (SMALL, of(&|config| config.method.filter = FilterChoice::Iir(fir(10))), ["order 8", "has 9"]),
+        (
+            SMALL,
+            of(&|config| config.method.filter = FilterChoice::AdaptiveFir { lags: 2, memory: 0.5, floor: 1e-3 }),
+            ["no field for --adaptive-fir", "leave one"],
+        ),
+        (
+            SMALL,
+            of(&|config| config.method.filter = FilterChoice::Uncorrected(fir(1))),
+            ["--no-bias-correction", "leave one"],
+        ),
+        (SMALL, of(&|config| config.method.clt_noise = true), ["--noise-schedule clt", "leave one"]),
+        (SMALL, of(&|config| config.average = Some(Averaging::new(0.5).unwrap())), ["--average", "leave one"]),
     ] {
         let message = refusal(model, config);
         assert!(message.starts_with("--record: ") && words.iter().all(|word| message.contains(word)), "{message}");

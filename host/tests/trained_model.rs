@@ -50,7 +50,12 @@ fn train_into(out: &Path, source: &Source, config: TrainConfig) -> TrainReport {
     let report = TrainReport::new(&run, &outcome);
     let model = trained_model(&run, &outcome.params).unwrap();
     folder.write("model.onnx", &onnx::encode(&model)).unwrap();
-    folder.write("metrics.csv", TrainReport::metrics(&outcome.evaluations).as_bytes()).unwrap();
+    folder
+        .write(
+            "metrics.csv",
+            TrainReport::metrics(run.kind(), run.config.test_metrics, &outcome.evaluations).as_bytes(),
+        )
+        .unwrap();
     folder.write("report.json", report.to_json().as_bytes()).unwrap();
     folder.keep();
     report

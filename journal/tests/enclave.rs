@@ -7,6 +7,7 @@ use damper_core::filter::Identity;
 use damper_core::grid::Grid;
 use damper_core::noise::DiscreteGaussian;
 use damper_core::optimizer::{Sgd, SgdState};
+use damper_core::private::SumWord;
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
@@ -97,8 +98,8 @@ fn step() -> Step {
     .unwrap()
 }
 
-fn state() -> StepState<[i32; 1], (), (), SgdState<[f32; 0]>> {
-    StepState { sum: [0; 1], filter: (), threshold: (), optimizer: SgdState { momentum: [] } }
+fn state() -> StepState<[SumWord<i32>; 1], (), (), SgdState<[f32; 0]>> {
+    StepState::new([SumWord::ZERO; 1], (), (), SgdState { momentum: [] })
 }
 
 const BUDGET: u32 = 60;

@@ -27,8 +27,8 @@
 //! (1 − κ)/(1 + κ) · KN(Δ, τ²)(z)  ≤  D_σ(z − Δ)  ≤  (1 + κ) · KN(Δ, τ²)(z).
 //! ```
 //!
-//! That is a bound on the ratio at every point, so it multiplies: over D coordinates, over the two parts of a Poisson
-//! draw's mixture (the same K serves both), and over T adaptive steps. With `c = 3κDT`, all of the run's output has `P ≤ e^c·KP'`
+//! That is a bound on the ratio at every point, so it multiplies: over D coordinates, over the parts of a Poisson
+//! draw's mixture (the same K serves all), and over T adaptive steps. With `c = 3κDT`, all of the run's output has `P ≤ e^c·KP'`
 //! and `Q ≥ e^{−c}·KQ'`, P' and Q' those of the continuous run, and as no post-processing raises a hockey-stick divergence
 //!
 //! ```text

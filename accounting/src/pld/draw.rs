@@ -4,12 +4,7 @@
 //! Dong, Wang, "Optimal accounting of differential privacy via characteristic function", AISTATS 2022). Neither is worse
 //! for every composition: both are priced, and the worse one is reported.
 //!
-//! Where one sample is **replaced**, both neighbours' batches hold theirs with the coin of the same place: `(1−q)A + qB` and
-//! `(1−q)A + qB'`. By advanced joint convexity (Balle, Barthe, Gaboardi, NeurIPS 2018) the hockey-stick divergence at
-//! `γ = 1 + q(γ'−1) ≥ 1` is at most `q` times that at γ' of B against the mixture of A and B', at most `q·H_γ'(N₁‖N₀)` with
-//! N₁ and N₀ twice the clip apart: that of (P, Q) at that distance. Below γ = 1, by `H_γ(P‖Q) = 1 − γ + γ H_{1/γ}(Q‖P)`, it is that
-//! of (Q, P). So the pair of a replacement takes its losses above 0 from (P, Q), those below from (Q, P), and the rest of
-//! its mass at 0.
+//! A sample that is **replaced** has a pair of its own: [`replace`](super::replace).
 
 use super::compose::Bound;
 use super::gaussian::{Cells, Nodes, Point};
@@ -23,8 +18,6 @@ pub(super) enum Direction {
     Remove,
     /// It is not: (Q, P).
     Add,
-    /// One sample in the place of another.
-    Replace,
 }
 
 /// A point of the privacy loss: the logarithm of its mass under the first distribution, and the loss.
@@ -73,12 +66,15 @@ impl Losses {
     }
 }
 
-/// `ln(1 − q + q·r)`, and a bound on its error relative to itself.
+/// `ln(1 − q + q·r)`, and a bound on its error.
 fn loss(rate: Rate, point: &Point) -> (f64, f64) {
     let (q, out, ln_ratio) = (rate.as_f64(), rate.complement().as_f64(), point.ln_ratio);
+    // At a tiny rate large terms cancel.
+    let mut cancelled = 0.0;
     let value = if q == 1.0 {
         ln_ratio
     } else if ln_ratio > 30.0 {
+        cancelled = 4.0 * f64::EPSILON * (ln_ratio - log(q));
         ln_ratio + log(q) + log1p(out / q * exp(-ln_ratio))
     } else if q > 0.5 && ln_ratio < -1.0 {
         log(out + q * exp(ln_ratio))
@@ -86,7 +82,7 @@ fn loss(rate: Rate, point: &Point) -> (f64, f64) {
         log1p(q * expm1(ln_ratio))
     };
     // Off by what the ratio is off by, which moves the loss by no more than that and by no larger share, and by roundings.
-    (value, (8.0 * f64::EPSILON + 2.0 * point.slack) * value.abs())
+    (value, (8.0 * f64::EPSILON + 2.0 * point.slack) * value.abs() + cancelled)
 }
 
 /// An upper bound of the draw's privacy loss distribution.
@@ -112,16 +108,6 @@ pub(super) fn worse(nodes: &Nodes, rate: Rate, direction: Direction) -> Losses {
             raise(atoms.first_mut(), far);
             Losses { atoms, beyond: near, second: 0.0 }
         }
-        Direction::Replace => {
-            let above = || nodes.points.iter().filter(|point| point.ln_ratio > 0.0);
-            let mut atoms: Vec<Atom> = above().rev().map(unobserved).collect();
-            raise(atoms.first_mut(), far);
-            let middle = atoms.len();
-            atoms.extend(above().map(observed));
-            let taken: f64 = atoms.iter().map(|atom| exp(atom.ln_mass)).sum();
-            atoms.insert(middle, Atom { ln_mass: log((1.0 - taken).max(0.0) + 1e-13), loss: 0.0 });
-            Losses { atoms, beyond: out * far + q * near, second: 0.0 }
-        }
     }
 }
 
@@ -138,18 +124,6 @@ pub(super) fn better(cells: &Cells, rate: Rate, direction: Direction) -> Losses 
     let atoms = match direction {
         Direction::Remove => cells.iter().map(observed).collect(),
         Direction::Add => cells.iter().rev().map(unobserved).collect(),
-        Direction::Replace => {
-            let above = || cells.iter().filter(|point| point.ln_ratio > 0.0);
-            let mut atoms: Vec<Atom> = above().rev().map(unobserved).collect();
-            let middle = atoms.len();
-            atoms.extend(above().map(observed));
-            let taken: f64 = atoms.iter().map(|atom| exp(atom.ln_mass)).sum();
-            let rest = 1.0 - taken - 1e-12;
-            if rest > 0.0 {
-                atoms.insert(middle, Atom { ln_mass: log(rest), loss: 0.0 });
-            }
-            atoms
-        }
     };
     Losses { atoms, beyond: 0.0, second: 0.0 }
 }

@@ -51,7 +51,7 @@ pub(super) struct Nodes {
 pub(super) type Cells = Vec<Point>;
 
 /// How many nodes there are on each side of the middle, so that N₀ has at most `e^{−reach²/2}` below the first.
-fn side(sigma: f64, spacing: f64, reach: f64) -> i64 {
+pub(super) fn side(sigma: f64, spacing: f64, reach: f64) -> i64 {
     ((reach + 0.5 / sigma) / spacing).ceil() as i64
 }
 
@@ -87,7 +87,7 @@ fn sinh_ratio(a: f64, b: f64, sigma: f64) -> f64 {
 }
 
 /// `ln φ(z)`.
-fn ln_normal(z: f64) -> f64 {
+pub(super) fn ln_normal(z: f64) -> f64 {
     -z * z / 2.0 - LN_SQRT_TWO_PI
 }
 
@@ -98,7 +98,7 @@ fn slack(c: f64, sigma: f64) -> f64 {
 }
 
 /// The mass of a unit normal above z, rounded up.
-fn tail(z: f64) -> f64 {
+pub(super) fn tail(z: f64) -> f64 {
     0.5 * erfc(z / sqrt(2.0)) * (1.0 + 1e-12) + 1e-300
 }
 
@@ -131,7 +131,7 @@ impl Series {
 }
 
 /// Points and weights of the Gauss-Legendre rule on [−1, 1] with sixteen points.
-fn legendre() -> [(f64, f64); 16] {
+pub(super) fn legendre() -> [(f64, f64); 16] {
     const N: usize = 16;
     std::array::from_fn(|i| {
         let mut x = libm::cos(std::f64::consts::PI * (i as f64 + 0.75) / (N as f64 + 0.5));

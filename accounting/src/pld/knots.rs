@@ -14,6 +14,15 @@
 //! linear in q. So an event between two multipliers is dominated by a mixture of the two with public weights, linear in τ;
 //! and an event between two rates likewise. A composition of dominating pairs dominates.
 //!
+//! For the pair of a replacement (`replace`, with `b = 2a`) the same holds in `τ(a) = erf(a/√2)`, its total variation at q = 1, that is at twice
+//! μ above. Its divergence is `H = q·(Φ(a − x) − γΦ(−a − x)) − (1−q)(γ−1)Φ(−x)` at the point x where the densities
+//! `u = φ(x−a)`, `v = γφ(x+a)` and `w = (1−q)(γ−1)/q·φ(x)` have `u = v + w`, so `dH/da = q(u + v)`. With `β = w/(u + v)`, which lies in [0, 1],
+//! and `y = x/a` that condition gives `dx/da = β − y`, and then
+//!
+//! ```text
+//! d/da ln(dH/dτ) = a(y² − βy + β² − 1) + a ≥ ¾aβ² ≥ 0.
+//! ```
+//!
 //! The excess is of second order in the distance of the knots; weights are rounded up to a [`LEVELS`]-th so that equal ones
 //! are counted together.
 
@@ -51,8 +60,9 @@ pub(super) fn exact(events: &[(Event, u64)]) -> Knots {
     Knots { knots, mixtures }
 }
 
-/// Few knots, never cheaper than the events.
-pub(super) fn few(events: &[(Event, u64)]) -> Knots {
+/// Few knots, never cheaper than the events. The two releases that are told apart lie at most `apart/σ` from each other: 1 for a sample
+/// that is there or not, 2 for a replaced one.
+pub(super) fn few(events: &[(Event, u64)], apart: f64) -> Knots {
     let exact = exact(events);
     if exact.knots.len() <= FEW {
         return exact;
@@ -63,7 +73,7 @@ pub(super) fn few(events: &[(Event, u64)]) -> Knots {
     let mut wanted = BTreeSet::new();
     let mut counts = BTreeMap::<((usize, u32), (usize, u32)), u64>::new();
     for (event, (_, times)) in exact.knots.iter().zip(&exact.mixtures) {
-        let precision = precisions.place(1.0 / event.multiplier(), variation);
+        let precision = precisions.place(1.0 / event.multiplier(), |low, high| variation(apart * low, apart * high));
         let rate = rates.place(event.rate().as_f64(), |low, high| high - low);
         *counts.entry((precision, rate)).or_insert(0) += times;
         for (p, _) in parts(precision) {
@@ -169,7 +179,7 @@ mod tests {
             let pairs = multipliers.iter().zip(&rates);
             let events: Vec<(Event, u64)> =
                 pairs.map(|(z, q)| (Event::new(Rate::at_least(*q).unwrap(), *z).unwrap(), 2)).collect();
-            let found = few(&events);
+            let found = few(&events, 1.0);
             let times: u64 = found.mixtures.iter().map(|(_, times)| times).sum();
             prop_assert_eq!(times, 2 * events.len() as u64);
             for (mixture, _) in &found.mixtures {

@@ -3,12 +3,15 @@
     python3 accounting/src/vectors/generate.py bounds      pld.tsv
     python3 accounting/src/vectors/generate.py corners     corners.tsv
     python3 accounting/src/vectors/generate.py outside     outside.tsv, for the points of both
+    python3 accounting/src/vectors/generate.py replace     replace.tsv
 
 pld.tsv       rate (k of k/2^53), multiplier, steps, delta, a lower and an upper bound of epsilon for the continuous Gaussian
 corners.tsv   the same where the region that is promised ends: ten thousand steps and more, epsilon about 100 and about 0.01;
               and where few large losses make up delta
 outside.tsv   the same first four, dp-accounting's epsilon (Poisson-sampled Gaussian event, its default grid) and
               prv-accountant's upper bound; "-" where one fails or takes more than two seconds of CPU time. Neither is a truth.
+replace.tsv   as pld.tsv, for neighbours of which one has a sample in the place of another: the pair (1-q)N(0) + qN(a) and
+              (1-q)N(0) + qN(-a) with a = 1/multiplier
 
 The method on the grid of losses is not the Rust code's. One draw's pair of distributions is cut into cells of x, which are
 merged into points (from below) or split onto their ends (from above). A point's loss goes to a multiple of h at random so
@@ -81,6 +84,30 @@ class Step:
         keep = mass > 1e-290
         self.mass = mass[keep] * (1 + 1e-10 if upper else 1 - 1e-10)
         self.loss = loss[keep]
+
+    @classmethod
+    def replaced(cls, q, sigma, upper, reach):
+        """One draw with a sample and with its opposite in its place."""
+        self = cls.__new__(cls)
+        self.beyond, self.second = 0.0, 0.0
+        side = math.ceil((reach + 1 / sigma) / SPACING)
+        x, out = np.arange(-side, side + 1) * SPACING, 1 - q
+        first, second = (out * between(x[:-1], x[1:]) + q * between(x[:-1] - m, x[1:] - m) for m in (1 / sigma, -1 / sigma))
+        part = lambda sign: np.logaddexp(math.log(out) if out > 0 else -np.inf, math.log(q) + sign * x / sigma - 0.5 / sigma**2)
+        ends = part(1) - part(-1)
+        if upper:
+            share = np.clip((first - second * np.exp(ends[:-1])) / -np.expm1(ends[:-1] - ends[1:]), 0, first)
+            mass, loss = np.zeros_like(x), ends
+            mass[:-1] += first - share
+            mass[1:] += share
+            mass[0] += out * ndtr(x[0]) + q * ndtr(x[0] - 1 / sigma)
+            self.beyond = out * ndtr(-x[-1]) + q * ndtr(1 / sigma - x[-1])
+        else:
+            mass, loss = first, np.log(np.maximum(first, 1e-320)) - np.log(np.maximum(second, 1e-320))
+        keep = mass > 1e-290
+        self.mass = mass[keep] * (1 + 1e-10 if upper else 1 - 1e-10)
+        self.loss = loss[keep]
+        return self
 
     def cut(self, at, upper):
         above = self.loss > at
@@ -214,12 +241,13 @@ def bound(step, steps, delta, upper, limit, width_share=2.5e-4, floor=0.0):
     return max(found, 0.0) if upper else min(max(found, 0.0), limit)
 
 
-def epsilon(q, sigma, steps, delta):
+def epsilon(q, sigma, steps, delta, directions=("remove", "add")):
     """(lower, upper); infinite and 0 where the upper one is far outside of what is promised."""
     reach = math.sqrt(2 * math.log(steps / (1e-7 * delta)))
     lowest, highest = 0.0, 0.0
-    for direction in ("remove", "add"):
-        make = lambda upper: Step(q, sigma, direction, upper, reach)
+    for direction in directions:
+        replaced = direction == "replace"
+        make = lambda upper: Step.replaced(q, sigma, upper, reach) if replaced else Step(q, sigma, direction, upper, reach)
         whole = make(True)
         best = bound(whole, steps, delta, True, math.inf, 1e-2, lowest)
         if best > 110 or (direction == "remove" and best < 0.009):
@@ -311,20 +339,25 @@ def numerator(q):
     return int(math.floor(q * 2**53))
 
 
-def write_bounds(name, points):
+def replaced():
+    """Points of everyday use, and some of the grid, of at most ten thousand draws."""
+    return [point for point in points() if point[2] <= 10000]
+
+
+def write_bounds(name, points, directions=("remove", "add"), most=POINTS):
     written = 0
     with open(os.path.join(HERE, name), "w") as out:
         out.write("# rate numerator\tmultiplier\tsteps\tdelta\tepsilon at least\tepsilon at most\n")
         for q, sigma, steps, delta in points:
             k = numerator(q)
-            low, high = epsilon(k / 2**53, sigma, steps, delta)
+            low, high = epsilon(k / 2**53, sigma, steps, delta, directions)
             if not (0.01 <= high and low <= 100) or high - low > max(3.5e-3 * low, 7e-5):
                 high < math.inf and print("left out", q, sigma, steps, delta, low, high, file=sys.stderr, flush=True)
                 continue
             out.write(f"{k}\t{sigma}\t{steps}\t{delta}\t{low:.9g}\t{high:.9g}\n")
             out.flush()
             written += 1
-            if written == POINTS:
+            if written == most:
                 return
 
 
@@ -375,5 +408,6 @@ if __name__ == "__main__":
         "bounds": lambda: write_bounds("pld.tsv", points()),
         "corners": lambda: write_bounds("corners.tsv", corners()),
         "outside": write_outside,
+        "replace": lambda: write_bounds("replace.tsv", replaced(), ("replace",), 72),
     }
     commands[sys.argv[1]]()

@@ -6,13 +6,14 @@ use crate::shard::{Shard, ShardSum};
 use crate::status::{Answer, Status};
 use core::mem::size_of;
 use core::ptr;
+use damper_core::private::SumWord;
 
-/// What a shard at this address has as its mark.
+/// The mark of a shard at this address.
 fn mark(shard: *const Shard) -> usize {
     shard.addr().wrapping_mul(5) ^ 0x4450_5348
 }
 
-/// Makes a shard of the open step in `bytes` of memory.
+/// Makes a shard of the open step in `bytes` of memory, which may be uninitialised: it is not read.
 pub(crate) unsafe fn open(run: *mut Run, memory: *mut u8, bytes: usize, out: *mut *mut Shard) -> Answer {
     let shard = memory.cast::<Shard>();
     span(shard, 1)?;
@@ -29,7 +30,7 @@ pub(crate) unsafe fn open(run: *mut Run, memory: *mut u8, bytes: usize, out: *mu
     // the shard, aligned as its size is a multiple of its alignment, zeros, and nobody else's until the shard is closed.
     unsafe {
         wipe(memory, bytes);
-        let sum = core::slice::from_raw_parts_mut(memory.add(size_of::<Shard>()).cast::<i32>(), head.dim);
+        let sum = core::slice::from_raw_parts_mut(memory.add(size_of::<Shard>()).cast::<SumWord<i32>>(), head.dim);
         let (mark, run) = (mark(shard), run.addr());
         shard.write(Shard { mark, run, bytes, dim: head.dim, sum: Some(step.shard(sum)?) });
         out.write(shard);
@@ -40,7 +41,8 @@ pub(crate) unsafe fn open(run: *mut Run, memory: *mut u8, bytes: usize, out: *mu
 /// The shard at this address.
 pub(crate) unsafe fn shard<'a>(shard: *mut Shard) -> Answer<&'a mut Shard> {
     span(shard, 1)?;
-    // SAFETY: not null and aligned; by the caller's contract memory of a shard's size, so the mark can be read, whatever it is.
+    // SAFETY: not null and aligned. By the caller's contract `open` wrote a shard here, and nothing but `merge` and `close` wrote
+    // since: the mark is initialised.
     let found = unsafe { (&raw const (*shard).mark).read() };
     if found != mark(shard) {
         return Err(Status::NotAShard);

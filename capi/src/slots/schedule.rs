@@ -2,7 +2,7 @@
 
 use super::choosing;
 use crate::border::{self, Idle};
-use crate::run::{Run, Slot, Stage};
+use crate::run::{Run, Slot, Stage, check_sigma};
 use crate::status::{Answer, Status, status};
 use damper_core::error::ConfigError;
 use damper_core::private::Mechanism;
@@ -41,6 +41,8 @@ pub enum NoiseChange {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Schedule {
+    /// Bytes of this struct: `DAMPER_SCHEDULE_INIT` sets it.
+    pub size: usize,
     /// One of `damper_rate_decay`.
     pub decay: u32,
     /// One of `damper_noise_change`.
@@ -85,7 +87,7 @@ impl Schedule {
 
 /// Lets the learning rate and the noise change from step to step as declared here; ADP is `POLYNOMIAL` with `MATCHED`.
 /// The noise is priced as a whole: see `damper_epsilon`. As in the configuration, 32 bits must hold the sums, with the
-/// last step's noise too.
+/// last step's noise too, and no step's noise may be too coarse.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_schedule(run: *mut Run, schedule: *const Schedule) -> Status {
     // SAFETY: the contract of the header.
@@ -96,20 +98,23 @@ unsafe fn choose_schedule(run: *mut Run, schedule: *const Schedule) -> Answer {
     // SAFETY: the caller's contract.
     let mut idle = unsafe { choosing(run, Slot::Schedule) }?;
     // SAFETY: the caller's contract.
-    let schedule = unsafe { border::read(idle.head, schedule) }?;
+    let schedule = unsafe { border::read_sized(idle.head, schedule) }?;
     let Stage::Choosing(choices) = &idle.body.stage else { return Err(Status::Order) };
     let declared = schedule.declared(choices.schedule.learning_rate(0)).map_err(|error| idle.head.refuse(error))?;
-    check_last_noise(&idle, &declared).map_err(|error| idle.head.refuse(error))?;
+    check_noise(&idle, &declared, schedule.warmup).map_err(|error| idle.head.refuse(error))?;
     idle.fill(Slot::Schedule, |choices| choices.schedule = AnySchedule::declared(declared))
 }
 
-/// Sums must not overflow under the noise of the last step either, the largest where noise grows.
-fn check_last_noise(idle: &Idle<'_>, declared: &Declared) -> Result<(), ConfigError> {
+/// Sums must not overflow under the noise of the last step either, the largest where noise grows; and no step's noise may be too
+/// coarse for its price. Noise falls during warm-up alone.
+fn check_noise(idle: &Idle<'_>, declared: &Declared, warmup: u32) -> Result<(), ConfigError> {
     let Stage::Choosing(choices) = &idle.body.stage else { return Ok(()) };
     let last = idle.books.ledger.budget().saturating_sub(1);
-    let mechanism = choices.mechanism.scaled(declared.noise_factor(last));
+    let at = |step| choices.mechanism.scaled(declared.noise_factor(step));
+    let mechanism = at(last);
     if mechanism.grid().may_overflow_i32(choices.expected_batch, mechanism.sigma()) {
         return Err(ConfigError { parameter: "noise of the last step", must_be: "less, or the grid bits fewer" });
     }
-    Ok(())
+    let mut steps = 0..=warmup.min(last);
+    steps.try_for_each(|step| check_sigma(&at(step)))
 }

@@ -2,10 +2,11 @@
 #include "check.h"
 #include <math.h>
 
-enum { DIM = 70 };
+enum { DIM = 70, SIZE = sizeof(damper_config) };
 
 static const damper_config CONFIG = {
-    .grid_bits = 16, .expected_batch = 4, .noise_multiplier = 1.0, .learning_rate = 0.5, .clip = 1.0f, .budget = 8};
+    .size = sizeof(damper_config), .grid_bits = 16, .expected_batch = 4, .noise_multiplier = 1.0,
+    .learning_rate = 0.5,          .clip = 1.0f,    .budget = 8};
 static const uint8_t KEY[32] = {1, 2, 3};
 
 /* A run that was configured, with room for `vectors`. */
@@ -53,7 +54,6 @@ static void memory_that_does_not_fit_is_refused(void) {
   IS(OVERLAP, damper_run_init(memory, size, DIM, (damper_run **)(memory + 64)));
   CHECK(run == NULL);
   for (size_t i = 0; i < size; i++) CHECK(memory[i] == 0xa5);
-  IS(NOT_A_RUN, damper_run_configure((damper_run *)memory, &CONFIG));
   /* A vector that there is no room for. */
   OK(damper_run_init(memory, size, DIM, &run));
   OK(damper_run_configure(run, &CONFIG));
@@ -98,26 +98,31 @@ static void numbers_out_of_their_ranges_are_refused_by_name(void) {
     damper_config config;
     const char *parameter;
   } bad[] = {
-      {{7, 4, 1.0, 0.5, 1.0f, 8}, "grid bits"},
-      {{23, 4, 1.0, 0.5, 1.0f, 8}, "grid bits"},
-      {{22, 1 << 20, 1.0, 0.5, 1.0f, 8}, "grid bits"},
-      {{16, 4, 0.0, 0.5, 1.0f, 8}, "noise multiplier"},
-      {{16, 4, NAN, 0.5, 1.0f, 8}, "noise multiplier"},
-      {{16, 4, 1e9, 0.5, 1.0f, 8}, "noise multiplier"},
+      {{SIZE, 7, 4, 1.0, 0.5, 1.0f, 8}, "grid bits"},
+      {{SIZE, 23, 4, 1.0, 0.5, 1.0f, 8}, "grid bits"},
+      {{SIZE, 22, 1 << 20, 1.0, 0.5, 1.0f, 8}, "grid bits"},
+      {{SIZE, 16, 4, 0.0, 0.5, 1.0f, 8}, "noise multiplier"},
+      {{SIZE, 16, 4, NAN, 0.5, 1.0f, 8}, "noise multiplier"},
+      {{SIZE, 16, 4, 1e9, 0.5, 1.0f, 8}, "noise multiplier"},
+      /* 1023 grid units; and 6476, whose square is less than 10 * 2^22. */
+      {{SIZE, 16, 4, 1023.0 / 65536.0, 0.5, 1.0f, 8}, "sigma in grid units"},
+      {{SIZE, 22, 4, 6476.0 / 4194304.0, 0.5, 1.0f, 8}, "sigma in grid units"},
   };
   static const struct {
     damper_config config;
     const char *parameter;
   } late[] = {
-      {{16, 0, 1.0, 0.5, 1.0f, 8}, "expected_batch"},
-      {{16, 4, 1.0, 0.0, 1.0f, 8}, "learning rate"},
-      {{16, 4, 1.0, NAN, 1.0f, 8}, "learning rate"},
-      {{16, 4, 1.0, 0.5, 0.0f, 8}, "clip"},
-      {{16, 4, 1.0, 0.5, INFINITY, 8}, "clip"},
-      {{16, 4, 1.0, 0.5, NAN, 8}, "clip"},
+      {{SIZE, 16, 0, 1.0, 0.5, 1.0f, 8}, "expected_batch"},
+      {{SIZE, 16, 0, 1024.0 / 65536.0, 0.5, 1.0f, 8}, "expected_batch"},
+      {{SIZE, 22, 0, 6477.0 / 4194304.0, 0.5, 1.0f, 8}, "expected_batch"},
+      {{SIZE, 16, 4, 1.0, 0.0, 1.0f, 8}, "learning rate"},
+      {{SIZE, 16, 4, 1.0, NAN, 1.0f, 8}, "learning rate"},
+      {{SIZE, 16, 4, 1.0, 0.5, 0.0f, 8}, "clip"},
+      {{SIZE, 16, 4, 1.0, 0.5, INFINITY, 8}, "clip"},
+      {{SIZE, 16, 4, 1.0, 0.5, NAN, 8}, "clip"},
   };
   static const float pole[] = {-1.5f}, b[] = {1.0f}, many[9] = {1.0f, [8] = 0.5f}, infinite[] = {INFINITY};
-  damper_schedule schedule = {.decay = 9};
+  damper_schedule schedule = {.size = sizeof schedule, .decay = 9};
   const damper_interval empty = {2.0f, 1.0f};
   const damper_layer layers[] = {{DIM - 1, 1 << 22}, {1, 1}}, short_[] = {{1, 1}}, no_share[] = {{DIM, 0}};
   size_t size = rounded(damper_run_size(DIM, 8, 8));
@@ -175,12 +180,16 @@ static void numbers_out_of_their_ranges_are_refused_by_name(void) {
   REFUSED("quantile", damper_choose_quantile(run, 0.0, 0.2, 1.5, 1.0f, NULL));
   IS(OVERLAP, damper_choose_quantile(run, 0.5, 0.2, 1.5, 1.0f, (const damper_interval *)run));
   REFUSED("decay", damper_choose_schedule(run, &schedule));
-  schedule = (damper_schedule){.noise = 3};
+  IS(SIZE, damper_choose_schedule(run, &(const damper_schedule){.decay = 1}));
+  schedule = (damper_schedule){.size = sizeof schedule, .noise = 3};
   REFUSED("noise", damper_choose_schedule(run, &schedule));
-  schedule = (damper_schedule){.noise = DAMPER_NOISE_CHANGE_MATCHED, .exponent = 5.0};
+  schedule = (damper_schedule){.size = sizeof schedule, .noise = DAMPER_NOISE_CHANGE_MATCHED, .exponent = 5.0};
   REFUSED("exponent of the noise schedule", damper_choose_schedule(run, &schedule));
-  schedule = (damper_schedule){.noise = DAMPER_NOISE_CHANGE_POLYNOMIAL, .growth = 1e9, .exponent = 4.0};
+  schedule = (damper_schedule){.size = sizeof schedule, .noise = DAMPER_NOISE_CHANGE_POLYNOMIAL, .growth = 1e9, .exponent = 4.0};
   REFUSED("noise of the last step", damper_choose_schedule(run, &schedule));
+  /* At the end of warm-up a 4096th of the noise, 16 grid units. */
+  schedule = (damper_schedule){.size = sizeof schedule, .noise = DAMPER_NOISE_CHANGE_MATCHED, .warmup = 8, .exponent = 4.0};
+  REFUSED("sigma in grid units", damper_choose_schedule(run, &schedule));
   IS(NULL, damper_choose_schedule(run, NULL));
   IS(OVERLAP, damper_choose_schedule(run, (const damper_schedule *)run));
   /* A slot is chosen once. */
@@ -192,7 +201,7 @@ static void numbers_out_of_their_ranges_are_refused_by_name(void) {
   IS(ORDER, damper_choose_disk(run, 0.7, 0.0));
   OK(damper_choose_percentile(run, 0.5, 5.0, 1.0f, 1.0f, NULL));
   IS(ORDER, damper_choose_quantile(run, 0.5, 0.2, 1.5, 1.0f, NULL));
-  schedule = (damper_schedule){0};
+  schedule = (damper_schedule)DAMPER_SCHEDULE_INIT;
   OK(damper_choose_schedule(run, &schedule));
   IS(ORDER, damper_choose_schedule(run, &schedule));
   OK(damper_run_close(run));
@@ -215,6 +224,15 @@ static void calls_out_of_order_are_refused(void) {
   IS(ORDER, damper_clip(run, &weight));
   IS(NO_KEY, damper_is_private(run, &is_private));
   IS(NULL, damper_run_configure(run, NULL));
+  /* A size of no version; no field behind it is read. */
+  for (size_t i = 0; i < 2 * sizeof(damper_config); i++) {
+    if (i == sizeof(damper_config)) continue;
+    size_t *sized = walled(sizeof *sized);
+    *sized = i;
+    IS(SIZE, damper_run_configure(run, (const damper_config *)sized));
+  }
+  /* A struct that was not initialised with its size. */
+  IS(SIZE, damper_run_configure(run, &(const damper_config){.grid_bits = 16}));
   IS(OVERLAP, damper_run_configure(run, (const damper_config *)run));
   OK(damper_run_configure(run, &CONFIG));
   IS(ORDER, damper_run_configure(run, &CONFIG));
@@ -388,13 +406,13 @@ static int persist(void *context, const damper_record *record) {
   store *to = context;
   if (to->run) {
     damper_record seen;
-    damper_run *again;
+    damper_refusal_text why;
     uint32_t number;
     IS(BUSY, damper_paid(to->run, &seen));
     IS(BUSY, damper_step_open(to->run, &number));
     IS(BUSY, damper_step_abandon(to->run));
     IS(BUSY, damper_run_close(to->run));
-    IS(BUSY, damper_run_init(to->memory, to->size, DIM, &again));
+    IS(BUSY, damper_refusal(to->run, &why));
     to->busy++;
   }
   to->writes++;
@@ -483,7 +501,7 @@ static void a_restarted_run_draws_other_noise_and_samples(void) {
 
 static void what_a_run_costs_is_what_the_core_says(void) {
   damper_run *run = started(0, NULL), *adp, *counted;
-  const damper_schedule schedule = {.noise = DAMPER_NOISE_CHANGE_POLYNOMIAL, .growth = 1.0, .exponent = 1.0};
+  const damper_schedule schedule = {.size = sizeof schedule, .noise = DAMPER_NOISE_CHANGE_POLYNOMIAL, .growth = 1.0, .exponent = 1.0};
   uint64_t rate = 0;
   double one, ten, other, multiplier;
   IS(RANGE, damper_rate(5, 4, &rate));
@@ -537,7 +555,7 @@ static void every_status_has_a_name(void) {
   CHECK(strcmp(damper_status_name(DAMPER_STATUS_OK), "DAMPER_STATUS_OK") == 0);
   CHECK(strcmp(damper_status_name(DAMPER_STATUS_BUDGET_SPENT), "DAMPER_STATUS_BUDGET_SPENT") == 0);
   CHECK(strcmp(damper_status_name(-1), damper_status_name(1000)) == 0);
-  for (int32_t i = DAMPER_STATUS_NULL; i <= DAMPER_STATUS_CONFIGURATION; i++) {
+  for (int32_t i = DAMPER_STATUS_NULL; i <= DAMPER_STATUS_ARITHMETIC; i++) {
     CHECK(strncmp(damper_status_name(i), "DAMPER_STATUS_", 14) == 0 && strlen(damper_status_message(i)) > 10);
   }
 }

@@ -12,6 +12,7 @@
 use super::filter::FIRST;
 use super::{Record, Store};
 use crate::error::OpenError;
+use crate::mutant::{self, Mutant};
 
 /// Counts paid steps against a budget.
 ///
@@ -35,6 +36,7 @@ impl Ledger {
     #[must_use]
     pub fn resume(budget: u32, persisted: u32) -> Self {
         // Numbers from 2³¹ on are those of steps that a filter pays for.
+        let persisted = if mutant::is(Mutant::ResumeReplays) { persisted.saturating_sub(2) } else { persisted };
         Self { budget: budget.min(FIRST), paid: persisted, persisted, prepay: 1 }
     }
 
@@ -66,7 +68,14 @@ impl Ledger {
             let paid = step.saturating_add(self.prepay).min(self.budget);
             // Whether a failed write became durable is unknown: the step is burned either way.
             self.paid = step + 1;
-            store.persist(Record { budget: self.budget, paid, divergence: 0.0, order: 0 }).map_err(OpenError::Store)?;
+            let shown = match () {
+                () if mutant::is(Mutant::LedgerPaysAfter) => step,
+                () if mutant::is(Mutant::LedgerSkipsTenth) => paid - paid / 10,
+                () => paid,
+            };
+            store
+                .persist(Record { budget: self.budget, paid: shown, divergence: 0.0, order: 0 })
+                .map_err(OpenError::Store)?;
             self.persisted = paid;
         }
         self.paid = step + 1;

@@ -21,6 +21,7 @@
 
 use super::Clip;
 use crate::error::ConfigError;
+use crate::noise::sealed::Sealed;
 
 /// Automatic clipping with its stability constant.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -43,6 +44,8 @@ impl Automatic {
         }
     }
 }
+
+impl Sealed for Automatic {}
 
 impl Clip for Automatic {
     fn divisor(&self, norm: f32, _clip: f32) -> f32 {

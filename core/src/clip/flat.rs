@@ -11,10 +11,13 @@
 //! One sample added or removed changes the sum by at most `C` in the Euclidean norm over all coordinates together.
 
 use super::Clip;
+use crate::noise::sealed::Sealed;
 
 /// Flat L2 clipping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlatL2;
+
+impl Sealed for FlatL2 {}
 
 impl Clip for FlatL2 {
     fn divisor(&self, norm: f32, clip: f32) -> f32 {

@@ -18,6 +18,7 @@
 
 use super::Clip;
 use crate::error::{CallError, ConfigError, check_len};
+use crate::noise::sealed::Sealed;
 use crate::numerics::round::magnitude;
 use crate::numerics::scalar::sqrt;
 
@@ -108,6 +109,8 @@ impl<'a, R: Clip> PerLayer<'a, R> {
         Ok(Self { rule, layers })
     }
 }
+
+impl<R> Sealed for PerLayer<'_, R> {}
 
 impl<R: Clip> Clip for PerLayer<'_, R> {
     fn divisor(&self, norm: f32, clip: f32) -> f32 {

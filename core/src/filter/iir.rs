@@ -44,8 +44,10 @@ mod sets;
 mod stability;
 #[cfg(test)]
 mod tests;
+mod uncorrected;
 
 pub use sets::{SETS, Set, named};
+pub use uncorrected::Uncorrected;
 
 use super::{Filter, Identity};
 use crate::error::{CallError, ConfigError, check_len};

@@ -2,7 +2,7 @@
 //!
 //! # Memory
 //!
-//! `64·BLOCKS` bytes of buffer and 64 of state. `BLOCKS` is speed only (1 on a device, 16 where there are vectors): the words
+//! `64·BLOCKS` bytes of buffer, and 16 of state beside the key, which is the generator's. `BLOCKS` is speed only (1 on a device, 16 where there are vectors): the words
 //! and their order are the same.
 //!
 //! # Timing
@@ -10,30 +10,42 @@
 //! Additions, rotations and exclusive-ors: independent of key and words. When the buffer is refilled depends on how many
 //! words were drawn.
 
+use super::erase::erase;
 use super::{Address, Generator, sealed};
 use core::convert::Infallible;
+use zeroize::optimization_barrier;
 
 /// A 256-bit secret from which every random number of a run follows: as secret as the data.
 ///
-/// It has no `Clone`, no `Debug` and no accessor.
+/// It has no `Clone`, no `Debug` and no accessor. Dropping it erases it.
 pub struct Key([u32; 8]);
 
 impl Key {
-    /// A key from 32 bytes of true randomness (the operating system's, a device's true generator).
+    /// A key from 32 bytes of true randomness (the operating system's, a device's true generator). Erases `bytes`.
     #[must_use]
-    pub fn from_bytes(bytes: &[u8; 32]) -> Self {
-        let mut key = [0; 8];
-        for (word, bytes) in key.iter_mut().zip(bytes.chunks_exact(4)) {
+    pub fn from_bytes(bytes: &mut [u8; 32]) -> Self {
+        let key = Self::of(bytes);
+        for byte in bytes.iter_mut() {
+            // Byte by byte: on a board, a fill of bytes links 208 bytes that nothing else uses.
+            *byte = 0;
+            optimization_barrier(byte);
+        }
+        key
+    }
+
+    fn of(bytes: &[u8; 32]) -> Self {
+        let mut key = Self([0; 8]);
+        for (word, bytes) in key.0.iter_mut().zip(bytes.chunks_exact(4)) {
             // Little-endian: the last byte is the highest.
             *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
         }
-        Self(key)
+        key
     }
 }
 
 impl Drop for Key {
     fn drop(&mut self) {
-        self.0 = core::hint::black_box([0; 8]);
+        erase(&mut self.0);
     }
 }
 
@@ -47,7 +59,8 @@ impl<const BLOCKS: usize> ChaCha20<BLOCKS> {
     /// The generator of a private run: `key` must be secret, truly random, and used for this run alone.
     #[must_use]
     pub fn private(key: Key) -> Self {
-        Self { key, private: true }
+        // Copied, not moved: `key` is dropped here, which erases the memory that it came in.
+        Self { key: Key(key.0), private: true }
     }
 
     /// The generator of a **simulation**: the seed is known, so nothing it makes is private.
@@ -57,14 +70,14 @@ impl<const BLOCKS: usize> ChaCha20<BLOCKS> {
         let mut key = *b"________ damper: not private key";
         let (head, _) = key.split_at_mut(8);
         head.copy_from_slice(&[a, b, c, d, e, f, g, h]);
-        Self { key: Key::from_bytes(&key), private: false }
+        Self { key: Key::of(&key), private: false }
     }
 }
 
 impl<const BLOCKS: usize> sealed::Sealed for ChaCha20<BLOCKS> {}
 
 impl<const BLOCKS: usize> Generator for ChaCha20<BLOCKS> {
-    type Stream = Stream<BLOCKS>;
+    type Stream<'a> = Stream<'a, BLOCKS>;
 
     fn is_private(&self) -> bool {
         self.private
@@ -72,40 +85,33 @@ impl<const BLOCKS: usize> Generator for ChaCha20<BLOCKS> {
 
     // Once where flash is short.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn stream(&self, address: Address) -> Stream<BLOCKS> {
-        let [k0, k1, k2, k3, k4, k5, k6, k7] = self.key.0;
-        let state = [
-            0x6170_7865,
-            0x3320_646e,
-            0x7962_2d32,
-            0x6b20_6574,
-            k0,
-            k1,
-            k2,
-            k3,
-            k4,
-            k5,
-            k6,
-            k7,
-            0,
-            address.purpose as u32,
-            address.step,
-            address.chunk,
-        ];
-        Stream { state, buffer: [[0; BLOCKS]; 16], word: 16, block: BLOCKS }
+    fn stream(&self, address: Address) -> Stream<'_, BLOCKS> {
+        Stream {
+            key: &self.key,
+            place: [0, address.purpose as u32, address.step, address.chunk],
+            buffer: [[0; BLOCKS]; 16],
+            word: 16,
+            block: BLOCKS,
+        }
     }
 }
 
-/// The words at one address, in the order of RFC 8439's key stream read as little-endian `u32`.
-pub struct Stream<const BLOCKS: usize> {
-    state: [u32; 16],
+/// "expand 32-byte k".
+const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
+
+/// The words at one address, in the order of RFC 8439's key stream read as little-endian `u32`. Dropping it erases the words that it
+/// made. It copies the key no further than into the buffer that these are made in.
+pub struct Stream<'a, const BLOCKS: usize> {
+    key: &'a Key,
+    /// The number of the next block, and the address: the last four words of a block's start.
+    place: [u32; 4],
     /// Word `w` of block `b` is `buffer[w][b]`: so laid out, one instruction serves several blocks.
     buffer: [[u32; BLOCKS]; 16],
     word: usize,
     block: usize,
 }
 
-impl<const BLOCKS: usize> Stream<BLOCKS> {
+impl<const BLOCKS: usize> Stream<'_, BLOCKS> {
     fn next_word(&mut self) -> u32 {
         if self.word == 16 {
             self.word = 0;
@@ -122,10 +128,8 @@ impl<const BLOCKS: usize> Stream<BLOCKS> {
     // Apart from what is drawn: faster; within it: smaller.
     #[cfg_attr(target_pointer_width = "64", inline(never))]
     fn refill(&mut self) {
-        let Self { state, buffer, .. } = self;
-        for (row, word) in buffer.iter_mut().zip(&*state) {
-            *row = [*word; BLOCKS];
-        }
+        let Self { key: Key(key), place, buffer, .. } = self;
+        each(buffer, key, place, |word, start| *word = start);
         count(&mut buffer[12]);
         let [x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, xa, xb, xc, xd, xe, xf] = &mut *buffer;
         for _ in 0..10 {
@@ -138,14 +142,33 @@ impl<const BLOCKS: usize> Stream<BLOCKS> {
             quarter(x2, x7, x8, xd);
             quarter(x3, x4, x9, xe);
         }
-        for (row, start) in buffer.iter_mut().zip(&*state) {
-            for word in row {
-                *word = word.wrapping_add(*start);
-            }
-        }
+        each(buffer, key, place, |word, start| *word = word.wrapping_add(start));
         count(&mut buffer[12]);
-        state[12] = state[12].wrapping_add(BLOCKS as u32);
+        place[0] = place[0].wrapping_add(BLOCKS as u32);
         self.block = 0;
+    }
+}
+
+/// Gives each row's words to `to`, with the word that its blocks start from: the constants, the key, the place.
+#[inline(always)]
+fn each<const BLOCKS: usize>(
+    buffer: &mut [[u32; BLOCKS]; 16],
+    key: &[u32; 8],
+    place: &[u32; 4],
+    to: impl Fn(&mut u32, u32),
+) {
+    let (constants, rest) = buffer.split_at_mut(4);
+    let (keys, places) = rest.split_at_mut(8);
+    rows(constants, &CONSTANTS, &to);
+    rows(keys, key, &to);
+    rows(places, place, &to);
+}
+
+/// As [`each`], of some rows.
+#[inline(always)]
+fn rows<const BLOCKS: usize>(rows: &mut [[u32; BLOCKS]], starts: &[u32], to: impl Fn(&mut u32, u32)) {
+    for (row, start) in rows.iter_mut().zip(starts) {
+        row.iter_mut().for_each(|word| to(word, *start));
     }
 }
 
@@ -201,7 +224,13 @@ fn quarter_of_each<const BLOCKS: usize>(
     }
 }
 
-impl<const BLOCKS: usize> rand_core::TryRng for Stream<BLOCKS> {
+impl<const BLOCKS: usize> Drop for Stream<'_, BLOCKS> {
+    fn drop(&mut self) {
+        erase(self.buffer.as_flattened_mut());
+    }
+}
+
+impl<const BLOCKS: usize> rand_core::TryRng for Stream<'_, BLOCKS> {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
@@ -224,7 +253,7 @@ impl<const BLOCKS: usize> rand_core::TryRng for Stream<BLOCKS> {
     }
 }
 
-impl<const BLOCKS: usize> rand_core::TryCryptoRng for Stream<BLOCKS> {}
+impl<const BLOCKS: usize> rand_core::TryCryptoRng for Stream<'_, BLOCKS> {}
 
 #[cfg(test)]
 mod tests {
@@ -239,9 +268,9 @@ mod tests {
         for (i, byte) in key.iter_mut().enumerate() {
             *byte = i as u8;
         }
-        let generator = ChaCha20::<1>::private(Key::from_bytes(&key));
+        let generator = ChaCha20::<1>::private(Key::from_bytes(&mut key));
         let mut stream = generator.stream(Address { purpose: Purpose::GradientNoise, step: 0x4a00_0000, chunk: 0 });
-        stream.state[13] = 0x0900_0000;
+        stream.place[1] = 0x0900_0000;
         for _ in 0..16 {
             stream.next_u32();
         }
@@ -271,9 +300,9 @@ mod tests {
     #[test]
     fn the_number_of_blocks_at_once_changes_no_word() {
         let address = Address { purpose: Purpose::Sampling, step: 7, chunk: 3 };
-        let mut one = ChaCha20::<1>::simulation(5).stream(address);
-        let mut four = ChaCha20::<4>::simulation(5).stream(address);
-        let mut sixteen = ChaCha20::<16>::simulation(5).stream(address);
+        let (one, four, sixteen) =
+            (ChaCha20::<1>::simulation(5), ChaCha20::<4>::simulation(5), ChaCha20::<16>::simulation(5));
+        let (mut one, mut four, mut sixteen) = (one.stream(address), four.stream(address), sixteen.stream(address));
         for _ in 0..1000 {
             let word = one.next_u32();
             assert_eq!(word, four.next_u32());

@@ -18,10 +18,10 @@
 
 use crate::clip::{AddLayer, Clip, Layer, Pieces, each_layer};
 use crate::error::ConfigError;
-use crate::noise::sealed::Sealed;
+use crate::noise::sealed::{Inside, Sealed};
 use crate::numerics::function::{ln_f32, sin_cos_f32, sqrt_f32};
 use crate::numerics::round::saturate;
-use crate::private::Mechanism;
+use crate::private::{Mechanism, SumWord};
 use rand_core::Rng;
 
 /// The float mechanism: samples are clipped and summed in f32, and the noise is a continuous Gaussian.
@@ -55,7 +55,7 @@ impl ContinuousGaussian {
 impl Sealed for ContinuousGaussian {}
 
 impl Mechanism for ContinuousGaussian {
-    type Word = f32;
+    type Word = SumWord<f32>;
 
     fn multiplier(&self) -> f64 {
         f64::from(self.multiplier)
@@ -74,34 +74,49 @@ impl Mechanism for ContinuousGaussian {
     }
 
     #[inline(always)]
-    fn add_sample<C: Clip>(&self, clip: &C, threshold: f32, parts: &[&[f32]], sum: &mut [f32]) -> Option<f32> {
+    fn add_sample<C: Clip>(
+        &self,
+        clip: &C,
+        threshold: f32,
+        parts: &[&[f32]],
+        sum: &mut [SumWord<f32>],
+        _: Inside,
+    ) -> Option<f32> {
         each_layer(clip, parts, sum, &InFloats { clip, threshold })
     }
 
-    fn merge(&self, sum: &mut [f32], other: &[f32]) {
+    fn merge(&self, sum: &mut [SumWord<f32>], other: &[SumWord<f32>], _: Inside) {
         for (sum, other) in sum.iter_mut().zip(other) {
-            *sum += other;
+            sum.0 += other.0;
         }
     }
 
-    fn release<R: Rng>(&self, threshold: f32, expected_batch: u32, sum: &mut [f32], words: &mut R, out: &mut [f32]) {
+    fn release<R: Rng>(
+        &self,
+        threshold: f32,
+        expected_batch: u32,
+        sum: &mut [SumWord<f32>],
+        words: &mut R,
+        out: &mut [f32],
+        _: Inside,
+    ) {
         let sigma = self.multiplier * threshold;
         let batch = expected_batch as f32;
         for (sum, out) in sum.chunks_mut(2).zip(out.chunks_mut(2)) {
             let noise = pair(words.next_u32(), words.next_u32());
             for ((sum, out), noise) in sum.iter_mut().zip(out).zip(noise) {
-                *out = saturate((*sum + sigma * noise) / batch);
-                *sum = 0.0;
+                *out = saturate((sum.0 + sigma * noise) / batch);
+                *sum = SumWord::ZERO;
             }
         }
     }
 
-    fn hold(released: f32) -> f32 {
-        released
+    fn hold(released: f32, _: Inside) -> SumWord<f32> {
+        SumWord(released)
     }
 
-    fn held(word: f32) -> f32 {
-        word
+    fn held(word: SumWord<f32>, _: Inside) -> f32 {
+        word.0
     }
 }
 
@@ -111,11 +126,11 @@ struct InFloats<'a, C> {
     threshold: f32,
 }
 
-impl<C: Clip> AddLayer<f32> for InFloats<'_, C> {
+impl<C: Clip> AddLayer<SumWord<f32>> for InFloats<'_, C> {
     // Once where flash is short.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn add_layer(&self, layer: Layer, norm: f32, pieces: Pieces<'_>, sum: &mut [f32]) {
+    fn add_layer(&self, layer: Layer, norm: f32, pieces: Pieces<'_>, sum: &mut [SumWord<f32>]) {
         let threshold = self.threshold * layer.share_f32();
         // Whatever the rule says, the divisor is not below the norm.
         let factor = threshold / self.clip.divisor(norm, threshold).max(norm);
@@ -126,7 +141,7 @@ impl<C: Clip> AddLayer<f32> for InFloats<'_, C> {
         for part in pieces {
             let (here, after) = rest.split_at_mut(part.len().min(rest.len()));
             for (sum, grad) in here.iter_mut().zip(part) {
-                *sum += grad * factor;
+                sum.0 += grad * factor;
             }
             rest = after;
         }
@@ -159,7 +174,8 @@ mod tests {
     fn draws_are_normal() {
         extern crate std;
         let address = Address { purpose: Purpose::GradientNoise, step: 0, chunk: 0 };
-        let mut stream = ChaCha20::<8>::simulation(1).stream(address);
+        let generator = ChaCha20::<8>::simulation(1);
+        let mut stream = generator.stream(address);
         let mut draws: std::vec::Vec<f64> =
             (0..100_000).flat_map(|_| pair(stream.next_u32(), stream.next_u32())).map(f64::from).collect();
         draws.sort_by(f64::total_cmp);

@@ -39,13 +39,16 @@ mod table;
 use crate::clip::Clip;
 use crate::error::ConfigError;
 use crate::grid::{Grid, Word};
-use crate::noise::sealed::Sealed;
+use crate::mutant::{self, Mutant};
+use crate::noise::sealed::{Inside, Sealed};
 use crate::numerics::round::{ceil, saturate};
-use crate::private::Mechanism;
+use crate::private::{Mechanism, SumWord};
 use core::marker::PhantomData;
 use rand_core::Rng;
 use table::{HEAD, TAIL};
 
+/// Least σ in grid units that can be priced: below, the accountant's fractional orders would not hold for the discrete Gaussian.
+pub const LEAST_SIGMA: u32 = 1 << 10;
 /// Largest σ in grid units (exclusive).
 pub const MAX_SIGMA: u32 = 1 << 31;
 
@@ -107,9 +110,11 @@ impl<W: Word> DiscreteGaussian<W> {
 
     /// A word of a sum with its noise; the word is wiped.
     #[inline(always)]
-    pub(crate) fn noised<R: Rng>(&self, sum: &mut W, words: &mut R) -> W {
-        let noisy = sum.wrapping_add(W::wrap(sample(self.sigma, words)));
-        *sum = W::default();
+    pub(crate) fn noised<R: Rng>(&self, sum: &mut SumWord<W>, words: &mut R) -> W {
+        let noisy = sum.0.wrapping_add(W::wrap(mutant::noise(sample(self.sigma, words), self.sigma)));
+        if !mutant::is(Mutant::SumNotWiped) {
+            *sum = SumWord::default();
+        }
         noisy
     }
 }
@@ -117,7 +122,7 @@ impl<W: Word> DiscreteGaussian<W> {
 impl<W> Sealed for DiscreteGaussian<W> {}
 
 impl<W: Word> Mechanism for DiscreteGaussian<W> {
-    type Word = W;
+    type Word = SumWord<W>;
 
     fn multiplier(&self) -> f64 {
         Self::multiplier(self)
@@ -127,35 +132,65 @@ impl<W: Word> Mechanism for DiscreteGaussian<W> {
         self.grid.check_clip(clip)
     }
 
-    fn scaled(&self, factor: f64) -> Self {
-        // The product of f64s can round down; the price is that of the σ that runs.
-        Self { sigma: ceil(f64::from(self.sigma) * factor).clamp(1, MAX_SIGMA - 1), ..*self }
-    }
-
-    #[inline(always)]
-    fn add_sample<C: Clip>(&self, clip: &C, threshold: f32, parts: &[&[f32]], sum: &mut [W]) -> Option<f32> {
-        self.grid.add_sample(clip, threshold, parts, sum)
-    }
-
-    fn merge(&self, sum: &mut [W], other: &[W]) {
-        for (sum, other) in sum.iter_mut().zip(other) {
-            *sum = sum.wrapping_add(*other);
+    /// σ is at least [`LEAST_SIGMA`], and σ² at least ten times the clip, the longest shift: so `σ² ≥ 10·2^bits`.
+    fn check_noise(&self) -> Result<(), ConfigError> {
+        // From 2^13 on the square is large enough for every grid, so 32 bits hold what is compared.
+        let sigma = self.sigma.min(1 << 13);
+        if sigma >= LEAST_SIGMA && sigma * sigma >= 10 * self.grid.unit() {
+            Ok(())
+        } else {
+            Err(ConfigError::new("sigma in grid units", "larger, or the grid bits more"))
         }
     }
 
-    fn release<R: Rng>(&self, threshold: f32, expected_batch: u32, sum: &mut [W], words: &mut R, out: &mut [f32]) {
+    fn scaled(&self, factor: f64) -> Self {
+        // The product of f64s can round down; the price is that of the σ that runs.
+        Self {
+            sigma: ceil(f64::from(self.sigma) * if mutant::is(Mutant::ScheduleIgnored) { 1.0 } else { factor })
+                .clamp(1, MAX_SIGMA - 1),
+            ..*self
+        }
+    }
+
+    #[inline(always)]
+    fn add_sample<C: Clip>(
+        &self,
+        clip: &C,
+        threshold: f32,
+        parts: &[&[f32]],
+        sum: &mut [SumWord<W>],
+        _: Inside,
+    ) -> Option<f32> {
+        self.grid.add_sample(clip, threshold, parts, sum)
+    }
+
+    fn merge(&self, sum: &mut [SumWord<W>], other: &[SumWord<W>], _: Inside) {
+        for (sum, other) in sum.iter_mut().zip(other) {
+            sum.0 = sum.0.wrapping_add(other.0);
+        }
+    }
+
+    fn release<R: Rng>(
+        &self,
+        threshold: f32,
+        expected_batch: u32,
+        sum: &mut [SumWord<W>],
+        words: &mut R,
+        out: &mut [f32],
+        _: Inside,
+    ) {
         let unit = self.grid.mean_unit(threshold, expected_batch);
         for (sum, out) in sum.iter_mut().zip(out) {
             *out = saturate(self.noised(sum, words).to_f32() * unit);
         }
     }
 
-    fn hold(released: f32) -> W {
-        W::hold(released)
+    fn hold(released: f32, _: Inside) -> SumWord<W> {
+        SumWord(W::hold(released))
     }
 
-    fn held(word: W) -> f32 {
-        word.held()
+    fn held(word: SumWord<W>, _: Inside) -> f32 {
+        word.0.held()
     }
 }
 

@@ -26,7 +26,7 @@ impl Xoshiro {
 impl sealed::Sealed for Xoshiro {}
 
 impl Generator for Xoshiro {
-    type Stream = FastStream;
+    type Stream<'a> = FastStream;
 
     fn is_private(&self) -> bool {
         false

@@ -35,6 +35,10 @@
 //! Here `b` is a function of released gradients and declared constants alone, hence post-processing. The noise of a
 //! step must not depend on `b` without a Rényi filter.
 
+mod weighted;
+
+pub use weighted::{WeightedNorm, WeightedNormState};
+
 use super::{Begin, Optimizer};
 use crate::error::{CallError, ConfigError};
 use crate::memory::{Memory, Numbers};
@@ -116,14 +120,8 @@ impl<S, O: Optimizer<S>> Optimizer<AdaGradNormState<S>> for AdaGradNorm<O> {
         }
     }
 
-    fn begin(&self, state: &mut AdaGradNormState<S>, Begin { lr, noise_std }: Begin) -> O::Step {
-        let total = core::mem::take(&mut state.norm).total();
-        let dim = core::mem::take(&mut state.seen) as f64;
-        let norm = f64::from(if total.is_finite() { total } else { f32::MAX });
-        let energy = if self.subtract_noise { norm - dim * (noise_std * noise_std) } else { norm };
-        state.added += if energy > self.floor { energy } else { self.floor };
-        let b = sqrt(self.initial + state.added);
-        self.inner.begin(&mut state.inner, Begin { lr: lr / b, noise_std })
+    fn begin(&self, state: &mut AdaGradNormState<S>, begin: Begin) -> O::Step {
+        self.begin_weighing(state, begin, |energy| energy)
     }
 
     fn update(
@@ -140,6 +138,28 @@ impl<S, O: Optimizer<S>> Optimizer<AdaGradNormState<S>> for AdaGradNorm<O> {
 
     fn end(&self, step: O::Step, state: &mut AdaGradNormState<S>, params: &mut [f32]) {
         self.inner.end(step, &mut state.inner, params);
+    }
+}
+
+impl<O> AdaGradNorm<O> {
+    /// Begins a step that counts `weigh(e)` of the squared norm.
+    #[inline]
+    fn begin_weighing<S>(
+        &self,
+        state: &mut AdaGradNormState<S>,
+        Begin { lr, noise_std }: Begin,
+        weigh: impl Fn(f64) -> f64,
+    ) -> O::Step
+    where
+        O: Optimizer<S>,
+    {
+        let total = core::mem::take(&mut state.norm).total();
+        let dim = core::mem::take(&mut state.seen) as f64;
+        let norm = f64::from(if total.is_finite() { total } else { f32::MAX });
+        let energy = weigh(if self.subtract_noise { norm - dim * (noise_std * noise_std) } else { norm });
+        state.added += if energy > self.floor { energy } else { self.floor };
+        let b = sqrt(self.initial + state.added);
+        self.inner.begin(&mut state.inner, Begin { lr: lr / b, noise_std })
     }
 }
 
@@ -161,6 +181,7 @@ mod tests {
     use crate::noise::{DiscreteGaussian, Xoshiro};
     use crate::numerics::reduce::sum_of_squares;
     use crate::optimizer::{Adam, AdamState, Sgd, SgdState, laws};
+    use crate::private::SumWord;
     use crate::schedule::{Decay, Declared, LearningRate, NoiseSchedule};
     use crate::step::{PrivateStep, Slots, StepState};
     use crate::threshold::Fixed;
@@ -218,7 +239,7 @@ mod tests {
             })
             .unwrap();
             let optimizer = AdaGradNormState::new(Record::new());
-            let mut state = StepState { sum: std::vec![0; DIM], filter: (), threshold: (), optimizer };
+            let mut state = StepState::new(std::vec![SumWord::ZERO; DIM], (), (), optimizer);
             let (mut ledger, mut params) = (Ledger::new(20), std::vec![0f32; DIM]);
             for t in 0..20u16 {
                 let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();

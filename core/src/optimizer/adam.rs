@@ -9,6 +9,8 @@
 //! of the first moment, as in DOPPLER. Its printed correction `1 − βᵗ` with `β = 1 − β₂` and `t` from 0 is a slip: it
 //! divides by zero at the first step.
 //!
+//! [`Adam::with_floored_denominator`] takes `max(√(v/(1−β₂ᵗ)), ε)` for the denominator, as DOPPLER's Algorithm 3 prints it.
+//!
 //! Source: Kingma and Ba, arXiv 1412.6980; decoupled weight decay: Loshchilov and Hutter, arXiv 1711.05101; the two
 //! gradients: Zhang, Bu, Hong, Razaviyayn, "DOPPLER", Algorithm 3.
 //!
@@ -29,7 +31,7 @@
 //! ```text
 //! m ← S(F(b₁·m) + F(n₁·ĝ))
 //! v ← S(F(b₂·v) + F(n₂·S(g·g)))
-//! d = F(F(√S(v·scale)) + ε)
+//! d = F(F(√S(v·scale)) + ε)          floored: the larger of F(√S(v·scale)) and ε
 //! θ ← S(F(keep·θ) − S(F(rate·m) / d))
 //! ```
 //!
@@ -43,13 +45,48 @@
 use super::{Begin, Optimizer, check_betas, far_piece, narrow, saturate, weights};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::memory::{Memory, Numbers};
+use crate::noise::sealed::Sealed;
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::private::Released;
+use core::marker::PhantomData;
 
-/// Configuration of Adam; with weight decay it is AdamW.
+/// How `ε` keeps the denominator above 0. Sealed: [`Added`] or [`Floored`].
+pub trait Denominator: Copy + Sealed {
+    /// The denominator, from the root of the second moment.
+    #[doc(hidden)]
+    fn of(root: f32, epsilon: f32) -> f32;
+}
+
+/// `√v̂ + ε`: Adam.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Added;
+
+/// `max(√v̂, ε)`: DOPPLER's Algorithm 3.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Floored;
+
+impl Sealed for Added {}
+impl Sealed for Floored {}
+
+impl Denominator for Added {
+    #[inline(always)]
+    fn of(root: f32, epsilon: f32) -> f32 {
+        root + epsilon
+    }
+}
+
+impl Denominator for Floored {
+    #[inline(always)]
+    fn of(root: f32, epsilon: f32) -> f32 {
+        if root > epsilon { root } else { epsilon }
+    }
+}
+
+/// Configuration of Adam; with weight decay it is AdamW. The denominator `N` is chosen when a program is compiled, so what is not
+/// chosen takes no flash.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Adam {
+pub struct Adam<N = Added> {
     beta1: f64,
     beta2: f64,
     epsilon: f32,
@@ -58,6 +95,7 @@ pub struct Adam {
     weights: [(f32, f32); 2],
     /// Whether `v` is of the filtered gradient.
     filtered_second: bool,
+    denominator: PhantomData<N>,
 }
 
 impl Adam {
@@ -75,9 +113,18 @@ impl Adam {
             return Err(ConfigError::new("weight decay", "finite and not negative"));
         }
         let weights = [weights(beta1), weights(beta2)];
-        Ok(Self { beta1, beta2, epsilon, weight_decay, weights, filtered_second: false })
+        Ok(Self { beta1, beta2, epsilon, weight_decay, weights, filtered_second: false, denominator: PhantomData })
     }
 
+    /// The same with the denominator `max(√v̂, ε)`.
+    #[must_use]
+    pub fn with_floored_denominator(self) -> Adam<Floored> {
+        let Self { beta1, beta2, epsilon, weight_decay, weights, filtered_second, .. } = self;
+        Adam { beta1, beta2, epsilon, weight_decay, weights, filtered_second, denominator: PhantomData }
+    }
+}
+
+impl<N: Denominator> Adam<N> {
     /// The same with the second moment, too, of the filtered gradient: DiSK's Adam.
     #[must_use]
     pub fn with_filtered_second_moment(self) -> Self {
@@ -126,7 +173,7 @@ impl<B: AsMut<[f32]>> Memory for AdamState<B> {
     }
 }
 
-impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamState<B>> for Adam {
+impl<N: Denominator, B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamState<B>> for Adam<N> {
     type Step = AdamStep;
 
     fn check(&self, state: &AdamState<B>, dim: usize) -> Result<(), CallError> {
@@ -163,14 +210,14 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamState<B>> for Adam {
         {
             *m = saturate(beta1 * *m + new1 * filtered);
             *v = saturate(beta2 * *v + new2 * saturate(grad * grad));
-            let denominator = sqrt_f32(saturate(*v * step.second_scale)) + self.epsilon;
+            let denominator = N::of(sqrt_f32(saturate(*v * step.second_scale)), self.epsilon);
             *param = saturate(step.keep * *param - saturate(step.rate * *m / denominator));
         }
     }
 }
 
 /// `m`, `v`, then `β₁ᵗ` and `β₂ᵗ`.
-impl<B: AsRef<[f32]>> Digested<AdamState<B>> for Adam {
+impl<N: Denominator, B: AsRef<[f32]>> Digested<AdamState<B>> for Adam<N> {
     fn add_to(&self, state: &AdamState<B>, digest: &mut Digest) {
         digest.add_f32s(state.first.as_ref());
         digest.add_f32s(state.second.as_ref());
@@ -198,6 +245,16 @@ mod tests {
                 let numbers = |state: &AdamState<[f32; laws::DIM]>| laws::widen(&[&state.first, &state.second]);
                 laws::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
             }
+        }
+
+        #[test]
+        fn floored_stays_finite_in_any_pieces(steps in laws::steps(), cut in 0..=laws::DIM) {
+            let make = || {
+                let adam = Adam::new(0.0, 0.999, f32::MIN_POSITIVE, 0.1).unwrap().with_floored_denominator();
+                (adam, AdamState::new([0f32; laws::DIM], [0f32; laws::DIM]))
+            };
+            let numbers = |state: &AdamState<[f32; laws::DIM]>| laws::widen(&[&state.first, &state.second]);
+            laws::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
         }
 
         /// DOPPLER's equivalence E2.
@@ -282,6 +339,40 @@ mod tests {
             let grad = [grad as f32];
             adam.update(step, &mut state, 0, &mut params, &Released::new(&grad, 0.0), &Released::new(&grad, 0.0));
             assert!((f64::from(params[0]) - theta).abs() < 1e-5, "step {t}: {} {theta}", params[0]);
+        }
+    }
+
+    /// DOPPLER's Algorithm 3 with its correction as the digest of the paper has it: `max(√v̂, ε)`, with roots on both sides of ε.
+    #[test]
+    fn floored_follows_the_formula_in_f64() {
+        let (beta2, epsilon, decay, lr) = (0.5f64, 0.7f64, 0.1f64, 0.01f64);
+        let adam = Adam::new(0.0, beta2, epsilon as f32, decay).unwrap().with_floored_denominator();
+        let mut state = AdamState::new([0f32], [0f32]);
+        let mut params = [0.7f32];
+        let (mut v, mut theta) = (0f64, f64::from(params[0]));
+        let mut floored = [0, 0];
+        for t in 1..200 {
+            let grad = libm::sin(f64::from(t) / 10.0);
+            v = beta2 * v + (1.0 - beta2) * grad * grad;
+            let root = (v / (1.0 - beta2.powi(t))).sqrt();
+            floored[usize::from(root > epsilon)] += 1;
+            theta = theta * (1.0 - lr * decay) - lr * grad / root.max(epsilon);
+            laws::step(&adam, &mut state, Begin { lr, noise_std: 0.0 }, &mut params, &[grad as f32], &[grad as f32]);
+            assert!((f64::from(params[0]) - theta).abs() < 1e-5, "step {t}: {} {theta}", params[0]);
+        }
+        assert!(floored.iter().all(|steps| *steps > 20), "{floored:?}");
+    }
+
+    /// Below a large ε all steps have one size, whatever the gradients: SGD at the rate η/ε.
+    #[test]
+    fn floored_above_all_roots_is_sgd() {
+        let adam = Adam::new(0.0, 0.99, 4.0, 0.0).unwrap().with_floored_denominator();
+        let mut state = AdamState::new([0f32], [0f32]);
+        let mut params = [0f32];
+        for grad in [1.0f32, -0.25, 3.5] {
+            let before = params[0];
+            laws::step(&adam, &mut state, Begin { lr: 1.0, noise_std: 0.0 }, &mut params, &[grad], &[grad]);
+            assert_eq!(params[0], before - grad / 4.0);
         }
     }
 

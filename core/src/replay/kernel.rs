@@ -8,11 +8,12 @@ use crate::accounting::Rate;
 use crate::clip::{Clip, Layer};
 use crate::count::Query;
 use crate::grid::Grid;
+use crate::noise::sealed::Inside;
 use crate::noise::{Address, ChaCha20, ContinuousGaussian, Generator, Purpose, Xoshiro, discrete_gaussian};
 use crate::numerics::basis::{Basis, Side};
 use crate::numerics::function;
 use crate::numerics::reduce::sum_of_squares;
-use crate::private::Mechanism;
+use crate::private::{Mechanism, SumWord};
 use crate::sampling::poisson;
 use core::num::NonZeroUsize;
 use rand_core::Rng;
@@ -124,7 +125,7 @@ fn continuous(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
     let mut compared = Compared::default();
     for _ in 0..pack.u16() {
         let mut pair = [0.0; 2];
-        mechanism.release(1.0, 1, &mut [0.0; 2], &mut stream, &mut pair);
+        mechanism.release(1.0, 1, &mut [SumWord::ZERO; 2], &mut stream, &mut pair, Inside(()));
         for found in pair {
             compared.float(found, pack.u32());
         }
@@ -209,11 +210,11 @@ fn clipped(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, P
     let got = memory.wide.len();
     let needed = grad.len();
     let sum = memory.wide.get_mut(..needed).ok_or(PackError::Memory { of: Vector::Wide, needed, got })?;
-    sum.fill(0);
+    sum.fill(SumWord::ZERO);
     let norm = grid.add_sample(&clip, threshold, &[grad], sum);
     let mut compared = Compared::default();
     for found in sum {
-        compared.value(*found as u64, i64::from(pack.u32() as i32) as u64);
+        compared.value(found.0 as u64, i64::from(pack.u32() as i32) as u64);
     }
     compared.value(u64::from(norm.map_or(u32::MAX, f32::to_bits)), u64::from(pack.u32()));
     Ok(compared)

@@ -82,14 +82,14 @@ pub(super) fn play<const ALL: bool>(
             (ChaCha20::simulation(seed), Some(seed))
         }
         1 => (ChaCha20::simulation(pack.u64()), None),
-        2 => (ChaCha20::private(Key::from_bytes(&pack.bytes())), None),
+        2 => (ChaCha20::private(Key::from_bytes(&mut pack.bytes())), None),
         _ => return Err(PackError::Field("kind of samples")),
     };
     let head = Head { dim, steps, every, generator, seed, elsewhere: samples == 3, expected_batch: pack.u32() };
     let payer = payer.unwrap_or_else(|| Payer::Ledger(Ledger::new(steps)));
     // A shard has a sum of its own; recorded samples come without one.
     let words = if head.seed.is_some() { dim.saturating_mul(2) } else { dim };
-    let mut floats = Floats(memory.floats);
+    let floats = Floats(memory.floats);
     match pack.u8() {
         0 => {
             let mechanism = discrete::<i32>(pack)?;
@@ -101,7 +101,7 @@ pub(super) fn play<const ALL: bool>(
         }
         2 => {
             let mechanism = ContinuousGaussian::new(pack.f64())?;
-            let sums = floats.take(words)?;
+            let sums = piece(memory.float_sums, words, Vector::FloatSums)?;
             configured::<_, ALL>(pack, &head, payer, mechanism, sums, floats)
         }
         _ => Err(PackError::Field("kind of mechanism")),
@@ -143,7 +143,7 @@ fn configured<'a, M: Played, const ALL: bool>(
         schedule: schedule(pack)?,
         expected_batch: head.expected_batch,
     })?;
-    let mut state = StepState { sum, filter: filter_state, threshold: threshold_state, optimizer: optimizer_state };
+    let mut state = StepState::new(sum, filter_state, threshold_state, optimizer_state);
     let params = floats.take(head.dim)?;
     let mut samples = Samples::new(head, params, shard, &mut floats)?;
     if head.seed.is_none() {

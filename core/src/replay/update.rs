@@ -49,7 +49,7 @@ pub(super) fn play(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<End
     let got = memory.narrow.len();
     let sum = memory.narrow.get_mut(..dim).ok_or(PackError::Memory { of: Vector::Narrow, needed: dim, got })?;
     let optimizer = SgdState { momentum: [0.0; 0] };
-    let mut state = StepState { sum, filter: (), threshold: (), optimizer };
+    let mut state = StepState::new(sum, (), (), optimizer);
     let grad = Floats(memory.floats).take(dim)?;
     let generator: ChaCha20 = ChaCha20::simulation(seed);
     let (mut numbers, mut ledger) = (Numbers(seed), Ledger::new(rounds));

@@ -4,22 +4,76 @@
 //!
 //! None.
 
-use super::{LearningRate, NoiseSchedule, Schedule};
+use super::{CltNoise, LearningRate, NoiseSchedule, Schedule};
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
 
+/// The noise of each step beside the mechanism's own, by the step's number and the learning rates. Sealed, as [`Schedule`] is.
+pub trait Noise: Copy + Sealed {
+    /// `α_t` of step `step`, counted from 0.
+    fn factor(&self, step: u32, learning_rate: &LearningRate) -> f64;
+
+    /// Fails unless its numbers are in their ranges.
+    ///
+    /// # Errors
+    ///
+    /// One is not.
+    fn check(&self) -> Result<(), ConfigError>;
+}
+
+impl Sealed for NoiseSchedule {}
+
+impl Noise for NoiseSchedule {
+    #[inline]
+    fn factor(&self, step: u32, learning_rate: &LearningRate) -> f64 {
+        Self::factor(self, step, learning_rate)
+    }
+
+    #[inline]
+    fn check(&self) -> Result<(), ConfigError> {
+        Self::check(self)
+    }
+}
+
+/// A noise schedule that is chosen when a program runs. A program that does not name it has none of what [`CltNoise`] takes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum AnyNoise {
+    /// By an exponent.
+    Schedule(NoiseSchedule),
+    /// By the central limit theorem.
+    Clt(CltNoise),
+}
+
+impl Sealed for AnyNoise {}
+
+impl Noise for AnyNoise {
+    fn factor(&self, step: u32, learning_rate: &LearningRate) -> f64 {
+        match self {
+            Self::Schedule(noise) => noise.factor(step, learning_rate),
+            Self::Clt(noise) => noise.factor(step, learning_rate),
+        }
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        match self {
+            Self::Schedule(noise) => noise.check(),
+            Self::Clt(noise) => noise.check(),
+        }
+    }
+}
+
 /// A learning rate and a noise that change over the steps, declared together since one may be matched to the other.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Declared {
+pub struct Declared<N = NoiseSchedule> {
     /// The learning rate.
     pub learning_rate: LearningRate,
     /// The noise beside the mechanism's own.
-    pub noise: NoiseSchedule,
+    pub noise: N,
 }
 
-impl Sealed for Declared {}
+impl<N> Sealed for Declared<N> {}
 
-impl Schedule for Declared {
+impl<N: Noise> Schedule for Declared<N> {
     fn learning_rate(&self, step: u32) -> f64 {
         self.learning_rate.at(step)
     }

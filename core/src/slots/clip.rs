@@ -1,6 +1,7 @@
 //! Any rule of clipping.
 
 use crate::clip::{Automatic, Clip, FlatL2, Layers};
+use crate::noise::sealed::Sealed;
 
 /// Flat or automatic clipping, of all coordinates together or of each layer on its own.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -25,6 +26,8 @@ impl<'a> AnyClip<'a> {
         Self { layers: Some(layers), ..self }
     }
 }
+
+impl Sealed for AnyClip<'_> {}
 
 impl Clip for AnyClip<'_> {
     fn divisor(&self, norm: f32, clip: f32) -> f32 {

@@ -98,6 +98,7 @@ mod tests {
     use crate::grid::Grid;
     use crate::noise::ChaCha20;
     use crate::optimizer::{Sgd, SgdState};
+    use crate::private::SumWord;
     use crate::schedule::Constant;
     use crate::step::{PrivateStep, Slots, StepState};
     use crate::update::Update;
@@ -122,8 +123,8 @@ mod tests {
         .unwrap()
     }
 
-    fn state() -> StepState<Vec<i32>, (), (), SgdState<[f32; 0]>> {
-        StepState { sum: std::vec![0; DIM], filter: (), threshold: (), optimizer: SgdState { momentum: [] } }
+    fn state() -> StepState<Vec<SumWord<i32>>, (), (), SgdState<[f32; 0]>> {
+        StepState::new(std::vec![SumWord::ZERO; DIM], (), (), SgdState { momentum: [] })
     }
 
     fn sample(seed: u64) -> Vec<f32> {
@@ -146,7 +147,7 @@ mod tests {
             } else {
                 open.finish(&mut params, &generator).unwrap();
             }
-            assert!(state.sum.iter().all(|word| *word == 0));
+            assert!(state.sum.iter().all(|word| word.0 == 0));
         }
         let update = Update::parse(&bytes).unwrap();
         let header = update.header();
@@ -163,7 +164,7 @@ mod tests {
     #[test]
     fn updates_of_devices_add_up_to_those_of_one_process() {
         let mut total = std::vec![0i64; DIM];
-        let mut one_process = std::vec![0i64; DIM];
+        let mut one_process = std::vec![SumWord::<i64>::ZERO; DIM];
         for device in 0..4u64 {
             let (step, generator) = (step(), ChaCha20::<20>::simulation(device));
             let samples = [sample(2 * device), sample(2 * device + 1)];
@@ -181,9 +182,9 @@ mod tests {
             for (chunk, sum) in one_process.chunks_mut(CHUNK).enumerate() {
                 let address = Address { purpose: Purpose::GradientNoise, step: 0, chunk: chunk as u32 };
                 let mut words = generator.stream(address);
-                sum.iter_mut().for_each(|word| *word = mechanism.noised(&mut word.clone(), &mut words));
+                sum.iter_mut().for_each(|word| word.0 = mechanism.noised(&mut word.clone(), &mut words));
             }
         }
-        assert_eq!(total, one_process);
+        assert!(total.iter().zip(&one_process).all(|(total, word)| *total == word.0));
     }
 }

@@ -43,7 +43,7 @@ impl<C: Clip, K: Counts> Shard<'_, ContinuousGaussian, C, K> {
             return Err(CallError::Order("a sum bounded by another clip than this step's"));
         }
         let samples = sum.norms.iter().filter(|norm| norm.is_finite());
-        let longest = samples.clone().count() as f32 * sum.bound * TOLERANCE;
+        let longest = samples.count() as f32 * sum.bound * TOLERANCE;
         let square = sum_of_squares(sum.parts.iter().copied());
         // The squares of a long but finite sum may overflow, and so may those of its bound.
         let is_finite = sum.parts.iter().all(|part| part.iter().all(|x| x.is_finite()));
@@ -54,12 +54,16 @@ impl<C: Clip, K: Counts> Shard<'_, ContinuousGaussian, C, K> {
         for part in sum.parts {
             let (here, after) = rest.split_at_mut(part.len().min(rest.len()));
             for (sum, x) in here.iter_mut().zip(*part) {
-                *sum += x;
+                sum.0 += x;
             }
             rest = after;
         }
-        for norm in samples {
-            self.adder.query.count(*norm, self.counts.as_mut());
+        for norm in sum.norms {
+            if norm.is_finite() {
+                self.adder.query.count(*norm, self.counts.as_mut());
+            } else {
+                self.counts.non_finite(&self.adder.query);
+            }
         }
         Ok(())
     }

@@ -5,6 +5,8 @@ use crate::clip::Clip;
 use crate::count::{CountNoise, Counts, ReleasedCounts};
 use crate::error::{CallError, check_len};
 use crate::filter::Filter;
+use crate::mutant::{self, Mutant};
+use crate::noise::sealed::Inside;
 use crate::noise::{Address, CHUNK, Generator, Purpose};
 use crate::optimizer::{Begin, Optimizer, piece};
 use crate::private::{ClippedSum, Mechanism, Released};
@@ -92,7 +94,7 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
     /// The memory has another number of words.
     pub fn shard<'s>(&self, sum: &'s mut [M::Word]) -> Result<Shard<'s, M, C, T::Counts>, CallError> {
         check_len("the shard's sum", self.sum.sum.len(), sum.len())?;
-        Ok(Shard { adder: self.adder, sum: ClippedSum::new(sum), counts: T::Counts::ZERO })
+        Ok(Shard { adder: self.adder, sum: ClippedSum::new(sum), counts: self.counts.empty() })
     }
 
     /// Whether a shard is one of this step's, so that it can be merged.
@@ -116,9 +118,13 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
     /// The shard is another step's, or of another length.
     pub fn merge(&mut self, shard: Shard<'_, M, C, T::Counts>) -> Result<(), CallError> {
         self.takes(&shard)?;
-        self.adder.mechanism.merge(self.sum.sum, shard.sum.sum);
+        self.adder.mechanism.merge(self.sum.sum, shard.sum.sum, Inside(()));
+        if mutant::is(Mutant::ShardMergedTwice) {
+            self.adder.mechanism.merge(self.sum.sum, shard.sum.sum, Inside(()));
+        }
+        let times = if mutant::is(Mutant::CountsDoubledInMerge) { 2 } else { 1 };
         for (count, other) in self.counts.as_mut().iter_mut().zip(shard.counts.as_ref()) {
-            *count = count.wrapping_add(*other);
+            *count = count.wrapping_add(*other * times);
         }
         Ok(())
     }
@@ -140,6 +146,11 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
         let Adder { mechanism, threshold, step, .. } = self.adder;
         let noise_std = mechanism.multiplier() * f64::from(threshold) / f64::from(self.expected_batch);
         let held = self.optimizer.looks_ahead();
+        let expected_batch = match () {
+            () if mutant::is(Mutant::DivisorTaken) => mutant::taken().max(1),
+            () if mutant::is(Mutant::DivisorOffByOne) => self.expected_batch.saturating_add(1),
+            () => self.expected_batch,
+        };
         // An optimizer that looks ahead sees all of the gradient first; what was released is held where the sum was.
         for looks in [true, false] {
             if looks && !held {
@@ -150,7 +161,13 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
                 .then(|| (self.filter.begin(self.filter_state), self.optimizer.begin(self.optimizer_state, begin)));
             let mut at = 0;
             for (chunk, sum) in self.sum.sum.chunks_mut(CHUNK).enumerate() {
-                let address = Address { purpose: Purpose::GradientNoise, step, chunk: chunk as u32 };
+                let mut address = Address { purpose: Purpose::GradientNoise, step, chunk: chunk as u32 };
+                match () {
+                    () if mutant::is(Mutant::SameNoiseEveryStep) => address.step = 0,
+                    () if mutant::is(Mutant::NoiseTwice) => address.step &= !1,
+                    () if mutant::is(Mutant::SameNoiseEveryChunk) => address.chunk = 0,
+                    () => {}
+                }
                 let mut words = generator.stream(address);
                 for sum in sum.chunks_mut(BLOCK) {
                     let params = piece(params, at, sum.len());
@@ -158,14 +175,14 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
                     let (released, _) = released.split_at_mut(sum.len().min(BLOCK));
                     if held && !looks {
                         for (released, word) in released.iter_mut().zip(sum) {
-                            *released = M::held(*word);
+                            *released = M::held(*word, Inside(()));
                             *word = M::Word::default();
                         }
                     } else {
-                        mechanism.release(threshold, self.expected_batch, sum, &mut words, released);
+                        mechanism.release(threshold, expected_batch, sum, &mut words, released, Inside(()));
                         if looks {
                             for (word, released) in sum.iter_mut().zip(&*released) {
-                                *word = M::hold(*released);
+                                *word = M::hold(*released, Inside(()));
                             }
                         }
                     }
@@ -203,11 +220,16 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
         let Some(noise) = self.count_noise else { return };
         let Adder { mechanism, query, step, .. } = self.adder;
         let facts = Facts { multiplier: mechanism.multiplier(), dim, expected_batch: self.expected_batch };
-        let mut words = generator.stream(Address { purpose: Purpose::HistogramNoise, step, chunk: 0 });
+        let shared = mutant::is(Mutant::CountsShareStream);
+        let purpose = if shared { Purpose::GradientNoise } else { Purpose::HistogramNoise };
+        let mut words = generator.stream(Address { purpose, step, chunk: 0 });
         let mut released = T::Counts::NONE;
         // As many as were asked for.
         let released = released.as_mut().get_mut(..query.len()).unwrap_or_default();
         noise.release(self.counts.as_ref(), &mut words, released);
+        if mutant::is(Mutant::ThresholdExact) {
+            released.iter_mut().zip(self.counts.as_ref()).for_each(|(out, count)| *out = f64::from(*count));
+        }
         self.threshold.update(self.threshold_state, &ReleasedCounts::new(released), facts);
     }
 }

@@ -9,7 +9,9 @@ use damper_core::error::OpenError;
 use damper_core::filter::mix;
 use damper_core::grid::Word;
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
+use damper_core::private::SumWord;
 use damper_core::schedule::Declared;
+use damper_core::step::audit::ByRule;
 use damper_core::step::{Open, PrivateStep, StepState};
 
 /// One sample: its gradient at any point.
@@ -92,10 +94,10 @@ pub struct Taken {
     pub releases: (u32, u32),
 }
 
-pub type Step<W> = PrivateStep<DiscreteGaussian<W>, AnyClip, AnyThreshold, Any, AnyOptimizer, Declared>;
-type State<W> = StepState<Vec<W>, FilterMemory, ThresholdMemory, OptimizerMemory>;
+pub type Step<W> = PrivateStep<DiscreteGaussian<W>, ByRule<AnyClip>, AnyThreshold, Any, AnyOptimizer, Declared>;
+type State<W> = StepState<Vec<SumWord<W>>, FilterMemory, ThresholdMemory, OptimizerMemory>;
 type Opened<'a, W> =
-    Open<'a, DiscreteGaussian<W>, AnyClip, AnyThreshold, Any, FilterMemory, AnyOptimizer, OptimizerMemory>;
+    Open<'a, DiscreteGaussian<W>, ByRule<AnyClip>, AnyThreshold, Any, FilterMemory, AnyOptimizer, OptimizerMemory>;
 
 /// A run of a method: what a program that trains would hold.
 pub struct Run<W: Word> {
@@ -115,12 +117,12 @@ impl Method {
 
     /// A run with fresh memory and this ledger.
     pub fn resume<W: Word>(&self, ledger: Ledger) -> Run<W> {
-        let state = StepState {
-            sum: vec![W::default(); self.dim],
-            filter: filter_memory(&self.filter, self.dim),
-            threshold: self.threshold().1,
-            optimizer: self.optimizer(),
-        };
+        let state = StepState::new(
+            vec![SumWord::default(); self.dim],
+            filter_memory(&self.filter, self.dim),
+            self.threshold().1,
+            self.optimizer(),
+        );
         let params = (0..self.dim).map(|i| (i % 7) as f32 / 8.0 - 0.25).collect();
         let generator = ChaCha20::simulation(self.seed);
         Run { step: self.step(), state, ledger, store: Writes::default(), params, generator }
@@ -199,7 +201,7 @@ fn end<W: Word>(
             }
         }
         How::Shards(count) => {
-            let mut memory = vec![vec![W::default(); params.len()]; count];
+            let mut memory = vec![vec![SumWord::default(); params.len()]; count];
             let mut shards: Vec<_> = memory.iter_mut().map(|sum| open.shard(sum).unwrap()).collect();
             for (i, sample) in samples.iter().enumerate() {
                 shards[i % count].add_mixed(&[&mixed(sample)]).unwrap();
@@ -257,12 +259,12 @@ impl<W: Word> Run<W> {
 
     /// Gives the run a sum of another length.
     pub fn resize_sum(&mut self, len: usize) {
-        self.state.sum.resize(len, W::default());
+        self.state.sum_mut().resize(len, SumWord::default());
     }
 
     /// All bits of the sum's memory are zero.
     pub fn sum_is_wiped(&self) -> bool {
-        self.state.sum.iter().all(|word| *word == W::default())
+        self.state.sum().iter().all(|word| word.get() == W::default())
     }
 
     fn complete(&mut self, mut taken: Taken) -> Taken {

@@ -9,6 +9,7 @@ use damper_core::filter::{Gain, Identity, LookAhead, SETS, named};
 use damper_core::grid::Grid;
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
 use damper_core::optimizer::{AdaGradNorm, AdaGradNormState, Sgd, SgdState};
+use damper_core::private::SumWord;
 use damper_core::sampling::poisson;
 use damper_core::schedule::{Constant, NoiseSchedule};
 use damper_core::step::{PrivateStep, Slots, StepState};
@@ -295,12 +296,8 @@ fn adagrad_norms_rates_follow_from_releases_alone() {
         .unwrap();
         // b² − b_0² after each step, and the parameters at the end.
         let rates = |data: &dyn Fn(usize) -> Vec<[f32; 3]>| {
-            let mut state = StepState {
-                sum: [0i64; 3],
-                filter: (),
-                threshold: (),
-                optimizer: AdaGradNormState::new(SgdState { momentum: [0f32; 0] }),
-            };
+            let mut state =
+                StepState::new([SumWord::ZERO; 3], (), (), AdaGradNormState::new(SgdState { momentum: [0f32; 0] }));
             let (mut ledger, mut params) = (Ledger::new(20), [0f32; 3]);
             let added: Vec<_> = (0..20)
                 .map(|t| {

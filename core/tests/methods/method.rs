@@ -18,6 +18,7 @@ use damper_core::optimizer::{
     Sgd, SgdState,
 };
 use damper_core::schedule::{Decay, Declared, LearningRate, NoiseSchedule};
+use damper_core::step::audit::{ByRule, Rule};
 use damper_core::step::{PrivateStep, Slots};
 use damper_core::threshold::{
     CountNoise, ExpectedError, ExpectedErrorState, Fixed, Percentile, PercentileState, Quantile, QuantileState, Solver,
@@ -123,21 +124,21 @@ pub enum AnyClip {
     Automatic(Automatic),
     Layers(PerLayer<'static, FlatL2>),
     AutomaticLayers(PerLayer<'static, Automatic>),
-    Wrong(Divisor),
-    WrongLayers(PerLayer<'static, Divisor>),
+    Wrong(ByRule<Divisor>),
+    WrongLayers(PerLayer<'static, ByRule<Divisor>>),
 }
 
 /// A rule of clipping that breaks the promise of the trait.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Divisor(f32);
 
-impl Clip for Divisor {
+impl Rule for Divisor {
     fn divisor(&self, _norm: f32, _clip: f32) -> f32 {
         self.0
     }
 }
 
-impl Clip for AnyClip {
+impl Rule for AnyClip {
     fn divisor(&self, norm: f32, clip: f32) -> f32 {
         match self {
             Self::Flat => FlatL2.divisor(norm, clip),
@@ -192,9 +193,9 @@ impl Method {
             ClipChoice::OneLayer | ClipChoice::EqualLayers | ClipChoice::UnequalLayers => {
                 AnyClip::Layers(PerLayer::new(FlatL2, layers()).unwrap())
             }
-            ClipChoice::Wrong(divisor) => AnyClip::Wrong(Divisor(divisor)),
+            ClipChoice::Wrong(divisor) => AnyClip::Wrong(ByRule(Divisor(divisor))),
             ClipChoice::WrongLayers(divisor) => {
-                AnyClip::WrongLayers(PerLayer::new(Divisor(divisor), layers()).unwrap())
+                AnyClip::WrongLayers(PerLayer::new(ByRule(Divisor(divisor)), layers()).unwrap())
             }
             ClipChoice::OneLayerAutomatic | ClipChoice::EqualLayersAutomatic => {
                 AnyClip::AutomaticLayers(PerLayer::new(automatic, layers()).unwrap())
@@ -269,7 +270,7 @@ impl Method {
     pub fn step<W: Word>(&self) -> Step<W> {
         PrivateStep::new(Slots {
             mechanism: DiscreteGaussian::new(Grid::new(self.bits).unwrap(), self.sigma).unwrap(),
-            clip: self.clip(),
+            clip: ByRule(self.clip()),
             threshold: self.threshold().0,
             filter: Any,
             optimizer: AnyOptimizer { looks_ahead: self.look_ahead || self.optimizer().looks_ahead() },

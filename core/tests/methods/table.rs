@@ -112,11 +112,15 @@ fn every_pair_of_choices_is_in_the_table() {
 }
 
 /// Numbers without meaning, by seed.
-pub struct Noise(<ChaCha20 as Generator>::Stream);
+pub struct Noise(<ChaCha20 as Generator>::Stream<'static>);
 
 impl Noise {
     pub fn new(seed: u64) -> Self {
-        Self(ChaCha20::<1>::simulation(seed).stream(Address { purpose: Purpose::Augmentation, step: 0, chunk: 0 }))
+        Self(Box::leak(Box::new(ChaCha20::<1>::simulation(seed))).stream(Address {
+            purpose: Purpose::Augmentation,
+            step: 0,
+            chunk: 0,
+        }))
     }
 
     /// Below `n`.

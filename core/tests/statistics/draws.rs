@@ -6,7 +6,7 @@ use damper_core::filter::Identity;
 use damper_core::grid::{Grid, Word};
 use damper_core::noise::{ContinuousGaussian, DiscreteGaussian, Generator};
 use damper_core::optimizer::{Sgd, SgdState};
-use damper_core::private::Mechanism;
+use damper_core::private::{Mechanism, SumWord};
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::{CountNoise, Facts, Fixed, Query, ReleasedCounts, Threshold};
@@ -55,7 +55,7 @@ fn released<M: Mechanism, T: Threshold, G: Generator>(
     let step = dp_sgd(mechanism, threshold);
     let mut ledger = Ledger::resume(of.first + of.steps, of.first);
     let optimizer = SgdState { momentum: vec![0f32; 0] };
-    let mut state = StepState { sum: vec![M::Word::default(); of.dim], filter: (), threshold: memory, optimizer };
+    let mut state = StepState::new(vec![M::Word::default(); of.dim], (), memory, optimizer);
     let mut params = vec![0f32; of.dim];
     for _ in 0..of.steps {
         params.fill(0.0);
@@ -69,7 +69,7 @@ fn released<M: Mechanism, T: Threshold, G: Generator>(
 pub fn numbers<P: Store<Error: std::fmt::Debug>, const N: usize>(ledger: &mut Ledger, store: &mut P) -> [u32; N] {
     let step = dp_sgd(DiscreteGaussian::<i32>::new(Grid::new(GRID_BITS).unwrap(), 1).unwrap(), Fixed(1.0));
     let optimizer = SgdState { momentum: vec![0f32; 0] };
-    let mut state = StepState { sum: vec![0; 1], filter: (), threshold: (), optimizer };
+    let mut state = StepState::new(vec![SumWord::ZERO; 1], (), (), optimizer);
     [0; N].map(|_| step.open(&mut state, ledger, store).unwrap().number())
 }
 

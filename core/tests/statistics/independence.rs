@@ -120,18 +120,20 @@ fn neighbouring_seeds_and_the_float_path_share_no_noise() {
 #[test]
 #[cfg_attr(debug_assertions, ignore = "in releases alone: minutes")]
 fn purposes_share_no_words() {
-    const PURPOSES: [Purpose; 6] = [
+    const PURPOSES: [Purpose; 7] = [
         Purpose::GradientNoise,
         Purpose::HistogramNoise,
         Purpose::Sampling,
         Purpose::Initialisation,
         Purpose::Augmentation,
         Purpose::Audit,
+        Purpose::HeldOutNoise,
     ];
+    let source = generator();
     // Ten million words in all, at the same addresses but for the purpose.
     let words = PURPOSES.map(|purpose| -> Uniform {
         let chunk = |at: u32| {
-            let mut stream = generator().stream(Address { purpose, step: at / 8, chunk: at % 8 });
+            let mut stream = source.stream(Address { purpose, step: at / 8, chunk: at % 8 });
             (0..1000).map(move |_| (f64::from(stream.next_u32()) + 0.5) / 4_294_967_296.0)
         };
         (0..DRAWS as u32 / 1000 / PURPOSES.len() as u32).flat_map(chunk).collect()
@@ -149,7 +151,7 @@ fn purposes_share_no_words() {
     let (gradient, counts) = (uniform(&gradient), uniform(&counts));
     let coins: Uniform = (0..(DRAWS / COUNTS / 10) as u32)
         .flat_map(|step| {
-            let mut stream = generator().stream(Address { purpose: Purpose::Sampling, step, chunk: 0 });
+            let mut stream = source.stream(Address { purpose: Purpose::Sampling, step, chunk: 0 });
             (0..COUNTS).map(move |_| (stream.next_u64() >> 11) as f64 / (1u64 << 53) as f64)
         })
         .collect();

@@ -13,6 +13,7 @@ use damper_core::filter::Identity;
 use damper_core::grid::Grid;
 use damper_core::noise::{Address, ChaCha20, DiscreteGaussian, Generator, Purpose};
 use damper_core::optimizer::{Sgd, SgdState};
+use damper_core::private::SumWord;
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::{
@@ -24,7 +25,7 @@ use rand_core::Rng;
 
 type Mechanism = DiscreteGaussian<i64>;
 type Step<T> = PrivateStep<Mechanism, FlatL2, T, Identity, Sgd, Constant>;
-type State<S> = StepState<Vec<i64>, (), S, SgdState<Vec<f32>>>;
+type State<S> = StepState<Vec<SumWord<i64>>, (), S, SgdState<Vec<f32>>>;
 
 fn mechanism(multiplier: f64) -> Mechanism {
     DiscreteGaussian::with_multiplier(Grid::new(16).unwrap(), multiplier).unwrap()
@@ -44,7 +45,7 @@ fn step<T: Threshold>(threshold: T, multiplier: f64, expected_batch: u32) -> Ste
 }
 
 fn state<S>(threshold: S, dim: usize) -> State<S> {
-    StepState { sum: vec![0; dim], filter: (), threshold, optimizer: SgdState { momentum: vec![0.0; dim] } }
+    StepState::new(vec![SumWord::ZERO; dim], (), threshold, SgdState { momentum: vec![0.0; dim] })
 }
 
 fn noise(multiplier: f64) -> CountNoise {
@@ -133,7 +134,11 @@ impl<R: Rng> Normal<R> {
 }
 
 fn normal(seed: u64) -> Normal<impl Rng> {
-    Normal(ChaCha20::<1>::simulation(seed).stream(Address { purpose: Purpose::Augmentation, step: 0, chunk: 0 }))
+    Normal(Box::leak(Box::new(ChaCha20::<1>::simulation(seed))).stream(Address {
+        purpose: Purpose::Augmentation,
+        step: 0,
+        chunk: 0,
+    }))
 }
 
 /// 256 one-dimensional samples whose norms are lognormal.
@@ -245,7 +250,7 @@ proptest! {
         take(&step, &mut whole, &mut Ledger::new(1), &samples, &mut whole_params, 1);
 
         let (mut split, mut params, mut ledger) = (state(record(start), 3), [0.0; 3], Ledger::new(1));
-        let (mut first_sum, mut second_sum) = ([0; 3], [0; 3]);
+        let (mut first_sum, mut second_sum) = ([SumWord::ZERO; 3], [SumWord::ZERO; 3]);
         let mut open = step.open(&mut split, &mut ledger, &mut Volatile).unwrap();
         let mut first = open.shard(&mut first_sum).unwrap();
         let mut second = open.shard(&mut second_sum).unwrap();

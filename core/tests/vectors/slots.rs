@@ -3,18 +3,19 @@
 use damper_core::clip::{Automatic, Clip, FlatL2, Layer, Layers, PerLayer};
 use damper_core::error::CallError;
 use damper_core::filter::{
-    Filter, Gain, Identity, Iir, IirState, Kalman, KalmanState, LookAhead, PerSampleMomentum, PerSampleMomentumState,
-    named,
+    AdaptiveFir, AdaptiveFirState, Filter, Gain, Identity, Iir, IirState, Kalman, KalmanState, LookAhead,
+    PerSampleMomentum, PerSampleMomentumState, Uncorrected, named,
 };
 use damper_core::optimizer::{
     AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, Begin, Optimizer,
-    RmsProp, RmsPropState, Sgd, SgdState,
+    RmsProp, RmsPropState, Sgd, SgdState, WeightedNorm, WeightedNormState,
 };
 use damper_core::private::Released;
-use damper_core::schedule::{Decay, LearningRate, NoiseSchedule};
+use damper_core::schedule::{AnyNoise, CltNoise, Decay, LearningRate, NoiseSchedule};
+use damper_core::step::audit::Rule;
 use damper_core::threshold::{
-    Bounds, CountNoise, ExpectedError, ExpectedErrorState, Facts, Fixed, Percentile, PercentileState, Quantile,
-    QuantileState, Query, ReleasedCounts, Solver, Threshold,
+    AllCounts, Bounds, CountNoise, ExpectedError, ExpectedErrorState, Facts, Fixed, Percentile, PercentileState,
+    Quantile, QuantileState, Query, ReleasedCounts, Solver, Threshold,
 };
 use std::str::{FromStr, SplitAsciiWhitespace};
 
@@ -76,7 +77,7 @@ impl<'a> AnyClip<'a> {
     }
 }
 
-impl Clip for AnyClip<'_> {
+impl Rule for AnyClip<'_> {
     fn divisor(&self, norm: f32, clip: f32) -> f32 {
         match self {
             Self::Flat(rule) => rule.divisor(norm, clip),
@@ -131,12 +132,19 @@ impl<C: Threshold> AnyThreshold for Of<C, C::State> {
     }
 }
 
-/// The noise of the counts, which is asked for without the memory.
-pub struct Counted(pub Option<CountNoise>);
+/// The noise of the counts and what is counted, which are asked for without the memory.
+pub struct Counted {
+    pub noise: Option<CountNoise>,
+    all: bool,
+}
 
 impl Threshold for Counted {
     type State = Box<dyn AnyThreshold>;
-    type Counts = [i32; 20];
+    type Counts = AllCounts<20>;
+
+    fn counts(&self) -> AllCounts<20> {
+        AllCounts::new(self.all)
+    }
 
     fn clip(&self, state: &Self::State) -> f32 {
         state.clip()
@@ -147,7 +155,7 @@ impl Threshold for Counted {
     }
 
     fn count_noise(&self) -> Option<CountNoise> {
-        self.0
+        self.noise
     }
 
     fn update(&self, state: &mut Self::State, released: &ReleasedCounts<'_>, facts: Facts) {
@@ -157,7 +165,7 @@ impl Threshold for Counted {
 
 pub fn threshold(words: &mut Words<'_>) -> (Counted, Box<dyn AnyThreshold>) {
     fn boxed<C: Threshold + 'static>(config: C, state: C::State) -> (Counted, Box<dyn AnyThreshold>) {
-        (Counted(config.count_noise()), Box::new(of(config, state)))
+        (Counted { noise: config.count_noise(), all: false }, Box::new(of(config, state)))
     }
     match words.word() {
         "fixed" => boxed(Fixed(words.f32()), ()),
@@ -176,6 +184,10 @@ pub fn threshold(words: &mut Words<'_>) -> (Counted, Box<dyn AnyThreshold>) {
             let rule = Quantile::new(words.f64(), words.f64(), words.f64()).unwrap();
             let state = QuantileState::new(words.f32()).unwrap();
             boxed(rule.within(words.bounds()), state)
+        }
+        "all" => {
+            let (counted, inner) = threshold(words);
+            (Counted { all: true, ..counted }, inner)
         }
         other => panic!("no threshold is called {other}"),
     }
@@ -283,19 +295,51 @@ fn recursive(kind: &str, words: &mut Words<'_>, dim: usize) -> (Iir, IirState<Ve
     (iir, state)
 }
 
+/// Per-sample momentum before `inner`.
+fn momentum<F>(
+    iterates: usize,
+    beta: f64,
+    normalised: bool,
+    inner: F,
+    state: IirState<Vec<f32>>,
+    dim: usize,
+) -> Box<dyn AnyFilter>
+where
+    F: Filter<IirState<Vec<f32>>> + 'static,
+{
+    let build = if normalised { PerSampleMomentum::<_, 8>::new } else { PerSampleMomentum::unnormalised };
+    let momentum = build(iterates, beta, inner).unwrap();
+    // Memory of any content: it must not be read before it was written.
+    let iterates = vec![7.0f32; momentum.iterates_len(dim)];
+    Box::new(of(momentum, PerSampleMomentumState::new(iterates, state)))
+}
+
 pub fn filter(words: &mut Words<'_>, dim: usize) -> Box<dyn AnyFilter> {
     match words.word() {
         "identity" => Box::new(of(Identity, ())),
         "momentum" => {
             let (iterates, beta) = (words.number(), words.f64());
             let normalised = words.word() == "normalised";
+            match words.word() {
+                "uncorrected" => {
+                    let kind = words.word();
+                    let (inner, state) = recursive(kind, words, dim);
+                    momentum(iterates, beta, normalised, Uncorrected(inner), state, dim)
+                }
+                kind => {
+                    let (inner, state) = recursive(kind, words, dim);
+                    momentum(iterates, beta, normalised, inner, state, dim)
+                }
+            }
+        }
+        "uncorrected" => {
             let kind = words.word();
-            let (inner, state) = recursive(kind, words, dim);
-            let build = if normalised { PerSampleMomentum::<_, 8>::new } else { PerSampleMomentum::unnormalised };
-            let momentum = build(iterates, beta, inner).unwrap();
-            // Memory of any content: it must not be read before it was written.
-            let iterates = vec![7.0f32; momentum.iterates_len(dim)];
-            Box::new(of(momentum, PerSampleMomentumState::new(iterates, state)))
+            let (iir, state) = recursive(kind, words, dim);
+            Box::new(of(Uncorrected(iir), state))
+        }
+        "adaptive" => {
+            let adaptive: AdaptiveFir = AdaptiveFir::new(words.number(), words.f64(), words.f64()).unwrap();
+            Box::new(of(adaptive, AdaptiveFirState::new(vec![7.0f32; adaptive.memory_len(dim)])))
         }
         "kalman" => {
             let gain = match words.word() {
@@ -403,6 +447,10 @@ pub fn optimizer(words: &mut Words<'_>, dim: usize) -> (Looking, Box<dyn AnyOpti
             let adam = Adam::new(words.f64(), words.f64(), words.f32(), words.f64()).unwrap();
             Box::new(of(adam, AdamState::new(zeros(), zeros())))
         }
+        "adam-floored" => {
+            let adam = Adam::new(words.f64(), words.f64(), words.f32(), words.f64()).unwrap();
+            Box::new(of(adam.with_floored_denominator(), AdamState::new(zeros(), zeros())))
+        }
         "adam-bc" => {
             let adam = AdamBc::new(words.f64(), words.f64(), words.f32(), words.f64()).unwrap();
             Box::new(of(adam, AdamBcState::new(zeros(), zeros())))
@@ -417,6 +465,13 @@ pub fn optimizer(words: &mut Words<'_>, dim: usize) -> (Looking, Box<dyn AnyOpti
             let (inner, state) = optimizer(words, dim);
             let norm = AdaGradNorm::new(initial, floor, subtract, inner).unwrap();
             Box::new(of(norm, AdaGradNormState::new(state)))
+        }
+        "weighted" => {
+            let (weight, period) = (words.f64(), words.number());
+            let (initial, floor, subtract) = (words.f64(), words.f64(), words.word() == "subtract");
+            let (inner, state) = optimizer(words, dim);
+            let norm = AdaGradNorm::new(initial, floor, subtract, inner).unwrap();
+            Box::new(of(WeightedNorm::new(norm, weight, period).unwrap(), WeightedNormState::new(state)))
         }
         other => panic!("no optimizer is called {other}"),
     };
@@ -436,11 +491,12 @@ pub fn learning_rate(words: &mut Words<'_>) -> LearningRate {
     LearningRate::new(base, warmup, decay).unwrap()
 }
 
-pub fn noise_schedule(words: &mut Words<'_>) -> NoiseSchedule {
-    match words.word() {
+pub fn noise_schedule(words: &mut Words<'_>) -> AnyNoise {
+    AnyNoise::Schedule(match words.word() {
         "constant" => NoiseSchedule::Constant,
         "matched" => NoiseSchedule::Matched { exponent: words.f64() },
         "polynomial" => NoiseSchedule::Polynomial { growth: words.f64(), exponent: words.f64() },
+        "clt" => return AnyNoise::Clt(CltNoise::new(words.f64()).unwrap()),
         other => panic!("no noise schedule is called {other}"),
-    }
+    })
 }

@@ -9,6 +9,7 @@ use damper_core::filter::Identity;
 use damper_core::grid::Grid;
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
 use damper_core::optimizer::{Sgd, SgdState};
+use damper_core::private::SumWord;
 use damper_core::sampling::poisson;
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
@@ -59,7 +60,7 @@ pub struct Enclave {
     store: Sealed<Counter, Shelf>,
     ledger: Ledger,
     step: Step,
-    state: StepState<[i32; DIM], (), (), SgdState<[f32; DIM]>>,
+    state: StepState<[SumWord<i32>; DIM], (), (), SgdState<[f32; DIM]>>,
     params: [f32; DIM],
     /// Payments after the newest release that the parameters hold.
     released: u32,
@@ -117,7 +118,7 @@ impl Enclave {
             store,
             ledger: Ledger::resume(BUDGET, paid),
             step: configured().ok_or(Status::Refused)?,
-            state: StepState { sum: [0; DIM], filter: (), threshold: (), optimizer: SgdState { momentum: [0.0; DIM] } },
+            state: StepState::new([SumWord::ZERO; DIM], (), (), SgdState { momentum: [0.0; DIM] }),
             params: [0.0; DIM],
             released: paid,
         })

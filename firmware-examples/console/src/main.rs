@@ -1,6 +1,7 @@
 //! What the boards run, on any system with a standard output: `console PROGRAM`; `console train MODEL METHOD`, for a build chooses
 //! one; `console replay-recorded FILE`. Fails if something is not as it must be.
 
+use damper_core::private::SumWord;
 use damper_core::replay::Memory;
 use damper_firmware_program::model::Model;
 use damper_firmware_program::train::{self, method};
@@ -26,11 +27,12 @@ fn main() -> ExitCode {
         ["train", "mlp", method] => by(&mlp::MODEL, method),
         ["federated"] => federated::run(1, |line| println!("{line}")),
         ["personalise"] => personalise::run(|line| println!("{line}")),
+        ["erase"] => erase(),
         ["methods"] => METHODS.iter().all(|method| method.run() == Some(method.digest)),
         _ => {
             eprintln!(
                 "console replay|replay-further|replay-wide|replay-recorded FILE|train [softmax|mlp METHOD]|federated|personalise\
-                 |methods"
+                 |methods|erase"
             );
             false
         }
@@ -38,12 +40,24 @@ fn main() -> ExitCode {
     if success { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Scans the memory that a run with a key leaves.
+fn erase() -> bool {
+    let Some(left) = damper_firmware_measure::erase::left() else {
+        println!("skipped: nothing says how to read this processor's stack pointer");
+        return true;
+    };
+    println!("{left:?}");
+    left.is_erased()
+}
+
 /// Plays the recording in a file, of up to 100,000 parameters.
 fn recorded(file: &str) -> bool {
     match std::fs::read(file) {
         Ok(bytes) => {
-            let (mut floats, mut narrow, mut wide) = (vec![0.0; 2_000_000], vec![0; 100_000], vec![0; 100_000]);
-            let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
+            let (mut floats, mut narrow) = (vec![0.0; 2_000_000], vec![SumWord::ZERO; 100_000]);
+            let (mut wide, mut float_sums) = (vec![SumWord::ZERO; 100_000], vec![SumWord::ZERO; 100_000]);
+            let memory =
+                Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums: &mut float_sums };
             replay::recorded(&mut &bytes[..], memory, |line| println!("{line}"))
         }
         Err(error) => {

@@ -13,7 +13,7 @@ use damper_core::noise::ChaCha20;
 use damper_core::optimizer::{
     AdaGrad, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, Begin, Optimizer, RmsProp, RmsPropState, Sgd, SgdState,
 };
-use damper_core::private::Released;
+use damper_core::private::{Released, SumWord};
 use damper_core::step::StepState;
 use damper_firmware_program::mark::{self, Region};
 use damper_firmware_program::step;
@@ -53,7 +53,7 @@ fn finish<F: Filter<FS>, FS, O: Optimizer<OS>, OS>(
     let step = step::with(filter, optimizer)?;
     let generator = ChaCha20::<1>::simulation(black_box(7));
     let mut ledger = Ledger::new(black_box(3));
-    let mut state = StepState { sum: [0; DIM], filter: filter_state, threshold: (), optimizer: optimizer_state };
+    let mut state = StepState::new([SumWord::ZERO; DIM], filter_state, (), optimizer_state);
     let mut params = ZEROS;
     while let Ok(open) = step.open(&mut state, &mut ledger, &mut Volatile) {
         if open.number() == 0 {
@@ -80,7 +80,7 @@ fn gradient() -> [f32; DIM] {
 fn add() -> Option<()> {
     let step = step::with(Identity, Still)?;
     let mut grad = gradient();
-    let mut state = StepState { sum: [0; DIM], filter: (), threshold: (), optimizer: () };
+    let mut state = StepState::new([SumWord::ZERO; DIM], (), (), ());
     let mut ledger = Ledger::new(1);
     let mut open = step.open(&mut state, &mut ledger, &mut Volatile).ok()?;
     for _ in 0..2 {
@@ -112,7 +112,7 @@ fn mix() -> Option<()> {
     let (mut iterates, mut memory) = (ZEROS, ZEROS);
     let (filter, filter_state) = pmlf(&mut iterates, &mut memory)?;
     let step = step::with(filter, Still)?;
-    let mut state = StepState { sum: [0; DIM], filter: filter_state, threshold: (), optimizer: () };
+    let mut state = StepState::new([SumWord::ZERO; DIM], filter_state, (), ());
     let (mut ledger, mut params) = (Ledger::new(2), ZEROS);
     let generator = ChaCha20::<1>::simulation(black_box(7));
     let open = step.open(&mut state, &mut ledger, &mut Volatile).ok()?;

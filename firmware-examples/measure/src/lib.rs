@@ -4,6 +4,7 @@
 //! two functions that do nothing: an emulator counts the instructions between them (`../costs.py`). None is part of any product.
 #![no_std]
 
+pub mod erase;
 pub mod kernels;
 pub mod memory;
 pub mod stack;

@@ -5,6 +5,7 @@ use core::hint::black_box;
 use damper_core::accounting::{Ledger, Store, Volatile};
 use damper_core::noise::ChaCha20;
 use damper_core::optimizer::SgdState;
+use damper_core::private::SumWord;
 use damper_core::step::StepState;
 use damper_firmware_program::flash::{Ram, SECTOR};
 use damper_firmware_program::mark::{self, Region};
@@ -16,15 +17,11 @@ use damper_journal::{Configuration, Journal};
 #[inline(never)]
 fn with_store<P: Store>(region: Region, store: &mut P) -> Option<usize> {
     let step = step::with_momentum()?;
-    let (mut sum, mut momentum, mut params, grad) = ([0i32; DIM], [0f32; DIM], [0f32; DIM], [0.25f32; DIM]);
+    let (mut sum, mut momentum, mut params, grad) = ([SumWord::ZERO; DIM], [0f32; DIM], [0f32; DIM], [0.25f32; DIM]);
     let generator = ChaCha20::<1>::simulation(black_box(7));
     let mut ledger = Ledger::new(black_box(1));
-    let mut state = StepState {
-        sum: black_box(&mut sum[..]),
-        filter: (),
-        threshold: (),
-        optimizer: SgdState { momentum: black_box(&mut momentum[..]) },
-    };
+    let mut state =
+        StepState::new(black_box(&mut sum[..]), (), (), SgdState { momentum: black_box(&mut momentum[..]) });
     let mut done = false;
     let used = stack::of(|| {
         done = region.of(|| {

@@ -19,6 +19,7 @@ use damper_core::filter::Identity;
 use damper_core::grid::Grid;
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
 use damper_core::optimizer::{Sgd, SgdState};
+use damper_core::private::SumWord;
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Sender, Slots, StepState};
 use damper_core::threshold::Fixed;
@@ -64,7 +65,7 @@ pub fn emit(number: u32, mut sink: impl FnMut(&[u8])) -> Result<u32, Failure> {
     // A product takes its key from the chip's true random generator, and keeps its ledger in flash.
     let generator = ChaCha20::<1>::simulation(u64::from(number));
     let mut ledger = Ledger::new(1);
-    let mut state = StepState { sum: [0; DIM], filter: (), threshold: (), optimizer: SgdState { momentum: [] } };
+    let mut state = StepState::new([SumWord::ZERO; DIM], (), (), SgdState { momentum: [] });
     let params = [0.0; DIM];
     let mut grad = [0.0; DIM];
     PROGRAM.begin();

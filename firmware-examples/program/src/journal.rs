@@ -9,6 +9,7 @@ use core::hint::black_box;
 use damper_core::accounting::Ledger;
 use damper_core::noise::{ChaCha20, Key};
 use damper_core::optimizer::SgdState;
+use damper_core::private::SumWord;
 use damper_core::step::StepState;
 use damper_journal::{Configuration, Journal, Snapshots};
 
@@ -32,21 +33,17 @@ fn session(ledger_flash: Ram<'_>, snapshot_flash: Ram<'_>) -> Option<(u32, bool)
     let mut journal = Journal::open(ledger_flash, RUN).ok()?;
     let paid = journal.record().paid;
     let mut snapshots = Snapshots::open(snapshot_flash, RUN, paid).ok()?;
-    let (mut sum, mut momentum, mut params) = ([0i32; DIM], [0f32; DIM], [0f32; DIM]);
+    let (mut sum, mut momentum, mut params) = ([SumWord::ZERO; DIM], [0f32; DIM], [0f32; DIM]);
     if snapshots.newest().is_some() {
         let mut places = params.iter_mut().chain(&mut momentum);
         let put = |word| places.next().into_iter().for_each(|place| *place = f32::from_bits(word));
         snapshots.load(2 * DIM as u32, put).ok()?;
     }
-    let generator = ChaCha20::<1>::private(Key::from_bytes(&black_box([7; 32])));
+    let generator = ChaCha20::<1>::private(Key::from_bytes(&mut black_box([7; 32])));
     let mut ledger = Ledger::resume(BUDGET, paid).prepaying(PREPAID);
     let (head, tail) = ([0.25; 40], [-0.25; DIM - 40]);
-    let mut state = StepState {
-        sum: black_box(&mut sum[..]),
-        filter: (),
-        threshold: (),
-        optimizer: SgdState { momentum: black_box(&mut momentum[..]) },
-    };
+    let mut state =
+        StepState::new(black_box(&mut sum[..]), (), (), SgdState { momentum: black_box(&mut momentum[..]) });
     let mut released = 0;
     while released < TAKEN {
         let Ok(mut open) = step.open(&mut state, &mut ledger, &mut journal) else { break };

@@ -19,6 +19,7 @@ use damper_core::optimizer::{
     AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, RmsProp, RmsPropState,
     Sgd, SgdState,
 };
+use damper_core::private::SumWord;
 use damper_core::sampling::poisson;
 use damper_core::schedule::{Decay, Declared, LearningRate, NoiseSchedule};
 use damper_core::slots::{
@@ -58,7 +59,7 @@ fn train(
     let generator = ChaCha20::<1>::simulation(2026);
     let mut ledger = Ledger::new(STEPS);
     let Work { sum, params, point, grad, mixed } = work;
-    let mut state: AnyState<'_, _> = StepState { sum, filter, threshold, optimizer };
+    let mut state: AnyState<'_, _> = StepState::new(sum, filter, threshold, optimizer);
     while let Ok(mut open) = step.open(&mut state, &mut ledger, &mut Volatile) {
         // By reference: a loop that takes the draw moves it, words and all.
         for digit in poisson(&generator, open.number(), rate, TRAIN).by_ref().filter_map(digits::train) {
@@ -78,7 +79,7 @@ type Vector = [f32; DIM];
 
 /// What every run needs: zeros.
 struct Work {
-    sum: [i32; DIM],
+    sum: [SumWord<i32>; DIM],
     params: Vector,
     point: Vector,
     grad: Vector,
@@ -240,7 +241,7 @@ impl Method {
     #[must_use]
     pub fn run(&self) -> Option<u64> {
         let zeros = [0.0; DIM];
-        let work = &mut Work { sum: [0; DIM], params: zeros, point: zeros, grad: zeros, mixed: zeros };
+        let work = &mut Work { sum: [SumWord::ZERO; DIM], params: zeros, point: zeros, grad: zeros, mixed: zeros };
         (self.run)(&mut [zeros; 3], work)
     }
 }

@@ -21,6 +21,7 @@ use damper_core::grid::Grid;
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
 use damper_core::numerics::digest::Digest;
 use damper_core::optimizer::{Sgd, SgdState};
+use damper_core::private::SumWord;
 use damper_core::sampling::poisson;
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
@@ -103,7 +104,7 @@ fn session(flash: &mut [u8], params: &mut Params) -> Result<Session, Failure> {
     // A product takes its key from the chip's true random generator.
     let generator = ChaCha20::<1>::simulation(2026);
     let mut ledger = Ledger::resume(BUDGET, paid).prepaying(PREPAID);
-    let mut state = StepState { sum: [0; DIM], filter: (), threshold: (), optimizer: SgdState { momentum: [] } };
+    let mut state = StepState::new([SumWord::ZERO; DIM], (), (), SgdState { momentum: [] });
     let mut grad = [0.0; DIM];
     let mut released = 0;
     while released < POWERED {

@@ -5,28 +5,31 @@
 //! The base set and the further one 1.5 KB beside the stack of a step, the wide set 50 KB; for a recorded run the caller's.
 
 use core::fmt::Display;
+use damper_core::private::SumWord;
 use damper_core::replay::{BASE, FURTHER, Memory, ReplayError, Source, Summary, WIDE, play, play_base};
 
 /// Plays the set that runs everywhere; whether everything is the same. Every line goes to `say`.
 pub fn base(mut say: impl FnMut(&dyn Display)) -> bool {
-    let (mut floats, mut narrow, mut wide) = ([0.0; 256], [0; 40], [0; 40]);
-    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
+    let (mut floats, mut narrow, mut wide, mut float_sums) =
+        ([0.0; 232], [SumWord::ZERO; 40], [SumWord::ZERO; 40], [SumWord::ZERO; 40]);
+    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums: &mut float_sums };
     let played = play_base(&mut &BASE[..], memory, |line| say(line));
     all_same(played, &mut say)
 }
 
 /// Plays the set of what else there is.
 pub fn further(mut say: impl FnMut(&dyn Display)) -> bool {
-    let (mut floats, mut narrow, mut wide) = ([0.0; 256], [0; 40], [0; 40]);
-    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
+    let (mut floats, mut narrow, mut wide, mut float_sums) =
+        ([0.0; 232], [SumWord::ZERO; 40], [SumWord::ZERO; 40], [SumWord::ZERO; 40]);
+    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums: &mut float_sums };
     let played = play(&mut &FURTHER[..], memory, |line| say(line));
     all_same(played, &mut say)
 }
 
 /// Plays the set of long vectors.
 pub fn wide(mut say: impl FnMut(&dyn Display)) -> bool {
-    let (mut floats, mut narrow) = ([0.0; 10_300], [0; 2_060]);
-    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut [] };
+    let (mut floats, mut narrow, mut float_sums) = ([0.0; 8_240], [SumWord::ZERO; 2_060], [SumWord::ZERO; 2_060]);
+    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut [], float_sums: &mut float_sums };
     let played = play(&mut &WIDE[..], memory, |line| say(line));
     all_same(played, &mut say)
 }

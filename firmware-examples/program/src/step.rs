@@ -8,6 +8,7 @@ use damper_core::filter::Identity;
 use damper_core::grid::Grid;
 use damper_core::noise::{ChaCha20, DiscreteGaussian, Key};
 use damper_core::optimizer::{Sgd, SgdState};
+use damper_core::private::SumWord;
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
@@ -17,7 +18,6 @@ pub const DIM: usize = 64;
 
 /// A gradient, in two parts.
 static GRAD: ([f32; 40], [f32; DIM - 40]) = ([0.25; 40], [-0.25; DIM - 40]);
-static KEY: [u8; 32] = [7; 32];
 
 /// A step of DP-SGD with exact noise but for these slots.
 pub type With<F, O> = PrivateStep<DiscreteGaussian<i32>, FlatL2, Fixed, F, O, Constant>;
@@ -49,15 +49,11 @@ pub fn with_momentum() -> Option<With<Identity, Sgd>> {
 #[must_use]
 pub fn run() -> Option<()> {
     let step = with_momentum()?;
-    let (mut sum, mut momentum, mut params) = ([0i32; DIM], [0f32; DIM], [0f32; DIM]);
-    let generator = ChaCha20::<1>::private(Key::from_bytes(black_box(&KEY)));
+    let (mut sum, mut momentum, mut params) = ([SumWord::ZERO; DIM], [0f32; DIM], [0f32; DIM]);
+    let generator = ChaCha20::<1>::private(Key::from_bytes(black_box(&mut [7; 32])));
     let mut ledger = Ledger::resume(black_box(3), black_box(1));
-    let mut state = StepState {
-        sum: black_box(&mut sum[..]),
-        filter: (),
-        threshold: (),
-        optimizer: SgdState { momentum: black_box(&mut momentum[..]) },
-    };
+    let mut state =
+        StepState::new(black_box(&mut sum[..]), (), (), SgdState { momentum: black_box(&mut momentum[..]) });
     while let Ok(mut open) = step.open(&mut state, &mut ledger, &mut Volatile) {
         open.add_mixed(&[black_box(&GRAD.0[..]), black_box(&GRAD.1[..])]).ok()?;
         open.finish(black_box(&mut params[..]), &generator).ok()?;

@@ -19,6 +19,7 @@ use damper_core::filter::Filter;
 use damper_core::noise::{ChaCha20, DiscreteGaussian, Generator};
 use damper_core::numerics::digest::Digest;
 use damper_core::optimizer::Optimizer;
+use damper_core::private::SumWord;
 use damper_core::sampling::poisson;
 use damper_core::schedule::Schedule;
 use damper_core::step::{PrivateStep, Slots, StepState};
@@ -72,9 +73,9 @@ impl<const D: usize> Run<'_, D> {
         // A product takes its key from the chip's true random generator, and keeps its ledger in flash.
         let generator = ChaCha20::<1>::simulation(2026);
         let mut ledger = Ledger::new(BUDGET);
-        let (mut sum, mut params, mut grad) = ([0; D], [0.0; D], [0.0; D]);
+        let (mut sum, mut params, mut grad) = ([SumWord::ZERO; D], [0.0; D], [0.0; D]);
         (model.start)(&mut params);
-        let mut state = StepState { sum: &mut sum[..], filter, threshold, optimizer };
+        let mut state = StepState::new(&mut sum[..], filter, threshold, optimizer);
         say(Line::Start { model: model.name, method, dim: D as u32, samples: TRAIN, private: generator.is_private() });
 
         loop {

@@ -22,8 +22,11 @@ pub fn say(line: Line<'_>) {
     semihosting::println!("{line}");
 }
 
-/// Runs a program, says what it took of the board, and ends with whether it went as it should.
+/// Checks the processor's arithmetic, runs a program, says what it took of the board, and ends with whether it went as it should.
 pub fn run(program: impl FnOnce(fn(Line<'_>)) -> bool) -> ! {
+    if damper_core::self_test().is_err() {
+        exit(false);
+    }
     let at = |symbol: *const u8| symbol as usize;
     let variables = at(&raw const __sdata)..at(&raw const __edata);
     let memory = Memory {

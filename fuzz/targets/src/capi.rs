@@ -24,6 +24,7 @@ use damper_fuzz_capi::step::{
     damper_step_finish, damper_step_open,
 };
 use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 
 /// Elements of each buffer; numbers of parameters are below.
@@ -42,8 +43,9 @@ unsafe extern "C" fn persist(context: *mut c_void, record: *const Record) -> c_i
 /// A run in memory of its own, and buffers to lend.
 struct Machine {
     /// Aligned for anything.
-    memory: Vec<u128>,
-    shards: Vec<u128>,
+    memory: Vec<MaybeUninit<u128>>,
+    copy: Vec<MaybeUninit<u128>>,
+    shards: Vec<MaybeUninit<u128>>,
     run: *mut Run,
     shard: *mut Shard,
     dim: usize,
@@ -58,14 +60,15 @@ impl Machine {
     fn new(dim: usize, vectors: usize, short: usize) -> Self {
         let size = damper_run_size(dim, vectors, 3);
         assert!(size > 0 && damper_run_align() <= align_of::<u128>());
-        let mut memory = vec![0u128; size.saturating_sub(short).div_ceil(16)];
+        let mut memory = vec![MaybeUninit::uninit(); size.saturating_sub(short).div_ceil(16)];
         let mut run = null_mut();
         // SAFETY: memory of the length that is said, and a place for the result.
         let answer = unsafe { damper_run_init(memory.as_mut_ptr().cast(), 16 * memory.len(), dim, &raw mut run) };
         assert_eq!(answer == Status::Ok, !run.is_null());
         Self {
+            copy: vec![MaybeUninit::uninit(); memory.len()],
             memory,
-            shards: vec![0; damper_shard_size(ELEMENTS).div_ceil(16)],
+            shards: vec![MaybeUninit::uninit(); damper_shard_size(ELEMENTS).div_ceil(16)],
             run,
             shard: null_mut(),
             dim,
@@ -77,12 +80,19 @@ impl Machine {
         }
     }
 
-    /// The run, now and then nothing, or memory that holds no run.
+    /// The run, now and then nothing, or a copy of the run.
     fn run(&mut self, source: &mut Source<'_>) -> *mut Run {
         match source.u8() {
             0 => null_mut(),
-            // Zeros behind the head: no mark.
-            1 => self.shards.as_mut_ptr().cast(),
+            1 => {
+                let copy: *mut Run = self.copy.as_mut_ptr().cast();
+                // SAFETY: as many bytes in each, apart; padding of a run is copied as what it is.
+                unsafe {
+                    let from = self.memory.as_ptr().cast::<MaybeUninit<u8>>();
+                    from.copy_to_nonoverlapping(copy.cast(), 16 * self.memory.len());
+                }
+                copy
+            }
             _ => self.run,
         }
     }
@@ -117,8 +127,11 @@ fn call(machine: &mut Machine, source: &mut Source<'_>) -> Status {
     unsafe {
         match what {
             0..4 => {
+                let selector = source.u8();
+                let grid_bits = if selector < 32 { source.u32() } else { 16 };
                 let config = Config {
-                    grid_bits: if source.u8() < 32 { source.u32() } else { 16 },
+                    size: if selector == 1 { grid_bits as usize % 80 } else { size_of::<Config>() },
+                    grid_bits,
                     expected_batch: if source.u8() < 32 { source.u32() } else { 4 },
                     noise_multiplier: if source.u8() < 32 { source.f64() } else { 1.0 },
                     learning_rate: if source.u8() < 32 { source.f64() } else { 0.1 },
@@ -173,6 +186,7 @@ fn call(machine: &mut Machine, source: &mut Source<'_>) -> Status {
             ),
             24 => {
                 let schedule = schedule::Schedule {
+                    size: size_of::<schedule::Schedule>(),
                     decay: u32::from(source.u8() % 7),
                     noise: u32::from(source.u8() % 5),
                     warmup: u32::from(source.u8() % 8),
@@ -267,7 +281,11 @@ fn call(machine: &mut Machine, source: &mut Source<'_>) -> Status {
                 damper_shard_open(run, machine.shards.as_mut_ptr().cast(), size, &raw mut machine.shard)
             }
             57 => {
-                let (grad, len) = (machine.lent(source), machine.len(source));
+                let (mut grad, len) = (machine.lent(source), machine.len(source));
+                // A shard does not know its run's memory, which must not be lent to it; it refuses its own.
+                if grad == machine.memory.as_ptr().cast() {
+                    grad = machine.shards.as_ptr().cast();
+                }
                 damper_shard_add(machine.shard, grad, len)
             }
             58 => damper_shard_merge(run, machine.shard),
@@ -342,7 +360,9 @@ fn end(machine: &mut Machine) {
         assert_eq!(damper_run_close(machine.run), Status::NotARun);
         damper_status_name(i32::MIN);
     }
-    assert!(machine.memory.iter().all(|word| *word == 0), "what was in the run's memory was not wiped");
+    // SAFETY: closing wrote all of it.
+    let wiped = machine.memory.iter().all(|word| unsafe { word.assume_init() } == 0);
+    assert!(wiped, "what was in the run's memory was not wiped");
 }
 
 /// Saved states: a run that has memory of every kind restores any bytes, or refuses them, and goes on.
@@ -350,8 +370,15 @@ pub fn state(bytes: &[u8]) {
     let source = &mut Source(bytes);
     let method = source.below(6);
     let mut machine = Machine::new(5, 16, 0);
-    let config =
-        Config { grid_bits: 16, expected_batch: 4, noise_multiplier: 1.0, learning_rate: 0.1, clip: 1.0, budget: 20 };
+    let config = Config {
+        size: size_of::<Config>(),
+        grid_bits: 16,
+        expected_batch: 4,
+        noise_multiplier: 1.0,
+        learning_rate: 0.1,
+        clip: 1.0,
+        budget: 20,
+    };
     let run = machine.run;
     let ok = |status: Status| assert!(status == Status::Ok, "{}", status as i32);
     let (mut number, mut size) = (0, 0);

@@ -1,5 +1,6 @@
 //! Packs that are played on devices: whatever they say, in the memory that is lent.
 
+use damper_core::private::SumWord;
 use damper_core::replay::{Memory, play, play_base};
 
 /// Elements of each kind of memory.
@@ -8,8 +9,13 @@ const ELEMENTS: usize = 1 << 12;
 /// Plays any bytes as a pack, in both of the players.
 pub fn pack(bytes: &[u8]) {
     for base in [true, false] {
-        let (mut floats, mut narrow, mut wide) = (vec![0.0; ELEMENTS], vec![0; ELEMENTS], vec![0; ELEMENTS]);
-        let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
+        let (mut floats, mut narrow, mut wide, mut float_sums) = (
+            vec![0.0; ELEMENTS],
+            vec![SumWord::ZERO; ELEMENTS],
+            vec![SumWord::ZERO; ELEMENTS],
+            vec![SumWord::ZERO; ELEMENTS],
+        );
+        let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums: &mut float_sums };
         let (mut lines, mut bytes) = (0, bytes);
         let say = |line: &damper_core::replay::Line| {
             lines += 1;

@@ -10,9 +10,8 @@
 //! | --- | --- | --- |
 //! | `dirac` | a coordinate of its own, as long as the clip | the likelihood ratio of the released gradients there |
 //! | `random` | a direction of signs, as long as the clip | the likelihood ratio of the released gradients along it |
-//! | `input` | a sample of the data with a wrong label; left out, a null sample | how far training lowered its loss |
 //!
-//! The adversary of the first two sees every released gradient, the one of the last the final model alone. The most and the least
+//! The adversary sees every released gradient. The most and the least
 //! likely of the canaries are guessed to be in and out, as many as were fixed beforehand; of the others nothing is guessed.
 //! [`bound`](super::bound) has the theorem.
 //!
@@ -20,23 +19,19 @@
 //! in the file that say so, and no command of damper takes it for a model.
 
 mod made;
-mod watched;
 
 use super::bound::{MOST_GUESSES, lower_bound};
-use super::glimpse::{Account, glimpse};
+use super::glimpse::{Account, Order, glimpse};
 use super::{Claim, VERSION, check_sampler};
-use crate::backend::{Backend, open};
-use crate::data::{Labels, Split};
+use crate::backend::open;
 use crate::train::course::{self, ChaCha20, Course, Draw, Sum};
-use crate::train::evaluate::Evaluator;
-use crate::train::worker::{Gather, Layout};
+use crate::train::watched::{GradientWatch, Watched, WatchedState};
+use crate::train::worker::Gather;
 use crate::train::{Run, TrainError};
 use damper_core::private::Mechanism;
-use made::{Directions, coins, mislabel};
+use made::{Directions, coins};
 use serde::Serialize;
-use std::borrow::Cow;
 use std::fmt;
-use watched::{Watched, WatchedState};
 
 /// Fewest canaries.
 pub const LEAST_CANARIES: u32 = 1000;
@@ -49,8 +44,6 @@ pub enum Canaries {
     Dirac,
     /// Gradients of random signs.
     Random,
-    /// Samples of the data with wrong labels.
-    Input,
 }
 
 /// How to audit. All of it is fixed before anything is trained.
@@ -76,7 +69,11 @@ impl CanaryOptions {
     }
 
     /// Refuses what the theorem or the run has no room for; the number of guesses.
-    fn check(&self, run: &Run) -> Result<u32, TrainError> {
+    ///
+    /// # Errors
+    ///
+    /// An option is outside its range.
+    pub fn check(&self, run: &Run) -> Result<u32, TrainError> {
         let refuse = |message: String| Err(TrainError::Flag(message));
         let Self { canaries, count, confidence, .. } = *self;
         if count < LEAST_CANARIES {
@@ -96,13 +93,6 @@ impl CanaryOptions {
         match canaries {
             Canaries::Dirac if count as usize > dim => refuse(format!(
                 "--count {count}: each dirac canary has a coordinate of its own, and here are {dim}; use --canaries random"
-            )),
-            Canaries::Input if matches!(split.labels(), Labels::None) => {
-                refuse("--canaries input: the data has no labels to be wrong; use --canaries dirac or random".into())
-            }
-            Canaries::Input if count as usize > split.len() => refuse(format!(
-                "--count {count}: input canaries are samples of the data, which has {}; use --canaries dirac or random",
-                split.len()
             )),
             _ if split.len() as u64 + u64::from(count) > u64::from(u32::MAX) => {
                 refuse(format!("--count {count}: more slots than 2^32; give fewer"))
@@ -185,11 +175,11 @@ pub fn canary(
 ) -> Result<(CanaryAudit, Vec<f32>), TrainError> {
     check_sampler(&run.config)?;
     let guesses = options.check(run)?;
-    let generator = course::generator(options.seed, &mut [0; 32])?;
+    let generator = course::generator(options.seed, &mut *course::key(options.seed)?);
     let backend = open(run.config.backend)?;
     told(&format!("backend: {}", backend.note()));
     let included = coins(&generator, options.count);
-    let course = Inserted { run, options, generator: &generator, included: &included, backend: backend.as_ref(), told };
+    let course = Inserted { run, options, generator: &generator, included: &included, told };
     let (scores, params) = course::go(run, backend.as_ref(), course)?;
     let correct = right(&scores, &included, guesses);
     let claim = Claim::new(run);
@@ -205,12 +195,7 @@ pub fn canary(
         count: options.count,
         guesses,
         correct,
-        adversary: match options.canaries {
-            Canaries::Dirac | Canaries::Random => {
-                "sees every released gradient, and knows all samples but the canaries"
-            }
-            Canaries::Input => "sees the final model, and each canary's sample",
-        },
+        adversary: "sees every released gradient, and knows all samples but the canaries",
         bound: "Steinke, Nasr and Jagielski 2023, theorem 5.2",
         seed: options.seed,
         backend: format!("{} {}", backend.name(), backend.version()),
@@ -236,7 +221,6 @@ pub(super) struct Inserted<'a> {
     pub(super) options: CanaryOptions,
     pub(super) generator: &'a ChaCha20,
     pub(super) included: &'a [bool],
-    pub(super) backend: &'a dyn Backend,
     pub(super) told: &'a mut dyn FnMut(&str),
 }
 
@@ -250,62 +234,46 @@ impl Course for Inserted<'_> {
         G: Gather<M>,
         Sum: From<Vec<M::Word>>,
     {
-        let Self { run, options, generator, included, backend, told } = self;
+        let Self { run, options, generator, included, told } = self;
         let dim = run.params.len();
         let layers = course::layers(run);
         let (step, mut state) = course::step(run, mechanism, &layers, |optimizer, state| {
-            (Watched(optimizer), WatchedState { inner: state, released: vec![0.0; dim], noise_std: 0.0 })
+            (Watched(optimizer), WatchedState { inner: state, watch: Some(GradientWatch::new(dim)) })
         })?;
         let mut params = run.params.clone();
-        let mut split = Cow::Borrowed(&run.data.train);
+        let split = &run.data.train;
         let directions = Directions::new(options.canaries, options.count, dim, generator);
-        let mut inputs = match options.canaries {
-            Canaries::Input => {
-                let rows = mislabel(split.to_mut(), options.count, generator)?;
-                let losses = Losses::before(backend, run, &split, rows, &params)?;
-                // Only now: a null sample has no loss.
-                for (row, included) in losses.rows.iter().zip(included) {
-                    split.to_mut().set_null(*row as usize, !included);
-                }
-                Some(losses)
-            }
-            Canaries::Dirac | Canaries::Random => None,
-        };
-        let others = if directions.is_some() { options.count } else { 0 };
+        let others = options.count;
         let mut scores = vec![0.0f64; options.count as usize];
         let (mut account, mut beside) = (Account::new(run.steps), Account::new(run.steps));
         let mut draw = Draw::default();
         let mut buffer = vec![0.0f32; dim];
         let mut tenths = 0;
         for number in 0..run.steps {
-            let known = match directions {
-                None => None,
-                Some(_) => Some(glimpse(
-                    run,
-                    &step,
-                    &mut state,
-                    &mut beside,
-                    (&split, others),
-                    &mut draw,
-                    &mut workers,
-                    &params,
-                    generator,
-                    None,
-                )?),
-            };
+            let known = glimpse(
+                run,
+                &step,
+                &mut state,
+                &mut beside,
+                (split, others),
+                Order::Drawn,
+                &mut draw,
+                &mut workers,
+                &params,
+                generator,
+                None,
+            )?;
             let mut opened = account.open(&step, &mut state)?;
-            draw.throw(run, &opened, &split, others, generator);
-            draw.gather(run, &mut opened, &split, &mut workers, &params, None)?;
-            if let Some(directions) = &directions {
-                let slots = draw.samples.iter().filter_map(|sample| sample.checked_sub(split.len() as u32));
-                for canary in slots.filter(|canary| included[*canary as usize]) {
-                    directions.write(canary, LONG * opened.clip(), &mut buffer);
-                    opened.add_mixed(&[&buffer]).expect("a canary has the parameters' length");
-                }
+            draw.throw(run, &opened, split, others, generator);
+            draw.gather(run, &mut opened, split, &mut workers, &params, None)?;
+            let slots = draw.samples.iter().filter_map(|sample| sample.checked_sub(split.len() as u32));
+            for canary in slots.filter(|canary| included[*canary as usize]) {
+                directions.write(canary, LONG * opened.clip(), &mut buffer);
+                opened.add_mixed(&[&buffer]).expect("a canary has the parameters' length");
             }
             opened.finish(&mut params, generator).expect("the parameters have the state's length");
-            if let (Some(directions), Some(known)) = (&directions, known) {
-                let WatchedState { released, noise_std, .. } = &state.optimizer;
+            if let Some(watch) = &state.optimizer.watch {
+                let GradientWatch { released, noise_std } = watch;
                 let batch = f64::from(run.config.batch_size);
                 let unit = f64::from(known.clip) / f64::from(1u32 << run.config.grid_bits) / batch;
                 let added = |at: usize| match &known.sum {
@@ -313,7 +281,7 @@ impl Course for Inserted<'_> {
                     Sum::Floats(sum) => f64::from(sum[at]) / batch,
                 };
                 let along = directions.along(&|at| (f64::from(released[at]) - added(at)) / noise_std);
-                let seen = Seen::new(f64::from(known.clip) / batch / noise_std, run.rate.as_f64(), others, directions);
+                let seen = Seen::new(f64::from(known.clip) / batch / noise_std, run.rate.as_f64(), others, &directions);
                 for (score, along) in scores.iter_mut().zip(along) {
                     *score += seen.evidence(along);
                 }
@@ -323,9 +291,6 @@ impl Course for Inserted<'_> {
                 tenths = reached;
                 told(&format!("step {}/{}", number + 1, run.steps));
             }
-        }
-        if let Some(losses) = &mut inputs {
-            scores = losses.lowered(run, &split, &params)?;
         }
         Ok((scores, params))
     }
@@ -356,34 +321,6 @@ impl Seen {
         let Self { clip, rate, hiding } = *self;
         let x = clip * (along / hiding) - clip * clip / 2.0;
         if x > 0.0 { x + (rate + (1.0 - rate) * (-x).exp()).ln() } else { (1.0 - rate + rate * x.exp()).ln() }
-    }
-}
-
-/// Losses of input canaries.
-struct Losses {
-    evaluator: Evaluator,
-    rows: Vec<u32>,
-    before: Vec<f32>,
-}
-
-impl Losses {
-    /// At the first parameters.
-    fn before(
-        backend: &dyn Backend,
-        run: &Run,
-        split: &Split,
-        rows: Vec<u32>,
-        params: &[f32],
-    ) -> Result<Self, TrainError> {
-        let mut evaluator = Evaluator::new(backend, run, split)?;
-        let before = evaluator.losses(split, &rows, &Layout::new(&run.grad), params)?;
-        Ok(Self { evaluator, rows, before })
-    }
-
-    /// How far each fell.
-    fn lowered(&mut self, run: &Run, split: &Split, params: &[f32]) -> Result<Vec<f64>, TrainError> {
-        let after = self.evaluator.losses(split, &self.rows, &Layout::new(&run.grad), params)?;
-        Ok(self.before.iter().zip(after).map(|(before, after)| f64::from(*before) - f64::from(after)).collect())
     }
 }
 

@@ -9,7 +9,7 @@
 //! | no noise, or an eighth of it, at a claim of ε = 1 | canaries |
 
 use super::canary::{Canaries, CanaryOptions, canary};
-use super::glimpse::{Account, glimpse};
+use super::glimpse::{Account, Order, glimpse};
 use super::neighbours::{Chosen, Replay, Verdict};
 use crate::autodiff::{DeriveOptions, Loss};
 use crate::backend::{BackendError, Choice, open};
@@ -22,7 +22,7 @@ use damper_core::error::CallError;
 use damper_core::grid::Grid;
 use damper_core::noise::{CHUNK, DiscreteGaussian};
 use damper_core::optimizer::{Begin, Optimizer};
-use damper_core::private::Released;
+use damper_core::private::{Released, SumWord};
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -52,7 +52,7 @@ fn mechanism(run: &Run) -> Exact {
     DiscreteGaussian::new(Grid::new(run.config.grid_bits).unwrap(), run.sigma_grid.unwrap()).unwrap()
 }
 
-fn workers(run: &Run) -> PerSampleGradients<i64> {
+fn workers(run: &Run) -> PerSampleGradients<SumWord<i64>> {
     let backend = open(run.config.backend).unwrap();
     PerSampleGradients::new(backend.as_ref(), &run.grad, &run.data.train, run.physical_batch, 2).unwrap()
 }
@@ -63,7 +63,7 @@ type Break = fn(Vec<(u32, Vec<f32>)>) -> Vec<(u32, Vec<f32>)>;
 /// Workers whose gradients are broken.
 struct Broken<'a> {
     run: &'a Run,
-    honest: PerSampleGradients<i64>,
+    honest: PerSampleGradients<SumWord<i64>>,
     how: Break,
 }
 
@@ -120,7 +120,7 @@ fn digits() -> Run {
 fn honest_workers_break_no_law_and_nor_does_the_harness_of_the_broken_ones() {
     let run = digits();
     for verdicts in [replay(&run, workers(&run), 3), replay(&run, broken(&run, |honest| honest), 3)] {
-        assert_eq!(verdicts.len(), 11);
+        assert_eq!(verdicts.len(), 12);
         assert!(verdicts.iter().all(|verdict| verdict.violation.is_none() && verdict.drawn > 0), "{verdicts:?}");
     }
 }
@@ -174,7 +174,9 @@ fn clipping_after_the_sum_is_caught_by_replay_which_names_step_sample_and_coordi
     for violation in caught {
         println!("{violation}");
         let names = ["weight", "bias"];
-        assert!(violation.what.starts_with("the clipped sum moved by "), "{violation}");
+        // By more than the clip, or at all where samples only lie in other rows.
+        let moved = ["the clipped sum moved by ", "samples in other rows, chunks and workers: the sum moved by "];
+        assert!(moved.iter().any(|moved| violation.what.starts_with(moved)), "{violation}");
         assert!(violation.coordinate.is_some() && violation.step < 3, "{violation}");
         let parameter = violation.parameter.as_deref().unwrap();
         assert!(names.iter().any(|name| parameter.contains(name)), "{violation}");
@@ -209,8 +211,20 @@ fn a_draw_without_a_payment_is_caught_by_events_and_draws() {
     let split = &run.data.train;
     for skips in [false, true] {
         let params = &run.params;
-        glimpse(&run, &step, &mut state, &mut account, (split, 0), &mut draw, &mut workers, params, &generator, None)
-            .unwrap();
+        glimpse(
+            &run,
+            &step,
+            &mut state,
+            &mut account,
+            (split, 0),
+            Order::Drawn,
+            &mut draw,
+            &mut workers,
+            params,
+            &generator,
+            None,
+        )
+        .unwrap();
         if skips {
             let opened = Account::new(3).open(&step, &mut state).unwrap();
             draw.throw(&run, &opened, split, 0, &generator);
@@ -279,7 +293,8 @@ fn audited(run: &Run, canaries: Canaries, seed: u64) -> (bool, f64) {
 fn with_less_noise(part: f64) -> Run {
     let mut run = run("digits-mlp.onnx", Budget::Epsilon(1.0), 4.0);
     let sigma = f64::from(run.sigma_grid.unwrap()) * part;
-    run.sigma_grid = Some((sigma as u32).max(1));
+    // The least σ that the core prices at this grid: next to no noise.
+    run.sigma_grid = Some((sigma as u32).max(3_239));
     run
 }
 
@@ -305,11 +320,4 @@ fn correct_runs_are_not_refuted_and_a_weak_claim_shows_a_trace() {
             assert!(!refuted && least >= trace && least <= epsilon, "{canaries:?} {least} at {epsilon}");
         }
     }
-}
-
-#[test]
-fn input_canaries_are_scored_by_the_model_alone_and_refute_no_correct_run() {
-    let run = run("digits-mlp.onnx", Budget::Epsilon(8.0), 4.0);
-    let (refuted, least) = audited(&run, Canaries::Input, 1);
-    assert!(!refuted && least <= 8.0, "{least}");
 }

@@ -1,19 +1,18 @@
 //! The sum of a step, which has no accessor: the one place where it is read, for audits.
 //!
-//! A step is opened beside the run, on the run's own state with a ledger of its own; the workers gather into it; and it is
-//! forgotten instead of finished. Forgetting leaves the sum in the caller's memory, to be wiped by the next step: nothing is
-//! released, no state moves, and what is read is what the mechanism would have added its noise to.
+//! A step is opened beside the run, on the run's own state with a ledger of its own; the workers gather into it; it is read
+//! by the core's door for audits, and dropped instead of finished. Nothing is released, no state moves, and what is read is what the
+//! mechanism would have added its noise to.
 
 use crate::data::Split;
-use crate::train::choice::AnyThreshold;
 use crate::train::course::{ChaCha20, Draw, State, Step, Sum};
 use crate::train::worker::{Gather, Witness};
 use crate::train::{Run, TrainError};
 use damper_core::accounting::{Event, Ledger, Record, Store};
 use damper_core::error::OpenError;
+use damper_core::numerics::digest::Digest;
 use damper_core::optimizer::Optimizer;
 use damper_core::private::Mechanism;
-use damper_core::threshold::Threshold;
 use std::convert::Infallible;
 
 /// Payments, and the draws that were made for them.
@@ -76,12 +75,23 @@ pub(super) struct Glimpse {
     pub(super) event: Event,
     /// Its clip.
     pub(super) clip: f32,
-    /// Where each sample's gradient is taken.
-    pub(super) points: usize,
+    /// Digests of where each sample's gradient is taken, and with which weight.
+    pub(super) points: Vec<(u64, u32)>,
     /// The samples drawn.
     pub(super) draw: Vec<u32>,
     /// The clipped sum.
     pub(super) sum: Sum,
+    /// The counts, without noise.
+    pub(super) counts: Vec<i32>,
+}
+
+/// In which order the samples of a draw reach the workers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Order {
+    /// Ascending, as they were drawn.
+    Drawn,
+    /// Each in another row, most in another chunk or at another worker.
+    Moved,
 }
 
 /// The coming step of `run` on `split` and `others` samples behind it that are drawn and not gathered.
@@ -92,6 +102,7 @@ pub(super) fn glimpse<M, O, OS>(
     state: &mut State<M, OS>,
     account: &mut Account,
     (split, others): (&Split, u32),
+    order: Order,
     draw: &mut Draw,
     workers: &mut impl Gather<M>,
     params: &[f32],
@@ -103,21 +114,28 @@ where
     O: Optimizer<OS>,
     Sum: From<Vec<M::Word>>,
 {
-    let dim = state.sum.len();
     let mut opened = account.open(step, state)?;
     draw.throw(run, &opened, split, others, generator);
-    account.draws += 1;
-    let (number, clip, points) = (opened.number(), opened.clip(), opened.points());
-    draw.gather(run, &mut opened, split, workers, params, witness)?;
-    std::mem::forget(opened);
-    let sum = Sum::from(std::mem::replace(&mut state.sum, vec![M::Word::default(); dim]));
-    Ok(Glimpse { number, event: step.event_at(number, run.rate)?, clip, points, draw: draw.samples.clone(), sum })
-}
-
-/// What the coming step counts its samples for; nothing where counts have no noise.
-pub(super) fn query(threshold: &AnyThreshold, state: &<AnyThreshold as Threshold>::State) -> damper_core::count::Query {
-    match threshold.count_noise() {
-        Some(_) => threshold.query(state),
-        None => damper_core::count::Query::None,
+    if order == Order::Moved {
+        draw.samples.reverse();
+        let by = draw.samples.len() / 3;
+        draw.samples.rotate_left(by);
     }
+    account.draws += 1;
+    let (number, clip) = (opened.number(), opened.clip());
+    draw.gather(run, &mut opened, split, workers, params, witness)?;
+    let points =
+        draw.points().iter().map(|point| (Digest::of(&point.params).value(), point.weight.to_bits())).collect();
+    let probe = opened.probe();
+    let (sum, counts) = (Sum::from(probe.sum.to_vec()), probe.counts[..probe.query.len()].to_vec());
+    drop(opened);
+    Ok(Glimpse {
+        number,
+        event: step.event_at(number, run.rate)?,
+        clip,
+        points,
+        draw: draw.samples.clone(),
+        sum,
+        counts,
+    })
 }

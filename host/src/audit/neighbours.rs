@@ -13,7 +13,9 @@
 //! 3. the clipped sum moves by at most the clip, twice the clip where a sample is replaced: squares of integers in 128 bits, of the
 //!    whole and of each layer that is clipped on its own. A sample that was not drawn, or was added and is not finite, moves no
 //!    unit. Sums of floats are held to the clip and a bound on their rounding;
-//! 4. counts of norms move by one, by two where a sample is replaced.
+//! 4. counts of norms, as the step holds them, move by one, by two where a sample is replaced.
+//!
+//! Where a sample lies must not matter: the same samples in other rows, chunks and workers have the same sum and counts, bit for bit.
 //!
 //! What is replayed is the trainer's own step, workers and graphs. The randomness is a simulation's, chosen so that the samples that
 //! differ are drawn; nothing is released.
@@ -23,21 +25,19 @@ mod law;
 
 pub use case::{Change, Made};
 
-use super::glimpse::{Account, Glimpse, glimpse, query};
+use super::glimpse::{Account, Glimpse, Order, glimpse};
 use super::{Claim, VERSION, check_sampler, seed_or_drawn};
 use crate::backend::open;
 use crate::data::Split;
-use crate::train::choice::{AnyClip, AnyOptimizer, AnyState};
+use crate::train::choice::{AnyOptimizer, AnyState};
 use crate::train::course::{self, ChaCha20, Course, Draw, State, Step, Sum};
 use crate::train::worker::{Gather, Layout, Witness};
 use crate::train::{Run, TrainError};
 use case::Case;
-use damper_core::count::Query;
 use damper_core::numerics::digest::Digest;
 use damper_core::numerics::reduce::sum_of_squares;
 use damper_core::private::Mechanism;
 use damper_core::sampling::poisson;
-use damper_core::threshold::Threshold;
 use law::{Breach, Laws, Side};
 use serde::Serialize;
 use std::fmt;
@@ -226,6 +226,7 @@ impl Course for Replay<'_> {
         let (mut real, mut base) = (account(), account());
         let mut accounts: Vec<Account> = cases.iter().map(|_| account()).collect();
         let mut verdicts: Vec<Verdict> = cases.iter().map(verdict).collect();
+        let (mut beside, mut moved) = (account(), moved_verdict());
         for number in 0..steps {
             let base_side = replayed.side(&split, &mut base)?;
             for ((case, account), verdict) in cases.iter().zip(&mut accounts).zip(&mut verdicts) {
@@ -243,15 +244,32 @@ impl Course for Replay<'_> {
                     verdict.violation = Some(replayed.violation(number, breach, case, &mut split)?);
                 }
             }
+            if moved.violation.is_none() {
+                // Without a witness: as the trainer takes them.
+                let seen = replayed.glimpse(&split, &mut beside, Order::Moved, None)?;
+                moved.drawn += u32::from(seen.draw.len() > 1);
+                moved.violation = laws.moved(&base_side.glimpse, &seen).err().map(|(what, coordinate)| {
+                    let (parameter, coordinate) = coordinate.and_then(|at| place(run, at)).unzip();
+                    let sample = seen.draw.first().copied().unwrap_or_default();
+                    Violation { step: number, sample, parameter, coordinate, what }
+                });
+            }
             replayed.advance(&split, &mut real)?;
             told(&format!("step {}/{steps}: {} neighbours", number + 1, cases.len()));
         }
+        verdicts.push(moved);
         Ok(verdicts)
     }
 }
 
 fn verdict(case: &Case) -> Verdict {
     Verdict { case: case.name(), change: case.change, made: case.made, sample: case.index, drawn: 0, violation: None }
+}
+
+/// Of the data set itself, with its samples moved.
+fn moved_verdict() -> Verdict {
+    let case = "no sample changed, all in other rows, chunks and workers".into();
+    Verdict { case, change: Change::Moved, made: None, sample: 0, drawn: 0, violation: None }
 }
 
 /// A run that goes on by what the data set releases, and is looked at from its neighbours.
@@ -275,27 +293,18 @@ where
         &mut self,
         split: &Split,
         account: &mut Account,
-        witness: &mut dyn Witness,
+        order: Order,
+        witness: Option<&mut dyn Witness>,
     ) -> Result<Glimpse, TrainError> {
         let Self { run, step, state, workers, params, generator, draw } = self;
-        glimpse(run, step, state, account, (split, 0), draw, workers, params, generator, Some(witness))
+        glimpse(run, step, state, account, (split, 0), order, draw, workers, params, generator, witness)
     }
 
     /// The coming step on `split`.
     fn side(&mut self, split: &Split, account: &mut Account) -> Result<Side, TrainError> {
-        let slots = self.step.slots();
-        let query = query(&slots.threshold, &self.state.threshold);
-        let mut watch = Watch {
-            mechanism: &slots.mechanism,
-            clip: slots.clip,
-            threshold: slots.threshold.clip(&self.state.threshold),
-            query,
-            scratch: vec![M::Word::default(); if query.is_empty() { 0 } else { self.params.len() }],
-            counts: vec![0; query.len()],
-            samples: vec![],
-        };
-        let glimpse = self.glimpse(split, account, &mut watch)?;
-        Ok(Side { glimpse, samples: watch.samples, counts: watch.counts })
+        let mut watch = Watch { samples: vec![] };
+        let glimpse = self.glimpse(split, account, Order::Drawn, Some(&mut watch))?;
+        Ok(Side { glimpse, samples: watch.samples })
     }
 
     /// The step on the data set is released, and the parameters move.
@@ -320,7 +329,7 @@ where
         if breach.moved {
             let mut look = |split: &Split| -> Result<Vec<u32>, TrainError> {
                 let mut keep = Keep { sample: breach.sample, bits: vec![] };
-                self.glimpse(split, &mut Account::at(self.run.steps, step), &mut keep)?;
+                self.glimpse(split, &mut Account::at(self.run.steps, step), Order::Drawn, Some(&mut keep))?;
                 Ok(keep.bits)
             };
             let base = look(split)?;
@@ -348,28 +357,15 @@ fn place(run: &Run, at: usize) -> Option<(String, usize)> {
     None
 }
 
-/// Digests each sample's gradient, and counts it as the core does.
-struct Watch<'a, M: Mechanism> {
-    mechanism: &'a M,
-    clip: AnyClip<'a>,
-    threshold: f32,
-    query: Query,
-    /// Memory for a sample's clipped gradient, of which only the norm is wanted.
-    scratch: Vec<M::Word>,
-    counts: Vec<i32>,
+/// Digests each sample's gradient.
+struct Watch {
     samples: Vec<(u32, Option<u64>)>,
 }
 
-impl<M: Mechanism<Word: Send> + Send + Sync> Witness for Watch<'_, M> {
+impl Witness for Watch {
     fn sample(&mut self, sample: u32, mixed: &[f32]) {
         let counts = sum_of_squares([mixed].into_iter()).is_finite();
         self.samples.push((sample, counts.then(|| Digest::of(mixed).value())));
-        if self.query.is_empty() {
-            return;
-        }
-        if let Some(norm) = self.mechanism.add_sample(&self.clip, self.threshold, &[mixed], &mut self.scratch) {
-            self.query.count(norm, &mut self.counts);
-        }
     }
 }
 

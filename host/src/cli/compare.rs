@@ -3,14 +3,15 @@
 mod file;
 mod watch;
 
+use super::charge::Charge;
+use super::train::TrainArgs;
 use super::{Failure, answer};
 use crate::compare::{self, Comparison, Figures, Journal, Position, Purpose, TUNING_PART, Task, Trainer};
 use crate::data::Dataset;
-use crate::files::{Access, create_output_folder, create_private_folder, write};
-use crate::report::TrainReport;
-use crate::train::{self, Run};
+use crate::files::{Access, create_output_folder, write};
+use crate::report::{TrainReport, create_ledger_folder};
+use crate::train::{self, Run, TestMetrics, tuning_rate};
 use clap::Args;
-use damper_core::accounting::Rate;
 use std::fs;
 use std::path::{Path, PathBuf};
 use watch::Watch;
@@ -46,13 +47,20 @@ A list of values for a flag that takes one value tunes the method: every
 combination is tried once at each budget, on four fifths of the training split
 and judged by the other fifth, never by the test split. Tuning is not private.
 
+With --budget FILE (or a key budget) and samples = N, each run is charged
+against the budget of a data set before it reads data, tuning runs too; a run
+that would exceed the limit is refused. The figures on held-out rows are exact
+and no budget covers them. Seeds make simulations, which no budget takes.
+
 Finished runs are kept in runs.jsonl. A comparison that was stopped goes on
 where it was when it is started again; runs with the same flags, model and
 version are not run again. Data that changed is not noticed: name another
 folder then. Runs go one after another, each on all processors.
 
 The folder then holds compare.html (table and plot), compare.md (the table,
-for a record), compare.json (all figures) and runs.jsonl.";
+for a record), compare.json (all figures), runs.jsonl, and in ledgers/ the plan
+and the paid steps of each run, stopped ones too: they count against the data.
+damper epsilon DIR/ledgers/0001 gives their epsilon.";
 
 /// Compares methods at equal budgets.
 ///
@@ -66,6 +74,9 @@ pub(super) struct CompareArgs {
     /// Folder for the outputs, instead of the file's `out`; one of an earlier start of this comparison is gone on with
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Charges each run, tuning runs too, against the budget of a data set, instead of the file's `budget`; needs `samples`
+    #[arg(long, value_name = "FILE")]
+    budget: Option<PathBuf>,
     /// Prints the comparison as one JSON object on standard output, and nothing else there
     #[arg(long)]
     json: bool,
@@ -75,21 +86,27 @@ pub(super) struct CompareArgs {
 }
 
 pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
-    let file::Read { plan, out, json, quiet } = file::read(&args.file, args.out.as_deref())?;
+    let file::Read { plan, out, budget, json, quiet } =
+        file::read(&args.file, args.out.as_deref(), args.budget.as_deref())?;
     let journal = out.join("runs.jsonl");
     let is_new = !out.exists();
     if !journal.exists() {
         create_output_folder(&out)?;
     }
     let mut journal = Journal::open(&journal)?;
-    let mut runner = Runner { out: &out, budget: plan.budgets.name(), watch: Watch::new(args.quiet || quiet) };
+    let mut runner = Runner {
+        out: &out,
+        budget: plan.budgets.name(),
+        budget_file: budget.as_deref(),
+        watch: Watch::new(args.quiet || quiet),
+    };
     runner.watch.begins(plan.runs(), journal.len());
     let comparison = compare::run(&plan, &mut journal, &mut runner)?;
     let mut cells = comparison.methods.iter().flat_map(|row| &row.cells);
     if cells.clone().all(|cell| cell.n == 0) {
         let reason = cells.find_map(|cell| cell.refused.first()).map_or("", |refusal| &refusal.reason);
         let message = format!("no run finished, so there is no table; the first was refused: {reason}");
-        if journal.is_empty() {
+        if journal.is_empty() && !out.join("ledgers").exists() {
             // What was made for nothing.
             drop(journal);
             let _ = fs::remove_file(out.join("runs.jsonl"));
@@ -124,6 +141,8 @@ struct Runner<'a> {
     out: &'a Path,
     /// What the budgets are.
     budget: &'static str,
+    /// The budget of the data set.
+    budget_file: Option<&'a Path>,
     watch: Watch,
 }
 
@@ -138,26 +157,47 @@ impl Trainer for Runner<'_> {
 
 impl Runner<'_> {
     fn one(&mut self, task: &Task) -> Result<Figures, Failure> {
-        let (args, model) = file::parse(&task.flags, self.out)?;
-        let in_model = |error| Failure::in_model(&model, error);
-        let mut run = train::prepare(&args.source(model.clone()), args.config()?).map_err(in_model)?;
+        let (args, model) = file::parse(&task.flags, self.budget_file, self.out)?;
+        let charge = args.charge("compare", (task.purpose == Purpose::Tuning).then_some(TUNING_PART))?;
+        let mut paid = None;
+        let result = self.charged(task, &args, &model, &charge, &mut paid);
+        if result.is_err() {
+            charge.narrow(paid.as_deref());
+        }
+        result
+    }
+
+    /// Trains, once the run is charged. `paid` is the folder of its ledger.
+    fn charged(
+        &mut self,
+        task: &Task,
+        args: &TrainArgs,
+        model: &Path,
+        charge: &Charge,
+        paid: &mut Option<PathBuf>,
+    ) -> Result<Figures, Failure> {
+        let in_model = |error| Failure::in_model(model, error);
+        let mut run = train::prepare(&args.source(model.to_path_buf()), args.config()?).map_err(in_model)?;
         if run.data.test.is_none() {
             return Err(Failure::new(NO_TEST));
         }
-        let warnings = run.warnings.iter().map(|warning| match warning.strip_prefix("--seed makes this run") {
-            Some(rest) => format!("`seeds` makes every run{rest}"),
-            None => warning.clone(),
+        if run.config.test_metrics != TestMetrics::Exact {
+            return Err(Failure::new("test-metrics: a comparison is of exact figures of the test split; leave it out"));
+        }
+        let warnings = run.warnings.iter().chain(&run.warnings_of_data).map(|warning| {
+            match warning.strip_prefix("--seed makes this run") {
+                Some(rest) => format!("`seeds` makes every run{rest}"),
+                None => warning.clone(),
+            }
         });
         self.watch.warn(warnings.collect());
         if task.purpose == Purpose::Tuning {
             for_tuning(&mut run)?;
         }
-        // What a stopped run left there is no use to another.
-        let checkpoint = self.out.join("checkpoint");
-        let _ = fs::remove_dir_all(&checkpoint);
-        create_private_folder(&checkpoint)?;
+        charge.check(&run)?;
+        let checkpoint = create_ledger_folder(self.out)?;
+        *paid = checkpoint.parent().map(Path::to_path_buf);
         let outcome = train::run(&run, &checkpoint, &mut self.watch);
-        let _ = fs::remove_dir_all(&checkpoint);
         let report = TrainReport::new(&run, &outcome.map_err(in_model)?);
         Ok(Figures {
             test_accuracy: report.test_accuracy,
@@ -181,10 +221,7 @@ impl Runner<'_> {
 fn for_tuning(run: &mut Run) -> Result<(), Failure> {
     let too_few = || Failure::new("the training split has too few samples to tune on: give one value for each key");
     let (train, held_out) = run.data.train.hold_out(TUNING_PART).ok_or_else(too_few)?;
-    let samples = run.data.train.len() as u64;
-    let declared = run.config.dataset_size.unwrap_or(samples);
-    let left = u128::from(declared) * train.len() as u128 / u128::from(samples);
-    run.rate = Rate::of(u64::from(run.config.batch_size), left as u64).map_err(|_| too_few())?;
+    run.rate = tuning_rate(&run.config, run.data.train.len() as u64, train.len() as u64)?;
     run.data = Dataset { train, test: Some(held_out), sample: run.data.sample };
     Ok(())
 }

@@ -2,10 +2,13 @@
 
 use super::{Failure, answer, answer_json};
 use crate::accounting::pld::Neighbours;
-use crate::accounting::{self, Accountant, AccountingError, EpsilonQuery, Plan, Recorded, upward};
-use crate::report::recorded;
+use crate::accounting::{self, Accountant, AccountingError, EpsilonQuery, Plan, Recorded, RunKind, upward};
+use crate::report::{SIMULATION, Unfinished, planned, recorded};
+use crate::train::{LEDGER, PLAN};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
@@ -15,7 +18,10 @@ Example: MNIST, 60,000 samples, batches of 256, 15 epochs:
 The same of a run that damper train has made, from its recorded draws:
   damper epsilon DIR
 Its delta at another epsilon:
-  damper epsilon DIR --epsilon 2";
+  damper epsilon DIR --epsilon 2
+
+Of a run that was killed or failed, it gives epsilon of the steps that the ledger
+in DIR/checkpoint counts as paid: an upper bound.";
 
 /// The file of a run's folder that records its draws.
 pub(super) const EVENTS: &str = "events.json";
@@ -24,9 +30,12 @@ pub(super) const EVENTS: &str = "events.json";
 #[derive(Args, Debug)]
 #[command(allow_negative_numbers = true, after_help = AFTER_HELP)]
 pub(super) struct EpsilonArgs {
-    /// A run's folder: epsilon is computed again from its events.json alone
+    /// A run's folder: epsilon is computed again from its events.json alone; of an unfinished run, from its plan and ledger
     #[arg(value_name = "DIR", conflicts_with_all = ["noise_multiplier", "sampling_rate", "steps", "count_noise_multiplier"])]
     folder: Option<PathBuf>,
+    /// With DIR: epsilon of all planned steps, an upper bound if the ledger is damaged
+    #[arg(long, requires = "folder")]
+    planned: bool,
     /// Standard deviation of the noise, in units of the clip
     #[arg(long, value_name = "S", required_unless_present = "folder")]
     noise_multiplier: Option<f64>,
@@ -84,10 +93,77 @@ struct OfRun {
     sampling_rate: f64,
     steps: u64,
     accountant: Accountant,
+    /// `simulation` where the run's noise is known and nothing is private; none where the record does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<RunKind>,
     /// The Rényi order that gave epsilon; none where privacy loss distributions did.
     #[serde(skip_serializing_if = "Option::is_none")]
     order: Option<f64>,
     neighbours: Neighbours,
+    /// Whether the run has finished; false of one that is known by its plan alone.
+    finished: bool,
+    /// Steps of the whole plan, if the run is unfinished: `steps` are the paid ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    planned_steps: Option<u32>,
+}
+
+/// The events of a run's folder.
+struct Found {
+    file: PathBuf,
+    recorded: Recorded,
+    finished: bool,
+    planned_steps: Option<u32>,
+    /// How the answer ends.
+    note: String,
+}
+
+impl Found {
+    fn of(folder: &Path, whole_plan: bool) -> Result<Self, Failure> {
+        let checkpoint = folder.join("checkpoint");
+        let simulation = |run: &str| match run {
+            "private" => "",
+            _ => "\nNO GUARANTEE      the run is a simulation: its noise can be recomputed",
+        };
+        if whole_plan {
+            let plan = planned(folder)?
+                .ok_or_else(|| Failure::in_file(&checkpoint.join(PLAN), "missing; leave out --planned"))?;
+            return Ok(Self {
+                note: format!(
+                    "\nplanned           all {} steps, whether paid or not: an upper bound{}",
+                    plan.steps,
+                    simulation(&plan.run)
+                ),
+                file: checkpoint.join(PLAN),
+                finished: false,
+                planned_steps: Some(plan.steps),
+                recorded: plan.events,
+            });
+        }
+        let events = folder.join(EVENTS);
+        // Whatever keeps events.json from being looked at is said when it is read.
+        let missing = fs::symlink_metadata(&events).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        match if missing { Unfinished::read(folder)? } else { None } {
+            None => Ok(Self {
+                recorded: recorded(folder)?,
+                file: events,
+                finished: true,
+                planned_steps: None,
+                note: ", and nothing else".into(),
+            }),
+            Some(unfinished) => Ok(Self {
+                note: format!(
+                    " and {LEDGER}\nunfinished        {} of {} planned steps are paid; the figure counts these, an upper bound{}",
+                    unfinished.steps,
+                    unfinished.planned_steps,
+                    simulation(&unfinished.run)
+                ),
+                file: checkpoint.join(PLAN),
+                finished: false,
+                planned_steps: Some(unfinished.planned_steps),
+                recorded: unfinished.events,
+            }),
+        }
+    }
 }
 
 /// Says what there is, where something else is asked for.
@@ -140,10 +216,10 @@ fn below_one(delta: f64, epsilon: f64) -> Result<f64, Failure> {
 }
 
 fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
-    let (file, recorded) = (&folder.join(EVENTS), recorded(folder)?);
+    let Found { file, recorded, finished, planned_steps, note } = Found::of(folder, args.planned)?;
     let accountant = args.accountant.unwrap_or(recorded.accountant);
     let neighbours = Neighbours::from(args.neighbours);
-    let in_file = |error: AccountingError| Failure::in_file(file, error);
+    let in_file = |error: AccountingError| Failure::in_file(&file, error);
     let delta = match args.epsilon {
         Some(epsilon) => below_one(recorded.delta(accountant, epsilon).map_err(in_file)?, epsilon)?,
         None => args.delta.unwrap_or(recorded.delta),
@@ -161,16 +237,20 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
         sampling_rate: recorded.largest_rate(),
         steps: recorded.steps(),
         accountant,
+        run: recorded.run,
         order: priced.order,
         neighbours,
+        finished,
+        planned_steps,
     };
     if args.json {
         return answer_json(&found);
     }
     answer(&format!(
-        "epsilon           {}\ndelta             {:e}\nnoise multiplier  {} (smallest of a draw)\nsampling rate     {} \
-         (largest of a draw)\nsteps             {}\naccountant        {}\nneighbours        {}\nfrom              {}, and nothing else",
+        "epsilon           {}{}\ndelta             {:e}\nnoise multiplier  {} (smallest of a draw)\nsampling rate     {} \
+         (largest of a draw)\nsteps             {}\naccountant        {}\nneighbours        {}\nfrom              {}{note}",
         upward(found.epsilon),
+        if found.run == Some(RunKind::Simulation) { SIMULATION } else { "" },
         found.delta,
         found.noise_multiplier,
         found.sampling_rate,

@@ -7,7 +7,7 @@
 use super::Failure;
 use crate::filter::Coefficients;
 use crate::train::{
-    Clipping, DecayChoice, FilterChoice, LearningRateChoice, Method, PerSample, ThresholdChoice, ThresholdRule,
+    Clipping, DecayChoice, FilterChoice, LAGS, LearningRateChoice, Method, PerSample, ThresholdChoice, ThresholdRule,
 };
 use clap::{Args, ValueEnum};
 use damper_core::filter::{Gain, LookAhead};
@@ -24,6 +24,13 @@ pub(super) struct MethodArgs {
     /// [default: doppler, dp-pmlf: momentum; others: none]
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     filter: Option<String>,
+    /// doppler: instead of --filter, a filter over LAGS past gradients whose taps follow their autocorrelation; MEMORY is
+    /// what its averages keep from step to step, FLOOR the least squared norm [default: MEMORY 0.9, FLOOR 1e-3]
+    #[arg(long, value_name = "LAGS[,MEMORY[,FLOOR]]", conflicts_with = "filter", value_parser = adaptive_fir)]
+    adaptive_fir: Option<(usize, f64, f64)>,
+    /// doppler, dp-pmlf, --filter: the filter's output as it is, not over its step response
+    #[arg(long, conflicts_with = "adaptive_fir")]
+    no_bias_correction: bool,
     /// dp-pmlf, inner-outer: iterates whose gradients are mixed per sample, the current one included, 1 to 16
     /// [default: 2]
     #[arg(long, value_name = "K")]
@@ -58,6 +65,9 @@ pub(super) struct MethodArgs {
     /// percentile, expected-error: range of the first histogram of norms [default: percentile 1, expected-error 20]
     #[arg(long, value_name = "R")]
     range: Option<f32>,
+    /// percentile, expected-error: counts a sample whose gradient is not finite in the histogram's last bin, not nowhere
+    #[arg(long)]
+    count_non_finite: bool,
     /// expected-error: `paper-grid` searches multiples of the last clip, `exact` solves [default: paper-grid]
     #[arg(long, value_name = "NAME")]
     solver: Option<SolverArg>,
@@ -72,10 +82,17 @@ pub(super) struct MethodArgs {
     #[arg(long, value_name = "G")]
     stability: Option<f32>,
     /// Noise of each step: constant; matched:P, growing as the learning rate falls, to the power P from 0 to 4;
-    /// polynomial:G,P, as
-    /// (1 + G t)^(P/2) [default: adp: matched:0.5; others: constant]
+    /// polynomial:G,P, as (1 + G t)^(P/2); clt, the least noise at the price that the central limit theorem gives a step
+    /// [default: adp: matched:0.5; others: constant]
     #[arg(long, value_name = "SCHEDULE", value_parser = noise_schedule)]
-    noise_schedule: Option<NoiseSchedule>,
+    noise_schedule: Option<NoiseArg>,
+}
+
+/// A noise schedule, or the one that its own multiplier shapes.
+#[derive(Clone, Copy, Debug)]
+enum NoiseArg {
+    Schedule(NoiseSchedule),
+    Clt,
 }
 
 #[derive(Args, Debug)]
@@ -169,13 +186,27 @@ fn gain(text: &str) -> Result<Gain, String> {
     }
 }
 
-fn noise_schedule(text: &str) -> Result<NoiseSchedule, String> {
+fn noise_schedule(text: &str) -> Result<NoiseArg, String> {
     let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
-    match (kind, numbers(rest), numbers(rest)) {
-        ("constant", ..) if rest.is_empty() => Ok(NoiseSchedule::Constant),
-        ("matched", Some([exponent]), _) => Ok(NoiseSchedule::Matched { exponent }),
-        ("polynomial", _, Some([growth, exponent])) => Ok(NoiseSchedule::Polynomial { growth, exponent }),
-        _ => Err("give constant, matched:P or polynomial:G,P".into()),
+    Ok(NoiseArg::Schedule(match (kind, numbers(rest), numbers(rest)) {
+        ("constant", ..) if rest.is_empty() => NoiseSchedule::Constant,
+        ("matched", Some([exponent]), _) => NoiseSchedule::Matched { exponent },
+        ("polynomial", _, Some([growth, exponent])) => NoiseSchedule::Polynomial { growth, exponent },
+        ("clt", ..) if rest.is_empty() => return Ok(NoiseArg::Clt),
+        _ => return Err("give constant, matched:P, polynomial:G,P or clt".into()),
+    }))
+}
+
+fn adaptive_fir(text: &str) -> Result<(usize, f64, f64), String> {
+    let mut parts = text.split(',').map(str::trim);
+    let lags = parts.next().and_then(|part| part.parse().ok());
+    let lags = lags.filter(|lags| (1..=LAGS).contains(lags)).ok_or("give LAGS, a whole number from 1 to 16")?;
+    let memory = parts.next().unwrap_or("0.9").parse().ok().filter(|memory| (0.0..1.0).contains(memory));
+    let memory = memory.ok_or("give MEMORY, a number from 0 to below 1, after LAGS")?;
+    let floor = parts.next().unwrap_or("1e-3").parse().map_err(|_| "give FLOOR, a number, after LAGS,MEMORY")?;
+    match parts.next() {
+        None => Ok((lags, memory, floor)),
+        Some(_) => Err("give at most LAGS,MEMORY,FLOOR".into()),
     }
 }
 
@@ -235,8 +266,10 @@ impl MethodArgs {
             name: self.name(),
             filter: self.filter()?,
             threshold: ThresholdChoice { clip, rule: self.threshold(batch_size), bounds: self.clip_bounds },
+            count_non_finite: self.count_non_finite,
             clipping: self.clipping()?,
             noise_schedule: self.noise_schedule(),
+            clt_noise: matches!(self.noise_schedule, Some(NoiseArg::Clt)),
             learning_rate: LearningRateChoice {
                 lr: schedule.lr,
                 warmup: schedule.warmup,
@@ -249,10 +282,11 @@ impl MethodArgs {
     }
 
     fn noise_schedule(&self) -> NoiseSchedule {
-        self.noise_schedule.unwrap_or(match self.method {
-            MethodArg::Adp => NoiseSchedule::Matched { exponent: 0.5 },
-            _ => NoiseSchedule::Constant,
-        })
+        match (self.noise_schedule, self.method) {
+            (Some(NoiseArg::Schedule(schedule)), _) => schedule,
+            (None, MethodArg::Adp) => NoiseSchedule::Matched { exponent: 0.5 },
+            (None | Some(NoiseArg::Clt), _) => NoiseSchedule::Constant,
+        }
     }
 
     fn rule(&self) -> ThresholdArg {
@@ -274,12 +308,19 @@ impl MethodArgs {
         let rule = self.rule();
         let disk = self.method == MethodArg::Disk;
         let mixes = self.mixes_iterates();
+        let doppler = self.method == MethodArg::Doppler;
+        let given = self.filter.as_deref().is_some_and(|filter| filter != "none");
+        let usual = self.filter.is_none() && matches!(self.method, MethodArg::Doppler | MethodArg::DpPmlf);
+        let recursive = !disk && (given || usual);
         let counts = rule != ThresholdArg::Fixed;
         let histogram = matches!(rule, ThresholdArg::Percentile | ThresholdArg::ExpectedError);
         let share = matches!(rule, ThresholdArg::Percentile | ThresholdArg::Quantile);
         let of_rule = format!("--threshold {}", name(rule));
         let of_method = format!("--method {method}");
         let flags = [
+            ("--adaptive-fir", self.adaptive_fir.is_some(), doppler, &of_method, "--method doppler"),
+            ("--no-bias-correction", self.no_bias_correction, recursive, &of_method, "--method doppler"),
+            ("--count-non-finite", self.count_non_finite, histogram, &of_rule, "--threshold percentile"),
             ("--iterates", self.iterates.is_some(), mixes, &of_method, "--method dp-pmlf"),
             ("--beta", self.beta.is_some(), mixes, &of_method, "--method dp-pmlf"),
             ("--kappa", self.kappa.is_some(), disk, &of_method, "--method disk"),
@@ -363,16 +404,22 @@ impl MethodArgs {
                 look_ahead: self.gamma.unwrap_or(LookAhead::One),
             });
         }
+        if let Some((lags, memory, floor)) = self.adaptive_fir {
+            return Ok(FilterChoice::AdaptiveFir { lags, memory, floor });
+        }
         if self.mixes_iterates() {
             let pmlf = self.method == MethodArg::DpPmlf;
-            return Ok(FilterChoice::PerSample(PerSample {
+            let kind =
+                if self.no_bias_correction { FilterChoice::PerSampleUncorrected } else { FilterChoice::PerSample };
+            return Ok(kind(PerSample {
                 iterates: self.iterates.unwrap_or(2),
                 beta: self.beta.unwrap_or(if pmlf { 0.1 } else { 0.9 }),
                 normalised: pmlf,
                 inner: filter.unwrap_or_else(|| Coefficients { a: vec![], b: vec![1.0] }),
             }));
         }
-        Ok(filter.map_or(FilterChoice::None, FilterChoice::Iir))
+        let kind = if self.no_bias_correction { FilterChoice::Uncorrected } else { FilterChoice::Iir };
+        Ok(filter.map_or(FilterChoice::None, kind))
     }
 
     fn threshold(&self, batch_size: u32) -> ThresholdRule {

@@ -32,6 +32,10 @@ pub(super) struct OptimizerArgs {
     /// that is left after the noise's is taken off [default: 1e-8; adagrad: 1e-10; adam-bc: by the noise]
     #[arg(long, value_name = "E")]
     adam_epsilon: Option<f32>,
+    /// adam, adamw: how the epsilon keeps the denominator above 0: `added` to the root of the second moment, or `floored`,
+    /// the larger of both (DOPPLER) [default: added]
+    #[arg(long, value_name = "NAME")]
+    adam_denominator: Option<DenominatorArg>,
     /// rmsprop: decay of the second moment [default: 0.99]
     #[arg(long, value_name = "A")]
     alpha: Option<f64>,
@@ -41,6 +45,9 @@ pub(super) struct OptimizerArgs {
     /// --adagrad-norm: takes the noise's own share off each squared norm
     #[arg(long, requires = "adagrad_norm")]
     subtract_noise: bool,
+    /// --adagrad-norm: the first of every STEPS steps counts BETA times, the second BETA / 2 times, down to once (ADP)
+    #[arg(long, value_name = "BETA,STEPS", requires = "adagrad_norm", allow_hyphen_values = true, value_parser = norm_weight)]
+    norm_weight: Option<(f64, NonZeroU32)>,
     /// GaLore: tensors with more than RANK rows and more than RANK columns (all axes but the first) follow the optimizer in
     /// RANK directions only, found anew every EVERY steps in the released gradient; SCALE multiplies their step
     /// [default: EVERY 200, SCALE 1]
@@ -60,12 +67,18 @@ enum OptimizerArg {
     Rmsprop,
 }
 
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum DenominatorArg {
+    Added,
+    Floored,
+}
+
 impl OptimizerArgs {
     pub(super) fn choice(&self, method: &MethodArgs) -> Result<OptimizerChoice, Failure> {
         let norm_step =
             self.adagrad_norm.map(|(initial, floor)| NormStep { initial, floor, subtract_noise: self.subtract_noise });
         self.refuse_idle_flags(method)?;
-        Ok(OptimizerChoice { rule: self.rule(method)?, norm_step, galore: self.galore })
+        Ok(OptimizerChoice { rule: self.rule(method)?, norm_step, norm_weight: self.norm_weight, galore: self.galore })
     }
 
     /// A flag that the optimizer does not read would be a misunderstanding.
@@ -75,11 +88,13 @@ impl OptimizerArgs {
         let name = name(optimizer);
         let sgd = matches!(optimizer, Sgd | Momentum | Nesterov);
         let adam = matches!(optimizer, Adam | Adamw | AdamBc);
+        let added = matches!(optimizer, Adam | Adamw);
         let flags = [
             ("--momentum", self.momentum.is_some(), sgd, "--optimizer momentum"),
             ("--nesterov", self.nesterov, sgd, "--optimizer nesterov"),
             ("--betas", self.betas.is_some(), adam, "--optimizer adam"),
             ("--adam-epsilon", self.adam_epsilon.is_some(), !sgd, "--optimizer adam"),
+            ("--adam-denominator", self.adam_denominator.is_some(), added, "--optimizer adam"),
             ("--alpha", self.alpha.is_some(), optimizer == Rmsprop, "--optimizer rmsprop"),
             ("--weight-decay", self.weight_decay.is_some(), optimizer != Adam, "--optimizer adamw"),
         ];
@@ -113,9 +128,17 @@ impl OptimizerArgs {
                 }
                 Rule::Sgd { momentum, nesterov, weight_decay: decay as f32 }
             }
-            OptimizerArg::Adam => Rule::Adam { beta1, beta2, epsilon, weight_decay: 0.0, filtered_second },
-            OptimizerArg::Adamw => {
-                Rule::Adam { beta1, beta2, epsilon, weight_decay: self.weight_decay.unwrap_or(0.01), filtered_second }
+            OptimizerArg::Adam | OptimizerArg::Adamw => {
+                let usual = if self.optimizer == OptimizerArg::Adam { 0.0 } else { 0.01 };
+                let weight_decay = self.weight_decay.unwrap_or(usual);
+                match self.adam_denominator {
+                    None | Some(DenominatorArg::Added) => {
+                        Rule::Adam { beta1, beta2, epsilon, weight_decay, filtered_second }
+                    }
+                    Some(DenominatorArg::Floored) => {
+                        Rule::FlooredAdam { beta1, beta2, epsilon, weight_decay, filtered_second }
+                    }
+                }
             }
             OptimizerArg::AdamBc => Rule::AdamBc { beta1, beta2, floor: self.adam_epsilon, weight_decay: decay },
             OptimizerArg::Adagrad => {
@@ -126,6 +149,13 @@ impl OptimizerArgs {
             }
         })
     }
+}
+
+fn norm_weight(text: &str) -> Result<(f64, NonZeroU32), String> {
+    let (weight, period) = text.split_once(',').ok_or("give BETA,STEPS")?;
+    let weight = weight.trim().parse().map_err(|_| "give BETA, a number of at least 1")?;
+    let period = period.trim().parse().map_err(|_| "give STEPS, a whole number of at least 1, after BETA")?;
+    Ok((weight, period))
 }
 
 fn low_rank(text: &str) -> Result<LowRank, String> {

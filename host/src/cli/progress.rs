@@ -5,10 +5,13 @@ use crate::train::{Evaluation, Progress, StepReport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 
+/// A bar prices ε so many times in a run, of the steps up to the next time.
+const AHEAD: u32 = 20;
+
 /// Who watches.
 pub(super) enum Watcher {
-    /// A terminal.
-    Bar { bar: ProgressBar, steps: u32 },
+    /// A terminal; up to which step ε was priced, and that ε.
+    Bar { bar: ProgressBar, steps: u32, priced: (u32, f64) },
     /// A file or a pipe; how many tenths were told.
     Lines { tenths: u32, steps: u32 },
     /// Nobody.
@@ -24,7 +27,7 @@ impl Watcher {
             let style =
                 ProgressStyle::with_template("{bar:30} {pos}/{len} steps  {msg}").expect("the template is a constant");
             let bar = ProgressBar::with_draw_target(Some(u64::from(steps)), ProgressDrawTarget::stderr());
-            Self::Bar { bar: bar.with_style(style), steps }
+            Self::Bar { bar: bar.with_style(style), steps, priced: (0, 0.0) }
         } else {
             Self::Lines { tenths: 0, steps }
         }
@@ -53,17 +56,22 @@ impl Progress for Watcher {
         self.line(&format!("backend: {note}"));
     }
 
-    fn step(&mut self, at: &StepReport) {
+    fn step(&mut self, at: &StepReport, epsilon: &mut dyn FnMut(u32) -> f64) {
         match self {
-            Self::Bar { bar, .. } => {
+            Self::Bar { bar, priced, .. } => {
+                if at.step > priced.0 {
+                    let until = at.step.saturating_add(at.steps / AHEAD).min(at.steps);
+                    *priced = (until, epsilon(until));
+                }
                 bar.set_position(u64::from(at.step));
-                bar.set_message(status(at));
+                bar.set_message(status(at, *priced));
             }
             Self::Lines { tenths, .. } => {
                 let reached = (u64::from(at.step) * 10 / u64::from(at.steps.max(1))) as u32;
                 if reached > *tenths {
                     *tenths = reached;
-                    self.line(&format!("step {}/{}  {}", at.step, at.steps, status(at)));
+                    let priced = (at.step, epsilon(at.step));
+                    self.line(&format!("step {}/{}  {}", at.step, at.steps, status(at, priced)));
                 }
             }
             Self::Quiet => {}
@@ -84,10 +92,11 @@ impl Progress for Watcher {
     }
 }
 
-/// Speed, ε so far, time left.
-fn status(at: &StepReport) -> String {
+/// Speed, time left, and ε of the first `until` steps.
+fn status(at: &StepReport, (until, epsilon): (u32, f64)) -> String {
     let left = at.seconds / f64::from(at.step.max(1)) * f64::from(at.steps - at.step);
-    format!("{:.0} samples/s  epsilon {}  {} left", at.samples_per_second, upward(at.epsilon), duration(left))
+    let by = if until > at.step { format!(" by step {until}") } else { String::new() };
+    format!("{:.0} samples/s  epsilon {}{by}  {} left", at.samples_per_second, upward(epsilon), duration(left))
 }
 
 pub(super) fn duration(seconds: f64) -> String {
@@ -105,8 +114,9 @@ mod tests {
 
     #[test]
     fn the_status_says_speed_epsilon_and_time_left() {
-        let at = StepReport { step: 50, steps: 200, seconds: 30.0, samples_per_second: 1234.5, epsilon: 0.5 };
-        assert_eq!(status(&at), "1234 samples/s  epsilon 0.5000  1 min 30 s left");
+        let at = StepReport { step: 50, steps: 200, seconds: 30.0, samples_per_second: 1234.5 };
+        assert_eq!(status(&at, (50, 0.5)), "1234 samples/s  epsilon 0.5000  1 min 30 s left");
+        assert_eq!(status(&at, (60, 0.6)), "1234 samples/s  epsilon 0.6000 by step 60  1 min 30 s left");
         assert_eq!(duration(7322.0), "2 h 02 min");
     }
 }

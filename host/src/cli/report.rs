@@ -4,7 +4,7 @@ use super::epsilon::EVENTS;
 use super::{Failure, answer, answer_json};
 use crate::accounting::upward;
 use crate::files::{Access, write};
-use crate::report::{Evidence, Statement, html};
+use crate::report::{Evidence, Statement, Unfinished, html};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,10 @@ const AFTER_HELP: &str = "\
 Reads report.json and events.json, and audit-canary.json and audit-neighbours.json
 where damper audit left them; computes epsilon again from events.json alone, and
 writes report.html and statement.json. docs/report.md says what each field means.
+
+Of a run that was killed or failed it reads checkpoint/plan.json and
+checkpoint/ledger.json: both files then give epsilon of the paid steps, an upper
+bound, and say that the run is unfinished.
 
 Example:
   damper report run
@@ -51,8 +55,31 @@ pub(super) fn write_report(folder: &Path, out: &Path) -> Result<Statement, Failu
     Ok(statement)
 }
 
+/// Writes the report on an unfinished run.
+fn of_unfinished(args: &ReportArgs, out: &Path, found: &Unfinished) -> Result<(), Failure> {
+    write(&out.join(PAGE), found.html().as_bytes(), Access::Public)?;
+    write(&out.join(STATEMENT), found.to_json().as_bytes(), Access::Public)?;
+    if args.json {
+        return answer_json(found);
+    }
+    answer(&format!(
+        "epsilon   {}{}\ndelta     {:e}\nsteps     {} paid of {}: the run is unfinished, and this is an upper bound\npage      \
+         {}\njson      {}",
+        upward(found.epsilon),
+        if found.guaranteed { "" } else { "  NO GUARANTEE: the page says why" },
+        found.delta,
+        found.steps,
+        found.planned_steps,
+        out.join(PAGE).display(),
+        out.join(STATEMENT).display(),
+    ))
+}
+
 pub(super) fn run(args: &ReportArgs) -> Result<(), Failure> {
     let out = args.out.as_ref().unwrap_or(&args.folder);
+    if let Some(unfinished) = Unfinished::read(&args.folder)? {
+        return of_unfinished(args, out, &unfinished);
+    }
     let statement = write_report(&args.folder, out)?;
     if args.json {
         answer_json(&statement)?;

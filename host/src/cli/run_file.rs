@@ -12,7 +12,7 @@ use std::path::Path;
 use toml::Value;
 
 /// Flags of which one at most is given: one on the command line overrides the other's in the file.
-const EITHER: [&str; 2] = ["epsilon", "noise-multiplier"];
+const EITHER: [&str; 3] = ["epsilon", "noise-multiplier", "equation-6"];
 
 /// The command line `args` with what is in its `.toml` file added as flags; `args` as it is if it names none.
 pub(super) fn expand(command: Command, args: Vec<OsString>) -> Result<Vec<OsString>, Failure> {

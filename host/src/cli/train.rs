@@ -1,5 +1,6 @@
 //! `damper train`: from a model, a data set and a budget to a folder with a private model and its report.
 
+use super::charge::Charge;
 use super::epsilon::{EVENTS, accountant};
 use super::method::MethodArgs;
 use super::model::{MEMORY, ModelArgs, bytes_text, memory};
@@ -13,12 +14,16 @@ use crate::backend::Choice;
 use crate::data::{DataOptions, OnBadRow, TestSource, TextOptions, TextTask};
 use crate::files;
 use crate::onnx;
-use crate::report::{OutputFolder, TrainReport, trained_model};
-use crate::train::{self, Budget, Noise, Record, Source, TrainConfig};
+use crate::report::{OutputFolder, TrainReport, is_finished, trained_model};
+use crate::train::{self, Budget, Noise, Record, Run, Source, TestMetrics, TrainConfig};
 use clap::{Args, ValueEnum};
+use damper_core::average::Averaging;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
-use std::path::{PathBuf, absolute};
+use std::path::{Path, PathBuf, absolute};
+
+/// The bound on a held-out sample's loss where none is given. A share of e^-10 for the right class has this loss.
+const LOSS_BOUND: f32 = 10.0;
 
 /// δ where a multiplier was given and no δ.
 const DELTA: f64 = 1e-5;
@@ -44,10 +49,14 @@ where run.toml is
   out = \"run\"
 
 The folder --out then holds model.onnx, report.html, report.json, statement.json,
-events.json and metrics.csv, which epsilon covers, and the private folder checkpoint/, as secret as the data.
+events.json and metrics.csv. Epsilon covers the training samples in them, and the
+held-out samples with --test-metrics private only; it does not cover `seconds`.
+The private folder checkpoint/ is as secret as the data.
 
-A run that was killed cannot be resumed: its folder keeps the ledger of what was
-paid, in checkpoint/, and counts against the data. Name another --out then.";
+A run that was killed or failed cannot be resumed. From the first paid step on, its
+folder keeps its plan and the ledger of paid steps, in checkpoint/: they count
+against the data, and damper epsilon DIR gives their epsilon. Keep the folder and
+name another --out then.";
 
 /// Trains a model with differential privacy.
 #[derive(Args, Debug)]
@@ -96,6 +105,13 @@ struct DataArgs {
     /// Held-out samples: a fraction of the rows between 0 and 1, or another KIND:PATH [default: the data's own]
     #[arg(long, value_name = "FRACTION|KIND:PATH")]
     test: Option<TestSource>,
+    /// What is released of the held-out samples: `exact`: accuracy and loss, exact functions of samples that epsilon does not
+    /// protect; `private`: both with noise, charged so that epsilon protects these samples too; `none`: nothing
+    #[arg(long, value_name = "exact|private|none", default_value = "exact")]
+    test_metrics: TestMetricsArg,
+    /// With --test-metrics private: a sample's loss counts as L at most, above and below zero [default: 10]
+    #[arg(long, value_name = "L", value_parser = number32)]
+    test_loss_bound: Option<f32>,
     /// Public mean and standard deviation: every feature becomes (x - MEAN) / STD; bytes are divided by 255 first
     #[arg(long, value_name = "MEAN,STD", allow_hyphen_values = true, value_parser = pair::<f32>)]
     normalize: Option<(f32, f32)>,
@@ -136,11 +152,15 @@ struct DataArgs {
 #[command(next_help_heading = "Privacy")]
 struct PrivacyArgs {
     /// The budget: the noise is chosen so that epsilon of the whole run is at most this
-    #[arg(long, value_name = "E", required_unless_present = "noise_multiplier", conflicts_with = "noise_multiplier")]
+    #[arg(long, value_name = "E", required_unless_present_any = ["noise_multiplier", "equation_6"], conflicts_with = "noise_multiplier")]
     epsilon: Option<f64>,
     /// Standard deviation of the noise in units of the clip, instead of --epsilon
     #[arg(long, value_name = "S")]
     noise_multiplier: Option<f64>,
+    /// Noise by equation 6 of ADP for its own epsilon (a sixteenth of its theorem's), instead of --epsilon; what is claimed is
+    /// the accountant's epsilon of that noise
+    #[arg(long, value_name = "E", conflicts_with_all = ["epsilon", "noise_multiplier"])]
+    equation_6: Option<f64>,
     /// Delta; well below 1 / number of samples [default with --noise-multiplier: 1e-5]
     #[arg(long, value_name = "D", required_unless_present = "noise_multiplier")]
     delta: Option<f64>,
@@ -153,7 +173,8 @@ struct PrivacyArgs {
     /// Largest Euclidean norm of one sample's gradient, over all trained parameters; where the method learns it, the first
     #[arg(long, value_name = "C", default_value_t = 1.0, value_parser = number32)]
     clip: f32,
-    /// A number of samples to declare instead of the one counted: the rate becomes batch size / N0
+    /// A number of samples to declare instead of the one counted, which then stays out of every output: the rate becomes batch
+    /// size / N0, and the batch size is a divisor, not the expected number of samples
     #[arg(long, value_name = "N0")]
     dataset_size: Option<u64>,
     /// How the samples of a step are chosen: `poisson`, each by a coin of its own; or `shuffled`, batches of a fixed size, where
@@ -174,6 +195,13 @@ struct PrivacyArgs {
     /// The clip is 2^BITS grid units
     #[arg(long, value_name = "BITS", default_value_t = 20)]
     grid_bits: u32,
+    /// Charges the whole plan against the budget of a data set, a file that `damper budget` makes, before data is read. A run
+    /// that would exceed the limit is refused
+    #[arg(long, value_name = "FILE", requires = "samples")]
+    budget: Option<PathBuf>,
+    /// With --budget: number of training samples, from which the plan follows before data is read; must be that of the data
+    #[arg(long, value_name = "N")]
+    samples: Option<u64>,
     /// Makes the run a simulation that can be repeated: its noise is known, so nothing of it is private
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
@@ -182,12 +210,16 @@ struct PrivacyArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Training")]
 struct TrainingArgs {
-    /// Expected number of samples in a draw, the constant that the noisy sum is divided by
+    /// The constant that the noisy sum is divided by; without --dataset-size also the expected number of samples in a draw
     #[arg(long, value_name = "B")]
     batch_size: u32,
     /// Passes over the data: there are epochs * samples / batch size steps
     #[arg(long, value_name = "N")]
     epochs: f64,
+    /// Evaluates and writes the mean of the parameters after each step behind the first START of all, from 0 to below 1, instead
+    /// of the last; with `,lr` each step weighs as much as its learning rate
+    #[arg(long, value_name = "START[,lr]", allow_hyphen_values = true, value_parser = averaging)]
+    average: Option<Averaging>,
     /// Evaluates on the held-out samples every so many epochs, beside the end
     #[arg(long, value_name = "EPOCHS")]
     eval_every: Option<f64>,
@@ -231,9 +263,27 @@ enum SamplerArg {
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum TestMetricsArg {
+    Exact,
+    Private,
+    None,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum NoiseArg {
     Discrete,
     Continuous,
+}
+
+fn averaging(text: &str) -> Result<Averaging, String> {
+    let (start, weight) = text.split_once(',').map_or((text, ""), |(start, weight)| (start, weight.trim()));
+    let start = start.trim().parse().map_err(|_| "give START, a number from 0 to below 1")?;
+    let averaging = Averaging::new(start).map_err(|error| error.to_string())?;
+    match weight {
+        "" => Ok(averaging),
+        "lr" => Ok(averaging.by_learning_rate()),
+        _ => Err("give START or START,lr".into()),
+    }
 }
 
 /// A number that is kept in 32 bits, so that what is beyond them is not taken for infinite.
@@ -276,9 +326,10 @@ impl TrainArgs {
 
     pub(super) fn config(&self) -> Result<TrainConfig, Failure> {
         let privacy = &self.privacy;
-        let budget = match (privacy.epsilon, privacy.noise_multiplier) {
-            (Some(epsilon), None) => Budget::Epsilon(epsilon),
-            (None, Some(multiplier)) => Budget::NoiseMultiplier(multiplier),
+        let budget = match (privacy.epsilon, privacy.noise_multiplier, privacy.equation_6) {
+            (Some(epsilon), None, None) => Budget::Epsilon(epsilon),
+            (None, Some(multiplier), None) => Budget::NoiseMultiplier(multiplier),
+            (None, None, Some(epsilon)) => Budget::Equation6(epsilon),
             _ => return Err(Failure::new("give one of --epsilon and --noise-multiplier")),
         };
         Ok(TrainConfig {
@@ -307,7 +358,16 @@ impl TrainArgs {
             physical_batch: self.machine.physical_batch,
             memory: self.machine.memory,
             workers: self.machine.workers,
+            average: self.training.average,
             evaluate_every: self.training.eval_every,
+            test_metrics: match (self.data.test_metrics, self.data.test_loss_bound) {
+                (TestMetricsArg::Private, bound) => TestMetrics::Private { loss_bound: bound.unwrap_or(LOSS_BOUND) },
+                (_, Some(_)) => {
+                    return Err(Failure::new("--test-loss-bound: is for --test-metrics private; leave it out"));
+                }
+                (TestMetricsArg::Exact, None) => TestMetrics::Exact,
+                (TestMetricsArg::None, None) => TestMetrics::None,
+            },
             record: self.record(),
         })
     }
@@ -320,6 +380,29 @@ impl TrainArgs {
             return Err(Failure::in_file(model, "names no model; add a line: model = \"FILE.onnx\""));
         }
         Ok(model)
+    }
+
+    /// Returns true if --budget is given.
+    pub(super) fn has_budget(&self) -> bool {
+        self.privacy.budget.is_some()
+    }
+
+    /// Charges the run of these flags against --budget, if it is given. If `tuning`, that part of the samples is held out.
+    pub(super) fn charge(&self, command: &str, tuning: Option<f64>) -> Result<Charge, Failure> {
+        let PrivacyArgs { budget, samples, .. } = &self.privacy;
+        match (budget, samples) {
+            (Some(budget), Some(samples)) => Charge::begin(
+                budget,
+                &self.source(self.model()?.clone()),
+                *samples,
+                tuning,
+                self.config()?,
+                command,
+                &self.out,
+            ),
+            (Some(_), None) => Err(Failure::new("--budget: needs --samples N, the number of training samples")),
+            (None, _) => Ok(Charge::none()),
+        }
     }
 
     fn record(&self) -> Option<Record> {
@@ -341,33 +424,59 @@ impl TrainArgs {
 }
 
 pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
-    let model = args.model()?;
-    let source = args.source(model.clone());
-    let in_model = |error| Failure::in_model(model, error);
     args.refuse_covered_recording()?;
-    let run = train::prepare(&source, args.config()?).map_err(in_model)?;
+    let charge = args.charge("train", None)?;
+    let mut folder = None;
+    let result = prepared(args, &charge, &mut folder);
+    if result.is_err() {
+        charge.narrow(folder.as_ref().map(|_| &*args.out));
+    }
+    result.map_err(|Failure(message)| match folder {
+        // The folder of a finished run says itself what is wrong.
+        Some(folder) if folder.may_hold_ledger() && !is_finished(&args.out).unwrap_or(false) => {
+            let out = args.out.display();
+            Failure(format!(
+                "{message}; the run is unfinished and its paid steps count: see damper epsilon {out}, and keep {out}"
+            ))
+        }
+        _ => Failure(message),
+    })
+}
 
-    let folder = OutputFolder::create(&args.out)?;
-    for warning in &run.warnings {
+/// Prepares the run and trains, once it is charged.
+fn prepared(args: &TrainArgs, charge: &Charge, folder: &mut Option<OutputFolder>) -> Result<(), Failure> {
+    let model = args.model()?;
+    let run = train::prepare(&args.source(model.clone()), args.config()?);
+    let run = run.map_err(|error| Failure::in_model(model, error))?;
+    charge.check(&run)?;
+    let folder = folder.insert(OutputFolder::create(&args.out)?);
+    train(args, model, &run, folder)
+}
+
+/// Trains and writes the outputs.
+fn train(args: &TrainArgs, model: &Path, run: &Run, folder: &OutputFolder) -> Result<(), Failure> {
+    let in_model = |error| Failure::in_model(model, error);
+    for warning in run.warnings.iter().chain(&run.warnings_of_data) {
         let _ = writeln!(io::stderr(), "warning: {warning}");
     }
     if let Some(Record { file, .. }) = run.config.record.as_ref().filter(|_| !args.quiet) {
-        let size = bytes_text(train::recording_bytes(&run));
+        let size = bytes_text(train::recording_bytes(run));
         let _ = writeln!(io::stderr(), "recording in {}, about {size}, as secret as the data", file.display());
     }
     let mut watcher = Watcher::new(run.steps, args.quiet);
-    let outcome = train::run(&run, &folder.checkpoint(), &mut watcher);
+    let outcome = train::run(run, &folder.checkpoint(), &mut watcher);
     watcher.finish();
     let outcome = outcome.map_err(in_model)?;
 
-    let report = TrainReport::new(&run, &outcome);
-    folder.write("model.onnx", &onnx::encode(&trained_model(&run, &outcome.params)?))?;
-    folder.write("metrics.csv", TrainReport::metrics(&outcome.evaluations).as_bytes())?;
+    let report = TrainReport::new(run, &outcome);
+    folder.write("model.onnx", &onnx::encode(&trained_model(run, &outcome.params)?))?;
+    folder.write(
+        "metrics.csv",
+        TrainReport::metrics(run.kind(), run.config.test_metrics, &outcome.evaluations).as_bytes(),
+    )?;
     folder.write("report.json", report.to_json().as_bytes())?;
     folder.write(EVENTS, files::json(&outcome.recorded)?.as_bytes())?;
-    let written = write_report(&args.out, &args.out);
-    folder.keep();
-    if let Some(fault) = written?.fault() {
+    if let Some(fault) = write_report(&args.out, &args.out)?.fault() {
         return Err(Failure::in_file(&args.out, fault));
     }
 

@@ -204,21 +204,24 @@ impl Comparison {
                     }
                 }
             ),
-            None if runs == 1 => {
-                "The run is private by itself, with a key from the operating system. Further runs on the same data add to epsilon.".into()
+            None => {
+                let settings = if self.tuning.is_some() {
+                    "whose settings were chosen on the same private data: no epsilon here counts that choice"
+                } else {
+                    "with the settings of the file: if they were found on this data, no epsilon here counts that"
+                };
+                format!(
+                    "Epsilon is that of one run, with a key from the operating system, {settings}. Runs on the same data add up: \
+                     all {runs} of this comparison, those that tuned included, cost more than any one of them."
+                )
             }
-            None => format!(
-                "Each run is private by itself, with a key from the operating system. All {runs} together cost more than \
-                 any one of them: runs on the same data add up, and epsilon here is that of one."
-            ),
         });
         let metric = match self.metric {
             Metric::TestAccuracy => "Accuracy",
             Metric::TestLoss => "Loss",
         };
         notes.push(format!(
-            "{metric} is of the test split, which is taken to be public: its figures are exact and not covered by \
-             epsilon. The last iterate is evaluated; no step was chosen by it."
+            "{metric} is an exact function of the test split's rows, which epsilon does not protect. The last iterate is evaluated; no step was chosen by it."
         ));
         if let Some(tuning) = &self.tuning {
             notes.push(format!(

@@ -220,7 +220,7 @@ fn the_runs_say_whether_they_were_simulations() {
     assert!(simulation.run == "simulation" && text(&simulation).contains("SIMULATION: the seeds 1, 2, 3 are known"));
     let private = compare(&Plan { repeats: Repeats::Keys(1), ..base }, &folder, &mut Fake::default());
     assert!(private.run == "private" && private.seeds.is_none() && !text(&private).contains("SIMULATION"));
-    assert!(text(&private).contains("runs on the same data add up"));
+    assert!(text(&private).contains("Runs on the same data add up"));
     assert!(text(&private).contains("One run of each"));
 }
 

@@ -109,8 +109,7 @@ impl Split {
     /// Rows held out by the rule of [`TestSource::Fraction`](super::TestSource::Fraction), and the others first; `None`
     /// where either would be empty.
     pub fn hold_out(&self, fraction: f64) -> Option<(Split, Split)> {
-        let step = (fraction * 4_294_967_296.0).ceil() as u128;
-        let held_out = |row: usize| ((row as u128 + 1) * step) >> 32 > (row as u128 * step) >> 32;
+        let held_out = |row: usize| held_out_rows(row as u64 + 1, fraction) > held_out_rows(row as u64, fraction);
         let (train, test) = (self.select(|row| !held_out(row)), self.select(held_out));
         (!train.is_empty() && !test.is_empty()).then_some((train, test))
     }
@@ -174,4 +173,10 @@ impl Split {
             shapes(test)
         )))
     }
+}
+
+/// How many of the first `rows` rows are held out by the rule of [`TestSource::Fraction`](super::TestSource::Fraction).
+pub(crate) fn held_out_rows(rows: u64, fraction: f64) -> u64 {
+    let step = (fraction * 4_294_967_296.0).ceil() as u128;
+    ((u128::from(rows) * step) >> 32) as u64
 }

@@ -1,6 +1,6 @@
 //! Changes of one sample in memory: what makes a neighbouring data set, for audits.
 
-use super::{Labels, Numbers, Split};
+use super::{Features, Labels, Numbers, Split};
 
 /// The numbers of one sample.
 #[derive(Clone, PartialEq, Debug)]
@@ -12,6 +12,11 @@ pub struct Sample {
 }
 
 impl Split {
+    /// So many made samples.
+    pub(crate) fn made(rows: usize, features: Vec<Features>, labels: Labels) -> Self {
+        Self { rows, features, labels, null: vec![] }
+    }
+
     /// A copy of sample `index`.
     ///
     /// # Panics
@@ -140,7 +145,6 @@ fn row_mut<T>(values: &mut [T], rows: usize, index: usize) -> &mut [T] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Features;
 
     fn split() -> Split {
         Split {

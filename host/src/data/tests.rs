@@ -394,11 +394,14 @@ fn npz_arrays_load_by_their_usual_names_and_by_given_ones() {
     assert_eq!(classes(data.train.labels()), [2, 0, 1]);
     assert!(data.test.is_none());
 
-    let both = npz(&[("x_train", x4()), ("y_train", y8()), ("x_test", x4()), ("y_test", y8())]);
+    let x_test = npy("<f4", false, &[3, 2], &le(&[9.0f32, 8.0, 7.0, 6.0, 5.0, 4.0], f32::to_le_bytes));
+    let both = npz(&[("x_train", x4()), ("y_train", y8()), ("x_test", x_test), ("y_test", y8())]);
     let both = put(&folder, "both.npz", &both);
     let loaded = load(&spec("npz", &both), &options).unwrap();
     assert_eq!(loaded.train, data.train);
-    assert_eq!(loaded.test.unwrap(), data.train);
+    let test = loaded.test.unwrap();
+    assert_eq!(test.features()[0].floats(), [9.0, 8.0, 7.0, 6.0, 5.0, 4.0]);
+    assert_eq!(classes(test.labels()), [2, 0, 1]);
 
     let named = put(&folder, "named.npz", &npz(&[("images", x4()), ("targets", y8())]));
     let options = DataOptions { arrays: Some(("images".into(), "targets".into())), ..DataOptions::default() };

@@ -1,5 +1,6 @@
 //! Playing packs in memory that grows to what they need, up to a limit: a pack of strangers may ask for anything.
 
+use damper_core::private::SumWord;
 use damper_core::replay::{self, Line, Memory, PackError, ReplayError, Source, Summary, Vector};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -86,7 +87,12 @@ fn play_all<R: BufRead>(
     limit: u64,
     say: &mut dyn FnMut(&Line),
 ) -> Result<Played, PlayError> {
-    let mut vectors = Vectors { floats: vec![0.0; FIRST], narrow: vec![0; FIRST], wide: vec![0; FIRST] };
+    let mut vectors = Vectors {
+        floats: vec![0.0; FIRST],
+        narrow: vec![SumWord::ZERO; FIRST],
+        wide: vec![SumWord::ZERO; FIRST],
+        float_sums: vec![SumWord::ZERO; FIRST],
+    };
     let mut lines = Vec::new();
     loop {
         let mut source = Bytes(open()?);
@@ -118,24 +124,30 @@ fn play_all<R: BufRead>(
 /// What is lent to the player.
 struct Vectors {
     floats: Vec<f32>,
-    narrow: Vec<i32>,
-    wide: Vec<i64>,
+    narrow: Vec<SumWord<i32>>,
+    wide: Vec<SumWord<i64>>,
+    float_sums: Vec<SumWord<f32>>,
 }
 
 impl Vectors {
     fn lend(&mut self) -> Memory<'_> {
-        Memory { floats: &mut self.floats, narrow: &mut self.narrow, wide: &mut self.wide }
+        Memory {
+            floats: &mut self.floats,
+            narrow: &mut self.narrow,
+            wide: &mut self.wide,
+            float_sums: &mut self.float_sums,
+        }
     }
 
     /// Makes room for `needed` elements of a vector where `got` were free, and for as many again where the limit lets it.
     fn grow(&mut self, of: Vector, needed: usize, got: usize, limit: u64) -> Result<(), PlayError> {
-        let lengths = [self.floats.len(), self.narrow.len(), self.wide.len()];
+        let lengths = [self.floats.len(), self.narrow.len(), self.wide.len(), self.float_sums.len()];
         let at = of as usize;
         let wanted = lengths[at].saturating_add(needed.saturating_sub(got));
         let bytes = |length: usize| -> u64 {
             let mut all = lengths;
             all[at] = length;
-            let sizes = all.into_iter().zip([4, 4, 8]).map(|(length, size)| (length as u64).saturating_mul(size));
+            let sizes = all.into_iter().zip([4, 4, 8, 4]).map(|(length, size)| (length as u64).saturating_mul(size));
             sizes.fold(0, u64::saturating_add)
         };
         let too_much = PlayError::Memory { limit };
@@ -148,6 +160,7 @@ impl Vectors {
             Vector::Floats => resize(&mut self.floats, length),
             Vector::Narrow => resize(&mut self.narrow, length),
             Vector::Wide => resize(&mut self.wide, length),
+            Vector::FloatSums => resize(&mut self.float_sums, length),
         }
         .ok_or(too_much)
     }

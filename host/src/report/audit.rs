@@ -6,7 +6,7 @@
 
 use super::statement::{Difference, near};
 use crate::accounting::{Recorded, upward};
-use crate::audit::{CANARY, NEIGHBOURS};
+use crate::audit::{CANARY, MECHANISM, NEIGHBOURS};
 use serde::{Deserialize, Serialize};
 
 /// The claim that an audit tried.
@@ -42,6 +42,24 @@ pub(super) struct Neighbours {
     steps: u64,
     other_samples: String,
     cases: Vec<Case>,
+}
+
+/// `audit-mechanism.json`: what of it is shown or checked.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub(super) struct Mechanism {
+    holds: bool,
+    claim: Claim,
+    error_rate: f64,
+    tests: u64,
+    precision: f64,
+    findings: Vec<Found>,
+}
+
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+struct Found {
+    what: String,
+    holds: bool,
+    detail: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -120,6 +138,38 @@ impl Canary {
             figure("the bound", &self.bound),
         ];
         (Audit { file: CANARY, passed, verdict, figures }, self.claim.difference(CANARY, recorded, epsilon))
+    }
+}
+
+impl Mechanism {
+    /// As [`Canary::judge`].
+    pub(super) fn judge(&self, recorded: &Recorded, epsilon: f64) -> (Audit, Option<Difference>) {
+        let broken = self.findings.iter().find(|found| !found.holds);
+        let passed = self.holds && broken.is_none() && !self.findings.is_empty();
+        let verdict = match broken {
+            Some(Found { what, detail, .. }) => {
+                format!(
+                    "the mechanism is not the one that is priced: {what}: {}",
+                    detail.as_deref().unwrap_or("does not hold")
+                )
+            }
+            None if passed => format!(
+                "on made data the noise, the draws, the divisor, the clip, the counts and the ledger were as the price assumes, in {} properties",
+                self.findings.len()
+            ),
+            None => "the record names no property that is broken, nor that all of them hold".into(),
+        };
+        let figures = vec![
+            figure(
+                "tests",
+                format!(
+                    "{}, which refute a right mechanism with a probability of at most {:e}",
+                    self.tests, self.error_rate
+                ),
+            ),
+            figure("deviation of the noise that is found", format!("{} %", (1e4 * self.precision).round() / 1e2)),
+        ];
+        (Audit { file: MECHANISM, passed, verdict, figures }, self.claim.difference(MECHANISM, recorded, epsilon))
     }
 }
 

@@ -14,13 +14,13 @@ const LONG_SCHEDULE: usize = 2048;
 /// The curves.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Curves {
-    /// ε of the first steps, at the δ claimed.
+    /// ε of the first steps, at the δ claimed: that of a training sample, without releases from held-out samples.
     pub over_steps: Vec<AtSteps>,
     /// ε of the whole run, at other δ.
     pub over_delta: Vec<AtDelta>,
 }
 
-/// ε of the first steps.
+/// ε of the first steps, for a training sample.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct AtSteps {
@@ -40,6 +40,7 @@ impl Curves {
     /// The curves of `recorded` at its accountant. A point at which no finite ε holds is left out.
     pub(super) fn new(recorded: &Recorded) -> Self {
         let (accountant, events) = (recorded.accountant, recorded.events());
+        let training = recorded.of_training();
         let changing =
             recorded.events.windows(2).any(|two| two[0].sampling_rate_numerator != two[1].sampling_rate_numerator);
         let points = match recorded.events.len() {
@@ -60,7 +61,7 @@ impl Curves {
         }
         at.dedup();
         let over_steps = at.into_iter().filter(|at| *at > 0).filter_map(|at| {
-            let epsilon = price(&recorded.first(at), accountant, recorded.delta).ok()?;
+            let epsilon = price(&training.first(at), accountant, recorded.delta).ok()?;
             Some(AtSteps { steps: steps(at), epsilon })
         });
         let every = if points == POINTS { 1 } else { 2 };

@@ -1,9 +1,9 @@
 //! What a run's folder holds, as an auditor gets it: read whole, checked for form, and not believed.
 
-use super::audit::{Canary, Neighbours};
+use super::audit::{Canary, Mechanism, Neighbours};
 use super::{TrainReport, hex};
 use crate::accounting::Recorded;
-use crate::audit::{CANARY, NEIGHBOURS};
+use crate::audit::{CANARY, MECHANISM, NEIGHBOURS};
 use crate::onnx;
 use crate::onnx::pb::{ModelProto, TensorProto};
 use serde::Serialize;
@@ -15,9 +15,9 @@ use std::io::{self, Read};
 use std::path::Path;
 
 /// A record of more bytes is none of ours.
-const RECORD: u64 = 1 << 22;
+pub(super) const RECORD: u64 = 1 << 22;
 /// A hundred bytes a draw, and so many draws.
-const EVENTS: u64 = 1 << 26;
+pub(super) const EVENTS: u64 = 1 << 26;
 
 /// A file of the folder is missing, damaged or something else: one line that names it and says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +33,8 @@ pub struct Evidence {
     pub recorded: Recorded,
     /// `audit-canary.json`, if that audit ran.
     pub(super) canary: Option<Canary>,
+    /// `audit-mechanism.json`, if that audit ran.
+    pub(super) mechanism: Option<Mechanism>,
     /// `audit-neighbours.json`, if that audit ran.
     pub(super) neighbours: Option<Neighbours>,
     /// Whether `model.onnx` has the mark of a model that is no result.
@@ -75,6 +77,7 @@ impl Evidence {
         Ok(Self {
             recorded: recorded(folder)?,
             canary: audit_in(folder, CANARY)?,
+            mechanism: audit_in(folder, MECHANISM)?,
             neighbours: audit_in(folder, NEIGHBOURS)?,
             marked: model.as_ref().is_some_and(onnx::is_marked),
             params_digest: model.filter(|_| !record.training.tensors.is_empty()).map(|model| params(&model, &record)),
@@ -93,7 +96,7 @@ pub fn recorded(folder: &Path) -> Result<Recorded, EvidenceError> {
     parsed(&folder.join("events.json"), EVENTS)
 }
 
-fn fault(path: &Path, what: &str) -> EvidenceError {
+pub(super) fn fault(path: &Path, what: &str) -> EvidenceError {
     EvidenceError(format!("{}: {what}", path.display()))
 }
 
@@ -106,10 +109,10 @@ fn unreadable(path: &Path, error: &io::Error) -> EvidenceError {
 }
 
 /// A file's bytes, if it is one and not larger than `limit`.
-fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, EvidenceError> {
+pub(super) fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, EvidenceError> {
     let metadata = fs::metadata(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
-            fault(path, "is missing: a run that has not finished has none, and without it nothing can be said; train again, or copy it from where the run was made")
+            fault(path, "is missing, and so is checkpoint/plan.json of a run that has not finished: without them nothing can be said; copy the folder from where the run was made")
         }
         _ => unreadable(path, &error),
     })?;
@@ -141,7 +144,7 @@ fn audit_in<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>,
 }
 
 /// Whether the folder has not lost a file. Of one that cannot be looked at, the reading says why.
-fn is_there(path: &Path) -> Result<bool, EvidenceError> {
+pub(super) fn is_there(path: &Path) -> Result<bool, EvidenceError> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Ok(found) if !found.is_file() => Err(no_file(path)),

@@ -85,10 +85,11 @@ pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit])
             "accuracy",
             match (&record.held_out, record.test_accuracy, record.test_loss) {
                 (Some(held_out), Some(accuracy), _) => {
-                    format!("{:.2} % of {} held-out samples.", 100.0 * accuracy, held_out.samples)
+                    let (share, samples, public) = (100.0 * accuracy, held_out.samples, &held_out.public);
+                    format!("{share:.2} % of {samples} held-out samples, {public}.")
                 }
                 (Some(held_out), None, Some(loss)) => {
-                    format!("Loss {loss:.4} on {} held-out samples.", held_out.samples)
+                    format!("Loss {loss:.4} on {} held-out samples, {}.", held_out.samples, held_out.public)
                 }
                 _ => "Not measured.".into(),
             },

@@ -10,10 +10,10 @@ use crate::page;
 use serde_json::Value;
 use std::fmt::Write;
 
-const STYLE: &str = include_str!("report.css");
+pub(super) const STYLE: &str = include_str!("report.css");
 
 /// Text for the page: nothing in it is markup, moves what stands beside it, or is no letter at all.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let plain = |c: char| match c {
         '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
         c if c.is_control() => ' ',
@@ -179,7 +179,7 @@ fn curves(out: &mut String, statement: &Statement) {
     for (plot, caption, head, rows) in [
         (
             over_steps,
-            format!("What was spent as the run went on, at δ {:e}.", statement.delta),
+            format!("What was spent on a training sample as the run went on, at δ {:e}.", statement.delta),
             "steps",
             curves.over_steps.iter().map(|at| (grouped(at.steps), at.epsilon)).collect::<Vec<_>>(),
         ),
@@ -299,10 +299,8 @@ fn sampling(out: &mut String, statement: &Statement) {
                 "samples",
                 format!(
                     "{}{}",
-                    grouped(privacy.samples),
-                    privacy
-                        .declared_samples
-                        .map_or(String::new(), |declared| format!(", declared as {}", grouped(declared)))
+                    grouped(privacy.public_samples()),
+                    if privacy.declared_samples.is_some() { ", declared, not counted" } else { "" }
                 ),
             ),
             ("releases", events),
@@ -353,7 +351,7 @@ fn released(out: &mut String, statement: &Statement) {
     let privacy = &statement.record.privacy;
     let _ = writeln!(
         out,
-        "<p><strong>Covered by epsilon:</strong> {}. Released is {}.</p>\n<p><strong>Not covered, and not released:</strong> {}.</p>\n\
+        "<p><strong>Covered by epsilon:</strong> {}. Released is {}.</p>\n<p><strong>Not covered:</strong> {}.</p>\n\
          <table>\n<thead class=\"stack\"><tr><th scope=\"col\">file</th><th scope=\"col\">SHA-256</th></tr></thead>\n<tbody class=\"stack\">",
         escape(&privacy.covered),
         escape(&privacy.released_model),
@@ -383,6 +381,18 @@ fn accuracy(out: &mut String, statement: &Statement) {
             ("perplexity", record.test_perplexity.map_or(String::new(), |perplexity| format!("{perplexity:.2}"))),
             ("held-out samples", format!("{}, averaged over {}", grouped(held_out.samples as u64), held_out.counted)),
             ("their secrecy", held_out.public.to_string()),
+            (
+                "noise",
+                held_out.noise.as_ref().map_or(String::new(), |noise| {
+                    format!(
+                        "{} samples on the right answers and on the sum of losses over {}; {} evaluations cost an epsilon of {} at most",
+                        noise.noise_multiplier,
+                        noise.loss_bound,
+                        noise.evaluations,
+                        upward(noise.epsilon)
+                    )
+                }),
+            ),
         ],
     );
     out.push_str("<p class=\"soft small\">Not measured: accuracy by group. Clipping and noise cost rare groups more than common ones.</p>\n");

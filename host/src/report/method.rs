@@ -2,11 +2,11 @@
 
 use crate::filter::Coefficients;
 use crate::train::{
-    Clipping, DecayChoice, FilterChoice, LearningRateChoice, NormStep, Outcome, PerSample, Rule, Run, ThresholdChoice,
-    ThresholdRule, forms, short,
+    Clipping, DecayChoice, FilterChoice, LearningRateChoice, NormStep, OptimizerChoice, Outcome, PerSample, Rule, Run,
+    ThresholdChoice, ThresholdRule, forms, short,
 };
 use damper_core::filter::{Gain, LookAhead};
-use damper_core::schedule::NoiseSchedule;
+use damper_core::schedule::{AnyNoise, NoiseSchedule};
 use damper_core::threshold::Solver;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -66,7 +66,7 @@ impl MethodReport {
             name: method.name.clone(),
             filter: filter(&method.filter),
             gradients_per_sample: method.filter.gradients_per_sample(),
-            threshold: threshold(method.threshold),
+            threshold: threshold(method.threshold, method.count_non_finite),
             clip_first: method.threshold.clip,
             clip_last: outcome.clip,
             clipping: match method.clipping {
@@ -77,7 +77,7 @@ impl MethodReport {
                 }
             },
             sensitivity: sensitivity(run),
-            noise_schedule: noise_schedule(method.noise_schedule),
+            noise_schedule: noise_schedule(run.noise_schedule),
             learning_rate: learning_rate(method.learning_rate),
         }
     }
@@ -96,11 +96,12 @@ fn filter(choice: &FilterChoice) -> String {
         FilterChoice::None => "none".into(),
         FilterChoice::Iir(filter) if is_none(filter) => "none".into(),
         FilterChoice::Iir(filter) => format!("{}, bias-corrected", coefficients(filter)),
-        FilterChoice::PerSample(PerSample { iterates, beta, normalised, inner }) => format!(
-            "each sample's gradients at the last {iterates} iterates, weighted by {beta}^age{}, mixed before the clip{}",
-            if *normalised { " over their sum" } else { "" },
-            if is_none(inner) { String::new() } else { format!("; then {}, bias-corrected", coefficients(inner)) }
+        FilterChoice::Uncorrected(filter) => format!("{}, without bias correction", coefficients(filter)),
+        FilterChoice::AdaptiveFir { lags, memory, floor } => format!(
+            "FIR over {lags} past gradients, taps by the autocorrelation of released gradients (memory {memory}, floor {floor})"
         ),
+        FilterChoice::PerSample(choice) => per_sample(choice, "bias-corrected"),
+        FilterChoice::PerSampleUncorrected(choice) => per_sample(choice, "without bias correction"),
         FilterChoice::Kalman { gain, look_ahead } => {
             let gain = match gain {
                 Gain::Constant(kappa) => format!("kappa = {kappa}"),
@@ -118,7 +119,16 @@ fn filter(choice: &FilterChoice) -> String {
     }
 }
 
-fn threshold(choice: ThresholdChoice) -> String {
+fn per_sample(choice: &PerSample, correction: &str) -> String {
+    let PerSample { iterates, beta, normalised, inner } = choice;
+    format!(
+        "each sample's gradients at the last {iterates} iterates, weighted by {beta}^age{}, mixed before the clip{}",
+        if *normalised { " over their sum" } else { "" },
+        if is_none(inner) { String::new() } else { format!("; then {}, {correction}", coefficients(inner)) }
+    )
+}
+
+fn threshold(choice: ThresholdChoice, count_non_finite: bool) -> String {
     let (min, max) = choice.clip_bounds();
     let rule = match choice.rule {
         ThresholdRule::Fixed => return "fixed".into(),
@@ -141,7 +151,8 @@ fn threshold(choice: ThresholdChoice) -> String {
              step"
         ),
     };
-    format!("{rule}, kept within {} to {}", short(min), short(max))
+    let non_finite = if count_non_finite { ", samples that are not finite counted in the last bin" } else { "" };
+    format!("{rule}{non_finite}, kept within {} to {}", short(min), short(max))
 }
 
 fn noise_of(count_noise: Option<f64>) -> String {
@@ -156,8 +167,8 @@ fn sensitivity(run: &Run) -> String {
         }
     };
     let Some(noise) = run.count_noise else { return gradient.into() };
-    let (multiplier, alpha) = match run.config.method.noise_schedule {
-        NoiseSchedule::Constant => (format!("{:.6}", run.multiplier), ""),
+    let (multiplier, alpha) = match run.noise_schedule {
+        AnyNoise::Schedule(NoiseSchedule::Constant) => (format!("{:.6}", run.multiplier), ""),
         _ => (format!("(alpha_t * {:.6})", run.multiplier), ", alpha_t the noise schedule"),
     };
     format!(
@@ -166,11 +177,17 @@ fn sensitivity(run: &Run) -> String {
     )
 }
 
-fn noise_schedule(schedule: NoiseSchedule) -> String {
+fn noise_schedule(schedule: AnyNoise) -> String {
     let factor = match schedule {
-        NoiseSchedule::Constant => return "constant".into(),
-        NoiseSchedule::Matched { exponent } => format!("(lr of the first step / lr)^{exponent}"),
-        NoiseSchedule::Polynomial { growth, exponent } => format!("(1 + {growth} t)^({exponent}/2)"),
+        AnyNoise::Schedule(NoiseSchedule::Constant) => return "constant".into(),
+        AnyNoise::Schedule(NoiseSchedule::Matched { exponent }) => format!("(lr of the first step / lr)^{exponent}"),
+        AnyNoise::Schedule(NoiseSchedule::Polynomial { growth, exponent }) => {
+            format!("(1 + {growth} t)^({exponent}/2)")
+        }
+        AnyNoise::Clt(clt) => format!(
+            "z/{first:.6}, z^4 e^(-1/z^2) = {first:.6}^4 e^(-1/{first:.6}^2) (lr of the first step / lr)^2",
+            first = clt.first()
+        ),
     };
     format!("{factor}, declared beforehand and priced as a whole; noise_multiplier is the least over the steps")
 }
@@ -201,6 +218,16 @@ pub enum OptimizerReport {
     Rmsprop { alpha: f64, epsilon: f32, weight_decay: f32 },
 }
 
+impl OptimizerReport {
+    fn adam(beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64, second_moment: Cow<'static, str>) -> Self {
+        if weight_decay > 0.0 {
+            Self::Adamw { beta1, beta2, epsilon, weight_decay, second_moment }
+        } else {
+            Self::Adam { beta1, beta2, epsilon, weight_decay, second_moment }
+        }
+    }
+}
+
 impl From<Rule> for OptimizerReport {
     fn from(rule: Rule) -> Self {
         match rule {
@@ -208,11 +235,15 @@ impl From<Rule> for OptimizerReport {
             Rule::Adam { beta1, beta2, epsilon, weight_decay, filtered_second } => {
                 let second_moment =
                     if filtered_second { "of the filtered gradient" } else { "of the released gradient" }.into();
-                if weight_decay > 0.0 {
-                    Self::Adamw { beta1, beta2, epsilon, weight_decay, second_moment }
+                Self::adam(beta1, beta2, epsilon, weight_decay, second_moment)
+            }
+            Rule::FlooredAdam { beta1, beta2, epsilon, weight_decay, filtered_second } => {
+                let second_moment = if filtered_second {
+                    "of the filtered gradient; the denominator is its root, or epsilon where that is larger"
                 } else {
-                    Self::Adam { beta1, beta2, epsilon, weight_decay, second_moment }
-                }
+                    "of the released gradient; the denominator is its root, or epsilon where that is larger"
+                };
+                Self::adam(beta1, beta2, epsilon, weight_decay, second_moment.into())
             }
             Rule::AdamBc { beta1, beta2, floor, weight_decay } => {
                 let floor_note = if floor.is_some() { "a constant" } else { "by the noise" }.into();
@@ -231,11 +262,16 @@ pub struct NormStepReport {
     pub initial: f64,
     pub floor: f64,
     pub subtract_noise: bool,
+    /// The weight at the first of so many steps, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<(f64, u32)>,
 }
 
-impl From<NormStep> for NormStepReport {
-    fn from(NormStep { initial, floor, subtract_noise }: NormStep) -> Self {
-        Self { initial, floor, subtract_noise }
+impl NormStepReport {
+    pub(super) fn new(choice: OptimizerChoice) -> Option<Self> {
+        let NormStep { initial, floor, subtract_noise } = choice.norm_step?;
+        let weight = choice.norm_weight.map(|(weight, period)| (weight, period.get()));
+        Some(Self { initial, floor, subtract_noise, weight })
     }
 }
 

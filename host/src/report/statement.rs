@@ -7,7 +7,7 @@
 use super::curves::Curves;
 use super::evidence::{Evidence, Released};
 use super::guideline::{self, Item};
-use super::{Audit, TrainReport};
+use super::{Audit, REFUTED, TrainReport};
 use crate::accounting::{Accountant, AccountingError, DeltaVerdict, Recorded, Sampler, judge_delta, upward};
 use crate::files;
 use damper_core::accounting::{Event, Rate};
@@ -92,7 +92,7 @@ impl Statement {
     ///
     /// The recorded events cannot be priced.
     pub fn new(evidence: Evidence) -> Result<Self, AccountingError> {
-        let Evidence { record, recorded, canary, neighbours, marked, params_digest, files } = evidence;
+        let Evidence { record, recorded, canary, mechanism, neighbours, marked, params_digest, files } = evidence;
         let price = recorded.epsilon(recorded.accountant, recorded.delta)?;
         let epsilon = price.epsilon;
         let mut differences = differences(&record, &recorded, epsilon);
@@ -106,9 +106,10 @@ impl Statement {
             });
         }
         let canary = canary.map(|audit| audit.judge(&recorded, epsilon));
+        let mechanism = mechanism.map(|audit| audit.judge(&recorded, epsilon));
         let neighbours = neighbours.map(|audit| audit.judge(&recorded, epsilon));
         let mut audits = Vec::new();
-        for (audit, difference) in canary.into_iter().chain(neighbours) {
+        for (audit, difference) in canary.into_iter().chain(mechanism).chain(neighbours) {
             audits.push(audit);
             differences.extend(difference);
         }
@@ -203,19 +204,39 @@ fn guarantee(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> (bool, 
             );
         }
     }
-    let samples = record.privacy.public_samples();
-    let public = if record.privacy.declared_samples.is_some() { "about" } else { "exactly" };
-    let scope = if record.privacy.is_exact() {
-        "Whatever is computed from the released files"
+    if !record.privacy.is_exact() {
+        let path = record.privacy.path.chars().take(40).collect::<String>();
+        return (
+            false,
+            format!(
+                "There is no guarantee: the run took the path `{path}`, whose sums and noise are floats. No proof covers their \
+                 roundings. The ideal mechanism, in real numbers, would have {figures}."
+            ),
+        );
+    }
+    if record.versions.sample_independence == REFUTED {
+        return (
+            false,
+            format!(
+                "There is no guarantee: a sample's gradient depended on its row or on other samples in a test before the run, so the \
+                 clip does not bound what one sample changes. If it did, the run would have {figures}."
+            ),
+        );
+    }
+    let samples = match record.privacy.declared_samples {
+        None => format!("exactly {} samples", record.privacy.samples),
+        Some(declared) => format!("one size, declared as {declared} samples,"),
+    };
+    let sets = if recorded.held_out.is_empty() {
+        format!("training sets of {samples} that differ in one sample")
     } else {
-        "If sums and noise were those of real numbers, which they were not exactly, whatever is computed from the released files"
+        format!("data sets with training sets of {samples} that differ in one sample, training or held-out")
     };
     (
         true,
         format!(
-            "{scope} is differentially private with {figures}: for any two training sets of {public} {samples} samples that differ in \
-             one sample, which one of them holds and the other holds nothing in its place, every set of outcomes has a probability \
-             on the one of at most e^ε times that on the other, plus δ."
+            "Whatever is computed from what epsilon covers is differentially private with {figures}: for any two {sets}, which one of them holds and the other holds nothing in its place, \
+             every set of outcomes has a probability on the one of at most e^ε times that on the other, plus δ."
         ),
     )
 }
@@ -233,6 +254,10 @@ fn assumptions(record: &TrainReport, recorded: &Recorded) -> Vec<String> {
         format!("A sample's gradient depends on that sample and the parameters alone: {}.", record.versions.sample_independence),
         format!("Chosen without the data: {}.", record.privacy.fixed_beforehand),
         format!("Taken to be public: {}.", record.privacy.taken_as_public),
+        match &record.held_out {
+            Some(held_out) => format!("Held-out samples: {}.", held_out.public),
+            None => "Held-out samples: none.".into(),
+        },
         format!("Random words: {}; the key stays secret for ever.", record.mechanism.generator),
         "events.json lists everything that was released from the samples, as damper writes it. A changed file that is consistent in \
          itself is not noticed here: compare digests with those that the owner of the data published."
@@ -277,9 +302,10 @@ fn differences(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> Vec<D
         exact(
             "to be a",
             record.run.to_string(),
-            match (&*record.run, record.mechanism.seed) {
-                ("private", Some(_)) => "simulation".into(),
-                (run, _) => run.to_owned(),
+            match (&*record.run, record.mechanism.seed, recorded.run) {
+                ("private", Some(_), _) => "simulation".into(),
+                ("private" | "simulation", _, Some(run)) => run.to_string(),
+                (run, ..) => run.to_owned(),
             },
         ),
     ];
@@ -297,6 +323,19 @@ fn differences(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> Vec<D
         let joint = joint.unwrap_or(0.0);
         all.push(number("all releases of a draw to have a multiplier of", record.noise_multiplier, joint));
     }
+    let claimed = record.held_out.as_ref().and_then(|held_out| held_out.noise.as_ref());
+    let released = recorded.of_held_out();
+    all.push(exact(
+        "releases from held-out samples:",
+        claimed.map_or(0, |noise| u64::from(noise.evaluations)).to_string(),
+        released.as_ref().map_or(0, Recorded::events).to_string(),
+    ));
+    if let (Some(claimed), Some(released)) = (claimed, &released) {
+        let real = released.smallest_multiplier();
+        all.push(number("held-out metrics with a multiplier of", claimed.joint_noise_multiplier, real));
+    }
+    let is_private = record.held_out.as_ref().is_some_and(|held_out| held_out.metrics == "private");
+    all.push(exact("private held-out metrics:", is_private.to_string(), released.is_some().to_string()));
     let different = all.into_iter().filter(|(_, same, ..)| !same);
     different.map(|(of, _, claimed, found)| Difference { file: "report.json", of, claimed, found }).collect()
 }

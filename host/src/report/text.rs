@@ -1,6 +1,6 @@
 //! The report in a few lines, for people.
 
-use super::TrainReport;
+use super::{SIMULATION, TrainReport};
 use crate::accounting::{Sampler, upward};
 use crate::train::CLIPPED_BY_BACKEND;
 use std::fmt;
@@ -9,23 +9,30 @@ impl fmt::Display for TrainReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(held_out) = &self.held_out {
             let samples = held_out.samples;
+            let secrecy = match &*held_out.metrics {
+                "private" => "with noise, covered by epsilon",
+                _ => "exact, not covered by epsilon",
+            };
             match (self.test_accuracy, self.test_loss) {
                 (Some(accuracy), Some(loss)) => {
                     let perplexity = self.test_perplexity.map_or(String::new(), |p| format!(", perplexity {p:.2}"));
                     writeln!(
                         f,
-                        "accuracy  {:.2} %  (loss {loss:.4}{perplexity}, on {samples} held-out samples)",
+                        "accuracy  {:.2} %  (loss {loss:.4}{perplexity}, on {samples} held-out samples; {secrecy})",
                         100.0 * accuracy
                     )?;
                 }
-                (None, Some(loss)) => writeln!(f, "loss      {loss:.6}  (on {samples} held-out samples)")?,
-                _ => {}
+                (None, Some(loss)) => writeln!(f, "loss      {loss:.6}  (on {samples} held-out samples; {secrecy})")?,
+                _ => writeln!(f, "accuracy  not measured (--test-metrics {})", held_out.metrics)?,
             }
         } else {
             writeln!(f, "accuracy  not measured: the data has no held-out samples (--test gives some)")?;
         }
-        let kind =
-            if self.run == "simulation" { "  SIMULATION: the seed is known, nothing of it is private" } else { "" };
+        let kind = match &*self.run {
+            "simulation" => SIMULATION,
+            _ if !self.privacy.is_exact() => "  NOT GUARANTEED: sums and noise are floats",
+            _ => "",
+        };
         writeln!(f, "epsilon   {}{kind}", upward(self.epsilon))?;
         writeln!(f, "delta     {:e}", self.delta)?;
         let on_grid = match (self.mechanism.sigma_grid, self.mechanism.grid_bits) {
@@ -51,6 +58,11 @@ impl fmt::Display for TrainReport {
         let samples = self.privacy.public_samples();
         let batch = self.mechanism.expected_batch;
         match self.privacy.sampler {
+            Sampler::Poisson if self.privacy.declared_samples.is_some() => writeln!(
+                f,
+                "draws     {} Poisson draws at a rate of {} (--dataset-size {samples}); the divisor is {batch}",
+                self.steps, self.sampling_rate
+            )?,
             Sampler::Poisson => {
                 let steps = self.steps;
                 writeln!(f, "draws     {steps} Poisson draws, {batch} of {samples} samples expected in each")?;
@@ -63,7 +75,7 @@ impl fmt::Display for TrainReport {
         }
         write!(
             f,
-            "time      {:.1} s on {} {}, {} {}",
+            "time      {} s on {} {}, {} {}",
             self.seconds,
             self.backend,
             self.versions.backend,

@@ -7,10 +7,9 @@ mod optimizer;
 mod schedule;
 mod threshold;
 
-pub(crate) use clip::AnyClip;
 pub use clip::Clipping;
 pub(crate) use filter::{AnyFilter, AnyFilterState};
-pub use filter::{FilterChoice, PerSample};
+pub use filter::{FilterChoice, LAGS, PerSample};
 pub(crate) use optimizer::{AnyOptimizer, AnyRule, AnyRuleState, AnyState, AnyStep};
 pub use optimizer::{NormStep, OptimizerChoice, Rule};
 pub use schedule::{DecayChoice, LearningRateChoice};

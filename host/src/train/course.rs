@@ -1,22 +1,26 @@
 //! What every loop over the steps of a run shares, `train`'s and the audits': the mechanism and its workers, the step and its
 //! memory, and the way from a draw to the sum.
 
-use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold, AnyThresholdState};
+use super::choice::{AnyFilter, AnyFilterState, AnyOptimizer, AnyState};
 use super::galore::forms;
 use super::rehearsal::rehearse;
 use super::sampler::Draws;
+use super::watched::{WatchedThreshold, WatchedThresholdState};
 use super::worker::{ClippedSums, Gather, Layout, OUTPUTS, Opened, PerSampleGradients, Point, SUMS, Witness};
 use super::{Noise, Run, TrainError};
 use crate::backend::{Backend, BackendError};
 use crate::data::{Chunk, Split, chunks};
 use damper_core::clip::Layer;
 use damper_core::grid::Grid;
+use damper_core::mutant::{self, Mutant};
 use damper_core::noise::{self, ContinuousGaussian, DiscreteGaussian, Key};
 use damper_core::optimizer::Optimizer;
-use damper_core::private::Mechanism;
-use damper_core::schedule::Declared;
+use damper_core::private::{Mechanism, SumWord};
+use damper_core::schedule::{AnyNoise, Declared};
+use damper_core::slots::AnyClip;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use std::num::NonZeroUsize;
+use zeroize::Zeroizing;
 
 /// Blocks of key stream made at once: from sixteen on they are made in vectors, in less than half the time. The words are the
 /// same.
@@ -25,20 +29,31 @@ const BLOCKS: usize = 16;
 /// The generator of a run.
 pub(crate) type ChaCha20 = noise::ChaCha20<BLOCKS>;
 
-/// The generator of a simulation; without a seed, a private one by a key from the operating system, which is left in `key`.
-pub(crate) fn generator(seed: Option<u64>, key: &mut [u8; 32]) -> Result<ChaCha20, TrainError> {
-    if let Some(seed) = seed {
-        return Ok(ChaCha20::simulation(seed));
+/// A key from the operating system, erased when it is dropped; zeros for a simulation, which has a seed.
+pub(crate) fn key(seed: Option<u64>) -> Result<Zeroizing<[u8; 32]>, TrainError> {
+    let mut key = Zeroizing::new([0; 32]);
+    if seed.is_none() {
+        getrandom::fill(&mut *key).map_err(TrainError::Key)?;
+        if mutant::is(Mutant::KeyFixed) {
+            key.fill(7);
+        }
     }
-    getrandom::fill(key).map_err(TrainError::Key)?;
-    Ok(ChaCha20::private(Key::from_bytes(key)))
+    Ok(key)
+}
+
+/// The generator of a simulation; without a seed, a private one by this key, which is erased.
+pub(crate) fn generator(seed: Option<u64>, key: &mut [u8; 32]) -> ChaCha20 {
+    match seed {
+        Some(seed) => ChaCha20::simulation(seed),
+        None => ChaCha20::private(Key::from_bytes(key)),
+    }
 }
 
 /// The step of a run, with optimizer `O`.
-pub(crate) type Step<'a, M, O> = PrivateStep<M, AnyClip<'a>, AnyThreshold, AnyFilter, O, Declared>;
+pub(crate) type Step<'a, M, O> = PrivateStep<M, AnyClip<'a>, WatchedThreshold, AnyFilter, O, Declared<AnyNoise>>;
 
 /// Its memory, the optimizer's of type `OS`.
-pub(crate) type State<M, OS> = StepState<Vec<<M as Mechanism>::Word>, AnyFilterState, AnyThresholdState, OS>;
+pub(crate) type State<M, OS> = StepState<Vec<<M as Mechanism>::Word>, AnyFilterState, WatchedThresholdState, OS>;
 
 /// The words of a sum.
 #[derive(Clone, PartialEq, Debug)]
@@ -49,15 +64,15 @@ pub(crate) enum Sum {
     Floats(Vec<f32>),
 }
 
-impl From<Vec<i64>> for Sum {
-    fn from(words: Vec<i64>) -> Self {
-        Self::Grid(words)
+impl From<Vec<SumWord<i64>>> for Sum {
+    fn from(words: Vec<SumWord<i64>>) -> Self {
+        Self::Grid(words.into_iter().map(SumWord::get).collect())
     }
 }
 
-impl From<Vec<f32>> for Sum {
-    fn from(words: Vec<f32>) -> Self {
-        Self::Floats(words)
+impl From<Vec<SumWord<f32>>> for Sum {
+    fn from(words: Vec<SumWord<f32>>) -> Self {
+        Self::Floats(words.into_iter().map(SumWord::get).collect())
     }
 }
 
@@ -117,24 +132,20 @@ pub(crate) fn step<'a, M: Mechanism, O, OS>(
     let (config, method) = (&run.config, &run.config.method);
     let dim = Layout::new(&run.grad).dim();
     let (filter, filter_state) = method.filter.build(dim)?;
-    let (threshold, threshold_state) = method.threshold.build()?;
+    let (threshold, threshold_state) = method.threshold.build_counting(method.count_non_finite)?;
     let (optimizer, optimizer_state) = config.optimizer.build(&forms(&run.grad))?;
     let (optimizer, optimizer_state) = around(optimizer, optimizer_state);
     let step = PrivateStep::new(Slots {
         mechanism,
         clip: method.clipping.build(layers)?,
-        threshold,
+        threshold: WatchedThreshold(threshold),
         filter,
         optimizer,
-        schedule: Declared { learning_rate: run.learning_rate, noise: method.noise_schedule },
+        schedule: Declared { learning_rate: run.learning_rate, noise: run.noise_schedule },
         expected_batch: config.batch_size,
     })?;
-    let state = StepState {
-        sum: vec![M::Word::default(); dim],
-        filter: filter_state,
-        threshold: threshold_state,
-        optimizer: optimizer_state,
-    };
+    let threshold_state = WatchedThresholdState { inner: threshold_state, watch: None };
+    let state = StepState::new(vec![M::Word::default(); dim], filter_state, threshold_state, optimizer_state);
     Ok((step, state))
 }
 
@@ -175,14 +186,31 @@ impl Draw {
         O: Optimizer<OS>,
     {
         let own = self.samples.partition_point(|sample| (*sample as usize) < split.len());
-        let all: Vec<Chunk<'_>> = chunks(&self.samples[..own], run.physical_batch).collect();
+        let mut all: Vec<Chunk<'_>> = chunks(&self.samples[..own], run.physical_batch).collect();
+        if mutant::is(Mutant::BorderTwice) && all.len() > 1 {
+            all.push(Chunk { index: all.len(), samples: &self.samples[own - 1..own] });
+        }
         self.points.resize_with(opened.points(), Point::default);
         for (index, point) in self.points.iter_mut().enumerate() {
             point.params.resize(params.len(), 0.0);
             point.weight =
                 opened.point(index, params, &mut point.params).expect("the points have the parameters' length");
         }
+        for point in &mut self.points {
+            match () {
+                () if mutant::is(Mutant::GradientsOverBatch) => point.weight *= 8.0 / self.samples.len() as f32,
+                () if mutant::is(Mutant::LookAheadPrivate) => {
+                    point.params.iter_mut().for_each(|x| *x += self.samples.len() as f32 / 1024.0);
+                }
+                () => {}
+            }
+        }
         workers.gather(opened, split, &all, &self.points, witness)
+    }
+
+    /// Where the last step took gradients.
+    pub(crate) fn points(&self) -> &[Point] {
+        &self.points
     }
 
     /// Samples drawn that are not null.

@@ -7,6 +7,7 @@ use super::worker::Layout;
 use crate::autodiff::{Dim, Loss, Reduction};
 use crate::backend::{Backend, BackendError, Input, Plan, Session};
 use crate::data::{Batch, BatchLabels, Split, chunks};
+use damper_core::held_out::HeldOutSums;
 use prost::Message;
 use std::num::NonZeroUsize;
 
@@ -19,6 +20,21 @@ pub(crate) struct Evaluator {
     batch: Batch,
     kind: Kind,
     reduction: Reduction,
+}
+
+/// The figures of one row.
+struct Row {
+    loss: f32,
+    /// Class labels that count, where labels are classes.
+    labels: Option<u64>,
+    right: u64,
+    answers: u64,
+}
+
+/// The part of row `row` of a batch.
+fn of_row<T>(values: &[T], row: usize) -> &[T] {
+    let width = values.len() / ROWS;
+    &values[row * width..][..width]
 }
 
 /// What counts as right.
@@ -80,60 +96,72 @@ impl Evaluator {
         layout: &Layout,
         params: &[f32],
     ) -> Result<(f64, Option<f64>), BackendError> {
-        let samples: Vec<u32> = (0..split.len() as u32).filter(|sample| !split.is_null(*sample as usize)).collect();
         let (mut loss, mut losses) = (0.0, 0.0);
         let (mut right, mut answers) = (0u64, 0u64);
-        let Self { session, batch, kind, reduction } = self;
+        let mean = self.reduction == Reduction::Mean;
+        self.each_row(split, layout, params, &mut |row| {
+            let counted = row.labels.map_or(1.0, |labels| labels as f64);
+            loss += f64::from(row.loss) * if mean && row.labels.is_some() { counted } else { 1.0 };
+            losses += counted;
+            right += row.right;
+            answers += row.answers;
+        })?;
+        let accuracy = (answers > 0).then(|| right as f64 / answers as f64);
+        Ok((loss / losses.max(1.0), accuracy))
+    }
+
+    /// Sums over the rows of `split`, for a release with noise: each row's share of right answers, and its loss over `loss_bound`.
+    pub(crate) fn sums(
+        &mut self,
+        split: &Split,
+        layout: &Layout,
+        params: &[f32],
+        loss_bound: f32,
+    ) -> Result<HeldOutSums<2>, BackendError> {
+        let mut sums = HeldOutSums::default();
+        self.each_row(split, layout, params, &mut |row| {
+            let share = if row.answers > 0 { row.right as f32 / row.answers as f32 } else { 0.0 };
+            sums.add([share, row.loss / loss_bound]);
+        })?;
+        Ok(sums)
+    }
+
+    /// Hands the figures of each row that is not null to `reader`, in order.
+    fn each_row(
+        &mut self,
+        split: &Split,
+        layout: &Layout,
+        params: &[f32],
+        reader: &mut dyn FnMut(Row),
+    ) -> Result<(), BackendError> {
+        let samples: Vec<u32> = (0..split.len() as u32).filter(|sample| !split.is_null(*sample as usize)).collect();
+        let Self { session, batch, kind, .. } = self;
         for chunk in chunks(&samples, ROWS) {
             batch.fill(split, chunk);
             let inputs: Vec<_> = batch.inputs().chain(layout.split(params).map(Input::F32)).collect();
             let labels = batch.labels();
             session.run(&inputs, &mut |outputs| {
-                let rows = chunk.samples.len();
-                for (row, one) in outputs[0][..rows].iter().enumerate() {
+                for (row, loss) in outputs[0][..chunk.samples.len()].iter().enumerate() {
                     let counted = match labels {
                         BatchLabels::Classes(labels) => {
-                            let own = &labels[row * (labels.len() / ROWS)..][..labels.len() / ROWS];
-                            own.iter().filter(|label| **label >= 0).count() as f64
+                            Some(of_row(labels, row).iter().filter(|label| **label >= 0).count() as u64)
                         }
-                        _ => 1.0,
+                        _ => None,
                     };
-                    let summed = matches!(labels, BatchLabels::Classes(_)) && *reduction == Reduction::Mean;
-                    loss += f64::from(*one) * if summed { counted } else { 1.0 };
-                    losses += counted;
+                    let (right, answers) = match (*kind, labels) {
+                        (Kind::Classes(classes), BatchLabels::Classes(labels)) => {
+                            classes.judge(of_row(outputs[1], row), of_row(labels, row))
+                        }
+                        (Kind::Signs, BatchLabels::Values(labels)) => {
+                            signs(of_row(outputs[1], row), of_row(labels, row))
+                        }
+                        _ => (0, 0),
+                    };
+                    reader(Row { loss: *loss, labels: counted, right, answers });
                 }
-                let (r, n) = match (*kind, labels) {
-                    (Kind::Classes(classes), BatchLabels::Classes(labels)) => {
-                        classes.judge(outputs[1], &labels[..labels.len() / ROWS * rows])
-                    }
-                    (Kind::Signs, BatchLabels::Values(labels)) => {
-                        signs(outputs[1], &labels[..labels.len() / ROWS * rows])
-                    }
-                    _ => (0, 0),
-                };
-                right += r;
-                answers += n;
             })?;
         }
-        let accuracy = (answers > 0).then(|| right as f64 / answers as f64);
-        Ok((loss / losses.max(1.0), accuracy))
-    }
-
-    /// The loss of each of `samples`.
-    pub(crate) fn losses(
-        &mut self,
-        split: &Split,
-        samples: &[u32],
-        layout: &Layout,
-        params: &[f32],
-    ) -> Result<Vec<f32>, BackendError> {
-        let mut losses = Vec::with_capacity(samples.len());
-        for chunk in chunks(samples, ROWS) {
-            self.batch.fill(split, chunk);
-            let inputs: Vec<_> = self.batch.inputs().chain(layout.split(params).map(Input::F32)).collect();
-            self.session.run(&inputs, &mut |outputs| losses.extend_from_slice(&outputs[0][..chunk.samples.len()]))?;
-        }
-        Ok(losses)
+        Ok(())
     }
 }
 

@@ -4,7 +4,8 @@ use super::TrainError;
 use super::choice::{
     Clipping, DecayChoice, FilterChoice, LearningRateChoice, OptimizerChoice, ThresholdChoice, ThresholdRule,
 };
-use damper_core::schedule::NoiseSchedule;
+use damper_core::error::ConfigError;
+use damper_core::schedule::{AnyNoise, CltNoise, NoiseSchedule};
 
 /// What `--method` and its flags chose.
 #[derive(Clone, PartialEq, Debug)]
@@ -15,10 +16,14 @@ pub struct Method {
     pub filter: FilterChoice,
     /// Which clip each step uses.
     pub threshold: ThresholdChoice,
+    /// Whether a histogram of norms counts samples whose gradients are not finite, in its last bin.
+    pub count_non_finite: bool,
     /// What one sample may add.
     pub clipping: Clipping,
     /// The noise of each step beside the first's.
     pub noise_schedule: NoiseSchedule,
+    /// Whether the noise follows the central limit theorem's schedule instead.
+    pub clt_noise: bool,
     /// The learning rate.
     pub learning_rate: LearningRateChoice,
 }
@@ -31,8 +36,10 @@ impl Method {
             name: "dp-sgd".into(),
             filter: FilterChoice::None,
             threshold: ThresholdChoice { clip, rule: ThresholdRule::Fixed, bounds: None },
+            count_non_finite: false,
             clipping: Clipping::Flat,
             noise_schedule: NoiseSchedule::Constant,
+            clt_noise: false,
             learning_rate: LearningRateChoice { lr, warmup: 0.0, decay: DecayChoice::Constant },
         }
     }
@@ -45,14 +52,27 @@ impl Method {
         self.noise_schedule.check()?;
         optimizer.check()?;
         optimizer.build(&[])?;
-        if matches!(self.noise_schedule, NoiseSchedule::Matched { .. }) && optimizer.norm_step.is_some() {
-            return Err(TrainError::Flag(
-                "--noise-schedule matched: with --adagrad-norm the step sizes follow released gradients, so noise matched \
+        if (self.clt_noise || matches!(self.noise_schedule, NoiseSchedule::Matched { .. }))
+            && optimizer.norm_step.is_some()
+        {
+            let kind = if self.clt_noise { "clt" } else { "matched" };
+            return Err(TrainError::Flag(format!(
+                "--noise-schedule {kind}: with --adagrad-norm the step sizes follow released gradients, so noise matched \
                  to them would be chosen on the way, which the price of a declared schedule does not cover; declare one, \
                  such as --noise-schedule polynomial:0.05,0.5"
+            )));
+        }
+        if self.count_non_finite && !self.threshold.has_histogram() {
+            return Err(TrainError::Flag(
+                "--count-non-finite: no histogram of norms is counted; leave it out, or use --threshold percentile"
                     .into(),
             ));
         }
         Ok(())
+    }
+
+    /// The noise of each step beside the first's, whose multiplier is `first`.
+    pub(super) fn noise(&self, first: f64) -> Result<AnyNoise, ConfigError> {
+        Ok(if self.clt_noise { AnyNoise::Clt(CltNoise::new(first)?) } else { AnyNoise::Schedule(self.noise_schedule) })
     }
 }

@@ -14,7 +14,7 @@ mod slots;
 
 use super::choice::{AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold, AnyThresholdState};
 use super::worker::{Layout, Witness};
-use super::{FilterChoice, Noise, PerSample, Run, TrainError};
+use super::{FilterChoice, Noise, PerSample, Rule, Run, TrainConfig, TrainError};
 use crate::autodiff::Readout;
 use crate::files::FileError;
 use crate::filter::Coefficients;
@@ -70,6 +70,9 @@ pub(super) fn check(run: &Run) -> Result<(), TrainError> {
     if config.optimizer.galore.is_some() {
         return refuse("a recording knows no --galore; leave one of them out".into());
     }
+    if let Some(flag) = unrecorded(config) {
+        return refuse(format!("a recording has no field for {flag}; leave one of them out"));
+    }
     let layers = layers(run).len();
     if layers > MOST_LAYERS {
         return refuse(format!(
@@ -123,7 +126,7 @@ pub fn recording_bytes(run: &Run) -> u64 {
 fn coefficients(filter: &FilterChoice) -> Option<&Coefficients> {
     match filter {
         FilterChoice::Iir(filter) | FilterChoice::PerSample(PerSample { inner: filter, .. }) => Some(filter),
-        FilterChoice::None | FilterChoice::Kalman { .. } => None,
+        _ => None,
     }
 }
 
@@ -229,4 +232,22 @@ fn mechanism(pack: &mut PackWriter, run: &Run) -> Result<(), TrainError> {
         }
     }
     Ok(())
+}
+
+/// The first flag for which the format of recordings has no field.
+fn unrecorded(config: &TrainConfig) -> Option<&'static str> {
+    let method = &config.method;
+    let flags = [
+        ("--adaptive-fir", matches!(method.filter, FilterChoice::AdaptiveFir { .. })),
+        (
+            "--no-bias-correction",
+            matches!(method.filter, FilterChoice::Uncorrected(_) | FilterChoice::PerSampleUncorrected(_)),
+        ),
+        ("--count-non-finite", method.count_non_finite),
+        ("--noise-schedule clt", method.clt_noise),
+        ("--adam-denominator floored", matches!(config.optimizer.rule, Rule::FlooredAdam { .. })),
+        ("--norm-weight", config.optimizer.norm_weight.is_some()),
+        ("--average", config.average.is_some()),
+    ];
+    flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
 }

@@ -2,7 +2,7 @@
 //! wrong model without a word.
 
 use super::worker::{Layout, plan};
-use crate::autodiff::GradGraph;
+use crate::autodiff::{Dim, GradGraph, TensorSpec};
 use crate::backend::{Backend, BackendError, Input, Plan};
 use crate::graph::DType;
 use std::num::NonZeroUsize;
@@ -29,6 +29,64 @@ pub(super) fn rehearse(
     let (model, plan) = plan(grad, prefixes, rows);
     let made = made_up(grad, &plan, params);
     backend.rehearse(&model, &plan, &made.iter().map(Made::input).collect::<Vec<_>>())
+}
+
+/// What a test on made-up samples found of a sample's gradient.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Independence {
+    /// It has the same bits in another row of the batch, and next to other samples.
+    Tested,
+    /// Its bits changed with the row or with the other samples.
+    Refuted,
+    /// The backend sums, so there is no sample's gradient to compare.
+    NotTested,
+}
+
+/// Compares the gradients of made-up samples, bit for bit, with those in the next row of the batch, and with those next to other
+/// samples. A batch of one row has no other row.
+///
+/// # Errors
+///
+/// The backend cannot run the graph.
+pub(super) fn independence(
+    backend: &dyn Backend,
+    grad: &GradGraph,
+    prefixes: &[&str],
+    rows: NonZeroUsize,
+    params: &[f32],
+) -> Result<Independence, BackendError> {
+    let (model, plan) = plan(grad, prefixes, rows);
+    let by_row = |spec: &TensorSpec| spec.shape.first() == Some(&Dim::Batch);
+    if !plan.outputs.iter().all(by_row) {
+        return Ok(Independence::NotTested);
+    }
+    let mut session = backend.load(&model, &plan)?;
+    let rows = rows.get();
+    let mut gradients = |made: &[Made]| -> Result<Vec<Vec<u32>>, BackendError> {
+        let mut of_rows = vec![Vec::new(); rows];
+        session.run(&made.iter().map(Made::input).collect::<Vec<_>>(), &mut |outputs| {
+            for output in outputs {
+                for (row, values) in of_rows.iter_mut().zip(output.chunks((output.len() / rows).max(1))) {
+                    row.extend(values.iter().map(|value| value.to_bits()));
+                }
+            }
+        })?;
+        Ok(of_rows)
+    };
+    let mut made = made_up(grad, &plan, params);
+    let first = gradients(&made)?;
+    let edit = |made: &mut [Made], change: &dyn Fn(&mut Made, usize)| {
+        let of_samples = plan.inputs.iter().zip(made).filter(|(spec, _)| by_row(spec));
+        of_samples.for_each(|(spec, made)| change(made, spec.elements(1)));
+    };
+    edit(&mut made, &|made, width| made.rotate(width));
+    let moved = gradients(&made)?;
+    let same_when_moved = (0..rows).all(|row| first[row] == moved[(row + 1) % rows]);
+    // Every second sample becomes another one.
+    edit(&mut made, &|made, width| made.replace_odd(width));
+    let beside = gradients(&made)?;
+    let same_beside_others = (0..rows).step_by(2).all(|row| moved[row] == beside[row]);
+    Ok(if same_when_moved && same_beside_others { Independence::Tested } else { Independence::Refuted })
 }
 
 /// Made-up numbers for the inputs of `plan`.
@@ -70,6 +128,25 @@ impl Made {
         match self {
             Self::F32(values) => Input::F32(values),
             Self::I64(values) => Input::I64(values),
+        }
+    }
+
+    /// Every row of `width` numbers goes to the next row, and the last to the first.
+    fn rotate(&mut self, width: usize) {
+        match self {
+            Self::F32(values) => values.rotate_right(width),
+            Self::I64(values) => values.rotate_right(width),
+        }
+    }
+
+    /// Other numbers in rows 1, 3, 5 and so on.
+    fn replace_odd(&mut self, width: usize) {
+        let odd = |index: &usize| index / width.max(1) % 2 == 1;
+        match self {
+            Self::F32(values) => {
+                (0..values.len()).filter(odd).for_each(|index| values[index] = 1.0 - 3.0 * values[index]);
+            }
+            Self::I64(values) => (0..values.len()).filter(odd).for_each(|index| values[index] = 1 - values[index]),
         }
     }
 }

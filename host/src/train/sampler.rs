@@ -13,6 +13,7 @@
 use super::Run;
 use crate::accounting::{Sampler, Truncation};
 use damper_core::accounting::Rate;
+use damper_core::mutant::{self, Mutant};
 use damper_core::noise::{Address, Generator, Purpose};
 use damper_core::sampling::poisson;
 use rand_core::Rng;
@@ -60,6 +61,11 @@ impl Draws {
         match self.sampler {
             Sampler::Poisson => {
                 draw.extend(poisson(generator, step, self.rate, self.samples));
+                if mutant::is(Mutant::TwoDraws) {
+                    draw.extend(poisson(generator, step | 1 << 30, self.rate, self.samples));
+                    draw.sort_unstable();
+                    draw.dedup();
+                }
                 if let Some(truncation) = self.truncation {
                     // The first ones by their number, which says nothing of the data.
                     draw.truncate(usize::try_from(truncation.most).unwrap_or(usize::MAX));

@@ -1,17 +1,31 @@
 //! The ledger's file: what was paid, durable before anything is released.
 
-use crate::files::{Access, FileError, write};
+use super::run_plan::{LEDGER, RunPlan};
+use super::{Run, TrainError};
+use crate::files::{Access, FileError, sha256, write};
 use damper_core::accounting::{Record, Store};
-use std::path::PathBuf;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Steps paid for at a time: a crash burns at most so many.
+pub(super) const PREPAID: u32 = 64;
 
 /// Keeps the record in one private file, replaced atomically and synced.
 pub(super) struct LedgerFile {
     path: PathBuf,
+    /// The digest of the run's plan.
+    plan: String,
 }
 
 impl LedgerFile {
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { path }
+    /// The ledger in `checkpoint` of a run with `plan`.
+    pub(super) fn new(checkpoint: &Path, plan: &RunPlan) -> Self {
+        Self { path: checkpoint.join(LEDGER), plan: plan.digest() }
+    }
+
+    /// The ledger of noisy releases from held-out rows. The run's cost counts all that are planned.
+    pub(super) fn of_held_out(checkpoint: &Path, plan: &RunPlan) -> Self {
+        Self { path: checkpoint.join("ledger-held-out.json"), plan: plan.digest() }
     }
 }
 
@@ -20,8 +34,70 @@ impl Store for LedgerFile {
 
     fn persist(&mut self, record: Record) -> Result<(), FileError> {
         let Record { budget, paid, divergence, order } = record;
-        // Printed so that it reads back as the same number.
-        let text = format!("{{\"budget\":{budget},\"paid\":{paid},\"divergence\":{divergence},\"order\":{order}}}\n");
-        write(&self.path, text.as_bytes(), Access::Private)
+        let record = PaidRecord { budget, paid, divergence, order, plan: self.plan.clone() };
+        write(&self.path, record.to_json().as_bytes(), Access::Private)
     }
+}
+
+/// What the file holds.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PaidRecord {
+    budget: u32,
+    paid: u32,
+    divergence: f64,
+    order: u32,
+    plan: String,
+}
+
+impl PaidRecord {
+    fn text(&self) -> String {
+        serde_json::to_string(self).expect("a record has string keys and finite numbers")
+    }
+
+    fn digest(&self) -> String {
+        sha256(self.text().as_bytes())
+    }
+
+    fn to_json(&self) -> String {
+        format!("{{\"ledger\":{},\"sha256\":\"{}\"}}\n", self.text(), self.digest())
+    }
+}
+
+/// Steps that the ledger of a run with `plan` counts as paid: at least those that released something. The error says what is
+/// damaged.
+///
+/// # Errors
+///
+/// `bytes` is no ledger, its digest does not match, or it is of another plan.
+pub fn paid_steps(bytes: &[u8], plan: &RunPlan) -> Result<u32, String> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct File {
+        ledger: PaidRecord,
+        sha256: String,
+    }
+    let File { ledger, sha256 } = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    if ledger.digest() != sha256 {
+        return Err("its digest does not match".into());
+    }
+    if ledger.plan != plan.digest() || ledger.budget != plan.steps {
+        return Err("it is the ledger of another plan".into());
+    }
+    if ledger.paid == 0 || ledger.paid > plan.steps {
+        return Err(format!("it counts {} paid steps of {}", ledger.paid, plan.steps));
+    }
+    Ok(ledger.paid)
+}
+
+/// Writes the plan of `run` into `checkpoint`, and a ledger in which all its steps are paid: for an audit that trains.
+///
+/// # Errors
+///
+/// The disk is full or fails.
+pub fn pay_all(run: &Run, checkpoint: &Path) -> Result<(), TrainError> {
+    let plan = RunPlan::new(run)?;
+    plan.write(checkpoint)?;
+    let all = Record { budget: run.steps, paid: run.steps, divergence: 0.0, order: 0 };
+    Ok(LedgerFile::new(checkpoint, &plan).persist(all)?)
 }

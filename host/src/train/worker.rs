@@ -14,19 +14,21 @@ pub(super) use clipped_sum::ClippedSums;
 pub(super) use parts::OUTPUTS;
 pub(crate) use per_sample::PerSampleGradients;
 
-use super::choice::{AnyClip, AnyFilter, AnyFilterState, AnyThreshold};
+use super::choice::{AnyFilter, AnyFilterState};
 use super::prune::keep_outputs;
+use super::watched::WatchedThreshold;
 use crate::autodiff::{GradGraph, TensorSpec};
 use crate::backend::{Backend, BackendError, Plan, Session};
 use crate::data::{Chunk, Split};
 use damper_core::optimizer::Optimizer;
 use damper_core::private::Mechanism;
+use damper_core::slots::AnyClip;
 use damper_core::step::Open;
 use prost::Message;
 use std::num::NonZeroUsize;
 
 /// A step of the trainer's that takes samples, whatever optimizer `O` with memory `OS` follows it.
-pub(crate) type Opened<'a, M, O, OS> = Open<'a, M, AnyClip<'a>, AnyThreshold, AnyFilter, AnyFilterState, O, OS>;
+pub(crate) type Opened<'a, M, O, OS> = Open<'a, M, AnyClip<'a>, WatchedThreshold, AnyFilter, AnyFilterState, O, OS>;
 
 /// Who is shown each drawn sample's mixed gradient, bit for bit as the core takes it, in the order of the chunks: a recording, or
 /// an audit. Null samples have none.

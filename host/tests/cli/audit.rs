@@ -29,11 +29,18 @@ fn audits_leave_their_records_in_the_folder_of_the_run_that_they_are_of() {
 
     let output = audit("neighbours", &out, &["--steps", "2"]).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
-    assert_eq!(stdout(&output).lines().filter(|line| line.starts_with("holds ")).count(), 11);
+    assert_eq!(stdout(&output).lines().filter(|line| line.starts_with("holds ")).count(), 12);
     let found = record(&out, "audit-neighbours.json");
     assert_eq!((&found["version"], &found["audit"], &found["holds"]), (&1.into(), &"neighbours".into(), &true.into()));
-    assert_eq!((&found["steps"], found["cases"].as_array().unwrap().len()), (&2.into(), 11));
+    assert_eq!((&found["steps"], found["cases"].as_array().unwrap().len()), (&2.into(), 12));
     assert!(found["cases"].as_array().unwrap().iter().all(|case| case["violation"].is_null()));
+
+    let output = audit("mechanism", &out, &["--precision", "0.1"]).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
+    assert!(stdout(&output).lines().filter(|line| line.starts_with("holds ")).count() > 30);
+    let found = record(&out, "audit-mechanism.json");
+    assert_eq!((&found["version"], &found["audit"], &found["holds"]), (&1.into(), &"mechanism".into(), &true.into()));
+    assert_eq!((&found["seed"], &found["error_rate"]), (&serde_json::Value::Null, &1e-6.into()));
 
     let output = audit("canary", &out, &["--seed", "4"]).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
@@ -150,6 +157,8 @@ fn broken_flags_of_an_audit_are_named_and_nothing_is_left() {
             && help.contains("names step,\nsample and coordinate")
             && !help.contains("--record")
     );
+    let help = stdout(&run(&["audit", "mechanism", "--help"]));
+    assert!(help.contains("Runs the trainer on made data") && help.contains("read for its shapes alone"));
     let help = stdout(&run(&["audit", "canary", "--help"]));
     assert!(help.contains("Trains once with canaries") && help.contains("not kept unless asked for"));
     assert!(!help.contains("must not be there or be empty"));

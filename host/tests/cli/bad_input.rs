@@ -1,6 +1,6 @@
 //! Each bad input is refused in one line, and leaves nothing behind.
 
-use super::{DIGITS, MLP, assert_refused, damper, folder, refused, run, stderr, train};
+use super::{DIGITS, MLP, assert_refused, damper, folder, json, refused, run, stderr, train};
 use damper::onnx;
 use std::fs;
 use std::path::Path;
@@ -268,12 +268,12 @@ fn an_output_folder_that_cannot_be_written_is_refused() {
     refused(train(MLP, DIGITS, &out, &[]), &out, &[out.to_str().unwrap(), "permissions"]);
 }
 
-/// `damper` under `sh`, after `setup`; the paths `$1` and `$2` are `folder` and its `run`.
+/// `damper train` under `sh`, after `setup`, into `run` in `folder`; and a listing of the private folder that it leaves.
 #[cfg(unix)]
-fn under_shell(shell: &[&str], setup: &str, folder: &Path) -> std::process::Output {
+fn under_shell(shell: &[&str], setup: &str, folder: &Path) -> (std::process::Output, String) {
     let train = train(MLP, DIGITS, &folder.join("run"), &[]);
-    let script = format!("{setup}; folder=$1; shift; \"$@\"; code=$?; ls -A \"$folder\"; exit $code");
-    std::process::Command::new(shell[0])
+    let script = format!("{setup}; folder=$1; shift; \"$@\"; code=$?; ls -A \"$folder/run/checkpoint\"; exit $code");
+    let mut output = std::process::Command::new(shell[0])
         .args(&shell[1..])
         .args(["sh", "-c", &script, "sh"])
         .arg(folder)
@@ -281,22 +281,26 @@ fn under_shell(shell: &[&str], setup: &str, folder: &Path) -> std::process::Outp
         .args(train.get_args())
         .current_dir(train.get_current_dir().unwrap())
         .output()
-        .unwrap()
+        .unwrap();
+    let listed = String::from_utf8(std::mem::take(&mut output.stdout)).unwrap();
+    (output, listed)
 }
 
 #[cfg(unix)]
 #[test]
-fn a_write_that_fails_leaves_nothing() {
-    let (folder, _) = folder();
+fn failed_write_keeps_ledger() {
+    let (folder, out) = folder();
     // A limit of a few blocks on the size of a file, its signal ignored: the ledger fits, the model does not.
-    let output = under_shell(&["env"], "trap '' XFSZ; ulimit -f 8", folder.path());
-    assert_refused(&output, &["model.onnx", "--out"]);
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    let (output, listed) = under_shell(&["env"], "trap '' XFSZ; ulimit -f 8", folder.path());
+    assert_refused(&output, &["model.onnx", "--out", "unfinished", "damper epsilon"]);
+    assert_eq!(listed, "ledger.json\nplan.json\n");
+    let found = json(&damper().arg("epsilon").arg(&out).arg("--json").output().unwrap());
+    assert_eq!((&found["finished"], &found["steps"]), (&false.into(), &5.into()), "{found}");
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_leaves_nothing() {
+fn full_disk_keeps_ledger() {
     let (folder, _) = folder();
     let mut probe = std::process::Command::new("unshare");
     probe.args(["-Urm", "mount", "-t", "tmpfs", "tmpfs"]).arg(folder.path());
@@ -305,8 +309,10 @@ fn a_full_disk_leaves_nothing() {
         println!("skipped: this user may not mount a small disk");
         return;
     }
-    let output = under_shell(&["unshare", "-Urm"], "mount -t tmpfs -o size=12k tmpfs \"$1\"", folder.path());
-    assert_refused(&output, &["model.onnx", "free some space"]);
+    let mount = "mount -t tmpfs -o size=16k tmpfs \"$1\"";
+    let (output, listed) = under_shell(&["unshare", "-Urm"], mount, folder.path());
+    assert_refused(&output, &["model.onnx", "free some space", "unfinished"]);
+    assert_eq!(listed, "ledger.json\nplan.json\n");
 }
 
 #[test]

@@ -89,6 +89,61 @@ fn the_bits_of_a_run_do_not_depend_on_the_number_of_workers() {
     }
 }
 
+/// Flags that the papers have beside their methods' defaults, with a word of the report each.
+#[test]
+fn options_of_papers_train_and_are_reported() {
+    let cases: [(&[&str], &str, &str); 9] = [
+        (&["--method", "doppler", "--adaptive-fir", "3,0.8"], "/method/filter", "3 past gradients"),
+        (&["--method", "doppler", "--no-bias-correction"], "/method/filter", "without bias correction"),
+        (&["--method", "dp-pmlf", "--no-bias-correction"], "/method/filter", "without bias correction"),
+        (&["--method", "dc-sgd-p", "--count-non-finite"], "/method/threshold", "not finite counted in the last bin"),
+        (&["--method", "dc-sgd-e", "--count-non-finite"], "/method/threshold", "not finite counted in the last bin"),
+        (&["--method", "adp", "--noise-schedule", "clt"], "/method/noise_schedule", "e^(-1/z^2)"),
+        (
+            &["--optimizer", "adam", "--adam-denominator", "floored", "--adam-epsilon", "0.1"],
+            "/training/optimizer/second_moment",
+            "epsilon where that is larger",
+        ),
+        (&["--adagrad-norm", "20,1e-5", "--norm-weight", "512,22"], "/training/adagrad_norm/weight", "512"),
+        (&["--average", "0.5,lr"], "/privacy/released_model", "weighted by the learning rate"),
+    ];
+    for (flags, place, words) in cases {
+        let report = report(flags);
+        let found = report.pointer(place).unwrap_or(&Value::Null).to_string();
+        assert!(found.contains(words), "{flags:?}: {found}");
+        assert_eq!(report["steps"], 5);
+    }
+    let usual = report(&["--optimizer", "adam", "--adam-denominator", "added"]);
+    assert_eq!(usual["params_digest"], report(&["--optimizer", "adam"])["params_digest"]);
+}
+
+#[test]
+fn equation_6_is_a_budget_of_its_own() {
+    let (_folder, out) = folder();
+    let mut command = super::damper();
+    command.args([
+        "train",
+        MLP,
+        "--data",
+        DIGITS,
+        "--batch-size",
+        "64",
+        "--lr",
+        "0.5",
+        "--backend",
+        "tract",
+        "--quiet",
+    ]);
+    command.args(["--epochs", "0.2", "--workers", "1", "--delta", "1e-5", "--equation-6", "0.8", "--json", "--out"]);
+    let report = json(&command.arg(&out).output().unwrap());
+    let of = |key: &str| report[key].as_f64().unwrap();
+    let (q, steps) = (of("sampling_rate"), of("steps"));
+    let expected = q / 0.8 * ((16.0 * steps * q / 1e-5).ln() * (1.25f64 / 1e-5).ln() * steps).sqrt();
+    assert!((of("noise_multiplier") / expected - 1.0).abs() < 1e-5, "{} {expected}", of("noise_multiplier"));
+    assert!(report["warnings"].to_string().contains("--equation-6 0.8"), "{}", report["warnings"]);
+    assert!((priced(&report) / of("epsilon") - 1.0).abs() < 1e-9);
+}
+
 /// ε of the multiplier, rate and steps reported, by `damper epsilon`.
 fn priced(report: &Value) -> f64 {
     let [multiplier, rate, steps] = ["noise_multiplier", "sampling_rate", "steps"].map(|key| report[key].to_string());
@@ -249,6 +304,16 @@ fn what_breaks_a_proof_or_would_do_nothing_is_refused_with_the_reason() {
         (&["--optimizer", "adam", "--betas", "-0.5,0.9"], &["--betas", "from 0 to below 1"]),
         (&["--adagrad-norm", "-1,1"], &["--adagrad-norm", "not negative"]),
         (&["--warmup", "-1"], &["--warmup"]),
+        (&["--adaptive-fir", "2"], &["--adaptive-fir", "--method doppler"]),
+        (&["--method", "doppler", "--adaptive-fir", "2,0.5,0"], &["--adaptive-fir", "floor"]),
+        (&["--no-bias-correction"], &["--no-bias-correction", "--method doppler"]),
+        (&["--method", "doppler", "--filter", "none", "--no-bias-correction"], &["--no-bias-correction"]),
+        (&["--method", "disk", "--no-bias-correction"], &["--no-bias-correction"]),
+        (&["--method", "quantile", "--count-non-finite"], &["--count-non-finite", "--threshold percentile"]),
+        (&["--adam-denominator", "floored"], &["--adam-denominator", "--optimizer adam"]),
+        (&["--optimizer", "adam-bc", "--adam-denominator", "floored"], &["--adam-denominator", "adam-bc"]),
+        (&["--adagrad-norm", "1,1e-5", "--norm-weight", "0.5,4"], &["--norm-weight", "at least 1"]),
+        (&["--noise-schedule", "clt", "--adagrad-norm", "1,1e-5"], &["--noise-schedule clt", "--adagrad-norm"]),
         (&["--optimizer", "adam", "--alpha", "0.9"], &["--alpha", "--optimizer rmsprop"]),
     ];
     for (extra, words) in cases {

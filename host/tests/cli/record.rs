@@ -120,15 +120,21 @@ fn a_run_that_is_killed_leaves_no_recording_under_its_name() {
 /// A limit on the size of files stands for a full disk.
 #[cfg(unix)]
 #[test]
-fn a_recording_that_does_not_fit_the_disk_ends_the_run_and_leaves_nothing() {
+fn recording_beyond_the_disk_leaves_only_the_ledger() {
     let (folder, out) = folder();
     let file = folder.path().join("run.pack");
     let mut command = std::process::Command::new("sh");
     let run = train(LINEAR, DIGITS, &out, &["--record", file.to_str().unwrap()]);
     command.current_dir(run.get_current_dir().unwrap()).env_remove("ORT_DYLIB_PATH");
     command.args(["-c", "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\""]).arg(run.get_program()).args(run.get_args());
-    refused(command, &out, &["run.pack: cannot be written", "another --record"]);
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_refused(&command.output().unwrap(), &["run.pack: cannot be written", "another --record", "unfinished"]);
+    let names = |folder: &Path| -> Vec<_> {
+        let mut names: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!((names(folder.path()), names(&out)), (vec!["run".into()], vec!["checkpoint".into()]));
+    assert_eq!(names(&out.join("checkpoint")), ["ledger.json", "plan.json"]);
 }
 
 #[test]

@@ -252,6 +252,10 @@ fn an_audits_verdict_is_shown_and_one_that_failed_or_is_of_another_run_fails_the
             "other_samples": "compared bit for bit",
             "cases": [{"case": "one sample removed", "sample": 5, "drawn": 4, "violation": violation}]})
     };
+    let mechanism = |holds: bool| {
+        json!({"audit": "mechanism", "holds": holds, "claim": claim(&record), "error_rate": 1e-6, "tests": 2500, "precision": 0.01,
+            "findings": [{"what": "wide: deviation of the noise", "holds": holds, "detail": "step 3: 0.5 of the deviation"}]})
+    };
     let with = |files: &[(&str, &Value)]| {
         let (guard, out) = copy();
         for (name, file) in files {
@@ -264,8 +268,11 @@ fn an_audits_verdict_is_shown_and_one_that_failed_or_is_of_another_run_fails_the
         (output.status.code(), stderr(&output), page)
     };
     let (held, fine) = (neighbours(Value::Null), canary(0.25));
-    let (code, _, page) = with(&[("audit-canary.json", &fine), ("audit-neighbours.json", &held)]);
+    let right = mechanism(true);
+    let files = [("audit-canary.json", &fine), ("audit-neighbours.json", &held), ("audit-mechanism.json", &right)];
+    let (code, _, page) = with(&files);
     assert_eq!(code, Some(0));
+    assert!(page.contains("2500, which refute a right mechanism"));
     for word in
         ["at least 0.2500 with 99.9 % confidence", "not refuted", "217 right of 400", "1 neighbouring data sets"]
     {
@@ -284,6 +291,7 @@ fn an_audits_verdict_is_shown_and_one_that_failed_or_is_of_another_run_fails_the
         ("audit-canary.json", canary(4.0), "the claim is refuted"),
         ("audit-canary.json", quiet, "the claim is refuted"),
         ("audit-neighbours.json", broken, "the sum moved by 2 clips"),
+        ("audit-mechanism.json", mechanism(false), "step 3: 0.5 of the deviation"),
         ("audit-canary.json", other, "to be of a run with epsilon 8"),
     ] {
         let (code, message, page) = with(&[(name, &file)]);
@@ -308,15 +316,17 @@ fn a_canary_model_is_never_a_result() {
 
 #[test]
 fn a_simulation_and_the_float_path_are_not_offered_as_the_real_thing() {
-    for (flags, word, guaranteed) in [
-        (&["--seed", "7"][..], "A simulation: its seed is known", false),
-        (&["--noise", "continuous"], "Not the exact path", true),
+    for (flags, word, reason) in [
+        (&["--seed", "7"][..], "A simulation: its seed is known", "the run is a simulation"),
+        (&["--noise", "continuous"], "Not the exact path", "whose sums and noise are floats"),
     ] {
         let (_guard, out) = folder();
         let output = train(MLP, DIGITS, &out, flags).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
         let statement = json(&report(&out, &["--json"]));
-        assert_eq!(statement["guaranteed"], guaranteed, "{word}");
+        assert_eq!(statement["guaranteed"], false, "{word}");
+        let guarantee = statement["guarantee"].as_str().unwrap();
+        assert!(guarantee.starts_with("There is no guarantee") && guarantee.contains(reason), "{guarantee}");
         assert!(page(&out).contains(word) && !page(&out).contains("Computed again"), "{word}");
     }
 }

@@ -114,7 +114,7 @@ fn an_audit_replays_tokens_which_have_no_neighbour_that_is_not_finite() {
     let train = train(model.to_str().unwrap(), &data, &out, &BYTES);
     command.args(["audit", "neighbours"]).args(train.get_args().skip(1)).args(["--steps", "2", "--json"]);
     let found = json(&command.output().unwrap());
-    assert_eq!((&found["holds"], found["cases"].as_array().unwrap().len()), (&true.into(), 7));
+    assert_eq!((&found["holds"], found["cases"].as_array().unwrap().len()), (&true.into(), 8));
 }
 
 #[test]

@@ -12,7 +12,7 @@ pub struct Unwatched;
 
 impl Progress for Unwatched {
     fn backend(&mut self, _: &str) {}
-    fn step(&mut self, _: &StepReport) {}
+    fn step(&mut self, _: &StepReport, _: &mut dyn FnMut(u32) -> f64) {}
     fn evaluated(&mut self, _: &Evaluation) {}
 }
 

@@ -11,7 +11,7 @@ use damper_core::grid::Grid;
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
 use damper_core::numerics::up::add_up;
 use damper_core::optimizer::{Begin, Optimizer, Sgd, SgdState};
-use damper_core::private::Released;
+use damper_core::private::{Released, SumWord};
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
@@ -182,8 +182,7 @@ where
         }
         let mut params: [f32; D] = std::array::from_fn(|i| f32::from_bits(began[i]));
         let sgd = SgdState { momentum: std::array::from_fn(|i| f32::from_bits(began[D + i])) };
-        let mut state =
-            StepState { sum: [0i32; D], filter: (), threshold: (), optimizer: WatchedState { sgd, noise: Vec::new() } };
+        let mut state = StepState::new([SumWord::ZERO; D], (), (), WatchedState { sgd, noise: Vec::new() });
         let generator: ChaCha20 = ChaCha20::simulation(9);
         let mut budget = match plan.ledger {
             Some((budget, prepay)) => Budget::Steps(Ledger::resume(budget, record.paid).prepaying(prepay)),

@@ -1,6 +1,7 @@
 //! Every rule of clipping.
 
 use crate::clip::{Automatic, Clip, FlatL2, Layer, Layers, PerLayer};
+use crate::noise::sealed::Sealed;
 use crate::replay::PackError;
 use crate::replay::grammar::MOST_LAYERS;
 use crate::replay::pack::Reader;
@@ -18,6 +19,8 @@ pub(in crate::replay) struct AnyClip<'a> {
     layers: Option<Layers<'a>>,
 }
 
+impl Sealed for Rule {}
+
 impl Clip for Rule {
     fn divisor(&self, norm: f32, clip: f32) -> f32 {
         match self {
@@ -26,6 +29,8 @@ impl Clip for Rule {
         }
     }
 }
+
+impl Sealed for AnyClip<'_> {}
 
 impl Clip for AnyClip<'_> {
     fn divisor(&self, norm: f32, clip: f32) -> f32 {

@@ -195,3 +195,9 @@ class Quantile(Counting):
     def update(self, counts, multiplier, dim, batch):
         unclipped = 0.5 - counts[0] / (2.0 * batch)
         self.clip = self.clips.clamp(float(self.clip) * LIBM.exp(self.rate * (self.quantile - unclipped)))
+
+
+def counting_all(threshold):
+    """The same, with samples that are not finite in the last bin."""
+    threshold.counts_all, threshold.text = True, f"all {threshold.text}"
+    return threshold

@@ -13,9 +13,9 @@ import struct
 import numpy as np
 
 import run
-from clipping import Automatic, Bounds, ExpectedError, Fixed, Flat, Percentile, PerLayer, Quantile
+from clipping import Automatic, Bounds, ExpectedError, Fixed, Flat, Percentile, PerLayer, Quantile, counting_all
 from motion import (
-    AdaGrad, AdaGradNorm, Adam, AdamBc, Identity, Iir, Kalman, Noise, PerSampleMomentum, Rate, RmsProp, Sgd,
+    AdaGrad, AdaGradNorm, Adam, AdamBc, AdaptiveFir, Identity, Iir, Kalman, Noise, PerSampleMomentum, Rate, RmsProp, Sgd,
 )  # fmt: skip
 from numerics import f32
 from release import F, Gradients
@@ -32,18 +32,22 @@ HEADER = """\
 #   THRESHOLD  fixed f32:C | percentile f64:fraction f64:noise f32:C_0 f32:R_0 BOUNDS         20 bins
 #              | error grid|exact f64:noise f32:C_0 f32:R_0 BOUNDS BOUNDS                     of clips, of ranges; 20 bins
 #              | quantile f64:quantile f64:rate f64:sigma_b f32:C_0 BOUNDS
+#              | all THRESHOLD                                                                samples that are not finite in the last bin
 #   BOUNDS     f32:least f32:largest
 #   FILTER     identity | set NAME | iir NA NB f32:a_1 ... f32:b_0 ...                        NA and NB numbers, order up to 8
+#              | uncorrected FILTER                                                           a set or iir, without bias correction
+#              | adaptive LAGS f64:memory f64:floor
 #              | momentum K f64:beta normalised|plain FILTER | kalman GAIN POINTS
 #   GAIN       constant f64:kappa | recursion f64:noise f64:drift f64:process
 #   POINTS     one | two f64:gamma
-#   OPTIMIZER  sgd f32:momentum plain|nesterov f32:decay | adam f64:beta1 f64:beta2 f32:epsilon f64:decay
+#   OPTIMIZER  sgd f32:momentum plain|nesterov f32:decay | adam f64:beta1 f64:beta2 f32:epsilon f64:decay | adam-floored, likewise
 #              | adam-bc f64:beta1 f64:beta2 f32:floor f64:decay | adagrad f32:epsilon f32:decay
 #              | rmsprop f64:alpha f32:epsilon f32:decay | norm f64:b_0^2 f64:floor raw|subtract OPTIMIZER
+#              | weighted f64:beta EPOCH f64:b_0^2 f64:floor raw|subtract OPTIMIZER
 #   RATE       f64:base WARMUP DECAY
 #   DECAY      constant | step EVERY f64:factor | cosine STEPS f64:floor | polynomial f64:offset f64:slope
 #              | root STEPS f64:floor
-#   NOISE      constant | matched f64:exponent | polynomial f64:growth f64:exponent
+#   NOISE      constant | matched f64:exponent | polynomial f64:growth f64:exponent | clt f64:first
 #
 # step   PAID SIGMA CLIP BITS|DIGEST   after each step of the run before: steps the ledger counts, the step's noise in grid units,
 #        its clip (an f32), and all parameters, 8 digits each with nothing between; of more than 8 parameters the digest: FNV-1a,
@@ -206,6 +210,26 @@ def runs():
     yield "saturated-moments", {"threshold": lambda: Fixed(1e38), "optimizer": lambda: AdaGrad(1e-10, 0.5)}
     large = {"threshold": lambda: Fixed(1e38), "rate": lambda: Rate(4.0)}
     yield "saturated-params", large | {"optimizer": lambda: Sgd(0.9, True, 0.01)}
+
+    # What papers have beside their defaults. New runs stand at the end: a run's seed is its place.
+    floored = {"optimizer": lambda: Adam(0.0, 0.99, 0.3, floored=True), "rate": lambda: Rate(0.02)}
+    yield "adam-floored", floored
+    yield "doppler-adam-floored", floored | {"filter": lambda: Iir("p6"), "dim": 70}
+    yield "doppler-uncorrected", {"filter": lambda: Iir("momentum", uncorrected=True)}
+    uncorrected = {"filter": lambda: PerSampleMomentum(3, 0.9, True, Iir("p7", uncorrected=True)), "steps": 12, "dim": 70}
+    yield "pmlf-uncorrected", uncorrected
+    yield "adaptive-1", {"filter": lambda: AdaptiveFir(1, 0.0, 1e-3)}
+    yield "adaptive-3", {"filter": lambda: AdaptiveFir(3, 0.9, 1e-3), "dim": 70, "steps": 20}
+    yield "adaptive-8-adam", {"filter": lambda: AdaptiveFir(8, 0.5, 1e-2), "optimizer": lambda: Adam(0.0), "rate": lambda: Rate(0.02), "steps": 20}
+    yield "adaptive-over-chunks", {"filter": lambda: AdaptiveFir(2, 0.7, 1e-3), "dim": 1030, "sigma": 900}
+    yield "percentile-all", few | {"threshold": lambda: counting_all(Percentile(0.5, 0.5, 1.0, 1.0))}
+    yield "error-all", few | {"threshold": lambda: counting_all(ExpectedError("exact", 0.5, 1.0, 20.0)), "dim": 70}
+    yield "quantile-all", few | {"threshold": lambda: counting_all(Quantile(0.5, 0.2, 0.25, 1.0))}
+    yield "adp-clt", {"noise": lambda: Noise("clt", 0.7), "rate": lambda: Rate(0.3, 0, ("polynomial", 1.0, 0.35))}
+    yield "adp-clt-warmup", {"noise": lambda: Noise("clt", 2.5), "rate": lambda: Rate(0.3, 3, ("cosine", 11, 0.2)), "dim": 70}
+    weight = {"optimizer": lambda: AdaGradNorm(0.5, 1e-5, True, Sgd(0.5, False, 0.01), (8.0, 5))}
+    yield "weighted-norm", weight
+    yield "weighted-norm-raw", {"optimizer": lambda: AdaGradNorm(2.0, 1e-5, False, Adam(0.9, 0.99, 1e-8, 0.01), (3.0, 4)), "dim": 70}
 
 
 SETS_PLAYED = ["momentum", "d1v1", "d1v2", "d2", "f6", "p6"]

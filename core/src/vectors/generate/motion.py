@@ -48,12 +48,13 @@ class Identity(OnePoint):
 
 
 class Iir(OnePoint):
-    """A set's name, or (a, b)."""
+    """A set's name, or (a, b); `uncorrected` is without the bias correction."""
 
-    def __init__(self, which):
+    def __init__(self, which, uncorrected=False):
+        self.uncorrected = uncorrected
         a, b = SETS[which] if isinstance(which, str) else which
         words = [f"iir {len(a)} {len(b)}"] + [f32(c) for c in list(a) + list(b)]
-        self.text = f"set {which}" if isinstance(which, str) else " ".join(words)
+        self.text = "uncorrected " * uncorrected + (f"set {which}" if isinstance(which, str) else " ".join(words))
         order = max(len(a), len(b) - 1)
         self.a = [F(c) for c in a] + [F(0)] * (order - len(a))
         self.b = [F(c) for c in b] + [F(0)] * (order + 1 - len(b))
@@ -73,7 +74,47 @@ class Iir(OnePoint):
             if i + 1 < order:
                 ones[i] = ones[i] + self.ones[i + 1]
                 s[i] = s[i] + self.s[i + 1]
-        return y * F(1.0 / c)
+        return y if self.uncorrected else y * F(1.0 / c)
+
+
+class AdaptiveFir(OnePoint):
+    def __init__(self, lags, memory, floor):
+        self.text = f"adaptive {lags} {f64(memory)} {f64(floor)}"
+        self.lags, self.memory, self.floor = lags, memory, floor
+
+    def start(self, dim):
+        self.past, self.energies = [], []
+        self.a, self.w = [0.0] * self.lags, [0.0] * self.lags
+        self.b = self.v = 0.0
+
+    def apply(self, g):
+        noise, c = self.noise_std, [0.5]
+        for r in range(len(self.past)):
+            tap = (self.a[r] / self.w[r]) / (self.b / self.v) if self.w[r] else 0.0
+            c.append(tap if tap > 0 else 0.0)
+        total = 0.0
+        for tap in c:
+            total += tap
+        taps = [F(tap / total) for tap in c]
+        y = S(taps[0] * g)
+        for tap, old in zip(taps[1:], self.past):
+            y = S(y + tap * old)
+
+        def product(x, z):
+            total = 0.0
+            for left, right in zip(x, z):
+                total += float(left) * float(right)
+            return total
+
+        energy = product(g, g) - len(g) * (noise * noise)
+        for r, old in enumerate(self.past):
+            self.a[r] = self.memory * self.a[r] + (product(g, old) - 0.5 * self.energies[r])
+            self.w[r] = self.memory * self.w[r] + 1.0
+        self.b = self.memory * self.b + max(energy, self.floor)
+        self.v = self.memory * self.v + 1.0
+        self.past = ([g] + self.past)[: self.lags]
+        self.energies = ([max(energy, 0.0)] + self.energies)[: self.lags]
+        return y
 
 
 class PerSampleMomentum:
@@ -172,9 +213,11 @@ class Sgd:
 
 
 class Adam:
-    def __init__(self, beta1=0.9, beta2=0.999, epsilon=1e-8, decay=0.0, filtered=False):
-        self.text = f"adam{'-filtered' * filtered} {f64(beta1)} {f64(beta2)} {f32(epsilon)} {f64(decay)}"
+    def __init__(self, beta1=0.9, beta2=0.999, epsilon=1e-8, decay=0.0, filtered=False, floored=False):
+        name = "adam" + "-filtered" * filtered + "-floored" * floored
+        self.text = f"{name} {f64(beta1)} {f64(beta2)} {f32(epsilon)} {f64(decay)}"
         self.beta1, self.beta2, self.epsilon, self.decay, self.filtered = beta1, beta2, F(epsilon), decay, filtered
+        self.floored = floored
 
     def start(self, dim):
         self.m, self.v = np.zeros(dim, F), np.zeros(dim, F)
@@ -189,7 +232,8 @@ class Adam:
         self.p1 *= self.beta1
         self.p2 *= self.beta2
         self.moments(filtered, g)
-        d = np.sqrt(S(self.v * narrow(1 / (1 - self.p2)))) + self.epsilon
+        root = np.sqrt(S(self.v * narrow(1 / (1 - self.p2))))
+        d = np.maximum(root, self.epsilon) if self.floored else root + self.epsilon
         return S(narrow(1 - lr * self.decay) * params - S(narrow(lr / (1 - self.p1)) * self.m / d))
 
 
@@ -245,10 +289,14 @@ class RmsProp(AdaGrad):
 
 
 class AdaGradNorm:
-    def __init__(self, initial, floor, subtract, inner):
+    """`weight` is (beta, steps of an epoch)."""
+
+    def __init__(self, initial, floor, subtract, inner, weight=None):
         kind = "subtract" if subtract else "raw"
-        self.text = f"norm {f64(initial)} {f64(floor)} {kind} {inner.text}"
+        name = f"weighted {f64(weight[0])} {weight[1]}" if weight else "norm"
+        self.text = f"{name} {f64(initial)} {f64(floor)} {kind} {inner.text}"
         self.initial, self.floor, self.subtract, self.inner = initial, floor, subtract, inner
+        self.weight, self.t = weight, 0
 
     def start(self, dim):
         self.added = 0.0
@@ -257,6 +305,10 @@ class AdaGradNorm:
     def step(self, params, filtered, g, lr, noise):
         n = float(S(norm_squared(g)))
         e = n - len(g) * (noise * noise) if self.subtract else n
+        if self.weight:
+            beta, epoch = self.weight
+            e = max(beta / (self.t % epoch + 1.0), 1.0) * e
+            self.t += 1
         self.added += max(e, self.floor)
         return self.inner.step(params, filtered, g, lr / math.sqrt(self.initial + self.added), noise)
 
@@ -298,6 +350,21 @@ class Noise:
         """The noise of step t over that of the mechanism."""
         if self.kind == "constant":
             return 1.0
+        if self.kind == "clt":
+            ratio = min(max(rate.at(0) / rate.at(t), 1e-18), 1e18)
+            if ratio == 1:
+                return 1.0
+            u = 1.0 / (self.numbers[0] * self.numbers[0]) / 2.0
+            low, high = min(1.0, ratio), max(1.0, ratio)
+            for _ in range(200):
+                middle = (low + high) / 2.0
+                if not low < middle < high:
+                    break
+                if middle * LIBM.exp(u * (1.0 - 1.0 / middle)) < ratio:
+                    low = middle
+                else:
+                    high = middle
+            return math.sqrt(low)
         if self.kind == "matched":
             factor = LIBM.pow(rate.at(0) / rate.at(t), self.numbers[0])
         else:

@@ -130,8 +130,11 @@ def play(slots, mechanism, params, samples, batch, steps, key, payer=None, rate_
             total, norm = now.add(total, clip, mixed, clip_t)
             if norm is not None:
                 threshold.count(norm, counts)
+            elif len(counts) > 1 and getattr(threshold, "counts_all", False):
+                counts[-1] += 1  # A histogram; a single count is no bin.
         released = now.release(total, clip_t, batch, key, number)
         noise_std = now.multiplier() * float(clip_t) / batch
+        filter.noise_std = noise_std
         filtered = filter.apply(released)
         before, params = params, optimizer.step(params, filtered, released, rate.at(t), noise_std)
         assert params.dtype == filtered.dtype == released.dtype == F and np.all(np.isfinite(params))

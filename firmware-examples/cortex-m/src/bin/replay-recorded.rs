@@ -3,6 +3,7 @@
 #![no_main]
 
 use cortex_m_semihosting::hprintln;
+use damper_core::private::SumWord;
 use damper_core::replay::Memory;
 use damper_firmware_cortex_m::exit;
 use damper_firmware_hosted::File;
@@ -13,13 +14,14 @@ const DIM: usize = 650;
 /// Vectors of floats beside sums: parameters, a gradient, and what filter and optimizer keep. The Cortex-M0, the one without atomic
 /// exchange, has 16 KB of RAM and room for neither.
 const VECTORS: usize = if cfg!(target_has_atomic = "32") { 8 } else { 2 };
-/// Words of sums of i64, which the Cortex-M0 has no room for either.
+/// Words of sums of i64, and of f32, which the Cortex-M0 has no room for either.
 const WIDE: usize = if VECTORS > 2 { DIM } else { 0 };
 
 #[cortex_m_rt::entry]
 fn main() -> ! {
-    let (mut floats, mut narrow, mut wide) = ([0.0; VECTORS * DIM], [0; DIM], [0; WIDE]);
-    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
+    let (mut floats, mut narrow, mut wide, mut float_sums) =
+        ([0.0; VECTORS * DIM], [SumWord::ZERO; DIM], [SumWord::ZERO; WIDE], [SumWord::ZERO; WIDE]);
+    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums: &mut float_sums };
     exit(match File::named() {
         Ok(mut file) => replay::recorded(&mut file, memory, |line| hprintln!("{}", line)),
         Err(fault) => {

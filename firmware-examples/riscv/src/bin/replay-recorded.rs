@@ -2,6 +2,7 @@
 #![no_std]
 #![no_main]
 
+use damper_core::private::SumWord;
 use damper_core::replay::Memory;
 use damper_firmware_hosted::File;
 use damper_firmware_program::replay;
@@ -15,8 +16,9 @@ const VECTORS: usize = 8;
 
 #[riscv_rt::entry]
 fn main() -> ! {
-    let (mut floats, mut narrow, mut wide) = ([0.0; VECTORS * DIM], [0; DIM], [0; DIM]);
-    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide };
+    let (mut floats, mut narrow, mut wide, mut float_sums) =
+        ([0.0; VECTORS * DIM], [SumWord::ZERO; DIM], [SumWord::ZERO; DIM], [SumWord::ZERO; DIM]);
+    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums: &mut float_sums };
     exit(match File::named() {
         Ok(mut file) => replay::recorded(&mut file, memory, |line| println!("{line}")),
         Err(fault) => {

@@ -1,8 +1,6 @@
 //! Canaries, and the coins that put them into the data.
 
 use super::Canaries;
-use crate::data::{Labels, Split};
-use crate::train::TrainError;
 use crate::train::course::ChaCha20;
 use damper_core::noise::{Address, Generator, Purpose};
 use rand_core::Rng;
@@ -11,7 +9,6 @@ use rand_core::Rng;
 const COINS: u32 = 0;
 const COORDINATES: u32 = 1;
 const SIGNS: u32 = 2;
-const ROWS: u32 = 3;
 /// Coins that share an address.
 const CHUNK: u32 = 1024;
 
@@ -60,17 +57,16 @@ pub(super) enum Directions {
 }
 
 impl Directions {
-    /// As many as asked for; none of input canaries.
-    pub(super) fn new(canaries: Canaries, count: u32, dim: usize, generator: &ChaCha20) -> Option<Self> {
+    /// As many as asked for.
+    pub(super) fn new(canaries: Canaries, count: u32, dim: usize, generator: &ChaCha20) -> Self {
         match canaries {
-            Canaries::Input => None,
-            Canaries::Dirac => Some(Self::Dirac(different(&mut words(generator, COORDINATES, 0), count as usize, dim))),
+            Canaries::Dirac => Self::Dirac(different(&mut words(generator, COORDINATES, 0), count as usize, dim)),
             Canaries::Random => {
                 let one = |canary| {
                     let mut words = words(generator, SIGNS, canary);
                     (0..dim.div_ceil(64)).map(|_| words.next_u64()).collect()
                 };
-                Some(Self::Random { signs: (0..count).map(one).collect(), dim })
+                Self::Random { signs: (0..count).map(one).collect(), dim }
             }
         }
     }
@@ -116,37 +112,6 @@ fn is_plus(signs: &[u64], at: usize) -> bool {
     signs[at / 64] >> (at % 64) & 1 == 1
 }
 
-/// Samples that a wrong label is looked for in.
-const TRIES: u32 = 1000;
-
-/// Gives `count` samples of `split` the labels of others that differ from their own; which.
-pub(super) fn mislabel(split: &mut Split, count: u32, generator: &ChaCha20) -> Result<Vec<u32>, TrainError> {
-    let mut words = words(generator, ROWS, 0);
-    let mut rows = different(&mut words, split.len(), split.len());
-    rows.retain(|row| !split.is_null(*row as usize));
-    rows.truncate(count as usize);
-    if rows.len() < count as usize {
-        return Err(TrainError::Flag(format!(
-            "--count {count}: more than the samples that were not dropped; give fewer"
-        )));
-    }
-    let truth = split.clone();
-    for row in &rows {
-        let mut sample = split.sample(*row as usize);
-        let found = (0..TRIES).map(|_| below(&mut words, truth.len() as u64) as usize).find_map(|other| {
-            let labels = truth.sample(other).labels;
-            (labels != sample.labels && !matches!(labels, Labels::None)).then_some(labels)
-        });
-        sample.labels = found.ok_or_else(|| {
-            TrainError::Flag(
-                "--canaries input: the samples' labels are all the same; use --canaries dirac or random".into(),
-            )
-        })?;
-        split.replace(*row as usize, &sample);
-    }
-    Ok(rows)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,7 +123,7 @@ mod tests {
         let heads = coins.iter().filter(|coin| **coin).count() as f64;
         // Six standard deviations.
         assert!((heads - 10_000.0).abs() < 6.0 * 5000f64.sqrt(), "{heads}");
-        let Some(Directions::Dirac(mut coordinates)) = Directions::new(Canaries::Dirac, 1000, 1000, &generator) else {
+        let Directions::Dirac(mut coordinates) = Directions::new(Canaries::Dirac, 1000, 1000, &generator) else {
             panic!("not those")
         };
         coordinates.sort_unstable();
@@ -169,7 +134,7 @@ mod tests {
     fn a_direction_scores_itself_and_has_the_norm_asked_for() {
         let generator = ChaCha20::simulation(6);
         for canaries in [Canaries::Dirac, Canaries::Random] {
-            let directions = Directions::new(canaries, 20, 4096, &generator).unwrap();
+            let directions = Directions::new(canaries, 20, 4096, &generator);
             let mut gradient = vec![0.0; 4096];
             for canary in 0..20u32 {
                 directions.write(canary, 3.0, &mut gradient);

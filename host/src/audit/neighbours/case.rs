@@ -13,6 +13,8 @@ pub enum Change {
     Removed,
     /// One sample is another.
     Replaced,
+    /// No sample is another; they lie in other rows, chunks and workers.
+    Moved,
 }
 
 /// The sample that comes in.

@@ -11,8 +11,6 @@ pub(crate) struct Side {
     /// Each drawn sample with the digest of its mixed gradient, none of one that is not finite; empty where no sample's gradient is
     /// formed.
     pub(crate) samples: Vec<(u32, Option<u64>)>,
-    /// What the samples were counted for.
-    pub(crate) counts: Vec<i32>,
 }
 
 impl Side {
@@ -68,6 +66,32 @@ impl Laws<'_> {
             _ => unreachable!("one run sums in one kind of words"),
         }
         counted_once(base, seen, case)
+    }
+
+    /// Holds a step against the same one whose samples lie elsewhere: same sum, same counts.
+    pub(crate) fn moved(&self, base: &Glimpse, seen: &Glimpse) -> Result<(), (String, Option<usize>)> {
+        let mut samples = seen.draw.clone();
+        samples.sort_unstable();
+        if samples != base.draw {
+            return Err(("the draw has other samples".into(), None));
+        }
+        let breach =
+            |(what, at): (String, usize)| (format!("samples in other rows, chunks and workers: {what}"), Some(at));
+        match (&base.sum, &seen.sum) {
+            (Sum::Grid(base), Sum::Grid(seen)) => {
+                still(&seen.iter().zip(base).map(|(a, b)| a.wrapping_sub(*b)).collect::<Vec<_>>()).map_err(breach)?;
+            }
+            (Sum::Floats(one), Sum::Floats(other)) => {
+                let moved: Vec<f64> = other.iter().zip(one).map(|(a, b)| f64::from(*a) - f64::from(*b)).collect();
+                within_floats(&moved, 0, base.clip, base.draw.len()).map_err(breach)?;
+            }
+            _ => unreachable!("one run sums in one kind of words"),
+        }
+        if base.counts == seen.counts {
+            Ok(())
+        } else {
+            Err(("samples in other rows, chunks and workers: the counts of norms are others".into(), None))
+        }
     }
 
     /// In integers: the square of the movement is at most that of as many clips, of the whole and of each layer.
@@ -173,8 +197,13 @@ fn within_floats(moved: &[f64], clips: u32, clip: f32, samples: usize) -> Result
 
 /// One sample moves one count by one; one in the place of another two by one, or one by two.
 fn counted_once(base: &Side, seen: &Side, case: &Case) -> Result<(), Breach> {
-    let moved: u64 =
-        base.counts.iter().zip(&seen.counts).map(|(a, b)| u64::from(a.wrapping_sub(*b).unsigned_abs())).sum();
+    let moved: u64 = base
+        .glimpse
+        .counts
+        .iter()
+        .zip(&seen.glimpse.counts)
+        .map(|(a, b)| u64::from(a.wrapping_sub(*b).unsigned_abs()))
+        .sum();
     if moved <= u64::from(case.clips()) {
         return Ok(());
     }

@@ -16,21 +16,40 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 /// Keys that stand at the top alone.
-const TOP: [&str; 7] = ["out", "json", "quiet", "seeds", "seed", "epsilon", "noise-multiplier"];
+const TOP: [&str; 8] = ["out", "budget", "json", "quiet", "seeds", "seed", "epsilon", "noise-multiplier"];
 const BUDGETS: [&str; 2] = ["epsilon", "noise-multiplier"];
 
 /// What the file says.
 pub(super) struct Read {
     pub(super) plan: Plan,
     pub(super) out: PathBuf,
+    /// The budget of the data set.
+    pub(super) budget: Option<PathBuf>,
     pub(super) json: bool,
     pub(super) quiet: bool,
 }
 
-/// Reads and checks `file`; `out` is the command line's folder.
-pub(super) fn read(file: &Path, out: Option<&Path>) -> Result<Read, Failure> {
+/// Reads and checks `file`; `out` is the command line's folder, and `budget` its budget of the data set.
+pub(super) fn read(file: &Path, out: Option<&Path>, budget: Option<&Path>) -> Result<Read, Failure> {
     let table = run_file::read(file)?;
-    let reader = Reader { file, out: out.map_or_else(|| PathBuf::from("out"), Path::to_path_buf), train: command() };
+    let mut reader = Reader {
+        file,
+        out: out.map_or_else(|| PathBuf::from("out"), Path::to_path_buf),
+        budget: None,
+        train: command(),
+    };
+    reader.budget = match (budget, table.get("budget")) {
+        (Some(budget), _) => Some(budget.to_path_buf()),
+        (None, Some(Value::String(budget))) if !budget.is_empty() => Some(PathBuf::from(budget)),
+        (None, Some(other)) => return Err(reader.at("budget", other, "give a file that damper budget made")),
+        (None, None) => None,
+    };
+    if reader.budget.is_some() && matches!(table.get("seeds"), Some(Value::Array(_))) {
+        return Err(reader.failure(
+            "`seeds` makes every run a simulation, which no budget takes: give the number of runs, such as seeds = 3, or leave out \
+             `budget`",
+        ));
+    }
     let out = match (out, table.get("out")) {
         (Some(out), _) => out.to_path_buf(),
         (None, Some(Value::String(out))) if !out.is_empty() => PathBuf::from(out),
@@ -71,14 +90,15 @@ pub(super) fn read(file: &Path, out: Option<&Path>) -> Result<Read, Failure> {
     let shared = shared.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     let plan = Plan { budgets, repeats, methods, shared };
     reader.try_all(&plan)?;
-    Ok(Read { plan, out, json, quiet })
+    Ok(Read { plan, out, budget: reader.budget, json, quiet })
 }
 
 /// The command line of a run, parsed as that of `damper train`, and its model.
-pub(super) fn parse(flags: &[String], out: &Path) -> Result<(Box<TrainArgs>, PathBuf), Failure> {
+pub(super) fn parse(flags: &[String], budget: Option<&Path>, out: &Path) -> Result<(Box<TrainArgs>, PathBuf), Failure> {
     let model = flags.iter().find_map(|flag| flag.strip_prefix("--model-file="));
     let model = PathBuf::from(model.ok_or_else(|| Failure::new("names no model, such as model = \"FILE.onnx\""))?);
     let mut line = vec!["damper".into(), "train".into(), format!("--out={}", out.display())];
+    line.extend(budget.map(|budget| format!("--budget={}", budget.display())));
     line.extend(flags.iter().cloned());
     let cli = Cli::command().try_get_matches_from(line).and_then(|matches| Cli::from_arg_matches(&matches));
     match cli.map_err(|error| Failure(run_file::plain(&error)))?.command {
@@ -108,6 +128,7 @@ fn takes_list(arg: &Arg) -> bool {
 struct Reader<'a> {
     file: &'a Path,
     out: PathBuf,
+    budget: Option<PathBuf>,
     train: clap::Command,
 }
 
@@ -263,7 +284,8 @@ impl Reader<'_> {
                     .flat_map(|setting| setting.flags.iter().cloned())
                     .chain(plan.budgets.values.first().map(|budget| plan.budgets.flag(*budget)))
                     .collect();
-                let (args, model) = parse(&flags, &self.out).map_err(|Failure(message)| in_method(message))?;
+                let (args, model) =
+                    parse(&flags, self.budget.as_deref(), &self.out).map_err(|Failure(message)| in_method(message))?;
                 let config = args.config().map_err(|Failure(message)| in_method(message))?;
                 if config.record.is_some() {
                     return Err(
@@ -271,7 +293,8 @@ impl Reader<'_> {
                     );
                 }
                 let source = args.source(model.clone());
-                if read.insert(format!("{source:?}")) {
+                // With a budget, data is read only by runs that are charged.
+                if self.budget.is_none() && read.insert(format!("{source:?}")) {
                     let parts = train::read(&source);
                     let parts = parts.map_err(|error| self.of_method(method, Failure::in_model(&model, error)))?;
                     if parts.data.test.is_none() {

@@ -113,7 +113,7 @@ impl Progress for Watch {
         }
     }
 
-    fn step(&mut self, at: &StepReport) {
+    fn step(&mut self, at: &StepReport, _: &mut dyn FnMut(u32) -> f64) {
         if let Some(bar) = &self.bar {
             bar.set_length(u64::from(at.steps));
             bar.set_position(u64::from(at.step));

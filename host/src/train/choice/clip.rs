@@ -1,7 +1,8 @@
 //! Rules of clipping.
 
-use damper_core::clip::{Automatic, Clip, FlatL2, Layer, Layers, PerLayer};
+use damper_core::clip::{Automatic, Layer, Layers};
 use damper_core::error::ConfigError;
+use damper_core::slots::AnyClip;
 
 /// What one sample may add.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -29,34 +30,9 @@ impl Clipping {
     /// The rule over these layers.
     pub(crate) fn build(self, layers: &[Layer]) -> Result<AnyClip<'_>, ConfigError> {
         Ok(match self {
-            Self::Flat => AnyClip::Flat(FlatL2),
-            Self::PerLayer => AnyClip::PerLayer(PerLayer::new(FlatL2, Layers::new(layers)?)?),
-            Self::Automatic { stability } => AnyClip::Automatic(Automatic::new(stability)?),
+            Self::Flat => AnyClip::FLAT,
+            Self::PerLayer => AnyClip::FLAT.by_layer(Layers::new(layers)?),
+            Self::Automatic { stability } => AnyClip::automatic(Automatic::new(stability)?),
         })
-    }
-}
-
-/// A rule of the core.
-#[derive(Clone, Copy)]
-pub(crate) enum AnyClip<'a> {
-    Flat(FlatL2),
-    PerLayer(PerLayer<'a, FlatL2>),
-    Automatic(Automatic),
-}
-
-impl Clip for AnyClip<'_> {
-    fn divisor(&self, norm: f32, clip: f32) -> f32 {
-        match self {
-            Self::Flat(rule) => rule.divisor(norm, clip),
-            Self::PerLayer(rule) => rule.divisor(norm, clip),
-            Self::Automatic(rule) => rule.divisor(norm, clip),
-        }
-    }
-
-    fn layers(&self) -> Option<Layers<'_>> {
-        match self {
-            Self::PerLayer(rule) => rule.layers(),
-            Self::Flat(_) | Self::Automatic(_) => None,
-        }
     }
 }

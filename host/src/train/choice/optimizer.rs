@@ -7,9 +7,10 @@ use damper_core::error::{CallError, ConfigError};
 use damper_core::numerics::digest::{Digest, Digested};
 use damper_core::optimizer::{
     AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamBcStep, AdamState, AdamStep,
-    Begin, Optimizer, RmsProp, RmsPropState, Sgd, SgdState,
+    Begin, Floored, Optimizer, RmsProp, RmsPropState, Sgd, SgdState, WeightedNorm, WeightedNormState,
 };
 use damper_core::private::Released;
+use std::num::NonZeroU32;
 
 /// Which optimizer, with its settings.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -18,6 +19,8 @@ pub struct OptimizerChoice {
     pub rule: Rule,
     /// Step sizes from the norms of released gradients, where asked for.
     pub norm_step: Option<NormStep>,
+    /// ADP's `β_t`: the weight `β` of AdaGrad-norm at the first of so many steps.
+    pub norm_weight: Option<(f64, NonZeroU32)>,
     /// A low-rank projection of the matrices, where asked for.
     pub galore: Option<LowRank>,
 }
@@ -25,7 +28,7 @@ pub struct OptimizerChoice {
 impl From<Rule> for OptimizerChoice {
     /// That rule and nothing around it.
     fn from(rule: Rule) -> Self {
-        Self { rule, norm_step: None, galore: None }
+        Self { rule, norm_step: None, norm_weight: None, galore: None }
     }
 }
 
@@ -52,6 +55,19 @@ pub enum Rule {
         /// `λ`.
         weight_decay: f64,
         /// Whether the second moment, too, is of the filtered gradient: DiSK's Adam.
+        filtered_second: bool,
+    },
+    /// Adam with `max(√v̂, ε)` for the denominator: DOPPLER's Algorithm 3.
+    FlooredAdam {
+        /// `β₁`.
+        beta1: f64,
+        /// `β₂`.
+        beta2: f64,
+        /// `ε`.
+        epsilon: f32,
+        /// `λ`.
+        weight_decay: f64,
+        /// Whether the second moment, too, is of the filtered gradient.
         filtered_second: bool,
     },
     /// DP-AdamBC: Adam whose second moment is freed of the noise's.
@@ -99,6 +115,7 @@ pub struct NormStep {
 pub(crate) enum AnyRule {
     Sgd(Sgd),
     Adam(Adam),
+    FlooredAdam(Adam<Floored>),
     AdamBc(AdamBc),
     AdaGrad(AdaGrad),
     RmsProp(RmsProp),
@@ -122,6 +139,11 @@ pub(crate) enum AnyStep {
     AdamBc(AdamBcStep),
 }
 
+fn adam(beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64, filtered_second: bool) -> Result<Adam, ConfigError> {
+    let adam = Adam::new(beta1, beta2, epsilon, weight_decay)?;
+    Ok(if filtered_second { adam.with_filtered_second_moment() } else { adam })
+}
+
 impl Rule {
     /// The optimizer and its memory for `dim` parameters.
     fn build(self, dim: usize) -> Result<(AnyRule, AnyRuleState), ConfigError> {
@@ -133,9 +155,12 @@ impl Rule {
                 (AnyRule::Sgd(sgd), AnyRuleState::Sgd(state))
             }
             Self::Adam { beta1, beta2, epsilon, weight_decay, filtered_second } => {
-                let adam = Adam::new(beta1, beta2, epsilon, weight_decay)?;
-                let adam = if filtered_second { adam.with_filtered_second_moment() } else { adam };
+                let adam = adam(beta1, beta2, epsilon, weight_decay, filtered_second)?;
                 (AnyRule::Adam(adam), AnyRuleState::Adam(AdamState::new(zeros(), zeros())))
+            }
+            Self::FlooredAdam { beta1, beta2, epsilon, weight_decay, filtered_second } => {
+                let adam = adam(beta1, beta2, epsilon, weight_decay, filtered_second)?.with_floored_denominator();
+                (AnyRule::FlooredAdam(adam), AnyRuleState::Adam(AdamState::new(zeros(), zeros())))
             }
             Self::AdamBc { beta1, beta2, floor, weight_decay } => (
                 AnyRule::AdamBc(match floor {
@@ -166,7 +191,9 @@ impl Rule {
                     Decay::Penalty
                 }
             }
-            Self::Adam { weight_decay, .. } | Self::AdamBc { weight_decay, .. } => {
+            Self::Adam { weight_decay, .. }
+            | Self::FlooredAdam { weight_decay, .. }
+            | Self::AdamBc { weight_decay, .. } => {
                 if weight_decay == 0.0 {
                     Decay::None
                 } else {
@@ -196,6 +223,7 @@ impl Optimizer<AnyRuleState> for AnyRule {
         match (self, state) {
             (Self::Sgd(rule), AnyRuleState::Sgd(state)) => rule.check(state, dim),
             (Self::Adam(rule), AnyRuleState::Adam(state)) => rule.check(state, dim),
+            (Self::FlooredAdam(rule), AnyRuleState::Adam(state)) => rule.check(state, dim),
             (Self::AdamBc(rule), AnyRuleState::AdamBc(state)) => rule.check(state, dim),
             (Self::AdaGrad(rule), AnyRuleState::AdaGrad(state)) => rule.check(state, dim),
             (Self::RmsProp(rule), AnyRuleState::RmsProp(state)) => rule.check(state, dim),
@@ -207,6 +235,7 @@ impl Optimizer<AnyRuleState> for AnyRule {
         match (self, state) {
             (Self::Sgd(rule), AnyRuleState::Sgd(state)) => AnyStep::Rate(rule.begin(state, begin)),
             (Self::Adam(rule), AnyRuleState::Adam(state)) => AnyStep::Adam(rule.begin(state, begin)),
+            (Self::FlooredAdam(rule), AnyRuleState::Adam(state)) => AnyStep::Adam(rule.begin(state, begin)),
             (Self::AdamBc(rule), AnyRuleState::AdamBc(state)) => AnyStep::AdamBc(rule.begin(state, begin)),
             (Self::AdaGrad(rule), AnyRuleState::AdaGrad(state)) => AnyStep::Rate(rule.begin(state, begin)),
             (Self::RmsProp(rule), AnyRuleState::RmsProp(state)) => AnyStep::Rate(rule.begin(state, begin)),
@@ -230,6 +259,9 @@ impl Optimizer<AnyRuleState> for AnyRule {
             (Self::Adam(rule), AnyStep::Adam(step), AnyRuleState::Adam(state)) => {
                 rule.update(step, state, at, params, filtered, released);
             }
+            (Self::FlooredAdam(rule), AnyStep::Adam(step), AnyRuleState::Adam(state)) => {
+                rule.update(step, state, at, params, filtered, released);
+            }
             (Self::AdamBc(rule), AnyStep::AdamBc(step), AnyRuleState::AdamBc(state)) => {
                 rule.update(step, state, at, params, filtered, released);
             }
@@ -249,6 +281,7 @@ impl Digested<AnyRuleState> for AnyRule {
         match (self, state) {
             (Self::Sgd(rule), AnyRuleState::Sgd(state)) => rule.add_to(state, digest),
             (Self::Adam(rule), AnyRuleState::Adam(state)) => rule.add_to(state, digest),
+            (Self::FlooredAdam(rule), AnyRuleState::Adam(state)) => rule.add_to(state, digest),
             (Self::AdamBc(rule), AnyRuleState::AdamBc(state)) => rule.add_to(state, digest),
             (Self::AdaGrad(rule), AnyRuleState::AdaGrad(state)) => rule.add_to(state, digest),
             (Self::RmsProp(rule), AnyRuleState::RmsProp(state)) => rule.add_to(state, digest),
@@ -262,6 +295,7 @@ impl Digested<AnyRuleState> for AnyRule {
 pub(crate) enum AnyOptimizer {
     Plain(AnyRule),
     Norm(AdaGradNorm<AnyRule>),
+    Weighted(WeightedNorm<AnyRule>),
     GaLore(GaLore),
 }
 
@@ -269,6 +303,7 @@ pub(crate) enum AnyOptimizer {
 pub(crate) enum AnyState {
     Plain(AnyRuleState),
     Norm(AdaGradNormState<AnyRuleState>),
+    Weighted(WeightedNormState<AnyRuleState>),
     GaLore(GaLoreState),
 }
 
@@ -295,10 +330,16 @@ impl OptimizerChoice {
         let (rule, state) = self.rule.build(forms.iter().map(|form| form.rows * form.columns).sum())?;
         Ok(match self.norm_step {
             None => (AnyOptimizer::Plain(rule), AnyState::Plain(state)),
-            Some(NormStep { initial, floor, subtract_noise }) => (
-                AnyOptimizer::Norm(AdaGradNorm::new(initial, floor, subtract_noise, rule)?),
-                AnyState::Norm(AdaGradNormState::new(state)),
-            ),
+            Some(NormStep { initial, floor, subtract_noise }) => {
+                let norm = AdaGradNorm::new(initial, floor, subtract_noise, rule)?;
+                match self.norm_weight {
+                    None => (AnyOptimizer::Norm(norm), AnyState::Norm(AdaGradNormState::new(state))),
+                    Some((weight, period)) => (
+                        AnyOptimizer::Weighted(WeightedNorm::new(norm, weight, period)?),
+                        AnyState::Weighted(WeightedNormState::new(state)),
+                    ),
+                }
+            }
         })
     }
 }
@@ -311,6 +352,7 @@ impl AnyOptimizer {
             (Self::Plain(_), AnyState::Plain(AnyRuleState::Sgd(state))) if state.momentum.is_empty() => return None,
             (Self::Plain(rule), AnyState::Plain(state)) => rule.add_to(state, &mut digest),
             (Self::Norm(optimizer), AnyState::Norm(state)) => optimizer.add_to(state, &mut digest),
+            (Self::Weighted(optimizer), AnyState::Weighted(state)) => optimizer.add_to(state, &mut digest),
             _ => return None,
         }
         Some(digest)
@@ -324,18 +366,21 @@ impl Optimizer<AnyState> for AnyOptimizer {
         match (self, state) {
             (Self::Plain(optimizer), AnyState::Plain(state)) => optimizer.check(state, dim),
             (Self::Norm(optimizer), AnyState::Norm(state)) => optimizer.check(state, dim),
+            (Self::Weighted(optimizer), AnyState::Weighted(state)) => optimizer.check(state, dim),
             (Self::GaLore(optimizer), AnyState::GaLore(state)) => optimizer.check(state, dim),
             _ => Err(CallError::Order(MISMATCH)),
         }
     }
 
     fn looks_ahead(&self) -> bool {
-        matches!(self, Self::Norm(_))
+        matches!(self, Self::Norm(_) | Self::Weighted(_))
     }
 
     fn look(&self, state: &mut AnyState, at: usize, released: &Released<'_>) {
-        if let (Self::Norm(optimizer), AnyState::Norm(state)) = (self, state) {
-            optimizer.look(state, at, released);
+        match (self, state) {
+            (Self::Norm(optimizer), AnyState::Norm(state)) => optimizer.look(state, at, released),
+            (Self::Weighted(optimizer), AnyState::Weighted(state)) => optimizer.look(state, at, released),
+            _ => {}
         }
     }
 
@@ -343,6 +388,7 @@ impl Optimizer<AnyState> for AnyOptimizer {
         match (self, state) {
             (Self::Plain(optimizer), AnyState::Plain(state)) => optimizer.begin(state, begin),
             (Self::Norm(optimizer), AnyState::Norm(state)) => optimizer.begin(state, begin),
+            (Self::Weighted(optimizer), AnyState::Weighted(state)) => optimizer.begin(state, begin),
             (Self::GaLore(optimizer), AnyState::GaLore(state)) => optimizer.begin(state, begin),
             _ => unreachable!("{MISMATCH}"),
         }
@@ -362,6 +408,9 @@ impl Optimizer<AnyState> for AnyOptimizer {
                 optimizer.update(step, state, at, params, filtered, released);
             }
             (Self::Norm(optimizer), AnyState::Norm(state)) => {
+                optimizer.update(step, state, at, params, filtered, released);
+            }
+            (Self::Weighted(optimizer), AnyState::Weighted(state)) => {
                 optimizer.update(step, state, at, params, filtered, released);
             }
             (Self::GaLore(optimizer), AnyState::GaLore(state)) => {

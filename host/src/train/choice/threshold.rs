@@ -5,8 +5,8 @@ use crate::train::TrainError;
 use damper_core::error::ConfigError;
 use damper_core::numerics::digest::Digest;
 use damper_core::threshold::{
-    Bounds, CountNoise, ExpectedError, ExpectedErrorState, Facts, Fixed, Percentile, PercentileState, Quantile,
-    QuantileState, Query, ReleasedCounts, Solver, Threshold,
+    AllCounts, Bounds, CountNoise, ExpectedError, ExpectedErrorState, Facts, Fixed, Percentile, PercentileState,
+    Quantile, QuantileState, Query, ReleasedCounts, Solver, Threshold,
 };
 
 /// Bins of a histogram of norms.
@@ -72,6 +72,11 @@ impl ThresholdChoice {
         )
     }
 
+    /// Whether a histogram of norms is released.
+    pub(crate) fn has_histogram(self) -> bool {
+        matches!(self.rule, ThresholdRule::Percentile { .. } | ThresholdRule::ExpectedError { .. })
+    }
+
     /// The same with `σ_H` set, for gradients whose noise would be `total` without counts. DC-SGD sets it by the size of σ:
     /// 5, from 2 on 8, and above 3 on 12.
     #[must_use]
@@ -127,27 +132,34 @@ impl ThresholdChoice {
         Ok(())
     }
 
+    /// The rule and its memory; whether its histogram counts samples that are not finite.
+    pub(crate) fn build_counting(self, non_finite: bool) -> Result<(AnyThreshold, AnyThresholdState), ConfigError> {
+        let (AnyThreshold { rule, .. }, state) = self.build()?;
+        Ok((AnyThreshold { rule, non_finite }, state))
+    }
+
     /// The rule and its memory.
     pub(crate) fn build(self) -> Result<(AnyThreshold, AnyThresholdState), ConfigError> {
         let clips = self.bounds.map_or(Ok(Bounds::default()), |(min, max)| Bounds::new(min, max))?;
         let count_noise_of = |given| CountNoise::new(Self::noise_of(given));
-        Ok(match self.rule {
-            ThresholdRule::Fixed => (AnyThreshold::Fixed(Fixed(self.clip)), AnyThresholdState::Fixed),
+        let (rule, state) = match self.rule {
+            ThresholdRule::Fixed => (AnyRule::Fixed(Fixed(self.clip)), AnyThresholdState::Fixed),
             ThresholdRule::Percentile { fraction, count_noise, range } => (
-                AnyThreshold::Percentile(Percentile::new(fraction, count_noise_of(count_noise)?)?.within(clips)),
+                AnyRule::Percentile(Percentile::new(fraction, count_noise_of(count_noise)?)?.within(clips)),
                 AnyThresholdState::Percentile(PercentileState::new(self.clip, range)?),
             ),
             ThresholdRule::ExpectedError { solver, count_noise, range } => (
-                AnyThreshold::ExpectedError(
+                AnyRule::ExpectedError(
                     ExpectedError::new(solver, count_noise_of(count_noise)?)?.within(clips, Bounds::default()),
                 ),
                 AnyThresholdState::ExpectedError(ExpectedErrorState::new(self.clip, range)?),
             ),
             ThresholdRule::Quantile { fraction, rate, count_noise } => (
-                AnyThreshold::Quantile(Quantile::new(fraction, rate, count_noise / 2.0)?.within(clips)),
+                AnyRule::Quantile(Quantile::new(fraction, rate, count_noise / 2.0)?.within(clips)),
                 AnyThresholdState::Quantile(QuantileState::new(self.clip)?),
             ),
-        })
+        };
+        Ok((AnyThreshold { rule, non_finite: false }, state))
     }
 
     /// The noise of the counts that each step releases beside its gradient.
@@ -156,9 +168,16 @@ impl ThresholdChoice {
     }
 }
 
+/// A rule, and whether its histogram counts samples whose gradients are not finite.
+#[derive(Clone, Copy)]
+pub(crate) struct AnyThreshold {
+    rule: AnyRule,
+    non_finite: bool,
+}
+
 /// A rule of the core.
 #[derive(Clone, Copy)]
-pub(crate) enum AnyThreshold {
+enum AnyRule {
     Fixed(Fixed),
     Percentile(Percentile<BINS>),
     ExpectedError(ExpectedError<BINS>),
@@ -176,8 +195,8 @@ pub(crate) enum AnyThresholdState {
 impl AnyThreshold {
     /// What recordings compare of it; none where the clip is fixed.
     pub(crate) fn learned(&self, state: &AnyThresholdState) -> Option<Digest> {
-        match self {
-            Self::Fixed(_) => None,
+        match self.rule {
+            AnyRule::Fixed(_) => None,
             _ => Some(self.digest(state)),
         }
     }
@@ -185,41 +204,47 @@ impl AnyThreshold {
 
 impl Threshold for AnyThreshold {
     type State = AnyThresholdState;
-    type Counts = [i32; BINS];
+    type Counts = AllCounts<BINS>;
+
+    fn counts(&self) -> AllCounts<BINS> {
+        AllCounts::new(self.non_finite)
+    }
 
     fn clip(&self, state: &AnyThresholdState) -> f32 {
-        match (self, state) {
-            (Self::Fixed(rule), AnyThresholdState::Fixed) => rule.clip(&()),
-            (Self::Percentile(rule), AnyThresholdState::Percentile(state)) => rule.clip(state),
-            (Self::ExpectedError(rule), AnyThresholdState::ExpectedError(state)) => rule.clip(state),
-            (Self::Quantile(rule), AnyThresholdState::Quantile(state)) => rule.clip(state),
+        match (&self.rule, state) {
+            (AnyRule::Fixed(rule), AnyThresholdState::Fixed) => rule.clip(&()),
+            (AnyRule::Percentile(rule), AnyThresholdState::Percentile(state)) => rule.clip(state),
+            (AnyRule::ExpectedError(rule), AnyThresholdState::ExpectedError(state)) => rule.clip(state),
+            (AnyRule::Quantile(rule), AnyThresholdState::Quantile(state)) => rule.clip(state),
             _ => unreachable!("{MISMATCH}"),
         }
     }
 
     fn query(&self, state: &AnyThresholdState) -> Query {
-        match (self, state) {
-            (Self::Percentile(rule), AnyThresholdState::Percentile(state)) => rule.query(state),
-            (Self::ExpectedError(rule), AnyThresholdState::ExpectedError(state)) => rule.query(state),
-            (Self::Quantile(rule), AnyThresholdState::Quantile(state)) => rule.query(state),
+        match (&self.rule, state) {
+            (AnyRule::Percentile(rule), AnyThresholdState::Percentile(state)) => rule.query(state),
+            (AnyRule::ExpectedError(rule), AnyThresholdState::ExpectedError(state)) => rule.query(state),
+            (AnyRule::Quantile(rule), AnyThresholdState::Quantile(state)) => rule.query(state),
             _ => Query::None,
         }
     }
 
     fn count_noise(&self) -> Option<CountNoise> {
-        match self {
-            Self::Fixed(_) => None,
-            Self::Percentile(rule) => rule.count_noise(),
-            Self::ExpectedError(rule) => rule.count_noise(),
-            Self::Quantile(rule) => rule.count_noise(),
+        match &self.rule {
+            AnyRule::Fixed(_) => None,
+            AnyRule::Percentile(rule) => rule.count_noise(),
+            AnyRule::ExpectedError(rule) => rule.count_noise(),
+            AnyRule::Quantile(rule) => rule.count_noise(),
         }
     }
 
     fn update(&self, state: &mut AnyThresholdState, released: &ReleasedCounts<'_>, facts: Facts) {
-        match (self, state) {
-            (Self::Percentile(rule), AnyThresholdState::Percentile(state)) => rule.update(state, released, facts),
-            (Self::ExpectedError(rule), AnyThresholdState::ExpectedError(state)) => rule.update(state, released, facts),
-            (Self::Quantile(rule), AnyThresholdState::Quantile(state)) => rule.update(state, released, facts),
+        match (&self.rule, state) {
+            (AnyRule::Percentile(rule), AnyThresholdState::Percentile(state)) => rule.update(state, released, facts),
+            (AnyRule::ExpectedError(rule), AnyThresholdState::ExpectedError(state)) => {
+                rule.update(state, released, facts)
+            }
+            (AnyRule::Quantile(rule), AnyThresholdState::Quantile(state)) => rule.update(state, released, facts),
             _ => {}
         }
     }

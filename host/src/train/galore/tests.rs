@@ -7,6 +7,7 @@ use crate::train::{FilterChoice, OptimizerChoice, Rule};
 use damper_core::accounting::{Ledger, Volatile};
 use damper_core::clip::FlatL2;
 use damper_core::noise::{ContinuousGaussian, Xoshiro};
+use damper_core::private::SumWord;
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
@@ -87,7 +88,7 @@ impl<S, O: Optimizer<S>> Optimizer<Record<S>> for Recorder<O> {
 /// A run of private steps on given gradients.
 struct Steps<O, S> {
     step: PrivateStep<ContinuousGaussian, FlatL2, Fixed, AnyFilter, Recorder<O>, Constant>,
-    state: StepState<Vec<f32>, AnyFilterState, (), Record<S>>,
+    state: StepState<Vec<SumWord<f32>>, AnyFilterState, (), Record<S>>,
     ledger: Ledger,
     params: Vec<f32>,
 }
@@ -107,7 +108,7 @@ impl<S, O: Optimizer<S>> Steps<O, S> {
         let optimizer = Record { filtered: Vec::new(), released: Vec::new(), inner: state };
         Self {
             step: PrivateStep::new(slots).unwrap(),
-            state: StepState { sum: vec![0.0; dim()], filter: filter_state, threshold: (), optimizer },
+            state: StepState::new(vec![SumWord::ZERO; dim()], filter_state, (), optimizer),
             ledger: Ledger::new(100),
             params: (0..dim()).map(|i| wave(i, 7)).collect(),
         }

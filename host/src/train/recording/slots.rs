@@ -69,11 +69,14 @@ pub(super) fn threshold(pack: &mut PackWriter, choice: ThresholdChoice) {
 pub(super) fn filter(pack: &mut PackWriter, choice: &FilterChoice) {
     match choice {
         FilterChoice::None => pack.u8(0),
-        FilterChoice::Iir(coefficients) => {
+        // What has no field was refused before the run.
+        FilterChoice::AdaptiveFir { .. } => {}
+        FilterChoice::Iir(coefficients) | FilterChoice::Uncorrected(coefficients) => {
             pack.u8(1);
             iir(pack, coefficients);
         }
-        FilterChoice::PerSample(PerSample { iterates, beta, normalised, inner }) => {
+        FilterChoice::PerSample(choice) | FilterChoice::PerSampleUncorrected(choice) => {
+            let PerSample { iterates, beta, normalised, inner } = choice;
             pack.u8(if *normalised { 2 } else { 3 });
             pack.u8(*iterates as u8);
             pack.f64(*beta);
@@ -130,7 +133,8 @@ pub(super) fn optimizer(pack: &mut PackWriter, choice: OptimizerChoice) {
             pack.f32(momentum);
             pack.f32(weight_decay);
         }
-        Rule::Adam { beta1, beta2, epsilon, weight_decay, filtered_second } => {
+        Rule::Adam { beta1, beta2, epsilon, weight_decay, filtered_second }
+        | Rule::FlooredAdam { beta1, beta2, epsilon, weight_decay, filtered_second } => {
             pack.u8(if filtered_second { 3 } else { 2 });
             pack.f64(beta1);
             pack.f64(beta2);

@@ -13,13 +13,14 @@ use damper_core::clip::Clip;
 use damper_core::count::Counts;
 use damper_core::noise::ContinuousGaussian;
 use damper_core::optimizer::Optimizer;
+use damper_core::private::SumWord;
 use damper_core::step::{FloatSum, Shard};
 use std::num::NonZeroUsize;
 
 /// The workers, and the memory of their one sum.
 pub(in crate::train) struct ClippedSums {
     workers: Vec<Worker>,
-    sum: Vec<f32>,
+    sum: Vec<SumWord<f32>>,
     layout: Layout,
     /// Points of the graph, at least as many as a step has.
     points: usize,
@@ -46,7 +47,7 @@ impl ClippedSums {
             Ok(Worker { session, batch: Batch::new(split, rows), norms: vec![] })
         };
         let workers = (0..threads).map(worker).collect::<Result<_, BackendError>>()?;
-        Ok(Self { workers, sum: vec![0.0; layout.dim()], layout, points: grad.points })
+        Ok(Self { workers, sum: vec![SumWord::ZERO; layout.dim()], layout, points: grad.points })
     }
 }
 

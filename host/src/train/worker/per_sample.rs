@@ -9,6 +9,7 @@ use crate::data::{Batch, Chunk, Split};
 use damper_core::clip::Clip;
 use damper_core::count::Counts;
 use damper_core::filter::mix;
+use damper_core::mutant::{self, Mutant};
 use damper_core::optimizer::Optimizer;
 use damper_core::private::Mechanism;
 use damper_core::step::Shard;
@@ -65,6 +66,8 @@ impl<M: Mechanism<Word: Send> + Send + Sync> Gather<M> for PerSampleGradients<M:
                 .workers
                 .iter_mut()
                 .zip(&mut self.sums)
+                // No thread without a chunk.
+                .take(chunks.len())
                 .enumerate()
                 .map(|(index, (worker, sum))| {
                     let mut shard = opened.shard(sum).expect("a worker's sum has the parameters' length");
@@ -123,10 +126,17 @@ impl Worker {
             self.batch.fill(split, chunk);
             match points {
                 // One gradient as it is: nothing to mix.
-                [point] if point.weight == 1.0 && turn.is_none() => {
+                [point] if point.weight == 1.0 && turn.is_none() && !mutant::is(Mutant::ClipOfSum) => {
                     self.each_row(split, chunk, layout, point, &mut |_, _, parts| {
                         vectors.dispatch(Add { parts, shard });
                     })?;
+                }
+                points if mutant::is(Mutant::MixAfterClip) => {
+                    for point in points {
+                        self.each_row(split, chunk, layout, point, &mut |_, _, parts| {
+                            vectors.dispatch(Add { parts, shard });
+                        })?;
+                    }
                 }
                 points => {
                     let dim = layout.dim();
@@ -143,6 +153,12 @@ impl Worker {
                         turn.take(chunk.index, |witness| {
                             show.for_each(|(sample, mixed)| witness.sample(*sample, mixed))
                         });
+                    }
+                    if mutant::is(Mutant::ClipOfSum) {
+                        let mut sum = vec![0.0; dim];
+                        mixed.for_each(|(_, mixed)| sum.iter_mut().zip(mixed).for_each(|(sum, x)| *sum += x));
+                        vectors.dispatch(Add { parts: &[&sum], shard });
+                        continue;
                     }
                     for (_, mixed) in mixed {
                         vectors.dispatch(Add { parts: &[mixed], shard });
@@ -167,9 +183,12 @@ impl Worker {
         let inputs: Vec<_> = batch.inputs().chain(layout.split(&point.params).map(Input::F32)).collect();
         session.run(&inputs, &mut |outputs| {
             for (row, sample) in chunk.samples.iter().enumerate() {
-                if !split.is_null(*sample as usize) {
+                if !split.is_null(*sample as usize) || mutant::is(Mutant::NullCounted) {
                     reader(mixed, row, &parts.of_row(outputs, row));
                 }
+            }
+            if mutant::is(Mutant::PaddingCounted) && chunk.samples.len() < batch.rows() && mixed.is_empty() {
+                reader(mixed, chunk.samples.len(), &parts.of_row(outputs, chunk.samples.len()));
             }
         })
     }

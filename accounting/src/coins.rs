@@ -1,0 +1,111 @@
+//! ε if the coins of the draws are known: the bound for very little noise.
+//!
+//! A draw whose coins are published is, where the sample is drawn, the plain Gaussian mechanism, and costs nothing elsewhere. Publishing
+//! less is a post-processing. So for k of T draws that hold the sample, k binomial,
+//!
+//! ```text
+//! δ(ε)  ≤  Σ_k P[Bin(T, q) = k]·H(√k/σ, ε)  ≤  P[Bin(T, q) > K] + Σ_{1≤k≤K} P[Bin(T, q) = k]·Φ(√k/2σ − εσ/√k),
+//! ```
+//!
+//! H the hockey-stick divergence of a Gaussian shifted by √k/σ, less than its first term. If σ is small the release shows its coins
+//! anyway: what is lost is about `ln 1/q` for each draw that holds the sample, of `1/2σ²`. Points of a privacy loss distribution would be
+//! too many there, and Rényi divergences of orders above 1 take almost every draw to hold the sample.
+
+use super::Truncation;
+use damper_core::accounting::event::{Event, Rate};
+use libm::{erfc, exp, lgamma, log, log1p, sqrt};
+
+/// Multipliers below this one are priced here too: privacy loss distributions end at a 64th.
+const BELOW: f64 = 1.0 / 32.0;
+/// So many numbers of draws are summed over; of more the largest that is likely prices all.
+const TERMS: u64 = 1 << 14;
+/// Rounding of one term.
+const SLACK: f64 = 1e-10;
+
+/// ε at `delta` of `events`, each so many times, rounded up. Infinite if nothing is found, or if there is more noise than this is for.
+pub(super) fn epsilon(events: &[(Event, u64)], delta: f64) -> f64 {
+    let drawn = events.iter().filter(|(_, times)| *times > 0);
+    let Some(least) = drawn.clone().map(|(event, _)| event.multiplier()).reduce(f64::min) else { return 0.0 };
+    let Some(rate) = drawn.clone().map(|(event, _)| event.rate()).max() else { return 0.0 };
+    let steps = drawn.fold(0u64, |sum, (_, times)| sum.saturating_add(*times));
+    if least >= BELOW || rate == Rate::ZERO || steps == u64::MAX {
+        return if rate == Rate::ZERO { 0.0 } else { f64::INFINITY };
+    }
+    let beyond = |most: u64| Truncation { samples: steps, most }.tail(rate);
+    // The fewest that are exceeded with a small part of δ only.
+    let (mut low, mut high) = (0u64, steps);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if beyond(middle) <= delta / 256.0 { high = middle } else { low = middle + 1 }
+    }
+    let most = high;
+    let left = delta - beyond(most) * (1.0 + SLACK);
+    let weights: Vec<(f64, f64)> = if most <= TERMS && rate != Rate::ONE {
+        (1..=most).map(|k| (sqrt(k as f64), chance(rate, steps, k))).filter(|(_, weight)| *weight > 0.0).collect()
+    } else {
+        vec![(sqrt(most as f64), 1.0)]
+    };
+    let holds = |epsilon: f64| {
+        let term = |(root, weight): &(f64, f64)| {
+            let distance = epsilon * least / root - root / (2.0 * least);
+            weight * 0.5 * erfc(distance / sqrt(2.0) * (1.0 - SLACK * distance.signum())) * (1.0 + SLACK)
+        };
+        weights.iter().map(term).sum::<f64>() * (1.0 + SLACK) <= left
+    };
+    if holds(0.0) {
+        return 0.0;
+    }
+    // Φ(−40) is below every δ that is a normal number.
+    let (mut low, mut high) = (0.0, (most as f64 / (2.0 * least) / least + 45.0 * sqrt(most as f64) / least) * 1.01);
+    if !(high.is_finite() && holds(high)) {
+        return f64::INFINITY;
+    }
+    while high - low > 1e-9 * high {
+        let middle = low + (high - low) / 2.0;
+        if holds(middle) { high = middle } else { low = middle }
+    }
+    high * (1.0 + SLACK)
+}
+
+/// `P[Bin(steps, rate) = k]`, rounded up, for 1 ≤ k ≤ steps and a rate below 1.
+fn chance(rate: Rate, steps: u64, k: u64) -> f64 {
+    let (n, k, q) = (steps as f64, k as f64, rate.as_f64());
+    let terms = [lgamma(n + 1.0), -lgamma(k + 1.0), -lgamma(n - k + 1.0), k * log(q), (n - k) * log1p(-q)];
+    let slack = 64.0 * f64::EPSILON * terms.iter().map(|term| term.abs()).sum::<f64>();
+    exp((terms.iter().sum::<f64>() + slack).min(0.0)).min(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pld::{self, Neighbours};
+
+    #[test]
+    fn it_lies_above_the_tight_bound_and_close_to_it_at_little_noise() {
+        for (q, multiplier, steps, delta) in
+            [(1.0, 0.02, 30, 1e-5), (0.1, 0.02, 50, 1e-6), (0.01, 0.018, 1000, 1e-5), (0.004, 0.025, 300, 1e-3)]
+        {
+            let events = [(Event::new(Rate::at_least(q).unwrap(), multiplier).unwrap(), steps)];
+            let ours = epsilon(&events, delta);
+            let below = pld::epsilon_at_least(&events, Neighbours::AddOrRemove, delta).unwrap();
+            let tight = pld::epsilon(&events, Neighbours::AddOrRemove, delta).unwrap();
+            println!("{q} {multiplier} {steps}: {below} {tight} {ours}");
+            assert!(ours >= below && ours <= 1.02 * tight, "{q} {multiplier} {steps}: {below} {tight} {ours}");
+        }
+    }
+
+    #[test]
+    fn it_follows_the_number_of_draws_that_hold_the_sample() {
+        // A sample that is drawn at all with a probability below δ costs nothing.
+        let rare = [(Event::new(Rate::at_least(1e-9).unwrap(), 1e-3).unwrap(), 100)];
+        assert_eq!(epsilon(&rare, 1e-5), 0.0);
+        let once = [(Event::new(Rate::at_least(1e-4).unwrap(), 1e-3).unwrap(), 10)];
+        let found = epsilon(&once, 1e-5);
+        assert!(found > 5e5 && found < 5.1e5, "{found}");
+        let plain = [(Event::new(Rate::ONE, 1e-3).unwrap(), 4)];
+        let found = epsilon(&plain, 1e-5);
+        // μ = 2,000: ε is μ²/2 and some of μ.
+        assert!(found > 2e6 && found < 2.02e6, "{found}");
+        assert_eq!(epsilon(&[(Event::new(Rate::ONE, 1.0).unwrap(), 1)], 1e-5), f64::INFINITY);
+    }
+}

@@ -1,0 +1,215 @@
+//! The dominating pair of a Poisson-sampled Gaussian release under replace-one adjacency, and its discretisation.
+//!
+//! # The pair
+//!
+//! Neighbours hold x and x' in the same place. Given the coins of the others, their release is a Gaussian of covariance σ²I, and
+//! the two distributions are `P = (1−q)N(0) + qN(g)` and `Q = (1−q)N(0) + qN(g')`, moved by a common vector. The hockey-stick
+//! divergence is jointly convex and invariant under a common translation, so the mixture over the others' coins costs at most
+//! the worst such pair. Everything is in units of σ. With `‖g‖, ‖g'‖ ≤ a` and `‖g − g'‖ ≤ b`, in any dimension, the claim is
+//!
+//! ```text
+//! H_γ(P‖Q)  ≤  H_γ((1−q)N(0) + qN(a) ‖ (1−q)N(0) + qN(a−b))     for every γ ≥ 1.
+//! ```
+//!
+//! If the clip is the only bound then `a = 1/σ` and `b = 2a`: the pair `(1−q)N(0) + qN(a)` and `(1−q)N(0) + qN(−a)`, which two opposite
+//! gradients reach, so it is tight (Lebeda, Regehr, Kamath, Steinke, "Avoiding pitfalls for privacy accounting of subsampled
+//! mechanisms under composition", 2024, discuss substitution and this pair). It is its own mirror image: one direction covers both.
+//!
+//! # Proof
+//!
+//! For γ ≥ 1, `H_γ(P‖Q) = ∫ (qφ_g − γqφ_g' − (1−q)(γ−1)φ_0)₊`. Divide by `φ_g` and move g to the origin:
+//!
+//! ```text
+//! H_γ = q·E[(1 − αM − βN)₊],   α, β ≥ 0,   M = e^{A − Σ_AA/2},   N = e^{B − Σ_BB/2},
+//! ```
+//!
+//! A and B jointly normal with mean 0 and the covariance Σ of `−g` and `g' − g`: `Σ_AA = ‖g‖²`, `Σ_BB = ‖g' − g‖²` and
+//! `Σ_AB = ⟨g, g − g'⟩`. Gradients that are not collinear enter through Σ alone. Let `F(Σ) = E[k(αM + βN)]` with a convex k. The heat
+//! equation (Plackett's identity, for exponentials that are martingales) gives
+//!
+//! ```text
+//! ∂F/∂Σ_AA = ½E[α²M²k'']  ≥ 0,     ∂F/∂Σ_BB = ½E[β²N²k'']  ≥ 0,     ∂F/∂Σ_AB = E[αM·βN·k'']  ≥ 0,
+//! ```
+//!
+//! first for smooth k, and in the limit for `(1−z)₊`. So F grows along the segment from Σ to any Σ' that is at least as large in every
+//! entry; between two covariances all are covariances. Here `Σ_AA ≤ a²`, `Σ_BB ≤ b²`, and by Cauchy and Schwarz `Σ_AB ≤ ab`: Σ' of the
+//! collinear shifts a and b. Both proportions α and β are kept. ∎
+//!
+//! Where γ < 1, `H_γ(P‖Q) = 1 − γ + γ·H_{1/γ}(Q‖P)`, and the claim holds for (Q, P) as for (P, Q). So the pair of a replacement takes its
+//! losses above 0 from the pair above, those below 0 from its mirror image, and the rest of its mass, which is none for `b = 2a`, at 0.
+//! Dominating pairs compose, adaptively too (Zhu, Dong, Wang, "Optimal accounting of differential privacy via characteristic function",
+//! AISTATS 2022, theorem 10).
+//!
+//! Counts next to the gradient: one-hot counts of x and x' are two unit vectors, so `a² = 1/σ_T² + 1/σ_H²` and
+//! `b² = 4/σ_T² + 2/σ_H²`. For them the bound is not reached, because `Σ_AB = b²/2 < ab`: it is exact as q tends to 0 and at q = 1.
+//!
+//! # Numerics
+//!
+//! The loss vanishes at `x* = a − b/2`. With `x = x* + t`, `c = b − a` and `k = ac/2` the densities over that of N(0) are
+//! `p(t) = 1 − q + q·e^{at−k}` and `1 − q + q·e^{−ct−k}`. From above, the mass of P between two nodes is split onto them so that the masses
+//! of P and Q are kept: that is the largest spread of the likelihood ratio, whose mean and range are given, so no
+//! hockey-stick divergence falls. A point t between r and s goes to s with the weight `D(r, t)/D(r, s)`, where
+//!
+//! ```text
+//! D(r, s) = Q(r)p(s) − Q(s)p(r)
+//!         ∝ e^{am}·((1−q)(sinh(ad/2) + e^{−bm} sinh(cd/2)) + q·e^{−k−cm} sinh(bd/2)),   m = (r+s)/2, d = s − r:
+//! ```
+//!
+//! only positive terms. Integrals are those of a Gauss-Legendre rule of sixteen points on intervals on which the exponents
+//! change by less than 2. From below, the mass between two nodes is merged.
+
+use super::draw::{Atom, Losses};
+use super::gaussian::{legendre, ln_normal, side, tail};
+use damper_core::accounting::event::Rate;
+use libm::{exp, expm1, log, log1p, sinh};
+
+/// The pair, in units of σ.
+struct Pair {
+    q: f64,
+    out: f64,
+    /// a: how far from the common part either release lies at most.
+    near: f64,
+    /// c: b − a.
+    back: f64,
+    /// x*, where the loss vanishes.
+    origin: f64,
+    /// k = ac/2.
+    shrink: f64,
+    rule: [(f64, f64); 16],
+}
+
+impl Pair {
+    fn new(near: f64, apart: f64, rate: Rate) -> Self {
+        let back = near * (apart - 1.0);
+        Self {
+            q: rate.as_f64(),
+            out: rate.complement().as_f64(),
+            near,
+            back,
+            origin: (near - back) / 2.0,
+            shrink: near * back / 2.0,
+            rule: legendre(),
+        }
+    }
+
+    /// The largest t of a node.
+    fn nodes(&self, spacing: f64, reach: f64) -> i64 {
+        side(1.0 / (self.near + self.back), spacing, reach)
+    }
+
+    /// A bound on the error of a logarithm at t, and on that of a loss relative to itself: some units in the last place of the
+    /// terms.
+    fn slack(&self, t: f64) -> f64 {
+        let z = t + self.origin;
+        16.0 * f64::EPSILON * (z * z + 2.0 * (self.near + self.back) * t + self.shrink + 8.0)
+    }
+
+    /// `ln(1 − q + q·e^x)`.
+    fn ln_mixed(&self, x: f64) -> f64 {
+        if self.q == 1.0 {
+            x
+        } else if x > 30.0 {
+            x + log(self.q) + log1p(self.out / self.q * exp(-x))
+        } else {
+            log(self.out + self.q * exp(x))
+        }
+    }
+
+    /// `ln p(t)`.
+    fn ln_first(&self, t: f64) -> f64 {
+        self.ln_mixed(self.near * t - self.shrink)
+    }
+
+    /// The loss at t ≥ 0 without the rounding of the small ones that a difference would have, and a bound on its error.
+    fn loss(&self, t: f64) -> (f64, f64) {
+        let (exponent, apart) = (self.near * t - self.shrink, (self.near + self.back) * t);
+        if self.q == 1.0 {
+            (apart, self.slack(t) * apart)
+        } else if exponent > 30.0 {
+            let loss = self.ln_mixed(exponent) - self.ln_mixed(exponent - apart);
+            (loss, self.slack(t) * (1.0 - log(self.q)))
+        } else {
+            let second = self.out + self.q * exp(exponent - apart);
+            let loss = log1p(self.q * exp(exponent) * -expm1(-apart) / second);
+            (loss, self.slack(t) * loss)
+        }
+    }
+
+    fn integral(&self, length: f64, value: impl Fn(f64) -> f64) -> f64 {
+        let point = |(x, weight): &(f64, f64)| weight * value(length * (1.0 + x) / 2.0);
+        length / 2.0 * self.rule.iter().map(point).sum::<f64>()
+    }
+
+    /// What the interval on one side of the node at t, of length `spacing`, gives to it, over the density of N(0) there and p(t).
+    fn share(&self, t: f64, spacing: f64, sign: f64) -> f64 {
+        let (near, back) = (self.near, self.back);
+        let (z, middle) = (t + self.origin, t + sign * spacing / 2.0);
+        let (ln_out, ln_in) = (log(self.out), log(self.q) - self.shrink - back * middle);
+        let most = ln_out.max(ln_in);
+        let (out, inside) = (exp(ln_out - most), exp(ln_in - most));
+        // D of points d apart about `middle + change`, over a constant.
+        let determinant = |d: f64, change: f64| {
+            let unsampled = sinh(near * d / 2.0) + exp(-(near + back) * (middle + change)) * sinh(back * d / 2.0);
+            let sampled = exp(-back * change) * sinh((near + back) * d / 2.0);
+            exp(near * change) * (out * unsampled + inside * sampled)
+        };
+        let whole = determinant(spacing, 0.0);
+        self.integral(spacing, |u| exp(-sign * u * z - u * u / 2.0) * determinant(spacing - u, sign * u / 2.0) / whole)
+    }
+}
+
+/// An upper bound of the draw's privacy loss distribution. `multiplier` is 1/a, `apart` is b/a, from 1 to 2.
+pub(super) fn worse(multiplier: f64, apart: f64, rate: Rate, spacing: f64, reach: f64) -> Losses {
+    let pair = Pair::new((1.0 / multiplier).next_up(), apart, rate);
+    let last = pair.nodes(spacing, reach);
+    let node = |j: i64| {
+        let t = j as f64 * spacing;
+        let after = if j < last { pair.share(t, spacing, 1.0) } else { 0.0 };
+        let before = if j > 0 { pair.share(t, spacing, -1.0) } else { 0.0 };
+        let ln_mass = ln_normal(t + pair.origin) + pair.ln_first(t) + log(before + after) + 2.0 * pair.slack(t);
+        let (loss, error) = pair.loss(t);
+        let mirrored = Atom { ln_mass: ln_mass - loss + error, loss: error - loss };
+        (Atom { ln_mass, loss: loss + error }, mirrored)
+    };
+    let nodes: Vec<(Atom, Atom)> = (0..=last).map(node).collect();
+    let mut atoms: Vec<Atom> = nodes.iter().rev().map(|(_, mirrored)| *mirrored).collect();
+    let middle = atoms.len();
+    atoms.extend(nodes.iter().map(|(atom, _)| *atom));
+    let taken: f64 = atoms.iter().map(|atom| exp(atom.ln_mass)).sum();
+    atoms.insert(middle, Atom { ln_mass: log((1.0 - taken).max(0.0) + 1e-13), loss: 0.0 });
+    let edge = last as f64 * spacing + pair.origin;
+    Losses { atoms, beyond: pair.out * tail(edge) + pair.q * tail(edge - pair.near), second: 0.0 }
+}
+
+/// A lower bound of the draw's privacy loss distribution for `b = 2a`, in ascending order of the loss.
+pub(super) fn better(multiplier: f64, rate: Rate, spacing: f64, reach: f64) -> Losses {
+    let pair = Pair::new((1.0 / multiplier).next_down(), 2.0, rate);
+    let near = pair.near;
+    let cell = |j: i64| {
+        let t = (j as f64 + 0.5) * spacing;
+        let integral = |value: &dyn Fn(f64) -> f64| {
+            pair.integral(spacing, |from| {
+                let u = from - spacing / 2.0;
+                value(u) * exp(-u * t - u * u / 2.0)
+            })
+        };
+        let plain = integral(&|_| 1.0);
+        let moved = |sign: f64| sign * near * t - pair.shrink + log(integral(&|u| exp(sign * near * u)) / plain);
+        let (ln_first, ln_second) = (pair.ln_mixed(moved(1.0)), pair.ln_mixed(moved(-1.0)));
+        let (exponent, slack) = (near * t - pair.shrink, 2.0 * pair.slack(t));
+        let (loss, error) = if exponent > 30.0 || pair.q == 1.0 {
+            (ln_first - ln_second, slack * (1.0 - log(pair.q)))
+        } else {
+            let difference = integral(&|u| exp(near * u) * -expm1(-2.0 * near * (t + u))) / plain;
+            let loss = log1p(pair.q * exp(exponent) * difference / exp(ln_second));
+            (loss, slack * loss)
+        };
+        let ln_mass = ln_normal(t) + log(plain) - slack;
+        let above = Atom { ln_mass: ln_mass + ln_first, loss: (loss - error).max(0.0) };
+        (above, Atom { ln_mass: ln_mass + ln_second, loss: -loss - error })
+    };
+    let cells: Vec<(Atom, Atom)> = (0..pair.nodes(spacing, reach)).map(cell).collect();
+    let mut atoms: Vec<Atom> = cells.iter().rev().map(|(_, mirrored)| *mirrored).collect();
+    atoms.extend(cells.iter().map(|(atom, _)| *atom));
+    Losses { atoms, beyond: 0.0, second: 0.0 }
+}

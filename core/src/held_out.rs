@@ -1,0 +1,173 @@
+//! Sums over held-out rows, released with noise: how a model does on rows that are private too.
+//!
+//! Each row adds `N` numbers from −1 to 1, such as the share of right answers and the loss over a public bound. The sums are integers
+//! of [`UNIT`] to 1, and a release adds the noise of counts to each. A release is charged to a ledger of its own, and that charge is
+//! persisted first.
+//!
+//! # Numerics
+//!
+//! A number is rounded to the nearest of `1/UNIT`, ties away from zero, and clamped in integers; NaN counts as 1. The noise is a
+//! discrete Gaussian with an integer σ on that grid, drawn in the order of the sums at the address (held-out noise, release, chunk 0).
+//! Sums wrap, far above any number of rows.
+//!
+//! # Privacy
+//!
+//! One row added, removed or turned into a null row moves each sum by at most 1: of `N` sums released with the multiplier z, the
+//! joint multiplier is `z/√N`. No row is drawn: the sampling rate is 1.
+
+use crate::accounting::{Ledger, Store};
+use crate::count::{CountNoise, UNIT};
+use crate::error::OpenError;
+use crate::noise::{Address, Generator, Purpose};
+
+/// What a row adds at most, in grid units.
+const BOUND: i32 = UNIT as i32;
+
+/// Sums over held-out rows. They have no accessor: [`HeldOutSums::release`] adds noise.
+pub struct HeldOutSums<const N: usize> {
+    sums: [i64; N],
+}
+
+impl<const N: usize> Default for HeldOutSums<N> {
+    fn default() -> Self {
+        Self { sums: [0; N] }
+    }
+}
+
+impl<const N: usize> HeldOutSums<N> {
+    /// Adds one row. A null row is not added.
+    pub fn add(&mut self, row: [f32; N]) {
+        for (sum, number) in self.sums.iter_mut().zip(row) {
+            *sum = sum.wrapping_add(i64::from(units(number)));
+        }
+    }
+
+    /// The sums with noise, after this release was charged to `ledger` and the charge was persisted.
+    ///
+    /// # Errors
+    ///
+    /// The ledger's budget of releases is spent, or the charge could not be persisted. Nothing is released.
+    pub fn release<G: Generator, S: Store>(
+        self,
+        noise: CountNoise,
+        ledger: &mut Ledger,
+        store: &mut S,
+        generator: &G,
+    ) -> Result<[f64; N], OpenError<S::Error>> {
+        let release = ledger.pay(store)?;
+        let mut words = generator.stream(Address { purpose: Purpose::HeldOutNoise, step: release, chunk: 0 });
+        Ok(self.sums.map(|sum| noise.noisy(sum, &mut words)))
+    }
+}
+
+/// `x` in grid units, from −[`BOUND`] to [`BOUND`].
+fn units(x: f32) -> i32 {
+    let scaled = x * UNIT as f32;
+    // The casts saturate.
+    let rounded = if scaled < 0.0 {
+        (scaled - 0.5) as i32
+    } else if scaled >= 0.0 {
+        (scaled + 0.5) as i32
+    } else {
+        BOUND
+    };
+    rounded.clamp(-BOUND, BOUND)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounting::{Record, Volatile};
+    use crate::noise::ChaCha20;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn row_moves_each_sum_by_one_at_most(row in prop::array::uniform2(prop::num::f32::ANY)) {
+            let mut sums = HeldOutSums::<2>::default();
+            sums.add(row);
+            prop_assert!(sums.sums.iter().all(|sum| sum.unsigned_abs() <= u64::from(UNIT)));
+        }
+
+        #[test]
+        fn numbers_are_rounded_to_the_nearest(x in -1f32..1.0) {
+            prop_assert!((f64::from(units(x)) / f64::from(UNIT) - f64::from(x)).abs() <= 0.5 / f64::from(UNIT));
+        }
+    }
+
+    #[test]
+    fn extreme_numbers_count_as_the_bound() {
+        let numbers = [1.0, 7.0, f32::INFINITY, f32::NAN, -1.0, f32::NEG_INFINITY, 0.0];
+        assert_eq!(numbers.map(units), [BOUND, BOUND, BOUND, BOUND, -BOUND, -BOUND, 0]);
+    }
+
+    /// The sums of `rows` equal rows, released with noise of four rows.
+    fn released(rows: u32, ledger: &mut Ledger) -> Result<[f64; 2], OpenError<core::convert::Infallible>> {
+        let mut sums = HeldOutSums::<2>::default();
+        (0..rows).for_each(|_| sums.add([1.0, 0.25]));
+        sums.release(CountNoise::new(4.0).unwrap(), ledger, &mut Volatile, &ChaCha20::<4>::simulation(3))
+    }
+
+    #[test]
+    fn noise_is_of_the_release_and_its_budget_ends() {
+        let mut ledger = Ledger::new(2);
+        let first = released(100, &mut ledger).unwrap();
+        let second = released(100, &mut ledger).unwrap();
+        assert_eq!(released(100, &mut ledger), Err(OpenError::BudgetSpent));
+        let noise = [first[0] - 100.0, first[1] - 25.0, second[0] - 100.0, second[1] - 25.0];
+        assert!(noise.iter().all(|noise| *noise != 0.0 && noise.abs() < 32.0), "{noise:?}");
+        for (at, one) in noise.iter().enumerate() {
+            assert!(noise.iter().skip(at + 1).all(|other| one != other), "{noise:?}");
+        }
+        // The same release has the same noise, whatever the rows.
+        let other = released(50, &mut Ledger::new(1)).unwrap();
+        assert_eq!((other[0] - 50.0, other[1] - 12.5), (noise[0], noise[1]));
+    }
+
+    /// 40,000 draws: the standard deviation within four of its own.
+    #[test]
+    fn noise_has_the_priced_deviation() {
+        let mut ledger = Ledger::new(20_000);
+        let mut squares = 0.0;
+        for _ in 0..20_000 {
+            let [a, b] = released(0, &mut ledger).unwrap();
+            squares += a * a + b * b;
+        }
+        let ratio = squares / 40_000.0 / 16.0;
+        assert!((ratio - 1.0).abs() < 4.0 * (2.0f64 / 40_000.0).sqrt(), "{ratio}");
+    }
+
+    /// Its second write fails.
+    struct FailsOnce {
+        writes: u32,
+        paid: u32,
+    }
+
+    impl Store for FailsOnce {
+        type Error = ();
+
+        fn persist(&mut self, record: Record) -> Result<(), ()> {
+            self.writes += 1;
+            if self.writes == 2 {
+                return Err(());
+            }
+            self.paid = record.paid;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn nothing_is_released_before_its_charge_is_persisted() {
+        let mut store = FailsOnce { writes: 0, paid: 0 };
+        let mut ledger = Ledger::new(3);
+        let noise = CountNoise::new(1.0).unwrap();
+        let generator = ChaCha20::<4>::simulation(3);
+        let mut release =
+            |ledger: &mut Ledger| HeldOutSums::<1>::default().release(noise, ledger, &mut store, &generator);
+        assert!(release(&mut ledger).is_ok());
+        assert_eq!(release(&mut ledger), Err(OpenError::Store(())));
+        assert!(release(&mut ledger).is_ok());
+        assert_eq!(release(&mut ledger), Err(OpenError::BudgetSpent));
+        assert_eq!(store.paid, 3);
+    }
+}

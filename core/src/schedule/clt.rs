@@ -1,0 +1,197 @@
+//! Noise that grows as the learning rate falls, by the central limit theorem's price of a subsampled step.
+//!
+//! With Poisson sampling at a small rate the price of all steps is close to a function of `Σ (e^(1/z_t²) − 1)`, with `z_t` the noise
+//! multiplier of step `t`. The noise that reaches the parameters is `Σ η_t²·z_t²`. The second is least at a fixed first where
+//!
+//! ```text
+//! z_t⁴·e^(−1/z_t²) = λ/η_t²
+//! ```
+//!
+//! Where all `z_t` are large this is the paper's `α_t² ∝ 1/η_t`. Where they are small it is flatter, since the price rises steeply
+//! there. `λ` is given by the multiplier of the first step at full rate, `z_0`, so `α_t = z_t/z_0` solves
+//!
+//! ```text
+//! a·e^((1 − 1/a)/(2·z_0²)) = η_0/η_t          α_t = √a
+//! ```
+//!
+//! Source: the goal and the composition are of Wu, Wang, Cristali, Gu, Willett, "Adaptive Differentially Private Empirical Risk
+//! Minimization", §4; the price is the CLT's of Bu, Dong, Long, Su, "Deep Learning with Gaussian Differential Privacy". It shapes
+//! the schedule. What is claimed is the accountant's price of the schedule that runs.
+//!
+//! # Memory
+//!
+//! None.
+//!
+//! # Numerics
+//!
+//! f64, `exp` with the bits of `libm`. With `R = η_0/η_t`, cut to 10⁻¹⁸ … 10¹⁸ (an undefined quotient counts as the least), and
+//! `u = (1/(z_0·z_0))/2`: `α = 1` where `R = 1`. Else `(l, h) = (1, R)`, exchanged where `R` is below 1; at most 200 times, with
+//! `m = (l + h)/2` and as long as `l < m < h`: `l = m` where `m·e^(u·(1 − 1/m)) < R`, else `h = m`. Then `α = √l`.
+//!
+//! # Privacy
+//!
+//! A function of the step's number and of constants that are declared before data is read.
+
+use super::LearningRate;
+use super::declared::Noise;
+use crate::error::ConfigError;
+use crate::noise::sealed::Sealed;
+use crate::numerics::order::is_within;
+use crate::numerics::scalar::{exp, sqrt};
+
+/// Quotients of learning rates stay between this and its reciprocal.
+const LARGEST: f64 = 1e18;
+/// Halvings of the interval.
+const HALVINGS: u32 = 200;
+
+/// The schedule of the central limit theorem, for a noise multiplier of `first` at the first step.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CltNoise {
+    first: f64,
+}
+
+impl CltNoise {
+    /// The schedule whose first step has the noise multiplier `first`.
+    ///
+    /// # Errors
+    ///
+    /// `first` must be from 0.05 to 10⁶.
+    pub fn new(first: f64) -> Result<Self, ConfigError> {
+        if is_within(first, 0.05, 1e6) {
+            Ok(Self { first })
+        } else {
+            Err(ConfigError::new("first multiplier of the noise schedule", "from 0.05 to 10^6"))
+        }
+    }
+
+    /// `z_0`.
+    #[must_use]
+    pub fn first(&self) -> f64 {
+        self.first
+    }
+
+    /// `α_t` where the learning rate is the first one over `quotient`.
+    fn at_quotient(&self, quotient: f64) -> f64 {
+        let quotient = if quotient > LARGEST {
+            LARGEST
+        } else if quotient > 1.0 / LARGEST {
+            quotient
+        } else {
+            1.0 / LARGEST
+        };
+        if !is_within(quotient, 1.0, 1.0) {
+            let half = 1.0 / (self.first * self.first) / 2.0;
+            let (mut low, mut high) = if quotient > 1.0 { (1.0, quotient) } else { (quotient, 1.0) };
+            for _ in 0..HALVINGS {
+                let middle = (low + high) / 2.0;
+                if !(low < middle && middle < high) {
+                    break;
+                }
+                if middle * exp(half * (1.0 - 1.0 / middle)) < quotient {
+                    low = middle;
+                } else {
+                    high = middle;
+                }
+            }
+            return sqrt(low);
+        }
+        1.0
+    }
+}
+
+impl Sealed for CltNoise {}
+
+impl Noise for CltNoise {
+    fn factor(&self, step: u32, learning_rate: &LearningRate) -> f64 {
+        self.at_quotient(learning_rate.at(0) / learning_rate.at(step))
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::{Decay, Declared, NoiseSchedule, Schedule};
+    use proptest::prelude::*;
+
+    extern crate std;
+    use std::vec::Vec;
+
+    fn rate(decay: Decay) -> LearningRate {
+        LearningRate::new(0.7, 0, decay).unwrap()
+    }
+
+    /// `Σ η²z²` and `Σ (e^(1/z²) − 1)`.
+    fn sums(rates: &[f64], multipliers: &[f64]) -> (f64, f64) {
+        let noise = rates.iter().zip(multipliers).map(|(rate, z)| (rate * z).powi(2)).sum();
+        (noise, multipliers.iter().map(|z| libm::expm1(1.0 / (z * z))).sum())
+    }
+
+    /// The multipliers of this shape that cost as much as `price`.
+    fn priced(shape: &[f64], price: f64) -> Vec<f64> {
+        let scaled = |scale: f64| shape.iter().map(|factor| factor * scale).collect::<Vec<_>>();
+        let (mut low, mut high) = (1e-3, 1e3);
+        for _ in 0..200 {
+            let middle = (low + high) / 2.0;
+            if sums(shape, &scaled(middle)).1 > price { low = middle } else { high = middle }
+        }
+        scaled(high)
+    }
+
+    proptest! {
+        /// `z_t⁴·e^(−1/z_t²)·η_t²` is one number for all steps.
+        #[test]
+        fn clt_factors_solve_the_equation(first in 0.1f64..50.0, quotient in 1e-6f64..1e6) {
+            let factor = CltNoise::new(first).unwrap().at_quotient(quotient);
+            let log = |z: f64| 4.0 * libm::log(z) - 1.0 / (z * z);
+            let expected = log(first) + 2.0 * libm::log(quotient);
+            let found = log(first * factor);
+            prop_assert!((found - expected).abs() < 1e-9 * (1.0 + expected.abs()), "{found} {expected}");
+        }
+
+        /// At equal price the noise that reaches the parameters is at most that of other shapes.
+        #[test]
+        fn clt_noise_is_least_at_equal_price(first in 0.4f64..5.0, slope in 0.01f64..2.0, exponent in 0.0f64..1.5) {
+            let rate = rate(Decay::Polynomial { offset: 3.0, slope });
+            let clt = CltNoise::new(first).unwrap();
+            let rates: Vec<f64> = (0..60).map(|t| rate.at(t)).collect();
+            let best: Vec<f64> = (0..60).map(|t| first * clt.factor(t, &rate)).collect();
+            let (noise, price) = sums(&rates, &best);
+            let other = NoiseSchedule::Matched { exponent };
+            let shape: Vec<f64> = (0..60).map(|t| other.factor(t, &rate)).collect();
+            prop_assert!(sums(&rates, &priced(&shape, price)).0 > noise * (1.0 - 1e-9));
+        }
+    }
+
+    #[test]
+    fn clt_is_the_papers_rule_where_noise_is_large() {
+        let rate = rate(Decay::Polynomial { offset: 20.0, slope: 1.0 });
+        let (clt, matched) = (CltNoise::new(1000.0).unwrap(), NoiseSchedule::Matched { exponent: 0.5 });
+        for t in [0, 1, 500, 11_759] {
+            assert!((clt.factor(t, &rate) / matched.factor(t, &rate) - 1.0).abs() < 1e-5);
+        }
+    }
+
+    #[test]
+    fn clt_factors_are_1_at_the_first_rate_and_stay_finite() {
+        let clt = CltNoise::new(0.5).unwrap();
+        let constant = rate(Decay::Constant);
+        assert!((0..9).all(|t| clt.factor(t, &constant) == 1.0));
+        for quotient in [0.0, f64::INFINITY, f64::NAN, 1e300, 1e-300, -1.0] {
+            let factor = clt.at_quotient(quotient);
+            assert!(factor.is_finite() && factor > 0.0, "{quotient}: {factor}");
+        }
+        let declared = Declared { learning_rate: rate(Decay::RootLinear { steps: 10, floor: 0.0 }), noise: clt };
+        assert!(declared.check().is_ok() && declared.noise_factor(10) > 1.0);
+    }
+
+    #[test]
+    fn clt_refuses_multipliers_out_of_range() {
+        for first in [0.0, 0.04, -1.0, f64::NAN, f64::INFINITY, 1e7] {
+            assert!(CltNoise::new(first).is_err(), "{first}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The door for audits, behind the feature `audit`: what an open step holds before it is released.
+//!
+//! An audit compares what a mechanism does with what it is priced for, so it must read what nobody else may. The feature is off by
+//! default. The host's library enables it, for `damper audit`; firmware, enclaves and the C interface do not. What is read
+//! here is as secret as the data.
+//!
+//! Reading changes nothing: a step that was probed can be finished. Then the noise is the difference of what was released and what was
+//! probed.
+
+use super::{Open, Shard, StepState};
+use crate::clip::{Clip, Layers};
+use crate::count::{Counts, Query};
+use crate::noise::sealed::Sealed;
+use crate::private::{Mechanism, SumWord};
+use crate::threshold::Threshold;
+
+/// What an open step or a shard of it holds.
+#[derive(Clone, Copy)]
+pub struct Probe<'a, W> {
+    /// The sum of clipped gradients, `[D]` words.
+    pub sum: &'a [W],
+    /// What its samples were counted for.
+    pub query: Query,
+    /// The counts, without noise. The query's answer comes first; the rest is memory without use.
+    pub counts: &'a [i32],
+}
+
+impl<M: Mechanism, C, T: Threshold, F, FS, O, OS> Open<'_, M, C, T, F, FS, O, OS> {
+    /// Reads the sum and the counts, which are not released.
+    pub fn probe(&self) -> Probe<'_, M::Word> {
+        Probe { sum: self.sum.sum, query: self.adder.query, counts: self.counts.as_ref() }
+    }
+}
+
+impl<M: Mechanism, C, K: Counts> Shard<'_, M, C, K> {
+    /// Reads the sum and the counts, which are not released.
+    pub fn probe(&self) -> Probe<'_, M::Word> {
+        Probe { sum: self.sum.sum, query: self.adder.query, counts: self.counts.as_ref() }
+    }
+}
+
+impl<B, FS, TS, OS> StepState<B, FS, TS, OS> {
+    /// The memory of the sum, outside of a step.
+    pub fn sum(&self) -> &B {
+        &self.sum
+    }
+
+    /// The memory of the sum, to be replaced.
+    pub fn sum_mut(&mut self) -> &mut B {
+        &mut self.sum
+    }
+}
+
+impl<W> SumWord<W> {
+    /// A word of this value.
+    pub fn new(value: W) -> Self {
+        Self(value)
+    }
+
+    /// The value.
+    pub fn get(self) -> W {
+        self.0
+    }
+}
+
+/// A rule of clipping as an audit brings it, right or wrong.
+pub trait Rule: Copy {
+    /// As [`Clip::divisor`].
+    fn divisor(&self, norm: f32, clip: f32) -> f32;
+
+    /// As [`Clip::layers`].
+    fn layers(&self) -> Option<Layers<'_>> {
+        None
+    }
+}
+
+/// Clipping by a [`Rule`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ByRule<R>(pub R);
+
+impl<R> Sealed for ByRule<R> {}
+
+impl<R: Rule> Clip for ByRule<R> {
+    fn divisor(&self, norm: f32, clip: f32) -> f32 {
+        self.0.divisor(norm, clip)
+    }
+
+    fn layers(&self) -> Option<Layers<'_>> {
+        self.0.layers()
+    }
+}

@@ -1,0 +1,14 @@
+//! Scans the memory that a run with a key leaves: it succeeds if no more of the key is found than one register.
+#![no_std]
+#![no_main]
+
+use cortex_m_semihosting::hprintln;
+use damper_firmware_cortex_m::exit;
+use damper_firmware_measure::erase::left;
+
+#[cortex_m_rt::entry]
+fn main() -> ! {
+    let left = left();
+    hprintln!("{:?}", left);
+    exit(left.is_some_and(|left| left.is_erased()))
+}

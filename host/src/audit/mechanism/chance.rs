@@ -1,0 +1,268 @@
+//! How likely a figure is by chance: upper bounds on p-values, each by a theorem or by exact summation.
+//!
+//! | figure | bound |
+//! | --- | --- |
+//! | `Σ z²` of `n` draws | Chernoff: `exp(−n/2·(r − 1 − ln r))`, `r = Σ z²/n`, on each side |
+//! | `Σ z` | `exp(−(Σ z)²/2n)`, on each side: draws are subgaussian |
+//! | `Σ z·z'` of independent pairs | Chernoff with `E[exp(λzz')] ≤ (1 − λ²)^(−1/2)` |
+//! | a count of coins | the binomial's tails, summed |
+//!
+//! The discrete Gaussian: by Poisson summation `E[exp(λz²)] ≤ (1 − 2λ)^(−1/2)` for `λ > 0`, and for `λ < 0` it is above that by a
+//! factor below `1 + 3·exp(−2π²s²)`, `s` the deviation in grid units of a normal that is at most three times narrower. The
+//! trainer refuses a σ below 50 units, for which that factor differs from 1 by less than 1e-300. It is subgaussian with parameter σ
+//! (Canonne, Kamath and Steinke 2020, fact 21).
+
+/// The figures of draws that are normal with mean 0 and deviation 1.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Moments {
+    pub(super) count: u64,
+    pub(super) sum: f64,
+    pub(super) squares: f64,
+    /// Draws farther out than 1, 2, 3 and 4.
+    pub(super) out: [u64; 4],
+}
+
+impl Moments {
+    pub(super) fn add(&mut self, z: f64) {
+        self.count += 1;
+        self.sum += z;
+        self.squares += z * z;
+        let far = z.abs();
+        for (out, bound) in self.out.iter_mut().zip([1.0, 2.0, 3.0, 4.0]) {
+            *out += u64::from(far > bound);
+        }
+    }
+
+    /// The p-value of `Σ z²`, where rounding may have changed it by a share of `slack`.
+    pub(super) fn of_squares(&self, slack: f64) -> f64 {
+        let n = self.count as f64;
+        let ratio = self.squares / n;
+        let nearer = if ratio > 1.0 { (ratio / (1.0 + slack)).max(1.0) } else { (ratio * (1.0 + slack)).min(1.0) };
+        if self.count == 0 {
+            return 1.0;
+        }
+        // `min` and `max` drop a NaN, so the ratio itself is looked at.
+        if !ratio.is_finite() || nearer <= 0.0 {
+            return 0.0;
+        }
+        p_value(2.0 * (-n / 2.0 * (nearer - 1.0 - nearer.ln())).exp())
+    }
+
+    /// The p-value of `Σ z`.
+    pub(super) fn of_sum(&self) -> f64 {
+        let n = self.count as f64;
+        if self.count == 0 { 1.0 } else { p_value(2.0 * (-self.sum * self.sum / (2.0 * n)).exp()) }
+    }
+
+    /// The p-values of the numbers of draws that lie far out, where each probability is known to `slack`.
+    pub(super) fn of_tails(&self, slack: f64) -> [f64; 4] {
+        const OUT: [f64; 4] =
+            [0.317_310_507_862_914, 0.045_500_263_896_358, 0.002_699_796_063_260, 0.000_063_342_483_666];
+        std::array::from_fn(|at| binomial_between(self.out[at], self.count, OUT[at] - slack, OUT[at] + slack))
+    }
+
+    /// The deviation of the draws.
+    pub(super) fn deviation(&self) -> f64 {
+        (self.squares / self.count.max(1) as f64).sqrt()
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sum += other.sum;
+        self.squares += other.squares;
+        self.out.iter_mut().zip(other.out).for_each(|(out, other)| *out += other);
+    }
+}
+
+/// What is not a number is never taken for chance.
+fn p_value(bound: f64) -> f64 {
+    // Not by `min` alone, which drops a NaN.
+    if bound.is_nan() { 0.0 } else { bound.min(1.0) }
+}
+
+/// Sums of products of independent pairs.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Products {
+    pub(super) count: u64,
+    pub(super) sum: f64,
+}
+
+impl Products {
+    pub(super) fn add(&mut self, a: f64, b: f64) {
+        self.count += 1;
+        self.sum += a * b;
+    }
+
+    pub(super) fn correlation(&self) -> f64 {
+        self.sum / self.count.max(1) as f64
+    }
+
+    /// The p-value.
+    pub(super) fn p(&self) -> f64 {
+        let n = self.count as f64;
+        let rho = (self.sum / n).abs();
+        if self.count == 0 || rho == 0.0 {
+            return 1.0;
+        }
+        // The λ that makes the bound least.
+        let lambda = ((1.0 + 4.0 * rho * rho).sqrt() - 1.0) / (2.0 * rho);
+        p_value(2.0 * (-n * (lambda * rho + 0.5 * (1.0 - lambda * lambda).ln())).exp())
+    }
+}
+
+/// How far a deviation of `n` draws must be off to be found with probability 0.999 among some thousands of tests.
+pub(super) fn detected(n: u64) -> f64 {
+    5.1 * (2.0 / n.max(1) as f64).sqrt()
+}
+
+/// Draws that show a share of `precision`.
+pub(super) fn draws_for(precision: f64) -> u64 {
+    (2.0 * (5.1 / precision).powi(2)).ceil() as u64
+}
+
+/// The exact two-sided p-value of `k` heads of `n` coins at a probability of `p`: twice the smaller tail.
+pub(super) fn binomial(k: u64, n: u64, p: f64) -> f64 {
+    binomial_between(k, n, p, p)
+}
+
+/// The same where the probability is known to lie from `low` to `high`.
+pub(super) fn binomial_between(k: u64, n: u64, low: f64, high: f64) -> f64 {
+    let (low, high) = (low.max(0.0), high.min(1.0));
+    (2.0 * tail(k, n, high, false).min(tail(k, n, low, true))).min(1.0)
+}
+
+/// `P[X ≥ k]`, or `P[X ≤ k]`, `X ~ Binomial(n, p)`, from above.
+fn tail(k: u64, n: u64, p: f64, above: bool) -> f64 {
+    if p <= 0.0 {
+        return f64::from(if above { k == 0 } else { true });
+    }
+    if p >= 1.0 {
+        return f64::from(if above { true } else { k == n });
+    }
+    let (nf, kf, mean) = (n as f64, k as f64, n as f64 * p);
+    // The tail that holds the mean is at least a quarter, or is found as what the other leaves.
+    if (above && kf <= mean) || (!above && kf >= mean) {
+        return 1.0;
+    }
+    let first = ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k) + kf * p.ln() + (nf - kf) * (-p).ln_1p();
+    let odds = p / (1.0 - p);
+    let (mut term, mut sum, mut at) = (1.0f64, 0.0f64, kf);
+    while term > 1e-17 * sum.max(1e-300) {
+        sum += term;
+        if above {
+            if at >= nf {
+                break;
+            }
+            term *= odds * (nf - at) / (at + 1.0);
+            at += 1.0;
+        } else {
+            if at <= 0.0 {
+                break;
+            }
+            term *= at / (nf - at + 1.0) / odds;
+            at -= 1.0;
+        }
+    }
+    // The rounding of the logarithms is far below this.
+    (first.exp() * sum * (1.0 + 1e-6)).min(1.0)
+}
+
+/// `ln n!`: summed to 255, from there by Stirling's series.
+fn ln_factorial(n: u64) -> f64 {
+    if n < 256 {
+        return (2..=n).map(|i| (i as f64).ln()).sum();
+    }
+    let x = n as f64 + 1.0;
+    let tail = 1.0 / (12.0 * x) - 1.0 / (360.0 * x.powi(3)) + 1.0 / (1260.0 * x.powi(5));
+    (x - 0.5) * x.ln() - x + 0.5 * (2.0 * std::f64::consts::PI).ln() + tail
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn direct(k: u64, n: u64, p: f64, above: bool) -> f64 {
+        let mut weights = vec![(1.0 - p).powi(n as i32)];
+        for j in 0..n {
+            weights.push(weights[j as usize] * p / (1.0 - p) * (n - j) as f64 / (j + 1) as f64);
+        }
+        let range = if above { k as usize..n as usize + 1 } else { 0..k as usize + 1 };
+        weights[range].iter().sum()
+    }
+
+    #[test]
+    fn binomial_tails_are_those_of_the_definition() {
+        for (k, n, p) in [(9, 60, 0.05), (0, 60, 0.1), (60, 60, 0.9), (45, 500, 0.05), (5, 500, 0.05), (500, 900, 0.5)]
+        {
+            for above in [false, true] {
+                let (found, exact) = (tail(k, n, p, above), direct(k, n, p, above));
+                assert!(found >= exact * 0.999_999_9, "{k} {n} {p} {found} {exact}");
+                assert!(found == 1.0 || found <= exact * 1.000_01, "{k} {n} {p} {found} {exact}");
+            }
+        }
+        assert_eq!(binomial(7, 7, 1.0), 1.0);
+        assert_eq!(binomial(6, 7, 1.0), 0.0);
+        assert_eq!(binomial(1, 7, 0.0), 0.0);
+    }
+
+    #[test]
+    fn stirlings_series_continues_the_sum() {
+        let sum: f64 = (2..=300).map(|i| f64::from(i).ln()).sum();
+        assert!((ln_factorial(300) - sum).abs() < 1e-9);
+    }
+
+    /// Normal draws from the sum of twelve uniforms would have no tails: by Box and Muller, of a fixed seed.
+    fn normal(count: usize, deviation: f64) -> Moments {
+        let mut state = 11u64;
+        let mut uniform = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+        };
+        let mut moments = Moments::default();
+        for _ in 0..count {
+            let (u, v) = (uniform(), uniform());
+            moments.add(deviation * (-2.0 * u.ln()).sqrt() * (2.0 * std::f64::consts::PI * v).cos());
+        }
+        moments
+    }
+
+    /// Smallest p-value that is taken for chance where some thousands of tests share 1e-6.
+    const LEVEL: f64 = 1e-6 / 4000.0;
+
+    #[test]
+    fn one_part_in_a_hundred_is_found_in_the_draws_that_are_said_to_show_it() {
+        let n = draws_for(0.01) as usize;
+        assert!((500_000..550_000).contains(&n));
+        let right = normal(n, 1.0);
+        assert!(right.of_squares(0.0) > 1e-3 && right.of_sum() > 1e-3, "{right:?}");
+        assert!(right.of_tails(0.0).iter().all(|p| *p > 1e-3));
+        assert!(normal(n, 1.01).of_squares(0.0) < LEVEL && normal(n, 0.99).of_squares(0.0) < LEVEL);
+        assert!(normal(n, 0.5).of_squares(1e-4) < 1e-100);
+    }
+
+    #[test]
+    fn nothing_is_not_noise_and_no_number_is_not_chance() {
+        let mut none = Moments::default();
+        (0..100).for_each(|_| none.add(0.0));
+        assert_eq!(none.of_squares(1e-6), 0.0);
+        let mut broken = Moments::default();
+        (0..100).for_each(|_| broken.add(f64::NAN));
+        assert_eq!((broken.of_squares(1e-6), broken.of_sum()), (0.0, 0.0));
+    }
+
+    #[test]
+    fn equal_draws_correlate_and_other_ones_do_not() {
+        let mut state = 3u64;
+        let mut sign = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            if state >> 63 == 1 { 1.0 } else { -1.0 }
+        };
+        let (mut same, mut other) = (Products::default(), Products::default());
+        for _ in 0..1000 {
+            let (a, b) = (sign(), sign());
+            same.add(a, a);
+            other.add(a, b);
+        }
+        assert!(same.p() < 1e-100 && other.p() > 1e-3, "{} {}", same.p(), other.p());
+    }
+}

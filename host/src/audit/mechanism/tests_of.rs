@@ -1,0 +1,118 @@
+//! Tests that share one probability of error, and laws that have none.
+
+use serde::Serialize;
+
+/// The probability that all tests together refute a right mechanism.
+pub const ERROR_RATE: f64 = 1e-6;
+
+/// Tests of one property.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Finding {
+    /// On which course, and of what.
+    pub what: String,
+    /// How many tests or comparisons.
+    pub tests: u64,
+    /// Draws, steps or samples that the smallest of these tests is made of.
+    pub draws: u64,
+    /// The deviation of the noise that these tests find with a probability of 0.999, as a share; where they are of a deviation.
+    pub detects: Option<f64>,
+    /// The smallest p-value; none of a law, which needs no chance.
+    pub least_p: Option<f64>,
+    /// Whether it holds.
+    pub holds: bool,
+    /// What broke it first, or else where the smallest p-value was.
+    pub detail: Option<String>,
+}
+
+/// All of a run of the audit.
+#[derive(Default, Debug)]
+pub(super) struct Tests {
+    findings: Vec<Finding>,
+    /// Tests that share the probability.
+    total: u64,
+}
+
+impl Tests {
+    fn finding(&mut self, what: String, draws: u64) -> &mut Finding {
+        let at = match self.findings.iter().position(|finding| finding.what == what) {
+            Some(at) => at,
+            None => {
+                self.findings.push(Finding {
+                    what,
+                    tests: 0,
+                    draws,
+                    detects: None,
+                    least_p: None,
+                    holds: true,
+                    detail: None,
+                });
+                self.findings.len() - 1
+            }
+        };
+        let finding = &mut self.findings[at];
+        finding.draws = finding.draws.min(draws);
+        finding
+    }
+
+    /// A test of `draws` that has this p-value.
+    pub(super) fn test(&mut self, what: &str, draws: u64, p: f64, detail: impl FnOnce() -> String) {
+        self.total += 1;
+        let finding = self.finding(what.into(), draws);
+        finding.tests += 1;
+        if finding.least_p.is_none_or(|least| p < least) {
+            finding.least_p = Some(p);
+            finding.detail = Some(detail());
+        }
+    }
+
+    /// A test of a deviation, which finds what `detects` says.
+    pub(super) fn deviation(&mut self, what: &str, draws: u64, p: f64, detects: f64, detail: impl FnOnce() -> String) {
+        self.test(what, draws, p, detail);
+        let finding = self.finding(what.into(), draws);
+        finding.detects = Some(finding.detects.map_or(detects, |known| known.max(detects)));
+    }
+
+    /// A law, compared `comparisons` times, and what broke it.
+    pub(super) fn law(&mut self, what: &str, comparisons: u64, broken: Option<String>) {
+        let finding = self.finding(what.into(), comparisons);
+        finding.tests += comparisons;
+        if let Some(broken) = broken {
+            finding.holds = false;
+            finding.detail.get_or_insert(broken);
+        }
+    }
+
+    /// The number of tests that share the probability, and what came of each property.
+    pub(super) fn judged(mut self) -> (u64, Vec<Finding>) {
+        let level = ERROR_RATE / self.total.max(1) as f64;
+        for finding in &mut self.findings {
+            if finding.least_p.is_some_and(|p| p < level) {
+                finding.holds = false;
+            }
+        }
+        (self.total, self.findings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_share_one_probability_and_laws_have_none() {
+        let mut tests = Tests::default();
+        for at in 0..1000u32 {
+            tests.test("noise", u64::from(1000 + at), 0.5, || format!("test {at}"));
+        }
+        tests.test("noise", 1000, 0.9e-9, || "the last".into());
+        tests.test("coins", 7, 1.1e-9, || "a coin".into());
+        tests.law("ledger", 3, None);
+        tests.law("ledger", 1, Some("unpaid".into()));
+        let (total, findings) = tests.judged();
+        assert_eq!(total, 1002);
+        let of = |what: &str| findings.iter().find(|finding| finding.what == what).unwrap();
+        assert!(!of("noise").holds && of("noise").detail.as_deref() == Some("the last") && of("noise").tests == 1001);
+        assert!(of("coins").holds && of("coins").draws == 7);
+        assert!(!of("ledger").holds && of("ledger").tests == 4 && of("ledger").least_p.is_none());
+    }
+}

@@ -1,0 +1,66 @@
+//! Charging a run against the budget of a data set.
+
+use super::Failure;
+use crate::budget::{Budget, Reservation};
+use crate::report::{paid, planned};
+use crate::train::{self, Run, RunPlan, Source, TrainConfig};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// A run's charge, if it has a budget.
+#[must_use]
+pub(super) struct Charge(Option<Reservation>);
+
+impl Charge {
+    /// Of a run without a budget.
+    pub(super) fn none() -> Self {
+        Self(None)
+    }
+
+    /// Charges the whole plan of a run with `config` on `samples` samples. No data is read.
+    #[allow(clippy::too_many_arguments)] // Each is a thing of its own.
+    pub(super) fn begin(
+        budget: &Path,
+        source: &Source,
+        samples: u64,
+        tuning: Option<f64>,
+        config: TrainConfig,
+        command: &str,
+        out: &Path,
+    ) -> Result<Self, Failure> {
+        let plan = train::plan(source, config, samples, tuning)?;
+        Ok(Self(Some(Budget::open(budget)?.reserve(command, out, plan)?)))
+    }
+
+    /// Refuses a run with another plan than the one charged.
+    pub(super) fn check(&self, run: &Run) -> Result<(), Failure> {
+        let Some(reservation) = &self.0 else { return Ok(()) };
+        if RunPlan::new(run)? == *reservation.plan() {
+            return Ok(());
+        }
+        Err(Failure::new(format!(
+            "--samples: gives another plan than the data, whose training split has {} samples; give that number",
+            run.data.train.len()
+        )))
+    }
+
+    /// The run failed: of its charge only the steps stay that the ledger in `folder` counts as paid. Without a folder, no step was.
+    /// If that is not known, the whole plan stays.
+    pub(super) fn narrow(self, folder: Option<&Path>) {
+        let Self(Some(reservation)) = self else { return };
+        let steps = match folder {
+            None => 0,
+            Some(folder) if !crate::files::may_hold_ledger(folder) => 0,
+            Some(folder) => match planned(folder) {
+                Ok(Some(plan)) if plan == *reservation.plan() => match paid(folder, &plan) {
+                    Ok(steps) => steps,
+                    Err(_) => return,
+                },
+                _ => return,
+            },
+        };
+        if let Err(error) = reservation.narrow(steps) {
+            let _ = writeln!(io::stderr(), "warning: {error}; the run stays charged as a whole");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Rows that two splits share.
+//!
+//! Rows are compared by 64-bit hashes, which stay in memory. What is found depends on private rows: it is for whoever holds the data.
+
+use super::{Dataset, Labels, Numbers, Split};
+use std::collections::HashSet;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hash, Hasher};
+
+impl Dataset {
+    /// Returns true if a held-out row is equal to a training row, features and labels.
+    #[must_use]
+    pub fn shares_rows(&self) -> bool {
+        let Some(test) = &self.test else { return false };
+        let state = RandomState::new();
+        let train: HashSet<u64> = self.train.row_hashes(&state).collect();
+        test.row_hashes(&state).any(|row| train.contains(&row))
+    }
+}
+
+impl Split {
+    /// Returns true if both splits have the same rows, in any order.
+    pub(super) fn has_rows_of(&self, other: &Split) -> bool {
+        let state = RandomState::new();
+        let sorted = |split: &Split| {
+            let mut rows: Vec<u64> = split.row_hashes(&state).collect();
+            rows.sort_unstable();
+            rows
+        };
+        self.rows == other.rows && sorted(self) == sorted(other)
+    }
+
+    /// The hash of each row that is not null.
+    fn row_hashes<'a>(&'a self, state: &'a RandomState) -> impl Iterator<Item = u64> + 'a {
+        fn row<'a, T>(values: &'a [T], shape: &[usize], row: usize) -> &'a [T] {
+            let width = shape.iter().product::<usize>();
+            &values[row * width..][..width]
+        }
+        let floats = |values: &[f32], hash: &mut dyn Hasher| values.iter().for_each(|x| hash.write_u32(x.to_bits()));
+        let hash = move |index: usize| {
+            let mut hash = state.build_hasher();
+            for features in &self.features {
+                match &features.values {
+                    Numbers::F32(values) => floats(row(values, &features.shape, index), &mut hash),
+                    Numbers::I64(values) => row(values, &features.shape, index).hash(&mut hash),
+                }
+            }
+            match &self.labels {
+                Labels::Classes { shape, values } => row(values, shape, index).hash(&mut hash),
+                Labels::Values { shape, values } => floats(row(values, shape, index), &mut hash),
+                Labels::None => {}
+            }
+            hash.finish()
+        };
+        (0..self.rows).filter(|index| !self.is_null(*index)).map(hash)
+    }
+}

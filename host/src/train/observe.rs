@@ -1,0 +1,48 @@
+//! Who sees a run from the inside: an audit of the mechanism. A run that nobody observes takes the same way.
+
+use super::course::Sum;
+use super::worker::Point;
+use damper_core::accounting::Event;
+use damper_core::count::Query;
+
+/// A step that was paid for, drawn and summed, before anything of it is released. As secret as the data.
+pub(crate) struct Summed<'a> {
+    /// Its number.
+    pub(crate) number: u32,
+    /// What the core says that it is priced as.
+    pub(crate) event: Event,
+    /// Its clip.
+    pub(crate) clip: f32,
+    /// The samples drawn.
+    pub(crate) samples: &'a [u32],
+    /// Where their gradients were taken.
+    pub(crate) points: &'a [Point],
+    /// The clipped sum.
+    pub(crate) sum: Sum,
+    /// What the samples were counted for.
+    pub(crate) query: Query,
+    /// The counts, without noise.
+    pub(crate) counts: &'a [i32],
+}
+
+/// What the step released.
+pub(crate) struct Given<'a> {
+    /// The gradient, before any filter.
+    pub(crate) grad: &'a [f32],
+    /// Standard deviation of its noise, as the optimizer is told.
+    pub(crate) noise_std: f64,
+    /// The counts; none where nothing is counted.
+    pub(crate) counts: &'a [f64],
+    /// The clip of the next step.
+    pub(crate) next_clip: f32,
+    /// That clip as it follows from the released counts alone.
+    pub(crate) learned_clip: f32,
+}
+
+/// Who observes.
+pub(crate) trait Observer {
+    /// Before the release of a step.
+    fn summed(&mut self, step: Summed<'_>);
+    /// After it.
+    fn given(&mut self, given: Given<'_>);
+}

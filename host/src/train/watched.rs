@@ -1,0 +1,125 @@
+//! What an audit sees of an optimizer and of a threshold: the values that were released to them. They work as they are.
+
+use super::choice::{AnyThreshold, AnyThresholdState};
+use damper_core::error::CallError;
+use damper_core::numerics::digest::Digest;
+use damper_core::optimizer::{Begin, Optimizer};
+use damper_core::private::Released;
+use damper_core::threshold::{CountNoise, Facts, Query, ReleasedCounts, Threshold};
+
+/// An optimizer, unchanged.
+pub(crate) struct Watched<O>(pub(crate) O);
+
+/// Its memory.
+pub(crate) struct WatchedState<OS> {
+    pub(crate) inner: OS,
+    /// What was released last; nothing is kept where nobody watches.
+    pub(crate) watch: Option<GradientWatch>,
+}
+
+/// The gradient released last.
+#[derive(Debug)]
+pub(crate) struct GradientWatch {
+    /// `[D]`, before any filter.
+    pub(crate) released: Vec<f32>,
+    /// Standard deviation of the noise in it, as the core gives it to the optimizer.
+    pub(crate) noise_std: f64,
+}
+
+impl GradientWatch {
+    /// Of `dim` parameters, before the first release.
+    pub(crate) fn new(dim: usize) -> Self {
+        Self { released: vec![0.0; dim], noise_std: 0.0 }
+    }
+}
+
+impl<O: Optimizer<OS>, OS> Optimizer<WatchedState<OS>> for Watched<O> {
+    type Step = O::Step;
+
+    fn check(&self, state: &WatchedState<OS>, dim: usize) -> Result<(), CallError> {
+        self.0.check(&state.inner, dim)
+    }
+
+    fn looks_ahead(&self) -> bool {
+        self.0.looks_ahead()
+    }
+
+    fn look(&self, state: &mut WatchedState<OS>, at: usize, released: &Released<'_>) {
+        self.0.look(&mut state.inner, at, released);
+    }
+
+    fn begin(&self, state: &mut WatchedState<OS>, begin: Begin) -> O::Step {
+        self.0.begin(&mut state.inner, begin)
+    }
+
+    fn update(
+        &self,
+        step: O::Step,
+        state: &mut WatchedState<OS>,
+        at: usize,
+        params: &mut [f32],
+        filtered: &Released<'_>,
+        released: &Released<'_>,
+    ) {
+        if let Some(watch) = &mut state.watch {
+            watch.released[at..at + released.grad().len()].copy_from_slice(released.grad());
+            watch.noise_std = released.noise_std();
+        }
+        self.0.update(step, &mut state.inner, at, params, filtered, released);
+    }
+
+    fn end(&self, step: O::Step, state: &mut WatchedState<OS>, params: &mut [f32]) {
+        self.0.end(step, &mut state.inner, params);
+    }
+}
+
+/// A rule for the clip, unchanged.
+#[derive(Clone, Copy)]
+pub(crate) struct WatchedThreshold(pub(crate) AnyThreshold);
+
+/// Its memory.
+pub(crate) struct WatchedThresholdState {
+    pub(crate) inner: AnyThresholdState,
+    /// What was released to it; nothing is kept where nobody watches.
+    pub(crate) watch: Option<ThresholdWatch>,
+}
+
+/// The counts released last, and a second memory of the rule that learns from released counts alone.
+pub(crate) struct ThresholdWatch {
+    pub(crate) counts: Vec<f64>,
+    pub(crate) shadow: AnyThresholdState,
+}
+
+impl Threshold for WatchedThreshold {
+    type State = WatchedThresholdState;
+    type Counts = <AnyThreshold as Threshold>::Counts;
+
+    fn clip(&self, state: &WatchedThresholdState) -> f32 {
+        self.0.clip(&state.inner)
+    }
+
+    fn counts(&self) -> Self::Counts {
+        self.0.counts()
+    }
+
+    fn query(&self, state: &WatchedThresholdState) -> Query {
+        self.0.query(&state.inner)
+    }
+
+    fn count_noise(&self) -> Option<CountNoise> {
+        self.0.count_noise()
+    }
+
+    fn update(&self, state: &mut WatchedThresholdState, released: &ReleasedCounts<'_>, facts: Facts) {
+        if let Some(watch) = &mut state.watch {
+            watch.counts.clear();
+            watch.counts.extend_from_slice(released.counts());
+            self.0.update(&mut watch.shadow, released, facts);
+        }
+        self.0.update(&mut state.inner, released, facts);
+    }
+
+    fn digest(&self, state: &WatchedThresholdState) -> Digest {
+        self.0.digest(&state.inner)
+    }
+}

@@ -1,0 +1,292 @@
+//! Kills, full disks and failing writes at random moments: in no case was more released than the ledger shows.
+//!
+//! A run evaluates after every step and prints a line for it, so the lines in its log count the released steps from outside. After the
+//! fault, the paid steps in the ledger must be at least as many, and `damper epsilon DIR` must give their cost.
+//!
+//! `DAMPER_KILLS=200` runs so many cases, `DAMPER_KILLS_RECORD=FILE` writes their figures.
+#![cfg(target_os = "linux")]
+
+use serde_json::Value;
+use std::fmt::Write;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const STEPS: u64 = 314;
+
+/// Random numbers from a seed: splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % end
+    }
+}
+
+fn damper() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_damper"));
+    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).env_remove("ORT_DYLIB_PATH");
+    command
+}
+
+/// A training run that prints a line after each step.
+fn train(out: &Path) -> Command {
+    let mut command = damper();
+    command
+        .args(["train", "onnx-models/digits-linear.onnx", "--data", "idx:onnx-models/digits", "--backend", "tract"])
+        .args(["--workers", "1", "--batch-size", "64", "--epochs", "13.98", "--lr", "0.5", "--noise-multiplier", "1"])
+        .args(["--accountant", "rdp", "--eval-every", "0.001", "--out"])
+        .arg(out);
+    command
+}
+
+/// `command` as arguments of a shell script, in `shell`.
+fn under(shell: &[&str], script: &str, args: &[&Path], command: &Command) -> Command {
+    let mut sh = Command::new(shell[0]);
+    sh.args(&shell[1..])
+        .args(["sh", "-c", script, "sh"])
+        .args(args)
+        .arg(command.get_program())
+        .args(command.get_args());
+    sh.current_dir(command.get_current_dir().unwrap());
+    sh
+}
+
+/// What a fault left.
+#[derive(Debug)]
+struct Left {
+    released: u64,
+    paid: u64,
+}
+
+impl Left {
+    /// Reads the log and the folder of a run.
+    fn read(log: &Path, out: &Path) -> Self {
+        let log = fs::read_to_string(log).unwrap();
+        let released = log.lines().filter(|line| line.starts_with("epoch ")).count() as u64;
+        // The progress line of the last step has no evaluation line before it.
+        let told = log.lines().filter_map(|line| line.strip_prefix("step ")?.split('/').next()?.parse().ok()).max();
+        let released = released.max(told.unwrap_or(0));
+        let ledger = out.join("checkpoint/ledger.json");
+        if !ledger.exists() {
+            return Self { released, paid: 0 };
+        }
+        let ledger: Value = serde_json::from_slice(&fs::read(&ledger).unwrap()).unwrap();
+        let paid = ledger["ledger"]["paid"].as_u64().unwrap();
+        let output = damper().arg("epsilon").arg(out).arg("--json").output().unwrap();
+        assert!(output.status.success(), "{}\n{log}", String::from_utf8_lossy(&output.stderr));
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(found["steps"], paid, "{log}");
+        assert!(found["epsilon"].as_f64().unwrap() > 0.0);
+        Self { released, paid }
+    }
+
+    fn is_violation(&self) -> bool {
+        self.released > self.paid
+    }
+}
+
+/// Cases of one kind.
+#[derive(Default)]
+struct Tally {
+    cases: u64,
+    unfinished: u64,
+    before_payment: u64,
+    released: u64,
+    paid: u64,
+    violations: u64,
+}
+
+impl Tally {
+    fn count(&mut self, left: &Left) {
+        self.cases += 1;
+        self.before_payment += u64::from(left.paid == 0);
+        self.unfinished += u64::from(left.paid > 0 && left.released < STEPS);
+        self.released += left.released;
+        self.paid += left.paid;
+        self.violations += u64::from(left.is_violation());
+    }
+
+    fn row(&self, name: &str) -> String {
+        let Self { cases, unfinished, before_payment, released, paid, violations } = self;
+        format!("| {name} | {cases} | {before_payment} | {unfinished} | {released} | {paid} | {violations} |\n")
+    }
+}
+
+fn killed(random: &mut Random, folder: &Path, usual: Duration) -> Left {
+    let (out, log) = (folder.join("run"), folder.join("log"));
+    let mut child = train(&out)
+        .stdout(File::create(folder.join("answer")).unwrap())
+        .stderr(File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_micros(random.below(usual.as_micros() as u64 * 11 / 10)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    Left::read(&log, &out)
+}
+
+/// Returns true if a small disk can be mounted here.
+fn may_mount(folder: &Path) -> bool {
+    let mut probe = Command::new("unshare");
+    probe.args(["-Urm", "mount", "-t", "tmpfs", "tmpfs"]).arg(folder);
+    probe.output().is_ok_and(|output| output.status.success())
+}
+
+/// A disk of a random size, half the time filled at a random moment.
+fn full_disk(random: &mut Random, folder: &Path, usual: Duration) -> Left {
+    let (disk, kept, log) = (folder.join("disk"), folder.join("kept"), folder.join("log"));
+    fs::create_dir(&disk).unwrap();
+    let (pages, delay) = match random.below(2) {
+        0 => (3 + random.below(12), "never".to_owned()),
+        _ => (64, format!("{}", random.below(usual.as_millis() as u64) as f64 / 1000.0)),
+    };
+    let script = format!(
+        "mount -t tmpfs -o size={}k tmpfs \"$1\" || exit 9; disk=$1; kept=$2; shift 2; \
+         if [ {delay} != never ]; then (sleep {delay}; cat /dev/zero > \"$disk/fill\" 2>&1) & fi; \
+         \"$@\"; wait; cp -r \"$disk/run\" \"$kept\" || mkdir \"$kept\"",
+        4 * pages
+    );
+    let mut command = under(&["unshare", "-Urm"], &script, &[&disk, &kept], &train(&disk.join("run")));
+    command.stdout(File::create(folder.join("answer")).unwrap()).stderr(File::create(&log).unwrap());
+    command.status().unwrap();
+    Left::read(&log, &kept)
+}
+
+/// Fails the call number `DAMPER_FAIL_AT` of the function `DAMPER_FAIL`, and all later ones if `DAMPER_FAIL_ON` is set.
+const SHIM: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static int fails(const char *name) {
+  static int calls;
+  const char *which = getenv("DAMPER_FAIL"), *at = getenv("DAMPER_FAIL_AT");
+  if (!which || !at || strcmp(which, name)) return 0;
+  int call = __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST);
+  if (call < atoi(at) || (call > atoi(at) && !getenv("DAMPER_FAIL_ON"))) return 0;
+  errno = EIO;
+  return 1;
+}
+int fsync(int fd) {
+  static int (*real)(int);
+  if (!real) real = (int (*)(int))dlsym(RTLD_NEXT, "fsync");
+  return fails("fsync") ? -1 : real(fd);
+}
+ssize_t write(int fd, const void *bytes, size_t len) {
+  static ssize_t (*real)(int, const void *, size_t);
+  if (!real) real = (ssize_t (*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write");
+  if (fd > 2 && fails("write")) return -1;
+  return real(fd, bytes, len);
+}
+int rename(const char *from, const char *to) {
+  static int (*real)(const char *, const char *);
+  if (!real) real = (int (*)(const char *, const char *))dlsym(RTLD_NEXT, "rename");
+  return fails("rename") ? -1 : real(from, to);
+}
+int renameat(int a, const char *from, int b, const char *to) {
+  static int (*real)(int, const char *, int, const char *);
+  if (!real) real = (int (*)(int, const char *, int, const char *))dlsym(RTLD_NEXT, "renameat");
+  return fails("rename") ? -1 : real(a, from, b, to);
+}
+"#;
+
+fn shim(folder: &Path) -> Option<PathBuf> {
+    let (source, library) = (folder.join("shim.c"), folder.join("shim.so"));
+    fs::write(&source, SHIM).unwrap();
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(&source).arg("-ldl");
+    cc.output().is_ok_and(|output| output.status.success()).then_some(library)
+}
+
+/// A call fails: once, or from then on.
+fn failing_call(random: &mut Random, folder: &Path, library: &Path) -> Left {
+    let (out, log) = (folder.join("run"), folder.join("log"));
+    let mut command = train(&out);
+    command
+        .env("LD_PRELOAD", library)
+        .env("DAMPER_FAIL", ["fsync", "fsync", "write", "rename"][random.below(4) as usize]);
+    command.env("DAMPER_FAIL_AT", (1 + random.below(24)).to_string());
+    if random.below(2) == 0 {
+        command.env("DAMPER_FAIL_ON", "1");
+    }
+    command.stdout(File::create(folder.join("answer")).unwrap()).stderr(File::create(&log).unwrap());
+    command.status().unwrap();
+    Left::read(&log, &out)
+}
+
+#[test]
+fn nothing_is_released_beyond_the_ledger() {
+    let all: u64 = std::env::var("DAMPER_KILLS").map_or(21, |count| count.parse().unwrap());
+    let guard = tempfile::tempdir().unwrap();
+    let folder = |name: String| {
+        let folder = guard.path().join(name);
+        fs::create_dir(&folder).unwrap();
+        folder
+    };
+    // A run without a fault, and the control: its log with an old ledger is a violation.
+    let usual = folder("usual".into());
+    let (out, log) = (usual.join("run"), usual.join("log"));
+    let started = Instant::now();
+    let status =
+        train(&out).stdout(File::create(usual.join("answer")).unwrap()).stderr(File::create(&log).unwrap()).status();
+    let time = started.elapsed();
+    assert!(status.unwrap().success(), "{}", fs::read_to_string(&log).unwrap());
+    let whole = Left::read(&log, &out);
+    assert!(whole.released == STEPS && whole.paid == STEPS, "{whole:?}");
+    assert!(Left { paid: 64, ..whole }.is_violation());
+
+    let library = shim(guard.path());
+    let mounts = may_mount(guard.path());
+    let mut random = Random(16);
+    let (mut kills, mut disks, mut calls) = (Tally::default(), Tally::default(), Tally::default());
+    for case in 0..all {
+        let folder = folder(format!("{case}"));
+        match (case % 3, &library) {
+            (0, _) => kills.count(&killed(&mut random, &folder, time)),
+            (1, _) if mounts => disks.count(&full_disk(&mut random, &folder, time)),
+            (2, Some(library)) => calls.count(&failing_call(&mut random, &folder, library)),
+            _ => {}
+        }
+        let violations = kills.violations + disks.violations + calls.violations;
+        assert_eq!(violations, 0, "case {case}: {}", fs::read_to_string(folder.join("log")).unwrap());
+        fs::remove_dir_all(folder).unwrap();
+    }
+    if !mounts {
+        println!("skipped: full disks; this user may not mount a small disk");
+    }
+    if library.is_none() {
+        println!("skipped: failing calls; there is no C compiler `cc`");
+    }
+    let mut table = String::from(
+        "| fault | cases | no step paid | stopped after a payment | steps released | steps paid | more released than paid |\n\
+         | --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for (name, tally) in [
+        ("`kill -9` at a random moment", &kills),
+        ("full disk", &disks),
+        ("a failing `fsync`, `write` or `rename`", &calls),
+    ] {
+        table.write_str(&tally.row(name)).unwrap();
+    }
+    println!("{table}");
+    assert!(
+        kills.unfinished > 0 && (!mounts || disks.unfinished > 0) && (library.is_none() || calls.unfinished > 0),
+        "{table}"
+    );
+    if let Some(file) = std::env::var_os("DAMPER_KILLS_RECORD") {
+        let text = format!(
+            "# Kills\n\nWritten by `.ci/long kills`. Each case is a run of {STEPS} steps of `digits-linear.onnx` with an evaluation \
+             after each step, stopped by one fault. Released steps are counted in its log, paid steps are read from its ledger.\n\n{table}"
+        );
+        fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file), text).unwrap();
+    }
+}

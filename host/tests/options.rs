@@ -1,0 +1,216 @@
+//! The options that the papers have beside their methods' defaults, through the trainer's library: each does something, reduces to what
+//! it must, and is priced as it runs.
+
+#[path = "support/digits.rs"]
+mod digits;
+#[path = "support/models.rs"]
+#[expect(dead_code, reason = "one backend is enough")]
+mod models;
+
+use damper::backend::Choice;
+use damper::data::Numbers;
+use damper::filter::Coefficients;
+use damper::train::{
+    self, Budget, DecayChoice, FilterChoice, Method, NormStep, Outcome, PerSample, Rule, Run, ThresholdRule,
+    TrainConfig,
+};
+use damper_core::average::Averaging;
+use damper_core::schedule::NoiseSchedule;
+use digits::{Unwatched, source};
+use std::num::{NonZeroU32, NonZeroUsize};
+
+/// Twelve steps of a simulation on the digits.
+fn config() -> TrainConfig {
+    TrainConfig {
+        backend: Choice::Tract,
+        seed: Some(3),
+        physical_batch: NonZeroUsize::new(16),
+        workers: NonZeroUsize::new(2),
+        ..TrainConfig::new(Budget::NoiseMultiplier(0.5), 1e-5, 120, 1.0, Method::dp_sgd(0.1, 0.3))
+    }
+}
+
+fn with(change: impl FnOnce(&mut TrainConfig)) -> TrainConfig {
+    let mut config = config();
+    change(&mut config);
+    config
+}
+
+fn trained(config: TrainConfig) -> (Run, Outcome) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = train::prepare(&source("digits-linear.onnx"), config).unwrap();
+    let outcome = train::run(&run, folder.path(), &mut Unwatched).unwrap();
+    (run, outcome)
+}
+
+fn params(config: TrainConfig) -> Vec<f32> {
+    trained(config).1.params
+}
+
+fn filtered(filter: FilterChoice) -> TrainConfig {
+    with(|config| config.method.filter = filter)
+}
+
+fn momentum() -> Coefficients {
+    Coefficients::named("momentum").unwrap()
+}
+
+#[test]
+fn adaptive_fir_filters_released_gradients() {
+    let fir = |lags, memory| filtered(FilterChoice::AdaptiveFir { lags, memory, floor: 1e-3 });
+    assert_ne!(params(fir(2, 0.9)), params(config()));
+    assert_ne!(params(fir(2, 0.9)), params(fir(2, 0.1)));
+    // No step before the second has a past gradient.
+    let one = |config| params(TrainConfig { epochs: 0.01, ..config });
+    assert_eq!(one(fir(4, 0.9)), one(config()));
+    let priced = |config| trained(config).0.epsilon;
+    assert_eq!(priced(fir(2, 0.9)), priced(config()), "post-processing costs nothing");
+}
+
+#[test]
+fn without_bias_correction_the_first_step_is_scaled() {
+    let one = |filter| params(TrainConfig { epochs: 0.01, ..filtered(filter) });
+    let start = trained(config()).0.params;
+    let (corrected, raw) = (one(FilterChoice::Iir(momentum())), one(FilterChoice::Uncorrected(momentum())));
+    for ((start, corrected), raw) in start.iter().zip(&corrected).zip(&raw) {
+        // b_0 = 0.1.
+        assert!((0.1 * (corrected - start) - (raw - start)).abs() < 1e-6);
+    }
+    let per_sample = |inner| PerSample { iterates: 2, beta: 0.1, normalised: true, inner };
+    let pmlf = |inner| params(filtered(FilterChoice::PerSample(per_sample(inner))));
+    let uncorrected = |inner| params(filtered(FilterChoice::PerSampleUncorrected(per_sample(inner))));
+    assert_ne!(pmlf(momentum()), uncorrected(momentum()));
+    let identity = || Coefficients { a: vec![], b: vec![1.0] };
+    assert_eq!(pmlf(identity()), uncorrected(identity()), "the identity has nothing to correct");
+}
+
+#[test]
+fn floored_adam_is_sgd_above_all_roots() {
+    let adam = |epsilon, floored| {
+        let (beta1, beta2, weight_decay, filtered_second) = (0.0, 0.99, 0.0, false);
+        with(|config| {
+            config.optimizer = if floored {
+                Rule::FlooredAdam { beta1, beta2, epsilon, weight_decay, filtered_second }.into()
+            } else {
+                Rule::Adam { beta1, beta2, epsilon, weight_decay, filtered_second }.into()
+            }
+        })
+    };
+    assert_ne!(params(adam(1e-4, true)), params(adam(1e-4, false)));
+    let (floored, sgd) = (params(adam(1.0, true)), params(config()));
+    assert!(floored.iter().zip(&sgd).all(|(a, b)| (a - b).abs() < 1e-6));
+}
+
+#[test]
+fn weighted_norm_of_one_is_adagrad_norm() {
+    let norm = |weight: Option<f64>| {
+        with(|config| {
+            config.optimizer.norm_step = Some(NormStep { initial: 1.0, floor: 1e-5, subtract_noise: true });
+            config.optimizer.norm_weight = weight.map(|weight| (weight, NonZeroU32::new(4).unwrap()));
+        })
+    };
+    assert_eq!(params(norm(Some(1.0))), params(norm(None)));
+    assert_ne!(params(norm(Some(64.0))), params(norm(None)));
+}
+
+/// The mean is of the parameters that the steps left behind: those of shorter runs of the same seed.
+#[test]
+fn average_is_of_released_parameters() {
+    let steps = |steps: u32| with(|config| config.epochs = f64::from(steps) * 120.0 / 1437.0 - 1e-6);
+    let average = |averaging| TrainConfig { average: Some(averaging), ..steps(4) };
+    let iterates: Vec<Vec<f32>> = (1..=4).map(|count| params(steps(count))).collect();
+    let check = |config: TrainConfig, from: usize| {
+        let (run, outcome) = trained(config);
+        assert_eq!(run.steps, 4);
+        for (at, found) in outcome.params.iter().enumerate() {
+            let mean = iterates[from..].iter().map(|params| f64::from(params[at])).sum::<f64>() / (4 - from) as f64;
+            assert!((f64::from(*found) - mean).abs() < 1e-6, "{at}: {found} {mean}");
+        }
+    };
+    check(average(Averaging::new(0.0).unwrap()), 0);
+    check(average(Averaging::new(0.5).unwrap()), 2);
+    check(average(Averaging::new(0.0).unwrap().by_learning_rate()), 0);
+    assert_eq!(params(average(Averaging::new(0.99).unwrap())), iterates[3]);
+    let fewer = trained(average(Averaging::new(0.5).unwrap())).0;
+    assert_eq!(fewer.epsilon, trained(steps(4)).0.epsilon, "post-processing costs nothing");
+}
+
+/// Samples without a number in their gradient raise the percentile, where they are counted.
+#[test]
+fn non_finite_samples_are_counted_where_asked_for() {
+    let rule = ThresholdRule::Percentile { fraction: 0.5, count_noise: Some(0.5), range: 8.0 };
+    let run = |count_non_finite, broken: bool| {
+        let config = with(|config| {
+            config.method.threshold.rule = rule;
+            config.method.count_non_finite = count_non_finite;
+        });
+        let mut run = train::prepare(&source("digits-linear.onnx"), config).unwrap();
+        if broken {
+            for index in 0..run.data.train.len() {
+                if index % 4 != 0 {
+                    let mut sample = run.data.train.sample(index);
+                    for features in &mut sample.features {
+                        if let Numbers::F32(values) = features {
+                            values.fill(f32::NAN);
+                        }
+                    }
+                    run.data.train.replace(index, &sample);
+                }
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        train::run(&run, folder.path(), &mut Unwatched).unwrap()
+    };
+    assert_eq!(run(true, false).params, run(false, false).params, "all samples are finite");
+    let (counted, not) = (run(true, true), run(false, true));
+    assert!(counted.clip > 4.0 * not.clip, "{} {}", counted.clip, not.clip);
+    assert!(counted.params.iter().all(|param| param.is_finite()));
+}
+
+fn falling(config: &mut TrainConfig) {
+    config.method.learning_rate.decay = DecayChoice::Polynomial { offset: 1.0, slope: 1.0 };
+}
+
+/// The schedule is calibrated as a whole, to within a hundredth of the budget, and shaped by the multiplier that runs.
+#[test]
+fn clt_noise_meets_the_budget() {
+    for epsilon in [0.5, 3.0] {
+        let (run, outcome) = trained(with(|config| {
+            config.budget = Budget::Epsilon(epsilon);
+            config.method.clt_noise = true;
+            falling(config);
+        }));
+        assert!(run.epsilon <= epsilon && run.epsilon > 0.99 * epsilon, "{}", run.epsilon);
+        assert_eq!(outcome.recorded.steps(), u64::from(run.steps));
+    }
+    let constant = |clt_noise| with(|config| config.method.clt_noise = clt_noise);
+    assert_eq!(params(constant(true)), params(constant(false)), "a constant rate has constant noise");
+}
+
+/// Equation 6 sets the noise, and the accountant prices it.
+#[test]
+fn equation_6_sets_noise_and_claims_no_epsilon() {
+    let of = |epsilon, schedule| {
+        let config = with(|config| {
+            config.budget = Budget::Equation6(epsilon);
+            config.method.noise_schedule = schedule;
+            falling(config);
+        });
+        train::prepare(&source("digits-linear.onnx"), config).unwrap()
+    };
+    let run = of(1.0, NoiseSchedule::Constant);
+    let (q, steps) = (run.rate.as_f64(), f64::from(run.steps));
+    let expected = q * ((16.0 * steps * q / 1e-5).ln() * (1.25f64 / 1e-5).ln() * steps).sqrt();
+    assert!((run.multiplier / expected - 1.0).abs() < 1e-5, "{} {expected}", run.multiplier);
+    assert_eq!(run.config.budget, Budget::NoiseMultiplier(expected));
+    let same = train::prepare(
+        &source("digits-linear.onnx"),
+        with(|config| {
+            config.budget = Budget::NoiseMultiplier(expected);
+            falling(config);
+        }),
+    );
+    assert_eq!(run.epsilon, same.unwrap().epsilon);
+    let matched = of(1.0, NoiseSchedule::Matched { exponent: 0.5 });
+    assert!(matched.multiplier < run.multiplier && matched.epsilon > run.epsilon);
+}
