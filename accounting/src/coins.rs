@@ -81,7 +81,7 @@ mod tests {
     use crate::pld::{self, Neighbours};
 
     #[test]
-    fn it_lies_above_the_tight_bound_and_close_to_it_at_little_noise() {
+    fn close_above_the_tight_bound() {
         for (q, multiplier, steps, delta) in
             [(1.0, 0.02, 30, 1e-5), (0.1, 0.02, 50, 1e-6), (0.01, 0.018, 1000, 1e-5), (0.004, 0.025, 300, 1e-3)]
         {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn it_follows_the_number_of_draws_that_hold_the_sample() {
+    fn counts_draws_with_the_sample() {
         // A sample that is drawn at all with a probability below δ costs nothing.
         let rare = [(Event::new(Rate::at_least(1e-9).unwrap(), 1e-3).unwrap(), 100)];
         assert_eq!(epsilon(&rare, 1e-5), 0.0);

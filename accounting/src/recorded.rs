@@ -53,7 +53,7 @@ impl Sampler {
     }
 }
 
-/// Whether a run's random words are secret.
+/// A private run or a simulation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunKind {
@@ -218,7 +218,7 @@ impl Recorded {
 
     /// ε at `delta` where neighbours have one sample in the place of another, by privacy loss distributions.
     ///
-    /// What a draw released together is in its multiplier, so all of it counts as moved to the opposite.
+    /// Everything that a draw releases is part of its multiplier, so all of it counts as moved to the opposite.
     ///
     /// # Errors
     ///

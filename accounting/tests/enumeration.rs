@@ -33,9 +33,9 @@ use rand_core::Rng;
 
 /// Relative, on δ.
 const SLACK: f64 = 1e-9;
-/// How far outputs reach from a sum, in standard deviations.
+/// The largest distance of an output from a sum, in standard deviations.
 const REACH: f64 = 11.0;
-/// The first releases that the second step tells apart.
+/// The number of kinds of first releases, each with its own second gradient.
 const STATES: usize = 3;
 
 /// The gradient of one sample at the first step, and at the second after each kind of first release.
@@ -318,7 +318,7 @@ fn compare<const D: usize>(setting: &Setting, delta: f64, data: &[&[Sample<D>]])
 }
 
 #[test]
-fn two_steps_of_one_coordinate_cost_what_the_accountant_says() {
+fn accountant_is_tight_in_one_dimension() {
     let (full, null) = (Sample::constant([1.0]), Sample::constant([0.0]));
     let worst: &[Sample<1>] = &[full, null];
     let others: &[Sample<1>] = &[full, Sample::constant([-0.4]), Sample::adaptive([3.0])];
@@ -340,7 +340,7 @@ fn two_steps_of_one_coordinate_cost_what_the_accountant_says() {
 }
 
 #[test]
-fn two_steps_of_two_coordinates_cost_what_the_accountant_says() {
+fn accountant_is_tight_in_two_dimensions() {
     // On the line through both, and across it.
     let (along, null) = (Sample::constant([0.6, 0.8]), Sample::constant([0.0, 0.0]));
     let worst: &[Sample<2>] = &[Sample::adaptive([1.0, 0.0])];
@@ -351,7 +351,7 @@ fn two_steps_of_two_coordinates_cost_what_the_accountant_says() {
 }
 
 #[test]
-fn the_sampler_draws_each_subset_with_its_exact_probability() {
+fn sampler_has_exact_probabilities() {
     // A coin of 53 bits below the numerator is a draw, so a subset of n samples has the probability Π k or (2^53 − k) over 2^53n.
     let mut seen = [false; 16];
     for seed in 0..400 {

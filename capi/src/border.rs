@@ -1,6 +1,6 @@
 //! What turns pointers into references: every one is checked here first, as far as a pointer can be.
 //!
-//! What cannot be checked is the contract at the top of the header.
+//! The contract at the top of the header covers the rest.
 //!
 //! # What is read
 //!

@@ -35,7 +35,7 @@
 //! entry; between two covariances all are covariances. Here `Σ_AA ≤ a²`, `Σ_BB ≤ b²`, and by Cauchy and Schwarz `Σ_AB ≤ ab`: Σ' of the
 //! collinear shifts a and b. Both proportions α and β are kept. ∎
 //!
-//! Where γ < 1, `H_γ(P‖Q) = 1 − γ + γ·H_{1/γ}(Q‖P)`, and the claim holds for (Q, P) as for (P, Q). So the pair of a replacement takes its
+//! For γ < 1, `H_γ(P‖Q) = 1 − γ + γ·H_{1/γ}(Q‖P)`, and the claim holds for (Q, P) as for (P, Q). So the pair of a replacement takes its
 //! losses above 0 from the pair above, those below 0 from its mirror image, and the rest of its mass, which is none for `b = 2a`, at 0.
 //! Dominating pairs compose, adaptively too (Zhu, Dong, Wang, "Optimal accounting of differential privacy via characteristic function",
 //! AISTATS 2022, theorem 10).
@@ -140,7 +140,8 @@ impl Pair {
         length / 2.0 * self.rule.iter().map(point).sum::<f64>()
     }
 
-    /// What the interval on one side of the node at t, of length `spacing`, gives to it, over the density of N(0) there and p(t).
+    /// Returns the mass that the node at t receives from the interval of length `spacing` on one side of it, divided by p(t) and by the
+    /// density of N(0) at t.
     fn share(&self, t: f64, spacing: f64, sign: f64) -> f64 {
         let (near, back) = (self.near, self.back);
         let (z, middle) = (t + self.origin, t + sign * spacing / 2.0);

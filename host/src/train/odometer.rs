@@ -53,8 +53,9 @@ impl Odometer {
         self.spent.events()
     }
 
-    /// ε of the first `first` steps, and of those counted if they are more; of the evaluations so far, where that is larger. `event` gives the event of a step to come. An event that
-    /// cannot be computed has no finite price.
+    /// Returns ε of the first `first` steps, or of the steps counted so far if they are more. The evaluations so far are included.
+    ///
+    /// `event` returns the event of a later step. ε is infinite if it fails.
     pub(super) fn of_first<E>(&mut self, first: u32, event: impl Fn(u32) -> Result<Option<Event>, E>) -> f64 {
         if first >= self.steps {
             return self.whole;
