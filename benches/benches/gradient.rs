@@ -1,10 +1,11 @@
 //! Per-sample gradients of the MNIST CNN, 16 samples, one thread, on each backend that is there.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use damper::autodiff::{DeriveOptions, Loss, derive};
-use damper::backend::{Choice, Input, Plan, open};
+use damper::grad::{DeriveOptions, Loss, derive};
 use damper::graph::{Graph, GraphOptions};
 use damper::onnx;
+use damper::onnx::TensorRef;
+use damper::runtime::{Choice, Plan, open};
 use std::path::Path;
 
 const BATCH: usize = 16;
@@ -26,8 +27,8 @@ fn benches(c: &mut Criterion) {
     let trained = |name: &str| graph.parameters.iter().find(|parameter| parameter.name == name).unwrap();
     let params: Vec<&[f32]> =
         grad.parameters.iter().map(|spec| trained(&spec.name).initial.as_f32().unwrap()).collect();
-    let mut inputs = vec![Input::F32(&images), Input::I64(&labels)];
-    inputs.extend(params.iter().map(|param| Input::F32(param)));
+    let mut inputs = vec![TensorRef::F32(&images), TensorRef::I64(&labels)];
+    inputs.extend(params.iter().map(|param| TensorRef::F32(param)));
 
     let mut group = c.benchmark_group("per-sample gradients, MNIST CNN, 16 samples");
     group.throughput(Throughput::Elements(BATCH as u64));

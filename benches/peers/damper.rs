@@ -5,10 +5,10 @@
 //! of its resident memory in KiB.
 
 use cpu_time::ProcessTime;
-use damper::autodiff::{DeriveOptions, Loss};
-use damper::backend::Choice;
 use damper::data::DataOptions;
+use damper::grad::{DeriveOptions, Loss};
 use damper::graph::GraphOptions;
+use damper::runtime::Choice;
 use damper::train::{Budget, Evaluation, Method, Noise, Progress, Rule, Source, StepReport, TrainConfig, prepare, run};
 use std::error::Error;
 use std::io::BufRead;

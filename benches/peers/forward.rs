@@ -3,10 +3,11 @@
 //! It takes numbers of runs from standard input and answers with CPU seconds a run.
 
 use cpu_time::ProcessTime;
-use damper::autodiff::{Dim, TensorSpec};
-use damper::backend::{Choice, Input, Plan, open};
 use damper::graph::DType;
+use damper::onnx::TensorRef;
 use damper::onnx::pb::{ModelProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto};
+use damper::onnx::{Dim, TensorSpec};
+use damper::runtime::{Choice, Plan, open};
 use std::error::Error;
 use std::io::BufRead;
 
@@ -23,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let outputs = graph.output.iter().map(spec).collect::<Result<Vec<_>, _>>()?;
     let made: Vec<Made> = inputs.iter().map(|spec| Made::new(spec, batch)).collect();
     let mut session = open(Choice::Ort)?.load(&bytes, &Plan { batch, threads: 1, inputs, outputs })?;
-    let inputs: Vec<Input<'_>> = made.iter().map(Made::input).collect();
+    let inputs: Vec<TensorRef<'_>> = made.iter().map(Made::input).collect();
     println!("ready");
     for line in std::io::stdin().lock().lines() {
         let runs: u32 = line?.trim().parse()?;
@@ -66,10 +67,10 @@ impl Made {
         }
     }
 
-    fn input(&self) -> Input<'_> {
+    fn input(&self) -> TensorRef<'_> {
         match self {
-            Made::F32(values) => Input::F32(values),
-            Made::I64(values) => Input::I64(values),
+            Made::F32(values) => TensorRef::F32(values),
+            Made::I64(values) => TensorRef::I64(values),
         }
     }
 }

@@ -990,7 +990,8 @@ damper_status damper_rate(uint64_t expected_batch, uint64_t dataset_size, uint64
  * replaced by one that contributes nothing. `DAMPER_STATUS_RANGE` unless `0 < delta < 1` and `rate <=
  * DAMPER_RATE_ONE`.
  *
- * Needs 2.1 KB of stack. Steps of equal noise that follow each other are priced once.
+ * Needs 2.1 KB of stack. Steps of equal noise that follow each other are priced once. With a noise
+ * schedule it takes time in proportion to `steps`.
  */
 DAMPER_MUST_USE
 damper_status damper_epsilon(const damper_run *run, uint64_t rate, uint32_t steps, double delta, double *epsilon);

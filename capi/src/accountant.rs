@@ -26,7 +26,8 @@ pub unsafe extern "C" fn damper_rate(expected_batch: u64, dataset_size: u64, rat
 /// replaced by one that contributes nothing. `DAMPER_STATUS_RANGE` unless `0 < delta < 1` and `rate <=
 /// DAMPER_RATE_ONE`.
 ///
-/// Needs 2.1 KB of stack. Steps of equal noise that follow each other are priced once.
+/// Needs 2.1 KB of stack. Steps of equal noise that follow each other are priced once. With a noise
+/// schedule it takes time in proportion to `steps`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_epsilon(
     run: *const Run,

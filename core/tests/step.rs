@@ -309,13 +309,14 @@ fn the_audits_door_is_off_where_it_must_be() {
     assert!(!read("core/Cargo.toml").lines().any(|line| line.trim_start().starts_with("default =")));
     let members = ["program", "measure", "hosted", "console", "cortex-m", "riscv"];
     let firmware = members.map(|member| format!("firmware-examples/{member}/Cargo.toml"));
-    let others = ["capi/Cargo.toml", "enclave-examples/wasm/Cargo.toml", "journal/Cargo.toml", "accounting/Cargo.toml"];
-    for path in firmware.iter().map(String::as_str).chain(others) {
+    let others = ["capi", "enclave-examples/wasm", "journal", "accounting", "host", "host/report"];
+    let others = others.map(|folder| format!("{folder}/Cargo.toml"));
+    for path in firmware.iter().chain(&others) {
         // Tests may read sums: features of dev-dependencies reach nobody who depends on a package.
         let text = read(path);
         assert!(!text.split("[dev-dependencies]").next().unwrap_or_default().contains("\"audit\""), "{path}");
     }
-    assert!(read("host/Cargo.toml").contains("\"audit\""));
+    assert!(read("host/train/Cargo.toml").contains("\"audit\""));
 }
 
 #[test]

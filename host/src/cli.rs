@@ -24,8 +24,8 @@ mod report;
 mod run_file;
 mod train;
 
-use crate::train::TrainError;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use damper_train::TrainError;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};

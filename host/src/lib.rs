@@ -1,33 +1,20 @@
-//! Train ONNX networks with differential privacy.
+//! Train ONNX networks with differential privacy: the command, and one door to the crates that it is made of.
 //!
 //! The stages, in the order data passes through them (each is a type of its own):
 //!
 //! ```text
-//! bytes ─ onnx ─► Model ─ graph ─► Graph ─ autodiff ─► GradGraph ─ backend ─► Session ─ train ─► Run
+//! bytes ─ onnx ─► Model ─ graph ─► Graph ─ grad ─► GradGraph ─ runtime ─► Session ─ train ─► Run
 //! ```
 //!
-//! Arrows between the modules point one way: `cli → audit → train → {data, backend, replay, init, autodiff → graph → onnx}`, and all
-//! of them → `damper_core`; `train` and `backend` share what convolves (`convolution`), beside what multiplies (`product`). Nothing
-//! here decides a bit of a private step: that is the core's.
+//! The crates depend on each other one way: `report → train → {data, runtime, grad, kernels} → onnx`, and `train` and `report` on the
+//! core and the accountant. Only the command in `cli` knows flags. Nothing here decides a bit of a private step: that is the core's.
+
+pub mod cli;
 
 pub use damper_accounting as accounting;
-pub mod aggregate;
-pub mod audit;
-pub mod autodiff;
-pub mod backend;
-pub mod budget;
-pub mod cli;
-pub mod compare;
-mod convolution;
-pub mod data;
-pub mod files;
-pub mod filter;
-pub mod graph;
-pub mod init;
-pub mod onnx;
-mod page;
-mod product;
-pub mod replay;
-pub mod report;
-pub mod train;
-mod vectors;
+pub use damper_data as data;
+pub use damper_grad as grad;
+pub use damper_onnx::{self as onnx, graph};
+pub use damper_report::{self as report, compare};
+pub use damper_runtime as runtime;
+pub use damper_train::{self as train, aggregate, audit, budget, files, filter, init, replay};

@@ -9,9 +9,9 @@ mod models;
 use damper::audit::canary::{Canaries, CanaryOptions, canary};
 use damper::audit::mechanism::{MechanismOptions, mechanism};
 use damper::audit::neighbours::{Change, Made, NeighbourAudit, NeighbourOptions, neighbours};
-use damper::autodiff::Readout;
-use damper::backend::Choice;
 use damper::filter::Coefficients;
+use damper::grad::Readout;
+use damper::runtime::Choice;
 use damper::train::{
     self, Budget, Clipping, FilterChoice, LowRank, Method, Noise, NormStep, PerSample, Rule, ThresholdRule, TrainConfig,
 };

@@ -7,9 +7,11 @@ mod grads;
 #[path = "support/models.rs"]
 mod models;
 
-use damper::autodiff::{DeriveOptions, GradGraph, Loss, Readout, TensorSpec, derive};
-use damper::backend::{Backend, Input, Session};
+use damper::grad::{DeriveOptions, GradGraph, Loss, Readout, derive};
 use damper::graph::{DType, Graph, GraphOptions};
+use damper::onnx::TensorRef;
+use damper::onnx::TensorSpec;
+use damper::runtime::{Backend, Session};
 use grads::{graph, released, run, session, values};
 use models::{SKELETONS, backends, drawn};
 
@@ -108,10 +110,10 @@ fn chunk(
     };
     let data: Vec<Row> = (0..samples[0].len()).map(joined).collect();
     let fed = data.iter().map(|row| match row {
-        Row::F32(row) => Input::F32(row),
-        Row::I64(row) => Input::I64(row),
+        Row::F32(row) => TensorRef::F32(row),
+        Row::I64(row) => TensorRef::I64(row),
     });
-    let fed: Vec<_> = fed.chain(values.iter().map(|v| Input::F32(v))).collect();
+    let fed: Vec<_> = fed.chain(values.iter().map(|v| TensorRef::F32(v))).collect();
     let outputs = run(session, &fed);
     assert_eq!(outputs.len(), released(grad).len());
     let of = |row: usize, output: &Vec<f32>| {

@@ -6,10 +6,10 @@ mod digits;
 #[path = "support/models.rs"]
 mod models;
 
-use damper::autodiff::Readout;
-use damper::backend::Choice;
 use damper::filter::Coefficients;
+use damper::grad::Readout;
 use damper::report::TrainReport;
+use damper::runtime::Choice;
 use damper::train::{
     self, Budget, Clipping, FilterChoice, Method, Noise, Outcome, PerSample, Rule, Run, Source, ThresholdRule,
     TrainConfig,

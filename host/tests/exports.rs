@@ -7,15 +7,19 @@
 mod grads;
 #[path = "support/models.rs"]
 mod models;
+#[path = "support/npz.rs"]
+mod npz;
 
-use damper::autodiff::{DeriveOptions, Dim, GradGraph, Loss, TensorSpec, derive};
-use damper::backend::{Backend, Input, Plan};
+use damper::grad::{DeriveOptions, GradGraph, Loss, derive};
 use damper::graph::{DType, Graph, GraphOptions, initializers, retie};
+use damper::onnx::TensorRef;
 use damper::onnx::pb::ModelProto;
 use damper::onnx::{self, write_trained};
+use damper::onnx::{Dim, TensorSpec};
+use damper::runtime::{Backend, Plan};
 use grads::{run, session, values};
 use models::{backends, path};
-use npyz::npz::NpzArchive;
+use npz::NpzArchive;
 use prost::Message as _;
 use std::collections::BTreeMap;
 
@@ -212,7 +216,7 @@ impl Array {
 
 fn vectors(network: &str) -> BTreeMap<String, Array> {
     let mut archive = NpzArchive::open(path(&format!("{FOLDER}/{network}.npz"))).expect("the vectors are there");
-    let names: Vec<String> = archive.array_names().map(str::to_owned).collect();
+    let names: Vec<String> = archive.array_names().collect();
     let read = |name: String| {
         let file = archive.by_name(&name).unwrap().unwrap();
         let shape: Vec<usize> = file.shape().iter().map(|&extent| extent as usize).collect();
@@ -292,18 +296,18 @@ fn check(file: &str, grad: &GradGraph, graph: &Graph, backend: &dyn Backend) -> 
         .map(|spec| vectors[&format!("in.{}", spec.name)].floats().1.iter().map(|&x| x as f32).collect())
         .collect();
     let mut floats = fed.iter();
-    let mut inputs: Vec<Input<'_>> = Vec::new();
+    let mut inputs: Vec<TensorRef<'_>> = Vec::new();
     for spec in &grad.inputs {
         inputs.push(match &vectors[&format!("in.{}", spec.name)] {
-            Array::Integers(data) => Input::I64(data),
-            Array::Floats(..) => Input::F32(floats.next().unwrap()),
+            Array::Integers(data) => TensorRef::I64(data),
+            Array::Floats(..) => TensorRef::F32(floats.next().unwrap()),
         });
     }
     let Array::Integers(labels) = &vectors["labels"] else { panic!("labels are integers") };
     assert_eq!(grad.labels.as_ref().unwrap().dtype, DType::I64);
-    inputs.push(Input::I64(labels));
+    inputs.push(TensorRef::I64(labels));
     let values = values(graph, grad);
-    inputs.extend(values.iter().map(|v| Input::F32(v)));
+    inputs.extend(values.iter().map(|v| TensorRef::F32(v)));
     let plan = Plan { batch: n, threads: 1, inputs: grads::inputs(grad), outputs: grads::released(grad) };
     backend.rehearse(&grad.model.encode_to_vec(), &plan, &inputs).map_err(|error| error.0)?;
     let outputs = run(session(backend, grad, n).as_mut(), &inputs);
@@ -410,7 +414,7 @@ fn forward(backend: &dyn Backend, model: &ModelProto, grad: &GradGraph, network:
     let output = grad.outputs.iter().find(|spec| spec.name == "y").unwrap().clone();
     let plan = Plan { batch: 2, threads: 1, inputs: vec![grad.inputs[0].clone()], outputs: vec![output] };
     let mut session = backend.load(&model.encode_to_vec(), &plan).unwrap();
-    run(session.as_mut(), &[Input::I64(ids)]).remove(0)
+    run(session.as_mut(), &[TensorRef::I64(ids)]).remove(0)
 }
 
 #[test]

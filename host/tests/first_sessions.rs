@@ -1,9 +1,10 @@
 //! The first sessions of a process: a test program of its own, for there is one first. Without care for them three runs of ten fail.
 
-use damper::autodiff::{Dim, TensorSpec};
-use damper::backend::{Choice, Input, Plan, open};
 use damper::graph::DType;
+use damper::onnx::TensorRef;
+use damper::onnx::{Dim, TensorSpec};
 use damper::onnx::{Extent, encode, make_node, make_value_info, pb};
+use damper::runtime::{Choice, Plan, open};
 use std::sync::Barrier;
 use std::thread;
 
@@ -33,7 +34,7 @@ fn they_can_be_made_in_many_threads_at_once() {
                 let backend = open(Choice::Ort).unwrap();
                 start.wait();
                 let mut session = backend.load(&model, &plan).unwrap();
-                session.run(&[Input::F32(&[1.0, -2.0])], &mut |made| assert_eq!(made, [&[-1.0, 2.0]])).unwrap();
+                session.run(&[TensorRef::F32(&[1.0, -2.0])], &mut |made| assert_eq!(made, [&[-1.0, 2.0]])).unwrap();
             });
         }
     });

@@ -6,14 +6,17 @@
 mod grads;
 #[path = "support/models.rs"]
 mod models;
+#[path = "support/npz.rs"]
+mod npz;
 
-use damper::autodiff::{DeriveOptions, GradGraph, Loss, Readout, derive};
-use damper::backend::{Backend, Input, Plan};
+use damper::grad::{DeriveOptions, GradGraph, Loss, Readout, derive};
 use damper::graph::{DType, Graph};
 use damper::init;
+use damper::onnx::TensorRef;
+use damper::runtime::{Backend, Plan};
 use grads::{run, values};
 use models::{SKELETONS, backends, drawn, path};
-use npyz::npz::NpzArchive;
+use npz::NpzArchive;
 use prost::Message as _;
 use std::collections::BTreeMap;
 
@@ -65,10 +68,10 @@ impl Data {
         }
     }
 
-    fn input(&self) -> Input<'_> {
+    fn input(&self) -> TensorRef<'_> {
         match self {
-            Self::F32(all) => Input::F32(all),
-            Self::I64(all) => Input::I64(all),
+            Self::F32(all) => TensorRef::F32(all),
+            Self::I64(all) => TensorRef::I64(all),
         }
     }
 }
@@ -76,7 +79,7 @@ impl Data {
 impl Vectors {
     fn read(name: &str) -> Self {
         let mut archive = NpzArchive::open(path(&format!("vectors/{name}.npz"))).expect("the vectors are there");
-        let arrays: Vec<String> = archive.array_names().map(str::to_owned).collect();
+        let arrays: Vec<String> = archive.array_names().collect();
         let mut vectors = Self {
             inputs: BTreeMap::new(),
             labels: vec![],
@@ -146,10 +149,10 @@ fn outputs(
         let data: Vec<Data> = grad.inputs.iter().map(|spec| vectors.inputs[&spec.name].rows(n, order)).collect();
         let labels = Data::I64(vectors.labels.clone()).rows(n, order);
         assert_eq!(grad.labels.as_ref().unwrap().dtype, DType::I64);
-        let mut fed: Vec<Input<'_>> = data.iter().chain([&labels]).map(Data::input).collect();
-        fed.extend(values.iter().map(|v| Input::F32(v)));
-        fed.extend(grad.clip.iter().map(|_| Input::F32(&clip)));
-        fed.extend(grad.weight.iter().map(|_| Input::F32(&weight)));
+        let mut fed: Vec<TensorRef<'_>> = data.iter().chain([&labels]).map(Data::input).collect();
+        fed.extend(values.iter().map(|v| TensorRef::F32(v)));
+        fed.extend(grad.clip.iter().map(|_| TensorRef::F32(&clip)));
+        fed.extend(grad.weight.iter().map(|_| TensorRef::F32(&weight)));
         run(session.as_mut(), &fed)
     });
     ran.collect()

@@ -7,9 +7,9 @@ mod digits;
 #[expect(dead_code, reason = "one backend is enough")]
 mod models;
 
-use damper::backend::Choice;
 use damper::data::Numbers;
 use damper::filter::Coefficients;
+use damper::runtime::Choice;
 use damper::train::{
     self, Budget, DecayChoice, FilterChoice, Method, NormStep, Outcome, PerSample, Rule, Run, ThresholdRule,
     TrainConfig,

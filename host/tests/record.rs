@@ -5,8 +5,8 @@ mod digits;
 #[path = "support/models.rs"]
 mod models;
 
-use damper::autodiff::Readout;
 use damper::filter::Coefficients;
+use damper::grad::Readout;
 use damper::graph::DType;
 use damper::onnx::{self, Extent};
 use damper::replay::{PlayError, Played, play, play_file};
@@ -39,7 +39,7 @@ const MECHANISM: usize = 25 + 8 + 4 + 4 + 2 + 9 + 4;
 fn config() -> TrainConfig {
     TrainConfig {
         optimizer: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 }.into(),
-        backend: damper::backend::Choice::Tract,
+        backend: damper::runtime::Choice::Tract,
         seed: Some(3),
         workers: NonZeroUsize::new(2),
         ..TrainConfig::new(Budget::NoiseMultiplier(0.5), 1e-5, 64, 1.0, Method::dp_sgd(1.0, 0.3))

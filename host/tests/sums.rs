@@ -12,12 +12,12 @@ mod digits;
 #[expect(dead_code, reason = "the model is made here")]
 mod models;
 
-use damper::autodiff::{DeriveOptions, Loss};
-use damper::backend::Choice;
 use damper::data::{DataOptions, OnBadRow};
 use damper::filter::Coefficients;
+use damper::grad::{DeriveOptions, Loss};
 use damper::graph::{DType, GraphOptions};
 use damper::onnx::{self, Extent, make_node, make_tensor_f32, make_value_info, pb};
+use damper::runtime::Choice;
 use damper::train::{
     self, Budget, FilterChoice, Method, NormStep, PerSample, Rule, Run, Source, ThresholdRule, TrainConfig,
 };

@@ -4,13 +4,17 @@
 mod grads;
 #[path = "support/models.rs"]
 mod models;
+#[path = "support/npz.rs"]
+mod npz;
 
-use damper::autodiff::{DeriveOptions, Dim, GradGraph, Loss, derive};
-use damper::backend::{Backend, Input};
+use damper::grad::{DeriveOptions, GradGraph, Loss, derive};
 use damper::graph::{DType, Graph, GraphOptions};
+use damper::onnx::Dim;
+use damper::onnx::TensorRef;
+use damper::runtime::Backend;
 use grads::{grad_graph, graph, run, session, values};
 use models::{SKELETONS, backends, path};
-use npyz::npz::NpzArchive;
+use npz::NpzArchive;
 use std::collections::BTreeMap;
 
 /// How far an entry of a gradient may be from PyTorch's, of the largest entry of that parameter's gradient of that
@@ -150,7 +154,7 @@ struct Array {
 impl Vectors {
     fn read(name: &str) -> Self {
         let mut archive = NpzArchive::open(path(&format!("vectors/{name}.npz"))).expect("the vectors are there");
-        let names: Vec<String> = archive.array_names().map(str::to_owned).collect();
+        let names: Vec<String> = archive.array_names().collect();
         let mut arrays = BTreeMap::new();
         for name in names {
             let file = archive.by_name(&name).unwrap().unwrap();
@@ -212,10 +216,11 @@ fn check(case: &Case, backend: &dyn Backend) -> f64 {
     let labels = vectors.f32("labels");
     let classes: Vec<i64> = labels.iter().map(|&label| label as i64).collect();
     let labels = match grad.labels.as_ref().unwrap().dtype {
-        DType::I64 => Input::I64(&classes),
-        _ => Input::F32(&labels),
+        DType::I64 => TensorRef::I64(&classes),
+        _ => TensorRef::F32(&labels),
     };
-    let fed: Vec<_> = [Input::F32(&x), labels].into_iter().chain(values.iter().map(|v| Input::F32(v))).collect();
+    let fed: Vec<_> =
+        [TensorRef::F32(&x), labels].into_iter().chain(values.iter().map(|v| TensorRef::F32(v))).collect();
     let outputs = run(session(backend, &grad, n).as_mut(), &fed);
 
     let mut worst = 0.0f64;

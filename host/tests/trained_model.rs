@@ -6,12 +6,12 @@ mod digits;
 #[path = "support/models.rs"]
 mod models;
 
-use damper::autodiff::{Dim, TensorSpec};
-use damper::backend::{Backend, Choice, Plan};
 use damper::data::{Batch, BatchLabels, Split, chunks};
 use damper::graph::{DType, GraphOptions};
 use damper::onnx;
+use damper::onnx::{Dim, TensorSpec};
 use damper::report::{OutputFolder, TrainReport, trained_model};
+use damper::runtime::{Backend, Choice, Plan};
 use damper::train::{self, Budget, Method, Outcome, Rule, Run, Source, TrainConfig};
 use digits::{Unwatched, source};
 use models::backends;

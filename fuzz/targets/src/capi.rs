@@ -54,6 +54,8 @@ struct Machine {
     point: [f32; ELEMENTS],
     saved: Vec<u8>,
     counter: Box<u64>,
+    /// Whether the noise has a schedule: the price then takes time in proportion to the steps.
+    has_schedule: bool,
 }
 
 impl Machine {
@@ -77,6 +79,7 @@ impl Machine {
             point: [0.0; ELEMENTS],
             saved: vec![0; 4096],
             counter: Box::new(0),
+            has_schedule: false,
         }
     }
 
@@ -197,6 +200,7 @@ fn call(machine: &mut Machine, source: &mut Source<'_>) -> Status {
                     growth: source.f64(),
                     exponent: source.f64(),
                 };
+                machine.has_schedule = true;
                 schedule::damper_choose_schedule(run, &raw const schedule)
             }
             25 => threshold::damper_choose_percentile(
@@ -318,6 +322,7 @@ fn call(machine: &mut Machine, source: &mut Source<'_>) -> Status {
             _ => {
                 damper_rate(source.u64(), source.u64(), &raw mut long);
                 let (steps, delta) = (source.u32(), source.f64());
+                let steps = if machine.has_schedule { steps % 50_000 } else { steps };
                 let answer = damper_epsilon_of_whole_orders(run, long, steps, delta, &raw mut number);
                 assert!(answer != Status::Ok || number >= 0.0, "{number}");
                 let answer = damper_epsilon(run, long, steps, delta, &raw mut number);

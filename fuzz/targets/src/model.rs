@@ -1,6 +1,6 @@
 //! ONNX files: bytes, model, graph, gradient graph, bytes.
 
-use damper::autodiff::{DeriveOptions, Loss, Readout, Reduction, derive};
+use damper::grad::{DeriveOptions, Loss, Readout, Reduction, derive};
 use damper::graph::{Graph, GraphOptions, initializers, support};
 use damper::onnx::pb::ModelProto;
 use damper::onnx::{decode, encode};
@@ -47,7 +47,8 @@ pub(crate) fn stages(model: &ModelProto, how: usize) {
         match derive(&graph, &options) {
             Ok(grad) => {
                 let bytes = encode(&grad.model);
-                assert!(decode("derived.onnx", &bytes).is_ok_and(|again| again == grad.model));
+                // As bytes: an initializer may hold NaN, which equals nothing.
+                assert!(decode("derived.onnx", &bytes).is_ok_and(|again| encode(&again) == bytes));
                 assert_eq!(grad.ways.len(), grad.parameters.len());
             }
             Err(refusal) => return assert!(!refusal.to_string().is_empty()),

@@ -1,9 +1,9 @@
 //! `damper aggregate`: adds the updates of a federation's devices.
 
 use super::{Failure, answer, answer_json};
-use crate::aggregate::Aggregate;
-use crate::files::{Access, AtomicFile};
 use clap::Args;
+use damper_train::aggregate::Aggregate;
+use damper_train::files::{Access, AtomicFile};
 use serde::Serialize;
 use std::fs;
 use std::io::Write;

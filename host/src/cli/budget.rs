@@ -1,10 +1,10 @@
 //! `damper budget`: what was charged against a data set, what it costs in total, and what is left.
 
 use super::{Failure, answer, answer_json};
-use crate::accounting::pld::Neighbours;
-use crate::accounting::upward;
-use crate::budget::{Budget, Charge, Header, cost};
 use clap::Args;
+use damper_accounting::pld::Neighbours;
+use damper_accounting::upward;
+use damper_train::budget::{Budget, Charge, Header, cost};
 use serde::Serialize;
 use std::path::PathBuf;
 

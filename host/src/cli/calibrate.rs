@@ -3,12 +3,12 @@
 
 use super::epsilon::accountant;
 use super::{Failure, answer, answer_json};
-use crate::accounting::{self, Accountant, AccountingError, CalibrateQuery, Plan, Recorded, upward};
-use crate::budget::{Budget, Record};
 use clap::Args;
+use damper_accounting::{self, Accountant, AccountingError, CalibrateQuery, Plan, Recorded, upward};
 use damper_core::accounting::Rate;
 use damper_core::grid::Grid;
 use damper_core::noise::DiscreteGaussian;
+use damper_train::budget::{Budget, Record};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -160,7 +160,7 @@ fn of_budget(args: &CalibrateArgs, file: &Path) -> Result<(), Failure> {
         ));
     };
     let rate = match (args.sampling_rate, args.samples, args.batch_size) {
-        (Some(rate), ..) => accounting::sampling_rate(rate)?,
+        (Some(rate), ..) => damper_accounting::sampling_rate(rate)?,
         (None, Some(samples), Some(batch)) => {
             Rate::of(batch, samples).map_err(|_| AccountingError::Batch { batch, samples })?
         }

@@ -1,9 +1,9 @@
 //! Charging a run against the budget of a data set.
 
 use super::Failure;
-use crate::budget::{Budget, Reservation};
-use crate::report::{paid, planned};
-use crate::train::{self, Run, RunPlan, Source, TrainConfig};
+use damper_report::{paid, planned};
+use damper_train::budget::{Budget, Reservation};
+use damper_train::{self as train, Run, RunPlan, Source, TrainConfig};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -50,7 +50,7 @@ impl Charge {
         let Self(Some(reservation)) = self else { return };
         let steps = match folder {
             None => 0,
-            Some(folder) if !crate::files::may_hold_ledger(folder) => 0,
+            Some(folder) if !damper_train::files::may_hold_ledger(folder) => 0,
             Some(folder) => match planned(folder) {
                 Ok(Some(plan)) if plan == *reservation.plan() => match paid(folder, &plan) {
                     Ok(steps) => steps,

@@ -3,11 +3,11 @@
 use super::Failure;
 use super::answer;
 use super::model::ModelArgs;
-use crate::autodiff::{DeriveOptions, Readout, derive};
-use crate::files::{Access, write};
-use crate::graph::Graph;
-use crate::onnx;
 use clap::Args;
+use damper_grad::{DeriveOptions, Readout, derive};
+use damper_onnx as onnx;
+use damper_onnx::graph::Graph;
+use damper_train::files::{Access, write};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 

@@ -1,11 +1,11 @@
 //! `damper epsilon`: what a noise multiplier costs, or what a run did.
 
 use super::{Failure, answer, answer_json};
-use crate::accounting::pld::Neighbours;
-use crate::accounting::{self, Accountant, AccountingError, EpsilonQuery, Plan, Recorded, RunKind, upward};
-use crate::report::{SIMULATION, Unfinished, planned, recorded};
-use crate::train::{LEDGER, PLAN};
 use clap::{Args, ValueEnum};
+use damper_accounting::pld::Neighbours;
+use damper_accounting::{self, Accountant, AccountingError, EpsilonQuery, Plan, Recorded, RunKind, upward};
+use damper_report::{SIMULATION, Unfinished, planned, recorded};
+use damper_train::{LEDGER, PLAN};
 use serde::Serialize;
 use std::fs;
 use std::io;
@@ -197,7 +197,7 @@ pub(super) fn run(args: &EpsilonArgs) -> Result<(), Failure> {
     let delta = match (args.delta, args.epsilon) {
         (Some(delta), _) => delta,
         (None, Some(epsilon)) => {
-            let rate = accounting::sampling_rate(sampling_rate)?;
+            let rate = damper_accounting::sampling_rate(sampling_rate)?;
             let plan = Plan::constant(rate, noise_multiplier, None, steps)?;
             below_one(Recorded::new(accountant, 0.5, plan.events()).delta(accountant, epsilon)?, epsilon)?
         }

@@ -1,9 +1,9 @@
 //! `damper filter`: what a recursive filter of released gradients does, and designs of one.
 
 use super::{Failure, answer, answer_json};
-use crate::filter::{Analysis, Coefficients, Design, FilterError, Shape, list};
 use clap::{ArgGroup, Args, ValueEnum};
 use damper_core::filter::SETS;
+use damper_train::filter::{Analysis, Coefficients, Design, FilterError, Shape, list};
 use serde::Serialize;
 
 const AFTER_HELP: &str = "\

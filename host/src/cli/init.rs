@@ -1,11 +1,11 @@
 //! `damper init`: fresh random weights, or a file without weights.
 
 use super::{Failure, answer, answer_json};
-use crate::files::{Access, write};
-use crate::graph::GraphOptions;
-use crate::init::{Initialised, Override, initialise, skeleton};
-use crate::onnx;
 use clap::Args;
+use damper_onnx as onnx;
+use damper_onnx::graph::GraphOptions;
+use damper_train::files::{Access, write};
+use damper_train::init::{Initialised, Override, initialise, skeleton};
 use serde::Serialize;
 use std::path::PathBuf;
 

@@ -2,14 +2,12 @@
 
 use super::model::{MEMORY, ModelArgs, bytes_text, memory};
 use super::{Failure, answer, answer_json};
-use crate::autodiff::{
-    DeriveOptions, GradGraph, Readout, Refusal, UNREACHED, Way, derive, has_slope, is_differentiated,
-};
-use crate::graph::{Graph, Support, Value, initializers, support};
-use crate::onnx::pb::{ModelProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto};
-use crate::page;
-use crate::report::{loss_name, reduction_name};
 use clap::Args;
+use damper_grad::{DeriveOptions, GradGraph, Readout, Refusal, UNREACHED, Way, derive, has_slope, is_differentiated};
+use damper_onnx::graph::{Graph, Support, Value, initializers, support};
+use damper_onnx::pb::{ModelProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto};
+use damper_report::page;
+use damper_report::{loss_name, reduction_name};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -156,7 +154,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
     let (trained, not_trained) = (count(true), count(false));
     let (inputs, outputs) = match &graph {
         Ok(graph) => {
-            let typed = |ids: &[crate::graph::ValueId]| ids.iter().map(|id| tensor(graph.value(*id))).collect();
+            let typed = |ids: &[damper_onnx::graph::ValueId]| ids.iter().map(|id| tensor(graph.value(*id))).collect();
             (typed(&graph.inputs), typed(&graph.outputs))
         }
         Err(_) => declared(&model),

@@ -5,14 +5,14 @@
 //! silently do nothing, is refused with the reason.
 
 use super::Failure;
-use crate::filter::Coefficients;
-use crate::train::{
-    Clipping, DecayChoice, FilterChoice, LAGS, LearningRateChoice, Method, PerSample, ThresholdChoice, ThresholdRule,
-};
 use clap::{Args, ValueEnum};
 use damper_core::filter::{Gain, LookAhead};
 use damper_core::schedule::NoiseSchedule;
 use damper_core::threshold::Solver;
+use damper_train::filter::Coefficients;
+use damper_train::{
+    Clipping, DecayChoice, FilterChoice, LAGS, LearningRateChoice, Method, PerSample, ThresholdChoice, ThresholdRule,
+};
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Method")]

@@ -1,11 +1,11 @@
 //! Flags that say how a model is read and what is differentiated: the same for `train`, `derive` and `inspect`.
 
 use super::Failure;
-use crate::autodiff::{DeriveOptions, Loss, Reduction};
-use crate::graph::GraphOptions;
-use crate::init;
-use crate::onnx::pb::ModelProto;
 use clap::Args;
+use damper_grad::{DeriveOptions, Loss, Reduction};
+use damper_onnx::graph::GraphOptions;
+use damper_onnx::pb::ModelProto;
+use damper_train::init;
 use std::path::Path;
 
 /// How a model is read.

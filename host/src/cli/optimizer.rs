@@ -2,8 +2,8 @@
 
 use super::method::{MethodArgs, ScheduleArgs, name};
 use super::{Failure, pair};
-use crate::train::{LowRank, NormStep, OptimizerChoice, Rule};
 use clap::{Args, ValueEnum};
+use damper_train::{LowRank, NormStep, OptimizerChoice, Rule};
 use std::num::NonZeroU32;
 
 #[derive(Args, Debug)]

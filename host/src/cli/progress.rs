@@ -1,7 +1,7 @@
 //! Progress on standard error: a bar on a terminal, a line every tenth of the run elsewhere.
 
-use crate::accounting::upward;
-use crate::train::{Evaluation, Progress, StepReport};
+use damper_accounting::upward;
+use damper_train::{Evaluation, Progress, StepReport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 

@@ -2,9 +2,9 @@
 
 use super::model::memory;
 use super::{Failure, answer, answer_json};
-use crate::replay::{PlayError, Played, play, play_file};
 use clap::Args;
 use damper_core::replay::{BASE, FURTHER, Line, Part, Parted, Value, WIDE};
+use damper_train::replay::{PlayError, Played, play, play_file};
 use serde::Serialize;
 use std::path::PathBuf;
 

@@ -2,10 +2,10 @@
 
 use super::epsilon::EVENTS;
 use super::{Failure, answer, answer_json};
-use crate::accounting::upward;
-use crate::files::{Access, write};
-use crate::report::{Evidence, Statement, Unfinished, html};
 use clap::Args;
+use damper_accounting::upward;
+use damper_report::{Evidence, Statement, Unfinished, html};
+use damper_train::files::{Access, write};
 use std::path::{Path, PathBuf};
 
 /// The page.

@@ -8,16 +8,16 @@ use super::optimizer::OptimizerArgs;
 use super::progress::Watcher;
 use super::report::write_report;
 use super::{Failure, answer, answer_json, pair};
-use crate::accounting::{Accountant, Sampler};
-use crate::autodiff::Readout;
-use crate::backend::Choice;
-use crate::data::{DataOptions, OnBadRow, TestSource, TextOptions, TextTask};
-use crate::files;
-use crate::onnx;
-use crate::report::{OutputFolder, TrainReport, is_finished, trained_model};
-use crate::train::{self, Budget, Noise, Record, Run, Source, TestMetrics, TrainConfig};
 use clap::{Args, ValueEnum};
+use damper_accounting::{Accountant, Sampler};
 use damper_core::average::Averaging;
+use damper_data::{DataOptions, OnBadRow, TestSource, TextOptions, TextTask};
+use damper_grad::Readout;
+use damper_onnx as onnx;
+use damper_report::{OutputFolder, TrainReport, is_finished, trained_model};
+use damper_runtime::Choice;
+use damper_train::files;
+use damper_train::{self as train, Budget, Noise, Record, Run, Source, TestMetrics, TrainConfig};
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf, absolute};
@@ -500,8 +500,8 @@ fn train(args: &TrainArgs, model: &Path, run: &Run, folder: &OutputFolder) -> Re
 mod tests {
     use super::*;
     use crate::cli::Cli;
-    use crate::train::Method;
     use clap::Parser;
+    use damper_train::Method;
 
     #[test]
     fn a_configuration_without_flags_is_that_of_the_library() {

@@ -1,11 +1,11 @@
 //! What the command does when all is well.
 
 use super::{DIGITS, MLP, damper, folder, json, run, stderr, train};
-use damper::autodiff::{Dim, TensorSpec};
-use damper::backend::{Choice, Plan, open};
 use damper::data::{self, Batch, BatchLabels, DataOptions, InputShape, chunks};
 use damper::graph::DType;
 use damper::onnx::{self, pb::ModelProto};
+use damper::onnx::{Dim, TensorSpec};
+use damper::runtime::{Choice, Plan, open};
 use serde_json::Value;
 use std::fs;
 use std::num::NonZeroUsize;

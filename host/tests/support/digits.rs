@@ -1,8 +1,8 @@
 //! Training on the digits that ship with the project, with nobody watching.
 
 use super::models::path;
-use damper::autodiff::{DeriveOptions, Loss};
 use damper::data::DataOptions;
+use damper::grad::{DeriveOptions, Loss};
 use damper::graph::GraphOptions;
 use damper::train::{Evaluation, Progress, Source, StepReport};
 

@@ -1,10 +1,12 @@
 //! Gradient graphs of the models, and one run of one.
 
 use super::models::path;
-use damper::autodiff::{DeriveOptions, GradGraph, Loss, TensorSpec, derive};
-use damper::backend::{Backend, Input, Plan, Session};
+use damper::grad::{DeriveOptions, GradGraph, Loss, derive};
 use damper::graph::{Graph, GraphOptions};
 use damper::onnx;
+use damper::onnx::TensorRef;
+use damper::onnx::TensorSpec;
+use damper::runtime::{Backend, Plan, Session};
 use prost::Message as _;
 
 /// The graph of the model `file`.
@@ -38,7 +40,7 @@ pub fn session(backend: &dyn Backend, grad: &GradGraph, batch: usize) -> Box<dyn
 }
 
 /// The outputs of one run.
-pub fn run(session: &mut dyn Session, inputs: &[Input<'_>]) -> Vec<Vec<f32>> {
+pub fn run(session: &mut dyn Session, inputs: &[TensorRef<'_>]) -> Vec<Vec<f32>> {
     let mut kept = Vec::new();
     session.run(inputs, &mut |outputs| kept = outputs.iter().map(|output| output.to_vec()).collect()).expect("it runs");
     kept

@@ -1,9 +1,9 @@
 //! The files beside the workspace, and the backends there are to run them.
 
-use damper::backend::{Backend, Choice, open};
 use damper::graph::{Graph, GraphOptions};
 use damper::init::{Override, initialise};
 use damper::onnx;
+use damper::runtime::{Backend, Choice, open};
 use std::path::PathBuf;
 
 /// A file below `onnx-models`.

@@ -5,10 +5,10 @@
 
 use super::super::{Cli, Command, Failure, run_file, train::TrainArgs};
 use super::NO_TEST;
-use crate::compare::{Budgets, Method, Plan, Repeats, Setting};
-use crate::report::hex;
-use crate::train;
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches};
+use damper_report::compare::{Budgets, Method, Plan, Repeats, Setting};
+use damper_report::hex;
+use damper_train as train;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,8 +1,8 @@
 //! Progress of a comparison on standard error: a line a run, and on a terminal a bar within it.
 
 use super::super::progress::duration;
-use crate::compare::{Figures, Position, Purpose, Task};
-use crate::train::{Evaluation, Progress, StepReport};
+use damper_report::compare::{Figures, Position, Purpose, Task};
+use damper_train::{Evaluation, Progress, StepReport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 

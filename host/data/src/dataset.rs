@@ -1,0 +1,182 @@
+//! A data set in memory.
+
+use super::DataError;
+
+/// Samples to train on, and samples to test on.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Dataset {
+    /// The training split.
+    pub train: Split,
+    /// The held-out split, where there is one.
+    pub test: Option<Split>,
+    /// What one sample is, in words that fit its kind.
+    pub sample: &'static str,
+}
+
+/// N samples.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Split {
+    pub(super) rows: usize,
+    pub(super) features: Vec<Features>,
+    pub(super) labels: Labels,
+    /// One flag a row, or none at all where no row is null.
+    pub(super) null: Vec<bool>,
+}
+
+/// The values of one model input for all samples.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Features {
+    /// Extents of one sample.
+    pub shape: Vec<usize>,
+    /// Row-major `[N, *shape]`.
+    pub values: Numbers,
+}
+
+/// Numbers as a model input takes them.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Numbers {
+    /// Of a float input.
+    F32(Vec<f32>),
+    /// Of an integer input: tokens, masks, categories.
+    I64(Vec<i64>),
+}
+
+/// The labels of all samples.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Labels {
+    /// Class numbers, row-major `[N, *shape]`; `shape` is `[]` or `[S]`.
+    Classes {
+        /// Extents of one sample's labels.
+        shape: Vec<usize>,
+        /// The class numbers.
+        values: Vec<i64>,
+    },
+    /// Numbers, row-major `[N, *shape]`.
+    Values {
+        /// Extents of one sample's labels.
+        shape: Vec<usize>,
+        /// The numbers.
+        values: Vec<f32>,
+    },
+    /// There are none.
+    None,
+}
+
+impl Features {
+    /// The values of a float input; none of an integer one.
+    pub fn floats(&self) -> &[f32] {
+        match &self.values {
+            Numbers::F32(values) => values,
+            Numbers::I64(_) => &[],
+        }
+    }
+
+    /// The values of an integer input; none of a float one.
+    pub fn integers(&self) -> &[i64] {
+        match &self.values {
+            Numbers::F32(_) => &[],
+            Numbers::I64(values) => values,
+        }
+    }
+}
+
+impl Split {
+    /// The public number of samples N, null samples included.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether there is no sample at all; a loaded split always has one.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// One entry a model input, in the model's order.
+    pub fn features(&self) -> &[Features] {
+        &self.features
+    }
+
+    /// The labels.
+    pub fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    /// Whether sample `index` is a null sample: a dropped row, which contributes nothing. Private, as the data is.
+    pub fn is_null(&self, index: usize) -> bool {
+        self.null.get(index).copied().unwrap_or(false)
+    }
+
+    /// Rows held out by the rule of [`TestSource::Fraction`](super::TestSource::Fraction), and the others first; `None`
+    /// where either would be empty.
+    pub fn hold_out(&self, fraction: f64) -> Option<(Split, Split)> {
+        let held_out = |row: usize| held_out_rows(row as u64 + 1, fraction) > held_out_rows(row as u64, fraction);
+        let (train, test) = (self.select(|row| !held_out(row)), self.select(held_out));
+        (!train.is_empty() && !test.is_empty()).then_some((train, test))
+    }
+
+    pub(super) fn first(&self, size: usize) -> Split {
+        self.select(|row| row < size)
+    }
+
+    fn select(&self, keep: impl Fn(usize) -> bool) -> Split {
+        fn rows<T: Copy>(values: &[T], shape: &[usize], rows: usize, keep: &dyn Fn(usize) -> bool) -> Vec<T> {
+            let width = shape.iter().product::<usize>();
+            let mut kept = Vec::new();
+            for row in (0..rows).filter(|row| keep(*row)) {
+                kept.extend_from_slice(&values[row * width..][..width]);
+            }
+            kept
+        }
+        let null = rows(&self.null, &[], self.null.len(), &keep);
+        Split {
+            rows: (0..self.rows).filter(|row| keep(*row)).count(),
+            features: self
+                .features
+                .iter()
+                .map(|features| Features {
+                    shape: features.shape.clone(),
+                    values: match &features.values {
+                        Numbers::F32(values) => Numbers::F32(rows(values, &features.shape, self.rows, &keep)),
+                        Numbers::I64(values) => Numbers::I64(rows(values, &features.shape, self.rows, &keep)),
+                    },
+                })
+                .collect(),
+            labels: match &self.labels {
+                Labels::Classes { shape, values } => {
+                    Labels::Classes { shape: shape.clone(), values: rows(values, shape, self.rows, &keep) }
+                }
+                Labels::Values { shape, values } => {
+                    Labels::Values { shape: shape.clone(), values: rows(values, shape, self.rows, &keep) }
+                }
+                Labels::None => Labels::None,
+            },
+            null,
+        }
+    }
+
+    /// Training and test samples must fit the same model.
+    pub(super) fn check_same_shapes(&self, test: &Split, spec: &str) -> Result<(), DataError> {
+        let shapes = |split: &Split| -> Vec<Vec<usize>> {
+            let label = match &split.labels {
+                Labels::Classes { shape, .. } | Labels::Values { shape, .. } => shape.clone(),
+                Labels::None => Vec::new(),
+            };
+            split.features.iter().map(|features| features.shape.clone()).chain([label]).collect()
+        };
+        if shapes(self) == shapes(test) {
+            return Ok(());
+        }
+        Err(DataError(format!(
+            "{spec}: samples have the shapes {:?} for training and {:?} for testing (features, then labels): use data of \
+             one shape",
+            shapes(self),
+            shapes(test)
+        )))
+    }
+}
+
+/// How many of the first `rows` rows are held out by the rule of [`TestSource::Fraction`](super::TestSource::Fraction).
+pub fn held_out_rows(rows: u64, fraction: f64) -> u64 {
+    let step = (fraction * 4_294_967_296.0).ceil() as u128;
+    ((u128::from(rows) * step) >> 32) as u64
+}

@@ -1,0 +1,572 @@
+//! Laws of loading. Every file is written here; nothing is fetched. One list, longer than a file usually is: the laws
+//! hold for all kinds, and the writers of small idx, npy and zip files serve all of them.
+
+mod text;
+
+use super::*;
+use std::io::Write;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn put(folder: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn gz(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn idx_bytes(kind: u8, extents: &[u32], data: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0, 0, kind, extents.len() as u8];
+    for extent in extents {
+        bytes.extend(extent.to_be_bytes());
+    }
+    bytes.extend(data);
+    bytes
+}
+
+fn spec(kind: &str, path: &Path) -> String {
+    format!("{kind}:{}", path.display())
+}
+
+fn refusal(spec: &str, options: &DataOptions) -> String {
+    let message = load(spec, options).unwrap_err().to_string();
+    assert!(!message.contains('\n'), "one line: {message}");
+    message
+}
+
+fn input(shape: &[usize]) -> Vec<InputShape> {
+    vec![InputShape { name: "image".into(), shape: shape.to_vec(), dtype: DType::F32, rows: None }]
+}
+
+fn classes(labels: &Labels) -> &[i64] {
+    match labels {
+        Labels::Classes { values, .. } => values,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Three training images of 2×2 and two test images, with labels below 10.
+fn mnist_like(folder: &TempDir, compressed: bool) {
+    let files = [
+        ("train-images-idx3-ubyte", idx_bytes(8, &[3, 2, 2], &[0, 255, 51, 102, 1, 2, 3, 4, 5, 6, 7, 8])),
+        ("train-labels-idx1-ubyte", idx_bytes(8, &[3], &[7, 0, 9])),
+        ("t10k-images-idx3-ubyte", idx_bytes(8, &[2, 2, 2], &[9; 8])),
+        ("t10k-labels-idx1-ubyte", idx_bytes(8, &[2], &[1, 2])),
+    ];
+    for (name, bytes) in files {
+        if compressed {
+            put(folder, &format!("{name}.gz"), &gz(&bytes));
+        } else {
+            put(folder, name, &bytes);
+        }
+    }
+}
+
+#[test]
+fn idx_files_load_plain_gzipped_and_by_prefix() {
+    let plain = folder();
+    mnist_like(&plain, false);
+    let zipped = folder();
+    mnist_like(&zipped, true);
+    let options = DataOptions { inputs: input(&[1, 2, 2]), ..DataOptions::default() };
+    let data = load(&spec("idx", plain.path()), &options).unwrap();
+    assert_eq!(data, load(&spec("idx", zipped.path()), &options).unwrap());
+    assert_eq!(data.train.len(), 3);
+    assert_eq!(data.train.features()[0].shape, [1, 2, 2]);
+    assert_eq!(data.train.features()[0].floats()[..4], [0.0, 1.0, 51.0 / 255.0, 102.0 / 255.0]);
+    assert_eq!(classes(data.train.labels()), [7, 0, 9]);
+    assert_eq!(classes(data.test.as_ref().unwrap().labels()), [1, 2]);
+
+    let prefixed = folder();
+    mnist_like(&prefixed, false);
+    for entry in std::fs::read_dir(prefixed.path()).unwrap() {
+        let from = entry.unwrap().path();
+        let name = format!("letters-{}", from.file_name().unwrap().to_str().unwrap()).replace("-idx", ".idx");
+        std::fs::rename(&from, prefixed.path().join(name)).unwrap();
+    }
+    for prefix in ["letters", "letters-"] {
+        assert_eq!(data, load(&spec("idx", &prefixed.path().join(prefix)), &options).unwrap());
+    }
+}
+
+#[test]
+fn bytes_stay_raw_and_features_are_normalized_only_when_asked() {
+    let folder = folder();
+    mnist_like(&folder, false);
+    let raw = DataOptions { raw_bytes: true, ..DataOptions::default() };
+    let data = load(&spec("idx", folder.path()), &raw).unwrap();
+    assert_eq!(data.train.features()[0].floats()[..4], [0.0, 255.0, 51.0, 102.0]);
+    let normalized = DataOptions { normalize: Some((0.5, 0.25)), ..DataOptions::default() };
+    let data = load(&spec("idx", folder.path()), &normalized).unwrap();
+    assert_eq!(data.train.features()[0].floats()[..2], [-2.0, 2.0]);
+    for (mean, std) in [(f32::NAN, 1.0), (0.0, 0.0), (0.0, -1.0), (0.0, f32::INFINITY)] {
+        let options = DataOptions { normalize: Some((mean, std)), ..DataOptions::default() };
+        assert!(refusal(&spec("idx", folder.path()), &options).contains("--normalize"));
+    }
+}
+
+#[test]
+fn every_idx_element_type_is_read() {
+    let folder = folder();
+    let cases: [(u8, Vec<u8>, [f32; 2]); 6] = [
+        (0x08, vec![3, 255], [3.0, 255.0]),
+        (0x09, vec![3, 255], [3.0, -1.0]),
+        (0x0b, [300i16, -2].iter().flat_map(|v| v.to_be_bytes()).collect(), [300.0, -2.0]),
+        (0x0c, [70_000i32, -3].iter().flat_map(|v| v.to_be_bytes()).collect(), [70_000.0, -3.0]),
+        (0x0d, [0.5f32, -0.25].iter().flat_map(|v| v.to_be_bytes()).collect(), [0.5, -0.25]),
+        (0x0e, [0.5f64, -0.25].iter().flat_map(|v| v.to_be_bytes()).collect(), [0.5, -0.25]),
+    ];
+    put(&folder, "train-labels-idx1-ubyte", &idx_bytes(8, &[2], &[0, 1]));
+    let options = DataOptions { raw_bytes: true, ..DataOptions::default() };
+    for (kind, data, expected) in cases {
+        put(&folder, "train-images-idx3-ubyte", &idx_bytes(kind, &[2, 1, 1], &data));
+        let data = load(&spec("idx", folder.path()), &options).unwrap();
+        assert_eq!(data.train.features()[0].floats(), expected, "type {kind:#x}");
+    }
+}
+
+#[test]
+fn an_idx_file_cut_anywhere_is_an_error_that_names_it() {
+    let whole = idx_bytes(8, &[3, 2, 2], &[5; 12]);
+    for bytes in [whole.clone(), gz(&whole)] {
+        let folder = folder();
+        mnist_like(&folder, false);
+        for len in 0..bytes.len() {
+            put(&folder, "train-images-idx3-ubyte", &bytes[..len]);
+            let message = refusal(&spec("idx", folder.path()), &DataOptions::default());
+            assert!(message.contains("train-images-idx3-ubyte") && message.contains("again"), "{len}: {message}");
+        }
+        put(&folder, "train-images-idx3-ubyte", &bytes);
+        load(&spec("idx", folder.path()), &DataOptions::default()).unwrap();
+    }
+}
+
+#[test]
+fn a_gzip_file_with_one_bit_changed_is_refused_or_reads_the_same() {
+    let whole = gz(&idx_bytes(8, &[3, 2, 2], &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]));
+    let folder = folder();
+    mnist_like(&folder, false);
+    put(&folder, "train-images-idx3-ubyte", &whole);
+    let good = load(&spec("idx", folder.path()), &DataOptions::default()).unwrap();
+    for bit in 0..whole.len() * 8 {
+        let mut broken = whole.clone();
+        broken[bit / 8] ^= 1 << (bit % 8);
+        put(&folder, "train-images-idx3-ubyte", &broken);
+        if let Ok(data) = load(&spec("idx", folder.path()), &DataOptions::default()) {
+            assert_eq!(data, good, "bit {bit}");
+        }
+    }
+}
+
+#[test]
+fn a_header_that_promises_more_than_its_file_is_refused_before_memory_is_taken() {
+    let folder = folder();
+    mnist_like(&folder, false);
+    let huge = [u32::MAX, u32::MAX, u32::MAX];
+    let large = [60_000, 28_000, 28_000];
+    for bytes in [
+        idx_bytes(8, &huge, &[]),
+        idx_bytes(0x0e, &huge, &[]),
+        idx_bytes(8, &large, &[]),
+        gz(&idx_bytes(8, &large, &[0; 100])),
+        idx_bytes(8, &[3, 2, 2], &[0; 11]),
+        idx_bytes(8, &[3, 2, 2], &[0; 13]),
+        gz(&idx_bytes(8, &[3, 2, 2], &[0; 100_000])),
+        idx_bytes(8, &[], &[]),
+        idx_bytes(8, &[1; 9], &[0]),
+        idx_bytes(7, &[3, 2, 2], &[0; 12]),
+        b"<!DOCTYPE html><html>not found</html>".to_vec(),
+        vec![],
+    ] {
+        put(&folder, "train-images-idx3-ubyte", &bytes);
+        let message = refusal(&spec("idx", folder.path()), &DataOptions::default());
+        assert!(message.contains("train-images-idx3-ubyte"), "{message}");
+    }
+}
+
+#[test]
+fn missing_files_and_counts_that_differ_are_named() {
+    let folder = folder();
+    let options = DataOptions::default();
+    assert!(refusal(&spec("idx", folder.path()), &options).contains("train-images-idx3-ubyte"));
+    mnist_like(&folder, false);
+    put(&folder, "train-labels-idx1-ubyte", &idx_bytes(8, &[2], &[7, 0]));
+    let message = refusal(&spec("idx", folder.path()), &options);
+    assert!(message.contains("train-labels") && message.contains("3 rows"), "{message}");
+    std::fs::remove_file(folder.path().join("train-labels-idx1-ubyte")).unwrap();
+    assert!(refusal(&spec("idx", folder.path()), &options).contains("train-labels-idx1-ubyte"));
+    put(&folder, "train-images-idx3-ubyte", &idx_bytes(8, &[0, 2, 2], &[]));
+    put(&folder, "train-labels-idx1-ubyte", &idx_bytes(8, &[0], &[]));
+    assert!(refusal(&spec("idx", folder.path()), &options).contains("no samples"));
+    assert!(refusal("csv:/nonexistent.csv", &options).contains("no such file"));
+    assert!(refusal("npz:/nonexistent.npz", &options).contains("no such file"));
+    assert!(refusal(&spec("csv", folder.path()), &options).contains("is a folder"));
+    for wrong in ["mnist", "idx:", ":x", "tar:x.tar"] {
+        assert!(refusal(wrong, &options).contains("idx, csv, npz"), "{wrong}");
+    }
+}
+
+#[test]
+fn samples_that_do_not_fit_the_model_are_refused_with_both_shapes() {
+    let folder = folder();
+    mnist_like(&folder, false);
+    let options = DataOptions { inputs: input(&[1, 3, 3]), ..DataOptions::default() };
+    let message = refusal(&spec("idx", folder.path()), &options);
+    assert!(message.contains("[2, 2]") && message.contains("[1, 3, 3]") && message.contains("`image`"), "{message}");
+    let two = [input(&[4]), input(&[4])].concat();
+    let options = DataOptions { inputs: two, ..DataOptions::default() };
+    assert!(refusal(&spec("idx", folder.path()), &options).contains("2 inputs"));
+}
+
+#[test]
+fn a_label_out_of_range_is_named_with_its_row_or_made_a_null_sample() {
+    let folder = folder();
+    mnist_like(&folder, false);
+    let labels = LabelKind::Classes { classes: Some(9), shape: None };
+    let options = DataOptions { labels: labels.clone(), ..DataOptions::default() };
+    let message = refusal(&spec("idx", folder.path()), &options);
+    assert!(message.contains("train-labels") && message.contains("row 2") && message.contains("label 9"), "{message}");
+    assert!(message.contains("0 to 8") && message.contains("--on-bad-row drop"), "{message}");
+
+    let options = DataOptions { labels, on_bad_row: OnBadRow::Drop, ..DataOptions::default() };
+    let data = load(&spec("idx", folder.path()), &options).unwrap();
+    assert_eq!(data.train.len(), 3, "the number of samples is public and stays");
+    assert_eq!([0, 1, 2].map(|row| data.train.is_null(row)), [false, false, true]);
+    assert_eq!(classes(data.train.labels()), [7, 0, 0]);
+    assert_eq!(data.train.features()[0].floats()[8..], [0.0; 4]);
+}
+
+#[test]
+fn csv_takes_a_header_or_none_and_the_label_from_any_column() {
+    let folder = folder();
+    let options = DataOptions::default();
+    let with = put(&folder, "with.csv", b"a,b,label\n1, 2.5 ,0\n3,4,1\n");
+    let without = put(&folder, "without.csv", b"1,2.5,0\r\n3,4,1\r\n");
+    let data = load(&spec("csv", &with), &options).unwrap();
+    assert_eq!(data, load(&spec("csv", &without), &options).unwrap());
+    assert_eq!(data.train.features()[0].floats(), [1.0, 2.5, 3.0, 4.0]);
+    assert_eq!(classes(data.train.labels()), [0, 1]);
+    assert!(data.test.is_none());
+
+    let first = put(&folder, "first.csv", "\u{feff}label,a,b\n0,1,2.5\n1,3,4\n".as_bytes());
+    for column in ["label", "0"] {
+        let options = DataOptions { label_column: Some(column.into()), ..DataOptions::default() };
+        assert_eq!(data, load(&spec("csv", &first), &options).unwrap());
+    }
+    let options = DataOptions { label_column: Some("wrong".into()), ..DataOptions::default() };
+    let message = refusal(&spec("csv", &first), &options);
+    assert!(message.contains("`wrong`") && message.contains("`label`"), "{message}");
+
+    let numbers = put(&folder, "numbers.csv", b"5,6,7\n1,2.5,0\n3,4,1\n");
+    let options = DataOptions { header: Some(true), ..DataOptions::default() };
+    assert_eq!(data, load(&spec("csv", &numbers), &options).unwrap());
+
+    let options = DataOptions { labels: LabelKind::Values { shape: Some(vec![1]) }, ..DataOptions::default() };
+    match load(&spec("csv", &with), &options).unwrap().train.labels() {
+        Labels::Values { shape, values } => {
+            assert_eq!((&shape[..], &values[..]), (&[1][..], &[0.0, 1.0][..]))
+        }
+        other => panic!("{other:?}"),
+    }
+    let options = DataOptions { labels: LabelKind::None, ..DataOptions::default() };
+    let data = load(&spec("csv", &with), &options).unwrap();
+    assert_eq!(data.train.features()[0].shape, [3]);
+    assert_eq!(data.train.labels(), &Labels::None);
+}
+
+#[test]
+fn a_bad_csv_row_is_named_by_its_line_or_made_a_null_sample() {
+    let folder = folder();
+    for (field, fault) in [("x", "column `a`"), ("", "column `a`"), ("NaN", "NaN"), ("inf", "inf"), ("1e39", "inf")] {
+        let path = put(&folder, "bad.csv", format!("a,b,y\n1,2,0\n\n{field},4,1\n5,6,1\n").as_bytes());
+        let message = refusal(&spec("csv", &path), &DataOptions::default());
+        assert!(message.contains("bad.csv: line 4: ") && message.contains(fault), "{message}");
+        assert!(message.contains("--on-bad-row drop"), "{message}");
+        let options = DataOptions { on_bad_row: OnBadRow::Drop, ..DataOptions::default() };
+        let data = load(&spec("csv", &path), &options).unwrap();
+        assert_eq!(data.train.features()[0].floats(), [1.0, 2.0, 0.0, 0.0, 5.0, 6.0]);
+        assert_eq!([0, 1, 2].map(|row| data.train.is_null(row)), [false, true, false]);
+    }
+    for (label, fault) in [("0.5", "0.5"), ("-1", "-1"), ("cat", "column `y`"), ("nan", "NaN")] {
+        let path = put(&folder, "bad.csv", format!("a,y\n1,0\n2,{label}\n").as_bytes());
+        let message = refusal(&spec("csv", &path), &DataOptions::default());
+        assert!(message.contains("line 3") && message.contains(fault), "{message}");
+    }
+}
+
+#[test]
+fn a_csv_file_of_the_wrong_form_is_refused() {
+    let folder = folder();
+    let cases: [(&[u8], &str); 6] = [
+        (b"", "is empty"),
+        (b"\n\n", "no lines"),
+        (b"a,b\n", "no samples"),
+        (b"a,b,y\n1,2,0\n1,2\n", "line 3: has 2 fields"),
+        (b"y\n1\n", "no column of features"),
+        (b"a,y\n1,0\n\xff\xfe,1\n", "not UTF-8"),
+    ];
+    for (bytes, fault) in cases {
+        let path = put(&folder, "wrong.csv", bytes);
+        let message = refusal(&spec("csv", &path), &DataOptions::default());
+        assert!(message.contains("wrong.csv") && message.contains(fault), "{message}");
+    }
+}
+
+/// A `.npy` file of version 1.
+fn npy(descr: &str, fortran: bool, shape: &[usize], data: &[u8]) -> Vec<u8> {
+    let fortran = if fortran { "True" } else { "False" };
+    let shape: String = shape.iter().map(|extent| format!("{extent},")).collect();
+    let mut header = format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': ({shape}), }}");
+    while (10 + header.len() + 1) % 64 != 0 {
+        header.push(' ');
+    }
+    header.push('\n');
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.into_bytes());
+    bytes.extend(data);
+    bytes
+}
+
+/// A zip archive of stored files.
+fn npz(arrays: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let (mut bytes, mut central) = (Vec::new(), Vec::new());
+    for (name, data) in arrays {
+        let name = format!("{name}.npy");
+        let mut crc = flate2::Crc::new();
+        crc.update(data);
+        let mut common = vec![20, 0, 0, 0, 0, 0, 0, 0, 33, 0];
+        common.extend(crc.sum().to_le_bytes());
+        common.extend((data.len() as u32).to_le_bytes());
+        common.extend((data.len() as u32).to_le_bytes());
+        common.extend((name.len() as u16).to_le_bytes());
+        common.extend([0, 0]);
+        let offset = bytes.len() as u32;
+        bytes.extend(b"PK\x03\x04");
+        bytes.extend(&common);
+        bytes.extend(name.as_bytes());
+        bytes.extend(data);
+        central.extend(b"PK\x01\x02\x14\x00");
+        central.extend(&common);
+        central.extend([0; 10]);
+        central.extend(offset.to_le_bytes());
+        central.extend(name.as_bytes());
+    }
+    let offset = bytes.len() as u32;
+    bytes.extend(&central);
+    bytes.extend(b"PK\x05\x06\x00\x00\x00\x00");
+    bytes.extend((arrays.len() as u16).to_le_bytes());
+    bytes.extend((arrays.len() as u16).to_le_bytes());
+    bytes.extend((central.len() as u32).to_le_bytes());
+    bytes.extend(offset.to_le_bytes());
+    bytes.extend([0, 0]);
+    bytes
+}
+
+fn le<T: Copy, const W: usize>(values: &[T], bytes: impl Fn(T) -> [u8; W]) -> Vec<u8> {
+    values.iter().flat_map(|value| bytes(*value)).collect()
+}
+
+fn x4() -> Vec<u8> {
+    npy("<f4", false, &[3, 2], &le(&[0.5f32, 1.0, 1.5, 2.0, 2.5, 3.0], f32::to_le_bytes))
+}
+
+fn y8() -> Vec<u8> {
+    npy("<i8", false, &[3], &le(&[2i64, 0, 1], i64::to_le_bytes))
+}
+
+#[test]
+fn npz_arrays_load_by_their_usual_names_and_by_given_ones() {
+    let folder = folder();
+    let options = DataOptions::default();
+    let one = put(&folder, "one.npz", &npz(&[("x", x4()), ("y", y8())]));
+    let data = load(&spec("npz", &one), &options).unwrap();
+    assert_eq!(data.train.features()[0].floats(), [0.5, 1.0, 1.5, 2.0, 2.5, 3.0]);
+    assert_eq!(classes(data.train.labels()), [2, 0, 1]);
+    assert!(data.test.is_none());
+
+    let x_test = npy("<f4", false, &[3, 2], &le(&[9.0f32, 8.0, 7.0, 6.0, 5.0, 4.0], f32::to_le_bytes));
+    let both = npz(&[("x_train", x4()), ("y_train", y8()), ("x_test", x_test), ("y_test", y8())]);
+    let both = put(&folder, "both.npz", &both);
+    let loaded = load(&spec("npz", &both), &options).unwrap();
+    assert_eq!(loaded.train, data.train);
+    let test = loaded.test.unwrap();
+    assert_eq!(test.features()[0].floats(), [9.0, 8.0, 7.0, 6.0, 5.0, 4.0]);
+    assert_eq!(classes(test.labels()), [2, 0, 1]);
+
+    let named = put(&folder, "named.npz", &npz(&[("images", x4()), ("targets", y8())]));
+    let options = DataOptions { arrays: Some(("images".into(), "targets".into())), ..DataOptions::default() };
+    assert_eq!(load(&spec("npz", &named), &options).unwrap(), data);
+    let message = refusal(&spec("npz", &named), &DataOptions::default());
+    assert!(message.contains("`x`") && message.contains("`images`"), "{message}");
+
+    let inputs = ["images", "targets"].map(|name| InputShape {
+        name: name.into(),
+        shape: vec![],
+        dtype: DType::F32,
+        rows: None,
+    });
+    let mut inputs = inputs.to_vec();
+    inputs[0].shape = vec![2];
+    let options = DataOptions { inputs, labels: LabelKind::None, ..DataOptions::default() };
+    let data = load(&spec("npz", &named), &options).unwrap();
+    assert_eq!(data.train.features()[1].floats(), [2.0, 0.0, 1.0]);
+}
+
+#[test]
+fn every_npz_element_type_is_read() {
+    let folder = folder();
+    let cases: [(&str, Vec<u8>, [f32; 2]); 9] = [
+        ("<f4", le(&[0.5f32, -1.0], f32::to_le_bytes), [0.5, -1.0]),
+        ("<f8", le(&[0.5f64, -1.0], f64::to_le_bytes), [0.5, -1.0]),
+        ("|u1", vec![51, 255], [0.2, 1.0]),
+        ("|b1", vec![0, 1], [0.0, 1.0]),
+        ("|i1", vec![3, 255], [3.0, -1.0]),
+        ("<i2", le(&[300i16, -1], i16::to_le_bytes), [300.0, -1.0]),
+        ("<u2", le(&[300u16, 65_535], u16::to_le_bytes), [300.0, 65_535.0]),
+        ("<i4", le(&[300i32, -1], i32::to_le_bytes), [300.0, -1.0]),
+        ("<i8", le(&[300i64, -1], i64::to_le_bytes), [300.0, -1.0]),
+    ];
+    for (descr, data, expected) in cases {
+        let y = npy("|u1", false, &[2], &[0, 1]);
+        let path = put(&folder, "t.npz", &npz(&[("x", npy(descr, false, &[2, 1], &data)), ("y", y)]));
+        let data = load(&spec("npz", &path), &DataOptions::default()).unwrap();
+        assert_eq!(data.train.features()[0].floats(), expected, "{descr}");
+    }
+    for (array, fault) in [
+        (npy("<c8", false, &[2, 1], &[0; 16]), "<c8"),
+        (npy("|O", false, &[2, 1], &[0; 16]), "|O"),
+        (npy(">f4", false, &[2, 1], &[0; 8]), ">f4"),
+        (npy("<f4", true, &[2, 1], &[0; 8]), "ascontiguousarray"),
+        (npy("<f4", false, &[2, 1 << 40], &[0; 8]), "more than the archive"),
+        (npy("<f4", false, &[2, 3], &[0; 8]), "array `x`"),
+        (npy("<f4", false, &[2, 1], &[0; 9]), "goes on"),
+        (b"\x93NUMPY\x02\x00\xff\xff\xff\xff".to_vec(), "header of 4294967295"),
+        (b"PNG".to_vec(), "array `x`"),
+        (npy("<f4", false, &[], &[0; 4]), "no samples"),
+    ] {
+        let y = npy("|u1", false, &[2], &[0, 1]);
+        let path = put(&folder, "t.npz", &npz(&[("x", array), ("y", y)]));
+        let message = refusal(&spec("npz", &path), &DataOptions::default());
+        assert!(message.contains("t.npz") && message.contains(fault), "{message}");
+    }
+}
+
+#[test]
+fn an_npz_file_cut_anywhere_is_an_error_that_names_it() {
+    let whole = npz(&[("x", x4()), ("y", y8())]);
+    let folder = folder();
+    for len in 0..whole.len() {
+        let path = put(&folder, "cut.npz", &whole[..len]);
+        assert!(refusal(&spec("npz", &path), &DataOptions::default()).contains("cut.npz"), "{len}");
+    }
+}
+
+#[test]
+fn an_npz_file_with_one_byte_changed_never_reads_as_other_data_of_the_same_shape() {
+    let whole = npz(&[("x", x4()), ("y", y8())]);
+    let folder = folder();
+    let path = put(&folder, "whole.npz", &whole);
+    let good = load(&spec("npz", &path), &DataOptions::default()).unwrap();
+    for place in 0..whole.len() {
+        let mut broken = whole.clone();
+        broken[place] ^= 0x15;
+        let path = put(&folder, "broken.npz", &broken);
+        if let Ok(data) = load(&spec("npz", &path), &DataOptions::default()) {
+            assert_eq!(data, good, "byte {place}");
+        }
+    }
+}
+
+#[test]
+fn a_held_out_fraction_is_spread_evenly_and_depends_on_the_position_alone() {
+    let folder = folder();
+    let rows: String = (0..100).map(|row| format!("{row},{}\n", row % 3)).collect();
+    let path = put(&folder, "rows.csv", rows.as_bytes());
+    let fraction = |test: &str| DataOptions { test: Some(test.parse().unwrap()), ..DataOptions::default() };
+    let data = load(&spec("csv", &path), &fraction("0.2")).unwrap();
+    let test = data.test.unwrap();
+    assert_eq!((data.train.len(), test.len()), (80, 20));
+    for block in 0..10 {
+        let inside = test.features()[0].floats().iter().filter(|row| (**row as usize) / 10 == block).count();
+        assert_eq!(inside, 2, "two of every ten");
+    }
+    let mut all = [data.train.features()[0].floats(), test.features()[0].floats()].concat();
+    all.sort_by(f32::total_cmp);
+    assert_eq!(all, (0..100).map(|row| row as f32).collect::<Vec<_>>());
+
+    // A bad row changes neither the split nor any other sample.
+    let path = put(&folder, "bad.csv", rows.replace("\n50,", "\nNaN,").as_bytes());
+    let options = DataOptions { on_bad_row: OnBadRow::Drop, ..fraction("0.2") };
+    let bad = load(&spec("csv", &path), &options).unwrap();
+    assert_eq!((bad.train.len(), bad.test.as_ref().unwrap().len()), (80, 20));
+    let differing = data.train.features()[0].floats().iter().zip(bad.train.features()[0].floats());
+    assert_eq!(differing.filter(|(a, b)| a != b).count(), 1);
+    assert_eq!((0..80).filter(|row| bad.train.is_null(*row)).count(), 1);
+
+    for wrong in ["0", "1", "-0.5", "NaN", "half"] {
+        assert!(wrong.parse::<TestSource>().unwrap_err().to_string().contains("--test"), "{wrong}");
+    }
+    assert!(
+        refusal(&spec("csv", &path), &DataOptions { on_bad_row: OnBadRow::Drop, ..fraction("0.001") })
+            .contains("leaves a split empty")
+    );
+}
+
+#[test]
+fn a_test_split_comes_from_other_data_or_from_a_fraction_but_not_from_both() {
+    let folder = folder();
+    mnist_like(&folder, false);
+    let own = spec("idx", folder.path());
+    let options = DataOptions { test: Some(TestSource::Fraction(0.5)), ..DataOptions::default() };
+    assert!(refusal(&own, &options).contains("leave out --test"));
+    let csv = put(&folder, "test.csv", b"1,2,3,4,0\n5,6,7,8,1\n");
+    let options =
+        DataOptions { inputs: input(&[4]), test: Some(TestSource::Spec(spec("csv", &csv))), ..DataOptions::default() };
+    let data = load(&own, &options).unwrap();
+    assert_eq!(data.test.unwrap().features()[0].floats()[..4], [1.0, 2.0, 3.0, 4.0]);
+    let options = DataOptions { inputs: vec![], ..options };
+    assert!(refusal(&own, &options).contains("[[2, 2], []]"));
+}
+
+#[test]
+fn a_train_size_takes_the_first_samples() {
+    let folder = folder();
+    mnist_like(&folder, false);
+    let sized = |size| DataOptions { train_size: Some(size), ..DataOptions::default() };
+    let data = load(&spec("idx", folder.path()), &sized(2)).unwrap();
+    assert_eq!(classes(data.train.labels()), [7, 0]);
+    assert_eq!(data.test.unwrap().len(), 2);
+    for wrong in [0, 4] {
+        assert!(refusal(&spec("idx", folder.path()), &sized(wrong)).contains("--train-size"));
+    }
+}
+
+#[test]
+fn mnist_is_what_its_description_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/mnist");
+    if !path.is_dir() {
+        println!("skipped: {} is not there", path.display());
+        return;
+    }
+    let options = DataOptions {
+        labels: LabelKind::Classes { classes: Some(10), shape: Some(vec![]) },
+        inputs: input(&[1, 28, 28]),
+        ..DataOptions::default()
+    };
+    let data = load(&spec("idx", &path), &options).unwrap();
+    assert_eq!((data.train.len(), data.test.unwrap().len()), (60_000, 10_000));
+    assert_eq!(classes(data.train.labels())[..10], [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]);
+    let values = &data.train.features()[0].floats();
+    let mean = values.iter().map(|value| f64::from(*value)).sum::<f64>() / values.len() as f64;
+    assert!((mean - 0.1307).abs() < 1e-4, "{mean}");
+}

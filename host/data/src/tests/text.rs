@@ -1,0 +1,307 @@
+//! Laws of text: rows of tables and lines, and the integers that a tokenizer file makes of them.
+
+use super::*;
+
+/// A tokenizer of `onnx-models/text`.
+fn tokenizer(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models/text").join(name)
+}
+
+fn integer_input(name: &str, length: usize) -> InputShape {
+    InputShape { name: name.into(), shape: vec![length], dtype: DType::I64, rows: None }
+}
+
+/// Bytes for a model with these inputs of `length` tokens.
+fn bytes(inputs: &[&str], length: usize) -> DataOptions {
+    DataOptions {
+        labels: LabelKind::Classes { classes: Some(2), shape: Some(vec![]) },
+        inputs: inputs.iter().map(|name| integer_input(name, length)).collect(),
+        text: TextOptions { tokenizer: Some(tokenizer("bytes.json")), ..TextOptions::default() },
+        ..DataOptions::default()
+    }
+}
+
+fn language_model(length: usize) -> DataOptions {
+    let mut options = bytes(&["input_ids"], length);
+    options.labels = LabelKind::Classes { classes: Some(259), shape: Some(vec![length]) };
+    options.text.task = TextTask::LanguageModel;
+    options
+}
+
+/// `<bos>`, the text's bytes, `<eos>`, padding.
+fn ids(text: &str, length: usize) -> Vec<i64> {
+    let mut ids: Vec<i64> = [1].into_iter().chain(text.bytes().map(|byte| 3 + i64::from(byte))).collect();
+    ids.truncate(length - 1);
+    ids.push(2);
+    ids.resize(length, 0);
+    ids
+}
+
+#[test]
+fn a_model_gets_ids_masks_and_types_by_the_names_of_its_inputs() {
+    let folder = folder();
+    let path = put(&folder, "t.tsv", b"label\tcontent\n1\tab\n0\tc\n");
+    let data = load(&spec("text", &path), &bytes(&["attention_mask", "input_ids", "token_type_ids"], 5)).unwrap();
+    let features = data.train.features();
+    assert_eq!(features[0].integers(), [1, 1, 1, 1, 0, 1, 1, 1, 0, 0]);
+    assert_eq!(features[1].integers(), [ids("ab", 5), ids("c", 5)].concat());
+    assert_eq!(features[2].integers(), [0; 10]);
+    assert_eq!(classes(data.train.labels()), [1, 0]);
+    assert!(data.test.is_none());
+
+    let alone = load(&spec("text", &path), &bytes(&["x"], 5)).unwrap();
+    assert_eq!(alone.train.features()[0], features[1], "one input is the ids, whatever its name");
+    for (inputs, fault) in [
+        (vec![integer_input("x", 5), integer_input("input_ids", 5)], "`x`"),
+        (vec![integer_input("attention_mask", 5), integer_input("token_type_ids", 5)], "no input `input_ids`"),
+        (vec![integer_input("input_ids", 5), integer_input("attention_mask", 6)], "5 and 6 tokens"),
+        (vec![InputShape { shape: vec![5, 2], ..integer_input("input_ids", 5) }], "[5, 2]"),
+        (vec![], "input_ids"),
+    ] {
+        let message = refusal(&spec("text", &path), &DataOptions { inputs, ..bytes(&[], 5) });
+        assert!(message.contains(fault), "{message}");
+    }
+}
+
+#[test]
+fn a_long_text_is_cut_and_keeps_its_special_tokens() {
+    let folder = folder();
+    let path = put(&folder, "t.tsv", b"label\ttext\n1\tabcdefgh\n");
+    let data = load(&spec("text", &path), &bytes(&["x"], 6)).unwrap();
+    assert_eq!(data.train.features()[0].integers(), ids("abcdefgh", 6));
+    let mut shorter = bytes(&["x"], 6);
+    shorter.text.max_length = Some(4);
+    let data = load(&spec("text", &path), &shorter).unwrap();
+    assert_eq!(data.train.features()[0].integers(), [&ids("abcdefgh", 4)[..], &[0, 0]].concat());
+    for (length, fault) in [(7, "takes 6 tokens"), (2, "adds 2 tokens"), (0, "adds 2 tokens")] {
+        shorter.text.max_length = Some(length);
+        let message = refusal(&spec("text", &path), &shorter);
+        assert!(message.contains("--max-length") && message.contains(fault), "{message}");
+    }
+}
+
+#[test]
+fn a_language_model_learns_each_tokens_successor() {
+    let folder = folder();
+    let path = put(&folder, "t.txt", b"ab\n\nabcdefgh\r\n");
+    let data = load(&spec("text", &path), &language_model(5)).unwrap();
+    let expected = [&ids("ab", 5)[..], &[1, 100, 101, 102, 103]].concat();
+    assert_eq!(data.train.features()[0].integers(), expected, "the second goes on, so it has no end");
+    assert_eq!(classes(data.train.labels()), [100, 101, 2, -100, -100, 100, 101, 102, 103, 104]);
+
+    let mut shorter = language_model(5);
+    shorter.text.max_length = Some(3);
+    let data = load(&spec("text", &path), &shorter).unwrap();
+    assert_eq!(data.train.features()[0].integers(), [1, 100, 101, 0, 0, 1, 100, 101, 0, 0]);
+    assert_eq!(classes(data.train.labels()), [100, 101, 2, -100, -100, 100, 101, 102, -100, -100]);
+
+    let table = put(&folder, "t.tsv", b"text\nab\nabcdefgh\n");
+    let from_table = load(&spec("text", &table), &language_model(5)).unwrap();
+    assert_eq!(from_table, load(&spec("text", &path), &language_model(5)).unwrap(), "without a label column");
+
+    let values = DataOptions { labels: LabelKind::Values { shape: None }, ..language_model(5) };
+    assert!(refusal(&spec("text", &path), &values).contains("--loss softmax-cross-entropy"));
+    assert!(refusal(&spec("text", &path), &bytes(&["x"], 5)).contains("--task language-model"));
+    let own_loss = DataOptions { labels: LabelKind::None, ..language_model(5) };
+    assert_eq!(load(&spec("text", &path), &own_loss).unwrap().train.labels(), &Labels::None);
+}
+
+#[test]
+fn quotes_hold_a_csv_text_together_and_are_letters_in_tsv() {
+    let folder = folder();
+    let csv = put(&folder, "t.csv", b"\xef\xbb\xbfsentence,other,label\n\"a,\"\"b\nc\",,1\nd,,0\n");
+    let data = load(&spec("text", &csv), &bytes(&["x"], 9)).unwrap();
+    assert_eq!(data.train.features()[0].integers(), [ids("a,\"b\nc", 9), ids("d", 9)].concat());
+    let tsv = put(&folder, "t.tsv", b"sentence\tlabel\n\"a\t1\nb\"\t0\n");
+    let data = load(&spec("text", &tsv), &bytes(&["x"], 9)).unwrap();
+    assert_eq!(data.train.features()[0].integers(), [ids("\"a", 9), ids("b\"", 9)].concat());
+}
+
+#[test]
+fn a_folder_of_splits_loads_plain_and_gzipped() {
+    let (train, dev) = (b"label\ttext\n1\tab\n0\tcd\n", b"label\ttext\n1\tef\n");
+    let plain = folder();
+    put(&plain, "train.tsv", train);
+    put(&plain, "dev.tsv", dev);
+    let zipped = folder();
+    put(&zipped, "train.tsv.gz", &gz(train));
+    put(&zipped, "dev.tsv.gz", &gz(dev));
+    put(&zipped, "test.tsv", b"label\ttext\n0\tunlike\n");
+    let data = load(&spec("text", plain.path()), &bytes(&["x"], 9)).unwrap();
+    assert_eq!(data, load(&spec("text", zipped.path()), &bytes(&["x"], 9)).unwrap(), "dev is taken before test");
+    assert_eq!((data.train.len(), data.test.as_ref().unwrap().len()), (2, 1));
+
+    let other =
+        DataOptions { test: Some(TestSource::Spec(spec("text", &plain.path().join("dev.tsv")))), ..bytes(&["x"], 9) };
+    assert_eq!(data, load(&spec("text", &zipped.path().join("train.tsv.gz")), &other).unwrap());
+    let empty = folder();
+    assert!(refusal(&spec("text", empty.path()), &bytes(&["x"], 9)).contains("no train.tsv"));
+}
+
+#[test]
+fn columns_are_found_by_their_usual_names_given_names_and_numbers() {
+    let folder = folder();
+    let named = put(&folder, "named.tsv", b"verdict\treview\n1\tab\n");
+    let bare = put(&folder, "bare.tsv", b"1\tab\n");
+    let mut options = bytes(&["x"], 5);
+    let message = refusal(&spec("text", &named), &options);
+    assert!(message.contains("--text-column") && message.contains("`review`"), "{message}");
+    options.text.text_column = Some("review".into());
+    let message = refusal(&spec("text", &named), &options);
+    assert!(message.contains("--label-column") && message.contains("`verdict`"), "{message}");
+    options.label_column = Some("verdict".into());
+    let data = load(&spec("text", &named), &options).unwrap();
+    assert_eq!(data.train.features()[0].integers(), ids("ab", 5));
+    options.header = Some(false);
+    assert!(refusal(&spec("text", &bare), &options).contains("no column `review`"));
+    options.text.text_column = Some("1".into());
+    options.label_column = Some("0".into());
+    assert_eq!(data, load(&spec("text", &bare), &options).unwrap());
+}
+
+#[test]
+fn a_bad_row_of_text_is_named_by_its_line_or_made_a_null_sample() {
+    let folder = folder();
+    let rows: [(&[u8], &str); 8] = [
+        (b"1\t", "the text is empty"),
+        (b"1\t \t ", "has 3 fields"),
+        (b"1", "has 1 fields"),
+        (b"1\t\xff\xfe", "not UTF-8"),
+        (b"cat\tab", "column `label`"),
+        (b"\tab", "column `label`"),
+        (b"2\tab", "the label 2"),
+        (b"nan\tab", "the label NaN"),
+    ];
+    for (row, fault) in rows {
+        let path = put(&folder, "bad.tsv", &[b"label\ttext\n1\tab\n", row, b"\n0\tcd\n"].concat());
+        let message = refusal(&spec("text", &path), &bytes(&["x"], 5));
+        assert!(message.contains("bad.tsv: line 3: ") && message.contains(fault), "{message}");
+        assert!(message.contains("--on-bad-row drop"), "{message}");
+        let drop = DataOptions { on_bad_row: OnBadRow::Drop, ..bytes(&["x"], 5) };
+        let data = load(&spec("text", &path), &drop).unwrap();
+        assert_eq!([0, 1, 2].map(|row| data.train.is_null(row)), [false, true, false]);
+        assert_eq!(data.train.features()[0].integers(), [ids("ab", 5), vec![0; 5], ids("cd", 5)].concat());
+        assert_eq!(classes(data.train.labels()), [1, 0, 0]);
+    }
+}
+
+#[test]
+fn a_text_file_of_the_wrong_form_is_refused() {
+    let folder = folder();
+    let cases: [(&str, &[u8], &str); 5] = [
+        ("t.json", b"{}", "end it in .tsv, .csv or .txt"),
+        ("t.tsv", b"", "is empty"),
+        ("t.tsv", b"\n\n", "holds no lines"),
+        ("t.tsv", b"label\ttext\n", "holds no samples"),
+        ("t.tsv.gz", b"\x1f\x8b\x08\x00", "truncated"),
+    ];
+    for (name, bytes_of, fault) in cases {
+        let path = put(&folder, name, bytes_of);
+        let message = refusal(&spec("text", &path), &bytes(&["x"], 5));
+        assert!(message.contains(name) && message.contains(fault), "{message}");
+    }
+    let path = put(&folder, "t.tsv", b"label\ttext\n1\tab\n");
+    let scaled = DataOptions { normalize: Some((0.0, 1.0)), ..bytes(&["x"], 5) };
+    assert!(refusal(&spec("text", &path), &scaled).contains("--normalize"));
+}
+
+#[test]
+fn a_tokenizer_must_be_there_whole_and_fit_the_model() {
+    let folder = folder();
+    let path = put(&folder, "t.tsv", b"label\ttext\n1\tab\n");
+    let with = |tokenizer: Option<PathBuf>| {
+        let mut options = bytes(&["x"], 5);
+        options.text.tokenizer = tokenizer;
+        options
+    };
+    assert!(refusal(&spec("text", &path), &with(None)).contains("--tokenizer"));
+    assert!(refusal(&spec("text", &path), &with(Some("nowhere.json".into()))).contains("nowhere.json"));
+    let whole = std::fs::read(tokenizer("bytes.json")).unwrap();
+    for len in (0..whole.len()).step_by(97) {
+        let cut = put(&folder, "cut.json", &whole[..len]);
+        assert!(refusal(&spec("text", &path), &with(Some(cut))).contains("cut.json"), "{len}");
+    }
+    // Names without an entry for padding: the usual ones are known.
+    let json = String::from_utf8(whole).unwrap();
+    let start = json.find("\"padding\":").unwrap();
+    let end = start + json[start..].find('}').unwrap() + 1;
+    let bare = [&json[..start], "\"padding\":null", &json[end..]].concat();
+    let known = put(&folder, "known.json", bare.as_bytes());
+    assert_eq!(load(&spec("text", &path), &with(Some(known))), load(&spec("text", &path), &bytes(&["x"], 5)));
+    let unknown = put(&folder, "unknown.json", bare.replace("<pad>", "<nothing>").as_bytes());
+    assert!(refusal(&spec("text", &path), &with(Some(unknown))).contains("no padding token"));
+
+    let mut small = bytes(&["x"], 5);
+    small.inputs[0].rows = Some(258);
+    let message = refusal(&spec("text", &path), &small);
+    assert!(message.contains("259 tokens") && message.contains("embeds 258"), "{message}");
+    let mut small = language_model(5);
+    small.labels = LabelKind::Classes { classes: Some(258), shape: Some(vec![5]) };
+    assert!(refusal(&spec("text", &path), &small).contains("predicts 258"));
+}
+
+#[test]
+fn the_shipped_tokenizers_are_what_their_page_says() {
+    let folder = folder();
+    let path = put(&folder, "t.tsv", "label\ttext\n1\tA good film!\n0\té\n".as_bytes());
+    let mut options = bytes(&["input_ids"], 8);
+    options.text.tokenizer = Some(tokenizer("wordpiece.json"));
+    options.inputs[0].rows = Some(4096);
+    let data = load(&spec("text", &path), &options).unwrap();
+    let ids = data.train.features()[0].integers();
+    assert_eq!((ids[0], &ids[4..8]), (2, &[5, 3, 0, 0][..]), "[CLS] a good film ! [SEP] [PAD] [PAD]");
+    assert_eq!((ids[8], ids[10], &ids[11..]), (2, 3, &[0; 5][..]));
+    options.inputs[0].rows = Some(4095);
+    assert!(refusal(&spec("text", &path), &options).contains("4096 tokens"));
+}
+
+#[test]
+fn integer_inputs_take_whole_numbers_of_their_table() {
+    let folder = folder();
+    let path = put(&folder, "t.csv", b"a,b,y\n3,0,1\n9,2,0\n");
+    let input = |rows| vec![InputShape { rows, ..integer_input("x", 2) }];
+    let normalized = DataOptions { inputs: input(Some(10)), normalize: Some((1.0, 2.0)), ..DataOptions::default() };
+    let data = load(&spec("csv", &path), &normalized).unwrap();
+    assert_eq!(data.train.features()[0].integers(), [3, 0, 9, 2], "normalization is for floats");
+    let message = refusal(&spec("csv", &path), &DataOptions { inputs: input(Some(9)), ..DataOptions::default() });
+    assert!(message.contains("line 3") && message.contains("rows 0 to 8"), "{message}");
+    let path = put(&folder, "t.csv", b"a,b,y\n3,0,1\n9,2.5,0\n");
+    let message = refusal(&spec("csv", &path), &DataOptions { inputs: input(None), ..DataOptions::default() });
+    assert!(message.contains("line 3") && message.contains("2.5") && message.contains("whole"), "{message}");
+}
+
+#[test]
+fn labels_of_more_axes_must_have_the_models_shape() {
+    let folder = folder();
+    let y = npy("|u1", false, &[2, 1, 2], &[0, 1, 1, 0]);
+    let x = npy("|u1", false, &[2, 1], &[0, 1]);
+    let path = put(&folder, "t.npz", &npz(&[("x", x), ("y", y)]));
+    let shaped = |shape: &[usize]| DataOptions {
+        labels: LabelKind::Classes { classes: Some(2), shape: Some(shape.to_vec()) },
+        ..DataOptions::default()
+    };
+    let data = load(&spec("npz", &path), &shaped(&[1, 2])).unwrap();
+    assert_eq!(classes(data.train.labels()), [0, 1, 1, 0]);
+    assert!(refusal(&spec("npz", &path), &shaped(&[])).contains("--class-axis"));
+    assert!(refusal(&spec("npz", &path), &DataOptions::default()).contains("one-hot"));
+}
+
+#[test]
+fn sst2_is_what_its_description_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/sst2");
+    if !path.is_dir() {
+        println!("skipped: {} is not there", path.display());
+        return;
+    }
+    let mut options = bytes(&["input_ids", "attention_mask"], 64);
+    options.text.tokenizer = Some(tokenizer("wordpiece.json"));
+    let data = load(&spec("text", &path), &options).unwrap();
+    assert_eq!((data.train.len(), data.test.as_ref().unwrap().len()), (67_349, 872));
+    let labels = classes(data.train.labels());
+    let positive = labels.iter().sum::<i64>() as f64 / labels.len() as f64;
+    assert!((positive - 0.5578).abs() < 1e-4, "{positive}");
+    let ids = data.train.features()[0].integers();
+    assert!(ids.chunks(64).all(|text| text[0] == 2));
+    let unknown = ids.iter().filter(|id| **id == 1).count();
+    assert!(unknown < 100, "{unknown}");
+}

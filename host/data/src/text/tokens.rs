@@ -1,0 +1,240 @@
+//! A tokenizer file, and the arrays of tokens that a model takes.
+
+use super::super::array::{Array, Values};
+use super::super::assemble::IGNORED;
+use super::super::{DataError, DataOptions, InputShape, LabelKind};
+use super::TextTask;
+use damper_onnx::graph::DType;
+use serde_json::Value;
+use std::panic::catch_unwind;
+use std::path::Path;
+use tokenizers::{Encoding, Tokenizer, TruncationParams};
+
+/// Texts that are tokenized side by side.
+const BLOCK: usize = 1024;
+/// Names that a padding token usually has, where the file does not say.
+const PADDING: &[&str] = &["[PAD]", "<pad>", "<|pad|>", "<|padding|>", "<|endoftext|>", "</s>"];
+
+/// What an input of the model is given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Ids,
+    Mask,
+    Types,
+}
+
+/// A tokenizer, set up for a model.
+pub(super) struct Tokens {
+    tokenizer: Tokenizer,
+    roles: Vec<Role>,
+    /// S.
+    length: usize,
+    /// Tokens that are kept of a text.
+    kept: usize,
+    pad: u32,
+    task: TextTask,
+}
+
+/// Texts as the model takes them, `[N, S]` each.
+pub(super) struct Encoded {
+    /// One a model input.
+    pub features: Vec<Array>,
+    /// The labels of a language model.
+    pub successors: Option<Array>,
+}
+
+impl Tokens {
+    pub(super) fn open(options: &DataOptions) -> Result<Self, DataError> {
+        let file = options.text.tokenizer.as_ref().ok_or_else(|| {
+            DataError("text: give the tokenizer's file with --tokenizer, such as tokenizer.json".into())
+        })?;
+        let mut tokenizer = read(file)?;
+        let (roles, length) = roles(&options.inputs)?;
+        let kept = options.text.max_length.unwrap_or(length);
+        if kept > length {
+            return Err(DataError(format!("--max-length {kept}: the model takes {length} tokens: give at most that")));
+        }
+        let special = tokenizer.encode_fast("", true).map_err(|error| broken(file, &error))?.len();
+        if kept <= special {
+            return Err(DataError(format!(
+                "--max-length {kept}: the tokenizer adds {special} tokens to each text: give more than that"
+            )));
+        }
+        check_labels(length, options)?;
+        check_vocabulary(file, &tokenizer, &roles, options)?;
+        let pad = match tokenizer.get_padding() {
+            Some(padding) => padding.pad_id,
+            None => PADDING.iter().find_map(|token| tokenizer.token_to_id(token)).ok_or_else(|| {
+                DataError(format!("{}: names no padding token: save it with enable_padding", file.display()))
+            })?,
+        };
+        let task = options.text.task;
+        tokenizer.with_padding(None);
+        // A language model learns what follows its last token too; a text that goes on has no end there.
+        let cut = (task == TextTask::Classify).then(|| TruncationParams { max_length: kept, ..Default::default() });
+        tokenizer.with_truncation(cut).map_err(|error| broken(file, &error))?;
+        Ok(Self { tokenizer, roles, length, kept, pad, task })
+    }
+
+    /// Tokenizes. A text that the tokenizer refuses becomes a bad row.
+    pub(super) fn encode(&self, texts: &[String], origin: &str, unreadable: &mut Vec<(usize, String)>) -> Encoded {
+        let size = texts.len() * self.length;
+        let mut columns: Vec<Vec<i64>> = self
+            .roles
+            .iter()
+            .map(|role| vec![if *role == Role::Ids { i64::from(self.pad) } else { 0 }; size])
+            .collect();
+        let mut successors = (self.task == TextTask::LanguageModel).then(|| vec![IGNORED; size]);
+        for (block, part) in texts.chunks(BLOCK).enumerate() {
+            let all = self.tokenizer.encode_batch_fast(part.iter().map(String::as_str).collect(), true);
+            let each: Vec<_> = match all {
+                Ok(all) => all.into_iter().map(Ok).collect(),
+                Err(_) => part.iter().map(|text| self.tokenizer.encode_fast(text.as_str(), true)).collect(),
+            };
+            for (row, encoding) in (block * BLOCK..).zip(each) {
+                match encoding {
+                    Ok(encoding) => {
+                        for (role, column) in self.roles.iter().zip(&mut columns) {
+                            self.fill(*role, &encoding, &mut column[row * self.length..][..self.length]);
+                        }
+                        if let Some(labels) = &mut successors {
+                            let next = encoding.get_ids().iter().skip(1).take(self.kept);
+                            for (label, id) in labels[row * self.length..].iter_mut().zip(next) {
+                                *label = i64::from(*id);
+                            }
+                        }
+                    }
+                    Err(error) => unreadable.push((
+                        row,
+                        format!("cannot be tokenized ({error}): correct the row, or use --on-bad-row drop"),
+                    )),
+                }
+            }
+        }
+        let array = |values| Array {
+            origin: origin.to_string(),
+            shape: vec![texts.len(), self.length],
+            values: Values::I64(values),
+        };
+        Encoded { features: columns.into_iter().map(array).collect(), successors: successors.map(array) }
+    }
+
+    fn fill(&self, role: Role, encoding: &Encoding, row: &mut [i64]) {
+        let from = match role {
+            Role::Ids => encoding.get_ids(),
+            Role::Mask => encoding.get_attention_mask(),
+            Role::Types => encoding.get_type_ids(),
+        };
+        for (to, from) in row.iter_mut().zip(from.iter().take(self.kept)) {
+            *to = i64::from(*from);
+        }
+    }
+}
+
+fn read(file: &Path) -> Result<Tokenizer, DataError> {
+    let bytes = std::fs::read(file)
+        .map_err(|error| DataError(format!("{}: cannot be read ({error}): correct --tokenizer", file.display())))?;
+    let mut json: Value = serde_json::from_slice(&bytes).map_err(|error| broken(file, &error.into()))?;
+    // Nothing is turned back into text.
+    if let Some(parts) = json.as_object_mut() {
+        parts.remove("decoder");
+    }
+    // The library panics on some malformed parts.
+    let parsed = catch_unwind(|| serde_json::from_value::<Tokenizer>(json));
+    parsed.map_err(|_| broken(file, &"a part of it is malformed".into()))?.map_err(|error| broken(file, &error.into()))
+}
+
+fn broken(file: &Path, error: &tokenizers::Error) -> DataError {
+    let reason = error.to_string().replace('\n', " ");
+    DataError(format!(
+        "{}: is not a usable tokenizer file ({reason}): save it again, as tokenizer.json",
+        file.display()
+    ))
+}
+
+/// What each input is given, and the sequence length.
+fn roles(inputs: &[InputShape]) -> Result<(Vec<Role>, usize), DataError> {
+    let mut length = None;
+    let mut roles = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        let role = match &*input.name {
+            "input_ids" => Role::Ids,
+            "attention_mask" => Role::Mask,
+            "token_type_ids" => Role::Types,
+            _ if inputs.len() == 1 => Role::Ids,
+            name => {
+                return Err(DataError(format!(
+                    "text: nothing is known for the model's input `{name}`: name inputs input_ids, attention_mask or \
+                     token_type_ids"
+                )));
+            }
+        };
+        if role == Role::Ids && input.dtype != DType::I64 {
+            return Err(DataError(format!(
+                "text: the model's input `{}` takes {} where tokens are integers: use a model of token ids, int64 [N, S]",
+                input.name,
+                input.dtype.name()
+            )));
+        }
+        let [extent] = input.shape[..] else {
+            return Err(DataError(format!(
+                "text: the model's input `{}` takes {:?} numbers a sample where a text has a row of them: use a model of \
+                 token ids [N, S]",
+                input.name, input.shape
+            )));
+        };
+        if length.is_some_and(|length| length != extent) {
+            return Err(DataError(format!(
+                "text: the model's inputs take {} and {extent} tokens a sample: export them with one length",
+                length.unwrap_or_default()
+            )));
+        }
+        length = Some(extent);
+        roles.push(role);
+    }
+    match length {
+        Some(length) if roles.contains(&Role::Ids) => Ok((roles, length)),
+        _ => Err(DataError("text: the model has no input `input_ids`: export one".into())),
+    }
+}
+
+/// A class for each text, or for each token.
+fn check_labels(length: usize, options: &DataOptions) -> Result<(), DataError> {
+    let LabelKind::Classes { shape: Some(shape), .. } = &options.labels else { return Ok(()) };
+    let (wanted, task, other) = match options.text.task {
+        TextTask::Classify => (vec![], "classify", "language-model"),
+        TextTask::LanguageModel => (vec![length], "language-model", "classify"),
+    };
+    if shape.iter().product::<usize>() == wanted.iter().product::<usize>() {
+        return Ok(());
+    }
+    Err(DataError(format!(
+        "--task {task}: gives labels of shape {wanted:?} a sample where the model's output has {shape:?}: use --task {other}, \
+         another --output, or name the axis of the classes with --class-axis"
+    )))
+}
+
+/// Every token must be a row of the model's table, and a class of a language model, whatever the texts are.
+fn check_vocabulary(
+    file: &Path,
+    tokenizer: &Tokenizer,
+    roles: &[Role],
+    options: &DataOptions,
+) -> Result<(), DataError> {
+    let size = tokenizer.get_vocab(true).values().max().map_or(0, |id| *id as usize + 1);
+    let table =
+        options.inputs.iter().zip(roles).find(|(_, role)| **role == Role::Ids).and_then(|(input, _)| input.rows);
+    let classes = match (&options.labels, options.text.task) {
+        (LabelKind::Classes { classes, .. }, TextTask::LanguageModel) => *classes,
+        _ => None,
+    };
+    for (what, limit) in [("embeds", table), ("predicts", classes)] {
+        if let Some(limit) = limit.filter(|limit| *limit < size) {
+            return Err(DataError(format!(
+                "{}: has {size} tokens where the model {what} {limit}: use the tokenizer that the model is made for",
+                file.display()
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! What an emitted graph costs: multiply-adds and memory, counted from its nodes and their shapes.
+//!
+//! Memory is that of tensors alive at once when the nodes run in their order: a tensor lives from the node that writes it to the
+//! last that reads it, an input or an output all the time, and a reinterpretation (`Reshape` and its like) shares its
+//! input's memory. What a runtime keeps besides (packed weights, alignment, scratch of its kernels) is not counted.
+
+use super::emit::Var;
+use damper_onnx::graph::DType;
+use damper_onnx::pb::NodeProto;
+use damper_onnx::{attr_int, attr_string};
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::rc::Rc;
+
+/// The counted cost of a gradient graph.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cost {
+    /// Multiply-adds of one sample in convolutions and matrix products, forward and backward.
+    pub multiply_adds: u64,
+    /// Bytes that every row of a batch adds.
+    pub sample_bytes: u64,
+    /// Bytes whatever the number of rows: parameters, constants and what follows from them alone.
+    pub fixed_bytes: u64,
+}
+
+/// Rows of a batch beyond which nothing is gained: the tensors of more leave the processor's caches.
+const MOST_ROWS: u64 = 16;
+
+impl Cost {
+    /// Bytes of a batch of `rows`.
+    #[must_use]
+    pub fn bytes(&self, rows: usize) -> u64 {
+        self.sample_bytes.saturating_mul(rows as u64).saturating_add(self.fixed_bytes)
+    }
+
+    /// The rows of the physical batch that fits `memory` bytes: as many as help, and none where one does not fit.
+    #[must_use]
+    pub fn rows(&self, memory: u64) -> Option<NonZeroUsize> {
+        let free = memory.checked_sub(self.fixed_bytes)?;
+        let rows = free.checked_div(self.sample_bytes).unwrap_or(MOST_ROWS).min(MOST_ROWS);
+        NonZeroUsize::new(rows as usize)
+    }
+}
+
+/// Tensors by name; a tensor with a batch counts for one sample.
+pub type Known = HashMap<Rc<str>, Var>;
+
+/// Counts `nodes`, which run in this order; `kept` are the names of inputs, initializers and outputs.
+pub fn count(nodes: &[NodeProto], known: &Known, kept: &[&str]) -> Cost {
+    let mut buffer: HashMap<&str, &str> = HashMap::new();
+    for node in nodes.iter().filter(|node| shares_memory(&node.op_type)) {
+        if let (Some(from), Some(to)) = (node.input.first(), node.output.first()) {
+            let root = buffer.get(from.as_str()).copied().unwrap_or(from);
+            buffer.insert(to, root);
+        }
+    }
+    let root = |name: &'_ str| -> String { buffer.get(name).copied().unwrap_or(name).to_owned() };
+    let mut last: HashMap<String, usize> = HashMap::new();
+    for (at, node) in nodes.iter().enumerate() {
+        for name in node.input.iter().chain(&node.output).filter(|name| !name.is_empty()) {
+            last.insert(root(name), at);
+        }
+    }
+    let mut alive = Alive::default();
+    for name in kept {
+        let name = root(name);
+        if last.insert(name.clone(), usize::MAX) != Some(usize::MAX) {
+            alive.add(known.get(name.as_str()));
+        }
+    }
+    let mut most = alive;
+    let mut multiply_adds = 0u64;
+    for (at, node) in nodes.iter().enumerate() {
+        multiply_adds = multiply_adds.saturating_add(products(node, known));
+        for name in node.output.iter().filter(|name| !buffer.contains_key(name.as_str())) {
+            if last.get(name).is_some_and(|last| *last != usize::MAX) {
+                alive.add(known.get(name.as_str()));
+            }
+        }
+        most = most.max(alive);
+        let mut read: Vec<String> = node.input.iter().chain(&node.output).map(|name| root(name)).collect();
+        read.sort_unstable();
+        read.dedup();
+        for name in read.iter().filter(|name| last.get(*name) == Some(&at)) {
+            alive.remove(known.get(name.as_str()));
+        }
+    }
+    Cost { multiply_adds, sample_bytes: most.sample, fixed_bytes: most.fixed }
+}
+
+/// Bytes alive.
+#[derive(Clone, Copy, Default)]
+struct Alive {
+    sample: u64,
+    fixed: u64,
+}
+
+impl Alive {
+    fn part(&mut self, var: &Var) -> &mut u64 {
+        if var.batch.is_some() { &mut self.sample } else { &mut self.fixed }
+    }
+
+    fn add(&mut self, var: Option<&Var>) {
+        if let Some(var) = var {
+            *self.part(var) += bytes(var);
+        }
+    }
+
+    fn remove(&mut self, var: Option<&Var>) {
+        if let Some(var) = var {
+            let part = self.part(var);
+            *part = part.saturating_sub(bytes(var));
+        }
+    }
+
+    /// The larger of both parts.
+    fn max(self, other: Self) -> Self {
+        Self { sample: self.sample.max(other.sample), fixed: self.fixed.max(other.fixed) }
+    }
+}
+
+fn bytes(var: &Var) -> u64 {
+    let each = match var.dtype {
+        DType::F64 | DType::I64 => 8,
+        DType::Bool => 1,
+        _ => 4,
+    };
+    var.len() as u64 * each
+}
+
+/// Whether an operator's output is its first input, seen in another shape.
+fn shares_memory(op: &str) -> bool {
+    matches!(op, "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Identity")
+}
+
+/// Multiply-adds of a node for one sample.
+fn products(node: &NodeProto, known: &Known) -> u64 {
+    let var = |name: Option<&String>| name.and_then(|name| known.get(name.as_str()));
+    let (Some(x), Some(y)) = (var(node.input.first()), var(node.output.first())) else { return 0 };
+    let (x_len, y_len) = (x.len() as u64, y.len() as u64);
+    // A weight's entries behind its first axis: what meets one element of the side that the first axis counts.
+    let weight = || var(node.input.get(1)).map_or(0, |w| w.shape.iter().skip(1).product::<usize>() as u64);
+    match node.op_type.as_str() {
+        "Conv" => y_len * weight(),
+        "ConvTranspose" => x_len * weight(),
+        "MatMul" => y_len * x.shape.last().copied().unwrap_or(1) as u64,
+        "Gemm" => {
+            let transposed = attr_int(&node.attribute, "transA", 0) != 0;
+            y_len * x.shape.get(usize::from(!transposed)).copied().unwrap_or(1) as u64
+        }
+        "Einsum" => einsum(node, &|name| var(Some(name))),
+        _ => 0,
+    }
+}
+
+/// The product of the extents of all labels.
+fn einsum<'a>(node: &NodeProto, var: &dyn Fn(&String) -> Option<&'a Var>) -> u64 {
+    let equation = attr_string(&node.attribute, "equation", "").replace(' ', "");
+    let terms = equation.split("->").next().unwrap_or_default().split(',');
+    let mut extents: HashMap<char, u64> = HashMap::new();
+    for (term, input) in terms.zip(&node.input) {
+        if let Some(var) = var(input) {
+            for (label, extent) in term.chars().zip(&var.shape) {
+                let known = extents.entry(label).or_insert(1);
+                *known = (*known).max(*extent as u64);
+            }
+        }
+    }
+    extents.values().product()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DeriveOptions, Loss, derive};
+    use damper_onnx::graph::{Graph, GraphOptions};
+    use damper_onnx::load;
+    use std::path::Path;
+
+    fn cost(file: &str) -> Cost {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models").join(file);
+        let graph = Graph::from_model(&load(&path).unwrap(), &GraphOptions::default()).unwrap();
+        derive(&graph, &DeriveOptions::new(Loss::SoftmaxCrossEntropy)).unwrap().cost
+    }
+
+    #[test]
+    fn a_perceptrons_products_are_counted_by_hand() {
+        // Forward 64·32 + 32·10, back to the hidden layer 10·32; sums over the classes are products with ones. The outer
+        // products of the weights' gradients are no sums.
+        let cost = cost("digits-mlp.onnx");
+        let layers = 64 * 32 + 2 * 32 * 10;
+        assert!((layers..layers + 100).contains(&cost.multiply_adds), "{cost:?}");
+    }
+
+    #[test]
+    fn a_samples_memory_holds_its_gradient_and_the_rest_the_parameters() {
+        for (file, parameters) in [("digits-mlp.onnx", 2410), ("mnist-cnn.onnx", 26_010)] {
+            let cost = cost(file);
+            assert!(cost.sample_bytes >= 4 * parameters && cost.sample_bytes < 60 * parameters, "{cost:?}");
+            assert!(cost.fixed_bytes >= 4 * parameters && cost.fixed_bytes < 40 * parameters, "{cost:?}");
+        }
+    }
+
+    #[test]
+    fn rows_fill_the_memory_up_to_those_that_help() {
+        let cost = Cost { multiply_adds: 0, sample_bytes: 100, fixed_bytes: 50 };
+        let rows = |memory| cost.rows(memory).map(NonZeroUsize::get);
+        assert_eq!([rows(0), rows(149), rows(150), rows(349), rows(1 << 40)], [None, None, Some(1), Some(2), Some(16)]);
+        assert!(cost.bytes(2) <= 349 && cost.bytes(3) > 349);
+    }
+}

@@ -1,0 +1,392 @@
+//! From a graph to the ONNX model of its per-sample gradients.
+
+use super::cost::count;
+use super::emit::{BATCH_FIRST, Emitter, Var, reshape_target};
+use super::loss;
+use super::lower::lower;
+use super::readout::{Bounds, Part, Read, Readout, clipped_sum, factored, norms, per_sample, ways};
+use super::refusal::Refusal;
+use super::sweep::sweep;
+use super::{Cost, DeriveOptions, GradGraph};
+use damper_onnx::graph::{Graph, Node, Origin, Parameter};
+use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
+use damper_onnx::{Dim, TensorSpec};
+use damper_onnx::{Extent, make_value_info};
+
+/// The oldest operator set whose forms of the operators are emitted.
+const OLDEST_OPSET: i64 = 13;
+
+/// Why a parameter is not trained from which the loss does not follow: it would drift with the noise alone.
+pub const UNREACHED: &str = "not trained: no gradient reaches it from the loss";
+
+/// Name of the input of the points' weights.
+const MIX: &str = "dp.mix";
+
+/// Emits the gradient graph of `graph`.
+///
+/// # Errors
+/// [`Refusal`] names the node, output or flag at fault and what to do.
+pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Refusal> {
+    let points = options.points.get();
+    check(graph, points)?;
+    let mut em = Emitter::new(graph.opset);
+    let current = emit_forward(&mut em, graph, Point { index: 0, of: points, current: None });
+    let loss = loss::emit(&mut em, graph, &current, options)?;
+    let dtype = loss.loss.dtype;
+    let mix = Var { name: MIX.into(), dtype, shape: vec![points], batch: None };
+    let seed = weighted(&mut em, &loss.seed.1, &mix, 0);
+    let mut grads = sweep(&mut em, graph, &current, vec![(loss.seed.0, seed)])?;
+    for index in 1..points {
+        let forward = emit_forward(&mut em, graph, Point { index, of: points, current: Some(&current) });
+        let (output, seed) = loss::emit(&mut em, graph, &forward, options)?.seed;
+        let seed = weighted(&mut em, &seed, &mix, index);
+        let there = sweep(&mut em, graph, &forward, vec![(output, seed)])?;
+        for (grad, there) in grads.iter_mut().zip(there) {
+            *grad = match (grad.take(), there) {
+                (Some(sum), Some(there)) => Some(sum.sum(there, &mut em)),
+                (sum, there) => sum.or(there),
+            };
+        }
+    }
+    let (mut reads, mut unreached) = (Vec::new(), Vec::new());
+    for (parameter, grad) in graph.parameters.iter().zip(grads).filter(|(p, _)| p.trained) {
+        let value = &graph.values[parameter.value.0];
+        match grad {
+            Some(grad) => reads.push(Read { grad, dtype: value.dtype, shape: value.shape.clone() }),
+            None => unreached.push(parameter.name.clone()),
+        }
+    }
+    let grads = reads;
+    if grads.is_empty() {
+        return Err(Refusal::new(
+            "the model",
+            "no gradient reaches a trained parameter from the loss",
+            "choose another --output, or what is trained with --train",
+        ));
+    }
+    if !unreached.is_empty() {
+        let mut graph = graph.clone();
+        for parameter in graph.parameters.iter_mut().filter(|p| unreached.contains(&p.name)) {
+            (parameter.trained, parameter.reason) = (false, UNREACHED.into());
+        }
+        return Ok(GradGraph { unreached, ..derive(&graph, options)? });
+    }
+
+    let ways = ways(&grads, options.readout);
+    let (mut windows, mut left_to_reader) = (Vec::new(), 0u64);
+    let bounds = (options.readout == Readout::ClippedSum).then(|| Bounds::new(dtype));
+    let names = || graph.trained().map(|parameter| &parameter.name);
+    let named = |prefix, vars: Vec<Var>| names().map(|name| format!("{prefix}{name}")).zip(vars).collect();
+    let (norm, each): (_, Vec<(String, Var)>) = match (options.readout, &bounds) {
+        (Readout::PerSample, _) => (None, named("dp.grad.", per_sample(&mut em, &grads))),
+        (Readout::Factored, _) => {
+            let parts = names().zip(factored(&mut em, &grads)).flat_map(|(name, part)| {
+                left_to_reader += part.multiply_adds();
+                let (l, r) = match part {
+                    Part::Whole(var) => return vec![(format!("dp.grad.{name}"), var)],
+                    Part::Outer(l, r) => (l, r),
+                    Part::Kernel(l, r, window) => {
+                        windows.push((name.clone(), window));
+                        (l, r)
+                    }
+                };
+                vec![(format!("dp.left.{name}"), l), (format!("dp.right.{name}"), r)]
+            });
+            (None, parts.collect())
+        }
+        (Readout::ClippedSum, Some(bounds)) => {
+            let (norm, sums) = clipped_sum(&mut em, &grads, &ways, bounds);
+            (Some(norm), named("dp.sum.", sums))
+        }
+        _ => (Some(norms(&mut em, &grads, dtype, &ways)), vec![]),
+    };
+
+    // Naming an output renames a tensor, so all is written by now.
+    let mut outputs = vec![("dp.loss".to_string(), loss.loss)];
+    em.output(&outputs[0].1, "dp.loss");
+    for id in &graph.outputs {
+        let (name, var) = (&graph.values[id.0].name, current[id.0].clone().expect("outputs are emitted"));
+        // An output that is itself an input, parameter or constant has no node that writes it.
+        if *var.name != **name {
+            em.output(&var, name);
+        }
+        outputs.push((name.clone(), var));
+    }
+    let public: Vec<&str> = graph.inputs.iter().chain(&graph.outputs).map(|id| &*graph.values[id.0].name).collect();
+    for (name, var) in norm.map(|norm| ("dp.norm".to_string(), norm)).into_iter().chain(each) {
+        match options.readout {
+            Readout::Factored if !public.contains(&&*var.name) => em.take_over(&var, &name),
+            _ => em.output(&var, &name),
+        }
+        outputs.push((name, var));
+    }
+    let mix = (points > 1).then_some(mix);
+    let (clip, weight) = bounds.map(|bounds| (bounds.clip, bounds.weight)).unzip();
+    let own = [loss.labels, mix, clip, weight].map(|var| var.map(|var| spec(&var.name, &var)));
+    let mut grad = GradGraph { ways, windows, ..assemble(em, graph, &current, points, own, &outputs) };
+    grad.cost.multiply_adds += left_to_reader;
+    Ok(grad)
+}
+
+/// `seed` times the weight of point `index`. The sweep is linear in its seed, so this weighs the output gradients of every
+/// factored gradient, and every dense gradient, once and where they are smallest.
+fn weighted(em: &mut Emitter, seed: &Var, mix: &Var, index: usize) -> Var {
+    if mix.shape == [1] {
+        return seed.clone();
+    }
+    let weight = em.slice(mix, &[(0, index, 1, 1)]);
+    let weight = em.cast(&weight, seed.dtype);
+    let weight = em.reshape(&weight, &[], None);
+    em.mul(seed, &weight)
+}
+
+fn check(graph: &Graph, points: usize) -> Result<(), Refusal> {
+    if graph.opset < OLDEST_OPSET {
+        return Err(Refusal::new(
+            "the model",
+            format!("it is written in operator set {}", graph.opset),
+            format!("export it with operator set {OLDEST_OPSET} or later"),
+        ));
+    }
+    let names = graph.values.iter().map(|v| &v.name).chain(graph.parameters.iter().map(|p| &p.name));
+    if let Some(name) = names.into_iter().find(|n| n.starts_with("dp.")) {
+        let remedy = "rename it in the model: names beginning with dp. are those of the gradient graph";
+        return Err(Refusal::new(format!("tensor {name}"), "its name begins with dp.", remedy));
+    }
+    if let Some(parameter) = graph.trained().find(|p| points > 1 && names_at_points(graph, p, points)) {
+        let reason = format!("the model has a tensor {0}@k, the name of its value at point k", parameter.name);
+        let remedy = "rename that tensor in the model, or leave --points out";
+        return Err(Refusal::new(format!("parameter {}", parameter.name), reason, remedy));
+    }
+    if !graph.parameters.iter().any(|p| p.trained) {
+        return Err(Refusal::new("the model", "no parameter of it is trained", "choose some with --train"));
+    }
+    Ok(())
+}
+
+/// Whether the model itself uses one of the names that a parameter has at the points.
+fn names_at_points(graph: &Graph, parameter: &Parameter, points: usize) -> bool {
+    let at_point = |name: &str| {
+        let index = name.strip_prefix(&*parameter.name).and_then(|rest| rest.strip_prefix('@'));
+        index.and_then(|index| index.parse().ok()).is_some_and(|index: usize| index < points)
+    };
+    graph.values.iter().map(|v| &v.name).chain(graph.parameters.iter().map(|p| &p.name)).any(|name| at_point(name))
+}
+
+/// Where parameters are taken.
+#[derive(Clone, Copy)]
+struct Point<'a> {
+    index: usize,
+    of: usize,
+    /// The forward pass at point 0: what does not depend on a trained parameter is the same there.
+    current: Option<&'a [Option<Var>]>,
+}
+
+impl Point<'_> {
+    /// Name of a trained parameter's input.
+    fn parameter(self, name: &str) -> String {
+        if self.of == 1 { name.into() } else { format!("{name}@{}", self.index) }
+    }
+
+    /// Name of a value of the forward pass: the model's own at point 0.
+    fn value(self, name: &str) -> String {
+        if self.index == 0 { name.into() } else { format!("dp.at{}.{name}", self.index) }
+    }
+}
+
+/// Writes the forward pass that the outputs need; the emitted tensor of each value.
+fn emit_forward(em: &mut Emitter, graph: &Graph, point: Point<'_>) -> Vec<Option<Var>> {
+    let mut needed = vec![false; graph.values.len()];
+    for id in &graph.outputs {
+        needed[id.0] = true;
+    }
+    for node in graph.nodes.iter().rev() {
+        if node.outputs.iter().any(|o| needed[o.0]) {
+            for id in node.inputs.iter().flatten() {
+                needed[id.0] = true;
+            }
+        }
+    }
+    if let Some(current) = point.current {
+        let moves = depends_on_trained(graph);
+        let mut forward = current.to_vec();
+        for (i, v) in graph.values.iter().enumerate().filter(|&(i, _)| needed[i] && moves[i]) {
+            let var = forward[i].as_mut().expect("needed");
+            var.name = match &v.origin {
+                Origin::Parameter(p) => point.parameter(&graph.parameters[*p].name),
+                _ => point.value(&v.name),
+            }
+            .into();
+        }
+        for node in graph.nodes.iter().filter(|n| n.outputs.iter().any(|o| needed[o.0] && moves[o.0])) {
+            emit_node(em, graph, &forward, node, point);
+        }
+        return forward;
+    }
+    let mut forward: Vec<Option<Var>> = vec![None; graph.values.len()];
+    for id in &graph.inputs {
+        let v = &graph.values[id.0];
+        let var =
+            Var { name: v.name.as_str().into(), dtype: v.dtype, shape: v.shape.clone(), batch: Some(BATCH_FIRST) };
+        em.read_batch_size_from(var.clone());
+        forward[id.0] = Some(var);
+    }
+    for (i, v) in graph.values.iter().enumerate().filter(|&(i, _)| needed[i]) {
+        match &v.origin {
+            Origin::Input => {}
+            Origin::Parameter(p) => {
+                let parameter = &graph.parameters[*p];
+                let name = if parameter.trained {
+                    point.parameter(&parameter.name)
+                } else {
+                    em.initializer(&parameter.name, &parameter.initial);
+                    parameter.name.clone()
+                };
+                forward[i] = Some(Var { name: name.into(), dtype: v.dtype, shape: v.shape.clone(), batch: None });
+            }
+            Origin::Constant(tensor) => forward[i] = Some(em.constant(tensor.clone())),
+            Origin::Node { .. } => {
+                let name = v.name.as_str().into();
+                forward[i] = Some(Var { name, dtype: v.dtype, shape: v.shape.clone(), batch: v.batch });
+            }
+        }
+    }
+    for node in graph.nodes.iter().filter(|n| n.outputs.iter().any(|o| needed[o.0])) {
+        emit_node(em, graph, &forward, node, point);
+    }
+    forward
+}
+
+/// Whether each value is another at other values of the trained parameters.
+fn depends_on_trained(graph: &Graph) -> Vec<bool> {
+    let mut depends = vec![false; graph.values.len()];
+    for parameter in graph.trained() {
+        depends[parameter.value.0] = true;
+    }
+    for node in &graph.nodes {
+        if node.inputs.iter().flatten().any(|i| depends[i.0]) {
+            for output in &node.outputs {
+                depends[output.0] = true;
+            }
+        }
+    }
+    depends
+}
+
+fn emit_node(em: &mut Emitter, graph: &Graph, forward: &[Option<Var>], node: &Node, point: Point<'_>) {
+    let inputs: Vec<Option<Var>> =
+        node.inputs.iter().map(|id| id.map(|id| forward[id.0].clone().expect("in topological order"))).collect();
+    let output = &graph.values[node.outputs[0].0];
+    if let Some(lowered) = lower(em, graph, node, &inputs) {
+        em.alias(&lowered, &point.value(&output.name));
+        return;
+    }
+    let name = |v: &Option<Var>| v.as_ref().map_or(String::new(), |v| v.name.to_string());
+    let mut input: Vec<String> = inputs.iter().map(name).collect();
+    let mut attribute = node.attributes.clone();
+    if node.op == "Reshape" {
+        input.push(em.ints(&reshape_target(&output.shape, output.batch)).name.to_string());
+        attribute.clear();
+    }
+    let written = NodeProto {
+        name: point.value(&node.name),
+        op_type: node.op.clone(),
+        input,
+        output: node.outputs.iter().map(|o| name(&forward[o.0])).collect(),
+        attribute,
+        ..Default::default()
+    };
+    let outputs: Vec<&Var> = node.outputs.iter().filter_map(|o| forward[o.0].as_ref()).collect();
+    em.forward(written, &inputs.iter().flatten().collect::<Vec<_>>(), &outputs);
+}
+
+fn assemble(
+    em: Emitter,
+    graph: &Graph,
+    forward: &[Option<Var>],
+    points: usize,
+    [labels, mix, clip, weight]: [Option<TensorSpec>; 4],
+    outputs: &[(String, Var)],
+) -> GradGraph {
+    let inputs: Vec<TensorSpec> =
+        graph.inputs.iter().filter_map(|i| forward[i.0].as_ref()).map(|v| spec(&v.name, v)).collect();
+    let parameters: Vec<TensorSpec> = graph
+        .trained()
+        .map(|p| {
+            let value = &graph.values[p.value.0];
+            let shape = value.shape.iter().map(|&d| Dim::Fixed(d)).collect();
+            TensorSpec { name: p.name.clone(), dtype: value.dtype, shape }
+        })
+        .collect();
+    let opset = graph.opset;
+    let (nodes, initializers, known) = em.finish();
+    let model = ModelProto {
+        // The newest that the oldest supported runtimes read, and that knows the operator set.
+        ir_version: if opset >= 21 { 10 } else { 8 },
+        opset_import: vec![OperatorSetIdProto { domain: String::new(), version: opset }],
+        producer_name: "damper".into(),
+        producer_version: env!("CARGO_PKG_VERSION").into(),
+        graph: Some(GraphProto {
+            name: "damper".into(),
+            node: nodes,
+            initializer: initializers,
+            output: outputs.iter().map(|(name, var)| merged_value_info(name, var)).collect(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    // A batch merged with other axes has no place in a specification; such an output stays in the model alone.
+    let outputs = outputs.iter().filter(|(_, v)| !is_merged(v)).map(|(name, v)| spec(name, v)).collect();
+    let mut grad = GradGraph {
+        model,
+        inputs,
+        labels,
+        parameters,
+        points,
+        mix,
+        clip,
+        weight,
+        outputs,
+        ways: vec![],
+        unreached: vec![],
+        windows: vec![],
+        cost: Cost::default(),
+    };
+    let feeds = grad.feeds();
+    let written = grad.model.graph.get_or_insert_default();
+    written.input = feeds.iter().map(value_info).collect();
+    let kept = feeds.iter().map(|feed| &feed.name);
+    let kept = kept.chain(written.initializer.iter().map(|tensor| &tensor.name));
+    let kept = kept.chain(written.output.iter().map(|output| &output.name));
+    grad.cost = count(&written.node, &known, &kept.map(String::as_str).collect::<Vec<_>>());
+    grad
+}
+
+fn is_merged(var: &Var) -> bool {
+    var.batch.is_some_and(|b| b.outer * b.inner != 1)
+}
+
+fn spec(name: &str, var: &Var) -> TensorSpec {
+    let dim = |(i, &d): (usize, &usize)| match var.batch {
+        Some(b) if b.axis == i => Dim::Batch,
+        _ => Dim::Fixed(d),
+    };
+    TensorSpec { name: name.into(), dtype: var.dtype, shape: var.shape.iter().enumerate().map(dim).collect() }
+}
+
+fn value_info(spec: &TensorSpec) -> ValueInfoProto {
+    let extent = |dim: &Dim| match dim {
+        Dim::Batch => Extent::Batch,
+        Dim::Fixed(d) => Extent::Fixed(*d),
+    };
+    make_value_info(&spec.name, spec.dtype, &spec.shape.iter().map(extent).collect::<Vec<_>>())
+}
+
+fn merged_value_info(name: &str, var: &Var) -> ValueInfoProto {
+    let extent = |(i, &d): (usize, &usize)| match var.batch {
+        Some(b) if b.axis == i && b.outer * b.inner == 1 => Extent::Batch,
+        Some(b) if b.axis == i => Extent::Merged(b.outer * b.inner),
+        _ => Extent::Fixed(d),
+    };
+    make_value_info(name, var.dtype, &var.shape.iter().enumerate().map(extent).collect::<Vec<_>>())
+}

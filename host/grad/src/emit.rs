@@ -1,0 +1,365 @@
+//! Writing ONNX nodes: every emitted tensor is a [`Var`] with a known element type, shape and place of the batch.
+//!
+//! Equal constants are written once, and an operator applied twice to the same inputs is written once.
+
+mod layout;
+mod products;
+mod stretch;
+mod sums;
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use prost::Message;
+
+pub use layout::reshape_target;
+
+use super::cost::Known;
+use damper_onnx::graph::{BatchAxis, DType, Tensor, TensorData};
+use damper_onnx::pb::{AttributeProto, NodeProto, TensorProto};
+use damper_onnx::{data_type, make_attr_int, make_tensor};
+
+/// The plain batch axis 0.
+pub const BATCH_FIRST: BatchAxis = BatchAxis { axis: 0, outer: 1, inner: 1 };
+
+/// Elements of the longest vector that a processor works on at once.
+const VECTOR: usize = 16;
+
+/// A tensor of the emitted graph; `shape` is that of a batch of one sample, as in [`damper_onnx::graph::Value`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct Var {
+    pub name: Rc<str>,
+    pub dtype: DType,
+    pub shape: Vec<usize>,
+    pub batch: Option<BatchAxis>,
+}
+
+impl Var {
+    /// Number of axes.
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// Elements of one sample.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether the batch is axis 0 and that axis is the batch alone.
+    pub fn is_batch_first(&self) -> bool {
+        self.batch == Some(BATCH_FIRST)
+    }
+}
+
+/// Builder of an ONNX graph.
+pub struct Emitter {
+    pub opset: i64,
+    nodes: Vec<NodeProto>,
+    initializers: Vec<TensorProto>,
+    constants: HashMap<Vec<u8>, Rc<str>>,
+    emitted: HashMap<Vec<u8>, Var>,
+    reshaped_from: HashMap<Rc<str>, Var>,
+    batch_source: Option<Var>,
+    aliases: HashMap<Rc<str>, Rc<str>>,
+    turned: HashSet<Rc<str>>,
+    renamed: HashMap<Rc<str>, Rc<str>>,
+    known: Known,
+    next: usize,
+}
+
+impl Emitter {
+    pub fn new(opset: i64) -> Self {
+        Self {
+            opset,
+            nodes: Vec::new(),
+            initializers: Vec::new(),
+            constants: HashMap::new(),
+            emitted: HashMap::new(),
+            reshaped_from: HashMap::new(),
+            batch_source: None,
+            aliases: HashMap::new(),
+            turned: HashSet::new(),
+            renamed: HashMap::new(),
+            known: Known::new(),
+            next: 0,
+        }
+    }
+
+    /// Declares `var` (batch axis 0) as the tensor from which the number of samples is read where a graph needs it.
+    pub fn read_batch_size_from(&mut self, var: Var) {
+        self.batch_source.get_or_insert(var);
+    }
+
+    /// The nodes and initializers written so far, and the tensors that they read and write.
+    pub fn finish(self) -> (Vec<NodeProto>, Vec<TensorProto>, Known) {
+        (self.nodes, self.initializers, self.known)
+    }
+
+    fn fresh(&mut self) -> Rc<str> {
+        self.next += 1;
+        format!("dp.v{}", self.next).into()
+    }
+
+    /// Writes a node under given names, which are those of `outputs`: the forward pass keeps the model's own.
+    ///
+    /// A model may compute the same twice; this does not. (tract's optimiser merges what is the same, and may leave neither.)
+    pub fn forward(&mut self, mut node: NodeProto, inputs: &[&Var], outputs: &[&Var]) {
+        for name in &mut node.input {
+            *name = self.original(name);
+        }
+        for var in inputs.iter().chain(outputs) {
+            self.know(var);
+        }
+        if let ([output], 1) = (outputs, node.output.len()) {
+            let key = key(&node);
+            if let Some(same) = self.emitted.get(&key).cloned() {
+                return self.alias(&same, &output.name);
+            }
+            self.emitted.insert(key, (*output).clone());
+        }
+        self.note_turned(&node);
+        self.nodes.push(node);
+    }
+
+    /// Notes the shape of a tensor.
+    pub fn know(&mut self, var: &Var) {
+        self.known.entry(var.name.clone()).or_insert_with(|| var.clone());
+    }
+
+    /// Adds an initializer under its own name.
+    pub fn initializer(&mut self, name: &str, tensor: &Tensor) {
+        self.initializers.push(make_tensor(name, tensor));
+    }
+
+    /// Writes `op` with one output of the given element type, shape and batch axis.
+    pub fn node(
+        &mut self,
+        op: &str,
+        inputs: &[&Var],
+        attributes: Vec<AttributeProto>,
+        dtype: DType,
+        shape: Vec<usize>,
+        batch: Option<BatchAxis>,
+    ) -> Var {
+        let mut node = NodeProto {
+            op_type: op.into(),
+            input: inputs.iter().map(|v| self.original(&v.name)).collect(),
+            attribute: attributes,
+            ..Default::default()
+        };
+        let key = key(&node);
+        if let Some(same) = self.emitted.get(&key) {
+            return Var { name: same.name.clone(), dtype, shape, batch };
+        }
+        let var = Var { name: self.fresh(), dtype, shape, batch };
+        node.output.push(var.name.to_string());
+        node.name = var.name.to_string();
+        self.note_turned(&node);
+        self.nodes.push(node);
+        self.emitted.insert(key, var.clone());
+        for var in inputs.iter().copied().chain([&var]) {
+            self.know(var);
+        }
+        var
+    }
+
+    /// A constant tensor.
+    pub fn constant(&mut self, tensor: Tensor) -> Var {
+        let key = make_tensor("", &tensor).encode_to_vec();
+        let name = match self.constants.get(&key) {
+            Some(name) => name.clone(),
+            None => {
+                let name: Rc<str> = format!("dp.c{}", self.constants.len()).into();
+                self.initializer(&name, &tensor);
+                self.constants.insert(key, name.clone());
+                name
+            }
+        };
+        let var = Var { name, dtype: tensor.data.dtype(), shape: tensor.shape, batch: None };
+        self.know(&var);
+        var
+    }
+
+    /// A constant of float type `dtype`.
+    pub fn floats(&mut self, dtype: DType, shape: &[usize], values: impl IntoIterator<Item = f64>) -> Var {
+        let data = match dtype {
+            DType::F64 => TensorData::F64(values.into_iter().collect()),
+            _ => TensorData::F32(values.into_iter().map(|v| v as f32).collect()),
+        };
+        self.constant(Tensor { shape: shape.to_vec(), data })
+    }
+
+    /// A constant scalar of float type `dtype`.
+    pub fn scalar(&mut self, dtype: DType, value: f64) -> Var {
+        self.floats(dtype, &[], [value])
+    }
+
+    /// A constant int64 vector.
+    pub fn ints(&mut self, values: &[i64]) -> Var {
+        self.constant(Tensor { shape: vec![values.len()], data: TensorData::I64(values.to_vec()) })
+    }
+
+    /// An operator that keeps its input's shape.
+    pub fn unary(&mut self, op: &str, x: &Var) -> Var {
+        self.node(op, &[x], vec![], x.dtype, x.shape.clone(), x.batch)
+    }
+
+    /// The natural logarithm.
+    pub fn log(&mut self, x: &Var) -> Var {
+        self.alone("Log", x)
+    }
+
+    /// A function of one element of which onnxruntime has two: one for whole vectors, and one, with other bits, for what is
+    /// left over at a tensor's end. So every element gets a vector of its own.
+    pub fn alone(&mut self, op: &str, x: &Var) -> Var {
+        let column = self.reshape(x, &[&x.shape[..], &[1]].concat(), x.batch);
+        let ones = self.floats(x.dtype, &[VECTOR], [1.0; VECTOR]);
+        let copies = self.mul(&column, &ones);
+        let images = self.unary(op, &copies);
+        let first = self.slice(&images, &[(x.rank(), 0, 1, 1)]);
+        self.reshape(&first, &x.shape, x.batch)
+    }
+
+    /// A broadcasting operator.
+    pub fn binary(&mut self, op: &str, a: &Var, b: &Var) -> Var {
+        let (shape, batch) = broadcast(a, b);
+        self.node(op, &[a, b], vec![], a.dtype, shape, batch)
+    }
+
+    pub fn add(&mut self, a: &Var, b: &Var) -> Var {
+        self.binary("Add", a, b)
+    }
+
+    pub fn sub(&mut self, a: &Var, b: &Var) -> Var {
+        self.binary("Sub", a, b)
+    }
+
+    pub fn mul(&mut self, a: &Var, b: &Var) -> Var {
+        self.binary("Mul", a, b)
+    }
+
+    pub fn div(&mut self, a: &Var, b: &Var) -> Var {
+        self.binary("Div", a, b)
+    }
+
+    /// A broadcasting comparison.
+    pub fn compare(&mut self, op: &str, a: &Var, b: &Var) -> Var {
+        let (shape, batch) = broadcast(a, b);
+        self.node(op, &[a, b], vec![], DType::Bool, shape, batch)
+    }
+
+    /// `condition ? a : b`, broadcasting.
+    pub fn choose(&mut self, condition: &Var, a: &Var, b: &Var) -> Var {
+        let (shape, batch) = broadcast(a, b);
+        let both = Var { name: "".into(), dtype: a.dtype, shape, batch };
+        let (shape, batch) = broadcast(condition, &both);
+        self.node("Where", &[condition, a, b], vec![], a.dtype, shape, batch)
+    }
+
+    pub fn cast(&mut self, x: &Var, dtype: DType) -> Var {
+        if x.dtype == dtype {
+            return x.clone();
+        }
+        let to = make_attr_int("to", data_type(dtype) as i64);
+        self.node("Cast", &[x], vec![to], dtype, x.shape.clone(), x.batch)
+    }
+
+    /// `factor · x`.
+    pub fn scale(&mut self, x: &Var, factor: f64) -> Var {
+        if factor == 1.0 {
+            return x.clone();
+        }
+        if factor == -1.0 {
+            return self.unary("Neg", x);
+        }
+        let factor = self.scalar(x.dtype, factor);
+        self.mul(x, &factor)
+    }
+
+    /// Another name for `var`.
+    pub fn alias(&mut self, var: &Var, name: &str) {
+        let original = self.original(&var.name);
+        self.identity(&original, name);
+        self.aliases.insert(name.into(), original.into());
+    }
+
+    /// The name of the tensor that `name` is another name for.
+    fn original(&self, name: &str) -> String {
+        self.aliases.get(name).map_or(name, |original| original).into()
+    }
+
+    /// Gives the graph output `name` the tensor `var`: the node that produces it writes it under that name, unless it is
+    /// the model's own or already another output, which are copied.
+    pub fn output(&mut self, var: &Var, name: &str) {
+        self.write_as(var, name, var.name.starts_with("dp.v"));
+    }
+
+    /// As [`output`](Self::output), for a graph whose reader knows the model's tensors by no other name: one that a node writes is not
+    /// copied.
+    pub fn take_over(&mut self, var: &Var, name: &str) {
+        let is_written = self.nodes.iter().any(|node| node.output.iter().any(|output| **output == *var.name));
+        self.write_as(var, name, is_written);
+    }
+
+    fn write_as(&mut self, var: &Var, name: &str, may_rename: bool) {
+        if let Some(earlier) = self.renamed.get(&var.name).cloned() {
+            self.identity(&earlier, name);
+        } else if !may_rename {
+            // Not an Identity: onnxruntime 1.31 loses its input where that is a Reshape which a MatMul reads too.
+            let target = self.ints(&reshape_target(&var.shape, var.batch));
+            self.nodes.push(NodeProto {
+                op_type: "Reshape".into(),
+                name: name.into(),
+                input: vec![var.name.to_string(), target.name.to_string()],
+                output: vec![name.into()],
+                ..Default::default()
+            });
+        } else {
+            for node in &mut self.nodes {
+                for tensor in node.input.iter_mut().chain(&mut node.output) {
+                    if **tensor == *var.name {
+                        *tensor = name.into();
+                    }
+                }
+            }
+            self.know(&Var { name: name.into(), ..var.clone() });
+            self.renamed.insert(var.name.clone(), name.into());
+        }
+    }
+
+    fn identity(&mut self, from: &str, to: &str) {
+        self.nodes.push(NodeProto {
+            op_type: "Identity".into(),
+            name: to.into(),
+            input: vec![from.into()],
+            output: vec![to.into()],
+            ..Default::default()
+        });
+    }
+}
+
+/// What a node computes, whatever it is called.
+fn key(node: &NodeProto) -> Vec<u8> {
+    NodeProto { name: String::new(), output: vec![], ..node.clone() }.encode_to_vec()
+}
+
+/// Shape and batch axis of an elementwise operator's result.
+pub fn broadcast(a: &Var, b: &Var) -> (Vec<usize>, Option<BatchAxis>) {
+    let rank = a.rank().max(b.rank());
+    let extent = |v: &Var, i: usize| {
+        if i + v.rank() < rank { 1 } else { v.shape[i + v.rank() - rank] }
+    };
+    let shape = (0..rank)
+        .map(|i| match (extent(a, i), extent(b, i)) {
+            (1, d) => d,
+            (d, 1) => d,
+            (d, e) => {
+                debug_assert_eq!(d, e, "broadcast of {a:?} with {b:?}");
+                d
+            }
+        })
+        .collect();
+    let shifted = |v: &Var| v.batch.map(|b| BatchAxis { axis: b.axis + rank - v.rank(), ..b });
+    debug_assert!(shifted(a).is_none() || shifted(b).is_none() || shifted(a) == shifted(b), "{a:?} with {b:?}");
+    (shape, shifted(a).or(shifted(b)))
+}

@@ -1,0 +1,123 @@
+//! Sums, means and extremes over axes.
+
+use super::{Emitter, Var};
+use damper_onnx::graph::BatchAxis;
+use damper_onnx::pb::NodeProto;
+use damper_onnx::{make_attr_int, make_attr_ints};
+
+/// Operators that no transpose is moved through.
+const STOPS: [&str; 9] =
+    ["Conv", "ConvTranspose", "Expand", "Gather", "GatherElements", "Gemm", "MatMul", "Reshape", "ScatterElements"];
+
+impl Emitter {
+    /// Sum over `axes`, none of which is the batch.
+    ///
+    /// A sum over the last axes is a product with ones: the runtimes' own reductions of rows add in an order that depends
+    /// on where a row lies in memory, so a sample's bits would depend on its place in the batch. A sum over other axes adds
+    /// rows to each other, in one order; but onnxruntime moves a transpose from before such a sum to behind it, which may
+    /// make it one over the last axes, so behind a transpose it is written as one. Over the last axes and others it is
+    /// a sum of rows and then one of the others.
+    pub fn reduce_sum(&mut self, x: &Var, axes: &[usize], keep: bool) -> Var {
+        let first = axes.iter().copied().filter(|&a| x.shape[a] != 1).min();
+        let Some(first) = first else {
+            let (shape, batch) = reduced(x, axes, keep);
+            return self.reshape(x, &shape, batch);
+        };
+        let is_last = (first..x.rank()).all(|i| axes.contains(&i) || x.shape[i] == 1);
+        if first > 0 && is_last && x.batch.is_none_or(|b| b.axis < first) {
+            return self.sum_of_rows(x, first, reduced(x, axes, keep));
+        }
+        let Some(batch) = x.batch else {
+            return self.reduce("ReduceSum", x, axes, keep);
+        };
+        let is_summed = |i: &usize| *i != batch.axis && (axes.contains(i) || x.shape[*i] == 1);
+        let (rows, others): (Vec<usize>, Vec<usize>) = {
+            let start = x.rank() - (0..x.rank()).rev().take_while(is_summed).count();
+            axes.iter().partition(|axis| **axis >= start)
+        };
+        if rows.iter().any(|&i| x.shape[i] != 1) {
+            let sums = self.reduce_sum(x, &rows, true);
+            let sum = self.reduce_sum(&sums, &others, true);
+            let (shape, batch) = reduced(x, axes, keep);
+            return self.reshape(&sum, &shape, batch);
+        }
+        if !self.is_turned(x) {
+            return self.reduce("ReduceSum", x, axes, keep);
+        }
+        let (inside, order): (Vec<usize>, Vec<usize>) = (0..x.rank()).partition(|i| axes.contains(i));
+        let turned = self.transpose(x, &[&order[..], &inside].concat());
+        self.sum_of_rows(&turned, order.len(), reduced(x, axes, keep))
+    }
+
+    /// Sum over the axes from `first` on, in the given shape.
+    fn sum_of_rows(&mut self, x: &Var, first: usize, (shape, batch): (Vec<usize>, Option<BatchAxis>)) -> Var {
+        let width = x.shape[first..].iter().product();
+        let rows = self.reshape(x, &[&x.shape[..first], &[width]].concat(), x.batch);
+        let ones = self.floats(x.dtype, &[width, 1], vec![1.0; width]);
+        let sums = self.product(&rows, &ones);
+        self.reshape(&sums, &shape, batch)
+    }
+
+    /// Whether a runtime may write `x` with its axes in another order: it is a transpose, or follows one that onnxruntime
+    /// would move to behind it.
+    fn is_turned(&self, x: &Var) -> bool {
+        self.turned.contains(&*self.original(&x.name))
+    }
+
+    /// Notes what `node` writes, if it is turned.
+    pub(super) fn note_turned(&mut self, node: &NodeProto) {
+        let stops = STOPS.contains(&node.op_type.as_str());
+        if node.op_type == "Transpose" || !stops && node.input.iter().any(|name| self.turned.contains(&**name)) {
+            self.turned.extend(node.output.iter().map(|name| name.as_str().into()));
+        }
+    }
+
+    /// Notes `to`, which is `from` reshaped: axes of one element move no other.
+    pub(super) fn note_reshaped(&mut self, from: &Var, to: &Var) {
+        let long = |v: &Var| {
+            let is_batch = |i: usize| v.batch.is_some_and(|b| b.axis == i);
+            let axes = (0..v.rank()).filter(|&i| v.shape[i] != 1 || is_batch(i));
+            axes.map(|i| (v.shape[i], is_batch(i))).collect::<Vec<_>>()
+        };
+        if self.is_turned(from) && long(from) == long(to) {
+            self.turned.insert(to.name.clone());
+        }
+    }
+
+    /// Mean over `axes`, none of which is the batch.
+    pub fn reduce_mean(&mut self, x: &Var, axes: &[usize], keep: bool) -> Var {
+        let count: usize = axes.iter().map(|&a| x.shape[a]).product();
+        let sum = self.reduce_sum(x, axes, keep);
+        self.scale(&sum, 1.0 / count as f64)
+    }
+
+    /// Largest element over `axes`.
+    pub fn reduce_max(&mut self, x: &Var, axes: &[usize], keep: bool) -> Var {
+        self.reduce("ReduceMax", x, axes, keep)
+    }
+
+    /// A reduction over `axes`, none of which is the batch.
+    fn reduce(&mut self, op: &str, x: &Var, axes: &[usize], keep: bool) -> Var {
+        assert!(x.batch.is_none_or(|b| !axes.contains(&b.axis)), "{op} over the batch of {x:?}");
+        if axes.is_empty() {
+            return x.clone();
+        }
+        let (shape, batch) = reduced(x, axes, keep);
+        let list: Vec<i64> = axes.iter().map(|&a| a as i64).collect();
+        let keepdims = make_attr_int("keepdims", keep as i64);
+        if op == "ReduceSum" || self.opset >= 18 {
+            let axes = self.ints(&list);
+            self.node(op, &[x, &axes], vec![keepdims], x.dtype, shape, batch)
+        } else {
+            self.node(op, &[x], vec![make_attr_ints("axes", &list), keepdims], x.dtype, shape, batch)
+        }
+    }
+}
+
+/// Shape and batch axis of a reduction over `axes`.
+fn reduced(x: &Var, axes: &[usize], keep: bool) -> (Vec<usize>, Option<BatchAxis>) {
+    let kept = |i: usize| keep || !axes.contains(&i);
+    let shape = (0..x.rank()).filter(|&i| kept(i)).map(|i| if axes.contains(&i) { 1 } else { x.shape[i] });
+    let batch = x.batch.map(|b| BatchAxis { axis: (0..b.axis).filter(|&i| kept(i)).count(), ..b });
+    (shape.collect(), batch)
+}

@@ -1,0 +1,302 @@
+//! The factored form of a per-sample gradient that is a linear map.
+//!
+//! With left factors `L: [N, T, r]` and right factors `R: [N, T, c]` (activations and output gradients, in the order in
+//! which the parameter holds them) the gradient of sample `n` is the matrix `Σ_t L[n,t] ⊗ R[n,t]: [r, c]`. With a group
+//! axis (`[N, T, g, r]`, `[N, T, g, c]`) it is one such matrix a group, `[g, r, c]`. The factor of an embedding's rows stays
+//! indices. Several uses of one parameter, and several evaluation points, are several terms, whose positions are joined
+//! where that costs less. What a parameter goes through before it is used as a matrix (transposes, reshapes) is kept as a
+//! list of views from the matrix back to the parameter.
+//!
+//! What can be made of it: every sample's gradient (here), its squared norm (`norm`), a weighted sum over the samples
+//! (`contract`).
+
+mod contract;
+mod norm;
+mod side;
+#[cfg(test)]
+mod tests;
+
+pub use contract::{masked, weighted_sum};
+pub use norm::{Costs, norm_squared, rounding, sum_of_squares};
+pub use side::Side;
+
+use super::emit::{BATCH_FIRST, Emitter, Var};
+use super::window::Window;
+use damper_onnx::graph::DType;
+use side::scatter_add;
+
+/// How the parameter is seen from the matrix; shapes and permutations do not count the sample axis.
+#[derive(Clone, PartialEq, Debug)]
+enum View {
+    Reshape(Vec<usize>),
+    Transpose(Vec<usize>),
+}
+
+/// `Σ_t left ⊗ right`.
+#[derive(Clone, PartialEq, Debug)]
+struct Term {
+    left: Side,
+    right: Side,
+}
+
+impl Term {
+    fn kind(&self) -> (bool, bool) {
+        (self.left.is_indices(), self.right.is_indices())
+    }
+
+    fn is_indexed(&self) -> bool {
+        self.left.is_indices() || self.right.is_indices()
+    }
+
+    fn positions(&self) -> usize {
+        self.left.positions()
+    }
+
+    /// Its float type.
+    fn dtype(&self) -> DType {
+        if self.left.is_indices() { self.right.var.dtype } else { self.left.var.dtype }
+    }
+}
+
+/// A factored per-sample gradient: a sum of terms of one shape, under one list of views.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Factors {
+    terms: Vec<Term>,
+    views: Vec<View>,
+}
+
+impl Factors {
+    /// The gradient `Σ_t left ⊗ right`. At most one side is indices.
+    pub fn new(left: Side, right: Side) -> Self {
+        debug_assert_eq!(left.positions(), right.positions(), "{left:?} {right:?}");
+        debug_assert!(left.groups() == right.groups() && !(left.is_indices() && right.is_indices()));
+        Self { terms: vec![Term { left, right }], views: Vec::new() }
+    }
+
+    /// The gradient of a convolution's kernel `[O, C, *kernel]`: `left` is the gradient of the products, `[N, O, L]`, the patches
+    /// under `window` are of `x: [N, C, *input]`.
+    pub fn of_kernel(left: Side, x: Var, window: Window, by_conv: bool) -> Self {
+        let (outputs, channels, taps) = (left.extent(), x.shape[1], window.taps());
+        let shape = [&[outputs, channels], &window.kernel[..]].concat();
+        let grad = Self::new(left, Side::patches(x, window, by_conv));
+        if by_conv {
+            return grad.reshape(&shape);
+        }
+        grad.reshape(&[outputs, taps, channels]).transpose(&[0, 2, 1]).reshape(&shape)
+    }
+
+    /// The gradient of a convolution's kernel as it was given to [`of_kernel`](Self::of_kernel): the gradient of the products
+    /// `[N, O, L]`, what patches are taken of, `[N, C, *input]`, and the window.
+    pub fn kernel(&self, em: &mut Emitter) -> Option<(Var, Var, Window)> {
+        let [Term { left, right }] = &self.terms[..] else { return None };
+        let (x, window) = right.window()?;
+        let as_given = Self::of_kernel(left.clone(), x.clone(), window.clone(), right.has_positions_last());
+        (self.views == as_given.views).then(|| (left.with_positions_last(em), x.clone(), window.clone()))
+    }
+
+    fn groups(&self) -> Option<usize> {
+        self.terms[0].left.groups()
+    }
+
+    /// The rows and columns of the matrix.
+    fn extents(&self) -> (usize, usize) {
+        (self.terms[0].left.extent(), self.terms[0].right.extent())
+    }
+
+    /// The shape of the matrix, or of the stack of matrices.
+    fn matrix_shape(&self) -> Vec<usize> {
+        let mut shape: Vec<usize> = self.groups().into_iter().collect();
+        let (rows, columns) = self.extents();
+        shape.extend([rows, columns]);
+        shape
+    }
+
+    /// Entries of one sample's gradient.
+    pub fn len(&self) -> usize {
+        self.matrix_shape().iter().product()
+    }
+
+    /// One sample's shape.
+    pub fn shape(&self) -> Vec<usize> {
+        self.views.iter().fold(self.matrix_shape(), |shape, view| match view {
+            View::Reshape(to) => to.clone(),
+            View::Transpose(perm) => perm.iter().map(|&p| shape[p]).collect(),
+        })
+    }
+
+    /// The same gradient, reshaped.
+    pub fn reshape(mut self, shape: &[usize]) -> Self {
+        if let Some(View::Reshape(_)) = self.views.last() {
+            self.views.pop();
+        }
+        if self.shape() != shape {
+            self.views.push(View::Reshape(shape.to_vec()));
+        }
+        self
+    }
+
+    /// The same gradient, transposed.
+    pub fn transpose(mut self, perm: &[usize]) -> Self {
+        if perm.iter().enumerate().all(|(i, &p)| i == p) {
+            return self;
+        }
+        let rank = self.shape().len();
+        let swaps_matrix = perm[..rank - 2].iter().enumerate().all(|(i, &p)| i == p);
+        if self.views.is_empty() && swaps_matrix {
+            for term in &mut self.terms {
+                std::mem::swap(&mut term.left, &mut term.right);
+            }
+        } else {
+            self.views.push(View::Transpose(perm.to_vec()));
+        }
+        self
+    }
+
+    /// `factor` times the gradient; `factor` is a scalar known now, or a tensor of one element.
+    pub fn scale(mut self, em: &mut Emitter, factor: &Var) -> Self {
+        let factor = em.reshape(factor, &[], None);
+        for term in &mut self.terms {
+            let left =
+                !term.left.is_indices() && (term.right.is_indices() || term.left.var.len() <= term.right.var.len());
+            let side = if left { &mut term.left } else { &mut term.right };
+            *side = side.map(|var| em.mul(var, &factor));
+        }
+        self
+    }
+
+    /// Both gradients' sum; `None` where the two have different forms.
+    pub fn join(&self, other: &Self) -> Option<Self> {
+        if self.matrix_shape() != other.matrix_shape() || self.views != other.views {
+            return None;
+        }
+        let terms = self.terms.iter().chain(&other.terms).cloned().collect();
+        Some(Self { terms, views: self.views.clone() })
+    }
+
+    /// The terms with the positions of those of one kind joined.
+    fn joined(&self, em: &mut Emitter) -> Vec<Term> {
+        let mut kinds: Vec<(bool, bool)> = Vec::new();
+        for term in &self.terms {
+            if !kinds.contains(&term.kind()) {
+                kinds.push(term.kind());
+            }
+        }
+        let join = |kind| {
+            let of_kind: Vec<&Term> = self.terms.iter().filter(|term| term.kind() == kind).collect();
+            let lefts: Vec<&Side> = of_kind.iter().map(|term| &term.left).collect();
+            let rights: Vec<&Side> = of_kind.iter().map(|term| &term.right).collect();
+            Term { left: Side::concat(em, &lefts), right: Side::concat(em, &rights) }
+        };
+        kinds.into_iter().map(join).collect()
+    }
+
+    /// Every sample's gradient: `[N, *shape]`.
+    pub fn materialise(&self, em: &mut Emitter) -> Var {
+        // Joining copies the factors; adding reads two products and writes one.
+        let (rows, columns) = self.extents();
+        let positions: usize = self.terms.iter().map(Term::positions).sum();
+        let adding = 3 * (self.terms.len() - 1) * rows * columns;
+        let terms = if adding < 2 * positions * (rows + columns) { self.terms.clone() } else { self.joined(em) };
+        let mut grad: Option<Var> = None;
+        for term in terms.iter().filter(|term| !term.is_indexed()) {
+            let product = product(em, term);
+            grad = Some(match grad {
+                Some(sum) => em.add(&sum, &product),
+                None => product,
+            });
+        }
+        for term in terms.iter().filter(|term| term.is_indexed()) {
+            let onto = grad.unwrap_or_else(|| em.filled(term.dtype(), 0.0, &[rows, columns]));
+            grad = Some(if term.left.is_indices() {
+                let indices = term.left.spread_indices(em, columns, false);
+                let updates = term.right.with_positions_first(em);
+                scatter_add(em, &onto, &indices, &updates, 1)
+            } else {
+                let indices = term.right.spread_indices(em, rows, true);
+                let updates = term.left.with_positions_last(em);
+                scatter_add(em, &onto, &indices, &updates, 2)
+            });
+        }
+        let mut grad = grad.expect("a gradient has a term");
+        for view in &self.views {
+            grad = match view {
+                View::Reshape(shape) => em.reshape(&grad, &[&[1], &shape[..]].concat(), Some(BATCH_FIRST)),
+                View::Transpose(perm) => em.transpose(&grad, &behind_samples(perm)),
+            };
+        }
+        grad
+    }
+}
+
+impl Factors {
+    /// The two factors `[N, r]` and `[N, c]` of a gradient that is one outer product, in the parameter's order.
+    pub fn outer(&self, em: &mut Emitter) -> Option<(Var, Var)> {
+        let [term] = &self.terms[..] else { return None };
+        let in_order = self.views.iter().all(|view| matches!(view, View::Reshape(_)));
+        if term.is_indexed() || term.positions() != 1 || self.groups().is_some() || !in_order {
+            return None;
+        }
+        let (rows, columns) = self.extents();
+        let (left, right) = (term.left.unfolded(em), term.right.unfolded(em));
+        Some((em.per_sample(&left.var, &[rows]), em.per_sample(&right.var, &[columns])))
+    }
+}
+
+/// `[N, (g,) r, c]` of a term without indices.
+fn product(em: &mut Emitter, term: &Term) -> Var {
+    if term.positions() == 1 {
+        let groups: Vec<usize> = term.left.groups().into_iter().collect();
+        let shaped = |rows: usize, columns: usize| [&groups[..], &[rows, columns]].concat();
+        let (left, right) = (term.left.unfolded(em), term.right.unfolded(em));
+        let left = em.per_sample(&left.var, &shaped(left.extent(), 1));
+        let right = em.per_sample(&right.var, &shaped(1, right.extent()));
+        return em.mul(&left, &right);
+    }
+    // The runtimes repack a product's right side, once for few rows as for many: many positions of a wide right side cost
+    // more to repack than the product costs to transpose.
+    let (rows, columns) = (term.left.extent(), term.right.extent());
+    if term.right.has_positions_last() && term.positions() * columns.saturating_sub(rows) > 4 * rows * columns {
+        let right = term.right.with_positions_last(em);
+        let left = term.left.with_positions_inside(em);
+        let product = em.matmul(&right, &left);
+        return em.transpose_last(&product);
+    }
+    let left = term.left.with_positions_last(em);
+    let right = term.right.with_positions_inside(em);
+    em.matmul(&left, &right)
+}
+
+/// `perm` of one sample's axes as a permutation of a tensor that has the samples in front.
+pub fn behind_samples(perm: &[usize]) -> Vec<usize> {
+    std::iter::once(0).chain(perm.iter().map(|p| p + 1)).collect()
+}
+
+/// The per-sample gradient of a value.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Grad {
+    /// In the layout of the value; `[N, *shape]` for a value that is not batched.
+    Dense(Var),
+    /// Only of values that are not batched.
+    Factored(Factors),
+}
+
+impl Grad {
+    /// The sum of two gradients of one value.
+    pub fn sum(self, other: Self, em: &mut Emitter) -> Self {
+        if let (Grad::Factored(a), Grad::Factored(b)) = (&self, &other)
+            && let Some(joined) = a.join(b)
+        {
+            return Grad::Factored(joined);
+        }
+        let (a, b) = (self.dense(em), other.dense(em));
+        Grad::Dense(em.add(&a, &b))
+    }
+
+    /// The gradient as one tensor.
+    pub fn dense(&self, em: &mut Emitter) -> Var {
+        match self {
+            Grad::Dense(var) => var.clone(),
+            Grad::Factored(factors) => factors.materialise(em),
+        }
+    }
+}

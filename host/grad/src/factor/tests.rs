@@ -1,0 +1,287 @@
+//! What is made of factors without the gradients is what the gradients give.
+
+use super::*;
+use crate::lookup::checked;
+use crate::readout::{Bounds, Read, Readout, clipped_sum, ways};
+use damper_onnx::TensorRef;
+use damper_onnx::graph::DType;
+use damper_onnx::pb::{GraphProto, ModelProto, OperatorSetIdProto, ValueInfoProto};
+use damper_onnx::{Dim, TensorSpec};
+use damper_onnx::{Extent, make_value_info};
+use damper_runtime::{Backend, Choice, Plan, open};
+use prost::Message;
+
+/// Samples.
+const N: usize = 4;
+
+/// One test graph: an emitter, and inputs with their values.
+struct Bench {
+    em: Emitter,
+    inputs: Vec<(Var, Values)>,
+    drawn: u64,
+}
+
+enum Values {
+    Float(Vec<f32>),
+    Int(Vec<i64>),
+}
+
+impl Bench {
+    fn new(opset: i64) -> Self {
+        Self { em: Emitter::new(opset), inputs: vec![], drawn: 0 }
+    }
+
+    fn uniform(&mut self) -> f32 {
+        self.drawn = self.drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.drawn >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    }
+
+    fn input(&mut self, dtype: DType, shape: &[usize], values: Values) -> Var {
+        let name = format!("x{}", self.inputs.len()).into();
+        let var = Var { name, dtype, shape: [&[1], shape].concat(), batch: Some(BATCH_FIRST) };
+        self.em.read_batch_size_from(var.clone());
+        self.inputs.push((var.clone(), values));
+        var
+    }
+
+    /// `[N, *shape]`.
+    fn floats(&mut self, shape: &[usize]) -> Var {
+        let values = (0..N * shape.iter().product::<usize>()).map(|_| self.uniform()).collect();
+        self.input(DType::F32, shape, Values::Float(values))
+    }
+
+    /// Rows of a table of `extent`, `[N, T]`: negative ones count from the end.
+    fn rows(&mut self, positions: usize, extent: usize) -> Side {
+        let values = (0..N * positions).map(|_| (self.uniform() * extent as f32) as i64).collect();
+        let ids = self.input(DType::I64, &[positions], Values::Int(values));
+        let ids = checked(&mut self.em, &ids, extent).index;
+        Side::indices(&mut self.em, &ids, extent, DType::F32)
+    }
+
+    /// Runs on `backend`; `outputs` with `true` for those that have the samples in front.
+    fn run(&self, em: Emitter, backend: &dyn Backend, outputs: &[(&Var, bool)]) -> Vec<Vec<f64>> {
+        let spec = |var: &Var, batched: bool| TensorSpec {
+            name: var.name.to_string(),
+            dtype: var.dtype,
+            shape: var
+                .shape
+                .iter()
+                .enumerate()
+                .map(|(i, &d)| if batched && i == 0 { Dim::Batch } else { Dim::Fixed(d) })
+                .collect(),
+        };
+        let inputs: Vec<TensorSpec> = self.inputs.iter().map(|(var, _)| spec(var, true)).collect();
+        let outputs: Vec<TensorSpec> = outputs.iter().map(|&(var, batched)| spec(var, batched)).collect();
+        let info = |spec: &TensorSpec| -> ValueInfoProto {
+            let extent = |dim: &Dim| if let Dim::Fixed(d) = dim { Extent::Fixed(*d) } else { Extent::Batch };
+            make_value_info(&spec.name, spec.dtype, &spec.shape.iter().map(extent).collect::<Vec<_>>())
+        };
+        let version = em.opset;
+        let (node, initializer, _) = em.finish();
+        let graph = GraphProto {
+            name: "factors".into(),
+            node,
+            initializer,
+            input: inputs.iter().map(info).collect(),
+            output: outputs.iter().map(info).collect(),
+            ..Default::default()
+        };
+        let model = ModelProto {
+            ir_version: 8,
+            opset_import: vec![OperatorSetIdProto { domain: String::new(), version }],
+            graph: Some(graph),
+            ..Default::default()
+        };
+        let plan = Plan { batch: N, threads: 1, inputs, outputs };
+        let mut session = backend.load(&model.encode_to_vec(), &plan).unwrap_or_else(|error| panic!("{error}"));
+        let fed: Vec<TensorRef<'_>> = self
+            .inputs
+            .iter()
+            .map(|(_, values)| match values {
+                Values::Float(values) => TensorRef::F32(values),
+                Values::Int(values) => TensorRef::I64(values),
+            })
+            .collect();
+        let mut read = vec![];
+        let as_f64 = |output: &&[f32]| output.iter().map(|&v| f64::from(v)).collect::<Vec<_>>();
+        session.run(&fed, &mut |outputs| read = outputs.iter().map(as_f64).collect()).unwrap();
+        read
+    }
+}
+
+fn close(got: f64, want: f64, scale: f64, what: &str) {
+    assert!((got - want).abs() <= 1e-5 * scale, "{what}: {got}, not {want}");
+}
+
+/// Squared norms and weighted sums of the factors that `build` makes against their gradients; returns those.
+fn check(name: &str, opset: i64, build: impl Fn(&mut Bench) -> Factors) -> Vec<f64> {
+    let mut gradients = vec![];
+    let backends = [Choice::Tract, Choice::Ort].map(|choice| open(choice).ok());
+    for backend in backends.into_iter().flatten() {
+        let what = format!("{name} on {}", backend.name());
+        let mut bench = Bench::new(opset);
+        let factors = build(&mut bench);
+        let weight = bench.floats(&[]);
+        let mut em = std::mem::replace(&mut bench.em, Emitter::new(opset));
+        let zero = em.scalar(DType::F32, -0.2);
+        let keep = em.compare("Greater", &weight, &zero);
+        let zero = em.scalar(DType::F32, 0.0);
+        let weight = em.choose(&keep, &weight, &zero);
+        let each = factors.materialise(&mut em);
+        let (square, bound) = norm_squared(&mut em, &factors);
+        let sum = weighted_sum(&mut em, &factors, &keep, &weight);
+        assert_eq!((&each.shape[1..], &sum.shape[..]), (&factors.shape()[..], &factors.shape()[..]));
+        let outputs = [(&each, true), (&square, true), (&bound, true), (&sum, false), (&weight, true)];
+        let [each, square, bound, sum, weight] = &bench.run(em, backend.as_ref(), &outputs)[..] else {
+            unreachable!("five outputs");
+        };
+        let width = each.len() / N;
+        let mut want = vec![0.0; width];
+        for (i, row) in each.chunks(width).enumerate() {
+            let exact: f64 = row.iter().map(|g| g * g).sum();
+            close(square[i], exact, bound[i], &what);
+            assert!(bound[i] >= exact * (1.0 - 1e-5), "{what}: {} for {exact}", bound[i]);
+            want.iter_mut().zip(row).for_each(|(sum, g)| *sum += weight[i] * g);
+        }
+        let scale = each.iter().fold(0.0f64, |m, g| m.max(g.abs()));
+        assert!(
+            sum.iter().zip(&want).all(|(got, want)| (got - want).abs() <= 1e-5 * scale),
+            "{what}: {sum:?} {want:?}"
+        );
+        gradients = each.clone();
+    }
+    gradients
+}
+
+#[test]
+fn norms_and_sums_of_factors_are_those_of_their_gradients() {
+    check("one position", 17, |b| {
+        Factors::new(Side::positions_first(b.floats(&[1, 5])), Side::positions_last(b.floats(&[3, 1])))
+    });
+    check("positions in both layouts", 17, |b| {
+        Factors::new(Side::positions_first(b.floats(&[6, 5])), Side::positions_last(b.floats(&[3, 6])))
+    });
+    check("groups", 17, |b| {
+        Factors::new(Side::positions_first(b.floats(&[6, 2, 5])), Side::positions_last(b.floats(&[2, 3, 6])))
+    });
+    check("groups at one position", 17, |b| {
+        Factors::new(Side::positions_first(b.floats(&[1, 2, 5])), Side::positions_first(b.floats(&[1, 2, 3])))
+    });
+    check("several uses under views", 17, |b| {
+        let one = Factors::new(Side::positions_first(b.floats(&[6, 8])), Side::positions_last(b.floats(&[3, 6])));
+        let two = Factors::new(Side::positions_last(b.floats(&[8, 2])), Side::positions_last(b.floats(&[3, 2])));
+        let view = |f: Factors| f.reshape(&[2, 4, 3]).transpose(&[2, 0, 1]).reshape(&[6, 4]);
+        view(one).join(&view(two)).expect("of one form")
+    });
+}
+
+/// An embedding's use as indices, and the same matrix as an output layer.
+fn tied(b: &mut Bench, turned: bool) -> Factors {
+    let embedding = Factors::new(b.rows(6, 7), Side::positions_first(b.floats(&[6, 5])));
+    let scores = b.floats(&[7, 3]);
+    let hidden = b.floats(&[3, 5]);
+    let output = Factors::new(Side::positions_last(scores), Side::positions_first(hidden));
+    let more = Factors::new(Side::positions_first(b.floats(&[2, 7])), Side::positions_last(b.floats(&[5, 2])));
+    let again = Factors::new(b.rows(2, 7), Side::positions_last(b.floats(&[5, 2])));
+    let all = [&output, &again, &more].into_iter().fold(embedding, |all, next| all.join(next).expect("of one form"));
+    if turned { all.transpose(&[1, 0]) } else { all }
+}
+
+#[test]
+fn an_embedding_tied_to_an_output_layer_adds_up_block_by_block() {
+    for turned in [false, true] {
+        // From 16 on indices stay indices; before, they become unit vectors.
+        let [kept, one_hot] = [17, 13].map(|opset| check("tied", opset, |b| tied(b, turned)));
+        assert_eq!(kept.len(), one_hot.len());
+        assert!(kept.iter().zip(&one_hot).all(|(a, b)| (a - b).abs() < 1e-5));
+    }
+}
+
+#[test]
+fn an_embeddings_gradient_is_its_rows_added_at_their_indices() {
+    let build = |b: &mut Bench| Factors::new(b.rows(6, 7), Side::positions_first(b.floats(&[6, 5])));
+    let mut bench = Bench::new(17);
+    build(&mut bench);
+    let [(_, Values::Int(ids)), (_, Values::Float(rows))] = &bench.inputs[..] else { unreachable!("two inputs") };
+    let mut want = vec![0.0; N * 7 * 5];
+    for (at, (id, row)) in ids.iter().zip(rows.chunks(5)).enumerate() {
+        for (k, value) in row.iter().enumerate() {
+            want[(at / 6 * 7 + id.rem_euclid(7) as usize) * 5 + k] += f64::from(*value);
+        }
+    }
+    for opset in [13, 16, 21] {
+        let got = check("embedding", opset, build);
+        assert!(got.iter().zip(&want).all(|(got, want)| (got - want).abs() < 1e-5), "{got:?} {want:?}");
+    }
+}
+
+#[test]
+fn wide_layers_are_counted_to_cost_less_by_gram_matrices_and_narrow_ones_materialised() {
+    let costs = |left: &[usize], right: &[usize], sum: bool| {
+        let mut b = Bench::new(17);
+        let sides = [left, right].map(|shape| Side::positions_first(b.floats(shape)));
+        let [left, right] = sides;
+        Costs::of(&Factors::new(left, right), sum)
+    };
+    for sum in [false, true] {
+        for (positions, rows, columns) in [(1, 40, 48), (3, 64, 48), (16, 512, 512), (64, 3072, 768)] {
+            let costs = costs(&[positions, rows], &[positions, columns], sum);
+            assert!(costs.gram < costs.materialised, "{positions} {rows} {columns} {costs:?}");
+        }
+        for (positions, rows, columns) in [(5, 3, 4), (64, 16, 27), (1024, 64, 576), (1, 1, 1)] {
+            let costs = costs(&[positions, rows], &[positions, columns], sum);
+            assert!(costs.materialised < costs.gram, "{positions} {rows} {columns} {costs:?}");
+        }
+    }
+}
+
+/// The norm, in f64, of what one sample adds to the sum clipped to `clip`: of `positions` positions whose vectors of `width`
+/// entries cancel but for `rest` of them, of the sizes `scales` on the left and on the right.
+fn share(backend: &dyn Backend, clip: f64, (positions, width): (usize, usize), rest: f32, scales: (f32, f32)) -> f64 {
+    let mut bench = Bench::new(17);
+    let mut side = |scale: f32, flips: bool| {
+        let line: Vec<f32> = (0..width).map(|_| 1.0 + 0.15 * (bench.uniform() + 1.0)).collect();
+        let mut values = Vec::new();
+        for at in 0..N * positions {
+            let sign = if flips && at % 2 == 1 { -scale } else { scale };
+            values.extend(line.iter().map(|x| sign * x * (1.0 + rest * bench.uniform())));
+        }
+        Side::positions_first(bench.input(DType::F32, &[positions, width], Values::Float(values)))
+    };
+    let factors = Factors::new(side(scales.0, true), side(scales.1, false));
+    let weight = bench.input(DType::F32, &[], Values::Float(vec![1.0, 0.0, 0.0, 0.0]));
+    let mut em = std::mem::replace(&mut bench.em, Emitter::new(17));
+    let bounds = Bounds { clip: em.scalar(DType::F32, clip), weight };
+    let shape = factors.shape();
+    let costs = Costs::of(&factors, true);
+    assert!(costs.gram < costs.materialised, "the norm is taken by Gram matrices");
+    let reads = [Read { grad: Grad::Factored(factors), dtype: DType::F32, shape }];
+    let ways = ways(&reads, Readout::ClippedSum);
+    let (_, sums) = clipped_sum(&mut em, &reads, &ways, &bounds);
+    let sum = &bench.run(em, backend, &[(&sums[0], false)])[0];
+    sum.iter().map(|x| x * x).sum::<f64>().sqrt()
+}
+
+#[test]
+fn a_sample_adds_no_more_than_the_clip_where_its_positions_cancel() {
+    const CLIP: f64 = 1e-6;
+    for backend in [Choice::Tract, Choice::Ort].map(|choice| open(choice).ok()).into_iter().flatten() {
+        for sizes in [(2, 64), (2, 2048), (4, 256), (4, 2048), (8, 512)] {
+            for rest in [1e-5, 1e-4, 3e-4, 1e-3, 1e-2] {
+                let share = share(backend.as_ref(), CLIP, sizes, rest, (1.0, 1.0));
+                assert!(share > 0.0 && share <= CLIP, "{share} of {sizes:?}, {rest} on {}", backend.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sample_adds_no_more_than_the_clip_where_the_squares_of_a_factor_underflow() {
+    const CLIP: f64 = 1e-8;
+    for backend in [Choice::Tract, Choice::Ort].map(|choice| open(choice).ok()).into_iter().flatten() {
+        for scales in [(1e-22, 1e17), (1e17, 1e-22), (1e-20, 1e16), (1e-5, 1e-5)] {
+            let share = share(backend.as_ref(), CLIP, (4, 256), 0.1, scales);
+            assert!(share > 0.0 && share <= CLIP, "{share} of {scales:?} on {}", backend.name());
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! `bce-with-logits`: `ℓ = mean (max(z, 0) − z·t + ln(1 + exp(−|z|)))` over the sample's `n` counted elements, which
+//! overflows for no `z` ⇒ `dz = (σ(z) − t) / n` for counted elements, else 0. Summed: both times `n`.
+//!
+//! An element with the label −100 is not counted. It is masked by `Where`, so that what is not finite in it does not
+//! spread.
+
+use super::{Head, IGNORED, divisor, labels, sum_each};
+use crate::Reduction;
+use crate::emit::{Emitter, Var};
+
+/// Loss `[N]`, labels of the output's shape, gradient.
+pub fn emit(em: &mut Emitter, z: &Head, reduction: Reduction) -> (Var, Option<Var>, Var) {
+    let z = &z.var;
+    let labels = labels(z.dtype, &z.shape[1..]);
+    let hinge = em.unary("Relu", z);
+    let product = em.mul(z, &labels);
+    let linear = em.sub(&hinge, &product);
+    let magnitude = em.unary("Abs", z);
+    let minus = em.unary("Neg", &magnitude);
+    let small = em.unary("Exp", &minus);
+    let one = em.scalar(z.dtype, 1.0);
+    let sum = em.add(&one, &small);
+    let soft = em.log(&sum);
+    let each = em.add(&linear, &soft);
+    let probability = em.unary("Sigmoid", z);
+    let difference = em.sub(&probability, &labels);
+
+    let ignored = em.scalar(z.dtype, IGNORED as f64);
+    let is_ignored = em.compare("Equal", &labels, &ignored);
+    let zero = em.scalar(z.dtype, 0.0);
+    let each = em.choose(&is_ignored, &zero, &each);
+    let sum = sum_each(em, &each);
+    let grad = em.choose(&is_ignored, &zero, &difference);
+    // One element is its own mean.
+    if reduction == Reduction::Sum || z.len() == 1 {
+        return (sum, Some(labels), grad);
+    }
+    let counted = em.choose(&is_ignored, &zero, &one);
+    let divisor = divisor(em, &counted);
+    let grad = em.div(&grad, &divisor);
+    let divisor = em.per_sample(&divisor, &[]);
+    (em.div(&sum, &divisor), Some(labels), grad)
+}

@@ -1,0 +1,19 @@
+//! `output:NAME`: the model computes the loss ⇒ `dz = 1`.
+
+use super::Head;
+use crate::emit::{Emitter, Var};
+use crate::refusal::Refusal;
+
+/// Loss `[N]`, no labels, gradient.
+pub fn emit(em: &mut Emitter, z: &Head, name: &str) -> Result<(Var, Option<Var>, Var), Refusal> {
+    if z.var.len() != 1 {
+        return Err(Refusal::new(
+            format!("output {name}"),
+            format!("it has {} numbers a sample where a loss has one", z.var.len()),
+            "reduce it over all axes but the batch in the model, or choose a loss with --loss",
+        ));
+    }
+    let loss = em.per_sample(&z.var, &[]);
+    let grad = em.filled(z.var.dtype, 1.0, z.rest());
+    Ok((loss, None, grad))
+}

@@ -1,0 +1,80 @@
+//! `softmax-cross-entropy`: per token `ℓ = −ln p[label]`, `p = softmax(z)` over the class axis, from `z − max z`; mean over
+//! the sample's counted tokens, 0 if there is none ⇒ `dz = (p − onehot(label)) / counted` for counted tokens, else 0.
+//! Summed: both times the number of counted tokens.
+//!
+//! A token with the label −100 is not counted. The label is compared with each class number, so none is ever used as an
+//! index. Uncounted tokens are masked by `Where`, so that what is not finite in them does not spread.
+
+use super::{Head, IGNORED, divisor, labels};
+use crate::emit::{Emitter, Var};
+use crate::refusal::Refusal;
+use crate::{DeriveOptions, Reduction};
+use damper_onnx::graph::{DType, Tensor, TensorData};
+
+/// Loss `[N]`, labels int64 of the output's shape without the class axis, gradient.
+pub fn emit(
+    em: &mut Emitter,
+    z: &Head,
+    name: &str,
+    options: &DeriveOptions,
+) -> Result<(Var, Option<Var>, Var), Refusal> {
+    let rank = z.var.rank() as i64;
+    let axis = options.class_axis.unwrap_or(-1);
+    let axis = if axis < 0 { axis + rank } else { axis };
+    if !(1..rank).contains(&axis) {
+        return Err(Refusal::new(
+            format!("output {name}"),
+            format!("it has {rank} axes with the samples on axis 0, so axis {axis} cannot hold its classes"),
+            "name the class axis with --class-axis, or the output with --output",
+        ));
+    }
+    let axis = axis as usize;
+    let classes = z.var.shape[axis];
+    let tokens_shape: Vec<usize> = (1..z.var.rank()).filter(|&i| i != axis).map(|i| z.var.shape[i]).collect();
+    let tokens: usize = tokens_shape.iter().product();
+    let labels = labels(DType::I64, &tokens_shape);
+
+    // [N, T, V] with the classes last; [N, V] where there is one token.
+    let to_last: Vec<usize> = (0..z.var.rank()).filter(|&i| i != axis).chain([axis]).collect();
+    let moved = em.transpose(&z.var, &to_last);
+    let single = tokens_shape.is_empty();
+    let rows = if single { moved.clone() } else { em.per_sample(&moved, &[tokens, classes]) };
+    let last = rows.rank() - 1;
+    let label = em.per_sample(&labels, &[tokens, 1][single as usize..]);
+
+    let top = em.reduce_max(&rows, &[last], true);
+    let shifted = em.sub(&rows, &top);
+    let exp = em.unary("Exp", &shifted);
+    let sum = em.reduce_sum(&exp, &[last], true);
+    let log_sum = em.log(&sum);
+    let log_probability = em.sub(&shifted, &log_sum);
+    let probability = em.div(&exp, &sum);
+
+    let numbers = em.ints(&(0..classes as i64).collect::<Vec<_>>());
+    let is_label = em.compare("Equal", &label, &numbers);
+    let ignored = em.constant(Tensor { shape: vec![], data: TensorData::I64(vec![IGNORED]) });
+    let is_ignored = em.compare("Equal", &label, &ignored);
+    let zero = em.scalar(z.var.dtype, 0.0);
+    let picked = em.choose(&is_label, &log_probability, &zero);
+    let axes: Vec<usize> = (1..rows.rank()).collect();
+    let total = em.reduce_sum(&picked, &axes, false);
+
+    let one = em.scalar(z.var.dtype, 1.0);
+    let less = em.sub(&probability, &one);
+    let difference = em.choose(&is_label, &less, &probability);
+    let grad = em.choose(&is_ignored, &zero, &difference);
+    let loss = em.unary("Neg", &total);
+    let (loss, grad) = if single || options.reduction == Reduction::Sum {
+        (loss, grad)
+    } else {
+        let counted = em.choose(&is_ignored, &zero, &one);
+        let divisor = divisor(em, &counted);
+        let grad = em.div(&grad, &divisor);
+        let divisor = em.per_sample(&divisor, &[]);
+        (em.div(&loss, &divisor), grad)
+    };
+    let spread = em.per_sample(&grad, &moved.shape[1..]);
+    let back: Vec<usize> = (0..to_last.len()).map(|i| to_last.iter().position(|&p| p == i).expect("in it")).collect();
+    let grad = em.transpose(&spread, &back);
+    Ok((loss, Some(labels), grad))
+}

@@ -1,0 +1,86 @@
+//! The `clipped-sum` readout: `Σ_n w_n · min(1, C/‖g_n‖) · g_n`, one gradient-sized vector.
+//!
+//! Where a gradient was materialised for its norm, the sum is weights times gradients; elsewhere one contraction of the
+//! factors over samples and positions, and no sample's gradient is ever formed.
+//!
+//! Memory: the factors of all layers, and the gradients that were materialised.
+//!
+//! # Privacy
+//!
+//! **Not exact**: the bound holds in the backend's floats. The factor is `C(1 − 2^-k)/‖g_n‖` with `2^-k` = 64 units of
+//! rounding, and to squared norms by Gram matrices what rounding may have taken from them is added (`factor::norm`), so
+//! that a sample adds at most `C` wherever the runtime's norms and products are that close to exact. Rows of weight 0, and rows
+//! whose squared norm is not finite, add exactly nothing, whatever is in them: both factors are masked.
+
+use super::norms::{Form, squares};
+use super::{Read, Way};
+use crate::emit::{BATCH_FIRST, Emitter, Var};
+use crate::factor::{masked, weighted_sum};
+use damper_onnx::graph::{BatchAxis, DType};
+
+/// Name of the clip's input.
+const CLIP: &str = "dp.clip";
+/// Name of the weights' input.
+const WEIGHT: &str = "dp.weight";
+
+/// Units of rounding by which the factor errs low.
+const SLACK: f64 = 64.0;
+
+/// The inputs of a clipped sum.
+pub struct Bounds {
+    /// `dp.clip`, a scalar.
+    pub clip: Var,
+    /// `dp.weight`, `[N]`.
+    pub weight: Var,
+}
+
+impl Bounds {
+    /// Of float type `dtype`.
+    pub fn new(dtype: DType) -> Self {
+        let clip = Var { name: CLIP.into(), dtype, shape: vec![], batch: None };
+        Self { clip, weight: Var { name: WEIGHT.into(), dtype, shape: vec![1], batch: Some(BATCH_FIRST) } }
+    }
+}
+
+/// `dp.norm` `[N]`, and `dp.sum` in the parameter's shape for each parameter.
+pub fn clipped_sum(em: &mut Emitter, grads: &[Read], ways: &[Way], bounds: &Bounds) -> (Var, Vec<Var>) {
+    let dtype = bounds.clip.dtype;
+    let unit = if dtype == DType::F64 { f64::EPSILON / 2.0 } else { f64::from(f32::EPSILON) / 2.0 };
+    let squares = squares(em, grads, dtype, ways);
+    let norm = em.unary("Sqrt", &squares.total);
+    let above = match &squares.scatter {
+        Some(scatter) => {
+            let rounding = em.scale(scatter, unit);
+            let above = em.add(&squares.total, &rounding);
+            em.unary("Sqrt", &above)
+        }
+        None => norm.clone(),
+    };
+    let limit = em.scale(&bounds.clip, 1.0 - SLACK * unit);
+    let divisor = em.binary("Max", &above, &limit);
+    let factor = em.div(&limit, &divisor);
+
+    let infinity = em.scalar(dtype, f64::INFINITY);
+    let zero = em.scalar(dtype, 0.0);
+    let is_finite = em.compare("Less", &above, &infinity);
+    let counts = em.compare("Greater", &bounds.weight, &zero);
+    let keep = em.node("And", &[&is_finite, &counts], vec![], DType::Bool, vec![1], Some(BATCH_FIRST));
+    let factor = em.choose(&keep, &factor, &zero);
+
+    let mut sums = Vec::with_capacity(grads.len());
+    for (read, form) in grads.iter().zip(&squares.forms) {
+        let weight = em.cast(&factor, read.dtype);
+        sums.push(match form {
+            Form::Materialised(grad) => {
+                let len = read.shape.iter().product();
+                let rows = em.per_sample(grad, &[len]);
+                let rows = masked(em, &rows, &keep);
+                let weight = em.reshape(&weight, &[1, 1], Some(BatchAxis { axis: 1, ..BATCH_FIRST }));
+                let sum = em.node("MatMul", &[&weight, &rows], vec![], read.dtype, vec![1, len], None);
+                em.reshape(&sum, &read.shape, None)
+            }
+            Form::Factored(factors) => weighted_sum(em, factors, &keep, &weight),
+        });
+    }
+    (norm, sums)
+}

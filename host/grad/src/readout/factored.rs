@@ -1,0 +1,66 @@
+//! The `per-sample` readout for a reader that multiplies: a gradient that is one outer product, or a convolution's kernel's, comes
+//! as its two factors.
+//!
+//! A linear layer met once by each sample has the gradient `l ⊗ r`; that of a kernel is the sum over the windows of `l_t ⊗ patch_t`.
+//! A reader that takes them one sample at a time keeps them in the processor's caches, and reads the patches where they lie:
+//! unfolded they are as many times the input as a window has taps.
+//!
+//! Memory: `N · (r + c)` floats for an outer product of `r · c`; those of the input and of the output for a kernel; `N · len` for
+//! others.
+
+use super::Read;
+use crate::emit::{Emitter, Var};
+use crate::factor::{Factors, Grad};
+use crate::window::Window;
+use damper_onnx::graph::DType;
+
+/// Entries from which on two outputs are cheaper than one.
+const LEAST: usize = 1 << 10;
+
+/// What is read of one parameter's gradient.
+pub enum Part {
+    /// `[N, *shape]`.
+    Whole(Var),
+    /// `[N, r]` and `[N, c]`: their outer product, in row-major order, is the gradient.
+    Outer(Var, Var),
+    /// `[N, O, *output]`, `[N, C, *input]`: the gradient of a kernel `[O, C, *kernel]` is the sum over the windows of the former's
+    /// vector times the latter's patch.
+    Kernel(Var, Var, Window),
+}
+
+impl Part {
+    /// Multiply-adds of one sample that are left to the reader.
+    pub fn multiply_adds(&self) -> u64 {
+        let products = match self {
+            Self::Whole(_) => 0,
+            Self::Outer(left, right) => left.len() * right.len(),
+            Self::Kernel(left, input, window) => left.len() * input.shape[1] * window.taps(),
+        };
+        products as u64
+    }
+}
+
+/// One part a parameter.
+pub fn factored(em: &mut Emitter, grads: &[Read]) -> Vec<Part> {
+    let part = |read: &Read| {
+        let Grad::Factored(factors) = &read.grad else { return Part::Whole(read.grad.dense(em)) };
+        if let Some((left, input, window)) = kernel(em, factors) {
+            return Part::Kernel(left, input, window);
+        }
+        match factors.outer(em) {
+            Some((left, right)) if factors.len() >= LEAST => Part::Outer(left, right),
+            _ => Part::Whole(factors.materialise(em)),
+        }
+    };
+    grads.iter().map(part).collect()
+}
+
+/// The parts of a kernel's gradient that the reader takes: of floats, under windows over a line or a plane that have no holes
+/// along the line.
+fn kernel(em: &mut Emitter, factors: &Factors) -> Option<(Var, Var, Window)> {
+    let (left, input, window) = factors.kernel(em)?;
+    let is_read = input.dtype == DType::F32 && window.kernel.len() <= 2 && window.dilation.last() == Some(&1);
+    // As it came from the sweep, not reshaped.
+    let by_window = [&left.shape[..2], &window.output[..]].concat();
+    is_read.then(|| (em.reshape(&left, &by_window, left.batch), input, window))
+}

@@ -1,0 +1,95 @@
+//! The `norms` readout: `‖g_n‖`, over all trained parameters together.
+//!
+//! Each factored gradient's squared norm is taken by Gram matrices or of the gradient itself, whichever is counted to cost
+//! less (Lee and Kifer, arXiv 2009.03106; Li et al., arXiv 2110.05679; the choice a layer: Bu et al., arXiv 2205.10683).
+//!
+//! Memory: the Gram matrices of one parameter, `3 · N · T²` floats, or its gradients; each is free again after its norm.
+
+use super::{Read, Readout, Way};
+use crate::emit::{Emitter, Var};
+use crate::factor::{Costs, Factors, Grad, norm_squared, rounding, sum_of_squares};
+use damper_onnx::graph::DType;
+
+/// Gradients of at most so many entries a sample are kept materialised together until the sum over the samples.
+const KEPT: usize = 1 << 22;
+
+/// A gradient in the form in which its norm was taken.
+pub enum Form {
+    /// `[N, *shape]`.
+    Materialised(Var),
+    /// By Gram matrices.
+    Factored(Factors),
+}
+
+/// The squared norms of the samples' gradients.
+pub struct Squares {
+    /// `‖g_n‖²`, `[N]`.
+    pub total: Var,
+    /// The rounding errors of Gram matrices in units of rounding, at most, `[N]`; none where there were none.
+    pub scatter: Option<Var>,
+    /// One a parameter.
+    pub forms: Vec<Form>,
+}
+
+/// `dp.norm`, `[N]` of float type `dtype`.
+pub fn norms(em: &mut Emitter, grads: &[Read], dtype: DType, ways: &[Way]) -> Var {
+    let squares = squares(em, grads, dtype, ways);
+    em.unary("Sqrt", &squares.total)
+}
+
+/// The squared norms, each gradient taken its way.
+pub fn squares(em: &mut Emitter, grads: &[Read], dtype: DType, ways: &[Way]) -> Squares {
+    let (mut total, mut scatter): (Option<Var>, Option<Var>) = (None, None);
+    let mut forms = Vec::with_capacity(grads.len());
+    for (read, way) in grads.iter().zip(ways) {
+        let (squared, form) = match &read.grad {
+            Grad::Factored(factors) if matches!(way, Way::Gram(_)) => {
+                let (squared, relative_to) = norm_squared(em, factors);
+                let errors = em.scale(&relative_to, rounding(factors));
+                let errors = em.cast(&errors, dtype);
+                scatter = Some(plus(em, scatter, &errors));
+                (squared, Form::Factored(factors.clone()))
+            }
+            grad => {
+                let grad = grad.dense(em);
+                (sum_of_squares(em, &grad), Form::Materialised(grad))
+            }
+        };
+        let squared = em.cast(&squared, dtype);
+        total = Some(plus(em, total, &squared));
+        forms.push(form);
+    }
+    let total = total.expect("a parameter is trained");
+    Squares { total, scatter, forms }
+}
+
+fn plus(em: &mut Emitter, sum: Option<Var>, next: &Var) -> Var {
+    match sum {
+        Some(sum) => em.add(&sum, next),
+        None => next.clone(),
+    }
+}
+
+/// The way of each gradient: of the two, the one that is counted to cost less; for a sum only as many are materialised, the
+/// smallest first, as may be kept.
+pub fn ways(grads: &[Read], readout: Readout) -> Vec<Way> {
+    let sum = readout == Readout::ClippedSum;
+    let whole = matches!(readout, Readout::PerSample | Readout::Factored);
+    let mut order: Vec<usize> = (0..grads.len()).collect();
+    let len = |i: usize| grads[i].shape.iter().product::<usize>();
+    order.sort_by_key(|&i| len(i));
+    let mut kept = 0;
+    let mut ways = vec![Way::Dense; grads.len()];
+    for i in order {
+        ways[i] = match &grads[i].grad {
+            Grad::Factored(factors) => {
+                let costs = Costs::of(factors, sum);
+                let fits = costs.materialised <= costs.gram && (!sum || kept + len(i) <= KEPT);
+                if fits || whole { Way::Materialised(costs) } else { Way::Gram(costs) }
+            }
+            Grad::Dense(_) => Way::Dense,
+        };
+        kept += if matches!(ways[i], Way::Materialised(_) | Way::Dense) { len(i) } else { 0 };
+    }
+    ways
+}

@@ -1,0 +1,11 @@
+//! The `per-sample` readout: every gradient materialised, `[N, *shape]`.
+//!
+//! Memory: `N · D` floats, `D` being the number of trained parameters.
+
+use super::Read;
+use crate::emit::{Emitter, Var};
+
+/// One tensor a parameter.
+pub fn per_sample(em: &mut Emitter, grads: &[Read]) -> Vec<Var> {
+    grads.iter().map(|read| read.grad.dense(em)).collect()
+}

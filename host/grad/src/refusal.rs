@@ -1,0 +1,33 @@
+//! Why a graph was not differentiated.
+
+use damper_onnx::graph::Node;
+
+/// A graph, or a node of it, that cannot be differentiated, and what to do about it.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{at}: {reason}; {remedy}")]
+pub struct Refusal {
+    /// `node NAME (OP)`, or the part of the model or flag at fault.
+    pub at: String,
+    /// What is wrong.
+    pub reason: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl Refusal {
+    /// A refusal that concerns `at`.
+    pub fn new(at: impl Into<String>, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { at: at.into(), reason: reason.into(), remedy: remedy.into() }
+    }
+
+    /// A refusal of `node`.
+    pub fn of(node: &Node, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(format!("node {} ({})", node.name, node.op), reason, remedy)
+    }
+
+    /// An operator that no rule knows.
+    pub fn no_rule(node: &Node) -> Self {
+        let remedy = "freeze the parameters it depends on, or replace it by operators that have a rule";
+        Self::of(node, format!("there is no rule to differentiate {}", node.op), remedy)
+    }
+}

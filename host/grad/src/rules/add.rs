@@ -1,0 +1,17 @@
+//! `Add`: `Y = A + B` ⇒ `dA = dY`, `dB = dY`.
+
+use super::Rule;
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "Add", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let gy = p.gy();
+    for i in 0..2 {
+        if p.wants(i) {
+            p.gx(i, gy.clone());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! `AveragePool`: `Y[l]` = mean of the counted taps of window `l` ⇒ `dX` at each tap `+= dY[l] / count[l]`.
+//!
+//! The counts depend on the shape alone. Where the windows tile the plane the gradient is repeated by `Resize`;
+//! otherwise it is put back axis by axis. (A depthwise transposed convolution with ones would do; tract loses its
+//! channels behind a reshaped product.)
+
+use super::Rule;
+use super::resize::repeat;
+use crate::axis_map::AxisMap;
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+use crate::window::Window;
+
+pub const RULE: Rule = Rule { op: "AveragePool", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let window = Window::of_pool(p)?;
+    let gy = p.gy_rows();
+    let shares = shares(&window, p.int("count_include_pad", 0) != 0);
+    let scaled = if shares.iter().all(|&s| s == shares[0]) {
+        p.em.scale(&gy, shares[0])
+    } else {
+        let shares = p.em.floats(gy.dtype, &[&[1, 1], &window.output[..]].concat(), shares);
+        p.em.mul(&gy, &shares)
+    };
+    let gx = if window.tiles() && window.input.len() == 2 {
+        repeat(p.em, &scaled, &[1, 1, window.kernel[0], window.kernel[1]])
+    } else {
+        (0..window.input.len()).fold(scaled, |gx, i| sums(&window, i).pull(p.em, &gx, i + 2))
+    };
+    p.gx_rows(0, gx);
+    Ok(())
+}
+
+/// The sums over the taps of each window along spatial axis `i`.
+fn sums(window: &Window, i: usize) -> AxisMap {
+    let inside = window.before[i]..window.before[i] + window.input[i];
+    let taps = |o: usize| {
+        let places = (0..window.kernel[i]).map(|k| o * window.stride[i] + k * window.dilation[i]);
+        places.filter(|place| inside.contains(place)).map(|place| (place - inside.start, 1.0)).collect()
+    };
+    AxisMap::new(window.input[i], (0..window.output[i]).map(taps).collect())
+}
+
+/// One over the number of counted taps, for each window.
+fn shares(window: &Window, include_padding: bool) -> Vec<f64> {
+    let mut shares = vec![1.0];
+    for i in 0..window.input.len() {
+        let counted = if include_padding {
+            0..window.before[i] + window.input[i] + window.after[i]
+        } else {
+            window.before[i]..window.before[i] + window.input[i]
+        };
+        let count = |o: usize| {
+            let taps = (0..window.kernel[i]).map(|k| o * window.stride[i] + k * window.dilation[i]);
+            taps.filter(|tap| counted.contains(tap)).count() as f64
+        };
+        shares = shares.iter().flat_map(|s| (0..window.output[i]).map(move |o| s / count(o))).collect();
+    }
+    shares
+}

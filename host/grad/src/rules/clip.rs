@@ -1,0 +1,30 @@
+//! `Clip`: `Y = min(max(X, low), high)` ⇒ `dX = dY` where `low < X < high`, else 0 (as PyTorch has it at the bounds).
+
+use super::Rule;
+use crate::emit::Var;
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "Clip", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    if p.wants(1) || p.wants(2) {
+        return Err(p.refuse("a bound of it is trained", "freeze the bound, or write it with Max and Min"));
+    }
+    if !p.wants(0) {
+        return Ok(());
+    }
+    let (x, gy) = (p.x(0), p.gy());
+    let zero = p.em.scalar(x.dtype, 0.0);
+    let mut gx = gy;
+    for (i, beyond) in [(1, "Greater"), (2, "Less")] {
+        if p.has(i) {
+            let bound: Var = p.x(i);
+            let bound = p.em.reshape(&bound, &[], None);
+            let inside = p.em.compare(beyond, &x, &bound);
+            gx = p.em.choose(&inside, &gx, &zero);
+        }
+    }
+    p.gx(0, gx);
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! `Conv`: `Y[o] = Σ_c X[c] ⋆ W[o,c] + B[o]` ⇒ `dX` = `dY` convolved, transposed, with `W`; `dW[o,c,k] = Σ_l dY[o,l] ·
+//! X[c, patch l, tap k]`; `dB[o] = Σ_l dY[o,l]`.
+//!
+//! `dW` is factored over the `L` output positions: `A` = unfolded patches `[N, (g,) C/g·K, L]`, `G` = `dY` as
+//! `[N, (g,) O/g, L]`, the group axis where the convolution has groups. Few channels, or not so few with many positions,
+//! are unfolded by a depthwise convolution with one-hot kernels (exact: products with 0 and 1, sums with 0); many channels
+//! without groups by one `Gather` of rows of `C` channels, laid out `[N, L, K·C]`; a 1×1 convolution is its own unfolding.
+//!
+//! Where the batch is merged with positions (frames, patches), these are positions of the sample: `L` times as many.
+//!
+//! Memory: the patches, `N·L·C·K` floats, `K` being the number of taps.
+
+use super::Rule;
+use crate::emit::Var;
+use crate::factor::{Factors, Side};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+use crate::window::Window;
+
+pub const RULE: Rule = Rule { op: "Conv", pull };
+
+/// Whether patches are unfolded by a convolution rather than gathered (measured with onnxruntime on one thread).
+fn unfolds_by_conv(channels: usize, positions: usize) -> bool {
+    channels < 16 || channels == 16 && positions >= 64 || channels <= 32 && positions >= 1024
+}
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (x, w, gy) = (p.x_rows(0), p.x(1), p.gy_rows());
+    if w.batch.is_some() {
+        return Err(p.refuse("its weight depends on the sample", "write it as a batched MatMul of patches"));
+    }
+    let groups = p.int("group", 1) as usize;
+    let window = Window::of(p, &w.shape[2..]);
+    if p.wants(2) {
+        let spatial: Vec<usize> = (2..gy.rank()).collect();
+        let gb = p.em.reduce_sum(&gy, &spatial, false);
+        p.gx(2, gb);
+    }
+    if p.wants(0) {
+        let gx = window.conv_transpose(p.em, &gy, &w, groups);
+        p.gx_rows(0, gx);
+    }
+    if p.wants(1) {
+        let factors = weight_factors(p, &window, groups, &x, &w, &gy);
+        p.gx_factored(1, factors);
+    }
+    Ok(())
+}
+
+/// Factors of the kernel, for windows over `x` whose products with it have the gradient `gy`.
+pub fn weight_factors(p: &mut Pull<'_>, window: &Window, groups: usize, x: &Var, w: &Var, gy: &Var) -> Factors {
+    let (channels, outputs) = (x.shape[1], w.shape[0]);
+    let (taps, positions) = (window.taps(), window.positions());
+    let own_rows = x.shape[0];
+    let groups_axis: &[usize] = if groups == 1 { &[] } else { &[groups] };
+    let side = |p: &mut Pull<'_>, v: &Var, width: usize| {
+        let by_group = [groups_axis, &[width / groups, positions]].concat();
+        if own_rows == 1 {
+            return Side::positions_last(p.em.per_sample(v, &by_group));
+        }
+        let by_row = p.em.per_sample(v, &[&[own_rows], &by_group[..]].concat());
+        let last = by_row.rank() - 1;
+        let inside = p.em.transpose(&by_row, &[&[0], &(2..last).collect::<Vec<_>>()[..], &[1, last]].concat());
+        Side::positions_last(p.em.per_sample(&inside, &[groups_axis, &[width / groups, own_rows * positions]].concat()))
+    };
+    let left = side(p, gy, outputs);
+    let by_conv = unfolds_by_conv(channels, positions);
+    if groups == 1 && own_rows == 1 && x.is_batch_first() && !window.is_pointwise() {
+        return Factors::of_kernel(left, x.clone(), window.clone(), by_conv);
+    }
+    if window.is_pointwise() || groups > 1 || by_conv {
+        let patches = if window.is_pointwise() { x.clone() } else { window.unfold_by_conv(p.em, x) };
+        let right = side(p, &patches, channels * taps);
+        return Factors::new(left, right).reshape(&w.shape);
+    }
+    let right = Side::positions_first(window.unfold_by_gather(p.em, x));
+    Factors::new(left, right).reshape(&[outputs, taps, channels]).transpose(&[0, 2, 1]).reshape(&w.shape)
+}

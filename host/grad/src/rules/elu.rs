@@ -1,0 +1,64 @@
+//! `Elu`: `Y = X` where `X > 0`, else `α · (exp(X) − 1)` ⇒ `dX = dY` or `dY · α · exp(X)` (the latter at 0, as PyTorch).
+//!
+//! `exp` is taken of `min(X, 0)`, so that it overflows nowhere.
+
+use super::Rule;
+use crate::emit::{Emitter, Var};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "Elu", pull };
+
+/// `γ · X` where `X > 0`, else `γ · α · (exp(β · X) − 1)`: what `Elu`, `Celu` and `Selu` have in common.
+pub struct Exponential {
+    pub alpha: f64,
+    pub beta: f64,
+    pub gamma: f64,
+}
+
+impl Exponential {
+    /// `Elu` with `α`.
+    pub fn elu(alpha: f64) -> Self {
+        Self { alpha, beta: 1.0, gamma: 1.0 }
+    }
+
+    /// `Y`.
+    pub fn forward(&self, em: &mut Emitter, x: &Var) -> Var {
+        let exp = self.exp(em, x);
+        let one = em.scalar(x.dtype, 1.0);
+        let less = em.sub(&exp, &one);
+        let low = em.scale(&less, self.gamma * self.alpha);
+        let high = em.scale(x, self.gamma);
+        let positive = positive(em, x);
+        em.choose(&positive, &high, &low)
+    }
+
+    /// `dX`.
+    pub fn backward(&self, p: &mut Pull<'_>) {
+        let (x, gy) = (p.x(0), p.gy());
+        let exp = self.exp(p.em, &x);
+        let low = p.em.scale(&exp, self.gamma * self.alpha * self.beta);
+        let high = p.em.scalar(x.dtype, self.gamma);
+        let positive = positive(p.em, &x);
+        let slope = p.em.choose(&positive, &high, &low);
+        let gx = p.em.mul(&gy, &slope);
+        p.gx(0, gx);
+    }
+
+    fn exp(&self, em: &mut Emitter, x: &Var) -> Var {
+        let zero = em.scalar(x.dtype, 0.0);
+        let low = em.binary("Min", x, &zero);
+        let scaled = em.scale(&low, self.beta);
+        em.unary("Exp", &scaled)
+    }
+}
+
+fn positive(em: &mut Emitter, x: &Var) -> Var {
+    let zero = em.scalar(x.dtype, 0.0);
+    em.compare("Greater", x, &zero)
+}
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    Exponential::elu(p.float("alpha", 1.0)).backward(p);
+    Ok(())
+}

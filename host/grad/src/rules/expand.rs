@@ -1,0 +1,13 @@
+//! `Expand`: `Y = X` repeated ⇒ `dX` = `dY` summed over the repetitions (which is done for every rule in one place).
+
+use super::Rule;
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "Expand", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let gy = p.gy();
+    p.gx(0, gy);
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! `Gather`: `Y` = the rows of `X` along an axis that indices name ⇒ row `v` of `dX` = the sum of the rows of `dY` that
+//! came from `v`.
+//!
+//! Indices known now are undone by padding or by looking up in turn. Those that are data, into a table that is the same for
+//! all samples (an embedding), are a factor of the gradient of its rows, and stay indices; of its columns, it is a product with
+//! the indices one-hot.
+
+use super::Rule;
+use crate::emit::BATCH_FIRST;
+use crate::factor::{Factors, Side};
+use crate::lookup::{around, checked, embedding_gradient, put_back};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+use damper_onnx::graph::BatchAxis;
+
+pub const RULE: Rule = Rule { op: "Gather", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (x, index, gy) = (p.x(0), p.x(1), p.gy());
+    let axis = p.int("axis", 0) as usize;
+    let extent = x.shape[axis];
+    if index.batch.is_none() {
+        let Some(indices) = p.constant_ints(1) else {
+            return Err(p.refuse("its indices are computed from parameters", "use constant indices, or data"));
+        };
+        let indices: Vec<usize> = indices.iter().map(|&i| i as usize).collect();
+        let axis = axis + p.shift();
+        // The indices' axes as one.
+        let mut shape = gy.shape[..axis].to_vec();
+        shape.push(indices.len());
+        shape.extend(&gy.shape[axis + index.rank()..]);
+        let batch =
+            gy.batch.map(|b| if b.axis < axis { b } else { BatchAxis { axis: b.axis + 1 - index.rank(), ..b } });
+        let rows = p.em.reshape(&gy, &shape, batch);
+        let gx = put_back(p.em, &rows, axis, &indices, extent);
+        p.gx(0, gx);
+        return Ok(());
+    }
+    let [before, _, after] = around(&x.shape, axis);
+    let index = p.em.per_sample(&index, &[index.len()]);
+    let index = checked(p.em, &index, extent).index;
+    if before == 1 {
+        let rows = p.em.per_sample(&gy, &[index.len(), after]);
+        let table = Side::indices(p.em, &index, extent, gy.dtype);
+        p.gx_factored(0, Factors::new(table, Side::positions_first(rows)).reshape(&x.shape));
+        return Ok(());
+    }
+    let grad = p.em.per_sample(&gy, &[before, index.len(), after]);
+    let gx = embedding_gradient(p.em, &index, &grad, extent);
+    let gx = p.em.reshape(&gx, &[&[1], &x.shape[..]].concat(), Some(BATCH_FIRST));
+    p.gx(0, gx);
+    Ok(())
+}

@@ -1,0 +1,32 @@
+//! `GatherElements`: `Y[i] = X[i with its place along an axis replaced by index[i]]` ⇒ `dX[j]` = the sum of `dY[i]` over
+//! the `i` that differ from `j` along the axis alone and looked up `j`.
+
+use super::Rule;
+use crate::lookup::{around, checked, numbers};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "GatherElements", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (x, index, gy) = (p.x(0), p.x(1), p.gy());
+    let axis = p.int("axis", 0) as usize;
+    let ([before, extent, after], [_, count, _]) = (around(&x.shape, axis), around(&index.shape, axis));
+    // Both as [N, before, 1, count, after], or without N.
+    let rows = [before, 1, count, after];
+    let grad = p.em.per_sample(&gy, &rows);
+    let index = match index.batch {
+        Some(_) => p.em.per_sample(&index, &rows),
+        None => p.em.reshape(&index, &rows, None),
+    };
+    let index = checked(p.em, &index, extent).index;
+    let numbers = numbers(p.em, &[extent, 1, 1]);
+    let hits = p.em.compare("Equal", &index, &numbers);
+    let zero = p.em.scalar(grad.dtype, 0.0);
+    let spread = p.em.choose(&hits, &grad, &zero);
+    let sums = p.em.reduce_sum(&spread, &[3], false);
+    let (shape, batch) = p.layout(0);
+    let gx = p.em.as_batched(&sums, &shape, batch);
+    p.gx(0, gx);
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! `Gelu`: `Y = X · Φ(X)` ⇒ `dX = dY · (Φ(X) + X · φ(X))`, with the normal distribution `Φ = (1 + erf(X/√2)) / 2`, or with
+//! `approximate = tanh` `Φ ≈ (1 + tanh(u)) / 2 = σ(2u)`, `u = √(2/π) · (X + 0.044715 · X³)`, `φ ≈ 2u' · σ(2u) · (1 − σ(2u))`.
+//!
+//! With `v = exp(−2|u|)`, which overflows nowhere, `σ(2u) = 1 / (1 + v)` where `u > 0`, else `v / (1 + v)`, and
+//! `σ · (1 − σ) = v / (1 + v)²`: a difference of rounded numbers would be multiplied by about `X³`.
+
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI, PI};
+
+use super::Rule;
+use crate::emit::{Emitter, Var};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "Gelu", pull };
+
+/// The weight of the cube in the approximation.
+const CUBIC: f64 = 0.044715;
+
+/// `Y`.
+pub fn forward(em: &mut Emitter, x: &Var, approximate: bool) -> Var {
+    let below = if approximate { approximation(em, x).0 } else { distribution(em, x) };
+    em.mul(x, &below)
+}
+
+/// `Φ(X)`.
+fn distribution(em: &mut Emitter, x: &Var) -> Var {
+    let scaled = em.scale(x, FRAC_1_SQRT_2);
+    let erf = em.unary("Erf", &scaled);
+    let half = em.scalar(x.dtype, 0.5);
+    let scaled = em.mul(&erf, &half);
+    em.add(&scaled, &half)
+}
+
+/// `Φ(X)` approximately, and `σ · (1 − σ)`.
+fn approximation(em: &mut Emitter, x: &Var) -> (Var, Var) {
+    let stretch = polynomial(em, x, CUBIC);
+    let u = em.mul(x, &stretch);
+    let magnitude = em.unary("Abs", &u);
+    let exponent = em.scale(&magnitude, -2.0);
+    let v = em.unary("Exp", &exponent);
+    let (zero, one) = (em.scalar(x.dtype, 0.0), em.scalar(x.dtype, 1.0));
+    let whole = em.add(&v, &one);
+    let above = em.div(&one, &whole);
+    let below = em.div(&v, &whole);
+    let positive = em.compare("Greater", &u, &zero);
+    (em.choose(&positive, &above, &below), em.mul(&above, &below))
+}
+
+/// `√(2/π) · (1 + c · X²)`.
+fn polynomial(em: &mut Emitter, x: &Var, c: f64) -> Var {
+    let square = em.mul(x, x);
+    let scaled = em.scale(&square, FRAC_2_PI.sqrt() * c);
+    let root = em.scalar(x.dtype, FRAC_2_PI.sqrt());
+    em.add(&scaled, &root)
+}
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (x, gy) = (p.x(0), p.gy());
+    let (below, density) = if p.string("approximate") == "tanh" {
+        let (below, product) = approximation(p.em, &x);
+        let slope = polynomial(p.em, &x, 3.0 * CUBIC);
+        let half = p.em.mul(&product, &slope);
+        (below, p.em.scale(&half, 2.0))
+    } else {
+        let square = p.em.mul(&x, &x);
+        let exponent = p.em.scale(&square, -0.5);
+        let bell = p.em.unary("Exp", &exponent);
+        (distribution(p.em, &x), p.em.scale(&bell, 1.0 / (2.0 * PI).sqrt()))
+    };
+    let across = p.em.mul(&x, &density);
+    let slope = p.em.add(&below, &across);
+    let gx = p.em.mul(&gy, &slope);
+    p.gx(0, gx);
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! `Gemm`: `Y = α·A'·B' + β·C` (`A'`, `B'` transposed where the flags say) ⇒ `dA' = α·dY·B'ᵀ`, `dB' = α·A'ᵀ·dY`,
+//! `dC = β·dY`.
+//!
+//! A weight's gradient is factored: one position a sample (or one for each row merged into the batch axis).
+
+use super::Rule;
+use crate::factor::{Factors, Side};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "Gemm", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (ta, tb) = (p.int("transA", 0) != 0, p.int("transB", 0) != 0);
+    let (a, b, gy) = (p.x(0), p.x(1), p.gy());
+    if p.wants(2) {
+        let gc = p.em.scale(&gy, p.float("beta", 1.0));
+        p.gx(2, gc);
+    }
+    if !p.wants(0) && !p.wants(1) {
+        return Ok(());
+    }
+    let gy = p.em.scale(&gy, p.float("alpha", 1.0));
+    if p.shift() == 1 {
+        // [N, m, n] against two matrices.
+        if p.wants(0) {
+            let b = if tb { b.clone() } else { p.em.transpose_last(&b) };
+            let ga = p.em.matmul(&gy, &b);
+            let ga = if ta { p.em.transpose_last(&ga) } else { ga };
+            p.gx(0, ga);
+        }
+        if p.wants(1) {
+            let a = if ta { a } else { p.em.transpose_last(&a) };
+            let gb = p.em.matmul(&a, &gy);
+            let gb = if tb { p.em.transpose_last(&gb) } else { gb };
+            p.gx(1, gb);
+        }
+        return Ok(());
+    }
+    if a.batch.is_some() && b.batch.is_some() {
+        return Err(p.refuse("both of its factors depend on the sample", "write it as a batched MatMul"));
+    }
+    let (m, n) = (p.y().shape[0], p.y().shape[1]);
+    let k = a.shape[1 ^ ta as usize];
+    if p.wants(0) {
+        if a.batch.is_some() {
+            let ga = if ta { p.em.gemm(&b, tb, &gy, true) } else { p.em.gemm(&gy, false, &b, !tb) };
+            p.gx(0, ga);
+        } else {
+            // Y = A'·B' with samples among the columns: Σ over a sample's columns of dY[:, t] ⊗ B'[:, t].
+            let left = Side::positions_last(p.em.per_sample(&gy, &[m, n]));
+            let right = p.em.per_sample(&b, &if tb { [n, k] } else { [k, n] });
+            let right = if tb { Side::positions_first(right) } else { Side::positions_last(right) };
+            let factors = if ta { Factors::new(right, left) } else { Factors::new(left, right) };
+            p.gx_factored(0, factors);
+        }
+    }
+    if p.wants(1) {
+        if b.batch.is_some() {
+            let gb = if tb { p.em.gemm(&gy, true, &a, ta) } else { p.em.gemm(&a, !ta, &gy, false) };
+            p.gx(1, gb);
+        } else {
+            let left = p.em.per_sample(&a, &if ta { [k, m] } else { [m, k] });
+            let left = if ta { Side::positions_last(left) } else { Side::positions_first(left) };
+            let right = Side::positions_first(p.em.per_sample(&gy, &[m, n]));
+            let factors = if tb { Factors::new(right, left) } else { Factors::new(left, right) };
+            p.gx_factored(1, factors);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! `HardSigmoid`: `Y = min(max(α · X + β, 0), 1)` ⇒ `dX = α · dY` where `0 < Y < 1`, else 0.
+
+use super::Rule;
+use crate::emit::{Emitter, Var};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "HardSigmoid", pull };
+
+/// `Y`.
+pub fn forward(em: &mut Emitter, x: &Var, alpha: f64, beta: f64) -> Var {
+    let (zero, one, beta) = (em.scalar(x.dtype, 0.0), em.scalar(x.dtype, 1.0), em.scalar(x.dtype, beta));
+    let scaled = em.scale(x, alpha);
+    let line = em.add(&scaled, &beta);
+    let above = em.binary("Max", &line, &zero);
+    em.binary("Min", &above, &one)
+}
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (y, gy) = (p.y(), p.gy());
+    let (zero, one) = (p.em.scalar(y.dtype, 0.0), p.em.scalar(y.dtype, 1.0));
+    let above = p.em.compare("Greater", &y, &zero);
+    let below = p.em.compare("Less", &y, &one);
+    let scaled = p.em.scale(&gy, p.float("alpha", 0.2));
+    let open = p.em.choose(&above, &scaled, &zero);
+    let gx = p.em.choose(&below, &open, &zero);
+    p.gx(0, gx);
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! `HardSwish`: `Y = X · min(max(X / 6 + 1/2, 0), 1)` ⇒ `dX = 0` where `X ≤ −3`, `dY · (X / 3 + 1/2)` where `X < 3`, else `dY`
+//! (as PyTorch has it at ±3).
+
+use super::Rule;
+use super::hard_sigmoid;
+use crate::emit::{Emitter, Var};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "HardSwish", pull };
+
+/// `Y`.
+pub fn forward(em: &mut Emitter, x: &Var) -> Var {
+    let gate = hard_sigmoid::forward(em, x, 1.0 / 6.0, 0.5);
+    em.mul(x, &gate)
+}
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (x, gy) = (p.x(0), p.gy());
+    let [low, high, zero, half, one] = [-3.0, 3.0, 0.0, 0.5, 1.0].map(|v| p.em.scalar(x.dtype, v));
+    let third = p.em.scale(&x, 1.0 / 3.0);
+    let line = p.em.add(&third, &half);
+    let below = p.em.compare("Less", &x, &high);
+    let above = p.em.compare("Greater", &x, &low);
+    let slope = p.em.choose(&below, &line, &one);
+    let slope = p.em.choose(&above, &slope, &zero);
+    let gx = p.em.mul(&gy, &slope);
+    p.gx(0, gx);
+    Ok(())
+}

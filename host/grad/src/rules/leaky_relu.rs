@@ -1,0 +1,18 @@
+//! `LeakyRelu`: `Y = X` where `X ≥ 0`, else `αX` ⇒ `dX = dY` where `X > 0`, else `α · dY` (as PyTorch has it at 0).
+
+use super::Rule;
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "LeakyRelu", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (x, gy) = (p.x(0), p.gy());
+    let alpha = p.float("alpha", 0.01);
+    let zero = p.em.scalar(x.dtype, 0.0);
+    let open = p.em.compare("Greater", &x, &zero);
+    let leak = p.em.scale(&gy, alpha);
+    let gx = p.em.choose(&open, &gy, &leak);
+    p.gx(0, gx);
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! `LogSoftmax` along one axis: `dX = dY − exp(Y) · Σ dY`.
+
+use super::Rule;
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "LogSoftmax", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (y, gy) = (p.y(), p.gy());
+    let axis = p.int("axis", -1);
+    let axis = if axis < 0 { axis + y.rank() as i64 } else { axis } as usize + p.shift();
+    let probability = p.em.unary("Exp", &y);
+    let sum = p.em.reduce_sum(&gy, &[axis], true);
+    let part = p.em.mul(&probability, &sum);
+    let gx = p.em.sub(&gy, &part);
+    p.gx(0, gx);
+    Ok(())
+}

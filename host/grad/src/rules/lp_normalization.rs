@@ -1,0 +1,36 @@
+//! `LpNormalization` along an axis: `Y = X / ‖X‖_p`, and 0 where the norm is 0 ⇒ `dX = (dY − s · Σ dY · Y) / ‖X‖_p` with `s = Y`
+//! for `p = 2`, `s = sign(X)` for `p = 1`, and 0 where the norm is 0.
+
+use super::Rule;
+use super::reduce_l2::over_norm;
+use super::{reduce_l1, reduce_l2};
+use crate::emit::{Emitter, Var};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "LpNormalization", pull };
+
+/// `Y`.
+pub fn forward(em: &mut Emitter, x: &Var, axis: usize, p: i64) -> Var {
+    let norm = norm(em, x, axis, p);
+    over_norm(em, x, &norm)
+}
+
+fn norm(em: &mut Emitter, x: &Var, axis: usize, p: i64) -> Var {
+    if p == 1 { reduce_l1::forward(em, x, &[axis], true) } else { reduce_l2::forward(em, x, &[axis], true) }
+}
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (x, y, gy) = (p.x(0), p.y(), p.gy());
+    let order = p.int("p", 2);
+    let axis = p.int("axis", -1).rem_euclid(x.rank() as i64) as usize;
+    let norm = norm(p.em, &x, axis, order);
+    let product = p.em.mul(&gy, &y);
+    let along = p.em.reduce_sum(&product, &[axis + p.shift()], true);
+    let direction = if order == 1 { p.em.unary("Sign", &x) } else { y };
+    let part = p.em.mul(&direction, &along);
+    let rest = p.em.sub(&gy, &part);
+    let gx = over_norm(p.em, &rest, &norm);
+    p.gx(0, gx);
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! `MatMul`: `Y = A·B` over the last two axes, leading axes broadcast ⇒ `dA = dY·Bᵀ`, `dB = Aᵀ·dY`.
+//!
+//! A matrix that is not batched gets factors, its positions being all that is not contracted. So does a stack of
+//! matrices whose leading axes the other factor has too: they become the group axis. Otherwise the product is formed
+//! for each sample.
+
+use super::Rule;
+use crate::emit::Var;
+use crate::factor::{Factors, Side};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+use damper_onnx::graph::BatchAxis;
+
+pub const RULE: Rule = Rule { op: "MatMul", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (xa, xb, gy) = (p.x(0), p.x(1), p.gy());
+    // A vector is a matrix with one row (on the left) or one column (on the right).
+    let a = if xa.rank() == 1 { p.em.reshape(&xa, &[1, xa.shape[0]], None) } else { xa.clone() };
+    let b = if xb.rank() == 1 { p.em.reshape(&xb, &[xb.shape[0], 1], None) } else { xb.clone() };
+    let gy = match (xa.rank(), xb.rank()) {
+        (1, 1) => {
+            let shape = [&gy.shape[..], &[1, 1]].concat();
+            p.em.reshape(&gy, &shape, gy.batch)
+        }
+        (1, _) => insert_axis(p, &gy, gy.rank() - 1),
+        (_, 1) => insert_axis(p, &gy, gy.rank()),
+        _ => gy,
+    };
+    for i in 0..2 {
+        if !p.wants(i) {
+            continue;
+        }
+        let (own, other) = if i == 0 { (&a, &b) } else { (&b, &a) };
+        if own.batch.is_none() && other.batch.is_some() {
+            match factors(p, i, own, other, &gy) {
+                Some(factors) => {
+                    let factors = factors.reshape(&p.x(i).shape);
+                    p.gx_factored(i, factors);
+                    continue;
+                }
+                None => {
+                    let g = by_sample(p, &gy, gy.rank());
+                    let other = by_sample(p, other, gy.rank());
+                    product(p, i, &other, &g);
+                    continue;
+                }
+            }
+        }
+        product(p, i, other, &gy);
+    }
+    Ok(())
+}
+
+/// The gradient of input `i` as a plain product.
+fn product(p: &mut Pull<'_>, i: usize, other: &Var, gy: &Var) {
+    let turned = p.em.transpose_last(other);
+    let gx = if i == 0 { p.em.matmul(gy, &turned) } else { p.em.matmul(&turned, gy) };
+    // A column that was a vector loses its second axis again; a row's first is summed away with the leading axes.
+    let gx = if i == 1 && p.x(1).rank() == 1 {
+        let shape = gx.shape[..gx.rank() - 1].to_vec();
+        p.em.reshape(&gx, &shape, gx.batch)
+    } else {
+        gx
+    };
+    p.gx(i, gx);
+}
+
+fn insert_axis(p: &mut Pull<'_>, x: &Var, at: usize) -> Var {
+    let mut shape = x.shape.clone();
+    shape.insert(at, 1);
+    let batch = x.batch.map(|b| BatchAxis { axis: b.axis + (b.axis >= at) as usize, ..b });
+    p.em.reshape(x, &shape, batch)
+}
+
+/// `[N, *shape]`, with `shape` filled up to `rank` axes.
+fn by_sample(p: &mut Pull<'_>, x: &Var, rank: usize) -> Var {
+    let mut shape = vec![1; rank - x.rank()];
+    shape.extend(&x.shape);
+    p.em.per_sample(x, &shape)
+}
+
+/// Factors of input `i`, a matrix or a stack of them; `None` where the other input is broadcast against the stack.
+fn factors(p: &mut Pull<'_>, i: usize, own: &Var, other: &Var, gy: &Var) -> Option<Factors> {
+    let rank = gy.rank();
+    let filled = |v: &Var| [&vec![1; rank - v.rank()][..], &v.shape[..]].concat();
+    let (own_shape, other_shape) = (filled(own), filled(other));
+    let lead = rank - 2;
+    let is_group = |axis: &usize| own_shape[*axis] != 1;
+    if (0..lead).any(|axis| is_group(&axis) && other_shape[axis] != gy.shape[axis]) {
+        return None;
+    }
+    if other_shape[..lead] != gy.shape[..lead] {
+        return None;
+    }
+    let groups: Vec<usize> = (0..lead).filter(is_group).collect();
+    let shared: Vec<usize> = (0..lead).filter(|axis| !is_group(axis)).collect();
+    let group_count: usize = groups.iter().map(|&axis| own_shape[axis]).product();
+
+    // The axis that both keep is the position: rows of A and Y for a weight on the right, columns of B and Y on the left.
+    let mut side = |x: &Var, kept: usize, contracted: usize| {
+        let shape = filled(x);
+        let width = shape[contracted];
+        let positions = shared.iter().map(|&axis| shape[axis]).product::<usize>() * shape[kept];
+        let by_sample = p.em.per_sample(x, &shape);
+        if groups.is_empty() && kept == rank - 1 && positions == shape[kept] {
+            return Side::positions_last(p.em.per_sample(&by_sample, &[width, positions]));
+        }
+        let order: Vec<usize> =
+            shared.iter().chain([&kept]).chain(&groups).chain([&contracted]).map(|axis| axis + 1).collect();
+        let moved = p.em.transpose(&by_sample, &[&[0], &order[..]].concat());
+        let target: &[usize] = if groups.is_empty() { &[positions, width] } else { &[positions, group_count, width] };
+        Side::positions_first(p.em.per_sample(&moved, target))
+    };
+    let (rows, columns) = (rank - 2, rank - 1);
+    Some(if i == 1 {
+        Factors::new(side(other, rows, columns), side(gy, rows, columns))
+    } else {
+        Factors::new(side(gy, columns, rows), side(other, columns, rows))
+    })
+}

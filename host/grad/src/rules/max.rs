@@ -1,0 +1,34 @@
+//! `Max` of any number of inputs: `dX_i = dY / k` where `X_i = Y`, else 0, `k` being how many inputs are equal to `Y` there
+//! (as PyTorch's `maximum` shares among two).
+
+use super::Rule;
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "Max", pull };
+
+/// The gradients of the inputs that are the extreme.
+pub fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (y, gy) = (p.y(), p.gy());
+    let (zero, one) = (p.em.scalar(y.dtype, 0.0), p.em.scalar(y.dtype, 1.0));
+    let mut chosen = Vec::new();
+    let mut count = None;
+    for i in 0..p.arity() {
+        let x = p.x(i);
+        let is_chosen = p.em.compare("Equal", &x, &y);
+        let counted = p.em.choose(&is_chosen, &one, &zero);
+        count = Some(match count {
+            None => counted,
+            Some(sum) => p.em.add(&sum, &counted),
+        });
+        chosen.push(is_chosen);
+    }
+    let share = p.em.div(&gy, &count.expect("an input"));
+    for (i, is_chosen) in chosen.iter().enumerate() {
+        if p.wants(i) {
+            let gx = p.em.choose(is_chosen, &share, &zero);
+            p.gx(i, gx);
+        }
+    }
+    Ok(())
+}

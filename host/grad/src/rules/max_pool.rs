@@ -1,0 +1,91 @@
+//! `MaxPool`: `Y[l]` = largest tap of window `l` ⇒ `dX` at that tap `+= dY[l]`; of equal taps the first in row-major order
+//! takes it all, as in PyTorch.
+//!
+//! The taps hand the gradient on: tap `t` keeps `R` where it equals `Y` and passes on the rest, `R − kept`, which is
+//! exact because each element is either kept whole or passed on whole. The last tap takes what is left.
+//!
+//! Windows that overlap are taken an axis at a time: the largest of a line, then of the lines. The first of the equal lines and in it
+//! the first of the equal taps is the first in row-major order, and there are as many taps as the sides of a window have elements,
+//! not as it has.
+//!
+//! Memory: the kept gradients, `K` times the size of `Y`, `K` being the number of taps.
+
+use super::Rule;
+use crate::emit::{Emitter, Var};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+use crate::window::Window;
+
+pub const RULE: Rule = Rule { op: "MaxPool", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let window = Window::of_pool(p)?;
+    let (x, y, gy) = (p.x_rows(0), p.y_rows(), p.gy_rows());
+    let stages = if window.tiles() { vec![window] } else { window.by_axis() };
+    let mut largest = vec![x];
+    for stage in stages.iter().take(stages.len().saturating_sub(1)) {
+        let next = stage.largest(p.em, &largest[largest.len() - 1]);
+        largest.push(next);
+    }
+    let mut grad = gy;
+    let mut above = y;
+    for (stage, x) in stages.iter().zip(&largest).rev() {
+        grad = hand_back(p.em, stage, x, &above, grad);
+        above = x.clone();
+    }
+    p.gx_rows(0, grad);
+    Ok(())
+}
+
+/// The gradient of `x`, where `y` is the largest under each window over it and has the gradient `gy`.
+fn hand_back(em: &mut Emitter, window: &Window, x: &Var, y: &Var, gy: Var) -> Var {
+    let zero = em.scalar(gy.dtype, 0.0);
+    let padded = window.padded(em, x, f64::NEG_INFINITY);
+    let offsets = window.offsets();
+    let mut rest = gy;
+    let mut kept = Vec::new();
+    for offset in &offsets[..offsets.len() - 1] {
+        let tap = window.tap(em, &padded, offset);
+        let is_max = em.compare("Equal", &tap, y);
+        let keep = em.choose(&is_max, &rest, &zero);
+        rest = em.sub(&rest, &keep);
+        kept.push(keep);
+    }
+    kept.push(rest);
+    put_back(em, window, &kept)
+}
+
+/// The kept gradients, each `[N, C, *output]`, summed into the places of their taps.
+fn put_back(em: &mut Emitter, window: &Window, kept: &[Var]) -> Var {
+    let (shape, batch) = (kept[0].shape.clone(), kept[0].batch);
+    let (rows, channels, output) = (shape[0], shape[1], &window.output);
+    if let ([first, second], Some(axis)) = (kept, window.pairs()) {
+        // Neighbours share all but the ends.
+        let (axis, count) = (axis + 2, output[axis]);
+        if count == 1 {
+            return em.concat(&[first, second], axis);
+        }
+        let part = |em: &mut Emitter, v: &Var, start: usize, count: usize| em.slice(v, &[(axis, start, 1, count)]);
+        let (start, end) = (part(em, first, 0, 1), part(em, second, count - 1, 1));
+        let (left, right) = (part(em, first, 1, count - 1), part(em, second, 0, count - 1));
+        let shared = em.add(&left, &right);
+        return em.concat(&[&start, &shared, &end], axis);
+    }
+    if let ([lines, columns], true) = (&window.kernel[..], window.tiles()) {
+        // Windows tile the plane: interleave.
+        let mut planes = Vec::new();
+        for line in kept.chunks(*columns) {
+            let parts: Vec<Var> = line.iter().map(|v| em.reshape(v, &[&shape[..], &[1]].concat(), batch)).collect();
+            let line = em.concat(&parts.iter().collect::<Vec<_>>(), 4);
+            let flat = [rows, channels, output[0], 1, output[1] * columns];
+            planes.push(em.reshape(&line, &flat, batch));
+        }
+        let plane = em.concat(&planes.iter().collect::<Vec<_>>(), 3);
+        return em.reshape(&plane, &[rows, channels, output[0] * lines, output[1] * columns], batch);
+    }
+    let stacked_shape = [&[rows, channels, 1], &output[..]].concat();
+    let parts: Vec<Var> = kept.iter().map(|v| em.reshape(v, &stacked_shape, batch)).collect();
+    let stacked = em.concat(&parts.iter().collect::<Vec<_>>(), 2);
+    let patches = em.reshape(&stacked, &[&[rows, channels * kept.len()], &output[..]].concat(), batch);
+    window.fold(em, &patches)
+}

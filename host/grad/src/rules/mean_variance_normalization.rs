@@ -1,0 +1,30 @@
+//! `MeanVarianceNormalization`: `Y` = `X` normalised to mean 0 and variance 1 over axes ⇒ `dX` by `normalize`.
+//!
+//! The operator adds 1e-9 to the standard deviation. Here its square is added to the variance, which differs where the
+//! deviation is about as small, and makes the gradient finite there.
+
+use super::Rule;
+use crate::normalize::Normalized;
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "MeanVarianceNormalization", pull };
+
+/// What is added to the variance.
+pub const EPSILON: f64 = 1e-18;
+
+/// The axes, where the node names none.
+pub const AXES: [i64; 3] = [0, 2, 3];
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (x, gy) = (p.x(0), p.gy());
+    let listed = p.ints("axes").unwrap_or(AXES.to_vec());
+    let axes = listed.iter().map(|a| a.rem_euclid(x.rank() as i64) as usize).collect();
+    let mut normalized = Normalized::new(p.em, &x, axes, EPSILON);
+    if x.batch.is_none() {
+        normalized = normalized.behind_samples(p.em);
+    }
+    let gx = normalized.pull(p.em, &gy);
+    p.gx(0, gx);
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! `Mul`: `Y = A · B` ⇒ `dA = dY · B`, `dB = dY · A`; by one number, a factored `dY` stays factored.
+
+use super::Rule;
+use crate::factor::Grad;
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "Mul", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    for (i, other) in [(0, 1), (1, 0)] {
+        if !p.wants(i) {
+            continue;
+        }
+        let factor = p.x(other);
+        if let Grad::Factored(factors) = p.gy_any()
+            && factor.len() == 1
+            && p.x(i).shape == factors.shape()
+        {
+            let factors = factors.scale(p.em, &factor);
+            p.gx_factored(i, factors);
+            continue;
+        }
+        let gy = p.gy();
+        let gx = p.em.mul(&gy, &factor);
+        p.gx(i, gx);
+    }
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! `PRelu`: `Y = X` where `X > 0`, else `s · X` ⇒ `dX = dY` or `dY · s`, `ds = 0` or `dY · X` (the latter at 0, as PyTorch).
+
+use super::Rule;
+use crate::emit::{Emitter, Var};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "PRelu", pull };
+
+/// `Y`.
+pub fn forward(em: &mut Emitter, x: &Var, slope: &Var) -> Var {
+    let low = em.mul(x, slope);
+    let positive = positive(em, x);
+    em.choose(&positive, x, &low)
+}
+
+fn positive(em: &mut Emitter, x: &Var) -> Var {
+    let zero = em.scalar(x.dtype, 0.0);
+    em.compare("Greater", x, &zero)
+}
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (x, slope, gy) = (p.x(0), p.x(1), p.gy());
+    let positive = positive(p.em, &x);
+    if p.wants(0) {
+        let low = p.em.mul(&gy, &slope);
+        let gx = p.em.choose(&positive, &gy, &low);
+        p.gx(0, gx);
+    }
+    if p.wants(1) {
+        let zero = p.em.scalar(x.dtype, 0.0);
+        let product = p.em.mul(&gy, &x);
+        let gs = p.em.choose(&positive, &zero, &product);
+        p.gx(1, gs);
+    }
+    Ok(())
+}

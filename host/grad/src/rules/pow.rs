@@ -1,0 +1,96 @@
+//! `Pow`: `Y = X^C` ⇒ `dX = dY · C · X^(C−1)` (0 where `C = 0`), `dC = dY · Y · ln X` where `X > 0`, else 0.
+//!
+//! Squares, cubes, roots and first powers, known now, are written as products and roots, which are exact for negative bases
+//! too.
+
+use super::Rule;
+use crate::emit::{Emitter, Var};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+use damper_onnx::graph::{DType, Tensor, TensorData};
+
+pub const RULE: Rule = Rule { op: "Pow", pull };
+
+/// `Y`; `known` is the exponent where it is known now.
+pub fn forward(em: &mut Emitter, x: &Var, exponent: &Var, known: Option<&Tensor>) -> Var {
+    match known.map(elements).as_deref() {
+        Some([2.0]) if exponent.rank() <= x.rank() => em.mul(x, x),
+        Some([3.0]) if exponent.rank() <= x.rank() => {
+            let square = em.mul(x, x);
+            em.mul(&square, x)
+        }
+        Some([0.5]) if exponent.rank() <= x.rank() => em.unary("Sqrt", x),
+        _ => {
+            let exponent = as_float(em, exponent, known, x.dtype);
+            em.binary("Pow", x, &exponent)
+        }
+    }
+}
+
+/// The exponent in the type of the base, which not every runtime converts by itself.
+fn as_float(em: &mut Emitter, exponent: &Var, known: Option<&Tensor>, dtype: DType) -> Var {
+    match known {
+        Some(tensor) if exponent.dtype != dtype => em.floats(dtype, &tensor.shape, elements(tensor)),
+        _ => em.cast(exponent, dtype),
+    }
+}
+
+fn elements(tensor: &Tensor) -> Vec<f64> {
+    match &tensor.data {
+        TensorData::F32(v) => v.iter().map(|&c| f64::from(c)).collect(),
+        TensorData::F64(v) => v.clone(),
+        TensorData::I32(v) => v.iter().map(|&c| f64::from(c)).collect(),
+        TensorData::I64(v) => v.iter().map(|&c| c as f64).collect(),
+        TensorData::Bool(v) => v.iter().map(|&c| f64::from(u8::from(c))).collect(),
+    }
+}
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (x, y, gy) = (p.x(0), p.y(), p.gy());
+    let known = p.constant(1);
+    if p.wants(0) {
+        let slope = match known.map(elements).as_deref() {
+            Some([2.0]) => p.em.scale(&x, 2.0),
+            Some([3.0]) => {
+                let square = p.em.mul(&x, &x);
+                p.em.scale(&square, 3.0)
+            }
+            Some([0.5]) => {
+                let half = p.em.scalar(x.dtype, 0.5);
+                p.em.div(&half, &y)
+            }
+            Some(c) => {
+                // At C = 0 the power is 0 · X^-1, which is not 0 at X = 0.
+                let less: Vec<f64> = c.iter().map(|&c| if c == 0.0 { 0.0 } else { c - 1.0 }).collect();
+                let shape = p.x(1).shape;
+                let less = p.em.floats(x.dtype, &shape, less);
+                let factor = p.em.floats(x.dtype, &shape, c.to_vec());
+                let power = p.em.binary("Pow", &x, &less);
+                p.em.mul(&power, &factor)
+            }
+            None => {
+                let c = p.x(1);
+                let c = p.em.cast(&c, x.dtype);
+                let (zero, one) = (p.em.scalar(x.dtype, 0.0), p.em.scalar(x.dtype, 1.0));
+                let less = p.em.sub(&c, &one);
+                let power = p.em.binary("Pow", &x, &less);
+                let product = p.em.mul(&power, &c);
+                let is_zero = p.em.compare("Equal", &c, &zero);
+                p.em.choose(&is_zero, &zero, &product)
+            }
+        };
+        let gx = p.em.mul(&gy, &slope);
+        p.gx(0, gx);
+    }
+    if p.wants(1) {
+        let (zero, one) = (p.em.scalar(x.dtype, 0.0), p.em.scalar(x.dtype, 1.0));
+        let positive = p.em.compare("Greater", &x, &zero);
+        let inside = p.em.choose(&positive, &x, &one);
+        let log = p.em.log(&inside);
+        let slope = p.em.mul(&y, &log);
+        let slope = p.em.choose(&positive, &slope, &zero);
+        let gc = p.em.mul(&gy, &slope);
+        p.gx(1, gc);
+    }
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! `ReduceL1`: `Y = Σ|X|` over axes ⇒ `dX = dY · sign(X)` (0 at 0, as PyTorch has it).
+
+use super::Rule;
+use super::reduce_sum::repeatable;
+use crate::emit::{Emitter, Var};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "ReduceL1", pull };
+
+/// `Y`.
+pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize], keep: bool) -> Var {
+    let magnitude = em.unary("Abs", x);
+    em.reduce_sum(&magnitude, axes, keep)
+}
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (gy, _) = repeatable(p)?;
+    let x = p.x(0);
+    let sign = p.em.unary("Sign", &x);
+    let gx = p.em.mul(&gy, &sign);
+    p.gx(0, gx);
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! `ReduceL2`: `Y = √ΣX²` over axes ⇒ `dX = dY · X / Y`, and 0 where `Y = 0` (as PyTorch has it).
+//!
+//! Numerics: products and the [`Emitter`]'s sums, for runtimes' own `ReduceL2` is biased low over long axes.
+
+use super::Rule;
+use super::reduce_sum::{kept_output, repeatable};
+use super::reduce_sum_square;
+use crate::emit::{Emitter, Var};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "ReduceL2", pull };
+
+/// `Y`.
+pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize], keep: bool) -> Var {
+    let sum = reduce_sum_square::forward(em, x, axes, keep);
+    em.unary("Sqrt", &sum)
+}
+
+/// `a / norm`, and 0 where the norm is 0.
+pub fn over_norm(em: &mut Emitter, a: &Var, norm: &Var) -> Var {
+    let zero = em.scalar(norm.dtype, 0.0);
+    let is_zero = em.compare("Equal", norm, &zero);
+    let ratio = em.div(a, norm);
+    em.choose(&is_zero, &zero, &ratio)
+}
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (gy, _) = repeatable(p)?;
+    let (x, y) = (p.x(0), kept_output(p)?);
+    let ratio = over_norm(p.em, &gy, &y);
+    let gx = p.em.mul(&x, &ratio);
+    p.gx(0, gx);
+    Ok(())
+}

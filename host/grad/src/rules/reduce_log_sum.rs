@@ -1,0 +1,25 @@
+//! `ReduceLogSum`: `Y = ln ΣX` over axes ⇒ `dX = dY / ΣX`.
+
+use super::Rule;
+use super::reduce_sum::repeatable;
+use crate::emit::{Emitter, Var};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "ReduceLogSum", pull };
+
+/// `Y`.
+pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize], keep: bool) -> Var {
+    let sum = em.reduce_sum(x, axes, keep);
+    em.log(&sum)
+}
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (gy, _) = repeatable(p)?;
+    let x = p.x(0);
+    let axes = p.reduced_axes().unwrap_or_default();
+    let sum = p.em.reduce_sum(&x, &axes, true);
+    let gx = p.em.div(&gy, &sum);
+    p.gx(0, gx);
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! `ReduceMax`: `Y` = largest of `X` over axes ⇒ `dX = dY / k` at each of the `k` largest elements, else 0 (as PyTorch's
+//! `amax` shares among equal elements).
+
+use super::Rule;
+use super::reduce_sum::{kept_output, repeatable};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "ReduceMax", pull };
+
+/// The gradient of the extreme elements.
+pub fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (gy, _) = repeatable(p)?;
+    let (x, y) = (p.x(0), kept_output(p)?);
+    let axes = p.reduced_axes().unwrap_or_default();
+    let (zero, one) = (p.em.scalar(x.dtype, 0.0), p.em.scalar(x.dtype, 1.0));
+    let is_chosen = p.em.compare("Equal", &x, &y);
+    let counted = p.em.choose(&is_chosen, &one, &zero);
+    let count = p.em.reduce_sum(&counted, &axes, true);
+    let share = p.em.div(&gy, &count);
+    let gx = p.em.choose(&is_chosen, &share, &zero);
+    p.gx(0, gx);
+    Ok(())
+}

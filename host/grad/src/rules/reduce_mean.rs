@@ -1,0 +1,15 @@
+//! `ReduceMean`: `Y` = mean of `X` over axes, `n` elements each ⇒ `dX = dY / n` repeated along them.
+
+use super::Rule;
+use super::reduce_sum::repeatable;
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "ReduceMean", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (gy, count) = repeatable(p)?;
+    let gx = p.em.scale(&gy, 1.0 / count as f64);
+    p.gx(0, gx);
+    Ok(())
+}

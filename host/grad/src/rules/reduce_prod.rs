@@ -1,0 +1,53 @@
+//! `ReduceProd`: `Y = ΠX` over axes ⇒ `dX_i = dY · Π_{j ≠ i} X_j`, also where elements are 0.
+//!
+//! The product of the others is `Π / X_i` where no element is 0; with one zero it is the product of the rest at that
+//! element and 0 elsewhere; with more it is 0. Products run over halves, so that a row's bits are its own.
+
+use super::Rule;
+use super::reduce_sum::repeatable;
+use crate::emit::{Emitter, Var};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "ReduceProd", pull };
+
+/// `Y`, with extent 1 along the reduced axes.
+pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize]) -> Var {
+    let mut product = x.clone();
+    for &axis in axes {
+        while product.shape[axis] > 1 {
+            let length = product.shape[axis];
+            let half = length / 2;
+            let left = em.slice(&product, &[(axis, 0, 1, half)]);
+            let right = em.slice(&product, &[(axis, half, 1, half)]);
+            let both = em.mul(&left, &right);
+            product = if length.is_multiple_of(2) {
+                both
+            } else {
+                let last = em.slice(&product, &[(axis, length - 1, 1, 1)]);
+                em.concat(&[&both, &last], axis)
+            };
+        }
+    }
+    product
+}
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (gy, _) = repeatable(p)?;
+    let x = p.x(0);
+    let axes = p.reduced_axes().unwrap_or_default();
+    let (zero, one) = (p.em.scalar(x.dtype, 0.0), p.em.scalar(x.dtype, 1.0));
+    let is_zero = p.em.compare("Equal", &x, &zero);
+    let counted = p.em.choose(&is_zero, &one, &zero);
+    let zeros = p.em.reduce_sum(&counted, &axes, true);
+    let nonzero = p.em.choose(&is_zero, &one, &x);
+    let product = forward(p.em, &nonzero, &axes);
+    let without = p.em.div(&product, &nonzero);
+    // What is 0 beside the element itself.
+    let others = p.em.sub(&zeros, &counted);
+    let some = p.em.compare("Greater", &others, &zero);
+    let slope = p.em.choose(&some, &zero, &without);
+    let gx = p.em.mul(&gy, &slope);
+    p.gx(0, gx);
+    Ok(())
+}

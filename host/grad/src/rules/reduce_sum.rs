@@ -1,0 +1,42 @@
+//! `ReduceSum`: `Y` = `X` summed over axes ⇒ `dX` = `dY` repeated along them.
+
+use super::Rule;
+use crate::emit::Var;
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "ReduceSum", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (gy, _) = repeatable(p)?;
+    p.gx(0, gy);
+    Ok(())
+}
+
+/// `dY` with extent 1 along the reduced axes, and how many elements of one sample were reduced to one.
+pub fn repeatable(p: &mut Pull<'_>) -> Result<(Var, usize), Refusal> {
+    let x = p.x(0);
+    let Some(axes) = p.reduced_axes() else {
+        return Err(p.refuse("its axes are not a constant", "export it with constant axes"));
+    };
+    let count = axes.iter().map(|&a| x.shape[a]).product();
+    let (mut shape, batch) = p.layout(0);
+    for axis in axes {
+        shape[axis + p.shift()] = 1;
+    }
+    let gy = p.gy();
+    Ok((p.em.reshape(&gy, &shape, Some(batch)), count))
+}
+
+/// `Y` with extent 1 along the reduced axes.
+pub fn kept_output(p: &mut Pull<'_>) -> Result<Var, Refusal> {
+    let (x, y) = (p.x(0), p.y());
+    let Some(axes) = p.reduced_axes() else {
+        return Err(p.refuse("its axes are not a constant", "export it with constant axes"));
+    };
+    let mut shape = x.shape;
+    for axis in axes {
+        shape[axis] = 1;
+    }
+    Ok(p.em.reshape(&y, &shape, x.batch))
+}

@@ -1,0 +1,26 @@
+//! `ReduceSumSquare`: `Y = ΣX²` over axes ⇒ `dX = dY · 2X`.
+//!
+//! Numerics: products and the [`Emitter`]'s sums, for runtimes' own `ReduceSumSquare` is biased low over long axes.
+
+use super::Rule;
+use super::reduce_sum::repeatable;
+use crate::emit::{Emitter, Var};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "ReduceSumSquare", pull };
+
+/// `Y`.
+pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize], keep: bool) -> Var {
+    let square = em.mul(x, x);
+    em.reduce_sum(&square, axes, keep)
+}
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (gy, _) = repeatable(p)?;
+    let x = p.x(0);
+    let twice = p.em.scale(&x, 2.0);
+    let gx = p.em.mul(&gy, &twice);
+    p.gx(0, gx);
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! `Relu`: `Y = max(X, 0)` ⇒ `dX = dY` where `Y > 0`, else 0 (as PyTorch has it at 0).
+
+use super::Rule;
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "Relu", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (y, gy) = (p.y(), p.gy());
+    let zero = p.em.scalar(y.dtype, 0.0);
+    let open = p.em.compare("Greater", &y, &zero);
+    let gx = p.em.choose(&open, &gy, &zero);
+    p.gx(0, gx);
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! `Selu`: `Y = γ · X` where `X > 0`, else `γ · α · (exp(X) − 1)` ⇒ `dX = γ · dY` or `dY · γ · α · exp(X)`.
+
+use super::Rule;
+use super::elu::Exponential;
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "Selu", pull };
+
+/// The operator's default of `α`.
+pub const ALPHA: f32 = 1.673_263_2;
+/// The operator's default of `γ`.
+pub const GAMMA: f32 = 1.050_701;
+
+/// `Selu` with `α` and `γ`.
+pub fn selu(alpha: f64, gamma: f64) -> Exponential {
+    Exponential { alpha, beta: 1.0, gamma }
+}
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    selu(p.float("alpha", ALPHA), p.float("gamma", GAMMA)).backward(p);
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! `Sin`: `Y = sin(X)` ⇒ `dX = dY · cos(X)`.
+
+use super::Rule;
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "Sin", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (x, gy) = (p.x(0), p.gy());
+    let slope = p.em.alone("Cos", &x);
+    let gx = p.em.mul(&gy, &slope);
+    p.gx(0, gx);
+    Ok(())
+}

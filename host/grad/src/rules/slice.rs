@@ -1,0 +1,24 @@
+//! `Slice`: `Y` = every so many elements along axes ⇒ `dX` = those of `dY` in their places, 0 elsewhere.
+
+use super::Rule;
+use crate::lookup::put_back;
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "Slice", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (x, y) = (p.x(0), p.y());
+    let mut gx = p.gy();
+    let lists = [1, 3, 4].map(|i| p.constant_ints(i));
+    let [Some(starts), Some(axes), Some(steps)] = lists else {
+        return Err(p.refuse("its bounds are not constants", "slice with constant bounds"));
+    };
+    for ((start, axis), step) in starts.into_iter().zip(axes).zip(steps) {
+        let axis = axis as usize;
+        let indices: Vec<usize> = (0..y.shape[axis] as i64).map(|k| (start + k * step) as usize).collect();
+        gx = put_back(p.em, &gx, axis + p.shift(), &indices, x.shape[axis]);
+    }
+    p.gx(0, gx);
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! `Softmax` along one axis: `dX = Y · (dY − Σ dY · Y)`.
+
+use super::Rule;
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "Softmax", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (y, gy) = (p.y(), p.gy());
+    let axis = p.int("axis", -1);
+    let axis = if axis < 0 { axis + y.rank() as i64 } else { axis } as usize + p.shift();
+    let product = p.em.mul(&gy, &y);
+    let sum = p.em.reduce_sum(&product, &[axis], true);
+    let centred = p.em.sub(&gy, &sum);
+    let gx = p.em.mul(&y, &centred);
+    p.gx(0, gx);
+    Ok(())
+}

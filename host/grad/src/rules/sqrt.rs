@@ -1,0 +1,15 @@
+//! `Sqrt`: `Y = √X` ⇒ `dX = dY / 2Y`.
+
+use super::Rule;
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "Sqrt", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (y, gy) = (p.y(), p.gy());
+    let half = p.em.scale(&gy, 0.5);
+    let gx = p.em.div(&half, &y);
+    p.gx(0, gx);
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! `Sub`: `Y = A − B` ⇒ `dA = dY`, `dB = −dY`.
+
+use super::Rule;
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "Sub", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let gy = p.gy();
+    if p.wants(0) {
+        p.gx(0, gy.clone());
+    }
+    if p.wants(1) {
+        let gx = p.em.unary("Neg", &gy);
+        p.gx(1, gx);
+    }
+    Ok(())
+}

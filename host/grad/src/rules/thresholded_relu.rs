@@ -1,0 +1,22 @@
+//! `ThresholdedRelu`: `Y = X` where `X > α`, else 0 ⇒ `dX = dY` or 0.
+
+use super::Rule;
+use crate::emit::{Emitter, Var};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "ThresholdedRelu", pull };
+
+/// `pass` where `x` is above the threshold.
+pub fn gate(em: &mut Emitter, x: &Var, pass: &Var, alpha: f64) -> Var {
+    let (alpha, zero) = (em.scalar(x.dtype, alpha), em.scalar(x.dtype, 0.0));
+    let open = em.compare("Greater", x, &alpha);
+    em.choose(&open, pass, &zero)
+}
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let (x, gy) = (p.x(0), p.gy());
+    let gx = gate(p.em, &x, &gy, p.float("alpha", 1.0));
+    p.gx(0, gx);
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! `Transpose`: axes permuted ⇒ `dX` = `dY` permuted back, factored where `dY` is.
+
+use super::Rule;
+use crate::factor::{Grad, behind_samples};
+use crate::refusal::Refusal;
+use crate::sweep::Pull;
+
+pub const RULE: Rule = Rule { op: "Transpose", pull };
+
+fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+    let rank = p.x(0).rank();
+    let perm = match p.ints("perm") {
+        Some(perm) => perm.iter().map(|&a| a as usize).collect(),
+        None => (0..rank).rev().collect::<Vec<_>>(),
+    };
+    let inverse: Vec<usize> = (0..rank).map(|i| perm.iter().position(|&a| a == i).expect("a permutation")).collect();
+    match p.gy_any() {
+        Grad::Factored(factors) => {
+            let factors = factors.transpose(&inverse);
+            p.gx_factored(0, factors);
+        }
+        Grad::Dense(gy) => {
+            let inverse = if p.shift() == 1 { behind_samples(&inverse) } else { inverse };
+            let gx = p.em.transpose(&gy, &inverse);
+            p.gx(0, gx);
+        }
+    }
+    Ok(())
+}

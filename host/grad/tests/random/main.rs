@@ -1,0 +1,237 @@
+//! Random networks of every operator that has a rule: per-sample gradients in f64 against finite differences of the
+//! reference interpreter, the other readouts in f64 against the per-sample gradients, and in f32 the independence of the
+//! samples on each backend.
+//!
+//! A seed names a network for ever. Some hundreds run by default; for a fuzz run of thousands:
+//!
+//!     DAMPER_RANDOM_NETWORKS=5000 cargo test --release -p damper-grad --test random
+//!
+//! and one alone, with what it holds printed: `DAMPER_RANDOM_SEED=17`.
+
+mod contraction;
+mod double;
+mod draw;
+mod elementwise;
+mod layout;
+mod net;
+mod readouts;
+#[path = "../rules/reference.rs"]
+mod reference;
+#[expect(dead_code, reason = "the tests of the rules run more of it")]
+#[path = "../rules/run.rs"]
+mod run;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use damper_grad::{DeriveOptions, GradGraph, Loss, derive};
+use damper_onnx::graph::{DType, Graph, GraphOptions};
+use damper_onnx::pb::ModelProto;
+use draw::Draw;
+use net::{Net, Network, VOCABULARY};
+use run::{Feed, Runner, extents, specs};
+
+/// Networks that a test run draws.
+const NETWORKS: u64 = 420;
+/// Networks of longer runs that once failed.
+const FOUND: [u64; 1] = [2455];
+/// Operators in a network.
+const LENGTH: usize = 12;
+/// Rows of the batch.
+const BATCH: usize = 3;
+/// Coordinates of one parameter that are compared, at most.
+const PROBES: usize = 6;
+/// How far a gradient in f64 may be from the finite difference, of the largest entry of the sample's gradient.
+const CLOSE: f64 = 1e-6;
+
+/// Writes an operator into the network, if some value fits it.
+type Maker = fn(&mut Net, &str) -> Option<()>;
+/// An operator, and what writes it.
+type Op = (&'static str, Maker);
+
+/// Every operator that is drawn and that damper has.
+fn ops() -> Vec<Op> {
+    let all = [elementwise::OPS, contraction::OPS, layout::OPS].concat();
+    all.into_iter().filter(|(op, _)| Net::knows(op) && damper_grad::is_differentiated(op)).collect()
+}
+
+fn network(seed: u64) -> Network {
+    let ops = ops();
+    let mut net = Net::new(seed);
+    let mut written = 0;
+    for _ in 0..20 * LENGTH {
+        let (op, make) = *net.draw.pick(&ops);
+        written += usize::from(make(&mut net, op).is_some());
+        if written == LENGTH {
+            break;
+        }
+    }
+    net.finish()
+}
+
+fn feeds(grad: &GradGraph, graph: &Graph, loss: &Loss, seed: u64) -> Vec<Feed> {
+    let mut draw = Draw::new(!seed);
+    let data = grad.inputs.len() + grad.labels.iter().len();
+    let feed = |(i, spec): (usize, &damper_onnx::TensorSpec)| {
+        let len = extents(spec, BATCH).iter().product();
+        if i >= data {
+            let parameter = graph.trained().find(|parameter| parameter.name == spec.name).unwrap();
+            return Feed::Float(parameter.initial.as_f32().unwrap().to_vec());
+        }
+        let classes = graph.values[graph.outputs[0].0].shape[1];
+        match (&*spec.name, spec.dtype, loss) {
+            ("dp.labels", DType::I64, _) => Feed::Int((0..len).map(|_| draw.below(classes) as i64).collect()),
+            (_, DType::I64, _) => Feed::Int((0..len).map(|_| draw.below(VOCABULARY) as i64).collect()),
+            ("dp.labels", _, Loss::BceWithLogits) => Feed::Float((0..len).map(|_| draw.below(2) as f32).collect()),
+            _ => Feed::Float((0..len).map(|_| draw.unit()).collect()),
+        }
+    };
+    specs(grad).iter().enumerate().map(feed).collect()
+}
+
+fn row(feed: &Feed, row: usize) -> Vec<f64> {
+    match feed.select(&[row], BATCH) {
+        Feed::Float(v) => v.iter().map(|&v| f64::from(v)).collect(),
+        Feed::Int(v) => v.iter().map(|&v| v as f64).collect(),
+    }
+}
+
+/// The largest difference allowed nowhere, with what it was met at.
+fn check_against_finite_differences(graph: &Graph, options: &DeriveOptions, feeds: &[Feed]) -> Result<(), String> {
+    let wide = double::widened(graph);
+    let grad = derive(&wide, options).map_err(|refusal| format!("in f64: {refusal}"))?;
+    let outputs = double::run(&grad, feeds, BATCH);
+    let data = grad.inputs.len() + grad.labels.iter().len();
+    readouts::check(&wide, options, feeds, data, BATCH, &outputs)?;
+    let params: Vec<Vec<f64>> =
+        graph.parameters.iter().map(|p| p.initial.as_f32().unwrap().iter().map(|&v| f64::from(v)).collect()).collect();
+    for sample in [0, BATCH - 1] {
+        let inputs: Vec<Vec<f64>> = (0..grad.inputs.len()).map(|k| row(&feeds[k], sample)).collect();
+        let label = if data > grad.inputs.len() { row(&feeds[data - 1], sample) } else { vec![] };
+        let loss = |params: &[Vec<f64>]| reference::loss(graph, options, &inputs, &label, params);
+        let (got, want) = (outputs["dp.loss"].data[sample], loss(&params));
+        let near = (got - want).abs() <= 1e-9 * want.abs().max(1.0);
+        if !near {
+            return Err(format!("sample {sample}: the loss is {got}, not {want}"));
+        }
+        let mine = |name: &str, len: usize| match outputs.get(&format!("dp.grad.{name}")) {
+            Some(all) => all.data[sample * len..][..len].to_vec(),
+            None => vec![0.0; len],
+        };
+        let trained = || graph.parameters.iter().enumerate().filter(|(_, p)| p.trained);
+        let largest = trained().flat_map(|(i, p)| mine(&p.name, params[i].len())).fold(0.0f64, |m, v| v.abs().max(m));
+        for (index, parameter) in trained() {
+            let got = mine(&parameter.name, params[index].len());
+            for k in (0..got.len()).step_by(got.len().div_ceil(PROBES)) {
+                // A kink between the two points spoils a difference; a smaller step leaves it out.
+                let differences = [1e-5, 1e-6, 1e-7].map(|step| {
+                    let mut moved = params.clone();
+                    moved[index][k] = params[index][k] + step;
+                    let up = loss(&moved);
+                    moved[index][k] = params[index][k] - step;
+                    (up - loss(&moved)) / (2.0 * step)
+                });
+                let near = |want: &f64| (got[k] - want).abs() <= CLOSE * largest.max(1e-2);
+                if !differences.iter().any(near) {
+                    return Err(format!(
+                        "sample {sample}: entry {k} of the gradient of {} is {}, and finite differences are {differences:?}",
+                        parameter.name, got[k]
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Rows in another order give the same bits in that order.
+fn check_independence(grad: &GradGraph, feeds: &[Feed], runner: &mut Runner) -> Result<(), String> {
+    let data = grad.inputs.len() + grad.labels.iter().len();
+    let base = runner.run(grad, feeds, BATCH);
+    let rows = [2, 0, 0];
+    let moved: Vec<Feed> =
+        feeds.iter().enumerate().map(|(k, f)| if k < data { f.select(&rows, BATCH) } else { f.clone() }).collect();
+    let again = runner.run(grad, &moved, BATCH);
+    for ((spec, a), b) in grad.outputs.iter().zip(&base).zip(&again) {
+        let width = a.len() / BATCH;
+        for (to, from) in rows.into_iter().enumerate() {
+            // The largest of 0 and −0 is either, by where they lie; the grid drops the sign of a zero.
+            let bits = |v: &[f32], row: usize| {
+                v[row * width..][..width].iter().map(|v| (v + 0.0).to_bits()).collect::<Vec<_>>()
+            };
+            if bits(a, from) != bits(b, to) {
+                return Err(format!("{}: row {from} has other bits as row {to}", spec.name));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Weights that are not trained: in one network of four, about a third of them, never the last bias.
+fn frozen(model: &ModelProto, seed: u64) -> Vec<String> {
+    let mut draw = Draw::new(seed.wrapping_add(1 << 32));
+    if !draw.one_in(4) {
+        return vec![];
+    }
+    let initializers = model.graph.iter().flat_map(|graph| &graph.initializer);
+    let mut weights: Vec<String> = initializers.map(|t| t.name.clone()).filter(|name| name.starts_with('w')).collect();
+    weights.pop();
+    weights.retain(|_| draw.one_in(3));
+    weights
+}
+
+/// The network's options and graph, and its gradients.
+fn derived(seed: u64) -> Result<(DeriveOptions, Graph, GradGraph), String> {
+    let network = network(seed);
+    let choice = GraphOptions { freeze: frozen(&network.model, seed), ..GraphOptions::default() };
+    let graph = Graph::from_model(&network.model, &choice).map_err(|error| error.to_string())?;
+    let grad = derive(&graph, &network.options).map_err(|refusal| refusal.to_string())?;
+    Ok((network.options, graph, grad))
+}
+
+fn check(seed: u64) -> Result<(), String> {
+    let (options, graph, grad) = derived(seed)?;
+    let feeds = feeds(&grad, &graph, &options.loss, seed);
+    check_against_finite_differences(&graph, &options, &feeds)?;
+    check_independence(&grad, &feeds, &mut Runner::tract(&grad, BATCH)).map_err(|error| format!("tract: {error}"))?;
+    match Runner::ort(&grad, BATCH) {
+        Some(mut ort) => check_independence(&grad, &feeds, &mut ort).map_err(|error| format!("onnxruntime: {error}")),
+        None => Ok(()),
+    }
+}
+
+fn environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a whole number")))
+}
+
+#[test]
+fn gradients_of_random_networks_are_those_of_finite_differences() {
+    if let Some(seed) = environment("DAMPER_RANDOM_SEED") {
+        let models = [network(seed).model, derived(seed).unwrap().2.model];
+        for node in models.into_iter().flat_map(|model| model.graph.unwrap().node) {
+            println!("{:?} = {} {:?} {:?}", node.output, node.op_type, node.input, node.attribute);
+        }
+        check(seed).unwrap();
+        return;
+    }
+    let count = environment("DAMPER_RANDOM_NETWORKS").unwrap_or(NETWORKS);
+    let mut failed = BTreeMap::new();
+    for seed in (0..count).chain(FOUND) {
+        let outcome = std::panic::catch_unwind(|| check(seed));
+        let outcome = outcome.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().cloned();
+            Err(format!("panic: {}", text.unwrap_or_else(|| "without a text".into())))
+        });
+        if let Err(error) = outcome {
+            failed.insert(seed, error);
+        }
+    }
+    let list: Vec<String> = failed.iter().take(40).map(|(seed, error)| format!("seed {seed}: {error}")).collect();
+    assert!(failed.is_empty(), "{} of {count} networks failed:\n{}", failed.len(), list.join("\n"));
+}
+
+#[test]
+fn every_operator_with_a_rule_is_drawn() {
+    let drawn: BTreeSet<String> = (0..NETWORKS).flat_map(|seed| network(seed).ops).collect();
+    let missing: Vec<&str> = damper_grad::rules().filter(|op| !drawn.contains(*op)).collect();
+    assert!(missing.is_empty(), "never drawn in {NETWORKS} networks: {missing:?}");
+}

@@ -1,0 +1,158 @@
+//! The cases of every rule: the shapes and attributes that it must get right, one operator a file.
+
+mod abs;
+mod add;
+mod average_pool;
+mod cast;
+mod celu;
+mod clip;
+mod concat;
+mod conv;
+mod conv_transpose;
+mod cos;
+mod cum_sum;
+mod div;
+mod elu;
+mod erf;
+mod exp;
+mod expand;
+mod gather;
+mod gather_elements;
+mod gelu;
+mod gemm;
+mod global_average_pool;
+mod global_max_pool;
+mod group_normalization;
+mod hard_sigmoid;
+mod hard_swish;
+mod identity;
+mod instance_normalization;
+mod layer_normalization;
+mod leaky_relu;
+mod log;
+mod log_softmax;
+mod lp_normalization;
+mod mat_mul;
+mod max;
+mod max_pool;
+mod mean;
+mod mean_variance_normalization;
+mod min;
+mod mish;
+mod mul;
+mod neg;
+mod p_relu;
+mod pad;
+mod pow;
+mod prelude;
+mod reciprocal;
+mod reduce_l1;
+mod reduce_l2;
+mod reduce_log_sum;
+mod reduce_log_sum_exp;
+mod reduce_max;
+mod reduce_mean;
+mod reduce_min;
+mod reduce_prod;
+mod reduce_sum;
+mod reduce_sum_square;
+mod relu;
+mod reshape;
+mod resize;
+mod selu;
+mod sigmoid;
+mod sin;
+mod slice;
+mod softmax;
+mod softplus;
+mod softsign;
+mod sqrt;
+mod sub;
+mod sum;
+mod tanh;
+mod thresholded_relu;
+mod transpose;
+mod trilu;
+mod where_;
+
+use super::builder::Case;
+
+/// Builds the cases of a rule.
+type Cases = fn() -> Vec<Case>;
+
+/// Every operator that has a rule, with its cases.
+pub const CASES: &[(&str, Cases)] = &[
+    ("Abs", abs::cases),
+    ("Add", add::cases),
+    ("AveragePool", average_pool::cases),
+    ("Cast", cast::cases),
+    ("Celu", celu::cases),
+    ("Clip", clip::cases),
+    ("Concat", concat::cases),
+    ("Conv", conv::cases),
+    ("ConvTranspose", conv_transpose::cases),
+    ("Cos", cos::cases),
+    ("CumSum", cum_sum::cases),
+    ("Div", div::cases),
+    ("Elu", elu::cases),
+    ("Erf", erf::cases),
+    ("Exp", exp::cases),
+    ("Expand", expand::cases),
+    ("Gather", gather::cases),
+    ("GatherElements", gather_elements::cases),
+    ("Gelu", gelu::cases),
+    ("Gemm", gemm::cases),
+    ("GlobalAveragePool", global_average_pool::cases),
+    ("GlobalMaxPool", global_max_pool::cases),
+    ("GroupNormalization", group_normalization::cases),
+    ("HardSigmoid", hard_sigmoid::cases),
+    ("HardSwish", hard_swish::cases),
+    ("Identity", identity::cases),
+    ("InstanceNormalization", instance_normalization::cases),
+    ("LayerNormalization", layer_normalization::cases),
+    ("LeakyRelu", leaky_relu::cases),
+    ("Log", log::cases),
+    ("LogSoftmax", log_softmax::cases),
+    ("LpNormalization", lp_normalization::cases),
+    ("MatMul", mat_mul::cases),
+    ("Max", max::cases),
+    ("MaxPool", max_pool::cases),
+    ("Mean", mean::cases),
+    ("MeanVarianceNormalization", mean_variance_normalization::cases),
+    ("Min", min::cases),
+    ("Mish", mish::cases),
+    ("Mul", mul::cases),
+    ("Neg", neg::cases),
+    ("PRelu", p_relu::cases),
+    ("Pad", pad::cases),
+    ("Pow", pow::cases),
+    ("Reciprocal", reciprocal::cases),
+    ("ReduceL1", reduce_l1::cases),
+    ("ReduceL2", reduce_l2::cases),
+    ("ReduceLogSum", reduce_log_sum::cases),
+    ("ReduceLogSumExp", reduce_log_sum_exp::cases),
+    ("ReduceMax", reduce_max::cases),
+    ("ReduceMean", reduce_mean::cases),
+    ("ReduceMin", reduce_min::cases),
+    ("ReduceProd", reduce_prod::cases),
+    ("ReduceSum", reduce_sum::cases),
+    ("ReduceSumSquare", reduce_sum_square::cases),
+    ("Relu", relu::cases),
+    ("Reshape", reshape::cases),
+    ("Resize", resize::cases),
+    ("Selu", selu::cases),
+    ("Sigmoid", sigmoid::cases),
+    ("Sin", sin::cases),
+    ("Slice", slice::cases),
+    ("Softmax", softmax::cases),
+    ("Softplus", softplus::cases),
+    ("Softsign", softsign::cases),
+    ("Sqrt", sqrt::cases),
+    ("Sub", sub::cases),
+    ("Sum", sum::cases),
+    ("Tanh", tanh::cases),
+    ("ThresholdedRelu", thresholded_relu::cases),
+    ("Transpose", transpose::cases),
+    ("Trilu", trilu::cases),
+    ("Where", where_::cases),
+];

@@ -1,0 +1,8 @@
+//! `ReduceSumSquare`.
+
+use super::prelude::*;
+use super::reduce_sum::{attribute_form, reduction_cases};
+
+pub fn cases() -> Vec<Case> {
+    reduction_cases("ReduceSumSquare", attribute_form)
+}

@@ -1,0 +1,56 @@
+//! Cases of the losses.
+
+use super::builder::{BATCH_FIRST, Case, GraphBuilder};
+use damper_grad::{DeriveOptions, Loss, Reduction};
+use damper_onnx::graph::BatchAxis;
+use damper_onnx::make_attr_ints;
+
+/// Every loss, in the layouts it accepts.
+pub fn cases() -> Vec<Case> {
+    let within = |reach: f32, name, shape: &[usize], options| {
+        let mut b = GraphBuilder::new(17);
+        let x = b.activation_in(shape, -reach, reach);
+        b.case_with(name, x, options)
+    };
+    let one = |name, shape: &[usize], options| within(3.0, name, shape, options);
+    let huge = |name, shape: &[usize], options| within(1e4, name, shape, options);
+    let entropy = DeriveOptions::new(Loss::SoftmaxCrossEntropy);
+    let on_axis = |axis| DeriveOptions { class_axis: Some(axis), ..DeriveOptions::new(Loss::SoftmaxCrossEntropy) };
+    let mse = DeriveOptions::new(Loss::Mse);
+    let bce = DeriveOptions::new(Loss::BceWithLogits);
+    let summed = |options: &DeriveOptions| DeriveOptions { reduction: Reduction::Sum, ..options.clone() };
+
+    let mut merged = GraphBuilder::new(17);
+    let x = merged.activation(&[3, 4]);
+    let rows = merged.node_at("Reshape", &[x], vec![], &[3, 4], Some(BatchAxis { axis: 0, outer: 1, inner: 3 }));
+    let mut turned = GraphBuilder::new(17);
+    let x = turned.activation(&[3, 4]);
+    let perm = vec![make_attr_ints("perm", &[1, 0, 2])];
+    let second = turned.node_at("Transpose", &[x], perm, &[3, 1, 4], Some(BatchAxis { axis: 1, ..BATCH_FIRST }));
+    let mut own = GraphBuilder::new(17);
+    let x = own.activation(&[3]);
+    let minus_one = own.ints(&[-1]);
+    let sum = own.node("ReduceSum", &[x, minus_one], vec![], &[1, 1]);
+    let name = "v2".to_string();
+    vec![
+        one("softmax-cross-entropy: one label", &[5], entropy.clone()),
+        one("softmax-cross-entropy: ignored labels", &[5], on_axis(1)),
+        one("softmax-cross-entropy: tokens", &[3, 4], entropy.clone()),
+        one("softmax-cross-entropy: tokens, some ignored", &[3, 4], on_axis(-1)),
+        one("softmax-cross-entropy: tokens, summed", &[3, 4], summed(&on_axis(-1))),
+        one("softmax-cross-entropy: classes first", &[4, 2, 3], on_axis(1)),
+        one("softmax-cross-entropy: classes between tokens, summed", &[2, 4, 3], summed(&on_axis(2))),
+        one("softmax-cross-entropy: classes counted from the end", &[4, 2, 3], on_axis(-3)),
+        one("softmax-cross-entropy: a large vocabulary", &[2, 1000], entropy.clone()),
+        huge("softmax-cross-entropy: logits up to 1e4", &[3, 4], on_axis(2)),
+        merged.case_with("softmax-cross-entropy: tokens merged into the batch", rows, entropy.clone()),
+        turned.case_with("softmax-cross-entropy: the batch on axis 1", second, entropy),
+        one("mse", &[2, 3], mse.clone()),
+        one("mse: summed", &[2, 3], summed(&mse)),
+        one("bce-with-logits", &[2, 3], bce.clone()),
+        one("bce-with-logits: summed", &[2, 3], summed(&bce)),
+        one("bce-with-logits: one element", &[1], bce.clone()),
+        huge("bce-with-logits: logits up to 1e4", &[2, 3], bce),
+        own.case_with("output", sum, DeriveOptions::new(Loss::Output(name))),
+    ]
+}

@@ -1,0 +1,235 @@
+//! The readouts against each other: norms and clipped sums against those worked out in f64 from the `per-sample`
+//! readout, several points against one at a time.
+
+use std::num::NonZeroUsize;
+
+use super::builder::Case;
+use damper_grad::{GradGraph, Readout};
+
+use super::run::{Feed, Runner, largest_tensor};
+use super::{BATCH, Draw, emit, feeds, sample, to_f64};
+
+/// How close a sum is to that in f64, of the largest entry of the sum of the summands' magnitudes; norms likewise.
+const CLOSE: f64 = 1e-5;
+
+/// How a graph is made ready.
+pub type Make = fn(&GradGraph, usize) -> Option<Runner>;
+
+/// On tract, and on onnxruntime where it is there.
+pub const BACKENDS: [Make; 2] = [|grad, n| Some(Runner::tract(grad, n)), Runner::ort];
+
+/// Gradients of a batch as the `per-sample` readout gives them: for each sample, all parameters' in f64.
+struct PerSample {
+    /// `[parameter][sample][entry]`.
+    grads: Vec<Vec<Vec<f64>>>,
+}
+
+impl PerSample {
+    fn new(grad: &GradGraph, outputs: &[Vec<f32>]) -> Self {
+        let first = grad.outputs.len() - grad.parameters.len();
+        let rows = |output: &Vec<f32>| (0..BATCH).map(|i| to_f64(sample(output, i, BATCH))).collect();
+        Self { grads: outputs[first..].iter().map(rows).collect() }
+    }
+
+    fn norm(&self, i: usize) -> f64 {
+        self.grads.iter().flat_map(|parameter| &parameter[i]).map(|g| g * g).sum::<f64>().sqrt()
+    }
+
+    /// For each parameter the sum over the samples that have a factor, and the sum of magnitudes.
+    fn sum(&self, factors: &[f64]) -> Vec<(Vec<f64>, Vec<f64>)> {
+        let of = |parameter: &Vec<Vec<f64>>| {
+            let width = parameter[0].len();
+            let (mut sum, mut magnitude) = (vec![0.0; width], vec![0.0; width]);
+            for (row, factor) in parameter.iter().zip(factors).filter(|(_, factor)| **factor != 0.0) {
+                for (k, g) in row.iter().enumerate() {
+                    sum[k] += factor * g;
+                    magnitude[k] += (factor * g).abs();
+                }
+            }
+            (sum, magnitude)
+        };
+        self.grads.iter().map(of).collect()
+    }
+}
+
+fn check_close(got: &[f64], want: &[f64], scale: f64, what: &str) {
+    assert_eq!(got.len(), want.len(), "{what}");
+    for (k, (g, w)) in got.iter().zip(want).enumerate() {
+        assert!((g - w).abs() <= CLOSE * scale + 1e-9, "{what}: entry {k} is {g}, not {w}");
+    }
+}
+
+fn largest(v: &[f64]) -> f64 {
+    v.iter().fold(0.0, |m: f64, v| m.max(v.abs()))
+}
+
+fn with(case: &Case, readout: Readout, points: usize) -> Case {
+    let mut case = case.clone();
+    case.options.readout = readout;
+    case.options.points = NonZeroUsize::new(points).unwrap();
+    case
+}
+
+/// The case with the `norms` readout.
+pub fn norms(case: &Case) -> Case {
+    with(case, Readout::Norms, 1)
+}
+
+/// The clip, somewhere among the norms, and weights with a row that does not count.
+fn clip_of(norms: &[f64]) -> f64 {
+    let mut sorted = norms.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = (sorted[1] + sorted[2]) / 2.0;
+    f64::from(if middle > 0.0 { middle as f32 } else { 1.0 })
+}
+
+const WEIGHTS: [f32; BATCH] = [1.0, 1.0, 0.0, 1.0];
+
+fn factors(norms: &[f64], clip: f64) -> Vec<f64> {
+    norms.iter().zip(WEIGHTS).map(|(norm, weight)| f64::from(weight) * (clip / norm).min(1.0)).collect()
+}
+
+/// Norms and clipped sums of `case`, fed with `feeds` (and what the readouts take beside), against `want`.
+fn check_against(case: &Case, points: usize, feeds: &[Feed], want: &PerSample, make: Make, floor: f64) {
+    let norms: Vec<f64> = (0..BATCH).map(|i| want.norm(i)).collect();
+    let clip = clip_of(&norms);
+    let scale = largest(&norms).max(floor);
+    let grad = emit(&with(case, Readout::Norms, points));
+    let Some(mut runner) = make(&grad, BATCH) else {
+        return;
+    };
+    let outputs = runner.run(&grad, feeds, BATCH);
+    assert_eq!(grad.outputs.last().unwrap().name, "dp.norm");
+    check_close(&to_f64(outputs.last().unwrap()), &norms, scale, &format!("{}, norms", case.name));
+
+    let grad = emit(&with(case, Readout::ClippedSum, points));
+    let mut runner = make(&grad, BATCH).expect("it was there");
+    let fed = [feeds, &[Feed::Float(vec![clip as f32]), Feed::Float(WEIGHTS.to_vec())]].concat();
+    let outputs = runner.run(&grad, &fed, BATCH);
+    let first = grad.outputs.len() - grad.parameters.len();
+    assert_eq!(grad.outputs[first - 1].name, "dp.norm");
+    check_close(&to_f64(&outputs[first - 1]), &norms, scale, &format!("{}, norms beside the sum", case.name));
+    let sums = want.sum(&factors(&norms, clip));
+    for ((spec, got), (sum, magnitude)) in grad.outputs[first..].iter().zip(&outputs[first..]).zip(&sums) {
+        assert!(spec.name.starts_with("dp.sum."), "{}", spec.name);
+        let scale = largest(magnitude).max(floor);
+        check_close(&to_f64(got), sum, scale, &format!("{}, {}", case.name, spec.name));
+    }
+}
+
+/// Norms and clipped sums are those of the `per-sample` gradients.
+pub fn check_norms_and_sums(case: &Case) {
+    for make in BACKENDS {
+        let grad = emit(case);
+        let feeds = feeds(case, &grad, BATCH, 5);
+        let Some(mut runner) = make(&grad, BATCH) else {
+            continue;
+        };
+        let want = PerSample::new(&grad, &runner.run(&grad, &feeds, BATCH));
+        check_against(case, 1, &feeds, &want, make, 0.0);
+    }
+}
+
+/// Rows that hold what is not finite, and rows of weight 0, leave the sum of the others as it is, to the bit.
+pub fn check_masks(case: &Case) {
+    for make in BACKENDS {
+        let grad = emit(&with(case, Readout::ClippedSum, 1));
+        let Some(mut runner) = make(&grad, BATCH) else {
+            continue;
+        };
+        let clean = feeds(case, &grad, BATCH, 6);
+        let first = grad.outputs.len() - grad.parameters.len();
+        let mut run = |feeds: &[Feed], weights: [f32; BATCH]| {
+            let fed = [feeds, &[Feed::Float(vec![0.5]), Feed::Float(weights.to_vec())]].concat();
+            let outputs = runner.run(&grad, &fed, BATCH);
+            (outputs[first - 1].clone(), outputs[first..].to_vec())
+        };
+        let (_, want) = run(&clean, [1.0, 0.0, 1.0, 1.0]);
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let mut poisoned = clean.clone();
+            for feed in &mut poisoned[..grad.inputs.len()] {
+                if let Feed::Float(values) = feed {
+                    let width = values.len() / BATCH;
+                    values[width..2 * width].fill(bad);
+                }
+            }
+            let (norms, left_out) = run(&poisoned, [1.0, 0.0, 1.0, 1.0]);
+            assert!(left_out == want, "{}: {bad} in a row of weight 0", case.name);
+            if norms[1].is_finite() {
+                continue;
+            }
+            let (_, masked) = run(&poisoned, [1.0; BATCH]);
+            assert!(masked == want, "{}: {bad} in a row of weight 1", case.name);
+        }
+    }
+}
+
+/// Gradients at three points, mixed, are the mix of three runs; loss and outputs are those at point 0.
+pub fn check_points(case: &Case) {
+    const POINTS: usize = 3;
+    const MIX: [f32; POINTS] = [0.75, -0.5, 1.25];
+    let grad = emit(case);
+    let feeds = feeds(case, &grad, BATCH, 7);
+    let data = feeds.len() - grad.parameters.len();
+    let mut draw = Draw(8);
+    let mut at = |point: usize| -> Vec<Feed> {
+        let moved = |feed: &Feed| match feed {
+            Feed::Float(values) => Feed::Float(values.iter().map(|v| v + 0.05 * point as f32 * draw.next()).collect()),
+            Feed::Int(_) => unreachable!("parameters are floats"),
+        };
+        feeds[data..].iter().map(moved).collect()
+    };
+    let points: Vec<Vec<Feed>> = (0..POINTS).map(&mut at).collect();
+    let all: Vec<Feed> =
+        feeds[..data].iter().chain(points.iter().flatten()).cloned().chain([Feed::Float(MIX.to_vec())]).collect();
+    for make in BACKENDS {
+        let Some(mut single) = make(&grad, BATCH) else {
+            continue;
+        };
+        let runs: Vec<Vec<Vec<f32>>> =
+            points.iter().map(|point| single.run(&grad, &[&feeds[..data], point].concat(), BATCH)).collect();
+        let each: Vec<PerSample> = runs.iter().map(|outputs| PerSample::new(&grad, outputs)).collect();
+        let mut want = PerSample { grads: vec![] };
+        let mut floor: f64 = 0.0;
+        for parameter in 0..grad.parameters.len() {
+            let mixed = |i: usize| -> Vec<f64> {
+                let width = each[0].grads[parameter][i].len();
+                let entry = |k: usize| (0..POINTS).map(|p| f64::from(MIX[p]) * each[p].grads[parameter][i][k]).sum();
+                (0..width).map(entry).collect()
+            };
+            want.grads.push((0..BATCH).map(mixed).collect());
+            let magnitude = each.iter().flat_map(|point| point.grads[parameter].iter().map(|row| largest(row)));
+            floor = magnitude.fold(floor, f64::max);
+        }
+        let several = emit(&with(case, Readout::PerSample, POINTS));
+        let outputs = make(&several, BATCH).expect("it was there").run(&several, &all, BATCH);
+        let first = several.outputs.len() - several.parameters.len();
+        for (k, spec) in several.outputs[..first].iter().enumerate() {
+            let want = to_f64(&runs[0][k]);
+            check_close(&to_f64(&outputs[k]), &want, largest(&want), &format!("{}, {}", case.name, spec.name));
+        }
+        for (parameter, spec) in several.outputs[first..].iter().enumerate() {
+            let want: Vec<f64> = want.grads[parameter].concat();
+            check_close(&to_f64(&outputs[first + parameter]), &want, floor, &format!("{}, {}", case.name, spec.name));
+        }
+        check_against(case, POINTS, &all, &want, make, floor);
+    }
+}
+
+/// No tensor of a sample's gradient is computed for all samples.
+pub fn check_never_formed(case: &Case) {
+    let parameters = case.graph.parameters.iter().filter(|p| p.trained);
+    let widest = parameters.map(|p| p.initial.shape.iter().product::<usize>()).max().expect("one is trained");
+    for (readout, formed) in [(Readout::PerSample, true), (Readout::Norms, false), (Readout::ClippedSum, false)] {
+        let largest = largest_tensor(&emit(&with(case, readout, 1)), BATCH);
+        assert_eq!(largest >= BATCH * widest, formed, "{}: {largest} elements, {readout:?}", case.name);
+    }
+}
+
+/// At one point parameters keep their names, and there is nothing to mix.
+pub fn check_one_point(case: &Case) {
+    for readout in [Readout::PerSample, Readout::Norms, Readout::ClippedSum] {
+        let one = emit(&with(case, readout, 1));
+        assert!(one.mix.is_none() && one.feeds().iter().all(|spec| !spec.name.contains('@')));
+    }
+}

@@ -1,0 +1,141 @@
+//! A slow, obvious interpreter of canonical graphs in f64, for one sample: a batch of one has the shapes the graph
+//! states. It knows nothing of the code under test but the graph's types.
+
+#[path = "reference/contraction.rs"]
+mod contraction;
+#[path = "reference/elementwise.rs"]
+mod elementwise;
+#[path = "reference/layout.rs"]
+mod layout;
+#[path = "reference/reduction.rs"]
+mod reduction;
+#[path = "reference/window.rs"]
+mod window;
+
+use damper_grad::{DeriveOptions, Loss, Reduction};
+use damper_onnx::graph::{Graph, Node, Origin, TensorData, ValueId};
+
+/// A dense array.
+#[derive(Clone, Debug)]
+pub struct Array {
+    pub shape: Vec<usize>,
+    pub data: Vec<f64>,
+}
+
+impl Array {
+    pub fn new(shape: &[usize], data: Vec<f64>) -> Self {
+        assert_eq!(shape.iter().product::<usize>(), data.len());
+        Self { shape: shape.to_vec(), data }
+    }
+
+    fn from_fn(shape: &[usize], f: impl Fn(&[usize]) -> f64) -> Self {
+        let len = shape.iter().product();
+        Self::new(shape, (0..len).map(|i| f(&unravel(i, shape))).collect())
+    }
+
+    fn at(&self, index: &[usize]) -> f64 {
+        self.data[index.iter().zip(&self.shape).fold(0, |acc, (i, d)| acc * d + i)]
+    }
+
+    /// The element that broadcasts to `index`.
+    fn spread(&self, index: &[usize]) -> f64 {
+        let own = &index[index.len() - self.shape.len()..];
+        let own: Vec<usize> = own.iter().zip(&self.shape).map(|(&i, &d)| if d == 1 { 0 } else { i }).collect();
+        self.at(&own)
+    }
+}
+
+fn unravel(mut flat: usize, shape: &[usize]) -> Vec<usize> {
+    let mut index = vec![0; shape.len()];
+    for i in (0..shape.len()).rev() {
+        index[i] = flat % shape[i];
+        flat /= shape[i];
+    }
+    index
+}
+
+/// The loss of one sample: its inputs and labels in the graph's order, and the parameters' values.
+pub fn loss(graph: &Graph, options: &DeriveOptions, inputs: &[Vec<f64>], label: &[f64], params: &[Vec<f64>]) -> f64 {
+    let mut values: Vec<Option<Array>> = vec![None; graph.values.len()];
+    for (id, data) in graph.inputs.iter().zip(inputs) {
+        values[id.0] = Some(Array::new(&graph.values[id.0].shape, data.clone()));
+    }
+    for (i, value) in graph.values.iter().enumerate() {
+        match &value.origin {
+            Origin::Parameter(p) => values[i] = Some(Array::new(&value.shape, params[*p].clone())),
+            Origin::Constant(tensor) => values[i] = Some(Array::new(&tensor.shape, to_f64(&tensor.data))),
+            _ => {}
+        }
+    }
+    for node in &graph.nodes {
+        let output = node.outputs[0];
+        let shape = &graph.values[output.0].shape;
+        let x: Vec<&Array> = node.inputs.iter().flatten().map(|id| values[id.0].as_ref().unwrap()).collect();
+        let y = apply(graph, node, &x, shape);
+        assert_eq!(&y.shape, shape, "{}", node.name);
+        values[output.0] = Some(y);
+    }
+    let output: ValueId = match (&options.loss, &options.output) {
+        (Loss::Output(name), _) | (_, Some(name)) => {
+            *graph.outputs.iter().find(|o| graph.values[o.0].name == *name).unwrap()
+        }
+        _ => graph.outputs[0],
+    };
+    let z = values[output.0].as_ref().unwrap();
+    let pairs = || z.data.iter().zip(label);
+    let each: Vec<f64> = match options.loss {
+        Loss::Mse => pairs().map(|(z, t)| (z - t).powi(2)).collect(),
+        Loss::BceWithLogits => {
+            pairs().filter(|(_, t)| **t != -100.0).map(|(z, t)| log_sum_exp(&[0.0, *z]) - z * t).collect()
+        }
+        Loss::Output(_) => return z.data[0],
+        Loss::SoftmaxCrossEntropy => cross_entropies(z, label, options.class_axis),
+    };
+    let sum: f64 = each.iter().sum();
+    match options.reduction {
+        Reduction::Sum => sum,
+        Reduction::Mean if each.is_empty() => 0.0,
+        Reduction::Mean => sum / each.len() as f64,
+    }
+}
+
+/// One loss a counted token.
+fn cross_entropies(z: &Array, label: &[f64], class_axis: Option<i64>) -> Vec<f64> {
+    let axis = class_axis.unwrap_or(-1).rem_euclid(z.shape.len() as i64) as usize;
+    let (before, classes) = (z.shape[..axis].iter().product::<usize>(), z.shape[axis]);
+    let after: usize = z.shape[axis + 1..].iter().product();
+    let mut each = vec![];
+    for (token, &label) in label.iter().enumerate().filter(|&(_, &l)| l != -100.0) {
+        let (b, a) = (token / after, token % after);
+        assert!(b < before);
+        let row: Vec<f64> = (0..classes).map(|c| z.data[(b * classes + c) * after + a]).collect();
+        each.push(log_sum_exp(&row) - row[label as usize]);
+    }
+    each
+}
+
+/// `ln Σ exp x`, without overflow.
+fn log_sum_exp(x: &[f64]) -> f64 {
+    let top = x.iter().fold(f64::NEG_INFINITY, |top, x| top.max(*x));
+    top + x.iter().map(|x| (x - top).exp()).sum::<f64>().ln()
+}
+
+pub fn to_f64(data: &TensorData) -> Vec<f64> {
+    match data {
+        TensorData::F32(v) => v.iter().map(|&x| f64::from(x)).collect(),
+        TensorData::F64(v) => v.clone(),
+        TensorData::I32(v) => v.iter().map(|&x| f64::from(x)).collect(),
+        TensorData::I64(v) => v.iter().map(|&x| x as f64).collect(),
+        TensorData::Bool(v) => v.iter().map(|&x| f64::from(u8::from(x))).collect(),
+    }
+}
+
+/// The output of one node.
+pub fn apply(graph: &Graph, node: &Node, x: &[&Array], shape: &[usize]) -> Array {
+    elementwise::apply(node, x, shape)
+        .or_else(|| layout::apply(node, x, shape))
+        .or_else(|| contraction::apply(node, x, shape))
+        .or_else(|| window::apply(node, x, shape))
+        .or_else(|| reduction::apply(graph, node, x, shape))
+        .unwrap_or_else(|| panic!("the reference does not know {}", node.op))
+}

@@ -1,0 +1,287 @@
+//! Convolutions of few channels as sums of planes, `Y[o] = Σ_{c, k, j} W[o, c, k, j] · X[c] shifted by (d k − p, e j − q) + B[o]`.
+//!
+//! Positions lie side by side in the vectors, line after line, and outputs are written as they lie: each plane is copied once for each
+//! column of the kernel, with the lines of outputs and their padding, so that taps of a column are the same copy from another line on.
+//!
+//! Memory: the kernels, as they were given and in blocks of outputs, and the copies of a sample's planes.
+//!
+//! Numerics: each entry is one running sum over channels and taps in their order, with fused multiply-adds where the processor has them:
+//! its bits depend on the sample, the parameters and the kind of processor, not on the vectors' width.
+
+use super::{Windows, copy_lines, take};
+use crate::vectors::{Run, WIDEST, Weighted};
+use pulp::Simd;
+
+/// Outputs of a tile.
+const OUTPUTS: usize = 4;
+
+/// Vectors of positions of the widest tile: as many as there are registers for, in the widest vectors and in others.
+const WIDE_VECTORS: usize = 4;
+const VECTORS: usize = 3;
+
+/// Floats of the copies of several samples: a vector read soon after its parts were written waits for them.
+const BLOCK: usize = 4096;
+
+/// Floats of a sample's copies that stay near the processor.
+const MOST_COPIED: usize = 1 << 16;
+
+/// Whether this is their way: where their vectors are fuller than those of outputs side by side, or the turning of these outweighs the
+/// copies. Both take about a cycle for a vector of products.
+pub(super) fn suits(windows: &Windows) -> bool {
+    let Windows { channels, outputs, output, kernel, stride, .. } = *windows;
+    let (positions, taps) = (output[0] * output[1], windows.taps());
+    let copied = channels * kernel[1] * lines(windows) * output[1];
+    // Of a vector of sums: to turn it, and to copy one.
+    const TURN: usize = 8;
+    const COPY: usize = 3;
+    let of_outputs = positions * outputs.div_ceil(WIDEST) * (taps + TURN);
+    let products = positions.div_ceil(WIDEST) * outputs.next_multiple_of(OUTPUTS) * taps;
+    stride == [1, 1]
+        && outputs >= OUTPUTS
+        && positions >= WIDEST
+        && copied <= MOST_COPIED
+        && products + products / 16 + COPY * copied.div_ceil(WIDEST) < of_outputs
+}
+
+/// Lines of a copy.
+fn lines(windows: &Windows) -> usize {
+    windows.output[0] + (windows.kernel[0] - 1) * windows.dilation[0]
+}
+
+/// With memory for a sample, and for the kernels of the last call.
+#[derive(Debug)]
+pub struct Convolution {
+    windows: Windows,
+    transposed: bool,
+    /// As they were given.
+    weights: Vec<f32>,
+    /// `[tiles of outputs, taps, OUTPUTS]`.
+    kernels: Vec<f32>,
+    /// Where each tap's plane begins in the copies.
+    offsets: Vec<usize>,
+    /// Lines of a copy.
+    lines: usize,
+    /// `[C, columns of the kernel, lines, columns of outputs]`, of the samples of a block.
+    copies: Vec<f32>,
+    /// Floats of a sample's.
+    copied: usize,
+}
+
+impl Convolution {
+    /// Over `windows`. `transposed`: its weights `[C, O, *kernel]` are those of the convolution whose gradient it takes from outputs, here
+    /// the channels, to inputs.
+    pub(super) fn new(windows: Windows, transposed: bool) -> Self {
+        let Windows { channels, output, kernel, dilation, .. } = windows;
+        let lines = lines(&windows);
+        let offset = move |channel, k, j| ((channel * kernel[1] + j) * lines + k * dilation[0]) * output[1];
+        let taps = move |channel| (0..kernel[0]).flat_map(move |k| (0..kernel[1]).map(move |j| offset(channel, k, j)));
+        let copied = channels * kernel[1] * lines * output[1];
+        Self {
+            windows,
+            transposed,
+            weights: vec![],
+            kernels: vec![],
+            offsets: (0..channels).flat_map(taps).collect(),
+            lines,
+            copies: vec![0.0; copied * (BLOCK / copied).max(1)],
+            copied,
+        }
+    }
+
+    /// Turns the kernels, unless they are those of the last call.
+    #[inline(always)]
+    fn take_weights(&mut self, weights: &[f32]) {
+        if !take(&mut self.weights, weights) {
+            return;
+        }
+        let Windows { channels, outputs, kernel, .. } = self.windows;
+        let of_kernel = kernel[0] * kernel[1];
+        self.kernels.clear();
+        for first in tiles(outputs) {
+            for (channel, tap) in (0..channels).flat_map(|channel| (0..of_kernel).map(move |tap| (channel, tap))) {
+                let place = |output| self.windows.weight(self.transposed, [channel, output], tap);
+                self.kernels.extend((first..first + OUTPUTS).map(|output| weights[place(output)]));
+            }
+        }
+    }
+
+    /// Copies a sample's planes. What is padding in the copies stays it.
+    #[inline(always)]
+    fn copy(&self, x: &[f32], copies: &mut [f32]) {
+        let Windows { input, output, kernel, dilation, before, .. } = self.windows;
+        let copies = copies.chunks_exact_mut(self.lines * output[1]);
+        let planes = x.chunks_exact(input[0] * input[1]).flat_map(|plane| (0..kernel[1]).map(move |j| (plane, j)));
+        for ((plane, j), copy) in planes.zip(copies) {
+            let shift = j * dilation[1];
+            let [from, into] = [shift.saturating_sub(before[1]), before[1].saturating_sub(shift)];
+            let count = input[1].saturating_sub(from).min(output[1].saturating_sub(into));
+            let lines = if count > 0 { input[0].min(self.lines.saturating_sub(before[0])) } else { 0 };
+            if lines == 0 {
+                continue;
+            }
+            let copy = &mut copy[before[0] * output[1]..];
+            if input[1] != output[1] {
+                copy_lines([lines, count], (&plane[from..], input[1]), (&mut copy[into..], output[1]));
+                continue;
+            }
+            // All lines at once; what comes round their ends is padding again.
+            let len = lines * input[1];
+            copy[into..len - from].copy_from_slice(&plane[from..len - into]);
+            for column in (0..into).chain(count..count + from) {
+                for line in copy[..len].chunks_exact_mut(output[1]) {
+                    line[column] = 0.0;
+                }
+            }
+        }
+    }
+
+    /// Sums `N` vectors of positions from `position` on, for the outputs of a tile from `first` on.
+    #[inline(always)]
+    fn tile<S: Simd, const N: usize>(
+        &self,
+        simd: S,
+        copies: &[f32],
+        position: usize,
+        [tile, first]: [usize; 2],
+        bias: Option<&[f32]>,
+        y: &mut [f32],
+    ) {
+        let (wide, taps) = (N * S::F32_LANES, self.offsets.len());
+        let mut sums = [[simd.splat_f32s(0.0); N]; OUTPUTS];
+        let kernels = self.kernels[tile * taps * OUTPUTS..].as_chunks::<OUTPUTS>().0;
+        let copies = &copies[position..];
+        for (kernel, offset) in kernels.iter().zip(&self.offsets) {
+            let x = S::as_simd_f32s(&copies[*offset..][..wide]).0;
+            let x: [S::f32s; N] = *x.first_chunk().expect("a tile's vectors");
+            for o in 0..OUTPUTS {
+                let weight = simd.splat_f32s(kernel[o]);
+                for n in 0..N {
+                    sums[o][n] = simd.mul_add_e_f32s(weight, x[n], sums[o][n]);
+                }
+            }
+        }
+        let positions = self.windows.output[0] * self.windows.output[1];
+        for o in 0..OUTPUTS {
+            let into = S::as_mut_simd_f32s(&mut y[(first + o) * positions + position..][..wide]).0;
+            let bias = simd.splat_f32s(bias.map_or(0.0, |bias| bias[first + o]));
+            for n in 0..N {
+                into[n] = simd.add_f32s(sums[o][n], bias);
+            }
+        }
+    }
+
+    /// A sample, from its copies.
+    #[inline(always)]
+    fn sample<S: Simd>(&self, simd: S, copies: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
+        let Windows { outputs, output, .. } = self.windows;
+        let positions = output[0] * output[1];
+        let most = if S::F32_LANES >= WIDEST { WIDE_VECTORS } else { VECTORS };
+        let mut done = 0;
+        while done < positions {
+            let vectors = (positions - done).div_ceil(S::F32_LANES).min(positions / S::F32_LANES).min(most);
+            // The last tile ends with the plane.
+            let position = done.min(positions - vectors * S::F32_LANES);
+            for tile in tiles(outputs).enumerate() {
+                let tile = tile.into();
+                match vectors {
+                    1 => self.tile::<S, 1>(simd, copies, position, tile, bias, y),
+                    2 => self.tile::<S, 2>(simd, copies, position, tile, bias, y),
+                    3 => self.tile::<S, 3>(simd, copies, position, tile, bias, y),
+                    _ => self.tile::<S, WIDE_VECTORS>(simd, copies, position, tile, bias, y),
+                }
+            }
+            done = position + vectors * S::F32_LANES;
+        }
+    }
+}
+
+/// The first output of each tile. The last tile ends with the outputs.
+fn tiles(outputs: usize) -> impl Iterator<Item = usize> {
+    (0..outputs).step_by(OUTPUTS).map(move |first| first.min(outputs - OUTPUTS))
+}
+
+impl Weighted for Convolution {
+    #[inline(always)]
+    fn work<S: Simd>(Run { of, x, weights, bias, y }: Run<'_, Self>, simd: S) {
+        of.take_weights(weights);
+        let [len, made] = of.windows.lens();
+        let mut copies = std::mem::take(&mut of.copies);
+        let samples = copies.len() / of.copied;
+        for (x, y) in x.chunks(samples * len).zip(y.chunks_mut(samples * made)) {
+            for (x, copies) in x.chunks_exact(len).zip(copies.chunks_exact_mut(of.copied)) {
+                of.copy(x, copies);
+            }
+            for (copies, y) in copies.chunks_exact(of.copied).zip(y.chunks_exact_mut(made)) {
+                of.sample(simd, copies, bias, y);
+            }
+        }
+        of.copies = copies;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::direct;
+    use super::super::tests::{Convolves, convolutions_are_their_definition, samples_keep_to_themselves};
+    use super::*;
+    use crate::vectors::testing::{Width, numbers};
+
+    /// Lines as long as before, longer and shorter, of every padding, also more than a line, dilations, one line, and tiles that end with
+    /// the plane and with the outputs.
+    fn cases() -> Vec<Windows> {
+        [
+            ([1, 16], [8, 8], [[1, 1], [1, 1]], [[3, 3], [1, 1]]),
+            ([3, 6], [28, 28], [[2, 2], [2, 2]], [[5, 5], [1, 1]]),
+            ([2, 4], [5, 7], [[0, 0], [0, 0]], [[2, 3], [1, 1]]),
+            ([2, 9], [3, 37], [[2, 0], [0, 2]], [[3, 3], [1, 1]]),
+            ([1, 5], [4, 3], [[6, 6], [4, 4]], [[3, 3], [1, 1]]),
+            ([2, 7], [6, 4], [[3, 2], [1, 7]], [[2, 2], [3, 9]]),
+            ([2, 5], [2, 4], [[1, 5], [1, 5]], [[1, 3], [1, 5]]),
+            ([3, 11], [1, 40], [[0, 0], [2, 1]], [[1, 3], [1, 2]]),
+            ([2, 6], [4, 9], [[0, 0], [20, 0]], [[1, 2], [1, 1]]),
+            ([6, 8], [6, 11], [[0, 0], [0, 0]], [[1, 1], [1, 1]]),
+            ([1, 4], [3, 90], [[0, 0], [1, 0]], [[1, 3], [1, 1]]),
+            ([70, 4], [4, 4], [[1, 1], [1, 1]], [[3, 3], [1, 1]]),
+        ]
+        .map(|(between, input, pads, [kernel, dilation])| {
+            Windows::new(between, input, pads, [kernel, [1, 1], dilation]).unwrap()
+        })
+        .into()
+    }
+
+    impl Convolves for Convolution {
+        fn over(windows: Windows, transposed: bool) -> Self {
+            Self::new(windows, transposed)
+        }
+    }
+
+    #[test]
+    fn a_convolution_is_its_definition_in_vectors_of_every_width() {
+        convolutions_are_their_definition::<Convolution>(cases());
+    }
+
+    #[test]
+    fn neither_other_samples_nor_calls_before_change_a_samples_bits() {
+        samples_keep_to_themselves::<Convolution>(cases());
+    }
+
+    #[test]
+    fn its_bits_are_those_of_outputs_side_by_side() {
+        for windows in cases() {
+            let [len, made] = windows.lens();
+            let [x, weights, bias] = [(2 * len, 1), (windows.outputs * windows.taps(), 2), (windows.outputs, 3)]
+                .map(|(count, seed)| numbers(count, seed));
+            let bits = |y: Vec<f32>| y.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+            let mut want = vec![f32::NAN; 2 * made];
+            direct::Convolution::over(windows, false).run(&x, &weights, Some(&bias), &mut want);
+            let want = bits(want);
+            for width in [Width::Dispatched, Width::Eight] {
+                let mut y = vec![f32::NAN; 2 * made];
+                let of = &mut Convolution::over(windows, false);
+                if width.run(Run { of, x: &x, weights: &weights, bias: Some(&bias), y: &mut y }) {
+                    assert_eq!(bits(y), want, "{windows:?}, {width:?}");
+                }
+            }
+        }
+    }
+}

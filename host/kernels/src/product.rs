@@ -1,0 +1,490 @@
+//! Products of matrices, `Y[r, o] = Σ_k X[r, k] · W[k, o] + B[o]`, with weights that change from step to step.
+//!
+//! Outputs lie side by side in the vectors; a tile of rows by outputs is summed in registers. Weights are packed by blocks of outputs, as
+//! many at a time as stay near the processor while all rows go by. That costs no more than to compare them with those of the call before,
+//! so that nothing is kept. Where rows are few, weights are read where they lie; transposed ones take the place of the rows
+//! where that costs less, `Yᵀ = Wᵀ · Xᵀ`.
+//!
+//! Memory: packed weights, 256 KiB and a block (of 32 outputs in the widest vectors) at most; where rows and weights change places, the
+//! few rows and their outputs once more.
+//!
+//! Numerics: each entry is one running sum over the terms in their order, with fused multiply-adds where the processor has them, and then
+//! the bias: its bits depend on the row, the parameters and the kind of processor, not on other rows nor on the vectors' width.
+
+use crate::vectors::{Run, WIDEST, Weighted, fetch, turn};
+use pulp::{Simd, WithSimd};
+use std::ops::Range;
+
+/// Rows of a tile: as many as there are registers for, in the widest vectors or of one vector, and of two others.
+const ROWS: usize = 12;
+const FEWER_ROWS: usize = 6;
+
+/// Packed weights at a time.
+const NEAR: usize = 1 << 16;
+
+/// Floats of a tile's rows up to which the next tile's are fetched meanwhile: both are to stay nearest.
+const FETCHED: usize = 1 << 12;
+
+/// Floats of a line of the caches.
+const LINE: usize = 16;
+
+/// To turn a number costs as much as so many products in vectors' lanes, and to turn one back twice that.
+const PACKING: usize = 5;
+
+/// A product of a session's, with the memory that it needs.
+#[derive(Debug)]
+pub struct Product {
+    terms: usize,
+    outputs: usize,
+    transposed: bool,
+    /// `[blocks of outputs, terms, outputs of a block]`, or of rows where weights are in their place.
+    packed: Vec<f32>,
+    /// `[outputs, rows]`, where weights are in the place of rows.
+    across: Vec<f32>,
+}
+
+impl Product {
+    /// Of rows of `terms` entries with weights `[terms, outputs]`, or `[outputs, terms]` where they are `transposed`; at
+    /// least one of each.
+    pub fn new([terms, outputs]: [usize; 2], transposed: bool) -> Self {
+        Self { terms, outputs, transposed, packed: vec![], across: vec![] }
+    }
+
+    /// Whether it costs less that transposed weights take the place of so many rows.
+    fn changes_places(&self, rows: usize, lanes: usize) -> bool {
+        let Self { terms, outputs, .. } = *self;
+        let stay = terms * (outputs.next_multiple_of(lanes) * rows + outputs * PACKING);
+        let change = terms * outputs * rows.next_multiple_of(lanes) + (terms + 2 * outputs) * rows * PACKING;
+        rows <= 2 * lanes && change < stay
+    }
+
+    /// With weights `[outputs, terms]` as rows.
+    #[inline(always)]
+    fn places_changed<S: Simd>(&mut self, simd: S, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
+        let Self { terms, outputs, .. } = *self;
+        let rows = y.len() / outputs;
+        let wide = rows.next_multiple_of(S::F32_LANES);
+        let packed = of_len(&mut self.packed, terms * wide);
+        turn_block::<S>(x, [rows, terms], packed);
+        let across = of_len(&mut self.across, outputs * wide);
+        let sizes = [terms, wide];
+        simd.vectorize(Rows {
+            x: weights,
+            weights: Weights::Packed(packed),
+            within: 0..wide,
+            bias: None,
+            y: across,
+            sizes,
+        });
+        turn(across, y, [outputs, rows], [wide, outputs]);
+        if let Some(bias) = bias {
+            for y in y.chunks_exact_mut(outputs) {
+                for (y, bias) in y.iter_mut().zip(bias) {
+                    *y += bias;
+                }
+            }
+        }
+    }
+
+    /// By groups of outputs whose weights stay near.
+    #[inline(always)]
+    fn by_groups<S: Simd>(&mut self, simd: S, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
+        let Self { terms, outputs, transposed, .. } = *self;
+        let block = 2 * S::F32_LANES;
+        let near = (NEAR / terms).max(1).next_multiple_of(block);
+        let whole = outputs - outputs % block;
+        let few = !transposed && y.len() / outputs <= block;
+        let mut first = 0;
+        while first < outputs {
+            let as_given = few && first < whole;
+            let within = first..if as_given { whole } else { outputs.min(first + near) };
+            first = within.end;
+            let weights = if as_given {
+                Weights::Given(weights)
+            } else {
+                let packed = of_len(&mut self.packed, within.len().next_multiple_of(S::F32_LANES) * terms);
+                for (output, packed) in within.clone().step_by(block).zip(packed.chunks_mut(block * terms)) {
+                    let count = block.min(within.end - output);
+                    if transposed {
+                        turn_block::<S>(&weights[output * terms..], [count, terms], packed);
+                    } else if count > S::F32_LANES {
+                        pack::<S, 2>(simd, &weights[output..], outputs, count, packed);
+                    } else {
+                        pack::<S, 1>(simd, &weights[output..], outputs, count, packed);
+                    }
+                }
+                Weights::Packed(packed)
+            };
+            simd.vectorize(Rows { x, weights, within, bias, y, sizes: [terms, outputs] });
+        }
+    }
+}
+
+/// The first `len` floats of `memory`, which grows where it must.
+fn of_len(memory: &mut Vec<f32>, len: usize) -> &mut [f32] {
+    if memory.len() < len {
+        memory.resize(len, 0.0);
+    }
+    &mut memory[..len]
+}
+
+/// Packs `[lines, terms]` to a block `[terms, lines]`, whose lines are whole vectors; what their ends hold is never looked at.
+#[inline(always)]
+fn turn_block<S: Simd>(from: &[f32], [lines, terms]: [usize; 2], block: &mut [f32]) {
+    // Distances that are known make the turning faster.
+    if lines > S::F32_LANES {
+        turn(from, block, [lines, terms], [terms, 2 * S::F32_LANES]);
+    } else {
+        turn(from, block, [lines, terms], [terms, S::F32_LANES]);
+    }
+}
+
+/// Packs `count` outputs of lines that lie `apart` to a block of `N` vectors; what the vectors' ends hold is never looked at.
+#[inline(always)]
+fn pack<S: Simd, const N: usize>(simd: S, from: &[f32], apart: usize, count: usize, block: &mut [f32]) {
+    let block = S::as_mut_simd_f32s(block).0.as_chunks_mut::<N>().0;
+    for (term, block) in block.iter_mut().enumerate() {
+        let from = &from[term * apart..];
+        if let Some(vectors) = S::as_simd_f32s(from).0.first_chunk() {
+            *block = *vectors;
+        } else {
+            for (vector, from) in block.iter_mut().zip(from[..count].chunks(S::F32_LANES)) {
+                *vector = simd.partial_load_f32s(from);
+            }
+        }
+    }
+}
+
+/// Where weights lie.
+#[derive(Clone, Copy)]
+enum Weights<'a> {
+    /// `[terms, outputs]`.
+    Given(&'a [f32]),
+    /// `[blocks of outputs, terms, outputs of a block]`, of the outputs that are asked for.
+    Packed(&'a [f32]),
+}
+
+/// The outputs `within` of all rows.
+struct Rows<'a> {
+    x: &'a [f32],
+    weights: Weights<'a>,
+    within: Range<usize>,
+    bias: Option<&'a [f32]>,
+    y: &'a mut [f32],
+    /// Terms and outputs.
+    sizes: [usize; 2],
+}
+
+impl Rows<'_> {
+    /// Of the `M` rows from `row` on.
+    #[inline(always)]
+    fn panel<S: Simd, const M: usize>(&mut self, simd: S, row: usize) {
+        let [terms, outputs] = self.sizes;
+        let (x, after) = self.x[row * terms..].split_at(M * terms);
+        let blocks = self.within.clone().step_by(2 * S::F32_LANES);
+        let fetches = x.len() <= FETCHED && self.y.len() > 2 * S::F32_LANES * outputs;
+        let mut after = after[..x.len().min(after.len())].chunks(x.len().div_ceil(blocks.len()));
+        for first in blocks {
+            let count = (2 * S::F32_LANES).min(self.within.end - first);
+            let (block, apart) = match self.weights {
+                Weights::Given(weights) => (&weights[first..], outputs),
+                Weights::Packed(packed) => {
+                    (&packed[(first - self.within.start) * terms..], count.next_multiple_of(S::F32_LANES))
+                }
+            };
+            // Added to a number, -0 leaves it as it is.
+            let mut biases = [-0.0; 2 * WIDEST];
+            if let Some(bias) = self.bias {
+                biases[..count].copy_from_slice(&bias[first..][..count]);
+            }
+            let (bias, y, sizes) = (&biases, &mut self.y[row * outputs + first..], [terms, outputs, count]);
+            if fetches {
+                // What this tile will write, and a part of the rows that follow.
+                for m in 0..M {
+                    let y = &y[m * outputs..][..count];
+                    [0, count / 2, count - 1].into_iter().for_each(|output| fetch(&y[output]));
+                }
+                after.next().unwrap_or_default().iter().step_by(LINE).for_each(fetch);
+            }
+            // Functions of their own: in a larger one the sums would not all have registers.
+            if count > S::F32_LANES {
+                simd.vectorize(Tile::<M, 2> { x, block, apart, bias, y, sizes });
+            } else {
+                simd.vectorize(Tile::<M, 1> { x, block, apart, bias, y, sizes });
+            }
+        }
+    }
+}
+
+/// `M` rows of a block of `N` vectors of outputs.
+struct Tile<'a, const M: usize, const N: usize> {
+    x: &'a [f32],
+    block: &'a [f32],
+    /// Between the block's lines.
+    apart: usize,
+    bias: &'a [f32],
+    y: &'a mut [f32],
+    /// Terms, all outputs, and the outputs of the block that there are.
+    sizes: [usize; 3],
+}
+
+impl<const M: usize, const N: usize> WithSimd for Tile<'_, M, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { x, block, apart, bias, y, sizes: [terms, outputs, count] } = self;
+        let mut sums = [[simd.splat_f32s(0.0); N]; M];
+        let mut rows = [&[] as &[f32]; M];
+        for m in 0..M {
+            rows[m] = &x[m * terms..][..terms];
+        }
+        for term in 0..terms {
+            let vectors: &[S::f32s; N] =
+                S::as_simd_f32s(&block[term * apart..]).0.first_chunk().expect("a block's outputs");
+            for m in 0..M {
+                let x = simd.splat_f32s(rows[m][term]);
+                for n in 0..N {
+                    sums[m][n] = simd.mul_add_e_f32s(x, vectors[n], sums[m][n]);
+                }
+            }
+        }
+        let bias = S::as_simd_f32s(bias).0;
+        for m in 0..M {
+            let y = &mut y[m * outputs..][..count];
+            // Loops of constant bounds: otherwise the sums would lie in memory.
+            if count == N * S::F32_LANES {
+                let y = S::as_mut_simd_f32s(y).0;
+                for n in 0..N {
+                    y[n] = simd.add_f32s(sums[m][n], bias[n]);
+                }
+            } else {
+                let (whole, part) = y.split_at_mut((N - 1) * S::F32_LANES);
+                let whole = S::as_mut_simd_f32s(whole).0;
+                for n in 0..N - 1 {
+                    whole[n] = simd.add_f32s(sums[m][n], bias[n]);
+                }
+                simd.partial_store_f32s(part, simd.add_f32s(sums[m][N - 1], bias[N - 1]));
+            }
+        }
+    }
+}
+
+impl WithSimd for Rows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let most = if S::F32_LANES >= WIDEST || self.within.len() <= S::F32_LANES { ROWS } else { FEWER_ROWS };
+        let rows = self.y.len() / self.sizes[1];
+        let mut done = 0;
+        while done < rows {
+            // As even as they can be.
+            let tall = (rows - done).div_ceil((rows - done).div_ceil(most));
+            macro_rules! of_rows {
+                ($($m:literal)*) => {
+                    match tall {
+                        $($m => self.panel::<S, $m>(simd, done),)*
+                        _ => self.panel::<S, ROWS>(simd, done),
+                    }
+                };
+            }
+            of_rows!(1 2 3 4 5 6 7 8 9 10 11);
+            done += tall;
+        }
+    }
+}
+
+impl Weighted for Product {
+    #[inline(always)]
+    fn work<S: Simd>(Run { of, x, weights, bias, y }: Run<'_, Self>, simd: S) {
+        if y.is_empty() {
+            return;
+        }
+        if of.transposed && of.changes_places(y.len() / of.outputs, S::F32_LANES) {
+            of.places_changed(simd, x, weights, bias, y);
+        } else {
+            of.by_groups(simd, x, weights, bias, y);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vectors::testing::{Width, check, numbers};
+
+    const WIDTHS: [Width; 3] = [Width::Dispatched, Width::Eight, Width::One];
+
+    /// A product that is asked for: its rows, terms and outputs, and what it is of.
+    struct Case {
+        rows: usize,
+        sizes: [usize; 2],
+        transposed: bool,
+        x: Vec<f32>,
+        weights: Vec<f32>,
+        bias: Option<Vec<f32>>,
+    }
+
+    impl Case {
+        fn new([rows, terms, outputs]: [usize; 3], transposed: bool, biased: bool) -> Self {
+            Self {
+                rows,
+                sizes: [terms, outputs],
+                transposed,
+                x: numbers(rows * terms, 1),
+                weights: numbers(terms * outputs, 2),
+                bias: biased.then(|| numbers(outputs, 3)),
+            }
+        }
+
+        fn all(shapes: &[[usize; 3]]) -> impl Iterator<Item = Self> {
+            let kinds = [(false, false), (false, true), (true, false), (true, true)];
+            shapes.iter().flat_map(move |shape| kinds.map(|(transposed, biased)| Self::new(*shape, transposed, biased)))
+        }
+
+        fn fresh(&self) -> Product {
+            Product::new(self.sizes, self.transposed)
+        }
+
+        /// Of the rows from `from` on that `y` has room for; `false` where the processor has no such vectors.
+        fn run(&self, of: &mut Product, width: Width, from: usize, y: &mut [f32]) -> bool {
+            let [terms, outputs] = self.sizes;
+            let x = &self.x[from * terms..][..y.len() / outputs * terms];
+            let (weights, bias) = (&self.weights, self.bias.as_deref());
+            width.run(Run { of, x, weights, bias, y })
+        }
+
+        fn product(&self) -> Vec<f32> {
+            let mut y = vec![f32::NAN; self.rows * self.sizes[1]];
+            self.run(&mut self.fresh(), Width::Dispatched, 0, &mut y);
+            y
+        }
+
+        /// The definition, in f64.
+        fn want(&self) -> Vec<f64> {
+            let [terms, outputs] = self.sizes;
+            let weight = |term, output| match self.transposed {
+                true => self.weights[output * terms + term],
+                false => self.weights[term * outputs + output],
+            };
+            let entry = |x: &[f32], output: usize| {
+                let products = x.iter().enumerate().map(|(term, x)| f64::from(*x) * f64::from(weight(term, output)));
+                products.sum::<f64>() + self.bias.as_ref().map_or(0.0, |bias| f64::from(bias[output]))
+            };
+            self.x.chunks(terms).flat_map(|x| (0..outputs).map(move |output| entry(x, output))).collect()
+        }
+    }
+
+    impl std::fmt::Display for Case {
+        fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+            let Self { rows, sizes: [terms, outputs], transposed, bias, .. } = self;
+            write!(f, "{rows}×{terms}→{outputs}, transposed: {transposed}, bias: {}", bias.is_some())
+        }
+    }
+
+    /// Few rows and many, single outputs, ends of vectors, blocks and groups, weights in the rows' place.
+    const SHAPES: [[usize; 3]; 18] = [
+        [1, 1, 1],
+        [1, 300, 64],
+        [3, 5, 3],
+        [5, 4, 13],
+        [13, 31, 17],
+        [16, 256, 10],
+        [16, 10, 100],
+        [16, 64, 32],
+        [17, 33, 32],
+        [24, 18, 16],
+        [25, 20, 48],
+        [31, 40, 33],
+        [32, 3, 65],
+        [33, 1, 31],
+        [100, 17, 5],
+        [40, 1100, 100],
+        [14, 2100, 70],
+        [3, 70_000, 2],
+    ];
+
+    fn same_bits(a: &[f32], b: &[f32]) -> bool {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
+    }
+
+    #[test]
+    fn a_product_is_its_definition_in_vectors_of_every_width() {
+        let sizes = [1, 3, 4, 5, 13, 16, 17, 31, 32, 33];
+        let pairs = sizes.into_iter().flat_map(|terms| sizes.map(|outputs| [terms, outputs]));
+        let small = pairs.flat_map(|[terms, outputs]| [1, 7, 16, 31, 100].map(|rows| [rows, terms, outputs]));
+        for case in Case::all(&SHAPES.into_iter().chain(small).collect::<Vec<_>>()) {
+            let want = case.want();
+            for width in WIDTHS {
+                let mut y = vec![f32::NAN; want.len()];
+                if case.run(&mut case.fresh(), width, 0, &mut y) {
+                    check(&format!("{case}, {width:?}"), &y, &want, case.sizes[0] + 1);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_rows_bits_are_those_of_the_row_alone_at_any_place_among_any_rows() {
+        for mut case in Case::all(&SHAPES) {
+            let [terms, outputs] = case.sizes;
+            // Of a row so small, all that remains of a sum is a zero's sign, which shows where the bias is a zero as well.
+            case.x[..terms].iter_mut().for_each(|x| *x *= 1e-45);
+            if let Some(bias) = &mut case.bias {
+                bias.iter_mut().step_by(2).for_each(|bias| *bias = -0.0);
+            }
+            let all = case.product();
+            let mut used = case.fresh();
+            for from in 0..case.rows {
+                for rows in [1, 2, 15, 16, 30] {
+                    let rows = rows.min(case.rows - from);
+                    let mut y = vec![f32::NAN; rows * outputs];
+                    case.run(&mut used, Width::Dispatched, from, &mut y);
+                    assert!(same_bits(&y, &all[from * outputs..][..y.len()]), "{case}: {rows} rows from {from}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn calls_before_change_no_bits() {
+        for case in Case::all(&SHAPES) {
+            let mut y = case.product();
+            let want = y.clone();
+            let mut used = case.fresh();
+            for before in [f32::NAN, f32::INFINITY, 1.0] {
+                let weights = case.weights.iter().map(|weight| weight * before).rev().collect();
+                let other = Case { x: case.x.clone(), weights, bias: None, ..case };
+                other.run(&mut used, Width::Dispatched, 0, &mut y);
+                for _ in 0..2 {
+                    case.run(&mut used, Width::Dispatched, 0, &mut y);
+                    assert!(same_bits(&y, &want), "{case}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bits_are_the_same_in_vectors_of_sixteen_and_of_eight() {
+        for case in Case::all(&SHAPES) {
+            let mut y = vec![f32::NAN; case.rows * case.sizes[1]];
+            if case.run(&mut case.fresh(), Width::Eight, 0, &mut y) {
+                assert!(same_bits(&y, &case.product()), "{case}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_that_is_no_number_spoils_itself_alone() {
+        for mut case in Case::all(&SHAPES) {
+            let ([terms, outputs], spoilt) = (case.sizes, case.rows / 2);
+            let want = case.product();
+            case.x[spoilt * terms..][..terms].fill(f32::NAN);
+            for (row, (y, want)) in case.product().chunks(outputs).zip(want.chunks(outputs)).enumerate() {
+                let held = if row == spoilt { y.iter().all(|y| y.is_nan()) } else { same_bits(y, want) };
+                assert!(held, "{case}: row {row}");
+            }
+        }
+    }
+}

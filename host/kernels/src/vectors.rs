@@ -1,0 +1,129 @@
+//! What kernels in vectors of floats share.
+
+#[cfg(test)]
+pub(crate) mod testing;
+
+use pulp::{Arch, Simd, WithSimd};
+
+/// Floats of the widest vectors.
+pub const WIDEST: usize = 16;
+
+/// Floats of the side of a square that is turned in registers.
+pub const SIDE: usize = 4;
+
+/// Squares side by side that are turned at a time: their lines are those of the caches.
+const SQUARES: usize = 4;
+
+/// What is summed of `x` and weights, with memory for it.
+pub trait Weighted: Sized {
+    /// In these vectors.
+    fn work<S: Simd>(run: Run<'_, Self>, simd: S);
+
+    /// In the widest vectors that the processor has.
+    fn run(&mut self, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
+        Arch::new().dispatch(Run { of: self, x, weights, bias, y });
+    }
+}
+
+/// One call.
+pub struct Run<'a, K> {
+    /// The kernel and its memory.
+    pub of: &'a mut K,
+    /// What it reads.
+    pub x: &'a [f32],
+    /// What it multiplies by.
+    pub weights: &'a [f32],
+    /// What it adds.
+    pub bias: Option<&'a [f32]>,
+    /// What it writes.
+    pub y: &'a mut [f32],
+}
+
+impl<K: Weighted> WithSimd for Run<'_, K> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        K::work(self, simd);
+    }
+}
+
+/// A square of floats turned about its diagonal.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn turned(square: [[f32; SIDE]; SIDE]) -> [[f32; SIDE]; SIDE] {
+    use std::arch::x86_64::{_mm_movehl_ps, _mm_movelh_ps, _mm_unpackhi_ps, _mm_unpacklo_ps};
+    let [a, b, c, d] = square.map(pulp::cast);
+    // SAFETY: SSE is part of every x86-64 processor.
+    let turned = unsafe {
+        let (ab, cd) = (_mm_unpacklo_ps(a, b), _mm_unpacklo_ps(c, d));
+        let (ab_after, cd_after) = (_mm_unpackhi_ps(a, b), _mm_unpackhi_ps(c, d));
+        let [first, second] = [_mm_movelh_ps(ab, cd), _mm_movehl_ps(cd, ab)];
+        [first, second, _mm_movelh_ps(ab_after, cd_after), _mm_movehl_ps(cd_after, ab_after)]
+    };
+    turned.map(pulp::cast)
+}
+
+/// A square of floats turned about its diagonal.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn turned([a, b, c, d]: [[f32; SIDE]; SIDE]) -> [[f32; SIDE]; SIDE] {
+    [0, 1, 2, 3].map(|i| [a[i], b[i], c[i], d[i]])
+}
+
+/// Has the processor fetch the line of its caches where a float lies.
+#[inline(always)]
+pub fn fetch(float: &f32) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: SSE is part of every x86-64 processor, and a hint changes nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(float).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = float;
+}
+
+/// Writes `from` `[lines, columns]` to `into` `[columns, lines]`; the lines of each lie `apart`.
+#[inline(always)]
+pub fn turn(from: &[f32], into: &mut [f32], [lines, columns]: [usize; 2], apart: [usize; 2]) {
+    if lines < SIDE || columns < SIDE {
+        for line in 0..lines {
+            for column in 0..columns {
+                into[column * apart[1] + line] = from[line * apart[0] + column];
+            }
+        }
+    } else if columns < SQUARES * SIDE {
+        turn_squares::<1>(from, into, [lines, columns], apart);
+    } else {
+        turn_squares::<SQUARES>(from, into, [lines, columns], apart);
+    }
+}
+
+#[inline(always)]
+fn turn_squares<const SQUARES: usize>(
+    from: &[f32],
+    into: &mut [f32],
+    [lines, columns]: [usize; 2],
+    [from_apart, into_apart]: [usize; 2],
+) {
+    // The last squares end with the lines and columns.
+    for column in (0..columns).step_by(SQUARES * SIDE) {
+        let column = column.min(columns - SQUARES * SIDE);
+        for line in (0..lines).step_by(SIDE) {
+            let line = line.min(lines - SIDE);
+            let from = &from[line * from_apart + column..][..(SIDE - 1) * from_apart + SQUARES * SIDE];
+            let into = &mut into[column * into_apart + line..][..(SQUARES * SIDE - 1) * into_apart + SIDE];
+            for j in 0..SQUARES {
+                let mut square = [[0.0; SIDE]; SIDE];
+                for i in 0..SIDE {
+                    square[i] = *from[i * from_apart + j * SIDE..].first_chunk().expect("a side");
+                }
+                let square = turned(square);
+                for i in 0..SIDE {
+                    *into[(j * SIDE + i) * into_apart..].first_chunk_mut().expect("a side") = square[i];
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What tests of kernels share.
+
+use pulp::{Arch, Scalar, Simd, WithSimd};
+
+/// How wide the vectors are.
+#[derive(Clone, Copy, Debug)]
+pub enum Width {
+    Dispatched,
+    Eight,
+    One,
+}
+
+impl Width {
+    /// Runs `run` in such vectors, where the processor has them, and tells whether it has.
+    pub fn run(self, run: impl WithSimd<Output = ()>) -> bool {
+        match self {
+            Self::Dispatched => Arch::new().dispatch(run),
+            Self::One => Simd::vectorize(Scalar, run),
+            #[cfg(target_arch = "x86_64")]
+            Self::Eight => match pulp::x86::V3::try_new() {
+                Some(narrow) => Simd::vectorize(narrow, run),
+                None => return false,
+            },
+            #[cfg(not(target_arch = "x86_64"))]
+            Self::Eight => return false,
+        }
+        true
+    }
+}
+
+/// Numbers in (−1, 1).
+pub fn numbers(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// Checks each entry to what `terms` products of numbers below 1 can lose.
+pub fn check(what: &str, got: &[f32], want: &[f64], terms: usize) {
+    assert_eq!(got.len(), want.len());
+    for (at, (got, want)) in got.iter().zip(want).enumerate() {
+        let most = 4.0 * (terms as f64).sqrt() * 9.0 * f64::from(f32::EPSILON);
+        assert!((f64::from(*got) - want).abs() <= most, "{what}, entry {at}: {got}, not {want}");
+    }
+}

@@ -1,0 +1,294 @@
+//! What is trained: one rule, with a reason for each initializer that `damper inspect` prints.
+//!
+//! A float32 initializer that an output depends on is a parameter, unless exporters write it as a constant: the ones and
+//! zeros of a norm without weights and of a decomposed GroupNorm, exponents and other settings, single numbers with an
+//! exporter's name or with several readers, masks, sines and cosines, outputs of `Constant` nodes. The rows of a learned position embedding, looked up with constant indices and folded, are a parameter, as the
+//! table is one in the source. `--train` and `--freeze` override. What only comparisons, integers, conditions and steps
+//! depend on is never a parameter: it has no gradient, and noise alone would move it.
+//!
+//! Exporters merge initializers of equal value. The TorchScript exporter leaves an `Identity` under the lost name: each
+//! alias is its own parameter. The dynamo exporter leaves no trace: an initializer of several elements that are all
+//! equal (a norm's scale of ones) and that several nodes read is a parameter for each node, unless the nodes share
+//! another weight and are thus one layer applied twice. Other values that several nodes read are one parameter. Copies
+//! that constant folding made are read from the first again: see `ties`. `--tie` and `--untie` override.
+
+mod constants;
+pub mod glob;
+mod reads;
+mod ties;
+
+use std::collections::{HashMap, HashSet};
+
+use super::{GraphError, GraphOptions, Tensor};
+use crate::pb::{GraphProto, ModelProto};
+use crate::{DType, TensorError, attr_tensor, decode_tensor, node_name, split_name};
+
+use reads::Reads;
+pub use ties::retie;
+
+/// An initializer as `damper inspect` prints it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Initializer {
+    /// Its name, or the alias or split name under which it is a parameter of its own.
+    pub name: String,
+    /// Its extents.
+    pub shape: Vec<usize>,
+    /// Whether it is trained.
+    pub trained: bool,
+    /// Why, or why not.
+    pub reason: String,
+}
+
+/// Every initializer of `model`, whether it is trained, and why. A list without a trained entry is no error here.
+///
+/// # Errors
+/// [`GraphError`] where a pattern of `options` matches nothing, or a tensor cannot be read.
+pub fn initializers(model: &ModelProto, options: &GraphOptions) -> Result<Vec<Initializer>, GraphError> {
+    let empty = GraphProto::default();
+    let ties = ties::find(model.graph.as_ref().unwrap_or(&empty), options)?;
+    let tied = ties::apply(model, &ties);
+    let decisions = decide(tied.graph.as_ref().unwrap_or(&empty), options)?;
+    let named = decisions.floats.into_iter().map(|float| Initializer {
+        name: float.name,
+        shape: float.tensor.shape,
+        trained: float.trained,
+        reason: float.reason,
+    });
+    let copies = ties.into_iter().map(|tie| Initializer {
+        trained: false,
+        reason: format!("not trained: tied to '{}'{}; --untie '{}' if it is not", tie.of, tie.form, tie.copy),
+        name: tie.copy,
+        shape: tie.shape,
+    });
+    Ok(named.chain(copies).chain(decisions.others).collect())
+}
+
+/// A float initializer, alias or split, or a trained `Constant`.
+pub(super) struct Float {
+    pub name: String,
+    pub tensor: Tensor,
+    pub trained: bool,
+    pub reason: String,
+}
+
+/// What is decided about a model's initializers.
+pub(super) struct Decisions {
+    pub floats: Vec<Float>,
+    /// Initializers of other types.
+    pub others: Vec<Initializer>,
+    /// (node, the name it reads) to the name of the parameter split off for it.
+    pub splits: HashMap<(usize, String), String>,
+    /// Nodes that an output depends on.
+    pub live: HashSet<usize>,
+}
+
+/// How a candidate came about.
+enum Source<'a> {
+    Initializer,
+    Alias(&'a str),
+    Split(&'a str),
+    Constant,
+}
+
+/// The initializers of floats, by name.
+fn decoded(graph: &GraphProto) -> Result<HashMap<&str, Tensor>, GraphError> {
+    let floats = graph.initializer.iter().filter(|proto| DType::from_onnx(proto.data_type).is_ok_and(DType::is_float));
+    let read = floats.map(|proto| Ok((proto.name.as_str(), decode_tensor(proto)?)));
+    let read: Result<_, TensorError> = read.collect();
+    read.map_err(|error| GraphError::Model(error.to_string()))
+}
+
+pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decisions, GraphError> {
+    let reads = Reads::of(graph);
+    let tensors = decoded(graph)?;
+    let mut others = Vec::new();
+    for proto in &graph.initializer {
+        let name = proto.name.as_str();
+        let dtype = DType::from_onnx(proto.data_type);
+        if tensors.contains_key(name) {
+            continue;
+        }
+        let shape = proto.dims.iter().map(|&d| usize::try_from(d).unwrap_or(0)).collect();
+        let dtype = dtype.map_or_else(|name| name, |dtype| dtype.name().to_string());
+        let reason = format!("not trained: {dtype}, not a float tensor");
+        others.push(Initializer { name: name.to_string(), shape, trained: false, reason });
+    }
+    let uniform: HashSet<&str> = tensors.iter().filter(|(_, t)| is_uniform(t)).map(|(name, _)| *name).collect();
+
+    let mut floats = Vec::new();
+    let mut splits = HashMap::new();
+    let mut add = |name: &str, tensor: &Tensor, source: Source<'_>| {
+        let verdict = |called: &str, source: &Source<'_>, read_by: &[(usize, usize)]| {
+            let (trained, mut reason) = judge(graph, &reads, options, called, tensor, source, read_by, &tensors);
+            if trained {
+                reason.push_str(&remarks(graph, called, tensor, source, read_by));
+            }
+            Float { name: called.to_string(), tensor: tensor.clone(), trained, reason }
+        };
+        let mut layers = reads.layers(graph, name, &tensors, &uniform, options).into_iter();
+        let first = layers.next().unwrap_or_default();
+        let mut verdicts = vec![verdict(name, &source, &first)];
+        let mut names = Vec::new();
+        for layer in layers {
+            let node = layer[0].0;
+            let split = split_name(name, &node_name(&graph.node[node], node));
+            verdicts.push(verdict(&split, &Source::Split(name), &layer));
+            names.push(((node, name.to_string()), split));
+        }
+        // Constants may stay shared.
+        if verdicts.iter().any(|float| float.trained) {
+            splits.extend(names);
+            floats.extend(verdicts);
+        } else {
+            floats.extend(verdicts.into_iter().take(1));
+        }
+    };
+    for proto in &graph.initializer {
+        if let Some(tensor) = tensors.get(proto.name.as_str()) {
+            add(&proto.name, tensor, Source::Initializer);
+        }
+    }
+    for (alias, base) in &reads.aliases {
+        if let Some(tensor) = tensors.get(base) {
+            add(alias, tensor, Source::Alias(base));
+        }
+    }
+    for node in graph.node.iter().filter(|node| node.op_type == "Constant") {
+        let Some(name) = node.output.first() else {
+            continue;
+        };
+        // Other constants stay what they are; only `--train` makes one a parameter.
+        if !glob::any(&options.train, name) {
+            continue;
+        }
+        let value = attr_tensor(&node.attribute, "value").and_then(|proto| decode_tensor(proto).ok());
+        if let Some(tensor) = value.filter(|tensor| tensor.data.dtype().is_float()) {
+            add(name, &tensor, Source::Constant);
+        }
+    }
+    for (flag, patterns) in [("--train", &options.train), ("--freeze", &options.freeze)] {
+        for pattern in patterns {
+            let one = [pattern.clone()];
+            let known = floats.iter().any(|float| glob::any(&one, &float.name))
+                || others.iter().any(|other| glob::any(&one, &other.name));
+            if !known {
+                return Err(GraphError::Model(format!(
+                    "{flag} '{pattern}' matches no initializer; damper inspect lists their names"
+                )));
+            }
+        }
+    }
+    Ok(Decisions { floats, others, splits, live: reads.live })
+}
+
+fn is_uniform(tensor: &Tensor) -> bool {
+    let equal = |data: &[f32]| data.windows(2).all(|pair| pair[0] == pair[1]);
+    tensor.as_f32().is_some_and(|data| !data.is_empty() && equal(data))
+}
+
+/// Whether the candidate is trained, and why.
+#[expect(clippy::too_many_arguments)]
+fn judge(
+    graph: &GraphProto,
+    reads: &Reads<'_>,
+    options: &GraphOptions,
+    name: &str,
+    tensor: &Tensor,
+    source: &Source<'_>,
+    read_by: &[(usize, usize)],
+    tensors: &HashMap<&str, Tensor>,
+) -> (bool, String) {
+    let frozen = |why: &str| (false, format!("not trained: {why}"));
+    let Some(data) = tensor.as_f32() else {
+        return frozen("float64, and only float32 is trained");
+    };
+    let Some(&first) = read_by.first() else {
+        return frozen("no output depends on it");
+    };
+    if data.is_empty() {
+        return frozen("it has no elements");
+    }
+    // What gets no gradient would be moved by the noise alone.
+    if read_by.iter().all(|&(node, slot)| !reads.returns_gradients(graph, node, slot)) {
+        let (node, slot) = first;
+        let reader = &graph.node[node];
+        let called = node_name(reader, node);
+        let by = if constants::stops_gradients(reader, slot) { "takes" } else { "and what follows it take" };
+        return frozen(&format!("{} '{called}' {by} no gradient back", reader.op_type));
+    }
+    if let Some(pattern) = options.freeze.iter().find(|pattern| glob::any(std::slice::from_ref(pattern), name)) {
+        return frozen(&format!("--freeze '{pattern}'"));
+    }
+    if let Some(pattern) = options.train.iter().find(|pattern| glob::any(std::slice::from_ref(pattern), name)) {
+        return (true, format!("trained: --train '{pattern}'"));
+    }
+    if matches!(source, Source::Constant) {
+        return frozen("output of a Constant node");
+    }
+    // The use that names a tied weight, not the exchange of axes put before another one.
+    let own = read_by.iter().find(|read| !ties::is_exchange(&graph.node[read.0]));
+    let (node, slot) = reads.end_of(graph, *own.unwrap_or(&first));
+    let reader = &graph.node[node];
+    let called = node_name(reader, node);
+    let role = reads::role(&reader.op_type, slot);
+    let all = |holds: &dyn Fn(usize, usize) -> bool| read_by.iter().all(|&(node, slot)| holds(node, slot));
+    let unset = |node: usize, slot: usize| constants::is_unset(graph, (node, slot), data);
+    if all(&|node, slot| unset(node, slot) && reads.is_decomposed_group_norm(graph, node, slot)) {
+        return frozen(&format!("constant {role} of the InstanceNormalization that a GroupNorm is exported as"));
+    }
+    let invented = reads::is_exporters_name(if let Source::Split(base) = source { base } else { name });
+    if invented && all(&unset) {
+        return frozen(&format!("constant {role} of {} '{called}', which has no weights", reader.op_type));
+    }
+    if all(&|node, slot| reads::is_setting(&graph.node[node].op_type, slot)) {
+        return frozen(&format!("{role} of {} '{called}', not a weight", reader.op_type));
+    }
+    if data.len() == 1 && invented {
+        return frozen(&format!("a single number that the exporter named; --train '{name}' if it is a weight"));
+    }
+    // A name with a dot is an attribute's of a module.
+    if tensor.shape.is_empty() && read_by.len() > 1 && !name.contains('.') {
+        return frozen(&format!(
+            "a scalar with {} readers, which exporters merge from equal constants; --train '{name}' if it is one weight",
+            read_by.len()
+        ));
+    }
+    if let Some(why) = constants::written(tensor, data) {
+        return frozen(why);
+    }
+    let beside = tensors.iter().filter(|(other, t)| **other != name && t.shape == tensor.shape);
+    if invented
+        && !is_uniform(tensor)
+        && beside.filter_map(|(_, t)| t.as_f32()).any(|other| constants::is_rotary(data, other))
+    {
+        return frozen("a table of sines or cosines");
+    }
+    (true, format!("trained: {role} of {} '{called}'", reader.op_type))
+}
+
+/// What a user should know about a trained candidate.
+fn remarks(graph: &GraphProto, name: &str, tensor: &Tensor, source: &Source<'_>, read_by: &[(usize, usize)]) -> String {
+    let mut text = String::new();
+    let (copies, nodes): (HashSet<usize>, HashSet<usize>) =
+        read_by.iter().map(|read| read.0).partition(|&node| ties::is_exchange(&graph.node[node]));
+    for copy in copies.iter().flat_map(|&node| &graph.node[node].output) {
+        text += &format!("; tied to '{copy}'");
+    }
+    match source {
+        Source::Alias(base) if is_uniform(tensor) => {
+            text += &format!("; the exporter merged it with '{base}', of equal value");
+        }
+        Source::Alias(base) => {
+            text += &format!("; the exporter merged it with '{base}', of equal values: --tie '{name}' if they are one");
+        }
+        Source::Split(base) => text += &format!("; the exporter merged it into '{base}', of equal value"),
+        Source::Initializer if nodes.len() > 1 => {
+            text += &format!("; {} nodes read it: --untie '{name}' if they are layers with equal values", nodes.len());
+        }
+        Source::Initializer | Source::Constant => {}
+    }
+    if is_uniform(tensor) && reads::is_exporters_name(name) {
+        text += "; the exporter named it, and its values are all equal: --freeze it if it is a constant";
+    }
+    text
+}

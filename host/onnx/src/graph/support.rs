@@ -1,0 +1,52 @@
+//! What becomes of an operator, without a graph to look at: for `damper inspect`.
+
+use super::{refused, rules};
+
+/// What becomes of an operator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Support {
+    /// There is a rule; it may still refuse a node that mixes samples.
+    Ruled,
+    /// It is never accepted: reason and remedy.
+    Refused(String),
+    /// There is no rule.
+    Unknown,
+}
+
+/// What becomes of operator `op` of `domain`.
+pub fn support(domain: &str, op: &str) -> Support {
+    if !matches!(domain, "" | "ai.onnx") {
+        return Support::Unknown;
+    }
+    match (refused::find(op), op) {
+        (Some(refused), _) => Support::Refused(format!("{}; {}", refused.reason, refused.remedy)),
+        // Folded before any rule is looked for.
+        (None, "Constant") => Support::Ruled,
+        (None, _) if rules::find(op).is_some() => Support::Ruled,
+        (None, _) => Support::Unknown,
+    }
+}
+
+/// Returns the names of the operators that have a rule, in alphabetical order.
+pub fn operators() -> impl Iterator<Item = &'static str> {
+    rules::RULES.iter().map(|(op, _)| *op)
+}
+
+/// Returns the names of the operators that are never accepted, in alphabetical order.
+pub fn refused_operators() -> impl Iterator<Item = &'static str> {
+    refused::REFUSED.iter().map(|refused| refused.op)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operator_has_a_rule_or_a_reason_or_is_unknown() {
+        assert_eq!(support("", "Conv"), Support::Ruled);
+        assert_eq!(support("ai.onnx", "Constant"), Support::Ruled);
+        assert!(matches!(support("", "BatchNormalization"), Support::Refused(why) if why.contains("GroupNorm")));
+        assert_eq!(support("", "Det"), Support::Unknown);
+        assert_eq!(support("com.microsoft", "Conv"), Support::Unknown);
+    }
+}

@@ -1,0 +1,32 @@
+//! ONNX models: files as protobuf, attributes, tensors; and as typed [graphs](graph) with shapes, constants and the batch axis.
+//!
+//! ```text
+//! bytes ─► pb::ModelProto ─► graph::Graph
+//! ```
+//!
+//! Only [`graph`] knows what an operator means.
+
+mod attribute;
+mod build;
+pub mod graph;
+mod load;
+mod mark;
+#[allow(missing_docs, clippy::all, rustdoc::all)]
+pub mod pb;
+mod spec;
+mod tensor;
+mod trained;
+
+pub use attribute::{attr_float, attr_int, attr_ints, attr_string, attr_tensor, find_attr};
+pub use build::{
+    Extent, data_type, make_attr_float, make_attr_int, make_attr_ints, make_attr_string, make_attr_tensor, make_node,
+    make_tensor, make_tensor_f32, make_tensor_i64, make_value_info,
+};
+pub use load::node_name;
+pub use load::{LoadError, MAX_MODEL_BYTES, decode, encode, load};
+pub use mark::set_run;
+pub use mark::{is_marked, mark};
+pub use spec::{Dim, TensorRef, TensorSpec};
+pub use tensor::{DType, Tensor, TensorData, TensorError, decode_tensor};
+pub use trained::split_name;
+pub use trained::{TrainedError, write_trained};

@@ -1,0 +1,142 @@
+//! A file's bytes to a `ModelProto`, and back.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use prost::Message as _;
+
+use super::pb::{ModelProto, NodeProto};
+
+/// The largest model that is read: protobuf itself holds no more.
+pub const MAX_MODEL_BYTES: u64 = 1 << 31;
+
+/// A file that is no usable ONNX model.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file cannot be opened or read.
+    #[error("{file}: cannot read the model ({reason}): check the path")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// No bytes.
+    #[error("{0}: the file is empty: export the model again")]
+    Empty(String),
+    /// More bytes than protobuf can hold.
+    #[error("{0}: the file is larger than 2 GiB, which no ONNX model can be: check the path")]
+    TooLarge(String),
+    /// The bytes are no protobuf message of this kind.
+    #[error("{file}: not an ONNX model, or truncated ({reason}): export it again with torch.onnx.export")]
+    NotOnnx {
+        /// The file.
+        file: String,
+        /// What the decoder said.
+        reason: String,
+    },
+    /// A message without a graph or without an operator set.
+    #[error("{file}: the model has no {what}, so it is not an ONNX model, or truncated: export it again")]
+    Incomplete {
+        /// The file.
+        file: String,
+        /// What is absent.
+        what: &'static str,
+    },
+}
+
+/// Reads a model.
+///
+/// # Errors
+/// [`LoadError`], which names the file.
+pub fn load(path: &Path) -> Result<ModelProto, LoadError> {
+    let file = path.display().to_string();
+    let unreadable = |error: std::io::Error| LoadError::Unreadable { file: file.clone(), reason: error.to_string() };
+    let opened = std::fs::File::open(path).map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    opened.take(MAX_MODEL_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    decode(&file, &bytes)
+}
+
+/// Decodes a model; `file` is what errors call it.
+///
+/// # Errors
+/// [`LoadError`], which names `file`.
+pub fn decode(file: &str, bytes: &[u8]) -> Result<ModelProto, LoadError> {
+    let file = file.to_string();
+    if bytes.is_empty() {
+        return Err(LoadError::Empty(file));
+    }
+    if bytes.len() as u64 > MAX_MODEL_BYTES {
+        return Err(LoadError::TooLarge(file));
+    }
+    let model = match ModelProto::decode(bytes) {
+        Ok(model) => model,
+        Err(error) => {
+            return Err(LoadError::NotOnnx { file, reason: error.to_string() });
+        }
+    };
+    if model.graph.as_ref().is_none_or(|graph| graph.output.is_empty()) {
+        return Err(LoadError::Incomplete { file, what: "graph" });
+    }
+    if model.opset_import.is_empty() {
+        return Err(LoadError::Incomplete { file, what: "operator set" });
+    }
+    Ok(model)
+}
+
+/// Encodes a model.
+pub fn encode(model: &ModelProto) -> Vec<u8> {
+    model.encode_to_vec()
+}
+
+/// What messages call node `index`: its name, or `OP_INDEX`.
+pub fn node_name(node: &NodeProto, index: usize) -> String {
+    if node.name.is_empty() { format!("{}_{index}", node.op_type) } else { node.name.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pb::{GraphProto, OperatorSetIdProto};
+    use crate::{DType, Extent, make_node, make_value_info};
+
+    fn model() -> ModelProto {
+        let info = |name| make_value_info(name, DType::F32, &[Extent::Batch, Extent::Fixed(3)]);
+        ModelProto {
+            ir_version: 8,
+            opset_import: vec![OperatorSetIdProto { domain: String::new(), version: 17 }],
+            graph: Some(GraphProto {
+                node: vec![make_node("Tanh", "t", &["x"], &["y"], vec![])],
+                input: vec![info("x")],
+                output: vec![info("y")],
+                ..GraphProto::default()
+            }),
+            ..ModelProto::default()
+        }
+    }
+
+    #[test]
+    fn an_encoded_model_decodes_to_itself() {
+        assert_eq!(decode("m.onnx", &encode(&model())).unwrap(), model());
+    }
+
+    #[test]
+    fn a_file_that_is_no_model_is_named_with_what_is_wrong() {
+        let missing = load(Path::new("no/such/model.onnx")).unwrap_err().to_string();
+        assert!(missing.starts_with("no/such/model.onnx: cannot read the model"), "{missing}");
+        assert_eq!(decode("m.onnx", &[]).unwrap_err().to_string(), "m.onnx: the file is empty: export the model again");
+        let text = decode("m.onnx", b"not a protobuf file").unwrap_err().to_string();
+        assert!(text.starts_with("m.onnx: not an ONNX model, or truncated"), "{text}");
+        let bare = ModelProto { graph: None, ..model() };
+        assert_eq!(
+            decode("m.onnx", &encode(&bare)).unwrap_err(),
+            LoadError::Incomplete { file: "m.onnx".into(), what: "graph" }
+        );
+        let bare = ModelProto { opset_import: vec![], ..model() };
+        assert_eq!(
+            decode("m.onnx", &encode(&bare)).unwrap_err(),
+            LoadError::Incomplete { file: "m.onnx".into(), what: "operator set" }
+        );
+    }
+}

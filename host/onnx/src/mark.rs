@@ -1,0 +1,36 @@
+//! The mark of a model that is no result: it was trained to audit its training.
+
+use super::pb::{ModelProto, StringStringEntryProto};
+
+/// Key of the metadata entry.
+const KEY: &str = "damper.audit";
+
+const TEXT: &str = "canary model: trained with made-up samples in the data, to audit its training; NOT a result, not to be used or \
+                    given away";
+
+/// Key of the metadata entry that holds a trained model's kind of run.
+const RUN: &str = "damper.run";
+
+/// Marks `model`, for readers of metadata and for people who look at the file.
+pub fn mark(model: &mut ModelProto) {
+    model.metadata_props.retain(|entry| entry.key != RUN);
+    set(model, KEY, TEXT);
+    model.doc_string = TEXT.into();
+}
+
+/// Writes into the metadata of `model` that it comes from a private run, or from a simulation.
+pub fn set_run(model: &mut ModelProto, run: &str) {
+    set(model, RUN, run);
+}
+
+/// The one entry `key` of the metadata becomes `value`.
+fn set(model: &mut ModelProto, key: &str, value: &str) {
+    model.metadata_props.retain(|entry| entry.key != key);
+    model.metadata_props.push(StringStringEntryProto { key: key.into(), value: value.into() });
+}
+
+/// Whether `model` has the mark.
+#[must_use]
+pub fn is_marked(model: &ModelProto) -> bool {
+    model.metadata_props.iter().any(|entry| entry.key == KEY)
+}

@@ -1,0 +1,197 @@
+//! The trained model: the original graph with its trained initializers replaced.
+//!
+//! A parameter is found under one of four names: an initializer's; the output of an `Identity` that reads one (an
+//! exporter merged equal values: the alias becomes an initializer and the `Identity` goes); the output of a `Constant`
+//! node; or [`split_name`] of an initializer and one node that reads it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::load::node_name;
+use super::pb::{GraphProto, ModelProto, TensorProto};
+use super::{attr_tensor, make_tensor_f32};
+
+/// A parameter that does not fit the model.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum TrainedError {
+    /// No initializer, alias or constant has this name.
+    #[error("the model has no parameter '{0}': write the trained values into the model they were trained from")]
+    Unknown(String),
+    /// The wrong number of values.
+    #[error("parameter '{name}' has {expected} values in the model, but {found} were given: use the same model")]
+    Length {
+        /// The parameter.
+        name: String,
+        /// Values in the model.
+        expected: usize,
+        /// Values given.
+        found: usize,
+    },
+}
+
+/// The name of the parameter that only node `node` reads, where an exporter merged equal initializers without a trace
+/// and `initializer` is read by several nodes.
+pub fn split_name(initializer: &str, node: &str) -> String {
+    format!("{initializer}::{node}")
+}
+
+enum Place {
+    Initializer(usize),
+    /// A node whose output the new initializer replaces.
+    Output(usize),
+    /// Reads of initializer `.1` by node `.0`.
+    Read(usize, String),
+}
+
+/// The model with the values of `params` in place of the original ones; everything else is kept as it is.
+///
+/// # Errors
+/// [`TrainedError`] where a name is not a parameter of this model, or the number of values differs.
+pub fn write_trained(model: &ModelProto, params: &[(&str, &[f32])]) -> Result<ModelProto, TrainedError> {
+    let mut out = model.clone();
+    let Some(graph) = out.graph.as_mut() else {
+        return match params.first() {
+            Some((name, _)) => Err(TrainedError::Unknown(name.to_string())),
+            None => Ok(out),
+        };
+    };
+    let by_name: HashMap<&str, usize> =
+        graph.initializer.iter().enumerate().map(|(i, t)| (t.name.as_str(), i)).collect();
+    let mut found = Vec::with_capacity(params.len());
+    for (name, values) in params {
+        let (place, shape) = locate(graph, &by_name, name).ok_or_else(|| TrainedError::Unknown(name.to_string()))?;
+        let expected = shape.iter().product::<usize>();
+        if expected != values.len() {
+            return Err(TrainedError::Length { name: name.to_string(), expected, found: values.len() });
+        }
+        found.push((place, make_tensor_f32(name, &shape, values)));
+    }
+    let mut gone = BTreeSet::new();
+    let mut reads = BTreeMap::new();
+    for (place, tensor) in found {
+        match place {
+            Place::Initializer(index) => {
+                graph.initializer[index] = tensor;
+                continue;
+            }
+            Place::Output(node) => {
+                gone.insert(node);
+            }
+            Place::Read(node, from) => {
+                reads.insert((node, from), tensor.name.clone());
+            }
+        }
+        // Before IR version 4 an initializer is listed among the inputs, too.
+        if model.ir_version < 4 {
+            let shape: Vec<_> = tensor.dims.iter().map(|&d| super::Extent::Fixed(d as usize)).collect();
+            graph.input.push(super::make_value_info(&tensor.name, super::DType::F32, &shape));
+        }
+        graph.initializer.push(tensor);
+    }
+    for ((node, from), to) in reads {
+        graph.node[node].input.iter_mut().filter(|input| **input == from).for_each(|input| *input = to.clone());
+    }
+    let nodes = std::mem::take(&mut graph.node);
+    graph.node = nodes.into_iter().enumerate().filter(|(i, _)| !gone.contains(i)).map(|(_, node)| node).collect();
+    Ok(out)
+}
+
+fn locate(graph: &GraphProto, by_name: &HashMap<&str, usize>, name: &str) -> Option<(Place, Vec<usize>)> {
+    let shape = |tensor: &TensorProto| tensor.dims.iter().map(|&d| usize::try_from(d).ok()).collect::<Option<Vec<_>>>();
+    if let Some(&index) = by_name.get(name) {
+        return Some((Place::Initializer(index), shape(&graph.initializer[index])?));
+    }
+    let producer = |name: &str| graph.node.iter().position(|node| node.output.iter().any(|output| output == name));
+    if let Some(node) = producer(name) {
+        // Chains of `Identity` are followed; the bound is the longest chain there can be.
+        let mut at = node;
+        for _ in 0..=graph.node.len() {
+            let origin = &graph.node[at];
+            match origin.op_type.as_str() {
+                "Constant" => {
+                    return Some((Place::Output(node), shape(attr_tensor(&origin.attribute, "value")?)?));
+                }
+                "Identity" => {
+                    let from = origin.input.first()?;
+                    if let Some(&index) = by_name.get(from.as_str()) {
+                        return Some((Place::Output(node), shape(&graph.initializer[index])?));
+                    }
+                    at = producer(from)?;
+                }
+                _ => return None,
+            }
+        }
+        return None;
+    }
+    graph.node.iter().enumerate().find_map(|(index, node)| {
+        let from = node.input.iter().find(|input| split_name(input, &node_name(node, index)) == name)?;
+        let initializer = *by_name.get(from.as_str())?;
+        Some((Place::Read(index, from.clone()), shape(&graph.initializer[initializer])?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{make_attr_tensor, make_node, pb::NodeProto};
+
+    fn model(node: Vec<NodeProto>) -> ModelProto {
+        let initializer = vec![make_tensor_f32("w", &[2], &[1.0, 1.0])];
+        ModelProto {
+            ir_version: 8,
+            graph: Some(GraphProto { node, initializer, ..GraphProto::default() }),
+            ..ModelProto::default()
+        }
+    }
+
+    fn values(model: &ModelProto, name: &str) -> Option<Vec<f32>> {
+        let tensor = model.graph.as_ref()?.initializer.iter().find(|t| t.name == name)?;
+        Some(super::super::decode_tensor(tensor).ok()?.as_f32()?.to_vec())
+    }
+
+    #[test]
+    fn an_alias_becomes_its_own_initializer_and_its_identity_goes() {
+        let original = model(vec![
+            make_node("Identity", "i", &["w"], &["v"], vec![]),
+            make_node("Mul", "m", &["w", "v"], &["y"], vec![]),
+        ]);
+        let out = write_trained(&original, &[("w", &[2.0, 3.0]), ("v", &[4.0, 5.0])]).unwrap();
+        assert_eq!(values(&out, "w"), Some(vec![2.0, 3.0]));
+        assert_eq!(values(&out, "v"), Some(vec![4.0, 5.0]));
+        let ops: Vec<_> = out.graph.unwrap().node.iter().map(|node| node.op_type.clone()).collect();
+        assert_eq!(ops, ["Mul"]);
+    }
+
+    #[test]
+    fn a_constant_that_was_trained_becomes_an_initializer() {
+        let value = make_attr_tensor("value", make_tensor_f32("", &[2], &[0.0, 0.0]));
+        let original = model(vec![
+            make_node("Constant", "c", &[], &["k"], vec![value]),
+            make_node("Mul", "m", &["w", "k"], &["y"], vec![]),
+        ]);
+        let out = write_trained(&original, &[("k", &[4.0, 5.0])]).unwrap();
+        assert_eq!(values(&out, "k"), Some(vec![4.0, 5.0]));
+        assert_eq!(out.graph.unwrap().node.len(), 1);
+    }
+
+    #[test]
+    fn a_read_that_was_split_off_gets_its_own_initializer() {
+        let original = model(vec![
+            make_node("Mul", "first", &["x", "w"], &["h"], vec![]),
+            make_node("Mul", "second", &["h", "w"], &["y"], vec![]),
+        ]);
+        let out = write_trained(&original, &[("w::second", &[4.0, 5.0])]).unwrap();
+        assert_eq!(values(&out, "w"), Some(vec![1.0, 1.0]));
+        assert_eq!(values(&out, "w::second"), Some(vec![4.0, 5.0]));
+        let graph = out.graph.unwrap();
+        assert_eq!(graph.node[0].input, ["x", "w"]);
+        assert_eq!(graph.node[1].input, ["h", "w::second"]);
+    }
+
+    #[test]
+    fn a_name_or_length_of_another_model_is_refused() {
+        let original = model(vec![]);
+        assert_eq!(write_trained(&original, &[("u", &[1.0])]), Err(TrainedError::Unknown("u".into())));
+        let length = TrainedError::Length { name: "w".into(), expected: 2, found: 1 };
+        assert_eq!(write_trained(&original, &[("w", &[1.0])]), Err(length));
+    }
+}

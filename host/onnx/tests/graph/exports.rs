@@ -1,0 +1,48 @@
+//! What both of PyTorch's exporters write, where the repository's models are there.
+
+use super::*;
+
+/// Exports that are refused, and what the message names.
+const REFUSED: &[(&str, &str)] = &[
+    ("batchnorm", "(BatchNormalization)"),
+    ("gru", "(GRU)"),
+    ("dynamic-axis", "--shape"),
+    ("no-parameters", "no trainable initializer"),
+];
+
+#[test]
+fn exported_models_have_the_shapes_and_independence_that_tract_sees() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models");
+    let files =
+        [folder.clone(), folder.join("exports")].into_iter().filter_map(|f| std::fs::read_dir(f).ok()).flatten();
+    let mut paths: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "onnx"));
+    paths.sort();
+    if paths.is_empty() {
+        println!("skipped: no models in onnx-models");
+    }
+    for path in paths {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let (model, _) = damper_train::init::load(&path, None).unwrap();
+        if let Some((_, word)) = REFUSED.iter().find(|(stem, _)| name.starts_with(stem)) {
+            let message = refusal(&model);
+            assert!(message.contains(word), "{name}: {message}");
+            continue;
+        }
+        let graph = graph(&model).unwrap_or_else(|error| panic!("{name}: {error}"));
+        // tract 0.23 has no GroupNormalization.
+        if graph.nodes.iter().all(|node| node.op != "GroupNormalization") {
+            let batch = &model.graph.as_ref().unwrap().input[0];
+            examine(&model, &graph, fixed_batch(batch).unwrap_or(2));
+        }
+    }
+}
+
+fn fixed_batch(input: &ValueInfoProto) -> Option<usize> {
+    use damper_onnx::pb::{tensor_shape_proto::dimension, type_proto};
+    let type_proto::Value::TensorType(tensor) = input.r#type.as_ref()?.value.as_ref()?;
+    match tensor.shape.as_ref()?.dim.first()?.value.as_ref()? {
+        dimension::Value::DimValue(size) => usize::try_from(*size).ok(),
+        dimension::Value::DimParam(_) => None,
+    }
+}

@@ -1,0 +1,411 @@
+//! What is trained, and the reason given.
+
+use super::*;
+use damper_onnx::graph::{BatchAxis, Initializer, initializers, retie};
+use damper_onnx::{make_attr_int as int, make_tensor_f32, write_trained};
+
+fn listed(model: &ModelProto, options: &GraphOptions) -> Vec<Initializer> {
+    initializers(model, options).unwrap()
+}
+
+fn reason(model: &ModelProto, name: &str) -> (bool, String) {
+    let all = listed(model, &GraphOptions::default());
+    let found = all.into_iter().find(|one| one.name == name).unwrap_or_else(|| panic!("'{name}' is not listed"));
+    (found.trained, found.reason)
+}
+
+fn options(train: &[&str], freeze: &[&str]) -> GraphOptions {
+    let owned = |patterns: &[&str]| patterns.iter().map(|pattern| pattern.to_string()).collect();
+    GraphOptions { train: owned(train), freeze: owned(freeze), ..GraphOptions::default() }
+}
+
+#[test]
+fn an_alias_of_a_merged_initializer_is_a_parameter_of_its_own() {
+    let model = Sketch::new(17, &[N, 3])
+        .tensor("a", &[3], &[1.0; 3])
+        .node("Identity", &["a"], "b", &[])
+        .node("Mul", &["x", "a"], "h", &[])
+        .node("Mul", &["h", "b"], "y", &[])
+        .returns(&["y"]);
+    let graph = graph(&model).unwrap();
+    let names: Vec<&str> = graph.trained().map(|p| p.name.as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+    assert_eq!(graph.nodes[1].inputs[1], graph.find("b"));
+    let because = "trained: scale of Mul 'y'; the exporter merged it with 'a', of equal value";
+    assert_eq!(reason(&model, "b"), (true, because.to_string()));
+}
+
+#[test]
+fn equal_norms_that_an_exporter_merged_without_a_trace_come_apart() {
+    let model = Sketch::new(17, &[N, 3])
+        .tensor("ones", &[3], &[1.0; 3])
+        .node("Mul", &["x", "ones"], "first", &[])
+        .node("Tanh", &["first"], "t", &[])
+        .node("Mul", &["t", "ones"], "second", &[])
+        .returns(&["second"]);
+    let graph = graph(&model).unwrap();
+    let names: Vec<&str> = graph.trained().map(|p| p.name.as_str()).collect();
+    assert_eq!(names, ["ones", "ones::second"]);
+    let because = "trained: scale of Mul 'second'; the exporter merged it into 'ones', of equal value";
+    assert_eq!(reason(&model, "ones::second"), (true, because.to_string()));
+    // The trained model reads two initializers where the original read one.
+    let trained = write_trained(&model, &[("ones", &[2.0; 3]), ("ones::second", &[3.0; 3])]).unwrap();
+    let again = super::graph(&trained).unwrap();
+    let initial: Vec<f32> = again.trained().map(|p| p.initial.as_f32().unwrap()[0]).collect();
+    assert_eq!(initial, [2.0, 3.0]);
+}
+
+#[test]
+fn a_layer_applied_twice_stays_one_layer() {
+    let model = Sketch::new(17, &[N, 3])
+        .weight("w", &[3, 3])
+        .tensor("b", &[3], &[0.0; 3])
+        .node("Gemm", &["x", "w", "b"], "first", &[])
+        .node("Gemm", &["first", "w", "b"], "y", &[])
+        .returns(&["y"]);
+    let graph = graph(&model).unwrap();
+    let names: Vec<&str> = graph.trained().map(|p| p.name.as_str()).collect();
+    assert_eq!(names, ["w", "b"]);
+}
+
+#[test]
+fn the_constants_of_a_decomposed_group_norm_are_not_trained() {
+    let norm = |ones: f32, zeros: f32| {
+        Sketch::new(17, &[N, 4, 3])
+            .ints("groups", &[0, 2, -1])
+            .ints("back", &[0, 4, 3])
+            .tensor("ones", &[2], &[ones; 2])
+            .tensor("zeros", &[2], &[zeros; 2])
+            .weight("s", &[4, 1])
+            .node("Reshape", &["x", "groups"], "g", &[])
+            .node("InstanceNormalization", &["g", "ones", "zeros"], "i", &[])
+            .node("Reshape", &["i", "back"], "h", &[])
+            .node("Mul", &["h", "s"], "y", &[])
+            .returns(&["y"])
+    };
+    let constant = "not trained: constant scale of the InstanceNormalization that a GroupNorm is exported as";
+    assert_eq!(reason(&norm(1.0, 0.0), "ones"), (false, constant.to_string()));
+    assert!(!reason(&norm(1.0, 0.0), "zeros").0);
+    assert!(reason(&norm(1.0, 0.0), "s").0);
+    // Values that no exporter writes are weights.
+    assert!(reason(&norm(1.5, 0.5), "ones").0);
+}
+
+#[test]
+fn each_kind_of_initializer_has_its_reason() {
+    let model = Sketch::new(17, &[N, 3])
+        .weight("w", &[3, 3])
+        .tensor("temperature", &[], &[0.7])
+        .tensor("val_3", &[], &[0.5])
+        .tensor("two", &[], &[2.0])
+        .tensor("shared", &[], &[3.0])
+        .tensor("mask", &[3], &[0.0, f32::NEG_INFINITY, 0.0])
+        .tensor("spare", &[2], &[0.0, 1.0])
+        .ints("t", &[-1, 3])
+        .node("MatMul", &["x", "w"], "a", &[])
+        .node("Mul", &["a", "temperature"], "b", &[])
+        .node("Mul", &["b", "val_3"], "c", &[])
+        .node("Pow", &["c", "two"], "d", &[])
+        .node("Add", &["d", "mask"], "e", &[])
+        .node("Reshape", &["e", "t"], "f", &[])
+        .node("Mul", &["f", "shared"], "g", &[])
+        .node("Add", &["g", "shared"], "y", &[])
+        .returns(&["y"]);
+    for (name, trained, because) in [
+        ("w", true, "trained: weight of MatMul 'a'"),
+        ("temperature", true, "trained: scale of Mul 'b'"),
+        ("val_3", false, "not trained: a single number that the exporter named; --train 'val_3' if it is a weight"),
+        ("two", false, "not trained: exponent of Pow 'd', not a weight"),
+        ("mask", false, "not trained: a mask: it holds infinities or numbers below -1e9"),
+        ("spare", false, "not trained: no output depends on it"),
+        ("t", false, "not trained: int64, not a float tensor"),
+        (
+            "shared",
+            false,
+            "not trained: a scalar with 2 readers, which exporters merge from equal constants; --train 'shared' if it \
+             is one weight",
+        ),
+    ] {
+        assert_eq!(reason(&model, name), (trained, because.to_string()), "{name}");
+    }
+}
+
+#[test]
+fn patterns_override_and_freeze_wins() {
+    let model = Sketch::new(17, &[N, 3])
+        .weight("a.weight", &[3])
+        .weight("a.bias", &[3])
+        .node("Mul", &["x", "a.weight"], "h", &[])
+        .node("Add", &["h", "a.bias"], "y", &[])
+        .returns(&["y"]);
+    let trained = |options: &GraphOptions| -> Vec<String> {
+        let graph = Graph::from_model(&model, options).unwrap();
+        graph.trained().map(|p| p.name.clone()).collect()
+    };
+    assert_eq!(trained(&options(&[], &["*.bias"])), ["a.weight"]);
+    assert_eq!(trained(&options(&["a.*"], &["a.bias"])), ["a.weight"]);
+    assert_eq!(listed(&model, &options(&[], &["*.bias"]))[1].reason, "not trained: --freeze '*.bias'");
+    assert_eq!(
+        Graph::from_model(&model, &options(&[], &["b.*"])).unwrap_err().to_string(),
+        "--freeze 'b.*' matches no initializer; damper inspect lists their names"
+    );
+    // What is frozen is a constant of the run.
+    let graph = Graph::from_model(&model, &options(&[], &["a.bias"])).unwrap();
+    assert!(graph.constant(graph.find("a.bias").unwrap()).is_some());
+    assert!(graph.constant(graph.find("a.weight").unwrap()).is_none());
+}
+
+#[test]
+fn a_constant_node_is_trained_on_request_only() {
+    let value = onnx::make_attr_tensor("value", make_tensor_f32("", &[3], &[1.0, 2.0, 3.0]));
+    let model = Sketch::new(17, &[N, 3])
+        .weight("w", &[3])
+        .node("Constant", &[], "k", &[value])
+        .node("Mul", &["x", "w"], "h", &[])
+        .node("Add", &["h", "k"], "y", &[])
+        .returns(&["y"]);
+    assert_eq!(graph(&model).unwrap().trained().count(), 1);
+    let both = Graph::from_model(&model, &options(&["k"], &[])).unwrap();
+    assert_eq!(both.trained().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["w", "k"]);
+    assert!(write_trained(&model, &[("k", &[0.0; 3])]).is_ok());
+}
+
+/// `[rows, columns]` of different numbers, or its transpose.
+fn numbers(rows: usize, columns: usize, transposed: bool) -> Vec<f32> {
+    let at = |flat: usize| if transposed { flat % rows * columns + flat / rows } else { flat };
+    (0..rows * columns).map(|flat| 0.5 + at(flat) as f32).collect()
+}
+
+/// A look-up of a table, and a product with its transpose as constant folding stores it.
+fn language_model(copy: &str) -> ModelProto {
+    Sketch::new(17, &[N, 8])
+        .tensor("embedding.weight", &[8, 3], &numbers(8, 3, false))
+        .tensor(copy, &[3, 8], &numbers(8, 3, true))
+        .node("MatMul", &["x", "embedding.weight"], "h", &[])
+        .node("MatMul", &["h", copy], "y", &[])
+        .returns(&["y"])
+}
+
+#[test]
+fn a_tied_weight_that_folding_stored_transposed_is_one_parameter() {
+    let model = language_model("onnx::MatMul_30");
+    let graph = graph(&model).unwrap();
+    let names: Vec<&str> = graph.trained().map(|p| p.name.as_str()).collect();
+    assert_eq!(names, ["embedding.weight"]);
+    let ops: Vec<&str> = graph.nodes.iter().map(|node| node.op.as_str()).collect();
+    assert_eq!(ops, ["Transpose", "MatMul", "MatMul"]);
+    let because = "not trained: tied to 'embedding.weight', transposed; --untie 'onnx::MatMul_30' if it is not";
+    assert_eq!(reason(&model, "onnx::MatMul_30"), (false, because.to_string()));
+    // The trained model has it once.
+    let tied = retie(&model, &GraphOptions::default()).unwrap();
+    let trained = write_trained(&tied, &[("embedding.weight", &[2.0; 24])]).unwrap();
+    let stored: Vec<_> = trained.graph.as_ref().unwrap().initializer.iter().map(|t| t.name.as_str()).collect();
+    assert_eq!(stored, ["embedding.weight"]);
+    super::graph(&trained).unwrap();
+}
+
+#[test]
+fn a_tie_is_taken_apart_on_request() {
+    let model = language_model("val_9");
+    let untied = GraphOptions { untie: vec!["val_9".into()], ..GraphOptions::default() };
+    let graph = Graph::from_model(&model, &untied).unwrap();
+    let names: Vec<&str> = graph.trained().map(|p| p.name.as_str()).collect();
+    assert_eq!(names, ["embedding.weight", "val_9"]);
+    assert_eq!(
+        Graph::from_model(&model, &options(&[], &["val_9"])).unwrap_err().to_string(),
+        "--freeze 'val_9' matches 'val_9', which is tied to 'embedding.weight'; name that one, or take them apart with \
+         --untie 'val_9'"
+    );
+    let frozen = GraphOptions { freeze: vec!["val_9".into()], ..untied };
+    assert_eq!(Graph::from_model(&model, &frozen).unwrap().trained().count(), 1);
+}
+
+#[test]
+fn equal_values_that_prove_nothing_tie_nothing() {
+    let two = |a: Vec<f32>, b: Vec<f32>, names: [&str; 2]| {
+        let side = a.len().isqrt();
+        let model = Sketch::new(17, &[N, side])
+            .tensor(names[0], &[side, side], &a)
+            .tensor(names[1], &[side, side], &b)
+            .node("MatMul", &["x", names[0]], "h", &[])
+            .node("MatMul", &["h", names[1]], "y", &[])
+            .returns(&["y"]);
+        graph(&model).unwrap().trained().count()
+    };
+    let eye: Vec<f32> = (0..36).map(|flat| if flat % 7 == 0 { 1.0 } else { 0.0 }).collect();
+    assert_eq!(two(eye.clone(), eye, ["a", "val_9"]), 2);
+    assert_eq!(two(vec![0.5; 36], vec![0.5; 36], ["a", "val_9"]), 2);
+    // Too few numbers.
+    assert_eq!(two(numbers(3, 3, false), numbers(3, 3, true), ["a", "val_9"]), 2);
+    // Layers copied before training.
+    assert_eq!(two(numbers(6, 6, false), numbers(6, 6, false), ["a.0.weight", "a.1.weight"]), 2);
+    assert_eq!(two(numbers(6, 6, false), numbers(6, 6, true), ["a.0.weight", "b.weight"]), 1);
+    assert_eq!(two(numbers(6, 6, false), numbers(6, 6, false), ["a.weight", "onnx::MatMul_7"]), 1);
+}
+
+#[test]
+fn a_folded_layer_that_is_applied_twice_is_told_from_its_copy_by_the_scope() {
+    let model = |second: &str| {
+        Sketch::new(17, &[N, 6])
+            .tensor("onnx::MatMul_5", &[6, 6], &numbers(6, 6, false))
+            .node("Identity", &["onnx::MatMul_5"], "onnx::MatMul_7", &[])
+            .node("MatMul", &["x", "onnx::MatMul_5"], "/layers.0/linear/MatMul", &[])
+            .node("MatMul", &["/layers.0/linear/MatMul", "onnx::MatMul_7"], second, &[])
+            .returns(&[second])
+    };
+    let trained = |model: &ModelProto, options: &GraphOptions| {
+        let graph = Graph::from_model(model, options).unwrap();
+        graph.trained().map(|p| p.name.clone()).collect::<Vec<_>>()
+    };
+    let (twice, copied) = (model("/layers.0/linear/MatMul_1"), model("/layers.1/linear/MatMul"));
+    let given = GraphOptions::default();
+    assert_eq!(trained(&twice, &given), ["onnx::MatMul_5"]);
+    assert_eq!(trained(&copied, &given), ["onnx::MatMul_5", "onnx::MatMul_7"]);
+    let tie = GraphOptions { tie: vec!["onnx::*".into()], ..given.clone() };
+    assert_eq!(trained(&copied, &tie), ["onnx::MatMul_5"]);
+    let untie = GraphOptions { untie: vec!["*_7".into()], ..tie };
+    assert_eq!(trained(&twice, &untie), ["onnx::MatMul_5", "onnx::MatMul_7"]);
+}
+
+#[test]
+fn a_weight_of_several_nodes_is_one_unless_they_are_untied() {
+    let model = Sketch::new(17, &[N, 6])
+        .tensor("w", &[6, 6], &numbers(6, 6, false))
+        .tensor("b", &[6], &[0.0; 6])
+        .node("MatMul", &["x", "w"], "first", &[])
+        .node("Add", &["first", "b"], "biased", &[])
+        .node("MatMul", &["biased", "w"], "second", &[])
+        .node("Add", &["second", "b"], "y", &[])
+        .returns(&["y"]);
+    let trained = |options: &GraphOptions| {
+        let graph = Graph::from_model(&model, options).unwrap();
+        graph.trained().map(|p| p.name.clone()).collect::<Vec<_>>()
+    };
+    // The products show that the sums are one layer's, too.
+    assert_eq!(trained(&GraphOptions::default()), ["w", "b"]);
+    let untie = GraphOptions { untie: vec!["*".into()], ..GraphOptions::default() };
+    assert_eq!(trained(&untie), ["w", "w::second", "b", "b::y"]);
+    let because =
+        "trained: weight of MatMul 'first'; 2 nodes read it: --untie 'w' if they are layers with equal values";
+    assert_eq!(reason(&model, "w"), (true, because.to_string()));
+}
+
+#[test]
+fn what_is_read_as_integers_is_not_trained() {
+    let model = Sketch::new(17, &[N, 3])
+        .weight("w", &[3])
+        .tensor("buckets.table", &[3], &[1.0, 2.0, 3.0])
+        .node("Cast", &["buckets.table"], "whole", &[int("to", 7)])
+        .node("Cast", &["whole"], "table", &[int("to", 1)])
+        .node("Mul", &["x", "w"], "h", &[])
+        .node("Add", &["h", "table"], "y", &[])
+        .returns(&["y"]);
+    let because = "not trained: Cast 'whole' takes no gradient back";
+    assert_eq!(reason(&model, "buckets.table"), (false, because.to_string()));
+}
+
+#[test]
+fn a_reason_names_the_operator_behind_a_reshape() {
+    let model = Sketch::new(17, &[N, 3])
+        .tensor("w", &[3], &[1.0, 2.0, 3.0])
+        .ints("row", &[1, 3])
+        .node("Reshape", &["w", "row"], "r", &[])
+        .node("Mul", &["x", "r"], "y", &[])
+        .returns(&["y"]);
+    assert_eq!(reason(&model, "w"), (true, "trained: scale of Mul 'y'".to_string()));
+}
+
+#[test]
+fn running_statistics_are_not_weights() {
+    let model = Sketch::new(17, &[N, 2, 3])
+        .tensor("s", &[2], &[1.0, 2.0])
+        .tensor("b", &[2], &[3.0, 4.0])
+        .tensor("m", &[2], &[5.0, 6.0])
+        .tensor("v", &[2], &[7.0, 8.0])
+        .node("BatchNormalization", &["x", "s", "b", "m", "v"], "y", &[])
+        .returns(&["y"]);
+    assert_eq!(reason(&model, "s"), (true, "trained: scale of BatchNormalization 'y'".to_string()));
+    assert_eq!(reason(&model, "b"), (true, "trained: bias of BatchNormalization 'y'".to_string()));
+    let mean = "not trained: running mean of BatchNormalization 'y', not a weight";
+    assert_eq!(reason(&model, "m"), (false, mean.to_string()));
+    let variance = "not trained: running variance of BatchNormalization 'y', not a weight";
+    assert_eq!(reason(&model, "v"), (false, variance.to_string()));
+}
+
+/// A mask looked up at the samples' numbers plus `shift` and at `positions`, as exporters of PyTorch write it.
+fn mask_look_up(shift: i64, positions: &[i64]) -> ModelProto {
+    Sketch::new(17, &[N, 4])
+        .ids("mask", &[N, 4])
+        .weight("w", &[4])
+        .ints("zero", &[0])
+        .ints("minus", &[-1])
+        .ints("behind", &[1])
+        .int("from", 0)
+        .int("step", 1)
+        .int("shift", shift)
+        .ints("flat", positions)
+        .ints("front", &[0])
+        .node("Unsqueeze", &["flat", "front"], "positions", &[])
+        .node("Shape", &["x"], "shape", &[])
+        .int("first", 0)
+        .node("Gather", &["shape", "first"], "n", &[])
+        .node("Range", &["from", "n", "step"], "numbers", &[])
+        .node("Add", &["numbers", "shift"], "shifted", &[])
+        .node("Unsqueeze", &["shifted", "behind"], "column", &[])
+        .node("Max", &["column", "positions"], "both", &[])
+        .node("Shape", &["both"], "grid", &[])
+        .node("Expand", &["column", "grid"], "rows", &[])
+        .node("Expand", &["positions", "grid"], "columns", &[])
+        .node("Unsqueeze", &["rows", "minus"], "r", &[])
+        .node("Unsqueeze", &["columns", "minus"], "c", &[])
+        .node("Concat", &["r", "c"], "pairs", &[int("axis", -1)])
+        .node("GatherND", &["mask", "pairs"], "found", &[])
+        .node("Cast", &["found"], "kept", &[int("to", 1)])
+        .node("Mul", &["x", "w"], "h", &[])
+        .node("Mul", &["h", "kept"], "y", &[])
+        .returns(&["y"])
+}
+
+#[test]
+fn a_sample_may_look_up_its_own_row_and_no_other() {
+    let ops = |model: &ModelProto| {
+        let graph = graph(model).unwrap();
+        let found = graph.find("found").unwrap();
+        assert_eq!(graph.value(found).batch, Some(BatchAxis::plain(0)));
+        graph.nodes.iter().map(|node| node.op.clone()).filter(|op| op != "Mul" && op != "Cast").collect::<Vec<_>>()
+    };
+    assert_eq!(ops(&mask_look_up(0, &[0, 1, 2, 3])), ["Reshape"]);
+    assert_eq!(ops(&mask_look_up(0, &[3, 2, 1, 0])), ["Reshape", "Gather", "Reshape"]);
+    let message = graph(&mask_look_up(1, &[0, 1, 2, 3])).unwrap_err().to_string();
+    assert!(message.contains("'pairs', the samples' numbers"), "{message}");
+    // Beyond the row.
+    assert!(graph(&mask_look_up(0, &[0, 1, 2, 4])).is_err());
+}
+
+#[test]
+fn what_no_gradient_comes_back_to_is_never_trained() {
+    // A threshold that is scaled and moved before it is compared, and a mask that becomes a condition.
+    let threshold = Sketch::new(17, &[N, 3])
+        .weight("threshold", &[3])
+        .weight("mask", &[3])
+        .weight("step", &[3])
+        .weight("w", &[3])
+        .node("Mul", &["threshold", "x"], "moved", &[])
+        .node("Less", &["x", "moved"], "below", &[])
+        .node("Cast", &["mask"], "kept", &[int("to", 9)])
+        .node("And", &["below", "kept"], "both", &[])
+        .node("Mul", &["x", "w"], "scaled", &[])
+        .node("Where", &["both", "scaled", "x"], "chosen", &[])
+        .node("Add", &["step", "x"], "sum", &[])
+        .node("Floor", &["sum"], "floor", &[])
+        .node("Add", &["chosen", "floor"], "y", &[])
+        .returns(&["y"]);
+    for options in [GraphOptions::default(), options(&["*"], &[])] {
+        let trained: Vec<String> =
+            listed(&threshold, &options).into_iter().filter(|one| one.trained).map(|one| one.name).collect();
+        assert_eq!(trained, ["w"]);
+    }
+    let because = "not trained: Mul 'moved' and what follows it take no gradient back";
+    assert_eq!(reason(&threshold, "threshold"), (false, because.to_string()));
+    assert_eq!(reason(&threshold, "mask"), (false, "not trained: Cast 'kept' takes no gradient back".to_string()));
+}

@@ -1,0 +1,328 @@
+//! Means and deviations over the repeats, and which method is best at each budget.
+
+use super::{Finished, Method, Plan, Record, Repeats, TUNING_PART};
+use damper_train::files;
+use serde::Serialize;
+
+/// The outcome of a comparison: `compare.json`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Comparison {
+    /// What is compared.
+    pub metric: Metric,
+    /// What the columns are: `epsilon` or `noise multiplier`.
+    pub budget: &'static str,
+    /// The columns.
+    pub budgets: Vec<f64>,
+    /// Repeats of each run.
+    pub repeats: usize,
+    /// The seeds, where they were given: then all runs are simulations.
+    pub seeds: Option<Vec<u64>>,
+    /// `simulation` or `private`.
+    pub run: &'static str,
+    /// What all methods share.
+    pub shared: Vec<String>,
+    /// The rows.
+    pub methods: Vec<Row>,
+    /// What tuning cost, where there was any.
+    pub tuning: Option<Tuning>,
+    /// What the figures claim and what they do not.
+    pub notes: Vec<String>,
+    /// The version of damper.
+    pub damper: &'static str,
+    /// Every run, tuning included.
+    pub runs: Vec<Record>,
+}
+
+/// What is compared, on the test split.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// More is better.
+    TestAccuracy,
+    /// Less is better.
+    TestLoss,
+}
+
+/// A method.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub label: String,
+    /// What its own table says.
+    pub settings: Vec<String>,
+    /// Mean seconds of training a run.
+    pub seconds: Option<f64>,
+    /// One a budget.
+    pub cells: Vec<Cell>,
+}
+
+/// A method at a budget.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Cell {
+    /// The budget asked for.
+    pub budget: f64,
+    /// Runs that finished with a figure.
+    pub n: usize,
+    /// Mean of the metric.
+    pub mean: Option<f64>,
+    /// Its sample standard deviation, of two runs and more.
+    pub std: Option<f64>,
+    /// Mean loss on the test split.
+    pub loss_mean: Option<f64>,
+    /// Its sample standard deviation.
+    pub loss_std: Option<f64>,
+    /// Mean seconds of training.
+    pub seconds_mean: Option<f64>,
+    /// ε of the runs; the largest, should they differ.
+    pub epsilon: Option<f64>,
+    /// σ over the clip; the smallest, should they differ.
+    pub noise_multiplier: Option<f64>,
+    /// How it compares with the others at this budget.
+    pub mark: Mark,
+    /// What tuning chose.
+    pub chosen: Option<Chosen>,
+    /// Runs that there are not, and why.
+    pub refused: Vec<Refusal>,
+}
+
+/// How a mean compares with the others at its budget.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mark {
+    /// The best mean.
+    Best,
+    /// Within one standard deviation (the best's) of it.
+    Tied,
+    /// Neither.
+    None,
+}
+
+/// What tuning chose.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Chosen {
+    /// `key = value`, for each key that had several values.
+    pub settings: Vec<String>,
+    /// Combinations that were tried.
+    pub tried: usize,
+    /// Combinations that were not, and why.
+    pub refused: Vec<Untried>,
+}
+
+/// A combination that tuning could not try.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Untried {
+    /// `key = value`, for each key that had several values.
+    pub settings: Vec<String>,
+    /// Why.
+    pub reason: String,
+}
+
+/// A run that there is not.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Refusal {
+    /// Which repeat, from 1; 0: all of them, since no setting could be tuned.
+    pub run: usize,
+    /// Why.
+    pub reason: String,
+}
+
+/// What tuning cost.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Tuning {
+    /// Runs for it.
+    pub runs: usize,
+    /// The part of the training split that judged them.
+    pub held_out: f64,
+    /// It was not.
+    pub private: bool,
+}
+
+impl Comparison {
+    pub(super) fn new(plan: &Plan, rows: Vec<(&Method, Vec<Finished>)>, runs: Vec<Record>, tuning_runs: usize) -> Self {
+        let finished = || rows.iter().flat_map(|(_, cells)| cells).flat_map(|cell| &cell.figures);
+        // Losses are compared where there is no accuracy, or not of all.
+        let metric = if finished().all(|figures| figures.test_accuracy.is_some()) {
+            Metric::TestAccuracy
+        } else {
+            Metric::TestLoss
+        };
+        let mut methods: Vec<Row> = rows
+            .into_iter()
+            .map(|(method, cells)| Row {
+                label: method.label.clone(),
+                settings: method.own.clone(),
+                seconds: mean(cells.iter().flat_map(|cell| &cell.figures).map(|figures| figures.seconds)),
+                cells: cells.into_iter().map(|cell| Cell::new(cell, metric)).collect(),
+            })
+            .collect();
+        for column in 0..plan.budgets.values.len() {
+            mark(&mut methods, column, metric);
+        }
+        let (seeds, run) = match &plan.repeats {
+            Repeats::Seeds(seeds) => (Some(seeds.clone()), "simulation"),
+            Repeats::Keys(_) => (None, "private"),
+        };
+        let tuning = (tuning_runs > 0).then_some(Tuning { runs: tuning_runs, held_out: TUNING_PART, private: false });
+        let mut comparison = Self {
+            metric,
+            budget: plan.budgets.name(),
+            budgets: plan.budgets.values.clone(),
+            repeats: plan.repeats.count(),
+            seeds,
+            run,
+            shared: plan.shared.clone(),
+            methods,
+            tuning,
+            notes: Vec::new(),
+            damper: env!("CARGO_PKG_VERSION"),
+            runs,
+        };
+        comparison.notes = comparison.notes();
+        comparison
+    }
+
+    /// As `compare.json` holds it, with a last newline.
+    ///
+    /// # Errors
+    ///
+    /// None that a comparison can cause: its keys are strings.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        files::json(self)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let runs = self.runs.len();
+        notes.push(match &self.seeds {
+            Some(seeds) => format!(
+                "SIMULATION: the {} known, so the noise can be recomputed and nothing here is private; epsilon \
+                 is what a private run with the same settings would have.",
+                match seeds.as_slice() {
+                    [seed] => format!("seed {seed} is"),
+                    seeds => {
+                        format!("seeds {} are", seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", "))
+                    }
+                }
+            ),
+            None => {
+                let settings = if self.tuning.is_some() {
+                    "whose settings were chosen on the same private data: no epsilon here counts that choice"
+                } else {
+                    "with the settings of the file: if they were found on this data, no epsilon here counts that"
+                };
+                format!(
+                    "Epsilon is that of one run, with a key from the operating system, {settings}. Runs on the same data add up: \
+                     all {runs} of this comparison, those that tuned included, cost more than any one of them."
+                )
+            }
+        });
+        let metric = match self.metric {
+            Metric::TestAccuracy => "Accuracy",
+            Metric::TestLoss => "Loss",
+        };
+        notes.push(format!(
+            "{metric} is an exact function of the test split's rows, which epsilon does not protect. The last iterate is evaluated; no step was chosen by it."
+        ));
+        if let Some(tuning) = &self.tuning {
+            notes.push(format!(
+                "Tuning was not private: {} {}, one {} for each combination, on {:.0} % of the training split and judged \
+                 by the rest of it, never by the test split. They kept the noise, batch size and number of steps of the \
+                 final run. What was chosen at a budget is used for all repeats there; epsilon does not count it.",
+                tuning.runs,
+                if tuning.runs == 1 { "run" } else { "runs" },
+                if self.seeds.is_some() { "with the first seed" } else { "with a key of its own" },
+                100.0 * (1.0 - tuning.held_out)
+            ));
+        }
+        notes.push(if self.repeats > 1 {
+            format!(
+                "± is the sample standard deviation over {} runs, which share data and initial parameters: it is the \
+                 spread of noise and draws, not of data.",
+                self.repeats
+            )
+        } else {
+            "One run of each: differences may be chance. Give more seeds.".into()
+        });
+        notes
+    }
+}
+
+impl Cell {
+    fn new(finished: Finished, metric: Metric) -> Self {
+        let Finished { budget, chosen, figures, mut refusals } = finished;
+        let of = |figures: &super::Figures| match metric {
+            Metric::TestAccuracy => figures.test_accuracy,
+            Metric::TestLoss => figures.test_loss,
+        };
+        let values: Vec<f64> = figures.iter().filter_map(of).collect();
+        let losses: Vec<f64> = figures.iter().filter_map(|figures| figures.test_loss).collect();
+        if values.len() < figures.len() {
+            let reason = "its loss on the test split is not a finite number: lower --lr".into();
+            refusals.push(Refusal { run: 0, reason });
+        }
+        Self {
+            budget,
+            n: values.len(),
+            mean: mean(values.iter().copied()),
+            std: std(&values),
+            loss_mean: mean(losses.iter().copied()),
+            loss_std: std(&losses),
+            seconds_mean: mean(figures.iter().map(|figures| figures.seconds)),
+            epsilon: figures.iter().filter_map(|figures| figures.epsilon).reduce(f64::max),
+            noise_multiplier: figures.iter().map(|figures| figures.noise_multiplier).reduce(f64::min),
+            mark: Mark::None,
+            chosen,
+            refused: refusals,
+        }
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = values.fold((0u32, 0.0), |(count, sum), value| (count + 1, sum + value));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+/// The sample standard deviation: divided by n − 1.
+fn std(values: &[f64]) -> Option<f64> {
+    let center = mean(values.iter().copied())?;
+    let squares: f64 = values.iter().map(|value| (value - center) * (value - center)).sum();
+    (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt())
+}
+
+/// Marks the best mean of a column and those within its standard deviation.
+fn mark(methods: &mut [Row], column: usize, metric: Metric) {
+    let sign = match metric {
+        Metric::TestAccuracy => 1.0,
+        Metric::TestLoss => -1.0,
+    };
+    let mut cells: Vec<&mut Cell> = methods.iter_mut().filter_map(|row| row.cells.get_mut(column)).collect();
+    let best = cells
+        .iter()
+        .filter_map(|cell| Some((sign * cell.mean?, cell.std)))
+        .reduce(|best, other| if other.0 > best.0 { other } else { best });
+    let Some((best, spread)) = best else { return };
+    for cell in &mut cells {
+        if let Some(mean) = cell.mean {
+            let short = best - sign * mean;
+            cell.mark = if short <= 0.0 {
+                Mark::Best
+            } else if short <= spread.unwrap_or(0.0) {
+                Mark::Tied
+            } else {
+                Mark::None
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deviation_is_the_samples() {
+        assert_eq!(std(&[1.0, 2.0, 3.0]), Some(1.0));
+        assert_eq!(std(&[1.0]), None);
+        assert_eq!(mean([].into_iter()), None);
+    }
+}

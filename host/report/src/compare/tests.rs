@@ -1,0 +1,248 @@
+//! Laws of a comparison, with a trainer that trains nothing.
+
+#[path = "../../../tests/support/markup.rs"]
+mod markup;
+
+use super::*;
+use markup::assert_balanced;
+use std::fs;
+use tempfile::TempDir;
+
+/// Gives figures that follow from the flags, and counts.
+#[derive(Default)]
+struct Fake {
+    trained: Vec<Task>,
+    positions: Vec<Position>,
+    /// Gives losses alone.
+    no_accuracy: bool,
+}
+
+impl Trainer for Fake {
+    fn train(&mut self, task: &Task, at: &Position) -> Result<Figures, String> {
+        self.trained.push(task.clone());
+        self.positions.push(*at);
+        let value = |name: &str| {
+            let flag = task.flags.iter().find_map(|flag| flag.strip_prefix(&format!("--{name}=")));
+            flag.and_then(|value| value.parse::<f64>().ok()).unwrap_or(0.0)
+        };
+        if value("lr") > 100.0 {
+            return Err("--lr <too>\nlarge".into());
+        }
+        // Best at lr = epsilon; seeds spread it.
+        let accuracy = 0.5 - 0.01 * (value("lr") - value("epsilon")).abs() + 0.001 * value("seed");
+        Ok(Figures {
+            test_accuracy: (!self.no_accuracy).then_some(accuracy),
+            test_loss: Some(1.0 - accuracy),
+            epsilon: (task.purpose == Purpose::Final).then_some(value("epsilon")),
+            delta: 1e-5,
+            noise_multiplier: 1.0,
+            steps: 10,
+            seconds: 2.0,
+            backend: "fake".into(),
+            params_digest: "00".into(),
+            parameters: 3,
+            training: serde_json::json!({"lr": value("lr")}),
+        })
+    }
+}
+
+fn method(label: &str, rates: &[f64]) -> Method {
+    let setting = |lr: &f64| Setting { text: format!("lr = {lr}"), flags: vec![format!("--lr={lr}")] };
+    let model = Setting { text: "model = \"m\"".into(), flags: vec!["--model-file=m".into()] };
+    Method {
+        label: label.into(),
+        settings: vec![vec![model], rates.iter().map(setting).collect()],
+        own: vec![format!("lr = {rates:?}")],
+        model: "ab".into(),
+    }
+}
+
+fn plan(methods: Vec<Method>) -> Plan {
+    Plan {
+        budgets: Budgets { flag: "epsilon", values: vec![1.0, 4.0] },
+        repeats: Repeats::Seeds(vec![1, 2, 3]),
+        methods,
+        shared: vec!["model = \"m\"".into()],
+    }
+}
+
+fn compare(plan: &Plan, folder: &TempDir, trainer: &mut Fake) -> Comparison {
+    run(plan, &mut Journal::open(&folder.path().join("runs.jsonl")).unwrap(), trainer).unwrap()
+}
+
+#[test]
+fn every_method_runs_once_at_every_budget_with_every_seed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut fake = Fake::default();
+    let plan = plan(vec![method("a", &[1.0]), method("b", &[2.0])]);
+    let found = compare(&plan, &folder, &mut fake);
+    assert_eq!((fake.trained.len(), plan.runs()), (12, 12));
+    let cell = &found.methods[0].cells[0];
+    assert!((cell.mean.unwrap() - 0.502).abs() < 1e-12 && (cell.std.unwrap() - 0.001).abs() < 1e-12);
+    assert_eq!((cell.n, cell.mark), (3, Mark::Best));
+    // 0.01 below, with a deviation of 0.001.
+    assert_eq!(found.methods[1].cells[0].mark, Mark::None);
+    assert_eq!(found.methods[1].cells[1].mark, Mark::Best);
+    assert_eq!(found.methods[0].seconds, Some(2.0));
+    let last = fake.positions.last().unwrap();
+    assert_eq!((last.number, last.total, last.seconds_left), (12, 12, Some(2.0)));
+    assert_eq!(fake.positions[0].seconds_left, None);
+}
+
+#[test]
+fn a_tie_is_within_one_deviation_of_the_best() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(vec![method("best", &[1.0]), method("near", &[1.05]), method("far", &[1.5])]);
+    let found = compare(&plan, &folder, &mut Fake::default());
+    let marks: Vec<Mark> = found.methods.iter().map(|row| row.cells[0].mark).collect();
+    assert_eq!(marks, [Mark::Best, Mark::Tied, Mark::None]);
+}
+
+#[test]
+fn without_accuracy_the_smallest_loss_is_best() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut fake = Fake { no_accuracy: true, ..Fake::default() };
+    let found = compare(&plan(vec![method("b", &[3.0]), method("a", &[1.0, 2.0])]), &folder, &mut fake);
+    assert_eq!(found.metric, Metric::TestLoss);
+    assert_eq!(found.methods[1].cells[0].mark, Mark::Best);
+    assert_eq!(found.methods[1].cells[0].chosen.as_ref().unwrap().settings, ["lr = 1"]);
+    assert!(text(&found).contains("0.4980 ± 0.0010 (3) *"), "{}", text(&found));
+}
+
+#[test]
+fn a_comparison_that_was_stopped_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("runs.jsonl");
+    let plan = plan(vec![method("a", &[1.0, 2.0]), method("b", &[3.0])]);
+    let first = compare(&plan, &folder, &mut Fake::default());
+    let lines: Vec<String> = fs::read_to_string(&file).unwrap().lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), plan.runs());
+    // Every other line is gone, and the last was cut off.
+    let mut half: String = lines.iter().step_by(2).map(|line| format!("{line}\n")).collect();
+    half.push_str(&lines[1][..40]);
+    fs::write(&file, half).unwrap();
+    let mut fake = Fake::default();
+    assert_eq!(compare(&plan, &folder, &mut fake), first);
+    assert_eq!(fake.trained.len(), plan.runs() / 2);
+    let mut fake = Fake::default();
+    assert_eq!(compare(&plan, &folder, &mut fake), first);
+    assert!(fake.trained.is_empty());
+}
+
+#[test]
+fn another_setting_seed_or_model_is_another_run_and_another_name_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let count = |plan: &Plan| {
+        let mut fake = Fake::default();
+        compare(plan, &folder, &mut fake);
+        fake.trained.len()
+    };
+    let base = plan(vec![method("a", &[1.0])]);
+    assert_eq!(count(&base), 6);
+    assert_eq!(count(&plan(vec![method("renamed", &[1.0])])), 0);
+    assert_eq!(count(&plan(vec![method("a", &[2.0])])), 6);
+    assert_eq!(count(&Plan { repeats: Repeats::Seeds(vec![3, 4]), ..base.clone() }), 2);
+    assert_eq!(count(&Plan { repeats: Repeats::Keys(2), ..base.clone() }), 4);
+    assert_eq!(count(&Plan { repeats: Repeats::Keys(3), ..base.clone() }), 2);
+    let model = Method { model: "cd".into(), ..base.methods[0].clone() };
+    assert_eq!(count(&Plan { methods: vec![model], ..base }), 6);
+}
+
+#[test]
+fn tuning_chooses_for_each_budget_and_the_choice_holds_for_all_seeds() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut fake = Fake::default();
+    let plan = plan(vec![method("a", &[1.0, 4.0, 200.0])]);
+    let found = compare(&plan, &folder, &mut fake);
+    let chosen = |cell: usize| found.methods[0].cells[cell].chosen.clone().unwrap();
+    assert_eq!((chosen(0).settings, chosen(0).tried), (vec!["lr = 1".to_owned()], 2));
+    assert_eq!(chosen(1).settings, ["lr = 4"]);
+    for task in &fake.trained {
+        match task.purpose {
+            Purpose::Tuning => assert_eq!(task.seed, Some(1)),
+            Purpose::Final => assert!(task.flags.contains(&format!("--lr={}", task.budget)), "{task:?}"),
+        }
+    }
+    assert_eq!(found.tuning.as_ref().unwrap().runs, 4);
+    assert!(text(&found).contains("refused while tuning: a, lr = 200 at epsilon 1, 4: --lr"), "{}", text(&found));
+    assert!(found.notes.iter().any(|note| note.contains("Tuning was not private")));
+    assert!(text(&found).contains("chosen: a: lr = 1 at epsilon 1; lr = 4 at epsilon 4"));
+}
+
+#[test]
+fn a_method_that_is_refused_is_shown_and_stops_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(vec![method("no", &[200.0]), method("nothing", &[200.0, 300.0]), method("b", &[1.0])]);
+    let mut fake = Fake::default();
+    let found = compare(&plan, &folder, &mut fake);
+    assert_eq!(found.methods[2].cells[1].n, 3);
+    assert_eq!(fake.positions.last().unwrap().number, plan.runs());
+    for output in [text(&found), markdown(&found), html(&found)] {
+        assert!(output.contains("refused: no at epsilon 1, 4: --lr"), "{output}");
+        assert!(output.contains("refused: nothing at epsilon 1, 4: --lr"), "{output}");
+    }
+    assert_eq!(fs::read_to_string(folder.path().join("runs.jsonl")).unwrap().lines().count(), 6);
+}
+
+#[test]
+fn the_page_is_balanced_escaped_and_loads_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "<script>\"a\" & b";
+    let mut methods: Vec<Method> = (0..10).map(|i| method(&format!("{name} {i}"), &[1.0])).collect();
+    methods.push(method("no", &[200.0]));
+    let many = compare(&plan(methods), &folder, &mut Fake::default());
+    let one_point = Plan {
+        budgets: Budgets { flag: "noise-multiplier", values: vec![2.0] },
+        repeats: Repeats::Keys(1),
+        ..plan(vec![method(name, &[1.0])])
+    };
+    let one = compare(&one_point, &folder, &mut Fake::default());
+    assert!(text(&one).contains("& b: 0.0000 at noise multiplier 2"), "{}", text(&one));
+    let none = compare(&plan(vec![method(name, &[200.0])]), &folder, &mut Fake::default());
+    for comparison in [many, one, none] {
+        let page = html(&comparison);
+        assert_balanced(&page);
+        assert_eq!(page.matches("<th scope=\"row\">").count(), comparison.methods.len());
+        assert_eq!(page.contains("dasharray"), comparison.methods.len() > 8);
+        for word in ["<script", "http", "url(", "@import", "src=", "NaN", "inf\"", "class=\"\"", "title=\"\""] {
+            assert!(!page.contains(word), "{word}");
+        }
+        let table = markdown(&comparison);
+        assert!(!table.contains(" <script"), "{table}");
+    }
+}
+
+#[test]
+fn the_runs_say_whether_they_were_simulations() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = plan(vec![method("a", &[1.0])]);
+    let simulation = compare(&base, &folder, &mut Fake::default());
+    assert!(simulation.run == "simulation" && text(&simulation).contains("SIMULATION: the seeds 1, 2, 3 are known"));
+    let private = compare(&Plan { repeats: Repeats::Keys(1), ..base }, &folder, &mut Fake::default());
+    assert!(private.run == "private" && private.seeds.is_none() && !text(&private).contains("SIMULATION"));
+    assert!(text(&private).contains("Runs on the same data add up"));
+    assert!(text(&private).contains("One run of each"));
+}
+
+#[test]
+fn a_journal_at_fault_is_named_with_its_line_and_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("runs.jsonl");
+    fs::write(&file, "\n{\"label\": 1}\n").unwrap();
+    let message = Journal::open(&file).unwrap_err().to_string();
+    assert!(message.contains("runs.jsonl: line 2") && message.contains("remove the line"), "{message}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "\n{\"label\": 1}\n");
+    let missing = folder.path().join("no/runs.jsonl");
+    assert!(Journal::open(&missing).unwrap_err().to_string().contains("no/runs.jsonl"));
+}
+
+#[test]
+fn a_folder_takes_one_comparison_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("runs.jsonl");
+    let first = Journal::open(&file).unwrap();
+    let message = Journal::open(&file).unwrap_err().to_string();
+    assert!(message.contains("another comparison"), "{message}");
+    drop(first);
+    assert!(Journal::open(&file).unwrap().is_empty());
+}

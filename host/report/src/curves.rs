@@ -1,0 +1,84 @@
+//! ε over steps, and over δ, of the recorded events.
+
+use damper_accounting::{Accountant, AccountingError, Recorded, Sampler};
+use serde::Serialize;
+
+/// Points of a curve of equal draws. Of schedules, whose every price takes up to a second or two, fewer; where rates change, and a
+/// price takes many seconds, none but the claim.
+const POINTS: u64 = 24;
+const POINTS_OF_SCHEDULE: u64 = 8;
+const POINTS_OF_LONG_SCHEDULE: u64 = 4;
+const SCHEDULE: usize = 64;
+const LONG_SCHEDULE: usize = 2048;
+
+/// The curves.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Curves {
+    /// ε of the first steps, at the δ claimed: that of a training sample, without releases from held-out samples.
+    pub over_steps: Vec<AtSteps>,
+    /// ε of the whole run, at other δ.
+    pub over_delta: Vec<AtDelta>,
+}
+
+/// ε of the first steps, for a training sample.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct AtSteps {
+    pub steps: u64,
+    pub epsilon: f64,
+}
+
+/// ε at a δ.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct AtDelta {
+    pub delta: f64,
+    pub epsilon: f64,
+}
+
+impl Curves {
+    /// The curves of `recorded` at its accountant. A point at which no finite ε holds is left out.
+    pub(super) fn new(recorded: &Recorded) -> Self {
+        let (accountant, events) = (recorded.accountant, recorded.events());
+        let training = recorded.of_training();
+        let changing =
+            recorded.events.windows(2).any(|two| two[0].sampling_rate_numerator != two[1].sampling_rate_numerator);
+        let points = match recorded.events.len() {
+            different if different > LONG_SCHEDULE && changing => 1,
+            different if different <= SCHEDULE => POINTS,
+            different if different <= LONG_SCHEDULE => POINTS_OF_SCHEDULE,
+            _ => POINTS_OF_LONG_SCHEDULE,
+        };
+        // Steps of an event: one, or those of an epoch.
+        let steps = |at: u64| match recorded.sampler {
+            Sampler::Poisson => at,
+            Sampler::Shuffled => (u128::from(at) * u128::from(recorded.steps()) / u128::from(events.max(1))) as u64,
+        };
+        let mut at: Vec<u64> =
+            (1..=points).map(|point| (u128::from(events) * u128::from(point) / u128::from(points)) as u64).collect();
+        if points > 1 {
+            at.insert(0, 1);
+        }
+        at.dedup();
+        let over_steps = at.into_iter().filter(|at| *at > 0).filter_map(|at| {
+            let epsilon = price(&training.first(at), accountant, recorded.delta).ok()?;
+            Some(AtSteps { steps: steps(at), epsilon })
+        });
+        let every = if points == POINTS { 1 } else { 2 };
+        let powers = if points > 1 { 2..11 } else { 0..0 };
+        let mut deltas: Vec<f64> =
+            powers.step_by(every).filter_map(|power| format!("1e-{power}").parse().ok()).collect();
+        deltas.retain(|delta| (delta / recorded.delta - 1.0).abs() > 1e-9);
+        deltas.push(recorded.delta);
+        deltas.sort_by(|a, b| b.total_cmp(a));
+        let over_delta = deltas.into_iter().filter_map(|delta| {
+            let epsilon = price(recorded, accountant, delta).ok()?;
+            Some(AtDelta { delta, epsilon })
+        });
+        Self { over_steps: over_steps.collect(), over_delta: over_delta.collect() }
+    }
+}
+
+fn price(recorded: &Recorded, accountant: Accountant, delta: f64) -> Result<f64, AccountingError> {
+    recorded.epsilon(accountant, delta).map(|priced| priced.epsilon)
+}

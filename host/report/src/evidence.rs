@@ -1,0 +1,196 @@
+//! What a run's folder holds, as an auditor gets it: read whole, checked for form, and not believed.
+
+use super::audit::{Canary, Mechanism, Neighbours};
+use super::{TrainReport, hex};
+use damper_accounting::Recorded;
+use damper_onnx as onnx;
+use damper_onnx::pb::{ModelProto, TensorProto};
+use damper_train::audit::{CANARY, MECHANISM, NEIGHBOURS};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// A record of more bytes is none of ours.
+pub(super) const RECORD: u64 = 1 << 22;
+/// A hundred bytes a draw, and so many draws.
+pub(super) const EVENTS: u64 = 1 << 26;
+
+/// A file of the folder is missing, damaged or something else: one line that names it and says what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct EvidenceError(String);
+
+/// What a run's folder says.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Evidence {
+    /// `report.json`.
+    pub record: TrainReport,
+    /// `events.json`.
+    pub recorded: Recorded,
+    /// `audit-canary.json`, if that audit ran.
+    pub(super) canary: Option<Canary>,
+    /// `audit-mechanism.json`, if that audit ran.
+    pub(super) mechanism: Option<Mechanism>,
+    /// `audit-neighbours.json`, if that audit ran.
+    pub(super) neighbours: Option<Neighbours>,
+    /// Whether `model.onnx` has the mark of a model that is no result.
+    pub marked: bool,
+    /// Of the parameters in `model.onnx`, as the record gives it; none where there is no model, or the record names no tensors.
+    pub params_digest: Option<String>,
+    /// The released files as they are.
+    pub files: Vec<Released>,
+}
+
+/// A released file, told apart from any other by its digest.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Released {
+    /// Its name in the folder.
+    pub name: &'static str,
+    /// SHA-256 of its bytes, in hexadecimal; none where it is missing.
+    pub sha256: Option<String>,
+}
+
+/// The released files, of which a folder may have lost some.
+const RELEASED: [&str; 4] = ["model.onnx", "report.json", "events.json", "metrics.csv"];
+
+impl Evidence {
+    /// Reads the folder of a run.
+    ///
+    /// # Errors
+    ///
+    /// It is none, or a file in it is missing, damaged or far too large.
+    pub fn read(folder: &Path) -> Result<Self, EvidenceError> {
+        match fs::metadata(folder) {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => return Err(fault(folder, "is a file; give the folder that damper train --out made")),
+            Err(error) => {
+                return Err(fault(folder, &format!("{error}; give the folder that damper train --out made")));
+            }
+        }
+        let record: TrainReport = parsed(&folder.join("report.json"), RECORD)?;
+        let model = model(&folder.join("model.onnx"))?;
+        let files = RELEASED.map(|name| Ok(Released { name, sha256: digest(&folder.join(name))? }));
+        Ok(Self {
+            recorded: recorded(folder)?,
+            canary: audit_in(folder, CANARY)?,
+            mechanism: audit_in(folder, MECHANISM)?,
+            neighbours: audit_in(folder, NEIGHBOURS)?,
+            marked: model.as_ref().is_some_and(onnx::is_marked),
+            params_digest: model.filter(|_| !record.training.tensors.is_empty()).map(|model| params(&model, &record)),
+            files: files.into_iter().collect::<Result<_, _>>()?,
+            record,
+        })
+    }
+}
+
+/// The recorded events of a run's folder, and nothing else of it.
+///
+/// # Errors
+///
+/// `events.json` is missing, damaged or far too large.
+pub fn recorded(folder: &Path) -> Result<Recorded, EvidenceError> {
+    parsed(&folder.join("events.json"), EVENTS)
+}
+
+pub(super) fn fault(path: &Path, what: &str) -> EvidenceError {
+    EvidenceError(format!("{}: {what}", path.display()))
+}
+
+fn no_file(path: &Path) -> EvidenceError {
+    fault(path, "is not a file; give a folder as damper train made it")
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> EvidenceError {
+    fault(path, &format!("{error}; make it readable"))
+}
+
+/// A file's bytes, if it is one and not larger than `limit`.
+pub(super) fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, EvidenceError> {
+    let metadata = fs::metadata(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            fault(path, "is missing, and so is checkpoint/plan.json of a run that has not finished: without them nothing can be said; copy the folder from where the run was made")
+        }
+        _ => unreadable(path, &error),
+    })?;
+    if !metadata.is_file() {
+        return Err(no_file(path));
+    }
+    let too_large =
+        || fault(path, &format!("is larger than {} MiB, as no run's is; take the one that damper wrote", limit >> 20));
+    if metadata.len() > limit {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
+    read.map_err(|error| unreadable(path, &error))?;
+    if bytes.len() as u64 > limit { Err(too_large()) } else { Ok(bytes) }
+}
+
+fn parsed<T: DeserializeOwned>(path: &Path, limit: u64) -> Result<T, EvidenceError> {
+    serde_json::from_slice(&bytes(path, limit)?)
+        .map_err(|error| fault(path, &format!("{error}: it is damaged or was changed; take the one that damper wrote")))
+}
+
+fn audit_in<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>, EvidenceError> {
+    let path = folder.join(name);
+    match fs::symlink_metadata(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        _ => Ok(Some(parsed(&path, RECORD)?)),
+    }
+}
+
+/// Whether the folder has not lost a file. Of one that cannot be looked at, the reading says why.
+pub(super) fn is_there(path: &Path) -> Result<bool, EvidenceError> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Ok(found) if !found.is_file() => Err(no_file(path)),
+        _ => Ok(true),
+    }
+}
+
+/// The model, where the folder has not lost it.
+fn model(path: &Path) -> Result<Option<ModelProto>, EvidenceError> {
+    if !is_there(path)? {
+        return Ok(None);
+    }
+    onnx::load(path).map(Some).map_err(|error| EvidenceError(error.to_string()))
+}
+
+/// The digest of a model's parameters in the order of the record, or what it lacks.
+fn params(model: &ModelProto, record: &TrainReport) -> String {
+    let initializers = model.graph.iter().flat_map(|graph| &graph.initializer);
+    let by_name: HashMap<&str, &TensorProto> = initializers.map(|tensor| (tensor.name.as_str(), tensor)).collect();
+    let mut all = Vec::new();
+    for name in &record.training.tensors {
+        let tensor = by_name.get(name.as_str()).and_then(|tensor| onnx::decode_tensor(tensor).ok());
+        match tensor.as_ref().and_then(onnx::Tensor::as_f32) {
+            Some(values) => all.extend_from_slice(values),
+            None => return format!("none, for it has no tensor {name}"),
+        }
+    }
+    super::digest(&all)
+}
+
+/// SHA-256 of a file, in hexadecimal; none where there is no such file.
+fn digest(path: &Path) -> Result<Option<String>, EvidenceError> {
+    if !is_there(path)? {
+        return Ok(None);
+    }
+    let mut hash = Sha256::new();
+    let mut read = || -> io::Result<()> {
+        let mut file = File::open(path)?;
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            match file.read(&mut buffer)? {
+                0 => return Ok(()),
+                count => hash.update(&buffer[..count]),
+            }
+        }
+    };
+    read().map_err(|error| unreadable(path, &error))?;
+    Ok(Some(hex(&hash.finalize())))
+}

@@ -1,0 +1,165 @@
+//! The output folder of a run. A run that fails before it paid for a step leaves no folder. From the first paid step on, nothing
+//! removes the folder: its ledger counts against the data.
+
+use damper_train::files::{
+    Access, FileError, MadeFolders, create_output_folder, create_private_folder, may_hold_ledger, write,
+};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A folder on its way. Dropped before [`keep`](OutputFolder::keep) and before a step was paid, it is gone, with the parents made
+/// for it.
+#[derive(Debug)]
+pub struct OutputFolder {
+    path: PathBuf,
+    kept: bool,
+    /// Goes last, when the folder is empty.
+    _made: MadeFolders,
+}
+
+impl OutputFolder {
+    /// Makes the folder, and in it the private folder `checkpoint`.
+    ///
+    /// # Errors
+    ///
+    /// The folder is there and not empty, is a file, or cannot be made or written.
+    pub fn create(path: &Path) -> Result<Self, FileError> {
+        let made = MadeFolders::for_path(path);
+        create_output_folder(path)?;
+        // From here on everything in the folder is this run's.
+        let folder = Self { path: path.to_path_buf(), kept: false, _made: made };
+        create_private_folder(&folder.checkpoint())?;
+        Ok(folder)
+    }
+
+    /// The folder for what is as secret as the data.
+    pub fn checkpoint(&self) -> PathBuf {
+        self.path.join("checkpoint")
+    }
+
+    /// Writes one of the public outputs.
+    ///
+    /// # Errors
+    ///
+    /// The disk is full or fails.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), FileError> {
+        write(&self.path.join(name), bytes, Access::Public)
+    }
+
+    /// Returns true if steps may have been paid: the folder has a ledger, or cannot be looked at.
+    #[must_use]
+    pub fn may_hold_ledger(&self) -> bool {
+        may_hold_ledger(&self.path)
+    }
+
+    /// The run is finished: the folder stays.
+    pub fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+/// Makes a private folder for the plan and the ledger of one more run under `out`: `ledgers/NNNN/checkpoint`, which nothing
+/// removes. `damper epsilon OUT/ledgers/NNNN` reads it.
+///
+/// # Errors
+///
+/// It cannot be made.
+pub fn create_ledger_folder(out: &Path) -> Result<PathBuf, FileError> {
+    let ledgers = out.join("ledgers");
+    create_private_folder(&ledgers)?;
+    let failed = |error: io::Error| FileError(format!("{}: {error}; make it readable", ledgers.display()));
+    let mut last = 0;
+    for entry in fs::read_dir(&ledgers).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        last = last.max(name.to_str().and_then(|name| name.parse::<u32>().ok()).unwrap_or(0));
+    }
+    let run = ledgers.join(format!("{:04}", last.saturating_add(1)));
+    create_output_folder(&run)?;
+    let checkpoint = run.join("checkpoint");
+    create_private_folder(&checkpoint)?;
+    Ok(checkpoint)
+}
+
+impl Drop for OutputFolder {
+    /// Nothing can be done about a failure here that the user's own message does not ask for already.
+    fn drop(&mut self) {
+        if self.kept || self.may_hold_ledger() {
+            return;
+        }
+        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unfinished_folder_goes_with_the_parents_made_for_it() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a/b");
+        let folder = OutputFolder::create(&path).unwrap();
+        folder.write("model.onnx", b"half a run").unwrap();
+        assert!(folder.checkpoint().is_dir());
+        drop(folder);
+        assert!(!root.path().join("a").exists() && root.path().exists());
+    }
+
+    #[test]
+    fn an_unfinished_folder_that_was_there_stays_and_is_empty_again() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = OutputFolder::create(root.path()).unwrap();
+        folder.write("report.json", b"{}").unwrap();
+        drop(folder);
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn ledger_outlives_failed_run() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a/run");
+        let folder = OutputFolder::create(&path).unwrap();
+        fs::write(folder.checkpoint().join("plan.json"), "{}").unwrap();
+        assert!(!folder.may_hold_ledger());
+        fs::write(folder.checkpoint().join("ledger.json"), "{}").unwrap();
+        folder.write("model.onnx", b"half a run").unwrap();
+        assert!(folder.may_hold_ledger());
+        drop(folder);
+        assert!(path.join("checkpoint/ledger.json").exists() && path.join("checkpoint/plan.json").exists());
+        let message = OutputFolder::create(&path).unwrap_err().to_string();
+        assert!(message.contains("holds the ledger") && !message.contains("remove"), "{message}");
+    }
+
+    #[test]
+    fn ledger_folders_are_counted() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["0001", "0002", "0003"] {
+            let made = create_ledger_folder(root.path()).unwrap();
+            assert_eq!(made, root.path().join("ledgers").join(name).join("checkpoint"));
+            assert!(made.is_dir());
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_refused_loses_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("mine"), b"1").unwrap();
+        assert!(OutputFolder::create(root.path()).is_err());
+        assert_eq!(fs::read(root.path().join("mine")).unwrap(), b"1");
+    }
+
+    #[test]
+    fn a_finished_folder_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("run");
+        let folder = OutputFolder::create(&path).unwrap();
+        folder.write("report.json", b"{}").unwrap();
+        folder.keep();
+        assert_eq!(fs::read(path.join("report.json")).unwrap(), b"{}");
+        assert!(path.join("checkpoint").is_dir());
+    }
+}

@@ -1,0 +1,156 @@
+//! What a claim of differential privacy must state, after NIST SP 800-226 ("Guidelines for Evaluating Differential Privacy
+//! Guarantees", Near, Darais, Lefkovitz, Howarth, 2025), and where a report answers it.
+//!
+//! The wording and the order are ours; the guideline's pyramid goes from the guarantee's parameters and unit over algorithms,
+//! accuracy and correctness down to trust, side channels and who may touch the data.
+
+use super::{Audit, TrainReport};
+use damper_accounting::{Recorded, Sampler, upward};
+use serde::Serialize;
+
+/// One thing that must be stated.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Item {
+    /// What is asked.
+    pub asked: &'static str,
+    /// What this run answers.
+    pub answer: String,
+    /// The part of the page that says more; none where the report cannot know, and whoever publishes it must say.
+    pub section: Option<&'static str>,
+}
+
+/// The parts of a page, by their anchors.
+pub(super) const SECTIONS: [(&str, &str); 9] = [
+    ("guarantee", "The guarantee"),
+    ("curves", "Over steps and over δ"),
+    ("mechanism", "Mechanism"),
+    ("sampling", "Sampling and accounting"),
+    ("ran", "What ran"),
+    ("released", "What was released"),
+    ("accuracy", "Accuracy"),
+    ("audits", "Audits"),
+    ("guideline", "What a claim must state"),
+];
+
+/// The list for a run.
+pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit]) -> Vec<Item> {
+    let item = |asked, section, answer: String| Item { asked, answer, section: Some(section) };
+    let open = |asked, answer: &str| Item { asked, answer: answer.to_owned(), section: None };
+    let steps = recorded.steps();
+    let exact = record.privacy.is_exact();
+    vec![
+        item(
+            "The privacy parameters, and the definition that they belong to",
+            "guarantee",
+            format!("Approximate differential privacy; δ = {:e}, ε computed for it and for others.", recorded.delta),
+        ),
+        item(
+            "The neighbouring relation",
+            "guarantee",
+            format!("{}; beside it the figure for a replaced sample.", record.privacy.neighbours),
+        ),
+        item("The unit of privacy", "guarantee", "One sample, not one person.".into()),
+        item("The bound on what one unit contributes", "mechanism", format!("{}.", record.method.sensitivity)),
+        item(
+            "The mechanism and its parameters",
+            "mechanism",
+            format!("{}, all parameters are listed.", record.mechanism.name),
+        ),
+        item(
+            "Composition: what was released how often, and how it adds up",
+            "sampling",
+            format!("{steps} steps, priced together by the accountant {}.", recorded.accountant),
+        ),
+        item(
+            "Amplification by sampling, and whether the sampler that ran is the one that was priced",
+            "sampling",
+            match recorded.sampler {
+                Sampler::Poisson => "Poisson sampling; rate and coins are the same exact fraction.".into(),
+                Sampler::Shuffled => "None is claimed: batches were shuffled.".into(),
+            },
+        ),
+        item("The whole privacy budget of the data", "guarantee", format!("{}.", capital(&record.privacy.composition))),
+        item(
+            "What is covered by the guarantee, and what is not",
+            "released",
+            format!("Covered: {}. Not: {}.", record.privacy.covered, record.privacy.not_covered),
+        ),
+        item(
+            "Preprocessing and choices made on the data",
+            "guarantee",
+            format!("Taken to be public, and not covered if they were not: {}.", record.privacy.taken_as_public),
+        ),
+        item(
+            "Accuracy, and how it was measured",
+            "accuracy",
+            match (&record.held_out, record.test_accuracy, record.test_loss) {
+                (Some(held_out), Some(accuracy), _) => {
+                    let (share, samples, public) = (100.0 * accuracy, held_out.samples, &held_out.public);
+                    format!("{share:.2} % of {samples} held-out samples, {public}.")
+                }
+                (Some(held_out), None, Some(loss)) => {
+                    format!("Loss {loss:.4} on {} held-out samples, {}.", held_out.samples, held_out.public)
+                }
+                _ => "Not measured.".into(),
+            },
+        ),
+        open(
+            "Bias: who is served worse",
+            "Not measured. Clipping and noise cost rare groups more than common ones: measure accuracy by group before use.",
+        ),
+        item(
+            "Correctness of the implementation, floating point included",
+            "ran",
+            if exact {
+                "Sums, bounds and noise are integers; every rounding of ε is upward; a recorded run can be replayed."
+                    .into()
+            } else {
+                format!("{}.", capital(&record.privacy.path_note))
+            },
+        ),
+        item("The source of randomness", "ran", format!("{}.", record.mechanism.generator)),
+        item(
+            "Evidence beside the proof",
+            "audits",
+            match audits {
+                [] => "No audit's result lies in this folder; ε was computed again from the recorded events.".into(),
+                audits => format!(
+                    "{} of {} audits passed; ε was computed again from the recorded events.",
+                    audits.iter().filter(|audit| audit.passed).count(),
+                    audits.len()
+                ),
+            },
+        ),
+        open(
+            "The trust model",
+            "Central: who trains sees data, gradients and key, and is trusted with them. Whoever publishes this names them.",
+        ),
+        open(
+            "Side channels",
+            "Not covered by ε: the time a step takes, memory and power depend on how many samples it drew. Keep them from \
+             whoever may not see the data.",
+        ),
+        open(
+            "Security of the data and access to it",
+            "The private folder checkpoint/ is readable by its owner alone; more must come from whoever keeps the data.",
+        ),
+        open(
+            "How the data were collected",
+            "Outside of what software can say: what a person gave to be collected is exposed to whoever collected it.",
+        ),
+        item(
+            "How strong the guarantee is, in words",
+            "guarantee",
+            format!(
+                "The run claims ε = {}; the page gives what a guess at one sample can reach.",
+                upward(record.epsilon)
+            ),
+        ),
+    ]
+}
+
+/// With a capital letter in front.
+pub(super) fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}

@@ -1,0 +1,34 @@
+//! `metrics.csv`: the held-out figures over the run, one line an evaluation.
+
+use super::TrainReport;
+use damper_accounting::RunKind;
+use damper_train::{Evaluation, TestMetrics};
+
+impl TrainReport {
+    /// The lines of `metrics.csv`: `step,epoch,epsilon,test_loss,test_accuracy,run,test_metrics`. A missing figure is empty.
+    pub fn metrics(run: RunKind, metrics: TestMetrics, evaluations: &[Evaluation]) -> String {
+        let mut text = String::from("step,epoch,epsilon,test_loss,test_accuracy,run,test_metrics\n");
+        let metrics = metrics.name();
+        for at in evaluations {
+            let accuracy = at.accuracy.map(|accuracy| accuracy.to_string()).unwrap_or_default();
+            text.push_str(&format!("{},{},{},{},{accuracy},{run},{metrics}\n", at.step, at.epoch, at.epsilon, at.loss));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_that_there_is_not_is_left_empty() {
+        let at = Evaluation { step: 3, epoch: 0.5, epsilon: 1.25, loss: 0.75, accuracy: None };
+        let with = Evaluation { step: 6, accuracy: Some(0.5), ..at };
+        assert_eq!(
+            TrainReport::metrics(RunKind::Simulation, TestMetrics::Exact, &[at, with]),
+            "step,epoch,epsilon,test_loss,test_accuracy,run,test_metrics\n3,0.5,1.25,0.75,,simulation,exact\n\
+             6,0.5,1.25,0.75,0.5,simulation,exact\n"
+        );
+    }
+}

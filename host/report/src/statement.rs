@@ -1,0 +1,357 @@
+//! What may be said of a run: computed again from what it recorded, and compared with what it claims.
+//!
+//! # Privacy
+//!
+//! A statement reads released files alone and says nothing that is not in them: ε covers it as it covers them.
+
+use super::curves::Curves;
+use super::evidence::{Evidence, Released};
+use super::guideline::{self, Item};
+use super::{Audit, REFUTED, TrainReport};
+use damper_accounting::{Accountant, AccountingError, DeltaVerdict, Recorded, Sampler, judge_delta, upward};
+use damper_core::accounting::{Event, Rate};
+use damper_train::files;
+use serde::Serialize;
+
+/// Figures that differ by more than this share differ.
+const SAME: f64 = 1e-6;
+
+/// The statement on a run. The fixed keys come first, all of them from `events.json`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Statement {
+    /// ε of the recorded events, rounded up.
+    pub epsilon: f64,
+    /// δ.
+    pub delta: f64,
+    /// The smallest σ of an event, over the clip, all releases together.
+    pub noise_multiplier: f64,
+    /// The largest rate of an event.
+    pub sampling_rate: f64,
+    /// Steps that released something.
+    pub steps: u64,
+    /// What priced them.
+    pub accountant: Accountant,
+    /// The guarantee in a sentence, or why there is none.
+    pub guarantee: String,
+    /// Whether `guarantee` is one.
+    pub guaranteed: bool,
+    /// What the guarantee rests on.
+    pub assumptions: Vec<String>,
+    /// What one sample is.
+    pub sample: String,
+    /// Whether what the run claims is what its events say.
+    pub agrees: bool,
+    /// Where not.
+    pub differences: Vec<Difference>,
+    /// Whether `model.onnx` is marked as no result: one that an audit trained.
+    pub marked: bool,
+    /// ε where neighbours have one sample in the place of another; none where nothing finite holds.
+    pub epsilon_of_replaced: Option<f64>,
+    /// The most that a guess on one sample may be right, at a false alarm rate of 1 %.
+    pub most_true_alarms: f64,
+    /// ε over steps, and over δ.
+    pub curves: Curves,
+    /// The audits that ran.
+    pub audits: Vec<Audit>,
+    /// What a claim of differential privacy must state, and where this one does.
+    pub guideline: Vec<Item>,
+    /// The released files.
+    pub files: Vec<Released>,
+    /// The damper that computed this.
+    pub damper: &'static str,
+    /// What the run says of itself.
+    pub record: TrainReport,
+}
+
+/// Two files of a run that say different things.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Difference {
+    /// The file that claims it.
+    pub file: &'static str,
+    /// Of what.
+    pub of: &'static str,
+    /// What it claims.
+    pub claimed: String,
+    /// What follows from `events.json`, or from the rest of the claim.
+    pub found: String,
+}
+
+/// One sample, where the record does not say what the data were.
+const SAMPLE: &str = "one row of the training data: an image, a table's row or a text, with its label";
+const SEVERAL: &str = "A person with several of them is several samples, and a document cut into pieces is several samples: for them ε \
+                       grows about in proportion";
+
+/// What is said of a model that an audit trained.
+const NO_RESULT: &str =
+    "There is no guarantee, and no result: the model was trained with made-up samples, to audit its training.";
+
+impl Statement {
+    /// Computes everything again.
+    ///
+    /// # Errors
+    ///
+    /// The recorded events cannot be priced.
+    pub fn new(evidence: Evidence) -> Result<Self, AccountingError> {
+        let Evidence { record, recorded, canary, mechanism, neighbours, marked, params_digest, files } = evidence;
+        let price = recorded.epsilon(recorded.accountant, recorded.delta)?;
+        let epsilon = price.epsilon;
+        let mut differences = differences(&record, &recorded, epsilon);
+        if let Some(found) = params_digest.filter(|found| *found != record.params_digest) {
+            let claimed = record.params_digest.chars().take(80).collect();
+            differences.push(Difference {
+                file: "report.json",
+                of: "the parameters in model.onnx to have the digest",
+                claimed,
+                found,
+            });
+        }
+        let canary = canary.map(|audit| audit.judge(&recorded, epsilon));
+        let mechanism = mechanism.map(|audit| audit.judge(&recorded, epsilon));
+        let neighbours = neighbours.map(|audit| audit.judge(&recorded, epsilon));
+        let mut audits = Vec::new();
+        for (audit, difference) in canary.into_iter().chain(mechanism).chain(neighbours) {
+            audits.push(audit);
+            differences.extend(difference);
+        }
+        let refuted = audits.iter().any(|audit| !audit.passed);
+        let none = match (differences.is_empty(), refuted, marked) {
+            (false, ..) => Some("There is no guarantee: the files of this run do not agree with each other."),
+            (_, true, _) => Some("There is no guarantee: an audit of this run failed."),
+            (.., true) => Some(NO_RESULT),
+            _ => None,
+        };
+        let (guaranteed, guarantee) = match none {
+            Some(none) => (false, none.to_owned()),
+            None => guarantee(&record, &recorded, epsilon),
+        };
+        Ok(Self {
+            epsilon,
+            delta: recorded.delta,
+            noise_multiplier: recorded.smallest_multiplier(),
+            sampling_rate: recorded.largest_rate(),
+            steps: recorded.steps(),
+            accountant: recorded.accountant,
+            guarantee,
+            guaranteed,
+            assumptions: assumptions(&record, &recorded),
+            sample: format!("{}. {SEVERAL}", record.privacy.sample.as_deref().unwrap_or(SAMPLE)),
+            agrees: differences.is_empty(),
+            differences,
+            marked,
+            epsilon_of_replaced: recorded.epsilon_of_replaced(recorded.delta).ok().map(|priced| priced.epsilon),
+            most_true_alarms: true_alarms(epsilon, recorded.delta),
+            curves: Curves::new(&recorded),
+            guideline: guideline::items(&record, &recorded, &audits),
+            audits,
+            files,
+            damper: env!("CARGO_PKG_VERSION"),
+            record,
+        })
+    }
+
+    /// Whether something is wrong: files that disagree, or an audit that failed.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        if let Some(Difference { file, of, claimed, found }) = self.differences.first() {
+            return Some(format!(
+                "{file} claims {of} {claimed}, but it is {found}: a file was changed, or they are of two runs; do not rely on the claim ({} in all, see the report)",
+                match self.differences.len() {
+                    1 => "one difference".into(),
+                    many => format!("{many} differences"),
+                }
+            ));
+        }
+        if let Some(failed) = self.audits.iter().find(|audit| !audit.passed) {
+            return Some(format!("{}: the audit failed: {}; do not rely on the claim", failed.file, failed.verdict));
+        }
+        self.marked.then(|| format!("model.onnx: {NO_RESULT} Take the model that damper train wrote"))
+    }
+
+    /// As `statement.json` holds it, with a last newline.
+    pub fn to_json(&self) -> String {
+        files::json(self).expect("a statement has string keys and finite numbers")
+    }
+}
+
+/// The most true alarms at a hundredth of false ones, of any guess at whether one sample took part.
+fn true_alarms(epsilon: f64, delta: f64) -> f64 {
+    const FALSE: f64 = 0.01;
+    let most = (epsilon.exp() * FALSE + delta).min(1.0 - (-epsilon).exp() * (1.0 - delta - FALSE));
+    most.clamp(0.0, 1.0)
+}
+
+/// Whether there is a guarantee, and what it is, in a sentence.
+fn guarantee(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> (bool, String) {
+    let figures = format!("ε = {} at δ = {:e}", upward(epsilon), recorded.delta);
+    match &*record.run {
+        "private" => {}
+        "simulation" => {
+            return (
+                false,
+                format!(
+                    "There is no guarantee: the run is a simulation, whose seed is known, so its noise can be taken off again. A \
+                     private run with the same settings would have {figures}."
+                ),
+            );
+        }
+        other => {
+            return (
+                false,
+                format!(
+                    "There is no guarantee, and no result: the run is marked `{}`.",
+                    other.chars().take(40).collect::<String>()
+                ),
+            );
+        }
+    }
+    if !record.privacy.is_exact() {
+        let path = record.privacy.path.chars().take(40).collect::<String>();
+        return (
+            false,
+            format!(
+                "There is no guarantee: the run took the path `{path}`, whose sums and noise are floats. No proof covers their \
+                 roundings. The ideal mechanism, in real numbers, would have {figures}."
+            ),
+        );
+    }
+    if record.versions.sample_independence == REFUTED {
+        return (
+            false,
+            format!(
+                "There is no guarantee: a sample's gradient depended on its row or on other samples in a test before the run, so the \
+                 clip does not bound what one sample changes. If it did, the run would have {figures}."
+            ),
+        );
+    }
+    let samples = match record.privacy.declared_samples {
+        None => format!("exactly {} samples", record.privacy.samples),
+        Some(declared) => format!("one size, declared as {declared} samples,"),
+    };
+    let sets = if recorded.held_out.is_empty() {
+        format!("training sets of {samples} that differ in one sample")
+    } else {
+        format!("data sets with training sets of {samples} that differ in one sample, training or held-out")
+    };
+    (
+        true,
+        format!(
+            "Whatever is computed from what epsilon covers is differentially private with {figures}: for any two {sets}, which one of them holds and the other holds nothing in its place, \
+             every set of outcomes has a probability on the one of at most e^ε times that on the other, plus δ."
+        ),
+    )
+}
+
+fn assumptions(record: &TrainReport, recorded: &Recorded) -> Vec<String> {
+    let mut all = vec![
+        format!("Neighbours: {}.", record.privacy.neighbours),
+        match recorded.sampler {
+            Sampler::Poisson => "Each draw was an independent Poisson draw at exactly the recorded rate, and nobody outside saw which \
+                                 samples it held."
+                .into(),
+            Sampler::Shuffled => "Each sample was in one batch of an epoch at most; nothing is assumed of the order.".into(),
+        },
+        format!("How sums were bounded: {}.", record.privacy.path_note),
+        format!("A sample's gradient depends on that sample and the parameters alone: {}.", record.versions.sample_independence),
+        format!("Chosen without the data: {}.", record.privacy.fixed_beforehand),
+        format!("Taken to be public: {}.", record.privacy.taken_as_public),
+        match &record.held_out {
+            Some(held_out) => format!("Held-out samples: {}.", held_out.public),
+            None => "Held-out samples: none.".into(),
+        },
+        format!("Random words: {}; the key stays secret for ever.", record.mechanism.generator),
+        "events.json lists everything that was released from the samples, as damper writes it. A changed file that is consistent in \
+         itself is not noticed here: compare digests with those that the owner of the data published."
+            .into(),
+        format!("Counted: {}.", record.privacy.composition),
+    ];
+    let samples = record.privacy.public_samples();
+    match judge_delta(recorded.delta, samples, true) {
+        Ok(DeltaVerdict::Large { advised }) => all.push(format!(
+            "delta is large: {:e} for {samples} samples, where {advised:.1e} is advised.",
+            recorded.delta
+        )),
+        _ => all.push(format!("{}.", guideline::capital(&record.privacy.delta_note))),
+    }
+    all
+}
+
+/// What the run claims and what its events say, where that differs.
+fn differences(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> Vec<Difference> {
+    let number =
+        |of: &'static str, claimed: f64, real: f64| (of, near(claimed, real), claimed.to_string(), real.to_string());
+    let exact = |of: &'static str, claimed: String, real: String| (of, claimed == real, claimed, real);
+    let rate = recorded.events.iter().map(|event| event.sampling_rate_numerator).max().unwrap_or(0);
+    let mut all = vec![
+        number("epsilon", record.epsilon, epsilon),
+        number("delta", record.delta, recorded.delta),
+        number("a noise multiplier of", record.noise_multiplier, recorded.smallest_multiplier()),
+        number("a sampling rate of", record.sampling_rate, recorded.largest_rate()),
+        exact(
+            "a sampling rate of",
+            record.privacy.sampling_rate_exact.clone(),
+            format!("{rate}/{}", Rate::DENOMINATOR),
+        ),
+        exact("a number of steps of", record.steps.to_string(), recorded.steps().to_string()),
+        exact("the accountant", record.accountant.to_string(), recorded.accountant.to_string()),
+        exact("the sampler", name(record.privacy.sampler).into(), name(recorded.sampler).into()),
+        exact(
+            "draws cut at",
+            cut(record.privacy.truncation.map(|cut| cut.most)),
+            cut(recorded.truncation.map(|cut| cut.most)),
+        ),
+        exact(
+            "to be a",
+            record.run.to_string(),
+            match (&*record.run, record.mechanism.seed, recorded.run) {
+                ("private", Some(_), _) => "simulation".into(),
+                ("private" | "simulation", _, Some(run)) => run.to_string(),
+                (run, ..) => run.to_owned(),
+            },
+        ),
+    ];
+    let mechanism = &record.mechanism;
+    if let (Some(sigma), Some(bits)) = (mechanism.sigma_grid, mechanism.grid_bits) {
+        let runs = f64::from(sigma) / 2f64.powi(bits.min(1000) as i32);
+        all.push(number("noise on the gradient of", mechanism.gradient_multiplier, runs));
+    }
+    if record.method.noise_schedule == "constant" {
+        let gradient = Event::new(Rate::ONE, mechanism.gradient_multiplier).ok();
+        let joint = gradient.and_then(|event| match mechanism.count_noise_multiplier {
+            None => Some(event.multiplier()),
+            Some(counts) => event.and(counts).ok().map(|event| event.multiplier()),
+        });
+        let joint = joint.unwrap_or(0.0);
+        all.push(number("all releases of a draw to have a multiplier of", record.noise_multiplier, joint));
+    }
+    let claimed = record.held_out.as_ref().and_then(|held_out| held_out.noise.as_ref());
+    let released = recorded.of_held_out();
+    all.push(exact(
+        "releases from held-out samples:",
+        claimed.map_or(0, |noise| u64::from(noise.evaluations)).to_string(),
+        released.as_ref().map_or(0, Recorded::events).to_string(),
+    ));
+    if let (Some(claimed), Some(released)) = (claimed, &released) {
+        let real = released.smallest_multiplier();
+        all.push(number("held-out metrics with a multiplier of", claimed.joint_noise_multiplier, real));
+    }
+    let is_private = record.held_out.as_ref().is_some_and(|held_out| held_out.metrics == "private");
+    all.push(exact("private held-out metrics:", is_private.to_string(), released.is_some().to_string()));
+    let different = all.into_iter().filter(|(_, same, ..)| !same);
+    different.map(|(of, _, claimed, found)| Difference { file: "report.json", of, claimed, found }).collect()
+}
+
+/// Whether two figures are the same but for roundings.
+pub(super) fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= SAME * a.abs().max(b.abs())
+}
+
+fn name(sampler: Sampler) -> &'static str {
+    match sampler {
+        Sampler::Poisson => "poisson",
+        Sampler::Shuffled => "shuffled",
+    }
+}
+
+fn cut(most: Option<u64>) -> String {
+    most.map_or("no size".into(), |most| format!("{most} samples"))
+}

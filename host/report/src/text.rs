@@ -1,0 +1,86 @@
+//! The report in a few lines, for people.
+
+use super::{SIMULATION, TrainReport};
+use damper_accounting::{Sampler, upward};
+use damper_train::CLIPPED_BY_BACKEND;
+use std::fmt;
+
+impl fmt::Display for TrainReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(held_out) = &self.held_out {
+            let samples = held_out.samples;
+            let secrecy = match &*held_out.metrics {
+                "private" => "with noise, covered by epsilon",
+                _ => "exact, not covered by epsilon",
+            };
+            match (self.test_accuracy, self.test_loss) {
+                (Some(accuracy), Some(loss)) => {
+                    let perplexity = self.test_perplexity.map_or(String::new(), |p| format!(", perplexity {p:.2}"));
+                    writeln!(
+                        f,
+                        "accuracy  {:.2} %  (loss {loss:.4}{perplexity}, on {samples} held-out samples; {secrecy})",
+                        100.0 * accuracy
+                    )?;
+                }
+                (None, Some(loss)) => writeln!(f, "loss      {loss:.6}  (on {samples} held-out samples; {secrecy})")?,
+                _ => writeln!(f, "accuracy  not measured (--test-metrics {})", held_out.metrics)?,
+            }
+        } else {
+            writeln!(f, "accuracy  not measured: the data has no held-out samples (--test gives some)")?;
+        }
+        let kind = match &*self.run {
+            "simulation" => SIMULATION,
+            _ if !self.privacy.is_exact() => "  NOT GUARANTEED: sums and noise are floats",
+            _ => "",
+        };
+        writeln!(f, "epsilon   {}{kind}", upward(self.epsilon))?;
+        writeln!(f, "delta     {:e}", self.delta)?;
+        let on_grid = match (self.mechanism.sigma_grid, self.mechanism.grid_bits) {
+            (Some(sigma), Some(bits)) => format!("  (= {sigma} / 2^{bits}, exact)"),
+            _ if self.privacy.path == CLIPPED_BY_BACKEND => "  (continuous, clipped by the backend: not exact)".into(),
+            _ => "  (continuous: not exact)".into(),
+        };
+        let differences = self.method.differences();
+        if !differences.is_empty() {
+            writeln!(f, "method    {}: {differences}", self.method.name)?;
+        } else if self.method.name != "dp-sgd" {
+            writeln!(f, "method    {}: with these flags every step is one of dp-sgd", self.method.name)?;
+        }
+        let when = if self.method.has_schedule() { " in the first step" } else { "" };
+        writeln!(
+            f,
+            "sigma     {:.4} x clip {}{when}{on_grid}",
+            self.mechanism.gradient_multiplier, self.mechanism.clip
+        )?;
+        if self.method.clip_last != self.method.clip_first {
+            writeln!(f, "clip      {} at first, {} at the end", self.method.clip_first, self.method.clip_last)?;
+        }
+        let samples = self.privacy.public_samples();
+        let batch = self.mechanism.expected_batch;
+        match self.privacy.sampler {
+            Sampler::Poisson if self.privacy.declared_samples.is_some() => writeln!(
+                f,
+                "draws     {} Poisson draws at a rate of {} (--dataset-size {samples}); the divisor is {batch}",
+                self.steps, self.sampling_rate
+            )?,
+            Sampler::Poisson => {
+                let steps = self.steps;
+                writeln!(f, "draws     {steps} Poisson draws, {batch} of {samples} samples expected in each")?;
+            }
+            Sampler::Shuffled => writeln!(
+                f,
+                "batches   {} of {batch} of {samples} samples, shuffled: {} epochs, each an event at a rate of 1",
+                self.steps, self.privacy.events
+            )?,
+        }
+        write!(
+            f,
+            "time      {} s on {} {}, {} {}",
+            self.seconds,
+            self.backend,
+            self.versions.backend,
+            self.training.workers,
+            if self.training.workers == 1 { "thread" } else { "threads" }
+        )
+    }
+}

@@ -1,0 +1,129 @@
+//! What the tests of the operators of our own share.
+
+use super::super::{Backend, Plan, bound_shape};
+use super::Ort;
+use super::operator::DOMAIN;
+use super::operators;
+use damper_onnx::TensorRef;
+use damper_onnx::graph::DType;
+use damper_onnx::{Dim, TensorSpec};
+use damper_onnx::{Extent, make_node, make_tensor_f32, make_value_info, pb};
+use prost::Message as _;
+
+/// Samples of a batch.
+pub(super) const BATCH: usize = 5;
+
+/// `[N, *extents]`.
+pub(super) fn batched(name: &str, extents: &[usize]) -> TensorSpec {
+    let shape = [Dim::Batch].into_iter().chain(extents.iter().map(|&extent| Dim::Fixed(extent))).collect();
+    TensorSpec { name: name.into(), dtype: DType::F32, shape }
+}
+
+/// A parameter.
+pub(super) fn parameter(name: &str, extents: &[usize]) -> TensorSpec {
+    TensorSpec {
+        name: name.into(),
+        dtype: DType::F32,
+        shape: extents.iter().map(|&extent| Dim::Fixed(extent)).collect(),
+    }
+}
+
+/// A node of one output, written `output = op(inputs)`.
+pub(super) fn node(written: &str) -> pb::NodeProto {
+    let parts: Vec<&str> = written.split([' ', '=', '(', ')', ',']).filter(|part| !part.is_empty()).collect();
+    make_node(parts[1], parts[0], &parts[2..], &[parts[0]], vec![])
+}
+
+/// A model of `nodes`, with constants, and its plan.
+pub(super) fn model(
+    nodes: Vec<pb::NodeProto>,
+    constants: &[(&str, &[usize], &[f32])],
+    inputs: Vec<TensorSpec>,
+    outputs: Vec<TensorSpec>,
+) -> (pb::ModelProto, Plan) {
+    let value = |spec: &TensorSpec| {
+        let extents = spec.shape.iter().map(|dim| match dim {
+            Dim::Batch => Extent::Batch,
+            Dim::Fixed(extent) => Extent::Fixed(*extent),
+        });
+        make_value_info(&spec.name, spec.dtype, &extents.collect::<Vec<_>>())
+    };
+    let graph = pb::GraphProto {
+        name: "g".into(),
+        node: nodes,
+        input: inputs.iter().map(value).collect(),
+        output: outputs.iter().map(value).collect(),
+        initializer: constants.iter().map(|(name, shape, data)| make_tensor_f32(name, shape, data)).collect(),
+        ..Default::default()
+    };
+    let standard = pb::OperatorSetIdProto { domain: String::new(), version: 17 };
+    let model =
+        pb::ModelProto { ir_version: 8, opset_import: vec![standard], graph: Some(graph), ..Default::default() };
+    (model, Plan { batch: BATCH, threads: 1, inputs, outputs })
+}
+
+/// Our operators in a model, the other nodes as `""`, as a session has them.
+pub(super) fn put((model, plan): &(pb::ModelProto, Plan)) -> Vec<String> {
+    let mut model = model.clone();
+    operators::put(&mut model, plan);
+    let is_ours = |node: pb::NodeProto| if node.domain == DOMAIN { node.op_type } else { String::new() };
+    model.graph.unwrap().node.into_iter().map(is_ours).collect()
+}
+
+/// What a model makes of these inputs; `None`, and why, where there is no onnxruntime.
+pub(super) fn run((model, plan): &(pb::ModelProto, Plan), inputs: &[Vec<f32>]) -> Option<Vec<Vec<f32>>> {
+    let backend = match Ort::open() {
+        Ok(backend) => backend,
+        Err(error) => {
+            println!("skipped: {}", error.0.split(" (").next().unwrap_or_default());
+            return None;
+        }
+    };
+    let mut session = backend.load(&model.encode_to_vec(), plan).unwrap();
+    let inputs: Vec<_> = inputs.iter().map(|input| TensorRef::F32(input)).collect();
+    let mut outputs = vec![];
+    session.run(&inputs, &mut |made| outputs = made.iter().map(|made| made.to_vec()).collect()).unwrap();
+    Some(outputs)
+}
+
+/// Numbers of both signs for each input of a plan.
+pub(super) fn numbers(plan: &Plan) -> Vec<Vec<f32>> {
+    let numbers = |(step, spec): (usize, &TensorSpec)| {
+        let len = bound_shape(spec, plan.batch).iter().product();
+        (0..len).map(|i: usize| ((i * (17 + 6 * step) + 7) % 61) as f32 / 20.3 - 1.5).collect()
+    };
+    plan.inputs.iter().enumerate().map(numbers).collect()
+}
+
+/// The largest difference, beside the larger of 1 and the value.
+pub(super) fn apart(ours: &[f32], theirs: &[f64]) -> f64 {
+    assert_eq!(ours.len(), theirs.len());
+    let apart = |(ours, theirs): (&f32, &f64)| (f64::from(*ours) - theirs).abs() / theirs.abs().max(1.0);
+    ours.iter().zip(theirs).map(apart).fold(0.0, f64::max)
+}
+
+/// Whether a sample's bits stay, wherever it lies, whatever the others are, and where another holds one of `bad`, which makes it not finite.
+/// The batched inputs are the first `count`.
+pub(super) fn assert_samples_stay_alone((model, plan): &(pb::ModelProto, Plan), count: usize, bad: &[f32]) {
+    let inputs = numbers(plan);
+    let Some(first) = run(&(model.clone(), plan.clone()), &inputs) else { return };
+    for bad in bad.iter().copied().chain([0.25]) {
+        let mut moved = inputs.clone();
+        for input in &mut moved[..count] {
+            let width = input.len() / BATCH;
+            input.rotate_right(2 * width);
+            input[width + width / 2] = bad;
+        }
+        let second = run(&(model.clone(), plan.clone()), &moved).unwrap();
+        for (first, second) in first.iter().zip(&second) {
+            let width = first.len() / BATCH;
+            for sample in (0..BATCH).filter(|sample| (sample + 2) % BATCH != 1) {
+                let bits = |made: &[f32], at: usize| -> Vec<u32> {
+                    made[at * width..(at + 1) * width].iter().map(|entry| entry.to_bits()).collect()
+                };
+                assert_eq!(bits(first, sample), bits(second, (sample + 2) % BATCH), "{bad} moved sample {sample}");
+            }
+            assert_eq!(second[width..2 * width].iter().all(|entry| entry.is_finite()), bad.is_finite());
+        }
+    }
+}

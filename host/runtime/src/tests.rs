@@ -1,0 +1,424 @@
+//! Laws that every backend keeps, on models built by hand.
+
+use super::*;
+use damper_onnx::{Extent, make_value_info, pb};
+use prost::Message as _;
+
+/// The error without where was looked: it stands in the output once a test.
+fn skipped(error: &BackendError) -> String {
+    format!("skipped: {}", error.0.split(" (").next().unwrap_or_default())
+}
+
+/// Both backends, or tract alone with a printed reason.
+fn backends() -> Vec<Box<dyn Backend>> {
+    let mut all = vec![open(Choice::Tract).unwrap()];
+    match open(Choice::Ort) {
+        Ok(ort) => all.push(ort),
+        Err(error) => println!("{}", skipped(&error)),
+    }
+    all
+}
+
+fn spec(name: &str, shape: &[Dim]) -> TensorSpec {
+    TensorSpec { name: name.into(), dtype: DType::F32, shape: shape.to_vec() }
+}
+
+fn labels(name: &str) -> TensorSpec {
+    TensorSpec { name: name.into(), dtype: DType::I64, shape: vec![Dim::Batch] }
+}
+
+fn value(spec: &TensorSpec) -> pb::ValueInfoProto {
+    let extent = |dim: &Dim| match dim {
+        Dim::Batch => Extent::Batch,
+        Dim::Fixed(extent) => Extent::Fixed(*extent),
+    };
+    make_value_info(&spec.name, spec.dtype, &spec.shape.iter().map(extent).collect::<Vec<_>>())
+}
+
+fn node(op: &str, inputs: &[&str], output: &str, ints: &[(&str, &[i64])]) -> pb::NodeProto {
+    pb::NodeProto {
+        name: format!("node_{output}"),
+        op_type: op.into(),
+        input: inputs.iter().map(|name| name.to_string()).collect(),
+        output: vec![output.into()],
+        attribute: ints
+            .iter()
+            .map(|(name, ints)| pb::AttributeProto {
+                name: name.to_string(),
+                r#type: pb::attribute_proto::AttributeType::Ints as i32,
+                ints: ints.to_vec(),
+                ..Default::default()
+            })
+            .collect(),
+        ..Default::default()
+    }
+}
+
+fn model(inputs: &[TensorSpec], outputs: &[TensorSpec], nodes: Vec<pb::NodeProto>) -> Vec<u8> {
+    pb::ModelProto {
+        ir_version: 8,
+        opset_import: vec![pb::OperatorSetIdProto { domain: String::new(), version: 17 }],
+        graph: Some(pb::GraphProto {
+            name: "g".into(),
+            node: nodes,
+            input: inputs.iter().map(value).collect(),
+            output: outputs.iter().map(value).collect(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+    .encode_to_vec()
+}
+
+fn plan(batch: usize, inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> Plan {
+    Plan { batch, threads: 1, inputs, outputs }
+}
+
+/// Small multiples of 1/64 with alternating signs: exact in f32, different for each `seed`.
+fn values(seed: u64, len: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..len)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 56) as f32 - 128.0) / 64.0
+        })
+        .collect()
+}
+
+const N: usize = 6;
+const SAMPLE: usize = 2 * 7 * 7;
+const CONV: usize = 5 * 2 * 3 * 3;
+const DENSE: usize = 5 * 7 * 7 * 3;
+
+/// `logits = reshape(tanh(conv(x, w))) · v`, `out = logits − mean over classes`: `x [N,2,7,7]`, `w [5,2,3,3]`,
+/// `v [245,3]`.
+fn conv_matmul() -> (Vec<u8>, Plan) {
+    use Dim::{Batch, Fixed};
+    let inputs = vec![
+        spec("x", &[Batch, Fixed(2), Fixed(7), Fixed(7)]),
+        spec("w", &[Fixed(5), Fixed(2), Fixed(3), Fixed(3)]),
+        spec("v", &[Fixed(245), Fixed(3)]),
+    ];
+    let outputs = vec![spec("h", &[Batch, Fixed(5), Fixed(7), Fixed(7)]), spec("out", &[Batch, Fixed(3)])];
+    let mut flatten = node("Flatten", &["h"], "flat", &[]);
+    flatten.attribute.push(pb::AttributeProto {
+        name: "axis".into(),
+        r#type: pb::attribute_proto::AttributeType::Int as i32,
+        i: 1,
+        ..Default::default()
+    });
+    let nodes = vec![
+        node("Conv", &["x", "w"], "c", &[("pads", &[1, 1, 1, 1]), ("kernel_shape", &[3, 3])]),
+        node("Tanh", &["c"], "h", &[]),
+        flatten,
+        node("MatMul", &["flat", "v"], "logits", &[]),
+        node("ReduceMean", &["logits"], "mean", &[("axes", &[1])]),
+        node("Sub", &["logits", "mean"], "out", &[]),
+    ];
+    (model(&inputs, &outputs, nodes), plan(N, inputs, outputs))
+}
+
+fn run(session: &mut dyn Session, inputs: &[TensorRef<'_>]) -> Vec<Vec<f32>> {
+    let mut outputs = Vec::new();
+    session.run(inputs, &mut |slices| outputs = slices.iter().map(|slice| slice.to_vec()).collect()).unwrap();
+    outputs
+}
+
+/// Padded 3×3 convolution, tanh, product, centring: plain loops in f64.
+fn reference(x: &[f32], w: &[f32], v: &[f32]) -> Vec<f64> {
+    let mut out = Vec::new();
+    for n in 0..N {
+        let mut logits = [0.0f64; 3];
+        for (channel, row, column) in
+            (0..5).flat_map(|c| (0..7i64).flat_map(move |i| (0..7i64).map(move |j| (c, i, j))))
+        {
+            let mut sum = 0.0;
+            for (d, k, l) in (0..2).flat_map(|d| (0..3i64).flat_map(move |k| (0..3i64).map(move |l| (d, k, l)))) {
+                let (i, j) = (row + k - 1, column + l - 1);
+                if (0..7).contains(&i) && (0..7).contains(&j) {
+                    sum += f64::from(x[n * SAMPLE + d * 49 + (i * 7 + j) as usize])
+                        * f64::from(w[channel * 18 + d * 9 + (k * 3 + l) as usize]);
+                }
+            }
+            for (class, logit) in logits.iter_mut().enumerate() {
+                *logit += sum.tanh() * f64::from(v[(channel * 49 + (row * 7 + column) as usize) * 3 + class]);
+            }
+        }
+        let mean = (logits[0] + logits[1] + logits[2]) / 3.0;
+        out.extend(logits.map(|logit| logit - mean));
+    }
+    out
+}
+
+#[test]
+fn every_backend_computes_what_plain_loops_compute() {
+    let (bytes, plan) = conv_matmul();
+    for backend in backends() {
+        let mut session = backend.load(&bytes, &plan).unwrap();
+        for step in 0..3 {
+            let (x, w, v) = (values(step, N * SAMPLE), values(step + 10, CONV), values(step + 20, DENSE));
+            let outputs = run(session.as_mut(), &[TensorRef::F32(&x), TensorRef::F32(&w), TensorRef::F32(&v)]);
+            assert_eq!(outputs[0].len(), N * 245);
+            for (got, expected) in outputs[1].iter().zip(reference(&x, &w, &v)) {
+                let error = (f64::from(*got) - expected).abs();
+                assert!(error < 1e-4, "{}: {got} against {expected}", backend.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn outputs_come_in_the_order_of_the_plan() {
+    let (bytes, mut plan) = conv_matmul();
+    let (x, w, v) = (values(1, N * SAMPLE), values(2, CONV), values(3, DENSE));
+    for backend in backends() {
+        plan.outputs.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut session = backend.load(&bytes, &plan).unwrap();
+        let sorted = run(session.as_mut(), &[TensorRef::F32(&x), TensorRef::F32(&w), TensorRef::F32(&v)]);
+        plan.outputs.reverse();
+        plan.inputs.swap(0, 2);
+        let mut session = backend.load(&bytes, &plan).unwrap();
+        let reversed = run(session.as_mut(), &[TensorRef::F32(&v), TensorRef::F32(&w), TensorRef::F32(&x)]);
+        plan.inputs.swap(0, 2);
+        assert_eq!(sorted[0], reversed[1]);
+        assert_eq!(sorted[1], reversed[0]);
+    }
+}
+
+#[test]
+fn a_samples_bits_do_not_depend_on_its_row_or_its_neighbours() {
+    let (bytes, plan) = conv_matmul();
+    let (w, v) = (values(7, CONV), values(8, DENSE));
+    let sample = values(9, SAMPLE);
+    for backend in backends() {
+        let mut session = backend.load(&bytes, &plan).unwrap();
+        let mut seen: Option<Vec<u32>> = None;
+        for row in 0..N {
+            for neighbours in [100, 200] {
+                let mut x = values(neighbours, N * SAMPLE);
+                x[row * SAMPLE..][..SAMPLE].copy_from_slice(&sample);
+                let outputs = run(session.as_mut(), &[TensorRef::F32(&x), TensorRef::F32(&w), TensorRef::F32(&v)]);
+                let own: Vec<u32> = outputs[0][row * 245..][..245]
+                    .iter()
+                    .chain(&outputs[1][row * 3..][..3])
+                    .map(|value| value.to_bits())
+                    .collect();
+                assert_eq!(*seen.get_or_insert_with(|| own.clone()), own, "{} row {row}", backend.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn two_sessions_and_two_runs_give_the_same_bits() {
+    let (bytes, plan) = conv_matmul();
+    let (x, w, v) = (values(1, N * SAMPLE), values(2, CONV), values(3, DENSE));
+    for backend in backends() {
+        let mut one = backend.load(&bytes, &plan).unwrap();
+        let mut two = backend.load(&bytes, &plan).unwrap();
+        let inputs = [TensorRef::F32(&x), TensorRef::F32(&w), TensorRef::F32(&v)];
+        let first = run(one.as_mut(), &inputs);
+        assert_eq!(first, run(two.as_mut(), &inputs));
+        assert_eq!(first, run(one.as_mut(), &inputs));
+    }
+}
+
+#[test]
+fn integer_labels_reach_the_model() {
+    let inputs = vec![spec("table", &[Dim::Fixed(4), Dim::Fixed(2)]), labels("dp.labels")];
+    let outputs = vec![spec("rows", &[Dim::Batch, Dim::Fixed(2)])];
+    let bytes = model(&inputs, &outputs, vec![node("Gather", &["table", "dp.labels"], "rows", &[])]);
+    let plan = plan(3, inputs, outputs);
+    for backend in backends() {
+        let mut session = backend.load(&bytes, &plan).unwrap();
+        let table = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0];
+        let outputs = run(session.as_mut(), &[TensorRef::F32(&table), TensorRef::I64(&[3, 0, 2])]);
+        assert_eq!(outputs[0], [6.0, 7.0, 0.0, 1.0, 4.0, 5.0]);
+    }
+}
+
+#[test]
+fn sessions_work_on_other_threads() {
+    let (bytes, plan) = conv_matmul();
+    let (x, w, v) = (values(1, N * SAMPLE), values(2, CONV), values(3, DENSE));
+    for backend in backends() {
+        let inputs = [TensorRef::F32(&x), TensorRef::F32(&w), TensorRef::F32(&v)];
+        let here = run(backend.load(&bytes, &plan).unwrap().as_mut(), &inputs);
+        let mut sessions = [backend.load(&bytes, &plan).unwrap(), backend.load(&bytes, &plan).unwrap()];
+        std::thread::scope(|scope| {
+            for session in &mut sessions {
+                scope.spawn(|| assert_eq!(run(session.as_mut(), &inputs), here));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_model_that_a_runtime_refuses_is_an_error_that_names_the_node() {
+    let inputs = vec![spec("x", &[Dim::Batch, Dim::Fixed(4)])];
+    let outputs = vec![spec("y", &[Dim::Batch, Dim::Fixed(4)])];
+    let unknown = model(&inputs, &outputs, vec![node("Frobnicate", &["x"], "y", &[])]);
+    let crooked = model(&inputs, &outputs, vec![node("MatMul", &["x", "x"], "y", &[])]);
+    let plan = plan(3, inputs, outputs);
+    for backend in backends() {
+        for (bytes, culprits) in [(&unknown, ["Frobnicate", "node_y"]), (&crooked, ["MatMul", "node_y"])] {
+            let message = backend.load(bytes, &plan).err().unwrap().to_string();
+            assert!(culprits.iter().any(|name| message.contains(name)), "{}: {message}", backend.name());
+            assert!(!message.contains('\n'));
+        }
+    }
+}
+
+#[test]
+fn bytes_that_are_no_model_are_an_error() {
+    let (bytes, plan) = conv_matmul();
+    for backend in backends() {
+        for broken in [&b""[..], b"not a model", &bytes[..bytes.len() / 2]] {
+            let message = backend.load(broken, &plan).err().unwrap().to_string();
+            assert!(!message.contains('\n'), "{message}");
+        }
+    }
+}
+
+#[test]
+fn a_plan_that_does_not_fit_the_model_is_an_error_that_names_the_tensor() {
+    let (bytes, plan) = conv_matmul();
+    for backend in backends() {
+        let refusal = |change: &dyn Fn(&mut Plan)| {
+            let mut plan = plan.clone();
+            change(&mut plan);
+            backend.load(&bytes, &plan).err().unwrap().to_string()
+        };
+        assert!(refusal(&|plan| plan.inputs[1].name = "missing".into()).contains("`w`"));
+        assert!(refusal(&|plan| plan.inputs.push(spec("extra", &[]))).contains("`extra`"));
+        assert!(refusal(&|plan| plan.inputs[0].dtype = DType::I64).contains("`x`"));
+        assert!(refusal(&|plan| plan.inputs[0].dtype = DType::F64).contains("`x`"));
+        assert!(refusal(&|plan| plan.outputs[0].name = "missing".into()).contains("`missing`"));
+        assert!(refusal(&|plan| plan.batch = 0).contains("at least one row"));
+        assert!(refusal(&|plan| plan.inputs[0].shape[1] = Dim::Fixed(3)).contains("`x`"));
+        assert!(refusal(&|plan| plan.outputs[1].shape[1] = Dim::Fixed(4)).contains("`out`"));
+    }
+}
+
+#[test]
+fn wrong_inputs_are_errors_and_the_session_still_works() {
+    let (bytes, plan) = conv_matmul();
+    let (x, w, v) = (values(1, N * SAMPLE), values(2, CONV), values(3, DENSE));
+    for backend in backends() {
+        let mut session = backend.load(&bytes, &plan).unwrap();
+        let good = [TensorRef::F32(&x), TensorRef::F32(&w), TensorRef::F32(&v)];
+        let before = run(session.as_mut(), &good);
+        let mut refusal = |inputs: &[TensorRef<'_>]| {
+            session.run(inputs, &mut |_| panic!("read what was not computed")).unwrap_err().to_string()
+        };
+        assert!(refusal(&good[..2]).contains("2 inputs"));
+        assert!(refusal(&[TensorRef::F32(&x[1..]), good[1], good[2]]).contains("`x`"));
+        assert!(refusal(&[good[0], TensorRef::I64(&[0; CONV]), good[2]]).contains("`w`"));
+        assert!(refusal(&[good[0], good[1], TensorRef::F32(&[])]).contains("`v`"));
+        assert_eq!(run(session.as_mut(), &good), before);
+    }
+}
+
+#[test]
+fn every_backend_says_what_it_is() {
+    for backend in backends() {
+        assert!(["tract", "ort"].contains(&backend.name()));
+        assert!(backend.version().starts_with(|first: char| first.is_ascii_digit()), "{}", backend.version());
+        assert!(backend.note().contains(if backend.name() == "ort" { "onnxruntime" } else { "tract" }));
+    }
+}
+
+#[test]
+fn cuda_runs_or_says_what_is_missing() {
+    if let Err(error) = open(Choice::Ort) {
+        println!("{}", skipped(&error));
+        return;
+    }
+    match open(Choice::Cuda) {
+        Ok(backend) => assert_eq!(backend.name(), "cuda"),
+        Err(error) => {
+            let message = error.to_string();
+            assert!(message.contains("onnxruntime-gpu") && message.contains("--backend ort"), "{message}");
+            assert!(!message.contains('\n'));
+        }
+    }
+}
+
+/// `out = expand(x) · w`, `x [N,4,1]` expanded to `[N,4,8]`: tract's optimiser drops the `Expand`, and the product sums one
+/// position for eight.
+#[test]
+fn a_rehearsal_finds_what_an_optimiser_spoils() {
+    use Dim::{Batch, Fixed};
+    let inputs = vec![spec("x", &[Batch, Fixed(4), Fixed(1)]), spec("w", &[Batch, Fixed(8), Fixed(3)])];
+    let outputs = vec![spec("dp.grad.w", &[Batch, Fixed(4), Fixed(3)])];
+    let target = node("Constant", &[], "target", &[("value_ints", &[1, 4, 8])]);
+    let nodes = vec![target, node("Expand", &["x", "target"], "e", &[]), node("MatMul", &["e", "w"], "dp.grad.w", &[])];
+    let (x, w) = (values(1, N * 4), values(2, N * 24));
+    let spoilt = (model(&inputs, &outputs, nodes), plan(N, inputs, outputs));
+    let message =
+        tract::Tract::new().rehearse(&spoilt.0, &spoilt.1, &[TensorRef::F32(&x), TensorRef::F32(&w)]).unwrap_err().0;
+    assert!(message.contains("another gradient of `w`") && message.contains("--backend ort"), "{message}");
+    let (bytes, plan) = conv_matmul();
+    let (x, w, v) = (values(1, N * SAMPLE), values(2, CONV), values(3, DENSE));
+    for backend in backends() {
+        backend.rehearse(&bytes, &plan, &[TensorRef::F32(&x), TensorRef::F32(&w), TensorRef::F32(&v)]).unwrap();
+    }
+}
+
+/// Set for a test that starts this test program again, to have a process of its own.
+const CHILD: &str = "DAMPER_TEST_CHILD";
+
+#[test]
+fn a_library_that_the_user_named_and_that_cannot_be_used_is_never_replaced() {
+    let name = "backend::tests::a_library_that_the_user_named_and_that_cannot_be_used_is_never_replaced";
+    if std::env::var_os(CHILD).is_some() {
+        for choice in [Choice::Auto, Choice::Ort, Choice::Cuda] {
+            let message = open(choice).err().unwrap().to_string();
+            assert!(message.contains("ORT_DYLIB_PATH") && message.contains("/nonexistent/lib.so"), "{message}");
+        }
+        assert_eq!(open(Choice::Tract).unwrap().name(), "tract");
+        return;
+    }
+    let status = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name])
+        .env(CHILD, "1")
+        .env("ORT_DYLIB_PATH", "/nonexistent/lib.so")
+        .output()
+        .unwrap();
+    assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stdout));
+}
+
+#[test]
+fn where_no_library_is_found_auto_takes_tract_and_says_so() {
+    let name = "backend::tests::where_no_library_is_found_auto_takes_tract_and_says_so";
+    if std::env::var_os(CHILD).is_some() {
+        match open(Choice::Ort) {
+            Ok(backend) => println!("skipped: {}", backend.note()),
+            Err(error) => {
+                let message = error.to_string();
+                assert!(message.contains("pip install onnxruntime") && message.contains("looked in"), "{message}");
+                let auto = open(Choice::Auto).unwrap();
+                assert_eq!(auto.name(), "tract");
+                assert!(auto.note().contains("--backend ort says why"), "{}", auto.note());
+            }
+        }
+        return;
+    }
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name])
+        .env(CHILD, "1")
+        .env("PATH", "")
+        .env_remove("ORT_DYLIB_PATH")
+        .env_remove("VIRTUAL_ENV")
+        .env_remove("LD_LIBRARY_PATH")
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+}
+
+#[test]
+fn backends_are_named_as_on_the_command_line() {
+    assert_eq!("cuda".parse::<Choice>().unwrap(), Choice::Cuda);
+    assert_eq!("auto".parse::<Choice>().unwrap(), Choice::Auto);
+    assert!("gpu".parse::<Choice>().unwrap_err().to_string().contains("auto, tract, ort or cuda"));
+}

@@ -1,0 +1,101 @@
+//! Audits: checks of a run's privacy by what it does, not by what it claims.
+//!
+//! - [`mechanism`](mod@mechanism) runs the trainer on made data and tests what the price assumes of it: noise, draws, divisor, clip, counts,
+//!   ledger.
+//! - [`neighbours`] replays the steps of a run with the same randomness on neighbouring data sets, and holds them to the laws that
+//!   the accountant takes for granted. It refutes a wrong mechanism by one example, in exact arithmetic.
+//! - [`canary`](mod@canary) trains once with made-up samples in the data by coin flips, guesses the coins from what is released, and
+//!   turns right guesses into a lower bound on ε. It refutes a wrong claim by statistics, whatever the reason.
+//!
+//! Neither is a proof that a claim holds. Both run the trainer's own step, workers and graphs; nothing that they make is offered as
+//! a result. Mechanisms that are broken on purpose are in the tests alone, each caught by the audit that can see it.
+
+pub mod bound;
+pub mod canary;
+mod glimpse;
+pub mod mechanism;
+pub mod neighbours;
+
+#[cfg(test)]
+mod controls;
+
+use crate::{Run, TrainConfig, TrainError};
+use damper_accounting::{Accountant, Sampler};
+use serde::Serialize;
+
+/// Version of the records that audits write.
+pub const VERSION: u32 = 1;
+
+/// The record of [`mechanism`](mod@mechanism), in a run's folder.
+pub const MECHANISM: &str = "audit-mechanism.json";
+/// That of [`neighbours`].
+pub const NEIGHBOURS: &str = "audit-neighbours.json";
+/// That of [`canary`](mod@canary).
+pub const CANARY: &str = "audit-canary.json";
+
+/// The claim that a run makes, by which an audit's record is known to be of the same settings.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Claim {
+    /// ε of the whole run.
+    pub epsilon: f64,
+    /// δ.
+    pub delta: f64,
+    /// The smallest σ of a draw over the sensitivity, all its releases together.
+    pub noise_multiplier: f64,
+    /// The rate.
+    pub sampling_rate: f64,
+    /// Draws.
+    pub steps: u32,
+    /// `pld` or `rdp`.
+    pub accountant: Accountant,
+    /// `dp-sgd`, `doppler`, …
+    pub method: String,
+    /// Number of trained parameters.
+    pub parameters: usize,
+    /// [`Run::path`].
+    pub path: &'static str,
+}
+
+impl Claim {
+    /// The claim of `run`.
+    #[must_use]
+    pub fn new(run: &Run) -> Self {
+        Self {
+            epsilon: run.epsilon,
+            delta: run.config.delta,
+            noise_multiplier: run.plan.smallest_multiplier(),
+            sampling_rate: run.rate.as_f64(),
+            steps: run.steps,
+            accountant: run.config.accountant,
+            method: run.config.method.name.clone(),
+            parameters: run.params.len(),
+            path: run.path(),
+        }
+    }
+}
+
+/// Refuses the samplers whose draws no audit replays: with one sample more or less, theirs are others.
+///
+/// # Errors
+///
+/// Samples are shuffled, or draws are cut: the message names the flag.
+pub fn check_sampler(config: &TrainConfig) -> Result<(), TrainError> {
+    let flag = match (config.sampler, config.truncate) {
+        (Sampler::Poisson, None) => return Ok(()),
+        (Sampler::Poisson, Some(_)) => "--truncate",
+        (Sampler::Shuffled, _) => "--sampler shuffled",
+    };
+    Err(TrainError::Flag(format!("{flag}: audits replay whole Poisson draws; leave it out")))
+}
+
+/// A number from the operating system, where the user gave none.
+fn seed_or_drawn(seed: Option<u64>) -> Result<u64, TrainError> {
+    match seed {
+        Some(seed) => Ok(seed),
+        None => {
+            let mut bytes = [0; 8];
+            getrandom::fill(&mut bytes).map_err(TrainError::Key)?;
+            Ok(u64::from_le_bytes(bytes))
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! Mechanisms that are broken on purpose, in tests alone, and the audit that catches each.
+//!
+//! | broken | caught by |
+//! | --- | --- |
+//! | clips the sum instead of the samples | replay: the sum moves by more than the clip |
+//! | divides a gradient by the number of samples that came | replay: other samples' gradients move |
+//! | draws twice for one payment | replay: events and draws |
+//! | takes the noise of another step again | distinctness of blocks |
+//! | no noise, or an eighth of it, at a claim of ε = 1 | canaries |
+
+use super::canary::{Canaries, CanaryOptions, canary};
+use super::glimpse::{Account, Order, glimpse};
+use super::neighbours::{Chosen, Replay, Verdict};
+use crate::course::{self, ChaCha20, Course, Draw};
+use crate::worker::{Gather, Opened, PerSampleGradients, Point, Witness};
+use crate::{Budget, Method, Run, Source, TrainConfig, prepare};
+use damper_core::error::CallError;
+use damper_core::grid::Grid;
+use damper_core::noise::{CHUNK, DiscreteGaussian};
+use damper_core::optimizer::{Begin, Optimizer};
+use damper_core::private::{Released, SumWord};
+use damper_data::{Chunk, DataOptions, Split};
+use damper_grad::{DeriveOptions, Loss};
+use damper_onnx::graph::GraphOptions;
+use damper_runtime::{BackendError, Choice, open};
+use std::collections::HashSet;
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+/// The digits, by a model of the folder of models.
+fn run(model: &str, budget: Budget, epochs: f64) -> Run {
+    let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models");
+    let source = Source {
+        model: models.join(model),
+        init_seed: None,
+        graph: GraphOptions::default(),
+        derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),
+        data: format!("idx:{}", models.join("digits").display()),
+        data_options: DataOptions::default(),
+    };
+    let config = TrainConfig {
+        backend: Choice::Tract,
+        workers: NonZeroUsize::new(2),
+        ..TrainConfig::new(budget, 1e-5, 128, epochs, Method::dp_sgd(1.0, 0.3))
+    };
+    prepare(&source, config).unwrap()
+}
+
+type Exact = DiscreteGaussian<i64>;
+
+fn mechanism(run: &Run) -> Exact {
+    DiscreteGaussian::new(Grid::new(run.config.grid_bits).unwrap(), run.sigma_grid.unwrap()).unwrap()
+}
+
+fn workers(run: &Run) -> PerSampleGradients<SumWord<i64>> {
+    let backend = open(run.config.backend).unwrap();
+    PerSampleGradients::new(backend.as_ref(), &run.grad, &run.data.train, run.physical_batch, 2).unwrap()
+}
+
+/// What a broken trainer makes of the gradients of a step's samples before the core sees them.
+type Break = fn(Vec<(u32, Vec<f32>)>) -> Vec<(u32, Vec<f32>)>;
+
+/// Workers whose gradients are broken.
+struct Broken<'a> {
+    run: &'a Run,
+    honest: PerSampleGradients<SumWord<i64>>,
+    how: Break,
+}
+
+/// Keeps every gradient.
+#[derive(Default)]
+struct Collect(Vec<(u32, Vec<f32>)>);
+
+impl Witness for Collect {
+    fn sample(&mut self, sample: u32, mixed: &[f32]) {
+        self.0.push((sample, mixed.to_vec()));
+    }
+}
+
+impl Gather<Exact> for Broken<'_> {
+    fn gather<O: Optimizer<OS>, OS>(
+        &mut self,
+        opened: &mut Opened<'_, Exact, O, OS>,
+        split: &Split,
+        chunks: &[Chunk<'_>],
+        points: &[Point],
+        mut witness: Option<&mut dyn Witness>,
+    ) -> Result<(), BackendError> {
+        // Honest gradients, by a step beside this one that is dropped.
+        let layers = course::layers(self.run);
+        let (step, mut state) = course::step(self.run, mechanism(self.run), &layers, |o, s| (o, s)).unwrap();
+        let mut beside = Account::new(1).open(&step, &mut state).unwrap();
+        let mut collect = Collect::default();
+        self.honest.gather(&mut beside, split, chunks, points, Some(&mut collect))?;
+        drop(beside);
+        for (sample, mixed) in (self.how)(collect.0) {
+            if let Some(witness) = &mut witness {
+                witness.sample(sample, &mixed);
+            }
+            opened.add_mixed(&[&mixed]).unwrap();
+        }
+        Ok(())
+    }
+
+    fn count(&self) -> usize {
+        Gather::<Exact>::count(&self.honest)
+    }
+}
+
+fn replay(run: &Run, workers: impl Gather<Exact>, steps: u32) -> Vec<Verdict> {
+    let chosen = Chosen::new(run, steps, Some(1)).unwrap();
+    Replay { run, steps, chosen, told: &mut |_| {} }.go(mechanism(run), workers).unwrap()
+}
+
+fn digits() -> Run {
+    run("digits-linear.onnx", Budget::NoiseMultiplier(1.0), 1.0)
+}
+
+#[test]
+fn honest_workers_break_no_law_and_nor_does_the_harness_of_the_broken_ones() {
+    let run = digits();
+    for verdicts in [replay(&run, workers(&run), 3), replay(&run, broken(&run, |honest| honest), 3)] {
+        assert_eq!(verdicts.len(), 12);
+        assert!(verdicts.iter().all(|verdict| verdict.violation.is_none() && verdict.drawn > 0), "{verdicts:?}");
+    }
+}
+
+fn broken(run: &Run, how: Break) -> Broken<'_> {
+    Broken { run, honest: workers(run), how }
+}
+
+/// The sum of the raw gradients is one gradient to the core, and clipped as one.
+fn clip_after_the_sum(samples: Vec<(u32, Vec<f32>)>) -> Vec<(u32, Vec<f32>)> {
+    let mut sum = vec![0.0; samples.first().map_or(0, |(_, gradient)| gradient.len())];
+    for (_, gradient) in samples.iter().filter(|(_, gradient)| gradient.iter().all(|x| x.is_finite())) {
+        sum.iter_mut().zip(gradient).for_each(|(sum, x)| *sum += x);
+    }
+    if sum.is_empty() { vec![] } else { vec![(u32::MAX, sum)] }
+}
+
+/// As the sums of a loss that is a mean over the batch that came.
+fn over_the_batch_that_came(mut samples: Vec<(u32, Vec<f32>)>) -> Vec<(u32, Vec<f32>)> {
+    let came = samples.iter().filter(|(_, gradient)| gradient.iter().all(|x| x.is_finite())).count() as f32;
+    samples.iter_mut().for_each(|(_, gradient)| gradient[640] *= 128.0 / came);
+    samples
+}
+
+/// A gradient that a witness never sees is judged by its sum alone.
+struct Unseen<G>(G);
+
+impl<G: Gather<Exact>> Gather<Exact> for Unseen<G> {
+    fn gather<O: Optimizer<OS>, OS>(
+        &mut self,
+        opened: &mut Opened<'_, Exact, O, OS>,
+        split: &Split,
+        chunks: &[Chunk<'_>],
+        points: &[Point],
+        _: Option<&mut dyn Witness>,
+    ) -> Result<(), BackendError> {
+        self.0.gather(opened, split, chunks, points, None)
+    }
+
+    fn count(&self) -> usize {
+        self.0.count()
+    }
+}
+
+#[test]
+fn clipping_after_the_sum_is_caught_by_replay_which_names_step_sample_and_coordinate() {
+    let run = digits();
+    let verdicts = replay(&run, Unseen(broken(&run, clip_after_the_sum)), 3);
+    let caught: Vec<_> = verdicts.iter().filter_map(|verdict| verdict.violation.as_ref()).collect();
+    assert!(!caught.is_empty(), "{verdicts:?}");
+    for violation in caught {
+        println!("{violation}");
+        let names = ["weight", "bias"];
+        // By more than the clip, or at all where samples only lie in other rows.
+        let moved = ["the clipped sum moved by ", "samples in other rows, chunks and workers: the sum moved by "];
+        assert!(moved.iter().any(|moved| violation.what.starts_with(moved)), "{violation}");
+        assert!(violation.coordinate.is_some() && violation.step < 3, "{violation}");
+        let parameter = violation.parameter.as_deref().unwrap();
+        assert!(names.iter().any(|name| parameter.contains(name)), "{violation}");
+        assert!(violation.to_string().contains(&format!("sample {}, {parameter}[", violation.sample)), "{violation}");
+    }
+}
+
+#[test]
+fn dividing_by_the_batch_that_came_is_caught_by_the_bits_of_the_other_samples() {
+    let run = digits();
+    let verdicts = replay(&run, broken(&run, over_the_batch_that_came), 3);
+    let of = |name: &str| verdicts.iter().find(|verdict| verdict.case == name).unwrap();
+    for name in ["one sample added, a duplicate", "one sample removed", "one sample replaced by one of NaNs"] {
+        let violation = of(name).violation.as_ref().unwrap();
+        assert!(violation.what.starts_with("another sample's gradient moved"), "{violation}");
+        // The last ten coordinates are the bias.
+        assert_eq!(violation.coordinate, Some(0), "{violation}");
+        assert_ne!(violation.sample, of(name).sample);
+    }
+    // As many samples came: nothing to see there.
+    assert_eq!(of("one sample replaced by a duplicate").violation, None);
+}
+
+/// Payments and draws of steps of which the second is drawn for twice.
+#[test]
+fn a_draw_without_a_payment_is_caught_by_events_and_draws() {
+    let run = digits();
+    let layers = course::layers(&run);
+    let (step, mut state) = course::step(&run, mechanism(&run), &layers, |o, s| (o, s)).unwrap();
+    let (mut account, mut draw, generator) = (Account::new(3), Draw::default(), ChaCha20::simulation(1));
+    let mut workers = workers(&run);
+    let split = &run.data.train;
+    for skips in [false, true] {
+        let params = &run.params;
+        glimpse(
+            &run,
+            &step,
+            &mut state,
+            &mut account,
+            (split, 0),
+            Order::Drawn,
+            &mut draw,
+            &mut workers,
+            params,
+            &generator,
+            None,
+        )
+        .unwrap();
+        if skips {
+            let opened = Account::new(3).open(&step, &mut state).unwrap();
+            draw.throw(&run, &opened, split, 0, &generator);
+            account.draws += 1;
+        }
+        let caught = account.settled();
+        assert_eq!(caught.is_err(), skips, "{caught:?}");
+        assert!(!skips || caught.unwrap_err() == "3 draws were made and 2 paid");
+    }
+}
+
+/// Keeps everything that is released.
+struct Keep;
+
+impl Optimizer<Vec<f32>> for Keep {
+    type Step = ();
+
+    fn check(&self, _: &Vec<f32>, _: usize) -> Result<(), CallError> {
+        Ok(())
+    }
+
+    fn begin(&self, _: &mut Vec<f32>, _: Begin) {}
+
+    fn update(&self, (): (), kept: &mut Vec<f32>, _: usize, _: &mut [f32], _: &Released<'_>, released: &Released<'_>) {
+        kept.extend_from_slice(released.grad());
+    }
+}
+
+/// Whether all blocks of noise that so many empty steps of a run release are different. A step that is opened by a ledger of its
+/// own has the number, hence the noise, of the first.
+fn blocks_are_distinct(run: &Run, steps: u32, reuses: bool) -> bool {
+    let layers = course::layers(run);
+    let (step, mut state) = course::step(run, mechanism(run), &layers, |_, _| (Keep, vec![])).unwrap();
+    let (mut account, generator) = (Account::new(steps), ChaCha20::simulation(4));
+    let mut params = run.params.clone();
+    for _ in 0..steps {
+        if reuses {
+            account = Account::new(steps);
+        }
+        account.open(&step, &mut state).unwrap().finish(&mut params, &generator).unwrap();
+    }
+    let mut seen = HashSet::new();
+    state.optimizer.chunks(params.len()).flat_map(|released| released.chunks(CHUNK)).all(|block| {
+        let bits: Vec<u32> = block.iter().map(|x| x.to_bits()).collect();
+        seen.insert(bits)
+    })
+}
+
+#[test]
+fn noise_that_is_used_again_is_caught_by_the_distinctness_of_blocks() {
+    let run = run("digits-mlp.onnx", Budget::NoiseMultiplier(1.0), 1.0);
+    assert!(run.params.len() > 2 * CHUNK);
+    assert!(blocks_are_distinct(&run, 12, false));
+    assert!(!blocks_are_distinct(&run, 2, true));
+}
+
+fn audited(run: &Run, canaries: Canaries, seed: u64) -> (bool, f64) {
+    let options = CanaryOptions { canaries, count: 1000, guesses: None, confidence: 0.999, seed: Some(seed) };
+    let (audit, params) = canary(run, options, &mut |_| {}).unwrap();
+    assert!(params.len() == run.params.len() && params.iter().all(|x| x.is_finite()));
+    assert_eq!((audit.guesses, audit.claim.epsilon), (400, run.epsilon));
+    (audit.refuted, audit.epsilon_lower)
+}
+
+/// The run claims ε = 1 with the noise that this takes, and runs with a part of it.
+fn with_less_noise(part: f64) -> Run {
+    let mut run = run("digits-mlp.onnx", Budget::Epsilon(1.0), 4.0);
+    let sigma = f64::from(run.sigma_grid.unwrap()) * part;
+    // The least σ that the core prices at this grid: next to no noise.
+    run.sigma_grid = Some((sigma as u32).max(3_239));
+    run
+}
+
+#[test]
+fn no_noise_and_an_eighth_of_the_noise_at_a_claim_of_one_are_caught_by_the_audit() {
+    for canaries in [Canaries::Dirac, Canaries::Random] {
+        let (refuted, least) = audited(&with_less_noise(0.0), canaries, 1);
+        assert!(refuted && least > 1.5, "{canaries:?} {least}");
+        for seed in 1..=2 {
+            let (refuted, least) = audited(&with_less_noise(0.125), canaries, seed);
+            assert!(refuted && least > 1.1, "{canaries:?} {least}");
+        }
+    }
+}
+
+/// The short form of the record in `benches/record/audit.md`.
+#[test]
+fn correct_runs_are_not_refuted_and_a_weak_claim_shows_a_trace() {
+    for (epsilon, trace) in [(1.0, 0.0), (8.0, 0.5)] {
+        let run = run("digits-mlp.onnx", Budget::Epsilon(epsilon), 4.0);
+        for (canaries, seed) in [(Canaries::Dirac, 1), (Canaries::Dirac, 2), (Canaries::Random, 3)] {
+            let (refuted, least) = audited(&run, canaries, seed);
+            assert!(!refuted && least >= trace && least <= epsilon, "{canaries:?} {least} at {epsilon}");
+        }
+    }
+}

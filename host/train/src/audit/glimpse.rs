@@ -1,0 +1,141 @@
+//! The sum of a step, which has no accessor: the one place where it is read, for audits.
+//!
+//! A step is opened beside the run, on the run's own state with a ledger of its own; the workers gather into it; it is read
+//! by the core's door for audits, and dropped instead of finished. Nothing is released, no state moves, and what is read is what the
+//! mechanism would have added its noise to.
+
+use crate::course::{ChaCha20, Draw, State, Step, Sum};
+use crate::worker::{Gather, Witness};
+use crate::{Run, TrainError};
+use damper_core::accounting::{Event, Ledger, Record, Store};
+use damper_core::error::OpenError;
+use damper_core::numerics::digest::Digest;
+use damper_core::optimizer::Optimizer;
+use damper_core::private::Mechanism;
+use damper_data::Split;
+use std::convert::Infallible;
+
+/// Payments, and the draws that were made for them.
+pub(super) struct Account {
+    ledger: Ledger,
+    paid: Paid,
+    /// Draws made.
+    pub(super) draws: u32,
+}
+
+#[derive(Default)]
+struct Paid(u32);
+
+impl Store for Paid {
+    type Error = Infallible;
+
+    fn persist(&mut self, record: Record) -> Result<(), Infallible> {
+        self.0 = record.paid;
+        Ok(())
+    }
+}
+
+impl Account {
+    /// An account of so many steps.
+    pub(super) fn new(steps: u32) -> Self {
+        Self { ledger: Ledger::new(steps), paid: Paid::default(), draws: 0 }
+    }
+
+    /// An account of which so many were paid and drawn.
+    pub(super) fn at(steps: u32, paid: u32) -> Self {
+        Self { ledger: Ledger::resume(steps, paid), paid: Paid(paid), draws: paid }
+    }
+
+    /// As many payments were persisted as draws were made.
+    pub(super) fn settled(&self) -> Result<(), String> {
+        let (Paid(paid), draws) = (&self.paid, self.draws);
+        if *paid == draws { Ok(()) } else { Err(format!("{draws} draws were made and {paid} paid")) }
+    }
+
+    /// Opens a step of the run.
+    #[allow(clippy::type_complexity)] // What the core opens, in the trainer's types.
+    pub(super) fn open<'a, M: Mechanism, O: Optimizer<OS>, OS>(
+        &mut self,
+        step: &'a Step<'a, M, O>,
+        state: &'a mut State<M, OS>,
+    ) -> Result<crate::worker::Opened<'a, M, O, OS>, TrainError> {
+        step.open(state, &mut self.ledger, &mut self.paid).map_err(|error| match error {
+            OpenError::Store(never) => match never {},
+            OpenError::BudgetSpent | OpenError::Call(_) => TrainError::Flag(format!("the step did not open: {error}")),
+        })
+    }
+}
+
+/// What is seen of a step before it is released.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Glimpse {
+    /// Its number: the address of its noise and its draw.
+    pub(super) number: u32,
+    /// What it is priced as.
+    pub(super) event: Event,
+    /// Its clip.
+    pub(super) clip: f32,
+    /// Digests of where each sample's gradient is taken, and with which weight.
+    pub(super) points: Vec<(u64, u32)>,
+    /// The samples drawn.
+    pub(super) draw: Vec<u32>,
+    /// The clipped sum.
+    pub(super) sum: Sum,
+    /// The counts, without noise.
+    pub(super) counts: Vec<i32>,
+}
+
+/// In which order the samples of a draw reach the workers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Order {
+    /// Ascending, as they were drawn.
+    Drawn,
+    /// Each in another row, most in another chunk or at another worker.
+    Moved,
+}
+
+/// The coming step of `run` on `split` and `others` samples behind it that are drawn and not gathered.
+#[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
+pub(super) fn glimpse<M, O, OS>(
+    run: &Run,
+    step: &Step<'_, M, O>,
+    state: &mut State<M, OS>,
+    account: &mut Account,
+    (split, others): (&Split, u32),
+    order: Order,
+    draw: &mut Draw,
+    workers: &mut impl Gather<M>,
+    params: &[f32],
+    generator: &ChaCha20,
+    witness: Option<&mut dyn Witness>,
+) -> Result<Glimpse, TrainError>
+where
+    M: Mechanism,
+    O: Optimizer<OS>,
+    Sum: From<Vec<M::Word>>,
+{
+    let mut opened = account.open(step, state)?;
+    draw.throw(run, &opened, split, others, generator);
+    if order == Order::Moved {
+        draw.samples.reverse();
+        let by = draw.samples.len() / 3;
+        draw.samples.rotate_left(by);
+    }
+    account.draws += 1;
+    let (number, clip) = (opened.number(), opened.clip());
+    draw.gather(run, &mut opened, split, workers, params, witness)?;
+    let points =
+        draw.points().iter().map(|point| (Digest::of(&point.params).value(), point.weight.to_bits())).collect();
+    let probe = opened.probe();
+    let (sum, counts) = (Sum::from(probe.sum.to_vec()), probe.counts[..probe.query.len()].to_vec());
+    drop(opened);
+    Ok(Glimpse {
+        number,
+        event: step.event_at(number, run.rate)?,
+        clip,
+        points,
+        draw: draw.samples.clone(),
+        sum,
+        counts,
+    })
+}

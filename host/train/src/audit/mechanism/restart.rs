@@ -1,0 +1,85 @@
+//! Restarts: a step that follows a crash has a number, hence noise and a draw, that no step before it had.
+
+use super::made::Linear;
+use super::seen::Across;
+use super::tests_of::Tests;
+use crate::course::{self, ChaCha20, Course, Sum};
+use crate::watched::{GradientWatch, Watched, WatchedState};
+use crate::worker::Gather;
+use crate::{Run, TrainError};
+use damper_core::accounting::{Ledger, Record, Store};
+use damper_core::private::Mechanism;
+use std::convert::Infallible;
+
+/// What a store holds: the last record.
+#[derive(Default)]
+struct Kept(Option<Record>);
+
+impl Store for Kept {
+    type Error = Infallible;
+
+    fn persist(&mut self, record: Record) -> Result<(), Infallible> {
+        self.0 = Some(record);
+        Ok(())
+    }
+}
+
+/// Steps between crashes, of which each is paid with so many at a time.
+const LIVES: [(u32, u32); 4] = [(3, 1), (5, 4), (2, 3), (4, 1)];
+
+/// More than the lives take, and than a restart burns.
+const BUDGET: u32 = 64;
+
+/// Steps of several lives of a run, by one key and one store.
+pub(super) struct Restarts<'a> {
+    pub(super) run: &'a Run,
+    pub(super) linear: Linear,
+    pub(super) generator: &'a ChaCha20,
+    pub(super) across: &'a mut Across,
+    pub(super) tests: &'a mut Tests,
+}
+
+impl Course for Restarts<'_> {
+    type End = u32;
+
+    fn go<M, G>(self, mechanism: M, _: G) -> Result<u32, TrainError>
+    where
+        M: Mechanism<Word: Send> + Send + Sync,
+        G: Gather<M>,
+        Sum: From<Vec<M::Word>>,
+    {
+        let Self { run, linear, generator, across, tests } = self;
+        let dim = linear.dim();
+        let layers = course::layers(run);
+        let (step, mut state) = course::step(run, mechanism, &layers, |optimizer, state| {
+            (Watched(optimizer), WatchedState { inner: state, watch: Some(GradientWatch::new(dim)) })
+        })?;
+        let mut params = run.params.clone();
+        let mut store = Kept::default();
+        let (mut comparisons, mut broken, mut next) = (0u64, None, 0u32);
+        for (life, (steps, prepaid)) in LIVES.into_iter().enumerate() {
+            let persisted = store.0.map_or(0, |record| record.paid);
+            let mut ledger = Ledger::resume(BUDGET, persisted).prepaying(prepaid);
+            for _ in 0..steps {
+                let opened = step
+                    .open(&mut state, &mut ledger, &mut store)
+                    .map_err(|error| TrainError::Flag(format!("the step did not open: {error}")))?;
+                let number = opened.number();
+                let paid = store.0.map_or(0, |record| record.paid);
+                comparisons += 1;
+                if number < next || paid <= number {
+                    broken.get_or_insert_with(|| {
+                        format!("life {life}: step {number} after step {}, with {paid} persisted", i64::from(next) - 1)
+                    });
+                }
+                next = next.max(number + 1);
+                opened.finish(&mut params, generator).expect("the parameters have the state's length");
+                let watch = state.optimizer.watch.as_ref().expect("the optimizer is watched");
+                let noise: Vec<f64> = watch.released.iter().map(|x| f64::from(*x) / watch.noise_std).collect();
+                across.step(&format!("restarts, life {life}"), number, &noise);
+            }
+        }
+        tests.law("restarts: numbers go on, and are persisted before they are released", comparisons, broken);
+        Ok(comparisons as u32)
+    }
+}

@@ -1,0 +1,52 @@
+//! ε of several runs on the same data, under composition.
+
+use damper_accounting::pld::Neighbours;
+use damper_accounting::{Accountant, AccountingError, Recorded, Sampler};
+use damper_core::accounting::{Event, Rate};
+
+/// ε at `delta` of all `runs` together, by privacy loss distributions of all their events. 0 if there is no event.
+///
+/// Draws that are cut are other draws with some probability. The probabilities of all runs add up, and the total is priced as one run
+/// that is cut with that probability.
+///
+/// # Errors
+///
+/// An event is damaged, there are too many different ones, or no finite ε holds.
+pub fn cost(runs: &[&Recorded], delta: f64, neighbours: Neighbours) -> Result<f64, AccountingError> {
+    let mut cut = 0.0;
+    let mut truncation = None;
+    for run in runs {
+        if let Some(found) = run.truncation {
+            let events = run.events.iter().filter_map(|event| {
+                let rate = Rate::from_numerator(event.sampling_rate_numerator).ok()?;
+                Some((Event::new(rate, event.noise_multiplier).ok()?, event.times))
+            });
+            // Rounded upward: the sum of two floats is off by half a unit at most.
+            cut = (cut + found.any(&events.collect::<Vec<_>>())) * (1.0 + f64::EPSILON);
+            truncation = Some(found);
+        }
+    }
+    let all = Recorded {
+        delta,
+        accountant: Accountant::Pld,
+        // An event of an epoch has a rate of 1, like a Poisson draw of everything.
+        sampler: Sampler::Poisson,
+        steps: None,
+        truncation: None,
+        // A row that one run holds out may be a training row of another: all releases count for it.
+        events: runs.iter().flat_map(|run| run.events.iter().chain(&run.held_out).copied()).collect(),
+        run: None,
+        held_out: Vec::new(),
+    };
+    if all.events() == 0 {
+        return Ok(0.0);
+    }
+    let price = |delta| match neighbours {
+        Neighbours::AddOrRemove => all.epsilon(Accountant::Pld, delta),
+        Neighbours::Replace => all.epsilon_of_replaced(delta),
+    };
+    match truncation {
+        Some(truncation) => Ok(truncation.price(delta, cut.min(1.0), price)?.price.epsilon),
+        None => Ok(price(delta)?.epsilon),
+    }
+}

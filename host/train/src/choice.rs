@@ -1,0 +1,21 @@
+//! What fills the slots of a step, chosen at run time: the core's types behind one enum a slot, the host's only place for
+//! such choices.
+
+mod clip;
+mod filter;
+mod optimizer;
+mod schedule;
+mod threshold;
+
+pub use clip::Clipping;
+pub(crate) use filter::{AnyFilter, AnyFilterState};
+pub use filter::{FilterChoice, LAGS, PerSample};
+pub(crate) use optimizer::{AnyOptimizer, AnyRule, AnyRuleState, AnyState, AnyStep};
+pub use optimizer::{NormStep, OptimizerChoice, Rule};
+pub use schedule::{DecayChoice, LearningRateChoice};
+pub use threshold::short;
+pub(crate) use threshold::{AnyThreshold, AnyThresholdState};
+pub use threshold::{ThresholdChoice, ThresholdRule};
+
+/// State and step are always the slot's own: each choice's `build` makes them together.
+const MISMATCH: &str = "a slot meets its own state";

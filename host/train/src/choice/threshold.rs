@@ -1,0 +1,251 @@
+//! Thresholds: fixed, or learned from released counts (DC-SGD, quantile tracking).
+
+use super::MISMATCH;
+use crate::TrainError;
+use damper_core::error::ConfigError;
+use damper_core::numerics::digest::Digest;
+use damper_core::threshold::{
+    AllCounts, Bounds, CountNoise, ExpectedError, ExpectedErrorState, Facts, Fixed, Percentile, PercentileState,
+    Quantile, QuantileState, Query, ReleasedCounts, Solver, Threshold,
+};
+
+/// Bins of a histogram of norms.
+const BINS: usize = 20;
+
+/// Which clip each step uses.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ThresholdChoice {
+    /// The clip of the first step; of every step, where the rule is fixed.
+    pub clip: f32,
+    /// How it goes on.
+    pub rule: ThresholdRule,
+    /// Where a learned clip stays; the core's wide bounds if not given.
+    pub bounds: Option<(f32, f32)>,
+}
+
+/// How the clip goes on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum ThresholdRule {
+    /// It stays.
+    Fixed,
+    /// DC-SGD-P.
+    Percentile {
+        /// Share of gradients to leave unclipped.
+        fraction: f64,
+        /// `σ_H`; by the noise of the whole event if not given.
+        count_noise: Option<f64>,
+        /// `R_0`.
+        range: f32,
+    },
+    /// DC-SGD-E.
+    ExpectedError {
+        /// How the minimum is found.
+        solver: Solver,
+        /// `σ_H`; by the noise of the whole event if not given.
+        count_noise: Option<f64>,
+        /// `R_0`.
+        range: f32,
+    },
+    /// Quantile tracking (Andrew et al.).
+    Quantile {
+        /// Share of gradients to leave unclipped.
+        fraction: f64,
+        /// `η_C`.
+        rate: f64,
+        /// The noise on the released count, `2σ_b`: what is priced.
+        count_noise: f64,
+    },
+}
+
+/// A number with its power of ten where it would be long.
+pub fn short(x: f32) -> String {
+    if x == 0.0 || (1e-4..1e6).contains(&x.abs()) { x.to_string() } else { format!("{x:e}") }
+}
+
+impl ThresholdChoice {
+    /// Whether `σ_H` is to be set by the noise of the whole event.
+    pub(crate) fn wants_count_noise(self) -> bool {
+        matches!(
+            self.rule,
+            ThresholdRule::Percentile { count_noise: None, .. }
+                | ThresholdRule::ExpectedError { count_noise: None, .. }
+        )
+    }
+
+    /// Whether a histogram of norms is released.
+    pub(crate) fn has_histogram(self) -> bool {
+        matches!(self.rule, ThresholdRule::Percentile { .. } | ThresholdRule::ExpectedError { .. })
+    }
+
+    /// The same with `σ_H` set, for gradients whose noise would be `total` without counts. DC-SGD sets it by the size of σ:
+    /// 5, from 2 on 8, and above 3 on 12.
+    #[must_use]
+    pub(crate) fn with_count_noise(mut self, total: f64) -> Self {
+        if let ThresholdRule::Percentile { count_noise, .. } | ThresholdRule::ExpectedError { count_noise, .. } =
+            &mut self.rule
+        {
+            count_noise.get_or_insert(match total {
+                sigma if sigma < 2.0 => 5.0,
+                sigma if sigma <= 3.0 => 8.0,
+                _ => 12.0,
+            });
+        }
+        self
+    }
+
+    /// `σ_H`, or what it is where nothing sets it.
+    pub(crate) fn noise_of(given: Option<f64>) -> f64 {
+        given.unwrap_or(5.0)
+    }
+
+    /// Where a learned clip stays.
+    pub fn clip_bounds(self) -> (f32, f32) {
+        let wide = Bounds::default();
+        self.bounds.unwrap_or((wide.min(), wide.max()))
+    }
+
+    /// Refuses a first clip or range that the bounds would silently replace.
+    pub(crate) fn check(self) -> Result<(), TrainError> {
+        self.build()?;
+        let within = |x: f32, (min, max): (f32, f32)| (min..=max).contains(&x);
+        let bounds = self.clip_bounds();
+        if self.rule != ThresholdRule::Fixed && !within(self.clip, bounds) {
+            return Err(TrainError::Flag(format!(
+                "--clip {}: outside --clip-bounds {},{}, where a learned clip stays from the first step on; give one \
+                 within, or wider bounds",
+                short(self.clip),
+                short(bounds.0),
+                short(bounds.1)
+            )));
+        }
+        let wide = Bounds::default();
+        if let ThresholdRule::ExpectedError { range, .. } = self.rule
+            && !within(range, (wide.min(), wide.max()))
+        {
+            return Err(TrainError::Flag(format!(
+                "--range {}: must be from {} to {}",
+                short(range),
+                short(wide.min()),
+                short(wide.max())
+            )));
+        }
+        Ok(())
+    }
+
+    /// The rule and its memory; whether its histogram counts samples that are not finite.
+    pub(crate) fn build_counting(self, non_finite: bool) -> Result<(AnyThreshold, AnyThresholdState), ConfigError> {
+        let (AnyThreshold { rule, .. }, state) = self.build()?;
+        Ok((AnyThreshold { rule, non_finite }, state))
+    }
+
+    /// The rule and its memory.
+    pub(crate) fn build(self) -> Result<(AnyThreshold, AnyThresholdState), ConfigError> {
+        let clips = self.bounds.map_or(Ok(Bounds::default()), |(min, max)| Bounds::new(min, max))?;
+        let count_noise_of = |given| CountNoise::new(Self::noise_of(given));
+        let (rule, state) = match self.rule {
+            ThresholdRule::Fixed => (AnyRule::Fixed(Fixed(self.clip)), AnyThresholdState::Fixed),
+            ThresholdRule::Percentile { fraction, count_noise, range } => (
+                AnyRule::Percentile(Percentile::new(fraction, count_noise_of(count_noise)?)?.within(clips)),
+                AnyThresholdState::Percentile(PercentileState::new(self.clip, range)?),
+            ),
+            ThresholdRule::ExpectedError { solver, count_noise, range } => (
+                AnyRule::ExpectedError(
+                    ExpectedError::new(solver, count_noise_of(count_noise)?)?.within(clips, Bounds::default()),
+                ),
+                AnyThresholdState::ExpectedError(ExpectedErrorState::new(self.clip, range)?),
+            ),
+            ThresholdRule::Quantile { fraction, rate, count_noise } => (
+                AnyRule::Quantile(Quantile::new(fraction, rate, count_noise / 2.0)?.within(clips)),
+                AnyThresholdState::Quantile(QuantileState::new(self.clip)?),
+            ),
+        };
+        Ok((AnyThreshold { rule, non_finite: false }, state))
+    }
+
+    /// The noise of the counts that each step releases beside its gradient.
+    pub(crate) fn count_noise(self) -> Result<Option<CountNoise>, ConfigError> {
+        Ok(self.build()?.0.count_noise())
+    }
+}
+
+/// A rule, and whether its histogram counts samples whose gradients are not finite.
+#[derive(Clone, Copy)]
+pub(crate) struct AnyThreshold {
+    rule: AnyRule,
+    non_finite: bool,
+}
+
+/// A rule of the core.
+#[derive(Clone, Copy)]
+enum AnyRule {
+    Fixed(Fixed),
+    Percentile(Percentile<BINS>),
+    ExpectedError(ExpectedError<BINS>),
+    Quantile(Quantile),
+}
+
+/// Its memory.
+pub(crate) enum AnyThresholdState {
+    Fixed,
+    Percentile(PercentileState),
+    ExpectedError(ExpectedErrorState),
+    Quantile(QuantileState),
+}
+
+impl AnyThreshold {
+    /// What recordings compare of it; none where the clip is fixed.
+    pub(crate) fn learned(&self, state: &AnyThresholdState) -> Option<Digest> {
+        match self.rule {
+            AnyRule::Fixed(_) => None,
+            _ => Some(self.digest(state)),
+        }
+    }
+}
+
+impl Threshold for AnyThreshold {
+    type State = AnyThresholdState;
+    type Counts = AllCounts<BINS>;
+
+    fn counts(&self) -> AllCounts<BINS> {
+        AllCounts::new(self.non_finite)
+    }
+
+    fn clip(&self, state: &AnyThresholdState) -> f32 {
+        match (&self.rule, state) {
+            (AnyRule::Fixed(rule), AnyThresholdState::Fixed) => rule.clip(&()),
+            (AnyRule::Percentile(rule), AnyThresholdState::Percentile(state)) => rule.clip(state),
+            (AnyRule::ExpectedError(rule), AnyThresholdState::ExpectedError(state)) => rule.clip(state),
+            (AnyRule::Quantile(rule), AnyThresholdState::Quantile(state)) => rule.clip(state),
+            _ => unreachable!("{MISMATCH}"),
+        }
+    }
+
+    fn query(&self, state: &AnyThresholdState) -> Query {
+        match (&self.rule, state) {
+            (AnyRule::Percentile(rule), AnyThresholdState::Percentile(state)) => rule.query(state),
+            (AnyRule::ExpectedError(rule), AnyThresholdState::ExpectedError(state)) => rule.query(state),
+            (AnyRule::Quantile(rule), AnyThresholdState::Quantile(state)) => rule.query(state),
+            _ => Query::None,
+        }
+    }
+
+    fn count_noise(&self) -> Option<CountNoise> {
+        match &self.rule {
+            AnyRule::Fixed(_) => None,
+            AnyRule::Percentile(rule) => rule.count_noise(),
+            AnyRule::ExpectedError(rule) => rule.count_noise(),
+            AnyRule::Quantile(rule) => rule.count_noise(),
+        }
+    }
+
+    fn update(&self, state: &mut AnyThresholdState, released: &ReleasedCounts<'_>, facts: Facts) {
+        match (&self.rule, state) {
+            (AnyRule::Percentile(rule), AnyThresholdState::Percentile(state)) => rule.update(state, released, facts),
+            (AnyRule::ExpectedError(rule), AnyThresholdState::ExpectedError(state)) => {
+                rule.update(state, released, facts)
+            }
+            (AnyRule::Quantile(rule), AnyThresholdState::Quantile(state)) => rule.update(state, released, facts),
+            _ => {}
+        }
+    }
+}

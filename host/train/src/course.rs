@@ -1,0 +1,220 @@
+//! What every loop over the steps of a run shares, `train`'s and the audits': the mechanism and its workers, the step and its
+//! memory, and the way from a draw to the sum.
+
+use super::choice::{AnyFilter, AnyFilterState, AnyOptimizer, AnyState};
+use super::galore::forms;
+use super::rehearsal::rehearse;
+use super::sampler::Draws;
+use super::watched::{WatchedThreshold, WatchedThresholdState};
+use super::worker::{ClippedSums, Gather, Layout, OUTPUTS, Opened, PerSampleGradients, Point, SUMS, Witness};
+use super::{Noise, Run, TrainError};
+use damper_core::clip::Layer;
+use damper_core::grid::Grid;
+use damper_core::mutant::{self, Mutant};
+use damper_core::noise::{self, ContinuousGaussian, DiscreteGaussian, Key};
+use damper_core::optimizer::Optimizer;
+use damper_core::private::{Mechanism, SumWord};
+use damper_core::schedule::{AnyNoise, Declared};
+use damper_core::slots::AnyClip;
+use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_data::{Chunk, Split, chunks};
+use damper_runtime::{Backend, BackendError};
+use std::num::NonZeroUsize;
+use zeroize::Zeroizing;
+
+/// Blocks of key stream made at once: from sixteen on they are made in vectors, in less than half the time. The words are the
+/// same.
+const BLOCKS: usize = 16;
+
+/// The generator of a run.
+pub(crate) type ChaCha20 = noise::ChaCha20<BLOCKS>;
+
+/// A key from the operating system, erased when it is dropped; zeros for a simulation, which has a seed.
+pub(crate) fn key(seed: Option<u64>) -> Result<Zeroizing<[u8; 32]>, TrainError> {
+    let mut key = Zeroizing::new([0; 32]);
+    if seed.is_none() {
+        getrandom::fill(&mut *key).map_err(TrainError::Key)?;
+        if mutant::is(Mutant::KeyFixed) {
+            key.fill(7);
+        }
+    }
+    Ok(key)
+}
+
+/// The generator of a simulation; without a seed, a private one by this key, which is erased.
+pub(crate) fn generator(seed: Option<u64>, key: &mut [u8; 32]) -> ChaCha20 {
+    match seed {
+        Some(seed) => ChaCha20::simulation(seed),
+        None => ChaCha20::private(Key::from_bytes(key)),
+    }
+}
+
+/// The step of a run, with optimizer `O`.
+pub(crate) type Step<'a, M, O> = PrivateStep<M, AnyClip<'a>, WatchedThreshold, AnyFilter, O, Declared<AnyNoise>>;
+
+/// Its memory, the optimizer's of type `OS`.
+pub(crate) type State<M, OS> = StepState<Vec<<M as Mechanism>::Word>, AnyFilterState, WatchedThresholdState, OS>;
+
+/// The words of a sum.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Sum {
+    /// Grid units: exact.
+    Grid(Vec<i64>),
+    /// Floats: not exact.
+    Floats(Vec<f32>),
+}
+
+impl From<Vec<SumWord<i64>>> for Sum {
+    fn from(words: Vec<SumWord<i64>>) -> Self {
+        Self::Grid(words.into_iter().map(SumWord::get).collect())
+    }
+}
+
+impl From<Vec<SumWord<f32>>> for Sum {
+    fn from(words: Vec<SumWord<f32>>) -> Self {
+        Self::Floats(words.into_iter().map(SumWord::get).collect())
+    }
+}
+
+/// What goes through the steps of a run, once mechanism and workers are chosen.
+pub(crate) trait Course {
+    /// What it comes to.
+    type End;
+
+    /// Goes through them.
+    fn go<M, G>(self, mechanism: M, workers: G) -> Result<Self::End, TrainError>
+    where
+        M: Mechanism<Word: Send> + Send + Sync,
+        G: Gather<M>,
+        Sum: From<Vec<M::Word>>;
+}
+
+/// Rehearses the run's graph on `backend`, loads it for each thread, and goes the course.
+pub(crate) fn go<C: Course>(run: &Run, backend: &dyn Backend, course: C) -> Result<C::End, TrainError> {
+    let rows = run.physical_batch;
+    let threads = run.config.workers.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let split = &run.data.train;
+    match &run.clipped {
+        Some(clipped) => rehearse(backend, clipped, &SUMS, rows, &run.params)?,
+        None => rehearse(backend, &run.grad, &OUTPUTS, rows, &run.params)?,
+    }
+    let continuous = || ContinuousGaussian::new(run.multiplier);
+    match (run.config.noise, run.sigma_grid, &run.clipped) {
+        (Noise::Discrete, Some(sigma), None) => {
+            let workers = PerSampleGradients::new(backend, &run.grad, split, rows, threads)?;
+            let grid = Grid::new(run.config.grid_bits)?;
+            course.go(DiscreteGaussian::<i64>::new(grid, sigma)?, workers)
+        }
+        (_, _, Some(clipped)) => {
+            let workers = ClippedSums::new(backend, clipped, split, rows, threads)?;
+            course.go(continuous()?, workers)
+        }
+        _ => {
+            let workers = PerSampleGradients::new(backend, &run.grad, split, rows, threads)?;
+            course.go(continuous()?, workers)
+        }
+    }
+}
+
+/// The layers of the run's clipping rule, which its step borrows.
+pub(crate) fn layers(run: &Run) -> Vec<Layer> {
+    run.config.method.clipping.layers(Layout::new(&run.grad).lengths())
+}
+
+/// The step of `run` and its memory, with what `around` makes of the optimizer and its.
+#[allow(clippy::type_complexity)] // A step and its memory.
+pub(crate) fn step<'a, M: Mechanism, O, OS>(
+    run: &Run,
+    mechanism: M,
+    layers: &'a [Layer],
+    around: impl FnOnce(AnyOptimizer, AnyState) -> (O, OS),
+) -> Result<(Step<'a, M, O>, State<M, OS>), TrainError> {
+    let (config, method) = (&run.config, &run.config.method);
+    let dim = Layout::new(&run.grad).dim();
+    let (filter, filter_state) = method.filter.build(dim)?;
+    let (threshold, threshold_state) = method.threshold.build_counting(method.count_non_finite)?;
+    let (optimizer, optimizer_state) = config.optimizer.build(&forms(&run.grad))?;
+    let (optimizer, optimizer_state) = around(optimizer, optimizer_state);
+    let step = PrivateStep::new(Slots {
+        mechanism,
+        clip: method.clipping.build(layers)?,
+        threshold: WatchedThreshold(threshold),
+        filter,
+        optimizer,
+        schedule: Declared { learning_rate: run.learning_rate, noise: run.noise_schedule },
+        expected_batch: config.batch_size,
+    })?;
+    let threshold_state = WatchedThresholdState { inner: threshold_state, watch: None };
+    let state = StepState::new(vec![M::Word::default(); dim], filter_state, threshold_state, optimizer_state);
+    Ok((step, state))
+}
+
+/// What a step drew and where it takes gradients: memory that is used again.
+#[derive(Default, Debug)]
+pub(crate) struct Draw {
+    /// The samples drawn, ascending.
+    pub(crate) samples: Vec<u32>,
+    points: Vec<Point>,
+}
+
+impl Draw {
+    /// Throws the coins of an open step's samples, those of `split` and as many `others` behind them.
+    pub(crate) fn throw<M: Mechanism, O, OS>(
+        &mut self,
+        run: &Run,
+        opened: &Opened<'_, M, O, OS>,
+        split: &Split,
+        others: u32,
+        generator: &ChaCha20,
+    ) where
+        O: Optimizer<OS>,
+    {
+        Draws::new(run, split.len() as u32 + others).draw(generator, opened.number(), &mut self.samples);
+    }
+
+    /// The gradients of the samples drawn from `split` are taken, clipped and summed by the workers.
+    pub(crate) fn gather<M: Mechanism, O, OS>(
+        &mut self,
+        run: &Run,
+        opened: &mut Opened<'_, M, O, OS>,
+        split: &Split,
+        workers: &mut impl Gather<M>,
+        params: &[f32],
+        witness: Option<&mut dyn Witness>,
+    ) -> Result<(), BackendError>
+    where
+        O: Optimizer<OS>,
+    {
+        let own = self.samples.partition_point(|sample| (*sample as usize) < split.len());
+        let mut all: Vec<Chunk<'_>> = chunks(&self.samples[..own], run.physical_batch).collect();
+        if mutant::is(Mutant::BorderTwice) && all.len() > 1 {
+            all.push(Chunk { index: all.len(), samples: &self.samples[own - 1..own] });
+        }
+        self.points.resize_with(opened.points(), Point::default);
+        for (index, point) in self.points.iter_mut().enumerate() {
+            point.params.resize(params.len(), 0.0);
+            point.weight =
+                opened.point(index, params, &mut point.params).expect("the points have the parameters' length");
+        }
+        for point in &mut self.points {
+            match () {
+                () if mutant::is(Mutant::GradientsOverBatch) => point.weight *= 8.0 / self.samples.len() as f32,
+                () if mutant::is(Mutant::LookAheadPrivate) => {
+                    point.params.iter_mut().for_each(|x| *x += self.samples.len() as f32 / 1024.0);
+                }
+                () => {}
+            }
+        }
+        workers.gather(opened, split, &all, &self.points, witness)
+    }
+
+    /// Where the last step took gradients.
+    pub(crate) fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    /// Samples drawn that are not null.
+    pub(crate) fn counted(&self, split: &Split) -> u32 {
+        self.samples.iter().filter(|sample| !split.is_null(**sample as usize)).count() as u32
+    }
+}

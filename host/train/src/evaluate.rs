@@ -1,0 +1,214 @@
+//! Loss and accuracy on the held-out split.
+
+use super::Run;
+use super::prepare::class_axis;
+use super::prune::keep_outputs;
+use super::worker::Layout;
+use damper_core::held_out::HeldOutSums;
+use damper_data::{Batch, BatchLabels, Split, chunks};
+use damper_grad::{Loss, Reduction};
+use damper_onnx::Dim;
+use damper_onnx::TensorRef;
+use damper_runtime::{Backend, BackendError, Plan, Session};
+use prost::Message;
+use std::num::NonZeroUsize;
+
+/// Rows of an evaluation batch.
+const ROWS: NonZeroUsize = NonZeroUsize::new(100).unwrap();
+
+/// A session that evaluates.
+pub(crate) struct Evaluator {
+    session: Box<dyn Session>,
+    batch: Batch,
+    kind: Kind,
+    reduction: Reduction,
+}
+
+/// The figures of one row.
+struct Row {
+    loss: f32,
+    /// Class labels that count, where labels are classes.
+    labels: Option<u64>,
+    right: u64,
+    answers: u64,
+}
+
+/// The part of row `row` of a batch.
+fn of_row<T>(values: &[T], row: usize) -> &[T] {
+    let width = values.len() / ROWS;
+    &values[row * width..][..width]
+}
+
+/// What counts as right.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// The largest entry of the output along its class axis is the label's.
+    Classes(Classes),
+    /// The sign of each output is the label's side of one half.
+    Signs,
+    /// Nothing does.
+    None,
+}
+
+/// How the classes lie in one sample's output.
+#[derive(Clone, Copy)]
+struct Classes {
+    count: usize,
+    /// From one class to the next.
+    stride: usize,
+}
+
+impl Evaluator {
+    /// Loads the forward part of the run's graph for the samples of `split`.
+    pub(crate) fn new(backend: &dyn Backend, run: &Run, split: &Split) -> Result<Self, BackendError> {
+        let grad = &run.grad;
+        let find = |name: &str| grad.outputs.iter().find(|spec| spec.name == name).cloned();
+        // An output that does not hold the samples in front has a loss, but is not read for answers.
+        let output = run.derive.output.as_ref().and_then(|name| find(name));
+        let output = output.filter(|spec| spec.shape.first() == Some(&Dim::Batch));
+        let value = run.graph.outputs.iter().map(|id| run.graph.value(*id));
+        let value = value.into_iter().find(|value| output.as_ref().is_some_and(|spec| spec.name == value.name));
+        let kind = match (&run.derive.loss, value) {
+            (Loss::SoftmaxCrossEntropy, Some(value)) => {
+                let (count, stride) = class_axis(&run.derive, value);
+                Kind::Classes(Classes { count, stride })
+            }
+            (Loss::BceWithLogits, Some(_)) => Kind::Signs,
+            _ => Kind::None,
+        };
+        let output = output.filter(|_| !matches!(kind, Kind::None));
+        let outputs: Vec<_> = find("dp.loss").into_iter().chain(output).collect();
+        let plan = Plan {
+            batch: ROWS.get(),
+            threads: 1,
+            inputs: grad.inputs.iter().chain(&grad.labels).chain(&grad.parameters).cloned().collect(),
+            outputs: outputs.clone(),
+        };
+        let names: Vec<&str> = outputs.iter().map(|spec| &*spec.name).collect();
+        let model = keep_outputs(&grad.model, &names);
+        let session = backend.load(&model.encode_to_vec(), &plan)?;
+        Ok(Self { session, batch: Batch::new(split, ROWS), kind, reduction: run.derive.reduction })
+    }
+
+    /// Mean loss and, where the loss has classes, the share of right answers. Where labels are classes, both are means
+    /// over the labels that count: over tokens, of a language model.
+    pub(crate) fn evaluate(
+        &mut self,
+        split: &Split,
+        layout: &Layout,
+        params: &[f32],
+    ) -> Result<(f64, Option<f64>), BackendError> {
+        let (mut loss, mut losses) = (0.0, 0.0);
+        let (mut right, mut answers) = (0u64, 0u64);
+        let mean = self.reduction == Reduction::Mean;
+        self.each_row(split, layout, params, &mut |row| {
+            let counted = row.labels.map_or(1.0, |labels| labels as f64);
+            loss += f64::from(row.loss) * if mean && row.labels.is_some() { counted } else { 1.0 };
+            losses += counted;
+            right += row.right;
+            answers += row.answers;
+        })?;
+        let accuracy = (answers > 0).then(|| right as f64 / answers as f64);
+        Ok((loss / losses.max(1.0), accuracy))
+    }
+
+    /// Sums over the rows of `split`, for a release with noise: each row's share of right answers, and its loss over `loss_bound`.
+    pub(crate) fn sums(
+        &mut self,
+        split: &Split,
+        layout: &Layout,
+        params: &[f32],
+        loss_bound: f32,
+    ) -> Result<HeldOutSums<2>, BackendError> {
+        let mut sums = HeldOutSums::default();
+        self.each_row(split, layout, params, &mut |row| {
+            let share = if row.answers > 0 { row.right as f32 / row.answers as f32 } else { 0.0 };
+            sums.add([share, row.loss / loss_bound]);
+        })?;
+        Ok(sums)
+    }
+
+    /// Hands the figures of each row that is not null to `reader`, in order.
+    fn each_row(
+        &mut self,
+        split: &Split,
+        layout: &Layout,
+        params: &[f32],
+        reader: &mut dyn FnMut(Row),
+    ) -> Result<(), BackendError> {
+        let samples: Vec<u32> = (0..split.len() as u32).filter(|sample| !split.is_null(*sample as usize)).collect();
+        let Self { session, batch, kind, .. } = self;
+        for chunk in chunks(&samples, ROWS) {
+            batch.fill(split, chunk);
+            let inputs: Vec<_> = batch.inputs().chain(layout.split(params).map(TensorRef::F32)).collect();
+            let labels = batch.labels();
+            session.run(&inputs, &mut |outputs| {
+                for (row, loss) in outputs[0][..chunk.samples.len()].iter().enumerate() {
+                    let counted = match labels {
+                        BatchLabels::Classes(labels) => {
+                            Some(of_row(labels, row).iter().filter(|label| **label >= 0).count() as u64)
+                        }
+                        _ => None,
+                    };
+                    let (right, answers) = match (*kind, labels) {
+                        (Kind::Classes(classes), BatchLabels::Classes(labels)) => {
+                            classes.judge(of_row(outputs[1], row), of_row(labels, row))
+                        }
+                        (Kind::Signs, BatchLabels::Values(labels)) => {
+                            signs(of_row(outputs[1], row), of_row(labels, row))
+                        }
+                        _ => (0, 0),
+                    };
+                    reader(Row { loss: *loss, labels: counted, right, answers });
+                }
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Classes {
+    /// Right answers and answers among the labels of the first samples of an output. A label below 0 is not counted.
+    fn judge(self, output: &[f32], labels: &[i64]) -> (u64, u64) {
+        let mut right = 0;
+        let mut answers = 0;
+        for (place, label) in labels.iter().enumerate() {
+            if let Ok(label) = usize::try_from(*label) {
+                let first = place / self.stride * self.count * self.stride + place % self.stride;
+                let logit = |class: usize| output[first + class * self.stride];
+                // The first of equal largest entries answers.
+                let answer = (0..self.count).fold(0, |best, i| if logit(i) > logit(best) { i } else { best });
+                right += u64::from(answer == label);
+                answers += 1;
+            }
+        }
+        (right, answers)
+    }
+}
+
+/// Right answers and answers among the labels of the first samples of an output. The label −100 is not counted.
+fn signs(output: &[f32], labels: &[f32]) -> (u64, u64) {
+    let counted = || output.iter().zip(labels).filter(|(_, label)| **label != -100.0);
+    let right = counted().filter(|(output, label)| (**output > 0.0) == (**label > 0.5)).count();
+    (right as u64, counted().count() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn padding_and_ignored_labels_are_not_counted() {
+        let output = [0.1, 0.9, 0.8, 0.2, 0.3, 0.7, 9.0, 0.0];
+        assert_eq!(Classes { count: 2, stride: 1 }.judge(&output, &[1, 1, -100]), (1, 2));
+        assert_eq!(signs(&[0.5, -0.5, 0.5, 7.0], &[1.0, 1.0, -100.0]), (1, 2));
+    }
+
+    #[test]
+    fn classes_are_read_along_their_axis() {
+        // Two samples of three classes by two tokens.
+        let output = [0.1, 0.9, 0.8, 0.2, 0.3, 0.7, 9.0, 0.0, 0.0, 0.0, 0.0, 1.0];
+        assert_eq!(Classes { count: 3, stride: 2 }.judge(&output, &[1, 0, 0, 2]), (4, 4));
+        assert_eq!(Classes { count: 3, stride: 2 }.judge(&output, &[1, 0, 1, 1]), (2, 4));
+    }
+}

@@ -1,0 +1,448 @@
+//! Files that are whole or absent.
+//!
+//! A file is written under a temporary name in its own folder, flushed to the disk, and renamed; a failure or a crash
+//! on the way leaves the old file, or none. Private files (checkpoints, journals, recordings: as secret as the data)
+//! are readable by their owner alone from the moment they exist.
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+/// Who may read a file.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Access {
+    /// Covered by ε: what the process's umask allows.
+    Public,
+    /// As secret as the data: mode 0600.
+    Private,
+}
+
+/// A file or folder that could not be written: one line that names it and says what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct FileError(pub String);
+
+/// A file on its way. It exists under its name only after [`commit`](AtomicFile::commit); dropped, it is gone.
+#[derive(Debug)]
+pub struct AtomicFile {
+    path: PathBuf,
+    flag: &'static str,
+    writer: BufWriter<NamedTempFile>,
+}
+
+impl AtomicFile {
+    /// Starts writing `path`, whose folder must exist.
+    ///
+    /// # Errors
+    ///
+    /// The folder does not exist or cannot be written.
+    pub fn create(path: &Path, access: Access) -> Result<Self, FileError> {
+        Self::create_for(path, access, OUT)
+    }
+
+    /// The same for a file that the user named by another flag than `--out`.
+    ///
+    /// # Errors
+    ///
+    /// The folder does not exist or cannot be written.
+    pub fn create_for(path: &Path, access: Access, flag: &'static str) -> Result<Self, FileError> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".damper-");
+        let permissions = permissions(access);
+        if let Some(permissions) = permissions {
+            builder.permissions(permissions);
+        }
+        let file = builder.tempfile_in(folder_of(path)).map_err(|error| failed(path, flag, &error))?;
+        Ok(Self { path: path.to_path_buf(), flag, writer: BufWriter::new(file) })
+    }
+
+    /// Makes the file appear under its name, in place of one that is there.
+    ///
+    /// # Errors
+    ///
+    /// The disk is full or fails, or the name is taken by a folder. Nothing is left of the new file then.
+    pub fn commit(self) -> Result<(), FileError> {
+        let path = self.path;
+        let commit = || -> io::Result<()> {
+            let file = self.writer.into_inner().map_err(io::IntoInnerError::into_error)?;
+            file.as_file().sync_all()?;
+            file.persist(&path).map_err(|error| error.error)?;
+            sync_folder(folder_of(&path))
+        };
+        commit().map_err(|error| failed(&path, self.flag, &error))
+    }
+
+    /// The error for a write to this file that failed.
+    pub fn failed(&self, error: &io::Error) -> FileError {
+        failed(&self.path, self.flag, error)
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+/// Writes `bytes` to `path`, whole or not at all.
+///
+/// # Errors
+///
+/// Those of [`AtomicFile`].
+pub fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError> {
+    let mut file = AtomicFile::create(path, access)?;
+    if let Err(error) = file.write_all(bytes) {
+        return Err(file.failed(&error));
+    }
+    file.commit()
+}
+
+/// Writes a new file that its owner alone may read. A file that is there is left alone.
+///
+/// # Errors
+///
+/// The file is there, or cannot be written.
+pub fn create_new_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => FileError(format!("{}: is there already; name another file", path.display())),
+        _ => failed(path, "file", &error),
+    })?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| sync_folder(folder_of(path)));
+    written.map_err(|error| {
+        let _ = fs::remove_file(path);
+        failed(path, "file", &error)
+    })
+}
+
+/// A value as JSON in lines, with a last newline.
+///
+/// # Errors
+///
+/// Keys of the value are no strings.
+pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(value).map(|text| text + "\n")
+}
+
+/// SHA-256 of `bytes`, in hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Folders that are about to be made, innermost first. Dropped, those that are empty are gone.
+#[derive(Debug)]
+pub struct MadeFolders(Vec<PathBuf>);
+
+impl MadeFolders {
+    /// `path` and the parents of it that are not there yet.
+    pub fn for_path(path: &Path) -> Self {
+        let absent = |folder: &&Path| !folder.as_os_str().is_empty() && fs::symlink_metadata(folder).is_err();
+        Self(path.ancestors().take_while(absent).map(Path::to_path_buf).collect())
+    }
+
+    /// Makes the folders survive a power cut, once they are there: each is on the disk once the folder above it is.
+    fn sync(&self) -> io::Result<()> {
+        self.0.iter().rev().try_for_each(|folder| sync_folder(folder_of(folder)))
+    }
+
+    /// Leaves the folders as they are.
+    fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for MadeFolders {
+    fn drop(&mut self) {
+        for folder in &self.0 {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+/// Returns true unless it is sure that the run in `folder` paid for no step.
+pub fn may_hold_ledger(folder: &Path) -> bool {
+    match fs::symlink_metadata(folder.join("checkpoint").join("ledger.json")) {
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+        Ok(_) => true,
+    }
+}
+
+/// Makes the folder for a run's outputs, with its parents. An empty folder that is there is taken.
+///
+/// # Errors
+///
+/// The folder is there and not empty, is a file, or cannot be made or written.
+pub fn create_output_folder(path: &Path) -> Result<(), FileError> {
+    match fs::read_dir(path) {
+        Ok(mut entries) => {
+            if entries.next().is_some() {
+                if may_hold_ledger(path) {
+                    return Err(FileError(format!(
+                        "{}: holds the ledger of a run, whose privacy cost counts against its data: keep it and name another --out",
+                        path.display()
+                    )));
+                }
+                return Err(FileError(format!(
+                    "{}: the output folder exists and is not empty: name another --out or remove it",
+                    path.display()
+                )));
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let absent = MadeFolders::for_path(path);
+            let made = fs::create_dir_all(path).and_then(|()| absent.sync());
+            absent.keep();
+            made.map_err(|error| failed(path, OUT, &error))?;
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            return Err(FileError(format!(
+                "{}: the output folder is a file, or lies under one: name another --out",
+                path.display()
+            )));
+        }
+        Err(error) => return Err(failed(path, OUT, &error)),
+    }
+    // A folder that cannot be written is found out now, not after the training.
+    tempfile::Builder::new().prefix(".damper-").tempfile_in(path).map_err(|error| failed(path, OUT, &error))?;
+    Ok(())
+}
+
+/// Makes a folder that its owner alone can enter (mode 0700), if it is not there. Its parent must exist.
+///
+/// # Errors
+///
+/// The folder cannot be made, or its name is taken by a file.
+pub fn create_private_folder(path: &Path) -> Result<(), FileError> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => restrict(path),
+        other => other,
+    }
+    .and_then(|()| sync_folder(folder_of(path)))
+    .map_err(|error| failed(path, OUT, &error))
+}
+
+#[cfg(unix)]
+fn restrict(folder: &Path) -> io::Result<()> {
+    fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o700))
+}
+
+#[cfg(not(unix))]
+fn restrict(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(unix)]
+fn permissions(access: Access) -> Option<fs::Permissions> {
+    use std::os::unix::fs::PermissionsExt;
+    Some(fs::Permissions::from_mode(match access {
+        Access::Public => 0o666,
+        Access::Private => 0o600,
+    }))
+}
+
+#[cfg(not(unix))]
+fn permissions(_: Access) -> Option<fs::Permissions> {
+    None
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// A rename is on the disk once its folder is.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+}
+
+/// The flag that names most files.
+const OUT: &str = "--out";
+
+fn failed(path: &Path, flag: &str, error: &io::Error) -> FileError {
+    let remedy = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => format!("free some space or name another {flag}"),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            format!("change the folder's permissions or name another {flag}")
+        }
+        io::ErrorKind::NotFound => "make its folder first".to_owned(),
+        io::ErrorKind::IsADirectory | io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+            format!("its name, or a folder's on the way, is taken by something else: name another {flag}")
+        }
+        _ => format!("see to the disk or name another {flag}"),
+    };
+    let mut reason = error.to_string();
+    // tempfile adds the temporary name, which tells the user nothing.
+    if let Some(end) = reason.find(" at path ") {
+        reason.truncate(end);
+    }
+    FileError(format!("{}: cannot be written ({reason}): {remedy}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_appears_when_it_is_whole_and_not_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.json");
+        let mut file = AtomicFile::create(&path, Access::Public).unwrap();
+        file.write_all(b"{}").unwrap();
+        file.flush().unwrap();
+        assert!(!path.exists());
+        file.commit().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"{}");
+        assert_eq!(entries(folder.path()), ["report.json"]);
+    }
+
+    #[test]
+    fn a_file_that_is_dropped_leaves_the_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        write(&path, b"old", Access::Private).unwrap();
+        let mut file = AtomicFile::create(&path, Access::Private).unwrap();
+        file.write_all(b"new").unwrap();
+        drop(file);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        write(&path, b"new", Access::Private).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(entries(folder.path()), ["state"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn private_files_and_folders_are_their_owners_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let folder = tempfile::tempdir().unwrap();
+        let secret = folder.path().join("secret");
+        let public = folder.path().join("public");
+        write(&secret, b"key", Access::Private).unwrap();
+        write(&public, b"report", Access::Public).unwrap();
+        assert_eq!(mode(&secret), 0o600);
+        let plain = folder.path().join("plain");
+        File::create(&plain).unwrap();
+        assert_eq!(mode(&public), mode(&plain), "a public file has the mode any program gives");
+        let checkpoint = folder.path().join("checkpoint");
+        fs::create_dir(&checkpoint).unwrap();
+        create_private_folder(&checkpoint).unwrap();
+        assert_eq!(mode(&checkpoint), 0o700);
+        create_private_folder(&folder.path().join("fresh")).unwrap();
+        assert_eq!(mode(&folder.path().join("fresh")), 0o700);
+    }
+
+    #[test]
+    fn an_output_folder_is_made_with_its_parents_and_an_empty_one_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("a/b/out");
+        create_output_folder(&out).unwrap();
+        create_output_folder(&out).unwrap();
+        assert!(entries(&out).is_empty());
+    }
+
+    #[test]
+    fn an_output_folder_with_something_in_it_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("model.onnx"), b"precious").unwrap();
+        let message = create_output_folder(folder.path()).unwrap_err().to_string();
+        assert!(message.contains(&folder.path().display().to_string()) && message.contains("another --out"));
+        assert_eq!(fs::read(folder.path().join("model.onnx")).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn an_output_folder_that_is_a_file_or_under_one_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for path in [file.path().to_path_buf(), file.path().join("out")] {
+            let message = create_output_folder(&path).unwrap_err().to_string();
+            assert!(message.contains("another --out") && !message.contains('\n'), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_named() {
+        // A folder of the kernel's that even root cannot write to.
+        let path = Path::new("/proc/damper-out");
+        if !Path::new("/proc/self").exists() {
+            println!("skipped: there is no /proc");
+            return;
+        }
+        for error in [create_output_folder(path), write(path, b"x", Access::Public), create_private_folder(path)] {
+            let message = error.unwrap_err().to_string();
+            assert!(message.contains("/proc/damper-out") && !message.contains('\n'), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_missing_folder_and_a_name_that_is_a_folder_are_errors_that_leave_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let message = write(&folder.path().join("no/report"), b"x", Access::Public).unwrap_err().to_string();
+        assert!(message.contains("no/report") && message.contains("make its folder first"), "{message}");
+        let taken = folder.path().join("taken");
+        fs::create_dir(&taken).unwrap();
+        let message = write(&taken, b"x", Access::Public).unwrap_err().to_string();
+        assert!(message.contains("taken") && !message.contains('\n'), "{message}");
+        assert_eq!(entries(folder.path()), ["taken"]);
+    }
+
+    /// Runs this test again in a mount namespace of its own, with a file system of 64 KiB on a folder of that
+    /// namespace.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_an_error_that_names_the_file_and_leaves_nothing() {
+        const SMALL_DISK: &str = "DAMPER_TEST_SMALL_DISK";
+        if let Some(folder) = std::env::var_os(SMALL_DISK) {
+            let path = Path::new(&folder).join("model.onnx");
+            write(&path, b"old", Access::Public).unwrap();
+            for len in [60_000, 70_000, 1 << 20] {
+                let message = match write(&path, &vec![7; len], Access::Public) {
+                    Ok(()) => continue,
+                    Err(error) => error.to_string(),
+                };
+                assert!(message.contains("model.onnx") && message.contains("free some space"), "{message}");
+            }
+            let message = write(&path, &vec![7; 1 << 20], Access::Public).unwrap_err().to_string();
+            assert!(!message.contains('\n'), "{message}");
+            assert_eq!(entries(Path::new(&folder)), ["model.onnx"]);
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let mount = "mount -t tmpfs -o size=64k,nr_inodes=16 none \"$1\"";
+        let unshare = |script: &str| {
+            std::process::Command::new("unshare")
+                .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"])
+                .arg(folder.path())
+                .arg(std::env::current_exe().unwrap())
+                .args(["--exact", "files::tests::a_full_disk_is_an_error_that_names_the_file_and_leaves_nothing"])
+                .env(SMALL_DISK, folder.path())
+                .output()
+        };
+        if !unshare(mount).is_ok_and(|output| output.status.success()) {
+            println!("skipped: no mount namespace can be made here");
+            return;
+        }
+        let output = unshare(&format!("{mount} && shift && exec \"$@\"")).unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+}

@@ -1,0 +1,138 @@
+//! What is released of the held-out rows, and what noisy metrics cost.
+//!
+//! # Privacy
+//!
+//! A row is either a training row or a held-out row, by its position or its file, which is public. With private metrics the protected
+//! data set is the union. The releases form one adaptive sequence, in which a step reads training rows alone and an evaluation reads
+//! held-out rows alone:
+//!
+//! - Neighbours that differ in a training row: given everything released before, an evaluation has the same distribution on both.
+//!   Only steps add to the privacy loss, so it is that of the training events.
+//! - Neighbours that differ in a held-out row: a step has the same distribution on both. Only evaluations add to the loss.
+//!
+//! So the run satisfies (ε, δ) with the larger ε of the two parts at the same δ: parallel composition.
+
+use super::{TestMetrics, TrainConfig, TrainError};
+use damper_accounting::{Accountant, AccountingError, Plan, calibrate};
+use damper_core::accounting::{Event, Rate};
+use damper_core::threshold::CountNoise;
+
+/// The least noise on a sum, in rows.
+const LEAST: f64 = 0.25;
+
+/// The noise of private metrics.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PrivateMetrics {
+    /// On each sum, in rows.
+    pub noise: CountNoise,
+    /// A row's loss counts as this much at most, above and below zero.
+    pub loss_bound: f32,
+    /// Whether right answers are released next to the loss.
+    pub with_accuracy: bool,
+    /// Number of releases in the run.
+    pub releases: u32,
+    /// The price of all releases.
+    pub plan: Plan,
+}
+
+impl PrivateMetrics {
+    /// Noise with which all `releases` cost at most `target` at `delta`, or the least noise that there is.
+    pub(super) fn new(
+        accountant: Accountant,
+        (target, delta): (f64, f64),
+        releases: u32,
+        loss_bound: f32,
+        with_accuracy: bool,
+    ) -> Result<Self, TrainError> {
+        let joint = match calibrate(accountant, target, delta, Rate::ONE, u64::from(releases)) {
+            Ok(found) => found.multiplier,
+            Err(AccountingError::TooLarge(_)) => LEAST,
+            Err(error) => return Err(error.into()),
+        };
+        let mut each = if with_accuracy { joint * std::f64::consts::SQRT_2 } else { joint }.max(LEAST);
+        loop {
+            let noise = CountNoise::new(each).map_err(|_| {
+                TrainError::Flag(format!(
+                    "--test-metrics private: {releases} evaluations need noise of {each:.0} rows; raise --epsilon, or raise \
+                     --eval-every"
+                ))
+            })?;
+            let other = with_accuracy.then(|| noise.multiplier());
+            let plan = Plan::constant(Rate::ONE, noise.multiplier(), other, u64::from(releases))?;
+            // The price of a little more noise may be rounded up by a thousandth more.
+            if plan.epsilon(accountant, delta)?.epsilon <= target || each <= LEAST {
+                return Ok(Self { noise, loss_bound, with_accuracy, releases, plan });
+            }
+            each *= 1.001;
+        }
+    }
+
+    /// Mean loss and the share of right answers, of noisy sums over `rows` rows. The row count is public; a null row counts as 0.
+    pub(super) fn figures(&self, [right, loss]: [f64; 2], rows: usize) -> (f64, Option<f64>) {
+        let mean = |sum: f64| sum / rows.max(1) as f64;
+        let accuracy = self.with_accuracy.then(|| mean(right).clamp(0.0, 1.0));
+        (f64::from(self.loss_bound) * mean(loss).clamp(-1.0, 1.0), accuracy)
+    }
+
+    /// One release: both sums together.
+    #[must_use]
+    pub fn event(&self) -> Option<Event> {
+        self.plan.events().first().map(|(event, _)| *event)
+    }
+}
+
+/// The steps between two evaluations, where some come before the end.
+pub(super) fn steps_between(config: &TrainConfig, rate: Rate) -> Option<u32> {
+    config.evaluate_every.map(|epochs| ((epochs / rate.as_f64()).round() as u32).max(1))
+}
+
+/// The evaluations of a run of `steps` steps: one at the end, and one every `between` steps before it.
+pub(super) fn evaluations(steps: u32, between: Option<u32>) -> u32 {
+    1 + between.map_or(0, |between| steps.saturating_sub(1) / between.max(1))
+}
+
+impl TestMetrics {
+    /// As `--test-metrics` takes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Private { .. } => "private",
+            Self::None => "none",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evaluations_are_counted_as_they_come() {
+        for steps in 1..40u32 {
+            for between in [None, Some(1), Some(3), Some(10), Some(39), Some(100)] {
+                let come = (1..=steps).filter(|done| *done == steps || between.is_some_and(|b| done % b == 0)).count();
+                assert_eq!(evaluations(steps, between) as usize, come, "{steps} {between:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn releases_cost_at_most_the_target() {
+        for accountant in [Accountant::Pld, Accountant::Rdp] {
+            for (target, releases, with_accuracy) in [(0.5, 1, true), (3.0, 7, true), (3.0, 7, false), (8.0, 40, true)]
+            {
+                let metrics = PrivateMetrics::new(accountant, (target, 1e-5), releases, 10.0, with_accuracy).unwrap();
+                let priced = metrics.plan.epsilon(accountant, 1e-5).unwrap().epsilon;
+                assert!(priced <= target && priced > 0.97 * target, "{priced} {target}");
+                let each = metrics.noise.multiplier();
+                let joint = metrics.event().unwrap().multiplier();
+                let sums = if with_accuracy { 2.0f64 } else { 1.0 };
+                assert!((each / joint / sums.sqrt() - 1.0).abs() < 1e-9, "{each} {joint}");
+            }
+        }
+        let least = PrivateMetrics::new(Accountant::Pld, (1e6, 1e-5), 1, 10.0, true).unwrap();
+        assert_eq!(least.noise.multiplier(), LEAST);
+        assert!(PrivateMetrics::new(Accountant::Pld, (1e-7, 1e-9), 4000, 10.0, true).is_err());
+    }
+}

@@ -1,0 +1,303 @@
+//! What an initializer is in its layer: the usual initialiser, and the fans of its weight.
+//!
+//! Read off the model as it is exported, before any operator needs a rule. The reader is followed through nodes that
+//! only reshape; through `Identity` and `Transpose` the layout is known, too:
+//!
+//! | weight | layout | fan_in, fan_out |
+//! | --- | --- | --- |
+//! | Conv | `[out, in/groups, *kernel]` | in/groups · kernel, out · kernel |
+//! | ConvTranspose | `[in, out/groups, *kernel]` | as PyTorch counts them, also out/groups · kernel, in · kernel |
+//! | Gemm, MatMul on the right | `[…, in, out]`; Gemm with transB `[out, in]` | in, out |
+//! | Gemm, MatMul on the left | `[…, out, in]`; Gemm with transA `[in, out]` | in, out |
+//! | anything else of rank 2 or more | taken as `[out, in, *rest]`, as PyTorch does | in · rest, out · rest |
+//!
+//! A bias has the fans of its layer's weight.
+
+use super::spec::{Distribution, Fans, Initialiser};
+use damper_onnx::pb::{GraphProto, NodeProto};
+use damper_onnx::{attr_int, attr_ints, node_name, split_name};
+use std::collections::HashMap;
+
+/// The usual standard deviation of learned positions and class tokens.
+const TOKENS: Initialiser = Initialiser::Plain(Distribution::Normal { mean: 0.0, std: 0.02 });
+/// PyTorch's embeddings.
+const EMBEDDING: Initialiser = Initialiser::Plain(Distribution::Normal { mean: 0.0, std: 1.0 });
+/// PyTorch's PReLU.
+const SLOPE: Initialiser = Initialiser::Plain(Distribution::Constant(0.25));
+
+/// What an initializer is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Place {
+    /// In words.
+    pub role: &'static str,
+    /// The initialiser of its role; none where values should stay as they are.
+    pub usual: Option<Initialiser>,
+    /// Of the weight, or of the weight of the layer it is the bias of.
+    pub fans: Option<Fans>,
+}
+
+/// A graph's readers and producers.
+pub(super) struct Layers<'a> {
+    graph: &'a GraphProto,
+    shapes: HashMap<&'a str, Vec<usize>>,
+    readers: HashMap<&'a str, Vec<(usize, usize)>>,
+    producer: HashMap<&'a str, usize>,
+}
+
+impl<'a> Layers<'a> {
+    pub fn of(graph: &'a GraphProto) -> Self {
+        let shape = |dims: &[i64]| dims.iter().map(|&d| usize::try_from(d).unwrap_or(0)).collect();
+        let mut readers: HashMap<&str, Vec<(usize, usize)>> = HashMap::new();
+        for (index, node) in graph.node.iter().enumerate() {
+            for (slot, name) in node.input.iter().enumerate() {
+                readers.entry(name).or_default().push((index, slot));
+            }
+        }
+        let outputs =
+            |(index, node): (usize, &'a NodeProto)| node.output.iter().map(move |name| (name.as_str(), index));
+        Self {
+            graph,
+            shapes: graph.initializer.iter().map(|t| (t.name.as_str(), shape(&t.dims))).collect(),
+            readers,
+            producer: graph.node.iter().enumerate().flat_map(outputs).collect(),
+        }
+    }
+
+    /// What the parameter `name` of shape `shape` is: an initializer, an alias, or split off for one node.
+    pub fn place(&self, name: &str, shape: &[usize]) -> Place {
+        let fallback = torch_fans(shape);
+        let first = self.readers.get(name).and_then(|readers| readers.first()).copied();
+        let Some(first) = first.or_else(|| self.split(name)) else {
+            return Place { role: "operand", usual: None, fans: fallback };
+        };
+        let (node, slot, seen) = self.end(first, shape);
+        let reader = &self.graph.node[node];
+        let fans = seen.as_deref().and_then(|shape| fans(reader, slot, shape)).or(fallback);
+        let place = |role, usual: Initialiser| Place { role, usual: Some(usual), fans };
+        let bias_of = |fans| Place { role: "bias", usual: Some(Initialiser::LAYER), fans: Some(fans) };
+        let is_vector = shape.iter().filter(|&&extent| extent != 1).count() <= 1;
+        match (reader.op_type.as_str(), slot) {
+            ("Conv" | "ConvTranspose" | "Gemm", 0 | 1) | ("MatMul", _) => place("weight", Initialiser::LAYER),
+            ("Conv" | "ConvTranspose" | "Gemm", 2) => match self.weight_fans(node) {
+                Some(fans) => bias_of(fans),
+                None => place("bias", Initialiser::ZEROS),
+            },
+            (op, 1) if op.ends_with("Normalization") => place("scale of a normalisation", Initialiser::ONES),
+            (op, 2) if op.ends_with("Normalization") => place("bias of a normalisation", Initialiser::ZEROS),
+            ("Gather", 0) => place("embedding", EMBEDDING),
+            ("PRelu", 1) => place("slope", SLOPE),
+            ("Mul", _) if is_vector && !shape.is_empty() => place("scale", Initialiser::ONES),
+            ("Add" | "Sub", slot) => {
+                let other = reader.input.get(1 - slot.min(1)).and_then(|name| self.producer.get(name.as_str()));
+                match other.and_then(|&layer| self.weight_fans(layer)) {
+                    Some(fans) => bias_of(fans),
+                    None if is_vector && !shape.is_empty() => place("bias", Initialiser::ZEROS),
+                    None if shape.is_empty() => Place { role: "scalar", usual: None, fans },
+                    None => place("positions", TOKENS),
+                }
+            }
+            ("Concat" | "Expand", _) => place("token", TOKENS),
+            _ => Place { role: "operand", usual: None, fans },
+        }
+    }
+
+    /// The read of the parameter `name` that an exporter merged into another.
+    fn split(&self, name: &str) -> Option<(usize, usize)> {
+        let mut nodes = self.graph.node.iter().enumerate();
+        nodes.find_map(|(index, node)| {
+            let called = node_name(node, index);
+            let slot = node.input.iter().position(|input| split_name(input, &called) == name)?;
+            Some((index, slot))
+        })
+    }
+
+    /// The node and input that a read leads to through nodes that only reshape, and the shape there, where it is known.
+    fn end(&self, (mut node, mut slot): (usize, usize), shape: &[usize]) -> (usize, usize, Option<Vec<usize>>) {
+        let mut shape = Some(shape.to_vec());
+        // The bound is the longest chain there can be.
+        for _ in 0..self.graph.node.len() {
+            let at = &self.graph.node[node];
+            let Some(&next) = at.output.first().and_then(|name| self.readers.get(name.as_str())?.first()) else {
+                break;
+            };
+            shape = match (at.op_type.as_str(), slot) {
+                ("Identity" | "Cast", 0) => shape,
+                ("Transpose", 0) => shape.and_then(|shape| transposed(at, &shape)),
+                ("Reshape" | "Slice" | "Squeeze" | "Unsqueeze" | "Flatten", 0) => None,
+                _ => break,
+            };
+            (node, slot) = next;
+        }
+        (node, slot, shape)
+    }
+
+    /// The fans of the weight of layer `node`, where it is one.
+    fn weight_fans(&self, node: usize) -> Option<Fans> {
+        let layer = &self.graph.node[node];
+        let slots: &[usize] = if layer.op_type == "MatMul" || layer.op_type == "Gemm" { &[1, 0] } else { &[1] };
+        slots.iter().find_map(|&slot| fans(layer, slot, &self.origin(layer.input.get(slot)?)?))
+    }
+
+    /// The shape of a value that is an initializer, or one transposed.
+    fn origin(&self, name: &str) -> Option<Vec<usize>> {
+        let mut transposes: Vec<&NodeProto> = Vec::new();
+        let mut at = name;
+        for _ in 0..=self.graph.node.len() {
+            if let Some(shape) = self.shapes.get(at) {
+                return transposes.iter().rev().try_fold(shape.clone(), |shape, &node| transposed(node, &shape));
+            }
+            let node = &self.graph.node[*self.producer.get(at)?];
+            match node.op_type.as_str() {
+                "Identity" | "Cast" => {}
+                "Transpose" => transposes.push(node),
+                _ => return None,
+            }
+            at = node.input.first()?;
+        }
+        None
+    }
+}
+
+/// The shape behind a `Transpose`.
+fn transposed(node: &NodeProto, shape: &[usize]) -> Option<Vec<usize>> {
+    match attr_ints(&node.attribute, "perm") {
+        None => Some(shape.iter().rev().copied().collect()),
+        Some(perm) if perm.len() == shape.len() => {
+            perm.iter().map(|&axis| shape.get(usize::try_from(axis).ok()?).copied()).collect()
+        }
+        Some(_) => None,
+    }
+}
+
+/// The fans of a weight of this shape as input `slot` of `node`; none where it is no weight there.
+fn fans(node: &NodeProto, slot: usize, shape: &[usize]) -> Option<Fans> {
+    let is = |name| attr_int(&node.attribute, name, 0) != 0;
+    let input_first = match (node.op_type.as_str(), slot) {
+        ("Conv" | "ConvTranspose", 1) => return torch_fans(shape),
+        ("MatMul", slot) => slot == 1,
+        ("Gemm", 0) => is("transA"),
+        ("Gemm", 1) => !is("transB"),
+        _ => return None,
+    };
+    let (first, second) = match *shape {
+        [.., first, second] => (first, second),
+        // A vector is contracted.
+        [length] if input_first => (length, 1),
+        [length] => (1, length),
+        [] => return None,
+    };
+    let (fan_in, fan_out) = if input_first { (first, second) } else { (second, first) };
+    some(fan_in, fan_out)
+}
+
+/// Of `[out, in, *rest]`.
+fn torch_fans(shape: &[usize]) -> Option<Fans> {
+    let [out, inputs, rest @ ..] = shape else { return None };
+    let rest = rest.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent))?;
+    some(inputs.checked_mul(rest)?, out.checked_mul(rest)?)
+}
+
+fn some(fan_in: usize, fan_out: usize) -> Option<Fans> {
+    (fan_in > 0 && fan_out > 0).then_some(Fans { fan_in, fan_out })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use damper_onnx::{make_attr_int, make_attr_ints, make_node, make_tensor_f32};
+
+    /// The places of `w` and `b` in a graph of these nodes.
+    fn places(node: Vec<NodeProto>, w: &[usize], b: &[usize]) -> [Place; 2] {
+        let tensor = |name, shape: &[usize]| make_tensor_f32(name, shape, &vec![0.0; shape.iter().product()]);
+        let graph = GraphProto { node, initializer: vec![tensor("w", w), tensor("b", b)], ..GraphProto::default() };
+        let layers = Layers::of(&graph);
+        [layers.place("w", w), layers.place("b", b)]
+    }
+
+    fn node(op: &str, inputs: &[&str], output: &str) -> NodeProto {
+        make_node(op, &format!("{op}_node"), inputs, &[output], vec![])
+    }
+
+    fn with(mut node: NodeProto, name: &str) -> NodeProto {
+        node.attribute.push(make_attr_int(name, 1));
+        node
+    }
+
+    #[test]
+    fn fans_follow_the_layout_of_the_weight_and_a_bias_has_those_of_its_layer() {
+        let expect = |nodes: Vec<NodeProto>, w: &[usize], fan_in, fan_out| {
+            for place in places(nodes, w, &[5]) {
+                assert_eq!(place.fans, Some(Fans { fan_in, fan_out }), "{w:?}: {place:?}");
+                assert_eq!(place.usual, Some(Initialiser::LAYER), "{w:?}: {place:?}");
+            }
+        };
+        expect(vec![node("Conv", &["x", "w", "b"], "y")], &[5, 4, 3, 2], 24, 30);
+        expect(vec![node("ConvTranspose", &["x", "w", "b"], "y")], &[5, 4, 3, 2], 24, 30);
+        expect(vec![node("Gemm", &["x", "w", "b"], "y")], &[7, 5], 7, 5);
+        expect(vec![with(node("Gemm", &["x", "w", "b"], "y"), "transB")], &[5, 7], 7, 5);
+        expect(vec![node("Gemm", &["w", "x", "b"], "y")], &[5, 7], 7, 5);
+        expect(vec![with(node("Gemm", &["w", "x", "b"], "y"), "transA")], &[7, 5], 7, 5);
+        expect(vec![node("MatMul", &["x", "w"], "h"), node("Add", &["h", "b"], "y")], &[7, 5], 7, 5);
+        expect(vec![node("MatMul", &["x", "w"], "h"), node("Add", &["b", "h"], "y")], &[2, 7, 5], 7, 5);
+        expect(vec![node("MatMul", &["w", "x"], "h"), node("Add", &["b", "h"], "y")], &[5, 7], 7, 5);
+        let transpose = |perm: &[i64]| {
+            let perm = vec![make_attr_ints("perm", perm)];
+            make_node("Transpose", "t", &["w"], &["v"], perm)
+        };
+        let layer = || [node("MatMul", &["x", "v"], "h"), node("Add", &["h", "b"], "y")];
+        expect([transpose(&[1, 0])].into_iter().chain(layer()).collect(), &[5, 7], 7, 5);
+        expect([transpose(&[0, 2, 1])].into_iter().chain(layer()).collect(), &[2, 5, 7], 7, 5);
+        expect([node("Transpose", &["w"], "v")].into_iter().chain(layer()).collect(), &[5, 7], 7, 5);
+        expect([node("Identity", &["w"], "v")].into_iter().chain(layer()).collect(), &[7, 5], 7, 5);
+    }
+
+    #[test]
+    fn a_role_has_its_usual_initialiser() {
+        let of = |nodes, w: &[usize], b: &[usize]| places(nodes, w, b).map(|place| place.usual);
+        let (ones, zeros) = (Some(Initialiser::ONES), Some(Initialiser::ZEROS));
+        assert_eq!(of(vec![node("LayerNormalization", &["x", "w", "b"], "y")], &[4], &[4]), [ones, zeros]);
+        assert_eq!(of(vec![node("GroupNormalization", &["x", "w", "b"], "y")], &[4], &[4]), [ones, zeros]);
+        // A GroupNorm that an exporter took apart.
+        let apart = vec![node("Mul", &["x", "w"], "h"), node("Add", &["h", "b"], "y")];
+        assert_eq!(of(apart, &[4, 1, 1], &[4, 1, 1]), [ones, zeros]);
+        let embedded = vec![node("Gather", &["w", "ids"], "h"), node("Add", &["h", "b"], "y")];
+        assert_eq!(of(embedded, &[9, 4], &[1, 6, 4]), [Some(EMBEDDING), Some(TOKENS)]);
+        let token =
+            vec![node("Expand", &["w", "s"], "t"), node("Concat", &["t", "x"], "h"), node("PRelu", &["h", "b"], "y")];
+        assert_eq!(of(token, &[1, 1, 4], &[1]), [Some(TOKENS), Some(SLOPE)]);
+        // Scalars and what has no known role keep their values.
+        assert_eq!(
+            of(vec![node("Mul", &["x", "w"], "h"), node("Einsum", &["h", "b"], "y")], &[], &[3, 4]),
+            [None, None]
+        );
+        assert_eq!(of(vec![], &[3], &[3, 4]), [None, None]);
+    }
+
+    #[test]
+    fn a_weight_behind_a_reshape_counts_as_pytorch_counts() {
+        let reshaped = || vec![node("Reshape", &["w", "s"], "v"), node("MatMul", &["x", "v"], "y")];
+        assert_eq!(places(reshaped(), &[5, 4, 3], &[])[0].fans, Some(Fans { fan_in: 12, fan_out: 15 }));
+        assert_eq!(places(reshaped(), &[5], &[])[0].fans, None);
+        assert_eq!(places(reshaped(), &[5, 0], &[])[0].fans, None);
+    }
+
+    #[test]
+    fn a_parameter_split_off_for_a_node_is_read_by_that_node() {
+        let nodes = vec![node("Conv", &["x", "c", "w"], "h"), node("LayerNormalization", &["h", "w", "b"], "y")];
+        let tensor = |name| make_tensor_f32(name, &[4], &[0.0; 4]);
+        let graph = GraphProto { node: nodes, initializer: vec![tensor("w"), tensor("b")], ..GraphProto::default() };
+        let place = Layers::of(&graph).place("w::LayerNormalization_node", &[4]);
+        assert_eq!(place.usual, Some(Initialiser::ONES));
+    }
+
+    #[test]
+    fn a_cycle_ends() {
+        let nodes =
+            vec![node("Transpose", &["w"], "v"), node("Identity", &["u"], "u"), node("MatMul", &["u", "b"], "v")];
+        let [weight, _] = places(nodes, &[2, 3], &[2]);
+        assert_eq!(weight.role, "operand");
+        let nodes =
+            vec![node("MatMul", &["x", "u"], "h"), node("Identity", &["u"], "u"), node("Add", &["h", "b"], "y")];
+        assert_eq!(places(nodes, &[2, 3], &[2])[1].usual, Some(Initialiser::ZEROS));
+    }
+}

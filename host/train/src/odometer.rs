@@ -1,0 +1,74 @@
+//! ε of a run's first steps, for progress and evaluations.
+//!
+//! Each value is the price of those steps alone by the run's accountant. The accountant's rounding may make a longer prefix a
+//! thousandth cheaper than a shorter one, so the largest value so far stays.
+
+use super::{PrivateMetrics, Run};
+use damper_accounting::{AccountingError, Spent};
+use damper_core::accounting::Event;
+
+/// Counts the steps of a run.
+pub(super) struct Odometer {
+    spent: Spent,
+    /// Releases from held-out rows.
+    evaluations: Option<Spent>,
+    steps: u32,
+    /// Steps counted.
+    done: u32,
+    /// ε of the whole run.
+    whole: f64,
+    /// The largest ε given.
+    largest: f64,
+}
+
+impl Odometer {
+    /// No step of `run` is counted.
+    pub(super) fn new(run: &Run) -> Result<Self, AccountingError> {
+        let spent = run.plan.spent(run.config.accountant, run.plan_delta)?;
+        let of_plan = |metrics: &PrivateMetrics| metrics.plan.spent(run.config.accountant, run.config.delta);
+        let evaluations = run.private_metrics.as_ref().map(of_plan).transpose()?;
+        Ok(Self { spent, evaluations, steps: run.steps, done: 0, whole: run.epsilon, largest: 0.0 })
+    }
+
+    /// Counts the next step, with its event, if one begins there.
+    pub(super) fn count(&mut self, event: Option<Event>) {
+        self.done += 1;
+        event.iter().for_each(|event| self.spent.count(event));
+    }
+
+    /// Counts a release from held-out rows.
+    pub(super) fn count_evaluation(&mut self, metrics: &PrivateMetrics) {
+        if let (Some(evaluations), Some(event)) = (&mut self.evaluations, metrics.event()) {
+            evaluations.count(&event);
+        }
+    }
+
+    /// The releases from held-out rows, and how often each came.
+    pub(super) fn evaluations(&self) -> &[(Event, u64)] {
+        self.evaluations.as_ref().map_or(&[], Spent::events)
+    }
+
+    /// The events counted, and how often each came.
+    pub(super) fn events(&self) -> &[(Event, u64)] {
+        self.spent.events()
+    }
+
+    /// Returns ε of the first `first` steps, or of the steps counted so far if they are more. The evaluations so far are included.
+    ///
+    /// `event` returns the event of a later step. ε is infinite if it fails.
+    pub(super) fn of_first<E>(&mut self, first: u32, event: impl Fn(u32) -> Result<Option<Event>, E>) -> f64 {
+        if first >= self.steps {
+            return self.whole;
+        }
+        let mut spent = self.spent.clone();
+        for at in self.done..first {
+            match event(at) {
+                Ok(event) => event.iter().for_each(|event| spent.count(event)),
+                Err(_) => return f64::INFINITY,
+            }
+        }
+        let of_held_out = self.evaluations.as_ref().map_or(0.0, Spent::least_epsilon);
+        self.largest = spent.least_epsilon().max(of_held_out).min(self.whole).max(self.largest);
+        self.largest
+    }
+}

@@ -1,0 +1,686 @@
+//! Everything that is fixed before the first step: the graph, the data's checks by its owner, the rate, the noise.
+
+use super::equation6;
+use super::galore::forms;
+use super::held_out::{PrivateMetrics, evaluations, steps_between};
+use super::recording;
+use super::run_plan::{RunPlan, Terms};
+use super::sampler::epoch_steps;
+use super::{Budget, Clipping, Noise, Run, TestMetrics, TrainConfig, TrainError, path};
+use crate::init;
+use damper_accounting::{
+    DeltaVerdict, Factors, Plan, SMALLEST_SIGMA, Sampler, Schedule, Truncated, Truncation, judge_delta,
+};
+use damper_core::accounting::{Event, Rate};
+use damper_core::grid::Grid;
+use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
+use damper_core::private::Mechanism;
+use damper_core::schedule::{AnyNoise, LearningRate, Noise as _, NoiseSchedule};
+use damper_core::threshold::CountNoise;
+use damper_data::{DataOptions, Dataset, InputShape, LabelKind, Split, TestSource, held_out_rows, load};
+use damper_grad::{Cost, DeriveOptions, GradGraph, Loss, Readout, derive};
+use damper_onnx::attr_int;
+use damper_onnx::graph::{Graph, GraphOptions, Value, ValueId, retie};
+use damper_onnx::pb::ModelProto;
+use damper_onnx::{Dim, TensorSpec};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// Where model and data come from.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The `.onnx` file.
+    pub model: PathBuf,
+    /// Seed of the weights that the file leaves out; not of a run's noise.
+    pub init_seed: Option<u64>,
+    /// How it becomes a graph.
+    pub graph: GraphOptions,
+    /// The loss and what feeds it.
+    pub derive: DeriveOptions,
+    /// `KIND:PATH`.
+    pub data: String,
+    /// How the data is read; `labels` and `inputs` are filled in from the model.
+    pub data_options: DataOptions,
+}
+
+/// A model and its data, read.
+#[derive(Debug)]
+pub struct Read {
+    model: ModelProto,
+    init_seed: Option<u64>,
+    graph: Graph,
+    grad: GradGraph,
+    derive: DeriveOptions,
+    /// The data.
+    pub data: Dataset,
+}
+
+/// Reads, checks and derives.
+///
+/// # Errors
+///
+/// The model or the data is at fault; the message says which, and what to do.
+pub fn read(source: &Source) -> Result<Read, TrainError> {
+    let (model, init_seed) = init::load(&source.model, source.init_seed)?;
+    let model = retie(&model, &source.graph)?.into_owned();
+    let graph = Graph::from_model(&model, &source.graph)?;
+    let grad = derive(&graph, &as_read(&source.derive))?;
+    let output = loss_output(&source.derive, &graph)?;
+    let data_options = DataOptions {
+        labels: label_kind(&source.derive, &graph, &grad, output),
+        inputs: grad.inputs.iter().map(|spec| input_shape(spec, &graph)).collect(),
+        ..source.data_options.clone()
+    };
+    let derive = DeriveOptions { output: Some(graph.value(output).name.clone()), ..source.derive.clone() };
+    let data = load(&source.data, &data_options)?;
+    Ok(Read { model, init_seed, graph, grad, derive, data })
+}
+
+/// The graph that the workers read: they take outer products themselves.
+fn as_read(options: &DeriveOptions) -> DeriveOptions {
+    let readout = if options.readout == Readout::PerSample { Readout::Factored } else { options.readout };
+    DeriveOptions { readout, ..options.clone() }
+}
+
+/// Reads, checks, derives and calibrates. Nothing is released and nothing written.
+///
+/// # Errors
+///
+/// A flag, the model or the data is at fault; the message says which, and what to do.
+pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainError> {
+    damper_core::self_test()?;
+    check_flags(source, &config)?;
+    config.method.check(&config.optimizer)?;
+    let Read { model, init_seed, graph, grad, derive, data } = read(source)?;
+    let clipped = clipped(&graph, &source.derive, &config)?;
+
+    let Priced {
+        rate,
+        truncation,
+        steps,
+        learning_rate,
+        noise_schedule,
+        multiplier,
+        sigma_grid,
+        count_noise,
+        cut,
+        plan,
+        mut warnings,
+        mut warnings_of_data,
+    } = price(&mut config, data.train.len() as u64)?;
+    if config.seed.is_some() {
+        warnings.push(
+            "--seed makes this run a simulation: its noise can be recomputed, so nothing of it is private".into(),
+        );
+    }
+    if !grad.unreached.is_empty() {
+        let names = grad.unreached.join(", ");
+        warnings.push(format!("{names}: not trained, for no gradient reaches it from the loss"));
+    }
+    let warmup = config.method.learning_rate.warmup;
+    if warmup > config.epochs {
+        warnings.push(format!(
+            "--warmup {warmup}: longer than the run, whose learning rate never rises to --lr (--epochs {})",
+            config.epochs
+        ));
+    }
+    if let Some(galore) = config.optimizer.galore
+        && !forms(&grad).into_iter().any(|form| galore.projects(form))
+    {
+        warnings.push(format!(
+            "--galore {}: no tensor has more rows and more columns than that, so nothing is projected",
+            galore.rank
+        ));
+    }
+    let physical_batch = physical_batch(&config, clipped.as_ref().unwrap_or(&grad).cost)?;
+    let price = |delta| plan.epsilon(config.accountant, delta);
+    let Truncated { price: priced, delta: plan_delta } = match truncation {
+        Some(truncation) => truncation.price(config.delta, cut, price)?,
+        None => Truncated { price: price(config.delta)?, delta: config.delta },
+    };
+    let with_accuracy = matches!(derive.loss, Loss::SoftmaxCrossEntropy | Loss::BceWithLogits);
+    let private_metrics = match (config.test_metrics, &data.test) {
+        (TestMetrics::Private { loss_bound }, Some(_)) => {
+            let target = match config.budget {
+                Budget::Epsilon(target) => target,
+                Budget::NoiseMultiplier(_) | Budget::Equation6(_) => priced.epsilon,
+            };
+            let releases = evaluations(steps, steps_between(&config, rate));
+            let (target, accountant) = ((target, config.delta), config.accountant);
+            Some(PrivateMetrics::new(accountant, target, releases, loss_bound, with_accuracy)?)
+        }
+        _ => None,
+    };
+    let of_held_out =
+        private_metrics.as_ref().map(|metrics| metrics.plan.epsilon(config.accountant, config.delta)).transpose()?;
+    let priced = of_held_out.filter(|held_out| held_out.epsilon > priced.epsilon).unwrap_or(priced);
+    if config.test_metrics == TestMetrics::Exact
+        && let Some(TestSource::Fraction(fraction)) = source.data_options.test
+    {
+        warnings.push(format!(
+            "--test {fraction}: the held-out rows come out of the training file, and their exact metrics are not covered by epsilon; \
+             use --test-metrics private, or none, if these rows are private"
+        ));
+    }
+    if data.shares_rows() {
+        warnings_of_data.push(
+            "--test: held-out rows are equal to training rows, so the metrics are not of unseen rows; remove them from one of the two"
+                .into(),
+        );
+    }
+    let params = initial(&graph, &grad);
+    let run = Run {
+        config,
+        model,
+        init_seed,
+        graph,
+        grad,
+        clipped,
+        derive,
+        data,
+        params,
+        physical_batch,
+        rate,
+        truncation,
+        plan_delta,
+        steps,
+        learning_rate,
+        noise_schedule,
+        multiplier,
+        sigma_grid,
+        count_noise,
+        plan,
+        held_out_of_training_file: matches!(source.data_options.test, Some(TestSource::Fraction(_))),
+        private_metrics,
+        epsilon: priced.epsilon,
+        order: priced.order,
+        warnings,
+        warnings_of_data,
+    };
+    recording::check(&run)?;
+    Ok(run)
+}
+
+/// What follows from the configuration and the number of samples alone.
+struct Priced {
+    rate: Rate,
+    truncation: Option<Truncation>,
+    steps: u32,
+    learning_rate: LearningRate,
+    noise_schedule: AnyNoise,
+    multiplier: f64,
+    sigma_grid: Option<u32>,
+    count_noise: Option<CountNoise>,
+    /// The probability that a draw is cut.
+    cut: f64,
+    plan: Plan,
+    warnings: Vec<String>,
+    warnings_of_data: Vec<String>,
+}
+
+/// Prices a run on `samples` samples, without their data. Sets the noise of counts that `config` leaves open.
+fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, TrainError> {
+    let declared = config.dataset_size.unwrap_or(samples);
+    let batch = u64::from(config.batch_size);
+    let rate = Rate::of(batch, declared).map_err(|_| {
+        TrainError::Flag(match config.dataset_size {
+            None => format!("--batch-size {batch}: above the {declared} samples; lower it, or give --dataset-size"),
+            Some(_) => {
+                format!("--dataset-size {declared}: below --batch-size {batch}; raise it, or lower the batch size")
+            }
+        })
+    })?;
+    let per_epoch = match config.sampler {
+        Sampler::Poisson => declared as f64 / batch as f64,
+        Sampler::Shuffled => f64::from(epoch_steps(samples, config.batch_size)),
+    };
+    let steps = (config.epochs * per_epoch).ceil();
+    if !(steps >= 1.0 && steps < f64::from(u32::MAX)) {
+        return Err(TrainError::Flag(format!(
+            "--epochs {}: gives {steps} steps; give {}",
+            config.epochs,
+            if steps < 1.0 { "more" } else { "fewer: there may be 4,294,967,294" }
+        )));
+    }
+    let steps = steps as u32;
+    let mut warnings = Vec::new();
+    warnings.extend(judge_delta(config.delta, declared, config.allow_large_delta)?.warning(config.delta, declared));
+    let mut warnings_of_data = Vec::new();
+    if declared < samples {
+        check_delta_of_counted(config, declared, samples, &mut warnings_of_data)?;
+    }
+    let learning_rate = config.method.learning_rate.build(rate, steps)?;
+    if let Budget::Equation6(epsilon) = config.budget {
+        let factors = factors(config.method.noise(1.0)?, &learning_rate, steps);
+        let multiplier = equation6::multiplier(epsilon, rate, steps, config.delta, factors.as_deref())?;
+        config.budget = Budget::NoiseMultiplier(multiplier);
+        warnings.push(format!(
+            "--equation-6 {epsilon}: sets the noise to {multiplier:.6} clips; epsilon is the accountant's, and not {epsilon}"
+        ));
+    }
+    let mut noise_schedule = config.method.noise(match config.budget {
+        Budget::NoiseMultiplier(multiplier) => multiplier,
+        _ => 1.0,
+    })?;
+    let mut factors = factors(noise_schedule, &learning_rate, steps);
+    let (mut priced_rate, mut events) = (rate, u64::from(steps));
+    let per_event = |factors: Option<Vec<f64>>| match config.sampler {
+        Sampler::Poisson => factors,
+        Sampler::Shuffled => {
+            // An epoch is one event, with the least noise of its steps.
+            let per_epoch = epoch_steps(samples, config.batch_size) as usize;
+            let least = |epoch: &[f64]| epoch.iter().copied().fold(f64::INFINITY, f64::min);
+            factors.map(|factors| factors.chunks(per_epoch).map(least).collect())
+        }
+    };
+    factors = per_event(factors);
+    if config.sampler == Sampler::Shuffled {
+        let per_epoch = epoch_steps(samples, config.batch_size) as usize;
+        (priced_rate, events) = (Rate::ONE, u64::from(steps).div_ceil(per_epoch as u64));
+        warnings.push(format!(
+            "--sampler shuffled: nothing is gained by sampling, an epoch counts as one event at a rate of 1 ({events} of them)"
+        ));
+    }
+    let truncation = config.truncate.map(|most| Truncation { samples, most });
+    let cut =
+        truncation.map_or(Ok(0.0), |cut| Event::new(rate, 1.0).map(|draw| cut.any(&[(draw, u64::from(steps))])))?;
+    // At the target, ε takes the largest share of δ for what is cut.
+    let calibrated_delta = match (truncation, config.budget) {
+        (Some(truncation), Budget::Epsilon(target)) => truncation.left(config.delta, target, cut)?,
+        _ => config.delta,
+    };
+    let mut schedule = Schedule {
+        accountant: config.accountant,
+        rate: priced_rate,
+        factors: factors.as_deref().map_or(Factors::Constant(events), Factors::Each),
+        joint: None,
+    };
+    if config.method.threshold.wants_count_noise() {
+        let total = match config.budget {
+            Budget::Epsilon(target) => schedule.calibrate(target, calibrated_delta)?.multiplier,
+            Budget::NoiseMultiplier(multiplier) | Budget::Equation6(multiplier) => multiplier,
+        };
+        config.method.threshold = config.method.threshold.with_count_noise(total);
+    }
+    let count_noise = config.method.threshold.count_noise()?;
+    schedule.joint = count_noise.map(CountNoise::multiplier);
+    let (mut multiplier, mut sigma_grid) = noise(config, &schedule, calibrated_delta)?;
+    let shaped;
+    if let (AnyNoise::Clt(_), Budget::Epsilon(_)) = (noise_schedule, config.budget) {
+        // The shape depends on the multiplier, and the multiplier on the shape: each shape is priced as it is.
+        let mut each;
+        let mut round = 0;
+        loop {
+            noise_schedule = config.method.noise(multiplier)?;
+            each = per_event(self::factors(noise_schedule, &learning_rate, steps)).unwrap_or_default();
+            let (next, grid) =
+                noise(config, &Schedule { factors: Factors::Each(&each), ..schedule }, calibrated_delta)?;
+            round += 1;
+            let settled = (next / multiplier - 1.0).abs() < CLT_ACCURACY;
+            (multiplier, sigma_grid) = (next, grid);
+            if settled || round == CLT_ROUNDS {
+                break;
+            }
+        }
+        shaped = each;
+        schedule.factors = Factors::Each(&shaped);
+    }
+    let plan = match sigma_grid {
+        Some(sigma) => schedule.plan_on_grid(u64::from(sigma), config.grid_bits)?,
+        None => schedule.plan(multiplier)?,
+    };
+    Ok(Priced {
+        rate,
+        truncation,
+        steps,
+        learning_rate,
+        noise_schedule,
+        multiplier,
+        sigma_grid,
+        count_noise,
+        cut,
+        plan,
+        warnings,
+        warnings_of_data,
+    })
+}
+
+/// The plan of a run on `samples` samples, before any data is read. If `tuning`, a part of them is held out for figures after the
+/// noise was chosen: the rate is higher.
+///
+/// # Errors
+///
+/// A flag is at fault.
+pub fn plan(
+    source: &Source,
+    mut config: TrainConfig,
+    samples: u64,
+    tuning: Option<f64>,
+) -> Result<RunPlan, TrainError> {
+    if matches!(config.test_metrics, TestMetrics::Private { .. }) {
+        return Err(TrainError::Flag(
+            "--test-metrics private: its noise follows from the data's held-out rows, and with --budget the plan comes before the \
+             data; use --test-metrics none"
+                .into(),
+        ));
+    }
+    check_flags(source, &config)?;
+    config.method.check(&config.optimizer)?;
+    let Priced { rate, truncation, steps, learning_rate, noise_schedule, multiplier, sigma_grid, count_noise, .. } =
+        price(&mut config, samples)?;
+    let left = tuning.map_or(samples, |part| samples - held_out_rows(samples, part));
+    let rate = if left == samples { rate } else { tuning_rate(&config, samples, left)? };
+    let config = &config;
+    let path = path(config.noise, config.readout);
+    let terms = Terms {
+        config,
+        path,
+        samples: left,
+        rate,
+        truncation,
+        steps,
+        learning_rate,
+        noise_schedule,
+        multiplier,
+        sigma_grid,
+        count_noise,
+        held_out: None,
+    };
+    RunPlan::of(&terms)
+}
+
+/// The rate of draws from `left` of `samples` samples. Expected batch and number of steps stay.
+///
+/// # Errors
+///
+/// There are fewer samples than the expected batch.
+pub fn tuning_rate(config: &TrainConfig, samples: u64, left: u64) -> Result<Rate, TrainError> {
+    let declared = u128::from(config.dataset_size.unwrap_or(samples));
+    let left = (declared * u128::from(left) / u128::from(samples.max(1))) as u64;
+    Rate::of(u64::from(config.batch_size), left).map_err(|_| {
+        TrainError::Flag("the training split has too few samples to tune on: give one value for each key".into())
+    })
+}
+
+/// Holds δ against the number of samples counted, where fewer are declared. The messages do not give that number.
+fn check_delta_of_counted(
+    config: &TrainConfig,
+    declared: u64,
+    samples: u64,
+    warnings: &mut Vec<String>,
+) -> Result<(), TrainError> {
+    let flag = format!("--dataset-size {declared}: below the number of samples, for which --delta {}", config.delta);
+    match judge_delta(config.delta, samples, config.allow_large_delta) {
+        Err(_) => Err(TrainError::Flag(format!("{flag} is not below 1/N; lower --delta, or pass --allow-large-delta"))),
+        Ok(DeltaVerdict::Large { .. }) => {
+            warnings.push(format!("{flag} is above N^-1.1; lower --delta"));
+            Ok(())
+        }
+        Ok(DeltaVerdict::Fine) => Ok(()),
+    }
+}
+
+/// `run` on other data for so many steps: what it costs stays as it is.
+pub(crate) fn on_data(run: &Run, train: Split, steps: u32) -> Run {
+    let data = Dataset { train, test: None, sample: run.data.sample };
+    Run { data, steps, private_metrics: None, ..run.clone() }
+}
+
+/// `run` with another network and other data, for so many steps: what it costs stays as it is.
+///
+/// # Errors
+///
+/// The network cannot be trained so.
+pub(crate) fn on_network(run: &Run, model: ModelProto, train: Split, steps: u32) -> Result<Run, TrainError> {
+    let graph = Graph::from_model(&model, &GraphOptions::default())?;
+    let options = DeriveOptions::new(Loss::SoftmaxCrossEntropy);
+    let grad = derive(&graph, &as_read(&options))?;
+    let clipped = clipped(&graph, &options, &run.config)?;
+    let output = loss_output(&options, &graph)?;
+    let derive = DeriveOptions { output: Some(graph.value(output).name.clone()), ..options };
+    let physical_batch = physical_batch(&run.config, clipped.as_ref().unwrap_or(&grad).cost)?;
+    let params = initial(&graph, &grad);
+    Ok(Run {
+        model,
+        init_seed: None,
+        graph,
+        grad,
+        clipped,
+        derive,
+        params,
+        physical_batch,
+        ..on_data(run, train, steps)
+    })
+}
+
+/// The graph of clipped sums where they are asked for, at as many points as the filter wants; the path is refused where its
+/// bound would not hold.
+fn clipped(graph: &Graph, derived: &DeriveOptions, config: &TrainConfig) -> Result<Option<GradGraph>, TrainError> {
+    match config.readout {
+        Readout::PerSample => return Ok(None),
+        Readout::ClippedSum => {}
+        _ => return Err(TrainError::Flag("--readout: training takes per-sample or clipped-sum".into())),
+    }
+    if config.noise != Noise::Continuous {
+        return Err(TrainError::Flag(
+            "--readout clipped-sum: its bound holds in the backend's floats, not in integers; add --noise continuous, or \
+             use --readout per-sample, which is exact"
+                .into(),
+        ));
+    }
+    if config.method.clipping != Clipping::Flat {
+        return Err(TrainError::Flag(
+            "--readout clipped-sum: clips all parameters together at the clip; use --clipping flat, or --readout per-sample"
+                .into(),
+        ));
+    }
+    let points = NonZeroUsize::new(config.method.filter.gradients_per_sample()).unwrap_or(NonZeroUsize::MIN);
+    let options = DeriveOptions { readout: Readout::ClippedSum, points, ..derived.clone() };
+    Ok(Some(derive(graph, &options)?))
+}
+
+/// The rows asked for, or as many as the memory holds.
+fn physical_batch(config: &TrainConfig, cost: Cost) -> Result<NonZeroUsize, TrainError> {
+    config.physical_batch.or_else(|| cost.rows(config.memory)).ok_or_else(|| {
+        let needed = cost.bytes(1).div_ceil(1 << 20);
+        TrainError::Flag(format!(
+            "--memory: one sample's tensors take {needed}MiB; give at least so much (damper inspect counts it \
+             for each readout)"
+        ))
+    })
+}
+
+/// Numbers that no later check would name by their flag.
+fn check_flags(source: &Source, config: &TrainConfig) -> Result<(), TrainError> {
+    let positive = |flag: &str, value: f64| {
+        if value.is_finite() && value > 0.0 {
+            Ok(())
+        } else {
+            Err(TrainError::Flag(format!("{flag} {value}: must be a finite number above 0")))
+        }
+    };
+    positive("--epochs", config.epochs)?;
+    let learning_rate = &config.method.learning_rate;
+    positive("--lr", learning_rate.lr)?;
+    if !(learning_rate.warmup.is_finite() && learning_rate.warmup >= 0.0) {
+        return Err(TrainError::Flag(format!("--warmup {}: must be finite and not negative", learning_rate.warmup)));
+    }
+    positive("--clip", f64::from(config.method.threshold.clip))?;
+    if let TestMetrics::Private { loss_bound } = config.test_metrics {
+        positive("--test-loss-bound", f64::from(loss_bound))?;
+    }
+    if let Some(every) = config.evaluate_every {
+        positive("--eval-every", every)?;
+    }
+    if config.dataset_size.is_some() && (config.sampler == Sampler::Shuffled || config.truncate.is_some()) {
+        return Err(TrainError::Flag(
+            "--dataset-size: shuffled batches and cut draws are priced for a public number of samples; leave it out, or use \
+             --sampler poisson without --truncate"
+                .into(),
+        ));
+    }
+    if config.dataset_size.is_some() && matches!(source.data_options.test, Some(TestSource::Fraction(_))) {
+        return Err(TrainError::Flag(
+            "--dataset-size: the number of rows that --test FRACTION holds out gives the number of samples away; use --test \
+             KIND:PATH, or leave --dataset-size out"
+                .into(),
+        ));
+    }
+    if config.sampler == Sampler::Shuffled && config.truncate.is_some() {
+        return Err(TrainError::Flag("--truncate: shuffled batches have a fixed size; leave it out".into()));
+    }
+    if matches!(config.budget, Budget::Equation6(_)) && config.method.clt_noise {
+        return Err(TrainError::Flag(
+            "--equation-6: --noise-schedule clt is shaped by its own multiplier; use --epsilon, or --noise-schedule matched:0.5"
+                .into(),
+        ));
+    }
+    if config.batch_size == 0 {
+        return Err(TrainError::Flag("--batch-size 0: must be at least 1".into()));
+    }
+    Ok(())
+}
+
+/// Rounds of calibrating the central limit theorem's schedule, at most; and how near the multiplier is to the one that shapes it.
+const CLT_ROUNDS: u32 = 8;
+const CLT_ACCURACY: f64 = 1e-3;
+
+/// The factors of a noise schedule; none for constant noise.
+fn factors(schedule: AnyNoise, learning_rate: &LearningRate, steps: u32) -> Option<Vec<f64>> {
+    let each = || (0..steps).map(|step| schedule.factor(step, learning_rate)).collect();
+    (schedule != AnyNoise::Schedule(NoiseSchedule::Constant)).then(each)
+}
+
+/// The multiplier that runs, and on the exact path its σ in grid units.
+fn noise(config: &TrainConfig, schedule: &Schedule<'_>, delta: f64) -> Result<(f64, Option<u32>), TrainError> {
+    let grid = Grid::new(config.grid_bits)?;
+    let clip = config.method.threshold.clip;
+    match config.noise {
+        Noise::Discrete => {
+            let mechanism = match config.budget {
+                Budget::Epsilon(target) => {
+                    let found = schedule.calibrate_on_grid(target, delta, config.grid_bits)?;
+                    let sigma = u32::try_from(found.sigma).unwrap_or(u32::MAX);
+                    DiscreteGaussian::<i64>::new(grid, sigma)
+                }
+                Budget::NoiseMultiplier(multiplier) | Budget::Equation6(multiplier) => {
+                    DiscreteGaussian::with_multiplier(grid, multiplier)
+                }
+            }?;
+            let least = match schedule.factors {
+                Factors::Constant(_) => 1.0,
+                Factors::Each(factors) => factors.iter().copied().fold(f64::INFINITY, f64::min),
+            };
+            let least = mechanism.scaled(least);
+            if least.check_noise().is_err() {
+                let least = least.sigma();
+                return Err(TrainError::Flag(format!(
+                    "--grid-bits {}: sigma is {least} grid units where it is least; raise it until sigma is at least \
+                     {SMALLEST_SIGMA}, and its square at least ten times 2^bits",
+                    config.grid_bits,
+                )));
+            }
+            mechanism.check_clip(clip)?;
+            Ok((mechanism.multiplier(), Some(mechanism.sigma())))
+        }
+        Noise::Continuous => {
+            let multiplier = match config.budget {
+                Budget::Epsilon(target) => schedule.calibrate(target, delta)?.multiplier,
+                Budget::NoiseMultiplier(multiplier) | Budget::Equation6(multiplier) => multiplier,
+            };
+            let mechanism = ContinuousGaussian::new(multiplier)?;
+            mechanism.check_clip(clip)?;
+            Ok((mechanism.multiplier(), None))
+        }
+    }
+}
+
+/// The output that feeds the loss: the one asked for, else the model's only one.
+fn loss_output(options: &DeriveOptions, graph: &Graph) -> Result<ValueId, TrainError> {
+    let named = |name: &String| graph.outputs.iter().find(|id| graph.value(**id).name == *name);
+    // `derive` has refused a model that has no such output, and one with several and no choice.
+    match (&options.loss, &options.output) {
+        (Loss::Output(name), _) | (_, Some(name)) => named(name),
+        _ => graph.outputs.first(),
+    }
+    .copied()
+    .ok_or_else(|| TrainError::Flag("--output: the model has no output".into()))
+}
+
+fn label_kind(options: &DeriveOptions, graph: &Graph, grad: &GradGraph, output: ValueId) -> LabelKind {
+    let shape = grad.labels.as_ref().map(fixed);
+    match options.loss {
+        Loss::SoftmaxCrossEntropy => {
+            LabelKind::Classes { classes: Some(class_axis(options, graph.value(output)).0), shape }
+        }
+        Loss::Mse | Loss::BceWithLogits => LabelKind::Values { shape },
+        Loss::Output(_) => LabelKind::None,
+    }
+}
+
+/// The number of classes of the output that feeds the loss, and how many numbers lie between one class and the next in
+/// a sample's part of it.
+pub(super) fn class_axis(options: &DeriveOptions, output: &Value) -> (usize, usize) {
+    // As the loss sees it: the samples in front, and where they were an axis of their own, that axis gone.
+    let mut rest = output.shape.clone();
+    if let Some(batch) = output.batch.filter(|batch| rest[batch.axis] == 1) {
+        rest.remove(batch.axis);
+    }
+    let rank = rest.len() as i64 + 1;
+    let axis = options.class_axis.unwrap_or(-1);
+    let axis = usize::try_from(if axis < 0 { axis + rank } else { axis }).unwrap_or(0).clamp(1, rest.len().max(1)) - 1;
+    (rest.get(axis).copied().unwrap_or(1), rest.iter().skip(axis + 1).product())
+}
+
+/// A data input as the data set is to give it.
+fn input_shape(spec: &TensorSpec, graph: &Graph) -> InputShape {
+    let input = graph.inputs.iter().find(|id| graph.value(**id).name == spec.name);
+    InputShape {
+        name: spec.name.clone(),
+        shape: fixed(spec),
+        dtype: spec.dtype,
+        rows: input.and_then(|input| rows_looked_up(graph, *input)),
+    }
+}
+
+/// The rows of the smallest table that `input`'s numbers are looked up in, where they are.
+fn rows_looked_up(graph: &Graph, input: ValueId) -> Option<usize> {
+    let mut same = vec![input];
+    let mut least: Option<usize> = None;
+    for node in &graph.nodes {
+        let reads = |slot: usize| node.inputs.get(slot).copied().flatten().is_some_and(|id| same.contains(&id));
+        match &*node.op {
+            "Gather" if reads(1) => {
+                let table = node.inputs[0].map(|id| &graph.value(id).shape);
+                let axis = attr_int(&node.attributes, "axis", 0);
+                let rows = table.and_then(|shape| {
+                    let axis = if axis < 0 { axis + shape.len() as i64 } else { axis };
+                    shape.get(usize::try_from(axis).ok()?).copied()
+                });
+                least = [least, rows].into_iter().flatten().min();
+            }
+            // Numbers that only change their place or type.
+            "Cast" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" | "Transpose" if reads(0) => {
+                same.extend(&node.outputs);
+            }
+            _ => {}
+        }
+    }
+    least
+}
+
+/// Extents without the batch.
+fn fixed(spec: &TensorSpec) -> Vec<usize> {
+    spec.shape.iter().filter_map(|dim| if let Dim::Fixed(extent) = dim { Some(*extent) } else { None }).collect()
+}
+
+/// The model file's values of the trained parameters, flat, in the gradient graph's order.
+fn initial(graph: &Graph, grad: &GradGraph) -> Vec<f32> {
+    grad.parameters
+        .iter()
+        .filter_map(|spec| graph.parameters.iter().find(|parameter| parameter.name == spec.name))
+        .filter_map(|parameter| parameter.initial.as_f32())
+        .flatten()
+        .copied()
+        .collect()
+}

@@ -1,0 +1,253 @@
+//! A recording: a run as a pack that the core plays on any target ([`damper_core::replay`]), with every drawn sample's mixed
+//! gradient, bit for bit as the core took it, and a checkpoint of digests every ten steps and at the last.
+//!
+//! The samples of a step are written in the order of its chunks, whoever took their gradients, so that a seed gives one recording.
+//! Sums are recorded as those of i32, which small devices have room for, where no draw and no noise could ever leave them: then
+//! they have the bits of the i64 that ran.
+//!
+//! # Privacy
+//!
+//! A recording holds the gradients before they were clipped and the key of all noise: it is as secret as the data, mode 0600 from
+//! its first byte. It is under its name when it is whole, and a run that fails leaves none.
+
+mod slots;
+
+use super::choice::{AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold, AnyThresholdState};
+use super::worker::{Layout, Witness};
+use super::{FilterChoice, Noise, PerSample, Rule, Run, TrainConfig, TrainError};
+use crate::files::FileError;
+use crate::filter::Coefficients;
+use crate::replay::PackWriter;
+use damper_core::clip::Layer;
+use damper_core::grid::Grid;
+use damper_core::noise::DiscreteGaussian;
+use damper_core::numerics::digest::Digest;
+use damper_core::private::Mechanism;
+use damper_core::replay::grammar::{HIGHEST_ORDER, MOST_ITERATES, MOST_LAYERS, RUN};
+use damper_grad::Readout;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// The flag that names the file.
+const FLAG: &str = "--record";
+/// The name of every recorded set.
+const SET: &str = "recorded run";
+/// Steps between checkpoints.
+const EVERY: u16 = 10;
+/// No draw of the discrete Gaussian is so many σ from 0: its multiples of σ end at 18.
+const FARTHEST: u64 = 19;
+
+/// A recording that is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// Where it goes.
+    pub file: PathBuf,
+    /// Bytes that it is expected to have at most.
+    pub limit: u64,
+}
+
+/// Where the run's randomness comes from.
+#[derive(Clone, Copy)]
+pub(super) enum Origin<'a> {
+    Seed(u64),
+    Key(&'a [u8; 32]),
+}
+
+/// Refuses what a pack cannot hold, and more of it than was allowed.
+pub(super) fn check(run: &Run) -> Result<(), TrainError> {
+    let Some(record) = &run.config.record else { return Ok(()) };
+    let config = &run.config;
+    let refuse = |message: String| Err(TrainError::Flag(format!("{FLAG}: {message}")));
+    if config.readout == Readout::ClippedSum {
+        return refuse("--readout clipped-sum forms no sample's gradient; use --readout per-sample".into());
+    }
+    if config.noise == Noise::Continuous && config.workers != Some(NonZeroUsize::MIN) {
+        return refuse(
+            "with --noise continuous the sum depends on how threads share the samples; add --workers 1".into(),
+        );
+    }
+    if config.optimizer.galore.is_some() {
+        return refuse("a recording knows no --galore; leave one of them out".into());
+    }
+    if let Some(flag) = unrecorded(config) {
+        return refuse(format!("a recording has no field for {flag}; leave one of them out"));
+    }
+    let layers = layers(run).len();
+    if layers > MOST_LAYERS {
+        return refuse(format!(
+            "a recording holds at most {MOST_LAYERS} tensors that are clipped each on its own, and here are {layers}; use \
+             --clipping flat"
+        ));
+    }
+    if let FilterChoice::PerSample(PerSample { iterates, .. }) = config.method.filter
+        && iterates > MOST_ITERATES
+    {
+        return refuse(format!("a recording holds at most {MOST_ITERATES} iterates; lower --iterates {iterates}"));
+    }
+    if let Some(filter) = coefficients(&config.method.filter) {
+        let order = filter.to_core()?.order();
+        if order > HIGHEST_ORDER {
+            return refuse(format!(
+                "a recording holds filters of order {HIGHEST_ORDER} at most, and this one has {order}; choose another --filter"
+            ));
+        }
+    }
+    let expected = recording_bytes(run);
+    if expected > record.limit {
+        return refuse(format!(
+            "about {expected} bytes ({} steps of about {} samples of {} parameters), above --record-limit {}; record a shorter \
+             run or a smaller model, or give a larger --record-limit",
+            run.steps,
+            config.batch_size,
+            run.params.len(),
+            record.limit
+        ));
+    }
+    if fs::symlink_metadata(&record.file).is_ok() {
+        return refuse(format!("{}: is there already; name another file, or remove it", record.file.display()));
+    }
+    Ok(())
+}
+
+/// Bytes of a recording of this run, as many as are expected: how many samples were really drawn is private.
+#[must_use]
+pub fn recording_bytes(run: &Run) -> u64 {
+    let dim = run.params.len() as u64;
+    let sample = dim.saturating_mul(4);
+    let step = 4u64.saturating_add(u64::from(run.config.batch_size).saturating_mul(sample));
+    let checkpoint = 10 * u64::from(run.steps.div_ceil(u32::from(EVERY)));
+    let groups = sample.saturating_add(u64::from(run.steps).saturating_mul(step)).saturating_add(checkpoint);
+    // The configuration takes some hundred bytes.
+    PackWriter::size(SET, groups.saturating_add(256))
+}
+
+/// The filter of what is released, where there is one.
+fn coefficients(filter: &FilterChoice) -> Option<&Coefficients> {
+    match filter {
+        FilterChoice::Iir(filter) | FilterChoice::PerSample(PerSample { inner: filter, .. }) => Some(filter),
+        _ => None,
+    }
+}
+
+fn layers(run: &Run) -> Vec<Layer> {
+    run.config.method.clipping.layers(Layout::new(&run.grad).lengths())
+}
+
+/// A recording on its way.
+pub(super) struct Recording {
+    pack: PackWriter,
+    steps: u32,
+    /// Steps that are written.
+    done: u32,
+}
+
+impl Recording {
+    /// Begins the recording that was asked for: the configuration and the parameters.
+    pub(super) fn begin(run: &Run, origin: Origin<'_>) -> Result<Option<Self>, TrainError> {
+        let Some(record) = &run.config.record else { return Ok(None) };
+        let config = &run.config;
+        let mut pack = PackWriter::create(&record.file, FLAG, SET)?;
+        pack.u8(RUN);
+        pack.name(&config.method.name);
+        pack.u32(u32::try_from(run.params.len()).unwrap_or(u32::MAX));
+        pack.u32(run.steps);
+        pack.u16(EVERY);
+        match origin {
+            Origin::Seed(seed) => {
+                pack.u8(1);
+                pack.u64(seed);
+            }
+            Origin::Key(key) => {
+                pack.u8(2);
+                pack.bytes(key);
+            }
+        }
+        pack.u32(config.batch_size);
+        mechanism(&mut pack, run)?;
+        slots::clip(&mut pack, config.method.clipping, &layers(run));
+        slots::threshold(&mut pack, config.method.threshold);
+        slots::filter(&mut pack, &config.method.filter);
+        slots::optimizer(&mut pack, config.optimizer);
+        slots::schedule(&mut pack, run)?;
+        pack.f32s(&run.params);
+        pack.check()?;
+        Ok(Some(Self { pack, steps: run.steps, done: 0 }))
+    }
+
+    /// Begins a step of so many samples.
+    pub(super) fn step(&mut self, samples: u32) {
+        self.pack.u32(samples);
+    }
+
+    /// Ends a step, with what it left.
+    pub(super) fn released(
+        &mut self,
+        params: &[f32],
+        (filter, filter_state): (&AnyFilter, &AnyFilterState),
+        (optimizer, optimizer_state): (&AnyOptimizer, &AnyState),
+        (threshold, threshold_state): (&AnyThreshold, &AnyThresholdState),
+    ) -> Result<(), FileError> {
+        self.done += 1;
+        if self.done.is_multiple_of(u32::from(EVERY)) || self.done == self.steps {
+            self.pack.u32(Digest::of(params).folded());
+            let digests =
+                [filter.digest(filter_state), optimizer.digest(optimizer_state), threshold.learned(threshold_state)];
+            for digest in digests.into_iter().flatten() {
+                self.pack.u16(digest.folded_twice());
+            }
+        }
+        self.pack.check()
+    }
+
+    /// The recording appears under its name.
+    pub(super) fn finish(self) -> Result<(), FileError> {
+        self.pack.finish()
+    }
+}
+
+impl Witness for Recording {
+    fn sample(&mut self, _: u32, mixed: &[f32]) {
+        self.pack.f32s(mixed);
+    }
+}
+
+/// The mechanism and its sums: of i32 where all samples in one draw and the noise cannot leave them.
+fn mechanism(pack: &mut PackWriter, run: &Run) -> Result<(), TrainError> {
+    match run.sigma_grid {
+        Some(sigma) => {
+            let grid = Grid::new(run.config.grid_bits)?;
+            let mechanism = DiscreteGaussian::<i64>::new(grid, sigma)?;
+            let noise = run.config.method.noise_schedule;
+            let each = (0..run.steps).map(|step| mechanism.scaled(noise.factor(step, &run.learning_rate)).sigma());
+            let farthest = FARTHEST * u64::from(each.max().unwrap_or(sigma));
+            let units = (run.data.train.len() as u64).saturating_mul(1 << run.config.grid_bits);
+            pack.u8(u8::from(units.saturating_add(farthest) > i32::MAX as u64));
+            pack.u8(run.config.grid_bits as u8);
+            pack.u32(sigma);
+        }
+        None => {
+            pack.u8(2);
+            pack.f64(run.multiplier);
+        }
+    }
+    Ok(())
+}
+
+/// The first flag for which the format of recordings has no field.
+fn unrecorded(config: &TrainConfig) -> Option<&'static str> {
+    let method = &config.method;
+    let flags = [
+        ("--adaptive-fir", matches!(method.filter, FilterChoice::AdaptiveFir { .. })),
+        (
+            "--no-bias-correction",
+            matches!(method.filter, FilterChoice::Uncorrected(_) | FilterChoice::PerSampleUncorrected(_)),
+        ),
+        ("--count-non-finite", method.count_non_finite),
+        ("--noise-schedule clt", method.clt_noise),
+        ("--adam-denominator floored", matches!(config.optimizer.rule, Rule::FlooredAdam { .. })),
+        ("--norm-weight", config.optimizer.norm_weight.is_some()),
+        ("--average", config.average.is_some()),
+    ];
+    flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+}

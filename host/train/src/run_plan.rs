@@ -1,0 +1,207 @@
+//! The plan of a run: everything that its privacy cost follows from, written to disk before the first step is paid.
+//!
+//! The ledger counts paid steps. The plan says what each step costs. Together they give ε of a run that was killed or failed.
+
+use super::sampler::epoch_steps;
+use super::{EXACT, Noise, PrivateMetrics, Run, TrainConfig, TrainError};
+use crate::files::{Access, sha256, write};
+use damper_accounting::{Recorded, RecordedEvent, RunKind, Sampler, Truncation};
+use damper_core::accounting::{Event, Rate};
+use damper_core::grid::Grid;
+use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
+use damper_core::private::Mechanism;
+use damper_core::schedule::{AnyNoise, Declared, LearningRate, Schedule};
+use damper_core::threshold::CountNoise;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// The plan's file in the private folder `checkpoint`.
+pub const PLAN: &str = "plan.json";
+/// The ledger's file in the same folder.
+pub const LEDGER: &str = "ledger.json";
+
+/// The plan of a run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunPlan {
+    /// `private`, or `simulation` if the seed is known.
+    pub run: String,
+    /// `exact`, `float`, or `float, clipped by the backend`.
+    pub path: String,
+    /// Number of steps.
+    pub steps: u32,
+    /// Steps of one event: 1, or those of an epoch of shuffled batches.
+    pub steps_per_event: u32,
+    /// The events of all steps, in order.
+    pub events: Recorded,
+}
+
+/// The parts of a run that its cost follows from.
+pub(super) struct Terms<'a> {
+    pub(super) config: &'a TrainConfig,
+    pub(super) path: &'static str,
+    pub(super) samples: u64,
+    pub(super) rate: Rate,
+    pub(super) truncation: Option<Truncation>,
+    pub(super) steps: u32,
+    pub(super) learning_rate: LearningRate,
+    pub(super) noise_schedule: AnyNoise,
+    pub(super) multiplier: f64,
+    pub(super) sigma_grid: Option<u32>,
+    pub(super) count_noise: Option<CountNoise>,
+    /// Noisy releases from held-out rows.
+    pub(super) held_out: Option<&'a PrivateMetrics>,
+}
+
+impl RunPlan {
+    /// The plan of `run`.
+    ///
+    /// # Errors
+    ///
+    /// The noise or a rate is outside its range.
+    pub fn new(run: &Run) -> Result<Self, TrainError> {
+        Self::of(&Terms {
+            config: &run.config,
+            path: run.path(),
+            samples: run.data.train.len() as u64,
+            rate: run.rate,
+            truncation: run.truncation,
+            steps: run.steps,
+            learning_rate: run.learning_rate,
+            noise_schedule: run.noise_schedule,
+            multiplier: run.multiplier,
+            sigma_grid: run.sigma_grid,
+            count_noise: run.count_noise,
+            held_out: run.private_metrics.as_ref(),
+        })
+    }
+
+    /// The plan that follows from `terms`.
+    pub(super) fn of(terms: &Terms<'_>) -> Result<Self, TrainError> {
+        let config = terms.config;
+        let events = match (config.noise, terms.sigma_grid) {
+            (Noise::Discrete, Some(sigma)) => {
+                terms.events(DiscreteGaussian::<i64>::new(Grid::new(config.grid_bits)?, sigma)?)
+            }
+            _ => terms.events(ContinuousGaussian::new(terms.multiplier)?),
+        }?;
+        Ok(Self {
+            run: if config.seed.is_some() { "simulation" } else { "private" }.into(),
+            path: terms.path.into(),
+            steps: terms.steps,
+            steps_per_event: terms.steps_per_event(),
+            events: Recorded {
+                run: Some(if config.seed.is_some() { RunKind::Simulation } else { RunKind::Private }),
+                held_out: terms
+                    .held_out
+                    .map(|metrics| metrics.plan.events().iter().map(RecordedEvent::new).collect())
+                    .unwrap_or_default(),
+                sampler: config.sampler,
+                steps: (config.sampler == Sampler::Shuffled).then_some(u64::from(terms.steps)),
+                truncation: terms.truncation,
+                ..Recorded::new(config.accountant, config.delta, &events)
+            },
+        })
+    }
+
+    /// The events of the first `paid` steps. A part of an epoch counts as an epoch, and releases from held-out rows count whole.
+    #[must_use]
+    pub fn paid(&self, paid: u32) -> Recorded {
+        let paid = paid.min(self.steps);
+        let first = self.events.first(u64::from(paid.div_ceil(self.steps_per_event.max(1))));
+        Recorded { steps: self.events.steps.map(|_| u64::from(paid)), ..first }
+    }
+
+    /// Returns true if ε is of the mechanism that runs, bit for bit, with noise that nobody knows.
+    #[must_use]
+    pub fn is_guaranteed(&self) -> bool {
+        self.run == "private" && self.path == EXACT
+    }
+
+    /// SHA-256 of the plan, in hexadecimal. The ledger holds it too.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        sha256(self.text().as_bytes())
+    }
+
+    fn text(&self) -> String {
+        serde_json::to_string(self).expect("a plan has string keys and finite numbers")
+    }
+
+    /// The file's content: the plan and its digest.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        format!("{{\"plan\":{},\"sha256\":\"{}\"}}\n", self.text(), self.digest())
+    }
+
+    /// Reads the file's content. The error says what is damaged.
+    ///
+    /// # Errors
+    ///
+    /// The content is no plan, or its digest or its numbers of steps do not match.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct File {
+            plan: RunPlan,
+            sha256: String,
+        }
+        let File { plan, sha256 } = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        if plan.digest() != sha256 {
+            return Err("its digest does not match".into());
+        }
+        let events = u64::from(plan.steps.div_ceil(plan.steps_per_event.max(1)));
+        if plan.steps == 0 || plan.steps_per_event == 0 || plan.events.events() != events {
+            return Err("its numbers of steps do not match".into());
+        }
+        Ok(plan)
+    }
+
+    /// Writes the plan into `checkpoint`. When it returns, the file survives a power cut.
+    ///
+    /// # Errors
+    ///
+    /// The disk is full or fails.
+    pub fn write(&self, checkpoint: &Path) -> Result<(), TrainError> {
+        Ok(write(&checkpoint.join(PLAN), self.to_json().as_bytes(), Access::Private)?)
+    }
+}
+
+impl Terms<'_> {
+    fn steps_per_event(&self) -> u32 {
+        match self.config.sampler {
+            Sampler::Poisson => 1,
+            Sampler::Shuffled => epoch_steps(self.samples, self.config.batch_size),
+        }
+    }
+
+    /// Each event and how often it comes in a row, in the order of the steps.
+    fn events<M: Mechanism>(&self, mechanism: M) -> Result<Vec<(Event, u64)>, TrainError> {
+        let schedule = Declared { learning_rate: self.learning_rate, noise: self.noise_schedule };
+        let rate = if self.config.sampler == Sampler::Shuffled { Rate::ONE } else { self.rate };
+        let of_step = |step| {
+            let event = Event::new(rate, mechanism.scaled(schedule.noise_factor(step)).multiplier())?;
+            self.count_noise.map_or(Ok(event), |counts| event.and(counts.multiplier()))
+        };
+        let per_event = self.steps_per_event();
+        let mut events: Vec<(Event, u64)> = Vec::new();
+        let mut step = 0;
+        while step < self.steps {
+            let end = self.steps.min(step.saturating_add(per_event));
+            // The steps of an epoch count as the one with the least noise.
+            let mut least: Event = of_step(step)?;
+            for step in step + 1..end {
+                let event = of_step(step)?;
+                if event.multiplier() < least.multiplier() {
+                    least = event;
+                }
+            }
+            match events.last_mut() {
+                Some((last, times)) if *last == least => *times += 1,
+                _ => events.push((least, 1)),
+            }
+            step = end;
+        }
+        Ok(events)
+    }
+}

@@ -1,0 +1,170 @@
+//! The samples of each step, and the events that they make of the steps.
+//!
+//! - **Poisson:** a draw a step, each an event at the sampling rate. A draw of any size is split over physical batches; it is cut only
+//!   where that was asked for, and then paid for out of δ ([`Truncation`]).
+//! - **Shuffled:** batches of the declared size out of a new order of all samples each epoch, the last one shorter. One sample is in one
+//!   batch of an epoch, wherever that lies, so an epoch is one Gaussian release at a rate of 1, with the least noise that any of its
+//!   batches has. Nothing is claimed of the order.
+//!
+//! # Memory
+//!
+//! Of a shuffled run, twelve bytes a sample.
+
+use super::Run;
+use damper_accounting::{Sampler, Truncation};
+use damper_core::accounting::Rate;
+use damper_core::mutant::{self, Mutant};
+use damper_core::noise::{Address, Generator, Purpose};
+use damper_core::sampling::poisson;
+use rand_core::Rng;
+use std::ops::Range;
+
+/// Samples that share one address, as the coins of Poisson draws do.
+const CHUNK: u32 = 1024;
+
+/// The steps of an epoch of shuffled batches: `⌈N / B⌉`.
+pub(super) fn epoch_steps(samples: u64, batch: u32) -> u32 {
+    u32::try_from(samples.div_ceil(u64::from(batch).max(1))).unwrap_or(u32::MAX).max(1)
+}
+
+/// Chooses the samples of each step.
+pub(super) struct Draws {
+    sampler: Sampler,
+    rate: Rate,
+    truncation: Option<Truncation>,
+    samples: u32,
+    batch: u32,
+    steps: u32,
+    /// The order of the epoch, by random words.
+    order: Vec<(u64, u32)>,
+    epoch: Option<u32>,
+}
+
+impl Draws {
+    /// Those of `run`, out of `samples`.
+    pub(super) fn new(run: &Run, samples: u32) -> Self {
+        Self {
+            sampler: run.config.sampler,
+            rate: run.rate,
+            truncation: run.truncation,
+            samples,
+            batch: run.config.batch_size,
+            steps: run.steps,
+            order: Vec::new(),
+            epoch: None,
+        }
+    }
+
+    /// The samples of step `step`, ascending.
+    pub(super) fn draw(&mut self, generator: &impl Generator, step: u32, draw: &mut Vec<u32>) {
+        draw.clear();
+        match self.sampler {
+            Sampler::Poisson => {
+                draw.extend(poisson(generator, step, self.rate, self.samples));
+                if mutant::is(Mutant::TwoDraws) {
+                    draw.extend(poisson(generator, step | 1 << 30, self.rate, self.samples));
+                    draw.sort_unstable();
+                    draw.dedup();
+                }
+                if let Some(truncation) = self.truncation {
+                    // The first ones by their number, which says nothing of the data.
+                    draw.truncate(usize::try_from(truncation.most).unwrap_or(usize::MAX));
+                }
+            }
+            Sampler::Shuffled => {
+                let per_epoch = epoch_steps(u64::from(self.samples), self.batch);
+                let epoch = step / per_epoch;
+                if self.epoch != Some(epoch) {
+                    self.epoch = Some(epoch);
+                    self.shuffle(generator, epoch);
+                }
+                let batch = self.batch as usize;
+                let from = (step % per_epoch) as usize * batch;
+                draw.extend(self.order.iter().skip(from).take(batch).map(|(_, sample)| sample));
+                draw.sort_unstable();
+            }
+        }
+    }
+
+    /// Orders the samples by a word each, from the addresses that their coins would have.
+    fn shuffle(&mut self, generator: &impl Generator, epoch: u32) {
+        self.order.clear();
+        for chunk in 0..self.samples.div_ceil(CHUNK) {
+            let mut words = generator.stream(Address { purpose: Purpose::Sampling, step: epoch, chunk });
+            let samples = chunk * CHUNK..self.samples.min((chunk + 1).saturating_mul(CHUNK));
+            self.order.extend(samples.map(|sample| (words.next_u64(), sample)));
+        }
+        self.order.sort_unstable();
+    }
+
+    /// The steps whose least noise is that of the event which begins at step `step`, if one does.
+    pub(super) fn event(&self, step: u32) -> Option<Range<u32>> {
+        match self.sampler {
+            Sampler::Poisson => Some(step..step + 1),
+            Sampler::Shuffled => {
+                let per_epoch = epoch_steps(u64::from(self.samples), self.batch);
+                step.is_multiple_of(per_epoch).then(|| step..self.steps.min(step.saturating_add(per_epoch)))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use damper_core::noise::ChaCha20;
+
+    fn draws(sampler: Sampler, samples: u32, batch: u32, most: Option<u64>) -> Draws {
+        let truncation = most.map(|most| Truncation { samples: u64::from(samples), most });
+        let rate = Rate::of(u64::from(batch), u64::from(samples)).unwrap();
+        Draws { sampler, rate, truncation, samples, batch, steps: 1000, order: Vec::new(), epoch: None }
+    }
+
+    fn steps(mut draws: Draws, steps: std::ops::Range<u32>) -> Vec<Vec<u32>> {
+        let generator = ChaCha20::<4>::simulation(5);
+        let mut draw = vec![7];
+        let one = |step| {
+            draws.draw(&generator, step, &mut draw);
+            draw.clone()
+        };
+        steps.map(one).collect()
+    }
+
+    #[test]
+    fn a_shuffled_epoch_has_each_sample_once_in_batches_of_the_declared_size() {
+        for (samples, batch) in [(10, 3), (12, 4), (2500, 64), (5, 5), (1, 1)] {
+            let per_epoch = epoch_steps(u64::from(samples), batch);
+            let epochs = steps(draws(Sampler::Shuffled, samples, batch, None), 0..2 * per_epoch);
+            for epoch in epochs.chunks(per_epoch as usize) {
+                let (last, whole) = epoch.split_last().unwrap();
+                assert!(whole.iter().all(|one| one.len() == batch as usize) && !last.is_empty());
+                let mut all: Vec<u32> = epoch.concat();
+                all.sort_unstable();
+                assert_eq!(all, (0..samples).collect::<Vec<_>>());
+            }
+            let again = steps(draws(Sampler::Shuffled, samples, batch, None), per_epoch..2 * per_epoch);
+            assert_eq!(epochs[per_epoch as usize..], again, "a step's batch is its own, whatever was drawn before");
+            assert!(samples < 10 || epochs[0] != epochs[per_epoch as usize], "a new order each epoch");
+        }
+    }
+
+    #[test]
+    fn an_epoch_is_one_event_and_a_draw_is_one() {
+        let shuffled = draws(Sampler::Shuffled, 10, 3, None);
+        let events: Vec<_> = (0..1000).filter_map(|step| shuffled.event(step)).collect();
+        assert_eq!(events.len(), 250);
+        assert_eq!((events[0].clone(), events[249].clone()), (0..4, 996..1000));
+        let poisson = draws(Sampler::Poisson, 10, 3, None);
+        assert!((0..1000).all(|step| poisson.event(step) == Some(step..step + 1)));
+    }
+
+    #[test]
+    fn a_draw_is_cut_only_where_that_was_asked_for() {
+        let whole = steps(draws(Sampler::Poisson, 400, 40, None), 0..300);
+        let cut = steps(draws(Sampler::Poisson, 400, 40, Some(40)), 0..300);
+        assert!(whole.iter().any(|draw| draw.len() > 50));
+        for (whole, cut) in whole.iter().zip(&cut) {
+            assert_eq!(cut[..], whole[..whole.len().min(40)]);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! How the samples of a draw reach the sum of a step: one thread's share each, with a session and a batch of its own.
+//!
+//! Samples are split over one-thread sessions rather than operators over threads: it is faster on networks of every size
+//! met here. Each sample's gradient is added by itself (`per_sample`), or the backend clips and sums a chunk
+//! (`clipped_sum`).
+
+mod clipped_sum;
+mod parts;
+mod per_sample;
+mod turn;
+
+pub(super) use clipped_sum::ClippedSums;
+pub(super) use parts::OUTPUTS;
+pub(crate) use per_sample::PerSampleGradients;
+
+use super::choice::{AnyFilter, AnyFilterState};
+use super::prune::keep_outputs;
+use super::watched::WatchedThreshold;
+use damper_core::optimizer::Optimizer;
+use damper_core::private::Mechanism;
+use damper_core::slots::AnyClip;
+use damper_core::step::Open;
+use damper_data::{Chunk, Split};
+use damper_grad::GradGraph;
+use damper_onnx::TensorSpec;
+use damper_runtime::{Backend, BackendError, Plan, Session};
+use prost::Message;
+use std::num::NonZeroUsize;
+
+/// A step of the trainer's that takes samples, whatever optimizer `O` with memory `OS` follows it.
+pub(crate) type Opened<'a, M, O, OS> = Open<'a, M, AnyClip<'a>, WatchedThreshold, AnyFilter, AnyFilterState, O, OS>;
+
+/// Who is shown each drawn sample's mixed gradient, bit for bit as the core takes it, in the order of the chunks: a recording, or
+/// an audit. Null samples have none.
+pub(crate) trait Witness: Send {
+    /// The gradient of sample `sample`, `[D]`.
+    fn sample(&mut self, sample: u32, mixed: &[f32]);
+}
+
+/// One way from samples to the sum of a step.
+pub(crate) trait Gather<M: Mechanism> {
+    /// Adds the samples of `chunks`, taking gradients at `points` and mixing them per sample before the clip. A witness is shown
+    /// each sample's, where each has one.
+    fn gather<O: Optimizer<OS>, OS>(
+        &mut self,
+        opened: &mut Opened<'_, M, O, OS>,
+        split: &Split,
+        chunks: &[Chunk<'_>],
+        points: &[Point],
+        witness: Option<&mut dyn Witness>,
+    ) -> Result<(), BackendError>;
+
+    /// Number of threads.
+    fn count(&self) -> usize;
+}
+
+/// A one-thread session of `grad` for `rows` rows, for the outputs whose names begin so: no loss of a private sample is ever
+/// computed.
+fn load(
+    backend: &dyn Backend,
+    grad: &GradGraph,
+    prefixes: &[&str],
+    rows: NonZeroUsize,
+) -> Result<Box<dyn Session>, BackendError> {
+    let (model, plan) = plan(grad, prefixes, rows);
+    backend.load(&model, &plan)
+}
+
+/// `grad` cut down to those outputs, encoded, and what it is to be loaded for.
+pub(super) fn plan(grad: &GradGraph, prefixes: &[&str], rows: NonZeroUsize) -> (Vec<u8>, Plan) {
+    let is_wanted = |spec: &&TensorSpec| prefixes.iter().any(|prefix| spec.name.starts_with(prefix));
+    let outputs: Vec<TensorSpec> = grad.outputs.iter().filter(is_wanted).cloned().collect();
+    let names: Vec<&str> = outputs.iter().map(|spec| spec.name.as_str()).collect();
+    let model = keep_outputs(&grad.model, &names).encode_to_vec();
+    (model, Plan { batch: rows.get(), threads: 1, inputs: grad.feeds(), outputs })
+}
+
+/// Prefixes of the outputs that [`ClippedSums`] read.
+pub(super) const SUMS: [&str; 2] = ["dp.norm", "dp.sum."];
+
+/// Offsets of the parameters in the flat vector, in order, and its length.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    lengths: Vec<usize>,
+}
+
+impl Layout {
+    pub(crate) fn new(grad: &GradGraph) -> Self {
+        Self { lengths: grad.parameters.iter().map(|spec| spec.elements(1)).collect() }
+    }
+
+    /// Number of parameters in all.
+    pub(crate) fn dim(&self) -> usize {
+        self.lengths.iter().sum()
+    }
+
+    /// Lengths of the parameters.
+    pub(crate) fn lengths(&self) -> &[usize] {
+        &self.lengths
+    }
+
+    /// The parts of a flat vector, one a parameter.
+    pub(crate) fn split<'a>(&'a self, flat: &'a [f32]) -> impl Iterator<Item = &'a [f32]> {
+        let mut rest = flat;
+        self.lengths.iter().map(move |length| {
+            let (part, after) = rest.split_at(*length);
+            rest = after;
+            part
+        })
+    }
+}
+
+/// Where a step wants gradients, and with which weight they are mixed.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Point {
+    pub(crate) params: Vec<f32>,
+    pub(crate) weight: f32,
+}
+
+const SHAPES: &str = "the graph's gradients have the parameters' shapes";

@@ -1,0 +1,187 @@
+//! From a session's outputs to the consecutive parts of one row's gradient: outer products and the gradients of kernels are made
+//! here, a row at a time.
+
+use damper_grad::GradGraph;
+use damper_kernels::convolution::{Axes, Windows, winograd};
+use damper_kernels::kernel_grad::KernelGrad;
+use damper_onnx::TensorSpec;
+use std::ops::Range;
+
+/// Prefixes of the outputs that a gradient is read from.
+pub(crate) const OUTPUTS: [&str; 3] = ["dp.grad.", LEFT, "dp.right."];
+
+/// Prefix of the first of two outputs of which a gradient is made.
+const LEFT: &str = "dp.left.";
+
+/// How one parameter's gradient comes.
+#[derive(Debug)]
+enum Form {
+    /// `[N, len]`, an output.
+    Whole { output: usize, len: usize },
+    /// Made of `[N, left]`, an output, and `[N, right]`, the next; `place` is its own among those of a row that are made.
+    Made { output: usize, left: usize, right: usize, by: Maker, place: Range<usize> },
+}
+
+/// What makes a gradient of two rows.
+#[derive(Debug)]
+enum Maker {
+    /// Their outer product, row-major.
+    Outer,
+    /// The gradient of a convolution's kernel.
+    Kernel(Box<KernelGrad>),
+    /// That of one of 3×3 weights, with fewer products.
+    Winograd(Box<winograd::KernelGrad>),
+}
+
+/// The forms of all parameters, in order, and memory for one row's gradients that are made here.
+pub(super) struct Parts {
+    forms: Vec<Form>,
+    made: Vec<f32>,
+}
+
+impl Parts {
+    /// Of a session of `grad` with its outputs named [`OUTPUTS`], in their order.
+    pub(super) fn new(grad: &GradGraph) -> Self {
+        let is_read = |spec: &&TensorSpec| OUTPUTS.iter().any(|prefix| spec.name.starts_with(prefix));
+        let len = |spec: &TensorSpec| spec.elements(1);
+        let outputs: Vec<&TensorSpec> = grad.outputs.iter().filter(is_read).collect();
+        let (mut forms, mut end) = (vec![], 0);
+        let mut index = 0;
+        for parameter in &grad.parameters {
+            let output = index;
+            let Some(name) = outputs[output].name.strip_prefix(LEFT) else {
+                forms.push(Form::Whole { output, len: len(outputs[output]) });
+                index += 1;
+                continue;
+            };
+            let (left, right) = (len(outputs[output]), len(outputs[output + 1]));
+            let by = match grad.windows.iter().find(|(kernel, _)| kernel == name) {
+                None => Maker::Outer,
+                Some((_, window)) => {
+                    let channels = right / window.input.iter().product::<usize>();
+                    let outputs = left / window.positions();
+                    let axes = Axes {
+                        input: &window.input,
+                        output: &window.output,
+                        kernel: &window.kernel,
+                        stride: &window.stride,
+                        dilation: &window.dilation,
+                        before: &window.before,
+                    };
+                    let windows = Windows::over(channels, outputs, axes).expect("only lines and planes have this form");
+                    if winograd::suits(&windows) {
+                        Maker::Winograd(Box::new(winograd::KernelGrad::new(windows)))
+                    } else {
+                        Maker::Kernel(Box::new(KernelGrad::new(&windows)))
+                    }
+                }
+            };
+            let place = end..end + len(parameter);
+            (index, end) = (output + 2, place.end);
+            forms.push(Form::Made { output, left, right, by, place });
+        }
+        Self { forms, made: vec![0.0; end] }
+    }
+
+    /// The parts of row `row` of `outputs`.
+    pub(super) fn of_row<'a>(&'a mut self, outputs: &[&'a [f32]], row: usize) -> Vec<&'a [f32]> {
+        let of_row = |output: usize, len: usize| &outputs[output][row * len..][..len];
+        for form in &mut self.forms {
+            if let Form::Made { output, left, right, by, place } = form {
+                let (left, right) = (of_row(*output, *left), of_row(*output + 1, *right));
+                let grad = &mut self.made[place.clone()];
+                match by {
+                    Maker::Outer => outer(left, right, grad),
+                    Maker::Kernel(kernel) => kernel.write(left, right, grad),
+                    Maker::Winograd(kernel) => kernel.write(left, right, grad),
+                }
+            }
+        }
+        let part = |form: &Form| match form {
+            Form::Whole { output, len } => of_row(*output, *len),
+            Form::Made { place, .. } => &self.made[place.clone()],
+        };
+        self.forms.iter().map(part).collect()
+    }
+}
+
+/// `left ⊗ right`, row-major.
+fn outer(left: &[f32], right: &[f32], product: &mut [f32]) {
+    for (l, line) in left.iter().zip(product.chunks_exact_mut(right.len().max(1))) {
+        for (product, r) in line.iter_mut().zip(right) {
+            *product = l * r;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::rehearsal::{Made, made_up};
+    use super::super::plan;
+    use super::*;
+    use crate::init;
+    use damper_grad::{DeriveOptions, Loss, Readout, derive};
+    use damper_onnx::graph::{Graph, GraphOptions};
+    use damper_runtime::{Choice, open};
+    use std::path::Path;
+
+    const ROWS: usize = 3;
+
+    #[test]
+    fn a_rows_parts_are_its_gradients_in_the_parameters_order() {
+        let forms = vec![
+            Form::Whole { output: 0, len: 1 },
+            Form::Made { output: 1, left: 2, right: 3, by: Maker::Outer, place: 0..6 },
+            Form::Whole { output: 3, len: 2 },
+            Form::Made { output: 4, left: 1, right: 1, by: Maker::Outer, place: 6..7 },
+        ];
+        let mut parts = Parts { forms, made: vec![0.0; 7] };
+        let outputs: [&[f32]; 6] = [
+            &[9.0, 8.0],
+            &[9.0, 9.0, 2.0, 3.0],
+            &[9.0, 9.0, 9.0, 5.0, 6.0, 7.0],
+            &[9.0, 9.0, 1.0, 4.0],
+            &[9.0, 3.0],
+            &[9.0, -1.0],
+        ];
+        let row = parts.of_row(&outputs, 1);
+        let want: [&[f32]; 4] = [&[8.0], &[10.0, 12.0, 14.0, 15.0, 18.0, 21.0], &[1.0, 4.0], &[-3.0]];
+        assert_eq!(row, want);
+    }
+
+    /// Each row's gradients of the model `file`, one after the other, as they are read from this readout's graph.
+    fn rows(file: &str, readout: Readout) -> (usize, Vec<Vec<f32>>) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models").join(file);
+        let (model, _) = init::load(&path, None).unwrap();
+        let graph = Graph::from_model(&model, &GraphOptions::default()).unwrap();
+        let options = DeriveOptions { readout, ..DeriveOptions::new(Loss::SoftmaxCrossEntropy) };
+        let grad = derive(&graph, &options).unwrap();
+        let params: Vec<f32> = graph.trained().flat_map(|p| p.initial.as_f32().unwrap().to_vec()).collect();
+        let (bytes, plan) = plan(&grad, &OUTPUTS, ROWS.try_into().unwrap());
+        let made = made_up(&grad, &plan, &params);
+        let mut session = open(Choice::Tract).unwrap().load(&bytes, &plan).unwrap();
+        let (mut parts, mut read) = (Parts::new(&grad), vec![]);
+        let inputs: Vec<_> = made.iter().map(Made::input).collect();
+        session
+            .run(&inputs, &mut |outputs| read = (0..ROWS).map(|row| parts.of_row(outputs, row).concat()).collect())
+            .unwrap();
+        (parts.forms.iter().filter(|form| matches!(form, Form::Made { .. })).count(), read)
+    }
+
+    #[test]
+    fn what_is_made_here_is_what_the_graph_would_make() {
+        for (file, kernels) in
+            [("digits-cnn.onnx", 2), ("mnist-cnn.onnx", 3), ("cifar-cnn.onnx", 8), ("digits-cnn-groupnorm.onnx", 1)]
+        {
+            let ((made, read), (_, want)) = (rows(file, Readout::Factored), rows(file, Readout::PerSample));
+            assert!(made >= kernels, "{file}: {made} made here");
+            for (read, want) in read.iter().zip(&want) {
+                let square = |x: f32| f64::from(x) * f64::from(x);
+                let off: f64 = read.iter().zip(want).map(|(a, b)| square(a - b)).sum();
+                let size: f64 = want.iter().map(|x| square(*x)).sum();
+                assert!(size > 0.0 && off <= 1e-10 * size, "{file}: off by {}", (off / size).sqrt());
+                assert_eq!(read.len(), want.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Each sample's gradient, mixed here and clipped by the core: integer sums make the result independent of the split.
+
+use super::parts::{OUTPUTS, Parts};
+use super::turn::{Leave, Turn};
+use super::{Gather, Layout, Opened, Point, SHAPES, Witness, load};
+use damper_core::clip::Clip;
+use damper_core::count::Counts;
+use damper_core::filter::mix;
+use damper_core::mutant::{self, Mutant};
+use damper_core::optimizer::Optimizer;
+use damper_core::private::Mechanism;
+use damper_core::step::Shard;
+use damper_data::{Batch, Chunk, Split};
+use damper_grad::GradGraph;
+use damper_onnx::TensorRef;
+use damper_runtime::{Backend, BackendError, Session};
+use pulp::{Arch, Simd, WithSimd};
+use std::num::NonZeroUsize;
+
+/// The workers, and the memory of their sums.
+pub(crate) struct PerSampleGradients<W> {
+    workers: Vec<Worker>,
+    sums: Vec<Vec<W>>,
+    layout: Layout,
+}
+
+impl<W: Copy + Default> PerSampleGradients<W> {
+    /// Loads the gradient graph for each of `threads` threads.
+    pub(crate) fn new(
+        backend: &dyn Backend,
+        grad: &GradGraph,
+        split: &Split,
+        rows: NonZeroUsize,
+        threads: usize,
+    ) -> Result<Self, BackendError> {
+        let layout = Layout::new(grad);
+        let worker = |_| {
+            let session = load(backend, grad, &OUTPUTS, rows)?;
+            Ok(Worker {
+                session,
+                parts: Parts::new(grad),
+                batch: Batch::new(split, rows),
+                mixed: vec![],
+                vectors: Arch::new(),
+            })
+        };
+        let workers = (0..threads).map(worker).collect::<Result<_, BackendError>>()?;
+        Ok(Self { workers, sums: vec![vec![W::default(); layout.dim()]; threads], layout })
+    }
+}
+
+impl<M: Mechanism<Word: Send> + Send + Sync> Gather<M> for PerSampleGradients<M::Word> {
+    fn gather<O: Optimizer<OS>, OS>(
+        &mut self,
+        opened: &mut Opened<'_, M, O, OS>,
+        split: &Split,
+        chunks: &[Chunk<'_>],
+        points: &[Point],
+        witness: Option<&mut dyn Witness>,
+    ) -> Result<(), BackendError> {
+        let threads = self.workers.len();
+        let layout = &self.layout;
+        let turn = witness.map(Turn::new);
+        let turn = turn.as_ref();
+        let shards = std::thread::scope(|scope| {
+            let handles: Vec<_> = self
+                .workers
+                .iter_mut()
+                .zip(&mut self.sums)
+                // No thread without a chunk.
+                .take(chunks.len())
+                .enumerate()
+                .map(|(index, (worker, sum))| {
+                    let mut shard = opened.shard(sum).expect("a worker's sum has the parameters' length");
+                    let share = chunks.iter().skip(index).step_by(threads).copied();
+                    scope.spawn(move || {
+                        let leave = turn.map(Leave);
+                        worker.add(split, share, layout, points, turn, &mut shard)?;
+                        std::mem::forget(leave);
+                        Ok(shard)
+                    })
+                })
+                .collect();
+            handles
+                .into_iter()
+                .map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect::<Result<Vec<_>, BackendError>>()
+        })?;
+        for shard in shards {
+            opened.merge(shard).expect("the shards are this step's");
+        }
+        Ok(())
+    }
+
+    fn count(&self) -> usize {
+        self.workers.len()
+    }
+}
+
+/// Takes the memory of the mixed gradients, a row, and the parts of its gradient.
+type Reader<'a> = dyn FnMut(&mut [f32], usize, &[&[f32]]) + 'a;
+
+/// One thread's session and buffers. The memory of its shard is beside it, for the step borrows that.
+struct Worker {
+    session: Box<dyn Session>,
+    parts: Parts,
+    batch: Batch,
+    /// Each row's gradient as mixed so far, `[rows, D]`; empty while steps have one point.
+    mixed: Vec<f32>,
+    vectors: Arch,
+}
+
+impl Worker {
+    /// Adds the samples of `chunks` to `shard`, taking gradients at `points` and mixing them per sample. A witness is shown a
+    /// chunk's when it is its turn.
+    fn add<'c, M: Mechanism, C: Clip, K: Counts>(
+        &mut self,
+        split: &Split,
+        chunks: impl Iterator<Item = Chunk<'c>>,
+        layout: &Layout,
+        points: &[Point],
+        turn: Option<&Turn<&mut dyn Witness>>,
+        shard: &mut Shard<'_, M, C, K>,
+    ) -> Result<(), BackendError> {
+        let vectors = self.vectors;
+        for chunk in chunks {
+            self.batch.fill(split, chunk);
+            match points {
+                // One gradient as it is: nothing to mix.
+                [point] if point.weight == 1.0 && turn.is_none() && !mutant::is(Mutant::ClipOfSum) => {
+                    self.each_row(split, chunk, layout, point, &mut |_, _, parts| {
+                        vectors.dispatch(Add { parts, shard });
+                    })?;
+                }
+                points if mutant::is(Mutant::MixAfterClip) => {
+                    for point in points {
+                        self.each_row(split, chunk, layout, point, &mut |_, _, parts| {
+                            vectors.dispatch(Add { parts, shard });
+                        })?;
+                    }
+                }
+                points => {
+                    let dim = layout.dim();
+                    self.mixed.resize(chunk.samples.len() * dim, 0.0);
+                    for (index, point) in points.iter().enumerate() {
+                        self.each_row(split, chunk, layout, point, &mut |mixed, row, parts| {
+                            mix(index, point.weight, parts, &mut mixed[row * dim..][..dim]);
+                        })?;
+                    }
+                    let rows = chunk.samples.iter().zip(self.mixed.chunks(dim));
+                    let mixed = rows.filter(|(sample, _)| !split.is_null(**sample as usize));
+                    if let Some(turn) = turn {
+                        let show = mixed.clone();
+                        turn.take(chunk.index, |witness| {
+                            show.for_each(|(sample, mixed)| witness.sample(*sample, mixed))
+                        });
+                    }
+                    if mutant::is(Mutant::ClipOfSum) {
+                        let mut sum = vec![0.0; dim];
+                        mixed.for_each(|(_, mixed)| sum.iter_mut().zip(mixed).for_each(|(sum, x)| *sum += x));
+                        vectors.dispatch(Add { parts: &[&sum], shard });
+                        continue;
+                    }
+                    for (_, mixed) in mixed {
+                        vectors.dispatch(Add { parts: &[mixed], shard });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands each of a chunk's gradients at `point` to `reader`, by its row and in consecutive parts, with the memory of
+    /// the mixed ones. The rows after the chunk's samples are padding, and a null sample contributes nothing.
+    fn each_row(
+        &mut self,
+        split: &Split,
+        chunk: Chunk<'_>,
+        layout: &Layout,
+        point: &Point,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), BackendError> {
+        let Self { session, parts, batch, mixed, .. } = self;
+        let inputs: Vec<_> = batch.inputs().chain(layout.split(&point.params).map(TensorRef::F32)).collect();
+        session.run(&inputs, &mut |outputs| {
+            for (row, sample) in chunk.samples.iter().enumerate() {
+                if !split.is_null(*sample as usize) || mutant::is(Mutant::NullCounted) {
+                    reader(mixed, row, &parts.of_row(outputs, row));
+                }
+            }
+            if mutant::is(Mutant::PaddingCounted) && chunk.samples.len() < batch.rows() && mixed.is_empty() {
+                reader(mixed, chunk.samples.len(), &parts.of_row(outputs, chunk.samples.len()));
+            }
+        })
+    }
+}
+
+/// One sample's gradient on its way into a shard. Wider vectors change no bits: nothing is fused or reordered.
+struct Add<'a, 's, M: Mechanism, C, K> {
+    parts: &'a [&'a [f32]],
+    shard: &'a mut Shard<'s, M, C, K>,
+}
+
+impl<M: Mechanism, C: Clip, K: Counts> WithSimd for Add<'_, '_, M, C, K> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        self.shard.add_mixed(self.parts).expect(SHAPES);
+    }
+}
