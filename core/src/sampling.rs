@@ -56,7 +56,7 @@ impl<G: Generator> Iterator for PoissonDraw<'_, G> {
         while self.next < self.samples {
             let sample = self.next;
             self.next += 1;
-            if sample > 0 && sample % CHUNK == 0 {
+            if sample > 0 && sample.is_multiple_of(CHUNK) {
                 self.stream = coins(self.generator, self.step, sample / CHUNK);
             }
             let coin = self.stream.next_u64() >> 11;

@@ -26,7 +26,7 @@ pub(crate) enum Block {
 /// Whether blocks fit the words of a flash.
 pub(crate) const fn fits<F: NorFlash>() -> bool {
     let bytes = BYTES as usize;
-    F::WRITE_SIZE != 0 && F::READ_SIZE != 0 && bytes % F::WRITE_SIZE == 0 && bytes % F::READ_SIZE == 0
+    F::WRITE_SIZE != 0 && F::READ_SIZE != 0 && bytes.is_multiple_of(F::WRITE_SIZE) && bytes.is_multiple_of(F::READ_SIZE)
 }
 
 /// The block at `at`.

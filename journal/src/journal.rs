@@ -211,7 +211,7 @@ impl<F: NorFlash> Journal<F> {
     fn over(flash: F, run: Configuration) -> Result<Self, JournalError<F::Error>> {
         let places = u32::try_from(flash.capacity()).map_or(0, |bytes| bytes / F::ERASE_SIZE as u32 * Self::SLOTS);
         match NonZeroU32::new(places) {
-            Some(places) if flash.capacity() % F::ERASE_SIZE == 0 && places.get() >= 2 * Self::SLOTS => {
+            Some(places) if flash.capacity().is_multiple_of(F::ERASE_SIZE) && places.get() >= 2 * Self::SLOTS => {
                 Ok(Self { flash, run, places, next: 0, newest: Payment { paid: 0, divergence: 0 } })
             }
             _ => Err(JournalError::Geometry),

@@ -107,7 +107,7 @@ impl<F: NorFlash> Snapshots<F> {
     pub fn open(flash: F, run: Configuration, paid: u32) -> Result<Self, SnapshotError<F::Error>> {
         let () = Self::FITS;
         let capacity = flash.capacity();
-        if capacity == 0 || capacity % (2 * F::ERASE_SIZE) != 0 || u32::try_from(capacity).is_err() {
+        if capacity == 0 || !capacity.is_multiple_of(2 * F::ERASE_SIZE) || u32::try_from(capacity).is_err() {
             return Err(SnapshotError::Geometry);
         }
         let mut snapshots = Self { flash, run, newest: None, next: 0 };

@@ -216,7 +216,7 @@ impl<const W: usize, const E: usize> ReadNorFlash for Flash<W, E> {
 
     fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), Failed> {
         let offset = offset as usize;
-        assert!(offset % Self::READ_SIZE == 0 && bytes.len() % Self::READ_SIZE == 0);
+        assert!(offset.is_multiple_of(Self::READ_SIZE) && bytes.len().is_multiple_of(Self::READ_SIZE));
         assert!(offset + bytes.len() <= self.len, "a read beyond the region");
         let chip = &mut *self.chip.borrow_mut();
         if chip.dead {
@@ -250,7 +250,10 @@ impl<const W: usize, const E: usize> NorFlash for Flash<W, E> {
 
     fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Failed> {
         let offset = offset as usize;
-        assert!(offset % W == 0 && bytes.len() % W == 0 && offset + bytes.len() <= self.len, "a wrong write");
+        assert!(
+            offset.is_multiple_of(W) && bytes.len().is_multiple_of(W) && offset + bytes.len() <= self.len,
+            "a wrong write"
+        );
         let chip = &mut *self.chip.borrow_mut();
         if chip.dead {
             return Err(Failed::NoPower);
