@@ -1,4 +1,5 @@
-//! How many instructions a draw of discrete Gaussian noise takes: a line for each draw, `value instructions`.
+//! How many instructions an empty step of one parameter takes, its draw of discrete Gaussian noise included: a line for each step,
+//! `value instructions`.
 //!
 //! Only under QEMU with `-icount shift=10`: an instruction then takes 1024 ns of the timer's time, and a tick 40 ns.
 //! `../../timing` runs it and says what the numbers tell about the values.
@@ -8,34 +9,51 @@
 use core::hint::black_box;
 use cortex_m::peripheral::{Peripherals, SYST, syst::SystClkSource};
 use cortex_m_semihosting::hio;
+use damper_core::accounting::{Ledger, Volatile};
+use damper_core::clip::FlatL2;
+use damper_core::filter::Identity;
 use damper_core::grid::Grid;
-use damper_core::noise::{Address, ChaCha20, DiscreteGaussian, Generator, Purpose};
-use damper_core::private::Mechanism;
+use damper_core::noise::{ChaCha20, DiscreteGaussian};
+use damper_core::optimizer::{Sgd, SgdState};
+use damper_core::private::SumWord;
+use damper_core::schedule::Constant;
+use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_core::threshold::Fixed;
 use damper_firmware_cortex_m::exit;
 
-const DRAWS: u32 = 400_000;
+const STEPS: u32 = 400_000;
 const BITS: u32 = 16;
 
-/// Prints the draws' values in grid units and how many instructions each took, its first block of words included. `None`: something
-/// was refused.
+/// Prints the noise of the steps in grid units and how many instructions each took to finish. `None`: something was refused.
 fn measure(timer: &mut SYST) -> Option<()> {
     timer.set_clock_source(SystClkSource::Core);
     timer.set_reload(0x00ff_ffff);
     timer.clear_current();
     timer.enable_counter();
-    let mechanism = DiscreteGaussian::<i32>::with_multiplier(Grid::new(black_box(BITS)).ok()?, black_box(1.0)).ok()?;
+    let step = PrivateStep::new(Slots {
+        mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(black_box(BITS)).ok()?, black_box(1.0)).ok()?,
+        clip: FlatL2,
+        // With this clip a grid unit is 1.
+        threshold: Fixed((1u32 << BITS) as f32),
+        filter: Identity,
+        optimizer: Sgd::new(0.0, false, 0.0).ok()?,
+        schedule: Constant(1.0),
+        expected_batch: 1,
+    })
+    .ok()?;
+    let mut state = StepState::new([SumWord::<i32>::ZERO; 1], (), (), SgdState { momentum: [0f32; 0] });
+    let mut ledger = Ledger::new(STEPS);
     let generator = ChaCha20::<1>::simulation(black_box(1));
     let mut stdout = hio::hstdout().ok()?;
-    for chunk in 0..DRAWS {
-        let (mut sum, mut out) = ([0], [0.0]);
-        let mut words = generator.stream(Address { purpose: Purpose::GradientNoise, step: 0, chunk });
+    for _ in 0..STEPS {
+        let mut params = [0f32];
+        let open = step.open(&mut state, &mut ledger, &mut Volatile).ok()?;
         let start = SYST::get_current();
-        // With this clip a grid unit is 1.
-        mechanism.release(black_box((1u32 << BITS) as f32), 1, black_box(&mut sum), &mut words, black_box(&mut out));
+        open.finish(black_box(&mut params[..]), &generator).ok()?;
         let ticks = start.wrapping_sub(SYST::get_current()) & 0x00ff_ffff;
-        let [value] = out;
-        core::fmt::Write::write_fmt(&mut stdout, format_args!("{} {}\n", value as i32, (ticks * 10 + 128) / 256))
-            .ok()?;
+        // The step goes down by its release.
+        let [value] = params.map(|param| -param as i32);
+        core::fmt::Write::write_fmt(&mut stdout, format_args!("{value} {}\n", (ticks * 10 + 128) / 256)).ok()?;
     }
     Some(())
 }
