@@ -4,6 +4,7 @@
 mod text;
 
 use super::*;
+use damper_onnx::DType;
 use std::io::Write;
 use std::path::PathBuf;
 use tempfile::TempDir;

@@ -16,45 +16,12 @@ mod tokens;
 
 use super::array::{Array, Values};
 use super::assemble::{Raw, assemble};
-use super::{DataError, DataOptions, LabelKind, Split};
+use super::dataset::Split;
+use super::error::DataError;
+use super::options::{DataOptions, LabelKind, TextTask};
 use rows::Rows;
 use std::path::{Path, PathBuf};
 use tokens::Tokens;
-
-/// How `text` is read.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct TextOptions {
-    /// The tokenizer's file, `tokenizer.json`. Without it there is no text.
-    pub tokenizer: Option<PathBuf>,
-    /// The column of the text, by name or counted from 0; if not given, `text`, `sentence` or `content`.
-    pub text_column: Option<String>,
-    /// Tokens of a text that are kept at most, special ones included; the model's sequence length if not given.
-    pub max_length: Option<usize>,
-    /// What the labels are.
-    pub task: TextTask,
-}
-
-/// What is learned of a text: `--task`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum TextTask {
-    /// The number in its label column, `[N]`.
-    #[default]
-    Classify,
-    /// Each token's successor, `[N, S]`; −100 where there is none.
-    LanguageModel,
-}
-
-impl std::str::FromStr for TextTask {
-    type Err = DataError;
-
-    fn from_str(text: &str) -> Result<Self, DataError> {
-        match text {
-            "classify" => Ok(TextTask::Classify),
-            "language-model" => Ok(TextTask::LanguageModel),
-            _ => Err(DataError(format!("--task {text}: use classify or language-model"))),
-        }
-    }
-}
 
 /// Stems of the files of a folder's splits, the first that is there being taken.
 const TRAIN: &[&str] = &["train"];

@@ -2,8 +2,8 @@
 
 use super::super::array::{FETCH_AGAIN, open, read_failed};
 use super::super::csv::{column, line, names};
+use super::super::options::TextTask;
 use super::super::{DataError, DataOptions, LabelKind};
-use super::TextTask;
 use csv::{ByteRecord, ReaderBuilder};
 use std::io::Read;
 use std::path::Path;

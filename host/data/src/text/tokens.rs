@@ -2,8 +2,8 @@
 
 use super::super::array::{Array, Values};
 use super::super::assemble::IGNORED;
+use super::super::options::TextTask;
 use super::super::{DataError, DataOptions, InputShape, LabelKind};
-use super::TextTask;
 use damper_onnx::graph::DType;
 use serde_json::Value;
 use std::panic::catch_unwind;

@@ -8,7 +8,7 @@
 //! Numerics: each entry is one running sum over channels and taps in their order, with fused multiply-adds where the processor has them:
 //! its bits depend on the sample, the parameters and the kind of processor, not on the vectors' width.
 
-use super::{Windows, copy_lines, take};
+use super::windows::{Windows, copy_lines, take};
 use crate::vectors::{Run, WIDEST, Weighted, turn};
 use pulp::Simd;
 use std::ops::Range;

@@ -14,7 +14,7 @@ mod kernel;
 pub(super) use convolution::Convolution;
 pub use kernel::KernelGrad;
 
-use super::Windows;
+use super::windows::Windows;
 use pulp::Simd;
 
 /// Points of a transformed tile.

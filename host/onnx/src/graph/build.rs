@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::node::{Ints, Item, Outcome, Rewritten, Shaped, Site};
 use super::parameter::{self, Decisions};
-use super::{DType, Graph, GraphError, Node, Origin, Parameter, Tensor, TensorData, Value, ValueId};
+use super::{DType, Graph, GraphError, GraphOptions, Node, Origin, Parameter, Tensor, TensorData, Value, ValueId};
 use super::{affine::Affine, batch::show, fold, integers, refused, rules};
 use crate::pb::{GraphProto, ModelProto, NodeProto};
 use crate::{attr_tensor, decode_tensor, find_attr, node_name};
@@ -19,21 +19,6 @@ const OPSETS: std::ops::RangeInclusive<i64> = 13..=21;
 
 /// No value of one sample has more elements, so that products of extents cannot overflow.
 const MAX_ELEMENTS: usize = 1 << 40;
-
-/// What the user chooses.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct GraphOptions {
-    /// Patterns (`*`, `?`) of initializers that are trained whatever the rule says.
-    pub train: Vec<String>,
-    /// Patterns of initializers that are not trained; they win over `train`.
-    pub freeze: Vec<String>,
-    /// Patterns of initializers that are one parameter for all their uses, whatever the rule says.
-    pub tie: Vec<String>,
-    /// Patterns of initializers that are a parameter of its own for each use; they win over `tie`.
-    pub untie: Vec<String>,
-    /// Sizes of dynamic axes other than the batch, by the axis's name (`height`), or `INPUT[AXIS]` where it has none.
-    pub shape: Vec<(String, usize)>,
-}
 
 impl Graph {
     /// The typed, canonical graph of `model`.

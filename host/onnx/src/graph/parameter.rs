@@ -13,6 +13,7 @@
 //! that constant folding made are read from the first again: see `ties`. `--tie` and `--untie` override.
 
 mod constants;
+mod decoded;
 pub mod glob;
 mod reads;
 mod ties;
@@ -21,8 +22,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::{GraphError, GraphOptions, Tensor};
 use crate::pb::{GraphProto, ModelProto};
-use crate::{DType, TensorError, attr_tensor, decode_tensor, node_name, split_name};
+use crate::{DType, attr_tensor, decode_tensor, node_name, split_name};
 
+use decoded::decoded;
 use reads::Reads;
 pub use ties::retie;
 
@@ -88,14 +90,6 @@ enum Source<'a> {
     Alias(&'a str),
     Split(&'a str),
     Constant,
-}
-
-/// The initializers of floats, by name.
-fn decoded(graph: &GraphProto) -> Result<HashMap<&str, Tensor>, GraphError> {
-    let floats = graph.initializer.iter().filter(|proto| DType::from_onnx(proto.data_type).is_ok_and(DType::is_float));
-    let read = floats.map(|proto| Ok((proto.name.as_str(), decode_tensor(proto)?)));
-    let read: Result<_, TensorError> = read.collect();
-    read.map_err(|error| GraphError::Model(error.to_string()))
 }
 
 pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decisions, GraphError> {

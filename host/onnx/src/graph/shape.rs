@@ -19,6 +19,7 @@ pub(super) mod reshape;
 pub(super) mod resize;
 mod rewrite;
 pub(super) mod select;
+pub(super) mod slices;
 pub(super) mod softmax;
 pub(super) mod tile;
 pub(super) mod transpose;

@@ -6,7 +6,7 @@
 //!
 //! Memory: the kernels, as they were given and transformed (`25/9` of their size), and a block's inputs, `16 · 48 · C` floats.
 
-use super::super::{Windows, take};
+use super::super::windows::{Windows, take};
 use super::{POINTS, TILE, VECTORS, WIDE_TILE, at_points, column_of, load, store, tiles, two};
 use crate::vectors::{Run, WIDEST, Weighted};
 use pulp::Simd;

@@ -5,7 +5,7 @@
 //!
 //! Memory: a sample's input and output gradient with their channels innermost, and both at their points: 5 times as much each.
 
-use super::super::Windows;
+use super::super::windows::Windows;
 use super::{POINTS, TILE, VECTORS, WIDE_TILE, at_points, column_of, load, store, three, tiles};
 use crate::vectors::{SIDE, WIDEST, turn};
 use pulp::{Arch, Simd, WithSimd};

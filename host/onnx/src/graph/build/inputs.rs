@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
+use super::super::GraphOptions;
 use super::super::node::{MAX_EXTENT, MAX_RANK, Shaped};
 use super::super::{BatchAxis, DType, GraphError};
-use super::GraphOptions;
 use crate::pb::tensor_shape_proto::{Dimension, dimension};
 use crate::pb::{GraphProto, ValueInfoProto, type_proto};
 

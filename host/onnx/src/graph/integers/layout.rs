@@ -3,7 +3,7 @@
 use super::super::affine::Affine;
 use super::super::node::{Ints, MAX_FOLDED, Site};
 use super::super::{DType, GraphError};
-use super::{broadcast_index, common, count, not_affine};
+use super::broadcast::{broadcast_index, common, count, not_affine};
 use crate::attr_int;
 
 /// The output, if the operator is one of these.
@@ -54,7 +54,7 @@ fn concat(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
 
 /// The parts of a `Split`.
 pub(in super::super) fn split(site: &Site<'_>, data: &Ints) -> Result<Vec<Ints>, GraphError> {
-    let (axis, sizes) = super::super::shape::select::parts(site, &data.shape)?;
+    let (axis, sizes) = super::super::shape::slices::parts(site, &data.shape)?;
     let (before, whole, after) = around(&data.shape, axis);
     let mut start = 0;
     let mut parts = Vec::with_capacity(sizes.len());
@@ -108,7 +108,7 @@ fn slice(site: &Site<'_>, inputs: &[&Ints]) -> Result<Ints, GraphError> {
     for (i, &axis) in axes.iter().enumerate() {
         let axis = site.axis(axis, data.shape.len())?;
         let length = sliced.shape[axis] as i64;
-        let (start, count) = super::super::shape::select::span(site, (starts[i], ends[i], steps[i]), length)?;
+        let (start, count) = super::super::shape::slices::span(site, (starts[i], ends[i], steps[i]), length)?;
         // Every index lies within the axis, so a step that leaves it is never taken.
         let kept: Vec<usize> = (0..count as i64).map(|k| (start + k * steps[i]) as usize).collect();
         let (before, whole, after) = around(&sliced.shape, axis);

@@ -12,9 +12,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use super::decoded::decoded;
 use super::glob;
 use super::reads::{Reads, is_exporters_name};
-use super::{GraphError, GraphOptions, Tensor, decoded};
+use super::{GraphError, GraphOptions, Tensor};
 use crate::pb::{GraphProto, ModelProto, NodeProto};
 use crate::{make_attr_ints, make_node, make_tensor_i64};
 

@@ -1,0 +1,16 @@
+//! What the user chooses of a graph.
+
+/// What the user chooses.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct GraphOptions {
+    /// Patterns (`*`, `?`) of initializers that are trained whatever the rule says.
+    pub train: Vec<String>,
+    /// Patterns of initializers that are not trained; they win over `train`.
+    pub freeze: Vec<String>,
+    /// Patterns of initializers that are one parameter for all their uses, whatever the rule says.
+    pub tie: Vec<String>,
+    /// Patterns of initializers that are a parameter of its own for each use; they win over `tie`.
+    pub untie: Vec<String>,
+    /// Sizes of dynamic axes other than the batch, by the axis's name (`height`), or `INPUT[AXIS]` where it has none.
+    pub shape: Vec<(String, usize)>,
+}
