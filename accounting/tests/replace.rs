@@ -109,7 +109,7 @@ fn few_draws_agree_with_quadrature() {
 }
 
 #[test]
-fn without_sampling_it_is_a_gaussian_of_twice_the_sensitivity() {
+fn full_batch_is_a_gaussian_at_2c() {
     for (sigma, steps, delta) in [(4.0, 5, 1e-6), (1.0, 1, 1e-3), (40.0, 1000, 1e-9), (300.0, 7, 1e-5)] {
         let mu = 2.0 * (steps as f64).sqrt() / sigma;
         let at = |epsilon: f64| phi(mu / 2.0 - epsilon / mu) - exp(epsilon) * phi(-mu / 2.0 - epsilon / mu);
@@ -173,7 +173,7 @@ fn a_schedule_costs_between_its_ends() {
 }
 
 #[test]
-fn a_record_and_a_query_price_a_replaced_sample_alike() {
+fn record_and_query_agree() {
     let query = EpsilonQuery {
         accountant: Accountant::Pld,
         noise_multiplier: 0.9,
@@ -205,7 +205,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
-    fn gradients_in_any_direction_cost_no_more_than_opposite_ones(
+    fn opposite_gradients_cost_most(
         q in 0.01f64..1.0, a in 0.2f64..2.0, shorter in 0.0f64..1.0, other in 0.0f64..1.0, angle in 0.0f64..std::f64::consts::PI,
         epsilon in -2.0f64..3.0,
     ) {

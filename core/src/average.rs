@@ -78,7 +78,7 @@ impl<B: AsMut<[f32]>> Memory for Average<B> {
 pub struct Averaging {
     /// The part of the steps before it, from 0 to below 1.
     start: f64,
-    /// Whether a step weighs as much as its learning rate.
+    /// True if the weight of a step is its learning rate.
     by_rate: bool,
 }
 

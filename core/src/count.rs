@@ -271,7 +271,7 @@ mod tests {
 
     /// One sample moves one count, whatever its gradient: the sensitivity stays 1.
     #[test]
-    fn a_non_finite_sample_moves_the_last_bin_alone_where_asked_for() {
+    fn non_finite_sample_moves_last_bin_only() {
         for (bins, range) in [(1, 1.0), (4, 1e-38), (4, 1.0), (4, f32::MAX), (4, f32::INFINITY)] {
             let query = Query::Histogram { bins, range };
             let (mut all, mut finite, mut plain) = (AllCounts::<4>::new(true), AllCounts::<4>::new(false), [0; 4]);

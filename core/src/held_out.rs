@@ -20,7 +20,7 @@ use crate::count::{CountNoise, UNIT};
 use crate::error::OpenError;
 use crate::noise::{Address, Generator, Purpose};
 
-/// What a row adds at most, in grid units.
+/// The largest contribution of a row, in grid units.
 const BOUND: i32 = UNIT as i32;
 
 /// Sums over held-out rows. They have no accessor: [`HeldOutSums::release`] adds noise.

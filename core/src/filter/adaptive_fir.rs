@@ -76,7 +76,7 @@ impl<const LAGS: usize> AdaptiveFir<LAGS> {
         Ok(Self { lags, memory, floor })
     }
 
-    /// How many words the state's memory must have for `dim` parameters: `n·D`.
+    /// Returns the length of the state's memory in words for `dim` parameters: `n·D`.
     #[must_use]
     pub fn memory_len(&self, dim: usize) -> usize {
         self.lags.saturating_mul(dim)
@@ -96,7 +96,7 @@ impl<const LAGS: usize> AdaptiveFir<LAGS> {
     }
 }
 
-/// What is remembered of a lag.
+/// The statistics of a lag.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 struct Lag {
     /// `A_r` and `W_r`.
@@ -165,7 +165,7 @@ impl<B, const LAGS: usize> AdaptiveFirState<B, LAGS> {
     }
 }
 
-/// What the pieces of one of the adaptive filter's steps share: its taps.
+/// The taps of a step, which all of its segments share.
 #[derive(Clone, Copy, Debug)]
 pub struct AdaptiveFirStep<const LAGS: usize = 8> {
     /// `b_0`.
