@@ -6,7 +6,7 @@ use super::tests_of::Tests;
 use crate::course::Sum;
 use crate::observe::{Given, Observer, Summed};
 use crate::worker::{Layout, Point};
-use crate::{Clipping, Noise, Run};
+use crate::{Clipping, LEDGER, Noise, Run};
 use damper_accounting::Recorded;
 use damper_core::count::{Query, UNIT};
 use damper_core::schedule::Noise as _;
@@ -400,7 +400,7 @@ impl<'a> Seen<'a> {
 
     /// A run ended, and the next begins, with a ledger there.
     pub(super) fn again(&mut self, checkpoint: &Path) {
-        self.ledger = checkpoint.join("ledger.json");
+        self.ledger = checkpoint.join(LEDGER);
         self.first = self.steps;
         self.learned = None;
         self.previous.clear();

@@ -4,6 +4,7 @@ use damper_core::error::CallError;
 use damper_core::filter::{Filter, Identity};
 use damper_core::numerics::digest::{Digest, Digested};
 use damper_core::private::Released;
+use damper_core::slots::{self, Held};
 
 /// The filter of a run; what it does is its memory's.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +25,7 @@ impl AnyFilterState {
         F: Filter<S> + Digested<S> + 'static,
         S: 'static,
     {
-        Self(Some(Box::new(Of { config, state, step: None })))
+        Self(Some(Box::new(Held::filter(config, state))))
     }
 }
 
@@ -35,64 +36,15 @@ impl AnyFilter {
     }
 }
 
-/// A filter with its memory, and what the pieces of the open step share.
-struct Of<F: Filter<S>, S> {
-    config: F,
-    state: S,
-    step: Option<F::Step>,
-}
-
-const BEGUN: &str = "a step is begun before its pieces come";
-
-/// [`Filter`] of a filter that lies with its memory.
-trait Stateful {
-    fn points(&self) -> usize;
-    fn point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError>;
-    fn weight(&self, index: usize) -> f32;
-    fn check(&self, dim: usize) -> Result<(), CallError>;
-    fn begin(&mut self);
-    fn apply(&mut self, at: usize, released: &Released<'_>, filtered: &mut [f32]);
-    fn leave(&mut self, at: usize, params: &[f32]);
-    fn arrive(&mut self, at: usize, params: &[f32]);
+/// A filter that lies with its memory, and what recordings compare of it.
+trait Stateful: slots::AnyFilter {
     fn digest(&self) -> Digest;
 }
 
-impl<F: Filter<S> + Digested<S>, S> Stateful for Of<F, S> {
-    fn points(&self) -> usize {
-        self.config.points(&self.state)
-    }
-
-    fn point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
-        self.config.point(&self.state, index, params, out)
-    }
-
-    fn weight(&self, index: usize) -> f32 {
-        self.config.weight(&self.state, index)
-    }
-
-    fn check(&self, dim: usize) -> Result<(), CallError> {
-        self.config.check(&self.state, dim)
-    }
-
-    fn begin(&mut self) {
-        self.step = Some(self.config.begin(&mut self.state));
-    }
-
-    fn apply(&mut self, at: usize, released: &Released<'_>, filtered: &mut [f32]) {
-        self.config.apply(self.step.expect(BEGUN), &mut self.state, at, released, filtered);
-    }
-
-    fn leave(&mut self, at: usize, params: &[f32]) {
-        self.config.leave(self.step.expect(BEGUN), &mut self.state, at, params);
-    }
-
-    fn arrive(&mut self, at: usize, params: &[f32]) {
-        self.config.arrive(self.step.expect(BEGUN), &mut self.state, at, params);
-    }
-
+impl<F: Filter<S> + Digested<S>, S> Stateful for Held<F, S, F::Step> {
     fn digest(&self) -> Digest {
         let mut digest = Digest::default();
-        self.config.add_to(&self.state, &mut digest);
+        self.config().add_to(self.state(), &mut digest);
         digest
     }
 }
