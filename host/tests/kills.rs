@@ -7,10 +7,11 @@
 #![cfg(target_os = "linux")]
 
 use serde_json::Value;
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const STEPS: u64 = 314;
@@ -118,15 +119,26 @@ impl Tally {
     }
 }
 
+/// Kills a run: while it starts, or after a random line of its log.
 fn killed(random: &mut Random, folder: &Path, usual: Duration) -> Left {
     let (out, log) = (folder.join("run"), folder.join("log"));
-    let mut child = train(&out)
-        .stdout(File::create(folder.join("answer")).unwrap())
-        .stderr(File::create(&log).unwrap())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(Duration::from_micros(random.below(usual.as_micros() as u64 * 11 / 10)));
+    let mut child =
+        train(&out).stdout(File::create(folder.join("answer")).unwrap()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut log_file = File::create(&log).unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut copy = |lines: &mut dyn Iterator<Item = std::io::Result<String>>| {
+        lines.for_each(|line| writeln!(log_file, "{}", line.unwrap()).unwrap());
+    };
+    let delay = match random.below(4) {
+        0 => random.below(usual.as_micros() as u64),
+        _ => {
+            copy(&mut lines.by_ref().take(random.below(STEPS * 2 / 3) as usize));
+            random.below(2000)
+        }
+    };
+    std::thread::sleep(Duration::from_micros(delay));
     child.kill().unwrap();
+    copy(&mut lines);
     child.wait().unwrap();
     Left::read(&log, &out)
 }
@@ -138,22 +150,23 @@ fn may_mount(folder: &Path) -> bool {
     probe.output().is_ok_and(|output| output.status.success())
 }
 
-/// A disk of a random size, half the time filled at a random moment.
-fn full_disk(random: &mut Random, folder: &Path, usual: Duration) -> Left {
+/// A disk that is too small, or is filled after a random line of the log.
+fn full_disk(random: &mut Random, folder: &Path) -> Left {
     let (disk, kept, log) = (folder.join("disk"), folder.join("kept"), folder.join("log"));
     fs::create_dir(&disk).unwrap();
-    let (pages, delay) = match random.below(2) {
+    let (pages, line) = match random.below(2) {
         0 => (3 + random.below(12), "never".to_owned()),
-        _ => (64, format!("{}", random.below(usual.as_millis() as u64) as f64 / 1000.0)),
+        _ => (64, format!("{}", 1 + random.below(STEPS * 2 / 3))),
     };
     let script = format!(
         "mount -t tmpfs -o size={}k tmpfs \"$1\" || exit 9; disk=$1; kept=$2; shift 2; \
-         if [ {delay} != never ]; then (sleep {delay}; cat /dev/zero > \"$disk/fill\" 2>&1) & fi; \
-         \"$@\"; wait; cp -r \"$disk/run\" \"$kept\" || mkdir \"$kept\"",
+         \"$@\" 2>&1 >\"$kept.answer\" | (n=0; while IFS= read -r line; do printf '%s\\n' \"$line\"; n=$((n + 1)); \
+         [ $n != {line} ] || cat /dev/zero >\"$disk/fill\" 2>\"$kept.full\"; done); \
+         cp -r \"$disk/run\" \"$kept\" || mkdir \"$kept\"",
         4 * pages
     );
     let mut command = under(&["unshare", "-Urm"], &script, &[&disk, &kept], &train(&disk.join("run")));
-    command.stdout(File::create(folder.join("answer")).unwrap()).stderr(File::create(&log).unwrap());
+    command.stdout(File::create(&log).unwrap()).stderr(File::create(folder.join("shell")).unwrap());
     command.status().unwrap();
     Left::read(&log, &kept)
 }
@@ -252,7 +265,7 @@ fn nothing_is_released_beyond_the_ledger() {
         let folder = folder(format!("{case}"));
         match (case % 3, &library) {
             (0, _) => kills.count(&killed(&mut random, &folder, time)),
-            (1, _) if mounts => disks.count(&full_disk(&mut random, &folder, time)),
+            (1, _) if mounts => disks.count(&full_disk(&mut random, &folder)),
             (2, Some(library)) => calls.count(&failing_call(&mut random, &folder, library)),
             _ => {}
         }
