@@ -76,7 +76,7 @@ fn memcheck_finds_a_read_of_fresh_memory() {
 fn sanitized() -> Option<&'static Path> {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     if !cfg!(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")) {
-        println!("skipped: AddressSanitizer in the library, which is for {TARGET} here");
+        damper_testing::skip("sanitizer", format_args!("AddressSanitizer in the library, which is for {TARGET} here"));
         return None;
     }
     Some(LIBRARY.get_or_init(|| {

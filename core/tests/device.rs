@@ -41,11 +41,11 @@ fn cargo() -> Option<&'static str> {
 #[test]
 fn the_board_says_what_the_host_says() {
     let Some(cargo) = cargo() else {
-        println!("skipped: no toolchain for {TARGET}: rustup target add {TARGET}");
+        damper_testing::skip("cross", format_args!("no toolchain for {TARGET}: rustup target add {TARGET}"));
         return;
     };
     if output("qemu-system-arm", &["--version"]).is_none() {
-        println!("skipped: there is no qemu-system-arm");
+        damper_testing::skip("qemu", "there is no qemu-system-arm");
         return;
     }
     let firmware = Path::new(env!("CARGO_MANIFEST_DIR")).join("../firmware-examples");

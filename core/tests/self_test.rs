@@ -60,5 +60,5 @@ fn other_modes_of_mxcsr_are_found() {
 #[cfg(not(target_arch = "x86_64"))]
 #[test]
 fn other_modes_of_mxcsr_are_found() {
-    println!("skipped: this processor has no MXCSR");
+    damper_testing::skip("mxcsr", "this processor has no MXCSR");
 }

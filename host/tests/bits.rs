@@ -12,6 +12,7 @@ use damper::graph::{DType, Graph, GraphOptions};
 use damper::onnx::TensorRef;
 use damper::onnx::TensorSpec;
 use damper::runtime::{Backend, Session};
+use damper_testing::Random;
 use grads::{graph, released, run, session, values};
 use models::{SKELETONS, backends, drawn};
 
@@ -35,20 +36,6 @@ const EXPORTS: [&str; 7] = [
 /// Every table of tokens has as many rows.
 const TOKENS: usize = 200;
 
-/// A fixed sequence in [0, 1).
-struct Draw(u64);
-
-impl Draw {
-    fn next(&mut self) -> f32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 40) as f32 / (1u64 << 24) as f32
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (f64::from(self.next()) * end as f64) as usize
-    }
-}
-
 /// One row of an input.
 #[derive(Clone)]
 enum Row {
@@ -61,12 +48,12 @@ enum Row {
 fn samples(grad: &GradGraph, count: usize) -> Vec<Vec<Row>> {
     let logits = grad.outputs.iter().find(|spec| !spec.name.starts_with("dp.")).expect("an output of the model");
     let classes = logits.shape.last().map_or(1, |dim| dim.extent(1));
-    let mut draw = Draw(7);
+    let mut draw = Random(7);
     let mut sample = |number: usize| {
         let end = 1 + draw.below(64);
         let mut row = |spec: &TensorSpec| {
             let width = spec.elements(1);
-            let mut pixel = |at: usize| match draw.next() {
+            let mut pixel = |at: usize| match draw.unit() {
                 _ if at < width / 8 => 0.0,
                 u if u < 0.4 => 0.0,
                 u if u < 0.5 => 1.0,
@@ -135,7 +122,7 @@ fn chunks(n: usize) -> Vec<Vec<usize>> {
         chunks.push((0..n).map(|row| if row < samples { row } else { 0 }).collect());
     }
     // Any samples anywhere.
-    let mut draw = Draw(9);
+    let mut draw = Random(9);
     for _ in 0..8 {
         chunks.push((0..n).map(|_| draw.below(3 * n)).collect());
     }

@@ -12,7 +12,7 @@ const THREADS: usize = 8;
 
 #[test]
 fn they_can_be_made_in_many_threads_at_once() {
-    let Ok(backend) = open(Choice::Ort) else { return println!("skipped: there is no onnxruntime") };
+    let Ok(backend) = open(Choice::Ort) else { return damper_testing::skip("ort", "there is no onnxruntime") };
     let value = |name| make_value_info(name, DType::F32, &[Extent::Batch]);
     let graph = pb::GraphProto {
         name: "g".into(),

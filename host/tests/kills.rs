@@ -6,6 +6,7 @@
 //! `DAMPER_KILLS=200` runs so many cases, `DAMPER_KILLS_RECORD=FILE` writes their figures.
 #![cfg(target_os = "linux")]
 
+use damper_testing::Random;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -15,19 +16,6 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const STEPS: u64 = 314;
-
-/// Random numbers from a seed: splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end
-    }
-}
 
 fn damper() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_damper"));
@@ -130,10 +118,10 @@ fn killed(random: &mut Random, folder: &Path, usual: Duration) -> Left {
         lines.for_each(|line| writeln!(log_file, "{}", line.unwrap()).unwrap());
     };
     let delay = match random.below(4) {
-        0 => random.below(usual.as_micros() as u64),
+        0 => random.below(usual.as_micros() as usize) as u64,
         _ => {
-            copy(&mut lines.by_ref().take(random.below(STEPS * 2 / 3) as usize));
-            random.below(2000)
+            copy(&mut lines.by_ref().take(random.below(STEPS as usize * 2 / 3)));
+            random.below(2000) as u64
         }
     };
     std::thread::sleep(Duration::from_micros(delay));
@@ -156,7 +144,7 @@ fn full_disk(random: &mut Random, folder: &Path) -> Left {
     fs::create_dir(&disk).unwrap();
     let (pages, line) = match random.below(2) {
         0 => (3 + random.below(12), "never".to_owned()),
-        _ => (64, format!("{}", 1 + random.below(STEPS * 2 / 3))),
+        _ => (64, format!("{}", 1 + random.below(STEPS as usize * 2 / 3))),
     };
     let script = format!(
         "mount -t tmpfs -o size={}k tmpfs \"$1\" || exit 9; disk=$1; kept=$2; shift 2; \
@@ -224,9 +212,7 @@ fn shim(folder: &Path) -> Option<PathBuf> {
 fn failing_call(random: &mut Random, folder: &Path, library: &Path) -> Left {
     let (out, log) = (folder.join("run"), folder.join("log"));
     let mut command = train(&out);
-    command
-        .env("LD_PRELOAD", library)
-        .env("DAMPER_FAIL", ["fsync", "fsync", "write", "rename"][random.below(4) as usize]);
+    command.env("LD_PRELOAD", library).env("DAMPER_FAIL", ["fsync", "fsync", "write", "rename"][random.below(4)]);
     command.env("DAMPER_FAIL_AT", (1 + random.below(24)).to_string());
     if random.below(2) == 0 {
         command.env("DAMPER_FAIL_ON", "1");
@@ -274,10 +260,10 @@ fn nothing_is_released_beyond_the_ledger() {
         fs::remove_dir_all(folder).unwrap();
     }
     if !mounts {
-        println!("skipped: full disks; this user may not mount a small disk");
+        damper_testing::skip("mount", "full disks; this user may not mount a small disk");
     }
     if library.is_none() {
-        println!("skipped: failing calls; there is no C compiler `cc`");
+        damper_testing::skip("cc", "failing calls; there is no C compiler `cc`");
     }
     let mut table = String::from(
         "| fault | cases | no step paid | stopped after a payment | steps released | steps paid | more released than paid |\n\

@@ -26,7 +26,7 @@ pub fn tool(name: &str) -> Option<Command> {
     if found.is_ok_and(|status| status.success()) {
         return Some(Command::new(name));
     }
-    println!("skipped: there is no {name}");
+    damper_testing::skip(name, format_args!("there is no {name}"));
     None
 }
 

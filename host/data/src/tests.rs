@@ -556,7 +556,7 @@ fn a_train_size_takes_the_first_samples() {
 fn mnist_is_what_its_description_says() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/mnist");
     if !path.is_dir() {
-        println!("skipped: {} is not there", path.display());
+        damper_testing::skip("data", format_args!("{} is not there", path.display()));
         return;
     }
     let options = DataOptions {

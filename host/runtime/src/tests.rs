@@ -2,11 +2,12 @@
 
 use super::*;
 use damper_onnx::{Extent, make_value_info, pb};
+use damper_testing::Random;
 use prost::Message as _;
 
-/// The error without where was looked: it stands in the output once a test.
-fn skipped(error: &BackendError) -> String {
-    format!("skipped: {}", error.0.split(" (").next().unwrap_or_default())
+/// Without where was looked: that stands in the output once a test.
+fn skip(error: &BackendError) {
+    damper_testing::skip("ort", error.0.split(" (").next().unwrap_or_default());
 }
 
 /// Both backends, or tract alone with a printed reason.
@@ -14,7 +15,7 @@ fn backends() -> Vec<Box<dyn Backend>> {
     let mut all = vec![open(Choice::Tract).unwrap()];
     match open(Choice::Ort) {
         Ok(ort) => all.push(ort),
-        Err(error) => println!("{}", skipped(&error)),
+        Err(error) => skip(&error),
     }
     all
 }
@@ -76,13 +77,8 @@ fn plan(batch: usize, inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> Plan
 
 /// Small multiples of 1/64 with alternating signs: exact in f32, different for each `seed`.
 fn values(seed: u64, len: usize) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..len)
-        .map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            ((state >> 56) as f32 - 128.0) / 64.0
-        })
-        .collect()
+    let mut random = Random(seed);
+    (0..len).map(|_| (random.below(256) as f32 - 128.0) / 64.0).collect()
 }
 
 const N: usize = 6;
@@ -331,7 +327,7 @@ fn every_backend_says_what_it_is() {
 #[test]
 fn cuda_runs_or_says_what_is_missing() {
     if let Err(error) = open(Choice::Ort) {
-        println!("{}", skipped(&error));
+        skip(&error);
         return;
     }
     match open(Choice::Cuda) {
@@ -393,7 +389,7 @@ fn where_no_library_is_found_auto_takes_tract_and_says_so() {
     let name = "backend::tests::where_no_library_is_found_auto_takes_tract_and_says_so";
     if std::env::var_os(CHILD).is_some() {
         match open(Choice::Ort) {
-            Ok(backend) => println!("skipped: {}", backend.note()),
+            Ok(backend) => damper_testing::skip("no-ort", backend.note()),
             Err(error) => {
                 let message = error.to_string();
                 assert!(message.contains("pip install onnxruntime") && message.contains("looked in"), "{message}");

@@ -262,7 +262,7 @@ fn an_output_folder_that_cannot_be_written_is_refused() {
     let (folder, out) = folder();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o500)).unwrap();
     if fs::write(folder.path().join("probe"), "").is_ok() {
-        println!("skipped: this user may write everywhere");
+        damper_testing::skip("user", "this user may write everywhere");
         return;
     }
     refused(train(MLP, DIGITS, &out, &[]), &out, &[out.to_str().unwrap(), "permissions"]);
@@ -306,7 +306,7 @@ fn full_disk_keeps_ledger() {
     probe.args(["-Urm", "mount", "-t", "tmpfs", "tmpfs"]).arg(folder.path());
     let may_mount = probe.output().is_ok_and(|output| output.status.success());
     if !may_mount {
-        println!("skipped: this user may not mount a small disk");
+        damper_testing::skip("mount", "this user may not mount a small disk");
         return;
     }
     let mount = "mount -t tmpfs -o size=16k tmpfs \"$1\"";

@@ -38,7 +38,7 @@ pub fn backends() -> Vec<Box<dyn Backend>> {
     let mut found = vec![open(Choice::Tract).expect("tract is compiled in")];
     match open(Choice::Ort) {
         Ok(ort) => found.push(ort),
-        Err(error) => println!("skipped: {}", error.0.split(" (").next().unwrap_or_default()),
+        Err(error) => damper_testing::skip("ort", error.0.split(" (").next().unwrap_or_default()),
     }
     found
 }

@@ -385,7 +385,7 @@ mod tests {
         // A folder of the kernel's that even root cannot write to.
         let path = Path::new("/proc/damper-out");
         if !Path::new("/proc/self").exists() {
-            println!("skipped: there is no /proc");
+            damper_testing::skip("proc", "there is no /proc");
             return;
         }
         for error in [create_output_folder(path), write(path, b"x", Access::Public), create_private_folder(path)] {
@@ -439,7 +439,7 @@ mod tests {
                 .output()
         };
         if !unshare(mount).is_ok_and(|output| output.status.success()) {
-            println!("skipped: no mount namespace can be made here");
+            damper_testing::skip("mount", "no mount namespace can be made here");
             return;
         }
         let output = unshare(&format!("{mount} && shift && exec \"$@\"")).unwrap();

@@ -290,7 +290,7 @@ fn labels_of_more_axes_must_have_the_models_shape() {
 fn sst2_is_what_its_description_says() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/sst2");
     if !path.is_dir() {
-        println!("skipped: {} is not there", path.display());
+        damper_testing::skip("data", format_args!("{} is not there", path.display()));
         return;
     }
     let mut options = bytes(&["input_ids", "attention_mask"], 64);

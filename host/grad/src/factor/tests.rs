@@ -9,6 +9,7 @@ use damper_onnx::pb::{GraphProto, ModelProto, OperatorSetIdProto, ValueInfoProto
 use damper_onnx::{Dim, TensorSpec};
 use damper_onnx::{Extent, make_value_info};
 use damper_runtime::{Backend, Choice, Plan, open};
+use damper_testing::Random;
 use prost::Message;
 
 /// Samples.
@@ -18,7 +19,7 @@ const N: usize = 4;
 struct Bench {
     em: Emitter,
     inputs: Vec<(Var, Values)>,
-    drawn: u64,
+    random: Random,
 }
 
 enum Values {
@@ -28,12 +29,11 @@ enum Values {
 
 impl Bench {
     fn new(opset: i64) -> Self {
-        Self { em: Emitter::new(opset), inputs: vec![], drawn: 0 }
+        Self { em: Emitter::new(opset), inputs: vec![], random: Random(0) }
     }
 
     fn uniform(&mut self) -> f32 {
-        self.drawn = self.drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.drawn >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+        self.random.signed()
     }
 
     fn input(&mut self, dtype: DType, shape: &[usize], values: Values) -> Var {

@@ -4,6 +4,7 @@ use damper_grad::{DeriveOptions, Loss};
 use damper_onnx::graph::{BatchAxis, DType, Graph, Node, Origin, Parameter, Tensor, TensorData, Value, ValueId};
 use damper_onnx::pb::AttributeProto;
 use damper_onnx::{make_attr_int, make_attr_ints};
+use damper_testing::Random;
 
 /// Samples along axis 0, one row each.
 pub const BATCH_FIRST: BatchAxis = BatchAxis { axis: 0, outer: 1, inner: 1 };
@@ -22,14 +23,14 @@ pub struct Case {
 /// Builder of a canonical [`Graph`]. Shapes of nodes are given; the batch lies on axis 0 where nothing else is said.
 pub struct GraphBuilder {
     graph: Graph,
-    drawn: u64,
+    random: Random,
 }
 
 impl GraphBuilder {
     /// An empty graph in the given operator set.
     pub fn new(opset: i64) -> Self {
         let graph = Graph { opset, values: vec![], nodes: vec![], inputs: vec![], outputs: vec![], parameters: vec![] };
-        Self { graph, drawn: 0 }
+        Self { graph, random: Random(0) }
     }
 
     /// A data input `[N, *shape]`.
@@ -336,12 +337,8 @@ impl GraphBuilder {
         ValueId(self.graph.values.len() - 1)
     }
 
-    /// The next of a fixed sequence in (0, 1) (SplitMix64).
+    /// The next of a fixed sequence in [0, 1).
     fn uniform(&mut self) -> f32 {
-        self.drawn += 1;
-        let mut z = self.drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 41) as f32 / (1u64 << 23) as f32
+        self.random.unit()
     }
 }

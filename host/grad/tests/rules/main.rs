@@ -16,6 +16,7 @@ use builder::Case;
 use cases::CASES;
 use damper_grad::{GradGraph, Loss, derive};
 use damper_onnx::graph::{DType, TensorData};
+use damper_testing::Random;
 use run::{Feed, Runner, extents, specs};
 
 /// Rows of the batch that cases run in.
@@ -49,19 +50,6 @@ impl Closeness {
     }
 }
 
-/// A fixed sequence in (−1, 1).
-struct Draw(u64);
-
-impl Draw {
-    fn next(&mut self) -> f32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-    }
-}
-
 fn classes(case: &Case) -> usize {
     let shape = &case.graph.values[case.graph.outputs[0].0].shape;
     let axis = case.options.class_axis.unwrap_or(-1).rem_euclid(shape.len() as i64) as usize;
@@ -70,7 +58,7 @@ fn classes(case: &Case) -> usize {
 
 /// Inputs, labels and the parameters' values at one point for a batch of `n`.
 fn feeds(case: &Case, grad: &GradGraph, n: usize, seed: u64) -> Vec<Feed> {
-    let mut draw = Draw(seed);
+    let mut draw = Random(seed);
     let data = grad.inputs.len() + grad.labels.iter().len();
     let mut trained = case.graph.parameters.iter().filter(|p| p.trained);
     let parameters = data..data + grad.parameters.len();
@@ -87,7 +75,7 @@ fn feeds(case: &Case, grad: &GradGraph, n: usize, seed: u64) -> Vec<Feed> {
             if spec.dtype == DType::I64 && i < grad.inputs.len() {
                 // Rows of any table of four, counted from the end now and then.
                 let id = |i: usize, u: f32| if i % 7 == 2 { -1 } else { ((u + 1.0) * 2.0) as i64 };
-                return Feed::Int((0..len).map(|i| id(i, draw.next())).collect());
+                return Feed::Int((0..len).map(|i| id(i, draw.signed())).collect());
             }
             match (spec.dtype, &case.options.loss) {
                 (DType::I64, _) => {
@@ -99,13 +87,13 @@ fn feeds(case: &Case, grad: &GradGraph, n: usize, seed: u64) -> Vec<Feed> {
                             ((u + 1.0) / 2.0 * classes as f32) as i64
                         }
                     };
-                    Feed::Int((0..len).map(|i| label(i, draw.next())).collect())
+                    Feed::Int((0..len).map(|i| label(i, draw.signed())).collect())
                 }
                 (_, Loss::BceWithLogits) if spec.name == "dp.labels" => {
                     let label = |i: usize, u: f32| if i % 5 == 3 { -100.0 } else { f32::from(u8::from(u > 0.0)) };
-                    Feed::Float((0..len).map(|i| label(i, draw.next())).collect())
+                    Feed::Float((0..len).map(|i| label(i, draw.signed())).collect())
                 }
-                _ => Feed::Float((0..len).map(|_| draw.next()).collect()),
+                _ => Feed::Float((0..len).map(|_| draw.signed()).collect()),
             }
         })
         .collect()

@@ -5,9 +5,10 @@ use std::num::NonZeroUsize;
 
 use super::builder::Case;
 use damper_grad::{GradGraph, Readout};
+use damper_testing::Random;
 
 use super::run::{Feed, Runner, largest_tensor};
-use super::{BATCH, Draw, emit, feeds, sample, to_f64};
+use super::{BATCH, emit, feeds, sample, to_f64};
 
 /// How close a sum is to that in f64, of the largest entry of the sum of the summands' magnitudes; norms likewise.
 const CLOSE: f64 = 1e-5;
@@ -171,10 +172,10 @@ pub fn check_points(case: &Case) {
     let grad = emit(case);
     let feeds = feeds(case, &grad, BATCH, 7);
     let data = feeds.len() - grad.parameters.len();
-    let mut draw = Draw(8);
+    let mut draw = Random(8);
     let mut at = |point: usize| -> Vec<Feed> {
         let moved = |feed: &Feed| match feed {
-            Feed::Float(values) => Feed::Float(values.iter().map(|v| v + 0.05 * point as f32 * draw.next()).collect()),
+            Feed::Float(values) => Feed::Float(values.iter().map(|v| v + 0.05 * point as f32 * draw.signed()).collect()),
             Feed::Int(_) => unreachable!("parameters are floats"),
         };
         feeds[data..].iter().map(moved).collect()

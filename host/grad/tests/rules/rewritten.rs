@@ -8,6 +8,7 @@ use damper_onnx::{
     Extent, make_attr_float, make_attr_int, make_attr_ints, make_attr_string, make_node, make_tensor_f32,
     make_tensor_i64, make_value_info,
 };
+use damper_testing::Random;
 
 /// A model with the output `y`, and what is special about it.
 pub struct Rewritten {
@@ -42,12 +43,12 @@ pub fn cases() -> Vec<Case> {
 struct Sketch {
     opset: i64,
     graph: GraphProto,
-    drawn: u64,
+    random: Random,
 }
 
 impl Sketch {
     fn new(opset: i64) -> Self {
-        Self { opset, graph: GraphProto { name: "rewritten".into(), ..Default::default() }, drawn: 0 }
+        Self { opset, graph: GraphProto { name: "rewritten".into(), ..Default::default() }, random: Random(0) }
     }
 
     /// A batched value `[N, *shape]`.
@@ -60,12 +61,7 @@ impl Sketch {
     }
 
     fn weight(mut self, name: &str, shape: &[usize]) -> Self {
-        let data: Vec<f32> = (0..shape.iter().product())
-            .map(|_| {
-                self.drawn = self.drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (self.drawn >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-            })
-            .collect();
+        let data: Vec<f32> = (0..shape.iter().product()).map(|_| self.random.signed()).collect();
         self.graph.initializer.push(make_tensor_f32(name, shape, &data));
         self
     }

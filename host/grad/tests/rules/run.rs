@@ -161,7 +161,7 @@ fn environment() -> Option<&'static ort::environment::Environment> {
     ENVIRONMENT
         .get_or_init(|| {
             let Ok(path) = std::env::var("ORT_DYLIB_PATH") else {
-                println!("skipped: onnxruntime (set ORT_DYLIB_PATH to its library)");
+                damper_testing::skip("ort", "onnxruntime (set ORT_DYLIB_PATH to its library)");
                 return None;
             };
             Some(ort::init_from(path).expect("ORT_DYLIB_PATH names onnxruntime").build().unwrap())

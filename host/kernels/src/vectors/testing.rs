@@ -30,12 +30,8 @@ impl Width {
 
 /// Numbers in (−1, 1).
 pub fn numbers(count: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-    };
-    (0..count).map(|_| next()).collect()
+    let mut random = damper_testing::Random(seed);
+    (0..count).map(|_| random.signed()).collect()
 }
 
 /// Checks each entry to what `terms` products of numbers below 1 can lose.

@@ -6,6 +6,7 @@ use damper_grad::{DeriveOptions, GradGraph, Loss, derive};
 use damper_onnx::TensorRef;
 use damper_onnx::{make_attr_int as int, make_attr_ints, make_attr_string};
 use damper_runtime::{Backend, Choice, Plan, open};
+use damper_testing::Random;
 use prost::Message as _;
 
 /// Samples.
@@ -13,12 +14,11 @@ const BATCH: usize = 3;
 /// Networks.
 const SEEDS: u64 = 250;
 
-struct Draw(u64);
+struct Draw(Random);
 
 impl Draw {
     fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % n
+        self.0.below(n)
     }
 
     fn pick<T: Clone>(&mut self, of: &[T]) -> T {
@@ -159,7 +159,7 @@ fn whatever_is_accepted_keeps_every_sample_to_itself() {
     let backends: Vec<_> = [Choice::Tract, Choice::Ort].iter().filter_map(|choice| open(*choice).ok()).collect();
     let (mut ran, mut nodes) = (0, 0);
     for seed in 0..SEEDS {
-        let model = network(&mut Draw(seed));
+        let model = network(&mut Draw(Random(seed)));
         let graph = graph(&model).unwrap();
         let Ok(grad) = derive(&graph, &DeriveOptions::new(Loss::Mse)) else { continue };
         let width: usize = graph.value(graph.inputs[0]).shape.iter().product();

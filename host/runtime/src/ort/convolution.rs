@@ -247,7 +247,7 @@ mod tests {
     /// What comes after is chosen by it.
     #[test]
     fn onnxruntime_knows_the_shape_of_what_it_makes() {
-        let Ok(backend) = Ort::open() else { return println!("skipped: there is no onnxruntime") };
+        let Ok(backend) = Ort::open() else { return damper_testing::skip("ort", "there is no onnxruntime") };
         for (op, attributes) in TAKEN {
             let (model, plan) = convolution(op, attributes, None);
             let mut model = super::super::super::bind::bind(&model.encode_to_vec(), &plan).unwrap();

@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_run_reads_the_slices_that_it_is_given() {
-        let Ok(backend) = Ort::open() else { return println!("skipped: there is no onnxruntime") };
+        let Ok(backend) = Ort::open() else { return damper_testing::skip("ort", "there is no onnxruntime") };
         let inputs = vec![batched("x", &[3]), parameter("w", &[3])];
         let (model, plan) = model(vec![node("y = Add(x, w)")], &[], inputs, vec![batched("y", &[3])]);
         let mut session = backend.load(&model.encode_to_vec(), &plan).unwrap();

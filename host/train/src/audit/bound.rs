@@ -140,16 +140,12 @@ mod tests {
     /// Answers of randomised response, which has exactly its ε: of 2,000 audits at 99 % no more than can be by chance are above.
     #[test]
     fn randomised_response_is_not_refuted_more_often_than_the_confidence_allows() {
-        let mut state = 7u64;
-        let mut uniform = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 11) as f64 / (1u64 << 53) as f64
-        };
+        let mut random = damper_testing::Random(7);
         for epsilon in [0.5, 2.0f64] {
             let right = 1.0 / (1.0 + (-epsilon).exp());
             let above = (0..2000)
                 .filter(|_| {
-                    let correct = (0..200).filter(|_| uniform() < right).count() as u32;
+                    let correct = (0..200).filter(|_| random.unit_f64() < right).count() as u32;
                     lower_bound(200, 200, correct, 0.0, 0.99) > epsilon
                 })
                 .count();

@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_pack_that_cannot_be_made_names_its_flag() {
         if !Path::new("/proc/self").exists() {
-            println!("skipped: there is no /proc");
+            damper_testing::skip("proc", "there is no /proc");
             return;
         }
         let error = PackWriter::create(Path::new("/proc/set.pack"), "--record", "set").unwrap_err().to_string();

@@ -180,6 +180,7 @@ fn ln_factorial(n: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use damper_testing::Random;
 
     fn direct(k: u64, n: u64, p: f64, above: bool) -> f64 {
         let mut weights = vec![(1.0 - p).powi(n as i32)];
@@ -213,14 +214,10 @@ mod tests {
 
     /// Normal draws from the sum of twelve uniforms would have no tails: by Box and Muller, of a fixed seed.
     fn normal(count: usize, deviation: f64) -> Moments {
-        let mut state = 11u64;
-        let mut uniform = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            ((state >> 11) as f64 + 0.5) / (1u64 << 53) as f64
-        };
+        let mut random = Random(11);
         let mut moments = Moments::default();
         for _ in 0..count {
-            let (u, v) = (uniform(), uniform());
+            let (u, v) = (1.0 - random.unit_f64(), random.unit_f64());
             moments.add(deviation * (-2.0 * u.ln()).sqrt() * (2.0 * std::f64::consts::PI * v).cos());
         }
         moments
@@ -252,11 +249,8 @@ mod tests {
 
     #[test]
     fn equal_draws_correlate_and_other_ones_do_not() {
-        let mut state = 3u64;
-        let mut sign = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            if state >> 63 == 1 { 1.0 } else { -1.0 }
-        };
+        let mut random = Random(3);
+        let mut sign = || if random.below(2) == 1 { 1.0 } else { -1.0 };
         let (mut same, mut other) = (Products::default(), Products::default());
         for _ in 0..1000 {
             let (a, b) = (sign(), sign());

@@ -1,0 +1,84 @@
+//! What the tests of damper's crates share. Nothing that is released depends on it.
+
+use std::fmt::Display;
+
+/// Names what must not be skipped, separated by commas: `DAMPER_REQUIRE=ort,qemu`.
+pub const REQUIRE: &str = "DAMPER_REQUIRE";
+
+/// Prints that a test, or a part of one, does not run because `need` is missing.
+///
+/// # Panics
+///
+/// `DAMPER_REQUIRE` names `need`.
+pub fn skip(need: &str, why: impl Display) {
+    let required = std::env::var(REQUIRE).unwrap_or_default();
+    assert!(!is_named(need, &required), "{REQUIRE} has {need}, but: {why}");
+    println!("skipped: {why}");
+}
+
+fn is_named(need: &str, required: &str) -> bool {
+    required.split(',').any(|name| name.trim() == need)
+}
+
+/// Random numbers that follow from a seed: SplitMix64.
+#[derive(Clone, Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A whole number below `end`.
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.bits() % end as u64) as usize
+    }
+
+    /// In [0, 1).
+    pub fn unit(&mut self) -> f32 {
+        (self.bits() >> 40) as f32 / (1u64 << 24) as f32
+    }
+
+    /// In [0, 1).
+    pub fn unit_f64(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// In [-1, 1).
+    pub fn signed(&mut self) -> f32 {
+        (self.bits() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_named_needs_are_required() {
+        assert!(is_named("ort", "ort") && is_named("qemu", "ort, qemu"));
+        assert!(!is_named("ort", "") && !is_named("ort", "ort-cuda,qemu"));
+    }
+
+    #[test]
+    fn splitmix_gives_the_published_numbers() {
+        let mut random = Random(1_234_567);
+        assert_eq!(random.bits(), 6_457_827_717_110_365_317);
+        assert_eq!(random.bits(), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn numbers_lie_in_their_ranges() {
+        let mut random = Random(7);
+        for _ in 0..1000 {
+            assert!(random.below(3) < 3);
+            assert!((0.0..1.0).contains(&random.unit()) && (0.0..1.0).contains(&random.unit_f64()));
+            assert!((-1.0..1.0).contains(&random.signed()));
+        }
+    }
+}
