@@ -107,4 +107,9 @@ impl<C, S, P> Held<C, S, P> {
     pub fn state(&self) -> &S {
         &self.state
     }
+
+    /// The same, to change it between steps.
+    pub fn state_mut(&mut self) -> &mut S {
+        &mut self.state
+    }
 }

@@ -1,4 +1,4 @@
-//! What fills the slots of a step, chosen at run time: the core's types behind one enum a slot, the host's only place for
+//! What fills the slots of a step, chosen at run time: the core's types behind one type a slot, the host's only place for
 //! such choices.
 
 mod clip;
@@ -10,12 +10,9 @@ mod threshold;
 pub use clip::Clipping;
 pub(crate) use filter::{AnyFilter, AnyFilterState};
 pub use filter::{FilterChoice, LAGS, PerSample};
-pub(crate) use optimizer::{AnyOptimizer, AnyRule, AnyRuleState, AnyState, AnyStep};
+pub(crate) use optimizer::{AnyOptimizer, AnyState, State};
 pub use optimizer::{NormStep, OptimizerChoice, Rule};
 pub use schedule::{DecayChoice, LearningRateChoice};
 pub use threshold::short;
 pub(crate) use threshold::{AnyThreshold, AnyThresholdState};
 pub use threshold::{ThresholdChoice, ThresholdRule};
-
-/// State and step are always the slot's own: each choice's `build` makes them together.
-const MISMATCH: &str = "a slot meets its own state";

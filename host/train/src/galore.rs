@@ -43,9 +43,10 @@
 
 mod subspace;
 
-use super::choice::{AnyRule, AnyRuleState, AnyStep};
+use super::choice::{AnyOptimizer, AnyState, State};
 use damper_core::error::{CallError, ConfigError};
 use damper_core::numerics::basis::{Basis, Side};
+use damper_core::numerics::digest::{Digest, Digested};
 use damper_core::numerics::round::saturate;
 use damper_core::optimizer::{Begin, Optimizer};
 use damper_core::private::{Kept, Released};
@@ -108,14 +109,14 @@ pub(crate) enum Decay {
 /// GaLore over an optimizer.
 #[derive(Clone, Copy)]
 pub(crate) struct GaLore {
-    inner: AnyRule,
+    inner: AnyOptimizer,
     decay: Decay,
     settings: LowRank,
 }
 
 /// Its memory.
 pub(crate) struct GaLoreState {
-    inner: AnyRuleState,
+    inner: AnyState,
     tensors: Vec<Tensor>,
     /// Steps so far.
     steps: u32,
@@ -160,7 +161,7 @@ impl GaLore {
         settings: LowRank,
         decay: Decay,
         forms: &[Form],
-        inner: impl FnOnce(usize) -> Result<(AnyRule, AnyRuleState), ConfigError>,
+        inner: impl FnOnce(usize) -> Result<(AnyOptimizer, AnyState), ConfigError>,
     ) -> Result<(Self, GaLoreState), ConfigError> {
         if !(settings.scale.is_normal() && settings.scale > 0.0) {
             return Err(ConfigError { parameter: "GaLore's scale", must_be: "a normal number above 0" });
@@ -221,7 +222,7 @@ impl Projection {
 }
 
 impl Optimizer<GaLoreState> for GaLore {
-    type Step = AnyStep;
+    type Step = ();
 
     fn check(&self, state: &GaLoreState, dim: usize) -> Result<(), CallError> {
         if state.released.dim() != dim {
@@ -230,17 +231,17 @@ impl Optimizer<GaLoreState> for GaLore {
         self.inner.check(&state.inner, state.tensors.iter().map(|tensor| tensor.coordinates).sum())
     }
 
-    fn begin(&self, state: &mut GaLoreState, begin: Begin) -> AnyStep {
+    fn begin(&self, state: &mut GaLoreState, begin: Begin) {
         if let Decay::Decoupled(decay) = self.decay {
             state.keep = saturate((1.0 - begin.lr * decay) as f32);
         }
-        self.inner.begin(&mut state.inner, begin)
+        self.inner.begin(&mut state.inner, begin);
     }
 
     /// Collects; the parameters move at the end.
     fn update(
         &self,
-        _step: AnyStep,
+        (): (),
         state: &mut GaLoreState,
         at: usize,
         _params: &mut [f32],
@@ -251,7 +252,7 @@ impl Optimizer<GaLoreState> for GaLore {
         state.released.keep(at, released);
     }
 
-    fn end(&self, step: AnyStep, state: &mut GaLoreState, params: &mut [f32]) {
+    fn end(&self, (): (), state: &mut GaLoreState, params: &mut [f32]) {
         let GaLoreState { inner, tensors, steps, keep, filtered, released, scratch } = state;
         let renew = steps.is_multiple_of(self.settings.every.get());
         *steps = steps.wrapping_add(1);
@@ -260,7 +261,7 @@ impl Optimizer<GaLoreState> for GaLore {
             let filtered = filtered.piece(*at, *len).expect(COLLECTED);
             let released = released.piece(*at, *len).expect(COLLECTED);
             let Some(projection) = projection else {
-                self.inner.update(step, inner, *inner_at, params, &filtered, &released);
+                self.inner.update((), inner, *inner_at, params, &filtered, &released);
                 continue;
             };
             scratch.fit(*len, *coordinates);
@@ -277,7 +278,7 @@ impl Optimizer<GaLoreState> for GaLore {
             let filtered = filtered.projected(&projection.basis(), &mut scratch.filtered).expect(FORM);
             let released = released.projected(&projection.basis(), &mut scratch.released).expect(FORM);
             scratch.after.copy_from_slice(&scratch.before);
-            self.inner.update(step, inner, *inner_at, &mut scratch.after, &filtered, &released);
+            self.inner.update((), inner, *inner_at, &mut scratch.after, &filtered, &released);
             for (after, before) in scratch.after.iter_mut().zip(&scratch.before) {
                 *after = saturate(*after - before);
             }
@@ -286,6 +287,19 @@ impl Optimizer<GaLoreState> for GaLore {
                 *param = saturate(*param + saturate(self.settings.scale * direction));
             }
         }
+    }
+}
+
+/// No recording holds GaLore.
+impl State for GaLoreState {
+    fn is_recorded(&self) -> bool {
+        false
+    }
+}
+
+impl Digested<GaLoreState> for GaLore {
+    fn add_to(&self, state: &GaLoreState, digest: &mut Digest) {
+        self.inner.add_to(&state.inner, digest);
     }
 }
 

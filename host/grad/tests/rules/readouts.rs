@@ -175,7 +175,9 @@ pub fn check_points(case: &Case) {
     let mut draw = Random(8);
     let mut at = |point: usize| -> Vec<Feed> {
         let moved = |feed: &Feed| match feed {
-            Feed::Float(values) => Feed::Float(values.iter().map(|v| v + 0.05 * point as f32 * draw.signed()).collect()),
+            Feed::Float(values) => {
+                Feed::Float(values.iter().map(|v| v + 0.05 * point as f32 * draw.signed()).collect())
+            }
             Feed::Int(_) => unreachable!("parameters are floats"),
         };
         feeds[data..].iter().map(moved).collect()

@@ -1,9 +1,9 @@
 //! Thresholds: fixed, or learned from released counts (DC-SGD, quantile tracking).
 
-use super::MISMATCH;
 use crate::TrainError;
 use damper_core::error::ConfigError;
 use damper_core::numerics::digest::Digest;
+use damper_core::slots::{self, Held};
 use damper_core::threshold::{
     AllCounts, Bounds, CountNoise, ExpectedError, ExpectedErrorState, Facts, Fixed, Percentile, PercentileState,
     Quantile, QuantileState, Query, ReleasedCounts, Solver, Threshold,
@@ -132,34 +132,34 @@ impl ThresholdChoice {
         Ok(())
     }
 
-    /// The rule and its memory; whether its histogram counts samples that are not finite.
+    /// The rule and its state; whether its histogram counts samples that are not finite.
     pub(crate) fn build_counting(self, non_finite: bool) -> Result<(AnyThreshold, AnyThresholdState), ConfigError> {
-        let (AnyThreshold { rule, .. }, state) = self.build()?;
-        Ok((AnyThreshold { rule, non_finite }, state))
+        let (rule, state) = self.build()?;
+        Ok((AnyThreshold { non_finite, ..rule }, state))
     }
 
-    /// The rule and its memory.
+    /// The rule and its state.
     pub(crate) fn build(self) -> Result<(AnyThreshold, AnyThresholdState), ConfigError> {
         let clips = self.bounds.map_or(Ok(Bounds::default()), |(min, max)| Bounds::new(min, max))?;
         let count_noise_of = |given| CountNoise::new(Self::noise_of(given));
-        let (rule, state) = match self.rule {
-            ThresholdRule::Fixed => (AnyRule::Fixed(Fixed(self.clip)), AnyThresholdState::Fixed),
-            ThresholdRule::Percentile { fraction, count_noise, range } => (
-                AnyRule::Percentile(Percentile::new(fraction, count_noise_of(count_noise)?)?.within(clips)),
-                AnyThresholdState::Percentile(PercentileState::new(self.clip, range)?),
-            ),
-            ThresholdRule::ExpectedError { solver, count_noise, range } => (
-                AnyRule::ExpectedError(
-                    ExpectedError::new(solver, count_noise_of(count_noise)?)?.within(clips, Bounds::default()),
-                ),
-                AnyThresholdState::ExpectedError(ExpectedErrorState::new(self.clip, range)?),
-            ),
-            ThresholdRule::Quantile { fraction, rate, count_noise } => (
-                AnyRule::Quantile(Quantile::new(fraction, rate, count_noise / 2.0)?.within(clips)),
-                AnyThresholdState::Quantile(QuantileState::new(self.clip)?),
-            ),
+        let state: Box<dyn slots::AnyThreshold> = match self.rule {
+            ThresholdRule::Fixed => Box::new(Held::threshold(Fixed(self.clip), ())),
+            ThresholdRule::Percentile { fraction, count_noise, range } => {
+                let rule = Percentile::<BINS>::new(fraction, count_noise_of(count_noise)?)?.within(clips);
+                Box::new(Held::threshold(rule, PercentileState::new(self.clip, range)?))
+            }
+            ThresholdRule::ExpectedError { solver, count_noise, range } => {
+                let rule = ExpectedError::<BINS>::new(solver, count_noise_of(count_noise)?)?;
+                let state = ExpectedErrorState::new(self.clip, range)?;
+                Box::new(Held::threshold(rule.within(clips, Bounds::default()), state))
+            }
+            ThresholdRule::Quantile { fraction, rate, count_noise } => {
+                let rule = Quantile::new(fraction, rate, count_noise / 2.0)?.within(clips);
+                Box::new(Held::threshold(rule, QuantileState::new(self.clip)?))
+            }
         };
-        Ok((AnyThreshold { rule, non_finite: false }, state))
+        let is_fixed = self.rule == ThresholdRule::Fixed;
+        Ok((AnyThreshold { is_fixed, count_noise: state.count_noise(), non_finite: false }, AnyThresholdState(state)))
     }
 
     /// The noise of the counts that each step releases beside its gradient.
@@ -168,37 +168,22 @@ impl ThresholdChoice {
     }
 }
 
-/// A rule, and whether its histogram counts samples whose gradients are not finite.
+/// Any rule: it lies with its state.
 #[derive(Clone, Copy)]
 pub(crate) struct AnyThreshold {
-    rule: AnyRule,
+    is_fixed: bool,
+    count_noise: Option<CountNoise>,
+    /// Its histogram counts samples whose gradients are not finite.
     non_finite: bool,
 }
 
-/// A rule of the core.
-#[derive(Clone, Copy)]
-enum AnyRule {
-    Fixed(Fixed),
-    Percentile(Percentile<BINS>),
-    ExpectedError(ExpectedError<BINS>),
-    Quantile(Quantile),
-}
-
-/// Its memory.
-pub(crate) enum AnyThresholdState {
-    Fixed,
-    Percentile(PercentileState),
-    ExpectedError(ExpectedErrorState),
-    Quantile(QuantileState),
-}
+/// A rule with its state.
+pub(crate) struct AnyThresholdState(Box<dyn slots::AnyThreshold>);
 
 impl AnyThreshold {
-    /// What recordings compare of it; none where the clip is fixed.
+    /// What recordings compare of it; none if the clip is fixed.
     pub(crate) fn learned(&self, state: &AnyThresholdState) -> Option<Digest> {
-        match self.rule {
-            AnyRule::Fixed(_) => None,
-            _ => Some(self.digest(state)),
-        }
+        (!self.is_fixed).then(|| self.digest(state))
     }
 }
 
@@ -211,41 +196,18 @@ impl Threshold for AnyThreshold {
     }
 
     fn clip(&self, state: &AnyThresholdState) -> f32 {
-        match (&self.rule, state) {
-            (AnyRule::Fixed(rule), AnyThresholdState::Fixed) => rule.clip(&()),
-            (AnyRule::Percentile(rule), AnyThresholdState::Percentile(state)) => rule.clip(state),
-            (AnyRule::ExpectedError(rule), AnyThresholdState::ExpectedError(state)) => rule.clip(state),
-            (AnyRule::Quantile(rule), AnyThresholdState::Quantile(state)) => rule.clip(state),
-            _ => unreachable!("{MISMATCH}"),
-        }
+        state.0.clip()
     }
 
     fn query(&self, state: &AnyThresholdState) -> Query {
-        match (&self.rule, state) {
-            (AnyRule::Percentile(rule), AnyThresholdState::Percentile(state)) => rule.query(state),
-            (AnyRule::ExpectedError(rule), AnyThresholdState::ExpectedError(state)) => rule.query(state),
-            (AnyRule::Quantile(rule), AnyThresholdState::Quantile(state)) => rule.query(state),
-            _ => Query::None,
-        }
+        state.0.query()
     }
 
     fn count_noise(&self) -> Option<CountNoise> {
-        match &self.rule {
-            AnyRule::Fixed(_) => None,
-            AnyRule::Percentile(rule) => rule.count_noise(),
-            AnyRule::ExpectedError(rule) => rule.count_noise(),
-            AnyRule::Quantile(rule) => rule.count_noise(),
-        }
+        self.count_noise
     }
 
     fn update(&self, state: &mut AnyThresholdState, released: &ReleasedCounts<'_>, facts: Facts) {
-        match (&self.rule, state) {
-            (AnyRule::Percentile(rule), AnyThresholdState::Percentile(state)) => rule.update(state, released, facts),
-            (AnyRule::ExpectedError(rule), AnyThresholdState::ExpectedError(state)) => {
-                rule.update(state, released, facts)
-            }
-            (AnyRule::Quantile(rule), AnyThresholdState::Quantile(state)) => rule.update(state, released, facts),
-            _ => {}
-        }
+        state.0.update(released, facts);
     }
 }

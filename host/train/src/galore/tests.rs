@@ -128,10 +128,7 @@ fn wave(i: usize, seed: usize) -> f32 {
 
 fn galore(rule: Rule, settings: LowRank) -> (GaLore, GaLoreState) {
     let choice = OptimizerChoice { galore: Some(settings), ..rule.into() };
-    match choice.build(&FORMS).unwrap() {
-        (crate::choice::AnyOptimizer::GaLore(optimizer), crate::choice::AnyState::GaLore(state)) => (optimizer, state),
-        _ => panic!("GaLore was asked for"),
-    }
+    choice.build_galore(settings, &FORMS).unwrap()
 }
 
 fn projection(state: &GaLoreState, tensor: usize) -> &Projection {
