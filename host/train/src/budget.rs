@@ -5,19 +5,22 @@
 //! its whole charge. A run that ends early may append a second line with the steps that its ledger counts as paid.
 //!
 //! - [`Line`] is a line, and `lines` is the form of the file: each line holds a digest of itself and of the lines before it.
+//! - [`Record`] is what the lines add up to.
 //! - `cost` composes all events of all runs.
 
 mod cost;
 mod lines;
+mod record;
 
 pub use cost::cost;
 pub use lines::{Header, Line};
+pub use record::{Charge, Record};
 
 use crate::RunPlan;
 use crate::files::{FileError, create_new_private};
-use damper_accounting::pld::Neighbours;
-use damper_accounting::{AccountingError, Recorded};
-use lines::{Damage, parse, verified};
+use damper_accounting::AccountingError;
+use lines::{chained, verified};
+use record::{Damage, parse};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -38,57 +41,6 @@ pub enum BudgetError {
     Exceeded { file: PathBuf, dataset: String, total: f64, delta: f64, limit: f64, remedy: String },
     #[error("{}: the cost of its runs cannot be computed: {error}", file.display())]
     Cost { file: PathBuf, error: AccountingError },
-}
-
-/// One run of the record.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Charge {
-    /// Its number, from 1.
-    pub number: u64,
-    /// Seconds since 1970 when it was charged.
-    pub unix_seconds: u64,
-    /// The subcommand that charged it.
-    pub command: String,
-    /// Its output folder.
-    pub out: String,
-    /// Its plan.
-    pub plan: RunPlan,
-    /// Steps that count: all, or those that its ledger counts as paid.
-    pub steps: u32,
-    /// Their events.
-    pub events: Recorded,
-}
-
-/// What a budget file holds.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Record {
-    /// Name, limit and δ.
-    pub header: Header,
-    /// All runs, in order.
-    pub charges: Vec<Charge>,
-    /// Lines that a crash tore, and that were repaired: they charge nothing, for a run begins after its line is whole.
-    pub torn: Vec<usize>,
-}
-
-impl Record {
-    /// ε of all charges and `more` at the budget's δ, by the tight accountant.
-    ///
-    /// # Errors
-    ///
-    /// No finite ε holds, or there are too many different events.
-    pub fn epsilon(&self, more: Option<&Recorded>) -> Result<f64, AccountingError> {
-        self.epsilon_for(Neighbours::AddOrRemove, more)
-    }
-
-    /// The same for other neighbours.
-    ///
-    /// # Errors
-    ///
-    /// As [`Record::epsilon`].
-    pub fn epsilon_for(&self, neighbours: Neighbours, more: Option<&Recorded>) -> Result<f64, AccountingError> {
-        let events: Vec<&Recorded> = self.charges.iter().map(|charge| &charge.events).chain(more).collect();
-        cost(&events, self.header.delta, neighbours)
-    }
 }
 
 /// An open budget file, locked until it is dropped.
@@ -117,7 +69,7 @@ impl Budget {
     ///
     /// The file is there, or cannot be written.
     pub fn create(path: &Path, header: Header) -> Result<(), BudgetError> {
-        let text = lines::chained("", &Line::Header(header)).0;
+        let text = chained("", &Line::Header(header)).0;
         Ok(create_new_private(path, text.as_bytes())?)
     }
 
@@ -149,7 +101,7 @@ impl Budget {
             "\n".to_owned()
         } else {
             let repaired = Line::Torn { line, sha256: crate::files::sha256(&torn) };
-            format!("\n{}", lines::chained(&last, &repaired).0)
+            format!("\n{}", chained(&last, &repaired).0)
         };
         append(&mut file, bytes.len() as u64, &text).map_err(|error| fault(path, unwritten(&error)))?;
         Ok(true)
@@ -203,7 +155,7 @@ impl Budget {
     }
 
     fn append(&mut self, line: &Line) -> Result<(), BudgetError> {
-        let (text, last) = lines::chained(&self.last, line);
+        let (text, last) = chained(&self.last, line);
         append(&mut self.file, self.len, &text).map_err(|error| fault(&self.path, unwritten(&error)))?;
         self.len += text.len() as u64;
         self.last = last;

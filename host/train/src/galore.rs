@@ -43,7 +43,7 @@
 
 mod subspace;
 
-use super::choice::{AnyOptimizer, AnyState, State};
+use super::choice::{AnyOptimizer, AnyState, Decay, State};
 use damper_core::error::{CallError, ConfigError};
 use damper_core::numerics::basis::{Basis, Side};
 use damper_core::numerics::digest::{Digest, Digested};
@@ -94,16 +94,6 @@ pub fn forms(grad: &GradGraph) -> Vec<Form> {
         columns: shape.iter().skip(1).map(extent).product(),
     };
     grad.parameters.iter().map(|spec| form(&spec.shape)).collect()
-}
-
-/// What weight decay is to an optimizer.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Decay {
-    None,
-    /// Part of the gradient.
-    Penalty,
-    /// `λ`, apart from it.
-    Decoupled(f64),
 }
 
 /// GaLore over an optimizer.

@@ -91,18 +91,6 @@ pub(super) fn evaluations(steps: u32, between: Option<u32>) -> u32 {
     1 + between.map_or(0, |between| steps.saturating_sub(1) / between.max(1))
 }
 
-impl TestMetrics {
-    /// As `--test-metrics` takes it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Private { .. } => "private",
-            Self::None => "none",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

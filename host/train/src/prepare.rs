@@ -6,7 +6,7 @@ use super::held_out::{PrivateMetrics, evaluations, steps_between};
 use super::recording;
 use super::run_plan::{RunPlan, Terms};
 use super::sampler::epoch_steps;
-use super::{Budget, Clipping, Noise, Run, TestMetrics, TrainConfig, TrainError, path};
+use super::{Budget, Clipping, Noise, Run, TestMetrics, TrainConfig, TrainError};
 use crate::init;
 use damper_accounting::{
     DeltaVerdict, Factors, Plan, SMALLEST_SIGMA, Sampler, Schedule, Truncated, Truncation, judge_delta,
@@ -371,10 +371,9 @@ pub fn plan(
     let left = tuning.map_or(samples, |part| samples - held_out_rows(samples, part));
     let rate = if left == samples { rate } else { tuning_rate(&config, samples, left)? };
     let config = &config;
-    let path = path(config.noise, config.readout);
     let terms = Terms {
         config,
-        path,
+        path: config.path(),
         samples: left,
         rate,
         truncation,

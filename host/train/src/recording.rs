@@ -27,7 +27,6 @@ use damper_core::replay::grammar::{HIGHEST_ORDER, MOST_ITERATES, MOST_LAYERS, RU
 use damper_grad::Readout;
 use std::fs;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 
 /// The flag that names the file.
 const FLAG: &str = "--record";
@@ -37,15 +36,6 @@ const SET: &str = "recorded run";
 const EVERY: u16 = 10;
 /// No draw of the discrete Gaussian is so many σ from 0: its multiples of σ end at 18.
 const FARTHEST: u64 = 19;
-
-/// A recording that is asked for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Record {
-    /// Where it goes.
-    pub file: PathBuf,
-    /// Bytes that it is expected to have at most.
-    pub limit: u64,
-}
 
 /// Where the run's randomness comes from.
 #[derive(Clone, Copy)]

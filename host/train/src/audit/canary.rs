@@ -20,6 +20,8 @@
 
 mod made;
 
+pub use made::Canaries;
+
 use super::bound::{MOST_GUESSES, lower_bound};
 use super::glimpse::{Account, Order, glimpse};
 use super::{Claim, VERSION, check_sampler};
@@ -35,16 +37,6 @@ use std::fmt;
 
 /// Fewest canaries.
 pub const LEAST_CANARIES: u32 = 1000;
-
-/// What canaries are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Canaries {
-    /// Gradients of one coordinate each.
-    Dirac,
-    /// Gradients of random signs.
-    Random,
-}
 
 /// How to audit. All of it is fixed before anything is trained.
 #[derive(Clone, Copy, PartialEq, Debug)]

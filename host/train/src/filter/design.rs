@@ -31,9 +31,20 @@ pub struct Design {
     pub cutoff: f64,
 }
 
+impl Coefficients {
+    /// A low-pass design.
+    ///
+    /// # Errors
+    ///
+    /// A parameter out of its range.
+    pub fn design(design: &Design) -> Result<Self, FilterError> {
+        design.coefficients()
+    }
+}
+
 impl Design {
     /// The filter, scaled to a DC gain of 1 (a Chebyshev filter of even order then ripples above 1).
-    pub(super) fn coefficients(&self) -> Result<Coefficients, FilterError> {
+    fn coefficients(&self) -> Result<Coefficients, FilterError> {
         if !(1..=ORDER).contains(&self.order) {
             return Err(FilterError::DesignOrder(self.order));
         }

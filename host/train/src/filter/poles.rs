@@ -50,6 +50,17 @@ fn evaluate(a: &[f64], z: Complex) -> (Complex, Complex) {
     a.iter().fold(start, |(value, slope), a| (value * z + Complex::from(*a), slope * z + value))
 }
 
+/// Poles with their moduli, a conjugate pair as one.
+pub(super) fn poles_text(poles: &[Complex]) -> String {
+    let upper = poles.iter().filter(|pole| pole.im >= 0.0);
+    let texts = upper.map(|pole| {
+        let imaginary = if pole.im == 0.0 { String::new() } else { format!(" +/- {:.4}i", pole.im) };
+        format!("{:.4}{imaginary} (modulus {:.4})", pole.re, pole.modulus())
+    });
+    let texts: Vec<String> = texts.collect();
+    if texts.is_empty() { "none".into() } else { texts.join(", ") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,6 @@
 //! A filter in a few lines, for people.
 
+use super::poles::poles_text;
 use super::{Analysis, Coefficients, Complex};
 use std::fmt;
 
@@ -27,17 +28,6 @@ fn bar(cells: f64) -> String {
 fn decibels(gain: f64) -> String {
     // Adding 0 takes the sign off a zero.
     if gain < 1e-12 { "-inf".into() } else { format!("{:.1}", (200.0 * gain.log10()).round() / 10.0 + 0.0) }
-}
-
-/// Poles with their moduli, a conjugate pair as one.
-pub(super) fn poles_text(poles: &[Complex]) -> String {
-    let upper = poles.iter().filter(|pole| pole.im >= 0.0);
-    let texts = upper.map(|pole| {
-        let imaginary = if pole.im == 0.0 { String::new() } else { format!(" +/- {:.4}i", pole.im) };
-        format!("{:.4}{imaginary} (modulus {:.4})", pole.re, pole.modulus())
-    });
-    let texts: Vec<String> = texts.collect();
-    if texts.is_empty() { "none".into() } else { texts.join(", ") }
 }
 
 impl Analysis {

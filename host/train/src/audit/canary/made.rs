@@ -1,9 +1,19 @@
 //! Canaries, and the coins that put them into the data.
 
-use super::Canaries;
 use crate::course::ChaCha20;
 use damper_core::noise::{Address, Generator, Purpose};
 use rand_core::Rng;
+use serde::Serialize;
+
+/// What canaries are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Canaries {
+    /// Gradients of one coordinate each.
+    Dirac,
+    /// Gradients of random signs.
+    Random,
+}
 
 /// What the words of an audit are for, by their step.
 const COINS: u32 = 0;

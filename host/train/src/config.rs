@@ -1,0 +1,164 @@
+//! What `damper train` was asked for.
+
+use crate::choice::{OptimizerChoice, Rule};
+use crate::method::Method;
+use damper_accounting::{Accountant, Sampler};
+use damper_core::average::Averaging;
+use damper_grad::Readout;
+use damper_runtime::Choice;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// The path of discrete noise.
+pub const EXACT: &str = "exact";
+/// The path of `--readout clipped-sum`.
+pub const CLIPPED_BY_BACKEND: &str = "float, clipped by the backend";
+
+/// What `damper train` was asked for. Everything in it is public but the samples of `data` and the seed of a private run.
+#[derive(Clone, Debug)]
+pub struct TrainConfig {
+    /// What bounds the loss of privacy.
+    pub budget: Budget,
+    /// δ.
+    pub delta: f64,
+    /// What prices the run.
+    pub accountant: Accountant,
+    /// Whether a δ of `1/N` and more is let through.
+    pub allow_large_delta: bool,
+    /// The declared size of a batch, `B`: the divisor, and with `N` the sampling rate.
+    pub batch_size: u32,
+    /// Passes over the data: `⌈epochs · N / B⌉` steps.
+    pub epochs: f64,
+    /// `N` for the sampling rate where it is to be declared rather than counted.
+    pub dataset_size: Option<u64>,
+    /// How the samples of a step are chosen.
+    pub sampler: Sampler,
+    /// Draws of more samples are cut to so many, which is paid for out of δ.
+    pub truncate: Option<u64>,
+    /// The private method.
+    pub method: Method,
+    /// The optimizer.
+    pub optimizer: OptimizerChoice,
+    /// How sums are kept and released.
+    pub noise: Noise,
+    /// What is read out of the gradient graph: each sample's gradient, which the core clips, or sums that the backend clipped in
+    /// its floats, which takes continuous noise.
+    pub readout: Readout,
+    /// The clip is `2^grid_bits` grid units.
+    pub grid_bits: u32,
+    /// What runs the graphs.
+    pub backend: Choice,
+    /// A seed makes the run a simulation; without one, the key comes from the operating system.
+    pub seed: Option<u64>,
+    /// Rows of the one physical batch shape; as many as `memory` holds, up to sixteen, if not given.
+    pub physical_batch: Option<NonZeroUsize>,
+    /// Bytes that the tensors of one worker may take, as counted from the graph.
+    pub memory: u64,
+    /// Threads, each with a one-thread session; as many as there are processors if not given.
+    pub workers: Option<NonZeroUsize>,
+    /// What is evaluated and written: the mean of the parameters after these steps, or those after the last.
+    pub average: Option<Averaging>,
+    /// Evaluates on the held-out split every so many epochs, beside the end.
+    pub evaluate_every: Option<f64>,
+    /// What is released of the held-out rows.
+    pub test_metrics: TestMetrics,
+    /// Records the run.
+    pub record: Option<Record>,
+}
+
+impl TrainConfig {
+    /// With everything else as `damper train` has it where no flag says otherwise.
+    #[must_use]
+    pub fn new(budget: Budget, delta: f64, batch_size: u32, epochs: f64, method: Method) -> Self {
+        Self {
+            budget,
+            delta,
+            accountant: Accountant::default(),
+            allow_large_delta: false,
+            batch_size,
+            epochs,
+            dataset_size: None,
+            sampler: Sampler::default(),
+            truncate: None,
+            method,
+            optimizer: Rule::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 }.into(),
+            noise: Noise::Discrete,
+            readout: Readout::default(),
+            grid_bits: 20,
+            backend: Choice::Auto,
+            seed: None,
+            physical_batch: None,
+            memory: 2 << 30,
+            workers: None,
+            average: None,
+            evaluate_every: None,
+            test_metrics: TestMetrics::default(),
+            record: None,
+        }
+    }
+
+    /// Whether sums and noise are integers, or else how they are floats: `exact`, `float`, or `float, clipped by the backend`.
+    pub(crate) fn path(&self) -> &'static str {
+        match (self.noise, self.readout) {
+            (_, Readout::ClippedSum) => CLIPPED_BY_BACKEND,
+            (Noise::Discrete, _) => EXACT,
+            (Noise::Continuous, _) => "float",
+        }
+    }
+}
+
+/// What bounds the loss of privacy.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Budget {
+    /// ε at most this; the noise follows.
+    Epsilon(f64),
+    /// Noise of this many clips; ε follows.
+    NoiseMultiplier(f64),
+    /// Noise by ADP's equation 6 for its `ε̄`; ε follows from the accountant.
+    Equation6(f64),
+}
+
+/// What is released of the held-out rows.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum TestMetrics {
+    /// Accuracy and loss, exact functions of rows that ε does not protect.
+    #[default]
+    Exact,
+    /// Accuracy and loss with noise, charged: ε protects these rows too. A row's loss counts as `loss_bound` at most.
+    Private {
+        /// The public bound.
+        loss_bound: f32,
+    },
+    /// Nothing.
+    None,
+}
+
+impl TestMetrics {
+    /// As `--test-metrics` takes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Private { .. } => "private",
+            Self::None => "none",
+        }
+    }
+}
+
+/// How sums are kept and released.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Noise {
+    /// Integers on a grid and the discrete Gaussian: exact.
+    Discrete,
+    /// Floats and the continuous Gaussian: not exact.
+    Continuous,
+}
+
+/// A recording that is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// Where it goes.
+    pub file: PathBuf,
+    /// Bytes that it is expected to have at most.
+    pub limit: u64,
+}

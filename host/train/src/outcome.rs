@@ -1,0 +1,68 @@
+//! What training gave, and what it tells on the way.
+
+use crate::rehearsal::Independence;
+use damper_accounting::Recorded;
+
+/// What training gave: all of it released or public.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The trained parameters, flat, in `grad.parameters` order.
+    pub params: Vec<f32>,
+    /// Steps released: as many as there were draws.
+    pub steps: u32,
+    /// Each draw's event, from which ε follows.
+    pub recorded: Recorded,
+    /// Seconds of training, evaluation included.
+    pub seconds: f64,
+    /// Held-out figures, in time order; the last is the end's.
+    pub evaluations: Vec<Evaluation>,
+    /// Whether a sample's gradient was its own, in a test before the run.
+    pub independence: Independence,
+    /// Name of the backend that ran.
+    pub backend: &'static str,
+    /// Its version.
+    pub backend_version: String,
+    /// Threads that ran.
+    pub workers: usize,
+    /// The clip of a next step: a constant, or learned from released counts.
+    pub clip: f32,
+}
+
+/// Figures on the held-out split.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Evaluation {
+    /// Steps before it.
+    pub step: u32,
+    /// Passes over the data before it.
+    pub epoch: f64,
+    /// ε of those steps.
+    pub epsilon: f64,
+    /// Mean loss.
+    pub loss: f64,
+    /// Share of right answers, where the loss has classes.
+    pub accuracy: Option<f64>,
+}
+
+/// Where the run is. From public figures alone: speed is counted in expected samples.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct StepReport {
+    /// Steps released.
+    pub step: u32,
+    /// Steps in all.
+    pub steps: u32,
+    /// Seconds since the first.
+    pub seconds: f64,
+    /// Expected samples a second.
+    pub samples_per_second: f64,
+}
+
+/// Who watches a run.
+pub trait Progress {
+    /// A backend was opened; one line on which and why.
+    fn backend(&mut self, note: &str);
+    /// Some steps were released. `epsilon` gives ε of the run's first steps, at least of those released: an upper bound by the run's
+    /// accountant that never falls. A call takes some tens of milliseconds, and a second or two for thousands of different steps.
+    fn step(&mut self, at: &StepReport, epsilon: &mut dyn FnMut(u32) -> f64);
+    /// The held-out split was evaluated.
+    fn evaluated(&mut self, evaluation: &Evaluation);
+}

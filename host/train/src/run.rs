@@ -1,0 +1,90 @@
+//! A model made ready to be trained, with everything fixed that must be fixed before the first step.
+
+use crate::config::TrainConfig;
+use crate::held_out::PrivateMetrics;
+use damper_accounting::{Plan, RunKind, Sampler, Truncation};
+use damper_core::accounting::Rate;
+use damper_core::schedule::{AnyNoise, LearningRate};
+use damper_core::threshold::CountNoise;
+use damper_data::Dataset;
+use damper_grad::{DeriveOptions, GradGraph};
+use damper_onnx::graph::Graph;
+use damper_onnx::pb::ModelProto;
+use std::num::NonZeroUsize;
+
+/// A model made ready to be trained, with everything fixed that must be fixed before data is read.
+#[derive(Clone)]
+pub struct Run {
+    /// The configuration.
+    pub config: TrainConfig,
+    /// The model as it was read.
+    pub model: ModelProto,
+    /// The public seed of its weights, where the file leaves them out.
+    pub init_seed: Option<u64>,
+    /// The graph that computes per-sample gradients.
+    pub grad: GradGraph,
+    /// The graph that computes clipped sums, where the backend clips.
+    pub clipped: Option<GradGraph>,
+    /// The model as a graph.
+    pub graph: Graph,
+    /// The loss; the output that feeds it is named.
+    pub derive: DeriveOptions,
+    /// The data.
+    pub data: Dataset,
+    /// Initial values of the trained parameters, flat, in `grad.parameters` order.
+    pub params: Vec<f32>,
+    /// Rows of the one physical batch shape.
+    pub physical_batch: NonZeroUsize,
+    /// The share of the samples that a step expects, exactly: the sampling rate of Poisson draws.
+    pub rate: Rate,
+    /// At which size draws are cut, where they are.
+    pub truncation: Option<Truncation>,
+    /// The δ at which the plan is priced: what truncation leaves of the one claimed.
+    pub plan_delta: f64,
+    /// Number of steps.
+    pub steps: u32,
+    /// The learning rate of each step.
+    pub learning_rate: LearningRate,
+    /// The noise of each step beside the mechanism's own.
+    pub noise_schedule: AnyNoise,
+    /// The multiplier of the gradient's noise that runs, before a noise schedule scales it.
+    pub multiplier: f64,
+    /// σ in grid units, on the exact path.
+    pub sigma_grid: Option<u32>,
+    /// The noise of counts that each step releases beside its gradient.
+    pub count_noise: Option<CountNoise>,
+    /// Every draw with its noise: what is priced is what runs.
+    pub plan: Plan,
+    /// Whether the held-out rows are rows of the training file.
+    pub held_out_of_training_file: bool,
+    /// The noise of private metrics, where they are asked for and there are held-out rows.
+    pub private_metrics: Option<PrivateMetrics>,
+    /// The price of all steps; of private metrics, where that is larger.
+    pub epsilon: f64,
+    /// The Rényi order that gave it; none where privacy loss distributions did.
+    pub order: Option<f64>,
+    /// One line each for whoever starts the run, and for the report: functions of public figures alone.
+    pub warnings: Vec<String>,
+    /// One line each for whoever holds the data: what depends on its rows, and goes into no released file.
+    pub warnings_of_data: Vec<String>,
+}
+
+impl Run {
+    /// Whether sums and noise are integers, or else how they are floats: `exact`, `float`, or `float, clipped by the backend`.
+    pub fn path(&self) -> &'static str {
+        self.config.path()
+    }
+
+    /// Whether the run is private, or a simulation.
+    pub fn kind(&self) -> RunKind {
+        if self.config.seed.is_some() { RunKind::Simulation } else { RunKind::Private }
+    }
+
+    /// The rate that is priced: of a shuffled epoch 1.
+    pub fn priced_rate(&self) -> Rate {
+        match self.config.sampler {
+            Sampler::Poisson => self.rate,
+            Sampler::Shuffled => Rate::ONE,
+        }
+    }
+}
