@@ -4,7 +4,7 @@
 //!
 //! An audit's record names samples, draws and a seed of its own course; a report shows counts and verdicts alone.
 
-use super::statement::{Difference, near};
+use super::difference::{Difference, near};
 use damper_accounting::{Recorded, upward};
 use damper_train::audit::{CANARY, MECHANISM, NEIGHBOURS};
 use serde::{Deserialize, Serialize};

@@ -18,14 +18,12 @@ mod text;
 pub use clock::Position;
 pub use html::html;
 pub use journal::{Figures, Journal, JournalError, Record};
-pub use plan::{Budgets, Method, Plan, Purpose, Repeats, Setting, Task};
+pub use plan::{Budgets, Method, Plan, Purpose, Repeats, Setting, TUNING_PART, Task};
 pub use summary::{Cell, Chosen, Comparison, Mark, Metric, Refusal, Row, Tuning, Untried};
 pub use text::{markdown, text};
 
 use clock::Clock;
-
-/// The part of the training split that tuning holds out.
-pub const TUNING_PART: f64 = 0.2;
+use summary::Finished;
 
 /// Who trains.
 pub trait Trainer {
@@ -53,14 +51,6 @@ pub fn run(plan: &Plan, journal: &mut Journal, trainer: &mut dyn Trainer) -> Res
         rows.push((method, cells));
     }
     Ok(Comparison::new(plan, rows, session.runs, session.tuning_runs))
-}
-
-/// The runs of one method at one budget.
-struct Finished {
-    budget: f64,
-    chosen: Option<Chosen>,
-    figures: Vec<Figures>,
-    refusals: Vec<Refusal>,
 }
 
 struct Session<'a> {

@@ -4,17 +4,16 @@
 //!
 //! A statement reads released files alone and says nothing that is not in them: ε covers it as it covers them.
 
+use super::Audit;
 use super::curves::Curves;
+use super::difference::{Difference, near};
 use super::evidence::{Evidence, Released};
 use super::guideline::{self, Item};
-use super::{Audit, REFUTED, TrainReport};
+use super::train_report::{REFUTED, TrainReport};
 use damper_accounting::{Accountant, AccountingError, DeltaVerdict, Recorded, Sampler, judge_delta, upward};
 use damper_core::accounting::{Event, Rate};
 use damper_train::files;
 use serde::Serialize;
-
-/// Figures that differ by more than this share differ.
-const SAME: f64 = 1e-6;
 
 /// The statement on a run. The fixed keys come first, all of them from `events.json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -61,19 +60,6 @@ pub struct Statement {
     pub damper: &'static str,
     /// What the run says of itself.
     pub record: TrainReport,
-}
-
-/// Two files of a run that say different things.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Difference {
-    /// The file that claims it.
-    pub file: &'static str,
-    /// Of what.
-    pub of: &'static str,
-    /// What it claims.
-    pub claimed: String,
-    /// What follows from `events.json`, or from the rest of the claim.
-    pub found: String,
 }
 
 /// One sample, where the record does not say what the data were.
@@ -338,11 +324,6 @@ fn differences(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> Vec<D
     all.push(exact("private held-out metrics:", is_private.to_string(), released.is_some().to_string()));
     let different = all.into_iter().filter(|(_, same, ..)| !same);
     different.map(|(of, _, claimed, found)| Difference { file: "report.json", of, claimed, found }).collect()
-}
-
-/// Whether two figures are the same but for roundings.
-pub(super) fn near(a: f64, b: f64) -> bool {
-    (a - b).abs() <= SAME * a.abs().max(b.abs())
 }
 
 fn name(sampler: Sampler) -> &'static str {

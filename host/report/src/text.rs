@@ -1,9 +1,12 @@
 //! The report in a few lines, for people.
 
-use super::{SIMULATION, TrainReport};
+use super::TrainReport;
 use damper_accounting::{Sampler, upward};
 use damper_train::CLIPPED_BY_BACKEND;
 use std::fmt;
+
+/// Written after the ε of a simulation.
+pub const SIMULATION: &str = "  SIMULATION: the seed is known, nothing of it is private";
 
 impl fmt::Display for TrainReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

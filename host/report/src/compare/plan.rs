@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The part of the training split that tuning holds out.
+pub const TUNING_PART: f64 = 0.2;
+
 /// What is compared.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {

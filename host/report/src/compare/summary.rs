@@ -1,6 +1,6 @@
 //! Means and deviations over the repeats, and which method is best at each budget.
 
-use super::{Finished, Method, Plan, Record, Repeats, TUNING_PART};
+use super::{Method, Plan, Record, Repeats, TUNING_PART};
 use damper_train::files;
 use serde::Serialize;
 
@@ -135,6 +135,14 @@ pub struct Tuning {
     pub held_out: f64,
     /// It was not.
     pub private: bool,
+}
+
+/// The runs of one method at one budget.
+pub(super) struct Finished {
+    pub(super) budget: f64,
+    pub(super) chosen: Option<Chosen>,
+    pub(super) figures: Vec<Figures>,
+    pub(super) refusals: Vec<Refusal>,
 }
 
 impl Comparison {

@@ -1,0 +1,24 @@
+//! Where two files of a run say different things.
+
+use serde::Serialize;
+
+/// Figures that differ by more than this share differ.
+const SAME: f64 = 1e-6;
+
+/// Two files of a run that say different things.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Difference {
+    /// The file that claims it.
+    pub file: &'static str,
+    /// Of what.
+    pub of: &'static str,
+    /// What it claims.
+    pub claimed: String,
+    /// What follows from `events.json`, or from the rest of the claim.
+    pub found: String,
+}
+
+/// Whether two figures are the same but for roundings.
+pub(super) fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= SAME * a.abs().max(b.abs())
+}

@@ -1,0 +1,256 @@
+//! What a run's report says, field by field.
+
+use super::digest::digest;
+use super::loss::{loss_name, reduction_name};
+use super::method::{GaLoreReport, MethodReport, NormStepReport};
+use super::train_report::{
+    HeldOut, HeldOutNoise, MechanismReport, NOT_TESTED, Privacy, REFUTED, RecordingReport, TESTED, TrainReport,
+    Training, Versions,
+};
+use damper_accounting::{Accountant, Sampler, Truncation};
+use damper_core::accounting::Rate;
+use damper_data::Labels;
+use damper_train::{
+    CLIPPED_BY_BACKEND, EXACT, Evaluation, Independence, Noise, Outcome, Run, TestMetrics, ThresholdRule,
+};
+use std::borrow::Cow;
+
+impl TrainReport {
+    /// The report of `run`, which gave `outcome`.
+    pub fn new(run: &Run, outcome: &Outcome) -> Self {
+        let last: Option<&Evaluation> = outcome.evaluations.last();
+        let simulation = run.config.seed.is_some();
+        Self {
+            epsilon: run.epsilon,
+            delta: run.config.delta,
+            noise_multiplier: run.plan.smallest_multiplier(),
+            sampling_rate: run.priced_rate().as_f64(),
+            steps: outcome.steps,
+            accountant: run.config.accountant,
+            test_accuracy: last.and_then(|at| at.accuracy),
+            test_loss: last.map(|at| at.loss),
+            test_perplexity: last.filter(|_| per_token(run) && run.private_metrics.is_none()).map(|at| at.loss.exp()).filter(|value| value.is_finite()),
+            seconds: outcome.seconds.ceil(),
+            backend: outcome.backend.into(),
+            params_digest: digest(&outcome.params),
+            run: run.kind().to_string().into(),
+            privacy: privacy(run, simulation),
+            mechanism: mechanism(run),
+            method: MethodReport::new(run, outcome),
+            training: training(run, outcome),
+            held_out: held_out(run),
+            versions: Versions {
+                damper: env!("CARGO_PKG_VERSION").into(),
+                bits_contract: damper_core::numerics::CONTRACT,
+                backend: outcome.backend_version.clone(),
+                sample_independence: match outcome.independence {
+                    Independence::Tested => TESTED,
+                    Independence::Refuted => REFUTED,
+                    Independence::NotTested => NOT_TESTED,
+                }
+                .into(),
+                platform: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
+            },
+            recording: run.config.record.as_ref().map(|_| RecordingReport {
+                params: format!("{:016x}", damper_core::numerics::digest::Digest::of(&outcome.params).value()),
+                secrecy: "not covered by epsilon, and as secret as the data: it holds the gradient of every sample drawn and \
+                          the key of the noise"
+                    .into(),
+            }),
+            warnings: run.warnings.clone(),
+        }
+    }
+}
+
+fn held_out(run: &Run) -> Option<HeldOut> {
+    let split = run.data.test.as_ref()?;
+    let metrics = run.config.test_metrics;
+    let of_data = if run.held_out_of_training_file { "they come out of the training file; " } else { "" };
+    let secrecy = match metrics {
+        TestMetrics::Exact => "not protected by epsilon: accuracy and loss are exact functions of these samples",
+        TestMetrics::Private { .. } => {
+            "protected by epsilon as training samples are: accuracy and loss have noise, and their releases are charged"
+        }
+        TestMetrics::None => "not used: nothing was computed from these samples",
+    };
+    let noise = run.private_metrics.as_ref().and_then(|metrics| {
+        Some(HeldOutNoise {
+            noise_multiplier: metrics.noise.multiplier(),
+            joint_noise_multiplier: metrics.event()?.multiplier(),
+            loss_bound: metrics.loss_bound,
+            evaluations: metrics.releases,
+            epsilon: metrics.plan.epsilon(run.config.accountant, run.config.delta).ok()?.epsilon,
+        })
+    });
+    Some(HeldOut {
+        samples: split.len(),
+        counted: if per_token(run) && noise.is_none() { "labels" } else { "samples" }.into(),
+        public: format!("{of_data}{secrecy}").into(),
+        metrics: metrics.name().into(),
+        noise,
+    })
+}
+
+/// Whether a sample has several class labels.
+fn per_token(run: &Run) -> bool {
+    let labels = run.data.test.as_ref().map(|split| split.labels());
+    matches!(labels, Some(Labels::Classes { shape, .. }) if !shape.is_empty())
+}
+
+fn privacy(run: &Run, simulation: bool) -> Privacy {
+    let samples = run.config.dataset_size.unwrap_or(run.data.train.len() as u64);
+    let one_over = 1.0 / samples as f64;
+    Privacy {
+        neighbours: match run.config.dataset_size {
+            None => "one sample replaced by a null sample that contributes nothing; the number of samples is public",
+            Some(_) => "one sample replaced by a null sample that contributes nothing; the number of samples is declared",
+        }
+        .into(),
+        sample: Some(run.data.sample.into()),
+        samples,
+        declared_samples: run.config.dataset_size,
+        sampler: run.config.sampler,
+        sampling: sampling(run),
+        events: run.plan.steps(),
+        truncation: run.truncation,
+        sampling_rate_exact: format!("{}/{}", run.priced_rate().numerator(), Rate::DENOMINATOR),
+        delta_note: format!(
+            "delta is {:.3} of 1/N = {one_over:.3e}; N^-1.1 = {:.3e} is the advised maximum",
+            run.config.delta / one_over,
+            (samples as f64).powf(-1.1)
+        ),
+        accountant_note: match run.config.accountant {
+            Accountant::Pld if run.order.is_some() => {
+                "Rényi divergences of the Poisson-subsampled Gaussian, converted to (epsilon, delta), every rounding upward: over so \
+                 many steps a smaller bound than that of privacy loss distributions; the discrete Gaussian is bounded by the continuous \
+                 one at a multiplier 4e-6 smaller"
+            }
+            Accountant::Rdp => {
+                "Rényi divergences of the Poisson-subsampled Gaussian, converted to (epsilon, delta), every rounding upward"
+            }
+            Accountant::Pld => {
+                "privacy loss distributions of the Poisson-subsampled Gaussian, both directions, composed by a Fourier \
+                 transform, every rounding and its own error upward; the discrete Gaussian is bounded by the continuous one \
+                 at a multiplier 4e-6 smaller"
+            }
+        }
+        .into(),
+        order: run.order,
+        path: run.path().into(),
+        path_note: match run.path() {
+            EXACT => {
+                "gradients are clipped onto an integer grid, the bound is checked in integers, sums and noise are integers"
+            }
+            CLIPPED_BY_BACKEND => {
+                "NOT exact: that a sample adds at most the clip holds in the backend's floats and was not checked; sums and \
+                 noise are floats, and epsilon is that of the ideal continuous Gaussian mechanism"
+            }
+            _ => "NOT exact: sums and noise are floats, and epsilon is that of the ideal continuous Gaussian mechanism",
+        }
+        .into(),
+        fixed_beforehand: format!(
+            "batch size, rate, steps, noise of every step and learning-rate schedule were fixed before the first step; {}{}",
+            match run.config.method.threshold.rule {
+                ThresholdRule::Fixed => "so was the clip",
+                _ => "the clip of each step follows from counts released before it",
+            },
+            match (run.config.optimizer.norm_step, run.config.optimizer.galore) {
+                (Some(_), _) => "; step sizes follow from norms of released gradients",
+                (None, Some(_)) => "; the directions of steps follow from released gradients",
+                (None, None) => "",
+            }
+        ),
+        taken_as_public: "the number of samples as given here, the classes, scaling, shapes and tokenizer of the data, and the model \
+                          file with its initial parameters or their seed"
+            .into(),
+        composition: "this run alone: every further run on the same data, hyperparameter searches included, adds to epsilon".into(),
+        covered: if simulation {
+            "nothing: the seed was given, so the noise can be recomputed; epsilon is what a private run would have"
+        } else {
+            match (run.config.test_metrics, &run.data.test) {
+                (TestMetrics::Private { .. }, Some(_)) => {
+                    "the training samples and the held-out samples, in model.onnx, events.json, metrics.csv and this report without \
+                     `seconds`"
+                }
+                _ => "the training samples, in model.onnx, events.json, metrics.csv and this report without `seconds`",
+            }
+        }
+        .into(),
+        not_covered: not_covered(run),
+        released_model: match run.config.average {
+            None => "the last iterate".into(),
+            Some(averaging) => format!("{averaging} of released parameters; held-out figures are of the same mean").into(),
+        },
+    }
+}
+
+fn not_covered(run: &Run) -> Cow<'static, str> {
+    let mut all = vec![
+        "`seconds` in whole seconds, for a step's time depends on the samples drawn",
+        if run.config.record.is_some() {
+            "the folder checkpoint/ and the recording, which are as secret as the data"
+        } else {
+            "the folder checkpoint/, which is as secret as the data"
+        },
+    ];
+    if run.data.test.is_some() && run.config.test_metrics == TestMetrics::Exact {
+        all.insert(0, "the held-out samples: test_accuracy, test_loss, test_perplexity and metrics.csv are exact functions of them");
+    }
+    format!(
+        "{}. No gradient, norm, batch size, draw, count of dropped rows or training loss was released",
+        all.join("; ")
+    )
+    .into()
+}
+
+fn sampling(run: &Run) -> Cow<'static, str> {
+    match (run.config.sampler, run.truncation) {
+        (Sampler::Poisson, None) => "Poisson: each sample is in each draw independently with exactly the sampling rate".into(),
+        (Sampler::Poisson, Some(Truncation { most, .. })) => format!(
+            "Poisson: each sample is in each draw independently with exactly the sampling rate; draws of more than {most} samples \
+             were cut to {most}, which is paid for out of delta"
+        )
+        .into(),
+        (Sampler::Shuffled, _) => "shuffled: batches of a fixed size out of a new order of all samples each epoch; an epoch is one \
+                                   event at a rate of 1, for nothing is claimed of the order"
+            .into(),
+    }
+}
+
+fn mechanism(run: &Run) -> MechanismReport {
+    let exact = run.config.noise == Noise::Discrete;
+    MechanismReport {
+        name: if exact { "discrete-gaussian" } else { "continuous-gaussian" }.into(),
+        sigma_grid: run.sigma_grid,
+        grid_bits: exact.then_some(run.config.grid_bits),
+        clip: run.config.method.threshold.clip,
+        gradient_multiplier: run.multiplier,
+        count_noise_multiplier: run.count_noise.map(|noise| noise.multiplier()),
+        expected_batch: run.config.batch_size,
+        generator: match run.config.seed {
+            None => "ChaCha20, 256-bit key from the operating system",
+            Some(_) => "ChaCha20, key from the seed given: a simulation",
+        }
+        .into(),
+        seed: run.config.seed,
+    }
+}
+
+fn training(run: &Run, outcome: &Outcome) -> Training {
+    Training {
+        method: run.config.method.name.clone(),
+        optimizer: run.config.optimizer.rule.into(),
+        adagrad_norm: NormStepReport::new(run.config.optimizer),
+        galore: GaLoreReport::new(run),
+        lr: run.config.method.learning_rate.lr,
+        epochs: run.config.epochs,
+        loss: loss_name(&run.derive.loss),
+        reduction: reduction_name(&run.derive).map(Into::into),
+        output: run.derive.output.clone().unwrap_or_default(),
+        init_seed: run.init_seed,
+        parameters: run.grad.trained_len(),
+        tensors: run.grad.parameters.iter().map(|spec| spec.name.clone()).collect(),
+        physical_batch: run.physical_batch.get(),
+        workers: outcome.workers,
+    }
+}

@@ -1,0 +1,252 @@
+//! The report of a run, `report.json`: its fields and what they mean.
+
+use super::method::{GaLoreReport, MethodReport, NormStepReport, OptimizerReport};
+use damper_accounting::{Accountant, Sampler, Truncation};
+use damper_train::{EXACT, files};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// Of a sample's gradient, by the test before the run.
+pub(super) const TESTED: &str = "tested for this model on this machine before the run, on made-up samples only: the same bits in another row of \
+                      the batch and next to other samples";
+pub(super) const REFUTED: &str = "NOT so: before the run, on made-up samples, its bits changed with its row or with the other samples of the \
+                       batch; --physical-batch 1 gives each sample a batch of its own";
+pub(super) const NOT_TESTED: &str =
+    "not shown: the backend sums clipped gradients, and there is no sample's gradient to compare";
+
+/// The report of a run. The fixed keys come first.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct TrainReport {
+    /// ε of the whole run, rounded up.
+    pub epsilon: f64,
+    /// δ.
+    pub delta: f64,
+    /// σ over the clip as it ran, all releases of a draw together; under a noise schedule that of the draw with the least
+    /// noise.
+    pub noise_multiplier: f64,
+    /// The rate, as the nearest float to the exact fraction of [`Privacy::sampling_rate_exact`].
+    pub sampling_rate: f64,
+    /// Steps, each of which released one gradient: draws, or batches.
+    pub steps: u32,
+    /// `pld` or `rdp`.
+    pub accountant: Accountant,
+    /// Share of right answers on the held-out samples; none without such samples, or where the loss has no classes.
+    pub test_accuracy: Option<f64>,
+    /// Mean loss on the held-out samples: of a class, a token or, with other losses, a sample.
+    pub test_loss: Option<f64>,
+    /// `e` to that power, where a sample has several labels: what a language model is measured by.
+    pub test_perplexity: Option<f64>,
+    /// Whole seconds of training, evaluation included, rounded up. How long a step takes depends on the samples drawn, so ε does
+    /// not cover this figure.
+    pub seconds: f64,
+    /// `tract`, `ort` or `cuda`: what really ran.
+    pub backend: Cow<'static, str>,
+    /// SHA-256 of the trained parameters: f32, little-endian, in the gradient graph's order.
+    pub params_digest: String,
+    /// `private`, or `simulation` where the user gave the seed.
+    pub run: Cow<'static, str>,
+    /// What the figures claim and assume.
+    pub privacy: Privacy,
+    /// What was added to the gradients.
+    pub mechanism: MechanismReport,
+    /// What was done to gradients.
+    pub method: MethodReport,
+    /// How it was trained.
+    pub training: Training,
+    /// The samples that `test_accuracy` and `test_loss` are of.
+    pub held_out: Option<HeldOut>,
+    /// What ran it.
+    pub versions: Versions,
+    /// The recording of the run, where it was recorded.
+    pub recording: Option<RecordingReport>,
+    /// What the user was warned about.
+    pub warnings: Vec<String>,
+}
+
+impl TrainReport {
+    /// As `report.json` holds it, with a last newline.
+    pub fn to_json(&self) -> String {
+        files::json(self).expect("a report has string keys and finite numbers")
+    }
+}
+
+/// What may be said of a recording.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RecordingReport {
+    /// The parameters' digest as `damper replay` and every board that plays the recording say it.
+    pub params: String,
+    /// How secret it is.
+    pub secrecy: Cow<'static, str>,
+}
+
+/// What the figures claim and assume.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Privacy {
+    /// Whose presence ε hides.
+    pub neighbours: Cow<'static, str>,
+    /// What one sample is; none in a record of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Cow<'static, str>>,
+    /// N, public: the number declared, or else the one counted.
+    pub samples: u64,
+    /// The number declared, where it was. The one counted is then in no output.
+    pub declared_samples: Option<u64>,
+    /// `poisson` or `shuffled`.
+    #[serde(default)]
+    pub sampler: Sampler,
+    /// How batches are drawn.
+    pub sampling: Cow<'static, str>,
+    /// What was priced: one event a draw, or one an epoch of shuffled batches.
+    #[serde(default)]
+    pub events: u64,
+    /// At which size draws were cut, where they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truncation: Option<Truncation>,
+    /// The rate, exactly: `k/2^53`.
+    pub sampling_rate_exact: String,
+    /// How δ compares with N.
+    pub delta_note: String,
+    /// How ε was computed.
+    pub accountant_note: Cow<'static, str>,
+    /// The Rényi order that gave ε; none where privacy loss distributions did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<f64>,
+    /// `exact` or `float`.
+    pub path: Cow<'static, str>,
+    /// What that means.
+    pub path_note: Cow<'static, str>,
+    /// What was fixed before the data was used, and what followed from releases.
+    pub fixed_beforehand: String,
+    /// What ε does not protect because it is taken to be public.
+    pub taken_as_public: Cow<'static, str>,
+    /// Other runs are not counted.
+    pub composition: Cow<'static, str>,
+    /// What ε covers.
+    pub covered: Cow<'static, str>,
+    /// What it does not, and what was not released.
+    pub not_covered: Cow<'static, str>,
+    /// Which iterate `model.onnx` is.
+    pub released_model: Cow<'static, str>,
+}
+
+impl Privacy {
+    /// Whether the figures are of what ran, bit for bit.
+    pub(super) fn is_exact(&self) -> bool {
+        self.path == EXACT
+    }
+
+    /// N for the rate.
+    pub(super) fn public_samples(&self) -> u64 {
+        self.declared_samples.unwrap_or(self.samples)
+    }
+}
+
+/// What was added to the gradients.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MechanismReport {
+    /// `discrete-gaussian` or `continuous-gaussian`.
+    pub name: Cow<'static, str>,
+    /// σ in grid units, on the exact path.
+    pub sigma_grid: Option<u32>,
+    /// The clip is `2^grid_bits` grid units, on the exact path.
+    pub grid_bits: Option<u32>,
+    /// The threshold C on a sample's gradient, in the Euclidean norm over all trained parameters; the first step's, where
+    /// it is learned.
+    pub clip: f32,
+    /// σ over the clip of the gradient's noise, before a noise schedule scales it.
+    pub gradient_multiplier: f64,
+    /// σ of the noise on each released count, where counts are released.
+    pub count_noise_multiplier: Option<f64>,
+    /// The constant that the noisy sum is divided by; where the number of samples was declared, no expected number of samples.
+    pub expected_batch: u32,
+    /// Where the noise and the draws came from.
+    pub generator: Cow<'static, str>,
+    /// The seed of a simulation; that of a private run is never told.
+    pub seed: Option<u64>,
+}
+
+/// How it was trained.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Training {
+    /// As `--method` takes it.
+    pub method: String,
+    /// The optimizer and its settings.
+    pub optimizer: OptimizerReport,
+    /// Step sizes from the norms of released gradients.
+    pub adagrad_norm: Option<NormStepReport>,
+    /// A low-rank projection of the matrices.
+    pub galore: Option<GaLoreReport>,
+    /// The learning rate.
+    pub lr: f64,
+    /// Passes over the data that were asked for.
+    pub epochs: f64,
+    /// The loss.
+    pub loss: String,
+    /// `mean` or `sum` over a sample's tokens or elements; none where the model computes its loss.
+    pub reduction: Option<Cow<'static, str>>,
+    /// The model output that feeds it.
+    pub output: String,
+    /// The public seed of the initial parameters, where the model file leaves them out.
+    pub init_seed: Option<u64>,
+    /// Number of trained numbers.
+    pub parameters: usize,
+    /// The trained tensors, in the order of [`TrainReport::params_digest`].
+    #[serde(default)]
+    pub tensors: Vec<String>,
+    /// Rows of the one physical batch shape.
+    pub physical_batch: usize,
+    /// Threads.
+    pub workers: usize,
+}
+
+/// The samples that the metrics are of.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct HeldOut {
+    /// Their number.
+    pub samples: usize,
+    /// What accuracy and loss are averaged over: `samples`, or their `labels` where a sample has several (tokens).
+    pub counted: Cow<'static, str>,
+    /// Whether ε protects them.
+    pub public: Cow<'static, str>,
+    /// `exact`, `private` or `none`, as `--test-metrics` takes it.
+    #[serde(default = "exact")]
+    pub metrics: Cow<'static, str>,
+    /// The noise of private metrics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<HeldOutNoise>,
+}
+
+/// What a record of an earlier version has.
+fn exact() -> Cow<'static, str> {
+    "exact".into()
+}
+
+/// The noise of private metrics.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct HeldOutNoise {
+    /// σ on the number of right answers, and on the sum of losses over `loss_bound`: in samples.
+    pub noise_multiplier: f64,
+    /// σ over the sensitivity of one evaluation, its sums together.
+    pub joint_noise_multiplier: f64,
+    /// A sample's loss counts as so much at most, above and below zero.
+    pub loss_bound: f32,
+    /// Evaluations charged.
+    pub evaluations: u32,
+    /// ε of all of them at the run's δ.
+    pub epsilon: f64,
+}
+
+/// What ran it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Versions {
+    /// damper's version.
+    pub damper: Cow<'static, str>,
+    /// The number of the contract on bits.
+    pub bits_contract: u32,
+    /// The backend's version, as it reports it.
+    pub backend: String,
+    /// Whether a sample's gradient was shown not to depend on its row, chunk and neighbours.
+    pub sample_independence: Cow<'static, str>,
+    /// Processor and system.
+    pub platform: String,
+}
