@@ -2,7 +2,7 @@
 //!
 //! Every runtime then infers static shapes, which makes its bits a function of the one batch shape of the run.
 
-use super::{BackendError, Plan, bound_shape, check_plan};
+use super::backend::{BackendError, Plan, bound_shape, check_plan};
 use damper_onnx::{Dim, TensorSpec};
 use damper_onnx::{Extent, data_type, make_value_info, pb};
 use prost::Message as _;

@@ -7,6 +7,7 @@
 mod convolution;
 mod elements;
 mod elementwise;
+mod errors;
 mod normalize;
 mod normalize_grad;
 mod operator;
@@ -25,6 +26,7 @@ mod wiring;
 
 use super::bind::bind;
 use super::{Backend, BackendError, Plan, Session, library};
+use errors::one_line;
 use ort::ep::CUDA;
 use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 use prost::Message as _;
@@ -234,10 +236,6 @@ fn version(path: &Path) -> Result<String, libloading::Error> {
     let version = unsafe { ((*base()).GetVersionString)() };
     // SAFETY: ... and so is the zero-terminated string, which is copied while the library is held.
     Ok(unsafe { std::ffi::CStr::from_ptr(version) }.to_string_lossy().into_owned())
-}
-
-fn one_line(error: &dyn std::fmt::Display) -> String {
-    error.to_string().replace('\n', " ")
 }
 
 #[cfg(test)]

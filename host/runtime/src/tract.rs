@@ -6,8 +6,8 @@
 //! Its optimiser rewrites graphs by many rules, and one of them gave wrong gradients without a word: it drops a broadcast
 //! before a matrix product that sums over it. damper writes no such graph, and [`Tract::rehearse`] would notice another.
 
+use super::backend::{Backend, BackendError, Plan, Session, bound_shape, check_inputs};
 use super::bind::bind;
-use super::{Backend, BackendError, Plan, Session, bound_shape, check_inputs};
 use damper_onnx::TensorRef;
 use damper_onnx::graph::DType;
 use prost::Message as _;

@@ -1,7 +1,7 @@
 //! Convolutions on the processor, as an operator of our own in onnxruntime: with weights that are inputs, as training has them, onnxruntime
 //! neither packs nor blocks beforehand, and [`damper_kernels::convolution`] takes fewer products and unfolds nothing.
 
-use super::super::{Plan, bound_shape};
+use super::super::backend::{Plan, bound_shape};
 use super::operator::{Arity, Attributes, DOMAIN, Kernel, Operator};
 use damper_kernels::convolution::{Convolution, Windows, suits};
 use damper_onnx::{attr_int, attr_ints, attr_string, find_attr, make_attr_int, make_attr_ints, pb};

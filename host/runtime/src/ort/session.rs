@@ -3,8 +3,8 @@
 //! `ort` makes a tensor around each slice, and a name for it, anew for each run: 0.3 µs an input, of which a network has one for each of
 //! its parameters. Here the names are made once, and a tensor is made again only where a slice lies elsewhere than in the last run.
 
-use super::super::{BackendError, Plan, Session, bound_shape, check_inputs};
-use super::one_line;
+use super::super::backend::{BackendError, Plan, Session, bound_shape, check_inputs};
+use super::errors::one_line;
 use damper_onnx::TensorRef;
 use ort::memory::{Allocator, MemoryInfo};
 use ort::value::Tensor;

@@ -1,6 +1,6 @@
 //! What the tests of the operators of our own share.
 
-use super::super::{Backend, Plan, bound_shape};
+use super::super::backend::{Backend, Plan, bound_shape};
 use super::Ort;
 use super::operator::DOMAIN;
 use super::operators;

@@ -1,6 +1,6 @@
 //! Who makes and who reads each tensor of a graph, for finding the nodes that an operator of our own stands for.
 
-use super::super::{Plan, bound_shape};
+use super::super::backend::{Plan, bound_shape};
 use damper_onnx::Dim;
 use damper_onnx::{DType, decode_tensor, pb};
 use std::collections::{HashMap, HashSet};

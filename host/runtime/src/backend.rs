@@ -1,0 +1,120 @@
+//! What a runtime is: it loads a model for a plan, and a session runs it. The checks that all runtimes share are here too.
+
+use damper_onnx::{DType, Dim, TensorRef, TensorSpec};
+
+/// What a session is loaded for.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Rows of the one physical batch shape of the run.
+    pub batch: usize,
+    /// Threads inside one operator (the trainer runs one-thread sessions side by side).
+    pub threads: usize,
+    /// In the order in which `run` receives them.
+    pub inputs: Vec<TensorSpec>,
+    /// In the order in which `run` hands them out; float outputs only.
+    pub outputs: Vec<TensorSpec>,
+}
+
+/// A way to run ONNX models.
+pub trait Backend {
+    /// `tract`, `ort` or `cuda`, as reports name it.
+    fn name(&self) -> &'static str;
+    /// Version of the runtime that was really loaded.
+    fn version(&self) -> String;
+    /// Where the runtime came from, or why it was chosen: one line for a log.
+    fn note(&self) -> String;
+    /// Makes `model` ready for batches of `plan.batch` rows.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are not an ONNX model, an input or output of `plan` is missing or of another type, or the runtime
+    /// refuses the model: the message names the runtime and gives its reason, with the node where it names one.
+    fn load(&self, model: &[u8], plan: &Plan) -> Result<Box<dyn Session>, BackendError>;
+
+    /// Computes `model` on numbers that are nobody's in two ways, where the runtime has two, and compares.
+    ///
+    /// # Errors
+    ///
+    /// The runtime cannot run the model, or computes an output wrong: the message names it.
+    fn rehearse(&self, _model: &[u8], _plan: &Plan, _inputs: &[TensorRef<'_>]) -> Result<(), BackendError> {
+        Ok(())
+    }
+}
+
+/// A loaded model.
+pub trait Session: Send {
+    /// Runs once. `inputs` in `plan.inputs` order; `read` sees the outputs in `plan.outputs` order, without a copy.
+    fn run(&mut self, inputs: &[TensorRef<'_>], read: &mut dyn FnMut(&[&[f32]])) -> Result<(), BackendError>;
+}
+
+/// A backend is absent, or refused a model.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BackendError(pub String);
+
+/// Shape of `spec` with the batch bound to `batch`.
+pub(super) fn bound_shape(spec: &TensorSpec, batch: usize) -> Vec<usize> {
+    spec.shape
+        .iter()
+        .map(|dim| match dim {
+            Dim::Batch => batch,
+            Dim::Fixed(extent) => *extent,
+        })
+        .collect()
+}
+
+/// Checks what is handed to `run` against the plan, before a runtime sees it.
+pub(super) fn check_inputs(plan: &Plan, inputs: &[TensorRef<'_>]) -> Result<(), BackendError> {
+    if inputs.len() != plan.inputs.len() {
+        return Err(BackendError(format!(
+            "{} inputs were given where the plan has {}: give one for each, in the plan's order",
+            inputs.len(),
+            plan.inputs.len()
+        )));
+    }
+    for (spec, input) in plan.inputs.iter().zip(inputs) {
+        let (dtype, len) = match input {
+            TensorRef::F32(values) => (DType::F32, values.len()),
+            TensorRef::I64(values) => (DType::I64, values.len()),
+        };
+        if dtype != spec.dtype {
+            return Err(BackendError(format!(
+                "input `{}` is {:?} where the plan says {:?}: convert it",
+                spec.name, dtype, spec.dtype
+            )));
+        }
+        let needed = spec.elements(plan.batch);
+        if len != needed {
+            let shape = bound_shape(spec, plan.batch);
+            return Err(BackendError(format!(
+                "input `{}` has {len} elements where its shape {shape:?} needs {needed}: pad the batch to {} rows",
+                spec.name, plan.batch
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a plan can be served: float outputs, f32 and i64 inputs, at least one row and one thread.
+pub(super) fn check_plan(plan: &Plan) -> Result<(), BackendError> {
+    if plan.batch == 0 || plan.threads == 0 {
+        return Err(BackendError("a session needs at least one row and one thread".into()));
+    }
+    for spec in &plan.inputs {
+        if !matches!(spec.dtype, DType::F32 | DType::I64) {
+            return Err(BackendError(format!(
+                "input `{}` is {:?}: only F32 and I64 can be handed to a session; put a Cast into the model",
+                spec.name, spec.dtype
+            )));
+        }
+    }
+    for spec in &plan.outputs {
+        if spec.dtype != DType::F32 {
+            return Err(BackendError(format!(
+                "output `{}` is {:?}: only F32 can be read from a session; put a Cast into the model",
+                spec.name, spec.dtype
+            )));
+        }
+    }
+    Ok(())
+}

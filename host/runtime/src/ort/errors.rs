@@ -1,0 +1,6 @@
+//! onnxruntime's errors, as they are told.
+
+/// What it says, without line breaks.
+pub(super) fn one_line(error: &dyn std::fmt::Display) -> String {
+    error.to_string().replace('\n', " ")
+}
