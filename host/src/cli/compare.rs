@@ -125,8 +125,6 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     if args.json || json { answer(json_text.trim_end()) } else { answer(&summary(&comparison, &out)) }
 }
 
-const NO_TEST: &str = "the data has no held-out samples to compare on: give some with `test`";
-
 fn summary(comparison: &Comparison, out: &Path) -> String {
     let out = out.display();
     format!(
@@ -179,7 +177,7 @@ impl Runner<'_> {
         let in_model = |error| Failure::in_model(model, error);
         let mut run = train::prepare(&args.source(model.to_path_buf()), args.config()?).map_err(in_model)?;
         if run.data.test.is_none() {
-            return Err(Failure::new(NO_TEST));
+            return Err(Failure::new(file::NO_TEST));
         }
         if run.config.test_metrics != TestMetrics::Exact {
             return Err(Failure::new("test-metrics: a comparison is of exact figures of the test split; leave it out"));

@@ -4,7 +4,6 @@
 //! what it refuses is refused here in the same words. All of the file is checked before the first run.
 
 use super::super::{Cli, Command, Failure, run_file, train::TrainArgs};
-use super::NO_TEST;
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches};
 use damper_report::compare::{Budgets, Method, Plan, Repeats, Setting};
 use damper_report::hex;
@@ -18,6 +17,9 @@ use toml::{Table, Value};
 /// Keys that stand at the top alone.
 const TOP: [&str; 8] = ["out", "budget", "json", "quiet", "seeds", "seed", "epsilon", "noise-multiplier"];
 const BUDGETS: [&str; 2] = ["epsilon", "noise-multiplier"];
+
+/// Why nothing can be compared.
+pub(super) const NO_TEST: &str = "the data has no held-out samples to compare on: give some with `test`";
 
 /// What the file says.
 pub(super) struct Read {
