@@ -1,7 +1,7 @@
 //! Rates, and what a number of steps costs: the Rényi curve in `double`, rounded up. It is linked where it is called.
 
 use crate::border::{self, Settled};
-use crate::run::{Run, Stage};
+use crate::memory::{Run, Stage};
 use crate::status::{Answer, Status, status};
 use damper_core::accounting::renyi::{ORDERS, RenyiCurve, divergence_at_whole, epsilon_at};
 use damper_core::accounting::{Event, Rate};

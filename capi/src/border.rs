@@ -17,9 +17,11 @@
 
 pub(crate) mod shard;
 
-use crate::run::{Body, Books, Head, Live, OpenStep, Phase, Place, Room, Run, Stage, State, Step, Undurable};
-use crate::slots::clip::EachLayer;
+use crate::memory::{Body, Books, Head, Live, OpenStep, Phase, Place, Room, Run, Stage, State, Step};
+use crate::slots::held::Vector;
+use crate::slots::layer::EachLayer;
 use crate::status::{Answer, Status};
+use crate::store::Undurable;
 use core::mem::{align_of, size_of};
 use core::ptr;
 use damper_core::accounting::RenyiFilter;
@@ -27,9 +29,6 @@ use damper_core::clip::Layer;
 use damper_core::error::{CallError, OpenError};
 use damper_core::noise::ChaCha20;
 use damper_core::private::SumWord;
-
-/// A vector in the run's memory. It lives until the run is closed, which ends everything that could use it.
-pub(crate) type Vector<T> = &'static mut [T];
 
 /// The mark of a run at this address. A copy elsewhere has another one, and a shard does too.
 fn mark(run: *const Run) -> usize {

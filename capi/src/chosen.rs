@@ -2,7 +2,8 @@
 
 use crate::border::{self, Settled};
 use crate::ledger::Record;
-use crate::run::{Mechanism, Phase, Run, Stage, Step, check_sigma};
+use crate::memory::{Mechanism, Phase, Run, Stage, Step};
+use crate::run::check_sigma;
 use crate::status::{Answer, Status, status};
 use core::mem::{align_of, size_of};
 use damper_core::accounting::{Event, Rate, RenyiFilter};

@@ -1,7 +1,7 @@
 //! The secret from which all of a run's noise and draws follow.
 
 use crate::border::{self, Settled};
-use crate::run::{Head, Phase, Run};
+use crate::memory::{Head, Phase, Run};
 use crate::status::{Answer, Status, status};
 use damper_core::noise::{ChaCha20, Generator, Key};
 

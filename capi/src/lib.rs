@@ -5,7 +5,7 @@
 //! ```text
 //! run (init, configure, choose slots, start, close) ─► step (open, draw, add, finish)  shard
 //!  └─► slots (clip, threshold, filter, optimizer, schedule)   ledger  chosen  snapshot  key  accountant  numerics  version
-//!                                                          all ─► border ─► status
+//!                                                          all ─► border ─► memory ─► status
 //! ```
 //!
 //! A method is linked where it is chosen: what fills a slot is an object in the run whose type only its `damper_choose_…` names,
@@ -14,7 +14,7 @@
 //! # Unsafe
 //!
 //! All of the project's `unsafe` is here, and what makes references of pointers is in `border`. A run is one struct
-//! at the start of the caller's memory; an open step borrows other parts of it, so no reference to the whole exists
+//! (in `memory`) at the start of the caller's memory; an open step borrows other parts of it, so no reference to the whole exists
 //! while one is open. A run knows its address: one that was moved, copied or closed is refused. Memory is not read before it was
 //! written here.
 #![no_std]
@@ -23,6 +23,8 @@
 #![allow(clippy::missing_safety_doc)]
 
 mod border;
+mod memory;
+mod store;
 
 // In the order of the header.
 pub mod version;

@@ -1,30 +1,12 @@
 //! Shards: samples that other workers, or micro-batches, add to the open step.
 
 use crate::border;
-use crate::run::{Mechanism, Run};
-use crate::slots::threshold::DAMPER_BINS;
+use crate::memory::Run;
+pub use crate::memory::Shard;
 use crate::status::{Answer, Status, status};
 use crate::step::{DAMPER_MAX_PIECES, Piece};
 use core::ffi::c_void;
 use core::mem::{align_of, size_of};
-use damper_core::slots::AnyClip;
-use damper_core::step::Shard as Sum;
-
-/// What a shard has added up.
-pub(crate) type ShardSum = Sum<'static, Mechanism, AnyClip<'static>, [i32; DAMPER_BINS]>;
-
-/// A worker's share of a step. Opaque: in memory of the caller's, which must not be moved, copied, read or written until it is
-/// merged or closed. It holds a sum of private gradients.
-#[repr(C, align(8))]
-pub struct Shard {
-    /// Of the address at which this was written.
-    pub(crate) mark: usize,
-    /// Where its run lies.
-    pub(crate) run: usize,
-    pub(crate) bytes: usize,
-    pub(crate) dim: usize,
-    pub(crate) sum: Option<ShardSum>,
-}
 
 /// Bytes of a shard on any target, less its sum: what `DAMPER_SHARD_BYTES` counts.
 const FIXED: usize = 16 * size_of::<usize>() + 128;

@@ -3,27 +3,15 @@
 
 pub mod clip;
 pub mod filter;
+pub(crate) mod held;
+pub(crate) mod layer;
 pub mod optimizer;
 pub mod schedule;
 pub mod threshold;
 
 use crate::border::{self, Idle};
-use crate::run::{Choices, Phase, Run, Slot, Stage, State};
+use crate::memory::{Choices, Phase, Run, Slot, Stage, State};
 use crate::status::{Answer, Status};
-use damper_core::memory::Memory;
-use damper_core::slots::{AnyFilter, AnyOptimizer, AnyThreshold};
-
-/// A filter whose memory can be saved.
-pub(crate) trait KeptFilter: AnyFilter + Memory {}
-impl<T: AnyFilter + Memory> KeptFilter for T {}
-
-/// A threshold whose memory can be saved.
-pub(crate) trait KeptThreshold: AnyThreshold + Memory {}
-impl<T: AnyThreshold + Memory> KeptThreshold for T {}
-
-/// An optimizer whose memory can be saved.
-pub(crate) trait KeptOptimizer: AnyOptimizer + Memory {}
-impl<T: AnyOptimizer + Memory> KeptOptimizer for T {}
 
 /// A run whose slot may be chosen, and its choices so far.
 pub(crate) unsafe fn choosing<'a>(run: *mut Run, slot: Slot) -> Answer<Idle<'a>> {

@@ -1,7 +1,7 @@
 //! What filter, threshold and optimizer remember, as bytes: a device that restarts goes on from them. Linked where it is called.
 
 use crate::border::{self, Idle};
-use crate::run::{Phase, Run, State};
+use crate::memory::{Phase, Run, State};
 use crate::status::{Answer, Status, status};
 use damper_core::memory::{Memory, Numbers, RestoreError, restore, save, saved_len};
 

@@ -1,7 +1,7 @@
 //! A step: paid for when it opens, given samples, and released by its end alone.
 
 use crate::border::{self, Stepping};
-use crate::run::{Phase, Run};
+use crate::memory::{Phase, Run};
 use crate::status::{Answer, Status, status};
 use damper_core::accounting::Rate;
 use damper_core::filter::mix;

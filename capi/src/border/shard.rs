@@ -1,8 +1,7 @@
 //! Shards: what makes references of pointers to them, and of a run beside one.
 
 use super::{Stepping, apart, span, stepping, wipe};
-use crate::run::Run;
-use crate::shard::{Shard, ShardSum};
+use crate::memory::{Run, Shard, ShardSum};
 use crate::status::{Answer, Status};
 use core::mem::size_of;
 use core::ptr;

@@ -1,21 +1,12 @@
 //! What one sample may add: flat, automatic, and either by layers.
 
 use super::choosing;
+pub use super::layer::EachLayer;
 use crate::border::{self, Idle};
-use crate::run::{Run, Slot};
+use crate::memory::{Run, Slot};
 use crate::status::{Answer, Status, status};
 use damper_core::clip::{Automatic, Layer, Layers};
 use damper_core::slots::AnyClip;
-
-/// Consecutive coordinates that are clipped together.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct EachLayer {
-    /// Number of coordinates.
-    pub len: usize,
-    /// The layer's share of the clip in units of 2^-22, rounded down; the squares of all shares are at most 1 together.
-    pub share: u32,
-}
 
 /// The share of each of `layers` layers with equal shares.
 #[unsafe(no_mangle)]

@@ -1,32 +1,17 @@
 //! What is done to released gradients, and where gradients are wanted.
 
-use super::{KeptFilter, choosing};
-use crate::border::{self, Idle, Vector};
-use crate::run::{Place, Run, Slot};
+use super::choosing;
+pub use super::held::{DAMPER_MAX_ITERATES, DAMPER_MAX_ORDER};
+use super::held::{KeptFilter, Recursive};
+use crate::border::{self, Idle};
+use crate::memory::{Place, Run, Slot};
 use crate::status::{Answer, Status, status};
 use core::ffi::{CStr, c_char};
 use damper_core::error::ConfigError;
 use damper_core::filter::{
-    Gain, Identity, Iir, IirState, IirStep, Kalman, KalmanState, KalmanStep, LookAhead, PerSampleMomentum,
-    PerSampleMomentumState, named,
+    Gain, Identity, Iir, IirState, Kalman, KalmanState, LookAhead, PerSampleMomentum, PerSampleMomentumState, named,
 };
 use damper_core::slots::{FilterSlot, Held};
-
-/// The largest order of a recursive filter.
-pub const DAMPER_MAX_ORDER: usize = 8;
-/// The most iterates of per-sample momentum.
-pub const DAMPER_MAX_ITERATES: usize = 8;
-
-/// A recursive filter with its memory.
-pub(crate) type Recursive = Held<Iir<DAMPER_MAX_ORDER>, IirState<Vector<f32>, DAMPER_MAX_ORDER>, IirStep>;
-/// DiSK's.
-pub(crate) type Disk = Held<Kalman, KalmanState<Vector<f32>>, KalmanStep>;
-/// Per-sample momentum over any other.
-pub(crate) type Momentum = Held<
-    PerSampleMomentum<FilterSlot, DAMPER_MAX_ITERATES>,
-    PerSampleMomentumState<Vector<f32>, &'static mut dyn KeptFilter>,
-    (),
->;
 
 /// Fills the slot with what `make` makes of the run.
 unsafe fn choose(run: *mut Run, make: impl FnOnce(&mut Idle<'_>) -> Answer<&'static mut dyn KeptFilter>) -> Status {

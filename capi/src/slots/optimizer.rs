@@ -1,20 +1,16 @@
 //! How parameters follow the released gradient.
 
-use super::{KeptOptimizer, choosing};
-use crate::border::{Idle, Vector};
-use crate::run::{Place, Run, Slot};
+use super::choosing;
+use super::held::{KeptOptimizer, Norm, Vector};
+use crate::border::Idle;
+use crate::memory::{Place, Run, Slot};
 use crate::status::{Answer, Status, status};
 use damper_core::error::ConfigError;
 use damper_core::optimizer::{
-    AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamBcStep, AdamState, RmsProp,
-    RmsPropState, Sgd, SgdState,
+    AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, RmsProp, RmsPropState,
+    Sgd, SgdState,
 };
 use damper_core::slots::{Held, OptimizerSlot};
-
-/// DP-AdamBC, the largest of those of two moments.
-pub(crate) type AdamBcHeld = Held<AdamBc, AdamBcState<Vector<f32>>, AdamBcStep>;
-/// AdaGrad-norm over SGD.
-pub(crate) type Norm = Held<AdaGradNorm<Sgd>, AdaGradNormState<SgdState<Vector<f32>>>, f32>;
 
 /// SGD without momentum.
 pub(crate) fn plain() -> Result<Held<Sgd, SgdState<Vector<f32>>, f32>, ConfigError> {

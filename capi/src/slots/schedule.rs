@@ -2,7 +2,8 @@
 
 use super::choosing;
 use crate::border::{self, Idle};
-use crate::run::{Run, Slot, Stage, check_sigma};
+use crate::memory::{Run, Slot, Stage};
+use crate::run::check_sigma;
 use crate::status::{Answer, Status, status};
 use damper_core::error::ConfigError;
 use damper_core::private::Mechanism;

@@ -1,21 +1,16 @@
 //! Which clip each step uses.
 
-use super::{KeptThreshold, choosing};
+use super::choosing;
+pub use super::held::DAMPER_BINS;
+use super::held::KeptThreshold;
 use crate::border::{self, Idle};
-use crate::run::{Place, Run, Slot};
+use crate::memory::{Place, Run, Slot};
 use crate::status::{Answer, Status, status};
-use core::convert::Infallible;
 use damper_core::error::ConfigError;
 use damper_core::slots::{Held, ThresholdSlot};
 use damper_core::threshold::{
     Bounds, CountNoise, ExpectedError, ExpectedErrorState, Percentile, PercentileState, Quantile, QuantileState, Solver,
 };
-
-/// Bins of a histogram of norms, as in the paper of DC-SGD.
-pub const DAMPER_BINS: usize = 20;
-
-/// Adaptive clipping with its memory, the largest of the rules.
-pub(crate) type Largest = Held<Quantile, QuantileState, Infallible>;
 
 /// A closed interval, of clips or of ranges: from 2^-104 to 2^126.
 #[derive(Clone, Copy)]
