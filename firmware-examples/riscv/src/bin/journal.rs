@@ -9,5 +9,5 @@ use damper_firmware_riscv::exit;
 
 #[riscv_rt::entry]
 fn main() -> ! {
-    exit(black_box(journal::run()))
+    exit(damper_core::self_test().is_ok() && black_box(journal::run()))
 }
