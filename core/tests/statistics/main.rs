@@ -15,6 +15,7 @@ mod independence;
 mod law;
 mod noise;
 mod tail;
+mod timing;
 mod words;
 
 /// Least probability of a comparison that passes.
