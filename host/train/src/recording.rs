@@ -61,7 +61,9 @@ pub(super) fn check(run: &Run) -> Result<(), TrainError> {
         return refuse("a recording knows no --galore; leave one of them out".into());
     }
     if let Some(flag) = unrecorded(config) {
-        return refuse(format!("a recording has no field for {flag}; leave one of them out"));
+        return refuse(format!(
+            "a recording has no field for {flag}, so it could not be played to this run's bits; leave out {flag} or {FLAG}"
+        ));
     }
     let layers = layers(run).len();
     if layers > MOST_LAYERS {
