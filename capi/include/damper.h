@@ -707,7 +707,7 @@ damper_status damper_choose_quantile(damper_run *run,
 /**
  * Copies the key of a private run, the 32 bytes at `key`: true randomness for this run alone: after a restart the
  * same, for the ledger's numbers say which of its noise was used. It is as secret as the data. `damper_run_close`
- * wipes the run's copy.
+ * wipes the run's copy. The bytes at `key` stay as they are: erasing them is up to the caller.
  */
 DAMPER_MUST_USE
 damper_status damper_set_key(damper_run *run, const uint8_t *key);

@@ -14,7 +14,7 @@ unsafe fn set(run: *mut Run, make: impl FnOnce(&Head) -> Answer<ChaCha20>) -> An
 
 /// Copies the key of a private run, the 32 bytes at `key`: true randomness for this run alone: after a restart the
 /// same, for the ledger's numbers say which of its noise was used. It is as secret as the data. `damper_run_close`
-/// wipes the run's copy.
+/// wipes the run's copy. The bytes at `key` stay as they are: erasing them is up to the caller.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_set_key(run: *mut Run, key: *const u8) -> Status {
     let make = |head: &Head| {
