@@ -3,6 +3,8 @@
 //! A run evaluates after every step and prints a line for it, so the lines in its log count the released steps from outside. After the
 //! fault, the paid steps in the ledger must be at least as many, and `damper epsilon DIR` must give their cost.
 //!
+//! Ctrl-C ends a run at once, as `kill -9` does: no handler runs. It leaves the ledger, and the terminal as it was.
+//!
 //! `DAMPER_KILLS=200` runs so many cases, `DAMPER_KILLS_RECORD=FILE` writes their figures.
 #![cfg(target_os = "linux")]
 
@@ -288,4 +290,89 @@ fn nothing_is_released_beyond_the_ledger() {
         );
         fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file), text).unwrap();
     }
+}
+
+/// What an interrupted run of [`train`] leaves: a ledger that covers what its log shows, and no result.
+fn assert_unfinished(log: &Path, out: &Path) {
+    let left = Left::read(log, out);
+    assert!(left.released > 0 && left.released < STEPS && left.paid > 0 && !left.is_violation(), "{left:?}");
+    for name in ["model.onnx", "report.json", "metrics.csv"] {
+        assert!(!out.join(name).exists(), "{name}");
+    }
+    let mut names: Vec<_> = fs::read_dir(out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.retain(|name| !name.to_str().unwrap().starts_with(".damper-"));
+    assert_eq!(names, ["checkpoint"]);
+    let text = damper().arg("epsilon").arg(out).output().unwrap();
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains(&format!("{} of {STEPS} planned steps are paid", left.paid)), "{text}");
+}
+
+#[test]
+fn sigint_ends_a_run_and_keeps_the_ledger() {
+    use std::os::unix::process::ExitStatusExt;
+    let guard = tempfile::tempdir().unwrap();
+    let (out, log) = (guard.path().join("run"), guard.path().join("log"));
+    let mut child =
+        train(&out).stdout(File::create(guard.path().join("answer")).unwrap()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let mut text: Vec<String> = lines.by_ref().take(40).collect();
+    let interrupt = Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status().unwrap();
+    assert!(interrupt.success());
+    let interrupted = Instant::now();
+    text.extend(lines);
+    let status = child.wait().unwrap();
+    assert!(interrupted.elapsed() < Duration::from_secs(10));
+    assert_eq!((status.signal(), status.code()), (Some(2), None));
+    assert!(fs::read(guard.path().join("answer")).unwrap().is_empty());
+    fs::write(&log, text.join("\n")).unwrap();
+    assert_unfinished(&log, &out);
+}
+
+/// A terminal of `script`: the byte of Ctrl-C, twice, goes through its line discipline to the run and its shell.
+#[test]
+fn ctrl_c_leaves_the_terminal_as_it_was() {
+    if Command::new("script").arg("--version").output().is_err() {
+        println!("skipped: there is no `script`, which makes a terminal");
+        return;
+    }
+    let guard = tempfile::tempdir().unwrap();
+    let (out, log) = (guard.path().join("run"), guard.path().join("log"));
+    let quoted = |text: &std::ffi::OsStr| format!("'{}'", text.to_str().unwrap());
+    let run = train(&out);
+    let words: Vec<String> = [run.get_program()].into_iter().chain(run.get_args()).map(quoted).collect();
+    let line = format!(
+        "modes() {{ echo; echo modes=$(stty -g); }}; trap : INT; modes; {}; code=$?; modes; exit $code",
+        words.join(" ")
+    );
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--return", "--flush", "--command", &line, "/dev/null"]).env("SHELL", "/bin/sh");
+    command.current_dir(run.get_current_dir().unwrap()).env_remove("ORT_DYLIB_PATH").env("TERM", "xterm");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut keys = child.stdin.take().unwrap();
+    let mut screen = Vec::new();
+    let mut shown = BufReader::new(child.stdout.take().unwrap());
+    let mut pressed = false;
+    loop {
+        let chunk = shown.fill_buf().unwrap().to_vec();
+        if chunk.is_empty() {
+            break;
+        }
+        shown.consume(chunk.len());
+        screen.extend(chunk);
+        if !pressed && String::from_utf8_lossy(&screen).matches("epoch ").count() >= 20 {
+            pressed = true;
+            keys.write_all(b"\x03\x03").unwrap();
+        }
+    }
+    let status = child.wait().unwrap();
+    let screen = String::from_utf8_lossy(&screen);
+    assert_eq!(status.code(), Some(130), "{screen}");
+    // The modes of the terminal are the same, and neither the cursor was hidden nor another screen opened.
+    let modes: Vec<_> = screen.split("modes=").skip(1).map(|rest| rest.split_whitespace().next()).collect();
+    assert!(modes.len() == 2 && modes[0] == modes[1], "{modes:?} {screen}");
+    assert!(!screen.contains("\x1b[?"), "{screen:?}");
+    // The bar and the lines above it share one line of bytes.
+    let lines = screen.split("epoch ").skip(1).map(|line| format!("epoch {line}"));
+    fs::write(&log, lines.collect::<Vec<_>>().join("\n")).unwrap();
+    assert_unfinished(&log, &out);
 }
