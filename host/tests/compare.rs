@@ -122,6 +122,42 @@ fn a_comparison_gives_a_table_a_page_and_figures_and_goes_on_after_a_stop() {
     assert_eq!(case.read("runs.jsonl").lines().count(), RUNS);
 }
 
+/// Equation 6 sets the noise as in `damper train`, and each cell has the accountant's epsilon of it.
+#[test]
+fn equation_6_is_a_column_and_is_priced() {
+    let text = SMALL.replace("epsilon = [3, 8]", "equation-6 = [0.8, 1.6]").replace("lr = [0.05, 1]", "lr = 0.5");
+    let case = Case::new(&text.replace("seeds = [1, 2]\n", "").replace("epochs = 1", "epochs = 0.2"));
+    let output = case.run(&["--quiet"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--equation-6 0.8: sets the noise to"), "{}", stderr(&output));
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("equation 6 0.8") && shown.contains("epsilon: dp-sgd: "), "{shown}");
+    assert!(case.read("compare.md").contains("| method | equation 6, ε̄ = 0.8 | equation 6, ε̄ = 1.6 |"));
+    let found = case.json();
+    assert_eq!(found["budget"], "equation 6");
+    let (rate, steps) = (128.0 / 1437.0, 3.0f64);
+    for row in found["methods"].as_array().unwrap() {
+        for cell in row["cells"].as_array().unwrap() {
+            let of = |key: &str| cell[key].as_f64().unwrap_or_else(|| panic!("{key}: {cell}"));
+            let logs = (16.0 * steps * rate / 1e-5).ln() * (1.25f64 / 1e-5).ln();
+            let expected = rate / of("budget") * (logs * steps).sqrt();
+            let multiplier = of("noise_multiplier");
+            assert!((multiplier / expected - 1.0).abs() < 1e-5, "{cell} {expected}");
+            let args = [
+                "epsilon".to_owned(),
+                "--json".into(),
+                "--delta=1e-5".into(),
+                format!("--steps={steps}"),
+                format!("--noise-multiplier={multiplier}"),
+                format!("--sampling-rate={rate}"),
+            ];
+            let priced = Command::new(env!("CARGO_BIN_EXE_damper")).args(args).output().unwrap();
+            let priced: Value = serde_json::from_slice(&priced.stdout).unwrap();
+            assert!((priced["epsilon"].as_f64().unwrap() / of("epsilon") - 1.0).abs() < 1e-6, "{cell} {priced}");
+        }
+    }
+}
+
 #[test]
 fn a_refused_method_is_shown_with_its_reason_and_stops_no_other() {
     let text = SMALL
@@ -175,6 +211,8 @@ fn a_file_at_fault_is_named_with_its_table_and_key_before_anything_runs() {
         (change("epsilon = [3, 8]", "epsilon = [3, 3.0]"), vec!["twice"]),
         (change("epsilon = [3, 8]", ""), vec!["no budgets", "epsilon = [1, 3, 8]"]),
         (change("epsilon = [3, 8]", "epsilon = 3\nnoise-multiplier = 1"), vec!["`epsilon` and `noise-multiplier`"]),
+        (change("epsilon = [3, 8]", "epsilon = 3\nequation-6 = 1"), vec!["`epsilon` and `equation-6`", "keep one"]),
+        (change("lr = 0.5", "lr = 0.5\nequation-6 = 1"), vec!["`equation-6` is for all methods alike"]),
         (change("seeds = [1, 2]", "seeds = []"), vec!["`seeds = []`", "empty"]),
         (change("seeds = [1, 2]", "seeds = [1, 1]"), vec!["twice"]),
         (change("seeds = [1, 2]", "seeds = 0"), vec!["`seeds = 0`", "[1, 2, 3]"]),

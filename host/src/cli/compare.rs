@@ -27,7 +27,8 @@ where compare.toml is
   batch-size = 128
   epochs = 20
   clip = 0.1
-  epsilon = [1, 3, 8]       # the columns; or noise-multiplier = [...]
+  epsilon = [1, 3, 8]       # the columns; or noise-multiplier = [...],
+                            # or equation-6 = [...] (docs/methods/adp.md)
   seeds = [1, 2, 3]         # or seeds = 3: keys from the operating system
 
   [method.dp-sgd]           # a row; its name is the method, too

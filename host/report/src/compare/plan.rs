@@ -21,7 +21,7 @@ pub struct Plan {
 /// The budgets, smallest first as given.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Budgets {
-    /// `epsilon` or `noise-multiplier`.
+    /// `epsilon`, `noise-multiplier` or `equation-6`.
     pub flag: &'static str,
     /// At least one.
     pub values: Vec<f64>,
@@ -204,6 +204,10 @@ impl Budgets {
 
     /// What the budgets are, in words.
     pub fn name(&self) -> &'static str {
-        if self.flag == "epsilon" { "epsilon" } else { "noise multiplier" }
+        match self.flag {
+            "epsilon" => "epsilon",
+            "equation-6" => "equation 6",
+            _ => "noise multiplier",
+        }
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 pub struct Comparison {
     /// What is compared.
     pub metric: Metric,
-    /// What the columns are: `epsilon` or `noise multiplier`.
+    /// What the columns are: `epsilon`, `noise multiplier` or `equation 6`.
     pub budget: &'static str,
     /// The columns.
     pub budgets: Vec<f64>,

@@ -170,7 +170,11 @@ pub fn markdown(comparison: &Comparison) -> String {
         heading[..1].to_uppercase() + &heading[1..]
     });
     for budget in &comparison.budgets {
-        let name = if comparison.budget == "epsilon" { "ε = " } else { "σ = " };
+        let name = match comparison.budget {
+            "epsilon" => "ε = ",
+            "equation 6" => "equation 6, ε̄ = ",
+            _ => "σ = ",
+        };
         let _ = write!(out, " {name}{budget} |");
     }
     out.push_str(" seconds a run |\n| --- |");

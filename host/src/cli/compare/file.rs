@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 /// Keys that stand at the top alone.
-const TOP: [&str; 8] = ["out", "budget", "json", "quiet", "seeds", "seed", "epsilon", "noise-multiplier"];
-const BUDGETS: [&str; 2] = ["epsilon", "noise-multiplier"];
+const TOP: [&str; 9] = ["out", "budget", "json", "quiet", "seeds", "seed", "epsilon", "noise-multiplier", "equation-6"];
+const BUDGETS: [&str; 3] = ["epsilon", "noise-multiplier", "equation-6"];
 
 /// Why nothing can be compared.
 pub(super) const NO_TEST: &str = "the data has no held-out samples to compare on: give some with `test`";
@@ -144,13 +144,13 @@ impl Reader<'_> {
     }
 
     fn budgets(&self, table: &Table) -> Result<Budgets, Failure> {
-        let (flag, value) = match BUDGETS.map(|flag| table.get(flag)) {
-            [Some(value), None] => (BUDGETS[0], value),
-            [None, Some(value)] => (BUDGETS[1], value),
-            [Some(_), Some(_)] => {
-                return Err(self.failure("`epsilon` and `noise-multiplier`: one follows from the other; keep one"));
+        let given: Vec<_> = BUDGETS.iter().filter_map(|flag| Some((*flag, table.get(*flag)?))).collect();
+        let (flag, value) = match given[..] {
+            [one] => one,
+            [] => return Err(self.failure("no budgets: add a line such as epsilon = [1, 3, 8]")),
+            [(one, _), (other, _), ..] => {
+                return Err(self.failure(format!("`{one}` and `{other}`: each sets the noise; keep one")));
             }
-            [None, None] => return Err(self.failure("no budgets: add a line such as epsilon = [1, 3, 8]")),
         };
         let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
         let mut values = Vec::new();
