@@ -3,7 +3,7 @@
 use super::Failure;
 use damper_report::{paid, planned};
 use damper_train::budget::{Budget, Reservation};
-use damper_train::{self as train, Run, RunPlan, Source, TrainConfig};
+use damper_train::{self as train, Run, RunPlan, Source, TestMetrics, TrainConfig};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -37,6 +37,12 @@ impl Charge {
         let Some(reservation) = &self.0 else { return Ok(()) };
         if RunPlan::new(run)? == *reservation.plan() {
             return Ok(());
+        }
+        if run.data.test.is_none() && matches!(run.config.test_metrics, TestMetrics::Private { .. }) {
+            return Err(Failure::new(
+                "--test-metrics private: the charge covers evaluations, and the data has no held-out samples; add --test, or use \
+                 --test-metrics none",
+            ));
         }
         Err(Failure::new(format!(
             "--samples: gives another plan than the data, whose training split has {} samples; give that number",

@@ -157,6 +157,9 @@ impl Trainer for Runner<'_> {
 impl Runner<'_> {
     fn one(&mut self, task: &Task) -> Result<Figures, Failure> {
         let (args, model) = file::parse(&task.flags, self.budget_file, self.out)?;
+        if args.config()?.test_metrics != TestMetrics::Exact {
+            return Err(Failure::new("test-metrics: a comparison is of exact figures of the test split; leave it out"));
+        }
         let charge = args.charge("compare", (task.purpose == Purpose::Tuning).then_some(TUNING_PART))?;
         let mut paid = None;
         let result = self.charged(task, &args, &model, &charge, &mut paid);
@@ -179,9 +182,6 @@ impl Runner<'_> {
         let mut run = train::prepare(&args.source(model.to_path_buf()), args.config()?).map_err(in_model)?;
         if run.data.test.is_none() {
             return Err(Failure::new(file::NO_TEST));
-        }
-        if run.config.test_metrics != TestMetrics::Exact {
-            return Err(Failure::new("test-metrics: a comparison is of exact figures of the test split; leave it out"));
         }
         let warnings = run.warnings.iter().chain(&run.warnings_of_data).map(|warning| {
             match warning.strip_prefix("--seed makes this run") {

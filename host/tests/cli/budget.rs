@@ -1,6 +1,7 @@
 //! The budget of a data set: charged before data is read, refused beyond its limit, and never below what was paid.
 
 use super::{DIGITS, MLP, assert_refused, damper, folder, json, stderr, train};
+use damper::accounting::{Accountant, Recorded, Sampler};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -183,6 +184,49 @@ fn every_kind_of_run_is_charged_as_it_runs() {
         let charged = total(&file)["epsilon"].as_f64();
         assert!((epsilon.unwrap() / charged.unwrap() - 1.0).abs() < 1e-6, "{extra:?} {epsilon:?} {charged:?}");
     }
+}
+
+/// Private metrics add to the total, for a row held out here may be trained on elsewhere; the run's own cost is the larger part.
+#[test]
+fn private_metrics_add_to_the_total() {
+    let metrics = ["--test-metrics", "private", "--epochs", "1", "--eval-every", "0.3"];
+    let cases: [&[&str]; 3] = [&ONE, &["--truncate", "200"], &["--sampler", "shuffled"]];
+    for extra in cases {
+        let (guard, file) = budget(&[]);
+        let out = guard.path().join("run");
+        let output = train(MLP, DIGITS, &out, &flags(&file, &[&metrics, extra].concat())).output().unwrap();
+        assert!(output.status.success(), "{extra:?} {}", stderr(&output));
+        let events: Recorded = serde_json::from_slice(&fs::read(out.join("events.json")).unwrap()).unwrap();
+        assert!(events.held_out.iter().map(|event| event.times).sum::<u64>() >= 3, "{extra:?}");
+        let both = Recorded {
+            events: [events.events.clone(), events.held_out.clone()].concat(),
+            held_out: vec![],
+            sampler: Sampler::Poisson,
+            steps: None,
+            truncation: None,
+            ..events.clone()
+        };
+        let of = |events: &Recorded| events.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon;
+        let charged = total(&file)["epsilon"].as_f64().unwrap();
+        assert!(charged > 1.2 * of(&events), "{extra:?} {charged}");
+        // What cut draws take of delta is small here.
+        assert!((charged / of(&both) - 1.0).abs() < 1e-3, "{extra:?} {charged} {}", of(&both));
+    }
+}
+
+/// The charge covers evaluations before any data is read: without held-out samples the run is refused and charged for nothing.
+#[test]
+fn private_metrics_without_rows_are_refused() {
+    let (guard, file) = budget(&[]);
+    let table = guard.path().join("rows.csv");
+    let row = |row: usize| format!("{}{}\n", "0.5,".repeat(64), row % 10);
+    fs::write(&table, (0..200).map(row).collect::<String>()).unwrap();
+    let data = format!("csv:{}", table.display());
+    let charged = ["--budget", file.to_str().unwrap(), "--samples", "200", "--test-metrics", "private"];
+    let mut run = train(MLP, &data, &guard.path().join("run"), &charged);
+    assert_refused(&run.output().unwrap(), &["--test-metrics private", "no held-out samples", "--test-metrics none"]);
+    let found = total(&file);
+    assert_eq!((&found["epsilon"], &found["runs"][0]["steps"]), (&json!(0.0), &json!(0)), "{found}");
 }
 
 /// A comparison charges every run, those that tune too, at the rate of the samples that are left.

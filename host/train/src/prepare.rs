@@ -133,23 +133,10 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         ));
     }
     let physical_batch = physical_batch(&config, clipped.as_ref().unwrap_or(&grad).cost)?;
-    let price = |delta| plan.epsilon(config.accountant, delta);
-    let Truncated { price: priced, delta: plan_delta } = match truncation {
-        Some(truncation) => truncation.price(config.delta, cut, price)?,
-        None => Truncated { price: price(config.delta)?, delta: config.delta },
-    };
-    let with_accuracy = matches!(derive.loss, Loss::SoftmaxCrossEntropy | Loss::BceWithLogits);
-    let private_metrics = match (config.test_metrics, &data.test) {
-        (TestMetrics::Private { loss_bound }, Some(_)) => {
-            let target = match config.budget {
-                Budget::Epsilon(target) => target,
-                Budget::NoiseMultiplier(_) | Budget::Equation6(_) => priced.epsilon,
-            };
-            let releases = evaluations(steps, steps_between(&config, rate));
-            let (target, accountant) = ((target, config.delta), config.accountant);
-            Some(PrivateMetrics::new(accountant, target, releases, loss_bound, with_accuracy)?)
-        }
-        _ => None,
+    let Truncated { price: priced, delta: plan_delta } = of_training(&config, &plan, truncation, cut)?;
+    let private_metrics = match &data.test {
+        Some(_) => private_metrics(&config, &derive.loss, steps, rate, priced.epsilon)?,
+        None => None,
     };
     let of_held_out =
         private_metrics.as_ref().map(|metrics| metrics.plan.epsilon(config.accountant, config.delta)).transpose()?;
@@ -345,7 +332,40 @@ fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, TrainError> {
     })
 }
 
-/// The plan of a run on `samples` samples, before any data is read. If `tuning`, a part of them is held out for figures after the
+/// The price of training; and the δ that it is of, less than the run's where draws are cut.
+fn of_training(
+    config: &TrainConfig,
+    plan: &Plan,
+    truncation: Option<Truncation>,
+    cut: f64,
+) -> Result<Truncated, TrainError> {
+    let price = |delta| plan.epsilon(config.accountant, delta);
+    Ok(match truncation {
+        Some(truncation) => truncation.price(config.delta, cut, price)?,
+        None => Truncated { price: price(config.delta)?, delta: config.delta },
+    })
+}
+
+/// The noise of private metrics, if they are asked for. It does not depend on the held-out rows.
+fn private_metrics(
+    config: &TrainConfig,
+    loss: &Loss,
+    steps: u32,
+    rate: Rate,
+    of_training: f64,
+) -> Result<Option<PrivateMetrics>, TrainError> {
+    let TestMetrics::Private { loss_bound } = config.test_metrics else { return Ok(None) };
+    let target = match config.budget {
+        Budget::Epsilon(target) => target,
+        Budget::NoiseMultiplier(_) | Budget::Equation6(_) => of_training,
+    };
+    let with_accuracy = matches!(loss, Loss::SoftmaxCrossEntropy | Loss::BceWithLogits);
+    let releases = evaluations(steps, steps_between(config, rate));
+    let target = (target, config.delta);
+    Ok(Some(PrivateMetrics::new(config.accountant, target, releases, loss_bound, with_accuracy)?))
+}
+
+/// The plan of a run on `samples` samples, before any data is read. Private metrics count as if the data had held-out rows. If `tuning`, a part of them is held out for figures after the
 /// noise was chosen: the rate is higher.
 ///
 /// # Errors
@@ -357,17 +377,18 @@ pub fn plan(
     samples: u64,
     tuning: Option<f64>,
 ) -> Result<RunPlan, TrainError> {
-    if matches!(config.test_metrics, TestMetrics::Private { .. }) {
-        return Err(TrainError::Flag(
-            "--test-metrics private: its noise follows from the data's held-out rows, and with --budget the plan comes before the \
-             data; use --test-metrics none"
-                .into(),
-        ));
-    }
     check_flags(source, &config)?;
     config.method.check(&config.optimizer)?;
+    let priced = price(&mut config, samples)?;
+    let metrics = match config.test_metrics {
+        TestMetrics::Private { .. } => {
+            let training = of_training(&config, &priced.plan, priced.truncation, priced.cut)?;
+            private_metrics(&config, &source.derive.loss, priced.steps, priced.rate, training.price.epsilon)?
+        }
+        TestMetrics::Exact | TestMetrics::None => None,
+    };
     let Priced { rate, truncation, steps, learning_rate, noise_schedule, multiplier, sigma_grid, count_noise, .. } =
-        price(&mut config, samples)?;
+        priced;
     let left = tuning.map_or(samples, |part| samples - held_out_rows(samples, part));
     let rate = if left == samples { rate } else { tuning_rate(&config, samples, left)? };
     let config = &config;
@@ -383,7 +404,7 @@ pub fn plan(
         multiplier,
         sigma_grid,
         count_noise,
-        held_out: None,
+        held_out: metrics.as_ref(),
     };
     RunPlan::of(&terms)
 }

@@ -104,12 +104,14 @@ impl RunPlan {
         })
     }
 
-    /// The events of the first `paid` steps. A part of an epoch counts as an epoch, and releases from held-out rows count whole.
+    /// The events of the first `paid` steps. A part of an epoch counts as an epoch. Releases from held-out rows come after a step: they
+    /// count whole, or not at all if no step is paid.
     #[must_use]
     pub fn paid(&self, paid: u32) -> Recorded {
         let paid = paid.min(self.steps);
         let first = self.events.first(u64::from(paid.div_ceil(self.steps_per_event.max(1))));
-        Recorded { steps: self.events.steps.map(|_| u64::from(paid)), ..first }
+        let held_out = if paid == 0 { Vec::new() } else { first.held_out.clone() };
+        Recorded { steps: self.events.steps.map(|_| u64::from(paid)), held_out, ..first }
     }
 
     /// Returns true if ε is of the mechanism that runs, bit for bit, with noise that nobody knows.
