@@ -4,13 +4,12 @@
 //! last that reads it, an input or an output all the time, and a reinterpretation (`Reshape` and its like) shares its
 //! input's memory. What a runtime keeps besides (packed weights, alignment, scratch of its kernels) is not counted.
 
-use super::emit::Var;
+use super::emit::{Known, Var};
 use damper_onnx::graph::DType;
 use damper_onnx::pb::NodeProto;
 use damper_onnx::{attr_int, attr_string};
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
-use std::rc::Rc;
 
 /// The counted cost of a gradient graph.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -41,9 +40,6 @@ impl Cost {
         NonZeroUsize::new(rows as usize)
     }
 }
-
-/// Tensors by name; a tensor with a batch counts for one sample.
-pub type Known = HashMap<Rc<str>, Var>;
 
 /// Counts `nodes`, which run in this order; `kept` are the names of inputs, initializers and outputs.
 pub fn count(nodes: &[NodeProto], known: &Known, kept: &[&str]) -> Cost {

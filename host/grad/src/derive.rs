@@ -1,13 +1,14 @@
 //! From a graph to the ONNX model of its per-sample gradients.
 
-use super::cost::count;
+use super::cost::{Cost, count};
 use super::emit::{BATCH_FIRST, Emitter, Var, reshape_target};
+use super::grad_graph::GradGraph;
 use super::loss;
 use super::lower::lower;
+use super::options::DeriveOptions;
 use super::readout::{Bounds, Part, Read, Readout, clipped_sum, factored, norms, per_sample, ways};
 use super::refusal::Refusal;
 use super::sweep::sweep;
-use super::{Cost, DeriveOptions, GradGraph};
 use damper_onnx::graph::{Graph, Node, Origin, Parameter};
 use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
 use damper_onnx::{Dim, TensorSpec};

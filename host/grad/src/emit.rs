@@ -6,50 +6,21 @@ mod layout;
 mod products;
 mod stretch;
 mod sums;
+mod var;
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use prost::Message;
 
-pub use layout::reshape_target;
+pub use var::{BATCH_FIRST, Known, Var, reshape_target};
 
-use super::cost::Known;
 use damper_onnx::graph::{BatchAxis, DType, Tensor, TensorData};
 use damper_onnx::pb::{AttributeProto, NodeProto, TensorProto};
 use damper_onnx::{data_type, make_attr_int, make_tensor};
 
-/// The plain batch axis 0.
-pub const BATCH_FIRST: BatchAxis = BatchAxis { axis: 0, outer: 1, inner: 1 };
-
 /// Elements of the longest vector that a processor works on at once.
 const VECTOR: usize = 16;
-
-/// A tensor of the emitted graph; `shape` is that of a batch of one sample, as in [`damper_onnx::graph::Value`].
-#[derive(Clone, PartialEq, Debug)]
-pub struct Var {
-    pub name: Rc<str>,
-    pub dtype: DType,
-    pub shape: Vec<usize>,
-    pub batch: Option<BatchAxis>,
-}
-
-impl Var {
-    /// Number of axes.
-    pub fn rank(&self) -> usize {
-        self.shape.len()
-    }
-
-    /// Elements of one sample.
-    pub fn len(&self) -> usize {
-        self.shape.iter().product()
-    }
-
-    /// Whether the batch is axis 0 and that axis is the batch alone.
-    pub fn is_batch_first(&self) -> bool {
-        self.batch == Some(BATCH_FIRST)
-    }
-}
 
 /// Builder of an ONNX graph.
 pub struct Emitter {

@@ -2,19 +2,17 @@
 
 mod bce_with_logits;
 mod from_output;
+mod head;
+mod labels;
 mod mse;
 mod softmax_cross_entropy;
+mod sums;
 
-use super::emit::{BATCH_FIRST, Emitter, Var};
+use super::emit::{Emitter, Var};
+use super::options::{DeriveOptions, Loss};
 use super::refusal::Refusal;
-use super::{DeriveOptions, Loss};
 use damper_onnx::graph::{DType, Graph, ValueId};
-
-/// Name of the labels' input.
-pub const LABELS: &str = "dp.labels";
-
-/// The label of a token or element that is not counted.
-const IGNORED: i64 = -100;
+use head::Head;
 
 /// An emitted loss.
 pub struct Emitted {
@@ -85,58 +83,4 @@ fn source<'a>(graph: &'a Graph, options: &'a DeriveOptions) -> Result<(ValueId, 
             )),
         },
     }
-}
-
-/// The output that a loss reads, with the samples in front: `[N, *rest]`.
-pub struct Head {
-    pub var: Var,
-    original: Var,
-}
-
-impl Head {
-    fn new(em: &mut Emitter, output: &Var) -> Self {
-        if output.is_batch_first() {
-            return Self { var: output.clone(), original: output.clone() };
-        }
-        let batch = output.batch.expect("checked to be batched");
-        let mut rest = output.shape.clone();
-        if rest[batch.axis] == 1 {
-            rest.remove(batch.axis);
-        }
-        Self { var: em.per_sample(output, &rest), original: output.clone() }
-    }
-
-    /// Shape of one sample.
-    pub fn rest(&self) -> &[usize] {
-        &self.var.shape[1..]
-    }
-
-    fn put_back(&self, em: &mut Emitter, grad: &Var) -> Var {
-        let batch = self.original.batch.expect("checked to be batched");
-        let grad = em.per_sample(grad, &self.original.shape);
-        em.as_batched(&grad, &self.original.shape, batch)
-    }
-}
-
-/// The labels' input with one entry a sample of the given shape.
-fn labels(dtype: DType, rest: &[usize]) -> Var {
-    Var { name: LABELS.into(), dtype, shape: [&[1], rest].concat(), batch: Some(BATCH_FIRST) }
-}
-
-/// The sum of each sample's elements: `[N]`.
-fn sum_each(em: &mut Emitter, x: &Var) -> Var {
-    if x.len() == 1 {
-        return em.per_sample(x, &[]);
-    }
-    let axes: Vec<usize> = (1..x.rank()).collect();
-    em.reduce_sum(x, &axes, false)
-}
-
-/// What a sample's sum over elements is divided by, `[N, 1, …]` of as many axes as `counted`: the number of its ones,
-/// and 1 where there is none.
-fn divisor(em: &mut Emitter, counted: &Var) -> Var {
-    let axes: Vec<usize> = (1..counted.rank()).collect();
-    let count = em.reduce_sum(counted, &axes, true);
-    let one = em.scalar(counted.dtype, 1.0);
-    em.binary("Max", &count, &one)
 }

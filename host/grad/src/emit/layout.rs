@@ -1,6 +1,7 @@
 //! Where elements lie: other shapes, other orders of axes, parts and wholes.
 
-use super::{BATCH_FIRST, Emitter, Var};
+use super::Emitter;
+use super::var::{BATCH_FIRST, Var, reshape_target};
 use damper_onnx::graph::BatchAxis;
 use damper_onnx::{make_attr_int, make_attr_ints};
 
@@ -126,13 +127,4 @@ impl Emitter {
         let x = self.transpose(&x, &[1, 0, 2]);
         self.reshape(&x, shape, Some(batch))
     }
-}
-
-/// The second input of a `Reshape`: -1 where the batch is.
-pub fn reshape_target(shape: &[usize], batch: Option<BatchAxis>) -> Vec<i64> {
-    let mut target: Vec<i64> = shape.iter().map(|&d| d as i64).collect();
-    if let Some(batch) = batch {
-        target[batch.axis] = -1;
-    }
-    target
 }

@@ -1,6 +1,7 @@
 //! Matrix products.
 
-use super::{Emitter, Var, broadcast};
+use super::var::Var;
+use super::{Emitter, broadcast};
 use damper_onnx::graph::BatchAxis;
 use damper_onnx::make_attr_int;
 

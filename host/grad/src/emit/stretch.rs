@@ -1,6 +1,7 @@
 //! Broadcasts and filled tensors.
 
-use super::{BATCH_FIRST, Emitter, Var};
+use super::Emitter;
+use super::var::{BATCH_FIRST, Var};
 use damper_onnx::graph::{BatchAxis, DType};
 use damper_onnx::make_attr_int;
 

@@ -1,6 +1,7 @@
 //! Sums, means and extremes over axes.
 
-use super::{Emitter, Var};
+use super::Emitter;
+use super::var::Var;
 use damper_onnx::graph::BatchAxis;
 use damper_onnx::pb::NodeProto;
 use damper_onnx::{make_attr_int, make_attr_ints};

@@ -4,9 +4,11 @@
 //! An element with the label −100 is not counted. It is masked by `Where`, so that what is not finite in it does not
 //! spread.
 
-use super::{Head, IGNORED, divisor, labels, sum_each};
-use crate::Reduction;
+use super::head::Head;
+use super::labels::{IGNORED, labels};
+use super::sums::{divisor, sum_each};
 use crate::emit::{Emitter, Var};
+use crate::options::Reduction;
 
 /// Loss `[N]`, labels of the output's shape, gradient.
 pub fn emit(em: &mut Emitter, z: &Head, reduction: Reduction) -> (Var, Option<Var>, Var) {

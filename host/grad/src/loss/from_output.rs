@@ -1,6 +1,6 @@
 //! `output:NAME`: the model computes the loss ⇒ `dz = 1`.
 
-use super::Head;
+use super::head::Head;
 use crate::emit::{Emitter, Var};
 use crate::refusal::Refusal;
 

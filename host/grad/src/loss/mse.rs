@@ -1,8 +1,10 @@
 //! `mse`: `ℓ = mean (z − t)²` over the sample's `n` elements ⇒ `dz = 2 (z − t) / n`. Summed: both times `n`.
 
-use super::{Head, labels, sum_each};
-use crate::Reduction;
+use super::head::Head;
+use super::labels::labels;
+use super::sums::sum_each;
 use crate::emit::{Emitter, Var};
+use crate::options::Reduction;
 
 /// Loss `[N]`, labels of the output's shape, gradient.
 pub fn emit(em: &mut Emitter, z: &Head, reduction: Reduction) -> (Var, Option<Var>, Var) {

@@ -5,10 +5,12 @@
 //! A token with the label −100 is not counted. The label is compared with each class number, so none is ever used as an
 //! index. Uncounted tokens are masked by `Where`, so that what is not finite in them does not spread.
 
-use super::{Head, IGNORED, divisor, labels};
+use super::head::Head;
+use super::labels::{IGNORED, labels};
+use super::sums::divisor;
 use crate::emit::{Emitter, Var};
+use crate::options::{DeriveOptions, Reduction};
 use crate::refusal::Refusal;
-use crate::{DeriveOptions, Reduction};
 use damper_onnx::graph::{DType, Tensor, TensorData};
 
 /// Loss `[N]`, labels int64 of the output's shape without the class axis, gradient.

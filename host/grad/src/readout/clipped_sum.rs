@@ -13,7 +13,7 @@
 //! whose squared norm is not finite, add exactly nothing, whatever is in them: both factors are masked.
 
 use super::norms::{Form, squares};
-use super::{Read, Way};
+use super::read::{Read, Way};
 use crate::emit::{BATCH_FIRST, Emitter, Var};
 use crate::factor::{masked, weighted_sum};
 use damper_onnx::graph::{BatchAxis, DType};

@@ -8,7 +8,7 @@
 //! Memory: `N · (r + c)` floats for an outer product of `r · c`; those of the input and of the output for a kernel; `N · len` for
 //! others.
 
-use super::Read;
+use super::read::Read;
 use crate::emit::{Emitter, Var};
 use crate::factor::{Factors, Grad};
 use crate::window::Window;

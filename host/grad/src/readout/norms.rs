@@ -5,7 +5,7 @@
 //!
 //! Memory: the Gram matrices of one parameter, `3 · N · T²` floats, or its gradients; each is free again after its norm.
 
-use super::{Read, Readout, Way};
+use super::read::{Read, Readout, Way};
 use crate::emit::{Emitter, Var};
 use crate::factor::{Costs, Factors, Grad, norm_squared, rounding, sum_of_squares};
 use damper_onnx::graph::DType;

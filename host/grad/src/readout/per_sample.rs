@@ -2,7 +2,7 @@
 //!
 //! Memory: `N · D` floats, `D` being the number of trained parameters.
 
-use super::Read;
+use super::read::Read;
 use crate::emit::{Emitter, Var};
 
 /// One tensor a parameter.

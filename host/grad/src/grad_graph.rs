@@ -1,0 +1,62 @@
+//! The emitted model, and what is fed to it and read from it.
+
+use super::cost::Cost;
+use super::readout::Way;
+use super::window::Window;
+use damper_onnx::TensorSpec;
+use damper_onnx::pb::ModelProto;
+
+/// An emitted gradient graph (names and shapes: design, "Names and shapes of an emitted graph").
+#[derive(Clone, PartialEq, Debug)]
+pub struct GradGraph {
+    /// The model to run.
+    pub model: ModelProto,
+    /// The model's own data inputs.
+    pub inputs: Vec<TensorSpec>,
+    /// `dp.labels`; none for `output:NAME`.
+    pub labels: Option<TensorSpec>,
+    /// The trained parameters, in the order in which the flat parameter vector holds them, under their own names: with
+    /// several points `NAME@0`, `NAME@1`, … are the inputs.
+    pub parameters: Vec<TensorSpec>,
+    /// Number of points, `K`.
+    pub points: usize,
+    /// `dp.mix` `[K]`, the weights of the points, where there are several.
+    pub mix: Option<TensorSpec>,
+    /// `dp.clip`, a scalar above 0, of a clipped sum.
+    pub clip: Option<TensorSpec>,
+    /// `dp.weight` `[N]`, each 0 or 1, of a clipped sum.
+    pub weight: Option<TensorSpec>,
+    /// `dp.loss`, the model's outputs (both at point 0), then what was read out: `dp.grad.NAME` for each of `parameters`
+    /// (or `dp.left.NAME` and `dp.right.NAME`), or `dp.norm`, or `dp.norm` and `dp.sum.NAME` for each of them.
+    pub outputs: Vec<TensorSpec>,
+    /// The kernels whose gradient the reader takes of `dp.left.NAME` `[N, O, *output]` and `dp.right.NAME` `[N, C, *input]`, and the
+    /// windows over the latter.
+    pub windows: Vec<(String, Window)>,
+    /// Parameters that were to be trained and are not, since no gradient reaches them from the loss: initializers.
+    pub unreached: Vec<String>,
+    /// In which form the gradient of each of `parameters` is taken.
+    pub ways: Vec<Way>,
+    /// What running it costs.
+    pub cost: Cost,
+}
+
+impl GradGraph {
+    /// The length of the flat parameter vector: elements of all trained parameters.
+    pub fn trained_len(&self) -> usize {
+        self.parameters.iter().map(|spec| spec.elements(1)).sum()
+    }
+
+    /// Every input, in the model's order: data, labels, the parameters at each point, mix, clip, weight.
+    pub fn feeds(&self) -> Vec<TensorSpec> {
+        let at = |point: usize| {
+            let named = move |spec: &TensorSpec| match self.points {
+                1 => spec.clone(),
+                _ => TensorSpec { name: format!("{}@{point}", spec.name), ..spec.clone() },
+            };
+            self.parameters.iter().map(named)
+        };
+        let data = self.inputs.iter().chain(&self.labels).cloned();
+        let rest = self.mix.iter().chain(&self.clip).chain(&self.weight).cloned();
+        data.chain((0..self.points).flat_map(at)).chain(rest).collect()
+    }
+}

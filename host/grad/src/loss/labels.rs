@@ -1,0 +1,15 @@
+//! The labels' input.
+
+use crate::emit::{BATCH_FIRST, Var};
+use damper_onnx::graph::DType;
+
+/// Name of the labels' input.
+const LABELS: &str = "dp.labels";
+
+/// The label of a token or element that is not counted.
+pub const IGNORED: i64 = -100;
+
+/// The labels' input with one entry a sample of the given shape.
+pub fn labels(dtype: DType, rest: &[usize]) -> Var {
+    Var { name: LABELS.into(), dtype, shape: [&[1], rest].concat(), batch: Some(BATCH_FIRST) }
+}

@@ -1,0 +1,59 @@
+//! What is to be differentiated, and what of the gradients is to be read out.
+
+use super::readout::Readout;
+use std::num::NonZeroUsize;
+
+/// A loss, one number a sample.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Loss {
+    /// `softmax-cross-entropy`: labels int64 of the output's shape without the class axis, `[N]` or `[N, S]`; over the
+    /// tokens whose label is not −100.
+    SoftmaxCrossEntropy,
+    /// `mse`: labels of the output's shape; over the sample's elements.
+    Mse,
+    /// `bce-with-logits`: labels of the output's shape; over the elements whose label is not −100.
+    BceWithLogits,
+    /// `output:NAME`: the model computes it.
+    Output(String),
+}
+
+/// How a sample's loss is taken of the losses of its tokens or elements.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Reduction {
+    /// Their mean over those that count, 0 where none does.
+    #[default]
+    Mean,
+    /// Their sum: a long sample weighs more than a short one, until it is clipped.
+    Sum,
+}
+
+/// What [`derive()`](crate::derive()) is to emit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeriveOptions {
+    /// The loss whose gradient is taken.
+    pub loss: Loss,
+    /// The output that feeds the loss; may be left out where the model has one.
+    pub output: Option<String>,
+    /// The axis of that output that holds the classes; the last where left out.
+    pub class_axis: Option<i64>,
+    /// How a sample's loss is taken of those of its tokens or elements.
+    pub reduction: Reduction,
+    /// What is read out of the sweep.
+    pub readout: Readout,
+    /// At how many points gradients are taken, to be mixed for each sample.
+    pub points: NonZeroUsize,
+}
+
+impl DeriveOptions {
+    /// The `per-sample` readout of `loss` at the model's one output, classes on the last axis, at one point.
+    pub fn new(loss: Loss) -> Self {
+        Self {
+            loss,
+            output: None,
+            class_axis: None,
+            reduction: Reduction::Mean,
+            readout: Readout::PerSample,
+            points: NonZeroUsize::MIN,
+        }
+    }
+}
