@@ -6,6 +6,7 @@
 //! onnxruntime on the processor operators of our own take their places (`backend/ort`), in one pass over memory.
 
 use super::emit::{Emitter, Var};
+use super::integers::{known_ints, reduced_axes};
 use super::lookup::{checked, found, numbers};
 use super::normalize::Normalized;
 use super::rules::{
@@ -13,7 +14,7 @@ use super::rules::{
     pad, pow, reduce_l1, reduce_l2, reduce_log_sum, reduce_log_sum_exp, reduce_prod, reduce_sum_square, resize, selu,
     softplus, softsign, thresholded_relu, trilu,
 };
-use damper_onnx::graph::{BatchAxis, Graph, Node, Origin, Tensor, TensorData, Value};
+use damper_onnx::graph::{BatchAxis, Graph, Node, Tensor, TensorData, Value};
 use damper_onnx::{attr_float, attr_int, attr_ints, attr_string, make_attr_int};
 
 /// The output of `node` in other operators; `None` where it is written as it stands.
@@ -152,14 +153,6 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
     }
 }
 
-/// The integers of an input that is a constant.
-fn known_ints<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a [i64]> {
-    match &graph.values[node.inputs.get(index).copied().flatten()?.0].origin {
-        Origin::Constant(Tensor { data: TensorData::I64(values), .. }) => Some(values),
-        _ => None,
-    }
-}
-
 /// A product of a batch with a column or a vector, or of a row with samples along the columns.
 fn column(em: &mut Emitter, a: &Var, b: &Var, batch: Option<BatchAxis>) -> Option<Var> {
     batch?;
@@ -236,23 +229,4 @@ fn affine(em: &mut Emitter, x: &Var, inputs: &[Option<Var>], entries: &[usize]) 
     let beta = em.reshape(&entry(2), entries, None);
     let scaled = em.mul(x, &gamma);
     em.add(&scaled, &beta)
-}
-
-/// The axes a reduction of a tensor of `rank` axes sums over; `None` where they are not known now.
-pub fn reduced_axes(graph: &Graph, node: &Node, rank: usize) -> Option<Vec<usize>> {
-    let listed = match (attr_ints(&node.attributes, "axes"), node.inputs.get(1).copied().flatten()) {
-        (Some(axes), _) => axes.to_vec(),
-        (None, None) => vec![],
-        (None, Some(id)) => match &graph.values[id.0].origin {
-            Origin::Constant(tensor) => match &tensor.data {
-                TensorData::I64(axes) => axes.clone(),
-                _ => return None,
-            },
-            _ => return None,
-        },
-    };
-    if listed.is_empty() && attr_int(&node.attributes, "noop_with_empty_axes", 0) == 0 {
-        return Some((0..rank).collect());
-    }
-    Some(listed.iter().map(|a| a.rem_euclid(rank as i64) as usize).collect())
 }

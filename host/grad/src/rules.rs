@@ -62,6 +62,7 @@ pub mod reduce_sum_square;
 mod relu;
 mod reshape;
 pub mod resize;
+mod rule;
 pub mod selu;
 mod sigmoid;
 mod sin;
@@ -77,17 +78,9 @@ pub mod thresholded_relu;
 mod transpose;
 pub(super) mod trilu;
 mod where_;
+mod windows;
 
-use super::refusal::Refusal;
-use super::sweep::Pull;
-
-/// How the gradient of one operator's output becomes gradients of its inputs.
-pub struct Rule {
-    /// Operator of the standard domain.
-    pub op: &'static str,
-    /// Emits the gradients of the inputs that are wanted.
-    pub pull: fn(&mut Pull<'_>) -> Result<(), Refusal>,
-}
+use rule::Rule;
 
 /// Every rule, by operator.
 pub const RULES: &[Rule] = &[

@@ -1,13 +1,12 @@
-//! The reverse walk, and the words in which rules are written.
+//! The reverse walk.
 
 use super::broadcast::settle;
-use super::emit::{BATCH_FIRST, Emitter, Var};
-use super::factor::{Factors, Grad};
-use super::lower::reduced_axes;
+use super::emit::{Emitter, Var};
+use super::factor::Grad;
+use super::pull::{Pull, accumulate};
 use super::refusal::Refusal;
 use super::rules::{RULES, has_slope};
-use damper_onnx::graph::{BatchAxis, Graph, Node, TensorData, Value, ValueId};
-use damper_onnx::{attr_float, attr_int, attr_ints, attr_string};
+use damper_onnx::graph::{Graph, ValueId};
 
 /// The gradients, by parameter index, of `seeds`' weighted outputs; `None` for a parameter they do not depend on.
 ///
@@ -32,7 +31,7 @@ pub fn sweep(
             continue;
         }
         let rule = RULES.iter().find(|r| r.op == node.op).ok_or_else(|| Refusal::no_rule(node))?;
-        (rule.pull)(&mut Pull { em, graph, node, forward, wanted: &wanted, grads: &mut grads })?;
+        (rule.pull)(&mut Pull::new(em, graph, node, forward, &wanted, &mut grads))?;
     }
     Ok(graph.parameters.iter().map(|p| if p.trained { grads[p.value.0].take() } else { None }).collect())
 }
@@ -51,187 +50,4 @@ fn leads_to_trained(graph: &Graph) -> Vec<bool> {
         }
     }
     wanted
-}
-
-fn accumulate(em: &mut Emitter, grads: &mut [Option<Grad>], value: ValueId, grad: Grad) {
-    grads[value.0] = Some(match grads[value.0].take() {
-        None => grad,
-        Some(sum) => sum.sum(grad, em),
-    });
-}
-
-/// What a rule sees of one node: inputs `x(i)`, outputs `y(i)`, the output's gradient `gy()`; it answers with `gx(i, …)`.
-pub struct Pull<'a> {
-    pub em: &'a mut Emitter,
-    graph: &'a Graph,
-    node: &'a Node,
-    forward: &'a [Option<Var>],
-    wanted: &'a [bool],
-    grads: &'a mut [Option<Grad>],
-}
-
-impl<'a> Pull<'a> {
-    /// Input `i`.
-    pub fn x(&self, i: usize) -> Var {
-        let id = self.node.inputs[i].expect("the input is there");
-        self.forward[id.0].clone().expect("emitted before the sweep")
-    }
-
-    /// Number of inputs.
-    pub fn arity(&self) -> usize {
-        self.node.inputs.len()
-    }
-
-    /// Whether input `i` is given.
-    pub fn has(&self, i: usize) -> bool {
-        self.node.inputs.get(i).is_some_and(Option::is_some)
-    }
-
-    /// Output 0.
-    pub fn y(&self) -> Var {
-        self.forward[self.node.outputs[0].0].clone().expect("emitted before the sweep")
-    }
-
-    /// Whether the gradient of input `i` leads to a trained parameter.
-    pub fn wants(&self, i: usize) -> bool {
-        self.node.inputs.get(i).copied().flatten().is_some_and(|id| self.wanted[id.0])
-    }
-
-    /// The gradient of output 0, in its layout: `[N, *shape]` where it is not batched.
-    pub fn gy(&mut self) -> Var {
-        let grad = self.gy_any();
-        grad.dense(self.em)
-    }
-
-    /// The gradient of output 0 in the form it has.
-    pub fn gy_any(&self) -> Grad {
-        self.grads[self.node.outputs[0].0].clone().expect("the output is reached")
-    }
-
-    /// By how much axes of `gy` are shifted against those of `y`: 1 where `y` is not batched.
-    pub fn shift(&self) -> usize {
-        self.y_value().batch.is_none() as usize
-    }
-
-    /// Adds to the gradient of input `i` a tensor of `gy`'s layout, or one that broadcasts to or from the input.
-    pub fn gx(&mut self, i: usize, contribution: Var) {
-        let id = self.node.inputs[i].expect("the input is there");
-        let settled = settle(self.em, &contribution, &self.graph.values[id.0]);
-        accumulate(self.em, self.grads, id, Grad::Dense(settled));
-    }
-
-    /// Adds to the gradient of input `i`, which is not batched.
-    pub fn gx_factored(&mut self, i: usize, factors: Factors) {
-        let id = self.node.inputs[i].expect("the input is there");
-        debug_assert_eq!(factors.shape(), self.graph.values[id.0].shape);
-        accumulate(self.em, self.grads, id, Grad::Factored(factors));
-    }
-
-    /// Shape and batch axis of the gradient of input `i`.
-    pub fn layout(&self, i: usize) -> (Vec<usize>, BatchAxis) {
-        let value = &self.graph.values[self.node.inputs[i].expect("the input is there").0];
-        match value.batch {
-            Some(batch) => (value.shape.clone(), batch),
-            None => ([&[1], &value.shape[..]].concat(), BATCH_FIRST),
-        }
-    }
-
-    /// The value of input `i` where it is known now.
-    pub fn constant(&self, i: usize) -> Option<&'a damper_onnx::graph::Tensor> {
-        self.graph.constant(self.node.inputs.get(i).copied().flatten()?)
-    }
-
-    /// The integers of input `i` where they are known now.
-    pub fn constant_ints(&self, i: usize) -> Option<Vec<i64>> {
-        match &self.constant(i)?.data {
-            TensorData::I64(values) => Some(values.clone()),
-            TensorData::I32(values) => Some(values.iter().map(|&v| i64::from(v)).collect()),
-            _ => None,
-        }
-    }
-
-    /// The graph, and the node that is asked.
-    pub fn place(&self) -> (&'a Graph, &'a Node) {
-        (self.graph, self.node)
-    }
-
-    /// The axes of a reduction, where they are known now.
-    pub fn reduced_axes(&self) -> Option<Vec<usize>> {
-        reduced_axes(self.graph, self.node, self.x(0).rank())
-    }
-
-    /// The integer attribute `name`.
-    pub fn int(&self, name: &str, default: i64) -> i64 {
-        attr_int(&self.node.attributes, name, default)
-    }
-
-    /// The float attribute `name`.
-    pub fn float(&self, name: &str, default: f32) -> f64 {
-        f64::from(attr_float(&self.node.attributes, name, default))
-    }
-
-    /// The integers of attribute `name`, if present.
-    pub fn ints(&self, name: &str) -> Option<Vec<i64>> {
-        attr_ints(&self.node.attributes, name).map(<[i64]>::to_vec)
-    }
-
-    /// The string attribute `name`.
-    pub fn string(&self, name: &str) -> &'a str {
-        attr_string(&self.node.attributes, name, "")
-    }
-
-    /// A refusal of this node.
-    pub fn refuse(&self, reason: impl Into<String>, remedy: impl Into<String>) -> Refusal {
-        Refusal::of(self.node, reason, remedy)
-    }
-
-    /// Input `i` as rows: with the batch on axis 0, alone or merged with positions.
-    pub fn x_rows(&mut self, i: usize) -> Var {
-        let x = self.x(i);
-        rows(self.em, &x)
-    }
-
-    /// Output 0 as rows.
-    pub fn y_rows(&mut self) -> Var {
-        let y = self.y();
-        rows(self.em, &y)
-    }
-
-    /// The gradient of output 0 as rows, those of `y_rows`.
-    pub fn gy_rows(&mut self) -> Var {
-        let gy = self.gy();
-        if self.shift() == 0 {
-            return rows(self.em, &gy);
-        }
-        let batch = BatchAxis { inner: gy.shape[1], ..BATCH_FIRST };
-        self.em.reshape(&gy, &gy.shape[1..], Some(batch))
-    }
-
-    /// Adds to the gradient of input `i` a tensor in the layout of `x_rows(i)`.
-    pub fn gx_rows(&mut self, i: usize, contribution: Var) {
-        let (shape, batch) = self.layout(i);
-        let contribution = self.em.reshape(&contribution, &shape, Some(batch));
-        self.gx(i, contribution);
-    }
-
-    fn y_value(&self) -> &Value {
-        &self.graph.values[self.node.outputs[0].0]
-    }
-}
-
-/// `x` with the batch on axis 0: as it is where it lies there; merged with the axis before; or the same for every sample.
-fn rows(em: &mut Emitter, x: &Var) -> Var {
-    match x.batch {
-        Some(batch) if batch.axis == 0 => x.clone(),
-        Some(batch) => {
-            debug_assert_eq!(batch.axis, 1, "rows of {x:?}");
-            let shape = [&[x.shape[0] * x.shape[1], 1], &x.shape[2..]].concat();
-            em.reshape(x, &shape, Some(BatchAxis { axis: 0, outer: x.shape[0] * batch.outer, ..batch }))
-        }
-        None => {
-            let one = em.reshape(x, &[&[1], &x.shape[..]].concat(), None);
-            let all = em.expand(&one, &one.shape, Some(BATCH_FIRST));
-            em.reshape(&all, &x.shape, Some(BatchAxis { inner: x.shape[0], ..BATCH_FIRST }))
-        }
-    }
 }

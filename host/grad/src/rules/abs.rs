@@ -1,8 +1,8 @@
 //! `Abs`: `Y = |X|` ⇒ `dX = dY · sign(X)` (0 at 0, as PyTorch has it).
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Abs", pull };
 

@@ -4,11 +4,11 @@
 //! otherwise it is put back axis by axis. (A depthwise transposed convolution with ones would do; tract loses its
 //! channels behind a reshaped product.)
 
-use super::Rule;
 use super::resize::repeat;
+use super::rule::Rule;
 use crate::axis_map::AxisMap;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 use crate::window::Window;
 
 pub const RULE: Rule = Rule { op: "AveragePool", pull };

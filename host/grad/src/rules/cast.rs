@@ -1,8 +1,8 @@
 //! `Cast` from one float type to another ⇒ `dX = dY`, cast back. Nothing passes to or from integers and truth values.
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Cast", pull };
 

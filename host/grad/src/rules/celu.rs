@@ -1,9 +1,9 @@
 //! `Celu`: `Y = X` where `X > 0`, else `α · (exp(X / α) − 1)` ⇒ `dX = dY` or `dY · exp(X / α)`.
 
-use super::Rule;
 use super::elu::Exponential;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Celu", pull };
 

@@ -1,9 +1,9 @@
 //! `Clip`: `Y = min(max(X, low), high)` ⇒ `dX = dY` where `low < X < high`, else 0 (as PyTorch has it at the bounds).
 
-use super::Rule;
+use super::rule::Rule;
 use crate::emit::Var;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Clip", pull };
 

@@ -1,8 +1,8 @@
 //! `Concat`: `Y` = inputs one after the other along an axis ⇒ each `dX` is its part of `dY`.
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Concat", pull };
 

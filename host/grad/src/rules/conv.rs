@@ -10,11 +10,11 @@
 //!
 //! Memory: the patches, `N·L·C·K` floats, `K` being the number of taps.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::emit::Var;
 use crate::factor::{Factors, Side};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 use crate::window::Window;
 
 pub const RULE: Rule = Rule { op: "Conv", pull };

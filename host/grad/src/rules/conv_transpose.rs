@@ -6,10 +6,10 @@
 //!
 //! Memory: the patches, `N·L·O·K` floats, `K` being the number of taps.
 
-use super::Rule;
 use super::conv::weight_factors;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 use crate::window::Window;
 
 pub const RULE: Rule = Rule { op: "ConvTranspose", pull };

@@ -1,8 +1,8 @@
 //! `Cos`: `Y = cos(X)` ⇒ `dX = dY · −sin(X)`.
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Cos", pull };
 

@@ -2,11 +2,11 @@
 //!
 //! Both are products within a sample: the order of their sums is the same for every sample.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::emit::{Emitter, Var};
 use crate::lookup::along;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 use damper_onnx::graph::{Tensor, TensorData};
 
 pub const RULE: Rule = Rule { op: "CumSum", pull };

@@ -1,8 +1,8 @@
 //! `Div`: `Y = A / B` ⇒ `dA = dY / B`, `dB = −dY · Y / B`.
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Div", pull };
 

@@ -2,10 +2,10 @@
 //!
 //! `exp` is taken of `min(X, 0)`, so that it overflows nowhere.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Elu", pull };
 

@@ -1,8 +1,8 @@
 //! `Erf`: `Y = erf(X)` ⇒ `dX = dY · 2/√π · exp(−X²)`.
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Erf", pull };
 

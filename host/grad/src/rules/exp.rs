@@ -1,8 +1,8 @@
 //! `Exp`: `Y = exp(X)` ⇒ `dX = dY · Y`.
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Exp", pull };
 

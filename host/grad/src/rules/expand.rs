@@ -1,8 +1,8 @@
 //! `Expand`: `Y = X` repeated ⇒ `dX` = `dY` summed over the repetitions (which is done for every rule in one place).
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Expand", pull };
 

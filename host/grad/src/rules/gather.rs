@@ -5,12 +5,12 @@
 //! all samples (an embedding), are a factor of the gradient of its rows, and stay indices; of its columns, it is a product with
 //! the indices one-hot.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::emit::BATCH_FIRST;
 use crate::factor::{Factors, Side};
 use crate::lookup::{around, checked, embedding_gradient, put_back};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 use damper_onnx::graph::BatchAxis;
 
 pub const RULE: Rule = Rule { op: "Gather", pull };

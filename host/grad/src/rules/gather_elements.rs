@@ -1,10 +1,10 @@
 //! `GatherElements`: `Y[i] = X[i with its place along an axis replaced by index[i]]` ⇒ `dX[j]` = the sum of `dY[i]` over
 //! the `i` that differ from `j` along the axis alone and looked up `j`.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::lookup::{around, checked, numbers};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "GatherElements", pull };
 

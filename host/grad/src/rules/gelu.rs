@@ -6,10 +6,10 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI, PI};
 
-use super::Rule;
+use super::rule::Rule;
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Gelu", pull };
 

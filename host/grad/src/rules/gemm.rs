@@ -3,10 +3,10 @@
 //!
 //! A weight's gradient is factored: one position a sample (or one for each row merged into the batch axis).
 
-use super::Rule;
+use super::rule::Rule;
 use crate::factor::{Factors, Side};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Gemm", pull };
 

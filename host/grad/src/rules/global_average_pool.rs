@@ -1,8 +1,8 @@
 //! `GlobalAveragePool`: `Y: [N, C, 1, …]` = mean of `X: [N, C, *s]` over its `S` positions ⇒ `dX = dY / S` repeated.
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "GlobalAveragePool", pull };
 

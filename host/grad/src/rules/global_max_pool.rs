@@ -1,9 +1,9 @@
 //! `GlobalMaxPool`: `Y: [N, C, 1, …]` = largest of the positions of `X: [N, C, *s]` ⇒ `dX` there = `dY`, 0 elsewhere; of equal
 //! elements the first in row-major order takes it all, as in `MaxPool`.
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 use damper_onnx::graph::DType;
 use damper_onnx::make_attr_int;
 

@@ -3,10 +3,10 @@
 //!
 //! `γ` and `β` have one entry a group before operator set 21, one a channel from then on.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::normalize::Normalized;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "GroupNormalization", pull };
 

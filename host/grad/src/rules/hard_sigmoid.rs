@@ -1,9 +1,9 @@
 //! `HardSigmoid`: `Y = min(max(α · X + β, 0), 1)` ⇒ `dX = α · dY` where `0 < Y < 1`, else 0.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "HardSigmoid", pull };
 

@@ -1,11 +1,11 @@
 //! `HardSwish`: `Y = X · min(max(X / 6 + 1/2, 0), 1)` ⇒ `dX = 0` where `X ≤ −3`, `dY · (X / 3 + 1/2)` where `X < 3`, else `dY`
 //! (as PyTorch has it at ±3).
 
-use super::Rule;
 use super::hard_sigmoid;
+use super::rule::Rule;
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "HardSwish", pull };
 

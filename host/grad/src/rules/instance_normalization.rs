@@ -1,10 +1,10 @@
 //! `InstanceNormalization`: `Y = γ_c · x̂ + β_c`, `x̂` normalised over the positions of each channel ⇒ `dx̂ = γ_c · dY`, `dX`
 //! by `normalize`, `dγ_c = Σ dY · x̂`, `dβ_c = Σ dY` over the positions.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::normalize::Normalized;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "InstanceNormalization", pull };
 

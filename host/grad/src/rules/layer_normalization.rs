@@ -1,10 +1,10 @@
 //! `LayerNormalization`: `Y = γ · x̂ + β`, `x̂` normalised over the axes from `axis` on ⇒ `dx̂ = γ · dY`, `dX` by `normalize`,
 //! `dγ = dY · x̂`, `dβ = dY`, summed over what they were broadcast to.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::normalize::Normalized;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "LayerNormalization", pull };
 

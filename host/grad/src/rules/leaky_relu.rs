@@ -1,8 +1,8 @@
 //! `LeakyRelu`: `Y = X` where `X ≥ 0`, else `αX` ⇒ `dX = dY` where `X > 0`, else `α · dY` (as PyTorch has it at 0).
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "LeakyRelu", pull };
 

@@ -1,8 +1,8 @@
 //! `Log`: `Y = ln(X)` ⇒ `dX = dY / X`.
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Log", pull };
 

@@ -1,8 +1,8 @@
 //! `LogSoftmax` along one axis: `dX = dY − exp(Y) · Σ dY`.
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "LogSoftmax", pull };
 

@@ -1,12 +1,12 @@
 //! `LpNormalization` along an axis: `Y = X / ‖X‖_p`, and 0 where the norm is 0 ⇒ `dX = (dY − s · Σ dY · Y) / ‖X‖_p` with `s = Y`
 //! for `p = 2`, `s = sign(X)` for `p = 1`, and 0 where the norm is 0.
 
-use super::Rule;
 use super::reduce_l2::over_norm;
+use super::rule::Rule;
 use super::{reduce_l1, reduce_l2};
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "LpNormalization", pull };
 

@@ -4,11 +4,11 @@
 //! matrices whose leading axes the other factor has too: they become the group axis. Otherwise the product is formed
 //! for each sample.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::emit::Var;
 use crate::factor::{Factors, Side};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 use damper_onnx::graph::BatchAxis;
 
 pub const RULE: Rule = Rule { op: "MatMul", pull };

@@ -10,10 +10,10 @@
 //!
 //! Memory: the kept gradients, `K` times the size of `Y`, `K` being the number of taps.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 use crate::window::Window;
 
 pub const RULE: Rule = Rule { op: "MaxPool", pull };

@@ -1,8 +1,8 @@
 //! `Mean` of `n` inputs: `dX_i = dY / n`.
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Mean", pull };
 

@@ -3,10 +3,10 @@
 //! The operator adds 1e-9 to the standard deviation. Here its square is added to the variance, which differs where the
 //! deviation is about as small, and makes the gradient finite there.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::normalize::Normalized;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "MeanVarianceNormalization", pull };
 

@@ -3,10 +3,10 @@
 //! With `u = exp(−|X|)`, which overflows nowhere, `t = (1 + 2u) / (1 + 2u + 2u²)` where `X > 0`, else
 //! `u(u + 2) / (u(u + 2) + 2)`.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Mish", pull };
 

@@ -1,9 +1,9 @@
 //! `Mul`: `Y = A · B` ⇒ `dA = dY · B`, `dB = dY · A`; by one number, a factored `dY` stays factored.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::factor::Grad;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Mul", pull };
 

@@ -1,9 +1,9 @@
 //! `Neg`: `Y = −X` ⇒ `dX = −dY`, factored where `dY` is.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::factor::Grad;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Neg", pull };
 

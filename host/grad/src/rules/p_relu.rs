@@ -1,9 +1,9 @@
 //! `PRelu`: `Y = X` where `X > 0`, else `s · X` ⇒ `dX = dY` or `dY · s`, `ds = 0` or `dY · X` (the latter at 0, as PyTorch).
 
-use super::Rule;
+use super::rule::Rule;
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "PRelu", pull };
 

@@ -3,11 +3,11 @@
 //!
 //! The forward pass is written with slices, gathers and pads of positive width: the runtimes know few of the modes.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::axis_map::AxisMap;
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 use damper_onnx::attr_string;
 use damper_onnx::graph::{Graph, Node, TensorData};
 

@@ -3,10 +3,10 @@
 //! Squares, cubes, roots and first powers, known now, are written as products and roots, which are exact for negative bases
 //! too.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 use damper_onnx::graph::{DType, Tensor, TensorData};
 
 pub const RULE: Rule = Rule { op: "Pow", pull };

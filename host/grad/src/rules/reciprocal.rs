@@ -1,8 +1,8 @@
 //! `Reciprocal`: `Y = 1 / X` ⇒ `dX = −dY · Y²`.
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Reciprocal", pull };
 

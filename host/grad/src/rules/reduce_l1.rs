@@ -1,10 +1,10 @@
 //! `ReduceL1`: `Y = Σ|X|` over axes ⇒ `dX = dY · sign(X)` (0 at 0, as PyTorch has it).
 
-use super::Rule;
 use super::reduce_sum::repeatable;
+use super::rule::Rule;
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "ReduceL1", pull };
 

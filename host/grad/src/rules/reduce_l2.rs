@@ -2,12 +2,12 @@
 //!
 //! Numerics: products and the [`Emitter`]'s sums, for runtimes' own `ReduceL2` is biased low over long axes.
 
-use super::Rule;
 use super::reduce_sum::{kept_output, repeatable};
 use super::reduce_sum_square;
+use super::rule::Rule;
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "ReduceL2", pull };
 

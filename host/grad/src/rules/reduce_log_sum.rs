@@ -1,10 +1,10 @@
 //! `ReduceLogSum`: `Y = ln ΣX` over axes ⇒ `dX = dY / ΣX`.
 
-use super::Rule;
 use super::reduce_sum::repeatable;
+use super::rule::Rule;
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "ReduceLogSum", pull };
 

@@ -2,11 +2,11 @@
 //!
 //! Written with `exp(X − max X)`, which overflows nowhere.
 
-use super::Rule;
 use super::reduce_sum::repeatable;
+use super::rule::Rule;
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "ReduceLogSumExp", pull };
 

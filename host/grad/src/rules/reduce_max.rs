@@ -1,10 +1,10 @@
 //! `ReduceMax`: `Y` = largest of `X` over axes ⇒ `dX = dY / k` at each of the `k` largest elements, else 0 (as PyTorch's
 //! `amax` shares among equal elements).
 
-use super::Rule;
 use super::reduce_sum::{kept_output, repeatable};
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "ReduceMax", pull };
 

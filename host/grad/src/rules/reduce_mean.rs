@@ -1,9 +1,9 @@
 //! `ReduceMean`: `Y` = mean of `X` over axes, `n` elements each ⇒ `dX = dY / n` repeated along them.
 
-use super::Rule;
 use super::reduce_sum::repeatable;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "ReduceMean", pull };
 

@@ -1,6 +1,6 @@
 //! `ReduceMin`: `Y` = smallest of `X` over axes ⇒ `dX = dY / k` at each of the `k` smallest elements, else 0.
 
-use super::Rule;
 use super::reduce_max::pull;
+use super::rule::Rule;
 
 pub const RULE: Rule = Rule { op: "ReduceMin", pull };

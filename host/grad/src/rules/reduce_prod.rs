@@ -3,11 +3,11 @@
 //! The product of the others is `Π / X_i` where no element is 0; with one zero it is the product of the rest at that
 //! element and 0 elsewhere; with more it is 0. Products run over halves, so that a row's bits are its own.
 
-use super::Rule;
 use super::reduce_sum::repeatable;
+use super::rule::Rule;
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "ReduceProd", pull };
 

@@ -1,9 +1,9 @@
 //! `ReduceSum`: `Y` = `X` summed over axes ⇒ `dX` = `dY` repeated along them.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::emit::Var;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "ReduceSum", pull };
 

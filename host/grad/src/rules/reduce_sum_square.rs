@@ -2,11 +2,11 @@
 //!
 //! Numerics: products and the [`Emitter`]'s sums, for runtimes' own `ReduceSumSquare` is biased low over long axes.
 
-use super::Rule;
 use super::reduce_sum::repeatable;
+use super::rule::Rule;
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "ReduceSumSquare", pull };
 

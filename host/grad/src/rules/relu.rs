@@ -1,8 +1,8 @@
 //! `Relu`: `Y = max(X, 0)` ⇒ `dX = dY` where `Y > 0`, else 0 (as PyTorch has it at 0).
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Relu", pull };
 

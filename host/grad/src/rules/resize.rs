@@ -3,11 +3,11 @@
 //!
 //! Which element is nearest is decided here, in f32 as the runtimes do, so that both passes agree at ties.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::axis_map::AxisMap;
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 use damper_onnx::graph::{DType, Graph, Node};
 use damper_onnx::{attr_float, attr_int, attr_string, make_attr_string};
 

@@ -1,9 +1,9 @@
 //! `Selu`: `Y = γ · X` where `X > 0`, else `γ · α · (exp(X) − 1)` ⇒ `dX = γ · dY` or `dY · γ · α · exp(X)`.
 
-use super::Rule;
 use super::elu::Exponential;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Selu", pull };
 

@@ -1,8 +1,8 @@
 //! `Sigmoid`: `Y = 1 / (1 + exp(−X))` ⇒ `dX = dY · Y · (1 − Y)`.
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Sigmoid", pull };
 

@@ -1,8 +1,8 @@
 //! `Sin`: `Y = sin(X)` ⇒ `dX = dY · cos(X)`.
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Sin", pull };
 

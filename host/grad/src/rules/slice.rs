@@ -1,9 +1,9 @@
 //! `Slice`: `Y` = every so many elements along axes ⇒ `dX` = those of `dY` in their places, 0 elsewhere.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::lookup::put_back;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Slice", pull };
 

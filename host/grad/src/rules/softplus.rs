@@ -2,10 +2,10 @@
 //!
 //! Written `max(X, 0) + ln(1 + exp(−|X|))`, which overflows nowhere.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 use damper_onnx::graph::DType;
 
 pub const RULE: Rule = Rule { op: "Softplus", pull };

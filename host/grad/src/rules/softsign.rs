@@ -1,9 +1,9 @@
 //! `Softsign`: `Y = X / (1 + |X|)` ⇒ `dX = dY / (1 + |X|)²`.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Softsign", pull };
 

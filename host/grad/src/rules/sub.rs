@@ -1,8 +1,8 @@
 //! `Sub`: `Y = A − B` ⇒ `dA = dY`, `dB = −dY`.
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Sub", pull };
 

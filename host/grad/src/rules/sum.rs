@@ -1,8 +1,8 @@
 //! `Sum` of any number of inputs: `dX_i = dY`.
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Sum", pull };
 

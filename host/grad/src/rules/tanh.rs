@@ -1,8 +1,8 @@
 //! `Tanh`: `Y = tanh(X)` ⇒ `dX = dY · (1 − Y²)`.
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Tanh", pull };
 

@@ -1,9 +1,9 @@
 //! `ThresholdedRelu`: `Y = X` where `X > α`, else 0 ⇒ `dX = dY` or 0.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "ThresholdedRelu", pull };
 

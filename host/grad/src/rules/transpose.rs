@@ -1,9 +1,9 @@
 //! `Transpose`: axes permuted ⇒ `dX` = `dY` permuted back, factored where `dY` is.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::factor::{Grad, behind_samples};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Transpose", pull };
 

@@ -1,9 +1,9 @@
 //! `Trilu`: a triangle of each matrix of the last two axes, 0 elsewhere ⇒ `dX` = the same triangle of `dY`.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::emit::{Emitter, Var};
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 use damper_onnx::graph::{DType, Tensor, TensorData};
 
 pub const RULE: Rule = Rule { op: "Trilu", pull };

@@ -1,9 +1,9 @@
 //! `Where`: `Y = A` where the condition holds, else `B` ⇒ `dA = dY` where it holds, else 0, and `dB` the other way round. The
 //! choice masks both, so that an infinity or NaN of the side not taken does not spread from here.
 
-use super::Rule;
+use super::rule::Rule;
+use crate::pull::Pull;
 use crate::refusal::Refusal;
-use crate::sweep::Pull;
 
 pub const RULE: Rule = Rule { op: "Where", pull };
 
