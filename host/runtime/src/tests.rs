@@ -1,7 +1,8 @@
 //! Laws that every backend keeps, on models built by hand.
 
 use super::*;
-use damper_onnx::{Extent, make_value_info, pb};
+use damper_onnx::graph::DType;
+use damper_onnx::{Dim, Extent, TensorRef, TensorSpec, make_value_info, pb};
 use damper_testing::Random;
 use prost::Message as _;
 

@@ -12,7 +12,7 @@
 //!
 //! So the run satisfies (ε, δ) with the larger ε of the two parts at the same δ: parallel composition.
 
-use super::{TestMetrics, TrainConfig, TrainError};
+use super::{TrainConfig, TrainError};
 use damper_accounting::{Accountant, AccountingError, Plan, calibrate};
 use damper_core::accounting::{Event, Rate};
 use damper_core::threshold::CountNoise;

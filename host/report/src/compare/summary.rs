@@ -1,6 +1,6 @@
 //! Means and deviations over the repeats, and which method is best at each budget.
 
-use super::{Method, Plan, Record, Repeats, TUNING_PART};
+use super::{Figures, Method, Plan, Record, Repeats, TUNING_PART};
 use damper_train::files;
 use serde::Serialize;
 

@@ -1,5 +1,5 @@
 use super::*;
-use damper_accounting::{Accountant, Truncation};
+use damper_accounting::{Accountant, Recorded, Truncation, pld::Neighbours};
 use damper_core::accounting::{Event, Rate};
 
 const DELTA: f64 = 1e-5;
