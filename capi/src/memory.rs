@@ -13,7 +13,7 @@ use damper_core::noise::{ChaCha20, DiscreteGaussian};
 use damper_core::private::SumWord;
 use damper_core::sampling::PoissonDraw;
 use damper_core::slots::{AnyClip, AnySchedule, FilterSlot, OptimizerSlot, ThresholdSlot};
-use damper_core::step::{self, Open, PrivateStep, Slots, StepState};
+use damper_core::step::{Open, PrivateStep, Shard as Sum, Slots, StepState};
 use damper_core::threshold::Threshold as _;
 
 /// The exact mechanism with sums in `int32_t`.
@@ -253,7 +253,7 @@ impl Run {
 }
 
 /// What a shard has added up.
-pub(crate) type ShardSum = step::Shard<'static, Mechanism, AnyClip<'static>, [i32; DAMPER_BINS]>;
+pub(crate) type ShardSum = Sum<'static, Mechanism, AnyClip<'static>, [i32; DAMPER_BINS]>;
 
 /// A worker's share of a step. Opaque: in memory of the caller's, which must not be moved, copied, read or written until it is
 /// merged or closed. It holds a sum of private gradients.

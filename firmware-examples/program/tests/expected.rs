@@ -99,3 +99,19 @@ fn methods_differ_from_dp_sgd_and_from_each_other() {
     digests.dedup();
     assert_eq!(digests.len(), METHODS.len() - 1);
 }
+
+/// Programs that keep a ledger or train on the board's data begin with the self-test, their own or that of the board's `run`.
+#[test]
+fn training_boards_check_their_arithmetic() {
+    for board in ["cortex-m", "riscv"] {
+        let read = |file: &str| {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(board).join("src");
+            fs::read_to_string(folder.join(file)).unwrap()
+        };
+        assert!(read("lib.rs").contains("-> ! {\n    if damper_core::self_test().is_err() {\n        exit(false);"));
+        for program in ["train", "federated", "personalise"] {
+            assert!(read(&format!("bin/{program}.rs")).contains("-> ! {\n    run("), "{board}: {program}");
+        }
+        assert!(read("bin/journal.rs").contains("-> ! {\n    exit(damper_core::self_test().is_ok() && "), "{board}");
+    }
+}

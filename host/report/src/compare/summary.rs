@@ -258,7 +258,7 @@ impl Comparison {
 impl Cell {
     fn new(finished: Finished, metric: Metric) -> Self {
         let Finished { budget, chosen, figures, mut refusals } = finished;
-        let of = |figures: &super::Figures| match metric {
+        let of = |figures: &Figures| match metric {
             Metric::TestAccuracy => figures.test_accuracy,
             Metric::TestLoss => figures.test_loss,
         };
