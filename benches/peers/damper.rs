@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut prepared = prepare(&source, config(batch.parse()?, noise))?;
     let folder = tempfile::tempdir()?;
     let mut train = |steps: u32| {
-        prepared.steps = steps;
+        prepared.terms.steps = steps;
         let mut clock = Clock::default();
         run(&prepared, folder.path(), &mut clock).map(|_| clock)
     };

@@ -113,7 +113,7 @@ fn the_mechanism_of_every_method_is_the_one_that_is_priced() {
         for finding in &audit.findings {
             assert!(finding.holds, "{name}: {finding:?}");
         }
-        let counted = run.count_noise.is_some();
+        let counted = run.terms.count_noise.is_some();
         assert_eq!(audit.findings.iter().any(|finding| finding.what.contains("each count")), counted, "{name}");
         assert!(audit.holds && audit.courses.len() == 5 && audit.tests > 2000 && audit.error_rate == 1e-6);
     }

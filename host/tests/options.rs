@@ -121,7 +121,7 @@ fn average_is_of_released_parameters() {
     let iterates: Vec<Vec<f32>> = (1..=4).map(|count| params(steps(count))).collect();
     let check = |config: TrainConfig, from: usize| {
         let (run, outcome) = trained(config);
-        assert_eq!(run.steps, 4);
+        assert_eq!(run.terms.steps, 4);
         for (at, found) in outcome.params.iter().enumerate() {
             let mean = iterates[from..].iter().map(|params| f64::from(params[at])).sum::<f64>() / (4 - from) as f64;
             assert!((f64::from(*found) - mean).abs() < 1e-6, "{at}: {found} {mean}");
@@ -181,7 +181,7 @@ fn clt_noise_meets_the_budget() {
             falling(config);
         }));
         assert!(run.epsilon <= epsilon && run.epsilon > 0.99 * epsilon, "{}", run.epsilon);
-        assert_eq!(outcome.recorded.steps(), u64::from(run.steps));
+        assert_eq!(outcome.recorded.steps(), u64::from(run.terms.steps));
     }
     let constant = |clt_noise| with(|config| config.method.clt_noise = clt_noise);
     assert_eq!(params(constant(true)), params(constant(false)), "a constant rate has constant noise");
@@ -199,9 +199,9 @@ fn equation_6_sets_noise_and_claims_no_epsilon() {
         train::prepare(&source("digits-linear.onnx"), config).unwrap()
     };
     let run = of(1.0, NoiseSchedule::Constant);
-    let (q, steps) = (run.rate.as_f64(), f64::from(run.steps));
+    let (q, steps) = (run.terms.rate.as_f64(), f64::from(run.terms.steps));
     let expected = q * ((16.0 * steps * q / 1e-5).ln() * (1.25f64 / 1e-5).ln() * steps).sqrt();
-    assert!((run.multiplier / expected - 1.0).abs() < 1e-5, "{} {expected}", run.multiplier);
+    assert!((run.terms.multiplier / expected - 1.0).abs() < 1e-5, "{} {expected}", run.terms.multiplier);
     assert_eq!(run.config.budget, Budget::NoiseMultiplier(expected));
     let same = train::prepare(
         &source("digits-linear.onnx"),
@@ -212,5 +212,5 @@ fn equation_6_sets_noise_and_claims_no_epsilon() {
     );
     assert_eq!(run.epsilon, same.unwrap().epsilon);
     let matched = of(1.0, NoiseSchedule::Matched { exponent: 0.5 });
-    assert!(matched.multiplier < run.multiplier && matched.epsilon > run.epsilon);
+    assert!(matched.terms.multiplier < run.terms.multiplier && matched.epsilon > run.epsilon);
 }

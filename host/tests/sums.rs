@@ -142,10 +142,10 @@ fn a_step_sums_each_drawn_sample_once() {
         };
         for steps in [1, STEPS] {
             let (run, noise_alone) = train(&[Row::Null; ROWS], with_filter(steps));
-            assert_eq!(run.steps, steps);
+            assert_eq!(run.terms.steps, steps);
             let mut expected = [0.0; ROWS];
             for step in 0..steps {
-                for sample in poisson(&ChaCha20::<4>::simulation(SEED), step, run.rate, ROWS as u32) {
+                for sample in poisson(&ChaCha20::<4>::simulation(SEED), step, run.terms.rate, ROWS as u32) {
                     expected[sample as usize] += 1.0;
                 }
             }
@@ -179,7 +179,7 @@ fn one_sample_moves_the_sum_by_at_most_the_clip() {
     for shape in SHAPES {
         let (run, all) = train(&rows, in_shape(shape, config(1)));
         let (_, none) = train(&[Row::Null; ROWS], in_shape(shape, config(1)));
-        let drawn: Vec<u32> = poisson(&ChaCha20::<4>::simulation(SEED), 0, run.rate, ROWS as u32).collect();
+        let drawn: Vec<u32> = poisson(&ChaCha20::<4>::simulation(SEED), 0, run.terms.rate, ROWS as u32).collect();
         let summed = clips_summed(&all, &none);
         assert!((summed[3] - drawn.len() as f64).abs() < 1e-3, "{shape:?}: {} samples sum to {summed:?}", drawn.len());
         for sample in [drawn[0], drawn[drawn.len() - 1]] {
@@ -237,8 +237,8 @@ fn no_output_scale_depends_on_the_dataset_size() {
             for rows in [ROWS - 1, ROWS + 1] {
                 let (other, params) = train(&vec![Row::Null; rows], config.clone());
                 assert_eq!(bits(&params), bits(&wanted), "{name}, batch {batch}: {rows} rows");
-                assert_eq!((other.rate, other.steps), (run.rate, run.steps), "{name}");
-                assert_eq!(other.multiplier.to_bits(), run.multiplier.to_bits(), "{name}");
+                assert_eq!((other.terms.rate, other.terms.steps), (run.terms.rate, run.terms.steps), "{name}");
+                assert_eq!(other.terms.multiplier.to_bits(), run.terms.multiplier.to_bits(), "{name}");
                 assert_eq!(other.plan.smallest_multiplier(), run.plan.smallest_multiplier(), "{name}");
                 assert_eq!(other.epsilon.to_bits(), run.epsilon.to_bits(), "{name}");
             }
@@ -255,8 +255,8 @@ fn a_counted_size_changes_the_rate_alone() {
         let (run, wanted) = train(&[Row::Null; ROWS], config.clone());
         for rows in [ROWS - 1, ROWS + 1] {
             let (other, params) = train(&vec![Row::Null; rows], config.clone());
-            assert_eq!(other.steps, run.steps, "{name}");
-            assert_ne!(other.rate, run.rate, "{name}");
+            assert_eq!(other.terms.steps, run.terms.steps, "{name}");
+            assert_ne!(other.terms.rate, run.terms.rate, "{name}");
             assert_eq!(bits(&params), bits(&wanted), "{name}: {rows} rows");
         }
     }

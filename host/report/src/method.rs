@@ -77,7 +77,7 @@ impl MethodReport {
                 }
             },
             sensitivity: sensitivity(run),
-            noise_schedule: noise_schedule(run.noise_schedule),
+            noise_schedule: noise_schedule(run.terms.noise_schedule),
             learning_rate: learning_rate(method.learning_rate),
         }
     }
@@ -166,10 +166,10 @@ fn sensitivity(run: &Run) -> String {
             "one sample moves the sum of gradients by at most the root of the layers' squared clips, which is at most the clip"
         }
     };
-    let Some(noise) = run.count_noise else { return gradient.into() };
-    let (multiplier, alpha) = match run.noise_schedule {
-        AnyNoise::Schedule(NoiseSchedule::Constant) => (format!("{:.6}", run.multiplier), ""),
-        _ => (format!("(alpha_t * {:.6})", run.multiplier), ", alpha_t the noise schedule"),
+    let Some(noise) = run.terms.count_noise else { return gradient.into() };
+    let (multiplier, alpha) = match run.terms.noise_schedule {
+        AnyNoise::Schedule(NoiseSchedule::Constant) => (format!("{:.6}", run.terms.multiplier), ""),
+        _ => (format!("(alpha_t * {:.6})", run.terms.multiplier), ", alpha_t the noise schedule"),
     };
     format!(
         "{gradient}, and one count by one; both are one Gaussian event: 1/sigma^2 = 1/{multiplier}^2 + 1/{:.6}^2{alpha}",

@@ -112,7 +112,7 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
         sampler: run.config.sampler,
         sampling: sampling(run),
         events: run.plan.steps(),
-        truncation: run.truncation,
+        truncation: run.terms.truncation,
         sampling_rate_exact: format!("{}/{}", run.priced_rate().numerator(), Rate::DENOMINATOR),
         delta_note: format!(
             "delta is {:.3} of 1/N = {one_over:.3e}; N^-1.1 = {:.3e} is the advised maximum",
@@ -204,7 +204,7 @@ fn not_covered(run: &Run) -> Cow<'static, str> {
 }
 
 fn sampling(run: &Run) -> Cow<'static, str> {
-    match (run.config.sampler, run.truncation) {
+    match (run.config.sampler, run.terms.truncation) {
         (Sampler::Poisson, None) => "Poisson: each sample is in each draw independently with exactly the sampling rate".into(),
         (Sampler::Poisson, Some(Truncation { most, .. })) => format!(
             "Poisson: each sample is in each draw independently with exactly the sampling rate; draws of more than {most} samples \
@@ -221,11 +221,11 @@ fn mechanism(run: &Run) -> MechanismReport {
     let exact = run.config.noise == Noise::Discrete;
     MechanismReport {
         name: if exact { "discrete-gaussian" } else { "continuous-gaussian" }.into(),
-        sigma_grid: run.sigma_grid,
+        sigma_grid: run.terms.sigma_grid,
         grid_bits: exact.then_some(run.config.grid_bits),
         clip: run.config.method.threshold.clip,
-        gradient_multiplier: run.multiplier,
-        count_noise_multiplier: run.count_noise.map(|noise| noise.multiplier()),
+        gradient_multiplier: run.terms.multiplier,
+        count_noise_multiplier: run.terms.count_noise.map(|noise| noise.multiplier()),
         expected_batch: run.config.batch_size,
         generator: match run.config.seed {
             None => "ChaCha20, 256-bit key from the operating system",

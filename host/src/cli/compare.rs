@@ -220,7 +220,7 @@ impl Runner<'_> {
 fn for_tuning(run: &mut Run) -> Result<(), Failure> {
     let too_few = || Failure::new("the training split has too few samples to tune on: give one value for each key");
     let (train, held_out) = run.data.train.hold_out(TUNING_PART).ok_or_else(too_few)?;
-    run.rate = tuning_rate(&run.config, run.data.train.len() as u64, train.len() as u64)?;
+    run.terms.rate = tuning_rate(&run.config, run.data.train.len() as u64, train.len() as u64)?;
     run.data = Dataset { train, test: Some(held_out), sample: run.data.sample };
     Ok(())
 }

@@ -463,7 +463,7 @@ fn train(args: &TrainArgs, model: &Path, run: &Run, folder: &OutputFolder) -> Re
         let size = bytes_text(train::recording_bytes(run));
         let _ = writeln!(io::stderr(), "recording in {}, about {size}, as secret as the data", file.display());
     }
-    let mut watcher = Watcher::new(run.steps, args.quiet);
+    let mut watcher = Watcher::new(run.terms.steps, args.quiet);
     let outcome = train::run(run, &folder.checkpoint(), &mut watcher);
     watcher.finish();
     let outcome = outcome.map_err(in_model)?;

@@ -98,8 +98,8 @@ pub(crate) fn go<C: Course>(run: &Run, backend: &dyn Backend, course: C) -> Resu
         Some(clipped) => rehearse(backend, clipped, &SUMS, rows, &run.params)?,
         None => rehearse(backend, &run.grad, &OUTPUTS, rows, &run.params)?,
     }
-    let continuous = || ContinuousGaussian::new(run.multiplier);
-    match (run.config.noise, run.sigma_grid, &run.clipped) {
+    let continuous = || ContinuousGaussian::new(run.terms.multiplier);
+    match (run.config.noise, run.terms.sigma_grid, &run.clipped) {
         (Noise::Discrete, Some(sigma), None) => {
             let workers = PerSampleGradients::new(backend, &run.grad, split, rows, threads)?;
             let grid = Grid::new(run.config.grid_bits)?;
@@ -141,7 +141,7 @@ pub(crate) fn step<'a, M: Mechanism, O, OS>(
         threshold: WatchedThreshold(threshold),
         filter,
         optimizer,
-        schedule: Declared { learning_rate: run.learning_rate, noise: run.noise_schedule },
+        schedule: Declared { learning_rate: run.terms.learning_rate, noise: run.terms.noise_schedule },
         expected_batch: config.batch_size,
     })?;
     let threshold_state = WatchedThresholdState { inner: threshold_state, watch: None };

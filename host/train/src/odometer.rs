@@ -27,7 +27,7 @@ impl Odometer {
         let spent = run.plan.spent(run.config.accountant, run.plan_delta)?;
         let of_plan = |metrics: &PrivateMetrics| metrics.plan.spent(run.config.accountant, run.config.delta);
         let evaluations = run.private_metrics.as_ref().map(of_plan).transpose()?;
-        Ok(Self { spent, evaluations, steps: run.steps, done: 0, whole: run.epsilon, largest: 0.0 })
+        Ok(Self { spent, evaluations, steps: run.terms.steps, done: 0, whole: run.epsilon, largest: 0.0 })
     }
 
     /// Counts the next step, with its event, if one begins there.

@@ -1,22 +1,13 @@
 //! Everything that is fixed before the first step: the graph, the data's checks by its owner, the rate, the noise.
 
-use super::equation6;
 use super::galore::forms;
 use super::held_out::{PrivateMetrics, evaluations, steps_between};
+use super::price::{Priced, of_training, price, tuning_rate};
 use super::recording;
-use super::run_plan::{RunPlan, Terms};
-use super::sampler::epoch_steps;
-use super::{Budget, Clipping, Noise, Run, TestMetrics, TrainConfig, TrainError};
+use super::run_plan::RunPlan;
+use super::{Budget, Clipping, Noise, Run, Terms, TestMetrics, TrainConfig, TrainError};
 use crate::init;
-use damper_accounting::{
-    DeltaVerdict, Factors, Plan, SMALLEST_SIGMA, Sampler, Schedule, Truncated, Truncation, judge_delta,
-};
-use damper_core::accounting::{Event, Rate};
-use damper_core::grid::Grid;
-use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
-use damper_core::private::Mechanism;
-use damper_core::schedule::{AnyNoise, LearningRate, Noise as _, NoiseSchedule};
-use damper_core::threshold::CountNoise;
+use damper_accounting::{Sampler, Truncated};
 use damper_data::{DataOptions, Dataset, InputShape, LabelKind, Split, TestSource, held_out_rows, load};
 use damper_grad::{Cost, DeriveOptions, GradGraph, Loss, Readout, derive};
 use damper_onnx::attr_int;
@@ -94,20 +85,7 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     let Read { model, init_seed, graph, grad, derive, data } = read(source)?;
     let clipped = clipped(&graph, &source.derive, &config)?;
 
-    let Priced {
-        rate,
-        truncation,
-        steps,
-        learning_rate,
-        noise_schedule,
-        multiplier,
-        sigma_grid,
-        count_noise,
-        cut,
-        plan,
-        mut warnings,
-        mut warnings_of_data,
-    } = price(&mut config, data.train.len() as u64)?;
+    let Priced { terms, cut, plan, mut warnings, mut warnings_of_data } = price(&mut config, data.train.len() as u64)?;
     if config.seed.is_some() {
         warnings.push(
             "--seed makes this run a simulation: its noise can be recomputed, so nothing of it is private".into(),
@@ -133,9 +111,9 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         ));
     }
     let physical_batch = physical_batch(&config, clipped.as_ref().unwrap_or(&grad).cost)?;
-    let Truncated { price: priced, delta: plan_delta } = of_training(&config, &plan, truncation, cut)?;
+    let Truncated { price: priced, delta: plan_delta } = of_training(&config, &plan, terms.truncation, cut)?;
     let private_metrics = match &data.test {
-        Some(_) => private_metrics(&config, &derive.loss, steps, rate, priced.epsilon)?,
+        Some(_) => private_metrics(&config, &derive.loss, &terms, priced.epsilon)?,
         None => None,
     };
     let of_held_out =
@@ -167,16 +145,9 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         data,
         params,
         physical_batch,
-        rate,
-        truncation,
-        plan_delta,
-        steps,
-        learning_rate,
-        noise_schedule,
-        multiplier,
-        sigma_grid,
-        count_noise,
+        terms,
         plan,
+        plan_delta,
         held_out_of_training_file: matches!(source.data_options.test, Some(TestSource::Fraction(_))),
         private_metrics,
         epsilon: priced.epsilon,
@@ -188,170 +159,11 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     Ok(run)
 }
 
-/// What follows from the configuration and the number of samples alone.
-struct Priced {
-    rate: Rate,
-    truncation: Option<Truncation>,
-    steps: u32,
-    learning_rate: LearningRate,
-    noise_schedule: AnyNoise,
-    multiplier: f64,
-    sigma_grid: Option<u32>,
-    count_noise: Option<CountNoise>,
-    /// The probability that a draw is cut.
-    cut: f64,
-    plan: Plan,
-    warnings: Vec<String>,
-    warnings_of_data: Vec<String>,
-}
-
-/// Prices a run on `samples` samples, without their data. Sets the noise of counts that `config` leaves open.
-fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, TrainError> {
-    let declared = config.dataset_size.unwrap_or(samples);
-    let batch = u64::from(config.batch_size);
-    let rate = Rate::of(batch, declared).map_err(|_| {
-        TrainError::Flag(match config.dataset_size {
-            None => format!("--batch-size {batch}: above the {declared} samples; lower it, or give --dataset-size"),
-            Some(_) => {
-                format!("--dataset-size {declared}: below --batch-size {batch}; raise it, or lower the batch size")
-            }
-        })
-    })?;
-    let per_epoch = match config.sampler {
-        Sampler::Poisson => declared as f64 / batch as f64,
-        Sampler::Shuffled => f64::from(epoch_steps(samples, config.batch_size)),
-    };
-    let steps = (config.epochs * per_epoch).ceil();
-    if !(steps >= 1.0 && steps < f64::from(u32::MAX)) {
-        return Err(TrainError::Flag(format!(
-            "--epochs {}: gives {steps} steps; give {}",
-            config.epochs,
-            if steps < 1.0 { "more" } else { "fewer: there may be 4,294,967,294" }
-        )));
-    }
-    let steps = steps as u32;
-    let mut warnings = Vec::new();
-    warnings.extend(judge_delta(config.delta, declared, config.allow_large_delta)?.warning(config.delta, declared));
-    let mut warnings_of_data = Vec::new();
-    if declared < samples {
-        check_delta_of_counted(config, declared, samples, &mut warnings_of_data)?;
-    }
-    let learning_rate = config.method.learning_rate.build(rate, steps)?;
-    if let Budget::Equation6(epsilon) = config.budget {
-        let factors = factors(config.method.noise(1.0)?, &learning_rate, steps);
-        let multiplier = equation6::multiplier(epsilon, rate, steps, config.delta, factors.as_deref())?;
-        config.budget = Budget::NoiseMultiplier(multiplier);
-        warnings.push(format!(
-            "--equation-6 {epsilon}: sets the noise to {multiplier:.6} clips; epsilon is the accountant's, and not {epsilon}"
-        ));
-    }
-    let mut noise_schedule = config.method.noise(match config.budget {
-        Budget::NoiseMultiplier(multiplier) => multiplier,
-        _ => 1.0,
-    })?;
-    let mut factors = factors(noise_schedule, &learning_rate, steps);
-    let (mut priced_rate, mut events) = (rate, u64::from(steps));
-    let per_event = |factors: Option<Vec<f64>>| match config.sampler {
-        Sampler::Poisson => factors,
-        Sampler::Shuffled => {
-            // An epoch is one event, with the least noise of its steps.
-            let per_epoch = epoch_steps(samples, config.batch_size) as usize;
-            let least = |epoch: &[f64]| epoch.iter().copied().fold(f64::INFINITY, f64::min);
-            factors.map(|factors| factors.chunks(per_epoch).map(least).collect())
-        }
-    };
-    factors = per_event(factors);
-    if config.sampler == Sampler::Shuffled {
-        let per_epoch = epoch_steps(samples, config.batch_size) as usize;
-        (priced_rate, events) = (Rate::ONE, u64::from(steps).div_ceil(per_epoch as u64));
-        warnings.push(format!(
-            "--sampler shuffled: nothing is gained by sampling, an epoch counts as one event at a rate of 1 ({events} of them)"
-        ));
-    }
-    let truncation = config.truncate.map(|most| Truncation { samples, most });
-    let cut =
-        truncation.map_or(Ok(0.0), |cut| Event::new(rate, 1.0).map(|draw| cut.any(&[(draw, u64::from(steps))])))?;
-    // At the target, ε takes the largest share of δ for what is cut.
-    let calibrated_delta = match (truncation, config.budget) {
-        (Some(truncation), Budget::Epsilon(target)) => truncation.left(config.delta, target, cut)?,
-        _ => config.delta,
-    };
-    let mut schedule = Schedule {
-        accountant: config.accountant,
-        rate: priced_rate,
-        factors: factors.as_deref().map_or(Factors::Constant(events), Factors::Each),
-        joint: None,
-    };
-    if config.method.threshold.wants_count_noise() {
-        let total = match config.budget {
-            Budget::Epsilon(target) => schedule.calibrate(target, calibrated_delta)?.multiplier,
-            Budget::NoiseMultiplier(multiplier) | Budget::Equation6(multiplier) => multiplier,
-        };
-        config.method.threshold = config.method.threshold.with_count_noise(total);
-    }
-    let count_noise = config.method.threshold.count_noise()?;
-    schedule.joint = count_noise.map(CountNoise::multiplier);
-    let (mut multiplier, mut sigma_grid) = noise(config, &schedule, calibrated_delta)?;
-    let shaped;
-    if let (AnyNoise::Clt(_), Budget::Epsilon(_)) = (noise_schedule, config.budget) {
-        // The shape depends on the multiplier, and the multiplier on the shape: each shape is priced as it is.
-        let mut each;
-        let mut round = 0;
-        loop {
-            noise_schedule = config.method.noise(multiplier)?;
-            each = per_event(self::factors(noise_schedule, &learning_rate, steps)).unwrap_or_default();
-            let (next, grid) =
-                noise(config, &Schedule { factors: Factors::Each(&each), ..schedule }, calibrated_delta)?;
-            round += 1;
-            let settled = (next / multiplier - 1.0).abs() < CLT_ACCURACY;
-            (multiplier, sigma_grid) = (next, grid);
-            if settled || round == CLT_ROUNDS {
-                break;
-            }
-        }
-        shaped = each;
-        schedule.factors = Factors::Each(&shaped);
-    }
-    let plan = match sigma_grid {
-        Some(sigma) => schedule.plan_on_grid(u64::from(sigma), config.grid_bits)?,
-        None => schedule.plan(multiplier)?,
-    };
-    Ok(Priced {
-        rate,
-        truncation,
-        steps,
-        learning_rate,
-        noise_schedule,
-        multiplier,
-        sigma_grid,
-        count_noise,
-        cut,
-        plan,
-        warnings,
-        warnings_of_data,
-    })
-}
-
-/// The price of training; and the δ that it is of, less than the run's where draws are cut.
-fn of_training(
-    config: &TrainConfig,
-    plan: &Plan,
-    truncation: Option<Truncation>,
-    cut: f64,
-) -> Result<Truncated, TrainError> {
-    let price = |delta| plan.epsilon(config.accountant, delta);
-    Ok(match truncation {
-        Some(truncation) => truncation.price(config.delta, cut, price)?,
-        None => Truncated { price: price(config.delta)?, delta: config.delta },
-    })
-}
-
 /// The noise of private metrics, if they are asked for. It does not depend on the held-out rows.
 fn private_metrics(
     config: &TrainConfig,
     loss: &Loss,
-    steps: u32,
-    rate: Rate,
+    terms: &Terms,
     of_training: f64,
 ) -> Result<Option<PrivateMetrics>, TrainError> {
     let TestMetrics::Private { loss_bound } = config.test_metrics else { return Ok(None) };
@@ -360,13 +172,13 @@ fn private_metrics(
         Budget::NoiseMultiplier(_) | Budget::Equation6(_) => of_training,
     };
     let with_accuracy = matches!(loss, Loss::SoftmaxCrossEntropy | Loss::BceWithLogits);
-    let releases = evaluations(steps, steps_between(config, rate));
+    let releases = evaluations(terms.steps, steps_between(config, terms.rate));
     let target = (target, config.delta);
     Ok(Some(PrivateMetrics::new(config.accountant, target, releases, loss_bound, with_accuracy)?))
 }
 
-/// The plan of a run on `samples` samples, before any data is read. Private metrics count as if the data had held-out rows. If `tuning`, a part of them is held out for figures after the
-/// noise was chosen: the rate is higher.
+/// The plan of a run on `samples` samples, before any data is read. Private metrics count as if the data had held-out rows. If
+/// `tuning`, a part of the samples is held out for figures after the noise was chosen: the rate is higher.
 ///
 /// # Errors
 ///
@@ -379,71 +191,23 @@ pub fn plan(
 ) -> Result<RunPlan, TrainError> {
     check_flags(source, &config)?;
     config.method.check(&config.optimizer)?;
-    let priced = price(&mut config, samples)?;
+    let Priced { terms, cut, plan, .. } = price(&mut config, samples)?;
     let metrics = match config.test_metrics {
         TestMetrics::Private { .. } => {
-            let training = of_training(&config, &priced.plan, priced.truncation, priced.cut)?;
-            private_metrics(&config, &source.derive.loss, priced.steps, priced.rate, training.price.epsilon)?
+            let training = of_training(&config, &plan, terms.truncation, cut)?;
+            private_metrics(&config, &source.derive.loss, &terms, training.price.epsilon)?
         }
         TestMetrics::Exact | TestMetrics::None => None,
     };
-    let Priced { rate, truncation, steps, learning_rate, noise_schedule, multiplier, sigma_grid, count_noise, .. } =
-        priced;
     let left = tuning.map_or(samples, |part| samples - held_out_rows(samples, part));
-    let rate = if left == samples { rate } else { tuning_rate(&config, samples, left)? };
-    let config = &config;
-    let terms = Terms {
-        config,
-        path: config.path(),
-        samples: left,
-        rate,
-        truncation,
-        steps,
-        learning_rate,
-        noise_schedule,
-        multiplier,
-        sigma_grid,
-        count_noise,
-        held_out: metrics.as_ref(),
-    };
-    RunPlan::of(&terms)
-}
-
-/// The rate of draws from `left` of `samples` samples. Expected batch and number of steps stay.
-///
-/// # Errors
-///
-/// There are fewer samples than the expected batch.
-pub fn tuning_rate(config: &TrainConfig, samples: u64, left: u64) -> Result<Rate, TrainError> {
-    let declared = u128::from(config.dataset_size.unwrap_or(samples));
-    let left = (declared * u128::from(left) / u128::from(samples.max(1))) as u64;
-    Rate::of(u64::from(config.batch_size), left).map_err(|_| {
-        TrainError::Flag("the training split has too few samples to tune on: give one value for each key".into())
-    })
-}
-
-/// Holds δ against the number of samples counted, where fewer are declared. The messages do not give that number.
-fn check_delta_of_counted(
-    config: &TrainConfig,
-    declared: u64,
-    samples: u64,
-    warnings: &mut Vec<String>,
-) -> Result<(), TrainError> {
-    let flag = format!("--dataset-size {declared}: below the number of samples, for which --delta {}", config.delta);
-    match judge_delta(config.delta, samples, config.allow_large_delta) {
-        Err(_) => Err(TrainError::Flag(format!("{flag} is not below 1/N; lower --delta, or pass --allow-large-delta"))),
-        Ok(DeltaVerdict::Large { .. }) => {
-            warnings.push(format!("{flag} is above N^-1.1; lower --delta"));
-            Ok(())
-        }
-        Ok(DeltaVerdict::Fine) => Ok(()),
-    }
+    let rate = if left == samples { terms.rate } else { tuning_rate(&config, samples, left)? };
+    RunPlan::of(&config, left, &Terms { rate, ..terms }, metrics.as_ref())
 }
 
 /// `run` on other data for so many steps: what it costs stays as it is.
 pub(crate) fn on_data(run: &Run, train: Split, steps: u32) -> Run {
     let data = Dataset { train, test: None, sample: run.data.sample };
-    Run { data, steps, private_metrics: None, ..run.clone() }
+    Run { data, terms: Terms { steps, ..run.terms }, private_metrics: None, ..run.clone() }
 }
 
 /// `run` with another network and other data, for so many steps: what it costs stays as it is.
@@ -559,60 +323,6 @@ fn check_flags(source: &Source, config: &TrainConfig) -> Result<(), TrainError> 
         return Err(TrainError::Flag("--batch-size 0: must be at least 1".into()));
     }
     Ok(())
-}
-
-/// Rounds of calibrating the central limit theorem's schedule, at most; and how near the multiplier is to the one that shapes it.
-const CLT_ROUNDS: u32 = 8;
-const CLT_ACCURACY: f64 = 1e-3;
-
-/// The factors of a noise schedule; none for constant noise.
-fn factors(schedule: AnyNoise, learning_rate: &LearningRate, steps: u32) -> Option<Vec<f64>> {
-    let each = || (0..steps).map(|step| schedule.factor(step, learning_rate)).collect();
-    (schedule != AnyNoise::Schedule(NoiseSchedule::Constant)).then(each)
-}
-
-/// The multiplier that runs, and on the exact path its σ in grid units.
-fn noise(config: &TrainConfig, schedule: &Schedule<'_>, delta: f64) -> Result<(f64, Option<u32>), TrainError> {
-    let grid = Grid::new(config.grid_bits)?;
-    let clip = config.method.threshold.clip;
-    match config.noise {
-        Noise::Discrete => {
-            let mechanism = match config.budget {
-                Budget::Epsilon(target) => {
-                    let found = schedule.calibrate_on_grid(target, delta, config.grid_bits)?;
-                    let sigma = u32::try_from(found.sigma).unwrap_or(u32::MAX);
-                    DiscreteGaussian::<i64>::new(grid, sigma)
-                }
-                Budget::NoiseMultiplier(multiplier) | Budget::Equation6(multiplier) => {
-                    DiscreteGaussian::with_multiplier(grid, multiplier)
-                }
-            }?;
-            let least = match schedule.factors {
-                Factors::Constant(_) => 1.0,
-                Factors::Each(factors) => factors.iter().copied().fold(f64::INFINITY, f64::min),
-            };
-            let least = mechanism.scaled(least);
-            if least.check_noise().is_err() {
-                let least = least.sigma();
-                return Err(TrainError::Flag(format!(
-                    "--grid-bits {}: sigma is {least} grid units where it is least; raise it until sigma is at least \
-                     {SMALLEST_SIGMA}, and its square at least ten times 2^bits",
-                    config.grid_bits,
-                )));
-            }
-            mechanism.check_clip(clip)?;
-            Ok((mechanism.multiplier(), Some(mechanism.sigma())))
-        }
-        Noise::Continuous => {
-            let multiplier = match config.budget {
-                Budget::Epsilon(target) => schedule.calibrate(target, delta)?.multiplier,
-                Budget::NoiseMultiplier(multiplier) | Budget::Equation6(multiplier) => multiplier,
-            };
-            let mechanism = ContinuousGaussian::new(multiplier)?;
-            mechanism.check_clip(clip)?;
-            Ok((mechanism.multiplier(), None))
-        }
-    }
 }
 
 /// The output that feeds the loss: the one asked for, else the model's only one.

@@ -90,7 +90,7 @@ pub(super) fn check(run: &Run) -> Result<(), TrainError> {
         return refuse(format!(
             "about {expected} bytes ({} steps of about {} samples of {} parameters), above --record-limit {}; record a shorter \
              run or a smaller model, or give a larger --record-limit",
-            run.steps,
+            run.terms.steps,
             config.batch_size,
             run.params.len(),
             record.limit
@@ -108,8 +108,8 @@ pub fn recording_bytes(run: &Run) -> u64 {
     let dim = run.params.len() as u64;
     let sample = dim.saturating_mul(4);
     let step = 4u64.saturating_add(u64::from(run.config.batch_size).saturating_mul(sample));
-    let checkpoint = 10 * u64::from(run.steps.div_ceil(u32::from(EVERY)));
-    let groups = sample.saturating_add(u64::from(run.steps).saturating_mul(step)).saturating_add(checkpoint);
+    let checkpoint = 10 * u64::from(run.terms.steps.div_ceil(u32::from(EVERY)));
+    let groups = sample.saturating_add(u64::from(run.terms.steps).saturating_mul(step)).saturating_add(checkpoint);
     // The configuration takes some hundred bytes.
     PackWriter::size(SET, groups.saturating_add(256))
 }
@@ -143,7 +143,7 @@ impl Recording {
         pack.u8(RUN);
         pack.name(&config.method.name);
         pack.u32(u32::try_from(run.params.len()).unwrap_or(u32::MAX));
-        pack.u32(run.steps);
+        pack.u32(run.terms.steps);
         pack.u16(EVERY);
         match origin {
             Origin::Seed(seed) => {
@@ -164,7 +164,7 @@ impl Recording {
         slots::schedule(&mut pack, run)?;
         pack.f32s(&run.params);
         pack.check()?;
-        Ok(Some(Self { pack, steps: run.steps, done: 0 }))
+        Ok(Some(Self { pack, steps: run.terms.steps, done: 0 }))
     }
 
     /// Begins a step of so many samples.
@@ -206,12 +206,13 @@ impl Witness for Recording {
 
 /// The mechanism and its sums: of i32 where all samples in one draw and the noise cannot leave them.
 fn mechanism(pack: &mut PackWriter, run: &Run) -> Result<(), TrainError> {
-    match run.sigma_grid {
+    match run.terms.sigma_grid {
         Some(sigma) => {
             let grid = Grid::new(run.config.grid_bits)?;
             let mechanism = DiscreteGaussian::<i64>::new(grid, sigma)?;
             let noise = run.config.method.noise_schedule;
-            let each = (0..run.steps).map(|step| mechanism.scaled(noise.factor(step, &run.learning_rate)).sigma());
+            let each =
+                (0..run.terms.steps).map(|step| mechanism.scaled(noise.factor(step, &run.terms.learning_rate)).sigma());
             let farthest = FARTHEST * u64::from(each.max().unwrap_or(sigma));
             let units = (run.data.train.len() as u64).saturating_mul(1 << run.config.grid_bits);
             pack.u8(u8::from(units.saturating_add(farthest) > i32::MAX as u64));
@@ -220,7 +221,7 @@ fn mechanism(pack: &mut PackWriter, run: &Run) -> Result<(), TrainError> {
         }
         None => {
             pack.u8(2);
-            pack.f64(run.multiplier);
+            pack.f64(run.terms.multiplier);
         }
     }
     Ok(())

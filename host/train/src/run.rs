@@ -2,10 +2,9 @@
 
 use crate::config::TrainConfig;
 use crate::held_out::PrivateMetrics;
-use damper_accounting::{Plan, RunKind, Sampler, Truncation};
+use crate::terms::Terms;
+use damper_accounting::{Plan, RunKind, Sampler};
 use damper_core::accounting::Rate;
-use damper_core::schedule::{AnyNoise, LearningRate};
-use damper_core::threshold::CountNoise;
 use damper_data::Dataset;
 use damper_grad::{DeriveOptions, GradGraph};
 use damper_onnx::graph::Graph;
@@ -35,26 +34,12 @@ pub struct Run {
     pub params: Vec<f32>,
     /// Rows of the one physical batch shape.
     pub physical_batch: NonZeroUsize,
-    /// The share of the samples that a step expects, exactly: the sampling rate of Poisson draws.
-    pub rate: Rate,
-    /// At which size draws are cut, where they are.
-    pub truncation: Option<Truncation>,
-    /// The δ at which the plan is priced: what truncation leaves of the one claimed.
-    pub plan_delta: f64,
-    /// Number of steps.
-    pub steps: u32,
-    /// The learning rate of each step.
-    pub learning_rate: LearningRate,
-    /// The noise of each step beside the mechanism's own.
-    pub noise_schedule: AnyNoise,
-    /// The multiplier of the gradient's noise that runs, before a noise schedule scales it.
-    pub multiplier: f64,
-    /// σ in grid units, on the exact path.
-    pub sigma_grid: Option<u32>,
-    /// The noise of counts that each step releases beside its gradient.
-    pub count_noise: Option<CountNoise>,
+    /// What its price follows from.
+    pub terms: Terms,
     /// Every draw with its noise: what is priced is what runs.
     pub plan: Plan,
+    /// The δ at which the plan is priced: what truncation leaves of the one claimed.
+    pub plan_delta: f64,
     /// Whether the held-out rows are rows of the training file.
     pub held_out_of_training_file: bool,
     /// The noise of private metrics, where they are asked for and there are held-out rows.
@@ -83,7 +68,7 @@ impl Run {
     /// The rate that is priced: of a shuffled epoch 1.
     pub fn priced_rate(&self) -> Rate {
         match self.config.sampler {
-            Sampler::Poisson => self.rate,
+            Sampler::Poisson => self.terms.rate,
             Sampler::Shuffled => Rate::ONE,
         }
     }

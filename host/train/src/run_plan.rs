@@ -3,15 +3,14 @@
 //! The ledger counts paid steps. The plan says what each step costs. Together they give ε of a run that was killed or failed.
 
 use super::sampler::epoch_steps;
-use super::{EXACT, Noise, PrivateMetrics, Run, TrainConfig, TrainError};
+use super::{EXACT, Noise, PrivateMetrics, Run, Terms, TrainConfig, TrainError};
 use crate::files::{Access, sha256, write};
-use damper_accounting::{Recorded, RecordedEvent, RunKind, Sampler, Truncation};
+use damper_accounting::{Recorded, RecordedEvent, RunKind, Sampler};
 use damper_core::accounting::{Event, Rate};
 use damper_core::grid::Grid;
 use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
 use damper_core::private::Mechanism;
-use damper_core::schedule::{AnyNoise, Declared, LearningRate, Schedule};
-use damper_core::threshold::CountNoise;
+use damper_core::schedule::{Declared, Schedule};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -36,23 +35,6 @@ pub struct RunPlan {
     pub events: Recorded,
 }
 
-/// The parts of a run that its cost follows from.
-pub(super) struct Terms<'a> {
-    pub(super) config: &'a TrainConfig,
-    pub(super) path: &'static str,
-    pub(super) samples: u64,
-    pub(super) rate: Rate,
-    pub(super) truncation: Option<Truncation>,
-    pub(super) steps: u32,
-    pub(super) learning_rate: LearningRate,
-    pub(super) noise_schedule: AnyNoise,
-    pub(super) multiplier: f64,
-    pub(super) sigma_grid: Option<u32>,
-    pub(super) count_noise: Option<CountNoise>,
-    /// Noisy releases from held-out rows.
-    pub(super) held_out: Option<&'a PrivateMetrics>,
-}
-
 impl RunPlan {
     /// The plan of `run`.
     ///
@@ -60,40 +42,35 @@ impl RunPlan {
     ///
     /// The noise or a rate is outside its range.
     pub fn new(run: &Run) -> Result<Self, TrainError> {
-        Self::of(&Terms {
-            config: &run.config,
-            path: run.path(),
-            samples: run.data.train.len() as u64,
-            rate: run.rate,
-            truncation: run.truncation,
-            steps: run.steps,
-            learning_rate: run.learning_rate,
-            noise_schedule: run.noise_schedule,
-            multiplier: run.multiplier,
-            sigma_grid: run.sigma_grid,
-            count_noise: run.count_noise,
-            held_out: run.private_metrics.as_ref(),
-        })
+        Self::of(&run.config, run.data.train.len() as u64, &run.terms, run.private_metrics.as_ref())
     }
 
-    /// The plan that follows from `terms`.
-    pub(super) fn of(terms: &Terms<'_>) -> Result<Self, TrainError> {
-        let config = terms.config;
+    /// The plan of a run on `samples` samples, with these noisy releases from held-out rows.
+    pub(super) fn of(
+        config: &TrainConfig,
+        samples: u64,
+        terms: &Terms,
+        held_out: Option<&PrivateMetrics>,
+    ) -> Result<Self, TrainError> {
+        let steps_per_event = match config.sampler {
+            Sampler::Poisson => 1,
+            Sampler::Shuffled => epoch_steps(samples, config.batch_size),
+        };
         let events = match (config.noise, terms.sigma_grid) {
             (Noise::Discrete, Some(sigma)) => {
-                terms.events(DiscreteGaussian::<i64>::new(Grid::new(config.grid_bits)?, sigma)?)
+                let mechanism = DiscreteGaussian::<i64>::new(Grid::new(config.grid_bits)?, sigma)?;
+                events(config.sampler, terms, steps_per_event, mechanism)
             }
-            _ => terms.events(ContinuousGaussian::new(terms.multiplier)?),
+            _ => events(config.sampler, terms, steps_per_event, ContinuousGaussian::new(terms.multiplier)?),
         }?;
         Ok(Self {
             run: if config.seed.is_some() { "simulation" } else { "private" }.into(),
-            path: terms.path.into(),
+            path: config.path().into(),
             steps: terms.steps,
-            steps_per_event: terms.steps_per_event(),
+            steps_per_event,
             events: Recorded {
                 run: Some(if config.seed.is_some() { RunKind::Simulation } else { RunKind::Private }),
-                held_out: terms
-                    .held_out
+                held_out: held_out
                     .map(|metrics| metrics.plan.events().iter().map(RecordedEvent::new).collect())
                     .unwrap_or_default(),
                 sampler: config.sampler,
@@ -169,41 +146,36 @@ impl RunPlan {
     }
 }
 
-impl Terms<'_> {
-    fn steps_per_event(&self) -> u32 {
-        match self.config.sampler {
-            Sampler::Poisson => 1,
-            Sampler::Shuffled => epoch_steps(self.samples, self.config.batch_size),
-        }
-    }
-
-    /// Each event and how often it comes in a row, in the order of the steps.
-    fn events<M: Mechanism>(&self, mechanism: M) -> Result<Vec<(Event, u64)>, TrainError> {
-        let schedule = Declared { learning_rate: self.learning_rate, noise: self.noise_schedule };
-        let rate = if self.config.sampler == Sampler::Shuffled { Rate::ONE } else { self.rate };
-        let of_step = |step| {
-            let event = Event::new(rate, mechanism.scaled(schedule.noise_factor(step)).multiplier())?;
-            self.count_noise.map_or(Ok(event), |counts| event.and(counts.multiplier()))
-        };
-        let per_event = self.steps_per_event();
-        let mut events: Vec<(Event, u64)> = Vec::new();
-        let mut step = 0;
-        while step < self.steps {
-            let end = self.steps.min(step.saturating_add(per_event));
-            // The steps of an epoch count as the one with the least noise.
-            let mut least: Event = of_step(step)?;
-            for step in step + 1..end {
-                let event = of_step(step)?;
-                if event.multiplier() < least.multiplier() {
-                    least = event;
-                }
+/// Each event and how often it comes in a row, in the order of the steps.
+fn events<M: Mechanism>(
+    sampler: Sampler,
+    terms: &Terms,
+    steps_per_event: u32,
+    mechanism: M,
+) -> Result<Vec<(Event, u64)>, TrainError> {
+    let schedule = Declared { learning_rate: terms.learning_rate, noise: terms.noise_schedule };
+    let rate = if sampler == Sampler::Shuffled { Rate::ONE } else { terms.rate };
+    let of_step = |step| {
+        let event = Event::new(rate, mechanism.scaled(schedule.noise_factor(step)).multiplier())?;
+        terms.count_noise.map_or(Ok(event), |counts| event.and(counts.multiplier()))
+    };
+    let mut events: Vec<(Event, u64)> = Vec::new();
+    let mut step = 0;
+    while step < terms.steps {
+        let end = terms.steps.min(step.saturating_add(steps_per_event));
+        // The steps of an epoch count as the one with the least noise.
+        let mut least: Event = of_step(step)?;
+        for step in step + 1..end {
+            let event = of_step(step)?;
+            if event.multiplier() < least.multiplier() {
+                least = event;
             }
-            match events.last_mut() {
-                Some((last, times)) if *last == least => *times += 1,
-                _ => events.push((least, 1)),
-            }
-            step = end;
         }
-        Ok(events)
+        match events.last_mut() {
+            Some((last, times)) if *last == least => *times += 1,
+            _ => events.push((least, 1)),
+        }
+        step = end;
     }
+    Ok(events)
 }

@@ -45,11 +45,11 @@ impl Draws {
     pub(super) fn new(run: &Run, samples: u32) -> Self {
         Self {
             sampler: run.config.sampler,
-            rate: run.rate,
-            truncation: run.truncation,
+            rate: run.terms.rate,
+            truncation: run.terms.truncation,
             samples,
             batch: run.config.batch_size,
-            steps: run.steps,
+            steps: run.terms.steps,
             order: Vec::new(),
             epoch: None,
         }

@@ -126,7 +126,7 @@ where
     }
     let mut params = run.params.clone();
     let mut average = Average::new(vec![0.0; if config.average.is_some() { params.len() } else { 0 }]);
-    let mut ledger = Ledger::new(run.steps).prepaying(PREPAID);
+    let mut ledger = Ledger::new(run.terms.steps).prepaying(PREPAID);
 
     let mut evaluator = match &run.data.test {
         Some(split) if config.test_metrics != TestMetrics::None => Some((Evaluator::new(backend, run, split)?, split)),
@@ -135,8 +135,8 @@ where
     let releases = run.private_metrics.as_ref().map_or(0, |metrics| metrics.releases);
     let mut releases = Ledger::new(releases).prepaying(releases);
 
-    let epoch_of = |step: u32| f64::from(step) * run.rate.as_f64();
-    let evaluate_every = steps_between(config, run.rate);
+    let epoch_of = |step: u32| f64::from(step) * run.terms.rate.as_f64();
+    let evaluate_every = steps_between(config, run.terms.rate);
     let mut evaluations = Vec::new();
     let mut draws = Draws::new(run, run.data.train.len() as u32);
     let mut draw = Draw::default();
@@ -150,7 +150,7 @@ where
     written.plan.write(written.checkpoint)?;
     let started = Instant::now();
     let mut told = started;
-    for done in 1..=run.steps {
+    for done in 1..=run.terms.steps {
         one_step(
             run,
             &step,
@@ -168,23 +168,24 @@ where
             spent.count(event(&draws, done - 1)?);
         }
 
-        let weigh = |averaging: Averaging| averaging.weight(done - 1, run.steps, run.learning_rate.at(done - 1));
+        let weigh =
+            |averaging: Averaging| averaging.weight(done - 1, run.terms.steps, run.terms.learning_rate.at(done - 1));
         if let Some(weight) = config.average.and_then(weigh) {
             average.add(&params, weight).expect("the mean has the parameters' length, and rates are finite");
         }
-        if told.elapsed() >= TICK || done == run.steps {
+        if told.elapsed() >= TICK || done == run.terms.steps {
             told = Instant::now();
             let seconds = started.elapsed().as_secs_f64();
             let at = StepReport {
                 step: done,
-                steps: run.steps,
+                steps: run.terms.steps,
                 seconds,
                 samples_per_second: f64::from(done) * f64::from(config.batch_size) / seconds,
             };
             progress.step(&at, &mut |first| spent.of_first(first, |at| event(&draws, at)));
         }
         if let Some((evaluator, split)) = &mut evaluator
-            && (done == run.steps || evaluate_every.is_some_and(|every| done % every == 0))
+            && (done == run.terms.steps || evaluate_every.is_some_and(|every| done % every == 0))
         {
             let evaluated = average.mean().unwrap_or(&params);
             let (loss, accuracy) = match &run.private_metrics {
@@ -213,8 +214,8 @@ where
         recorded: Recorded {
             run: Some(run.kind()),
             sampler: config.sampler,
-            steps: (config.sampler == Sampler::Shuffled).then_some(u64::from(run.steps)),
-            truncation: run.truncation,
+            steps: (config.sampler == Sampler::Shuffled).then_some(u64::from(run.terms.steps)),
+            truncation: run.terms.truncation,
             held_out: spent.evaluations().iter().map(RecordedEvent::new).collect(),
             ..Recorded::new(config.accountant, config.delta, spent.events())
         },

@@ -98,6 +98,6 @@ pub fn paid_steps(bytes: &[u8], plan: &RunPlan) -> Result<u32, String> {
 pub fn pay_all(run: &Run, checkpoint: &Path) -> Result<(), TrainError> {
     let plan = RunPlan::new(run)?;
     plan.write(checkpoint)?;
-    let all = Record { budget: run.steps, paid: run.steps, divergence: 0.0, order: 0 };
+    let all = Record { budget: run.terms.steps, paid: run.terms.steps, divergence: 0.0, order: 0 };
     Ok(LedgerFile::new(checkpoint, &plan).persist(all)?)
 }

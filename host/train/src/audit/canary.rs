@@ -237,11 +237,11 @@ impl Course for Inserted<'_> {
         let directions = Directions::new(options.canaries, options.count, dim, generator);
         let others = options.count;
         let mut scores = vec![0.0f64; options.count as usize];
-        let (mut account, mut beside) = (Account::new(run.steps), Account::new(run.steps));
+        let (mut account, mut beside) = (Account::new(run.terms.steps), Account::new(run.terms.steps));
         let mut draw = Draw::default();
         let mut buffer = vec![0.0f32; dim];
         let mut tenths = 0;
-        for number in 0..run.steps {
+        for number in 0..run.terms.steps {
             let known = glimpse(
                 run,
                 &step,
@@ -273,15 +273,16 @@ impl Course for Inserted<'_> {
                     Sum::Floats(sum) => f64::from(sum[at]) / batch,
                 };
                 let along = directions.along(&|at| (f64::from(released[at]) - added(at)) / noise_std);
-                let seen = Seen::new(f64::from(known.clip) / batch / noise_std, run.rate.as_f64(), others, &directions);
+                let seen =
+                    Seen::new(f64::from(known.clip) / batch / noise_std, run.terms.rate.as_f64(), others, &directions);
                 for (score, along) in scores.iter_mut().zip(along) {
                     *score += seen.evidence(along);
                 }
             }
-            let reached = u64::from(number + 1) * 10 / u64::from(run.steps);
+            let reached = u64::from(number + 1) * 10 / u64::from(run.terms.steps);
             if reached > tenths {
                 tenths = reached;
-                told(&format!("step {}/{}", number + 1, run.steps));
+                told(&format!("step {}/{}", number + 1, run.terms.steps));
             }
         }
         Ok((scores, params))

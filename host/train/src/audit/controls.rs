@@ -49,7 +49,7 @@ fn run(model: &str, budget: Budget, epochs: f64) -> Run {
 type Exact = DiscreteGaussian<i64>;
 
 fn mechanism(run: &Run) -> Exact {
-    DiscreteGaussian::new(Grid::new(run.config.grid_bits).unwrap(), run.sigma_grid.unwrap()).unwrap()
+    DiscreteGaussian::new(Grid::new(run.config.grid_bits).unwrap(), run.terms.sigma_grid.unwrap()).unwrap()
 }
 
 fn workers(run: &Run) -> PerSampleGradients<SumWord<i64>> {
@@ -292,9 +292,9 @@ fn audited(run: &Run, canaries: Canaries, seed: u64) -> (bool, f64) {
 /// The run claims ε = 1 with the noise that this takes, and runs with a part of it.
 fn with_less_noise(part: f64) -> Run {
     let mut run = run("digits-mlp.onnx", Budget::Epsilon(1.0), 4.0);
-    let sigma = f64::from(run.sigma_grid.unwrap()) * part;
+    let sigma = f64::from(run.terms.sigma_grid.unwrap()) * part;
     // The least σ that the core prices at this grid: next to no noise.
-    run.sigma_grid = Some((sigma as u32).max(3_239));
+    run.terms.sigma_grid = Some((sigma as u32).max(3_239));
     run
 }
 

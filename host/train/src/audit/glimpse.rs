@@ -131,7 +131,7 @@ where
     drop(opened);
     Ok(Glimpse {
         number,
-        event: step.event_at(number, run.rate)?,
+        event: step.event_at(number, run.terms.rate)?,
         clip,
         points,
         draw: draw.samples.clone(),

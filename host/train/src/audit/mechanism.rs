@@ -166,9 +166,9 @@ struct Auditor<'a> {
 impl Auditor<'_> {
     /// Steps of a run that a schedule of noise allows: beyond its end it means nothing.
     fn steps(run: &Run, wanted: u64) -> u32 {
-        let most = match run.noise_schedule {
+        let most = match run.terms.noise_schedule {
             AnyNoise::Schedule(NoiseSchedule::Constant) => u32::MAX - 1,
-            _ => run.steps,
+            _ => run.terms.steps,
         };
         u32::try_from(wanted).unwrap_or(u32::MAX).clamp(1, most)
     }
@@ -182,7 +182,7 @@ impl Auditor<'_> {
     fn own(&mut self, run: &Run) -> Result<(), TrainError> {
         let train = &run.data.train;
         let numbers: usize = train.features().iter().map(|features| features.shape.iter().product::<usize>()).sum();
-        let wanted = (8.0 / run.rate.as_f64()).round().max(4.0) as usize;
+        let wanted = (8.0 / run.terms.rate.as_f64()).round().max(4.0) as usize;
         let samples = wanted.min(train.len()).min(NUMBERS / numbers.max(1)).max(1);
         let needed = draws_for(self.precision).div_ceil(run.params.len() as u64).clamp(3, u64::from(OWN_STEPS));
         let made = on_data(run, like(train, samples), Self::steps(run, needed));
@@ -193,7 +193,7 @@ impl Auditor<'_> {
     fn wide(&mut self, run: &Run) -> Result<(), TrainError> {
         let side = (draws_for(self.precision) as f64 / 2.0).sqrt().ceil().max(24.0) as usize;
         let linear = Linear { features: side, classes: side };
-        let samples = ((4.0 / run.rate.as_f64()).round() as usize).clamp(1, (NUMBERS / side).min(SAMPLES));
+        let samples = ((4.0 / run.terms.rate.as_f64()).round() as usize).clamp(1, (NUMBERS / side).min(SAMPLES));
         let made = Self::on(run, linear, samples, false, u64::from(WIDE_STEPS))?;
         self.course("wide", &made, Some(linear), 1, true)
     }
@@ -201,7 +201,7 @@ impl Auditor<'_> {
     /// Coins, sums and counts.
     fn draws(&mut self, run: &Run) -> Result<(), TrainError> {
         let linear = SMALL;
-        let drawn = run.rate.as_f64() * SAMPLES as f64 * Self::points(run);
+        let drawn = run.terms.rate.as_f64() * SAMPLES as f64 * Self::points(run);
         let steps = (GRADIENTS / drawn).clamp(64.0, 8192.0) * (PRECISION / self.precision).powi(2).clamp(0.125, 1.0);
         let made = Self::on(run, linear, SAMPLES, true, steps as u64)?;
         self.course("draws", &made, Some(linear), 1, false)
@@ -224,7 +224,7 @@ impl Auditor<'_> {
     /// As many steps as a coordinate needs, nearly all of them without a sample.
     fn narrow(&mut self, run: &Run) -> Result<(), TrainError> {
         let linear = SMALL;
-        let samples = ((0.1 / run.rate.as_f64()).round() as usize).clamp(1, 64);
+        let samples = ((0.1 / run.terms.rate.as_f64()).round() as usize).clamp(1, 64);
         let needed = draws_for(self.precision);
         let steps = Self::steps(run, needed.div_ceil(2));
         let runs = u32::try_from(needed.div_ceil(u64::from(steps))).unwrap_or(RUNS).min(RUNS);

@@ -130,7 +130,7 @@ pub fn neighbours(
     told: &mut dyn FnMut(&str),
 ) -> Result<NeighbourAudit, TrainError> {
     check_sampler(&run.config)?;
-    let steps = options.steps.clamp(1, run.steps);
+    let steps = options.steps.clamp(1, run.terms.steps);
     let chosen = Chosen::new(run, steps, options.seed)?;
     let backend = open(run.config.backend)?;
     told(&format!("backend: {}", backend.note()));
@@ -170,7 +170,8 @@ impl Chosen {
             let generator = ChaCha20::simulation(seed);
             let mut drawn = vec![0u32; last + 1];
             for step in 0..steps {
-                poisson(&generator, step, run.rate, last as u32 + 1).for_each(|sample| drawn[sample as usize] += 1);
+                poisson(&generator, step, run.terms.rate, last as u32 + 1)
+                    .for_each(|sample| drawn[sample as usize] += 1);
             }
             if drawn[last] == 0 {
                 continue;
@@ -185,7 +186,7 @@ impl Chosen {
         }
         Err(TrainError::Flag(format!(
             "--steps {steps}: at a sampling rate of {:.2e} the sample that is added is never drawn in so few; give more",
-            run.rate.as_f64()
+            run.terms.rate.as_f64()
         )))
     }
 }
@@ -222,7 +223,7 @@ impl Course for Replay<'_> {
             generator: &chosen.generator,
             draw: Draw::default(),
         };
-        let account = || Account::new(run.steps);
+        let account = || Account::new(run.terms.steps);
         let (mut real, mut base) = (account(), account());
         let mut accounts: Vec<Account> = cases.iter().map(|_| account()).collect();
         let mut verdicts: Vec<Verdict> = cases.iter().map(verdict).collect();
@@ -329,7 +330,7 @@ where
         if breach.moved {
             let mut look = |split: &Split| -> Result<Vec<u32>, TrainError> {
                 let mut keep = Keep { sample: breach.sample, bits: vec![] };
-                self.glimpse(split, &mut Account::at(self.run.steps, step), Order::Drawn, Some(&mut keep))?;
+                self.glimpse(split, &mut Account::at(self.run.terms.steps, step), Order::Drawn, Some(&mut keep))?;
                 Ok(keep.bits)
             };
             let base = look(split)?;

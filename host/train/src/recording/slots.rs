@@ -163,7 +163,7 @@ pub(super) fn optimizer(pack: &mut PackWriter, choice: OptimizerChoice) {
 }
 
 pub(super) fn schedule(pack: &mut PackWriter, run: &Run) -> Result<(), TrainError> {
-    let (warmup, decay) = run.config.method.learning_rate.in_steps(run.rate, run.steps)?;
+    let (warmup, decay) = run.config.method.learning_rate.in_steps(run.terms.rate, run.terms.steps)?;
     pack.f64(run.config.method.learning_rate.lr);
     pack.u32(warmup);
     match decay {

@@ -171,7 +171,7 @@ impl<'a> Seen<'a> {
     ) -> Self {
         let lengths = Layout::new(&run.grad).lengths().to_vec();
         let dim: usize = lengths.iter().sum();
-        let (slack, tail_slack) = match run.sigma_grid {
+        let (slack, tail_slack) = match run.terms.sigma_grid {
             // What a float of 24 bits rounds.
             Some(sigma) => (1e-6, 1.0 / f64::from(sigma)),
             // Sums and noise round, and no draw exceeds 6.67 deviations.
@@ -221,10 +221,10 @@ impl<'a> Seen<'a> {
 
     /// The deviation of the noise that the price assumes of step `number`, in clips.
     fn assumed(&self, number: u32) -> f64 {
-        let factor = self.run.noise_schedule.factor(number, &self.run.learning_rate);
-        match self.run.sigma_grid {
+        let factor = self.run.terms.noise_schedule.factor(number, &self.run.terms.learning_rate);
+        match self.run.terms.sigma_grid {
             Some(sigma) => (f64::from(sigma) * factor).ceil() / f64::from(1u32 << self.run.config.grid_bits),
-            None => self.run.multiplier * factor,
+            None => self.run.terms.multiplier * factor,
         }
     }
 
@@ -487,7 +487,7 @@ impl<'a> Seen<'a> {
             }
         }
 
-        let rate = self.run.rate.as_f64();
+        let rate = self.run.terms.rate.as_f64();
         let steps = u64::from(self.steps);
         for (sample, drawn) in self.drawn.iter().enumerate() {
             tests.test(&of("draws of each sample, at the priced rate"), steps, binomial(*drawn, steps, rate), || {
@@ -569,13 +569,13 @@ impl Observer for Seen<'_> {
         let holds = step.points.iter().all(|point| point.params.len() == dim);
         hold(&mut self.laws.points, holds, || format!("step {number}"));
         let mut precision = self.deviation.powi(-2);
-        if let Some(noise) = self.run.count_noise {
+        if let Some(noise) = self.run.terms.count_noise {
             precision += noise.multiplier().powi(-2);
         }
         let planned = precision.powf(-0.5);
         let told = step.event.multiplier();
         // Prices round down.
-        let holds = (told / planned - 1.0).abs() < 1e-6 && step.event.rate() == self.run.rate;
+        let holds = (told / planned - 1.0).abs() < 1e-6 && step.event.rate() == self.run.terms.rate;
         hold(&mut self.laws.price, holds, || {
             format!("step {number}: a multiplier of {told}, where {planned} was planned")
         });
@@ -627,7 +627,7 @@ impl Observer for Seen<'_> {
         hold(&mut self.laws.scale, (told / planned - 1.0).abs() < 1e-6, || {
             format!("step {number}: told {told:e}, and {planned:e} was planned")
         });
-        if let Some(noise) = self.run.count_noise {
+        if let Some(noise) = self.run.terms.count_noise {
             let mut whole = given.counts.len() == self.query.len();
             self.by_count.resize_with(self.by_count.len().max(given.counts.len()), Moments::default);
             for (at, (released, count)) in given.counts.iter().zip(&self.counts).enumerate() {

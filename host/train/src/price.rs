@@ -1,0 +1,236 @@
+//! The price of a run: rate, steps and noise, from the configuration and the number of samples alone.
+
+use super::equation6;
+use super::sampler::epoch_steps;
+use super::{Budget, Noise, Terms, TrainConfig, TrainError};
+use damper_accounting::{DeltaVerdict, Factors, Plan, SMALLEST_SIGMA, Sampler, Schedule, Truncated, Truncation, judge_delta};
+use damper_core::accounting::{Event, Rate};
+use damper_core::grid::Grid;
+use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
+use damper_core::private::Mechanism;
+use damper_core::schedule::{AnyNoise, LearningRate, Noise as _, NoiseSchedule};
+use damper_core::threshold::CountNoise;
+
+/// A priced run.
+pub(super) struct Priced {
+    pub(super) terms: Terms,
+    /// The probability that a draw is cut.
+    pub(super) cut: f64,
+    pub(super) plan: Plan,
+    pub(super) warnings: Vec<String>,
+    pub(super) warnings_of_data: Vec<String>,
+}
+
+/// Prices a run on `samples` samples, without their data. Sets the noise of counts that `config` leaves open.
+pub(super) fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, TrainError> {
+    let declared = config.dataset_size.unwrap_or(samples);
+    let batch = u64::from(config.batch_size);
+    let rate = Rate::of(batch, declared).map_err(|_| {
+        TrainError::Flag(match config.dataset_size {
+            None => format!("--batch-size {batch}: above the {declared} samples; lower it, or give --dataset-size"),
+            Some(_) => {
+                format!("--dataset-size {declared}: below --batch-size {batch}; raise it, or lower the batch size")
+            }
+        })
+    })?;
+    let per_epoch = match config.sampler {
+        Sampler::Poisson => declared as f64 / batch as f64,
+        Sampler::Shuffled => f64::from(epoch_steps(samples, config.batch_size)),
+    };
+    let steps = (config.epochs * per_epoch).ceil();
+    if !(steps >= 1.0 && steps < f64::from(u32::MAX)) {
+        return Err(TrainError::Flag(format!(
+            "--epochs {}: gives {steps} steps; give {}",
+            config.epochs,
+            if steps < 1.0 { "more" } else { "fewer: there may be 4,294,967,294" }
+        )));
+    }
+    let steps = steps as u32;
+    let mut warnings = Vec::new();
+    warnings.extend(judge_delta(config.delta, declared, config.allow_large_delta)?.warning(config.delta, declared));
+    let mut warnings_of_data = Vec::new();
+    if declared < samples {
+        check_delta_of_counted(config, declared, samples, &mut warnings_of_data)?;
+    }
+    let learning_rate = config.method.learning_rate.build(rate, steps)?;
+    if let Budget::Equation6(epsilon) = config.budget {
+        let factors = factors(config.method.noise(1.0)?, &learning_rate, steps);
+        let multiplier = equation6::multiplier(epsilon, rate, steps, config.delta, factors.as_deref())?;
+        config.budget = Budget::NoiseMultiplier(multiplier);
+        warnings.push(format!(
+            "--equation-6 {epsilon}: sets the noise to {multiplier:.6} clips; epsilon is the accountant's, and not {epsilon}"
+        ));
+    }
+    let mut noise_schedule = config.method.noise(match config.budget {
+        Budget::NoiseMultiplier(multiplier) => multiplier,
+        _ => 1.0,
+    })?;
+    let mut factors = factors(noise_schedule, &learning_rate, steps);
+    let (mut priced_rate, mut events) = (rate, u64::from(steps));
+    let per_event = |factors: Option<Vec<f64>>| match config.sampler {
+        Sampler::Poisson => factors,
+        Sampler::Shuffled => {
+            // An epoch is one event, with the least noise of its steps.
+            let per_epoch = epoch_steps(samples, config.batch_size) as usize;
+            let least = |epoch: &[f64]| epoch.iter().copied().fold(f64::INFINITY, f64::min);
+            factors.map(|factors| factors.chunks(per_epoch).map(least).collect())
+        }
+    };
+    factors = per_event(factors);
+    if config.sampler == Sampler::Shuffled {
+        let per_epoch = epoch_steps(samples, config.batch_size) as usize;
+        (priced_rate, events) = (Rate::ONE, u64::from(steps).div_ceil(per_epoch as u64));
+        warnings.push(format!(
+            "--sampler shuffled: nothing is gained by sampling, an epoch counts as one event at a rate of 1 ({events} of them)"
+        ));
+    }
+    let truncation = config.truncate.map(|most| Truncation { samples, most });
+    let cut =
+        truncation.map_or(Ok(0.0), |cut| Event::new(rate, 1.0).map(|draw| cut.any(&[(draw, u64::from(steps))])))?;
+    // At the target, ε takes the largest share of δ for what is cut.
+    let calibrated_delta = match (truncation, config.budget) {
+        (Some(truncation), Budget::Epsilon(target)) => truncation.left(config.delta, target, cut)?,
+        _ => config.delta,
+    };
+    let mut schedule = Schedule {
+        accountant: config.accountant,
+        rate: priced_rate,
+        factors: factors.as_deref().map_or(Factors::Constant(events), Factors::Each),
+        joint: None,
+    };
+    if config.method.threshold.wants_count_noise() {
+        let total = match config.budget {
+            Budget::Epsilon(target) => schedule.calibrate(target, calibrated_delta)?.multiplier,
+            Budget::NoiseMultiplier(multiplier) | Budget::Equation6(multiplier) => multiplier,
+        };
+        config.method.threshold = config.method.threshold.with_count_noise(total);
+    }
+    let count_noise = config.method.threshold.count_noise()?;
+    schedule.joint = count_noise.map(CountNoise::multiplier);
+    let (mut multiplier, mut sigma_grid) = noise(config, &schedule, calibrated_delta)?;
+    let shaped;
+    if let (AnyNoise::Clt(_), Budget::Epsilon(_)) = (noise_schedule, config.budget) {
+        // The shape depends on the multiplier, and the multiplier on the shape: each shape is priced as it is.
+        let mut each;
+        let mut round = 0;
+        loop {
+            noise_schedule = config.method.noise(multiplier)?;
+            each = per_event(self::factors(noise_schedule, &learning_rate, steps)).unwrap_or_default();
+            let (next, grid) =
+                noise(config, &Schedule { factors: Factors::Each(&each), ..schedule }, calibrated_delta)?;
+            round += 1;
+            let settled = (next / multiplier - 1.0).abs() < CLT_ACCURACY;
+            (multiplier, sigma_grid) = (next, grid);
+            if settled || round == CLT_ROUNDS {
+                break;
+            }
+        }
+        shaped = each;
+        schedule.factors = Factors::Each(&shaped);
+    }
+    let plan = match sigma_grid {
+        Some(sigma) => schedule.plan_on_grid(u64::from(sigma), config.grid_bits)?,
+        None => schedule.plan(multiplier)?,
+    };
+    let terms = Terms { rate, truncation, steps, learning_rate, noise_schedule, multiplier, sigma_grid, count_noise };
+    Ok(Priced { terms, cut, plan, warnings, warnings_of_data })
+}
+
+/// The price of training; and the δ that it is of, less than the run's where draws are cut.
+pub(super) fn of_training(
+    config: &TrainConfig,
+    plan: &Plan,
+    truncation: Option<Truncation>,
+    cut: f64,
+) -> Result<Truncated, TrainError> {
+    let price = |delta| plan.epsilon(config.accountant, delta);
+    Ok(match truncation {
+        Some(truncation) => truncation.price(config.delta, cut, price)?,
+        None => Truncated { price: price(config.delta)?, delta: config.delta },
+    })
+}
+
+/// The rate of draws from `left` of `samples` samples. Expected batch and number of steps stay.
+///
+/// # Errors
+///
+/// There are fewer samples than the expected batch.
+pub fn tuning_rate(config: &TrainConfig, samples: u64, left: u64) -> Result<Rate, TrainError> {
+    let declared = u128::from(config.dataset_size.unwrap_or(samples));
+    let left = (declared * u128::from(left) / u128::from(samples.max(1))) as u64;
+    Rate::of(u64::from(config.batch_size), left).map_err(|_| {
+        TrainError::Flag("the training split has too few samples to tune on: give one value for each key".into())
+    })
+}
+
+/// Holds δ against the number of samples counted, where fewer are declared. The messages do not give that number.
+fn check_delta_of_counted(
+    config: &TrainConfig,
+    declared: u64,
+    samples: u64,
+    warnings: &mut Vec<String>,
+) -> Result<(), TrainError> {
+    let flag = format!("--dataset-size {declared}: below the number of samples, for which --delta {}", config.delta);
+    match judge_delta(config.delta, samples, config.allow_large_delta) {
+        Err(_) => Err(TrainError::Flag(format!("{flag} is not below 1/N; lower --delta, or pass --allow-large-delta"))),
+        Ok(DeltaVerdict::Large { .. }) => {
+            warnings.push(format!("{flag} is above N^-1.1; lower --delta"));
+            Ok(())
+        }
+        Ok(DeltaVerdict::Fine) => Ok(()),
+    }
+}
+
+/// Rounds of calibrating the central limit theorem's schedule, at most; and how near the multiplier is to the one that shapes it.
+const CLT_ROUNDS: u32 = 8;
+const CLT_ACCURACY: f64 = 1e-3;
+
+/// The factors of a noise schedule; none for constant noise.
+fn factors(schedule: AnyNoise, learning_rate: &LearningRate, steps: u32) -> Option<Vec<f64>> {
+    let each = || (0..steps).map(|step| schedule.factor(step, learning_rate)).collect();
+    (schedule != AnyNoise::Schedule(NoiseSchedule::Constant)).then(each)
+}
+
+/// The multiplier that runs, and on the exact path its σ in grid units.
+fn noise(config: &TrainConfig, schedule: &Schedule<'_>, delta: f64) -> Result<(f64, Option<u32>), TrainError> {
+    let grid = Grid::new(config.grid_bits)?;
+    let clip = config.method.threshold.clip;
+    match config.noise {
+        Noise::Discrete => {
+            let mechanism = match config.budget {
+                Budget::Epsilon(target) => {
+                    let found = schedule.calibrate_on_grid(target, delta, config.grid_bits)?;
+                    let sigma = u32::try_from(found.sigma).unwrap_or(u32::MAX);
+                    DiscreteGaussian::<i64>::new(grid, sigma)
+                }
+                Budget::NoiseMultiplier(multiplier) | Budget::Equation6(multiplier) => {
+                    DiscreteGaussian::with_multiplier(grid, multiplier)
+                }
+            }?;
+            let least = match schedule.factors {
+                Factors::Constant(_) => 1.0,
+                Factors::Each(factors) => factors.iter().copied().fold(f64::INFINITY, f64::min),
+            };
+            let least = mechanism.scaled(least);
+            if least.check_noise().is_err() {
+                let least = least.sigma();
+                return Err(TrainError::Flag(format!(
+                    "--grid-bits {}: sigma is {least} grid units where it is least; raise it until sigma is at least \
+                     {SMALLEST_SIGMA}, and its square at least ten times 2^bits",
+                    config.grid_bits,
+                )));
+            }
+            mechanism.check_clip(clip)?;
+            Ok((mechanism.multiplier(), Some(mechanism.sigma())))
+        }
+        Noise::Continuous => {
+            let multiplier = match config.budget {
+                Budget::Epsilon(target) => schedule.calibrate(target, delta)?.multiplier,
+                Budget::NoiseMultiplier(multiplier) | Budget::Equation6(multiplier) => multiplier,
+            };
+            let mechanism = ContinuousGaussian::new(multiplier)?;
+            mechanism.check_clip(clip)?;
+            Ok((mechanism.multiplier(), None))
+        }
+    }
+}
