@@ -113,6 +113,12 @@ fn the_mechanism_of_every_method_is_the_one_that_is_priced() {
         for finding in &audit.findings {
             assert!(finding.holds, "{name}: {finding:?}");
         }
+        // Runs of a schedule, however short, are repeated until they show as much.
+        let of = |what: &str| audit.findings.iter().find(|finding| finding.what == what);
+        let detects = of("narrow: deviation of the noise, each coordinate").and_then(|finding| finding.detects);
+        assert!(detects.is_some_and(|share| share <= 0.1), "{name}: {detects:?}");
+        let parts = of("narrow: deviation of the noise, each part of the schedule").map(|finding| finding.tests);
+        assert_eq!(parts, (name == "growing noise").then_some(12), "{name}");
         let counted = run.terms.count_noise.is_some();
         assert_eq!(audit.findings.iter().any(|finding| finding.what.contains("each count")), counted, "{name}");
         assert!(audit.holds && audit.courses.len() == 5 && audit.tests > 2000 && audit.error_rate == 1e-6);

@@ -27,7 +27,7 @@ use super::{Claim, VERSION, check_sampler};
 use crate::course;
 use crate::{Evaluation, Progress, Run, StepReport, TrainError, observed, on_data, on_network};
 use chance::draws_for;
-use damper_accounting::Accountant;
+use damper_accounting::{Accountant, Plan};
 use damper_core::schedule::{AnyNoise, NoiseSchedule};
 use damper_data::Split;
 use damper_runtime::open;
@@ -147,8 +147,10 @@ const GRADIENTS: f64 = 2e5;
 const NUMBERS: usize = 1 << 24;
 /// Made samples of `draws`: three chunks of coins, of which the last is not full.
 const SAMPLES: usize = 2100;
-/// Runs of a schedule of noise that is shorter than a course.
-const RUNS: u32 = 64;
+/// Runs of a schedule of noise that is shorter than a course, at most.
+const RUNS: u32 = 1200;
+/// Seeds of a course's runs lie between its number times this and the next's.
+const SEEDS: u64 = 10_000;
 /// Steps of `own` and of `wide`.
 const OWN_STEPS: u32 = 48;
 const WIDE_STEPS: u32 = 6;
@@ -211,7 +213,7 @@ impl Auditor<'_> {
     fn restarts(&mut self, run: &Run) -> Result<(), TrainError> {
         let linear = Linear { features: 40, classes: 40 };
         let made = Self::on(run, linear, 1, false, 64)?;
-        let seed = self.seed.map(|seed| seed.wrapping_add(1000));
+        let seed = self.seed.map(|seed| seed.wrapping_add(self.courses.len() as u64 * SEEDS));
         let generator = course::generator(seed, &mut *course::key(seed)?);
         let backend = open(run.config.backend)?;
         let (across, tests) = (&mut self.across, &mut self.tests);
@@ -248,8 +250,9 @@ impl Auditor<'_> {
         reads_ledger: bool,
     ) -> Result<(), TrainError> {
         let mut made = made.clone();
-        // The course costs nothing, and what is told of it is not shown: the faster accountant.
+        // The course costs nothing, and what is told of it is not shown: the faster accountant, and a price of one event.
         (made.config.accountant, made.config.record, made.config.evaluate_every) = (Accountant::Rdp, None, None);
+        made.plan = Plan::constant(made.rate, 1.0, None, 1)?;
         made.plan_delta = made.config.delta;
         let mut steps = 0;
         // The ledger of made data is worth no disk: it is kept in memory where memory is a folder.
@@ -261,7 +264,7 @@ impl Auditor<'_> {
         let mut seeded: Vec<Run> = vec![];
         for index in 0..runs {
             let mut one = made.clone();
-            let index = self.courses.len() as u64 * 100 + u64::from(index);
+            let index = self.courses.len() as u64 * SEEDS + u64::from(index);
             one.config.seed = self.seed.map(|seed| seed.wrapping_add(index));
             seeded.push(one);
         }

@@ -125,10 +125,10 @@ pub(super) fn binomial(k: u64, n: u64, p: f64) -> f64 {
     binomial_between(k, n, p, p)
 }
 
-/// The same where the probability is known to lie from `low` to `high`.
+/// The same where the probability is known to lie from `low` to `high`: few heads are likeliest at `low`, many at `high`.
 pub(super) fn binomial_between(k: u64, n: u64, low: f64, high: f64) -> f64 {
     let (low, high) = (low.max(0.0), high.min(1.0));
-    (2.0 * tail(k, n, high, false).min(tail(k, n, low, true))).min(1.0)
+    (2.0 * tail(k, n, low, false).min(tail(k, n, high, true))).min(1.0)
 }
 
 /// `P[X ≥ k]`, or `P[X ≤ k]`, `X ~ Binomial(n, p)`, from above.
@@ -204,6 +204,27 @@ mod tests {
         assert_eq!(binomial(7, 7, 1.0), 1.0);
         assert_eq!(binomial(6, 7, 1.0), 0.0);
         assert_eq!(binomial(1, 7, 0.0), 0.0);
+    }
+
+    #[test]
+    fn a_probability_that_is_known_less_well_refutes_less() {
+        for (n, p, slack) in
+            [(500, 0.05, 0.01), (10_000_000, 0.317, 2e-5), (10_000_000, 6.3e-5, 2e-5), (500, 1e-3, 1e-2)]
+        {
+            for k in (0..12).map(|at| (n as f64 * p * f64::from(at) / 6.0).round() as u64) {
+                let between = binomial_between(k, n, p - slack, p + slack);
+                for truth in [p - slack, p, p + slack] {
+                    assert!(between >= binomial(k, n, truth), "{k} of {n} at {truth} ± {slack}: {between}");
+                }
+            }
+            // What is expected at either end is no surprise.
+            for truth in [(p - slack).max(0.0), p + slack] {
+                let between = binomial_between((n as f64 * truth).round() as u64, n, p - slack, p + slack);
+                assert!(between > 0.5, "{n} at {truth}: {between}");
+            }
+            let far = (n as f64 * (p + slack) * 2.0 + 100.0) as u64;
+            assert!(binomial_between(far, n, p - slack, p + slack) < LEVEL);
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::worker::{Layout, Point};
 use crate::{Clipping, LEDGER, Noise, Run};
 use damper_accounting::Recorded;
 use damper_core::count::{Query, UNIT};
-use damper_core::schedule::Noise as _;
+use damper_core::schedule::{AnyNoise, Noise as _, NoiseSchedule};
 use damper_data::Split;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,8 @@ const MOST_COORDINATES: usize = 64;
 const PAIRED: usize = 4;
 /// The part of a coordinate's draws that a test of a class of places uses: places within a block of the release.
 const PLACES: usize = 64;
+/// Parts of a schedule of noise that are tested one by one.
+const PARTS: u64 = 18;
 
 /// What outlasts a course: noise that no other course may repeat.
 #[derive(Default)]
@@ -124,6 +126,8 @@ pub(super) struct Seen<'a> {
     by_count: Vec<Moments>,
     window: Moments,
     per_window: u64,
+    /// Whether the steps of a part of the noise's schedule make a group, over all runs, and not windows of steps.
+    by_part: bool,
     neighbours: [Products; 3],
     in_turn: [Products; 2],
     with_counts: Products,
@@ -206,6 +210,7 @@ impl<'a> Seen<'a> {
             by_count: vec![],
             window: Moments::default(),
             per_window,
+            by_part: dim <= MOST_COORDINATES && run.noise_schedule != AnyNoise::Schedule(NoiseSchedule::Constant),
             neighbours: [Products::default(); 3],
             in_turn: [Products::default(); 2],
             with_counts: Products::default(),
@@ -380,6 +385,11 @@ impl<'a> Seen<'a> {
         self.across.step(&self.name, self.number, &self.noise);
         if dim as u64 >= self.per_window {
             self.by_step.push(of_step);
+        } else if self.by_part {
+            // Windows of consecutive steps would mix the end of a run with the start of the next.
+            let part = (u64::from(self.number) * PARTS / u64::from(self.run.steps.max(1))) as usize;
+            self.by_step.resize_with(self.by_step.len().max(part + 1), Moments::default);
+            self.by_step[part].merge(&of_step);
         } else {
             self.window.merge(&of_step);
             if self.window.count >= self.per_window {
@@ -432,11 +442,13 @@ impl<'a> Seen<'a> {
             });
         };
         deviation("deviation of the noise, all of it", &self.all, format!("{} steps", self.steps));
-        let single = self.by_step.len() == self.steps as usize;
-        let what =
-            if single { "deviation of the noise, each step" } else { "deviation of the noise, each window of steps" };
+        let (what, one) = match (self.by_step.len() == self.steps as usize, self.by_part) {
+            (true, _) => ("deviation of the noise, each step", "step"),
+            (_, true) => ("deviation of the noise, each part of the schedule", "part"),
+            _ => ("deviation of the noise, each window of steps", "window"),
+        };
         for (at, moments) in self.by_step.iter().enumerate() {
-            deviation(what, moments, if single { format!("step {at}") } else { format!("window {at}") });
+            deviation(what, moments, format!("{one} {at}"));
         }
         for (at, moments) in self.by_coordinate.iter().enumerate() {
             deviation("deviation of the noise, each coordinate", moments, format!("coordinate {at}"));
@@ -479,7 +491,7 @@ impl<'a> Seen<'a> {
                 let near = self.tail_slack + 1e-5;
                 let signs = binomial_between(*negative, *drawn, 0.5 - near, 0.5 + near);
                 let halves = binomial_between(*low, *drawn, HALVES - near, HALVES + near);
-                tests.test(&of("coins say nothing of noise"), *drawn, signs.min(halves) * 2.0, || {
+                tests.test(&of("coins say nothing of noise"), *drawn, (signs.min(halves) * 2.0).min(1.0), || {
                     format!(
                         "sample {sample}, coordinate {at}: {negative} of {drawn} draws below 0, {low} in a lower half"
                     )
