@@ -3,7 +3,9 @@
 use super::equation6;
 use super::sampler::epoch_steps;
 use super::{Budget, Noise, Terms, TrainConfig, TrainError};
-use damper_accounting::{DeltaVerdict, Factors, Plan, SMALLEST_SIGMA, Sampler, Schedule, Truncated, Truncation, judge_delta};
+use damper_accounting::{
+    DeltaVerdict, Factors, Plan, SMALLEST_SIGMA, Sampler, Schedule, Truncated, Truncation, judge_delta,
+};
 use damper_core::accounting::{Event, Rate};
 use damper_core::grid::Grid;
 use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};

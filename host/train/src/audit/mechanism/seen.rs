@@ -210,7 +210,7 @@ impl<'a> Seen<'a> {
             by_count: vec![],
             window: Moments::default(),
             per_window,
-            by_part: dim <= MOST_COORDINATES && run.noise_schedule != AnyNoise::Schedule(NoiseSchedule::Constant),
+            by_part: dim <= MOST_COORDINATES && run.terms.noise_schedule != AnyNoise::Schedule(NoiseSchedule::Constant),
             neighbours: [Products::default(); 3],
             in_turn: [Products::default(); 2],
             with_counts: Products::default(),
@@ -387,7 +387,7 @@ impl<'a> Seen<'a> {
             self.by_step.push(of_step);
         } else if self.by_part {
             // Windows of consecutive steps would mix the end of a run with the start of the next.
-            let part = (u64::from(self.number) * PARTS / u64::from(self.run.steps.max(1))) as usize;
+            let part = (u64::from(self.number) * PARTS / u64::from(self.run.terms.steps.max(1))) as usize;
             self.by_step.resize_with(self.by_step.len().max(part + 1), Moments::default);
             self.by_step[part].merge(&of_step);
         } else {
