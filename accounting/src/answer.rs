@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::calibration::batch_rate;
 use super::pld::{self, Neighbours};
+use super::price::upward;
 use super::replaced::apart;
 use super::{
     Accountant, AccountingError, Plan, Price, calibrate, calibrate_batch, calibrate_on_grid, calibrate_rate,
@@ -282,16 +283,6 @@ impl fmt::Display for Answer {
             write!(f, "\n  - {assumption}")?;
         }
         Ok(())
-    }
-}
-
-/// A number for people: four decimals, never below the number.
-#[must_use]
-pub fn upward(x: f64) -> String {
-    let nearest = format!("{x:.4}");
-    match nearest.parse::<f64>() {
-        Ok(shown) if shown < x => format!("{:.4}", shown + 1e-4),
-        _ => nearest,
     }
 }
 

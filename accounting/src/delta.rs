@@ -1,6 +1,11 @@
 //! Which δ may be claimed for N samples.
 
-use super::{AccountingError, check_delta};
+use super::AccountingError;
+
+/// Fails unless δ is between 0 and 1.
+pub(super) fn check_delta(delta: f64) -> Result<(), AccountingError> {
+    if delta > 0.0 && delta < 1.0 { Ok(()) } else { Err(AccountingError::Delta(delta)) }
+}
 
 /// What is to be said about δ.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -22,7 +22,8 @@
 //!
 //! The same convexity makes an uneven schedule cost more than a constant multiplier of equal `Σ 1/σ²`.
 
-use super::{Accountant, AccountingError, Price, check_delta, smaller};
+use super::delta::check_delta;
+use super::{Accountant, AccountingError, Price, smaller};
 use damper_core::accounting::event::{Event, Rate};
 use damper_core::accounting::renyi::least_epsilon;
 
@@ -276,6 +277,17 @@ fn event(rate: Rate, multiplier: f64, joint: Option<f64>) -> Result<Event, Accou
         None => Ok(event),
         Some(joint) => event.and(joint).map_err(|_| AccountingError::CountNoise(joint)),
     }
+}
+
+/// ε at `delta` of `steps` draws at `rate` with noise `multiplier` times the clip, rounded up.
+pub fn epsilon(
+    accountant: Accountant,
+    multiplier: f64,
+    rate: Rate,
+    steps: u64,
+    delta: f64,
+) -> Result<Price, AccountingError> {
+    Plan::constant(rate, multiplier, None, steps)?.epsilon(accountant, delta)
 }
 
 #[cfg(test)]

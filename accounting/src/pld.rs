@@ -19,6 +19,7 @@
 //! tilted moments. An upper bound is never above that of the moments alone (Chernoff's), which also answers where a
 //! transform would be too long.
 
+mod bound;
 mod compose;
 pub mod discrete;
 mod draw;
@@ -30,7 +31,8 @@ mod replace;
 mod twofold;
 
 use crate::AccountingError;
-use compose::{Bound, Composer, Window};
+use bound::Bound;
+use compose::{Composer, Window};
 use damper_core::accounting::event::Event;
 use draw::{Direction, Losses};
 use knots::Knots;
@@ -146,7 +148,7 @@ pub fn epsilon_at_least(events: &[(Event, u64)], neighbours: Neighbours, delta: 
 }
 
 fn check(events: &[(Event, u64)], delta: f64) -> Result<(), AccountingError> {
-    crate::check_delta(delta)?;
+    crate::delta::check_delta(delta)?;
     if events.iter().all(|(_, times)| *times == 0) { Err(AccountingError::Steps) } else { Ok(()) }
 }
 

@@ -1,7 +1,8 @@
 //! What a run's folder records for an auditor: the events that were drawn, from which ε follows and nothing else is needed.
 
+use super::delta::check_delta;
 use super::pld::Neighbours;
-use super::{Accountant, AccountingError, Plan, Price, Truncation, check_delta, pld, smaller};
+use super::{Accountant, AccountingError, Plan, Price, Truncation, pld, smaller};
 use damper_core::accounting::event::{Event, Rate};
 use damper_core::accounting::renyi::least_epsilon;
 use serde::{Deserialize, Serialize};

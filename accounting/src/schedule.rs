@@ -1,8 +1,9 @@
 //! Calibration of a run whose noise is declared up to one common size: a noise schedule (ADP, Wu et al. 2021), a histogram
 //! released beside the gradient (DC-SGD, Wei et al. 2025), or both.
 
-use super::calibration::{ACCURACY, Calibrated, Nearness, OnGrid, search};
-use super::{Accountant, AccountingError, Plan, SMALLEST_SIGMA, calibrate};
+use super::delta::check_delta;
+use super::search::{ACCURACY, Calibrated, Nearness, OnGrid, search};
+use super::{Accountant, AccountingError, Plan, SMALLEST_SIGMA};
 use damper_core::accounting::event::Rate;
 use damper_core::noise::MAX_SIGMA;
 
@@ -61,7 +62,7 @@ impl Schedule<'_> {
         // Searched is the multiplier of the draw with the least noise: of one magnitude for every schedule.
         let scale = 1.0 / self.smallest_factor()?;
         self.plan(scale)?;
-        super::check_delta(delta)?;
+        check_delta(delta)?;
         if !(target > 0.0 && target.is_finite()) {
             return Err(AccountingError::Epsilon(target));
         }
@@ -84,7 +85,7 @@ impl Schedule<'_> {
 
     /// The refusal that names what all releases of a draw may be together, were every draw the same.
     fn counts_cost_all(&self, joint: f64, target: f64, delta: f64) -> AccountingError {
-        match calibrate(self.accountant, target, delta, self.rate, self.steps()) {
+        match Schedule::constant(self.accountant, self.rate, self.steps()).calibrate(target, delta) {
             Ok(total) => AccountingError::CountNoiseTooSmall { multiplier: joint, least: total.multiplier },
             Err(error) => error,
         }
@@ -157,6 +158,7 @@ fn units(grid_bits: u32) -> Result<f64, AccountingError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::calibrate;
     use damper_core::grid::Grid;
     use damper_core::noise::DiscreteGaussian;
     use damper_core::private::Mechanism;

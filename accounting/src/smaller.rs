@@ -8,8 +8,9 @@
 //! All bound one mechanism, the continuous Gaussian at the multiplier of [`pld::discrete`], whose post-processing the discrete one is up to
 //! a factor below every rounding. So Rényi's bound holds at fractional orders here without an assumption on the discrete Gaussian.
 
+use super::delta::check_delta;
 use super::pld::{self, Neighbours};
-use super::{AccountingError, Price, check_delta, coins};
+use super::{AccountingError, Price, coins};
 use damper_core::accounting::event::Event;
 use damper_core::accounting::renyi::least_epsilon;
 

@@ -32,6 +32,7 @@
 //!
 //! The tests compare transforms with sums of twice the precision, and compositions with convolutions of twice the precision.
 
+use super::bound::Bound;
 use super::grid::Folded;
 use libm::{exp, expm1, log, log1p, log2, sqrt};
 use realfft::RealFftPlanner;
@@ -78,15 +79,6 @@ pub(super) struct Composed {
     pub ln_slack: f64,
     /// The 2-norm of the error of `mass`.
     error: f64,
-}
-
-/// Which way figures err.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Bound {
-    /// δ is at most this.
-    Upper,
-    /// δ is at least this.
-    Lower,
 }
 
 impl Composer {

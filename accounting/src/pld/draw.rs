@@ -6,7 +6,7 @@
 //!
 //! A sample that is **replaced** has a pair of its own: [`replace`](super::replace).
 
-use super::compose::Bound;
+use super::bound::Bound;
 use super::gaussian::{Cells, Nodes, Point};
 use damper_core::accounting::event::Rate;
 use libm::{exp, expm1, log, log1p};

@@ -1,0 +1,183 @@
+//! Why no figure is given.
+
+use super::price::upward;
+use damper_core::accounting::event::Rate;
+use thiserror::Error;
+
+/// The smallest σ in grid units whose discrete Gaussian is priced as the continuous one at fractional orders
+/// (`damper_core::accounting::renyi`, on integer orders, has the argument).
+pub const SMALLEST_SIGMA: u64 = damper_core::noise::LEAST_SIGMA as u64;
+
+/// Why no figure is given: the flag at fault and what to do.
+#[derive(Clone, Copy, Debug, Error, PartialEq)]
+pub enum AccountingError {
+    /// ε is not a finite number above 0.
+    #[error("--epsilon {0}: must be a finite number above 0; give a budget such as 1.0 or 3.0")]
+    Epsilon(f64),
+    /// δ is not between 0 and 1.
+    #[error("--delta {0}: must be above 0 and below 1; give one well below 1/N for N samples, such as 1e-5")]
+    Delta(f64),
+    /// The sampling rate is not above 0 and at most 1.
+    #[error("--sampling-rate {0}: must be above 0 and at most 1; give expected batch size / number of samples")]
+    SamplingRate(f64),
+    /// No step.
+    #[error("--steps 0: nothing is released; give the number of draws, epochs * samples / batch size")]
+    Steps,
+    /// The multiplier is not a finite number above 0.
+    #[error("--noise-multiplier {0}: must be a finite number above 0; give one such as 1.0, or --epsilon instead")]
+    NoiseMultiplier(f64),
+    /// The multiplier of the counts released beside the gradient is not a finite number above 0.
+    #[error("--count-noise-multiplier {0}: must be a finite number above 0; 5 is usual")]
+    CountNoise(f64),
+    /// The counts alone cost the whole budget.
+    #[error(
+        "--count-noise-multiplier {multiplier}: the counts alone would cost the budget and leave no gradient; it must be \
+         above {}, and twice that costs the gradient a sixth more noise",
+        upward(*least)
+    )]
+    CountNoiseTooSmall {
+        /// The multiplier of the counts.
+        multiplier: f64,
+        /// The multiplier that the target needs of all releases of a step together.
+        least: f64,
+    },
+    /// A factor of a noise schedule is not a finite number above 0.
+    #[error(
+        "the noise schedule: its factor at step {step} is {factor}; it must be a finite number above 0 at every step"
+    )]
+    Factor {
+        /// The step, counted from 0.
+        step: usize,
+        /// The factor.
+        factor: f64,
+    },
+    /// No finite ε holds.
+    #[error("--noise-multiplier {multiplier}: too small, no finite epsilon holds for {steps} steps; raise it")]
+    NothingHolds {
+        /// The multiplier asked about.
+        multiplier: f64,
+        /// The number of events.
+        steps: u64,
+    },
+    /// No multiplier brings ε down to the target.
+    #[error(
+        "--epsilon {epsilon}: out of reach at --delta {delta}: no noise brings this accountant below {least:.4}; raise \
+         --epsilon or --delta"
+    )]
+    TooSmall {
+        /// The target.
+        epsilon: f64,
+        /// δ.
+        delta: f64,
+        /// About the smallest ε that can be reached.
+        least: f64,
+    },
+    /// Even the least of the sought quantity costs more than the target.
+    #[error(
+        "--epsilon {epsilon}: out of reach at --delta {delta}: {of} costs {} already; raise --epsilon, --delta or --noise-multiplier",
+        upward(*least)
+    )]
+    OutOfReach {
+        /// The target.
+        epsilon: f64,
+        /// δ.
+        delta: f64,
+        /// What the least costs.
+        least: f64,
+        /// The least of what is sought, in words.
+        of: &'static str,
+    },
+    /// The target allows more steps than are counted.
+    #[error("--epsilon {0}: allows more than 2^53 steps; lower it, or give --steps")]
+    Endless(f64),
+    /// The expected batch is not from 1 up to the number of samples.
+    #[error("{}", batch_message(*batch, *samples))]
+    Batch {
+        /// The expected batch.
+        batch: u64,
+        /// The number of samples.
+        samples: u64,
+    },
+    /// A batch without a number of samples, or both and a rate.
+    #[error("the sampling rate: give --sampling-rate, or --samples and --batch-size, of which the rate follows")]
+    Draws,
+    /// Even almost no noise stays below the target.
+    #[error("--epsilon {0}: so large that no noise to speak of is left; lower it, or give --noise-multiplier")]
+    TooLarge(f64),
+    /// The grid's σ is an integer too small: to hit the target closely, or for the discrete Gaussian to be priced as
+    /// the continuous one at fractional orders.
+    #[error(
+        "--epsilon {epsilon}: a grid of {grid_bits} bits is too coarse, sigma is only {sigma} grid units there; raise \
+         --grid-bits until it is at least {SMALLEST_SIGMA}"
+    )]
+    GridTooCoarse {
+        /// The target.
+        epsilon: f64,
+        /// log2 of the grid units in one clip.
+        grid_bits: u32,
+        /// σ in grid units.
+        sigma: u64,
+    },
+    /// The grid is finer than σ in grid units can be represented.
+    #[error("--grid-bits {0}: must be at most 40; 20 is fine for any network")]
+    GridBits(u32),
+    /// The grid is finer than σ in grid units can be sampled.
+    #[error(
+        "--epsilon {epsilon}: on a grid of {grid_bits} bits sigma is more than {largest} grid units; lower --grid-bits"
+    )]
+    GridTooFine {
+        /// The target.
+        epsilon: f64,
+        /// log2 of the grid units in one clip.
+        grid_bits: u32,
+        /// The largest σ.
+        largest: u64,
+    },
+    /// None of the quantities is to be found, or more than one.
+    #[error(
+        "calibrate finds one quantity from the others: leave out exactly one of --epsilon, --noise-multiplier, --steps and --sampling-rate, \
+         or, where --samples is given, --batch-size"
+    )]
+    Free,
+    /// Cutting draws costs more than δ.
+    #[error(
+        "--truncate {most}: draws are larger so often that cutting them takes {taken:.1e} of --delta {delta:e}; raise it, or leave it \
+         out: a draw of any size is split over physical batches"
+    )]
+    Truncation {
+        /// The most that a draw may hold.
+        most: u64,
+        /// What it takes of δ.
+        taken: f64,
+        /// δ.
+        delta: f64,
+    },
+    /// More different events than are priced.
+    #[error("{0} different events at changing rates: too many to be priced, and more than any run of damper has")]
+    TooMany(usize),
+    /// The Rényi accountant has no price of a replaced sample.
+    #[error("--neighbours replace: is priced by privacy loss distributions alone; use --accountant pld")]
+    Replaced,
+    /// δ is not below 1/N.
+    #[error(
+        "--delta {delta}: not below 1/N = {one_over:.3e} for {samples} samples, which would allow publishing one of \
+         them; lower it to {advised:.1e}, or pass --allow-large-delta"
+    )]
+    LargeDelta {
+        /// δ.
+        delta: f64,
+        /// N.
+        samples: u64,
+        /// 1/N.
+        one_over: f64,
+        /// N^-1.1.
+        advised: f64,
+    },
+}
+
+fn batch_message(batch: u64, samples: u64) -> String {
+    if samples == 0 || samples > Rate::DENOMINATOR {
+        return format!("--samples {samples}: must be at least 1, and at most 2^53");
+    }
+    format!("--batch-size {batch}: must be at least 1, and at most the {samples} of --samples")
+}

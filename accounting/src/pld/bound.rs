@@ -1,0 +1,10 @@
+//! The side on which figures err.
+
+/// Which way figures err.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Bound {
+    /// δ is at most this.
+    Upper,
+    /// δ is at least this.
+    Lower,
+}
