@@ -3,12 +3,14 @@
 mod clt;
 mod constant;
 mod declared;
+mod factor;
 mod learning_rate;
 mod noise;
 
 pub use clt::CltNoise;
 pub use constant::Constant;
-pub use declared::{AnyNoise, Declared, Noise};
+pub use declared::{AnyNoise, Declared};
+pub use factor::Noise;
 pub use learning_rate::{Decay, LearningRate};
 pub use noise::NoiseSchedule;
 

@@ -47,7 +47,7 @@
 //! # Memory
 //!
 //! What is held, and a table of functions in flash for each kind of it. Calls go through the table, a few for each piece of
-//! coordinates, none for a coordinate. Who also saves what is remembered ([`Memory`]) lends objects of a trait of its own that asks
+//! coordinates, none for a coordinate. Who also saves what is remembered ([`Memory`](crate::memory::Memory)) lends objects of a trait of its own that asks
 //! for both: else nothing of that is linked.
 //!
 //! # Numerics
@@ -61,17 +61,18 @@
 
 mod clip;
 mod filter;
+mod held;
 mod optimizer;
 mod schedule;
 mod threshold;
 
 pub use clip::AnyClip;
 pub use filter::{AnyFilter, FilterSlot};
+pub use held::Held;
 pub use optimizer::{AnyOptimizer, OptimizerSlot};
 pub use schedule::AnySchedule;
 pub use threshold::{AnyThreshold, ThresholdSlot};
 
-use crate::memory::{Memory, Numbers};
 use crate::step::{PrivateStep, StepState};
 
 /// The step whose slots are filled when the program runs, but for the mechanism; with memory for `COUNTS` counts of a threshold.
@@ -81,35 +82,3 @@ pub type AnyStep<'a, M, const COUNTS: usize = 20> =
 /// Its memory: sums in `B`, and what fills the slots.
 pub type AnyState<'a, B> =
     StepState<B, &'a mut (dyn AnyFilter + 'a), &'a mut (dyn AnyThreshold + 'a), &'a mut (dyn AnyOptimizer + 'a)>;
-
-/// A filter, an optimizer or a threshold together with its memory, and with what the pieces of a step under way share (`P`: a
-/// threshold has no such step).
-#[derive(Debug)]
-pub struct Held<C, S, P> {
-    config: C,
-    state: S,
-    step: Option<P>,
-}
-
-impl<C, S: Memory, P> Memory for Held<C, S, P> {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-        self.state.each(take);
-    }
-}
-
-impl<C, S, P> Held<C, S, P> {
-    /// The configuration.
-    pub fn config(&self) -> &C {
-        &self.config
-    }
-
-    /// The memory.
-    pub fn state(&self) -> &S {
-        &self.state
-    }
-
-    /// The same, to change it between steps.
-    pub fn state_mut(&mut self) -> &mut S {
-        &mut self.state
-    }
-}

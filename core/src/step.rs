@@ -156,6 +156,7 @@
 //!
 //! `D` words of sum and what filter and optimizer state in their docs; the step itself streams a few dozen coordinates at a time.
 
+mod adder;
 #[cfg(feature = "audit")]
 pub mod audit;
 mod emit;
@@ -172,15 +173,15 @@ pub use shard::Shard;
 
 use crate::accounting::{Event, Ledger, Rate, RenyiFilter, Store};
 use crate::clip::Clip;
-use crate::count::{CountNoise, Counts, Query};
+use crate::count::{CountNoise, Counts as _, Query};
 use crate::error::{CallError, ConfigError, OpenError};
 use crate::filter::Filter;
 use crate::mutant::{self, Mutant};
-use crate::noise::sealed::Inside;
 use crate::optimizer::Optimizer;
 use crate::private::{ClippedSum, Mechanism};
 use crate::schedule::Schedule;
 use crate::threshold::Threshold;
+use adder::Adder;
 
 /// What fills the slots of a step.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -428,46 +429,3 @@ struct Checked<'a, M: Mechanism, T: Threshold, FS, OS> {
 }
 
 const NO_PRICE: &str = "a multiplier that has no price";
-
-/// Elements of a vector that arrives in parts.
-#[inline(always)]
-fn total_len(parts: &[&[f32]]) -> usize {
-    parts.iter().fold(0, |total, part| total.saturating_add(part.len()))
-}
-
-/// What adding a sample needs: copied into every shard.
-#[derive(Clone, Copy)]
-struct Adder<M, C> {
-    mechanism: M,
-    clip: C,
-    threshold: f32,
-    query: Query,
-    step: u32,
-}
-
-impl<M: Mechanism, C: Clip> Adder<M, C> {
-    /// Whether both add to one sum: a unit of another grid, clip or query is worth something else.
-    fn is_of(&self, other: &Self) -> bool {
-        self.step == other.step
-            && self.mechanism == other.mechanism
-            && self.threshold.to_bits() == other.threshold.to_bits()
-            && self.query == other.query
-    }
-
-    /// Adds a sample whose length was checked, and counts it. Into each of its callers where those are compiled for a processor's
-    /// vectors; once where flash is short.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn add<K: Counts>(&self, parts: &[&[f32]], sum: &mut [M::Word], counts: &mut K) {
-        mutant::take();
-        match self.mechanism.add_sample(&self.clip, self.threshold, parts, sum, Inside(())) {
-            Some(norm) => {
-                self.query.count(norm, counts.as_mut());
-                if mutant::is(Mutant::CountsTwice) {
-                    self.query.count(norm, counts.as_mut());
-                }
-            }
-            None => counts.non_finite(&self.query),
-        }
-    }
-}

@@ -19,7 +19,7 @@
 //! `‖g‖/(‖g‖ + γ) < 1`: one sample added or removed changes the sum by at most `C` in the Euclidean norm over all
 //! coordinates together.
 
-use super::Clip;
+use super::rule::Clip;
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
 

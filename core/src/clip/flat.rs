@@ -10,7 +10,7 @@
 //!
 //! One sample added or removed changes the sum by at most `C` in the Euclidean norm over all coordinates together.
 
-use super::Clip;
+use super::rule::Clip;
 use crate::noise::sealed::Sealed;
 
 /// Flat L2 clipping.

@@ -11,7 +11,8 @@
 //! words were drawn.
 
 use super::erase::erase;
-use super::{Address, Generator, sealed};
+use super::generator::{Address, Generator};
+use super::sealed;
 use core::convert::Infallible;
 use zeroize::optimization_barrier;
 

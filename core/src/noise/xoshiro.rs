@@ -4,7 +4,8 @@
 //! chunk))`, and the generator's four words are the next two outputs of SplitMix64 from `m`, each its low half first. (D. Blackman,
 //! S. Vigna, "Scrambled linear pseudorandom number generators", 2021; `xoshiro128plusplus.c` and `splitmix64.c` of the authors.)
 
-use super::{Address, Generator, sealed};
+use super::generator::{Address, Generator};
+use super::sealed;
 use rand_core::SeedableRng;
 
 /// The words at one address.

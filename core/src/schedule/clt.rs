@@ -33,7 +33,7 @@
 //! A function of the step's number and of constants that are declared before data is read.
 
 use super::LearningRate;
-use super::declared::Noise;
+use super::factor::Noise;
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
 use crate::numerics::order::is_within;

@@ -1,6 +1,6 @@
 //! Any filter.
 
-use super::Held;
+use super::held::Held;
 use crate::error::CallError;
 use crate::filter::Filter;
 use crate::private::Released;

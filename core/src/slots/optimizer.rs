@@ -1,6 +1,6 @@
 //! Any optimizer.
 
-use super::Held;
+use super::held::Held;
 use crate::error::CallError;
 use crate::optimizer::{Begin, Optimizer};
 use crate::private::Released;

@@ -1,6 +1,6 @@
 //! Any threshold.
 
-use super::Held;
+use super::held::Held;
 use crate::threshold::{CountNoise, Facts, Query, ReleasedCounts, Threshold};
 use core::convert::Infallible;
 use core::fmt;

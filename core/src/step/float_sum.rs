@@ -1,6 +1,7 @@
 //! The door for sums that were clipped elsewhere, in floats: the float path of large models.
 
-use super::{Shard, total_len};
+use super::Shard;
+use super::adder::total_len;
 use crate::clip::Clip;
 use crate::count::Counts;
 use crate::error::{CallError, check_len};

@@ -1,6 +1,7 @@
 //! A step that is open: it takes samples, releases, and moves the parameters.
 
-use super::{Adder, Mixing, Shard, total_len};
+use super::adder::{Adder, total_len};
+use super::{Mixing, Shard};
 use crate::clip::Clip;
 use crate::count::{CountNoise, Counts, ReleasedCounts};
 use crate::error::{CallError, check_len};

@@ -1,6 +1,6 @@
 //! One worker's share of a step.
 
-use super::{Adder, total_len};
+use super::adder::{Adder, total_len};
 use crate::clip::Clip;
 use crate::count::Counts;
 use crate::error::{CallError, check_len};

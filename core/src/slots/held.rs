@@ -1,0 +1,35 @@
+//! What fills a slot, with its state.
+
+use crate::memory::{Memory, Numbers};
+
+/// A filter, an optimizer or a threshold together with its memory, and with what the pieces of a step under way share (`P`: a
+/// threshold has no such step).
+#[derive(Debug)]
+pub struct Held<C, S, P> {
+    pub(super) config: C,
+    pub(super) state: S,
+    pub(super) step: Option<P>,
+}
+
+impl<C, S: Memory, P> Memory for Held<C, S, P> {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        self.state.each(take);
+    }
+}
+
+impl<C, S, P> Held<C, S, P> {
+    /// The configuration.
+    pub fn config(&self) -> &C {
+        &self.config
+    }
+
+    /// The memory.
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+
+    /// The same, to change it between steps.
+    pub fn state_mut(&mut self) -> &mut S {
+        &mut self.state
+    }
+}
