@@ -89,23 +89,27 @@
 //! A recorded run holds its samples' gradients and its key: it is as secret as the data. What is said of it are digests of
 //! released values.
 
+mod compared;
+mod error;
 pub mod grammar;
 mod kernel;
 mod line;
+mod memory;
 mod pack;
 mod payer;
 mod run;
 mod samples;
 mod slots;
+mod summary;
 mod update;
 
+pub use error::{PackError, ReplayError};
 pub use line::{Line, Part, Parted, Parts, Value};
+pub use memory::{Memory, Vector};
 pub use pack::{Name, Source, Truncated};
+pub use summary::Summary;
 
-use crate::error::{CallError, ConfigError};
 use crate::numerics::CONTRACT;
-use crate::private::SumWord;
-use core::fmt;
 use grammar::{FILTERED, MAGIC, RUN, UPDATES, VERSION};
 use pack::Reader;
 
@@ -122,121 +126,6 @@ pub static FURTHER_SAID: &str = include_str!("vectors/further.txt");
 pub static WIDE: &[u8] = include_bytes!("vectors/wide.pack");
 /// What every target that plays it must say of [`WIDE`].
 pub static WIDE_SAID: &str = include_str!("vectors/wide.txt");
-
-/// Memory to play in, the caller's. A run of `D` parameters takes of `floats` the `2·D` of parameters and a gradient (`4·D` where
-/// it generates its samples) and what its filter and optimizer state in their pages; and sums, `D` or `2·D`: of `narrow` for sums of
-/// i32, of `wide` for those of i64, of `float_sums` for those of f32.
-pub struct Memory<'a> {
-    /// Vectors of f32.
-    pub floats: &'a mut [f32],
-    /// Sums of i32.
-    pub narrow: &'a mut [SumWord<i32>],
-    /// Sums of i64.
-    pub wide: &'a mut [SumWord<i64>],
-    /// Sums of f32.
-    pub float_sums: &'a mut [SumWord<f32>],
-}
-
-/// A part of [`Memory`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Vector {
-    /// [`Memory::floats`].
-    Floats,
-    /// [`Memory::narrow`].
-    Narrow,
-    /// [`Memory::wide`].
-    Wide,
-    /// [`Memory::float_sums`].
-    FloatSums,
-}
-
-/// A pack cannot be played to its end. Lines said before it still hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReplayError<E> {
-    /// The bytes ended or could not be read.
-    Source(E),
-    /// The bytes are not what they must be.
-    Pack(PackError),
-}
-
-/// What is wrong with a pack.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum PackError {
-    /// This is no pack, or one of another version.
-    NotAPack,
-    /// The pack's bits are of another version of the contract.
-    Contract(u32),
-    /// Something in the pack is out of its range.
-    Field(&'static str),
-    /// A configuration in the pack is refused.
-    Config(ConfigError),
-    /// A state in the pack does not fit.
-    Call(CallError),
-    /// The pack needs more memory.
-    Memory {
-        /// Which.
-        of: Vector,
-        /// Elements needed.
-        needed: usize,
-        /// Elements free.
-        got: usize,
-    },
-    /// The digest at the end is not that of the pack's bytes: differences that were said may be damage.
-    Damaged,
-}
-
-impl From<ConfigError> for PackError {
-    fn from(error: ConfigError) -> Self {
-        Self::Config(error)
-    }
-}
-
-impl From<CallError> for PackError {
-    fn from(error: CallError) -> Self {
-        Self::Call(error)
-    }
-}
-
-impl fmt::Display for PackError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotAPack => f.write_str("this is no pack, or one of another version"),
-            Self::Contract(pack) => {
-                write!(f, "the pack's bits are of contract {pack}, those here of {CONTRACT}")
-            }
-            Self::Field(what) => write!(f, "out of range: {what}"),
-            Self::Config(error) => error.fmt(f),
-            Self::Call(error) => error.fmt(f),
-            Self::Memory { needed, got, .. } => {
-                write!(f, "{needed} elements of memory are needed where {got} are free")
-            }
-            Self::Damaged => f.write_str("the pack's digest is not that of its bytes: it was damaged"),
-        }
-    }
-}
-
-impl core::error::Error for PackError {}
-
-impl<E: fmt::Display> fmt::Display for ReplayError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Source(error) => error.fmt(f),
-            Self::Pack(error) => error.fmt(f),
-        }
-    }
-}
-
-impl<E: fmt::Debug + fmt::Display> core::error::Error for ReplayError<E> {}
-
-/// What was played.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Summary {
-    /// Groups.
-    pub groups: u32,
-    /// Those that differ from what was recorded.
-    pub differ: u32,
-}
 
 /// Plays a pack from the beginning to its end; a line a group goes to `say`.
 ///
@@ -318,7 +207,7 @@ fn play_groups<const ALL: bool>(
                 (Line::Updates { name, rounds, bytes, parted }, parted.is_some())
             }
             _ => {
-                let kernel::Compared { values, first } = kernel::play::<ALL>(kind, pack, &mut memory)?;
+                let compared::Compared { values, first } = kernel::play::<ALL>(kind, pack, &mut memory)?;
                 (Line::Kernel { name, values, first }, first.is_some())
             }
         };

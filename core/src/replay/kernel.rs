@@ -1,9 +1,12 @@
 //! Kernels: what the parts of a step give, value by value.
 
+use super::compared::Compared;
+use super::error::PackError;
 use super::grammar::MOST_LAYERS;
+use super::memory::{Memory, Vector};
 use super::pack::Reader;
+use super::payer;
 use super::slots::{AnyClip, Floats};
-use super::{Memory, PackError, Value, Vector, payer};
 use crate::accounting::Rate;
 use crate::clip::{Clip, Layer};
 use crate::count::Query;
@@ -20,30 +23,6 @@ use rand_core::Rng;
 
 /// Most samples of a draw, so that a pack that was changed ends.
 const MOST_SAMPLES: u32 = 1 << 16;
-
-/// How a kernel went.
-#[derive(Default)]
-pub(super) struct Compared {
-    /// Values compared.
-    pub(super) values: u32,
-    /// The first that differs.
-    pub(super) first: Option<Value>,
-}
-
-impl Compared {
-    #[inline(never)]
-    pub(super) fn value(&mut self, found: u64, recorded: u64) {
-        if found != recorded && self.first.is_none() {
-            self.first = Some(Value { index: self.values, found, recorded });
-        }
-        self.values = self.values.saturating_add(1);
-    }
-
-    #[inline(never)]
-    fn float(&mut self, found: f32, recorded: u32) {
-        self.value(u64::from(found.to_bits()), u64::from(recorded));
-    }
-}
 
 /// Plays the kernel of this kind.
 #[inline(never)]

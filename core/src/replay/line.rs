@@ -1,6 +1,7 @@
 //! What a replay says.
 
-use super::{Name, Summary};
+use super::pack::Name;
+use super::summary::Summary;
 use core::fmt;
 
 /// A value of a kernel that differs.

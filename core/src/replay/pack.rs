@@ -1,6 +1,6 @@
 //! Reading a pack: bytes in order, little-endian, digested as they come.
 
-use super::PackError;
+use super::error::PackError;
 use super::grammar::LONGEST_NAME;
 use crate::numerics::digest::Digest;
 

@@ -1,7 +1,7 @@
 //! What pays for steps: ledgers and Rényi filters, as kernels and in runs.
 
-use super::PackError;
-use super::kernel::Compared;
+use super::compared::Compared;
+use super::error::PackError;
 use super::pack::Reader;
 use crate::accounting::{Event, Ledger, Rate, Record, RenyiFilter, Store};
 use crate::error::OpenError;

@@ -1,12 +1,14 @@
 //! Runs: a configuration, its samples, and what the state must be every few steps.
 
+use super::error::PackError;
 use super::grammar::{MOST_LAYERS, MOST_STEPS};
+use super::line::{Part, Parted, Parts};
+use super::memory::{Memory, Vector};
 use super::pack::Reader;
 use super::payer::{Payer, factor};
 use super::samples::{Kind, Numbers, further, ordinary, spoil};
 use super::slots::schedule;
 use super::slots::{AnyClip, AnyFilter, AnyOptimizer, AnyThreshold, Floats, HeldFilter, HeldOptimizer, HeldThreshold};
-use super::{Memory, PackError, Part, Parted, Parts, Vector};
 use crate::accounting::{Ledger, Volatile};
 use crate::clip::{Clip, Layer};
 use crate::count::Counts;

@@ -11,8 +11,9 @@ pub(super) use filter::{AnyFilter, HeldFilter};
 pub(super) use optimizer::{AnyOptimizer, HeldOptimizer};
 pub(super) use threshold::{AnyThreshold, HeldThreshold};
 
+use super::error::PackError;
+use super::memory::Vector;
 use super::pack::Reader;
-use super::{PackError, Vector};
 use crate::schedule::{Decay, Declared, LearningRate, NoiseSchedule};
 
 /// Memory that is handed out in pieces of zeros.

@@ -1,10 +1,12 @@
 //! Updates: rounds of a device whose released sums leave it as bytes.
 
+use super::error::PackError;
 use super::grammar::{MOST_LAYERS, MOST_STEPS};
+use super::line::{Part, Parted, Parts};
+use super::memory::{Memory, Vector};
 use super::pack::Reader;
 use super::samples::{Kind, Numbers, further, ordinary, spoil};
 use super::slots::{AnyClip, Floats};
-use super::{Memory, PackError, Part, Parted, Parts, Vector};
 use crate::accounting::{Ledger, Volatile};
 use crate::clip::Layer;
 use crate::error::OpenError;

@@ -2,7 +2,7 @@
 
 use crate::clip::{Automatic, Clip, FlatL2, Layer, Layers, PerLayer};
 use crate::noise::sealed::Sealed;
-use crate::replay::PackError;
+use crate::replay::error::PackError;
 use crate::replay::grammar::MOST_LAYERS;
 use crate::replay::pack::Reader;
 

@@ -8,7 +8,7 @@ use crate::filter::{
 };
 use crate::numerics::digest::{Digest, Digested};
 use crate::private::Released;
-use crate::replay::PackError;
+use crate::replay::error::PackError;
 use crate::replay::grammar::{HIGHEST_ORDER, MOST_ITERATES};
 use crate::replay::pack::Reader;
 

@@ -8,7 +8,7 @@ use crate::optimizer::{
     Begin, Optimizer, RmsProp, RmsPropState, Sgd, SgdState,
 };
 use crate::private::Released;
-use crate::replay::PackError;
+use crate::replay::error::PackError;
 use crate::replay::pack::Reader;
 
 /// An optimizer and its memory.

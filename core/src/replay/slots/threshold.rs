@@ -1,7 +1,7 @@
 //! Every rule for the clip, with 20 bins where it counts in bins.
 
 use crate::numerics::digest::Digest;
-use crate::replay::PackError;
+use crate::replay::error::PackError;
 use crate::replay::pack::Reader;
 use crate::threshold::{
     Bounds, CountNoise, ExpectedError, ExpectedErrorState, Facts, Fixed, Percentile, PercentileState, Quantile,

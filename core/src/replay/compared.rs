@@ -1,0 +1,27 @@
+//! Values of a kernel against those recorded.
+
+use super::line::Value;
+
+/// How a kernel went.
+#[derive(Default)]
+pub(super) struct Compared {
+    /// Values compared.
+    pub(super) values: u32,
+    /// The first that differs.
+    pub(super) first: Option<Value>,
+}
+
+impl Compared {
+    #[inline(never)]
+    pub(super) fn value(&mut self, found: u64, recorded: u64) {
+        if found != recorded && self.first.is_none() {
+            self.first = Some(Value { index: self.values, found, recorded });
+        }
+        self.values = self.values.saturating_add(1);
+    }
+
+    #[inline(never)]
+    pub(super) fn float(&mut self, found: f32, recorded: u32) {
+        self.value(u64::from(found.to_bits()), u64::from(recorded));
+    }
+}

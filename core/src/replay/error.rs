@@ -1,0 +1,85 @@
+//! Why a pack cannot be played.
+
+use super::memory::Vector;
+use crate::error::{CallError, ConfigError};
+use crate::numerics::CONTRACT;
+use core::fmt;
+
+/// A pack cannot be played to its end. Lines said before it still hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReplayError<E> {
+    /// The bytes ended or could not be read.
+    Source(E),
+    /// The bytes are not what they must be.
+    Pack(PackError),
+}
+
+/// What is wrong with a pack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum PackError {
+    /// This is no pack, or one of another version.
+    NotAPack,
+    /// The pack's bits are of another version of the contract.
+    Contract(u32),
+    /// Something in the pack is out of its range.
+    Field(&'static str),
+    /// A configuration in the pack is refused.
+    Config(ConfigError),
+    /// A state in the pack does not fit.
+    Call(CallError),
+    /// The pack needs more memory.
+    Memory {
+        /// Which.
+        of: Vector,
+        /// Elements needed.
+        needed: usize,
+        /// Elements free.
+        got: usize,
+    },
+    /// The digest at the end is not that of the pack's bytes: differences that were said may be damage.
+    Damaged,
+}
+
+impl From<ConfigError> for PackError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
+
+impl From<CallError> for PackError {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl fmt::Display for PackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAPack => f.write_str("this is no pack, or one of another version"),
+            Self::Contract(pack) => {
+                write!(f, "the pack's bits are of contract {pack}, those here of {CONTRACT}")
+            }
+            Self::Field(what) => write!(f, "out of range: {what}"),
+            Self::Config(error) => error.fmt(f),
+            Self::Call(error) => error.fmt(f),
+            Self::Memory { needed, got, .. } => {
+                write!(f, "{needed} elements of memory are needed where {got} are free")
+            }
+            Self::Damaged => f.write_str("the pack's digest is not that of its bytes: it was damaged"),
+        }
+    }
+}
+
+impl core::error::Error for PackError {}
+
+impl<E: fmt::Display> fmt::Display for ReplayError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Source(error) => error.fmt(f),
+            Self::Pack(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> core::error::Error for ReplayError<E> {}

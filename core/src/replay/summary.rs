@@ -1,0 +1,10 @@
+//! How a pack went.
+
+/// What was played.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Summary {
+    /// Groups.
+    pub groups: u32,
+    /// Those that differ from what was recorded.
+    pub differ: u32,
+}
