@@ -34,6 +34,7 @@ pub mod replay;
 mod run;
 mod run_plan;
 mod sampler;
+mod sealed;
 mod steps;
 mod store;
 mod terms;

@@ -4,7 +4,8 @@
 
 use super::sampler::epoch_steps;
 use super::{EXACT, Noise, PrivateMetrics, Run, Terms, TrainConfig, TrainError};
-use crate::files::{Access, sha256, write};
+use crate::files::{Access, write};
+use crate::sealed;
 use damper_accounting::{Recorded, RecordedEvent, RunKind, Sampler};
 use damper_core::accounting::{Event, Rate};
 use damper_core::grid::Grid;
@@ -100,17 +101,13 @@ impl RunPlan {
     /// SHA-256 of the plan, in hexadecimal. The ledger holds it too.
     #[must_use]
     pub fn digest(&self) -> String {
-        sha256(self.text().as_bytes())
-    }
-
-    fn text(&self) -> String {
-        serde_json::to_string(self).expect("a plan has string keys and finite numbers")
+        sealed::digest(self)
     }
 
     /// The file's content: the plan and its digest.
     #[must_use]
     pub fn to_json(&self) -> String {
-        format!("{{\"plan\":{},\"sha256\":\"{}\"}}\n", self.text(), self.digest())
+        sealed::line("plan", "", self).0
     }
 
     /// Reads the file's content. The error says what is damaged.

@@ -2,7 +2,8 @@
 
 use super::run_plan::{LEDGER, RunPlan};
 use super::{Run, TrainError};
-use crate::files::{Access, FileError, sha256, write};
+use crate::files::{Access, FileError, write};
+use crate::sealed;
 use damper_core::accounting::{Record, Store};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -35,7 +36,7 @@ impl Store for LedgerFile {
     fn persist(&mut self, record: Record) -> Result<(), FileError> {
         let Record { budget, paid, divergence, order } = record;
         let record = PaidRecord { budget, paid, divergence, order, plan: self.plan.clone() };
-        write(&self.path, record.to_json().as_bytes(), Access::Private)
+        write(&self.path, sealed::line("ledger", "", &record).0.as_bytes(), Access::Private)
     }
 }
 
@@ -48,20 +49,6 @@ struct PaidRecord {
     divergence: f64,
     order: u32,
     plan: String,
-}
-
-impl PaidRecord {
-    fn text(&self) -> String {
-        serde_json::to_string(self).expect("a record has string keys and finite numbers")
-    }
-
-    fn digest(&self) -> String {
-        sha256(self.text().as_bytes())
-    }
-
-    fn to_json(&self) -> String {
-        format!("{{\"ledger\":{},\"sha256\":\"{}\"}}\n", self.text(), self.digest())
-    }
 }
 
 /// Steps that the ledger of a run with `plan` counts as paid: at least those that released something. The error says what is
@@ -78,7 +65,7 @@ pub fn paid_steps(bytes: &[u8], plan: &RunPlan) -> Result<u32, String> {
         sha256: String,
     }
     let File { ledger, sha256 } = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    if ledger.digest() != sha256 {
+    if sealed::digest(&ledger) != sha256 {
         return Err("its digest does not match".into());
     }
     if ledger.plan != plan.digest() || ledger.budget != plan.steps {

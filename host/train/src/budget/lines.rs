@@ -2,7 +2,7 @@
 //! it, so a line that was changed or left out is found.
 
 use crate::RunPlan;
-use crate::files::sha256;
+use crate::sealed;
 use damper_accounting::Recorded;
 use serde::{Deserialize, Serialize};
 
@@ -70,9 +70,7 @@ pub enum Line {
 
 /// The line's text with its digest, after a line with the digest `last`; and the digest.
 pub(super) fn chained(last: &str, line: &Line) -> (String, String) {
-    let text = serde_json::to_string(line).expect("a line has string keys and finite numbers");
-    let digest = sha256(format!("{last}\n{text}").as_bytes());
-    (format!("{{\"line\":{text},\"sha256\":\"{digest}\"}}\n"), digest)
+    sealed::line("line", &format!("{last}\n"), line)
 }
 
 /// A line without its newline, if its digest is right; and the digest.
