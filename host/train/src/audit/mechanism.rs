@@ -15,6 +15,7 @@
 //! All tests together refute a right mechanism with a probability of at most [`ERROR_RATE`]: the p-values are upper bounds, and each
 //! test has an equal share. Laws, such as the order of payments, need no chance.
 
+mod across;
 mod chance;
 mod made;
 mod restart;
@@ -26,6 +27,7 @@ pub use tests_of::{ERROR_RATE, Finding};
 use super::{Claim, VERSION, check_sampler};
 use crate::course;
 use crate::{Evaluation, Progress, Run, StepReport, TrainError, observed, on_data, on_network};
+use across::Across;
 use chance::draws_for;
 use damper_accounting::{Accountant, Plan};
 use damper_core::schedule::{AnyNoise, NoiseSchedule};
@@ -33,7 +35,7 @@ use damper_data::Split;
 use damper_runtime::open;
 use made::{Linear, like};
 use restart::Restarts;
-use seen::{Across, Seen};
+use seen::Seen;
 use serde::Serialize;
 use std::time::Instant;
 use tests_of::Tests;

@@ -1,7 +1,7 @@
 //! Restarts: a step that follows a crash has a number, hence noise and a draw, that no step before it had.
 
+use super::across::Across;
 use super::made::Linear;
-use super::seen::Across;
 use super::tests_of::Tests;
 use crate::course::{self, ChaCha20, Course, Sum};
 use crate::watched::{GradientWatch, Watched, WatchedState};
