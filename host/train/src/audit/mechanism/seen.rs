@@ -190,7 +190,7 @@ impl Observer for Seen<'_> {
         });
         self.learned = Some(learned);
         self.across.step(&self.name, number, self.noise.step());
-        self.noise.note(self.number, self.steps, &self.open.samples);
+        self.noise.note(number, self.steps, &self.open.samples);
         self.steps += 1;
     }
 }
