@@ -82,6 +82,8 @@ impl Gather<ContinuousGaussian> for ClippedSums {
             let handles: Vec<_> = self
                 .workers
                 .iter_mut()
+                // No thread without a chunk.
+                .take(chunks.len())
                 .enumerate()
                 .map(|(index, worker)| {
                     let share = chunks.iter().skip(index).step_by(threads).copied();
