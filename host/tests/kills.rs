@@ -332,7 +332,7 @@ fn sigint_ends_a_run_and_keeps_the_ledger() {
 #[test]
 fn ctrl_c_leaves_the_terminal_as_it_was() {
     if !Command::new("script").arg("--version").output().is_ok_and(|output| output.status.success()) {
-        println!("skipped: there is no `script`, which makes a terminal");
+        damper_testing::skip("script", "there is no `script`, which makes a terminal");
         return;
     }
     let guard = tempfile::tempdir().unwrap();
