@@ -363,6 +363,8 @@ mod tests {
         assert!(epsilon(RecordedEvent { times: 0, ..event }).is_err());
         assert!(epsilon(RecordedEvent { sampling_rate_numerator: u64::MAX, ..event }).is_err());
         assert!(epsilon(RecordedEvent { noise_multiplier: -1.0, ..event }).is_err());
+        let above = RecordedEvent { sampling_rate_numerator: 3 * Rate::DENOMINATOR / 2, ..event };
+        assert_eq!(epsilon(above), Err(AccountingError::SamplingRate(1.5)));
         let changing = |count: u64| {
             let one = |k: u64| RecordedEvent { sampling_rate_numerator: (1 << 45) + k, ..event };
             Recorded { events: (0..count).map(one).collect(), ..Recorded::new(Accountant::Pld, 1e-5, &[]) }

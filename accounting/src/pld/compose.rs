@@ -292,6 +292,23 @@ mod tests {
         sqrt(ours.iter().zip(exact).map(|(ours, exact)| exact.minus(*ours).powi(2)).sum())
     }
 
+    /// The norm of `e^(-λy) (1 - e^-y)` on multiples of the step from any place: never above, and near at both ends of λ.
+    #[test]
+    fn kernel_norm_is_the_norm_of_the_kernel() {
+        for (tilt, step) in [(0.01, 0.1), (100.0, 1e-4)] {
+            let found = kernel_norm(tilt, step).powi(2);
+            for place in 0..8 {
+                let from = f64::from(place) / 8.0 * step;
+                let kernel = |k: u32| {
+                    let y = from + f64::from(k) * step;
+                    (-tilt * y).exp() * -(-y).exp_m1()
+                };
+                let sum: f64 = (0..20_000).map(|k| kernel(k).powi(2)).sum();
+                assert!(sum <= found && found <= 1.06 * sum, "{tilt}, {step}: {found:e}, {sum:e}");
+            }
+        }
+    }
+
     #[test]
     fn a_composition_differs_from_the_exact_one_by_less_than_its_bound() {
         let (mut most, mut count) = (0.0f64, 0);

@@ -262,3 +262,68 @@ impl Group {
         exp(ln_mass - self.scale)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn losses(points: &[(f64, f64)]) -> Losses {
+        let atoms = points.iter().map(|(mass, loss)| Atom { ln_mass: log(*mass), loss: *loss }).collect();
+        Losses { atoms, beyond: 0.0, second: 0.0 }
+    }
+
+    fn near(found: f64, exact: f64) {
+        assert!((found - exact).abs() <= 1e-13 * exact.abs().max(1.0), "{found:e}, not {exact:e}");
+    }
+
+    /// Masses 1/4 and 3/4 at losses of -1/2 and 1/4, tilted by 2: weights e^-1 / 4 and 3 e^(1/2) / 4.
+    #[test]
+    fn moments_of_two_atoms() {
+        let found = losses(&[(0.25, -0.5), (0.75, 0.25)]).tilted(2.0);
+        let (a, b) = ((-1.0f64).exp() / 4.0, 3.0 * 0.5f64.exp() / 4.0);
+        near(found.ln_moment, (a + b).ln());
+        let mean = (-0.5 * a + 0.25 * b) / (a + b);
+        near(found.mean, mean);
+        near(found.variance, (0.25 * a + 0.0625 * b) / (a + b) - mean * mean);
+    }
+
+    /// A loss between two multiples is split so that the mean of e^-L stays. For a small step that raises K by
+    /// λ(λ + 1)/2 · Σ w·above·(step - above), w the tilted weights.
+    #[test]
+    fn excess_is_what_splitting_adds() {
+        let (tilt, step) = (3.0, 1.0 / 1024.0);
+        for at in [-2.7f64, -0.31, 0.4, 5.25] {
+            let all = losses(&[(0.5, at * step), (0.5, (at + 7.0) * step)]);
+            let split: Vec<(f64, f64)> = [at, at + 7.0]
+                .into_iter()
+                .flat_map(|place| {
+                    let (low, high) = (place.floor() * step, (place.floor() + 1.0) * step);
+                    let up = ((-low).exp() - (-place * step).exp()) / ((-low).exp() - (-high).exp());
+                    [(0.5 * (1.0 - up), low), (0.5 * up, high)]
+                })
+                .filter(|(mass, _)| *mass > 0.0)
+                .collect();
+            let before = all.tilted(tilt).ln_moment;
+            let added = losses(&split).tilted(tilt).ln_moment - before;
+            let found = all.excess(tilt, before, step);
+            assert!((found - added).abs() <= 0.01 * added, "{found:e}, not {added:e}");
+        }
+    }
+
+    #[test]
+    fn median_is_where_half_is_reached() {
+        near(losses(&[(0.25, -1.0), (0.25, 2.0), (0.5, 3.0)]).median(), 2.0);
+        near(losses(&[(0.2, -1.0), (0.25, 2.0), (0.5, 3.0)]).median(), 3.0);
+        near(losses(&[(0.01, -1.0), (0.001, 2.0)]).median(), -1.0);
+    }
+
+    #[test]
+    fn thinning_keeps_mass_and_mean() {
+        let points: Vec<(f64, f64)> = (0..800).map(|i| (1.0 / 800.0, f64::from(i) / 800.0)).collect();
+        let thin = losses(&points).thinned();
+        assert_eq!(thin.atoms.len(), 100);
+        let found = thin.tilted(0.0);
+        near(found.ln_moment, 0.0);
+        assert!((found.mean - 0.5).abs() < 0.01, "{}", found.mean);
+    }
+}
