@@ -148,3 +148,105 @@ pub(super) fn legendre() -> [(f64, f64); 16] {
         (x, 2.0 / ((1.0 - x * x) * slope * slope))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The mass of a unit normal between two places.
+    fn between(low: f64, high: f64) -> f64 {
+        if low > 0.0 { tail(low) - tail(high) } else { tail(-high) - tail(-low) }
+    }
+
+    fn near(found: f64, exact: f64, share: f64) {
+        assert!((found - exact).abs() <= share * exact.abs(), "{found:e}, not {exact:e}");
+    }
+
+    #[test]
+    fn legendre_integrates_polynomials() {
+        for power in 0..=31 {
+            let sum: f64 = legendre().iter().map(|(x, w)| w * x.powi(power)).sum();
+            let exact = if power % 2 == 0 { 2.0 / f64::from(power + 1) } else { 0.0 };
+            assert!((sum - exact).abs() < 1e-14, "{power}: {sum}, not {exact}");
+        }
+    }
+
+    #[test]
+    fn normal_and_its_tail_have_known_values() {
+        near(ln_normal(0.0), -0.918_938_533_204_672_7, 1e-15);
+        near(ln_normal(-2.0), -2.918_938_533_204_672_7, 1e-15);
+        for (z, exact) in [(0.0, 0.5), (1.0, 0.158_655_253_931_457_05), (-1.0, 0.841_344_746_068_542_9)] {
+            assert!(tail(z) >= exact);
+            near(tail(z), exact, 2e-12);
+        }
+        assert!(tail(60.0) > 0.0 && tail(60.0) < 1e-290);
+    }
+
+    #[test]
+    fn side_reaches_as_far_as_asked() {
+        assert_eq!((side(1.0, 0.25, 6.0), side(2.0, 0.5, 3.0), side(0.5, 0.125, 1.0)), (26, 7, 16));
+    }
+
+    #[test]
+    fn cells_have_the_masses_of_intervals() {
+        for (sigma, spacing) in [(0.5, 1.0 / 32.0), (1.0, 1.0 / 32.0), (20.0, 1.0 / 128.0)] {
+            let cells = cells(sigma, spacing, 6.0);
+            assert_eq!(cells.len() as i64, 2 * side(sigma, spacing, 6.0));
+            let first = -side(sigma, spacing, 6.0) as f64 * spacing;
+            for (at, cell) in cells.iter().enumerate().step_by(7) {
+                let (low, high) = (first + at as f64 * spacing, first + (at + 1) as f64 * spacing);
+                let (one, other) =
+                    (between(low + 0.5 / sigma, high + 0.5 / sigma), between(low - 0.5 / sigma, high - 0.5 / sigma));
+                near(exp(cell.ln_mass), one, 1e-9);
+                near(exp(cell.ln_mass + cell.ln_ratio), other, 1e-9);
+            }
+        }
+    }
+
+    /// Simpson's rule for the shares of the mass on both sides that keep N₀ and N₁.
+    #[test]
+    fn nodes_take_the_shares_that_keep_both_masses() {
+        for (sigma, spacing) in [(0.5, 1.0 / 32.0), (1.0, 1.0 / 16.0), (20.0, 1.0 / 128.0)] {
+            let nodes = nodes(sigma, spacing, 6.0);
+            let side = side(sigma, spacing, 6.0);
+            for (at, node) in nodes.points.iter().enumerate().step_by(11) {
+                let c = (at as i64 - side) as f64 * spacing;
+                near(node.ln_ratio + 1.0, c / sigma + 1.0, 1e-14);
+                let density = |u: f64| exp(ln_normal(c + 0.5 / sigma + u));
+                let kept = |u: f64| {
+                    // The share of a point at c + u follows from its ratio N₁/N₀ and those of the two nodes beside it.
+                    if u >= 0.0 {
+                        density(u) * ((spacing / sigma).exp() - (u / sigma).exp()) / (spacing / sigma).exp_m1()
+                    } else {
+                        density(u) * ((u / sigma).exp() - (-spacing / sigma).exp()) / -(-spacing / sigma).exp_m1()
+                    }
+                };
+                let steps = 64;
+                let width = spacing / f64::from(steps);
+                let simpson = |from: f64| -> f64 {
+                    let weight = |k: i32| {
+                        if k == 0 || k == steps {
+                            1.0
+                        } else if k % 2 == 1 {
+                            4.0
+                        } else {
+                            2.0
+                        }
+                    };
+                    (0..=steps).map(|k| weight(k) * kept(from + f64::from(k) * width)).sum::<f64>() * width / 3.0
+                };
+                near(exp(node.ln_mass), simpson(-spacing) + simpson(0.0), 1e-7);
+            }
+            let all: f64 = nodes.points.iter().map(|node| exp(node.ln_mass)).sum();
+            let other: f64 = nodes.points.iter().map(|node| exp(node.ln_mass + node.ln_ratio)).sum();
+            let outside = nodes.near + nodes.far;
+            assert!(
+                (all + outside - 1.0).abs() < 1e-8 && (other + outside - 1.0).abs() < 1e-8,
+                "{all} {other} {outside:e}"
+            );
+            let edge = side as f64 * spacing;
+            near(nodes.near, tail(edge - 0.5 / sigma), 1e-11);
+            near(nodes.far, tail(edge + 0.5 / sigma), 1e-11);
+        }
+    }
+}
