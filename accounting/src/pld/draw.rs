@@ -136,3 +136,101 @@ fn raise(atom: Option<&mut Atom>, mass: f64) {
         atom.ln_mass += 1e-15;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::gaussian::{cells, nodes, tail};
+    use super::*;
+
+    const SETTINGS: [(f64, f64); 4] = [(0.01, 0.7), (0.2, 1.0), (0.7, 2.0), (1.0, 4.0)];
+
+    const ROUNDED: f64 = 1e-11;
+
+    fn delta(losses: &Losses, epsilon: f64) -> f64 {
+        let atom = |atom: &Atom| exp(atom.ln_mass) * -expm1(epsilon - atom.loss).min(0.0);
+        losses.atoms.iter().map(atom).sum::<f64>() + losses.beyond
+    }
+
+    /// The hockey-stick divergence of the pair, by the place where its likelihood ratio is `e^ε`. Off by [`ROUNDED`], for tails
+    /// are rounded up.
+    fn exact(q: f64, sigma: f64, epsilon: f64, direction: Direction) -> f64 {
+        let half = 0.5 / sigma;
+        match direction {
+            Direction::Remove => {
+                let c = sigma * ((exp(epsilon) - (1.0 - q)) / q).ln();
+                (1.0 - q - exp(epsilon)) * tail(c + half) + q * tail(c - half)
+            }
+            Direction::Add => {
+                let ratio = (exp(-epsilon) - (1.0 - q)) / q;
+                if ratio <= 0.0 {
+                    return 0.0;
+                }
+                let c = sigma * ratio.ln();
+                (1.0 - exp(epsilon) * (1.0 - q)) * tail(-c - half) - exp(epsilon) * q * tail(half - c)
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_enclose_the_exact_divergence() {
+        for (q, sigma) in SETTINGS {
+            let rate = Rate::at_least(q).unwrap();
+            for direction in [Direction::Remove, Direction::Add] {
+                let upper = worse(&nodes(sigma, 1.0 / 128.0, 8.0), rate, direction);
+                let lower = better(&cells(sigma, 1.0 / 128.0, 8.0), rate, direction);
+                for epsilon in [0.0, 0.001, 0.05, 0.3, 1.0, 2.5] {
+                    let exact = exact(rate.as_f64(), sigma, epsilon, direction).max(0.0);
+                    let (high, low) = (delta(&upper, epsilon), delta(&lower, epsilon));
+                    assert!(low <= exact + ROUNDED && exact <= high + ROUNDED, "{low:e} {exact:e} {high:e}");
+                    assert!(
+                        high - low <= 0.01 * exact + 1e-7,
+                        "{q} {sigma} {direction:?} {epsilon}: {low:e}, {high:e}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn both_masses_are_kept() {
+        for (q, sigma) in SETTINGS {
+            let rate = Rate::at_least(q).unwrap();
+            for direction in [Direction::Remove, Direction::Add] {
+                let upper = worse(&nodes(sigma, 1.0 / 64.0, 7.0), rate, direction);
+                let first: f64 = upper.atoms.iter().map(|atom| exp(atom.ln_mass)).sum();
+                let second: f64 = upper.atoms.iter().map(|atom| exp(atom.ln_mass - atom.loss)).sum();
+                assert!((first + upper.beyond - 1.0).abs() < 1e-9, "{first}");
+                assert!((second - 1.0).abs() < 1e-9, "{second}");
+                assert!(upper.atoms.is_sorted_by(|a, b| a.loss <= b.loss));
+            }
+        }
+    }
+
+    #[test]
+    fn cutting_errs_on_the_asked_side() {
+        let rate = Rate::at_least(0.3).unwrap();
+        let all = worse(&nodes(0.5, 1.0 / 64.0, 7.0), rate, Direction::Remove);
+        let (upper, lower) = (all.cut(1.5, Bound::Upper), all.cut(1.5, Bound::Lower));
+        let mass = |losses: &Losses| losses.atoms.iter().map(|atom| exp(atom.ln_mass)).sum::<f64>() + losses.beyond;
+        assert!((mass(&upper) - mass(&all)).abs() < 1e-11 && (mass(&lower) - mass(&all)).abs() < 1e-11);
+        assert!(upper.atoms.iter().chain(&lower.atoms).all(|atom| atom.loss <= 1.5));
+        for epsilon in [0.0, 0.7, 1.4] {
+            let (cut, whole) = (delta(&upper, epsilon), delta(&all, epsilon));
+            assert!(cut >= whole && cut - whole < 1e-11, "{cut:e}, {whole:e}");
+        }
+        // What is only told apart: both its masses.
+        let above = all.atoms.iter().filter(|atom| atom.loss > 1.5);
+        let second: f64 = above.map(|atom| exp(atom.ln_mass - atom.loss)).sum();
+        assert!((lower.second - second).abs() < 1e-11 * second);
+    }
+
+    #[test]
+    fn mass_is_raised_by_what_is_added() {
+        for (before, added) in [(0.25, 0.5), (1e-300, 0.5), (0.5, 1e-12)] {
+            let mut atom = Atom { ln_mass: log(before), loss: 0.0 };
+            raise(Some(&mut atom), added);
+            assert!((exp(atom.ln_mass) / (before + added) - 1.0).abs() < 1e-12);
+        }
+        raise(None, 0.5);
+    }
+}
