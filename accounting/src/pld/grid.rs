@@ -326,4 +326,73 @@ mod tests {
         near(found.ln_moment, 0.0);
         assert!((found.mean - 0.5).abs() < 0.01, "{}", found.mean);
     }
+
+    /// The atoms of a grid that no mass went around.
+    fn unfolded(folded: &Folded, tilt: f64, step: f64) -> Losses {
+        let len = folded.mass.len() as i64;
+        let atom = |(at, mass): (usize, &f64)| {
+            let multiple = if at as i64 >= len / 2 { at as i64 - len } else { at as i64 };
+            let loss = folded.offset + multiple as f64 * step;
+            Atom { ln_mass: log(*mass) + folded.ln_moment - tilt * loss, loss }
+        };
+        let atoms = folded.mass.iter().enumerate().filter(|(_, mass)| **mass > 1e-280).map(atom);
+        Losses { atoms: atoms.collect(), beyond: 0.0, second: 0.0 }
+    }
+
+    fn delta(losses: &Losses, epsilon: f64) -> f64 {
+        losses.atoms.iter().map(|atom| exp(atom.ln_mass) * -expm1(epsilon - atom.loss).min(0.0)).sum()
+    }
+
+    fn masses(losses: &Losses) -> (f64, f64) {
+        let first = losses.atoms.iter().map(|atom| exp(atom.ln_mass)).sum();
+        (first, losses.atoms.iter().map(|atom| exp(atom.ln_mass - atom.loss)).sum())
+    }
+
+    /// Losses of a unit Gaussian moved by 1, in cells: both distributions' masses are near 1.
+    fn gaussian() -> Losses {
+        let points: Vec<(f64, f64)> = (-600..=600)
+            .map(|i| {
+                let x = f64::from(i) / 100.0;
+                ((-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt() / 100.0, x + 0.5)
+            })
+            .collect();
+        losses(&points)
+    }
+
+    #[test]
+    fn spreading_keeps_both_masses_and_errs_above() {
+        let all = gaussian();
+        for (tilt, step) in [(0.0, 1.0 / 8.0), (1.5, 1.0 / 8.0), (4.0, 1.0 / 64.0)] {
+            let folded = spread(&all, tilt, step, 2048);
+            let norm = folded.mass.iter().map(|mass| mass * mass).sum::<f64>();
+            near(folded.norm * folded.norm, norm);
+            let found = unfolded(&folded, tilt, step);
+            let ((first, second), (kept, kept_second)) = (masses(&all), masses(&found));
+            assert!((kept - first).abs() < 1e-9 && (kept_second - second).abs() < 1e-9, "{kept} {kept_second}");
+            for epsilon in [0.0, 0.33, 1.7, 3.0] {
+                let (above, exact) = (delta(&found, epsilon), delta(&all, epsilon));
+                assert!(
+                    above >= exact && above <= exact * (1.0 + 8.0 * step),
+                    "{tilt} {step} {epsilon}: {above:e} {exact:e}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn merging_errs_below() {
+        let all = gaussian();
+        for (tilt, step) in [(0.0, 1.0 / 8.0), (1.5, 1.0 / 8.0), (4.0, 1.0 / 64.0)] {
+            let found = unfolded(&merge(&all, tilt, step, 2048), tilt, step);
+            let ((first, second), (kept, kept_second)) = (masses(&all), masses(&found));
+            assert!(kept <= first && kept > 0.999 * first && kept_second <= second + 1e-9, "{kept} {kept_second}");
+            for epsilon in [0.0, 0.33, 1.7, 3.0] {
+                let (below, exact) = (delta(&found, epsilon), delta(&all, epsilon));
+                assert!(
+                    below <= exact && below >= exact * (1.0 - 8.0 * step),
+                    "{tilt} {step} {epsilon}: {below:e} {exact:e}"
+                );
+            }
+        }
+    }
 }
