@@ -138,6 +138,21 @@ fn raise(atom: Option<&mut Atom>, mass: f64) {
 }
 
 #[cfg(test)]
+impl Losses {
+    /// The hockey-stick divergence at `epsilon`.
+    pub fn delta(&self, epsilon: f64) -> f64 {
+        let atom = |atom: &Atom| exp(atom.ln_mass) * -expm1(epsilon - atom.loss).min(0.0);
+        self.atoms.iter().map(atom).sum::<f64>() + self.beyond
+    }
+
+    /// The masses of the atoms under both distributions.
+    pub fn masses(&self) -> (f64, f64) {
+        let mass = |of: fn(&Atom) -> f64| self.atoms.iter().map(|atom| exp(of(atom))).sum();
+        (mass(|atom| atom.ln_mass), mass(|atom| atom.ln_mass - atom.loss))
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::super::gaussian::{cells, nodes, tail};
     use super::*;
@@ -145,11 +160,6 @@ mod tests {
     const SETTINGS: [(f64, f64); 4] = [(0.01, 0.7), (0.2, 1.0), (0.7, 2.0), (1.0, 4.0)];
 
     const ROUNDED: f64 = 1e-11;
-
-    fn delta(losses: &Losses, epsilon: f64) -> f64 {
-        let atom = |atom: &Atom| exp(atom.ln_mass) * -expm1(epsilon - atom.loss).min(0.0);
-        losses.atoms.iter().map(atom).sum::<f64>() + losses.beyond
-    }
 
     /// The hockey-stick divergence of the pair, by the place where its likelihood ratio is `e^ε`. Off by [`ROUNDED`], for tails
     /// are rounded up.
@@ -180,7 +190,7 @@ mod tests {
                 let lower = better(&cells(sigma, 1.0 / 128.0, 8.0), rate, direction);
                 for epsilon in [0.0, 0.001, 0.05, 0.3, 1.0, 2.5] {
                     let exact = exact(rate.as_f64(), sigma, epsilon, direction).max(0.0);
-                    let (high, low) = (delta(&upper, epsilon), delta(&lower, epsilon));
+                    let (high, low) = (upper.delta(epsilon), lower.delta(epsilon));
                     assert!(low <= exact + ROUNDED && exact <= high + ROUNDED, "{low:e} {exact:e} {high:e}");
                     assert!(
                         high - low <= 0.01 * exact + 1e-7,
@@ -197,8 +207,7 @@ mod tests {
             let rate = Rate::at_least(q).unwrap();
             for direction in [Direction::Remove, Direction::Add] {
                 let upper = worse(&nodes(sigma, 1.0 / 64.0, 7.0), rate, direction);
-                let first: f64 = upper.atoms.iter().map(|atom| exp(atom.ln_mass)).sum();
-                let second: f64 = upper.atoms.iter().map(|atom| exp(atom.ln_mass - atom.loss)).sum();
+                let (first, second) = upper.masses();
                 assert!((first + upper.beyond - 1.0).abs() < 1e-9, "{first}");
                 assert!((second - 1.0).abs() < 1e-9, "{second}");
                 assert!(upper.atoms.is_sorted_by(|a, b| a.loss <= b.loss));
@@ -211,11 +220,11 @@ mod tests {
         let rate = Rate::at_least(0.3).unwrap();
         let all = worse(&nodes(0.5, 1.0 / 64.0, 7.0), rate, Direction::Remove);
         let (upper, lower) = (all.cut(1.5, Bound::Upper), all.cut(1.5, Bound::Lower));
-        let mass = |losses: &Losses| losses.atoms.iter().map(|atom| exp(atom.ln_mass)).sum::<f64>() + losses.beyond;
+        let mass = |losses: &Losses| losses.masses().0 + losses.beyond;
         assert!((mass(&upper) - mass(&all)).abs() < 1e-11 && (mass(&lower) - mass(&all)).abs() < 1e-11);
         assert!(upper.atoms.iter().chain(&lower.atoms).all(|atom| atom.loss <= 1.5));
         for epsilon in [0.0, 0.7, 1.4] {
-            let (cut, whole) = (delta(&upper, epsilon), delta(&all, epsilon));
+            let (cut, whole) = (upper.delta(epsilon), all.delta(epsilon));
             assert!(cut >= whole && cut - whole < 1e-11, "{cut:e}, {whole:e}");
         }
         // What is only told apart: both its masses.

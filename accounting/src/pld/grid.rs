@@ -339,15 +339,6 @@ mod tests {
         Losses { atoms: atoms.collect(), beyond: 0.0, second: 0.0 }
     }
 
-    fn delta(losses: &Losses, epsilon: f64) -> f64 {
-        losses.atoms.iter().map(|atom| exp(atom.ln_mass) * -expm1(epsilon - atom.loss).min(0.0)).sum()
-    }
-
-    fn masses(losses: &Losses) -> (f64, f64) {
-        let first = losses.atoms.iter().map(|atom| exp(atom.ln_mass)).sum();
-        (first, losses.atoms.iter().map(|atom| exp(atom.ln_mass - atom.loss)).sum())
-    }
-
     /// Losses of a unit Gaussian moved by 1, in cells: both distributions' masses are near 1.
     fn gaussian() -> Losses {
         let points: Vec<(f64, f64)> = (-600..=600)
@@ -367,10 +358,10 @@ mod tests {
             let norm = folded.mass.iter().map(|mass| mass * mass).sum::<f64>();
             near(folded.norm * folded.norm, norm);
             let found = unfolded(&folded, tilt, step);
-            let ((first, second), (kept, kept_second)) = (masses(&all), masses(&found));
+            let ((first, second), (kept, kept_second)) = (all.masses(), found.masses());
             assert!((kept - first).abs() < 1e-9 && (kept_second - second).abs() < 1e-9, "{kept} {kept_second}");
             for epsilon in [0.0, 0.33, 1.7, 3.0] {
-                let (above, exact) = (delta(&found, epsilon), delta(&all, epsilon));
+                let (above, exact) = (found.delta(epsilon), all.delta(epsilon));
                 assert!(
                     above >= exact && above <= exact * (1.0 + 8.0 * step),
                     "{tilt} {step} {epsilon}: {above:e} {exact:e}"
@@ -384,10 +375,10 @@ mod tests {
         let all = gaussian();
         for (tilt, step) in [(0.0, 1.0 / 8.0), (1.5, 1.0 / 8.0), (4.0, 1.0 / 64.0)] {
             let found = unfolded(&merge(&all, tilt, step, 2048), tilt, step);
-            let ((first, second), (kept, kept_second)) = (masses(&all), masses(&found));
+            let ((first, second), (kept, kept_second)) = (all.masses(), found.masses());
             assert!(kept <= first && kept > 0.999 * first && kept_second <= second + 1e-9, "{kept} {kept_second}");
             for epsilon in [0.0, 0.33, 1.7, 3.0] {
-                let (below, exact) = (delta(&found, epsilon), delta(&all, epsilon));
+                let (below, exact) = (found.delta(epsilon), all.delta(epsilon));
                 assert!(
                     below <= exact && below >= exact * (1.0 - 8.0 * step),
                     "{tilt} {step} {epsilon}: {below:e} {exact:e}"

@@ -224,11 +224,6 @@ mod tests {
     const SETTINGS: [(f64, f64, f64); 5] =
         [(0.01, 0.7, 2.0), (0.2, 1.0, 2.0), (0.6, 3.0, 1.4), (1.0, 4.0, 2.0), (0.05, 1.5, 1.1)];
 
-    fn delta(losses: &Losses, epsilon: f64) -> f64 {
-        let atom = |atom: &Atom| exp(atom.ln_mass) * -expm1(epsilon - atom.loss).min(0.0);
-        losses.atoms.iter().map(atom).sum::<f64>() + losses.beyond
-    }
-
     /// The hockey-stick divergence of `(1-q)N(0) + qN(a)` and `(1-q)N(0) + qN(a-b)`: the ratio grows, so it is that of a half-line.
     fn exact(q: f64, sigma: f64, apart: f64, epsilon: f64) -> f64 {
         let (a, other) = (1.0 / sigma, (1.0 - apart) / sigma);
@@ -250,13 +245,13 @@ mod tests {
             let lower = (apart == 2.0).then(|| better(sigma, rate, 1.0 / 128.0, 8.0));
             for epsilon in [0.0, 0.01, 0.2, 0.9, 2.0] {
                 let exact = exact(rate.as_f64(), sigma, apart, epsilon).max(0.0);
-                let high = delta(&upper, epsilon);
+                let high = upper.delta(epsilon);
                 assert!(
                     exact <= high + ROUNDED && high <= 1.005 * exact + 1e-7,
                     "{q} {sigma} {apart} {epsilon}: {exact:e} {high:e}"
                 );
                 if let Some(lower) = &lower {
-                    let low = delta(lower, epsilon);
+                    let low = lower.delta(epsilon);
                     assert!(
                         low <= exact + ROUNDED && low >= 0.995 * exact - 1e-7,
                         "{q} {sigma} {epsilon}: {low:e} {exact:e}"
@@ -271,8 +266,7 @@ mod tests {
     fn both_masses_are_kept() {
         for (q, sigma, apart) in SETTINGS {
             let losses = worse(sigma, apart, Rate::at_least(q).unwrap(), 1.0 / 64.0, 7.0);
-            let first: f64 = losses.atoms.iter().map(|atom| exp(atom.ln_mass)).sum();
-            let second: f64 = losses.atoms.iter().map(|atom| exp(atom.ln_mass - atom.loss)).sum();
+            let (first, second) = losses.masses();
             assert!(
                 (first + losses.beyond - 1.0).abs() < 1e-9 && (second + losses.beyond - 1.0).abs() < 1e-9,
                 "{first} {second}"
