@@ -8,7 +8,7 @@
 //! `DAMPER_KILLS=200` runs so many cases, `DAMPER_KILLS_RECORD=FILE` writes their figures.
 #![cfg(target_os = "linux")]
 
-use damper_testing::Random;
+use damper_testing::{Random, may_mount};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -131,13 +131,6 @@ fn killed(random: &mut Random, folder: &Path, usual: Duration) -> Left {
     copy(&mut lines);
     child.wait().unwrap();
     Left::read(&log, &out)
-}
-
-/// Returns true if a small disk can be mounted here.
-fn may_mount(folder: &Path) -> bool {
-    let mut probe = Command::new("unshare");
-    probe.args(["-Urm", "mount", "-t", "tmpfs", "tmpfs"]).arg(folder);
-    probe.output().is_ok_and(|output| output.status.success())
 }
 
 /// A disk that is too small, or is filled after a random line of the log.

@@ -1,6 +1,8 @@
 //! What the tests of damper's crates share. Nothing that is released depends on it.
 
 use std::fmt::Display;
+use std::path::Path;
+use std::process::Command;
 
 /// Names what must not be skipped, separated by commas: `DAMPER_REQUIRE=ort,qemu`.
 pub const REQUIRE: &str = "DAMPER_REQUIRE";
@@ -14,6 +16,14 @@ pub fn skip(need: &str, why: impl Display) {
     let required = std::env::var(REQUIRE).unwrap_or_default();
     assert!(!is_named(need, &required), "{REQUIRE} has {need}, but: {why}");
     println!("skipped: {why}");
+}
+
+/// Returns true if this user may mount a small disk at `folder`, in a namespace of its own.
+#[must_use]
+pub fn may_mount(folder: &Path) -> bool {
+    let mut probe = Command::new("unshare");
+    probe.args(["-Urm", "mount", "-t", "tmpfs", "tmpfs"]).arg(folder);
+    probe.output().is_ok_and(|output| output.status.success())
 }
 
 fn is_named(need: &str, required: &str) -> bool {

@@ -6,8 +6,8 @@ use damper_onnx::{Dim, Extent, TensorRef, TensorSpec, make_value_info, pb};
 use damper_testing::Random;
 use prost::Message as _;
 
-/// Without where was looked: that stands in the output once a test.
-fn skip(error: &BackendError) {
+/// Skips what needs onnxruntime. The reason leaves out where it was looked for.
+pub(crate) fn skip(error: &BackendError) {
     damper_testing::skip("ort", error.0.split(" (").next().unwrap_or_default());
 }
 

@@ -10,7 +10,7 @@ mod threshold;
 pub use clip::Clipping;
 pub(crate) use filter::{AnyFilter, AnyFilterState};
 pub use filter::{FilterChoice, LAGS, PerSample};
-pub(crate) use optimizer::{AnyOptimizer, AnyState, Decay, State};
+pub(crate) use optimizer::{AnyOptimizer, AnyState, Decay, OptimizerState};
 pub use optimizer::{NormStep, OptimizerChoice, Rule};
 pub use schedule::{DecayChoice, LearningRateChoice};
 pub use threshold::short;

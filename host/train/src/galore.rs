@@ -43,7 +43,7 @@
 
 mod subspace;
 
-use super::choice::{AnyOptimizer, AnyState, Decay, State};
+use super::choice::{AnyOptimizer, AnyState, Decay, OptimizerState};
 use damper_core::error::{CallError, ConfigError};
 use damper_core::numerics::basis::{Basis, Side};
 use damper_core::numerics::digest::{Digest, Digested};
@@ -280,13 +280,9 @@ impl Optimizer<GaLoreState> for GaLore {
     }
 }
 
-/// No recording holds GaLore.
-impl State for GaLoreState {
-    fn is_recorded(&self) -> bool {
-        false
-    }
-}
+impl OptimizerState for GaLoreState {}
 
+/// Of the inner optimizer. Recordings refuse GaLore.
 impl Digested<GaLoreState> for GaLore {
     fn add_to(&self, state: &GaLoreState, digest: &mut Digest) {
         self.inner.add_to(&state.inner, digest);

@@ -75,7 +75,7 @@ pub(super) fn run((model, plan): &(pb::ModelProto, Plan), inputs: &[Vec<f32>]) -
     let backend = match Ort::open() {
         Ok(backend) => backend,
         Err(error) => {
-            damper_testing::skip("ort", error.0.split(" (").next().unwrap_or_default());
+            crate::tests::skip(&error);
             return None;
         }
     };

@@ -5,7 +5,7 @@ mod stateful;
 
 pub(crate) use rule::Decay;
 pub use rule::Rule;
-pub(crate) use stateful::{AnyOptimizer, AnyState, State};
+pub(crate) use stateful::{AnyOptimizer, AnyState, OptimizerState};
 
 use crate::TrainError;
 use crate::galore::{Form, GaLore, GaLoreState, LowRank};

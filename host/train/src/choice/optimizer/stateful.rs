@@ -22,16 +22,16 @@ impl AnyOptimizer {
     pub(crate) fn new<O, S>(config: O, state: S) -> (Self, AnyState)
     where
         O: Optimizer<S> + Digested<S> + 'static,
-        S: State + 'static,
+        S: OptimizerState + 'static,
     {
         let looks_ahead = config.looks_ahead();
         (Self { looks_ahead }, AnyState(Box::new(Held::optimizer(config, state))))
     }
 
-    /// What recordings compare of its state; none without state, nor of GaLore's, which no recording holds.
+    /// The digest that recordings compare; none if the state is empty.
     pub(crate) fn digest(self, state: &AnyState) -> Option<Digest> {
         let mut digest = Digest::default();
-        state.0.is_recorded().then(|| {
+        (!state.0.is_empty()).then(|| {
             self.add_to(state, &mut digest);
             digest
         })
@@ -46,61 +46,61 @@ impl AnyState {
 }
 
 /// An optimizer's state, as GaLore and recordings see it.
-pub(crate) trait State {
+pub(crate) trait OptimizerState {
     /// Averages of gradients, one a coordinate.
     fn first_moments(&mut self) -> &mut [f32] {
         &mut []
     }
 
-    /// Returns true if recordings compare it.
-    fn is_recorded(&self) -> bool {
-        true
+    /// Returns true if nothing goes on from step to step.
+    fn is_empty(&self) -> bool {
+        false
     }
 }
 
-impl State for SgdState<Vec<f32>> {
+impl OptimizerState for SgdState<Vec<f32>> {
     fn first_moments(&mut self) -> &mut [f32] {
         &mut self.momentum
     }
 
-    fn is_recorded(&self) -> bool {
-        !self.momentum.is_empty()
+    fn is_empty(&self) -> bool {
+        self.momentum.is_empty()
     }
 }
 
-impl State for AdamState<Vec<f32>> {
+impl OptimizerState for AdamState<Vec<f32>> {
     fn first_moments(&mut self) -> &mut [f32] {
         &mut self.first
     }
 }
 
-impl State for AdamBcState<Vec<f32>> {
+impl OptimizerState for AdamBcState<Vec<f32>> {
     fn first_moments(&mut self) -> &mut [f32] {
         &mut self.first
     }
 }
 
-impl State for AdaGradState<Vec<f32>> {}
-impl State for RmsPropState<Vec<f32>> {}
-impl State for AdaGradNormState<AnyState> {}
-impl State for WeightedNormState<AnyState> {}
+impl OptimizerState for AdaGradState<Vec<f32>> {}
+impl OptimizerState for RmsPropState<Vec<f32>> {}
+impl OptimizerState for AdaGradNormState<AnyState> {}
+impl OptimizerState for WeightedNormState<AnyState> {}
 
 /// An optimizer that lies with its state.
 trait Stateful: slots::AnyOptimizer {
     fn first_moments(&mut self) -> &mut [f32];
 
-    fn is_recorded(&self) -> bool;
+    fn is_empty(&self) -> bool;
 
     fn add_to(&self, digest: &mut Digest);
 }
 
-impl<O: Optimizer<S> + Digested<S>, S: State> Stateful for Held<O, S, O::Step> {
+impl<O: Optimizer<S> + Digested<S>, S: OptimizerState> Stateful for Held<O, S, O::Step> {
     fn first_moments(&mut self) -> &mut [f32] {
         self.state_mut().first_moments()
     }
 
-    fn is_recorded(&self) -> bool {
-        self.state().is_recorded()
+    fn is_empty(&self) -> bool {
+        self.state().is_empty()
     }
 
     fn add_to(&self, digest: &mut Digest) {
