@@ -1,4 +1,4 @@
-//! Why no figure is given.
+//! The errors of the accountants.
 
 use super::price::upward;
 use damper_core::accounting::event::Rate;
@@ -8,7 +8,7 @@ use thiserror::Error;
 /// (`damper_core::accounting::renyi`, on integer orders, has the argument).
 pub const SMALLEST_SIGMA: u64 = damper_core::noise::LEAST_SIGMA as u64;
 
-/// Why no figure is given: the flag at fault and what to do.
+/// An error: the flag at fault and the fix.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 pub enum AccountingError {
     /// ε is not a finite number above 0.
@@ -82,7 +82,7 @@ pub enum AccountingError {
         epsilon: f64,
         /// δ.
         delta: f64,
-        /// What the least costs.
+        /// ε of the least value.
         least: f64,
         /// The least of what is sought, in words.
         of: &'static str,
@@ -147,7 +147,7 @@ pub enum AccountingError {
     Truncation {
         /// The most that a draw may hold.
         most: u64,
-        /// What it takes of δ.
+        /// The part of δ that cutting takes.
         taken: f64,
         /// δ.
         delta: f64,

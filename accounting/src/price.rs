@@ -1,4 +1,4 @@
-//! An accountant, and what it answers.
+//! The accountants, and an ε as they return it.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -41,7 +41,7 @@ pub struct OnGrid {
     pub calibrated: Calibrated,
 }
 
-/// How near a search comes.
+/// When a search stops.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nearness {
     /// The share of the target at which it stops.

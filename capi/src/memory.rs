@@ -1,4 +1,4 @@
-//! What lies in the memory of a run, and of a shard.
+//! The layout of the memory of a run and of a shard.
 
 use crate::slots::held::{
     AdamBcHeld, DAMPER_BINS, Disk, KeptFilter, KeptOptimizer, KeptThreshold, Largest, Momentum, Norm, Recursive, Vector,
@@ -20,7 +20,7 @@ use damper_core::threshold::Threshold as _;
 pub(crate) type Mechanism = DiscreteGaussian<i32>;
 /// The slot of the threshold.
 type Threshold = ThresholdSlot<'static, DAMPER_BINS, dyn KeptThreshold>;
-/// What fills the slots while they are chosen.
+/// The slots of a run that is being configured.
 pub(crate) type Choices = Slots<Mechanism, AnyClip<'static>, Threshold, FilterSlot, OptimizerSlot, AnySchedule>;
 /// The memory of a run.
 pub(crate) type State = StepState<
@@ -56,7 +56,7 @@ pub(crate) enum Phase {
     Stepping,
 }
 
-/// What every call reads.
+/// The part of a run that every call reads.
 #[repr(C)]
 pub(crate) struct Head {
     /// Of the address at which this was written. First, as a shard's: what is no run has something else there.
@@ -114,7 +114,7 @@ pub(crate) enum Slot {
     Schedule = 16,
 }
 
-/// What paying needs.
+/// The budget state: ledger or privacy filter, and where it is persisted.
 pub(crate) struct Books {
     pub(crate) ledger: Ledger,
     /// Pays in the ledger's place where there is one, in memory that only such a run takes.
@@ -130,7 +130,7 @@ pub(crate) enum Stage {
     Started(Step),
 }
 
-/// What an open step borrows, but for the generator's secret, which it reads at the end.
+/// The part of a run that an open step borrows. The generator's secret is apart: a step reads it at its end.
 pub(crate) struct Body {
     pub(crate) stage: Stage,
     /// None before the run is configured.
@@ -168,7 +168,7 @@ const fn larger(a: usize, b: usize) -> usize {
 const FILTER: usize = larger(size_of::<Disk>(), size_of::<Momentum>());
 const OPTIMIZER: usize = larger(size_of::<AdamBcHeld>(), size_of::<Norm>());
 
-/// Where the objects lie that fill the slots.
+/// Storage for the objects in the slots.
 pub(crate) struct Place {
     /// Any but a recursive one.
     filter: Room<FILTER>,
@@ -252,7 +252,7 @@ impl Run {
     }
 }
 
-/// What a shard has added up.
+/// The sum of a shard.
 pub(crate) type ShardSum = Sum<'static, Mechanism, AnyClip<'static>, [i32; DAMPER_BINS]>;
 
 /// A worker's share of a step. Opaque: in memory of the caller's, which must not be moved, copied, read or written until it is

@@ -1,4 +1,4 @@
-//! Where a run's ledger is persisted.
+//! The caller's store for the ledger of a run.
 
 use core::ffi::{c_int, c_void};
 use damper_core::accounting::Store;

@@ -1,4 +1,4 @@
-//! What fills a slot: an object with its memory, in the run's memory.
+//! The objects that fill slots, with their state, in the run's memory.
 
 use core::convert::Infallible;
 use damper_core::filter::{

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_above_one_together_or_of_zero_are_refused() {
+    fn too_large_and_zero_shares_are_refused() {
         let layer = |share| Layer { len: 1, share };
         assert!(Layers::new(&[layer(WHOLE)]).is_ok());
         assert!(Layers::new(&[layer(WHOLE), layer(1)]).is_err());

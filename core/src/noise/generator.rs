@@ -1,4 +1,4 @@
-//! Random words by address.
+//! The trait of generators, and the address of random words.
 
 use super::sealed;
 

@@ -1,4 +1,4 @@
-//! What code outside of this crate cannot name.
+//! Sealing: traits and parameters that other crates cannot name.
 
 /// Implemented by this crate's types alone: nobody passes one that breaks the proof.
 pub trait Sealed {}

@@ -2,7 +2,7 @@
 
 use super::line::Value;
 
-/// How a kernel went.
+/// The comparison of one kernel.
 #[derive(Default)]
 pub(super) struct Compared {
     /// Values compared.

@@ -1,4 +1,4 @@
-//! Why a pack cannot be played.
+//! The errors of a player.
 
 use super::memory::Vector;
 use crate::error::{CallError, ConfigError};

@@ -1,6 +1,6 @@
-//! How a pack went.
+//! The counts of a played pack.
 
-/// What was played.
+/// The counts of a played pack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
     /// Groups.

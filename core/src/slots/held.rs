@@ -1,4 +1,4 @@
-//! What fills a slot, with its state.
+//! A configuration with its state, as it fills a slot.
 
 use crate::memory::{Memory, Numbers};
 

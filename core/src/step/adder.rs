@@ -1,4 +1,4 @@
-//! How a sample is added to the sum of a step.
+//! Adds a sample to the sum of a step.
 
 use crate::clip::Clip;
 use crate::count::{Counts, Query};
@@ -12,7 +12,7 @@ pub(super) fn total_len(parts: &[&[f32]]) -> usize {
     parts.iter().fold(0, |total, part| total.saturating_add(part.len()))
 }
 
-/// What adding a sample needs: copied into every shard.
+/// The settings of a step that adding a sample needs. Each shard has a copy.
 #[derive(Clone, Copy)]
 pub(super) struct Adder<M, C> {
     pub(super) mechanism: M,

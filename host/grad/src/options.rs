@@ -1,4 +1,4 @@
-//! What is to be differentiated, and what of the gradients is to be read out.
+//! The options of a derivation: loss, reduction, readout.
 
 use super::readout::Readout;
 use std::num::NonZeroUsize;

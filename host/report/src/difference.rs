@@ -1,4 +1,4 @@
-//! Where two files of a run say different things.
+//! Differences between two files of a run.
 
 use serde::Serialize;
 

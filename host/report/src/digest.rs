@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_digest_is_sha256_of_the_little_endian_bytes_in_order() {
+    fn digest_is_sha256_of_little_endian_bytes() {
         // printf '\0\0\200\077\0\0\0\300' | sha256sum
         assert_eq!(digest(&[1.0, -2.0]), "ee4ac73c2bd27756ab82780f27c73a7bc4d3f0bb6acb37e008bc27eccd7e588b");
         let long: Vec<f32> = (0..3000).map(|i| i as f32).collect();

@@ -1,4 +1,4 @@
-//! What a run's report says, field by field.
+//! Builds the report of a run, field by field.
 
 use super::digest::digest;
 use super::loss::{loss_name, reduction_name};

@@ -1,4 +1,4 @@
-//! What a runtime is: it loads a model for a plan, and a session runs it. The checks that all runtimes share are here too.
+//! The traits of backends and sessions, and the checks that all backends share. A backend loads a model for a plan; a session runs it.
 
 use damper_onnx::{DType, Dim, TensorRef, TensorSpec};
 

@@ -1,4 +1,4 @@
-//! What `damper train` was asked for.
+//! The configuration of a run.
 
 use crate::choice::{OptimizerChoice, Rule};
 use crate::method::Method;

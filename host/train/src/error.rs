@@ -1,4 +1,4 @@
-//! Why a run did not start or did not finish.
+//! The errors of a run.
 
 use crate::files::FileError;
 use crate::init::InitError;

@@ -1,4 +1,4 @@
-//! What training gave, and what it tells on the way.
+//! The result of training, and its progress.
 
 use crate::rehearsal::Independence;
 use damper_accounting::Recorded;

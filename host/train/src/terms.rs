@@ -1,11 +1,11 @@
-//! What the price of a run follows from, beside its configuration.
+//! The terms of a run: rate, steps and noise, from which its ε follows.
 
 use damper_accounting::Truncation;
 use damper_core::accounting::Rate;
 use damper_core::schedule::{AnyNoise, LearningRate};
 use damper_core::threshold::CountNoise;
 
-/// What follows from the configuration and the number of samples alone.
+/// Rate, steps and noise. They follow from the configuration and the number of samples alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// The share of the samples that a step expects, exactly: the sampling rate of Poisson draws.

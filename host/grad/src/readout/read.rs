@@ -1,4 +1,4 @@
-//! What is read out, of which gradients, and in which form each is taken.
+//! The readouts, and the form in which each gradient is computed.
 
 use crate::factor::{Costs, Grad};
 use damper_onnx::graph::DType;

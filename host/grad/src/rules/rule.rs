@@ -1,4 +1,4 @@
-//! What a rule is.
+//! The type of differentiation rules.
 
 use crate::pull::Pull;
 use crate::refusal::Refusal;

@@ -1,6 +1,6 @@
-//! onnxruntime's errors, as they are told.
+//! Error messages of onnxruntime.
 
-/// What it says, without line breaks.
+/// The message without line breaks.
 pub(super) fn one_line(error: &dyn std::fmt::Display) -> String {
     error.to_string().replace('\n', " ")
 }

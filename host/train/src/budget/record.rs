@@ -1,4 +1,4 @@
-//! What a budget file holds, read from its lines, or what is wrong with them.
+//! The record of a budget file, parsed from its lines.
 
 use super::cost;
 use super::lines::{Header, Line, VERSION, verified};

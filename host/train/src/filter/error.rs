@@ -1,4 +1,4 @@
-//! Why there is no such filter.
+//! The errors of filters.
 
 use super::ORDER;
 use damper_core::error::ConfigError;

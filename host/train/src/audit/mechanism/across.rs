@@ -1,4 +1,4 @@
-//! Noise over all courses: none may come twice, nor go with another.
+//! Noise over all courses: no block may repeat, and no two may correlate.
 
 use super::chance::Products;
 use super::tests_of::Tests;

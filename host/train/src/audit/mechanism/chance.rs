@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probability_that_is_known_less_well_refutes_less() {
+    fn wider_range_refutes_less() {
         for (n, p, slack) in
             [(500, 0.05, 0.01), (10_000_000, 0.317, 2e-5), (10_000_000, 6.3e-5, 2e-5), (500, 1e-3, 1e-2)]
         {

@@ -1,4 +1,4 @@
-//! How often samples are drawn, alone and together.
+//! Counts of how often samples are drawn, alone and together.
 
 use super::super::chance::binomial;
 use super::super::made::Linear;
