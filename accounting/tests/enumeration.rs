@@ -18,7 +18,7 @@
 //! accountant's own excess. The worst neighbours have samples without gradient around one sample of full norm: other samples only hide it.
 
 use damper_accounting::pld::{Neighbours, discrete, epsilon};
-use damper_core::accounting::{Event, Ledger, Rate, Volatile};
+use damper_core::accounting::{Event, Ledger, Rate};
 use damper_core::clip::FlatL2;
 use damper_core::filter::Identity;
 use damper_core::grid::Grid;
@@ -99,14 +99,14 @@ impl Setting {
             expected_batch: 2,
         })
         .unwrap();
-        let mut state = StepState::new([SumWord::default(); D], (), (), SgdState { momentum: [0.0f32; 0] });
-        let mut ledger = Ledger::new(1 << 10);
+        let mut state = StepState::new([SumWord::default(); D], (), SgdState { momentum: [0.0f32; 0] }, ());
+        let mut ledger = Ledger::volatile(1 << 10);
         let draws = 0..1usize << gradients.len();
         let mut sums: Vec<([i64; D], f64)> = Vec::new();
         for drawn in draws {
-            let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+            let mut open = step.open(&mut state, &mut ledger).unwrap();
             for (_, gradient) in gradients.iter().enumerate().filter(|(i, _)| drawn >> i & 1 == 1) {
-                open.add_mixed(&[gradient]).unwrap();
+                open.add_combined(&[gradient]).unwrap();
             }
             let sum: Vec<i64> = open.probe().sum.iter().map(|word| word.get()).collect();
             let (sum, chance): ([i64; D], f64) = (sum.try_into().unwrap(), self.chance(gradients.len(), drawn));

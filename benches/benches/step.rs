@@ -1,7 +1,7 @@
 //! One private step, part by part, at the size of the MNIST CNN (26,010 parameters).
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use damper_core::accounting::{Ledger, Rate, Volatile};
+use damper_core::accounting::{Ledger, Rate};
 use damper_core::clip::FlatL2;
 use damper_core::filter::Identity;
 use damper_core::grid::{Grid, Word};
@@ -15,8 +15,8 @@ use damper_core::threshold::Fixed;
 
 const DIM: usize = 26_010;
 
-type Step<M> = PrivateStep<M, FlatL2, Fixed, Identity, Sgd, Constant>;
-type State<W> = StepState<Vec<W>, (), (), SgdState<Vec<f32>>>;
+type Step<M> = PrivateStep<Identity, Sgd, M>;
+type State<W> = StepState<Vec<W>, (), SgdState<Vec<f32>>>;
 
 fn momentum<M: Mechanism>(mechanism: M) -> (Step<M>, State<M::Word>) {
     let step = PrivateStep::new(Slots {
@@ -29,7 +29,7 @@ fn momentum<M: Mechanism>(mechanism: M) -> (Step<M>, State<M::Word>) {
         expected_batch: 256,
     })
     .unwrap();
-    let state = StepState::new(vec![M::Word::default(); DIM], (), (), SgdState { momentum: vec![0.0; DIM] });
+    let state = StepState::new(vec![M::Word::default(); DIM], (), SgdState { momentum: vec![0.0; DIM] }, ());
     (step, state)
 }
 
@@ -41,24 +41,24 @@ fn exact<W: Word>() -> DiscreteGaussian<W> {
 fn add<M: Mechanism>(c: &mut Criterion, name: &str, mechanism: M) {
     let (step, mut state) = momentum(mechanism);
     let grad: Vec<f32> = (0..DIM).map(|i| ((i * 7919) % 1000) as f32 / 1e4 - 0.05).collect();
-    let mut ledger = Ledger::new(1);
-    let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+    let mut ledger = Ledger::volatile(1);
+    let mut open = step.open(&mut state, &mut ledger).unwrap();
     let mut group = c.benchmark_group("clip and accumulate");
     group.throughput(Throughput::Elements(DIM as u64));
-    group.bench_function(name, |b| b.iter(|| open.add_mixed(&[&grad[..1000], &grad[1000..]]).unwrap()));
+    group.bench_function(name, |b| b.iter(|| open.add_combined(&[&grad[..1000], &grad[1000..]]).unwrap()));
 }
 
 /// Noise, release, momentum: per coordinate of one step.
 fn finish<M: Mechanism, G: Generator>(c: &mut Criterion, name: &str, mechanism: M, generator: &G) {
     let (step, mut state) = momentum(mechanism);
-    let mut ledger = Ledger::new(u32::MAX);
+    let mut ledger = Ledger::volatile(u32::MAX);
     let mut group = c.benchmark_group("release");
     group.throughput(Throughput::Elements(DIM as u64));
     group.bench_function(name, |b| {
         b.iter_batched(
             || vec![0f32; DIM],
             |mut params| {
-                let open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+                let open = step.open(&mut state, &mut ledger).unwrap();
                 open.finish(&mut params, generator).unwrap();
             },
             BatchSize::SmallInput,

@@ -78,10 +78,10 @@ pub unsafe extern "C" fn damper_admits(run: *const Run, factor: f64, rate: u64, 
         let filter = books.filter.as_ref().ok_or(Status::Order)?;
         let Stage::Started(step) = &body.stage else { return Err(Status::Order) };
         let event = checked(step, factor, rate)
-            .and_then(|(rate, factor)| -> Result<Event, ConfigError> { step.event_chosen(factor, rate) });
+            .and_then(|(rate, factor)| -> Result<Event, ConfigError> { step.event_adaptive(factor, rate) });
         let event = event.map_err(|error| head.refuse(error))?;
         // SAFETY: the contract of the header.
-        unsafe { border::write(head, admits, u32::from(filter.admits(&event))) }
+        unsafe { border::write(head, admits, u32::from(filter.fits_budget(&event))) }
     });
     status(answer)
 }
@@ -107,7 +107,7 @@ unsafe fn open(run: *mut Run, factor: f64, rate: u64, number: *mut u32) -> Answe
     unsafe {
         border::open(run, number, |step, state, books| {
             let filter = books.filter.as_mut().ok_or(border::NOT_PAID)?;
-            step.open_chosen(state, factor, rate, filter, &mut books.store)
+            step.open_adaptive(state, factor, rate, filter, books.ledger.store_mut())
         })
     }
 }

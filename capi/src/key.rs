@@ -20,7 +20,7 @@ pub unsafe extern "C" fn damper_set_key(run: *mut Run, key: *const u8) -> Status
     let make = |head: &Head| {
         // SAFETY: the contract of the header.
         let mut key = *unsafe { border::lend::<[u8; 32]>(head, key.cast()) }?;
-        Ok(ChaCha20::private(Key::from_bytes(&mut key)))
+        Ok(ChaCha20::from_key(Key::from_bytes(&mut key)))
     };
     // SAFETY: the contract of the header.
     status(unsafe { set(run, make) })

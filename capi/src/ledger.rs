@@ -11,7 +11,7 @@ use damper_core::accounting::Ledger;
 unsafe fn set(run: *mut Run, store: Callback) -> Answer {
     // SAFETY: the caller's contract.
     let idle = unsafe { border::idle(run, Phase::Choosing) }?;
-    idle.books.store = store;
+    *idle.books.ledger.store_mut() = store;
     Ok(())
 }
 
@@ -51,7 +51,7 @@ unsafe fn resume(run: *mut Run, record: *const Record) -> Answer {
     if record.budget != idle.books.ledger.budget() || record.order != 0 || idle.books.filter.is_some() {
         return Err(Status::Record);
     }
-    idle.books.ledger = Ledger::resume(record.budget, record.paid);
+    idle.books.ledger = Ledger::resume(*idle.books.ledger.store(), record.budget, record.paid);
     Ok(())
 }
 
@@ -61,8 +61,8 @@ pub unsafe extern "C" fn damper_prepay(run: *mut Run, steps: u32) -> Status {
     // SAFETY: the contract of the header.
     let answer = unsafe { border::idle(run, Phase::Choosing) };
     status(answer.map(|idle| {
-        let ledger = core::mem::replace(&mut idle.books.ledger, Ledger::new(0));
-        idle.books.ledger = ledger.prepaying(steps);
+        let ledger = core::mem::replace(&mut idle.books.ledger, Ledger::resume(Callback::NONE, 0, 0));
+        idle.books.ledger = ledger.with_reserve(steps);
     }))
 }
 
@@ -73,9 +73,11 @@ pub unsafe extern "C" fn damper_paid(run: *const Run, record: *mut Record) -> St
     // SAFETY: the contract of the header.
     let answer = unsafe { border::books(run) }.and_then(|(head, books)| {
         let value = match &books.filter {
-            None => Record { budget: books.ledger.budget(), paid: books.ledger.paid(), divergence: 0.0, order: 0 },
+            None => {
+                Record { budget: books.ledger.budget(), paid: books.ledger.charged_steps(), divergence: 0.0, order: 0 }
+            }
             Some(filter) => {
-                Record { budget: 0, paid: filter.paid(), divergence: filter.spent(), order: filter.order() }
+                Record { budget: 0, paid: filter.charged_steps(), divergence: filter.spent(), order: filter.order() }
             }
         };
         // SAFETY: the contract of the header.

@@ -21,27 +21,18 @@ pub(crate) type Mechanism = DiscreteGaussian<i32>;
 /// The slot of the threshold.
 type Threshold = ThresholdSlot<'static, DAMPER_BINS, dyn KeptThreshold>;
 /// The slots of a run that is being configured.
-pub(crate) type Choices = Slots<Mechanism, AnyClip<'static>, Threshold, FilterSlot, OptimizerSlot, AnySchedule>;
+pub(crate) type Choices = Slots<FilterSlot, OptimizerSlot, Mechanism, Threshold, AnyClip<'static>, AnySchedule>;
 /// The memory of a run.
 pub(crate) type State = StepState<
     Vector<SumWord<i32>>,
     &'static mut dyn KeptFilter,
-    &'static mut dyn KeptThreshold,
     &'static mut dyn KeptOptimizer,
+    &'static mut dyn KeptThreshold,
 >;
 /// The step.
-pub(crate) type Step = PrivateStep<Mechanism, AnyClip<'static>, Threshold, FilterSlot, OptimizerSlot, AnySchedule>;
-/// A step that was paid for.
-pub(crate) type OpenStep<'a> = Open<
-    'a,
-    Mechanism,
-    AnyClip<'static>,
-    Threshold,
-    FilterSlot,
-    &'static mut dyn KeptFilter,
-    OptimizerSlot,
-    &'static mut dyn KeptOptimizer,
->;
+pub(crate) type Step = PrivateStep<FilterSlot, OptimizerSlot, Mechanism, Threshold, AnyClip<'static>, AnySchedule>;
+/// A step that was charged.
+pub(crate) type OpenStep<'a> = Open<'a, Step, &'static mut dyn KeptFilter, &'static mut dyn KeptOptimizer>;
 
 /// In what order functions may be called.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -116,10 +107,10 @@ pub(crate) enum Slot {
 
 /// The budget state: ledger or privacy filter, and where it is persisted.
 pub(crate) struct Books {
-    pub(crate) ledger: Ledger,
-    /// Pays in the ledger's place where there is one, in memory that only such a run takes.
+    /// With the run's store.
+    pub(crate) ledger: Ledger<Callback>,
+    /// Charged in the ledger's place if there is one, in memory that only such a run takes.
     pub(crate) filter: Option<&'static mut RenyiFilter>,
-    pub(crate) store: Callback,
 }
 
 /// The configuration.
@@ -239,7 +230,7 @@ impl Run {
     pub(crate) fn new(head: Head) -> Self {
         Self {
             head,
-            books: Books { ledger: Ledger::new(0), filter: None, store: Callback::NONE },
+            books: Books { ledger: Ledger::resume(Callback::NONE, 0, 0), filter: None },
             body: Body { stage: Stage::None, state: None, generator: None },
             live: Live { open: None, draw: None, mixing: None, point: None, weight: None },
             place: Place {

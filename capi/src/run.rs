@@ -121,8 +121,8 @@ unsafe fn configure(run: *mut Run, config: *const Config) -> Answer {
         expected_batch: config.expected_batch,
     });
     let sum = idle.sum();
-    idle.body.state = Some(StepState::new(sum, identity, fixed, plain));
-    idle.books.ledger = Ledger::new(config.budget);
+    idle.body.state = Some(StepState::new(sum, identity, plain, fixed));
+    idle.books.ledger = Ledger::resume(*idle.books.ledger.store(), config.budget, 0);
     idle.head.phase = Phase::Choosing;
     Ok(())
 }
@@ -141,7 +141,7 @@ unsafe fn start(run: *mut Run) -> Answer {
     if idle.body.generator.is_none() {
         return Err(Status::NoKey);
     }
-    if !idle.books.store.is_some() {
+    if !idle.books.ledger.store().is_some() {
         return Err(Status::NoStore);
     }
     let Stage::Choosing(choices) = core::mem::replace(&mut idle.body.stage, Stage::None) else {

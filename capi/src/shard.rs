@@ -66,7 +66,7 @@ unsafe fn add(shard: *mut Shard, pieces: *const Piece, count: usize) -> Answer {
     if total != shard.dim {
         return Err(Status::Length);
     }
-    Ok(shard.sum.as_mut().ok_or(Status::Order)?.add_mixed(parts)?)
+    Ok(shard.sum.as_mut().ok_or(Status::Order)?.add_combined(parts)?)
 }
 
 /// Adds what a shard has added up to the open step of the run it was opened for, and ends it: its memory is wiped.

@@ -1,24 +1,13 @@
 //! What filter, threshold and optimizer remember, as bytes: a device that restarts goes on from them. Linked where it is called.
 
 use crate::border::{self, Idle};
-use crate::memory::{Phase, Run, State};
+use crate::memory::{Phase, Run};
 use crate::status::{Answer, Status, status};
-use damper_core::memory::{Memory, Numbers, RestoreError, restore, save, saved_len};
-
-/// All of a run's memory that was released.
-struct Released<'a>(&'a mut State);
-
-impl Memory for Released<'_> {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-        self.0.filter.each(take);
-        self.0.threshold.each(take);
-        self.0.optimizer.each(take);
-    }
-}
+use damper_core::memory::{RestoreError, restore, save, saved_len};
 
 /// Steps that are paid, by ledger or filter.
 fn paid(idle: &Idle<'_>) -> u32 {
-    idle.books.filter.as_ref().map_or(idle.books.ledger.paid(), |filter| filter.paid())
+    idle.books.filter.as_ref().map_or(idle.books.ledger.charged_steps(), |filter| filter.charged_steps())
 }
 
 /// Writes how many bytes `damper_state_save` writes. Between steps of a started run.
@@ -26,7 +15,7 @@ fn paid(idle: &Idle<'_>) -> u32 {
 pub unsafe extern "C" fn damper_state_size(run: *const Run, size: *mut usize) -> Status {
     // SAFETY: the contract of the header. The one way through a state is for saving and restoring: nothing is written here.
     let answer = unsafe { border::idle(run.cast_mut(), Phase::Ready) }.and_then(|mut idle| {
-        let bytes = saved_len(&mut Released(idle.state()?));
+        let bytes = saved_len(idle.state()?);
         // SAFETY: the contract of the header.
         unsafe { border::write(idle.head, size, bytes) }
     });
@@ -46,10 +35,10 @@ unsafe fn write(run: *mut Run, bytes: *mut u8, len: usize) -> Answer {
     // SAFETY: the caller's contract.
     let mut idle = unsafe { border::idle(run, Phase::Ready) }?;
     let paid = paid(&idle);
-    let size = saved_len(&mut Released(idle.state()?));
+    let size = saved_len(idle.state()?);
     border::writable_all(idle.head, bytes, len, size)?;
     let mut at = 0usize;
-    save(&mut Released(idle.state()?), paid, |part| {
+    save(idle.state()?, paid, |part| {
         if let Some(end) = at.checked_add(part.len()).filter(|end| *end <= size) {
             // SAFETY: within the bytes that were checked, which may be uninitialised and are apart from the run.
             unsafe { part.as_ptr().copy_to_nonoverlapping(bytes.add(at), part.len()) };
@@ -70,7 +59,7 @@ pub unsafe extern "C" fn damper_state_restore(run: *mut Run, bytes: *const u8, l
         // SAFETY: the contract of the header.
         let bytes = unsafe { border::input(idle.head, bytes, len) }?;
         let paid = paid(&idle);
-        restore(&mut Released(idle.state()?), paid, bytes).map_err(|error| match error {
+        restore(idle.state()?, paid, bytes).map_err(|error| match error {
             RestoreError::Damaged => Status::Damaged,
             RestoreError::Shape => Status::Configuration,
             RestoreError::LedgerBehind => Status::Record,

@@ -30,7 +30,7 @@ pub unsafe extern "C" fn damper_step_open(run: *mut Run, number: *mut u32) -> St
     // SAFETY: the contract of the header.
     status(unsafe {
         border::open(run, number, |step, state, books| match books.filter {
-            None => step.open(state, &mut books.ledger, &mut books.store),
+            None => step.open(state, &mut books.ledger),
             Some(_) => Err(border::NOT_PAID),
         })
     })
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn damper_add_pieces(run: *mut Run, pieces: *const Piece, 
     // SAFETY: the contract of the header.
     status(unsafe { border::stepping(run) }.and_then(|step| {
         let add = |step: Stepping<'_>, parts: &[&[f32]]| {
-            Ok(step.live.open.as_mut().ok_or(Status::Order)?.add_mixed(parts)?)
+            Ok(step.live.open.as_mut().ok_or(Status::Order)?.add_combined(parts)?)
         };
         // SAFETY: the contract of the header.
         unsafe { with_pieces(step, pieces, count, add) }
@@ -233,7 +233,7 @@ pub unsafe extern "C" fn damper_mix_end(run: *mut Run) -> Status {
             return Err(Status::Order);
         }
         live.point = None;
-        Ok(open.add_mixed(&[mixing])?)
+        Ok(open.add_combined(&[mixing])?)
     }))
 }
 

@@ -84,7 +84,7 @@ fn shards_filters_and_saved_states_give_the_same_bits_and_answer_misuse() {
     let (steps, spent) = lines[0].strip_prefix("filter ").and_then(|line| line.split_once(" steps, spent ")).unwrap();
     let filter = RenyiFilter::resume(8, 3.0, 1e-5, steps.parse().unwrap(), spent.parse().unwrap()).unwrap();
     let event = |multiplier| Event::new(Rate::of(1, 50).unwrap(), multiplier).unwrap();
-    assert!(filter.spent() <= filter.budget() && !filter.admits(&event(1.0)));
+    assert!(filter.spent() <= filter.budget() && !filter.fits_budget(&event(1.0)));
 }
 
 #[test]

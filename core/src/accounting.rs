@@ -4,10 +4,14 @@
 pub mod event;
 mod filter;
 mod ledger;
+mod receipt;
 pub mod renyi;
 mod store;
 
 pub use event::{Event, Rate};
 pub use filter::RenyiFilter;
 pub use ledger::Ledger;
-pub use store::{Record, Store, Volatile};
+pub use receipt::{Due, Receipt};
+pub use store::{ReadStore, Record, Store, Volatile};
+
+pub(crate) use receipt::ChargedNoise;

@@ -35,8 +35,8 @@ pub fn mix(index: usize, weight: f32, parts: &[&[f32]], mixed: &mut [f32]) {
     }
 }
 
-/// A filter with memory `S`, the caller's.
-pub trait Filter<S: ?Sized> {
+/// A filter with memory `S`, the caller's. The filter itself is a small configuration.
+pub trait Filter<S: ?Sized>: Clone {
     /// What one step's pieces share.
     type Step: Copy;
 

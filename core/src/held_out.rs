@@ -50,11 +50,10 @@ impl<const N: usize> HeldOutSums<N> {
     pub fn release<G: Generator, S: Store>(
         self,
         noise: CountNoise,
-        ledger: &mut Ledger,
-        store: &mut S,
+        ledger: &mut Ledger<S>,
         generator: &G,
     ) -> Result<[f64; N], OpenError<S::Error>> {
-        let release = ledger.pay(store)?;
+        let release = ledger.charge()?;
         let mut words = generator.stream(Address { purpose: Purpose::HeldOutNoise, step: release, chunk: 0 });
         Ok(self.sums.map(|sum| noise.noisy(sum, &mut words)))
     }
@@ -102,15 +101,15 @@ mod tests {
     }
 
     /// The sums of `rows` equal rows, released with noise of four rows.
-    fn released(rows: u32, ledger: &mut Ledger) -> Result<[f64; 2], OpenError<core::convert::Infallible>> {
+    fn released(rows: u32, ledger: &mut Ledger<Volatile>) -> Result<[f64; 2], OpenError<core::convert::Infallible>> {
         let mut sums = HeldOutSums::<2>::default();
         (0..rows).for_each(|_| sums.add([1.0, 0.25]));
-        sums.release(CountNoise::new(4.0).unwrap(), ledger, &mut Volatile, &ChaCha20::<4>::simulation(3))
+        sums.release(CountNoise::new(4.0).unwrap(), ledger, &ChaCha20::<4>::simulation(3))
     }
 
     #[test]
     fn noise_is_of_the_release_and_its_budget_ends() {
-        let mut ledger = Ledger::new(2);
+        let mut ledger = Ledger::volatile(2);
         let first = released(100, &mut ledger).unwrap();
         let second = released(100, &mut ledger).unwrap();
         assert_eq!(released(100, &mut ledger), Err(OpenError::BudgetSpent));
@@ -120,14 +119,14 @@ mod tests {
             assert!(noise.iter().skip(at + 1).all(|other| one != other), "{noise:?}");
         }
         // The same release has the same noise, whatever the rows.
-        let other = released(50, &mut Ledger::new(1)).unwrap();
+        let other = released(50, &mut Ledger::volatile(1)).unwrap();
         assert_eq!((other[0] - 50.0, other[1] - 12.5), (noise[0], noise[1]));
     }
 
     /// 40,000 draws: the standard deviation within four of its own.
     #[test]
     fn noise_has_the_priced_deviation() {
-        let mut ledger = Ledger::new(20_000);
+        let mut ledger = Ledger::volatile(20_000);
         let mut squares = 0.0;
         for _ in 0..20_000 {
             let [a, b] = released(0, &mut ledger).unwrap();
@@ -158,16 +157,14 @@ mod tests {
 
     #[test]
     fn nothing_is_released_before_its_charge_is_persisted() {
-        let mut store = FailsOnce { writes: 0, paid: 0 };
-        let mut ledger = Ledger::new(3);
+        let mut ledger = Ledger::resume(FailsOnce { writes: 0, paid: 0 }, 3, 0);
         let noise = CountNoise::new(1.0).unwrap();
         let generator = ChaCha20::<4>::simulation(3);
-        let mut release =
-            |ledger: &mut Ledger| HeldOutSums::<1>::default().release(noise, ledger, &mut store, &generator);
-        assert!(release(&mut ledger).is_ok());
-        assert_eq!(release(&mut ledger), Err(OpenError::Store(())));
-        assert!(release(&mut ledger).is_ok());
-        assert_eq!(release(&mut ledger), Err(OpenError::BudgetSpent));
-        assert_eq!(store.paid, 3);
+        let mut release = || HeldOutSums::<1>::default().release(noise, &mut ledger, &generator);
+        assert!(release().is_ok());
+        assert_eq!(release(), Err(OpenError::Store(())));
+        assert!(release().is_ok());
+        assert_eq!(release(), Err(OpenError::BudgetSpent));
+        assert_eq!(ledger.store().paid, 3);
     }
 }

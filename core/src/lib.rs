@@ -1,8 +1,37 @@
 //! One differentially private training step, for a microcontroller as for a GPU: no heap, no unsafe, no panic, and the
 //! same bits on every target.
 //!
-//! The way through it is [`step`]. Below it, the arithmetic ([`numerics`]) knows nothing of privacy, and filters and
-//! optimizers never see a value that has not been released:
+//! ```
+//! use damper_core::prelude::*;
+//!
+//! # const D: usize = 3;
+//! # const N: u32 = 1797;
+//! # fn gradient(params: &[f32; D], _sample: u32) -> [f32; D] { params.map(|param| param - 1.0) }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let (journal, mut bytes, mut params) = (Volatile, [7; 32], [0.0; D]);
+//! # let key = Key::from_bytes(&mut bytes);
+//! const BUDGET: u32 = 100;
+//! let rate = Rate::of(60, N.into())?;
+//! let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).momentum(0.9).expected_batch(60).build()?;
+//! let mut state = config.state::<D>();
+//! let mut ledger = Ledger::open(journal, BUDGET)?;
+//! let noise = NoiseRng::from_key(key);
+//! while let Some(mut step) = config.begin(&mut state, &mut ledger)? {
+//!     for i in step.poisson_batch(&noise, rate, N) {
+//!         step.add(&gradient(&params, i))?;
+//!     }
+//!     step.finish(&mut params, &noise)?;
+//! }
+//! # assert!(ledger.charged_steps() == BUDGET && params.iter().all(|param| (param - 1.0).abs() < 0.5));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Ledger::open`](accounting::Ledger::open) takes a store that survives a restart, such as the journal of `damper-journal`. The
+//! budget in steps, and what it is in (ε, δ), comes from an accountant on the host: `damper calibrate`.
+//!
+//! [`step`] is the entry point to every other method. Below it, the arithmetic ([`numerics`]) knows nothing of privacy, and filters
+//! and optimizers never see a value that has not been released:
 //!
 //! ```text
 //! step ─► clip, grid, count, threshold ─► private (the wall) ─► noise ─► filter ─► optimizer
@@ -18,6 +47,7 @@ pub mod accounting;
 pub mod average;
 pub mod clip;
 pub mod count;
+pub mod dp_sgd;
 pub mod error;
 pub mod filter;
 pub mod grid;
@@ -27,6 +57,7 @@ pub mod mutant;
 pub mod noise;
 pub mod numerics;
 pub mod optimizer;
+pub mod prelude;
 pub mod private;
 pub mod replay;
 pub mod sampling;
@@ -37,6 +68,7 @@ pub mod step;
 pub mod threshold;
 pub mod update;
 
+pub use dp_sgd::DpSgd;
 pub use self_test::{ArithmeticError, self_test};
 
 // The allocator-free core is documented and tested with examples that have one.

@@ -48,6 +48,28 @@ impl Memory for () {
     fn each(&mut self, _take: &mut dyn FnMut(Numbers<'_>)) {}
 }
 
+/// Parameters.
+impl Memory for [f32] {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        take(Numbers::Of("params"));
+        take(Numbers::Floats(self));
+    }
+}
+
+impl<const D: usize> Memory for [f32; D] {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        self.as_mut_slice().each(take);
+    }
+}
+
+/// One after the other, such as parameters and a whole [`StepState`](crate::step::StepState).
+impl<A: Memory, B: Memory> Memory for (A, B) {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        self.0.each(take);
+        self.1.each(take);
+    }
+}
+
 impl<M: Memory + ?Sized> Memory for &mut M {
     fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
         (**self).each(take);

@@ -17,5 +17,8 @@ pub use discrete_gaussian::{DiscreteGaussian, LEAST_SIGMA, MAX_SIGMA};
 pub use generator::{Address, Generator, Purpose};
 pub use xoshiro::{FastStream, Xoshiro};
 
+/// The generator of a private run, as fast as this target makes it: [`ChaCha20`].
+pub type NoiseRng = ChaCha20<{ if cfg!(target_pointer_width = "64") { 16 } else { 1 } }>;
+
 /// Coordinates that share one address.
 pub const CHUNK: usize = 1024;

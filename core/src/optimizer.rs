@@ -42,7 +42,7 @@ pub struct Begin {
 }
 
 /// An optimizer with memory `S`, the caller's.
-pub trait Optimizer<S: ?Sized> {
+pub trait Optimizer<S: ?Sized>: Clone {
     /// What one step's pieces share.
     type Step: Copy;
 

@@ -7,7 +7,7 @@
 //! a program is not linked into it.
 //!
 //! ```
-//! use damper_core::accounting::{Ledger, Volatile};
+//! use damper_core::accounting::Ledger;
 //! use damper_core::filter::{Gain, Identity, Kalman, KalmanState, LookAhead};
 //! use damper_core::grid::Grid;
 //! use damper_core::noise::{ChaCha20, DiscreteGaussian};
@@ -33,11 +33,11 @@
 //!         schedule: AnySchedule::constant(0.1),
 //!         expected_batch: 4,
 //!     })?;
-//!     let mut state: AnyState<'_, _> = StepState::new([SumWord::ZERO; 3], filter, &mut fixed, &mut sgd);
-//!     let (mut ledger, mut params) = (Ledger::new(10), [0.0f32; 3]);
+//!     let mut state: AnyState<'_, _> = StepState::new([SumWord::ZERO; 3], filter, &mut sgd, &mut fixed);
+//!     let (mut ledger, mut params) = (Ledger::volatile(10), [0.0f32; 3]);
 //!     let generator: ChaCha20 = ChaCha20::simulation(1);
-//!     let mut open = step.open(&mut state, &mut ledger, &mut Volatile)?;
-//!     open.add_mixed(&[&[0.5, -0.2, 0.1]])?;
+//!     let mut open = step.open(&mut state, &mut ledger)?;
+//!     open.add_combined(&[&[0.5, -0.2, 0.1]])?;
 //!     open.finish(&mut params, &generator)?;
 //! }
 //! # Ok(())
@@ -77,8 +77,8 @@ use crate::step::{PrivateStep, StepState};
 
 /// The step whose slots are filled when the program runs, but for the mechanism; with memory for `COUNTS` counts of a threshold.
 pub type AnyStep<'a, M, const COUNTS: usize = 20> =
-    PrivateStep<M, AnyClip<'a>, ThresholdSlot<'a, COUNTS>, FilterSlot, OptimizerSlot, AnySchedule>;
+    PrivateStep<FilterSlot, OptimizerSlot, M, ThresholdSlot<'a, COUNTS>, AnyClip<'a>, AnySchedule>;
 
 /// Its memory: sums in `B`, and what fills the slots.
 pub type AnyState<'a, B> =
-    StepState<B, &'a mut (dyn AnyFilter + 'a), &'a mut (dyn AnyThreshold + 'a), &'a mut (dyn AnyOptimizer + 'a)>;
+    StepState<B, &'a mut (dyn AnyFilter + 'a), &'a mut (dyn AnyOptimizer + 'a), &'a mut (dyn AnyThreshold + 'a)>;

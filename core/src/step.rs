@@ -1,7 +1,7 @@
 //! One private training step: the one public way through it.
 //!
 //! ```text
-//! gradients of one sample ─ mix ─ clip ─ round to the grid ─ integer sum ─┐      ledger: pay, persist
+//! gradients of one sample ─ mix ─ clip ─ round to the grid ─ integer sum ─┐      ledger: charge, persist
 //!                             └─ norm ─ counts ───────────────────────────┼──►  mechanism: add noise, release
 //! params ◄─ optimizer ◄─ filter ◄─ released mean (÷ expected batch) ◄─────┤
 //! next threshold ◄─ released counts ◄─────────────────────────────────────┘
@@ -13,7 +13,7 @@
 //! memory, as words that have no accessor; the next step wipes them before it adds anything.
 //!
 //! ```
-//! use damper_core::accounting::{Ledger, Volatile};
+//! use damper_core::accounting::Ledger;
 //! use damper_core::clip::FlatL2;
 //! use damper_core::filter::Identity;
 //! use damper_core::grid::Grid;
@@ -34,12 +34,12 @@
 //!     schedule: Constant(0.1),
 //!     expected_batch: 4,
 //! })?;
-//! let mut state = StepState::new([SumWord::default(); 3], (), (), SgdState { momentum: [0.0; 3] });
-//! let (mut ledger, mut params) = (Ledger::new(10), [0.0f32; 3]);
+//! let mut state = StepState::new([SumWord::default(); 3], (), SgdState { momentum: [0.0; 3] }, ());
+//! let (mut ledger, mut params) = (Ledger::volatile(10), [0.0f32; 3]);
 //! let generator: ChaCha20 = ChaCha20::simulation(1);
 //!
-//! let mut open = step.open(&mut state, &mut ledger, &mut Volatile)?;
-//! open.add_mixed(&[&[0.5, -0.2, 0.1]])?;
+//! let mut open = step.open(&mut state, &mut ledger)?;
+//! open.add_combined(&[&[0.5, -0.2, 0.1]])?;
 //! open.finish(&mut params, &generator)?;
 //! # Ok(())
 //! # }
@@ -48,7 +48,7 @@
 //! The words of a sum are the caller's memory, and cannot be read: not while the step is open, nor after it was forgotten,
 //!
 //! ```compile_fail,E0499
-//! # use damper_core::accounting::{Ledger, Volatile};
+//! # use damper_core::accounting::Ledger;
 //! # use damper_core::{clip::FlatL2, filter::Identity, grid::Grid, noise::*, optimizer::*, step::*, threshold::Fixed};
 //! # use damper_core::{private::*, schedule::Constant};
 //! # let step = PrivateStep::new(Slots {
@@ -57,16 +57,16 @@
 //! #     schedule: Constant(0.1),
 //! #     expected_batch: 4,
 //! # }).unwrap();
-//! # let mut ledger = Ledger::new(10);
+//! # let mut ledger = Ledger::volatile(10);
 //! let mut memory = [SumWord::default(); 3];
-//! let mut state = StepState::new(&mut memory[..], (), (), SgdState { momentum: [0.0; 3] });
-//! let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
-//! let other = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
-//! open.add_mixed(&[&[0.5, -0.2, 0.1]]).unwrap();
+//! let mut state = StepState::new(&mut memory[..], (), SgdState { momentum: [0.0; 3] }, ());
+//! let mut open = step.open(&mut state, &mut ledger).unwrap();
+//! let other = step.open(&mut state, &mut ledger).unwrap();
+//! open.add_combined(&[&[0.5, -0.2, 0.1]]).unwrap();
 //! ```
 //!
 //! ```compile_fail,E0616
-//! # use damper_core::accounting::{Ledger, Volatile};
+//! # use damper_core::accounting::Ledger;
 //! # use damper_core::{clip::FlatL2, filter::Identity, grid::Grid, noise::*, optimizer::*, step::*, threshold::Fixed};
 //! # use damper_core::{private::*, schedule::Constant};
 //! # let step = PrivateStep::new(Slots {
@@ -75,16 +75,16 @@
 //! #     schedule: Constant(0.1),
 //! #     expected_batch: 4,
 //! # }).unwrap();
-//! # let mut ledger = Ledger::new(10);
-//! let mut state = StepState::new([SumWord::default(); 3], (), (), SgdState { momentum: [0.0; 3] });
-//! let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
-//! open.add_mixed(&[&[0.5, -0.2, 0.1]]).unwrap();
+//! # let mut ledger = Ledger::volatile(10);
+//! let mut state = StepState::new([SumWord::default(); 3], (), SgdState { momentum: [0.0; 3] }, ());
+//! let mut open = step.open(&mut state, &mut ledger).unwrap();
+//! open.add_combined(&[&[0.5, -0.2, 0.1]]).unwrap();
 //! core::mem::forget(open);
 //! let peek = state.sum;
 //! ```
 //!
 //! ```compile_fail,E0616
-//! # use damper_core::accounting::{Ledger, Volatile};
+//! # use damper_core::accounting::Ledger;
 //! # use damper_core::{clip::FlatL2, filter::Identity, grid::Grid, noise::*, optimizer::*, step::*, threshold::Fixed};
 //! # use damper_core::{private::*, schedule::Constant};
 //! # let step = PrivateStep::new(Slots {
@@ -93,11 +93,11 @@
 //! #     schedule: Constant(0.1),
 //! #     expected_batch: 4,
 //! # }).unwrap();
-//! # let mut ledger = Ledger::new(10);
+//! # let mut ledger = Ledger::volatile(10);
 //! let mut memory = [SumWord::default(); 3];
-//! let mut state = StepState::new(&mut memory[..], (), (), SgdState { momentum: [0.0; 3] });
-//! let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
-//! open.add_mixed(&[&[0.5, -0.2, 0.1]]).unwrap();
+//! let mut state = StepState::new(&mut memory[..], (), SgdState { momentum: [0.0; 3] }, ());
+//! let mut open = step.open(&mut state, &mut ledger).unwrap();
+//! open.add_combined(&[&[0.5, -0.2, 0.1]]).unwrap();
 //! core::mem::forget(open);
 //! let peek = memory[0].0;
 //! ```
@@ -105,7 +105,7 @@
 //! nor if the memory is a type that looks at its words when it is asked for them or dropped,
 //!
 //! ```compile_fail,E0369
-//! # use damper_core::accounting::{Ledger, Volatile};
+//! # use damper_core::accounting::Ledger;
 //! # use damper_core::{clip::FlatL2, filter::Identity, grid::Grid, noise::*, optimizer::*, step::*, threshold::Fixed};
 //! # use damper_core::{private::*, schedule::Constant};
 //! # let step = PrivateStep::new(Slots {
@@ -114,7 +114,7 @@
 //! #     schedule: Constant(0.1),
 //! #     expected_batch: 4,
 //! # }).unwrap();
-//! # let mut ledger = Ledger::new(10);
+//! # let mut ledger = Ledger::volatile(10);
 //! struct Spy([SumWord<i32>; 3]);
 //! impl AsMut<[SumWord<i32>]> for Spy {
 //!     fn as_mut(&mut self) -> &mut [SumWord<i32>] {
@@ -126,14 +126,14 @@
 //!         let moved = self.0[0] == SumWord::ZERO;
 //!     }
 //! }
-//! let mut state = StepState::new(Spy([SumWord::ZERO; 3]), (), (), SgdState { momentum: [0.0; 3] });
-//! core::mem::forget(step.open(&mut state, &mut ledger, &mut Volatile).unwrap());
+//! let mut state = StepState::new(Spy([SumWord::ZERO; 3]), (), SgdState { momentum: [0.0; 3] }, ());
+//! core::mem::forget(step.open(&mut state, &mut ledger).unwrap());
 //! ```
 //!
 //! nor in the memory of a shard that was forgotten.
 //!
 //! ```compile_fail,E0605
-//! # use damper_core::accounting::{Ledger, Volatile};
+//! # use damper_core::accounting::Ledger;
 //! # use damper_core::{clip::FlatL2, filter::Identity, grid::Grid, noise::*, optimizer::*, step::*, threshold::Fixed};
 //! # use damper_core::{private::*, schedule::Constant};
 //! # let step = PrivateStep::new(Slots {
@@ -142,12 +142,12 @@
 //! #     schedule: Constant(0.1),
 //! #     expected_batch: 4,
 //! # }).unwrap();
-//! # let mut ledger = Ledger::new(10);
-//! let mut state = StepState::new([SumWord::ZERO; 3], (), (), SgdState { momentum: [0.0; 3] });
-//! let open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+//! # let mut ledger = Ledger::volatile(10);
+//! let mut state = StepState::new([SumWord::ZERO; 3], (), SgdState { momentum: [0.0; 3] }, ());
+//! let open = step.open(&mut state, &mut ledger).unwrap();
 //! let mut memory = [SumWord::ZERO; 3];
 //! let mut shard = open.shard(&mut memory).unwrap();
-//! shard.add_mixed(&[&[0.5, -0.2, 0.1]]).unwrap();
+//! shard.add_combined(&[&[0.5, -0.2, 0.1]]).unwrap();
 //! core::mem::forget(shard);
 //! let peek = memory[0] as i32;
 //! ```
@@ -171,73 +171,112 @@ pub use mixing::Mixing;
 pub use open::Open;
 pub use shard::Shard;
 
-use crate::accounting::{Event, Ledger, Rate, RenyiFilter, Store};
-use crate::clip::Clip;
+use crate::accounting::{ChargedNoise, Due, Event, Ledger, Rate, Receipt, RenyiFilter, Store};
+use crate::clip::{Clip, FlatL2};
 use crate::count::{CountNoise, Counts as _, Query};
 use crate::error::{CallError, ConfigError, OpenError};
-use crate::filter::Filter;
+use crate::filter::{Filter, Identity};
+use crate::memory::{Memory, Numbers};
 use crate::mutant::{self, Mutant};
-use crate::optimizer::Optimizer;
+use crate::noise::DiscreteGaussian;
+use crate::noise::sealed::Sealed;
+use crate::optimizer::{Optimizer, Sgd};
 use crate::private::{ClippedSum, Mechanism};
-use crate::schedule::Schedule;
-use crate::threshold::Threshold;
+use crate::schedule::{Constant, Schedule};
+use crate::threshold::{Fixed, Threshold};
 use adder::Adder;
+use core::convert::Infallible;
 
-/// What fills the slots of a step.
+/// What fills the slots of a step. The defaults are those of DP-SGD on a device.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Slots<M, C, T, F, O, S> {
-    /// How sums are kept and released.
-    pub mechanism: M,
-    /// What one sample may add.
-    pub clip: C,
-    /// Which clip each step uses.
-    pub threshold: T,
+pub struct Slots<F = Identity, O = Sgd, M = DiscreteGaussian<i32>, T = Fixed, C = FlatL2, S = Constant> {
     /// What is done to released gradients.
     pub filter: F,
     /// How parameters follow.
     pub optimizer: O,
+    /// How sums are kept and released.
+    pub mechanism: M,
+    /// Which clip each step uses.
+    pub threshold: T,
+    /// What one sample may add.
+    pub clip: C,
     /// The learning rate of each step, and its noise beside the mechanism's own.
     pub schedule: S,
     /// The divisor of the sum, `B`: declared, never the number of samples that came.
     pub expected_batch: u32,
 }
 
-/// The configuration of a private step: immutable and validated.
+/// The configuration of a private step: immutable and validated. [`DpSgd`](crate::DpSgd) builds the most common one.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct PrivateStep<M, C, T, F, O, S> {
-    slots: Slots<M, C, T, F, O, S>,
+pub struct PrivateStep<F = Identity, O = Sgd, M = DiscreteGaussian<i32>, T = Fixed, C = FlatL2, S = Constant> {
+    slots: Slots<F, O, M, T, C, S>,
     count_noise: Option<CountNoise>,
+}
+
+/// A [`PrivateStep`] as one type parameter. Sealed: every configuration is a `PrivateStep`.
+pub trait StepConfig: Clone + Sealed {
+    /// The filter.
+    type Filter: Clone;
+    /// The optimizer.
+    type Optimizer: Clone;
+    /// The mechanism.
+    type Mechanism: Mechanism;
+    /// The rule for the clip of each step.
+    type Threshold: Threshold;
+    /// The rule of clipping.
+    type Clip: Clip;
+}
+
+impl<F, O, M, T, C, S> Sealed for PrivateStep<F, O, M, T, C, S> {}
+
+impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> StepConfig
+    for PrivateStep<F, O, M, T, C, S>
+{
+    type Filter = F;
+    type Optimizer = O;
+    type Mechanism = M;
+    type Threshold = T;
+    type Clip = C;
 }
 
 /// The memory of a run: the caller's.
 #[derive(Debug)]
-pub struct StepState<B, FS, TS, OS> {
+pub struct StepState<B, FS = (), OS = (), TS = ()> {
     /// Scratch for the sum of a step, `[D]` words.
     sum: B,
     /// The filter's memory.
     pub filter: FS,
-    /// The threshold's memory.
-    pub threshold: TS,
     /// The optimizer's memory.
     pub optimizer: OS,
+    /// The threshold's memory.
+    pub threshold: TS,
 }
 
-impl<B, FS, TS, OS> StepState<B, FS, TS, OS> {
+impl<B, FS, OS, TS> StepState<B, FS, OS, TS> {
     /// The memory of a run: `sum` is scratch of `[D]` words ([`SumWord`](crate::private::SumWord)). Whatever it holds, opening a step
     /// wipes it first.
-    pub const fn new(sum: B, filter: FS, threshold: TS, optimizer: OS) -> Self {
-        Self { sum, filter, threshold, optimizer }
+    pub const fn new(sum: B, filter: FS, optimizer: OS, threshold: TS) -> Self {
+        Self { sum, filter, optimizer, threshold }
     }
 }
 
-impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T, F, O, S> {
+/// What is remembered from step to step, and follows from what was released. The sum is not part of it.
+impl<B, FS: Memory, OS: Memory, TS: Memory> Memory for StepState<B, FS, OS, TS> {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        self.filter.each(take);
+        self.threshold.each(take);
+        self.optimizer.each(take);
+    }
+}
+
+impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> PrivateStep<F, O, M, T, C, S> {
     /// Checks the slots against each other.
     ///
     /// # Errors
     ///
     /// `expected_batch` is 0 or above 2²⁴ (it must be an exact f32), the learning rate is not positive, or the
     /// schedule is out of its range.
-    pub fn new(slots: Slots<M, C, T, F, O, S>) -> Result<Self, ConfigError> {
+    pub fn new(slots: Slots<F, O, M, T, C, S>) -> Result<Self, ConfigError> {
         if slots.expected_batch == 0 || slots.expected_batch > 1 << 24 {
             return Err(ConfigError::new("expected_batch", "from 1 to 2^24"));
         }
@@ -259,13 +298,13 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
         self.event(&self.mechanism_at(step), rate)
     }
 
-    /// The event that a step of [`PrivateStep::open_chosen`] with this factor is: what its filter is asked to admit.
+    /// The event that a step of [`PrivateStep::open_adaptive`] with this factor is: what its filter is asked to admit.
     ///
     /// # Errors
     ///
     /// As [`PrivateStep::event_at`], or the factor is not finite and above 0.
-    pub fn event_chosen(&self, factor: f64, rate: Rate) -> Result<Event, ConfigError> {
-        self.event(&self.mechanism_chosen(factor)?, rate)
+    pub fn event_adaptive(&self, factor: f64, rate: Rate) -> Result<Event, ConfigError> {
+        self.event(&self.mechanism_adaptive(factor)?, rate)
     }
 
     fn event(&self, mechanism: &M, rate: Rate) -> Result<Event, ConfigError> {
@@ -283,7 +322,7 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
     }
 
     /// The mechanism of a step with this factor. What is no number above 0 would become some number.
-    fn mechanism_chosen(&self, factor: f64) -> Result<M, ConfigError> {
+    fn mechanism_adaptive(&self, factor: f64) -> Result<M, ConfigError> {
         if factor.is_finite() && factor > 0.0 {
             Ok(self.slots.mechanism.scaled(factor))
         } else {
@@ -292,73 +331,199 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
     }
 
     /// The slots.
-    pub fn slots(&self) -> &Slots<M, C, T, F, O, S> {
+    pub fn slots(&self) -> &Slots<F, O, M, T, C, S> {
         &self.slots
     }
 
-    /// Pays for a step, persists the payment, and opens the step.
+    /// Charges a step, persists the charge, and opens the step; `None` if the budget is spent.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or the state does not fit; nothing is released.
+    pub fn begin<'a, B, FS, OS, L: Store>(
+        &self,
+        state: &'a mut StepState<B, FS, OS, T::State>,
+        ledger: &mut Ledger<L>,
+    ) -> Result<Option<Open<'a, Self, FS, OS>>, OpenError<L::Error>>
+    where
+        B: AsMut<[M::Word]>,
+        F: Filter<FS>,
+        O: Optimizer<OS>,
+    {
+        match self.open(state, ledger) {
+            Err(OpenError::BudgetSpent) => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
+    /// Charges a step, persists the charge, and opens the step.
     ///
     /// # Errors
     ///
     /// The budget is spent, the store failed, or the state does not fit; nothing is released.
-    #[allow(clippy::type_complexity)] // One parameter a slot.
-    pub fn open<'a, B, FS, OS, P: Store>(
-        &'a self,
-        state: &'a mut StepState<B, FS, T::State, OS>,
-        ledger: &mut Ledger,
-        store: &mut P,
-    ) -> Result<Open<'a, M, C, T, F, FS, O, OS>, OpenError<P::Error>>
+    pub fn open<'a, B, FS, OS, L: Store>(
+        &self,
+        state: &'a mut StepState<B, FS, OS, T::State>,
+        ledger: &mut Ledger<L>,
+    ) -> Result<Open<'a, Self, FS, OS>, OpenError<L::Error>>
     where
         B: AsMut<[M::Word]>,
         F: Filter<FS>,
         O: Optimizer<OS>,
     {
         let checked = self.check(state).map_err(OpenError::Call)?;
-        let number = ledger.pay(store)?;
+        let number = ledger.charge()?;
         Ok(self.opened(checked, number, number, self.mechanism_at(number)))
     }
 
-    /// Opens a step whose noise is `factor` times the mechanism's, `factor` chosen from released values: the filter pays
-    /// for the event that it becomes at this sampling rate, or refuses it. The schedule's noise has no part in it.
+    /// Charges a step whose record the caller persists, in its own time: the first part of [`PrivateStep::open`].
     ///
-    /// The steps that a filter pays for are numbered from 2³¹, those of a ledger from 0: under one seed they share no noise and
-    /// no draw. Each prices what it paid for alone, so a run that uses both costs both.
+    /// ```
+    /// use damper_core::prelude::*;
     ///
-    /// Multipliers chosen on the way are not covered by the price of a declared schedule; without a filter whose order was
-    /// fixed beforehand there is no way to choose one.
+    /// # struct Flash;
+    /// # impl Flash {
+    /// #     async fn write(&mut self, _: Record) -> Result<(), ()> { Ok(()) }
+    /// # }
+    /// async fn train(flash: &mut Flash, ledger: &mut Ledger<()>, noise: &NoiseRng, params: &mut [f32; 3]) -> Option<()> {
+    ///     let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build().ok()?;
+    ///     let mut state = config.state::<3>();
+    ///     let due = config.prepare(&mut state, ledger).ok()?;
+    ///     if let Some(record) = due.record() {
+    ///         flash.write(record).await.ok()?;
+    ///     }
+    ///     let mut step = config.open_charged(&mut state, ledger.confirm(due)).ok()?;
+    ///     step.add(&[0.5, -0.2, 0.1]).ok()?;
+    ///     step.finish(params, noise).ok()
+    /// }
+    /// ```
     ///
     /// # Errors
     ///
-    /// The filter's budget does not admit the step, the store failed, the state does not fit, or the factor is not finite and above
-    /// 0; nothing is released.
-    #[allow(clippy::type_complexity)] // One parameter a slot.
-    pub fn open_chosen<'a, B, FS, OS, P: Store>(
-        &'a self,
-        state: &'a mut StepState<B, FS, T::State, OS>,
+    /// The budget is spent, or the state does not fit; nothing is charged.
+    pub fn prepare<B, FS, OS, L>(
+        &self,
+        state: &mut StepState<B, FS, OS, T::State>,
+        ledger: &mut Ledger<L>,
+    ) -> Result<Due, OpenError<Infallible>>
+    where
+        B: AsMut<[M::Word]>,
+        F: Filter<FS>,
+        O: Optimizer<OS>,
+    {
+        self.check(state).map_err(OpenError::Call)?;
+        let (step, record) = ledger.take().ok_or(OpenError::BudgetSpent)?;
+        let noise = self.charged_noise(None, &self.mechanism_at(step));
+        Ok(Due::new(record, Receipt { step, charged: step, noise }))
+    }
+
+    /// As [`PrivateStep::prepare`], for a step of [`PrivateStep::open_adaptive`].
+    ///
+    /// # Errors
+    ///
+    /// The filter's budget has no room for the step, the state does not fit, or the factor is not finite and above 0; nothing is
+    /// charged.
+    pub fn prepare_adaptive<B, FS, OS>(
+        &self,
+        state: &mut StepState<B, FS, OS, T::State>,
+        factor: f64,
+        rate: Rate,
+        filter: &mut RenyiFilter,
+    ) -> Result<Due, OpenError<Infallible>>
+    where
+        B: AsMut<[M::Word]>,
+        F: Filter<FS>,
+        O: Optimizer<OS>,
+    {
+        self.check(state).map_err(OpenError::Call)?;
+        let (mechanism, event) = self.adaptive(factor, rate).map_err(OpenError::Call)?;
+        let charged = filter.charged_steps();
+        let (step, record) = filter.take(&event).ok_or(OpenError::BudgetSpent)?;
+        let noise = self.charged_noise(Some(factor), &mechanism);
+        Ok(Due::new(Some(record), Receipt { step, charged, noise }))
+    }
+
+    /// Opens a step that was charged: the second part of [`PrivateStep::open`].
+    ///
+    /// # Errors
+    ///
+    /// The receipt is for other noise than this configuration's, or the state does not fit; the step is burned.
+    pub fn open_charged<'a, B, FS, OS>(
+        &self,
+        state: &'a mut StepState<B, FS, OS, T::State>,
+        receipt: Receipt,
+    ) -> Result<Open<'a, Self, FS, OS>, CallError>
+    where
+        B: AsMut<[M::Word]>,
+        F: Filter<FS>,
+        O: Optimizer<OS>,
+    {
+        let checked = self.check(state)?;
+        let Receipt { step, charged, noise } = receipt;
+        let mechanism = match noise.factor {
+            None => self.mechanism_at(step),
+            Some(factor) => self.mechanism_adaptive(factor).map_err(|_| CallError::Order(NO_PRICE))?,
+        };
+        if self.charged_noise(noise.factor, &mechanism) != noise {
+            return Err(CallError::Order("the receipt of another configuration"));
+        }
+        Ok(self.opened(checked, step, charged, mechanism))
+    }
+
+    /// Opens a step whose noise is `factor` times the mechanism's, `factor` chosen from released values: the filter is charged
+    /// the event that it becomes at this sampling rate, or refuses it. The schedule's noise has no part in it.
+    ///
+    /// The steps charged to a filter are numbered from 2³¹, those of a ledger from 0: under one seed they share no noise and
+    /// no draw. Each prices what was charged to it alone, so a run that uses both costs both.
+    ///
+    /// Multipliers chosen on the way are not covered by the price of a declared schedule; without a filter whose order was
+    /// fixed in advance there is no way to choose one.
+    ///
+    /// # Errors
+    ///
+    /// The filter's budget has no room for the step, the store failed, the state does not fit, or the factor is not finite and
+    /// above 0; nothing is released.
+    pub fn open_adaptive<'a, B, FS, OS, P: Store>(
+        &self,
+        state: &'a mut StepState<B, FS, OS, T::State>,
         factor: f64,
         rate: Rate,
         filter: &mut RenyiFilter,
         store: &mut P,
-    ) -> Result<Open<'a, M, C, T, F, FS, O, OS>, OpenError<P::Error>>
+    ) -> Result<Open<'a, Self, FS, OS>, OpenError<P::Error>>
     where
         B: AsMut<[M::Word]>,
         F: Filter<FS>,
         O: Optimizer<OS>,
     {
         let checked = self.check(state).map_err(OpenError::Call)?;
-        let refused = |_| OpenError::Call(CallError::Order(NO_PRICE));
-        let mechanism = self.mechanism_chosen(factor).map_err(refused)?;
-        let event = self.event(&mechanism, rate).map_err(refused)?;
-        let paid = filter.paid();
-        let number = filter.pay(&event, store)?;
-        Ok(self.opened(checked, number, paid, mechanism))
+        let (mechanism, event) = self.adaptive(factor, rate).map_err(OpenError::Call)?;
+        let charged = filter.charged_steps();
+        let number = filter.charge(&event, store)?;
+        Ok(self.opened(checked, number, charged, mechanism))
+    }
+
+    /// The mechanism and the event of a step with this factor.
+    fn adaptive(&self, factor: f64, rate: Rate) -> Result<(M, Event), CallError> {
+        let priced =
+            self.mechanism_adaptive(factor).and_then(|mechanism| Ok((mechanism, self.event(&mechanism, rate)?)));
+        priced.map_err(|_| CallError::Order(NO_PRICE))
+    }
+
+    /// What a receipt is bound to.
+    fn charged_noise(&self, factor: Option<f64>, mechanism: &M) -> ChargedNoise {
+        ChargedNoise {
+            factor,
+            multiplier: mechanism.multiplier(),
+            counts: self.count_noise.map(|noise| noise.multiplier()),
+        }
     }
 
     /// The state if it fits, before anything is paid. The caller's code is asked for memory, clip and query once: what was
     /// checked is what the step uses.
     fn check<'a, B, FS, OS>(
         &self,
-        state: &'a mut StepState<B, FS, T::State, OS>,
+        state: &'a mut StepState<B, FS, OS, T::State>,
     ) -> Result<Checked<'a, M, T, FS, OS>, CallError>
     where
         B: AsMut<[M::Word]>,
@@ -388,15 +553,14 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
         if self.count_noise.is_some() { self.slots.threshold.query(state) } else { Query::None }
     }
 
-    /// The step of this number, the `paid`-th of its run.
-    #[allow(clippy::type_complexity)] // One parameter a slot.
+    /// The step of this number, after `charged` steps.
     fn opened<'a, FS, OS>(
-        &'a self,
+        &self,
         checked: Checked<'a, M, T, FS, OS>,
         step: u32,
-        paid: u32,
+        charged: u32,
         mechanism: M,
-    ) -> Open<'a, M, C, T, F, FS, O, OS> {
+    ) -> Open<'a, Self, FS, OS> {
         let slots = &self.slots;
         mutant::begin();
         let drifts = mutant::is(Mutant::ThresholdUnlearned) && step % 2 == 1;
@@ -406,13 +570,13 @@ impl<M: Mechanism, C: Clip, T: Threshold, F, O, S: Schedule> PrivateStep<M, C, T
             sum: ClippedSum::new(checked.sum),
             counts: slots.threshold.counts(),
             count_noise: self.count_noise,
-            filter: &slots.filter,
+            filter: slots.filter.clone(),
             filter_state: checked.filter,
-            threshold: &slots.threshold,
+            threshold: slots.threshold.clone(),
             threshold_state: checked.threshold,
-            optimizer: &slots.optimizer,
+            optimizer: slots.optimizer.clone(),
             optimizer_state: checked.optimizer,
-            learning_rate: slots.schedule.learning_rate(paid),
+            learning_rate: slots.schedule.learning_rate(charged),
             expected_batch: slots.expected_batch,
         }
     }

@@ -36,7 +36,7 @@ pub struct Facts {
 }
 
 /// A rule for the clip.
-pub trait Threshold {
+pub trait Threshold: Clone {
     /// Its memory.
     type State;
 

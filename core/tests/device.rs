@@ -1,7 +1,7 @@
 //! What a device needs: every method in memory of fixed size, and the firmware example on a board that QEMU plays, where a
 //! toolchain for it and QEMU are there.
 
-use damper_core::accounting::{Ledger, Volatile};
+use damper_core::accounting::Ledger;
 use damper_core::clip::{Automatic, Clip, FlatL2, Layer, Layers, PerLayer};
 use damper_core::filter::{
     Filter, Gain, Identity, Iir, IirState, Kalman, KalmanState, LookAhead, PerSampleMomentum, PerSampleMomentumState,
@@ -114,13 +114,13 @@ fn train<C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS>(
         expected_batch: 4,
     })
     .unwrap();
-    let mut state = StepState::new([SumWord::ZERO; D], filter_state, threshold_state, optimizer_state);
+    let mut state = StepState::new([SumWord::ZERO; D], filter_state, optimizer_state, threshold_state);
     let bytes = size_of_val(&state);
     let generator: ChaCha20 = ChaCha20::simulation(6);
     let (mut ledger, mut params, mut point, mut grad, mut mixed) =
-        (Ledger::new(10), [0.1f32; D], [0f32; D], [0f32; D], [0f32; D]);
+        (Ledger::volatile(10), [0.1f32; D], [0f32; D], [0f32; D], [0f32; D]);
     for _ in 0..6 {
-        let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+        let mut open = step.open(&mut state, &mut ledger).unwrap();
         for sample in 0..4 {
             let mut mixing = open.add_points(&mut mixed).unwrap();
             while mixing.next_point(&params, &mut point).unwrap() {

@@ -14,7 +14,7 @@ use damper_core::step::{FloatSum, PrivateStep, Slots, StepState};
 use damper_core::threshold::{Fixed, Threshold};
 use proptest::prelude::*;
 
-type Step<M> = PrivateStep<M, FlatL2, Fixed, Identity, Sgd, Constant>;
+type Step<M> = PrivateStep<Identity, Sgd, M>;
 
 fn exact<W: Word>(multiplier: f64) -> DiscreteGaussian<W> {
     DiscreteGaussian::with_multiplier(Grid::new(20).unwrap(), multiplier).unwrap()
@@ -34,8 +34,8 @@ fn plain<M: Mechanism>(mechanism: M, clip: f32, expected_batch: u32) -> Step<M> 
     .unwrap()
 }
 
-fn state<W: Copy + Default>(dim: usize) -> StepState<Vec<W>, (), (), SgdState<Vec<f32>>> {
-    StepState::new(vec![W::default(); dim], (), (), SgdState { momentum: vec![] })
+fn state<W: Copy + Default>(dim: usize) -> StepState<Vec<W>, (), SgdState<Vec<f32>>> {
+    StepState::new(vec![W::default(); dim], (), SgdState { momentum: vec![] }, ())
 }
 
 /// The released means of `steps` steps in which `samples` take part.
@@ -47,12 +47,12 @@ fn release<M: Mechanism, G: Generator>(
     steps: u32,
 ) -> Vec<f32> {
     let mut state = state::<M::Word>(dim);
-    let mut ledger = Ledger::new(steps);
+    let mut ledger = Ledger::volatile(steps);
     let mut means = Vec::new();
     for _ in 0..steps {
-        let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+        let mut open = step.open(&mut state, &mut ledger).unwrap();
         for sample in samples {
-            open.add_mixed(&[sample]).unwrap();
+            open.add_combined(&[sample]).unwrap();
         }
         let mut params = vec![0f32; dim];
         open.finish(&mut params, generator).unwrap();
@@ -80,11 +80,11 @@ proptest! {
         let reversed: Vec<_> = samples.iter().rev().cloned().collect();
         prop_assert_eq!(bits(&forward), bits(&release(&step, &reversed, 5, &generator, 1)));
 
-        let (mut state, mut ledger, mut memory) = (state::<SumWord<i64>>(5), Ledger::new(1), [SumWord::new(7i64); 5]);
-        let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+        let (mut state, mut ledger, mut memory) = (state::<SumWord<i64>>(5), Ledger::volatile(1), [SumWord::new(7i64); 5]);
+        let mut open = step.open(&mut state, &mut ledger).unwrap();
         let mut shard = open.shard(&mut memory).unwrap();
         for (i, sample) in samples.iter().enumerate() {
-            if i < at { shard.add_mixed(&[sample]).unwrap() } else { open.add_mixed(&[sample]).unwrap() }
+            if i < at { shard.add_combined(&[sample]).unwrap() } else { open.add_combined(&[sample]).unwrap() }
         }
         open.merge(shard).unwrap();
         let mut params = [0f32; 5];
@@ -146,8 +146,8 @@ proptest! {
     fn points_mixed_one_by_one_are_what_the_weighted_sum_is(grad in prop::collection::vec(-3f32..3.0, 5)) {
         let step = plain(exact::<i64>(1.0), 1.0, 4);
         let generator = ChaCha20::<1>::simulation(3);
-        let (mut state, mut ledger, mut buffer) = (state::<SumWord<i64>>(5), Ledger::new(1), [9f32; 5]);
-        let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+        let (mut state, mut ledger, mut buffer) = (state::<SumWord<i64>>(5), Ledger::volatile(1), [9f32; 5]);
+        let mut open = step.open(&mut state, &mut ledger).unwrap();
         prop_assert_eq!(open.points(), 1);
         let mut mixing = open.add_points(&mut buffer).unwrap();
         mixing.point(&[&grad]).unwrap();
@@ -206,26 +206,26 @@ fn what_is_released_lies_on_the_declared_grid() {
 #[test]
 fn the_number_of_steps_released_is_the_number_paid_and_never_more_than_the_budget() {
     let step = plain(exact::<i64>(1.0), 1.0, 1);
-    let (mut state, mut ledger) = (state::<SumWord<i64>>(2), Ledger::new(2));
+    let (mut state, mut ledger) = (state::<SumWord<i64>>(2), Ledger::volatile(2));
     for number in 0..2 {
-        let open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+        let open = step.open(&mut state, &mut ledger).unwrap();
         assert_eq!(open.number(), number);
     }
-    assert!(matches!(step.open(&mut state, &mut ledger, &mut Volatile), Err(OpenError::BudgetSpent)));
+    assert!(matches!(step.open(&mut state, &mut ledger), Err(OpenError::BudgetSpent)));
 }
 
 #[test]
 fn a_failed_call_releases_nothing_and_wipes_the_sum() {
     let step = plain(exact::<i64>(1.0), 1.0, 1);
-    let (mut state, mut ledger) = (state::<SumWord<i64>>(3), Ledger::new(9));
-    let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
-    open.add_mixed(&[&[1.0, 2.0, 3.0]]).unwrap();
-    assert_eq!(open.add_mixed(&[&[1.0, 2.0]]), Err(CallError::Length { what: "the gradient", expected: 3, got: 2 }));
+    let (mut state, mut ledger) = (state::<SumWord<i64>>(3), Ledger::volatile(9));
+    let mut open = step.open(&mut state, &mut ledger).unwrap();
+    open.add_combined(&[&[1.0, 2.0, 3.0]]).unwrap();
+    assert_eq!(open.add_combined(&[&[1.0, 2.0]]), Err(CallError::Length { what: "the gradient", expected: 3, got: 2 }));
     let mut params = [0f32; 2];
     assert!(open.finish(&mut params, &ChaCha20::<1>::simulation(0)).is_err());
     assert_eq!(params, [0.0; 2]);
     assert!(state.sum().iter().all(|word| word.get() == 0));
-    assert_eq!(ledger.paid(), 1);
+    assert_eq!(ledger.charged_steps(), 1);
 }
 
 /// `mem::forget` runs no destructor: the words stay, and the next step and the next shard wipe them before anything is added.
@@ -235,23 +235,23 @@ fn what_a_forgotten_step_or_shard_left_is_in_no_release() {
         let (step, generator, sample) =
             (plain(mechanism, 1.0, 1), ChaCha20::<1>::simulation(3), [0.5f32, -0.25, 0.125]);
         let releases = |forget: bool| {
-            let (mut state, mut ledger) = (state::<M::Word>(3), Ledger::resume(9, 4));
+            let (mut state, mut ledger) = (state::<M::Word>(3), Ledger::resume(Volatile, 9, 4));
             let mut memory = [M::Word::default(); 3];
             if forget {
-                let mut first = Ledger::new(1);
-                let mut open = step.open(&mut state, &mut first, &mut Volatile).unwrap();
-                open.add_mixed(&[&sample]).unwrap();
+                let mut first = Ledger::volatile(1);
+                let mut open = step.open(&mut state, &mut first).unwrap();
+                open.add_combined(&[&sample]).unwrap();
                 let mut shard = open.shard(&mut memory).unwrap();
-                shard.add_mixed(&[&sample]).unwrap();
+                shard.add_combined(&[&sample]).unwrap();
                 std::mem::forget(shard);
                 std::mem::forget(open);
                 assert!(!state.sum().iter().chain(&memory).any(|word| is_zero(*word)), "nothing was left to wipe");
             }
-            let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+            let mut open = step.open(&mut state, &mut ledger).unwrap();
             assert!(open.probe().sum.iter().all(|word| is_zero(*word)));
             let mut shard = open.shard(&mut memory).unwrap();
             assert!(shard.probe().sum.iter().all(|word| is_zero(*word)));
-            shard.add_mixed(&[&sample]).unwrap();
+            shard.add_combined(&[&sample]).unwrap();
             open.merge(shard).unwrap();
             let mut params = [0f32; 3];
             open.finish(&mut params, &generator).unwrap();
@@ -276,6 +276,7 @@ fn what_was_checked_is_what_the_step_uses() {
             &mut self.0[..length]
         }
     }
+    #[derive(Clone)]
     struct Growing(Cell<f32>);
     impl Threshold for Growing {
         type State = ();
@@ -295,10 +296,10 @@ fn what_was_checked_is_what_the_step_uses() {
     })
     .unwrap();
     let memory = Shrinking(vec![SumWord::ZERO; 3], 3);
-    let mut state = StepState::new(memory, (), (), SgdState { momentum: vec![0f32; 0] });
-    let mut open = step.open(&mut state, &mut Ledger::new(1), &mut Volatile).unwrap();
+    let mut state = StepState::new(memory, (), SgdState { momentum: vec![0f32; 0] }, ());
+    let mut open = step.open(&mut state, &mut Ledger::volatile(1)).unwrap();
     assert_eq!(open.clip(), 1.0);
-    open.add_mixed(&[&[1.0, 2.0, 3.0]]).unwrap();
+    open.add_combined(&[&[1.0, 2.0, 3.0]]).unwrap();
 }
 
 /// No program for a device, an enclave or another language has the audits' door.
@@ -322,9 +323,9 @@ fn the_audits_door_is_off_where_it_must_be() {
 #[test]
 fn a_shard_of_another_step_is_not_merged() {
     let step = plain(exact::<i64>(1.0), 1.0, 1);
-    let (mut state, mut ledger, mut memory) = (state::<SumWord<i64>>(1), Ledger::new(9), [SumWord::ZERO]);
-    let shard = step.open(&mut state, &mut ledger, &mut Volatile).unwrap().shard(&mut memory).unwrap();
-    let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+    let (mut state, mut ledger, mut memory) = (state::<SumWord<i64>>(1), Ledger::volatile(9), [SumWord::ZERO]);
+    let shard = step.open(&mut state, &mut ledger).unwrap().shard(&mut memory).unwrap();
+    let mut open = step.open(&mut state, &mut ledger).unwrap();
     assert!(matches!(open.merge(shard), Err(CallError::Order(_))));
 }
 
@@ -333,15 +334,15 @@ fn a_shard_of_another_step_is_not_merged() {
 fn a_shard_of_another_configuration_is_not_merged() {
     let coarse = DiscreteGaussian::<i64>::with_multiplier(Grid::new(8).unwrap(), 1.0).unwrap();
     for other in [plain(exact(1.0), 1.0, 1), plain(coarse, 0.5, 1)] {
-        let (mut state, mut ledger, mut memory) = (state::<SumWord<i64>>(1), Ledger::new(9), [SumWord::ZERO]);
-        let (mut other_state, mut other_ledger) = (self::state::<SumWord<i64>>(1), Ledger::new(9));
-        let mut opened = other.open(&mut other_state, &mut other_ledger, &mut Volatile).unwrap();
+        let (mut state, mut ledger, mut memory) = (state::<SumWord<i64>>(1), Ledger::volatile(9), [SumWord::ZERO]);
+        let (mut other_state, mut other_ledger) = (self::state::<SumWord<i64>>(1), Ledger::volatile(9));
+        let mut opened = other.open(&mut other_state, &mut other_ledger).unwrap();
         let mut shard = opened.shard(&mut memory).unwrap();
-        shard.add_mixed(&[&[1.0]]).unwrap();
+        shard.add_combined(&[&[1.0]]).unwrap();
         let step = plain(coarse, 1.0, 1);
-        let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+        let mut open = step.open(&mut state, &mut ledger).unwrap();
         assert!(matches!(open.merge(shard), Err(CallError::Order(_))));
-        opened.add_mixed(&[&[1.0]]).unwrap();
+        opened.add_combined(&[&[1.0]]).unwrap();
     }
 }
 
@@ -351,8 +352,8 @@ fn a_float_sum_releases_what_its_clipped_samples_would() {
     let generator = ChaCha20::<1>::simulation(7);
     let samples = vec![vec![3.0f32, 0.0, 4.0], vec![0.5, 0.0, 0.0]];
     let apart = release(&step, &samples, 3, &generator, 1);
-    let (mut state, mut ledger) = (state::<SumWord<f32>>(3), Ledger::new(1));
-    let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+    let (mut state, mut ledger) = (state::<SumWord<f32>>(3), Ledger::volatile(1));
+    let mut open = step.open(&mut state, &mut ledger).unwrap();
     let mut memory = [SumWord::ZERO; 3];
     let mut shard = open.shard(&mut memory).unwrap();
     // A sample that is not finite is named by its norm, and in no sum.
@@ -371,8 +372,8 @@ fn a_float_sum_that_was_not_clipped_is_refused_and_adds_nothing() {
     let step = plain(ContinuousGaussian::new(1e-3).unwrap(), 1.0, 2);
     let generator = ChaCha20::<1>::simulation(7);
     let empty = release(&step, &[], 2, &generator, 1);
-    let (mut state, mut ledger) = (state::<SumWord<f32>>(2), Ledger::new(1));
-    let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+    let (mut state, mut ledger) = (state::<SumWord<f32>>(2), Ledger::volatile(1));
+    let mut open = step.open(&mut state, &mut ledger).unwrap();
     let mut memory = [SumWord::ZERO; 2];
     let mut shard = open.shard(&mut memory).unwrap();
     let two = [1.0f32, 1.0];
@@ -387,8 +388,8 @@ fn a_float_sum_that_was_not_clipped_is_refused_and_adds_nothing() {
     assert!(bad.into_iter().all(|sum| shard.add_float_sum(sum).is_err()));
     // Nor where the bound is so large that no finite sum is too long.
     let step_of_a_huge_clip = plain(ContinuousGaussian::new(1e-3).unwrap(), 1e25, 2);
-    let (mut other_state, mut other_ledger) = (self::state::<SumWord<f32>>(2), Ledger::new(1));
-    let other = step_of_a_huge_clip.open(&mut other_state, &mut other_ledger, &mut Volatile).unwrap();
+    let (mut other_state, mut other_ledger) = (self::state::<SumWord<f32>>(2), Ledger::volatile(1));
+    let other = step_of_a_huge_clip.open(&mut other_state, &mut other_ledger).unwrap();
     let mut other_memory = [SumWord::ZERO; 2];
     let mut other_shard = other.shard(&mut other_memory).unwrap();
     for wrong in [f32::INFINITY, f32::NAN] {
@@ -429,12 +430,12 @@ fn a_sigma_too_small_to_be_priced_is_refused() {
     {
         assert_eq!(at(bits, sigma).event_at(0, Rate::ONE).is_ok(), accepted, "{sigma} of 2^{bits}");
     }
-    assert!(at(8, 1100).event_chosen(0.9, Rate::ONE).is_err());
+    assert!(at(8, 1100).event_adaptive(0.9, Rate::ONE).is_err());
     let mut filter = RenyiFilter::new(8, 10.0, 1e-5).unwrap();
     let (step, mut state) = (at(8, 1100), state::<SumWord<i64>>(1));
-    let opened = step.open_chosen(&mut state, 0.9, Rate::ONE, &mut filter, &mut Volatile);
+    let opened = step.open_adaptive(&mut state, 0.9, Rate::ONE, &mut filter, &mut Volatile);
     assert!(matches!(opened, Err(OpenError::Call(_))));
-    assert_eq!(filter.paid(), 0);
+    assert_eq!(filter.charged_steps(), 0);
 }
 
 #[test]
@@ -450,11 +451,11 @@ fn adam_runs_through_the_same_step() {
     })
     .unwrap();
     let dim = 1500;
-    let mut state = StepState::new(vec![SumWord::ZERO; dim], (), (), AdamState::new(vec![0f32; dim], vec![0f32; dim]));
-    let (mut ledger, mut params) = (Ledger::new(3), vec![0.5f32; dim]);
-    let generator = ChaCha20::<4>::private(Key::from_bytes(&mut [7; 32]));
+    let mut state = StepState::new(vec![SumWord::ZERO; dim], (), AdamState::new(vec![0f32; dim], vec![0f32; dim]), ());
+    let (mut ledger, mut params) = (Ledger::volatile(3), vec![0.5f32; dim]);
+    let generator = ChaCha20::<4>::from_key(Key::from_bytes(&mut [7; 32]));
     for _ in 0..3 {
-        let open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+        let open = step.open(&mut state, &mut ledger).unwrap();
         open.finish(&mut params, &generator).unwrap();
     }
     assert!(params.iter().all(|p| p.is_finite() && (p - 0.5).abs() < 0.05));
@@ -464,6 +465,7 @@ fn adam_runs_through_the_same_step() {
 /// `Released` is what optimizers see; only a mechanism makes it, so its fields are all there is to check here.
 #[test]
 fn a_released_gradient_states_its_noise() {
+    #[derive(Clone)]
     struct Probe;
     impl damper_core::optimizer::Optimizer<f64> for Probe {
         type Step = ();
@@ -485,8 +487,8 @@ fn a_released_gradient_states_its_noise() {
         expected_batch: 4,
     })
     .unwrap();
-    let mut state = StepState::new([SumWord::ZERO; 1], (), (), 0.0);
-    let open = step.open(&mut state, &mut Ledger::new(1), &mut Volatile).unwrap();
+    let mut state = StepState::new([SumWord::ZERO; 1], (), 0.0, ());
+    let open = step.open(&mut state, &mut Ledger::volatile(1)).unwrap();
     open.finish(&mut [0.0], &ChaCha20::<1>::simulation(0)).unwrap();
     assert_eq!(state.optimizer, 0.25);
 }

@@ -50,11 +50,11 @@ fn released(bits: u32, sigma: u32, clip: f32, seed: u64, step_number: u32, grads
         expected_batch: 1,
     })
     .unwrap();
-    let mut state = StepState::new(vec![SumWord::ZERO; dim], (), (), SgdState { momentum: vec![] });
-    let mut ledger = Ledger::resume(u32::MAX, step_number);
-    let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+    let mut state = StepState::new(vec![SumWord::ZERO; dim], (), SgdState { momentum: vec![] }, ());
+    let mut ledger = Ledger::resume(Volatile, u32::MAX, step_number);
+    let mut open = step.open(&mut state, &mut ledger).unwrap();
     for grad in grads {
-        open.add_mixed(&[grad]).unwrap();
+        open.add_combined(&[grad]).unwrap();
     }
     let mut params = vec![0f32; dim];
     open.finish(&mut params, &ChaCha20::<2>::simulation(seed)).unwrap();
@@ -119,6 +119,7 @@ fn clipped_samples_equal_the_vectors() {
 }
 
 /// Asks one question at every step and keeps what is released.
+#[derive(Clone)]
 struct Asking(Query);
 
 impl Threshold for Asking {
@@ -155,10 +156,10 @@ fn counted(query: Query, samples: &[f32]) -> Vec<f64> {
     })
     .unwrap();
     let optimizer = SgdState { momentum: vec![0f32; 0] };
-    let mut state = StepState::new(vec![SumWord::ZERO; 1], (), vec![], optimizer);
-    let mut open = step.open(&mut state, &mut Ledger::new(1), &mut Volatile).unwrap();
+    let mut state = StepState::new(vec![SumWord::ZERO; 1], (), optimizer, vec![]);
+    let mut open = step.open(&mut state, &mut Ledger::volatile(1)).unwrap();
     for sample in samples {
-        open.add_mixed(&[&[*sample]]).unwrap();
+        open.add_combined(&[&[*sample]]).unwrap();
     }
     open.finish(&mut [0.0], &ChaCha20::<1>::simulation(1)).unwrap();
     state.threshold
@@ -241,15 +242,15 @@ fn play<O: Optimizer<S>, S>(
         expected_batch,
     })
     .unwrap();
-    let mut state = StepState::new(vec![SumWord::ZERO; dim], (), (), optimizer_state);
-    let (mut ledger, generator) = (Ledger::new(steps), ChaCha20::<1>::simulation(seed));
+    let mut state = StepState::new(vec![SumWord::ZERO; dim], (), optimizer_state, ());
+    let (mut ledger, generator) = (Ledger::volatile(steps), ChaCha20::<1>::simulation(seed));
     let mut gradients = Gradients(seed);
     let mut params: Vec<f32> = (0..dim).map(|_| gradients.next(24)).collect();
     for t in 0..steps {
-        let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+        let mut open = step.open(&mut state, &mut ledger).unwrap();
         for sample in 0..t % 4 {
             let grad: Vec<f32> = (0..dim).map(|_| gradients.next(22 + sample as i32)).collect();
-            open.add_mixed(&[&grad]).unwrap();
+            open.add_combined(&[&grad]).unwrap();
         }
         open.finish(&mut params, &generator).unwrap();
     }

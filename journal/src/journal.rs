@@ -48,11 +48,11 @@
 //! region once. Words of up to 32 bytes, sectors of 512 bytes or more, two or more of them. 40 bytes of RAM beside the flash's
 //! driver.
 
-use crate::Configuration;
 use crate::block::{self, Block, Words};
+use crate::{Configuration, FirstBoot};
 use core::fmt;
 use core::num::NonZeroU32;
-use damper_core::accounting::{Record, Store};
+use damper_core::accounting::{ReadStore, Record, Store};
 use embedded_storage::nor_flash::NorFlash;
 
 const COPIES: u32 = 3;
@@ -142,12 +142,12 @@ impl<F: NorFlash> Journal<F> {
     };
 
     /// Begins a journal with nothing paid, in a region that the caller has erased, in a call that came back (and that of
-    /// the snapshots likewise). Once in a run, in the factory or by its owner's act: never because opening failed. The key of the run must be new as well.
+    /// the snapshots likewise). Once in a run, never because opening failed: [`FirstBoot`] says why.
     ///
     /// # Errors
     ///
     /// The region is not erased, does not fit, or does not keep what is written.
-    pub fn provision(flash: F, run: Configuration) -> Result<Self, JournalError<F::Error>> {
+    pub fn provision(flash: F, run: Configuration, _: FirstBoot) -> Result<Self, JournalError<F::Error>> {
         let mut journal = Self::over(flash, run)?;
         for place in 0..journal.places.get() {
             if !matches!(journal.slot(place), Slot::Blank) {
@@ -351,6 +351,12 @@ impl<F: NorFlash> Journal<F> {
                 let _ = block::write(&mut self.flash, at, &words);
             }
         }
+    }
+}
+
+impl<F: NorFlash> ReadStore for Journal<F> {
+    fn record(&self) -> Record {
+        self.record()
     }
 }
 

@@ -11,6 +11,7 @@
 //! - [`Journal`] appends every payment to a ring of erase sectors, for microcontrollers.
 //! - [`Sealed`] keeps the newest payment in a blob whose age a monotonic counter tells, for enclaves.
 //! - [`Snapshots`] keeps the newest released parameters beside a journal.
+//! - [`Region`] is a part of a flash: one for the journal, one for the snapshots.
 //! - [`Configuration`] is what each of them is bound to.
 //!
 //! What they protect from, and what they do not, is in `docs/threat-model.md`.
@@ -23,21 +24,22 @@
 //! const STEPS: u32 = 1000;
 //! const RUN: Configuration = Configuration::of_ledger(STEPS).with(b"run 7, multiplier 1.0, clip 1.0, batch 60 of 1797");
 //!
-//! /// After each restart. In the factory, once: `Journal::provision`.
-//! fn resume<F: NorFlash>(flash: F) -> Result<(Journal<F>, Ledger), JournalError<F::Error>> {
+//! /// After each restart. In the factory, once: `Journal::provision(flash, RUN, FirstBoot::confirmed_by_owner())`.
+//! fn resume<F: NorFlash>(flash: F) -> Result<Ledger<Journal<F>>, JournalError<F::Error>> {
 //!     let journal = Journal::open(flash, RUN)?;
-//!     let ledger = Ledger::resume(STEPS, journal.record().paid).prepaying(8);
-//!     Ok((journal, ledger))
+//!     let ledger = Ledger::open(journal, STEPS).map_err(|_| JournalError::OtherConfiguration)?;
+//!     Ok(ledger.with_reserve(8))
 //! }
 //! ```
 //!
-//! The journal is then the store that a step is opened with: `step.open(&mut state, &mut ledger, &mut journal)`.
+//! Each step is then charged to it: `step.open(&mut state, &mut ledger)`.
 //!
 //! # Keys
 //!
 //! Noise is addressed by step number, so a generator has no state to persist: the ledger's number is the state. A number is
-//! paid for before it is given out and never given out again, over any number of restarts; hence no block of noise is used
-//! twice **under one key**. A new journal starts at 0: each provisioning needs a key of its own.
+//! charged before it is given out and never given out again, over any number of restarts. Hence no block of noise is used
+//! twice **under one key**. A new journal starts at 0: each provisioning needs a key of its own. Each restart may take a fresh one
+//! ([`Key`](damper_core::noise::Key) says why).
 //!
 //! # Why not `sequential-storage`
 //!
@@ -49,12 +51,16 @@
 
 mod block;
 mod configuration;
+mod first_boot;
 mod journal;
+mod region;
 mod sealed;
 mod snapshot;
 
 pub use configuration::Configuration;
+pub use first_boot::FirstBoot;
 pub use journal::{Journal, JournalError};
+pub use region::{Region, RegionError};
 pub use sealed::{Allowance, BLOB, MonotonicCounter, Sealed, SealedError, Vault};
 pub use snapshot::{SnapshotError, Snapshots};
 

@@ -21,10 +21,10 @@
 //!
 //! One increment a payment: prepay where the counter is slow or wears out. 72 bytes of memory.
 
-use crate::Configuration;
 use crate::block;
+use crate::{Configuration, FirstBoot};
 use core::fmt;
-use damper_core::accounting::{Record, Store};
+use damper_core::accounting::{ReadStore, Record, Store};
 use damper_core::numerics::up::{from_u64_up, mul_up};
 
 /// Bytes of a blob before it is sealed.
@@ -149,8 +149,7 @@ pub struct Sealed<C, V> {
 type Failure<C, V> = SealedError<<C as MonotonicCounter>::Error, <V as Vault>::Error>;
 
 impl<C: MonotonicCounter, V: Vault> Sealed<C, V> {
-    /// Begins a ledger with nothing paid. Once in a run, by its owner's act: never because opening failed. The key of the run
-    /// must be new as well.
+    /// Begins a ledger with nothing paid. Once in a run, never because opening failed: [`FirstBoot`] says why.
     ///
     /// # Errors
     ///
@@ -160,6 +159,7 @@ impl<C: MonotonicCounter, V: Vault> Sealed<C, V> {
         mut vault: V,
         run: Configuration,
         allowance: Allowance,
+        _: FirstBoot,
     ) -> Result<Self, Failure<C, V>> {
         if vault.get().map_err(SealedError::Vault)?.is_some() {
             return Err(SealedError::Occupied);
@@ -227,6 +227,12 @@ fn blob(run: &Configuration, origin: u64, count: u64, paid: u32, divergence: f64
         *byte = *from;
     }
     blob
+}
+
+impl<C: MonotonicCounter, V: Vault> ReadStore for Sealed<C, V> {
+    fn record(&self) -> Record {
+        self.record()
+    }
 }
 
 impl<C: MonotonicCounter, V: Vault> Store for Sealed<C, V> {

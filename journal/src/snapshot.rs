@@ -26,6 +26,7 @@
 use crate::Configuration;
 use crate::block::{self, Block};
 use core::fmt;
+use damper_core::memory::{Memory, Numbers};
 use embedded_storage::nor_flash::NorFlash;
 
 /// Bytes of the head and its mirror.
@@ -117,7 +118,7 @@ impl<F: NorFlash> Snapshots<F> {
             if head.paid > paid {
                 return Err(SnapshotError::LedgerBehind);
             }
-            if snapshots.is_whole(&head, |_| ()) {
+            if snapshots.is_whole(&head) {
                 wholes += 1;
                 if snapshots.newest.is_none_or(|newest| newest.paid < head.paid) {
                     snapshots.newest = Some(head);
@@ -137,49 +138,57 @@ impl<F: NorFlash> Snapshots<F> {
         self.newest.map(|head| head.paid)
     }
 
-    /// Gives the words of the newest snapshot to `put`, in the order in which they were saved; there must be `words`.
+    /// Loads the newest snapshot into `memory`, which must be of the shape that was saved.
     ///
     /// # Errors
     ///
-    /// There is none, or it has another number of words: nothing was given. Or the flash has changed since it was opened:
-    /// what was given is not to be used.
-    pub fn load(&mut self, words: u32, put: impl FnMut(u32)) -> Result<(), SnapshotError<F::Error>> {
+    /// There is no snapshot, or it has another number of words: the memory is as it was. Or the flash has changed since it was
+    /// opened: the memory is not to be used.
+    pub fn load(&mut self, memory: &mut dyn Memory) -> Result<(), SnapshotError<F::Error>> {
+        let mut words = 0u32;
+        memory.each(&mut |numbers| words = words.saturating_add(words_of(&numbers)));
         let head = self.newest.filter(|head| head.words == words).ok_or(SnapshotError::Length)?;
-        if self.is_whole(&head, put) { Ok(()) } else { Err(SnapshotError::Worn) }
+        let mut reader = Reader::new(&mut self.flash, &head);
+        memory.each(&mut |numbers| match numbers {
+            Numbers::Of(_) => {}
+            Numbers::Floats(floats) => floats.iter_mut().for_each(|float| *float = f32::from_bits(reader.word())),
+            Numbers::Double(double) => *double = reader.double(),
+            Numbers::Count(count) => *count = reader.word(),
+        });
+        if reader.is_whole(&head) { Ok(()) } else { Err(SnapshotError::Worn) }
     }
 
-    /// Keeps `words` as of `paid` steps: `f32::to_bits` of parameters, then of each state. It returns when they would survive
-    /// a power cut; until then the snapshot before does.
+    /// Keeps `memory` as of `paid` steps: parameters, and what the step's state remembers, such as `(&mut params, &mut state)`. It
+    /// returns when they would survive a power cut; until then the snapshot before does.
     ///
     /// # Errors
     ///
     /// It is not newer, does not fit, or the flash failed; the snapshot before is still there.
-    pub fn save(&mut self, paid: u32, words: impl Iterator<Item = u32>) -> Result<(), SnapshotError<F::Error>> {
+    pub fn save(&mut self, paid: u32, memory: &mut dyn Memory) -> Result<(), SnapshotError<F::Error>> {
         if self.newest.is_some_and(|newest| paid <= newest.paid) {
             return Err(SnapshotError::Backwards);
         }
         let (half, at) = (self.half(), self.next);
         self.flash.erase(at, at + half).map_err(SnapshotError::Flash)?;
-        let mut head = Head { at, paid, words: 0, crc: !0 };
-        let (mut to, mut words) = (at + HEAD, words.fuse());
-        loop {
-            let mut chunk = [0; WORDS];
-            let mut filled = 0;
-            for (place, word) in chunk.iter_mut().zip(&mut words) {
-                (*place, head.crc) = (word, block::crc_of(head.crc, word));
-                filled += 1;
+        let mut writer = Writer {
+            flash: &mut self.flash,
+            to: at + HEAD,
+            end: at + half,
+            chunk: [0; WORDS],
+            head: Head { at, paid, words: 0, crc: !0 },
+            failed: Ok(()),
+        };
+        memory.each(&mut |numbers| match numbers {
+            Numbers::Of(_) => {}
+            Numbers::Floats(floats) => floats.iter().for_each(|float| writer.put(float.to_bits())),
+            Numbers::Double(double) => {
+                writer.put(double.to_bits() as u32);
+                writer.put((double.to_bits() >> 32) as u32);
             }
-            if filled == 0 {
-                break;
-            }
-            if to - at >= half {
-                return Err(SnapshotError::TooLong);
-            }
-            let bytes = chunk.map(u32::to_le_bytes);
-            self.flash.write(to, bytes.as_flattened()).map_err(SnapshotError::Flash)?;
-            (head.words, to) = (head.words + filled, to + block::BYTES);
-        }
-        if !self.is_whole(&head, |_| ()) {
+            Numbers::Count(count) => writer.put(*count),
+        });
+        let head = writer.finish()?;
+        if !self.is_whole(&head) {
             return Err(SnapshotError::Worn);
         }
         self.write_head(&head, 0)?;
@@ -222,25 +231,110 @@ impl<F: NorFlash> Snapshots<F> {
         Ok(Some(Head { at, paid, words, crc }))
     }
 
-    /// Gives a snapshot's words to `put`; whether they were as they were saved.
-    fn is_whole(&mut self, head: &Head, mut put: impl FnMut(u32)) -> bool {
+    /// Returns true if a snapshot's words are as they were saved.
+    fn is_whole(&mut self, head: &Head) -> bool {
         let room = (self.half() - HEAD) / 4;
         if head.words > room {
             return false;
         }
-        let (mut left, mut from, mut crc) = (head.words, head.at + HEAD, !0);
-        while left > 0 {
-            let mut bytes = [[0; 4]; WORDS];
-            if self.flash.read(from, bytes.as_flattened_mut()).is_err() {
-                return false;
-            }
-            for word in bytes.map(u32::from_le_bytes).into_iter().take(left as usize) {
-                crc = block::crc_of(crc, word);
-                left -= 1;
-                put(word);
-            }
-            from += block::BYTES;
+        let mut reader = Reader::new(&mut self.flash, head);
+        (0..head.words).for_each(|_| _ = reader.word());
+        reader.is_whole(head)
+    }
+}
+
+/// How many words of flash these numbers take.
+fn words_of(numbers: &Numbers<'_>) -> u32 {
+    match numbers {
+        Numbers::Of(_) => 0,
+        Numbers::Floats(floats) => u32::try_from(floats.len()).unwrap_or(u32::MAX),
+        Numbers::Double(_) => 2,
+        Numbers::Count(_) => 1,
+    }
+}
+
+/// Writes the words of a snapshot, a chunk at a time.
+struct Writer<'a, F: NorFlash> {
+    flash: &'a mut F,
+    to: u32,
+    end: u32,
+    chunk: [u32; WORDS],
+    head: Head,
+    failed: Result<(), SnapshotError<F::Error>>,
+}
+
+impl<F: NorFlash> Writer<'_, F> {
+    fn put(&mut self, word: u32) {
+        let place = self.head.words as usize % WORDS;
+        if let Some(to) = self.chunk.get_mut(place) {
+            *to = word;
         }
-        crc == head.crc
+        self.head.crc = block::crc_of(self.head.crc, word);
+        self.head.words = self.head.words.saturating_add(1);
+        if place + 1 == WORDS {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.failed.is_ok() {
+            self.failed = if self.to >= self.end {
+                Err(SnapshotError::TooLong)
+            } else {
+                let bytes = self.chunk.map(u32::to_le_bytes);
+                self.flash.write(self.to, bytes.as_flattened()).map_err(SnapshotError::Flash)
+            };
+            self.to = self.to.saturating_add(block::BYTES);
+        }
+        self.chunk = [0; WORDS];
+    }
+
+    /// The head of what was written.
+    fn finish(mut self) -> Result<Head, SnapshotError<F::Error>> {
+        if !self.head.words.is_multiple_of(WORDS as u32) {
+            self.flush();
+        }
+        self.failed.map(|()| self.head)
+    }
+}
+
+/// Reads the words of a snapshot.
+struct Reader<'a, F> {
+    flash: &'a mut F,
+    from: u32,
+    chunk: [u32; WORDS],
+    read: u32,
+    crc: u32,
+    failed: bool,
+}
+
+impl<'a, F: NorFlash> Reader<'a, F> {
+    fn new(flash: &'a mut F, head: &Head) -> Self {
+        Self { flash, from: head.at + HEAD, chunk: [0; WORDS], read: 0, crc: !0, failed: false }
+    }
+
+    /// The next word; any word after a failure.
+    fn word(&mut self) -> u32 {
+        let place = self.read as usize % WORDS;
+        if place == 0 && !self.failed {
+            let mut bytes = [[0; 4]; WORDS];
+            self.failed = self.flash.read(self.from, bytes.as_flattened_mut()).is_err();
+            self.chunk = bytes.map(u32::from_le_bytes);
+            self.from = self.from.saturating_add(block::BYTES);
+        }
+        let word = self.chunk.get(place).copied().unwrap_or_default();
+        self.crc = block::crc_of(self.crc, word);
+        self.read = self.read.saturating_add(1);
+        word
+    }
+
+    fn double(&mut self) -> f64 {
+        let low = u64::from(self.word());
+        f64::from_bits(low | u64::from(self.word()) << 32)
+    }
+
+    /// Returns true if all that was read is what this head was written for.
+    fn is_whole(&self, head: &Head) -> bool {
+        !self.failed && self.read == head.words && self.crc == head.crc
     }
 }

@@ -6,8 +6,8 @@ mod flash;
 #[path = "training/run.rs"]
 mod training;
 
-use damper_core::accounting::{Record, Store};
-use damper_journal::{Configuration, Journal};
+use damper_core::accounting::{ReadStore, Record, Store};
+use damper_journal::{Configuration, FirstBoot, Journal};
 use embedded_storage::nor_flash::{NorFlash, ReadNorFlash};
 use flash::{Failed, Flash};
 use training::{Keeper, Plan, cuts_after, train};
@@ -108,7 +108,9 @@ impl<const WRONG: u8> Keeper<Chip> for Log<WRONG> {
         }
         Ok(log)
     }
+}
 
+impl<const WRONG: u8> ReadStore for Log<WRONG> {
     fn record(&self) -> Record {
         self.run
     }
@@ -134,6 +136,8 @@ fn a_journal_that_believes_a_word_that_was_cut_is_found_out() {
 
 #[test]
 fn the_journal_is_not() {
-    let provision = |flash: &Chip| Journal::provision(flash.clone(), PLAN.run()).map(|_| ()).unwrap();
+    let provision = |flash: &Chip| {
+        Journal::provision(flash.clone(), PLAN.run(), FirstBoot::confirmed_by_owner()).map(|_| ()).unwrap()
+    };
     assert_eq!(broken::<Journal<Chip>>(provision), Vec::<String>::new());
 }

@@ -5,9 +5,12 @@
 mod flash;
 
 use damper_core::accounting::{Record, Store};
-use damper_journal::{Configuration, Journal, JournalError, SnapshotError, Snapshots};
+use damper_core::memory::{Memory, Numbers};
+use damper_journal::{Configuration, FirstBoot, Journal, JournalError, Region, RegionError, SnapshotError, Snapshots};
+use embedded_storage::nor_flash::{NorFlash, ReadNorFlash};
 use flash::Flash;
 use proptest::prelude::*;
+use std::cell::RefCell;
 
 type Chip = Flash<4, 512>;
 const SECTOR: usize = 512;
@@ -20,9 +23,67 @@ fn record(paid: u32) -> Record {
     Record { budget: 1000, paid, divergence: 0.0, order: 0 }
 }
 
+/// Something that remembers words.
+#[derive(PartialEq, Debug)]
+struct Words(Vec<u32>);
+
+impl Memory for Words {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        self.0.iter_mut().for_each(|word| take(Numbers::Count(word)));
+    }
+}
+
+fn first_numbers(count: u32) -> Words {
+    Words((0..count).collect())
+}
+
+#[test]
+fn snapshot_keeps_a_whole_state() {
+    /// One of each kind of numbers.
+    #[derive(PartialEq, Debug)]
+    struct All([f32; 5], f64, u32);
+    impl Memory for All {
+        fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+            take(Numbers::Of("all"));
+            take(Numbers::Floats(&mut self.0));
+            take(Numbers::Double(&mut self.1));
+            take(Numbers::Count(&mut self.2));
+        }
+    }
+    let mut snapshots = Snapshots::open(Chip::erased(2, 1), run(), 9).unwrap();
+    let saved = || All([1.0, -0.0, f32::MIN_POSITIVE, 3.5, -7.25], std::f64::consts::PI, u32::MAX);
+    snapshots.save(3, &mut saved()).unwrap();
+    let mut loaded = All([0.0; 5], 0.0, 0);
+    snapshots.load(&mut loaded).unwrap();
+    assert_eq!(loaded, saved());
+}
+
+#[test]
+fn regions_of_a_flash_do_not_touch() {
+    let flash = RefCell::new(Chip::erased(6, 1));
+    let region =
+        |sectors: std::ops::Range<u32>| Region::new(&flash, sectors.start * SECTOR as u32..sectors.end * SECTOR as u32);
+    let mut journal = Journal::provision(region(0..2), run(), FirstBoot::confirmed_by_owner()).unwrap();
+    let mut snapshots = Snapshots::open(region(2..6), run(), 9).unwrap();
+    for step in 1..=20 {
+        journal.persist(record(step)).unwrap();
+        snapshots.save(step, &mut first_numbers(200)).unwrap();
+    }
+    assert_eq!(Journal::open(region(0..2), run()).unwrap().record(), record(20));
+    assert_eq!(Snapshots::open(region(2..6), run(), 20).unwrap().newest(), Some(20));
+    let mut region = region(2..6);
+    let beyond = 4 * SECTOR as u32;
+    assert_eq!(region.read(beyond - 4, &mut [0; 8]), Err(RegionError::OutOfBounds));
+    assert_eq!(region.write(beyond, &[0; 4]), Err(RegionError::OutOfBounds));
+    assert_eq!(region.erase(0, beyond + SECTOR as u32), Err(RegionError::OutOfBounds));
+    assert_eq!(Region::new(&flash, 0..u32::MAX).capacity(), 0);
+    let _borrowed = flash.borrow_mut();
+    assert_eq!(region.read(0, &mut [0; 4]), Err(RegionError::Busy));
+}
+
 /// A journal of this many payments in sectors of five slots.
 fn paid(payments: u32, sectors: usize) -> Chip {
-    let mut journal = Journal::provision(Chip::erased(sectors, 1), run()).unwrap();
+    let mut journal = Journal::provision(Chip::erased(sectors, 1), run(), FirstBoot::confirmed_by_owner()).unwrap();
     (1..=payments).for_each(|paid| journal.persist(record(paid)).unwrap());
     journal.release()
 }
@@ -111,7 +172,7 @@ proptest! {
         let error = Journal::open(flash.clone(), run()).unwrap_err();
         let blank = with == Some(0xff);
         prop_assert_eq!(error, if blank { JournalError::Blank } else { JournalError::Corrupted });
-        let provisioned = Journal::provision(flash, run());
+        let provisioned = Journal::provision(flash, run(), FirstBoot::confirmed_by_owner());
         prop_assert_eq!(provisioned.err(), if blank { None } else { Some(JournalError::Occupied) });
     }
 
@@ -121,8 +182,8 @@ proptest! {
     ) {
         let flash = Chip::erased(4, 1);
         let mut snapshots = Snapshots::open(flash.clone(), run(), 0).unwrap();
-        let words = |save: u32| (0..50).map(move |i| save * 1000 + i);
-        (1..=saves).for_each(|save| snapshots.save(save, words(save)).unwrap());
+        let words = |save: u32| Words((0..50).map(|i| save * 1000 + i).collect());
+        (1..=saves).for_each(|save| snapshots.save(save, &mut words(save)).unwrap());
         Damage::Flip(bits).apply(&flash);
         let mut snapshots = match Snapshots::open(flash, run(), saves) {
             Ok(snapshots) => snapshots,
@@ -130,11 +191,11 @@ proptest! {
         };
         if let Some(newest) = snapshots.newest() {
             prop_assert!(newest == saves || newest + 1 == saves);
-            let mut loaded = Vec::new();
-            prop_assert_eq!(snapshots.load(50, |word| loaded.push(word)), Ok(()));
-            prop_assert!(loaded.into_iter().eq(words(newest)));
+            let mut loaded = Words(vec![0; 50]);
+            prop_assert_eq!(snapshots.load(&mut loaded), Ok(()));
+            prop_assert_eq!(loaded, words(newest));
         }
-        prop_assert_eq!(snapshots.save(saves + 1, words(7)), Ok(()));
+        prop_assert_eq!(snapshots.save(saves + 1, &mut words(7)), Ok(()));
         prop_assert_eq!(snapshots.newest(), Some(saves + 1));
     }
 }
@@ -144,7 +205,10 @@ fn a_journal_of_another_configuration_is_refused() {
     let flash = paid(9, 2);
     for other in [run().with(b"x"), Configuration::of_ledger(1001), Configuration::of_filter(8, 1.0, 1e-5)] {
         assert_eq!(Journal::open(flash.clone(), other).unwrap_err(), JournalError::OtherConfiguration);
-        assert_eq!(Journal::provision(flash.clone(), other).unwrap_err(), JournalError::Occupied);
+        assert_eq!(
+            Journal::provision(flash.clone(), other, FirstBoot::confirmed_by_owner()).unwrap_err(),
+            JournalError::Occupied
+        );
     }
     let mut journal = Journal::open(flash, run()).unwrap();
     for other in [Record { budget: 1001, ..record(10) }, Record { order: 8, ..record(10) }] {
@@ -160,7 +224,7 @@ fn a_ledger_that_forgot_its_payments_is_refused() {
         assert_eq!(journal.persist(record(paid)), Err(JournalError::Backwards));
     }
     let filter = Configuration::of_filter(8, 1.0, 1e-5);
-    let mut journal = Journal::provision(Chip::erased(2, 1), filter).unwrap();
+    let mut journal = Journal::provision(Chip::erased(2, 1), filter, FirstBoot::confirmed_by_owner()).unwrap();
     let spent = |paid, divergence| Record { budget: 0, paid, divergence, order: 8 };
     assert_eq!(journal.persist(spent(1, 0.5)), Ok(()));
     for divergence in [0.25, f64::NAN, -1.0] {
@@ -171,7 +235,10 @@ fn a_ledger_that_forgot_its_payments_is_refused() {
 
 #[test]
 fn a_region_that_is_not_whole_sectors_is_refused() {
-    assert_eq!(Journal::provision(Chip::erased(1, 1), run()).unwrap_err(), JournalError::Geometry);
+    assert_eq!(
+        Journal::provision(Chip::erased(1, 1), run(), FirstBoot::confirmed_by_owner()).unwrap_err(),
+        JournalError::Geometry
+    );
     assert_eq!(Snapshots::open(Chip::erased(3, 1), run(), 0).unwrap_err(), SnapshotError::Geometry);
 }
 
@@ -179,9 +246,11 @@ fn a_region_that_is_not_whole_sectors_is_refused() {
 fn a_snapshot_that_is_newer_than_the_ledger_shows_that_the_ledger_was_put_back() {
     let flash = Chip::erased(4, 1);
     let mut snapshots = Snapshots::open(flash.clone(), run(), 5).unwrap();
-    snapshots.save(5, 0..10).unwrap();
-    assert_eq!(snapshots.save(5, 0..10), Err(SnapshotError::Backwards));
-    assert_eq!(snapshots.load(9, |_| panic!("given")), Err(SnapshotError::Length));
+    snapshots.save(5, &mut first_numbers(10)).unwrap();
+    assert_eq!(snapshots.save(5, &mut first_numbers(10)), Err(SnapshotError::Backwards));
+    let mut other = Words(vec![7; 9]);
+    assert_eq!(snapshots.load(&mut other), Err(SnapshotError::Length));
+    assert_eq!(other, Words(vec![7; 9]));
     assert_eq!(Snapshots::open(flash.clone(), run(), 4).unwrap_err(), SnapshotError::LedgerBehind);
     assert_eq!(Snapshots::open(flash.clone(), run().with(b"x"), 5).unwrap_err(), SnapshotError::OtherConfiguration);
     assert_eq!(Snapshots::open(flash, run(), 5).unwrap().newest(), Some(5));
@@ -191,12 +260,12 @@ fn a_snapshot_that_is_newer_than_the_ledger_shows_that_the_ledger_was_put_back()
 fn a_snapshot_that_does_not_fit_leaves_the_one_before() {
     let mut snapshots = Snapshots::open(Chip::erased(2, 1), run(), 9).unwrap();
     // A half of 512 bytes less its head is 112 words.
-    snapshots.save(1, 0..112).unwrap();
-    assert_eq!(snapshots.save(2, 0..113), Err(SnapshotError::TooLong));
+    snapshots.save(1, &mut first_numbers(112)).unwrap();
+    assert_eq!(snapshots.save(2, &mut first_numbers(113)), Err(SnapshotError::TooLong));
     assert_eq!(snapshots.newest(), Some(1));
-    let mut words = Vec::new();
-    snapshots.load(112, |word| words.push(word)).unwrap();
-    assert!(words.into_iter().eq(0..112));
+    let mut words = Words(vec![0; 112]);
+    snapshots.load(&mut words).unwrap();
+    assert_eq!(words, first_numbers(112));
 }
 
 #[test]

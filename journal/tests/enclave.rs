@@ -11,7 +11,7 @@ use damper_core::private::SumWord;
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
-use damper_journal::{Allowance, BLOB, Configuration, MonotonicCounter, Sealed, SealedError, Vault};
+use damper_journal::{Allowance, BLOB, Configuration, FirstBoot, MonotonicCounter, Sealed, SealedError, Vault};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -83,7 +83,7 @@ impl Vault for Shared {
 }
 
 type Enclave = Sealed<Shared, Shared>;
-type Step = PrivateStep<DiscreteGaussian<i32>, FlatL2, Fixed, Identity, Sgd, Constant>;
+type Step = PrivateStep;
 
 fn step() -> Step {
     PrivateStep::new(Slots {
@@ -98,8 +98,8 @@ fn step() -> Step {
     .unwrap()
 }
 
-fn state() -> StepState<[SumWord<i32>; 1], (), (), SgdState<[f32; 0]>> {
-    StepState::new([SumWord::ZERO; 1], (), (), SgdState { momentum: [] })
+fn state() -> StepState<[SumWord<i32>; 1], (), SgdState<[f32; 0]>> {
+    StepState::new([SumWord::ZERO; 1], (), SgdState { momentum: [] }, ())
 }
 
 const BUDGET: u32 = 60;
@@ -137,14 +137,9 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     prop::collection::vec(act, 1..60)
 }
 
-enum Budget {
-    Steps(Ledger),
-    Divergence(RenyiFilter),
-}
-
-struct Instance {
-    store: Enclave,
-    budget: Budget,
+enum Instance {
+    Steps(Ledger<Enclave>),
+    Divergence(RenyiFilter, Enclave),
 }
 
 /// Lets the host act, and counts what was released: no number twice, never more than the budget.
@@ -155,7 +150,7 @@ fn play(acts: &[Act], prepay: Option<u32>) -> Result<u32, TestCaseError> {
     };
     let host = Shared::default();
     host.0.borrow_mut().count = 17;
-    Enclave::provision(host.clone(), host.clone(), run, allowance).unwrap();
+    Enclave::provision(host.clone(), host.clone(), run, allowance, FirstBoot::confirmed_by_owner()).unwrap();
     let (step, mut state) = (step(), state());
     let mut instances: Vec<Instance> = Vec::new();
     let (mut opened, mut spent) = (HashSet::new(), 0.0);
@@ -174,23 +169,25 @@ fn play(acts: &[Act], prepay: Option<u32>) -> Result<u32, TestCaseError> {
                 let store = Enclave::open(host.clone(), host.clone(), run, allowance);
                 let store = store.map_err(|error| TestCaseError::fail(format!("{error:?}")))?;
                 let Record { paid, divergence, .. } = store.record();
-                let budget = match prepay {
-                    Some(steps) => Budget::Steps(Ledger::resume(BUDGET, paid).prepaying(steps)),
-                    None => Budget::Divergence(RenyiFilter::resume(8, 12.0, 1e-5, paid, divergence).unwrap()),
-                };
-                instances.push(Instance { store, budget });
+                instances.push(match prepay {
+                    Some(steps) => Instance::Steps(Ledger::open(store, BUDGET).unwrap().with_reserve(steps)),
+                    None => {
+                        let filter = RenyiFilter::resume(8, 12.0, 1e-5, paid, divergence);
+                        Instance::Divergence(filter.unwrap(), store)
+                    }
+                });
             }
             Act::Steps(which, steps) => {
                 let at = which % instances.len().max(1);
-                let Some(Instance { store, budget }) = instances.get_mut(at) else { continue };
+                let Some(instance) = instances.get_mut(at) else { continue };
                 for _ in 0..*steps {
-                    let (result, cost) = match budget {
-                        Budget::Steps(ledger) => (step.open(&mut state, ledger, store), 0.0),
-                        Budget::Divergence(filter) => {
+                    let (result, cost) = match instance {
+                        Instance::Steps(ledger) => (step.open(&mut state, ledger), 0.0),
+                        Instance::Divergence(filter, store) => {
                             let factor = FACTORS[opened.len() % FACTORS.len()];
                             let event = Event::new(Rate::ONE, factor).unwrap();
                             let cost = damper_core::accounting::renyi::divergence_at_whole(&event, 8);
-                            (step.open_chosen(&mut state, factor, Rate::ONE, filter, store), cost)
+                            (step.open_adaptive(&mut state, factor, Rate::ONE, filter, store), cost)
                         }
                     };
                     if let Ok(open) = result {
@@ -222,7 +219,9 @@ proptest! {
 
 fn provisioned(prepay: u32) -> (Shared, Enclave) {
     let (host, allowance) = (Shared::default(), Allowance { steps: prepay, divergence: 0.0 });
-    let store = Enclave::provision(host.clone(), host.clone(), ledger_run(), allowance).unwrap();
+    let store =
+        Enclave::provision(host.clone(), host.clone(), ledger_run(), allowance, FirstBoot::confirmed_by_owner())
+            .unwrap();
     (host, store)
 }
 
@@ -241,21 +240,22 @@ fn a_crash_at_any_call_burns_one_payment_at_most_and_training_goes_on() {
         let allowance = Allowance { steps: prepay, divergence: 0.0 };
         for every in 1..40 {
             let host = Shared::default();
-            Enclave::provision(host.clone(), host.clone(), ledger_run(), allowance).unwrap();
+            Enclave::provision(host.clone(), host.clone(), ledger_run(), allowance, FirstBoot::confirmed_by_owner())
+                .unwrap();
             let (mut opened, mut crashes, mut reported) = (HashSet::new(), 0, 0);
             loop {
                 host.0.borrow_mut().crash = (crashes < 20).then_some(every);
                 crashes += 1;
-                let Ok(mut store) = open(&host, prepay) else { continue };
+                let Ok(store) = open(&host, prepay) else { continue };
                 let paid = store.record().paid;
                 assert!(paid >= reported, "paid fell from {reported} to {paid}");
                 reported = paid;
-                let mut ledger = Ledger::resume(BUDGET, paid).prepaying(prepay);
-                while let Ok(step) = step.open(&mut state, &mut ledger, &mut store) {
+                let mut ledger = Ledger::open(store, BUDGET).unwrap().with_reserve(prepay);
+                while let Ok(step) = step.open(&mut state, &mut ledger) {
                     assert!(opened.insert(step.number()));
                     reported = reported.max(step.number() + 1);
                 }
-                if ledger.paid() >= BUDGET && host.0.borrow().crash != Some(0) {
+                if ledger.charged_steps() >= BUDGET && host.0.borrow().crash != Some(0) {
                     break;
                 }
             }
@@ -297,7 +297,13 @@ fn what_is_not_this_ledger_is_refused() {
     assert_eq!(open(&host, 3).unwrap_err_kind(), SealedError::OtherConfiguration);
     host.0.borrow_mut().count = 0;
     assert_eq!(open(&host, 2).unwrap_err_kind(), SealedError::CounterBehind);
-    let again = Enclave::provision(host.clone(), host.clone(), ledger_run(), Allowance { steps: 2, divergence: 0.0 });
+    let again = Enclave::provision(
+        host.clone(),
+        host.clone(),
+        ledger_run(),
+        Allowance { steps: 2, divergence: 0.0 },
+        FirstBoot::confirmed_by_owner(),
+    );
     assert_eq!(again.unwrap_err_kind(), SealedError::Occupied);
     host.0.borrow_mut().gives = None;
     assert_eq!(open(&host, 2).unwrap_err_kind(), SealedError::Blank);

@@ -7,7 +7,7 @@ mod flash;
 mod training;
 
 use damper_core::accounting::{Record, Store};
-use damper_journal::{Journal, JournalError};
+use damper_journal::{FirstBoot, Journal, JournalError};
 use flash::Flash;
 use training::{Plan, Story, cuts_after, journaled};
 
@@ -100,7 +100,7 @@ fn a_cut_while_provisioning_leaves_a_fresh_journal_or_a_refusal() {
     for first in 0..80 {
         let flash = Flash::<4, 512>::erased(2, first + 1);
         flash.power_on(Some(first));
-        let provisioned = Journal::provision(flash.clone(), LEDGER.run()).is_ok();
+        let provisioned = Journal::provision(flash.clone(), LEDGER.run(), FirstBoot::confirmed_by_owner()).is_ok();
         let cut = flash.is_dead();
         flash.power_on(None);
         assert!(provisioned != cut);
@@ -198,7 +198,7 @@ fn the_loss_of_a_sector_is_noticed_wherever_power_had_failed_before() {
     let record = |paid| Record { budget: 24, paid, divergence: 0.0, order: 0 };
     for first in 0..400 {
         let flash = Flash::<8, 512>::erased(3, first + 1);
-        let mut journal = Journal::provision(flash.clone(), LEDGER.run()).unwrap();
+        let mut journal = Journal::provision(flash.clone(), LEDGER.run(), FirstBoot::confirmed_by_owner()).unwrap();
         flash.power_on(Some(first));
         let mut paid = (1..9).take_while(|paid| journal.persist(record(*paid)).is_ok()).count() as u32;
         for _ in 0..2 {

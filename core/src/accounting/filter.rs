@@ -30,7 +30,7 @@
 //! Sums and divergences are rounded up; the budget is the largest `f64` whose ε, rounded up, is within the target.
 
 use super::renyi::{MAX_WHOLE_ORDER, divergence_at_whole, epsilon_at};
-use super::{Event, Record, Store};
+use super::{Due, Event, Receipt, Record, Store};
 use crate::error::{ConfigError, OpenError};
 use crate::numerics::up::add_up;
 
@@ -42,7 +42,7 @@ pub struct RenyiFilter {
     order: u32,
     budget: f64,
     spent: f64,
-    paid: u32,
+    charged: u32,
 }
 
 impl RenyiFilter {
@@ -57,13 +57,13 @@ impl RenyiFilter {
         Self::resume(order, epsilon, delta, 0, 0.0)
     }
 
-    /// The filter after a restart: `paid` and `spent` are what the store holds, spent at this same order. A `spent` that is
+    /// The filter after a restart: `charged` and `spent` are what the store holds, spent at this same order. A `spent` that is
     /// not a number from 0 counts as all.
     ///
     /// # Errors
     ///
     /// As [`RenyiFilter::new`].
-    pub fn resume(order: u32, epsilon: f64, delta: f64, paid: u32, spent: f64) -> Result<Self, ConfigError> {
+    pub fn resume(order: u32, epsilon: f64, delta: f64, charged: u32, spent: f64) -> Result<Self, ConfigError> {
         if !(2..=MAX_WHOLE_ORDER).contains(&order) {
             return Err(ConfigError::new("order", "from 2 to 1024"));
         }
@@ -77,7 +77,7 @@ impl RenyiFilter {
         if budget == 0.0 {
             return Err(ConfigError::new("order", "larger: no divergence of this order shows an epsilon so small"));
         }
-        Ok(Self { order, budget, spent: if spent >= 0.0 { spent } else { f64::INFINITY }, paid })
+        Ok(Self { order, budget, spent: if spent >= 0.0 { spent } else { f64::INFINITY }, charged })
     }
 
     /// The order.
@@ -98,15 +98,15 @@ impl RenyiFilter {
         self.spent
     }
 
-    /// Steps paid so far.
+    /// Steps charged so far.
     #[must_use]
-    pub fn paid(&self) -> u32 {
-        self.paid
+    pub fn charged_steps(&self) -> u32 {
+        self.charged
     }
 
-    /// Whether the budget has room for this step. What is asked must be public: what was released, and constants.
+    /// Returns true if the budget has room for this step. What is asked must be public: what was released, and constants.
     #[must_use]
-    pub fn admits(&self, event: &Event) -> bool {
+    pub fn fits_budget(&self, event: &Event) -> bool {
         self.after(event).is_some()
     }
 
@@ -114,19 +114,35 @@ impl RenyiFilter {
     fn after(&self, event: &Event) -> Option<f64> {
         let cost = divergence_at_whole(event, self.order);
         let spent = if cost == 0.0 { self.spent } else { add_up(self.spent, cost) };
-        (spent <= self.budget && self.paid < FIRST).then_some(spent)
+        (spent <= self.budget && self.charged < FIRST).then_some(spent)
     }
 
-    /// Pays for one step; its number, 2³¹ and the steps paid before it. A step that is refused costs nothing, and one with more noise may still be admitted.
-    pub(crate) fn pay<S: Store>(&mut self, event: &Event, store: &mut S) -> Result<u32, OpenError<S::Error>> {
-        let spent = self.after(event).ok_or(OpenError::BudgetSpent)?;
-        let step = self.paid;
+    /// Takes the number of the next step, 2³¹ and the steps charged before it, if its event fits the budget. The number is given
+    /// once, whatever becomes of the record, which must be durable before the step opens. A step that is refused costs nothing,
+    /// and one with more noise may still fit.
+    pub(crate) fn take(&mut self, event: &Event) -> Option<(u32, Record)> {
+        let spent = self.after(event)?;
+        let step = self.charged;
+        (self.charged, self.spent) = (step + 1, spent);
+        Some((FIRST + step, Record { budget: 0, paid: self.charged, divergence: spent, order: self.order }))
+    }
+
+    /// Charges one step and persists the charge; its number. A step that is not opened after it is burned.
+    ///
+    /// # Errors
+    ///
+    /// The event does not fit the budget, or the store failed.
+    pub fn charge<S: Store>(&mut self, event: &Event, store: &mut S) -> Result<u32, OpenError<S::Error>> {
+        let (step, record) = self.take(event).ok_or(OpenError::BudgetSpent)?;
         // Whether a failed write became durable is unknown: the step is burned either way.
-        (self.paid, self.spent) = (step + 1, spent);
-        store
-            .persist(Record { budget: 0, paid: self.paid, divergence: spent, order: self.order })
-            .map_err(OpenError::Store)?;
-        Ok(FIRST + step)
+        store.persist(record).map_err(OpenError::Store)?;
+        Ok(step)
+    }
+
+    /// Says that the record of `due` is durable. This must be true: a restart that has forgotten a released step releases its
+    /// number again, with the same noise.
+    pub fn confirm(&mut self, due: Due) -> Receipt {
+        due.receipt
     }
 }
 
@@ -196,19 +212,19 @@ mod tests {
         while add_up(room, cost) > whole {
             room = -next_up(-room);
         }
-        assert!(resumed(room).admits(&step));
-        assert!(!resumed(next_up(room)).admits(&step));
+        assert!(resumed(room).fits_budget(&step));
+        assert!(!resumed(next_up(room)).fits_budget(&step));
         let mut last = resumed(room);
-        assert_eq!(last.pay(&step, &mut Volatile), Ok(FIRST + 7));
+        assert_eq!(last.charge(&step, &mut Volatile), Ok(FIRST + 7));
         assert!(last.spent() <= whole && last.spent() > whole * (1.0 - 1e-15));
-        assert_eq!(last.pay(&event(1.0, 1e6), &mut Volatile), Err(OpenError::BudgetSpent));
-        assert!(last.admits(&event(0.0, 1.0)), "a draw of nobody costs nothing");
+        assert_eq!(last.charge(&event(1.0, 1e6), &mut Volatile), Err(OpenError::BudgetSpent));
+        assert!(last.fits_budget(&event(0.0, 1.0)), "a draw of nobody costs nothing");
     }
 
     #[test]
     fn a_persisted_sum_that_is_no_number_counts_as_all_spent() {
         for spent in [f64::NAN, -1.0, f64::INFINITY] {
-            assert!(!RenyiFilter::resume(8, 3.0, 1e-5, 0, spent).unwrap().admits(&event(1e-9, 1e9)));
+            assert!(!RenyiFilter::resume(8, 3.0, 1e-5, 0, spent).unwrap().fits_budget(&event(1e-9, 1e9)));
         }
     }
 
@@ -227,7 +243,7 @@ mod tests {
             for (kind, ln_multiplier, ln_rate) in moves {
                 // The adversary takes what it likes, or what just fits.
                 let mut chosen = event(libm::exp(-8.0 * ln_rate), libm::exp(ln_multiplier));
-                while kind > 4 && !filter.admits(&chosen) && chosen.multiplier() < 1e9 {
+                while kind > 4 && !filter.fits_budget(&chosen) && chosen.multiplier() < 1e9 {
                     chosen = Event::new(chosen.rate(), 1.05 * chosen.multiplier()).unwrap();
                 }
                 if kind == 0 {
@@ -236,8 +252,8 @@ mod tests {
                 } else if kind == 1 {
                     store.fail_at = Some(store.writes + 1);
                 }
-                let (admitted, before) = (filter.admits(&chosen), filter.spent());
-                match filter.pay(&chosen, &mut store) {
+                let (admitted, before) = (filter.fits_budget(&chosen), filter.spent());
+                match filter.charge(&chosen, &mut store) {
                     Ok(step) => {
                         prop_assert!(admitted && step >= next);
                         next = step + 1;

@@ -1,49 +1,71 @@
-//! The ledger: how many steps may be released, and how many were paid for.
+//! The ledger: how many steps may be released, and how many were charged.
 //!
-//! What a budget of steps means in (ε, δ) is worked out beforehand, from the event that one step is. Opening a step takes
+//! What a budget of steps means in (ε, δ) is worked out in advance, from the event that one step is. Opening a step takes
 //! one from the ledger and persists it **before** anything is released, so that a crash may over-count but never
-//! under-count. A step's number is the number of payments before it: a step that was paid and lost is burned, its noise
+//! under-count. A step's number is the number of charges before it: a step that was charged and lost is burned, its noise
 //! with it.
 //!
 //! # Memory
 //!
-//! Three `u32`.
+//! Four `u32`, and the store.
 
 use super::filter::FIRST;
-use super::{Record, Store};
-use crate::error::OpenError;
+use super::receipt::{Due, Receipt};
+use super::{ReadStore, Record, Store, Volatile};
+use crate::error::{ConfigError, OpenError};
 use crate::mutant::{self, Mutant};
 
-/// Counts paid steps against a budget.
+/// Counts charged steps against a budget, and persists each charge in `S` ([`Store`]) before the step opens.
 ///
 /// It has no `Clone`: a budget cannot be spent twice.
 #[derive(PartialEq, Eq, Debug)]
-pub struct Ledger {
+pub struct Ledger<S> {
     budget: u32,
-    paid: u32,
+    charged: u32,
     persisted: u32,
-    prepay: u32,
+    reserve: u32,
+    store: S,
 }
 
-impl Ledger {
-    /// A ledger with a budget of `budget` steps, at most 2³¹, of which none is paid.
+impl Ledger<Volatile> {
+    /// A ledger for tests and simulations: a restart forgets what was charged.
     #[must_use]
-    pub fn new(budget: u32) -> Self {
-        Self::resume(budget, 0)
+    pub fn volatile(budget: u32) -> Self {
+        Self::resume(Volatile, budget, 0)
     }
+}
 
-    /// The ledger after a restart: `persisted` is what the store holds. Steps that were prepaid but not taken are burned.
+impl<S: ReadStore> Ledger<S> {
+    /// The ledger of a run with a budget of `budget` steps, at most 2³¹, as its store has it: new, or after a restart.
+    ///
+    /// # Errors
+    ///
+    /// The store's record is of another budget, or of a [`RenyiFilter`](super::RenyiFilter).
+    pub fn open(store: S, budget: u32) -> Result<Self, ConfigError> {
+        let Record { budget: recorded, paid, order, .. } = store.record();
+        if order != 0 || (recorded != budget && (recorded, paid) != (0, 0)) {
+            return Err(ConfigError::new("budget", "the budget that the store has on record"));
+        }
+        Ok(Self::resume(store, budget, paid))
+    }
+}
+
+impl<S> Ledger<S> {
+    /// The ledger after a restart: `charged` is what the store holds. Steps that were reserved but not taken are burned.
+    ///
+    /// [`Ledger::open`] reads `charged` itself. This is for a store that cannot be read here, or that is written elsewhere:
+    /// with `()` in the place of a store, [`prepare`](crate::step::PrivateStep::prepare) steps and persist their records.
     #[must_use]
-    pub fn resume(budget: u32, persisted: u32) -> Self {
+    pub fn resume(store: S, budget: u32, charged: u32) -> Self {
         // Numbers from 2³¹ on are those of steps that a filter pays for.
-        let persisted = if mutant::is(Mutant::ResumeReplays) { persisted.saturating_sub(2) } else { persisted };
-        Self { budget: budget.min(FIRST), paid: persisted, persisted, prepay: 1 }
+        let charged = if mutant::is(Mutant::ResumeReplays) { charged.saturating_sub(2) } else { charged };
+        Self { budget: budget.min(FIRST), charged, persisted: charged, reserve: 1, store }
     }
 
-    /// Pays `steps` at a time (at least 1), to write less often; a restart burns what was prepaid.
+    /// Charges `steps` at a time (at least 1), to write less often; a restart burns what was reserved.
     #[must_use]
-    pub fn prepaying(self, steps: u32) -> Self {
-        Self { prepay: steps.max(1), ..self }
+    pub fn with_reserve(self, steps: u32) -> Self {
+        Self { reserve: steps.max(1), ..self }
     }
 
     /// Steps that may be released in all.
@@ -52,33 +74,72 @@ impl Ledger {
         self.budget
     }
 
-    /// Steps paid and taken so far: the number of the next step.
+    /// Steps charged and taken so far: the number of the next step.
     #[must_use]
-    pub fn paid(&self) -> u32 {
-        self.paid
+    pub fn charged_steps(&self) -> u32 {
+        self.charged
     }
 
-    /// Takes one step; its number.
-    pub(crate) fn pay<S: Store>(&mut self, store: &mut S) -> Result<u32, OpenError<S::Error>> {
-        if self.paid >= self.budget {
-            return Err(OpenError::BudgetSpent);
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// The store, for what else it keeps.
+    pub fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    /// The store, after the last step.
+    #[must_use]
+    pub fn into_store(self) -> S {
+        self.store
+    }
+
+    /// Says that the record of `due` is durable. This must be true: a restart that has forgotten a released step releases its
+    /// number again, with the same noise.
+    pub fn confirm(&mut self, due: Due) -> Receipt {
+        if let Some(record) = due.record {
+            self.persisted = self.persisted.max(record.paid);
         }
-        let step = self.paid;
-        if step >= self.persisted {
-            let paid = step.saturating_add(self.prepay).min(self.budget);
-            // Whether a failed write became durable is unknown: the step is burned either way.
-            self.paid = step + 1;
+        due.receipt
+    }
+
+    /// Takes the number of the next step. It is given once, whatever becomes of the record, which must be durable before the step
+    /// opens.
+    pub(crate) fn take(&mut self) -> Option<(u32, Option<Record>)> {
+        let step = self.charged;
+        if step >= self.budget {
+            return None;
+        }
+        self.charged = step + 1;
+        if step < self.persisted {
+            return Some((step, None));
+        }
+        let charged = step.saturating_add(self.reserve).min(self.budget);
+        Some((step, Some(Record { budget: self.budget, paid: charged, divergence: 0.0, order: 0 })))
+    }
+}
+
+impl<S: Store> Ledger<S> {
+    /// Charges one step and persists the charge; its number. A step that is not opened after it is burned.
+    ///
+    /// # Errors
+    ///
+    /// The budget is spent, or the store failed.
+    pub fn charge(&mut self) -> Result<u32, OpenError<S::Error>> {
+        let (step, record) = self.take().ok_or(OpenError::BudgetSpent)?;
+        if let Some(record) = record {
             let shown = match () {
                 () if mutant::is(Mutant::LedgerPaysAfter) => step,
-                () if mutant::is(Mutant::LedgerSkipsTenth) => paid - paid / 10,
-                () => paid,
+                () if mutant::is(Mutant::LedgerSkipsTenth) => record.paid - record.paid / 10,
+                () => record.paid,
             };
-            store
-                .persist(Record { budget: self.budget, paid: shown, divergence: 0.0, order: 0 })
-                .map_err(OpenError::Store)?;
-            self.persisted = paid;
+            // Whether a failed write became durable is unknown: the step is burned either way.
+            self.store.persist(Record { paid: shown, ..record }).map_err(OpenError::Store)?;
+            self.persisted = record.paid;
         }
-        self.paid = step + 1;
         Ok(step)
     }
 }
@@ -86,36 +147,44 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accounting::Volatile;
     use crate::accounting::store::Recorder;
     use proptest::prelude::*;
 
     #[test]
     fn a_spent_budget_opens_nothing() {
-        let mut ledger = Ledger::new(2);
-        assert_eq!(ledger.pay(&mut Volatile), Ok(0));
-        assert_eq!(ledger.pay(&mut Volatile), Ok(1));
-        assert_eq!(ledger.pay(&mut Volatile), Err(OpenError::BudgetSpent));
+        let mut ledger = Ledger::volatile(2);
+        assert_eq!(ledger.charge(), Ok(0));
+        assert_eq!(ledger.charge(), Ok(1));
+        assert_eq!(ledger.charge(), Err(OpenError::BudgetSpent));
+    }
+
+    #[test]
+    fn record_of_another_run_is_refused() {
+        let mut store = Recorder::new();
+        store.persist(Record { budget: 5, paid: 2, ..Record::NONE }).unwrap();
+        assert!(Ledger::open(&mut store, 6).is_err());
+        assert_eq!(Ledger::open(&mut store, 5).unwrap().charged_steps(), 2);
+        store.persist(Record { budget: 0, paid: 2, divergence: 0.5, order: 8 }).unwrap();
+        assert!(Ledger::open(&mut store, 0).is_err());
     }
 
     proptest! {
         #[test]
         fn no_number_is_given_twice_over_restarts_and_failed_writes(
-            budget in 1u32..60, prepay in 0u32..9, events in prop::collection::vec(0u8..4, 1..80),
+            budget in 1u32..60, reserve in 0u32..9, events in prop::collection::vec(0u8..4, 1..80),
         ) {
-            let mut store = Recorder::new();
-            let mut ledger = Ledger::new(budget).prepaying(prepay);
+            let mut ledger = Ledger::open(Recorder::new(), budget).unwrap().with_reserve(reserve);
             let mut next = 0;
             for event in events {
                 match event {
-                    0 => ledger = Ledger::resume(budget, store.persisted.paid).prepaying(prepay),
-                    1 => store.fail_at = Some(store.writes + 1),
-                    _ => match ledger.pay(&mut store) {
+                    0 => ledger = Ledger::open(ledger.into_store(), budget).unwrap().with_reserve(reserve),
+                    1 => ledger.store.fail_at = Some(ledger.store.writes + 1),
+                    _ => match ledger.charge() {
                         Ok(step) => {
-                            prop_assert!(step >= next && step < budget && store.persisted.paid > step);
+                            prop_assert!(step >= next && step < budget && ledger.store.persisted.paid > step);
                             next = step + 1;
                         }
-                        Err(OpenError::BudgetSpent) => prop_assert_eq!(ledger.paid(), budget),
+                        Err(OpenError::BudgetSpent) => prop_assert_eq!(ledger.charged_steps(), budget),
                         Err(_) => {}
                     },
                 }

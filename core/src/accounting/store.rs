@@ -13,6 +13,11 @@ pub struct Record {
     pub order: u32,
 }
 
+impl Record {
+    /// Nothing was charged yet.
+    pub const NONE: Self = Self { budget: 0, paid: 0, divergence: 0.0, order: 0 };
+}
+
 /// Durable memory for a ledger or a filter. `persist` returns only when the record would survive a power cut.
 pub trait Store {
     /// Why it could not be persisted.
@@ -24,6 +29,26 @@ pub trait Store {
     ///
     /// The record may not be durable: the step must not be released.
     fn persist(&mut self, record: Record) -> Result<(), Self::Error>;
+}
+
+/// A store that can be read: a restart goes on from what it holds.
+pub trait ReadStore: Store {
+    /// The last record persisted; zeros if there is none yet.
+    fn record(&self) -> Record;
+}
+
+impl<S: Store + ?Sized> Store for &mut S {
+    type Error = S::Error;
+
+    fn persist(&mut self, record: Record) -> Result<(), S::Error> {
+        (**self).persist(record)
+    }
+}
+
+impl<S: ReadStore + ?Sized> ReadStore for &mut S {
+    fn record(&self) -> Record {
+        (**self).record()
+    }
 }
 
 /// Forgets everything: for tests and simulations, where a restart starts anew.
@@ -38,8 +63,15 @@ impl Store for Volatile {
     }
 }
 
+impl ReadStore for Volatile {
+    fn record(&self) -> Record {
+        Record::NONE
+    }
+}
+
 /// Remembers the last record; fails at chosen writes.
 #[cfg(test)]
+#[derive(Debug)]
 pub(super) struct Recorder {
     pub(super) persisted: Record,
     pub(super) writes: u32,
@@ -49,7 +81,7 @@ pub(super) struct Recorder {
 #[cfg(test)]
 impl Recorder {
     pub(super) fn new() -> Self {
-        Self { persisted: Record { budget: 0, paid: 0, divergence: 0.0, order: 0 }, writes: 0, fail_at: None }
+        Self { persisted: Record::NONE, writes: 0, fail_at: None }
     }
 }
 
@@ -64,5 +96,12 @@ impl Store for Recorder {
         }
         self.persisted = record;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+impl ReadStore for Recorder {
+    fn record(&self) -> Record {
+        self.persisted
     }
 }

@@ -11,7 +11,7 @@
 //! words were drawn.
 
 use super::erase::erase;
-use super::generator::{Address, Generator};
+use super::generator::{Address, Generator, Purpose};
 use super::sealed;
 use core::convert::Infallible;
 use zeroize::optimization_barrier;
@@ -19,6 +19,21 @@ use zeroize::optimization_barrier;
 /// A 256-bit secret from which every random number of a run follows: as secret as the data.
 ///
 /// It has no `Clone`, no `Debug` and no accessor. Dropping it erases it.
+///
+/// # A fresh key at each boot
+///
+/// A run may take a fresh key after each restart ([`Key::fresh`]), so that no key rests in flash. The guarantee is the same:
+///
+/// 1. A word of noise or of sampling is a function of the key and of an [`Address`], which names the step.
+/// 2. A [`Ledger`](crate::accounting::Ledger) whose store survives restarts gives each step number once. So no two released sums
+///    of the run have the same step number, and under one key they share no word.
+/// 3. Under two fresh keys they share none either: the streams of independent keys are independent, up to the advantage of
+///    an attacker on ChaCha20 and to the chance of 2⁻²⁵⁶ that two keys are equal.
+/// 4. By 2 and 3, the noise and the draw of each step are independent of those of every other step, which is all that the
+///    composition of steps asks. Which key a step was under is public: it follows from when the device restarted.
+///
+/// It needs true randomness at each boot. The run is not reproducible from one key, and if the store is lost, so is what was
+/// charged: a fresh key keeps the noise independent then, but more may have been released than the new ledger knows.
 pub struct Key([u32; 8]);
 
 impl Key {
@@ -31,6 +46,33 @@ impl Key {
             *byte = 0;
             optimization_barrier(byte);
         }
+        key
+    }
+
+    /// A key that `fill` fills with 32 bytes of true randomness: the operating system's, or a chip's true generator.
+    ///
+    /// # Errors
+    ///
+    /// `fill` failed.
+    pub fn fresh<E>(fill: impl FnOnce(&mut [u8; 32]) -> Result<(), E>) -> Result<Self, E> {
+        let mut bytes = [0; 32];
+        let filled = fill(&mut bytes);
+        // Also if it failed half-way: this erases the bytes.
+        let key = Self::from_bytes(&mut bytes);
+        filled.map(|()| key)
+    }
+
+    /// The key of run number `run` of a device that keeps one secret: the first 32 bytes of ChaCha20's stream under the secret, at
+    /// an address that nothing else uses. Keys of different runs are independent of each other, and none tells the secret.
+    ///
+    /// A number of a run must not be used twice, unless its ledger goes on: two ledgers under one key give the same step numbers.
+    #[must_use]
+    pub fn derive(secret: &Self, run: u64) -> Self {
+        let generator = ChaCha20::<1> { key: Self(secret.0), private: true };
+        let mut stream =
+            generator.stream(Address { purpose: Purpose::RunKey, step: run as u32, chunk: (run >> 32) as u32 });
+        let mut key = Self([0; 8]);
+        key.0.fill_with(|| stream.next_word());
         key
     }
 
@@ -59,7 +101,7 @@ pub struct ChaCha20<const BLOCKS: usize = 1> {
 impl<const BLOCKS: usize> ChaCha20<BLOCKS> {
     /// The generator of a private run: `key` must be secret, truly random, and used for this run alone.
     #[must_use]
-    pub fn private(key: Key) -> Self {
+    pub fn from_key(key: Key) -> Self {
         // Copied, not moved: `key` is dropped here, which erases the memory that it came in.
         Self { key: Key(key.0), private: true }
     }
@@ -259,7 +301,6 @@ impl<const BLOCKS: usize> rand_core::TryCryptoRng for Stream<'_, BLOCKS> {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::noise::Purpose;
     use rand_core::Rng;
 
     #[test]
@@ -269,7 +310,7 @@ mod tests {
         for (i, byte) in key.iter_mut().enumerate() {
             *byte = i as u8;
         }
-        let generator = ChaCha20::<1>::private(Key::from_bytes(&mut key));
+        let generator = ChaCha20::<1>::from_key(Key::from_bytes(&mut key));
         let mut stream = generator.stream(Address { purpose: Purpose::GradientNoise, step: 0x4a00_0000, chunk: 0 });
         stream.place[1] = 0x0900_0000;
         for _ in 0..16 {
@@ -309,5 +350,28 @@ mod tests {
             assert_eq!(word, four.next_u32());
             assert_eq!(word, sixteen.next_u32());
         }
+    }
+
+    /// The first block of RFC 8439 at counter 0 and nonce (8, low half, high half), computed by another program.
+    #[test]
+    fn derived_key_is_chacha20_of_the_run() {
+        let mut secret = [0; 32];
+        for (i, byte) in secret.iter_mut().enumerate() {
+            *byte = i as u8;
+        }
+        let key = Key::derive(&Key::from_bytes(&mut secret), 0x0123_4567_89ab_cdef);
+        let expected =
+            [0x71d1_f46f, 0xd0d8_7a07, 0x77a5_7198, 0x15ab_7142, 0x414a_e0dd, 0x7622_8b89, 0xbe0e_cb77, 0x06be_d121];
+        assert_eq!(key.0, expected);
+    }
+
+    #[test]
+    fn fresh_key_is_what_was_filled() {
+        let key = Key::fresh(|bytes| {
+            bytes.fill(7);
+            Ok::<_, ()>(())
+        });
+        assert_eq!(key.map_or([0; 8], |key| key.0), [0x0707_0707; 8]);
+        assert!(Key::fresh(|_| Err(())).is_err());
     }
 }

@@ -20,6 +20,8 @@ pub enum Purpose {
     Audit = 6,
     /// Noise on sums over held-out rows.
     HeldOutNoise = 7,
+    /// Keys of runs, from a secret: [`Key::derive`](super::Key::derive).
+    RunKey = 8,
 }
 
 /// Where in the run random words are used.

@@ -174,7 +174,7 @@ impl<S, O: Digested<S>> Digested<AdaGradNormState<S>> for AdaGradNorm<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accounting::{Ledger, Volatile};
+    use crate::accounting::Ledger;
     use crate::clip::FlatL2;
     use crate::filter::Identity;
     use crate::grid::Grid;
@@ -239,12 +239,12 @@ mod tests {
             })
             .unwrap();
             let optimizer = AdaGradNormState::new(Record::new());
-            let mut state = StepState::new(std::vec![SumWord::ZERO; DIM], (), (), optimizer);
-            let (mut ledger, mut params) = (Ledger::new(20), std::vec![0f32; DIM]);
+            let mut state = StepState::new(std::vec![SumWord::ZERO; DIM], (), optimizer, ());
+            let (mut ledger, mut params) = (Ledger::volatile(20), std::vec![0f32; DIM]);
             for t in 0..20u16 {
-                let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+                let mut open = step.open(&mut state, &mut ledger).unwrap();
                 let sample: Vec<f32> = (0..DIM).map(|i| libm::sinf((i * usize::from(t + 1)) as f32)).collect();
-                open.add_mixed(&[&sample]).unwrap();
+                open.add_combined(&[&sample]).unwrap();
                 open.finish(&mut params, &Xoshiro::simulation(3)).unwrap();
             }
             let mut b_sq = 20f64;

@@ -68,7 +68,7 @@ impl Sgd {
 /// Memory of SGD.
 #[derive(Debug)]
 pub struct SgdState<B> {
-    /// `m`: `[D]` with momentum, empty without; zeros before the first step.
+    /// `m`: `[D]` with momentum, zeros before the first step. Without momentum it is not used, and may be empty.
     pub momentum: B,
 }
 
@@ -83,7 +83,10 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<SgdState<B>> for Sgd {
     type Step = f32;
 
     fn check(&self, state: &SgdState<B>, dim: usize) -> Result<(), CallError> {
-        check_len("the momentum vector", self.momentum_len(dim), state.momentum.as_ref().len())
+        let len = state.momentum.as_ref().len();
+        // Room that is not used is fine.
+        let expected = if len == dim { dim } else { self.momentum_len(dim) };
+        check_len("the momentum vector", expected, len)
     }
 
     fn begin(&self, _state: &mut SgdState<B>, Begin { lr, .. }: Begin) -> f32 {

@@ -3,7 +3,7 @@
 use super::compared::Compared;
 use super::error::PackError;
 use super::pack::Reader;
-use crate::accounting::{Event, Ledger, Rate, Record, RenyiFilter, Store};
+use crate::accounting::{Event, Ledger, Rate, Record, RenyiFilter, Store, Volatile};
 use crate::error::OpenError;
 use crate::numerics::digest::Digest;
 
@@ -12,7 +12,7 @@ const FIRST: u32 = 1 << 31;
 
 /// What pays for the steps of a run.
 pub(super) enum Payer {
-    Ledger(Ledger),
+    Ledger(Ledger<Volatile>),
     Filter { filter: RenyiFilter, rate: Rate },
 }
 
@@ -36,8 +36,8 @@ impl Payer {
     /// Steps paid so far.
     pub(super) fn paid(&self) -> u32 {
         match self {
-            Self::Ledger(ledger) => ledger.paid(),
-            Self::Filter { filter, .. } => filter.paid(),
+            Self::Ledger(ledger) => ledger.charged_steps(),
+            Self::Filter { filter, .. } => filter.charged_steps(),
         }
     }
 
@@ -46,7 +46,7 @@ impl Payer {
         let Self::Filter { filter, .. } = self else { return None };
         let mut digest = Digest::default();
         digest.add_f64(filter.spent());
-        digest.add_bytes(&filter.paid().to_le_bytes());
+        digest.add_bytes(&filter.charged_steps().to_le_bytes());
         Some(digest)
     }
 }
@@ -63,7 +63,7 @@ pub(super) fn factor(
     let word = params.first().copied().unwrap_or_default().to_bits();
     let mut factor = 1.0 + f64::from(word & 7) / 8.0;
     for _ in 0..DOUBLINGS {
-        if filter.admits(&event(factor)?) {
+        if filter.fits_budget(&event(factor)?) {
             break;
         }
         factor *= 2.0;
@@ -78,7 +78,7 @@ struct Kept {
 }
 
 impl Kept {
-    const EMPTY: Self = Self { record: Record { budget: 0, paid: 0, divergence: 0.0, order: 0 }, fails: false };
+    const EMPTY: Self = Self { record: Record::NONE, fails: false };
 }
 
 impl Store for Kept {
@@ -124,20 +124,21 @@ fn number(paid: Result<u32, OpenError<()>>) -> u64 {
 /// What a ledger counts and persists.
 pub(super) fn ledger(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
     let (budget, prepaid) = (pack.u32(), pack.u32());
-    let mut ledger = Ledger::new(budget).prepaying(prepaid);
-    let mut store = Kept::EMPTY;
+    let mut ledger = Ledger::resume(Kept::EMPTY, budget, 0).with_reserve(prepaid);
     let mut compared = Compared::default();
     for _ in 0..pack.u16() {
         let happening = Happening::read(pack)?;
         let found = if happening == Happening::Restart {
-            ledger = Ledger::resume(budget, store.record.paid).prepaying(prepaid);
-            u64::from(ledger.paid())
+            let store = ledger.into_store();
+            let charged = store.record.paid;
+            ledger = Ledger::resume(store, budget, charged).with_reserve(prepaid);
+            u64::from(ledger.charged_steps())
         } else {
-            store.fails = happening == Happening::StoreFails;
-            number(ledger.pay(&mut store))
+            ledger.store_mut().fails = happening == Happening::StoreFails;
+            number(ledger.charge())
         };
         compared.value(found, u64::from(pack.u32()));
-        compared.value(u64::from(store.record.paid), u64::from(pack.u32()));
+        compared.value(u64::from(ledger.store().record.paid), u64::from(pack.u32()));
     }
     Ok(compared)
 }
@@ -155,10 +156,10 @@ pub(super) fn filter(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
         let found = if happening == Happening::Restart {
             let Record { paid, divergence, .. } = store.record;
             filter = RenyiFilter::resume(order, epsilon, delta, paid, divergence)?;
-            u64::from(filter.paid())
+            u64::from(filter.charged_steps())
         } else {
             store.fails = happening == Happening::StoreFails;
-            number(filter.pay(&event, &mut store))
+            number(filter.charge(&event, &mut store))
         };
         compared.value(found, u64::from(pack.u32()));
         compared.value(filter.spent().to_bits(), pack.u64());

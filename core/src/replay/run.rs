@@ -20,6 +20,7 @@ use crate::numerics::digest::Digest;
 use crate::numerics::function::sqrt_f32;
 use crate::numerics::reduce::sum_of_squares;
 use crate::private::Mechanism;
+use crate::schedule::Declared;
 use crate::step::{FloatSum, Open, PrivateStep, Shard, Slots, StepState};
 
 /// Most samples of a step that generates them.
@@ -63,9 +64,9 @@ pub(super) struct Ended {
     pub(super) parted: Option<Parted>,
 }
 
-type State<'a, W> = StepState<&'a mut [W], AnyFilter<'a>, AnyThreshold, AnyOptimizer<'a>>;
-type Opened<'o, 'a, M> =
-    Open<'o, M, AnyClip<'a>, HeldThreshold, HeldFilter, AnyFilter<'a>, HeldOptimizer, AnyOptimizer<'a>>;
+type State<'a, W> = StepState<&'a mut [W], AnyFilter<'a>, AnyOptimizer<'a>, AnyThreshold>;
+type Step<'a, M> = PrivateStep<HeldFilter, HeldOptimizer, M, HeldThreshold, AnyClip<'a>, Declared>;
+type Opened<'o, 'a, M> = Open<'o, Step<'a, M>, AnyFilter<'a>, AnyOptimizer<'a>>;
 
 /// Plays the run that the pack has next, paid by `payer`, or by a ledger of as many steps.
 pub(super) fn play<const ALL: bool>(
@@ -84,11 +85,11 @@ pub(super) fn play<const ALL: bool>(
             (ChaCha20::simulation(seed), Some(seed))
         }
         1 => (ChaCha20::simulation(pack.u64()), None),
-        2 => (ChaCha20::private(Key::from_bytes(&mut pack.bytes())), None),
+        2 => (ChaCha20::from_key(Key::from_bytes(&mut pack.bytes())), None),
         _ => return Err(PackError::Field("kind of samples")),
     };
     let head = Head { dim, steps, every, generator, seed, elsewhere: samples == 3, expected_batch: pack.u32() };
-    let payer = payer.unwrap_or_else(|| Payer::Ledger(Ledger::new(steps)));
+    let payer = payer.unwrap_or_else(|| Payer::Ledger(Ledger::volatile(steps)));
     // A shard has a sum of its own; recorded samples come without one.
     let words = if head.seed.is_some() { dim.saturating_mul(2) } else { dim };
     let floats = Floats(memory.floats);
@@ -145,7 +146,7 @@ fn configured<'a, M: Played, const ALL: bool>(
         schedule: schedule(pack)?,
         expected_batch: head.expected_batch,
     })?;
-    let mut state = StepState::new(sum, filter_state, threshold_state, optimizer_state);
+    let mut state = StepState::new(sum, filter_state, optimizer_state, threshold_state);
     let params = floats.take(head.dim)?;
     let mut samples = Samples::new(head, params, shard, &mut floats)?;
     if head.seed.is_none() {
@@ -160,11 +161,11 @@ fn configured<'a, M: Played, const ALL: bool>(
         let number = {
             let opened = match &mut payer {
                 Payer::Filter { filter, rate } if ALL => {
-                    let factor = factor(params, filter, |factor| Ok(step.event_chosen(factor, *rate)?))?;
-                    step.open_chosen(&mut state, factor, *rate, filter, &mut Volatile)
+                    let factor = factor(params, filter, |factor| Ok(step.event_adaptive(factor, *rate)?))?;
+                    step.open_adaptive(&mut state, factor, *rate, filter, &mut Volatile)
                 }
                 Payer::Filter { .. } => return Err(PackError::Field("kind of group")),
-                Payer::Ledger(ledger) => step.open(&mut state, ledger, &mut Volatile),
+                Payer::Ledger(ledger) => step.open(&mut state, ledger),
             };
             match opened {
                 Ok(mut open) if t < head.steps => {
@@ -262,7 +263,7 @@ impl<'a, W: Copy + Default> Samples<'a, W> {
                     if pack.failed() {
                         return Err(PackError::Field("a recorded sample"));
                     }
-                    open.add_mixed(&[grad])?;
+                    open.add_combined(&[grad])?;
                 }
             }
             Self::Generated { numbers, z, point, mixed, shard, elsewhere } => {
@@ -338,12 +339,12 @@ fn add_one<M: Mechanism>(
     }
     if s % 3 == 1 {
         let mut worker = open.shard(shard)?;
-        worker.add_mixed(&[mixed])?;
+        worker.add_combined(&[mixed])?;
         return open.merge(worker);
     }
     let (head, tail) = mixed.split_at(mixed.len() / 2);
     let (first, second) = head.split_at(head.len() / 3);
-    open.add_mixed(&[first, second, tail])
+    open.add_combined(&[first, second, tail])
 }
 
 /// The gradient at `point`, in its place.

@@ -7,7 +7,7 @@ use super::memory::{Memory, Vector};
 use super::pack::Reader;
 use super::samples::{Kind, Numbers, further, ordinary, spoil};
 use super::slots::{AnyClip, Floats};
-use crate::accounting::{Ledger, Volatile};
+use crate::accounting::Ledger;
 use crate::clip::Layer;
 use crate::error::OpenError;
 use crate::filter::Identity;
@@ -51,13 +51,13 @@ pub(super) fn play(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<End
     let got = memory.narrow.len();
     let sum = memory.narrow.get_mut(..dim).ok_or(PackError::Memory { of: Vector::Narrow, needed: dim, got })?;
     let optimizer = SgdState { momentum: [0.0; 0] };
-    let mut state = StepState::new(sum, (), (), optimizer);
+    let mut state = StepState::new(sum, (), optimizer, ());
     let grad = Floats(memory.floats).take(dim)?;
     let generator: ChaCha20 = ChaCha20::simulation(seed);
-    let (mut numbers, mut ledger) = (Numbers(seed), Ledger::new(rounds));
+    let (mut numbers, mut ledger) = (Numbers(seed), Ledger::volatile(rounds));
     let (mut digest, mut parted, mut same) = (Digest::default(), None, 0);
     for t in 0..rounds {
-        let mut open = match step.open(&mut state, &mut ledger, &mut Volatile) {
+        let mut open = match step.open(&mut state, &mut ledger) {
             Ok(open) => open,
             Err(OpenError::Call(error)) => return Err(error.into()),
             Err(OpenError::BudgetSpent) => return Err(PackError::Field("budget of a run")),
@@ -66,7 +66,7 @@ pub(super) fn play(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<End
         for kind in (0..ordinary(t)).map(|_| Kind::Ordinary).chain(further(t)) {
             numbers.fill(kind, grad);
             spoil(kind, t, grad);
-            open.add_mixed(&[grad])?;
+            open.add_combined(&[grad])?;
         }
         open.emit(Sender { run, device, round: t }, &generator, |bytes| digest.add_bytes(bytes))?;
         let by = t.saturating_add(1);

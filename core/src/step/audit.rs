@@ -7,12 +7,11 @@
 //! Reading changes nothing: a step that was probed can be finished. Then the noise is the difference of what was released and what was
 //! probed.
 
-use super::{Open, Shard, StepState};
+use super::{Open, Shard, StepConfig, StepState};
 use crate::clip::{Clip, Layers};
 use crate::count::{Counts, Query};
 use crate::noise::sealed::Sealed;
 use crate::private::{Mechanism, SumWord};
-use crate::threshold::Threshold;
 
 /// What an open step or a shard of it holds.
 #[derive(Clone, Copy)]
@@ -25,9 +24,9 @@ pub struct Probe<'a, W> {
     pub counts: &'a [i32],
 }
 
-impl<M: Mechanism, C, T: Threshold, F, FS, O, OS> Open<'_, M, C, T, F, FS, O, OS> {
+impl<P: StepConfig, FS, OS> Open<'_, P, FS, OS> {
     /// Reads the sum and the counts, which are not released.
-    pub fn probe(&self) -> Probe<'_, M::Word> {
+    pub fn probe(&self) -> Probe<'_, <P::Mechanism as Mechanism>::Word> {
         Probe { sum: self.sum.sum, query: self.adder.query, counts: self.counts.as_ref() }
     }
 }
@@ -39,7 +38,7 @@ impl<M: Mechanism, C, K: Counts> Shard<'_, M, C, K> {
     }
 }
 
-impl<B, FS, TS, OS> StepState<B, FS, TS, OS> {
+impl<B, FS, OS, TS> StepState<B, FS, OS, TS> {
     /// The memory of the sum, outside of a step.
     pub fn sum(&self) -> &B {
         &self.sum

@@ -1,7 +1,6 @@
 //! The door for updates that leave the device: a step's sum is released on the grid, as bytes, and no parameter moves here.
 
-use super::Open;
-use crate::clip::Clip;
+use super::{Open, StepConfig};
 use crate::error::CallError;
 use crate::filter::Identity;
 use crate::noise::{Address, CHUNK, DiscreteGaussian, Generator, Purpose};
@@ -24,8 +23,8 @@ pub struct Sender {
 /// floats,
 ///
 /// ```compile_fail,E0599
-/// use damper_core::{clip::FlatL2, filter::Identity, noise::*, optimizer::*, step::{Open, Sender}, threshold::Fixed};
-/// type Floats<'a> = Open<'a, ContinuousGaussian, FlatL2, Fixed, Identity, (), Sgd, SgdState<[f32; 1]>>;
+/// use damper_core::{filter::Identity, noise::*, optimizer::*, step::{Open, PrivateStep, Sender}};
+/// type Floats<'a> = Open<'a, PrivateStep<Identity, Sgd, ContinuousGaussian>, (), SgdState<[f32; 1]>>;
 /// fn emit(open: Floats<'_>, sender: Sender, generator: &ChaCha20) {
 ///     let _ = open.emit(sender, generator, |_: &[u8]| ());
 /// }
@@ -34,18 +33,21 @@ pub struct Sender {
 /// and a sum is released once: the same noise under two forms of it would be taken off by whoever has both.
 ///
 /// ```compile_fail,E0382
-/// use damper_core::{clip::FlatL2, filter::Identity, noise::*, optimizer::*, step::{Open, Sender}, threshold::Fixed};
-/// type OnGrid<'a> = Open<'a, DiscreteGaussian<i32>, FlatL2, Fixed, Identity, (), Sgd, SgdState<[f32; 1]>>;
+/// use damper_core::{noise::*, optimizer::*, step::{Open, PrivateStep, Sender}};
+/// type OnGrid<'a> = Open<'a, PrivateStep, (), SgdState<[f32; 1]>>;
 /// fn twice(mut open: OnGrid<'_>, sender: Sender, generator: &ChaCha20) {
 ///     let _ = open.emit(sender, generator, |_: &[u8]| ());
-///     let _ = open.add_mixed(&[&[1.0]]);
+///     let _ = open.add_combined(&[&[1.0]]);
 /// }
 /// ```
-impl<C: Clip, O, OS> Open<'_, DiscreteGaussian<i32>, C, Fixed, Identity, (), O, OS> {
+impl<P, OS> Open<'_, P, (), OS>
+where
+    P: StepConfig<Mechanism = DiscreteGaussian<i32>, Threshold = Fixed, Filter = Identity>,
+{
     /// Adds the noise and gives the released sum to `sink`, from the first byte to the last, in the format of
     /// [`update`](crate::update). The sum is wiped as it goes.
     ///
-    /// What `sink` loses is lost: the payment stays, and there is no second release of a step.
+    /// What `sink` loses is lost: the charge stays, and there is no second release of a step.
     ///
     /// # Errors
     ///
@@ -93,7 +95,7 @@ impl<C: Clip, O, OS> Open<'_, DiscreteGaussian<i32>, C, Fixed, Identity, (), O, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accounting::{Ledger, Volatile};
+    use crate::accounting::Ledger;
     use crate::clip::FlatL2;
     use crate::grid::Grid;
     use crate::noise::ChaCha20;
@@ -108,9 +110,7 @@ mod tests {
 
     const DIM: usize = 1500;
 
-    type Step = PrivateStep<DiscreteGaussian<i32>, FlatL2, Fixed, Identity, Sgd, Constant>;
-
-    fn step() -> Step {
+    fn step() -> PrivateStep {
         PrivateStep::new(Slots {
             mechanism: DiscreteGaussian::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
             clip: FlatL2,
@@ -123,8 +123,8 @@ mod tests {
         .unwrap()
     }
 
-    fn state() -> StepState<Vec<SumWord<i32>>, (), (), SgdState<[f32; 0]>> {
-        StepState::new(std::vec![SumWord::ZERO; DIM], (), (), SgdState { momentum: [] })
+    fn state() -> StepState<Vec<SumWord<i32>>, (), SgdState<[f32; 0]>> {
+        StepState::new(std::vec![SumWord::ZERO; DIM], (), SgdState { momentum: [] }, ())
     }
 
     fn sample(seed: u64) -> Vec<f32> {
@@ -136,10 +136,10 @@ mod tests {
         let (step, generator) = (step(), ChaCha20::<20>::simulation(5));
         let (mut bytes, mut params) = (Vec::new(), std::vec![0.0; DIM]);
         for emits in [true, false] {
-            let (mut state, mut ledger) = (state(), Ledger::new(1));
-            let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+            let (mut state, mut ledger) = (state(), Ledger::volatile(1));
+            let mut open = step.open(&mut state, &mut ledger).unwrap();
             for seed in 0..3 {
-                open.add_mixed(&[&sample(seed)]).unwrap();
+                open.add_combined(&[&sample(seed)]).unwrap();
             }
             if emits {
                 let sender = Sender { run: 1, device: 2, round: 3 };
@@ -168,9 +168,9 @@ mod tests {
         for device in 0..4u64 {
             let (step, generator) = (step(), ChaCha20::<20>::simulation(device));
             let samples = [sample(2 * device), sample(2 * device + 1)];
-            let (mut state, mut ledger) = (state(), Ledger::new(1));
-            let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
-            samples.iter().for_each(|sample| open.add_mixed(&[sample]).unwrap());
+            let (mut state, mut ledger) = (state(), Ledger::volatile(1));
+            let mut open = step.open(&mut state, &mut ledger).unwrap();
+            samples.iter().for_each(|sample| open.add_combined(&[sample]).unwrap());
             let mut bytes = Vec::new();
             open.emit(Sender { run: 1, device, round: 0 }, &generator, |part| bytes.extend_from_slice(part)).unwrap();
             total.iter_mut().zip(Update::parse(&bytes).unwrap().units()).for_each(|(total, units)| *total += units);

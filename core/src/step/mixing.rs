@@ -1,31 +1,34 @@
 //! One sample whose gradients at several points become one.
 
+use super::StepConfig;
 use super::adder::{Adder, total_len};
-use crate::clip::Clip;
-use crate::count::Counts;
+use super::open::CountsOf;
 use crate::error::{CallError, check_len};
 use crate::filter::{Filter, mix};
 use crate::private::Mechanism;
 
 /// One sample whose gradients arrive point by point. Dropping it before [`Mixing::add`] adds nothing.
-pub struct Mixing<'a, M: Mechanism, C, K, F, FS> {
-    adder: &'a Adder<M, C>,
+pub struct Mixing<'a, P: StepConfig, FS> {
+    adder: &'a Adder<P::Mechanism, P::Clip>,
     /// The step's sum, lent: not wiped when this ends.
-    sum: &'a mut [M::Word],
-    counts: &'a mut K,
-    filter: &'a F,
+    sum: &'a mut [<P::Mechanism as Mechanism>::Word],
+    counts: &'a mut CountsOf<P>,
+    filter: &'a P::Filter,
     filter_state: &'a FS,
     buffer: &'a mut [f32],
     next: usize,
 }
 
-impl<'a, M: Mechanism, C: Clip, K: Counts, F: Filter<FS>, FS> Mixing<'a, M, C, K, F, FS> {
+impl<'a, P: StepConfig, FS> Mixing<'a, P, FS>
+where
+    P::Filter: Filter<FS>,
+{
     /// Before the first point.
     pub(super) fn new(
-        adder: &'a Adder<M, C>,
-        sum: &'a mut [M::Word],
-        counts: &'a mut K,
-        filter: &'a F,
+        adder: &'a Adder<P::Mechanism, P::Clip>,
+        sum: &'a mut [<P::Mechanism as Mechanism>::Word],
+        counts: &'a mut CountsOf<P>,
+        filter: &'a P::Filter,
         filter_state: &'a FS,
         buffer: &'a mut [f32],
     ) -> Self {

@@ -1,8 +1,8 @@
 //! A step that is open: it takes samples, releases, and moves the parameters.
 
 use super::adder::{Adder, total_len};
-use super::{Mixing, Shard};
-use crate::clip::Clip;
+use super::{Mixing, Shard, StepConfig};
+use crate::accounting::Rate;
 use crate::count::{CountNoise, Counts, ReleasedCounts};
 use crate::error::{CallError, check_len};
 use crate::filter::Filter;
@@ -11,29 +11,41 @@ use crate::noise::sealed::Inside;
 use crate::noise::{Address, CHUNK, Generator, Purpose};
 use crate::optimizer::{Begin, Optimizer, piece};
 use crate::private::{ClippedSum, Mechanism, Released};
+use crate::sampling::{PoissonDraw, poisson};
 use crate::threshold::{Facts, Threshold};
 
 /// Coordinates released, filtered and applied at a time. Even, so that the float mechanism's pairs never straddle.
 /// Fewer on devices, whose stack holds them.
 const BLOCK: usize = if cfg!(target_pointer_width = "64") { 64 } else { 16 };
 
-/// A step that is paid for and takes samples. Dropping it releases nothing and wipes the sum; the payment stays.
-pub struct Open<'a, M: Mechanism, C, T: Threshold, F, FS, O, OS> {
-    pub(super) adder: Adder<M, C>,
-    pub(super) sum: ClippedSum<'a, M::Word>,
-    pub(super) counts: T::Counts,
+/// A step that is charged and takes samples. Dropping it releases nothing and wipes the sum; the charge stays.
+///
+/// It borrows the state and nothing else, so it can be kept in a task or in a resource.
+pub struct Open<'a, P: StepConfig, FS = (), OS = ()> {
+    pub(super) adder: Adder<P::Mechanism, P::Clip>,
+    pub(super) sum: ClippedSum<'a, <P::Mechanism as Mechanism>::Word>,
+    pub(super) counts: CountsOf<P>,
     pub(super) count_noise: Option<CountNoise>,
-    pub(super) filter: &'a F,
+    pub(super) filter: P::Filter,
     pub(super) filter_state: &'a mut FS,
-    pub(super) threshold: &'a T,
-    pub(super) threshold_state: &'a mut T::State,
-    pub(super) optimizer: &'a O,
+    pub(super) threshold: P::Threshold,
+    pub(super) threshold_state: &'a mut <P::Threshold as Threshold>::State,
+    pub(super) optimizer: P::Optimizer,
     pub(super) optimizer_state: &'a mut OS,
     pub(super) learning_rate: f64,
     pub(super) expected_batch: u32,
 }
 
-impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS> Open<'_, M, C, T, F, FS, O, OS> {
+/// The counts of a step.
+pub(super) type CountsOf<P> = <<P as StepConfig>::Threshold as Threshold>::Counts;
+/// A worker's share of a step.
+pub(super) type ShardOf<'s, P> = Shard<'s, <P as StepConfig>::Mechanism, <P as StepConfig>::Clip, CountsOf<P>>;
+
+impl<P: StepConfig, FS, OS> Open<'_, P, FS, OS>
+where
+    P::Filter: Filter<FS>,
+    P::Optimizer: Optimizer<OS>,
+{
     /// The number of this step, counted from 0: the address of its noise and of its draw.
     #[must_use]
     pub fn number(&self) -> u32 {
@@ -62,6 +74,25 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
         self.filter.point(self.filter_state, index, params, out)
     }
 
+    /// Draws the batch of this step: each index below `samples` with probability `rate`. One draw a step.
+    pub fn poisson_batch<'g, G: Generator>(&self, generator: &'g G, rate: Rate, samples: u32) -> PoissonDraw<'g, G> {
+        poisson(generator, self.number(), rate, samples)
+    }
+
+    /// Adds one sample by its gradient at the parameters (`[D]`). A gradient whose squared norm is not a finite f32 adds
+    /// exactly nothing.
+    ///
+    /// # Errors
+    ///
+    /// The gradient has another number of elements, or the filter wants gradients at other points than the parameters
+    /// ([`Open::add_points`]); nothing was added.
+    pub fn add(&mut self, grad: &[f32]) -> Result<(), CallError> {
+        if !self.filter.stays() {
+            return Err(CallError::Order("the filter wants gradients at other points than the parameters"));
+        }
+        self.add_combined(&[grad])
+    }
+
     /// Adds one sample whose gradients at all points are already mixed. `parts` are the consecutive parts of its gradient,
     /// `[D]` elements together. A gradient whose squared norm is not a finite f32 adds exactly nothing.
     ///
@@ -69,7 +100,7 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
     ///
     /// The parts have another number of elements; nothing was added.
     #[inline(always)]
-    pub fn add_mixed(&mut self, parts: &[&[f32]]) -> Result<(), CallError> {
+    pub fn add_combined(&mut self, parts: &[&[f32]]) -> Result<(), CallError> {
         check_len("the gradient", self.sum.sum.len(), total_len(parts))?;
         self.adder.add(parts, self.sum.sum, &mut self.counts);
         Ok(())
@@ -80,12 +111,9 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
     /// # Errors
     ///
     /// The buffer has another number of elements.
-    pub fn add_points<'s>(
-        &'s mut self,
-        buffer: &'s mut [f32],
-    ) -> Result<Mixing<'s, M, C, T::Counts, F, FS>, CallError> {
+    pub fn add_points<'s>(&'s mut self, buffer: &'s mut [f32]) -> Result<Mixing<'s, P, FS>, CallError> {
         check_len("the mixing buffer", self.sum.sum.len(), buffer.len())?;
-        Ok(Mixing::new(&self.adder, self.sum.sum, &mut self.counts, self.filter, self.filter_state, buffer))
+        Ok(Mixing::new(&self.adder, self.sum.sum, &mut self.counts, &self.filter, self.filter_state, buffer))
     }
 
     /// A sum of its own for another worker, in memory of the caller's (`[D]` words), to be merged before the end.
@@ -93,7 +121,7 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
     /// # Errors
     ///
     /// The memory has another number of words.
-    pub fn shard<'s>(&self, sum: &'s mut [M::Word]) -> Result<Shard<'s, M, C, T::Counts>, CallError> {
+    pub fn shard<'s>(&self, sum: &'s mut [<P::Mechanism as Mechanism>::Word]) -> Result<ShardOf<'s, P>, CallError> {
         check_len("the shard's sum", self.sum.sum.len(), sum.len())?;
         Ok(Shard { adder: self.adder, sum: ClippedSum::new(sum), counts: self.counts.empty() })
     }
@@ -103,7 +131,7 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
     /// # Errors
     ///
     /// The shard is another step's, or of another length.
-    pub fn takes(&self, shard: &Shard<'_, M, C, T::Counts>) -> Result<(), CallError> {
+    pub fn takes(&self, shard: &ShardOf<'_, P>) -> Result<(), CallError> {
         check_len("the shard's sum", self.sum.sum.len(), shard.sum.sum.len())?;
         if shard.adder.is_of(&self.adder) {
             Ok(())
@@ -117,7 +145,7 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
     /// # Errors
     ///
     /// The shard is another step's, or of another length.
-    pub fn merge(&mut self, shard: Shard<'_, M, C, T::Counts>) -> Result<(), CallError> {
+    pub fn merge(&mut self, shard: ShardOf<'_, P>) -> Result<(), CallError> {
         self.takes(&shard)?;
         self.adder.mechanism.merge(self.sum.sum, shard.sum.sum, Inside(()));
         if mutant::is(Mutant::ShardMergedTwice) {
@@ -135,7 +163,7 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
     ///
     /// # Errors
     ///
-    /// `params` has another number of elements; nothing is released, and the payment stays.
+    /// `params` has another number of elements; nothing is released, and the charge stays.
     pub fn finish<G: Generator>(mut self, params: &mut [f32], generator: &G) -> Result<(), CallError> {
         check_len("the parameters", self.sum.sum.len(), params.len())?;
         self.move_params(params, generator);
@@ -176,14 +204,14 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
                     let (released, _) = released.split_at_mut(sum.len().min(BLOCK));
                     if held && !looks {
                         for (released, word) in released.iter_mut().zip(sum) {
-                            *released = M::held(*word, Inside(()));
-                            *word = M::Word::default();
+                            *released = P::Mechanism::held(*word, Inside(()));
+                            *word = Default::default();
                         }
                     } else {
                         mechanism.release(threshold, expected_batch, sum, &mut words, released, Inside(()));
                         if looks {
                             for (word, released) in sum.iter_mut().zip(&*released) {
-                                *word = M::hold(*released, Inside(()));
+                                *word = P::Mechanism::hold(*released, Inside(()));
                             }
                         }
                     }
@@ -224,7 +252,7 @@ impl<M: Mechanism, C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, O
         let shared = mutant::is(Mutant::CountsShareStream);
         let purpose = if shared { Purpose::GradientNoise } else { Purpose::HistogramNoise };
         let mut words = generator.stream(Address { purpose, step, chunk: 0 });
-        let mut released = T::Counts::NONE;
+        let mut released = CountsOf::<P>::NONE;
         // As many as were asked for.
         let released = released.as_mut().get_mut(..query.len()).unwrap_or_default();
         noise.release(self.counts.as_ref(), &mut words, released);

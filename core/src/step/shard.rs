@@ -14,13 +14,13 @@ pub struct Shard<'a, M: Mechanism, C, K> {
 }
 
 impl<M: Mechanism, C: Clip, K: Counts> Shard<'_, M, C, K> {
-    /// As [`Open::add_mixed`](super::Open::add_mixed).
+    /// As [`Open::add_combined`](super::Open::add_combined).
     ///
     /// # Errors
     ///
     /// The parts have another number of elements; nothing was added.
     #[inline(always)]
-    pub fn add_mixed(&mut self, parts: &[&[f32]]) -> Result<(), CallError> {
+    pub fn add_combined(&mut self, parts: &[&[f32]]) -> Result<(), CallError> {
         check_len("the gradient", self.sum.sum.len(), total_len(parts))?;
         self.adder.add(parts, self.sum.sum, &mut self.counts);
         Ok(())

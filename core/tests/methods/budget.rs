@@ -4,7 +4,7 @@ use crate::harness::{How, Lost, Run, Sample, bits};
 use crate::method::{Method, PLAIN, ThresholdChoice};
 use crate::table::{FILTERS, Noise, batches, methods};
 use damper_core::accounting::renyi::{divergence_at_whole, epsilon_at};
-use damper_core::accounting::{Event, Ledger, Rate, RenyiFilter};
+use damper_core::accounting::{Event, Rate, RenyiFilter};
 use damper_core::error::OpenError;
 use damper_core::noise::LEAST_SIGMA;
 use std::collections::HashSet;
@@ -18,12 +18,15 @@ fn payments_events_and_draws_of_every_method_are_as_many_as_its_steps() {
             let t = t as u32;
             let taken = run.take(samples, How::Points);
             assert_eq!((taken.number, taken.releases), (t, (1, counting)), "one release of each kind: {method:?}");
-            assert_eq!((run.ledger.paid(), run.store.count, run.store.last.unwrap().paid), (t + 1, t + 1, t + 1));
+            assert_eq!(
+                (run.ledger.charged_steps(), run.ledger.store().count, run.ledger.store().last.unwrap().paid),
+                (t + 1, t + 1, t + 1)
+            );
         }
         // The budget is spent: nothing is released, nothing moves, nothing is written.
         let before = bits(&run.params);
         assert!(matches!(run.try_take(&[], How::Points), Err(OpenError::BudgetSpent)));
-        assert_eq!((bits(&run.params), run.ledger.paid(), run.store.count), (before, 7, 7));
+        assert_eq!((bits(&run.params), run.ledger.charged_steps(), run.ledger.store().count), (before, 7, 7));
         assert!(run.sum_is_wiped());
     }
 }
@@ -37,7 +40,7 @@ fn memory_that_does_not_fit_is_refused_before_anything_is_paid() {
             // Filters, layers or optimizers whose memory is as long as the gradient notice; those without any cannot.
             if let Err(error) = run.try_take(&[], How::Points) {
                 assert!(matches!(error, OpenError::Call(_)));
-                assert_eq!((run.ledger.paid(), run.store.count), (0, 0));
+                assert_eq!((run.ledger.charged_steps(), run.ledger.store().count), (0, 0));
             }
         }
     }
@@ -50,13 +53,13 @@ fn a_step_whose_payment_may_not_be_durable_releases_nothing_and_its_number_is_no
         let (mut run, mut filter) = (method.start::<i64>(5), RenyiFilter::new(8, 50.0, 1e-5).unwrap());
         let first = run.take(&[], How::Points);
         let before = bits(&run.params);
-        run.store.fails = true;
+        run.ledger.store_mut().fails = true;
         assert_eq!(run.try_take(&[], How::Points).err(), Some(OpenError::Store(Lost)));
         assert_eq!(run.try_take_chosen(&[], 1.0, Rate::ONE, &mut filter).err(), Some(OpenError::Store(Lost)));
         assert!(bits(&run.params) == before && run.sum_is_wiped());
-        run.store.fails = false;
-        assert_eq!((first.number, run.take(&[], How::Points).number, run.store.last.unwrap().paid), (0, 2, 3));
-        assert_eq!(filter.paid(), 1);
+        run.ledger.store_mut().fails = false;
+        assert_eq!((first.number, run.take(&[], How::Points).number, run.ledger.store().last.unwrap().paid), (0, 2, 3));
+        assert_eq!(filter.charged_steps(), 1);
         assert!(filter.spent() > 0.0);
     }
 }
@@ -71,7 +74,7 @@ fn over_power_cuts_no_noise_repeats_and_no_payment_is_forgotten() {
         let (mut blocks, mut released, mut paid) = (HashSet::new(), 0, 0);
         for _ in 0..200 {
             let prepay = 1 + moments.below(4) as u32;
-            let mut run: Run<i64> = method.resume(Ledger::resume(budget, paid).prepaying(prepay));
+            let mut run: Run<i64> = method.resume(budget, paid, prepay);
             for _ in 0..moments.below(4) {
                 match run.try_take(&[], How::Points) {
                     Ok(taken) => {
@@ -80,7 +83,7 @@ fn over_power_cuts_no_noise_repeats_and_no_payment_is_forgotten() {
                             assert!(blocks.insert(block.to_vec()), "noise repeats");
                         }
                         // What survives a cut covers what was released.
-                        let covered = run.store.last.map_or(paid, |record| record.paid);
+                        let covered = run.ledger.store().last.map_or(paid, |record| record.paid);
                         assert!(taken.number < covered && covered <= budget);
                     }
                     Err(error) => assert!(matches!(error, OpenError::BudgetSpent)),
@@ -89,7 +92,7 @@ fn over_power_cuts_no_noise_repeats_and_no_payment_is_forgotten() {
             if moments.below(2) == 0 {
                 run.abandon();
             }
-            let persisted = run.store.last.map_or(paid, |record| record.paid);
+            let persisted = run.ledger.store().last.map_or(paid, |record| record.paid);
             assert!(persisted >= paid && released <= persisted);
             paid = persisted;
         }
@@ -112,7 +115,7 @@ fn over_power_cuts_the_divergence_spent_never_falls() {
                 assert!(numbers.insert(taken.number), "an address is used once");
             }
         }
-        if let Some(record) = run.store.last {
+        if let Some(record) = run.ledger.store().last {
             assert!(record.divergence > spent && record.paid > paid && record.divergence <= filter.budget());
             (spent, paid) = (record.divergence, record.paid);
         }
@@ -141,13 +144,16 @@ fn multipliers_chosen_online_never_spend_more_than_the_filters_budget() {
                 _ => f64::from(1.0 + 0.9 * choice.signed()),
             };
             let (params, paid, writes, before) =
-                (bits(&run.params), filter.paid(), run.store.count, filter.spent().to_bits());
+                (bits(&run.params), filter.charged_steps(), run.ledger.store().count, filter.spent().to_bits());
             let samples = vec![Sample::constant(choice.vector(method.dim, 1.0)); t % 4];
             match run.try_take_chosen(&samples, factor, rate, &mut filter) {
                 Ok(taken) => {
                     admitted += 1;
                     last = taken.released[0];
-                    assert_eq!((taken.number, filter.paid(), run.store.count), (CHOSEN + paid, paid + 1, writes + 1));
+                    assert_eq!(
+                        (taken.number, filter.charged_steps(), run.ledger.store().count),
+                        (CHOSEN + paid, paid + 1, writes + 1)
+                    );
                     // What is priced is what ran.
                     let multiplier = taken.noise_std * f64::from(method.expected_batch) / f64::from(taken.clip);
                     let multiplier = (multiplier * 65_536.0).round() / 65_536.0;
@@ -169,7 +175,8 @@ fn multipliers_chosen_online_never_spend_more_than_the_filters_budget() {
                         OpenError::BudgetSpent => assert!(has_price, "{factor}"),
                         error => assert!(matches!(error, OpenError::Call(_)) && !has_price, "{factor}"),
                     }
-                    let after = (bits(&run.params), filter.paid(), run.store.count, filter.spent().to_bits());
+                    let after =
+                        (bits(&run.params), filter.charged_steps(), run.ledger.store().count, filter.spent().to_bits());
                     assert_eq!((params, paid, writes, before), after);
                     assert!(run.sum_is_wiped());
                 }
@@ -177,7 +184,7 @@ fn multipliers_chosen_online_never_spend_more_than_the_filters_budget() {
         }
         assert!(admitted > 3 && refused > 3, "{admitted} {refused}");
         assert!(epsilon_at(spent, f64::from(order), delta) <= epsilon);
-        assert_eq!(run.ledger.paid(), 0);
+        assert_eq!(run.ledger.charged_steps(), 0);
     }
 }
 
@@ -192,7 +199,7 @@ fn a_factor_that_is_no_number_above_0_is_refused_before_anything_is_paid() {
             matches!(run.try_take_chosen(&[], factor, Rate::ONE, &mut filter), Err(OpenError::Call(_))),
             "{factor}"
         );
-        assert_eq!((filter.paid(), run.store.count), (0, 0));
+        assert_eq!((filter.charged_steps(), run.ledger.store().count), (0, 0));
     }
     assert!(run.try_take_chosen(&[], 1.0, Rate::ONE, &mut filter).is_ok());
 }

@@ -94,17 +94,15 @@ pub struct Taken {
     pub releases: (u32, u32),
 }
 
-pub type Step<W> = PrivateStep<DiscreteGaussian<W>, ByRule<AnyClip>, AnyThreshold, Any, AnyOptimizer, Declared>;
-type State<W> = StepState<Vec<SumWord<W>>, FilterMemory, ThresholdMemory, OptimizerMemory>;
-type Opened<'a, W> =
-    Open<'a, DiscreteGaussian<W>, ByRule<AnyClip>, AnyThreshold, Any, FilterMemory, AnyOptimizer, OptimizerMemory>;
+pub type Step<W> = PrivateStep<Any, AnyOptimizer, DiscreteGaussian<W>, AnyThreshold, ByRule<AnyClip>, Declared>;
+type State<W> = StepState<Vec<SumWord<W>>, FilterMemory, OptimizerMemory, ThresholdMemory>;
+type Opened<'a, W> = Open<'a, Step<W>, FilterMemory, OptimizerMemory>;
 
 /// A run of a method: what a program that trains would hold.
 pub struct Run<W: Word> {
     pub step: Step<W>,
     state: State<W>,
-    pub ledger: Ledger,
-    pub store: Writes,
+    pub ledger: Ledger<Writes>,
     pub params: Vec<f32>,
     generator: ChaCha20,
 }
@@ -112,20 +110,21 @@ pub struct Run<W: Word> {
 impl Method {
     /// A run from the start, with a budget of `budget` steps.
     pub fn start<W: Word>(&self, budget: u32) -> Run<W> {
-        self.resume(Ledger::new(budget))
+        self.resume(budget, 0, 1)
     }
 
-    /// A run with fresh memory and this ledger.
-    pub fn resume<W: Word>(&self, ledger: Ledger) -> Run<W> {
+    /// A run with fresh memory, after a restart at which `charged` steps were durable.
+    pub fn resume<W: Word>(&self, budget: u32, charged: u32, reserve: u32) -> Run<W> {
+        let ledger = Ledger::resume(Writes::default(), budget, charged).with_reserve(reserve);
         let state = StepState::new(
             vec![SumWord::default(); self.dim],
             filter_memory(&self.filter, self.dim),
-            self.threshold().1,
             self.optimizer(),
+            self.threshold().1,
         );
         let params = (0..self.dim).map(|i| (i % 7) as f32 / 8.0 - 0.25).collect();
         let generator = ChaCha20::simulation(self.seed);
-        Run { step: self.step(), state, ledger, store: Writes::default(), params, generator }
+        Run { step: self.step(), state, ledger, params, generator }
     }
 
     /// The integers that were released: sum and noise in grid units. Fails where a value is not on the declared grid.
@@ -197,14 +196,14 @@ fn end<W: Word>(
             for sample in samples {
                 let mixed = mixed(sample);
                 let (first, second) = mixed.split_at(params.len() / 3);
-                open.add_mixed(&[first, second]).unwrap();
+                open.add_combined(&[first, second]).unwrap();
             }
         }
         How::Shards(count) => {
             let mut memory = vec![vec![SumWord::default(); params.len()]; count];
             let mut shards: Vec<_> = memory.iter_mut().map(|sum| open.shard(sum).unwrap()).collect();
             for (i, sample) in samples.iter().enumerate() {
-                shards[i % count].add_mixed(&[&mixed(sample)]).unwrap();
+                shards[i % count].add_combined(&[&mixed(sample)]).unwrap();
             }
             while let Some(shard) = shards.pop() {
                 open.merge(shard).unwrap();
@@ -224,7 +223,7 @@ impl<W: Word> Run<W> {
 
     /// Takes a step with these samples if the ledger has room.
     pub fn try_take(&mut self, samples: &[Sample], how: How) -> Result<Taken, OpenError<Lost>> {
-        let open = self.step.open(&mut self.state, &mut self.ledger, &mut self.store)?;
+        let open = self.step.open(&mut self.state, &mut self.ledger)?;
         let taken = end(open, samples, how, &mut self.params, &self.generator);
         Ok(self.complete(taken))
     }
@@ -237,14 +236,14 @@ impl<W: Word> Run<W> {
         rate: Rate,
         filter: &mut RenyiFilter,
     ) -> Result<Taken, OpenError<Lost>> {
-        let open = self.step.open_chosen(&mut self.state, factor, rate, filter, &mut self.store)?;
+        let open = self.step.open_adaptive(&mut self.state, factor, rate, filter, self.ledger.store_mut())?;
         let taken = end(open, samples, How::Points, &mut self.params, &self.generator);
         Ok(self.complete(taken))
     }
 
     /// Pays for a step and takes none: as a power cut does.
     pub fn abandon(&mut self) -> bool {
-        self.step.open(&mut self.state, &mut self.ledger, &mut self.store).is_ok()
+        self.step.open(&mut self.state, &mut self.ledger).is_ok()
     }
 
     /// At how many points the coming step wants gradients.

@@ -3,7 +3,7 @@
 use crate::harness::{How, Sample, Taken, bits};
 use crate::method::{FilterChoice, Method, OptimizerChoice, PLAIN, ThresholdChoice};
 use crate::table::{FALLING, FILTERS, Noise, batches, methods};
-use damper_core::accounting::{Ledger, Rate, Volatile};
+use damper_core::accounting::{Ledger, Rate};
 use damper_core::clip::FlatL2;
 use damper_core::filter::{Gain, Identity, LookAhead, SETS, named};
 use damper_core::grid::Grid;
@@ -50,7 +50,7 @@ fn an_empty_batch_is_a_step_like_any_other() {
             let taken = run.take(samples, How::Points);
             let hollow = [vec![Sample::constant(vec![f32::NAN; method.dim])], samples.clone()].concat();
             assert_eq!(taken, other.take(&hollow, How::Points), "{method:?}");
-            assert_eq!((taken.number, run.ledger.paid()), (t as u32, t as u32 + 1));
+            assert_eq!((taken.number, run.ledger.charged_steps()), (t as u32, t as u32 + 1));
             assert!(taken.released.iter().all(|x| x.is_finite()) && taken.released.iter().any(|x| *x != 0.0));
             assert!(before != run.params && run.params.iter().all(|x| x.is_finite()));
         }
@@ -297,12 +297,12 @@ fn adagrad_norms_rates_follow_from_releases_alone() {
         // b² − b_0² after each step, and the parameters at the end.
         let rates = |data: &dyn Fn(usize) -> Vec<[f32; 3]>| {
             let mut state =
-                StepState::new([SumWord::ZERO; 3], (), (), AdaGradNormState::new(SgdState { momentum: [0f32; 0] }));
-            let (mut ledger, mut params) = (Ledger::new(20), [0f32; 3]);
+                StepState::new([SumWord::ZERO; 3], (), AdaGradNormState::new(SgdState { momentum: [0f32; 0] }), ());
+            let (mut ledger, mut params) = (Ledger::volatile(20), [0f32; 3]);
             let added: Vec<_> = (0..20)
                 .map(|t| {
-                    let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
-                    data(t).iter().for_each(|grad| open.add_mixed(&[grad]).unwrap());
+                    let mut open = step.open(&mut state, &mut ledger).unwrap();
+                    data(t).iter().for_each(|grad| open.add_combined(&[grad]).unwrap());
                     open.finish(&mut params, &ChaCha20::<1>::simulation(4)).unwrap();
                     state.optimizer.added.to_bits()
                 })

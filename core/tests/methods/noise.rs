@@ -6,7 +6,7 @@
 use crate::harness::{How, Sample, Taken};
 use crate::method::{FilterChoice, Method, PLAIN};
 use crate::table::{FALLING, FILTERS, NOISES, methods};
-use damper_core::accounting::{Ledger, Rate};
+use damper_core::accounting::Rate;
 use damper_core::filter::{Gain, LookAhead};
 use damper_core::schedule::{Decay, NoiseSchedule};
 use std::collections::HashSet;
@@ -99,7 +99,7 @@ fn each_step_of_a_noise_schedule_has_the_noise_that_is_declared_and_priced_for_i
         for noise in NOISES.iter().chain(&[NoiseSchedule::Matched { exponent: 2.0 }]) {
             let method = Method { noise: *noise, learning_rate, dim: DRAWS, sigma: 20_000, seed: 5, ..PLAIN };
             for t in [0, 1, 2, 20, 39] {
-                let mut run = method.resume::<i64>(Ledger::resume(1000, t));
+                let mut run = method.resume::<i64>(1000, t, 1);
                 let taken = run.take(&[], How::Points);
                 assert_eq!(taken.number, t);
                 check(&in_units(&method, &taken).collect::<Vec<_>>(), &(noise, t));
@@ -120,7 +120,7 @@ fn every_method_draws_the_noise_of_dp_sgd() {
             let taken = run.take(&[], How::Points);
             let sigma = method.multiplier_at(t) * f64::from(1u32 << method.bits);
             let plain = Method { sigma: sigma as u32, seed: method.seed, ..PLAIN };
-            let expected = plain.resume::<i64>(Ledger::resume(6, t)).take(&[], How::Points);
+            let expected = plain.resume::<i64>(6, t, 1).take(&[], How::Points);
             assert_eq!(method.units(&taken), plain.units(&expected), "{method:?}");
             stated(&method, &taken);
         }

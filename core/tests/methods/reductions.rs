@@ -118,7 +118,7 @@ fn only_the_product_of_schedule_and_multiplier_matters() {
     for t in 0..6 {
         let taken = schedule.take(&[], How::Points);
         let fixed = Method { sigma: 6000 << t, ..PLAIN };
-        let mut alone = fixed.resume::<i64>(damper_core::accounting::Ledger::resume(6, t));
+        let mut alone = fixed.resume::<i64>(6, t, 1);
         let expected = alone.take(&[], How::Points);
         assert_eq!(bits(&taken.released), bits(&expected.released));
         assert_eq!(taken.noise_std.to_bits(), expected.noise_std.to_bits());

@@ -27,10 +27,7 @@ impl Steps {
 }
 
 /// DP-SGD with batch 1, whose parameters, from zero, become minus the released mean.
-fn dp_sgd<M: Mechanism, T: Threshold>(
-    mechanism: M,
-    threshold: T,
-) -> PrivateStep<M, FlatL2, T, Identity, Sgd, Constant> {
+fn dp_sgd<M: Mechanism, T: Threshold>(mechanism: M, threshold: T) -> PrivateStep<Identity, Sgd, M, T> {
     PrivateStep::new(Slots {
         mechanism,
         clip: FlatL2,
@@ -53,24 +50,24 @@ fn released<M: Mechanism, T: Threshold, G: Generator>(
     mut each: impl FnMut(&[f32]),
 ) -> T::State {
     let step = dp_sgd(mechanism, threshold);
-    let mut ledger = Ledger::resume(of.first + of.steps, of.first);
+    let mut ledger = Ledger::resume(Volatile, of.first + of.steps, of.first);
     let optimizer = SgdState { momentum: vec![0f32; 0] };
-    let mut state = StepState::new(vec![M::Word::default(); of.dim], (), memory, optimizer);
+    let mut state = StepState::new(vec![M::Word::default(); of.dim], (), optimizer, memory);
     let mut params = vec![0f32; of.dim];
     for _ in 0..of.steps {
         params.fill(0.0);
-        step.open(&mut state, &mut ledger, &mut Volatile).unwrap().finish(&mut params, generator).unwrap();
+        step.open(&mut state, &mut ledger).unwrap().finish(&mut params, generator).unwrap();
         each(&params);
     }
     state.threshold
 }
 
-/// The numbers of the next steps that a run with this ledger and store takes.
-pub fn numbers<P: Store<Error: std::fmt::Debug>, const N: usize>(ledger: &mut Ledger, store: &mut P) -> [u32; N] {
+/// The numbers of the next steps that a run with this ledger takes.
+pub fn numbers<S: Store<Error: std::fmt::Debug>, const N: usize>(ledger: &mut Ledger<S>) -> [u32; N] {
     let step = dp_sgd(DiscreteGaussian::<i32>::new(Grid::new(GRID_BITS).unwrap(), 1).unwrap(), Fixed(1.0));
     let optimizer = SgdState { momentum: vec![0f32; 0] };
-    let mut state = StepState::new(vec![SumWord::ZERO; 1], (), (), optimizer);
-    [0; N].map(|_| step.open(&mut state, ledger, store).unwrap().number())
+    let mut state = StepState::new(vec![SumWord::ZERO; 1], (), optimizer, ());
+    [0; N].map(|_| step.open(&mut state, ledger).unwrap().number())
 }
 
 /// A released number in grid units; fails where it is not on the grid.
@@ -109,6 +106,7 @@ pub const COUNTS: usize = 1000;
 const COUNT_UNIT: f64 = damper_core::count::UNIT as f64;
 
 /// A rule for the clip that writes down the counts it is given.
+#[derive(Clone)]
 struct Watch(CountNoise);
 
 impl Threshold for Watch {

@@ -7,7 +7,7 @@
 use crate::draws::{COUNTS, Steps, exact, float, numbers, with_counts};
 use crate::tail::{chi_square_uniform, normal, of_normal};
 use crate::{DRAWS, LEVEL};
-use damper_core::accounting::{Ledger, Record, Store};
+use damper_core::accounting::{Ledger, ReadStore, Record, Store};
 use damper_core::noise::{Address, ChaCha20, Generator, Purpose, Xoshiro};
 use rand_core::Rng;
 
@@ -163,7 +163,7 @@ fn purposes_share_no_words() {
 
 /// A store that may lose what it is given.
 struct Flash {
-    durable: Option<Record>,
+    durable: Record,
     loses: bool,
 }
 
@@ -172,21 +172,27 @@ impl Store for Flash {
 
     fn persist(&mut self, record: Record) -> Result<(), ()> {
         if !self.loses {
-            self.durable = Some(record);
+            self.durable = record;
         }
         Ok(())
     }
 }
 
+impl ReadStore for Flash {
+    fn record(&self) -> Record {
+        self.durable
+    }
+}
+
 /// The numbers of the steps that two runs take, three each, the second from what the first left in its store.
 fn numbers_around_a_restart(loses: bool) -> [[u32; 3]; 2] {
-    let (budget, mut flash) = (100, Flash { durable: None, loses: false });
-    let mut ledger = Ledger::new(budget);
-    let [_] = numbers(&mut ledger, &mut flash);
-    flash.loses = loses;
-    let before = numbers(&mut ledger, &mut flash);
-    let mut ledger = Ledger::resume(budget, flash.durable.unwrap().paid);
-    [before, numbers(&mut ledger, &mut flash)]
+    let budget = 100;
+    let mut ledger = Ledger::open(Flash { durable: Record::NONE, loses: false }, budget).unwrap();
+    let [_] = numbers(&mut ledger);
+    ledger.store_mut().loses = loses;
+    let before = numbers(&mut ledger);
+    let mut ledger = Ledger::open(ledger.into_store(), budget).unwrap();
+    [before, numbers(&mut ledger)]
 }
 
 #[test]

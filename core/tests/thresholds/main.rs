@@ -24,8 +24,8 @@ use proptest::prelude::*;
 use rand_core::Rng;
 
 type Mechanism = DiscreteGaussian<i64>;
-type Step<T> = PrivateStep<Mechanism, FlatL2, T, Identity, Sgd, Constant>;
-type State<S> = StepState<Vec<SumWord<i64>>, (), S, SgdState<Vec<f32>>>;
+type Step<T> = PrivateStep<Identity, Sgd, Mechanism, T>;
+type State<S> = StepState<Vec<SumWord<i64>>, (), SgdState<Vec<f32>>, S>;
 
 fn mechanism(multiplier: f64) -> Mechanism {
     DiscreteGaussian::with_multiplier(Grid::new(16).unwrap(), multiplier).unwrap()
@@ -45,7 +45,7 @@ fn step<T: Threshold>(threshold: T, multiplier: f64, expected_batch: u32) -> Ste
 }
 
 fn state<S>(threshold: S, dim: usize) -> State<S> {
-    StepState::new(vec![SumWord::ZERO; dim], (), threshold, SgdState { momentum: vec![0.0; dim] })
+    StepState::new(vec![SumWord::ZERO; dim], (), SgdState { momentum: vec![0.0; dim] }, threshold)
 }
 
 fn noise(multiplier: f64) -> CountNoise {
@@ -65,6 +65,7 @@ fn quantile(quantile: f64, batch: u32) -> (Quantile, QuantileState) {
 }
 
 /// A rule that also writes down what is released to it.
+#[derive(Clone)]
 struct Recorder<T>(T);
 
 struct Record<S> {
@@ -100,15 +101,15 @@ impl<T: Threshold> Threshold for Recorder<T> {
 fn take<T: Threshold>(
     step: &Step<T>,
     state: &mut State<T::State>,
-    ledger: &mut Ledger,
+    ledger: &mut Ledger<Volatile>,
     samples: &[Vec<f32>],
     params: &mut [f32],
     seed: u64,
 ) -> f32 {
-    let mut open = step.open(state, ledger, &mut Volatile).unwrap();
+    let mut open = step.open(state, ledger).unwrap();
     let clip = open.clip();
     for sample in samples {
-        open.add_mixed(&[sample]).unwrap();
+        open.add_combined(&[sample]).unwrap();
     }
     open.finish(params, &ChaCha20::<1>::simulation(seed)).unwrap();
     clip
@@ -119,7 +120,7 @@ fn first<T: Threshold>(threshold: T, start: T::State, samples: &[Vec<f32>], dim:
     let step = step(Recorder(threshold), 1.25, 1);
     let mut state = state(record(start), dim);
     let mut params = vec![0.0; dim];
-    take(&step, &mut state, &mut Ledger::new(1), samples, &mut params, 7);
+    take(&step, &mut state, &mut Ledger::volatile(1), samples, &mut params, 7);
     // The momentum is the first released mean itself.
     (state.optimizer.momentum, state.threshold.counts.remove(0))
 }
@@ -247,20 +248,20 @@ proptest! {
         let (rule, start) = percentile(0.3);
         let step = step(Recorder(rule), 1.25, 4);
         let (mut whole, mut whole_params) = (state(record(start), 3), [0.0; 3]);
-        take(&step, &mut whole, &mut Ledger::new(1), &samples, &mut whole_params, 1);
+        take(&step, &mut whole, &mut Ledger::volatile(1), &samples, &mut whole_params, 1);
 
-        let (mut split, mut params, mut ledger) = (state(record(start), 3), [0.0; 3], Ledger::new(1));
+        let (mut split, mut params, mut ledger) = (state(record(start), 3), [0.0; 3], Ledger::volatile(1));
         let (mut first_sum, mut second_sum) = ([SumWord::ZERO; 3], [SumWord::ZERO; 3]);
-        let mut open = step.open(&mut split, &mut ledger, &mut Volatile).unwrap();
+        let mut open = step.open(&mut split, &mut ledger).unwrap();
         let mut first = open.shard(&mut first_sum).unwrap();
         let mut second = open.shard(&mut second_sum).unwrap();
         for (i, sample) in samples.iter().enumerate() {
             if i < cuts.0 {
-                first.add_mixed(&[sample]).unwrap();
+                first.add_combined(&[sample]).unwrap();
             } else if i < cuts.1 {
-                second.add_mixed(&[sample]).unwrap();
+                second.add_combined(&[sample]).unwrap();
             } else {
-                open.add_mixed(&[sample]).unwrap();
+                open.add_combined(&[sample]).unwrap();
             }
         }
         open.merge(second).unwrap();
@@ -279,7 +280,7 @@ proptest! {
             samples.extend((0..pairs).flat_map(|_| [vec![2.0], vec![0.5]]));
             let (rule, start) = quantile(0.7, 20);
             let mut state = state(start, 1);
-            take(&step(rule, 1.25, 20), &mut state, &mut Ledger::new(1), &samples, &mut [0.0], 3);
+            take(&step(rule, 1.25, 20), &mut state, &mut Ledger::volatile(1), &samples, &mut [0.0], 3);
             state.threshold.clip()
         };
         prop_assert_eq!(clip_after(pairs), clip_after(0));
@@ -289,7 +290,7 @@ proptest! {
 /// Runs `rule` over changing data; the clips used, and what was released.
 fn run<T: Threshold>(rule: T, start: T::State, data: &[Vec<Vec<f32>>]) -> (Vec<f32>, State<Record<T::State>>) {
     let step = step(Recorder(rule), 1.25, 256);
-    let (mut state, mut ledger, mut params) = (state(record(start), 1), Ledger::new(u32::MAX), [0.0]);
+    let (mut state, mut ledger, mut params) = (state(record(start), 1), Ledger::volatile(u32::MAX), [0.0]);
     let clips = data.iter().map(|samples| take(&step, &mut state, &mut ledger, samples, &mut params, 11)).collect();
     (clips, state)
 }
@@ -323,7 +324,7 @@ fn a_clip_does_not_see_the_samples_of_its_own_step() {
 fn with_its_threshold_frozen_every_rule_is_dp_sgd_at_the_gradients_multiplier_bit_for_bit() {
     fn trajectory<T: Threshold>(rule: T, start: T::State) -> Vec<u32> {
         let step = step(rule, 1.25, 8);
-        let (mut state, mut ledger, mut params) = (state(start, 70), Ledger::new(40), vec![0.5; 70]);
+        let (mut state, mut ledger, mut params) = (state(start, 70), Ledger::volatile(40), vec![0.5; 70]);
         let mut source = normal(3);
         for _ in 0..40 {
             let samples: Vec<Vec<f32>> =

@@ -2,7 +2,7 @@
 
 use crate::Gradients;
 use crate::slots::{AnyClip, Kept, Words, filter, learning_rate, noise_schedule, optimizer, threshold};
-use damper_core::accounting::{Ledger, Rate, Volatile};
+use damper_core::accounting::{Ledger, Rate};
 use damper_core::filter::mix;
 use damper_core::grid::{Grid, Word};
 use damper_core::noise::{ChaCha20, DiscreteGaussian, LEAST_SIGMA};
@@ -107,10 +107,10 @@ fn play<W: Word>(run: &str, expected: &[&str]) -> Result<(), String> {
     let mut state = StepState::new(
         vec![SumWord::default(); dim],
         filter(&mut Words::of(smoothing), dim),
-        threshold_state,
         optimizer_state,
+        threshold_state,
     );
-    let (mut ledger, generator) = (Ledger::new(steps), ChaCha20::<1>::simulation(seed));
+    let (mut ledger, generator) = (Ledger::volatile(steps), ChaCha20::<1>::simulation(seed));
     let mut samples = Samples { numbers: Gradients(seed), dim };
     let mut params: Vec<f32> = (0..dim).map(|_| samples.numbers.next(24)).collect();
 
@@ -122,7 +122,10 @@ fn play<W: Word>(run: &str, expected: &[&str]) -> Result<(), String> {
             let difference = first_difference(&params, rest, 2, mark);
             if let Some(t) = parted {
                 let seen = difference.unwrap_or_else(|| String::from("no mark differs"));
-                return Err(format!("{name}: digests part after step {t}; after step {}, {seen}", ledger.paid()));
+                return Err(format!(
+                    "{name}: digests part after step {t}; after step {}, {seen}",
+                    ledger.charged_steps()
+                ));
             }
             assert_eq!(difference, None, "{name}: marks that contradict the digest");
             continue;
@@ -133,7 +136,7 @@ fn play<W: Word>(run: &str, expected: &[&str]) -> Result<(), String> {
         last_sigma = if sigma == "=" { last_sigma } else { sigma };
         last_clip = if clip == "=" { last_clip } else { clip };
 
-        let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+        let mut open = step.open(&mut state, &mut ledger).unwrap();
         let t = open.number();
         assert_eq!(t + 1, paid, "{name}: lines of steps in order");
         if bits(open.clip()) != last_clip {
@@ -158,11 +161,11 @@ fn play<W: Word>(run: &str, expected: &[&str]) -> Result<(), String> {
             let [a, b, c] = cut(&mixed);
             // The three ways in give the same bits.
             match s % 3 {
-                0 => open.add_mixed(&[&a, &b, &c]).unwrap(),
+                0 => open.add_combined(&[&a, &b, &c]).unwrap(),
                 1 => {
                     let mut sum = vec![SumWord::<W>::default(); dim];
                     let mut shard = open.shard(&mut sum).unwrap();
-                    shard.add_mixed(&[&a, &b, &c]).unwrap();
+                    shard.add_combined(&[&a, &b, &c]).unwrap();
                     open.merge(shard).unwrap();
                 }
                 _ => {
@@ -176,7 +179,7 @@ fn play<W: Word>(run: &str, expected: &[&str]) -> Result<(), String> {
         }
         open.finish(&mut params, &generator).unwrap();
 
-        assert_eq!(ledger.paid(), paid, "{name}");
+        assert_eq!(ledger.charged_steps(), paid, "{name}");
         let priced = step.event_at(t, Rate::from_numerator(1 << 53).unwrap()).map(|event| event.multiplier());
         let sigma = Words::of(last_sigma).number::<u32>();
         let runs = f64::from(sigma) / f64::from(grid.unit());
@@ -197,8 +200,8 @@ fn play<W: Word>(run: &str, expected: &[&str]) -> Result<(), String> {
             parted = Some(paid);
         }
     }
-    assert_eq!(ledger.paid(), steps, "{name}: a line for each step");
-    assert!(step.open(&mut state, &mut ledger, &mut Volatile).is_err(), "{name}: the budget is spent");
+    assert_eq!(ledger.charged_steps(), steps, "{name}: a line for each step");
+    assert!(step.open(&mut state, &mut ledger).is_err(), "{name}: the budget is spent");
     match parted {
         None => Ok(()),
         Some(t) => Err(format!("{name}: digests part after step {t}")),

@@ -110,6 +110,7 @@ fn of<C, S, T>(config: C, state: S) -> Of<C, S, T> {
 const OPEN: &str = "the step was begun";
 
 /// The configuration of a slot that is kept with its memory.
+#[derive(Clone)]
 pub struct Kept;
 
 pub trait AnyThreshold {
@@ -133,6 +134,7 @@ impl<C: Threshold> AnyThreshold for Of<C, C::State> {
 }
 
 /// The noise of the counts and what is counted, which are asked for without the memory.
+#[derive(Clone)]
 pub struct Counted {
     pub noise: Option<CountNoise>,
     all: bool,
@@ -397,6 +399,7 @@ impl<C: Optimizer<S>, S> AnyOptimizer for Of<C, S, C::Step> {
 }
 
 /// Whether the optimizer looks ahead, which is asked for without the memory.
+#[derive(Clone)]
 pub struct Looking(bool);
 
 impl Optimizer<Box<dyn AnyOptimizer>> for Looking {

@@ -2,22 +2,12 @@
 
 use crate::platform::{Counter, Shelf};
 use crate::seal::{self, Label, OVERHEAD};
-use damper_core::accounting::{Ledger, Rate};
-use damper_core::clip::FlatL2;
-use damper_core::error::OpenError;
-use damper_core::filter::Identity;
-use damper_core::grid::Grid;
-use damper_core::noise::{ChaCha20, DiscreteGaussian};
-use damper_core::optimizer::{Sgd, SgdState};
-use damper_core::private::SumWord;
-use damper_core::sampling::poisson;
-use damper_core::schedule::Constant;
-use damper_core::step::{PrivateStep, Slots, StepState};
-use damper_core::threshold::Fixed;
+use damper_core::noise::ChaCha20;
+use damper_core::prelude::*;
 use damper_firmware_program::digits::{self, TRAIN};
 use damper_firmware_program::softmax::{self, DIM};
 use damper_firmware_program::train::{BUDGET, EXPECTED_BATCH};
-use damper_journal::{Allowance, Configuration, Sealed, SealedError};
+use damper_journal::{Allowance, Configuration, FirstBoot, Sealed, SealedError};
 
 /// What a call says. The numbers are the module's interface.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,30 +43,19 @@ const RUN: Configuration = Configuration::of_ledger(BUDGET)
     .with(&EXPECTED_BATCH.to_le_bytes())
     .with(&TRAIN.to_le_bytes());
 
-type Step = PrivateStep<DiscreteGaussian<i32>, FlatL2, Fixed, Identity, Sgd, Constant>;
-
 /// A run in memory.
 pub struct Enclave {
-    store: Sealed<Counter, Shelf>,
-    ledger: Ledger,
-    step: Step,
-    state: StepState<[SumWord<i32>; DIM], (), (), SgdState<[f32; DIM]>>,
+    ledger: Ledger<Sealed<Counter, Shelf>>,
+    config: DpSgdConfig,
+    state: DpSgdState<DIM>,
     params: [f32; DIM],
     /// Payments after the newest release that the parameters hold.
     released: u32,
 }
 
-fn configured() -> Option<Step> {
-    PrivateStep::new(Slots {
-        mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).ok()?, 1.0).ok()?,
-        clip: FlatL2,
-        threshold: Fixed(1.0),
-        filter: Identity,
-        optimizer: Sgd::new(0.9, false, 0.0).ok()?,
-        schedule: Constant(0.5),
-        expected_batch: EXPECTED_BATCH,
-    })
-    .ok()
+fn configured() -> Option<DpSgdConfig> {
+    let dp_sgd = DpSgd::new().clip(1.0).noise_multiplier(1.0).learning_rate(0.5).momentum(0.9);
+    dp_sgd.expected_batch(EXPECTED_BATCH).build().ok()
 }
 
 fn status<C, V>(error: &SealedError<C, V>) -> Status {
@@ -91,7 +70,8 @@ fn status<C, V>(error: &SealedError<C, V>) -> Status {
 impl Enclave {
     /// Begins the run: once, by its owner's act.
     pub fn provision() -> Result<Self, Status> {
-        let store = Sealed::provision(Counter, Shelf, RUN, ALLOWANCE).map_err(|e| status(&e))?;
+        let store = Sealed::provision(Counter, Shelf, RUN, ALLOWANCE, FirstBoot::confirmed_by_owner())
+            .map_err(|e| status(&e))?;
         Self::from(store)
     }
 
@@ -104,7 +84,9 @@ impl Enclave {
         let mut words =
             message.chunks_exact(4).map(|bytes| bytes.iter().rev().fold(0, |word, b| word << 8 | u32::from(*b)));
         enclave.released = words.next().unwrap_or_default();
-        if enclave.released > enclave.ledger.paid() || !(burn || enclave.released == enclave.ledger.paid()) {
+        if enclave.released > enclave.ledger.charged_steps()
+            || !(burn || enclave.released == enclave.ledger.charged_steps())
+        {
             return Err(Status::Stale);
         }
         let places = enclave.params.iter_mut().chain(&mut enclave.state.optimizer.momentum);
@@ -113,15 +95,9 @@ impl Enclave {
     }
 
     fn from(store: Sealed<Counter, Shelf>) -> Result<Self, Status> {
-        let paid = store.record().paid;
-        Ok(Self {
-            store,
-            ledger: Ledger::resume(BUDGET, paid),
-            step: configured().ok_or(Status::Refused)?,
-            state: StepState::new([SumWord::ZERO; DIM], (), (), SgdState { momentum: [0.0; DIM] }),
-            params: [0.0; DIM],
-            released: paid,
-        })
+        let ledger = Ledger::open(store, BUDGET).map_err(|_| Status::Ledger)?;
+        let (released, config) = (ledger.charged_steps(), configured().ok_or(Status::Refused)?);
+        Ok(Self { ledger, config, state: config.state(), params: [0.0; DIM], released })
     }
 
     /// One private step: pays, persists, releases.
@@ -131,18 +107,17 @@ impl Enclave {
         let generator = ChaCha20::<1>::simulation(2026);
         let rate = Rate::of(u64::from(EXPECTED_BATCH), u64::from(TRAIN)).map_err(|_| Status::Refused)?;
         let mut grad = [0.0; DIM];
-        let mut open =
-            self.step.open(&mut self.state, &mut self.ledger, &mut self.store).map_err(|error| match error {
-                OpenError::BudgetSpent => Status::BudgetSpent,
-                OpenError::Store(error) => status(&error),
-                OpenError::Call(_) => Status::Refused,
-            })?;
-        for digit in poisson(&generator, open.number(), rate, TRAIN).filter_map(digits::train) {
+        let mut open = self.config.open(&mut self.state, &mut self.ledger).map_err(|error| match error {
+            OpenError::BudgetSpent => Status::BudgetSpent,
+            OpenError::Store(error) => status(&error),
+            OpenError::Call(_) => Status::Refused,
+        })?;
+        for digit in open.poisson_batch(&generator, rate, TRAIN).filter_map(digits::train) {
             softmax::gradient(&self.params, digit, &mut grad);
-            open.add_mixed(&[&grad]).map_err(|_| Status::Refused)?;
+            open.add_combined(&[&grad]).map_err(|_| Status::Refused)?;
         }
         open.finish(&mut self.params, &generator).map_err(|_| Status::Refused)?;
-        self.released = self.ledger.paid();
+        self.released = self.ledger.charged_steps();
         Ok(())
     }
 
@@ -161,7 +136,7 @@ impl Enclave {
 
     /// Steps paid.
     pub fn paid(&self) -> u32 {
-        self.ledger.paid()
+        self.ledger.charged_steps()
     }
 
     /// How many held-out digits the parameters name rightly. They are public.

@@ -3,7 +3,7 @@
 use core::hint::black_box;
 use core::ops::{Range, RangeInclusive};
 use core::ptr;
-use damper_core::accounting::{Ledger, Rate, Volatile};
+use damper_core::accounting::{Ledger, Rate};
 use damper_core::noise::{ChaCha20, Key};
 use damper_core::optimizer::SgdState;
 use damper_core::private::SumWord;
@@ -73,7 +73,7 @@ fn train_with_key(before: &mut u32, here: &mut Range<usize>) -> Option<()> {
     for (index, place) in (0..).zip(&mut bytes) {
         *place = byte(index);
     }
-    let generator = ChaCha20::<1>::private(Key::from_bytes(black_box(&mut bytes)));
+    let generator = ChaCha20::<1>::from_key(Key::from_bytes(black_box(&mut bytes)));
     let start = ptr::from_ref(&generator).addr();
     *here = start..start + size_of_val(&generator);
     *before = found(here.clone());
@@ -85,13 +85,13 @@ fn train_with_key(before: &mut u32, here: &mut Range<usize>) -> Option<()> {
 fn train(generator: &ChaCha20) -> Option<()> {
     let step = step::with_momentum()?;
     let (mut sum, mut momentum, mut params) = ([SumWord::ZERO; DIM], [0f32; DIM], [0f32; DIM]);
-    let mut ledger = Ledger::new(black_box(2));
+    let mut ledger = Ledger::volatile(black_box(2));
     let mut state =
-        StepState::new(black_box(&mut sum[..]), (), (), SgdState { momentum: black_box(&mut momentum[..]) });
-    while let Ok(mut open) = step.open(&mut state, &mut ledger, &mut Volatile) {
+        StepState::new(black_box(&mut sum[..]), (), SgdState { momentum: black_box(&mut momentum[..]) }, ());
+    while let Ok(mut open) = step.open(&mut state, &mut ledger) {
         // By reference: a loop that takes the draw moves it, words and all.
         for _ in poisson(generator, open.number(), Rate::of(1, 2).ok()?, black_box(20)).by_ref() {
-            open.add_mixed(&[&[0.25; DIM]]).ok()?;
+            open.add_combined(&[&[0.25; DIM]]).ok()?;
         }
         open.finish(black_box(&mut params[..]), generator).ok()?;
     }

@@ -4,7 +4,7 @@
 //! what its finish takes beyond that, with the same noise.
 
 use core::hint::black_box;
-use damper_core::accounting::{Ledger, Volatile};
+use damper_core::accounting::Ledger;
 use damper_core::error::CallError;
 use damper_core::filter::{
     Filter, Gain, Identity, Iir, IirState, Kalman, KalmanState, LookAhead, PerSampleMomentum, PerSampleMomentumState,
@@ -24,6 +24,7 @@ pub const DIM: usize = 256;
 const ZEROS: [f32; DIM] = [0.0; DIM];
 
 /// Leaves the parameters where they are.
+#[derive(Clone)]
 struct Still;
 
 impl Optimizer<()> for Still {
@@ -52,10 +53,10 @@ fn finish<F: Filter<FS>, FS, O: Optimizer<OS>, OS>(
 ) -> Option<()> {
     let step = step::with(filter, optimizer)?;
     let generator = ChaCha20::<1>::simulation(black_box(7));
-    let mut ledger = Ledger::new(black_box(3));
-    let mut state = StepState::new([SumWord::ZERO; DIM], filter_state, (), optimizer_state);
+    let mut ledger = Ledger::volatile(black_box(3));
+    let mut state = StepState::new([SumWord::ZERO; DIM], filter_state, optimizer_state, ());
     let mut params = ZEROS;
-    while let Ok(open) = step.open(&mut state, &mut ledger, &mut Volatile) {
+    while let Ok(open) = step.open(&mut state, &mut ledger) {
         if open.number() == 0 {
             open.finish(black_box(&mut params[..]), &generator).ok()?;
         } else {
@@ -63,7 +64,7 @@ fn finish<F: Filter<FS>, FS, O: Optimizer<OS>, OS>(
         }
     }
     black_box(&params);
-    (ledger.paid() == 3).then_some(())
+    (ledger.charged_steps() == 3).then_some(())
 }
 
 /// A gradient that is clipped; an eighth of it is not.
@@ -81,10 +82,10 @@ fn add() -> Option<()> {
     let step = step::with(Identity, Still)?;
     let mut grad = gradient();
     let mut state = StepState::new([SumWord::ZERO; DIM], (), (), ());
-    let mut ledger = Ledger::new(1);
-    let mut open = step.open(&mut state, &mut ledger, &mut Volatile).ok()?;
+    let mut ledger = Ledger::volatile(1);
+    let mut open = step.open(&mut state, &mut ledger).ok()?;
     for _ in 0..2 {
-        mark::ADD.of(|| open.add_mixed(&[black_box(&grad[..])])).ok()?;
+        mark::ADD.of(|| open.add_combined(&[black_box(&grad[..])])).ok()?;
         grad.iter_mut().for_each(|grad| *grad *= 0.125);
     }
     Some(())
@@ -113,12 +114,12 @@ fn mix() -> Option<()> {
     let (filter, filter_state) = pmlf(&mut iterates, &mut memory)?;
     let step = step::with(filter, Still)?;
     let mut state = StepState::new([SumWord::ZERO; DIM], filter_state, (), ());
-    let (mut ledger, mut params) = (Ledger::new(2), ZEROS);
+    let (mut ledger, mut params) = (Ledger::volatile(2), ZEROS);
     let generator = ChaCha20::<1>::simulation(black_box(7));
-    let open = step.open(&mut state, &mut ledger, &mut Volatile).ok()?;
+    let open = step.open(&mut state, &mut ledger).ok()?;
     open.finish(&mut params, &generator).ok()?;
     let (mut grad, mut point, mut mixed) = (gradient(), ZEROS, ZEROS);
-    let mut open = step.open(&mut state, &mut ledger, &mut Volatile).ok()?;
+    let mut open = step.open(&mut state, &mut ledger).ok()?;
     for _ in 0..2 {
         let add = || {
             let mut mixing = open.add_points(black_box(&mut mixed[..]))?;

@@ -10,23 +10,23 @@ use damper_core::step::StepState;
 use damper_firmware_program::flash::{Ram, SECTOR};
 use damper_firmware_program::mark::{self, Region};
 use damper_firmware_program::step::{self, DIM};
-use damper_journal::{Configuration, Journal};
+use damper_journal::{Configuration, FirstBoot, Journal};
 
 /// Bytes of stack that open, one sample and finish need beside the caller's buffers; none where the step was refused or the
 /// stack is not ours to paint.
 #[inline(never)]
-fn with_store<P: Store>(region: Region, store: &mut P) -> Option<usize> {
+fn with_store<S: Store>(region: Region, store: S) -> Option<usize> {
     let step = step::with_momentum()?;
     let (mut sum, mut momentum, mut params, grad) = ([SumWord::ZERO; DIM], [0f32; DIM], [0f32; DIM], [0.25f32; DIM]);
     let generator = ChaCha20::<1>::simulation(black_box(7));
-    let mut ledger = Ledger::new(black_box(1));
+    let mut ledger = Ledger::resume(store, black_box(1), 0);
     let mut state =
-        StepState::new(black_box(&mut sum[..]), (), (), SgdState { momentum: black_box(&mut momentum[..]) });
+        StepState::new(black_box(&mut sum[..]), (), SgdState { momentum: black_box(&mut momentum[..]) }, ());
     let mut done = false;
     let used = stack::of(|| {
         done = region.of(|| {
-            let Ok(mut open) = step.open(&mut state, &mut ledger, store) else { return false };
-            open.add_mixed(&[black_box(&grad[..])]).is_ok()
+            let Ok(mut open) = step.open(&mut state, &mut ledger) else { return false };
+            open.add_combined(&[black_box(&grad[..])]).is_ok()
                 && open.finish(black_box(&mut params[..]), &generator).is_ok()
         });
     });
@@ -36,13 +36,13 @@ fn with_store<P: Store>(region: Region, store: &mut P) -> Option<usize> {
 
 /// With a ledger that is forgotten at a restart.
 pub fn alone() -> Option<usize> {
-    with_store(mark::STEP, &mut Volatile)
+    with_store(mark::STEP, Volatile)
 }
 
 /// With a ledger in flash.
 pub fn with_journal() -> Option<usize> {
     const RUN: Configuration = Configuration::of_ledger(1).with(b"costs");
     let mut flash = [0xff; 2 * SECTOR];
-    let mut journal = Journal::provision(Ram(black_box(&mut flash)), RUN).ok()?;
-    with_store(mark::JOURNAL, &mut journal)
+    let journal = Journal::provision(Ram(black_box(&mut flash)), RUN, FirstBoot::confirmed_by_owner()).ok()?;
+    with_store(mark::JOURNAL, journal)
 }

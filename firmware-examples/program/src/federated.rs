@@ -12,7 +12,7 @@ use crate::digits::{self, TRAIN};
 use crate::line::{Failure, Hex, Line};
 use crate::mark::{GRADIENT, PROGRAM};
 use crate::softmax::{self, DIM};
-use damper_core::accounting::{Ledger, Volatile};
+use damper_core::accounting::Ledger;
 use damper_core::clip::FlatL2;
 use damper_core::error::OpenError;
 use damper_core::filter::Identity;
@@ -64,12 +64,12 @@ pub fn emit(number: u32, mut sink: impl FnMut(&[u8])) -> Result<u32, Failure> {
     })?;
     // A product takes its key from the chip's true random generator, and keeps its ledger in flash.
     let generator = ChaCha20::<1>::simulation(u64::from(number));
-    let mut ledger = Ledger::new(1);
-    let mut state = StepState::new([SumWord::ZERO; DIM], (), (), SgdState { momentum: [] });
+    let mut ledger = Ledger::volatile(1);
+    let mut state = StepState::new([SumWord::ZERO; DIM], (), SgdState { momentum: [] }, ());
     let params = [0.0; DIM];
     let mut grad = [0.0; DIM];
     PROGRAM.begin();
-    let mut open = match step.open(&mut state, &mut ledger, &mut Volatile) {
+    let mut open = match step.open(&mut state, &mut ledger) {
         Ok(open) => open,
         Err(OpenError::BudgetSpent) => return Err(Failure::Refused("the budget is spent")),
         Err(OpenError::Call(error)) => return Err(error.into()),
@@ -78,7 +78,7 @@ pub fn emit(number: u32, mut sink: impl FnMut(&[u8])) -> Result<u32, Failure> {
     let first = number.saturating_sub(1).saturating_mul(SAMPLES);
     for digit in (first..first.saturating_add(SAMPLES)).filter_map(digits::train) {
         GRADIENT.of(|| softmax::gradient(&params, digit, &mut grad));
-        open.add_mixed(&[&grad])?;
+        open.add_combined(&[&grad])?;
     }
     let round = open.number();
     let mut bytes = 0u32;

@@ -11,7 +11,7 @@ use damper_core::noise::{ChaCha20, Key};
 use damper_core::optimizer::SgdState;
 use damper_core::private::SumWord;
 use damper_core::step::StepState;
-use damper_journal::{Configuration, Journal, Snapshots};
+use damper_journal::{Configuration, FirstBoot, Journal, Snapshots};
 
 const BUDGET: u32 = 40;
 /// Steps paid at a time, and taken before the power is lost: the fourth is burned.
@@ -30,36 +30,33 @@ const RUN: Configuration = Configuration::of_ledger(BUDGET)
 /// that should not have been.
 fn session(ledger_flash: Ram<'_>, snapshot_flash: Ram<'_>) -> Option<(u32, bool)> {
     let step = step::with_momentum()?;
-    let mut journal = Journal::open(ledger_flash, RUN).ok()?;
+    let journal = Journal::open(ledger_flash, RUN).ok()?;
     let paid = journal.record().paid;
     let mut snapshots = Snapshots::open(snapshot_flash, RUN, paid).ok()?;
     let (mut sum, mut momentum, mut params) = ([SumWord::ZERO; DIM], [0f32; DIM], [0f32; DIM]);
-    if snapshots.newest().is_some() {
-        let mut places = params.iter_mut().chain(&mut momentum);
-        let put = |word| places.next().into_iter().for_each(|place| *place = f32::from_bits(word));
-        snapshots.load(2 * DIM as u32, put).ok()?;
-    }
-    let generator = ChaCha20::<1>::private(Key::from_bytes(&mut black_box([7; 32])));
-    let mut ledger = Ledger::resume(BUDGET, paid).prepaying(PREPAID);
+    let generator = ChaCha20::<1>::from_key(Key::from_bytes(&mut black_box([7; 32])));
+    let mut ledger = Ledger::open(journal, BUDGET).ok()?.with_reserve(PREPAID);
     let (head, tail) = ([0.25; 40], [-0.25; DIM - 40]);
     let mut state =
-        StepState::new(black_box(&mut sum[..]), (), (), SgdState { momentum: black_box(&mut momentum[..]) });
+        StepState::new(black_box(&mut sum[..]), (), SgdState { momentum: black_box(&mut momentum[..]) }, ());
+    if snapshots.newest().is_some() {
+        snapshots.load(&mut (&mut params[..], &mut state)).ok()?;
+    }
     let mut released = 0;
     while released < TAKEN {
-        let Ok(mut open) = step.open(&mut state, &mut ledger, &mut journal) else { break };
-        open.add_mixed(&[black_box(&head[..]), black_box(&tail[..])]).ok()?;
+        let Ok(mut open) = step.open(&mut state, &mut ledger) else { break };
+        open.add_combined(&[black_box(&head[..]), black_box(&tail[..])]).ok()?;
         open.finish(black_box(&mut params[..]), &generator).ok()?;
         released += 1;
-        let words = params.iter().chain(&*state.optimizer.momentum).map(|x| x.to_bits());
-        snapshots.save(ledger.paid(), words).ok()?;
+        snapshots.save(ledger.charged_steps(), &mut (&mut params[..], &mut state)).ok()?;
     }
-    Some((released, journal.record().paid == BUDGET))
+    Some((released, ledger.store().record().paid == BUDGET))
 }
 
 /// Whether the run takes exactly the steps that its budget allows, less those that power cuts burn.
 fn trains(flash: &mut [u8]) -> Option<bool> {
     let (ledger_flash, snapshot_flash) = flash.split_at_mut_checked(2 * SECTOR)?;
-    Journal::provision(Ram(black_box(&mut *ledger_flash)), RUN).ok()?;
+    Journal::provision(Ram(black_box(&mut *ledger_flash)), RUN, FirstBoot::confirmed_by_owner()).ok()?;
     let (mut released, mut sessions) = (0, 0);
     loop {
         let (steps, spent) = session(Ram(black_box(&mut *ledger_flash)), Ram(black_box(&mut *snapshot_flash)))?;

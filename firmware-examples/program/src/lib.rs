@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod digits;
+pub mod dp_sgd;
 pub mod extractor;
 pub mod federated;
 pub mod flash;

@@ -7,7 +7,7 @@
 
 use crate::digits::{self, TRAIN};
 use crate::softmax::{self, DIM};
-use damper_core::accounting::{Ledger, Rate, Volatile};
+use damper_core::accounting::{Ledger, Rate};
 use damper_core::clip::{Automatic, Layer, Layers};
 use damper_core::filter::{
     Gain, Identity, Iir, IirState, Kalman, KalmanState, LookAhead, PerSampleMomentum, PerSampleMomentumState,
@@ -57,10 +57,10 @@ fn train(
     })
     .ok()?;
     let generator = ChaCha20::<1>::simulation(2026);
-    let mut ledger = Ledger::new(STEPS);
+    let mut ledger = Ledger::volatile(STEPS);
     let Work { sum, params, point, grad, mixed } = work;
-    let mut state: AnyState<'_, _> = StepState::new(sum, filter, threshold, optimizer);
-    while let Ok(mut open) = step.open(&mut state, &mut ledger, &mut Volatile) {
+    let mut state: AnyState<'_, _> = StepState::new(sum, filter, optimizer, threshold);
+    while let Ok(mut open) = step.open(&mut state, &mut ledger) {
         // By reference: a loop that takes the draw moves it, words and all.
         for digit in poisson(&generator, open.number(), rate, TRAIN).by_ref().filter_map(digits::train) {
             let mut mixing = open.add_points(mixed).ok()?;
@@ -72,7 +72,7 @@ fn train(
         }
         open.finish(params, &generator).ok()?;
     }
-    (ledger.paid() == STEPS).then(|| Digest::of(params).value())
+    (ledger.charged_steps() == STEPS).then(|| Digest::of(params).value())
 }
 
 type Vector = [f32; DIM];

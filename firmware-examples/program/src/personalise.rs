@@ -26,7 +26,7 @@ use damper_core::sampling::poisson;
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
-use damper_journal::{Configuration, Journal, Snapshots};
+use damper_journal::{Configuration, FirstBoot, Journal, Snapshots};
 
 /// Steps the budget allows.
 pub const BUDGET: u32 = 40;
@@ -91,25 +91,23 @@ fn session(flash: &mut [u8], params: &mut Params) -> Result<Session, Failure> {
     })?;
     let rate = Rate::of(u64::from(EXPECTED_BATCH), u64::from(TRAIN))?;
     let (ledger_flash, snapshot_flash) = flash.split_at_mut_checked(LEDGER_BYTES).ok_or(NO_FLASH)?;
-    let mut journal = Journal::open(Ram(ledger_flash), RUN).map_err(|_| Failure::Refused("the journal"))?;
+    let journal = Journal::open(Ram(ledger_flash), RUN).map_err(|_| Failure::Refused("the journal"))?;
     let paid = journal.record().paid;
     let mut snapshots =
         Snapshots::open(Ram(snapshot_flash), RUN, paid).map_err(|_| Failure::Refused("the snapshot"))?;
     extractor::public_layer(params);
     if snapshots.newest().is_some() {
-        let mut places = params.iter_mut();
-        let put = |word| places.next().into_iter().for_each(|place| *place = f32::from_bits(word));
-        snapshots.load(DIM as u32, put).map_err(|_| Failure::Refused("the snapshot"))?;
+        snapshots.load(params).map_err(|_| Failure::Refused("the snapshot"))?;
     }
     // A product takes its key from the chip's true random generator.
     let generator = ChaCha20::<1>::simulation(2026);
-    let mut ledger = Ledger::resume(BUDGET, paid).prepaying(PREPAID);
-    let mut state = StepState::new([SumWord::ZERO; DIM], (), (), SgdState { momentum: [] });
+    let mut ledger = Ledger::open(journal, BUDGET)?.with_reserve(PREPAID);
+    let mut state = StepState::new([SumWord::ZERO; DIM], (), SgdState { momentum: [] }, ());
     let mut grad = [0.0; DIM];
     let mut released = 0;
     while released < POWERED {
         PROGRAM.begin();
-        let mut open = match step.open(&mut state, &mut ledger, &mut journal) {
+        let mut open = match step.open(&mut state, &mut ledger) {
             Ok(open) => open,
             Err(OpenError::BudgetSpent) => return Ok(Session { released, spent: true }),
             Err(OpenError::Call(error)) => return Err(error.into()),
@@ -117,13 +115,11 @@ fn session(flash: &mut [u8], params: &mut Params) -> Result<Session, Failure> {
         };
         for digit in poisson(&generator, open.number(), rate, TRAIN).filter_map(digits::train) {
             GRADIENT.of(|| gradient(params, &sensor::read(digit), &mut grad));
-            open.add_mixed(&[&grad])?;
+            open.add_combined(&[&grad])?;
         }
         open.finish(params, &generator)?;
         released += 1;
-        snapshots
-            .save(ledger.paid(), params.iter().map(|param| param.to_bits()))
-            .map_err(|_| Failure::Refused("the snapshot"))?;
+        snapshots.save(ledger.charged_steps(), params).map_err(|_| Failure::Refused("the snapshot"))?;
         PROGRAM.end();
     }
     Ok(Session { released, spent: false })
@@ -132,7 +128,8 @@ fn session(flash: &mut [u8], params: &mut Params) -> Result<Session, Failure> {
 fn adapt(say: &mut impl FnMut(Line<'_>)) -> Result<(), Failure> {
     let mut flash = [0xff; FLASH_BYTES];
     let ledger_flash = flash.get_mut(..LEDGER_BYTES).unwrap_or_default();
-    Journal::provision(Ram(ledger_flash), RUN).map_err(|_| Failure::Refused("the journal"))?;
+    Journal::provision(Ram(ledger_flash), RUN, FirstBoot::confirmed_by_owner())
+        .map_err(|_| Failure::Refused("the journal"))?;
     let mut params = [0.0; DIM];
     extractor::public_layer(&mut params);
     say(Line::Personalise { dim: DIM as u32, features: FEATURES as u32, samples: TRAIN });

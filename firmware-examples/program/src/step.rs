@@ -20,12 +20,12 @@ pub const DIM: usize = 64;
 static GRAD: ([f32; 40], [f32; DIM - 40]) = ([0.25; 40], [-0.25; DIM - 40]);
 
 /// A step of DP-SGD with exact noise but for these slots.
-pub type With<F, O> = PrivateStep<DiscreteGaussian<i32>, FlatL2, Fixed, F, O, Constant>;
+pub type With<F, O> = PrivateStep<F, O, DiscreteGaussian<i32>>;
 
 /// The step that is measured, with this filter and optimizer. What a device reads at run time, the configuration's numbers, is opaque
 /// to the compiler.
 #[inline(always)]
-pub fn with<F, O>(filter: F, optimizer: O) -> Option<With<F, O>> {
+pub fn with<F: Clone, O: Clone>(filter: F, optimizer: O) -> Option<With<F, O>> {
     PrivateStep::new(Slots {
         mechanism: DiscreteGaussian::with_multiplier(Grid::new(black_box(16)).ok()?, black_box(1.0)).ok()?,
         clip: FlatL2,
@@ -50,14 +50,14 @@ pub fn with_momentum() -> Option<With<Identity, Sgd>> {
 pub fn run() -> Option<()> {
     let step = with_momentum()?;
     let (mut sum, mut momentum, mut params) = ([SumWord::ZERO; DIM], [0f32; DIM], [0f32; DIM]);
-    let generator = ChaCha20::<1>::private(Key::from_bytes(black_box(&mut [7; 32])));
-    let mut ledger = Ledger::resume(black_box(3), black_box(1));
+    let generator = ChaCha20::<1>::from_key(Key::from_bytes(black_box(&mut [7; 32])));
+    let mut ledger = Ledger::resume(Volatile, black_box(3), black_box(1));
     let mut state =
-        StepState::new(black_box(&mut sum[..]), (), (), SgdState { momentum: black_box(&mut momentum[..]) });
-    while let Ok(mut open) = step.open(&mut state, &mut ledger, &mut Volatile) {
-        open.add_mixed(&[black_box(&GRAD.0[..]), black_box(&GRAD.1[..])]).ok()?;
+        StepState::new(black_box(&mut sum[..]), (), SgdState { momentum: black_box(&mut momentum[..]) }, ());
+    while let Ok(mut open) = step.open(&mut state, &mut ledger) {
+        open.add_combined(&[black_box(&GRAD.0[..]), black_box(&GRAD.1[..])]).ok()?;
         open.finish(black_box(&mut params[..]), &generator).ok()?;
     }
     black_box(&params);
-    (ledger.paid() == 3).then_some(())
+    (ledger.charged_steps() == 3).then_some(())
 }

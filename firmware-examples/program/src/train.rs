@@ -12,7 +12,7 @@ use crate::digits::{self, TRAIN};
 use crate::line::{Failure, Line};
 use crate::mark::{GRADIENT, PROGRAM};
 use crate::model::{self, Model};
-use damper_core::accounting::{Ledger, Rate, Volatile};
+use damper_core::accounting::{Ledger, Rate};
 use damper_core::clip::Clip;
 use damper_core::error::OpenError;
 use damper_core::filter::Filter;
@@ -58,7 +58,7 @@ impl<const D: usize> Run<'_, D> {
     /// parameters; else none.
     fn train<C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS, S: Schedule>(
         self,
-        slots: Slots<DiscreteGaussian<i32>, C, T, F, O, S>,
+        slots: Slots<F, O, DiscreteGaussian<i32>, T, C, S>,
         filter: FS,
         threshold: T::State,
         optimizer: OS,
@@ -72,15 +72,15 @@ impl<const D: usize> Run<'_, D> {
         let step = PrivateStep::new(slots)?;
         // A product takes its key from the chip's true random generator, and keeps its ledger in flash.
         let generator = ChaCha20::<1>::simulation(2026);
-        let mut ledger = Ledger::new(BUDGET);
+        let mut ledger = Ledger::volatile(BUDGET);
         let (mut sum, mut params, mut grad) = ([SumWord::ZERO; D], [0.0; D], [0.0; D]);
         (model.start)(&mut params);
-        let mut state = StepState::new(&mut sum[..], filter, threshold, optimizer);
+        let mut state = StepState::new(&mut sum[..], filter, optimizer, threshold);
         say(Line::Start { model: model.name, method, dim: D as u32, samples: TRAIN, private: generator.is_private() });
 
         loop {
             PROGRAM.begin();
-            let mut open = match step.open(&mut state, &mut ledger, &mut Volatile) {
+            let mut open = match step.open(&mut state, &mut ledger) {
                 Ok(open) => open,
                 Err(OpenError::BudgetSpent) => break,
                 Err(OpenError::Call(error)) => return Err(error.into()),
@@ -96,14 +96,14 @@ impl<const D: usize> Run<'_, D> {
                     mixing.add()?;
                 } else {
                     GRADIENT.of(|| (model.gradient)(&params, digit, &mut grad));
-                    open.add_mixed(&[&grad])?;
+                    open.add_combined(&[&grad])?;
                 }
             }
             open.finish(&mut params, &generator)?;
             PROGRAM.end();
         }
 
-        say(Line::BudgetSpent { steps: ledger.paid() });
+        say(Line::BudgetSpent { steps: ledger.charged_steps() });
         let (mut right, mut samples) = (0, 0);
         for digit in digits::held_out() {
             right += u32::from((model.is_right)(&params, digit));

@@ -96,7 +96,7 @@ pub fn accountant(bytes: &[u8]) {
         _ => {
             let filter = RenyiFilter::resume(source.u32(), source.f64(), source.f64(), source.u32(), source.f64());
             if let (Ok(filter), Some(event)) = (filter, event(source)) {
-                let _ = filter.admits(&event);
+                let _ = filter.fits_budget(&event);
                 assert!(filter.spent() >= 0.0 && filter.budget() >= 0.0);
             }
             let verdict = judge_delta(delta, source.u64(), source.below(2) == 0);

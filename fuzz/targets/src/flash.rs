@@ -2,7 +2,8 @@
 
 use crate::source::Source;
 use damper_core::accounting::{Record, Store};
-use damper_journal::{Configuration, Journal, Snapshots};
+use damper_core::memory::{Memory, Numbers};
+use damper_journal::{Configuration, FirstBoot, Journal, Snapshots};
 use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashErrorKind, ReadNorFlash};
 
 const SECTOR: usize = 512;
@@ -98,7 +99,9 @@ fn record(paid: u32, divergence: f64) -> Record {
 /// A journal in any flash does not open, or goes on: what it persists, it has after a restart.
 pub fn journal(bytes: &[u8]) {
     let source = &mut Source(bytes);
-    let mut journal = Journal::provision(Flash(vec![0xff; (source.below(3) + 2) * SECTOR]), run()).expect("erased");
+    let mut journal =
+        Journal::provision(Flash(vec![0xff; (source.below(3) + 2) * SECTOR]), run(), FirstBoot::confirmed_by_owner())
+            .expect("erased");
     (1..=u32::from(source.u8() % 32)).for_each(|paid| journal.persist(record(paid, 0.0)).expect("it works"));
     let flash = damaged(journal.release().0, source);
     let Ok(mut journal) = Journal::open(flash, run()) else { return };
@@ -118,30 +121,38 @@ pub fn journal(bytes: &[u8]) {
     }
 }
 
+/// Something that remembers words.
+#[derive(PartialEq, Debug)]
+struct Words([u32; 40]);
+
+impl Memory for Words {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        self.0.iter_mut().for_each(|word| take(Numbers::Count(word)));
+    }
+}
+
 /// Snapshots in any flash do not open, or go on: what is saved is loaded.
 pub fn snapshots(bytes: &[u8]) {
     let source = &mut Source(bytes);
-    let words = |number: u32| (0..40u32).map(move |i| i.wrapping_mul(number));
+    let words = |number: u32| Words(std::array::from_fn(|i| (i as u32).wrapping_mul(number)));
     let mut snapshots = Snapshots::open(Flash(vec![0xff; 4 * SECTOR]), run(), 0).expect("erased");
-    (1..=u32::from(source.u8() % 8)).for_each(|paid| snapshots.save(paid, words(paid)).expect("it works"));
+    (1..=u32::from(source.u8() % 8)).for_each(|paid| snapshots.save(paid, &mut words(paid)).expect("it works"));
     let paid = source.u32();
     let flash = damaged(snapshots.release().0, source);
     let Ok(mut snapshots) = Snapshots::open(flash, run(), paid) else { return };
     assert!(snapshots.newest().is_none_or(|newest| newest <= paid));
-    let mut loaded = 0;
-    let _ = snapshots.load(40, |_| loaded += 1);
-    assert!(loaded == 0 || loaded == 40, "{loaded}");
+    let _ = snapshots.load(&mut words(1));
     for number in 0..4 {
         let Some(next) = paid.checked_add(number + 1) else { return };
-        if snapshots.save(next, words(next)).is_err() {
+        if snapshots.save(next, &mut words(next)).is_err() {
             return;
         }
         snapshots = match Snapshots::open(snapshots.release(), run(), next) {
             Ok(snapshots) => snapshots,
             Err(error) => panic!("what was saved does not open: {error:?}"),
         };
-        let mut loaded = vec![];
-        assert_eq!(snapshots.load(40, |word| loaded.push(word)), Ok(()));
-        assert!(loaded.into_iter().eq(words(next)));
+        let mut loaded = words(0);
+        assert_eq!(snapshots.load(&mut loaded), Ok(()));
+        assert_eq!(loaded, words(next));
     }
 }

@@ -139,7 +139,7 @@ fn difference(got: &Header, wanted: &Header) -> Option<(&'static str, String, St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use damper_core::accounting::{Ledger, Volatile};
+    use damper_core::accounting::Ledger;
     use damper_core::clip::FlatL2;
     use damper_core::filter::Identity;
     use damper_core::grid::Grid;
@@ -167,13 +167,13 @@ mod tests {
         let generator: ChaCha20 = ChaCha20::simulation(sender.device);
         let (mut bytes, mut params) = (Vec::new(), vec![0.0; DIM]);
         for emits in [true, false] {
-            let mut state = StepState::new(vec![SumWord::ZERO; DIM], (), (), SgdState { momentum: [] });
-            let mut ledger = Ledger::new(1);
-            let mut open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+            let mut state = StepState::new(vec![SumWord::ZERO; DIM], (), SgdState { momentum: [] }, ());
+            let mut ledger = Ledger::volatile(1);
+            let mut open = step.open(&mut state, &mut ledger).unwrap();
             for sample in 0..5 {
                 let grad: Vec<f32> =
                     (0..DIM as u64).map(|i| ((i * 7 + sample + sender.device) % 13) as f32 - 6.0).collect();
-                open.add_mixed(&[&grad]).unwrap();
+                open.add_combined(&[&grad]).unwrap();
             }
             if emits {
                 open.emit(sender, &generator, |part| bytes.extend_from_slice(part)).unwrap();

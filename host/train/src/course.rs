@@ -1,12 +1,12 @@
 //! What every loop over the steps of a run shares, `train`'s and the audits': the mechanism and its workers, the step and its
 //! memory, and the way from a draw to the sum.
 
-use super::choice::{AnyFilter, AnyFilterState, AnyOptimizer, AnyState};
+use super::choice::{AnyFilterState, AnyOptimizer, AnyState};
 use super::galore::forms;
 use super::rehearsal::rehearse;
 use super::sampler::Draws;
 use super::watched::{WatchedThreshold, WatchedThresholdState};
-use super::worker::{ClippedSums, Gather, Layout, OUTPUTS, Opened, PerSampleGradients, Point, SUMS, Witness};
+use super::worker::{ClippedSums, Gather, Layout, OUTPUTS, Opened, PerSampleGradients, Point, SUMS, Step, Witness};
 use super::{Noise, Run, TrainError};
 use damper_core::clip::Layer;
 use damper_core::grid::Grid;
@@ -14,8 +14,7 @@ use damper_core::mutant::{self, Mutant};
 use damper_core::noise::{self, ContinuousGaussian, DiscreteGaussian, Key};
 use damper_core::optimizer::Optimizer;
 use damper_core::private::{Mechanism, SumWord};
-use damper_core::schedule::{AnyNoise, Declared};
-use damper_core::slots::AnyClip;
+use damper_core::schedule::Declared;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_data::{Chunk, Split, chunks};
 use damper_runtime::{Backend, BackendError};
@@ -45,15 +44,12 @@ pub(crate) fn key(seed: Option<u64>) -> Result<Zeroizing<[u8; 32]>, TrainError> 
 pub(crate) fn generator(seed: Option<u64>, key: &mut [u8; 32]) -> ChaCha20 {
     match seed {
         Some(seed) => ChaCha20::simulation(seed),
-        None => ChaCha20::private(Key::from_bytes(key)),
+        None => ChaCha20::from_key(Key::from_bytes(key)),
     }
 }
 
-/// The step of a run, with optimizer `O`.
-pub(crate) type Step<'a, M, O> = PrivateStep<M, AnyClip<'a>, WatchedThreshold, AnyFilter, O, Declared<AnyNoise>>;
-
 /// Its memory, the optimizer's of type `OS`.
-pub(crate) type State<M, OS> = StepState<Vec<<M as Mechanism>::Word>, AnyFilterState, WatchedThresholdState, OS>;
+pub(crate) type State<M, OS> = StepState<Vec<<M as Mechanism>::Word>, AnyFilterState, OS, WatchedThresholdState>;
 
 /// The words of a sum.
 #[derive(Clone, PartialEq, Debug)]
@@ -123,7 +119,7 @@ pub(crate) fn layers(run: &Run) -> Vec<Layer> {
 
 /// The step of `run` and its memory, with what `around` makes of the optimizer and its.
 #[allow(clippy::type_complexity)] // A step and its memory.
-pub(crate) fn step<'a, M: Mechanism, O, OS>(
+pub(crate) fn step<'a, M: Mechanism, O: Clone, OS>(
     run: &Run,
     mechanism: M,
     layers: &'a [Layer],
@@ -145,7 +141,7 @@ pub(crate) fn step<'a, M: Mechanism, O, OS>(
         expected_batch: config.batch_size,
     })?;
     let threshold_state = WatchedThresholdState { inner: threshold_state, watch: None };
-    let state = StepState::new(vec![M::Word::default(); dim], filter_state, threshold_state, optimizer_state);
+    let state = StepState::new(vec![M::Word::default(); dim], filter_state, optimizer_state, threshold_state);
     Ok((step, state))
 }
 
@@ -162,7 +158,7 @@ impl Draw {
     pub(crate) fn throw<M: Mechanism, O, OS>(
         &mut self,
         run: &Run,
-        opened: &Opened<'_, M, O, OS>,
+        opened: &Opened<'_, '_, M, O, OS>,
         split: &Split,
         others: u32,
         generator: &ChaCha20,
@@ -176,7 +172,7 @@ impl Draw {
     pub(crate) fn gather<M: Mechanism, O, OS>(
         &mut self,
         run: &Run,
-        opened: &mut Opened<'_, M, O, OS>,
+        opened: &mut Opened<'_, '_, M, O, OS>,
         split: &Split,
         workers: &mut impl Gather<M>,
         params: &[f32],

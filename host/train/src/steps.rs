@@ -1,7 +1,7 @@
 //! The loop: draw, gradients, pay, release, again.
 
 use super::choice::{AnyOptimizer, AnyState};
-use super::course::{self, ChaCha20, Course, Draw, State, Step, Sum};
+use super::course::{self, ChaCha20, Course, Draw, State, Sum};
 use super::evaluate::Evaluator;
 use super::held_out::steps_between;
 use super::observe::{Given, Observer, Summed};
@@ -10,9 +10,9 @@ use super::recording::{Origin, Recording};
 use super::rehearsal::{Independence, independence};
 use super::run_plan::RunPlan;
 use super::sampler::Draws;
-use super::store::{LedgerFile, PREPAID};
+use super::store::{LedgerFile, RESERVE};
 use super::watched::{GradientWatch, ThresholdWatch, Watched, WatchedState};
-use super::worker::{Gather, Layout, OUTPUTS, Witness};
+use super::worker::{Gather, Layout, OUTPUTS, Step, Witness};
 use super::{Evaluation, Outcome, Progress, Run, StepReport, TestMetrics, TrainError};
 use crate::files::FileError;
 use damper_accounting::{Recorded, RecordedEvent, Sampler};
@@ -34,9 +34,9 @@ const TICK: Duration = Duration::from_millis(100);
 struct Written<'a> {
     checkpoint: &'a Path,
     plan: RunPlan,
-    ledger: LedgerFile,
+    ledger: Ledger<LedgerFile>,
     /// The ledger of releases from held-out rows.
-    evaluations: LedgerFile,
+    evaluations: Ledger<LedgerFile>,
     recording: Option<Recording>,
 }
 
@@ -67,8 +67,10 @@ pub(crate) fn observed(
         Some(_) => Independence::NotTested,
     };
     let plan = RunPlan::new(run)?;
-    let ledger = LedgerFile::new(checkpoint, &plan);
+    let ledger = Ledger::resume(LedgerFile::new(checkpoint, &plan), run.terms.steps, 0).with_reserve(RESERVE);
+    let releases = run.private_metrics.as_ref().map_or(0, |metrics| metrics.releases);
     let evaluations = LedgerFile::of_held_out(checkpoint, &plan);
+    let evaluations = Ledger::resume(evaluations, releases, 0).with_reserve(releases);
     let written = Written { checkpoint, plan, ledger, evaluations, recording: Recording::begin(run, origin)? };
     let generator = course::generator(run.config.seed, &mut key);
     let training = Training { run, generator: &generator, backend: backend.as_ref(), written, progress, observer };
@@ -126,14 +128,11 @@ where
     }
     let mut params = run.params.clone();
     let mut average = Average::new(vec![0.0; if config.average.is_some() { params.len() } else { 0 }]);
-    let mut ledger = Ledger::new(run.terms.steps).prepaying(PREPAID);
 
     let mut evaluator = match &run.data.test {
         Some(split) if config.test_metrics != TestMetrics::None => Some((Evaluator::new(backend, run, split)?, split)),
         _ => None,
     };
-    let releases = run.private_metrics.as_ref().map_or(0, |metrics| metrics.releases);
-    let mut releases = Ledger::new(releases).prepaying(releases);
 
     let epoch_of = |step: u32| f64::from(step) * run.terms.rate.as_f64();
     let evaluate_every = steps_between(config, run.terms.rate);
@@ -155,7 +154,6 @@ where
             run,
             &step,
             &mut state,
-            &mut ledger,
             &mut written,
             &mut workers,
             &mut draws,
@@ -192,8 +190,8 @@ where
                 None => evaluator.evaluate(split, &layout, evaluated)?,
                 Some(metrics) => {
                     let sums = evaluator.sums(split, &layout, evaluated, metrics.loss_bound)?;
-                    let store = &mut written.evaluations;
-                    let noisy = sums.release(metrics.noise, &mut releases, store, generator).map_err(unopened)?;
+                    let ledger = &mut written.evaluations;
+                    let noisy = sums.release(metrics.noise, ledger, generator).map_err(unopened)?;
                     spent.count_evaluation(metrics);
                     metrics.figures(noisy, split.len())
                 }
@@ -210,7 +208,7 @@ where
     let params = average.mean().map_or_else(|| params.clone(), <[f32]>::to_vec);
     Ok(Outcome {
         params,
-        steps: ledger.paid(),
+        steps: written.ledger.charged_steps(),
         recorded: Recorded {
             run: Some(run.kind()),
             sampler: config.sampler,
@@ -244,7 +242,6 @@ fn one_step<M: Mechanism>(
     run: &Run,
     step: &Step<'_, M, Watched<AnyOptimizer>>,
     state: &mut State<M, WatchedState<AnyState>>,
-    ledger: &mut Ledger,
     written: &mut Written<'_>,
     workers: &mut impl Gather<M>,
     draws: &mut Draws,
@@ -256,7 +253,7 @@ fn one_step<M: Mechanism>(
 where
     Sum: From<Vec<M::Word>>,
 {
-    let mut opened = step.open(state, ledger, &mut written.ledger).map_err(unopened)?;
+    let mut opened = step.open(state, &mut written.ledger).map_err(unopened)?;
     let split = &run.data.train;
     draws.draw(generator, opened.number(), &mut draw.samples);
     if mutant::is(Mutant::LabelDraws)

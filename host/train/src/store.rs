@@ -8,8 +8,8 @@ use damper_core::accounting::{Record, Store};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Steps paid for at a time: a crash burns at most so many.
-pub(super) const PREPAID: u32 = 64;
+/// Steps charged at a time: a crash burns at most so many.
+pub(super) const RESERVE: u32 = 64;
 
 /// Keeps the record in one private file, replaced atomically and synced.
 pub(super) struct LedgerFile {

@@ -8,6 +8,7 @@ use damper_core::private::Released;
 use damper_core::threshold::{CountNoise, Facts, Query, ReleasedCounts, Threshold};
 
 /// An optimizer, unchanged.
+#[derive(Clone, Copy)]
 pub(crate) struct Watched<O>(pub(crate) O);
 
 /// Its memory.

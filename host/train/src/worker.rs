@@ -18,8 +18,9 @@ use super::prune::keep_outputs;
 use super::watched::WatchedThreshold;
 use damper_core::optimizer::Optimizer;
 use damper_core::private::Mechanism;
+use damper_core::schedule::{AnyNoise, Declared};
 use damper_core::slots::AnyClip;
-use damper_core::step::Open;
+use damper_core::step::{Open, PrivateStep};
 use damper_data::{Chunk, Split};
 use damper_grad::GradGraph;
 use damper_onnx::TensorSpec;
@@ -27,8 +28,10 @@ use damper_runtime::{Backend, BackendError, Plan, Session};
 use prost::Message;
 use std::num::NonZeroUsize;
 
-/// A step of the trainer's that takes samples, whatever optimizer `O` with memory `OS` follows it.
-pub(crate) type Opened<'a, M, O, OS> = Open<'a, M, AnyClip<'a>, WatchedThreshold, AnyFilter, AnyFilterState, O, OS>;
+/// A step of the trainer's that takes samples, whatever optimizer `O` with memory `OS` follows it, with layers that live for `'l`.
+pub(crate) type Opened<'a, 'l, M, O, OS> = Open<'a, Step<'l, M, O>, AnyFilterState, OS>;
+/// The step of a run, with optimizer `O`.
+pub(crate) type Step<'l, M, O> = PrivateStep<AnyFilter, O, M, WatchedThreshold, AnyClip<'l>, Declared<AnyNoise>>;
 
 /// Who is shown each drawn sample's mixed gradient, bit for bit as the core takes it, in the order of the chunks: a recording, or
 /// an audit. Null samples have none.
@@ -43,7 +46,7 @@ pub(crate) trait Gather<M: Mechanism> {
     /// each sample's, where each has one.
     fn gather<O: Optimizer<OS>, OS>(
         &mut self,
-        opened: &mut Opened<'_, M, O, OS>,
+        opened: &mut Opened<'_, '_, M, O, OS>,
         split: &Split,
         chunks: &[Chunk<'_>],
         points: &[Point],

@@ -3,11 +3,12 @@
 #![allow(dead_code)] // Each test binary uses a part.
 
 use crate::flash::{Failed, Flash};
-use damper_core::accounting::{Event, Ledger, Rate, Record, RenyiFilter, Store};
+use damper_core::accounting::{Event, Ledger, Rate, ReadStore, RenyiFilter};
 use damper_core::clip::FlatL2;
 use damper_core::error::{CallError, OpenError};
 use damper_core::filter::Identity;
 use damper_core::grid::Grid;
+use damper_core::memory::{Memory, Numbers};
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
 use damper_core::numerics::up::add_up;
 use damper_core::optimizer::{Begin, Optimizer, Sgd, SgdState};
@@ -15,7 +16,7 @@ use damper_core::private::{Released, SumWord};
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
-use damper_journal::{Configuration, Journal, JournalError, SnapshotError, Snapshots};
+use damper_journal::{Configuration, FirstBoot, Journal, JournalError, SnapshotError, Snapshots};
 use std::collections::HashSet;
 
 pub const D: usize = 4;
@@ -27,18 +28,13 @@ pub const FACTORS: [f64; 3] = [3.0, 4.0, 6.0];
 const FIRST_OF_FILTER: u32 = 1 << 31;
 
 /// Where a device keeps its ledger: the journal, or one that is wrong on purpose.
-pub trait Keeper<F>: Store + Sized {
+pub trait Keeper<F>: ReadStore + Sized {
     fn open(flash: F, run: Configuration) -> Result<Self, Self::Error>;
-    fn record(&self) -> Record;
 }
 
 impl<const W: usize, const E: usize> Keeper<Flash<W, E>> for Journal<Flash<W, E>> {
     fn open(flash: Flash<W, E>, run: Configuration) -> Result<Self, JournalError<Failed>> {
         Journal::open(flash, run)
-    }
-
-    fn record(&self) -> Record {
-        self.record()
     }
 }
 
@@ -82,11 +78,18 @@ pub struct Story {
 }
 
 /// SGD that remembers what was released to it: of an empty draw, the noise alone.
+#[derive(Clone)]
 struct Watched(Sgd);
 
 struct WatchedState {
     sgd: SgdState<[f32; D]>,
     noise: Vec<u32>,
+}
+
+impl Memory for WatchedState {
+    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+        self.sgd.each(take);
+    }
 }
 
 impl Optimizer<WatchedState> for Watched {
@@ -118,9 +121,28 @@ fn law(holds: bool, broken: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(broken()) }
 }
 
-enum Budget {
-    Steps(Ledger),
-    Divergence(RenyiFilter),
+enum Budget<K> {
+    Steps(Ledger<K>),
+    Divergence(RenyiFilter, K),
+}
+
+impl<K: ReadStore> Budget<K> {
+    /// Steps charged, as the store has it.
+    fn charged(&self) -> u32 {
+        match self {
+            Self::Steps(ledger) => ledger.store().record().paid,
+            Self::Divergence(_, store) => store.record().paid,
+        }
+    }
+}
+
+/// The bits of parameters and momentum.
+fn words_of(params: &[f32; D], sgd: &SgdState<[f32; D]>) -> [u32; 2 * D] {
+    let mut words = [0; 2 * D];
+    for (word, x) in words.iter_mut().zip(params.iter().chain(&sgd.momentum)) {
+        *word = x.to_bits();
+    }
+    words
 }
 
 /// Trains to the end of the budget over however many power cuts; `cuts` says after how many events each session loses power.
@@ -156,7 +178,7 @@ where
         flash.power_on(cuts(story.restarts));
         story.restarts += 1;
         law(story.restarts < 2000, || "training does not go on".into())?;
-        let mut store = match K::open(journal.clone(), run) {
+        let store = match K::open(journal.clone(), run) {
             _ if flash.is_dead() => continue,
             Ok(store) => store,
             Err(error) => return Err(format!("the ledger does not open: {error:?}")),
@@ -171,41 +193,40 @@ where
             Ok(snapshots) => snapshots,
             Err(error) => return Err(format!("the snapshots do not open: {error:?}")),
         };
-        let (mut words, mut began) = (Vec::new(), [0u32; 2 * D]);
-        match snapshots.load(2 * D as u32, |word| words.push(word)) {
+        let (mut params, sgd) = ([0f32; D], SgdState { momentum: [0f32; D] });
+        let mut state = StepState::new([SumWord::ZERO; D], (), WatchedState { sgd, noise: Vec::new() }, ());
+        match snapshots.load(&mut (&mut params, &mut state)) {
             Err(SnapshotError::Length) => law(kept == [0; 2 * D], || "a snapshot was lost".into())?,
             result => {
                 law(result == Ok(()), || format!("a snapshot does not load: {result:?}"))?;
-                law(words == kept || tried.iter().any(|tried| words == tried), || "a snapshot is another".into())?;
-                began.copy_from_slice(&words);
+                let words = words_of(&params, &state.optimizer.sgd);
+                law(words == kept || tried.contains(&words), || "a snapshot is another".into())?;
             }
         }
-        let mut params: [f32; D] = std::array::from_fn(|i| f32::from_bits(began[i]));
-        let sgd = SgdState { momentum: std::array::from_fn(|i| f32::from_bits(began[D + i])) };
-        let mut state = StepState::new([SumWord::ZERO; D], (), (), WatchedState { sgd, noise: Vec::new() });
         let generator: ChaCha20 = ChaCha20::simulation(9);
         let mut budget = match plan.ledger {
-            Some((budget, prepay)) => Budget::Steps(Ledger::resume(budget, record.paid).prepaying(prepay)),
+            Some((budget, reserve)) => Budget::Steps(Ledger::open(store, budget).unwrap().with_reserve(reserve)),
             None => {
-                Budget::Divergence(RenyiFilter::resume(ORDER, EPSILON, DELTA, record.paid, record.divergence).unwrap())
+                let filter = RenyiFilter::resume(ORDER, EPSILON, DELTA, record.paid, record.divergence);
+                Budget::Divergence(filter.unwrap(), store)
             }
         };
         let mut first = true;
         loop {
             let (number, paid_before, event) = {
                 let (result, event) = match &mut budget {
-                    Budget::Steps(ledger) => (step.open(&mut state, ledger, &mut store), None),
-                    Budget::Divergence(filter) => {
-                        let factor = FACTORS[filter.paid() as usize % FACTORS.len()];
+                    Budget::Steps(ledger) => (step.open(&mut state, ledger), None),
+                    Budget::Divergence(filter, store) => {
+                        let factor = FACTORS[filter.charged_steps() as usize % FACTORS.len()];
                         let event = Event::new(Rate::ONE, factor).unwrap();
-                        (step.open_chosen(&mut state, factor, Rate::ONE, filter, &mut store), Some(event))
+                        (step.open_adaptive(&mut state, factor, Rate::ONE, filter, store), Some(event))
                     }
                 };
                 let open = match result {
                     Ok(open) => open,
                     Err(OpenError::BudgetSpent) => {
                         law(!flash.is_dead(), || "a step was refused without power".into())?;
-                        story.paid = store.record().paid;
+                        story.paid = budget.charged();
                         story.params = params;
                         return Ok(story);
                     }
@@ -231,12 +252,9 @@ where
             let block = std::mem::take(&mut state.optimizer.noise);
             law(noise.insert(block), || format!("the noise of step {number} was there before"))?;
             if story.released.len() % plan.snapshot_every == 0 {
-                let mut words = [0; 2 * D];
-                for (word, x) in words.iter_mut().zip(params.iter().chain(&state.optimizer.sgd.momentum)) {
-                    *word = x.to_bits();
-                }
+                let words = words_of(&params, &state.optimizer.sgd);
                 tried.push(words);
-                match snapshots.save(paid_before + 1, words.into_iter()) {
+                match snapshots.save(paid_before + 1, &mut (&mut params, &mut state)) {
                     Ok(()) => {
                         (kept, tried) = (words, Vec::new());
                     }
@@ -254,7 +272,8 @@ pub fn journaled<const W: usize, const E: usize>(
     flash: &Flash<W, E>,
     cuts: impl FnMut(u32) -> Option<u64>,
 ) -> Result<Story, String> {
-    Journal::provision(flash.part(0, plan.journal), plan.run()).map_err(|error| format!("{error:?}"))?;
+    Journal::provision(flash.part(0, plan.journal), plan.run(), FirstBoot::confirmed_by_owner())
+        .map_err(|error| format!("{error:?}"))?;
     train::<Journal<_>, W, E>(plan, flash, cuts)
 }
 

@@ -25,6 +25,7 @@ pub(in crate::replay) enum AnyFilter<'a> {
 }
 
 /// A filter that is kept with its memory.
+#[derive(Clone, Copy)]
 pub(in crate::replay) struct HeldFilter;
 
 #[derive(Clone, Copy)]

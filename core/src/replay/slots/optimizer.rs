@@ -32,6 +32,7 @@ pub(in crate::replay) enum AnyOptimizer<'a> {
 pub(in crate::replay) struct HeldInner;
 
 /// The same of all of them; what is asked for without the memory.
+#[derive(Clone, Copy)]
 pub(in crate::replay) struct HeldOptimizer {
     looks_ahead: bool,
 }

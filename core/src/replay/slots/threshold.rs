@@ -17,6 +17,7 @@ pub(in crate::replay) enum AnyThreshold {
 }
 
 /// A rule that is kept with its memory; what it is asked for without it.
+#[derive(Clone, Copy)]
 pub(in crate::replay) struct HeldThreshold(Option<CountNoise>);
 
 fn bounds(pack: &mut Reader<'_>) -> Result<Bounds, PackError> {

@@ -9,7 +9,7 @@
 use core::hint::black_box;
 use cortex_m::peripheral::{Peripherals, SYST, syst::SystClkSource};
 use cortex_m_semihosting::hio;
-use damper_core::accounting::{Ledger, Volatile};
+use damper_core::accounting::Ledger;
 use damper_core::clip::FlatL2;
 use damper_core::filter::Identity;
 use damper_core::grid::Grid;
@@ -41,13 +41,13 @@ fn measure(timer: &mut SYST) -> Option<()> {
         expected_batch: 1,
     })
     .ok()?;
-    let mut state = StepState::new([SumWord::<i32>::ZERO; 1], (), (), SgdState { momentum: [0f32; 0] });
-    let mut ledger = Ledger::new(STEPS);
+    let mut state = StepState::new([SumWord::<i32>::ZERO; 1], (), SgdState { momentum: [0f32; 0] }, ());
+    let mut ledger = Ledger::volatile(STEPS);
     let generator = ChaCha20::<1>::simulation(black_box(1));
     let mut stdout = hio::hstdout().ok()?;
     for _ in 0..STEPS {
         let mut params = [0f32];
-        let open = step.open(&mut state, &mut ledger, &mut Volatile).ok()?;
+        let open = step.open(&mut state, &mut ledger).ok()?;
         let start = SYST::get_current();
         open.finish(black_box(&mut params[..]), &generator).ok()?;
         let ticks = start.wrapping_sub(SYST::get_current()) & 0x00ff_ffff;

@@ -71,7 +71,7 @@ methods! {
     "rmsprop" "method-rmsprop" rmsprop;
 }
 
-type Exact<C, T, F, O, S> = Slots<DiscreteGaussian<i32>, C, T, F, O, S>;
+type Exact<C, T, F, O, S> = Slots<F, O, DiscreteGaussian<i32>, T, C, S>;
 
 /// A step with these slots, noise of multiplier 1 on a grid of 16 bits.
 fn slots<C, T, F, O, S>(

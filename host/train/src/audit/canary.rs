@@ -261,7 +261,7 @@ impl Course for Inserted<'_> {
             let slots = draw.samples.iter().filter_map(|sample| sample.checked_sub(split.len() as u32));
             for canary in slots.filter(|canary| included[*canary as usize]) {
                 directions.write(canary, LONG * opened.clip(), &mut buffer);
-                opened.add_mixed(&[&buffer]).expect("a canary has the parameters' length");
+                opened.add_combined(&[&buffer]).expect("a canary has the parameters' length");
             }
             opened.finish(&mut params, generator).expect("the parameters have the state's length");
             if let Some(watch) = &state.optimizer.watch {

@@ -80,7 +80,7 @@ impl Witness for Collect {
 impl Gather<Exact> for Broken<'_> {
     fn gather<O: Optimizer<OS>, OS>(
         &mut self,
-        opened: &mut Opened<'_, Exact, O, OS>,
+        opened: &mut Opened<'_, '_, Exact, O, OS>,
         split: &Split,
         chunks: &[Chunk<'_>],
         points: &[Point],
@@ -97,7 +97,7 @@ impl Gather<Exact> for Broken<'_> {
             if let Some(witness) = &mut witness {
                 witness.sample(sample, &mixed);
             }
-            opened.add_mixed(&[&mixed]).unwrap();
+            opened.add_combined(&[&mixed]).unwrap();
         }
         Ok(())
     }
@@ -151,7 +151,7 @@ struct Unseen<G>(G);
 impl<G: Gather<Exact>> Gather<Exact> for Unseen<G> {
     fn gather<O: Optimizer<OS>, OS>(
         &mut self,
-        opened: &mut Opened<'_, Exact, O, OS>,
+        opened: &mut Opened<'_, '_, Exact, O, OS>,
         split: &Split,
         chunks: &[Chunk<'_>],
         points: &[Point],
@@ -237,6 +237,7 @@ fn a_draw_without_a_payment_is_caught_by_events_and_draws() {
 }
 
 /// Keeps everything that is released.
+#[derive(Clone)]
 struct Keep;
 
 impl Optimizer<Vec<f32>> for Keep {

@@ -4,8 +4,8 @@
 //! by the core's door for audits, and dropped instead of finished. Nothing is released, no state moves, and what is read is what the
 //! mechanism would have added its noise to.
 
-use crate::course::{ChaCha20, Draw, State, Step, Sum};
-use crate::worker::{Gather, Witness};
+use crate::course::{ChaCha20, Draw, State, Sum};
+use crate::worker::{Gather, Opened, Step, Witness};
 use crate::{Run, TrainError};
 use damper_core::accounting::{Event, Ledger, Record, Store};
 use damper_core::error::OpenError;
@@ -15,15 +15,13 @@ use damper_core::private::Mechanism;
 use damper_data::Split;
 use std::convert::Infallible;
 
-/// Payments, and the draws that were made for them.
+/// Charges, and the draws that were made for them.
 pub(super) struct Account {
-    ledger: Ledger,
-    paid: Paid,
+    ledger: Ledger<Paid>,
     /// Draws made.
     pub(super) draws: u32,
 }
 
-#[derive(Default)]
 struct Paid(u32);
 
 impl Store for Paid {
@@ -38,28 +36,27 @@ impl Store for Paid {
 impl Account {
     /// An account of so many steps.
     pub(super) fn new(steps: u32) -> Self {
-        Self { ledger: Ledger::new(steps), paid: Paid::default(), draws: 0 }
+        Self::at(steps, 0)
     }
 
     /// An account of which so many were paid and drawn.
     pub(super) fn at(steps: u32, paid: u32) -> Self {
-        Self { ledger: Ledger::resume(steps, paid), paid: Paid(paid), draws: paid }
+        Self { ledger: Ledger::resume(Paid(paid), steps, paid), draws: paid }
     }
 
     /// As many payments were persisted as draws were made.
     pub(super) fn settled(&self) -> Result<(), String> {
-        let (Paid(paid), draws) = (&self.paid, self.draws);
+        let (Paid(paid), draws) = (self.ledger.store(), self.draws);
         if *paid == draws { Ok(()) } else { Err(format!("{draws} draws were made and {paid} paid")) }
     }
 
     /// Opens a step of the run.
-    #[allow(clippy::type_complexity)] // What the core opens, in the trainer's types.
-    pub(super) fn open<'a, M: Mechanism, O: Optimizer<OS>, OS>(
+    pub(super) fn open<'a, 'l, M: Mechanism, O: Optimizer<OS>, OS>(
         &mut self,
-        step: &'a Step<'a, M, O>,
+        step: &Step<'l, M, O>,
         state: &'a mut State<M, OS>,
-    ) -> Result<crate::worker::Opened<'a, M, O, OS>, TrainError> {
-        step.open(state, &mut self.ledger, &mut self.paid).map_err(|error| match error {
+    ) -> Result<Opened<'a, 'l, M, O, OS>, TrainError> {
+        step.open(state, &mut self.ledger).map_err(|error| match error {
             OpenError::Store(never) => match never {},
             OpenError::BudgetSpent | OpenError::Call(_) => TrainError::Flag(format!("the step did not open: {error}")),
         })

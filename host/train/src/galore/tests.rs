@@ -87,9 +87,9 @@ impl<S, O: Optimizer<S>> Optimizer<Record<S>> for Recorder<O> {
 
 /// A run of private steps on given gradients.
 struct Steps<O, S> {
-    step: PrivateStep<ContinuousGaussian, FlatL2, Fixed, AnyFilter, Recorder<O>, Constant>,
-    state: StepState<Vec<SumWord<f32>>, AnyFilterState, (), Record<S>>,
-    ledger: Ledger,
+    step: PrivateStep<AnyFilter, Recorder<O>, ContinuousGaussian>,
+    state: StepState<Vec<SumWord<f32>>, AnyFilterState, Record<S>, ()>,
+    ledger: Ledger<Volatile>,
     params: Vec<f32>,
 }
 
@@ -108,15 +108,15 @@ impl<S, O: Optimizer<S>> Steps<O, S> {
         let optimizer = Record { filtered: Vec::new(), released: Vec::new(), inner: state };
         Self {
             step: PrivateStep::new(slots).unwrap(),
-            state: StepState::new(vec![SumWord::ZERO; dim()], filter_state, (), optimizer),
-            ledger: Ledger::new(100),
+            state: StepState::new(vec![SumWord::ZERO; dim()], filter_state, optimizer, ()),
+            ledger: Ledger::volatile(100),
             params: (0..dim()).map(|i| wave(i, 7)).collect(),
         }
     }
 
     fn step(&mut self, grad: &[f32]) {
-        let mut open = self.step.open(&mut self.state, &mut self.ledger, &mut Volatile).unwrap();
-        open.add_mixed(&[grad]).unwrap();
+        let mut open = self.step.open(&mut self.state, &mut self.ledger).unwrap();
+        open.add_combined(&[grad]).unwrap();
         open.finish(&mut self.params, &Xoshiro::simulation(3)).unwrap();
     }
 }

@@ -55,7 +55,7 @@ impl ClippedSums {
 impl Gather<ContinuousGaussian> for ClippedSums {
     fn gather<O: Optimizer<OS>, OS>(
         &mut self,
-        opened: &mut Opened<'_, ContinuousGaussian, O, OS>,
+        opened: &mut Opened<'_, '_, ContinuousGaussian, O, OS>,
         split: &Split,
         chunks: &[Chunk<'_>],
         points: &[Point],

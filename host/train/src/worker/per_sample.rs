@@ -52,7 +52,7 @@ impl<W: Copy + Default> PerSampleGradients<W> {
 impl<M: Mechanism<Word: Send> + Send + Sync> Gather<M> for PerSampleGradients<M::Word> {
     fn gather<O: Optimizer<OS>, OS>(
         &mut self,
-        opened: &mut Opened<'_, M, O, OS>,
+        opened: &mut Opened<'_, '_, M, O, OS>,
         split: &Split,
         chunks: &[Chunk<'_>],
         points: &[Point],
@@ -206,6 +206,6 @@ impl<M: Mechanism, C: Clip, K: Counts> WithSimd for Add<'_, '_, M, C, K> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        self.shard.add_mixed(self.parts).expect(SHAPES);
+        self.shard.add_combined(self.parts).expect(SHAPES);
     }
 }

@@ -59,13 +59,13 @@ impl Course for Restarts<'_> {
         let (mut comparisons, mut broken, mut next) = (0u64, None, 0u32);
         for (life, (steps, prepaid)) in LIVES.into_iter().enumerate() {
             let persisted = store.0.map_or(0, |record| record.paid);
-            let mut ledger = Ledger::resume(BUDGET, persisted).prepaying(prepaid);
+            let mut ledger = Ledger::resume(&mut store, BUDGET, persisted).with_reserve(prepaid);
             for _ in 0..steps {
                 let opened = step
-                    .open(&mut state, &mut ledger, &mut store)
+                    .open(&mut state, &mut ledger)
                     .map_err(|error| TrainError::Flag(format!("the step did not open: {error}")))?;
                 let number = opened.number();
-                let paid = store.0.map_or(0, |record| record.paid);
+                let paid = ledger.store().0.map_or(0, |record| record.paid);
                 comparisons += 1;
                 if number < next || paid <= number {
                     broken.get_or_insert_with(|| {

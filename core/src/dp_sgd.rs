@@ -1,0 +1,204 @@
+//! DP-SGD by one builder: flat clipping, exact discrete Gaussian noise, SGD at a constant learning rate.
+//!
+//! Source: Abadi et al., "Deep learning with differential privacy", CCS 2016, algorithm 1; the noise is that of
+//! [`DiscreteGaussian`]. Every other method fills the [`Slots`] itself.
+//!
+//! # Memory
+//!
+//! [`DpSgdState`]: 8 bytes a parameter, half of them for the momentum.
+
+use crate::clip::FlatL2;
+use crate::error::ConfigError;
+use crate::filter::Identity;
+use crate::grid::Grid;
+use crate::noise::DiscreteGaussian;
+use crate::optimizer::{Sgd, SgdState};
+use crate::private::{Mechanism as _, SumWord};
+use crate::schedule::Constant;
+use crate::step::{Open, PrivateStep, Slots, StepState};
+use crate::threshold::Fixed;
+
+/// Builds the configuration of DP-SGD. The clip, the noise multiplier, the learning rate and the expected batch must be set.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct DpSgd {
+    clip: Option<f32>,
+    noise_multiplier: Option<f64>,
+    learning_rate: Option<f64>,
+    expected_batch: Option<u32>,
+    momentum: f32,
+    nesterov: bool,
+    weight_decay: f32,
+    grid_bits: u32,
+}
+
+/// A validated configuration of DP-SGD.
+pub type DpSgdConfig = PrivateStep;
+/// The memory of DP-SGD on `D` parameters.
+pub type DpSgdState<const D: usize> = StepState<[SumWord<i32>; D], (), SgdState<[f32; D]>>;
+/// An open step of DP-SGD on `D` parameters.
+pub type DpSgdStep<'a, const D: usize> = Open<'a, DpSgdConfig, (), SgdState<[f32; D]>>;
+
+impl DpSgd {
+    /// Nothing is set; without momentum and weight decay, on a grid of 2¹⁶ units a clip.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            clip: None,
+            noise_multiplier: None,
+            learning_rate: None,
+            expected_batch: None,
+            momentum: 0.0,
+            nesterov: false,
+            weight_decay: 0.0,
+            grid_bits: 16,
+        }
+    }
+
+    /// The Euclidean norm that no sample's share of the sum exceeds, `C`.
+    #[must_use]
+    pub const fn clip(self, clip: f32) -> Self {
+        Self { clip: Some(clip), ..self }
+    }
+
+    /// Standard deviation of the noise over the clip.
+    #[must_use]
+    pub const fn noise_multiplier(self, multiplier: f64) -> Self {
+        Self { noise_multiplier: Some(multiplier), ..self }
+    }
+
+    /// The learning rate.
+    #[must_use]
+    pub const fn learning_rate(self, rate: f64) -> Self {
+        Self { learning_rate: Some(rate), ..self }
+    }
+
+    /// The divisor of the sum: the number of samples that a step draws on average.
+    #[must_use]
+    pub const fn expected_batch(self, samples: u32) -> Self {
+        Self { expected_batch: Some(samples), ..self }
+    }
+
+    /// Momentum, from 0 to below 1.
+    #[must_use]
+    pub const fn momentum(self, momentum: f32) -> Self {
+        Self { momentum, ..self }
+    }
+
+    /// Nesterov's form of momentum.
+    #[must_use]
+    pub const fn nesterov(self) -> Self {
+        Self { nesterov: true, ..self }
+    }
+
+    /// Weight decay, as in `torch.optim.SGD`.
+    #[must_use]
+    pub const fn weight_decay(self, decay: f32) -> Self {
+        Self { weight_decay: decay, ..self }
+    }
+
+    /// A grid of 2^`bits` units a clip. Fewer bits make room for larger batches in a sum of `i32`, and add rounding.
+    #[must_use]
+    pub const fn grid_bits(self, bits: u32) -> Self {
+        Self { grid_bits: bits, ..self }
+    }
+
+    /// Checks the settings.
+    ///
+    /// # Errors
+    ///
+    /// A setting is missing or out of its range, or sums of this batch could overflow on this grid.
+    pub fn build(self) -> Result<DpSgdConfig, ConfigError> {
+        let clip = set("clip", self.clip)?;
+        let expected_batch = set("expected_batch", self.expected_batch)?;
+        let multiplier = set("noise multiplier", self.noise_multiplier)?;
+        let mechanism = DiscreteGaussian::with_multiplier(Grid::new(self.grid_bits)?, multiplier)?;
+        mechanism.check_clip(clip)?;
+        mechanism.check_noise()?;
+        if mechanism.grid().may_overflow_i32(expected_batch, mechanism.sigma()) {
+            return Err(ConfigError::new(
+                "expected_batch",
+                "smaller, or the grid of fewer bits: sums could overflow 32 bits",
+            ));
+        }
+        PrivateStep::new(Slots {
+            filter: Identity,
+            optimizer: Sgd::new(self.momentum, self.nesterov, self.weight_decay)?,
+            mechanism,
+            threshold: Fixed(clip),
+            clip: FlatL2,
+            schedule: Constant(set("learning rate", self.learning_rate)?),
+            expected_batch,
+        })
+    }
+}
+
+impl Default for DpSgd {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn set<T>(parameter: &'static str, value: Option<T>) -> Result<T, ConfigError> {
+    value.ok_or(ConfigError::new(parameter, "set"))
+}
+
+impl DpSgdConfig {
+    /// The memory of a run on `D` parameters, before its first step.
+    #[must_use]
+    pub const fn state<const D: usize>(&self) -> DpSgdState<D> {
+        StepState::new([SumWord::ZERO; D], (), SgdState { momentum: [0.0; D] }, ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounting::Ledger;
+    use crate::noise::NoiseRng;
+
+    extern crate std;
+
+    const FULL: DpSgd = DpSgd::new().clip(1.0).noise_multiplier(1.0).learning_rate(0.5).expected_batch(4);
+
+    #[test]
+    fn build_refuses_by_name() {
+        assert!(FULL.build().is_ok());
+        let name = |builder: DpSgd| builder.build().unwrap_err().parameter;
+        assert_eq!(name(DpSgd { clip: None, ..FULL }), "clip");
+        assert_eq!(name(DpSgd { noise_multiplier: None, ..FULL }), "noise multiplier");
+        assert_eq!(name(DpSgd { learning_rate: None, ..FULL }), "learning rate");
+        assert_eq!(name(DpSgd { expected_batch: None, ..FULL }), "expected_batch");
+        assert_eq!(name(FULL.expected_batch(5000)), "expected_batch");
+        assert_eq!(name(FULL.clip(f32::NAN)), "clip");
+        assert_eq!(name(FULL.noise_multiplier(0.0)), "noise multiplier");
+        assert_eq!(name(FULL.learning_rate(-1.0)), "learning rate");
+        assert_eq!(name(FULL.momentum(1.0)), "momentum");
+        assert_eq!(name(FULL.nesterov()), "momentum");
+        assert_eq!(name(FULL.weight_decay(f32::INFINITY)), "weight decay");
+    }
+
+    #[test]
+    fn builder_runs_the_step_of_its_slots() {
+        for momentum in [0.0, 0.9] {
+            let built = FULL.momentum(momentum).weight_decay(0.01).build().unwrap();
+            let slots = PrivateStep::new(Slots {
+                mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
+                clip: FlatL2,
+                threshold: Fixed(1.0),
+                filter: Identity,
+                optimizer: Sgd::new(momentum, false, 0.01).unwrap(),
+                schedule: Constant(0.5),
+                expected_batch: 4,
+            });
+            assert_eq!(built, slots.unwrap());
+            let (mut state, mut ledger, mut params) = (built.state::<3>(), Ledger::volatile(5), [0.25f32; 3]);
+            let noise = NoiseRng::simulation(7);
+            while let Some(mut step) = built.begin(&mut state, &mut ledger).unwrap() {
+                step.add(&[0.5, -3.0, 0.1]).unwrap();
+                step.finish(&mut params, &noise).unwrap();
+            }
+            assert!(ledger.charged_steps() == 5 && params.iter().all(|param| *param != 0.25));
+            assert!(momentum > 0.0 || state.optimizer.momentum == [0.0; 3]);
+        }
+    }
+}

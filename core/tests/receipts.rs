@@ -1,0 +1,178 @@
+//! Steps whose charge the caller persists, and steps that are kept while a program does something else.
+
+use damper_core::accounting::RenyiFilter;
+use damper_core::prelude::*;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+const DP_SGD: DpSgd = DpSgd::new().clip(1.0).noise_multiplier(1.0).learning_rate(0.5).momentum(0.9).expected_batch(4);
+const GRAD: [f32; 3] = [0.5, -3.0, 0.1];
+
+/// The parameters after `steps` steps of the blocking path.
+fn blocking(steps: u32) -> [f32; 3] {
+    let config = DP_SGD.build().unwrap();
+    let (mut state, mut ledger, mut params) = (config.state::<3>(), Ledger::volatile(steps), [0.0; 3]);
+    while let Some(mut step) = config.begin(&mut state, &mut ledger).unwrap() {
+        step.add(&GRAD).unwrap();
+        step.finish(&mut params, &NoiseRng::simulation(1)).unwrap();
+    }
+    params
+}
+
+#[test]
+fn split_path_has_the_bits_of_open() {
+    let config = DP_SGD.build().unwrap();
+    let (mut state, mut ledger, mut params) = (config.state::<3>(), Ledger::resume((), 7, 0), [0.0; 3]);
+    let mut durable = Record::NONE;
+    for number in 0..7 {
+        let due = config.prepare(&mut state, &mut ledger).unwrap();
+        assert_eq!(due.step(), number);
+        durable = due.record().unwrap();
+        assert_eq!(durable, Record { budget: 7, paid: number + 1, ..Record::NONE });
+        let mut step = config.open_charged(&mut state, ledger.confirm(due)).unwrap();
+        assert_eq!(step.number(), number);
+        step.add(&GRAD).unwrap();
+        step.finish(&mut params, &NoiseRng::simulation(1)).unwrap();
+    }
+    assert_eq!(config.prepare(&mut state, &mut ledger).unwrap_err(), OpenError::BudgetSpent);
+    assert_eq!((params, durable.paid), (blocking(7), 7));
+}
+
+/// A record is due again until one was confirmed, and no number is given twice.
+#[test]
+fn reserve_is_used_after_it_is_confirmed() {
+    let config = DP_SGD.build().unwrap();
+    let mut state = config.state::<3>();
+    let mut ledger = Ledger::resume((), 10, 0).with_reserve(4);
+    let paid = |due: &Due| due.record().map(|record| record.paid);
+    let lost = config.prepare(&mut state, &mut ledger).unwrap();
+    assert_eq!((lost.step(), paid(&lost)), (0, Some(4)));
+    drop(lost);
+    for (number, record) in [(1, Some(5)), (2, None), (3, None), (4, None), (5, Some(9)), (6, None)] {
+        let due = config.prepare(&mut state, &mut ledger).unwrap();
+        assert_eq!((due.step(), paid(&due)), (number, record));
+        let _ = ledger.confirm(due);
+    }
+}
+
+#[test]
+fn receipt_is_bound_to_the_noise() {
+    let (loud, quiet) = (DP_SGD.noise_multiplier(2.0).build().unwrap(), DP_SGD.build().unwrap());
+    let (mut state, mut ledger) = (loud.state::<3>(), Ledger::resume((), 3, 0));
+    let due = loud.prepare(&mut state, &mut ledger).unwrap();
+    let receipt = ledger.confirm(due);
+    assert!(matches!(quiet.open_charged(&mut state, receipt), Err(CallError::Order(_))));
+    // The step is burned: the next has the next number.
+    let due = loud.prepare(&mut state, &mut ledger).unwrap();
+    assert_eq!(loud.open_charged(&mut state, ledger.confirm(due)).unwrap().number(), 1);
+}
+
+#[test]
+fn split_path_of_adaptive_steps() {
+    let config = DP_SGD.build().unwrap();
+    let filter = || RenyiFilter::new(8, 8.0, 1e-5).unwrap();
+    let (mut split, mut whole) = (filter(), filter());
+    let (mut state, mut params) = ([config.state::<3>(), config.state::<3>()], [[0.0; 3]; 2]);
+    let [one, other] = &mut state;
+    for factor in [3.0, 4.0, 2.5] {
+        let due = config.prepare_adaptive(one, factor, Rate::ONE, &mut split).unwrap();
+        let record = due.record().unwrap();
+        assert_eq!((record.paid, record.divergence), (split.charged_steps(), split.spent()));
+        let step = config.open_charged(one, split.confirm(due)).unwrap();
+        let number = step.number();
+        step.finish(&mut params[0], &NoiseRng::simulation(1)).unwrap();
+        let step = config.open_adaptive(other, factor, Rate::ONE, &mut whole, &mut Volatile).unwrap();
+        assert_eq!(number, step.number());
+        step.finish(&mut params[1], &NoiseRng::simulation(1)).unwrap();
+    }
+    assert_eq!((params[0], split), (params[1], whole));
+    assert!(config.prepare_adaptive(one, f64::NAN, Rate::ONE, &mut filter()).is_err());
+}
+
+/// What a resource or a task holds: a step without its configuration.
+struct Device {
+    step: Option<DpSgdStep<'static, 3>>,
+    params: [f32; 3],
+}
+
+fn boot() -> Device {
+    let config = DP_SGD.build().unwrap();
+    let state: &'static mut DpSgdState<3> = Box::leak(Box::new(config.state()));
+    let step = config.begin(state, &mut Ledger::volatile(1)).unwrap();
+    Device { step, params: [0.0; 3] }
+}
+
+#[test]
+fn open_step_is_kept_in_a_resource() {
+    let mut device = boot();
+    // An interrupt later.
+    device.step.as_mut().unwrap().add(&GRAD).unwrap();
+    device.step.take().unwrap().finish(&mut device.params, &NoiseRng::simulation(1)).unwrap();
+    assert_eq!(device.params, blocking(1));
+}
+
+/// Not ready at the first poll, as a sensor or a flash.
+async fn later<T>(value: T) -> T {
+    let mut polled = false;
+    std::future::poll_fn(move |context| {
+        if std::mem::replace(&mut polled, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+    value
+}
+
+async fn train(steps: u32) -> [f32; 3] {
+    let config = DP_SGD.build().unwrap();
+    let (mut state, mut ledger, mut params) = (config.state::<3>(), Ledger::resume((), steps, 0), [0.0; 3]);
+    while let Ok(due) = config.prepare(&mut state, &mut ledger) {
+        later(due.record()).await;
+        let mut step = config.open_charged(&mut state, ledger.confirm(due)).unwrap();
+        step.add(&later(GRAD).await).unwrap();
+        step.finish(&mut params, &NoiseRng::simulation(1)).unwrap();
+    }
+    params
+}
+
+#[test]
+fn open_step_lives_in_a_task() {
+    let mut task = pin!(train(3));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut polls = 0;
+    let params = loop {
+        polls += 1;
+        if let Poll::Ready(params) = task.as_mut().poll(&mut context) {
+            break params;
+        }
+    };
+    assert_eq!((params, polls), (blocking(3), 7));
+}
+
+/// A filter that looks ahead wants gradients elsewhere.
+#[test]
+fn add_is_refused_where_points_differ() {
+    use damper_core::filter::{Gain, Kalman, KalmanState, LookAhead};
+    use damper_core::optimizer::SgdState;
+    use damper_core::private::SumWord;
+    let plain = DP_SGD.momentum(0.0).build().unwrap();
+    let filter = Kalman::new(Gain::Constant(0.7), LookAhead::One).unwrap();
+    let slots = plain.slots();
+    let config = PrivateStep::new(Slots {
+        filter,
+        optimizer: slots.optimizer,
+        mechanism: slots.mechanism,
+        threshold: slots.threshold,
+        clip: slots.clip,
+        schedule: slots.schedule,
+        expected_batch: 4,
+    })
+    .unwrap();
+    let memory = KalmanState::new(&filter, [0.0; 3], [0.0; 3]);
+    let mut state = StepState::new([SumWord::ZERO; 3], memory, SgdState { momentum: [] }, ());
+    let mut step = config.open(&mut state, &mut Ledger::volatile(1)).unwrap();
+    assert!(matches!(step.add(&GRAD), Err(CallError::Order(_))));
+}

@@ -1,0 +1,54 @@
+//! The program of the core's first page: DP-SGD by the builder, with its ledger in flash (simulated in RAM). It trains the softmax
+//! regression as `train` does, and must end with the parameters that `train` says.
+
+use crate::digits::{self, TRAIN};
+use crate::flash::{Ram, SECTOR};
+use crate::softmax::{self, DIM};
+use crate::train::{BUDGET, EXPECTED_BATCH};
+use core::hint::black_box;
+use damper_core::numerics::digest::Digest;
+use damper_core::prelude::*;
+use damper_journal::{Configuration, FirstBoot, Journal};
+
+/// The last line of `expected/train.txt`.
+const PARAMS: u64 = 0xc9f0_4344_9874_dea3;
+
+/// What a charge stands for.
+const RUN: Configuration = Configuration::of_ledger(BUDGET).with(b"digits, softmax, DP-SGD");
+
+/// The digest of the parameters after the budget is spent; `None` if anything was refused.
+fn train(flash: &mut [u8]) -> Option<u64> {
+    let journal = Journal::provision(Ram(flash), RUN, FirstBoot::confirmed_by_owner()).ok()?;
+    let (mut params, mut grad) = ([0.0; DIM], [0.0; DIM]);
+
+    let rate = Rate::of(EXPECTED_BATCH.into(), TRAIN.into()).ok()?;
+    let config = DpSgd::new().clip(1.0).noise_multiplier(1.0).learning_rate(0.5).momentum(0.9);
+    let config = config.expected_batch(EXPECTED_BATCH).build().ok()?;
+    let mut state = config.state::<DIM>();
+    let mut ledger = Ledger::open(journal, BUDGET).ok()?;
+    // A product: `NoiseRng::from_key(Key::fresh(...))`, from the chip's true random generator.
+    let noise = NoiseRng::simulation(2026);
+    while let Some(mut step) = config.begin(&mut state, &mut ledger).ok()? {
+        for i in step.poisson_batch(&noise, rate, TRAIN) {
+            softmax::gradient(&params, digits::train(i)?, &mut grad);
+            step.add(&grad).ok()?;
+        }
+        step.finish(&mut params, &noise).ok()?;
+    }
+    (ledger.charged_steps() == BUDGET).then(|| Digest::of(&params).value())
+}
+
+/// Trains in a flash of its own. Returns true if it ended with the parameters of `train`.
+#[must_use]
+pub fn run() -> bool {
+    let mut flash = [0xff; 4 * SECTOR];
+    train(black_box(&mut flash)) == Some(PARAMS)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn trains_to_the_params_of_train() {
+        assert!(super::run());
+    }
+}
