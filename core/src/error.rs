@@ -5,6 +5,7 @@ use core::fmt;
 
 /// A configuration was refused: which parameter, and what it must be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ConfigError {
     /// The parameter, in words: `sampling rate`, `noise multiplier`.
     pub parameter: &'static str,
@@ -31,6 +32,7 @@ impl core::error::Error for ConfigError {}
 /// A call did not fit the configuration. Nothing was added or released by it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum CallError {
     /// A slice has the wrong number of elements.
     Length {
@@ -68,6 +70,7 @@ pub(crate) fn check_len(what: &'static str, expected: usize, got: usize) -> Resu
 
 /// A step did not open. Nothing was released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum OpenError<E> {
     /// The privacy budget is spent: stop.
     BudgetSpent,

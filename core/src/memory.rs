@@ -85,6 +85,7 @@ const CHECKSUM: usize = 8;
 
 /// Why bytes were not restored; nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum RestoreError {
     /// They are not what [`save`] wrote, or were damaged.
     Damaged,

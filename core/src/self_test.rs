@@ -18,6 +18,7 @@ use core::hint::black_box;
 /// How the arithmetic differs from what the recorded bits are of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum ArithmeticError {
     /// Results or operands that are subnormal are taken for zero.
     FlushToZero,

@@ -128,6 +128,7 @@ pub struct Update<'a> {
 /// Why bytes are no update.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum UpdateError {
     /// They do not begin as one.
     Magic,

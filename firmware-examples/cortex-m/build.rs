@@ -6,7 +6,7 @@ use std::{env, fs, path::PathBuf};
 /// faults, where it would else write into them.
 const STATICS: u32 = 1024;
 
-const PROGRAMS: [&str; 15] = [
+const PROGRAMS: [&str; 16] = [
     "replay",
     "replay-further",
     "replay-wide",
@@ -14,6 +14,7 @@ const PROGRAMS: [&str; 15] = [
     "train",
     "federated",
     "personalise",
+    "dp-sgd",
     "methods",
     "step",
     "erase",

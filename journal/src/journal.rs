@@ -63,6 +63,7 @@ const KIND: u32 = u32::from_le_bytes(*b"DJL1");
 /// Why a journal cannot be used, or a payment was not persisted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum JournalError<E> {
     /// The flash failed.
     Flash(E),

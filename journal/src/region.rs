@@ -28,6 +28,7 @@ pub struct Region<'a, F> {
 
 /// Why a region could not be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum RegionError<E> {
     /// The flash failed.
     Flash(E),

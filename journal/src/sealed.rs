@@ -74,6 +74,7 @@ pub trait Vault {
 
 /// What each count of the counter may pay for.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Allowance {
     /// Steps: of a ledger those it prepays, of a filter 1.
     pub steps: u32,
@@ -84,6 +85,7 @@ pub struct Allowance {
 /// Why a payment was not persisted, or nothing may be released. `C` is the counter's error, `V` the vault's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum SealedError<C, V> {
     /// The counter failed.
     Counter(C),

@@ -38,6 +38,7 @@ const WORDS: usize = block::BYTES as usize / 4;
 /// Why there is no snapshot to go on from, or one was not kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum SnapshotError<E> {
     /// The flash failed.
     Flash(E),

@@ -10,6 +10,7 @@ const MULTIPLIER: ConfigError = ConfigError { parameter: "noise multiplier", mus
 
 /// A sampling rate: exactly `numerator / 2^53`. The sampler draws with this rational, and it is the rate accounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Rate {
     numerator: u64,
 }
@@ -77,6 +78,7 @@ impl Rate {
 ///
 /// Neighbours: one sample replaced by a null sample that contributes nothing, so the sum moves by at most the clip.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Event {
     rate: Rate,
     multiplier: f64,

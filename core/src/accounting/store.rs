@@ -2,6 +2,7 @@
 
 /// What survives a restart.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Record {
     /// Steps that may be released in all; of a filter, 0.
     pub budget: u32,
