@@ -3,7 +3,7 @@
 use crate::border::{self, Settled};
 use crate::memory::{Run, Stage};
 use crate::status::{Answer, Status, status};
-use damper_core::accounting::renyi::{ORDERS, RenyiCurve, divergence_at_whole, epsilon_at};
+use damper_core::accounting::renyi::{ORDERS, RenyiCurve, divergence_at_integer, epsilon_at};
 use damper_core::accounting::{Event, Rate};
 use damper_core::error::ConfigError;
 use damper_core::numerics::up::{add_up, mul_up};
@@ -88,7 +88,7 @@ unsafe fn write_epsilon_of_whole_orders(
         }
         let mut divergence = 0.0;
         let found = each_event(&settled, rate, steps, |event, times| {
-            let one = divergence_at_whole(event, whole);
+            let one = divergence_at_integer(event, whole);
             if one > 0.0 {
                 divergence = add_up(divergence, mul_up(f64::from(times), one));
             }

@@ -11,7 +11,7 @@ use damper_core::accounting::{Ledger, RenyiFilter};
 use damper_core::error::ConfigError;
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
 use damper_core::private::SumWord;
-use damper_core::sampling::PoissonDraw;
+use damper_core::sampling::PoissonBatch;
 use damper_core::slots::{AnyClip, AnySchedule, FilterSlot, OptimizerSlot, ThresholdSlot};
 use damper_core::step::{Open, PrivateStep, Shard as Sum, Slots, StepState};
 use damper_core::threshold::Threshold as _;
@@ -190,7 +190,7 @@ rooms! {
 /// An open step and what goes with it.
 pub(crate) struct Live {
     pub(crate) open: Option<OpenStep<'static>>,
-    pub(crate) draw: Option<PoissonDraw<'static, ChaCha20>>,
+    pub(crate) draw: Option<PoissonBatch<'static, ChaCha20>>,
     /// Memory to mix in.
     pub(crate) mixing: Option<Vector<f32>>,
     /// The next point of the sample that is being mixed.

@@ -12,7 +12,7 @@ use damper_core::clip::Layer;
 use damper_core::error::ConfigError;
 use damper_core::filter::Identity;
 use damper_core::grid::Grid;
-use damper_core::slots::{AnyClip, AnySchedule, FilterSlot, Held, OptimizerSlot, ThresholdSlot};
+use damper_core::slots::{AnyClip, AnySchedule, FilterSlot, OptimizerSlot, StatefulSlot, ThresholdSlot};
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::{Fixed, Threshold as _};
 
@@ -108,9 +108,11 @@ unsafe fn configure(run: *mut Run, config: *const Config) -> Answer {
     }
     check_sigma(&mechanism).map_err(|error| idle.head.refuse(error))?;
     let plain = optimizer::plain().map_err(|error| idle.head.refuse(error))?;
-    let (fixed, plain) =
-        (idle.hold(Place::threshold, Held::threshold(Fixed(config.clip), ())), idle.hold(Place::optimizer, plain));
-    let identity = idle.hold(Place::filter, Held::filter(Identity, ()));
+    let (fixed, plain) = (
+        idle.hold(Place::threshold, StatefulSlot::threshold(Fixed(config.clip), ())),
+        idle.hold(Place::optimizer, plain),
+    );
+    let identity = idle.hold(Place::filter, StatefulSlot::filter(Identity, ()));
     idle.body.stage = Stage::Choosing(Slots {
         mechanism,
         clip: AnyClip::FLAT,

@@ -3,7 +3,7 @@
 use crate::border::{self, Idle};
 use crate::memory::{Phase, Run};
 use crate::status::{Answer, Status, status};
-use damper_core::memory::{RestoreError, restore, save, saved_len};
+use damper_core::state::{RestoreError, restore, save, saved_len};
 
 /// Steps that are paid, by ledger or filter.
 fn paid(idle: &Idle<'_>) -> u32 {

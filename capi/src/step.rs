@@ -113,7 +113,7 @@ pub unsafe extern "C" fn damper_points(run: *const Run, points: *mut usize) -> S
     // SAFETY: the contract of the header.
     status(unsafe { border::open_step(run) }.and_then(|(head, open)| {
         // SAFETY: the contract of the header.
-        unsafe { border::write(head, points, open.points()) }
+        unsafe { border::write(head, points, open.eval_points()) }
     }))
 }
 
@@ -134,12 +134,12 @@ pub unsafe extern "C" fn damper_point(
     status(unsafe { border::open_step(run) }.and_then(|(head, open)| {
         border::writable_beside(head, weight, [params, point], head.dim)?;
         let pair = border::pair(head, (params, params_len), (point, point_len), head.dim)?;
-        if index >= open.points() {
+        if index >= open.eval_points() {
             return Err(Status::Order);
         }
         // SAFETY: the contract of the header.
         let (params, point) = unsafe { pair.lend() };
-        let found = open.point(index, params, point)?;
+        let found = open.eval_point(index, params, point)?;
         // SAFETY: the contract of the header.
         unsafe { border::write(head, weight, found) }
     }))
@@ -186,12 +186,12 @@ pub unsafe extern "C" fn damper_mix_point(
     status(unsafe { border::stepping(run) }.and_then(|Stepping { head, live, .. }| {
         let pair = border::pair(head, (params, params_len), (point, point_len), head.dim)?;
         let (open, next) = (live.open.as_ref().ok_or(Status::Order)?, live.point.ok_or(Status::Order)?);
-        if next >= open.points() {
+        if next >= open.eval_points() {
             return Err(Status::End);
         }
         // SAFETY: the contract of the header.
         let (params, point) = unsafe { pair.lend() };
-        live.weight = Some(open.point(next, params, point)?);
+        live.weight = Some(open.eval_point(next, params, point)?);
         Ok(())
     }))
 }
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn damper_mix_end(run: *mut Run) -> Status {
     // SAFETY: the contract of the header.
     status(unsafe { border::stepping(run) }.and_then(|Stepping { live, .. }| {
         let (open, mixing) = (live.open.as_mut().ok_or(Status::Order)?, live.mixing.as_ref().ok_or(Status::Order)?);
-        if live.point != Some(open.points()) {
+        if live.point != Some(open.eval_points()) {
             return Err(Status::Order);
         }
         live.point = None;

@@ -22,8 +22,8 @@
 //! Parameters after a step are released, so their mean is post-processing. It is not for parameters within a step.
 
 use crate::error::{CallError, ConfigError, check_len};
-use crate::memory::{Memory, Numbers};
 use crate::numerics::round::saturate;
+use crate::state::{SaveState, StateField};
 
 /// A mean of parameters in the caller's memory.
 #[derive(Clone, PartialEq, Debug)]
@@ -65,11 +65,11 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Average<B> {
     }
 }
 
-impl<B: AsMut<[f32]>> Memory for Average<B> {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-        take(Numbers::Of("average"));
-        take(Numbers::Floats(self.mean.as_mut()));
-        take(Numbers::Double(&mut self.weight));
+impl<B: AsMut<[f32]>> SaveState for Average<B> {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        take(StateField::Owner("average"));
+        take(StateField::Floats(self.mean.as_mut()));
+        take(StateField::Double(&mut self.weight));
     }
 }
 

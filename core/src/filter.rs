@@ -41,11 +41,11 @@ pub trait Filter<S: ?Sized>: Clone {
     type Step: Copy;
 
     /// How many points a step wants each sample's gradient at; at least 1.
-    fn points(&self, state: &S) -> usize;
+    fn eval_points(&self, state: &S) -> usize;
 
     /// Whether gradients are wanted at the parameters alone at every step, with weight 1: only such a filter can be inside
     /// another.
-    fn stays(&self) -> bool {
+    fn evaluates_at_params(&self) -> bool {
         true
     }
 
@@ -55,7 +55,7 @@ pub trait Filter<S: ?Sized>: Clone {
     /// # Errors
     ///
     /// `out` and `params` differ in length, or there is no such point.
-    fn point(&self, state: &S, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError>;
+    fn eval_point(&self, state: &S, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError>;
 
     /// The weight of point `index`.
     fn weight(&self, state: &S, index: usize) -> f32;
@@ -71,7 +71,7 @@ pub trait Filter<S: ?Sized>: Clone {
     fn begin(&self, state: &mut S) -> Self::Step;
 
     /// Whether it hands every gradient on as it is: then nothing is applied.
-    fn passes(&self) -> bool {
+    fn is_identity(&self) -> bool {
         false
     }
 
@@ -79,8 +79,8 @@ pub trait Filter<S: ?Sized>: Clone {
     fn apply(&self, step: Self::Step, state: &mut S, at: usize, released: &Released<'_>, filtered: &mut [f32]);
 
     /// The parameters `at..at + params.len()` are about to move from the values in `params`.
-    fn leave(&self, _step: Self::Step, _state: &mut S, _at: usize, _params: &[f32]) {}
+    fn before_update(&self, _step: Self::Step, _state: &mut S, _at: usize, _params: &[f32]) {}
 
     /// They have moved to the values in `params`.
-    fn arrive(&self, _step: Self::Step, _state: &mut S, _at: usize, _params: &[f32]) {}
+    fn after_update(&self, _step: Self::Step, _state: &mut S, _at: usize, _params: &[f32]) {}
 }

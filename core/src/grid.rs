@@ -45,9 +45,9 @@ pub trait Word: Copy + Default + PartialEq + core::fmt::Debug + sealed::Sealed {
     /// Nearest float, ties to even.
     fn to_f32(self) -> f32;
     /// The word whose low 32 bits are a float's.
-    fn hold(x: f32) -> Self;
+    fn store_released(x: f32) -> Self;
     /// The float of the low 32 bits.
-    fn held(self) -> f32;
+    fn load_released(self) -> f32;
 }
 
 mod sealed {
@@ -72,11 +72,11 @@ macro_rules! word {
                 self as f32
             }
             #[inline(always)]
-            fn hold(x: f32) -> Self {
+            fn store_released(x: f32) -> Self {
                 x.to_bits() as Self
             }
             #[inline(always)]
-            fn held(self) -> f32 {
+            fn load_released(self) -> f32 {
                 f32::from_bits(self as u32)
             }
         }

@@ -54,13 +54,13 @@ pub trait Optimizer<S: ?Sized>: Clone {
     fn check(&self, state: &S, dim: usize) -> Result<(), CallError>;
 
     /// Whether the released gradient must be seen whole before parameters move.
-    fn looks_ahead(&self) -> bool {
+    fn needs_full_gradient(&self) -> bool {
         false
     }
 
     /// Sees a piece of the released gradient, `at..`, before [`Optimizer::begin`]; all pieces, in order, if
-    /// [`Optimizer::looks_ahead`].
-    fn look(&self, _state: &mut S, _at: usize, _released: &Released<'_>) {}
+    /// [`Optimizer::needs_full_gradient`].
+    fn observe(&self, _state: &mut S, _at: usize, _released: &Released<'_>) {}
 
     /// Begins a step: advances the scalars.
     fn begin(&self, state: &mut S, begin: Begin) -> Self::Step;

@@ -43,7 +43,7 @@
 //!
 //! ```compile_fail,E0061
 //! fn peek<M: damper_core::private::Mechanism>(word: M::Word) -> f32 {
-//!     M::held(word)
+//!     M::load_released(word)
 //! }
 //! ```
 //!
@@ -87,10 +87,10 @@
 //!     fn to_f32(self) -> f32 {
 //!         0.0
 //!     }
-//!     fn hold(_: f32) -> Self {
+//!     fn store_released(_: f32) -> Self {
 //!         self::Spy(0)
 //!     }
-//!     fn held(self) -> f32 {
+//!     fn load_released(self) -> f32 {
 //!         0.0
 //!     }
 //! }
@@ -113,18 +113,18 @@
 //! [`Filter`](crate::filter::Filter) and [`Optimizer`](crate::optimizer::Optimizer) ([`Released`] and the parameters),
 //! [`Threshold`](crate::threshold::Threshold) ([`ReleasedCounts`](crate::count::ReleasedCounts) and constants), the objects of
 //! [`slots`](crate::slots) (the same), [`Store`](crate::accounting::Store) (numbers of paid steps),
-//! [`Memory`](crate::memory::Memory) and [`Digested`](crate::numerics::digest::Digested) (those memories), and
+//! [`SaveState`](crate::state::SaveState) and [`Digested`](crate::numerics::digest::Digested) (those memories), and
 //! [`Source`](crate::replay::Source) (it gives bytes and receives none).
 //!
 //! The wall is between the parts of a step. It does not hold a caller off who already has the samples' gradients, or the generator: whoever can
 //! ask it for a stream can compute the noise and subtract it. So a [`Key`](crate::noise::Key) is as secret as the data.
 //!
-//! What is made of released values is released: [`Kept`] collects pieces, [`Released::projected`] takes coordinates.
+//! What is made of released values is released: [`ReleasedBuffer`] collects pieces, [`Released::projected`] takes coordinates.
 //! Neither takes numbers from elsewhere:
 //!
 //! ```compile_fail,E0451
-//! use damper_core::private::Kept;
-//! let forged = Kept { grad: [1.0f32], noise_std: 0.0, kept: true };
+//! use damper_core::private::ReleasedBuffer;
+//! let forged = ReleasedBuffer { grad: [1.0f32], noise_std: 0.0, kept: true };
 //! ```
 
 mod word;
@@ -194,11 +194,11 @@ pub trait Mechanism: Copy + PartialEq + Sealed {
 
     /// Puts a released value where the sum was, which is free by then.
     #[doc(hidden)]
-    fn hold(released: f32, inside: Inside) -> Self::Word;
+    fn store_released(released: f32, inside: Inside) -> Self::Word;
 
     /// The released value that was put there.
     #[doc(hidden)]
-    fn held(word: Self::Word, inside: Inside) -> f32;
+    fn load_released(word: Self::Word, inside: Inside) -> f32;
 }
 
 /// A sum over samples that nobody can read (`[D]`). Creating it wipes the memory before anything is added, and dropping it wipes it
@@ -268,14 +268,14 @@ impl<'a> Released<'a> {
 }
 
 /// A released gradient kept whole (`[D]`), for what needs more than a piece at a time. Only released values get in.
-pub struct Kept<B> {
+pub struct ReleasedBuffer<B> {
     grad: B,
     noise_std: f64,
     /// Whether anything was kept: before, there is nothing to take for released.
     kept: bool,
 }
 
-impl<B: AsMut<[f32]> + AsRef<[f32]>> Kept<B> {
+impl<B: AsMut<[f32]> + AsRef<[f32]>> ReleasedBuffer<B> {
     /// Zeros in the caller's memory.
     pub fn new(mut grad: B) -> Self {
         grad.as_mut().fill(0.0);
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_zeros_or_was_released() {
-        let mut kept = Kept::new([f32::NAN, 3.0, 4.0, 5.0]);
+        let mut kept = ReleasedBuffer::new([f32::NAN, 3.0, 4.0, 5.0]);
         assert!(kept.dim() == 4 && kept.piece(0, 4).is_none());
         kept.keep(2, &Released::new(&[1.0, 2.0, 3.0], 0.5));
         kept.keep(9, &Released::new(&[1.0], 0.5));

@@ -22,7 +22,7 @@ use rand_core::Rng;
 const CHUNK: u32 = 1024;
 
 /// The indices drawn at one step from `samples` samples, ascending.
-pub struct PoissonDraw<'a, G: Generator> {
+pub struct PoissonBatch<'a, G: Generator> {
     generator: &'a G,
     stream: G::Stream<'a>,
     step: u32,
@@ -33,8 +33,8 @@ pub struct PoissonDraw<'a, G: Generator> {
 
 /// Draws from `0..samples`, each with probability `rate`. One draw a step.
 #[must_use]
-pub fn poisson<G: Generator>(generator: &G, step: u32, rate: Rate, samples: u32) -> PoissonDraw<'_, G> {
-    PoissonDraw { generator, stream: coins(generator, step, 0), step, rate, next: 0, samples }
+pub fn poisson<G: Generator>(generator: &G, step: u32, rate: Rate, samples: u32) -> PoissonBatch<'_, G> {
+    PoissonBatch { generator, stream: coins(generator, step, 0), step, rate, next: 0, samples }
 }
 
 /// The words that are coins of the samples of a chunk.
@@ -49,7 +49,7 @@ fn coins<G: Generator>(generator: &G, step: u32, chunk: u32) -> G::Stream<'_> {
     generator.stream(address)
 }
 
-impl<G: Generator> Iterator for PoissonDraw<'_, G> {
+impl<G: Generator> Iterator for PoissonBatch<'_, G> {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {

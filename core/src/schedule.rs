@@ -48,3 +48,20 @@ pub trait Schedule: Copy + crate::noise::sealed::Sealed {
         Ok(())
     }
 }
+
+impl<S: Schedule> crate::noise::sealed::Sealed for &S {}
+
+/// A schedule that is lent: a step holds its address.
+impl<S: Schedule> Schedule for &S {
+    fn learning_rate(&self, step: u32) -> f64 {
+        (**self).learning_rate(step)
+    }
+
+    fn noise_factor(&self, step: u32) -> f64 {
+        (**self).noise_factor(step)
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        (**self).check()
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! The slots of a [`PrivateStep`] are types, so that a program with one method carries that method alone.
 //! One with several, or whose method comes from a configuration, would carry a copy of the step for each. Here a filter, an
-//! optimizer or a threshold is [`Held`] together with its memory and lent to the step as an object; the slot itself is the same
+//! optimizer or a threshold is [`StatefulSlot`] together with its memory and lent to the step as an object; the slot itself is the same
 //! type whatever is lent ([`FilterSlot`], [`OptimizerSlot`], [`ThresholdSlot`], [`AnyClip`], [`AnySchedule`]). What is not named in
 //! a program is not linked into it.
 //!
@@ -19,18 +19,19 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let kalman = Kalman::new(Gain::Constant(0.7), LookAhead::One)?;
-//! let mut disk = Held::filter(kalman, KalmanState::new(&kalman, [0.0; 3], [0.0; 3]));
-//! let mut none = Held::filter(Identity, ());
+//! let mut disk = StatefulSlot::filter(kalman, KalmanState::new(&kalman, [0.0; 3], [0.0; 3]));
+//! let mut none = StatefulSlot::filter(Identity, ());
+//! let rate = AnySchedule::constant(0.1);
 //! for filter in [&mut disk as &mut dyn AnyFilter, &mut none] {
-//!     let mut sgd = Held::optimizer(Sgd::new(0.0, false, 0.0)?, SgdState { momentum: [] });
-//!     let mut fixed = Held::threshold(Fixed(1.0), ());
+//!     let mut sgd = StatefulSlot::optimizer(Sgd::new(0.0, false, 0.0)?, SgdState { momentum: [] });
+//!     let mut fixed = StatefulSlot::threshold(Fixed(1.0), ());
 //!     let step: AnyStep<'_, _> = PrivateStep::new(Slots {
 //!         mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16)?, 1.0)?,
 //!         clip: AnyClip::FLAT,
 //!         threshold: ThresholdSlot::of(&fixed),
 //!         filter: FilterSlot::of(filter),
 //!         optimizer: OptimizerSlot::of(&sgd),
-//!         schedule: AnySchedule::constant(0.1),
+//!         schedule: &rate,
 //!         expected_batch: 4,
 //!     })?;
 //!     let mut state: AnyState<'_, _> = StepState::new([SumWord::ZERO; 3], filter, &mut sgd, &mut fixed);
@@ -47,7 +48,7 @@
 //! # Memory
 //!
 //! What is held, and a table of functions in flash for each kind of it. Calls go through the table, a few for each piece of
-//! coordinates, none for a coordinate. Who also saves what is remembered ([`Memory`](crate::memory::Memory)) lends objects of a trait of its own that asks
+//! coordinates, none for a coordinate. Who also saves what is remembered ([`SaveState`](crate::state::SaveState)) lends objects of a trait of its own that asks
 //! for both: else nothing of that is linked.
 //!
 //! # Numerics
@@ -68,7 +69,7 @@ mod threshold;
 
 pub use clip::AnyClip;
 pub use filter::{AnyFilter, FilterSlot};
-pub use held::Held;
+pub use held::StatefulSlot;
 pub use optimizer::{AnyOptimizer, OptimizerSlot};
 pub use schedule::AnySchedule;
 pub use threshold::{AnyThreshold, ThresholdSlot};
@@ -77,7 +78,7 @@ use crate::step::{PrivateStep, StepState};
 
 /// The step whose slots are filled when the program runs, but for the mechanism; with memory for `COUNTS` counts of a threshold.
 pub type AnyStep<'a, M, const COUNTS: usize = 20> =
-    PrivateStep<FilterSlot, OptimizerSlot, M, ThresholdSlot<'a, COUNTS>, AnyClip<'a>, AnySchedule>;
+    PrivateStep<FilterSlot, OptimizerSlot, M, ThresholdSlot<'a, COUNTS>, AnyClip<'a>, &'a AnySchedule>;
 
 /// Its memory: sums in `B`, and what fills the slots.
 pub type AnyState<'a, B> =

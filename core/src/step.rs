@@ -176,13 +176,13 @@ use crate::clip::{Clip, FlatL2};
 use crate::count::{CountNoise, Counts as _, Query};
 use crate::error::{CallError, ConfigError, OpenError};
 use crate::filter::{Filter, Identity};
-use crate::memory::{Memory, Numbers};
 use crate::mutant::{self, Mutant};
 use crate::noise::DiscreteGaussian;
 use crate::noise::sealed::Sealed;
 use crate::optimizer::{Optimizer, Sgd};
 use crate::private::{ClippedSum, Mechanism};
 use crate::schedule::{Constant, Schedule};
+use crate::state::{SaveState, StateField};
 use crate::threshold::{Fixed, Threshold};
 use adder::Adder;
 use core::convert::Infallible;
@@ -261,8 +261,8 @@ impl<B, FS, OS, TS> StepState<B, FS, OS, TS> {
 }
 
 /// What is remembered from step to step, and follows from what was released. The sum is not part of it.
-impl<B, FS: Memory, OS: Memory, TS: Memory> Memory for StepState<B, FS, OS, TS> {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+impl<B, FS: SaveState, OS: SaveState, TS: SaveState> SaveState for StepState<B, FS, OS, TS> {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
         self.filter.each(take);
         self.threshold.each(take);
         self.optimizer.each(take);

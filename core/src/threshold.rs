@@ -26,7 +26,7 @@ use crate::numerics::digest::Digest;
 
 /// What a threshold may know of a step beside its counts: constants declared beforehand.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Facts {
+pub struct StepConstants {
     /// The multiplier of the gradient's noise at this step, `σ_T`.
     pub multiplier: f64,
     /// Number of parameters, `d`.
@@ -62,7 +62,7 @@ pub trait Threshold: Clone {
     }
 
     /// Learns from the counts released at a step.
-    fn update(&self, _state: &mut Self::State, _released: &ReleasedCounts<'_>, _facts: Facts) {}
+    fn update(&self, _state: &mut Self::State, _released: &ReleasedCounts<'_>, _facts: StepConstants) {}
 
     /// What two runs are compared by: the clip of the coming step and its histogram's range, 0 without one.
     fn digest(&self, state: &Self::State) -> Digest {

@@ -123,11 +123,11 @@ fn train<C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS>(
         let mut open = step.open(&mut state, &mut ledger).unwrap();
         for sample in 0..4 {
             let mut mixing = open.add_points(&mut mixed).unwrap();
-            while mixing.next_point(&params, &mut point).unwrap() {
+            while mixing.next_eval_point(&params, &mut point).unwrap() {
                 for ((grad, x), i) in grad.iter_mut().zip(point).zip(0u8..) {
                     *grad = x - f32::from((i ^ sample) % 8) / 16.0;
                 }
-                mixing.point(&[&grad]).unwrap();
+                mixing.eval_point(&[&grad]).unwrap();
             }
             mixing.add().unwrap();
         }

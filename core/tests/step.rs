@@ -148,10 +148,10 @@ proptest! {
         let generator = ChaCha20::<1>::simulation(3);
         let (mut state, mut ledger, mut buffer) = (state::<SumWord<i64>>(5), Ledger::volatile(1), [9f32; 5]);
         let mut open = step.open(&mut state, &mut ledger).unwrap();
-        prop_assert_eq!(open.points(), 1);
+        prop_assert_eq!(open.eval_points(), 1);
         let mut mixing = open.add_points(&mut buffer).unwrap();
-        mixing.point(&[&grad]).unwrap();
-        prop_assert!(mixing.point(&[&grad]).is_err());
+        mixing.eval_point(&[&grad]).unwrap();
+        prop_assert!(mixing.eval_point(&[&grad]).is_err());
         mixing.add().unwrap();
         let mut params = [0f32; 5];
         open.finish(&mut params, &generator).unwrap();
@@ -407,9 +407,9 @@ fn a_float_sum_that_was_not_clipped_is_refused_and_adds_nothing() {
 fn the_identity_filter_wants_the_gradient_at_the_parameters_and_changes_no_bit() {
     let params = [1.5f32, -0.0];
     let mut out = [0f32; 2];
-    assert_eq!(Identity.point(&(), 0, &params, &mut out), Ok(1.0));
+    assert_eq!(Identity.eval_point(&(), 0, &params, &mut out), Ok(1.0));
     assert_eq!(bits(&out), bits(&params));
-    assert!(Identity.point(&(), 1, &params, &mut out).is_err());
+    assert!(Identity.eval_point(&(), 1, &params, &mut out).is_err());
 }
 
 #[test]

@@ -16,7 +16,7 @@ use damper_core::private::SumWord;
 use damper_core::sampling::poisson;
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
-use damper_core::threshold::{CountNoise, Facts, Fixed, Query, ReleasedCounts, Threshold};
+use damper_core::threshold::{CountNoise, Fixed, Query, ReleasedCounts, StepConstants, Threshold};
 use rand_core::Rng;
 use std::str::FromStr;
 
@@ -138,7 +138,7 @@ impl Threshold for Asking {
         Some(CountNoise::new(0.25).unwrap())
     }
 
-    fn update(&self, state: &mut Vec<f64>, released: &ReleasedCounts<'_>, _facts: Facts) {
+    fn update(&self, state: &mut Vec<f64>, released: &ReleasedCounts<'_>, _facts: StepConstants) {
         *state = released.counts().to_vec();
     }
 }

@@ -26,7 +26,7 @@
 use crate::Configuration;
 use crate::block::{self, Block};
 use core::fmt;
-use damper_core::memory::{Memory, Numbers};
+use damper_core::state::{SaveState, StateField};
 use embedded_storage::nor_flash::NorFlash;
 
 /// Bytes of the head and its mirror.
@@ -145,16 +145,16 @@ impl<F: NorFlash> Snapshots<F> {
     ///
     /// There is no snapshot, or it has another number of words: the memory is as it was. Or the flash has changed since it was
     /// opened: the memory is not to be used.
-    pub fn load(&mut self, memory: &mut dyn Memory) -> Result<(), SnapshotError<F::Error>> {
+    pub fn load(&mut self, memory: &mut dyn SaveState) -> Result<(), SnapshotError<F::Error>> {
         let mut words = 0u32;
         memory.each(&mut |numbers| words = words.saturating_add(words_of(&numbers)));
         let head = self.newest.filter(|head| head.words == words).ok_or(SnapshotError::Length)?;
         let mut reader = Reader::new(&mut self.flash, &head);
         memory.each(&mut |numbers| match numbers {
-            Numbers::Of(_) => {}
-            Numbers::Floats(floats) => floats.iter_mut().for_each(|float| *float = f32::from_bits(reader.word())),
-            Numbers::Double(double) => *double = reader.double(),
-            Numbers::Count(count) => *count = reader.word(),
+            StateField::Owner(_) => {}
+            StateField::Floats(floats) => floats.iter_mut().for_each(|float| *float = f32::from_bits(reader.word())),
+            StateField::Double(double) => *double = reader.double(),
+            StateField::Count(count) => *count = reader.word(),
         });
         if reader.is_whole(&head) { Ok(()) } else { Err(SnapshotError::Worn) }
     }
@@ -165,7 +165,7 @@ impl<F: NorFlash> Snapshots<F> {
     /// # Errors
     ///
     /// It is not newer, does not fit, or the flash failed; the snapshot before is still there.
-    pub fn save(&mut self, paid: u32, memory: &mut dyn Memory) -> Result<(), SnapshotError<F::Error>> {
+    pub fn save(&mut self, paid: u32, memory: &mut dyn SaveState) -> Result<(), SnapshotError<F::Error>> {
         if self.newest.is_some_and(|newest| paid <= newest.paid) {
             return Err(SnapshotError::Backwards);
         }
@@ -180,13 +180,13 @@ impl<F: NorFlash> Snapshots<F> {
             failed: Ok(()),
         };
         memory.each(&mut |numbers| match numbers {
-            Numbers::Of(_) => {}
-            Numbers::Floats(floats) => floats.iter().for_each(|float| writer.put(float.to_bits())),
-            Numbers::Double(double) => {
+            StateField::Owner(_) => {}
+            StateField::Floats(floats) => floats.iter().for_each(|float| writer.put(float.to_bits())),
+            StateField::Double(double) => {
                 writer.put(double.to_bits() as u32);
                 writer.put((double.to_bits() >> 32) as u32);
             }
-            Numbers::Count(count) => writer.put(*count),
+            StateField::Count(count) => writer.put(*count),
         });
         let head = writer.finish()?;
         if !self.is_whole(&head) {
@@ -245,12 +245,12 @@ impl<F: NorFlash> Snapshots<F> {
 }
 
 /// How many words of flash these numbers take.
-fn words_of(numbers: &Numbers<'_>) -> u32 {
+fn words_of(numbers: &StateField<'_>) -> u32 {
     match numbers {
-        Numbers::Of(_) => 0,
-        Numbers::Floats(floats) => u32::try_from(floats.len()).unwrap_or(u32::MAX),
-        Numbers::Double(_) => 2,
-        Numbers::Count(_) => 1,
+        StateField::Owner(_) => 0,
+        StateField::Floats(floats) => u32::try_from(floats.len()).unwrap_or(u32::MAX),
+        StateField::Double(_) => 2,
+        StateField::Count(_) => 1,
     }
 }
 

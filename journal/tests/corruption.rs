@@ -5,7 +5,7 @@
 mod flash;
 
 use damper_core::accounting::{Record, Store};
-use damper_core::memory::{Memory, Numbers};
+use damper_core::state::{SaveState, StateField};
 use damper_journal::{Configuration, FirstBoot, Journal, JournalError, Region, RegionError, SnapshotError, Snapshots};
 use embedded_storage::nor_flash::{NorFlash, ReadNorFlash};
 use flash::Flash;
@@ -27,9 +27,9 @@ fn record(paid: u32) -> Record {
 #[derive(PartialEq, Debug)]
 struct Words(Vec<u32>);
 
-impl Memory for Words {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-        self.0.iter_mut().for_each(|word| take(Numbers::Count(word)));
+impl SaveState for Words {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        self.0.iter_mut().for_each(|word| take(StateField::Count(word)));
     }
 }
 
@@ -42,12 +42,12 @@ fn snapshot_keeps_a_whole_state() {
     /// One of each kind of numbers.
     #[derive(PartialEq, Debug)]
     struct All([f32; 5], f64, u32);
-    impl Memory for All {
-        fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-            take(Numbers::Of("all"));
-            take(Numbers::Floats(&mut self.0));
-            take(Numbers::Double(&mut self.1));
-            take(Numbers::Count(&mut self.2));
+    impl SaveState for All {
+        fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+            take(StateField::Owner("all"));
+            take(StateField::Floats(&mut self.0));
+            take(StateField::Double(&mut self.1));
+            take(StateField::Count(&mut self.2));
         }
     }
     let mut snapshots = Snapshots::open(Chip::erased(2, 1), run(), 9).unwrap();

@@ -114,7 +114,7 @@ fn filter_run() -> Configuration {
 }
 
 fn dearest() -> f64 {
-    damper_core::accounting::renyi::divergence_at_whole(&Event::new(Rate::ONE, FACTORS[0]).unwrap(), 8)
+    damper_core::accounting::renyi::divergence_at_integer(&Event::new(Rate::ONE, FACTORS[0]).unwrap(), 8)
 }
 
 /// What the host does next.
@@ -186,7 +186,7 @@ fn play(acts: &[Act], prepay: Option<u32>) -> Result<u32, TestCaseError> {
                         Instance::Divergence(filter, store) => {
                             let factor = FACTORS[opened.len() % FACTORS.len()];
                             let event = Event::new(Rate::ONE, factor).unwrap();
-                            let cost = damper_core::accounting::renyi::divergence_at_whole(&event, 8);
+                            let cost = damper_core::accounting::renyi::divergence_at_integer(&event, 8);
                             (step.open_adaptive(&mut state, factor, Rate::ONE, filter, store), cost)
                         }
                     };

@@ -11,7 +11,7 @@ use damper_core::error::ConfigError;
 use damper_core::filter::{
     Gain, Identity, Iir, IirState, Kalman, KalmanState, LookAhead, PerSampleMomentum, PerSampleMomentumState, named,
 };
-use damper_core::slots::{FilterSlot, Held};
+use damper_core::slots::{FilterSlot, StatefulSlot};
 
 /// Fills the slot with what `make` makes of the run.
 unsafe fn choose(run: *mut Run, make: impl FnOnce(&mut Idle<'_>) -> Answer<&'static mut dyn KeptFilter>) -> Status {
@@ -28,7 +28,7 @@ unsafe fn choose(run: *mut Run, make: impl FnOnce(&mut Idle<'_>) -> Answer<&'sta
 /// The filter, its memory taken of the run's.
 fn remember(idle: &mut Idle<'_>, iir: Iir<DAMPER_MAX_ORDER>) -> Answer<Recursive> {
     let memory = idle.vectors(iir.order())?;
-    Ok(Held::filter(iir, IirState::new(memory)))
+    Ok(StatefulSlot::filter(iir, IirState::new(memory)))
 }
 
 /// Coefficients `a` and `b` that the caller lends.
@@ -108,7 +108,7 @@ fn kalman(idle: &mut Idle<'_>, gain: Gain, gamma: f64) -> Answer<&'static mut dy
     let look_ahead = if gamma == 0.0 { LookAhead::One } else { LookAhead::Two { gamma } };
     let filter = Kalman::new(gain, look_ahead).map_err(|error| idle.head.refuse(error))?;
     let (filtered, moved) = (idle.vectors(1)?, idle.vectors(1)?);
-    Ok(idle.hold(Place::filter, Held::filter(filter, KalmanState::new(&filter, filtered, moved))))
+    Ok(idle.hold(Place::filter, StatefulSlot::filter(filter, KalmanState::new(&filter, filtered, moved))))
 }
 
 /// DP-PMLF: per-sample momentum over the last `iterates` (1 to `DAMPER_MAX_ITERATES`) with factor `beta` (−0.9 to 1),
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn damper_choose_dp_pmlf(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_inner_momentum(run: *mut Run, iterates: usize, beta: f64) -> Status {
     let make = |idle: &mut Idle<'_>| {
-        let inner = idle.hold(Place::recursive, Held::filter(Identity, ()));
+        let inner = idle.hold(Place::recursive, StatefulSlot::filter(Identity, ()));
         let filter = PerSampleMomentum::unnormalised(iterates, beta, FilterSlot::of(inner));
         momentum(idle, iterates, filter, inner)
     };
@@ -158,5 +158,5 @@ fn momentum(
 ) -> Answer<&'static mut dyn KeptFilter> {
     let filter = filter.map_err(|error| idle.head.refuse(error))?;
     let past = idle.vectors(iterates.saturating_sub(1))?;
-    Ok(idle.hold(Place::filter, Held::filter(filter, PerSampleMomentumState::new(past, inner))))
+    Ok(idle.hold(Place::filter, StatefulSlot::filter(filter, PerSampleMomentumState::new(past, inner))))
 }

@@ -4,25 +4,25 @@ use core::convert::Infallible;
 use damper_core::filter::{
     Iir, IirState, IirStep, Kalman, KalmanState, KalmanStep, PerSampleMomentum, PerSampleMomentumState,
 };
-use damper_core::memory::Memory;
 use damper_core::optimizer::{AdaGradNorm, AdaGradNormState, AdamBc, AdamBcState, AdamBcStep, Sgd, SgdState};
-use damper_core::slots::{AnyFilter, AnyOptimizer, AnyThreshold, FilterSlot, Held};
+use damper_core::slots::{AnyFilter, AnyOptimizer, AnyThreshold, FilterSlot, StatefulSlot};
+use damper_core::state::SaveState;
 use damper_core::threshold::{Quantile, QuantileState};
 
 /// A vector in the run's memory. It lives until the run is closed, which ends everything that could use it.
 pub(crate) type Vector<T> = &'static mut [T];
 
 /// A filter whose memory can be saved.
-pub(crate) trait KeptFilter: AnyFilter + Memory {}
-impl<T: AnyFilter + Memory> KeptFilter for T {}
+pub(crate) trait KeptFilter: AnyFilter + SaveState {}
+impl<T: AnyFilter + SaveState> KeptFilter for T {}
 
 /// A threshold whose memory can be saved.
-pub(crate) trait KeptThreshold: AnyThreshold + Memory {}
-impl<T: AnyThreshold + Memory> KeptThreshold for T {}
+pub(crate) trait KeptThreshold: AnyThreshold + SaveState {}
+impl<T: AnyThreshold + SaveState> KeptThreshold for T {}
 
 /// An optimizer whose memory can be saved.
-pub(crate) trait KeptOptimizer: AnyOptimizer + Memory {}
-impl<T: AnyOptimizer + Memory> KeptOptimizer for T {}
+pub(crate) trait KeptOptimizer: AnyOptimizer + SaveState {}
+impl<T: AnyOptimizer + SaveState> KeptOptimizer for T {}
 
 /// The largest order of a recursive filter.
 pub const DAMPER_MAX_ORDER: usize = 8;
@@ -30,11 +30,11 @@ pub const DAMPER_MAX_ORDER: usize = 8;
 pub const DAMPER_MAX_ITERATES: usize = 8;
 
 /// A recursive filter with its memory.
-pub(crate) type Recursive = Held<Iir<DAMPER_MAX_ORDER>, IirState<Vector<f32>, DAMPER_MAX_ORDER>, IirStep>;
+pub(crate) type Recursive = StatefulSlot<Iir<DAMPER_MAX_ORDER>, IirState<Vector<f32>, DAMPER_MAX_ORDER>, IirStep>;
 /// DiSK's.
-pub(crate) type Disk = Held<Kalman, KalmanState<Vector<f32>>, KalmanStep>;
+pub(crate) type Disk = StatefulSlot<Kalman, KalmanState<Vector<f32>>, KalmanStep>;
 /// Per-sample momentum over any other.
-pub(crate) type Momentum = Held<
+pub(crate) type Momentum = StatefulSlot<
     PerSampleMomentum<FilterSlot, DAMPER_MAX_ITERATES>,
     PerSampleMomentumState<Vector<f32>, &'static mut dyn KeptFilter>,
     (),
@@ -44,9 +44,9 @@ pub(crate) type Momentum = Held<
 pub const DAMPER_BINS: usize = 20;
 
 /// Adaptive clipping with its memory, the largest of the rules.
-pub(crate) type Largest = Held<Quantile, QuantileState, Infallible>;
+pub(crate) type Largest = StatefulSlot<Quantile, QuantileState, Infallible>;
 
 /// DP-AdamBC, the largest of those of two moments.
-pub(crate) type AdamBcHeld = Held<AdamBc, AdamBcState<Vector<f32>>, AdamBcStep>;
+pub(crate) type AdamBcHeld = StatefulSlot<AdamBc, AdamBcState<Vector<f32>>, AdamBcStep>;
 /// AdaGrad-norm over SGD.
-pub(crate) type Norm = Held<AdaGradNorm<Sgd>, AdaGradNormState<SgdState<Vector<f32>>>, f32>;
+pub(crate) type Norm = StatefulSlot<AdaGradNorm<Sgd>, AdaGradNormState<SgdState<Vector<f32>>>, f32>;

@@ -10,11 +10,11 @@ use damper_core::optimizer::{
     AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, RmsProp, RmsPropState,
     Sgd, SgdState,
 };
-use damper_core::slots::{Held, OptimizerSlot};
+use damper_core::slots::{OptimizerSlot, StatefulSlot};
 
 /// SGD without momentum.
-pub(crate) fn plain() -> Result<Held<Sgd, SgdState<Vector<f32>>, f32>, ConfigError> {
-    Ok(Held::optimizer(Sgd::new(0.0, false, 0.0)?, SgdState { momentum: &mut [] }))
+pub(crate) fn plain() -> Result<StatefulSlot<Sgd, SgdState<Vector<f32>>, f32>, ConfigError> {
+    Ok(StatefulSlot::optimizer(Sgd::new(0.0, false, 0.0)?, SgdState { momentum: &mut [] }))
 }
 
 /// Fills the slot with the optimizer that `made` is, and with what `remember` makes of it.
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn damper_choose_sgd(run: *mut Run, momentum: f32, nestero
     unsafe {
         choose(run, made, |sgd, idle| {
             let state = self::momentum(&sgd, idle)?;
-            Ok(idle.hold(Place::optimizer, Held::optimizer(sgd, state)))
+            Ok(idle.hold(Place::optimizer, StatefulSlot::optimizer(sgd, state)))
         })
     }
 }
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn damper_choose_adam(
     let made = made.map(|adam| if filtered_second_moment == 0 { adam } else { adam.with_filtered_second_moment() });
     let remember = |adam, idle: &mut Idle<'_>| {
         let state = AdamState::new(idle.vectors(1)?, idle.vectors(1)?);
-        Ok(idle.hold(Place::optimizer, Held::optimizer(adam, state)) as &mut dyn KeptOptimizer)
+        Ok(idle.hold(Place::optimizer, StatefulSlot::optimizer(adam, state)) as &mut dyn KeptOptimizer)
     };
     // SAFETY: the contract of the header.
     unsafe { choose(run, made, remember) }
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn damper_choose_adam_bc(
     let made = made.map(|adam| if floor_by_noise == 0 { adam } else { adam.with_floor_by_noise() });
     let remember = |adam, idle: &mut Idle<'_>| {
         let state = AdamBcState::new(idle.vectors(1)?, idle.vectors(1)?);
-        Ok(idle.hold(Place::optimizer, Held::optimizer(adam, state)) as &mut dyn KeptOptimizer)
+        Ok(idle.hold(Place::optimizer, StatefulSlot::optimizer(adam, state)) as &mut dyn KeptOptimizer)
     };
     // SAFETY: the contract of the header.
     unsafe { choose(run, made, remember) }
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn damper_choose_adagrad(run: *mut Run, epsilon: f32, weig
     let made = AdaGrad::new(epsilon, weight_decay);
     let remember = |adagrad, idle: &mut Idle<'_>| {
         let state = AdaGradState { sum: idle.vectors(1)? };
-        Ok(idle.hold(Place::optimizer, Held::optimizer(adagrad, state)) as &mut dyn KeptOptimizer)
+        Ok(idle.hold(Place::optimizer, StatefulSlot::optimizer(adagrad, state)) as &mut dyn KeptOptimizer)
     };
     // SAFETY: the contract of the header.
     unsafe { choose(run, made, remember) }
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn damper_choose_rmsprop(run: *mut Run, alpha: f64, epsilo
     let made = RmsProp::new(alpha, epsilon, weight_decay);
     let remember = |rmsprop, idle: &mut Idle<'_>| {
         let state = RmsPropState { second: idle.vectors(1)? };
-        Ok(idle.hold(Place::optimizer, Held::optimizer(rmsprop, state)) as &mut dyn KeptOptimizer)
+        Ok(idle.hold(Place::optimizer, StatefulSlot::optimizer(rmsprop, state)) as &mut dyn KeptOptimizer)
     };
     // SAFETY: the contract of the header.
     unsafe { choose(run, made, remember) }
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn damper_choose_adagrad_norm(
     let remember = |sgd, idle: &mut Idle<'_>| {
         let state = AdaGradNormState::new(self::momentum(&sgd, idle)?);
         let norm = AdaGradNorm::new(initial, floor, subtract_noise != 0, sgd);
-        let norm: Norm = Held::optimizer(norm.map_err(|error| idle.head.refuse(error))?, state);
+        let norm: Norm = StatefulSlot::optimizer(norm.map_err(|error| idle.head.refuse(error))?, state);
         Ok(idle.hold(Place::optimizer, norm) as &mut dyn KeptOptimizer)
     };
     // SAFETY: the contract of the header.

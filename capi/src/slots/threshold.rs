@@ -7,7 +7,7 @@ use crate::border::{self, Idle};
 use crate::memory::{Place, Run, Slot};
 use crate::status::{Answer, Status, status};
 use damper_core::error::ConfigError;
-use damper_core::slots::{Held, ThresholdSlot};
+use damper_core::slots::{StatefulSlot, ThresholdSlot};
 use damper_core::threshold::{
     Bounds, CountNoise, ExpectedError, ExpectedErrorState, Percentile, PercentileState, Quantile, QuantileState, Solver,
 };
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn damper_choose_percentile(
         let clips = unsafe { bounds(idle, clips) }?;
         Ok(clips.and_then(|clips| {
             let rule = Percentile::<DAMPER_BINS>::new(fraction, CountNoise::new(count_noise)?)?.within(clips);
-            Ok(Held::threshold(rule, PercentileState::new(first_clip, first_range)?))
+            Ok(StatefulSlot::threshold(rule, PercentileState::new(first_clip, first_range)?))
         }))
     };
     // SAFETY: the contract of the header.
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn damper_choose_expected_error(
         Ok(clips.and_then(|clips| {
             let solver = if exact == 0 { Solver::PaperGrid } else { Solver::Exact };
             let rule = ExpectedError::<DAMPER_BINS>::new(solver, CountNoise::new(count_noise)?)?.within(clips, ranges?);
-            Ok(Held::threshold(rule, ExpectedErrorState::new(first_clip, first_range)?))
+            Ok(StatefulSlot::threshold(rule, ExpectedErrorState::new(first_clip, first_range)?))
         }))
     };
     // SAFETY: the contract of the header.
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn damper_choose_quantile(
         let clips = unsafe { bounds(idle, clips) }?;
         Ok(clips.and_then(|clips| {
             let rule = Quantile::new(quantile, rate, sigma_b)?.within(clips);
-            Ok(Held::threshold(rule, QuantileState::new(first_clip)?))
+            Ok(StatefulSlot::threshold(rule, QuantileState::new(first_clip)?))
         }))
     };
     // SAFETY: the contract of the header.

@@ -29,7 +29,7 @@
 //!
 //! Sums and divergences are rounded up; the budget is the largest `f64` whose ε, rounded up, is within the target.
 
-use super::renyi::{MAX_WHOLE_ORDER, divergence_at_whole, epsilon_at};
+use super::renyi::{MAX_INTEGER_ORDER, divergence_at_integer, epsilon_at};
 use super::{Due, Event, Receipt, Record, Store};
 use crate::error::{ConfigError, OpenError};
 use crate::numerics::up::add_up;
@@ -64,7 +64,7 @@ impl RenyiFilter {
     ///
     /// As [`RenyiFilter::new`].
     pub fn resume(order: u32, epsilon: f64, delta: f64, charged: u32, spent: f64) -> Result<Self, ConfigError> {
-        if !(2..=MAX_WHOLE_ORDER).contains(&order) {
+        if !(2..=MAX_INTEGER_ORDER).contains(&order) {
             return Err(ConfigError::new("order", "from 2 to 1024"));
         }
         if !(epsilon > 0.0 && epsilon.is_finite()) {
@@ -112,7 +112,7 @@ impl RenyiFilter {
 
     /// What is spent after this step, if that is within the budget.
     fn after(&self, event: &Event) -> Option<f64> {
-        let cost = divergence_at_whole(event, self.order);
+        let cost = divergence_at_integer(event, self.order);
         let spent = if cost == 0.0 { self.spent } else { add_up(self.spent, cost) };
         (spent <= self.budget && self.charged < FIRST).then_some(spent)
     }
@@ -205,7 +205,7 @@ mod tests {
         let order = 16;
         let whole = RenyiFilter::new(order, 4.0, 1e-5).unwrap().budget();
         let step = event(1.0, libm::sqrt(8.0 * 16.0 / (2.0 * whole)));
-        let cost = divergence_at_whole(&step, order);
+        let cost = divergence_at_integer(&step, order);
         assert!((8.0 * cost / whole - 1.0).abs() < 1e-14);
         let resumed = |spent| RenyiFilter::resume(order, 4.0, 1e-5, 7, spent).unwrap();
         let mut room = f64::from_bits((whole - cost).to_bits());
@@ -257,7 +257,7 @@ mod tests {
                     Ok(step) => {
                         prop_assert!(admitted && step >= next);
                         next = step + 1;
-                        released += divergence_at_whole(&chosen, order);
+                        released += divergence_at_integer(&chosen, order);
                     }
                     Err(OpenError::BudgetSpent) => prop_assert!(!admitted && filter.spent() == before),
                     Err(_) => prop_assert!(admitted),

@@ -34,10 +34,10 @@ pub const ORDERS: [f64; ORDER_COUNT] = [
 ];
 
 /// The largest order that can be priced: up to here every binomial coefficient is finite.
-pub const MAX_ORDER: f64 = MAX_WHOLE_ORDER as f64;
+pub const MAX_ORDER: f64 = MAX_INTEGER_ORDER as f64;
 
 /// [`MAX_ORDER`] as an integer.
-pub const MAX_WHOLE_ORDER: u32 = 1024;
+pub const MAX_INTEGER_ORDER: u32 = 1024;
 
 const DELTA: ConfigError = ConfigError { parameter: "delta", must_be: "above 0 and below 1" };
 
@@ -52,15 +52,15 @@ pub fn divergence(event: &Event, order: f64) -> f64 {
     }
     let whole = order as u32;
     if f64::from(whole) == order {
-        return divergence_at_whole(event, whole);
+        return divergence_at_integer(event, whole);
     }
     let ln_moment = fractional::ln_moment(event, order);
     if ln_moment == 0.0 { 0.0 } else { div_up(ln_moment, order - 1.0) }
 }
 
 /// [`divergence`] at an integer order; it does not link what fractional orders need.
-pub fn divergence_at_whole(event: &Event, order: u32) -> f64 {
-    if !(2..=MAX_WHOLE_ORDER).contains(&order) {
+pub fn divergence_at_integer(event: &Event, order: u32) -> f64 {
+    if !(2..=MAX_INTEGER_ORDER).contains(&order) {
         return f64::INFINITY;
     }
     let ln_moment = integer::ln_moment(event, order);

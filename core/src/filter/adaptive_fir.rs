@@ -42,12 +42,12 @@
 
 use super::{Filter, Identity};
 use crate::error::{CallError, ConfigError, check_len};
-use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::order::is_above_zero;
 use crate::numerics::round::saturate;
 use crate::optimizer::piece;
 use crate::private::Released;
+use crate::state::{SaveState, StateField};
 
 /// Configuration of the adaptive filter over at most `LAGS` past gradients.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -185,18 +185,18 @@ impl<const LAGS: usize> AdaptiveFirStep<LAGS> {
 impl<B: AsMut<[f32]> + AsRef<[f32]>, const LAGS: usize> Filter<AdaptiveFirState<B, LAGS>> for AdaptiveFir<LAGS> {
     type Step = AdaptiveFirStep<LAGS>;
 
-    fn points(&self, _state: &AdaptiveFirState<B, LAGS>) -> usize {
+    fn eval_points(&self, _state: &AdaptiveFirState<B, LAGS>) -> usize {
         1
     }
 
-    fn point(
+    fn eval_point(
         &self,
         _state: &AdaptiveFirState<B, LAGS>,
         index: usize,
         params: &[f32],
         out: &mut [f32],
     ) -> Result<f32, CallError> {
-        Identity.point(&(), index, params, out)
+        Identity.eval_point(&(), index, params, out)
     }
 
     fn weight(&self, _state: &AdaptiveFirState<B, LAGS>, _index: usize) -> f32 {
@@ -253,20 +253,20 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, const LAGS: usize> Filter<AdaptiveFirState<
 }
 
 /// The ring, then each lag's `A_r`, `W_r`, `h_{t−r}` and `P_r`, then `B`, `V`, `Q`, the noise, and what is counted.
-impl<B: AsMut<[f32]>, const LAGS: usize> Memory for AdaptiveFirState<B, LAGS> {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-        take(Numbers::Of("adaptive-fir"));
-        take(Numbers::Floats(self.past.as_mut()));
+impl<B: AsMut<[f32]>, const LAGS: usize> SaveState for AdaptiveFirState<B, LAGS> {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        take(StateField::Owner("adaptive-fir"));
+        take(StateField::Floats(self.past.as_mut()));
         for Lag { product, weight, energy, sum } in &mut self.of {
             for number in [product, weight, energy, sum] {
-                take(Numbers::Double(number));
+                take(StateField::Double(number));
             }
         }
         for number in [&mut self.energy, &mut self.energy_weight, &mut self.square, &mut self.noise_std] {
-            take(Numbers::Double(number));
+            take(StateField::Double(number));
         }
         for number in [&mut self.filled, &mut self.next, &mut self.seen] {
-            take(Numbers::Count(number));
+            take(StateField::Count(number));
         }
     }
 }

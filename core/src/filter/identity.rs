@@ -15,11 +15,11 @@ pub struct Identity;
 impl Filter<()> for Identity {
     type Step = ();
 
-    fn points(&self, (): &()) -> usize {
+    fn eval_points(&self, (): &()) -> usize {
         1
     }
 
-    fn point(&self, (): &(), index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
+    fn eval_point(&self, (): &(), index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
         check_len("the point's buffer", params.len(), out.len())?;
         if index != 0 {
             return Err(CallError::Order("points of the identity filter"));
@@ -40,7 +40,7 @@ impl Filter<()> for Identity {
 
     fn begin(&self, (): &mut ()) {}
 
-    fn passes(&self) -> bool {
+    fn is_identity(&self) -> bool {
         true
     }
 

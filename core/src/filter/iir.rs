@@ -51,12 +51,12 @@ pub use uncorrected::Uncorrected;
 
 use super::{Filter, Identity};
 use crate::error::{CallError, ConfigError, check_len};
-use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::order::is_within;
 use crate::numerics::round::saturate;
 use crate::optimizer::piece;
 use crate::private::Released;
+use crate::state::{SaveState, StateField};
 use heapless::Vec;
 use stability::peak_squared;
 
@@ -229,18 +229,18 @@ pub struct IirStep(f32);
 impl<B: AsMut<[f32]> + AsRef<[f32]>, const ORDER: usize> Filter<IirState<B, ORDER>> for Iir<ORDER> {
     type Step = IirStep;
 
-    fn points(&self, _state: &IirState<B, ORDER>) -> usize {
+    fn eval_points(&self, _state: &IirState<B, ORDER>) -> usize {
         1
     }
 
-    fn point(
+    fn eval_point(
         &self,
         _state: &IirState<B, ORDER>,
         index: usize,
         params: &[f32],
         out: &mut [f32],
     ) -> Result<f32, CallError> {
-        Identity.point(&(), index, params, out)
+        Identity.eval_point(&(), index, params, out)
     }
 
     fn weight(&self, _state: &IirState<B, ORDER>, _index: usize) -> f32 {
@@ -299,11 +299,11 @@ fn add(sums: &mut [f32], later: &[f32]) {
 }
 
 /// `s_1, …, s_K`, then those of the input 1, 1, 1, …
-impl<B: AsMut<[f32]>, const ORDER: usize> Memory for IirState<B, ORDER> {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-        take(Numbers::Of("iir"));
-        take(Numbers::Floats(self.memory.as_mut()));
-        self.ones.iter_mut().for_each(|one| take(Numbers::Double(one)));
+impl<B: AsMut<[f32]>, const ORDER: usize> SaveState for IirState<B, ORDER> {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        take(StateField::Owner("iir"));
+        take(StateField::Floats(self.memory.as_mut()));
+        self.ones.iter_mut().for_each(|one| take(StateField::Double(one)));
     }
 }
 

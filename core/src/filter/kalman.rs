@@ -39,12 +39,12 @@
 
 use super::Filter;
 use crate::error::{CallError, ConfigError, check_len};
-use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::order::{is, is_above_zero};
 use crate::numerics::round::saturate;
 use crate::optimizer::piece;
 use crate::private::Released;
+use crate::state::{SaveState, StateField};
 
 /// Where the gain comes from.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -145,7 +145,7 @@ impl Kalman {
     /// Where a step with this gain wants gradients. A filter that has not `started` takes one, at `x_t`.
     // Once where flash is short.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn look(&self, started: bool, gain: f64) -> Look {
+    fn look_ahead(&self, started: bool, gain: f64) -> Look {
         let here = Look { gamma: 0.0, ahead: false, weights: (1.0, None) };
         if !started || is(gain, 1.0) {
             return here;
@@ -173,7 +173,7 @@ struct Look {
 }
 
 impl Look {
-    fn points(&self) -> usize {
+    fn eval_points(&self) -> usize {
         if self.weights.1.is_some() { 2 } else { 1 }
     }
 
@@ -218,19 +218,25 @@ pub struct KalmanStep {
 impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
     type Step = KalmanStep;
 
-    fn points(&self, state: &KalmanState<B>) -> usize {
-        self.look(state.started, state.gain).points()
+    fn eval_points(&self, state: &KalmanState<B>) -> usize {
+        self.look_ahead(state.started, state.gain).eval_points()
     }
 
-    fn stays(&self) -> bool {
+    fn evaluates_at_params(&self) -> bool {
         false
     }
 
-    fn point(&self, state: &KalmanState<B>, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
+    fn eval_point(
+        &self,
+        state: &KalmanState<B>,
+        index: usize,
+        params: &[f32],
+        out: &mut [f32],
+    ) -> Result<f32, CallError> {
         check_len("the point's buffer", params.len(), out.len())?;
         check_len("DiSK's displacement", params.len(), state.moved.as_ref().len())?;
-        let look = self.look(state.started, state.gain);
-        if index >= look.points() {
+        let look = self.look_ahead(state.started, state.gain);
+        if index >= look.eval_points() {
             return Err(CallError::Order("points of DiSK's filter"));
         }
         let ahead = index == 1 || look.ahead;
@@ -241,7 +247,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
     }
 
     fn weight(&self, state: &KalmanState<B>, index: usize) -> f32 {
-        self.look(state.started, state.gain).weight(index)
+        self.look_ahead(state.started, state.gain).weight(index)
     }
 
     fn check(&self, state: &KalmanState<B>, dim: usize) -> Result<(), CallError> {
@@ -278,28 +284,28 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
         }
     }
 
-    fn leave(&self, _step: KalmanStep, state: &mut KalmanState<B>, at: usize, params: &[f32]) {
+    fn before_update(&self, _step: KalmanStep, state: &mut KalmanState<B>, at: usize, params: &[f32]) {
         for (moved, param) in piece(state.moved.as_mut(), at, params.len()).iter_mut().zip(params) {
             *moved = *param;
         }
     }
 
-    fn arrive(&self, _step: KalmanStep, state: &mut KalmanState<B>, at: usize, params: &[f32]) {
+    fn after_update(&self, _step: KalmanStep, state: &mut KalmanState<B>, at: usize, params: &[f32]) {
         for (moved, param) in piece(state.moved.as_mut(), at, params.len()).iter_mut().zip(params) {
             *moved = saturate(param - *moved);
         }
     }
 }
 
-impl<B: AsMut<[f32]>> Memory for KalmanState<B> {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-        take(Numbers::Of("kalman"));
-        take(Numbers::Floats(self.filtered.as_mut()));
-        take(Numbers::Floats(self.moved.as_mut()));
-        take(Numbers::Double(&mut self.gain));
-        take(Numbers::Double(&mut self.uncertainty));
+impl<B: AsMut<[f32]>> SaveState for KalmanState<B> {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        take(StateField::Owner("kalman"));
+        take(StateField::Floats(self.filtered.as_mut()));
+        take(StateField::Floats(self.moved.as_mut()));
+        take(StateField::Double(&mut self.gain));
+        take(StateField::Double(&mut self.uncertainty));
         let mut started = u32::from(self.started);
-        take(Numbers::Count(&mut started));
+        take(StateField::Count(&mut started));
         self.started = started != 0;
     }
 }
@@ -339,19 +345,19 @@ mod tests {
         let mut iterates = vec![];
         for _ in 0..steps {
             let mut mixed = vec![0.0; dim];
-            for index in 0..kalman.points(&state) {
+            for index in 0..kalman.eval_points(&state) {
                 let mut point = vec![0.0; dim];
-                let weight = kalman.point(&state, index, &params, &mut point).unwrap();
+                let weight = kalman.eval_point(&state, index, &params, &mut point).unwrap();
                 crate::filter::mix(index, weight, &[&grad(&point)], &mut mixed);
             }
             let step = kalman.begin(&mut state);
             let mut filtered = vec![0.0; dim];
             kalman.apply(step, &mut state, 0, &Released::new(&mixed, 0.0), &mut filtered);
-            kalman.leave(step, &mut state, 0, &params);
+            kalman.before_update(step, &mut state, 0, &params);
             for (param, grad) in params.iter_mut().zip(&filtered) {
                 *param -= lr * grad;
             }
-            kalman.arrive(step, &mut state, 0, &params);
+            kalman.after_update(step, &mut state, 0, &params);
             iterates.push(params.clone());
         }
         iterates
@@ -407,13 +413,13 @@ mod tests {
         let kalman = constant(kappa, LookAhead::Two { gamma: -1.0 });
         let mut state = KalmanState::new(&kalman, [0f32], [0f32]);
         let step = kalman.begin(&mut state);
-        kalman.leave(step, &mut state, 0, &[3.0]);
-        kalman.arrive(step, &mut state, 0, &[5.0]);
+        kalman.before_update(step, &mut state, 0, &[3.0]);
+        kalman.after_update(step, &mut state, 0, &[5.0]);
         let mut point = [0.0];
-        assert_eq!(kalman.points(&state), 2);
-        assert_eq!(kalman.point(&state, 0, &[5.0], &mut point), Ok((1.0 / kappa) as f32));
+        assert_eq!(kalman.eval_points(&state), 2);
+        assert_eq!(kalman.eval_point(&state, 0, &[5.0], &mut point), Ok((1.0 / kappa) as f32));
         assert_eq!(point, [5.0]);
-        assert_eq!(kalman.point(&state, 1, &[5.0], &mut point), Ok((-(1.0 - kappa) / kappa) as f32));
+        assert_eq!(kalman.eval_point(&state, 1, &[5.0], &mut point), Ok((-(1.0 - kappa) / kappa) as f32));
         assert_eq!(point, [3.0]);
     }
 
@@ -455,15 +461,15 @@ mod tests {
             let (mut total, steps) = (0.0, 60_000);
             for _ in 0..steps {
                 let mut point = [0f32];
-                kalman.point(&state, 0, &param, &mut point).unwrap();
+                kalman.eval_point(&state, 0, &param, &mut point).unwrap();
                 let released = [0.3 * point[0] + noise()];
                 let step = kalman.begin(&mut state);
                 let mut filtered = [0f32];
                 kalman.apply(step, &mut state, 0, &Released::new(&released, 0.0), &mut filtered);
                 total += f64::from(filtered[0] - 0.3 * param[0]).powi(2);
-                kalman.leave(step, &mut state, 0, &param);
+                kalman.before_update(step, &mut state, 0, &param);
                 param[0] -= 0.1 * filtered[0];
-                kalman.arrive(step, &mut state, 0, &param);
+                kalman.after_update(step, &mut state, 0, &param);
             }
             total / f64::from(steps) * 12.0
         };

@@ -28,11 +28,11 @@
 
 use super::Filter;
 use crate::error::{CallError, ConfigError, check_len};
-use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::order::is_at_most;
 use crate::optimizer::piece;
 use crate::private::Released;
+use crate::state::{SaveState, StateField};
 
 /// Per-sample momentum over at most `K` iterates, and the filter of what is released.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -135,13 +135,13 @@ impl<B: AsRef<[f32]>, S> PerSampleMomentumState<B, S> {
     }
 }
 
-impl<B: AsMut<[f32]>, S: Memory> Memory for PerSampleMomentumState<B, S> {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-        take(Numbers::Of("per-sample momentum"));
-        take(Numbers::Floats(self.iterates.as_mut()));
+impl<B: AsMut<[f32]>, S: SaveState> SaveState for PerSampleMomentumState<B, S> {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        take(StateField::Owner("per-sample momentum"));
+        take(StateField::Floats(self.iterates.as_mut()));
         for place in [&mut self.slot, &mut self.seen] {
             let mut count = u32::try_from(*place).unwrap_or(u32::MAX);
-            take(Numbers::Count(&mut count));
+            take(StateField::Count(&mut count));
             *place = count as usize;
         }
         self.inner.each(take);
@@ -167,15 +167,15 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, S, F: Filter<S>, const K: usize> Filter<Per
 {
     type Step = F::Step;
 
-    fn points(&self, state: &PerSampleMomentumState<B, S>) -> usize {
+    fn eval_points(&self, state: &PerSampleMomentumState<B, S>) -> usize {
         state.seen.min(self.past()) + 1
     }
 
-    fn stays(&self) -> bool {
+    fn evaluates_at_params(&self) -> bool {
         false
     }
 
-    fn point(
+    fn eval_point(
         &self,
         state: &PerSampleMomentumState<B, S>,
         index: usize,
@@ -183,7 +183,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, S, F: Filter<S>, const K: usize> Filter<Per
         out: &mut [f32],
     ) -> Result<f32, CallError> {
         check_len("the point's buffer", params.len(), out.len())?;
-        if index >= self.points(state) {
+        if index >= self.eval_points(state) {
             return Err(CallError::Order("points of per-sample momentum"));
         }
         let from = match index.checked_sub(1) {
@@ -198,14 +198,14 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, S, F: Filter<S>, const K: usize> Filter<Per
     }
 
     fn weight(&self, state: &PerSampleMomentumState<B, S>, index: usize) -> f32 {
-        let oldest = index.saturating_add(1) == self.points(state);
+        let oldest = index.saturating_add(1) == self.eval_points(state);
         let of = if oldest { &self.tails } else { &self.weights };
         of.get(index).copied().unwrap_or_default()
     }
 
     fn check(&self, state: &PerSampleMomentumState<B, S>, dim: usize) -> Result<(), CallError> {
         check_len("the past iterates", self.iterates_len(dim), state.iterates.as_ref().len())?;
-        if !self.inner.stays() {
+        if !self.inner.evaluates_at_params() {
             return Err(CallError::Order("a filter with points of its own inside per-sample momentum"));
         }
         self.inner.check(&state.inner, dim)
@@ -228,18 +228,18 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, S, F: Filter<S>, const K: usize> Filter<Per
         self.inner.apply(step, &mut state.inner, at, released, filtered);
     }
 
-    fn leave(&self, step: F::Step, state: &mut PerSampleMomentumState<B, S>, at: usize, params: &[f32]) {
+    fn before_update(&self, step: F::Step, state: &mut PerSampleMomentumState<B, S>, at: usize, params: &[f32]) {
         let words = state.iterates.as_mut();
         let dim = words.len().checked_div(self.past()).unwrap_or_default();
         let start = state.slot.saturating_mul(dim).saturating_add(at);
         for (slot, param) in piece(words, start, params.len()).iter_mut().zip(params) {
             *slot = *param;
         }
-        self.inner.leave(step, &mut state.inner, at, params);
+        self.inner.before_update(step, &mut state.inner, at, params);
     }
 
-    fn arrive(&self, step: F::Step, state: &mut PerSampleMomentumState<B, S>, at: usize, params: &[f32]) {
-        self.inner.arrive(step, &mut state.inner, at, params);
+    fn after_update(&self, step: F::Step, state: &mut PerSampleMomentumState<B, S>, at: usize, params: &[f32]) {
+        self.inner.after_update(step, &mut state.inner, at, params);
     }
 }
 
@@ -264,17 +264,17 @@ mod tests {
             .map(|t| {
                 filter.check(&state, 2).unwrap();
                 let params = [t as f32, -(t as f32)];
-                let points = (0..filter.points(&state))
+                let points = (0..filter.eval_points(&state))
                     .map(|index| {
                         let mut point = [0.0; 2];
-                        (filter.point(&state, index, &params, &mut point).unwrap(), point)
+                        (filter.eval_point(&state, index, &params, &mut point).unwrap(), point)
                     })
                     .collect();
                 let mut past_the_end = [0.0; 2];
-                assert!(filter.point(&state, filter.points(&state), &params, &mut past_the_end).is_err());
+                assert!(filter.eval_point(&state, filter.eval_points(&state), &params, &mut past_the_end).is_err());
                 filter.begin(&mut state);
-                filter.leave((), &mut state, 0, &params[..1]);
-                filter.leave((), &mut state, 1, &params[1..]);
+                filter.before_update((), &mut state, 0, &params[..1]);
+                filter.before_update((), &mut state, 1, &params[1..]);
                 points
             })
             .collect()

@@ -111,11 +111,11 @@ impl Mechanism for ContinuousGaussian {
         }
     }
 
-    fn hold(released: f32, _: Inside) -> SumWord<f32> {
+    fn store_released(released: f32, _: Inside) -> SumWord<f32> {
         SumWord(released)
     }
 
-    fn held(word: SumWord<f32>, _: Inside) -> f32 {
+    fn load_released(word: SumWord<f32>, _: Inside) -> f32 {
         word.0
     }
 }

@@ -185,12 +185,12 @@ impl<W: Word> Mechanism for DiscreteGaussian<W> {
         }
     }
 
-    fn hold(released: f32, _: Inside) -> SumWord<W> {
-        SumWord(W::hold(released))
+    fn store_released(released: f32, _: Inside) -> SumWord<W> {
+        SumWord(W::store_released(released))
     }
 
-    fn held(word: SumWord<W>, _: Inside) -> f32 {
-        word.0.held()
+    fn load_released(word: SumWord<W>, _: Inside) -> f32 {
+        word.0.load_released()
     }
 }
 

@@ -35,10 +35,10 @@
 
 use super::{Begin, Optimizer, far_piece, narrow, saturate};
 use crate::error::{CallError, ConfigError, check_len};
-use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::private::Released;
+use crate::state::{SaveState, StateField};
 
 /// Configuration of AdaGrad.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -71,10 +71,10 @@ pub struct AdaGradState<B> {
     pub sum: B,
 }
 
-impl<B: AsMut<[f32]>> Memory for AdaGradState<B> {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-        take(Numbers::Of("adagrad"));
-        take(Numbers::Floats(self.sum.as_mut()));
+impl<B: AsMut<[f32]>> SaveState for AdaGradState<B> {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        take(StateField::Owner("adagrad"));
+        take(StateField::Floats(self.sum.as_mut()));
     }
 }
 

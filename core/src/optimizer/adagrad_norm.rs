@@ -41,11 +41,11 @@ pub use weighted::{WeightedNorm, WeightedNormState};
 
 use super::{Begin, Optimizer};
 use crate::error::{CallError, ConfigError};
-use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::reduce::SumOfSquares;
 use crate::numerics::scalar::sqrt;
 use crate::private::Released;
+use crate::state::{SaveState, StateField};
 
 /// Configuration of AdaGrad-norm over the optimizer `O`.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -93,10 +93,10 @@ impl<S> AdaGradNormState<S> {
     }
 }
 
-impl<S: Memory> Memory for AdaGradNormState<S> {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-        take(Numbers::Of("adagrad-norm"));
-        take(Numbers::Double(&mut self.added));
+impl<S: SaveState> SaveState for AdaGradNormState<S> {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        take(StateField::Owner("adagrad-norm"));
+        take(StateField::Double(&mut self.added));
         self.inner.each(take);
     }
 }
@@ -108,15 +108,15 @@ impl<S, O: Optimizer<S>> Optimizer<AdaGradNormState<S>> for AdaGradNorm<O> {
         self.inner.check(&state.inner, dim)
     }
 
-    fn looks_ahead(&self) -> bool {
+    fn needs_full_gradient(&self) -> bool {
         true
     }
 
-    fn look(&self, state: &mut AdaGradNormState<S>, at: usize, released: &Released<'_>) {
+    fn observe(&self, state: &mut AdaGradNormState<S>, at: usize, released: &Released<'_>) {
         state.norm.add(released.grad());
         state.seen = state.seen.saturating_add(released.grad().len());
-        if self.inner.looks_ahead() {
-            self.inner.look(&mut state.inner, at, released);
+        if self.inner.needs_full_gradient() {
+            self.inner.observe(&mut state.inner, at, released);
         }
     }
 
@@ -304,7 +304,7 @@ mod tests {
             let wrapped = AdaGradNorm::new(0.0, 1e-30, subtract, Recorder).unwrap();
             let mut state = AdaGradNormState::new(Record::new());
             for step in &steps {
-                wrapped.look(&mut state, 0, &Released::new(&step.released, step.begin.noise_std));
+                wrapped.observe(&mut state, 0, &Released::new(&step.released, step.begin.noise_std));
                 wrapped.begin(&mut state, Begin { lr: 1.0, ..step.begin });
             }
             let rates = state.inner.iter().map(|(begin, _)| begin.lr);
@@ -318,7 +318,7 @@ mod tests {
     fn a_norm_that_overflows_lowers_the_rate_to_almost_nothing() {
         let wrapped = AdaGradNorm::new(1.0, 1e-5, true, Recorder).unwrap();
         let mut state = AdaGradNormState::new(Record::new());
-        wrapped.look(&mut state, 0, &Released::new(&[1e20; 9], 0.1));
+        wrapped.observe(&mut state, 0, &Released::new(&[1e20; 9], 0.1));
         wrapped.begin(&mut state, Begin { lr: 1.0, noise_std: 0.1 });
         let rate = state.inner[0].0.lr;
         assert!(rate > 0.0 && rate < 1e-18, "{rate}");

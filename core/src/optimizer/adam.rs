@@ -44,11 +44,11 @@
 
 use super::{Begin, Optimizer, check_betas, far_piece, narrow, saturate, weights};
 use crate::error::{CallError, ConfigError, check_len};
-use crate::memory::{Memory, Numbers};
 use crate::noise::sealed::Sealed;
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::private::Released;
+use crate::state::{SaveState, StateField};
 use core::marker::PhantomData;
 
 /// How `ε` keeps the denominator above 0. Sealed: [`Added`] or [`Floored`].
@@ -163,13 +163,13 @@ pub struct AdamStep {
     second_scale: f32,
 }
 
-impl<B: AsMut<[f32]>> Memory for AdamState<B> {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-        take(Numbers::Of("adam"));
-        take(Numbers::Floats(self.first.as_mut()));
-        take(Numbers::Floats(self.second.as_mut()));
-        take(Numbers::Double(&mut self.beta1_power));
-        take(Numbers::Double(&mut self.beta2_power));
+impl<B: AsMut<[f32]>> SaveState for AdamState<B> {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        take(StateField::Owner("adam"));
+        take(StateField::Floats(self.first.as_mut()));
+        take(StateField::Floats(self.second.as_mut()));
+        take(StateField::Double(&mut self.beta1_power));
+        take(StateField::Double(&mut self.beta2_power));
     }
 }
 

@@ -49,11 +49,11 @@
 
 use super::{Begin, Optimizer, check_betas, far_piece, narrow, saturate, weights};
 use crate::error::{CallError, ConfigError, check_len};
-use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::numerics::scalar;
 use crate::private::Released;
+use crate::state::{SaveState, StateField};
 
 /// Configuration of DP-AdamBC.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -130,14 +130,14 @@ pub struct AdamBcStep {
     floor: f32,
 }
 
-impl<B: AsMut<[f32]>> Memory for AdamBcState<B> {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-        take(Numbers::Of("adam-bc"));
-        take(Numbers::Floats(self.first.as_mut()));
-        take(Numbers::Floats(self.second.as_mut()));
-        take(Numbers::Double(&mut self.noise));
-        take(Numbers::Double(&mut self.first_weight));
-        take(Numbers::Double(&mut self.second_weight));
+impl<B: AsMut<[f32]>> SaveState for AdamBcState<B> {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        take(StateField::Owner("adam-bc"));
+        take(StateField::Floats(self.first.as_mut()));
+        take(StateField::Floats(self.second.as_mut()));
+        take(StateField::Double(&mut self.noise));
+        take(StateField::Double(&mut self.first_weight));
+        take(StateField::Double(&mut self.second_weight));
     }
 }
 

@@ -63,9 +63,9 @@ fn step_in_pieces<S, O: Optimizer<S>>(
     cut: usize,
 ) {
     let pieces = [0..cut, cut..params.len()];
-    if optimizer.looks_ahead() {
+    if optimizer.needs_full_gradient() {
         for piece in pieces.clone() {
-            optimizer.look(state, piece.start, &Released::new(&released[piece], begin.noise_std));
+            optimizer.observe(state, piece.start, &Released::new(&released[piece], begin.noise_std));
         }
     }
     let shared = optimizer.begin(state, begin);

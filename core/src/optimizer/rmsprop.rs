@@ -34,10 +34,10 @@
 
 use super::{Begin, Optimizer, far_piece, narrow, saturate, weights};
 use crate::error::{CallError, ConfigError, check_len};
-use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::private::Released;
+use crate::state::{SaveState, StateField};
 
 /// Configuration of RMSprop.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -76,10 +76,10 @@ pub struct RmsPropState<B> {
     pub second: B,
 }
 
-impl<B: AsMut<[f32]>> Memory for RmsPropState<B> {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-        take(Numbers::Of("rmsprop"));
-        take(Numbers::Floats(self.second.as_mut()));
+impl<B: AsMut<[f32]>> SaveState for RmsPropState<B> {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        take(StateField::Owner("rmsprop"));
+        take(StateField::Floats(self.second.as_mut()));
     }
 }
 

@@ -27,9 +27,9 @@
 
 use super::{Begin, Optimizer, narrow, piece, saturate};
 use crate::error::{CallError, ConfigError, check_len};
-use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
 use crate::private::Released;
+use crate::state::{SaveState, StateField};
 
 /// Configuration of SGD.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -68,14 +68,14 @@ impl Sgd {
 /// Memory of SGD.
 #[derive(Debug)]
 pub struct SgdState<B> {
-    /// `m`: `[D]` with momentum, zeros before the first step. Without momentum it is not used, and may be empty.
+    /// `m`: `[D]` with momentum, zeros before the first step. Without momentum it is not used, of any length.
     pub momentum: B,
 }
 
-impl<B: AsMut<[f32]>> Memory for SgdState<B> {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-        take(Numbers::Of("sgd"));
-        take(Numbers::Floats(self.momentum.as_mut()));
+impl<B: AsMut<[f32]>> SaveState for SgdState<B> {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        take(StateField::Owner("sgd"));
+        take(StateField::Floats(self.momentum.as_mut()));
     }
 }
 
@@ -83,10 +83,10 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<SgdState<B>> for Sgd {
     type Step = f32;
 
     fn check(&self, state: &SgdState<B>, dim: usize) -> Result<(), CallError> {
-        let len = state.momentum.as_ref().len();
-        // Room that is not used is fine.
-        let expected = if len == dim { dim } else { self.momentum_len(dim) };
-        check_len("the momentum vector", expected, len)
+        if self.momentum == 0.0 {
+            return Ok(());
+        }
+        check_len("the momentum vector", dim, state.momentum.as_ref().len())
     }
 
     fn begin(&self, _state: &mut SgdState<B>, Begin { lr, .. }: Begin) -> f32 {

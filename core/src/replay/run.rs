@@ -275,7 +275,7 @@ impl<'a, W: Copy + Default> Samples<'a, W> {
                     for (kind, norm) in kinds.zip(&mut *norms) {
                         numbers.fill(kind, z);
                         spoil(kind, t, z);
-                        open.point(0, params, point)?;
+                        open.eval_point(0, params, point)?;
                         gradient(kind, z, point);
                         *norm = add_clipped(open.clip(), point, mixed);
                         count += 1;
@@ -326,14 +326,14 @@ fn add_one<M: Mechanism>(
 ) -> Result<(), CallError> {
     if s % 3 == 2 {
         let mut mixing = open.add_points(mixed)?;
-        while mixing.next_point(params, point)? {
+        while mixing.next_eval_point(params, point)? {
             gradient(kind, z, point);
-            mixing.point(&[point])?;
+            mixing.eval_point(&[point])?;
         }
         return mixing.add();
     }
-    for index in 0..open.points() {
-        let weight = open.point(index, params, point)?;
+    for index in 0..open.eval_points() {
+        let weight = open.eval_point(index, params, point)?;
         gradient(kind, z, point);
         mix(index, weight, &[point], mixed);
     }

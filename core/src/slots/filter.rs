@@ -1,24 +1,24 @@
 //! Any filter.
 
-use super::held::Held;
+use super::held::StatefulSlot;
 use crate::error::CallError;
 use crate::filter::Filter;
 use crate::private::Released;
 
 /// A filter with its memory: [`Filter`], where the object keeps what the pieces of a step share.
 pub trait AnyFilter {
-    /// As [`Filter::points`].
-    fn points(&self) -> usize;
+    /// As [`Filter::eval_points`].
+    fn eval_points(&self) -> usize;
 
-    /// As [`Filter::stays`].
-    fn stays(&self) -> bool;
+    /// As [`Filter::evaluates_at_params`].
+    fn evaluates_at_params(&self) -> bool;
 
-    /// As [`Filter::point`].
+    /// As [`Filter::eval_point`].
     ///
     /// # Errors
     ///
     /// `out` and `params` differ in length, or there is no such point.
-    fn point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError>;
+    fn eval_point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError>;
 
     /// As [`Filter::weight`].
     fn weight(&self, index: usize) -> f32;
@@ -33,37 +33,37 @@ pub trait AnyFilter {
     /// As [`Filter::begin`].
     fn begin(&mut self);
 
-    /// As [`Filter::passes`].
-    fn passes(&self) -> bool;
+    /// As [`Filter::is_identity`].
+    fn is_identity(&self) -> bool;
 
     /// As [`Filter::apply`]; nothing before the first step.
     fn apply(&mut self, at: usize, released: &Released<'_>, filtered: &mut [f32]);
 
-    /// As [`Filter::leave`]; nothing before the first step.
-    fn leave(&mut self, at: usize, params: &[f32]);
+    /// As [`Filter::before_update`]; nothing before the first step.
+    fn before_update(&mut self, at: usize, params: &[f32]);
 
-    /// As [`Filter::arrive`]; nothing before the first step.
-    fn arrive(&mut self, at: usize, params: &[f32]);
+    /// As [`Filter::after_update`]; nothing before the first step.
+    fn after_update(&mut self, at: usize, params: &[f32]);
 }
 
-impl<F: Filter<S>, S> Held<F, S, F::Step> {
+impl<F: Filter<S>, S> StatefulSlot<F, S, F::Step> {
     /// A filter and its memory.
     pub fn filter(config: F, state: S) -> Self {
         Self { config, state, step: None }
     }
 }
 
-impl<F: Filter<S>, S> AnyFilter for Held<F, S, F::Step> {
-    fn points(&self) -> usize {
-        self.config.points(&self.state)
+impl<F: Filter<S>, S> AnyFilter for StatefulSlot<F, S, F::Step> {
+    fn eval_points(&self) -> usize {
+        self.config.eval_points(&self.state)
     }
 
-    fn stays(&self) -> bool {
-        self.config.stays()
+    fn evaluates_at_params(&self) -> bool {
+        self.config.evaluates_at_params()
     }
 
-    fn point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
-        self.config.point(&self.state, index, params, out)
+    fn eval_point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
+        self.config.eval_point(&self.state, index, params, out)
     }
 
     fn weight(&self, index: usize) -> f32 {
@@ -78,8 +78,8 @@ impl<F: Filter<S>, S> AnyFilter for Held<F, S, F::Step> {
         self.step = Some(self.config.begin(&mut self.state));
     }
 
-    fn passes(&self) -> bool {
-        self.config.passes()
+    fn is_identity(&self) -> bool {
+        self.config.is_identity()
     }
 
     fn apply(&mut self, at: usize, released: &Released<'_>, filtered: &mut [f32]) {
@@ -88,15 +88,15 @@ impl<F: Filter<S>, S> AnyFilter for Held<F, S, F::Step> {
         }
     }
 
-    fn leave(&mut self, at: usize, params: &[f32]) {
+    fn before_update(&mut self, at: usize, params: &[f32]) {
         if let Some(step) = self.step {
-            self.config.leave(step, &mut self.state, at, params);
+            self.config.before_update(step, &mut self.state, at, params);
         }
     }
 
-    fn arrive(&mut self, at: usize, params: &[f32]) {
+    fn after_update(&mut self, at: usize, params: &[f32]) {
         if let Some(step) = self.step {
-            self.config.arrive(step, &mut self.state, at, params);
+            self.config.after_update(step, &mut self.state, at, params);
         }
     }
 }
@@ -111,23 +111,23 @@ pub struct FilterSlot {
 impl FilterSlot {
     /// The slot of this filter.
     pub fn of(filter: &(impl AnyFilter + ?Sized)) -> Self {
-        Self { stays: filter.stays(), passes: filter.passes() }
+        Self { stays: filter.evaluates_at_params(), passes: filter.is_identity() }
     }
 }
 
 impl<'a, A: AnyFilter + ?Sized> Filter<&'a mut A> for FilterSlot {
     type Step = ();
 
-    fn points(&self, state: &&'a mut A) -> usize {
-        state.points()
+    fn eval_points(&self, state: &&'a mut A) -> usize {
+        state.eval_points()
     }
 
-    fn stays(&self) -> bool {
+    fn evaluates_at_params(&self) -> bool {
         self.stays
     }
 
-    fn point(&self, state: &&'a mut A, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
-        state.point(index, params, out)
+    fn eval_point(&self, state: &&'a mut A, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
+        state.eval_point(index, params, out)
     }
 
     fn weight(&self, state: &&'a mut A, index: usize) -> f32 {
@@ -145,7 +145,7 @@ impl<'a, A: AnyFilter + ?Sized> Filter<&'a mut A> for FilterSlot {
         state.begin();
     }
 
-    fn passes(&self) -> bool {
+    fn is_identity(&self) -> bool {
         self.passes
     }
 
@@ -153,11 +153,11 @@ impl<'a, A: AnyFilter + ?Sized> Filter<&'a mut A> for FilterSlot {
         state.apply(at, released, filtered);
     }
 
-    fn leave(&self, (): (), state: &mut &'a mut A, at: usize, params: &[f32]) {
-        state.leave(at, params);
+    fn before_update(&self, (): (), state: &mut &'a mut A, at: usize, params: &[f32]) {
+        state.before_update(at, params);
     }
 
-    fn arrive(&self, (): (), state: &mut &'a mut A, at: usize, params: &[f32]) {
-        state.arrive(at, params);
+    fn after_update(&self, (): (), state: &mut &'a mut A, at: usize, params: &[f32]) {
+        state.after_update(at, params);
     }
 }

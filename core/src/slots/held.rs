@@ -1,23 +1,23 @@
 //! A configuration with its state, as it fills a slot.
 
-use crate::memory::{Memory, Numbers};
+use crate::state::{SaveState, StateField};
 
 /// A filter, an optimizer or a threshold together with its memory, and with what the pieces of a step under way share (`P`: a
 /// threshold has no such step).
 #[derive(Debug)]
-pub struct Held<C, S, P> {
+pub struct StatefulSlot<C, S, P> {
     pub(super) config: C,
     pub(super) state: S,
     pub(super) step: Option<P>,
 }
 
-impl<C, S: Memory, P> Memory for Held<C, S, P> {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+impl<C, S: SaveState, P> SaveState for StatefulSlot<C, S, P> {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
         self.state.each(take);
     }
 }
 
-impl<C, S, P> Held<C, S, P> {
+impl<C, S, P> StatefulSlot<C, S, P> {
     /// The configuration.
     pub fn config(&self) -> &C {
         &self.config

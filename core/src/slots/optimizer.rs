@@ -1,6 +1,6 @@
 //! Any optimizer.
 
-use super::held::Held;
+use super::held::StatefulSlot;
 use crate::error::CallError;
 use crate::optimizer::{Begin, Optimizer};
 use crate::private::Released;
@@ -14,11 +14,11 @@ pub trait AnyOptimizer {
     /// A slice of the memory has another length.
     fn check(&self, dim: usize) -> Result<(), CallError>;
 
-    /// As [`Optimizer::looks_ahead`].
-    fn looks_ahead(&self) -> bool;
+    /// As [`Optimizer::needs_full_gradient`].
+    fn needs_full_gradient(&self) -> bool;
 
-    /// As [`Optimizer::look`].
-    fn look(&mut self, at: usize, released: &Released<'_>);
+    /// As [`Optimizer::observe`].
+    fn observe(&mut self, at: usize, released: &Released<'_>);
 
     /// As [`Optimizer::begin`].
     fn begin(&mut self, begin: Begin);
@@ -30,24 +30,24 @@ pub trait AnyOptimizer {
     fn end(&mut self, params: &mut [f32]);
 }
 
-impl<O: Optimizer<S>, S> Held<O, S, O::Step> {
+impl<O: Optimizer<S>, S> StatefulSlot<O, S, O::Step> {
     /// An optimizer and its memory.
     pub fn optimizer(config: O, state: S) -> Self {
         Self { config, state, step: None }
     }
 }
 
-impl<O: Optimizer<S>, S> AnyOptimizer for Held<O, S, O::Step> {
+impl<O: Optimizer<S>, S> AnyOptimizer for StatefulSlot<O, S, O::Step> {
     fn check(&self, dim: usize) -> Result<(), CallError> {
         self.config.check(&self.state, dim)
     }
 
-    fn looks_ahead(&self) -> bool {
-        self.config.looks_ahead()
+    fn needs_full_gradient(&self) -> bool {
+        self.config.needs_full_gradient()
     }
 
-    fn look(&mut self, at: usize, released: &Released<'_>) {
-        self.config.look(&mut self.state, at, released);
+    fn observe(&mut self, at: usize, released: &Released<'_>) {
+        self.config.observe(&mut self.state, at, released);
     }
 
     fn begin(&mut self, begin: Begin) {
@@ -70,13 +70,13 @@ impl<O: Optimizer<S>, S> AnyOptimizer for Held<O, S, O::Step> {
 /// The slot of an optimizer that is lent as its state; inside another optimizer too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OptimizerSlot {
-    looks_ahead: bool,
+    needs_full_gradient: bool,
 }
 
 impl OptimizerSlot {
     /// The slot of this optimizer.
     pub fn of(optimizer: &(impl AnyOptimizer + ?Sized)) -> Self {
-        Self { looks_ahead: optimizer.looks_ahead() }
+        Self { needs_full_gradient: optimizer.needs_full_gradient() }
     }
 }
 
@@ -90,12 +90,12 @@ impl<'a, A: AnyOptimizer + ?Sized> Optimizer<&'a mut A> for OptimizerSlot {
         state.check(dim)
     }
 
-    fn looks_ahead(&self) -> bool {
-        self.looks_ahead
+    fn needs_full_gradient(&self) -> bool {
+        self.needs_full_gradient
     }
 
-    fn look(&self, state: &mut &'a mut A, at: usize, released: &Released<'_>) {
-        state.look(at, released);
+    fn observe(&self, state: &mut &'a mut A, at: usize, released: &Released<'_>) {
+        state.observe(at, released);
     }
 
     fn begin(&self, state: &mut &'a mut A, begin: Begin) {

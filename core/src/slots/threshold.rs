@@ -1,7 +1,7 @@
 //! Any threshold.
 
-use super::held::Held;
-use crate::threshold::{CountNoise, Facts, Query, ReleasedCounts, Threshold};
+use super::held::StatefulSlot;
+use crate::threshold::{CountNoise, Query, ReleasedCounts, StepConstants, Threshold};
 use core::convert::Infallible;
 use core::fmt;
 use core::marker::PhantomData;
@@ -18,17 +18,17 @@ pub trait AnyThreshold {
     fn count_noise(&self) -> Option<CountNoise>;
 
     /// As [`Threshold::update`].
-    fn update(&mut self, released: &ReleasedCounts<'_>, facts: Facts);
+    fn update(&mut self, released: &ReleasedCounts<'_>, constants: StepConstants);
 }
 
-impl<T: Threshold> Held<T, T::State, Infallible> {
+impl<T: Threshold> StatefulSlot<T, T::State, Infallible> {
     /// A threshold and its memory.
     pub fn threshold(config: T, state: T::State) -> Self {
         Self { config, state, step: None }
     }
 }
 
-impl<T: Threshold> AnyThreshold for Held<T, T::State, Infallible> {
+impl<T: Threshold> AnyThreshold for StatefulSlot<T, T::State, Infallible> {
     fn clip(&self) -> f32 {
         self.config.clip(&self.state)
     }
@@ -41,8 +41,8 @@ impl<T: Threshold> AnyThreshold for Held<T, T::State, Infallible> {
         self.config.count_noise()
     }
 
-    fn update(&mut self, released: &ReleasedCounts<'_>, facts: Facts) {
-        self.config.update(&mut self.state, released, facts);
+    fn update(&mut self, released: &ReleasedCounts<'_>, constants: StepConstants) {
+        self.config.update(&mut self.state, released, constants);
     }
 }
 
@@ -97,7 +97,7 @@ impl<'a, const COUNTS: usize, A: AnyThreshold + ?Sized> Threshold for ThresholdS
         self.noise
     }
 
-    fn update(&self, state: &mut Self::State, released: &ReleasedCounts<'_>, facts: Facts) {
-        state.update(released, facts);
+    fn update(&self, state: &mut Self::State, released: &ReleasedCounts<'_>, constants: StepConstants) {
+        state.update(released, constants);
     }
 }

@@ -40,11 +40,11 @@ where
     /// # Errors
     ///
     /// Wrong lengths.
-    pub fn next_point(&self, params: &[f32], out: &mut [f32]) -> Result<bool, CallError> {
-        if self.next >= self.filter.points(self.filter_state) {
+    pub fn next_eval_point(&self, params: &[f32], out: &mut [f32]) -> Result<bool, CallError> {
+        if self.next >= self.filter.eval_points(self.filter_state) {
             return Ok(false);
         }
-        self.filter.point(self.filter_state, self.next, params, out).map(|_| true)
+        self.filter.eval_point(self.filter_state, self.next, params, out).map(|_| true)
     }
 
     /// Takes the sample's gradient at the next point, `[D]` elements in consecutive parts.
@@ -52,9 +52,9 @@ where
     /// # Errors
     ///
     /// Wrong length, or more points than the filter wants.
-    pub fn point(&mut self, parts: &[&[f32]]) -> Result<(), CallError> {
+    pub fn eval_point(&mut self, parts: &[&[f32]]) -> Result<(), CallError> {
         check_len("the gradient", self.buffer.len(), total_len(parts))?;
-        if self.next >= self.filter.points(self.filter_state) {
+        if self.next >= self.filter.eval_points(self.filter_state) {
             return Err(CallError::Order("more points than the filter wants"));
         }
         mix(self.next, self.filter.weight(self.filter_state, self.next), parts, self.buffer);
@@ -68,7 +68,7 @@ where
     ///
     /// A point is missing; nothing was added.
     pub fn add(self) -> Result<(), CallError> {
-        if self.next != self.filter.points(self.filter_state) {
+        if self.next != self.filter.eval_points(self.filter_state) {
             return Err(CallError::Order("fewer points than the filter wants"));
         }
         self.adder.add(&[self.buffer], self.sum, self.counts);

@@ -11,8 +11,8 @@ use crate::noise::sealed::Inside;
 use crate::noise::{Address, CHUNK, Generator, Purpose};
 use crate::optimizer::{Begin, Optimizer, piece};
 use crate::private::{ClippedSum, Mechanism, Released};
-use crate::sampling::{PoissonDraw, poisson};
-use crate::threshold::{Facts, Threshold};
+use crate::sampling::{PoissonBatch, poisson};
+use crate::threshold::{StepConstants, Threshold};
 
 /// Coordinates released, filtered and applied at a time. Even, so that the float mechanism's pairs never straddle.
 /// Fewer on devices, whose stack holds them.
@@ -60,8 +60,8 @@ where
 
     /// At how many points each sample's gradient is wanted.
     #[must_use]
-    pub fn points(&self) -> usize {
-        self.filter.points(self.filter_state)
+    pub fn eval_points(&self) -> usize {
+        self.filter.eval_points(self.filter_state)
     }
 
     /// Writes point `index` (`[D]`) to `out`; returns the weight of the gradients taken there, for whoever mixes outside
@@ -70,12 +70,12 @@ where
     /// # Errors
     ///
     /// Wrong lengths, or no such point.
-    pub fn point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
-        self.filter.point(self.filter_state, index, params, out)
+    pub fn eval_point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
+        self.filter.eval_point(self.filter_state, index, params, out)
     }
 
     /// Draws the batch of this step: each index below `samples` with probability `rate`. One draw a step.
-    pub fn poisson_batch<'g, G: Generator>(&self, generator: &'g G, rate: Rate, samples: u32) -> PoissonDraw<'g, G> {
+    pub fn poisson_batch<'g, G: Generator>(&self, generator: &'g G, rate: Rate, samples: u32) -> PoissonBatch<'g, G> {
         poisson(generator, self.number(), rate, samples)
     }
 
@@ -87,7 +87,7 @@ where
     /// The gradient has another number of elements, or the filter wants gradients at other points than the parameters
     /// ([`Open::add_points`]); nothing was added.
     pub fn add(&mut self, grad: &[f32]) -> Result<(), CallError> {
-        if !self.filter.stays() {
+        if !self.filter.evaluates_at_params() {
             return Err(CallError::Order("the filter wants gradients at other points than the parameters"));
         }
         self.add_combined(&[grad])
@@ -174,7 +174,7 @@ where
     fn move_params<G: Generator>(&mut self, params: &mut [f32], generator: &G) {
         let Adder { mechanism, threshold, step, .. } = self.adder;
         let noise_std = mechanism.multiplier() * f64::from(threshold) / f64::from(self.expected_batch);
-        let held = self.optimizer.looks_ahead();
+        let held = self.optimizer.needs_full_gradient();
         let expected_batch = match () {
             () if mutant::is(Mutant::DivisorTaken) => mutant::taken().max(1),
             () if mutant::is(Mutant::DivisorOffByOne) => self.expected_batch.saturating_add(1),
@@ -204,28 +204,28 @@ where
                     let (released, _) = released.split_at_mut(sum.len().min(BLOCK));
                     if held && !looks {
                         for (released, word) in released.iter_mut().zip(sum) {
-                            *released = P::Mechanism::held(*word, Inside(()));
+                            *released = P::Mechanism::load_released(*word, Inside(()));
                             *word = Default::default();
                         }
                     } else {
                         mechanism.release(threshold, expected_batch, sum, &mut words, released, Inside(()));
                         if looks {
                             for (word, released) in sum.iter_mut().zip(&*released) {
-                                *word = P::Mechanism::hold(*released, Inside(()));
+                                *word = P::Mechanism::store_released(*released, Inside(()));
                             }
                         }
                     }
                     let released = Released::new(released, noise_std);
                     match steps {
-                        None => self.optimizer.look(self.optimizer_state, at, &released),
-                        Some((_, step)) if self.filter.passes() => {
+                        None => self.optimizer.observe(self.optimizer_state, at, &released),
+                        Some((_, step)) if self.filter.is_identity() => {
                             self.optimizer.update(step, self.optimizer_state, at, params, &released, &released);
                         }
                         Some((filter_step, step)) => {
                             let mut filtered = [0.0; BLOCK];
                             let (filtered, _) = filtered.split_at_mut(params.len().min(BLOCK));
                             self.filter.apply(filter_step, self.filter_state, at, &released, filtered);
-                            self.filter.leave(filter_step, self.filter_state, at, params);
+                            self.filter.before_update(filter_step, self.filter_state, at, params);
                             let filtered = Released::new(filtered, noise_std);
                             self.optimizer.update(step, self.optimizer_state, at, params, &filtered, &released);
                         }
@@ -237,7 +237,7 @@ where
             self.optimizer.end(step, self.optimizer_state, params);
             at = 0;
             for params in params.chunks(BLOCK) {
-                self.filter.arrive(filter_step, self.filter_state, at, params);
+                self.filter.after_update(filter_step, self.filter_state, at, params);
                 at += params.len();
             }
         }
@@ -248,7 +248,7 @@ where
     fn learn_threshold<G: Generator>(&mut self, dim: usize, generator: &G) {
         let Some(noise) = self.count_noise else { return };
         let Adder { mechanism, query, step, .. } = self.adder;
-        let facts = Facts { multiplier: mechanism.multiplier(), dim, expected_batch: self.expected_batch };
+        let constants = StepConstants { multiplier: mechanism.multiplier(), dim, expected_batch: self.expected_batch };
         let shared = mutant::is(Mutant::CountsShareStream);
         let purpose = if shared { Purpose::GradientNoise } else { Purpose::HistogramNoise };
         let mut words = generator.stream(Address { purpose, step, chunk: 0 });
@@ -259,6 +259,6 @@ where
         if mutant::is(Mutant::ThresholdExact) {
             released.iter_mut().zip(self.counts.as_ref()).for_each(|(out, count)| *out = f64::from(*count));
         }
-        self.threshold.update(self.threshold_state, &ReleasedCounts::new(released), facts);
+        self.threshold.update(self.threshold_state, &ReleasedCounts::new(released), constants);
     }
 }

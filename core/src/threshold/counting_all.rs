@@ -18,7 +18,7 @@
 //! One sample moves at most one count by one, whatever its gradient, and its gradient's share of the sum is at most the clip or
 //! nothing: the price stays what it is.
 
-use super::{AllCounts, CountNoise, Facts, Query, ReleasedCounts, Threshold};
+use super::{AllCounts, CountNoise, Query, ReleasedCounts, StepConstants, Threshold};
 
 /// The rule `T`, with non-finite samples in the last bin of its histogram.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -44,7 +44,7 @@ impl<const N: usize, T: Threshold<Counts = [i32; N]>> Threshold for CountingAll<
         self.0.count_noise()
     }
 
-    fn update(&self, state: &mut T::State, released: &ReleasedCounts<'_>, facts: Facts) {
-        self.0.update(state, released, facts);
+    fn update(&self, state: &mut T::State, released: &ReleasedCounts<'_>, constants: StepConstants) {
+        self.0.update(state, released, constants);
     }
 }

@@ -57,10 +57,10 @@
 
 use super::bounds::{Bounds, scale};
 use super::histogram::{check_bins, midpoint, total};
-use super::{CountNoise, Facts, Query, ReleasedCounts, Threshold};
+use super::{CountNoise, Query, ReleasedCounts, StepConstants, Threshold};
 use crate::error::ConfigError;
-use crate::memory::{Memory, Numbers};
 use crate::numerics::order::is_above_zero;
+use crate::state::{SaveState, StateField};
 
 /// Passes of the grid after which `C` stays as it was. From one end of the default bounds to the other is 55.
 pub const PASSES: u32 = 60;
@@ -236,11 +236,11 @@ impl Objective<'_> {
     }
 }
 
-impl Memory for ExpectedErrorState {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-        take(Numbers::Of("expected error"));
-        take(Numbers::Floats(core::slice::from_mut(&mut self.clip)));
-        take(Numbers::Floats(core::slice::from_mut(&mut self.range)));
+impl SaveState for ExpectedErrorState {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        take(StateField::Owner("expected error"));
+        take(StateField::Floats(core::slice::from_mut(&mut self.clip)));
+        take(StateField::Floats(core::slice::from_mut(&mut self.range)));
     }
 }
 
@@ -260,14 +260,14 @@ impl<const BINS: usize> Threshold for ExpectedError<BINS> {
         Some(self.noise)
     }
 
-    fn update(&self, state: &mut ExpectedErrorState, released: &ReleasedCounts<'_>, facts: Facts) {
+    fn update(&self, state: &mut ExpectedErrorState, released: &ReleasedCounts<'_>, constants: StepConstants) {
         let counts = released.counts();
         let total = total(counts);
         if !is_above_zero(total) {
             return;
         }
-        let batch = f64::from(facts.expected_batch);
-        let variance = facts.multiplier * facts.multiplier * facts.dim as f64 / (batch * batch);
+        let batch = f64::from(constants.expected_batch);
+        let variance = constants.multiplier * constants.multiplier * constants.dim as f64 / (batch * batch);
         let objective = Objective { counts, total, range: f64::from(self.range(state)), variance };
         let clip = match self.solver {
             Solver::PaperGrid => objective.by_grid(f64::from(self.clip(state))),
@@ -290,8 +290,8 @@ mod tests {
     use std::vec::Vec;
 
     /// `σ_T = 1`, `B = 256`: `a = d/2^16`.
-    fn facts(dim: usize) -> Facts {
-        Facts { multiplier: 1.0, dim, expected_batch: 256 }
+    fn facts(dim: usize) -> StepConstants {
+        StepConstants { multiplier: 1.0, dim, expected_batch: 256 }
     }
 
     fn rule(solver: Solver) -> ExpectedError {

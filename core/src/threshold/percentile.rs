@@ -35,10 +35,10 @@
 
 use super::bounds::{Bounds, scale};
 use super::histogram::{check_bins, midpoint, total};
-use super::{CountNoise, Facts, Query, ReleasedCounts, Threshold};
+use super::{CountNoise, Query, ReleasedCounts, StepConstants, Threshold};
 use crate::error::ConfigError;
-use crate::memory::{Memory, Numbers};
 use crate::numerics::order::is_above_zero;
+use crate::state::{SaveState, StateField};
 
 /// Configuration of DC-SGD-P, with a histogram of `BINS` bins.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -117,11 +117,11 @@ fn percentile(counts: &[f64], fraction: f64, range: f64) -> Option<f64> {
     Some(midpoint(bin, counts.len(), range))
 }
 
-impl Memory for PercentileState {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-        take(Numbers::Of("percentile"));
-        take(Numbers::Floats(core::slice::from_mut(&mut self.clip)));
-        take(Numbers::Floats(core::slice::from_mut(&mut self.range)));
+impl SaveState for PercentileState {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        take(StateField::Owner("percentile"));
+        take(StateField::Floats(core::slice::from_mut(&mut self.clip)));
+        take(StateField::Floats(core::slice::from_mut(&mut self.range)));
     }
 }
 
@@ -141,7 +141,7 @@ impl<const BINS: usize> Threshold for Percentile<BINS> {
         Some(self.noise)
     }
 
-    fn update(&self, state: &mut PercentileState, released: &ReleasedCounts<'_>, _facts: Facts) {
+    fn update(&self, state: &mut PercentileState, released: &ReleasedCounts<'_>, _facts: StepConstants) {
         if let Some(clip) = percentile(released.counts(), self.fraction, f64::from(state.range)) {
             state.clip = self.clips.clamp(clip as f32);
             state.range = 2.0 * state.clip;
@@ -158,7 +158,7 @@ mod tests {
     extern crate std;
     use std::vec::Vec;
 
-    const FACTS: Facts = Facts { multiplier: 1.0, dim: 1, expected_batch: 256 };
+    const FACTS: StepConstants = StepConstants { multiplier: 1.0, dim: 1, expected_batch: 256 };
 
     fn rule(fraction: f64) -> Percentile {
         Percentile::new(fraction, CountNoise::new(5.0).unwrap()).unwrap()

@@ -37,10 +37,10 @@
 //! is of the declared batch, never of the realised one, which is private.
 
 use super::bounds::{Bounds, scale};
-use super::{CountNoise, Facts, Query, ReleasedCounts, Threshold};
+use super::{CountNoise, Query, ReleasedCounts, StepConstants, Threshold};
 use crate::error::ConfigError;
-use crate::memory::{Memory, Numbers};
 use crate::numerics::scalar::exp;
+use crate::state::{SaveState, StateField};
 
 /// Configuration of adaptive clipping.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -107,10 +107,10 @@ impl QuantileState {
     }
 }
 
-impl Memory for QuantileState {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-        take(Numbers::Of("quantile"));
-        take(Numbers::Floats(core::slice::from_mut(&mut self.clip)));
+impl SaveState for QuantileState {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        take(StateField::Owner("quantile"));
+        take(StateField::Floats(core::slice::from_mut(&mut self.clip)));
     }
 }
 
@@ -130,9 +130,9 @@ impl Threshold for Quantile {
         Some(self.noise)
     }
 
-    fn update(&self, state: &mut QuantileState, released: &ReleasedCounts<'_>, facts: Facts) {
+    fn update(&self, state: &mut QuantileState, released: &ReleasedCounts<'_>, constants: StepConstants) {
         let &[above] = released.counts() else { return };
-        let unclipped = 0.5 - above / (2.0 * f64::from(facts.expected_batch));
+        let unclipped = 0.5 - above / (2.0 * f64::from(constants.expected_batch));
         let step = self.rate * (self.quantile - unclipped);
         state.clip = self.clips.clamp((f64::from(self.clip(state)) * exp(step)) as f32);
     }
@@ -145,8 +145,8 @@ mod tests {
 
     fn next(rule: &Quantile, clip: f32, above: f64, expected_batch: u32) -> f32 {
         let mut state = QuantileState::new(clip).unwrap();
-        let facts = Facts { multiplier: 1.0, dim: 1, expected_batch };
-        rule.update(&mut state, &ReleasedCounts::new(&[above]), facts);
+        let constants = StepConstants { multiplier: 1.0, dim: 1, expected_batch };
+        rule.update(&mut state, &ReleasedCounts::new(&[above]), constants);
         state.clip()
     }
 

@@ -3,7 +3,7 @@
 use crate::harness::{How, Lost, Run, Sample, bits};
 use crate::method::{Method, PLAIN, ThresholdChoice};
 use crate::table::{FILTERS, Noise, batches, methods};
-use damper_core::accounting::renyi::{divergence_at_whole, epsilon_at};
+use damper_core::accounting::renyi::{divergence_at_integer, epsilon_at};
 use damper_core::accounting::{Event, Rate, RenyiFilter};
 use damper_core::error::OpenError;
 use damper_core::noise::LEAST_SIGMA;
@@ -163,7 +163,7 @@ fn multipliers_chosen_online_never_spend_more_than_the_filters_budget() {
                         1 => event.and(2.0).unwrap(),
                         _ => event.and(5.0).unwrap(),
                     };
-                    spent += divergence_at_whole(&event, order);
+                    spent += divergence_at_integer(&event, order);
                     assert!(spent <= filter.budget() && (spent - filter.spent()).abs() < 1e-9 * spent);
                 }
                 Err(error) => {

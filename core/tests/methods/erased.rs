@@ -6,7 +6,7 @@ use damper_core::error::CallError;
 use damper_core::filter::Filter;
 use damper_core::optimizer::{Begin, Optimizer};
 use damper_core::private::Released;
-use damper_core::threshold::{CountNoise, Counts, Facts, Query, ReleasedCounts, Threshold};
+use damper_core::threshold::{CountNoise, Counts, Query, ReleasedCounts, StepConstants, Threshold};
 
 /// Whatever its state says it is.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -19,14 +19,14 @@ struct Bound<T, S, P> {
 }
 
 pub trait ErasedFilter {
-    fn points(&self) -> usize;
-    fn point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError>;
+    fn eval_points(&self) -> usize;
+    fn eval_point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError>;
     fn weight(&self, index: usize) -> f32;
     fn check(&self, dim: usize) -> Result<(), CallError>;
     fn begin(&mut self);
     fn apply(&mut self, at: usize, released: &Released<'_>, filtered: &mut [f32]);
-    fn leave(&mut self, at: usize, params: &[f32]);
-    fn arrive(&mut self, at: usize, params: &[f32]);
+    fn before_update(&mut self, at: usize, params: &[f32]);
+    fn after_update(&mut self, at: usize, params: &[f32]);
 }
 
 pub type FilterMemory = Box<dyn ErasedFilter>;
@@ -36,11 +36,11 @@ pub fn filter<F: Filter<S> + 'static, S: 'static>(config: F, state: S) -> Filter
 }
 
 impl<F: Filter<S>, S> ErasedFilter for Bound<F, S, F::Step> {
-    fn points(&self) -> usize {
-        self.config.points(&self.state)
+    fn eval_points(&self) -> usize {
+        self.config.eval_points(&self.state)
     }
-    fn point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
-        self.config.point(&self.state, index, params, out)
+    fn eval_point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
+        self.config.eval_point(&self.state, index, params, out)
     }
     fn weight(&self, index: usize) -> f32 {
         self.config.weight(&self.state, index)
@@ -54,22 +54,28 @@ impl<F: Filter<S>, S> ErasedFilter for Bound<F, S, F::Step> {
     fn apply(&mut self, at: usize, released: &Released<'_>, filtered: &mut [f32]) {
         self.config.apply(self.step.unwrap(), &mut self.state, at, released, filtered);
     }
-    fn leave(&mut self, at: usize, params: &[f32]) {
-        self.config.leave(self.step.unwrap(), &mut self.state, at, params);
+    fn before_update(&mut self, at: usize, params: &[f32]) {
+        self.config.before_update(self.step.unwrap(), &mut self.state, at, params);
     }
-    fn arrive(&mut self, at: usize, params: &[f32]) {
-        self.config.arrive(self.step.unwrap(), &mut self.state, at, params);
+    fn after_update(&mut self, at: usize, params: &[f32]) {
+        self.config.after_update(self.step.unwrap(), &mut self.state, at, params);
     }
 }
 
 impl Filter<FilterMemory> for Any {
     type Step = ();
 
-    fn points(&self, state: &FilterMemory) -> usize {
-        state.points()
+    fn eval_points(&self, state: &FilterMemory) -> usize {
+        state.eval_points()
     }
-    fn point(&self, state: &FilterMemory, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
-        state.point(index, params, out)
+    fn eval_point(
+        &self,
+        state: &FilterMemory,
+        index: usize,
+        params: &[f32],
+        out: &mut [f32],
+    ) -> Result<f32, CallError> {
+        state.eval_point(index, params, out)
     }
     fn weight(&self, state: &FilterMemory, index: usize) -> f32 {
         state.weight(index)
@@ -83,18 +89,18 @@ impl Filter<FilterMemory> for Any {
     fn apply(&self, (): (), state: &mut FilterMemory, at: usize, released: &Released<'_>, filtered: &mut [f32]) {
         state.apply(at, released, filtered);
     }
-    fn leave(&self, (): (), state: &mut FilterMemory, at: usize, params: &[f32]) {
-        state.leave(at, params);
+    fn before_update(&self, (): (), state: &mut FilterMemory, at: usize, params: &[f32]) {
+        state.before_update(at, params);
     }
-    fn arrive(&self, (): (), state: &mut FilterMemory, at: usize, params: &[f32]) {
-        state.arrive(at, params);
+    fn after_update(&self, (): (), state: &mut FilterMemory, at: usize, params: &[f32]) {
+        state.after_update(at, params);
     }
 }
 
 trait ErasedOptimizer {
     fn check(&self, dim: usize) -> Result<(), CallError>;
-    fn looks_ahead(&self) -> bool;
-    fn look(&mut self, at: usize, released: &Released<'_>);
+    fn needs_full_gradient(&self) -> bool;
+    fn observe(&mut self, at: usize, released: &Released<'_>);
     fn begin(&mut self, begin: Begin);
     fn update(&mut self, at: usize, params: &mut [f32], filtered: &Released<'_>, released: &Released<'_>);
     fn end(&mut self, params: &mut [f32]);
@@ -104,11 +110,11 @@ impl<O: Optimizer<S>, S> ErasedOptimizer for Bound<O, S, O::Step> {
     fn check(&self, dim: usize) -> Result<(), CallError> {
         self.config.check(&self.state, dim)
     }
-    fn looks_ahead(&self) -> bool {
-        self.config.looks_ahead()
+    fn needs_full_gradient(&self) -> bool {
+        self.config.needs_full_gradient()
     }
-    fn look(&mut self, at: usize, released: &Released<'_>) {
-        self.config.look(&mut self.state, at, released);
+    fn observe(&mut self, at: usize, released: &Released<'_>) {
+        self.config.observe(&mut self.state, at, released);
     }
     fn begin(&mut self, begin: Begin) {
         self.step = Some(self.config.begin(&mut self.state, begin));
@@ -125,7 +131,7 @@ impl<O: Optimizer<S>, S> ErasedOptimizer for Bound<O, S, O::Step> {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AnyOptimizer {
     /// Whether the gradient is shown whole first.
-    pub looks_ahead: bool,
+    pub needs_full_gradient: bool,
 }
 
 /// An optimizer that also writes down what it was given.
@@ -141,8 +147,8 @@ pub fn optimizer<O: Optimizer<S> + 'static, S: 'static>(config: O, state: S) -> 
 }
 
 impl OptimizerMemory {
-    pub fn looks_ahead(&self) -> bool {
-        self.inner.looks_ahead()
+    pub fn needs_full_gradient(&self) -> bool {
+        self.inner.needs_full_gradient()
     }
 
     /// Writes down what this step brought.
@@ -161,12 +167,12 @@ impl Optimizer<OptimizerMemory> for AnyOptimizer {
     fn check(&self, state: &OptimizerMemory, dim: usize) -> Result<(), CallError> {
         state.inner.check(dim)
     }
-    fn looks_ahead(&self) -> bool {
-        self.looks_ahead
+    fn needs_full_gradient(&self) -> bool {
+        self.needs_full_gradient
     }
-    fn look(&self, state: &mut OptimizerMemory, at: usize, released: &Released<'_>) {
-        if state.inner.looks_ahead() {
-            state.inner.look(at, released);
+    fn observe(&self, state: &mut OptimizerMemory, at: usize, released: &Released<'_>) {
+        if state.inner.needs_full_gradient() {
+            state.inner.observe(at, released);
         }
         state.looked.extend(released.grad());
     }
@@ -204,7 +210,7 @@ pub struct AnyThreshold {
 trait ErasedThreshold {
     fn clip(&self) -> f32;
     fn query(&self) -> Query;
-    fn update(&mut self, released: &ReleasedCounts<'_>, facts: Facts);
+    fn update(&mut self, released: &ReleasedCounts<'_>, constants: StepConstants);
 }
 
 impl<T: Threshold> ErasedThreshold for Bound<T, T::State, ()> {
@@ -214,8 +220,8 @@ impl<T: Threshold> ErasedThreshold for Bound<T, T::State, ()> {
     fn query(&self) -> Query {
         self.config.query(&self.state)
     }
-    fn update(&mut self, released: &ReleasedCounts<'_>, facts: Facts) {
-        self.config.update(&mut self.state, released, facts);
+    fn update(&mut self, released: &ReleasedCounts<'_>, constants: StepConstants) {
+        self.config.update(&mut self.state, released, constants);
     }
 }
 
@@ -258,9 +264,9 @@ impl Threshold for AnyThreshold {
     fn count_noise(&self) -> Option<CountNoise> {
         self.noise
     }
-    fn update(&self, state: &mut ThresholdMemory, released: &ReleasedCounts<'_>, facts: Facts) {
+    fn update(&self, state: &mut ThresholdMemory, released: &ReleasedCounts<'_>, constants: StepConstants) {
         state.counts.extend(released.counts());
         state.releases += 1;
-        state.inner.update(released, facts);
+        state.inner.update(released, constants);
     }
 }

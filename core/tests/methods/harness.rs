@@ -150,10 +150,10 @@ fn end<W: Word>(
     params: &mut [f32],
     generator: &ChaCha20,
 ) -> Taken {
-    let points: Vec<(f32, Vec<f32>)> = (0..open.points())
+    let points: Vec<(f32, Vec<f32>)> = (0..open.eval_points())
         .map(|index| {
             let mut point = vec![f32::NAN; params.len()];
-            (open.point(index, params, &mut point).unwrap(), point)
+            (open.eval_point(index, params, &mut point).unwrap(), point)
         })
         .collect();
     let mixed = |sample: &Sample| {
@@ -169,9 +169,9 @@ fn end<W: Word>(
             for sample in samples {
                 let mut mixing = open.add_points(&mut buffer).unwrap();
                 let (mut index, mut point) = (0, vec![f32::NAN; params.len()]);
-                while mixing.next_point(params, &mut point).unwrap() {
+                while mixing.next_eval_point(params, &mut point).unwrap() {
                     assert_eq!(point, points[index].1);
-                    mixing.point(&[&sample.grad(index, &point)]).unwrap();
+                    mixing.eval_point(&[&sample.grad(index, &point)]).unwrap();
                     index += 1;
                 }
                 mixing.add().unwrap();
@@ -183,9 +183,9 @@ fn end<W: Word>(
                 for taken in 0..=points.len() {
                     let mut mixing = open.add_points(&mut buffer).unwrap();
                     for (index, (_, point)) in points.iter().enumerate().take(taken) {
-                        mixing.point(&[&sample.grad(index, point)]).unwrap();
+                        mixing.eval_point(&[&sample.grad(index, point)]).unwrap();
                     }
-                    assert!(taken < points.len() || mixing.point(&[&sample.grad(0, &points[0].1)]).is_err());
+                    assert!(taken < points.len() || mixing.eval_point(&[&sample.grad(0, &points[0].1)]).is_err());
                     if taken % 2 == 0 || taken == points.len() {
                         assert_eq!(mixing.add().is_ok(), taken == points.len());
                     }
@@ -247,8 +247,8 @@ impl<W: Word> Run<W> {
     }
 
     /// At how many points the coming step wants gradients.
-    pub fn points(&self) -> usize {
-        self.state.filter.points()
+    pub fn eval_points(&self) -> usize {
+        self.state.filter.eval_points()
     }
 
     /// The clip of the coming step.

@@ -273,7 +273,7 @@ impl Method {
             clip: ByRule(self.clip()),
             threshold: self.threshold().0,
             filter: Any,
-            optimizer: AnyOptimizer { looks_ahead: self.look_ahead || self.optimizer().looks_ahead() },
+            optimizer: AnyOptimizer { needs_full_gradient: self.look_ahead || self.optimizer().needs_full_gradient() },
             schedule: Declared { learning_rate: self.learning_rate(), noise: self.noise },
             expected_batch: self.expected_batch,
         })

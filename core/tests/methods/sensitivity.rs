@@ -135,7 +135,7 @@ proptest! {
                 let mut run = method.start::<i64>(10);
                 let steps: Vec<_> = batches(5, 6, DIM).into_iter().map(|mut batch| {
                     // Where fewer points are asked for, the poisoned one would not be seen: nothing is added.
-                    let wanted = run.points() > at;
+                    let wanted = run.eval_points() > at;
                     batch.extend(extra.iter().filter(|_| wanted).cloned());
                     run.take(&batch, How::Points)
                 }).collect();

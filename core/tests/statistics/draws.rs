@@ -9,7 +9,7 @@ use damper_core::optimizer::{Sgd, SgdState};
 use damper_core::private::{Mechanism, SumWord};
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
-use damper_core::threshold::{CountNoise, Facts, Fixed, Query, ReleasedCounts, Threshold};
+use damper_core::threshold::{CountNoise, Fixed, Query, ReleasedCounts, StepConstants, Threshold};
 
 /// Steps to draw the noise of: `steps` from step `first` on, `dim` coordinates each.
 #[derive(Clone, Copy)]
@@ -125,7 +125,7 @@ impl Threshold for Watch {
         Some(self.0)
     }
 
-    fn update(&self, seen: &mut Vec<i32>, released: &ReleasedCounts<'_>, _: Facts) {
+    fn update(&self, seen: &mut Vec<i32>, released: &ReleasedCounts<'_>, _: StepConstants) {
         assert_eq!(released.counts().len(), COUNTS);
         seen.extend(released.counts().iter().map(|count| units(*count, COUNT_UNIT)));
     }

@@ -15,7 +15,7 @@ fn middle(i: usize, range: f64) -> f64 {
     (i as f64 + 0.5) * range / 20.0
 }
 
-fn after_percentile(h: &[f64], (clip, range): (f32, f32), _: Facts) -> (f32, f32) {
+fn after_percentile(h: &[f64], (clip, range): (f32, f32), _: StepConstants) -> (f32, f32) {
     let all = sum(h.iter().copied());
     if all <= 0.0 {
         return (clip, range);
@@ -36,12 +36,12 @@ fn next_range(h: &[f64], all: f64, range: f32) -> f32 {
     clamp(f64::from(range) * factor)
 }
 
-fn variance(facts: Facts) -> f64 {
-    let batch = f64::from(facts.expected_batch);
-    facts.multiplier * facts.multiplier * facts.dim as f64 / (batch * batch)
+fn variance(constants: StepConstants) -> f64 {
+    let batch = f64::from(constants.expected_batch);
+    constants.multiplier * constants.multiplier * constants.dim as f64 / (batch * batch)
 }
 
-fn after_by_grid(h: &[f64], (clip, range): (f32, f32), facts: Facts) -> (f32, f32) {
+fn after_by_grid(h: &[f64], (clip, range): (f32, f32), constants: StepConstants) -> (f32, f32) {
     let all = sum(h.iter().copied());
     if all <= 0.0 {
         return (clip, range);
@@ -49,7 +49,7 @@ fn after_by_grid(h: &[f64], (clip, range): (f32, f32), facts: Facts) -> (f32, f3
     let m = |i| middle(i, f64::from(range));
     let error = |c: f64| {
         let bias = sum((0..20).filter(|i| m(*i) - c > 0.0).map(|i| h[i] * ((m(i) - c) * (m(i) - c))));
-        variance(facts) * (c * c) + bias / all
+        variance(constants) * (c * c) + bias / all
     };
     let after = next_range(h, all, range);
     let mut c = f64::from(clip);
@@ -70,7 +70,7 @@ fn after_by_grid(h: &[f64], (clip, range): (f32, f32), facts: Facts) -> (f32, f3
     (clip, after)
 }
 
-fn after_exact(h: &[f64], (clip, range): (f32, f32), facts: Facts) -> (f32, f32) {
+fn after_exact(h: &[f64], (clip, range): (f32, f32), constants: StepConstants) -> (f32, f32) {
     let all = sum(h.iter().copied());
     if all <= 0.0 {
         return (clip, range);
@@ -81,7 +81,7 @@ fn after_exact(h: &[f64], (clip, range): (f32, f32), facts: Facts) -> (f32, f32)
     for k in (0..20).rev() {
         w += h[k].max(0.0);
         s += h[k].max(0.0) * m(k);
-        let c = s / (variance(facts) * positive + w);
+        let c = s / (variance(constants) * positive + w);
         if k == 0 || c >= m(k - 1) {
             return (clamp(c.min(m(k))), next_range(h, all, range));
         }
@@ -89,14 +89,14 @@ fn after_exact(h: &[f64], (clip, range): (f32, f32), facts: Facts) -> (f32, f32)
     unreachable!()
 }
 
-fn after_quantile(s: &[f64], (clip, range): (f32, f32), facts: Facts) -> (f32, f32) {
-    let unclipped = 0.5 - s[0] / (2.0 * f64::from(facts.expected_batch));
+fn after_quantile(s: &[f64], (clip, range): (f32, f32), constants: StepConstants) -> (f32, f32) {
+    let unclipped = 0.5 - s[0] / (2.0 * f64::from(constants.expected_batch));
     (clamp(f64::from(clip) * exp_f64(0.2 * (0.5 - unclipped))), range)
 }
 
 #[test]
 fn the_sequence_of_clips_follows_from_the_released_counts_alone() {
-    type Again = fn(&[f64], (f32, f32), Facts) -> (f32, f32);
+    type Again = fn(&[f64], (f32, f32), StepConstants) -> (f32, f32);
     fn check<T: Threshold>(rule: T, start: T::State, mut at: (f32, f32), again: Again) {
         let mut source = normal(2);
         // A falling scale, an empty batch now and then.
@@ -104,10 +104,10 @@ fn the_sequence_of_clips_follows_from_the_released_counts_alone() {
             .map(|t| if t % 50 == 7 { vec![] } else { lognormal(3.0 * 0.97f64.powi(t), 0.5, &mut source) })
             .collect();
         let (clips, state) = run(rule, start, &data);
-        for ((clip, counts), facts) in clips.iter().zip(&state.threshold.counts).zip(&state.threshold.facts) {
+        for ((clip, counts), constants) in clips.iter().zip(&state.threshold.counts).zip(&state.threshold.constants) {
             assert_eq!(clip.to_bits(), at.0.to_bits());
-            assert_eq!(*facts, Facts { multiplier: 1.25, dim: 1, expected_batch: 256 });
-            at = again(counts, at, *facts);
+            assert_eq!(*constants, StepConstants { multiplier: 1.25, dim: 1, expected_batch: 256 });
+            at = again(counts, at, *constants);
         }
         assert_eq!(state.threshold.counts.len(), 300);
         assert!(clips.iter().collect::<Vec<_>>().windows(2).any(|c| c[0] != c[1]));

@@ -17,8 +17,8 @@ use damper_core::private::SumWord;
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::{
-    Bounds, CountNoise, ExpectedError, ExpectedErrorState, Facts, Fixed, Percentile, PercentileState, Quantile,
-    QuantileState, Query, ReleasedCounts, Solver, Threshold, gradient_multiplier,
+    Bounds, CountNoise, ExpectedError, ExpectedErrorState, Fixed, Percentile, PercentileState, Quantile, QuantileState,
+    Query, ReleasedCounts, Solver, StepConstants, Threshold, gradient_multiplier,
 };
 use proptest::prelude::*;
 use rand_core::Rng;
@@ -71,11 +71,11 @@ struct Recorder<T>(T);
 struct Record<S> {
     state: S,
     counts: Vec<Vec<f64>>,
-    facts: Vec<Facts>,
+    constants: Vec<StepConstants>,
 }
 
 fn record<S>(state: S) -> Record<S> {
-    Record { state, counts: vec![], facts: vec![] }
+    Record { state, counts: vec![], constants: vec![] }
 }
 
 impl<T: Threshold> Threshold for Recorder<T> {
@@ -90,10 +90,10 @@ impl<T: Threshold> Threshold for Recorder<T> {
     fn count_noise(&self) -> Option<CountNoise> {
         self.0.count_noise()
     }
-    fn update(&self, state: &mut Self::State, released: &ReleasedCounts<'_>, facts: Facts) {
+    fn update(&self, state: &mut Self::State, released: &ReleasedCounts<'_>, constants: StepConstants) {
         state.counts.push(released.counts().to_vec());
-        state.facts.push(facts);
-        self.0.update(&mut state.state, released, facts);
+        state.constants.push(constants);
+        self.0.update(&mut state.state, released, constants);
     }
 }
 

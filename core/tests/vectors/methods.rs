@@ -146,10 +146,10 @@ fn play<W: Word>(run: &str, expected: &[&str]) -> Result<(), String> {
             // In three parts, two of them short, as the tensors of a network come.
             let cut =
                 |grad: &[f32]| [grad[..dim / 5].to_vec(), grad[dim / 5..dim / 2].to_vec(), grad[dim / 2..].to_vec()];
-            let grads: Vec<(f32, [Vec<f32>; 3])> = (0..open.points())
+            let grads: Vec<(f32, [Vec<f32>; 3])> = (0..open.eval_points())
                 .map(|index| {
                     let mut point = vec![f32::NAN; dim];
-                    let weight = open.point(index, &params, &mut point).unwrap();
+                    let weight = open.eval_point(index, &params, &mut point).unwrap();
                     let grad: Vec<f32> = point.iter().zip(z).map(|(x, z)| x / 4.0 - z).collect();
                     (weight, cut(&grad))
                 })
@@ -171,7 +171,7 @@ fn play<W: Word>(run: &str, expected: &[&str]) -> Result<(), String> {
                 _ => {
                     let mut mixing = open.add_points(&mut mixed).unwrap();
                     for (_, [a, b, c]) in &grads {
-                        mixing.point(&[a, b, c]).unwrap();
+                        mixing.eval_point(&[a, b, c]).unwrap();
                     }
                     mixing.add().unwrap();
                 }

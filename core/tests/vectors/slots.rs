@@ -14,8 +14,8 @@ use damper_core::private::Released;
 use damper_core::schedule::{AnyNoise, CltNoise, Decay, LearningRate, NoiseSchedule};
 use damper_core::step::audit::Rule;
 use damper_core::threshold::{
-    AllCounts, Bounds, CountNoise, ExpectedError, ExpectedErrorState, Facts, Fixed, Percentile, PercentileState,
-    Quantile, QuantileState, Query, ReleasedCounts, Solver, Threshold,
+    AllCounts, Bounds, CountNoise, ExpectedError, ExpectedErrorState, Fixed, Percentile, PercentileState, Quantile,
+    QuantileState, Query, ReleasedCounts, Solver, StepConstants, Threshold,
 };
 use std::str::{FromStr, SplitAsciiWhitespace};
 
@@ -116,7 +116,7 @@ pub struct Kept;
 pub trait AnyThreshold {
     fn clip(&self) -> f32;
     fn query(&self) -> Query;
-    fn update(&mut self, released: &ReleasedCounts<'_>, facts: Facts);
+    fn update(&mut self, released: &ReleasedCounts<'_>, constants: StepConstants);
 }
 
 impl<C: Threshold> AnyThreshold for Of<C, C::State> {
@@ -128,8 +128,8 @@ impl<C: Threshold> AnyThreshold for Of<C, C::State> {
         self.config.query(&self.state)
     }
 
-    fn update(&mut self, released: &ReleasedCounts<'_>, facts: Facts) {
-        self.config.update(&mut self.state, released, facts);
+    fn update(&mut self, released: &ReleasedCounts<'_>, constants: StepConstants) {
+        self.config.update(&mut self.state, released, constants);
     }
 }
 
@@ -160,8 +160,8 @@ impl Threshold for Counted {
         self.noise
     }
 
-    fn update(&self, state: &mut Self::State, released: &ReleasedCounts<'_>, facts: Facts) {
-        state.update(released, facts);
+    fn update(&self, state: &mut Self::State, released: &ReleasedCounts<'_>, constants: StepConstants) {
+        state.update(released, constants);
     }
 }
 
@@ -196,23 +196,23 @@ pub fn threshold(words: &mut Words<'_>) -> (Counted, Box<dyn AnyThreshold>) {
 }
 
 pub trait AnyFilter {
-    fn points(&self) -> usize;
-    fn point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError>;
+    fn eval_points(&self) -> usize;
+    fn eval_point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError>;
     fn weight(&self, index: usize) -> f32;
     fn check(&self, dim: usize) -> Result<(), CallError>;
     fn begin(&mut self);
     fn apply(&mut self, at: usize, released: &Released<'_>, filtered: &mut [f32]);
-    fn leave(&mut self, at: usize, params: &[f32]);
-    fn arrive(&mut self, at: usize, params: &[f32]);
+    fn before_update(&mut self, at: usize, params: &[f32]);
+    fn after_update(&mut self, at: usize, params: &[f32]);
 }
 
 impl<C: Filter<S>, S> AnyFilter for Of<C, S, C::Step> {
-    fn points(&self) -> usize {
-        self.config.points(&self.state)
+    fn eval_points(&self) -> usize {
+        self.config.eval_points(&self.state)
     }
 
-    fn point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
-        self.config.point(&self.state, index, params, out)
+    fn eval_point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
+        self.config.eval_point(&self.state, index, params, out)
     }
 
     fn weight(&self, index: usize) -> f32 {
@@ -231,30 +231,30 @@ impl<C: Filter<S>, S> AnyFilter for Of<C, S, C::Step> {
         self.config.apply(self.step.expect(OPEN), &mut self.state, at, released, filtered);
     }
 
-    fn leave(&mut self, at: usize, params: &[f32]) {
-        self.config.leave(self.step.expect(OPEN), &mut self.state, at, params);
+    fn before_update(&mut self, at: usize, params: &[f32]) {
+        self.config.before_update(self.step.expect(OPEN), &mut self.state, at, params);
     }
 
-    fn arrive(&mut self, at: usize, params: &[f32]) {
-        self.config.arrive(self.step.expect(OPEN), &mut self.state, at, params);
+    fn after_update(&mut self, at: usize, params: &[f32]) {
+        self.config.after_update(self.step.expect(OPEN), &mut self.state, at, params);
     }
 }
 
 impl Filter<Box<dyn AnyFilter>> for Kept {
     type Step = ();
 
-    fn points(&self, state: &Box<dyn AnyFilter>) -> usize {
-        state.points()
+    fn eval_points(&self, state: &Box<dyn AnyFilter>) -> usize {
+        state.eval_points()
     }
 
-    fn point(
+    fn eval_point(
         &self,
         state: &Box<dyn AnyFilter>,
         index: usize,
         params: &[f32],
         out: &mut [f32],
     ) -> Result<f32, CallError> {
-        state.point(index, params, out)
+        state.eval_point(index, params, out)
     }
 
     fn weight(&self, state: &Box<dyn AnyFilter>, index: usize) -> f32 {
@@ -273,12 +273,12 @@ impl Filter<Box<dyn AnyFilter>> for Kept {
         state.apply(at, released, filtered);
     }
 
-    fn leave(&self, (): (), state: &mut Box<dyn AnyFilter>, at: usize, params: &[f32]) {
-        state.leave(at, params);
+    fn before_update(&self, (): (), state: &mut Box<dyn AnyFilter>, at: usize, params: &[f32]) {
+        state.before_update(at, params);
     }
 
-    fn arrive(&self, (): (), state: &mut Box<dyn AnyFilter>, at: usize, params: &[f32]) {
-        state.arrive(at, params);
+    fn after_update(&self, (): (), state: &mut Box<dyn AnyFilter>, at: usize, params: &[f32]) {
+        state.after_update(at, params);
     }
 }
 
@@ -365,8 +365,8 @@ pub fn filter(words: &mut Words<'_>, dim: usize) -> Box<dyn AnyFilter> {
 
 pub trait AnyOptimizer {
     fn check(&self, dim: usize) -> Result<(), CallError>;
-    fn looks_ahead(&self) -> bool;
-    fn look(&mut self, at: usize, released: &Released<'_>);
+    fn needs_full_gradient(&self) -> bool;
+    fn observe(&mut self, at: usize, released: &Released<'_>);
     fn begin(&mut self, begin: Begin);
     fn update(&mut self, at: usize, params: &mut [f32], filtered: &Released<'_>, released: &Released<'_>);
     fn end(&mut self, params: &mut [f32]);
@@ -377,12 +377,12 @@ impl<C: Optimizer<S>, S> AnyOptimizer for Of<C, S, C::Step> {
         self.config.check(&self.state, dim)
     }
 
-    fn looks_ahead(&self) -> bool {
-        self.config.looks_ahead()
+    fn needs_full_gradient(&self) -> bool {
+        self.config.needs_full_gradient()
     }
 
-    fn look(&mut self, at: usize, released: &Released<'_>) {
-        self.config.look(&mut self.state, at, released);
+    fn observe(&mut self, at: usize, released: &Released<'_>) {
+        self.config.observe(&mut self.state, at, released);
     }
 
     fn begin(&mut self, begin: Begin) {
@@ -409,12 +409,12 @@ impl Optimizer<Box<dyn AnyOptimizer>> for Looking {
         state.check(dim)
     }
 
-    fn looks_ahead(&self) -> bool {
+    fn needs_full_gradient(&self) -> bool {
         self.0
     }
 
-    fn look(&self, state: &mut Box<dyn AnyOptimizer>, at: usize, released: &Released<'_>) {
-        state.look(at, released);
+    fn observe(&self, state: &mut Box<dyn AnyOptimizer>, at: usize, released: &Released<'_>) {
+        state.observe(at, released);
     }
 
     fn begin(&self, state: &mut Box<dyn AnyOptimizer>, begin: Begin) {
@@ -478,7 +478,7 @@ pub fn optimizer(words: &mut Words<'_>, dim: usize) -> (Looking, Box<dyn AnyOpti
         }
         other => panic!("no optimizer is called {other}"),
     };
-    (Looking(optimizer.looks_ahead()), optimizer)
+    (Looking(optimizer.needs_full_gradient()), optimizer)
 }
 
 pub fn learning_rate(words: &mut Words<'_>) -> LearningRate {

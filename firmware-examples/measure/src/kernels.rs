@@ -123,8 +123,8 @@ fn mix() -> Option<()> {
     for _ in 0..2 {
         let add = || {
             let mut mixing = open.add_points(black_box(&mut mixed[..]))?;
-            while mixing.next_point(black_box(&params[..]), black_box(&mut point[..]))? {
-                mixing.point(&[black_box(&grad[..])])?;
+            while mixing.next_eval_point(black_box(&params[..]), black_box(&mut point[..]))? {
+                mixing.eval_point(&[black_box(&grad[..])])?;
             }
             mixing.add()
         };

@@ -23,8 +23,8 @@ use damper_core::private::SumWord;
 use damper_core::sampling::poisson;
 use damper_core::schedule::{Decay, Declared, LearningRate, NoiseSchedule};
 use damper_core::slots::{
-    AnyClip, AnyFilter, AnyOptimizer, AnySchedule, AnyState, AnyStep, AnyThreshold, FilterSlot, Held, OptimizerSlot,
-    ThresholdSlot,
+    AnyClip, AnyFilter, AnyOptimizer, AnySchedule, AnyState, AnyStep, AnyThreshold, FilterSlot, OptimizerSlot,
+    StatefulSlot, ThresholdSlot,
 };
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::{
@@ -43,7 +43,7 @@ fn train(
     threshold: &mut dyn AnyThreshold,
     filter: &mut dyn AnyFilter,
     optimizer: &mut dyn AnyOptimizer,
-    schedule: AnySchedule,
+    schedule: &AnySchedule,
 ) -> Option<u64> {
     let rate = Rate::of(u64::from(EXPECTED_BATCH), u64::from(TRAIN)).ok()?;
     let step: AnyStep<'_, _> = PrivateStep::new(Slots {
@@ -64,9 +64,9 @@ fn train(
         // By reference: a loop that takes the draw moves it, words and all.
         for digit in poisson(&generator, open.number(), rate, TRAIN).by_ref().filter_map(digits::train) {
             let mut mixing = open.add_points(mixed).ok()?;
-            while mixing.next_point(params, point).ok()? {
+            while mixing.next_eval_point(params, point).ok()? {
                 softmax::gradient(point, digit, grad);
-                mixing.point(&[&grad[..]]).ok()?;
+                mixing.eval_point(&[&grad[..]]).ok()?;
             }
             mixing.add().ok()?;
         }
@@ -90,37 +90,37 @@ struct Work {
 type Vectors = [Vector; 3];
 
 /// SGD with momentum 0.9.
-fn momentum(memory: &mut Vector) -> Option<Held<Sgd, SgdState<&mut [f32]>, f32>> {
-    Some(Held::optimizer(Sgd::new(0.9, false, 0.0).ok()?, SgdState { momentum: memory }))
+fn momentum(memory: &mut Vector) -> Option<StatefulSlot<Sgd, SgdState<&mut [f32]>, f32>> {
+    Some(StatefulSlot::optimizer(Sgd::new(0.9, false, 0.0).ok()?, SgdState { momentum: memory }))
 }
 
 /// DP-SGD without momentum, and with this filter.
 #[inline(never)]
 fn with_filter(work: &mut Work, filter: &mut dyn AnyFilter) -> Option<u64> {
-    let (fixed, plain) = (&mut Held::threshold(Fixed(1.0), ()), Sgd::new(0.0, false, 0.0).ok()?);
-    let optimizer = &mut Held::optimizer(plain, SgdState { momentum: &mut [][..] });
-    train(work, AnyClip::FLAT, fixed, filter, optimizer, AnySchedule::constant(2.0))
+    let (fixed, plain) = (&mut StatefulSlot::threshold(Fixed(1.0), ()), Sgd::new(0.0, false, 0.0).ok()?);
+    let optimizer = &mut StatefulSlot::optimizer(plain, SgdState { momentum: &mut [][..] });
+    train(work, AnyClip::FLAT, fixed, filter, optimizer, &AnySchedule::constant(2.0))
 }
 
 /// DP-SGD with this optimizer.
 #[inline(never)]
 fn with_optimizer(work: &mut Work, optimizer: &mut dyn AnyOptimizer, learning_rate: f64) -> Option<u64> {
-    let (fixed, identity) = (&mut Held::threshold(Fixed(1.0), ()), &mut Held::filter(Identity, ()));
-    train(work, AnyClip::FLAT, fixed, identity, optimizer, AnySchedule::constant(learning_rate))
+    let (fixed, identity) = (&mut StatefulSlot::threshold(Fixed(1.0), ()), &mut StatefulSlot::filter(Identity, ()));
+    train(work, AnyClip::FLAT, fixed, identity, optimizer, &AnySchedule::constant(learning_rate))
 }
 
 /// DP-SGD with momentum, and with this rule of clipping and this schedule.
 #[inline(never)]
-fn with_clip(work: &mut Work, memory: &mut Vector, clip: AnyClip<'_>, schedule: AnySchedule) -> Option<u64> {
-    let (fixed, identity) = (&mut Held::threshold(Fixed(1.0), ()), &mut Held::filter(Identity, ()));
+fn with_clip(work: &mut Work, memory: &mut Vector, clip: AnyClip<'_>, schedule: &AnySchedule) -> Option<u64> {
+    let (fixed, identity) = (&mut StatefulSlot::threshold(Fixed(1.0), ()), &mut StatefulSlot::filter(Identity, ()));
     train(work, clip, fixed, identity, &mut momentum(memory)?, schedule)
 }
 
 /// DP-SGD with momentum, and with this threshold.
 #[inline(never)]
 fn with_threshold(work: &mut Work, memory: &mut Vector, threshold: &mut dyn AnyThreshold) -> Option<u64> {
-    let identity = &mut Held::filter(Identity, ());
-    train(work, AnyClip::FLAT, threshold, identity, &mut momentum(memory)?, AnySchedule::constant(0.5))
+    let identity = &mut StatefulSlot::filter(Identity, ());
+    train(work, AnyClip::FLAT, threshold, identity, &mut momentum(memory)?, &AnySchedule::constant(0.5))
 }
 
 fn adp([memory, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
@@ -128,23 +128,23 @@ fn adp([memory, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
         learning_rate: LearningRate::new(2.0, 1, Decay::Polynomial { offset: 2.0, slope: 1.0 }).ok()?,
         noise: NoiseSchedule::Matched { exponent: 0.5 },
     };
-    with_clip(work, memory, AnyClip::FLAT, AnySchedule::declared(schedule))
+    with_clip(work, memory, AnyClip::FLAT, &AnySchedule::declared(schedule))
 }
 
 fn automatic([memory, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
-    with_clip(work, memory, AnyClip::automatic(Automatic::new(0.01).ok()?), AnySchedule::constant(0.5))
+    with_clip(work, memory, AnyClip::automatic(Automatic::new(0.01).ok()?), &AnySchedule::constant(0.5))
 }
 
 fn per_layer([memory, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let layers = [Layer::equal(DIM - 10, 2), Layer::equal(10, 2)];
     let clip = AnyClip::FLAT.by_layer(Layers::new(&layers).ok()?);
-    with_clip(work, memory, clip, AnySchedule::constant(0.5))
+    with_clip(work, memory, clip, &AnySchedule::constant(0.5))
 }
 
-type Recursive<'a> = Held<Iir<2>, IirState<&'a mut [f32], 2>, damper_core::filter::IirStep>;
+type Recursive<'a> = StatefulSlot<Iir<2>, IirState<&'a mut [f32], 2>, damper_core::filter::IirStep>;
 
 fn iir<'a>(a: &[f32], b: &[f32], memory: &'a mut [f32]) -> Option<Recursive<'a>> {
-    Some(Held::filter(Iir::new(a, b).ok()?, IirState::new(memory)))
+    Some(StatefulSlot::filter(Iir::new(a, b).ok()?, IirState::new(memory)))
 }
 
 /// The filter with these coefficients.
@@ -163,70 +163,70 @@ fn order_0(_: &mut Vectors, work: &mut Work) -> Option<u64> {
 
 fn kalman([filtered, moved, _]: &mut Vectors, work: &mut Work, look_ahead: LookAhead) -> Option<u64> {
     let filter = Kalman::new(Gain::Constant(0.7), look_ahead).ok()?;
-    with_filter(work, &mut Held::filter(filter, KalmanState::new(&filter, filtered, moved)))
+    with_filter(work, &mut StatefulSlot::filter(filter, KalmanState::new(&filter, filtered, moved)))
 }
 
 fn dp_pmlf([memory, past @ ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let mut inner = iir(&[-0.9], &[0.15, -0.05], memory)?;
     let filter = PerSampleMomentum::<_, 3>::new(3, 0.5, FilterSlot::of(&inner)).ok()?;
     let inner: &mut dyn AnyFilter = &mut inner;
-    with_filter(work, &mut Held::filter(filter, PerSampleMomentumState::new(past.as_flattened_mut(), inner)))
+    with_filter(work, &mut StatefulSlot::filter(filter, PerSampleMomentumState::new(past.as_flattened_mut(), inner)))
 }
 
 fn inner_outer([memory, past, _]: &mut Vectors, work: &mut Work) -> Option<u64> {
-    let mut inner = Held::filter(Identity, ());
+    let mut inner = StatefulSlot::filter(Identity, ());
     let filter = PerSampleMomentum::<_, 3>::unnormalised(2, 0.9, FilterSlot::of(&inner)).ok()?;
     let inner: &mut dyn AnyFilter = &mut inner;
-    let filter = &mut Held::filter(filter, PerSampleMomentumState::new(&mut past[..], inner));
-    let fixed = &mut Held::threshold(Fixed(1.0), ());
-    train(work, AnyClip::FLAT, fixed, filter, &mut momentum(memory)?, AnySchedule::constant(0.5))
+    let filter = &mut StatefulSlot::filter(filter, PerSampleMomentumState::new(&mut past[..], inner));
+    let fixed = &mut StatefulSlot::threshold(Fixed(1.0), ());
+    train(work, AnyClip::FLAT, fixed, filter, &mut momentum(memory)?, &AnySchedule::constant(0.5))
 }
 
 fn dc_sgd_p([memory, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let rule = Percentile::<20>::new(0.5, CountNoise::new(5.0).ok()?).ok()?;
-    with_threshold(work, memory, &mut Held::threshold(rule, PercentileState::new(1.0, 1.0).ok()?))
+    with_threshold(work, memory, &mut StatefulSlot::threshold(rule, PercentileState::new(1.0, 1.0).ok()?))
 }
 
 fn dc_sgd_e([memory, ..]: &mut Vectors, work: &mut Work, solver: Solver) -> Option<u64> {
     let rule = ExpectedError::<20>::new(solver, CountNoise::new(5.0).ok()?).ok()?;
-    with_threshold(work, memory, &mut Held::threshold(rule, ExpectedErrorState::new(1.0, 20.0).ok()?))
+    with_threshold(work, memory, &mut StatefulSlot::threshold(rule, ExpectedErrorState::new(1.0, 20.0).ok()?))
 }
 
 fn quantile([memory, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let rule = Quantile::new(0.5, 0.2, 1.5).ok()?;
-    with_threshold(work, memory, &mut Held::threshold(rule, QuantileState::new(1.0).ok()?))
+    with_threshold(work, memory, &mut StatefulSlot::threshold(rule, QuantileState::new(1.0).ok()?))
 }
 
 fn nesterov([momentum, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let sgd = Sgd::new(0.9, true, 0.0).ok()?;
-    with_optimizer(work, &mut Held::optimizer(sgd, SgdState { momentum: &mut momentum[..] }), 0.5)
+    with_optimizer(work, &mut StatefulSlot::optimizer(sgd, SgdState { momentum: &mut momentum[..] }), 0.5)
 }
 
 fn adamw([first, second, _]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let adam = Adam::new(0.9, 0.999, 1e-8, 0.01).ok()?;
-    with_optimizer(work, &mut Held::optimizer(adam, AdamState::new(first, second)), 0.02)
+    with_optimizer(work, &mut StatefulSlot::optimizer(adam, AdamState::new(first, second)), 0.02)
 }
 
 fn adam_bc([first, second, _]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let adam = AdamBc::new(0.9, 0.999, 1e-6, 0.0).ok()?;
-    with_optimizer(work, &mut Held::optimizer(adam, AdamBcState::new(first, second)), 0.02)
+    with_optimizer(work, &mut StatefulSlot::optimizer(adam, AdamBcState::new(first, second)), 0.02)
 }
 
 fn adagrad([sum, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let adagrad = AdaGrad::new(1e-10, 0.0).ok()?;
-    with_optimizer(work, &mut Held::optimizer(adagrad, AdaGradState { sum }), 0.1)
+    with_optimizer(work, &mut StatefulSlot::optimizer(adagrad, AdaGradState { sum }), 0.1)
 }
 
 fn rmsprop([second, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let rmsprop = RmsProp::new(0.99, 1e-8, 0.0).ok()?;
-    with_optimizer(work, &mut Held::optimizer(rmsprop, RmsPropState { second }), 0.02)
+    with_optimizer(work, &mut StatefulSlot::optimizer(rmsprop, RmsPropState { second }), 0.02)
 }
 
 fn adagrad_norm([memory, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
     let mut inner = momentum(memory)?;
     let optimizer = AdaGradNorm::new(1.0, 1e-5, true, OptimizerSlot::of(&inner)).ok()?;
     let inner: &mut dyn AnyOptimizer = &mut inner;
-    with_optimizer(work, &mut Held::optimizer(optimizer, AdaGradNormState::new(inner)), 2.0)
+    with_optimizer(work, &mut StatefulSlot::optimizer(optimizer, AdaGradNormState::new(inner)), 2.0)
 }
 
 /// A method, and what its run ends with on every target.
@@ -257,7 +257,7 @@ macro_rules! methods {
 }
 
 methods! {
-    "dp-sgd": |_, work| with_filter(work, &mut Held::filter(Identity, ())), 0xed01_5f9f_e6a1_f661;
+    "dp-sgd": |_, work| with_filter(work, &mut StatefulSlot::filter(Identity, ())), 0xed01_5f9f_e6a1_f661;
     "doppler": doppler, 0x1874_745d_b6b1_2a36;
     "dp-pmlf": dp_pmlf, 0x478d_6aa0_36bc_d0bd;
     "disk": |vectors, work| kalman(vectors, work, LookAhead::One), 0x9d06_6b01_6c49_bd24;

@@ -65,7 +65,7 @@ impl<const D: usize> Run<'_, D> {
         buffers: &mut [[f32; D]],
     ) -> Result<(), Failure> {
         let Self { model, method, say } = self;
-        if buffers.len() != 2 && !slots.filter.stays() {
+        if buffers.len() != 2 && !slots.filter.evaluates_at_params() {
             return Err(Failure::Refused("no buffers for the filter's points"));
         }
         let rate = Rate::of(u64::from(EXPECTED_BATCH), u64::from(TRAIN))?;
@@ -89,9 +89,9 @@ impl<const D: usize> Run<'_, D> {
             for digit in poisson(&generator, open.number(), rate, TRAIN).filter_map(digits::train) {
                 if let [point, mixed] = &mut *buffers {
                     let mut mixing = open.add_points(mixed)?;
-                    while mixing.next_point(&params, point)? {
+                    while mixing.next_eval_point(&params, point)? {
                         GRADIENT.of(|| (model.gradient)(point, digit, &mut grad));
-                        mixing.point(&[&grad])?;
+                        mixing.eval_point(&[&grad])?;
                     }
                     mixing.add()?;
                 } else {

@@ -2,7 +2,7 @@
 
 use crate::source::Source;
 use damper_core::accounting::{Record, Store};
-use damper_core::memory::{Memory, Numbers};
+use damper_core::state::{SaveState, StateField};
 use damper_journal::{Configuration, FirstBoot, Journal, Snapshots};
 use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashErrorKind, ReadNorFlash};
 
@@ -125,9 +125,9 @@ pub fn journal(bytes: &[u8]) {
 #[derive(PartialEq, Debug)]
 struct Words([u32; 40]);
 
-impl Memory for Words {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-        self.0.iter_mut().for_each(|word| take(Numbers::Count(word)));
+impl SaveState for Words {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        self.0.iter_mut().for_each(|word| take(StateField::Count(word)));
     }
 }
 

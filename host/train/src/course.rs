@@ -186,11 +186,11 @@ impl Draw {
         if mutant::is(Mutant::BorderTwice) && all.len() > 1 {
             all.push(Chunk { index: all.len(), samples: &self.samples[own - 1..own] });
         }
-        self.points.resize_with(opened.points(), Point::default);
+        self.points.resize_with(opened.eval_points(), Point::default);
         for (index, point) in self.points.iter_mut().enumerate() {
             point.params.resize(params.len(), 0.0);
             point.weight =
-                opened.point(index, params, &mut point.params).expect("the points have the parameters' length");
+                opened.eval_point(index, params, &mut point.params).expect("the points have the parameters' length");
         }
         for point in &mut self.points {
             match () {

@@ -49,7 +49,7 @@ use damper_core::numerics::basis::{Basis, Side};
 use damper_core::numerics::digest::{Digest, Digested};
 use damper_core::numerics::round::saturate;
 use damper_core::optimizer::{Begin, Optimizer};
-use damper_core::private::{Kept, Released};
+use damper_core::private::{Released, ReleasedBuffer};
 use damper_grad::GradGraph;
 use damper_onnx::Dim;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -112,8 +112,8 @@ pub(crate) struct GaLoreState {
     steps: u32,
     /// `1 − ηλ` of this step.
     keep: f32,
-    filtered: Kept<Vec<f32>>,
-    released: Kept<Vec<f32>>,
+    filtered: ReleasedBuffer<Vec<f32>>,
+    released: ReleasedBuffer<Vec<f32>>,
     scratch: Scratch,
 }
 
@@ -177,8 +177,8 @@ impl GaLore {
             tensors,
             steps: 0,
             keep: 1.0,
-            filtered: Kept::new(vec![0.0; at]),
-            released: Kept::new(vec![0.0; at]),
+            filtered: ReleasedBuffer::new(vec![0.0; at]),
+            released: ReleasedBuffer::new(vec![0.0; at]),
             scratch: Scratch::default(),
         };
         Ok((Self { inner, decay, settings }, state))

@@ -5,7 +5,7 @@ use damper_core::error::CallError;
 use damper_core::numerics::digest::Digest;
 use damper_core::optimizer::{Begin, Optimizer};
 use damper_core::private::Released;
-use damper_core::threshold::{CountNoise, Facts, Query, ReleasedCounts, Threshold};
+use damper_core::threshold::{CountNoise, Query, ReleasedCounts, StepConstants, Threshold};
 
 /// An optimizer, unchanged.
 #[derive(Clone, Copy)]
@@ -41,12 +41,12 @@ impl<O: Optimizer<OS>, OS> Optimizer<WatchedState<OS>> for Watched<O> {
         self.0.check(&state.inner, dim)
     }
 
-    fn looks_ahead(&self) -> bool {
-        self.0.looks_ahead()
+    fn needs_full_gradient(&self) -> bool {
+        self.0.needs_full_gradient()
     }
 
-    fn look(&self, state: &mut WatchedState<OS>, at: usize, released: &Released<'_>) {
-        self.0.look(&mut state.inner, at, released);
+    fn observe(&self, state: &mut WatchedState<OS>, at: usize, released: &Released<'_>) {
+        self.0.observe(&mut state.inner, at, released);
     }
 
     fn begin(&self, state: &mut WatchedState<OS>, begin: Begin) -> O::Step {
@@ -111,13 +111,13 @@ impl Threshold for WatchedThreshold {
         self.0.count_noise()
     }
 
-    fn update(&self, state: &mut WatchedThresholdState, released: &ReleasedCounts<'_>, facts: Facts) {
+    fn update(&self, state: &mut WatchedThresholdState, released: &ReleasedCounts<'_>, constants: StepConstants) {
         if let Some(watch) = &mut state.watch {
             watch.counts.clear();
             watch.counts.extend_from_slice(released.counts());
-            self.0.update(&mut watch.shadow, released, facts);
+            self.0.update(&mut watch.shadow, released, constants);
         }
-        self.0.update(&mut state.inner, released, facts);
+        self.0.update(&mut state.inner, released, constants);
     }
 
     fn digest(&self, state: &WatchedThresholdState) -> Digest {

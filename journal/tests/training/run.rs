@@ -8,12 +8,12 @@ use damper_core::clip::FlatL2;
 use damper_core::error::{CallError, OpenError};
 use damper_core::filter::Identity;
 use damper_core::grid::Grid;
-use damper_core::memory::{Memory, Numbers};
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
 use damper_core::numerics::up::add_up;
 use damper_core::optimizer::{Begin, Optimizer, Sgd, SgdState};
 use damper_core::private::{Released, SumWord};
 use damper_core::schedule::Constant;
+use damper_core::state::{SaveState, StateField};
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
 use damper_journal::{Configuration, FirstBoot, Journal, JournalError, SnapshotError, Snapshots};
@@ -86,8 +86,8 @@ struct WatchedState {
     noise: Vec<u32>,
 }
 
-impl Memory for WatchedState {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+impl SaveState for WatchedState {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
         self.sgd.each(take);
     }
 }
@@ -245,7 +245,7 @@ where
             };
             story.released.push(number);
             if let Some(event) = event {
-                let cost = damper_core::accounting::renyi::divergence_at_whole(&event, ORDER);
+                let cost = damper_core::accounting::renyi::divergence_at_integer(&event, ORDER);
                 story.divergence = add_up(story.divergence, cost);
                 spent = f64::max(spent, story.divergence);
             }

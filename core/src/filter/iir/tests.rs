@@ -430,11 +430,11 @@ fn the_state_must_fit_and_there_is_one_point() {
     let state: IirState<_> = IirState::new([0f32; 6]);
     assert_eq!(filter.check(&state, 3), Ok(()));
     assert!(filter.check(&state, 2).is_err());
-    assert_eq!((filter.points(&state), filter.weight(&state, 0)), (1, 1.0));
+    assert_eq!((filter.eval_points(&state), filter.weight(&state, 0)), (1, 1.0));
     let mut out = [0.0; 3];
-    assert_eq!(filter.point(&state, 0, &[1.0, 2.0, 3.0], &mut out), Ok(1.0));
+    assert_eq!(filter.eval_point(&state, 0, &[1.0, 2.0, 3.0], &mut out), Ok(1.0));
     assert_eq!(out, [1.0, 2.0, 3.0]);
-    assert!(filter.point(&state, 1, &[1.0, 2.0, 3.0], &mut out).is_err());
+    assert!(filter.eval_point(&state, 1, &[1.0, 2.0, 3.0], &mut out).is_err());
 }
 
 #[test]

@@ -32,18 +32,18 @@ pub struct Uncorrected<const ORDER: usize = 8>(pub Iir<ORDER>);
 impl<B: AsMut<[f32]> + AsRef<[f32]>, const ORDER: usize> Filter<IirState<B, ORDER>> for Uncorrected<ORDER> {
     type Step = IirStep;
 
-    fn points(&self, state: &IirState<B, ORDER>) -> usize {
-        self.0.points(state)
+    fn eval_points(&self, state: &IirState<B, ORDER>) -> usize {
+        self.0.eval_points(state)
     }
 
-    fn point(
+    fn eval_point(
         &self,
         state: &IirState<B, ORDER>,
         index: usize,
         params: &[f32],
         out: &mut [f32],
     ) -> Result<f32, CallError> {
-        self.0.point(state, index, params, out)
+        self.0.eval_point(state, index, params, out)
     }
 
     fn weight(&self, state: &IirState<B, ORDER>, index: usize) -> f32 {

@@ -24,10 +24,10 @@
 
 use super::{AdaGradNorm, AdaGradNormState};
 use crate::error::{CallError, ConfigError};
-use crate::memory::{Memory, Numbers};
 use crate::numerics::digest::{Digest, Digested};
 use crate::optimizer::{Begin, Optimizer};
 use crate::private::Released;
+use crate::state::{SaveState, StateField};
 use core::num::NonZeroU32;
 
 /// Configuration of weighted AdaGrad-norm over the optimizer `O`.
@@ -75,10 +75,10 @@ impl<S> WeightedNormState<S> {
     }
 }
 
-impl<S: Memory> Memory for WeightedNormState<S> {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-        take(Numbers::Of("weighted-norm"));
-        take(Numbers::Count(&mut self.step));
+impl<S: SaveState> SaveState for WeightedNormState<S> {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        take(StateField::Owner("weighted-norm"));
+        take(StateField::Count(&mut self.step));
         self.norm.each(take);
     }
 }
@@ -90,12 +90,12 @@ impl<S, O: Optimizer<S>> Optimizer<WeightedNormState<S>> for WeightedNorm<O> {
         self.norm.check(&state.norm, dim)
     }
 
-    fn looks_ahead(&self) -> bool {
+    fn needs_full_gradient(&self) -> bool {
         true
     }
 
-    fn look(&self, state: &mut WeightedNormState<S>, at: usize, released: &Released<'_>) {
-        self.norm.look(&mut state.norm, at, released);
+    fn observe(&self, state: &mut WeightedNormState<S>, at: usize, released: &Released<'_>) {
+        self.norm.observe(&mut state.norm, at, released);
     }
 
     fn begin(&self, state: &mut WeightedNormState<S>, begin: Begin) -> O::Step {

@@ -107,21 +107,27 @@ impl<'a> AnyFilter<'a> {
 impl Filter<AnyFilter<'_>> for HeldFilter {
     type Step = Step;
 
-    fn points(&self, state: &AnyFilter<'_>) -> usize {
+    fn eval_points(&self, state: &AnyFilter<'_>) -> usize {
         match state {
-            AnyFilter::Identity => Identity.points(&()),
-            AnyFilter::Iir(filter, state) => filter.points(state),
-            AnyFilter::Momentum(filter, state) => filter.points(state),
-            AnyFilter::Kalman(filter, state) => filter.points(state),
+            AnyFilter::Identity => Identity.eval_points(&()),
+            AnyFilter::Iir(filter, state) => filter.eval_points(state),
+            AnyFilter::Momentum(filter, state) => filter.eval_points(state),
+            AnyFilter::Kalman(filter, state) => filter.eval_points(state),
         }
     }
 
-    fn point(&self, state: &AnyFilter<'_>, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
+    fn eval_point(
+        &self,
+        state: &AnyFilter<'_>,
+        index: usize,
+        params: &[f32],
+        out: &mut [f32],
+    ) -> Result<f32, CallError> {
         match state {
-            AnyFilter::Identity => Identity.point(&(), index, params, out),
-            AnyFilter::Iir(filter, state) => filter.point(state, index, params, out),
-            AnyFilter::Momentum(filter, state) => filter.point(state, index, params, out),
-            AnyFilter::Kalman(filter, state) => filter.point(state, index, params, out),
+            AnyFilter::Identity => Identity.eval_point(&(), index, params, out),
+            AnyFilter::Iir(filter, state) => filter.eval_point(state, index, params, out),
+            AnyFilter::Momentum(filter, state) => filter.eval_point(state, index, params, out),
+            AnyFilter::Kalman(filter, state) => filter.eval_point(state, index, params, out),
         }
     }
 
@@ -161,18 +167,18 @@ impl Filter<AnyFilter<'_>> for HeldFilter {
         }
     }
 
-    fn leave(&self, step: Step, state: &mut AnyFilter<'_>, at: usize, params: &[f32]) {
+    fn before_update(&self, step: Step, state: &mut AnyFilter<'_>, at: usize, params: &[f32]) {
         match (state, step) {
-            (AnyFilter::Momentum(filter, state), Step::Iir(step)) => filter.leave(step, state, at, params),
-            (AnyFilter::Kalman(filter, state), Step::Kalman(step)) => filter.leave(step, state, at, params),
+            (AnyFilter::Momentum(filter, state), Step::Iir(step)) => filter.before_update(step, state, at, params),
+            (AnyFilter::Kalman(filter, state), Step::Kalman(step)) => filter.before_update(step, state, at, params),
             _ => {}
         }
     }
 
-    fn arrive(&self, step: Step, state: &mut AnyFilter<'_>, at: usize, params: &[f32]) {
+    fn after_update(&self, step: Step, state: &mut AnyFilter<'_>, at: usize, params: &[f32]) {
         match (state, step) {
-            (AnyFilter::Momentum(filter, state), Step::Iir(step)) => filter.arrive(step, state, at, params),
-            (AnyFilter::Kalman(filter, state), Step::Kalman(step)) => filter.arrive(step, state, at, params),
+            (AnyFilter::Momentum(filter, state), Step::Iir(step)) => filter.after_update(step, state, at, params),
+            (AnyFilter::Kalman(filter, state), Step::Kalman(step)) => filter.after_update(step, state, at, params),
             _ => {}
         }
     }

@@ -34,7 +34,7 @@ pub(in crate::replay) struct HeldInner;
 /// The same of all of them; what is asked for without the memory.
 #[derive(Clone, Copy)]
 pub(in crate::replay) struct HeldOptimizer {
-    looks_ahead: bool,
+    needs_full_gradient: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -100,11 +100,11 @@ impl<'a> AnyOptimizer<'a> {
             }
             kind => Self::Alone(Inner::read(kind, pack, dim, floats)?),
         };
-        let looks_ahead = match &optimizer {
-            Self::Alone(_) => HeldInner.looks_ahead(),
-            Self::Norm(norm, _) => norm.looks_ahead(),
+        let needs_full_gradient = match &optimizer {
+            Self::Alone(_) => HeldInner.needs_full_gradient(),
+            Self::Norm(norm, _) => norm.needs_full_gradient(),
         };
-        Ok((HeldOptimizer { looks_ahead }, optimizer))
+        Ok((HeldOptimizer { needs_full_gradient }, optimizer))
     }
 
     /// The digest of the memory; none without memory.
@@ -176,14 +176,14 @@ impl Optimizer<AnyOptimizer<'_>> for HeldOptimizer {
         }
     }
 
-    fn looks_ahead(&self) -> bool {
-        self.looks_ahead
+    fn needs_full_gradient(&self) -> bool {
+        self.needs_full_gradient
     }
 
-    fn look(&self, state: &mut AnyOptimizer<'_>, at: usize, released: &Released<'_>) {
+    fn observe(&self, state: &mut AnyOptimizer<'_>, at: usize, released: &Released<'_>) {
         match state {
-            AnyOptimizer::Alone(inner) => HeldInner.look(inner, at, released),
-            AnyOptimizer::Norm(norm, state) => norm.look(state, at, released),
+            AnyOptimizer::Alone(inner) => HeldInner.observe(inner, at, released),
+            AnyOptimizer::Norm(norm, state) => norm.observe(state, at, released),
         }
     }
 

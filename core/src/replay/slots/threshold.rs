@@ -4,8 +4,8 @@ use crate::numerics::digest::Digest;
 use crate::replay::error::PackError;
 use crate::replay::pack::Reader;
 use crate::threshold::{
-    Bounds, CountNoise, ExpectedError, ExpectedErrorState, Facts, Fixed, Percentile, PercentileState, Quantile,
-    QuantileState, Query, ReleasedCounts, Solver, Threshold,
+    Bounds, CountNoise, ExpectedError, ExpectedErrorState, Fixed, Percentile, PercentileState, Quantile, QuantileState,
+    Query, ReleasedCounts, Solver, StepConstants, Threshold,
 };
 
 /// A rule and its memory.
@@ -98,12 +98,12 @@ impl Threshold for HeldThreshold {
         self.0
     }
 
-    fn update(&self, state: &mut AnyThreshold, released: &ReleasedCounts<'_>, facts: Facts) {
+    fn update(&self, state: &mut AnyThreshold, released: &ReleasedCounts<'_>, constants: StepConstants) {
         match state {
-            AnyThreshold::Fixed(rule) => rule.update(&mut (), released, facts),
-            AnyThreshold::Percentile(rule, state) => rule.update(state, released, facts),
-            AnyThreshold::Error(rule, state) => rule.update(state, released, facts),
-            AnyThreshold::Quantile(rule, state) => rule.update(state, released, facts),
+            AnyThreshold::Fixed(rule) => rule.update(&mut (), released, constants),
+            AnyThreshold::Percentile(rule, state) => rule.update(state, released, constants),
+            AnyThreshold::Error(rule, state) => rule.update(state, released, constants),
+            AnyThreshold::Quantile(rule, state) => rule.update(state, released, constants),
         }
     }
 }

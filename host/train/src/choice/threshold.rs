@@ -3,10 +3,10 @@
 use crate::TrainError;
 use damper_core::error::ConfigError;
 use damper_core::numerics::digest::Digest;
-use damper_core::slots::{self, Held};
+use damper_core::slots::{self, StatefulSlot};
 use damper_core::threshold::{
-    AllCounts, Bounds, CountNoise, ExpectedError, ExpectedErrorState, Facts, Fixed, Percentile, PercentileState,
-    Quantile, QuantileState, Query, ReleasedCounts, Solver, Threshold,
+    AllCounts, Bounds, CountNoise, ExpectedError, ExpectedErrorState, Fixed, Percentile, PercentileState, Quantile,
+    QuantileState, Query, ReleasedCounts, Solver, StepConstants, Threshold,
 };
 
 /// Bins of a histogram of norms.
@@ -143,19 +143,19 @@ impl ThresholdChoice {
         let clips = self.bounds.map_or(Ok(Bounds::default()), |(min, max)| Bounds::new(min, max))?;
         let count_noise_of = |given| CountNoise::new(Self::noise_of(given));
         let state: Box<dyn slots::AnyThreshold> = match self.rule {
-            ThresholdRule::Fixed => Box::new(Held::threshold(Fixed(self.clip), ())),
+            ThresholdRule::Fixed => Box::new(StatefulSlot::threshold(Fixed(self.clip), ())),
             ThresholdRule::Percentile { fraction, count_noise, range } => {
                 let rule = Percentile::<BINS>::new(fraction, count_noise_of(count_noise)?)?.within(clips);
-                Box::new(Held::threshold(rule, PercentileState::new(self.clip, range)?))
+                Box::new(StatefulSlot::threshold(rule, PercentileState::new(self.clip, range)?))
             }
             ThresholdRule::ExpectedError { solver, count_noise, range } => {
                 let rule = ExpectedError::<BINS>::new(solver, count_noise_of(count_noise)?)?;
                 let state = ExpectedErrorState::new(self.clip, range)?;
-                Box::new(Held::threshold(rule.within(clips, Bounds::default()), state))
+                Box::new(StatefulSlot::threshold(rule.within(clips, Bounds::default()), state))
             }
             ThresholdRule::Quantile { fraction, rate, count_noise } => {
                 let rule = Quantile::new(fraction, rate, count_noise / 2.0)?.within(clips);
-                Box::new(Held::threshold(rule, QuantileState::new(self.clip)?))
+                Box::new(StatefulSlot::threshold(rule, QuantileState::new(self.clip)?))
             }
         };
         let is_fixed = self.rule == ThresholdRule::Fixed;
@@ -207,7 +207,7 @@ impl Threshold for AnyThreshold {
         self.count_noise
     }
 
-    fn update(&self, state: &mut AnyThresholdState, released: &ReleasedCounts<'_>, facts: Facts) {
-        state.0.update(released, facts);
+    fn update(&self, state: &mut AnyThresholdState, released: &ReleasedCounts<'_>, constants: StepConstants) {
+        state.0.update(released, constants);
     }
 }

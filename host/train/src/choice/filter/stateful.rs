@@ -4,7 +4,7 @@ use damper_core::error::CallError;
 use damper_core::filter::{Filter, Identity};
 use damper_core::numerics::digest::{Digest, Digested};
 use damper_core::private::Released;
-use damper_core::slots::{self, Held};
+use damper_core::slots::{self, StatefulSlot};
 
 /// The filter of a run; what it does is its memory's.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ impl AnyFilterState {
         F: Filter<S> + Digested<S> + 'static,
         S: 'static,
     {
-        Self(Some(Box::new(Held::filter(config, state))))
+        Self(Some(Box::new(StatefulSlot::filter(config, state))))
     }
 }
 
@@ -41,7 +41,7 @@ trait Stateful: slots::AnyFilter {
     fn digest(&self) -> Digest;
 }
 
-impl<F: Filter<S> + Digested<S>, S> Stateful for Held<F, S, F::Step> {
+impl<F: Filter<S> + Digested<S>, S> Stateful for StatefulSlot<F, S, F::Step> {
     fn digest(&self) -> Digest {
         let mut digest = Digest::default();
         self.config().add_to(self.state(), &mut digest);
@@ -52,14 +52,20 @@ impl<F: Filter<S> + Digested<S>, S> Stateful for Held<F, S, F::Step> {
 impl Filter<AnyFilterState> for AnyFilter {
     type Step = ();
 
-    fn points(&self, state: &AnyFilterState) -> usize {
-        state.0.as_ref().map_or(1, |filter| filter.points())
+    fn eval_points(&self, state: &AnyFilterState) -> usize {
+        state.0.as_ref().map_or(1, |filter| filter.eval_points())
     }
 
-    fn point(&self, state: &AnyFilterState, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
+    fn eval_point(
+        &self,
+        state: &AnyFilterState,
+        index: usize,
+        params: &[f32],
+        out: &mut [f32],
+    ) -> Result<f32, CallError> {
         match &state.0 {
-            Some(filter) => filter.point(index, params, out),
-            None => Identity.point(&(), index, params, out),
+            Some(filter) => filter.eval_point(index, params, out),
+            None => Identity.eval_point(&(), index, params, out),
         }
     }
 
@@ -84,15 +90,15 @@ impl Filter<AnyFilterState> for AnyFilter {
         }
     }
 
-    fn leave(&self, (): (), state: &mut AnyFilterState, at: usize, params: &[f32]) {
+    fn before_update(&self, (): (), state: &mut AnyFilterState, at: usize, params: &[f32]) {
         if let Some(filter) = &mut state.0 {
-            filter.leave(at, params);
+            filter.before_update(at, params);
         }
     }
 
-    fn arrive(&self, (): (), state: &mut AnyFilterState, at: usize, params: &[f32]) {
+    fn after_update(&self, (): (), state: &mut AnyFilterState, at: usize, params: &[f32]) {
         if let Some(filter) = &mut state.0 {
-            filter.arrive(at, params);
+            filter.after_update(at, params);
         }
     }
 }

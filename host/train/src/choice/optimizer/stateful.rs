@@ -6,12 +6,12 @@ use damper_core::optimizer::{
     AdaGradNormState, AdaGradState, AdamBcState, AdamState, Begin, Optimizer, RmsPropState, SgdState, WeightedNormState,
 };
 use damper_core::private::Released;
-use damper_core::slots::{self, Held};
+use damper_core::slots::{self, StatefulSlot};
 
 /// The optimizer of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnyOptimizer {
-    looks_ahead: bool,
+    needs_full_gradient: bool,
 }
 
 /// An optimizer and its state.
@@ -24,8 +24,8 @@ impl AnyOptimizer {
         O: Optimizer<S> + Digested<S> + 'static,
         S: OptimizerState + 'static,
     {
-        let looks_ahead = config.looks_ahead();
-        (Self { looks_ahead }, AnyState(Box::new(Held::optimizer(config, state))))
+        let needs_full_gradient = config.needs_full_gradient();
+        (Self { needs_full_gradient }, AnyState(Box::new(StatefulSlot::optimizer(config, state))))
     }
 
     /// The digest that recordings compare; none if the state is empty.
@@ -94,7 +94,7 @@ trait Stateful: slots::AnyOptimizer {
     fn add_to(&self, digest: &mut Digest);
 }
 
-impl<O: Optimizer<S> + Digested<S>, S: OptimizerState> Stateful for Held<O, S, O::Step> {
+impl<O: Optimizer<S> + Digested<S>, S: OptimizerState> Stateful for StatefulSlot<O, S, O::Step> {
     fn first_moments(&mut self) -> &mut [f32] {
         self.state_mut().first_moments()
     }
@@ -115,12 +115,12 @@ impl Optimizer<AnyState> for AnyOptimizer {
         state.0.check(dim)
     }
 
-    fn looks_ahead(&self) -> bool {
-        self.looks_ahead
+    fn needs_full_gradient(&self) -> bool {
+        self.needs_full_gradient
     }
 
-    fn look(&self, state: &mut AnyState, at: usize, released: &Released<'_>) {
-        state.0.look(at, released);
+    fn observe(&self, state: &mut AnyState, at: usize, released: &Released<'_>) {
+        state.0.observe(at, released);
     }
 
     fn begin(&self, state: &mut AnyState, begin: Begin) {

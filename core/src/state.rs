@@ -1,7 +1,7 @@
-//! What filters, thresholds and optimizers remember, number by number: to be kept over a restart.
+//! State of filters, thresholds and optimizers, value by value, so that it can be saved over a restart.
 //!
-//! A [`Memory`] hands out its numbers in one order, so that who keeps them need not know whose they are; [`save`] and [`restore`] make
-//! bytes of them, and bytes into them.
+//! A [`SaveState`] gives its values in one order, so that code that saves them need not know whose they are. [`save`] turns them into
+//! bytes, and [`restore`] turns bytes into values.
 //!
 //! # Format
 //!
@@ -11,12 +11,12 @@
 //! | ---: | ---: | --- |
 //! | 0 | 8 | magic, `DAMPERST` |
 //! | 8 | 4 | version, 1 |
-//! | 12 | 4 | steps paid when it was saved |
-//! | 16 | 8 | shape: [`Digest`] of each owner's name and of the number of its numbers, in order |
-//! | 24 | | the numbers: 4 bytes an f32 or a count, 8 an f64 |
+//! | 12 | 4 | steps charged when it was saved |
+//! | 16 | 8 | shape: [`Digest`] of each owner's name and of the number of its values, in order |
+//! | 24 | | the values: 4 bytes an f32 or a count, 8 an f64 |
 //! | | 8 | checksum: [`Digest`] of all bytes before |
 //!
-//! The shape tells methods and lengths apart, not the numbers of a configuration. The checksum finds damage, not forgery.
+//! The shape tells methods and lengths apart, not the settings of a configuration. The checksum finds damage, not forgery.
 //!
 //! # Privacy
 //!
@@ -25,53 +25,53 @@
 
 use crate::numerics::digest::Digest;
 
-/// Numbers of a memory, or whose the next are.
+/// Values of a state, or the name of the owner of the next.
 #[derive(Debug)]
-pub enum Numbers<'a> {
-    /// The next are those of the owner of this name.
-    Of(&'static str),
+pub enum StateField<'a> {
+    /// The next values are those of the owner of this name.
+    Owner(&'static str),
     /// A vector.
     Floats(&'a mut [f32]),
     /// One of a step's scalars.
     Double(&'a mut f64),
-    /// Something counted.
+    /// A count.
     Count(&'a mut u32),
 }
 
-/// Something that remembers from step to step.
-pub trait Memory {
-    /// Hands out everything, in one order; `take` may change it.
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>));
+/// State that lives from step to step, and is saved over a restart.
+pub trait SaveState {
+    /// Gives every value to `take`, in one order; `take` may change it.
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>));
 }
 
-impl Memory for () {
-    fn each(&mut self, _take: &mut dyn FnMut(Numbers<'_>)) {}
+impl SaveState for () {
+    fn each(&mut self, _take: &mut dyn FnMut(StateField<'_>)) {}
 }
 
 /// Parameters.
-impl Memory for [f32] {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
-        take(Numbers::Of("params"));
-        take(Numbers::Floats(self));
+impl SaveState for [f32] {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        take(StateField::Owner("params"));
+        take(StateField::Floats(self));
     }
 }
 
-impl<const D: usize> Memory for [f32; D] {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+impl<const D: usize> SaveState for [f32; D] {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
         self.as_mut_slice().each(take);
     }
 }
 
 /// One after the other, such as parameters and a whole [`StepState`](crate::step::StepState).
-impl<A: Memory, B: Memory> Memory for (A, B) {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+impl<A: SaveState, B: SaveState> SaveState for (A, B) {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
         self.0.each(take);
         self.1.each(take);
     }
 }
 
-impl<M: Memory + ?Sized> Memory for &mut M {
-    fn each(&mut self, take: &mut dyn FnMut(Numbers<'_>)) {
+impl<M: SaveState + ?Sized> SaveState for &mut M {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
         (**self).each(take);
     }
 }
@@ -96,14 +96,14 @@ pub enum RestoreError {
 }
 
 /// The digest of the shape, and how many bytes the numbers take.
-fn shape(memory: &mut dyn Memory) -> (u64, usize) {
+fn shape(memory: &mut dyn SaveState) -> (u64, usize) {
     let (mut digest, mut bytes) = (Digest::default(), 0usize);
     memory.each(&mut |numbers| {
         let (tag, len) = match numbers {
-            Numbers::Of(name) => return digest.add_bytes(name.as_bytes()),
-            Numbers::Floats(floats) => (1, floats.len().saturating_mul(4)),
-            Numbers::Double(_) => (2, 8),
-            Numbers::Count(_) => (3, 4),
+            StateField::Owner(name) => return digest.add_bytes(name.as_bytes()),
+            StateField::Floats(floats) => (1, floats.len().saturating_mul(4)),
+            StateField::Double(_) => (2, 8),
+            StateField::Count(_) => (3, 4),
         };
         digest.add_bytes(&[tag]);
         digest.add_bytes(&(len as u64).to_le_bytes());
@@ -113,12 +113,12 @@ fn shape(memory: &mut dyn Memory) -> (u64, usize) {
 }
 
 /// Bytes that [`save`] gives.
-pub fn saved_len(memory: &mut dyn Memory) -> usize {
+pub fn saved_len(memory: &mut dyn SaveState) -> usize {
     shape(memory).1.saturating_add(HEAD + CHECKSUM)
 }
 
 /// Gives the bytes of a memory as of `paid` steps to `sink`, from the first to the last.
-pub fn save(memory: &mut dyn Memory, paid: u32, mut sink: impl FnMut(&[u8])) {
+pub fn save(memory: &mut dyn SaveState, paid: u32, mut sink: impl FnMut(&[u8])) {
     let (shape, _) = shape(memory);
     let mut digest = Digest::default();
     let mut put = |bytes: &[u8]| {
@@ -130,10 +130,10 @@ pub fn save(memory: &mut dyn Memory, paid: u32, mut sink: impl FnMut(&[u8])) {
     put(&paid.to_le_bytes());
     put(&shape.to_le_bytes());
     memory.each(&mut |numbers| match numbers {
-        Numbers::Of(_) => {}
-        Numbers::Floats(floats) => floats.iter().for_each(|float| put(&float.to_bits().to_le_bytes())),
-        Numbers::Double(double) => put(&double.to_bits().to_le_bytes()),
-        Numbers::Count(count) => put(&count.to_le_bytes()),
+        StateField::Owner(_) => {}
+        StateField::Floats(floats) => floats.iter().for_each(|float| put(&float.to_bits().to_le_bytes())),
+        StateField::Double(double) => put(&double.to_bits().to_le_bytes()),
+        StateField::Count(count) => put(&count.to_le_bytes()),
     });
     let checksum = digest.value();
     sink(&checksum.to_le_bytes());
@@ -155,7 +155,7 @@ fn next<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
 /// # Errors
 ///
 /// The bytes are damaged, of another shape, or saved after more steps.
-pub fn restore(memory: &mut dyn Memory, paid: u32, bytes: &[u8]) -> Result<(), RestoreError> {
+pub fn restore(memory: &mut dyn SaveState, paid: u32, bytes: &[u8]) -> Result<(), RestoreError> {
     let (shape, len) = shape(memory);
     let (whole, mut checksum) =
         bytes.split_at_checked(bytes.len().saturating_sub(CHECKSUM)).ok_or(RestoreError::Damaged)?;
@@ -177,12 +177,12 @@ pub fn restore(memory: &mut dyn Memory, paid: u32, bytes: &[u8]) -> Result<(), R
         return Err(RestoreError::LedgerBehind);
     }
     memory.each(&mut |numbers| match numbers {
-        Numbers::Of(_) => {}
-        Numbers::Floats(floats) => {
+        StateField::Owner(_) => {}
+        StateField::Floats(floats) => {
             floats.iter_mut().for_each(|float| *float = f32::from_bits(u32::from_le_bytes(next(&mut rest))));
         }
-        Numbers::Double(double) => *double = f64::from_bits(u64::from_le_bytes(next(&mut rest))),
-        Numbers::Count(count) => *count = u32::from_le_bytes(next(&mut rest)),
+        StateField::Double(double) => *double = f64::from_bits(u64::from_le_bytes(next(&mut rest))),
+        StateField::Count(count) => *count = u32::from_le_bytes(next(&mut rest)),
     });
     Ok(())
 }
@@ -192,11 +192,11 @@ mod tests {
     use super::*;
     use crate::filter::{Filter, Iir, IirState, PerSampleMomentum, PerSampleMomentumState};
     use crate::optimizer::{AdaGradState, AdamState, RmsPropState};
-    use crate::slots::Held;
+    use crate::slots::StatefulSlot;
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    fn bytes_of(memory: &mut dyn Memory, paid: u32) -> Vec<u8> {
+    fn bytes_of(memory: &mut dyn SaveState, paid: u32) -> Vec<u8> {
         let mut bytes = Vec::new();
         save(memory, paid, |part| bytes.extend_from_slice(part));
         bytes
@@ -271,19 +271,19 @@ mod tests {
             let (filter, mut state) = make();
             let mut counts = [slot, seen].into_iter();
             state.each(&mut |numbers| {
-                if let Numbers::Count(count) = numbers {
+                if let StateField::Count(count) = numbers {
                     *count = counts.next().unwrap_or_default();
                 }
             });
-            prop_assert!(filter.points(&state) <= 3);
-            let _ = filter.point(&state, index, &[0.0; 4], &mut [0.0; 4]);
+            prop_assert!(filter.eval_points(&state) <= 3);
+            let _ = filter.eval_point(&state, index, &[0.0; 4], &mut [0.0; 4]);
             let step = filter.begin(&mut state);
-            filter.leave(step, &mut state, 0, &[1.0; 4]);
-            filter.arrive(step, &mut state, 0, &[1.0; 4]);
-            let mut held = Held::filter(filter, state);
+            filter.before_update(step, &mut state, 0, &[1.0; 4]);
+            filter.after_update(step, &mut state, 0, &[1.0; 4]);
+            let mut held = StatefulSlot::filter(filter, state);
             let saved = bytes_of(&mut held, 0);
             let (filter, state) = make();
-            prop_assert_eq!(restore(&mut Held::filter(filter, state), 0, &saved), Ok(()));
+            prop_assert_eq!(restore(&mut StatefulSlot::filter(filter, state), 0, &saved), Ok(()));
         }
     }
 }
