@@ -16,7 +16,7 @@
  * The library reads a mark at a handle, and the mark holds its address: so it also refuses a run that was moved or copied. The same
  * holds for a damper_shard, from damper_shard_open to damper_shard_merge or damper_shard_close.
  *
- * Const: a function with a pointer to a const damper_run changes nothing of the run but the text of damper_refusal.
+ * Const: a function with a pointer to a const damper_run changes nothing of the run but the text of damper_last_error.
  *
  * Threads: runs share nothing. One run must not be used by two threads, or by an interrupt and what it interrupts, at once.
  *
@@ -67,7 +67,7 @@ extern "C" {
 /**
  * A sampling rate of 1.
  */
-#define DAMPER_RATE_ONE ((uint64_t)1 << 53)
+#define DAMPER_SAMPLING_RATE_ONE ((uint64_t)1 << 53)
 
 /**
  * Initialises a `damper_config`: its size, and 0 for the rest, which is refused until it is set.
@@ -111,12 +111,12 @@ extern "C" {
 #define DAMPER_BINS 20
 
 /**
- * The most pieces of a gradient in one call.
+ * The most segments of a gradient in one call.
  */
-#define DAMPER_MAX_PIECES 32
+#define DAMPER_MAX_SEGMENTS 32
 
 /**
- * Bytes that a run needs beyond `damper_run_size` or `DAMPER_RUN_BYTES` where a Renyi filter pays.
+ * Bytes that a run needs beyond `damper_run_size` or `DAMPER_RUN_BYTES` where a Renyi filter is charged.
  */
 #define DAMPER_RENYI_FILTER_BYTES 40
 
@@ -167,7 +167,7 @@ enum {
    */
   DAMPER_STATUS_ORDER = 23,
   /**
-   * A number is out of its range: `damper_refusal` says which, and what it must be.
+   * A number is out of its range: `damper_last_error` says which, and what it must be.
    */
   DAMPER_STATUS_RANGE = 24,
   /**
@@ -215,47 +215,47 @@ enum {
 /**
  * How the learning rate falls.
  */
-typedef uint32_t damper_rate_decay;
+typedef uint32_t damper_lr_decay;
 enum {
   /**
    * Not at all.
    */
-  DAMPER_RATE_DECAY_NONE = 0,
+  DAMPER_LR_DECAY_NONE = 0,
   /**
    * By `factor` every `steps` steps.
    */
-  DAMPER_RATE_DECAY_STEP = 1,
+  DAMPER_LR_DECAY_STEP = 1,
   /**
    * Half a cosine over `steps`, down to `factor` times the start.
    */
-  DAMPER_RATE_DECAY_COSINE = 2,
+  DAMPER_LR_DECAY_COSINE = 2,
   /**
    * `1/√(offset + slope·t)`.
    */
-  DAMPER_RATE_DECAY_POLYNOMIAL = 3,
+  DAMPER_LR_DECAY_POLYNOMIAL = 3,
   /**
    * `1 − (1 − factor)·√(t/steps)`.
    */
-  DAMPER_RATE_DECAY_ROOT_LINEAR = 4
+  DAMPER_LR_DECAY_ROOT_LINEAR = 4
 };
 
 /**
  * How the noise changes.
  */
-typedef uint32_t damper_noise_change;
+typedef uint32_t damper_noise_schedule;
 enum {
   /**
    * Not at all.
    */
-  DAMPER_NOISE_CHANGE_NONE = 0,
+  DAMPER_NOISE_SCHEDULE_NONE = 0,
   /**
    * `(η_0/η_t)^exponent`: as the learning rate falls (ADP).
    */
-  DAMPER_NOISE_CHANGE_MATCHED = 1,
+  DAMPER_NOISE_SCHEDULE_MATCHED = 1,
   /**
    * `(1 + growth·t)^(exponent/2)`.
    */
-  DAMPER_NOISE_CHANGE_POLYNOMIAL = 2
+  DAMPER_NOISE_SCHEDULE_POLYNOMIAL = 2
 };
 
 /**
@@ -299,7 +299,7 @@ typedef struct {
    */
   float clip;
   /**
-   * Steps that may be released in all, at most 2^31; 0 where a Renyi filter pays.
+   * Steps that may be released in all, at most 2^31; 0 where a Renyi filter is charged.
    */
   uint32_t budget;
 } damper_config;
@@ -325,7 +325,7 @@ typedef struct {
    * Bytes of it.
    */
   size_t must_be_len;
-} damper_refusal_text;
+} damper_last_error_text;
 
 /**
  * Consecutive coordinates that are clipped together.
@@ -350,11 +350,11 @@ typedef struct {
    */
   size_t size;
   /**
-   * One of `damper_rate_decay`.
+   * One of `damper_lr_decay`.
    */
   uint32_t decay;
   /**
-   * One of `damper_noise_change`.
+   * One of `damper_noise_schedule`.
    */
   uint32_t noise;
   /**
@@ -410,7 +410,7 @@ typedef struct {
    */
   uint32_t budget;
   /**
-   * Steps paid, those prepaid included.
+   * Steps charged, those reserved included.
    */
   uint32_t paid;
   /**
@@ -442,7 +442,7 @@ typedef struct {
    * How many.
    */
   size_t len;
-} damper_piece;
+} damper_segment;
 
 
 /**
@@ -501,7 +501,7 @@ DAMPER_MUST_USE
 damper_status damper_run_start(damper_run *run);
 
 /**
- * Ends a run and wipes all of its memory, the key too. An open step releases nothing, and its payment stays.
+ * Ends a run and wipes all of its memory, the key too. An open step releases nothing, and its charge stays.
  */
 DAMPER_MUST_USE
 damper_status damper_run_close(damper_run *run);
@@ -510,7 +510,7 @@ damper_status damper_run_close(damper_run *run);
  * Writes why `DAMPER_STATUS_RANGE` was answered last.
  */
 DAMPER_MUST_USE
-damper_status damper_refusal(const damper_run *run, damper_refusal_text *refusal);
+damper_status damper_last_error(const damper_run *run, damper_last_error_text *refusal);
 
 /**
  * Writes the noise multiplier that runs and is priced: σ in grid units over `2^grid_bits`, not below the one that was
@@ -725,7 +725,7 @@ DAMPER_MUST_USE
 damper_status damper_is_private(const damper_run *run, uint32_t *is_private);
 
 /**
- * Persists the ledger by `persist`, which is given `context`, before each step that is not prepaid.
+ * Persists the ledger by `persist`, which is given `context`, before each step that is not reserved.
  */
 DAMPER_MUST_USE
 damper_status damper_set_store(damper_run *run, damper_persist persist, void *context);
@@ -737,8 +737,8 @@ DAMPER_MUST_USE
 damper_status damper_set_volatile_store(damper_run *run);
 
 /**
- * Goes on after a restart from the record that the store holds: steps that were paid and not released are burned. What
- * is prepaid comes after it. `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's, or it is a Renyi
+ * Goes on after a restart from the record that the store holds: steps that were charged and not released are burned. What
+ * is reserved comes after it. `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's, or it is a Renyi
  * filter's: that takes it where it is chosen.
  */
 DAMPER_MUST_USE
@@ -746,22 +746,23 @@ damper_status damper_resume(damper_run *run,
                             const damper_record *record);
 
 /**
- * Pays `steps` (at least 1) at a time, to write less often; a restart burns what was prepaid. After `damper_resume`.
+ * Charges `steps` (at least 1) at a time, to write less often; a restart burns what was reserved. After `damper_resume`.
  */
 DAMPER_MUST_USE
-damper_status damper_prepay(damper_run *run, uint32_t steps);
+damper_status damper_reserve_steps(damper_run *run,
+                                   uint32_t steps);
 
 /**
- * Writes the budget and the steps paid and taken so far, which is the number of the next step; of a Renyi filter also what it
+ * Writes the budget and the steps charged and taken so far, which is the number of the next step; of a Renyi filter also what it
  * spent.
  */
 DAMPER_MUST_USE
-damper_status damper_paid(const damper_run *run,
-                          damper_record *record);
+damper_status damper_charged_steps(const damper_run *run,
+                                   damper_record *record);
 
 /**
- * Pays for a step, persists the payment, and opens the step; writes its number, counted from 0 over all restarts.
- * Without a durable payment nothing is opened.
+ * Charges a step, persists the charge, and opens the step; writes its number, counted from 0 over all restarts.
+ * Without a durable charge nothing is opened.
  *
  * `DAMPER_STATUS_BUDGET_SPENT` at the end of training; `DAMPER_STATUS_NOT_PERSISTED` where the store failed: the step
  * is burned, the next may be tried.
@@ -774,33 +775,37 @@ damper_status damper_step_open(damper_run *run, uint32_t *number);
  * draw a step.
  */
 DAMPER_MUST_USE
-damper_status damper_draw_begin(damper_run *run, uint64_t rate, uint32_t samples);
+damper_status damper_batch_begin(damper_run *run, uint64_t rate, uint32_t samples);
 
 /**
  * Writes the index of the next sample that is drawn, ascending; `DAMPER_STATUS_END` after the last.
  */
 DAMPER_MUST_USE
-damper_status damper_draw_next(damper_run *run, uint32_t *index);
+damper_status damper_batch_next(damper_run *run, uint32_t *index);
 
 /**
  * Adds one sample to the open step: its gradient (`[dim]`) at the one point where it is wanted, or mixed by the caller
- * (see `damper_point`). It is clipped, rounded to the grid and summed. A gradient whose squared norm is not a finite
+ * (see `damper_eval_point`). It is clipped, rounded to the grid and summed. A gradient whose squared norm is not a finite
  * `float` adds exactly nothing.
  */
 DAMPER_MUST_USE
-damper_status damper_add(damper_run *run, const float *grad, size_t len);
+damper_status damper_add(damper_run *run,
+                         const float *grad,
+                         size_t len);
 
 /**
- * As `damper_add`, of a gradient in `count` consecutive pieces, at most `DAMPER_MAX_PIECES`: one of each tensor, say.
+ * As `damper_add`, of a gradient in `count` consecutive segments, at most `DAMPER_MAX_SEGMENTS`: one of each tensor, say.
  */
 DAMPER_MUST_USE
-damper_status damper_add_pieces(damper_run *run, const damper_piece *pieces, size_t count);
+damper_status damper_add_segments(damper_run *run,
+                                  const damper_segment *segments,
+                                  size_t count);
 
 /**
  * Writes at how many points each sample's gradient is wanted in the open step.
  */
 DAMPER_MUST_USE
-damper_status damper_points(const damper_run *run, size_t *points);
+damper_status damper_eval_points(const damper_run *run, size_t *points);
 
 /**
  * Writes point `index` (`[dim]`) to `point` and the weight of the gradients taken there to `weight`. Whoever mixes
@@ -808,52 +813,56 @@ damper_status damper_points(const damper_run *run, size_t *points);
  * `damper_add`.
  */
 DAMPER_MUST_USE
-damper_status damper_point(const damper_run *run,
-                           size_t index,
-                           const float *params,
-                           size_t params_len,
-                           float *point,
-                           size_t point_len,
-                           float *weight);
+damper_status damper_eval_point(const damper_run *run,
+                                size_t index,
+                                const float *params,
+                                size_t params_len,
+                                float *point,
+                                size_t point_len,
+                                float *weight);
 
 /**
- * Takes 1 vector, in which `damper_mix_…` mixes the gradients of a sample at several points. Before
+ * Takes 1 vector, in which `damper_combine_…` mixes the gradients of a sample at several points. Before
  * `damper_run_start`.
  */
 DAMPER_MUST_USE
-damper_status damper_reserve_mixing(damper_run *run);
+damper_status damper_reserve_combining(damper_run *run);
 
 /**
  * Begins a sample whose gradients come point by point; one that was begun and not ended adds nothing.
  */
 DAMPER_MUST_USE
-damper_status damper_mix_begin(damper_run *run);
+damper_status damper_combine_begin(damper_run *run);
 
 /**
  * Writes where the sample's next gradient is wanted (`[dim]`) to `point`; `DAMPER_STATUS_END` when there are no more
  * points.
  */
 DAMPER_MUST_USE
-damper_status damper_mix_point(damper_run *run, const float *params, size_t params_len, float *point, size_t point_len);
+damper_status damper_combine_eval_point(damper_run *run,
+                                        const float *params,
+                                        size_t params_len,
+                                        float *point,
+                                        size_t point_len);
 
 /**
  * Mixes in the sample's gradient (`[dim]`) at the point that was written last.
  */
 DAMPER_MUST_USE
-damper_status damper_mix_add(damper_run *run, const float *grad, size_t len);
+damper_status damper_combine_add(damper_run *run, const float *grad, size_t len);
 
 /**
- * As `damper_mix_add`, of a gradient in pieces as in `damper_add_pieces`.
+ * As `damper_combine_add`, of a gradient in segments as in `damper_add_segments`.
  */
 DAMPER_MUST_USE
-damper_status damper_mix_add_pieces(damper_run *run, const damper_piece *pieces, size_t count);
+damper_status damper_combine_add_segments(damper_run *run, const damper_segment *segments, size_t count);
 
 /**
  * Ends the sample: clips the mixed gradient and adds it. `DAMPER_STATUS_ORDER` where a point is missing; nothing was
  * added.
  */
 DAMPER_MUST_USE
-damper_status damper_mix_end(damper_run *run);
+damper_status damper_combine_end(damper_run *run);
 
 /**
  * Adds the noise, releases the mean over the expected batch, filters it and updates `params` (`[dim]`); then releases
@@ -866,7 +875,7 @@ DAMPER_MUST_USE
 damper_status damper_step_finish(damper_run *run, float *params, size_t len);
 
 /**
- * Gives the open step up: nothing is released, its sum is wiped, its payment stays.
+ * Gives the open step up: nothing is released, its sum is wiped, its charge stays.
  */
 DAMPER_MUST_USE
 damper_status damper_step_abandon(damper_run *run);
@@ -896,10 +905,10 @@ DAMPER_MUST_USE
 damper_status damper_shard_add(damper_shard *shard, const float *grad, size_t len);
 
 /**
- * As `damper_shard_add`, of a gradient in pieces as in `damper_add_pieces`.
+ * As `damper_shard_add`, of a gradient in segments as in `damper_add_segments`.
  */
 DAMPER_MUST_USE
-damper_status damper_shard_add_pieces(damper_shard *shard, const damper_piece *pieces, size_t count);
+damper_status damper_shard_add_segments(damper_shard *shard, const damper_segment *segments, size_t count);
 
 /**
  * Adds what a shard has added up to the open step of the run it was opened for, and ends it: its memory is wiped.
@@ -934,21 +943,21 @@ damper_status damper_choose_renyi_filter(damper_run *run,
  * of 2^-53, and 0 where it would not. Choose both from what was released and from constants.
  */
 DAMPER_MUST_USE
-damper_status damper_admits(const damper_run *run,
-                            double factor,
-                            uint64_t rate,
-                            uint32_t *admits);
+damper_status damper_fits_budget(const damper_run *run,
+                                 double factor,
+                                 uint64_t rate,
+                                 uint32_t *admits);
 
 /**
- * As `damper_step_open`, of a step with noise of `factor` times the configuration's, that is drawn at this rate: the filter pays,
+ * As `damper_step_open`, of a step with noise of `factor` times the configuration's, that is drawn at this rate: the filter is charged,
  * or answers `DAMPER_STATUS_BUDGET_SPENT`, and a step with more noise may be tried. Its number is counted from 2^31; the schedule's
- * noise has no part in it. Draw at the same rate: it is the one that was paid for.
+ * noise has no part in it. Draw at the same rate: it is the one that was charged.
  */
 DAMPER_MUST_USE
-damper_status damper_step_open_chosen(damper_run *run,
-                                      double factor,
-                                      uint64_t rate,
-                                      uint32_t *number);
+damper_status damper_step_open_adaptive(damper_run *run,
+                                        double factor,
+                                        uint64_t rate,
+                                        uint32_t *number);
 
 /**
  * Writes how many bytes `damper_state_save` writes. Between steps of a started run.
@@ -968,7 +977,7 @@ damper_status damper_state_save(const damper_run *run,
 /**
  * Takes back what `damper_state_save` wrote, in a run of the same configuration, started, with the record that its store holds.
  * `DAMPER_STATUS_DAMAGED` where the bytes are not those that were written; `DAMPER_STATUS_CONFIGURATION` where they are another
- * method's, or of another number of parameters; `DAMPER_STATUS_RECORD` where they were saved after more steps than are paid: the
+ * method's, or of another number of parameters; `DAMPER_STATUS_RECORD` where they were saved after more steps than are charged: the
  * record was put back. A checksum finds damage and authenticates nothing; what is forged costs accuracy and no privacy.
  */
 DAMPER_MUST_USE
@@ -982,13 +991,13 @@ damper_status damper_state_restore(damper_run *run,
  * that is empty.
  */
 DAMPER_MUST_USE
-damper_status damper_rate(uint64_t expected_batch, uint64_t dataset_size, uint64_t *rate);
+damper_status damper_sampling_rate(uint64_t expected_batch, uint64_t dataset_size, uint64_t *rate);
 
 /**
  * Writes ε at `delta` of the first `steps` steps of a started run at this sampling rate, gradients and counts
  * together, with the schedule's noise; infinity where nothing can be claimed. An upper bound. Neighbours: one sample
  * replaced by one that contributes nothing. `DAMPER_STATUS_RANGE` unless `0 < delta < 1` and `rate <=
- * DAMPER_RATE_ONE`.
+ * DAMPER_SAMPLING_RATE_ONE`.
  *
  * Needs 2.1 KB of stack. Steps of equal noise that follow each other are priced once. With a noise
  * schedule it takes time in proportion to `steps`.
@@ -1002,11 +1011,11 @@ damper_status damper_epsilon(const damper_run *run, uint64_t rate, uint32_t step
  * above at 0.5.
  */
 DAMPER_MUST_USE
-damper_status damper_epsilon_of_whole_orders(const damper_run *run,
-                                             uint64_t rate,
-                                             uint32_t steps,
-                                             double delta,
-                                             double *epsilon);
+damper_status damper_epsilon_integer_orders(const damper_run *run,
+                                            uint64_t rate,
+                                            uint32_t steps,
+                                            double delta,
+                                            double *epsilon);
 
 /**
  * `e^x`, the same bits on every target.
@@ -1026,7 +1035,7 @@ float damper_sqrt(float x);
 /**
  * The number of the contract of bits: libraries with the same number give the same bits.
  */
-uint32_t damper_contract(void);
+uint32_t damper_bits_contract(void);
 
 /**
  * Checks that this thread's arithmetic is that of IEEE 754: rounded to nearest, with subnormal numbers, and products not fused

@@ -1,30 +1,30 @@
 //! Rates, and what a number of steps costs: the Rényi curve in `double`, rounded up. It is linked where it is called.
 
-use crate::border::{self, Settled};
+use crate::ffi::{self, IdleRef};
 use crate::memory::{Run, Stage};
-use crate::status::{Answer, Status, status};
+use crate::status::{FfiResult, Status, status};
 use damper_core::accounting::renyi::{ORDERS, RenyiCurve, divergence_at_integer, epsilon_at};
 use damper_core::accounting::{Event, Rate};
 use damper_core::error::ConfigError;
 use damper_core::numerics::up::{add_up, mul_up};
 
 /// A sampling rate of 1.
-pub const DAMPER_RATE_ONE: u64 = 9_007_199_254_740_992;
+pub const DAMPER_SAMPLING_RATE_ONE: u64 = 9_007_199_254_740_992;
 
 /// Writes the largest sampling rate that is at most `expected_batch / dataset_size`, in units of 2^-53: the draw uses
 /// exactly this rate, and it is what is priced. `DAMPER_STATUS_RANGE` where the batch is larger than the data set, or
 /// that is empty.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_rate(expected_batch: u64, dataset_size: u64, rate: *mut u64) -> Status {
+pub unsafe extern "C" fn damper_sampling_rate(expected_batch: u64, dataset_size: u64, rate: *mut u64) -> Status {
     let found = Rate::of(expected_batch, dataset_size).map_err(|_| Status::Range);
     // SAFETY: the contract of the header.
-    status(found.and_then(|found| unsafe { border::write_alone(rate, found.numerator()) }))
+    status(found.and_then(|found| unsafe { ffi::write_alone(rate, found.numerator()) }))
 }
 
 /// Writes ε at `delta` of the first `steps` steps of a started run at this sampling rate, gradients and counts
 /// together, with the schedule's noise; infinity where nothing can be claimed. An upper bound. Neighbours: one sample
 /// replaced by one that contributes nothing. `DAMPER_STATUS_RANGE` unless `0 < delta < 1` and `rate <=
-/// DAMPER_RATE_ONE`.
+/// DAMPER_SAMPLING_RATE_ONE`.
 ///
 /// Needs 2.1 KB of stack. Steps of equal noise that follow each other are priced once. With a noise
 /// schedule it takes time in proportion to `steps`.
@@ -40,23 +40,23 @@ pub unsafe extern "C" fn damper_epsilon(
     status(unsafe { write_epsilon(run, rate, steps, delta, epsilon) })
 }
 
-unsafe fn write_epsilon(run: *const Run, rate: u64, steps: u32, delta: f64, epsilon: *mut f64) -> Answer {
+unsafe fn write_epsilon(run: *const Run, rate: u64, steps: u32, delta: f64, epsilon: *mut f64) -> FfiResult {
     // SAFETY: the caller's contract.
-    let settled = unsafe { border::settled(run) }?;
-    border::writable(settled.head, epsilon)?;
+    let settled = unsafe { ffi::settled(run) }?;
+    ffi::writable(settled.head, epsilon)?;
     let mut curve = RenyiCurve::EMPTY;
     let found = each_event(&settled, rate, steps, |event, times| curve.add(event, u64::from(times)))
         .and_then(|()| curve.epsilon(delta));
     let found = found.map_err(|error| settled.head.refuse(error))?;
     // SAFETY: the caller's contract.
-    unsafe { border::write(settled.head, epsilon, found.epsilon) }
+    unsafe { ffi::write(settled.head, epsilon, found.epsilon) }
 }
 
 /// As `damper_epsilon`, at whole orders alone: with three quarters of the flash and less stack. Never below it; for an
 /// ε below 10, by measurement, within 3 % of it at multipliers from 1 on, within 10 % from 0.7 on, and up to a third
 /// above at 0.5.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_epsilon_of_whole_orders(
+pub unsafe extern "C" fn damper_epsilon_integer_orders(
     run: *const Run,
     rate: u64,
     steps: u32,
@@ -64,19 +64,19 @@ pub unsafe extern "C" fn damper_epsilon_of_whole_orders(
     epsilon: *mut f64,
 ) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { write_epsilon_of_whole_orders(run, rate, steps, delta, epsilon) })
+    status(unsafe { write_epsilon_integer_orders(run, rate, steps, delta, epsilon) })
 }
 
-unsafe fn write_epsilon_of_whole_orders(
+unsafe fn write_epsilon_integer_orders(
     run: *const Run,
     rate: u64,
     steps: u32,
     delta: f64,
     epsilon: *mut f64,
-) -> Answer {
+) -> FfiResult {
     // SAFETY: the caller's contract.
-    let settled = unsafe { border::settled(run) }?;
-    border::writable(settled.head, epsilon)?;
+    let settled = unsafe { ffi::settled(run) }?;
+    ffi::writable(settled.head, epsilon)?;
     if !(delta > 0.0 && delta < 1.0) {
         return Err(settled.head.refuse(ConfigError { parameter: "delta", must_be: "above 0 and below 1" }));
     }
@@ -97,12 +97,12 @@ unsafe fn write_epsilon_of_whole_orders(
         least = least.min(epsilon_at(divergence, order, delta));
     }
     // SAFETY: the caller's contract.
-    unsafe { border::write(settled.head, epsilon, least) }
+    unsafe { ffi::write(settled.head, epsilon, least) }
 }
 
 /// Hands over the events of the first `steps` steps, equal ones that follow each other together with their number.
 fn each_event(
-    settled: &Settled<'_>,
+    settled: &IdleRef<'_>,
     rate: u64,
     steps: u32,
     mut take: impl FnMut(&Event, u32),

@@ -1,13 +1,13 @@
 //! The secret from which all of a run's noise and draws follow.
 
-use crate::border::{self, Settled};
+use crate::ffi::{self, IdleRef};
 use crate::memory::{Head, Phase, Run};
-use crate::status::{Answer, Status, status};
+use crate::status::{FfiResult, Status, status};
 use damper_core::noise::{ChaCha20, Generator, Key};
 
-unsafe fn set(run: *mut Run, make: impl FnOnce(&Head) -> Answer<ChaCha20>) -> Answer {
+unsafe fn set(run: *mut Run, make: impl FnOnce(&Head) -> FfiResult<ChaCha20>) -> FfiResult {
     // SAFETY: the caller's contract.
-    let idle = unsafe { border::idle(run, Phase::Choosing) }?;
+    let idle = unsafe { ffi::idle(run, Phase::Choosing) }?;
     idle.body.generator = Some(make(idle.head)?);
     Ok(())
 }
@@ -19,7 +19,7 @@ unsafe fn set(run: *mut Run, make: impl FnOnce(&Head) -> Answer<ChaCha20>) -> An
 pub unsafe extern "C" fn damper_set_key(run: *mut Run, key: *const u8) -> Status {
     let make = |head: &Head| {
         // SAFETY: the contract of the header.
-        let mut key = *unsafe { border::lend::<[u8; 32]>(head, key.cast()) }?;
+        let mut key = *unsafe { ffi::lend::<[u8; 32]>(head, key.cast()) }?;
         Ok(ChaCha20::from_key(Key::from_bytes(&mut key)))
     };
     // SAFETY: the contract of the header.
@@ -37,10 +37,10 @@ pub unsafe extern "C" fn damper_set_simulation_seed(run: *mut Run, seed: u64) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_is_private(run: *const Run, is_private: *mut u32) -> Status {
     // SAFETY: the contract of the header.
-    let answer = unsafe { border::settled(run) }.and_then(|Settled { head, body, .. }| {
+    let answer = unsafe { ffi::settled(run) }.and_then(|IdleRef { head, body, .. }| {
         let generator = body.generator.as_ref().ok_or(Status::NoKey)?;
         // SAFETY: the contract of the header.
-        unsafe { border::write(head, is_private, u32::from(generator.is_private())) }
+        unsafe { ffi::write(head, is_private, u32::from(generator.is_private())) }
     });
     status(answer)
 }

@@ -1,21 +1,21 @@
 //! The ledger: persisted, resumed, read.
 
-use crate::border;
+use crate::ffi;
 use crate::memory::{Phase, Run};
-use crate::status::{Answer, Status, status};
+use crate::status::{FfiResult, Status, status};
 use crate::store::Callback;
 pub use crate::store::{Persist, Record};
 use core::ffi::{c_int, c_void};
 use damper_core::accounting::Ledger;
 
-unsafe fn set(run: *mut Run, store: Callback) -> Answer {
+unsafe fn set(run: *mut Run, store: Callback) -> FfiResult {
     // SAFETY: the caller's contract.
-    let idle = unsafe { border::idle(run, Phase::Choosing) }?;
-    *idle.books.ledger.store_mut() = store;
+    let idle = unsafe { ffi::idle(run, Phase::Choosing) }?;
+    *idle.budget.ledger.store_mut() = store;
     Ok(())
 }
 
-/// Persists the ledger by `persist`, which is given `context`, before each step that is not prepaid.
+/// Persists the ledger by `persist`, which is given `context`, before each step that is not reserved.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_set_store(run: *mut Run, persist: Persist, context: *mut c_void) -> Status {
     // SAFETY: the contract of the header.
@@ -34,8 +34,8 @@ pub unsafe extern "C" fn damper_set_volatile_store(run: *mut Run) -> Status {
     status(unsafe { set(run, Callback::Call(forget, core::ptr::null_mut())) })
 }
 
-/// Goes on after a restart from the record that the store holds: steps that were paid and not released are burned. What
-/// is prepaid comes after it. `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's, or it is a Renyi
+/// Goes on after a restart from the record that the store holds: steps that were charged and not released are burned. What
+/// is reserved comes after it. `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's, or it is a Renyi
 /// filter's: that takes it where it is chosen.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_resume(run: *mut Run, record: *const Record) -> Status {
@@ -43,45 +43,48 @@ pub unsafe extern "C" fn damper_resume(run: *mut Run, record: *const Record) -> 
     status(unsafe { resume(run, record) })
 }
 
-unsafe fn resume(run: *mut Run, record: *const Record) -> Answer {
+unsafe fn resume(run: *mut Run, record: *const Record) -> FfiResult {
     // SAFETY: the caller's contract.
-    let idle = unsafe { border::idle(run, Phase::Choosing) }?;
+    let idle = unsafe { ffi::idle(run, Phase::Choosing) }?;
     // SAFETY: the caller's contract.
-    let record = unsafe { border::read(idle.head, record) }?;
-    if record.budget != idle.books.ledger.budget() || record.order != 0 || idle.books.filter.is_some() {
+    let record = unsafe { ffi::read(idle.head, record) }?;
+    if record.budget != idle.budget.ledger.budget() || record.order != 0 || idle.budget.filter.is_some() {
         return Err(Status::Record);
     }
-    idle.books.ledger = Ledger::resume(*idle.books.ledger.store(), record.budget, record.paid);
+    idle.budget.ledger = Ledger::resume(*idle.budget.ledger.store(), record.budget, record.paid);
     Ok(())
 }
 
-/// Pays `steps` (at least 1) at a time, to write less often; a restart burns what was prepaid. After `damper_resume`.
+/// Charges `steps` (at least 1) at a time, to write less often; a restart burns what was reserved. After `damper_resume`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_prepay(run: *mut Run, steps: u32) -> Status {
+pub unsafe extern "C" fn damper_reserve_steps(run: *mut Run, steps: u32) -> Status {
     // SAFETY: the contract of the header.
-    let answer = unsafe { border::idle(run, Phase::Choosing) };
+    let answer = unsafe { ffi::idle(run, Phase::Choosing) };
     status(answer.map(|idle| {
-        let ledger = core::mem::replace(&mut idle.books.ledger, Ledger::resume(Callback::NONE, 0, 0));
-        idle.books.ledger = ledger.with_reserve(steps);
+        let ledger = core::mem::replace(&mut idle.budget.ledger, Ledger::resume(Callback::NONE, 0, 0));
+        idle.budget.ledger = ledger.with_reserve(steps);
     }))
 }
 
-/// Writes the budget and the steps paid and taken so far, which is the number of the next step; of a Renyi filter also what it
+/// Writes the budget and the steps charged and taken so far, which is the number of the next step; of a Renyi filter also what it
 /// spent.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_paid(run: *const Run, record: *mut Record) -> Status {
+pub unsafe extern "C" fn damper_charged_steps(run: *const Run, record: *mut Record) -> Status {
     // SAFETY: the contract of the header.
-    let answer = unsafe { border::books(run) }.and_then(|(head, books)| {
-        let value = match &books.filter {
-            None => {
-                Record { budget: books.ledger.budget(), paid: books.ledger.charged_steps(), divergence: 0.0, order: 0 }
-            }
+    let answer = unsafe { ffi::budget(run) }.and_then(|(head, budget)| {
+        let value = match &budget.filter {
+            None => Record {
+                budget: budget.ledger.budget(),
+                paid: budget.ledger.charged_steps(),
+                divergence: 0.0,
+                order: 0,
+            },
             Some(filter) => {
                 Record { budget: 0, paid: filter.charged_steps(), divergence: filter.spent(), order: filter.order() }
             }
         };
         // SAFETY: the contract of the header.
-        unsafe { border::write(head, record, value) }
+        unsafe { ffi::write(head, record, value) }
     });
     status(answer)
 }

@@ -5,7 +5,7 @@
 //! ```text
 //! run (init, configure, choose slots, start, close) ─► step (open, draw, add, finish)  shard
 //!  └─► slots (clip, threshold, filter, optimizer, schedule)   ledger  chosen  snapshot  key  accountant  numerics  version
-//!                                                          all ─► border ─► memory ─► status
+//!                                                          all ─► ffi ─► memory ─► status
 //! ```
 //!
 //! A method is linked where it is chosen: what fills a slot is an object in the run whose type only its `damper_choose_…` names,
@@ -13,7 +13,7 @@
 //!
 //! # Unsafe
 //!
-//! All of the project's `unsafe` is here, and what makes references of pointers is in `border`. A run is one struct
+//! All of the project's `unsafe` is here, and what makes references of pointers is in `ffi`. A run is one struct
 //! (in `memory`) at the start of the caller's memory; an open step borrows other parts of it, so no reference to the whole exists
 //! while one is open. A run knows its address: one that was moved, copied or closed is refused. Memory is not read before it was
 //! written here.
@@ -22,7 +22,7 @@
 // One contract for all functions, at the top of the header.
 #![allow(clippy::missing_safety_doc)]
 
-mod border;
+mod ffi;
 mod memory;
 mod store;
 
@@ -43,7 +43,7 @@ pub mod step;
 
 pub mod shard;
 
-pub mod chosen;
+pub mod adaptive;
 
 pub mod snapshot;
 

@@ -3,7 +3,7 @@
 use crate::slots::held::{
     AdamBcHeld, DAMPER_BINS, Disk, KeptFilter, KeptOptimizer, KeptThreshold, Largest, Momentum, Norm, Recursive, Vector,
 };
-use crate::status::{Answer, Status};
+use crate::status::{FfiResult, Status};
 use crate::store::Callback;
 use core::cell::Cell;
 use core::mem::{MaybeUninit, offset_of, size_of};
@@ -84,7 +84,7 @@ impl Head {
     }
 
     /// Fails where a slot was chosen before.
-    pub(crate) fn is_free(&self, slot: Slot) -> Answer {
+    pub(crate) fn is_free(&self, slot: Slot) -> FfiResult {
         if self.chosen & slot as u8 != 0 { Err(Status::Order) } else { Ok(()) }
     }
 
@@ -106,7 +106,7 @@ pub(crate) enum Slot {
 }
 
 /// The budget state: ledger or privacy filter, and where it is persisted.
-pub(crate) struct Books {
+pub(crate) struct BudgetState {
     /// With the run's store.
     pub(crate) ledger: Ledger<Callback>,
     /// Charged in the ledger's place if there is one, in memory that only such a run takes.
@@ -160,7 +160,7 @@ const FILTER: usize = larger(size_of::<Disk>(), size_of::<Momentum>());
 const OPTIMIZER: usize = larger(size_of::<AdamBcHeld>(), size_of::<Norm>());
 
 /// Storage for the objects in the slots.
-pub(crate) struct Place {
+pub(crate) struct SlotStorage {
     /// Any but a recursive one.
     filter: Room<FILTER>,
     /// A recursive filter, or what is inside of another.
@@ -172,7 +172,7 @@ pub(crate) struct Place {
 /// A place's room of this name, as an address.
 macro_rules! rooms {
     ($($name:ident: $bytes:expr;)*) => {
-        impl Place {
+        impl SlotStorage {
             $(pub(crate) fn $name(place: *mut Self) -> *mut Room<{ $bytes }> {
                 place.wrapping_byte_add(offset_of!(Self, $name)).cast()
             })*
@@ -219,21 +219,21 @@ impl Live {
 pub struct Run {
     /// First: what it knows of the run's memory begins where it lies.
     pub(crate) head: Head,
-    pub(crate) books: Books,
+    pub(crate) budget: BudgetState,
     pub(crate) body: Body,
     pub(crate) live: Live,
-    /// Borrowed by the state, piece by piece, and never as a whole.
-    pub(crate) place: Place,
+    /// Borrowed by the state, segment by segment, and never as a whole.
+    pub(crate) place: SlotStorage,
 }
 
 impl Run {
     pub(crate) fn new(head: Head) -> Self {
         Self {
             head,
-            books: Books { ledger: Ledger::resume(Callback::NONE, 0, 0), filter: None },
+            budget: BudgetState { ledger: Ledger::resume(Callback::NONE, 0, 0), filter: None },
             body: Body { stage: Stage::None, state: None, generator: None },
             live: Live { open: None, draw: None, mixing: None, point: None, weight: None },
-            place: Place {
+            place: SlotStorage {
                 filter: Room::EMPTY,
                 recursive: Room::EMPTY,
                 threshold: Room::EMPTY,

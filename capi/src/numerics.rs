@@ -24,7 +24,7 @@ pub extern "C" fn damper_sqrt(x: f32) -> f32 {
 
 /// The number of the contract of bits: libraries with the same number give the same bits.
 #[unsafe(no_mangle)]
-pub extern "C" fn damper_contract() -> u32 {
+pub extern "C" fn damper_bits_contract() -> u32 {
     CONTRACT
 }
 

@@ -1,10 +1,10 @@
 //! A run: made in the caller's memory, configured, started, closed.
 
-use crate::border::{self, Idle, Settled};
+use crate::ffi::{self, IdleMut, IdleRef};
 pub use crate::memory::Run;
-use crate::memory::{Mechanism, Phase, Place, Stage};
+use crate::memory::{Mechanism, Phase, SlotStorage, Stage};
 use crate::slots::optimizer;
-use crate::status::{Answer, Status, status};
+use crate::status::{FfiResult, Status, status};
 use core::ffi::{c_char, c_void};
 use core::mem::{align_of, size_of};
 use damper_core::accounting::Ledger;
@@ -16,12 +16,12 @@ use damper_core::slots::{AnyClip, AnySchedule, FilterSlot, OptimizerSlot, Statef
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::{Fixed, Threshold as _};
 
-impl Idle<'_> {
+impl IdleMut<'_> {
     /// The run is as it was before it was configured: nothing refers to memory that is given out again.
     fn forget(&mut self) {
         self.body.stage = Stage::None;
         self.body.state = None;
-        self.books.filter = None;
+        self.budget.filter = None;
         self.live.mixing = None;
         self.head.begin();
     }
@@ -59,7 +59,7 @@ pub extern "C" fn damper_run_align() -> usize {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_run_init(memory: *mut c_void, size: usize, dim: usize, run: *mut *mut Run) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::init(memory.cast(), size, dim, run) })
+    status(unsafe { ffi::init(memory.cast(), size, dim, run) })
 }
 
 /// What every run declares: DP-SGD with flat clipping, no momentum and a constant learning rate.
@@ -79,7 +79,7 @@ pub struct Config {
     pub learning_rate: f64,
     /// The Euclidean norm that no sample's gradient exceeds in the sum.
     pub clip: f32,
-    /// Steps that may be released in all, at most 2^31; 0 where a Renyi filter pays.
+    /// Steps that may be released in all, at most 2^31; 0 where a Renyi filter is charged.
     pub budget: u32,
 }
 
@@ -94,11 +94,11 @@ pub unsafe extern "C" fn damper_run_configure(run: *mut Run, config: *const Conf
     status(unsafe { configure(run, config) })
 }
 
-unsafe fn configure(run: *mut Run, config: *const Config) -> Answer {
+unsafe fn configure(run: *mut Run, config: *const Config) -> FfiResult {
     // SAFETY: the caller's contract.
-    let mut idle = unsafe { border::idle(run, Phase::New) }?;
+    let mut idle = unsafe { ffi::idle(run, Phase::New) }?;
     // SAFETY: the caller's contract.
-    let config = unsafe { border::read_sized(idle.head, config) }?;
+    let config = unsafe { ffi::read_sized(idle.head, config) }?;
     let mechanism = Grid::new(config.grid_bits)
         .and_then(|grid| Mechanism::with_multiplier(grid, config.noise_multiplier))
         .map_err(|error| idle.head.refuse(error))?;
@@ -109,10 +109,10 @@ unsafe fn configure(run: *mut Run, config: *const Config) -> Answer {
     check_sigma(&mechanism).map_err(|error| idle.head.refuse(error))?;
     let plain = optimizer::plain().map_err(|error| idle.head.refuse(error))?;
     let (fixed, plain) = (
-        idle.hold(Place::threshold, StatefulSlot::threshold(Fixed(config.clip), ())),
-        idle.hold(Place::optimizer, plain),
+        idle.hold(SlotStorage::threshold, StatefulSlot::threshold(Fixed(config.clip), ())),
+        idle.hold(SlotStorage::optimizer, plain),
     );
-    let identity = idle.hold(Place::filter, StatefulSlot::filter(Identity, ()));
+    let identity = idle.hold(SlotStorage::filter, StatefulSlot::filter(Identity, ()));
     idle.body.stage = Stage::Choosing(Slots {
         mechanism,
         clip: AnyClip::FLAT,
@@ -124,7 +124,7 @@ unsafe fn configure(run: *mut Run, config: *const Config) -> Answer {
     });
     let sum = idle.sum();
     idle.body.state = Some(StepState::new(sum, identity, plain, fixed));
-    idle.books.ledger = Ledger::resume(*idle.books.ledger.store(), config.budget, 0);
+    idle.budget.ledger = Ledger::resume(*idle.budget.ledger.store(), config.budget, 0);
     idle.head.phase = Phase::Choosing;
     Ok(())
 }
@@ -137,13 +137,13 @@ pub unsafe extern "C" fn damper_run_start(run: *mut Run) -> Status {
     status(unsafe { start(run) })
 }
 
-unsafe fn start(run: *mut Run) -> Answer {
+unsafe fn start(run: *mut Run) -> FfiResult {
     // SAFETY: the caller's contract.
-    let mut idle = unsafe { border::idle(run, Phase::Choosing) }?;
+    let mut idle = unsafe { ffi::idle(run, Phase::Choosing) }?;
     if idle.body.generator.is_none() {
         return Err(Status::NoKey);
     }
-    if !idle.books.ledger.store().is_some() {
+    if !idle.budget.ledger.store().is_some() {
         return Err(Status::NoStore);
     }
     let Stage::Choosing(choices) = core::mem::replace(&mut idle.body.stage, Stage::None) else {
@@ -175,18 +175,18 @@ fn check_clip(mechanism: &Mechanism, clip: f32) -> Result<(), ConfigError> {
     mechanism.check_clip(clip)
 }
 
-/// Ends a run and wipes all of its memory, the key too. An open step releases nothing, and its payment stays.
+/// Ends a run and wipes all of its memory, the key too. An open step releases nothing, and its charge stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_run_close(run: *mut Run) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::close(run) })
+    status(unsafe { ffi::close(run) })
 }
 
 /// Why `DAMPER_STATUS_RANGE` was answered last: which number, and what it must be. The texts are not ended by a zero:
 /// print them with `%.*s`. They stay valid for ever; empty where nothing was refused.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct Refusal {
+pub struct LastErrorText {
     /// The number, in words.
     pub parameter: *const c_char,
     /// Bytes of it.
@@ -199,18 +199,18 @@ pub struct Refusal {
 
 /// Writes why `DAMPER_STATUS_RANGE` was answered last.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_refusal(run: *const Run, refusal: *mut Refusal) -> Status {
+pub unsafe extern "C" fn damper_last_error(run: *const Run, refusal: *mut LastErrorText) -> Status {
     // SAFETY: the contract of the header.
-    let answer = unsafe { border::head(run) }.and_then(|head| {
+    let answer = unsafe { ffi::head(run) }.and_then(|head| {
         let ConfigError { parameter, must_be } = head.refusal.get();
-        let value = Refusal {
+        let value = LastErrorText {
             parameter: parameter.as_ptr().cast(),
             parameter_len: parameter.len(),
             must_be: must_be.as_ptr().cast(),
             must_be_len: must_be.len(),
         };
         // SAFETY: the contract of the header.
-        unsafe { border::write(head, refusal, value) }
+        unsafe { ffi::write(head, refusal, value) }
     });
     status(answer)
 }
@@ -220,10 +220,10 @@ pub unsafe extern "C" fn damper_refusal(run: *const Run, refusal: *mut Refusal) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_multiplier(run: *const Run, multiplier: *mut f64) -> Status {
     // SAFETY: the contract of the header. The mechanism is not what an open step writes.
-    let answer = unsafe { border::settled(run) }.and_then(|Settled { head, body, .. }| {
+    let answer = unsafe { ffi::settled(run) }.and_then(|IdleRef { head, body, .. }| {
         let mechanism = body.choices().ok_or(Status::Order)?.mechanism;
         // SAFETY: the contract of the header.
-        unsafe { border::write(head, multiplier, mechanism.multiplier()) }
+        unsafe { ffi::write(head, multiplier, mechanism.multiplier()) }
     });
     status(answer)
 }
@@ -232,10 +232,10 @@ pub unsafe extern "C" fn damper_multiplier(run: *const Run, multiplier: *mut f64
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_clip(run: *const Run, clip: *mut f32) -> Status {
     // SAFETY: the contract of the header.
-    let answer = unsafe { border::settled(run) }.and_then(|Settled { head, body, .. }| {
+    let answer = unsafe { ffi::settled(run) }.and_then(|IdleRef { head, body, .. }| {
         let value = body.clip().ok_or(Status::Order)?;
         // SAFETY: the contract of the header.
-        unsafe { border::write(head, clip, value) }
+        unsafe { ffi::write(head, clip, value) }
     });
     status(answer)
 }

@@ -1,10 +1,10 @@
 //! Shards: samples that other workers, or micro-batches, add to the open step.
 
-use crate::border;
+use crate::ffi;
 use crate::memory::Run;
 pub use crate::memory::Shard;
-use crate::status::{Answer, Status, status};
-use crate::step::{DAMPER_MAX_PIECES, Piece};
+use crate::status::{FfiResult, Status, status};
+use crate::step::{DAMPER_MAX_SEGMENTS, Segment};
 use core::ffi::c_void;
 use core::mem::{align_of, size_of};
 
@@ -32,36 +32,40 @@ pub unsafe extern "C" fn damper_shard_open(
     shard: *mut *mut Shard,
 ) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::shard::open(run, memory.cast(), size, shard) })
+    status(unsafe { ffi::shard::open(run, memory.cast(), size, shard) })
 }
 
 /// Adds one sample to a shard, as `damper_add` does to the step.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_shard_add(shard: *mut Shard, grad: *const f32, len: usize) -> Status {
-    let piece = Piece { data: grad, len };
+    let segment = Segment { data: grad, len };
     // SAFETY: the contract of the header.
-    unsafe { damper_shard_add_pieces(shard, &raw const piece, 1) }
+    unsafe { damper_shard_add_segments(shard, &raw const segment, 1) }
 }
 
-/// As `damper_shard_add`, of a gradient in pieces as in `damper_add_pieces`.
+/// As `damper_shard_add`, of a gradient in segments as in `damper_add_segments`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_shard_add_pieces(shard: *mut Shard, pieces: *const Piece, count: usize) -> Status {
+pub unsafe extern "C" fn damper_shard_add_segments(
+    shard: *mut Shard,
+    segments: *const Segment,
+    count: usize,
+) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { add(shard, pieces, count) })
+    status(unsafe { add(shard, segments, count) })
 }
 
-unsafe fn add(shard: *mut Shard, pieces: *const Piece, count: usize) -> Answer {
+unsafe fn add(shard: *mut Shard, segments: *const Segment, count: usize) -> FfiResult {
     // SAFETY: the caller's contract.
-    let shard = unsafe { border::shard::shard(shard) }?;
+    let shard = unsafe { ffi::shard::shard(shard) }?;
     // SAFETY: the caller's contract.
-    let lent = unsafe { shard.input(pieces, count) }?;
-    let mut parts: [&[f32]; DAMPER_MAX_PIECES] = [&[]; DAMPER_MAX_PIECES];
+    let lent = unsafe { shard.input(segments, count) }?;
+    let mut parts: [&[f32]; DAMPER_MAX_SEGMENTS] = [&[]; DAMPER_MAX_SEGMENTS];
     let parts = parts.get_mut(..lent.len()).ok_or(Status::Length)?;
     let mut total = 0usize;
-    for (part, piece) in parts.iter_mut().zip(lent) {
+    for (part, segment) in parts.iter_mut().zip(lent) {
         // SAFETY: the caller's contract.
-        *part = unsafe { shard.input(piece.data, piece.len) }?;
-        total = total.saturating_add(piece.len);
+        *part = unsafe { shard.input(segment.data, segment.len) }?;
+        total = total.saturating_add(segment.len);
     }
     if total != shard.dim {
         return Err(Status::Length);
@@ -74,12 +78,12 @@ unsafe fn add(shard: *mut Shard, pieces: *const Piece, count: usize) -> Answer {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_shard_merge(run: *mut Run, shard: *mut Shard) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::shard::merge(run, shard) })
+    status(unsafe { ffi::shard::merge(run, shard) })
 }
 
 /// Ends a shard, which adds nothing, and wipes its memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_shard_close(shard: *mut Shard) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::shard::close(shard) })
+    status(unsafe { ffi::shard::close(shard) })
 }

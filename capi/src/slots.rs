@@ -9,21 +9,21 @@ pub mod optimizer;
 pub mod schedule;
 pub mod threshold;
 
-use crate::border::{self, Idle};
+use crate::ffi::{self, IdleMut};
 use crate::memory::{Choices, Phase, Run, Slot, Stage, State};
-use crate::status::{Answer, Status};
+use crate::status::{FfiResult, Status};
 
 /// A run whose slot may be chosen, and its choices so far.
-pub(crate) unsafe fn choosing<'a>(run: *mut Run, slot: Slot) -> Answer<Idle<'a>> {
+pub(crate) unsafe fn choosing<'a>(run: *mut Run, slot: Slot) -> FfiResult<IdleMut<'a>> {
     // SAFETY: the caller's contract.
-    let idle = unsafe { border::idle(run, Phase::Choosing) }?;
+    let idle = unsafe { ffi::idle(run, Phase::Choosing) }?;
     idle.head.is_free(slot)?;
     Ok(idle)
 }
 
-impl Idle<'_> {
+impl IdleMut<'_> {
     /// What `take` takes of the run's memory is given back if it fails.
-    pub(crate) fn attempt<T>(&mut self, take: impl FnOnce(&mut Self) -> Answer<T>) -> Answer<T> {
+    pub(crate) fn attempt<T>(&mut self, take: impl FnOnce(&mut Self) -> FfiResult<T>) -> FfiResult<T> {
         let used = self.head.used;
         let taken = take(self);
         if taken.is_err() {
@@ -33,12 +33,12 @@ impl Idle<'_> {
     }
 
     /// What fills the slots.
-    pub(crate) fn state(&mut self) -> Answer<&mut State> {
+    pub(crate) fn state(&mut self) -> FfiResult<&mut State> {
         self.body.state.as_mut().ok_or(Status::Order)
     }
 
     /// Fills the slot.
-    pub(crate) fn fill(&mut self, slot: Slot, fill: impl FnOnce(&mut Choices)) -> Answer {
+    pub(crate) fn fill(&mut self, slot: Slot, fill: impl FnOnce(&mut Choices)) -> FfiResult {
         let Stage::Choosing(choices) = &mut self.body.stage else { return Err(Status::Order) };
         fill(choices);
         self.head.choose(slot);

@@ -28,7 +28,7 @@ pub enum Status {
     Busy = 22,
     /// The call is out of order: see the function.
     Order = 23,
-    /// A number is out of its range: `damper_refusal` says which, and what it must be.
+    /// A number is out of its range: `damper_last_error` says which, and what it must be.
     Range = 24,
     /// The run has no key.
     NoKey = 25,
@@ -64,7 +64,7 @@ const ALL: [(Status, &CStr, &CStr); 21] = [
     (Status::NotARun, c"DAMPER_STATUS_NOT_A_RUN", c"there is no run here: closed, moved or copied"),
     (Status::Busy, c"DAMPER_STATUS_BUSY", c"the run is in a call already"),
     (Status::Order, c"DAMPER_STATUS_ORDER", c"the call is out of order"),
-    (Status::Range, c"DAMPER_STATUS_RANGE", c"a number is out of its range: damper_refusal says which"),
+    (Status::Range, c"DAMPER_STATUS_RANGE", c"a number is out of its range: damper_last_error says which"),
     (Status::NoKey, c"DAMPER_STATUS_NO_KEY", c"the run has no key"),
     (Status::NoStore, c"DAMPER_STATUS_NO_STORE", c"the run has no store for its ledger"),
     (Status::BudgetSpent, c"DAMPER_STATUS_BUDGET_SPENT", c"the privacy budget is spent"),
@@ -102,10 +102,10 @@ pub extern "C" fn damper_status_message(status: i32) -> *const c_char {
 }
 
 /// What a function inside this crate answers.
-pub(crate) type Answer<T = ()> = Result<T, Status>;
+pub(crate) type FfiResult<T = ()> = Result<T, Status>;
 
 /// The status of an answer.
-pub(crate) fn status(answer: Answer) -> Status {
+pub(crate) fn status(answer: FfiResult) -> Status {
     answer.err().unwrap_or(Status::Ok)
 }
 

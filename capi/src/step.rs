@@ -1,27 +1,27 @@
-//! A step: paid for when it opens, given samples, and released by its end alone.
+//! A step: charged when it opens, given samples, and released by its end alone.
 
-use crate::border::{self, Stepping};
+use crate::ffi::{self, Stepping};
 use crate::memory::{Phase, Run};
-use crate::status::{Answer, Status, status};
+use crate::status::{FfiResult, Status, status};
 use damper_core::accounting::Rate;
 use damper_core::filter::mix;
 use damper_core::sampling::poisson;
 
-/// The most pieces of a gradient in one call.
-pub const DAMPER_MAX_PIECES: usize = 32;
+/// The most segments of a gradient in one call.
+pub const DAMPER_MAX_SEGMENTS: usize = 32;
 
 /// Consecutive coordinates of a gradient.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct Piece {
+pub struct Segment {
     /// The first; may be null where there are none.
     pub data: *const f32,
     /// How many.
     pub len: usize,
 }
 
-/// Pays for a step, persists the payment, and opens the step; writes its number, counted from 0 over all restarts.
-/// Without a durable payment nothing is opened.
+/// Charges a step, persists the charge, and opens the step; writes its number, counted from 0 over all restarts.
+/// Without a durable charge nothing is opened.
 ///
 /// `DAMPER_STATUS_BUDGET_SPENT` at the end of training; `DAMPER_STATUS_NOT_PERSISTED` where the store failed: the step
 /// is burned, the next may be tried.
@@ -29,9 +29,9 @@ pub struct Piece {
 pub unsafe extern "C" fn damper_step_open(run: *mut Run, number: *mut u32) -> Status {
     // SAFETY: the contract of the header.
     status(unsafe {
-        border::open(run, number, |step, state, books| match books.filter {
-            None => step.open(state, &mut books.ledger),
-            Some(_) => Err(border::NOT_PAID),
+        ffi::open(run, number, |step, state, budget| match budget.filter {
+            None => step.open(state, &mut budget.ledger),
+            Some(_) => Err(ffi::NOT_CHARGED),
         })
     })
 }
@@ -39,9 +39,9 @@ pub unsafe extern "C" fn damper_step_open(run: *mut Run, number: *mut u32) -> St
 /// Begins the draw of the open step: each of `0..samples` with probability `rate / 2^53`, by a coin of its own. One
 /// draw a step.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_draw_begin(run: *mut Run, rate: u64, samples: u32) -> Status {
+pub unsafe extern "C" fn damper_batch_begin(run: *mut Run, rate: u64, samples: u32) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::stepping(run) }.and_then(|step| {
+    status(unsafe { ffi::stepping(run) }.and_then(|step| {
         let Stepping { head, live, generator } = step;
         let rate = Rate::from_numerator(rate).map_err(|error| head.refuse(error))?;
         match (&live.open, &live.draw) {
@@ -54,66 +54,66 @@ pub unsafe extern "C" fn damper_draw_begin(run: *mut Run, rate: u64, samples: u3
 
 /// Writes the index of the next sample that is drawn, ascending; `DAMPER_STATUS_END` after the last.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_draw_next(run: *mut Run, index: *mut u32) -> Status {
+pub unsafe extern "C" fn damper_batch_next(run: *mut Run, index: *mut u32) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::stepping(run) }.and_then(|Stepping { head, live, .. }| {
-        border::writable(head, index)?;
+    status(unsafe { ffi::stepping(run) }.and_then(|Stepping { head, live, .. }| {
+        ffi::writable(head, index)?;
         let sample = live.draw.as_mut().ok_or(Status::Order)?.next().ok_or(Status::End)?;
         // SAFETY: the contract of the header.
-        unsafe { border::write(head, index, sample) }
+        unsafe { ffi::write(head, index, sample) }
     }))
 }
 
-/// Hands the pieces to `take` as slices.
-unsafe fn with_pieces<R>(
+/// Hands the segments to `take` as slices.
+unsafe fn with_segments<R>(
     step: Stepping<'_>,
-    pieces: *const Piece,
+    segments: *const Segment,
     count: usize,
-    take: impl FnOnce(Stepping<'_>, &[&[f32]]) -> Answer<R>,
-) -> Answer<R> {
+    take: impl FnOnce(Stepping<'_>, &[&[f32]]) -> FfiResult<R>,
+) -> FfiResult<R> {
     // SAFETY: the caller's contract.
-    let lent = unsafe { border::input(step.head, pieces, count) }?;
-    let mut parts: [&[f32]; DAMPER_MAX_PIECES] = [&[]; DAMPER_MAX_PIECES];
+    let lent = unsafe { ffi::input(step.head, segments, count) }?;
+    let mut parts: [&[f32]; DAMPER_MAX_SEGMENTS] = [&[]; DAMPER_MAX_SEGMENTS];
     let parts = parts.get_mut(..lent.len()).ok_or(Status::Length)?;
     let mut total = 0usize;
-    for (part, piece) in parts.iter_mut().zip(lent) {
+    for (part, segment) in parts.iter_mut().zip(lent) {
         // SAFETY: the caller's contract.
-        *part = unsafe { border::input(step.head, piece.data, piece.len) }?;
-        total = total.saturating_add(piece.len);
+        *part = unsafe { ffi::input(step.head, segment.data, segment.len) }?;
+        total = total.saturating_add(segment.len);
     }
     if total != step.head.dim { Err(Status::Length) } else { take(step, parts) }
 }
 
 /// Adds one sample to the open step: its gradient (`[dim]`) at the one point where it is wanted, or mixed by the caller
-/// (see `damper_point`). It is clipped, rounded to the grid and summed. A gradient whose squared norm is not a finite
+/// (see `damper_eval_point`). It is clipped, rounded to the grid and summed. A gradient whose squared norm is not a finite
 /// `float` adds exactly nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_add(run: *mut Run, grad: *const f32, len: usize) -> Status {
-    let piece = Piece { data: grad, len };
+    let segment = Segment { data: grad, len };
     // SAFETY: the contract of the header.
-    unsafe { damper_add_pieces(run, &raw const piece, 1) }
+    unsafe { damper_add_segments(run, &raw const segment, 1) }
 }
 
-/// As `damper_add`, of a gradient in `count` consecutive pieces, at most `DAMPER_MAX_PIECES`: one of each tensor, say.
+/// As `damper_add`, of a gradient in `count` consecutive segments, at most `DAMPER_MAX_SEGMENTS`: one of each tensor, say.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_add_pieces(run: *mut Run, pieces: *const Piece, count: usize) -> Status {
+pub unsafe extern "C" fn damper_add_segments(run: *mut Run, segments: *const Segment, count: usize) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::stepping(run) }.and_then(|step| {
+    status(unsafe { ffi::stepping(run) }.and_then(|step| {
         let add = |step: Stepping<'_>, parts: &[&[f32]]| {
             Ok(step.live.open.as_mut().ok_or(Status::Order)?.add_combined(parts)?)
         };
         // SAFETY: the contract of the header.
-        unsafe { with_pieces(step, pieces, count, add) }
+        unsafe { with_segments(step, segments, count, add) }
     }))
 }
 
 /// Writes at how many points each sample's gradient is wanted in the open step.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_points(run: *const Run, points: *mut usize) -> Status {
+pub unsafe extern "C" fn damper_eval_points(run: *const Run, points: *mut usize) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::open_step(run) }.and_then(|(head, open)| {
+    status(unsafe { ffi::open_step(run) }.and_then(|(head, open)| {
         // SAFETY: the contract of the header.
-        unsafe { border::write(head, points, open.eval_points()) }
+        unsafe { ffi::write(head, points, open.eval_points()) }
     }))
 }
 
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn damper_points(run: *const Run, points: *mut usize) -> S
 /// elsewhere computes `u = w_0·g_0`, then `u = u + w_j·g_j` in order, each operation rounded by itself, and adds `u` by
 /// `damper_add`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_point(
+pub unsafe extern "C" fn damper_eval_point(
     run: *const Run,
     index: usize,
     params: *const f32,
@@ -131,9 +131,9 @@ pub unsafe extern "C" fn damper_point(
     weight: *mut f32,
 ) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::open_step(run) }.and_then(|(head, open)| {
-        border::writable_beside(head, weight, [params, point], head.dim)?;
-        let pair = border::pair(head, (params, params_len), (point, point_len), head.dim)?;
+    status(unsafe { ffi::open_step(run) }.and_then(|(head, open)| {
+        ffi::writable_beside(head, weight, [params, point], head.dim)?;
+        let pair = ffi::pair(head, (params, params_len), (point, point_len), head.dim)?;
         if index >= open.eval_points() {
             return Err(Status::Order);
         }
@@ -141,16 +141,16 @@ pub unsafe extern "C" fn damper_point(
         let (params, point) = unsafe { pair.lend() };
         let found = open.eval_point(index, params, point)?;
         // SAFETY: the contract of the header.
-        unsafe { border::write(head, weight, found) }
+        unsafe { ffi::write(head, weight, found) }
     }))
 }
 
-/// Takes 1 vector, in which `damper_mix_…` mixes the gradients of a sample at several points. Before
+/// Takes 1 vector, in which `damper_combine_…` mixes the gradients of a sample at several points. Before
 /// `damper_run_start`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_reserve_mixing(run: *mut Run) -> Status {
+pub unsafe extern "C" fn damper_reserve_combining(run: *mut Run) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::idle(run, Phase::Choosing) }.and_then(|mut idle| {
+    status(unsafe { ffi::idle(run, Phase::Choosing) }.and_then(|mut idle| {
         if idle.live.mixing.is_some() {
             return Err(Status::Order);
         }
@@ -161,9 +161,9 @@ pub unsafe extern "C" fn damper_reserve_mixing(run: *mut Run) -> Status {
 
 /// Begins a sample whose gradients come point by point; one that was begun and not ended adds nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_mix_begin(run: *mut Run) -> Status {
+pub unsafe extern "C" fn damper_combine_begin(run: *mut Run) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::stepping(run) }.and_then(|Stepping { live, .. }| {
+    status(unsafe { ffi::stepping(run) }.and_then(|Stepping { live, .. }| {
         if live.mixing.is_none() {
             return Err(Status::Order);
         }
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn damper_mix_begin(run: *mut Run) -> Status {
 /// Writes where the sample's next gradient is wanted (`[dim]`) to `point`; `DAMPER_STATUS_END` when there are no more
 /// points.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_mix_point(
+pub unsafe extern "C" fn damper_combine_eval_point(
     run: *mut Run,
     params: *const f32,
     params_len: usize,
@@ -183,8 +183,8 @@ pub unsafe extern "C" fn damper_mix_point(
     point_len: usize,
 ) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::stepping(run) }.and_then(|Stepping { head, live, .. }| {
-        let pair = border::pair(head, (params, params_len), (point, point_len), head.dim)?;
+    status(unsafe { ffi::stepping(run) }.and_then(|Stepping { head, live, .. }| {
+        let pair = ffi::pair(head, (params, params_len), (point, point_len), head.dim)?;
         let (open, next) = (live.open.as_ref().ok_or(Status::Order)?, live.point.ok_or(Status::Order)?);
         if next >= open.eval_points() {
             return Err(Status::End);
@@ -198,17 +198,17 @@ pub unsafe extern "C" fn damper_mix_point(
 
 /// Mixes in the sample's gradient (`[dim]`) at the point that was written last.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_mix_add(run: *mut Run, grad: *const f32, len: usize) -> Status {
-    let piece = Piece { data: grad, len };
+pub unsafe extern "C" fn damper_combine_add(run: *mut Run, grad: *const f32, len: usize) -> Status {
+    let segment = Segment { data: grad, len };
     // SAFETY: the contract of the header.
-    unsafe { damper_mix_add_pieces(run, &raw const piece, 1) }
+    unsafe { damper_combine_add_segments(run, &raw const segment, 1) }
 }
 
-/// As `damper_mix_add`, of a gradient in pieces as in `damper_add_pieces`.
+/// As `damper_combine_add`, of a gradient in segments as in `damper_add_segments`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_mix_add_pieces(run: *mut Run, pieces: *const Piece, count: usize) -> Status {
+pub unsafe extern "C" fn damper_combine_add_segments(run: *mut Run, segments: *const Segment, count: usize) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::stepping(run) }.and_then(|step| {
+    status(unsafe { ffi::stepping(run) }.and_then(|step| {
         let add = |step: Stepping<'_>, parts: &[&[f32]]| {
             let live = step.live;
             let (next, weight) = (live.point.ok_or(Status::Order)?, live.weight.ok_or(Status::Order)?);
@@ -218,16 +218,16 @@ pub unsafe extern "C" fn damper_mix_add_pieces(run: *mut Run, pieces: *const Pie
             Ok(())
         };
         // SAFETY: the contract of the header.
-        unsafe { with_pieces(step, pieces, count, add) }
+        unsafe { with_segments(step, segments, count, add) }
     }))
 }
 
 /// Ends the sample: clips the mixed gradient and adds it. `DAMPER_STATUS_ORDER` where a point is missing; nothing was
 /// added.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_mix_end(run: *mut Run) -> Status {
+pub unsafe extern "C" fn damper_combine_end(run: *mut Run) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::stepping(run) }.and_then(|Stepping { live, .. }| {
+    status(unsafe { ffi::stepping(run) }.and_then(|Stepping { live, .. }| {
         let (open, mixing) = (live.open.as_mut().ok_or(Status::Order)?, live.mixing.as_ref().ok_or(Status::Order)?);
         if live.point != Some(open.eval_points()) {
             return Err(Status::Order);
@@ -245,9 +245,9 @@ pub unsafe extern "C" fn damper_mix_end(run: *mut Run) -> Status {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_step_finish(run: *mut Run, params: *mut f32, len: usize) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::stepping(run) }.and_then(|Stepping { head, live, generator }| {
+    status(unsafe { ffi::stepping(run) }.and_then(|Stepping { head, live, generator }| {
         // SAFETY: the contract of the header.
-        let params = unsafe { border::update(head, params, len, head.dim) }?;
+        let params = unsafe { ffi::update(head, params, len, head.dim) }?;
         let finished = match live.open.take() {
             Some(open) => open.finish(params, generator),
             None => return Err(Status::Order),
@@ -258,11 +258,11 @@ pub unsafe extern "C" fn damper_step_finish(run: *mut Run, params: *mut f32, len
     }))
 }
 
-/// Gives the open step up: nothing is released, its sum is wiped, its payment stays.
+/// Gives the open step up: nothing is released, its sum is wiped, its charge stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_step_abandon(run: *mut Run) -> Status {
     // SAFETY: the contract of the header.
-    status(unsafe { border::stepping(run) }.map(|Stepping { head, live, .. }| {
+    status(unsafe { ffi::stepping(run) }.map(|Stepping { head, live, .. }| {
         live.end();
         head.phase = Phase::Ready;
     }))

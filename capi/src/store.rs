@@ -9,7 +9,7 @@ use damper_core::accounting::Store;
 pub struct Record {
     /// Steps that may be released in all; of a Renyi filter, 0.
     pub budget: u32,
-    /// Steps paid, those prepaid included.
+    /// Steps charged, those reserved included.
     pub paid: u32,
     /// The divergence that a Renyi filter spent; 0 of a ledger.
     pub divergence: f64,

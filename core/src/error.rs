@@ -74,7 +74,7 @@ pub(crate) fn check_len(what: &'static str, expected: usize, got: usize) -> Resu
 pub enum OpenError<E> {
     /// The privacy budget is spent: stop.
     BudgetSpent,
-    /// The ledger could not be persisted. The step is not released; it may or may not have been paid.
+    /// The ledger could not be persisted. The step is not released; it may or may not have been charged.
     Store(E),
     /// The state does not fit the configuration.
     Call(CallError),

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Where `s` is not finite nothing is added. `s` and `g_i · s` round, so `Σ q_i²` may come out above `u²`. It is computed
-//! exactly, in integers, on what was summed; a sample that fails is taken out again, shrunk, and added anew: with
+//! exactly, in integers, on what was summed; a sample that fails is taken out again, shrunk, and added again: with
 //! `h = 2^-20` at first, `s ← F(s·F(1 − h))`, `h ← 2h`, until it passes. Truncation pulls each coordinate toward zero by
 //! half a unit on average: choose `2^bits ≫ √D`. A layer is clipped like a gradient of its own: lanes count from its first
 //! coordinate, `u = ⌊s_l·2^bits⌋`, and its threshold is `F(C·s_l)`.

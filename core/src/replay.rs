@@ -33,16 +33,16 @@
 //!           u8:8 name ADDRESS f64:multiplier u16:n n*(f32 f32)                continuous Gaussian noise, of the clip 1
 //!           u8:9 name ADDRESS            u16:n n*(u32)                        random words of xoshiro
 //!           u8:10 name u8:SIDE u16:rank u16:P u16:G u16:R P*(f32) G*(f32) R*(f32) G*(f32)    coordinates, and the matrix from them
-//!           u8:11 name u32:budget u32:prepaid u16:n n*(u8:EVENT u32:NUMBER u32:persisted)    a ledger
+//!           u8:11 name u32:budget u32:reserved u16:n n*(u8:EVENT u32:NUMBER u32:persisted)    a ledger
 //!           u8:12 name FILTER u64:budget u16:n n*(u8:EVENT u64:rate/2^53 f64:multiplier u32:NUMBER f64:spent)    a Rényi filter
 //!           u8:16 name RUN
-//!           u8:17 name FILTER u64:rate/2^53 RUN                               paid by a Rényi filter
+//!           u8:17 name FILTER u64:rate/2^53 RUN                               charged to a Rényi filter
 //!           u8:18 name UPDATES
 //! ADDRESS   u64:seed u8:purpose u32:step u32:chunk
 //! GRAD      u16:D D*(f32)
 //! SIDE      u8:0 (left) or 1
-//! EVENT     u8:0 (a step is paid), 1 (the same, and the store fails) or 2 (a restart from what is persisted)
-//! NUMBER    u32: of the step; ffffffff where it is refused, fffffffe where the store fails; after a restart the steps paid
+//! EVENT     u8:0 (a step is charged), 1 (the same, and the store fails) or 2 (a restart from what is persisted)
+//! NUMBER    u32: of the step; ffffffff where it is refused, fffffffe where the store fails; after a restart the steps charged
 //! FILTER    u32:order f64:epsilon f64:delta
 //! FUNCTION  f32: 0 sqrt, 1 ln, 2 sin and cos, 7 exp, 8 +, 9 *, 10 /; f64: 3 sqrt, 4 exp, 5 cos, 6 pow, 11 to f32
 //! RUN       u32:D u32:steps u16:every SAMPLES u32:expected batch MECHANISM CLIP THRESHOLD RELEASED OPTIMIZER SCHEDULE STEPS
@@ -75,9 +75,9 @@
 //! the range of the coming step (0 without a histogram). A filter's memory is `s_1 … s_K`, then in f64 those of the input 1, 1, …; of per-sample momentum the past iterates before it, the last one
 //! first; of DiSK `g̃`, `d`, and `κ` of the coming step in f64. An optimizer's is its vectors in the order of its page, then Adam's
 //! powers, Adam-BC's `w₁ w₂ φ`; AdaGrad-norm's `a` before the inner one's. A Rényi filter's is of what is spent, an f64, and the
-//! steps paid, a u32.
+//! steps charged, a u32.
 //!
-//! A step that a Rényi filter pays for has noise of `f = 1 + w/8` times the mechanism's, `w` the last three bits of the first
+//! A step that a Rényi filter is charged for has noise of `f = 1 + w/8` times the mechanism's, `w` the last three bits of the first
 //! parameter; while the filter refuses that, `f` is doubled, at most twice. A run ends where it refuses all three.
 //!
 //! # Memory

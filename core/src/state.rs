@@ -91,7 +91,7 @@ pub enum RestoreError {
     Damaged,
     /// They are of another method or of another number of parameters.
     Shape,
-    /// They were saved after more steps than are paid: the ledger was put back.
+    /// They were saved after more steps than are charged: the ledger was put back.
     LedgerBehind,
 }
 
@@ -150,7 +150,7 @@ fn next<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
     }
 }
 
-/// Restores a memory of this shape from all of `bytes`, where `paid` steps are paid.
+/// Restores a memory of this shape from all of `bytes`, where `paid` steps are charged.
 ///
 /// # Errors
 ///

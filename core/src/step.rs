@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The order is what makes the step private, so it is one type with named slots: [`PrivateStep`] is the configuration,
-//! [`StepState`] the caller's memory, [`Open`] a step that has been paid for. Only [`Open::finish`] and [`Open::emit`] release
+//! [`StepState`] the caller's memory, [`Open`] a step that has been charged. Only [`Open::finish`] and [`Open::emit`] release
 //! anything. A step that is dropped half-way wipes its sum. One that is forgotten (`mem::forget`) leaves it in the caller's
 //! memory, as words that have no accessor; the next step wipes them before it adds anything.
 //!
@@ -519,7 +519,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         }
     }
 
-    /// The state if it fits, before anything is paid. The caller's code is asked for memory, clip and query once: what was
+    /// The state if it fits, before anything is charged. The caller's code is asked for memory, clip and query once: what was
     /// checked is what the step uses.
     fn check<'a, B, FS, OS>(
         &self,

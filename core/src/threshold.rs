@@ -24,7 +24,7 @@ pub use crate::count::{AllCounts, CountNoise, Counts, Query, ReleasedCounts};
 
 use crate::numerics::digest::Digest;
 
-/// What a threshold may know of a step beside its counts: constants declared beforehand.
+/// What a threshold may know of a step beside its counts: constants declared in advance.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StepConstants {
     /// The multiplier of the gradient's noise at this step, `σ_T`.

@@ -6,12 +6,12 @@ static _Alignas(8) uint8_t memory[DAMPER_RUN_BYTES(DIM, 4, 2)];
 static float params[DIM], point[DIM], grad[DIM];
 
 static damper_status add(damper_run *run, const digit *of) {
-  damper_status status = damper_mix_begin(run);
-  while (status == DAMPER_STATUS_OK && (status = damper_mix_point(run, params, DIM, point, DIM)) == DAMPER_STATUS_OK) {
+  damper_status status = damper_combine_begin(run);
+  while (status == DAMPER_STATUS_OK && (status = damper_combine_eval_point(run, params, DIM, point, DIM)) == DAMPER_STATUS_OK) {
     gradient(point, of, grad);
-    status = damper_mix_add(run, grad, DIM);
+    status = damper_combine_add(run, grad, DIM);
   }
-  return status == DAMPER_STATUS_END ? damper_mix_end(run) : status;
+  return status == DAMPER_STATUS_END ? damper_combine_end(run) : status;
 }
 
 static damper_status train(size_t index) {
@@ -19,11 +19,11 @@ static damper_status train(size_t index) {
   uint64_t rate;
   uint32_t number, sample;
   for (int i = 0; i < DIM; i++) params[i] = 0.0f;
-  damper_status status = damper_rate(EXPECTED_BATCH, TRAIN, &rate);
+  damper_status status = damper_sampling_rate(EXPECTED_BATCH, TRAIN, &rate);
   if (status == DAMPER_STATUS_OK) status = start(index, memory, sizeof memory, 1, &run);
   while (status == DAMPER_STATUS_OK && (status = damper_step_open(run, &number)) == DAMPER_STATUS_OK) {
-    status = damper_draw_begin(run, rate, TRAIN);
-    while (status == DAMPER_STATUS_OK && (status = damper_draw_next(run, &sample)) == DAMPER_STATUS_OK) {
+    status = damper_batch_begin(run, rate, TRAIN);
+    while (status == DAMPER_STATUS_OK && (status = damper_batch_next(run, &sample)) == DAMPER_STATUS_OK) {
       status = add(run, &digits[sample]);
     }
     if (status == DAMPER_STATUS_END) status = damper_step_finish(run, params, DIM);

@@ -47,8 +47,8 @@ static damper_status quantile(damper_run *run) {
 }
 static damper_status adp(damper_run *run) {
   const damper_schedule schedule = {.size = sizeof schedule,
-                                    .decay = DAMPER_RATE_DECAY_POLYNOMIAL,
-                                    .noise = DAMPER_NOISE_CHANGE_MATCHED,
+                                    .decay = DAMPER_LR_DECAY_POLYNOMIAL,
+                                    .noise = DAMPER_NOISE_SCHEDULE_MATCHED,
                                     .warmup = 1,
                                     .offset = 2.0,
                                     .slope = 1.0,
@@ -122,7 +122,7 @@ static damper_status start(size_t index, void *memory, size_t size, int with_mix
   damper_status status = damper_run_init(memory, size, DIM, run);
   if (status == DAMPER_STATUS_OK) status = damper_run_configure(*run, &config);
   if (status == DAMPER_STATUS_OK) status = methods[index].choose(*run);
-  if (status == DAMPER_STATUS_OK && with_mixing) status = damper_reserve_mixing(*run);
+  if (status == DAMPER_STATUS_OK && with_mixing) status = damper_reserve_combining(*run);
   if (status == DAMPER_STATUS_OK) status = damper_set_simulation_seed(*run, 2026);
   if (status == DAMPER_STATUS_OK) status = damper_set_volatile_store(*run);
   return status == DAMPER_STATUS_OK ? damper_run_start(*run) : status;

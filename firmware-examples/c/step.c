@@ -16,7 +16,7 @@ int main(void) {
   static const uint8_t key[32] = {7, 7, 7};
   const damper_config config = {sizeof config, 16, 60, 1.0, 0.5, 1.0f, 3};
   const damper_record held = {.budget = 3, .paid = 1};
-  const damper_piece pieces[] = {{grad, 40}, {grad + 40, DIM - 40}};
+  const damper_segment segments[] = {{grad, 40}, {grad + 40, DIM - 40}};
   uint32_t number, paid = 0;
   damper_run *run;
   for (int i = 0; i < DIM; i++) grad[i] = i < 40 ? 0.25f : -0.25f;
@@ -30,7 +30,7 @@ int main(void) {
   if (damper_run_start(run) != DAMPER_STATUS_OK) return 7;
   damper_status status;
   while ((status = damper_step_open(run, &number)) == DAMPER_STATUS_OK) {
-    if (damper_add_pieces(run, pieces, 2) != DAMPER_STATUS_OK) return 8;
+    if (damper_add_segments(run, segments, 2) != DAMPER_STATUS_OK) return 8;
     if (damper_step_finish(run, params, DIM) != DAMPER_STATUS_OK) return 9;
   }
   if (status != DAMPER_STATUS_BUDGET_SPENT || paid != 3 || number != 2) return 10;

@@ -34,8 +34,8 @@ static damper_status configure(damper_run *run) {
 static damper_status step(damper_run *run, uint64_t rate) {
   uint32_t number, index;
   damper_status status = damper_step_open(run, &number);
-  if (status == DAMPER_STATUS_OK) status = damper_draw_begin(run, rate, TRAIN);
-  while (status == DAMPER_STATUS_OK && (status = damper_draw_next(run, &index)) == DAMPER_STATUS_OK) {
+  if (status == DAMPER_STATUS_OK) status = damper_batch_begin(run, rate, TRAIN);
+  while (status == DAMPER_STATUS_OK && (status = damper_batch_next(run, &index)) == DAMPER_STATUS_OK) {
     gradient(params, &digits[index], grad);
     status = damper_add(run, grad, DIM);
   }
@@ -47,7 +47,7 @@ static damper_status train(void) {
   uint64_t rate;
   uint32_t is_private;
   damper_record paid;
-  damper_status status = damper_rate(EXPECTED_BATCH, TRAIN, &rate);
+  damper_status status = damper_sampling_rate(EXPECTED_BATCH, TRAIN, &rate);
   if (status == DAMPER_STATUS_OK) status = damper_run_init(memory, sizeof memory, DIM, &run);
   if (status == DAMPER_STATUS_OK) status = configure(run);
   if (status == DAMPER_STATUS_OK) status = damper_is_private(run, &is_private);
@@ -59,7 +59,7 @@ static damper_status train(void) {
   }
   if (status != DAMPER_STATUS_BUDGET_SPENT) return status;
 
-  if ((status = damper_paid(run, &paid)) != DAMPER_STATUS_OK) return status;
+  if ((status = damper_charged_steps(run, &paid)) != DAMPER_STATUS_OK) return status;
   say("budget spent after "), say_number(paid.paid), say(" steps\n");
   uint32_t right = 0;
   for (int i = TRAIN; i < TRAIN + HELD_OUT; i++) right += (uint32_t)is_right(params, &digits[i]);

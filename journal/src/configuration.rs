@@ -3,7 +3,7 @@
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// A run's budget and the fingerprint of all that its payments stand for.
+/// A run's budget and the fingerprint of all that its charges stand for.
 ///
 /// Fold in ([`with`](Self::with)) whatever changes what a step costs or what its noise is for: multiplier, clip, sampling
 /// rate, expected batch, number of parameters, the grid, the data set's name, a number of the run. The fingerprint is FNV-1a of

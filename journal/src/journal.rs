@@ -1,4 +1,4 @@
-//! A ledger's payments in NOR flash: append-only, in three copies, over a ring of erase sectors.
+//! A ledger's charges in NOR flash: append-only, in three copies, over a ring of erase sectors.
 //!
 //! # Format
 //!
@@ -6,12 +6,12 @@
 //! `n mod slots`, so that an entry tells where it belongs. In each sector
 //!
 //! ```text
-//! slot 0         the newest payment when the sector was begun: the sector is whole and carries on
-//! slots 1 ..     payments
+//! slot 0         the newest charge when the sector was begun: the sector is whole and carries on
+//! slots 1 ..     charges
 //! last slot      written when another sector has taken over: what is newest is no longer here
 //! ```
 //!
-//! A payment is written copy by copy, each read back before the next is begun; after the third it is persisted. So a restart
+//! A charge is written copy by copy, each read back before the next is begun; after the third it is persisted. So a restart
 //! tells slots apart:
 //!
 //! | copies | it was | and is |
@@ -32,19 +32,19 @@
 //! A flash that refuses words that a cut has touched is taken at its word, and the next slot is used. A word that cannot be
 //! read counts as damaged; the driver of a flash that raises an exception for such words must turn it into an error.
 //!
-//! A sector is erased only when it is not the one that holds the newest payment, so a cut erase loses nothing, whatever it
+//! A sector is erased only when it is not the one that holds the newest charge, so a cut erase loses nothing, whatever it
 //! leaves behind.
 //!
 //! # What is noticed
 //!
-//! Any damage to one or two copies is repaired from the third. Damage to all copies of the newest payment, and the loss of the
+//! Any damage to one or two copies is repaired from the third. Damage to all copies of the newest charge, and the loss of the
 //! sector that it is in, erased or overwritten, are noticed ([`JournalError::Corrupted`]), and so is a blank region
 //! ([`JournalError::Blank`]): none is taken for "nothing paid". Not noticed is an older image put back, of the region or of the
 //! sector in use; that takes a [monotonic counter](crate::Sealed).
 //!
 //! # Cost
 //!
-//! 96 bytes of flash a payment, an erase every `ERASE_SIZE / 96 − 2` payments, taken by the sectors in turn. Opening reads the
+//! 96 bytes of flash a charge, an erase every `ERASE_SIZE / 96 − 2` charges, taken by the sectors in turn. Opening reads the
 //! region once. Words of up to 32 bytes, sectors of 512 bytes or more, two or more of them. 40 bytes of RAM beside the flash's
 //! driver.
 
@@ -57,10 +57,10 @@ use embedded_storage::nor_flash::NorFlash;
 
 const COPIES: u32 = 3;
 const SLOT: u32 = COPIES * block::BYTES;
-/// "DJL1": a payment of the first format.
+/// "DJL1": a charge of the first format.
 const KIND: u32 = u32::from_le_bytes(*b"DJL1");
 
-/// Why a journal cannot be used, or a payment was not persisted.
+/// Why a journal cannot be used, or a charge was not persisted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -69,15 +69,15 @@ pub enum JournalError<E> {
     Flash(E),
     /// The region is not two or more whole sectors.
     Geometry,
-    /// Nothing is there. On a device that was provisioned, someone erased it: what was paid is unknown.
+    /// Nothing is there. On a device that was provisioned, someone erased it: what was charged is unknown.
     Blank,
     /// A region to be provisioned is not erased.
     Occupied,
     /// The journal is another configuration's, or the ledger is another's than the journal.
     OtherConfiguration,
-    /// Damage that may hide payments.
+    /// Damage that may hide charges.
     Corrupted,
-    /// A payment that is not above the one before it.
+    /// A charge that is not above the one before it.
     Backwards,
     /// What was written or erased does not read back.
     Worn,
@@ -100,7 +100,7 @@ impl<E: fmt::Display> fmt::Display for JournalError<E> {
 
 impl<E: fmt::Debug + fmt::Display> core::error::Error for JournalError<E> {}
 
-/// The payments of one run, in a region of flash that is the journal's alone.
+/// The charges of one run, in a region of flash that is the journal's alone.
 #[derive(Debug)]
 pub struct Journal<F> {
     flash: F,
@@ -122,7 +122,7 @@ struct Payment {
 /// What is in a slot.
 enum Slot {
     Blank,
-    /// A payment, its number, and whether all copies are whole.
+    /// A charge, its number, and whether all copies are whole.
     Whole(u32, Payment, bool),
     /// No copy is whole, some are blank.
     Torn,
@@ -163,7 +163,7 @@ impl<F: NorFlash> Journal<F> {
     ///
     /// # Errors
     ///
-    /// There is none, it is another configuration's, or it is damaged so that payments may be missing: nothing may be
+    /// There is none, it is another configuration's, or it is damaged so that charges may be missing: nothing may be
     /// released.
     pub fn open(flash: F, run: Configuration) -> Result<Self, JournalError<F::Error>> {
         let mut journal = Self::over(flash, run)?;
@@ -280,7 +280,7 @@ impl<F: NorFlash> Journal<F> {
         Ok(())
     }
 
-    /// Persists a payment in the next slot that takes it.
+    /// Persists a charge in the next slot that takes it.
     fn append(&mut self, payment: Payment) -> Result<(), JournalError<F::Error>> {
         let mut result = Err(JournalError::Worn);
         // So many that a freshly erased sector is among them: cuts may have touched any number of slots in this one.
@@ -300,7 +300,7 @@ impl<F: NorFlash> Journal<F> {
         result
     }
 
-    /// Goes on in the next sector of the ring that can be erased and written; never in the one that holds the newest payment.
+    /// Goes on in the next sector of the ring that can be erased and written; never in the one that holds the newest charge.
     fn turn(&mut self) -> Result<(), JournalError<F::Error>> {
         let mut result = Err(JournalError::Worn);
         let mut first = self.next - self.next % Self::SLOTS;
@@ -320,7 +320,7 @@ impl<F: NorFlash> Journal<F> {
         result
     }
 
-    /// Erases the sector whose first slot has this number, and carries the newest payment into it.
+    /// Erases the sector whose first slot has this number, and carries the newest charge into it.
     fn begin(&mut self, first: u32) -> Result<(), JournalError<F::Error>> {
         let at = self.address(first);
         self.flash.erase(at, at + F::ERASE_SIZE as u32).map_err(JournalError::Flash)?;

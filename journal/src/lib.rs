@@ -1,4 +1,4 @@
-//! Where a device or an enclave keeps the privacy ledger, so that no restart forgets what was paid.
+//! Where a device or an enclave keeps the privacy ledger, so that no restart forgets what was charged.
 //!
 //! ```text
 //! core::accounting::Store
@@ -8,8 +8,8 @@
 //! NOR flash    counter + sealed blob    NOR flash
 //! ```
 //!
-//! - [`Journal`] appends every payment to a ring of erase sectors, for microcontrollers.
-//! - [`Sealed`] keeps the newest payment in a blob whose age a monotonic counter tells, for enclaves.
+//! - [`Journal`] appends every charge to a ring of erase sectors, for microcontrollers.
+//! - [`Sealed`] keeps the newest charge in a blob whose age a monotonic counter tells, for enclaves.
 //! - [`Snapshots`] keeps the newest released parameters beside a journal.
 //! - [`Region`] is a part of a flash: one for the journal, one for the snapshots.
 //! - [`Configuration`] is what each of them is bound to.
@@ -44,7 +44,7 @@
 //! # Why not `sequential-storage`
 //!
 //! It is made for settings and queues, where a damaged item is best ignored and an older value beats none. A ledger that
-//! ignores its newest entry has forgotten payments. It is asynchronous, and its format changes with its major version. What a
+//! ignores its newest entry has forgotten charges. It is asynchronous, and its format changes with its major version. What a
 //! ledger needs, one kind of entry that only grows, is less.
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,25 +1,25 @@
-//! A ledger's payments in an enclave: a sealed blob kept by a host that is not trusted, and a counter that is.
+//! A ledger's charges in an enclave: a sealed blob kept by a host that is not trusted, and a counter that is.
 //!
 //! The host can lose a blob, hand over an older one, or run the enclave twice. It cannot read or forge a blob, nor turn the
-//! counter back. A payment takes a count, puts a blob that names the count, and **only then** is a step released. Each count
+//! counter back. A charge takes a count, puts a blob that names the count, and **only then** is a step released. Each count
 //! has an [`Allowance`]: under count `v`, counted from provisioning, no more than `v` allowances are ever paid. So whatever the
 //! host hands over:
 //!
-//! - the blob of the counter's own count is the newest payment, exactly;
+//! - the blob of the counter's own count is the newest charge, exactly;
 //! - with any other, `v` allowances are taken as paid, the most that there can have been.
 //!
 //! *Why.* An increment gives each count to one instance alone, so at most one blob has it. Its writer held the count before
 //! (it stops if it is given any other) and so, by induction, a bound on all that was released before. What is released
-//! under a count is at most what its blob holds. Step numbers below what is paid are never given out again, so two instances of
+//! under a count is at most what its blob holds. Step numbers below what is charged are never given out again, so two instances of
 //! one ledger share none: of two that hold the same count, one is given the next.
 //!
-//! A ledger that prepays exactly its allowance loses no more than one payment by a lost blob. A filter loses the difference
+//! A ledger that reserves exactly its allowance loses no more than one charge by a lost blob. A filter loses the difference
 //! between what its steps cost and their allowances. Neither is locked out, and neither loses privacy. Two things are beyond it:
-//! whoever can provision can begin a budget anew, and so can whoever runs the enclave with another counter.
+//! whoever can provision can begin a budget again, and so can whoever runs the enclave with another counter.
 //!
 //! # Cost
 //!
-//! One increment a payment: prepay where the counter is slow or wears out. 72 bytes of memory.
+//! One increment a charge: prepay where the counter is slow or wears out. 72 bytes of memory.
 
 use crate::block;
 use crate::{Configuration, FirstBoot};
@@ -29,7 +29,7 @@ use damper_core::numerics::up::{from_u64_up, mul_up};
 
 /// Bytes of a blob before it is sealed.
 pub const BLOB: usize = 40;
-/// "DJE1": a payment of the first format.
+/// "DJE1": a charge of the first format.
 const KIND: u32 = u32::from_le_bytes(*b"DJE1");
 
 /// A counter that nobody can turn back, not even by cutting power: a TPM's, replay-protected memory's, a quorum's.
@@ -76,13 +76,13 @@ pub trait Vault {
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Allowance {
-    /// Steps: of a ledger those it prepays, of a filter 1.
+    /// Steps: of a ledger those it reserves, of a filter 1.
     pub steps: u32,
     /// Rényi divergence: of a ledger 0, of a filter the dearest step's.
     pub divergence: f64,
 }
 
-/// Why a payment was not persisted, or nothing may be released. `C` is the counter's error, `V` the vault's.
+/// Why a charge was not persisted, or nothing may be released. `C` is the counter's error, `V` the vault's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -101,11 +101,11 @@ pub enum SealedError<C, V> {
     CounterBehind,
     /// Another instance has taken a count. This one is closed.
     Forked,
-    /// A payment that is not above the one before it.
+    /// A charge that is not above the one before it.
     Backwards,
-    /// A payment of more than the allowances of all counts so far.
+    /// A charge of more than the allowances of all counts so far.
     Allowance,
-    /// A payment failed before: open anew.
+    /// A charge failed before: open again.
     Closed,
 }
 
@@ -133,7 +133,7 @@ where
 {
 }
 
-/// The payments of one run, sealed.
+/// The charges of one run, sealed.
 #[derive(Debug)]
 pub struct Sealed<C, V> {
     counter: C,
@@ -199,7 +199,7 @@ impl<C: MonotonicCounter, V: Vault> Sealed<C, V> {
         Ok(Self { counter, vault, run, allowance, origin, count: Some(count), paid, divergence })
     }
 
-    /// What is paid: what a ledger or a filter resumes from.
+    /// What is charged: what a ledger or a filter resumes from.
     #[must_use]
     pub fn record(&self) -> Record {
         Record { budget: self.run.budget, paid: self.paid, divergence: self.divergence, order: self.run.order }

@@ -12,7 +12,7 @@
 //!
 //! # Format
 //!
-//! A half is erased, its words are written and read back, and then its head and the head's mirror: blocks of kind, steps paid,
+//! A half is erased, its words are written and read back, and then its head and the head's mirror: blocks of kind, steps charged,
 //! the fingerprint, how many words and their CRC-32. A power cut leaves a half without a head, and the other half whole.
 //!
 //! A head that was cut may read as whole at one restart and not at the next. Once its mirror was begun it is beyond doubt;
@@ -100,7 +100,7 @@ impl<F: NorFlash> Snapshots<F> {
         "words of flash must divide 32 bytes, and sectors be 64 bytes or more"
     );
 
-    /// Finds the newest whole snapshot of a run of which `paid` steps are paid, as the ledger's store says. A blank region
+    /// Finds the newest whole snapshot of a run of which `paid` steps are charged, as the ledger's store says. A blank region
     /// is one without a snapshot: the run goes on from its initial parameters.
     ///
     /// # Errors
@@ -133,7 +133,7 @@ impl<F: NorFlash> Snapshots<F> {
         Ok(snapshots)
     }
 
-    /// How many steps were paid when the newest snapshot was taken.
+    /// How many steps were charged when the newest snapshot was taken.
     #[must_use]
     pub fn newest(&self) -> Option<u32> {
         self.newest.map(|head| head.paid)

@@ -2,9 +2,9 @@
 
 use super::choosing;
 pub use super::layer::EachLayer;
-use crate::border::{self, Idle};
+use crate::ffi::{self, IdleMut};
 use crate::memory::{Run, Slot};
-use crate::status::{Answer, Status, status};
+use crate::status::{FfiResult, Status, status};
 use damper_core::clip::{Automatic, Layer, Layers};
 use damper_core::slots::AnyClip;
 
@@ -38,13 +38,13 @@ pub unsafe extern "C" fn damper_choose_layers(
     // SAFETY: the contract of the header.
     let answer = unsafe { choosing(run, Slot::Clip) }.and_then(|mut idle| {
         // SAFETY: the contract of the header.
-        let layers = unsafe { border::input(idle.head, layers, count) }?;
+        let layers = unsafe { ffi::input(idle.head, layers, count) }?;
         idle.attempt(|idle| choose_layers(idle, layers, gamma))
     });
     status(answer)
 }
 
-fn choose_layers(idle: &mut Idle<'_>, layers: &[EachLayer], gamma: f32) -> Answer {
+fn choose_layers(idle: &mut IdleMut<'_>, layers: &[EachLayer], gamma: f32) -> FfiResult {
     let coordinates = layers.iter().fold(0usize, |sum, layer| sum.saturating_add(layer.len));
     if coordinates != idle.head.dim {
         return Err(Status::Length);

@@ -3,9 +3,9 @@
 use super::choosing;
 pub use super::held::{DAMPER_MAX_ITERATES, DAMPER_MAX_ORDER};
 use super::held::{KeptFilter, Recursive};
-use crate::border::{self, Idle};
-use crate::memory::{Place, Run, Slot};
-use crate::status::{Answer, Status, status};
+use crate::ffi::{self, IdleMut};
+use crate::memory::{Run, Slot, SlotStorage};
+use crate::status::{FfiResult, Status, status};
 use core::ffi::{CStr, c_char};
 use damper_core::error::ConfigError;
 use damper_core::filter::{
@@ -14,7 +14,10 @@ use damper_core::filter::{
 use damper_core::slots::{FilterSlot, StatefulSlot};
 
 /// Fills the slot with what `make` makes of the run.
-unsafe fn choose(run: *mut Run, make: impl FnOnce(&mut Idle<'_>) -> Answer<&'static mut dyn KeptFilter>) -> Status {
+unsafe fn choose(
+    run: *mut Run,
+    make: impl FnOnce(&mut IdleMut<'_>) -> FfiResult<&'static mut dyn KeptFilter>,
+) -> Status {
     // SAFETY: the caller's contract.
     let answer = unsafe { choosing(run, Slot::Filter) }.and_then(|mut idle| {
         let filter = idle.attempt(make)?;
@@ -26,19 +29,19 @@ unsafe fn choose(run: *mut Run, make: impl FnOnce(&mut Idle<'_>) -> Answer<&'sta
 }
 
 /// The filter, its memory taken of the run's.
-fn remember(idle: &mut Idle<'_>, iir: Iir<DAMPER_MAX_ORDER>) -> Answer<Recursive> {
+fn remember(idle: &mut IdleMut<'_>, iir: Iir<DAMPER_MAX_ORDER>) -> FfiResult<Recursive> {
     let memory = idle.vectors(iir.order())?;
     Ok(StatefulSlot::filter(iir, IirState::new(memory)))
 }
 
 /// Coefficients `a` and `b` that the caller lends.
 unsafe fn recursive(
-    idle: &mut Idle<'_>,
+    idle: &mut IdleMut<'_>,
     a: (*const f32, usize),
     b: (*const f32, usize),
-) -> Answer<Iir<DAMPER_MAX_ORDER>> {
+) -> FfiResult<Iir<DAMPER_MAX_ORDER>> {
     // SAFETY: the caller's contract.
-    let (a, b) = unsafe { (border::input(idle.head, a.0, a.1)?, border::input(idle.head, b.0, b.1)?) };
+    let (a, b) = unsafe { (ffi::input(idle.head, a.0, a.1)?, ffi::input(idle.head, b.0, b.1)?) };
     Iir::new(a, b).map_err(|error| idle.head.refuse(error))
 }
 
@@ -53,11 +56,11 @@ pub unsafe extern "C" fn damper_choose_iir(
     b: *const f32,
     b_len: usize,
 ) -> Status {
-    let make = |idle: &mut Idle<'_>| {
+    let make = |idle: &mut IdleMut<'_>| {
         // SAFETY: the contract of the header.
         let iir = unsafe { recursive(idle, (a, a_len), (b, b_len)) }?;
         let filter = remember(idle, iir)?;
-        Ok(idle.hold(Place::recursive, filter) as &mut dyn KeptFilter)
+        Ok(idle.hold(SlotStorage::recursive, filter) as &mut dyn KeptFilter)
     };
     // SAFETY: the contract of the header.
     unsafe { choose(run, make) }
@@ -66,7 +69,7 @@ pub unsafe extern "C" fn damper_choose_iir(
 /// The published filter of that name (`momentum`, `d2`, `f6`, `p7`, …; in any case), as `damper_choose_iir`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_named_filter(run: *mut Run, name: *const c_char) -> Status {
-    let make = |idle: &mut Idle<'_>| {
+    let make = |idle: &mut IdleMut<'_>| {
         if name.is_null() {
             return Err(Status::Null);
         }
@@ -75,7 +78,7 @@ pub unsafe extern "C" fn damper_choose_named_filter(run: *mut Run, name: *const 
         let set = named(name).ok_or(ConfigError { parameter: "filter", must_be: "the name of a published one" });
         let iir = set.and_then(|set| Iir::new(set.a, set.b)).map_err(|error| idle.head.refuse(error))?;
         let filter = remember(idle, iir)?;
-        Ok(idle.hold(Place::recursive, filter) as &mut dyn KeptFilter)
+        Ok(idle.hold(SlotStorage::recursive, filter) as &mut dyn KeptFilter)
     };
     // SAFETY: the contract of the header.
     unsafe { choose(run, make) }
@@ -104,11 +107,11 @@ pub unsafe extern "C" fn damper_choose_disk_recursion(
     unsafe { choose(run, |idle| kalman(idle, Gain::Recursion { noise, drift, process }, gamma)) }
 }
 
-fn kalman(idle: &mut Idle<'_>, gain: Gain, gamma: f64) -> Answer<&'static mut dyn KeptFilter> {
+fn kalman(idle: &mut IdleMut<'_>, gain: Gain, gamma: f64) -> FfiResult<&'static mut dyn KeptFilter> {
     let look_ahead = if gamma == 0.0 { LookAhead::One } else { LookAhead::Two { gamma } };
     let filter = Kalman::new(gain, look_ahead).map_err(|error| idle.head.refuse(error))?;
     let (filtered, moved) = (idle.vectors(1)?, idle.vectors(1)?);
-    Ok(idle.hold(Place::filter, StatefulSlot::filter(filter, KalmanState::new(&filter, filtered, moved))))
+    Ok(idle.hold(SlotStorage::filter, StatefulSlot::filter(filter, KalmanState::new(&filter, filtered, moved))))
 }
 
 /// DP-PMLF: per-sample momentum over the last `iterates` (1 to `DAMPER_MAX_ITERATES`) with factor `beta` (−0.9 to 1),
@@ -124,11 +127,11 @@ pub unsafe extern "C" fn damper_choose_dp_pmlf(
     b: *const f32,
     b_len: usize,
 ) -> Status {
-    let make = |idle: &mut Idle<'_>| {
+    let make = |idle: &mut IdleMut<'_>| {
         // SAFETY: the contract of the header.
         let iir = unsafe { recursive(idle, (a, a_len), (b, b_len)) }?;
         let inner = remember(idle, iir)?;
-        let inner = idle.hold(Place::recursive, inner);
+        let inner = idle.hold(SlotStorage::recursive, inner);
         let filter = PerSampleMomentum::new(iterates, beta, FilterSlot::of(inner));
         momentum(idle, iterates, filter, inner)
     };
@@ -140,8 +143,8 @@ pub unsafe extern "C" fn damper_choose_dp_pmlf(
 /// and no filter after it; beside it momentum in the optimizer. Takes `iterates − 1` vectors.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_inner_momentum(run: *mut Run, iterates: usize, beta: f64) -> Status {
-    let make = |idle: &mut Idle<'_>| {
-        let inner = idle.hold(Place::recursive, StatefulSlot::filter(Identity, ()));
+    let make = |idle: &mut IdleMut<'_>| {
+        let inner = idle.hold(SlotStorage::recursive, StatefulSlot::filter(Identity, ()));
         let filter = PerSampleMomentum::unnormalised(iterates, beta, FilterSlot::of(inner));
         momentum(idle, iterates, filter, inner)
     };
@@ -151,12 +154,12 @@ pub unsafe extern "C" fn damper_choose_inner_momentum(run: *mut Run, iterates: u
 
 /// Per-sample momentum, if it was not refused, over the inner filter.
 fn momentum(
-    idle: &mut Idle<'_>,
+    idle: &mut IdleMut<'_>,
     iterates: usize,
     filter: Result<PerSampleMomentum<FilterSlot, DAMPER_MAX_ITERATES>, ConfigError>,
     inner: &'static mut dyn KeptFilter,
-) -> Answer<&'static mut dyn KeptFilter> {
+) -> FfiResult<&'static mut dyn KeptFilter> {
     let filter = filter.map_err(|error| idle.head.refuse(error))?;
     let past = idle.vectors(iterates.saturating_sub(1))?;
-    Ok(idle.hold(Place::filter, StatefulSlot::filter(filter, PerSampleMomentumState::new(past, inner))))
+    Ok(idle.hold(SlotStorage::filter, StatefulSlot::filter(filter, PerSampleMomentumState::new(past, inner))))
 }

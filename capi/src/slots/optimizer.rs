@@ -2,9 +2,9 @@
 
 use super::choosing;
 use super::held::{KeptOptimizer, Norm, Vector};
-use crate::border::Idle;
-use crate::memory::{Place, Run, Slot};
-use crate::status::{Answer, Status, status};
+use crate::ffi::IdleMut;
+use crate::memory::{Run, Slot, SlotStorage};
+use crate::status::{FfiResult, Status, status};
 use damper_core::error::ConfigError;
 use damper_core::optimizer::{
     AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, RmsProp, RmsPropState,
@@ -21,7 +21,7 @@ pub(crate) fn plain() -> Result<StatefulSlot<Sgd, SgdState<Vector<f32>>, f32>, C
 unsafe fn choose<O>(
     run: *mut Run,
     made: Result<O, ConfigError>,
-    remember: impl FnOnce(O, &mut Idle<'_>) -> Answer<&'static mut dyn KeptOptimizer>,
+    remember: impl FnOnce(O, &mut IdleMut<'_>) -> FfiResult<&'static mut dyn KeptOptimizer>,
 ) -> Status {
     // SAFETY: the caller's contract.
     let answer = unsafe { choosing(run, Slot::Optimizer) }.and_then(|mut idle| {
@@ -34,7 +34,7 @@ unsafe fn choose<O>(
     status(answer)
 }
 
-fn momentum(sgd: &Sgd, idle: &mut Idle<'_>) -> Answer<SgdState<Vector<f32>>> {
+fn momentum(sgd: &Sgd, idle: &mut IdleMut<'_>) -> FfiResult<SgdState<Vector<f32>>> {
     let vectors = sgd.momentum_len(idle.head.dim).min(1);
     Ok(SgdState { momentum: idle.vectors(vectors)? })
 }
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn damper_choose_sgd(run: *mut Run, momentum: f32, nestero
     unsafe {
         choose(run, made, |sgd, idle| {
             let state = self::momentum(&sgd, idle)?;
-            Ok(idle.hold(Place::optimizer, StatefulSlot::optimizer(sgd, state)))
+            Ok(idle.hold(SlotStorage::optimizer, StatefulSlot::optimizer(sgd, state)))
         })
     }
 }
@@ -66,9 +66,9 @@ pub unsafe extern "C" fn damper_choose_adam(
 ) -> Status {
     let made = Adam::new(beta1, beta2, epsilon, weight_decay);
     let made = made.map(|adam| if filtered_second_moment == 0 { adam } else { adam.with_filtered_second_moment() });
-    let remember = |adam, idle: &mut Idle<'_>| {
+    let remember = |adam, idle: &mut IdleMut<'_>| {
         let state = AdamState::new(idle.vectors(1)?, idle.vectors(1)?);
-        Ok(idle.hold(Place::optimizer, StatefulSlot::optimizer(adam, state)) as &mut dyn KeptOptimizer)
+        Ok(idle.hold(SlotStorage::optimizer, StatefulSlot::optimizer(adam, state)) as &mut dyn KeptOptimizer)
     };
     // SAFETY: the contract of the header.
     unsafe { choose(run, made, remember) }
@@ -87,9 +87,9 @@ pub unsafe extern "C" fn damper_choose_adam_bc(
 ) -> Status {
     let made = AdamBc::new(beta1, beta2, floor, weight_decay);
     let made = made.map(|adam| if floor_by_noise == 0 { adam } else { adam.with_floor_by_noise() });
-    let remember = |adam, idle: &mut Idle<'_>| {
+    let remember = |adam, idle: &mut IdleMut<'_>| {
         let state = AdamBcState::new(idle.vectors(1)?, idle.vectors(1)?);
-        Ok(idle.hold(Place::optimizer, StatefulSlot::optimizer(adam, state)) as &mut dyn KeptOptimizer)
+        Ok(idle.hold(SlotStorage::optimizer, StatefulSlot::optimizer(adam, state)) as &mut dyn KeptOptimizer)
     };
     // SAFETY: the contract of the header.
     unsafe { choose(run, made, remember) }
@@ -99,9 +99,9 @@ pub unsafe extern "C" fn damper_choose_adam_bc(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_adagrad(run: *mut Run, epsilon: f32, weight_decay: f32) -> Status {
     let made = AdaGrad::new(epsilon, weight_decay);
-    let remember = |adagrad, idle: &mut Idle<'_>| {
+    let remember = |adagrad, idle: &mut IdleMut<'_>| {
         let state = AdaGradState { sum: idle.vectors(1)? };
-        Ok(idle.hold(Place::optimizer, StatefulSlot::optimizer(adagrad, state)) as &mut dyn KeptOptimizer)
+        Ok(idle.hold(SlotStorage::optimizer, StatefulSlot::optimizer(adagrad, state)) as &mut dyn KeptOptimizer)
     };
     // SAFETY: the contract of the header.
     unsafe { choose(run, made, remember) }
@@ -112,9 +112,9 @@ pub unsafe extern "C" fn damper_choose_adagrad(run: *mut Run, epsilon: f32, weig
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_rmsprop(run: *mut Run, alpha: f64, epsilon: f32, weight_decay: f32) -> Status {
     let made = RmsProp::new(alpha, epsilon, weight_decay);
-    let remember = |rmsprop, idle: &mut Idle<'_>| {
+    let remember = |rmsprop, idle: &mut IdleMut<'_>| {
         let state = RmsPropState { second: idle.vectors(1)? };
-        Ok(idle.hold(Place::optimizer, StatefulSlot::optimizer(rmsprop, state)) as &mut dyn KeptOptimizer)
+        Ok(idle.hold(SlotStorage::optimizer, StatefulSlot::optimizer(rmsprop, state)) as &mut dyn KeptOptimizer)
     };
     // SAFETY: the contract of the header.
     unsafe { choose(run, made, remember) }
@@ -134,11 +134,11 @@ pub unsafe extern "C" fn damper_choose_adagrad_norm(
     weight_decay: f32,
 ) -> Status {
     let sgd = Sgd::new(momentum, nesterov != 0, weight_decay);
-    let remember = |sgd, idle: &mut Idle<'_>| {
+    let remember = |sgd, idle: &mut IdleMut<'_>| {
         let state = AdaGradNormState::new(self::momentum(&sgd, idle)?);
         let norm = AdaGradNorm::new(initial, floor, subtract_noise != 0, sgd);
         let norm: Norm = StatefulSlot::optimizer(norm.map_err(|error| idle.head.refuse(error))?, state);
-        Ok(idle.hold(Place::optimizer, norm) as &mut dyn KeptOptimizer)
+        Ok(idle.hold(SlotStorage::optimizer, norm) as &mut dyn KeptOptimizer)
     };
     // SAFETY: the contract of the header.
     unsafe { choose(run, sgd, remember) }

@@ -1,10 +1,10 @@
-//! The learning rate and the noise of each step, declared beforehand.
+//! The learning rate and the noise of each step, declared in advance.
 
 use super::choosing;
-use crate::border::{self, Idle};
+use crate::ffi::{self, IdleMut};
 use crate::memory::{Run, Slot, Stage};
 use crate::run::check_sigma;
-use crate::status::{Answer, Status, status};
+use crate::status::{FfiResult, Status, status};
 use damper_core::error::ConfigError;
 use damper_core::private::Mechanism;
 use damper_core::schedule::{Decay, Declared, LearningRate, NoiseSchedule, Schedule as _};
@@ -13,7 +13,7 @@ use damper_core::slots::AnySchedule;
 /// How the learning rate falls.
 #[derive(Clone, Copy)]
 #[repr(u32)]
-pub enum RateDecay {
+pub enum LrDecay {
     /// Not at all.
     None = 0,
     /// By `factor` every `steps` steps.
@@ -29,7 +29,7 @@ pub enum RateDecay {
 /// How the noise changes.
 #[derive(Clone, Copy)]
 #[repr(u32)]
-pub enum NoiseChange {
+pub enum NoiseScheduleKind {
     /// Not at all.
     None = 0,
     /// `(η_0/η_t)^exponent`: as the learning rate falls (ADP).
@@ -44,9 +44,9 @@ pub enum NoiseChange {
 pub struct Schedule {
     /// Bytes of this struct: `DAMPER_SCHEDULE_INIT` sets it.
     pub size: usize,
-    /// One of `damper_rate_decay`.
+    /// One of `damper_lr_decay`.
     pub decay: u32,
-    /// One of `damper_noise_change`.
+    /// One of `damper_noise_schedule`.
     pub noise: u32,
     /// Steps over which the learning rate rises from 0 to the configuration's.
     pub warmup: u32,
@@ -68,18 +68,18 @@ impl Schedule {
     fn declared(&self, base: f64) -> Result<Declared, ConfigError> {
         let Self { steps, factor, offset, slope, growth, exponent, .. } = *self;
         let decay = match self.decay {
-            d if d == RateDecay::None as u32 => Decay::Constant,
-            d if d == RateDecay::Step as u32 => Decay::Step { every: steps, factor },
-            d if d == RateDecay::Cosine as u32 => Decay::Cosine { steps, floor: factor },
-            d if d == RateDecay::Polynomial as u32 => Decay::Polynomial { offset, slope },
-            d if d == RateDecay::RootLinear as u32 => Decay::RootLinear { steps, floor: factor },
-            _ => return Err(ConfigError { parameter: "decay", must_be: "one of damper_rate_decay" }),
+            d if d == LrDecay::None as u32 => Decay::Constant,
+            d if d == LrDecay::Step as u32 => Decay::Step { every: steps, factor },
+            d if d == LrDecay::Cosine as u32 => Decay::Cosine { steps, floor: factor },
+            d if d == LrDecay::Polynomial as u32 => Decay::Polynomial { offset, slope },
+            d if d == LrDecay::RootLinear as u32 => Decay::RootLinear { steps, floor: factor },
+            _ => return Err(ConfigError { parameter: "decay", must_be: "one of damper_lr_decay" }),
         };
         let noise = match self.noise {
-            n if n == NoiseChange::None as u32 => NoiseSchedule::Constant,
-            n if n == NoiseChange::Matched as u32 => NoiseSchedule::Matched { exponent },
-            n if n == NoiseChange::Polynomial as u32 => NoiseSchedule::Polynomial { growth, exponent },
-            _ => return Err(ConfigError { parameter: "noise", must_be: "one of damper_noise_change" }),
+            n if n == NoiseScheduleKind::None as u32 => NoiseSchedule::Constant,
+            n if n == NoiseScheduleKind::Matched as u32 => NoiseSchedule::Matched { exponent },
+            n if n == NoiseScheduleKind::Polynomial as u32 => NoiseSchedule::Polynomial { growth, exponent },
+            _ => return Err(ConfigError { parameter: "noise", must_be: "one of damper_noise_schedule" }),
         };
         noise.check()?;
         Ok(Declared { learning_rate: LearningRate::new(base, self.warmup, decay)?, noise })
@@ -95,11 +95,11 @@ pub unsafe extern "C" fn damper_choose_schedule(run: *mut Run, schedule: *const 
     status(unsafe { choose_schedule(run, schedule) })
 }
 
-unsafe fn choose_schedule(run: *mut Run, schedule: *const Schedule) -> Answer {
+unsafe fn choose_schedule(run: *mut Run, schedule: *const Schedule) -> FfiResult {
     // SAFETY: the caller's contract.
     let mut idle = unsafe { choosing(run, Slot::Schedule) }?;
     // SAFETY: the caller's contract.
-    let schedule = unsafe { border::read_sized(idle.head, schedule) }?;
+    let schedule = unsafe { ffi::read_sized(idle.head, schedule) }?;
     let Stage::Choosing(choices) = &idle.body.stage else { return Err(Status::Order) };
     let declared = schedule.declared(choices.schedule.learning_rate(0)).map_err(|error| idle.head.refuse(error))?;
     check_noise(&idle, &declared, schedule.warmup).map_err(|error| idle.head.refuse(error))?;
@@ -108,9 +108,9 @@ unsafe fn choose_schedule(run: *mut Run, schedule: *const Schedule) -> Answer {
 
 /// Sums must not overflow under the noise of the last step either, the largest where noise grows; and no step's noise may be too
 /// coarse for its price. Noise falls during warm-up alone.
-fn check_noise(idle: &Idle<'_>, declared: &Declared, warmup: u32) -> Result<(), ConfigError> {
+fn check_noise(idle: &IdleMut<'_>, declared: &Declared, warmup: u32) -> Result<(), ConfigError> {
     let Stage::Choosing(choices) = &idle.body.stage else { return Ok(()) };
-    let last = idle.books.ledger.budget().saturating_sub(1);
+    let last = idle.budget.ledger.budget().saturating_sub(1);
     let at = |step| choices.mechanism.scaled(declared.noise_factor(step));
     let mechanism = at(last);
     if mechanism.grid().may_overflow_i32(choices.expected_batch, mechanism.sigma()) {

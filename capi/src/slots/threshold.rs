@@ -3,9 +3,9 @@
 use super::choosing;
 pub use super::held::DAMPER_BINS;
 use super::held::KeptThreshold;
-use crate::border::{self, Idle};
-use crate::memory::{Place, Run, Slot};
-use crate::status::{Answer, Status, status};
+use crate::ffi::{self, IdleMut};
+use crate::memory::{Run, Slot, SlotStorage};
+use crate::status::{FfiResult, Status, status};
 use damper_core::error::ConfigError;
 use damper_core::slots::{StatefulSlot, ThresholdSlot};
 use damper_core::threshold::{
@@ -23,20 +23,20 @@ pub struct Interval {
 }
 
 /// The interval that the caller lends; without one from 1e-8 to 1e8.
-unsafe fn bounds(idle: &Idle<'_>, interval: *const Interval) -> Answer<Result<Bounds, ConfigError>> {
+unsafe fn bounds(idle: &IdleMut<'_>, interval: *const Interval) -> FfiResult<Result<Bounds, ConfigError>> {
     // SAFETY: the caller's contract.
-    let interval = unsafe { border::read_optional(idle.head, interval) }?;
+    let interval = unsafe { ffi::read_optional(idle.head, interval) }?;
     Ok(interval.map_or(Ok(Bounds::default()), |interval| Bounds::new(interval.min, interval.max)))
 }
 
 /// Fills the slot with a rule and its memory.
 unsafe fn choose<T: KeptThreshold + 'static>(
     run: *mut Run,
-    make: impl FnOnce(&Idle<'_>) -> Answer<Result<T, ConfigError>>,
+    make: impl FnOnce(&IdleMut<'_>) -> FfiResult<Result<T, ConfigError>>,
 ) -> Status {
-    let fill = |mut idle: Idle<'_>| {
+    let fill = |mut idle: IdleMut<'_>| {
         let held = make(&idle)?.map_err(|error| idle.head.refuse(error))?;
-        let held = idle.hold(Place::threshold, held);
+        let held = idle.hold(SlotStorage::threshold, held);
         let slot = ThresholdSlot::of(held);
         idle.state()?.threshold = held;
         idle.fill(Slot::Threshold, |choices| choices.threshold = slot)
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn damper_choose_percentile(
     first_range: f32,
     clips: *const Interval,
 ) -> Status {
-    let make = |idle: &Idle<'_>| {
+    let make = |idle: &IdleMut<'_>| {
         // SAFETY: the contract of the header.
         let clips = unsafe { bounds(idle, clips) }?;
         Ok(clips.and_then(|clips| {
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn damper_choose_expected_error(
     clips: *const Interval,
     ranges: *const Interval,
 ) -> Status {
-    let make = |idle: &Idle<'_>| {
+    let make = |idle: &IdleMut<'_>| {
         // SAFETY: the contract of the header.
         let (clips, ranges) = unsafe { (bounds(idle, clips)?, bounds(idle, ranges)?) };
         Ok(clips.and_then(|clips| {
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn damper_choose_quantile(
     first_clip: f32,
     clips: *const Interval,
 ) -> Status {
-    let make = |idle: &Idle<'_>| {
+    let make = |idle: &IdleMut<'_>| {
         // SAFETY: the contract of the header.
         let clips = unsafe { bounds(idle, clips) }?;
         Ok(clips.and_then(|clips| {

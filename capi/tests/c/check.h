@@ -31,8 +31,8 @@
 
 /* Why the last number was refused. */
 static inline void refused(damper_run *run, const char *parameter) {
-  damper_refusal_text text;
-  OK(damper_refusal(run, &text));
+  damper_last_error_text text;
+  OK(damper_last_error(run, &text));
   CHECK(text.parameter_len == strlen(parameter) && memcmp(text.parameter, parameter, text.parameter_len) == 0);
   CHECK(text.must_be_len > 0);
 }

@@ -52,13 +52,13 @@ static damper_run *started(size_t size, chosen *choose, uint32_t *paid, const da
   /* One that is refused leaves what it took to the next. */
   OK(damper_run_configure(run, &wrong));
   OK(damper_choose_layers(run, &(damper_layer){DIM, damper_equal_share(1)}, 1, 0.0f));
-  OK(damper_reserve_mixing(run));
+  OK(damper_reserve_combining(run));
   OK(damper_set_key(run, KEY));
   OK(damper_set_store(run, persist, paid));
   IS(RANGE, damper_run_start(run));
   OK(damper_run_configure(run, &config));
   OK(choose(run));
-  OK(damper_reserve_mixing(run));
+  OK(damper_reserve_combining(run));
   if (record) OK(damper_resume(run, record));
   OK(damper_run_start(run));
   return run;
@@ -71,19 +71,19 @@ static void step(damper_run *run, float *params) {
   void *memory = fresh(size);
   damper_shard *shard;
   OK(damper_step_open(run, number));
-  OK(damper_draw_begin(run, DAMPER_RATE_ONE / 2, 12));
+  OK(damper_batch_begin(run, DAMPER_SAMPLING_RATE_ONE / 2, 12));
   OK(damper_shard_open(run, memory, size, &shard));
-  OK(damper_points(run, &points));
+  OK(damper_eval_points(run, &points));
   for (int i = 0; i < DIM; i++) grad[i] = 0.01f * (float)(i % 7);
-  while (damper_draw_next(run, index) == DAMPER_STATUS_OK) {
+  while (damper_batch_next(run, index) == DAMPER_STATUS_OK) {
     grad[*index] += 0.25f;
-    OK(damper_mix_begin(run));
-    while (damper_mix_point(run, params, DIM, point, DIM) == DAMPER_STATUS_OK) {
+    OK(damper_combine_begin(run));
+    while (damper_combine_eval_point(run, params, DIM, point, DIM) == DAMPER_STATUS_OK) {
       grad[0] = 0.5f * point[0];
-      OK(damper_mix_add(run, grad, DIM));
+      OK(damper_combine_add(run, grad, DIM));
     }
-    OK(damper_mix_end(run));
-    OK(damper_point(run, points - 1, params, DIM, point, DIM, weight));
+    OK(damper_combine_end(run));
+    OK(damper_eval_point(run, points - 1, params, DIM, point, DIM, weight));
     grad[1] = *weight * point[1];
     OK(damper_shard_add(shard, grad, DIM));
   }
@@ -108,7 +108,7 @@ int main(void) {
       OK(damper_state_size(run, length));
       uint8_t *state = fresh(*length);
       OK(damper_state_save(run, state, *length));
-      OK(damper_paid(run, record));
+      OK(damper_charged_steps(run, record));
       OK(damper_run_close(run));
       /* What was closed is known as closed while its memory is. */
       IS(NOT_A_RUN, damper_run_close(run));
@@ -121,7 +121,7 @@ int main(void) {
     OK(damper_multiplier(run, multiplier));
     OK(damper_clip(run, clip));
     OK(damper_is_private(run, is_private));
-    OK(damper_epsilon(run, DAMPER_RATE_ONE / 2, 3, 1e-5, epsilon));
+    OK(damper_epsilon(run, DAMPER_SAMPLING_RATE_ONE / 2, 3, 1e-5, epsilon));
     CHECK(*is_private == 1 && *multiplier == 1.0 && *clip > 0.0f && *epsilon > 0.0 && paid == 3);
     /* All that is released was initialised: what depends on it is printed. */
     for (int i = 0; i < DIM; i++) digest = 31 * digest + (params[i] > 0.0f);

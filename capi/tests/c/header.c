@@ -19,18 +19,18 @@ static int persist(void *context, const damper_record *record) {
 /* What is asked for changes nothing: a run that is const has answers. */
 static int ask(const damper_run *run, uint32_t paid) {
   damper_record record;
-  damper_refusal_text text;
+  damper_last_error_text text;
   double multiplier, epsilon;
   float clip;
   uint32_t is_private;
   size_t size;
-  if (damper_paid(run, &record) != DAMPER_STATUS_OK || record.paid != paid) return 20;
-  if (damper_refusal(run, &text) != DAMPER_STATUS_OK) return 21;
+  if (damper_charged_steps(run, &record) != DAMPER_STATUS_OK || record.paid != paid) return 20;
+  if (damper_last_error(run, &text) != DAMPER_STATUS_OK) return 21;
   if (damper_multiplier(run, &multiplier) != DAMPER_STATUS_OK || multiplier != 1.0) return 22;
   if (damper_clip(run, &clip) != DAMPER_STATUS_OK || clip != 1.0f) return 23;
   if (damper_is_private(run, &is_private) != DAMPER_STATUS_OK || is_private != 0) return 24;
-  if (damper_epsilon(run, DAMPER_RATE_ONE, 1, 1e-5, &epsilon) != DAMPER_STATUS_OK) return 25;
-  if (damper_epsilon_of_whole_orders(run, DAMPER_RATE_ONE, 1, 1e-5, &epsilon) != DAMPER_STATUS_OK) return 26;
+  if (damper_epsilon(run, DAMPER_SAMPLING_RATE_ONE, 1, 1e-5, &epsilon) != DAMPER_STATUS_OK) return 25;
+  if (damper_epsilon_integer_orders(run, DAMPER_SAMPLING_RATE_ONE, 1, 1e-5, &epsilon) != DAMPER_STATUS_OK) return 26;
   if (damper_state_size(run, &size) != DAMPER_STATUS_OK) return 27;
   return 0;
 }
@@ -68,8 +68,8 @@ int main(void) {
   if (damper_set_store(run, persist, &paid) != DAMPER_STATUS_OK) return 10;
   if (damper_run_start(run) != DAMPER_STATUS_OK) return 11;
   if (damper_step_open(run, &number) != DAMPER_STATUS_OK || number != 0 || paid != 1) return 12;
-  if (damper_points((const damper_run *)run, &points) != DAMPER_STATUS_OK || points != 1) return 13;
-  if (damper_point((const damper_run *)run, 0, params, DIM, point, DIM, &weight) != DAMPER_STATUS_OK) return 14;
+  if (damper_eval_points((const damper_run *)run, &points) != DAMPER_STATUS_OK || points != 1) return 13;
+  if (damper_eval_point((const damper_run *)run, 0, params, DIM, point, DIM, &weight) != DAMPER_STATUS_OK) return 14;
   if (damper_shard_open(run, shard_memory, sizeof shard_memory, &shard) != DAMPER_STATUS_OK) return 15;
   if (damper_shard_add(shard, grad, DIM) != DAMPER_STATUS_OK) return 16;
   if (damper_shard_merge(run, shard) != DAMPER_STATUS_OK) return 17;

@@ -11,6 +11,6 @@ int main() {
   if (damper_version() != DAMPER_VERSION || config.size != sizeof config) return 2;
   const damper_run *queried = run;
   damper_record record;
-  if (damper_paid(queried, &record) != DAMPER_STATUS_OK) return 3;
+  if (damper_charged_steps(queried, &record) != DAMPER_STATUS_OK) return 3;
   return damper_run_close(run) == DAMPER_STATUS_OK ? 0 : 4;
 }

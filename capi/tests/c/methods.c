@@ -11,14 +11,14 @@ typedef struct {
 typedef enum { BY_POINTS, BY_POINTS_IN_PIECES, MIXED_OUTSIDE } handing;
 
 static void add(damper_run *run, handing how, const digit *of, buffers b) {
-  const damper_piece pieces[] = {{b.grad, 640}, {NULL, 0}, {b.grad + 640, 3}, {b.grad + 643, 7}};
+  const damper_segment segments[] = {{b.grad, 640}, {NULL, 0}, {b.grad + 640, 3}, {b.grad + 643, 7}};
   damper_status status;
   if (how == MIXED_OUTSIDE) {
     size_t points;
-    OK(damper_points(run, &points));
+    OK(damper_eval_points(run, &points));
     for (size_t index = 0; index < points; index++) {
       float weight;
-      OK(damper_point(run, index, b.params, DIM, b.point, DIM, &weight));
+      OK(damper_eval_point(run, index, b.params, DIM, b.point, DIM, &weight));
       gradient(b.point, of, b.grad);
       for (int i = 0; i < DIM; i++) {
         float product = weight * b.grad[i];
@@ -28,14 +28,14 @@ static void add(damper_run *run, handing how, const digit *of, buffers b) {
     OK(damper_add(run, b.mixed, DIM));
     return;
   }
-  OK(damper_mix_begin(run));
-  while ((status = damper_mix_point(run, b.params, DIM, b.point, DIM)) == DAMPER_STATUS_OK) {
+  OK(damper_combine_begin(run));
+  while ((status = damper_combine_eval_point(run, b.params, DIM, b.point, DIM)) == DAMPER_STATUS_OK) {
     gradient(b.point, of, b.grad);
-    if (how == BY_POINTS) OK(damper_mix_add(run, b.grad, DIM));
-    else OK(damper_mix_add_pieces(run, pieces, 4));
+    if (how == BY_POINTS) OK(damper_combine_add(run, b.grad, DIM));
+    else OK(damper_combine_add_segments(run, segments, 4));
   }
   CHECK(status == DAMPER_STATUS_END);
-  OK(damper_mix_end(run));
+  OK(damper_combine_end(run));
 }
 
 static uint64_t train(size_t method, handing how) {
@@ -47,11 +47,11 @@ static uint64_t train(size_t method, handing how) {
   uint64_t rate;
   uint32_t number, index;
   damper_status status;
-  OK(damper_rate(EXPECTED_BATCH, TRAIN, &rate));
+  OK(damper_sampling_rate(EXPECTED_BATCH, TRAIN, &rate));
   OK(start(method, walled(size), size, how != MIXED_OUTSIDE, &run));
   while ((status = damper_step_open(run, &number)) == DAMPER_STATUS_OK) {
-    OK(damper_draw_begin(run, rate, TRAIN));
-    while ((status = damper_draw_next(run, &index)) == DAMPER_STATUS_OK) add(run, how, &digits[index], b);
+    OK(damper_batch_begin(run, rate, TRAIN));
+    while ((status = damper_batch_next(run, &index)) == DAMPER_STATUS_OK) add(run, how, &digits[index], b);
     CHECK(status == DAMPER_STATUS_END);
     OK(damper_step_finish(run, b.params, DIM));
   }

@@ -61,7 +61,7 @@ static void memory_that_does_not_fit_is_refused(void) {
   IS(TOO_SMALL, damper_choose_adam(run, 0.9, 0.99, 1e-8f, 0.0, 0));
   IS(TOO_SMALL, damper_choose_disk(run, 0.7, 0.0));
   IS(TOO_SMALL, damper_choose_inner_momentum(run, 8, 0.5));
-  IS(TOO_SMALL, damper_reserve_mixing(run));
+  IS(TOO_SMALL, damper_reserve_combining(run));
   /* What was refused took nothing: without momentum it still fits. */
   OK(damper_choose_sgd(run, 0.0f, 0, 0.0f));
   OK(damper_run_close(run));
@@ -83,7 +83,7 @@ static void a_run_is_known_by_its_address(void) {
   memcpy(elsewhere, memory, size);
   IS(NOT_A_RUN, damper_step_abandon(copy));
   IS(NOT_A_RUN, damper_step_open(copy, &number));
-  IS(NOT_A_RUN, damper_paid(copy, &record));
+  IS(NOT_A_RUN, damper_charged_steps(copy, &record));
   IS(NOT_A_RUN, damper_run_close(copy));
   IS(NULL, damper_run_close(NULL));
   IS(MISALIGNED, damper_run_close((damper_run *)(memory + 4)));
@@ -183,12 +183,12 @@ static void numbers_out_of_their_ranges_are_refused_by_name(void) {
   IS(SIZE, damper_choose_schedule(run, &(const damper_schedule){.decay = 1}));
   schedule = (damper_schedule){.size = sizeof schedule, .noise = 3};
   REFUSED("noise", damper_choose_schedule(run, &schedule));
-  schedule = (damper_schedule){.size = sizeof schedule, .noise = DAMPER_NOISE_CHANGE_MATCHED, .exponent = 5.0};
+  schedule = (damper_schedule){.size = sizeof schedule, .noise = DAMPER_NOISE_SCHEDULE_MATCHED, .exponent = 5.0};
   REFUSED("exponent of the noise schedule", damper_choose_schedule(run, &schedule));
-  schedule = (damper_schedule){.size = sizeof schedule, .noise = DAMPER_NOISE_CHANGE_POLYNOMIAL, .growth = 1e9, .exponent = 4.0};
+  schedule = (damper_schedule){.size = sizeof schedule, .noise = DAMPER_NOISE_SCHEDULE_POLYNOMIAL, .growth = 1e9, .exponent = 4.0};
   REFUSED("noise of the last step", damper_choose_schedule(run, &schedule));
   /* At the end of warm-up a 4096th of the noise, 16 grid units. */
-  schedule = (damper_schedule){.size = sizeof schedule, .noise = DAMPER_NOISE_CHANGE_MATCHED, .warmup = 8, .exponent = 4.0};
+  schedule = (damper_schedule){.size = sizeof schedule, .noise = DAMPER_NOISE_SCHEDULE_MATCHED, .warmup = 8, .exponent = 4.0};
   REFUSED("sigma in grid units", damper_choose_schedule(run, &schedule));
   IS(NULL, damper_choose_schedule(run, NULL));
   IS(OVERLAP, damper_choose_schedule(run, (const damper_schedule *)run));
@@ -219,7 +219,7 @@ static void calls_out_of_order_are_refused(void) {
   IS(ORDER, damper_choose_sgd(run, 0.9f, 0, 0.0f));
   IS(ORDER, damper_set_key(run, KEY));
   IS(ORDER, damper_set_volatile_store(run));
-  IS(ORDER, damper_prepay(run, 2));
+  IS(ORDER, damper_reserve_steps(run, 2));
   IS(ORDER, damper_multiplier(run, &value));
   IS(ORDER, damper_clip(run, &weight));
   IS(NO_KEY, damper_is_private(run, &is_private));
@@ -243,9 +243,9 @@ static void calls_out_of_order_are_refused(void) {
   IS(NO_STORE, damper_run_start(run));
   IS(NULL, damper_set_store(run, NULL, NULL));
   OK(damper_set_volatile_store(run));
-  OK(damper_reserve_mixing(run));
-  IS(ORDER, damper_reserve_mixing(run));
-  IS(RANGE, damper_epsilon(run, DAMPER_RATE_ONE, 1, 1e-5, &value));
+  OK(damper_reserve_combining(run));
+  IS(ORDER, damper_reserve_combining(run));
+  IS(RANGE, damper_epsilon(run, DAMPER_SAMPLING_RATE_ONE, 1, 1e-5, &value));
   refused(run, "run");
   IS(ORDER, damper_step_open(run, &number));
   OK(damper_run_start(run));
@@ -253,15 +253,15 @@ static void calls_out_of_order_are_refused(void) {
   IS(ORDER, damper_choose_sgd(run, 0.9f, 0, 0.0f));
   IS(ORDER, damper_set_simulation_seed(run, 1));
   IS(ORDER, damper_set_volatile_store(run));
-  IS(ORDER, damper_draw_begin(run, 0, 1));
-  IS(ORDER, damper_draw_next(run, &index));
+  IS(ORDER, damper_batch_begin(run, 0, 1));
+  IS(ORDER, damper_batch_next(run, &index));
   IS(ORDER, damper_add(run, grad, DIM));
-  IS(ORDER, damper_points(run, &points));
-  IS(ORDER, damper_point(run, 0, params, DIM, point, DIM, &weight));
-  IS(ORDER, damper_mix_begin(run));
-  IS(ORDER, damper_mix_point(run, params, DIM, point, DIM));
-  IS(ORDER, damper_mix_add(run, grad, DIM));
-  IS(ORDER, damper_mix_end(run));
+  IS(ORDER, damper_eval_points(run, &points));
+  IS(ORDER, damper_eval_point(run, 0, params, DIM, point, DIM, &weight));
+  IS(ORDER, damper_combine_begin(run));
+  IS(ORDER, damper_combine_eval_point(run, params, DIM, point, DIM));
+  IS(ORDER, damper_combine_add(run, grad, DIM));
+  IS(ORDER, damper_combine_end(run));
   IS(ORDER, damper_step_finish(run, params, DIM));
   IS(ORDER, damper_step_abandon(run));
 
@@ -274,29 +274,29 @@ static void calls_out_of_order_are_refused(void) {
   IS(ORDER, damper_run_start(run));
   IS(ORDER, damper_multiplier(run, &value));
   IS(ORDER, damper_clip(run, &weight));
-  IS(ORDER, damper_epsilon(run, DAMPER_RATE_ONE, 1, 1e-5, &value));
-  IS(ORDER, damper_draw_next(run, &index));
-  IS(RANGE, damper_draw_begin(run, DAMPER_RATE_ONE + 1, 3));
-  OK(damper_draw_begin(run, DAMPER_RATE_ONE, 2));
-  IS(ORDER, damper_draw_begin(run, DAMPER_RATE_ONE, 2));
-  IS(NULL, damper_draw_next(run, NULL));
-  OK(damper_draw_next(run, &index));
+  IS(ORDER, damper_epsilon(run, DAMPER_SAMPLING_RATE_ONE, 1, 1e-5, &value));
+  IS(ORDER, damper_batch_next(run, &index));
+  IS(RANGE, damper_batch_begin(run, DAMPER_SAMPLING_RATE_ONE + 1, 3));
+  OK(damper_batch_begin(run, DAMPER_SAMPLING_RATE_ONE, 2));
+  IS(ORDER, damper_batch_begin(run, DAMPER_SAMPLING_RATE_ONE, 2));
+  IS(NULL, damper_batch_next(run, NULL));
+  OK(damper_batch_next(run, &index));
   CHECK(index == 0);
-  OK(damper_draw_next(run, &index));
+  OK(damper_batch_next(run, &index));
   CHECK(index == 1);
-  IS(END, damper_draw_next(run, &index));
-  IS(END, damper_draw_next(run, &index));
-  IS(ORDER, damper_mix_add(run, grad, DIM));
-  IS(ORDER, damper_mix_end(run));
-  OK(damper_mix_begin(run));
-  IS(ORDER, damper_mix_end(run));
-  IS(ORDER, damper_mix_add(run, grad, DIM));
-  OK(damper_mix_point(run, params, DIM, point, DIM));
-  OK(damper_mix_add(run, grad, DIM));
-  IS(ORDER, damper_mix_add(run, grad, DIM));
-  IS(END, damper_mix_point(run, params, DIM, point, DIM));
-  OK(damper_mix_end(run));
-  IS(ORDER, damper_mix_end(run));
+  IS(END, damper_batch_next(run, &index));
+  IS(END, damper_batch_next(run, &index));
+  IS(ORDER, damper_combine_add(run, grad, DIM));
+  IS(ORDER, damper_combine_end(run));
+  OK(damper_combine_begin(run));
+  IS(ORDER, damper_combine_end(run));
+  IS(ORDER, damper_combine_add(run, grad, DIM));
+  OK(damper_combine_eval_point(run, params, DIM, point, DIM));
+  OK(damper_combine_add(run, grad, DIM));
+  IS(ORDER, damper_combine_add(run, grad, DIM));
+  IS(END, damper_combine_eval_point(run, params, DIM, point, DIM));
+  OK(damper_combine_end(run));
+  IS(ORDER, damper_combine_end(run));
   OK(damper_step_finish(run, params, DIM));
   IS(ORDER, damper_step_finish(run, params, DIM));
 
@@ -312,9 +312,9 @@ static void buffers_that_do_not_fit_are_refused(void) {
   damper_run *run = started(0, NULL), *other = started(0, NULL);
   float *grad = walled(4 * DIM), *params = walled(4 * DIM), *point = walled(4 * DIM), weight, value;
   float *before = walled(4 * DIM), *within = (float *)run + 4;
-  const damper_piece holes[] = {{grad, DIM}, {NULL, 1}}, short_[] = {{grad, DIM - 1}, {NULL, 0}};
-  const damper_piece inside[] = {{grad, 10}, {within, DIM - 10}}, huge[] = {{grad, SIZE_MAX}, {grad, DIM + 1}};
-  damper_piece many[DAMPER_MAX_PIECES + 1] = {{grad, DIM}};
+  const damper_segment holes[] = {{grad, DIM}, {NULL, 1}}, short_[] = {{grad, DIM - 1}, {NULL, 0}};
+  const damper_segment inside[] = {{grad, 10}, {within, DIM - 10}}, huge[] = {{grad, SIZE_MAX}, {grad, DIM + 1}};
+  damper_segment many[DAMPER_MAX_SEGMENTS + 1] = {{grad, DIM}};
   uint32_t number;
   size_t points;
   for (int i = 0; i < DIM; i++) grad[i] = 0.1f, before[i] = params[i] = (float)i;
@@ -328,25 +328,25 @@ static void buffers_that_do_not_fit_are_refused(void) {
   IS(LENGTH, damper_add(run, grad, SIZE_MAX));
   IS(LENGTH, damper_add(run, grad, SIZE_MAX / 4));
   IS(OVERLAP, damper_add(run, within, DIM));
-  IS(NULL, damper_add_pieces(run, NULL, 1));
-  IS(LENGTH, damper_add_pieces(run, NULL, 0));
-  IS(NULL, damper_add_pieces(run, holes, 2));
-  IS(LENGTH, damper_add_pieces(run, short_, 2));
-  IS(LENGTH, damper_add_pieces(run, huge, 2));
-  IS(OVERLAP, damper_add_pieces(run, inside, 2));
-  IS(LENGTH, damper_add_pieces(run, many, DAMPER_MAX_PIECES + 1));
-  IS(NULL, damper_points(run, NULL));
-  IS(NULL, damper_point(run, 0, NULL, DIM, point, DIM, &weight));
-  IS(NULL, damper_point(run, 0, params, DIM, NULL, DIM, &weight));
-  IS(NULL, damper_point(run, 0, params, DIM, point, DIM, NULL));
-  IS(LENGTH, damper_point(run, 0, params, DIM - 1, point, DIM, &weight));
-  IS(LENGTH, damper_point(run, 0, params, DIM, point, DIM + 1, &weight));
-  IS(OVERLAP, damper_point(run, 0, params, DIM, params, DIM, &weight));
-  IS(OVERLAP, damper_point(run, 0, params, DIM, within, DIM, &weight));
-  IS(OVERLAP, damper_point(run, 0, params, DIM, point, DIM, params + 1));
-  IS(OVERLAP, damper_point(run, 0, params, DIM, point, DIM, point + DIM - 1));
-  IS(ORDER, damper_point(run, 1, params, DIM, point, DIM, &weight));
-  IS(ORDER, damper_mix_begin(run)); /* No vector was reserved. */
+  IS(NULL, damper_add_segments(run, NULL, 1));
+  IS(LENGTH, damper_add_segments(run, NULL, 0));
+  IS(NULL, damper_add_segments(run, holes, 2));
+  IS(LENGTH, damper_add_segments(run, short_, 2));
+  IS(LENGTH, damper_add_segments(run, huge, 2));
+  IS(OVERLAP, damper_add_segments(run, inside, 2));
+  IS(LENGTH, damper_add_segments(run, many, DAMPER_MAX_SEGMENTS + 1));
+  IS(NULL, damper_eval_points(run, NULL));
+  IS(NULL, damper_eval_point(run, 0, NULL, DIM, point, DIM, &weight));
+  IS(NULL, damper_eval_point(run, 0, params, DIM, NULL, DIM, &weight));
+  IS(NULL, damper_eval_point(run, 0, params, DIM, point, DIM, NULL));
+  IS(LENGTH, damper_eval_point(run, 0, params, DIM - 1, point, DIM, &weight));
+  IS(LENGTH, damper_eval_point(run, 0, params, DIM, point, DIM + 1, &weight));
+  IS(OVERLAP, damper_eval_point(run, 0, params, DIM, params, DIM, &weight));
+  IS(OVERLAP, damper_eval_point(run, 0, params, DIM, within, DIM, &weight));
+  IS(OVERLAP, damper_eval_point(run, 0, params, DIM, point, DIM, params + 1));
+  IS(OVERLAP, damper_eval_point(run, 0, params, DIM, point, DIM, point + DIM - 1));
+  IS(ORDER, damper_eval_point(run, 1, params, DIM, point, DIM, &weight));
+  IS(ORDER, damper_combine_begin(run)); /* No vector was reserved. */
   IS(NULL, damper_step_finish(run, NULL, DIM));
   IS(MISALIGNED, damper_step_finish(run, (float *)((char *)params + 2), DIM));
   IS(LENGTH, damper_step_finish(run, params, DIM + 1));
@@ -355,9 +355,9 @@ static void buffers_that_do_not_fit_are_refused(void) {
   CHECK(memcmp(before, params, 4 * DIM) == 0);
 
   /* Nothing of this changed the step: it ends as one that was left alone. */
-  OK(damper_add_pieces(run, many, DAMPER_MAX_PIECES));
+  OK(damper_add_segments(run, many, DAMPER_MAX_SEGMENTS));
   OK(damper_add(other, grad, DIM));
-  OK(damper_points(run, &points));
+  OK(damper_eval_points(run, &points));
   CHECK(points == 1);
   OK(damper_step_finish(run, params, DIM));
   OK(damper_step_finish(other, before, DIM));
@@ -367,8 +367,8 @@ static void buffers_that_do_not_fit_are_refused(void) {
   IS(NULL, damper_clip(run, NULL));
   IS(OVERLAP, damper_clip(run, within));
   IS(NULL, damper_multiplier(run, NULL));
-  IS(NULL, damper_paid(run, NULL));
-  IS(NULL, damper_refusal(run, NULL));
+  IS(NULL, damper_charged_steps(run, NULL));
+  IS(NULL, damper_last_error(run, NULL));
   IS(NULL, damper_is_private(run, NULL));
   OK(damper_run_close(run));
   OK(damper_run_close(other));
@@ -406,13 +406,13 @@ static int persist(void *context, const damper_record *record) {
   store *to = context;
   if (to->run) {
     damper_record seen;
-    damper_refusal_text why;
+    damper_last_error_text why;
     uint32_t number;
-    IS(BUSY, damper_paid(to->run, &seen));
+    IS(BUSY, damper_charged_steps(to->run, &seen));
     IS(BUSY, damper_step_open(to->run, &number));
     IS(BUSY, damper_step_abandon(to->run));
     IS(BUSY, damper_run_close(to->run));
-    IS(BUSY, damper_refusal(to->run, &why));
+    IS(BUSY, damper_last_error(to->run, &why));
     to->busy++;
   }
   to->writes++;
@@ -429,7 +429,7 @@ static damper_run *with_store(store *to, const damper_record *from, uint32_t pre
   OK(damper_set_key(to->run, KEY));
   OK(damper_set_store(to->run, persist, to));
   if (from) OK(damper_resume(to->run, from));
-  if (prepaid) OK(damper_prepay(to->run, prepaid));
+  if (prepaid) OK(damper_reserve_steps(to->run, prepaid));
   OK(damper_run_start(to->run));
   return to->run;
 }
@@ -450,7 +450,7 @@ static void what_is_not_durable_is_not_released(void) {
   OK(damper_step_open(run, &number));
   CHECK(number == 2); /* Step 1 is burned. */
   OK(damper_step_abandon(run));
-  OK(damper_paid(run, &paid));
+  OK(damper_charged_steps(run, &paid));
   CHECK(paid.paid == 3 && paid.budget == 8 && to.last.paid == 3);
   OK(damper_run_close(run));
 
@@ -501,15 +501,15 @@ static void a_restarted_run_draws_other_noise_and_samples(void) {
 
 static void what_a_run_costs_is_what_the_core_says(void) {
   damper_run *run = started(0, NULL), *adp, *counted;
-  const damper_schedule schedule = {.size = sizeof schedule, .noise = DAMPER_NOISE_CHANGE_POLYNOMIAL, .growth = 1.0, .exponent = 1.0};
+  const damper_schedule schedule = {.size = sizeof schedule, .noise = DAMPER_NOISE_SCHEDULE_POLYNOMIAL, .growth = 1.0, .exponent = 1.0};
   uint64_t rate = 0;
   double one, ten, other, multiplier;
-  IS(RANGE, damper_rate(5, 4, &rate));
-  IS(RANGE, damper_rate(0, 0, &rate));
-  IS(NULL, damper_rate(1, 4, NULL));
-  OK(damper_rate(4, 4, &rate));
-  CHECK(rate == DAMPER_RATE_ONE);
-  OK(damper_rate(1, 100, &rate));
+  IS(RANGE, damper_sampling_rate(5, 4, &rate));
+  IS(RANGE, damper_sampling_rate(0, 0, &rate));
+  IS(NULL, damper_sampling_rate(1, 4, NULL));
+  OK(damper_sampling_rate(4, 4, &rate));
+  CHECK(rate == DAMPER_SAMPLING_RATE_ONE);
+  OK(damper_sampling_rate(1, 100, &rate));
   OK(damper_multiplier(run, &multiplier));
   CHECK(multiplier == 1.0);
   OK(damper_epsilon(run, rate, 1, 1e-5, &one));
@@ -520,14 +520,14 @@ static void what_a_run_costs_is_what_the_core_says(void) {
   CHECK(other == 0.0);
   REFUSED("delta", damper_epsilon(run, rate, 1, 0.0, &other));
   REFUSED("delta", damper_epsilon(run, rate, 1, NAN, &other));
-  REFUSED("sampling rate", damper_epsilon(run, DAMPER_RATE_ONE + 1, 1, 1e-5, &other));
-  OK(damper_epsilon_of_whole_orders(run, rate, 1000, 1e-5, &other));
+  REFUSED("sampling rate", damper_epsilon(run, DAMPER_SAMPLING_RATE_ONE + 1, 1, 1e-5, &other));
+  OK(damper_epsilon_integer_orders(run, rate, 1000, 1e-5, &other));
   CHECK(other >= ten && other < 1.01 * ten);
-  OK(damper_epsilon_of_whole_orders(run, rate, 0, 1e-5, &other));
+  OK(damper_epsilon_integer_orders(run, rate, 0, 1e-5, &other));
   CHECK(other == 0.0);
-  REFUSED("delta", damper_epsilon_of_whole_orders(run, rate, 1, 1.0, &other));
-  REFUSED("sampling rate", damper_epsilon_of_whole_orders(run, DAMPER_RATE_ONE + 1, 1, 1e-5, &other));
-  IS(NULL, damper_epsilon_of_whole_orders(run, rate, 1, 1e-5, NULL));
+  REFUSED("delta", damper_epsilon_integer_orders(run, rate, 1, 1.0, &other));
+  REFUSED("sampling rate", damper_epsilon_integer_orders(run, DAMPER_SAMPLING_RATE_ONE + 1, 1, 1e-5, &other));
+  IS(NULL, damper_epsilon_integer_orders(run, rate, 1, 1e-5, NULL));
   IS(NULL, damper_epsilon(run, rate, 1, 1e-5, NULL));
   IS(OVERLAP, damper_epsilon(run, rate, 1, 1e-5, (double *)run));
 
@@ -540,7 +540,7 @@ static void what_a_run_costs_is_what_the_core_says(void) {
   OK(damper_epsilon(run, rate, 5, 1e-5, &one));
   OK(damper_epsilon(adp, rate, 5, 1e-5, &other));
   CHECK(other < one);
-  OK(damper_epsilon_of_whole_orders(adp, rate, 5, 1e-5, &ten));
+  OK(damper_epsilon_integer_orders(adp, rate, 5, 1e-5, &ten));
   CHECK(ten >= other && ten < one);
   counted = configured(0);
   OK(damper_choose_percentile(counted, 0.5, 5.0, 1.0f, 1.0f, NULL));
@@ -572,6 +572,6 @@ int main(void) {
   a_restarted_run_draws_other_noise_and_samples();
   what_a_run_costs_is_what_the_core_says();
   every_status_has_a_name();
-  CHECK(damper_exp(0.0f) == 1.0f && damper_ln(1.0f) == 0.0f && damper_sqrt(9.0f) == 3.0f && damper_contract() == 1);
+  CHECK(damper_exp(0.0f) == 1.0f && damper_ln(1.0f) == 0.0f && damper_sqrt(9.0f) == 3.0f && damper_bits_contract() == 1);
   return 0;
 }

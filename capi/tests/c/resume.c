@@ -47,8 +47,8 @@ static void *work(void *of) {
   float grad[DIM];
   for (uint32_t s = mine->first; s < SAMPLES; s += 3) {
     gradient(mine->step, s, mine->params, grad);
-    damper_piece pieces[] = {{grad, 3}, {NULL, 0}, {grad + 3, DIM - 3}};
-    OK(damper_shard_add_pieces(mine->shard, pieces, 3));
+    damper_segment segments[] = {{grad, 3}, {NULL, 0}, {grad + 3, DIM - 3}};
+    OK(damper_shard_add_segments(mine->shard, segments, 3));
   }
   return NULL;
 }
@@ -128,10 +128,10 @@ static void shards_are_misused(void) {
   IS(LENGTH, damper_shard_add(shard, grad, DIM - 1));
   IS(LENGTH, damper_shard_add(shard, grad, SIZE_MAX));
   IS(OVERLAP, damper_shard_add(shard, (const float *)memory, DIM));
-  IS(NULL, damper_shard_add_pieces(shard, NULL, 1));
-  IS(OVERLAP, damper_shard_add_pieces(shard, (const damper_piece *)memory, 1));
-  damper_piece many[DAMPER_MAX_PIECES + 1] = {{grad, DIM}};
-  IS(LENGTH, damper_shard_add_pieces(shard, many, DAMPER_MAX_PIECES + 1));
+  IS(NULL, damper_shard_add_segments(shard, NULL, 1));
+  IS(OVERLAP, damper_shard_add_segments(shard, (const damper_segment *)memory, 1));
+  damper_segment many[DAMPER_MAX_SEGMENTS + 1] = {{grad, DIM}};
+  IS(LENGTH, damper_shard_add_segments(shard, many, DAMPER_MAX_SEGMENTS + 1));
   grad[3] = NAN;
   OK(damper_shard_add(shard, grad, DIM)); /* Adds nothing. */
   grad[3] = 0.25f;
@@ -194,7 +194,7 @@ static void filters_are_misused(void) {
   uint32_t number = 7, admits = 7;
   uint64_t rate;
   damper_run *run = configured(0, 0, 8);
-  OK(damper_rate(1, 50, &rate));
+  OK(damper_sampling_rate(1, 50, &rate));
   REFUSED("budget", damper_choose_renyi_filter(run, 8, 3.0, 1e-5, NULL));
   /* No room was given for it. */
   OK(damper_run_close(run));
@@ -209,8 +209,8 @@ static void filters_are_misused(void) {
   run = configured(0, 0, 8);
   IS(RECORD, damper_resume(run, &mine));
   OK(damper_run_start(run));
-  IS(ORDER, damper_step_open_chosen(run, 1.0, rate, &number));
-  IS(ORDER, damper_admits(run, 1.0, rate, &admits));
+  IS(ORDER, damper_step_open_adaptive(run, 1.0, rate, &number));
+  IS(ORDER, damper_fits_budget(run, 1.0, rate, &admits));
   OK(damper_run_close(run));
 
   run = configured(0, 0, 0);
@@ -222,29 +222,29 @@ static void filters_are_misused(void) {
   IS(RECORD, damper_choose_renyi_filter(run, 8, 3.0, 1e-5, &other));
   IS(MISALIGNED, damper_choose_renyi_filter(run, 8, 3.0, 1e-5, (const damper_record *)((const char *)&mine + 1)));
   IS(OVERLAP, damper_choose_renyi_filter(run, 8, 3.0, 1e-5, (const damper_record *)run));
-  IS(ORDER, damper_step_open_chosen(run, 1.0, rate, &number));
+  IS(ORDER, damper_step_open_adaptive(run, 1.0, rate, &number));
   /* What is no number counts as all spent. */
   OK(damper_choose_renyi_filter(run, 8, 3.0, 1e-5, &spent));
   IS(ORDER, damper_choose_renyi_filter(run, 8, 3.0, 1e-5, NULL));
   IS(RECORD, damper_resume(run, &mine));
   OK(damper_run_start(run));
-  IS(BUDGET_SPENT, damper_step_open_chosen(run, 1000.0, rate, &number));
+  IS(BUDGET_SPENT, damper_step_open_adaptive(run, 1000.0, rate, &number));
   OK(damper_run_close(run));
 
   run = filtered(NULL);
   IS(ORDER, damper_choose_renyi_filter(run, 8, 3.0, 1e-5, NULL));
   IS(ORDER, damper_step_open(run, &number));
-  REFUSED("factor of the noise", damper_step_open_chosen(run, 0.0, rate, &number));
-  REFUSED("factor of the noise", damper_step_open_chosen(run, NAN, rate, &number));
-  REFUSED("factor of the noise", damper_admits(run, INFINITY, rate, &admits));
-  REFUSED("factor of the noise", damper_step_open_chosen(run, 1e6, rate, &number));
-  REFUSED("sigma in grid units", damper_step_open_chosen(run, 1.0 / 65, rate, &number));
-  REFUSED("sigma in grid units", damper_admits(run, 1.0 / 65, rate, &admits));
-  REFUSED("sampling rate", damper_step_open_chosen(run, 1.0, DAMPER_RATE_ONE + 1, &number));
-  IS(NULL, damper_step_open_chosen(run, 1.0, rate, NULL));
-  IS(OVERLAP, damper_step_open_chosen(run, 1.0, rate, (uint32_t *)run));
-  IS(NULL, damper_admits(run, 1.0, rate, NULL));
-  IS(OVERLAP, damper_admits(run, 1.0, rate, (uint32_t *)run));
+  REFUSED("factor of the noise", damper_step_open_adaptive(run, 0.0, rate, &number));
+  REFUSED("factor of the noise", damper_step_open_adaptive(run, NAN, rate, &number));
+  REFUSED("factor of the noise", damper_fits_budget(run, INFINITY, rate, &admits));
+  REFUSED("factor of the noise", damper_step_open_adaptive(run, 1e6, rate, &number));
+  REFUSED("sigma in grid units", damper_step_open_adaptive(run, 1.0 / 65, rate, &number));
+  REFUSED("sigma in grid units", damper_fits_budget(run, 1.0 / 65, rate, &admits));
+  REFUSED("sampling rate", damper_step_open_adaptive(run, 1.0, DAMPER_SAMPLING_RATE_ONE + 1, &number));
+  IS(NULL, damper_step_open_adaptive(run, 1.0, rate, NULL));
+  IS(OVERLAP, damper_step_open_adaptive(run, 1.0, rate, (uint32_t *)run));
+  IS(NULL, damper_fits_budget(run, 1.0, rate, NULL));
+  IS(OVERLAP, damper_fits_budget(run, 1.0, rate, (uint32_t *)run));
   CHECK(number == 7 && admits == 7 && writes == 0);
   OK(damper_run_close(run));
 }
@@ -256,22 +256,22 @@ static uint32_t spend(int restart, float *x) {
   uint32_t number = 0, steps = 0, admits;
   uint64_t rate;
   damper_status status;
-  OK(damper_rate(1, 50, &rate));
+  OK(damper_sampling_rate(1, 50, &rate));
   while (1) {
     double factor = x[0] > 0.0f ? 1.0 : 1.25; /* Of what was released. */
     float grad[DIM];
-    OK(damper_admits(run, factor, rate, &admits));
-    status = damper_step_open_chosen(run, factor, rate, &number);
+    OK(damper_fits_budget(run, factor, rate, &admits));
+    status = damper_step_open_adaptive(run, factor, rate, &number);
     CHECK(admits == (status == DAMPER_STATUS_OK));
     if (status == DAMPER_STATUS_BUDGET_SPENT) break;
     OK(status);
     CHECK(number == 0x80000000u + steps);
     gradient(steps, 0, x, grad);
-    OK(damper_draw_begin(run, rate, 1));
+    OK(damper_batch_begin(run, rate, 1));
     OK(damper_add(run, grad, DIM));
     OK(damper_step_finish(run, x, DIM));
     steps++;
-    OK(damper_paid(run, &paid));
+    OK(damper_charged_steps(run, &paid));
     CHECK(paid.paid == steps && paid.order == 8 && paid.budget == 0 && paid.divergence > 0.0);
     CHECK(memcmp(&paid.divergence, &last.divergence, sizeof(double)) == 0 && last.paid == steps && last.order == 8);
     if (restart) {
@@ -280,7 +280,7 @@ static uint32_t spend(int restart, float *x) {
     }
   }
   /* More noise may still be admitted. */
-  IS(BUDGET_SPENT, damper_step_open_chosen(run, 1.0, rate, &number));
+  IS(BUDGET_SPENT, damper_step_open_adaptive(run, 1.0, rate, &number));
   OK(damper_run_close(run));
   printf("filter %u steps, spent %.17g\n", steps, last.divergence);
   return steps;
@@ -294,13 +294,13 @@ static void a_filter_pays_over_restarts(void) {
   CHECK(whole == restarted && whole > 20 && memcmp(x, y, sizeof x) == 0);
   /* A store that fails burns the step. */
   damper_run *run = filtered(NULL);
-  OK(damper_rate(1, 50, &rate));
+  OK(damper_sampling_rate(1, 50, &rate));
   fail = 1;
-  IS(NOT_PERSISTED, damper_step_open_chosen(run, 1.0, rate, &number));
+  IS(NOT_PERSISTED, damper_step_open_adaptive(run, 1.0, rate, &number));
   fail = 0;
-  OK(damper_step_open_chosen(run, 1.0, rate, &number));
+  OK(damper_step_open_adaptive(run, 1.0, rate, &number));
   CHECK(number == 0x80000001u);
-  OK(damper_paid(run, &paid));
+  OK(damper_charged_steps(run, &paid));
   CHECK(paid.paid == 2);
   OK(damper_run_close(run));
 }
@@ -342,7 +342,7 @@ enum { KINDS = sizeof METHODS / sizeof *METHODS, STEPS = 9, VECTORS = 6 };
 static damper_run *started(size_t method, const damper_record *record) {
   damper_run *run = configured(VECTORS, 0, STEPS);
   OK(METHODS[method](run));
-  OK(damper_reserve_mixing(run));
+  OK(damper_reserve_combining(run));
   if (record) OK(damper_resume(run, record));
   OK(damper_run_start(run));
   return run;
@@ -353,12 +353,12 @@ static void step(damper_run *run, float *x) {
   uint32_t number;
   OK(damper_step_open(run, &number));
   for (uint32_t s = 0; s < 5; s++) {
-    OK(damper_mix_begin(run));
-    while (damper_mix_point(run, x, DIM, point, DIM) == DAMPER_STATUS_OK) {
+    OK(damper_combine_begin(run));
+    while (damper_combine_eval_point(run, x, DIM, point, DIM) == DAMPER_STATUS_OK) {
       gradient(number, s, point, grad);
-      OK(damper_mix_add(run, grad, DIM));
+      OK(damper_combine_add(run, grad, DIM));
     }
-    OK(damper_mix_end(run));
+    OK(damper_combine_end(run));
   }
   OK(damper_step_finish(run, x, DIM));
 }
@@ -380,7 +380,7 @@ static void a_run_that_was_stopped_ends_with_the_same_bits(void) {
       OK(damper_state_size(run, &size));
       unsigned char *bytes = malloc(size);
       OK(damper_state_save(run, bytes, size));
-      OK(damper_paid(run, &paid));
+      OK(damper_charged_steps(run, &paid));
       OK(damper_run_close(run));
       OK(damper_run_close(other));
       run = started(method, &paid);

@@ -1,6 +1,6 @@
 //! A Rényi privacy filter: a budget for steps whose noise is chosen as the run goes, from what it has released.
 //!
-//! Composition theorems add up losses that were fixed beforehand. Where a step's multiplier depends on earlier releases,
+//! Composition theorems add up losses that were fixed in advance. Where a step's multiplier depends on earlier releases,
 //! the loss itself is random, and a **filter** is needed: a rule that looks at the losses chosen so far and refuses a step
 //! before they exceed a budget (Rogers, Roth, Ullman, Vadhan, "Privacy odometers and filters", NeurIPS 2016). For Rényi
 //! divergences of one order α the plain sum is such a rule (Feldman, Zrnic, "Individual privacy accounting via a Rényi
@@ -13,7 +13,7 @@
 //! then everything released together has a divergence of order α of at most the budget, and so (ε, δ) as
 //! [`epsilon_at`] says.
 //!
-//! # Why one order, and fixed beforehand
+//! # Why one order, and fixed in advance
 //!
 //! The rule holds for one order. The smallest ε over several orders picks the order after the losses are known, so a run
 //! that goes on while *some* order has room would have to split δ over the orders; one that stays within the budget of

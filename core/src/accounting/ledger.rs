@@ -57,7 +57,7 @@ impl<S> Ledger<S> {
     /// with `()` in the place of a store, [`prepare`](crate::step::PrivateStep::prepare) steps and persist their records.
     #[must_use]
     pub fn resume(store: S, budget: u32, charged: u32) -> Self {
-        // Numbers from 2³¹ on are those of steps that a filter pays for.
+        // Numbers from 2³¹ on are those of steps that a filter is charged for.
         let charged = if mutant::is(Mutant::ResumeReplays) { charged.saturating_sub(2) } else { charged };
         Self { budget: budget.min(FIRST), charged, persisted: charged, reserve: 1, store }
     }

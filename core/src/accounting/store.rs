@@ -1,4 +1,4 @@
-//! Where a ledger or a filter is persisted, so that a crash, a power cut or a restart cannot forget what was paid.
+//! Where a ledger or a filter is persisted, so that a crash, a power cut or a restart cannot forget what was charged.
 
 /// What survives a restart.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -6,7 +6,7 @@
 pub struct Record {
     /// Steps that may be released in all; of a filter, 0.
     pub budget: u32,
-    /// Steps paid, those prepaid included.
+    /// Steps charged, those reserved included.
     pub paid: u32,
     /// The Rényi divergence spent by a [`RenyiFilter`](super::RenyiFilter), finite and at least 0; 0 of a ledger of steps.
     pub divergence: f64,
@@ -52,7 +52,7 @@ impl<S: ReadStore + ?Sized> ReadStore for &mut S {
     }
 }
 
-/// Forgets everything: for tests and simulations, where a restart starts anew.
+/// Forgets everything: for tests and simulations, where a restart starts again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Volatile;
 

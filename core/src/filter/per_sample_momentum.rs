@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Source: Xu, Ranbaduge, Wang, Rakotoarivelo, Smith, "Enhancing DPSGD via Per-Sample Momentum and Low-Pass Filtering",
-//! Algorithm 1, with the inner filter [`super::Iir`]. Gradients at past iterates are taken anew, of the samples of this
+//! Algorithm 1, with the inner filter [`super::Iir`]. Gradients at past iterates are taken again, of the samples of this
 //! step's draw. Iterates before the first count as the first (`x_{−j} = x_0`): their weights fall to the oldest there is.
 //!
 //! Without normalisation (`w_j = β^j`) and with momentum in the optimizer it is the inner and outer momentum of Xiao,

@@ -6,7 +6,7 @@ pub const MAGIC: [u8; 6] = *b"DAMPER";
 pub const VERSION: u16 = 1;
 /// The kind of a group that is a run.
 pub const RUN: u8 = 16;
-/// Of a run whose steps a Rényi filter pays for.
+/// Of a run whose steps a Rényi filter is charged for.
 pub const FILTERED: u8 = 17;
 /// Of rounds whose updates are emitted.
 pub const UPDATES: u8 = 18;

@@ -1,4 +1,4 @@
-//! What pays for steps: ledgers and Rényi filters, as kernels and in runs.
+//! What charges steps: ledgers and Rényi filters, as kernels and in runs.
 
 use super::compared::Compared;
 use super::error::PackError;
@@ -7,10 +7,10 @@ use crate::accounting::{Event, Ledger, Rate, Record, RenyiFilter, Store, Volatil
 use crate::error::OpenError;
 use crate::numerics::digest::Digest;
 
-/// The number of the first step that a filter pays for: 2³¹, as its page says.
+/// The number of the first step that a filter is charged for: 2³¹, as its page says.
 const FIRST: u32 = 1 << 31;
 
-/// What pays for the steps of a run.
+/// What charges the steps of a run.
 pub(super) enum Payer {
     Ledger(Ledger<Volatile>),
     Filter { filter: RenyiFilter, rate: Rate },
@@ -33,7 +33,7 @@ impl Payer {
         }
     }
 
-    /// Steps paid so far.
+    /// Steps charged so far.
     pub(super) fn paid(&self) -> u32 {
         match self {
             Self::Ledger(ledger) => ledger.charged_steps(),
@@ -54,7 +54,7 @@ impl Payer {
 /// How often a factor that was refused is doubled.
 const DOUBLINGS: u32 = 2;
 
-/// The factor of a step that a filter is to pay for, chosen from what was released.
+/// The factor of a step that a filter is to charge, chosen from what was released.
 pub(super) fn factor(
     params: &[f32],
     filter: &RenyiFilter,

@@ -68,7 +68,7 @@ type State<'a, W> = StepState<&'a mut [W], AnyFilter<'a>, AnyOptimizer<'a>, AnyT
 type Step<'a, M> = PrivateStep<HeldFilter, HeldOptimizer, M, HeldThreshold, AnyClip<'a>, Declared>;
 type Opened<'o, 'a, M> = Open<'o, Step<'a, M>, AnyFilter<'a>, AnyOptimizer<'a>>;
 
-/// Plays the run that the pack has next, paid by `payer`, or by a ledger of as many steps.
+/// Plays the run that the pack has next, charged to `payer`, or by a ledger of as many steps.
 pub(super) fn play<const ALL: bool>(
     pack: &mut Reader<'_>,
     payer: Option<Payer>,

@@ -97,7 +97,7 @@ pub extern "C" fn samples() -> u32 {
     TRAIN
 }
 
-/// Steps paid so far.
+/// Steps charged so far.
 #[unsafe(no_mangle)]
 pub extern "C" fn paid() -> u32 {
     number(Enclave::paid)

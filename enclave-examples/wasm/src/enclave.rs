@@ -23,7 +23,7 @@ pub enum Status {
     Ledger = 3,
     /// The counter is behind the ledger, or another instance took a count.
     Counter = 4,
-    /// The state is not that of the newest payment: an older one was put back, or the steps since were lost.
+    /// The state is not that of the newest charge: an older one was put back, or the steps since were lost.
     Stale = 5,
     /// Anything else: a call out of order, or a configuration that is refused.
     Refused = 6,
@@ -36,7 +36,7 @@ pub const SEALED_STATE: usize = STATE + OVERHEAD;
 
 const ALLOWANCE: Allowance = Allowance { steps: 1, divergence: 0.0 };
 
-/// What a payment stands for.
+/// What a charge stands for.
 const RUN: Configuration = Configuration::of_ledger(BUDGET)
     .with(b"enclave example, digits, multiplier 1, clip 1, grid 16")
     .with(&(DIM as u32).to_le_bytes())
@@ -49,7 +49,7 @@ pub struct Enclave {
     config: DpSgdConfig,
     state: DpSgdState<DIM>,
     params: [f32; DIM],
-    /// Payments after the newest release that the parameters hold.
+    /// Charges after the newest release that the parameters hold.
     released: u32,
 }
 
@@ -75,7 +75,7 @@ impl Enclave {
         Self::from(store)
     }
 
-    /// Goes on from a sealed state, which must be that of the newest payment; with `burn`, an older one will do, and the
+    /// Goes on from a sealed state, which must be that of the newest charge; with `burn`, an older one will do, and the
     /// steps since are lost and stay paid.
     pub fn resume(sealed: &mut [u8; SEALED_STATE], burn: bool) -> Result<Self, Status> {
         let store = Sealed::open(Counter, Shelf, RUN, ALLOWANCE).map_err(|e| status(&e))?;
@@ -134,7 +134,7 @@ impl Enclave {
         &self.params
     }
 
-    /// Steps paid.
+    /// Steps charged.
     pub fn paid(&self) -> u32 {
         self.ledger.charged_steps()
     }

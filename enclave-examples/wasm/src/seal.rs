@@ -20,7 +20,7 @@ pub struct Refused;
 
 /// What a blob is.
 pub enum Label {
-    /// Payments.
+    /// Charges.
     Ledger,
     /// Parameters and momentum.
     State,

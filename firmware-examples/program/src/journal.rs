@@ -14,11 +14,11 @@ use damper_core::step::StepState;
 use damper_journal::{Configuration, FirstBoot, Journal, Snapshots};
 
 const BUDGET: u32 = 40;
-/// Steps paid at a time, and taken before the power is lost: the fourth is burned.
+/// Steps charged at a time, and taken before the power is lost: the fourth is burned.
 const PREPAID: u32 = 4;
 const TAKEN: u32 = 3;
 
-/// What a payment stands for: every number that changes a step's price or its noise, and the number of the run.
+/// What a charge stands for: every number that changes a step's price or its noise, and the number of the run.
 const RUN: Configuration = Configuration::of_ledger(BUDGET)
     .with(b"run 1")
     .with(&(DIM as u32).to_le_bytes())

@@ -146,7 +146,7 @@ pub enum Line<'a> {
     },
     /// What the budget went to.
     Burned {
-        /// Steps that were paid.
+        /// Steps that were charged.
         paid: u32,
         /// Steps that were released.
         released: u32,

@@ -17,7 +17,7 @@ impl Region {
         done
     }
 
-    /// Here it begins. It is not counted where it begins anew before it ends.
+    /// Here it begins. It is not counted where it begins again before it ends.
     #[inline(always)]
     pub fn begin(&self) {
         (self.begin)();

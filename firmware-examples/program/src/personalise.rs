@@ -1,5 +1,5 @@
 //! The last layer of a pretrained network adapts on the device to its sensor and its person, under a budget that flash keeps, and
-//! stops when the budget is spent. The power is lost on the way: what was paid and not released is burned.
+//! stops when the budget is spent. The power is lost on the way: what was charged and not released is burned.
 //!
 //! # Memory
 //!
@@ -30,7 +30,7 @@ use damper_journal::{Configuration, FirstBoot, Journal, Snapshots};
 
 /// Steps the budget allows.
 pub const BUDGET: u32 = 40;
-/// Steps paid at a time.
+/// Steps charged at a time.
 const PREPAID: u32 = 8;
 /// Steps until the power is lost, at each power-up but the last: not whole prepayments.
 const POWERED: u32 = 13;
@@ -38,7 +38,7 @@ const EXPECTED_BATCH: u32 = 60;
 const GRID_BITS: u32 = 16;
 const MULTIPLIER: f64 = 1.0;
 
-/// What a payment stands for.
+/// What a charge stands for.
 const RUN: Configuration = Configuration::of_ledger(BUDGET)
     .with(b"personalise 1")
     .with(&(DIM as u32).to_le_bytes())

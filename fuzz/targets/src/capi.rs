@@ -2,11 +2,11 @@
 //! not null points to memory of the length that is said.
 
 use crate::source::Source;
-use damper_fuzz_capi::accountant::{damper_epsilon, damper_epsilon_of_whole_orders, damper_rate};
-use damper_fuzz_capi::chosen::{damper_admits, damper_choose_renyi_filter, damper_step_open_chosen};
+use damper_fuzz_capi::accountant::{damper_epsilon, damper_epsilon_integer_orders, damper_sampling_rate};
+use damper_fuzz_capi::chosen::{damper_choose_renyi_filter, damper_fits_budget, damper_step_open_adaptive};
 use damper_fuzz_capi::key::{damper_is_private, damper_set_key, damper_set_simulation_seed};
 use damper_fuzz_capi::ledger::{
-    Record, damper_paid, damper_prepay, damper_resume, damper_set_store, damper_set_volatile_store,
+    Record, damper_charged_steps, damper_reserve_steps, damper_resume, damper_set_store, damper_set_volatile_store,
 };
 use damper_fuzz_capi::run::{
     Config, Run, damper_clip, damper_multiplier, damper_run_align, damper_run_close, damper_run_configure,
@@ -19,9 +19,9 @@ use damper_fuzz_capi::slots::{clip, filter, optimizer, schedule, threshold};
 use damper_fuzz_capi::snapshot::{damper_state_restore, damper_state_save, damper_state_size};
 use damper_fuzz_capi::status::{Status, damper_status_message, damper_status_name};
 use damper_fuzz_capi::step::{
-    Piece, damper_add, damper_add_pieces, damper_draw_begin, damper_draw_next, damper_mix_add, damper_mix_begin,
-    damper_mix_end, damper_mix_point, damper_point, damper_points, damper_reserve_mixing, damper_step_abandon,
-    damper_step_finish, damper_step_open,
+    Piece, damper_add, damper_add_segments, damper_batch_begin, damper_batch_next, damper_combine_add,
+    damper_combine_begin, damper_combine_end, damper_combine_eval_point, damper_eval_point, damper_eval_points,
+    damper_reserve_combining, damper_step_abandon, damper_step_finish, damper_step_open,
 };
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -242,38 +242,38 @@ fn call(machine: &mut Machine, source: &mut Source<'_>) -> Status {
                 };
                 damper_resume(run, &raw const record)
             }
-            35 => damper_prepay(run, source.u32()),
-            36 => damper_paid(run, &raw mut record),
+            35 => damper_reserve_steps(run, source.u32()),
+            36 => damper_charged_steps(run, &raw mut record),
             37..40 => damper_step_open(run, &raw mut integer),
-            40 => damper_draw_begin(run, source.u64(), u32::from(source.u16() % 4096)),
-            41 => damper_draw_next(run, &raw mut integer),
+            40 => damper_batch_begin(run, source.u64(), u32::from(source.u16() % 4096)),
+            41 => damper_batch_next(run, &raw mut integer),
             42 | 43 => {
                 let (grad, len) = (machine.lent(source), machine.len(source));
                 damper_add(run, grad, len)
             }
             44 => {
-                let pieces: Vec<Piece> = (0..source.below(36))
+                let segments: Vec<Piece> = (0..source.below(36))
                     .map(|_| Piece { data: machine.lent(source), len: source.below(machine.dim + 1) })
                     .collect();
-                damper_add_pieces(run, pieces.as_ptr(), pieces.len())
+                damper_add_segments(run, segments.as_ptr(), segments.len())
             }
-            45 => damper_points(run, &raw mut size),
+            45 => damper_eval_points(run, &raw mut size),
             46 => {
                 let (len, other) = (machine.len(source), machine.len(source));
                 let (params, point) = (machine.params.as_ptr(), machine.point.as_mut_ptr());
-                damper_point(run, source.below(10), params, len, point, other, &raw mut float)
+                damper_eval_point(run, source.below(10), params, len, point, other, &raw mut float)
             }
-            47 => damper_reserve_mixing(run),
-            48 => damper_mix_begin(run),
+            47 => damper_reserve_combining(run),
+            48 => damper_combine_begin(run),
             49 => {
                 let (len, other) = (machine.len(source), machine.len(source));
-                damper_mix_point(run, machine.params.as_ptr(), len, machine.point.as_mut_ptr(), other)
+                damper_combine_eval_point(run, machine.params.as_ptr(), len, machine.point.as_mut_ptr(), other)
             }
             50 => {
                 let (grad, len) = (machine.lent(source), machine.len(source));
-                damper_mix_add(run, grad, len)
+                damper_combine_add(run, grad, len)
             }
-            51 => damper_mix_end(run),
+            51 => damper_combine_end(run),
             52..55 => {
                 let len = machine.len(source);
                 damper_step_finish(run, machine.params.as_mut_ptr(), len)
@@ -299,8 +299,8 @@ fn call(machine: &mut Machine, source: &mut Source<'_>) -> Status {
                 damper_choose_renyi_filter(run, order, source.f64(), source.f64(), null())
             }
             61 => {
-                damper_admits(run, source.f64(), source.u64(), &raw mut integer);
-                damper_step_open_chosen(run, source.f64(), source.u64() >> 10, &raw mut integer)
+                damper_fits_budget(run, source.f64(), source.u64(), &raw mut integer);
+                damper_step_open_adaptive(run, source.f64(), source.u64() >> 10, &raw mut integer)
             }
             62 => {
                 let found = damper_state_size(run, &raw mut size);
@@ -320,10 +320,10 @@ fn call(machine: &mut Machine, source: &mut Source<'_>) -> Status {
                 damper_state_restore(run, machine.saved.as_ptr(), size)
             }
             _ => {
-                damper_rate(source.u64(), source.u64(), &raw mut long);
+                damper_sampling_rate(source.u64(), source.u64(), &raw mut long);
                 let (steps, delta) = (source.u32(), source.f64());
                 let steps = if machine.has_schedule { steps % 50_000 } else { steps };
-                let answer = damper_epsilon_of_whole_orders(run, long, steps, delta, &raw mut number);
+                let answer = damper_epsilon_integer_orders(run, long, steps, delta, &raw mut number);
                 assert!(answer != Status::Ok || number >= 0.0, "{number}");
                 let answer = damper_epsilon(run, long, steps, delta, &raw mut number);
                 assert!(answer != Status::Ok || number >= 0.0, "{number}");

@@ -11,16 +11,16 @@
 //! # References
 //!
 //! A run is one struct whose fields are borrowed one by one, each from the caller's pointer, never as a whole. What is behind
-//! the struct (sum, vectors, layers) is given out once; `'static` stands for "until the run is closed or configured anew", and
+//! the struct (sum, vectors, layers) is given out once; `'static` stands for "until the run is closed or configured again", and
 //! both end every reference first. While the caller's callback runs, no reference to the head exists: a call within a call reads
 //! the head alone, and is refused.
 
 pub(crate) mod shard;
 
-use crate::memory::{Body, Books, Head, Live, OpenStep, Phase, Place, Room, Run, Stage, State, Step};
+use crate::memory::{Body, BudgetState, Head, Live, OpenStep, Phase, Room, Run, SlotStorage, Stage, State, Step};
 use crate::slots::held::Vector;
 use crate::slots::layer::EachLayer;
-use crate::status::{Answer, Status};
+use crate::status::{FfiResult, Status};
 use crate::store::Undurable;
 use core::mem::{align_of, size_of};
 use core::ptr;
@@ -36,7 +36,7 @@ fn mark(run: *const Run) -> usize {
 }
 
 /// `len` elements from `data` on: where they begin and end.
-fn span<T>(data: *const T, len: usize) -> Answer<(usize, usize)> {
+fn span<T>(data: *const T, len: usize) -> FfiResult<(usize, usize)> {
     if data.is_null() {
         return Err(Status::Null);
     }
@@ -49,7 +49,7 @@ fn span<T>(data: *const T, len: usize) -> Answer<(usize, usize)> {
 }
 
 /// Fails where two spans share a byte.
-fn apart(a: (usize, usize), b: (usize, usize)) -> Answer {
+fn apart(a: (usize, usize), b: (usize, usize)) -> FfiResult {
     if a.0 < b.1 && b.0 < a.1 { Err(Status::Overlap) } else { Ok(()) }
 }
 
@@ -62,7 +62,7 @@ impl Head {
 }
 
 /// Elements that the caller lends for reading. No elements may be at null.
-pub(crate) unsafe fn input<'a, T>(head: &Head, data: *const T, len: usize) -> Answer<&'a [T]> {
+pub(crate) unsafe fn input<'a, T>(head: &Head, data: *const T, len: usize) -> FfiResult<&'a [T]> {
     if len == 0 {
         return Ok(&[]);
     }
@@ -72,7 +72,7 @@ pub(crate) unsafe fn input<'a, T>(head: &Head, data: *const T, len: usize) -> An
 }
 
 /// Fails unless `len` elements, which must be `expected`, may be written.
-pub(crate) fn writable_all<T>(head: &Head, data: *mut T, len: usize, expected: usize) -> Answer {
+pub(crate) fn writable_all<T>(head: &Head, data: *mut T, len: usize, expected: usize) -> FfiResult {
     if len != expected {
         return Err(Status::Length);
     }
@@ -80,7 +80,7 @@ pub(crate) fn writable_all<T>(head: &Head, data: *mut T, len: usize, expected: u
 }
 
 /// Elements that the caller lends for reading and writing: initialised, and `len` must be `expected`.
-pub(crate) unsafe fn update<'a, T>(head: &Head, data: *mut T, len: usize, expected: usize) -> Answer<&'a mut [T]> {
+pub(crate) unsafe fn update<'a, T>(head: &Head, data: *mut T, len: usize, expected: usize) -> FfiResult<&'a mut [T]> {
     writable_all(head, data, len, expected)?;
     // SAFETY: not null, aligned, initialised and within an allocation by the caller's contract, and apart from the run.
     Ok(unsafe { core::slice::from_raw_parts_mut(data, len) })
@@ -94,7 +94,7 @@ pub(crate) struct Pair {
 }
 
 /// Checks a pair and touches nothing of it.
-pub(crate) fn pair(head: &Head, from: (*const f32, usize), to: (*mut f32, usize), expected: usize) -> Answer<Pair> {
+pub(crate) fn pair(head: &Head, from: (*const f32, usize), to: (*mut f32, usize), expected: usize) -> FfiResult<Pair> {
     if from.1 != expected || to.1 != expected {
         return Err(Status::Length);
     }
@@ -117,14 +117,14 @@ impl Pair {
 }
 
 /// A struct that the caller lends for reading.
-pub(crate) unsafe fn read<T: Copy>(head: &Head, data: *const T) -> Answer<T> {
+pub(crate) unsafe fn read<T: Copy>(head: &Head, data: *const T) -> FfiResult<T> {
     apart(span(data, 1)?, head.span())?;
     // SAFETY: not null, aligned, and a struct of numbers and pointers by the caller's contract.
     Ok(unsafe { data.read() })
 }
 
 /// As [`read`], of a struct whose first field is its size in the caller's program, a `usize`.
-pub(crate) unsafe fn read_sized<T: Copy>(head: &Head, data: *const T) -> Answer<T> {
+pub(crate) unsafe fn read_sized<T: Copy>(head: &Head, data: *const T) -> FfiResult<T> {
     apart(span(data, 1)?, head.span())?;
     // SAFETY: not null, aligned for a struct that begins with a size, and initialised by the caller's contract.
     if unsafe { data.cast::<usize>().read() } != size_of::<T>() {
@@ -135,7 +135,7 @@ pub(crate) unsafe fn read_sized<T: Copy>(head: &Head, data: *const T) -> Answer<
 }
 
 /// As [`read`]; null gives nothing.
-pub(crate) unsafe fn read_optional<T: Copy>(head: &Head, data: *const T) -> Answer<Option<T>> {
+pub(crate) unsafe fn read_optional<T: Copy>(head: &Head, data: *const T) -> FfiResult<Option<T>> {
     if data.is_null() {
         return Ok(None);
     }
@@ -144,14 +144,14 @@ pub(crate) unsafe fn read_optional<T: Copy>(head: &Head, data: *const T) -> Answ
 }
 
 /// A struct that the caller lends, where it lies: a secret is not copied about.
-pub(crate) unsafe fn lend<'a, T>(head: &Head, data: *const T) -> Answer<&'a T> {
+pub(crate) unsafe fn lend<'a, T>(head: &Head, data: *const T) -> FfiResult<&'a T> {
     apart(span(data, 1)?, head.span())?;
     // SAFETY: not null, aligned, and plain numbers by the caller's contract.
     Ok(unsafe { &*data })
 }
 
 /// As [`writable`], of a result beside two vectors of `len` elements.
-pub(crate) fn writable_beside<T>(head: &Head, out: *mut T, others: [*const f32; 2], len: usize) -> Answer {
+pub(crate) fn writable_beside<T>(head: &Head, out: *mut T, others: [*const f32; 2], len: usize) -> FfiResult {
     writable(head, out)?;
     for other in others {
         apart(span(out, 1)?, span(other, len)?)?;
@@ -160,12 +160,12 @@ pub(crate) fn writable_beside<T>(head: &Head, out: *mut T, others: [*const f32; 
 }
 
 /// Whether a result may be written, before anything is done that would be lost.
-pub(crate) fn writable<T>(head: &Head, out: *mut T) -> Answer {
+pub(crate) fn writable<T>(head: &Head, out: *mut T) -> FfiResult {
     apart(span(out, 1)?, head.span())
 }
 
 /// Writes a result.
-pub(crate) unsafe fn write<T>(head: &Head, out: *mut T, value: T) -> Answer {
+pub(crate) unsafe fn write<T>(head: &Head, out: *mut T, value: T) -> FfiResult {
     writable(head, out)?;
     // SAFETY: not null, aligned, apart from the run, and the caller's to write.
     unsafe { out.write(value) };
@@ -173,7 +173,7 @@ pub(crate) unsafe fn write<T>(head: &Head, out: *mut T, value: T) -> Answer {
 }
 
 /// As [`write`], without a run.
-pub(crate) unsafe fn write_alone<T>(out: *mut T, value: T) -> Answer {
+pub(crate) unsafe fn write_alone<T>(out: *mut T, value: T) -> FfiResult {
     span(out, 1)?;
     // SAFETY: not null, aligned, and the caller's to write.
     unsafe { out.write(value) };
@@ -182,7 +182,7 @@ pub(crate) unsafe fn write_alone<T>(out: *mut T, value: T) -> Answer {
 
 /// Fails unless there is a run at this address that is in no call. No reference is made: there may be one in the call that
 /// called back.
-unsafe fn check(run: *const Run) -> Answer {
+unsafe fn check(run: *const Run) -> FfiResult {
     span(run, 1)?;
     // SAFETY: not null and aligned. By the caller's contract `init` wrote a run here, and nothing but `close` wrote since: the
     // mark is initialised.
@@ -195,28 +195,28 @@ unsafe fn check(run: *const Run) -> Answer {
 }
 
 /// The head of the run at this address, for reading.
-pub(crate) unsafe fn head<'a>(run: *const Run) -> Answer<&'a Head> {
+pub(crate) unsafe fn head<'a>(run: *const Run) -> FfiResult<&'a Head> {
     // SAFETY: the caller's contract; a run, in no other call, so nobody else has its head.
     unsafe { check(run).map(|()| &(*run).head) }
 }
 
 /// The head of the run at this address.
-unsafe fn head_mut<'a>(run: *mut Run) -> Answer<&'a mut Head> {
+unsafe fn head_mut<'a>(run: *mut Run) -> FfiResult<&'a mut Head> {
     // SAFETY: as `head`.
     unsafe { check(run).map(|()| &mut (*run).head) }
 }
 
 /// A run with no step open.
-pub(crate) struct Idle<'a> {
+pub(crate) struct IdleMut<'a> {
     run: *mut Run,
     pub(crate) head: &'a mut Head,
-    pub(crate) books: &'a mut Books,
+    pub(crate) budget: &'a mut BudgetState,
     pub(crate) body: &'a mut Body,
     pub(crate) live: &'a mut Live,
 }
 
 /// The run at this address, in the phase asked for, which is none with an open step.
-pub(crate) unsafe fn idle<'a>(run: *mut Run, phase: Phase) -> Answer<Idle<'a>> {
+pub(crate) unsafe fn idle<'a>(run: *mut Run, phase: Phase) -> FfiResult<IdleMut<'a>> {
     // SAFETY: the caller's contract.
     let head = unsafe { head_mut(run) }?;
     if head.phase != phase || phase == Phase::Stepping {
@@ -224,40 +224,40 @@ pub(crate) unsafe fn idle<'a>(run: *mut Run, phase: Phase) -> Answer<Idle<'a>> {
     }
     // SAFETY: a run, and no step is open that borrows its body. The fields are apart.
     unsafe {
-        let (books, body, live) = (&mut (*run).books, &mut (*run).body, &mut (*run).live);
-        Ok(Idle { run, head, books, body, live })
+        let (budget, body, live) = (&mut (*run).budget, &mut (*run).body, &mut (*run).live);
+        Ok(IdleMut { run, head, budget, body, live })
     }
 }
 
 /// A run with no step open, for reading.
-pub(crate) struct Settled<'a> {
+pub(crate) struct IdleRef<'a> {
     pub(crate) head: &'a Head,
-    pub(crate) books: &'a Books,
+    pub(crate) budget: &'a BudgetState,
     pub(crate) body: &'a Body,
 }
 
 /// The run at this address, in any phase with no step open.
-pub(crate) unsafe fn settled<'a>(run: *const Run) -> Answer<Settled<'a>> {
+pub(crate) unsafe fn settled<'a>(run: *const Run) -> FfiResult<IdleRef<'a>> {
     // SAFETY: the caller's contract.
     let head = unsafe { head(run) }?;
     if head.phase == Phase::Stepping {
         return Err(Status::Order);
     }
     // SAFETY: a run, and no step is open that borrows its body. The fields are apart.
-    unsafe { Ok(Settled { head, books: &(*run).books, body: &(*run).body }) }
+    unsafe { Ok(IdleRef { head, budget: &(*run).budget, body: &(*run).body }) }
 }
 
 /// The head and the ledger of the run at this address, in any phase.
-pub(crate) unsafe fn books<'a>(run: *const Run) -> Answer<(&'a Head, &'a Books)> {
+pub(crate) unsafe fn budget<'a>(run: *const Run) -> FfiResult<(&'a Head, &'a BudgetState)> {
     // SAFETY: the caller's contract.
     let head = unsafe { head(run) }?;
     // SAFETY: a run; an open step does not borrow the ledger.
-    Ok((head, unsafe { &(*run).books }))
+    Ok((head, unsafe { &(*run).budget }))
 }
 
-impl Idle<'_> {
+impl IdleMut<'_> {
     /// The next `bytes` of the run's memory that nobody has.
-    fn take(&mut self, bytes: usize, align: usize) -> Answer<*mut u8> {
+    fn take(&mut self, bytes: usize, align: usize) -> FfiResult<*mut u8> {
         let start = self.head.used.checked_next_multiple_of(align).ok_or(Status::TooSmall)?;
         let end = start.checked_add(bytes).filter(|end| *end <= self.head.bytes).ok_or(Status::TooSmall)?;
         self.head.used = end;
@@ -272,8 +272,8 @@ impl Idle<'_> {
         unsafe { core::slice::from_raw_parts_mut(self.run.add(1).cast(), self.head.dim) }
     }
 
-    /// `count` vectors of parameters, in one piece, zeros.
-    pub(crate) fn vectors(&mut self, count: usize) -> Answer<Vector<f32>> {
+    /// `count` vectors of parameters, in one segment, zeros.
+    pub(crate) fn vectors(&mut self, count: usize) -> FfiResult<Vector<f32>> {
         let len = self.head.dim.checked_mul(count).ok_or(Status::TooSmall)?;
         let bytes = len.checked_mul(size_of::<f32>()).ok_or(Status::TooSmall)?;
         let data = self.take(bytes, align_of::<f32>())?;
@@ -289,7 +289,7 @@ impl Idle<'_> {
     /// Keeps an object in its place until the run is closed or the place is filled again; it is not dropped.
     pub(crate) fn hold<T, const BYTES: usize>(
         &mut self,
-        room: fn(*mut Place) -> *mut Room<BYTES>,
+        room: fn(*mut SlotStorage) -> *mut Room<BYTES>,
         object: T,
     ) -> &'static mut T {
         const { assert!(size_of::<T>() <= BYTES && align_of::<T>() <= align_of::<Room<BYTES>>()) };
@@ -303,7 +303,7 @@ impl Idle<'_> {
     }
 
     /// A Rényi filter, kept.
-    pub(crate) fn renyi_filter(&mut self, filter: RenyiFilter) -> Answer<&'static mut RenyiFilter> {
+    pub(crate) fn renyi_filter(&mut self, filter: RenyiFilter) -> FfiResult<&'static mut RenyiFilter> {
         let data = self.take(size_of::<RenyiFilter>(), align_of::<RenyiFilter>())?.cast::<RenyiFilter>();
         // SAFETY: within the run's memory, aligned, as that begins at a multiple of 8, and taken by nobody else.
         unsafe {
@@ -313,14 +313,14 @@ impl Idle<'_> {
     }
 
     /// Layers, copied.
-    pub(crate) fn layers(&mut self, layers: &[EachLayer]) -> Answer<&'static [Layer]> {
+    pub(crate) fn layers(&mut self, layers: &[EachLayer]) -> FfiResult<&'static [Layer]> {
         let bytes = layers.len().checked_mul(size_of::<Layer>()).ok_or(Status::TooSmall)?;
         let data = self.take(bytes, align_of::<Layer>())?.cast::<Layer>();
         for (index, layer) in layers.iter().enumerate() {
             // SAFETY: within what was just taken.
             unsafe { data.add(index).write(Layer { len: layer.len, share: layer.share }) };
         }
-        // SAFETY: all were written, and nobody writes them again before the run is closed or configured anew.
+        // SAFETY: all were written, and nobody writes them again before the run is closed or configured again.
         Ok(unsafe { core::slice::from_raw_parts(data, layers.len()) })
     }
 }
@@ -333,7 +333,7 @@ pub(crate) struct Stepping<'a> {
 }
 
 /// The run at this address, with a step open.
-pub(crate) unsafe fn stepping<'a>(run: *mut Run) -> Answer<Stepping<'a>> {
+pub(crate) unsafe fn stepping<'a>(run: *mut Run) -> FfiResult<Stepping<'a>> {
     // SAFETY: the caller's contract.
     let head = unsafe { head_mut(run) }?;
     if head.phase != Phase::Stepping {
@@ -350,7 +350,7 @@ pub(crate) unsafe fn stepping<'a>(run: *mut Run) -> Answer<Stepping<'a>> {
 }
 
 /// The head and the open step of the run at this address, for reading.
-pub(crate) unsafe fn open_step<'a>(run: *const Run) -> Answer<(&'a Head, &'a OpenStep<'static>)> {
+pub(crate) unsafe fn open_step<'a>(run: *const Run) -> FfiResult<(&'a Head, &'a OpenStep<'static>)> {
     // SAFETY: the caller's contract.
     let head = unsafe { head(run) }?;
     if head.phase != Phase::Stepping {
@@ -362,14 +362,14 @@ pub(crate) unsafe fn open_step<'a>(run: *const Run) -> Answer<(&'a Head, &'a Ope
 }
 
 /// What is answered to a payer that the run does not have.
-pub(crate) const NOT_PAID: OpenError<Undurable> = OpenError::Call(CallError::Order("paid by something else"));
+pub(crate) const NOT_CHARGED: OpenError<Undurable> = OpenError::Call(CallError::Order("paid by something else"));
 
 /// Opens a step by `pay`, which may call back into the caller's code, and keeps it: from here on it borrows the body.
 pub(crate) unsafe fn open(
     run: *mut Run,
     number: *mut u32,
-    pay: impl FnOnce(&'static Step, &'static mut State, &mut Books) -> Result<OpenStep<'static>, OpenError<Undurable>>,
-) -> Answer {
+    pay: impl FnOnce(&'static Step, &'static mut State, &mut BudgetState) -> Result<OpenStep<'static>, OpenError<Undurable>>,
+) -> FfiResult {
     // SAFETY: the caller's contract.
     let idle = unsafe { idle(run, Phase::Ready) }?;
     writable(idle.head, number)?;
@@ -379,10 +379,10 @@ pub(crate) unsafe fn open(
     // is touched.
     let opened = unsafe {
         let (stage, state) = (&(*run).body.stage, &mut (*run).body.state);
-        let books = &mut (*run).books;
+        let budget = &mut (*run).budget;
         match (stage, state) {
-            (Stage::Started(step), Some(state)) => pay(step, state, books),
-            _ => Err(NOT_PAID),
+            (Stage::Started(step), Some(state)) => pay(step, state, budget),
+            _ => Err(NOT_CHARGED),
         }
     };
     // SAFETY: the callback has returned; the head is apart from what the step borrows.
@@ -399,7 +399,7 @@ pub(crate) unsafe fn open(
 }
 
 /// Makes a run of `bytes` of memory, all zeros behind it. The memory may be uninitialised: it is not read.
-pub(crate) unsafe fn init(memory: *mut u8, bytes: usize, dim: usize, out: *mut *mut Run) -> Answer {
+pub(crate) unsafe fn init(memory: *mut u8, bytes: usize, dim: usize, out: *mut *mut Run) -> FfiResult {
     let run = memory.cast::<Run>();
     span(run, 1)?;
     apart(span(memory, bytes)?, span(out, 1)?)?;
@@ -421,7 +421,7 @@ pub(crate) unsafe fn init(memory: *mut u8, bytes: usize, dim: usize, out: *mut *
 }
 
 /// Ends a run: drops an open step, and wipes all of its memory, the mark first.
-pub(crate) unsafe fn close(run: *mut Run) -> Answer {
+pub(crate) unsafe fn close(run: *mut Run) -> FfiResult {
     // SAFETY: the caller's contract.
     let bytes = unsafe { head_mut(run) }?.bytes;
     // SAFETY: a run; whatever borrows the body is dropped before it is wiped. `bytes` is what the caller gave.

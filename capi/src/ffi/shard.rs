@@ -2,7 +2,7 @@
 
 use super::{Stepping, apart, span, stepping, wipe};
 use crate::memory::{Run, Shard, ShardSum};
-use crate::status::{Answer, Status};
+use crate::status::{FfiResult, Status};
 use core::mem::size_of;
 use core::ptr;
 use damper_core::private::SumWord;
@@ -13,7 +13,7 @@ fn mark(shard: *const Shard) -> usize {
 }
 
 /// Makes a shard of the open step in `bytes` of memory, which may be uninitialised: it is not read.
-pub(crate) unsafe fn open(run: *mut Run, memory: *mut u8, bytes: usize, out: *mut *mut Shard) -> Answer {
+pub(crate) unsafe fn open(run: *mut Run, memory: *mut u8, bytes: usize, out: *mut *mut Shard) -> FfiResult {
     let shard = memory.cast::<Shard>();
     span(shard, 1)?;
     let (lent, result) = (span(memory, bytes)?, span(out, 1)?);
@@ -38,7 +38,7 @@ pub(crate) unsafe fn open(run: *mut Run, memory: *mut u8, bytes: usize, out: *mu
 }
 
 /// The shard at this address.
-pub(crate) unsafe fn shard<'a>(shard: *mut Shard) -> Answer<&'a mut Shard> {
+pub(crate) unsafe fn shard<'a>(shard: *mut Shard) -> FfiResult<&'a mut Shard> {
     span(shard, 1)?;
     // SAFETY: not null and aligned. By the caller's contract `open` wrote a shard here, and nothing but `merge` and `close` wrote
     // since: the mark is initialised.
@@ -52,7 +52,7 @@ pub(crate) unsafe fn shard<'a>(shard: *mut Shard) -> Answer<&'a mut Shard> {
 
 impl Shard {
     /// Elements that the caller lends for reading, apart from the shard's memory. No elements may be at null.
-    pub(crate) unsafe fn input<'a, T>(&self, data: *const T, len: usize) -> Answer<&'a [T]> {
+    pub(crate) unsafe fn input<'a, T>(&self, data: *const T, len: usize) -> FfiResult<&'a [T]> {
         if len == 0 {
             return Ok(&[]);
         }
@@ -64,7 +64,7 @@ impl Shard {
 }
 
 /// Merges a shard into the open step of its run.
-pub(crate) unsafe fn merge(run: *mut Run, pointer: *mut Shard) -> Answer {
+pub(crate) unsafe fn merge(run: *mut Run, pointer: *mut Shard) -> FfiResult {
     // SAFETY: the caller's contract.
     let step = unsafe { stepping(run) }?;
     // SAFETY: the caller's contract.
@@ -81,7 +81,7 @@ pub(crate) unsafe fn merge(run: *mut Run, pointer: *mut Shard) -> Answer {
 }
 
 /// Ends a shard and wipes its memory.
-pub(crate) unsafe fn close(pointer: *mut Shard) -> Answer {
+pub(crate) unsafe fn close(pointer: *mut Shard) -> FfiResult {
     // SAFETY: the caller's contract.
     let found = unsafe { shard(pointer) }?;
     found.sum = None;
