@@ -134,7 +134,7 @@ def updates():
 
 def packs():
     for name in ["further", "wide"]:
-        pack = (ROOT / "core/src/vectors" / f"{name}.pack").read_bytes()
+        pack = (ROOT / "replay/src/vectors" / f"{name}.pack").read_bytes()
         seed("pack", name, pack)
         seed("host_pack", name, pack)
 

@@ -30,10 +30,10 @@
 //! hence private and independent of order, while saturation or an overflow error would depend on the data.
 
 use crate::clip::{AddLayer, Clip, Layer, Pieces, each_layer};
-use crate::error::ConfigError;
+use crate::error::{CallError, ConfigError, check_len};
 use crate::mutant::{self, Mutant};
 use crate::numerics::round::truncate;
-use crate::private::SumWord;
+use crate::private::{ClippedSum, SumWord};
 
 /// The integer a sum is kept in: `i32` on devices, `i64` on the host. Where nothing overflows `i32`, both give the same bits.
 pub trait Word: Copy + Default + PartialEq + core::fmt::Debug + sealed::Sealed {
@@ -153,6 +153,31 @@ impl Grid {
         sum: &mut [SumWord<W>],
     ) -> Option<f32> {
         each_layer(clip, parts, sum, &OnGrid { grid: self, clip, threshold })
+    }
+
+    /// Clips the caller's gradient, rounds it onto the grid and passes each coordinate, in grid units, to `each`. Returns the norm before
+    /// clipping; without a finite norm all coordinates are 0. `memory` (`[D]`) is wiped before and after: nothing of a sum is read.
+    ///
+    /// # Errors
+    ///
+    /// The clip cannot be represented, or the lengths of the gradient, the layers and the memory differ.
+    pub fn round_sample<C: Clip, W: Word>(
+        self,
+        clip: &C,
+        threshold: f32,
+        parts: &[&[f32]],
+        memory: &mut [SumWord<W>],
+        mut each: impl FnMut(W),
+    ) -> Result<Option<f32>, CallError> {
+        self.check_clip(threshold).map_err(|_| CallError::Clip)?;
+        check_len("the gradient", memory.len(), parts.iter().fold(0, |len, part| part.len().saturating_add(len)))?;
+        if let Some(layers) = clip.layers() {
+            layers.check(memory.len())?;
+        }
+        let own = ClippedSum::new(memory);
+        let norm = self.add_sample(clip, threshold, parts, own.sum);
+        own.sum.iter().for_each(|word| each(word.0));
+        Ok(norm)
     }
 }
 
@@ -279,7 +304,8 @@ fn quantise_block<W: Word, const N: usize, const L: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clip::FlatL2;
+    use crate::clip::{FlatL2, Layers, PerLayer};
+    use crate::numerics::function::sqrt_f32;
     use proptest::prelude::*;
 
     extern crate std;
@@ -361,6 +387,30 @@ mod tests {
             let wide = added(20, 1.0, &[&grad]);
             prop_assert!(narrow.iter().zip(&wide).all(|(n, w)| i64::from(n.0) == *w && n.0.to_f32().to_bits() == w.to_f32().to_bits()));
         }
+    }
+
+    /// Whatever the memory held is neither read nor kept.
+    #[test]
+    fn a_rounded_sample_is_what_it_adds() {
+        let (grid, grad) = (Grid::new(20).unwrap(), [0.3f32, -2.0, 0.5]);
+        let mut memory = [SumWord(7i64); 3];
+        let mut found = vec![];
+        let norm = grid.round_sample(&FlatL2, 1.0, &[&grad[..1], &grad[1..]], &mut memory, |q| found.push(q));
+        assert_eq!(norm, Ok(Some(sqrt_f32(4.34))));
+        assert_eq!(found, added(20, 1.0, &[&grad]));
+        assert!(memory.iter().all(|word| word.0 == 0));
+    }
+
+    #[test]
+    fn misfits_round_no_sample() {
+        let grid = Grid::new(20).unwrap();
+        let layers = [Layer::equal(2, 1)];
+        let layered = PerLayer::new(FlatL2, Layers::new(&layers).unwrap()).unwrap();
+        let none = |_: i64| panic!("a coordinate of a sample that does not fit");
+        let memory = &mut [SumWord::ZERO; 3];
+        assert_eq!(grid.round_sample(&FlatL2, 0.0, &[&[1.0; 3]], memory, none), Err(CallError::Clip));
+        assert!(grid.round_sample(&FlatL2, 1.0, &[&[1.0; 2]], memory, none).is_err());
+        assert!(grid.round_sample(&layered, 1.0, &[&[1.0; 3]], memory, none).is_err());
     }
 
     #[test]

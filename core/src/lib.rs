@@ -58,7 +58,6 @@ pub mod numerics;
 pub mod optimizer;
 pub mod prelude;
 pub mod private;
-pub mod replay;
 pub mod sampling;
 pub mod schedule;
 mod self_test;

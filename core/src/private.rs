@@ -113,8 +113,7 @@
 //! [`Filter`](crate::filter::Filter) and [`Optimizer`](crate::optimizer::Optimizer) ([`Released`] and the parameters),
 //! [`Threshold`](crate::threshold::Threshold) ([`ReleasedCounts`](crate::count::ReleasedCounts) and constants), the objects of
 //! [`slots`](crate::slots) (the same), [`Store`](crate::accounting::Store) (numbers of paid steps),
-//! [`SaveState`](crate::state::SaveState) and [`Digested`](crate::numerics::digest::Digested) (those memories), and
-//! [`Source`](crate::replay::Source) (it gives bytes and receives none).
+//! and [`SaveState`](crate::state::SaveState) and [`Digested`](crate::numerics::digest::Digested) (those memories).
 //!
 //! The wall is between the parts of a step. It does not hold a caller off who already has the samples' gradients, or the generator: whoever can
 //! ask it for a stream can compute the noise and subtract it. So a [`Key`](crate::noise::Key) is as secret as the data.

@@ -159,12 +159,14 @@
 mod adder;
 #[cfg(feature = "audit")]
 pub mod audit;
+mod config;
 mod emit;
 mod float_sum;
 mod mixing;
 mod open;
 mod shard;
 
+pub use config::StepConfig;
 pub use emit::Sender;
 pub use float_sum::FloatSum;
 pub use mixing::Mixing;
@@ -211,20 +213,6 @@ pub struct Slots<F = Identity, O = Sgd, M = DiscreteGaussian<i32>, T = Fixed, C 
 pub struct PrivateStep<F = Identity, O = Sgd, M = DiscreteGaussian<i32>, T = Fixed, C = FlatL2, S = Constant> {
     slots: Slots<F, O, M, T, C, S>,
     count_noise: Option<CountNoise>,
-}
-
-/// A [`PrivateStep`] as one type parameter. Sealed: every configuration is a `PrivateStep`.
-pub trait StepConfig: Clone + Sealed {
-    /// The filter.
-    type Filter: Clone;
-    /// The optimizer.
-    type Optimizer: Clone;
-    /// The mechanism.
-    type Mechanism: Mechanism;
-    /// The rule for the clip of each step.
-    type Threshold: Threshold;
-    /// The rule of clipping.
-    type Clip: Clip;
 }
 
 impl<F, O, M, T, C, S> Sealed for PrivateStep<F, O, M, T, C, S> {}

@@ -56,7 +56,7 @@ fn the_board_says_what_the_host_says() {
         .arg(&manifest)
         .status();
     assert!(built.is_ok_and(|status| status.success()), "the firmware does not build");
-    for (program, expected) in [("train", "expected/train.txt"), ("replay", "../core/src/vectors/base.txt")] {
+    for (program, expected) in [("train", "expected/train.txt"), ("replay", "../replay/src/vectors/base.txt")] {
         let image = firmware.join("target").join(TARGET).join("release").join(program);
         let said = output(&firmware.join("cortex-m/qemu").to_string_lossy(), &[TARGET, &image.to_string_lossy()]);
         let expected = std::fs::read_to_string(firmware.join(expected)).unwrap();

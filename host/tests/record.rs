@@ -18,9 +18,9 @@ use damper::train::{
 use damper_core::average::Averaging;
 use damper_core::filter::{Gain, LookAhead};
 use damper_core::numerics::digest::Digest;
-use damper_core::replay::{Line, PackError, Part, Parted};
 use damper_core::schedule::NoiseSchedule;
 use damper_core::threshold::Solver;
+use damper_replay::{Line, PackError, Part, Parted};
 use digits::{Unwatched, source};
 use models::{backends, path};
 use proptest::prelude::*;

@@ -50,6 +50,11 @@ impl ContinuousGaussian {
         }
         Ok(Self { multiplier })
     }
+
+    /// Draws two noise values, in units of the clip, from two words of the caller's generator.
+    pub fn sample<R: Rng>(&self, words: &mut R) -> [f32; 2] {
+        pair(words.next_u32(), words.next_u32()).map(|noise| self.multiplier * noise)
+    }
 }
 
 impl Sealed for ContinuousGaussian {}
@@ -189,6 +194,19 @@ mod tests {
         };
         assert!(distance(1.0) < 2.7, "{}", distance(1.0));
         assert!(distance(1.03) > 2.7, "{}", distance(1.03));
+    }
+
+    #[test]
+    fn a_draw_is_the_noise_of_a_sum_of_zeros() {
+        let mechanism = ContinuousGaussian::new(2.5).unwrap();
+        let generator = ChaCha20::<8>::simulation(3);
+        let address = Address { purpose: Purpose::GradientNoise, step: 0, chunk: 0 };
+        let (mut words, mut same) = (generator.stream(address), generator.stream(address));
+        for _ in 0..50 {
+            let mut released = [0.0; 2];
+            mechanism.release(1.0, 1, &mut [SumWord::ZERO; 2], &mut same, &mut released, Inside(()));
+            assert_eq!(mechanism.sample(&mut words), released);
+        }
     }
 
     #[test]

@@ -108,6 +108,11 @@ impl<W: Word> DiscreteGaussian<W> {
         f64::from(self.sigma) / f64::from(self.grid.unit())
     }
 
+    /// Draws one noise value, in grid units, from the caller's generator.
+    pub fn sample<R: Rng>(&self, words: &mut R) -> i64 {
+        sample(self.sigma, words)
+    }
+
     /// A word of a sum with its noise; the word is wiped.
     #[inline(always)]
     pub(crate) fn noised<R: Rng>(&self, sum: &mut SumWord<W>, words: &mut R) -> W {
@@ -313,6 +318,17 @@ mod tests {
         let generator = ChaCha20::<8>::simulation(seed);
         let mut stream = generator.stream(Address { purpose: Purpose::GradientNoise, step: 0, chunk: 0 });
         (0..n).map(|_| sample(sigma, &mut stream)).collect()
+    }
+
+    #[test]
+    fn a_draw_is_the_noise_of_a_sum_of_zeros() {
+        let mechanism = DiscreteGaussian::<i64>::new(Grid::new(8).unwrap(), 100).unwrap();
+        let generator = ChaCha20::<8>::simulation(3);
+        let address = Address { purpose: Purpose::GradientNoise, step: 0, chunk: 0 };
+        let (mut words, mut same) = (generator.stream(address), generator.stream(address));
+        for _ in 0..50 {
+            assert_eq!(mechanism.sample(&mut words), mechanism.noised(&mut SumWord(0), &mut same));
+        }
     }
 
     /// Chi-square of the counts of −limit..=limit and the two tails against the discrete Gaussian of `sigma`.

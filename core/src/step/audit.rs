@@ -7,7 +7,8 @@
 //! Reading changes nothing: a step that was probed can be finished. Then the noise is the difference of what was released and what was
 //! probed.
 
-use super::{Open, Shard, StepConfig, StepState};
+use super::config::StepConfig;
+use super::{Open, Shard, StepState};
 use crate::clip::{Clip, Layers};
 use crate::count::{Counts, Query};
 use crate::noise::sealed::Sealed;

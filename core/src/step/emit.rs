@@ -1,6 +1,7 @@
 //! The door for updates that leave the device: a step's sum is released on the grid, as bytes, and no parameter moves here.
 
-use super::{Open, StepConfig};
+use super::Open;
+use super::config::StepConfig;
 use crate::error::CallError;
 use crate::filter::Identity;
 use crate::noise::{Address, CHUNK, DiscreteGaussian, Generator, Purpose};

@@ -1,8 +1,7 @@
 //! One sample whose gradients at several points become one.
 
-use super::StepConfig;
 use super::adder::{Adder, total_len};
-use super::open::CountsOf;
+use super::config::{CountsOf, StepConfig};
 use crate::error::{CallError, check_len};
 use crate::filter::{Filter, mix};
 use crate::private::Mechanism;

@@ -1,7 +1,8 @@
 //! A step that is open: it takes samples, releases, and moves the parameters.
 
 use super::adder::{Adder, total_len};
-use super::{Mixing, Shard, StepConfig};
+use super::config::{CountsOf, StepConfig};
+use super::{Mixing, Shard};
 use crate::accounting::Rate;
 use crate::count::{CountNoise, Counts, ReleasedCounts};
 use crate::error::{CallError, check_len};
@@ -36,8 +37,6 @@ pub struct Open<'a, P: StepConfig, FS = (), OS = ()> {
     pub(super) expected_batch: u32,
 }
 
-/// The counts of a step.
-pub(super) type CountsOf<P> = <<P as StepConfig>::Threshold as Threshold>::Counts;
 /// A worker's share of a step.
 pub(super) type ShardOf<'s, P> = Shard<'s, <P as StepConfig>::Mechanism, <P as StepConfig>::Clip, CountsOf<P>>;
 

@@ -1,15 +1,17 @@
 //! Runs of every method, from `src/vectors/methods.tsv`, whose beginning says what its lines mean.
 
 use crate::Gradients;
-use crate::slots::{AnyClip, Kept, Words, filter, learning_rate, noise_schedule, optimizer, threshold};
+use crate::slots::{AnyClip, Words, filter, learning_rate, noise_schedule, optimizer, threshold};
 use damper_core::accounting::{Ledger, Rate};
 use damper_core::filter::mix;
 use damper_core::grid::{Grid, Word};
 use damper_core::noise::{ChaCha20, DiscreteGaussian, LEAST_SIGMA};
 use damper_core::private::SumWord;
 use damper_core::schedule::Declared;
+use damper_core::slots::FilterSlot;
 use damper_core::step::audit::ByRule;
 use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_core::threshold::Threshold;
 
 const VECTORS: &str = include_str!("../../src/vectors/methods.tsv");
 
@@ -88,14 +90,15 @@ fn play<W: Word>(run: &str, expected: &[&str]) -> Result<(), String> {
     let mechanism = DiscreteGaussian::<W>::new(grid, head.number()).unwrap();
 
     let mut layers = Vec::new();
+    let filter = filter(&mut Words::of(smoothing), dim);
     let (threshold, threshold_state) = threshold(&mut Words::of(rule));
     let (optimizer, optimizer_state) = optimizer(&mut Words::of(descent), dim);
-    let counts = threshold.noise.is_some();
+    let counts = threshold.count_noise().is_some();
     let step = PrivateStep::new(Slots {
         mechanism,
         clip: ByRule(AnyClip::parse(&mut Words::of(clip), &mut layers)),
         threshold,
-        filter: Kept,
+        filter: FilterSlot::of(filter),
         optimizer,
         schedule: Declared {
             learning_rate: learning_rate(&mut Words::of(rate)),
@@ -104,12 +107,7 @@ fn play<W: Word>(run: &str, expected: &[&str]) -> Result<(), String> {
         expected_batch,
     })
     .unwrap();
-    let mut state = StepState::new(
-        vec![SumWord::default(); dim],
-        filter(&mut Words::of(smoothing), dim),
-        optimizer_state,
-        threshold_state,
-    );
+    let mut state = StepState::new(vec![SumWord::default(); dim], filter, optimizer_state, threshold_state);
     let (mut ledger, generator) = (Ledger::volatile(steps), ChaCha20::<1>::simulation(seed));
     let mut samples = Samples { numbers: Gradients(seed), dim };
     let mut params: Vec<f32> = (0..dim).map(|_| samples.numbers.next(24)).collect();

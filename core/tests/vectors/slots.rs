@@ -1,17 +1,16 @@
-//! Any method that the vectors name behind one type a slot, so that one player plays every combination.
+//! Any method that the vectors name, as the core's run-time slots.
 
 use damper_core::clip::{Automatic, Clip, FlatL2, Layer, Layers, PerLayer};
-use damper_core::error::CallError;
 use damper_core::filter::{
     AdaptiveFir, AdaptiveFirState, Filter, Gain, Identity, Iir, IirState, Kalman, KalmanState, LookAhead,
     PerSampleMomentum, PerSampleMomentumState, Uncorrected, named,
 };
 use damper_core::optimizer::{
-    AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, Begin, Optimizer,
-    RmsProp, RmsPropState, Sgd, SgdState, WeightedNorm, WeightedNormState,
+    AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, RmsProp, RmsPropState,
+    Sgd, SgdState, WeightedNorm, WeightedNormState,
 };
-use damper_core::private::Released;
 use damper_core::schedule::{AnyNoise, CltNoise, Decay, LearningRate, NoiseSchedule};
+use damper_core::slots::{AnyFilter, AnyOptimizer, AnyThreshold, OptimizerSlot, StatefulSlot, ThresholdSlot};
 use damper_core::step::audit::Rule;
 use damper_core::threshold::{
     AllCounts, Bounds, CountNoise, ExpectedError, ExpectedErrorState, Fixed, Percentile, PercentileState, Quantile,
@@ -96,52 +95,15 @@ impl Rule for AnyClip<'_> {
     }
 }
 
-/// A slot's configuration with its memory, and of a filter or an optimizer what the pieces of the open step share.
-struct Of<C, S, T = ()> {
-    config: C,
-    state: S,
-    step: Option<T>,
-}
-
-fn of<C, S, T>(config: C, state: S) -> Of<C, S, T> {
-    Of { config, state, step: None }
-}
-
-const OPEN: &str = "the step was begun";
-
-/// The configuration of a slot that is kept with its memory.
-#[derive(Clone)]
-pub struct Kept;
-
-pub trait AnyThreshold {
-    fn clip(&self) -> f32;
-    fn query(&self) -> Query;
-    fn update(&mut self, released: &ReleasedCounts<'_>, constants: StepConstants);
-}
-
-impl<C: Threshold> AnyThreshold for Of<C, C::State> {
-    fn clip(&self) -> f32 {
-        self.config.clip(&self.state)
-    }
-
-    fn query(&self) -> Query {
-        self.config.query(&self.state)
-    }
-
-    fn update(&mut self, released: &ReleasedCounts<'_>, constants: StepConstants) {
-        self.config.update(&mut self.state, released, constants);
-    }
-}
-
-/// The noise of the counts and what is counted, which are asked for without the memory.
+/// What is counted, which is asked for without the memory.
 #[derive(Clone)]
 pub struct Counted {
-    pub noise: Option<CountNoise>,
+    slot: ThresholdSlot<'static>,
     all: bool,
 }
 
 impl Threshold for Counted {
-    type State = Box<dyn AnyThreshold>;
+    type State = &'static mut dyn AnyThreshold;
     type Counts = AllCounts<20>;
 
     fn counts(&self) -> AllCounts<20> {
@@ -149,136 +111,55 @@ impl Threshold for Counted {
     }
 
     fn clip(&self, state: &Self::State) -> f32 {
-        state.clip()
+        self.slot.clip(state)
     }
 
     fn query(&self, state: &Self::State) -> Query {
-        state.query()
+        self.slot.query(state)
     }
 
     fn count_noise(&self) -> Option<CountNoise> {
-        self.noise
+        self.slot.count_noise()
     }
 
     fn update(&self, state: &mut Self::State, released: &ReleasedCounts<'_>, constants: StepConstants) {
-        state.update(released, constants);
+        self.slot.update(state, released, constants);
     }
 }
 
-pub fn threshold(words: &mut Words<'_>) -> (Counted, Box<dyn AnyThreshold>) {
-    fn boxed<C: Threshold + 'static>(config: C, state: C::State) -> (Counted, Box<dyn AnyThreshold>) {
-        (Counted { noise: config.count_noise(), all: false }, Box::new(of(config, state)))
+/// Lends a slot for as long as the tests run.
+fn lent<T>(held: T) -> &'static mut T {
+    Box::leak(Box::new(held))
+}
+
+pub fn threshold(words: &mut Words<'_>) -> (Counted, &'static mut dyn AnyThreshold) {
+    fn held<C: Threshold + 'static>(config: C, state: C::State) -> (Counted, &'static mut dyn AnyThreshold) {
+        let lent = lent(StatefulSlot::threshold(config, state));
+        (Counted { slot: ThresholdSlot::of(lent), all: false }, lent)
     }
     match words.word() {
-        "fixed" => boxed(Fixed(words.f32()), ()),
+        "fixed" => held(Fixed(words.f32()), ()),
         "percentile" => {
             let rule: Percentile = Percentile::new(words.f64(), CountNoise::new(words.f64()).unwrap()).unwrap();
             let state = PercentileState::new(words.f32(), words.f32()).unwrap();
-            boxed(rule.within(words.bounds()), state)
+            held(rule.within(words.bounds()), state)
         }
         "error" => {
             let solver = if words.word() == "grid" { Solver::PaperGrid } else { Solver::Exact };
             let rule: ExpectedError = ExpectedError::new(solver, CountNoise::new(words.f64()).unwrap()).unwrap();
             let state = ExpectedErrorState::new(words.f32(), words.f32()).unwrap();
-            boxed(rule.within(words.bounds(), words.bounds()), state)
+            held(rule.within(words.bounds(), words.bounds()), state)
         }
         "quantile" => {
             let rule = Quantile::new(words.f64(), words.f64(), words.f64()).unwrap();
             let state = QuantileState::new(words.f32()).unwrap();
-            boxed(rule.within(words.bounds()), state)
+            held(rule.within(words.bounds()), state)
         }
         "all" => {
             let (counted, inner) = threshold(words);
             (Counted { all: true, ..counted }, inner)
         }
         other => panic!("no threshold is called {other}"),
-    }
-}
-
-pub trait AnyFilter {
-    fn eval_points(&self) -> usize;
-    fn eval_point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError>;
-    fn weight(&self, index: usize) -> f32;
-    fn check(&self, dim: usize) -> Result<(), CallError>;
-    fn begin(&mut self);
-    fn apply(&mut self, at: usize, released: &Released<'_>, filtered: &mut [f32]);
-    fn before_update(&mut self, at: usize, params: &[f32]);
-    fn after_update(&mut self, at: usize, params: &[f32]);
-}
-
-impl<C: Filter<S>, S> AnyFilter for Of<C, S, C::Step> {
-    fn eval_points(&self) -> usize {
-        self.config.eval_points(&self.state)
-    }
-
-    fn eval_point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
-        self.config.eval_point(&self.state, index, params, out)
-    }
-
-    fn weight(&self, index: usize) -> f32 {
-        self.config.weight(&self.state, index)
-    }
-
-    fn check(&self, dim: usize) -> Result<(), CallError> {
-        self.config.check(&self.state, dim)
-    }
-
-    fn begin(&mut self) {
-        self.step = Some(self.config.begin(&mut self.state));
-    }
-
-    fn apply(&mut self, at: usize, released: &Released<'_>, filtered: &mut [f32]) {
-        self.config.apply(self.step.expect(OPEN), &mut self.state, at, released, filtered);
-    }
-
-    fn before_update(&mut self, at: usize, params: &[f32]) {
-        self.config.before_update(self.step.expect(OPEN), &mut self.state, at, params);
-    }
-
-    fn after_update(&mut self, at: usize, params: &[f32]) {
-        self.config.after_update(self.step.expect(OPEN), &mut self.state, at, params);
-    }
-}
-
-impl Filter<Box<dyn AnyFilter>> for Kept {
-    type Step = ();
-
-    fn eval_points(&self, state: &Box<dyn AnyFilter>) -> usize {
-        state.eval_points()
-    }
-
-    fn eval_point(
-        &self,
-        state: &Box<dyn AnyFilter>,
-        index: usize,
-        params: &[f32],
-        out: &mut [f32],
-    ) -> Result<f32, CallError> {
-        state.eval_point(index, params, out)
-    }
-
-    fn weight(&self, state: &Box<dyn AnyFilter>, index: usize) -> f32 {
-        state.weight(index)
-    }
-
-    fn check(&self, state: &Box<dyn AnyFilter>, dim: usize) -> Result<(), CallError> {
-        state.check(dim)
-    }
-
-    fn begin(&self, state: &mut Box<dyn AnyFilter>) {
-        state.begin();
-    }
-
-    fn apply(&self, (): (), state: &mut Box<dyn AnyFilter>, at: usize, released: &Released<'_>, filtered: &mut [f32]) {
-        state.apply(at, released, filtered);
-    }
-
-    fn before_update(&self, (): (), state: &mut Box<dyn AnyFilter>, at: usize, params: &[f32]) {
-        state.before_update(at, params);
-    }
-
-    fn after_update(&self, (): (), state: &mut Box<dyn AnyFilter>, at: usize, params: &[f32]) {
-        state.after_update(at, params);
     }
 }
 
@@ -305,7 +186,7 @@ fn momentum<F>(
     inner: F,
     state: IirState<Vec<f32>>,
     dim: usize,
-) -> Box<dyn AnyFilter>
+) -> &'static mut dyn AnyFilter
 where
     F: Filter<IirState<Vec<f32>>> + 'static,
 {
@@ -313,12 +194,12 @@ where
     let momentum = build(iterates, beta, inner).unwrap();
     // Memory of any content: it must not be read before it was written.
     let iterates = vec![7.0f32; momentum.iterates_len(dim)];
-    Box::new(of(momentum, PerSampleMomentumState::new(iterates, state)))
+    lent(StatefulSlot::filter(momentum, PerSampleMomentumState::new(iterates, state)))
 }
 
-pub fn filter(words: &mut Words<'_>, dim: usize) -> Box<dyn AnyFilter> {
+pub fn filter(words: &mut Words<'_>, dim: usize) -> &'static mut dyn AnyFilter {
     match words.word() {
-        "identity" => Box::new(of(Identity, ())),
+        "identity" => lent(StatefulSlot::filter(Identity, ())),
         "momentum" => {
             let (iterates, beta) = (words.number(), words.f64());
             let normalised = words.word() == "normalised";
@@ -337,11 +218,11 @@ pub fn filter(words: &mut Words<'_>, dim: usize) -> Box<dyn AnyFilter> {
         "uncorrected" => {
             let kind = words.word();
             let (iir, state) = recursive(kind, words, dim);
-            Box::new(of(Uncorrected(iir), state))
+            lent(StatefulSlot::filter(Uncorrected(iir), state))
         }
         "adaptive" => {
             let adaptive: AdaptiveFir = AdaptiveFir::new(words.number(), words.f64(), words.f64()).unwrap();
-            Box::new(of(adaptive, AdaptiveFirState::new(vec![7.0f32; adaptive.memory_len(dim)])))
+            lent(StatefulSlot::filter(adaptive, AdaptiveFirState::new(vec![7.0f32; adaptive.memory_len(dim)])))
         }
         "kalman" => {
             let gain = match words.word() {
@@ -354,131 +235,62 @@ pub fn filter(words: &mut Words<'_>, dim: usize) -> Box<dyn AnyFilter> {
             };
             let kalman = Kalman::new(gain, look_ahead).unwrap();
             let state = KalmanState::new(&kalman, vec![7.0f32; dim], vec![7.0f32; dim]);
-            Box::new(of(kalman, state))
+            lent(StatefulSlot::filter(kalman, state))
         }
         kind => {
             let (iir, state) = recursive(kind, words, dim);
-            Box::new(of(iir, state))
+            lent(StatefulSlot::filter(iir, state))
         }
     }
 }
 
-pub trait AnyOptimizer {
-    fn check(&self, dim: usize) -> Result<(), CallError>;
-    fn needs_full_gradient(&self) -> bool;
-    fn observe(&mut self, at: usize, released: &Released<'_>);
-    fn begin(&mut self, begin: Begin);
-    fn update(&mut self, at: usize, params: &mut [f32], filtered: &Released<'_>, released: &Released<'_>);
-    fn end(&mut self, params: &mut [f32]);
-}
-
-impl<C: Optimizer<S>, S> AnyOptimizer for Of<C, S, C::Step> {
-    fn check(&self, dim: usize) -> Result<(), CallError> {
-        self.config.check(&self.state, dim)
-    }
-
-    fn needs_full_gradient(&self) -> bool {
-        self.config.needs_full_gradient()
-    }
-
-    fn observe(&mut self, at: usize, released: &Released<'_>) {
-        self.config.observe(&mut self.state, at, released);
-    }
-
-    fn begin(&mut self, begin: Begin) {
-        self.step = Some(self.config.begin(&mut self.state, begin));
-    }
-
-    fn update(&mut self, at: usize, params: &mut [f32], filtered: &Released<'_>, released: &Released<'_>) {
-        self.config.update(self.step.expect(OPEN), &mut self.state, at, params, filtered, released);
-    }
-
-    fn end(&mut self, params: &mut [f32]) {
-        self.config.end(self.step.expect(OPEN), &mut self.state, params);
-    }
-}
-
-/// Whether the optimizer looks ahead, which is asked for without the memory.
-#[derive(Clone)]
-pub struct Looking(bool);
-
-impl Optimizer<Box<dyn AnyOptimizer>> for Looking {
-    type Step = ();
-
-    fn check(&self, state: &Box<dyn AnyOptimizer>, dim: usize) -> Result<(), CallError> {
-        state.check(dim)
-    }
-
-    fn needs_full_gradient(&self) -> bool {
-        self.0
-    }
-
-    fn observe(&self, state: &mut Box<dyn AnyOptimizer>, at: usize, released: &Released<'_>) {
-        state.observe(at, released);
-    }
-
-    fn begin(&self, state: &mut Box<dyn AnyOptimizer>, begin: Begin) {
-        state.begin(begin);
-    }
-
-    fn update(
-        &self,
-        (): (),
-        state: &mut Box<dyn AnyOptimizer>,
-        at: usize,
-        params: &mut [f32],
-        filtered: &Released<'_>,
-        released: &Released<'_>,
-    ) {
-        state.update(at, params, filtered, released);
-    }
-
-    fn end(&self, (): (), state: &mut Box<dyn AnyOptimizer>, params: &mut [f32]) {
-        state.end(params);
-    }
-}
-
-pub fn optimizer(words: &mut Words<'_>, dim: usize) -> (Looking, Box<dyn AnyOptimizer>) {
+pub fn optimizer(words: &mut Words<'_>, dim: usize) -> (OptimizerSlot, &'static mut dyn AnyOptimizer) {
     let zeros = || vec![0f32; dim];
-    let optimizer: Box<dyn AnyOptimizer> = match words.word() {
+    let optimizer: &'static mut dyn AnyOptimizer = match words.word() {
         "sgd" => {
             let momentum = words.f32();
             let sgd = Sgd::new(momentum, words.word() == "nesterov", words.f32()).unwrap();
-            Box::new(of(sgd, SgdState { momentum: vec![0f32; sgd.momentum_len(dim)] }))
+            lent(StatefulSlot::optimizer(sgd, SgdState { momentum: vec![0f32; sgd.momentum_len(dim)] }))
         }
         "adam" => {
             let adam = Adam::new(words.f64(), words.f64(), words.f32(), words.f64()).unwrap();
-            Box::new(of(adam, AdamState::new(zeros(), zeros())))
+            lent(StatefulSlot::optimizer(adam, AdamState::new(zeros(), zeros())))
         }
         "adam-floored" => {
             let adam = Adam::new(words.f64(), words.f64(), words.f32(), words.f64()).unwrap();
-            Box::new(of(adam.with_floored_denominator(), AdamState::new(zeros(), zeros())))
+            lent(StatefulSlot::optimizer(adam.with_floored_denominator(), AdamState::new(zeros(), zeros())))
         }
         "adam-bc" => {
             let adam = AdamBc::new(words.f64(), words.f64(), words.f32(), words.f64()).unwrap();
-            Box::new(of(adam, AdamBcState::new(zeros(), zeros())))
+            lent(StatefulSlot::optimizer(adam, AdamBcState::new(zeros(), zeros())))
         }
-        "adagrad" => Box::new(of(AdaGrad::new(words.f32(), words.f32()).unwrap(), AdaGradState { sum: zeros() })),
+        "adagrad" => lent(StatefulSlot::optimizer(
+            AdaGrad::new(words.f32(), words.f32()).unwrap(),
+            AdaGradState { sum: zeros() },
+        )),
         "rmsprop" => {
             let rmsprop = RmsProp::new(words.f64(), words.f32(), words.f32()).unwrap();
-            Box::new(of(rmsprop, RmsPropState { second: zeros() }))
+            lent(StatefulSlot::optimizer(rmsprop, RmsPropState { second: zeros() }))
         }
         "norm" => {
             let (initial, floor, subtract) = (words.f64(), words.f64(), words.word() == "subtract");
             let (inner, state) = optimizer(words, dim);
             let norm = AdaGradNorm::new(initial, floor, subtract, inner).unwrap();
-            Box::new(of(norm, AdaGradNormState::new(state)))
+            lent(StatefulSlot::optimizer(norm, AdaGradNormState::new(state)))
         }
         "weighted" => {
             let (weight, period) = (words.f64(), words.number());
             let (initial, floor, subtract) = (words.f64(), words.f64(), words.word() == "subtract");
             let (inner, state) = optimizer(words, dim);
             let norm = AdaGradNorm::new(initial, floor, subtract, inner).unwrap();
-            Box::new(of(WeightedNorm::new(norm, weight, period).unwrap(), WeightedNormState::new(state)))
+            lent(StatefulSlot::optimizer(
+                WeightedNorm::new(norm, weight, period).unwrap(),
+                WeightedNormState::new(state),
+            ))
         }
         other => panic!("no optimizer is called {other}"),
     };
-    (Looking(optimizer.needs_full_gradient()), optimizer)
+    (OptimizerSlot::of(optimizer), optimizer)
 }
 
 pub fn learning_rate(words: &mut Words<'_>) -> LearningRate {

@@ -2,10 +2,10 @@
 //! one; `console replay-recorded FILE`. Fails if something is not as it must be.
 
 use damper_core::private::SumWord;
-use damper_core::replay::Memory;
 use damper_firmware_program::model::Model;
 use damper_firmware_program::train::{self, method};
 use damper_firmware_program::{federated, methods::METHODS, mlp, personalise, replay, softmax};
+use damper_replay::Memory;
 use std::process::ExitCode;
 
 fn by<const D: usize>(model: &Model<D>, name: &str) -> bool {

@@ -9,7 +9,7 @@
 use core::ffi::CStr;
 use core::fmt;
 use core::mem::MaybeUninit;
-use damper_core::replay::Source;
+use damper_replay::Source;
 use semihosting::fs;
 use semihosting::io::Read;
 use semihosting::sys::arm_compat::sys_get_cmdline_uninit;

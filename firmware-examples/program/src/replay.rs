@@ -6,7 +6,7 @@
 
 use core::fmt::Display;
 use damper_core::private::SumWord;
-use damper_core::replay::{BASE, FURTHER, Memory, ReplayError, Source, Summary, WIDE, play, play_base};
+use damper_replay::{BASE, FURTHER, Memory, ReplayError, Source, Summary, WIDE, play, play_base};
 
 /// Plays the set that runs everywhere; whether everything is the same. Every line goes to `say`.
 pub fn base(mut say: impl FnMut(&dyn Display)) -> bool {

@@ -3,7 +3,7 @@
 
 use crate::source::Source;
 use damper_fuzz_capi::accountant::{damper_epsilon, damper_epsilon_integer_orders, damper_sampling_rate};
-use damper_fuzz_capi::chosen::{damper_choose_renyi_filter, damper_fits_budget, damper_step_open_adaptive};
+use damper_fuzz_capi::adaptive::{damper_choose_renyi_filter, damper_fits_budget, damper_step_open_adaptive};
 use damper_fuzz_capi::key::{damper_is_private, damper_set_key, damper_set_simulation_seed};
 use damper_fuzz_capi::ledger::{
     Record, damper_charged_steps, damper_reserve_steps, damper_resume, damper_set_store, damper_set_volatile_store,
@@ -19,7 +19,7 @@ use damper_fuzz_capi::slots::{clip, filter, optimizer, schedule, threshold};
 use damper_fuzz_capi::snapshot::{damper_state_restore, damper_state_save, damper_state_size};
 use damper_fuzz_capi::status::{Status, damper_status_message, damper_status_name};
 use damper_fuzz_capi::step::{
-    Piece, damper_add, damper_add_segments, damper_batch_begin, damper_batch_next, damper_combine_add,
+    Segment, damper_add, damper_add_segments, damper_batch_begin, damper_batch_next, damper_combine_add,
     damper_combine_begin, damper_combine_end, damper_combine_eval_point, damper_eval_point, damper_eval_points,
     damper_reserve_combining, damper_step_abandon, damper_step_finish, damper_step_open,
 };
@@ -252,8 +252,8 @@ fn call(machine: &mut Machine, source: &mut Source<'_>) -> Status {
                 damper_add(run, grad, len)
             }
             44 => {
-                let segments: Vec<Piece> = (0..source.below(36))
-                    .map(|_| Piece { data: machine.lent(source), len: source.below(machine.dim + 1) })
+                let segments: Vec<Segment> = (0..source.below(36))
+                    .map(|_| Segment { data: machine.lent(source), len: source.below(machine.dim + 1) })
                     .collect();
                 damper_add_segments(run, segments.as_ptr(), segments.len())
             }

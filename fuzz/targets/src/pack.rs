@@ -1,7 +1,7 @@
 //! Packs that are played on devices: whatever they say, in the memory that is lent.
 
 use damper_core::private::SumWord;
-use damper_core::replay::{Memory, play, play_base};
+use damper_replay::{Memory, play, play_base};
 
 /// Elements of each kind of memory.
 const ELEMENTS: usize = 1 << 12;
@@ -17,7 +17,7 @@ pub fn pack(bytes: &[u8]) {
         );
         let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums: &mut float_sums };
         let (mut lines, mut bytes) = (0, bytes);
-        let say = |line: &damper_core::replay::Line| {
+        let say = |line: &damper_replay::Line| {
             lines += 1;
             assert!(line.to_string().is_ascii());
         };

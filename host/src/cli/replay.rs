@@ -3,7 +3,7 @@
 use super::model::memory;
 use super::{Failure, answer, answer_json};
 use clap::Args;
-use damper_core::replay::{BASE, FURTHER, Line, Part, Parted, Value, WIDE};
+use damper_replay::{BASE, FURTHER, Line, Part, Parted, Value, WIDE};
 use damper_train::replay::{PlayError, Played, play, play_file};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ gradients of its samples and is as secret as the data.
 
 Examples:
   damper replay                           the sets that damper comes with
-  damper replay core/src/vectors/base.pack
+  damper replay replay/src/vectors/base.pack
   damper train ... --record run.pack && damper replay run.pack
 
 Exit codes: 0 all the same; 1 something differs, or a file is no whole pack.";

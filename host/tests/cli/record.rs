@@ -2,7 +2,7 @@
 
 use super::{DIGITS, assert_refused, damper, folder, json, refused, run, stderr, train};
 use damper_core::numerics::digest::Digest;
-use damper_core::replay::{BASE, BASE_SAID, FURTHER_SAID, WIDE_SAID};
+use damper_replay::{BASE, BASE_SAID, FURTHER_SAID, WIDE_SAID};
 use std::fs;
 use std::path::Path;
 use std::process::Output;
@@ -187,7 +187,7 @@ fn without_a_file_the_sets_that_damper_comes_with_are_played() {
     assert_eq!((found["differ"].as_u64(), found["sets"].as_array().unwrap().len()), (Some(0), 3));
     assert!(found["sets"][1].to_string().contains("\"kind\":\"updates\""));
     assert_eq!(found["sets"][0]["groups"][0]["kind"], "kernel");
-    let same = run(&["replay", "core/src/vectors/base.pack"]);
+    let same = run(&["replay", "replay/src/vectors/base.pack"]);
     assert_eq!(stdout(&same), BASE_SAID);
 }
 

@@ -1,4 +1,4 @@
-//! A recording: a run as a pack that the core plays on any target ([`damper_core::replay`]), with every drawn sample's mixed
+//! A recording: a run as a pack that [`damper_replay`] plays on any target, with every drawn sample's mixed
 //! gradient, bit for bit as the core took it, and a checkpoint of digests every ten steps and at the last.
 //!
 //! The samples of a step are written in the order of its chunks, whoever took their gradients, so that a seed gives one recording.
@@ -23,8 +23,8 @@ use damper_core::grid::Grid;
 use damper_core::noise::DiscreteGaussian;
 use damper_core::numerics::digest::Digest;
 use damper_core::private::Mechanism;
-use damper_core::replay::grammar::{HIGHEST_ORDER, MOST_ITERATES, MOST_LAYERS, RUN};
 use damper_grad::Readout;
+use damper_replay::grammar::{HIGHEST_ORDER, MOST_ITERATES, MOST_LAYERS, RUN};
 use std::fs;
 use std::num::NonZeroUsize;
 

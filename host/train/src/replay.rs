@@ -1,4 +1,4 @@
-//! Packs as files: written of a run as it goes, and played. Format and player are the core's ([`damper_core::replay`]).
+//! Packs as files: written of a run as it goes, and played. [`damper_replay`] has the format and the player.
 
 mod player;
 mod writer;

@@ -1,4 +1,4 @@
-"""The kernels of a pack: values of the parts of a step. Bytes as in core/src/replay.rs."""
+"""The kernels of a pack: values of the parts of a step. Bytes as in replay/src/lib.rs."""
 
 import struct
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the packs that core::replay plays, core/src/vectors/*.pack, and what it must say of each, *.txt.
+"""Writes the packs that damper-replay plays, replay/src/vectors/*.pack, and what it must print for each, *.txt.
 
-The bytes of a pack are explained at the top of core/src/replay.rs, its generated samples at the top of core/src/replay/samples.rs.
+The bytes of a pack are explained at the top of replay/src/lib.rs, its generated samples at the top of replay/src/samples.rs.
 Nothing here was made from, or checked against, the Rust code. Needs numpy and mpmath; see ../README.md."""
 
 import pathlib
@@ -183,7 +183,7 @@ def checkpoint(params, threshold, filter, optimizer, paid=None):
 
 # Samples --------------------------------------------------------------------------------------------------------------------------
 class Generated:
-    """Samples drawn from integers: see core/src/replay/samples.rs."""
+    """Samples drawn from integers: see replay/src/samples.rs."""
 
     kind = 0
 
@@ -333,7 +333,7 @@ class Pack:
         self.group(UPDATES, name, body, f"{rounds} rounds, bytes {fnv(emitted):016x}")
 
     def write(self):
-        folder = pathlib.Path(__file__).resolve().parents[1]
+        folder = pathlib.Path(__file__).resolve().parents[4] / "replay/src/vectors"
         packed = self.bytes + b"\0"
         (folder / f"{self.name}.pack").write_bytes(packed + struct.pack("<Q", fnv(packed)))
         self.said.append(f"{self.groups} group{'s' if self.groups != 1 else ''}, all the same")

@@ -4,10 +4,10 @@
 
 use cortex_m_semihosting::hprintln;
 use damper_core::private::SumWord;
-use damper_core::replay::Memory;
 use damper_firmware_cortex_m::exit;
 use damper_firmware_hosted::File;
 use damper_firmware_program::replay;
+use damper_replay::Memory;
 
 /// Parameters of the largest network that is played.
 const DIM: usize = 650;

@@ -3,10 +3,10 @@
 #![no_main]
 
 use damper_core::private::SumWord;
-use damper_core::replay::Memory;
 use damper_firmware_hosted::File;
 use damper_firmware_program::replay;
 use damper_firmware_riscv::exit;
+use damper_replay::Memory;
 use semihosting::println;
 
 /// Parameters of the largest network that is played.

@@ -1,4 +1,4 @@
-//! The slots of a step in a pack, field by field as the grammar of `damper_core::replay` lists them.
+//! The slots of a step in a pack, field by field as the grammar of `damper_replay` lists them.
 
 use crate::filter::Coefficients;
 use crate::replay::PackWriter;

@@ -1,7 +1,7 @@
 //! Playing packs in memory that grows to what they need, up to a limit: a pack of strangers may ask for anything.
 
 use damper_core::private::SumWord;
-use damper_core::replay::{self, Line, Memory, PackError, ReplayError, Source, Summary, Vector};
+use damper_replay::{Line, Memory, PackError, ReplayError, Source, Summary, Vector};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -97,7 +97,7 @@ fn play_all<R: BufRead>(
     loop {
         let mut source = Bytes(open()?);
         let mut said = 0;
-        let played = replay::play(&mut source, vectors.lend(), |line| {
+        let played = damper_replay::play(&mut source, vectors.lend(), |line| {
             said += 1;
             if said > lines.len() {
                 say(line);
@@ -178,7 +178,7 @@ fn resize<T: Copy + Default>(vector: &mut Vec<T>, length: usize) -> Option<()> {
 mod tests {
     use super::*;
     use damper_core::numerics::digest::Digest;
-    use damper_core::replay::{BASE, BASE_SAID, FURTHER, FURTHER_SAID, WIDE, WIDE_SAID};
+    use damper_replay::{BASE, BASE_SAID, FURTHER, FURTHER_SAID, WIDE, WIDE_SAID};
 
     const LIMIT: u64 = 1 << 24;
 

@@ -1,9 +1,9 @@
-//! Writing a pack: numbers in order, little-endian, digested as they go, as `damper_core::replay` reads them.
+//! Writing a pack: numbers in order, little-endian, digested as they go, as `damper_replay` reads them.
 
 use crate::files::{Access, AtomicFile, FileError};
 use damper_core::numerics::CONTRACT;
 use damper_core::numerics::digest::Digest;
-use damper_core::replay::grammar::{LONGEST_NAME, MAGIC, VERSION};
+use damper_replay::grammar::{LONGEST_NAME, MAGIC, VERSION};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -124,7 +124,7 @@ fn ascii(name: &str) -> impl Iterator<Item = u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use damper_core::replay::{Memory, play};
+    use damper_replay::{Memory, play};
 
     #[test]
     fn a_pack_is_there_when_it_is_whole_and_is_played() {

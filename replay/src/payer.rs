@@ -1,16 +1,16 @@
-//! What charges steps: ledgers and Rényi filters, as kernels and in runs.
+//! What pays for steps: ledgers and Rényi filters, as kernels and in runs.
 
 use super::compared::Compared;
 use super::error::PackError;
 use super::pack::Reader;
-use crate::accounting::{Event, Ledger, Rate, Record, RenyiFilter, Store, Volatile};
-use crate::error::OpenError;
-use crate::numerics::digest::Digest;
+use damper_core::accounting::{Event, Ledger, Rate, Record, RenyiFilter, Store, Volatile};
+use damper_core::error::OpenError;
+use damper_core::numerics::digest::Digest;
 
-/// The number of the first step that a filter is charged for: 2³¹, as its page says.
+/// The number of the first step that a filter pays for: 2³¹, as its page says.
 const FIRST: u32 = 1 << 31;
 
-/// What charges the steps of a run.
+/// What pays for the steps of a run.
 pub(super) enum Payer {
     Ledger(Ledger<Volatile>),
     Filter { filter: RenyiFilter, rate: Rate },
@@ -33,7 +33,7 @@ impl Payer {
         }
     }
 
-    /// Steps charged so far.
+    /// Steps paid so far.
     pub(super) fn paid(&self) -> u32 {
         match self {
             Self::Ledger(ledger) => ledger.charged_steps(),
@@ -54,7 +54,7 @@ impl Payer {
 /// How often a factor that was refused is doubled.
 const DOUBLINGS: u32 = 2;
 
-/// The factor of a step that a filter is to charge, chosen from what was released.
+/// The factor of a step that a filter is to pay for, chosen from what was released.
 pub(super) fn factor(
     params: &[f32],
     filter: &RenyiFilter,
@@ -123,15 +123,15 @@ fn number(paid: Result<u32, OpenError<()>>) -> u64 {
 
 /// What a ledger counts and persists.
 pub(super) fn ledger(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
-    let (budget, prepaid) = (pack.u32(), pack.u32());
-    let mut ledger = Ledger::resume(Kept::EMPTY, budget, 0).with_reserve(prepaid);
+    let (budget, reserve) = (pack.u32(), pack.u32());
+    let mut ledger = Ledger::resume(Kept::EMPTY, budget, 0).with_reserve(reserve);
     let mut compared = Compared::default();
     for _ in 0..pack.u16() {
         let happening = Happening::read(pack)?;
         let found = if happening == Happening::Restart {
             let store = ledger.into_store();
             let charged = store.record.paid;
-            ledger = Ledger::resume(store, budget, charged).with_reserve(prepaid);
+            ledger = Ledger::resume(store, budget, charged).with_reserve(reserve);
             u64::from(ledger.charged_steps())
         } else {
             ledger.store_mut().fails = happening == Happening::StoreFails;

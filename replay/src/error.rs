@@ -1,9 +1,9 @@
 //! The errors of a player.
 
 use super::memory::Vector;
-use crate::error::{CallError, ConfigError};
-use crate::numerics::CONTRACT;
 use core::fmt;
+use damper_core::error::{CallError, ConfigError};
+use damper_core::numerics::CONTRACT;
 
 /// A pack cannot be played to its end. Lines said before it still hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,6 +1,6 @@
 //! The memory that a pack is played in.
 
-use crate::private::SumWord;
+use damper_core::private::SumWord;
 
 /// Memory to play in, the caller's. A run of `D` parameters takes of `floats` the `2·D` of parameters and a gradient (`4·D` where
 /// it generates its samples) and what its filter and optimizer state in their pages; and sums, `D` or `2·D`: of `narrow` for sums of

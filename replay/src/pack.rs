@@ -2,7 +2,7 @@
 
 use super::error::PackError;
 use super::grammar::LONGEST_NAME;
-use crate::numerics::digest::Digest;
+use damper_core::numerics::digest::Digest;
 
 /// Where a pack's bytes come from, once, in order: flash, a file over semihosting.
 pub trait Source {

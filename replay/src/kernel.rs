@@ -6,19 +6,17 @@ use super::grammar::MOST_LAYERS;
 use super::memory::{Memory, Vector};
 use super::pack::Reader;
 use super::payer;
-use super::slots::{AnyClip, Floats};
-use crate::accounting::Rate;
-use crate::clip::{Clip, Layer};
-use crate::count::Query;
-use crate::grid::Grid;
-use crate::noise::sealed::Inside;
-use crate::noise::{Address, ChaCha20, ContinuousGaussian, Generator, Purpose, Xoshiro, discrete_gaussian};
-use crate::numerics::basis::{Basis, Side};
-use crate::numerics::function;
-use crate::numerics::reduce::sum_of_squares;
-use crate::private::{Mechanism, SumWord};
-use crate::sampling::poisson;
+use super::slots::{self, Floats};
 use core::num::NonZeroUsize;
+use damper_core::accounting::Rate;
+use damper_core::clip::Layer;
+use damper_core::count::Query;
+use damper_core::grid::Grid;
+use damper_core::noise::{Address, ChaCha20, ContinuousGaussian, DiscreteGaussian, Generator, Purpose, Xoshiro};
+use damper_core::numerics::basis::{Basis, Side};
+use damper_core::numerics::function;
+use damper_core::numerics::reduce::sum_of_squares;
+use damper_core::sampling::poisson;
 use rand_core::Rng;
 
 /// Most samples of a draw, so that a pack that was changed ends.
@@ -85,27 +83,22 @@ fn words(pack: &mut Reader<'_>, mut stream: impl Rng) -> Result<Compared, PackEr
 fn noise(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
     let (generator, address) = address(pack)?;
     let mut stream = generator.stream(address);
-    let sigma = pack.u32();
-    if sigma == 0 || sigma >= discrete_gaussian::MAX_SIGMA {
-        return Err(PackError::Field("sigma of noise"));
-    }
+    let mechanism = DiscreteGaussian::<i64>::new(Grid::new(8)?, pack.u32())?;
     let mut compared = Compared::default();
     for _ in 0..pack.u16() {
-        compared.value(discrete_gaussian::sample(sigma, &mut stream) as u64, pack.u64());
+        compared.value(mechanism.sample(&mut stream) as u64, pack.u64());
     }
     Ok(compared)
 }
 
-/// Continuous Gaussian noise on a sum of zeros.
+/// Continuous Gaussian noise.
 fn continuous(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
     let (generator, address) = address(pack)?;
     let mut stream = generator.stream(address);
     let mechanism = ContinuousGaussian::new(pack.f64())?;
     let mut compared = Compared::default();
     for _ in 0..pack.u16() {
-        let mut pair = [0.0; 2];
-        mechanism.release(1.0, 1, &mut [SumWord::ZERO; 2], &mut stream, &mut pair, Inside(()));
-        for found in pair {
+        for found in mechanism.sample(&mut stream) {
             compared.float(found, pack.u32());
         }
     }
@@ -179,22 +172,15 @@ fn functions(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
 /// What one sample adds, in grid units; then the bits of its norm, all ones where it is not finite.
 fn clipped(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, PackError> {
     let mut layers = [Layer { len: 0, share: 0 }; MOST_LAYERS];
-    let clip = AnyClip::read(pack, &mut layers)?;
+    let clip = slots::clip(pack, &mut layers)?;
     let (grid, threshold) = (Grid::new(u32::from(pack.u8()))?, pack.f32());
-    grid.check_clip(threshold)?;
     let grad = grad(pack, memory.floats)?;
-    if let Some(layers) = clip.layers() {
-        layers.check(grad.len())?;
-    }
-    let got = memory.wide.len();
-    let needed = grad.len();
+    let (needed, got) = (grad.len(), memory.wide.len());
     let sum = memory.wide.get_mut(..needed).ok_or(PackError::Memory { of: Vector::Wide, needed, got })?;
-    sum.fill(SumWord::ZERO);
-    let norm = grid.add_sample(&clip, threshold, &[grad], sum);
     let mut compared = Compared::default();
-    for found in sum {
-        compared.value(found.0 as u64, i64::from(pack.u32() as i32) as u64);
-    }
+    let norm = grid.round_sample(&clip, threshold, &[grad], sum, |found| {
+        compared.value(found as u64, i64::from(pack.u32() as i32) as u64);
+    })?;
     compared.value(u64::from(norm.map_or(u32::MAX, f32::to_bits)), u64::from(pack.u32()));
     Ok(compared)
 }

@@ -7,21 +7,24 @@ use super::memory::{Memory, Vector};
 use super::pack::Reader;
 use super::payer::{Payer, factor};
 use super::samples::{Kind, Numbers, further, ordinary, spoil};
-use super::slots::schedule;
-use super::slots::{AnyClip, AnyFilter, AnyOptimizer, AnyThreshold, Floats, HeldFilter, HeldOptimizer, HeldThreshold};
-use crate::accounting::{Ledger, Volatile};
-use crate::clip::{Clip, Layer};
-use crate::count::Counts;
-use crate::error::{CallError, OpenError};
-use crate::filter::mix;
-use crate::grid::{Grid, Word};
-use crate::noise::{ChaCha20, ContinuousGaussian, DiscreteGaussian, Key};
-use crate::numerics::digest::Digest;
-use crate::numerics::function::sqrt_f32;
-use crate::numerics::reduce::sum_of_squares;
-use crate::private::Mechanism;
-use crate::schedule::Declared;
-use crate::step::{FloatSum, Open, PrivateStep, Shard, Slots, StepState};
+use super::slots::filter::{self, PlayedFilter};
+use super::slots::optimizer::{self, PlayedOptimizer};
+use super::slots::{self, Floats, Input, threshold};
+use damper_core::accounting::{Ledger, Volatile};
+use damper_core::clip::{Clip, Layer};
+use damper_core::count::Counts;
+use damper_core::error::{CallError, OpenError};
+use damper_core::filter::mix;
+use damper_core::grid::{Grid, Word};
+use damper_core::noise::{ChaCha20, ContinuousGaussian, DiscreteGaussian, Key};
+use damper_core::numerics::digest::Digest;
+use damper_core::numerics::function::sqrt_f32;
+use damper_core::numerics::reduce::sum_of_squares;
+use damper_core::private::Mechanism;
+use damper_core::schedule::Declared;
+use damper_core::slots::{AnyClip, AnyThreshold, FilterSlot, OptimizerSlot, ThresholdSlot};
+use damper_core::step::{FloatSum, Open, PrivateStep, Shard, Slots, StepState};
+use damper_core::threshold::Threshold;
 
 /// Most samples of a step that generates them.
 const MOST_SAMPLES: usize = 7;
@@ -64,11 +67,24 @@ pub(super) struct Ended {
     pub(super) parted: Option<Parted>,
 }
 
-type State<'a, W> = StepState<&'a mut [W], AnyFilter<'a>, AnyOptimizer<'a>, AnyThreshold>;
-type Step<'a, M> = PrivateStep<HeldFilter, HeldOptimizer, M, HeldThreshold, AnyClip<'a>, Declared>;
-type Opened<'o, 'a, M> = Open<'o, Step<'a, M>, AnyFilter<'a>, AnyOptimizer<'a>>;
+/// The parts of the state that may have memory, as checkpoints have them.
+const STATE: [Part; 3] = [Part::Filter, Part::Optimizer, Part::Threshold];
 
-/// Plays the run that the pack has next, charged to `payer`, or by a ledger of as many steps.
+/// What fills the slots of a run.
+struct Lent<'s> {
+    clip: AnyClip<'s>,
+    threshold: &'s mut dyn AnyThreshold,
+    filter: &'s mut dyn PlayedFilter,
+    optimizer: &'s mut dyn PlayedOptimizer,
+    schedule: Declared,
+    /// Which of [`STATE`] have it.
+    has_memory: [bool; 3],
+}
+
+type Step<'s, M> = PrivateStep<FilterSlot, OptimizerSlot, M, ThresholdSlot<'s>, AnyClip<'s>, Declared>;
+type Opened<'o, 's, M> = Open<'o, Step<'s, M>, &'s mut (dyn PlayedFilter + 's), &'s mut (dyn PlayedOptimizer + 's)>;
+
+/// Plays the run that the pack has next, paid by `payer`, or by a ledger of as many steps.
 pub(super) fn play<const ALL: bool>(
     pack: &mut Reader<'_>,
     payer: Option<Payer>,
@@ -89,26 +105,48 @@ pub(super) fn play<const ALL: bool>(
         _ => return Err(PackError::Field("kind of samples")),
     };
     let head = Head { dim, steps, every, generator, seed, elsewhere: samples == 3, expected_batch: pack.u32() };
-    let payer = payer.unwrap_or_else(|| Payer::Ledger(Ledger::volatile(steps)));
-    // A shard has a sum of its own; recorded samples come without one.
-    let words = if head.seed.is_some() { dim.saturating_mul(2) } else { dim };
-    let floats = Floats(memory.floats);
-    match pack.u8() {
-        0 => {
-            let mechanism = discrete::<i32>(pack)?;
-            configured::<_, ALL>(pack, &head, payer, mechanism, piece(memory.narrow, words, Vector::Narrow)?, floats)
-        }
-        1 => {
-            let mechanism = discrete::<i64>(pack)?;
-            configured::<_, ALL>(pack, &head, payer, mechanism, piece(memory.wide, words, Vector::Wide)?, floats)
-        }
-        2 => {
-            let mechanism = ContinuousGaussian::new(pack.f64())?;
-            let sums = piece(memory.float_sums, words, Vector::FloatSums)?;
-            configured::<_, ALL>(pack, &head, payer, mechanism, sums, floats)
-        }
-        _ => Err(PackError::Field("kind of mechanism")),
-    }
+    let mut payer = payer.unwrap_or_else(|| Payer::Ledger(Ledger::volatile(steps)));
+    let mechanism = match pack.u8() {
+        0 => AnyMechanism::Narrow(discrete(pack)?),
+        1 => AnyMechanism::Wide(discrete(pack)?),
+        2 => AnyMechanism::Continuous(ContinuousGaussian::new(pack.f64())?),
+        _ => return Err(PackError::Field("kind of mechanism")),
+    };
+    let mut layers = [Layer { len: 0, share: 0 }; MOST_LAYERS];
+    let clip = slots::clip(pack, &mut layers)?;
+    let Memory { floats, narrow, wide, float_sums } = memory;
+    let input = Input { pack, floats: Floats(floats), dim };
+    threshold::lend(input, &mut |input, threshold, learns| {
+        filter::lend(input, &mut |input, filter, filters| {
+            optimizer::lend(input, &mut |input, optimizer, moves| {
+                let has_memory = [filters, moves, learns];
+                let schedule = slots::schedule(input.pack)?;
+                let lent = Lent { clip, threshold, filter, optimizer, schedule, has_memory };
+                let payer = &mut payer;
+                match mechanism {
+                    AnyMechanism::Narrow(mechanism) => {
+                        let sums = head.sums(narrow, Vector::Narrow)?;
+                        configured::<_, ALL>(input, &head, payer, mechanism, sums, lent)
+                    }
+                    AnyMechanism::Wide(mechanism) => {
+                        let sums = head.sums(wide, Vector::Wide)?;
+                        configured::<_, ALL>(input, &head, payer, mechanism, sums, lent)
+                    }
+                    AnyMechanism::Continuous(mechanism) => {
+                        let sums = head.sums(float_sums, Vector::FloatSums)?;
+                        configured::<_, ALL>(input, &head, payer, mechanism, sums, lent)
+                    }
+                }
+            })
+        })
+    })
+}
+
+#[derive(Clone, Copy)]
+enum AnyMechanism {
+    Narrow(DiscreteGaussian<i32>),
+    Wide(DiscreteGaussian<i64>),
+    Continuous(ContinuousGaussian),
 }
 
 fn discrete<W: Word>(pack: &mut Reader<'_>) -> Result<DiscreteGaussian<W>, PackError> {
@@ -116,37 +154,38 @@ fn discrete<W: Word>(pack: &mut Reader<'_>) -> Result<DiscreteGaussian<W>, PackE
     Ok(DiscreteGaussian::new(grid, pack.u32())?)
 }
 
-fn piece<W>(memory: &mut [W], needed: usize, of: Vector) -> Result<&mut [W], PackError> {
-    let got = memory.len();
-    memory.get_mut(..needed).ok_or(PackError::Memory { of, needed, got })
+impl Head {
+    /// The sums of a run. A shard has one of its own; recorded samples come without a shard.
+    fn sums<'m, W>(&self, memory: &'m mut [W], of: Vector) -> Result<&'m mut [W], PackError> {
+        let needed = if self.seed.is_some() { self.dim.saturating_mul(2) } else { self.dim };
+        let got = memory.len();
+        memory.get_mut(..needed).ok_or(PackError::Memory { of, needed, got })
+    }
 }
 
-/// Reads the slots and plays.
+/// Plays the run, whose slots are filled.
 #[inline(never)]
 fn configured<'a, M: Played, const ALL: bool>(
-    pack: &mut Reader<'_>,
+    input: Input<'_, '_, 'a>,
     head: &Head,
-    mut payer: Payer,
+    payer: &mut Payer,
     mechanism: M,
-    sums: &'a mut [M::Word],
-    mut floats: Floats<'a>,
+    sums: &mut [M::Word],
+    lent: Lent<'_>,
 ) -> Result<Ended, PackError> {
+    let Input { pack, mut floats, .. } = input;
+    let Lent { clip, threshold, filter, optimizer, schedule, has_memory } = lent;
     let (sum, shard) = sums.split_at_mut(head.dim.min(sums.len()));
-    let mut layers = [Layer { len: 0, share: 0 }; MOST_LAYERS];
-    let clip = AnyClip::read(pack, &mut layers)?;
-    let (threshold, threshold_state) = AnyThreshold::read(pack)?;
-    let filter_state = AnyFilter::read(pack, head.dim, &mut floats)?;
-    let (optimizer, optimizer_state) = AnyOptimizer::read(pack, head.dim, &mut floats)?;
     let step = PrivateStep::new(Slots {
         mechanism,
         clip,
-        threshold,
-        filter: HeldFilter,
-        optimizer,
-        schedule: schedule(pack)?,
+        threshold: ThresholdSlot::of(threshold),
+        filter: FilterSlot::of(filter),
+        optimizer: OptimizerSlot::of(optimizer),
+        schedule,
         expected_batch: head.expected_batch,
     })?;
-    let mut state = StepState::new(sum, filter_state, optimizer_state, threshold_state);
+    let mut state = StepState::new(sum, filter, optimizer, threshold);
     let params = floats.take(head.dim)?;
     let mut samples = Samples::new(head, params, shard, &mut floats)?;
     if head.seed.is_none() {
@@ -159,7 +198,7 @@ fn configured<'a, M: Played, const ALL: bool>(
     // One more than there are: that one must be refused.
     for t in 0..=head.steps {
         let number = {
-            let opened = match &mut payer {
+            let opened = match payer {
                 Payer::Filter { filter, rate } if ALL => {
                     let factor = factor(params, filter, |factor| Ok(step.event_adaptive(factor, *rate)?))?;
                     step.open_adaptive(&mut state, factor, *rate, filter, &mut Volatile)
@@ -190,7 +229,8 @@ fn configured<'a, M: Played, const ALL: bool>(
         if paid.checked_rem(u32::from(head.every)) != Some(0) && paid != head.steps {
             continue;
         }
-        let mut parts = compare(pack, &state, params);
+        let threshold = step.slots().threshold.digest(&state.threshold);
+        let mut parts = compare(pack, params, state.filter, state.optimizer, threshold, has_memory);
         let spent = ALL && payer.digest().is_some_and(|digest| pack.u16() != digest.folded_twice());
         if pack.failed() {
             return Err(PackError::Field("checkpoint of a run"));
@@ -205,17 +245,23 @@ fn configured<'a, M: Played, const ALL: bool>(
 }
 
 /// Which parts of the state differ from the pack's next checkpoint.
-fn compare<W>(pack: &mut Reader<'_>, state: &State<'_, W>, params: &[f32]) -> Parts {
+#[inline(never)]
+fn compare(
+    pack: &mut Reader<'_>,
+    params: &[f32],
+    filter: &dyn PlayedFilter,
+    optimizer: &dyn PlayedOptimizer,
+    threshold: Digest,
+    has_memory: [bool; 3],
+) -> Parts {
     let mut parts = Parts::default();
     parts.set(Part::Params, pack.u32() != Digest::of(params).folded());
-    for (part, digest) in [
-        (Part::Filter, state.filter.digest()),
-        (Part::Optimizer, state.optimizer.digest()),
-        (Part::Threshold, state.threshold.digest()),
-    ] {
-        if let Some(digest) = digest {
-            parts.set(part, pack.u16() != digest.folded_twice());
-        }
+    let mut digests = [Digest::default(), Digest::default(), threshold];
+    let [of_filter, of_optimizer, _] = &mut digests;
+    filter.add_to(of_filter);
+    optimizer.add_to(of_optimizer);
+    for ((part, digest), has_memory) in STATE.into_iter().zip(digests).zip(has_memory) {
+        parts.set(part, has_memory && pack.u16() != digest.folded_twice());
     }
     parts
 }
@@ -235,6 +281,7 @@ enum Samples<'a, W> {
 }
 
 impl<'a, W: Copy + Default> Samples<'a, W> {
+    #[inline(never)]
     fn new(head: &Head, params: &mut [f32], shard: &'a mut [W], floats: &mut Floats<'a>) -> Result<Self, PackError> {
         let mut take = || floats.take(head.dim);
         Ok(match head.seed {
@@ -249,6 +296,7 @@ impl<'a, W: Copy + Default> Samples<'a, W> {
     }
 
     /// Adds the samples of step `t`.
+    #[inline(never)]
     fn add<M: Played<Word = W>, const ALL: bool>(
         &mut self,
         pack: &mut Reader<'_>,

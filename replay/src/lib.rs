@@ -3,13 +3,13 @@
 //! A **pack** holds what must come out: of kernels (random words, noise, sampling, clipping, functions) every value, of whole
 //! steps and runs a checkpoint every few steps: the digest of the parameters, those of the filter's and the optimizer's memory,
 //! the clip and the range of the coming step. So where a run parts, the steps between two checkpoints and the part are known.
-//! A run draws its samples from integers (`replay/samples.rs` says how) or brings them: mixed gradients bit for bit, as a
-//! recorded run of a host does. Packs are written by the independent generator in `vectors/generate`, those of recorded runs by
+//! A run draws its samples from integers (`samples.rs` says how) or brings them: mixed gradients bit for bit, as a
+//! recorded run of a host does. Packs are written by the independent generator in `core/src/vectors/generate`, those of recorded runs by
 //! the host that recorded.
 //!
 //! ```
 //! use damper_core::private::SumWord;
-//! use damper_core::replay::{Memory, play, BASE};
+//! use damper_replay::{Memory, play, BASE};
 //!
 //! let (mut narrow, mut wide, mut sums) = ([SumWord::ZERO; 256], [SumWord::ZERO; 256], [SumWord::ZERO; 256]);
 //! let memory = Memory { floats: &mut [0.0; 1024], narrow: &mut narrow, wide: &mut wide, float_sums: &mut sums };
@@ -71,7 +71,7 @@
 //!           u32 after every rounds and the last: the digest, folded, of all bytes that were emitted
 //! ```
 //!
-//! The digests of checkpoints are of [`Digest`](crate::numerics::digest::Digest), folded once or twice. A threshold's is of the clip and
+//! The digests of checkpoints are of [`Digest`](damper_core::numerics::digest::Digest), folded once or twice. A threshold's is of the clip and
 //! the range of the coming step (0 without a histogram). A filter's memory is `s_1 … s_K`, then in f64 those of the input 1, 1, …; of per-sample momentum the past iterates before it, the last one
 //! first; of DiSK `g̃`, `d`, and `κ` of the coming step in f64. An optimizer's is its vectors in the order of its page, then Adam's
 //! powers, Adam-BC's `w₁ w₂ φ`; AdaGrad-norm's `a` before the inner one's. A Rényi filter's is of what is spent, an f64, and the
@@ -88,6 +88,9 @@
 //!
 //! A recorded run holds its samples' gradients and its key: it is as secret as the data. What is said of it are digests of
 //! released values.
+
+#![no_std]
+#![forbid(unsafe_code)]
 
 mod compared;
 mod error;
@@ -109,7 +112,7 @@ pub use memory::{Memory, Vector};
 pub use pack::{Name, Source, Truncated};
 pub use summary::Summary;
 
-use crate::numerics::CONTRACT;
+use damper_core::numerics::CONTRACT;
 use grammar::{FILTERED, MAGIC, RUN, UPDATES, VERSION};
 use pack::Reader;
 

@@ -3,7 +3,7 @@
 
 use damper_core::numerics::digest::Digest;
 use damper_core::private::SumWord;
-use damper_core::replay::{
+use damper_replay::{
     BASE, BASE_SAID, FURTHER, FURTHER_SAID, Memory, PackError, ReplayError, Source, Summary, Truncated, WIDE,
     WIDE_SAID, play, play_base,
 };

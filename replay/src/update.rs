@@ -6,18 +6,18 @@ use super::line::{Part, Parted, Parts};
 use super::memory::{Memory, Vector};
 use super::pack::Reader;
 use super::samples::{Kind, Numbers, further, ordinary, spoil};
-use super::slots::{AnyClip, Floats};
-use crate::accounting::Ledger;
-use crate::clip::Layer;
-use crate::error::OpenError;
-use crate::filter::Identity;
-use crate::grid::Grid;
-use crate::noise::{ChaCha20, DiscreteGaussian};
-use crate::numerics::digest::Digest;
-use crate::optimizer::{Sgd, SgdState};
-use crate::schedule::Constant;
-use crate::step::{PrivateStep, Sender, Slots, StepState};
-use crate::threshold::Fixed;
+use super::slots::{self, Floats};
+use damper_core::accounting::Ledger;
+use damper_core::clip::Layer;
+use damper_core::error::OpenError;
+use damper_core::filter::Identity;
+use damper_core::grid::Grid;
+use damper_core::noise::{ChaCha20, DiscreteGaussian};
+use damper_core::numerics::digest::Digest;
+use damper_core::optimizer::{Sgd, SgdState};
+use damper_core::schedule::Constant;
+use damper_core::step::{PrivateStep, Sender, Slots, StepState};
+use damper_core::threshold::Fixed;
 
 /// How the rounds went.
 pub(super) struct Ended {
@@ -38,7 +38,7 @@ pub(super) fn play(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<End
     let grid = Grid::new(u32::from(pack.u8()))?;
     let mechanism = DiscreteGaussian::<i32>::new(grid, pack.u32())?;
     let mut layers = [Layer { len: 0, share: 0 }; MOST_LAYERS];
-    let clip = AnyClip::read(pack, &mut layers)?;
+    let clip = slots::clip(pack, &mut layers)?;
     let step = PrivateStep::new(Slots {
         mechanism,
         clip,

@@ -1,0 +1,23 @@
+//! The configuration of a step as one type parameter.
+
+use crate::clip::Clip;
+use crate::noise::sealed::Sealed;
+use crate::private::Mechanism;
+use crate::threshold::Threshold;
+
+/// A [`PrivateStep`](super::PrivateStep) as one type parameter. Sealed: every configuration is a `PrivateStep`.
+pub trait StepConfig: Clone + Sealed {
+    /// The filter.
+    type Filter: Clone;
+    /// The optimizer.
+    type Optimizer: Clone;
+    /// The mechanism.
+    type Mechanism: Mechanism;
+    /// The rule for the clip of each step.
+    type Threshold: Threshold;
+    /// The rule of clipping.
+    type Clip: Clip;
+}
+
+/// The counts of a step.
+pub(super) type CountsOf<P> = <<P as StepConfig>::Threshold as Threshold>::Counts;
