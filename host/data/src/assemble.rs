@@ -134,7 +134,7 @@ fn make_features(
     let shape = match wanted {
         Some(InputShape { name, shape, .. }) if elements(shape, 1) != elements(array.sample_shape(), 1) => {
             return Err(DataError(format!(
-                "{}: samples of shape {:?} do not fit the model's input `{name}` of shape {shape:?}: use other data, or \
+                "{}: samples of shape {:?} do not fit the model's input '{name}' of shape {shape:?}: use other data, or \
                  export the model for this shape",
                 array.origin,
                 array.sample_shape()
@@ -176,7 +176,7 @@ fn integers(array: Array, input: &InputShape, bad: &mut BadRows) -> Result<Vec<i
     let numbers = |values: Vec<f64>, bad: &mut BadRows| {
         let name = &input.name;
         bad.check(rows, &values, whole, |value| {
-            format!("a feature is {value} where the model's input `{name}` takes whole numbers: correct the row")
+            format!("a feature is {value} where the model's input '{name}' takes whole numbers: correct the row")
         })?;
         Ok::<_, DataError>(values.iter().map(|value| *value as i64).collect())
     };
@@ -190,7 +190,7 @@ fn integers(array: Array, input: &InputShape, bad: &mut BadRows) -> Result<Vec<i
         let in_table = |value: &i64| usize::try_from(*value).is_ok_and(|value| value < limit);
         bad.check(rows, &values, in_table, |value| {
             format!(
-                "a feature is {value} where the model's input `{}` looks up rows 0 to {}: correct the row",
+                "a feature is {value} where the model's input '{}' looks up rows 0 to {}: correct the row",
                 input.name,
                 limit.saturating_sub(1)
             )

@@ -60,7 +60,7 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
         if let Some(column) = fault {
             let name = &columns[column];
             unreadable
-                .push((row, format!("column `{name}` is not a number: correct the row, or use --on-bad-row drop")));
+                .push((row, format!("column '{name}' is not a number: correct the row, or use --on-bad-row drop")));
         }
         more = next(&mut record)?;
     }
@@ -98,7 +98,7 @@ pub(super) fn column(path: &Path, columns: &[String], wanted: &str) -> Result<us
         .or_else(|| wanted.parse().ok().filter(|column| *column < columns.len()))
         .ok_or_else(|| {
             DataError(format!(
-                "{}: has no column `{wanted}`: name one of {}, or a number from 0 to {}",
+                "{}: has no column '{wanted}': name one of {}, or a number from 0 to {}",
                 path.display(),
                 names(columns),
                 columns.len() - 1
@@ -108,7 +108,7 @@ pub(super) fn column(path: &Path, columns: &[String], wanted: &str) -> Result<us
 
 /// The first columns, as messages list them.
 pub(super) fn names<S: std::fmt::Display>(columns: &[S]) -> String {
-    columns.iter().take(20).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    columns.iter().take(20).map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
 }
 
 /// The line, counted from 1, on which the record at `position` stands. The reader's own number is that of the first of

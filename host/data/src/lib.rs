@@ -134,7 +134,7 @@ fn read(spec: &str, options: &DataOptions) -> Result<(Split, Option<Split>), Dat
         "csv" => csv::load(path, options),
         "npz" => npz::load(path, options),
         "text" => text::load(path, options),
-        _ => Err(DataError(format!("{spec}: unknown kind `{kind}`: use one of {KINDS}"))),
+        _ => Err(DataError(format!("{spec}: unknown kind '{kind}': use one of {KINDS}"))),
     }
 }
 

@@ -105,15 +105,15 @@ impl Archive {
     /// Reads one array. Memory is bounded by what the archive's entry can hold, whatever its headers say.
     fn array(&mut self, name: &str) -> Result<Array, DataError> {
         if !self.has(name) {
-            let mut names: Vec<String> = self.names().take(20).map(|name| format!("`{name}`")).collect();
+            let mut names: Vec<String> = self.names().take(20).map(|name| format!("'{name}'")).collect();
             names.sort();
             return Err(DataError(format!(
-                "{}: has no array `{name}`; it has {}: rename the array, or name the arrays to use",
+                "{}: has no array '{name}'; it has {}: rename the array, or name the arrays to use",
                 self.path.display(),
                 if names.is_empty() { "none".into() } else { names.join(", ") }
             )));
         }
-        let origin = format!("{}, array `{name}`", self.path.display());
+        let origin = format!("{}, array '{name}'", self.path.display());
         let refuse = |fault: String| DataError(format!("{origin}: {fault}"));
         let broken = |error: std::io::Error| read_failed(Path::new(&origin), &error);
         let mut entry = self

@@ -222,7 +222,7 @@ fn samples_that_do_not_fit_the_model_are_refused_with_both_shapes() {
     mnist_like(&folder, false);
     let options = DataOptions { inputs: input(&[1, 3, 3]), ..DataOptions::default() };
     let message = refusal(&spec("idx", folder.path()), &options);
-    assert!(message.contains("[2, 2]") && message.contains("[1, 3, 3]") && message.contains("`image`"), "{message}");
+    assert!(message.contains("[2, 2]") && message.contains("[1, 3, 3]") && message.contains("'image'"), "{message}");
     let two = [input(&[4]), input(&[4])].concat();
     let options = DataOptions { inputs: two, ..DataOptions::default() };
     assert!(refusal(&spec("idx", folder.path()), &options).contains("2 inputs"));
@@ -265,7 +265,7 @@ fn csv_takes_a_header_or_none_and_the_label_from_any_column() {
     }
     let options = DataOptions { label_column: Some("wrong".into()), ..DataOptions::default() };
     let message = refusal(&spec("csv", &first), &options);
-    assert!(message.contains("`wrong`") && message.contains("`label`"), "{message}");
+    assert!(message.contains("'wrong'") && message.contains("'label'"), "{message}");
 
     let numbers = put(&folder, "numbers.csv", b"5,6,7\n1,2.5,0\n3,4,1\n");
     let options = DataOptions { header: Some(true), ..DataOptions::default() };
@@ -287,7 +287,7 @@ fn csv_takes_a_header_or_none_and_the_label_from_any_column() {
 #[test]
 fn a_bad_csv_row_is_named_by_its_line_or_made_a_null_sample() {
     let folder = folder();
-    for (field, fault) in [("x", "column `a`"), ("", "column `a`"), ("NaN", "NaN"), ("inf", "inf"), ("1e39", "inf")] {
+    for (field, fault) in [("x", "column 'a'"), ("", "column 'a'"), ("NaN", "NaN"), ("inf", "inf"), ("1e39", "inf")] {
         let path = put(&folder, "bad.csv", format!("a,b,y\n1,2,0\n\n{field},4,1\n5,6,1\n").as_bytes());
         let message = refusal(&spec("csv", &path), &DataOptions::default());
         assert!(message.contains("bad.csv: line 4: ") && message.contains(fault), "{message}");
@@ -297,7 +297,7 @@ fn a_bad_csv_row_is_named_by_its_line_or_made_a_null_sample() {
         assert_eq!(data.train.features()[0].floats(), [1.0, 2.0, 0.0, 0.0, 5.0, 6.0]);
         assert_eq!([0, 1, 2].map(|row| data.train.is_null(row)), [false, true, false]);
     }
-    for (label, fault) in [("0.5", "0.5"), ("-1", "-1"), ("cat", "column `y`"), ("nan", "NaN")] {
+    for (label, fault) in [("0.5", "0.5"), ("-1", "-1"), ("cat", "column 'y'"), ("nan", "NaN")] {
         let path = put(&folder, "bad.csv", format!("a,y\n1,0\n2,{label}\n").as_bytes());
         let message = refusal(&spec("csv", &path), &DataOptions::default());
         assert!(message.contains("line 3") && message.contains(fault), "{message}");
@@ -408,7 +408,7 @@ fn npz_arrays_load_by_their_usual_names_and_by_given_ones() {
     let options = DataOptions { arrays: Some(("images".into(), "targets".into())), ..DataOptions::default() };
     assert_eq!(load(&spec("npz", &named), &options).unwrap(), data);
     let message = refusal(&spec("npz", &named), &DataOptions::default());
-    assert!(message.contains("`x`") && message.contains("`images`"), "{message}");
+    assert!(message.contains("'x'") && message.contains("'images'"), "{message}");
 
     let inputs = ["images", "targets"].map(|name| InputShape {
         name: name.into(),
@@ -449,10 +449,10 @@ fn every_npz_element_type_is_read() {
         (npy(">f4", false, &[2, 1], &[0; 8]), ">f4"),
         (npy("<f4", true, &[2, 1], &[0; 8]), "ascontiguousarray"),
         (npy("<f4", false, &[2, 1 << 40], &[0; 8]), "more than the archive"),
-        (npy("<f4", false, &[2, 3], &[0; 8]), "array `x`"),
+        (npy("<f4", false, &[2, 3], &[0; 8]), "array 'x'"),
         (npy("<f4", false, &[2, 1], &[0; 9]), "goes on"),
         (b"\x93NUMPY\x02\x00\xff\xff\xff\xff".to_vec(), "header of 4294967295"),
-        (b"PNG".to_vec(), "array `x`"),
+        (b"PNG".to_vec(), "array 'x'"),
         (npy("<f4", false, &[], &[0; 4]), "no samples"),
     ] {
         let y = npy("|u1", false, &[2], &[0, 1]);

@@ -79,7 +79,7 @@ pub(super) fn check_inputs(plan: &Plan, inputs: &[TensorRef<'_>]) -> Result<(), 
         };
         if dtype != spec.dtype {
             return Err(BackendError(format!(
-                "input `{}` is {:?} where the plan says {:?}: convert it",
+                "input '{}' is {:?} where the plan says {:?}: convert it",
                 spec.name, dtype, spec.dtype
             )));
         }
@@ -87,7 +87,7 @@ pub(super) fn check_inputs(plan: &Plan, inputs: &[TensorRef<'_>]) -> Result<(), 
         if len != needed {
             let shape = bound_shape(spec, plan.batch);
             return Err(BackendError(format!(
-                "input `{}` has {len} elements where its shape {shape:?} needs {needed}: pad the batch to {} rows",
+                "input '{}' has {len} elements where its shape {shape:?} needs {needed}: pad the batch to {} rows",
                 spec.name, plan.batch
             )));
         }
@@ -103,7 +103,7 @@ pub(super) fn check_plan(plan: &Plan) -> Result<(), BackendError> {
     for spec in &plan.inputs {
         if !matches!(spec.dtype, DType::F32 | DType::I64) {
             return Err(BackendError(format!(
-                "input `{}` is {:?}: only F32 and I64 can be handed to a session; put a Cast into the model",
+                "input '{}' is {:?}: only F32 and I64 can be handed to a session; put a Cast into the model",
                 spec.name, spec.dtype
             )));
         }
@@ -111,7 +111,7 @@ pub(super) fn check_plan(plan: &Plan) -> Result<(), BackendError> {
     for spec in &plan.outputs {
         if spec.dtype != DType::F32 {
             return Err(BackendError(format!(
-                "output `{}` is {:?}: only F32 can be read from a session; put a Cast into the model",
+                "output '{}' is {:?}: only F32 can be read from a session; put a Cast into the model",
                 spec.name, spec.dtype
             )));
         }

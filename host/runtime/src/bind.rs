@@ -18,13 +18,13 @@ pub(super) fn bind(model: &[u8], plan: &Plan) -> Result<pb::ModelProto, BackendE
     let has_default = |graph: &pb::GraphProto, name: &str| graph.initializer.iter().any(|init| init.name == name);
     for input in &graph.input {
         if !has_default(graph, &input.name) && plan.inputs.iter().all(|spec| spec.name != input.name) {
-            return Err(BackendError(format!("the model needs an input `{}` that the plan does not give", input.name)));
+            return Err(BackendError(format!("the model needs an input '{}' that the plan does not give", input.name)));
         }
     }
     let mut inputs = Vec::with_capacity(plan.inputs.len());
     for spec in &plan.inputs {
         let found = graph.input.iter().find(|input| input.name == spec.name).ok_or_else(|| {
-            BackendError(format!("the model has no input `{}`; it has {}", spec.name, names(&graph.input)))
+            BackendError(format!("the model has no input '{}'; it has {}", spec.name, names(&graph.input)))
         })?;
         check_type(found, spec)?;
         inputs.push(value_info(spec, plan.batch));
@@ -32,7 +32,7 @@ pub(super) fn bind(model: &[u8], plan: &Plan) -> Result<pb::ModelProto, BackendE
     let mut outputs = Vec::with_capacity(plan.outputs.len());
     for spec in &plan.outputs {
         let found = graph.output.iter().find(|output| output.name == spec.name).ok_or_else(|| {
-            BackendError(format!("the model has no output `{}`; it has {}", spec.name, names(&graph.output)))
+            BackendError(format!("the model has no output '{}'; it has {}", spec.name, names(&graph.output)))
         })?;
         check_type(found, spec)?;
         outputs.push(value_info(spec, plan.batch));
@@ -45,7 +45,7 @@ pub(super) fn bind(model: &[u8], plan: &Plan) -> Result<pb::ModelProto, BackendE
 }
 
 fn names(values: &[pb::ValueInfoProto]) -> String {
-    values.iter().map(|value| format!("`{}`", value.name)).collect::<Vec<_>>().join(", ")
+    values.iter().map(|value| format!("'{}'", value.name)).collect::<Vec<_>>().join(", ")
 }
 
 /// Compares element type and fixed extents; a runtime would notice a difference late, or not at all.
@@ -56,7 +56,7 @@ fn check_type(found: &pb::ValueInfoProto, spec: &TensorSpec) -> Result<(), Backe
     };
     if tensor.elem_type != 0 && tensor.elem_type != data_type(spec.dtype) as i32 {
         return Err(BackendError(format!(
-            "`{}` has the ONNX element type {} in the model where the plan says {:?}: export it as {:?}",
+            "'{}' has the ONNX element type {} in the model where the plan says {:?}: export it as {:?}",
             spec.name, tensor.elem_type, spec.dtype, spec.dtype
         )));
     }
@@ -78,7 +78,7 @@ fn check_type(found: &pb::ValueInfoProto, spec: &TensorSpec) -> Result<(), Backe
         });
     if !fits {
         return Err(BackendError(format!(
-            "`{}` has the shape {declared:?} in the model where the plan says {:?}: export the model for that shape",
+            "'{}' has the shape {declared:?} in the model where the plan says {:?}: export the model for that shape",
             spec.name, spec.shape
         )));
     }

@@ -37,7 +37,7 @@ impl std::str::FromStr for Choice {
             "tract" => Ok(Choice::Tract),
             "ort" => Ok(Choice::Ort),
             "cuda" => Ok(Choice::Cuda),
-            _ => Err(BackendError(format!("unknown backend `{name}`: use auto, tract, ort or cuda"))),
+            _ => Err(BackendError(format!("unknown backend '{name}': use auto, tract, ort or cuda"))),
         }
     }
 }

@@ -286,14 +286,14 @@ fn a_plan_that_does_not_fit_the_model_is_an_error_that_names_the_tensor() {
             change(&mut plan);
             backend.load(&bytes, &plan).err().unwrap().to_string()
         };
-        assert!(refusal(&|plan| plan.inputs[1].name = "missing".into()).contains("`w`"));
-        assert!(refusal(&|plan| plan.inputs.push(spec("extra", &[]))).contains("`extra`"));
-        assert!(refusal(&|plan| plan.inputs[0].dtype = DType::I64).contains("`x`"));
-        assert!(refusal(&|plan| plan.inputs[0].dtype = DType::F64).contains("`x`"));
-        assert!(refusal(&|plan| plan.outputs[0].name = "missing".into()).contains("`missing`"));
+        assert!(refusal(&|plan| plan.inputs[1].name = "missing".into()).contains("'w'"));
+        assert!(refusal(&|plan| plan.inputs.push(spec("extra", &[]))).contains("'extra'"));
+        assert!(refusal(&|plan| plan.inputs[0].dtype = DType::I64).contains("'x'"));
+        assert!(refusal(&|plan| plan.inputs[0].dtype = DType::F64).contains("'x'"));
+        assert!(refusal(&|plan| plan.outputs[0].name = "missing".into()).contains("'missing'"));
         assert!(refusal(&|plan| plan.batch = 0).contains("at least one row"));
-        assert!(refusal(&|plan| plan.inputs[0].shape[1] = Dim::Fixed(3)).contains("`x`"));
-        assert!(refusal(&|plan| plan.outputs[1].shape[1] = Dim::Fixed(4)).contains("`out`"));
+        assert!(refusal(&|plan| plan.inputs[0].shape[1] = Dim::Fixed(3)).contains("'x'"));
+        assert!(refusal(&|plan| plan.outputs[1].shape[1] = Dim::Fixed(4)).contains("'out'"));
     }
 }
 
@@ -309,9 +309,9 @@ fn wrong_inputs_are_errors_and_the_session_still_works() {
             session.run(inputs, &mut |_| panic!("read what was not computed")).unwrap_err().to_string()
         };
         assert!(refusal(&good[..2]).contains("2 inputs"));
-        assert!(refusal(&[TensorRef::F32(&x[1..]), good[1], good[2]]).contains("`x`"));
-        assert!(refusal(&[good[0], TensorRef::I64(&[0; CONV]), good[2]]).contains("`w`"));
-        assert!(refusal(&[good[0], good[1], TensorRef::F32(&[])]).contains("`v`"));
+        assert!(refusal(&[TensorRef::F32(&x[1..]), good[1], good[2]]).contains("'x'"));
+        assert!(refusal(&[good[0], TensorRef::I64(&[0; CONV]), good[2]]).contains("'w'"));
+        assert!(refusal(&[good[0], good[1], TensorRef::F32(&[])]).contains("'v'"));
         assert_eq!(run(session.as_mut(), &good), before);
     }
 }
@@ -354,7 +354,7 @@ fn a_rehearsal_finds_what_an_optimiser_spoils() {
     let spoilt = (model(&inputs, &outputs, nodes), plan(N, inputs, outputs));
     let message =
         tract::Tract::new().rehearse(&spoilt.0, &spoilt.1, &[TensorRef::F32(&x), TensorRef::F32(&w)]).unwrap_err().0;
-    assert!(message.contains("another gradient of `w`") && message.contains("--backend ort"), "{message}");
+    assert!(message.contains("another gradient of 'w'") && message.contains("--backend ort"), "{message}");
     let (bytes, plan) = conv_matmul();
     let (x, w, v) = (values(1, N * SAMPLE), values(2, CONV), values(3, DENSE));
     for backend in backends() {

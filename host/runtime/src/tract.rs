@@ -70,7 +70,7 @@ impl Backend for Tract {
             Some((output, share)) => {
                 let name = names[output];
                 let parameter = READ.iter().find_map(|prefix| name.strip_prefix(prefix));
-                let what = parameter.map_or(format!("`{name}`"), |name| format!("gradient of `{name}`"));
+                let what = parameter.map_or(format!("'{name}'"), |name| format!("gradient of '{name}'"));
                 Err(BackendError(format!(
                     "tract {VERSION} computes another {what} when it optimises the model (off by {:.1} % on made-up \
                      numbers), so it must not train it: use onnxruntime, with --backend ort",
@@ -156,7 +156,7 @@ impl TractSession {
             let shape = bound_shape(spec, plan.batch);
             if fact.datum_type != f32::datum_type() || fact.shape.as_concrete() != Some(&shape[..]) {
                 return Err(BackendError(format!(
-                    "output `{}` is {fact:?} where the plan says {:?} of shape {shape:?}",
+                    "output '{}' is {fact:?} where the plan says {:?} of shape {shape:?}",
                     spec.name, spec.dtype
                 )));
             }

@@ -123,13 +123,13 @@ fn text_that_does_not_fit_is_refused_with_what_to_do() {
     let (model, data) = (classifier(folder.path()), table(folder.path()));
     let model = model.to_str().unwrap();
     refused(train(model, &data, &out, &[]), &out, &["--tokenizer"]);
-    refused(train(MLP, &data, &out, &BYTES), &out, &["`x`", "integers"]);
+    refused(train(MLP, &data, &out, &BYTES), &out, &["'x'", "integers"]);
     let pieces = ["--tokenizer", "onnx-models/text/wordpiece.json"];
     refused(train(model, &data, &out, &pieces), &out, &["wordpiece.json", "4096 tokens", "embeds 259"]);
     let cases: [(&[&str], &[&str]); 4] = [
         (&["--max-length", "13"], &["--max-length 13", "12 tokens"]),
-        (&["--text-column", "body"], &["train.tsv", "`body`", "`content`"]),
-        (&["--label-column", "content"], &["line 2", "`content` is not a number", "--on-bad-row drop"]),
+        (&["--text-column", "body"], &["train.tsv", "'body'", "'content'"]),
+        (&["--label-column", "content"], &["line 2", "'content' is not a number", "--on-bad-row drop"]),
         (&["--task", "language-model"], &["--task language-model", "[12]"]),
     ];
     for (flags, words) in cases {

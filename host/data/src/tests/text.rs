@@ -52,8 +52,8 @@ fn a_model_gets_ids_masks_and_types_by_the_names_of_its_inputs() {
     let alone = load(&spec("text", &path), &bytes(&["x"], 5)).unwrap();
     assert_eq!(alone.train.features()[0], features[1], "one input is the ids, whatever its name");
     for (inputs, fault) in [
-        (vec![integer_input("x", 5), integer_input("input_ids", 5)], "`x`"),
-        (vec![integer_input("attention_mask", 5), integer_input("token_type_ids", 5)], "no input `input_ids`"),
+        (vec![integer_input("x", 5), integer_input("input_ids", 5)], "'x'"),
+        (vec![integer_input("attention_mask", 5), integer_input("token_type_ids", 5)], "no input 'input_ids'"),
         (vec![integer_input("input_ids", 5), integer_input("attention_mask", 6)], "5 and 6 tokens"),
         (vec![InputShape { shape: vec![5, 2], ..integer_input("input_ids", 5) }], "[5, 2]"),
         (vec![], "input_ids"),
@@ -145,15 +145,15 @@ fn columns_are_found_by_their_usual_names_given_names_and_numbers() {
     let bare = put(&folder, "bare.tsv", b"1\tab\n");
     let mut options = bytes(&["x"], 5);
     let message = refusal(&spec("text", &named), &options);
-    assert!(message.contains("--text-column") && message.contains("`review`"), "{message}");
+    assert!(message.contains("--text-column") && message.contains("'review'"), "{message}");
     options.text.text_column = Some("review".into());
     let message = refusal(&spec("text", &named), &options);
-    assert!(message.contains("--label-column") && message.contains("`verdict`"), "{message}");
+    assert!(message.contains("--label-column") && message.contains("'verdict'"), "{message}");
     options.label_column = Some("verdict".into());
     let data = load(&spec("text", &named), &options).unwrap();
     assert_eq!(data.train.features()[0].integers(), ids("ab", 5));
     options.header = Some(false);
-    assert!(refusal(&spec("text", &bare), &options).contains("no column `review`"));
+    assert!(refusal(&spec("text", &bare), &options).contains("no column 'review'"));
     options.text.text_column = Some("1".into());
     options.label_column = Some("0".into());
     assert_eq!(data, load(&spec("text", &bare), &options).unwrap());
@@ -167,8 +167,8 @@ fn a_bad_row_of_text_is_named_by_its_line_or_made_a_null_sample() {
         (b"1\t \t ", "has 3 fields"),
         (b"1", "has 1 fields"),
         (b"1\t\xff\xfe", "not UTF-8"),
-        (b"cat\tab", "column `label`"),
-        (b"\tab", "column `label`"),
+        (b"cat\tab", "column 'label'"),
+        (b"\tab", "column 'label'"),
         (b"2\tab", "the label 2"),
         (b"nan\tab", "the label NaN"),
     ];

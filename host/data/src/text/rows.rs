@@ -123,7 +123,7 @@ fn table(path: &Path, bytes: &[u8], delimiter: u8, labelled: bool, options: &Dat
         } else {
             let number = |column: usize| {
                 let field = std::str::from_utf8(&record[column]).ok().and_then(|field| field.trim().parse().ok());
-                field.ok_or_else(|| format!("column `{}` is not a number", columns[column]))
+                field.ok_or_else(|| format!("column '{}' is not a number", columns[column]))
             };
             text(&record[text_column]).and_then(|text| Ok((text, label.map(number).transpose()?)))
         };

@@ -164,21 +164,21 @@ fn roles(inputs: &[InputShape]) -> Result<(Vec<Role>, usize), DataError> {
             _ if inputs.len() == 1 => Role::Ids,
             name => {
                 return Err(DataError(format!(
-                    "text: nothing is known for the model's input `{name}`: name inputs input_ids, attention_mask or \
+                    "text: nothing is known for the model's input '{name}': name inputs input_ids, attention_mask or \
                      token_type_ids"
                 )));
             }
         };
         if role == Role::Ids && input.dtype != DType::I64 {
             return Err(DataError(format!(
-                "text: the model's input `{}` takes {} where tokens are integers: use a model of token ids, int64 [N, S]",
+                "text: the model's input '{}' takes {} where tokens are integers: use a model of token ids, int64 [N, S]",
                 input.name,
                 input.dtype.name()
             )));
         }
         let [extent] = input.shape[..] else {
             return Err(DataError(format!(
-                "text: the model's input `{}` takes {:?} numbers a sample where a text has a row of them: use a model of \
+                "text: the model's input '{}' takes {:?} numbers a sample where a text has a row of them: use a model of \
                  token ids [N, S]",
                 input.name, input.shape
             )));
@@ -194,7 +194,7 @@ fn roles(inputs: &[InputShape]) -> Result<(Vec<Role>, usize), DataError> {
     }
     match length {
         Some(length) if roles.contains(&Role::Ids) => Ok((roles, length)),
-        _ => Err(DataError("text: the model has no input `input_ids`: export one".into())),
+        _ => Err(DataError("text: the model has no input 'input_ids': export one".into())),
     }
 }
 

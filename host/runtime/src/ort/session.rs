@@ -30,7 +30,7 @@ impl OrtSession {
         let name = |name: &str| CString::new(name).map_err(|error| error.to_string());
         let made = |spec| {
             let tensor = Tensor::<f32>::new(&Allocator::default(), bound_shape(spec, plan.batch));
-            let tensor = tensor.map_err(|error| format!("no memory for output `{}`: {}", spec.name, one_line(&error)));
+            let tensor = tensor.map_err(|error| format!("no memory for output '{}': {}", spec.name, one_line(&error)));
             tensor.map(|tensor| Made { len: spec.elements(plan.batch), tensor })
         };
         Ok(Self {

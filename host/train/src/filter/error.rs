@@ -8,10 +8,10 @@ use thiserror::Error;
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum FilterError {
     /// No published filter has this name.
-    #[error("filter `{0}`: unknown; `damper filter --list` prints the names")]
+    #[error("filter '{0}': unknown; `damper filter --list` prints the names")]
     Unknown(String),
     /// A coefficient is not a finite number.
-    #[error("`{0}`: not a finite f32; give coefficients separated by commas, such as -0.9,0.2 or -9/11")]
+    #[error("'{0}': not a finite f32; give coefficients separated by commas, such as -0.9,0.2 or -9/11")]
     Coefficient(String),
     /// The order of a design.
     #[error("--order {0}: must be from 1 to {ORDER}")]
