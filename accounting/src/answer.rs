@@ -58,19 +58,19 @@ fn assumptions(accountant: Accountant, neighbours: Neighbours, order: Option<f64
 /// The question of `damper epsilon`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EpsilonQuery {
-    /// `--accountant`.
+    /// Which bound.
     pub accountant: Accountant,
-    /// `--noise-multiplier`.
+    /// Standard deviation of the noise in clips.
     pub noise_multiplier: f64,
-    /// `--sampling-rate`.
+    /// Probability of each sample in each draw.
     pub sampling_rate: f64,
-    /// `--steps`.
+    /// Number of draws.
     pub steps: u64,
-    /// `--delta`.
+    /// δ.
     pub delta: f64,
-    /// `--neighbours`.
+    /// What neighbouring data sets differ in.
     pub neighbours: Neighbours,
-    /// `--count-noise-multiplier`: that of one-hot counts which each step releases beside the gradient.
+    /// Multiplier of one-hot counts that each step releases next to the gradient.
     pub count_noise_multiplier: Option<f64>,
 }
 
@@ -78,23 +78,23 @@ pub struct EpsilonQuery {
 /// the number of samples is given, the expected batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CalibrateQuery {
-    /// `--accountant`.
+    /// Which bound.
     pub accountant: Accountant,
-    /// `--epsilon`.
+    /// ε.
     pub epsilon: Option<f64>,
-    /// `--delta`.
+    /// δ.
     pub delta: f64,
-    /// `--noise-multiplier`.
+    /// Standard deviation of the noise in clips.
     pub noise_multiplier: Option<f64>,
-    /// `--sampling-rate`.
+    /// Probability of each sample in each draw.
     pub sampling_rate: Option<f64>,
-    /// `--samples`: the rate is `batch_size/samples`, and no other is given.
+    /// Number of samples: the rate is `batch_size/samples`, and no other is given.
     pub samples: Option<u64>,
-    /// `--batch-size`: the expected batch.
+    /// The expected batch.
     pub batch_size: Option<u64>,
-    /// `--steps`.
+    /// Number of draws.
     pub steps: Option<u64>,
-    /// `--grid-bits`: calibrate the integer σ that a grid of this many bits runs.
+    /// Calibrates the integer σ that a grid of this many bits runs.
     pub grid_bits: Option<u32>,
 }
 
@@ -404,7 +404,7 @@ mod tests {
         let [all, alike] = [all, alike].map(|query| query.answer().unwrap().epsilon);
         assert!((all / alike - 1.0).abs() < 3e-3, "{all} {alike}");
         let renyi = EpsilonQuery { accountant: Accountant::Rdp, ..query }.answer().unwrap_err().to_string();
-        assert!(renyi.starts_with("--neighbours replace") && renyi.contains("--accountant pld"), "{renyi}");
+        assert!(renyi.starts_with("`neighbours` replace") && renyi.contains("`accountant` pld"), "{renyi}");
     }
 
     #[test]
@@ -417,16 +417,16 @@ mod tests {
     #[test]
     fn every_bad_flag_is_named_in_one_line() {
         let cases = [
-            ("--noise-multiplier", EpsilonQuery { noise_multiplier: 0.0, ..QUERY }),
-            ("--noise-multiplier", EpsilonQuery { noise_multiplier: f64::NAN, ..QUERY }),
-            ("--noise-multiplier", EpsilonQuery { noise_multiplier: 1e-200, ..QUERY }),
-            ("--sampling-rate", EpsilonQuery { sampling_rate: 1.5, ..QUERY }),
-            ("--sampling-rate", EpsilonQuery { sampling_rate: 0.0, ..QUERY }),
-            ("--sampling-rate", EpsilonQuery { sampling_rate: f64::NAN, ..QUERY }),
-            ("--steps", EpsilonQuery { steps: 0, ..QUERY }),
-            ("--delta", EpsilonQuery { delta: 1.0, ..QUERY }),
-            ("--delta", EpsilonQuery { delta: 0.0, ..QUERY }),
-            ("--delta", EpsilonQuery { delta: f64::NAN, ..QUERY }),
+            ("`noise_multiplier`", EpsilonQuery { noise_multiplier: 0.0, ..QUERY }),
+            ("`noise_multiplier`", EpsilonQuery { noise_multiplier: f64::NAN, ..QUERY }),
+            ("`noise_multiplier`", EpsilonQuery { noise_multiplier: 1e-200, ..QUERY }),
+            ("`sampling_rate`", EpsilonQuery { sampling_rate: 1.5, ..QUERY }),
+            ("`sampling_rate`", EpsilonQuery { sampling_rate: 0.0, ..QUERY }),
+            ("`sampling_rate`", EpsilonQuery { sampling_rate: f64::NAN, ..QUERY }),
+            ("`steps`", EpsilonQuery { steps: 0, ..QUERY }),
+            ("`delta`", EpsilonQuery { delta: 1.0, ..QUERY }),
+            ("`delta`", EpsilonQuery { delta: 0.0, ..QUERY }),
+            ("`delta`", EpsilonQuery { delta: f64::NAN, ..QUERY }),
         ];
         for (flag, query) in cases {
             let message = query.answer().unwrap_err().to_string();

@@ -4,7 +4,7 @@ use super::search::{Calibrated, OnGrid, STOP_TIGHT};
 use super::{Accountant, AccountingError, Plan, Price, Schedule};
 use damper_core::accounting::event::Rate;
 
-/// The rate at which `--sampling-rate` is priced: the smallest `k/2^53` at least `q`.
+/// The rate at which a sampling rate `q` is priced: the smallest `k/2^53` at least `q`.
 pub fn sampling_rate(q: f64) -> Result<Rate, AccountingError> {
     match Rate::at_least(q) {
         Ok(rate) if rate != Rate::ZERO => Ok(rate),
@@ -236,33 +236,33 @@ mod tests {
     fn what_even_the_least_of_the_sought_quantity_exceeds_is_said() {
         let rate = sampling_rate(0.5).unwrap();
         let steps = calibrate_steps(Accountant::Pld, 0.1, 1e-5, rate, 1.0).unwrap_err().to_string();
-        assert!(steps.starts_with("--epsilon 0.1") && steps.contains("a single step costs"), "{steps}");
+        assert!(steps.starts_with("`epsilon` 0.1") && steps.contains("a single step costs"), "{steps}");
         let batch = calibrate_batch(Accountant::Pld, 0.01, 1e-5, 1000, 0.5, 100).unwrap_err().to_string();
-        assert!(batch.starts_with("--epsilon 0.01") && batch.contains("an expected batch of one sample"), "{batch}");
+        assert!(batch.starts_with("`epsilon` 0.01") && batch.contains("an expected batch of one sample"), "{batch}");
         let none = calibrate_batch(Accountant::Pld, 1.0, 1e-5, 1000, 0.5, 0).unwrap_err().to_string();
-        assert!(none.starts_with("--samples 0"), "{none}");
+        assert!(none.starts_with("`samples` 0"), "{none}");
         let nothing = calibrate_steps(Accountant::Pld, 1.0, 1e-5, rate, 1e-200).unwrap_err().to_string();
-        assert!(nothing.starts_with("--noise-multiplier"), "{nothing}");
+        assert!(nothing.starts_with("`noise_multiplier`"), "{nothing}");
         let endless = calibrate_steps(Accountant::Rdp, 1e9, 1e-5, rate, 1e9).unwrap_err().to_string();
-        assert!(endless.contains("--steps"), "{endless}");
+        assert!(endless.contains("`steps`"), "{endless}");
     }
 
     #[test]
     fn a_target_out_of_reach_is_refused_with_the_flag_to_change() {
         let rate = sampling_rate(0.01).unwrap();
         let message = |result: Result<Calibrated, AccountingError>| result.unwrap_err().to_string();
-        assert!(message(calibrate(Accountant::Rdp, 1e-4, 1e-5, rate, 100)).contains("raise --epsilon"));
+        assert!(message(calibrate(Accountant::Rdp, 1e-4, 1e-5, rate, 100)).contains("raise `epsilon`"));
         assert!(message(calibrate(Accountant::Rdp, 1e30, 1e-5, rate, 100)).contains("lower it"));
         for target in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert!(message(calibrate(Accountant::Rdp, target, 1e-5, rate, 100)).starts_with("--epsilon"));
+            assert!(message(calibrate(Accountant::Rdp, target, 1e-5, rate, 100)).starts_with("`epsilon`"));
         }
         let coarse = calibrate_on_grid(Accountant::Rdp, 3.0, 1e-5, rate, 1000, 3).unwrap_err().to_string();
-        assert!(coarse.contains("raise --grid-bits"), "{coarse}");
+        assert!(coarse.contains("raise `grid_bits`"), "{coarse}");
         assert!(
             calibrate_on_grid(Accountant::Rdp, 3.0, 1e-5, rate, 1000, 41)
                 .unwrap_err()
                 .to_string()
-                .starts_with("--grid-bits")
+                .starts_with("`grid_bits`")
         );
     }
 

@@ -25,7 +25,7 @@ impl DeltaVerdict {
         match self {
             Self::Fine => None,
             Self::Large { advised } => {
-                Some(format!("--delta {delta} is above N^-1.1 = {advised:.1e} for {samples} samples; lower it"))
+                Some(format!("`delta` {delta} is above N^-1.1 = {advised:.1e} for {samples} samples; lower it"))
             }
         }
     }
@@ -51,10 +51,10 @@ mod tests {
     fn a_delta_is_fine_then_warned_about_then_refused_as_it_grows() {
         assert_eq!(judge_delta(5e-6, 60_000, false), Ok(DeltaVerdict::Fine));
         let large = judge_delta(1e-5, 60_000, false).unwrap();
-        assert!(large.warning(1e-5, 60_000).unwrap().contains("--delta 0.00001"));
+        assert!(large.warning(1e-5, 60_000).unwrap().contains("`delta` 0.00001"));
         assert!(matches!(judge_delta(1e-4, 60_000, false), Err(AccountingError::LargeDelta { .. })));
         assert!(judge_delta(1e-3, 1000, false).is_err());
         assert!(matches!(judge_delta(1e-4, 60_000, true), Ok(DeltaVerdict::Large { .. })));
-        assert_eq!(judge_delta(f64::NAN, 10, true).map_err(|e| e.to_string().contains("--delta")), Err(true));
+        assert_eq!(judge_delta(f64::NAN, 10, true).map_err(|e| e.to_string().contains("`delta`")), Err(true));
     }
 }

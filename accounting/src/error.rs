@@ -8,30 +8,30 @@ use thiserror::Error;
 /// (`damper_core::accounting::renyi`, on integer orders, has the argument).
 pub const SMALLEST_SIGMA: u64 = damper_core::noise::LEAST_SIGMA as u64;
 
-/// An error: the flag at fault and the fix.
+/// An error: the setting at fault under the name of its field, in backticks, and the fix.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 pub enum AccountingError {
     /// ε is not a finite number above 0.
-    #[error("--epsilon {0}: must be a finite number above 0; give a budget such as 1.0 or 3.0")]
+    #[error("`epsilon` {0}: must be a finite number above 0; give a budget such as 1.0 or 3.0")]
     Epsilon(f64),
     /// δ is not between 0 and 1.
-    #[error("--delta {0}: must be above 0 and below 1; give one well below 1/N for N samples, such as 1e-5")]
+    #[error("`delta` {0}: must be above 0 and below 1; give one well below 1/N for N samples, such as 1e-5")]
     Delta(f64),
     /// The sampling rate is not above 0 and at most 1.
-    #[error("--sampling-rate {0}: must be above 0 and at most 1; give expected batch size / number of samples")]
+    #[error("`sampling_rate` {0}: must be above 0 and at most 1; give expected batch size / number of samples")]
     SamplingRate(f64),
     /// No step.
-    #[error("--steps 0: nothing is released; give the number of draws, epochs * samples / batch size")]
+    #[error("`steps` 0: nothing is released; give the number of draws, epochs * samples / batch size")]
     Steps,
     /// The multiplier is not a finite number above 0.
-    #[error("--noise-multiplier {0}: must be a finite number above 0; give one such as 1.0, or --epsilon instead")]
+    #[error("`noise_multiplier` {0}: must be a finite number above 0; give one such as 1.0, or `epsilon` instead")]
     NoiseMultiplier(f64),
     /// The multiplier of the counts released beside the gradient is not a finite number above 0.
-    #[error("--count-noise-multiplier {0}: must be a finite number above 0; 5 is usual")]
+    #[error("`count_noise_multiplier` {0}: must be a finite number above 0; 5 is usual")]
     CountNoise(f64),
     /// The counts alone cost the whole budget.
     #[error(
-        "--count-noise-multiplier {multiplier}: the counts alone would cost the budget and leave no gradient; it must be \
+        "`count_noise_multiplier` {multiplier}: the counts alone would cost the budget and leave no gradient; it must be \
          above {}, and twice that costs the gradient a sixth more noise",
         upward(*least)
     )]
@@ -52,7 +52,7 @@ pub enum AccountingError {
         factor: f64,
     },
     /// No finite ε holds.
-    #[error("--noise-multiplier {multiplier}: too small, no finite epsilon holds for {steps} steps; raise it")]
+    #[error("`noise_multiplier` {multiplier}: too small, no finite epsilon holds for {steps} steps; raise it")]
     NothingHolds {
         /// The multiplier asked about.
         multiplier: f64,
@@ -61,8 +61,8 @@ pub enum AccountingError {
     },
     /// No multiplier brings ε down to the target.
     #[error(
-        "--epsilon {epsilon}: out of reach at --delta {delta}: no noise brings this accountant below {least:.4}; raise \
-         --epsilon or --delta"
+        "`epsilon` {epsilon}: out of reach at `delta` {delta}: no noise brings this accountant below {least:.4}; raise \
+         `epsilon` or `delta`"
     )]
     TooSmall {
         /// The target.
@@ -74,7 +74,7 @@ pub enum AccountingError {
     },
     /// Even the least of the sought quantity costs more than the target.
     #[error(
-        "--epsilon {epsilon}: out of reach at --delta {delta}: {of} costs {} already; raise --epsilon, --delta or --noise-multiplier",
+        "`epsilon` {epsilon}: out of reach at `delta` {delta}: {of} costs {} already; raise `epsilon`, `delta` or `noise_multiplier`",
         upward(*least)
     )]
     OutOfReach {
@@ -88,7 +88,7 @@ pub enum AccountingError {
         of: &'static str,
     },
     /// The target allows more steps than are counted.
-    #[error("--epsilon {0}: allows more than 2^53 steps; lower it, or give --steps")]
+    #[error("`epsilon` {0}: allows more than 2^53 steps; lower it, or give `steps`")]
     Endless(f64),
     /// The expected batch is not from 1 up to the number of samples.
     #[error("{}", batch_message(*batch, *samples))]
@@ -99,16 +99,16 @@ pub enum AccountingError {
         samples: u64,
     },
     /// A batch without a number of samples, or both and a rate.
-    #[error("the sampling rate: give --sampling-rate, or --samples and --batch-size, of which the rate follows")]
+    #[error("the sampling rate: give `sampling_rate`, or `samples` and `batch_size`, of which the rate follows")]
     Draws,
     /// Even almost no noise stays below the target.
-    #[error("--epsilon {0}: so large that no noise to speak of is left; lower it, or give --noise-multiplier")]
+    #[error("`epsilon` {0}: so large that no noise to speak of is left; lower it, or give `noise_multiplier`")]
     TooLarge(f64),
     /// The grid's σ is an integer too small: to hit the target closely, or for the discrete Gaussian to be priced as
     /// the continuous one at fractional orders.
     #[error(
-        "--epsilon {epsilon}: a grid of {grid_bits} bits is too coarse, sigma is only {sigma} grid units there; raise \
-         --grid-bits until it is at least {SMALLEST_SIGMA}"
+        "`epsilon` {epsilon}: a grid of {grid_bits} bits is too coarse, sigma is only {sigma} grid units there; raise \
+         `grid_bits` until it is at least {SMALLEST_SIGMA}"
     )]
     GridTooCoarse {
         /// The target.
@@ -119,11 +119,11 @@ pub enum AccountingError {
         sigma: u64,
     },
     /// The grid is finer than σ in grid units can be represented.
-    #[error("--grid-bits {0}: must be at most 40; 20 is fine for any network")]
+    #[error("`grid_bits` {0}: must be at most 40; 20 is fine for any network")]
     GridBits(u32),
     /// The grid is finer than σ in grid units can be sampled.
     #[error(
-        "--epsilon {epsilon}: on a grid of {grid_bits} bits sigma is more than {largest} grid units; lower --grid-bits"
+        "`epsilon` {epsilon}: on a grid of {grid_bits} bits sigma is more than {largest} grid units; lower `grid_bits`"
     )]
     GridTooFine {
         /// The target.
@@ -135,13 +135,13 @@ pub enum AccountingError {
     },
     /// None of the quantities is to be found, or more than one.
     #[error(
-        "calibrate finds one quantity from the others: leave out exactly one of --epsilon, --noise-multiplier, --steps and --sampling-rate, \
-         or, where --samples is given, --batch-size"
+        "calibrate finds one quantity from the others: leave out exactly one of `epsilon`, `noise_multiplier`, `steps` and `sampling_rate`, \
+         or, where `samples` is given, `batch_size`"
     )]
     Free,
     /// Cutting draws costs more than δ.
     #[error(
-        "--truncate {most}: draws are larger so often that cutting them takes {taken:.1e} of --delta {delta:e}; raise it, or leave it \
+        "`truncate` {most}: draws are larger so often that cutting them takes {taken:.1e} of `delta` {delta:e}; raise it, or leave it \
          out: a draw of any size is split over physical batches"
     )]
     Truncation {
@@ -156,12 +156,12 @@ pub enum AccountingError {
     #[error("{0} different events at changing rates: too many to be priced, and more than any run of damper has")]
     TooMany(usize),
     /// The Rényi accountant has no price of a replaced sample.
-    #[error("--neighbours replace: is priced by privacy loss distributions alone; use --accountant pld")]
+    #[error("`neighbours` replace: is priced by privacy loss distributions alone; use `accountant` pld")]
     Replaced,
     /// δ is not below 1/N.
     #[error(
-        "--delta {delta}: not below 1/N = {one_over:.3e} for {samples} samples, which would allow publishing one of \
-         them; lower it to {advised:.1e}, or pass --allow-large-delta"
+        "`delta` {delta}: not below 1/N = {one_over:.3e} for {samples} samples, which would allow publishing one of \
+         them; lower it to {advised:.1e}, or pass `allow_large_delta`"
     )]
     LargeDelta {
         /// δ.
@@ -177,7 +177,7 @@ pub enum AccountingError {
 
 fn batch_message(batch: u64, samples: u64) -> String {
     if samples == 0 || samples > Rate::DENOMINATOR {
-        return format!("--samples {samples}: must be at least 1, and at most 2^53");
+        return format!("`samples` {samples}: must be at least 1, and at most 2^53");
     }
-    format!("--batch-size {batch}: must be at least 1, and at most the {samples} of --samples")
+    format!("`batch_size` {batch}: must be at least 1, and at most the {samples} of `samples`")
 }

@@ -248,13 +248,13 @@ mod tests {
             let error = schedule(joint).calibrate(2.0, DELTA).unwrap_err();
             assert_eq!(error, AccountingError::CountNoiseTooSmall { multiplier: joint, least: total });
             let message = error.to_string();
-            assert!(message.starts_with("--count-noise-multiplier") && !message.contains('\n'), "{message}");
+            assert!(message.starts_with("`count_noise_multiplier`") && !message.contains('\n'), "{message}");
         }
         let twice = schedule(2.0 * total).calibrate(2.0, DELTA).unwrap();
         assert!((twice.multiplier / total - 2.0 / 3f64.sqrt()).abs() < 1e-3);
         for joint in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             let message = schedule(joint).calibrate(2.0, DELTA).unwrap_err().to_string();
-            assert!(message.starts_with("--count-noise-multiplier") && message.contains("must be"), "{message}");
+            assert!(message.starts_with("`count_noise_multiplier`") && message.contains("must be"), "{message}");
         }
     }
 
@@ -272,9 +272,9 @@ mod tests {
         let mut steep = vec![1.0; 400];
         steep[0] = 1e-2;
         let message = each(&steep).calibrate_on_grid(4.0, DELTA, 8).unwrap_err().to_string();
-        assert!(message.contains("raise --grid-bits"), "{message}");
+        assert!(message.contains("raise `grid_bits`"), "{message}");
         let message = each(&steep).calibrate_on_grid(4.0, DELTA, 40).unwrap_err().to_string();
-        assert!(message.contains("lower --grid-bits"), "{message}");
+        assert!(message.contains("lower `grid_bits`"), "{message}");
     }
 
     #[test]

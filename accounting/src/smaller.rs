@@ -1,4 +1,4 @@
-//! The smallest of three upper bounds: what `--accountant pld` answers.
+//! The smallest of three upper bounds: the answer of [`Accountant::Pld`](crate::Accountant::Pld).
 //!
 //! Privacy loss distributions give the smaller one, but for runs of far more steps than anybody takes: what the points of a step are
 //! rounded by is then paid billions of times, where a Rényi divergence is one number, rounded once.

@@ -101,9 +101,9 @@ fn what_is_no_number_of_its_kind_is_refused_by_name_in_both() {
             assert!(message.starts_with(flag), "{query:?}: {message}");
         };
         for nothing in NOTHING {
-            refused(EpsilonQuery { noise_multiplier: nothing, ..right }, "--noise-multiplier");
-            refused(EpsilonQuery { sampling_rate: nothing, ..right }, "--sampling-rate");
-            refused(EpsilonQuery { delta: nothing, ..right }, "--delta");
+            refused(EpsilonQuery { noise_multiplier: nothing, ..right }, "`noise_multiplier`");
+            refused(EpsilonQuery { sampling_rate: nothing, ..right }, "`sampling_rate`");
+            refused(EpsilonQuery { delta: nothing, ..right }, "`delta`");
             let query = CalibrateQuery {
                 accountant,
                 epsilon: Some(nothing),
@@ -116,11 +116,11 @@ fn what_is_no_number_of_its_kind_is_refused_by_name_in_both() {
                 grid_bits: None,
             };
             let message = query.answer().unwrap_err().to_string();
-            assert!(message.starts_with("--epsilon"), "{nothing}: {message}");
+            assert!(message.starts_with("`epsilon`"), "{nothing}: {message}");
         }
-        refused(EpsilonQuery { sampling_rate: 1.1, ..right }, "--sampling-rate");
-        refused(EpsilonQuery { delta: 1.0, ..right }, "--delta");
-        refused(EpsilonQuery { steps: 0, ..right }, "--steps");
+        refused(EpsilonQuery { sampling_rate: 1.1, ..right }, "`sampling_rate`");
+        refused(EpsilonQuery { delta: 1.0, ..right }, "`delta`");
+        refused(EpsilonQuery { steps: 0, ..right }, "`steps`");
     }
 }
 
@@ -156,7 +156,7 @@ fn extreme_budgets_are_met_from_below_or_refused() {
                         Ok(answer) => {
                             assert!(is_told(answer.epsilon) && answer.epsilon <= epsilon, "{query:?}: {answer:?}")
                         }
-                        Err(error) => assert!(error.to_string().starts_with("--"), "{query:?}: {error}"),
+                        Err(error) => assert!(error.to_string().starts_with('`'), "{query:?}: {error}"),
                     }
                 }
             }

@@ -13,6 +13,7 @@ mod compare;
 mod derive;
 mod epsilon;
 mod filter;
+mod flags;
 mod init;
 mod inspect;
 mod method;
@@ -26,6 +27,7 @@ mod train;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use damper_train::TrainError;
+use flags::with_flags;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -82,24 +84,30 @@ impl Failure {
         Self(message.into())
     }
 
-    /// What is wrong with `file`.
-    fn in_file(file: &Path, error: impl Display) -> Self {
-        Self(format!("{}: {error}", file.display()))
+    /// What is wrong with `file`, in the command's words.
+    fn in_file(file: &Path, problem: impl Display) -> Self {
+        Self(format!("{}: {problem}", file.display()))
+    }
+
+    /// A library's error about `file`.
+    fn of_file(file: &Path, error: impl std::error::Error) -> Self {
+        Self::in_file(file, with_flags(&error.to_string()))
     }
 
     /// What is wrong, with the file where the model is at fault.
     fn in_model(model: &Path, error: TrainError) -> Self {
         match error {
-            TrainError::Graph(error) => Self::in_file(model, error),
-            TrainError::Refusal(error) => Self::in_file(model, error),
+            TrainError::Graph(error) => Self::of_file(model, error),
+            TrainError::Refusal(error) => Self::of_file(model, error),
             error => Self::from(error),
         }
     }
 }
 
+/// A library's error, with flags in the place of settings.
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self(error.to_string())
+        Self(with_flags(&error.to_string()))
     }
 }
 

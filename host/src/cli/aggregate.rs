@@ -54,14 +54,14 @@ pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
     }
     let mut sum = Aggregate::default();
     for file in &args.files {
-        let bytes = fs::read(file).map_err(|error| Failure::in_file(file, error))?;
+        let bytes = fs::read(file).map_err(|error| Failure::of_file(file, error))?;
         sum.add(&file.display().to_string(), &bytes)?;
     }
     let (Some(header), Some(bytes)) = (sum.header(), sum.to_bytes()) else {
         return Err(Failure::new("no updates: name at least one FILE"));
     };
     let mut out = AtomicFile::create(&args.out, Access::Public)?;
-    out.write_all(&bytes).map_err(|error| Failure::in_file(&args.out, error))?;
+    out.write_all(&bytes).map_err(|error| Failure::of_file(&args.out, error))?;
     out.commit()?;
     let found = Answer {
         devices: header.devices,

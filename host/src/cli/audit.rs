@@ -1,6 +1,7 @@
 //! `damper audit`: checks a run's privacy by what it does, on neighbouring data or with canaries.
 
 use super::charge::Charge;
+use super::flags::with_flags;
 use super::train::TrainArgs;
 use super::{Failure, answer, answer_json};
 use clap::{Args, Subcommand, ValueEnum};
@@ -12,7 +13,7 @@ use damper_train::audit::mechanism::{MechanismAudit, MechanismOptions, PRECISION
 use damper_train::audit::neighbours::{NeighbourAudit, NeighbourOptions, neighbours};
 use damper_train::audit::{CANARY, Claim, MECHANISM, NEIGHBOURS, check_sampler};
 use damper_train::files::{self, Access, AtomicFile, MadeFolders, write};
-use damper_train::{self as train, Run, pay_all};
+use damper_train::{Run, pay_all};
 use serde::Serialize;
 use std::fs;
 use std::io::{self, Write};
@@ -330,7 +331,7 @@ fn prepare(args: &TrainArgs) -> Result<(&Path, Run, Option<u64>), Failure> {
     check_sampler(&config)?;
     let seed = config.seed.take();
     config.record = None;
-    let run = train::prepare(&args.source(model.clone()), config).map_err(|error| Failure::in_model(model, error))?;
+    let run = args.prepare(model, config)?;
     check_folder(&args.out, &Claim::new(&run))?;
     for warning in run.warnings.iter().chain(&run.warnings_of_data) {
         let _ = writeln!(io::stderr(), "warning: {warning}");
@@ -343,7 +344,7 @@ fn told(args: &TrainArgs) -> impl FnMut(&str) {
     let quiet = args.quiet;
     move |line| {
         if !quiet {
-            let _ = writeln!(io::stderr(), "{line}");
+            let _ = writeln!(io::stderr(), "{}", with_flags(line));
         }
     }
 }

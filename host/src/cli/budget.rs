@@ -1,5 +1,6 @@
 //! `damper budget`: what was charged against a data set, what it costs in total, and what is left.
 
+use super::flags::with_flags;
 use super::{Failure, answer, answer_json};
 use clap::Args;
 use damper_accounting::pld::Neighbours;
@@ -112,9 +113,9 @@ fn total(args: &BudgetArgs) -> Result<Total, Failure> {
     let record = budget.record().clone();
     // Pricing takes a while: other runs need not wait.
     drop(budget);
-    let epsilon = record
-        .epsilon(None)
-        .map_err(|error| Failure::in_file(&args.file, format!("the cost of its runs cannot be computed: {error}")))?;
+    let epsilon = record.epsilon(None).map_err(|error| {
+        Failure::in_file(&args.file, with_flags(&format!("the cost of its runs cannot be computed: {error}")))
+    })?;
     let delta = record.header.delta;
     let of_run = |charge: &Charge| OfRun {
         number: charge.number,

@@ -2,6 +2,7 @@
 //! need.
 
 use super::epsilon::accountant;
+use super::flags::with_flags;
 use super::{Failure, answer, answer_json};
 use clap::Args;
 use damper_accounting::{self, Accountant, AccountingError, CalibrateQuery, Plan, Recorded, upward};
@@ -168,8 +169,9 @@ fn of_budget(args: &CalibrateArgs, file: &Path) -> Result<(), Failure> {
     };
     let steps = args.steps.ok_or_else(|| Failure::new("--budget: needs --steps"))?;
     let grid = Grid::new(GRID_BITS)?;
-    let in_file =
-        |error: AccountingError| Failure::in_file(file, format!("the cost of its runs cannot be computed: {error}"));
+    let in_file = |error: AccountingError| {
+        Failure::in_file(file, with_flags(&format!("the cost of its runs cannot be computed: {error}")))
+    };
     let spent = record.epsilon(None).map_err(in_file)?;
     let found = if spent < limit { Further { record: &record, rate, steps, grid }.search(limit)? } else { None };
     let Some((noise_multiplier, epsilon)) = found else {

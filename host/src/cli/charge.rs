@@ -1,6 +1,7 @@
 //! Charging a run against the budget of a data set.
 
 use super::Failure;
+use super::flags::with_flags;
 use damper_report::{paid, planned};
 use damper_train::budget::{Budget, Reservation};
 use damper_train::{self as train, Run, RunPlan, Source, TestMetrics, TrainConfig};
@@ -66,7 +67,8 @@ impl Charge {
             },
         };
         if let Err(error) = reservation.narrow(steps) {
-            let _ = writeln!(io::stderr(), "warning: {error}; the run stays charged as a whole");
+            let _ =
+                writeln!(io::stderr(), "warning: {}; the run stays charged as a whole", with_flags(&error.to_string()));
         }
     }
 }

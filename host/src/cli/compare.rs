@@ -178,8 +178,7 @@ impl Runner<'_> {
         charge: &Charge,
         paid: &mut Option<PathBuf>,
     ) -> Result<Figures, Failure> {
-        let in_model = |error| Failure::in_model(model, error);
-        let mut run = train::prepare(&args.source(model.to_path_buf()), args.config()?).map_err(in_model)?;
+        let mut run = args.prepare(model, args.config()?)?;
         if run.data.test.is_none() {
             return Err(Failure::new(file::NO_TEST));
         }
@@ -197,7 +196,7 @@ impl Runner<'_> {
         let checkpoint = create_ledger_folder(self.out)?;
         *paid = checkpoint.parent().map(Path::to_path_buf);
         let outcome = train::run(&run, &checkpoint, &mut self.watch);
-        let report = TrainReport::new(&run, &outcome.map_err(in_model)?);
+        let report = TrainReport::new(&run, &outcome.map_err(|error| Failure::in_model(model, error))?);
         Ok(Figures {
             test_accuracy: report.test_accuracy,
             test_loss: report.test_loss.filter(|loss| loss.is_finite()),

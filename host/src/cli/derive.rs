@@ -56,10 +56,10 @@ pub(super) fn run(args: &DeriveArgs) -> Result<(), Failure> {
         return Err(Failure::in_file(&args.out, "is there and no plain file; name another -o"));
     }
     let model = args.options.load(&args.model)?;
-    let in_model = |error: &dyn std::fmt::Display| Failure::in_file(&args.model, error);
-    let graph = Graph::from_model(&model, &args.options.graph_options()).map_err(|error| in_model(&error))?;
+    let graph = Graph::from_model(&model, &args.options.graph_options())
+        .map_err(|error| Failure::of_file(&args.model, error))?;
     let options = DeriveOptions { readout: args.readout, points: args.points, ..args.options.derive_options() };
-    let grad = derive(&graph, &options).map_err(|error| in_model(&error))?;
+    let grad = derive(&graph, &options).map_err(|error| Failure::of_file(&args.model, error))?;
     write(&args.out, &onnx::encode(&grad.model), Access::Public)?;
     let note = match grad.unreached.join(", ") {
         names if names.is_empty() => names,

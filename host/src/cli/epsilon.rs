@@ -219,7 +219,7 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
     let Found { file, recorded, finished, planned_steps, note } = Found::of(folder, args.planned)?;
     let accountant = args.accountant.unwrap_or(recorded.accountant);
     let neighbours = Neighbours::from(args.neighbours);
-    let in_file = |error: AccountingError| Failure::in_file(&file, error);
+    let in_file = |error: AccountingError| Failure::of_file(&file, error);
     let delta = match args.epsilon {
         Some(epsilon) => below_one(recorded.delta(accountant, epsilon).map_err(in_file)?, epsilon)?,
         None => args.delta.unwrap_or(recorded.delta),

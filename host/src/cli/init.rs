@@ -91,7 +91,7 @@ pub(super) fn run(args: &InitArgs) -> Result<(), Failure> {
     let model = onnx::load(&args.model)?;
     let options = GraphOptions { train: args.train.clone(), freeze: args.freeze.clone(), ..GraphOptions::default() };
     let (mut model, list) =
-        initialise(&model, &options, &args.init, args.seed).map_err(|error| Failure::in_file(&args.model, error))?;
+        initialise(&model, &options, &args.init, args.seed).map_err(|error| Failure::of_file(&args.model, error))?;
     if args.skeleton {
         skeleton(&mut model, &list);
     }

@@ -1,5 +1,6 @@
 //! `damper inspect`: what is trained, what is refused, and how large it is.
 
+use super::flags::with_flags;
 use super::model::{MEMORY, ModelArgs, bytes_text, memory};
 use super::{Failure, answer, answer_json};
 use clap::Args;
@@ -116,8 +117,10 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
     let options = args.options.graph_options();
     let graph = Graph::from_model(&model, &options);
     let grads = match &graph {
-        Err(error) => Err(error.to_string()),
-        Ok(graph) => grad_graphs(graph, &args.options.derive_options()).map_err(|refusal| refusal.to_string()),
+        Err(error) => Err(with_flags(&error.to_string())),
+        Ok(graph) => {
+            grad_graphs(graph, &args.options.derive_options()).map_err(|refusal| with_flags(&refusal.to_string()))
+        }
     };
     let (refusal, grads) = match grads {
         Ok(grads) => (None, grads),
@@ -129,12 +132,12 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
     }
     let unreached = |name: &str| grads.iter().any(|(_, grad)| grad.unreached.iter().any(|other| other == name));
     let parameters: Vec<Parameter> = initializers(&model, &options)
-        .map_err(|error| Failure::in_file(&args.model, error))?
+        .map_err(|error| Failure::of_file(&args.model, error))?
         .into_iter()
         .map(|i| Parameter {
             gradient: ways.remove(i.name.as_str()),
             trained: i.trained && !unreached(&i.name),
-            reason: if unreached(&i.name) { UNREACHED.into() } else { i.reason },
+            reason: if unreached(&i.name) { UNREACHED.into() } else { with_flags(&i.reason) },
             name: i.name,
             shape: i.shape,
         })

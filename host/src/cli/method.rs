@@ -5,6 +5,7 @@
 //! silently do nothing, is refused with the reason.
 
 use super::Failure;
+use super::flags::with_flags;
 use clap::{Args, ValueEnum};
 use damper_core::filter::{Gain, LookAhead};
 use damper_core::schedule::NoiseSchedule;
@@ -235,7 +236,7 @@ fn coefficients(text: &str) -> Result<Option<Coefficients>, Failure> {
     };
     parsed
         .and_then(|coefficients| coefficients.checked().map(|_| Some(coefficients)))
-        .map_err(|error| Failure::new(format!("--filter {text}: {error}{or}")))
+        .map_err(|error| Failure::new(format!("--filter {text}: {}{or}", with_flags(&error.to_string()))))
 }
 
 impl MethodArgs {

@@ -1,5 +1,6 @@
 //! Progress on standard error: a bar on a terminal, a line every tenth of the run elsewhere.
 
+use super::flags::with_flags;
 use damper_accounting::upward;
 use damper_train::{Evaluation, Progress, StepReport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -53,7 +54,7 @@ impl Watcher {
 
 impl Progress for Watcher {
     fn backend(&mut self, note: &str) {
-        self.line(&format!("backend: {note}"));
+        self.line(&format!("backend: {}", with_flags(note)));
     }
 
     fn step(&mut self, at: &StepReport, epsilon: &mut dyn FnMut(u32) -> f64) {

@@ -117,11 +117,11 @@ pub(super) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     };
     if args.files.is_empty() {
         for pack in [BASE, FURTHER, WIDE] {
-            count(None, played(|said| play(pack, args.memory, said), say, |error| Failure::new(error.to_string()))?);
+            count(None, played(|said| play(pack, args.memory, said), say, Failure::from)?);
         }
     }
     for file in &args.files {
-        let fault = |error| Failure::in_file(file, error);
+        let fault = |error| Failure::of_file(file, error);
         count(Some(file.display().to_string()), played(|said| play_file(file, args.memory, said), say, fault)?);
     }
     if args.json {

@@ -2,6 +2,7 @@
 
 use super::charge::Charge;
 use super::epsilon::{EVENTS, accountant};
+use super::flags::with_flags;
 use super::method::MethodArgs;
 use super::model::{MEMORY, ModelArgs, bytes_text, memory};
 use super::optimizer::OptimizerArgs;
@@ -382,6 +383,16 @@ impl TrainArgs {
         Ok(model)
     }
 
+    /// The run of these flags, with flags in its warnings.
+    pub(super) fn prepare(&self, model: &Path, config: TrainConfig) -> Result<Run, Failure> {
+        let run = train::prepare(&self.source(model.to_path_buf()), config);
+        let mut run = run.map_err(|error| Failure::in_model(model, error))?;
+        for warning in run.warnings.iter_mut().chain(&mut run.warnings_of_data) {
+            *warning = with_flags(warning);
+        }
+        Ok(run)
+    }
+
     /// Returns true if --budget is given.
     pub(super) fn has_budget(&self) -> bool {
         self.privacy.budget.is_some()
@@ -446,8 +457,7 @@ pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
 /// Prepares the run and trains, once it is charged.
 fn prepared(args: &TrainArgs, charge: &Charge, folder: &mut Option<OutputFolder>) -> Result<(), Failure> {
     let model = args.model()?;
-    let run = train::prepare(&args.source(model.clone()), args.config()?);
-    let run = run.map_err(|error| Failure::in_model(model, error))?;
+    let run = args.prepare(model, args.config()?)?;
     charge.check(&run)?;
     let folder = folder.insert(OutputFolder::create(&args.out)?);
     train(args, model, &run, folder)
@@ -491,8 +501,9 @@ fn train(args: &TrainArgs, model: &Path, run: &Run, folder: &OutputFolder) -> Re
         )
     });
     answer(&format!(
-        "{report}\nmodel     {out}/model.onnx\nreport    {out}/report.html (and report.json, statement.json)\nmetrics   {out}/metrics.csv\nsecret    \
-         {out}/checkpoint/ (not covered by epsilon: keep it as secret as the data){recording}"
+        "{}\nmodel     {out}/model.onnx\nreport    {out}/report.html (and report.json, statement.json)\nmetrics   {out}/metrics.csv\nsecret    \
+         {out}/checkpoint/ (not covered by epsilon: keep it as secret as the data){recording}",
+        with_flags(&report.to_string())
     ))
 }
 

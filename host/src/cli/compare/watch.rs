@@ -1,5 +1,6 @@
 //! Progress of a comparison on standard error: a line a run, and on a terminal a bar within it.
 
+use super::super::flags::with_flags;
 use super::super::progress::duration;
 use damper_report::compare::{Figures, Position, Purpose, Task};
 use damper_train::{Evaluation, Progress, StepReport};
@@ -109,7 +110,7 @@ impl Progress for Watch {
     fn backend(&mut self, note: &str) {
         if self.backend != note {
             note.clone_into(&mut self.backend);
-            self.line(&format!("backend: {note}"));
+            self.line(&format!("backend: {}", with_flags(note)));
         }
     }
 
