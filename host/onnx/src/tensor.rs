@@ -125,6 +125,17 @@ pub enum TensorError {
          (torch.onnx.export(..., external_data=False), or onnx.save_model(model, path, save_as_external_data=False))"
     )]
     External(String),
+    /// No elements where the shape has some.
+    #[error(
+        "tensor '{name}' declares the shape {dims:?} but has no data: its data was in another file or was left out; save the \
+         model as one file with its weights (torch.onnx.export(..., external_data=False))"
+    )]
+    Absent {
+        /// The tensor.
+        name: String,
+        /// The declared extents.
+        dims: Vec<i64>,
+    },
     /// An element type that is not read.
     #[error("tensor '{name}' has elements of type {dtype}, which is not read: export the model in float32")]
     Type {
@@ -171,6 +182,9 @@ pub fn decode_tensor(proto: &TensorProto) -> Result<Tensor, TensorError> {
         DType::Bool => TensorData::Bool(read(raw, &proto.int32_data, |[x]: [u8; 1]| x != 0, |&x| x != 0)),
     };
     let exact = raw.is_empty() || raw.len().checked_rem(count).is_none_or(|rest| rest == 0);
+    if count > 0 && raw.is_empty() && data.is_empty() {
+        return Err(TensorError::Absent { name: name(), dims: proto.dims.clone() });
+    }
     if data.len() != count || !exact {
         return Err(length());
     }
@@ -215,11 +229,13 @@ mod tests {
     #[test]
     fn data_of_another_length_than_the_shape_is_refused() {
         let whole = make_tensor_f32("w", &[3], &[1.0, 2.0, 3.0]);
-        for keep in 0..12 {
+        for keep in 1..12 {
             let mut cut = whole.clone();
             cut.raw_data.truncate(keep);
             assert!(matches!(decode_tensor(&cut), Err(TensorError::Length { .. })), "{keep} bytes");
         }
+        let none = TensorProto { raw_data: vec![], ..whole.clone() };
+        assert!(matches!(decode_tensor(&none), Err(TensorError::Absent { .. })));
         for dims in [vec![-3], vec![i64::MAX, i64::MAX], vec![4]] {
             let bad = TensorProto { dims, ..whole.clone() };
             assert!(matches!(decode_tensor(&bad), Err(TensorError::Length { .. })));
