@@ -13,6 +13,7 @@ mod load;
 mod mark;
 #[allow(missing_docs, clippy::all, rustdoc::all)]
 pub mod pb;
+mod setting;
 mod spec;
 mod tensor;
 mod trained;
@@ -26,6 +27,7 @@ pub use load::node_name;
 pub use load::{LoadError, MAX_MODEL_BYTES, decode, encode, load};
 pub use mark::set_run;
 pub use mark::{is_marked, mark};
+pub use setting::SettingError;
 pub use spec::{Dim, TensorRef, TensorSpec};
 pub use tensor::{DType, Tensor, TensorData, TensorError, decode_tensor};
 pub use trained::split_name;

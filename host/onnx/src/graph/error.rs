@@ -1,11 +1,16 @@
 //! Why a model is no [`Graph`](super::Graph). Each message is one line that names the culprit and the remedy.
 
+use crate::SettingError;
+
 /// A model that cannot be trained. The caller puts the file's name in front.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum GraphError {
-    /// The model as a whole, an input, an initializer, or an option.
+    /// The model as a whole, an input, or an initializer.
     #[error("{0}")]
     Model(String),
+    /// An option.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
     /// A known offender: an operator that mixes samples, or that is not differentiated yet.
     #[error("node '{node}' ({op}): {reason}; {remedy}")]
     Refused {

@@ -3,14 +3,14 @@
 //! A float32 initializer that an output depends on is a parameter, unless exporters write it as a constant: the ones and
 //! zeros of a norm without weights and of a decomposed GroupNorm, exponents and other settings, single numbers with an
 //! exporter's name or with several readers, masks, sines and cosines, outputs of `Constant` nodes. The rows of a learned position embedding, looked up with constant indices and folded, are a parameter, as the
-//! table is one in the source. `--train` and `--freeze` override. What only comparisons, integers, conditions and steps
+//! table is one in the source. [`GraphOptions`] override it. What only comparisons, integers, conditions and steps
 //! depend on is never a parameter: it has no gradient, and noise alone would move it.
 //!
 //! Exporters merge initializers of equal value. The TorchScript exporter leaves an `Identity` under the lost name: each
 //! alias is its own parameter. The dynamo exporter leaves no trace: an initializer of several elements that are all
 //! equal (a norm's scale of ones) and that several nodes read is a parameter for each node, unless the nodes share
 //! another weight and are thus one layer applied twice. Other values that several nodes read are one parameter. Copies
-//! that constant folding made are read from the first again: see `ties`. `--tie` and `--untie` override.
+//! that constant folding made are read from the first again: see `ties`. [`GraphOptions`] override it.
 
 mod constants;
 mod decoded;
@@ -22,7 +22,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{GraphError, GraphOptions, Tensor};
 use crate::pb::{GraphProto, ModelProto};
-use crate::{DType, attr_tensor, decode_tensor, node_name, split_name};
+use crate::{DType, SettingError, attr_tensor, decode_tensor, node_name, split_name};
 
 use decoded::decoded;
 use reads::Reads;
@@ -58,7 +58,7 @@ pub fn initializers(model: &ModelProto, options: &GraphOptions) -> Result<Vec<In
     });
     let copies = ties.into_iter().map(|tie| Initializer {
         trained: false,
-        reason: format!("not trained: tied to '{}'{}; --untie '{}' if it is not", tie.of, tie.form, tie.copy),
+        reason: format!("not trained: tied to '{}'{}; `untie` '{}' if it is not", tie.of, tie.form, tie.copy),
         name: tie.copy,
         shape: tie.shape,
     });
@@ -151,7 +151,7 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
         let Some(name) = node.output.first() else {
             continue;
         };
-        // Other constants stay what they are; only `--train` makes one a parameter.
+        // Other constants stay what they are; only the option `train` makes one a parameter.
         if !glob::any(&options.train, name) {
             continue;
         }
@@ -160,15 +160,14 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
             add(name, &tensor, Source::Constant);
         }
     }
-    for (flag, patterns) in [("--train", &options.train), ("--freeze", &options.freeze)] {
+    for (setting, patterns) in [("train", &options.train), ("freeze", &options.freeze)] {
         for pattern in patterns {
             let one = [pattern.clone()];
             let known = floats.iter().any(|float| glob::any(&one, &float.name))
                 || others.iter().any(|other| glob::any(&one, &other.name));
             if !known {
-                return Err(GraphError::Model(format!(
-                    "{flag} '{pattern}' matches no initializer; damper inspect lists their names"
-                )));
+                let problem = "matches no initializer; damper inspect lists their names";
+                return Err(SettingError::new(setting, format!("'{pattern}'"), problem).into());
             }
         }
     }
@@ -211,10 +210,10 @@ fn judge(
         return frozen(&format!("{} '{called}' {by} no gradient back", reader.op_type));
     }
     if let Some(pattern) = options.freeze.iter().find(|pattern| glob::any(std::slice::from_ref(pattern), name)) {
-        return frozen(&format!("--freeze '{pattern}'"));
+        return frozen(&format!("`freeze` '{pattern}'"));
     }
     if let Some(pattern) = options.train.iter().find(|pattern| glob::any(std::slice::from_ref(pattern), name)) {
-        return (true, format!("trained: --train '{pattern}'"));
+        return (true, format!("trained: `train` '{pattern}'"));
     }
     if matches!(source, Source::Constant) {
         return frozen("output of a Constant node");
@@ -238,12 +237,12 @@ fn judge(
         return frozen(&format!("{role} of {} '{called}', not a weight", reader.op_type));
     }
     if data.len() == 1 && invented {
-        return frozen(&format!("a single number that the exporter named; --train '{name}' if it is a weight"));
+        return frozen(&format!("a single number that the exporter named; `train` '{name}' if it is a weight"));
     }
     // A name with a dot is an attribute's of a module.
     if tensor.shape.is_empty() && read_by.len() > 1 && !name.contains('.') {
         return frozen(&format!(
-            "a scalar with {} readers, which exporters merge from equal constants; --train '{name}' if it is one weight",
+            "a scalar with {} readers, which exporters merge from equal constants; `train` '{name}' if it is one weight",
             read_by.len()
         ));
     }
@@ -273,16 +272,16 @@ fn remarks(graph: &GraphProto, name: &str, tensor: &Tensor, source: &Source<'_>,
             text += &format!("; the exporter merged it with '{base}', of equal value");
         }
         Source::Alias(base) => {
-            text += &format!("; the exporter merged it with '{base}', of equal values: --tie '{name}' if they are one");
+            text += &format!("; the exporter merged it with '{base}', of equal values: `tie` '{name}' if they are one");
         }
         Source::Split(base) => text += &format!("; the exporter merged it into '{base}', of equal value"),
         Source::Initializer if nodes.len() > 1 => {
-            text += &format!("; {} nodes read it: --untie '{name}' if they are layers with equal values", nodes.len());
+            text += &format!("; {} nodes read it: `untie` '{name}' if they are layers with equal values", nodes.len());
         }
         Source::Initializer | Source::Constant => {}
     }
     if is_uniform(tensor) && reads::is_exporters_name(name) {
-        text += "; the exporter named it, and its values are all equal: --freeze it if it is a constant";
+        text += "; the exporter named it, and its values are all equal: `freeze` it if it is a constant";
     }
     text
 }

@@ -6,7 +6,7 @@ use super::*;
 const REFUSED: &[(&str, &str)] = &[
     ("batchnorm", "(BatchNormalization)"),
     ("gru", "(GRU)"),
-    ("dynamic-axis", "--shape"),
+    ("dynamic-axis", "`shape`"),
     ("no-parameters", "no trainable initializer"),
 ];
 

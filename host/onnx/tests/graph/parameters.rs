@@ -114,7 +114,7 @@ fn each_kind_of_initializer_has_its_reason() {
     for (name, trained, because) in [
         ("w", true, "trained: weight of MatMul 'a'"),
         ("temperature", true, "trained: scale of Mul 'b'"),
-        ("val_3", false, "not trained: a single number that the exporter named; --train 'val_3' if it is a weight"),
+        ("val_3", false, "not trained: a single number that the exporter named; `train` 'val_3' if it is a weight"),
         ("two", false, "not trained: exponent of Pow 'd', not a weight"),
         ("mask", false, "not trained: a mask: it holds infinities or numbers below -1e9"),
         ("spare", false, "not trained: no output depends on it"),
@@ -122,7 +122,7 @@ fn each_kind_of_initializer_has_its_reason() {
         (
             "shared",
             false,
-            "not trained: a scalar with 2 readers, which exporters merge from equal constants; --train 'shared' if it \
+            "not trained: a scalar with 2 readers, which exporters merge from equal constants; `train` 'shared' if it \
              is one weight",
         ),
     ] {
@@ -144,10 +144,10 @@ fn patterns_override_and_freeze_wins() {
     };
     assert_eq!(trained(&options(&[], &["*.bias"])), ["a.weight"]);
     assert_eq!(trained(&options(&["a.*"], &["a.bias"])), ["a.weight"]);
-    assert_eq!(listed(&model, &options(&[], &["*.bias"]))[1].reason, "not trained: --freeze '*.bias'");
+    assert_eq!(listed(&model, &options(&[], &["*.bias"]))[1].reason, "not trained: `freeze` '*.bias'");
     assert_eq!(
         Graph::from_model(&model, &options(&[], &["b.*"])).unwrap_err().to_string(),
-        "--freeze 'b.*' matches no initializer; damper inspect lists their names"
+        "`freeze` 'b.*': matches no initializer; damper inspect lists their names"
     );
     // What is frozen is a constant of the run.
     let graph = Graph::from_model(&model, &options(&[], &["a.bias"])).unwrap();
@@ -194,7 +194,7 @@ fn a_tied_weight_that_folding_stored_transposed_is_one_parameter() {
     assert_eq!(names, ["embedding.weight"]);
     let ops: Vec<&str> = graph.nodes.iter().map(|node| node.op.as_str()).collect();
     assert_eq!(ops, ["Transpose", "MatMul", "MatMul"]);
-    let because = "not trained: tied to 'embedding.weight', transposed; --untie 'onnx::MatMul_30' if it is not";
+    let because = "not trained: tied to 'embedding.weight', transposed; `untie` 'onnx::MatMul_30' if it is not";
     assert_eq!(reason(&model, "onnx::MatMul_30"), (false, because.to_string()));
     // The trained model has it once.
     let tied = retie(&model, &GraphOptions::default()).unwrap();
@@ -213,8 +213,8 @@ fn a_tie_is_taken_apart_on_request() {
     assert_eq!(names, ["embedding.weight", "val_9"]);
     assert_eq!(
         Graph::from_model(&model, &options(&[], &["val_9"])).unwrap_err().to_string(),
-        "--freeze 'val_9' matches 'val_9', which is tied to 'embedding.weight'; name that one, or take them apart with \
-         --untie 'val_9'"
+        "`freeze` 'val_9': matches 'val_9', which is tied to 'embedding.weight'; name that one, or take them apart with \
+         `untie` 'val_9'"
     );
     let frozen = GraphOptions { freeze: vec!["val_9".into()], ..untied };
     assert_eq!(Graph::from_model(&model, &frozen).unwrap().trained().count(), 1);
@@ -286,7 +286,7 @@ fn a_weight_of_several_nodes_is_one_unless_they_are_untied() {
     let untie = GraphOptions { untie: vec!["*".into()], ..GraphOptions::default() };
     assert_eq!(trained(&untie), ["w", "w::second", "b", "b::y"]);
     let because =
-        "trained: weight of MatMul 'first'; 2 nodes read it: --untie 'w' if they are layers with equal values";
+        "trained: weight of MatMul 'first'; 2 nodes read it: `untie` 'w' if they are layers with equal values";
     assert_eq!(reason(&model, "w"), (true, because.to_string()));
 }
 

@@ -213,7 +213,7 @@ fn a_model_as_a_whole_is_refused_with_a_remedy() {
     assert_eq!(
         refusal(&untrained),
         "the model 'sketch' has no trainable initializer; export it with export_params=True and \
-         keep_initializers_as_inputs=False, or choose some with --train PATTERN (damper inspect lists them)"
+         keep_initializers_as_inputs=False, or choose some with `train` PATTERN (damper inspect lists them)"
     );
     let reserved = Sketch::new(17, &[N, 4]).weight("dp.w", &[4]).node("Mul", &["x", "dp.w"], "y", &[]).returns(&["y"]);
     assert_eq!(

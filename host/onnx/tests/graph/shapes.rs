@@ -357,9 +357,9 @@ fn a_dynamic_axis_takes_the_size_it_is_given() {
     };
     let graph = Graph::from_model(&model, &options(&[("x[1]", 5)])).unwrap();
     assert_eq!(layout(&graph, "y"), (vec![1, 5, 3], Some((0, 1, 1))));
-    assert_eq!(refusal(&model), "axis 1 ('N') of input 'x' is dynamic; fix it with --shape N=SIZE");
+    assert_eq!(refusal(&model), "axis 1 ('N') of input 'x' is dynamic; fix it with `shape` N=SIZE");
     assert_eq!(
         Graph::from_model(&model, &options(&[("x[1]", 5), ("width", 5)])).unwrap_err().to_string(),
-        "--shape width names no dynamic axis of an input (other than the batch); remove it, or check the name"
+        "`shape` width: names no dynamic axis of an input (other than the batch); remove it, or check the name"
     );
 }

@@ -63,7 +63,7 @@ impl Builder<'_> {
         if graph.trained().next().is_none() {
             return Err(GraphError::Model(format!(
                 "the model '{}' has no trainable initializer; export it with export_params=True and \
-                 keep_initializers_as_inputs=False, or choose some with --train PATTERN (damper inspect lists them)",
+                 keep_initializers_as_inputs=False, or choose some with `train` PATTERN (damper inspect lists them)",
                 self.graph.name
             )));
         }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::super::GraphOptions;
 use super::super::node::{MAX_EXTENT, MAX_RANK, Shaped};
 use super::super::{BatchAxis, DType, GraphError};
+use crate::SettingError;
 use crate::pb::tensor_shape_proto::{Dimension, dimension};
 use crate::pb::{GraphProto, ValueInfoProto, type_proto};
 
@@ -59,9 +60,8 @@ pub(super) fn read(graph: &GraphProto, options: &GraphOptions) -> Result<Inputs,
         return Err(GraphError::Model("the model has no data input; export a model that reads a batch".into()));
     };
     if let Some((name, _)) = sizes.iter().find(|(_, used)| !used) {
-        return Err(GraphError::Model(format!(
-            "--shape {name} names no dynamic axis of an input (other than the batch); remove it, or check the name"
-        )));
+        let problem = "names no dynamic axis of an input (other than the batch); remove it, or check the name";
+        return Err(SettingError::new("shape", name, problem).into());
     }
     Ok((inputs, fixed_batch))
 }
@@ -100,7 +100,7 @@ fn extent(
         return Ok(d);
     }
     let place = format!("{input}[{axis}]");
-    let flag = match &dim.value {
+    let param = match &dim.value {
         Some(dimension::Value::DimParam(param)) if !param.is_empty() => param.clone(),
         Some(dimension::Value::DimValue(d)) if *d != 0 => {
             return Err(GraphError::Model(format!(
@@ -109,18 +109,18 @@ fn extent(
         }
         _ => place.clone(),
     };
-    let given = options.shape.iter().position(|(name, _)| *name == flag || *name == place);
+    let given = options.shape.iter().position(|(name, _)| *name == param || *name == place);
     match given {
         Some(i) if (1..=MAX_EXTENT as usize).contains(&options.shape[i].1) => {
             sizes[i].1 = true;
             Ok(options.shape[i].1)
         }
-        Some(i) => Err(GraphError::Model(format!(
-            "--shape {flag}={} is out of range; give a size of at least 1",
-            options.shape[i].1
-        ))),
+        Some(i) => {
+            let value = format!("{param}={}", options.shape[i].1);
+            Err(SettingError::new("shape", value, format!("out of range; give a size from 1 to {MAX_EXTENT}")).into())
+        }
         None => Err(GraphError::Model(format!(
-            "axis {axis} ('{flag}') of input '{input}' is dynamic; fix it with --shape {flag}=SIZE"
+            "axis {axis} ('{param}') of input '{input}' is dynamic; fix it with `shape` {param}=SIZE"
         ))),
     }
 }

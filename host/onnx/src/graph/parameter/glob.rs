@@ -1,4 +1,4 @@
-//! Shell patterns of `--train` and `--freeze`: `*` stands for any run of characters, `?` for one.
+//! Shell patterns of initializers' names: `*` stands for any run of characters, `?` for one.
 
 /// Whether one of `patterns` matches all of `name`.
 pub fn any(patterns: &[String], name: &str) -> bool {

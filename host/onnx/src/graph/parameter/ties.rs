@@ -17,7 +17,7 @@ use super::glob;
 use super::reads::{Reads, is_exporters_name};
 use super::{GraphError, GraphOptions, Tensor};
 use crate::pb::{GraphProto, ModelProto, NodeProto};
-use crate::{make_attr_ints, make_node, make_tensor_i64};
+use crate::{SettingError, make_attr_ints, make_node, make_tensor_i64};
 
 /// Fewer different values are no evidence: masks, identities, initial values that are all equal.
 const DISTINCT: usize = 16;
@@ -94,18 +94,18 @@ pub(super) fn find(graph: &GraphProto, options: &GraphOptions) -> Result<Vec<Tie
             });
         }
     }
-    for (flag, patterns) in [("--train", &options.train), ("--freeze", &options.freeze)] {
+    for (setting, patterns) in [("train", &options.train), ("freeze", &options.freeze)] {
         for pattern in patterns {
             let one = [pattern.clone()];
             let copy = ties.iter().find(|tie| glob::any(&one, &tie.copy));
             let elsewhere =
                 tensors.keys().any(|name| glob::any(&one, name) && ties.iter().all(|tie| tie.copy != **name));
             if let Some(tie) = copy.filter(|_| !elsewhere) {
-                return Err(GraphError::Model(format!(
-                    "{flag} '{pattern}' matches '{}', which is tied to '{}'; name that one, or take them apart with \
-                     --untie '{}'",
+                let problem = format!(
+                    "matches '{}', which is tied to '{}'; name that one, or take them apart with `untie` '{}'",
                     tie.copy, tie.of, tie.copy
-                )));
+                );
+                return Err(SettingError::new(setting, format!("'{pattern}'"), problem).into());
             }
         }
     }
@@ -211,7 +211,7 @@ fn is_output(graph: &GraphProto, name: &str) -> bool {
 /// written into this one.
 ///
 /// # Errors
-/// [`GraphError`] where a tensor cannot be read, or `--train` or `--freeze` names a copy.
+/// [`GraphError`] where a tensor cannot be read, or an option names a copy.
 pub fn retie<'a>(model: &'a ModelProto, options: &GraphOptions) -> Result<Cow<'a, ModelProto>, GraphError> {
     let Some(graph) = &model.graph else {
         return Ok(Cow::Borrowed(model));
