@@ -62,7 +62,7 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Refus
         return Err(Refusal::new(
             "the model",
             "no gradient reaches a trained parameter from the loss",
-            "choose another --output, or what is trained with --train",
+            "choose another `output`, or what is trained with `train`",
         ));
     }
     if !unreached.is_empty() {
@@ -156,11 +156,11 @@ fn check(graph: &Graph, points: usize) -> Result<(), Refusal> {
     }
     if let Some(parameter) = graph.trained().find(|p| points > 1 && names_at_points(graph, p, points)) {
         let reason = format!("the model has a tensor {0}@k, the name of its value at point k", parameter.name);
-        let remedy = "rename that tensor in the model, or leave --points out";
+        let remedy = "rename that tensor in the model, or leave `points` out";
         return Err(Refusal::new(format!("parameter {}", parameter.name), reason, remedy));
     }
     if !graph.parameters.iter().any(|p| p.trained) {
-        return Err(Refusal::new("the model", "no parameter of it is trained", "choose some with --train"));
+        return Err(Refusal::new("the model", "no parameter of it is trained", "choose some with `train`"));
     }
     Ok(())
 }

@@ -37,14 +37,14 @@ pub fn emit(
         return Err(Refusal::new(
             format!("output {name}"),
             "it does not depend on the samples",
-            "choose the output that feeds the loss with --output",
+            "choose the output that feeds the loss with `output`",
         ));
     }
     if !matches!(output.dtype, DType::F32 | DType::F64) {
         return Err(Refusal::new(
             format!("output {name}"),
             "it is not a float tensor",
-            "choose the output that feeds the loss with --output",
+            "choose the output that feeds the loss with `output`",
         ));
     }
     let z = Head::new(em, &output);
@@ -61,16 +61,16 @@ pub fn emit(
 /// The output that feeds the loss.
 fn source<'a>(graph: &'a Graph, options: &'a DeriveOptions) -> Result<(ValueId, &'a str), Refusal> {
     let wanted = match (&options.loss, &options.output) {
-        (Loss::Output(name), _) => Some((name, "--loss")),
-        (_, Some(name)) => Some((name, "--output")),
+        (Loss::Output(name), _) => Some((name, "`loss`")),
+        (_, Some(name)) => Some((name, "`output`")),
         _ => None,
     };
     let names = || graph.outputs.iter().map(|o| &*graph.values[o.0].name).collect::<Vec<_>>().join(", ");
     match wanted {
-        Some((name, flag)) => {
+        Some((name, setting)) => {
             let id = graph.outputs.iter().find(|o| graph.values[o.0].name == *name).ok_or_else(|| {
                 let reason = format!("the model has no output {name}");
-                Refusal::new(flag, reason, format!("name one of its outputs: {}", names()))
+                Refusal::new(setting, reason, format!("name one of its outputs: {}", names()))
             })?;
             Ok((*id, name))
         }
@@ -79,7 +79,7 @@ fn source<'a>(graph: &'a Graph, options: &'a DeriveOptions) -> Result<(ValueId, 
             _ => Err(Refusal::new(
                 "the model",
                 format!("it has {} outputs", graph.outputs.len()),
-                format!("choose the one that feeds the loss with --output: {}", names()),
+                format!("choose the one that feeds the loss with `output`: {}", names()),
             )),
         },
     }

@@ -6,7 +6,7 @@ use damper_onnx::graph::Node;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{at}: {reason}; {remedy}")]
 pub struct Refusal {
-    /// `node NAME (OP)`, or the part of the model or flag at fault.
+    /// `node NAME (OP)`, or the part of the model or the setting at fault.
     pub at: String,
     /// What is wrong.
     pub reason: String,

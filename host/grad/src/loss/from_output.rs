@@ -10,7 +10,7 @@ pub fn emit(em: &mut Emitter, z: &Head, name: &str) -> Result<(Var, Option<Var>,
         return Err(Refusal::new(
             format!("output {name}"),
             format!("it has {} numbers a sample where a loss has one", z.var.len()),
-            "reduce it over all axes but the batch in the model, or choose a loss with --loss",
+            "reduce it over all axes but the batch in the model, or choose a loss with `loss`",
         ));
     }
     let loss = em.per_sample(&z.var, &[]);

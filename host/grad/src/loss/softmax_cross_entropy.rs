@@ -27,7 +27,7 @@ pub fn emit(
         return Err(Refusal::new(
             format!("output {name}"),
             format!("it has {rank} axes with the samples on axis 0, so axis {axis} cannot hold its classes"),
-            "name the class axis with --class-axis, or the output with --output",
+            "name the class axis with `class_axis`, or the output with `output`",
         ));
     }
     let axis = axis as usize;

@@ -17,7 +17,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let (graph, node) = p.place();
     if p.wants(2) {
         return Err(
-            p.refuse("the constant that it pads with is trained", "freeze it (--freeze), or concatenate instead")
+            p.refuse("the constant that it pads with is trained", "freeze it (`freeze`), or concatenate instead")
         );
     }
     let Some(pads) = pads(graph, node) else {
