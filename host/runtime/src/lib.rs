@@ -15,7 +15,7 @@ pub mod tract;
 
 pub use backend::{Backend, BackendError, Plan, Session};
 
-/// Which runtime to use: the values of `--backend`.
+/// Which runtime to use.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Choice {
     /// onnxruntime when it is found, else tract.

@@ -94,7 +94,7 @@ impl Ort {
             .map_err(|error| {
                 BackendError(format!(
                     "the CUDA provider of {} cannot be registered ({}): install `onnxruntime-gpu`, an NVIDIA driver and \
-                     the CUDA and cuDNN libraries it asks for (on LD_LIBRARY_PATH), or use --backend ort",
+                     the CUDA and cuDNN libraries it asks for (on LD_LIBRARY_PATH), or use `backend` ort",
                     self.runtime.path.display(),
                     one_line(&error)
                 ))
@@ -185,14 +185,14 @@ fn find() -> Result<Runtime, BackendError> {
     }
     Err(BackendError(if reasons.is_empty() {
         format!(
-            "onnxruntime was not found (looked in {}): `pip install onnxruntime`, or set {}=FILE, or use --backend tract",
+            "onnxruntime was not found (looked in {}): `pip install onnxruntime`, or set {}=FILE, or use `backend` tract",
             found.looked.join(", "),
             library::VARIABLE
         )
     } else {
         format!(
-            "no onnxruntime that was found can be used ({}): `pip install --upgrade onnxruntime`, or set {}=FILE, or use \
-             --backend tract",
+            "no onnxruntime that was found can be used ({}): `pip install -U onnxruntime`, or set {}=FILE, or use \
+             `backend` tract",
             reasons.join("; "),
             library::VARIABLE
         )

@@ -335,7 +335,7 @@ fn cuda_runs_or_says_what_is_missing() {
         Ok(backend) => assert_eq!(backend.name(), "cuda"),
         Err(error) => {
             let message = error.to_string();
-            assert!(message.contains("onnxruntime-gpu") && message.contains("--backend ort"), "{message}");
+            assert!(message.contains("onnxruntime-gpu") && message.contains("`backend` ort"), "{message}");
             assert!(!message.contains('\n'));
         }
     }
@@ -354,7 +354,7 @@ fn a_rehearsal_finds_what_an_optimiser_spoils() {
     let spoilt = (model(&inputs, &outputs, nodes), plan(N, inputs, outputs));
     let message =
         tract::Tract::new().rehearse(&spoilt.0, &spoilt.1, &[TensorRef::F32(&x), TensorRef::F32(&w)]).unwrap_err().0;
-    assert!(message.contains("another gradient of 'w'") && message.contains("--backend ort"), "{message}");
+    assert!(message.contains("another gradient of 'w'") && message.contains("`backend` ort"), "{message}");
     let (bytes, plan) = conv_matmul();
     let (x, w, v) = (values(1, N * SAMPLE), values(2, CONV), values(3, DENSE));
     for backend in backends() {
@@ -396,7 +396,7 @@ fn where_no_library_is_found_auto_takes_tract_and_says_so() {
                 assert!(message.contains("pip install onnxruntime") && message.contains("looked in"), "{message}");
                 let auto = open(Choice::Auto).unwrap();
                 assert_eq!(auto.name(), "tract");
-                assert!(auto.note().contains("--backend ort says why"), "{}", auto.note());
+                assert!(auto.note().contains("`backend` ort says why"), "{}", auto.note());
             }
         }
         return;

@@ -31,7 +31,7 @@ impl Tract {
 
     /// tract, because onnxruntime cannot be had.
     pub(super) fn fallback() -> Self {
-        Self { note: "tract, compiled in (onnxruntime, which is faster, was not found: --backend ort says why)".into() }
+        Self { note: "tract, compiled in (onnxruntime, which is faster, was not found: `backend` ort says why)".into() }
     }
 }
 
@@ -73,7 +73,7 @@ impl Backend for Tract {
                 let what = parameter.map_or(format!("'{name}'"), |name| format!("gradient of '{name}'"));
                 Err(BackendError(format!(
                     "tract {VERSION} computes another {what} when it optimises the model (off by {:.1} % on made-up \
-                     numbers), so it must not train it: use onnxruntime, with --backend ort",
+                     numbers), so it must not train it: use onnxruntime, with `backend` ort",
                     100.0 * share
                 )))
             }
