@@ -52,7 +52,7 @@ fn read(kind: &str, path: &std::path::Path, options: &DataOptions) {
             assert!(!dataset.train.is_empty());
             assert!(dataset.test.is_none_or(|test| !test.is_empty()));
         }
-        Err(error) => assert!(!error.0.is_empty()),
+        Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
 

@@ -63,18 +63,20 @@ pub(super) fn open(path: &Path) -> Result<Source, DataError> {
 /// Opens `path` and says how long it is. An empty file is refused.
 pub(super) fn open_plain(path: &Path) -> Result<(File, u64), DataError> {
     let file = File::open(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => DataError(format!("{}: there is no such file: correct the path", path.display())),
+        io::ErrorKind::NotFound => {
+            DataError::File(format!("{}: there is no such file: correct the path", path.display()))
+        }
         io::ErrorKind::PermissionDenied => {
-            DataError(format!("{}: may not be read: change its permissions", path.display()))
+            DataError::File(format!("{}: may not be read: change its permissions", path.display()))
         }
         _ => read_failed(path, &error),
     })?;
     let metadata = file.metadata().map_err(|error| read_failed(path, &error))?;
     if metadata.is_dir() {
-        return Err(DataError(format!("{}: is a folder: name a file in it", path.display())));
+        return Err(DataError::File(format!("{}: is a folder: name a file in it", path.display())));
     }
     if metadata.len() == 0 {
-        return Err(DataError(format!("{}: is empty: {FETCH_AGAIN}", path.display())));
+        return Err(DataError::File(format!("{}: is empty: {FETCH_AGAIN}", path.display())));
     }
     Ok((file, metadata.len()))
 }
@@ -85,7 +87,7 @@ pub(super) fn read_failed(path: &Path, error: &io::Error) -> DataError {
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => format!("is corrupt ({error})"),
         _ => format!("cannot be read ({error})"),
     };
-    DataError(format!("{}: {fault}: {FETCH_AGAIN}", path.display()))
+    DataError::File(format!("{}: {fault}: {FETCH_AGAIN}", path.display()))
 }
 
 /// Number of elements of `shape`, if it and `width` times it can be counted.

@@ -25,21 +25,21 @@ impl Raw {
 }
 
 pub(super) fn assemble(raw: Raw, options: &DataOptions) -> Result<Split, DataError> {
-    let first = raw.features.first().ok_or_else(|| DataError("the model has no data input".into()))?;
+    let first = raw.features.first().ok_or_else(|| DataError::File("the model has no data input".into()))?;
     let (rows, origin) = (first.rows(), first.origin.clone());
     if rows == 0 || first.shape.is_empty() {
-        return Err(DataError(format!("{origin}: holds no samples: use a file that does")));
+        return Err(DataError::File(format!("{origin}: holds no samples: use a file that does")));
     }
     // A header may declare any number of them in a few bytes.
     if let Some(empty) = raw.features.iter().chain(&raw.labels).find(|array| array.shape.contains(&0)) {
-        return Err(DataError(format!(
+        return Err(DataError::File(format!(
             "{}: its samples have no elements (the shape is {:?}): use a file whose samples have some",
             empty.origin, empty.shape
         )));
     }
     for array in raw.features.iter().skip(1).chain(&raw.labels) {
         if array.shape.first() != Some(&rows) {
-            return Err(DataError(format!(
+            return Err(DataError::File(format!(
                 "{}: has the shape {:?} where {origin} has {rows} rows: use files that belong together",
                 array.origin, array.shape
             )));
@@ -51,7 +51,7 @@ pub(super) fn assemble(raw: Raw, options: &DataOptions) -> Result<Split, DataErr
         bad.found(row, || fault)?;
     }
     if !options.inputs.is_empty() && options.inputs.len() != raw.features.len() {
-        return Err(DataError(format!(
+        return Err(DataError::File(format!(
             "{}: gives {} arrays of features where the model has {} inputs: use npz with an array of each input's name",
             bad.origin,
             raw.features.len(),
@@ -87,7 +87,7 @@ impl BadRows {
                 Some(line) => format!("line {line}"),
                 None => format!("row {row} (counted from 0)"),
             };
-            return Err(DataError(format!("{}: {place}: {}", self.origin, fault())));
+            return Err(DataError::File(format!("{}: {place}: {}", self.origin, fault())));
         }
         self.null.resize(self.rows, false);
         self.null[row] = true;
@@ -112,7 +112,7 @@ impl BadRows {
                 continue;
             }
             if let Some(value) = values[row * width..][..width].iter().find(|value| !good(value)) {
-                self.found(row, || format!("{}, or use --on-bad-row drop", fault(value)))?;
+                self.found(row, || format!("{}, or use `on_bad_row` drop", fault(value)))?;
             }
         }
         Ok(())
@@ -133,7 +133,7 @@ fn make_features(
 ) -> Result<Features, DataError> {
     let shape = match wanted {
         Some(InputShape { name, shape, .. }) if elements(shape, 1) != elements(array.sample_shape(), 1) => {
-            return Err(DataError(format!(
+            return Err(DataError::File(format!(
                 "{}: samples of shape {:?} do not fit the model's input '{name}' of shape {shape:?}: use other data, or \
                  export the model for this shape",
                 array.origin,
@@ -207,7 +207,7 @@ fn make_labels(array: Array, kind: &LabelKind, bad: &mut BadRows) -> Result<Labe
         LabelKind::Values { shape } => {
             let shape = match shape {
                 Some(shape) if elements(shape, 1) != elements(array.sample_shape(), 1) => {
-                    return Err(DataError(format!(
+                    return Err(DataError::File(format!(
                         "{}: labels of shape {:?} do not fit the model's output of shape {shape:?}: use other labels, or \
                          another loss",
                         array.origin,
@@ -235,10 +235,10 @@ fn make_labels(array: Array, kind: &LabelKind, bad: &mut BadRows) -> Result<Labe
             let own = array.sample_shape();
             let shape = match shape {
                 Some(shape) if elements(shape, 1) != elements(own, 1) => {
-                    return Err(DataError(format!(
+                    return Err(DataError::File(format!(
                         "{}: labels of shape {own:?} do not fit the model's output, which has labels of shape {shape:?}: \
                          use class numbers, one for each row of classes (not one-hot rows), or name the axis of the \
-                         classes with --class-axis",
+                         classes with `class_axis`",
                         array.origin
                     )));
                 }
@@ -246,7 +246,7 @@ fn make_labels(array: Array, kind: &LabelKind, bad: &mut BadRows) -> Result<Labe
                 None if own.iter().all(|extent| *extent == 1) => vec![],
                 None if own.len() == 1 => own.to_vec(),
                 None => {
-                    return Err(DataError(format!(
+                    return Err(DataError::File(format!(
                         "{}: labels have the shape {:?} where class numbers are [N] or [N, S]: use class numbers, not \
                          one-hot rows",
                         array.origin, array.shape

@@ -19,7 +19,7 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
     let mut record = StringRecord::new();
     let mut next = |record: &mut StringRecord| reader.read_record(record).map_err(|error| failed(path, &text, error));
     if !next(&mut record)? {
-        return Err(DataError(format!("{}: holds no lines: {FETCH_AGAIN}", path.display())));
+        return Err(DataError::File(format!("{}: holds no lines: {FETCH_AGAIN}", path.display())));
     }
     if let Some(rest) = record.get(0).and_then(|field| field.strip_prefix('\u{feff}')) {
         let mut clean = StringRecord::from(vec![rest]);
@@ -37,7 +37,7 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
     let label = label_column(path, &columns, options)?;
     let width = columns.len() - usize::from(label.is_some());
     if width == 0 {
-        return Err(DataError(format!("{}: has no column of features: use a file that does", path.display())));
+        return Err(DataError::File(format!("{}: has no column of features: use a file that does", path.display())));
     }
 
     let (mut features, mut labels, mut lines, mut unreadable) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -60,7 +60,7 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
         if let Some(column) = fault {
             let name = &columns[column];
             unreadable
-                .push((row, format!("column '{name}' is not a number: correct the row, or use --on-bad-row drop")));
+                .push((row, format!("column '{name}' is not a number: correct the row, or use `on_bad_row` drop")));
         }
         more = next(&mut record)?;
     }
@@ -97,7 +97,7 @@ pub(super) fn column(path: &Path, columns: &[String], wanted: &str) -> Result<us
         .position(|name| name == wanted)
         .or_else(|| wanted.parse().ok().filter(|column| *column < columns.len()))
         .ok_or_else(|| {
-            DataError(format!(
+            DataError::File(format!(
                 "{}: has no column '{wanted}': name one of {}, or a number from 0 to {}",
                 path.display(),
                 names(columns),
@@ -130,16 +130,16 @@ pub(super) fn line(text: &[u8], position: Option<&Position>) -> u64 {
 fn failed(path: &Path, text: &[u8], error: csv::Error) -> DataError {
     let line = line(text, error.position());
     match error.kind() {
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => DataError(format!(
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => DataError::File(format!(
             "{}: line {line}: has {len} fields where the first line has {expected_len}: correct the line",
             path.display()
         )),
         csv::ErrorKind::Utf8 { .. } => {
-            DataError(format!("{}: line {line}: is not UTF-8 text: {FETCH_AGAIN}", path.display()))
+            DataError::File(format!("{}: line {line}: is not UTF-8 text: {FETCH_AGAIN}", path.display()))
         }
         _ => match error.into_kind() {
             csv::ErrorKind::Io(error) => read_failed(path, &error),
-            other => DataError(format!("{}: line {line}: {other:?}: {FETCH_AGAIN}", path.display())),
+            other => DataError::File(format!("{}: line {line}: {other:?}: {FETCH_AGAIN}", path.display())),
         },
     }
 }

@@ -166,7 +166,7 @@ impl Split {
         if shapes(self) == shapes(test) {
             return Ok(());
         }
-        Err(DataError(format!(
+        Err(DataError::File(format!(
             "{spec}: samples have the shapes {:?} for training and {:?} for testing (features, then labels): use data of \
              one shape",
             shapes(self),

@@ -1,7 +1,14 @@
 //! The error of a data set.
 
-/// A data set that cannot be used: one line that names the file, and the row where one is at fault, and says what to
-/// do.
+use damper_onnx::SettingError;
+
+/// A data set that cannot be used: one line that names the cause and says what to do.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct DataError(pub String);
+pub enum DataError {
+    /// A file, or a row of it.
+    #[error("{0}")]
+    File(String),
+    /// A setting of [`DataOptions`](crate::DataOptions).
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+}

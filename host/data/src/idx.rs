@@ -16,7 +16,7 @@ const MAX_EXTENTS: usize = 8;
 
 pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
     let train = load_split(path, "train", options)?.ok_or_else(|| {
-        DataError(format!(
+        DataError::File(format!(
             "{}: no train-images-idx3-ubyte or train-images-idx3-ubyte.gz is there: name the folder that holds it, or \
              what the file's name begins with",
             path.display()
@@ -33,7 +33,7 @@ fn load_split(path: &Path, split: &str, options: &DataOptions) -> Result<Option<
         None
     } else {
         let file = find(path, split, "labels", 1).ok_or_else(|| {
-            DataError(format!(
+            DataError::File(format!(
                 "{}: its labels, {split}-labels-idx1-ubyte, are not beside it: put them there",
                 images.display()
             ))
@@ -62,7 +62,7 @@ fn find(path: &Path, split: &str, what: &str, extents: u8) -> Option<PathBuf> {
 
 /// Reads one file. Memory is bounded by what the file can hold, whatever its header says.
 pub(super) fn read(path: &Path) -> Result<Array, DataError> {
-    let refuse = |fault: String| DataError(format!("{}: {fault}", path.display()));
+    let refuse = |fault: String| DataError::File(format!("{}: {fault}", path.display()));
     let Source { mut reader, limit } = open(path)?;
     let mut magic = [0; 4];
     reader.read_exact(&mut magic).map_err(|error| read_failed(path, &error))?;

@@ -33,6 +33,7 @@ pub use edit::Sample;
 pub use error::DataError;
 pub use options::{DataOptions, InputShape, LabelKind, OnBadRow, TestSource, TextOptions, TextTask};
 
+use damper_onnx::SettingError;
 use std::path::Path;
 
 /// Kinds of data set, as messages list them.
@@ -49,23 +50,22 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
     if let Some((mean, std)) = options.normalize
         && !(mean.is_finite() && std.is_normal() && std > 0.0)
     {
-        return Err(DataError(format!(
-            "--normalize {mean},{std}: give a finite mean and a standard deviation above 0"
-        )));
+        let problem = "give a finite mean and a standard deviation above 0";
+        return Err(SettingError::new("normalize", format!("{mean},{std}"), problem).into());
     }
     let (train, own_test) = read(spec, options)?;
     let own_test_is_absent = own_test.is_none();
     let (train, test) = match &options.test {
         None => (train, own_test),
         Some(TestSource::Fraction(_)) if own_test.is_some() => {
-            return Err(DataError(format!(
-                "{spec}: has a test split of its own: leave out --test, or give --test KIND:PATH"
+            return Err(DataError::File(format!(
+                "{spec}: has a test split of its own: leave out `test`, or give `test` KIND:PATH"
             )));
         }
         Some(TestSource::Fraction(fraction)) => {
             let (train, test) = train.hold_out(*fraction).ok_or_else(|| {
-                DataError(format!(
-                    "{spec}: --test {fraction} of {} rows leaves a split empty: give another fraction",
+                DataError::File(format!(
+                    "{spec}: `test` {fraction} of {} rows leaves a split empty: give another fraction",
                     train.len()
                 ))
             })?;
@@ -81,8 +81,8 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
         let is_file = matches!(&options.test, Some(TestSource::Spec(other)) if is_same_file(spec, other));
         let from_elsewhere = !matches!(options.test, Some(TestSource::Fraction(_)));
         if from_elsewhere && (is_file && own_test_is_absent || train.has_rows_of(test)) {
-            return Err(DataError(format!(
-                "{spec}: the held-out rows are the training rows; give --test other data, or --test FRACTION to hold some out"
+            return Err(DataError::File(format!(
+                "{spec}: the held-out rows are the training rows; give `test` other data, or `test` FRACTION to hold some out"
             )));
         }
     }
@@ -90,8 +90,8 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
         None => train,
         Some(size) if size > 0 && size <= train.len() => train.first(size),
         Some(size) => {
-            return Err(DataError(format!(
-                "{spec}: --train-size {size}: the training split has {} samples: give 1 to {}",
+            return Err(DataError::File(format!(
+                "{spec}: `train_size` {size}: the training split has {} samples: give 1 to {}",
                 train.len(),
                 train.len()
             )));
@@ -127,14 +127,14 @@ fn read(spec: &str, options: &DataOptions) -> Result<(Split, Option<Split>), Dat
     let (kind, path) = spec
         .split_once(':')
         .filter(|(_, path)| !path.is_empty())
-        .ok_or_else(|| DataError(format!("{spec}: give KIND:PATH, KIND one of {KINDS}")))?;
+        .ok_or_else(|| DataError::File(format!("{spec}: give KIND:PATH, KIND one of {KINDS}")))?;
     let path = Path::new(path);
     match kind {
         "idx" => idx::load(path, options),
         "csv" => csv::load(path, options),
         "npz" => npz::load(path, options),
         "text" => text::load(path, options),
-        _ => Err(DataError(format!("{spec}: unknown kind '{kind}': use one of {KINDS}"))),
+        _ => Err(DataError::File(format!("{spec}: unknown kind '{kind}': use one of {KINDS}"))),
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
         path: path.to_path_buf(),
         len,
         zip: ZipArchive::new(BufReader::new(file)).map_err(|error| {
-            DataError(format!("{}: is not a readable .npz archive ({error}): {FETCH_AGAIN}", path.display()))
+            DataError::File(format!("{}: is not a readable .npz archive ({error}): {FETCH_AGAIN}", path.display()))
         })?,
     };
     let features = archive.feature_names(options);
@@ -107,14 +107,14 @@ impl Archive {
         if !self.has(name) {
             let mut names: Vec<String> = self.names().take(20).map(|name| format!("'{name}'")).collect();
             names.sort();
-            return Err(DataError(format!(
+            return Err(DataError::File(format!(
                 "{}: has no array '{name}'; it has {}: rename the array, or name the arrays to use",
                 self.path.display(),
                 if names.is_empty() { "none".into() } else { names.join(", ") }
             )));
         }
         let origin = format!("{}, array '{name}'", self.path.display());
-        let refuse = |fault: String| DataError(format!("{origin}: {fault}"));
+        let refuse = |fault: String| DataError::File(format!("{origin}: {fault}"));
         let broken = |error: std::io::Error| read_failed(Path::new(&origin), &error);
         let mut entry = self
             .zip

@@ -72,7 +72,7 @@ pub struct InputShape {
     pub rows: Option<usize>,
 }
 
-/// What to do with a bad row: `--on-bad-row`.
+/// What to do with a bad row.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OnBadRow {
     /// Refuse the data set and name the row.
@@ -89,12 +89,12 @@ impl std::str::FromStr for OnBadRow {
         match text {
             "error" => Ok(OnBadRow::Error),
             "drop" => Ok(OnBadRow::Drop),
-            _ => Err(DataError(format!("--on-bad-row {text}: use error or drop"))),
+            _ => Err(DataError::File(format!("'{text}': use error or drop"))),
         }
     }
 }
 
-/// Where the test split comes from: `--test`.
+/// Where the test split comes from.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TestSource {
     /// This part of the rows, spread evenly by position: with `s = ⌈f · 2^32⌉`, row `i` is held out exactly when
@@ -113,7 +113,7 @@ impl std::str::FromStr for TestSource {
         }
         match text.parse::<f64>() {
             Ok(fraction) if fraction > 0.0 && fraction < 1.0 => Ok(TestSource::Fraction(fraction)),
-            _ => Err(DataError(format!("--test {text}: give a fraction between 0 and 1, or KIND:PATH"))),
+            _ => Err(DataError::File(format!("'{text}': give a fraction between 0 and 1, or KIND:PATH"))),
         }
     }
 }
@@ -131,7 +131,7 @@ pub struct TextOptions {
     pub task: TextTask,
 }
 
-/// What is learned of a text: `--task`.
+/// What is learned of a text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum TextTask {
     /// The number in its label column, `[N]`.
@@ -148,7 +148,7 @@ impl std::str::FromStr for TextTask {
         match text {
             "classify" => Ok(TextTask::Classify),
             "language-model" => Ok(TextTask::LanguageModel),
-            _ => Err(DataError(format!("--task {text}: use classify or language-model"))),
+            _ => Err(DataError::File(format!("'{text}': use classify or language-model"))),
         }
     }
 }

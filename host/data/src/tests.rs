@@ -111,7 +111,7 @@ fn bytes_stay_raw_and_features_are_normalized_only_when_asked() {
     assert_eq!(data.train.features()[0].floats()[..2], [-2.0, 2.0]);
     for (mean, std) in [(f32::NAN, 1.0), (0.0, 0.0), (0.0, -1.0), (0.0, f32::INFINITY)] {
         let options = DataOptions { normalize: Some((mean, std)), ..DataOptions::default() };
-        assert!(refusal(&spec("idx", folder.path()), &options).contains("--normalize"));
+        assert!(refusal(&spec("idx", folder.path()), &options).contains("`normalize`"));
     }
 }
 
@@ -236,7 +236,7 @@ fn a_label_out_of_range_is_named_with_its_row_or_made_a_null_sample() {
     let options = DataOptions { labels: labels.clone(), ..DataOptions::default() };
     let message = refusal(&spec("idx", folder.path()), &options);
     assert!(message.contains("train-labels") && message.contains("row 2") && message.contains("label 9"), "{message}");
-    assert!(message.contains("0 to 8") && message.contains("--on-bad-row drop"), "{message}");
+    assert!(message.contains("0 to 8") && message.contains("`on_bad_row` drop"), "{message}");
 
     let options = DataOptions { labels, on_bad_row: OnBadRow::Drop, ..DataOptions::default() };
     let data = load(&spec("idx", folder.path()), &options).unwrap();
@@ -291,7 +291,7 @@ fn a_bad_csv_row_is_named_by_its_line_or_made_a_null_sample() {
         let path = put(&folder, "bad.csv", format!("a,b,y\n1,2,0\n\n{field},4,1\n5,6,1\n").as_bytes());
         let message = refusal(&spec("csv", &path), &DataOptions::default());
         assert!(message.contains("bad.csv: line 4: ") && message.contains(fault), "{message}");
-        assert!(message.contains("--on-bad-row drop"), "{message}");
+        assert!(message.contains("`on_bad_row` drop"), "{message}");
         let options = DataOptions { on_bad_row: OnBadRow::Drop, ..DataOptions::default() };
         let data = load(&spec("csv", &path), &options).unwrap();
         assert_eq!(data.train.features()[0].floats(), [1.0, 2.0, 0.0, 0.0, 5.0, 6.0]);
@@ -515,7 +515,7 @@ fn a_held_out_fraction_is_spread_evenly_and_depends_on_the_position_alone() {
     assert_eq!((0..80).filter(|row| bad.train.is_null(*row)).count(), 1);
 
     for wrong in ["0", "1", "-0.5", "NaN", "half"] {
-        assert!(wrong.parse::<TestSource>().unwrap_err().to_string().contains("--test"), "{wrong}");
+        assert!(wrong.parse::<TestSource>().unwrap_err().to_string().contains("KIND:PATH"), "{wrong}");
     }
     assert!(
         refusal(&spec("csv", &path), &DataOptions { on_bad_row: OnBadRow::Drop, ..fraction("0.001") })
@@ -529,7 +529,7 @@ fn a_test_split_comes_from_other_data_or_from_a_fraction_but_not_from_both() {
     mnist_like(&folder, false);
     let own = spec("idx", folder.path());
     let options = DataOptions { test: Some(TestSource::Fraction(0.5)), ..DataOptions::default() };
-    assert!(refusal(&own, &options).contains("leave out --test"));
+    assert!(refusal(&own, &options).contains("leave out `test`"));
     let csv = put(&folder, "test.csv", b"1,2,3,4,0\n5,6,7,8,1\n");
     let options =
         DataOptions { inputs: input(&[4]), test: Some(TestSource::Spec(spec("csv", &csv))), ..DataOptions::default() };
@@ -548,7 +548,7 @@ fn a_train_size_takes_the_first_samples() {
     assert_eq!(classes(data.train.labels()), [7, 0]);
     assert_eq!(data.test.unwrap().len(), 2);
     for wrong in [0, 4] {
-        assert!(refusal(&spec("idx", folder.path()), &sized(wrong)).contains("--train-size"));
+        assert!(refusal(&spec("idx", folder.path()), &sized(wrong)).contains("`train_size`"));
     }
 }
 

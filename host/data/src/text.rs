@@ -19,6 +19,7 @@ use super::assemble::{Raw, assemble};
 use super::dataset::Split;
 use super::error::DataError;
 use super::options::{DataOptions, LabelKind, TextTask};
+use damper_onnx::SettingError;
 use rows::Rows;
 use std::path::{Path, PathBuf};
 use tokens::Tokens;
@@ -29,16 +30,15 @@ const TEST: &[&str] = &["dev", "validation", "valid", "test"];
 
 pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
     if options.normalize.is_some() {
-        return Err(DataError("--normalize: tokens are not scaled; leave it out".into()));
+        return Err(SettingError::new("normalize", "", "tokens are not scaled; leave it out").into());
     }
     if options.text.task == TextTask::LanguageModel && matches!(options.labels, LabelKind::Values { .. }) {
-        return Err(DataError(
-            "--task language-model: its labels are tokens, which are classes: use --loss softmax-cross-entropy".into(),
-        ));
+        let problem = "its labels are tokens, which are classes: use `loss` softmax-cross-entropy";
+        return Err(SettingError::new("task", "language-model", problem).into());
     }
     let (train, test) = if path.is_dir() {
         let train = find(path, TRAIN).ok_or_else(|| {
-            DataError(format!(
+            DataError::File(format!(
                 "{}: holds no train.tsv, train.csv or train.txt, plain or .gz: name the folder that does, or a file",
                 path.display()
             ))

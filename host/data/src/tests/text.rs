@@ -76,7 +76,7 @@ fn a_long_text_is_cut_and_keeps_its_special_tokens() {
     for (length, fault) in [(7, "takes 6 tokens"), (2, "adds 2 tokens"), (0, "adds 2 tokens")] {
         shorter.text.max_length = Some(length);
         let message = refusal(&spec("text", &path), &shorter);
-        assert!(message.contains("--max-length") && message.contains(fault), "{message}");
+        assert!(message.contains("`max_length`") && message.contains(fault), "{message}");
     }
 }
 
@@ -100,8 +100,8 @@ fn a_language_model_learns_each_tokens_successor() {
     assert_eq!(from_table, load(&spec("text", &path), &language_model(5)).unwrap(), "without a label column");
 
     let values = DataOptions { labels: LabelKind::Values { shape: None }, ..language_model(5) };
-    assert!(refusal(&spec("text", &path), &values).contains("--loss softmax-cross-entropy"));
-    assert!(refusal(&spec("text", &path), &bytes(&["x"], 5)).contains("--task language-model"));
+    assert!(refusal(&spec("text", &path), &values).contains("`loss` softmax-cross-entropy"));
+    assert!(refusal(&spec("text", &path), &bytes(&["x"], 5)).contains("`task` language-model"));
     let own_loss = DataOptions { labels: LabelKind::None, ..language_model(5) };
     assert_eq!(load(&spec("text", &path), &own_loss).unwrap().train.labels(), &Labels::None);
 }
@@ -145,10 +145,10 @@ fn columns_are_found_by_their_usual_names_given_names_and_numbers() {
     let bare = put(&folder, "bare.tsv", b"1\tab\n");
     let mut options = bytes(&["x"], 5);
     let message = refusal(&spec("text", &named), &options);
-    assert!(message.contains("--text-column") && message.contains("'review'"), "{message}");
+    assert!(message.contains("`text_column`") && message.contains("'review'"), "{message}");
     options.text.text_column = Some("review".into());
     let message = refusal(&spec("text", &named), &options);
-    assert!(message.contains("--label-column") && message.contains("'verdict'"), "{message}");
+    assert!(message.contains("`label_column`") && message.contains("'verdict'"), "{message}");
     options.label_column = Some("verdict".into());
     let data = load(&spec("text", &named), &options).unwrap();
     assert_eq!(data.train.features()[0].integers(), ids("ab", 5));
@@ -176,7 +176,7 @@ fn a_bad_row_of_text_is_named_by_its_line_or_made_a_null_sample() {
         let path = put(&folder, "bad.tsv", &[b"label\ttext\n1\tab\n", row, b"\n0\tcd\n"].concat());
         let message = refusal(&spec("text", &path), &bytes(&["x"], 5));
         assert!(message.contains("bad.tsv: line 3: ") && message.contains(fault), "{message}");
-        assert!(message.contains("--on-bad-row drop"), "{message}");
+        assert!(message.contains("`on_bad_row` drop"), "{message}");
         let drop = DataOptions { on_bad_row: OnBadRow::Drop, ..bytes(&["x"], 5) };
         let data = load(&spec("text", &path), &drop).unwrap();
         assert_eq!([0, 1, 2].map(|row| data.train.is_null(row)), [false, true, false]);
@@ -202,7 +202,7 @@ fn a_text_file_of_the_wrong_form_is_refused() {
     }
     let path = put(&folder, "t.tsv", b"label\ttext\n1\tab\n");
     let scaled = DataOptions { normalize: Some((0.0, 1.0)), ..bytes(&["x"], 5) };
-    assert!(refusal(&spec("text", &path), &scaled).contains("--normalize"));
+    assert!(refusal(&spec("text", &path), &scaled).contains("`normalize`"));
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_tokenizer_must_be_there_whole_and_fit_the_model() {
         options.text.tokenizer = tokenizer;
         options
     };
-    assert!(refusal(&spec("text", &path), &with(None)).contains("--tokenizer"));
+    assert!(refusal(&spec("text", &path), &with(None)).contains("`tokenizer`"));
     assert!(refusal(&spec("text", &path), &with(Some("nowhere.json".into()))).contains("nowhere.json"));
     let whole = std::fs::read(tokenizer("bytes.json")).unwrap();
     for len in (0..whole.len()).step_by(97) {
@@ -282,7 +282,7 @@ fn labels_of_more_axes_must_have_the_models_shape() {
     };
     let data = load(&spec("npz", &path), &shaped(&[1, 2])).unwrap();
     assert_eq!(classes(data.train.labels()), [0, 1, 1, 0]);
-    assert!(refusal(&spec("npz", &path), &shaped(&[])).contains("--class-axis"));
+    assert!(refusal(&spec("npz", &path), &shaped(&[])).contains("`class_axis`"));
     assert!(refusal(&spec("npz", &path), &DataOptions::default()).contains("one-hot"));
 }
 

@@ -38,8 +38,8 @@ pub(super) fn read(path: &Path, options: &DataOptions) -> Result<Rows, DataError
     let labelled = options.labels != LabelKind::None && options.text.task == TextTask::Classify;
     let rows = match form {
         Form::Lines if labelled => {
-            return Err(DataError(format!(
-                "{}: lines of text have no labels: use --task language-model, or a .tsv or .csv file",
+            return Err(DataError::File(format!(
+                "{}: lines of text have no labels: use `task` language-model, or a .tsv or .csv file",
                 path.display()
             )));
         }
@@ -48,7 +48,7 @@ pub(super) fn read(path: &Path, options: &DataOptions) -> Result<Rows, DataError
         Form::Csv => table(path, bytes, b',', labelled, options)?,
     };
     if rows.texts.is_empty() {
-        return Err(DataError(format!("{}: holds no samples: use a file that does", path.display())));
+        return Err(DataError::File(format!("{}: holds no samples: use a file that does", path.display())));
     }
     Ok(rows)
 }
@@ -60,7 +60,7 @@ fn form(path: &Path) -> Result<Form, DataError> {
         Some("tsv") => Ok(Form::Tsv),
         Some("csv") => Ok(Form::Csv),
         Some("txt") => Ok(Form::Lines),
-        _ => Err(DataError(format!(
+        _ => Err(DataError::File(format!(
             "{}: its name does not say how it is written: end it in .tsv, .csv or .txt (and .gz)",
             path.display()
         ))),
@@ -89,11 +89,15 @@ fn table(path: &Path, bytes: &[u8], delimiter: u8, labelled: bool, options: &Dat
     let mut record = ByteRecord::new();
     let mut next = |record: &mut ByteRecord| {
         reader.read_byte_record(record).map_err(|error| {
-            DataError(format!("{}: line {}: {error}: {FETCH_AGAIN}", path.display(), line(bytes, error.position())))
+            DataError::File(format!(
+                "{}: line {}: {error}: {FETCH_AGAIN}",
+                path.display(),
+                line(bytes, error.position())
+            ))
         })
     };
     if !next(&mut record)? {
-        return Err(DataError(format!("{}: holds no lines: {FETCH_AGAIN}", path.display())));
+        return Err(DataError::File(format!("{}: holds no lines: {FETCH_AGAIN}", path.display())));
     }
     let header = options.header.unwrap_or(true);
     let columns: Vec<String> = if header {
@@ -101,19 +105,19 @@ fn table(path: &Path, bytes: &[u8], delimiter: u8, labelled: bool, options: &Dat
     } else {
         (0..record.len()).map(|column| column.to_string()).collect()
     };
-    let find = |flag: &str, wanted: &Option<String>, usual: &[&str]| match wanted {
+    let find = |setting: &str, wanted: &Option<String>, usual: &[&str]| match wanted {
         Some(wanted) => column(path, &columns, wanted),
         None => usual.iter().find_map(|name| columns.iter().position(|column| column == name)).ok_or_else(|| {
-            DataError(format!(
-                "{}: the first line names no column {}; it has {}: name one with {flag}",
+            DataError::File(format!(
+                "{}: the first line names no column {}; it has {}: name one with {setting}",
                 path.display(),
                 names(usual),
                 names(&columns)
             ))
         }),
     };
-    let text_column = find("--text-column", &options.text.text_column, TEXTS)?;
-    let label = if labelled { Some(find("--label-column", &options.label_column, LABELS)?) } else { None };
+    let text_column = find("`text_column`", &options.text.text_column, TEXTS)?;
+    let label = if labelled { Some(find("`label_column`", &options.label_column, LABELS)?) } else { None };
 
     let mut rows = Rows { texts: vec![], labels: label.map(|_| vec![]), lines: vec![], unreadable: vec![] };
     let mut more = !header || next(&mut record)?;
@@ -145,7 +149,7 @@ impl Rows {
     /// Adds a row: its text and number, or what is wrong with it.
     fn push(&mut self, line: u64, row: Result<(String, Option<f64>), String>) {
         let (text, label) = row.unwrap_or_else(|fault| {
-            let fault = format!("{fault}: correct the row, or use --on-bad-row drop");
+            let fault = format!("{fault}: correct the row, or use `on_bad_row` drop");
             self.unreadable.push((self.texts.len(), fault));
             (String::new(), None)
         });

@@ -4,6 +4,7 @@ use super::super::array::{Array, Values};
 use super::super::assemble::IGNORED;
 use super::super::options::TextTask;
 use super::super::{DataError, DataOptions, InputShape, LabelKind};
+use damper_onnx::SettingError;
 use damper_onnx::graph::DType;
 use serde_json::Value;
 use std::panic::catch_unwind;
@@ -46,26 +47,26 @@ pub(super) struct Encoded {
 impl Tokens {
     pub(super) fn open(options: &DataOptions) -> Result<Self, DataError> {
         let file = options.text.tokenizer.as_ref().ok_or_else(|| {
-            DataError("text: give the tokenizer's file with --tokenizer, such as tokenizer.json".into())
+            DataError::File("text: give the tokenizer's file with `tokenizer`, such as tokenizer.json".into())
         })?;
         let mut tokenizer = read(file)?;
         let (roles, length) = roles(&options.inputs)?;
         let kept = options.text.max_length.unwrap_or(length);
         if kept > length {
-            return Err(DataError(format!("--max-length {kept}: the model takes {length} tokens: give at most that")));
+            let problem = format!("the model takes {length} tokens: give at most that");
+            return Err(SettingError::new("max_length", kept, problem).into());
         }
         let special = tokenizer.encode_fast("", true).map_err(|error| broken(file, &error))?.len();
         if kept <= special {
-            return Err(DataError(format!(
-                "--max-length {kept}: the tokenizer adds {special} tokens to each text: give more than that"
-            )));
+            let problem = format!("the tokenizer adds {special} tokens to each text: give more than that");
+            return Err(SettingError::new("max_length", kept, problem).into());
         }
         check_labels(length, options)?;
         check_vocabulary(file, &tokenizer, &roles, options)?;
         let pad = match tokenizer.get_padding() {
             Some(padding) => padding.pad_id,
             None => PADDING.iter().find_map(|token| tokenizer.token_to_id(token)).ok_or_else(|| {
-                DataError(format!("{}: names no padding token: save it with enable_padding", file.display()))
+                DataError::File(format!("{}: names no padding token: save it with enable_padding", file.display()))
             })?,
         };
         let task = options.text.task;
@@ -106,7 +107,7 @@ impl Tokens {
                     }
                     Err(error) => unreadable.push((
                         row,
-                        format!("cannot be tokenized ({error}): correct the row, or use --on-bad-row drop"),
+                        format!("cannot be tokenized ({error}): correct the row, or use `on_bad_row` drop"),
                     )),
                 }
             }
@@ -132,8 +133,9 @@ impl Tokens {
 }
 
 fn read(file: &Path) -> Result<Tokenizer, DataError> {
-    let bytes = std::fs::read(file)
-        .map_err(|error| DataError(format!("{}: cannot be read ({error}): correct --tokenizer", file.display())))?;
+    let bytes = std::fs::read(file).map_err(|error| {
+        DataError::File(format!("{}: cannot be read ({error}): correct `tokenizer`", file.display()))
+    })?;
     let mut json: Value = serde_json::from_slice(&bytes).map_err(|error| broken(file, &error.into()))?;
     // Nothing is turned back into text.
     if let Some(parts) = json.as_object_mut() {
@@ -146,7 +148,7 @@ fn read(file: &Path) -> Result<Tokenizer, DataError> {
 
 fn broken(file: &Path, error: &tokenizers::Error) -> DataError {
     let reason = error.to_string().replace('\n', " ");
-    DataError(format!(
+    DataError::File(format!(
         "{}: is not a usable tokenizer file ({reason}): save it again, as tokenizer.json",
         file.display()
     ))
@@ -163,28 +165,28 @@ fn roles(inputs: &[InputShape]) -> Result<(Vec<Role>, usize), DataError> {
             "token_type_ids" => Role::Types,
             _ if inputs.len() == 1 => Role::Ids,
             name => {
-                return Err(DataError(format!(
+                return Err(DataError::File(format!(
                     "text: nothing is known for the model's input '{name}': name inputs input_ids, attention_mask or \
                      token_type_ids"
                 )));
             }
         };
         if role == Role::Ids && input.dtype != DType::I64 {
-            return Err(DataError(format!(
+            return Err(DataError::File(format!(
                 "text: the model's input '{}' takes {} where tokens are integers: use a model of token ids, int64 [N, S]",
                 input.name,
                 input.dtype.name()
             )));
         }
         let [extent] = input.shape[..] else {
-            return Err(DataError(format!(
+            return Err(DataError::File(format!(
                 "text: the model's input '{}' takes {:?} numbers a sample where a text has a row of them: use a model of \
                  token ids [N, S]",
                 input.name, input.shape
             )));
         };
         if length.is_some_and(|length| length != extent) {
-            return Err(DataError(format!(
+            return Err(DataError::File(format!(
                 "text: the model's inputs take {} and {extent} tokens a sample: export them with one length",
                 length.unwrap_or_default()
             )));
@@ -194,7 +196,7 @@ fn roles(inputs: &[InputShape]) -> Result<(Vec<Role>, usize), DataError> {
     }
     match length {
         Some(length) if roles.contains(&Role::Ids) => Ok((roles, length)),
-        _ => Err(DataError("text: the model has no input 'input_ids': export one".into())),
+        _ => Err(DataError::File("text: the model has no input 'input_ids': export one".into())),
     }
 }
 
@@ -208,10 +210,11 @@ fn check_labels(length: usize, options: &DataOptions) -> Result<(), DataError> {
     if shape.iter().product::<usize>() == wanted.iter().product::<usize>() {
         return Ok(());
     }
-    Err(DataError(format!(
-        "--task {task}: gives labels of shape {wanted:?} a sample where the model's output has {shape:?}: use --task {other}, \
-         another --output, or name the axis of the classes with --class-axis"
-    )))
+    let problem = format!(
+        "gives labels of shape {wanted:?} a sample where the model's output has {shape:?}: use `task` {other}, another `output`, \
+         or name the axis of the classes with `class_axis`"
+    );
+    Err(SettingError::new("task", task, problem).into())
 }
 
 /// Every token must be a row of the model's table, and a class of a language model, whatever the texts are.
@@ -230,7 +233,7 @@ fn check_vocabulary(
     };
     for (what, limit) in [("embeds", table), ("predicts", classes)] {
         if let Some(limit) = limit.filter(|limit| *limit < size) {
-            return Err(DataError(format!(
+            return Err(DataError::File(format!(
                 "{}: has {size} tokens where the model {what} {limit}: use the tokenizer that the model is made for",
                 file.display()
             )));
