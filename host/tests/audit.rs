@@ -130,7 +130,7 @@ fn a_precision_that_shows_nothing_is_refused_by_its_flag() {
     let run = train::prepare(&source(SMALL), config()).unwrap();
     for precision in [0.0, 0.6, f64::NAN] {
         let error = mechanism(&run, MechanismOptions { precision, seed: None }, &mut |_| {}).unwrap_err();
-        assert!(error.to_string().starts_with("--precision "), "{error}");
+        assert!(error.to_string().starts_with("`precision` "), "{error}");
     }
 }
 
@@ -165,7 +165,7 @@ fn an_added_sample_that_is_hardly_ever_drawn_is_said_and_not_passed_over() {
     let rare = TrainConfig { dataset_size: size, allow_large_delta: true, batch_size: 1, epochs: 1e-9, ..config() };
     let run = train::prepare(&source(SMALL), rare).unwrap();
     let error = neighbours(&run, NeighbourOptions { steps: 1, seed: Some(0) }, &mut |_| {}).unwrap_err();
-    assert!(error.to_string().starts_with("--steps 1: "), "{error}");
+    assert!(error.to_string().starts_with("`steps` 1: "), "{error}");
 }
 
 fn options() -> CanaryOptions {
@@ -202,13 +202,13 @@ fn a_canary_audit_goes_through_every_path_and_is_repeated_by_its_seed() {
 fn options_that_show_nothing_are_refused_by_their_flag() {
     let run = train::prepare(&source(SMALL), config()).unwrap();
     for (options, words) in [
-        (CanaryOptions { count: 999, ..options() }, "--count 999"),
-        (CanaryOptions { guesses: Some(3), ..options() }, "--guesses 3"),
-        (CanaryOptions { guesses: Some(0), ..options() }, "--guesses 0"),
-        (CanaryOptions { guesses: Some(1002), ..options() }, "--guesses 1002"),
-        (CanaryOptions { confidence: 1.0, ..options() }, "--confidence 1"),
-        (CanaryOptions { confidence: f64::NAN, ..options() }, "--confidence NaN"),
-        (CanaryOptions { canaries: Canaries::Dirac, ..options() }, "here are 650; use --canaries random"),
+        (CanaryOptions { count: 999, ..options() }, "`count` 999"),
+        (CanaryOptions { guesses: Some(3), ..options() }, "`guesses` 3"),
+        (CanaryOptions { guesses: Some(0), ..options() }, "`guesses` 0"),
+        (CanaryOptions { guesses: Some(1002), ..options() }, "`guesses` 1002"),
+        (CanaryOptions { confidence: 1.0, ..options() }, "`confidence` 1"),
+        (CanaryOptions { confidence: f64::NAN, ..options() }, "`confidence` NaN"),
+        (CanaryOptions { canaries: Canaries::Dirac, ..options() }, "here are 650; use `canaries` random"),
     ] {
         let error = canary(&run, options, &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");

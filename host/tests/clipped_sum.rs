@@ -103,13 +103,13 @@ fn clipped_sums_are_refused_where_their_bound_would_not_hold() {
     let source = source("digits-mlp.onnx");
     let refused = |config: TrainConfig, word: &str| {
         let error = train::prepare(&source, config).err().expect("refused").to_string();
-        assert!(error.contains("--readout") && error.contains(word), "{error}");
+        assert!(error.contains("`readout`") && error.contains(word), "{error}");
     };
     let config = |readout| config(Choice::Tract, readout);
-    refused(TrainConfig { noise: Noise::Discrete, ..config(Readout::ClippedSum) }, "--noise continuous");
+    refused(TrainConfig { noise: Noise::Discrete, ..config(Readout::ClippedSum) }, "`noise` continuous");
     for clipping in [Clipping::PerLayer, Clipping::Automatic { stability: 0.01 }] {
         let method = Method { clipping, ..Method::dp_sgd(1.0, 0.3) };
-        refused(TrainConfig { method, ..config(Readout::ClippedSum) }, "--clipping flat");
+        refused(TrainConfig { method, ..config(Readout::ClippedSum) }, "`clipping` flat");
     }
     refused(config(Readout::Norms), "clipped-sum");
 }

@@ -362,31 +362,31 @@ fn what_a_recording_cannot_hold_is_refused_by_name_before_anything_is_released()
         }
     };
     for (model, config, words) in [
-        (SMALL, of(&|config| config.optimizer.galore = Some(galore)), ["--galore", "leave one"]),
+        (SMALL, of(&|config| config.optimizer.galore = Some(galore)), ["`galore`", "leave one"]),
         (
             SMALL,
             of(&|config| {
                 continuous(NonZeroUsize::new(1))(config);
                 config.readout = Readout::ClippedSum;
             }),
-            ["--readout clipped-sum", "--readout per-sample"],
+            ["`readout` clipped-sum", "`readout` per-sample"],
         ),
-        (SMALL, of(&continuous(None)), ["--noise continuous", "--workers 1"]),
-        (SMALL, of(&continuous(NonZeroUsize::new(2))), ["--noise continuous", "--workers 1"]),
+        (SMALL, of(&continuous(None)), ["`noise` continuous", "`workers` 1"]),
+        (SMALL, of(&continuous(NonZeroUsize::new(2))), ["`noise` continuous", "`workers` 1"]),
         (
             "digits-cnn-groupnorm.onnx",
             of(&|config| config.method.clipping = Clipping::PerLayer),
-            ["at most 8 tensors", "--clipping flat"],
+            ["at most 8 tensors", "`clipping` flat"],
         ),
         (
             SMALL,
             of(&|config| config.method.filter = FilterChoice::PerSample(iterates(9))),
-            ["at most 8", "--iterates 9"],
+            ["at most 8", "`iterates` 9"],
         ),
         (SMALL, of(&|config| config.method.filter = FilterChoice::Iir(fir(10))), ["order 8", "has 9"]),
     ] {
         let message = refusal(model, config);
-        assert!(message.starts_with("--record: ") && words.iter().all(|word| message.contains(word)), "{message}");
+        assert!(message.starts_with("`record`: ") && words.iter().all(|word| message.contains(word)), "{message}");
     }
     // What is just within is recorded.
     for within in [FilterChoice::PerSample(iterates(8)), FilterChoice::Iir(fir(9))] {
@@ -436,9 +436,11 @@ fn options_without_a_field_are_refused() {
         // The run itself is sound.
         train::prepare(&source(SMALL), config.clone()).unwrap_or_else(|error| panic!("{flag}: {error}"));
         let message = refusal(SMALL, config);
+        let (name, value) = flag.strip_prefix("--").unwrap().split_at(flag.find(' ').unwrap_or(flag.len()) - 2);
+        let setting = format!("`{}`{value}", name.replace('-', "_"));
         let expected = format!(
-            "--record: a recording has no field for {flag}, so it could not be played to this run's bits; leave out {flag} or \
-             --record"
+            "`record`: a recording has no field for {setting}, so it could not be played to this run's bits; leave out {setting} \
+             or `record`"
         );
         assert_eq!(message, expected);
         assert!(table.contains(&format!("`{flag}`")), "{flag}: {table}");
@@ -457,7 +459,7 @@ fn a_recording_above_its_limit_is_refused_with_the_size_that_is_expected() {
     assert!(size.abs_diff(pack.len() as u64) < size / 10, "{size} expected, {} bytes", pack.len());
     assert!(with(size).is_ok());
     let message = with(size - 1).err().unwrap().to_string();
-    for word in ["--record: ", &size.to_string(), "23 steps", "650 parameters", "--record-limit"] {
+    for word in ["`record`: ", &size.to_string(), "23 steps", "650 parameters", "`record_limit`"] {
         assert!(message.contains(word), "{message}");
     }
 }

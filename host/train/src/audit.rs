@@ -21,6 +21,7 @@ mod controls;
 
 use crate::{Run, TrainConfig, TrainError};
 use damper_accounting::{Accountant, Sampler};
+use damper_onnx::SettingError;
 use serde::Serialize;
 
 /// Version of the records that audits write.
@@ -78,14 +79,14 @@ impl Claim {
 ///
 /// # Errors
 ///
-/// Samples are shuffled, or draws are cut: the message names the flag.
+/// Samples are shuffled, or draws are cut: the error names the setting.
 pub fn check_sampler(config: &TrainConfig) -> Result<(), TrainError> {
-    let flag = match (config.sampler, config.truncate) {
+    let (setting, value) = match (config.sampler, config.truncate) {
         (Sampler::Poisson, None) => return Ok(()),
-        (Sampler::Poisson, Some(_)) => "--truncate",
-        (Sampler::Shuffled, _) => "--sampler shuffled",
+        (Sampler::Poisson, Some(_)) => ("truncate", ""),
+        (Sampler::Shuffled, _) => ("sampler", "shuffled"),
     };
-    Err(TrainError::Flag(format!("{flag}: audits replay whole Poisson draws; leave it out")))
+    Err(SettingError::new(setting, value, "audits replay whole Poisson draws; leave it out").into())
 }
 
 /// A number from the operating system, where the user gave none.

@@ -127,7 +127,7 @@ impl Budget {
     pub fn reserve(mut self, command: &str, out: &Path, plan: RunPlan) -> Result<Reservation, BudgetError> {
         if plan.run != "private" {
             let problem = "a simulation is not private at any epsilon, for its noise can be recomputed: leave out the seed, or \
-                           leave out --budget if the data are public";
+                           leave out `budget` if the data are public";
             return Err(fault(&self.path, problem.into()));
         }
         let total = self.record.epsilon(Some(&plan.events)).map_err(|error| self.cost(error))?;
@@ -140,7 +140,7 @@ impl Budget {
                 delta: *delta,
                 limit,
                 remedy: format!(
-                    "{} is spent; use more noise (damper calibrate --budget {} finds it) or fewer steps",
+                    "{} is spent; use more noise (damper calibrate `budget` {} finds it) or fewer steps",
                     damper_accounting::upward(spent),
                     self.path.display()
                 ),
@@ -212,7 +212,7 @@ fn locked(path: &Path) -> Result<(File, Vec<u8>), BudgetError> {
         Ok(found) => Ok(found),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(fault(
             path,
-            format!("there is no such budget; make it: damper budget {} --create NAME --delta D", path.display()),
+            format!("there is no such budget; make it: damper budget {} `create` NAME `delta` D", path.display()),
         )),
         Err(error) => Err(fault(path, format!("cannot be opened and locked ({error}); make it readable and writable"))),
     }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// The path of discrete noise.
 pub const EXACT: &str = "exact";
-/// The path of `--readout clipped-sum`.
+/// The path of clipped sums by the backend.
 pub const CLIPPED_BY_BACKEND: &str = "float, clipped by the backend";
 
 /// What `damper train` was asked for. Everything in it is public but the samples of `data` and the seed of a private run.
@@ -67,7 +67,7 @@ pub struct TrainConfig {
 }
 
 impl TrainConfig {
-    /// With everything else as `damper train` has it where no flag says otherwise.
+    /// With everything else as `damper train` has it by default.
     #[must_use]
     pub fn new(budget: Budget, delta: f64, batch_size: u32, epochs: f64, method: Method) -> Self {
         Self {
@@ -134,7 +134,7 @@ pub enum TestMetrics {
 }
 
 impl TestMetrics {
-    /// As `--test-metrics` takes it.
+    /// As the command line takes it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -14,6 +14,7 @@
 
 use super::TrainError;
 use damper_core::accounting::Rate;
+use damper_onnx::SettingError;
 
 /// The noise multiplier of the first step for the paper's `ε̄`, at these factors `α_t`; all 1 where none are given.
 pub(super) fn multiplier(
@@ -24,7 +25,7 @@ pub(super) fn multiplier(
     factors: Option<&[f64]>,
 ) -> Result<f64, TrainError> {
     if !(epsilon.is_finite() && epsilon > 0.0) {
-        return Err(TrainError::Flag(format!("--equation-6 {epsilon}: must be a finite number above 0")));
+        return Err(SettingError::new("equation_6", epsilon, "must be a finite number above 0").into());
     }
     let steps = f64::from(steps);
     let sum = factors.map_or(steps, |factors| factors.iter().map(|factor| 1.0 / (factor * factor)).sum());
@@ -33,7 +34,8 @@ pub(super) fn multiplier(
     if multiplier.is_finite() && multiplier > 0.0 {
         Ok(multiplier)
     } else {
-        Err(TrainError::Flag(format!("--equation-6 {epsilon}: gives no noise at --delta {delta}; lower --delta")))
+        let problem = format!("gives no noise at `delta` {delta}; lower `delta`");
+        Err(SettingError::new("equation_6", epsilon, problem).into())
     }
 }
 

@@ -6,6 +6,7 @@ use damper_accounting::AccountingError;
 use damper_core::error::ConfigError;
 use damper_data::DataError;
 use damper_grad::Refusal;
+use damper_onnx::SettingError;
 use damper_onnx::graph::GraphError;
 use damper_runtime::BackendError;
 
@@ -30,54 +31,57 @@ pub enum TrainError {
     /// The processor computes otherwise than IEEE 754 by default.
     #[error("this thread's arithmetic: {0}; reset MXCSR (x86-64) or FPCR (AArch64), which a loaded library has set")]
     Arithmetic(#[from] damper_core::ArithmeticError),
-    /// A flag at fault, and what to do.
+    /// A setting at fault, and what to do.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// Anything else.
     #[error("{0}")]
-    Flag(String),
+    Run(String),
     /// The operating system gave no randomness.
-    #[error("the operating system gave no random key ({0}); a private run needs one, a simulation takes --seed")]
+    #[error("the operating system gave no random key ({0}); a private run needs one, a simulation takes `seed`")]
     Key(getrandom::Error),
 }
 
-/// The core's configuration errors in the words of the command line.
+/// The core's configuration errors by the trainer's settings.
 impl From<ConfigError> for TrainError {
     fn from(error: ConfigError) -> Self {
-        let flag = match error.parameter {
-            "noise multiplier" | "sigma in grid units" => "--noise-multiplier",
-            "clip" => "--clip",
-            "learning rate" => "--lr",
-            "learning-rate schedule" => "--lr-schedule",
-            "expected_batch" => "--batch-size",
-            "momentum" => "--momentum",
-            "weight decay" => "--weight-decay",
-            "beta1" | "beta2" => "--betas",
-            "grid bits" => "--grid-bits",
+        let setting = match error.parameter {
+            "noise multiplier" | "sigma in grid units" => "noise_multiplier",
+            "clip" => "clip",
+            "learning rate" => "lr",
+            "learning-rate schedule" => "decay",
+            "expected_batch" => "batch_size",
+            "momentum" => "momentum",
+            "weight decay" => "weight_decay",
+            "beta1" | "beta2" => "betas",
+            "grid bits" => "grid_bits",
             "Adam's epsilon" | "AdaGrad's epsilon" | "RMSprop's epsilon" | "floor of the second moment" => {
-                "--adam-epsilon"
+                "adam_epsilon"
             }
-            "RMSprop's alpha" => "--alpha",
-            "AdaGrad-norm's b_0^2" | "AdaGrad-norm's floor" => "--adagrad-norm",
-            "AdaGrad-norm's weight" => "--norm-weight",
-            "start of averaging" => "--average",
+            "RMSprop's alpha" => "alpha",
+            "AdaGrad-norm's b_0^2" | "AdaGrad-norm's floor" => "norm_step",
+            "AdaGrad-norm's weight" => "norm_weight",
+            "start of averaging" => "average",
             "lags of the adaptive filter" | "memory of the adaptive filter" | "floor of the adaptive filter" => {
-                "--adaptive-fir"
+                "adaptive_fir"
             }
-            "number of iterates" => "--iterates",
-            "per-sample momentum" => "--beta",
-            "kappa" => "--kappa",
-            "gamma" => "--gamma",
-            "variances of the gain's recursion" => "--gain-recursion",
+            "number of iterates" => "iterates",
+            "per-sample momentum" => "beta",
+            "kappa" => "kappa",
+            "gamma" => "gamma",
+            "variances of the gain's recursion" => "gain_recursion",
             "exponent of the noise schedule"
             | "growth of the noise schedule"
-            | "first multiplier of the noise schedule" => "--noise-schedule",
-            "gamma of automatic clipping" => "--stability",
-            "count noise multiplier" => "--count-noise-multiplier",
-            "least clip" | "largest clip" => "--clip-bounds",
-            "unclipped fraction" | "quantile" => "--percentile",
-            "rate of the clip" => "--threshold-rate",
-            "histogram range" | "half the histogram range" => "--range",
-            "GaLore's scale" => "--galore",
+            | "first multiplier of the noise schedule" => "noise_schedule",
+            "gamma of automatic clipping" => "stability",
+            "count noise multiplier" => "count_noise_multiplier",
+            "least clip" | "largest clip" => "clip_bounds",
+            "unclipped fraction" | "quantile" => "percentile",
+            "rate of the clip" => "threshold_rate",
+            "histogram range" | "half the histogram range" => "range",
+            "GaLore's scale" => "galore",
             other => other,
         };
-        Self::Flag(format!("{flag}: {error}"))
+        SettingError::new(setting, "", error.to_string()).into()
     }
 }

@@ -29,7 +29,7 @@ pub struct FileError(pub String);
 #[derive(Debug)]
 pub struct AtomicFile {
     path: PathBuf,
-    flag: &'static str,
+    setting: &'static str,
     writer: BufWriter<NamedTempFile>,
 }
 
@@ -43,20 +43,20 @@ impl AtomicFile {
         Self::create_for(path, access, OUT)
     }
 
-    /// The same for a file that the user named by another flag than `--out`.
+    /// The same for a file that another setting than `out` named.
     ///
     /// # Errors
     ///
     /// The folder does not exist or cannot be written.
-    pub fn create_for(path: &Path, access: Access, flag: &'static str) -> Result<Self, FileError> {
+    pub fn create_for(path: &Path, access: Access, setting: &'static str) -> Result<Self, FileError> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(".damper-");
         let permissions = permissions(access);
         if let Some(permissions) = permissions {
             builder.permissions(permissions);
         }
-        let file = builder.tempfile_in(folder_of(path)).map_err(|error| failed(path, flag, &error))?;
-        Ok(Self { path: path.to_path_buf(), flag, writer: BufWriter::new(file) })
+        let file = builder.tempfile_in(folder_of(path)).map_err(|error| failed(path, setting, &error))?;
+        Ok(Self { path: path.to_path_buf(), setting, writer: BufWriter::new(file) })
     }
 
     /// Makes the file appear under its name, in place of one that is there.
@@ -72,12 +72,12 @@ impl AtomicFile {
             file.persist(&path).map_err(|error| error.error)?;
             sync_folder(folder_of(&path))
         };
-        commit().map_err(|error| failed(&path, self.flag, &error))
+        commit().map_err(|error| failed(&path, self.setting, &error))
     }
 
     /// The error for a write to this file that failed.
     pub fn failed(&self, error: &io::Error) -> FileError {
-        failed(&self.path, self.flag, error)
+        failed(&self.path, self.setting, error)
     }
 }
 
@@ -188,12 +188,12 @@ pub fn create_output_folder(path: &Path) -> Result<(), FileError> {
             if entries.next().is_some() {
                 if may_hold_ledger(path) {
                     return Err(FileError(format!(
-                        "{}: holds the ledger of a run, whose privacy cost counts against its data: keep it and name another --out",
+                        "{}: holds the ledger of a run, whose privacy cost counts against its data: keep it and name another `out`",
                         path.display()
                     )));
                 }
                 return Err(FileError(format!(
-                    "{}: the output folder exists and is not empty: name another --out or remove it",
+                    "{}: the output folder exists and is not empty: name another `out` or remove it",
                     path.display()
                 )));
             }
@@ -206,7 +206,7 @@ pub fn create_output_folder(path: &Path) -> Result<(), FileError> {
         }
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return Err(FileError(format!(
-                "{}: the output folder is a file, or lies under one: name another --out",
+                "{}: the output folder is a file, or lies under one: name another `out`",
                 path.display()
             )));
         }
@@ -270,20 +270,22 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// The flag that names most files.
-const OUT: &str = "--out";
+/// The setting that names most files.
+const OUT: &str = "out";
 
-fn failed(path: &Path, flag: &str, error: &io::Error) -> FileError {
+fn failed(path: &Path, setting: &str, error: &io::Error) -> FileError {
     let remedy = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => format!("free some space or name another {flag}"),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            format!("free some space or name another `{setting}`")
+        }
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            format!("change the folder's permissions or name another {flag}")
+            format!("change the folder's permissions or name another `{setting}`")
         }
         io::ErrorKind::NotFound => "make its folder first".to_owned(),
         io::ErrorKind::IsADirectory | io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-            format!("its name, or a folder's on the way, is taken by something else: name another {flag}")
+            format!("its name, or a folder's on the way, is taken by something else: name another `{setting}`")
         }
-        _ => format!("see to the disk or name another {flag}"),
+        _ => format!("see to the disk or name another `{setting}`"),
     };
     let mut reason = error.to_string();
     // tempfile adds the temporary name, which tells the user nothing.
@@ -367,7 +369,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("model.onnx"), b"precious").unwrap();
         let message = create_output_folder(folder.path()).unwrap_err().to_string();
-        assert!(message.contains(&folder.path().display().to_string()) && message.contains("another --out"));
+        assert!(message.contains(&folder.path().display().to_string()) && message.contains("another `out`"));
         assert_eq!(fs::read(folder.path().join("model.onnx")).unwrap(), b"precious");
     }
 
@@ -376,7 +378,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         for path in [file.path().to_path_buf(), file.path().join("out")] {
             let message = create_output_folder(&path).unwrap_err().to_string();
-            assert!(message.contains("another --out") && !message.contains('\n'), "{message}");
+            assert!(message.contains("another `out`") && !message.contains('\n'), "{message}");
         }
     }
 

@@ -16,6 +16,7 @@ use super::{TrainConfig, TrainError};
 use damper_accounting::{Accountant, AccountingError, Plan, calibrate};
 use damper_core::accounting::{Event, Rate};
 use damper_core::threshold::CountNoise;
+use damper_onnx::SettingError;
 
 /// The least noise on a sum, in rows.
 const LEAST: f64 = 0.25;
@@ -52,10 +53,10 @@ impl PrivateMetrics {
         let mut each = if with_accuracy { joint * std::f64::consts::SQRT_2 } else { joint }.max(LEAST);
         loop {
             let noise = CountNoise::new(each).map_err(|_| {
-                TrainError::Flag(format!(
-                    "--test-metrics private: {releases} evaluations need noise of {each:.0} rows; raise --epsilon, or raise \
-                     --eval-every"
-                ))
+                let problem = format!(
+                    "{releases} evaluations need noise of {each:.0} rows; raise `epsilon`, or raise `evaluate_every`"
+                );
+                SettingError::new("test_metrics", "private", problem)
             })?;
             let other = with_accuracy.then(|| noise.multiplier());
             let plan = Plan::constant(Rate::ONE, noise.multiplier(), other, u64::from(releases))?;

@@ -41,12 +41,12 @@ pub enum InitError {
     Metadata { name: String, text: String, why: String },
     /// A tensor that an initialiser cannot make.
     #[error(
-        "parameter '{name}': {initialiser} needs a fan, and the shape {shape:?} has none; give --init '{name}=SPEC'"
+        "parameter '{name}': {initialiser} needs a fan, and the shape {shape:?} has none; give `init` '{name}=SPEC'"
     )]
     NoFan { name: String, initialiser: Initialiser, shape: Vec<usize> },
     /// Neither values nor a way to make them.
     #[error(
-        "parameter '{0}' has no values, and nothing says how to make them: give --init '{0}=SPEC', or export the model with \
+        "parameter '{0}' has no values, and nothing says how to make them: give `init` '{0}=SPEC', or export the model with \
          its weights"
     )]
     NoValues(String),
@@ -54,13 +54,13 @@ pub enum InitError {
     #[error("parameter '{0}' is larger than 2 GiB, which no ONNX model can be: the file is damaged, export it again")]
     TooLarge(String),
     /// A pattern that matches nothing.
-    #[error("--init '{0}' matches no trained initializer; damper inspect lists their names")]
+    #[error("`init` '{0}' matches no trained initializer; damper inspect lists their names")]
     Unmatched(String),
     /// Any of the others, with the file.
     #[error("{file}: {error}")]
     InFile { file: String, error: Box<InitError> },
     /// A seed for a model that needs none.
-    #[error("--init-seed: the model file has all its weights; leave it out, or draw new ones with damper init")]
+    #[error("`init_seed`: the model file has all its weights; leave it out, or draw new ones with damper init")]
     IdleSeed,
     /// A model that no result may be made of.
     #[error("is the model of a canary audit, which has seen made-up samples: use the model that was audited")]

@@ -6,8 +6,9 @@ use super::choice::{
 };
 use damper_core::error::ConfigError;
 use damper_core::schedule::{AnyNoise, CltNoise, NoiseSchedule};
+use damper_onnx::SettingError;
 
-/// What `--method` and its flags chose.
+/// A method and its settings.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Method {
     /// `dp-sgd`, `doppler`, …
@@ -56,17 +57,14 @@ impl Method {
             && optimizer.norm_step.is_some()
         {
             let kind = if self.clt_noise { "clt" } else { "matched" };
-            return Err(TrainError::Flag(format!(
-                "--noise-schedule {kind}: with --adagrad-norm the step sizes follow released gradients, so noise matched \
-                 to them would be chosen on the way, which the price of a declared schedule does not cover; declare one, \
-                 such as --noise-schedule polynomial:0.05,0.5"
-            )));
+            let problem = "with `norm_step` the step sizes follow released gradients, so noise matched to them would be chosen on \
+                           the way, which the price of a declared schedule does not cover; declare one, such as `noise_schedule` \
+                           polynomial:0.05,0.5";
+            return Err(SettingError::new("noise_schedule", kind, problem).into());
         }
         if self.count_non_finite && !self.threshold.has_histogram() {
-            return Err(TrainError::Flag(
-                "--count-non-finite: no histogram of norms is counted; leave it out, or use --threshold percentile"
-                    .into(),
-            ));
+            let problem = "no histogram of norms is counted; leave it out, or use `threshold` percentile";
+            return Err(SettingError::new("count_non_finite", "", problem).into());
         }
         Ok(())
     }

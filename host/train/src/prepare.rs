@@ -10,10 +10,12 @@ use crate::init;
 use damper_accounting::{Sampler, Truncated};
 use damper_data::{DataOptions, Dataset, InputShape, LabelKind, Split, TestSource, held_out_rows, load};
 use damper_grad::{Cost, DeriveOptions, GradGraph, Loss, Readout, derive};
+use damper_onnx::SettingError;
 use damper_onnx::attr_int;
 use damper_onnx::graph::{Graph, GraphOptions, Value, ValueId, retie};
 use damper_onnx::pb::ModelProto;
 use damper_onnx::{Dim, TensorSpec};
+use std::fmt::Display;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -77,10 +79,10 @@ fn as_read(options: &DeriveOptions) -> DeriveOptions {
 ///
 /// # Errors
 ///
-/// A flag, the model or the data is at fault; the message says which, and what to do.
+/// A setting, the model or the data is at fault; the message says which, and what to do.
 pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainError> {
     damper_core::self_test()?;
-    check_flags(source, &config)?;
+    check_settings(source, &config)?;
     config.method.check(&config.optimizer)?;
     let Read { model, init_seed, graph, grad, derive, data } = read(source)?;
     let clipped = clipped(&graph, &source.derive, &config)?;
@@ -88,7 +90,7 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     let Priced { terms, cut, plan, mut warnings, mut warnings_of_data } = price(&mut config, data.train.len() as u64)?;
     if config.seed.is_some() {
         warnings.push(
-            "--seed makes this run a simulation: its noise can be recomputed, so nothing of it is private".into(),
+            "`seed` makes this run a simulation: its noise can be recomputed, so nothing of it is private".into(),
         );
     }
     if !grad.unreached.is_empty() {
@@ -98,7 +100,7 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     let warmup = config.method.learning_rate.warmup;
     if warmup > config.epochs {
         warnings.push(format!(
-            "--warmup {warmup}: longer than the run, whose learning rate never rises to --lr (--epochs {})",
+            "`warmup` {warmup}: longer than the run, whose learning rate never rises to `lr` (`epochs` {})",
             config.epochs
         ));
     }
@@ -106,7 +108,7 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         && !forms(&grad).into_iter().any(|form| galore.projects(form))
     {
         warnings.push(format!(
-            "--galore {}: no tensor has more rows and more columns than that, so nothing is projected",
+            "`galore` {}: no tensor has more rows and more columns than that, so nothing is projected",
             galore.rank
         ));
     }
@@ -123,13 +125,13 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         && let Some(TestSource::Fraction(fraction)) = source.data_options.test
     {
         warnings.push(format!(
-            "--test {fraction}: the held-out rows come out of the training file, and their exact metrics are not covered by epsilon; \
-             use --test-metrics private, or none, if these rows are private"
+            "`test` {fraction}: the held-out rows come out of the training file, and their exact metrics are not covered by epsilon; \
+             use `test_metrics` private, or none, if these rows are private"
         ));
     }
     if data.shares_rows() {
         warnings_of_data.push(
-            "--test: held-out rows are equal to training rows, so the metrics are not of unseen rows; remove them from one of the two"
+            "`test`: held-out rows are equal to training rows, so the metrics are not of unseen rows; remove them from one of the two"
                 .into(),
         );
     }
@@ -182,14 +184,14 @@ fn private_metrics(
 ///
 /// # Errors
 ///
-/// A flag is at fault.
+/// A setting is at fault.
 pub fn plan(
     source: &Source,
     mut config: TrainConfig,
     samples: u64,
     tuning: Option<f64>,
 ) -> Result<RunPlan, TrainError> {
-    check_flags(source, &config)?;
+    check_settings(source, &config)?;
     config.method.check(&config.optimizer)?;
     let Priced { terms, cut, plan, .. } = price(&mut config, samples)?;
     let metrics = match config.test_metrics {
@@ -243,20 +245,16 @@ fn clipped(graph: &Graph, derived: &DeriveOptions, config: &TrainConfig) -> Resu
     match config.readout {
         Readout::PerSample => return Ok(None),
         Readout::ClippedSum => {}
-        _ => return Err(TrainError::Flag("--readout: training takes per-sample or clipped-sum".into())),
+        _ => return Err(SettingError::new("readout", "", "training takes per-sample or clipped-sum").into()),
     }
     if config.noise != Noise::Continuous {
-        return Err(TrainError::Flag(
-            "--readout clipped-sum: its bound holds in the backend's floats, not in integers; add --noise continuous, or \
-             use --readout per-sample, which is exact"
-                .into(),
-        ));
+        let problem = "its bound holds in the backend's floats, not in integers; add `noise` continuous, or use `readout` \
+                       per-sample, which is exact";
+        return Err(SettingError::new("readout", "clipped-sum", problem).into());
     }
     if config.method.clipping != Clipping::Flat {
-        return Err(TrainError::Flag(
-            "--readout clipped-sum: clips all parameters together at the clip; use --clipping flat, or --readout per-sample"
-                .into(),
-        ));
+        let problem = "clips all parameters together at the clip; use `clipping` flat, or `readout` per-sample";
+        return Err(SettingError::new("readout", "clipped-sum", problem).into());
     }
     let points = NonZeroUsize::new(config.method.filter.gradients_per_sample()).unwrap_or(NonZeroUsize::MIN);
     let options = DeriveOptions { readout: Readout::ClippedSum, points, ..derived.clone() };
@@ -267,60 +265,56 @@ fn clipped(graph: &Graph, derived: &DeriveOptions, config: &TrainConfig) -> Resu
 fn physical_batch(config: &TrainConfig, cost: Cost) -> Result<NonZeroUsize, TrainError> {
     config.physical_batch.or_else(|| cost.rows(config.memory)).ok_or_else(|| {
         let needed = cost.bytes(1).div_ceil(1 << 20);
-        TrainError::Flag(format!(
-            "--memory: one sample's tensors take {needed}MiB; give at least so much (damper inspect counts it \
-             for each readout)"
-        ))
+        let problem = format!(
+            "one sample's tensors take {needed}MiB; give at least so much (damper inspect counts it for each readout)"
+        );
+        SettingError::new("memory", "", problem).into()
     })
 }
 
-/// Numbers that no later check would name by their flag.
-fn check_flags(source: &Source, config: &TrainConfig) -> Result<(), TrainError> {
-    let positive = |flag: &str, value: f64| {
+/// Settings that no later check would name.
+fn check_settings(source: &Source, config: &TrainConfig) -> Result<(), TrainError> {
+    let refuse = |setting, value: &dyn Display, problem| Err(SettingError::new(setting, value, problem).into());
+    let positive = |setting, value: f64| {
         if value.is_finite() && value > 0.0 {
             Ok(())
         } else {
-            Err(TrainError::Flag(format!("{flag} {value}: must be a finite number above 0")))
+            refuse(setting, &value, "must be a finite number above 0")
         }
     };
-    positive("--epochs", config.epochs)?;
+    positive("epochs", config.epochs)?;
     let learning_rate = &config.method.learning_rate;
-    positive("--lr", learning_rate.lr)?;
+    positive("lr", learning_rate.lr)?;
     if !(learning_rate.warmup.is_finite() && learning_rate.warmup >= 0.0) {
-        return Err(TrainError::Flag(format!("--warmup {}: must be finite and not negative", learning_rate.warmup)));
+        return refuse("warmup", &learning_rate.warmup, "must be finite and not negative");
     }
-    positive("--clip", f64::from(config.method.threshold.clip))?;
+    positive("clip", f64::from(config.method.threshold.clip))?;
     if let TestMetrics::Private { loss_bound } = config.test_metrics {
-        positive("--test-loss-bound", f64::from(loss_bound))?;
+        positive("loss_bound", f64::from(loss_bound))?;
     }
     if let Some(every) = config.evaluate_every {
-        positive("--eval-every", every)?;
+        positive("evaluate_every", every)?;
     }
     if config.dataset_size.is_some() && (config.sampler == Sampler::Shuffled || config.truncate.is_some()) {
-        return Err(TrainError::Flag(
-            "--dataset-size: shuffled batches and cut draws are priced for a public number of samples; leave it out, or use \
-             --sampler poisson without --truncate"
-                .into(),
-        ));
+        let problem = "shuffled batches and cut draws are priced for a public number of samples; leave it out, or use `sampler` \
+                       poisson without `truncate`";
+        return refuse("dataset_size", &"", problem);
     }
     if config.dataset_size.is_some() && matches!(source.data_options.test, Some(TestSource::Fraction(_))) {
-        return Err(TrainError::Flag(
-            "--dataset-size: the number of rows that --test FRACTION holds out gives the number of samples away; use --test \
-             KIND:PATH, or leave --dataset-size out"
-                .into(),
-        ));
+        let problem = "the number of rows that `test` FRACTION holds out gives the number of samples away; use `test` KIND:PATH, \
+                       or leave `dataset_size` out";
+        return refuse("dataset_size", &"", problem);
     }
     if config.sampler == Sampler::Shuffled && config.truncate.is_some() {
-        return Err(TrainError::Flag("--truncate: shuffled batches have a fixed size; leave it out".into()));
+        return refuse("truncate", &"", "shuffled batches have a fixed size; leave it out");
     }
     if matches!(config.budget, Budget::Equation6(_)) && config.method.clt_noise {
-        return Err(TrainError::Flag(
-            "--equation-6: --noise-schedule clt is shaped by its own multiplier; use --epsilon, or --noise-schedule matched:0.5"
-                .into(),
-        ));
+        let problem =
+            "`noise_schedule` clt is shaped by its own multiplier; use `epsilon`, or `noise_schedule` matched:0.5";
+        return refuse("equation_6", &"", problem);
     }
     if config.batch_size == 0 {
-        return Err(TrainError::Flag("--batch-size 0: must be at least 1".into()));
+        return refuse("batch_size", &0, "must be at least 1");
     }
     Ok(())
 }
@@ -334,7 +328,7 @@ fn loss_output(options: &DeriveOptions, graph: &Graph) -> Result<ValueId, TrainE
         _ => graph.outputs.first(),
     }
     .copied()
-    .ok_or_else(|| TrainError::Flag("--output: the model has no output".into()))
+    .ok_or_else(|| SettingError::new("output", "", "the model has no output").into())
 }
 
 fn label_kind(options: &DeriveOptions, graph: &Graph, grad: &GradGraph, output: ValueId) -> LabelKind {

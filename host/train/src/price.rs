@@ -12,6 +12,7 @@ use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
 use damper_core::private::Mechanism;
 use damper_core::schedule::{AnyNoise, LearningRate, Noise as _, NoiseSchedule};
 use damper_core::threshold::CountNoise;
+use damper_onnx::SettingError;
 
 /// A priced run.
 pub(super) struct Priced {
@@ -28,12 +29,12 @@ pub(super) fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, Tr
     let declared = config.dataset_size.unwrap_or(samples);
     let batch = u64::from(config.batch_size);
     let rate = Rate::of(batch, declared).map_err(|_| {
-        TrainError::Flag(match config.dataset_size {
-            None => format!("--batch-size {batch}: above the {declared} samples; lower it, or give --dataset-size"),
-            Some(_) => {
-                format!("--dataset-size {declared}: below --batch-size {batch}; raise it, or lower the batch size")
-            }
-        })
+        if config.dataset_size.is_none() {
+            let problem = format!("above the {declared} samples; lower it, or give `dataset_size`");
+            return SettingError::new("batch_size", batch, problem);
+        }
+        let problem = format!("below `batch_size` {batch}; raise it, or lower the batch size");
+        SettingError::new("dataset_size", declared, problem)
     })?;
     let per_epoch = match config.sampler {
         Sampler::Poisson => declared as f64 / batch as f64,
@@ -41,11 +42,8 @@ pub(super) fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, Tr
     };
     let steps = (config.epochs * per_epoch).ceil();
     if !(steps >= 1.0 && steps < f64::from(u32::MAX)) {
-        return Err(TrainError::Flag(format!(
-            "--epochs {}: gives {steps} steps; give {}",
-            config.epochs,
-            if steps < 1.0 { "more" } else { "fewer: there may be 4,294,967,294" }
-        )));
+        let fix = if steps < 1.0 { "more" } else { "fewer: there may be 4,294,967,294" };
+        return Err(SettingError::new("epochs", config.epochs, format!("gives {steps} steps; give {fix}")).into());
     }
     let steps = steps as u32;
     let mut warnings = Vec::new();
@@ -60,7 +58,7 @@ pub(super) fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, Tr
         let multiplier = equation6::multiplier(epsilon, rate, steps, config.delta, factors.as_deref())?;
         config.budget = Budget::NoiseMultiplier(multiplier);
         warnings.push(format!(
-            "--equation-6 {epsilon}: sets the noise to {multiplier:.6} clips; epsilon is the accountant's, and not {epsilon}"
+            "`equation_6` {epsilon}: sets the noise to {multiplier:.6} clips; epsilon is the accountant's, and not {epsilon}"
         ));
     }
     let mut noise_schedule = config.method.noise(match config.budget {
@@ -83,7 +81,7 @@ pub(super) fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, Tr
         let per_epoch = epoch_steps(samples, config.batch_size) as usize;
         (priced_rate, events) = (Rate::ONE, u64::from(steps).div_ceil(per_epoch as u64));
         warnings.push(format!(
-            "--sampler shuffled: nothing is gained by sampling, an epoch counts as one event at a rate of 1 ({events} of them)"
+            "`sampler` shuffled: nothing is gained by sampling, an epoch counts as one event at a rate of 1 ({events} of them)"
         ));
     }
     let truncation = config.truncate.map(|most| Truncation { samples, most });
@@ -161,7 +159,7 @@ pub fn tuning_rate(config: &TrainConfig, samples: u64, left: u64) -> Result<Rate
     let declared = u128::from(config.dataset_size.unwrap_or(samples));
     let left = (declared * u128::from(left) / u128::from(samples.max(1))) as u64;
     Rate::of(u64::from(config.batch_size), left).map_err(|_| {
-        TrainError::Flag("the training split has too few samples to tune on: give one value for each key".into())
+        TrainError::Run("the training split has too few samples to tune on: give one value for each key".into())
     })
 }
 
@@ -172,11 +170,14 @@ fn check_delta_of_counted(
     samples: u64,
     warnings: &mut Vec<String>,
 ) -> Result<(), TrainError> {
-    let flag = format!("--dataset-size {declared}: below the number of samples, for which --delta {}", config.delta);
+    let refuse = |rest: &str| {
+        let problem = format!("below the number of samples, for which `delta` {} {rest}", config.delta);
+        SettingError::new("dataset_size", declared, problem)
+    };
     match judge_delta(config.delta, samples, config.allow_large_delta) {
-        Err(_) => Err(TrainError::Flag(format!("{flag} is not below 1/N; lower --delta, or pass --allow-large-delta"))),
+        Err(_) => Err(refuse("is not below 1/N; lower `delta`, or pass `allow_large_delta`").into()),
         Ok(DeltaVerdict::Large { .. }) => {
-            warnings.push(format!("{flag} is above N^-1.1; lower --delta"));
+            warnings.push(refuse("is above N^-1.1; lower `delta`").to_string());
             Ok(())
         }
         Ok(DeltaVerdict::Fine) => Ok(()),
@@ -216,11 +217,11 @@ fn noise(config: &TrainConfig, schedule: &Schedule<'_>, delta: f64) -> Result<(f
             let least = mechanism.scaled(least);
             if least.check_noise().is_err() {
                 let least = least.sigma();
-                return Err(TrainError::Flag(format!(
-                    "--grid-bits {}: sigma is {least} grid units where it is least; raise it until sigma is at least \
-                     {SMALLEST_SIGMA}, and its square at least ten times 2^bits",
-                    config.grid_bits,
-                )));
+                let problem = format!(
+                    "sigma is {least} grid units where it is least; raise it until sigma is at least {SMALLEST_SIGMA}, and its \
+                     square at least ten times 2^bits"
+                );
+                return Err(SettingError::new("grid_bits", config.grid_bits, problem).into());
             }
             mechanism.check_clip(clip)?;
             Ok((mechanism.multiplier(), Some(mechanism.sigma())))

@@ -24,12 +24,13 @@ use damper_core::noise::DiscreteGaussian;
 use damper_core::numerics::digest::Digest;
 use damper_core::private::Mechanism;
 use damper_grad::Readout;
+use damper_onnx::SettingError;
 use damper_replay::grammar::{HIGHEST_ORDER, MOST_ITERATES, MOST_LAYERS, RUN};
 use std::fs;
 use std::num::NonZeroUsize;
 
-/// The flag that names the file.
-const FLAG: &str = "--record";
+/// The setting that names the file.
+const SETTING: &str = "record";
 /// The name of every recorded set.
 const SET: &str = "recorded run";
 /// Steps between checkpoints.
@@ -48,48 +49,48 @@ pub(super) enum Origin<'a> {
 pub(super) fn check(run: &Run) -> Result<(), TrainError> {
     let Some(record) = &run.config.record else { return Ok(()) };
     let config = &run.config;
-    let refuse = |message: String| Err(TrainError::Flag(format!("{FLAG}: {message}")));
+    let refuse = |problem: String| Err(SettingError::new(SETTING, "", problem).into());
     if config.readout == Readout::ClippedSum {
-        return refuse("--readout clipped-sum forms no sample's gradient; use --readout per-sample".into());
+        return refuse("`readout` clipped-sum forms no sample's gradient; use `readout` per-sample".into());
     }
     if config.noise == Noise::Continuous && config.workers != Some(NonZeroUsize::MIN) {
         return refuse(
-            "with --noise continuous the sum depends on how threads share the samples; add --workers 1".into(),
+            "with `noise` continuous the sum depends on how threads share the samples; add `workers` 1".into(),
         );
     }
     if config.optimizer.galore.is_some() {
-        return refuse("a recording knows no --galore; leave one of them out".into());
+        return refuse("a recording knows no `galore`; leave one of them out".into());
     }
-    if let Some(flag) = unrecorded(config) {
+    if let Some(setting) = unrecorded(config) {
         return refuse(format!(
-            "a recording has no field for {flag}, so it could not be played to this run's bits; leave out {flag} or {FLAG}"
+            "a recording has no field for {setting}, so it could not be played to this run's bits; leave out {setting} or `{SETTING}`"
         ));
     }
     let layers = layers(run).len();
     if layers > MOST_LAYERS {
         return refuse(format!(
             "a recording holds at most {MOST_LAYERS} tensors that are clipped each on its own, and here are {layers}; use \
-             --clipping flat"
+             `clipping` flat"
         ));
     }
     if let FilterChoice::PerSample(PerSample { iterates, .. }) = config.method.filter
         && iterates > MOST_ITERATES
     {
-        return refuse(format!("a recording holds at most {MOST_ITERATES} iterates; lower --iterates {iterates}"));
+        return refuse(format!("a recording holds at most {MOST_ITERATES} iterates; lower `iterates` {iterates}"));
     }
     if let Some(filter) = coefficients(&config.method.filter) {
         let order = filter.to_core()?.order();
         if order > HIGHEST_ORDER {
             return refuse(format!(
-                "a recording holds filters of order {HIGHEST_ORDER} at most, and this one has {order}; choose another --filter"
+                "a recording holds filters of order {HIGHEST_ORDER} at most, and this one has {order}; choose another `filter`"
             ));
         }
     }
     let expected = recording_bytes(run);
     if expected > record.limit {
         return refuse(format!(
-            "about {expected} bytes ({} steps of about {} samples of {} parameters), above --record-limit {}; record a shorter \
-             run or a smaller model, or give a larger --record-limit",
+            "about {expected} bytes ({} steps of about {} samples of {} parameters), above `record_limit` {}; record a shorter \
+             run or a smaller model, or give a larger `record_limit`",
             run.terms.steps,
             config.batch_size,
             run.params.len(),
@@ -139,7 +140,7 @@ impl Recording {
     pub(super) fn begin(run: &Run, origin: Origin<'_>) -> Result<Option<Self>, TrainError> {
         let Some(record) = &run.config.record else { return Ok(None) };
         let config = &run.config;
-        let mut pack = PackWriter::create(&record.file, FLAG, SET)?;
+        let mut pack = PackWriter::create(&record.file, SETTING, SET)?;
         pack.u8(RUN);
         pack.name(&config.method.name);
         pack.u32(u32::try_from(run.params.len()).unwrap_or(u32::MAX));
@@ -227,20 +228,20 @@ fn mechanism(pack: &mut PackWriter, run: &Run) -> Result<(), TrainError> {
     Ok(())
 }
 
-/// The first flag for which the format of recordings has no field.
+/// The first setting for which the format of recordings has no field.
 fn unrecorded(config: &TrainConfig) -> Option<&'static str> {
     let method = &config.method;
-    let flags = [
-        ("--adaptive-fir", matches!(method.filter, FilterChoice::AdaptiveFir { .. })),
+    let settings = [
+        ("`adaptive_fir`", matches!(method.filter, FilterChoice::AdaptiveFir { .. })),
         (
-            "--no-bias-correction",
+            "`no_bias_correction`",
             matches!(method.filter, FilterChoice::Uncorrected(_) | FilterChoice::PerSampleUncorrected(_)),
         ),
-        ("--count-non-finite", method.count_non_finite),
-        ("--noise-schedule clt", method.clt_noise),
-        ("--adam-denominator floored", matches!(config.optimizer.rule, Rule::FlooredAdam { .. })),
-        ("--norm-weight", config.optimizer.norm_weight.is_some()),
-        ("--average", config.average.is_some()),
+        ("`count_non_finite`", method.count_non_finite),
+        ("`noise_schedule` clt", method.clt_noise),
+        ("`adam_denominator` floored", matches!(config.optimizer.rule, Rule::FlooredAdam { .. })),
+        ("`norm_weight`", config.optimizer.norm_weight.is_some()),
+        ("`average`", config.average.is_some()),
     ];
-    flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+    settings.into_iter().find(|(_, given)| *given).map(|(setting, _)| setting)
 }

@@ -232,7 +232,7 @@ fn unopened(error: OpenError<FileError>) -> TrainError {
     match error {
         OpenError::Store(error) => TrainError::File(error),
         // The budgets are the numbers of steps and evaluations of the loop, and the state was made for the graph.
-        OpenError::BudgetSpent | OpenError::Call(_) => TrainError::Flag(format!("the step did not open: {error}")),
+        OpenError::BudgetSpent | OpenError::Call(_) => TrainError::Run(format!("the step did not open: {error}")),
     }
 }
 

@@ -30,6 +30,7 @@ use crate::watched::{GradientWatch, Watched, WatchedState};
 use crate::worker::Gather;
 use crate::{Run, TrainError};
 use damper_core::private::Mechanism;
+use damper_onnx::SettingError;
 use damper_runtime::open;
 use made::{Directions, coins};
 use serde::Serialize;
@@ -66,28 +67,32 @@ impl CanaryOptions {
     ///
     /// An option is outside its range.
     pub fn check(&self, run: &Run) -> Result<u32, TrainError> {
-        let refuse = |message: String| Err(TrainError::Flag(message));
         let Self { canaries, count, confidence, .. } = *self;
         if count < LEAST_CANARIES {
-            return refuse(format!("--count {count}: so few canaries show nothing; give at least {LEAST_CANARIES}"));
+            let problem = format!("so few canaries show nothing; give at least {LEAST_CANARIES}");
+            return Err(SettingError::new("count", count, problem).into());
         }
         let guesses = self.guesses.unwrap_or(Self::usual_guesses(count));
         if guesses == 0 || guesses % 2 == 1 || guesses > count.min(MOST_GUESSES) {
-            return refuse(format!(
-                "--guesses {guesses}: must be even, above 0 and at most {}: half of them are guessed in, half out",
+            let problem = format!(
+                "must be even, above 0 and at most {}: half of them are guessed in, half out",
                 count.min(MOST_GUESSES)
-            ));
+            );
+            return Err(SettingError::new("guesses", guesses, problem).into());
         }
         if !(0.5..1.0).contains(&confidence) {
-            return refuse(format!("--confidence {confidence}: must be from 0.5 to below 1; 0.999 is usual"));
+            let problem = "must be from 0.5 to below 1; 0.999 is usual";
+            return Err(SettingError::new("confidence", confidence, problem).into());
         }
         let (dim, split) = (run.params.len(), &run.data.train);
         match canaries {
-            Canaries::Dirac if count as usize > dim => refuse(format!(
-                "--count {count}: each dirac canary has a coordinate of its own, and here are {dim}; use --canaries random"
-            )),
+            Canaries::Dirac if count as usize > dim => {
+                let problem =
+                    format!("each dirac canary has a coordinate of its own, and here are {dim}; use `canaries` random");
+                Err(SettingError::new("count", count, problem).into())
+            }
             _ if split.len() as u64 + u64::from(count) > u64::from(u32::MAX) => {
-                refuse(format!("--count {count}: more slots than 2^32; give fewer"))
+                Err(SettingError::new("count", count, "more slots than 2^32; give fewer").into())
             }
             _ => Ok(guesses),
         }

@@ -58,7 +58,7 @@ impl Account {
     ) -> Result<Opened<'a, 'l, M, O, OS>, TrainError> {
         step.open(state, &mut self.ledger).map_err(|error| match error {
             OpenError::Store(never) => match never {},
-            OpenError::BudgetSpent | OpenError::Call(_) => TrainError::Flag(format!("the step did not open: {error}")),
+            OpenError::BudgetSpent | OpenError::Call(_) => TrainError::Run(format!("the step did not open: {error}")),
         })
     }
 }

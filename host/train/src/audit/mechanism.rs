@@ -32,6 +32,7 @@ use chance::draws_for;
 use damper_accounting::{Accountant, Plan};
 use damper_core::schedule::{AnyNoise, NoiseSchedule};
 use damper_data::Split;
+use damper_onnx::SettingError;
 use damper_runtime::open;
 use made::{Linear, like};
 use restart::Restarts;
@@ -107,7 +108,8 @@ pub fn mechanism(
     check_sampler(&run.config)?;
     let MechanismOptions { precision, seed } = options;
     if !(0.001..=0.5).contains(&precision) {
-        return Err(TrainError::Flag(format!("--precision {precision}: must be from 0.001 to 0.5; 0.01 is usual")));
+        let problem = "must be from 0.001 to 0.5; 0.01 is usual";
+        return Err(SettingError::new("precision", precision, problem).into());
     }
     let backend = open(run.config.backend)?;
     told(&format!("backend: {}", backend.note()));
@@ -259,7 +261,7 @@ impl Auditor<'_> {
         let mut steps = 0;
         // The ledger of made data is worth no disk: it is kept in memory where memory is a folder.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).map_err(|error| {
-            TrainError::Flag(format!("no temporary folder ({error}): set TMPDIR to one that can be written"))
+            TrainError::Run(format!("no temporary folder ({error}): set TMPDIR to one that can be written"))
         })?;
         let per_window = draws_for(self.precision);
         let mut seen = Seen::new(&made, name, linear, reads_ledger, per_window, &mut self.across);
@@ -273,7 +275,7 @@ impl Auditor<'_> {
         for one in &seeded {
             let checkpoint = folder.path().join(format!("{steps}"));
             std::fs::create_dir_all(&checkpoint)
-                .map_err(|error| TrainError::Flag(format!("{}: {error}", checkpoint.display())))?;
+                .map_err(|error| TrainError::Run(format!("{}: {error}", checkpoint.display())))?;
             seen.again(&checkpoint);
             let outcome = observed(one, &checkpoint, &mut Silent, Some(&mut seen))?;
             seen.ended(&outcome.recorded, outcome.steps);

@@ -37,6 +37,7 @@ use damper_core::numerics::reduce::sum_of_squares;
 use damper_core::private::Mechanism;
 use damper_core::sampling::poisson;
 use damper_data::Split;
+use damper_onnx::SettingError;
 use damper_runtime::open;
 use law::{Breach, Laws, Side};
 use serde::Serialize;
@@ -179,15 +180,17 @@ impl Chosen {
             let mut samples: Vec<u32> = (0..last as u32).filter(|sample| !split.is_null(*sample as usize)).collect();
             samples.sort_by_key(|sample| std::cmp::Reverse(drawn[*sample as usize]));
             let Some(&index) = samples.first() else {
-                return Err(TrainError::Flag("--data: every row was dropped, and a neighbour needs a sample".into()));
+                let problem = "every row was dropped, and a neighbour needs a sample";
+                return Err(SettingError::new("data", "", problem).into());
             };
             let donor = samples.get(1).copied().unwrap_or(index);
             return Ok(Self { seed, generator, index, donor });
         }
-        Err(TrainError::Flag(format!(
-            "--steps {steps}: at a sampling rate of {:.2e} the sample that is added is never drawn in so few; give more",
+        let problem = format!(
+            "at a sampling rate of {:.2e} the sample that is added is never drawn in so few; give more",
             run.terms.rate.as_f64()
-        )))
+        );
+        Err(SettingError::new("steps", steps, problem).into())
     }
 }
 

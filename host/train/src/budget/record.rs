@@ -85,7 +85,7 @@ impl fmt::Display for Damage {
             Self::Torn { line, .. } => write!(
                 f,
                 "line {line} is torn, as by a crash while it was written, so no total is known; its run did not begin; record \
-                 that: damper budget FILE --repair"
+                 that: damper budget FILE `repair`"
             ),
             Self::Line { line, problem } => write!(
                 f,

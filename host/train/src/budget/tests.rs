@@ -89,7 +89,7 @@ fn every_damage_is_found() {
     assert!(Budget::repair(&path).unwrap() && std::fs::read(&path).unwrap() == whole);
     for at in (from + 1..whole.len() - 1).step_by(17) {
         std::fs::write(&path, &whole[..at]).unwrap();
-        assert!(Budget::open(&path).unwrap_err().to_string().contains("--repair"));
+        assert!(Budget::open(&path).unwrap_err().to_string().contains("`repair`"));
         assert!(Budget::repair(&path).unwrap());
         reserve(&path, plan(5, 2.0));
         let record = Budget::open(&path).unwrap().record().clone();

@@ -11,6 +11,7 @@ use crate::TrainError;
 use crate::galore::{Form, GaLore, GaLoreState, LowRank};
 use damper_core::error::ConfigError;
 use damper_core::optimizer::{AdaGradNorm, AdaGradNormState, WeightedNorm, WeightedNormState};
+use damper_onnx::SettingError;
 use std::num::NonZeroU32;
 
 /// Which optimizer, with its settings.
@@ -48,11 +49,9 @@ impl OptimizerChoice {
     /// Refuses what does not compose, with the reason.
     pub(crate) fn check(&self) -> Result<(), TrainError> {
         if self.galore.is_some() && self.norm_step.is_some() {
-            return Err(TrainError::Flag(
-                "--galore: --adagrad-norm sets the step size by the norm of the whole gradient, of which --galore moves \
-                 along a few directions; leave one of them out"
-                    .into(),
-            ));
+            let problem = "`norm_step` sets the step size by the norm of the whole gradient, of which `galore` moves along a few \
+                           directions; leave one of them out";
+            return Err(SettingError::new("galore", "", problem).into());
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use crate::TrainError;
 use damper_core::accounting::Rate;
 use damper_core::schedule::{Decay, LearningRate};
+use damper_onnx::SettingError;
 
 /// The learning rate and how it changes.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -72,27 +73,29 @@ impl LearningRateChoice {
 }
 
 impl DecayChoice {
-    /// Refuses numbers out of their ranges, in the words of the command line.
+    /// Refuses numbers out of their ranges.
     fn check(self) -> Result<(), TrainError> {
         let positive = |x: f64| x.is_finite() && x > 0.0;
         let share = |x: f64| (0.0..=1.0).contains(&x);
-        let fault = match self {
+        let (value, problem) = match self {
             Self::Step { epochs, factor } if !positive(epochs) => {
-                format!("step:{epochs},{factor}: EPOCHS must be finite and above 0")
+                (format!("step:{epochs},{factor}"), "EPOCHS must be finite and above 0")
             }
             Self::Step { epochs, factor } if !(share(factor) && factor > 0.0) => {
-                format!("step:{epochs},{factor}: FACTOR must be above 0 and at most 1")
+                (format!("step:{epochs},{factor}"), "FACTOR must be above 0 and at most 1")
             }
-            Self::Cosine { floor } if !share(floor) => format!("cosine:{floor}: FLOOR must be from 0 to 1"),
-            Self::RootLinear { floor } if !share(floor) => format!("root-linear:{floor}: FLOOR must be from 0 to 1"),
+            Self::Cosine { floor } if !share(floor) => (format!("cosine:{floor}"), "FLOOR must be from 0 to 1"),
+            Self::RootLinear { floor } if !share(floor) => {
+                (format!("root-linear:{floor}"), "FLOOR must be from 0 to 1")
+            }
             Self::Polynomial { offset, slope } if !positive(offset) => {
-                format!("polynomial:{offset},{slope}: A must be finite and above 0")
+                (format!("polynomial:{offset},{slope}"), "A must be finite and above 0")
             }
             Self::Polynomial { offset, slope } if !(slope.is_finite() && slope >= 0.0) => {
-                format!("polynomial:{offset},{slope}: C must be finite and not negative")
+                (format!("polynomial:{offset},{slope}"), "C must be finite and not negative")
             }
             _ => return Ok(()),
         };
-        Err(TrainError::Flag(format!("--lr-schedule {fault}")))
+        Err(SettingError::new("decay", value, problem).into())
     }
 }

@@ -8,6 +8,7 @@ use damper_core::threshold::{
     AllCounts, Bounds, CountNoise, ExpectedError, ExpectedErrorState, Fixed, Percentile, PercentileState, Quantile,
     QuantileState, Query, ReleasedCounts, Solver, StepConstants, Threshold,
 };
+use damper_onnx::SettingError;
 
 /// Bins of a histogram of norms.
 const BINS: usize = 20;
@@ -110,24 +111,19 @@ impl ThresholdChoice {
         let within = |x: f32, (min, max): (f32, f32)| (min..=max).contains(&x);
         let bounds = self.clip_bounds();
         if self.rule != ThresholdRule::Fixed && !within(self.clip, bounds) {
-            return Err(TrainError::Flag(format!(
-                "--clip {}: outside --clip-bounds {},{}, where a learned clip stays from the first step on; give one \
-                 within, or wider bounds",
-                short(self.clip),
+            let problem = format!(
+                "outside `clip_bounds` {},{}, where a learned clip stays from the first step on; give one within, or wider bounds",
                 short(bounds.0),
                 short(bounds.1)
-            )));
+            );
+            return Err(SettingError::new("clip", short(self.clip), problem).into());
         }
         let wide = Bounds::default();
         if let ThresholdRule::ExpectedError { range, .. } = self.rule
             && !within(range, (wide.min(), wide.max()))
         {
-            return Err(TrainError::Flag(format!(
-                "--range {}: must be from {} to {}",
-                short(range),
-                short(wide.min()),
-                short(wide.max())
-            )));
+            let problem = format!("must be from {} to {}", short(wide.min()), short(wide.max()));
+            return Err(SettingError::new("range", short(range), problem).into());
         }
         Ok(())
     }

@@ -169,13 +169,13 @@ mod tests {
             let refusal = Coefficients::design(&Design { shape, order, cutoff }).unwrap_err().to_string();
             assert!(refusal.starts_with(flag), "{refusal}");
         };
-        refuse(Shape::Butterworth, 0, 0.1, "--order 0");
-        refuse(Shape::Butterworth, 17, 0.1, "--order 17");
+        refuse(Shape::Butterworth, 0, 0.1, "`order` 0");
+        refuse(Shape::Butterworth, 17, 0.1, "`order` 17");
         for cutoff in [0.0, 1.0, -0.1, f64::NAN] {
-            refuse(Shape::Butterworth, 2, cutoff, "--cutoff");
+            refuse(Shape::Butterworth, 2, cutoff, "`cutoff`");
         }
         for ripple in [0.0, -1.0, 21.0, f64::NAN] {
-            refuse(Shape::Chebyshev { ripple }, 2, 0.1, "--ripple");
+            refuse(Shape::Chebyshev { ripple }, 2, 0.1, "`ripple`");
         }
     }
 }

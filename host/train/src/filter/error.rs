@@ -4,26 +4,26 @@ use super::ORDER;
 use damper_core::error::ConfigError;
 use thiserror::Error;
 
-/// Why there is no such filter: the flag at fault and what to do.
+/// Why there is no such filter: the setting at fault and what to do.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum FilterError {
     /// No published filter has this name.
-    #[error("filter '{0}': unknown; `damper filter --list` prints the names")]
+    #[error("filter '{0}': unknown; damper filter `list` prints the names")]
     Unknown(String),
     /// A coefficient is not a finite number.
     #[error("'{0}': not a finite f32; give coefficients separated by commas, such as -0.9,0.2 or -9/11")]
     Coefficient(String),
     /// The order of a design.
-    #[error("--order {0}: must be from 1 to {ORDER}")]
+    #[error("`order` {0}: must be from 1 to {ORDER}")]
     DesignOrder(usize),
     /// The cut-off of a design.
     #[error(
-        "--cutoff {0}: must be above 0 and below 1; it is a fraction of the Nyquist frequency, half a cycle a step \
+        "`cutoff` {0}: must be above 0 and below 1; it is a fraction of the Nyquist frequency, half a cycle a step \
          (0.1 cuts periods below 20 steps)"
     )]
     Cutoff(f64),
     /// The ripple of a Chebyshev design.
-    #[error("--ripple {0}: must be from 0.001 to 20, in dB; 0.5 is usual")]
+    #[error("`ripple` {0}: must be from 0.001 to 20, in dB; 0.5 is usual")]
     Ripple(f64),
     /// The filter cannot run.
     #[error("{filter}: {reason}; poles: {poles}; {remedy}")]
@@ -38,6 +38,6 @@ pub enum FilterError {
         remedy: &'static str,
     },
     /// More delays than the host runs.
-    #[error("--a and --b: a filter of order {0}; at most {ORDER} delays run, give fewer coefficients")]
+    #[error("`a` and `b`: a filter of order {0}; at most {ORDER} delays run, give fewer coefficients")]
     Order(usize),
 }

@@ -115,7 +115,7 @@ delay       mean delay of a gradient, in steps
             frequency; max |H|: largest gain
 min k       least of the impulse response; max c: most of the step response
 lr x h <    SGD is stable for a learning rate x curvature below (2: no filter)
-flags       for `damper filter`; `damper train --filter` takes the name";
+flags       for damper filter; the filter of damper train takes the name";
 
 /// A table of filters, one a line.
 #[must_use]

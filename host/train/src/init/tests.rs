@@ -159,7 +159,7 @@ fn what_cannot_be_made_is_refused_in_one_line_that_names_the_parameter() {
     for (bare, words) in [
         (wrong, ["damper.init.fc.weight", "'glorot'", "use zeros"]),
         (huge, ["'fc.weight'", "2 GiB", "damaged"]),
-        (fanless, ["'norm.weight'", "[4]", "--init"]),
+        (fanless, ["'norm.weight'", "[4]", "`init`"]),
     ] {
         let error = fill(&mut bare.clone(), 0).unwrap_err().to_string();
         assert!(!error.contains('\n') && words.iter().all(|word| error.contains(word)), "{error}");

@@ -15,7 +15,7 @@ const FIRST: usize = 4096;
 pub enum PlayError {
     #[error("cannot be read ({0}): check the path")]
     Read(#[from] io::Error),
-    #[error("is no file: name a pack, such as one that damper train --record wrote")]
+    #[error("is no file: name a pack, such as one that damper train `record` wrote")]
     NotAFile,
     #[error("ends before the pack does: it was cut, or is no pack")]
     Truncated,
@@ -23,14 +23,14 @@ pub enum PlayError {
     Behind(u64),
     #[error("{error}: {remedy}")]
     Pack { error: PackError, remedy: &'static str },
-    #[error("takes more memory than {limit} bytes: give a larger --memory, if you trust the file")]
+    #[error("takes more memory than {limit} bytes: give a larger `memory`, if you trust the file")]
     Memory { limit: u64 },
 }
 
 impl From<PackError> for PlayError {
     fn from(error: PackError) -> Self {
         let remedy = match error {
-            PackError::NotAPack => "name a pack, such as one that damper train --record wrote",
+            PackError::NotAPack => "name a pack, such as one that damper train `record` wrote",
             PackError::Contract(_) => "play it with the damper of that contract",
             _ => "copy or record it again",
         };

@@ -21,13 +21,13 @@ pub struct PackWriter {
 }
 
 impl PackWriter {
-    /// Begins the pack `path` of the set `name`. `flag` is where the user named the file.
+    /// Begins the pack `path` of the set `name`. `setting` named the file.
     ///
     /// # Errors
     ///
     /// The folder does not exist or cannot be written.
-    pub fn create(path: &Path, flag: &'static str, name: &str) -> Result<Self, FileError> {
-        let file = AtomicFile::create_for(path, Access::Private, flag)?;
+    pub fn create(path: &Path, setting: &'static str, name: &str) -> Result<Self, FileError> {
+        let file = AtomicFile::create_for(path, Access::Private, setting)?;
         let mut pack = Self { file, digest: Digest::default(), error: None };
         pack.bytes(&MAGIC);
         pack.u16(VERSION);
@@ -131,7 +131,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("set.pack");
         let name = "a name that is longer than what a pack can hold, \u{e9}";
-        let mut pack = PackWriter::create(&path, "--record", name).unwrap();
+        let mut pack = PackWriter::create(&path, "record", name).unwrap();
         // A sum of squares: of 3 and 4.
         pack.u8(4);
         pack.name("squares");
@@ -163,11 +163,11 @@ mod tests {
             let entries = std::fs::read_dir(folder.path()).unwrap();
             entries.map(|entry| entry.unwrap().metadata().unwrap().permissions().mode() & 0o777).collect()
         };
-        let pack = PackWriter::create(&path, "--record", "set").unwrap();
+        let pack = PackWriter::create(&path, "record", "set").unwrap();
         assert_eq!(modes(), [0o600]);
         drop(pack);
         assert!(modes().is_empty());
-        PackWriter::create(&path, "--record", "set").unwrap().finish().unwrap();
+        PackWriter::create(&path, "record", "set").unwrap().finish().unwrap();
         assert_eq!(modes(), [0o600]);
     }
 
@@ -177,7 +177,7 @@ mod tests {
             damper_testing::skip("proc", "there is no /proc");
             return;
         }
-        let error = PackWriter::create(Path::new("/proc/set.pack"), "--record", "set").unwrap_err().to_string();
-        assert!(error.contains("/proc/set.pack") && !error.contains("--out"), "{error}");
+        let error = PackWriter::create(Path::new("/proc/set.pack"), "record", "set").unwrap_err().to_string();
+        assert!(error.contains("/proc/set.pack") && !error.contains("`out`"), "{error}");
     }
 }

@@ -137,6 +137,6 @@ impl Worker {
             let sum = FloatSum { parts, bound, norms };
             added = turn.take(chunk.index, |shard| shard.add_float_sum(sum)).unwrap_or(Ok(()));
         })?;
-        added.map_err(|error| BackendError(format!("the backend's clipped sum: {error}; use --readout per-sample")))
+        added.map_err(|error| BackendError(format!("the backend's clipped sum: {error}; use `readout` per-sample")))
     }
 }

@@ -63,7 +63,7 @@ impl Course for Restarts<'_> {
             for _ in 0..steps {
                 let opened = step
                     .open(&mut state, &mut ledger)
-                    .map_err(|error| TrainError::Flag(format!("the step did not open: {error}")))?;
+                    .map_err(|error| TrainError::Run(format!("the step did not open: {error}")))?;
                 let number = opened.number();
                 let paid = ledger.store().0.map_or(0, |record| record.paid);
                 comparisons += 1;
