@@ -66,9 +66,9 @@ impl Evidence {
     pub fn read(folder: &Path) -> Result<Self, EvidenceError> {
         match fs::metadata(folder) {
             Ok(found) if found.is_dir() => {}
-            Ok(_) => return Err(fault(folder, "is a file; give the folder that damper train --out made")),
+            Ok(_) => return Err(fault(folder, "is a file; give the folder that damper train `out` made")),
             Err(error) => {
-                return Err(fault(folder, &format!("{error}; give the folder that damper train --out made")));
+                return Err(fault(folder, &format!("{error}; give the folder that damper train `out` made")));
             }
         }
         let record: TrainReport = parsed(&folder.join("report.json"), RECORD)?;

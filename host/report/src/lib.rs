@@ -4,7 +4,7 @@
 //!
 //! A report holds public constants, the released parameters' digest, figures on the held-out samples, and the time it took. No key, no
 //! exact count of what happened to training samples, no hash of data. ε covers the training samples in it, except that `seconds`
-//! depends on the samples drawn. It covers the held-out samples with `--test-metrics private` alone.
+//! depends on the samples drawn. It covers the held-out samples with private test metrics alone.
 
 mod audit;
 pub mod compare;

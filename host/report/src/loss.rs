@@ -2,7 +2,7 @@
 
 use damper_grad::{DeriveOptions, Loss, Reduction};
 
-/// A loss as `--loss` takes it.
+/// A loss as the command line takes it.
 pub fn loss_name(loss: &Loss) -> String {
     match loss {
         Loss::SoftmaxCrossEntropy => "softmax-cross-entropy".into(),
@@ -12,7 +12,7 @@ pub fn loss_name(loss: &Loss) -> String {
     }
 }
 
-/// A reduction as `--reduction` takes it, where the loss has one.
+/// A reduction as the command line takes it, if the loss has one.
 pub fn reduction_name(options: &DeriveOptions) -> Option<&'static str> {
     match (&options.loss, options.reduction) {
         (Loss::Output(_), _) => None,

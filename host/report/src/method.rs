@@ -14,7 +14,7 @@ use std::borrow::Cow;
 /// What was done to gradients.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MethodReport {
-    /// As `--method` takes it.
+    /// The method's name, as the command line takes it.
     pub name: String,
     /// The filter, and where it took gradients.
     pub filter: String,

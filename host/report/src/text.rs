@@ -26,10 +26,10 @@ impl fmt::Display for TrainReport {
                     )?;
                 }
                 (None, Some(loss)) => writeln!(f, "loss      {loss:.6}  (on {samples} held-out samples; {secrecy})")?,
-                _ => writeln!(f, "accuracy  not measured (--test-metrics {})", held_out.metrics)?,
+                _ => writeln!(f, "accuracy  not measured (`test_metrics` {})", held_out.metrics)?,
             }
         } else {
-            writeln!(f, "accuracy  not measured: the data has no held-out samples (--test gives some)")?;
+            writeln!(f, "accuracy  not measured: the data has no held-out samples (`test` gives some)")?;
         }
         let kind = match &*self.run {
             "simulation" => SIMULATION,
@@ -63,7 +63,7 @@ impl fmt::Display for TrainReport {
         match self.privacy.sampler {
             Sampler::Poisson if self.privacy.declared_samples.is_some() => writeln!(
                 f,
-                "draws     {} Poisson draws at a rate of {} (--dataset-size {samples}); the divisor is {batch}",
+                "draws     {} Poisson draws at a rate of {} (`dataset_size` {samples}); the divisor is {batch}",
                 self.steps, self.sampling_rate
             )?,
             Sampler::Poisson => {

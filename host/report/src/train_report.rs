@@ -10,7 +10,7 @@ use std::borrow::Cow;
 pub(super) const TESTED: &str = "tested for this model on this machine before the run, on made-up samples only: the same bits in another row of \
                       the batch and next to other samples";
 pub(super) const REFUTED: &str = "NOT so: before the run, on made-up samples, its bits changed with its row or with the other samples of the \
-                       batch; --physical-batch 1 gives each sample a batch of its own";
+                       batch; a physical batch of 1 gives each sample a batch of its own";
 pub(super) const NOT_TESTED: &str =
     "not shown: the backend sums clipped gradients, and there is no sample's gradient to compare";
 
@@ -168,7 +168,7 @@ pub struct MechanismReport {
 /// How it was trained.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Training {
-    /// As `--method` takes it.
+    /// The method's name, as the command line takes it.
     pub method: String,
     /// The optimizer and its settings.
     pub optimizer: OptimizerReport,
@@ -208,7 +208,7 @@ pub struct HeldOut {
     pub counted: Cow<'static, str>,
     /// Whether ε protects them.
     pub public: Cow<'static, str>,
-    /// `exact`, `private` or `none`, as `--test-metrics` takes it.
+    /// `exact`, `private` or `none`.
     #[serde(default = "exact")]
     pub metrics: Cow<'static, str>,
     /// The noise of private metrics.

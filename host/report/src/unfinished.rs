@@ -62,8 +62,8 @@ pub fn planned(folder: &Path) -> Result<Option<RunPlan>, EvidenceError> {
     }
     RunPlan::from_json(&bytes(&path, EVENTS)?).map(Some).map_err(|reason| {
         let what = format!(
-            "damaged ({reason}), so the folder does not show what its run cost; compute a bound from the run's flags: damper \
-             epsilon --noise-multiplier S --sampling-rate Q --steps T --delta D"
+            "damaged ({reason}), so the folder does not show what its run cost; compute a bound with damper epsilon from \
+             the run's `noise_multiplier`, `sampling_rate`, `steps` and `delta`"
         );
         fault(&path, &what)
     })
@@ -83,7 +83,7 @@ pub fn paid(folder: &Path, plan: &RunPlan) -> Result<u32, EvidenceError> {
             |error| format!("no finite epsilon holds for its plan ({error})"),
             |priced| {
                 format!(
-                    "all {} planned steps cost epsilon at most {} at delta {delta:e}; use this bound (damper epsilon {} --planned)",
+                    "all {} planned steps cost epsilon at most {} at delta {delta:e}; use this bound (damper epsilon {} `planned`)",
                     plan.steps,
                     upward(priced.epsilon),
                     folder.display()

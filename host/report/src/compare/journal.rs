@@ -80,7 +80,7 @@ impl Journal {
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => {
                 return Err(JournalError(format!(
-                    "{}: another comparison is at work in this folder: wait for it, or name another --out",
+                    "{}: another comparison is at work in this folder: wait for it, or name another `out`",
                     path.display()
                 )));
             }

@@ -265,7 +265,7 @@ impl Cell {
         let values: Vec<f64> = figures.iter().filter_map(of).collect();
         let losses: Vec<f64> = figures.iter().filter_map(|figures| figures.test_loss).collect();
         if values.len() < figures.len() {
-            let reason = "its loss on the test split is not a finite number: lower --lr".into();
+            let reason = "its loss on the test split is not a finite number: lower the learning rate".into();
             refusals.push(Refusal { run: 0, reason });
         }
         Self {
