@@ -142,6 +142,7 @@ fn choose_mutant() -> Result<(), ExitCode> {
 }
 
 fn parse_and_run(args: Vec<OsString>) -> ExitCode {
+    flags::register(&Cli::command());
     let result = match run_file::expand(Cli::command(), args) {
         Ok(args) => match Cli::command().try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m)) {
             Ok(cli) => run(cli.command),

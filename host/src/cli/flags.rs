@@ -3,10 +3,9 @@
 //! A library's message has a setting under its name in the library, in backticks: `noise_multiplier`. A name out of a file stands in
 //! quotes: 'noise_multiplier'.
 
-use super::Cli;
-use clap::{Command, CommandFactory};
+use clap::Command;
 use std::collections::HashSet;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 /// Settings and their flags. The flag of any other setting is its name with `-` in the place of `_`.
 const RENAMED: [(&str, &str); 4] = [
@@ -17,19 +16,23 @@ const RENAMED: [(&str, &str); 4] = [
 ];
 
 /// The flags of all subcommands, without dashes.
-static FLAGS: LazyLock<HashSet<String>> = LazyLock::new(|| {
+static FLAGS: OnceLock<HashSet<String>> = OnceLock::new();
+
+/// Makes the flags of this command known. Before it no setting has one.
+pub(super) fn register(command: &Command) {
     fn longs(command: &Command) -> Vec<String> {
         let own = command.get_arguments().filter_map(|argument| argument.get_long().map(String::from));
         own.chain(command.get_subcommands().flat_map(longs)).collect()
     }
-    longs(&Cli::command()).into_iter().collect()
-});
+    FLAGS.get_or_init(|| longs(command).into_iter().collect());
+}
 
 /// The flag of a setting, if there is one.
 fn flag_of(setting: &str) -> Option<String> {
     let renamed = RENAMED.iter().find(|(name, _)| *name == setting);
     let flag = renamed.map_or_else(|| setting.replace('_', "-"), |(_, flag)| (*flag).to_owned());
-    (!setting.contains('-') && FLAGS.contains(&flag)).then(|| format!("--{flag}"))
+    let is_known = FLAGS.get().is_some_and(|flags| flags.contains(&flag));
+    (!setting.contains('-') && is_known).then(|| format!("--{flag}"))
 }
 
 /// A library's message with the flags of the settings.
@@ -48,6 +51,8 @@ pub(super) fn with_flags(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Cli;
+    use clap::CommandFactory;
     use std::fs;
     use std::path::{Path, PathBuf};
 
@@ -55,10 +60,12 @@ mod tests {
     /// A key of reports.
     const OTHERS: [&str; 1] = ["seconds"];
     /// Filters and the runs of a comparison are recorded as command lines; the others are styles of pages.
-    const COMMAND_LINES: [&str; 4] = ["filter/coefficients.rs", "compare/plan.rs", "compare/plot.rs", "compare/html.rs"];
+    const COMMAND_LINES: [&str; 4] =
+        ["filter/coefficients.rs", "compare/plan.rs", "compare/plot.rs", "compare/html.rs"];
 
     #[test]
     fn settings_are_shown_as_flags() {
+        register(&Cli::command());
         assert_eq!(with_flags("`noise_multiplier` 0: 'epsilon' `x` `lr"), "--noise-multiplier 0: 'epsilon' `x` `lr");
         assert_eq!(with_flags("a ` b `delta`, `batch-size`"), "a ` b --delta, `batch-size`");
     }
@@ -77,6 +84,7 @@ mod tests {
     /// A library's code, without comments and tests, names no flag, and every setting that it names has one.
     #[test]
     fn libraries_name_settings_not_flags() {
+        register(&Cli::command());
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let is_name = |name: &&str| {
             let is_part = |c| matches!(c, 'a'..='z' | '0'..='9' | '_');
