@@ -328,6 +328,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     /// # Errors
     ///
     /// The store failed, or the state does not fit; nothing is released.
+    #[allow(clippy::type_complexity)] // A step, the end of the budget, or an error.
     pub fn begin<'a, B, FS, OS, L: Store>(
         &self,
         state: &'a mut StepState<B, FS, OS, T::State>,
