@@ -135,7 +135,7 @@ fn guarantee(out: &mut String, statement: &Statement) {
         if statement.guaranteed { "ε, at most" } else { "ε by events.json, not guaranteed" },
         upward(statement.epsilon),
         statement.delta,
-        rounded_up(100.0 * statement.most_true_alarms),
+        rounded_up(100.0 * statement.max_true_positive_rate),
         statement.epsilon_of_replaced.map_or("none".into(), upward),
         escape(&statement.guarantee),
         escape(&statement.sample),

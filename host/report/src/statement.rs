@@ -47,7 +47,7 @@ pub struct Statement {
     /// ε where neighbours have one sample in the place of another; none where nothing finite holds.
     pub epsilon_of_replaced: Option<f64>,
     /// The most that a guess on one sample may be right, at a false alarm rate of 1 %.
-    pub most_true_alarms: f64,
+    pub max_true_positive_rate: f64,
     /// ε over steps, and over δ.
     pub curves: Curves,
     /// The audits that ran.
@@ -125,7 +125,7 @@ impl Statement {
             differences,
             marked,
             epsilon_of_replaced: recorded.epsilon_of_replaced(recorded.delta).ok().map(|priced| priced.epsilon),
-            most_true_alarms: true_alarms(epsilon, recorded.delta),
+            max_true_positive_rate: true_alarms(epsilon, recorded.delta),
             curves: Curves::new(&recorded),
             guideline: guideline::items(&record, &recorded, &audits),
             audits,

@@ -141,11 +141,11 @@ struct CanaryArgs {
     #[arg(long, value_name = "KIND", default_value = "dirac", help_heading = "Audit")]
     canaries: CanariesArg,
     /// Number of canaries, at least 1000
-    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Audit")]
-    count: u32,
+    #[arg(long, alias = "count", value_name = "N", default_value_t = 1000, help_heading = "Audit")]
+    num_canaries: u32,
     /// Guesses, half of them in and half out; of the other canaries nothing is guessed [default: two in five canaries]
-    #[arg(long, value_name = "N", help_heading = "Audit")]
-    guesses: Option<u32>,
+    #[arg(long, alias = "guesses", value_name = "N", help_heading = "Audit")]
+    num_guesses: Option<u32>,
     /// Probability that the lower bound is right
     #[arg(long, value_name = "P", default_value_t = 0.999, help_heading = "Audit")]
     confidence: f64,
@@ -276,8 +276,8 @@ fn charged_canary(args: &CanaryArgs, charge: &Charge, paid: &mut Option<PathBuf>
             CanariesArg::Dirac => Canaries::Dirac,
             CanariesArg::Random => Canaries::Random,
         },
-        count: args.count,
-        guesses: args.guesses,
+        count: args.num_canaries,
+        guesses: args.num_guesses,
         confidence: args.confidence,
         seed,
     };

@@ -98,7 +98,7 @@ struct Parameter {
 
 #[derive(Serialize)]
 struct Gradient {
-    way: &'static str,
+    strategy: &'static str,
     /// What was compared, where there was a choice: multiply-adds of one sample, floats written included.
     gram_cost: Option<usize>,
     materialised_cost: Option<usize>,
@@ -194,7 +194,7 @@ fn gradient(way: Way) -> Gradient {
         Way::Dense => None,
     };
     Gradient {
-        way: way.name(),
+        strategy: way.name(),
         gram_cost: costs.map(|costs| costs.gram),
         materialised_cost: costs.map(|costs| costs.materialised),
     }
@@ -263,7 +263,7 @@ impl fmt::Display for Inspection {
         writeln!(f, "\nparameters")?;
         let rows = self.parameters.iter().map(|parameter| {
             let mark = if parameter.trained { "train " } else { "freeze" };
-            let way = parameter.gradient.as_ref().map_or("", |gradient| gradient.way);
+            let way = parameter.gradient.as_ref().map_or("", |gradient| gradient.strategy);
             // The mark says it.
             let reason =
                 ["trained: ", "not trained: "].iter().find_map(|verdict| parameter.reason.strip_prefix(verdict));

@@ -50,8 +50,8 @@ pub(super) struct MethodArgs {
     #[arg(long, value_name = "W,H,V", conflicts_with = "kappa", allow_hyphen_values = true, value_parser = gain)]
     gain_recursion: Option<Gain>,
     /// Which clip each step uses; the rules but `fixed` learn it from released counts [default: by the method]
-    #[arg(long, value_name = "RULE")]
-    threshold: Option<ThresholdArg>,
+    #[arg(long, alias = "threshold", value_name = "RULE")]
+    clip_rule: Option<ThresholdArg>,
     /// percentile, quantile: share of gradients to leave unclipped [default: 0.5]
     #[arg(long, value_name = "P")]
     percentile: Option<f64>,
@@ -64,8 +64,8 @@ pub(super) struct MethodArgs {
     #[arg(long, value_name = "MIN,MAX", allow_hyphen_values = true, value_parser = bounds)]
     clip_bounds: Option<(f32, f32)>,
     /// percentile, expected-error: range of the first histogram of norms [default: percentile 1, expected-error 20]
-    #[arg(long, value_name = "R")]
-    range: Option<f32>,
+    #[arg(long, alias = "range", value_name = "R")]
+    histogram_range: Option<f32>,
     /// percentile, expected-error: counts a sample whose gradient is not finite in the histogram's last bin, not nowhere
     #[arg(long)]
     count_non_finite: bool,
@@ -73,15 +73,15 @@ pub(super) struct MethodArgs {
     #[arg(long, value_name = "NAME")]
     solver: Option<SolverArg>,
     /// quantile: how fast the clip follows [default: 0.2]
-    #[arg(long, value_name = "R")]
-    threshold_rate: Option<f64>,
+    #[arg(long, alias = "threshold-rate", value_name = "R")]
+    clip_lr: Option<f64>,
     /// What one sample may add: `flat`, all parameters together to the clip at most; `per-layer`, each tensor on its own;
     /// `automatic`, normalised to the clip (AUTO-S)
     #[arg(long, value_name = "RULE", default_value = "flat")]
     clipping: ClippingArg,
     /// automatic clipping: the constant that keeps small gradients small [default: 0.01]
-    #[arg(long, value_name = "G")]
-    stability: Option<f32>,
+    #[arg(long, alias = "stability", value_name = "G")]
+    auto_clip_gamma: Option<f32>,
     /// Noise of each step: constant; matched:P, growing as the learning rate falls, to the power P from 0 to 4;
     /// polynomial:G,P, as (1 + G t)^(P/2); clt, the least noise at the price that the central limit theorem gives a step
     /// [default: adp: matched:0.5; others: constant]
@@ -291,7 +291,7 @@ impl MethodArgs {
     }
 
     fn rule(&self) -> ThresholdArg {
-        self.threshold.unwrap_or(match self.method {
+        self.clip_rule.unwrap_or(match self.method {
             MethodArg::DcSgdP => ThresholdArg::Percentile,
             MethodArg::DcSgdE => ThresholdArg::ExpectedError,
             MethodArg::Quantile => ThresholdArg::Quantile,
@@ -316,44 +316,38 @@ impl MethodArgs {
         let counts = rule != ThresholdArg::Fixed;
         let histogram = matches!(rule, ThresholdArg::Percentile | ThresholdArg::ExpectedError);
         let share = matches!(rule, ThresholdArg::Percentile | ThresholdArg::Quantile);
-        let of_rule = format!("--threshold {}", name(rule));
+        let of_rule = format!("--clip-rule {}", name(rule));
         let of_method = format!("--method {method}");
         let flags = [
             ("--adaptive-fir", self.adaptive_fir.is_some(), doppler, &of_method, "--method doppler"),
             ("--no-bias-correction", self.no_bias_correction, recursive, &of_method, "--method doppler"),
-            ("--count-non-finite", self.count_non_finite, histogram, &of_rule, "--threshold percentile"),
+            ("--count-non-finite", self.count_non_finite, histogram, &of_rule, "--clip-rule percentile"),
             ("--iterates", self.iterates.is_some(), mixes, &of_method, "--method dp-pmlf"),
             ("--beta", self.beta.is_some(), mixes, &of_method, "--method dp-pmlf"),
             ("--kappa", self.kappa.is_some(), disk, &of_method, "--method disk"),
             ("--gamma", self.gamma.is_some(), disk, &of_method, "--method disk"),
             ("--gain-recursion", self.gain_recursion.is_some(), disk, &of_method, "--method disk"),
-            ("--clip-bounds", self.clip_bounds.is_some(), counts, &of_rule, "--threshold percentile"),
-            ("--percentile", self.percentile.is_some(), share, &of_rule, "--threshold percentile"),
-            ("--range", self.range.is_some(), histogram, &of_rule, "--threshold percentile"),
+            ("--clip-bounds", self.clip_bounds.is_some(), counts, &of_rule, "--clip-rule percentile"),
+            ("--percentile", self.percentile.is_some(), share, &of_rule, "--clip-rule percentile"),
+            ("--histogram-range", self.histogram_range.is_some(), histogram, &of_rule, "--clip-rule percentile"),
             (
                 "--count-noise-multiplier",
                 self.count_noise_multiplier.is_some(),
                 counts,
                 &of_rule,
-                "--threshold percentile",
+                "--clip-rule percentile",
             ),
             (
                 "--solver",
                 self.solver.is_some(),
                 rule == ThresholdArg::ExpectedError,
                 &of_rule,
-                "--threshold expected-error",
+                "--clip-rule expected-error",
             ),
+            ("--clip-lr", self.clip_lr.is_some(), rule == ThresholdArg::Quantile, &of_rule, "--clip-rule quantile"),
             (
-                "--threshold-rate",
-                self.threshold_rate.is_some(),
-                rule == ThresholdArg::Quantile,
-                &of_rule,
-                "--threshold quantile",
-            ),
-            (
-                "--stability",
-                self.stability.is_some(),
+                "--auto-clip-gamma",
+                self.auto_clip_gamma.is_some(),
                 self.clipping == ClippingArg::Automatic,
                 &format!("--clipping {}", name(self.clipping)),
                 "--clipping automatic",
@@ -372,7 +366,7 @@ impl MethodArgs {
         };
         if rule != own {
             return Err(Failure::new(format!(
-                "--threshold {}: --method {method} is nothing but --threshold {}; leave the one out, or use --method dp-sgd",
+                "--clip-rule {}: --method {method} is nothing but --clip-rule {}; leave the one out, or use --method dp-sgd",
                 name(rule),
                 name(own)
             )));
@@ -386,7 +380,7 @@ impl MethodArgs {
         if counts && self.clipping != ClippingArg::Flat {
             return Err(Failure::new(format!(
                 "--clipping {}: {of_rule} learns the clip of the whole gradient from norms of the whole gradient; use \
-                 --clipping flat, or --threshold fixed",
+                 --clipping flat, or --clip-rule fixed",
                 name(self.clipping)
             )));
         }
@@ -429,7 +423,7 @@ impl MethodArgs {
         match self.rule() {
             ThresholdArg::Fixed => ThresholdRule::Fixed,
             ThresholdArg::Percentile => {
-                ThresholdRule::Percentile { fraction, count_noise, range: self.range.unwrap_or(1.0) }
+                ThresholdRule::Percentile { fraction, count_noise, range: self.histogram_range.unwrap_or(1.0) }
             }
             ThresholdArg::ExpectedError => ThresholdRule::ExpectedError {
                 solver: match self.solver {
@@ -437,11 +431,11 @@ impl MethodArgs {
                     Some(SolverArg::Exact) => Solver::Exact,
                 },
                 count_noise,
-                range: self.range.unwrap_or(20.0),
+                range: self.histogram_range.unwrap_or(20.0),
             },
             ThresholdArg::Quantile => ThresholdRule::Quantile {
                 fraction,
-                rate: self.threshold_rate.unwrap_or(0.2),
+                rate: self.clip_lr.unwrap_or(0.2),
                 count_noise: self.count_noise_multiplier.unwrap_or(f64::from(batch_size) / 10.0),
             },
         }
@@ -451,7 +445,7 @@ impl MethodArgs {
         Ok(match self.clipping {
             ClippingArg::Flat => Clipping::Flat,
             ClippingArg::PerLayer => Clipping::PerLayer,
-            ClippingArg::Automatic => Clipping::Automatic { stability: self.stability.unwrap_or(0.01) },
+            ClippingArg::Automatic => Clipping::Automatic { stability: self.auto_clip_gamma.unwrap_or(0.01) },
         })
     }
 }

@@ -85,15 +85,15 @@ struct ValueDifference {
 
 #[derive(Serialize)]
 struct RunDifference {
-    same_after: u32,
-    not_after: u32,
+    last_equal_step: u32,
+    first_different_step: u32,
     parts: Vec<&'static str>,
 }
 
 impl From<Parted> for RunDifference {
     fn from(Parted { after, by, parts }: Parted) -> Self {
         let differ = Part::ALL.into_iter().filter(|part| parts.contains(*part));
-        Self { same_after: after, not_after: by, parts: differ.map(Part::name).collect() }
+        Self { last_equal_step: after, first_different_step: by, parts: differ.map(Part::name).collect() }
     }
 }
 

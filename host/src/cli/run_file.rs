@@ -56,7 +56,7 @@ fn flags(train: &Command, given: &ArgMatches, file: &Path) -> Result<Vec<OsStrin
     let is_given = |name: &str| {
         train
             .get_arguments()
-            .find(|arg| arg.get_long() == Some(name))
+            .find(|arg| has_name(arg, name))
             .is_some_and(|arg| given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine))
     };
     let mut flags = Vec::new();
@@ -118,7 +118,12 @@ fn flag_of(key: &str) -> &str {
 
 /// The argument of `train` that a key stands for.
 pub(super) fn argument<'a>(train: &'a Command, key: &str) -> Option<&'a Arg> {
-    train.get_arguments().find(|arg| arg.get_long() == Some(flag_of(key)))
+    train.get_arguments().find(|arg| has_name(arg, flag_of(key)))
+}
+
+/// Returns true if `name` is the argument's flag, or one that it had before.
+fn has_name(arg: &Arg, name: &str) -> bool {
+    arg.get_long() == Some(name) || arg.get_all_aliases().is_some_and(|aliases| aliases.contains(&name))
 }
 
 /// `--flag=value`, as often as needed.

@@ -112,7 +112,7 @@ fn a_file_of_flags_serves_train_and_its_audits() {
     let output = run(&["audit", "neighbours", file, "--steps", "1"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(record(&out, "audit-neighbours.json")["steps"], 1);
-    let output = run(&["audit", "canary", file, "--guesses", "200", "--canaries", "random"]);
+    let output = run(&["audit", "canary", file, "--num-guesses", "200", "--canaries", "random"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(record(&out, "audit-canary.json")["guesses"], 200);
     // A key that is no flag of the audit is named.
@@ -126,9 +126,9 @@ fn a_file_of_flags_serves_train_and_its_audits() {
 fn broken_flags_of_an_audit_are_named_and_nothing_is_left() {
     let (_folder, out) = folder();
     for (kind, [flag, value], words) in [
-        ("canary", ["--count", "10"], ["--count 10", "at least 1000"]),
-        ("canary", ["--count", "4000"], ["--count 4000", "--canaries random"]),
-        ("canary", ["--guesses", "7"], ["--guesses 7", "even"]),
+        ("canary", ["--num-canaries", "10"], ["--num-canaries 10", "at least 1000"]),
+        ("canary", ["--num-canaries", "4000"], ["--num-canaries 4000", "--canaries random"]),
+        ("canary", ["--num-guesses", "7"], ["--num-guesses 7", "even"]),
         ("canary", ["--confidence", "2"], ["--confidence 2", "0.999"]),
         ("canary", ["--sampler", "shuffled"], ["--sampler shuffled", "whole Poisson draws"]),
         ("neighbours", ["--truncate", "400"], ["--truncate", "whole Poisson draws"]),
@@ -146,7 +146,7 @@ fn broken_flags_of_an_audit_are_named_and_nothing_is_left() {
         assert!(fs::symlink_metadata(&out).is_err(), "{flag}");
     }
     for (kind, flags) in
-        [("canary", ["--steps", "3"]), ("neighbours", ["--count", "1000"]), ("neighbours", ["--steps", "0"])]
+        [("canary", ["--steps", "3"]), ("neighbours", ["--num-canaries", "1000"]), ("neighbours", ["--steps", "0"])]
     {
         let output = audit(kind, &out, &flags).output().unwrap();
         assert!(output.status.code() == Some(2) && stderr(&output).contains(flags[0]), "{}", stderr(&output));

@@ -172,7 +172,7 @@ fn every_kind_of_run_is_charged_as_it_runs() {
         &["--sampler", "shuffled", "--epochs", "2.5"],
         &["--truncate", "200"],
         &["--method", "adp", "--lr-schedule", "constant", "--noise-schedule", "polynomial:3,0.5"],
-        &["--method", "adp", "--threshold", "percentile", "--epsilon", "3", "--delta", "1e-5"],
+        &["--method", "adp", "--clip-rule", "percentile", "--epsilon", "3", "--delta", "1e-5"],
         &["--dataset-size", "1500"],
     ];
     for extra in cases {

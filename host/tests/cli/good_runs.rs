@@ -195,13 +195,13 @@ fn an_inspection_says_how_each_gradient_is_taken_and_what_each_readout_costs() {
     for parameter in inspection["parameters"].as_array().unwrap() {
         let gradient = &parameter["gradient"];
         match parameter["name"].as_str().unwrap() {
-            "words.weight" => assert_eq!(gradient["way"], "gram"),
-            "blocks.0.fc1.weight" => assert_eq!(gradient["way"], "materialised"),
-            "norm.bias" => assert_eq!(gradient["way"], "dense"),
+            "words.weight" => assert_eq!(gradient["strategy"], "gram"),
+            "blocks.0.fc1.weight" => assert_eq!(gradient["strategy"], "materialised"),
+            "norm.bias" => assert_eq!(gradient["strategy"], "dense"),
             _ => continue,
         }
         let costs = ["gram_cost", "materialised_cost"].map(|key| gradient[key].as_u64());
-        match gradient["way"].as_str().unwrap() {
+        match gradient["strategy"].as_str().unwrap() {
             "gram" => assert!(costs[0] < costs[1], "{parameter}"),
             "materialised" => assert!(costs[1] <= costs[0], "{parameter}"),
             _ => assert_eq!(costs, [None, None]),

@@ -178,13 +178,13 @@ fn a_noise_schedule_is_priced_as_a_whole() {
 #[test]
 fn the_report_names_every_setting_that_differs() {
     let text = |report: &Value, key: &str| report["method"][key].as_str().unwrap().to_owned();
-    let automatic = report(&["--clipping", "automatic", "--stability", "0.25"]);
+    let automatic = report(&["--clipping", "automatic", "--auto-clip-gamma", "0.25"]);
     assert!(text(&automatic, "clipping").ends_with("gamma = 0.25"));
     let bounded = report(&["--method", "quantile", "--clip-bounds", "0.5,2"]);
     assert!(text(&bounded, "threshold").ends_with("kept within 0.5 to 2"));
     let noise = bounded["mechanism"]["count_noise_multiplier"].as_f64().unwrap();
     assert!((noise - 6.4).abs() < 1e-3, "{noise}");
-    let both = report(&["--method", "adp", "--threshold", "percentile"]);
+    let both = report(&["--method", "adp", "--clip-rule", "percentile"]);
     assert!(text(&both, "sensitivity").contains("(alpha_t * 1.000000)^2 + 1/5.000000^2, alpha_t the noise schedule"));
     assert!(text(&both, "noise_schedule").contains("noise_multiplier is the least"));
     let mixed = report(&["--method", "dp-pmlf", "--filter", "none"]);
@@ -241,9 +241,9 @@ fn a_fault_in_a_run_file_names_file_and_key_in_one_line() {
 #[test]
 fn methods_compose() {
     for flags in [
-        &["--method", "disk", "--optimizer", "adamw", "--threshold", "expected-error"][..],
+        &["--method", "disk", "--optimizer", "adamw", "--clip-rule", "expected-error"][..],
         &["--method", "doppler", "--filter", "p6", "--noise-schedule", "matched:0.25", "--lr-schedule", "cosine:0.1"],
-        &["--method", "dp-pmlf", "--filter", "-0.6;0.5,-0.1", "--optimizer", "adam-bc", "--threshold", "quantile"],
+        &["--method", "dp-pmlf", "--filter", "-0.6;0.5,-0.1", "--optimizer", "adam-bc", "--clip-rule", "quantile"],
         &["--method", "adp", "--optimizer", "nesterov", "--clipping", "automatic", "--warmup", "0.1"],
         &["--method", "dc-sgd-e", "--solver", "exact", "--optimizer", "rmsprop", "--noise", "continuous"],
         &["--adagrad-norm", "1,1e-5", "--subtract-noise", "--optimizer", "adagrad", "--lr-schedule", "step:0.1,0.5"],
@@ -268,20 +268,20 @@ fn what_breaks_a_proof_or_would_do_nothing_is_refused_with_the_reason() {
         (&["--method", "doppler", "--filter", "-1.1;0.1"], &["--filter -1.1;0.1", "stable"]),
         (&["--method", "doppler", "--filter", "no-such"], &["--filter no-such"]),
         (&["--filter", "-0.9,0.1"], &["--filter -0.9,0.1", "A1,A2;B0,B1"]),
-        (&["--method", "dc-sgd-e", "--threshold", "fixed"], &["--threshold fixed", "dc-sgd-e", "--method dp-sgd"]),
+        (&["--method", "dc-sgd-e", "--clip-rule", "fixed"], &["--clip-rule fixed", "dc-sgd-e", "--method dp-sgd"]),
         (
             &["--method", "dc-sgd-p", "--clip", "5", "--clip-bounds", "0.1,1"],
             &["--clip 5", "--clip-bounds 0.1,1", "within"],
         ),
         (&["--method", "quantile", "--clip", "1e-9"], &["--clip 1e-9", "--clip-bounds 1e-8,1e8"]),
         (&["--method", "quantile", "--clip-bounds", "-1,1"], &["--clip-bounds", "2^-104"]),
-        (&["--method", "dc-sgd-e", "--range", "1e9"], &["--range 1e9", "1e-8 to 1e8"]),
-        (&["--method", "dc-sgd-p", "--range", "-1"], &["--range: half the histogram range"]),
+        (&["--method", "dc-sgd-e", "--histogram-range", "1e9"], &["--histogram-range 1e9", "1e-8 to 1e8"]),
+        (&["--method", "dc-sgd-p", "--histogram-range", "-1"], &["--histogram-range: half the histogram range"]),
         (&["--method", "quantile", "--count-noise-multiplier", "0.2"], &["--count-noise-multiplier", "0.25"]),
-        (&["--method", "dc-sgd-p", "--clipping", "automatic"], &["--clipping automatic", "--threshold percentile"]),
+        (&["--method", "dc-sgd-p", "--clipping", "automatic"], &["--clipping automatic", "--clip-rule percentile"]),
         (&["--method", "quantile", "--clipping", "per-layer"], &["--clipping per-layer", "whole gradient"]),
-        (&["--percentile", "0.5"], &["--percentile", "--threshold fixed"]),
-        (&["--stability", "0.1"], &["--stability", "--clipping automatic"]),
+        (&["--percentile", "0.5"], &["--percentile", "--clip-rule fixed"]),
+        (&["--auto-clip-gamma", "0.1"], &["--auto-clip-gamma", "--clipping automatic"]),
         (
             &["--method", "adp", "--adagrad-norm", "1,1e-5"],
             &["--noise-schedule matched", "--adagrad-norm", "released gradients"],
@@ -309,7 +309,7 @@ fn what_breaks_a_proof_or_would_do_nothing_is_refused_with_the_reason() {
         (&["--no-bias-correction"], &["--no-bias-correction", "--method doppler"]),
         (&["--method", "doppler", "--filter", "none", "--no-bias-correction"], &["--no-bias-correction"]),
         (&["--method", "disk", "--no-bias-correction"], &["--no-bias-correction"]),
-        (&["--method", "quantile", "--count-non-finite"], &["--count-non-finite", "--threshold percentile"]),
+        (&["--method", "quantile", "--count-non-finite"], &["--count-non-finite", "--clip-rule percentile"]),
         (&["--adam-denominator", "floored"], &["--adam-denominator", "--optimizer adam"]),
         (&["--optimizer", "adam-bc", "--adam-denominator", "floored"], &["--adam-denominator", "adam-bc"]),
         (&["--adagrad-norm", "1,1e-5", "--norm-weight", "0.5,4"], &["--norm-weight", "at least 1"]),

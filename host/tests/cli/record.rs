@@ -218,7 +218,10 @@ fn a_difference_is_told_and_ends_with_a_status_of_its_own() {
         .map(|group| group["difference"].clone())
         .collect();
     assert_eq!(differences.len(), 1);
-    assert_eq!((&differences[0]["same_after"], &differences[0]["not_after"]), (&190.into(), &200.into()));
+    assert_eq!(
+        (&differences[0]["last_equal_step"], &differences[0]["first_different_step"]),
+        (&190.into(), &200.into())
+    );
     assert_eq!(differences[0]["parts"].as_array().unwrap().len(), 1);
     // A later file is played all the same.
     let good = folder.path().join("good.pack");

@@ -108,7 +108,7 @@ fn plan_has_the_events_of_the_run() {
         &["--sampler", "shuffled", "--epochs", "2.5"],
         &["--truncate", "200"],
         &["--method", "adp", "--lr-schedule", "constant", "--noise-schedule", "polynomial:3,0.5"],
-        &["--method", "adp", "--threshold", "percentile", "--sampler", "shuffled", "--epochs", "2"],
+        &["--method", "adp", "--clip-rule", "percentile", "--sampler", "shuffled", "--epochs", "2"],
     ];
     for extra in cases {
         let (_guard, out) = folder();

@@ -73,12 +73,12 @@ impl From<ConfigError> for TrainError {
             "exponent of the noise schedule"
             | "growth of the noise schedule"
             | "first multiplier of the noise schedule" => "noise_schedule",
-            "gamma of automatic clipping" => "stability",
+            "gamma of automatic clipping" => "auto_clip_gamma",
             "count noise multiplier" => "count_noise_multiplier",
             "least clip" | "largest clip" => "clip_bounds",
             "unclipped fraction" | "quantile" => "percentile",
-            "rate of the clip" => "threshold_rate",
-            "histogram range" | "half the histogram range" => "range",
+            "rate of the clip" => "clip_lr",
+            "histogram range" | "half the histogram range" => "histogram_range",
             "GaLore's scale" => "galore",
             other => other,
         };

@@ -63,7 +63,7 @@ impl Method {
             return Err(SettingError::new("noise_schedule", kind, problem).into());
         }
         if self.count_non_finite && !self.threshold.has_histogram() {
-            let problem = "no histogram of norms is counted; leave it out, or use `threshold` percentile";
+            let problem = "no histogram of norms is counted; leave it out, or use `clip_rule` percentile";
             return Err(SettingError::new("count_non_finite", "", problem).into());
         }
         Ok(())

@@ -70,7 +70,7 @@ impl CanaryOptions {
         let Self { canaries, count, confidence, .. } = *self;
         if count < LEAST_CANARIES {
             let problem = format!("so few canaries show nothing; give at least {LEAST_CANARIES}");
-            return Err(SettingError::new("count", count, problem).into());
+            return Err(SettingError::new("num_canaries", count, problem).into());
         }
         let guesses = self.guesses.unwrap_or(Self::usual_guesses(count));
         if guesses == 0 || guesses % 2 == 1 || guesses > count.min(MOST_GUESSES) {
@@ -78,7 +78,7 @@ impl CanaryOptions {
                 "must be even, above 0 and at most {}: half of them are guessed in, half out",
                 count.min(MOST_GUESSES)
             );
-            return Err(SettingError::new("guesses", guesses, problem).into());
+            return Err(SettingError::new("num_guesses", guesses, problem).into());
         }
         if !(0.5..1.0).contains(&confidence) {
             let problem = "must be from 0.5 to below 1; 0.999 is usual";
@@ -89,10 +89,10 @@ impl CanaryOptions {
             Canaries::Dirac if count as usize > dim => {
                 let problem =
                     format!("each dirac canary has a coordinate of its own, and here are {dim}; use `canaries` random");
-                Err(SettingError::new("count", count, problem).into())
+                Err(SettingError::new("num_canaries", count, problem).into())
             }
             _ if split.len() as u64 + u64::from(count) > u64::from(u32::MAX) => {
-                Err(SettingError::new("count", count, "more slots than 2^32; give fewer").into())
+                Err(SettingError::new("num_canaries", count, "more slots than 2^32; give fewer").into())
             }
             _ => Ok(guesses),
         }

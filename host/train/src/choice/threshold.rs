@@ -123,7 +123,7 @@ impl ThresholdChoice {
             && !within(range, (wide.min(), wide.max()))
         {
             let problem = format!("must be from {} to {}", short(wide.min()), short(wide.max()));
-            return Err(SettingError::new("range", short(range), problem).into());
+            return Err(SettingError::new("histogram_range", short(range), problem).into());
         }
         Ok(())
     }
