@@ -20,7 +20,7 @@ use damper_core::noise::{ChaCha20, ContinuousGaussian, DiscreteGaussian, Key};
 use damper_core::numerics::digest::Digest;
 use damper_core::numerics::function::sqrt_f32;
 use damper_core::numerics::reduce::sum_of_squares;
-use damper_core::private::Mechanism;
+use damper_core::private::{Mechanism, SumWord};
 use damper_core::schedule::Declared;
 use damper_core::slots::{AnyClip, AnyThreshold, FilterSlot, OptimizerSlot, ThresholdSlot};
 use damper_core::step::{FloatSum, Open, PrivateStep, Shard, Slots, StepState};
@@ -106,15 +106,18 @@ pub(super) fn play<const ALL: bool>(
     };
     let head = Head { dim, steps, every, generator, seed, elsewhere: samples == 3, expected_batch: pack.u32() };
     let mut payer = payer.unwrap_or_else(|| Payer::Ledger(Ledger::volatile(steps)));
-    let mechanism = match pack.u8() {
-        0 => AnyMechanism::Narrow(discrete(pack)?),
-        1 => AnyMechanism::Wide(discrete(pack)?),
-        2 => AnyMechanism::Continuous(ContinuousGaussian::new(pack.f64())?),
+    let Memory { floats, narrow, wide, float_sums } = memory;
+    let mut mechanism = match pack.u8() {
+        0 => AnyMechanism::Narrow(discrete(pack)?, head.sums(narrow, Vector::Narrow)?),
+        1 => AnyMechanism::Wide(discrete(pack)?, head.sums(wide, Vector::Wide)?),
+        2 => {
+            let continuous = ContinuousGaussian::new(pack.f64())?;
+            AnyMechanism::Continuous(continuous, head.sums(float_sums, Vector::FloatSums)?)
+        }
         _ => return Err(PackError::Field("kind of mechanism")),
     };
     let mut layers = [Layer { len: 0, share: 0 }; MOST_LAYERS];
     let clip = slots::clip(pack, &mut layers)?;
-    let Memory { floats, narrow, wide, float_sums } = memory;
     let input = Input { pack, floats: Floats(floats), dim };
     threshold::lend(input, &mut |input, threshold, learns| {
         filter::lend(input, &mut |input, filter, filters| {
@@ -123,18 +126,15 @@ pub(super) fn play<const ALL: bool>(
                 let schedule = slots::schedule(input.pack)?;
                 let lent = Lent { clip, threshold, filter, optimizer, schedule, has_memory };
                 let payer = &mut payer;
-                match mechanism {
-                    AnyMechanism::Narrow(mechanism) => {
-                        let sums = head.sums(narrow, Vector::Narrow)?;
-                        configured::<_, ALL>(input, &head, payer, mechanism, sums, lent)
+                match &mut mechanism {
+                    AnyMechanism::Narrow(mechanism, sums) => {
+                        configured::<_, ALL>(input, &head, payer, *mechanism, sums, lent)
                     }
-                    AnyMechanism::Wide(mechanism) => {
-                        let sums = head.sums(wide, Vector::Wide)?;
-                        configured::<_, ALL>(input, &head, payer, mechanism, sums, lent)
+                    AnyMechanism::Wide(mechanism, sums) => {
+                        configured::<_, ALL>(input, &head, payer, *mechanism, sums, lent)
                     }
-                    AnyMechanism::Continuous(mechanism) => {
-                        let sums = head.sums(float_sums, Vector::FloatSums)?;
-                        configured::<_, ALL>(input, &head, payer, mechanism, sums, lent)
+                    AnyMechanism::Continuous(mechanism, sums) => {
+                        configured::<_, ALL>(input, &head, payer, *mechanism, sums, lent)
                     }
                 }
             })
@@ -142,11 +142,11 @@ pub(super) fn play<const ALL: bool>(
     })
 }
 
-#[derive(Clone, Copy)]
-enum AnyMechanism {
-    Narrow(DiscreteGaussian<i32>),
-    Wide(DiscreteGaussian<i64>),
-    Continuous(ContinuousGaussian),
+/// A mechanism, and its sums.
+enum AnyMechanism<'m> {
+    Narrow(DiscreteGaussian<i32>, &'m mut [SumWord<i32>]),
+    Wide(DiscreteGaussian<i64>, &'m mut [SumWord<i64>]),
+    Continuous(ContinuousGaussian, &'m mut [SumWord<f32>]),
 }
 
 fn discrete<W: Word>(pack: &mut Reader<'_>) -> Result<DiscreteGaussian<W>, PackError> {
