@@ -9,7 +9,7 @@ use super::pld::{self, Neighbours};
 use super::price::upward;
 use super::replaced::apart;
 use super::{
-    Accountant, AccountingError, Plan, Price, calibrate, calibrate_batch, calibrate_on_grid, calibrate_rate,
+    Accountant, AccountingError, EpsilonBound, Plan, calibrate, calibrate_batch, calibrate_on_grid, calibrate_rate,
     calibrate_steps, epsilon, sampling_rate,
 };
 use damper_core::accounting::event::{Event, Rate};
@@ -101,7 +101,7 @@ pub struct CalibrateQuery {
 /// The answer to either: serializes to the fixed keys `epsilon`, `delta`, `noise_multiplier`, `sampling_rate`, `steps`,
 /// `accountant`, and more.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Answer {
+pub struct AccountingResult {
     /// ε, rounded up.
     pub epsilon: f64,
     /// δ.
@@ -143,7 +143,7 @@ pub struct Answer {
     pub assumptions: Vec<&'static str>,
 }
 
-impl Answer {
+impl AccountingResult {
     fn new(
         accountant: Accountant,
         delta: f64,
@@ -151,7 +151,7 @@ impl Answer {
         rate: Rate,
         asked_rate: f64,
         steps: u64,
-        price: Price,
+        price: EpsilonBound,
     ) -> Self {
         Self {
             epsilon: price.epsilon,
@@ -176,7 +176,7 @@ impl Answer {
 
 impl EpsilonQuery {
     /// Prices the query.
-    pub fn answer(&self) -> Result<Answer, AccountingError> {
+    pub fn answer(&self) -> Result<AccountingResult, AccountingError> {
         let Self { accountant, noise_multiplier, steps, delta, neighbours, count_noise_multiplier, .. } = *self;
         let rate = sampling_rate(self.sampling_rate)?;
         let priced = match (neighbours, accountant) {
@@ -192,11 +192,12 @@ impl EpsilonQuery {
                 if !epsilon.is_finite() {
                     return Err(AccountingError::NothingHolds { multiplier: noise_multiplier, steps });
                 }
-                Price { epsilon, order: None }
+                EpsilonBound { epsilon, order: None }
             }
         };
-        let answer = Answer::new(accountant, delta, noise_multiplier, rate, self.sampling_rate, steps, priced);
-        Ok(Answer {
+        let answer =
+            AccountingResult::new(accountant, delta, noise_multiplier, rate, self.sampling_rate, steps, priced);
+        Ok(AccountingResult {
             neighbours,
             count_noise_multiplier,
             assumptions: assumptions(accountant, neighbours, priced.order),
@@ -207,7 +208,7 @@ impl EpsilonQuery {
 
 impl CalibrateQuery {
     /// Finds what is left out.
-    pub fn answer(&self) -> Result<Answer, AccountingError> {
+    pub fn answer(&self) -> Result<AccountingResult, AccountingError> {
         let Self { accountant, epsilon: asked_epsilon, delta, grid_bits, samples, .. } = *self;
         let mut batch_size = self.batch_size;
         // The rate that is priced, and as it was asked for.
@@ -223,7 +224,7 @@ impl CalibrateQuery {
         let found = match (asked_epsilon, self.noise_multiplier, rate, self.steps) {
             (None, Some(multiplier), Some((rate, asked)), Some(steps)) => {
                 let price = epsilon(accountant, multiplier, rate, steps, delta)?;
-                Answer::new(accountant, delta, multiplier, rate, asked, steps, price)
+                AccountingResult::new(accountant, delta, multiplier, rate, asked, steps, price)
             }
             (Some(target), None, Some((rate, asked)), Some(steps)) => {
                 let (found, sigma_grid) = match grid_bits {
@@ -233,31 +234,34 @@ impl CalibrateQuery {
                         (grid.calibrated, Some(grid.sigma))
                     }
                 };
-                let price = Price { epsilon: found.epsilon, order: found.order };
-                Answer { sigma_grid, ..Answer::new(accountant, delta, found.multiplier, rate, asked, steps, price) }
+                let price = EpsilonBound { epsilon: found.epsilon, order: found.order };
+                AccountingResult {
+                    sigma_grid,
+                    ..AccountingResult::new(accountant, delta, found.multiplier, rate, asked, steps, price)
+                }
             }
             (Some(target), Some(multiplier), Some((rate, asked)), None) => {
                 let (steps, price) = calibrate_steps(accountant, target, delta, rate, multiplier)?;
-                Answer::new(accountant, delta, multiplier, rate, asked, steps, price)
+                AccountingResult::new(accountant, delta, multiplier, rate, asked, steps, price)
             }
             (Some(target), Some(multiplier), None, Some(steps)) if samples.is_some() => {
                 let samples = samples.unwrap_or(0);
                 let (batch, price) = calibrate_batch(accountant, target, delta, steps, multiplier, samples)?;
                 let rate = batch_rate(batch, samples)?;
                 batch_size = Some(batch);
-                Answer::new(accountant, delta, multiplier, rate, rate.as_f64(), steps, price)
+                AccountingResult::new(accountant, delta, multiplier, rate, rate.as_f64(), steps, price)
             }
             (Some(target), Some(multiplier), None, Some(steps)) => {
                 let (rate, price) = calibrate_rate(accountant, target, delta, steps, multiplier)?;
-                Answer::new(accountant, delta, multiplier, rate, rate.as_f64(), steps, price)
+                AccountingResult::new(accountant, delta, multiplier, rate, rate.as_f64(), steps, price)
             }
             _ => return Err(AccountingError::Free),
         };
-        Ok(Answer { target_epsilon: asked_epsilon, grid_bits, samples, batch_size, ..found })
+        Ok(AccountingResult { target_epsilon: asked_epsilon, grid_bits, samples, batch_size, ..found })
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for AccountingResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "epsilon           {}", upward(self.epsilon))?;
         writeln!(f, "delta             {:e}", self.delta)?;

@@ -1,7 +1,7 @@
 //! From a privacy budget to one quantity of a run: noise, steps, rate or batch.
 
 use super::search::{Calibrated, OnGrid, STOP_TIGHT};
-use super::{Accountant, AccountingError, Plan, Price, Schedule};
+use super::{Accountant, AccountingError, EpsilonBound, Plan, Schedule};
 use damper_core::accounting::event::Rate;
 
 /// The rate at which a sampling rate `q` is priced: the smallest `k/2^53` at least `q`.
@@ -43,7 +43,7 @@ pub fn calibrate_steps(
     delta: f64,
     rate: Rate,
     multiplier: f64,
-) -> Result<(u64, Price), AccountingError> {
+) -> Result<(u64, EpsilonBound), AccountingError> {
     let at = |steps: u64| Plan::constant(rate, multiplier, None, steps)?.price(accountant, delta);
     check_target(target)?;
     let first = at(1)?;
@@ -77,7 +77,7 @@ pub fn calibrate_rate(
     delta: f64,
     steps: u64,
     multiplier: f64,
-) -> Result<(Rate, Price), AccountingError> {
+) -> Result<(Rate, EpsilonBound), AccountingError> {
     let at = |rate: Rate| Plan::constant(rate, multiplier, None, steps)?.price(accountant, delta);
     check_target(target)?;
     let whole = at(Rate::ONE)?;
@@ -109,7 +109,7 @@ pub fn calibrate_batch(
     steps: u64,
     multiplier: f64,
     samples: u64,
-) -> Result<(u64, Price), AccountingError> {
+) -> Result<(u64, EpsilonBound), AccountingError> {
     let at =
         |batch: u64| Plan::constant(batch_rate(batch, samples)?, multiplier, None, steps)?.price(accountant, delta);
     check_target(target)?;
@@ -148,7 +148,7 @@ pub(super) fn batch_rate(batch: u64, samples: u64) -> Result<Rate, AccountingErr
 fn out_of_reach(
     epsilon: f64,
     delta: f64,
-    least: Price,
+    least: EpsilonBound,
     of: &'static str,
     (multiplier, steps): (f64, u64),
 ) -> AccountingError {

@@ -87,7 +87,7 @@ mod tests {
         {
             let events = [(Event::new(Rate::at_least(q).unwrap(), multiplier).unwrap(), steps)];
             let ours = epsilon(&events, delta);
-            let below = pld::epsilon_at_least(&events, Neighbours::AddOrRemove, delta).unwrap();
+            let below = pld::epsilon_lower_bound(&events, Neighbours::AddOrRemove, delta).unwrap();
             let tight = pld::epsilon(&events, Neighbours::AddOrRemove, delta).unwrap();
             println!("{q} {multiplier} {steps}: {below} {tight} {ours}");
             assert!(ours >= below && ours <= 1.02 * tight, "{q} {multiplier} {steps}: {below} {tight} {ours}");

@@ -19,12 +19,12 @@ mod search;
 mod smaller;
 mod truncation;
 
-pub use answer::{Answer, CalibrateQuery, EpsilonQuery};
+pub use answer::{AccountingResult, CalibrateQuery, EpsilonQuery};
 pub use calibration::{calibrate, calibrate_batch, calibrate_on_grid, calibrate_rate, calibrate_steps, sampling_rate};
 pub use delta::{DeltaVerdict, judge_delta};
 pub use error::{AccountingError, SMALLEST_SIGMA};
 pub use plan::{Plan, Spent, epsilon};
-pub use price::{Accountant, Price, upward};
+pub use price::{Accountant, EpsilonBound, upward};
 pub use recorded::{Recorded, RecordedEvent, RunKind, Sampler};
 pub use schedule::{Factors, Schedule};
 pub use search::{Calibrated, OnGrid};

@@ -23,7 +23,7 @@
 //! The same convexity makes an uneven schedule cost more than a constant multiplier of equal `Σ 1/σ²`.
 
 use super::delta::check_delta;
-use super::{Accountant, AccountingError, Price, smaller};
+use super::{Accountant, AccountingError, EpsilonBound, smaller};
 use damper_core::accounting::event::{Event, Rate};
 use damper_core::accounting::renyi::least_epsilon;
 
@@ -178,7 +178,7 @@ impl Plan {
     }
 
     /// ε at `delta`, rounded up. An error where no finite ε holds.
-    pub fn epsilon(&self, accountant: Accountant, delta: f64) -> Result<Price, AccountingError> {
+    pub fn epsilon(&self, accountant: Accountant, delta: f64) -> Result<EpsilonBound, AccountingError> {
         let priced = self.price(accountant, delta)?;
         if priced.epsilon.is_finite() {
             return Ok(priced);
@@ -187,11 +187,11 @@ impl Plan {
     }
 
     /// ε, which may be infinite.
-    pub(super) fn price(&self, accountant: Accountant, delta: f64) -> Result<Price, AccountingError> {
+    pub(super) fn price(&self, accountant: Accountant, delta: f64) -> Result<EpsilonBound, AccountingError> {
         check_delta(delta)?;
         match accountant {
             Accountant::Rdp => least_epsilon(&self.knots(), delta)
-                .map(|found| Price { epsilon: found.epsilon, order: Some(found.order) })
+                .map(|found| EpsilonBound { epsilon: found.epsilon, order: Some(found.order) })
                 .map_err(|_| AccountingError::Delta(delta)),
             Accountant::Pld => smaller::price(&self.events, || Some(self.knots()), delta),
         }
@@ -286,7 +286,7 @@ pub fn epsilon(
     rate: Rate,
     steps: u64,
     delta: f64,
-) -> Result<Price, AccountingError> {
+) -> Result<EpsilonBound, AccountingError> {
     Plan::constant(rate, multiplier, None, steps)?.epsilon(accountant, delta)
 }
 

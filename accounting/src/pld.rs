@@ -12,7 +12,7 @@
 //!    decided;
 //! 5. `compose`: transform, product, inverse; the rounding of all of it bounded, and added to δ or taken from it.
 //!
-//! [`epsilon`] gives an upper bound of ε, [`epsilon_at_least`] a lower one; the truth for the ideal, continuous mechanism lies
+//! [`epsilon`] gives an upper bound of ε, [`epsilon_lower_bound`] a lower one; the truth for the ideal, continuous mechanism lies
 //! between. [`discrete`] says why the upper one holds for the discrete mechanism that runs, and at which multiplier.
 //!
 //! Step and length are chosen for the question: the excess that a step costs is known before anything is transformed, by the
@@ -22,13 +22,13 @@
 mod bound;
 mod compose;
 pub mod discrete;
+#[cfg(test)]
+mod double_double;
 mod draw;
 mod gaussian;
 mod grid;
 mod knots;
 mod replace;
-#[cfg(test)]
-mod twofold;
 
 use crate::AccountingError;
 use bound::Bound;
@@ -137,7 +137,11 @@ pub(crate) fn continuous(events: &[(Event, u64)]) -> Option<Vec<(Event, u64)>> {
 /// # Errors
 ///
 /// As [`epsilon`].
-pub fn epsilon_at_least(events: &[(Event, u64)], neighbours: Neighbours, delta: f64) -> Result<f64, AccountingError> {
+pub fn epsilon_lower_bound(
+    events: &[(Event, u64)],
+    neighbours: Neighbours,
+    delta: f64,
+) -> Result<f64, AccountingError> {
     check(events, delta)?;
     let mut most = 0.0f64;
     for pair in pairs(neighbours) {
@@ -219,15 +223,17 @@ impl Question {
         let (bound, reach) = (self.bound, self.reach);
         let one = |event: &Event| match (self.pair, bound) {
             (Pair::Sampled(direction), Bound::Upper) => {
-                draw::worse(&gaussian::nodes(event.multiplier(), spacing, reach), event.rate(), direction)
+                draw::upper_pld(&gaussian::nodes(event.multiplier(), spacing, reach), event.rate(), direction)
             }
             (Pair::Sampled(direction), Bound::Lower) => {
-                draw::better(&gaussian::cells(event.multiplier(), spacing, reach), event.rate(), direction)
+                draw::lower_pld(&gaussian::cells(event.multiplier(), spacing, reach), event.rate(), direction)
             }
             (Pair::Replaced { apart }, Bound::Upper) => {
-                replace::worse(event.multiplier(), apart, event.rate(), spacing, reach)
+                replace::upper_pld(event.multiplier(), apart, event.rate(), spacing, reach)
             }
-            (Pair::Replaced { .. }, Bound::Lower) => replace::better(event.multiplier(), event.rate(), spacing, reach),
+            (Pair::Replaced { .. }, Bound::Lower) => {
+                replace::lower_pld(event.multiplier(), event.rate(), spacing, reach)
+            }
         };
         self.events.knots.iter().map(one).collect()
     }

@@ -25,7 +25,7 @@ impl fmt::Display for Accountant {
 
 /// An ε, rounded up.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Price {
+pub struct EpsilonBound {
     /// ε, at least 0.
     pub epsilon: f64,
     /// The Rényi order that gave it; none where privacy loss distributions did.

@@ -2,7 +2,7 @@
 
 use super::delta::check_delta;
 use super::pld::Neighbours;
-use super::{Accountant, AccountingError, Plan, Price, Truncation, pld, smaller};
+use super::{Accountant, AccountingError, EpsilonBound, Plan, Truncation, pld, smaller};
 use damper_core::accounting::event::{Event, Rate};
 use damper_core::accounting::renyi::least_epsilon;
 use serde::{Deserialize, Serialize};
@@ -213,7 +213,7 @@ impl Recorded {
     /// # Errors
     ///
     /// A rate above 1 or a multiplier that is not above 0, as a damaged file may have; no event; or no finite ε.
-    pub fn epsilon(&self, accountant: Accountant, delta: f64) -> Result<Price, AccountingError> {
+    pub fn epsilon(&self, accountant: Accountant, delta: f64) -> Result<EpsilonBound, AccountingError> {
         self.priced(delta, |events, delta| self.uncut(accountant, events, delta))
     }
 
@@ -224,9 +224,9 @@ impl Recorded {
     /// # Errors
     ///
     /// As [`Recorded::epsilon`].
-    pub fn epsilon_of_replaced(&self, delta: f64) -> Result<Price, AccountingError> {
+    pub fn epsilon_of_replaced(&self, delta: f64) -> Result<EpsilonBound, AccountingError> {
         self.priced(delta, |events, delta| {
-            Ok(Price { epsilon: pld::of_discrete(events, Neighbours::Replace, delta)?, order: None })
+            Ok(EpsilonBound { epsilon: pld::of_discrete(events, Neighbours::Replace, delta)?, order: None })
         })
     }
 
@@ -234,8 +234,8 @@ impl Recorded {
     fn priced(
         &self,
         delta: f64,
-        price: impl Fn(&[(Event, u64)], f64) -> Result<Price, AccountingError>,
-    ) -> Result<Price, AccountingError> {
+        price: impl Fn(&[(Event, u64)], f64) -> Result<EpsilonBound, AccountingError>,
+    ) -> Result<EpsilonBound, AccountingError> {
         let held_out = self.of_held_out().map(|held_out| held_out.priced_alone(delta, &price)).transpose()?;
         let training = self.priced_alone(delta, price)?;
         Ok(held_out.filter(|held_out| held_out.epsilon > training.epsilon).unwrap_or(training))
@@ -245,8 +245,8 @@ impl Recorded {
     fn priced_alone(
         &self,
         delta: f64,
-        price: impl Fn(&[(Event, u64)], f64) -> Result<Price, AccountingError>,
-    ) -> Result<Price, AccountingError> {
+        price: impl Fn(&[(Event, u64)], f64) -> Result<EpsilonBound, AccountingError>,
+    ) -> Result<EpsilonBound, AccountingError> {
         check_delta(delta)?;
         let events = self.checked()?;
         let finite = |delta| {
@@ -262,7 +262,12 @@ impl Recorded {
         }
     }
 
-    fn uncut(&self, accountant: Accountant, events: &[(Event, u64)], delta: f64) -> Result<Price, AccountingError> {
+    fn uncut(
+        &self,
+        accountant: Accountant,
+        events: &[(Event, u64)],
+        delta: f64,
+    ) -> Result<EpsilonBound, AccountingError> {
         // A schedule's draws differ, and Rényi's accountant prices them by a plan's few knots.
         let alike = events.iter().all(|(event, _)| event.rate() == events[0].0.rate());
         let plan = || {
@@ -276,7 +281,7 @@ impl Recorded {
                 Some(plan) => plan?.price(accountant, delta),
                 None => {
                     let found = least_epsilon(events, delta).map_err(|_| AccountingError::Delta(delta))?;
-                    Ok(Price { epsilon: found.epsilon, order: Some(found.order) })
+                    Ok(EpsilonBound { epsilon: found.epsilon, order: Some(found.order) })
                 }
             },
         }

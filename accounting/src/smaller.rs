@@ -10,7 +10,7 @@
 
 use super::delta::check_delta;
 use super::pld::{self, Neighbours};
-use super::{AccountingError, Price, coins};
+use super::{AccountingError, EpsilonBound, coins};
 use damper_core::accounting::event::Event;
 use damper_core::accounting::renyi::least_epsilon;
 
@@ -23,15 +23,19 @@ pub(super) fn price(
     events: &[(Event, u64)],
     knots: impl FnOnce() -> Option<Vec<(Event, u64)>>,
     delta: f64,
-) -> Result<Price, AccountingError> {
+) -> Result<EpsilonBound, AccountingError> {
     check_delta(delta)?;
-    let Some(tightly) = pld::continuous(events) else { return Ok(Price { epsilon: f64::INFINITY, order: None }) };
+    let Some(tightly) = pld::continuous(events) else {
+        return Ok(EpsilonBound { epsilon: f64::INFINITY, order: None });
+    };
     let epsilon = pld::epsilon(&tightly, Neighbours::AddOrRemove, delta)?.min(coins::epsilon(&tightly, delta));
-    let tight = Price { epsilon, order: None };
+    let tight = EpsilonBound { epsilon, order: None };
     let few = if events.len() <= ONE_BY_ONE { Some(tightly) } else { knots().and_then(|few| pld::continuous(&few)) };
     let renyi = few.and_then(|few| least_epsilon(&few, delta).ok());
     Ok(match renyi {
-        Some(renyi) if renyi.epsilon < tight.epsilon => Price { epsilon: renyi.epsilon, order: Some(renyi.order) },
+        Some(renyi) if renyi.epsilon < tight.epsilon => {
+            EpsilonBound { epsilon: renyi.epsilon, order: Some(renyi.order) }
+        }
         _ => tight,
     })
 }
@@ -42,7 +46,7 @@ mod tests {
     use crate::{Accountant, Plan, Recorded};
     use damper_core::accounting::event::Rate;
 
-    fn at(rate: f64, multiplier: f64, steps: u64, delta: f64) -> (Price, Price, f64) {
+    fn at(rate: f64, multiplier: f64, steps: u64, delta: f64) -> (EpsilonBound, EpsilonBound, f64) {
         let event = Event::new(Rate::at_least(rate).unwrap(), multiplier).unwrap();
         let plan = Plan::constant(event.rate(), multiplier, None, steps).unwrap();
         let [smaller, renyi] =
@@ -58,7 +62,7 @@ mod tests {
             [(0.004, 1.1, 14_000, 1e-5), (0.01, 0.6, 500, 1e-6), (1.0, 30.0, 20, 1e-8), (1e-5, 0.3, 100_000, 1e-10)]
         {
             let (smaller, renyi, tight) = at(rate, multiplier, steps, delta);
-            assert_eq!(smaller, Price { epsilon: tight, order: None });
+            assert_eq!(smaller, EpsilonBound { epsilon: tight, order: None });
             assert!(tight < renyi.epsilon);
         }
     }

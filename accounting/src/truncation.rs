@@ -10,7 +10,7 @@
 //! (Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha, Zhang, "Scalable DP-SGD: shuffling vs. Poisson subsampling", NeurIPS 2024.)
 //! Which samples of a draw are kept may follow from anything but the data.
 
-use super::{AccountingError, Price};
+use super::{AccountingError, EpsilonBound};
 use damper_core::accounting::event::{Event, Rate};
 use damper_core::numerics::up::{add_up, exp_up, mul_up, sub_up};
 use libm::{exp, lgamma, log, log1p};
@@ -30,7 +30,7 @@ pub struct Truncation {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Truncated {
     /// The price at `delta`.
-    pub price: Price,
+    pub price: EpsilonBound,
     /// What is left of δ: that of the run that cuts no draw.
     pub delta: f64,
 }
@@ -81,7 +81,7 @@ impl Truncation {
         &self,
         delta: f64,
         any: f64,
-        price: impl Fn(f64) -> Result<Price, AccountingError>,
+        price: impl Fn(f64) -> Result<EpsilonBound, AccountingError>,
     ) -> Result<Truncated, AccountingError> {
         let mut guess = price(delta)?.epsilon;
         for _ in 0..64 {

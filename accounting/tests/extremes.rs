@@ -1,7 +1,7 @@
 //! Extremes in both accountants: every combination gives an upper bound or an error that names the flag, never NaN, in bounded time
 //! and memory.
 
-use damper_accounting::pld::{Neighbours, epsilon, epsilon_at_least, of_discrete};
+use damper_accounting::pld::{Neighbours, epsilon, epsilon_lower_bound, of_discrete};
 use damper_accounting::{Accountant, AccountingError, CalibrateQuery, EpsilonQuery, Plan, Recorded, RecordedEvent};
 use damper_core::accounting::event::{Event, Rate};
 use damper_core::accounting::renyi::{RenyiCurve, least_epsilon};
@@ -69,7 +69,7 @@ fn extreme_events_have_a_bound_in_every_form() {
             for (steps, delta) in CLAIMS {
                 let events = [(event, steps), (Event::new(Rate::ONE, 1e3).unwrap(), 1)];
                 let upper = epsilon(&events, neighbours, delta).unwrap();
-                let lower = epsilon_at_least(&events, neighbours, delta).unwrap();
+                let lower = epsilon_lower_bound(&events, neighbours, delta).unwrap();
                 assert!(0.0 <= lower && lower <= upper && lower.is_finite(), "{events:?} {delta}: {lower} {upper}");
                 assert!(of_discrete(&events, neighbours, delta).unwrap() >= 0.0, "{events:?} {delta}");
                 let mut curve = RenyiCurve::EMPTY;

@@ -1,6 +1,6 @@
 //! The tight accountant against an independent generator's bounds, closed forms, and the Rényi accountant.
 
-use damper_accounting::pld::{Neighbours, epsilon, epsilon_at_least};
+use damper_accounting::pld::{Neighbours, epsilon, epsilon_lower_bound};
 use damper_core::accounting::event::{Event, Rate};
 use damper_core::accounting::renyi::least_epsilon;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ fn upper(events: &[(Event, u64)], delta: f64) -> f64 {
 }
 
 fn lower(events: &[(Event, u64)], delta: f64) -> f64 {
-    epsilon_at_least(events, Neighbours::AddOrRemove, delta).unwrap()
+    epsilon_lower_bound(events, Neighbours::AddOrRemove, delta).unwrap()
 }
 
 /// What is promised above the truth.

@@ -1,7 +1,7 @@
 //! Replaced samples: the dominating pair against closed forms, quadrature of two and three draws, recorded bounds of an independent
 //! generator, and pairs in the plane that are not collinear.
 
-use damper_accounting::pld::{Neighbours, epsilon, epsilon_at_least, of_discrete};
+use damper_accounting::pld::{Neighbours, epsilon, epsilon_lower_bound, of_discrete};
 use damper_accounting::{Accountant, EpsilonQuery, Recorded};
 use damper_core::accounting::event::{Event, Rate};
 use libm::{erfc, exp, log};
@@ -16,7 +16,7 @@ fn upper(events: &[(Event, u64)], delta: f64) -> f64 {
 }
 
 fn lower(events: &[(Event, u64)], delta: f64) -> f64 {
-    epsilon_at_least(events, Neighbours::Replace, delta).unwrap()
+    epsilon_lower_bound(events, Neighbours::Replace, delta).unwrap()
 }
 
 /// The promise: half a per cent above the truth.
@@ -149,12 +149,12 @@ fn sampling_amplifies_a_replaced_sample() {
     for (q, sigma, steps, delta, share) in
         [(1e-4, 0.6, 1000, 1e-6, 0.3), (0.001, 0.7, 10_000, 1e-6, 0.3), (0.004, 1.0, 3000, 1e-5, 0.5)]
     {
-        let twice = epsilon_at_least(&[(event(q, sigma / 2.0), steps)], Neighbours::AddOrRemove, delta).unwrap();
+        let twice = epsilon_lower_bound(&[(event(q, sigma / 2.0), steps)], Neighbours::AddOrRemove, delta).unwrap();
         let found = upper(&[(event(q, sigma), steps)], delta);
         println!("{q} {sigma} {steps}: {found}, at twice the sensitivity {twice}");
         assert!(found < share * twice, "{q} {sigma}: {found} {twice}");
         // It is never cheaper than a sample left out, which is one that is replaced by a null sample.
-        let out = epsilon_at_least(&[(event(q, sigma), steps)], Neighbours::AddOrRemove, delta).unwrap();
+        let out = epsilon_lower_bound(&[(event(q, sigma), steps)], Neighbours::AddOrRemove, delta).unwrap();
         assert!(found >= out, "{q} {sigma}: {found} {out}");
     }
 }

@@ -17,7 +17,7 @@ mod adagrad_norm;
 mod adam;
 mod adam_bc;
 #[cfg(test)]
-mod laws;
+mod properties;
 mod rmsprop;
 mod sgd;
 

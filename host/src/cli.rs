@@ -98,7 +98,7 @@ impl Failure {
     fn in_model(model: &Path, error: TrainError) -> Self {
         match error {
             TrainError::Graph(error) => Self::of_file(model, error),
-            TrainError::Refusal(error) => Self::of_file(model, error),
+            TrainError::DeriveError(error) => Self::of_file(model, error),
             error => Self::from(error),
         }
     }

@@ -309,7 +309,7 @@ fn check(file: &str, grad: &GradGraph, graph: &Graph, backend: &dyn Backend) -> 
     let values = values(graph, grad);
     inputs.extend(values.iter().map(|v| TensorRef::F32(v)));
     let plan = Plan { batch: n, threads: 1, inputs: grads::inputs(grad), outputs: grads::released(grad) };
-    backend.rehearse(&grad.model.encode_to_vec(), &plan, &inputs).map_err(|error| error.0)?;
+    backend.self_test(&grad.model.encode_to_vec(), &plan, &inputs).map_err(|error| error.0)?;
     let outputs = run(session(backend, grad, n).as_mut(), &inputs);
     for (sample, &loss) in losses.iter().enumerate() {
         let got = f64::from(outputs[0][sample]);

@@ -20,7 +20,7 @@ use damper_core::filter::{Gain, LookAhead};
 use damper_core::numerics::digest::Digest;
 use damper_core::schedule::NoiseSchedule;
 use damper_core::threshold::Solver;
-use damper_replay::{Line, PackError, Part, Parted};
+use damper_replay::{Line, Mismatch, PackError, Part};
 use digits::{Unwatched, source};
 use models::{backends, path};
 use proptest::prelude::*;
@@ -59,10 +59,10 @@ fn record(model: &str, config: TrainConfig) -> (u64, TrainReport, Vec<u8>) {
     (Digest::of(&outcome.params).value(), TrainReport::new(&run, &outcome), fs::read(file).unwrap())
 }
 
-/// Of the one run in a pack: its digest at the end, and where it parted.
-fn run_of(played: &Played) -> (u64, Option<Parted>) {
+/// Of the one run in a pack: its digest at the end, and where it mismatch.
+fn run_of(played: &Played) -> (u64, Option<Mismatch>) {
     match played.lines[..] {
-        [Line::Set { .. }, Line::Run { params, parted, .. }, Line::End(_)] => (params, parted),
+        [Line::Set { .. }, Line::Run { params, mismatch, .. }, Line::End(_)] => (params, mismatch),
         _ => panic!("{played:?}"),
     }
 }
@@ -257,11 +257,11 @@ fn a_bit_of_a_gradient_that_was_flipped_is_found_between_its_checkpoints() {
         assert!(matches!(damaged, Err(PlayError::Pack { error: PackError::Damaged, .. })), "{damaged:?}");
         let played = play(&signed(changed), LIMIT, |_| {}).unwrap();
         assert_eq!((said[1], played.summary.differ), (played.lines[1], 1));
-        let (found, parted) = run_of(&played);
-        let parted = parted.unwrap();
+        let (found, mismatch) = run_of(&played);
+        let mismatch = mismatch.unwrap();
         assert_ne!(found, *params);
-        assert_eq!((parted.after, parted.by), (after, by), "step {step}");
-        assert!(parted.parts.contains(Part::Params) && !parted.parts.contains(Part::Ledger));
+        assert_eq!((mismatch.after, mismatch.by), (after, by), "step {step}");
+        assert!(mismatch.parts.contains(Part::Params) && !mismatch.parts.contains(Part::Ledger));
     }
 }
 

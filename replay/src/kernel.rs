@@ -5,8 +5,8 @@ use super::error::PackError;
 use super::grammar::MOST_LAYERS;
 use super::memory::{Memory, Vector};
 use super::pack::Reader;
-use super::payer;
 use super::slots::{self, Floats};
+use super::tracker;
 use core::num::NonZeroUsize;
 use damper_core::accounting::Rate;
 use damper_core::clip::Layer;
@@ -46,8 +46,8 @@ pub(super) fn play<const ALL: bool>(
             words(pack, Xoshiro::simulation(seed).stream(address))
         }
         10 if ALL => coordinates(pack, memory),
-        11 if ALL => payer::ledger(pack),
-        12 if ALL => payer::filter(pack),
+        11 if ALL => tracker::ledger(pack),
+        12 if ALL => tracker::filter(pack),
         _ => Err(PackError::Field("kind of group")),
     }
 }

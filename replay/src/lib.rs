@@ -99,15 +99,15 @@ mod kernel;
 mod line;
 mod memory;
 mod pack;
-mod payer;
 mod run;
 mod samples;
 mod slots;
 mod summary;
+mod tracker;
 mod update;
 
 pub use error::{PackError, ReplayError};
-pub use line::{Line, Part, Parted, Parts, Value};
+pub use line::{Line, Mismatch, Part, Parts, Value};
 pub use memory::{Memory, Vector};
 pub use pack::{Name, Source, Truncated};
 pub use summary::Summary;
@@ -197,17 +197,17 @@ fn play_groups<const ALL: bool>(
         let name = pack.name()?;
         let (line, differs) = match kind {
             RUN => {
-                let run::Ended { steps, params, parted } = run::play::<ALL>(pack, None, &mut memory)?;
-                (Line::Run { name, steps, params, parted }, parted.is_some())
+                let run::Ended { steps, params, mismatch } = run::play::<ALL>(pack, None, &mut memory)?;
+                (Line::Run { name, steps, params, mismatch }, mismatch.is_some())
             }
             FILTERED if ALL => {
-                let payer = Some(payer::Payer::filter(pack)?);
-                let run::Ended { steps, params, parted } = run::play::<ALL>(pack, payer, &mut memory)?;
-                (Line::Run { name, steps, params, parted }, parted.is_some())
+                let tracker = Some(tracker::BudgetTracker::filter(pack)?);
+                let run::Ended { steps, params, mismatch } = run::play::<ALL>(pack, tracker, &mut memory)?;
+                (Line::Run { name, steps, params, mismatch }, mismatch.is_some())
             }
             UPDATES if ALL => {
-                let update::Ended { rounds, bytes, parted } = update::play(pack, &mut memory)?;
-                (Line::Updates { name, rounds, bytes, parted }, parted.is_some())
+                let update::Ended { rounds, bytes, mismatch } = update::play(pack, &mut memory)?;
+                (Line::Updates { name, rounds, bytes, mismatch }, mismatch.is_some())
             }
             _ => {
                 let compared::Compared { values, first } = kernel::play::<ALL>(kind, pack, &mut memory)?;

@@ -89,7 +89,7 @@ impl fmt::Display for Parts {
 
 /// Where a run parted from what was recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Parted {
+pub struct Mismatch {
     /// Steps after which it was still the same.
     pub after: u32,
     /// Steps after which it was not.
@@ -126,7 +126,7 @@ pub enum Line {
         /// The digest of its parameters at the end, as they are here.
         params: u64,
         /// Where it parted.
-        parted: Option<Parted>,
+        mismatch: Option<Mismatch>,
     },
     /// Rounds whose updates were emitted.
     Updates {
@@ -137,7 +137,7 @@ pub enum Line {
         /// The digest of all bytes, as they are here.
         bytes: u64,
         /// Where they parted.
-        parted: Option<Parted>,
+        mismatch: Option<Mismatch>,
     },
     /// All were played.
     End(Summary),
@@ -151,11 +151,11 @@ impl fmt::Display for Line {
             Self::Kernel { name, values, first: Some(Value { index, found, recorded }) } => {
                 write!(f, "{name}: DIFFERS: value {index} of {values} is {found:x} where {recorded:x} was recorded")
             }
-            Self::Run { name, steps, params, parted } => {
-                write!(f, "{name}: {steps} steps, params {params:016x}{}", Told(parted))
+            Self::Run { name, steps, params, mismatch } => {
+                write!(f, "{name}: {steps} steps, params {params:016x}{}", Told(mismatch))
             }
-            Self::Updates { name, rounds, bytes, parted } => {
-                write!(f, "{name}: {rounds} rounds, bytes {bytes:016x}{}", Told(parted))
+            Self::Updates { name, rounds, bytes, mismatch } => {
+                write!(f, "{name}: {rounds} rounds, bytes {bytes:016x}{}", Told(mismatch))
             }
             Self::End(Summary { groups, differ }) => {
                 let plural = if *groups == 1 { "" } else { "s" };
@@ -169,13 +169,13 @@ impl fmt::Display for Line {
 }
 
 /// Where a run parted, if it did.
-struct Told<'a>(&'a Option<Parted>);
+struct Told<'a>(&'a Option<Mismatch>);
 
 impl fmt::Display for Told<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             None => Ok(()),
-            Some(Parted { after, by, parts }) => {
+            Some(Mismatch { after, by, parts }) => {
                 write!(f, ", DIFFERS: the same after step {after}, not after step {by}: {parts}")
             }
         }

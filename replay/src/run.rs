@@ -2,14 +2,14 @@
 
 use super::error::PackError;
 use super::grammar::{MOST_LAYERS, MOST_STEPS};
-use super::line::{Part, Parted, Parts};
+use super::line::{Mismatch, Part, Parts};
 use super::memory::{Memory, Vector};
 use super::pack::Reader;
-use super::payer::{Payer, factor};
-use super::samples::{Kind, Numbers, further, ordinary, spoil};
+use super::samples::{Kind, Numbers, further, inject_non_finite, ordinary};
 use super::slots::filter::{self, PlayedFilter};
 use super::slots::optimizer::{self, PlayedOptimizer};
 use super::slots::{self, Floats, Input, threshold};
+use super::tracker::{BudgetTracker, factor};
 use damper_core::accounting::{Ledger, Volatile};
 use damper_core::clip::{Clip, Layer};
 use damper_core::count::Counts;
@@ -64,7 +64,7 @@ pub(super) struct Ended {
     pub(super) steps: u32,
     /// The digest of the parameters.
     pub(super) params: u64,
-    pub(super) parted: Option<Parted>,
+    pub(super) mismatch: Option<Mismatch>,
 }
 
 /// The parts of the state that may have memory, as checkpoints have them.
@@ -84,10 +84,10 @@ struct Lent<'s> {
 type Step<'s, M> = PrivateStep<FilterSlot, OptimizerSlot, M, ThresholdSlot<'s>, AnyClip<'s>, Declared>;
 type Opened<'o, 's, M> = Open<'o, Step<'s, M>, &'s mut (dyn PlayedFilter + 's), &'s mut (dyn PlayedOptimizer + 's)>;
 
-/// Plays the run that the pack has next, paid by `payer`, or by a ledger of as many steps.
+/// Plays the run that the pack has next, paid by `tracker`, or by a ledger of as many steps.
 pub(super) fn play<const ALL: bool>(
     pack: &mut Reader<'_>,
-    payer: Option<Payer>,
+    tracker: Option<BudgetTracker>,
     memory: &mut Memory<'_>,
 ) -> Result<Ended, PackError> {
     let (dim, steps, every) = (pack.u32() as usize, pack.u32(), pack.u16());
@@ -105,7 +105,7 @@ pub(super) fn play<const ALL: bool>(
         _ => return Err(PackError::Field("kind of samples")),
     };
     let head = Head { dim, steps, every, generator, seed, elsewhere: samples == 3, expected_batch: pack.u32() };
-    let mut payer = payer.unwrap_or_else(|| Payer::Ledger(Ledger::volatile(steps)));
+    let mut tracker = tracker.unwrap_or_else(|| BudgetTracker::Ledger(Ledger::volatile(steps)));
     let Memory { floats, narrow, wide, float_sums } = memory;
     let mut mechanism = match pack.u8() {
         0 => AnyMechanism::Narrow(discrete(pack)?, head.sums(narrow, Vector::Narrow)?),
@@ -125,16 +125,16 @@ pub(super) fn play<const ALL: bool>(
                 let has_memory = [filters, moves, learns];
                 let schedule = slots::schedule(input.pack)?;
                 let lent = Lent { clip, threshold, filter, optimizer, schedule, has_memory };
-                let payer = &mut payer;
+                let tracker = &mut tracker;
                 match &mut mechanism {
                     AnyMechanism::Narrow(mechanism, sums) => {
-                        configured::<_, ALL>(input, &head, payer, *mechanism, sums, lent)
+                        configured::<_, ALL>(input, &head, tracker, *mechanism, sums, lent)
                     }
                     AnyMechanism::Wide(mechanism, sums) => {
-                        configured::<_, ALL>(input, &head, payer, *mechanism, sums, lent)
+                        configured::<_, ALL>(input, &head, tracker, *mechanism, sums, lent)
                     }
                     AnyMechanism::Continuous(mechanism, sums) => {
-                        configured::<_, ALL>(input, &head, payer, *mechanism, sums, lent)
+                        configured::<_, ALL>(input, &head, tracker, *mechanism, sums, lent)
                     }
                 }
             })
@@ -168,7 +168,7 @@ impl Head {
 fn configured<'a, M: Played, const ALL: bool>(
     input: Input<'_, '_, 'a>,
     head: &Head,
-    payer: &mut Payer,
+    tracker: &mut BudgetTracker,
     mechanism: M,
     sums: &mut [M::Word],
     lent: Lent<'_>,
@@ -192,19 +192,19 @@ fn configured<'a, M: Played, const ALL: bool>(
         pack.f32s(params);
     }
 
-    let first = payer.first();
-    let mut parted = None;
+    let first = tracker.first();
+    let mut mismatch = None;
     let mut same = 0;
     // One more than there are: that one must be refused.
     for t in 0..=head.steps {
         let number = {
-            let opened = match payer {
-                Payer::Filter { filter, rate } if ALL => {
+            let opened = match tracker {
+                BudgetTracker::Filter { filter, rate } if ALL => {
                     let factor = factor(params, filter, |factor| Ok(step.event_adaptive(factor, *rate)?))?;
                     step.open_adaptive(&mut state, factor, *rate, filter, &mut Volatile)
                 }
-                Payer::Filter { .. } => return Err(PackError::Field("kind of group")),
-                Payer::Ledger(ledger) => step.open(&mut state, ledger),
+                BudgetTracker::Filter { .. } => return Err(PackError::Field("kind of group")),
+                BudgetTracker::Ledger(ledger) => step.open(&mut state, ledger),
             };
             match opened {
                 Ok(mut open) if t < head.steps => {
@@ -222,7 +222,7 @@ fn configured<'a, M: Played, const ALL: bool>(
         let Some(number) = number else {
             let mut parts = Parts::default();
             parts.set(Part::Ledger, true);
-            parted = parted.or(Some(Parted { after: same, by: t, parts }));
+            mismatch = mismatch.or(Some(Mismatch { after: same, by: t, parts }));
             break;
         };
         let paid = t.saturating_add(1);
@@ -231,17 +231,17 @@ fn configured<'a, M: Played, const ALL: bool>(
         }
         let threshold = step.slots().threshold.digest(&state.threshold);
         let mut parts = compare(pack, params, state.filter, state.optimizer, threshold, has_memory);
-        let spent = ALL && payer.digest().is_some_and(|digest| pack.u16() != digest.folded_twice());
+        let spent = ALL && tracker.digest().is_some_and(|digest| pack.u16() != digest.folded_twice());
         if pack.failed() {
             return Err(PackError::Field("checkpoint of a run"));
         }
-        parts.set(Part::Ledger, spent || number != first.saturating_add(t) || payer.paid() != paid);
-        if !parts.is_empty() && parted.is_none() {
-            parted = Some(Parted { after: same, by: paid, parts });
+        parts.set(Part::Ledger, spent || number != first.saturating_add(t) || tracker.paid() != paid);
+        if !parts.is_empty() && mismatch.is_none() {
+            mismatch = Some(Mismatch { after: same, by: paid, parts });
         }
         same = paid;
     }
-    Ok(Ended { steps: head.steps, params: Digest::of(params).value(), parted })
+    Ok(Ended { steps: head.steps, params: Digest::of(params).value(), mismatch })
 }
 
 /// Which parts of the state differ from the pack's next checkpoint.
@@ -322,7 +322,7 @@ impl<'a, W: Copy + Default> Samples<'a, W> {
                     mixed.fill(0.0);
                     for (kind, norm) in kinds.zip(&mut *norms) {
                         numbers.fill(kind, z);
-                        spoil(kind, t, z);
+                        inject_non_finite(kind, t, z);
                         open.eval_point(0, params, point)?;
                         gradient(kind, z, point);
                         *norm = add_clipped(open.clip(), point, mixed);
@@ -337,7 +337,7 @@ impl<'a, W: Copy + Default> Samples<'a, W> {
                 }
                 for (s, kind) in kinds.enumerate() {
                     numbers.fill(kind, z);
-                    spoil(kind, t, z);
+                    inject_non_finite(kind, t, z);
                     add_one(open, s, kind, z, params, point, mixed, shard)?;
                 }
             }

@@ -67,7 +67,7 @@ impl Numbers {
 
 /// Puts what a spoilt sample of step `t` has at one coordinate there.
 #[inline(never)]
-pub(super) fn spoil(kind: Kind, t: u32, out: &mut [f32]) {
+pub(super) fn inject_non_finite(kind: Kind, t: u32, out: &mut [f32]) {
     if let Kind::Spoilt(bits) = kind {
         let at = t as usize % out.len().max(1);
         if let Some(out) = out.get_mut(at) {

@@ -2,10 +2,10 @@
 
 use super::error::PackError;
 use super::grammar::{MOST_LAYERS, MOST_STEPS};
-use super::line::{Part, Parted, Parts};
+use super::line::{Mismatch, Part, Parts};
 use super::memory::{Memory, Vector};
 use super::pack::Reader;
-use super::samples::{Kind, Numbers, further, ordinary, spoil};
+use super::samples::{Kind, Numbers, further, inject_non_finite, ordinary};
 use super::slots::{self, Floats};
 use damper_core::accounting::Ledger;
 use damper_core::clip::Layer;
@@ -24,7 +24,7 @@ pub(super) struct Ended {
     pub(super) rounds: u32,
     /// The digest of all bytes.
     pub(super) bytes: u64,
-    pub(super) parted: Option<Parted>,
+    pub(super) mismatch: Option<Mismatch>,
 }
 
 /// Plays the rounds that the pack has next.
@@ -55,7 +55,7 @@ pub(super) fn play(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<End
     let grad = Floats(memory.floats).take(dim)?;
     let generator: ChaCha20 = ChaCha20::simulation(seed);
     let (mut numbers, mut ledger) = (Numbers(seed), Ledger::volatile(rounds));
-    let (mut digest, mut parted, mut same) = (Digest::default(), None, 0);
+    let (mut digest, mut mismatch, mut same) = (Digest::default(), None, 0);
     for t in 0..rounds {
         let mut open = match step.open(&mut state, &mut ledger) {
             Ok(open) => open,
@@ -65,7 +65,7 @@ pub(super) fn play(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<End
         };
         for kind in (0..ordinary(t)).map(|_| Kind::Ordinary).chain(further(t)) {
             numbers.fill(kind, grad);
-            spoil(kind, t, grad);
+            inject_non_finite(kind, t, grad);
             open.add_combined(&[grad])?;
         }
         open.emit(Sender { run, device, round: t }, &generator, |bytes| digest.add_bytes(bytes))?;
@@ -78,10 +78,10 @@ pub(super) fn play(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<End
         if pack.failed() {
             return Err(PackError::Field("checkpoint of a run"));
         }
-        if !parts.is_empty() && parted.is_none() {
-            parted = Some(Parted { after: same, by, parts });
+        if !parts.is_empty() && mismatch.is_none() {
+            mismatch = Some(Mismatch { after: same, by, parts });
         }
         same = by;
     }
-    Ok(Ended { rounds, bytes: digest.value(), parted })
+    Ok(Ended { rounds, bytes: digest.value(), mismatch })
 }

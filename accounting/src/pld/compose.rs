@@ -276,7 +276,7 @@ fn kernel_norm(tilt: f64, step: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::twofold::{Twofold, convolved, power_of};
+    use super::super::double_double::{DoubleDouble, convolved, power_of};
     use super::*;
 
     /// Masses that add up to 1 at most, as those on a grid do, smooth or not.
@@ -288,7 +288,7 @@ mod tests {
         Folded { mass, offset: 0.0, ln_moment: 0.0, norm }
     }
 
-    fn distance(ours: &[f64], exact: &[Twofold]) -> f64 {
+    fn distance(ours: &[f64], exact: &[DoubleDouble]) -> f64 {
         sqrt(ours.iter().zip(exact).map(|(ours, exact)| exact.minus(*ours).powi(2)).sum())
     }
 
@@ -321,15 +321,16 @@ mod tests {
                 for used in 1..=events.len() {
                     let mut composer = Composer::new(len);
                     parts.iter().for_each(|part| composer.part(part.clone()));
-                    let mut exact = vec![Twofold::ZERO; len];
-                    exact[0] = Twofold::ONE;
+                    let mut exact = vec![DoubleDouble::ZERO; len];
+                    exact[0] = DoubleDouble::ONE;
                     for (mixture, times) in &events[..used] {
                         composer.compose(mixture, *times);
-                        let mixed: Vec<Twofold> = (0..len)
+                        let mixed: Vec<DoubleDouble> = (0..len)
                             .map(|i| {
-                                let terms =
-                                    mixture.iter().map(|(part, share)| Twofold::product(parts[*part].mass[i], *share));
-                                terms.fold(Twofold::ZERO, Twofold::plus)
+                                let terms = mixture
+                                    .iter()
+                                    .map(|(part, share)| DoubleDouble::product(parts[*part].mass[i], *share));
+                                terms.fold(DoubleDouble::ZERO, DoubleDouble::plus)
                             })
                             .collect();
                         exact = convolved(&exact, &power_of(&mixed, *times));
@@ -354,7 +355,7 @@ mod tests {
             let len = 1usize << digits;
             for rough in [1, 2, 97] {
                 let part = masses(len, len as f64 / 5.0, (len as f64).powi(2) / 50.0, rough);
-                let exact: Vec<Twofold> = part.mass.iter().map(|mass| Twofold::product(*mass, 1.0)).collect();
+                let exact: Vec<DoubleDouble> = part.mass.iter().map(|mass| DoubleDouble::product(*mass, 1.0)).collect();
                 let mut composer = Composer::new(len);
                 composer.part(part);
                 composer.compose(&[(0, 1.0)], 1);
@@ -393,11 +394,11 @@ mod tests {
                 let bound = composer.transform_error() * part.norm * sqrt(len as f64);
                 // A frequency may be off by the whole 2-norm at most; those looked at together, too.
                 let off = |k: usize| {
-                    let (mut re, mut im) = (Twofold::ZERO, Twofold::ZERO);
+                    let (mut re, mut im) = (DoubleDouble::ZERO, DoubleDouble::ZERO);
                     for (i, mass) in mass.iter().enumerate() {
                         let root = root(i * k % len, len);
-                        re = re.plus(Twofold::product(*mass, root.re));
-                        im = im.plus(Twofold::product(*mass, root.im));
+                        re = re.plus(DoubleDouble::product(*mass, root.re));
+                        im = im.plus(DoubleDouble::product(*mass, root.im));
                     }
                     let value = part.spectrum[k];
                     re.minus(value.re).powi(2) + im.minus(value.im).powi(2)

@@ -86,7 +86,7 @@ fn loss(rate: Rate, point: &Point) -> (f64, f64) {
 }
 
 /// An upper bound of the draw's privacy loss distribution.
-pub(super) fn worse(nodes: &Nodes, rate: Rate, direction: Direction) -> Losses {
+pub(super) fn upper_pld(nodes: &Nodes, rate: Rate, direction: Direction) -> Losses {
     let (q, out) = (rate.as_f64(), rate.complement().as_f64());
     let (near, far) = (nodes.near, nodes.far);
     let observed = |point: &Point| {
@@ -112,7 +112,7 @@ pub(super) fn worse(nodes: &Nodes, rate: Rate, direction: Direction) -> Losses {
 }
 
 /// A lower bound of the draw's privacy loss distribution, in ascending order of the loss.
-pub(super) fn better(cells: &Cells, rate: Rate, direction: Direction) -> Losses {
+pub(super) fn lower_pld(cells: &Cells, rate: Rate, direction: Direction) -> Losses {
     let observed = |point: &Point| {
         let (loss, error) = loss(rate, point);
         Atom { ln_mass: point.ln_mass + loss - error - 2.0 * point.slack, loss: loss - error }
@@ -186,8 +186,8 @@ mod tests {
         for (q, sigma) in SETTINGS {
             let rate = Rate::at_least(q).unwrap();
             for direction in [Direction::Remove, Direction::Add] {
-                let upper = worse(&nodes(sigma, 1.0 / 128.0, 8.0), rate, direction);
-                let lower = better(&cells(sigma, 1.0 / 128.0, 8.0), rate, direction);
+                let upper = upper_pld(&nodes(sigma, 1.0 / 128.0, 8.0), rate, direction);
+                let lower = lower_pld(&cells(sigma, 1.0 / 128.0, 8.0), rate, direction);
                 for epsilon in [0.0, 0.001, 0.05, 0.3, 1.0, 2.5] {
                     let exact = exact(rate.as_f64(), sigma, epsilon, direction).max(0.0);
                     let (high, low) = (upper.delta(epsilon), lower.delta(epsilon));
@@ -206,7 +206,7 @@ mod tests {
         for (q, sigma) in SETTINGS {
             let rate = Rate::at_least(q).unwrap();
             for direction in [Direction::Remove, Direction::Add] {
-                let upper = worse(&nodes(sigma, 1.0 / 64.0, 7.0), rate, direction);
+                let upper = upper_pld(&nodes(sigma, 1.0 / 64.0, 7.0), rate, direction);
                 let (first, second) = upper.masses();
                 assert!((first + upper.beyond - 1.0).abs() < 1e-9, "{first}");
                 assert!((second - 1.0).abs() < 1e-9, "{second}");
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn cutting_errs_on_the_asked_side() {
         let rate = Rate::at_least(0.3).unwrap();
-        let all = worse(&nodes(0.5, 1.0 / 64.0, 7.0), rate, Direction::Remove);
+        let all = upper_pld(&nodes(0.5, 1.0 / 64.0, 7.0), rate, Direction::Remove);
         let (upper, lower) = (all.cut(1.5, Bound::Upper), all.cut(1.5, Bound::Lower));
         let mass = |losses: &Losses| losses.masses().0 + losses.beyond;
         assert!((mass(&upper) - mass(&all)).abs() < 1e-11 && (mass(&lower) - mass(&all)).abs() < 1e-11);

@@ -160,7 +160,7 @@ impl Pair {
 }
 
 /// An upper bound of the draw's privacy loss distribution. `multiplier` is 1/a, `apart` is b/a, from 1 to 2.
-pub(super) fn worse(multiplier: f64, apart: f64, rate: Rate, spacing: f64, reach: f64) -> Losses {
+pub(super) fn upper_pld(multiplier: f64, apart: f64, rate: Rate, spacing: f64, reach: f64) -> Losses {
     let pair = Pair::new((1.0 / multiplier).next_up(), apart, rate);
     let last = pair.nodes(spacing, reach);
     let node = |j: i64| {
@@ -183,7 +183,7 @@ pub(super) fn worse(multiplier: f64, apart: f64, rate: Rate, spacing: f64, reach
 }
 
 /// A lower bound of the draw's privacy loss distribution for `b = 2a`, in ascending order of the loss.
-pub(super) fn better(multiplier: f64, rate: Rate, spacing: f64, reach: f64) -> Losses {
+pub(super) fn lower_pld(multiplier: f64, rate: Rate, spacing: f64, reach: f64) -> Losses {
     let pair = Pair::new((1.0 / multiplier).next_down(), 2.0, rate);
     let near = pair.near;
     let cell = |j: i64| {
@@ -241,8 +241,8 @@ mod tests {
     fn bounds_enclose_the_exact_divergence() {
         for (q, sigma, apart) in SETTINGS {
             let rate = Rate::at_least(q).unwrap();
-            let upper = worse(sigma, apart, rate, 1.0 / 128.0, 8.0);
-            let lower = (apart == 2.0).then(|| better(sigma, rate, 1.0 / 128.0, 8.0));
+            let upper = upper_pld(sigma, apart, rate, 1.0 / 128.0, 8.0);
+            let lower = (apart == 2.0).then(|| lower_pld(sigma, rate, 1.0 / 128.0, 8.0));
             for epsilon in [0.0, 0.01, 0.2, 0.9, 2.0] {
                 let exact = exact(rate.as_f64(), sigma, apart, epsilon).max(0.0);
                 let high = upper.delta(epsilon);
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn both_masses_are_kept() {
         for (q, sigma, apart) in SETTINGS {
-            let losses = worse(sigma, apart, Rate::at_least(q).unwrap(), 1.0 / 64.0, 7.0);
+            let losses = upper_pld(sigma, apart, Rate::at_least(q).unwrap(), 1.0 / 64.0, 7.0);
             let (first, second) = losses.masses();
             assert!(
                 (first + losses.beyond - 1.0).abs() < 1e-9 && (second + losses.beyond - 1.0).abs() < 1e-9,

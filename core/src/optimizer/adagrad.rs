@@ -118,19 +118,19 @@ impl<B: AsRef<[f32]>> Digested<AdaGradState<B>> for AdaGrad {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optimizer::laws;
+    use crate::optimizer::properties;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
-        fn numbers_stay_finite_and_pieces_do_not_matter(steps in laws::steps(), cut in 0..=laws::DIM) {
+        fn numbers_stay_finite_and_pieces_do_not_matter(steps in properties::steps(), cut in 0..=properties::DIM) {
             for decay in [0.0, 0.1, 1e30] {
                 let make = || {
                     let adagrad = AdaGrad::new(f32::MIN_POSITIVE, decay).unwrap();
-                    (adagrad, AdaGradState { sum: [0f32; laws::DIM] })
+                    (adagrad, AdaGradState { sum: [0f32; properties::DIM] })
                 };
-                let numbers = |state: &AdaGradState<[f32; laws::DIM]>| laws::widen(&[&state.sum]);
-                laws::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
+                let numbers = |state: &AdaGradState<[f32; properties::DIM]>| properties::widen(&[&state.sum]);
+                properties::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
             }
         }
 
@@ -146,7 +146,7 @@ mod tests {
                 let shrink = f64::from(decay) * theta;
                 sum += (f64::from(grad) + shrink).powi(2);
                 theta -= lr * (f64::from(filtered) + shrink) / (sum.sqrt() + 1e-6);
-                laws::step(&adagrad, &mut state, Begin { lr, noise_std: 0.0 }, &mut params, &[filtered], &[grad]);
+                properties::step(&adagrad, &mut state, Begin { lr, noise_std: 0.0 }, &mut params, &[filtered], &[grad]);
                 prop_assert!((f64::from(params[0]) - theta).abs() < 2e-5, "{} {}", params[0], theta);
             }
         }
@@ -159,7 +159,7 @@ mod tests {
         let mut params = [0f32; 2];
         for t in 1..50 {
             let before = params;
-            laws::step(
+            properties::step(
                 &adagrad,
                 &mut state,
                 Begin { lr: 1.0, noise_std: 0.0 },
@@ -179,7 +179,7 @@ mod tests {
         let mut state = AdaGradState { sum: [0.5f32] };
         let mut params = [1f32];
         for (grad, expected) in [1.0, -2.0, 0.5].into_iter().zip(PYTORCH) {
-            laws::step(&adagrad, &mut state, Begin { lr: 0.5, noise_std: 0.0 }, &mut params, &[grad], &[grad]);
+            properties::step(&adagrad, &mut state, Begin { lr: 0.5, noise_std: 0.0 }, &mut params, &[grad], &[grad]);
             assert!((f64::from(params[0]) - expected).abs() < 1e-6, "{} {expected}", params[0]);
         }
     }

@@ -180,7 +180,7 @@ mod tests {
     use crate::grid::Grid;
     use crate::noise::{DiscreteGaussian, Xoshiro};
     use crate::numerics::reduce::sum_of_squares;
-    use crate::optimizer::{Adam, AdamState, Sgd, SgdState, laws};
+    use crate::optimizer::{Adam, AdamState, Sgd, SgdState, properties};
     use crate::private::SumWord;
     use crate::schedule::{Decay, Declared, LearningRate, NoiseSchedule};
     use crate::step::{PrivateStep, Slots, StepState};
@@ -261,20 +261,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_stay_finite_and_pieces_do_not_matter(steps in laws::steps(), cut in 0..=laws::DIM) {
+        fn numbers_stay_finite_and_pieces_do_not_matter(steps in properties::steps(), cut in 0..=properties::DIM) {
             for subtract in [false, true] {
                 let make = || {
                     let sgd = Sgd::new(0.9, true, 0.1).unwrap();
-                    let state = SgdState { momentum: [0f32; laws::DIM] };
+                    let state = SgdState { momentum: [0f32; properties::DIM] };
                     let floor = f64::from(f32::MIN_POSITIVE);
                     (AdaGradNorm::new(0.0, floor, subtract, sgd).unwrap(), AdaGradNormState::new(state))
                 };
-                let numbers = |state: &AdaGradNormState<SgdState<[f32; laws::DIM]>>| {
-                    let mut numbers = laws::widen(&[&state.inner.momentum]);
+                let numbers = |state: &AdaGradNormState<SgdState<[f32; properties::DIM]>>| {
+                    let mut numbers = properties::widen(&[&state.inner.momentum]);
                     numbers.push(state.added);
                     numbers
                 };
-                laws::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
+                properties::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
             }
         }
 
@@ -289,18 +289,18 @@ mod tests {
             let (mut params, mut expected) = ([0f32; 5], [0f32; 5]);
             let mut added = 0f64;
             for (grad, noise_std) in &steps {
-                laws::step(&wrapped, &mut state, Begin { lr: 0.3, noise_std: *noise_std }, &mut params, grad, grad);
+                properties::step(&wrapped, &mut state, Begin { lr: 0.3, noise_std: *noise_std }, &mut params, grad, grad);
                 let norm = f64::from(sum_of_squares([&grad[..]].into_iter()));
                 added += (if subtract { norm - 5.0 * (noise_std * noise_std) } else { norm }).max(1e-3);
                 let begin = Begin { lr: 0.3 / (0.5 + added).sqrt(), noise_std: *noise_std };
-                laws::step(&adam, &mut expected_state, begin, &mut expected, grad, grad);
+                properties::step(&adam, &mut expected_state, begin, &mut expected, grad, grad);
                 prop_assert_eq!(params, expected);
                 prop_assert_eq!(state.added, added);
             }
         }
 
         #[test]
-        fn rates_are_numbers_that_never_rise(steps in laws::steps(), subtract: bool) {
+        fn rates_are_numbers_that_never_rise(steps in properties::steps(), subtract: bool) {
             let wrapped = AdaGradNorm::new(0.0, 1e-30, subtract, Recorder).unwrap();
             let mut state = AdaGradNormState::new(Record::new());
             for step in &steps {
@@ -329,7 +329,7 @@ mod tests {
         let inner = AdaGradNorm::new(0.0, 1e-5, false, Recorder).unwrap();
         let outer = AdaGradNorm::new(0.0, 1e-5, false, inner).unwrap();
         let mut state = AdaGradNormState::new(AdaGradNormState::new(Record::new()));
-        laws::step(&outer, &mut state, Begin { lr: 8.0, noise_std: 0.0 }, &mut [0.0], &[2.0], &[2.0]);
+        properties::step(&outer, &mut state, Begin { lr: 8.0, noise_std: 0.0 }, &mut [0.0], &[2.0], &[2.0]);
         assert_eq!(state.inner.inner[0].0.lr, 2.0);
     }
 

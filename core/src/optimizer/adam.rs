@@ -229,32 +229,32 @@ impl<N: Denominator, B: AsRef<[f32]>> Digested<AdamState<B>> for Adam<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optimizer::laws;
+    use crate::optimizer::properties;
     use proptest::prelude::*;
 
     const BEGIN: Begin = Begin { lr: 0.01, noise_std: 0.0 };
 
     proptest! {
         #[test]
-        fn numbers_stay_finite_and_pieces_do_not_matter(steps in laws::steps(), cut in 0..=laws::DIM) {
+        fn numbers_stay_finite_and_pieces_do_not_matter(steps in properties::steps(), cut in 0..=properties::DIM) {
             for (beta1, beta2) in [(0.9, 0.999), (0.0, 0.0), (1.0 - 1e-12, 1.0 - 1e-12)] {
                 let make = || {
                     let adam = Adam::new(beta1, beta2, f32::MIN_POSITIVE, 0.1).unwrap();
-                    (adam, AdamState::new([0f32; laws::DIM], [0f32; laws::DIM]))
+                    (adam, AdamState::new([0f32; properties::DIM], [0f32; properties::DIM]))
                 };
-                let numbers = |state: &AdamState<[f32; laws::DIM]>| laws::widen(&[&state.first, &state.second]);
-                laws::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
+                let numbers = |state: &AdamState<[f32; properties::DIM]>| properties::widen(&[&state.first, &state.second]);
+                properties::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
             }
         }
 
         #[test]
-        fn floored_stays_finite_in_any_pieces(steps in laws::steps(), cut in 0..=laws::DIM) {
+        fn floored_stays_finite_in_any_pieces(steps in properties::steps(), cut in 0..=properties::DIM) {
             let make = || {
                 let adam = Adam::new(0.0, 0.999, f32::MIN_POSITIVE, 0.1).unwrap().with_floored_denominator();
-                (adam, AdamState::new([0f32; laws::DIM], [0f32; laws::DIM]))
+                (adam, AdamState::new([0f32; properties::DIM], [0f32; properties::DIM]))
             };
-            let numbers = |state: &AdamState<[f32; laws::DIM]>| laws::widen(&[&state.first, &state.second]);
-            laws::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
+            let numbers = |state: &AdamState<[f32; properties::DIM]>| properties::widen(&[&state.first, &state.second]);
+            properties::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
         }
 
         /// DOPPLER's equivalence E2.
@@ -276,8 +276,8 @@ mod tests {
                     *average = beta * *average + (1.0 - beta) * f64::from(*grad);
                     *filtered = (*average / response) as f32;
                 }
-                laws::step(&with_filter, &mut state, BEGIN, &mut params, &filtered, grad);
-                laws::step(&whole, &mut expected_state, BEGIN, &mut expected, grad, grad);
+                properties::step(&with_filter, &mut state, BEGIN, &mut params, &filtered, grad);
+                properties::step(&whole, &mut expected_state, BEGIN, &mut expected, grad, grad);
                 for (param, expected) in params.iter().zip(expected) {
                     prop_assert!((param - expected).abs() < 1e-5, "{} {}", param, expected);
                 }
@@ -302,7 +302,7 @@ mod tests {
         let adam = Adam::new(0.0, 0.9, 1e-8, 0.0).unwrap();
         let mut state = AdamState::new([0f32], [0f32]);
         let mut params = [0f32];
-        laws::step(&adam, &mut state, Begin { lr: 1.0, noise_std: 0.0 }, &mut params, &[3.0], &[0.5]);
+        properties::step(&adam, &mut state, Begin { lr: 1.0, noise_std: 0.0 }, &mut params, &[3.0], &[0.5]);
         assert!((params[0] + 6.0).abs() < 1e-5, "{}", params[0]);
     }
 
@@ -311,13 +311,13 @@ mod tests {
         let adam = Adam::new(0.9, 0.5, 1e-8, 0.0).unwrap();
         let mut state = AdamState::new([0f32], [0f32]);
         let mut params = [0f32];
-        laws::step(&adam, &mut state, BEGIN, &mut params, &[1.0], &[f32::MAX]);
+        properties::step(&adam, &mut state, BEGIN, &mut params, &[1.0], &[f32::MAX]);
         assert!(params[0] <= 0.0 && params[0] > -1e-9, "{}", params[0]);
         for _ in 0..300 {
-            laws::step(&adam, &mut state, BEGIN, &mut params, &[1.0], &[1.0]);
+            properties::step(&adam, &mut state, BEGIN, &mut params, &[1.0], &[1.0]);
         }
         let before = params[0];
-        laws::step(&adam, &mut state, BEGIN, &mut params, &[1.0], &[1.0]);
+        properties::step(&adam, &mut state, BEGIN, &mut params, &[1.0], &[1.0]);
         assert!((before - params[0] - 0.01).abs() < 1e-6, "{}", before - params[0]);
     }
 
@@ -357,7 +357,14 @@ mod tests {
             let root = (v / (1.0 - beta2.powi(t))).sqrt();
             floored[usize::from(root > epsilon)] += 1;
             theta = theta * (1.0 - lr * decay) - lr * grad / root.max(epsilon);
-            laws::step(&adam, &mut state, Begin { lr, noise_std: 0.0 }, &mut params, &[grad as f32], &[grad as f32]);
+            properties::step(
+                &adam,
+                &mut state,
+                Begin { lr, noise_std: 0.0 },
+                &mut params,
+                &[grad as f32],
+                &[grad as f32],
+            );
             assert!((f64::from(params[0]) - theta).abs() < 1e-5, "step {t}: {} {theta}", params[0]);
         }
         assert!(floored.iter().all(|steps| *steps > 20), "{floored:?}");
@@ -371,7 +378,7 @@ mod tests {
         let mut params = [0f32];
         for grad in [1.0f32, -0.25, 3.5] {
             let before = params[0];
-            laws::step(&adam, &mut state, Begin { lr: 1.0, noise_std: 0.0 }, &mut params, &[grad], &[grad]);
+            properties::step(&adam, &mut state, Begin { lr: 1.0, noise_std: 0.0 }, &mut params, &[grad], &[grad]);
             assert_eq!(params[0], before - grad / 4.0);
         }
     }
@@ -395,7 +402,7 @@ mod tests {
         let plain = Adam::new(0.9, 0.999, 1e-8, 0.0).unwrap();
         for (adam, squared) in [(plain, 4.0f32), (plain.with_filtered_second_moment(), 0.25)] {
             let mut state = AdamState::new([0f32], [0f32]);
-            laws::step(&adam, &mut state, BEGIN, &mut [0.0], &[0.5], &[2.0]);
+            properties::step(&adam, &mut state, BEGIN, &mut [0.0], &[0.5], &[2.0]);
             assert_eq!(state.second, [(1.0 - 0.999f64) as f32 * squared]);
         }
     }

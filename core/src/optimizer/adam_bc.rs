@@ -203,25 +203,25 @@ impl<B: AsRef<[f32]>> Digested<AdamBcState<B>> for AdamBc {
 mod tests {
     use super::*;
     use crate::noise::{Address, Generator, Purpose, Xoshiro};
-    use crate::optimizer::{Adam, AdamState, laws};
+    use crate::optimizer::{Adam, AdamState, properties};
     use proptest::prelude::*;
     use rand_core::Rng;
     use std::vec::Vec;
 
     proptest! {
         #[test]
-        fn numbers_stay_finite_and_pieces_do_not_matter(steps in laws::steps(), cut in 0..=laws::DIM) {
+        fn numbers_stay_finite_and_pieces_do_not_matter(steps in properties::steps(), cut in 0..=properties::DIM) {
             for (beta1, beta2) in [(0.9, 0.999), (0.0, 0.0), (1.0 - 1e-12, 1.0 - 1e-12)] {
                 let make = || {
                     let adam = AdamBc::new(beta1, beta2, f32::MIN_POSITIVE, 0.1).unwrap();
-                    (adam, AdamBcState::new([0f32; laws::DIM], [0f32; laws::DIM]))
+                    (adam, AdamBcState::new([0f32; properties::DIM], [0f32; properties::DIM]))
                 };
-                let numbers = |state: &AdamBcState<[f32; laws::DIM]>| {
-                    let mut numbers = laws::widen(&[&state.first, &state.second]);
+                let numbers = |state: &AdamBcState<[f32; properties::DIM]>| {
+                    let mut numbers = properties::widen(&[&state.first, &state.second]);
                     numbers.extend([state.noise, state.first_weight, state.second_weight]);
                     numbers
                 };
-                laws::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
+                properties::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
             }
         }
 
@@ -243,7 +243,7 @@ mod tests {
                 let second = ((v - phi) / correct2).max(floor);
                 theta = theta * (1.0 - lr * decay) - lr * m / correct1 / second.sqrt();
                 let begin = Begin { lr, noise_std: *noise_std };
-                laws::step(&adam, &mut state, begin, &mut params, &[*filtered], &[*grad]);
+                properties::step(&adam, &mut state, begin, &mut params, &[*filtered], &[*grad]);
                 prop_assert!((f64::from(params[0]) - theta).abs() < 1e-4, "step {}: {} {}", t, params[0], theta);
             }
         }
@@ -284,8 +284,8 @@ mod tests {
             let (mut params, mut expected) = ([0.3f32, -0.1], [0.3f32, -0.1]);
             let begin = Begin { lr: 0.01, noise_std: 0.0 };
             for grad in &grads {
-                laws::step(&bc, &mut bc_state, begin, &mut params, grad, grad);
-                laws::step(&adam, &mut adam_state, begin, &mut expected, grad, grad);
+                properties::step(&bc, &mut bc_state, begin, &mut params, grad, grad);
+                properties::step(&adam, &mut adam_state, begin, &mut expected, grad, grad);
                 for (param, expected) in params.iter().zip(expected) {
                     prop_assert!((param - expected).abs() < 1e-5, "{} {}", param, expected);
                 }
@@ -316,7 +316,7 @@ mod tests {
         let mut noise_std = 0.05;
         for step in 0..40 {
             let grad: Vec<f32> = normals(step, DIM).into_iter().map(|z| (noise_std * z) as f32).collect();
-            laws::step(&adam, &mut state, Begin { lr: 0.01, noise_std }, &mut params, &grad, &grad);
+            properties::step(&adam, &mut state, Begin { lr: 0.01, noise_std }, &mut params, &grad, &grad);
             noise_std *= 1.05;
         }
         noise_std /= 1.05;
@@ -331,7 +331,7 @@ mod tests {
         let adam = AdamBc::new(0.0, 0.9, 0.25, 0.0).unwrap();
         let mut state = AdamBcState::new([0f32], [0f32]);
         let mut params = [0f32];
-        laws::step(&adam, &mut state, Begin { lr: 1.0, noise_std: 100.0 }, &mut params, &[1.0], &[1.0]);
+        properties::step(&adam, &mut state, Begin { lr: 1.0, noise_std: 100.0 }, &mut params, &[1.0], &[1.0]);
         assert_eq!(params, [-2.0]);
     }
 

@@ -124,19 +124,19 @@ impl<B: AsRef<[f32]>> Digested<RmsPropState<B>> for RmsProp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optimizer::laws;
+    use crate::optimizer::properties;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
-        fn numbers_stay_finite_and_pieces_do_not_matter(steps in laws::steps(), cut in 0..=laws::DIM) {
+        fn numbers_stay_finite_and_pieces_do_not_matter(steps in properties::steps(), cut in 0..=properties::DIM) {
             for (alpha, decay) in [(0.99, 0.1), (0.0, 1e30), (1.0 - 1e-12, 0.0)] {
                 let make = || {
                     let rmsprop = RmsProp::new(alpha, f32::MIN_POSITIVE, decay).unwrap();
-                    (rmsprop, RmsPropState { second: [0f32; laws::DIM] })
+                    (rmsprop, RmsPropState { second: [0f32; properties::DIM] })
                 };
-                let numbers = |state: &RmsPropState<[f32; laws::DIM]>| laws::widen(&[&state.second]);
-                laws::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
+                let numbers = |state: &RmsPropState<[f32; properties::DIM]>| properties::widen(&[&state.second]);
+                properties::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
             }
         }
 
@@ -153,7 +153,7 @@ mod tests {
                 let shrink = f64::from(decay) * theta;
                 v = alpha * v + (1.0 - alpha) * (f64::from(grad) + shrink).powi(2);
                 theta -= lr * (f64::from(filtered) + shrink) / (v.sqrt() + 1e-6);
-                laws::step(&rmsprop, &mut state, Begin { lr, noise_std: 0.0 }, &mut params, &[filtered], &[grad]);
+                properties::step(&rmsprop, &mut state, Begin { lr, noise_std: 0.0 }, &mut params, &[filtered], &[grad]);
                 let tolerance = 1e-4 * theta.abs().max(1.0);
                 prop_assert!((f64::from(params[0]) - theta).abs() < tolerance, "{} {}", params[0], theta);
             }
@@ -167,7 +167,7 @@ mod tests {
         let mut state = RmsPropState { second: [0f32] };
         let mut params = [1f32];
         for (grad, expected) in [1.0, -2.0, 0.5].into_iter().zip(PYTORCH) {
-            laws::step(&rmsprop, &mut state, Begin { lr: 0.5, noise_std: 0.0 }, &mut params, &[grad], &[grad]);
+            properties::step(&rmsprop, &mut state, Begin { lr: 0.5, noise_std: 0.0 }, &mut params, &[grad], &[grad]);
             assert!((f64::from(params[0]) - expected).abs() < 1e-6, "{} {expected}", params[0]);
         }
     }

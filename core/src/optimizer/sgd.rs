@@ -130,20 +130,20 @@ impl<B: AsRef<[f32]>> Digested<SgdState<B>> for Sgd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optimizer::laws;
+    use crate::optimizer::properties;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
-        fn numbers_stay_finite_and_pieces_do_not_matter(steps in laws::steps(), cut in 0..=laws::DIM) {
+        fn numbers_stay_finite_and_pieces_do_not_matter(steps in properties::steps(), cut in 0..=properties::DIM) {
             for (momentum, nesterov, decay) in [(0.0, false, 0.1), (0.9, false, 3.0), (0.9, true, 0.0)] {
                 let make = || {
                     let sgd = Sgd::new(momentum, nesterov, decay).unwrap();
-                    let len = sgd.momentum_len(laws::DIM);
+                    let len = sgd.momentum_len(properties::DIM);
                     (sgd, SgdState { momentum: std::vec![0f32; len] })
                 };
-                let numbers = |state: &SgdState<std::vec::Vec<f32>>| laws::widen(&[&state.momentum]);
-                laws::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
+                let numbers = |state: &SgdState<std::vec::Vec<f32>>| properties::widen(&[&state.momentum]);
+                properties::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Both accountants on any events: an upper bound or an error, never NaN.
 
 use crate::source::Source;
-use damper_accounting::pld::{Neighbours, epsilon, epsilon_at_least, of_discrete};
+use damper_accounting::pld::{Neighbours, epsilon, epsilon_lower_bound, of_discrete};
 use damper_accounting::{Accountant, CalibrateQuery, EpsilonQuery, Plan, judge_delta, sampling_rate};
 use damper_core::accounting::RenyiFilter;
 use damper_core::accounting::event::{Event, Rate};
@@ -123,7 +123,7 @@ fn bounds(source: &mut Source<'_>, delta: f64) {
     let upper = epsilon(&events, neighbours, delta);
     if let Ok(upper) = upper {
         assert!(is_bound(upper), "{upper}");
-        let lower = epsilon_at_least(&events, neighbours, delta).expect("the same events");
+        let lower = epsilon_lower_bound(&events, neighbours, delta).expect("the same events");
         assert!(lower >= 0.0 && lower <= upper, "{lower} {upper}");
         let discrete = of_discrete(&events, neighbours, delta).expect("the same events");
         assert!(is_bound(discrete), "{discrete}");

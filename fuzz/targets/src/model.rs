@@ -49,7 +49,7 @@ pub(crate) fn stages(model: &ModelProto, how: usize) {
                 let bytes = encode(&grad.model);
                 // As bytes: an initializer may hold NaN, which equals nothing.
                 assert!(decode("derived.onnx", &bytes).is_ok_and(|again| encode(&again) == bytes));
-                assert_eq!(grad.ways.len(), grad.parameters.len());
+                assert_eq!(grad.strategies.len(), grad.parameters.len());
             }
             Err(refusal) => return assert!(!refusal.to_string().is_empty()),
         }

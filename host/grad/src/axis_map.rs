@@ -75,7 +75,7 @@ impl AxisMap {
     }
 
     /// The transpose of the map: from the gradient of the output to that of the input.
-    pub fn pull(&self, em: &mut Emitter, gy: &Var, axis: usize) -> Var {
+    pub fn backward(&self, em: &mut Emitter, gy: &Var, axis: usize) -> Var {
         if let Some(times) = self.repeats().filter(|&times| times <= FEW) {
             let part = |em: &mut Emitter, first| em.slice(gy, &[(axis, first, times, self.input)]);
             let first = part(em, 0);
@@ -118,10 +118,10 @@ fn product(em: &mut Emitter, matrix: &[f64], rows: usize, x: &Var, axis: usize) 
     }
     let after: usize = x.shape[axis + 1..].iter().product();
     if after == 1 && axis > 0 {
-        let turned = (0..columns).flat_map(|column| matrix.iter().copied().skip(column).step_by(columns));
-        let turned = em.floats(x.dtype, &[columns, rows], turned);
+        let transposed = (0..columns).flat_map(|column| matrix.iter().copied().skip(column).step_by(columns));
+        let transposed = em.floats(x.dtype, &[columns, rows], transposed);
         let lines = em.reshape(x, &[&x.shape[..axis], &[columns]].concat(), x.batch);
-        let mapped = em.matmul(&lines, &turned);
+        let mapped = em.matmul(&lines, &transposed);
         return em.reshape(&mapped, &shape, x.batch);
     }
     let matrix = em.floats(x.dtype, &[rows, columns], matrix.iter().copied());

@@ -9,7 +9,7 @@ use super::emit::{BATCH_FIRST, Emitter, Var};
 use damper_onnx::graph::{BatchAxis, Value};
 
 /// `contribution` in the layout of `value`'s gradient.
-pub fn settle(em: &mut Emitter, contribution: &Var, value: &Value) -> Var {
+pub fn unbroadcast(em: &mut Emitter, contribution: &Var, value: &Value) -> Var {
     match value.batch {
         Some(batch) => settle_batched(em, contribution, &value.shape, batch),
         None => settle_unbatched(em, contribution, &value.shape),

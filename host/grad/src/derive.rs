@@ -1,13 +1,13 @@
 //! From a graph to the ONNX model of its per-sample gradients.
 
 use super::cost::{Cost, count};
+use super::derive_error::DeriveError;
 use super::emit::{BATCH_FIRST, Emitter, Var, reshape_target};
 use super::grad_graph::GradGraph;
 use super::loss;
 use super::lower::lower;
 use super::options::DeriveOptions;
-use super::readout::{Bounds, Part, Read, Readout, clipped_sum, factored, norms, per_sample, ways};
-use super::refusal::Refusal;
+use super::readout::{Bounds, Part, Read, Readout, clipped_sum, factored, norms, per_sample, strategies};
 use super::sweep::sweep;
 use damper_onnx::graph::{Graph, Node, Origin, Parameter};
 use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
@@ -26,8 +26,8 @@ const MIX: &str = "dp.mix";
 /// Emits the gradient graph of `graph`.
 ///
 /// # Errors
-/// [`Refusal`] names the node, output or flag at fault and what to do.
-pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Refusal> {
+/// [`DeriveError`] names the node, output or flag at fault and what to do.
+pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, DeriveError> {
     let points = options.points.get();
     check(graph, points)?;
     let mut em = Emitter::new(graph.opset);
@@ -59,7 +59,7 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Refus
     }
     let grads = reads;
     if grads.is_empty() {
-        return Err(Refusal::new(
+        return Err(DeriveError::new(
             "the model",
             "no gradient reaches a trained parameter from the loss",
             "choose another `output`, or what is trained with `train`",
@@ -73,7 +73,7 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Refus
         return Ok(GradGraph { unreached, ..derive(&graph, options)? });
     }
 
-    let ways = ways(&grads, options.readout);
+    let strategies = strategies(&grads, options.readout);
     let (mut windows, mut left_to_reader) = (Vec::new(), 0u64);
     let bounds = (options.readout == Readout::ClippedSum).then(|| Bounds::new(dtype));
     let names = || graph.trained().map(|parameter| &parameter.name);
@@ -96,10 +96,10 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Refus
             (None, parts.collect())
         }
         (Readout::ClippedSum, Some(bounds)) => {
-            let (norm, sums) = clipped_sum(&mut em, &grads, &ways, bounds);
+            let (norm, sums) = clipped_sum(&mut em, &grads, &strategies, bounds);
             (Some(norm), named("dp.sum.", sums))
         }
-        _ => (Some(norms(&mut em, &grads, dtype, &ways)), vec![]),
+        _ => (Some(norms(&mut em, &grads, dtype, &strategies)), vec![]),
     };
 
     // Naming an output renames a tensor, so all is written by now.
@@ -124,7 +124,7 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Refus
     let mix = (points > 1).then_some(mix);
     let (clip, weight) = bounds.map(|bounds| (bounds.clip, bounds.weight)).unzip();
     let own = [loss.labels, mix, clip, weight].map(|var| var.map(|var| spec(&var.name, &var)));
-    let mut grad = GradGraph { ways, windows, ..assemble(em, graph, &current, points, own, &outputs) };
+    let mut grad = GradGraph { strategies, windows, ..assemble(em, graph, &current, points, own, &outputs) };
     grad.cost.multiply_adds += left_to_reader;
     Ok(grad)
 }
@@ -141,9 +141,9 @@ fn weighted(em: &mut Emitter, seed: &Var, mix: &Var, index: usize) -> Var {
     em.mul(seed, &weight)
 }
 
-fn check(graph: &Graph, points: usize) -> Result<(), Refusal> {
+fn check(graph: &Graph, points: usize) -> Result<(), DeriveError> {
     if graph.opset < OLDEST_OPSET {
-        return Err(Refusal::new(
+        return Err(DeriveError::new(
             "the model",
             format!("it is written in operator set {}", graph.opset),
             format!("export it with operator set {OLDEST_OPSET} or later"),
@@ -152,15 +152,15 @@ fn check(graph: &Graph, points: usize) -> Result<(), Refusal> {
     let names = graph.values.iter().map(|v| &v.name).chain(graph.parameters.iter().map(|p| &p.name));
     if let Some(name) = names.into_iter().find(|n| n.starts_with("dp.")) {
         let remedy = "rename it in the model: names beginning with dp. are those of the gradient graph";
-        return Err(Refusal::new(format!("tensor {name}"), "its name begins with dp.", remedy));
+        return Err(DeriveError::new(format!("tensor {name}"), "its name begins with dp.", remedy));
     }
     if let Some(parameter) = graph.trained().find(|p| points > 1 && names_at_points(graph, p, points)) {
         let reason = format!("the model has a tensor {0}@k, the name of its value at point k", parameter.name);
         let remedy = "rename that tensor in the model, or leave `points` out";
-        return Err(Refusal::new(format!("parameter {}", parameter.name), reason, remedy));
+        return Err(DeriveError::new(format!("parameter {}", parameter.name), reason, remedy));
     }
     if !graph.parameters.iter().any(|p| p.trained) {
-        return Err(Refusal::new("the model", "no parameter of it is trained", "choose some with `train`"));
+        return Err(DeriveError::new("the model", "no parameter of it is trained", "choose some with `train`"));
     }
     Ok(())
 }
@@ -348,7 +348,7 @@ fn assemble(
         clip,
         weight,
         outputs,
-        ways: vec![],
+        strategies: vec![],
         unreached: vec![],
         windows: vec![],
         cost: Cost::default(),

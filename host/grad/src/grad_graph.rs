@@ -1,7 +1,7 @@
 //! The emitted model, and what is fed to it and read from it.
 
 use super::cost::Cost;
-use super::readout::Way;
+use super::readout::GradStrategy;
 use super::window::Window;
 use damper_onnx::TensorSpec;
 use damper_onnx::pb::ModelProto;
@@ -35,7 +35,7 @@ pub struct GradGraph {
     /// Parameters that were to be trained and are not, since no gradient reaches them from the loss: initializers.
     pub unreached: Vec<String>,
     /// In which form the gradient of each of `parameters` is taken.
-    pub ways: Vec<Way>,
+    pub strategies: Vec<GradStrategy>,
     /// What running it costs.
     pub cost: Cost,
 }

@@ -6,9 +6,11 @@
 //! stay in factored form (`factor`) until a readout (`readout`) writes what was asked for.
 
 mod axis_map;
+mod backward;
 mod broadcast;
 mod cost;
 mod derive;
+mod derive_error;
 mod emit;
 mod factor;
 mod grad_graph;
@@ -18,19 +20,17 @@ mod loss;
 mod lower;
 mod normalize;
 mod options;
-mod pull;
 mod readout;
-mod refusal;
 mod rules;
 mod sweep;
 mod window;
 
 pub use cost::Cost;
 pub use derive::{UNREACHED, derive};
+pub use derive_error::DeriveError;
 pub use factor::Costs;
 pub use grad_graph::GradGraph;
 pub use options::{DeriveOptions, Loss, Reduction};
-pub use readout::{Readout, Way};
-pub use refusal::Refusal;
-pub use rules::{has_slope, is_differentiated, rules};
+pub use readout::{GradStrategy, Readout};
+pub use rules::{has_nonzero_derivative, is_differentiated, rules};
 pub use window::Window;

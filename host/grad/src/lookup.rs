@@ -46,7 +46,7 @@ pub fn found(em: &mut Emitter, found: &Var, valid: &Var, behind: usize) -> Var {
 
 /// The transpose of looking up rows `indices` along `axis`: an axis of `extent`, each of whose rows is the sum of those
 /// rows of `rows` that came from it.
-pub fn put_back(em: &mut Emitter, rows: &Var, axis: usize, indices: &[usize], extent: usize) -> Var {
+pub fn scatter(em: &mut Emitter, rows: &Var, axis: usize, indices: &[usize], extent: usize) -> Var {
     let count = indices.len();
     let ascends = indices.windows(2).all(|pair| pair[1] == pair[0] + 1);
     if ascends {
@@ -78,7 +78,7 @@ pub fn put_back(em: &mut Emitter, rows: &Var, axis: usize, indices: &[usize], ex
 /// `matrix` (`[to, from]`) times the matrices whose rows lie along `axis`, which is not the batch: a product for each
 /// sample, since the bits of a row of a product depend on its place among the rows.
 pub fn along(em: &mut Emitter, matrix: &Var, x: &Var, axis: usize) -> Var {
-    let [before, from, after] = around(&x.shape, axis);
+    let [before, from, after] = split_at_axis(&x.shape, axis);
     let mut shape = x.shape.clone();
     shape[axis] = matrix.shape[0];
     match x.batch {
@@ -115,6 +115,6 @@ pub fn numbers(em: &mut Emitter, shape: &[usize]) -> Var {
 }
 
 /// Extents before `axis`, along it, and after it.
-pub fn around(shape: &[usize], axis: usize) -> [usize; 3] {
+pub fn split_at_axis(shape: &[usize], axis: usize) -> [usize; 3] {
     [shape[..axis].iter().product(), shape[axis], shape[axis + 1..].iter().product()]
 }

@@ -8,9 +8,9 @@ mod mse;
 mod softmax_cross_entropy;
 mod sums;
 
+use super::derive_error::DeriveError;
 use super::emit::{Emitter, Var};
 use super::options::{DeriveOptions, Loss};
-use super::refusal::Refusal;
 use damper_onnx::graph::{DType, Graph, ValueId};
 use head::Head;
 
@@ -30,18 +30,18 @@ pub fn emit(
     graph: &Graph,
     forward: &[Option<Var>],
     options: &DeriveOptions,
-) -> Result<Emitted, Refusal> {
+) -> Result<Emitted, DeriveError> {
     let (id, name) = source(graph, options)?;
     let output = forward[id.0].clone().expect("outputs are emitted");
     if output.batch.is_none() {
-        return Err(Refusal::new(
+        return Err(DeriveError::new(
             format!("output {name}"),
             "it does not depend on the samples",
             "choose the output that feeds the loss with `output`",
         ));
     }
     if !matches!(output.dtype, DType::F32 | DType::F64) {
-        return Err(Refusal::new(
+        return Err(DeriveError::new(
             format!("output {name}"),
             "it is not a float tensor",
             "choose the output that feeds the loss with `output`",
@@ -54,12 +54,12 @@ pub fn emit(
         Loss::BceWithLogits => bce_with_logits::emit(em, &z, options.reduction),
         Loss::Output(_) => from_output::emit(em, &z, name)?,
     };
-    let seed = z.put_back(em, &seed);
+    let seed = z.scatter(em, &seed);
     Ok(Emitted { loss, labels, seed: (id, seed) })
 }
 
 /// The output that feeds the loss.
-fn source<'a>(graph: &'a Graph, options: &'a DeriveOptions) -> Result<(ValueId, &'a str), Refusal> {
+fn source<'a>(graph: &'a Graph, options: &'a DeriveOptions) -> Result<(ValueId, &'a str), DeriveError> {
     let wanted = match (&options.loss, &options.output) {
         (Loss::Output(name), _) => Some((name, "`loss`")),
         (_, Some(name)) => Some((name, "`output`")),
@@ -70,13 +70,13 @@ fn source<'a>(graph: &'a Graph, options: &'a DeriveOptions) -> Result<(ValueId, 
         Some((name, setting)) => {
             let id = graph.outputs.iter().find(|o| graph.values[o.0].name == *name).ok_or_else(|| {
                 let reason = format!("the model has no output {name}");
-                Refusal::new(setting, reason, format!("name one of its outputs: {}", names()))
+                DeriveError::new(setting, reason, format!("name one of its outputs: {}", names()))
             })?;
             Ok((*id, name))
         }
         None => match graph.outputs[..] {
             [id] => Ok((id, &graph.values[id.0].name)),
-            _ => Err(Refusal::new(
+            _ => Err(DeriveError::new(
                 "the model",
                 format!("it has {} outputs", graph.outputs.len()),
                 format!("choose the one that feeds the loss with `output`: {}", names()),

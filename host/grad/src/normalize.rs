@@ -34,11 +34,11 @@ impl Normalized {
     }
 
     /// `dx = scale · (dx̂ − mean(dx̂) − x̂ · mean(dx̂ · x̂))`.
-    pub fn pull(&self, em: &mut Emitter, grad: &Var) -> Var {
+    pub fn backward(&self, em: &mut Emitter, grad: &Var) -> Var {
         let mean = em.reduce_mean(grad, &self.axes, true);
         let product = em.mul(grad, &self.value);
-        let slope = em.reduce_mean(&product, &self.axes, true);
-        let along = em.mul(&self.value, &slope);
+        let derivative = em.reduce_mean(&product, &self.axes, true);
+        let along = em.mul(&self.value, &derivative);
         let centred = em.sub(grad, &mean);
         let rest = em.sub(&centred, &along);
         em.mul(&rest, &self.scale)

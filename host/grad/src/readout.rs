@@ -8,6 +8,6 @@ mod read;
 
 pub use clipped_sum::{Bounds, clipped_sum};
 pub use factored::{Part, factored};
-pub use norms::{norms, ways};
+pub use norms::{norms, strategies};
 pub use per_sample::per_sample;
-pub use read::{Read, Readout, Way};
+pub use read::{GradStrategy, Read, Readout};

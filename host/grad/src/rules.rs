@@ -202,6 +202,6 @@ const FLAT: &[&str] = &[
 ];
 
 /// Whether operator `op` has a derivative that is not 0 wherever it exists.
-pub fn has_slope(op: &str) -> bool {
+pub fn has_nonzero_derivative(op: &str) -> bool {
     !FLAT.contains(&op)
 }

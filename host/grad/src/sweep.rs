@@ -1,11 +1,11 @@
 //! The reverse walk.
 
-use super::broadcast::settle;
+use super::backward::{BackwardContext, accumulate};
+use super::broadcast::unbroadcast;
+use super::derive_error::DeriveError;
 use super::emit::{Emitter, Var};
 use super::factor::Grad;
-use super::pull::{Pull, accumulate};
-use super::refusal::Refusal;
-use super::rules::{RULES, has_slope};
+use super::rules::{RULES, has_nonzero_derivative};
 use damper_onnx::graph::{Graph, ValueId};
 
 /// The gradients, by parameter index, of `seeds`' weighted outputs; `None` for a parameter they do not depend on.
@@ -16,12 +16,12 @@ pub fn sweep(
     graph: &Graph,
     forward: &[Option<Var>],
     seeds: Vec<(ValueId, Var)>,
-) -> Result<Vec<Option<Grad>>, Refusal> {
+) -> Result<Vec<Option<Grad>>, DeriveError> {
     let wanted = leads_to_trained(graph);
     let mut grads: Vec<Option<Grad>> = vec![None; graph.values.len()];
     for (value, seed) in seeds {
         if wanted[value.0] {
-            let seed = settle(em, &seed, &graph.values[value.0]);
+            let seed = unbroadcast(em, &seed, &graph.values[value.0]);
             accumulate(em, &mut grads, value, Grad::Dense(seed));
         }
     }
@@ -30,8 +30,8 @@ pub fn sweep(
         if !reached || !node.inputs.iter().flatten().any(|i| wanted[i.0]) {
             continue;
         }
-        let rule = RULES.iter().find(|r| r.op == node.op).ok_or_else(|| Refusal::no_rule(node))?;
-        (rule.pull)(&mut Pull::new(em, graph, node, forward, &wanted, &mut grads))?;
+        let rule = RULES.iter().find(|r| r.op == node.op).ok_or_else(|| DeriveError::no_rule(node))?;
+        (rule.backward)(&mut BackwardContext::new(em, graph, node, forward, &wanted, &mut grads))?;
     }
     Ok(graph.parameters.iter().map(|p| if p.trained { grads[p.value.0].take() } else { None }).collect())
 }
@@ -43,7 +43,7 @@ fn leads_to_trained(graph: &Graph) -> Vec<bool> {
         wanted[parameter.value.0] = true;
     }
     for node in &graph.nodes {
-        if has_slope(&node.op) && node.inputs.iter().flatten().any(|i| wanted[i.0]) {
+        if has_nonzero_derivative(&node.op) && node.inputs.iter().flatten().any(|i| wanted[i.0]) {
             for output in &node.outputs {
                 wanted[output.0] = graph.values[output.0].dtype.is_float();
             }

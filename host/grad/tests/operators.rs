@@ -1,6 +1,6 @@
 //! The page of models against the rules.
 
-use damper_grad::{has_slope, is_differentiated};
+use damper_grad::{has_nonzero_derivative, is_differentiated};
 use damper_onnx::graph::{operators, refused_operators};
 
 /// The words in code type of the page's list that `title` heads.
@@ -17,7 +17,10 @@ fn page_lists_every_operator_and_no_other() {
     let named =
         |keep: &dyn Fn(&str) -> bool| -> Vec<String> { operators().filter(|op| keep(op)).map(str::to_owned).collect() };
     assert_eq!(listed("Differentiated."), named(&is_differentiated));
-    assert_eq!(listed("Without a slope."), named(&|op| !has_slope(op)));
-    assert_eq!(listed("Computed, not differentiated."), named(&|op| has_slope(op) && !is_differentiated(op)));
+    assert_eq!(listed("Without a slope."), named(&|op| !has_nonzero_derivative(op)));
+    assert_eq!(
+        listed("Computed, not differentiated."),
+        named(&|op| has_nonzero_derivative(op) && !is_differentiated(op))
+    );
     assert_eq!(listed("Refused by name."), refused_operators().map(str::to_owned).collect::<Vec<_>>());
 }

@@ -12,7 +12,7 @@ pub mod winograd;
 
 pub use windows::{Axes, Windows};
 
-use crate::vectors::Weighted as _;
+use crate::simd::SimdKernel as _;
 
 /// Outputs from which vectors of them are worth it.
 const FEWEST_OUTPUTS: usize = 4;

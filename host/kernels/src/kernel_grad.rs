@@ -13,7 +13,7 @@ use crate::convolution::Windows;
 use pulp::{Arch, Simd, WithSimd};
 
 /// Floats of the widest vectors.
-const WIDEST: usize = 16;
+const MAX_LANES: usize = 16;
 /// Vectors of the widest tile.
 const VECTORS: usize = 3;
 /// Outputs of a tile, and of one whose lines fit a vector.
@@ -48,7 +48,7 @@ impl KernelGrad {
         let Windows { channels, outputs, input, output, kernel, stride, dilation: [dilation, _], before } = *windows;
         let reach =
             [(output[0] - 1) * stride[0] + (kernel[0] - 1) * dilation + 1, (output[1] - 1) * stride[1] + kernel[1]];
-        let wide = (kernel[1] * channels).next_multiple_of(WIDEST);
+        let wide = (kernel[1] * channels).next_multiple_of(MAX_LANES);
         Self {
             channels,
             input,
@@ -58,7 +58,7 @@ impl KernelGrad {
             before,
             dilation,
             reach,
-            padded: vec![0.0; reach[0] * reach[1] * channels + VECTORS * WIDEST],
+            padded: vec![0.0; reach[0] * reach[1] * channels + VECTORS * MAX_LANES],
             left: vec![0.0; outputs.next_multiple_of(THIN_TILE) * output[0] * output[1]],
             tile: vec![0.0; THIN_TILE * kernel[0] * wide],
             vectors: Arch::new(),
@@ -71,7 +71,7 @@ impl KernelGrad {
         self.pad(x);
         // A line that fits narrower vectors leaves most of the widest ones empty.
         #[cfg(target_arch = "x86_64")]
-        if self.line() <= WIDEST / 2
+        if self.line() <= MAX_LANES / 2
             && let Some(narrow) = pulp::x86::V3::try_new()
         {
             return Simd::vectorize(narrow, Write { of: self, left, grad });
@@ -132,7 +132,7 @@ impl KernelGrad {
     fn sum<S: Simd, const M: usize, const N: usize>(&mut self, simd: S, place: usize, tap: usize, at: usize) {
         let positions = self.output[0] * self.output[1];
         let sums = self.sums::<S, M, N>(simd, &self.left[place * M * positions..][..M * positions], tap, at);
-        let wide = self.line().next_multiple_of(WIDEST);
+        let wide = self.line().next_multiple_of(MAX_LANES);
         for (sums, tile) in sums.iter().zip(self.tile.chunks_exact_mut(self.kernel[0] * wide)) {
             let (tile, _) = S::as_mut_simd_f32s(&mut tile[tap * wide + at..][..N * S::F32_LANES]);
             tile.copy_from_slice(sums);
@@ -143,7 +143,8 @@ impl KernelGrad {
     #[inline(always)]
     fn tiles<S: Simd, const M: usize>(&mut self, simd: S, vectors: usize, left: &[f32], grad: &mut [f32]) {
         let positions = self.output[0] * self.output[1];
-        let (line, wide, taps) = (self.line(), self.line().next_multiple_of(WIDEST), self.kernel[0] * self.kernel[1]);
+        let (line, wide, taps) =
+            (self.line(), self.line().next_multiple_of(MAX_LANES), self.kernel[0] * self.kernel[1]);
         for (tile, outputs) in self.left.chunks_exact_mut(M * positions).zip(left.chunks(M * positions)) {
             for (output, from) in outputs.chunks_exact(positions).enumerate() {
                 for (into, from) in tile.chunks_exact_mut(M).zip(from) {
@@ -195,7 +196,7 @@ impl WithSimd for Write<'_> {
             of.tiles::<S, THIN_TILE>(simd, 1, left, grad);
         } else {
             // As many sums as there are registers for: the widest vectors have twice as many.
-            let vectors = if S::F32_LANES >= WIDEST { VECTORS } else { VECTORS - 1 };
+            let vectors = if S::F32_LANES >= MAX_LANES { VECTORS } else { VECTORS - 1 };
             of.tiles::<S, TILE>(simd, vectors, left, grad);
         }
     }
@@ -204,7 +205,7 @@ impl WithSimd for Write<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vectors::testing::numbers;
+    use crate::simd::testing::numbers;
     use pulp::Scalar;
 
     /// Windows over a plane, with uneven paddings too.

@@ -7,4 +7,4 @@ pub mod convolution;
 pub mod kernel_grad;
 pub mod pool;
 pub mod product;
-pub mod vectors;
+pub mod simd;

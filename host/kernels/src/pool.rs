@@ -155,7 +155,7 @@ impl WithSimd for Run<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vectors::testing::{Width, numbers};
+    use crate::simd::testing::{Width, numbers};
 
     const INPUTS: [([usize; 2], usize); 15] = [
         ([4, 6], 2),

@@ -11,7 +11,7 @@
 //! Numerics: each entry is one running sum over the terms in their order, with fused multiply-adds where the processor has them, and then
 //! the bias: its bits depend on the row, the parameters and the kind of processor, not on other rows nor on the vectors' width.
 
-use crate::vectors::{Run, WIDEST, Weighted, fetch, turn};
+use crate::simd::{MAX_LANES, Run, SimdKernel, fetch, turn};
 use pulp::{Simd, WithSimd};
 use std::ops::Range;
 
@@ -193,7 +193,7 @@ impl Rows<'_> {
                 }
             };
             // Added to a number, -0 leaves it as it is.
-            let mut biases = [-0.0; 2 * WIDEST];
+            let mut biases = [-0.0; 2 * MAX_LANES];
             if let Some(bias) = self.bias {
                 biases[..count].copy_from_slice(&bias[first..][..count]);
             }
@@ -275,7 +275,7 @@ impl WithSimd for Rows<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        let most = if S::F32_LANES >= WIDEST || self.within.len() <= S::F32_LANES { ROWS } else { FEWER_ROWS };
+        let most = if S::F32_LANES >= MAX_LANES || self.within.len() <= S::F32_LANES { ROWS } else { FEWER_ROWS };
         let rows = self.y.len() / self.sizes[1];
         let mut done = 0;
         while done < rows {
@@ -295,7 +295,7 @@ impl WithSimd for Rows<'_> {
     }
 }
 
-impl Weighted for Product {
+impl SimdKernel for Product {
     #[inline(always)]
     fn work<S: Simd>(Run { of, x, weights, bias, y }: Run<'_, Self>, simd: S) {
         if y.is_empty() {
@@ -312,7 +312,7 @@ impl Weighted for Product {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vectors::testing::{Width, check, numbers};
+    use crate::simd::testing::{Width, check, numbers};
 
     const WIDTHS: [Width; 3] = [Width::Dispatched, Width::Eight, Width::One];
 

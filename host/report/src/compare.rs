@@ -19,7 +19,7 @@ pub use clock::Position;
 pub use html::html;
 pub use journal::{Figures, Journal, JournalError, Record};
 pub use plan::{Budgets, Method, Plan, Purpose, Repeats, Setting, TUNING_PART, Task};
-pub use summary::{Cell, Chosen, Comparison, Mark, Metric, Refusal, Row, Tuning, Untried};
+pub use summary::{Cell, Chosen, Comparison, DeriveError, Mark, Metric, Row, Tuning, Untried};
 pub use text::{markdown, text};
 
 use clock::Clock;
@@ -77,7 +77,7 @@ impl Session<'_> {
                 }
                 Err(reason) => {
                     self.clock.skip(index, plan.repeats.count());
-                    finished.refusals.push(Refusal { run: 0, reason });
+                    finished.refusals.push(DeriveError { run: 0, reason });
                     return Ok(finished);
                 }
             }
@@ -86,7 +86,7 @@ impl Session<'_> {
             let task = plan.task(method, budget, &settings, repeat, Purpose::Final);
             match self.one(index, task)? {
                 Ok(figures) => finished.figures.push(figures),
-                Err(reason) => finished.refusals.push(Refusal { run: repeat + 1, reason }),
+                Err(reason) => finished.refusals.push(DeriveError { run: repeat + 1, reason }),
             }
         }
         Ok(finished)

@@ -36,7 +36,7 @@ pub trait Backend {
     /// # Errors
     ///
     /// The runtime cannot run the model, or computes an output wrong: the message names it.
-    fn rehearse(&self, _model: &[u8], _plan: &Plan, _inputs: &[TensorRef<'_>]) -> Result<(), BackendError> {
+    fn self_test(&self, _model: &[u8], _plan: &Plan, _inputs: &[TensorRef<'_>]) -> Result<(), BackendError> {
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ mod convolution;
 mod elements;
 mod elementwise;
 mod errors;
+mod graph_index;
 mod normalize;
 mod normalize_grad;
 mod operator;
@@ -22,7 +23,6 @@ mod tanh_grad;
 mod tensors;
 #[cfg(test)]
 mod testing;
-mod wiring;
 
 use super::bind::bind;
 use super::{Backend, BackendError, Plan, Session, library};

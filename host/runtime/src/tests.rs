@@ -353,12 +353,12 @@ fn a_rehearsal_finds_what_an_optimiser_spoils() {
     let (x, w) = (values(1, N * 4), values(2, N * 24));
     let spoilt = (model(&inputs, &outputs, nodes), plan(N, inputs, outputs));
     let message =
-        tract::Tract::new().rehearse(&spoilt.0, &spoilt.1, &[TensorRef::F32(&x), TensorRef::F32(&w)]).unwrap_err().0;
+        tract::Tract::new().self_test(&spoilt.0, &spoilt.1, &[TensorRef::F32(&x), TensorRef::F32(&w)]).unwrap_err().0;
     assert!(message.contains("another gradient of 'w'") && message.contains("`backend` ort"), "{message}");
     let (bytes, plan) = conv_matmul();
     let (x, w, v) = (values(1, N * SAMPLE), values(2, CONV), values(3, DENSE));
     for backend in backends() {
-        backend.rehearse(&bytes, &plan, &[TensorRef::F32(&x), TensorRef::F32(&w), TensorRef::F32(&v)]).unwrap();
+        backend.self_test(&bytes, &plan, &[TensorRef::F32(&x), TensorRef::F32(&w), TensorRef::F32(&v)]).unwrap();
     }
 }
 

@@ -4,7 +4,7 @@
 //! the batch shape and the processor's instruction set.
 //!
 //! Its optimiser rewrites graphs by many rules, and one of them gave wrong gradients without a word: it drops a broadcast
-//! before a matrix product that sums over it. damper writes no such graph, and [`Tract::rehearse`] would notice another.
+//! before a matrix product that sums over it. damper writes no such graph, and [`Tract::self_test`] would notice another.
 
 use super::backend::{Backend, BackendError, Plan, Session, bound_shape, check_inputs};
 use super::bind::bind;
@@ -59,7 +59,7 @@ impl Backend for Tract {
     }
 
     /// Runs the graph as it is optimised, and as it is written.
-    fn rehearse(&self, model: &[u8], plan: &Plan, inputs: &[TensorRef<'_>]) -> Result<(), BackendError> {
+    fn self_test(&self, model: &[u8], plan: &Plan, inputs: &[TensorRef<'_>]) -> Result<(), BackendError> {
         let outputs = |form| TractSession::new(model, plan, form)?.outputs(inputs);
         let optimised = outputs(Form::Optimised)?;
         // What tract runs in no other way cannot be compared.

@@ -34,7 +34,7 @@ pub(super) struct AggregateArgs {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct AccountingResult {
     devices: u32,
     run: u64,
     round: u32,
@@ -63,7 +63,7 @@ pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
     let mut out = AtomicFile::create(&args.out, Access::Public)?;
     out.write_all(&bytes).map_err(|error| Failure::of_file(&args.out, error))?;
     out.commit()?;
-    let found = Answer {
+    let found = AccountingResult {
         devices: header.devices,
         run: header.run,
         round: header.round,

@@ -65,7 +65,7 @@ fn one(text: &str) -> Result<Override, String> {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct AccountingResult {
     model: String,
     out: String,
     /// None for a skeleton.
@@ -97,7 +97,7 @@ pub(super) fn run(args: &InitArgs) -> Result<(), Failure> {
     }
     write(&args.out, &onnx::encode(&model), Access::Public)?;
     let drawn = list.iter().filter(|one| one.initialiser.is_some());
-    let answered = Answer {
+    let answered = AccountingResult {
         model: args.model.display().to_string(),
         out: args.out.display().to_string(),
         seed: (!args.skeleton).then_some(args.seed),
@@ -113,7 +113,7 @@ impl From<Initialised> for Parameter {
     }
 }
 
-impl std::fmt::Display for Answer {
+impl std::fmt::Display for AccountingResult {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let width = self.parameters.iter().map(|one| one.name.chars().count()).max().unwrap_or(0);
         for one in &self.parameters {

@@ -4,7 +4,10 @@ use super::flags::with_flags;
 use super::model::{MEMORY, ModelArgs, bytes_text, memory};
 use super::{Failure, answer, answer_json};
 use clap::Args;
-use damper_grad::{DeriveOptions, GradGraph, Readout, Refusal, UNREACHED, Way, derive, has_slope, is_differentiated};
+use damper_grad::{
+    DeriveError, DeriveOptions, GradGraph, GradStrategy, Readout, UNREACHED, derive, has_nonzero_derivative,
+    is_differentiated,
+};
 use damper_onnx::graph::{Graph, Support, Value, initializers, support};
 use damper_onnx::pb::{ModelProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto};
 use damper_report::page;
@@ -128,7 +131,9 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
     };
     let mut ways: HashMap<&str, Gradient> = HashMap::new();
     for (_, grad) in grads.iter().filter(|(readout, _)| *readout == Readout::ClippedSum) {
-        ways.extend(grad.parameters.iter().zip(&grad.ways).map(|(spec, way)| (spec.name.as_str(), gradient(*way))));
+        ways.extend(
+            grad.parameters.iter().zip(&grad.strategies).map(|(spec, way)| (spec.name.as_str(), gradient(*way))),
+        );
     }
     let unreached = |name: &str| grads.iter().any(|(_, grad)| grad.unreached.iter().any(|other| other == name));
     let parameters: Vec<Parameter> = initializers(&model, &options)
@@ -183,15 +188,15 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
 }
 
 /// The gradient graph of each readout, as the trainer reads it.
-fn grad_graphs(graph: &Graph, options: &DeriveOptions) -> Result<Vec<(Readout, GradGraph)>, Refusal> {
+fn grad_graphs(graph: &Graph, options: &DeriveOptions) -> Result<Vec<(Readout, GradGraph)>, DeriveError> {
     let of = |readout| Ok((readout, derive(graph, &DeriveOptions { readout, ..options.clone() })?));
     [Readout::Factored, Readout::Norms, Readout::ClippedSum].into_iter().map(of).collect()
 }
 
-fn gradient(way: Way) -> Gradient {
+fn gradient(way: GradStrategy) -> Gradient {
     let costs = match way {
-        Way::Materialised(costs) | Way::Gram(costs) => Some(costs),
-        Way::Dense => None,
+        GradStrategy::Materialised(costs) | GradStrategy::Gram(costs) => Some(costs),
+        GradStrategy::Dense => None,
     };
     Gradient {
         strategy: way.name(),
@@ -240,7 +245,7 @@ fn operators(model: &ModelProto) -> Vec<Operator> {
     let judged = counts.into_iter().map(|((domain, op), count)| {
         let (supported, note) = match support(domain, op) {
             Support::Ruled if is_differentiated(op) => (true, "differentiated".into()),
-            Support::Ruled if !has_slope(op) => (true, "no gradient".into()),
+            Support::Ruled if !has_nonzero_derivative(op) => (true, "no gradient".into()),
             Support::Ruled => (true, "computed, not differentiated".into()),
             Support::Refused(why) => (false, format!("refused: {why}")),
             Support::Unknown => (false, "no rule".into()),

@@ -3,7 +3,7 @@
 use super::model::memory;
 use super::{Failure, answer, answer_json};
 use clap::Args;
-use damper_replay::{BASE, FURTHER, Line, Part, Parted, Value, WIDE};
+use damper_replay::{BASE, FURTHER, Line, Mismatch, Part, Value, WIDE};
 use damper_train::replay::{PlayError, Played, play, play_file};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ pub(super) struct ReplayArgs {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct AccountingResult {
     groups: u32,
     differ: u32,
     sets: Vec<Set>,
@@ -90,8 +90,8 @@ struct RunDifference {
     parts: Vec<&'static str>,
 }
 
-impl From<Parted> for RunDifference {
-    fn from(Parted { after, by, parts }: Parted) -> Self {
+impl From<Mismatch> for RunDifference {
+    fn from(Mismatch { after, by, parts }: Mismatch) -> Self {
         let differ = Part::ALL.into_iter().filter(|part| parts.contains(*part));
         Self { last_equal_step: after, first_different_step: by, parts: differ.map(Part::name).collect() }
     }
@@ -125,7 +125,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<(), Failure> {
         count(Some(file.display().to_string()), played(|said| play_file(file, args.memory, said), say, fault)?);
     }
     if args.json {
-        answer_json(&Answer { groups, differ, sets })?;
+        answer_json(&AccountingResult { groups, differ, sets })?;
     }
     first_fault.map_or(Ok(()), |fault| Err(Failure(fault)))
 }
@@ -159,12 +159,12 @@ fn set(file: Option<String>, lines: &[Line]) -> Set {
                 });
                 found.groups.push(Group::Kernel { name: name.to_string(), values, difference });
             }
-            Line::Run { name, steps, params, parted } => {
-                let (params, difference) = (format!("{params:016x}"), parted.map(RunDifference::from));
+            Line::Run { name, steps, params, mismatch } => {
+                let (params, difference) = (format!("{params:016x}"), mismatch.map(RunDifference::from));
                 found.groups.push(Group::Run { name: name.to_string(), steps, params, difference });
             }
-            Line::Updates { name, rounds, bytes, parted } => {
-                let (bytes, difference) = (format!("{bytes:016x}"), parted.map(RunDifference::from));
+            Line::Updates { name, rounds, bytes, mismatch } => {
+                let (bytes, difference) = (format!("{bytes:016x}"), mismatch.map(RunDifference::from));
                 found.groups.push(Group::Updates { name: name.to_string(), rounds, bytes, difference });
             }
             Line::End(_) => {}

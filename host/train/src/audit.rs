@@ -12,9 +12,9 @@
 
 pub mod bound;
 pub mod canary;
-mod glimpse;
 pub mod mechanism;
 pub mod neighbours;
+mod sum_probe;
 
 #[cfg(test)]
 mod controls;

@@ -5,7 +5,7 @@ use crate::init::InitError;
 use damper_accounting::AccountingError;
 use damper_core::error::ConfigError;
 use damper_data::DataError;
-use damper_grad::Refusal;
+use damper_grad::DeriveError;
 use damper_onnx::SettingError;
 use damper_onnx::graph::GraphError;
 use damper_runtime::BackendError;
@@ -27,7 +27,7 @@ pub enum TrainError {
     #[error(transparent)]
     Init(#[from] InitError),
     #[error(transparent)]
-    Refusal(#[from] Refusal),
+    DeriveError(#[from] DeriveError),
     /// The processor computes otherwise than IEEE 754 by default.
     #[error("this thread's arithmetic: {0}; reset MXCSR (x86-64) or FPCR (AArch64), which a loaded library has set")]
     Arithmetic(#[from] damper_core::ArithmeticError),

@@ -20,7 +20,7 @@ use damper_onnx::graph::{GraphError, GraphOptions, glob, initializers};
 use damper_onnx::pb::tensor_proto::{DataLocation, DataType};
 use damper_onnx::pb::{GraphProto, ModelProto, StringStringEntryProto, TensorProto};
 use damper_onnx::{self as onnx, LoadError, MAX_MODEL_BYTES, TrainedError, write_trained};
-use layer::{Layers, Place};
+use layer::{LayerRole, Layers};
 use std::path::Path;
 
 /// What a key of the metadata begins with.
@@ -104,7 +104,7 @@ pub fn fill(model: &mut ModelProto, seed: u64) -> Result<usize, InitError> {
 fn fill_with(
     model: &mut ModelProto,
     seed: u64,
-    otherwise: impl Fn(&str, &Place) -> Option<Initialiser>,
+    otherwise: impl Fn(&str, &LayerRole) -> Option<Initialiser>,
 ) -> Result<usize, InitError> {
     let Some(graph) = &model.graph else { return Ok(0) };
     let layers = Layers::of(graph);
@@ -140,7 +140,7 @@ fn fill_with(
 fn values(
     name: &str,
     shape: &[usize],
-    place: &Place,
+    place: &LayerRole,
     initialiser: Initialiser,
     seed: u64,
 ) -> Result<Vec<f32>, InitError> {

@@ -1,6 +1,6 @@
 //! Who sees a run from the inside: an audit of the mechanism. A run that nobody observes takes the same way.
 
-use super::course::Sum;
+use super::step_loop::Sum;
 use super::worker::Point;
 use damper_core::accounting::Event;
 use damper_core::count::Query;

@@ -13,7 +13,7 @@
 mod slots;
 
 use super::choice::{AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold, AnyThresholdState};
-use super::worker::{Layout, Witness};
+use super::worker::{GradientObserver, Layout};
 use super::{FilterChoice, Noise, PerSample, Rule, Run, TrainConfig, TrainError};
 use crate::files::FileError;
 use crate::filter::Coefficients;
@@ -199,7 +199,7 @@ impl Recording {
     }
 }
 
-impl Witness for Recording {
+impl GradientObserver for Recording {
     fn sample(&mut self, _: u32, mixed: &[f32]) {
         self.pack.f32s(mixed);
     }

@@ -20,7 +20,7 @@ const MOVE: f32 = 0.02;
 /// # Errors
 ///
 /// The backend cannot run the graph, or computes a gradient wrong: the message names it.
-pub(super) fn rehearse(
+pub(super) fn self_test(
     backend: &dyn Backend,
     grad: &GradGraph,
     prefixes: &[&str],
@@ -30,7 +30,7 @@ pub(super) fn rehearse(
     let rows = rows.min(ROWS);
     let (model, plan) = plan(grad, prefixes, rows);
     let made = made_up(grad, &plan, params);
-    backend.rehearse(&model, &plan, &made.iter().map(Made::input).collect::<Vec<_>>())
+    backend.self_test(&model, &plan, &made.iter().map(Made::input).collect::<Vec<_>>())
 }
 
 /// What a test on made-up samples found of a sample's gradient.

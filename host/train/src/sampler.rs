@@ -28,7 +28,7 @@ pub(super) fn epoch_steps(samples: u64, batch: u32) -> u32 {
 }
 
 /// Chooses the samples of each step.
-pub(super) struct Draws {
+pub(super) struct BatchSampler {
     sampler: Sampler,
     rate: Rate,
     truncation: Option<Truncation>,
@@ -40,7 +40,7 @@ pub(super) struct Draws {
     epoch: Option<u32>,
 }
 
-impl Draws {
+impl BatchSampler {
     /// Those of `run`, out of `samples`.
     pub(super) fn new(run: &Run, samples: u32) -> Self {
         Self {
@@ -114,13 +114,13 @@ mod tests {
     use super::*;
     use damper_core::noise::ChaCha20;
 
-    fn draws(sampler: Sampler, samples: u32, batch: u32, most: Option<u64>) -> Draws {
+    fn draws(sampler: Sampler, samples: u32, batch: u32, most: Option<u64>) -> BatchSampler {
         let truncation = most.map(|most| Truncation { samples: u64::from(samples), most });
         let rate = Rate::of(u64::from(batch), u64::from(samples)).unwrap();
-        Draws { sampler, rate, truncation, samples, batch, steps: 1000, order: Vec::new(), epoch: None }
+        BatchSampler { sampler, rate, truncation, samples, batch, steps: 1000, order: Vec::new(), epoch: None }
     }
 
-    fn steps(mut draws: Draws, steps: std::ops::Range<u32>) -> Vec<Vec<u32>> {
+    fn steps(mut draws: BatchSampler, steps: std::ops::Range<u32>) -> Vec<Vec<u32>> {
         let generator = ChaCha20::<4>::simulation(5);
         let mut draw = vec![7];
         let one = |step| {

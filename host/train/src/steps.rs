@@ -1,7 +1,6 @@
 //! The loop: draw, gradients, pay, release, again.
 
 use super::choice::{AnyOptimizer, AnyState};
-use super::course::{self, ChaCha20, Course, Draw, State, Sum};
 use super::evaluate::Evaluator;
 use super::held_out::steps_between;
 use super::observe::{Given, Observer, Summed};
@@ -9,10 +8,11 @@ use super::odometer::Odometer;
 use super::recording::{Origin, Recording};
 use super::rehearsal::{Independence, independence};
 use super::run_plan::RunPlan;
-use super::sampler::Draws;
+use super::sampler::BatchSampler;
+use super::step_loop::{self, ChaCha20, Draw, State, StepLoop, Sum};
 use super::store::{LedgerFile, RESERVE};
 use super::watched::{GradientWatch, ThresholdWatch, Watched, WatchedState};
-use super::worker::{Gather, Layout, OUTPUTS, Step, Witness};
+use super::worker::{Accumulate, GradientObserver, Layout, OUTPUTS, Step};
 use super::{Evaluation, Outcome, Progress, Run, StepReport, TestMetrics, TrainError};
 use crate::files::FileError;
 use damper_accounting::{Recorded, RecordedEvent, Sampler};
@@ -58,7 +58,7 @@ pub(crate) fn observed(
     observer: Option<&mut dyn Observer>,
 ) -> Result<Outcome, TrainError> {
     damper_core::self_test()?;
-    let mut key = course::key(run.config.seed)?;
+    let mut key = step_loop::key(run.config.seed)?;
     let origin = run.config.seed.map_or(Origin::Key(&key), Origin::Seed);
     let backend = open(run.config.backend)?;
     progress.backend(&backend.note());
@@ -72,9 +72,9 @@ pub(crate) fn observed(
     let evaluations = LedgerFile::of_held_out(checkpoint, &plan);
     let evaluations = Ledger::resume(evaluations, releases, 0).with_reserve(releases);
     let written = Written { checkpoint, plan, ledger, evaluations, recording: Recording::begin(run, origin)? };
-    let generator = course::generator(run.config.seed, &mut key);
+    let generator = step_loop::generator(run.config.seed, &mut key);
     let training = Training { run, generator: &generator, backend: backend.as_ref(), written, progress, observer };
-    Ok(Outcome { independence, ..course::go(run, backend.as_ref(), training)? })
+    Ok(Outcome { independence, ..step_loop::go(run, backend.as_ref(), training)? })
 }
 
 /// Training, on its way to an outcome.
@@ -87,13 +87,13 @@ struct Training<'a, 'o> {
     observer: Option<&'o mut dyn Observer>,
 }
 
-impl Course for Training<'_, '_> {
+impl StepLoop for Training<'_, '_> {
     type End = Outcome;
 
     fn go<M, G>(self, mechanism: M, workers: G) -> Result<Outcome, TrainError>
     where
         M: Mechanism<Word: Send> + Send + Sync,
-        G: Gather<M>,
+        G: Accumulate<M>,
         Sum: From<Vec<M::Word>>,
     {
         let Self { run, generator, backend, written, progress, observer } = self;
@@ -105,7 +105,7 @@ impl Course for Training<'_, '_> {
 fn train<M: Mechanism>(
     run: &Run,
     mechanism: M,
-    mut workers: impl Gather<M>,
+    mut workers: impl Accumulate<M>,
     generator: &ChaCha20,
     backend: &dyn Backend,
     mut written: Written<'_>,
@@ -117,8 +117,8 @@ where
 {
     let config = &run.config;
     let layout = Layout::new(&run.grad);
-    let layers = course::layers(run);
-    let (step, mut state) = course::step(run, mechanism, &layers, |optimizer, state| {
+    let layers = step_loop::layers(run);
+    let (step, mut state) = step_loop::step(run, mechanism, &layers, |optimizer, state| {
         (Watched(optimizer), WatchedState { inner: state, watch: None })
     })?;
     if observer.is_some() {
@@ -137,10 +137,10 @@ where
     let epoch_of = |step: u32| f64::from(step) * run.terms.rate.as_f64();
     let evaluate_every = steps_between(config, run.terms.rate);
     let mut evaluations = Vec::new();
-    let mut draws = Draws::new(run, run.data.train.len() as u32);
+    let mut draws = BatchSampler::new(run, run.data.train.len() as u32);
     let mut draw = Draw::default();
     // What a step adds to the price: a draw's event, or at the first step of an epoch the epoch's.
-    let event = |draws: &Draws, at: u32| -> Result<Option<Event>, ConfigError> {
+    let event = |draws: &BatchSampler, at: u32| -> Result<Option<Event>, ConfigError> {
         let steps = draws.event(at).into_iter().flatten();
         let events = steps.map(|at| step.event_at(at, run.priced_rate())).collect::<Result<Vec<_>, _>>()?;
         Ok(events.into_iter().min_by(|a, b| a.multiplier().total_cmp(&b.multiplier())))
@@ -243,8 +243,8 @@ fn one_step<M: Mechanism>(
     step: &Step<'_, M, Watched<AnyOptimizer>>,
     state: &mut State<M, WatchedState<AnyState>>,
     written: &mut Written<'_>,
-    workers: &mut impl Gather<M>,
-    draws: &mut Draws,
+    workers: &mut impl Accumulate<M>,
+    draws: &mut BatchSampler,
     draw: &mut Draw,
     params: &mut [f32],
     generator: &ChaCha20,
@@ -266,8 +266,8 @@ where
     if let Some(recording) = &mut written.recording {
         recording.step(draw.counted(split));
     }
-    let witness = written.recording.as_mut().map(|recording| recording as &mut dyn Witness);
-    draw.gather(run, &mut opened, split, workers, params, witness)?;
+    let grad_observer = written.recording.as_mut().map(|recording| recording as &mut dyn GradientObserver);
+    draw.accumulate(run, &mut opened, split, workers, params, grad_observer)?;
     if let Some(observer) = &mut observer {
         let probe = opened.probe();
         observer.summed(Summed {

@@ -5,9 +5,9 @@
 //! (`clipped_sum`).
 
 mod clipped_sum;
+mod ordered_lock;
 mod parts;
 mod per_sample;
-mod turn;
 
 pub(super) use clipped_sum::ClippedSums;
 pub(super) use parts::OUTPUTS;
@@ -35,22 +35,22 @@ pub(crate) type Step<'l, M, O> = PrivateStep<AnyFilter, O, M, WatchedThreshold, 
 
 /// Who is shown each drawn sample's mixed gradient, bit for bit as the core takes it, in the order of the chunks: a recording, or
 /// an audit. Null samples have none.
-pub(crate) trait Witness: Send {
+pub(crate) trait GradientObserver: Send {
     /// The gradient of sample `sample`, `[D]`.
     fn sample(&mut self, sample: u32, mixed: &[f32]);
 }
 
 /// One way from samples to the sum of a step.
-pub(crate) trait Gather<M: Mechanism> {
+pub(crate) trait Accumulate<M: Mechanism> {
     /// Adds the samples of `chunks`, taking gradients at `points` and mixing them per sample before the clip. A witness is shown
     /// each sample's, where each has one.
-    fn gather<O: Optimizer<OS>, OS>(
+    fn accumulate<O: Optimizer<OS>, OS>(
         &mut self,
         opened: &mut Opened<'_, '_, M, O, OS>,
         split: &Split,
         chunks: &[Chunk<'_>],
         points: &[Point],
-        witness: Option<&mut dyn Witness>,
+        grad_observer: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError>;
 
     /// Number of threads.

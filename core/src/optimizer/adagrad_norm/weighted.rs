@@ -132,7 +132,7 @@ impl<S, O: Digested<S>> Digested<WeightedNormState<S>> for WeightedNorm<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optimizer::{Sgd, SgdState, laws};
+    use crate::optimizer::{Sgd, SgdState, properties};
     use proptest::prelude::*;
 
     fn sgd() -> Sgd {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     fn step<S, O: Optimizer<S>>(optimizer: &O, state: &mut S, params: &mut [f32], grad: &[f32], begin: Begin) {
-        laws::step(optimizer, state, begin, params, grad, grad);
+        properties::step(optimizer, state, begin, params, grad, grad);
     }
 
     proptest! {

@@ -24,8 +24,8 @@ impl Emitter {
             && b.batch.is_some_and(|at| at.axis == b.rank() - 1)
         {
             let (left, right) = (self.transpose_last(b), self.transpose_last(a));
-            let turned = self.matmul(&left, &right);
-            return self.transpose_last(&turned);
+            let transposed = self.matmul(&left, &right);
+            return self.transpose_last(&transposed);
         }
         self.product(a, b)
     }

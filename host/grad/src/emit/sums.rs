@@ -42,12 +42,12 @@ impl Emitter {
             let (shape, batch) = reduced(x, axes, keep);
             return self.reshape(&sum, &shape, batch);
         }
-        if !self.is_turned(x) {
+        if !self.is_transposed(x) {
             return self.reduce("ReduceSum", x, axes, keep);
         }
         let (inside, order): (Vec<usize>, Vec<usize>) = (0..x.rank()).partition(|i| axes.contains(i));
-        let turned = self.transpose(x, &[&order[..], &inside].concat());
-        self.sum_of_rows(&turned, order.len(), reduced(x, axes, keep))
+        let transposed = self.transpose(x, &[&order[..], &inside].concat());
+        self.sum_of_rows(&transposed, order.len(), reduced(x, axes, keep))
     }
 
     /// Sum over the axes from `first` on, in the given shape.
@@ -61,15 +61,15 @@ impl Emitter {
 
     /// Whether a runtime may write `x` with its axes in another order: it is a transpose, or follows one that onnxruntime
     /// would move to behind it.
-    fn is_turned(&self, x: &Var) -> bool {
-        self.turned.contains(&*self.original(&x.name))
+    fn is_transposed(&self, x: &Var) -> bool {
+        self.transposed.contains(&*self.original(&x.name))
     }
 
     /// Notes what `node` writes, if it is turned.
     pub(super) fn note_turned(&mut self, node: &NodeProto) {
         let stops = STOPS.contains(&node.op_type.as_str());
-        if node.op_type == "Transpose" || !stops && node.input.iter().any(|name| self.turned.contains(&**name)) {
-            self.turned.extend(node.output.iter().map(|name| name.as_str().into()));
+        if node.op_type == "Transpose" || !stops && node.input.iter().any(|name| self.transposed.contains(&**name)) {
+            self.transposed.extend(node.output.iter().map(|name| name.as_str().into()));
         }
     }
 
@@ -80,8 +80,8 @@ impl Emitter {
             let axes = (0..v.rank()).filter(|&i| v.shape[i] != 1 || is_batch(i));
             axes.map(|i| (v.shape[i], is_batch(i))).collect::<Vec<_>>()
         };
-        if self.is_turned(from) && long(from) == long(to) {
-            self.turned.insert(to.name.clone());
+        if self.is_transposed(from) && long(from) == long(to) {
+            self.transposed.insert(to.name.clone());
         }
     }
 

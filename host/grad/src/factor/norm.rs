@@ -141,8 +141,8 @@ fn gram(em: &mut Emitter, a: &Side, b: &Side, dtype: DType) -> Var {
         }
         (true, false) => pick(em, a, b),
         (false, true) => {
-            let turned = pick(em, b, a);
-            em.transpose(&turned, &[0, 2, 1])
+            let transposed = pick(em, b, a);
+            em.transpose(&transposed, &[0, 2, 1])
         }
     }
 }

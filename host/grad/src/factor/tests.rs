@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lookup::checked;
-use crate::readout::{Bounds, Read, Readout, clipped_sum, ways};
+use crate::readout::{Bounds, Read, Readout, clipped_sum, strategies};
 use damper_onnx::TensorRef;
 use damper_onnx::graph::DType;
 use damper_onnx::pb::{GraphProto, ModelProto, OperatorSetIdProto, ValueInfoProto};
@@ -176,7 +176,7 @@ fn norms_and_sums_of_factors_are_those_of_their_gradients() {
 }
 
 /// An embedding's use as indices, and the same matrix as an output layer.
-fn tied(b: &mut Bench, turned: bool) -> Factors {
+fn tied(b: &mut Bench, transposed: bool) -> Factors {
     let embedding = Factors::new(b.rows(6, 7), Side::positions_first(b.floats(&[6, 5])));
     let scores = b.floats(&[7, 3]);
     let hidden = b.floats(&[3, 5]);
@@ -184,14 +184,14 @@ fn tied(b: &mut Bench, turned: bool) -> Factors {
     let more = Factors::new(Side::positions_first(b.floats(&[2, 7])), Side::positions_last(b.floats(&[5, 2])));
     let again = Factors::new(b.rows(2, 7), Side::positions_last(b.floats(&[5, 2])));
     let all = [&output, &again, &more].into_iter().fold(embedding, |all, next| all.join(next).expect("of one form"));
-    if turned { all.transpose(&[1, 0]) } else { all }
+    if transposed { all.transpose(&[1, 0]) } else { all }
 }
 
 #[test]
 fn an_embedding_tied_to_an_output_layer_adds_up_block_by_block() {
-    for turned in [false, true] {
+    for transposed in [false, true] {
         // From 16 on indices stay indices; before, they become unit vectors.
-        let [kept, one_hot] = [17, 13].map(|opset| check("tied", opset, |b| tied(b, turned)));
+        let [kept, one_hot] = [17, 13].map(|opset| check("tied", opset, |b| tied(b, transposed)));
         assert_eq!(kept.len(), one_hot.len());
         assert!(kept.iter().zip(&one_hot).all(|(a, b)| (a - b).abs() < 1e-5));
     }
@@ -256,8 +256,8 @@ fn share(backend: &dyn Backend, clip: f64, (positions, width): (usize, usize), r
     let costs = Costs::of(&factors, true);
     assert!(costs.gram < costs.materialised, "the norm is taken by Gram matrices");
     let reads = [Read { grad: Grad::Factored(factors), dtype: DType::F32, shape }];
-    let ways = ways(&reads, Readout::ClippedSum);
-    let (_, sums) = clipped_sum(&mut em, &reads, &ways, &bounds);
+    let strategies = strategies(&reads, Readout::ClippedSum);
+    let (_, sums) = clipped_sum(&mut em, &reads, &strategies, &bounds);
     let sum = &bench.run(em, backend, &[(&sums[0], false)])[0];
     sum.iter().map(|x| x * x).sum::<f64>().sqrt()
 }

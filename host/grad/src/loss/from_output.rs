@@ -1,13 +1,13 @@
 //! `output:NAME`: the model computes the loss ⇒ `dz = 1`.
 
 use super::head::Head;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::refusal::Refusal;
 
 /// Loss `[N]`, no labels, gradient.
-pub fn emit(em: &mut Emitter, z: &Head, name: &str) -> Result<(Var, Option<Var>, Var), Refusal> {
+pub fn emit(em: &mut Emitter, z: &Head, name: &str) -> Result<(Var, Option<Var>, Var), DeriveError> {
     if z.var.len() != 1 {
-        return Err(Refusal::new(
+        return Err(DeriveError::new(
             format!("output {name}"),
             format!("it has {} numbers a sample where a loss has one", z.var.len()),
             "reduce it over all axes but the batch in the model, or choose a loss with `loss`",

@@ -28,7 +28,7 @@ impl Head {
     }
 
     /// A gradient of `var` in the layout of the output.
-    pub fn put_back(&self, em: &mut Emitter, grad: &Var) -> Var {
+    pub fn scatter(&self, em: &mut Emitter, grad: &Var) -> Var {
         let batch = self.original.batch.expect("checked to be batched");
         let grad = em.per_sample(grad, &self.original.shape);
         em.as_batched(&grad, &self.original.shape, batch)

@@ -8,9 +8,9 @@
 use super::head::Head;
 use super::labels::{IGNORED, labels};
 use super::sums::divisor;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 use crate::options::{DeriveOptions, Reduction};
-use crate::refusal::Refusal;
 use damper_onnx::graph::{DType, Tensor, TensorData};
 
 /// Loss `[N]`, labels int64 of the output's shape without the class axis, gradient.
@@ -19,12 +19,12 @@ pub fn emit(
     z: &Head,
     name: &str,
     options: &DeriveOptions,
-) -> Result<(Var, Option<Var>, Var), Refusal> {
+) -> Result<(Var, Option<Var>, Var), DeriveError> {
     let rank = z.var.rank() as i64;
     let axis = options.class_axis.unwrap_or(-1);
     let axis = if axis < 0 { axis + rank } else { axis };
     if !(1..rank).contains(&axis) {
-        return Err(Refusal::new(
+        return Err(DeriveError::new(
             format!("output {name}"),
             format!("it has {rank} axes with the samples on axis 0, so axis {axis} cannot hold its classes"),
             "name the class axis with `class_axis`, or the output with `output`",

@@ -13,7 +13,7 @@
 //! whose squared norm is not finite, add exactly nothing, whatever is in them: both factors are masked.
 
 use super::norms::{Form, squares};
-use super::read::{Read, Way};
+use super::read::{GradStrategy, Read};
 use crate::emit::{BATCH_FIRST, Emitter, Var};
 use crate::factor::{masked, weighted_sum};
 use damper_onnx::graph::{BatchAxis, DType};
@@ -43,10 +43,10 @@ impl Bounds {
 }
 
 /// `dp.norm` `[N]`, and `dp.sum` in the parameter's shape for each parameter.
-pub fn clipped_sum(em: &mut Emitter, grads: &[Read], ways: &[Way], bounds: &Bounds) -> (Var, Vec<Var>) {
+pub fn clipped_sum(em: &mut Emitter, grads: &[Read], strategies: &[GradStrategy], bounds: &Bounds) -> (Var, Vec<Var>) {
     let dtype = bounds.clip.dtype;
     let unit = if dtype == DType::F64 { f64::EPSILON / 2.0 } else { f64::from(f32::EPSILON) / 2.0 };
-    let squares = squares(em, grads, dtype, ways);
+    let squares = squares(em, grads, dtype, strategies);
     let norm = em.unary("Sqrt", &squares.total);
     let above = match &squares.scatter {
         Some(scatter) => {

@@ -5,7 +5,7 @@
 //!
 //! Memory: the Gram matrices of one parameter, `3 · N · T²` floats, or its gradients; each is free again after its norm.
 
-use super::read::{Read, Readout, Way};
+use super::read::{GradStrategy, Read, Readout};
 use crate::emit::{Emitter, Var};
 use crate::factor::{Costs, Factors, Grad, norm_squared, rounding, sum_of_squares};
 use damper_onnx::graph::DType;
@@ -32,18 +32,18 @@ pub struct Squares {
 }
 
 /// `dp.norm`, `[N]` of float type `dtype`.
-pub fn norms(em: &mut Emitter, grads: &[Read], dtype: DType, ways: &[Way]) -> Var {
-    let squares = squares(em, grads, dtype, ways);
+pub fn norms(em: &mut Emitter, grads: &[Read], dtype: DType, strategies: &[GradStrategy]) -> Var {
+    let squares = squares(em, grads, dtype, strategies);
     em.unary("Sqrt", &squares.total)
 }
 
 /// The squared norms, each gradient taken its way.
-pub fn squares(em: &mut Emitter, grads: &[Read], dtype: DType, ways: &[Way]) -> Squares {
+pub fn squares(em: &mut Emitter, grads: &[Read], dtype: DType, strategies: &[GradStrategy]) -> Squares {
     let (mut total, mut scatter): (Option<Var>, Option<Var>) = (None, None);
     let mut forms = Vec::with_capacity(grads.len());
-    for (read, way) in grads.iter().zip(ways) {
+    for (read, strategy) in grads.iter().zip(strategies) {
         let (squared, form) = match &read.grad {
-            Grad::Factored(factors) if matches!(way, Way::Gram(_)) => {
+            Grad::Factored(factors) if matches!(strategy, GradStrategy::Gram(_)) => {
                 let (squared, relative_to) = norm_squared(em, factors);
                 let errors = em.scale(&relative_to, rounding(factors));
                 let errors = em.cast(&errors, dtype);
@@ -72,24 +72,24 @@ fn plus(em: &mut Emitter, sum: Option<Var>, next: &Var) -> Var {
 
 /// The way of each gradient: of the two, the one that is counted to cost less; for a sum only as many are materialised, the
 /// smallest first, as may be kept.
-pub fn ways(grads: &[Read], readout: Readout) -> Vec<Way> {
+pub fn strategies(grads: &[Read], readout: Readout) -> Vec<GradStrategy> {
     let sum = readout == Readout::ClippedSum;
     let whole = matches!(readout, Readout::PerSample | Readout::Factored);
     let mut order: Vec<usize> = (0..grads.len()).collect();
     let len = |i: usize| grads[i].shape.iter().product::<usize>();
     order.sort_by_key(|&i| len(i));
     let mut kept = 0;
-    let mut ways = vec![Way::Dense; grads.len()];
+    let mut strategies = vec![GradStrategy::Dense; grads.len()];
     for i in order {
-        ways[i] = match &grads[i].grad {
+        strategies[i] = match &grads[i].grad {
             Grad::Factored(factors) => {
                 let costs = Costs::of(factors, sum);
                 let fits = costs.materialised <= costs.gram && (!sum || kept + len(i) <= KEPT);
-                if fits || whole { Way::Materialised(costs) } else { Way::Gram(costs) }
+                if fits || whole { GradStrategy::Materialised(costs) } else { GradStrategy::Gram(costs) }
             }
-            Grad::Dense(_) => Way::Dense,
+            Grad::Dense(_) => GradStrategy::Dense,
         };
-        kept += if matches!(ways[i], Way::Materialised(_) | Way::Dense) { len(i) } else { 0 };
+        kept += if matches!(strategies[i], GradStrategy::Materialised(_) | GradStrategy::Dense) { len(i) } else { 0 };
     }
-    ways
+    strategies
 }

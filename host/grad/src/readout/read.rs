@@ -48,7 +48,7 @@ impl Readout {
 
 /// In which form a readout takes the gradient of one trained parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum GradStrategy {
     /// `[N, *shape]`, as the sweep gives it: of biases, scales, and parameters that are used elementwise.
     Dense,
     /// `[N, *shape]`, formed of its factors: of the two ways the cheaper, or what the readout asks for.
@@ -57,7 +57,7 @@ pub enum Way {
     Gram(Costs),
 }
 
-impl Way {
+impl GradStrategy {
     /// A word for it.
     #[must_use]
     pub fn name(self) -> &'static str {

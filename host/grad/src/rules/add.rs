@@ -1,12 +1,12 @@
 //! `Add`: `Y = A + B` ⇒ `dA = dY`, `dB = dY`.
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Add", pull };
+pub const RULE: Rule = Rule { op: "Add", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let gy = p.gy();
     for i in 0..2 {
         if p.wants(i) {

@@ -7,13 +7,13 @@
 use super::resize::repeat;
 use super::rule::Rule;
 use crate::axis_map::AxisMap;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::window::Window;
 
-pub const RULE: Rule = Rule { op: "AveragePool", pull };
+pub const RULE: Rule = Rule { op: "AveragePool", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let window = Window::of_pool(p)?;
     let gy = p.gy_rows();
     let shares = shares(&window, p.int("count_include_pad", 0) != 0);
@@ -26,7 +26,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let gx = if window.tiles() && window.input.len() == 2 {
         repeat(p.em, &scaled, &[1, 1, window.kernel[0], window.kernel[1]])
     } else {
-        (0..window.input.len()).fold(scaled, |gx, i| sums(&window, i).pull(p.em, &gx, i + 2))
+        (0..window.input.len()).fold(scaled, |gx, i| sums(&window, i).backward(p.em, &gx, i + 2))
     };
     p.gx_rows(0, gx);
     Ok(())

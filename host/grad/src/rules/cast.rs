@@ -1,12 +1,12 @@
 //! `Cast` from one float type to another ⇒ `dX = dY`, cast back. Nothing passes to or from integers and truth values.
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Cast", pull };
+pub const RULE: Rule = Rule { op: "Cast", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());
     let gx = p.em.cast(&gy, x.dtype);
     p.gx(0, gx);

@@ -2,17 +2,17 @@
 
 use super::elu::Exponential;
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Celu", pull };
+pub const RULE: Rule = Rule { op: "Celu", backward };
 
 /// `Celu` with `α`.
 pub fn celu(alpha: f64) -> Exponential {
     Exponential { alpha, beta: 1.0 / alpha, gamma: 1.0 }
 }
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     celu(p.float("alpha", 1.0)).backward(p);
     Ok(())
 }

@@ -1,13 +1,13 @@
 //! `Clip`: `Y = min(max(X, low), high)` ⇒ `dX = dY` where `low < X < high`, else 0 (as PyTorch has it at the bounds).
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::Var;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "Clip", pull };
+pub const RULE: Rule = Rule { op: "Clip", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     if p.wants(1) || p.wants(2) {
         return Err(p.refuse("a bound of it is trained", "freeze the bound, or write it with Max and Min"));
     }

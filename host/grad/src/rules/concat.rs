@@ -1,12 +1,12 @@
 //! `Concat`: `Y` = inputs one after the other along an axis ⇒ each `dX` is its part of `dY`.
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Concat", pull };
+pub const RULE: Rule = Rule { op: "Concat", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let axis = p.int("axis", 0) as usize;
     let gy = p.gy();
     let mut start = 0;

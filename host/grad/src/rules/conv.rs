@@ -11,20 +11,20 @@
 //! Memory: the patches, `N·L·C·K` floats, `K` being the number of taps.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::Var;
 use crate::factor::{Factors, Side};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 use crate::window::Window;
 
-pub const RULE: Rule = Rule { op: "Conv", pull };
+pub const RULE: Rule = Rule { op: "Conv", backward };
 
 /// Whether patches are unfolded by a convolution rather than gathered (measured with onnxruntime on one thread).
 fn unfolds_by_conv(channels: usize, positions: usize) -> bool {
     channels < 16 || channels == 16 && positions >= 64 || channels <= 32 && positions >= 1024
 }
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, w, gy) = (p.x_rows(0), p.x(1), p.gy_rows());
     if w.batch.is_some() {
         return Err(p.refuse("its weight depends on the sample", "write it as a batched MatMul of patches"));
@@ -48,12 +48,19 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
 }
 
 /// Factors of the kernel, for windows over `x` whose products with it have the gradient `gy`.
-pub fn weight_factors(p: &mut Pull<'_>, window: &Window, groups: usize, x: &Var, w: &Var, gy: &Var) -> Factors {
+pub fn weight_factors(
+    p: &mut BackwardContext<'_>,
+    window: &Window,
+    groups: usize,
+    x: &Var,
+    w: &Var,
+    gy: &Var,
+) -> Factors {
     let (channels, outputs) = (x.shape[1], w.shape[0]);
     let (taps, positions) = (window.taps(), window.positions());
     let own_rows = x.shape[0];
     let groups_axis: &[usize] = if groups == 1 { &[] } else { &[groups] };
-    let side = |p: &mut Pull<'_>, v: &Var, width: usize| {
+    let side = |p: &mut BackwardContext<'_>, v: &Var, width: usize| {
         let by_group = [groups_axis, &[width / groups, positions]].concat();
         if own_rows == 1 {
             return Side::positions_last(p.em.per_sample(v, &by_group));

@@ -8,13 +8,13 @@
 
 use super::conv::weight_factors;
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::window::Window;
 
-pub const RULE: Rule = Rule { op: "ConvTranspose", pull };
+pub const RULE: Rule = Rule { op: "ConvTranspose", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, w, gy) = (p.x_rows(0), p.x(1), p.gy_rows());
     let groups = p.int("group", 1) as usize;
     let window = Window::of_transposed(p, &w.shape[2..]);

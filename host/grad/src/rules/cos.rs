@@ -1,16 +1,16 @@
 //! `Cos`: `Y = cos(X)` ⇒ `dX = dY · −sin(X)`.
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Cos", pull };
+pub const RULE: Rule = Rule { op: "Cos", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());
-    let slope = p.em.alone("Sin", &x);
-    let slope = p.em.unary("Neg", &slope);
-    let gx = p.em.mul(&gy, &slope);
+    let derivative = p.em.alone("Sin", &x);
+    let derivative = p.em.unary("Neg", &derivative);
+    let gx = p.em.mul(&gy, &derivative);
     p.gx(0, gx);
     Ok(())
 }

@@ -3,15 +3,15 @@
 //! Both are products within a sample: the order of their sums is the same for every sample.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 use crate::lookup::along;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 use damper_onnx::graph::{Tensor, TensorData};
 
-pub const RULE: Rule = Rule { op: "CumSum", pull };
+pub const RULE: Rule = Rule { op: "CumSum", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let Some(&[axis]) = p.constant_ints(1).as_deref() else {
         return Err(p.refuse("its axis is not a constant", "use a constant axis"));
     };

@@ -1,12 +1,12 @@
 //! `Div`: `Y = A / B` ⇒ `dA = dY / B`, `dB = −dY · Y / B`.
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Div", pull };
+pub const RULE: Rule = Rule { op: "Div", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (b, y, gy) = (p.x(1), p.y(), p.gy());
     let ratio = p.em.div(&gy, &b);
     if p.wants(1) {

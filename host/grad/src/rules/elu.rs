@@ -3,11 +3,11 @@
 //! `exp` is taken of `min(X, 0)`, so that it overflows nowhere.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "Elu", pull };
+pub const RULE: Rule = Rule { op: "Elu", backward };
 
 /// `γ · X` where `X > 0`, else `γ · α · (exp(β · X) − 1)`: what `Elu`, `Celu` and `Selu` have in common.
 pub struct Exponential {
@@ -34,14 +34,14 @@ impl Exponential {
     }
 
     /// `dX`.
-    pub fn backward(&self, p: &mut Pull<'_>) {
+    pub fn backward(&self, p: &mut BackwardContext<'_>) {
         let (x, gy) = (p.x(0), p.gy());
         let exp = self.exp(p.em, &x);
         let low = p.em.scale(&exp, self.gamma * self.alpha * self.beta);
         let high = p.em.scalar(x.dtype, self.gamma);
         let positive = positive(p.em, &x);
-        let slope = p.em.choose(&positive, &high, &low);
-        let gx = p.em.mul(&gy, &slope);
+        let derivative = p.em.choose(&positive, &high, &low);
+        let gx = p.em.mul(&gy, &derivative);
         p.gx(0, gx);
     }
 
@@ -58,7 +58,7 @@ fn positive(em: &mut Emitter, x: &Var) -> Var {
     em.compare("Greater", x, &zero)
 }
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     Exponential::elu(p.float("alpha", 1.0)).backward(p);
     Ok(())
 }

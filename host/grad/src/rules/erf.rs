@@ -1,18 +1,18 @@
 //! `Erf`: `Y = erf(X)` ⇒ `dX = dY · 2/√π · exp(−X²)`.
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Erf", pull };
+pub const RULE: Rule = Rule { op: "Erf", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());
     let square = p.em.mul(&x, &x);
     let minus = p.em.unary("Neg", &square);
     let bell = p.em.unary("Exp", &minus);
-    let slope = p.em.scale(&bell, std::f64::consts::FRAC_2_SQRT_PI);
-    let gx = p.em.mul(&gy, &slope);
+    let derivative = p.em.scale(&bell, std::f64::consts::FRAC_2_SQRT_PI);
+    let gx = p.em.mul(&gy, &derivative);
     p.gx(0, gx);
     Ok(())
 }

@@ -1,12 +1,12 @@
 //! `Exp`: `Y = exp(X)` ⇒ `dX = dY · Y`.
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Exp", pull };
+pub const RULE: Rule = Rule { op: "Exp", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (y, gy) = (p.y(), p.gy());
     let gx = p.em.mul(&gy, &y);
     p.gx(0, gx);

@@ -6,16 +6,16 @@
 //! the indices one-hot.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::BATCH_FIRST;
 use crate::factor::{Factors, Side};
-use crate::lookup::{around, checked, embedding_gradient, put_back};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::lookup::{checked, embedding_gradient, scatter, split_at_axis};
 use damper_onnx::graph::BatchAxis;
 
-pub const RULE: Rule = Rule { op: "Gather", pull };
+pub const RULE: Rule = Rule { op: "Gather", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, index, gy) = (p.x(0), p.x(1), p.gy());
     let axis = p.int("axis", 0) as usize;
     let extent = x.shape[axis];
@@ -32,11 +32,11 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
         let batch =
             gy.batch.map(|b| if b.axis < axis { b } else { BatchAxis { axis: b.axis + 1 - index.rank(), ..b } });
         let rows = p.em.reshape(&gy, &shape, batch);
-        let gx = put_back(p.em, &rows, axis, &indices, extent);
+        let gx = scatter(p.em, &rows, axis, &indices, extent);
         p.gx(0, gx);
         return Ok(());
     }
-    let [before, _, after] = around(&x.shape, axis);
+    let [before, _, after] = split_at_axis(&x.shape, axis);
     let index = p.em.per_sample(&index, &[index.len()]);
     let index = checked(p.em, &index, extent).index;
     if before == 1 {

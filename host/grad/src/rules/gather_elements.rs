@@ -2,16 +2,16 @@
 //! the `i` that differ from `j` along the axis alone and looked up `j`.
 
 use super::rule::Rule;
-use crate::lookup::{around, checked, numbers};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
+use crate::lookup::{checked, numbers, split_at_axis};
 
-pub const RULE: Rule = Rule { op: "GatherElements", pull };
+pub const RULE: Rule = Rule { op: "GatherElements", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, index, gy) = (p.x(0), p.x(1), p.gy());
     let axis = p.int("axis", 0) as usize;
-    let ([before, extent, after], [_, count, _]) = (around(&x.shape, axis), around(&index.shape, axis));
+    let ([before, extent, after], [_, count, _]) = (split_at_axis(&x.shape, axis), split_at_axis(&index.shape, axis));
     // Both as [N, before, 1, count, after], or without N.
     let rows = [before, 1, count, after];
     let grad = p.em.per_sample(&gy, &rows);

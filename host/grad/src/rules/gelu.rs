@@ -7,11 +7,11 @@
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI, PI};
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "Gelu", pull };
+pub const RULE: Rule = Rule { op: "Gelu", backward };
 
 /// The weight of the cube in the approximation.
 const CUBIC: f64 = 0.044715;
@@ -54,12 +54,12 @@ fn polynomial(em: &mut Emitter, x: &Var, c: f64) -> Var {
     em.add(&scaled, &root)
 }
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());
     let (below, density) = if p.string("approximate") == "tanh" {
         let (below, product) = approximation(p.em, &x);
-        let slope = polynomial(p.em, &x, 3.0 * CUBIC);
-        let half = p.em.mul(&product, &slope);
+        let derivative = polynomial(p.em, &x, 3.0 * CUBIC);
+        let half = p.em.mul(&product, &derivative);
         (below, p.em.scale(&half, 2.0))
     } else {
         let square = p.em.mul(&x, &x);
@@ -68,8 +68,8 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
         (distribution(p.em, &x), p.em.scale(&bell, 1.0 / (2.0 * PI).sqrt()))
     };
     let across = p.em.mul(&x, &density);
-    let slope = p.em.add(&below, &across);
-    let gx = p.em.mul(&gy, &slope);
+    let derivative = p.em.add(&below, &across);
+    let gx = p.em.mul(&gy, &derivative);
     p.gx(0, gx);
     Ok(())
 }

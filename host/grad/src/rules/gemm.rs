@@ -4,13 +4,13 @@
 //! A weight's gradient is factored: one position a sample (or one for each row merged into the batch axis).
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::factor::{Factors, Side};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "Gemm", pull };
+pub const RULE: Rule = Rule { op: "Gemm", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (ta, tb) = (p.int("transA", 0) != 0, p.int("transB", 0) != 0);
     let (a, b, gy) = (p.x(0), p.x(1), p.gy());
     if p.wants(2) {

@@ -1,12 +1,12 @@
 //! `GlobalAveragePool`: `Y: [N, C, 1, …]` = mean of `X: [N, C, *s]` over its `S` positions ⇒ `dX = dY / S` repeated.
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "GlobalAveragePool", pull };
+pub const RULE: Rule = Rule { op: "GlobalAveragePool", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let positions: usize = p.x(0).shape[2..].iter().product();
     let gy = p.gy();
     let gx = p.em.scale(&gy, 1.0 / positions as f64);

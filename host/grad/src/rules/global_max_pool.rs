@@ -2,14 +2,14 @@
 //! elements the first in row-major order takes it all, as in `MaxPool`.
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use damper_onnx::graph::DType;
 use damper_onnx::make_attr_int;
 
-pub const RULE: Rule = Rule { op: "GlobalMaxPool", pull };
+pub const RULE: Rule = Rule { op: "GlobalMaxPool", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x_rows(0), p.gy_rows());
     let (rows, channels, positions) = (x.shape[0], x.shape[1], x.shape[2..].iter().product());
     let flat = p.em.reshape(&x, &[rows, channels, positions], x.batch);

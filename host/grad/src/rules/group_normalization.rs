@@ -4,13 +4,13 @@
 //! `γ` and `β` have one entry a group before operator set 21, one a channel from then on.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::normalize::Normalized;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "GroupNormalization", pull };
+pub const RULE: Rule = Rule { op: "GroupNormalization", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gamma, gy) = (p.x_rows(0), p.x(1), p.gy_rows());
     let groups = p.int("num_groups", 1) as usize;
     let channels = x.shape[1];
@@ -37,7 +37,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     if p.wants(0) {
         let gamma = p.em.reshape(&gamma, &affine, None);
         let inner = p.em.mul(&gy, &gamma);
-        let gx = normalized.pull(p.em, &inner);
+        let gx = normalized.backward(p.em, &inner);
         let gx = p.em.reshape(&gx, &x.shape, x.batch);
         p.gx_rows(0, gx);
     }

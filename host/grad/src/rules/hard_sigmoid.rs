@@ -1,11 +1,11 @@
 //! `HardSigmoid`: `Y = min(max(α · X + β, 0), 1)` ⇒ `dX = α · dY` where `0 < Y < 1`, else 0.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "HardSigmoid", pull };
+pub const RULE: Rule = Rule { op: "HardSigmoid", backward };
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, alpha: f64, beta: f64) -> Var {
@@ -16,7 +16,7 @@ pub fn forward(em: &mut Emitter, x: &Var, alpha: f64, beta: f64) -> Var {
     em.binary("Min", &above, &one)
 }
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (y, gy) = (p.y(), p.gy());
     let (zero, one) = (p.em.scalar(y.dtype, 0.0), p.em.scalar(y.dtype, 1.0));
     let above = p.em.compare("Greater", &y, &zero);

@@ -3,11 +3,11 @@
 
 use super::hard_sigmoid;
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "HardSwish", pull };
+pub const RULE: Rule = Rule { op: "HardSwish", backward };
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var) -> Var {
@@ -15,16 +15,16 @@ pub fn forward(em: &mut Emitter, x: &Var) -> Var {
     em.mul(x, &gate)
 }
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());
     let [low, high, zero, half, one] = [-3.0, 3.0, 0.0, 0.5, 1.0].map(|v| p.em.scalar(x.dtype, v));
     let third = p.em.scale(&x, 1.0 / 3.0);
     let line = p.em.add(&third, &half);
     let below = p.em.compare("Less", &x, &high);
     let above = p.em.compare("Greater", &x, &low);
-    let slope = p.em.choose(&below, &line, &one);
-    let slope = p.em.choose(&above, &slope, &zero);
-    let gx = p.em.mul(&gy, &slope);
+    let derivative = p.em.choose(&below, &line, &one);
+    let derivative = p.em.choose(&above, &derivative, &zero);
+    let gx = p.em.mul(&gy, &derivative);
     p.gx(0, gx);
     Ok(())
 }

@@ -1,13 +1,13 @@
 //! `Identity`: `Y = X` ⇒ `dX = dY`.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::factor::Grad;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "Identity", pull };
+pub const RULE: Rule = Rule { op: "Identity", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     match p.gy_any() {
         Grad::Factored(factors) => p.gx_factored(0, factors),
         Grad::Dense(gy) => p.gx(0, gy),

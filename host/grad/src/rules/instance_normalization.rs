@@ -2,13 +2,13 @@
 //! by `normalize`, `dγ_c = Σ dY · x̂`, `dβ_c = Σ dY` over the positions.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::normalize::Normalized;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "InstanceNormalization", pull };
+pub const RULE: Rule = Rule { op: "InstanceNormalization", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gamma, gy) = (p.x_rows(0), p.x(1), p.gy_rows());
     let axes: Vec<usize> = (2..x.rank()).collect();
     if p.wants(2) {
@@ -28,7 +28,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
         let shape = [&[gamma.shape[0]], &vec![1; axes.len()][..]].concat();
         let gamma = p.em.reshape(&gamma, &shape, None);
         let inner = p.em.mul(&gy, &gamma);
-        let gx = normalized.pull(p.em, &inner);
+        let gx = normalized.backward(p.em, &inner);
         p.gx_rows(0, gx);
     }
     Ok(())

@@ -2,13 +2,13 @@
 //! `dγ = dY · x̂`, `dβ = dY`, summed over what they were broadcast to.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::normalize::Normalized;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "LayerNormalization", pull };
+pub const RULE: Rule = Rule { op: "LayerNormalization", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gamma, gy) = (p.x(0), p.x(1), p.gy());
     if p.wants(2) {
         p.gx(2, gy.clone());
@@ -27,7 +27,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     }
     if p.wants(0) {
         let inner = p.em.mul(&gy, &gamma);
-        let gx = normalized.pull(p.em, &inner);
+        let gx = normalized.backward(p.em, &inner);
         p.gx(0, gx);
     }
     Ok(())

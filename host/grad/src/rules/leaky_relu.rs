@@ -1,12 +1,12 @@
 //! `LeakyRelu`: `Y = X` where `X ≥ 0`, else `αX` ⇒ `dX = dY` where `X > 0`, else `α · dY` (as PyTorch has it at 0).
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "LeakyRelu", pull };
+pub const RULE: Rule = Rule { op: "LeakyRelu", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());
     let alpha = p.float("alpha", 0.01);
     let zero = p.em.scalar(x.dtype, 0.0);

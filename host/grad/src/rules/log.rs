@@ -1,12 +1,12 @@
 //! `Log`: `Y = ln(X)` ⇒ `dX = dY / X`.
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Log", pull };
+pub const RULE: Rule = Rule { op: "Log", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());
     let gx = p.em.div(&gy, &x);
     p.gx(0, gx);

@@ -1,12 +1,12 @@
 //! `LogSoftmax` along one axis: `dX = dY − exp(Y) · Σ dY`.
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "LogSoftmax", pull };
+pub const RULE: Rule = Rule { op: "LogSoftmax", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (y, gy) = (p.y(), p.gy());
     let axis = p.int("axis", -1);
     let axis = if axis < 0 { axis + y.rank() as i64 } else { axis } as usize + p.shift();

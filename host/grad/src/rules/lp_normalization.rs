@@ -4,11 +4,11 @@
 use super::reduce_l2::over_norm;
 use super::rule::Rule;
 use super::{reduce_l1, reduce_l2};
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "LpNormalization", pull };
+pub const RULE: Rule = Rule { op: "LpNormalization", backward };
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, axis: usize, p: i64) -> Var {
@@ -20,7 +20,7 @@ fn norm(em: &mut Emitter, x: &Var, axis: usize, p: i64) -> Var {
     if p == 1 { reduce_l1::forward(em, x, &[axis], true) } else { reduce_l2::forward(em, x, &[axis], true) }
 }
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, y, gy) = (p.x(0), p.y(), p.gy());
     let order = p.int("p", 2);
     let axis = p.int("axis", -1).rem_euclid(x.rank() as i64) as usize;

@@ -5,15 +5,15 @@
 //! for each sample.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::Var;
 use crate::factor::{Factors, Side};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 use damper_onnx::graph::BatchAxis;
 
-pub const RULE: Rule = Rule { op: "MatMul", pull };
+pub const RULE: Rule = Rule { op: "MatMul", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (xa, xb, gy) = (p.x(0), p.x(1), p.gy());
     // A vector is a matrix with one row (on the left) or one column (on the right).
     let a = if xa.rank() == 1 { p.em.reshape(&xa, &[1, xa.shape[0]], None) } else { xa.clone() };
@@ -53,9 +53,9 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
 }
 
 /// The gradient of input `i` as a plain product.
-fn product(p: &mut Pull<'_>, i: usize, other: &Var, gy: &Var) {
-    let turned = p.em.transpose_last(other);
-    let gx = if i == 0 { p.em.matmul(gy, &turned) } else { p.em.matmul(&turned, gy) };
+fn product(p: &mut BackwardContext<'_>, i: usize, other: &Var, gy: &Var) {
+    let transposed = p.em.transpose_last(other);
+    let gx = if i == 0 { p.em.matmul(gy, &transposed) } else { p.em.matmul(&transposed, gy) };
     // A column that was a vector loses its second axis again; a row's first is summed away with the leading axes.
     let gx = if i == 1 && p.x(1).rank() == 1 {
         let shape = gx.shape[..gx.rank() - 1].to_vec();
@@ -66,7 +66,7 @@ fn product(p: &mut Pull<'_>, i: usize, other: &Var, gy: &Var) {
     p.gx(i, gx);
 }
 
-fn insert_axis(p: &mut Pull<'_>, x: &Var, at: usize) -> Var {
+fn insert_axis(p: &mut BackwardContext<'_>, x: &Var, at: usize) -> Var {
     let mut shape = x.shape.clone();
     shape.insert(at, 1);
     let batch = x.batch.map(|b| BatchAxis { axis: b.axis + (b.axis >= at) as usize, ..b });
@@ -74,14 +74,14 @@ fn insert_axis(p: &mut Pull<'_>, x: &Var, at: usize) -> Var {
 }
 
 /// `[N, *shape]`, with `shape` filled up to `rank` axes.
-fn by_sample(p: &mut Pull<'_>, x: &Var, rank: usize) -> Var {
+fn by_sample(p: &mut BackwardContext<'_>, x: &Var, rank: usize) -> Var {
     let mut shape = vec![1; rank - x.rank()];
     shape.extend(&x.shape);
     p.em.per_sample(x, &shape)
 }
 
 /// Factors of input `i`, a matrix or a stack of them; `None` where the other input is broadcast against the stack.
-fn factors(p: &mut Pull<'_>, i: usize, own: &Var, other: &Var, gy: &Var) -> Option<Factors> {
+fn factors(p: &mut BackwardContext<'_>, i: usize, own: &Var, other: &Var, gy: &Var) -> Option<Factors> {
     let rank = gy.rank();
     let filled = |v: &Var| [&vec![1; rank - v.rank()][..], &v.shape[..]].concat();
     let (own_shape, other_shape) = (filled(own), filled(other));

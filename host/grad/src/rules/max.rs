@@ -2,13 +2,13 @@
 //! (as PyTorch's `maximum` shares among two).
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Max", pull };
+pub const RULE: Rule = Rule { op: "Max", backward };
 
 /// The gradients of the inputs that are the extreme.
-pub fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+pub fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (y, gy) = (p.y(), p.gy());
     let (zero, one) = (p.em.scalar(y.dtype, 0.0), p.em.scalar(y.dtype, 1.0));
     let mut chosen = Vec::new();

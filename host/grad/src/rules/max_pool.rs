@@ -11,14 +11,14 @@
 //! Memory: the kept gradients, `K` times the size of `Y`, `K` being the number of taps.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 use crate::window::Window;
 
-pub const RULE: Rule = Rule { op: "MaxPool", pull };
+pub const RULE: Rule = Rule { op: "MaxPool", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let window = Window::of_pool(p)?;
     let (x, y, gy) = (p.x_rows(0), p.y_rows(), p.gy_rows());
     let stages = if window.tiles() { vec![window] } else { window.by_axis() };
@@ -52,11 +52,11 @@ fn hand_back(em: &mut Emitter, window: &Window, x: &Var, y: &Var, gy: Var) -> Va
         kept.push(keep);
     }
     kept.push(rest);
-    put_back(em, window, &kept)
+    scatter(em, window, &kept)
 }
 
 /// The kept gradients, each `[N, C, *output]`, summed into the places of their taps.
-fn put_back(em: &mut Emitter, window: &Window, kept: &[Var]) -> Var {
+fn scatter(em: &mut Emitter, window: &Window, kept: &[Var]) -> Var {
     let (shape, batch) = (kept[0].shape.clone(), kept[0].batch);
     let (rows, channels, output) = (shape[0], shape[1], &window.output);
     if let ([first, second], Some(axis)) = (kept, window.pairs()) {

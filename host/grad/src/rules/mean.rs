@@ -1,12 +1,12 @@
 //! `Mean` of `n` inputs: `dX_i = dY / n`.
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Mean", pull };
+pub const RULE: Rule = Rule { op: "Mean", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let gy = p.gy();
     let share = p.em.scale(&gy, 1.0 / p.arity() as f64);
     for i in 0..p.arity() {

@@ -4,11 +4,11 @@
 //! deviation is about as small, and makes the gradient finite there.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::normalize::Normalized;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "MeanVarianceNormalization", pull };
+pub const RULE: Rule = Rule { op: "MeanVarianceNormalization", backward };
 
 /// What is added to the variance.
 pub const EPSILON: f64 = 1e-18;
@@ -16,7 +16,7 @@ pub const EPSILON: f64 = 1e-18;
 /// The axes, where the node names none.
 pub const AXES: [i64; 3] = [0, 2, 3];
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());
     let listed = p.ints("axes").unwrap_or(AXES.to_vec());
     let axes = listed.iter().map(|a| a.rem_euclid(x.rank() as i64) as usize).collect();
@@ -24,7 +24,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     if x.batch.is_none() {
         normalized = normalized.behind_samples(p.em);
     }
-    let gx = normalized.pull(p.em, &gy);
+    let gx = normalized.backward(p.em, &gy);
     p.gx(0, gx);
     Ok(())
 }

@@ -4,11 +4,11 @@
 //! `u(u + 2) / (u(u + 2) + 2)`.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "Mish", pull };
+pub const RULE: Rule = Rule { op: "Mish", backward };
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var) -> Var {
@@ -34,15 +34,15 @@ fn gate(em: &mut Emitter, x: &Var) -> Var {
     em.div(&numerator, &denominator)
 }
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());
     let gate = gate(p.em, &x);
     let one = p.em.scalar(x.dtype, 1.0);
     let square = p.em.mul(&gate, &gate);
     let rest = p.em.sub(&one, &square);
     let sigmoid = p.em.unary("Sigmoid", &x);
-    let slope = p.em.mul(&rest, &sigmoid);
-    let across = p.em.mul(&x, &slope);
+    let derivative = p.em.mul(&rest, &sigmoid);
+    let across = p.em.mul(&x, &derivative);
     let whole = p.em.add(&gate, &across);
     let gx = p.em.mul(&gy, &whole);
     p.gx(0, gx);

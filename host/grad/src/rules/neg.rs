@@ -1,13 +1,13 @@
 //! `Neg`: `Y = −X` ⇒ `dX = −dY`, factored where `dY` is.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::factor::Grad;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "Neg", pull };
+pub const RULE: Rule = Rule { op: "Neg", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     match p.gy_any() {
         Grad::Factored(factors) => {
             let minus_one = p.em.scalar(p.x(0).dtype, -1.0);

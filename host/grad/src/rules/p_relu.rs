@@ -1,15 +1,15 @@
 //! `PRelu`: `Y = X` where `X > 0`, else `s · X` ⇒ `dX = dY` or `dY · s`, `ds = 0` or `dY · X` (the latter at 0, as PyTorch).
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "PRelu", pull };
+pub const RULE: Rule = Rule { op: "PRelu", backward };
 
 /// `Y`.
-pub fn forward(em: &mut Emitter, x: &Var, slope: &Var) -> Var {
-    let low = em.mul(x, slope);
+pub fn forward(em: &mut Emitter, x: &Var, derivative: &Var) -> Var {
+    let low = em.mul(x, derivative);
     let positive = positive(em, x);
     em.choose(&positive, x, &low)
 }
@@ -19,11 +19,11 @@ fn positive(em: &mut Emitter, x: &Var) -> Var {
     em.compare("Greater", x, &zero)
 }
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
-    let (x, slope, gy) = (p.x(0), p.x(1), p.gy());
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
+    let (x, derivative, gy) = (p.x(0), p.x(1), p.gy());
     let positive = positive(p.em, &x);
     if p.wants(0) {
-        let low = p.em.mul(&gy, &slope);
+        let low = p.em.mul(&gy, &derivative);
         let gx = p.em.choose(&positive, &gy, &low);
         p.gx(0, gx);
     }

@@ -5,15 +5,15 @@
 
 use super::rule::Rule;
 use crate::axis_map::AxisMap;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 use damper_onnx::attr_string;
 use damper_onnx::graph::{Graph, Node, TensorData};
 
-pub const RULE: Rule = Rule { op: "Pad", pull };
+pub const RULE: Rule = Rule { op: "Pad", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (graph, node) = p.place();
     if p.wants(2) {
         return Err(
@@ -32,7 +32,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     match copies(node, &x.shape, &pads) {
         Some(maps) => {
             for (axis, map) in maps.iter().enumerate() {
-                gx = map.pull(p.em, &gx, axis + shift);
+                gx = map.backward(p.em, &gx, axis + shift);
             }
         }
         None => {

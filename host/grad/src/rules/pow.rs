@@ -4,12 +4,12 @@
 //! too.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 use damper_onnx::graph::{DType, Tensor, TensorData};
 
-pub const RULE: Rule = Rule { op: "Pow", pull };
+pub const RULE: Rule = Rule { op: "Pow", backward };
 
 /// `Y`; `known` is the exponent where it is known now.
 pub fn forward(em: &mut Emitter, x: &Var, exponent: &Var, known: Option<&Tensor>) -> Var {
@@ -45,11 +45,11 @@ fn elements(tensor: &Tensor) -> Vec<f64> {
     }
 }
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, y, gy) = (p.x(0), p.y(), p.gy());
     let known = p.constant(1);
     if p.wants(0) {
-        let slope = match known.map(elements).as_deref() {
+        let derivative = match known.map(elements).as_deref() {
             Some([2.0]) => p.em.scale(&x, 2.0),
             Some([3.0]) => {
                 let square = p.em.mul(&x, &x);
@@ -79,7 +79,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
                 p.em.choose(&is_zero, &zero, &product)
             }
         };
-        let gx = p.em.mul(&gy, &slope);
+        let gx = p.em.mul(&gy, &derivative);
         p.gx(0, gx);
     }
     if p.wants(1) {
@@ -87,9 +87,9 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
         let positive = p.em.compare("Greater", &x, &zero);
         let inside = p.em.choose(&positive, &x, &one);
         let log = p.em.log(&inside);
-        let slope = p.em.mul(&y, &log);
-        let slope = p.em.choose(&positive, &slope, &zero);
-        let gc = p.em.mul(&gy, &slope);
+        let derivative = p.em.mul(&y, &log);
+        let derivative = p.em.choose(&positive, &derivative, &zero);
+        let gc = p.em.mul(&gy, &derivative);
         p.gx(1, gc);
     }
     Ok(())

@@ -1,12 +1,12 @@
 //! `Reciprocal`: `Y = 1 / X` ⇒ `dX = −dY · Y²`.
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Reciprocal", pull };
+pub const RULE: Rule = Rule { op: "Reciprocal", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (y, gy) = (p.y(), p.gy());
     let square = p.em.mul(&y, &y);
     let product = p.em.mul(&gy, &square);

@@ -5,11 +5,11 @@
 use super::reduce_sum::{kept_output, repeatable};
 use super::reduce_sum_square;
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "ReduceL2", pull };
+pub const RULE: Rule = Rule { op: "ReduceL2", backward };
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize], keep: bool) -> Var {
@@ -25,7 +25,7 @@ pub fn over_norm(em: &mut Emitter, a: &Var, norm: &Var) -> Var {
     em.choose(&is_zero, &zero, &ratio)
 }
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (gy, _) = repeatable(p)?;
     let (x, y) = (p.x(0), kept_output(p)?);
     let ratio = over_norm(p.em, &gy, &y);

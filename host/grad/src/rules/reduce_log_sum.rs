@@ -2,11 +2,11 @@
 
 use super::reduce_sum::repeatable;
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "ReduceLogSum", pull };
+pub const RULE: Rule = Rule { op: "ReduceLogSum", backward };
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize], keep: bool) -> Var {
@@ -14,7 +14,7 @@ pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize], keep: bool) -> Var {
     em.log(&sum)
 }
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (gy, _) = repeatable(p)?;
     let x = p.x(0);
     let axes = p.reduced_axes().unwrap_or_default();

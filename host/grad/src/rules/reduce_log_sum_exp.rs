@@ -4,11 +4,11 @@
 
 use super::reduce_sum::repeatable;
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "ReduceLogSumExp", pull };
+pub const RULE: Rule = Rule { op: "ReduceLogSumExp", backward };
 
 /// `Y`, with extent 1 along the reduced axes.
 pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize]) -> Var {
@@ -26,7 +26,7 @@ fn exponentials(em: &mut Emitter, x: &Var, axes: &[usize]) -> (Var, Var, Var) {
     (top, exp, sum)
 }
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (gy, _) = repeatable(p)?;
     let x = p.x(0);
     let axes = p.reduced_axes().unwrap_or_default();

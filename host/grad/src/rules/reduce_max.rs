@@ -3,13 +3,13 @@
 
 use super::reduce_sum::{kept_output, repeatable};
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "ReduceMax", pull };
+pub const RULE: Rule = Rule { op: "ReduceMax", backward };
 
 /// The gradient of the extreme elements.
-pub fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+pub fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (gy, _) = repeatable(p)?;
     let (x, y) = (p.x(0), kept_output(p)?);
     let axes = p.reduced_axes().unwrap_or_default();

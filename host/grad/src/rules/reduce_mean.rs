@@ -2,12 +2,12 @@
 
 use super::reduce_sum::repeatable;
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "ReduceMean", pull };
+pub const RULE: Rule = Rule { op: "ReduceMean", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (gy, count) = repeatable(p)?;
     let gx = p.em.scale(&gy, 1.0 / count as f64);
     p.gx(0, gx);

@@ -5,11 +5,11 @@
 
 use super::reduce_sum::repeatable;
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "ReduceProd", pull };
+pub const RULE: Rule = Rule { op: "ReduceProd", backward };
 
 /// `Y`, with extent 1 along the reduced axes.
 pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize]) -> Var {
@@ -32,7 +32,7 @@ pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize]) -> Var {
     product
 }
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (gy, _) = repeatable(p)?;
     let x = p.x(0);
     let axes = p.reduced_axes().unwrap_or_default();
@@ -46,8 +46,8 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     // What is 0 beside the element itself.
     let others = p.em.sub(&zeros, &counted);
     let some = p.em.compare("Greater", &others, &zero);
-    let slope = p.em.choose(&some, &zero, &without);
-    let gx = p.em.mul(&gy, &slope);
+    let derivative = p.em.choose(&some, &zero, &without);
+    let gx = p.em.mul(&gy, &derivative);
     p.gx(0, gx);
     Ok(())
 }

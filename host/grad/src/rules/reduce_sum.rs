@@ -1,20 +1,20 @@
 //! `ReduceSum`: `Y` = `X` summed over axes ⇒ `dX` = `dY` repeated along them.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::Var;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "ReduceSum", pull };
+pub const RULE: Rule = Rule { op: "ReduceSum", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (gy, _) = repeatable(p)?;
     p.gx(0, gy);
     Ok(())
 }
 
 /// `dY` with extent 1 along the reduced axes, and how many elements of one sample were reduced to one.
-pub fn repeatable(p: &mut Pull<'_>) -> Result<(Var, usize), Refusal> {
+pub fn repeatable(p: &mut BackwardContext<'_>) -> Result<(Var, usize), DeriveError> {
     let x = p.x(0);
     let Some(axes) = p.reduced_axes() else {
         return Err(p.refuse("its axes are not a constant", "export it with constant axes"));
@@ -29,7 +29,7 @@ pub fn repeatable(p: &mut Pull<'_>) -> Result<(Var, usize), Refusal> {
 }
 
 /// `Y` with extent 1 along the reduced axes.
-pub fn kept_output(p: &mut Pull<'_>) -> Result<Var, Refusal> {
+pub fn kept_output(p: &mut BackwardContext<'_>) -> Result<Var, DeriveError> {
     let (x, y) = (p.x(0), p.y());
     let Some(axes) = p.reduced_axes() else {
         return Err(p.refuse("its axes are not a constant", "export it with constant axes"));

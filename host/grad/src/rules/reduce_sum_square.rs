@@ -4,11 +4,11 @@
 
 use super::reduce_sum::repeatable;
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "ReduceSumSquare", pull };
+pub const RULE: Rule = Rule { op: "ReduceSumSquare", backward };
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize], keep: bool) -> Var {
@@ -16,7 +16,7 @@ pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize], keep: bool) -> Var {
     em.reduce_sum(&square, axes, keep)
 }
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (gy, _) = repeatable(p)?;
     let x = p.x(0);
     let twice = p.em.scale(&x, 2.0);

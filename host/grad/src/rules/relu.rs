@@ -1,12 +1,12 @@
 //! `Relu`: `Y = max(X, 0)` ⇒ `dX = dY` where `Y > 0`, else 0 (as PyTorch has it at 0).
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Relu", pull };
+pub const RULE: Rule = Rule { op: "Relu", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (y, gy) = (p.y(), p.gy());
     let zero = p.em.scalar(y.dtype, 0.0);
     let open = p.em.compare("Greater", &y, &zero);

@@ -1,13 +1,13 @@
 //! `Reshape`: the same elements in row-major order ⇒ `dX` = `dY` in `X`'s shape, factored where `dY` is.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::factor::Grad;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "Reshape", pull };
+pub const RULE: Rule = Rule { op: "Reshape", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (shape, batch) = p.layout(0);
     match p.gy_any() {
         Grad::Factored(factors) => {

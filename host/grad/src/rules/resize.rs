@@ -5,15 +5,15 @@
 
 use super::rule::Rule;
 use crate::axis_map::AxisMap;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 use damper_onnx::graph::{DType, Graph, Node};
 use damper_onnx::{attr_float, attr_int, attr_string, make_attr_string};
 
-pub const RULE: Rule = Rule { op: "Resize", pull };
+pub const RULE: Rule = Rule { op: "Resize", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (graph, node) = p.place();
     let Some(maps) = maps(graph, node) else {
         return Err(p.refuse("its scales are not constants", "export the model with fixed sizes"));
@@ -21,7 +21,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     let shift = p.shift();
     let mut gx = p.gy();
     for (axis, map) in maps.iter().enumerate() {
-        gx = map.pull(p.em, &gx, axis + shift);
+        gx = map.backward(p.em, &gx, axis + shift);
     }
     p.gx(0, gx);
     Ok(())

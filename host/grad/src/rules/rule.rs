@@ -1,12 +1,12 @@
 //! The type of differentiation rules.
 
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
 /// How the gradient of one operator's output becomes gradients of its inputs.
 pub struct Rule {
     /// Operator of the standard domain.
     pub op: &'static str,
     /// Emits the gradients of the inputs that are wanted.
-    pub pull: fn(&mut Pull<'_>) -> Result<(), Refusal>,
+    pub backward: fn(&mut BackwardContext<'_>) -> Result<(), DeriveError>,
 }

@@ -2,10 +2,10 @@
 
 use super::elu::Exponential;
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Selu", pull };
+pub const RULE: Rule = Rule { op: "Selu", backward };
 
 /// The operator's default of `α`.
 pub const ALPHA: f32 = 1.673_263_2;
@@ -17,7 +17,7 @@ pub fn selu(alpha: f64, gamma: f64) -> Exponential {
     Exponential { alpha, beta: 1.0, gamma }
 }
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     selu(p.float("alpha", ALPHA), p.float("gamma", GAMMA)).backward(p);
     Ok(())
 }

@@ -1,15 +1,15 @@
 //! `Sin`: `Y = sin(X)` ⇒ `dX = dY · cos(X)`.
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Sin", pull };
+pub const RULE: Rule = Rule { op: "Sin", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());
-    let slope = p.em.alone("Cos", &x);
-    let gx = p.em.mul(&gy, &slope);
+    let derivative = p.em.alone("Cos", &x);
+    let gx = p.em.mul(&gy, &derivative);
     p.gx(0, gx);
     Ok(())
 }

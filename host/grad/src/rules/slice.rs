@@ -1,13 +1,13 @@
 //! `Slice`: `Y` = every so many elements along axes ⇒ `dX` = those of `dY` in their places, 0 elsewhere.
 
 use super::rule::Rule;
-use crate::lookup::put_back;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
+use crate::lookup::scatter;
 
-pub const RULE: Rule = Rule { op: "Slice", pull };
+pub const RULE: Rule = Rule { op: "Slice", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, y) = (p.x(0), p.y());
     let mut gx = p.gy();
     let lists = [1, 3, 4].map(|i| p.constant_ints(i));
@@ -17,7 +17,7 @@ fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
     for ((start, axis), step) in starts.into_iter().zip(axes).zip(steps) {
         let axis = axis as usize;
         let indices: Vec<usize> = (0..y.shape[axis] as i64).map(|k| (start + k * step) as usize).collect();
-        gx = put_back(p.em, &gx, axis + p.shift(), &indices, x.shape[axis]);
+        gx = scatter(p.em, &gx, axis + p.shift(), &indices, x.shape[axis]);
     }
     p.gx(0, gx);
     Ok(())

@@ -3,12 +3,12 @@
 //! Written `max(X, 0) + ln(1 + exp(−|X|))`, which overflows nowhere.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 use damper_onnx::graph::DType;
 
-pub const RULE: Rule = Rule { op: "Softplus", pull };
+pub const RULE: Rule = Rule { op: "Softplus", backward };
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var) -> Var {
@@ -39,10 +39,10 @@ fn log_of_one_more(em: &mut Emitter, u: &Var) -> Var {
     em.mul(&z, &sum)
 }
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());
-    let slope = p.em.unary("Sigmoid", &x);
-    let gx = p.em.mul(&gy, &slope);
+    let derivative = p.em.unary("Sigmoid", &x);
+    let gx = p.em.mul(&gy, &derivative);
     p.gx(0, gx);
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! `Softsign`: `Y = X / (1 + |X|)` ⇒ `dX = dY / (1 + |X|)²`.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "Softsign", pull };
+pub const RULE: Rule = Rule { op: "Softsign", backward };
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var) -> Var {
@@ -19,7 +19,7 @@ fn divisor(em: &mut Emitter, x: &Var) -> Var {
     em.add(&magnitude, &one)
 }
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());
     let divisor = divisor(p.em, &x);
     let once = p.em.div(&gy, &divisor);

@@ -1,12 +1,12 @@
 //! `Sqrt`: `Y = √X` ⇒ `dX = dY / 2Y`.
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Sqrt", pull };
+pub const RULE: Rule = Rule { op: "Sqrt", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (y, gy) = (p.y(), p.gy());
     let half = p.em.scale(&gy, 0.5);
     let gx = p.em.div(&half, &y);

@@ -1,12 +1,12 @@
 //! `Sub`: `Y = A − B` ⇒ `dA = dY`, `dB = −dY`.
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Sub", pull };
+pub const RULE: Rule = Rule { op: "Sub", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let gy = p.gy();
     if p.wants(0) {
         p.gx(0, gy.clone());

@@ -1,12 +1,12 @@
 //! `Sum` of any number of inputs: `dX_i = dY`.
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Sum", pull };
+pub const RULE: Rule = Rule { op: "Sum", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let gy = p.gy();
     for i in 0..p.arity() {
         if p.wants(i) {

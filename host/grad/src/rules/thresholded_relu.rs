@@ -1,11 +1,11 @@
 //! `ThresholdedRelu`: `Y = X` where `X > α`, else 0 ⇒ `dX = dY` or 0.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "ThresholdedRelu", pull };
+pub const RULE: Rule = Rule { op: "ThresholdedRelu", backward };
 
 /// `pass` where `x` is above the threshold.
 pub fn gate(em: &mut Emitter, x: &Var, pass: &Var, alpha: f64) -> Var {
@@ -14,7 +14,7 @@ pub fn gate(em: &mut Emitter, x: &Var, pass: &Var, alpha: f64) -> Var {
     em.choose(&open, pass, &zero)
 }
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());
     let gx = gate(p.em, &x, &gy, p.float("alpha", 1.0));
     p.gx(0, gx);

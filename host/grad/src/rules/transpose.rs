@@ -1,13 +1,13 @@
 //! `Transpose`: axes permuted ⇒ `dX` = `dY` permuted back, factored where `dY` is.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::factor::{Grad, behind_samples};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 
-pub const RULE: Rule = Rule { op: "Transpose", pull };
+pub const RULE: Rule = Rule { op: "Transpose", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let rank = p.x(0).rank();
     let perm = match p.ints("perm") {
         Some(perm) => perm.iter().map(|&a| a as usize).collect(),

@@ -1,14 +1,14 @@
 //! `Trilu`: a triangle of each matrix of the last two axes, 0 elsewhere ⇒ `dX` = the same triangle of `dY`.
 
 use super::rule::Rule;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::pull::Pull;
-use crate::refusal::Refusal;
 use damper_onnx::graph::{DType, Tensor, TensorData};
 
-pub const RULE: Rule = Rule { op: "Trilu", pull };
+pub const RULE: Rule = Rule { op: "Trilu", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let diagonal = match p.constant_ints(1).as_deref() {
         None if !p.has(1) => 0,
         Some(&[k]) => k,

@@ -2,12 +2,12 @@
 //! choice masks both, so that an infinity or NaN of the side not taken does not spread from here.
 
 use super::rule::Rule;
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Where", pull };
+pub const RULE: Rule = Rule { op: "Where", backward };
 
-fn pull(p: &mut Pull<'_>) -> Result<(), Refusal> {
+fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (condition, gy) = (p.x(0), p.gy());
     let zero = p.em.scalar(gy.dtype, 0.0);
     if p.wants(1) {

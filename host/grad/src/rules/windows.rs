@@ -1,21 +1,21 @@
 //! The windows of a convolution or pool, from its attributes and the shapes of its input and output.
 
-use crate::pull::Pull;
-use crate::refusal::Refusal;
+use crate::backward::BackwardContext;
+use crate::derive_error::DeriveError;
 use crate::window::Window;
 
 impl Window {
     /// The windows of the node, from its attributes and the shapes of its input and output.
-    pub fn of(p: &Pull<'_>, kernel: &[usize]) -> Self {
+    pub fn of(p: &BackwardContext<'_>, kernel: &[usize]) -> Self {
         Self::between(p, kernel, p.x(0).shape[2..].to_vec(), p.y().shape[2..].to_vec())
     }
 
     /// The windows that a transposed convolution slides over its output, one for each element of its input.
-    pub fn of_transposed(p: &Pull<'_>, kernel: &[usize]) -> Self {
+    pub fn of_transposed(p: &BackwardContext<'_>, kernel: &[usize]) -> Self {
         Self::between(p, kernel, p.y().shape[2..].to_vec(), p.x(0).shape[2..].to_vec())
     }
 
-    fn between(p: &Pull<'_>, kernel: &[usize], input: Vec<usize>, output: Vec<usize>) -> Self {
+    fn between(p: &BackwardContext<'_>, kernel: &[usize], input: Vec<usize>, output: Vec<usize>) -> Self {
         let rank = input.len();
         let list = |name: &str| match p.ints(name) {
             Some(list) => list.iter().map(|&v| v as usize).collect(),
@@ -40,7 +40,7 @@ impl Window {
     }
 
     /// The windows of a pool, which declares their size.
-    pub fn of_pool(p: &Pull<'_>) -> Result<Self, Refusal> {
+    pub fn of_pool(p: &BackwardContext<'_>) -> Result<Self, DeriveError> {
         let kernel =
             p.ints("kernel_shape").ok_or_else(|| p.refuse("it has no kernel_shape", "export the model again"))?;
         Ok(Self::of(p, &kernel.iter().map(|&k| k as usize).collect::<Vec<_>>()))

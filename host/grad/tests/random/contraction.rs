@@ -62,8 +62,8 @@ fn mat_mul(net: &mut Net, op: &str) -> Option<()> {
             let x = net.any(|x| x.rank() > 2 && x.batch.is_some_and(|b| b.axis + 2 < x.rank()))?;
             let mut perm: Vec<i64> = (0..x.rank() as i64).collect();
             perm.swap(x.rank() - 2, x.rank() - 1);
-            let turned = net.node("Transpose", &[&x.name], vec![make_attr_ints("perm", &perm)]);
-            let name = net.node(op, &[&x.name, &turned], vec![]);
+            let transposed = net.node("Transpose", &[&x.name], vec![make_attr_ints("perm", &perm)]);
+            let name = net.node(op, &[&x.name, &transposed], vec![]);
             let (rows, inner) = (x.shape[x.rank() - 2], x.shape[x.rank() - 1]);
             let shape = [&x.shape[..x.rank() - 2], &[rows, rows]].concat();
             net.yields(Val { name, shape, batch: x.batch, bound: x.bound * x.bound * inner as f64 });
@@ -114,9 +114,9 @@ fn attention(net: &mut Net, op: &str) -> Option<()> {
 fn gemm(net: &mut Net, op: &str) -> Option<()> {
     let x = net.any(|x| x.rank() == 2 && x.batch.is_some_and(|b| b.axis == 0))?;
     let (inner, columns) = (x.shape[1], net.draw.between(1, 4));
-    let turned = net.draw.one_in(2);
-    let w = net.param(&if turned { [columns, inner] } else { [inner, columns] });
-    let mut attributes = vec![make_attr_int("transB", i64::from(turned))];
+    let transposed = net.draw.one_in(2);
+    let w = net.param(&if transposed { [columns, inner] } else { [inner, columns] });
+    let mut attributes = vec![make_attr_int("transB", i64::from(transposed))];
     if net.draw.one_in(3) {
         attributes.extend([make_attr_float("alpha", 0.5), make_attr_float("beta", -1.5)]);
     }

@@ -232,9 +232,9 @@ fn variadic(net: &mut Net, op: &str) -> Option<()> {
 fn prelu(net: &mut Net, op: &str) -> Option<()> {
     let x = net.any(|x| x.rank() > 1 && x.is_batch_first())?;
     let channels = if x.rank() == 2 { vec![x.shape[1]] } else { [&[x.shape[1]], &vec![1; x.rank() - 2][..]].concat() };
-    let slope = net.param(&channels);
-    let name = net.node(op, &[&x.name, &slope.name], vec![]);
-    net.yields(Val { name, bound: x.bound * slope.bound.max(1.0), ..x });
+    let derivative = net.param(&channels);
+    let name = net.node(op, &[&x.name, &derivative.name], vec![]);
+    net.yields(Val { name, bound: x.bound * derivative.bound.max(1.0), ..x });
     Some(())
 }
 

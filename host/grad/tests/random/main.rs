@@ -98,7 +98,7 @@ fn row(feed: &Feed, row: usize) -> Vec<f64> {
 /// The largest difference allowed nowhere, with what it was met at.
 fn check_against_finite_differences(graph: &Graph, options: &DeriveOptions, feeds: &[Feed]) -> Result<(), String> {
     let wide = double::widened(graph);
-    let grad = derive(&wide, options).map_err(|refusal| format!("in f64: {refusal}"))?;
+    let grad = derive(&wide, options).map_err(|derive_error| format!("in f64: {derive_error}"))?;
     let outputs = double::run(&grad, feeds, BATCH);
     let data = grad.inputs.len() + grad.labels.iter().len();
     readouts::check(&wide, options, feeds, data, BATCH, &outputs)?;
@@ -184,7 +184,7 @@ fn derived(seed: u64) -> Result<(DeriveOptions, Graph, GradGraph), String> {
     let network = network(seed);
     let choice = GraphOptions { freeze: frozen(&network.model, seed), ..GraphOptions::default() };
     let graph = Graph::from_model(&network.model, &choice).map_err(|error| error.to_string())?;
-    let grad = derive(&graph, &network.options).map_err(|refusal| refusal.to_string())?;
+    let grad = derive(&graph, &network.options).map_err(|derive_error| derive_error.to_string())?;
     Ok((network.options, graph, grad))
 }
 

@@ -110,7 +110,7 @@ fn run(
 ) -> Result<Outputs, String> {
     options_at(options, points, |options| {
         let options = DeriveOptions { readout, ..options.clone() };
-        let grad = derive(wide, &options).map_err(|refusal| format!("{readout:?} at {points}: {refusal}"))?;
+        let grad = derive(wide, &options).map_err(|derive_error| format!("{readout:?} at {points}: {derive_error}"))?;
         Ok(double::run(&grad, feeds, samples))
     })
 }

@@ -296,10 +296,10 @@ impl GraphBuilder {
     pub fn pool_over_turned_batch(op: &str) -> Case {
         let mut b = Self::new(17);
         let x = b.activation(&[3, 4, 4]);
-        let turned = Some(BatchAxis { axis: 1, outer: 1, inner: 1 });
+        let transposed = Some(BatchAxis { axis: 1, outer: 1, inner: 1 });
         let swap = || vec![make_attr_ints("perm", &[1, 0, 2, 3])];
-        let x = b.node_at("Transpose", &[x], swap(), &[3, 1, 4, 4], turned);
-        let y = b.node_at(op, &[x], Self::pool_window(), &[3, 1, 2, 2], turned);
+        let x = b.node_at("Transpose", &[x], swap(), &[3, 1, 4, 4], transposed);
+        let y = b.node_at(op, &[x], Self::pool_window(), &[3, 1, 2, 2], transposed);
         let y = b.node_at("Transpose", &[y], swap(), &[1, 3, 2, 2], Some(BATCH_FIRST));
         b.case("with the batch on axis 1", y)
     }

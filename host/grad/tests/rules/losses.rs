@@ -23,10 +23,10 @@ pub fn cases() -> Vec<Case> {
     let mut merged = GraphBuilder::new(17);
     let x = merged.activation(&[3, 4]);
     let rows = merged.node_at("Reshape", &[x], vec![], &[3, 4], Some(BatchAxis { axis: 0, outer: 1, inner: 3 }));
-    let mut turned = GraphBuilder::new(17);
-    let x = turned.activation(&[3, 4]);
+    let mut transposed = GraphBuilder::new(17);
+    let x = transposed.activation(&[3, 4]);
     let perm = vec![make_attr_ints("perm", &[1, 0, 2])];
-    let second = turned.node_at("Transpose", &[x], perm, &[3, 1, 4], Some(BatchAxis { axis: 1, ..BATCH_FIRST }));
+    let second = transposed.node_at("Transpose", &[x], perm, &[3, 1, 4], Some(BatchAxis { axis: 1, ..BATCH_FIRST }));
     let mut own = GraphBuilder::new(17);
     let x = own.activation(&[3]);
     let minus_one = own.ints(&[-1]);
@@ -44,7 +44,7 @@ pub fn cases() -> Vec<Case> {
         one("softmax-cross-entropy: a large vocabulary", &[2, 1000], entropy.clone()),
         huge("softmax-cross-entropy: logits up to 1e4", &[3, 4], on_axis(2)),
         merged.case_with("softmax-cross-entropy: tokens merged into the batch", rows, entropy.clone()),
-        turned.case_with("softmax-cross-entropy: the batch on axis 1", second, entropy),
+        transposed.case_with("softmax-cross-entropy: the batch on axis 1", second, entropy),
         one("mse", &[2, 3], mse.clone()),
         one("mse: summed", &[2, 3], summed(&mse)),
         one("bce-with-logits", &[2, 3], bce.clone()),

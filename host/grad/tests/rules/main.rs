@@ -117,7 +117,7 @@ fn sample(output: &[f32], i: usize, n: usize) -> &[f32] {
 }
 
 fn emit(case: &Case) -> GradGraph {
-    derive(&case.graph, &case.options).unwrap_or_else(|refusal| panic!("{}: {refusal}", case.name))
+    derive(&case.graph, &case.options).unwrap_or_else(|derive_error| panic!("{}: {derive_error}", case.name))
 }
 
 fn check_against_finite_differences(case: &Case) {

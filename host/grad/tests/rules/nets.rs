@@ -129,9 +129,9 @@ fn attention() -> Case {
     let scores = b.node_at("MatMul", &[q, k], vec![], &[2, 4, 4], Some(stack));
     let weights = b.node_at("Softmax", &[scores], vec![], &[2, 4, 4], Some(stack));
     let mixed = b.node_at("MatMul", &[weights, v], vec![], &[2, 4, 3], Some(stack));
-    let turned = b.node_at("Transpose", &[mixed], perm(&[1, 0, 2]), &[4, 2, 3], Some(columns));
+    let transposed = b.node_at("Transpose", &[mixed], perm(&[1, 0, 2]), &[4, 2, 3], Some(columns));
     let rows = Some(BatchAxis { axis: 0, outer: 4, inner: 1 });
-    let flat = b.node_at("Reshape", &[turned], vec![], &[4, 6], rows);
+    let flat = b.node_at("Reshape", &[transposed], vec![], &[4, 6], rows);
     let (w, c) = (b.param_in(&[6, 6], -0.5, 0.5), b.param_in(&[6], -0.5, 0.5));
     let out = b.node_at("Gemm", &[flat, w, c], vec![make_attr_int("transB", 1)], &[4, 6], rows);
     let apart = b.node_at("Reshape", &[out], vec![], &[4, 1, 6], second);

@@ -109,7 +109,7 @@ fn einsums() -> Vec<Rewritten> {
         let attributes = vec![make_attr_string("equation", equation)];
         start(inputs, weights).node("Einsum", reads, "y", attributes).end(&format!("Einsum: {equation}"))
     };
-    let turned = |equation: &str, reads: &[&str], inputs: &[&[usize]], weights: &[&[usize]], perm: &[i64]| {
+    let transposed = |equation: &str, reads: &[&str], inputs: &[&[usize]], weights: &[&[usize]], perm: &[i64]| {
         let attributes = vec![make_attr_string("equation", equation)];
         start(inputs, weights)
             .node("Einsum", reads, "h", attributes)
@@ -129,7 +129,7 @@ fn einsums() -> Vec<Rewritten> {
         one("bshd,hde->bse", &["a", "v"], &[&[3, 2, 4]], &[&[2, 4, 5]]),
         one("bshd,hde->bshe", &["a", "v"], &[&[3, 2, 4]], &[&[2, 4, 5]]),
         one("bhd,hde->bhe", &["a", "v"], &[&[2, 4]], &[&[2, 4, 5]]),
-        turned("bhd,hde->ehb", &["a", "v"], &[&[2, 4]], &[&[2, 4, 5]], &[2, 1, 0]),
+        transposed("bhd,hde->ehb", &["a", "v"], &[&[2, 4]], &[&[2, 4, 5]], &[2, 1, 0]),
         one("...d,de->...e", &["a", "v"], &[&[2, 3]], &[&[3, 4]]),
         one("b...ij,b...jk->b...ik", &["a", "b"], &[&[2, 3, 4], &[1, 4, 5]], &[]),
         one("bi,i->bi", &["a", "v"], &[&[3]], &[&[3]]),

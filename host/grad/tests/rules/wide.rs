@@ -23,12 +23,12 @@ pub fn cases() -> Vec<Case> {
     let y = twice.node("MatMul", &[h, w], vec![], &[1, 2, 64]);
     let twice = twice.case("wide: a weight used twice", y);
 
-    let mut turned = GraphBuilder::new(17);
-    let (x, w) = (turned.activation(&[2, 48]), turned.param_in(&[8, 8, 48], -0.2, 0.2));
-    let matrix = turned.node("Reshape", &[w], vec![], &[64, 48]);
-    let matrix = turned.node("Transpose", &[matrix], vec![], &[48, 64]);
-    let y = turned.node("MatMul", &[x, matrix], vec![], &[1, 2, 64]);
-    let turned = turned.case("wide: a weight transposed and reshaped", y);
+    let mut transposed = GraphBuilder::new(17);
+    let (x, w) = (transposed.activation(&[2, 48]), transposed.param_in(&[8, 8, 48], -0.2, 0.2));
+    let matrix = transposed.node("Reshape", &[w], vec![], &[64, 48]);
+    let matrix = transposed.node("Transpose", &[matrix], vec![], &[48, 64]);
+    let y = transposed.node("MatMul", &[x, matrix], vec![], &[1, 2, 64]);
+    let transposed = transposed.case("wide: a weight transposed and reshaped", y);
 
     let mut stacked = GraphBuilder::new(17);
     let (x, w) = (stacked.activation(&[64]), stacked.param_in(&[48, 8, 8], -0.2, 0.2));
@@ -83,8 +83,8 @@ pub fn cases() -> Vec<Case> {
         if !tied {
             return b.case(name, rows);
         }
-        let turned = b.node("Transpose", &[table], vec![], &[24, 40]);
-        let y = b.node("MatMul", &[rows, turned], vec![], &[1, 3, 40]);
+        let transposed = b.node("Transpose", &[table], vec![], &[24, 40]);
+        let y = b.node("MatMul", &[rows, transposed], vec![], &[1, 3, 40]);
         b.case_with(name, y, DeriveOptions::new(Loss::SoftmaxCrossEntropy))
     };
 
@@ -101,7 +101,7 @@ pub fn cases() -> Vec<Case> {
         linear,
         positions,
         twice,
-        turned,
+        transposed,
         stacked,
         heads,
         conv("wide: a convolution at four positions", 1, 4, 20, [32, 20, 3, 3]),

@@ -9,7 +9,7 @@
 //! its bits depend on the sample, the parameters and the kind of processor, not on the vectors' width.
 
 use super::windows::{Windows, copy_lines, take};
-use crate::vectors::{Run, WIDEST, Weighted, turn};
+use crate::simd::{MAX_LANES, Run, SimdKernel, turn};
 use pulp::Simd;
 use std::ops::Range;
 
@@ -73,7 +73,7 @@ impl Convolution {
             offsets: (0..channels).flat_map(taps).collect(),
             plane,
             padded: if stay { vec![] } else { vec![0.0; channels * plane[0] * plane[1]] },
-            line: vec![0.0; windows.output[1] * 2 * WIDEST],
+            line: vec![0.0; windows.output[1] * 2 * MAX_LANES],
         }
     }
 
@@ -87,8 +87,8 @@ impl Convolution {
         let (taps, of_kernel) = (self.windows.taps(), kernel[0] * kernel[1]);
         self.kernels.clear();
         let len = outputs.next_multiple_of(S::F32_LANES) * taps;
-        self.kernels.resize(len + WIDEST, 0.0);
-        self.aligned = self.kernels.as_ptr().align_offset(size_of::<[f32; WIDEST]>()).min(WIDEST);
+        self.kernels.resize(len + MAX_LANES, 0.0);
+        self.aligned = self.kernels.as_ptr().align_offset(size_of::<[f32; MAX_LANES]>()).min(MAX_LANES);
         for (block, kernels) in self.kernels[self.aligned..][..len].chunks_mut(2 * S::F32_LANES * taps).enumerate() {
             let (first, wide) = (block * 2 * S::F32_LANES, kernels.len() / taps);
             for output in first..outputs.min(first + wide) {
@@ -167,7 +167,7 @@ impl Convolution {
         let Windows { outputs, output: [lines, columns], kernel, stride, .. } = self.windows;
         let wide = N * S::F32_LANES;
         let count = wide.min(outputs - first);
-        let mut biases = [0.0; 2 * WIDEST];
+        let mut biases = [0.0; 2 * MAX_LANES];
         if let Some(bias) = bias {
             biases[..count].copy_from_slice(&bias[first..][..count]);
         }
@@ -175,7 +175,7 @@ impl Convolution {
         let kernels = [first, kernel[0] * kernel[1]];
         let most = match N {
             1 => COLUMNS,
-            _ if S::F32_LANES >= WIDEST => WIDE_COLUMNS,
+            _ if S::F32_LANES >= MAX_LANES => WIDE_COLUMNS,
             _ => FEWER_COLUMNS,
         };
         let across = columns.div_ceil(columns.div_ceil(most));
@@ -227,7 +227,7 @@ fn flat(windows: Windows) -> Windows {
     Windows { input: line, output: line, ..windows }
 }
 
-impl Weighted for Convolution {
+impl SimdKernel for Convolution {
     #[inline(always)]
     fn work<S: Simd>(Run { of, x, weights, bias, y }: Run<'_, Self>, simd: S) {
         of.take_weights::<S>(weights);

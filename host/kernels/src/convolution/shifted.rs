@@ -9,7 +9,7 @@
 //! its bits depend on the sample, the parameters and the kind of processor, not on the vectors' width.
 
 use super::windows::{Windows, copy_lines, take};
-use crate::vectors::{Run, WIDEST, Weighted};
+use crate::simd::{MAX_LANES, Run, SimdKernel};
 use pulp::Simd;
 
 /// Outputs of a tile.
@@ -34,13 +34,13 @@ pub(super) fn suits(windows: &Windows) -> bool {
     // Of a vector of sums: to turn it, and to copy one.
     const TURN: usize = 8;
     const COPY: usize = 3;
-    let of_outputs = positions * outputs.div_ceil(WIDEST) * (taps + TURN);
-    let products = positions.div_ceil(WIDEST) * outputs.next_multiple_of(OUTPUTS) * taps;
+    let of_outputs = positions * outputs.div_ceil(MAX_LANES) * (taps + TURN);
+    let products = positions.div_ceil(MAX_LANES) * outputs.next_multiple_of(OUTPUTS) * taps;
     stride == [1, 1]
         && outputs >= OUTPUTS
-        && positions >= WIDEST
+        && positions >= MAX_LANES
         && copied <= MOST_COPIED
-        && products + products / 16 + COPY * copied.div_ceil(WIDEST) < of_outputs
+        && products + products / 16 + COPY * copied.div_ceil(MAX_LANES) < of_outputs
 }
 
 /// Lines of a copy.
@@ -175,7 +175,7 @@ impl Convolution {
     fn sample<S: Simd>(&self, simd: S, copies: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
         let Windows { outputs, output, .. } = self.windows;
         let positions = output[0] * output[1];
-        let most = if S::F32_LANES >= WIDEST { WIDE_VECTORS } else { VECTORS };
+        let most = if S::F32_LANES >= MAX_LANES { WIDE_VECTORS } else { VECTORS };
         let mut done = 0;
         while done < positions {
             let vectors = (positions - done).div_ceil(S::F32_LANES).min(positions / S::F32_LANES).min(most);
@@ -200,7 +200,7 @@ fn tiles(outputs: usize) -> impl Iterator<Item = usize> {
     (0..outputs).step_by(OUTPUTS).map(move |first| first.min(outputs - OUTPUTS))
 }
 
-impl Weighted for Convolution {
+impl SimdKernel for Convolution {
     #[inline(always)]
     fn work<S: Simd>(Run { of, x, weights, bias, y }: Run<'_, Self>, simd: S) {
         of.take_weights(weights);
@@ -224,7 +224,7 @@ mod tests {
     use super::super::direct;
     use super::super::tests::{Convolves, convolutions_are_their_definition, samples_keep_to_themselves};
     use super::*;
-    use crate::vectors::testing::{Width, numbers};
+    use crate::simd::testing::{Width, numbers};
 
     /// Lines as long as before, longer and shorter, of every padding, also more than a line, dilations, one line, and tiles that end with
     /// the plane and with the outputs.

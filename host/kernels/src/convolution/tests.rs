@@ -1,8 +1,8 @@
 //! Their definitions, and what must hold of every method.
 
 use super::Windows;
-use crate::vectors::testing::{Width, check, numbers};
-use crate::vectors::{Run, Weighted};
+use crate::simd::testing::{Width, check, numbers};
+use crate::simd::{Run, SimdKernel};
 
 const SAMPLES: usize = 5;
 
@@ -71,7 +71,7 @@ fn convolved(windows: &Windows, transposed: bool, x: &[f32], weights: &[f32], bi
 }
 
 /// A method's convolution.
-pub(super) trait Convolves: Weighted {
+pub(super) trait Convolves: SimdKernel {
     fn over(windows: Windows, transposed: bool) -> Self;
 }
 

@@ -82,7 +82,7 @@ pub struct Cell {
     /// What tuning chose.
     pub chosen: Option<Chosen>,
     /// Runs that there are not, and why.
-    pub refused: Vec<Refusal>,
+    pub refused: Vec<DeriveError>,
 }
 
 /// How a mean compares with the others at its budget.
@@ -119,7 +119,7 @@ pub struct Untried {
 
 /// A run that there is not.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Refusal {
+pub struct DeriveError {
     /// Which repeat, from 1; 0: all of them, since no setting could be tuned.
     pub run: usize,
     /// Why.
@@ -142,7 +142,7 @@ pub(super) struct Finished {
     pub(super) budget: f64,
     pub(super) chosen: Option<Chosen>,
     pub(super) figures: Vec<Figures>,
-    pub(super) refusals: Vec<Refusal>,
+    pub(super) refusals: Vec<DeriveError>,
 }
 
 impl Comparison {
@@ -266,7 +266,7 @@ impl Cell {
         let losses: Vec<f64> = figures.iter().filter_map(|figures| figures.test_loss).collect();
         if values.len() < figures.len() {
             let reason = "its loss on the test split is not a finite number: lower the learning rate".into();
-            refusals.push(Refusal { run: 0, reason });
+            refusals.push(DeriveError { run: 0, reason });
         }
         Self {
             budget,

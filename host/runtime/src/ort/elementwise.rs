@@ -5,8 +5,8 @@
 //! of its tensors have one shape. Its bits are an element's own: [`elements`](super::elements).
 
 use super::elements;
+use super::graph_index::{Fusion, GraphIndex};
 use super::operator::{Arity, Attributes, Kernel, Operator, node};
-use super::wiring::{Place, Wiring};
 use damper_onnx::{make_attr_ints, pb};
 use pulp::{Arch, Simd, WithSimd};
 use std::collections::HashMap;
@@ -55,7 +55,7 @@ const BINARY: usize = 4;
 const LOSS: &str = "dp.loss";
 
 /// Where the operator can stand: for chains of at least two nodes.
-pub(super) fn places(graph: &pb::GraphProto, wiring: &Wiring<'_>, taken: &[usize]) -> Vec<Place> {
+pub(super) fn places(graph: &pb::GraphProto, graph_index: &GraphIndex<'_>, taken: &[usize]) -> Vec<Fusion> {
     let makes = |name: &str| graph.node.iter().position(|node| node.output.iter().any(|output| output == name));
     let forward = makes(LOSS).unwrap_or(graph.node.len());
     // For each tensor of a chain where that starts; for each chain its nodes, and whether a constant shows that they are of floats.
@@ -67,7 +67,7 @@ pub(super) fn places(graph: &pb::GraphProto, wiring: &Wiring<'_>, taken: &[usize
             continue;
         }
         let (constants, tensors): (Vec<&str>, Vec<&str>) =
-            node.input.iter().map(String::as_str).partition(|name| wiring.point(name).is_some());
+            node.input.iter().map(String::as_str).partition(|name| graph_index.point(name).is_some());
         let mut of = tensors.iter().map(|name| starts.get(name).unwrap_or(name));
         let Some(&start) = of.next() else { continue };
         if of.any(|other| *other != start) {
@@ -84,9 +84,9 @@ pub(super) fn places(graph: &pb::GraphProto, wiring: &Wiring<'_>, taken: &[usize
         }
     }
     let chains = chains.into_iter().filter(|(.., nodes, is_float)| *is_float && nodes.len() > 1);
-    let places = chains.filter_map(|(.., nodes, _)| place(graph, wiring, nodes));
+    let places = chains.filter_map(|(.., nodes, _)| place(graph, graph_index, nodes));
     // A Gelu by erf of which nothing else is read is an operator of onnxruntime's, which does it in place.
-    let is_theirs = |place: &Place| {
+    let is_theirs = |place: &Fusion| {
         place.operator.output.len() == 1 && place.nodes.iter().any(|&index| graph.node[index].op_type == "Erf")
     };
     places.filter(|place| !is_theirs(place)).collect()
@@ -97,10 +97,10 @@ fn place_of(op: &str) -> Option<usize> {
     FUNCTIONS.iter().position(|(name, _)| *name == op)
 }
 
-fn place(graph: &pb::GraphProto, wiring: &Wiring<'_>, nodes: Vec<usize>) -> Option<Place> {
+fn place(graph: &pb::GraphProto, graph_index: &GraphIndex<'_>, nodes: Vec<usize>) -> Option<Fusion> {
     let parts = |index: usize| {
         let node = &graph.node[index];
-        let constants = node.input.iter().map(|name| wiring.point(name));
+        let constants = node.input.iter().map(|name| graph_index.point(name));
         let mut operands: Vec<(&str, Option<f32>)> = node.input.iter().map(String::as_str).zip(constants).collect();
         // A quotient by a constant is a product with its reciprocal.
         match &mut operands[..] {
@@ -111,7 +111,7 @@ fn place(graph: &pb::GraphProto, wiring: &Wiring<'_>, nodes: Vec<usize>) -> Opti
             _ => (node.op_type.as_str(), operands),
         }
     };
-    let is_made = |name: &str| nodes.iter().any(|&index| wiring.output(index) == name);
+    let is_made = |name: &str| nodes.iter().any(|&index| graph_index.output(index) == name);
     let is_same = |one: f32, other: f32| one.to_bits() == other.to_bits();
     let (mut inputs, mut constants): (Vec<&str>, Vec<f32>) = (vec![], vec![]);
     for (name, constant) in nodes.iter().flat_map(|&index| parts(index).1) {
@@ -126,7 +126,7 @@ fn place(graph: &pb::GraphProto, wiring: &Wiring<'_>, nodes: Vec<usize>) -> Opti
         match constant {
             Some(value) => constants.iter().position(|other| is_same(*other, value)).map(|at| ahead + at),
             None => inputs.iter().position(|input| *input == name).or_else(|| {
-                let at = nodes.iter().position(|&index| wiring.output(index) == name)?;
+                let at = nodes.iter().position(|&index| graph_index.output(index) == name)?;
                 Some(ahead + constants.len() + at)
             }),
         }
@@ -139,15 +139,15 @@ fn place(graph: &pb::GraphProto, wiring: &Wiring<'_>, nodes: Vec<usize>) -> Opti
         let right = if function < BINARY { operand(*operands.get(1)?)? } else { left };
         code.extend([function, left, right].map(|part| part as i64));
     }
-    let given = (0..nodes.len()).filter(|&at| wiring.is_read_beside(wiring.output(nodes[at]), &nodes));
+    let given = (0..nodes.len()).filter(|&at| graph_index.is_read_beside(graph_index.output(nodes[at]), &nodes));
     let given: Vec<usize> = given.collect();
-    let outputs: Vec<&str> = given.iter().map(|&at| wiring.output(nodes[at])).collect();
+    let outputs: Vec<&str> = given.iter().map(|&at| graph_index.output(nodes[at])).collect();
     let attributes = vec![
         make_attr_ints("code", &code),
         make_attr_ints("constants", &constants.iter().map(|value| i64::from(value.to_bits())).collect::<Vec<_>>()),
         make_attr_ints("gives", &given.iter().map(|&at| at as i64).collect::<Vec<_>>()),
     ];
-    Some(Place { nodes, operator: node(NAME, &inputs, &outputs, attributes) })
+    Some(Fusion { nodes, operator: node(NAME, &inputs, &outputs, attributes) })
 }
 
 /// `(x…) → (y…)`, all of one shape, with the attributes `code` (a function and its two operands an instruction: a number of an input, a

@@ -2,34 +2,34 @@
 //! `scale = 1 / √(variance + ε)`, and `y = x̂ · γ + β` behind it. As nodes they are twelve passes; onnxruntime's own operator adds a row up
 //! in an order that depends on where it lies. The order of [`rows`](super::rows) does not.
 
+use super::graph_index::{Fusion, GraphIndex};
 use super::operator::{Arity, Attributes, Kernel, Operator, node};
 use super::rows::{self, ABREAST};
-use super::wiring::{Place, Wiring};
 use damper_onnx::{make_attr_float, make_attr_int, make_attr_ints, pb};
 use pulp::{Arch, Simd, WithSimd};
 
 const NAME: &str = "Normalize";
 
 /// Where the operator can stand: for what the emitter writes for a normalisation over the last axis.
-pub(super) fn places(graph: &pb::GraphProto, wiring: &Wiring<'_>) -> Vec<Place> {
+pub(super) fn places(graph: &pb::GraphProto, graph_index: &GraphIndex<'_>) -> Vec<Fusion> {
     (0..graph.node.len())
         .filter(|&index| graph.node[index].op_type == "Reciprocal")
-        .filter_map(|index| place(wiring, index))
+        .filter_map(|index| place(graph_index, index))
         .collect()
 }
 
-fn place(wiring: &Wiring<'_>, reciprocal: usize) -> Option<Place> {
-    let scale = wiring.output(reciprocal);
-    let (reciprocal, root) = wiring.maker("Reciprocal", scale)?;
-    let (root, sum) = wiring.maker("Sqrt", root[0])?;
-    let (add, terms) = wiring.pair("Add", sum[0])?;
-    let (variance, epsilon) = either(terms, |name| wiring.scalar(name))?;
-    let (means, square, n) = wiring.mean(variance)?;
-    let (multiply, [centred, again]) = wiring.pair("Mul", square).filter(|(_, [left, right])| left == right)?;
+fn place(graph_index: &GraphIndex<'_>, reciprocal: usize) -> Option<Fusion> {
+    let scale = graph_index.output(reciprocal);
+    let (reciprocal, root) = graph_index.producer("Reciprocal", scale)?;
+    let (root, sum) = graph_index.producer("Sqrt", root[0])?;
+    let (add, terms) = graph_index.pair("Add", sum[0])?;
+    let (variance, epsilon) = either(terms, |name| graph_index.scalar(name))?;
+    let (means, square, n) = graph_index.mean(variance)?;
+    let (multiply, [centred, again]) = graph_index.pair("Mul", square).filter(|(_, [left, right])| left == right)?;
     let mut nodes = vec![reciprocal, root, add, means[0], means[1], multiply];
     let centring = || {
-        let (sub, [x, mean]) = wiring.pair("Sub", centred)?;
-        let (means, of, width) = wiring.mean(mean)?;
+        let (sub, [x, mean]) = graph_index.pair("Sub", centred)?;
+        let (means, of, width) = graph_index.mean(mean)?;
         (of == x && width == n).then_some((sub, means, x))
     };
     let (x, is_centred) = match centring() {
@@ -41,34 +41,34 @@ fn place(wiring: &Wiring<'_>, reciprocal: usize) -> Option<Place> {
     };
     // The product of `name` with what `other` takes, made by one node that reads `name`.
     let behind = |op: &str, name: &str, other: &dyn Fn(&str) -> bool| {
-        wiring.readers(name).iter().find_map(|&reader| {
-            let (index, terms) = wiring.pair(op, wiring.output(reader))?;
+        graph_index.readers(name).iter().find_map(|&reader| {
+            let (index, terms) = graph_index.pair(op, graph_index.output(reader))?;
             let (one, second) = either(terms, |term| other(term).then_some(term))?;
             (one == name).then_some((index, second))
         })
     };
     let (product, _) = behind("Mul", scale, &|name| name == centred)?;
     nodes.push(product);
-    let value = wiring.output(product);
+    let value = graph_index.output(product);
     let mut inputs = vec![x];
     let mut affine = "";
-    if let Some((scaled, gamma)) = behind("Mul", value, &|name| wiring.is_vector(name, n)) {
+    if let Some((scaled, gamma)) = behind("Mul", value, &|name| graph_index.is_vector(name, n)) {
         nodes.push(scaled);
         inputs.push(gamma);
-        affine = wiring.output(scaled);
-        if let Some((shifted, beta)) = behind("Add", affine, &|name| wiring.is_vector(name, n))
-            && !wiring.is_read_beside(affine, &[shifted])
+        affine = graph_index.output(scaled);
+        if let Some((shifted, beta)) = behind("Add", affine, &|name| graph_index.is_vector(name, n))
+            && !graph_index.is_read_beside(affine, &[shifted])
         {
             nodes.push(shifted);
             inputs.push(beta);
-            affine = wiring.output(shifted);
+            affine = graph_index.output(shifted);
         }
     }
     let given = [affine, value, scale];
-    if !wiring.can_go(&nodes, &given) {
+    if !graph_index.can_go(&nodes, &given) {
         return None;
     }
-    let gives = given.map(|name| !name.is_empty() && wiring.is_read_beside(name, &nodes));
+    let gives = given.map(|name| !name.is_empty() && graph_index.is_read_beside(name, &nodes));
     let outputs = [0, 1, 2].map(|at| if gives[at] { given[at] } else { "" });
     let count = gives.iter().rposition(|gives| *gives)? + 1;
     let attributes = vec![
@@ -77,7 +77,7 @@ fn place(wiring: &Wiring<'_>, reciprocal: usize) -> Option<Place> {
         make_attr_float("epsilon", epsilon),
         make_attr_ints("gives", &gives.map(i64::from)),
     ];
-    Some(Place { nodes, operator: node(NAME, &inputs, &outputs[..count], attributes) })
+    Some(Fusion { nodes, operator: node(NAME, &inputs, &outputs[..count], attributes) })
 }
 
 /// What `take` finds in one of two, behind the other.

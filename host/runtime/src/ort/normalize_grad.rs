@@ -1,46 +1,46 @@
 //! `scale · (g − mean(g) − x̂ · mean(g · x̂))` with `g = dY · γ`, the gradient through a normalisation of rows, in one pass over memory: as
 //! nodes it is ten.
 
+use super::graph_index::{Fusion, GraphIndex};
 use super::operator::{Arity, Attributes, Kernel, Operator, node};
 use super::rows::{self, ABREAST, repeats};
-use super::wiring::{Place, Wiring};
 use damper_onnx::pb;
 use pulp::{Arch, Simd, WithSimd};
 
 const NAME: &str = "NormalizeGrad";
 
 /// Where the operator can stand: for what the emitter writes for a normalisation over the last axis.
-pub(super) fn places(graph: &pb::GraphProto, wiring: &Wiring<'_>) -> Vec<Place> {
-    (0..graph.node.len()).filter_map(|index| place(graph, wiring, index)).collect()
+pub(super) fn places(graph: &pb::GraphProto, graph_index: &GraphIndex<'_>) -> Vec<Fusion> {
+    (0..graph.node.len()).filter_map(|index| place(graph, graph_index, index)).collect()
 }
 
-fn place(graph: &pb::GraphProto, wiring: &Wiring<'_>, last: usize) -> Option<Place> {
+fn place(graph: &pb::GraphProto, graph_index: &GraphIndex<'_>, last: usize) -> Option<Fusion> {
     let result = graph.node[last].output.first()?;
-    let (last, [rest, scale]) = wiring.pair("Mul", result)?;
-    let (second, [centred, along]) = wiring.pair("Sub", rest)?;
-    let (first, [grad, mean]) = wiring.pair("Sub", centred)?;
-    let (means, of, n) = wiring.mean(mean)?;
-    let (multiply, [value, slope]) = wiring.pair("Mul", along)?;
-    let (slopes, product, width) = wiring.mean(slope)?;
-    let (mul, [left, right]) = wiring.pair("Mul", product)?;
+    let (last, [rest, scale]) = graph_index.pair("Mul", result)?;
+    let (second, [centred, along]) = graph_index.pair("Sub", rest)?;
+    let (first, [grad, mean]) = graph_index.pair("Sub", centred)?;
+    let (means, of, n) = graph_index.mean(mean)?;
+    let (multiply, [value, slope]) = graph_index.pair("Mul", along)?;
+    let (slopes, product, width) = graph_index.mean(slope)?;
+    let (mul, [left, right]) = graph_index.pair("Mul", product)?;
     if of != grad || width != n || (left, right) != (grad, value) {
         return None;
     }
     let mut nodes = vec![last, second, first, means[0], means[1], multiply, slopes[0], slopes[1], mul];
     let mut inputs = vec![grad, value, scale];
-    if let Some((scaled, [outer, gamma])) = wiring.pair("Mul", grad)
-        && wiring.is_vector(gamma, n)
-        && !wiring.is_read_beside(grad, &nodes)
+    if let Some((scaled, [outer, gamma])) = graph_index.pair("Mul", grad)
+        && graph_index.is_vector(gamma, n)
+        && !graph_index.is_read_beside(grad, &nodes)
     {
         nodes.push(scaled);
         inputs = vec![outer, value, scale, gamma];
     }
     // Of shapes that the emitter's own have.
-    let is_emitted = nodes.iter().all(|&node| wiring.output(node).starts_with("dp."));
-    if !is_emitted || !wiring.can_go(&nodes, &[result]) {
+    let is_emitted = nodes.iter().all(|&node| graph_index.output(node).starts_with("dp."));
+    if !is_emitted || !graph_index.can_go(&nodes, &[result]) {
         return None;
     }
-    Some(Place { nodes, operator: node(NAME, &inputs, &[result], vec![]) })
+    Some(Fusion { nodes, operator: node(NAME, &inputs, &[result], vec![]) })
 }
 
 /// `(dY [.., n], x̂ [.., n], scale [.., 1], γ [n]?) → dX [.., n]`, where `x̂` and `scale` may be repeated along the first axes.

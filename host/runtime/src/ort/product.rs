@@ -1,10 +1,10 @@
 //! Products of samples' rows with a parameter, as an operator of our own: with weights that are inputs, as training has them, onnxruntime
 //! turns them where they are transposed and then packs them, all of them, before it takes a row. [`damper_kernels::product`] packs what stays near.
 
+use super::graph_index::{Fusion, GraphIndex};
 use super::operator::{Arity, Attributes, Kernel, Operator, node};
-use super::wiring::{Place, Wiring};
 use damper_kernels::product::Product;
-use damper_kernels::vectors::Weighted as _;
+use damper_kernels::simd::SimdKernel as _;
 use damper_onnx::{attr_ints, make_attr_int, pb};
 
 const NAME: &str = "Product";
@@ -14,36 +14,36 @@ const FEWEST_OUTPUTS: usize = 4;
 
 /// Where the operator can stand: for a `MatMul` with a matrix of parameters, the `Transpose` that turns it, and the `Add` of a vector of
 /// parameters behind it.
-pub(super) fn places(graph: &pb::GraphProto, wiring: &Wiring<'_>) -> Vec<Place> {
-    (0..graph.node.len()).filter_map(|index| place(graph, wiring, index)).collect()
+pub(super) fn places(graph: &pb::GraphProto, graph_index: &GraphIndex<'_>) -> Vec<Fusion> {
+    (0..graph.node.len()).filter_map(|index| place(graph, graph_index, index)).collect()
 }
 
-fn place(graph: &pb::GraphProto, wiring: &Wiring<'_>, matmul: usize) -> Option<Place> {
+fn place(graph: &pb::GraphProto, graph_index: &GraphIndex<'_>, matmul: usize) -> Option<Fusion> {
     let product = graph.node[matmul].output.first()?;
-    let (matmul, [x, weights]) = wiring.pair("MatMul", product)?;
-    let turned = wiring
-        .maker("Transpose", weights)
+    let (matmul, [x, weights]) = graph_index.pair("MatMul", product)?;
+    let transposed = graph_index
+        .producer("Transpose", weights)
         .filter(|(index, _)| attr_ints(&graph.node[*index].attribute, "perm").is_none_or(|axes| *axes == [1, 0]));
-    let (weights, is_turned) = turned.as_ref().map_or((weights, false), |(_, from)| (from[0], true));
-    let [_, outputs] = oriented(wiring.matrix(weights)?, is_turned);
+    let (weights, is_transposed) = transposed.as_ref().map_or((weights, false), |(_, from)| (from[0], true));
+    let [_, outputs] = oriented(graph_index.matrix(weights)?, is_transposed);
     if outputs < FEWEST_OUTPUTS {
         return None;
     }
     let mut nodes = vec![matmul];
     // One that others read stays for them.
-    nodes.extend(turned.map(|(index, _)| index).filter(|index| wiring.can_go(&[matmul, *index], &[product])));
+    nodes.extend(transposed.map(|(index, _)| index).filter(|index| graph_index.can_go(&[matmul, *index], &[product])));
     let (mut inputs, mut result) = (vec![x, weights], product.as_str());
-    if let [add] = *wiring.readers(product)
-        && let Some((add, terms)) = wiring.pair("Add", wiring.output(add))
-        && let Some(bias) = terms.into_iter().find(|term| wiring.is_vector(term, outputs))
-        && !wiring.is_read_beside(product, &[add])
+    if let [add] = *graph_index.readers(product)
+        && let Some((add, terms)) = graph_index.pair("Add", graph_index.output(add))
+        && let Some(bias) = terms.into_iter().find(|term| graph_index.is_vector(term, outputs))
+        && !graph_index.is_read_beside(product, &[add])
     {
         nodes.push(add);
         inputs.push(bias);
-        result = wiring.output(add);
+        result = graph_index.output(add);
     }
-    let attributes = if is_turned { vec![make_attr_int("transposed", 1)] } else { vec![] };
-    Some(Place { nodes, operator: node(NAME, &inputs, &[result], attributes) })
+    let attributes = if is_transposed { vec![make_attr_int("transposed", 1)] } else { vec![] };
+    Some(Fusion { nodes, operator: node(NAME, &inputs, &[result], attributes) })
 }
 
 /// `[terms, outputs]` of weights of these extents.
@@ -107,10 +107,10 @@ mod tests {
     const EXTENTS: [usize; 2] = [37, 19];
 
     /// `y = x · w + b`, in the nodes that the emitter writes for it.
-    fn written(is_turned: bool, outputs: &[&str]) -> (pb::ModelProto, Plan) {
+    fn written(is_transposed: bool, outputs: &[&str]) -> (pb::ModelProto, Plan) {
         let [terms, made] = EXTENTS;
-        let weights = if is_turned { [made, terms] } else { [terms, made] };
-        let nodes = match is_turned {
+        let weights = if is_transposed { [made, terms] } else { [terms, made] };
+        let nodes = match is_transposed {
             true => vec![node("t = Transpose(w)"), node("p = MatMul(x, t)"), node("y = Add(p, b)")],
             false => vec![node("p = MatMul(x, w)"), node("y = Add(b, p)")],
         };
@@ -137,15 +137,17 @@ mod tests {
     #[test]
     fn it_is_the_product() {
         let [terms, made] = EXTENTS;
-        for (is_turned, outputs) in [(true, &["y"][..]), (false, &["y"]), (true, &["y", "p"]), (true, &["y", "t"])] {
-            let of = written(is_turned, outputs);
+        for (is_transposed, outputs) in [(true, &["y"][..]), (false, &["y"]), (true, &["y", "p"]), (true, &["y", "t"])]
+        {
+            let of = written(is_transposed, outputs);
             let inputs = numbers(&of.1);
             let Some(ours) = run(&of, &inputs) else { return };
             let exact = inputs[0].chunks(terms).flat_map(|x| {
                 let inputs = &inputs;
                 (0..made).map(move |output| {
-                    let weight =
-                        |term: usize| inputs[1][if is_turned { output * terms + term } else { term * made + output }];
+                    let weight = |term: usize| {
+                        inputs[1][if is_transposed { output * terms + term } else { term * made + output }]
+                    };
                     let products = x.iter().enumerate().map(|(term, x)| f64::from(*x) * f64::from(weight(term)));
                     f64::from(inputs[2][output]) + products.sum::<f64>()
                 })
@@ -158,8 +160,8 @@ mod tests {
     #[test]
     fn a_sample_is_taken_alone() {
         const BAD: [f32; 3] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
-        for is_turned in [true, false] {
-            assert_samples_stay_alone(&written(is_turned, &["y"]), 1, &BAD);
+        for is_transposed in [true, false] {
+            assert_samples_stay_alone(&written(is_transposed, &["y"]), 1, &BAD);
         }
     }
 }

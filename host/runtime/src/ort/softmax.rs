@@ -1,36 +1,36 @@
 //! `Softmax` of rows in one pass over memory, `e / Σe` with `e = exp(x − max)`: as nodes they are five; onnxruntime's own operator adds a
 //! row up in an order that depends on where it lies. The order of [`rows`](super::rows) does not.
 
+use super::graph_index::{Fusion, GraphIndex};
 use super::operator::{Arity, Attributes, Kernel, Operator, node};
 use super::rows::{self, ABREAST};
-use super::wiring::{Place, Wiring};
 use damper_onnx::{make_attr_int, pb};
 use pulp::{Arch, Simd, WithSimd};
 
 const NAME: &str = "Softmax";
 
 /// Where the operator can stand: for what the emitter writes for a softmax along the last axis.
-pub(super) fn places(graph: &pb::GraphProto, wiring: &Wiring<'_>) -> Vec<Place> {
+pub(super) fn places(graph: &pb::GraphProto, graph_index: &GraphIndex<'_>) -> Vec<Fusion> {
     (0..graph.node.len())
         .filter(|&index| graph.node[index].op_type == "Div")
-        .filter_map(|index| place(wiring, index))
+        .filter_map(|index| place(graph_index, index))
         .collect()
 }
 
-fn place(wiring: &Wiring<'_>, div: usize) -> Option<Place> {
-    let y = wiring.output(div);
-    let (div, [exp, sum]) = wiring.pair("Div", y)?;
-    let (product, of, n) = wiring.sum(sum).filter(|(_, of, _)| *of == exp)?;
-    let (exponential, shifted) = wiring.maker("Exp", of)?;
-    let (sub, [x, top]) = wiring.pair("Sub", shifted[0])?;
-    let (reduce, reduced) = wiring.maker("ReduceMax", top)?;
+fn place(graph_index: &GraphIndex<'_>, div: usize) -> Option<Fusion> {
+    let y = graph_index.output(div);
+    let (div, [exp, sum]) = graph_index.pair("Div", y)?;
+    let (product, of, n) = graph_index.sum(sum).filter(|(_, of, _)| *of == exp)?;
+    let (exponential, shifted) = graph_index.producer("Exp", of)?;
+    let (sub, [x, top]) = graph_index.pair("Sub", shifted[0])?;
+    let (reduce, reduced) = graph_index.producer("ReduceMax", top)?;
     let nodes = vec![div, product, exponential, sub, reduce];
     // Of one axis for the sum and the extreme, as the emitter's own are.
-    let is_emitted = nodes.iter().all(|&node| wiring.output(node).starts_with("dp."));
-    if reduced[0] != x || !is_emitted || !wiring.can_go(&nodes, &[y]) {
+    let is_emitted = nodes.iter().all(|&node| graph_index.output(node).starts_with("dp."));
+    if reduced[0] != x || !is_emitted || !graph_index.can_go(&nodes, &[y]) {
         return None;
     }
-    Some(Place { nodes, operator: node(NAME, &[x], &[y], vec![make_attr_int("width", n as i64)]) })
+    Some(Fusion { nodes, operator: node(NAME, &[x], &[y], vec![make_attr_int("width", n as i64)]) })
 }
 
 /// `x [.., n] → y [.., n]`, with the attribute `width` (`n`).

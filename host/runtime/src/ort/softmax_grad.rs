@@ -1,31 +1,31 @@
 //! `Y · (dY − Σ dY · Y)`, the gradient of a softmax of rows, in one pass over memory: as nodes it is four.
 
+use super::graph_index::{Fusion, GraphIndex};
 use super::operator::{Arity, Attributes, Kernel, Operator, node};
 use super::rows::{self, ABREAST, repeats};
-use super::wiring::{Place, Wiring};
 use damper_onnx::pb;
 use pulp::{Arch, Simd, WithSimd};
 
 const NAME: &str = "SoftmaxGrad";
 
 /// Where the operator can stand: for what the emitter writes for it along the last axis.
-pub(super) fn places(graph: &pb::GraphProto, wiring: &Wiring<'_>) -> Vec<Place> {
-    (0..graph.node.len()).filter_map(|index| place(graph, wiring, index)).collect()
+pub(super) fn places(graph: &pb::GraphProto, graph_index: &GraphIndex<'_>) -> Vec<Fusion> {
+    (0..graph.node.len()).filter_map(|index| place(graph, graph_index, index)).collect()
 }
 
-fn place(graph: &pb::GraphProto, wiring: &Wiring<'_>, last: usize) -> Option<Place> {
+fn place(graph: &pb::GraphProto, graph_index: &GraphIndex<'_>, last: usize) -> Option<Fusion> {
     let result = graph.node[last].output.first()?;
-    let (last, [y, centred]) = wiring.pair("Mul", result)?;
-    let (sub, [grad, sum]) = wiring.pair("Sub", centred)?;
-    let (matmul, product, _) = wiring.sum(sum)?;
-    let (mul, [left, right]) = wiring.pair("Mul", product)?;
+    let (last, [y, centred]) = graph_index.pair("Mul", result)?;
+    let (sub, [grad, sum]) = graph_index.pair("Sub", centred)?;
+    let (matmul, product, _) = graph_index.sum(sum)?;
+    let (mul, [left, right]) = graph_index.pair("Mul", product)?;
     let nodes = vec![last, sub, matmul, mul];
     // Of shapes that the emitter's own have.
-    let is_emitted = nodes.iter().all(|&node| wiring.output(node).starts_with("dp."));
-    if (left, right) != (grad, y) || !is_emitted || !wiring.can_go(&nodes, &[result]) {
+    let is_emitted = nodes.iter().all(|&node| graph_index.output(node).starts_with("dp."));
+    if (left, right) != (grad, y) || !is_emitted || !graph_index.can_go(&nodes, &[result]) {
         return None;
     }
-    Some(Place { nodes, operator: node(NAME, &[grad, y], &[result], vec![]) })
+    Some(Fusion { nodes, operator: node(NAME, &[grad, y], &[result], vec![]) })
 }
 
 /// `(dY [.., n], Y [.., n]) → dX [.., n]`, where `Y` may be repeated along the first axes.

@@ -23,11 +23,11 @@ mod made;
 pub use made::Canaries;
 
 use super::bound::{MOST_GUESSES, lower_bound};
-use super::glimpse::{Account, Order, glimpse};
+use super::sum_probe::{Account, Order, sum_probe};
 use super::{Claim, VERSION, check_sampler};
-use crate::course::{self, ChaCha20, Course, Draw, Sum};
+use crate::step_loop::{self, ChaCha20, Draw, StepLoop, Sum};
 use crate::watched::{GradientWatch, Watched, WatchedState};
-use crate::worker::Gather;
+use crate::worker::Accumulate;
 use crate::{Run, TrainError};
 use damper_core::private::Mechanism;
 use damper_onnx::SettingError;
@@ -172,12 +172,12 @@ pub fn canary(
 ) -> Result<(CanaryAudit, Vec<f32>), TrainError> {
     check_sampler(&run.config)?;
     let guesses = options.check(run)?;
-    let generator = course::generator(options.seed, &mut *course::key(options.seed)?);
+    let generator = step_loop::generator(options.seed, &mut *step_loop::key(options.seed)?);
     let backend = open(run.config.backend)?;
     told(&format!("backend: {}", backend.note()));
     let included = coins(&generator, options.count);
-    let course = Inserted { run, options, generator: &generator, included: &included, told };
-    let (scores, params) = course::go(run, backend.as_ref(), course)?;
+    let step_loop = Inserted { run, options, generator: &generator, included: &included, told };
+    let (scores, params) = step_loop::go(run, backend.as_ref(), step_loop)?;
     let correct = right(&scores, &included, guesses);
     let claim = Claim::new(run);
     let epsilon_lower = lower_bound(options.count, guesses, correct, claim.delta, options.confidence);
@@ -221,20 +221,20 @@ pub(super) struct Inserted<'a> {
     pub(super) told: &'a mut dyn FnMut(&str),
 }
 
-impl Course for Inserted<'_> {
+impl StepLoop for Inserted<'_> {
     /// A score a canary, higher where it seems to be in; and the parameters.
     type End = (Vec<f64>, Vec<f32>);
 
     fn go<M, G>(self, mechanism: M, mut workers: G) -> Result<Self::End, TrainError>
     where
         M: Mechanism<Word: Send> + Send + Sync,
-        G: Gather<M>,
+        G: Accumulate<M>,
         Sum: From<Vec<M::Word>>,
     {
         let Self { run, options, generator, included, told } = self;
         let dim = run.params.len();
-        let layers = course::layers(run);
-        let (step, mut state) = course::step(run, mechanism, &layers, |optimizer, state| {
+        let layers = step_loop::layers(run);
+        let (step, mut state) = step_loop::step(run, mechanism, &layers, |optimizer, state| {
             (Watched(optimizer), WatchedState { inner: state, watch: Some(GradientWatch::new(dim)) })
         })?;
         let mut params = run.params.clone();
@@ -247,7 +247,7 @@ impl Course for Inserted<'_> {
         let mut buffer = vec![0.0f32; dim];
         let mut tenths = 0;
         for number in 0..run.terms.steps {
-            let known = glimpse(
+            let known = sum_probe(
                 run,
                 &step,
                 &mut state,
@@ -262,7 +262,7 @@ impl Course for Inserted<'_> {
             )?;
             let mut opened = account.open(&step, &mut state)?;
             draw.throw(run, &opened, split, others, generator);
-            draw.gather(run, &mut opened, split, &mut workers, &params, None)?;
+            draw.accumulate(run, &mut opened, split, &mut workers, &params, None)?;
             let slots = draw.samples.iter().filter_map(|sample| sample.checked_sub(split.len() as u32));
             for canary in slots.filter(|canary| included[*canary as usize]) {
                 directions.write(canary, LONG * opened.clip(), &mut buffer);

@@ -9,10 +9,10 @@
 //! | no noise, or an eighth of it, at a claim of ε = 1 | canaries |
 
 use super::canary::{Canaries, CanaryOptions, canary};
-use super::glimpse::{Account, Order, glimpse};
 use super::neighbours::{Chosen, Replay, Verdict};
-use crate::course::{self, ChaCha20, Course, Draw};
-use crate::worker::{Gather, Opened, PerSampleGradients, Point, Witness};
+use super::sum_probe::{Account, Order, sum_probe};
+use crate::step_loop::{self, ChaCha20, Draw, StepLoop};
+use crate::worker::{Accumulate, GradientObserver, Opened, PerSampleGradients, Point};
 use crate::{Budget, Method, Run, Source, TrainConfig, prepare};
 use damper_core::error::CallError;
 use damper_core::grid::Grid;
@@ -71,31 +71,31 @@ struct Broken<'a> {
 #[derive(Default)]
 struct Collect(Vec<(u32, Vec<f32>)>);
 
-impl Witness for Collect {
+impl GradientObserver for Collect {
     fn sample(&mut self, sample: u32, mixed: &[f32]) {
         self.0.push((sample, mixed.to_vec()));
     }
 }
 
-impl Gather<Exact> for Broken<'_> {
-    fn gather<O: Optimizer<OS>, OS>(
+impl Accumulate<Exact> for Broken<'_> {
+    fn accumulate<O: Optimizer<OS>, OS>(
         &mut self,
         opened: &mut Opened<'_, '_, Exact, O, OS>,
         split: &Split,
         chunks: &[Chunk<'_>],
         points: &[Point],
-        mut witness: Option<&mut dyn Witness>,
+        mut grad_observer: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError> {
         // Honest gradients, by a step beside this one that is dropped.
-        let layers = course::layers(self.run);
-        let (step, mut state) = course::step(self.run, mechanism(self.run), &layers, |o, s| (o, s)).unwrap();
+        let layers = step_loop::layers(self.run);
+        let (step, mut state) = step_loop::step(self.run, mechanism(self.run), &layers, |o, s| (o, s)).unwrap();
         let mut beside = Account::new(1).open(&step, &mut state).unwrap();
         let mut collect = Collect::default();
-        self.honest.gather(&mut beside, split, chunks, points, Some(&mut collect))?;
+        self.honest.accumulate(&mut beside, split, chunks, points, Some(&mut collect))?;
         drop(beside);
         for (sample, mixed) in (self.how)(collect.0) {
-            if let Some(witness) = &mut witness {
-                witness.sample(sample, &mixed);
+            if let Some(grad_observer) = &mut grad_observer {
+                grad_observer.sample(sample, &mixed);
             }
             opened.add_combined(&[&mixed]).unwrap();
         }
@@ -103,11 +103,11 @@ impl Gather<Exact> for Broken<'_> {
     }
 
     fn count(&self) -> usize {
-        Gather::<Exact>::count(&self.honest)
+        Accumulate::<Exact>::count(&self.honest)
     }
 }
 
-fn replay(run: &Run, workers: impl Gather<Exact>, steps: u32) -> Vec<Verdict> {
+fn replay(run: &Run, workers: impl Accumulate<Exact>, steps: u32) -> Vec<Verdict> {
     let chosen = Chosen::new(run, steps, Some(1)).unwrap();
     Replay { run, steps, chosen, told: &mut |_| {} }.go(mechanism(run), workers).unwrap()
 }
@@ -148,16 +148,16 @@ fn over_the_batch_that_came(mut samples: Vec<(u32, Vec<f32>)>) -> Vec<(u32, Vec<
 /// A gradient that a witness never sees is judged by its sum alone.
 struct Unseen<G>(G);
 
-impl<G: Gather<Exact>> Gather<Exact> for Unseen<G> {
-    fn gather<O: Optimizer<OS>, OS>(
+impl<G: Accumulate<Exact>> Accumulate<Exact> for Unseen<G> {
+    fn accumulate<O: Optimizer<OS>, OS>(
         &mut self,
         opened: &mut Opened<'_, '_, Exact, O, OS>,
         split: &Split,
         chunks: &[Chunk<'_>],
         points: &[Point],
-        _: Option<&mut dyn Witness>,
+        _: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError> {
-        self.0.gather(opened, split, chunks, points, None)
+        self.0.accumulate(opened, split, chunks, points, None)
     }
 
     fn count(&self) -> usize {
@@ -204,14 +204,14 @@ fn dividing_by_the_batch_that_came_is_caught_by_the_bits_of_the_other_samples() 
 #[test]
 fn a_draw_without_a_payment_is_caught_by_events_and_draws() {
     let run = digits();
-    let layers = course::layers(&run);
-    let (step, mut state) = course::step(&run, mechanism(&run), &layers, |o, s| (o, s)).unwrap();
+    let layers = step_loop::layers(&run);
+    let (step, mut state) = step_loop::step(&run, mechanism(&run), &layers, |o, s| (o, s)).unwrap();
     let (mut account, mut draw, generator) = (Account::new(3), Draw::default(), ChaCha20::simulation(1));
     let mut workers = workers(&run);
     let split = &run.data.train;
     for skips in [false, true] {
         let params = &run.params;
-        glimpse(
+        sum_probe(
             &run,
             &step,
             &mut state,
@@ -257,8 +257,8 @@ impl Optimizer<Vec<f32>> for Keep {
 /// Whether all blocks of noise that so many empty steps of a run release are different. A step that is opened by a ledger of its
 /// own has the number, hence the noise, of the first.
 fn blocks_are_distinct(run: &Run, steps: u32, reuses: bool) -> bool {
-    let layers = course::layers(run);
-    let (step, mut state) = course::step(run, mechanism(run), &layers, |_, _| (Keep, vec![])).unwrap();
+    let layers = step_loop::layers(run);
+    let (step, mut state) = step_loop::step(run, mechanism(run), &layers, |_, _| (Keep, vec![])).unwrap();
     let (mut account, generator) = (Account::new(steps), ChaCha20::simulation(4));
     let mut params = run.params.clone();
     for _ in 0..steps {

@@ -25,7 +25,7 @@ mod tests_of;
 pub use tests_of::{ERROR_RATE, Finding};
 
 use super::{Claim, VERSION, check_sampler};
-use crate::course;
+use crate::step_loop;
 use crate::{Evaluation, Progress, Run, StepReport, TrainError, observed, on_data, on_network};
 use across::Across;
 use chance::draws_for;
@@ -192,7 +192,7 @@ impl Auditor<'_> {
         let samples = wanted.min(train.len()).min(NUMBERS / numbers.max(1)).max(1);
         let needed = draws_for(self.precision).div_ceil(run.params.len() as u64).clamp(3, u64::from(OWN_STEPS));
         let made = on_data(run, like(train, samples), Self::steps(run, needed));
-        self.course("own", &made, None, 1, true)
+        self.step_loop("own", &made, None, 1, true)
     }
 
     /// As many parameters as one step needs.
@@ -201,7 +201,7 @@ impl Auditor<'_> {
         let linear = Linear { features: side, classes: side };
         let samples = ((4.0 / run.terms.rate.as_f64()).round() as usize).clamp(1, (NUMBERS / side).min(SAMPLES));
         let made = Self::on(run, linear, samples, false, u64::from(WIDE_STEPS))?;
-        self.course("wide", &made, Some(linear), 1, true)
+        self.step_loop("wide", &made, Some(linear), 1, true)
     }
 
     /// Coins, sums and counts.
@@ -210,7 +210,7 @@ impl Auditor<'_> {
         let drawn = run.terms.rate.as_f64() * SAMPLES as f64 * Self::points(run);
         let steps = (GRADIENTS / drawn).clamp(64.0, 8192.0) * (PRECISION / self.precision).powi(2).clamp(0.125, 1.0);
         let made = Self::on(run, linear, SAMPLES, true, steps as u64)?;
-        self.course("draws", &made, Some(linear), 1, false)
+        self.step_loop("draws", &made, Some(linear), 1, false)
     }
 
     /// Four lives of a run.
@@ -218,11 +218,14 @@ impl Auditor<'_> {
         let linear = Linear { features: 40, classes: 40 };
         let made = Self::on(run, linear, 1, false, 64)?;
         let seed = self.seed.map(|seed| seed.wrapping_add(self.courses.len() as u64 * SEEDS));
-        let generator = course::generator(seed, &mut *course::key(seed)?);
+        let generator = step_loop::generator(seed, &mut *step_loop::key(seed)?);
         let backend = open(run.config.backend)?;
         let (across, tests) = (&mut self.across, &mut self.tests);
-        let steps =
-            course::go(&made, backend.as_ref(), Restarts { run: &made, linear, generator: &generator, across, tests })?;
+        let steps = step_loop::go(
+            &made,
+            backend.as_ref(),
+            Restarts { run: &made, linear, generator: &generator, across, tests },
+        )?;
         self.record("restarts", &made, u64::from(steps), 4);
         Ok(())
     }
@@ -235,7 +238,7 @@ impl Auditor<'_> {
         let steps = Self::steps(run, needed.div_ceil(2));
         let runs = u32::try_from(needed.div_ceil(u64::from(steps))).unwrap_or(RUNS).min(RUNS);
         let made = Self::on(run, linear, samples, false, u64::from(steps))?;
-        self.course("narrow", &made, Some(linear), runs, false)
+        self.step_loop("narrow", &made, Some(linear), runs, false)
     }
 
     /// `run` with the made network.
@@ -245,7 +248,7 @@ impl Auditor<'_> {
     }
 
     /// Runs the trainer so many times, observed.
-    fn course(
+    fn step_loop(
         &mut self,
         name: &str,
         made: &Run,

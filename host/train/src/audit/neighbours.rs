@@ -25,11 +25,11 @@ mod law;
 
 pub use case::{Change, Made};
 
-use super::glimpse::{Account, Glimpse, Order, glimpse};
+use super::sum_probe::{Account, Order, SumProbe, sum_probe};
 use super::{Claim, VERSION, check_sampler, seed_or_drawn};
 use crate::choice::{AnyOptimizer, AnyState};
-use crate::course::{self, ChaCha20, Course, Draw, State, Sum};
-use crate::worker::{Gather, Layout, Step, Witness};
+use crate::step_loop::{self, ChaCha20, Draw, State, StepLoop, Sum};
+use crate::worker::{Accumulate, GradientObserver, Layout, Step};
 use crate::{Run, TrainError};
 use case::Case;
 use damper_core::numerics::digest::Digest;
@@ -39,7 +39,7 @@ use damper_core::sampling::poisson;
 use damper_data::Split;
 use damper_onnx::SettingError;
 use damper_runtime::open;
-use law::{Breach, Laws, Side};
+use law::{CheckFailure, Checks, Side};
 use serde::Serialize;
 use std::fmt;
 
@@ -136,7 +136,7 @@ pub fn neighbours(
     let backend = open(run.config.backend)?;
     told(&format!("backend: {}", backend.note()));
     let seed = chosen.seed;
-    let cases = course::go(run, backend.as_ref(), Replay { run, steps, chosen, told })?;
+    let cases = step_loop::go(run, backend.as_ref(), Replay { run, steps, chosen, told })?;
     Ok(NeighbourAudit {
         version: VERSION,
         audit: "neighbours",
@@ -202,21 +202,21 @@ pub(super) struct Replay<'a> {
     pub(super) told: &'a mut dyn FnMut(&str),
 }
 
-impl Course for Replay<'_> {
+impl StepLoop for Replay<'_> {
     type End = Vec<Verdict>;
 
     fn go<M, G>(self, mechanism: M, workers: G) -> Result<Vec<Verdict>, TrainError>
     where
         M: Mechanism<Word: Send> + Send + Sync,
-        G: Gather<M>,
+        G: Accumulate<M>,
         Sum: From<Vec<M::Word>>,
     {
         let Self { run, steps, chosen, told } = self;
-        let layers = course::layers(run);
-        let (step, state) = course::step(run, mechanism, &layers, |optimizer, state| (optimizer, state))?;
+        let layers = step_loop::layers(run);
+        let (step, state) = step_loop::step(run, mechanism, &layers, |optimizer, state| (optimizer, state))?;
         let mut split = run.data.train.clone();
         let cases = Case::all(&split, chosen.index, chosen.donor);
-        let laws = Laws { grid_bits: run.config.grid_bits, layers: &layers };
+        let laws = Checks { grid_bits: run.config.grid_bits, layers: &layers };
         let mut replayed = Replayed {
             run,
             step: &step,
@@ -242,7 +242,7 @@ impl Course for Replay<'_> {
                 case.undo(&mut split, undo);
                 let seen = seen?;
                 verdict.drawn += u32::from(base_side.drew(case.index) || seen.drew(case.index));
-                let unpaid = |what| Breach { what, sample: case.index, coordinate: None, moved: false };
+                let unpaid = |what| CheckFailure { what, sample: case.index, coordinate: None, moved: false };
                 let checked = laws.check(&base_side, &seen, case).and_then(|()| account.settled().map_err(unpaid));
                 if let Err(breach) = checked {
                     verdict.violation = Some(replayed.violation(number, breach, case, &mut split)?);
@@ -250,9 +250,9 @@ impl Course for Replay<'_> {
             }
             if moved.violation.is_none() {
                 // Without a witness: as the trainer takes them.
-                let seen = replayed.glimpse(&split, &mut beside, Order::Moved, None)?;
+                let seen = replayed.sum_probe(&split, &mut beside, Order::Moved, None)?;
                 moved.drawn += u32::from(seen.draw.len() > 1);
-                moved.violation = laws.moved(&base_side.glimpse, &seen).err().map(|(what, coordinate)| {
+                moved.violation = laws.moved(&base_side.sum_probe, &seen).err().map(|(what, coordinate)| {
                     let (parameter, coordinate) = coordinate.and_then(|at| place(run, at)).unzip();
                     let sample = seen.draw.first().copied().unwrap_or_default();
                     Violation { step: number, sample, parameter, coordinate, what }
@@ -290,25 +290,25 @@ struct Replayed<'a, M: Mechanism, G> {
 impl<M, G> Replayed<'_, M, G>
 where
     M: Mechanism<Word: Send> + Send + Sync,
-    G: Gather<M>,
+    G: Accumulate<M>,
     Sum: From<Vec<M::Word>>,
 {
-    fn glimpse(
+    fn sum_probe(
         &mut self,
         split: &Split,
         account: &mut Account,
         order: Order,
-        witness: Option<&mut dyn Witness>,
-    ) -> Result<Glimpse, TrainError> {
+        grad_observer: Option<&mut dyn GradientObserver>,
+    ) -> Result<SumProbe, TrainError> {
         let Self { run, step, state, workers, params, generator, draw } = self;
-        glimpse(run, step, state, account, (split, 0), order, draw, workers, params, generator, witness)
+        sum_probe(run, step, state, account, (split, 0), order, draw, workers, params, generator, grad_observer)
     }
 
     /// The coming step on `split`.
     fn side(&mut self, split: &Split, account: &mut Account) -> Result<Side, TrainError> {
         let mut watch = Watch { samples: vec![] };
-        let glimpse = self.glimpse(split, account, Order::Drawn, Some(&mut watch))?;
-        Ok(Side { glimpse, samples: watch.samples })
+        let sum_probe = self.sum_probe(split, account, Order::Drawn, Some(&mut watch))?;
+        Ok(Side { sum_probe, samples: watch.samples })
     }
 
     /// The step on the data set is released, and the parameters move.
@@ -316,7 +316,7 @@ where
         let Self { run, step, state, workers, params, generator, draw } = self;
         let mut opened = account.open(step, state)?;
         draw.throw(run, &opened, split, 0, generator);
-        draw.gather(run, &mut opened, split, workers, params, None)?;
+        draw.accumulate(run, &mut opened, split, workers, params, None)?;
         opened.finish(params, *generator).expect("the parameters have the state's length");
         Ok(())
     }
@@ -325,7 +325,7 @@ where
     fn violation(
         &mut self,
         step: u32,
-        breach: Breach,
+        breach: CheckFailure,
         case: &Case,
         split: &mut Split,
     ) -> Result<Violation, TrainError> {
@@ -333,7 +333,7 @@ where
         if breach.moved {
             let mut look = |split: &Split| -> Result<Vec<u32>, TrainError> {
                 let mut keep = Keep { sample: breach.sample, bits: vec![] };
-                self.glimpse(split, &mut Account::at(self.run.terms.steps, step), Order::Drawn, Some(&mut keep))?;
+                self.sum_probe(split, &mut Account::at(self.run.terms.steps, step), Order::Drawn, Some(&mut keep))?;
                 Ok(keep.bits)
             };
             let base = look(split)?;
@@ -366,7 +366,7 @@ struct Watch {
     samples: Vec<(u32, Option<u64>)>,
 }
 
-impl Witness for Watch {
+impl GradientObserver for Watch {
     fn sample(&mut self, sample: u32, mixed: &[f32]) {
         let counts = sum_of_squares([mixed].into_iter()).is_finite();
         self.samples.push((sample, counts.then(|| Digest::of(mixed).value())));
@@ -379,7 +379,7 @@ struct Keep {
     bits: Vec<u32>,
 }
 
-impl Witness for Keep {
+impl GradientObserver for Keep {
     fn sample(&mut self, sample: u32, mixed: &[f32]) {
         if sample == self.sample {
             self.bits = mixed.iter().map(|x| x.to_bits()).collect();

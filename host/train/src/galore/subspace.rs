@@ -161,7 +161,7 @@ fn eigen(mut a: Vec<Vec<f64>>) -> (Vec<f64>, Vec<Vec<f64>>) {
     let n = a.len();
     let mut vectors: Vec<Vec<f64>> = (0..n).map(|i| (0..n).map(|j| f64::from(u8::from(i == j))).collect()).collect();
     for _ in 0..SWEEPS {
-        let mut turned = false;
+        let mut transposed = false;
         for p in 0..n {
             for q in p + 1..n {
                 let apq = a[p][q];
@@ -169,7 +169,7 @@ fn eigen(mut a: Vec<Vec<f64>>) -> (Vec<f64>, Vec<Vec<f64>>) {
                 if !matters {
                     continue;
                 }
-                turned = true;
+                transposed = true;
                 let theta = (a[q][q] - a[p][p]) / (2.0 * apq);
                 let t = theta.signum() / (theta.abs() + (theta * theta + 1.0).sqrt());
                 let c = 1.0 / (t * t + 1.0).sqrt();
@@ -183,7 +183,7 @@ fn eigen(mut a: Vec<Vec<f64>>) -> (Vec<f64>, Vec<Vec<f64>>) {
                 turn(&mut above[p], &mut below[0], c, s);
             }
         }
-        if !turned {
+        if !transposed {
             break;
         }
     }

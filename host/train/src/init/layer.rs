@@ -27,7 +27,7 @@ const SLOPE: Initialiser = Initialiser::Plain(Distribution::Constant(0.25));
 
 /// What an initializer is.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Place {
+pub(super) struct LayerRole {
     /// In words.
     pub role: &'static str,
     /// The initialiser of its role; none where values should stay as they are.
@@ -64,17 +64,17 @@ impl<'a> Layers<'a> {
     }
 
     /// What the parameter `name` of shape `shape` is: an initializer, an alias, or split off for one node.
-    pub fn place(&self, name: &str, shape: &[usize]) -> Place {
+    pub fn place(&self, name: &str, shape: &[usize]) -> LayerRole {
         let fallback = torch_fans(shape);
         let first = self.readers.get(name).and_then(|readers| readers.first()).copied();
         let Some(first) = first.or_else(|| self.split(name)) else {
-            return Place { role: "operand", usual: None, fans: fallback };
+            return LayerRole { role: "operand", usual: None, fans: fallback };
         };
         let (node, slot, seen) = self.end(first, shape);
         let reader = &self.graph.node[node];
         let fans = seen.as_deref().and_then(|shape| fans(reader, slot, shape)).or(fallback);
-        let place = |role, usual: Initialiser| Place { role, usual: Some(usual), fans };
-        let bias_of = |fans| Place { role: "bias", usual: Some(Initialiser::LAYER), fans: Some(fans) };
+        let place = |role, usual: Initialiser| LayerRole { role, usual: Some(usual), fans };
+        let bias_of = |fans| LayerRole { role: "bias", usual: Some(Initialiser::LAYER), fans: Some(fans) };
         let is_vector = shape.iter().filter(|&&extent| extent != 1).count() <= 1;
         match (reader.op_type.as_str(), slot) {
             ("Conv" | "ConvTranspose" | "Gemm", 0 | 1) | ("MatMul", _) => place("weight", Initialiser::LAYER),
@@ -92,12 +92,12 @@ impl<'a> Layers<'a> {
                 match other.and_then(|&layer| self.weight_fans(layer)) {
                     Some(fans) => bias_of(fans),
                     None if is_vector && !shape.is_empty() => place("bias", Initialiser::ZEROS),
-                    None if shape.is_empty() => Place { role: "scalar", usual: None, fans },
+                    None if shape.is_empty() => LayerRole { role: "scalar", usual: None, fans },
                     None => place("positions", TOKENS),
                 }
             }
             ("Concat" | "Expand", _) => place("token", TOKENS),
-            _ => Place { role: "operand", usual: None, fans },
+            _ => LayerRole { role: "operand", usual: None, fans },
         }
     }
 
@@ -207,7 +207,7 @@ mod tests {
     use damper_onnx::{make_attr_int, make_attr_ints, make_node, make_tensor_f32};
 
     /// The places of `w` and `b` in a graph of these nodes.
-    fn places(node: Vec<NodeProto>, w: &[usize], b: &[usize]) -> [Place; 2] {
+    fn places(node: Vec<NodeProto>, w: &[usize], b: &[usize]) -> [LayerRole; 2] {
         let tensor = |name, shape: &[usize]| make_tensor_f32(name, shape, &vec![0.0; shape.iter().product()]);
         let graph = GraphProto { node, initializer: vec![tensor("w", w), tensor("b", b)], ..GraphProto::default() };
         let layers = Layers::of(&graph);

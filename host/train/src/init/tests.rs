@@ -99,12 +99,12 @@ fn values_have_the_recorded_bits() {
 
 #[test]
 fn the_place_in_the_file_changes_no_value() {
-    let mut turned = model();
-    turned.graph.as_mut().unwrap().initializer.reverse();
-    let turned = initialise(&turned, &GraphOptions::default(), &[], 1).unwrap().0;
+    let mut transposed = model();
+    transposed.graph.as_mut().unwrap().initializer.reverse();
+    let transposed = initialise(&transposed, &GraphOptions::default(), &[], 1).unwrap().0;
     let straight = fresh(&[], 1).unwrap().0;
     for name in WEIGHTS {
-        assert_eq!(of(&turned, name), of(&straight, name), "{name}");
+        assert_eq!(of(&transposed, name), of(&straight, name), "{name}");
     }
 }
 

@@ -4,8 +4,8 @@
 //! The sums of the chunks are added in the chunks' order whoever made them, so the result does not depend on the number of
 //! workers.
 
-use super::turn::{Leave, Turn};
-use super::{Gather, Layout, Opened, Point, SUMS, Witness, load};
+use super::ordered_lock::{Leave, OrderedLock};
+use super::{Accumulate, GradientObserver, Layout, Opened, Point, SUMS, load};
 use damper_core::clip::Clip;
 use damper_core::count::Counts;
 use damper_core::noise::ContinuousGaussian;
@@ -52,14 +52,14 @@ impl ClippedSums {
     }
 }
 
-impl Gather<ContinuousGaussian> for ClippedSums {
-    fn gather<O: Optimizer<OS>, OS>(
+impl Accumulate<ContinuousGaussian> for ClippedSums {
+    fn accumulate<O: Optimizer<OS>, OS>(
         &mut self,
         opened: &mut Opened<'_, '_, ContinuousGaussian, O, OS>,
         split: &Split,
         chunks: &[Chunk<'_>],
         points: &[Point],
-        _: Option<&mut dyn Witness>,
+        _: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError> {
         let clip = [opened.clip()];
         // A step may have fewer points than the graph: the others are point 0 once more, with weight 0.
@@ -77,7 +77,7 @@ impl Gather<ContinuousGaussian> for ClippedSums {
 
         let threads = self.workers.len();
         let shard = opened.shard(&mut self.sum).expect("the sum has the parameters' length");
-        let turn = Turn::new(shard);
+        let turn = OrderedLock::new(shard);
         std::thread::scope(|scope| {
             let handles: Vec<_> = self
                 .workers
@@ -121,7 +121,7 @@ impl Worker {
         params: &[TensorRef<'_>],
         rest: &[TensorRef<'_>],
         bound: f32,
-        turn: &Turn<Shard<'_, ContinuousGaussian, C, K>>,
+        turn: &OrderedLock<Shard<'_, ContinuousGaussian, C, K>>,
     ) -> Result<(), BackendError> {
         let Self { session, batch, norms } = self;
         batch.fill(split, chunk);

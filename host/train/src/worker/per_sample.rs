@@ -1,8 +1,8 @@
 //! Each sample's gradient, mixed here and clipped by the core: integer sums make the result independent of the split.
 
+use super::ordered_lock::{Leave, OrderedLock};
 use super::parts::{OUTPUTS, Parts};
-use super::turn::{Leave, Turn};
-use super::{Gather, Layout, Opened, Point, SHAPES, Witness, load};
+use super::{Accumulate, GradientObserver, Layout, Opened, Point, SHAPES, load};
 use damper_core::clip::Clip;
 use damper_core::count::Counts;
 use damper_core::filter::mix;
@@ -49,18 +49,18 @@ impl<W: Copy + Default> PerSampleGradients<W> {
     }
 }
 
-impl<M: Mechanism<Word: Send> + Send + Sync> Gather<M> for PerSampleGradients<M::Word> {
-    fn gather<O: Optimizer<OS>, OS>(
+impl<M: Mechanism<Word: Send> + Send + Sync> Accumulate<M> for PerSampleGradients<M::Word> {
+    fn accumulate<O: Optimizer<OS>, OS>(
         &mut self,
         opened: &mut Opened<'_, '_, M, O, OS>,
         split: &Split,
         chunks: &[Chunk<'_>],
         points: &[Point],
-        witness: Option<&mut dyn Witness>,
+        grad_observer: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError> {
         let threads = self.workers.len();
         let layout = &self.layout;
-        let turn = witness.map(Turn::new);
+        let turn = grad_observer.map(OrderedLock::new);
         let turn = turn.as_ref();
         let shards = std::thread::scope(|scope| {
             let handles: Vec<_> = self
@@ -119,7 +119,7 @@ impl Worker {
         chunks: impl Iterator<Item = Chunk<'c>>,
         layout: &Layout,
         points: &[Point],
-        turn: Option<&Turn<&mut dyn Witness>>,
+        turn: Option<&OrderedLock<&mut dyn GradientObserver>>,
         shard: &mut Shard<'_, M, C, K>,
     ) -> Result<(), BackendError> {
         let vectors = self.vectors;
@@ -151,8 +151,8 @@ impl Worker {
                     let mixed = rows.filter(|(sample, _)| !split.is_null(**sample as usize));
                     if let Some(turn) = turn {
                         let show = mixed.clone();
-                        turn.take(chunk.index, |witness| {
-                            show.for_each(|(sample, mixed)| witness.sample(*sample, mixed))
+                        turn.take(chunk.index, |grad_observer| {
+                            show.for_each(|(sample, mixed)| grad_observer.sample(*sample, mixed))
                         });
                     }
                     if mutant::is(Mutant::ClipOfSum) {

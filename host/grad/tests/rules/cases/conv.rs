@@ -33,12 +33,13 @@ pub fn cases() -> Vec<Case> {
     let frames_first = {
         let mut b = GraphBuilder::new(17);
         let (x, w) = (b.activation(&[2, 2, 4, 4]), b.param(&[3, 2, 3, 3]));
-        let turned = Some(BatchAxis { axis: 1, outer: 1, inner: 1 });
-        let x = b.node_at("Transpose", &[x], vec![make_attr_ints("perm", &[1, 0, 2, 3, 4])], &[2, 1, 2, 4, 4], turned);
+        let transposed = Some(BatchAxis { axis: 1, outer: 1, inner: 1 });
+        let x =
+            b.node_at("Transpose", &[x], vec![make_attr_ints("perm", &[1, 0, 2, 3, 4])], &[2, 1, 2, 4, 4], transposed);
         let merged = Some(BatchAxis { axis: 0, outer: 2, inner: 1 });
         let x = b.node_at("Reshape", &[x], vec![], &[2, 2, 4, 4], merged);
         let y = b.node_at("Conv", &[x, w], vec![], &[2, 3, 2, 2], merged);
-        let y = b.node_at("Reshape", &[y], vec![], &[2, 1, 12], turned);
+        let y = b.node_at("Reshape", &[y], vec![], &[2, 1, 12], transposed);
         let y = b.node_at("Transpose", &[y], vec![make_attr_ints("perm", &[1, 0, 2])], &[1, 2, 12], Some(BATCH_FIRST));
         b.case("frames before the batch", y)
     };

@@ -18,8 +18,8 @@ pub fn cases() -> Vec<Case> {
     let mut second = GraphBuilder::new(17);
     let (x, axis) = (second.activation(&[4, 2]), second.indices(&[], &[0]));
     let (perm, place) = (|| vec![make_attr_ints("perm", &[1, 0, 2])], BatchAxis { axis: 1, ..BATCH_FIRST });
-    let turned = second.node_at("Transpose", &[x], perm(), &[4, 1, 2], Some(place));
-    let sums = second.node_at("CumSum", &[turned, axis], vec![], &[4, 1, 2], Some(place));
+    let transposed = second.node_at("Transpose", &[x], perm(), &[4, 1, 2], Some(place));
+    let sums = second.node_at("CumSum", &[transposed, axis], vec![], &[4, 1, 2], Some(place));
     let back = second.node_at("Transpose", &[sums], perm(), &[1, 4, 2], Some(BATCH_FIRST));
 
     let mut whole = GraphBuilder::new(17);

@@ -43,16 +43,16 @@ pub fn cases() -> Vec<Case> {
     let mut second = GraphBuilder::new(17);
     let x = second.activation(&[3, 4]);
     let place = Some(BatchAxis { axis: 1, ..BATCH_FIRST });
-    let turned =
+    let transposed =
         second.node_at("Transpose", &[x], vec![damper_onnx::make_attr_ints("perm", &[1, 0, 2])], &[3, 1, 4], place);
     let indices = second.indices(&[], &[2]);
-    let last = second.node_at("Gather", &[turned, indices], axis(0), &[1, 4], Some(BATCH_FIRST));
+    let last = second.node_at("Gather", &[transposed, indices], axis(0), &[1, 4], Some(BATCH_FIRST));
 
     let mut tied = GraphBuilder::new(17);
     let (table, ids) = (tied.param(&[4, 3]), tied.ids(&[5]));
     let rows = tied.node_at("Gather", &[table, ids], axis(0), &[1, 5, 3], Some(BATCH_FIRST));
-    let turned = tied.node("Transpose", &[table], vec![], &[3, 4]);
-    let scores = tied.node("MatMul", &[rows, turned], vec![], &[1, 5, 4]);
+    let transposed = tied.node("Transpose", &[table], vec![], &[3, 4]);
+    let scores = tied.node("MatMul", &[rows, transposed], vec![], &[1, 5, 4]);
 
     vec![
         looked_up("an embedding of tokens", &[5, 3], 0, &[6], &[1, 6, 3]),

@@ -25,9 +25,9 @@ pub fn cases() -> Vec<Case> {
     let (x, ids) = (second.activation(&[4, 2]), second.ids(&[3, 2]));
     let (perm, place) =
         (|| vec![damper_onnx::make_attr_ints("perm", &[1, 0, 2])], BatchAxis { axis: 1, ..BATCH_FIRST });
-    let turned = second.node_at("Transpose", &[x], perm(), &[4, 1, 2], Some(place));
+    let transposed = second.node_at("Transpose", &[x], perm(), &[4, 1, 2], Some(place));
     let ids = second.node_typed("Transpose", &[ids], perm(), damper_onnx::graph::DType::I64, &[3, 1, 2], Some(place));
-    let picked = second.node_at("GatherElements", &[turned, ids], axis(0), &[3, 1, 2], Some(place));
+    let picked = second.node_at("GatherElements", &[transposed, ids], axis(0), &[3, 1, 2], Some(place));
     let second_y = second.node_at("Transpose", &[picked], perm(), &[1, 3, 2], Some(BATCH_FIRST));
     vec![
         by_data("one row for each column", 1, &[1, 4]),

@@ -22,8 +22,8 @@ pub fn cases() -> Vec<Case> {
     let columns = Some(BatchAxis { axis: 1, outer: 1, inner: 1 });
     let mut left = GraphBuilder::new(17);
     let (x, w, c) = (left.activation(&[3]), left.param(&[3, 4]), left.param(&[4, 1]));
-    let turned = left.node_at("Transpose", &[x], vec![], &[3, 1], columns);
-    let u = left.node_at("Gemm", &[w, turned, c], flags(1, 0), &[4, 1], columns);
+    let transposed = left.node_at("Transpose", &[x], vec![], &[3, 1], columns);
+    let u = left.node_at("Gemm", &[w, transposed, c], flags(1, 0), &[4, 1], columns);
     let u = left.node("Transpose", &[u], vec![], &[1, 4]);
 
     let mut turned_left = GraphBuilder::new(17);

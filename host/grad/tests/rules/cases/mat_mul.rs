@@ -101,8 +101,8 @@ pub fn cases() -> Vec<Case> {
     let mut row = GraphBuilder::new(17);
     let (x, w) = (row.activation(&[5]), row.param(&[1, 5]));
     let columns = Some(BatchAxis { axis: 1, outer: 1, inner: 1 });
-    let turned = row.node_at("Transpose", &[x], vec![], &[5, 1], columns);
-    let row_y = row.node_at("MatMul", &[w, turned], vec![], &[1, 1], columns);
+    let transposed = row.node_at("Transpose", &[x], vec![], &[5, 1], columns);
+    let row_y = row.node_at("MatMul", &[w, transposed], vec![], &[1, 1], columns);
     let row_y = row.node_at("Transpose", &[row_y], vec![], &[1, 1], Some(BatchAxis { axis: 0, outer: 1, inner: 1 }));
 
     let mut vector_stack = GraphBuilder::new(17);

@@ -3,9 +3,9 @@
 use super::prelude::*;
 
 pub fn cases() -> Vec<Case> {
-    let one = |name, slope: &[usize]| {
+    let one = |name, derivative: &[usize]| {
         let mut b = GraphBuilder::new(17);
-        let (x, s) = (b.activation(&[3, 2, 4]), b.param_in(slope, 0.0, 0.5));
+        let (x, s) = (b.activation(&[3, 2, 4]), b.param_in(derivative, 0.0, 0.5));
         let y = b.node("PRelu", &[x, s], vec![], &[1, 3, 2, 4]);
         b.case(name, y)
     };

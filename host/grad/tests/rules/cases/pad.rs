@@ -27,10 +27,10 @@ pub fn cases() -> Vec<Case> {
     let before_batch = |name, mode: &str| {
         let mut b = GraphBuilder::new(17);
         let (x, pads) = (b.activation(&[4, 2]), b.ints(&[2, 0, 0, 1, 0, 0]));
-        let turned = Some(BatchAxis { axis: 1, outer: 1, inner: 1 });
+        let transposed = Some(BatchAxis { axis: 1, outer: 1, inner: 1 });
         let swap = || vec![damper_onnx::make_attr_ints("perm", &[1, 0, 2])];
-        let x = b.node_at("Transpose", &[x], swap(), &[4, 1, 2], turned);
-        let y = b.node_at("Pad", &[x, pads], vec![make_attr_string("mode", mode)], &[7, 1, 2], turned);
+        let x = b.node_at("Transpose", &[x], swap(), &[4, 1, 2], transposed);
+        let y = b.node_at("Pad", &[x, pads], vec![make_attr_string("mode", mode)], &[7, 1, 2], transposed);
         let first = Some(BatchAxis { axis: 0, outer: 1, inner: 1 });
         let y = b.node_at("Transpose", &[y], swap(), &[1, 7, 2], first);
         b.case(name, y)

@@ -15,7 +15,7 @@ pub fn axis_cases(op: &str) -> Vec<Case> {
         let y = b.node(op, &[x], attributes, &[&[1], shape].concat());
         b.case(name, y)
     };
-    let turned = |name, along| {
+    let transposed = |name, along| {
         let mut b = GraphBuilder::new(17);
         let x = b.activation(&[3, 4]);
         let second = Some(BatchAxis { axis: 1, ..BATCH_FIRST });
@@ -38,8 +38,8 @@ pub fn axis_cases(op: &str) -> Vec<Case> {
         plain("last axis", &[5], vec![]),
         plain("an inner axis", &[3, 4], axis(1)),
         plain("an axis from the back", &[3, 2, 4], axis(-3)),
-        turned("an axis before the batch", 0),
-        turned("an axis behind the batch", 2),
+        transposed("an axis before the batch", 0),
+        transposed("an axis behind the batch", 2),
         merged.case("with the batch merged with positions", y),
         parameter.case("of a parameter", u),
     ]

@@ -55,7 +55,7 @@ pub fn apply(node: &Node, x: &[&Array], shape: &[usize]) -> Option<Array> {
         "HardSigmoid" => map(&|v| (float("alpha", 0.2) * v + float("beta", 0.5)).clamp(0.0, 1.0)),
         "HardSwish" => map(&|v| v * (v / 6.0 + 0.5).clamp(0.0, 1.0)),
         "ThresholdedRelu" => map(&|v| if v > float("alpha", 1.0) { v } else { 0.0 }),
-        "PRelu" => pairs(&|v, slope| if v > 0.0 { v } else { slope * v }),
+        "PRelu" => pairs(&|v, derivative| if v > 0.0 { v } else { derivative * v }),
         "Clip" => {
             let mut bounds = x[1..].iter().map(|bound| bound.data[0]);
             let mut bound = |slot: usize| node.inputs.get(slot).copied().flatten().and_then(|_| bounds.next());

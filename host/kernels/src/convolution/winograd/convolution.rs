@@ -8,11 +8,11 @@
 
 use super::super::windows::{Windows, take};
 use super::{POINTS, TILE, VECTORS, WIDE_TILE, at_points, column_of, load, store, tiles, two};
-use crate::vectors::{Run, WIDEST, Weighted};
+use crate::simd::{MAX_LANES, Run, SimdKernel};
 use pulp::Simd;
 
 /// Tiles of the largest block.
-const BLOCK: usize = VECTORS * WIDEST;
+const BLOCK: usize = VECTORS * MAX_LANES;
 
 /// With memory for a block, and for the kernels of the last call.
 #[derive(Debug)]
@@ -54,14 +54,14 @@ impl Convolution {
     /// the channels, to inputs.
     pub fn new(windows: Windows, transposed: bool) -> Self {
         let across = tiles(&windows)[1].min(BLOCK);
-        let pitch = (across + 1).next_multiple_of(WIDEST) + WIDEST;
+        let pitch = (across + 1).next_multiple_of(MAX_LANES) + MAX_LANES;
         let halves = || std::array::from_fn(|_| vec![0.0; BLOCK]);
         Self {
             windows,
             transposed,
             weights: vec![],
             kernels: vec![],
-            inputs: vec![0.0; POINTS * (windows.channels * BLOCK + WIDEST)],
+            inputs: vec![0.0; POINTS * (windows.channels * BLOCK + MAX_LANES)],
             sums: vec![0.0; POINTS * WIDE_TILE * BLOCK],
             rows: vec![0.0; (2 * (BLOCK / across) + 2) * 2 * pitch],
             pitch,
@@ -127,7 +127,7 @@ impl Convolution {
     fn transform<S: Simd>(&mut self, simd: S, x: &[f32], piece: Piece, tiles: usize) {
         let (channels, pitch) = (self.windows.channels, self.pitch);
         let plane = self.windows.input[0] * self.windows.input[1];
-        let apart = channels * tiles + WIDEST;
+        let apart = channels * tiles + MAX_LANES;
         for channel in 0..channels {
             self.take_rows(&x[(piece.sample * channels + channel) * plane..][..plane], piece);
             for line in 0..piece.lines {
@@ -160,7 +160,7 @@ impl Convolution {
     fn multiply<S: Simd, const M: usize, const N: usize>(&mut self, simd: S, tile: usize) {
         let (channels, tiles) = (self.windows.channels, N * S::F32_LANES);
         let kernels = self.kernels.chunks_exact(channels * M).skip(tile * POINTS);
-        let inputs = self.inputs.chunks_exact(channels * tiles + WIDEST);
+        let inputs = self.inputs.chunks_exact(channels * tiles + MAX_LANES);
         for ((kernels, inputs), into) in kernels.zip(inputs).zip(self.sums.chunks_exact_mut(M * tiles)) {
             let mut sums = [[simd.splat_f32s(0.0); N]; M];
             let inputs = inputs[..channels * tiles].chunks_exact(tiles);
@@ -284,10 +284,10 @@ impl Convolution {
     }
 }
 
-impl Weighted for Convolution {
+impl SimdKernel for Convolution {
     #[inline(always)]
     fn work<S: Simd>(Run { of, x, weights, bias, y }: Run<'_, Self>, simd: S) {
-        if S::F32_LANES >= WIDEST {
+        if S::F32_LANES >= MAX_LANES {
             of.by_vectors::<S, WIDE_TILE>(simd, x, weights, bias, y);
         } else {
             of.by_vectors::<S, TILE>(simd, x, weights, bias, y);

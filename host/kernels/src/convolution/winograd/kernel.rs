@@ -7,7 +7,7 @@
 
 use super::super::windows::Windows;
 use super::{POINTS, TILE, VECTORS, WIDE_TILE, at_points, column_of, load, store, three, tiles};
-use crate::vectors::{SIDE, WIDEST, turn};
+use crate::simd::{MAX_LANES, SIDE, turn};
 use pulp::{Arch, Simd, WithSimd};
 
 /// Weights of a kernel: two squares' and one.
@@ -37,7 +37,7 @@ pub struct KernelGrad {
 impl KernelGrad {
     /// Of windows that [`suits`](super::suits) accepts.
     pub fn new(windows: Windows) -> Self {
-        let (wide, tall) = (windows.channels.next_multiple_of(WIDEST), windows.outputs.next_multiple_of(WIDEST));
+        let (wide, tall) = (windows.channels.next_multiple_of(MAX_LANES), windows.outputs.next_multiple_of(MAX_LANES));
         let [lines, columns] = tiles(&windows);
         let tiles = lines * columns;
         Self {
@@ -46,9 +46,9 @@ impl KernelGrad {
             tall,
             x: vec![0.0; (2 * lines + 2) * (2 * columns + 2) * wide],
             left: vec![0.0; 4 * tiles * tall],
-            x_points: vec![0.0; POINTS * (tiles * wide + WIDEST)],
-            left_points: vec![0.0; POINTS * (tiles * tall + WIDEST)],
-            sums: vec![0.0; POINTS * WIDE_TILE * VECTORS * WIDEST],
+            x_points: vec![0.0; POINTS * (tiles * wide + MAX_LANES)],
+            left_points: vec![0.0; POINTS * (tiles * tall + MAX_LANES)],
+            sums: vec![0.0; POINTS * WIDE_TILE * VECTORS * MAX_LANES],
             taps: vec![0.0; WIDE_TILE * TAPS * wide],
             vectors: Arch::new(),
         }
@@ -66,8 +66,8 @@ impl KernelGrad {
         let (wide, tall) = (self.wide, self.tall);
         let [lines, columns] = tiles(&self.windows);
         let (zero, half) = (simd.splat_f32s(0.0), simd.splat_f32s(0.5));
-        let apart = lines * columns * wide + WIDEST;
-        let apart_left = lines * columns * tall + WIDEST;
+        let apart = lines * columns * wide + MAX_LANES;
+        let apart_left = lines * columns * tall + MAX_LANES;
         for (line, column) in (0..lines).flat_map(|line| (0..columns).map(move |column| (line, column))) {
             let place = line * columns + column;
             for channel in (0..wide).step_by(S::F32_LANES) {
@@ -111,8 +111,8 @@ impl KernelGrad {
         let (wide, tall, across) = (self.wide, self.tall, N * S::F32_LANES);
         let [lines, columns] = tiles(&self.windows);
         let tiles = lines * columns;
-        let points = self.x_points.chunks_exact(tiles * wide + WIDEST);
-        let points = points.zip(self.left_points.chunks_exact(tiles * tall + WIDEST));
+        let points = self.x_points.chunks_exact(tiles * wide + MAX_LANES);
+        let points = points.zip(self.left_points.chunks_exact(tiles * tall + MAX_LANES));
         for ((x, left), into) in points.zip(self.sums.chunks_exact_mut(M * across)) {
             let mut sums = [[simd.splat_f32s(0.0); N]; M];
             let (x, left) = (x[..tiles * wide].chunks_exact(wide), left[..tiles * tall].chunks_exact(tall));
@@ -212,7 +212,7 @@ impl WithSimd for Write<'_> {
         turn_inside_out(x, input, &mut of.x[(top * (columns + 2) + start) * of.wide..], columns + 2, of.wide);
         turn_inside_out(left, output, &mut of.left, columns, of.tall);
         of.transform(simd);
-        if S::F32_LANES >= WIDEST { of.tiles::<S, WIDE_TILE>(simd, grad) } else { of.tiles::<S, TILE>(simd, grad) }
+        if S::F32_LANES >= MAX_LANES { of.tiles::<S, WIDE_TILE>(simd, grad) } else { of.tiles::<S, TILE>(simd, grad) }
     }
 }
 
@@ -237,7 +237,7 @@ fn turn_inside_out(planes: &[f32], [lines, columns]: [usize; 2], into: &mut [f32
 mod tests {
     use super::super::super::tests::{plain_cases, positions, taps, under};
     use super::*;
-    use crate::vectors::testing::{check, numbers};
+    use crate::simd::testing::{check, numbers};
     use pulp::Scalar;
 
     /// The definition, in f64.

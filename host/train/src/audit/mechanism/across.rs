@@ -46,15 +46,16 @@ impl Across {
     }
 
     /// Notes the noise of a step: its blocks, and what is compared with other steps.
-    pub(super) fn step(&mut self, course: &str, number: u32, noise: &[f64]) {
+    pub(super) fn step(&mut self, step_loop: &str, number: u32, noise: &[f64]) {
         for (at, block) in noise.chunks(8).enumerate() {
             self.block(block, || {
-                format!("{course}, step {number}, from coordinate {}: noise that was there before", 8 * at)
+                format!("{step_loop}, step {number}, from coordinate {}: noise that was there before", 8 * at)
             });
         }
-        if noise.len() >= 1024 && self.kept.iter().filter(|(name, _)| name.starts_with(course)).count() < KEPT_STEPS {
+        if noise.len() >= 1024 && self.kept.iter().filter(|(name, _)| name.starts_with(step_loop)).count() < KEPT_STEPS
+        {
             let kept = noise.iter().take(KEPT).map(|z| *z as f32).collect();
-            self.kept.push((format!("{course}, step {number}"), kept));
+            self.kept.push((format!("{step_loop}, step {number}"), kept));
         }
     }
 

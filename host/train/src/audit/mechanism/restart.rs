@@ -3,9 +3,9 @@
 use super::across::Across;
 use super::made::Linear;
 use super::tests_of::Tests;
-use crate::course::{self, ChaCha20, Course, Sum};
+use crate::step_loop::{self, ChaCha20, StepLoop, Sum};
 use crate::watched::{GradientWatch, Watched, WatchedState};
-use crate::worker::Gather;
+use crate::worker::Accumulate;
 use crate::{Run, TrainError};
 use damper_core::accounting::{Ledger, Record, Store};
 use damper_core::private::Mechanism;
@@ -39,19 +39,19 @@ pub(super) struct Restarts<'a> {
     pub(super) tests: &'a mut Tests,
 }
 
-impl Course for Restarts<'_> {
+impl StepLoop for Restarts<'_> {
     type End = u32;
 
     fn go<M, G>(self, mechanism: M, _: G) -> Result<u32, TrainError>
     where
         M: Mechanism<Word: Send> + Send + Sync,
-        G: Gather<M>,
+        G: Accumulate<M>,
         Sum: From<Vec<M::Word>>,
     {
         let Self { run, linear, generator, across, tests } = self;
         let dim = linear.dim();
-        let layers = course::layers(run);
-        let (step, mut state) = course::step(run, mechanism, &layers, |optimizer, state| {
+        let layers = step_loop::layers(run);
+        let (step, mut state) = step_loop::step(run, mechanism, &layers, |optimizer, state| {
             (Watched(optimizer), WatchedState { inner: state, watch: Some(GradientWatch::new(dim)) })
         })?;
         let mut params = run.params.clone();

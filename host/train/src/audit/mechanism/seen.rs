@@ -9,13 +9,13 @@ mod recount;
 use super::across::Across;
 use super::made::Linear;
 use super::tests_of::Tests;
-use crate::course::Sum;
 use crate::observe::{Given, Observer, Summed};
+use crate::step_loop::Sum;
 use crate::{LEDGER, Noise, Run};
 use damper_accounting::Recorded;
 use damper_core::count::UNIT;
-use draws::Draws;
-use laws::Laws;
+use draws::BatchSampler;
+use laws::Checks;
 use noise::{MOST_COORDINATES, SeenNoise};
 use open::{Open, assumed};
 use recount::recount;
@@ -36,10 +36,10 @@ pub(super) struct Seen<'a> {
     /// Of the runs before this one.
     first: u32,
     noise: SeenNoise,
-    draws: Draws,
+    draws: BatchSampler,
     /// The clip of the next step, as it follows from released counts.
     learned: Option<f32>,
-    laws: Laws,
+    laws: Checks,
 }
 
 impl<'a> Seen<'a> {
@@ -62,9 +62,9 @@ impl<'a> Seen<'a> {
             steps: 0,
             first: 0,
             noise: SeenNoise::new(run, per_window),
-            draws: Draws::new(run.data.train.len()),
+            draws: BatchSampler::new(run.data.train.len()),
             learned: None,
-            laws: Laws::default(),
+            laws: Checks::default(),
         }
     }
 

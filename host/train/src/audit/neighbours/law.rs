@@ -1,13 +1,13 @@
 //! What must hold of one step on two neighbouring data sets.
 
 use super::case::{Case, Change};
-use crate::audit::glimpse::Glimpse;
-use crate::course::Sum;
+use crate::audit::sum_probe::SumProbe;
+use crate::step_loop::Sum;
 use damper_core::clip::Layer;
 
 /// A step on one data set.
 pub(crate) struct Side {
-    pub(crate) glimpse: Glimpse,
+    pub(crate) sum_probe: SumProbe,
     /// Each drawn sample with the digest of its mixed gradient, none of one that is not finite; empty where no sample's gradient is
     /// formed.
     pub(crate) samples: Vec<(u32, Option<u64>)>,
@@ -16,7 +16,7 @@ pub(crate) struct Side {
 impl Side {
     /// Whether `sample` was drawn.
     pub(crate) fn drew(&self, sample: u32) -> bool {
-        self.glimpse.draw.binary_search(&sample).is_ok()
+        self.sum_probe.draw.binary_search(&sample).is_ok()
     }
 
     /// Whether `sample` came with a gradient that is not finite.
@@ -27,7 +27,7 @@ impl Side {
 
 /// A law that was broken.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Breach {
+pub(crate) struct CheckFailure {
     pub(crate) what: String,
     pub(crate) sample: u32,
     /// Of the flat gradient; none where it is not of one coordinate.
@@ -37,19 +37,19 @@ pub(crate) struct Breach {
 }
 
 /// The grid and layers of a run.
-pub(crate) struct Laws<'a> {
+pub(crate) struct Checks<'a> {
     pub(crate) grid_bits: u32,
     pub(crate) layers: &'a [Layer],
 }
 
-impl Laws<'_> {
+impl Checks<'_> {
     /// Holds a step on the data set, `base`, against the same step on its neighbour `seen`.
-    pub(crate) fn check(&self, base: &Side, seen: &Side, case: &Case) -> Result<(), Breach> {
+    pub(crate) fn check(&self, base: &Side, seen: &Side, case: &Case) -> Result<(), CheckFailure> {
         same_course(base, seen, case)?;
         others_unmoved(base, seen, case)?;
         let breach =
-            |(what, coordinate)| Breach { what, sample: case.index, coordinate: Some(coordinate), moved: false };
-        match (&base.glimpse.sum, &seen.glimpse.sum) {
+            |(what, coordinate)| CheckFailure { what, sample: case.index, coordinate: Some(coordinate), moved: false };
+        match (&base.sum_probe.sum, &seen.sum_probe.sum) {
             (Sum::Grid(base_sum), Sum::Grid(seen_sum)) => {
                 let moved: Vec<i64> = seen_sum.iter().zip(base_sum).map(|(a, b)| a.wrapping_sub(*b)).collect();
                 if must_not_move(base, seen, case) {
@@ -60,8 +60,8 @@ impl Laws<'_> {
             (Sum::Floats(base_sum), Sum::Floats(seen_sum)) => {
                 let moved: Vec<f64> =
                     seen_sum.iter().zip(base_sum).map(|(a, b)| f64::from(*a) - f64::from(*b)).collect();
-                let samples = base.glimpse.draw.len().max(seen.glimpse.draw.len());
-                within_floats(&moved, case.clips(), base.glimpse.clip, samples).map_err(breach)?;
+                let samples = base.sum_probe.draw.len().max(seen.sum_probe.draw.len());
+                within_floats(&moved, case.clips(), base.sum_probe.clip, samples).map_err(breach)?;
             }
             _ => unreachable!("one run sums in one kind of words"),
         }
@@ -69,7 +69,7 @@ impl Laws<'_> {
     }
 
     /// Holds a step against the same one whose samples lie elsewhere: same sum, same counts.
-    pub(crate) fn moved(&self, base: &Glimpse, seen: &Glimpse) -> Result<(), (String, Option<usize>)> {
+    pub(crate) fn moved(&self, base: &SumProbe, seen: &SumProbe) -> Result<(), (String, Option<usize>)> {
         let mut samples = seen.draw.clone();
         samples.sort_unstable();
         if samples != base.draw {
@@ -127,9 +127,10 @@ impl Laws<'_> {
 }
 
 /// The same step, release and draw, but for the sample that was added.
-fn same_course(base: &Side, seen: &Side, case: &Case) -> Result<(), Breach> {
-    let (one, other) = (&base.glimpse, &seen.glimpse);
-    let breach = |what: &str| Err(Breach { what: what.into(), sample: case.index, coordinate: None, moved: false });
+fn same_course(base: &Side, seen: &Side, case: &Case) -> Result<(), CheckFailure> {
+    let (one, other) = (&base.sum_probe, &seen.sum_probe);
+    let breach =
+        |what: &str| Err(CheckFailure { what: what.into(), sample: case.index, coordinate: None, moved: false });
     if one.number != other.number || one.points != other.points {
         return breach("the step has another number, or other points");
     }
@@ -146,7 +147,7 @@ fn same_course(base: &Side, seen: &Side, case: &Case) -> Result<(), Breach> {
 }
 
 /// Every other sample's gradient has the same bits, hence adds the same.
-fn others_unmoved(base: &Side, seen: &Side, case: &Case) -> Result<(), Breach> {
+fn others_unmoved(base: &Side, seen: &Side, case: &Case) -> Result<(), CheckFailure> {
     let others = |side: &Side| -> Vec<(u32, Option<u64>)> {
         side.samples.iter().copied().filter(|(sample, _)| *sample != case.index).collect()
     };
@@ -154,13 +155,13 @@ fn others_unmoved(base: &Side, seen: &Side, case: &Case) -> Result<(), Breach> {
     let parted = one.iter().zip(&other).find(|(a, b)| a != b);
     match parted {
         None if one.len() == other.len() => Ok(()),
-        Some(((a, _), (b, _))) if a == b => Err(Breach {
+        Some(((a, _), (b, _))) if a == b => Err(CheckFailure {
             what: format!("another sample's gradient moved with sample {}", case.index),
             sample: *a,
             coordinate: None,
             moved: true,
         }),
-        _ => Err(Breach {
+        _ => Err(CheckFailure {
             what: "other samples reached the sum".into(),
             sample: case.index,
             coordinate: None,
@@ -196,19 +197,19 @@ fn within_floats(moved: &[f64], clips: u32, clip: f32, samples: usize) -> Result
 }
 
 /// One sample moves one count by one; one in the place of another two by one, or one by two.
-fn counted_once(base: &Side, seen: &Side, case: &Case) -> Result<(), Breach> {
+fn counted_once(base: &Side, seen: &Side, case: &Case) -> Result<(), CheckFailure> {
     let moved: u64 = base
-        .glimpse
+        .sum_probe
         .counts
         .iter()
-        .zip(&seen.glimpse.counts)
+        .zip(&seen.sum_probe.counts)
         .map(|(a, b)| u64::from(a.wrapping_sub(*b).unsigned_abs()))
         .sum();
     if moved <= u64::from(case.clips()) {
         return Ok(());
     }
     let what = format!("the counts of norms moved by {moved}, where {} is allowed", case.clips());
-    Err(Breach { what, sample: case.index, coordinate: None, moved: false })
+    Err(CheckFailure { what, sample: case.index, coordinate: None, moved: false })
 }
 
 /// Where the largest is.

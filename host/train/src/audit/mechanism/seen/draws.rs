@@ -5,7 +5,7 @@ use super::super::made::Linear;
 use super::super::tests_of::Tests;
 
 /// The draws of a course.
-pub(super) struct Draws {
+pub(super) struct BatchSampler {
     /// How often each sample was drawn.
     drawn: Vec<u64>,
     /// Pairs of draws that should be independent, and how often both came up: of neighbours, of samples a chunk apart, and of one sample
@@ -15,7 +15,7 @@ pub(super) struct Draws {
     before: Vec<u32>,
 }
 
-impl Draws {
+impl BatchSampler {
     /// Of so many samples.
     pub(super) fn new(samples: usize) -> Self {
         Self { drawn: vec![0; samples], both: [(0, 0); 3], before: vec![] }

@@ -21,7 +21,7 @@ impl Law {
 
 /// All of a course.
 #[derive(Default)]
-pub(super) struct Laws {
+pub(super) struct Checks {
     pub(super) grid: Law,
     pub(super) scale: Law,
     pub(super) price: Law,
@@ -35,10 +35,10 @@ pub(super) struct Laws {
     pub(super) ended: Law,
 }
 
-impl Laws {
+impl Checks {
     /// What came of those that were compared.
     pub(super) fn conclude(self, name: &str, tests: &mut Tests) {
-        let Laws { grid, scale, price, threshold, sums, counts, released_counts, paid, order, points, ended } = self;
+        let Checks { grid, scale, price, threshold, sums, counts, released_counts, paid, order, points, ended } = self;
         for (what, law) in [
             ("the divisor and the clip: released means are whole grid units", grid),
             ("the noise that optimizers are told of", scale),

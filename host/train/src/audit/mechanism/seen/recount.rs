@@ -1,7 +1,7 @@
 //! The sum and the counts of a step, taken again from known gradients.
 
 use super::super::made::Linear;
-use super::laws::Laws;
+use super::laws::Checks;
 use super::open::Open;
 use crate::worker::Point;
 use crate::{Clipping, Noise, Run};
@@ -9,7 +9,7 @@ use damper_core::count::Query;
 use damper_data::Split;
 
 /// Holds the sum and the counts against those of the known gradients.
-pub(super) fn recount(run: &Run, linear: Linear, step: &Open, points: &[Point], laws: &mut Laws) {
+pub(super) fn recount(run: &Run, linear: Linear, step: &Open, points: &[Point], laws: &mut Checks) {
     let split: &Split = &run.data.train;
     let half = linear.dim() / 2;
     let (mut expected, mut off, mut taken) = (vec![0.0f64; half], 0.0f64, 0i64);

@@ -5,7 +5,7 @@ use damper_onnx::Dim;
 use damper_onnx::{DType, decode_tensor, pb};
 use std::collections::{HashMap, HashSet};
 
-pub(super) struct Wiring<'g> {
+pub(super) struct GraphIndex<'g> {
     nodes: &'g [pb::NodeProto],
     makers: HashMap<&'g str, usize>,
     readers: HashMap<&'g str, Vec<usize>>,
@@ -14,7 +14,7 @@ pub(super) struct Wiring<'g> {
     plan: &'g Plan,
 }
 
-impl<'g> Wiring<'g> {
+impl<'g> GraphIndex<'g> {
     pub(super) fn new(graph: &'g pb::GraphProto, plan: &'g Plan) -> Self {
         let mut readers: HashMap<&str, Vec<usize>> = HashMap::new();
         let mut makers = HashMap::new();
@@ -35,16 +35,16 @@ impl<'g> Wiring<'g> {
     }
 
     /// The standard operator `op` that makes `name`: its index and inputs.
-    pub(super) fn maker(&self, op: &str, name: &str) -> Option<(usize, Vec<&'g str>)> {
+    pub(super) fn producer(&self, op: &str, name: &str) -> Option<(usize, Vec<&'g str>)> {
         let index = *self.makers.get(name)?;
         let node = &self.nodes[index];
         let is_it = node.op_type == op && node.domain.is_empty() && node.output.len() == 1;
         is_it.then(|| (index, node.input.iter().map(String::as_str).collect()))
     }
 
-    /// As [`maker`](Self::maker), of two inputs.
+    /// As [`producer`](Self::maker), of two inputs.
     pub(super) fn pair(&self, op: &str, name: &str) -> Option<(usize, [&'g str; 2])> {
-        let (index, inputs) = self.maker(op, name)?;
+        let (index, inputs) = self.producer(op, name)?;
         Some((index, inputs.try_into().ok()?))
     }
 
@@ -123,14 +123,14 @@ impl<'g> Wiring<'g> {
 
 /// An operator, and the nodes in whose place it comes.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct Fusion {
     pub(super) nodes: Vec<usize>,
     pub(super) operator: pb::NodeProto,
 }
 
 /// Puts each operator at the first of its nodes, which reads what the operator reads. Tells whether there was one. Of places that share a
 /// node only the first is taken.
-pub(super) fn put(graph: &mut pb::GraphProto, places: Vec<Place>) -> bool {
+pub(super) fn put(graph: &mut pb::GraphProto, places: Vec<Fusion>) -> bool {
     let mut gone: HashSet<usize> = HashSet::new();
     let mut operators = HashMap::new();
     for place in places {

@@ -3,12 +3,12 @@
 
 /// `high + low`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Twofold {
+pub(super) struct DoubleDouble {
     high: f64,
     low: f64,
 }
 
-impl Twofold {
+impl DoubleDouble {
     pub const ZERO: Self = Self { high: 0.0, low: 0.0 };
     pub const ONE: Self = Self { high: 1.0, low: 0.0 };
 
@@ -42,14 +42,14 @@ impl Twofold {
 }
 
 /// The convolution modulo the length, term by term.
-pub(super) fn convolved(a: &[Twofold], b: &[Twofold]) -> Vec<Twofold> {
+pub(super) fn convolved(a: &[DoubleDouble], b: &[DoubleDouble]) -> Vec<DoubleDouble> {
     let len = a.len();
-    let at = |k: usize| (0..len).fold(Twofold::ZERO, |sum, i| sum.plus(a[i].times(b[(len + k - i) % len])));
+    let at = |k: usize| (0..len).fold(DoubleDouble::ZERO, |sum, i| sum.plus(a[i].times(b[(len + k - i) % len])));
     (0..len).map(at).collect()
 }
 
 /// `mass` convolved with itself, so that it is there `times` times, at least once.
-pub(super) fn power_of(mass: &[Twofold], times: u64) -> Vec<Twofold> {
+pub(super) fn power_of(mass: &[DoubleDouble], times: u64) -> Vec<DoubleDouble> {
     let mut found = mass.to_vec();
     for digit in (0..times.ilog2()).rev() {
         found = convolved(&found, &found);
@@ -66,16 +66,16 @@ mod tests {
 
     #[test]
     fn what_one_f64_rounds_off_is_kept() {
-        let third = Twofold::product(1.0 / 3.0, 1.0);
-        let square = third.times(third).plus(Twofold::product(-1.0 / 3.0, 1.0 / 3.0));
+        let third = DoubleDouble::product(1.0 / 3.0, 1.0);
+        let square = third.times(third).plus(DoubleDouble::product(-1.0 / 3.0, 1.0 / 3.0));
         assert_eq!((square.high, square.low), (0.0, 0.0));
-        assert_eq!(Twofold::ONE.plus(Twofold::product(1e-25, 1.0)).minus(1.0), 1e-25);
+        assert_eq!(DoubleDouble::ONE.plus(DoubleDouble::product(1e-25, 1.0)).minus(1.0), 1e-25);
     }
 
     #[test]
     fn a_power_of_two_points_is_the_binomial_law() {
-        let half = Twofold::product(0.5, 1.0);
-        let mut mass = vec![Twofold::ZERO; 16];
+        let half = DoubleDouble::product(0.5, 1.0);
+        let mut mass = vec![DoubleDouble::ZERO; 16];
         (mass[0], mass[1]) = (half, half);
         let law = power_of(&mass, 10);
         for (at, ways) in [1.0, 10.0, 45.0, 120.0, 210.0, 252.0].into_iter().enumerate() {

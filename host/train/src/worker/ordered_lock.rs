@@ -3,12 +3,12 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Whose turn it is to add: the number of the chunk, and what it adds to; none once a worker failed.
-pub(super) struct Turn<S> {
+pub(super) struct OrderedLock<S> {
     next: Mutex<Option<(usize, S)>>,
     moved: Condvar,
 }
 
-impl<S> Turn<S> {
+impl<S> OrderedLock<S> {
     /// The first chunk's turn.
     pub(super) fn new(sum: S) -> Self {
         Self { next: Mutex::new(Some((0, sum))), moved: Condvar::new() }
@@ -38,7 +38,7 @@ impl<S> Turn<S> {
 }
 
 /// Stops all turns when it is dropped, not forgotten: a worker that failed or panicked must not leave the others waiting.
-pub(super) struct Leave<'a, S>(pub(super) &'a Turn<S>);
+pub(super) struct Leave<'a, S>(pub(super) &'a OrderedLock<S>);
 
 impl<S> Drop for Leave<'_, S> {
     fn drop(&mut self) {

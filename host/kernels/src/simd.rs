@@ -6,7 +6,7 @@ pub(crate) mod testing;
 use pulp::{Arch, Simd, WithSimd};
 
 /// Floats of the widest vectors.
-pub const WIDEST: usize = 16;
+pub const MAX_LANES: usize = 16;
 
 /// Floats of the side of a square that is turned in registers.
 pub const SIDE: usize = 4;
@@ -15,7 +15,7 @@ pub const SIDE: usize = 4;
 const SQUARES: usize = 4;
 
 /// What is summed of `x` and weights, with memory for it.
-pub trait Weighted: Sized {
+pub trait SimdKernel: Sized {
     /// In these vectors.
     fn work<S: Simd>(run: Run<'_, Self>, simd: S);
 
@@ -39,7 +39,7 @@ pub struct Run<'a, K> {
     pub y: &'a mut [f32],
 }
 
-impl<K: Weighted> WithSimd for Run<'_, K> {
+impl<K: SimdKernel> WithSimd for Run<'_, K> {
     type Output = ();
 
     #[inline(always)]
@@ -51,23 +51,23 @@ impl<K: Weighted> WithSimd for Run<'_, K> {
 /// A square of floats turned about its diagonal.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn turned(square: [[f32; SIDE]; SIDE]) -> [[f32; SIDE]; SIDE] {
+fn transposed(square: [[f32; SIDE]; SIDE]) -> [[f32; SIDE]; SIDE] {
     use std::arch::x86_64::{_mm_movehl_ps, _mm_movelh_ps, _mm_unpackhi_ps, _mm_unpacklo_ps};
     let [a, b, c, d] = square.map(pulp::cast);
     // SAFETY: SSE is part of every x86-64 processor.
-    let turned = unsafe {
+    let transposed = unsafe {
         let (ab, cd) = (_mm_unpacklo_ps(a, b), _mm_unpacklo_ps(c, d));
         let (ab_after, cd_after) = (_mm_unpackhi_ps(a, b), _mm_unpackhi_ps(c, d));
         let [first, second] = [_mm_movelh_ps(ab, cd), _mm_movehl_ps(cd, ab)];
         [first, second, _mm_movelh_ps(ab_after, cd_after), _mm_movehl_ps(cd_after, ab_after)]
     };
-    turned.map(pulp::cast)
+    transposed.map(pulp::cast)
 }
 
 /// A square of floats turned about its diagonal.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-fn turned([a, b, c, d]: [[f32; SIDE]; SIDE]) -> [[f32; SIDE]; SIDE] {
+fn transposed([a, b, c, d]: [[f32; SIDE]; SIDE]) -> [[f32; SIDE]; SIDE] {
     [0, 1, 2, 3].map(|i| [a[i], b[i], c[i], d[i]])
 }
 
@@ -119,7 +119,7 @@ fn turn_squares<const SQUARES: usize>(
                 for i in 0..SIDE {
                     square[i] = *from[i * from_apart + j * SIDE..].first_chunk().expect("a side");
                 }
-                let square = turned(square);
+                let square = transposed(square);
                 for i in 0..SIDE {
                     *into[(j * SIDE + i) * into_apart..].first_chunk_mut().expect("a side") = square[i];
                 }

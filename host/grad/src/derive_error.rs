@@ -5,7 +5,7 @@ use damper_onnx::graph::Node;
 /// A graph, or a node of it, that cannot be differentiated, and what to do about it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{at}: {reason}; {remedy}")]
-pub struct Refusal {
+pub struct DeriveError {
     /// `node NAME (OP)`, or the part of the model or the setting at fault.
     pub at: String,
     /// What is wrong.
@@ -14,7 +14,7 @@ pub struct Refusal {
     pub remedy: String,
 }
 
-impl Refusal {
+impl DeriveError {
     /// A refusal that concerns `at`.
     pub fn new(at: impl Into<String>, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { at: at.into(), reason: reason.into(), remedy: remedy.into() }

@@ -4,8 +4,8 @@
 //! by the core's door for audits, and dropped instead of finished. Nothing is released, no state moves, and what is read is what the
 //! mechanism would have added its noise to.
 
-use crate::course::{ChaCha20, Draw, State, Sum};
-use crate::worker::{Gather, Opened, Step, Witness};
+use crate::step_loop::{ChaCha20, Draw, State, Sum};
+use crate::worker::{Accumulate, GradientObserver, Opened, Step};
 use crate::{Run, TrainError};
 use damper_core::accounting::{Event, Ledger, Record, Store};
 use damper_core::error::OpenError;
@@ -65,7 +65,7 @@ impl Account {
 
 /// What is seen of a step before it is released.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Glimpse {
+pub(super) struct SumProbe {
     /// Its number: the address of its noise and its draw.
     pub(super) number: u32,
     /// What it is priced as.
@@ -93,7 +93,7 @@ pub(super) enum Order {
 
 /// The coming step of `run` on `split` and `others` samples behind it that are drawn and not gathered.
 #[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
-pub(super) fn glimpse<M, O, OS>(
+pub(super) fn sum_probe<M, O, OS>(
     run: &Run,
     step: &Step<'_, M, O>,
     state: &mut State<M, OS>,
@@ -101,11 +101,11 @@ pub(super) fn glimpse<M, O, OS>(
     (split, others): (&Split, u32),
     order: Order,
     draw: &mut Draw,
-    workers: &mut impl Gather<M>,
+    workers: &mut impl Accumulate<M>,
     params: &[f32],
     generator: &ChaCha20,
-    witness: Option<&mut dyn Witness>,
-) -> Result<Glimpse, TrainError>
+    grad_observer: Option<&mut dyn GradientObserver>,
+) -> Result<SumProbe, TrainError>
 where
     M: Mechanism,
     O: Optimizer<OS>,
@@ -120,13 +120,13 @@ where
     }
     account.draws += 1;
     let (number, clip) = (opened.number(), opened.clip());
-    draw.gather(run, &mut opened, split, workers, params, witness)?;
+    draw.accumulate(run, &mut opened, split, workers, params, grad_observer)?;
     let points =
         draw.points().iter().map(|point| (Digest::of(&point.params).value(), point.weight.to_bits())).collect();
     let probe = opened.probe();
     let (sum, counts) = (Sum::from(probe.sum.to_vec()), probe.counts[..probe.query.len()].to_vec());
     drop(opened);
-    Ok(Glimpse {
+    Ok(SumProbe {
         number,
         event: step.event_at(number, run.terms.rate)?,
         clip,

@@ -3,10 +3,12 @@
 
 use super::choice::{AnyFilterState, AnyOptimizer, AnyState};
 use super::galore::forms;
-use super::rehearsal::rehearse;
-use super::sampler::Draws;
+use super::rehearsal::self_test;
+use super::sampler::BatchSampler;
 use super::watched::{WatchedThreshold, WatchedThresholdState};
-use super::worker::{ClippedSums, Gather, Layout, OUTPUTS, Opened, PerSampleGradients, Point, SUMS, Step, Witness};
+use super::worker::{
+    Accumulate, ClippedSums, GradientObserver, Layout, OUTPUTS, Opened, PerSampleGradients, Point, SUMS, Step,
+};
 use super::{Noise, Run, TrainError};
 use damper_core::clip::Layer;
 use damper_core::grid::Grid;
@@ -73,7 +75,7 @@ impl From<Vec<SumWord<f32>>> for Sum {
 }
 
 /// What goes through the steps of a run, once mechanism and workers are chosen.
-pub(crate) trait Course {
+pub(crate) trait StepLoop {
     /// What it comes to.
     type End;
 
@@ -81,33 +83,33 @@ pub(crate) trait Course {
     fn go<M, G>(self, mechanism: M, workers: G) -> Result<Self::End, TrainError>
     where
         M: Mechanism<Word: Send> + Send + Sync,
-        G: Gather<M>,
+        G: Accumulate<M>,
         Sum: From<Vec<M::Word>>;
 }
 
 /// Rehearses the run's graph on `backend`, loads it for each thread, and goes the course.
-pub(crate) fn go<C: Course>(run: &Run, backend: &dyn Backend, course: C) -> Result<C::End, TrainError> {
+pub(crate) fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) -> Result<C::End, TrainError> {
     let rows = run.physical_batch;
     let threads = run.config.workers.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let split = &run.data.train;
     match &run.clipped {
-        Some(clipped) => rehearse(backend, clipped, &SUMS, rows, &run.params)?,
-        None => rehearse(backend, &run.grad, &OUTPUTS, rows, &run.params)?,
+        Some(clipped) => self_test(backend, clipped, &SUMS, rows, &run.params)?,
+        None => self_test(backend, &run.grad, &OUTPUTS, rows, &run.params)?,
     }
     let continuous = || ContinuousGaussian::new(run.terms.multiplier);
     match (run.config.noise, run.terms.sigma_grid, &run.clipped) {
         (Noise::Discrete, Some(sigma), None) => {
             let workers = PerSampleGradients::new(backend, &run.grad, split, rows, threads)?;
             let grid = Grid::new(run.config.grid_bits)?;
-            course.go(DiscreteGaussian::<i64>::new(grid, sigma)?, workers)
+            step_loop.go(DiscreteGaussian::<i64>::new(grid, sigma)?, workers)
         }
         (_, _, Some(clipped)) => {
             let workers = ClippedSums::new(backend, clipped, split, rows, threads)?;
-            course.go(continuous()?, workers)
+            step_loop.go(continuous()?, workers)
         }
         _ => {
             let workers = PerSampleGradients::new(backend, &run.grad, split, rows, threads)?;
-            course.go(continuous()?, workers)
+            step_loop.go(continuous()?, workers)
         }
     }
 }
@@ -165,18 +167,18 @@ impl Draw {
     ) where
         O: Optimizer<OS>,
     {
-        Draws::new(run, split.len() as u32 + others).draw(generator, opened.number(), &mut self.samples);
+        BatchSampler::new(run, split.len() as u32 + others).draw(generator, opened.number(), &mut self.samples);
     }
 
     /// The gradients of the samples drawn from `split` are taken, clipped and summed by the workers.
-    pub(crate) fn gather<M: Mechanism, O, OS>(
+    pub(crate) fn accumulate<M: Mechanism, O, OS>(
         &mut self,
         run: &Run,
         opened: &mut Opened<'_, '_, M, O, OS>,
         split: &Split,
-        workers: &mut impl Gather<M>,
+        workers: &mut impl Accumulate<M>,
         params: &[f32],
-        witness: Option<&mut dyn Witness>,
+        grad_observer: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError>
     where
         O: Optimizer<OS>,
@@ -201,7 +203,7 @@ impl Draw {
                 () => {}
             }
         }
-        workers.gather(opened, split, &all, &self.points, witness)
+        workers.accumulate(opened, split, &all, &self.points, grad_observer)
     }
 
     /// Where the last step took gradients.

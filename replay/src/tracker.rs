@@ -11,12 +11,12 @@ use damper_core::numerics::digest::Digest;
 const FIRST: u32 = 1 << 31;
 
 /// What pays for the steps of a run.
-pub(super) enum Payer {
+pub(super) enum BudgetTracker {
     Ledger(Ledger<Volatile>),
     Filter { filter: RenyiFilter, rate: Rate },
 }
 
-impl Payer {
+impl BudgetTracker {
     /// A Rényi filter, and the rate at which it pays.
     pub(super) fn filter(pack: &mut Reader<'_>) -> Result<Self, PackError> {
         Ok(Self::Filter {

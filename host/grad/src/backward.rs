@@ -1,15 +1,15 @@
 //! One node of the reverse walk: the words in which rules are written.
 
-use super::broadcast::settle;
+use super::broadcast::unbroadcast;
+use super::derive_error::DeriveError;
 use super::emit::{BATCH_FIRST, Emitter, Var};
 use super::factor::{Factors, Grad};
 use super::integers::reduced_axes;
-use super::refusal::Refusal;
 use damper_onnx::graph::{BatchAxis, Graph, Node, Tensor, TensorData, Value, ValueId};
 use damper_onnx::{attr_float, attr_int, attr_ints, attr_string};
 
 /// What a rule sees of one node: inputs `x(i)`, outputs `y(i)`, the output's gradient `gy()`; it answers with `gx(i, …)`.
-pub struct Pull<'a> {
+pub struct BackwardContext<'a> {
     pub em: &'a mut Emitter,
     graph: &'a Graph,
     node: &'a Node,
@@ -18,7 +18,7 @@ pub struct Pull<'a> {
     grads: &'a mut [Option<Grad>],
 }
 
-impl<'a> Pull<'a> {
+impl<'a> BackwardContext<'a> {
     /// `forward`, `wanted` and `grads` hold an entry for each value of the graph.
     pub fn new(
         em: &'a mut Emitter,
@@ -76,7 +76,7 @@ impl<'a> Pull<'a> {
     /// Adds to the gradient of input `i` a tensor of `gy`'s layout, or one that broadcasts to or from the input.
     pub fn gx(&mut self, i: usize, contribution: Var) {
         let id = self.node.inputs[i].expect("the input is there");
-        let settled = settle(self.em, &contribution, &self.graph.values[id.0]);
+        let settled = unbroadcast(self.em, &contribution, &self.graph.values[id.0]);
         accumulate(self.em, self.grads, id, Grad::Dense(settled));
     }
 
@@ -141,8 +141,8 @@ impl<'a> Pull<'a> {
     }
 
     /// A refusal of this node.
-    pub fn refuse(&self, reason: impl Into<String>, remedy: impl Into<String>) -> Refusal {
-        Refusal::of(self.node, reason, remedy)
+    pub fn refuse(&self, reason: impl Into<String>, remedy: impl Into<String>) -> DeriveError {
+        DeriveError::of(self.node, reason, remedy)
     }
 
     /// Input `i` as rows: with the batch on axis 0, alone or merged with positions.
