@@ -357,7 +357,7 @@ impl Question {
         }
         let (mut step, mut len) = self.step(losses, counts, &aim);
         let mut found = self.at(losses, counts, &aim, beyond, limit, step, len)?;
-        // Chernoff's bound is about right where many losses add up, and what a step costs is then known beforehand.
+        // Chernoff's bound is about right where many losses add up, and what a step costs is then known in advance.
         let heavy = found < 0.75 * aim.epsilon;
         while len < self.longest() && (self.bound == Bound::Lower || (heavy && !rough)) {
             (step, len) = (step / 2.0, len * 2);

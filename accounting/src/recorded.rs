@@ -40,7 +40,7 @@ impl RecordedEvent {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sampler {
-    /// Each sample by a coin of its own, anew at every step: an event is a draw.
+    /// Each sample by a coin of its own, again at every step: an event is a draw.
     #[default]
     Poisson,
     /// Batches of a fixed size out of a new order of all samples each epoch: an event is an epoch, at a rate of 1, for its batches

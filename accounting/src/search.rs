@@ -11,7 +11,7 @@ use super::{Accountant, AccountingError};
 pub const ACCURACY: f64 = 0.99;
 /// The share at which the search stops, where the price is smooth in the multiplier.
 pub(super) const STOP: f64 = 0.9999;
-/// And where its grid is chosen anew for every multiplier, which moves the price by up to a thousandth: there also between ends
+/// And where its grid is chosen again for every multiplier, which moves the price by up to a thousandth: there also between ends
 /// so close.
 pub(super) const STOP_TIGHT: f64 = 0.9998;
 const CLOSE: f64 = 1e-12;

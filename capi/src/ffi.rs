@@ -184,7 +184,7 @@ pub(crate) unsafe fn write_alone<T>(out: *mut T, value: T) -> FfiResult {
 /// called back.
 unsafe fn check(run: *const Run) -> FfiResult {
     span(run, 1)?;
-    // SAFETY: not null and aligned. By the caller's contract `init` wrote a run here, and nothing but `close` wrote since: the
+    // SAFETY: not null and aligned. By the caller's contract `init` wrote a run here, and only `close` wrote since: the
     // mark is initialised.
     let found = unsafe { (&raw const (*run).head.mark).read() };
     if found != mark(run) {

@@ -34,7 +34,7 @@
 //! and optimizers never see a value that has not been released:
 //!
 //! ```text
-//! step ─► clip, grid, count, threshold ─► private (the wall) ─► noise ─► filter ─► optimizer
+//! step ─► clip, grid, count, threshold ─► private (the privacy boundary) ─► noise ─► filter ─► optimizer
 //!  └────► accounting (events, Rényi curve, ledger, store)        all ─► numerics
 //! ```
 //!

@@ -66,7 +66,7 @@ mutants! {
     TwoDraws "a step draws twice",
     CoinsRepeat "every step has the draw of step 0",
     CoinsShared "all chunks of samples have the same coins",
-    LedgerPaysAfter "the ledger's file shows a step as paid after its release",
+    LedgerPaysAfter "the ledger's file shows a step as charged after its release",
     LedgerSkipsTenth "the ledger's file leaves out every tenth step",
     EventsFewer "every tenth step is not recorded as an event",
     ResumeReplays "a restart begins with steps that were released",

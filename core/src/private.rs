@@ -1,4 +1,4 @@
-//! The wall between private and released values.
+//! The privacy boundary between private and released values.
 //!
 //! A sum of clipped gradients has no accessor: only a [`Mechanism`] turns it into a [`Released`] gradient, and filters and
 //! optimizers accept nothing else. That raw gradients cannot reach the parameters is a compile error:
@@ -115,7 +115,7 @@
 //! [`slots`](crate::slots) (the same), [`Store`](crate::accounting::Store) (numbers of paid steps),
 //! and [`SaveState`](crate::state::SaveState) and [`Digested`](crate::numerics::digest::Digested) (those memories).
 //!
-//! The wall is between the parts of a step. It does not hold a caller off who already has the samples' gradients, or the generator: whoever can
+//! The privacy boundary is between the parts of a step. It does not hold a caller off who already has the samples' gradients, or the generator: whoever can
 //! ask it for a stream can compute the noise and subtract it. So a [`Key`](crate::noise::Key) is as secret as the data.
 //!
 //! What is made of released values is released: [`ReleasedBuffer`] collects pieces, [`Released::projected`] takes coordinates.

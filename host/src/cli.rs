@@ -75,7 +75,7 @@ enum Command {
     Audit(audit::AuditArgs),
 }
 
-/// Why a subcommand failed: one line that names the culprit and the remedy.
+/// Why a subcommand failed: one line that names the cause and the remedy.
 #[derive(Debug)]
 struct Failure(String);
 

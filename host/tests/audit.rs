@@ -199,13 +199,13 @@ fn a_canary_audit_goes_through_every_path_and_is_repeated_by_its_seed() {
 }
 
 #[test]
-fn options_that_show_nothing_are_refused_by_their_flag() {
+fn useless_options_are_refused_by_name() {
     let run = train::prepare(&source(SMALL), config()).unwrap();
     for (options, words) in [
-        (CanaryOptions { count: 999, ..options() }, "`count` 999"),
-        (CanaryOptions { guesses: Some(3), ..options() }, "`guesses` 3"),
-        (CanaryOptions { guesses: Some(0), ..options() }, "`guesses` 0"),
-        (CanaryOptions { guesses: Some(1002), ..options() }, "`guesses` 1002"),
+        (CanaryOptions { count: 999, ..options() }, "`num_canaries` 999"),
+        (CanaryOptions { guesses: Some(3), ..options() }, "`num_guesses` 3"),
+        (CanaryOptions { guesses: Some(0), ..options() }, "`num_guesses` 0"),
+        (CanaryOptions { guesses: Some(1002), ..options() }, "`num_guesses` 1002"),
         (CanaryOptions { confidence: 1.0, ..options() }, "`confidence` 1"),
         (CanaryOptions { confidence: f64::NAN, ..options() }, "`confidence` NaN"),
         (CanaryOptions { canaries: Canaries::Dirac, ..options() }, "here are 650; use `canaries` random"),

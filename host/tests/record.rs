@@ -481,7 +481,7 @@ fn a_recording_that_cannot_be_begun_stops_the_run_before_its_first_step() {
     let run = train::prepare(&source(SMALL), recorded_in(&file, config())).unwrap();
     let message = train::run(&run, folder.path(), &mut Unwatched).err().unwrap().to_string();
     assert!(message.contains("run.pack") && message.contains("make its folder first"), "{message}");
-    // Nothing was paid for.
+    // Nothing was charged.
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 

@@ -137,10 +137,10 @@ const REFUSED: [(&str, &[&str]); 8] = [
     ),
     ("exports/gru.torchscript.onnx", &["'/gru/GRU'", "(GRU)", "not differentiated"]),
     ("exports/gru.dynamo.onnx", &["'node_gru__1'", "(GRU)", "not differentiated"]),
-    ("exports/dynamic-axis.torchscript.onnx", &["axis 2", "'axis2'", "'x'", "--shape axis2=SIZE"]),
-    ("exports/dynamic-axis.dynamo.onnx", &["axis 2", "'axis2'", "'x'", "--shape axis2=SIZE"]),
-    ("exports/no-parameters.torchscript.onnx", &["no trainable initializer", "--train"]),
-    ("exports/no-parameters.dynamo.onnx", &["no trainable initializer", "--train"]),
+    ("exports/dynamic-axis.torchscript.onnx", &["axis 2", "'axis2'", "'x'", "`shape` axis2=SIZE"]),
+    ("exports/dynamic-axis.dynamo.onnx", &["axis 2", "'axis2'", "'x'", "`shape` axis2=SIZE"]),
+    ("exports/no-parameters.torchscript.onnx", &["no trainable initializer", "`train`"]),
+    ("exports/no-parameters.dynamo.onnx", &["no trainable initializer", "`train`"]),
 ];
 
 /// A `.npz` of `vectors/`.

@@ -185,7 +185,7 @@ impl<F: NorFlash> Journal<F> {
         let first = newest - newest % Self::SLOTS;
         let end = first.checked_add(Self::SLOTS).ok_or(JournalError::Corrupted)?;
         (journal.newest, journal.next) = (payment, newest + 1);
-        // After the newest there is nothing but what a power cut may leave; another sector has not taken over.
+        // After the newest there is only what a power cut may leave; another sector has not taken over.
         for number in journal.next..end {
             let may_be_paid = number + 1 < end;
             match journal.slot(number) {

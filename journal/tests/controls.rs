@@ -51,7 +51,7 @@ struct Log<const WRONG: u8> {
     waiting: Option<u32>,
 }
 
-/// Says that a payment is persisted, and writes it with the next.
+/// Says that a charge is persisted, and writes it with the next.
 const RELEASES_FIRST: u8 = 0;
 /// Erases the only copy before it writes the next.
 const ERASES_FIRST: u8 = 1;

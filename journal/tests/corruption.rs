@@ -1,5 +1,5 @@
 //! Damage that no power cut does: flipped bits, overwritten and erased words, slots and sectors, other content, other
-//! configurations. A journal that opens has lost no payment; one that may have does not open.
+//! configurations. A journal that opens has lost no charge; one that may have does not open.
 
 #[path = "flash/nor.rs"]
 mod flash;
@@ -81,7 +81,7 @@ fn regions_of_a_flash_do_not_touch() {
     assert_eq!(region.read(0, &mut [0; 4]), Err(RegionError::Busy));
 }
 
-/// A journal of this many payments in sectors of five slots.
+/// A journal of this many charges in sectors of five slots.
 fn paid(payments: u32, sectors: usize) -> Chip {
     let mut journal = Journal::provision(Chip::erased(sectors, 1), run(), FirstBoot::confirmed_by_owner()).unwrap();
     (1..=payments).for_each(|paid| journal.persist(record(paid)).unwrap());

@@ -38,7 +38,7 @@ fn holds_together(plan: &Plan, whole: &Story, cut: &Story) {
     match plan.ledger {
         Some((budget, prepay)) => {
             assert_eq!((whole.released.len() as u32, whole.paid, cut.paid), (budget, budget, budget));
-            // A restart burns at most what one payment bought.
+            // A restart burns at most what one charge bought.
             assert!(cut.released.len() as u32 + (cut.restarts - 1) * prepay >= budget);
         }
         None => {
@@ -123,7 +123,7 @@ fn a_long_run_wears_the_sectors_evenly_and_as_little_as_the_docs_say() {
         let story = journaled(&plan, &flash, |_| None).unwrap();
         assert_eq!(story.released.len(), 1000);
         let chip = flash.chip.borrow();
-        // 40 payments a sector.
+        // 40 charges a sector.
         let turns = (payments - 1) / 40;
         assert_eq!(chip.erases[..4].iter().sum::<u32>(), turns);
         let (least, most) = (chip.erases[..4].iter().min().unwrap(), chip.erases[..4].iter().max().unwrap());
@@ -134,7 +134,7 @@ fn a_long_run_wears_the_sectors_evenly_and_as_little_as_the_docs_say() {
 
 #[test]
 fn a_long_run_with_many_cuts_reaches_its_end() {
-    // The shorter sessions are too short for a payment and a snapshot; all they do is repair.
+    // The shorter sessions are too short for a charge and a snapshot; all they do is repair.
     for (budget, longest, refuses) in [(1000, 200, false), (1000, 200, true), (150, 30, false), (150, 30, true)] {
         let plan = Plan { ledger: Some((budget, 4)), snapshot_every: 10, journal: 2, snapshots: 2 };
         let flash = plan.flash::<8, 1024>(3);

@@ -33,7 +33,7 @@ impl BudgetTracker {
         }
     }
 
-    /// Steps paid so far.
+    /// Steps charged so far.
     pub(super) fn paid(&self) -> u32 {
         match self {
             Self::Ledger(ledger) => ledger.charged_steps(),

@@ -40,7 +40,7 @@ pub(crate) unsafe fn open(run: *mut Run, memory: *mut u8, bytes: usize, out: *mu
 /// The shard at this address.
 pub(crate) unsafe fn shard<'a>(shard: *mut Shard) -> FfiResult<&'a mut Shard> {
     span(shard, 1)?;
-    // SAFETY: not null and aligned. By the caller's contract `open` wrote a shard here, and nothing but `merge` and `close` wrote
+    // SAFETY: not null and aligned. By the caller's contract `open` wrote a shard here, and only `merge` and `close` wrote
     // since: the mark is initialised.
     let found = unsafe { (&raw const (*shard).mark).read() };
     if found != mark(shard) {

@@ -86,7 +86,7 @@ impl AdamBc {
     }
 
     /// The same with a floor of at least `ρ = √(2(1−β₂)/(1+β₂))` times the noise's variance: what that variance spreads by in
-    /// a second moment that has settled. Below it there is nothing but noise.
+    /// a second moment that has settled. Below it there is only noise.
     #[must_use]
     pub fn with_floor_by_noise(self) -> Self {
         Self { relative_floor: scalar::sqrt(2.0 * (1.0 - self.beta2) / (1.0 + self.beta2)), ..self }

@@ -64,7 +64,7 @@ fn a_step_whose_payment_may_not_be_durable_releases_nothing_and_its_number_is_no
     }
 }
 
-/// Power fails at any moment: before a step, between payment and release, after it; the memory is lost, the store is not. Some
+/// Power fails at any moment: before a step, between charge and release, after it; the memory is lost, the store is not. Some
 /// ledgers prepay.
 #[test]
 fn over_power_cuts_no_noise_repeats_and_no_payment_is_forgotten() {

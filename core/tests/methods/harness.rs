@@ -46,7 +46,7 @@ impl Sample {
 pub enum How {
     /// Point by point.
     Points,
-    /// Point by point, each sample begun, dropped, and begun anew; and none added before its last point is in.
+    /// Point by point, each sample begun, dropped, and begun again; and none added before its last point is in.
     Interrupted,
     /// Mixed outside, in two parts.
     Mixed,

@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | the divisor depended on the size of the data set | `laws::the_number_of_records_reaches_nothing_but_its_own_draw` |
 //! | chunks of a batch were clipped as one | `sensitivity::one_sample_added_…`, `reductions::neither_words_nor_workers_…` |
-//! | an empty batch crashed, or skipped its noise or its payment | `laws::an_empty_batch_is_a_step_like_any_other` |
+//! | an empty batch crashed, or skipped its noise or its charge | `laws::an_empty_batch_is_a_step_like_any_other` |
 //! | one sample that is not finite spoilt the release | `sensitivity::a_sample_that_is_not_finite_…` |
 //! | the realised batch was the divisor | `sensitivity::the_realised_batch_…`; for counts, `thresholds` |
 //! | the counts of adaptive clipping were not priced, or wrongly | `sensitivity::one_sample_moves_gradient_and_counts_…`; `thresholds` |
@@ -25,7 +25,7 @@
 //! | noise added twice, or by a formula for small ε | `noise::on_zero_gradients_…`; `accounting`: `one_unsampled_release_…` |
 //! | steps were counted wrongly | `budget::payments_events_and_draws_…` |
 //! | a sample came twice in one step's draws | `laws::the_number_of_records_…`: a draw has each at most once |
-//! | a restart used noise again or forgot a payment | `budget::over_power_cuts_…` |
+//! | a restart used noise again or forgot a charge | `budget::over_power_cuts_…` |
 //!
 //! Where a law is statistical its seeds are fixed, and its test says how likely a right implementation would be to fail it.
 #![allow(clippy::disallowed_methods)] // References are plain arithmetic.

@@ -30,7 +30,7 @@ use std::ptr::{null, null_mut};
 /// Elements of each buffer; numbers of parameters are below.
 const ELEMENTS: usize = 32;
 
-/// A store that fails at every eighth payment.
+/// A store that fails at every eighth charge.
 unsafe extern "C" fn persist(context: *mut c_void, record: *const Record) -> c_int {
     // SAFETY: `context` is the counter that was given with this function, and lives as long as the run; a record is lent during the
     // call.

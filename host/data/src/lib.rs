@@ -7,7 +7,7 @@
 //! What is private and what is public here:
 //!
 //! - Preprocessing uses public constants alone: bytes are scaled by 1/255, and [`DataOptions::normalize`] takes a mean
-//!   and a standard deviation that the user knows beforehand. Nothing is computed from the samples.
+//!   and a standard deviation that the user knows in advance. Nothing is computed from the samples.
 //! - The number of rows N is public. Under [`OnBadRow::Drop`] a bad row keeps its place and becomes a null sample,
 //!   which contributes nothing: N, the draw, the split and every other sample are what they were. How many rows were
 //!   bad is private, and nothing here reports it.

@@ -3,7 +3,7 @@
 //! Reductions of rows (and what the runtimes build on them: softmax, normalisations) add in an order that depends on where
 //! a row lies in memory, so a sample's bits would depend on its place in the batch. They are written with the
 //! [`Emitter`]'s sums, which do not; its logarithm likewise. A normalisation's parts are then shared with its backward pass. In
-//! onnxruntime on the processor operators of our own take their places (`backend/ort`), in one pass over memory.
+//! onnxruntime on the processor custom operators take their places (`backend/ort`), in one pass over memory.
 
 use super::emit::{Emitter, Var};
 use super::integers::{known_ints, reduced_axes};

@@ -49,7 +49,7 @@ pub(super) struct OptimizerArgs {
     #[arg(long, value_name = "BETA,STEPS", requires = "adagrad_norm", allow_hyphen_values = true, value_parser = norm_weight)]
     norm_weight: Option<(f64, NonZeroU32)>,
     /// GaLore: tensors with more than RANK rows and more than RANK columns (all axes but the first) follow the optimizer in
-    /// RANK directions only, found anew every EVERY steps in the released gradient; SCALE multiplies their step
+    /// RANK directions only, found again every EVERY steps in the released gradient; SCALE multiplies their step
     /// [default: EVERY 200, SCALE 1]
     #[arg(long, value_name = "RANK[,EVERY[,SCALE]]", allow_hyphen_values = true, value_parser = low_rank)]
     galore: Option<LowRank>,

@@ -126,7 +126,7 @@ fn a_file_of_flags_serves_train_and_its_audits() {
 fn broken_flags_of_an_audit_are_named_and_nothing_is_left() {
     let (_folder, out) = folder();
     for (kind, [flag, value], words) in [
-        ("canary", ["--num-canaries", "10"], ["--num-canaries 10", "at least 1000"]),
+        ("canary", ["--num-canaries", "10"], ["--num-canaries 10", "use 1000 or more"]),
         ("canary", ["--num-canaries", "4000"], ["--num-canaries 4000", "--canaries random"]),
         ("canary", ["--num-guesses", "7"], ["--num-guesses 7", "even"]),
         ("canary", ["--confidence", "2"], ["--confidence 2", "0.999"]),

@@ -33,7 +33,7 @@ pub struct TrainConfig {
     pub dataset_size: Option<u64>,
     /// How the samples of a step are chosen.
     pub sampler: Sampler,
-    /// Draws of more samples are cut to so many, which is paid for out of δ.
+    /// Draws of more samples are cut to so many, which is charged out of δ.
     pub truncate: Option<u64>,
     /// The private method.
     pub method: Method,

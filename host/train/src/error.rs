@@ -10,7 +10,7 @@ use damper_onnx::SettingError;
 use damper_onnx::graph::GraphError;
 use damper_runtime::BackendError;
 
-/// Why a run did not start or did not finish: one line that names the culprit and the remedy.
+/// Why a run did not start or did not finish: one line that names the cause and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum TrainError {

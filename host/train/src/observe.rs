@@ -5,7 +5,7 @@ use super::worker::Point;
 use damper_core::accounting::Event;
 use damper_core::count::Query;
 
-/// A step that was paid for, drawn and summed, before anything of it is released. As secret as the data.
+/// A step that was charged, drawn and summed, before anything of it is released. As secret as the data.
 pub(crate) struct Summed<'a> {
     /// Its number.
     pub(crate) number: u32,

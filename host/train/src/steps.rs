@@ -41,7 +41,7 @@ struct Written<'a> {
 }
 
 /// Trains. `checkpoint` is a private folder that is there; the plan and the ledger are persisted in it, the plan before the first
-/// step is paid and the ledger before each payment's first release.
+/// step is paid and the ledger before each charge's first release.
 ///
 /// # Errors
 ///

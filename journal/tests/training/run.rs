@@ -41,7 +41,7 @@ impl<const W: usize, const E: usize> Keeper<Flash<W, E>> for Journal<Flash<W, E>
 /// What a run is.
 #[derive(Clone, Copy)]
 pub struct Plan {
-    /// Steps of a ledger that prepays some at a time; none: a Rényi filter.
+    /// Steps of a ledger that reserves some at a time; none: a Rényi filter.
     pub ledger: Option<(u32, u32)>,
     /// Releases between snapshots.
     pub snapshot_every: usize,
@@ -170,7 +170,7 @@ where
     let pictures = flash.part(plan.journal, plan.journal + plan.snapshots);
     let mut story = Story::default();
     let (mut opened, mut noise) = (HashSet::new(), HashSet::new());
-    // What was reported as paid, by a restart or by a payment that came back.
+    // What was reported as paid, by a restart or by a charge that came back.
     let (mut reported, mut spent) = (0, 0.0);
     // Words of the newest snapshot that came back, and of those since that may have been kept as power failed.
     let (mut kept, mut tried) = ([0u32; 2 * D], Vec::new());

@@ -94,7 +94,7 @@ fn attention(net: &mut Net, op: &str) -> Option<()> {
     let scale = net.constant(&[], &[0.25]);
     let mut scores = net.node("Mul", &[&scores, &scale], vec![]);
     if let Some((tokens, _)) = net.tokens.clone().filter(|(_, count)| *count == length) {
-        // Padding has id 0; a row of nothing but padding is even.
+        // Padding has id 0; a row of only padding is even.
         let zero = net.int_tensor(&[], &[0]);
         let padding = net.node("Equal", &[&tokens, &zero], vec![]);
         let axes = net.ints(&[1, 2]);

@@ -1,4 +1,4 @@
-//! Why a model is no [`Graph`](super::Graph). Each message is one line that names the culprit and the remedy.
+//! Why a model is no [`Graph`](super::Graph). Each message is one line that names the cause and the remedy.
 
 use crate::SettingError;
 

@@ -103,7 +103,7 @@ fn colour(index: usize) -> String {
     format!("var(--m{})", index % COLOURS)
 }
 
-/// Lines are dashed where the colours begin anew.
+/// Lines are dashed where the colours begin again.
 fn dash(index: usize) -> &'static str {
     ["", "; stroke-dasharray: 6 3", "; stroke-dasharray: 2 3"][(index / COLOURS).min(2)]
 }

@@ -1,5 +1,5 @@
-//! Convolutions on the processor, as an operator of our own in onnxruntime: with weights that are inputs, as training has them, onnxruntime
-//! neither packs nor blocks beforehand, and [`damper_kernels::convolution`] takes fewer products and unfolds nothing.
+//! Convolutions on the processor, as an custom operator in onnxruntime: with weights that are inputs, as training has them, onnxruntime
+//! neither packs nor blocks in advance, and [`damper_kernels::convolution`] takes fewer products and unfolds nothing.
 
 use super::super::backend::{Plan, bound_shape};
 use super::operator::{Arity, Attributes, DOMAIN, Kernel, Operator};

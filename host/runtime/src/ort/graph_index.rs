@@ -1,4 +1,4 @@
-//! Who makes and who reads each tensor of a graph, for finding the nodes that an operator of our own stands for.
+//! Who makes and who reads each tensor of a graph, for finding the nodes that an custom operator stands for.
 
 use super::super::backend::{Plan, bound_shape};
 use damper_onnx::Dim;

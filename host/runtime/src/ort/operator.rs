@@ -1,4 +1,4 @@
-//! What an operator of our own says of itself, and how onnxruntime loads and runs it.
+//! What an custom operator says of itself, and how onnxruntime loads and runs it.
 //!
 //! Shapes are worked out when a model is loaded, for what comes behind, and at the first call of a node. As long as the inputs keep their
 //! shapes, a call is little more than its work.
@@ -11,7 +11,7 @@ use ort::value::{SymbolicDimensions, TensorElementType, ValueType};
 /// Name of their domain.
 pub(super) const DOMAIN: &str = "damper";
 
-/// An operator of our own, over floats.
+/// An custom operator, over floats.
 pub(super) trait Operator: Send + Sync + 'static {
     type Kernel: Kernel + 'static;
 
@@ -165,7 +165,7 @@ impl<K> Node<K> {
 
 impl<K: Kernel> ort::operator::Kernel for Node<K> {
     fn compute(&mut self, context: &ComputeContext) -> ort::Result<()> {
-        // SAFETY: the only one; ours are the processor's, and declare nothing but floats.
+        // SAFETY: the only one; ours are the processor's, and declare only floats.
         let call = unsafe { Call::new(context) };
         let inputs = call.inputs()?;
         let as_before =

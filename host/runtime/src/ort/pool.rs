@@ -1,4 +1,4 @@
-//! Pools of 2×2 windows that lie next to each other or overlap, as operators of our own: beside convolutions that are ours, onnxruntime
+//! Pools of 2×2 windows that lie next to each other or overlap, as custom operators: beside convolutions that are ours, onnxruntime
 //! reorders planes before and after each of its own.
 
 use super::convolution::NAME as CONVOLUTION;

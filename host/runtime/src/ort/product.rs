@@ -1,4 +1,4 @@
-//! Products of samples' rows with a parameter, as an operator of our own: with weights that are inputs, as training has them, onnxruntime
+//! Products of samples' rows with a parameter, as an custom operator: with weights that are inputs, as training has them, onnxruntime
 //! turns them where they are transposed and then packs them, all of them, before it takes a row. [`damper_kernels::product`] packs what stays near.
 
 use super::graph_index::{Fusion, GraphIndex};

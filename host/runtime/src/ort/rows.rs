@@ -1,4 +1,4 @@
-//! Sums of rows for the operators of our own, in an order that depends on the row's length alone.
+//! Sums of rows for the custom operators, in an order that depends on the row's length alone.
 //!
 //! A sum has 16 running lanes, whatever vectors the processor has: entry `i` goes to lane `i mod 16`, the last entries, where they are
 //! fewer than 16, to the last lanes, and the lanes are folded in halves. Nothing is fused, so a sum's bits depend neither on where the

@@ -1,6 +1,6 @@
 //! Runs of a loaded model over the caller's slices.
 //!
-//! `ort` makes a tensor around each slice, and a name for it, anew for each run: 0.3 µs an input, of which a network has one for each of
+//! `ort` makes a tensor around each slice, and a name for it, again for each run: 0.3 µs an input, of which a network has one for each of
 //! its parameters. Here the names are made once, and a tensor is made again only where a slice lies elsewhere than in the last run.
 
 use super::super::backend::{BackendError, Plan, Session, bound_shape, check_inputs};

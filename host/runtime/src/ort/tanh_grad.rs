@@ -1,4 +1,4 @@
-//! `dY · (1 − Y²)`, the gradient of `Tanh`, in one pass over memory as an operator of our own: as three nodes it is bound by memory,
+//! `dY · (1 − Y²)`, the gradient of `Tanh`, in one pass over memory as an custom operator: as three nodes it is bound by memory,
 //! and networks that are trained privately have many. Each entry is rounded as the nodes round it: the bits are theirs.
 
 use super::operator::{self, Arity, Attributes, Kernel, Operator};

@@ -1,4 +1,4 @@
-//! Tensors of a call of an operator of our own, as onnxruntime holds them: what `ort` hands out is made anew for each call, with its
+//! Tensors of a call of an custom operator, as onnxruntime holds them: what `ort` hands out is made again for each call, with its
 //! shape, and a small network's forward pass is not much longer than that.
 
 use ort::operator::ComputeContext;

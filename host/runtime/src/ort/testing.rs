@@ -1,4 +1,4 @@
-//! What the tests of the operators of our own share.
+//! What the tests of the custom operators share.
 
 use super::super::backend::{Backend, Plan, bound_shape};
 use super::Ort;

@@ -12,7 +12,7 @@
 //! | `random` | a direction of signs, as long as the clip | the likelihood ratio of the released gradients along it |
 //!
 //! The adversary sees every released gradient. The most and the least
-//! likely of the canaries are guessed to be in and out, as many as were fixed beforehand; of the others nothing is guessed.
+//! likely of the canaries are guessed to be in and out, as many as were fixed in advance; of the others nothing is guessed.
 //! [`bound`](super::bound) has the theorem.
 //!
 //! The model that is trained so is no result: it has seen made-up samples. It is kept on request only, under a name and with a mark
@@ -69,7 +69,7 @@ impl CanaryOptions {
     pub fn check(&self, run: &Run) -> Result<u32, TrainError> {
         let Self { canaries, count, confidence, .. } = *self;
         if count < LEAST_CANARIES {
-            let problem = format!("so few canaries show nothing; give at least {LEAST_CANARIES}");
+            let problem = format!("too few canaries; use {LEAST_CANARIES} or more");
             return Err(SettingError::new("num_canaries", count, problem).into());
         }
         let guesses = self.guesses.unwrap_or(Self::usual_guesses(count));
@@ -118,7 +118,7 @@ pub struct CanaryAudit {
     pub canaries: Canaries,
     /// How many there were.
     pub count: u32,
-    /// How many were guessed, half in and half out: fixed beforehand.
+    /// How many were guessed, half in and half out: fixed in advance.
     pub guesses: u32,
     /// How many guesses were right.
     pub correct: u32,

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | clips the sum instead of the samples | replay: the sum moves by more than the clip |
 //! | divides a gradient by the number of samples that came | replay: other samples' gradients move |
-//! | draws twice for one payment | replay: events and draws |
+//! | draws twice for one charge | replay: events and draws |
 //! | takes the noise of another step again | distinctness of blocks |
 //! | no noise, or an eighth of it, at a claim of ε = 1 | canaries |
 

@@ -13,7 +13,7 @@
 //! | `restarts` | made, steps of one run over four lives | numbers and noise after a crash |
 //!
 //! All tests together refute a right mechanism with a probability of at most [`ERROR_RATE`]: the p-values are upper bounds, and each
-//! test has an equal share. Laws, such as the order of payments, need no chance.
+//! test has an equal share. Laws, such as the order of charges, need no chance.
 
 mod across;
 mod chance;

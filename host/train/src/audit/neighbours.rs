@@ -8,7 +8,7 @@
 //! Then must hold, for each neighbour:
 //!
 //! 1. the same step at the same address, of the same price and clip; the same draw but for a sample that was added; as many
-//!    payments persisted as draws made;
+//!    charges persisted as draws made;
 //! 2. every other sample's mixed gradient has the same bits, hence adds the same;
 //! 3. the clipped sum moves by at most the clip, twice the clip where a sample is replaced: squares of integers in 128 bits, of the
 //!    whole and of each layer that is clipped on its own. A sample that was not drawn, or was added and is not finite, moves no
