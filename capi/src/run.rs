@@ -124,7 +124,9 @@ unsafe fn configure(run: *mut Run, config: *const Config) -> FfiResult {
     });
     let sum = idle.sum();
     idle.body.state = Some(StepState::new(sum, identity, plain, fixed));
-    idle.budget.ledger = Ledger::resume(*idle.budget.ledger.store(), config.budget, 0);
+    // After a start that was refused: what was resumed stays charged.
+    let charged = idle.budget.ledger.charged_steps();
+    idle.budget.ledger = Ledger::resume(*idle.budget.ledger.store(), config.budget, charged);
     idle.head.phase = Phase::Choosing;
     Ok(())
 }

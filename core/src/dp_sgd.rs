@@ -146,7 +146,15 @@ impl DpSgdConfig {
     /// The memory of a run on `D` parameters, before its first step.
     #[must_use]
     pub const fn state<const D: usize>(&self) -> DpSgdState<D> {
-        StepState::new([SumWord::ZERO; D], (), SgdState { momentum: [0.0; D] }, ())
+        DpSgdState::zeros()
+    }
+}
+
+impl<const D: usize> DpSgdState<D> {
+    /// The memory of a run before its first step: for a `static`, which never lies on the stack.
+    #[must_use]
+    pub const fn zeros() -> Self {
+        Self::new([SumWord::ZERO; D], (), SgdState { momentum: [0.0; D] }, ())
     }
 }
 

@@ -112,7 +112,7 @@
 //! Open, because an implementation is given released values, public constants and its own memory alone:
 //! [`Filter`](crate::filter::Filter) and [`Optimizer`](crate::optimizer::Optimizer) ([`Released`] and the parameters),
 //! [`Threshold`](crate::threshold::Threshold) ([`ReleasedCounts`](crate::count::ReleasedCounts) and constants), the objects of
-//! [`slots`](crate::slots) (the same), [`Store`](crate::accounting::Store) (numbers of paid steps),
+//! [`slots`](crate::slots) (the same), [`Store`](crate::accounting::Store) (numbers of charged steps),
 //! and [`SaveState`](crate::state::SaveState) and [`Digested`](crate::numerics::digest::Digested) (those memories).
 //!
 //! The privacy boundary is between the parts of a step. It does not hold a caller off who already has the samples' gradients, or the generator: whoever can

@@ -24,6 +24,7 @@
 //! no privacy. The sum of an open step and the key are not in it.
 
 use crate::numerics::digest::Digest;
+use core::fmt;
 
 /// Values of a state, or the name of the owner of the next.
 #[derive(Debug)]
@@ -93,6 +94,23 @@ pub enum RestoreError {
     Shape,
     /// They were saved after more steps than are charged: the ledger was put back.
     LedgerBehind,
+}
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Damaged => "the bytes are not a saved state, or were damaged",
+            Self::Shape => "the state is of another method or of another number of parameters",
+            Self::LedgerBehind => "the state was saved after more steps than are charged",
+        })
+    }
+}
+
+impl core::error::Error for RestoreError {}
+
+/// The digest of a state's shape: each owner's name, and the kinds and numbers of its values, in order.
+pub fn shape_digest(state: &mut dyn SaveState) -> u64 {
+    shape(state).0
 }
 
 /// The digest of the shape, and how many bytes the numbers take.

@@ -381,7 +381,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     ///     if let Some(record) = due.record() {
     ///         flash.write(record).await.ok()?;
     ///     }
-    ///     let mut step = config.open_charged(&mut state, ledger.confirm(due)).ok()?;
+    ///     let mut step = config.open_charged(&mut state, due.persisted()).ok()?;
     ///     step.add(&[0.5, -0.2, 0.1]).ok()?;
     ///     step.finish(params, noise).ok()
     /// }
@@ -390,20 +390,20 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     /// # Errors
     ///
     /// The budget is spent, or the state does not fit; nothing is charged.
-    pub fn prepare<B, FS, OS, L>(
+    pub fn prepare<'l, B, FS, OS>(
         &self,
         state: &mut StepState<B, FS, OS, T::State>,
-        ledger: &mut Ledger<L>,
-    ) -> Result<Due, OpenError<Infallible>>
+        ledger: &'l mut Ledger<()>,
+    ) -> Result<Due<'l>, OpenError<Infallible>>
     where
         B: AsMut<[M::Word]>,
         F: Filter<FS>,
         O: Optimizer<OS>,
     {
         self.check(state).map_err(OpenError::Call)?;
-        let (step, record) = ledger.take().ok_or(OpenError::BudgetSpent)?;
+        let (step, record, durable) = ledger.prepare().ok_or(OpenError::BudgetSpent)?;
         let noise = self.charged_noise(None, &self.mechanism_at(step));
-        Ok(Due::new(record, Receipt { step, charged: step, noise }))
+        Ok(Due::new(record, Receipt { step, charged: step, noise }, Some(durable)))
     }
 
     /// As [`PrivateStep::prepare`], for a step of [`PrivateStep::open_adaptive`].
@@ -412,13 +412,13 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     ///
     /// The filter's budget has no room for the step, the state does not fit, or the factor is not finite and above 0; nothing is
     /// charged.
-    pub fn prepare_adaptive<B, FS, OS>(
+    pub fn prepare_adaptive<'l, B, FS, OS>(
         &self,
         state: &mut StepState<B, FS, OS, T::State>,
         factor: f64,
         rate: Rate,
-        filter: &mut RenyiFilter,
-    ) -> Result<Due, OpenError<Infallible>>
+        filter: &'l mut RenyiFilter,
+    ) -> Result<Due<'l>, OpenError<Infallible>>
     where
         B: AsMut<[M::Word]>,
         F: Filter<FS>,
@@ -429,7 +429,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         let charged = filter.charged_steps();
         let (step, record) = filter.take(&event).ok_or(OpenError::BudgetSpent)?;
         let noise = self.charged_noise(Some(factor), &mechanism);
-        Ok(Due::new(Some(record), Receipt { step, charged, noise }))
+        Ok(Due::new(Some(record), Receipt { step, charged, noise }, None))
     }
 
     /// Opens a step that was charged: the second part of [`PrivateStep::open`].
@@ -451,7 +451,8 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         let Receipt { step, charged, noise } = receipt;
         let mechanism = match noise.factor {
             None => self.mechanism_at(step),
-            Some(factor) => self.mechanism_adaptive(factor).map_err(|_| CallError::Order(NO_PRICE))?,
+            // The rate is not known here; what else can be refused is the noise.
+            Some(factor) => self.adaptive(factor, Rate::ONE)?.0,
         };
         if self.charged_noise(noise.factor, &mechanism) != noise {
             return Err(CallError::Order("the receipt of another configuration"));
@@ -581,4 +582,4 @@ struct Checked<'a, M: Mechanism, T: Threshold, FS, OS> {
     query: Query,
 }
 
-const NO_PRICE: &str = "a multiplier that has no price";
+const NO_PRICE: &str = "a noise factor that is out of range, or whose noise has no proven cost";

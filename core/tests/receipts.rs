@@ -1,6 +1,8 @@
 //! Steps whose charge the caller persists, and steps that are kept while a program does something else.
 
 use damper_core::accounting::RenyiFilter;
+use damper_core::grid::Grid;
+use damper_core::noise::DiscreteGaussian;
 use damper_core::prelude::*;
 use std::future::Future;
 use std::pin::pin;
@@ -30,7 +32,7 @@ fn split_path_has_the_bits_of_open() {
         assert_eq!(due.step(), number);
         durable = due.record().unwrap();
         assert_eq!(durable, Record { budget: 7, paid: number + 1, ..Record::NONE });
-        let mut step = config.open_charged(&mut state, ledger.confirm(due)).unwrap();
+        let mut step = config.open_charged(&mut state, due.persisted()).unwrap();
         assert_eq!(step.number(), number);
         step.add(&GRAD).unwrap();
         step.finish(&mut params, &NoiseRng::simulation(1)).unwrap();
@@ -52,7 +54,7 @@ fn reserve_is_used_after_it_is_confirmed() {
     for (number, record) in [(1, Some(5)), (2, None), (3, None), (4, None), (5, Some(9)), (6, None)] {
         let due = config.prepare(&mut state, &mut ledger).unwrap();
         assert_eq!((due.step(), paid(&due)), (number, record));
-        let _ = ledger.confirm(due);
+        let _ = due.persisted();
     }
 }
 
@@ -61,11 +63,11 @@ fn receipt_is_bound_to_the_noise() {
     let (loud, quiet) = (DP_SGD.noise_multiplier(2.0).build().unwrap(), DP_SGD.build().unwrap());
     let (mut state, mut ledger) = (loud.state::<3>(), Ledger::resume((), 3, 0));
     let due = loud.prepare(&mut state, &mut ledger).unwrap();
-    let receipt = ledger.confirm(due);
+    let receipt = due.persisted();
     assert!(matches!(quiet.open_charged(&mut state, receipt), Err(CallError::Order(_))));
     // The step is burned: the next has the next number.
     let due = loud.prepare(&mut state, &mut ledger).unwrap();
-    assert_eq!(loud.open_charged(&mut state, ledger.confirm(due)).unwrap().number(), 1);
+    assert_eq!(loud.open_charged(&mut state, due.persisted()).unwrap().number(), 1);
 }
 
 #[test]
@@ -78,8 +80,8 @@ fn split_path_of_adaptive_steps() {
     for factor in [3.0, 4.0, 2.5] {
         let due = config.prepare_adaptive(one, factor, Rate::ONE, &mut split).unwrap();
         let record = due.record().unwrap();
+        let step = config.open_charged(one, due.persisted()).unwrap();
         assert_eq!((record.paid, record.divergence), (split.charged_steps(), split.spent()));
-        let step = config.open_charged(one, split.confirm(due)).unwrap();
         let number = step.number();
         step.finish(&mut params[0], &NoiseRng::simulation(1)).unwrap();
         let step = config.open_adaptive(other, factor, Rate::ONE, &mut whole, &mut Volatile).unwrap();
@@ -88,6 +90,73 @@ fn split_path_of_adaptive_steps() {
     }
     assert_eq!((params[0], split), (params[1], whole));
     assert!(config.prepare_adaptive(one, f64::NAN, Rate::ONE, &mut filter()).is_err());
+}
+
+/// σ below the least on B's grid has no price, whoever was charged.
+#[test]
+fn adaptive_receipt_checks_the_noise() {
+    let (fine, coarse) = (DP_SGD.build().unwrap(), DP_SGD.build().unwrap());
+    let slots = coarse.slots();
+    let coarse = PrivateStep::new(Slots {
+        mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(8).unwrap(), 1.0).unwrap(),
+        ..*slots
+    })
+    .unwrap();
+    let (mut state, mut filter) = (fine.state::<3>(), RenyiFilter::new(8, 8.0, 1e-5).unwrap());
+    let due = fine.prepare_adaptive(&mut state, 1.0, Rate::ONE, &mut filter).unwrap();
+    assert!(matches!(coarse.open_charged(&mut state, due.persisted()), Err(CallError::Order(_))));
+}
+
+/// Keeps the newest record, as a journal does.
+#[derive(Debug)]
+struct Newest(Record);
+
+impl Store for Newest {
+    type Error = ();
+
+    fn persist(&mut self, record: Record) -> Result<(), ()> {
+        let is_newer = record.paid > self.0.paid;
+        self.0 = record;
+        if is_newer { Ok(()) } else { Err(()) }
+    }
+
+    fn charged_steps(&self) -> u32 {
+        self.0.paid
+    }
+}
+
+impl ReadStore for Newest {
+    fn record(&self) -> Record {
+        self.0
+    }
+}
+
+/// One that begins below its store, and two on one store in turn.
+#[test]
+fn stale_ledgers_give_no_number_twice() {
+    let ten = Record { budget: 100, paid: 10, ..Record::NONE };
+    let mut stale = Ledger::resume(Newest(ten), 100, 3).with_reserve(8);
+    assert_eq!((stale.charge(), stale.charge()), (Ok(10), Ok(11)));
+
+    let mut first = Ledger::open(Newest(Record::NONE), 100).unwrap().with_reserve(4);
+    let mut given = Vec::new();
+    for _ in 0..5 {
+        given.extend((0..3).map(|_| first.charge().unwrap()));
+        let mut second = Ledger::open(first.store_mut(), 100).unwrap().with_reserve(4);
+        given.extend((0..3).map(|_| second.charge().unwrap()));
+    }
+    let distinct: std::collections::HashSet<_> = given.iter().collect();
+    assert_eq!(distinct.len(), given.len(), "{given:?}");
+}
+
+#[test]
+fn filter_opens_its_own_record() {
+    let record = |order| Record { budget: 0, paid: 3, divergence: 0.25, order };
+    let open = |store: &Newest| RenyiFilter::open(store, 8, 8.0, 1e-5);
+    assert_eq!(open(&Newest(Record::NONE)).unwrap().charged_steps(), 0);
+    assert_eq!(open(&Newest(record(8))).unwrap().spent(), 0.25);
+    assert!(open(&Newest(record(16))).is_err());
+    assert!(open(&Newest(Record { budget: 5, ..Record::NONE })).is_err());
 }
 
 /// What a resource or a task holds: a step without its configuration.
@@ -131,7 +200,7 @@ async fn train(steps: u32) -> [f32; 3] {
     let (mut state, mut ledger, mut params) = (config.state::<3>(), Ledger::resume((), steps, 0), [0.0; 3]);
     while let Ok(due) = config.prepare(&mut state, &mut ledger) {
         later(due.record()).await;
-        let mut step = config.open_charged(&mut state, ledger.confirm(due)).unwrap();
+        let mut step = config.open_charged(&mut state, due.persisted()).unwrap();
         step.add(&later(GRAD).await).unwrap();
         step.finish(&mut params, &NoiseRng::simulation(1)).unwrap();
     }

@@ -91,8 +91,8 @@ impl<E: fmt::Display> fmt::Display for JournalError<E> {
             Self::Blank => "there is no journal: it was not provisioned, or it was erased",
             Self::Occupied => "a region that is to be provisioned must be erased",
             Self::OtherConfiguration => "the journal belongs to another configuration",
-            Self::Corrupted => "the journal is damaged: payments may be missing",
-            Self::Backwards => "a payment must be above the one before it",
+            Self::Corrupted => "the journal is damaged: charges may be missing",
+            Self::Backwards => "a charge must be above the one before it",
             Self::Worn => "the journal's flash does not keep what is written",
         })
     }
@@ -363,6 +363,10 @@ impl<F: NorFlash> ReadStore for Journal<F> {
 
 impl<F: NorFlash> Store for Journal<F> {
     type Error = JournalError<F::Error>;
+
+    fn charged_steps(&self) -> u32 {
+        self.newest.paid
+    }
 
     fn persist(&mut self, record: Record) -> Result<(), Self::Error> {
         if (record.budget, record.order) != (self.run.budget, self.run.order) {

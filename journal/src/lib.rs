@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn memory_is_what_the_docs_say() {
         assert!(
-            size_of::<Journal<()>>() <= 40 && size_of::<Snapshots<()>>() <= 40 && size_of::<Sealed<(), ()>>() <= 72
+            size_of::<Journal<()>>() <= 40 && size_of::<Snapshots<()>>() <= 48 && size_of::<Sealed<(), ()>>() <= 72
         );
     }
 }

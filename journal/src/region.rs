@@ -60,15 +60,19 @@ impl<E: fmt::Display> fmt::Display for RegionError<E> {
 
 impl<E: fmt::Debug + fmt::Display> core::error::Error for RegionError<E> {}
 
-impl<'a, F: ReadNorFlash> Region<'a, F> {
-    /// The region `bytes` of `flash`. Whole sectors: whoever uses the region checks that. A region that does not lie within the
-    /// flash is empty.
+impl<'a, F: NorFlash> Region<'a, F> {
+    /// The region `bytes` of `flash`. It is empty, so that nothing opens in it, if it is not whole sectors within the flash, or if
+    /// the flash is borrowed now. Regions must not overlap.
     pub fn new(flash: &'a RefCell<F>, bytes: Range<u32>) -> Self {
+        let is_edge = |at: u32| (at as usize).is_multiple_of(F::ERASE_SIZE);
         let fits = flash.try_borrow().is_ok_and(|flash| bytes.end as usize <= flash.capacity());
-        let (start, end) = if fits && bytes.start <= bytes.end { (bytes.start, bytes.end) } else { (0, 0) };
+        let is_whole = bytes.start <= bytes.end && is_edge(bytes.start) && is_edge(bytes.end);
+        let (start, end) = if fits && is_whole { (bytes.start, bytes.end) } else { (0, 0) };
         Self { flash, start, end }
     }
+}
 
+impl<F> Region<'_, F> {
     /// The place in the flash of `offset`, if `len` bytes from there on are within the region.
     fn place<E>(&self, offset: u32, len: usize) -> Result<u32, RegionError<E>> {
         let at = self.start.checked_add(offset).ok_or(RegionError::OutOfBounds)?;

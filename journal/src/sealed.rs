@@ -119,9 +119,9 @@ impl<C: fmt::Display, V: fmt::Display> fmt::Display for SealedError<C, V> {
             Self::OtherConfiguration => "the sealed ledger belongs to another configuration",
             Self::CounterBehind => "the counter is behind the sealed ledger",
             Self::Forked => "another instance uses the same ledger",
-            Self::Backwards => "a payment must be above the one before it",
-            Self::Allowance => "a payment is above its allowance",
-            Self::Closed => "a payment failed: open the ledger anew",
+            Self::Backwards => "a charge must be above the one before it",
+            Self::Allowance => "a charge is above its allowance",
+            Self::Closed => "a charge failed: open the ledger again",
         })
     }
 }
@@ -239,6 +239,10 @@ impl<C: MonotonicCounter, V: Vault> ReadStore for Sealed<C, V> {
 
 impl<C: MonotonicCounter, V: Vault> Store for Sealed<C, V> {
     type Error = Failure<C, V>;
+
+    fn charged_steps(&self) -> u32 {
+        self.paid
+    }
 
     fn persist(&mut self, record: Record) -> Result<(), Self::Error> {
         if (record.budget, record.order) != (self.run.budget, self.run.order) {

@@ -13,7 +13,7 @@
 //! # Format
 //!
 //! A half is erased, its words are written and read back, and then its head and the head's mirror: blocks of kind, steps charged,
-//! the fingerprint, how many words and their CRC-32. A power cut leaves a half without a head, and the other half whole.
+//! the fingerprint, how many words, their CRC-32 and the digest of the state's shape. A power cut leaves a half without a head, and the other half whole.
 //!
 //! A head that was cut may read as whole at one restart and not at the next. Once its mirror was begun it is beyond doubt;
 //! while the mirror is blank it may not be. Such a snapshot is gone on from as well, but where the other half is whole it
@@ -21,12 +21,12 @@
 //!
 //! # Cost
 //!
-//! An erase of one half a snapshot, in turn. 40 bytes of RAM beside the flash's driver.
+//! An erase of one half a snapshot, in turn. 48 bytes of RAM beside the flash's driver.
 
 use crate::Configuration;
 use crate::block::{self, Block};
 use core::fmt;
-use damper_core::state::{SaveState, StateField};
+use damper_core::state::{SaveState, StateField, shape_digest};
 use embedded_storage::nor_flash::NorFlash;
 
 /// Bytes of the head and its mirror.
@@ -52,7 +52,7 @@ pub enum SnapshotError<E> {
     Backwards,
     /// More words than a half has room for.
     TooLong,
-    /// The newest snapshot has another number of words, or there is none.
+    /// The newest snapshot is of a state of another shape, or there is none.
     Length,
     /// What was written does not read back.
     Worn,
@@ -67,7 +67,7 @@ impl<E: fmt::Display> fmt::Display for SnapshotError<E> {
             Self::LedgerBehind => "the snapshot is newer than the ledger, which was put back",
             Self::Backwards => "a snapshot must be newer than the one before it",
             Self::TooLong => "the snapshot does not fit its half of the region",
-            Self::Length => "the snapshot has another number of words",
+            Self::Length => "the snapshot is of a state of another shape",
             Self::Worn => "the snapshot's flash does not keep what is written",
         })
     }
@@ -92,6 +92,8 @@ struct Head {
     paid: u32,
     words: u32,
     crc: u32,
+    /// The digest of the state's shape.
+    shape: u32,
 }
 
 impl<F: NorFlash> Snapshots<F> {
@@ -143,12 +145,14 @@ impl<F: NorFlash> Snapshots<F> {
     ///
     /// # Errors
     ///
-    /// There is no snapshot, or it has another number of words: the memory is as it was. Or the flash has changed since it was
+    /// There is no snapshot, or it is of a state of another shape: the memory is as it was. Or the flash has changed since it was
     /// opened: the memory is not to be used.
     pub fn load(&mut self, memory: &mut dyn SaveState) -> Result<(), SnapshotError<F::Error>> {
         let mut words = 0u32;
         memory.each(&mut |numbers| words = words.saturating_add(words_of(&numbers)));
-        let head = self.newest.filter(|head| head.words == words).ok_or(SnapshotError::Length)?;
+        let shape = shape_of(memory);
+        let head =
+            self.newest.filter(|head| head.words == words && head.shape == shape).ok_or(SnapshotError::Length)?;
         let mut reader = Reader::new(&mut self.flash, &head);
         memory.each(&mut |numbers| match numbers {
             StateField::Owner(_) => {}
@@ -176,7 +180,7 @@ impl<F: NorFlash> Snapshots<F> {
             to: at + HEAD,
             end: at + half,
             chunk: [0; WORDS],
-            head: Head { at, paid, words: 0, crc: !0 },
+            head: Head { at, paid, words: 0, crc: !0, shape: shape_of(memory) },
             failed: Ok(()),
         };
         memory.each(&mut |numbers| match numbers {
@@ -210,7 +214,7 @@ impl<F: NorFlash> Snapshots<F> {
     /// Writes a head (0) or its mirror (1).
     fn write_head(&mut self, head: &Head, copy: u32) -> Result<(), SnapshotError<F::Error>> {
         let [kind, paid, low, high] = block::head(KIND, head.paid, &self.run);
-        let words = [kind, paid, low, high, head.words, head.crc, 0];
+        let words = [kind, paid, low, high, head.words, head.crc, head.shape];
         let at = head.at + copy * block::BYTES;
         block::write(&mut self.flash, at, &words).map_err(SnapshotError::Flash)?;
         if block::read(&mut self.flash, at) == Block::Whole(words) { Ok(()) } else { Err(SnapshotError::Worn) }
@@ -222,14 +226,14 @@ impl<F: NorFlash> Snapshots<F> {
         let ((Block::Whole(words), _) | (_, Block::Whole(words))) = (block, mirror) else {
             return Ok(None);
         };
-        let [kind, paid, low, high, words, crc, _] = words;
+        let [kind, paid, low, high, words, crc, shape] = words;
         if kind != KIND {
             return Ok(None);
         }
         if [kind, paid, low, high] != block::head(KIND, paid, &self.run) {
             return Err(SnapshotError::OtherConfiguration);
         }
-        Ok(Some(Head { at, paid, words, crc }))
+        Ok(Some(Head { at, paid, words, crc, shape }))
     }
 
     /// Returns true if a snapshot's words are as they were saved.
@@ -242,6 +246,12 @@ impl<F: NorFlash> Snapshots<F> {
         (0..head.words).for_each(|_| _ = reader.word());
         reader.is_whole(head)
     }
+}
+
+/// The digest of a state's shape, folded.
+fn shape_of(memory: &mut dyn SaveState) -> u32 {
+    let digest = shape_digest(memory);
+    digest as u32 ^ (digest >> 32) as u32
 }
 
 /// How many words of flash these numbers take.

@@ -77,6 +77,8 @@ fn regions_of_a_flash_do_not_touch() {
     assert_eq!(region.write(beyond, &[0; 4]), Err(RegionError::OutOfBounds));
     assert_eq!(region.erase(0, beyond + SECTOR as u32), Err(RegionError::OutOfBounds));
     assert_eq!(Region::new(&flash, 0..u32::MAX).capacity(), 0);
+    // A sector that is shared would be erased by both.
+    assert_eq!(Region::new(&flash, 4..SECTOR as u32 + 4).capacity(), 0);
     let _borrowed = flash.borrow_mut();
     assert_eq!(region.read(0, &mut [0; 4]), Err(RegionError::Busy));
 }
@@ -251,6 +253,10 @@ fn a_snapshot_that_is_newer_than_the_ledger_shows_that_the_ledger_was_put_back()
     let mut other = Words(vec![7; 9]);
     assert_eq!(snapshots.load(&mut other), Err(SnapshotError::Length));
     assert_eq!(other, Words(vec![7; 9]));
+    // As many words, of another kind.
+    let mut floats = [7.0f32; 10];
+    assert_eq!(snapshots.load(&mut floats), Err(SnapshotError::Length));
+    assert_eq!(floats, [7.0; 10]);
     assert_eq!(Snapshots::open(flash.clone(), run(), 4).unwrap_err(), SnapshotError::LedgerBehind);
     assert_eq!(Snapshots::open(flash.clone(), run().with(b"x"), 5).unwrap_err(), SnapshotError::OtherConfiguration);
     assert_eq!(Snapshots::open(flash, run(), 5).unwrap().newest(), Some(5));

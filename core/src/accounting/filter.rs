@@ -30,7 +30,7 @@
 //! Sums and divergences are rounded up; the budget is the largest `f64` whose ε, rounded up, is within the target.
 
 use super::renyi::{MAX_INTEGER_ORDER, divergence_at_integer, epsilon_at};
-use super::{Due, Event, Receipt, Record, Store};
+use super::{Event, ReadStore, Record, Store};
 use crate::error::{ConfigError, OpenError};
 use crate::numerics::up::add_up;
 
@@ -55,6 +55,19 @@ impl RenyiFilter {
     /// not even of almost nothing: the order must be larger.
     pub fn new(order: u32, epsilon: f64, delta: f64) -> Result<Self, ConfigError> {
         Self::resume(order, epsilon, delta, 0, 0.0)
+    }
+
+    /// The filter as its store has it: new, or after a restart.
+    ///
+    /// # Errors
+    ///
+    /// As [`RenyiFilter::new`], or the store's record is of another order, or of a ledger.
+    pub fn open(store: &impl ReadStore, order: u32, epsilon: f64, delta: f64) -> Result<Self, ConfigError> {
+        let Record { budget, paid, divergence, order: recorded } = store.record();
+        if budget != 0 || (recorded != order && paid != 0) {
+            return Err(ConfigError::new("order", "the order that the store has on record"));
+        }
+        Self::resume(order, epsilon, delta, paid, divergence)
     }
 
     /// The filter after a restart: `charged` and `spent` are what the store holds, spent at this same order. A `spent` that is
@@ -137,12 +150,6 @@ impl RenyiFilter {
         // Whether a failed write became durable is unknown: the step is burned either way.
         store.persist(record).map_err(OpenError::Store)?;
         Ok(step)
-    }
-
-    /// Says that the record of `due` is durable. This must be true: a restart that has forgotten a released step releases its
-    /// number again, with the same noise.
-    pub fn confirm(&mut self, due: Due) -> Receipt {
-        due.receipt
     }
 }
 

@@ -10,7 +10,6 @@
 //! Four `u32`, and the store.
 
 use super::filter::FIRST;
-use super::receipt::{Due, Receipt};
 use super::{ReadStore, Record, Store, Volatile};
 use crate::error::{ConfigError, OpenError};
 use crate::mutant::{self, Mutant};
@@ -54,7 +53,8 @@ impl<S> Ledger<S> {
     /// The ledger after a restart: `charged` is what the store holds. Steps that were reserved but not taken are burned.
     ///
     /// [`Ledger::open`] reads `charged` itself. This is for a store that cannot be read here, or that is written elsewhere:
-    /// with `()` in the place of a store, [`prepare`](crate::step::PrivateStep::prepare) steps and persist their records.
+    /// with `()` in the place of a store, [`prepare`](crate::step::PrivateStep::prepare) steps and persist their records. A smaller
+    /// `charged` than the store holds gives numbers twice, where the store cannot tell ([`Store::charged_steps`]).
     #[must_use]
     pub fn resume(store: S, budget: u32, charged: u32) -> Self {
         // Numbers from 2³¹ on are those of steps that a filter is charged for.
@@ -97,28 +97,28 @@ impl<S> Ledger<S> {
         self.store
     }
 
-    /// Says that the record of `due` is durable. This must be true: a restart that has forgotten a released step releases its
-    /// number again, with the same noise.
-    pub fn confirm(&mut self, due: Due) -> Receipt {
-        if let Some(record) = due.record {
-            self.persisted = self.persisted.max(record.paid);
-        }
-        due.receipt
-    }
-
-    /// Takes the number of the next step. It is given once, whatever becomes of the record, which must be durable before the step
-    /// opens.
-    pub(crate) fn take(&mut self) -> Option<(u32, Option<Record>)> {
-        let step = self.charged;
+    /// Takes the number of the next step, not below `least` where it needs a record. It is given once, whatever becomes of the
+    /// record, which must be durable before the step opens.
+    fn take(&mut self, least: u32) -> Option<(u32, Option<Record>)> {
+        let is_reserved = self.charged < self.persisted;
+        let step = if is_reserved { self.charged } else { self.charged.max(least) };
         if step >= self.budget {
             return None;
         }
         self.charged = step + 1;
-        if step < self.persisted {
+        if is_reserved {
             return Some((step, None));
         }
         let charged = step.saturating_add(self.reserve).min(self.budget);
         Some((step, Some(Record { budget: self.budget, paid: charged, divergence: 0.0, order: 0 })))
+    }
+}
+
+impl Ledger<()> {
+    /// Takes the number of the next step, its record, and where to note that it is durable.
+    pub(crate) fn prepare(&mut self) -> Option<(u32, Option<Record>, &mut u32)> {
+        let (step, record) = self.take(0)?;
+        Some((step, record, &mut self.persisted))
     }
 }
 
@@ -129,7 +129,8 @@ impl<S: Store> Ledger<S> {
     ///
     /// The budget is spent, or the store failed.
     pub fn charge(&mut self) -> Result<u32, OpenError<S::Error>> {
-        let (step, record) = self.take().ok_or(OpenError::BudgetSpent)?;
+        // Whoever else charged to this store has the numbers below.
+        let (step, record) = self.take(self.store.charged_steps()).ok_or(OpenError::BudgetSpent)?;
         if let Some(record) = record {
             let shown = match () {
                 () if mutant::is(Mutant::LedgerPaysAfter) => step,

@@ -30,6 +30,11 @@ pub trait Store {
     ///
     /// The record may not be durable: the step must not be released.
     fn persist(&mut self, record: Record) -> Result<(), Self::Error>;
+
+    /// Steps that the store holds as charged; 0 if it cannot tell. A ledger gives no number below.
+    fn charged_steps(&self) -> u32 {
+        0
+    }
 }
 
 /// A store that can be read: a restart goes on from what it holds.
@@ -43,6 +48,10 @@ impl<S: Store + ?Sized> Store for &mut S {
 
     fn persist(&mut self, record: Record) -> Result<(), S::Error> {
         (**self).persist(record)
+    }
+
+    fn charged_steps(&self) -> u32 {
+        (**self).charged_steps()
     }
 }
 

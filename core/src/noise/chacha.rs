@@ -25,12 +25,17 @@ use zeroize::optimization_barrier;
 /// A run may take a fresh key after each restart ([`Key::fresh`]), so that no key rests in flash. The guarantee is the same:
 ///
 /// 1. A word of noise or of sampling is a function of the key and of an [`Address`], which names the step.
-/// 2. A [`Ledger`](crate::accounting::Ledger) whose store survives restarts gives each step number once. So no two released sums
-///    of the run have the same step number, and under one key they share no word.
+/// 2. A [`Ledger`](crate::accounting::Ledger) whose store survives restarts gives each step number once, if one ledger at a time is
+///    over one store. A [`RenyiFilter`](crate::accounting::RenyiFilter) numbers its steps from 2³¹, and releases of held-out sums
+///    have a purpose of their own. So no two released sums of one purpose have the same number, and under one key they share no
+///    word.
 /// 3. Under two fresh keys they share none either: the streams of independent keys are independent, up to the advantage of
 ///    an attacker on ChaCha20 and to the chance of 2⁻²⁵⁶ that two keys are equal.
 /// 4. By 2 and 3, the noise and the draw of each step are independent of those of every other step, which is all that the
-///    composition of steps asks. Which key a step was under is public: it follows from when the device restarted.
+///    composition of steps asks. Which key a step was under is public, as long as restarts do not depend on unreleased data: a
+///    watchdog that trips on one sample tells of it, with any key.
+///
+/// Two boots that get the same key repeat no noise either: by 2 their numbers differ.
 ///
 /// It needs true randomness at each boot. The run is not reproducible from one key, and if the store is lost, so is what was
 /// charged: a fresh key keeps the noise independent then, but more may have been released than the new ledger knows.

@@ -7,6 +7,7 @@ use crate::filter::{Filter, mix};
 use crate::private::Mechanism;
 
 /// One sample whose gradients arrive point by point. Dropping it before [`Mixing::add`] adds nothing.
+#[must_use = "the sample is not added before `add`"]
 pub struct Mixing<'a, P: StepConfig, FS> {
     adder: &'a Adder<P::Mechanism, P::Clip>,
     /// The step's sum, lent: not wiped when this ends.

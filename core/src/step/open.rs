@@ -22,6 +22,7 @@ const BLOCK: usize = if cfg!(target_pointer_width = "64") { 64 } else { 16 };
 /// A step that is charged and takes samples. Dropping it releases nothing and wipes the sum; the charge stays.
 ///
 /// It borrows the state and nothing else, so it can be kept in a task or in a resource.
+#[must_use = "a step that is not finished releases nothing, and its charge stays"]
 pub struct Open<'a, P: StepConfig, FS = (), OS = ()> {
     pub(super) adder: Adder<P::Mechanism, P::Clip>,
     pub(super) sum: ClippedSum<'a, <P::Mechanism as Mechanism>::Word>,

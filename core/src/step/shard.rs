@@ -7,6 +7,7 @@ use crate::error::{CallError, check_len};
 use crate::private::{ClippedSum, Mechanism};
 
 /// One worker's sum of a step. Dropping it adds nothing and wipes it.
+#[must_use = "the samples are not added before `merge`"]
 pub struct Shard<'a, M: Mechanism, C, K> {
     pub(super) adder: Adder<M, C>,
     pub(super) sum: ClippedSum<'a, M::Word>,
