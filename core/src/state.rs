@@ -108,11 +108,6 @@ impl fmt::Display for RestoreError {
 
 impl core::error::Error for RestoreError {}
 
-/// The digest of a state's shape: each owner's name, and the kinds and numbers of its values, in order.
-pub fn shape_digest(state: &mut dyn SaveState) -> u64 {
-    shape(state).0
-}
-
 /// The digest of the shape, and how many bytes the numbers take.
 fn shape(memory: &mut dyn SaveState) -> (u64, usize) {
     let (mut digest, mut bytes) = (Digest::default(), 0usize);

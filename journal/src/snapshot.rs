@@ -13,7 +13,7 @@
 //! # Format
 //!
 //! A half is erased, its words are written and read back, and then its head and the head's mirror: blocks of kind, steps charged,
-//! the fingerprint, how many words, their CRC-32 and the digest of the state's shape. A power cut leaves a half without a head, and the other half whole.
+//! the fingerprint, how many words, their CRC-32 and that of the state's shape. A power cut leaves a half without a head, and the other half whole.
 //!
 //! A head that was cut may read as whole at one restart and not at the next. Once its mirror was begun it is beyond doubt;
 //! while the mirror is blank it may not be. Such a snapshot is gone on from as well, but where the other half is whole it
@@ -26,7 +26,7 @@
 use crate::Configuration;
 use crate::block::{self, Block};
 use core::fmt;
-use damper_core::state::{SaveState, StateField, shape_digest};
+use damper_core::state::{SaveState, StateField};
 use embedded_storage::nor_flash::NorFlash;
 
 /// Bytes of the head and its mirror.
@@ -92,7 +92,7 @@ struct Head {
     paid: u32,
     words: u32,
     crc: u32,
-    /// The digest of the state's shape.
+    /// The CRC-32 of the state's shape.
     shape: u32,
 }
 
@@ -148,13 +148,11 @@ impl<F: NorFlash> Snapshots<F> {
     /// There is no snapshot, or it is of a state of another shape: the memory is as it was. Or the flash has changed since it was
     /// opened: the memory is not to be used.
     pub fn load(&mut self, memory: &mut dyn SaveState) -> Result<(), SnapshotError<F::Error>> {
-        let mut words = 0u32;
-        memory.each(&mut |numbers| words = words.saturating_add(words_of(&numbers)));
-        let shape = shape_of(memory);
+        let (words, shape) = shape_of(memory);
         let head =
             self.newest.filter(|head| head.words == words && head.shape == shape).ok_or(SnapshotError::Length)?;
         let mut reader = Reader::new(&mut self.flash, &head);
-        memory.each(&mut |numbers| match numbers {
+        memory.each(&mut |field| match field {
             StateField::Owner(_) => {}
             StateField::Floats(floats) => floats.iter_mut().for_each(|float| *float = f32::from_bits(reader.word())),
             StateField::Double(double) => *double = reader.double(),
@@ -180,10 +178,10 @@ impl<F: NorFlash> Snapshots<F> {
             to: at + HEAD,
             end: at + half,
             chunk: [0; WORDS],
-            head: Head { at, paid, words: 0, crc: !0, shape: shape_of(memory) },
+            head: Head { at, paid, words: 0, crc: !0, shape: shape_of(memory).1 },
             failed: Ok(()),
         };
-        memory.each(&mut |numbers| match numbers {
+        memory.each(&mut |field| match field {
             StateField::Owner(_) => {}
             StateField::Floats(floats) => floats.iter().for_each(|float| writer.put(float.to_bits())),
             StateField::Double(double) => {
@@ -248,20 +246,23 @@ impl<F: NorFlash> Snapshots<F> {
     }
 }
 
-/// The digest of a state's shape, folded.
-fn shape_of(memory: &mut dyn SaveState) -> u32 {
-    let digest = shape_digest(memory);
-    digest as u32 ^ (digest >> 32) as u32
-}
-
-/// How many words of flash these numbers take.
-fn words_of(numbers: &StateField<'_>) -> u32 {
-    match numbers {
-        StateField::Owner(_) => 0,
-        StateField::Floats(floats) => u32::try_from(floats.len()).unwrap_or(u32::MAX),
-        StateField::Double(_) => 2,
-        StateField::Count(_) => 1,
-    }
+/// How many words of flash a state takes, and a CRC-32 of its shape: owners' names, and kinds and numbers of values.
+fn shape_of(memory: &mut dyn SaveState) -> (u32, u32) {
+    let (mut words, mut shape) = (0u32, !0);
+    memory.each(&mut |field| {
+        let (kind, taken) = match &field {
+            StateField::Owner(name) => {
+                shape = name.bytes().fold(shape, |crc, byte| block::crc_of(crc, byte.into()));
+                (0, 0)
+            }
+            StateField::Floats(floats) => (1, u32::try_from(floats.len()).unwrap_or(u32::MAX)),
+            StateField::Double(_) => (2, 2),
+            StateField::Count(_) => (3, 1),
+        };
+        shape = block::crc_of(block::crc_of(shape, kind), taken);
+        words = words.saturating_add(taken);
+    });
+    (words, shape)
 }
 
 /// Writes the words of a snapshot, a chunk at a time.
