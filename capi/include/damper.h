@@ -887,7 +887,7 @@ size_t damper_shard_size(size_t dim);
 
 /**
  * Makes a shard of the open step in `size` bytes at `memory`: samples that are added to it count when it is merged. Another thread
- * may add to it while this one goes on with the run: nothing but opening and merging it touches both. Samples are clipped as in
+ * may add to it while this one goes on with the run: only opening and merging it touches both. Samples are clipped as in
  * the run, and in whatever order and number of shards they are added, the step has the same bits.
  *
  * It must be merged or closed before its run is closed. Once the step is over it can only be closed.
