@@ -181,7 +181,7 @@ def measure(target, limits):
         name: round((counted[region] - (counted[base] if base else 0)) / DIM, 1) for name, (region, base) in PARTS.items()
     }
     taken["instructions"]["a step on 64 parameters, one sample"] = instructions(target, folder / "costs", "step")
-    taken["instructions"]["the same, its payment in flash"] = instructions(target, folder / "costs", "journal")
+    taken["instructions"]["the same, its charge in flash"] = instructions(target, folder / "costs", "journal")
     return taken, wrong
 
 
@@ -214,7 +214,7 @@ def of_steps(record):
     rows = [row(name, "instructions", name) for name in record[SHOWN]["instructions"]]
     rows += [row(f"flash of `{image}`, bytes", image, "flash") for image in ("step", "journal", "methods", "price")]
     rows += [row("static RAM of `step`, bytes", "step", "ram"), row("stack of a step, bytes", "stack", "step")]
-    return table([NAMES[target] for target in record], [*rows, row("with its payment in flash", "stack", "journal")])
+    return table([NAMES[target] for target in record], [*rows, row("with its charge in flash", "stack", "journal")])
 
 
 def cells(taken):
