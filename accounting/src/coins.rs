@@ -94,6 +94,89 @@ mod tests {
         }
     }
 
+    /// `P[Bin(n, q) = k]` for all k, each by multiplication.
+    fn binomial(n: u64, q: f64) -> Vec<f64> {
+        let one = |k: u64| {
+            let choose = (1..=k).map(|i| (n - k + i) as f64 / i as f64).product::<f64>();
+            choose * q.powi(k as i32) * (1.0 - q).powi((n - k) as i32)
+        };
+        (0..=n).map(one).collect()
+    }
+
+    /// The ε at which the chances, each times `Φ(√k/2σ - εσ/√k)`, add up to δ.
+    fn direct(chances: &[(u64, f64)], sigma: f64, delta: f64) -> f64 {
+        let at = |epsilon: f64| -> f64 {
+            let term = |(k, chance): &(u64, f64)| {
+                let root = sqrt(*k as f64);
+                chance * 0.5 * erfc((epsilon * sigma / root - root / sigma / 2.0) / sqrt(2.0))
+            };
+            chances.iter().map(term).sum()
+        };
+        let (mut low, mut high) = (0.0, 1e12);
+        for _ in 0..200 {
+            let middle = (low + high) / 2.0;
+            if at(middle) > delta { low = middle } else { high = middle }
+        }
+        high
+    }
+
+    #[test]
+    fn chances_are_those_of_coins() {
+        for (n, q) in [(1, 0.3), (20, 0.3), (40, 0.9), (200, 0.01)] {
+            let rate = Rate::at_least(q).unwrap();
+            for (k, exact) in
+                binomial(n, rate.as_f64()).into_iter().enumerate().skip(1).filter(|(_, exact)| *exact > 1e-150)
+            {
+                let found = chance(rate, n, k as u64);
+                assert!(
+                    found >= exact * (1.0 - 1e-13) && found <= exact * (1.0 + 1e-9),
+                    "{n} {q} {k}: {found:e} {exact:e}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn epsilon_is_that_of_the_sum() {
+        for (q, sigma, steps, delta) in [
+            (0.3, 0.02, 20, 1e-5),
+            (0.05, 0.01, 40, 1e-3),
+            (0.5, 0.03, 12, 1e-2),
+            (1e-3, 0.031, 90, 1e-4),
+            (0.9, 1e-3, 30, 0.1),
+        ] {
+            let rate = Rate::at_least(q).unwrap();
+            let chances: Vec<_> = (0..).zip(binomial(steps, rate.as_f64())).skip(1).collect();
+            let (found, exact) =
+                (epsilon(&[(Event::new(rate, sigma).unwrap(), steps)], delta), direct(&chances, sigma, delta));
+            assert!(found >= exact && found <= exact * 1.001, "{q} {sigma}: {found} {exact}");
+            // The least noise and the largest rate price all.
+            let parts =
+                [(rate, 1.01 * sigma, 3), (Rate::at_least(0.9 * q).unwrap(), sigma, steps - 3), (Rate::ONE, 1e-9, 0)];
+            let parts = parts.map(|(rate, sigma, times)| (Event::new(rate, sigma).unwrap(), times));
+            assert_eq!(epsilon(&parts, delta), found);
+        }
+        // Too many for a sum: the number that is exceeded with a 256th of δ.
+        let (steps, half) = (60_000u64, Rate::of(1, 2).unwrap());
+        let found = epsilon(&[(Event::new(half, 0.01).unwrap(), steps)], 1e-5);
+        let (_, z) =
+            (0..).map(|k| (k, f64::from(k) / 1000.0)).find(|(_, z)| 0.5 * erfc(z / sqrt(2.0)) <= 1e-5 / 256.0).unwrap();
+        let exact = direct(&[((30_000.0 + z * sqrt(15_000.0)) as u64, 1.0)], 0.01, 1e-5 * 255.0 / 256.0);
+        assert!((found / exact - 1.0).abs() < 1e-3, "{found} {exact}");
+    }
+
+    #[test]
+    fn only_little_noise_is_asked_about() {
+        let epsilon = |rate: Rate, sigma, times| epsilon(&[(Event::new(rate, sigma).unwrap(), times)], 1e-5);
+        assert_eq!(epsilon(Rate::ONE, 1.0 / 32.0, 1), f64::INFINITY);
+        assert!(epsilon(Rate::ONE, 1.0 / 32.1, 1).is_finite());
+        assert_eq!(epsilon(Rate::ONE, 0.01, u64::MAX), f64::INFINITY);
+        assert_eq!(
+            (epsilon(Rate::ONE, 0.01, 0), epsilon(Rate::ZERO, 0.01, 5), super::epsilon(&[], 0.1)),
+            (0.0, 0.0, 0.0)
+        );
+    }
+
     #[test]
     fn counts_draws_with_the_sample() {
         // A sample that is drawn at all with a probability below δ costs nothing.

@@ -412,6 +412,160 @@ mod tests {
         println!("at most {most:.3} of the constant");
     }
 
+    /// A tilted mass with a bulk of this deviation, uneven, over multiples of 1/32.
+    fn composed(offset: f64, ln_moment: f64) -> Composed {
+        let folded = masses(1024, 300.0, 2e4, 5);
+        Composed { mass: folded.mass, offset, ln_moment, ln_slack: 0.0, error: 0.0 }
+    }
+
+    fn window(tilt: f64, top: i64) -> Window {
+        Window { tilt, step: 1.0 / 32.0, top, folded: 0.0 }
+    }
+
+    impl Composed {
+        /// `Σ_{s>ε} M e^(-λs) p(s) (1 - e^(ε-s))`, term by term, and its slope.
+        fn direct(&self, window: &Window, epsilon: f64) -> (f64, f64) {
+            let len = self.mass.len() as i64;
+            let term = |at: i64| {
+                let loss = self.offset + at as f64 * window.step;
+                let mass = self.mass[at.rem_euclid(len) as usize] * exp(self.ln_moment - window.tilt * loss);
+                if loss > epsilon { (-mass * expm1(epsilon - loss), -mass * exp(epsilon - loss)) } else { (0.0, 0.0) }
+            };
+            (window.top - len + 1..=window.top).map(term).fold((0.0, 0.0), |(a, b), (c, d)| (a + c, b + d))
+        }
+    }
+
+    /// At places on multiples and between them: δ by direct sums, and ε from it again.
+    #[test]
+    fn epsilon_is_where_a_direct_sum_is_delta() {
+        for (tilt, top, offset, ln_moment) in [(2.0, 900, 0.013, 3.0), (0.9, 1000, -0.5, 0.1), (6.0, 500, 0.0, 40.0)] {
+            let (composed, window) = (composed(offset, ln_moment), window(tilt, top));
+            let lowest = if tilt < 1.0 { 0.1 } else { 2.0 };
+            for epsilon in [lowest, 4.0, 4.01, 4.05 + offset, 6.25 + offset, 7.3] {
+                let (delta, slope) = composed.direct(&window, epsilon);
+                let rounded = 2e-12 * (1.0 - delta / slope);
+                for (infinite, least) in [(0.0, 0.0), (0.25 * delta, 0.05)] {
+                    let found = |bound| composed.epsilon(&window, bound, delta + infinite, infinite, least).unwrap();
+                    let (high, low) = (found(Bound::Upper), found(Bound::Lower));
+                    // All mass is taken to lie at the top, too.
+                    let topmost = exp(-(tilt - 0.1) * (top as f64 / 32.0 - epsilon)).max(rounded);
+                    assert!(low <= epsilon && low >= epsilon - rounded, "{tilt}: {low} {epsilon}");
+                    assert!(high >= epsilon && high <= epsilon + 100.0 * topmost, "{tilt}: {high} {epsilon}");
+                }
+            }
+            let all = composed.direct(&window, 1.0).0;
+            let asked = |bound, delta, infinite| composed.epsilon(&window, bound, delta, infinite, 1.0);
+            let least = asked(Bound::Upper, 1.5 * all, 0.0).unwrap();
+            assert!(least <= 1.0 && least > 1.0 - 1.1 / 32.0, "{least}");
+            assert_eq!(asked(Bound::Lower, 1.5 * all, 0.0), None);
+            for bound in [Bound::Upper, Bound::Lower] {
+                assert_eq!(asked(bound, 0.1, 0.1), None);
+                assert_eq!(
+                    Composed { error: 2e-3, ..self::composed(offset, 0.0) }.epsilon(&window, bound, 0.1, 0.0, 0.0),
+                    None
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn errors_move_epsilon_by_their_share() {
+        let (tilt, top, epsilon) = (2.0, 900, 5.0 + 0.3 / 32.0);
+        let plain = composed(0.0, 3.0);
+        let (delta, slope) = plain.direct(&window(tilt, top), epsilon);
+        let moved = |changed: &Composed, window: &Window, bound| {
+            let at = |composed: &Composed, window: &Window| composed.epsilon(window, bound, delta, 0.0, 0.0).unwrap();
+            at(changed, window) - at(&plain, &self::window(tilt, top))
+        };
+        for (bound, sign) in [(Bound::Upper, 1.0), (Bound::Lower, -1.0)] {
+            let near = |found: f64, share: f64| {
+                let exact = sign * share / -slope;
+                assert!((found / exact - 1.0).abs() < 0.05, "{bound:?}: {found:e} {exact:e}");
+            };
+            let slack = Composed { ln_slack: 1e-5, ..composed(0.0, 3.0) };
+            near(moved(&slack, &window(tilt, top), bound), 1e-5 * delta);
+            // Of what lies on the multiple below.
+            let unit = exp(3.0 - tilt * 5.0);
+            let folded = Window { folded: 1e-6, ..window(tilt, top) };
+            near(moved(&plain, &folded, bound), 1e-6 * unit);
+            let error = Composed { error: 1e-7, ..composed(0.0, 3.0) };
+            near(moved(&error, &window(tilt, top), bound), 1e-7 * kernel_norm(tilt, 1.0 / 32.0) * unit);
+        }
+    }
+
+    /// Both bounds differ by twice what roundings may amount to, of `ln M`, places and sums.
+    #[test]
+    fn bounds_differ_by_their_roundings() {
+        let unit = f64::EPSILON;
+        for (around, offset, ln_moment) in
+            [(0, 0.0, 3.0), (0, 2000.0, 4003.0), (-60_000, 2000.0, 253.0), (-1 << 30, 33_554_432.0, 3.0)]
+        {
+            let (tilt, top) = (2.0, 900 + around);
+            let (composed, window) = (composed(offset, ln_moment), window(tilt, top));
+            let place = around as f64 / 32.0 + offset;
+            let (delta, slope) = composed.direct(&window, place + 5.01);
+            let found = |bound| composed.epsilon(&window, bound, delta, 0.0, place).unwrap();
+            let width = found(Bound::Upper) - found(Bound::Lower);
+            let logarithms = 8.0 * unit * (ln_moment + tilt / 32.0 * f64::abs(top as f64) + 64.0);
+            let relative = logarithms + 4.0 * unit * 1088.0;
+            let expected = 2.0 * (relative * delta / -slope + 4.0 * unit * (offset + (place + 5.0).abs() + 1.0 / 32.0));
+            assert!((width / expected - 1.0).abs() < 0.1, "{around} {offset}: {width:e} {expected:e}");
+        }
+    }
+
+    #[test]
+    fn what_is_composed_adds_up() {
+        let unit = f64::EPSILON;
+        let part = |ln_moment: f64, offset: f64, bulk: f64| Folded { ln_moment, offset, ..masses(256, bulk, 40.0, 3) };
+        let parts = [part(0.5, 0.3, 90.0), part(2.0, 0.3, 20.0), part(-300.0, -0.7, 50.0), part(300.0, 0.3, 50.0)];
+        let norms = [0, 1, 2, 3].map(|at: usize| parts[at].norm);
+        let mut composer = Composer::new(256);
+        parts.into_iter().for_each(|part| composer.part(part));
+        let near = |found: f64, exact: f64| assert!((found / exact - 1.0).abs() < 1e-9, "{found:e} {exact:e}");
+
+        composer.compose(&[(0, 0.25), (1, 0.75)], 7);
+        let (first, second) = (0.25 * exp(0.5), 0.75 * exp(2.0));
+        near(composer.ln_moment, 7.0 * log(first + second));
+        near(composer.ln_slack, unit * (112.0 * (1.0 + log(first + second)) + 2.0 * 7.0 * log(first + second)));
+        let norm = (first * norms[0] + second * norms[1]) / (first + second);
+        let one = |norm: f64| 20.0 * unit / 2.0 * 10.0 * norm + 8.0 * unit;
+        near(composer.error, 7.0 * one(norm));
+        assert!(composer.offset < 2.1 && composer.offset > 2.1 - 4e-15, "{:e}", composer.offset - 2.1);
+
+        let (slack, error) = (composer.ln_slack, composer.error);
+        composer.compose(&[(2, 1.0)], 5);
+        let ln_moment = 7.0 * log(first + second) - 1500.0;
+        near(composer.ln_moment, ln_moment);
+        near(composer.ln_slack, slack + unit * (80.0 * 301.0 - 2.0 * ln_moment));
+        near(composer.error, error + 5.0 * one(norms[2]));
+        assert!(composer.offset < -1.4 && composer.offset > -1.4 - 1e-14, "{:e}", composer.offset + 1.4);
+
+        // A share that is no number but for the division by the largest.
+        let mut composer = Composer { offset: 0.0, ln_moment: 0.0, ln_slack: 0.0, error: 0.0, ..composer };
+        composer.compose(&[(0, 0.5), (1, 0.25), (3, 0.25)], 2000);
+        near(composer.ln_moment, 2000.0 * (300.0 + log(0.25)));
+        let error = 2000.0 * one(norms[3]);
+        near(composer.error, error);
+        near(composer.finish().error, error + 20.0 * unit / 2.0 * 10.0 * (1.0 + error));
+    }
+
+    /// A binomial law has the transform `cos^n`: from 1e-30 on it is kept.
+    #[test]
+    fn frequencies_are_kept_until_they_vanish() {
+        let len = 1 << 10;
+        let mut mass = vec![0.0; len];
+        (mass[0], mass[1]) = (0.5, 0.5);
+        let mut composer = Composer::new(len);
+        composer.part(Folded { mass, offset: 0.0, ln_moment: 0.0, norm: sqrt(0.5) });
+        composer.compose(&[(0, 1.0)], 50);
+        for (k, value) in composer.product.iter().enumerate() {
+            let size = libm::cos(std::f64::consts::PI * k as f64 / len as f64).abs().powi(50);
+            let off = (value.norm() / size - 1.0).abs();
+            assert!(if size > 1.01e-30 { off < 1e-9 } else { size > 0.99e-30 || value.norm() == 0.0 }, "{k}: {size:e}");
+        }
+        assert_eq!(composer.live.len(), composer.product.iter().filter(|value| value.norm() > 0.0).count());
+    }
+
     #[test]
     fn a_power_is_the_repeated_product() {
         let z = Complex::new(0.6, -0.7);
