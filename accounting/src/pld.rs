@@ -661,7 +661,7 @@ mod tests {
             for delta in [1e-3, 1e-8] {
                 let exact = gaussian_epsilon(shift(&events), delta);
                 let [low, high] =
-                    [epsilon_at_least, epsilon].map(|bound| bound(&events, Neighbours::AddOrRemove, delta).unwrap());
+                    [epsilon_lower_bound, epsilon].map(|bound| bound(&events, Neighbours::AddOrRemove, delta).unwrap());
                 assert!(low <= exact && exact <= high, "{low} {exact} {high}");
                 assert!(high - low <= 1.2e-3 * exact + 2e-5, "{low} {exact} {high}");
             }
@@ -676,7 +676,7 @@ mod tests {
             let [numerator, sigma, steps, delta, least, most] = fields[..] else { panic!("{line}") };
             let events = [(Event::new(Rate::from_numerator(numerator as u64).unwrap(), sigma).unwrap(), steps as u64)];
             let [low, high] =
-                [epsilon_at_least, epsilon].map(|bound| bound(&events, Neighbours::AddOrRemove, delta).unwrap());
+                [epsilon_lower_bound, epsilon].map(|bound| bound(&events, Neighbours::AddOrRemove, delta).unwrap());
             println!("{line}: {} {}", low / least - 1.0, high / least - 1.0);
             assert!(low <= most && high >= least && low <= high, "{line}: {low} {high}");
             assert!(high - low <= 1.5e-3 * least + 2e-5, "{line}: {low} {high}");
@@ -686,7 +686,7 @@ mod tests {
     #[test]
     fn what_can_not_be_asked_is_refused() {
         let one = event(0.1, 1.0);
-        for bound in [epsilon, epsilon_at_least, of_discrete] {
+        for bound in [epsilon, epsilon_lower_bound, of_discrete] {
             assert_eq!(bound(&[(one, 0)], Neighbours::AddOrRemove, 1e-5), Err(AccountingError::Steps));
             for delta in [0.0, 1.0, f64::NAN] {
                 assert!(matches!(bound(&[(one, 1)], Neighbours::AddOrRemove, delta), Err(AccountingError::Delta(_))));
