@@ -84,7 +84,7 @@ struct Lent<'s> {
 type Step<'s, M> = PrivateStep<FilterSlot, OptimizerSlot, M, ThresholdSlot<'s>, AnyClip<'s>, Declared>;
 type Opened<'o, 's, M> = Open<'o, Step<'s, M>, &'s mut (dyn PlayedFilter + 's), &'s mut (dyn PlayedOptimizer + 's)>;
 
-/// Plays the run that the pack has next, paid by `tracker`, or by a ledger of as many steps.
+/// Plays the run that the pack has next, charged to `tracker`, or to a ledger of as many steps.
 pub(super) fn play<const ALL: bool>(
     pack: &mut Reader<'_>,
     tracker: Option<BudgetTracker>,

@@ -1,4 +1,4 @@
-//! What pays for steps: ledgers and Rényi filters, as kernels and in runs.
+//! What charges steps: ledgers and Rényi filters, as kernels and in runs.
 
 use super::compared::Compared;
 use super::error::PackError;
@@ -7,17 +7,17 @@ use damper_core::accounting::{Event, Ledger, Rate, Record, RenyiFilter, Store, V
 use damper_core::error::OpenError;
 use damper_core::numerics::digest::Digest;
 
-/// The number of the first step that a filter pays for: 2³¹, as its page says.
+/// The number of the first step that a filter is charged for: 2³¹, as its page says.
 const FIRST: u32 = 1 << 31;
 
-/// What pays for the steps of a run.
+/// What charges the steps of a run.
 pub(super) enum BudgetTracker {
     Ledger(Ledger<Volatile>),
     Filter { filter: RenyiFilter, rate: Rate },
 }
 
 impl BudgetTracker {
-    /// A Rényi filter, and the rate at which it pays.
+    /// A Rényi filter, and the rate at which it is charged.
     pub(super) fn filter(pack: &mut Reader<'_>) -> Result<Self, PackError> {
         Ok(Self::Filter {
             filter: RenyiFilter::new(pack.u32(), pack.f64(), pack.f64())?,
@@ -54,7 +54,7 @@ impl BudgetTracker {
 /// How often a factor that was refused is doubled.
 const DOUBLINGS: u32 = 2;
 
-/// The factor of a step that a filter is to pay for, chosen from what was released.
+/// The factor of a step that a filter is to charge, chosen from what was released.
 pub(super) fn factor(
     params: &[f32],
     filter: &RenyiFilter,

@@ -169,7 +169,7 @@ impl Drop for MadeFolders {
     }
 }
 
-/// Returns true unless it is sure that the run in `folder` paid for no step.
+/// Returns true unless it is sure that the run in `folder` charged no step.
 pub fn may_hold_ledger(folder: &Path) -> bool {
     match fs::symlink_metadata(folder.join("checkpoint").join("ledger.json")) {
         Err(error) => error.kind() != io::ErrorKind::NotFound,

@@ -1,4 +1,4 @@
-//! The plan of a run: everything that its privacy cost follows from, written to disk before the first step is paid.
+//! The plan of a run: everything that its privacy cost follows from, written to disk before the first step is charged.
 //!
 //! The ledger counts paid steps. The plan says what each step costs. Together they give ε of a run that was killed or failed.
 
@@ -83,7 +83,7 @@ impl RunPlan {
     }
 
     /// The events of the first `paid` steps. A part of an epoch counts as an epoch. Releases from held-out rows come after a step: they
-    /// count whole, or not at all if no step is paid.
+    /// count whole, or not at all if no step is charged.
     #[must_use]
     pub fn paid(&self, paid: u32) -> Recorded {
         let paid = paid.min(self.steps);

@@ -1,7 +1,7 @@
 //! The samples of each step, and the events that they make of the steps.
 //!
 //! - **Poisson:** a draw a step, each an event at the sampling rate. A draw of any size is split over physical batches; it is cut only
-//!   where that was asked for, and then paid for out of δ ([`Truncation`]).
+//!   where that was asked for, and then charged out of δ ([`Truncation`]).
 //! - **Shuffled:** batches of the declared size out of a new order of all samples each epoch, the last one shorter. One sample is in one
 //!   batch of an epoch, wherever that lies, so an epoch is one Gaussian release at a rate of 1, with the least noise that any of its
 //!   batches has. Nothing is claimed of the order.

@@ -41,7 +41,7 @@ struct Written<'a> {
 }
 
 /// Trains. `checkpoint` is a private folder that is there; the plan and the ledger are persisted in it, the plan before the first
-/// step is paid and the ledger before each charge's first release.
+/// step is charged and the ledger before each charge's first release.
 ///
 /// # Errors
 ///
@@ -236,7 +236,7 @@ fn unopened(error: OpenError<FileError>) -> TrainError {
     }
 }
 
-/// Pays for a step, draws its batch, spreads it over the workers, releases. `draw` is memory.
+/// Charges a step, draws its batch, spreads it over the workers, releases. `draw` is memory.
 #[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
 fn one_step<M: Mechanism>(
     run: &Run,

@@ -1,4 +1,4 @@
-//! The ledger's file: what was paid, durable before anything is released.
+//! The ledger's file: what was charged, durable before anything is released.
 
 use super::run_plan::{LEDGER, RunPlan};
 use super::{Run, TrainError};
@@ -77,7 +77,7 @@ pub fn paid_steps(bytes: &[u8], plan: &RunPlan) -> Result<u32, String> {
     Ok(ledger.paid)
 }
 
-/// Writes the plan of `run` into `checkpoint`, and a ledger in which all its steps are paid: for an audit that trains.
+/// Writes the plan of `run` into `checkpoint`, and a ledger in which all its steps are charged: for an audit that trains.
 ///
 /// # Errors
 ///

@@ -200,7 +200,7 @@ fn dividing_by_the_batch_that_came_is_caught_by_the_bits_of_the_other_samples() 
     assert_eq!(of("one sample replaced by a duplicate").violation, None);
 }
 
-/// Payments and draws of steps of which the second is drawn for twice.
+/// Charges and draws of steps of which the second is drawn for twice.
 #[test]
 fn a_draw_without_a_payment_is_caught_by_events_and_draws() {
     let run = digits();

@@ -39,7 +39,7 @@ impl Account {
         Self::at(steps, 0)
     }
 
-    /// An account of which so many were paid and drawn.
+    /// An account of which so many were charged and drawn.
     pub(super) fn at(steps: u32, paid: u32) -> Self {
         Self { ledger: Ledger::resume(Paid(paid), steps, paid), draws: paid }
     }

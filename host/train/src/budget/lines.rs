@@ -50,7 +50,7 @@ pub enum Line {
         /// Its plan.
         plan: RunPlan,
     },
-    /// The paid steps of a run that ended before it paid for its whole plan.
+    /// The paid steps of a run that ended before it charged its whole plan.
     Paid {
         /// The number of its charge.
         number: u64,

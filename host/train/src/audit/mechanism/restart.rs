@@ -24,7 +24,7 @@ impl Store for Kept {
     }
 }
 
-/// Steps between crashes, of which each is paid with so many at a time.
+/// Steps between crashes, of which each is charged with so many at a time.
 const LIVES: [(u32, u32); 4] = [(3, 1), (5, 4), (2, 3), (4, 1)];
 
 /// More than the lives take, and than a restart burns.

@@ -94,7 +94,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// The steps that a ledger's file says are paid.
+/// The steps that a ledger file shows as charged.
 fn paid(file: &Path) -> Option<u64> {
     let text = std::fs::read_to_string(file).ok()?;
     serde_json::from_str::<serde_json::Value>(&text).ok()?["ledger"]["paid"].as_u64()
