@@ -544,6 +544,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     }
 
     /// The step of this number, after `charged` steps.
+    #[inline(always)] // Smaller: most programs have one.
     fn opened<'a, FS, OS>(
         &self,
         checked: Checked<'a, M, T, FS, OS>,
