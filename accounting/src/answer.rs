@@ -336,6 +336,40 @@ mod tests {
     }
 
     #[test]
+    fn assumptions_name_accountant_and_neighbours() {
+        let [rdp, pld] = [RDP_ASSUMES, PLD_ASSUMES];
+        let smaller = [pld[0], pld[1], pld[2], pld[3], RENYI_IS_SMALLER];
+        assert_eq!(assumptions(Accountant::Rdp, Neighbours::AddOrRemove, Some(2.0)), rdp);
+        assert_eq!(assumptions(Accountant::Pld, Neighbours::AddOrRemove, None), pld);
+        assert_eq!(assumptions(Accountant::Pld, Neighbours::AddOrRemove, Some(2.0)), smaller);
+        assert_eq!(assumptions(Accountant::Pld, Neighbours::Replace, None), [REPLACED, pld[1], pld[2], pld[3], pld[4]]);
+    }
+
+    /// One quantity of six is left out: which one is sought, and with what the answer is given.
+    #[test]
+    fn each_question_has_its_answer() {
+        let drawn = CalibrateQuery { sampling_rate: None, samples: Some(250_000), batch_size: Some(1000), ..SIGMA };
+        let asked = [
+            (SIGMA, None, None),
+            (CalibrateQuery { epsilon: None, noise_multiplier: Some(2.0), ..SIGMA }, None, None),
+            (CalibrateQuery { steps: None, noise_multiplier: Some(2.0), ..SIGMA }, None, None),
+            (CalibrateQuery { sampling_rate: None, noise_multiplier: Some(2.0), ..SIGMA }, None, None),
+            (CalibrateQuery { batch_size: None, noise_multiplier: Some(2.0), ..drawn }, Some(250_000), Some(1000)),
+            (drawn, Some(250_000), Some(1000)),
+            (CalibrateQuery { epsilon: None, noise_multiplier: Some(2.0), ..drawn }, Some(250_000), Some(1000)),
+        ];
+        for (query, samples, batch) in asked {
+            let found = query.answer().unwrap();
+            assert_eq!((found.samples, found.target_epsilon), (samples, query.epsilon), "{query:?}");
+            assert!(found.batch_size == batch || query.batch_size.is_none() && batch.is_some(), "{query:?}");
+            assert!(query.epsilon.is_none_or(|most| found.epsilon <= most && found.epsilon > 0.98 * most), "{query:?}");
+        }
+        let none = CalibrateQuery { sampling_rate: None, ..SIGMA };
+        assert_eq!(none.answer(), Err(AccountingError::Free));
+        assert_eq!(CalibrateQuery { samples: Some(250_000), ..none }.answer(), Err(AccountingError::Free));
+    }
+
+    #[test]
     fn any_one_quantity_is_found_from_the_others_and_reaches_the_target_from_below() {
         for accountant in [Accountant::Rdp, Accountant::Pld] {
             for target in [0.3, 2.0, 9.0] {

@@ -233,6 +233,22 @@ mod tests {
     }
 
     #[test]
+    fn steps_and_rate_are_the_largest_that_fit() {
+        for (target, q, multiplier) in [(1.0, 0.01, 1.5), (4.0, 0.3, 8.0), (2.0, 1.0, 30.0)] {
+            let rate = sampling_rate(q).unwrap();
+            let at = |rate, steps| epsilon(Accountant::Rdp, multiplier, rate, steps, 1e-5).unwrap().epsilon;
+            let (steps, price) = calibrate_steps(Accountant::Rdp, target, 1e-5, rate, multiplier).unwrap();
+            assert!(price.epsilon == at(rate, steps) && price.epsilon <= target);
+            assert!(at(rate, steps + 1) > target || price.epsilon >= 0.9998 * target, "{steps}");
+            let (rate, price) = calibrate_rate(Accountant::Rdp, target, 1e-5, steps, multiplier).unwrap();
+            assert!(price.epsilon == at(rate, steps) && price.epsilon <= target);
+            assert!(rate == Rate::ONE || price.epsilon >= 0.9998 * target, "{rate:?}");
+        }
+        assert_eq!(batch_rate(0, 10), Err(AccountingError::Batch { batch: 0, samples: 10 }));
+        assert_eq!(batch_rate(5, 10), Ok(Rate::of(1, 2).unwrap()));
+    }
+
+    #[test]
     fn what_even_the_least_of_the_sought_quantity_exceeds_is_said() {
         let rate = sampling_rate(0.5).unwrap();
         let steps = calibrate_steps(Accountant::Pld, 0.1, 1e-5, rate, 1.0).unwrap_err().to_string();

@@ -48,6 +48,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn delta_is_between_0_and_1() {
+        for delta in [f64::MIN_POSITIVE, 0.5, 1f64.next_down()] {
+            assert_eq!(check_delta(delta), Ok(()));
+        }
+        for delta in [0.0, -0.5, 1.0, 2.0] {
+            assert_eq!(check_delta(delta), Err(AccountingError::Delta(delta)));
+        }
+    }
+
+    #[test]
     fn a_delta_is_fine_then_warned_about_then_refused_as_it_grows() {
         assert_eq!(judge_delta(5e-6, 60_000, false), Ok(DeltaVerdict::Fine));
         let large = judge_delta(1e-5, 60_000, false).unwrap();

@@ -397,6 +397,35 @@ mod tests {
         }
     }
 
+    /// `1/σ² = λ/low² + (1 - λ)/high²`, and no less.
+    #[test]
+    fn a_place_is_the_share_of_the_precision() {
+        for (low, multiplier, high) in
+            [(1.0f64, 1.5f64, 2.0f64), (0.3, 0.301, 0.4), (5.0, 5.9999, 6.0), (1.0, 1.00005, 1.0001)]
+        {
+            let precision = |sigma: f64| 1.0 / (sigma * sigma);
+            let share = (precision(multiplier) - precision(high)) / (precision(low) - precision(high));
+            let exact = share * WHOLE as f64;
+            let found = place(low, multiplier, high) as f64;
+            // A difference of squares so close keeps fewer digits.
+            assert!(found >= exact && found <= exact + 1e4, "{low} {multiplier}: {found} {exact}");
+        }
+        assert_eq!((place(1.0, 1.0, 2.0), place(1.0, 1.0 + 1e-9, 1.0 + 1e-8)), (WHOLE, WHOLE));
+    }
+
+    #[test]
+    fn events_of_a_plan_are_counted_as_they_are() {
+        let at = |multiplier| Event::new(cifar(), multiplier).unwrap();
+        let found = plan(cifar(), &[2.0, 1.0, 3.0, 2.0, 1.0, 2.0]);
+        assert_eq!(found.events(), [(at(1.0), 2), (at(2.0), 3), (at(3.0), 1)]);
+        assert_eq!((found.steps(), found.smallest_multiplier()), (6, 1.0));
+        let mut spent = found.spent(Accountant::Rdp, DELTA).unwrap();
+        for multiplier in [2.0, 2.0, 1.0] {
+            spent.count(&at(multiplier));
+        }
+        assert_eq!(spent.events(), [(at(2.0), 2), (at(1.0), 1)]);
+    }
+
     #[test]
     fn a_schedule_that_ends_in_endless_noise_has_a_finite_price() {
         // Step sizes linear in √t: α² = 1/η grows from 10 to 1e10.

@@ -359,6 +359,65 @@ mod tests {
     }
 
     #[test]
+    fn changing_rates_are_priced_each_as_it_is() {
+        let event = |of: u64, sigma: f64| Event::new(Rate::of(1, of).unwrap(), sigma).unwrap();
+        let events = [(event(100, 1.0), 300), (event(10, 2.0), 200)];
+        let recorded = Recorded::new(Accountant::Rdp, 1e-5, &events);
+        let (found, exact) = (recorded.epsilon(Accountant::Rdp, 1e-5).unwrap(), least_epsilon(&events, 1e-5).unwrap());
+        assert_eq!((found.epsilon, found.order), (exact.epsilon, Some(exact.order)));
+        assert_eq!((recorded.largest_rate(), recorded.smallest_multiplier()), (events[1].0.rate().as_f64(), 1.0));
+        assert_eq!(
+            (recorded.events(), recorded.steps(), Recorded { events: vec![], ..recorded.clone() }.largest_rate()),
+            (500, 500, 0.0)
+        );
+        // In any order, and in parts.
+        let parts = [(event(10, 2.0), 150), (event(100, 1.0), 300), (event(10, 2.0), 50)];
+        assert_eq!(Recorded::new(Accountant::Rdp, 1e-5, &parts).epsilon(Accountant::Rdp, 1e-5), Ok(found));
+    }
+
+    /// A schedule is priced by its plan's knots, however long; a record of more draws than are listed, each by itself.
+    #[test]
+    fn long_records_are_priced_without_a_plan() {
+        let rate = Rate::of(1, 1000).unwrap();
+        let record = |times: u64| {
+            let events: Vec<_> =
+                (0..40).map(|t| (Event::new(rate, 5.0 + 0.002 * f64::from(t)).unwrap(), times)).collect();
+            let found = Recorded::new(Accountant::Rdp, 1e-5, &events).epsilon(Accountant::Rdp, 1e-5).unwrap();
+            (found.epsilon, least_epsilon(&events, 1e-5).unwrap().epsilon)
+        };
+        let (found, each) = record(100);
+        assert!(found > each && found < 1.001 * each, "{found} {each}");
+        let (found, each) = record(SCHEDULE / 40 + 1);
+        assert_eq!(found, each);
+    }
+
+    #[test]
+    fn what_a_record_says_is_in_its_file() {
+        let (private, simulation) = (RunKind::Private, RunKind::Simulation);
+        assert_eq!((private.to_string(), simulation.to_string()), ("private".into(), "simulation".into()));
+        let file = serde_json::to_value(Recorded { run: Some(private), ..recorded() }).unwrap();
+        assert_eq!((file.get("sampler"), &file["run"]), (None, &serde_json::json!("private")));
+        let coins = serde_json::from_value::<Recorded>(file).unwrap();
+        assert_eq!((coins.sampler, coins.run), (Sampler::Poisson, Some(private)));
+    }
+
+    #[test]
+    fn first_events_are_those_in_order() {
+        let event =
+            |sigma: f64, times| RecordedEvent { noise_multiplier: sigma, times, sampling_rate_numerator: 1 << 50 };
+        let all = Recorded { events: vec![event(1.0, 3), event(2.0, 5), event(3.0, 2)], ..recorded() };
+        for (events, exact) in [
+            (0, vec![]),
+            (2, vec![event(1.0, 2)]),
+            (3, vec![event(1.0, 3)]),
+            (7, vec![event(1.0, 3), event(2.0, 4)]),
+            (99, all.events.clone()),
+        ] {
+            assert_eq!(all.first(events).events, exact);
+        }
+    }
+
+    #[test]
     fn a_damaged_record_is_refused() {
         let event = RecordedEvent { sampling_rate_numerator: 1 << 50, noise_multiplier: 1.0, times: 5 };
         let epsilon = |event| {

@@ -293,6 +293,43 @@ mod tests {
         }
     }
 
+    /// Half of the cost is of steps that want a little more noise than is sampled: the others make up for it.
+    #[test]
+    fn noise_that_is_capped_is_made_up_for() {
+        let mut factors = vec![1.0; 40];
+        factors.extend([7.0; 2000]);
+        for _ in 0..4 {
+            let schedule = Schedule {
+                accountant: Accountant::Rdp,
+                rate: Rate::ONE,
+                factors: Factors::Each(&factors),
+                joint: None,
+            };
+            let ideal = schedule.calibrate(0.5, DELTA).unwrap().multiplier * 4_194_304.0;
+            let factor = 1.004 * 2_147_483_647.0 / ideal;
+            factors[40..].fill(factor);
+        }
+        let schedule =
+            Schedule { accountant: Accountant::Rdp, rate: Rate::ONE, factors: Factors::Each(&factors), joint: None };
+        let started = (schedule.calibrate(0.5, DELTA).unwrap().multiplier * 4_194_304.0).ceil() as u64;
+        let grid = schedule.calibrate_on_grid(0.5, DELTA, 22).unwrap();
+        assert!(grid.sigma > started && grid.sigma < started + started / 200, "{started} {grid:?}");
+        assert!(grid.calibrated.epsilon <= 0.5 && grid.calibrated.epsilon > 0.4998, "{grid:?}");
+    }
+
+    /// σ is 2,000 grid units and more, but ‖Δ‖ may be a million.
+    #[test]
+    fn noise_far_below_a_clip_is_refused() {
+        let refused = Schedule::constant(Accountant::Rdp, Rate::ONE, 1).calibrate_on_grid(1.4e5, DELTA, 20);
+        assert!(matches!(refused, Err(AccountingError::GridTooCoarse { sigma: 1024..3200, .. })), "{refused:?}");
+        let runs = Schedule::constant(Accountant::Rdp, Rate::ONE, 1).calibrate_on_grid(4e4, DELTA, 20).unwrap();
+        assert!((3300..4096).contains(&runs.sigma), "{runs:?}");
+        assert_eq!(
+            (units(8), units(40), units(41)),
+            (Ok(256.0), Ok(1_099_511_627_776.0), Err(AccountingError::GridBits(41)))
+        );
+    }
+
     #[test]
     fn no_step_runs_more_noise_than_can_be_sampled() {
         let factors = linear(2000);

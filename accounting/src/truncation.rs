@@ -129,6 +129,47 @@ mod tests {
         }
     }
 
+    /// Of a last term nothing follows that its roundings could hide behind.
+    #[test]
+    fn the_last_term_is_rounded_up() {
+        for (n, q) in [(2, 0.25), (3, 0.125), (40, 0.125f64)] {
+            let (ours, exact) =
+                (Truncation { samples: n, most: n - 1 }.tail(Rate::at_least(q).unwrap()), q.powi(n as i32));
+            assert!(ours > exact * (1.0 + 9e-13) && ours < exact * (1.0 + 1e-11), "{n} {q}: {:e}", ours / exact - 1.0);
+        }
+    }
+
+    #[test]
+    fn draws_of_a_run_add_up() {
+        let events = [(0.1, 7), (0.05, 20), (0.2, 0)]
+            .map(|(q, times)| (Event::new(Rate::at_least(q).unwrap(), 1.0).unwrap(), times));
+        let truncation = Truncation { samples: 100, most: 30 };
+        let exact = 7.0 * exact(100, 0.1, 30) + 20.0 * exact(100, 0.05, 30);
+        let found = truncation.any(&events);
+        assert!(found >= exact && found <= 1.1 * exact, "{found:e} {exact:e}");
+        assert_eq!(Truncation { samples: 100, most: 10 }.any(&events), 1.0);
+        for (delta, epsilon, any) in [(1e-5f64, 1.0f64, 1e-6), (1e-5, 0.0, 4e-6), (1e-3, 3.0, 1e-9)] {
+            let (found, exact) = (truncation.left(delta, epsilon, any).unwrap(), delta - (1.0 + epsilon.exp()) * any);
+            assert!(found <= exact && found >= exact * (1.0 - 1e-12), "{found:e} {exact:e}");
+        }
+        let refused = truncation.left(1e-5, 0.0, 5e-6).unwrap_err();
+        assert!(matches!(refused, AccountingError::Truncation { most: 30, taken, delta: 1e-5 } if taken >= 1e-5));
+    }
+
+    /// No more is taken than the truncation costs at the ε that is found.
+    #[test]
+    fn little_is_taken_for_a_truncation() {
+        let truncation = Truncation { samples: 1000, most: 50 };
+        for (any, slope) in [(1e-7, 0.1), (1e-6, 0.3), (3e-7, 0.01)] {
+            let price = |delta: f64| Ok(Price { epsilon: 1.0 - slope * (delta.ln() - 1e-5f64.ln()), order: None });
+            let found = truncation.price(1e-5, any, price).unwrap();
+            assert_eq!(found.price, price(found.delta).unwrap());
+            let taken = (1.0 + found.price.epsilon.exp()) * any;
+            let left = 1e-5 - found.delta;
+            assert!(left >= taken * (1.0 - 1e-9) && left <= taken * (1.0 + 1e-5), "{left:e} {taken:e}");
+        }
+    }
+
     #[test]
     fn delta_is_shared_between_the_run_and_its_truncation() {
         let rate = Rate::of(128, 1437).unwrap();

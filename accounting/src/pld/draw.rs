@@ -215,6 +215,69 @@ mod tests {
         }
     }
 
+    /// At rates and ratios of which one form or another keeps few digits.
+    #[test]
+    fn loss_is_the_logarithm_of_the_mixture() {
+        let nearly = Rate::from_numerator(Rate::DENOMINATOR - (1 << 13)).unwrap();
+        for (rate, ln_ratio, exact) in [
+            (Rate::ONE, -3.5, -3.5),
+            (Rate::of(1, 2).unwrap(), 0.5, (0.5 + 0.5 * exp(0.5)).ln()),
+            (Rate::of(1, 2).unwrap(), 40.0, 40.0 - 2f64.ln() + exp(-40.0)),
+            (Rate::of(1, 4).unwrap(), 700.0, 700.0 - 4f64.ln()),
+            (
+                Rate::of(1, 1 << 30).unwrap(),
+                -2.0,
+                -(0.5f64.powi(30) * (1.0 - exp(-2.0))) * (1.0 + 0.5f64.powi(31) * (1.0 - exp(-2.0))),
+            ),
+            (
+                Rate::of(1, 1 << 30).unwrap(),
+                1e-3,
+                0.5f64.powi(30) * exp(1e-3) * (1.0 - exp(-1e-3)) * (1.0 - 0.5f64.powi(31) * 1e-3),
+            ),
+            (Rate::of(3, 4).unwrap(), -0.5, (0.25 + 0.75 * exp(-0.5)).ln()),
+            // 1 - q is 2^-40.
+            (nearly, -50.0, (0.5f64.powi(40) + exp(-50.0)).ln()),
+            (nearly, -20.0, (0.5f64.powi(40) + exp(-20.0) * (1.0 - 0.5f64.powi(40))).ln()),
+        ] {
+            let found = |slack| loss(rate, &Point { ln_mass: 0.0, ln_ratio, slack });
+            let (value, error) = found(0.0);
+            assert!((value / exact - 1.0).abs() < 3e-14, "{rate:?} {ln_ratio}: {value:e}, not {exact:e}");
+            let least = 8.0 * f64::EPSILON * exact.abs();
+            let cancelled = if ln_ratio > 30.0 { 4.0 * f64::EPSILON * (ln_ratio - rate.as_f64().ln()) } else { 0.0 };
+            assert!((error / (least + cancelled) - 1.0).abs() < 1e-9, "{rate:?} {ln_ratio}: {error:e}, not {least:e}");
+            let more = found(1e-7).1 - error;
+            assert!((more / (2e-7 * exact.abs()) - 1.0).abs() < 1e-6, "{rate:?} {ln_ratio}: {more:e}");
+        }
+    }
+
+    #[test]
+    fn a_cut_above_all_changes_nothing() {
+        let all = better(&cells(1.0, 1.0 / 16.0, 4.0), Rate::of(1, 2).unwrap(), Direction::Remove);
+        for bound in [Bound::Upper, Bound::Lower] {
+            let cut = all.cut(100.0, bound);
+            assert_eq!((cut.atoms.len(), cut.beyond, cut.second), (all.atoms.len(), 0.0, 0.0));
+        }
+    }
+
+    /// What is allowed for roundings goes up in the upper bound, and down in the lower one: with a large slack it is seen.
+    #[test]
+    fn slack_is_added_above_and_taken_below() {
+        let point = Point { ln_mass: -2.0, ln_ratio: 0.5, slack: 1e-6 };
+        let nodes = Nodes { points: vec![point], near: 1e-300, far: 1e-300 };
+        let rate = Rate::of(1, 4).unwrap();
+        let (value, error) = loss(rate, &point);
+        for (direction, sign) in [(Direction::Remove, 1.0), (Direction::Add, -1.0)] {
+            let first = if direction == Direction::Remove { value } else { 0.0 };
+            let moved = 2e-6 + if direction == Direction::Remove { error } else { 0.0 };
+            for (losses, side) in [(worse(&nodes, rate, direction), 1.0), (better(&vec![point], rate, direction), -1.0)]
+            {
+                let atom = losses.atoms[0];
+                assert!((atom.ln_mass - (-2.0 + first + side * moved)).abs() < 1e-12, "{direction:?}");
+                assert!((atom.loss - (sign * value + side * error)).abs() < 1e-12, "{direction:?}");
+            }
+        }
+    }
+
     #[test]
     fn cutting_errs_on_the_asked_side() {
         let rate = Rate::at_least(0.3).unwrap();

@@ -370,6 +370,62 @@ mod tests {
         }
     }
 
+    /// A single point, on a multiple or between two, and so large a tilt that what is allowed for roundings is seen.
+    #[test]
+    fn spreading_allows_for_its_roundings() {
+        let unit = 16.0 * f64::EPSILON;
+        for (tilt, at) in [(512.0, 3.0), (256.0, -5.0), (1.0, 2.0)] {
+            let all = losses(&[(1.0, at)]);
+            let raised = spread(&all, tilt, 1.0, 16).ln_moment - all.tilted(tilt).ln_moment;
+            // What is subtracted has a rounding of its own.
+            let exact = unit * (8.0 + tilt) + 1e-12;
+            assert!(
+                (raised - exact).abs() < 2.0 * f64::EPSILON * tilt * at.abs(),
+                "{tilt} {at}: {raised:e}, not {exact:e}"
+            );
+        }
+        // Hardly any mass is raised to a normal number.
+        let folded = spread(&losses(&[(1.0, 0.0), (1e-300, 3.0)]), -50.0, 1.0, 16);
+        assert!(
+            folded.mass[3] > 0.9 * (-600f64).exp() && folded.mass[3] < 1.1 * (-600f64).exp(),
+            "{:e}",
+            folded.mass[3]
+        );
+    }
+
+    /// The multiples are counted from a little below the bulk's loss.
+    #[test]
+    fn merging_counts_from_the_bulk() {
+        let rare: Vec<(f64, f64)> = (-400..=400)
+            .map(|i| f64::from(i) / 50.0)
+            .map(|x| ((-x * x / 2.0).exp() / 125.4, 0.01 * ((x - 0.5).exp() - 1.0)))
+            .collect();
+        for (all, step) in
+            [(gaussian(), 0.125), (gaussian(), 1.0 / 1024.0), (losses(&rare), 0.25), (losses(&rare), 0.01)]
+        {
+            let folded = merge(&all, 1.0, step, 4096);
+            let bulk = gathered(&all.atoms, folded.offset, step, &mut |_, _, _| {});
+            assert!(bulk.above > FEW * folded.offset.abs() && bulk.above < 1e-6 * step, "{step}: {:e}", bulk.above);
+        }
+    }
+
+    /// Points that have the mean loss of one multiple, and points left over that miss theirs.
+    #[test]
+    fn gathering_keeps_mass_and_mean() {
+        let all = losses(&[(0.2, 0.9), (0.1, 1.3), (0.05, 1.9), (0.3, 2.2), (0.1, 2.9), (0.03, 3.2)]);
+        let descending: Vec<Atom> = all.atoms.iter().rev().copied().collect();
+        let mut found = Vec::new();
+        let (taken, left) = gather(descending.iter().copied(), -1.0, 0.25, 0.5, &mut |multiple, scale, mass| {
+            found.push((multiple, mass * exp(scale)));
+        });
+        assert_eq!(taken + usize::from(left < 1.0), 6);
+        let first: f64 = found.iter().map(|(_, mass)| mass).sum();
+        let second: f64 = found.iter().map(|(multiple, mass)| mass * exp(-0.25 - 0.5 * multiple)).sum();
+        let (mass, other) = all.masses();
+        assert!(first <= mass && first > 0.8 * mass, "{first} {mass}");
+        assert!(second <= other && second > 0.999 * other, "{second} {other}");
+    }
+
     #[test]
     fn merging_errs_below() {
         let all = gaussian();

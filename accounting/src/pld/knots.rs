@@ -158,6 +158,47 @@ mod tests {
         phi(mu / 2.0 - epsilon / mu) - exp(epsilon) * phi(-mu / 2.0 - epsilon / mu)
     }
 
+    /// Against the integral of its derivative: where one of the forms keeps few digits, too.
+    #[test]
+    fn variation_is_the_integral_of_a_density() {
+        for (low, high) in [(0.01, 0.0101), (0.3, 0.9), (0.6, 0.601), (8.0, 8.1), (15.0, 15.01), (30.0, 30.5)] {
+            let slope = |x: f64| exp(-x * x / 8.0) / libm::sqrt(std::f64::consts::TAU);
+            let width = (high - low) / 4000.0;
+            let exact: f64 = (0..4000).map(|k| width * slope(low + (f64::from(k) + 0.5) * width)).sum();
+            let found = variation(low, high);
+            assert!((found / exact - 1.0).abs() < 1e-5, "{low}: {found:e}, not {exact:e}");
+        }
+    }
+
+    #[test]
+    fn a_place_is_the_knot_above_and_a_share() {
+        let axis = Axis::new([1.0, 2.0, 4.0].into_iter());
+        let knots = axis.knots.len();
+        assert!(axis.knots[0] < 1.0 && axis.knots[knots - 1] == 4.0 && (70..=71).contains(&knots), "{knots}");
+        assert!(axis.knots.windows(2).all(|pair| pair[1] / pair[0] < 1.0202 && pair[1] > pair[0]));
+        let (low, high) = (axis.knots[9], axis.knots[10]);
+        let linear = |low: f64, high: f64| high - low;
+        for (share, level) in [(0.01, 1), (0.24, 4), (0.26, 5), (0.99, 16)] {
+            assert_eq!(axis.place(low + share * (high - low), linear), (10, level));
+        }
+        assert_eq!(axis.place(high, linear), (10, 16));
+        assert_eq!((axis.place(0.5, linear), axis.place(5.0, linear)), ((0, 16), (knots - 1, 16)));
+        assert_eq!(Axis::new([3.0, 3.0].into_iter()).place(3.0, linear), (0, 16));
+        let found: Vec<_> = parts((3, 4)).chain(parts((3, 16))).collect();
+        assert_eq!(found, [(3, 0.25), (2, 0.75), (3, 1.0)]);
+    }
+
+    #[test]
+    fn equal_events_are_counted_together() {
+        let event = |q: f64, sigma: f64| Event::new(Rate::at_least(q).unwrap(), sigma).unwrap();
+        let events = [(event(0.5, 1.0), 3), (event(0.5, 2.0), 1), (event(0.5, 1.0), 4), (event(0.25, 2.0), 0)];
+        let found = exact(&events);
+        assert_eq!(
+            (found.knots, found.mixtures),
+            (vec![event(0.5, 1.0), event(0.5, 2.0)], vec![(vec![(0, 1.0)], 7), (vec![(1, 1.0)], 1)])
+        );
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 

@@ -261,6 +261,84 @@ mod tests {
         }
     }
 
+    /// From densities, in which near 0 a difference of logarithms keeps few digits.
+    #[test]
+    fn loss_is_the_logarithm_of_the_ratio() {
+        for (q, near, apart) in [(1.0, 0.5, 2.0), (0.2, 0.5, 2.0), (0.3, 10.0, 2.0), (1e-6, 4.0, 1.5), (0.9, 6.0, 1.2)]
+        {
+            let pair = Pair::new(near, apart, Rate::at_least(q).unwrap());
+            let (q, a, other) = (pair.q, near, near * (1.0 - apart));
+            for t in [0.0625, 1.0, 3.0, 9.0, 20.0] {
+                let x = t + pair.origin;
+                let ln_density = |shift: f64| {
+                    let exponent = shift * x - shift * shift / 2.0;
+                    if exponent > 30.0 {
+                        exponent + log(q) + (1.0 - q) / q * exp(-exponent)
+                    } else {
+                        log(1.0 - q + q * exp(exponent))
+                    }
+                };
+                let exact = ln_density(a) - ln_density(other);
+                let (found, error) = pair.loss(t);
+                assert!((found - exact).abs() < 1e-12 * (1.0 + exact), "{q} {near} {t}: {found}, not {exact}");
+                assert!((pair.ln_first(t) - ln_density(a)).abs() < 1e-12 * (1.0 + exact), "{q} {near} {t}");
+                let slack =
+                    16.0 * f64::EPSILON * (x * x + 2.0 * near * apart * t + near * near * (apart - 1.0) / 2.0 + 8.0);
+                let scale = if a * x - a * a / 2.0 > 30.0 && q < 1.0 { 1.0 - log(q) } else { found };
+                assert!((error / (slack * scale) - 1.0).abs() < 1e-6, "{q} {near} {t}: {error:e}");
+            }
+        }
+    }
+
+    /// The last node's place follows from its loss: what lies beyond is the pair's own tail.
+    #[test]
+    fn beyond_is_the_tail_at_the_last_node() {
+        for (q, sigma, apart) in SETTINGS {
+            let upper = worse(sigma, apart, Rate::at_least(q).unwrap(), 1.0 / 64.0, 2.0);
+            let (a, other) = (1.0 / sigma, (1.0 - apart) / sigma);
+            let loss = |x: f64| {
+                let density = |shift: f64| 1.0 - q + q * exp(shift * x - shift * shift / 2.0);
+                log(density(a) / density(other))
+            };
+            let last = upper.atoms.last().unwrap().loss;
+            let (mut low, mut high) = (0.0, 40.0);
+            for _ in 0..100 {
+                let middle = (low + high) / 2.0;
+                if loss(middle) < last { low = middle } else { high = middle }
+            }
+            let exact = (1.0 - q) * tail(high) + q * tail(high - a);
+            assert!(
+                (upper.beyond / exact - 1.0).abs() < 1e-7,
+                "{q} {sigma} {apart}: {:e}, not {exact:e}",
+                upper.beyond
+            );
+            // All that the nodes leave lies at 0.
+            assert!((upper.masses().0 - 1.0).abs() < 1e-12);
+        }
+    }
+
+    /// What is allowed for roundings lifts the nodes' masses and losses, both ways.
+    #[test]
+    fn nodes_are_lifted_by_their_slack() {
+        let rate = Rate::at_least(0.2).unwrap();
+        let upper = worse(1.0, 2.0, rate, 0.25, 6.0);
+        let pair = Pair::new(1f64.next_up(), 2.0, rate);
+        let middle = upper.atoms.len() / 2;
+        for j in 1..10 {
+            let t = 0.25 * j as f64;
+            let (above, below) = (upper.atoms[middle + 1 + j], upper.atoms[middle - 1 - j]);
+            let share = pair.share(t, 0.25, 1.0) + pair.share(t, 0.25, -1.0);
+            let (slack, (loss, error)) = (2.0 * pair.slack(t), pair.loss(t));
+            let lifted = above.ln_mass - (ln_normal(t) + pair.ln_first(t) + log(share));
+            assert!((lifted / slack - 1.0).abs() < 0.1, "{j}: {lifted:e} {slack:e}");
+            let mirrored = below.ln_mass - (above.ln_mass - loss);
+            assert!(
+                (mirrored - error).abs() <= 1e-15 && above.loss == loss + error && below.loss == error - loss,
+                "{j}"
+            );
+        }
+    }
+
     /// The part of the losses below 0 is the mirror image of that above.
     #[test]
     fn both_masses_are_kept() {
