@@ -161,7 +161,8 @@ mod tests {
     fn little_is_taken_for_a_truncation() {
         let truncation = Truncation { samples: 1000, most: 50 };
         for (any, slope) in [(1e-7, 0.1), (1e-6, 0.3), (3e-7, 0.01)] {
-            let price = |delta: f64| Ok(Price { epsilon: 1.0 - slope * (delta.ln() - 1e-5f64.ln()), order: None });
+            let price =
+                |delta: f64| Ok(EpsilonBound { epsilon: 1.0 - slope * (delta.ln() - 1e-5f64.ln()), order: None });
             let found = truncation.price(1e-5, any, price).unwrap();
             assert_eq!(found.price, price(found.delta).unwrap());
             let taken = (1.0 + found.price.epsilon.exp()) * any;

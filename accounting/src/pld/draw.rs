@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_cut_above_all_changes_nothing() {
-        let all = better(&cells(1.0, 1.0 / 16.0, 4.0), Rate::of(1, 2).unwrap(), Direction::Remove);
+        let all = lower_pld(&cells(1.0, 1.0 / 16.0, 4.0), Rate::of(1, 2).unwrap(), Direction::Remove);
         for bound in [Bound::Upper, Bound::Lower] {
             let cut = all.cut(100.0, bound);
             assert_eq!((cut.atoms.len(), cut.beyond, cut.second), (all.atoms.len(), 0.0, 0.0));
@@ -269,7 +269,8 @@ mod tests {
         for (direction, sign) in [(Direction::Remove, 1.0), (Direction::Add, -1.0)] {
             let first = if direction == Direction::Remove { value } else { 0.0 };
             let moved = 2e-6 + if direction == Direction::Remove { error } else { 0.0 };
-            for (losses, side) in [(worse(&nodes, rate, direction), 1.0), (better(&vec![point], rate, direction), -1.0)]
+            for (losses, side) in
+                [(upper_pld(&nodes, rate, direction), 1.0), (lower_pld(&vec![point], rate, direction), -1.0)]
             {
                 let atom = losses.atoms[0];
                 assert!((atom.ln_mass - (-2.0 + first + side * moved)).abs() < 1e-12, "{direction:?}");

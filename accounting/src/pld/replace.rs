@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn beyond_is_the_tail_at_the_last_node() {
         for (q, sigma, apart) in SETTINGS {
-            let upper = worse(sigma, apart, Rate::at_least(q).unwrap(), 1.0 / 64.0, 2.0);
+            let upper = upper_pld(sigma, apart, Rate::at_least(q).unwrap(), 1.0 / 64.0, 2.0);
             let (a, other) = (1.0 / sigma, (1.0 - apart) / sigma);
             let loss = |x: f64| {
                 let density = |shift: f64| 1.0 - q + q * exp(shift * x - shift * shift / 2.0);
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn nodes_are_lifted_by_their_slack() {
         let rate = Rate::at_least(0.2).unwrap();
-        let upper = worse(1.0, 2.0, rate, 0.25, 6.0);
+        let upper = upper_pld(1.0, 2.0, rate, 0.25, 6.0);
         let pair = Pair::new(1f64.next_up(), 2.0, rate);
         let middle = upper.atoms.len() / 2;
         for j in 1..10 {
