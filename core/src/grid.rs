@@ -413,6 +413,29 @@ mod tests {
         assert!(grid.round_sample(&layered, 1.0, &[&[1.0; 3]], memory, none).is_err());
     }
 
+    /// Squares that underflow give too small a norm: the sample is shrunk until it is within the clip, and not to nothing.
+    #[test]
+    fn a_norm_that_underflowed_is_made_up_for() {
+        let mut shrunk = 0;
+        for (size, n) in [(2.7e-23f32, 9), (1e-22, 30), (1e-22, 700), (4e-23, 5000), (6e-23, 3)] {
+            let grad: Vec<f32> =
+                (0..n).map(|i| if i % 3 == 0 { -size } else { size * (1.0 + i as f32 / 4e4) }).collect();
+            let norm = grad.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
+            let found = f64::from(crate::numerics::reduce::sum_of_squares([&grad[..]].into_iter())).sqrt();
+            for bits in [16, 20, 22] {
+                let q = added(bits, 1e-23, &[&grad]);
+                let (square, bound) = (square(&q) as f64, f64::from(1u32 << bits).powi(2));
+                assert!(square <= bound, "{size} {n} {bits}: {square}");
+                if norm < 3.0 * found {
+                    assert!(square > 0.1 * bound, "{size} {n} {bits}: {square} of {bound}");
+                    assert!(q.iter().zip(&grad).all(|(q, g)| (*q > 0) == (*g > 0.0) && *q != 0));
+                    shrunk += u32::from(norm > 1.001 * found);
+                }
+            }
+        }
+        assert!(shrunk >= 3, "{shrunk}");
+    }
+
     #[test]
     fn sums_wrap_and_do_not_depend_on_order() {
         let grid = Grid::new(22).unwrap();

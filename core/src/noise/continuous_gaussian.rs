@@ -210,6 +210,17 @@ mod tests {
     }
 
     #[test]
+    fn multipliers_are_rounded_up() {
+        for asked in [0.1, 1.0 / 3.0, 1.0, 0.7, 1e-30, 1e30, 1.0 + 1e-12] {
+            let runs = ContinuousGaussian::new(asked).unwrap();
+            for (runs, asked) in [(runs, asked), (runs.scaled(0.3), 0.3 * runs.multiplier())] {
+                let below = f64::from((runs.multiplier() as f32).next_down());
+                assert!(runs.multiplier() >= asked && below < asked, "{asked}: {}", runs.multiplier());
+            }
+        }
+    }
+
+    #[test]
     fn the_extreme_words_give_finite_draws() {
         for word in [0, 1, u32::MAX] {
             assert!(pair(word, word).iter().all(|x| x.is_finite() && x.abs() < 6.67));
