@@ -437,6 +437,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_longer_than_the_sum_is_left_out() {
+        for (len, kept) in [(5, 3), (40, 33), (3, 5), (9000, 8190)] {
+            let mut sum = vec![SumWord(0i64); kept];
+            let part = vec![2.75f32; len];
+            let shared = len.min(kept);
+            assert_eq!(quantise(64, 4.0, [&part[..]].into_iter(), &mut sum), 121 * shared as u64);
+            assert!(sum.iter().enumerate().all(|(i, sum)| sum.0 == if i < shared { 11 } else { 0 }));
+        }
+    }
+
+    #[test]
     fn sums_wrap_and_do_not_depend_on_order() {
         let grid = Grid::new(22).unwrap();
         let mut forward = [SumWord(i32::MAX - 5)];

@@ -9,3 +9,15 @@ pub(super) fn erase<T: Copy + Default>(secret: &mut [T]) {
     secret.fill(T::default());
     optimization_barrier(secret);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_a_secret_is_zero() {
+        let mut secret = [7u32; 9];
+        erase(&mut secret[1..8]);
+        assert_eq!(secret, [7, 0, 0, 0, 0, 0, 0, 0, 7]);
+    }
+}
