@@ -497,19 +497,25 @@ mod tests {
     #[test]
     fn bounds_differ_by_their_roundings() {
         let unit = f64::EPSILON;
-        for (around, offset, ln_moment) in
-            [(0, 0.0, 3.0), (0, 2000.0, 4003.0), (-60_000, 2000.0, 253.0), (-1 << 30, 33_554_432.0, 3.0)]
-        {
-            let (tilt, top) = (2.0, 900 + around);
-            let (composed, window) = (composed(offset, ln_moment), window(tilt, top));
-            let place = around as f64 / 32.0 + offset;
-            let (delta, slope) = composed.direct(&window, place + 5.01);
+        let small = || Composed { mass: masses(64, 20.0, 40.0, 5).mass, ..composed(0.0, 3.0) };
+        let at = |around: i64| window(2.0, 900 + around);
+        let coarse = Window { step: 0.5, ..window(2.0, 50) };
+        for (composed, window, place, epsilon) in [
+            (composed(0.0, 3.0), at(0), 0.0, 5.01),
+            (composed(2000.0, 4003.0), at(0), 2000.0, 5.01),
+            (composed(2000.0, 253.0), at(-60_000), 125.0, 5.01),
+            (composed(33_554_432.0, 3.0), at(-1 << 30), 0.0, 5.01),
+            (small(), coarse, 0.0, 4.53),
+        ] {
+            let (delta, slope) = composed.direct(&window, place + epsilon);
             let found = |bound| composed.epsilon(&window, bound, delta, 0.0, place).unwrap();
             let width = found(Bound::Upper) - found(Bound::Lower);
-            let logarithms = 8.0 * unit * (ln_moment + tilt / 32.0 * f64::abs(top as f64) + 64.0);
-            let relative = logarithms + 4.0 * unit * 1088.0;
-            let expected = 2.0 * (relative * delta / -slope + 4.0 * unit * (offset + (place + 5.0).abs() + 1.0 / 32.0));
-            assert!((width / expected - 1.0).abs() < 0.1, "{around} {offset}: {width:e} {expected:e}");
+            let places = window.tilt * window.step * f64::abs(window.top as f64);
+            let logarithms = 8.0 * unit * (composed.ln_moment + places + 64.0);
+            let relative = logarithms + 4.0 * unit * (composed.mass.len() as f64 + 64.0);
+            let places = composed.offset + (place + epsilon).abs() + window.step;
+            let expected = 2.0 * (relative * delta / -slope + 4.0 * unit * places);
+            assert!((width / expected - 1.0).abs() < 0.1, "{place} {epsilon}: {width:e} {expected:e}");
         }
     }
 
