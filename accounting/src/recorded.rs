@@ -464,6 +464,25 @@ mod tests {
         }
     }
 
+    /// Halving finds the least δ at which ε is small enough.
+    #[test]
+    fn delta_is_the_least_within_a_thousandth() {
+        let steep = Recorded::new(Accountant::Rdp, 1e-5, &[(Event::new(Rate::ONE, 40.0).unwrap(), 9)]);
+        for (recorded, epsilons) in [(recorded(), [0.5, 1.2, 4.0]), (steep, [0.02, 0.2, 0.4])] {
+            for epsilon in epsilons {
+                let holds = |ln: f64| recorded.epsilon(Accountant::Rdp, libm::exp(ln)).unwrap().epsilon <= epsilon;
+                let (mut low, mut high) = (libm::log(LEAST_DELTA), 0.99f64.ln());
+                for _ in 0..40 {
+                    let middle = (low + high) / 2.0;
+                    if holds(middle) { high = middle } else { low = middle }
+                }
+                let found = recorded.delta(Accountant::Rdp, epsilon).unwrap();
+                let above = libm::log(found) - high;
+                assert!(above > -1e-9 && above < 1.001 * DELTA_RATIO, "{epsilon}: {found:e}, {above:e} above");
+            }
+        }
+    }
+
     #[test]
     fn epsilon_is_of_the_part_that_costs_more() {
         let training = recorded();

@@ -290,6 +290,64 @@ mod tests {
         }
     }
 
+    /// What a point between two nodes gives the one at t solves two equations, for both distributions; Simpson's rule over the interval.
+    #[test]
+    fn shares_keep_both_distributions() {
+        for (q, near, apart) in [(0.2, 0.5, 2.0), (0.6, 1.0, 1.3), (0.9, 3.0, 2.0), (1.0, 2.0, 1.7), (1e-3, 2.0, 2.0)] {
+            let pair = Pair::new(near, apart, Rate::at_least(q).unwrap());
+            let shift = near * (apart - 1.0);
+            let density = |t: f64, slope: f64| 1.0 - q + q * exp(slope * t - near * shift / 2.0);
+            let both = |t: f64| (density(t, near), density(t, -shift));
+            for t in [0.25, 1.0, 3.0] {
+                for sign in [1.0, -1.0] {
+                    let spacing = 0.125;
+                    let other = both(t + sign * spacing);
+                    let cross = |a: (f64, f64), b: (f64, f64)| a.0 * b.1 - a.1 * b.0;
+                    let weight = |u: f64| cross(both(t + sign * u), other) / cross(both(t), other);
+                    let normal = |u: f64| exp(ln_normal(t + sign * u + pair.origin) - ln_normal(t + pair.origin));
+                    let simpson = |k: i32| if k == 0 || k == 64 { 1.0 } else { f64::from(2 + 2 * (k % 2)) };
+                    let term = |k: i32| {
+                        let u = spacing * f64::from(k) / 64.0;
+                        simpson(k) * weight(u) * normal(u) * spacing / 192.0
+                    };
+                    let exact: f64 = (0..=64).map(term).sum();
+                    let found = pair.share(t, spacing, sign);
+                    assert!((found / exact - 1.0).abs() < 1e-9, "{q} {near} {t} {sign}: {found:e}, not {exact:e}");
+                }
+            }
+        }
+    }
+
+    /// Each cell has the masses of its interval, the mirrored one those exchanged; less what is allowed for roundings.
+    #[test]
+    fn cells_have_the_masses_of_intervals() {
+        for (q, sigma) in [(0.2, 1.0), (0.7, 0.4), (1.0, 4.0), (1e-3, 0.25)] {
+            let rate = Rate::at_least(q).unwrap();
+            let lower = better(sigma, rate, 1.0 / 16.0, 9.0);
+            let (a, middle) = (1.0 / sigma, lower.atoms.len() / 2);
+            let mass = |j: usize, shift: f64| {
+                let (from, to) = (j as f64 / 16.0, (j + 1) as f64 / 16.0);
+                let density = |x: f64| exp(ln_normal(x)) * (1.0 - q + q * exp(shift * x - shift * shift / 2.0));
+                let simpson = |k: i32| if k == 0 || k == 64 { 1.0 } else { f64::from(2 + 2 * (k % 2)) };
+                (0..=64).map(|k| simpson(k) * density(from + (to - from) * f64::from(k) / 64.0)).sum::<f64>() / 3072.0
+            };
+            for j in (0..middle.min(140)).step_by(7) {
+                let (first, second) = (mass(j, a), mass(j, -a));
+                let (above, below) = (lower.atoms[middle + j], lower.atoms[middle - 1 - j]);
+                for (atom, first, second) in [(above, first, second), (below, second, first)] {
+                    assert!((exp(atom.ln_mass) / first - 1.0).abs() < 1e-9, "{q} {sigma} {j}");
+                    let loss = (first / second).ln();
+                    assert!(
+                        (atom.loss - loss).abs() < 1e-9 * (1.0 + loss.abs()),
+                        "{q} {sigma} {j}: {} {loss}",
+                        atom.loss
+                    );
+                    assert!(atom.loss < loss + 1e-11 * (1.0 + loss.abs()), "{q} {sigma} {j}: {} {loss}", atom.loss);
+                }
+            }
+        }
+    }
+
     /// The last node's place follows from its loss: what lies beyond is the pair's own tail.
     #[test]
     fn beyond_is_the_tail_at_the_last_node() {
