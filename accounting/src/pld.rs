@@ -655,6 +655,44 @@ mod tests {
     }
 
     #[test]
+    fn what_lies_beyond_is_taken_from_delta() {
+        for parts in FULL {
+            let (events, delta) = (full(parts), 1e-5);
+            let question = removed(&events, delta, Bound::Upper);
+            let (losses, counts) = (question.losses(FINE), question.counts());
+            let aim = question.aim(&losses, &counts, delta);
+            let (step, len) = question.step(&losses, &counts, &aim);
+            for left in [0.5, 0.01] {
+                let found =
+                    question.at(&losses, &counts, &aim, (1.0 - left) * delta, f64::INFINITY, step, len).unwrap();
+                let exact = gaussian_epsilon(shift(&events), left * delta);
+                assert!(found >= exact && found < 1.01 * exact, "{found} {exact}");
+            }
+        }
+    }
+
+    /// Where Chernoff's bound is below what another pair costs, and only there, nothing is composed.
+    #[test]
+    fn moments_suffice_below_the_least() {
+        let events = full(FULL[0]);
+        let question = removed(&events, 1e-5, Bound::Upper);
+        let (losses, counts) = (question.losses(FINE), question.counts());
+        let beyond = question.beyond(&losses, &counts, f64::INFINITY);
+        let tilt = question.aim(&losses, &counts, 1e-5 - beyond).tilt;
+        let ln_moment = losses.iter().zip(&counts).map(|(one, count)| count * one.tilted(tilt).ln_moment);
+        let moments = chernoff(ln_moment.sum(), tilt, 1e-5 - beyond);
+        let settled = |least: f64| {
+            let question = Question { least, ..removed(&events, 1e-5, Bound::Upper) };
+            question.settled(&losses, &counts, f64::INFINITY, true).unwrap().epsilon
+        };
+        near(settled(1.00001 * moments), (1.0 + 1e-6) * moments, 1e-9);
+        for least in [0.0, 0.5 * moments, moments] {
+            near(settled(least), gaussian_epsilon(shift(&events), 1e-5), 2e-3);
+        }
+        assert!(moments > 1.01 * settled(0.0));
+    }
+
+    #[test]
     fn answers_enclose_the_gaussian() {
         for parts in FULL {
             let events = full(parts);
