@@ -515,7 +515,7 @@ mod tests {
             let relative = logarithms + 4.0 * unit * (composed.mass.len() as f64 + 64.0);
             let places = composed.offset + (place + epsilon).abs() + window.step;
             let expected = 2.0 * (relative * delta / -slope + 4.0 * unit * places);
-            assert!((width / expected - 1.0).abs() < 0.1, "{place} {epsilon}: {width:e} {expected:e}");
+            assert!((width / expected - 1.0).abs() < 0.03, "{place} {epsilon}: {width:e} {expected:e}");
         }
     }
 
