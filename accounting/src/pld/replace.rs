@@ -323,7 +323,7 @@ mod tests {
     fn cells_have_the_masses_of_intervals() {
         for (q, sigma) in [(0.2, 1.0), (0.7, 0.4), (1.0, 4.0), (1e-3, 0.25)] {
             let rate = Rate::at_least(q).unwrap();
-            let lower = better(sigma, rate, 1.0 / 16.0, 9.0);
+            let lower = lower_pld(sigma, rate, 1.0 / 16.0, 9.0);
             let (a, middle) = (1.0 / sigma, lower.atoms.len() / 2);
             let mass = |j: usize, shift: f64| {
                 let (from, to) = (j as f64 / 16.0, (j + 1) as f64 / 16.0);
