@@ -371,8 +371,8 @@ fn a_float_sum_releases_what_its_clipped_samples_would() {
 fn a_float_sum_may_be_longer_by_its_roundings() {
     let step = plain(ContinuousGaussian::new(1e-3).unwrap(), 2.0, 2);
     for (longer, accepted) in [(-1e-4, true), (0.0, true), (9e-4, true), (1.1e-3, false), (3e-3, false)] {
-        let (mut state, mut ledger) = (state::<SumWord<f32>>(2), Ledger::new(1));
-        let open = step.open(&mut state, &mut ledger, &mut Volatile).unwrap();
+        let (mut state, mut ledger) = (state::<SumWord<f32>>(2), Ledger::volatile(1));
+        let open = step.open(&mut state, &mut ledger).unwrap();
         let mut memory = [SumWord::ZERO; 2];
         let mut shard = open.shard(&mut memory).unwrap();
         let sum = FloatSum { parts: &[&[0.0], &[6.0 * (1.0 + longer)]], bound: 2.0, norms: &[9.0, 2.0, 3.0] };
