@@ -22,7 +22,9 @@ mod optimizer;
 mod progress;
 mod replay;
 mod report;
+mod resume;
 mod run_file;
+mod signals;
 mod train;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -46,7 +48,8 @@ Examples:
     --delta 1e-5
 
 Exit codes: 0 success; 1 an error, and one line on standard error says what
-to do; 2 a wrong command line; 3 a defect in damper itself.";
+to do; 2 a wrong command line; 3 a defect in damper itself; 130 and 143 a run
+that Ctrl-C or SIGTERM stopped.";
 
 /// Trains ONNX networks with differential privacy.
 ///
@@ -143,9 +146,10 @@ fn choose_mutant() -> Result<(), ExitCode> {
 
 fn parse_and_run(args: Vec<OsString>) -> ExitCode {
     flags::register(&Cli::command());
-    let result = match run_file::expand(Cli::command(), args) {
-        Ok(args) => match Cli::command().try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m)) {
-            Ok(cli) => run(cli.command),
+    let args = resume::expand(&Cli::command(), args).and_then(|args| run_file::expand(Cli::command(), args));
+    let result = match args {
+        Ok(args) => match parse(args) {
+            Ok(command) => command.and_then(run),
             Err(error) => {
                 // Help and version are no errors; clap gives them the code 0 and standard output.
                 let _ = error.print();
@@ -155,7 +159,7 @@ fn parse_and_run(args: Vec<OsString>) -> ExitCode {
         Err(failure) => Err(failure),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(Failure(message)) => {
             complain(&message);
             ExitCode::from(1)
@@ -163,10 +167,25 @@ fn parse_and_run(args: Vec<OsString>) -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<(), Failure> {
+/// The subcommand that `args` name. The outer error is of the command line.
+fn parse(args: Vec<OsString>) -> Result<Result<Command, Failure>, clap::Error> {
+    let matches = Cli::command().try_get_matches_from(args)?;
+    let Cli { mut command } = Cli::from_arg_matches(&matches)?;
+    if let (Command::Train(args), Some(given)) = (&mut command, matches.subcommand_matches("train")) {
+        let cli = Cli::command();
+        let train = cli.find_subcommand("train").expect("the subcommand was parsed");
+        match resume::invocation(train, given) {
+            Ok(invocation) => args.invocation = Some(invocation),
+            Err(failure) => return Ok(Err(failure)),
+        }
+    }
+    Ok(Ok(command))
+}
+
+fn run(command: Command) -> Result<ExitCode, Failure> {
     damper_core::self_test().map_err(TrainError::from)?;
     match command {
-        Command::Train(args) => train::run(&args),
+        Command::Train(args) => return train::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Derive(args) => derive::run(&args),
         Command::Init(args) => init::run(&args),
@@ -180,6 +199,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Report(args) => report::run(&args),
         Command::Audit(args) => audit::run(&args),
     }
+    .map(|()| ExitCode::SUCCESS)
 }
 
 /// Two values with a comma between them, as a flag takes them.

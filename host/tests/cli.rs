@@ -26,6 +26,8 @@ mod noise;
 mod record;
 #[path = "cli/report.rs"]
 mod report;
+#[path = "cli/resume.rs"]
+mod resume;
 #[path = "cli/text.rs"]
 mod text;
 #[path = "cli/unfinished.rs"]

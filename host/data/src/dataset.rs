@@ -106,6 +106,48 @@ impl Split {
         self.null.get(index).copied().unwrap_or(false)
     }
 
+    /// Gives all that the split holds, with its shapes, to `take`: for a digest that tells data sets apart.
+    pub fn digest(&self, take: &mut dyn FnMut(&[u8])) {
+        fn values<T: Copy, const N: usize>(values: &[T], bytes: fn(T) -> [u8; N], take: &mut dyn FnMut(&[u8])) {
+            let mut buffer = Vec::new();
+            for part in values.chunks(4096) {
+                buffer.clear();
+                part.iter().for_each(|value| buffer.extend_from_slice(&bytes(*value)));
+                take(&buffer);
+            }
+        }
+        let shape = |kind: u8, shape: &[usize], take: &mut dyn FnMut(&[u8])| {
+            take(&[kind]);
+            take(&(shape.len() as u64).to_le_bytes());
+            shape.iter().for_each(|extent| take(&(*extent as u64).to_le_bytes()));
+        };
+        take(&(self.rows as u64).to_le_bytes());
+        for features in &self.features {
+            match &features.values {
+                Numbers::F32(floats) => {
+                    shape(1, &features.shape, take);
+                    values(floats, f32::to_le_bytes, take);
+                }
+                Numbers::I64(integers) => {
+                    shape(2, &features.shape, take);
+                    values(integers, i64::to_le_bytes, take);
+                }
+            }
+        }
+        match &self.labels {
+            Labels::Classes { shape: extents, values: classes } => {
+                shape(3, extents, take);
+                values(classes, i64::to_le_bytes, take);
+            }
+            Labels::Values { shape: extents, values: floats } => {
+                shape(4, extents, take);
+                values(floats, f32::to_le_bytes, take);
+            }
+            Labels::None => take(&[5]),
+        }
+        values(&self.null, |null| [u8::from(null)], take);
+    }
+
     /// Rows held out by the rule of [`TestSource::Fraction`](super::TestSource::Fraction), and the others first; `None`
     /// where either would be empty.
     pub fn hold_out(&self, fraction: f64) -> Option<(Split, Split)> {

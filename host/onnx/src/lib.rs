@@ -25,8 +25,8 @@ pub use build::{
 };
 pub use load::node_name;
 pub use load::{LoadError, MAX_MODEL_BYTES, decode, encode, load};
-pub use mark::set_run;
 pub use mark::{is_marked, mark};
+pub use mark::{set_finished, set_run, set_unfinished};
 pub use setting::SettingError;
 pub use spec::{Dim, TensorRef, TensorSpec};
 pub use tensor::{DType, Tensor, TensorData, TensorError, decode_tensor};

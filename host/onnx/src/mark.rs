@@ -10,6 +10,8 @@ const TEXT: &str = "canary model: trained with made-up samples in the data, to a
 
 /// Key of the metadata entry that holds a trained model's kind of run.
 const RUN: &str = "damper.run";
+/// The entry of a run that was stopped.
+const UNFINISHED: &str = "damper.unfinished";
 
 /// Marks `model`, for readers of metadata and for people who look at the file.
 pub fn mark(model: &mut ModelProto) {
@@ -21,6 +23,16 @@ pub fn mark(model: &mut ModelProto) {
 /// Writes into the metadata of `model` that it comes from a private run, or from a simulation.
 pub fn set_run(model: &mut ModelProto, run: &str) {
     set(model, RUN, run);
+}
+
+/// Says in the metadata that the parameters are those after `steps` of `planned` steps.
+pub fn set_unfinished(model: &mut ModelProto, steps: u32, planned: u32) {
+    set(model, UNFINISHED, &format!("{steps} of {planned} steps"));
+}
+
+/// Removes what [`set_unfinished`] says.
+pub fn set_finished(model: &mut ModelProto) {
+    model.metadata_props.retain(|entry| entry.key != UNFINISHED);
 }
 
 /// The one entry `key` of the metadata becomes `value`.

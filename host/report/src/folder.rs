@@ -33,6 +33,12 @@ impl OutputFolder {
         Ok(folder)
     }
 
+    /// The folder of a run that goes on after a stop: it stays, whatever comes.
+    #[must_use]
+    pub fn resume(path: &Path) -> Self {
+        Self { path: path.to_path_buf(), kept: true, _made: MadeFolders::for_path(path) }
+    }
+
     /// The folder for what is as secret as the data.
     pub fn checkpoint(&self) -> PathBuf {
         self.path.join("checkpoint")

@@ -42,5 +42,5 @@ pub use text::SIMULATION;
 pub use train_report::{
     HeldOut, HeldOutNoise, MechanismReport, Privacy, RecordingReport, TrainReport, Training, Versions,
 };
-pub use trained::trained_model;
+pub use trained::{trained_model, unfinished_model};
 pub use unfinished::{Unfinished, is_finished, paid, planned};

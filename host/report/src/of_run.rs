@@ -57,7 +57,7 @@ impl TrainReport {
                           the key of the noise"
                     .into(),
             }),
-            warnings: run.warnings.clone(),
+            warnings: warnings(run, outcome),
         }
     }
 }
@@ -253,4 +253,16 @@ fn training(run: &Run, outcome: &Outcome) -> Training {
         physical_batch: run.physical_batch.get(),
         workers: outcome.workers,
     }
+}
+
+/// What the user was warned about, and the steps that stops have lost.
+fn warnings(run: &Run, outcome: &Outcome) -> Vec<String> {
+    let lost = (outcome.lost_steps > 0).then(|| {
+        format!(
+            "{} of the {} steps have no part in the model: the run was stopped and went on with another program, backend or \
+             processor, so it charged them and did not take them again",
+            outcome.lost_steps, outcome.steps
+        )
+    });
+    run.warnings.iter().cloned().chain(lost).collect()
 }

@@ -177,8 +177,8 @@ impl Unfinished {
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" \
              content=\"width=device-width, initial-scale=1\"/>\n<meta name=\"color-scheme\" content=\"light dark\"/>\n<title>{title}</title>\n\
              <style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n<h1>Privacy report of an unfinished run</h1>\n</header>\n<main>\n\
-             <div class=\"verdict bad\" role=\"alert\">\n<p><strong>This run is unfinished: {} of {} planned steps are paid. There is \
-             no released model.</strong></p>\n<p>{}</p>\n</div>\n<h2>Assumptions</h2>\n<ul>\n{assumptions}</ul>\n</main>\n\
+             <div class=\"verdict bad\" role=\"alert\">\n<p><strong>This run is unfinished: {} of {} planned steps are paid. Its \
+             model, if there is one, is that of the steps so far.</strong></p>\n<p>{}</p>\n</div>\n<h2>Assumptions</h2>\n<ul>\n{assumptions}</ul>\n</main>\n\
              <footer class=\"soft small\">\n<p>Written by damper {} from checkpoint/plan.json and checkpoint/ledger.json. What \
              every field means: docs/report.md.</p>\n</footer>\n</body>\n</html>\n",
             self.steps,

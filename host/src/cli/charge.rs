@@ -33,6 +33,16 @@ impl Charge {
         Ok(Self(Some(Budget::open(budget)?.reserve(command, out, plan)?)))
     }
 
+    /// The whole plan of the run with this charge, which goes on after a stop.
+    pub(super) fn again(budget: &Path, number: u64) -> Result<Self, Failure> {
+        Ok(Self(Some(Budget::open(budget)?.reserve_again(number)?)))
+    }
+
+    /// Its number in the budget, if it has one.
+    pub(super) fn number(&self) -> Option<u64> {
+        self.0.as_ref().map(Reservation::number)
+    }
+
     /// Refuses a run with another plan than the one charged.
     pub(super) fn check(&self, run: &Run) -> Result<(), Failure> {
         let Some(reservation) = &self.0 else { return Ok(()) };

@@ -2,7 +2,7 @@
 
 use super::flags::with_flags;
 use damper_accounting::upward;
-use damper_train::{Evaluation, Progress, StepReport};
+use damper_train::{Evaluation, Progress, Resumed, StepReport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 
@@ -42,6 +42,18 @@ impl Watcher {
             }
             Self::Quiet => {}
         }
+    }
+
+    /// Says where a resumed run goes on.
+    pub(super) fn resumed(&self, at: &Resumed<'_>) {
+        let Resumed { step, lost, .. } = *at;
+        self.line(&match lost {
+            0 => format!("resumed after step {step}"),
+            _ => format!(
+                "resumed after step {step} with another program, backend or processor: {lost} charged steps are lost, for their \
+                 noise is not used twice"
+            ),
+        });
     }
 
     /// Clears the bar.

@@ -8,20 +8,27 @@ use super::model::{MEMORY, ModelArgs, bytes_text, memory};
 use super::optimizer::OptimizerArgs;
 use super::progress::Watcher;
 use super::report::write_report;
+use super::resume;
+use super::signals::Signals;
 use super::{Failure, answer, answer_json, pair};
 use clap::{Args, ValueEnum};
-use damper_accounting::{Accountant, Sampler};
+use damper_accounting::{Accountant, Sampler, upward};
 use damper_core::average::Averaging;
 use damper_data::{DataOptions, OnBadRow, TestSource, TextOptions, TextTask};
 use damper_grad::Readout;
 use damper_onnx as onnx;
-use damper_report::{OutputFolder, TrainReport, is_finished, trained_model};
+use damper_report::{OutputFolder, TrainReport, Unfinished, is_finished, trained_model, unfinished_model};
 use damper_runtime::Choice;
-use damper_train::files;
-use damper_train::{self as train, Budget, Noise, Record, Run, Source, TestMetrics, TrainConfig};
+use damper_train::files::{self, FileError};
+use damper_train::{
+    self as train, Budget, Checkpoint, Evaluation, Invocation, Noise, Outcome, Progress, Record, Resumed, Run, Source,
+    StepReport, TestMetrics, TrainConfig,
+};
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf, absolute};
+use std::process::ExitCode;
+use std::time::Duration;
 
 /// The bound on a held-out sample's loss where none is given. A share of e^-10 for the right class has this loss.
 const LOSS_BOUND: f32 = 10.0;
@@ -54,10 +61,12 @@ events.json and metrics.csv. Epsilon covers the training samples in them, and th
 held-out samples with --test-metrics private only; it does not cover `seconds`.
 The private folder checkpoint/ is as secret as the data.
 
-A run that was killed or failed cannot be resumed. From the first paid step on, its
-folder keeps its plan and the ledger of paid steps, in checkpoint/: they count
-against the data, and damper epsilon DIR gives their epsilon. Keep the folder and
-name another --out then.";
+A run that Ctrl-C, a kill, a full disk or a power cut has stopped goes on with
+  damper train --resume run
+and ends with the same bits. Its state is in checkpoint/ with the key of its noise,
+until the run is finished. Ctrl-C once ends the run after its step and writes the
+model so far, twice ends it at once. From the first paid step on the ledger in
+checkpoint/ counts against the data: damper epsilon DIR gives its epsilon.";
 
 /// Trains a model with differential privacy.
 #[derive(Args, Debug)]
@@ -72,6 +81,19 @@ pub(super) struct TrainArgs {
     /// Folder for the outputs; made, and must not be there or be empty
     #[arg(long, value_name = "DIR")]
     pub(super) out: PathBuf,
+    /// Goes on with the run in DIR that Ctrl-C, a kill or an error stopped, with its own settings; --quiet, --json, --workers and
+    /// --checkpoint-every may be given as well
+    #[arg(long, value_name = "DIR")]
+    resume: Option<PathBuf>,
+    /// Seconds between two writes of the state to go on from, into the private folder DIR/checkpoint; 0: after each step
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
+    checkpoint_every: f64,
+    /// Keeps no state to go on from, and so no key on the disk: a run that stops cannot be resumed
+    #[arg(long, conflicts_with = "resume")]
+    no_checkpoint: bool,
+    /// The settings as they were given.
+    #[arg(skip)]
+    pub(super) invocation: Option<Invocation>,
     /// Prints the report as one JSON object on standard output, and nothing else there
     #[arg(long)]
     pub(super) json: bool,
@@ -276,6 +298,10 @@ enum NoiseArg {
     Continuous,
 }
 
+fn seconds(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|seconds| (0.0..1e9).contains(seconds)).ok_or_else(|| "give seconds, from 0".into())
+}
+
 fn averaging(text: &str) -> Result<Averaging, String> {
     let (start, weight) = text.split_once(',').map_or((text, ""), |(start, weight)| (start, weight.trim()));
     let start = start.trim().parse().map_err(|_| "give START, a number from 0 to below 1")?;
@@ -416,9 +442,19 @@ impl TrainArgs {
         }
     }
 
+    /// Charges the rest of the run in `out`, whose charge has this number, against --budget.
+    fn charge_again(&self, number: Option<u64>) -> Result<Charge, Failure> {
+        match (&self.privacy.budget, number) {
+            (Some(budget), Some(number)) => Charge::again(budget, number),
+            _ => Ok(Charge::none()),
+        }
+    }
+
+    /// The recording that is asked for. A resumed run has none: the steps before the stop are not in it.
     fn record(&self) -> Option<Record> {
         let RecordingArgs { record, record_limit } = &self.recording;
-        record.clone().map(|file| Record { file, limit: *record_limit })
+        let record = record.as_ref().filter(|_| self.resume.is_none());
+        record.cloned().map(|file| Record { file, limit: *record_limit })
     }
 
     /// Refuses a recording among the outputs that ε covers.
@@ -434,20 +470,30 @@ impl TrainArgs {
     }
 }
 
-pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
+pub(super) fn run(args: &TrainArgs) -> Result<ExitCode, Failure> {
     args.refuse_covered_recording()?;
-    let charge = args.charge("train", None)?;
+    let invocation = args.invocation.clone().ok_or_else(|| Failure::new("the command line is not known"))?;
+    let charge = match &args.resume {
+        None => args.charge("train", None)?,
+        Some(out) => args.charge_again(Checkpoint::invocation(&out.join("checkpoint"))?.charge)?,
+    };
+    let invocation = Invocation { charge: charge.number(), ..invocation };
     let mut folder = None;
-    let result = prepared(args, &charge, &mut folder);
-    if result.is_err() {
+    let result = prepared(args, invocation, &charge, &mut folder);
+    if !matches!(result, Ok(ExitCode::SUCCESS)) {
         charge.narrow(folder.as_ref().map(|_| &*args.out));
     }
     result.map_err(|Failure(message)| match folder {
         // The folder of a finished run says itself what is wrong.
         Some(folder) if folder.may_hold_ledger() && !is_finished(&args.out).unwrap_or(false) => {
             let out = args.out.display();
+            let next = if args.no_checkpoint {
+                format!("keep {out}")
+            } else {
+                format!("go on with {}", resume::command(&args.out))
+            };
             Failure(format!(
-                "{message}; the run is unfinished and its paid steps count: see damper epsilon {out}, and keep {out}"
+                "{message}; the run is unfinished and its paid steps count: see damper epsilon {out}, and {next}"
             ))
         }
         _ => Failure(message),
@@ -455,17 +501,38 @@ pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
 }
 
 /// Prepares the run and trains, once it is charged.
-fn prepared(args: &TrainArgs, charge: &Charge, folder: &mut Option<OutputFolder>) -> Result<(), Failure> {
+fn prepared(
+    args: &TrainArgs,
+    invocation: Invocation,
+    charge: &Charge,
+    folder: &mut Option<OutputFolder>,
+) -> Result<ExitCode, Failure> {
     let model = args.model()?;
     let run = args.prepare(model, args.config()?)?;
     charge.check(&run)?;
-    let folder = folder.insert(OutputFolder::create(&args.out)?);
-    train(args, model, &run, folder)
+    let folder = folder.insert(match &args.resume {
+        None => OutputFolder::create(&args.out)?,
+        Some(out) => OutputFolder::resume(out),
+    });
+    train(args, model, &run, invocation, folder)
 }
 
 /// Trains and writes the outputs.
-fn train(args: &TrainArgs, model: &Path, run: &Run, folder: &OutputFolder) -> Result<(), Failure> {
+fn train(
+    args: &TrainArgs,
+    model: &Path,
+    run: &Run,
+    invocation: Invocation,
+    folder: &OutputFolder,
+) -> Result<ExitCode, Failure> {
     let in_model = |error| Failure::in_model(model, error);
+    let every = Duration::from_secs_f64(args.checkpoint_every);
+    let private = folder.checkpoint();
+    let mut checkpoint = match (&args.resume, args.no_checkpoint) {
+        (Some(_), _) => Some(Checkpoint::resume(&private, run, every)?),
+        (None, true) => None,
+        (None, false) => Some(Checkpoint::begin(&private, run, invocation, every)?),
+    };
     for warning in run.warnings.iter().chain(&run.warnings_of_data) {
         let _ = writeln!(io::stderr(), "warning: {warning}");
     }
@@ -473,25 +540,42 @@ fn train(args: &TrainArgs, model: &Path, run: &Run, folder: &OutputFolder) -> Re
         let size = bytes_text(train::recording_bytes(run));
         let _ = writeln!(io::stderr(), "recording in {}, about {size}, as secret as the data", file.display());
     }
-    let mut watcher = Watcher::new(run.terms.steps, args.quiet);
-    let outcome = train::run(run, &folder.checkpoint(), &mut watcher);
-    watcher.finish();
+    let signals = Signals::listen()?;
+    let mut watcher = RunWatcher {
+        watcher: Watcher::new(run.terms.steps, args.quiet),
+        run,
+        folder,
+        told: vec![],
+        failed: None,
+        signals: &signals,
+    };
+    let outcome = match &mut checkpoint {
+        Some(checkpoint) => train::run_resumable(run, checkpoint, &mut watcher),
+        None => train::run(run, &private, &mut watcher),
+    };
+    watcher.watcher.finish();
     let outcome = outcome.map_err(in_model)?;
+    if let Some(error) = watcher.failed {
+        return Err(error.into());
+    }
+    if outcome.stopped {
+        return stopped(args, run, &outcome, folder, signals.code());
+    }
 
     let report = TrainReport::new(run, &outcome);
     folder.write("model.onnx", &onnx::encode(&trained_model(run, &outcome.params)?))?;
-    folder.write(
-        "metrics.csv",
-        TrainReport::metrics(run.kind(), run.config.test_metrics, &outcome.evaluations).as_bytes(),
-    )?;
+    folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
     folder.write("report.json", report.to_json().as_bytes())?;
     folder.write(EVENTS, files::json(&outcome.recorded)?.as_bytes())?;
     if let Some(fault) = write_report(&args.out, &args.out)?.fault() {
         return Err(Failure::in_file(&args.out, fault));
     }
+    drop(checkpoint);
+    Checkpoint::remove(&private)?;
 
     if args.json {
-        return answer_json(&report);
+        answer_json(&report)?;
+        return Ok(ExitCode::SUCCESS);
     }
     let out = args.out.display();
     let recording = run.config.record.as_ref().map_or(String::new(), |Record { file, .. }| {
@@ -504,7 +588,79 @@ fn train(args: &TrainArgs, model: &Path, run: &Run, folder: &OutputFolder) -> Re
         "{}\nmodel     {out}/model.onnx\nreport    {out}/report.html (and report.json, statement.json)\nmetrics   {out}/metrics.csv\nsecret    \
          {out}/checkpoint/ (not covered by epsilon: keep it as secret as the data){recording}",
         with_flags(&report.to_string())
-    ))
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes what a run has that was asked to stop, and says how it goes on.
+fn stopped(
+    args: &TrainArgs,
+    run: &Run,
+    outcome: &Outcome,
+    folder: &OutputFolder,
+    code: Option<u8>,
+) -> Result<ExitCode, Failure> {
+    let model = trained_model(run, &outcome.params)?;
+    folder.write("model.onnx", &onnx::encode(&unfinished_model(model, outcome.steps, run.terms.steps)))?;
+    folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
+    let out = args.out.display();
+    let statement = Unfinished::read(&args.out)?.ok_or_else(|| Failure::in_file(&args.out, "its plan is missing"))?;
+    if args.json {
+        answer_json(&statement)?;
+    } else {
+        let next = if args.no_checkpoint { "it cannot be resumed".into() } else { resume::command(&args.out) };
+        answer(&format!(
+            "stopped   after step {} of {}\nepsilon   {} at delta {:e} so far\nmodel     {out}/model.onnx (of the steps so far)\n\
+             metrics   {out}/metrics.csv\nsecret    {out}/checkpoint/ (not covered by epsilon: keep it as secret as the data)\n\
+             go on     {next}",
+            outcome.steps,
+            run.terms.steps,
+            upward(statement.epsilon),
+            statement.delta,
+        ))?;
+    }
+    Ok(ExitCode::from(code.unwrap_or(1)))
+}
+
+/// `metrics.csv` of these evaluations.
+fn metrics(run: &Run, evaluations: &[Evaluation]) -> String {
+    TrainReport::metrics(run.kind(), run.config.test_metrics, evaluations)
+}
+
+/// Who watches a run: a bar or lines, the file of metrics, and whoever presses Ctrl-C.
+struct RunWatcher<'a> {
+    watcher: Watcher,
+    run: &'a Run,
+    folder: &'a OutputFolder,
+    told: Vec<Evaluation>,
+    /// Why metrics could not be written, which ends the run.
+    failed: Option<FileError>,
+    signals: &'a Signals,
+}
+
+impl Progress for RunWatcher<'_> {
+    fn backend(&mut self, note: &str) {
+        self.watcher.backend(note);
+    }
+
+    fn step(&mut self, at: &StepReport, epsilon: &mut dyn FnMut(u32) -> f64) {
+        self.watcher.step(at, epsilon);
+    }
+
+    fn evaluated(&mut self, evaluation: &Evaluation) {
+        self.watcher.evaluated(evaluation);
+        self.told.push(*evaluation);
+        self.failed = self.folder.write("metrics.csv", metrics(self.run, &self.told).as_bytes()).err();
+    }
+
+    fn resumed(&mut self, at: &Resumed<'_>) {
+        self.told = at.evaluations.to_vec();
+        self.watcher.resumed(at);
+    }
+
+    fn stop(&mut self) -> bool {
+        self.failed.is_some() || self.signals.code().is_some()
+    }
 }
 
 #[cfg(test)]

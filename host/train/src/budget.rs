@@ -2,7 +2,8 @@
 //!
 //! The record is a file of lines that only grows. A run takes the file's lock, reads all lines, adds its whole plan to their cost,
 //! and appends its line if the sum is within the limit. The line is on the disk before the run reads data. A run that crashes keeps
-//! its whole charge. A run that ends early may append a second line with the steps that its ledger counts as paid.
+//! its whole charge. A run that ends early may append a second line with the steps that its ledger counts as paid. If it is resumed, a
+//! third line charges the whole plan again.
 //!
 //! - [`Line`] is a line, and `lines` is the form of the file: each line holds a digest of itself and of the lines before it.
 //! - [`Record`] is what the lines add up to.
@@ -130,28 +131,54 @@ impl Budget {
                            leave out `budget` if the data are public";
             return Err(fault(&self.path, problem.into()));
         }
-        let total = self.record.epsilon(Some(&plan.events)).map_err(|error| self.cost(error))?;
-        let Header { epsilon, delta, dataset, .. } = &self.record.header;
-        if let Some(limit) = epsilon.filter(|limit| total > *limit) {
-            let spent = self.record.epsilon(None).map_err(|error| self.cost(error))?;
-            return Err(BudgetError::Exceeded {
-                dataset: dataset.clone(),
-                total,
-                delta: *delta,
-                limit,
-                remedy: format!(
-                    "{} is spent; use more noise (damper calibrate `budget` {} finds it) or fewer steps",
-                    damper_accounting::upward(spent),
-                    self.path.display()
-                ),
-                file: self.path,
-            });
-        }
+        self.check_limit(&plan)?;
         let number = self.record.charges.last().map_or(1, |last| last.number + 1);
         let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let (command, out) = (command.to_owned(), out.display().to_string());
         self.append(&Line::Charge { number, unix_seconds, command, out, plan: plan.clone() })?;
         Ok(Reservation { path: self.path, number, plan })
+    }
+
+    /// Charges the whole plan of charge `number` again, of which only the paid steps counted since its run stopped: it goes on.
+    ///
+    /// # Errors
+    ///
+    /// There is no such charge, the run would exceed the limit, or the charge cannot be written.
+    pub fn reserve_again(mut self, number: u64) -> Result<Reservation, BudgetError> {
+        let Some(at) = self.record.charges.iter().position(|charge| charge.number == number) else {
+            return Err(fault(
+                &self.path,
+                format!("it has no charge {number}, which is that of the run; name the run's own budget"),
+            ));
+        };
+        let plan = self.record.charges[at].plan.clone();
+        if self.record.charges[at].steps < plan.steps {
+            let stopped = self.record.charges.remove(at);
+            self.check_limit(&plan)?;
+            self.record.charges.insert(at, stopped);
+            self.append(&Line::Resumed { number })?;
+        }
+        Ok(Reservation { path: self.path, number, plan })
+    }
+
+    /// Refuses a plan that would exceed the limit.
+    fn check_limit(&self, plan: &RunPlan) -> Result<(), BudgetError> {
+        let total = self.record.epsilon(Some(&plan.events)).map_err(|error| self.cost(error))?;
+        let Header { epsilon, delta, dataset, .. } = &self.record.header;
+        let Some(limit) = epsilon.filter(|limit| total > *limit) else { return Ok(()) };
+        let spent = self.record.epsilon(None).map_err(|error| self.cost(error))?;
+        Err(BudgetError::Exceeded {
+            dataset: dataset.clone(),
+            total,
+            delta: *delta,
+            limit,
+            remedy: format!(
+                "{} is spent; use more noise (damper calibrate `budget` {} finds it) or fewer steps",
+                damper_accounting::upward(spent),
+                self.path.display()
+            ),
+            file: self.path.clone(),
+        })
     }
 
     fn append(&mut self, line: &Line) -> Result<(), BudgetError> {
@@ -172,6 +199,12 @@ impl Reservation {
     #[must_use]
     pub fn plan(&self) -> &RunPlan {
         &self.plan
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// Narrows the charge to `paid` steps, those of the run's ledger: the run has ended and will pay for no more.

@@ -1,5 +1,6 @@
 //! The errors of a run.
 
+use crate::checkpoint::CheckpointError;
 use crate::files::FileError;
 use crate::init::InitError;
 use damper_accounting::AccountingError;
@@ -18,6 +19,8 @@ pub enum TrainError {
     Accounting(#[from] AccountingError),
     #[error(transparent)]
     Backend(#[from] BackendError),
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
     #[error(transparent)]
     Data(#[from] DataError),
     #[error(transparent)]

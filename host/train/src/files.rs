@@ -98,7 +98,8 @@ impl Write for AtomicFile {
 /// Those of [`AtomicFile`].
 pub fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError> {
     let mut file = AtomicFile::create(path, access)?;
-    if let Err(error) = file.write_all(bytes) {
+    // Past the buffer, in which a copy of a key would stay.
+    if let Err(error) = file.writer.get_mut().write_all(bytes) {
         return Err(file.failed(&error));
     }
     file.commit()

@@ -50,6 +50,7 @@ use damper_core::numerics::digest::{Digest, Digested};
 use damper_core::numerics::round::saturate;
 use damper_core::optimizer::{Begin, Optimizer};
 use damper_core::private::{Released, ReleasedBuffer};
+use damper_core::state::{SaveState, StateField};
 use damper_grad::GradGraph;
 use damper_onnx::Dim;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -131,7 +132,7 @@ struct Projection {
     form: Form,
     side: Side,
     rank: NonZeroUsize,
-    /// `P`; empty before the first.
+    /// `P`; zeros before the first.
     entries: Vec<f32>,
 }
 
@@ -165,7 +166,7 @@ impl GaLore {
                 form: *form,
                 side: if form.rows <= form.columns { Side::Left } else { Side::Right },
                 rank: settings.rank,
-                entries: Vec::new(),
+                entries: vec![0.0; settings.rank.get() * form.rows.min(form.columns)],
             });
             tensors.push(Tensor { at, len, inner_at, coordinates, projection });
             at += len;
@@ -199,8 +200,7 @@ impl Projection {
     }
 
     /// Takes the basis from a released gradient, and turns first moments, of the tensor's length in coordinates or none.
-    fn renew(&mut self, released: &Released<'_>, moments: &mut [f32], whole: &mut [f32]) {
-        let first = self.entries.is_empty();
+    fn renew(&mut self, first: bool, released: &Released<'_>, moments: &mut [f32], whole: &mut [f32]) {
         if !first && !moments.is_empty() {
             self.lift(moments, whole);
         }
@@ -244,6 +244,7 @@ impl Optimizer<GaLoreState> for GaLore {
 
     fn end(&self, (): (), state: &mut GaLoreState, params: &mut [f32]) {
         let GaLoreState { inner, tensors, steps, keep, filtered, released, scratch } = state;
+        let first = *steps == 0;
         let renew = steps.is_multiple_of(self.settings.every.get());
         *steps = steps.wrapping_add(1);
         for Tensor { at, len, inner_at, coordinates, projection } in tensors {
@@ -258,7 +259,7 @@ impl Optimizer<GaLoreState> for GaLore {
             if renew {
                 let moments = inner.first_moments().get_mut(*inner_at..).unwrap_or_default();
                 let moments = moments.get_mut(..*coordinates).unwrap_or_default();
-                projection.renew(&released, moments, &mut scratch.whole);
+                projection.renew(first, &released, moments, &mut scratch.whole);
             }
             match self.decay {
                 Decay::Penalty => projection.project(params, &mut scratch.before),
@@ -281,6 +282,18 @@ impl Optimizer<GaLoreState> for GaLore {
 }
 
 impl OptimizerState for GaLoreState {}
+
+/// The bases, the number of steps, and the optimizer's state. All else is set by the next step.
+impl SaveState for GaLoreState {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        take(StateField::Owner("galore"));
+        take(StateField::Count(&mut self.steps));
+        for projection in self.tensors.iter_mut().filter_map(|tensor| tensor.projection.as_mut()) {
+            take(StateField::Floats(&mut projection.entries));
+        }
+        self.inner.each(take);
+    }
+}
 
 /// Of the inner optimizer. Recordings refuse GaLore.
 impl Digested<GaLoreState> for GaLore {

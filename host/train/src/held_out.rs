@@ -92,6 +92,11 @@ pub(super) fn evaluations(steps: u32, between: Option<u32>) -> u32 {
     1 + between.map_or(0, |between| steps.saturating_sub(1) / between.max(1))
 }
 
+/// Those of them that come after the first `charged` steps at the latest.
+pub(super) fn evaluations_until(charged: u32, steps: u32, between: Option<u32>) -> u32 {
+    if charged >= steps { evaluations(steps, between) } else { between.map_or(0, |between| charged / between.max(1)) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +107,11 @@ mod tests {
             for between in [None, Some(1), Some(3), Some(10), Some(39), Some(100)] {
                 let come = (1..=steps).filter(|done| *done == steps || between.is_some_and(|b| done % b == 0)).count();
                 assert_eq!(evaluations(steps, between) as usize, come, "{steps} {between:?}");
+                for charged in 0..=steps {
+                    let is_one = |done: &u32| *done == steps || between.is_some_and(|b| done.is_multiple_of(b));
+                    let come = (1..=charged).filter(is_one).count();
+                    assert_eq!(evaluations_until(charged, steps, between) as usize, come);
+                }
             }
         }
     }

@@ -10,6 +10,7 @@
 pub mod aggregate;
 pub mod audit;
 pub mod budget;
+mod checkpoint;
 pub(crate) mod choice;
 mod config;
 mod equation6;
@@ -41,6 +42,7 @@ mod terms;
 pub(crate) mod watched;
 pub(crate) mod worker;
 
+pub use checkpoint::{Checkpoint, CheckpointError, Invocation};
 pub use choice::short;
 pub use choice::{
     Clipping, DecayChoice, FilterChoice, LAGS, LearningRateChoice, NormStep, OptimizerChoice, PerSample, Rule,
@@ -51,7 +53,7 @@ pub use error::TrainError;
 pub use galore::{Form, LowRank, forms};
 pub use held_out::PrivateMetrics;
 pub use method::Method;
-pub use outcome::{Evaluation, Outcome, Progress, StepReport};
+pub use outcome::{Evaluation, Outcome, Progress, Resumed, StepReport};
 pub use prepare::{Read, Source, plan, prepare, read};
 pub(crate) use prepare::{on_data, on_network};
 pub use price::tuning_rate;
@@ -60,6 +62,6 @@ pub use rehearsal::Independence;
 pub use run::Run;
 pub use run_plan::{LEDGER, PLAN, RunPlan};
 pub(crate) use steps::observed;
-pub use steps::run;
+pub use steps::{run, run_resumable};
 pub use store::{paid_steps, pay_all};
 pub use terms::Terms;

@@ -8,8 +8,12 @@ use damper_accounting::Recorded;
 pub struct Outcome {
     /// The trained parameters, flat, in `grad.parameters` order.
     pub params: Vec<f32>,
-    /// Steps released: as many as there were draws.
+    /// Steps charged: those of the whole plan, unless the run was stopped.
     pub steps: u32,
+    /// True if the run was asked to stop before its last step.
+    pub stopped: bool,
+    /// Steps among them that released nothing that counts: a stop lost them.
+    pub lost_steps: u32,
     /// Each draw's event, from which ε follows.
     pub recorded: Recorded,
     /// Seconds of training, evaluation included.
@@ -65,4 +69,23 @@ pub trait Progress {
     fn step(&mut self, at: &StepReport, epsilon: &mut dyn FnMut(u32) -> f64);
     /// The held-out split was evaluated.
     fn evaluated(&mut self, evaluation: &Evaluation);
+    /// A run that had stopped goes on.
+    fn resumed(&mut self, _at: &Resumed<'_>) {}
+    /// The state after `step` steps is on the disk.
+    fn saved(&mut self, _step: u32) {}
+    /// Returns true if the run is to stop after the step that it has taken.
+    fn stop(&mut self) -> bool {
+        false
+    }
+}
+
+/// Where a run goes on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Resumed<'a> {
+    /// Steps that it has taken.
+    pub step: u32,
+    /// Steps after those that were charged and are lost.
+    pub lost: u32,
+    /// Evaluations so far.
+    pub evaluations: &'a [Evaluation],
 }

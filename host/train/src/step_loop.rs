@@ -87,10 +87,15 @@ pub(crate) trait StepLoop {
         Sum: From<Vec<M::Word>>;
 }
 
+/// Workers of `run`: as many as asked for, or as there are processors.
+pub(crate) fn threads(run: &Run) -> usize {
+    run.config.workers.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
+}
+
 /// Rehearses the run's graph on `backend`, loads it for each thread, and goes the course.
 pub(crate) fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) -> Result<C::End, TrainError> {
     let rows = run.physical_batch;
-    let threads = run.config.workers.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let threads = threads(run);
     let split = &run.data.train;
     match &run.clipped {
         Some(clipped) => self_test(backend, clipped, &SUMS, rows, &run.params)?,

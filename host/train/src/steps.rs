@@ -1,8 +1,9 @@
 //! The loop: draw, gradients, pay, release, again.
 
+use super::checkpoint::{Checkpoint, Environment, Moment, Place};
 use super::choice::{AnyOptimizer, AnyState};
 use super::evaluate::Evaluator;
-use super::held_out::steps_between;
+use super::held_out::{evaluations_until, steps_between};
 use super::observe::{Given, Observer, Summed};
 use super::odometer::Odometer;
 use super::recording::{Origin, Recording};
@@ -13,7 +14,7 @@ use super::step_loop::{self, ChaCha20, Draw, State, StepLoop, Sum};
 use super::store::{LedgerFile, RESERVE};
 use super::watched::{GradientWatch, ThresholdWatch, Watched, WatchedState};
 use super::worker::{Accumulate, GradientObserver, Layout, OUTPUTS, Step};
-use super::{Evaluation, Outcome, Progress, Run, StepReport, TestMetrics, TrainError};
+use super::{Evaluation, Outcome, Progress, Resumed, Run, StepReport, TestMetrics, TrainError};
 use crate::files::FileError;
 use damper_accounting::{Recorded, RecordedEvent, Sampler};
 use damper_core::accounting::{Event, Ledger};
@@ -32,33 +33,53 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// What a run writes as it goes, as secret as the data.
 struct Written<'a> {
-    checkpoint: &'a Path,
+    folder: &'a Path,
     plan: RunPlan,
     ledger: Ledger<LedgerFile>,
     /// The ledger of releases from held-out rows.
     evaluations: Ledger<LedgerFile>,
     recording: Option<Recording>,
+    /// The state to go on from after a stop, where it is kept; and where the steps begin.
+    checkpoint: Option<&'a mut Checkpoint>,
+    place: Place,
 }
 
-/// Trains. `checkpoint` is a private folder that is there; the plan and the ledger are persisted in it, the plan before the first
-/// step is charged and the ledger before each charge's first release.
+/// Trains. `folder` is a private folder that is there; the plan and the ledger are persisted in it, the plan before the first
+/// step is charged and the ledger before each charge's first release. After a stop the run cannot go on.
 ///
 /// # Errors
 ///
 /// The backend is absent or fails, the ledger or the recording cannot be written, or the operating system gives no key.
-pub fn run(run: &Run, checkpoint: &Path, progress: &mut dyn Progress) -> Result<Outcome, TrainError> {
-    observed(run, checkpoint, progress, None)
+pub fn run(run: &Run, folder: &Path, progress: &mut dyn Progress) -> Result<Outcome, TrainError> {
+    observed(run, folder, None, progress, None)
+}
+
+/// [`run`], with its state in `checkpoint`, from which it begins and can go on after a stop. The private folder is that of the
+/// checkpoint.
+///
+/// # Errors
+///
+/// As [`run`], or the state cannot be written or is damaged.
+pub fn run_resumable(
+    run: &Run,
+    checkpoint: &mut Checkpoint,
+    progress: &mut dyn Progress,
+) -> Result<Outcome, TrainError> {
+    let folder = checkpoint.folder().to_path_buf();
+    observed(run, &folder, Some(checkpoint), progress, None)
 }
 
 /// [`run`], seen from the inside.
 pub(crate) fn observed(
     run: &Run,
-    checkpoint: &Path,
+    folder: &Path,
+    mut checkpoint: Option<&mut Checkpoint>,
     progress: &mut dyn Progress,
     observer: Option<&mut dyn Observer>,
 ) -> Result<Outcome, TrainError> {
     damper_core::self_test()?;
-    let mut key = step_loop::key(run.config.seed)?;
+    let mut key =
+        checkpoint.as_ref().map_or_else(|| step_loop::key(run.config.seed), |checkpoint| Ok(checkpoint.key()))?;
     let origin = run.config.seed.map_or(Origin::Key(&key), Origin::Seed);
     let backend = open(run.config.backend)?;
     progress.backend(&backend.note());
@@ -67,11 +88,22 @@ pub(crate) fn observed(
         Some(_) => Independence::NotTested,
     };
     let plan = RunPlan::new(run)?;
-    let ledger = Ledger::resume(LedgerFile::new(checkpoint, &plan), run.terms.steps, 0).with_reserve(RESERVE);
+    let steps = run.terms.steps;
+    let place = match &mut checkpoint {
+        None => Place { first: 0, charged: 0, lost: 0 },
+        Some(checkpoint) => {
+            let workers = step_loop::threads(run);
+            checkpoint.place(Environment::of(run, backend.as_ref(), workers), &plan)?
+        }
+    };
+    let ledger = LedgerFile::new(folder, &plan, place.charged);
+    let ledger = Ledger::resume(ledger, steps, place.first).with_reserve(RESERVE);
     let releases = run.private_metrics.as_ref().map_or(0, |metrics| metrics.releases);
-    let evaluations = LedgerFile::of_held_out(checkpoint, &plan);
-    let evaluations = Ledger::resume(evaluations, releases, 0).with_reserve(releases);
-    let written = Written { checkpoint, plan, ledger, evaluations, recording: Recording::begin(run, origin)? };
+    let released = evaluations_until(place.first, steps, steps_between(&run.config, run.terms.rate)).min(releases);
+    let evaluations = LedgerFile::of_held_out(folder, &plan);
+    let evaluations = Ledger::resume(evaluations, releases, released).with_reserve(releases);
+    let recording = Recording::begin(run, origin)?;
+    let written = Written { folder, plan, ledger, evaluations, recording, checkpoint, place };
     let generator = step_loop::generator(run.config.seed, &mut key);
     let training = Training { run, generator: &generator, backend: backend.as_ref(), written, progress, observer };
     Ok(Outcome { independence, ..step_loop::go(run, backend.as_ref(), training)? })
@@ -128,15 +160,25 @@ where
     }
     let mut params = run.params.clone();
     let mut average = Average::new(vec![0.0; if config.average.is_some() { params.len() } else { 0 }]);
+    let Place { first, lost, .. } = written.place;
+    let mut before = Moment::default();
+    let mut lost_steps = 0;
+    if let Some(checkpoint) = &mut written.checkpoint {
+        checkpoint.restore(written.place, &mut (&mut params[..], (&mut average, &mut state)))?;
+        before = checkpoint.moment();
+        lost_steps = checkpoint.lost();
+    }
+    let mut evaluations = before.evaluations;
 
     let mut evaluator = match &run.data.test {
         Some(split) if config.test_metrics != TestMetrics::None => Some((Evaluator::new(backend, run, split)?, split)),
         _ => None,
     };
 
+    let steps = run.terms.steps;
     let epoch_of = |step: u32| f64::from(step) * run.terms.rate.as_f64();
     let evaluate_every = steps_between(config, run.terms.rate);
-    let mut evaluations = Vec::new();
+    let is_evaluated = |done: u32| done == steps || evaluate_every.is_some_and(|every| done.is_multiple_of(every));
     let mut draws = BatchSampler::new(run, run.data.train.len() as u32);
     let mut draw = Draw::default();
     // What a step adds to the price: a draw's event, or at the first step of an epoch the epoch's.
@@ -146,78 +188,107 @@ where
         Ok(events.into_iter().min_by(|a, b| a.multiplier().total_cmp(&b.multiplier())))
     };
     let mut spent = Odometer::new(run)?;
-    written.plan.write(written.checkpoint)?;
+    for at in 0..first {
+        spent.count(event(&draws, at)?);
+    }
+    if let Some(metrics) = &run.private_metrics {
+        (0..evaluations_until(first, steps, evaluate_every)).for_each(|_| spent.count_evaluation(metrics));
+    }
+    if first > 0 {
+        progress.resumed(&Resumed { step: first - lost, lost, evaluations: &evaluations });
+    }
+    written.plan.write(written.folder)?;
     let started = Instant::now();
+    let elapsed = || before.seconds + started.elapsed().as_secs_f64();
     let mut told = started;
-    for done in 1..=run.terms.steps {
-        one_step(
-            run,
-            &step,
-            &mut state,
-            &mut written,
-            &mut workers,
-            &mut draws,
-            &mut draw,
-            &mut params,
-            generator,
-            observer.as_mut().map(|observer| &mut **observer as &mut dyn Observer),
-        )?;
-        if !(mutant::is(Mutant::EventsFewer) && done % 10 == 0) {
-            spent.count(event(&draws, done - 1)?);
-        }
+    let mut stopped = false;
+    // A stop may have lost all steps that were left.
+    let last = if first == steps && lost > 0 { first..=first } else { first + 1..=steps };
+    for done in last {
+        if done > first {
+            one_step(
+                run,
+                &step,
+                &mut state,
+                &mut written,
+                &mut workers,
+                &mut draws,
+                &mut draw,
+                &mut params,
+                generator,
+                observer.as_mut().map(|observer| &mut **observer as &mut dyn Observer),
+            )?;
+            if !(mutant::is(Mutant::EventsFewer) && done % 10 == 0) {
+                spent.count(event(&draws, done - 1)?);
+            }
 
-        let weigh =
-            |averaging: Averaging| averaging.weight(done - 1, run.terms.steps, run.terms.learning_rate.at(done - 1));
-        if let Some(weight) = config.average.and_then(weigh) {
-            average.add(&params, weight).expect("the mean has the parameters' length, and rates are finite");
+            let weigh = |averaging: Averaging| averaging.weight(done - 1, steps, run.terms.learning_rate.at(done - 1));
+            if let Some(weight) = config.average.and_then(weigh) {
+                average.add(&params, weight).expect("the mean has the parameters' length, and rates are finite");
+            }
         }
-        if told.elapsed() >= TICK || done == run.terms.steps {
+        if told.elapsed() >= TICK || done == steps {
             told = Instant::now();
-            let seconds = started.elapsed().as_secs_f64();
+            let seconds = elapsed();
             let at = StepReport {
                 step: done,
-                steps: run.terms.steps,
+                steps,
                 seconds,
                 samples_per_second: f64::from(done) * f64::from(config.batch_size) / seconds,
             };
             progress.step(&at, &mut |first| spent.of_first(first, |at| event(&draws, at)));
         }
-        if let Some((evaluator, split)) = &mut evaluator
-            && (done == run.terms.steps || evaluate_every.is_some_and(|every| done % every == 0))
-        {
+        if let Some((evaluator, split)) = evaluator.as_mut().filter(|_| is_evaluated(done)) {
             let evaluated = average.mean().unwrap_or(&params);
-            let (loss, accuracy) = match &run.private_metrics {
-                None => evaluator.evaluate(split, &layout, evaluated)?,
+            let figures = match &run.private_metrics {
+                None => Some(evaluator.evaluate(split, &layout, evaluated)?),
+                // Its noise was used, or may have been, by a release that a stop has lost.
+                Some(_) if done == first => None,
                 Some(metrics) => {
                     let sums = evaluator.sums(split, &layout, evaluated, metrics.loss_bound)?;
                     let ledger = &mut written.evaluations;
                     let noisy = sums.release(metrics.noise, ledger, generator).map_err(unopened)?;
                     spent.count_evaluation(metrics);
-                    metrics.figures(noisy, split.len())
+                    Some(metrics.figures(noisy, split.len()))
                 }
             };
-            let epsilon = spent.of_first(done, |at| event(&draws, at));
-            let at = Evaluation { step: done, epoch: epoch_of(done), epsilon, loss, accuracy };
-            progress.evaluated(&at);
-            evaluations.push(at);
+            if let Some((loss, accuracy)) = figures {
+                let epsilon = spent.of_first(done, |at| event(&draws, at));
+                let at = Evaluation { step: done, epoch: epoch_of(done), epsilon, loss, accuracy };
+                progress.evaluated(&at);
+                evaluations.push(at);
+            }
+        }
+        stopped = done < steps && progress.stop();
+        if let Some(checkpoint) = &mut written.checkpoint
+            && (stopped || done == steps || checkpoint.is_due())
+        {
+            checkpoint.save(done, elapsed(), &evaluations, &mut (&mut params[..], (&mut average, &mut state)))?;
+            progress.saved(done);
+        }
+        if stopped {
+            written.ledger.store_mut().settle(steps, done)?;
+            break;
         }
     }
-    if let Some(recording) = written.recording {
+    if let Some(recording) = written.recording.filter(|_| !stopped) {
         recording.finish()?;
     }
     let params = average.mean().map_or_else(|| params.clone(), <[f32]>::to_vec);
     Ok(Outcome {
         params,
         steps: written.ledger.charged_steps(),
+        stopped,
+        lost_steps,
         recorded: Recorded {
             run: Some(run.kind()),
             sampler: config.sampler,
-            steps: (config.sampler == Sampler::Shuffled).then_some(u64::from(run.terms.steps)),
+            steps: (config.sampler == Sampler::Shuffled).then_some(u64::from(steps)),
             truncation: run.terms.truncation,
             held_out: spent.evaluations().iter().map(RecordedEvent::new).collect(),
             ..Recorded::new(config.accountant, config.delta, spent.events())
         },
-        seconds: started.elapsed().as_secs_f64(),
+        seconds: elapsed(),
         evaluations,
         independence: Independence::NotTested,
         backend: backend.name(),

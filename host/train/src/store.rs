@@ -16,17 +16,25 @@ pub(super) struct LedgerFile {
     path: PathBuf,
     /// The digest of the run's plan.
     plan: String,
+    /// Steps that the file counts as paid. A resumed run takes some of them again, and writes no less.
+    paid: u32,
 }
 
 impl LedgerFile {
-    /// The ledger in `checkpoint` of a run with `plan`.
-    pub(super) fn new(checkpoint: &Path, plan: &RunPlan) -> Self {
-        Self { path: checkpoint.join(LEDGER), plan: plan.digest() }
+    /// The ledger in `checkpoint` of a run with `plan`, which counts `paid` steps as paid.
+    pub(super) fn new(checkpoint: &Path, plan: &RunPlan, paid: u32) -> Self {
+        Self { path: checkpoint.join(LEDGER), plan: plan.digest(), paid }
     }
 
     /// The ledger of noisy releases from held-out rows. The run's cost counts all that are planned.
     pub(super) fn of_held_out(checkpoint: &Path, plan: &RunPlan) -> Self {
-        Self { path: checkpoint.join("ledger-held-out.json"), plan: plan.digest() }
+        Self { path: checkpoint.join("ledger-held-out.json"), plan: plan.digest(), paid: 0 }
+    }
+
+    /// Counts `steps` steps as paid, and not those that were reserved after them: the run stops, and none of those was opened. Steps that
+    /// an earlier process paid for stay.
+    pub(super) fn settle(&mut self, budget: u32, steps: u32) -> Result<(), FileError> {
+        self.persist(Record { budget, paid: steps, divergence: 0.0, order: 0 })
     }
 }
 
@@ -35,6 +43,7 @@ impl Store for LedgerFile {
 
     fn persist(&mut self, record: Record) -> Result<(), FileError> {
         let Record { budget, paid, divergence, order } = record;
+        let paid = paid.max(self.paid);
         let record = PaidRecord { budget, paid, divergence, order, plan: self.plan.clone() };
         write(&self.path, sealed::line("ledger", "", &record).0.as_bytes(), Access::Private)
     }
@@ -86,5 +95,5 @@ pub fn pay_all(run: &Run, checkpoint: &Path) -> Result<(), TrainError> {
     let plan = RunPlan::new(run)?;
     plan.write(checkpoint)?;
     let all = Record { budget: run.terms.steps, paid: run.terms.steps, divergence: 0.0, order: 0 };
-    Ok(LedgerFile::new(checkpoint, &plan).persist(all)?)
+    Ok(LedgerFile::new(checkpoint, &plan, 0).persist(all)?)
 }

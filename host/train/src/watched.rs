@@ -5,6 +5,7 @@ use damper_core::error::CallError;
 use damper_core::numerics::digest::Digest;
 use damper_core::optimizer::{Begin, Optimizer};
 use damper_core::private::Released;
+use damper_core::state::{SaveState, StateField};
 use damper_core::threshold::{CountNoise, Query, ReleasedCounts, StepConstants, Threshold};
 
 /// An optimizer, unchanged.
@@ -16,6 +17,12 @@ pub(crate) struct WatchedState<OS> {
     pub(crate) inner: OS,
     /// What was released last; nothing is kept where nobody watches.
     pub(crate) watch: Option<GradientWatch>,
+}
+
+impl<OS: SaveState> SaveState for WatchedState<OS> {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        self.inner.each(take);
+    }
 }
 
 /// The gradient released last.
@@ -83,6 +90,12 @@ pub(crate) struct WatchedThresholdState {
     pub(crate) inner: AnyThresholdState,
     /// What was released to it; nothing is kept where nobody watches.
     pub(crate) watch: Option<ThresholdWatch>,
+}
+
+impl SaveState for WatchedThresholdState {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        self.inner.each(take);
+    }
 }
 
 /// The counts released last, and a second memory of the rule that learns from released counts alone.

@@ -280,7 +280,7 @@ impl Auditor<'_> {
             std::fs::create_dir_all(&checkpoint)
                 .map_err(|error| TrainError::Run(format!("{}: {error}", checkpoint.display())))?;
             seen.again(&checkpoint);
-            let outcome = observed(one, &checkpoint, &mut Silent, Some(&mut seen))?;
+            let outcome = observed(one, &checkpoint, None, &mut Silent, Some(&mut seen))?;
             seen.ended(&outcome.recorded, outcome.steps);
             steps += u64::from(outcome.steps);
         }

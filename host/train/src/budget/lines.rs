@@ -59,6 +59,11 @@ pub enum Line {
         /// Their events.
         events: Recorded,
     },
+    /// A run goes on that had ended before it charged its whole plan: the whole plan counts again.
+    Resumed {
+        /// The number of its charge.
+        number: u64,
+    },
     /// The line before this one was torn by a crash.
     Torn {
         /// The torn line, from 1.

@@ -151,12 +151,17 @@ fn add(record: &mut Option<Record>, line: Line) -> Result<(), String> {
         (Some(record), Line::Paid { number, steps, events }) => {
             let charge = record.charges.iter_mut().find(|charge| charge.number == number);
             match charge {
-                // Only down from the whole plan, and once.
+                // Only down from the whole plan.
                 Some(charge) if charge.steps == charge.plan.steps && events == charge.plan.paid(steps) => {
                     (charge.steps, charge.events) = (steps, events);
                 }
                 _ => return Err(format!("its paid steps do not follow from charge {number}")),
             }
+        }
+        (Some(record), Line::Resumed { number }) => {
+            let charge = record.charges.iter_mut().find(|charge| charge.number == number);
+            let charge = charge.ok_or_else(|| format!("charge {number}, which goes on, is missing"))?;
+            (charge.steps, charge.events) = (charge.plan.steps, charge.plan.events.clone());
         }
         (Some(record), Line::Torn { line, .. }) => record.torn.push(line),
     }

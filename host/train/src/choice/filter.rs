@@ -11,6 +11,7 @@ use damper_core::filter::{
     PerSampleMomentumState, Uncorrected,
 };
 use damper_core::numerics::digest::Digested;
+use damper_core::state::SaveState;
 
 /// Most iterates of per-sample momentum.
 pub(crate) const ITERATES: usize = 16;
@@ -128,7 +129,7 @@ impl PerSample {
     fn build<F, S>(&self, dim: usize, inner: F, state: S) -> Result<AnyFilterState, ConfigError>
     where
         F: Filter<S> + Digested<S> + 'static,
-        S: 'static,
+        S: SaveState + 'static,
     {
         let Self { iterates, beta, normalised, .. } = *self;
         if !(1..=ITERATES).contains(&iterates) {

@@ -4,6 +4,7 @@ use crate::TrainError;
 use damper_core::error::ConfigError;
 use damper_core::numerics::digest::Digest;
 use damper_core::slots::{self, StatefulSlot};
+use damper_core::state::{SaveState, StateField};
 use damper_core::threshold::{
     AllCounts, Bounds, CountNoise, ExpectedError, ExpectedErrorState, Fixed, Percentile, PercentileState, Quantile,
     QuantileState, Query, ReleasedCounts, Solver, StepConstants, Threshold,
@@ -138,7 +139,7 @@ impl ThresholdChoice {
     pub(crate) fn build(self) -> Result<(AnyThreshold, AnyThresholdState), ConfigError> {
         let clips = self.bounds.map_or(Ok(Bounds::default()), |(min, max)| Bounds::new(min, max))?;
         let count_noise_of = |given| CountNoise::new(Self::noise_of(given));
-        let state: Box<dyn slots::AnyThreshold> = match self.rule {
+        let state: Box<dyn Stateful> = match self.rule {
             ThresholdRule::Fixed => Box::new(StatefulSlot::threshold(Fixed(self.clip), ())),
             ThresholdRule::Percentile { fraction, count_noise, range } => {
                 let rule = Percentile::<BINS>::new(fraction, count_noise_of(count_noise)?)?.within(clips);
@@ -174,7 +175,18 @@ pub(crate) struct AnyThreshold {
 }
 
 /// A rule with its state.
-pub(crate) struct AnyThresholdState(Box<dyn slots::AnyThreshold>);
+pub(crate) struct AnyThresholdState(Box<dyn Stateful>);
+
+/// A rule that lies with its state, which is saved over a restart.
+trait Stateful: slots::AnyThreshold + SaveState {}
+
+impl<T: slots::AnyThreshold + SaveState> Stateful for T {}
+
+impl SaveState for AnyThresholdState {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        self.0.each(take);
+    }
+}
 
 impl AnyThreshold {
     /// What recordings compare of it; none if the clip is fixed.

@@ -5,6 +5,7 @@ use damper_core::filter::{Filter, Identity};
 use damper_core::numerics::digest::{Digest, Digested};
 use damper_core::private::Released;
 use damper_core::slots::{self, StatefulSlot};
+use damper_core::state::{SaveState, StateField};
 
 /// The filter of a run; what it does is its memory's.
 #[derive(Clone, Copy, Debug)]
@@ -23,9 +24,17 @@ impl AnyFilterState {
     pub(super) fn new<F, S>(config: F, state: S) -> Self
     where
         F: Filter<S> + Digested<S> + 'static,
-        S: 'static,
+        S: SaveState + 'static,
     {
         Self(Some(Box::new(StatefulSlot::filter(config, state))))
+    }
+}
+
+impl SaveState for AnyFilterState {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        if let Some(filter) = &mut self.0 {
+            filter.each(take);
+        }
     }
 }
 
@@ -37,11 +46,11 @@ impl AnyFilter {
 }
 
 /// A filter that lies with its memory, and what recordings compare of it.
-trait Stateful: slots::AnyFilter {
+trait Stateful: slots::AnyFilter + SaveState {
     fn digest(&self) -> Digest;
 }
 
-impl<F: Filter<S> + Digested<S>, S> Stateful for StatefulSlot<F, S, F::Step> {
+impl<F: Filter<S> + Digested<S>, S: SaveState> Stateful for StatefulSlot<F, S, F::Step> {
     fn digest(&self) -> Digest {
         let mut digest = Digest::default();
         self.config().add_to(self.state(), &mut digest);

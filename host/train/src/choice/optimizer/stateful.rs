@@ -7,6 +7,7 @@ use damper_core::optimizer::{
 };
 use damper_core::private::Released;
 use damper_core::slots::{self, StatefulSlot};
+use damper_core::state::{SaveState, StateField};
 
 /// The optimizer of a run.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +23,7 @@ impl AnyOptimizer {
     pub(crate) fn new<O, S>(config: O, state: S) -> (Self, AnyState)
     where
         O: Optimizer<S> + Digested<S> + 'static,
-        S: OptimizerState + 'static,
+        S: OptimizerState + SaveState + 'static,
     {
         let needs_full_gradient = config.needs_full_gradient();
         (Self { needs_full_gradient }, AnyState(Box::new(StatefulSlot::optimizer(config, state))))
@@ -42,6 +43,12 @@ impl AnyState {
     /// Averages of gradients, one a coordinate; empty if the optimizer keeps none.
     pub(crate) fn first_moments(&mut self) -> &mut [f32] {
         self.0.first_moments()
+    }
+}
+
+impl SaveState for AnyState {
+    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
+        self.0.each(take);
     }
 }
 
@@ -86,7 +93,7 @@ impl OptimizerState for AdaGradNormState<AnyState> {}
 impl OptimizerState for WeightedNormState<AnyState> {}
 
 /// An optimizer that lies with its state.
-trait Stateful: slots::AnyOptimizer {
+trait Stateful: slots::AnyOptimizer + SaveState {
     fn first_moments(&mut self) -> &mut [f32];
 
     fn is_empty(&self) -> bool;
@@ -94,7 +101,7 @@ trait Stateful: slots::AnyOptimizer {
     fn add_to(&self, digest: &mut Digest);
 }
 
-impl<O: Optimizer<S> + Digested<S>, S: OptimizerState> Stateful for StatefulSlot<O, S, O::Step> {
+impl<O: Optimizer<S> + Digested<S>, S: OptimizerState + SaveState> Stateful for StatefulSlot<O, S, O::Step> {
     fn first_moments(&mut self) -> &mut [f32] {
         self.state_mut().first_moments()
     }

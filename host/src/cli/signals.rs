@@ -1,0 +1,35 @@
+//! Ctrl-C and SIGTERM: the first ends the run after its step, the second ends the process.
+
+use super::Failure;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Whether the process was asked to stop.
+pub(super) struct Signals(Arc<AtomicUsize>);
+
+impl Signals {
+    /// Listens from now on.
+    pub(super) fn listen() -> Result<Self, Failure> {
+        let (seen, number) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        for signal in [SIGINT, SIGTERM] {
+            flag::register_conditional_shutdown(signal, code(signal as usize).into(), seen.clone())?;
+            flag::register(signal, seen.clone())?;
+            flag::register_usize(signal, number.clone(), signal as usize)?;
+        }
+        Ok(Self(number))
+    }
+
+    /// The exit code of the process that was asked to stop: 128 and the signal's number, as shells have it.
+    pub(super) fn code(&self) -> Option<u8> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            signal => Some(code(signal)),
+        }
+    }
+}
+
+fn code(signal: usize) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(1)
+}

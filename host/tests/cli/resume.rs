@@ -1,0 +1,128 @@
+//! `damper train --resume`: what it takes from the run, what may be given beside it, and what it refuses.
+
+use super::{DIGITS, MLP, assert_refused, damper, folder, json, stderr, train};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+fn resume(out: &Path, extra: &[&str]) -> Command {
+    let mut command = damper();
+    command.args(["train", "--resume"]).arg(out).args(extra);
+    command
+}
+
+/// Starts a run whose state is written after each step, and stops it after some of its steps.
+fn stopped(mut command: Command, out: &Path, signal: &str) {
+    let mut child =
+        command.args(["--checkpoint-every", "0"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let (started, ledger) = (Instant::now(), out.join("checkpoint/ledger.json"));
+    while !ledger.exists() {
+        assert!(started.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none());
+        sleep(Duration::from_millis(5));
+    }
+    let kill = format!("kill -{signal} {}", child.id());
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    assert!(!child.wait().unwrap().success());
+    assert!(out.join("checkpoint/state-b").exists() && !out.join("report.json").exists());
+}
+
+/// 450 steps.
+const LONG: [&str; 4] = ["--epochs", "20", "--seed", "1"];
+
+#[test]
+fn only_what_changes_no_bit_may_be_given() {
+    let (guard, out) = folder();
+    stopped(train(MLP, DIGITS, &out, &LONG), &out, "KILL");
+    for (extra, named) in [
+        (&["--lr", "0.1"][..], "leave out --lr"),
+        (&["--seed", "2"], "leave out --seed"),
+        (&["onnx-models/digits-cnn.onnx"], "leave out the model"),
+        (&["--data", "idx:other"], "leave out --data"),
+        (&["--out", "elsewhere"], "leave out --out"),
+    ] {
+        assert_refused(&resume(&out, extra).output().unwrap(), &["--resume", named]);
+    }
+    let (whole, other) = (guard.path().join("whole"), guard.path().join("other"));
+    assert!(train(MLP, DIGITS, &whole, &LONG).stdout(Stdio::null()).status().unwrap().success());
+    // From another folder, by a relative name, after a move.
+    fs::rename(&out, &other).unwrap();
+    let mut command = resume(Path::new("other"), &["--quiet", "--json", "--workers", "2", "--checkpoint-every", "9"]);
+    let report = json(&command.current_dir(guard.path()).output().unwrap());
+    let expected: Value = serde_json::from_slice(&fs::read(whole.join("report.json")).unwrap()).unwrap();
+    assert_eq!(report["params_digest"], expected["params_digest"]);
+    for name in ["model.onnx", "events.json", "metrics.csv"] {
+        assert!(fs::read(other.join(name)).unwrap() == fs::read(whole.join(name)).unwrap(), "{name}");
+    }
+    assert_refused(&resume(&other, &[]).output().unwrap(), &["other", "is finished"]);
+}
+
+#[test]
+fn folder_without_state_is_refused() {
+    let (guard, out) = folder();
+    assert_refused(&resume(&out, &[]).output().unwrap(), &["run", "nothing to resume"]);
+    assert_refused(&resume(guard.path(), &[]).output().unwrap(), &["nothing to resume"]);
+    assert!(!out.exists());
+}
+
+#[test]
+fn changed_rows_are_refused() {
+    let (guard, out) = folder();
+    let file = guard.path().join("rows.csv");
+    let row =
+        |row: usize| (0..64).map(|at| format!("{},", (row * at) % 17)).collect::<String>() + &format!("{}\n", row % 10);
+    let rows: String = (0..200).map(row).collect();
+    fs::write(&file, &rows).unwrap();
+    let spec = format!("csv:{}", file.display());
+    stopped(train(MLP, &spec, &out, &["--epochs", "150", "--seed", "1"]), &out, "KILL");
+    fs::write(&file, rows.replacen("3,", "4,", 1)).unwrap();
+    let ledger = fs::read(out.join("checkpoint/ledger.json")).unwrap();
+    assert_refused(
+        &resume(&out, &["--quiet"]).output().unwrap(),
+        &["the data is not the one", "go on with damper train --resume"],
+    );
+    assert_eq!(fs::read(out.join("checkpoint/ledger.json")).unwrap(), ledger);
+    fs::write(&file, rows).unwrap();
+    let resumed = resume(&out, &["--quiet"]).output().unwrap();
+    assert!(resumed.status.success(), "{}", stderr(&resumed));
+}
+
+fn create_budget(file: &Path) {
+    let mut command = damper();
+    command.arg("budget").arg(file).args(["--create", "digits", "--delta", "1e-5", "--epsilon", "1.7"]);
+    assert!(command.status().unwrap().success());
+}
+
+#[test]
+fn budget_counts_a_resumed_run_once() {
+    let (guard, out) = folder();
+    let file = guard.path().join("digits.budget");
+    let budget = |args: &[&str]| json(&damper().arg("budget").arg(&file).args(args).arg("--json").output().unwrap());
+    create_budget(&file);
+    let flags = ["--budget", file.to_str().unwrap(), "--samples", "1437", "--epsilon", "1.5", "--delta", "1e-5"];
+    let long = ["--epochs", "20"];
+    stopped(train(MLP, DIGITS, &out, &[&flags[..], &long].concat()), &out, "INT");
+    let one = budget(&[]);
+    let (paid, planned) = (&one["runs"][0]["steps"], &one["runs"][0]["planned_steps"]);
+    assert!(paid.as_u64() < planned.as_u64() && one["epsilon"].as_f64().unwrap() < 1.5, "{one}");
+    // Another run has taken the room that the rest needs.
+    let other = guard.path().join("other");
+    let flags = ["--budget", file.to_str().unwrap(), "--samples", "1437", "--epsilon", "1.2", "--delta", "1e-5"];
+    assert!(train(MLP, DIGITS, &other, &flags).stdout(Stdio::null()).status().unwrap().success());
+    assert_refused(&resume(&out, &["--quiet"]).output().unwrap(), &["digits.budget", "above the limit of 1.7"]);
+
+    // With room, the whole plan counts once.
+    let (guard, out) = folder();
+    let file = guard.path().join("digits.budget");
+    create_budget(&file);
+    let flags = ["--budget", file.to_str().unwrap(), "--samples", "1437", "--epsilon", "1.5", "--delta", "1e-5"];
+    stopped(train(MLP, DIGITS, &out, &[&flags[..], &long].concat()), &out, "TERM");
+    let resumed = resume(&out, &["--quiet"]).output().unwrap();
+    assert!(resumed.status.success(), "{}", stderr(&resumed));
+    let total = json(&damper().arg("budget").arg(&file).arg("--json").output().unwrap());
+    let report: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
+    assert_eq!((&total["runs"][0]["steps"], total["runs"].as_array().unwrap().len()), (&report["steps"], 1));
+    assert!((total["epsilon"].as_f64().unwrap() - report["epsilon"].as_f64().unwrap()).abs() < 1e-9, "{total}");
+}

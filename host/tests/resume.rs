@@ -1,0 +1,355 @@
+//! A run that stops and goes on ends with the bits of one that does not; if it cannot, it takes no step twice.
+
+#[path = "support/digits.rs"]
+mod digits;
+#[path = "support/methods.rs"]
+mod methods;
+#[path = "support/models.rs"]
+#[expect(dead_code, reason = "one backend is enough")]
+mod models;
+
+use damper::accounting::Sampler;
+use damper::data::DataOptions;
+use damper::filter::Coefficients;
+use damper::train::{
+    self, Checkpoint, Evaluation, FilterChoice, Invocation, LowRank, Noise, NormStep, OptimizerChoice, Outcome,
+    Progress, Resumed, Rule, Run, Source, StepReport, TestMetrics, TrainConfig,
+};
+use damper_core::average::Averaging;
+use damper_core::numerics::digest::Digest;
+use digits::source;
+use methods::{config, methods};
+use std::fs;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::Path;
+use std::time::Duration;
+
+const SMALL: &str = "digits-linear.onnx";
+
+/// Stops after a step, and keeps what it is told.
+#[derive(Default)]
+struct Stopping {
+    after: Option<u32>,
+    at: u32,
+    told: Vec<Evaluation>,
+    resumed: Option<(u32, u32)>,
+}
+
+impl Stopping {
+    fn after(step: u32) -> Self {
+        Self { after: Some(step), ..Self::default() }
+    }
+}
+
+impl Progress for Stopping {
+    fn backend(&mut self, _: &str) {}
+    fn step(&mut self, at: &StepReport, _: &mut dyn FnMut(u32) -> f64) {
+        self.at = at.step;
+    }
+    fn evaluated(&mut self, at: &Evaluation) {
+        self.told.push(*at);
+    }
+    fn resumed(&mut self, at: &Resumed<'_>) {
+        self.resumed = Some((at.step, at.lost));
+        self.at = at.step + at.lost;
+        self.told = at.evaluations.to_vec();
+    }
+    fn saved(&mut self, step: u32) {
+        self.at = step;
+    }
+    fn stop(&mut self) -> bool {
+        // The state is written after each step, and says which one it was.
+        self.at += 1;
+        self.after.is_some_and(|after| self.at >= after)
+    }
+}
+
+fn invocation() -> Invocation {
+    Invocation { folder: String::new(), args: vec![], charge: None }
+}
+
+fn begin(folder: &Path, run: &Run) -> Checkpoint {
+    Checkpoint::begin(folder, run, invocation(), Duration::from_secs(60)).unwrap()
+}
+
+fn resume(folder: &Path, run: &Run) -> Checkpoint {
+    Checkpoint::resume(folder, run, Duration::from_secs(60)).unwrap()
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+fn bits(params: &[f32]) -> u64 {
+    Digest::of(params).value()
+}
+
+fn assert_same(name: &str, stopped: &Outcome, whole: &Outcome) {
+    assert_eq!(bits(&stopped.params), bits(&whole.params), "{name}");
+    assert_eq!(stopped.evaluations, whole.evaluations, "{name}");
+    assert_eq!(stopped.recorded, whole.recorded, "{name}");
+    assert_eq!((stopped.steps, stopped.lost_steps, stopped.clip), (whole.steps, 0, whole.clip), "{name}");
+}
+
+/// Runs of what no recording holds.
+fn others() -> Vec<(&'static str, TrainConfig)> {
+    let of = |change: &dyn Fn(&mut TrainConfig)| {
+        let mut config = config();
+        change(&mut config);
+        config
+    };
+    let adam = Rule::Adam { beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weight_decay: 0.1, filtered_second: false };
+    let galore = LowRank { rank: NonZeroUsize::MIN, every: NonZeroU32::new(4).unwrap(), scale: 0.5 };
+    let norm_step = Some(NormStep { initial: 1.0, floor: 1e-3, subtract_noise: false });
+    vec![
+        ("galore", of(&|config| config.optimizer = OptimizerChoice { galore: Some(galore), ..adam.into() })),
+        (
+            "weighted norm",
+            of(&|config| {
+                let norm_weight = Some((4.0, NonZeroU32::new(6).unwrap()));
+                config.optimizer = OptimizerChoice { norm_step, norm_weight, ..adam.into() };
+            }),
+        ),
+        (
+            "adaptive fir",
+            of(&|config| config.method.filter = FilterChoice::AdaptiveFir { lags: 3, memory: 0.9, floor: 1e-3 }),
+        ),
+        (
+            "uncorrected",
+            of(&|config| config.method.filter = FilterChoice::Uncorrected(Coefficients::named("momentum").unwrap())),
+        ),
+        ("mean", of(&|config| config.average = Some(Averaging::new(0.4).unwrap().by_learning_rate()))),
+        ("shuffled", of(&|config| (config.sampler, config.epochs) = (Sampler::Shuffled, 2.3))),
+        ("cut", of(&|config| config.truncate = Some(160))),
+        ("evaluations", of(&|config| config.evaluate_every = Some(0.2))),
+        (
+            "private evaluations",
+            of(&|config| {
+                config.evaluate_every = Some(0.2);
+                config.test_metrics = TestMetrics::Private { loss_bound: 10.0 };
+            }),
+        ),
+        ("floats of two workers", of(&|config| config.noise = Noise::Continuous)),
+    ]
+}
+
+#[test]
+fn resumed_runs_of_every_method_have_their_bits() {
+    for (name, config) in methods().into_iter().chain(others()) {
+        let run = train::prepare(&source(SMALL), config).unwrap();
+        let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut checkpoint = begin(one.path(), &run);
+        copy(one.path(), other.path());
+        let whole = train::run_resumable(&run, &mut checkpoint, &mut Stopping::default()).unwrap();
+        assert!(!whole.stopped && whole.steps == run.terms.steps, "{name}");
+        for after in [1, 9, 20] {
+            let mut checkpoint = resume(other.path(), &run);
+            let stopped = train::run_resumable(&run, &mut checkpoint, &mut Stopping::after(after)).unwrap();
+            assert!(stopped.stopped && stopped.steps == after, "{name}: {} {after}", stopped.steps);
+        }
+        let mut watcher = Stopping::default();
+        let stopped = train::run_resumable(&run, &mut resume(other.path(), &run), &mut watcher).unwrap();
+        assert_eq!((watcher.resumed, &watcher.told), (Some((20, 0)), &whole.evaluations), "{name}");
+        assert_same(name, &stopped, &whole);
+        // The state after the last step has nothing left to do.
+        let again = train::run_resumable(&run, &mut resume(other.path(), &run), &mut Stopping::default()).unwrap();
+        assert_same(name, &again, &whole);
+    }
+}
+
+/// Steps that the ledger in `folder` counts as paid.
+fn paid(folder: &Path) -> u64 {
+    let ledger = fs::read_to_string(folder.join("ledger.json")).unwrap();
+    let paid = ledger.split("\"paid\":").nth(1).unwrap();
+    paid[..paid.find(',').unwrap()].parse().unwrap()
+}
+
+/// What a kill after `step` steps leaves: the state of step `saved`, and a ledger in which later steps are charged.
+fn killed(folder: &Path, run: &Run, saved: u32) {
+    train::run_resumable(run, &mut begin(folder, run), &mut Stopping::after(saved)).unwrap();
+    let state = tempfile::tempdir().unwrap();
+    copy(folder, state.path());
+    train::run_resumable(run, &mut resume(folder, run), &mut Stopping::after(saved + 3)).unwrap();
+    for name in ["state-a", "state-b"] {
+        fs::copy(state.path().join(name), folder.join(name)).unwrap();
+    }
+    assert_eq!(paid(folder), u64::from(saved + 3));
+}
+
+#[test]
+fn other_workers_of_floats_lose_charged_steps() {
+    let floats = |workers| TrainConfig {
+        noise: Noise::Continuous,
+        workers: NonZeroUsize::new(workers),
+        evaluate_every: Some(0.2),
+        ..config()
+    };
+    let run = |workers| train::prepare(&source(SMALL), floats(workers)).unwrap();
+    let (one, two) = (run(1), run(2));
+    let folder = tempfile::tempdir().unwrap();
+    killed(folder.path(), &one, 5);
+    // With the same workers, steps 5 to 8 are taken again.
+    let copied = tempfile::tempdir().unwrap();
+    copy(folder.path(), copied.path());
+    let other = tempfile::tempdir().unwrap();
+    let mut watcher = Stopping::after(6);
+    train::run_resumable(&one, &mut resume(copied.path(), &one), &mut watcher).unwrap();
+    assert_eq!(watcher.resumed, Some((5, 0)));
+    assert_eq!(paid(copied.path()), 8, "what was paid before stays paid");
+    // With others, they are lost.
+    let mut watcher = Stopping::after(10);
+    train::run_resumable(&two, &mut resume(folder.path(), &two), &mut watcher).unwrap();
+    assert_eq!((watcher.resumed, paid(folder.path())), (Some((5, 3)), 10));
+    // From then on the state is of two workers: they lose nothing, and one worker loses nothing that was not released.
+    let mut watcher = Stopping::default();
+    let outcome = train::run_resumable(&two, &mut resume(folder.path(), &two), &mut watcher).unwrap();
+    assert_eq!(watcher.resumed, Some((10, 0)));
+    assert_eq!((outcome.steps, outcome.lost_steps), (two.terms.steps, 3));
+    let whole = train::run_resumable(&two, &mut begin(other.path(), &two), &mut Stopping::default()).unwrap();
+    assert_eq!(outcome.recorded, whole.recorded, "the price is that of the plan");
+    assert_ne!(bits(&outcome.params), bits(&whole.params));
+}
+
+/// A state from before a move is not taken up where the run was before, for steps were taken since with the same numbers.
+#[test]
+fn no_state_of_another_place_survives_a_move() {
+    let run = |workers| {
+        let workers = NonZeroUsize::new(workers);
+        train::prepare(&source(SMALL), TrainConfig { noise: Noise::Continuous, workers, ..config() }).unwrap()
+    };
+    let (one, two) = (run(1), run(2));
+    for damaged in ["state-a", "state-b"] {
+        let folder = tempfile::tempdir().unwrap();
+        killed(folder.path(), &one, 5);
+        // Killed before its first step.
+        train::run_resumable(&two, &mut resume(folder.path(), &two), &mut Stopping::after(9)).unwrap();
+        fs::write(folder.path().join(damaged), b"torn").unwrap();
+        let mut watcher = Stopping::after(15);
+        train::run_resumable(&one, &mut resume(folder.path(), &one), &mut watcher).unwrap();
+        let (step, lost) = watcher.resumed.unwrap();
+        assert!(step + lost == 9, "{step} {lost}");
+    }
+}
+
+#[test]
+fn all_steps_may_be_lost() {
+    let run = |workers| {
+        let workers = NonZeroUsize::new(workers);
+        let metrics = TestMetrics::Private { loss_bound: 10.0 };
+        let config = TrainConfig { noise: Noise::Continuous, workers, test_metrics: metrics, ..config() };
+        train::prepare(&source(SMALL), config).unwrap()
+    };
+    let (one, two) = (run(1), run(2));
+    let folder = tempfile::tempdir().unwrap();
+    let steps = one.terms.steps;
+    killed(folder.path(), &one, steps - 4);
+    train::pay_all(&one, folder.path()).unwrap();
+    let outcome = train::run_resumable(&two, &mut resume(folder.path(), &two), &mut Stopping::default()).unwrap();
+    assert_eq!((outcome.steps, outcome.lost_steps, outcome.evaluations.len()), (steps, 4, 0));
+}
+
+#[test]
+fn damaged_state_falls_back_or_is_refused() {
+    let run = train::prepare(&source(SMALL), TrainConfig { evaluate_every: Some(0.2), ..config() }).unwrap();
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let whole = train::run_resumable(&run, &mut begin(other.path(), &run), &mut Stopping::default()).unwrap();
+    train::run_resumable(&run, &mut begin(folder.path(), &run), &mut Stopping::after(5)).unwrap();
+    for after in [7, 8, 11, 12] {
+        train::run_resumable(&run, &mut resume(folder.path(), &run), &mut Stopping::after(after)).unwrap();
+        for name in ["state-a", "state-b"] {
+            let kept = fs::read(folder.path().join(name)).unwrap();
+            for cut in [0, 1, kept.len() / 3, kept.len() - 1] {
+                fs::write(folder.path().join(name), &kept[..cut]).unwrap();
+                resume(folder.path(), &run);
+            }
+            for at in [40, kept.len() / 2, kept.len() - 3] {
+                let mut changed = kept.clone();
+                changed[at] ^= 1;
+                fs::write(folder.path().join(name), changed).unwrap();
+                resume(folder.path(), &run);
+            }
+            fs::write(folder.path().join(name), &kept).unwrap();
+        }
+    }
+    // The newer one is lost: the run goes on from the older one.
+    let newer = ["state-a", "state-b"].map(|name| fs::read(folder.path().join(name)).unwrap());
+    let copied = tempfile::tempdir().unwrap();
+    for lost in 0..2 {
+        copy(folder.path(), copied.path());
+        fs::write(copied.path().join(["state-a", "state-b"][lost]), &newer[lost][..100]).unwrap();
+        let outcome = train::run_resumable(&run, &mut resume(copied.path(), &run), &mut Stopping::default()).unwrap();
+        assert_same(&format!("without {lost}"), &outcome, &whole);
+    }
+    for name in ["state-a", "state-b"] {
+        fs::write(folder.path().join(name), b"torn").unwrap();
+    }
+    let message = Checkpoint::resume(folder.path(), &run, Duration::ZERO).unwrap_err().to_string();
+    assert!(message.contains("no file of its state can be used") && !message.contains('\n'), "{message}");
+}
+
+/// Whatever the ledger lost, a run where it began takes the same steps; elsewhere it is refused.
+#[test]
+fn damaged_ledger_counts_whole() {
+    let run = |workers| {
+        let workers = NonZeroUsize::new(workers);
+        train::prepare(&source(SMALL), TrainConfig { noise: Noise::Continuous, workers, ..config() }).unwrap()
+    };
+    let (one, two) = (run(1), run(2));
+    let folder = tempfile::tempdir().unwrap();
+    killed(folder.path(), &one, 5);
+    fs::write(folder.path().join("ledger.json"), "{}").unwrap();
+    let refused = train::run_resumable(&two, &mut resume(folder.path(), &two), &mut Stopping::default());
+    let message = refused.unwrap_err().to_string();
+    assert!(message.contains("ledger cannot be used") && message.contains("where it began"), "{message}");
+    train::run_resumable(&one, &mut resume(folder.path(), &one), &mut Stopping::after(7)).unwrap();
+    assert_eq!(paid(folder.path()), u64::from(one.terms.steps));
+}
+
+#[test]
+fn other_model_data_or_plan_is_refused() {
+    let run = train::prepare(&source(SMALL), config()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    train::run_resumable(&run, &mut begin(folder.path(), &run), &mut Stopping::after(3)).unwrap();
+    let refusal = |source: &Source, config: TrainConfig| {
+        let run = train::prepare(source, config).unwrap();
+        Checkpoint::resume(folder.path(), &run, Duration::ZERO).unwrap_err().to_string()
+    };
+    let small = source(SMALL);
+    assert!(refusal(&source("digits-mlp.onnx"), config()).contains("the model is not"));
+    let shifted = DataOptions { normalize: Some((0.1, 1.0)), ..DataOptions::default() };
+    assert!(refusal(&Source { data_options: shifted, ..small.clone() }, config()).contains("the data is not"));
+    let fewer = DataOptions { train_size: Some(1000), ..DataOptions::default() };
+    assert!(refusal(&Source { data_options: fewer, ..small.clone() }, config()).contains("the data is not"));
+    assert!(refusal(&small, TrainConfig { epochs: 2.0, ..config() }).contains("plan of steps and noise"));
+}
+
+#[test]
+fn two_processes_do_not_share_a_folder() {
+    let run = train::prepare(&source(SMALL), config()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let held = begin(folder.path(), &run);
+    let message = Checkpoint::resume(folder.path(), &run, Duration::ZERO).unwrap_err().to_string();
+    assert!(message.contains("still going on"), "{message}");
+    drop(held);
+    drop(resume(folder.path(), &run));
+    Checkpoint::remove(folder.path()).unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    let message = Checkpoint::resume(folder.path(), &run, Duration::ZERO).unwrap_err().to_string();
+    assert!(message.contains("nothing to resume"), "{message}");
+}
+
+#[cfg(unix)]
+#[test]
+fn state_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let run = train::prepare(&source(SMALL), config()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    train::run_resumable(&run, &mut begin(folder.path(), &run), &mut Stopping::after(3)).unwrap();
+    for name in ["state-a", "state-b"] {
+        let mode = fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+}

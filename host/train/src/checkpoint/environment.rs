@@ -1,0 +1,69 @@
+//! What the bits of a run's gradients depend on, beside model and data.
+
+use crate::{EXACT, Run};
+use damper_runtime::Backend;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read};
+
+/// Where a run runs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Environment {
+    /// SHA-256 of the program; none if it cannot be read.
+    program: Option<String>,
+    backend: String,
+    backend_version: String,
+    /// The processor and what it can do: runtimes choose their code by it.
+    processor: String,
+    /// Threads, where the sums depend on them.
+    workers: Option<usize>,
+}
+
+impl Environment {
+    /// That of `run` on `backend` here, with so many workers.
+    pub(crate) fn of(run: &Run, backend: &dyn Backend, workers: usize) -> Self {
+        Self {
+            program: program().ok(),
+            backend: backend.name().into(),
+            backend_version: backend.version(),
+            processor: processor(),
+            workers: (run.path() != EXACT).then_some(workers),
+        }
+    }
+
+    /// Returns true if the same sample has the same gradient in every run here.
+    pub(crate) fn repeats_bits(&self) -> bool {
+        self.program.is_some() && self.backend != "cuda"
+    }
+}
+
+/// SHA-256 of the program that runs.
+fn program() -> io::Result<String> {
+    let mut file = File::open(std::env::current_exe()?)?;
+    let (mut digest, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            read => digest.update(&buffer[..read]),
+        }
+    }
+    Ok(digest.finalize().iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
+}
+
+/// Architecture, model, and the instruction sets that kernels are chosen by.
+fn processor() -> String {
+    let mut text = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
+    if let Ok(info) = std::fs::read_to_string("/proc/cpuinfo") {
+        for key in ["model name", "flags", "Features", "isa"] {
+            let line = info.lines().find(|line| line.split(':').next().is_some_and(|found| found.trim() == key));
+            text.extend(line.and_then(|line| line.split_once(':')).map(|(_, value)| format!("; {}", value.trim())));
+        }
+    }
+    text
+}
