@@ -301,16 +301,20 @@ class Operators(nn.Module):
         return torch.log_softmax(self.fc(mixed.flatten(1)), -1)
 
 
-class Recurrent(nn.Module):
-    """GRU over the rows of an image: an operator without a rule."""
+class Recurrences(nn.Module):
+    """Two layers of LSTM in both directions, a GRU on all their states, and an RNN on those, over the rows of an image."""
 
     def __init__(self):
         super().__init__()
-        self.gru = nn.GRU(8, 6, batch_first=True)
-        self.fc = nn.Linear(6, 10)
+        self.lstm = nn.LSTM(8, 5, num_layers=2, bidirectional=True, batch_first=True)
+        self.gru = nn.GRU(10, 6, batch_first=True)
+        self.rnn = nn.RNN(6, 4, nonlinearity="relu", batch_first=True)
+        self.fc = nn.Linear(8, 10)
 
     def forward(self, x):
-        return self.fc(self.gru(x.squeeze(1))[0][:, -1])
+        states, (_, cells) = self.lstm(x.squeeze(1))
+        states, _ = self.rnn(self.gru(states)[0])
+        return self.fc(torch.cat([states[:, -1], states[:, 0] + cells[-1][:, :4]], dim=1))
 
 
 def batchnorm():

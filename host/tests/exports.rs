@@ -34,8 +34,6 @@ const FLOOR: f64 = 2e-6;
 const REFUSED: &[(&str, &str)] = &[
     ("t5-encoder.opset17.torchscript.onnx", "its indices are computed from parameters"),
     ("timm-resnetv2.opset17.torchscript.onnx", "(BatchNormalization)"),
-    ("torch-lstm.opset17.torchscript.onnx", "recurrent layers are not differentiated"),
-    ("torch-lstm.opset18.dynamo.onnx", "recurrent layers are not differentiated"),
 ];
 
 /// Files whose parameters are others than the source's.

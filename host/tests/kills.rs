@@ -194,7 +194,7 @@ fn is_writing(out: &Path) -> bool {
 /// Kills a run: while it starts, after a random line of its log, or while it writes its state.
 fn killed(random: &mut Random, folder: &Path, usual: Duration) -> Left {
     let (out, log) = (folder.join("run"), folder.join("log"));
-    let while_writing = random.below(3) == 0;
+    let while_writing = random.below(2) == 0;
     let mut command = train(&out);
     command.args(["--checkpoint-every", if while_writing { "0" } else { checkpoint_every(random) }]);
     let mut child =
@@ -210,7 +210,7 @@ fn killed(random: &mut Random, folder: &Path, usual: Duration) -> Left {
     let delay = match () {
         () if while_writing => {
             while !is_writing(&out) && child.try_wait().unwrap().is_none() {}
-            random.below(500) as u64
+            random.below(50) as u64
         }
         () if random.below(4) == 0 => random.below(usual.as_micros() as usize) as u64,
         () => random.below(2000) as u64,

@@ -125,18 +125,17 @@ fn cases() -> Vec<Case> {
         merged("exports/merged-norms.torchscript.onnx").renamed(MERGED_NORMS_OF_TORCHSCRIPT),
         merged("exports/merged-norms.dynamo.onnx").renamed(MERGED_NORMS_OF_DYNAMO),
         merged("exports/merged-norms.unfolded.onnx"),
+        Case::new("exports/recurrences.unfolded.onnx", "recurrences"),
     ]
 }
 
 /// Files that cannot be trained as they are, and what their one line says.
-const REFUSED: [(&str, &[&str]); 8] = [
+const REFUSED: [(&str, &[&str]); 6] = [
     ("exports/batchnorm.torchscript.onnx", &["'/norm/BatchNormalization'", "(BatchNormalization)", "GroupNorm"]),
     (
         "exports/batchnorm.dynamo.onnx",
         &["'node__native_batch_norm_legit_no_training__0'", "(BatchNormalization)", "GroupNorm"],
     ),
-    ("exports/gru.torchscript.onnx", &["'/gru/GRU'", "(GRU)", "not differentiated"]),
-    ("exports/gru.dynamo.onnx", &["'node_gru__1'", "(GRU)", "not differentiated"]),
     ("exports/dynamic-axis.torchscript.onnx", &["axis 2", "'axis2'", "'x'", "`shape` axis2=SIZE"]),
     ("exports/dynamic-axis.dynamo.onnx", &["axis 2", "'axis2'", "'x'", "`shape` axis2=SIZE"]),
     ("exports/no-parameters.torchscript.onnx", &["no trainable initializer", "`train`"]),

@@ -171,6 +171,7 @@ pub fn is_differentiated(op: &str) -> bool {
         "Dropout" => "Identity",
         "Einsum" => "MatMul",
         "Flatten" | "Squeeze" | "Unsqueeze" => "Reshape",
+        "GRU" | "LSTM" | "RNN" => "MatMul",
         "GatherND" => "Gather",
         "LRN" => "AveragePool",
         "Split" => "Slice",

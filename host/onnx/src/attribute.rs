@@ -27,6 +27,12 @@ pub fn attr_string<'a>(attributes: &'a [AttributeProto], name: &str, default: &'
     find_attr(attributes, name).and_then(|attribute| std::str::from_utf8(&attribute.s).ok()).unwrap_or(default)
 }
 
+/// A list of strings; empty if it is absent, and of empty strings where the bytes are not UTF-8.
+pub fn attr_strings(attributes: &[AttributeProto], name: &str) -> Vec<String> {
+    let text = |bytes: &Vec<u8>| String::from_utf8(bytes.clone()).unwrap_or_default();
+    find_attr(attributes, name).map(|attribute| attribute.strings.iter().map(text).collect()).unwrap_or_default()
+}
+
 /// A tensor attribute.
 pub fn attr_tensor<'a>(attributes: &'a [AttributeProto], name: &str) -> Option<&'a TensorProto> {
     find_attr(attributes, name).and_then(|attribute| attribute.t.as_ref())

@@ -59,6 +59,12 @@ pub fn make_attr_string(name: &str, value: &str) -> AttributeProto {
     AttributeProto { s: value.as_bytes().to_vec(), ..attribute(name, AttributeType::String) }
 }
 
+/// An attribute that is a list of strings.
+pub fn make_attr_strings(name: &str, values: &[&str]) -> AttributeProto {
+    let strings = values.iter().map(|value| value.as_bytes().to_vec()).collect();
+    AttributeProto { strings, ..attribute(name, AttributeType::Strings) }
+}
+
 /// A tensor attribute, such as the value of a `Constant`.
 pub fn make_attr_tensor(name: &str, value: TensorProto) -> AttributeProto {
     AttributeProto { t: Some(value), ..attribute(name, AttributeType::Tensor) }

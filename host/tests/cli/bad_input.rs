@@ -83,7 +83,6 @@ fn a_model_that_cannot_be_trained_is_refused_with_the_node_at_fault() {
     let cases: &[(&str, &[&str])] = &[
         ("batchnorm.torchscript.onnx", &["BatchNormalization", "GroupNorm"]),
         ("batchnorm.dynamo.onnx", &["BatchNormalization", "GroupNorm"]),
-        ("gru.torchscript.onnx", &["GRU"]),
         ("no-parameters.dynamo.onnx", &["--train"]),
         ("dynamic-axis.dynamo.onnx", &["--shape"]),
     ];

@@ -5,8 +5,8 @@ use damper_grad::{DeriveOptions, Loss};
 use damper_onnx::graph::{DType, Graph, GraphOptions};
 use damper_onnx::pb::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
 use damper_onnx::{
-    Extent, make_attr_float, make_attr_int, make_attr_ints, make_attr_string, make_node, make_tensor_f32,
-    make_tensor_i64, make_value_info,
+    Extent, make_attr_float, make_attr_int, make_attr_ints, make_attr_string, make_attr_strings, make_node,
+    make_tensor_f32, make_tensor_i64, make_value_info,
 };
 use damper_testing::Random;
 
@@ -31,6 +31,7 @@ impl Rewritten {
 pub fn models() -> Vec<Rewritten> {
     let mut models = einsums();
     models.extend(spatial());
+    models.extend(recurrent());
     models
 }
 
@@ -79,6 +80,12 @@ impl Sketch {
     fn node(mut self, op: &str, inputs: &[&str], output: &str, attributes: Vec<AttributeProto>) -> Self {
         let node: NodeProto = make_node(op, output, inputs, &[output], attributes);
         self.graph.node.push(node);
+        self
+    }
+
+    /// A node with these outputs.
+    fn node_of(mut self, op: &str, inputs: &[&str], outputs: &[&str], attributes: Vec<AttributeProto>) -> Self {
+        self.graph.node.push(make_node(op, op, inputs, outputs, attributes));
         self
     }
 
@@ -222,5 +229,63 @@ fn spatial() -> Vec<Rewritten> {
                 ],
             )
             .end("Resize: by scales"),
+    ]
+}
+
+/// Recurrent layers over four steps of three features, with two features of state.
+fn recurrent() -> Vec<Rewritten> {
+    let layer = |gates: usize, direction: &str, biased: bool, more: Vec<AttributeProto>| {
+        let directions = if direction == "bidirectional" { 2 } else { 1 };
+        let sketch = Sketch::new(17)
+            .activation("a", &[4, 3])
+            .weight("w", &[directions, gates * 2, 3])
+            .weight("r", &[directions, gates * 2, 2])
+            .node("Transpose", &["a"], "x", vec![make_attr_ints("perm", &[1, 0, 2])]);
+        let sketch = if biased { sketch.weight("b", &[directions, gates * 4]) } else { sketch };
+        let attributes =
+            [vec![make_attr_int("hidden_size", 2), make_attr_string("direction", direction)], more].concat();
+        (sketch, attributes)
+    };
+    // All states of the sequence.
+    let whole = |op: &str, gates, direction: &str, biased, more: Vec<AttributeProto>, name: &str| {
+        let (sketch, attributes) = layer(gates, direction, biased, more);
+        let inputs: &[&str] = if biased { &["x", "w", "r", "b"] } else { &["x", "w", "r"] };
+        sketch
+            .node_of(op, inputs, &["h"], attributes)
+            .node("Transpose", &["h"], "y", vec![make_attr_ints("perm", &[2, 0, 1, 3])])
+            .end(&format!("{op}: {name}"))
+    };
+    // The state in `output` after the last step, from a first state that is trained or data.
+    let last = |op: &str, gates, outputs: &[&str], direction: &str, more: Vec<AttributeProto>, name: &str| {
+        let (sketch, attributes) = layer(gates, direction, true, more);
+        let states = if direction == "bidirectional" { 2 } else { 1 };
+        let sketch = sketch.activation("s", &[states, 2]).node(
+            "Transpose",
+            &["s"],
+            "start",
+            vec![make_attr_ints("perm", &[1, 0, 2])],
+        );
+        let cell: &[&str] = if op == "LSTM" { &["start"] } else { &[] };
+        let inputs = [&["x", "w", "r", "b", "", "start"], cell].concat();
+        sketch
+            .node_of(op, &inputs, outputs, attributes)
+            .node("Transpose", &["l"], "y", vec![make_attr_ints("perm", &[1, 0, 2])])
+            .end(&format!("{op}: {name}"))
+    };
+    let before_reset = || vec![make_attr_int("linear_before_reset", 1)];
+    let relu = || vec![make_attr_strings("activations", &["Relu"])];
+    vec![
+        whole("LSTM", 4, "forward", true, vec![], "all states"),
+        whole("LSTM", 4, "reverse", false, vec![], "reverse, no bias"),
+        whole("LSTM", 4, "bidirectional", true, vec![], "both directions"),
+        last("LSTM", 4, &["", "l"], "forward", vec![], "last state, from a first one"),
+        last("LSTM", 4, &["", "", "l"], "bidirectional", vec![], "last cells of both directions"),
+        whole("GRU", 3, "forward", true, vec![], "reset before the product"),
+        whole("GRU", 3, "forward", true, before_reset(), "reset after the product"),
+        whole("GRU", 3, "bidirectional", false, before_reset(), "both directions, no bias"),
+        last("GRU", 3, &["", "l"], "reverse", before_reset(), "last state of the reverse, from a first one"),
+        last("GRU", 3, &["", "l"], "forward", vec![], "last state, from a first one"),
+        whole("RNN", 1, "forward", true, vec![], "tanh"),
+        last("RNN", 1, &["", "l"], "forward", relu(), "relu, last state"),
     ]
 }

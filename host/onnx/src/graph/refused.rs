@@ -7,9 +7,6 @@ pub(super) struct Refused {
     pub remedy: &'static str,
 }
 
-const RECURRENT: &str = "recurrent layers are not differentiated";
-const UNROLL: &str =
-    "use attention, convolutions or feed-forward layers, or export it unrolled into Gemm and activations";
 const CONTROL: &str = "control flow chooses what runs from data, so a sample's cost and shapes could show it";
 const STRAIGHT: &str = "export the model without data-dependent if and loop";
 const RANDOM: &str = "it draws random numbers outside the run's seed";
@@ -34,7 +31,6 @@ pub(super) const REFUSED: &[Refused] = &[
     Refused { op: "Bernoulli", reason: RANDOM, remedy: REMOVE },
     Refused { op: "DeformConv", reason: SAMPLED, remedy: FIXED },
     Refused { op: "DequantizeLinear", reason: QUANTIZED, remedy: UNQUANTIZED },
-    Refused { op: "GRU", reason: RECURRENT, remedy: UNROLL },
     Refused { op: "GlobalLpPool", reason: POWERS, remedy: MEANS },
     Refused { op: "GridSample", reason: SAMPLED, remedy: FIXED },
     Refused {
@@ -43,7 +39,6 @@ pub(super) const REFUSED: &[Refused] = &[
         remedy: "use Softmax",
     },
     Refused { op: "If", reason: CONTROL, remedy: STRAIGHT },
-    Refused { op: "LSTM", reason: RECURRENT, remedy: UNROLL },
     Refused { op: "Loop", reason: CONTROL, remedy: STRAIGHT },
     Refused { op: "LpPool", reason: POWERS, remedy: MEANS },
     Refused { op: "MaxRoiPool", reason: SAMPLED, remedy: FIXED },
@@ -55,7 +50,6 @@ pub(super) const REFUSED: &[Refused] = &[
         remedy: "use a mask and Where",
     },
     Refused { op: "QuantizeLinear", reason: QUANTIZED, remedy: UNQUANTIZED },
-    Refused { op: "RNN", reason: RECURRENT, remedy: UNROLL },
     Refused { op: "RandomNormal", reason: RANDOM, remedy: REMOVE },
     Refused { op: "RandomNormalLike", reason: RANDOM, remedy: REMOVE },
     Refused { op: "RandomUniform", reason: RANDOM, remedy: REMOVE },

@@ -3,7 +3,7 @@
 use super::node::{Ruled, Site};
 use super::shape::{
     arg, constant, conv, cumulative, depth, einsum, elementwise, expand, gather_nd, join, matmul, norm, pad, pool,
-    reduce, reshape, resize, select, softmax, tile, transpose, triangle,
+    recurrent, reduce, reshape, resize, select, softmax, tile, transpose, triangle,
 };
 
 /// A rule: the shapes of a node's outputs, and where the batch lies in them.
@@ -39,6 +39,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("EyeLike", constant::eye_like),
     ("Flatten", reshape::flatten),
     ("Floor", elementwise::unary),
+    ("GRU", recurrent::gru),
     ("Gather", select::gather),
     ("GatherElements", select::gather_elements),
     ("GatherND", gather_nd::gather_nd),
@@ -56,6 +57,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("IsInf", elementwise::probe),
     ("IsNaN", elementwise::probe),
     ("LRN", norm::local_response),
+    ("LSTM", recurrent::lstm),
     ("LayerNormalization", norm::layer),
     ("LeakyRelu", elementwise::unary),
     ("Less", elementwise::compare),
@@ -79,6 +81,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("PRelu", elementwise::prelu),
     ("Pad", pad::pad),
     ("Pow", elementwise::pow),
+    ("RNN", recurrent::rnn),
     ("Reciprocal", elementwise::unary),
     ("ReduceL1", reduce::reduce),
     ("ReduceL2", reduce::reduce),

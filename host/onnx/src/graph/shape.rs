@@ -14,6 +14,7 @@ pub(super) mod matmul;
 pub(super) mod norm;
 pub(super) mod pad;
 pub(super) mod pool;
+pub(super) mod recurrent;
 pub(super) mod reduce;
 pub(super) mod reshape;
 pub(super) mod resize;

@@ -5,7 +5,6 @@ use super::*;
 /// Exports that are refused, and what the message names.
 const REFUSED: &[(&str, &str)] = &[
     ("batchnorm", "(BatchNormalization)"),
-    ("gru", "(GRU)"),
     ("dynamic-axis", "`shape`"),
     ("no-parameters", "no trainable initializer"),
 ];

@@ -17,7 +17,7 @@ pub(super) struct Rewrite<'a> {
 
 impl<'a> Rewrite<'a> {
     pub fn of(site: &'a Site<'_>) -> Rewrite<'a> {
-        let output = site.node.output.first().map_or("", |name| name.as_str());
+        let output = site.node.output.iter().find(|name| !name.is_empty()).map_or("", |name| name.as_str());
         Rewrite { name: site.name, output, rewritten: Rewritten::default(), made: 0 }
     }
 
@@ -51,6 +51,18 @@ impl<'a> Rewrite<'a> {
     pub fn floats(&mut self, shape: &[usize], data: Vec<f32>) -> String {
         let tensor = make_tensor("", &Tensor { shape: shape.to_vec(), data: TensorData::F32(data) });
         self.node("Constant", &[], vec![make_attr_tensor("value", tensor)])
+    }
+
+    /// A node that computes the output `output` of the node that is written.
+    pub fn named(&mut self, op: &str, inputs: &[&str], attributes: Vec<AttributeProto>, output: &str) {
+        self.made += 1;
+        let name = format!("{}/{}", self.name, self.made);
+        self.rewritten.nodes.push(make_node(op, &name, inputs, &[output], attributes));
+    }
+
+    /// The nodes, which compute all outputs under their names.
+    pub fn all(self) -> Outcome {
+        Outcome::Rewritten(self.rewritten)
     }
 
     /// The nodes, the last of which computes the output.
