@@ -12,6 +12,7 @@ mod charge;
 mod compare;
 mod derive;
 mod epsilon;
+mod events;
 mod filter;
 mod flags;
 mod init;
@@ -24,8 +25,10 @@ mod replay;
 mod report;
 mod resume;
 mod run_file;
+mod shell;
 mod signals;
 mod train;
+mod watch;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use damper_train::TrainError;
@@ -76,6 +79,8 @@ enum Command {
     Replay(replay::ReplayArgs),
     Report(report::ReportArgs),
     Audit(audit::AuditArgs),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
 }
 
 /// Why a subcommand failed: one line that names the cause and the remedy.
@@ -198,6 +203,8 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Replay(args) => replay::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Audit(args) => audit::run(&args),
+        Command::Completions(args) => shell::completions(&args, Cli::command()),
+        Command::Man(args) => shell::man(&args, Cli::command()),
     }
     .map(|()| ExitCode::SUCCESS)
 }

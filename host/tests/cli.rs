@@ -10,6 +10,8 @@ mod bad_input;
 mod budget;
 #[path = "cli/claims.rs"]
 mod claims;
+#[path = "cli/events.rs"]
+mod events;
 #[path = "cli/good_runs.rs"]
 mod good_runs;
 #[path = "cli/held_out.rs"]
@@ -22,12 +24,16 @@ mod markup;
 mod methods;
 #[path = "cli/noise.rs"]
 mod noise;
+#[path = "cli/progress.rs"]
+mod progress;
 #[path = "cli/record.rs"]
 mod record;
 #[path = "cli/report.rs"]
 mod report;
 #[path = "cli/resume.rs"]
 mod resume;
+#[path = "cli/shell.rs"]
+mod shell;
 #[path = "cli/text.rs"]
 mod text;
 #[path = "cli/unfinished.rs"]

@@ -57,6 +57,7 @@ impl TrainReport {
                           the key of the noise"
                     .into(),
             }),
+            command: vec![],
             warnings: warnings(run, outcome),
         }
     }
@@ -264,5 +265,12 @@ fn warnings(run: &Run, outcome: &Outcome) -> Vec<String> {
             outcome.lost_steps, outcome.steps
         )
     });
-    run.warnings.iter().cloned().chain(lost).collect()
+    let early = outcome.ended_early.map(|taken| {
+        format!(
+            "the run ended early, after step {taken}, for its evaluations had stopped to improve; epsilon is that of all {} \
+             planned steps",
+            outcome.steps
+        )
+    });
+    run.warnings.iter().cloned().chain(lost).chain(early).collect()
 }

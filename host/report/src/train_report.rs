@@ -59,6 +59,9 @@ pub struct TrainReport {
     pub versions: Versions,
     /// The recording of the run, where it was recorded.
     pub recording: Option<RecordingReport>,
+    /// The settings as they were given, one argument each; empty where the command did not run it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
     /// What the user was warned about.
     pub warnings: Vec<String>,
 }

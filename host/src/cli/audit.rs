@@ -101,7 +101,7 @@ enum Kind {
 #[command(
     mut_arg("out", |arg| arg.help(OUT)), mut_arg("json", |arg| arg.help(JSON)), mut_arg("seed", |arg| arg.help(SEED)),
     mut_arg("record", |arg| arg.hide(true)), mut_arg("record_limit", |arg| arg.hide(true)),
-    mut_arg("eval_every", |arg| arg.hide(true)), after_help = MECHANISM_HELP
+    mut_arg("eval_every", |arg| arg.hide(true)), mut_arg("stop_early", |arg| arg.hide(true)), after_help = MECHANISM_HELP
 )]
 struct MechanismArgs {
     #[command(flatten)]
@@ -116,7 +116,7 @@ struct MechanismArgs {
 #[command(
     mut_arg("out", |arg| arg.help(OUT)), mut_arg("json", |arg| arg.help(JSON)), mut_arg("seed", |arg| arg.help(REPLAY_SEED)),
     mut_arg("record", |arg| arg.hide(true)), mut_arg("record_limit", |arg| arg.hide(true)),
-    mut_arg("eval_every", |arg| arg.hide(true)), after_help = NEIGHBOURS_HELP
+    mut_arg("eval_every", |arg| arg.hide(true)), mut_arg("stop_early", |arg| arg.hide(true)), after_help = NEIGHBOURS_HELP
 )]
 struct NeighbourArgs {
     #[command(flatten)]
@@ -131,7 +131,7 @@ struct NeighbourArgs {
 #[command(
     mut_arg("out", |arg| arg.help(OUT)), mut_arg("json", |arg| arg.help(JSON)), mut_arg("seed", |arg| arg.help(SEED)),
     mut_arg("record", |arg| arg.hide(true)), mut_arg("record_limit", |arg| arg.hide(true)),
-    mut_arg("eval_every", |arg| arg.hide(true)), after_help = CANARY_HELP
+    mut_arg("eval_every", |arg| arg.hide(true)), mut_arg("stop_early", |arg| arg.hide(true)), after_help = CANARY_HELP
 )]
 struct CanaryArgs {
     #[command(flatten)]

@@ -1,20 +1,23 @@
-//! Progress on standard error: a bar on a terminal, a line every tenth of the run elsewhere.
+//! Progress on standard error: a bar on a terminal; elsewhere a line every twentieth of the run, and every minute.
 
 use super::flags::with_flags;
 use damper_accounting::upward;
 use damper_train::{Evaluation, Progress, Resumed, StepReport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
 
 /// A bar prices ε so many times in a run, of the steps up to the next time.
 const AHEAD: u32 = 20;
+/// No longer than this without a line.
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// Who watches.
 pub(super) enum Watcher {
     /// A terminal; up to which step ε was priced, and that ε.
     Bar { bar: ProgressBar, steps: u32, priced: (u32, f64) },
-    /// A file or a pipe; how many tenths were told.
-    Lines { tenths: u32, steps: u32 },
+    /// A file or a pipe; how many twentieths were told, and when.
+    Lines { twentieths: u32, steps: u32, last: Instant },
     /// Nobody.
     Quiet,
 }
@@ -30,7 +33,7 @@ impl Watcher {
             let bar = ProgressBar::with_draw_target(Some(u64::from(steps)), ProgressDrawTarget::stderr());
             Self::Bar { bar: bar.with_style(style), steps, priced: (0, 0.0) }
         } else {
-            Self::Lines { tenths: 0, steps }
+            Self::Lines { twentieths: 0, steps, last: Instant::now() }
         }
     }
 
@@ -79,10 +82,10 @@ impl Progress for Watcher {
                 bar.set_position(u64::from(at.step));
                 bar.set_message(status(at, *priced));
             }
-            Self::Lines { tenths, .. } => {
-                let reached = (u64::from(at.step) * 10 / u64::from(at.steps.max(1))) as u32;
-                if reached > *tenths {
-                    *tenths = reached;
+            Self::Lines { twentieths, last, .. } => {
+                let reached = twentieths_of(at.step, at.steps);
+                if reached > *twentieths || last.elapsed() >= MINUTE {
+                    (*twentieths, *last) = (reached, Instant::now());
                     let priced = (at.step, epsilon(at.step));
                     self.line(&format!("step {}/{}  {}", at.step, at.steps, status(at, priced)));
                 }
@@ -103,6 +106,11 @@ impl Progress for Watcher {
             self.line(&format!("epoch {:.1}: {accuracy}loss {:.4}, epsilon {epsilon}", at.epoch, at.loss));
         }
     }
+}
+
+/// Whole twentieths of `steps` steps that `step` steps are.
+pub(super) fn twentieths_of(step: u32, steps: u32) -> u32 {
+    u32::try_from(u64::from(step) * 20 / u64::from(steps.max(1))).unwrap_or(20)
 }
 
 /// Speed, time left, and ε of the first `until` steps.

@@ -2,14 +2,15 @@
 
 use super::charge::Charge;
 use super::epsilon::{EVENTS, accountant};
+use super::events::Events;
 use super::flags::with_flags;
 use super::method::MethodArgs;
 use super::model::{MEMORY, ModelArgs, bytes_text, memory};
 use super::optimizer::OptimizerArgs;
-use super::progress::Watcher;
 use super::report::write_report;
 use super::resume;
 use super::signals::Signals;
+use super::watch::{RunWatcher, metrics};
 use super::{Failure, answer, answer_json, pair};
 use clap::{Args, ValueEnum};
 use damper_accounting::{Accountant, Sampler, upward};
@@ -19,13 +20,12 @@ use damper_grad::Readout;
 use damper_onnx as onnx;
 use damper_report::{OutputFolder, TrainReport, Unfinished, is_finished, trained_model, unfinished_model};
 use damper_runtime::Choice;
-use damper_train::files::{self, FileError};
+use damper_train::files;
 use damper_train::{
-    self as train, Budget, Checkpoint, Evaluation, Invocation, Noise, Outcome, Progress, Record, Resumed, Run, Source,
-    StepReport, TestMetrics, TrainConfig,
+    self as train, Budget, Checkpoint, Invocation, Noise, Outcome, Record, Run, Source, TestMetrics, TrainConfig,
 };
 use std::io::{self, Write};
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -114,6 +114,8 @@ pub(super) struct TrainArgs {
     options: ModelArgs,
     #[command(flatten)]
     machine: MachineArgs,
+    #[command(flatten)]
+    progress: ProgressArgs,
     #[command(flatten)]
     recording: RecordingArgs,
 }
@@ -246,6 +248,10 @@ struct TrainingArgs {
     /// Evaluates on the held-out samples every so many epochs, beside the end
     #[arg(long, value_name = "EPOCHS")]
     eval_every: Option<f64>,
+    /// Ends the run after N evaluations in a row that are no better than the best before; needs --eval-every. Epsilon stays that of all
+    /// planned steps
+    #[arg(long, value_name = "N")]
+    stop_early: Option<NonZeroU32>,
 }
 
 #[derive(Args, Debug)]
@@ -264,6 +270,18 @@ struct MachineArgs {
     /// Threads, each with a session of its own; with discrete noise the result does not depend on it [default: processors]
     #[arg(long, value_name = "N")]
     workers: Option<NonZeroUsize>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Progress")]
+struct ProgressArgs {
+    /// Adds a line of JSON to FILE for each thing that happens: steps with epsilon so far, evaluations, warnings, states, the end; see
+    /// docs/events.md. (events.json in the output folder is something else: the events that epsilon follows from)
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
+    /// Writes held-out accuracy and loss, and epsilon so far, for TensorBoard
+    #[arg(long, value_name = "DIR")]
+    tensorboard: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -387,6 +405,7 @@ impl TrainArgs {
             workers: self.machine.workers,
             average: self.training.average,
             evaluate_every: self.training.eval_every,
+            stop_early: self.training.stop_early,
             test_metrics: match (self.data.test_metrics, self.data.test_loss_bound) {
                 (TestMetricsArg::Private, bound) => TestMetrics::Private { loss_bound: bound.unwrap_or(LOSS_BOUND) },
                 (_, Some(_)) => {
@@ -440,6 +459,13 @@ impl TrainArgs {
             (Some(_), None) => Err(Failure::new("--budget: needs --samples N, the number of training samples")),
             (None, _) => Ok(Charge::none()),
         }
+    }
+
+    /// The command line for the report. With --dataset-size the number of samples stays out of it.
+    fn command(&self) -> Vec<String> {
+        let args = self.invocation.iter().flat_map(|invocation| &invocation.args);
+        let is_told = |arg: &&String| self.privacy.dataset_size.is_none() || !arg.starts_with("--samples=");
+        ["damper".to_owned(), "train".to_owned()].into_iter().chain(args.filter(is_told).cloned()).collect()
     }
 
     /// Charges the rest of the run in `out`, whose charge has this number, against --budget.
@@ -533,36 +559,48 @@ fn train(
         (None, true) => None,
         (None, false) => Some(Checkpoint::begin(&private, run, invocation, every)?),
     };
+    let ProgressArgs { events, tensorboard } = &args.progress;
+    let mut events = Events::open(events.as_deref(), tensorboard.as_deref())?;
+    events.begin(&run.kind().to_string(), run.terms.steps, run.config.delta);
     for warning in run.warnings.iter().chain(&run.warnings_of_data) {
         let _ = writeln!(io::stderr(), "warning: {warning}");
     }
+    // Warnings of the data depend on its rows.
+    run.warnings.iter().for_each(|warning| events.warning(warning));
     if let Some(Record { file, .. }) = run.config.record.as_ref().filter(|_| !args.quiet) {
         let size = bytes_text(train::recording_bytes(run));
         let _ = writeln!(io::stderr(), "recording in {}, about {size}, as secret as the data", file.display());
     }
     let signals = Signals::listen()?;
-    let mut watcher = RunWatcher {
-        watcher: Watcher::new(run.terms.steps, args.quiet),
-        run,
-        folder,
-        told: vec![],
-        failed: None,
-        signals: &signals,
-    };
+    let mut watcher = RunWatcher::new(run, folder, args.quiet, &mut events, &signals);
     let outcome = match &mut checkpoint {
         Some(checkpoint) => train::run_resumable(run, checkpoint, &mut watcher),
         None => train::run(run, &private, &mut watcher),
     };
-    watcher.watcher.finish();
-    let outcome = outcome.map_err(in_model)?;
-    if let Some(error) = watcher.failed {
-        return Err(error.into());
+    let failed = watcher.finish();
+    let ended = match (outcome.map_err(in_model), failed) {
+        (Err(failure), _) | (Ok(_), Some(failure)) => Err(failure),
+        (Ok(outcome), None) if outcome.stopped => stopped(args, run, &outcome, folder, &mut events, signals.code()),
+        (Ok(outcome), None) => finished(args, run, &outcome, folder, &mut events),
+    };
+    if let Err(Failure(message)) = &ended {
+        events.error(message);
+    } else if matches!(ended, Ok(ExitCode::SUCCESS)) {
+        drop(checkpoint);
+        Checkpoint::remove(&private)?;
     }
-    if outcome.stopped {
-        return stopped(args, run, &outcome, folder, signals.code());
-    }
+    ended
+}
 
-    let report = TrainReport::new(run, &outcome);
+/// Writes the outputs of a run, and says where they are.
+fn finished(
+    args: &TrainArgs,
+    run: &Run,
+    outcome: &Outcome,
+    folder: &OutputFolder,
+    events: &mut Events,
+) -> Result<ExitCode, Failure> {
+    let report = TrainReport { command: args.command(), ..TrainReport::new(run, outcome) };
     folder.write("model.onnx", &onnx::encode(&trained_model(run, &outcome.params)?))?;
     folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
     folder.write("report.json", report.to_json().as_bytes())?;
@@ -570,8 +608,7 @@ fn train(
     if let Some(fault) = write_report(&args.out, &args.out)?.fault() {
         return Err(Failure::in_file(&args.out, fault));
     }
-    drop(checkpoint);
-    Checkpoint::remove(&private)?;
+    events.end(report.epsilon, report.delta);
 
     if args.json {
         answer_json(&report)?;
@@ -598,6 +635,7 @@ fn stopped(
     run: &Run,
     outcome: &Outcome,
     folder: &OutputFolder,
+    events: &mut Events,
     code: Option<u8>,
 ) -> Result<ExitCode, Failure> {
     let model = trained_model(run, &outcome.params)?;
@@ -605,6 +643,7 @@ fn stopped(
     folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
     let out = args.out.display();
     let statement = Unfinished::read(&args.out)?.ok_or_else(|| Failure::in_file(&args.out, "its plan is missing"))?;
+    events.stopped(outcome.steps, statement.epsilon);
     if args.json {
         answer_json(&statement)?;
     } else {
@@ -620,47 +659,6 @@ fn stopped(
         ))?;
     }
     Ok(ExitCode::from(code.unwrap_or(1)))
-}
-
-/// `metrics.csv` of these evaluations.
-fn metrics(run: &Run, evaluations: &[Evaluation]) -> String {
-    TrainReport::metrics(run.kind(), run.config.test_metrics, evaluations)
-}
-
-/// Who watches a run: a bar or lines, the file of metrics, and whoever presses Ctrl-C.
-struct RunWatcher<'a> {
-    watcher: Watcher,
-    run: &'a Run,
-    folder: &'a OutputFolder,
-    told: Vec<Evaluation>,
-    /// Why metrics could not be written, which ends the run.
-    failed: Option<FileError>,
-    signals: &'a Signals,
-}
-
-impl Progress for RunWatcher<'_> {
-    fn backend(&mut self, note: &str) {
-        self.watcher.backend(note);
-    }
-
-    fn step(&mut self, at: &StepReport, epsilon: &mut dyn FnMut(u32) -> f64) {
-        self.watcher.step(at, epsilon);
-    }
-
-    fn evaluated(&mut self, evaluation: &Evaluation) {
-        self.watcher.evaluated(evaluation);
-        self.told.push(*evaluation);
-        self.failed = self.folder.write("metrics.csv", metrics(self.run, &self.told).as_bytes()).err();
-    }
-
-    fn resumed(&mut self, at: &Resumed<'_>) {
-        self.told = at.evaluations.to_vec();
-        self.watcher.resumed(at);
-    }
-
-    fn stop(&mut self) -> bool {
-        self.failed.is_some() || self.signals.code().is_some()
-    }
 }
 
 #[cfg(test)]

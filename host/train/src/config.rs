@@ -6,7 +6,7 @@ use damper_accounting::{Accountant, Sampler};
 use damper_core::average::Averaging;
 use damper_grad::Readout;
 use damper_runtime::Choice;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
 /// The path of discrete noise.
@@ -60,6 +60,8 @@ pub struct TrainConfig {
     pub average: Option<Averaging>,
     /// Evaluates on the held-out split every so many epochs, beside the end.
     pub evaluate_every: Option<f64>,
+    /// Ends the run after so many evaluations without a better one. What it costs stays that of all steps.
+    pub stop_early: Option<NonZeroU32>,
     /// What is released of the held-out rows.
     pub test_metrics: TestMetrics,
     /// Records the run.
@@ -92,6 +94,7 @@ impl TrainConfig {
             workers: None,
             average: None,
             evaluate_every: None,
+            stop_early: None,
             test_metrics: TestMetrics::default(),
             record: None,
         }

@@ -12,6 +12,8 @@ pub struct Outcome {
     pub steps: u32,
     /// True if the run was asked to stop before its last step.
     pub stopped: bool,
+    /// Steps taken, if the run ended early because its evaluations stopped to improve. All steps are charged.
+    pub ended_early: Option<u32>,
     /// Steps among them that released nothing that counts: a stop lost them.
     pub lost_steps: u32,
     /// Each draw's event, from which ε follows.
@@ -45,6 +47,21 @@ pub struct Evaluation {
     pub loss: f64,
     /// Share of right answers, where the loss has classes.
     pub accuracy: Option<f64>,
+}
+
+impl Evaluation {
+    /// Returns true if none of the last `patience` evaluations is better than the best before them: by accuracy, or by loss where there
+    /// is none.
+    pub(crate) fn has_stalled(evaluations: &[Self], patience: u32) -> bool {
+        let score = |at: &Self| at.accuracy.unwrap_or(-at.loss);
+        let mut best: Option<(usize, f64)> = None;
+        for (index, score) in evaluations.iter().map(score).enumerate() {
+            if best.is_none_or(|(_, best)| score > best) {
+                best = Some((index, score));
+            }
+        }
+        best.is_some_and(|(index, _)| evaluations.len() - 1 - index >= patience as usize)
+    }
 }
 
 /// Where the run is. From public figures alone: speed is counted in expected samples.
@@ -88,4 +105,31 @@ pub struct Resumed<'a> {
     pub lost: u32,
     /// Evaluations so far.
     pub evaluations: &'a [Evaluation],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stalls(scores: &[f64], patience: u32, by_loss: bool) -> bool {
+        let of = |score: f64| {
+            let (loss, accuracy) = if by_loss { (-score, None) } else { (0.0, Some(score)) };
+            Evaluation { step: 0, epoch: 0.0, epsilon: 0.0, loss, accuracy }
+        };
+        Evaluation::has_stalled(&scores.iter().map(|score| of(*score)).collect::<Vec<_>>(), patience)
+    }
+
+    #[test]
+    fn evaluations_stall_without_a_better_one() {
+        for by_loss in [false, true] {
+            assert!(!stalls(&[], 1, by_loss));
+            assert!(!stalls(&[0.1], 1, by_loss));
+            assert!(stalls(&[0.1, 0.1], 1, by_loss), "an equal one is no better");
+            assert!(!stalls(&[0.1, 0.05], 2, by_loss));
+            assert!(stalls(&[0.1, 0.05, 0.09], 2, by_loss));
+            assert!(!stalls(&[0.1, 0.05, 0.2], 2, by_loss));
+            assert!(stalls(&[0.3, 0.1, 0.2], 2, by_loss), "better than the last is not better than the best");
+            assert!(stalls(&[0.3, f64::NAN, f64::NAN], 2, by_loss));
+        }
+    }
 }

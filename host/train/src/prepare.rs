@@ -112,6 +112,10 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
             galore.rank
         ));
     }
+    if let (Some(patience), None) = (config.stop_early, &data.test) {
+        let problem = "the data has no held-out samples to evaluate on; add `test`, or leave it out";
+        return Err(SettingError::new("stop_early", patience, problem).into());
+    }
     let physical_batch = physical_batch(&config, clipped.as_ref().unwrap_or(&grad).cost)?;
     let Truncated { price: priced, delta: plan_delta } = of_training(&config, &plan, terms.truncation, cut)?;
     let private_metrics = match &data.test {
@@ -294,6 +298,15 @@ fn check_settings(source: &Source, config: &TrainConfig) -> Result<(), TrainErro
     }
     if let Some(every) = config.evaluate_every {
         positive("evaluate_every", every)?;
+    } else if let Some(patience) = config.stop_early {
+        return refuse("stop_early", &patience, "needs evaluations before the end; add `evaluate_every`");
+    }
+    if let (Some(patience), TestMetrics::None) = (config.stop_early, config.test_metrics) {
+        return refuse(
+            "stop_early",
+            &patience,
+            "needs figures of the held-out samples; use `test_metrics` exact or private",
+        );
     }
     if config.dataset_size.is_some() && (config.sampler == Sampler::Shuffled || config.truncate.is_some()) {
         let problem = "shuffled batches and cut draws are priced for a public number of samples; leave it out, or use `sampler` \

@@ -202,8 +202,16 @@ where
     let elapsed = || before.seconds + started.elapsed().as_secs_f64();
     let mut told = started;
     let mut stopped = false;
+    let stalls = |evaluations: &[Evaluation]| {
+        config.stop_early.is_some_and(|patience| Evaluation::has_stalled(evaluations, patience.get()))
+    };
+    let mut ended_early = (first < steps && stalls(&evaluations)).then_some(first);
     // A stop may have lost all steps that were left.
-    let last = if first == steps && lost > 0 { first..=first } else { first + 1..=steps };
+    let last = match ended_early {
+        Some(_) => first..first,
+        None if first == steps && lost > 0 => first..first + 1,
+        None => first + 1..steps + 1,
+    };
     for done in last {
         if done > first {
             one_step(
@@ -227,7 +235,9 @@ where
                 average.add(&params, weight).expect("the mean has the parameters' length, and rates are finite");
             }
         }
-        if told.elapsed() >= TICK || done == steps {
+        // A twentieth of the run is told, however fast it goes.
+        let is_twentieth = u64::from(done) * 20 / u64::from(steps) > u64::from(done - 1) * 20 / u64::from(steps);
+        if told.elapsed() >= TICK || is_twentieth {
             told = Instant::now();
             let seconds = elapsed();
             let at = StepReport {
@@ -257,11 +267,12 @@ where
                 let at = Evaluation { step: done, epoch: epoch_of(done), epsilon, loss, accuracy };
                 progress.evaluated(&at);
                 evaluations.push(at);
+                ended_early = (done < steps && stalls(&evaluations)).then_some(done);
             }
         }
-        stopped = done < steps && progress.stop();
+        stopped = done < steps && ended_early.is_none() && progress.stop();
         if let Some(checkpoint) = &mut written.checkpoint
-            && (stopped || done == steps || checkpoint.is_due())
+            && (stopped || ended_early.is_some() || done == steps || checkpoint.is_due())
         {
             checkpoint.save(done, elapsed(), &evaluations, &mut (&mut params[..], (&mut average, &mut state)))?;
             progress.saved(done);
@@ -270,6 +281,19 @@ where
             written.ledger.store_mut().settle(steps, done)?;
             break;
         }
+        if ended_early.is_some() {
+            break;
+        }
+    }
+    if let Some(taken) = ended_early {
+        // When it ends follows from what was released, and the price was fixed before: that of all steps.
+        written.ledger.store_mut().settle(steps, steps)?;
+        for at in taken..steps {
+            spent.count(event(&draws, at)?);
+        }
+        if let Some(metrics) = &run.private_metrics {
+            (evaluations.len() as u32..metrics.releases).for_each(|_| spent.count_evaluation(metrics));
+        }
     }
     if let Some(recording) = written.recording.filter(|_| !stopped) {
         recording.finish()?;
@@ -277,8 +301,9 @@ where
     let params = average.mean().map_or_else(|| params.clone(), <[f32]>::to_vec);
     Ok(Outcome {
         params,
-        steps: written.ledger.charged_steps(),
+        steps: if ended_early.is_some() { steps } else { written.ledger.charged_steps() },
         stopped,
+        ended_early,
         lost_steps,
         recorded: Recorded {
             run: Some(run.kind()),

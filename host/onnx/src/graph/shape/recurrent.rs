@@ -84,7 +84,7 @@ fn unroll(site: &Site<'_>, kind: Kind) -> Ruled {
     if x.batch.is_none_or(|batch| batch.axis != batch_axis) {
         return Err(site.mixes(
             format!("its samples do not lie along axis {batch_axis} of its sequences"),
-            "give it sequences with the batch where its `layout` says",
+            "give it sequences with the batch where its layout attribute says",
         ));
     }
     if steps > LONGEST {

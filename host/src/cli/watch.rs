@@ -1,0 +1,93 @@
+//! Who watches a training run: a bar or lines, events, the file of metrics, and whoever presses Ctrl-C.
+
+use super::Failure;
+use super::events::Events;
+use super::progress::{Watcher, twentieths_of};
+use super::signals::Signals;
+use damper_report::{OutputFolder, TrainReport};
+use damper_train::{Evaluation, Progress, Resumed, Run, StepReport};
+
+/// The watcher of `damper train`.
+pub(super) struct RunWatcher<'a> {
+    watcher: Watcher,
+    run: &'a Run,
+    folder: &'a OutputFolder,
+    events: &'a mut Events,
+    signals: &'a Signals,
+    evaluations: Vec<Evaluation>,
+    /// Twentieths of the run that events have told.
+    twentieths: u32,
+    /// Why metrics could not be written, which ends the run.
+    failed: Option<Failure>,
+}
+
+impl<'a> RunWatcher<'a> {
+    pub(super) fn new(
+        run: &'a Run,
+        folder: &'a OutputFolder,
+        quiet: bool,
+        events: &'a mut Events,
+        signals: &'a Signals,
+    ) -> Self {
+        let watcher = Watcher::new(run.terms.steps, quiet);
+        Self { watcher, run, folder, events, signals, evaluations: vec![], twentieths: 0, failed: None }
+    }
+
+    /// Clears the bar. Returns why the run had to end, if it had to.
+    pub(super) fn finish(self) -> Option<Failure> {
+        self.watcher.finish();
+        self.failed.or(self.events.failed.take())
+    }
+}
+
+impl Progress for RunWatcher<'_> {
+    fn backend(&mut self, note: &str) {
+        self.watcher.backend(note);
+        self.events.backend(note);
+    }
+
+    fn step(&mut self, at: &StepReport, epsilon: &mut dyn FnMut(u32) -> f64) {
+        let mut last = None;
+        let mut epsilon = |first: u32| match last {
+            Some((known, epsilon)) if known == first => epsilon,
+            _ => {
+                let priced = epsilon(first);
+                last = Some((first, priced));
+                priced
+            }
+        };
+        self.watcher.step(at, &mut epsilon);
+        let reached = twentieths_of(at.step, at.steps);
+        if self.events.is_open() && reached > self.twentieths {
+            self.twentieths = reached;
+            self.events.step(at, epsilon(at.step));
+        }
+    }
+
+    fn evaluated(&mut self, evaluation: &Evaluation) {
+        self.watcher.evaluated(evaluation);
+        self.events.evaluated(evaluation);
+        self.evaluations.push(*evaluation);
+        let written = self.folder.write("metrics.csv", metrics(self.run, &self.evaluations).as_bytes());
+        self.failed = written.err().map(Failure::from);
+    }
+
+    fn resumed(&mut self, at: &Resumed<'_>) {
+        self.evaluations = at.evaluations.to_vec();
+        self.watcher.resumed(at);
+        self.events.resumed(at);
+    }
+
+    fn saved(&mut self, step: u32) {
+        self.events.saved(step);
+    }
+
+    fn stop(&mut self) -> bool {
+        self.failed.is_some() || self.events.failed.is_some() || self.signals.code().is_some()
+    }
+}
+
+/// `metrics.csv` of these evaluations.
+pub(super) fn metrics(run: &Run, evaluations: &[Evaluation]) -> String {
+    TrainReport::metrics(run.kind(), run.config.test_metrics, evaluations)
+}
