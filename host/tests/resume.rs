@@ -43,9 +43,7 @@ impl Stopping {
 
 impl Progress for Stopping {
     fn backend(&mut self, _: &str) {}
-    fn step(&mut self, at: &StepReport, _: &mut dyn FnMut(u32) -> f64) {
-        self.at = at.step;
-    }
+    fn step(&mut self, _: &StepReport, _: &mut dyn FnMut(u32) -> f64) {}
     fn evaluated(&mut self, at: &Evaluation) {
         self.told.push(*at);
     }
@@ -54,11 +52,8 @@ impl Progress for Stopping {
         self.at = at.step + at.lost;
         self.told = at.evaluations.to_vec();
     }
-    fn saved(&mut self, step: u32) {
-        self.at = step;
-    }
     fn stop(&mut self) -> bool {
-        // The state is written after each step, and says which one it was.
+        // Asked after each step but the last.
         self.at += 1;
         self.after.is_some_and(|after| self.at >= after)
     }
