@@ -162,6 +162,7 @@ where
             generator,
             observer.as_mut().map(|observer| &mut **observer as &mut dyn Observer),
         )?;
+        in_range(done, &params)?;
         if !(mutant::is(Mutant::EventsFewer) && done % 10 == 0) {
             spent.count(event(&draws, done - 1)?);
         }
@@ -200,6 +201,9 @@ where
             let at = Evaluation { step: done, epoch: epoch_of(done), epsilon, loss, accuracy };
             progress.evaluated(&at);
             evaluations.push(at);
+            if !loss.is_finite() {
+                return Err(diverged(done, "the held-out loss is"));
+            }
         }
     }
     if let Some(recording) = written.recording {
@@ -225,6 +229,23 @@ where
         workers: workers.count(),
         clip: step.slots().threshold.clip(&state.threshold),
     })
+}
+
+/// The square of a larger parameter is infinite in float32.
+const LARGEST: f32 = 1.8e19;
+
+/// Checks what step `number` released. Optimizers saturate, so a parameter that diverges is large, not infinite.
+fn in_range(number: u32, params: &[f32]) -> Result<(), TrainError> {
+    if params.iter().all(|x| x.abs() <= LARGEST) {
+        return Ok(());
+    }
+    Err(diverged(number, "a released parameter is"))
+}
+
+fn diverged(number: u32, what: &str) -> TrainError {
+    TrainError::Run(format!(
+        "step {number}: {what} infinite, not a number or beyond {LARGEST:e}, so the run stops; lower `lr`, or check the model's weights"
+    ))
 }
 
 /// A step or a release that did not open.
