@@ -3,6 +3,7 @@
 
 mod elementwise;
 mod exports;
+mod free_batch;
 mod hostile;
 mod layout;
 mod mixing;
