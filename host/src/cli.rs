@@ -1,7 +1,8 @@
 //! The command line: one file a subcommand, each a thin parse → plan → run.
 //!
 //! Standard output holds the answer and nothing else; progress, warnings and errors go to standard error. An error is one
-//! line that names the file, node, flag or row at fault and what to do. Exit codes: 0, 1 for an error, 2 for a wrong
+//! line that names the file, node, flag or row at fault and what to do. With --json it is also one object on standard output:
+//! {"error": "..."}. Exit codes: 0, 1 for an error, 2 for a wrong
 //! command line, 3 for a defect in damper itself.
 
 mod aggregate;
@@ -19,6 +20,7 @@ mod init;
 mod inspect;
 mod method;
 mod model;
+mod near_miss;
 mod optimizer;
 mod progress;
 mod replay;
@@ -39,6 +41,7 @@ use std::io::{self, Write};
 use std::panic;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -151,22 +154,25 @@ fn choose_mutant() -> Result<(), ExitCode> {
 
 fn parse_and_run(args: Vec<OsString>) -> ExitCode {
     flags::register(&Cli::command());
-    let args = resume::expand(&Cli::command(), args).and_then(|args| run_file::expand(Cli::command(), args));
-    let result = match args {
-        Ok(args) => match parse(args) {
-            Ok(command) => command.and_then(run),
-            Err(error) => {
-                // Help and version are no errors; clap gives them the code 0 and standard output.
-                let _ = error.print();
-                return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+    let given = args.iter().any(|arg| arg == "--json");
+    let all = resume::expand(&Cli::command(), args.clone()).and_then(|args| run_file::expand(Cli::command(), args));
+    let (in_json, result) = match all {
+        Ok(all) => {
+            let in_json = given || all.iter().any(|arg| arg == "--json");
+            match parse(all) {
+                Ok(command) => (in_json, command.and_then(run)),
+                Err(error) => return misused(error, &args, in_json),
             }
-        },
-        Err(failure) => Err(failure),
+        }
+        Err(failure) => (given, Err(failure)),
     };
     match result {
         Ok(code) => code,
         Err(Failure(message)) => {
             complain(&message);
+            if in_json {
+                complain_in_json(&one_line(&message));
+            }
             ExitCode::from(1)
         }
     }
@@ -185,6 +191,45 @@ fn parse(args: Vec<OsString>) -> Result<Result<Command, Failure>, clap::Error> {
         }
     }
     Ok(Ok(command))
+}
+
+/// A wrong command line. Help and version are no errors: clap gives them the code 0 and standard output.
+fn misused(mut error: clap::Error, args: &[OsString], in_json: bool) -> ExitCode {
+    near_miss::suggest(&mut error, &Cli::command(), args);
+    let text = error.to_string();
+    let said = plain_words(&text);
+    if said == text {
+        let _ = error.print();
+    } else {
+        let _ = write!(io::stderr(), "{said}");
+    }
+    if in_json && error.exit_code() != 0 {
+        let tips = said.split("\n\n").filter(|paragraph| paragraph.trim_start().starts_with("tip: "));
+        let tips = tips.map(|paragraph| format!("; {}", one_line(paragraph)));
+        complain_in_json(&(run_file::plain(&error) + &tips.collect::<String>()));
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// A message of the parser with what Rust's own parsers say in words.
+fn plain_words(message: &str) -> String {
+    const WORDS: [(&str, &str); 6] = [
+        ("cannot parse float from empty string", "give a number"),
+        ("cannot parse integer from empty string", "give a whole number"),
+        ("invalid float literal", "give a number"),
+        ("invalid digit found in string", "give a whole number"),
+        ("number would be zero for non-zero type", "give a whole number above 0"),
+        ("number too large to fit in target type", "give a smaller number"),
+    ];
+    WORDS.iter().fold(message.to_owned(), |text, (said, meant)| text.replace(said, meant))
+}
+
+/// An error of a command that answers in JSON, on standard output, unless the answer stands there already.
+fn complain_in_json(message: &str) {
+    if ANSWERED.load(Ordering::Relaxed) {
+        return;
+    }
+    let _ = answer_json(&serde_json::json!({ "error": message }));
 }
 
 fn run(command: Command) -> Result<ExitCode, Failure> {
@@ -224,11 +269,21 @@ fn complain(message: &str) {
 /// A message as one line. Files' names for things stand in messages: what would move a terminal's cursor is left out.
 fn one_line(message: &str) -> String {
     let shown: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    shown.split_whitespace().collect::<Vec<_>>().join(" ")
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    // The system's number of an error that it also has words for.
+    let Some((before, after)) = shown.split_once(" (os error ") else { return shown };
+    match after.split_once(')') {
+        Some((number, after)) if number.bytes().all(|b| b.is_ascii_digit()) => format!("{before}{after}"),
+        _ => shown,
+    }
 }
+
+/// True once the command has answered.
+static ANSWERED: AtomicBool = AtomicBool::new(false);
 
 /// The answer, on standard output. A reader that has gone away (`| head`) is no error.
 fn answer(text: &str) -> Result<(), Failure> {
+    ANSWERED.store(true, Ordering::Relaxed);
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -249,6 +304,7 @@ mod tests {
 
     #[test]
     fn a_message_is_one_line_whatever_a_file_calls_its_parts() {
+        assert_eq!(one_line("m: No such file (os error 2); check it"), "m: No such file; check it");
         assert_eq!(one_line("m.onnx: node 'a\nb\x1b[2J\u{9b}c' \t is  refused"), "m.onnx: node 'a b [2J c' is refused");
     }
 

@@ -8,12 +8,12 @@ mod grads;
 mod models;
 
 use damper::grad::{DeriveOptions, GradGraph, Loss, Readout, derive};
-use damper::graph::{DType, Graph, GraphOptions};
+use damper::graph::{DType, Graph};
 use damper::onnx::TensorRef;
 use damper::onnx::TensorSpec;
 use damper::runtime::{Backend, Session};
 use damper_testing::Random;
-use grads::{graph, released, run, session, values};
+use grads::{choice, graph, released, run, session, values};
 use models::{SKELETONS, backends, drawn};
 
 /// Physical batches: that of `damper train`, and others that a user may choose.
@@ -162,7 +162,7 @@ fn a_samples_bits_are_its_own_in_any_row_of_any_chunk() {
     for backend in backends() {
         let mut all = Vec::new();
         for file in SHIPPED.iter().chain(&EXPORTS) {
-            let graph = graph(file, &GraphOptions::default()).unwrap();
+            let graph = graph(file, &choice(file)).unwrap();
             for n in ROWS {
                 // At the file's values, and at larger ones.
                 for scale in [1.0, 1.7] {

@@ -34,10 +34,14 @@ mod report;
 mod resume;
 #[path = "cli/shell.rs"]
 mod shell;
+#[path = "cli/silent.rs"]
+mod silent;
 #[path = "cli/text.rs"]
 mod text;
 #[path = "cli/unfinished.rs"]
 mod unfinished;
+#[path = "cli/wrong_uses.rs"]
+mod wrong_uses;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -99,7 +103,9 @@ fn assert_refused(output: &Output, words: &[&str]) {
     for word in words {
         assert!(message.contains(word), "`{word}` is not in: {message}");
     }
-    assert!(output.stdout.is_empty());
+    let answer = serde_json::from_slice::<serde_json::Value>(&output.stdout);
+    let is_same = |answer: serde_json::Value| answer["error"].as_str().is_some_and(|said| message.contains(said));
+    assert!(output.stdout.is_empty() || answer.is_ok_and(is_same));
 }
 
 fn json(output: &Output) -> serde_json::Value {

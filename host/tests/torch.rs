@@ -12,7 +12,7 @@ use damper::graph::{DType, Graph, GraphOptions};
 use damper::onnx::Dim;
 use damper::onnx::TensorRef;
 use damper::runtime::Backend;
-use grads::{grad_graph, graph, run, session, values};
+use grads::{choice, grad_graph, graph, run, session, values};
 use models::{SKELETONS, backends, path};
 use npz::NpzArchive;
 use std::collections::BTreeMap;
@@ -208,7 +208,7 @@ fn largest(values: &[f64]) -> f64 {
 /// Runs `case` on the vectors' samples and compares; the largest difference of the bound that was seen.
 fn check(case: &Case, backend: &dyn Backend) -> f64 {
     let vectors = Vectors::read(case.vectors);
-    let graph = graph(case.file, &GraphOptions::default()).unwrap();
+    let graph = graph(case.file, &choice(case.file)).unwrap();
     let grad = derive(&graph, &DeriveOptions::new(case.loss.clone())).unwrap();
     let n = vectors.samples();
     let (x, values) = (vectors.f32("x"), values(&graph, &grad));

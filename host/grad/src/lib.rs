@@ -23,6 +23,7 @@ mod options;
 mod readout;
 mod rules;
 mod sweep;
+mod warnings;
 mod window;
 
 pub use cost::Cost;
@@ -33,4 +34,5 @@ pub use grad_graph::GradGraph;
 pub use options::{DeriveOptions, Loss, Reduction};
 pub use readout::{GradStrategy, Readout};
 pub use rules::{has_nonzero_derivative, is_differentiated, rules};
+pub use warnings::warnings;
 pub use window::Window;

@@ -59,7 +59,7 @@ pub fn emit(
 }
 
 /// The output that feeds the loss.
-fn source<'a>(graph: &'a Graph, options: &'a DeriveOptions) -> Result<(ValueId, &'a str), DeriveError> {
+pub fn source<'a>(graph: &'a Graph, options: &'a DeriveOptions) -> Result<(ValueId, &'a str), DeriveError> {
     let wanted = match (&options.loss, &options.output) {
         (Loss::Output(name), _) => Some((name, "`loss`")),
         (_, Some(name)) => Some((name, "`output`")),

@@ -21,6 +21,7 @@ mod batch;
 mod build;
 mod error;
 mod fold;
+mod free_batch;
 mod integers;
 mod node;
 mod options;
@@ -35,6 +36,7 @@ mod types;
 
 pub use crate::{DType, Tensor, TensorData};
 pub use error::GraphError;
+pub use free_batch::free_batch;
 pub use options::GraphOptions;
 pub use parameter::glob;
 pub use parameter::{Initializer, initializers, retie};

@@ -8,6 +8,7 @@
 
 mod attribute;
 mod build;
+mod float32;
 pub mod graph;
 mod load;
 mod mark;
@@ -23,6 +24,7 @@ pub use build::{
     Extent, data_type, make_attr_float, make_attr_int, make_attr_ints, make_attr_string, make_attr_strings,
     make_attr_tensor, make_node, make_tensor, make_tensor_f32, make_tensor_i64, make_value_info,
 };
+pub use float32::convert_to_float32;
 pub use load::node_name;
 pub use load::{LoadError, MAX_MODEL_BYTES, decode, encode, load};
 pub use mark::{is_marked, mark};

@@ -28,13 +28,8 @@ pub enum LoadError {
     #[error("{0}: the file is larger than 2 GiB, which no ONNX model can be: check the path")]
     TooLarge(String),
     /// The bytes are no protobuf message of this kind.
-    #[error("{file}: not an ONNX model, or truncated ({reason}): export it again with torch.onnx.export")]
-    NotOnnx {
-        /// The file.
-        file: String,
-        /// What the decoder said.
-        reason: String,
-    },
+    #[error("{0}: not an ONNX model, or truncated: export it again with torch.onnx.export")]
+    NotOnnx(String),
     /// A message without a graph or without an operator set.
     #[error("{file}: the model has no {what}, so it is not an ONNX model, or truncated: export it again")]
     Incomplete {
@@ -70,11 +65,8 @@ pub fn decode(file: &str, bytes: &[u8]) -> Result<ModelProto, LoadError> {
     if bytes.len() as u64 > MAX_MODEL_BYTES {
         return Err(LoadError::TooLarge(file));
     }
-    let model = match ModelProto::decode(bytes) {
-        Ok(model) => model,
-        Err(error) => {
-            return Err(LoadError::NotOnnx { file, reason: error.to_string() });
-        }
+    let Ok(model) = ModelProto::decode(bytes) else {
+        return Err(LoadError::NotOnnx(file));
     };
     if model.graph.as_ref().is_none_or(|graph| graph.output.is_empty()) {
         return Err(LoadError::Incomplete { file, what: "graph" });

@@ -55,7 +55,7 @@ pub(super) fn run(args: &DeriveArgs) -> Result<(), Failure> {
     if args.out.exists() && !args.out.is_file() {
         return Err(Failure::in_file(&args.out, "is there and no plain file; name another -o"));
     }
-    let model = args.options.load(&args.model)?;
+    let model = args.options.load(&args.model)?.model;
     let graph = Graph::from_model(&model, &args.options.graph_options())
         .map_err(|error| Failure::of_file(&args.model, error))?;
     let options = DeriveOptions { readout: args.readout, points: args.points, ..args.options.derive_options() };

@@ -88,7 +88,8 @@ pub(super) fn run(args: &InitArgs) -> Result<(), Failure> {
     if args.out.exists() && !args.out.is_file() {
         return Err(Failure::in_file(&args.out, "is there and no plain file; name another -o"));
     }
-    let model = onnx::load(&args.model)?;
+    let mut model = onnx::load(&args.model)?;
+    onnx::convert_to_float32(&mut model);
     let options = GraphOptions { train: args.train.clone(), freeze: args.freeze.clone(), ..GraphOptions::default() };
     let (mut model, list) =
         initialise(&model, &options, &args.init, args.seed).map_err(|error| Failure::of_file(&args.model, error))?;

@@ -8,10 +8,12 @@ use damper_grad::{
     DeriveError, DeriveOptions, GradGraph, GradStrategy, Readout, UNREACHED, derive, has_nonzero_derivative,
     is_differentiated,
 };
-use damper_onnx::graph::{Graph, Support, Value, initializers, support};
+use damper_onnx::graph::{Graph, Support, Value, initializers, retie, support};
 use damper_onnx::pb::{ModelProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto};
 use damper_report::page;
 use damper_report::{loss_name, reduction_name};
+use damper_train::init::Loaded;
+use damper_train::review;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -20,7 +22,7 @@ use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
 A model that cannot be trained is no error here: the last lines say why.
---train and --freeze override the rule that decides what is trained.
+--only, --train and --freeze override the rule that decides what is trained.
 
 Of a parameter that is trained, the third column says how a clipped sum takes
 its gradients: dense (the reverse sweep gives them), materialised of their
@@ -54,6 +56,8 @@ struct Inspection {
     inputs: Vec<Tensor>,
     outputs: Vec<Tensor>,
     parameters: Vec<Parameter>,
+    /// What to know before training; `damper train` gives the same.
+    warnings: Vec<String>,
     /// Numbers that are trained, and float numbers in initializers that are not.
     trained: usize,
     not_trained: usize,
@@ -116,7 +120,7 @@ struct Operator {
 }
 
 pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
-    let model = args.options.load(&args.model)?;
+    let Loaded { model, mut warnings, .. } = args.options.load(&args.model)?;
     let options = args.options.graph_options();
     let graph = Graph::from_model(&model, &options);
     let grads = match &graph {
@@ -125,6 +129,11 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
             grad_graphs(graph, &args.options.derive_options()).map_err(|refusal| with_flags(&refusal.to_string()))
         }
     };
+    if let Ok(graph) = &graph {
+        let tied = retie(&model, &options).map_err(|error| Failure::of_file(&args.model, error))?.into_owned();
+        let (_, of_model) = review(tied, graph, &options, &args.options.derive_options());
+        warnings.extend(of_model.iter().map(|line| with_flags(line)));
+    }
     let (refusal, grads) = match grads {
         Ok(grads) => (None, grads),
         Err(why) => (Some(why), vec![]),
@@ -175,6 +184,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
         trained,
         not_trained,
         parameters,
+        warnings,
         operators: operators(&model),
         loss: loss_name(&args.options.loss),
         reduction: reduction_name(&args.options.derive_options()),
@@ -293,6 +303,9 @@ impl fmt::Display for Inspection {
         });
         table(f, &rows.collect::<Vec<_>>())?;
         let reduction = self.reduction.map_or(String::new(), |reduction| format!(" --reduction {reduction}"));
+        for warning in &self.warnings {
+            writeln!(f, "\nwarning: {warning}")?;
+        }
         match &self.refusal {
             None => write!(f, "\ncan be trained with --loss {}{reduction}", self.loss),
             Some(why) => write!(f, "\ncannot be trained with --loss {}{reduction}: {why}", self.loss),

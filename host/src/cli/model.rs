@@ -4,8 +4,7 @@ use super::Failure;
 use clap::Args;
 use damper_grad::{DeriveOptions, Loss, Reduction};
 use damper_onnx::graph::GraphOptions;
-use damper_onnx::pb::ModelProto;
-use damper_train::init;
+use damper_train::init::{self, Loaded};
 use std::path::Path;
 
 /// How a model is read.
@@ -25,10 +24,13 @@ pub(super) struct ModelArgs {
     /// A sample's loss of those of its tokens or elements: their mean over the ones that count, or their sum
     #[arg(long, value_name = "mean|sum", default_value = "mean", value_parser = reduction)]
     pub reduction: Reduction,
+    /// Trains exactly the initializers that match, and no others (`*` and `?`; may be repeated)
+    #[arg(long, value_name = "PATTERN", conflicts_with_all = ["train", "freeze"])]
+    pub only: Vec<String>,
     /// Trains the initializers that match, whatever the rule says (`*` and `?`; may be repeated)
     #[arg(long, value_name = "PATTERN")]
     pub train: Vec<String>,
-    /// Does not train the initializers that match; wins over --train (may be repeated)
+    /// Does not train the initializers that match; wins over --train, so take --only to train a part (may be repeated)
     #[arg(long, value_name = "PATTERN")]
     pub freeze: Vec<String>,
     /// Takes the initializers that match as one weight for all their uses (may be repeated)
@@ -47,14 +49,15 @@ pub(super) struct ModelArgs {
 
 impl ModelArgs {
     /// The model in `file`, with weights.
-    pub(super) fn load(&self, file: &Path) -> Result<ModelProto, Failure> {
-        Ok(init::load(file, self.init_seed)?.0)
+    pub(super) fn load(&self, file: &Path) -> Result<Loaded, Failure> {
+        Ok(init::load(file, self.init_seed)?)
     }
 
     pub(super) fn graph_options(&self) -> GraphOptions {
         GraphOptions {
             train: self.train.clone(),
             freeze: self.freeze.clone(),
+            only: self.only.clone(),
             tie: self.tie.clone(),
             untie: self.untie.clone(),
             shape: self.shape.clone(),

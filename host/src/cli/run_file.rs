@@ -1,18 +1,29 @@
 //! `damper train run.toml`, and the audits of such a run: the same flags from a file, and flags given on the command line override it.
 //!
 //! A key is a flag's name without the dashes, and `model` the model. The file becomes flags before the command line is
-//! parsed, so both go through one parser.
+//! parsed, so both go through one parser. Paths are relative to the file; what is read may also lie in the working directory.
 
-use super::Failure;
+use super::{Failure, plain_words};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::Path;
 use toml::Value;
 
 /// Flags of which one at most is given: one on the command line overrides the other's in the file.
 const EITHER: [&str; 3] = ["epsilon", "noise-multiplier", "equation-6"];
+
+/// Keys whose value is a path of a file that is read, and of one that is written.
+const READ: [&str; 3] = ["model", "budget", "tokenizer"];
+const WRITTEN: [&str; 2] = ["out", "record"];
+
+/// Keys whose value may be KIND:PATH.
+const DATA: [&str; 2] = ["data", "test"];
+
+/// Extensions of files of settings in other languages.
+const OTHERS: [&str; 6] = ["yaml", "yml", "json", "ini", "cfg", "conf"];
 
 /// The command line `args` with what is in its `.toml` file added as flags; `args` as it is if it names none.
 pub(super) fn expand(command: Command, args: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
@@ -28,7 +39,13 @@ pub(super) fn expand(command: Command, args: Vec<OsString>) -> Result<Vec<OsStri
         _ => return Ok(args),
     };
     let Ok(Some(file)) = given.try_get_one::<std::path::PathBuf>("model") else { return Ok(args) };
-    if file.extension().is_none_or(|extension| extension != "toml") {
+    let extension = file.extension().and_then(OsStr::to_str).unwrap_or_default();
+    if OTHERS.contains(&extension) {
+        let found = if file.exists() { "not a run file" } else { "there is no such file" };
+        let problem = format!("{found}; write a run file in TOML, as run.toml (damper train --help shows one)");
+        return Err(Failure::in_file(file, problem));
+    }
+    if extension != "toml" {
         return Ok(args);
     }
     let found = path.iter().try_fold(&command, |command, name| command.find_subcommand(name));
@@ -42,8 +59,10 @@ pub(super) fn expand(command: Command, args: Vec<OsString>) -> Result<Vec<OsStri
 
 /// The entries of a file of flags, in its order.
 pub(super) fn read(file: &Path) -> Result<toml::Table, Failure> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::in_file(file, format!("cannot be read ({error}): check the path")))?;
+    let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Failure::in_file(file, "there is no such file; check the path"),
+        _ => Failure::in_file(file, format!("cannot be read ({error}); check its permissions")),
+    })?;
     text.parse().map_err(|error: toml::de::Error| {
         let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
         Failure::in_file(file, format!("line {line}: not TOML ({}): correct it", error.message()))
@@ -67,7 +86,7 @@ fn flags(train: &Command, given: &ArgMatches, file: &Path) -> Result<Vec<OsStrin
         };
         let overridden = is_given(flag) || (EITHER.contains(&flag) && EITHER.iter().any(|other| is_given(other)));
         if !overridden {
-            let values = values(arg, value).ok_or_else(|| {
+            let values = values(arg, &beside(file, key, value)).ok_or_else(|| {
                 Failure::in_file(
                     file,
                     format!("`{key} = {value}`: give a text, a number, true or false, or a list of them"),
@@ -80,6 +99,20 @@ fn flags(train: &Command, given: &ArgMatches, file: &Path) -> Result<Vec<OsStrin
         }
     }
     Ok(flags)
+}
+
+/// `value`, and if it is a path, as seen from the working directory.
+fn beside(file: &Path, key: &str, value: &Value) -> Value {
+    let Value::String(text) = value else { return value.clone() };
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let (kind, path) = match text.split_once(':') {
+        Some((kind, path)) if DATA.contains(&key) => (format!("{kind}:"), path),
+        _ if READ.contains(&key) || WRITTEN.contains(&key) => (String::new(), text.as_str()),
+        _ => return value.clone(),
+    };
+    let moved = folder.join(path);
+    let here = !WRITTEN.contains(&key) && !moved.exists() && Path::new(path).exists();
+    Value::String(if here { text.clone() } else { format!("{kind}{}", moved.display()) })
 }
 
 /// What is said of a key that is no flag.
@@ -105,7 +138,7 @@ pub(super) fn refuses(train: &Command, flags: &[String]) -> Option<String> {
 
 /// The first paragraph of clap's message, in one line.
 pub(super) fn plain(error: &clap::Error) -> String {
-    let text = error.to_string();
+    let text = plain_words(&error.to_string());
     let paragraph = text.split("\n\n").next().unwrap_or_default();
     let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
     line.strip_prefix("error: ").unwrap_or(&line).to_owned()

@@ -55,6 +55,8 @@ where run.toml is
   lr = 1.0
   clip = 0.1
   out = \"run\"
+Its paths are relative to run.toml; what is read may also lie in the working
+directory.
 
 The folder --out then holds model.onnx, report.html, report.json, statement.json,
 events.json and metrics.csv. Epsilon covers the training samples in them, and the

@@ -68,7 +68,7 @@ fn audits_leave_their_records_in_the_folder_of_the_run_that_they_are_of() {
     assert_refused(&audit("neighbours", &file, &[]).output().unwrap(), &["file: is a file", "--out"]);
     let below = file.join("below");
     assert_refused(
-        &audit("canary", &below, &["--epochs", "1000"]).output().unwrap(),
+        &audit("canary", &below, &["--epochs", "50"]).output().unwrap(),
         &["below: cannot be made", "--out"],
     );
     fs::write(out.join("report.json"), "{").unwrap();

@@ -244,7 +244,8 @@ fn a_parameter_that_the_loss_does_not_reach_is_not_trained() {
     let mut model = onnx::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(MLP)).unwrap();
     let graph = model.graph.as_mut().unwrap();
     let (input, plain) = (graph.input[0].name.clone(), graph.output[0].name.clone());
-    graph.node.push(onnx::make_node("Mul", "aside", &[&input, "other"], &["aux"], vec![]));
+    graph.node.push(onnx::make_node("Tanh", "bent", &[&input], &["bent"], vec![]));
+    graph.node.push(onnx::make_node("Mul", "aside", &["bent", "other"], &["aux"], vec![]));
     graph.initializer.push(onnx::make_tensor_f32("other", &[1], &[0.5]));
     graph.output.push(onnx::make_value_info("aux", DType::F32, &[]));
     let path = folder.join("heads.onnx");

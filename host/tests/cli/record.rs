@@ -258,7 +258,8 @@ fn what_is_no_whole_pack_is_refused_by_its_name() {
         assert!(message.starts_with("error: ") && message.lines().count() == 1, "{message}");
         assert!(words.iter().all(|word| message.contains(word)), "{message}");
         assert!(BASE_SAID.starts_with(&stdout(&output)));
-        assert!(replay(&[&file], &["--json"]).stdout.is_empty());
+        let answer: serde_json::Value = serde_json::from_slice(&replay(&[&file], &["--json"]).stdout).unwrap();
+        assert!(message.contains(answer["error"].as_str().unwrap()), "{message}");
     }
     assert_refused(&replay(&[folder.path()], &[]), &["is no file"]);
     assert_refused(&replay(&[&folder.path().join("none")], &[]), &["none", "check the path"]);

@@ -70,14 +70,31 @@ pub enum InitError {
     Nothing,
 }
 
-/// Reads a model, and makes the values that a skeleton leaves out. Gives the model and, where values were made, the seed:
-/// `seed`, or 0 where none is given.
+/// A model with weights in float32.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Loaded {
+    /// The model.
+    pub model: ModelProto,
+    /// The seed of the weights that the file leaves out; none where it has them all.
+    pub init_seed: Option<u64>,
+    /// One line each, for whoever starts the run.
+    pub warnings: Vec<String>,
+}
+
+/// Reads a model, converts it to float32, and makes the values that a skeleton leaves out with `seed`, or 0 where none is given.
 ///
 /// # Errors
 ///
 /// [`InitError`]: the file is no model, its metadata is wrong, or a seed is given and the file has all values.
-pub fn load(path: &Path, seed: Option<u64>) -> Result<(ModelProto, Option<u64>), InitError> {
+pub fn load(path: &Path, seed: Option<u64>) -> Result<Loaded, InitError> {
     let mut model = onnx::load(path)?;
+    let converted = onnx::convert_to_float32(&mut model).join(" and ");
+    let warnings = match converted.as_str() {
+        "" => vec![],
+        floats => {
+            vec![format!("{}: its {floats} numbers are converted to float32, as is the trained model", path.display())]
+        }
+    };
     let used = seed.unwrap_or(0);
     let in_file = |error| InitError::InFile { file: path.display().to_string(), error: Box::new(error) };
     if onnx::is_marked(&model) {
@@ -86,8 +103,8 @@ pub fn load(path: &Path, seed: Option<u64>) -> Result<(ModelProto, Option<u64>),
     let made = fill(&mut model, used).map_err(in_file)?;
     match (made, seed) {
         (0, Some(_)) => Err(in_file(InitError::IdleSeed)),
-        (0, None) => Ok((model, None)),
-        _ => Ok((model, Some(used))),
+        (0, None) => Ok(Loaded { model, init_seed: None, warnings }),
+        _ => Ok(Loaded { model, init_seed: Some(used), warnings }),
     }
 }
 

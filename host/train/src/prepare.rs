@@ -4,10 +4,11 @@ use super::galore::forms;
 use super::held_out::{PrivateMetrics, evaluations, steps_between};
 use super::price::{Priced, of_training, price, tuning_rate};
 use super::recording;
+use super::review::review;
 use super::run_plan::RunPlan;
 use super::{Budget, Clipping, Noise, Run, Terms, TestMetrics, TrainConfig, TrainError};
 use crate::init;
-use damper_accounting::{Sampler, Truncated};
+use damper_accounting::{Sampler, Truncated, upward};
 use damper_data::{DataOptions, Dataset, InputShape, LabelKind, Split, TestSource, held_out_rows, load};
 use damper_grad::{Cost, DeriveOptions, GradGraph, Loss, Readout, derive};
 use damper_onnx::SettingError;
@@ -18,6 +19,12 @@ use damper_onnx::{Dim, TensorSpec};
 use std::fmt::Display;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+
+/// Learning rates above this are beyond sense.
+const LARGE_LR: f64 = 1e3;
+
+/// An ε above this is hardly a guarantee.
+const WEAK_EPSILON: f64 = 20.0;
 
 /// Where model and data come from.
 #[derive(Clone, Debug)]
@@ -40,6 +47,7 @@ pub struct Source {
 #[derive(Debug)]
 pub struct Read {
     model: ModelProto,
+    warnings: Vec<String>,
     init_seed: Option<u64>,
     graph: Graph,
     grad: GradGraph,
@@ -54,7 +62,7 @@ pub struct Read {
 ///
 /// The model or the data is at fault; the message says which, and what to do.
 pub fn read(source: &Source) -> Result<Read, TrainError> {
-    let (model, init_seed) = init::load(&source.model, source.init_seed)?;
+    let init::Loaded { model, init_seed, mut warnings } = init::load(&source.model, source.init_seed)?;
     let model = retie(&model, &source.graph)?.into_owned();
     let graph = Graph::from_model(&model, &source.graph)?;
     let grad = derive(&graph, &as_read(&source.derive))?;
@@ -66,7 +74,9 @@ pub fn read(source: &Source) -> Result<Read, TrainError> {
     };
     let derive = DeriveOptions { output: Some(graph.value(output).name.clone()), ..source.derive.clone() };
     let data = load(&source.data, &data_options)?;
-    Ok(Read { model, init_seed, graph, grad, derive, data })
+    let (model, of_model) = review(model, &graph, &source.graph, &derive);
+    warnings.extend(of_model);
+    Ok(Read { model, warnings, init_seed, graph, grad, derive, data })
 }
 
 /// The graph that the workers read: they take outer products themselves.
@@ -84,7 +94,7 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     damper_core::self_test()?;
     check_settings(source, &config)?;
     config.method.check(&config.optimizer)?;
-    let Read { model, init_seed, graph, grad, derive, data } = read(source)?;
+    let Read { model, warnings: of_model, init_seed, graph, grad, derive, data } = read(source)?;
     let clipped = clipped(&graph, &source.derive, &config)?;
 
     let Priced { terms, cut, plan, mut warnings, mut warnings_of_data } = price(&mut config, data.train.len() as u64)?;
@@ -92,6 +102,13 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         warnings.push(
             "`seed` makes this run a simulation: its noise can be recomputed, so nothing of it is private".into(),
         );
+    }
+    warnings.extend(of_model);
+    let lr = config.method.learning_rate.lr;
+    if lr > LARGE_LR {
+        warnings.push(format!(
+            "`lr` {lr:e}: beyond sense, so the parameters are likely to become infinite; use 0.001 to 10"
+        ));
     }
     if !grad.unreached.is_empty() {
         let names = grad.unreached.join(", ");
@@ -125,6 +142,12 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     let of_held_out =
         private_metrics.as_ref().map(|metrics| metrics.plan.epsilon(config.accountant, config.delta)).transpose()?;
     let priced = of_held_out.filter(|held_out| held_out.epsilon > priced.epsilon).unwrap_or(priced);
+    if priced.epsilon > WEAK_EPSILON {
+        warnings.push(format!(
+            "epsilon {}: hardly a guarantee; 10 and less are usual: raise the noise, or train for fewer steps",
+            upward(priced.epsilon)
+        ));
+    }
     if config.test_metrics == TestMetrics::Exact
         && let Some(TestSource::Fraction(fraction)) = source.data_options.test
     {

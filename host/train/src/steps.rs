@@ -226,6 +226,7 @@ where
                 generator,
                 observer.as_mut().map(|observer| &mut **observer as &mut dyn Observer),
             )?;
+            in_range(done, &params)?;
             if !(mutant::is(Mutant::EventsFewer) && done % 10 == 0) {
                 spent.count(event(&draws, done - 1)?);
             }
@@ -267,6 +268,9 @@ where
                 let at = Evaluation { step: done, epoch: epoch_of(done), epsilon, loss, accuracy };
                 progress.evaluated(&at);
                 evaluations.push(at);
+                if !loss.is_finite() {
+                    return Err(diverged(done, "the held-out loss is"));
+                }
                 ended_early = (done < steps && stalls(&evaluations)).then_some(done);
             }
         }
@@ -321,6 +325,23 @@ where
         workers: workers.count(),
         clip: step.slots().threshold.clip(&state.threshold),
     })
+}
+
+/// The square of a larger parameter is infinite in float32.
+const LARGEST: f32 = 1.8e19;
+
+/// Checks what step `number` released. Optimizers saturate, so a parameter that diverges is large, not infinite.
+fn in_range(number: u32, params: &[f32]) -> Result<(), TrainError> {
+    if params.iter().all(|x| x.abs() <= LARGEST) {
+        return Ok(());
+    }
+    Err(diverged(number, "a released parameter is"))
+}
+
+fn diverged(number: u32, what: &str) -> TrainError {
+    TrainError::Run(format!(
+        "step {number}: {what} infinite, not a number or beyond {LARGEST:e}, so the run stops; lower `lr`, or check the model's weights"
+    ))
 }
 
 /// A step or a release that did not open.

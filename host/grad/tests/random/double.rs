@@ -55,6 +55,7 @@ pub fn run(grad: &GradGraph, feeds: &[Feed], n: usize) -> BTreeMap<String, Array
         inputs: vec![],
         outputs: vec![],
         parameters: vec![],
+        warnings: vec![],
     };
     let mut values: HashMap<String, Array> = HashMap::new();
     for proto in &graph.initializer {

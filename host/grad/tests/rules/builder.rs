@@ -29,7 +29,15 @@ pub struct GraphBuilder {
 impl GraphBuilder {
     /// An empty graph in the given operator set.
     pub fn new(opset: i64) -> Self {
-        let graph = Graph { opset, values: vec![], nodes: vec![], inputs: vec![], outputs: vec![], parameters: vec![] };
+        let graph = Graph {
+            opset,
+            values: vec![],
+            nodes: vec![],
+            inputs: vec![],
+            outputs: vec![],
+            parameters: vec![],
+            warnings: vec![],
+        };
         Self { graph, random: Random(0) }
     }
 

@@ -21,7 +21,10 @@ pub struct Rewritten {
 impl Rewritten {
     /// Its graph, as a case with the mean squared error.
     pub fn case(&self) -> Case {
-        let graph = Graph::from_model(&self.model, &GraphOptions::default());
+        // Also what only shifts or scales an input.
+        let stored = self.model.graph.iter().flat_map(|graph| &graph.initializer).map(|tensor| tensor.name.clone());
+        let train = stored.filter(|name| name != "scales").collect();
+        let graph = Graph::from_model(&self.model, &GraphOptions { train, ..GraphOptions::default() });
         let graph = graph.unwrap_or_else(|error| panic!("{}: {error}", self.name));
         Case { name: self.name.clone(), graph, options: DeriveOptions::new(Loss::Mse) }
     }

@@ -7,6 +7,8 @@ pub struct GraphOptions {
     pub train: Vec<String>,
     /// Patterns of initializers that are not trained; they win over `train`.
     pub freeze: Vec<String>,
+    /// Patterns of the initializers that are trained, and no others. Where it is not empty, `train` and `freeze` count for nothing.
+    pub only: Vec<String>,
     /// Patterns of initializers that are one parameter for all their uses, whatever the rule says.
     pub tie: Vec<String>,
     /// Patterns of initializers that are a parameter of its own for each use; they win over `tie`.

@@ -3,7 +3,8 @@
 //! A float32 initializer that an output depends on is a parameter, unless exporters write it as a constant: the ones and
 //! zeros of a norm without weights and of a decomposed GroupNorm, exponents and other settings, single numbers with an
 //! exporter's name or with several readers, masks, sines and cosines, outputs of `Constant` nodes. The rows of a learned position embedding, looked up with constant indices and folded, are a parameter, as the
-//! table is one in the source. [`GraphOptions`] override it. What only comparisons, integers, conditions and steps
+//! table is one in the source. What only shifts or scales an input, or weights the loss, is a constant of the source, too: see
+//! `data_flow`. [`GraphOptions`] override it. What only comparisons, integers, conditions and steps
 //! depend on is never a parameter: it has no gradient, and noise alone would move it.
 //!
 //! Exporters merge initializers of equal value. The TorchScript exporter leaves an `Identity` under the lost name: each
@@ -13,8 +14,11 @@
 //! that constant folding made are read from the first again: see `ties`. [`GraphOptions`] override it.
 
 mod constants;
+mod data_flow;
 mod decoded;
+mod float;
 pub mod glob;
+mod notes;
 mod reads;
 mod ties;
 
@@ -24,7 +28,10 @@ use super::{GraphError, GraphOptions, Tensor};
 use crate::pb::{GraphProto, ModelProto};
 use crate::{DType, SettingError, attr_tensor, decode_tensor, node_name, split_name};
 
+use data_flow::{Constant, DataFlow};
 use decoded::decoded;
+pub(super) use float::Float;
+use float::Note;
 use reads::Reads;
 pub use ties::retie;
 
@@ -65,14 +72,6 @@ pub fn initializers(model: &ModelProto, options: &GraphOptions) -> Result<Vec<In
     Ok(named.chain(copies).chain(decisions.others).collect())
 }
 
-/// A float initializer, alias or split, or a trained `Constant`.
-pub(super) struct Float {
-    pub name: String,
-    pub tensor: Tensor,
-    pub trained: bool,
-    pub reason: String,
-}
-
 /// What is decided about a model's initializers.
 pub(super) struct Decisions {
     pub floats: Vec<Float>,
@@ -82,6 +81,8 @@ pub(super) struct Decisions {
     pub splits: HashMap<(usize, String), String>,
     /// Nodes that an output depends on.
     pub live: HashSet<usize>,
+    /// One line each.
+    pub warnings: Vec<String>,
 }
 
 /// How a candidate came about.
@@ -95,6 +96,7 @@ enum Source<'a> {
 pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decisions, GraphError> {
     let reads = Reads::of(graph);
     let tensors = decoded(graph)?;
+    let flow = DataFlow::of(graph, &reads, &tensors);
     let mut others = Vec::new();
     for proto in &graph.initializer {
         let name = proto.name.as_str();
@@ -113,11 +115,13 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
     let mut splits = HashMap::new();
     let mut add = |name: &str, tensor: &Tensor, source: Source<'_>| {
         let verdict = |called: &str, source: &Source<'_>, read_by: &[(usize, usize)]| {
-            let (trained, mut reason) = judge(graph, &reads, options, called, tensor, source, read_by, &tensors);
+            let judged = judge(graph, &reads, &flow, options, called, tensor, source, read_by, &tensors);
+            let (trained, mut reason, mut note) = judged;
             if trained {
                 reason.push_str(&remarks(graph, called, tensor, source, read_by));
+                note = note.or_else(|| merged(graph, options, called, source, read_by));
             }
-            Float { name: called.to_string(), tensor: tensor.clone(), trained, reason }
+            Float { name: called.to_string(), tensor: tensor.clone(), trained, reason, note }
         };
         let mut layers = reads.layers(graph, name, &tensors, &uniform, options).into_iter();
         let first = layers.next().unwrap_or_default();
@@ -151,8 +155,8 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
         let Some(name) = node.output.first() else {
             continue;
         };
-        // Other constants stay what they are; only the option `train` makes one a parameter.
-        if !glob::any(&options.train, name) {
+        // Other constants stay what they are; only the options `train` and `only` make one a parameter.
+        if !glob::any(&options.train, name) && !glob::any(&options.only, name) {
             continue;
         }
         let value = attr_tensor(&node.attribute, "value").and_then(|proto| decode_tensor(proto).ok());
@@ -160,7 +164,7 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
             add(name, &tensor, Source::Constant);
         }
     }
-    for (setting, patterns) in [("train", &options.train), ("freeze", &options.freeze)] {
+    for (setting, patterns) in [("only", &options.only), ("train", &options.train), ("freeze", &options.freeze)] {
         for pattern in patterns {
             let one = [pattern.clone()];
             let known = floats.iter().any(|float| glob::any(&one, &float.name))
@@ -171,7 +175,17 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
             }
         }
     }
-    Ok(Decisions { floats, others, splits, live: reads.live })
+    for pattern in &options.train {
+        let one = std::slice::from_ref(pattern);
+        let mut matching = floats.iter().filter(|float| glob::any(one, &float.name)).peekable();
+        if matching.peek().is_some() && matching.all(|float| glob::any(&options.freeze, &float.name)) {
+            let problem =
+                format!("`freeze` wins over it, so nothing that it matches is trained; use `only` '{pattern}' alone");
+            return Err(SettingError::new("train", format!("'{pattern}'"), problem).into());
+        }
+    }
+    let warnings = notes::warnings(graph, &floats);
+    Ok(Decisions { floats, others, splits, live: reads.live, warnings })
 }
 
 fn is_uniform(tensor: &Tensor) -> bool {
@@ -179,19 +193,20 @@ fn is_uniform(tensor: &Tensor) -> bool {
     tensor.as_f32().is_some_and(|data| !data.is_empty() && equal(data))
 }
 
-/// Whether the candidate is trained, and why.
+/// Whether the candidate is trained, why, and what a user should know of that.
 #[expect(clippy::too_many_arguments)]
 fn judge(
     graph: &GraphProto,
     reads: &Reads<'_>,
+    flow: &DataFlow<'_>,
     options: &GraphOptions,
     name: &str,
     tensor: &Tensor,
     source: &Source<'_>,
     read_by: &[(usize, usize)],
     tensors: &HashMap<&str, Tensor>,
-) -> (bool, String) {
-    let frozen = |why: &str| (false, format!("not trained: {why}"));
+) -> (bool, String, Option<Note>) {
+    let frozen = |why: &str| (false, format!("not trained: {why}"), None);
     let Some(data) = tensor.as_f32() else {
         return frozen("float64, and only float32 is trained");
     };
@@ -209,11 +224,18 @@ fn judge(
         let by = if constants::stops_gradients(reader, slot) { "takes" } else { "and what follows it take" };
         return frozen(&format!("{} '{called}' {by} no gradient back", reader.op_type));
     }
+    if !options.only.is_empty() {
+        let pattern = options.only.iter().find(|pattern| glob::any(std::slice::from_ref(pattern), name));
+        return match pattern {
+            Some(pattern) => (true, format!("trained: `only` '{pattern}'"), None),
+            None => frozen("`only` does not name it"),
+        };
+    }
     if let Some(pattern) = options.freeze.iter().find(|pattern| glob::any(std::slice::from_ref(pattern), name)) {
         return frozen(&format!("`freeze` '{pattern}'"));
     }
     if let Some(pattern) = options.train.iter().find(|pattern| glob::any(std::slice::from_ref(pattern), name)) {
-        return (true, format!("trained: `train` '{pattern}'"));
+        return (true, format!("trained: `train` '{pattern}'"), None);
     }
     if matches!(source, Source::Constant) {
         return frozen("output of a Constant node");
@@ -256,7 +278,38 @@ fn judge(
     {
         return frozen("a table of sines or cosines");
     }
-    (true, format!("trained: {role} of {} '{called}'", reader.op_type))
+    match flow.constant(read_by, tensors) {
+        Some(Constant::OfInput(node, input)) => {
+            let why =
+                format!("it only shifts or scales the input '{input}' ({node}); `train` '{name}' if it is a weight");
+            return (false, format!("not trained: {why}"), Some(Note::OfInput));
+        }
+        Some(Constant::OfLoss(node, labels)) => {
+            let why =
+                format!("it weights the loss, which '{labels}' enters ({node}); `train` '{name}' if it is a parameter");
+            return (false, format!("not trained: {why}"), Some(Note::OfLoss));
+        }
+        None => {}
+    }
+    let doubt = flow.is_doubtful(read_by).then_some(Note::Doubtful);
+    (true, format!("trained: {role} of {} '{called}'", reader.op_type), doubt)
+}
+
+/// Whether the exporter merged a trained candidate with another, or may have.
+fn merged(
+    graph: &GraphProto,
+    options: &GraphOptions,
+    name: &str,
+    source: &Source<'_>,
+    read_by: &[(usize, usize)],
+) -> Option<Note> {
+    let is_chosen = |name: &str| [&options.tie, &options.untie].into_iter().any(|patterns| glob::any(patterns, name));
+    match source {
+        Source::Split(base) => (!is_chosen(name) && !is_chosen(base)).then_some(Note::Merged),
+        Source::Initializer => (!is_chosen(name) && notes::is_shared(graph, read_by)).then_some(Note::Shared),
+        // An alias keeps the name that the source gives it.
+        Source::Alias(_) | Source::Constant => None,
+    }
 }
 
 /// What a user should know about a trained candidate.

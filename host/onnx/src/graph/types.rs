@@ -96,4 +96,6 @@ pub struct Graph {
     pub outputs: Vec<ValueId>,
     /// Float initializers, trained or not, that an output depends on.
     pub parameters: Vec<Parameter>,
+    /// What a user should know of the parameters before training: one line each.
+    pub warnings: Vec<String>,
 }

@@ -3,6 +3,7 @@
 
 mod elementwise;
 mod exports;
+mod free_batch;
 mod hostile;
 mod layout;
 mod mixing;
@@ -96,8 +97,14 @@ impl Sketch {
     }
 }
 
+/// Weights of sketches that are trained even if they scale an input alone.
+const WEIGHTS: [&str; 7] = ["w", "scale", "token", "positions", "three", "square", "row"];
+
 fn graph(model: &ModelProto) -> Result<Graph, GraphError> {
-    Graph::from_model(model, &GraphOptions::default())
+    let stored = &model.graph.as_ref().unwrap().initializer;
+    let train =
+        stored.iter().map(|tensor| tensor.name.clone()).filter(|name| WEIGHTS.contains(&name.as_str())).collect();
+    Graph::from_model(model, &GraphOptions { train, ..GraphOptions::default() })
 }
 
 fn refusal(model: &ModelProto) -> String {

@@ -2,7 +2,7 @@
 
 use super::*;
 use damper_onnx::graph::{BatchAxis, Initializer, initializers, retie};
-use damper_onnx::{make_attr_int as int, make_tensor_f32, write_trained};
+use damper_onnx::{make_attr_int as int, make_attr_ints, make_tensor_f32, write_trained};
 
 fn listed(model: &ModelProto, options: &GraphOptions) -> Vec<Initializer> {
     initializers(model, options).unwrap()
@@ -24,13 +24,14 @@ fn an_alias_of_a_merged_initializer_is_a_parameter_of_its_own() {
     let model = Sketch::new(17, &[N, 3])
         .tensor("a", &[3], &[1.0; 3])
         .node("Identity", &["a"], "b", &[])
-        .node("Mul", &["x", "a"], "h", &[])
+        .node("Tanh", &["x"], "u", &[])
+        .node("Mul", &["u", "a"], "h", &[])
         .node("Mul", &["h", "b"], "y", &[])
         .returns(&["y"]);
     let graph = graph(&model).unwrap();
     let names: Vec<&str> = graph.trained().map(|p| p.name.as_str()).collect();
     assert_eq!(names, ["a", "b"]);
-    assert_eq!(graph.nodes[1].inputs[1], graph.find("b"));
+    assert_eq!(graph.nodes[2].inputs[1], graph.find("b"));
     let because = "trained: scale of Mul 'y'; the exporter merged it with 'a', of equal value";
     assert_eq!(reason(&model, "b"), (true, because.to_string()));
 }
@@ -39,7 +40,8 @@ fn an_alias_of_a_merged_initializer_is_a_parameter_of_its_own() {
 fn equal_norms_that_an_exporter_merged_without_a_trace_come_apart() {
     let model = Sketch::new(17, &[N, 3])
         .tensor("ones", &[3], &[1.0; 3])
-        .node("Mul", &["x", "ones"], "first", &[])
+        .node("Tanh", &["x"], "u", &[])
+        .node("Mul", &["u", "ones"], "first", &[])
         .node("Tanh", &["first"], "t", &[])
         .node("Mul", &["t", "ones"], "second", &[])
         .returns(&["second"]);
@@ -135,7 +137,8 @@ fn patterns_override_and_freeze_wins() {
     let model = Sketch::new(17, &[N, 3])
         .weight("a.weight", &[3])
         .weight("a.bias", &[3])
-        .node("Mul", &["x", "a.weight"], "h", &[])
+        .node("Tanh", &["x"], "u", &[])
+        .node("Mul", &["u", "a.weight"], "h", &[])
         .node("Add", &["h", "a.bias"], "y", &[])
         .returns(&["y"]);
     let trained = |options: &GraphOptions| -> Vec<String> {
@@ -161,7 +164,8 @@ fn a_constant_node_is_trained_on_request_only() {
     let model = Sketch::new(17, &[N, 3])
         .weight("w", &[3])
         .node("Constant", &[], "k", &[value])
-        .node("Mul", &["x", "w"], "h", &[])
+        .node("Tanh", &["x"], "u", &[])
+        .node("Mul", &["u", "w"], "h", &[])
         .node("Add", &["h", "k"], "y", &[])
         .returns(&["y"]);
     assert_eq!(graph(&model).unwrap().trained().count(), 1);
@@ -310,7 +314,8 @@ fn a_reason_names_the_operator_behind_a_reshape() {
         .tensor("w", &[3], &[1.0, 2.0, 3.0])
         .ints("row", &[1, 3])
         .node("Reshape", &["w", "row"], "r", &[])
-        .node("Mul", &["x", "r"], "y", &[])
+        .node("Tanh", &["x"], "u", &[])
+        .node("Mul", &["u", "r"], "y", &[])
         .returns(&["y"]);
     assert_eq!(reason(&model, "w"), (true, "trained: scale of Mul 'y'".to_string()));
 }
@@ -394,7 +399,8 @@ fn what_no_gradient_comes_back_to_is_never_trained() {
         .node("Less", &["x", "moved"], "below", &[])
         .node("Cast", &["mask"], "kept", &[int("to", 9)])
         .node("And", &["below", "kept"], "both", &[])
-        .node("Mul", &["x", "w"], "scaled", &[])
+        .node("Tanh", &["x"], "u", &[])
+        .node("Mul", &["u", "w"], "scaled", &[])
         .node("Where", &["both", "scaled", "x"], "chosen", &[])
         .node("Add", &["step", "x"], "sum", &[])
         .node("Floor", &["sum"], "floor", &[])
@@ -408,4 +414,145 @@ fn what_no_gradient_comes_back_to_is_never_trained() {
     let because = "not trained: Mul 'moved' and what follows it take no gradient back";
     assert_eq!(reason(&threshold, "threshold"), (false, because.to_string()));
     assert_eq!(reason(&threshold, "mask"), (false, "not trained: Cast 'kept' takes no gradient back".to_string()));
+}
+
+/// `(x - mean) / std`, and a layer with the output `h`.
+fn normalised() -> Sketch {
+    Sketch::new(17, &[N, 3])
+        .weight("mean", &[3])
+        .weight("std", &[1, 3])
+        .ints("row", &[1, 3])
+        .weight("layer.weight", &[3, 4])
+        .weight("layer.bias", &[4])
+        .node("Reshape", &["mean", "row"], "means", &[])
+        .node("Sub", &["x", "means"], "centred", &[])
+        .node("Reciprocal", &["std"], "inverse", &[])
+        .node("Mul", &["centred", "inverse"], "normal", &[])
+        .node("MatMul", &["normal", "layer.weight"], "product", &[])
+        .node("Add", &["product", "layer.bias"], "h", &[])
+}
+
+fn trained(model: &ModelProto, options: &GraphOptions) -> Vec<String> {
+    Graph::from_model(model, options).unwrap().trained().map(|parameter| parameter.name.clone()).collect()
+}
+
+#[test]
+fn constants_of_an_input_are_frozen() {
+    let model = normalised().returns(&["h"]);
+    assert_eq!(trained(&model, &GraphOptions::default()), ["layer.weight", "layer.bias"]);
+    assert_eq!(trained(&model, &options(&["std"], &[])), ["std", "layer.weight", "layer.bias"]);
+    let because =
+        "not trained: it only shifts or scales the input 'x' (Sub 'centred'); `train` 'mean' if it is a weight";
+    assert_eq!(reason(&model, "mean"), (false, because.to_string()));
+    let warnings = Graph::from_model(&model, &GraphOptions::default()).unwrap().warnings;
+    assert_eq!(
+        warnings,
+        [
+            "'mean', 'std': not trained, for it only shifts or scales an input; give `train` with the name if it is a weight"
+        ]
+    );
+    assert!(Graph::from_model(&model, &options(&["std"], &["mean"])).unwrap().warnings.is_empty());
+}
+
+#[test]
+fn weights_past_an_input_are_trained() {
+    // A position embedding of an embedded input, the scale of a normalisation written out, and a gate of its square.
+    let model = Sketch::new(17, &[N, 4])
+        .weight("positions", &[4])
+        .weight("norm.weight", &[4])
+        .weight("gate", &[4])
+        .weight("w", &[4, 4])
+        .ints("last", &[-1])
+        .node("MatMul", &["x", "w"], "embedded", &[])
+        .node("Add", &["embedded", "positions"], "placed", &[])
+        .node("ReduceMean", &["x"], "mean", &[make_attr_ints("axes", &[-1])])
+        .node("Sub", &["x", "mean"], "centred", &[])
+        .node("Mul", &["centred", "norm.weight"], "scaled", &[])
+        .node("Mul", &["x", "x"], "square", &[])
+        .node("Mul", &["square", "gate"], "gated", &[])
+        .node("Add", &["placed", "scaled"], "sum", &[])
+        .node("Add", &["sum", "gated"], "all", &[])
+        .node("Tanh", &["all"], "y", &[])
+        .returns(&["y"]);
+    assert_eq!(trained(&model, &GraphOptions::default()), ["positions", "norm.weight", "gate", "w"]);
+}
+
+/// Cross-entropy with class weights, which the model computes itself.
+fn weighted_loss(looked_up: bool) -> ModelProto {
+    let model = normalised()
+        .ids("labels", &[N, 1])
+        .tensor("loss.weight", &[4], &[0.5, 1.0, 2.0, 4.0])
+        .ints("flat", &[-1])
+        .node("LogSoftmax", &["h"], "logarithms", &[int("axis", -1)]);
+    let model = if looked_up {
+        model
+            .node("GatherElements", &["logarithms", "labels"], "chosen", &[int("axis", 1)])
+            .node("Gather", &["loss.weight", "labels"], "weight", &[])
+            .node("Mul", &["chosen", "weight"], "weighted", &[])
+    } else {
+        model.node("Mul", &["logarithms", "loss.weight"], "scaled", &[]).node(
+            "GatherElements",
+            &["scaled", "labels"],
+            "weighted",
+            &[int("axis", 1)],
+        )
+    };
+    model.node("Neg", &["weighted"], "n", &[]).node("Reshape", &["n", "flat"], "loss", &[]).returns(&["loss"])
+}
+
+#[test]
+fn weights_of_classes_are_frozen() {
+    for (looked_up, node) in [(true, "Gather 'weight'"), (false, "Mul 'scaled'")] {
+        let model = weighted_loss(looked_up);
+        assert_eq!(trained(&model, &GraphOptions::default()), ["layer.weight", "layer.bias"]);
+        let because = format!(
+            "not trained: it weights the loss, which 'labels' enters ({node}); `train` 'loss.weight' if it is a parameter"
+        );
+        assert_eq!(reason(&model, "loss.weight"), (false, because));
+        let all = trained(&model, &options(&["loss.weight"], &[]));
+        assert_eq!(all, ["layer.weight", "layer.bias", "loss.weight"]);
+        let warnings = Graph::from_model(&model, &GraphOptions::default()).unwrap().warnings;
+        assert!(warnings.iter().any(|line| line.starts_with("'loss.weight': not trained, for it weights the loss")));
+    }
+}
+
+#[test]
+fn doubtful_constants_are_named() {
+    // Targets scaled back, and a difference from what is stored.
+    let model = normalised()
+        .weight("target.std", &[4])
+        .weight("anchor", &[4])
+        .node("Tanh", &["h"], "t", &[])
+        .node("Sub", &["t", "anchor"], "moved", &[])
+        .node("Tanh", &["moved"], "u", &[])
+        .node("Mul", &["u", "target.std"], "y", &[])
+        .returns(&["y"]);
+    let graph = Graph::from_model(&model, &options(&[], &["mean", "std"])).unwrap();
+    assert_eq!(
+        graph.warnings,
+        [
+            "'target.std', 'anchor': trained, though it may be a constant that shifts or scales values; give `freeze` with the \
+          name if it is one"
+        ]
+    );
+}
+
+#[test]
+fn only_trains_what_it_names() {
+    let model = normalised().returns(&["h"]);
+    let only = |patterns: &[&str]| GraphOptions {
+        only: patterns.iter().map(|pattern| pattern.to_string()).collect(),
+        ..GraphOptions::default()
+    };
+    assert_eq!(trained(&model, &only(&["*.bias"])), ["layer.bias"]);
+    assert_eq!(trained(&model, &only(&["mean", "*.bias"])), ["mean", "layer.bias"]);
+    assert_eq!(listed(&model, &only(&["*.bias"]))[2].reason, "not trained: `only` does not name it");
+    assert_eq!(
+        Graph::from_model(&model, &only(&["head.*"])).unwrap_err().to_string(),
+        "`only` 'head.*': matches no initializer; damper inspect lists their names"
+    );
+    assert_eq!(
+        Graph::from_model(&model, &options(&["layer.*"], &["*"])).unwrap_err().to_string(),
+        "`train` 'layer.*': `freeze` wins over it, so nothing that it matches is trained; use `only` 'layer.*' alone"
+    );
 }

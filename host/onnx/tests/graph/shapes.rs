@@ -353,6 +353,7 @@ fn a_dynamic_axis_takes_the_size_it_is_given() {
     *input = onnx::make_value_info("x", DType::F32, &[Extent::Batch, Extent::Batch, Extent::Fixed(3)]);
     let options = |shape: &[(&str, usize)]| GraphOptions {
         shape: shape.iter().map(|(name, size)| (name.to_string(), *size)).collect(),
+        train: vec!["w".into()],
         ..GraphOptions::default()
     };
     let graph = Graph::from_model(&model, &options(&[("x[1]", 5)])).unwrap();

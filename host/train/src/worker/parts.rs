@@ -152,7 +152,7 @@ mod tests {
     /// Each row's gradients of the model `file`, one after the other, as they are read from this readout's graph.
     fn rows(file: &str, readout: Readout) -> (usize, Vec<Vec<f32>>) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models").join(file);
-        let (model, _) = init::load(&path, None).unwrap();
+        let model = init::load(&path, None).unwrap().model;
         let graph = Graph::from_model(&model, &GraphOptions::default()).unwrap();
         let options = DeriveOptions { readout, ..DeriveOptions::new(Loss::SoftmaxCrossEntropy) };
         let grad = derive(&graph, &options).unwrap();

@@ -59,6 +59,7 @@ impl Builder<'_> {
             inputs: self.inputs.iter().map(|&id| at(id)).collect(),
             outputs: outputs.iter().map(|&id| at(id)).collect(),
             parameters: parameters.collect(),
+            warnings: self.decisions.warnings,
         };
         if graph.trained().next().is_none() {
             return Err(GraphError::Model(format!(

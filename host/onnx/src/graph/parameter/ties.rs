@@ -94,7 +94,7 @@ pub(super) fn find(graph: &GraphProto, options: &GraphOptions) -> Result<Vec<Tie
             });
         }
     }
-    for (setting, patterns) in [("train", &options.train), ("freeze", &options.freeze)] {
+    for (setting, patterns) in [("only", &options.only), ("train", &options.train), ("freeze", &options.freeze)] {
         for pattern in patterns {
             let one = [pattern.clone()];
             let copy = ties.iter().find(|tie| glob::any(&one, &tie.copy));

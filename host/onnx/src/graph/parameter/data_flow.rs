@@ -1,0 +1,245 @@
+//! Where data goes: initializers that only shift or scale an input, or that weight the loss, are constants of the source.
+//!
+//! The loss's part of a model is what follows its labels. Labels are inputs that reach no weight: no product with a matrix, no
+//! convolution, no normalisation and no look-up of vectors.
+
+use std::collections::{HashMap, HashSet};
+
+use super::Tensor;
+use super::reads::Reads;
+use crate::node_name;
+use crate::pb::{GraphProto, NodeProto};
+
+/// What depends on the data of a model, and how.
+pub(super) struct DataFlow<'a> {
+    graph: &'a GraphProto,
+    reads: &'a Reads<'a>,
+    /// Values that depend on the elements of an input.
+    data: HashSet<&'a str>,
+    /// Values that are an input, moved, shifted or scaled by constants; with the input's name.
+    raw: HashMap<&'a str, &'a str>,
+    /// Values that depend on labels, with the labels' name.
+    labelled: HashMap<&'a str, &'a str>,
+    /// Values computed elementwise from logarithms: log-probabilities and losses of classes.
+    logarithms: HashSet<&'a str>,
+}
+
+/// What an initializer is besides a weight.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Constant {
+    /// It only shifts or scales an input: node and input.
+    OfInput(String, String),
+    /// It weights the loss: node and labels.
+    OfLoss(String, String),
+}
+
+/// Operators that move elements and change none, if they read data at input 0.
+fn moves(op: &str) -> bool {
+    matches!(
+        op,
+        "Cast"
+            | "Expand"
+            | "Flatten"
+            | "Gather"
+            | "Identity"
+            | "Reshape"
+            | "Slice"
+            | "Split"
+            | "Squeeze"
+            | "Transpose"
+            | "Unsqueeze"
+    )
+}
+
+fn is_affine(op: &str) -> bool {
+    matches!(op, "Add" | "Sub" | "Mul" | "Div")
+}
+
+/// Operators that have a weight, or that look vectors up.
+fn has_weight(node: &NodeProto, slot: usize, tensors: &HashMap<&str, Tensor>) -> bool {
+    let op = node.op_type.as_str();
+    let table = || node.input.first().and_then(|name| tensors.get(name.as_str()));
+    match op {
+        "MatMul" | "Gemm" | "Conv" | "ConvTranspose" | "Einsum" | "PRelu" | "GRU" | "LSTM" | "RNN" => true,
+        "Gather" => slot == 1 && table().is_some_and(|table| table.shape.len() > 1),
+        _ => op.ends_with("Normalization"),
+    }
+}
+
+impl<'a> DataFlow<'a> {
+    pub fn of(graph: &'a GraphProto, reads: &'a Reads<'a>, tensors: &HashMap<&str, Tensor>) -> DataFlow<'a> {
+        let stored: HashSet<&str> = graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
+        let inputs: Vec<&str> =
+            graph.input.iter().map(|input| input.name.as_str()).filter(|name| !stored.contains(name)).collect();
+        let mut flow = DataFlow {
+            graph,
+            reads,
+            data: inputs.iter().copied().collect(),
+            raw: inputs.iter().map(|name| (*name, *name)).collect(),
+            labelled: HashMap::new(),
+            logarithms: HashSet::new(),
+        };
+        let labels: Vec<&str> = {
+            let (with, without): (Vec<&str>, Vec<&str>) =
+                inputs.iter().partition(|input| flow.reaches_weight(input, tensors));
+            if with.is_empty() { vec![] } else { without }
+        };
+        flow.labelled = labels.iter().map(|name| (*name, *name)).collect();
+        for node in graph.node.iter().filter(|node| !matches!(node.op_type.as_str(), "Shape" | "Size")) {
+            let outputs = || node.output.iter().map(String::as_str).filter(|name| !name.is_empty());
+            let first =
+                |of: &HashMap<&'a str, &'a str>| node.input.iter().find_map(|name| of.get(name.as_str()).copied());
+            if node.input.iter().any(|name| flow.data.contains(name.as_str())) {
+                flow.data.extend(outputs());
+            }
+            if let Some(labels) = first(&flow.labelled) {
+                flow.labelled.extend(outputs().map(|name| (name, labels)));
+            }
+            if let Some(input) = flow.raw_of(node) {
+                flow.raw.extend(outputs().map(|name| (name, input)));
+            }
+            let of_logarithm = node.input.iter().any(|name| flow.logarithms.contains(name.as_str()));
+            let op = node.op_type.as_str();
+            if matches!(op, "Log" | "LogSoftmax" | "ReduceLogSum" | "ReduceLogSumExp" | "Softplus")
+                || of_logarithm && (is_affine(op) || moves(op) || op == "Neg")
+            {
+                flow.logarithms.extend(outputs());
+            }
+        }
+        flow
+    }
+
+    /// The input that `node` moves, shifts or scales by what depends on no data.
+    fn raw_of(&self, node: &NodeProto) -> Option<&'a str> {
+        let op = node.op_type.as_str();
+        let mut data = node.input.iter().enumerate().filter(|(_, name)| self.data.contains(name.as_str()));
+        let (slot, name) = data.next()?;
+        let alone = data.next().is_none();
+        let fits = slot == 0 && moves(op) || is_affine(op) && (slot == 0 || op != "Div");
+        self.raw.get(name.as_str()).copied().filter(|_| alone && fits)
+    }
+
+    fn reaches_weight(&self, input: &str, tensors: &HashMap<&str, Tensor>) -> bool {
+        let mut reached: HashSet<&str> = HashSet::from([input]);
+        for node in self.graph.node.iter().filter(|node| !matches!(node.op_type.as_str(), "Shape" | "Size")) {
+            let mut slots =
+                (0..node.input.len()).filter(|&slot| reached.contains(node.input[slot].as_str())).peekable();
+            if slots.peek().is_some() {
+                if slots.any(|slot| has_weight(node, slot, tensors)) {
+                    return true;
+                }
+                reached.extend(node.output.iter().map(String::as_str));
+            }
+        }
+        false
+    }
+
+    /// The nodes at which what `read_by` gives meets data: (node, slot).
+    pub fn meetings(&self, read_by: &[(usize, usize)]) -> Vec<(usize, usize)> {
+        let mut open = read_by.to_vec();
+        let mut seen: HashSet<(usize, usize)> = open.iter().copied().collect();
+        let mut met = Vec::new();
+        while let Some((node, slot)) = open.pop() {
+            let outputs = &self.graph.node[node].output;
+            if outputs.iter().any(|name| self.data.contains(name.as_str())) {
+                met.push((node, slot));
+                continue;
+            }
+            let next = outputs.iter().flat_map(|name| self.reads.of_name(name)).copied();
+            open.extend(next.filter(|read| seen.insert(*read)));
+        }
+        met.sort_unstable();
+        met
+    }
+
+    /// What an initializer that `read_by` read is, if it is no weight.
+    pub fn constant(&self, read_by: &[(usize, usize)], tensors: &HashMap<&str, Tensor>) -> Option<Constant> {
+        let met = self.meetings(read_by);
+        let node = |index: usize| &self.graph.node[index];
+        let output = |index: usize| node(index).output.first().map_or("", String::as_str);
+        let &(first, _) = met.first()?;
+        let called = format!("{} '{}'", node(first).op_type, node_name(node(first), first));
+        if met.iter().all(|&(at, _)| is_affine(&node(at).op_type) && self.raw.contains_key(output(at))) {
+            return Some(Constant::OfInput(called, self.raw[output(first)].to_string()));
+        }
+        let weights = |at: usize| {
+            self.labelled.get(output(at)).copied().or_else(|| {
+                let scales = matches!(node(at).op_type.as_str(), "Mul" | "Div");
+                let data = node(at).input.iter().filter(|name| self.data.contains(name.as_str()));
+                let of_logarithm =
+                    data.clone().count() == 1 && data.clone().all(|name| self.logarithms.contains(&**name));
+                if scales && of_logarithm { self.loss_behind(output(at), tensors) } else { None }
+            })
+        };
+        let labels = met.iter().map(|&(at, _)| weights(at)).collect::<Option<Vec<_>>>()?;
+        Some(Constant::OfLoss(called, labels.first()?.to_string()))
+    }
+
+    /// The labels that meet what follows from `value`, if no weight does.
+    fn loss_behind(&self, value: &str, tensors: &HashMap<&str, Tensor>) -> Option<&'a str> {
+        if self.reaches_weight(value, tensors) {
+            return None;
+        }
+        let mut reached: HashSet<&str> = HashSet::from([value]);
+        for node in &self.graph.node {
+            if node.input.iter().any(|name| reached.contains(name.as_str())) {
+                reached.extend(node.output.iter().map(String::as_str));
+            }
+        }
+        reached.iter().filter_map(|name| self.labelled.get(name).copied()).min()
+    }
+
+    /// Returns true if `read_by` may be of a constant of the source: it is subtracted or divides, or it scales what an output
+    /// is, as the inverse of a scaling of targets does.
+    pub fn is_doubtful(&self, read_by: &[(usize, usize)]) -> bool {
+        let met = self.meetings(read_by);
+        let node = |index: usize| &self.graph.node[index];
+        let inverse = |&(at, slot): &(usize, usize)| matches!(node(at).op_type.as_str(), "Sub" | "Div") && slot == 1;
+        let last = |&(at, slot): &(usize, usize)| {
+            let other = node(at).input.get(1 - slot.min(1));
+            node(at).op_type == "Mul"
+                && self.ends_in_outputs(at)
+                && other.is_some_and(|other| !self.is_normalised(other))
+        };
+        !met.is_empty() && (met.iter().all(inverse) || met.iter().all(last))
+    }
+
+    /// Returns true if only shifts, scalings and moves lie between `node` and the outputs.
+    fn ends_in_outputs(&self, node: usize) -> bool {
+        let outputs: HashSet<&str> = self.graph.output.iter().map(|output| output.name.as_str()).collect();
+        let mut open = vec![node];
+        let mut seen = HashSet::from([node]);
+        while let Some(at) = open.pop() {
+            for name in &self.graph.node[at].output {
+                let next = self.reads.of_name(name);
+                let plain = |&(reader, _): &(usize, usize)| {
+                    let reader = &self.graph.node[reader];
+                    let data = reader.input.iter().filter(|name| self.data.contains(name.as_str())).count();
+                    data == 1 && (is_affine(&reader.op_type) || moves(&reader.op_type))
+                };
+                if next.is_empty() && !outputs.contains(name.as_str()) || !next.iter().all(plain) {
+                    return false;
+                }
+                open.extend(next.iter().map(|read| read.0).filter(|reader| seen.insert(*reader)));
+            }
+        }
+        true
+    }
+
+    /// Returns true if `value` comes from a normalisation, whose scale follows it.
+    fn is_normalised(&self, value: &str) -> bool {
+        let mut value = value;
+        // The bound is the longest chain there can be.
+        for _ in 0..self.graph.node.len() {
+            let Some(node) = self.graph.node.iter().find(|node| node.output.iter().any(|name| name == value)) else {
+                return false;
+            };
+            let op = node.op_type.as_str();
+            match node.input.first() {
+                Some(from) if moves(op) => value = from,
+                _ => return op == "Div" || op.ends_with("Normalization"),
+            }
+        }
+        false
+    }
+}

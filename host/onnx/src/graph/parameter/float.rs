@@ -1,0 +1,27 @@
+//! What is decided about one initializer of floats.
+
+use crate::Tensor;
+
+/// A float initializer, alias or split, or a trained `Constant`.
+pub struct Float {
+    pub name: String,
+    pub tensor: Tensor,
+    pub trained: bool,
+    pub reason: String,
+    pub note: Option<Note>,
+}
+
+/// Why an initializer is named in a warning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Note {
+    /// It only shifts or scales an input, and is not trained.
+    OfInput,
+    /// It weights the loss, and is not trained.
+    OfLoss,
+    /// It is trained, and may be a constant of the source.
+    Doubtful,
+    /// It is trained apart from one of equal value, with which the exporter merged it.
+    Merged,
+    /// It is trained as one, and several nodes of one kind read it.
+    Shared,
+}

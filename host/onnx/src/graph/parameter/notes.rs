@@ -1,0 +1,107 @@
+//! What a user should know of a model's parameters before training: one line each.
+
+use std::collections::HashSet;
+
+use super::float::{Float, Note};
+use super::reads;
+use crate::node_name;
+use crate::pb::{GraphProto, NodeProto};
+
+/// The names that a line lists at most.
+const LISTED: usize = 4;
+
+fn list(names: &[&str]) -> String {
+    let shown: Vec<String> = names.iter().take(LISTED).map(|name| format!("'{name}'")).collect();
+    match names.len().saturating_sub(LISTED) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// The warnings on `floats`, and on biases that an exporter left out.
+pub(super) fn warnings(graph: &GraphProto, floats: &[Float]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (note, text) in [
+        (
+            Note::OfInput,
+            "not trained, for it only shifts or scales an input; give `train` with the name if it is a weight",
+        ),
+        (Note::OfLoss, "not trained, for it weights the loss; give `train` with the name if it is a parameter"),
+        (
+            Note::Doubtful,
+            "trained, though it may be a constant that shifts or scales values; give `freeze` with the name if it is one",
+        ),
+        (
+            Note::Merged,
+            "merged by the exporter with an initializer of equal value, and trained apart; give `tie` with the name if they \
+             are one",
+        ),
+        (
+            Note::Shared,
+            "trained as one weight, though several layers read it; give `untie` with the name if the exporter merged layers \
+             of equal values",
+        ),
+    ] {
+        let names: Vec<&str> =
+            floats.iter().filter(|float| float.note == Some(note)).map(|float| float.name.as_str()).collect();
+        if !names.is_empty() {
+            lines.push(format!("{}: {text}", list(&names)));
+        }
+    }
+    lines.extend(missing_biases(graph, floats));
+    lines
+}
+
+/// Layers of a dynamo export without a bias. That exporter writes a linear layer without a bias as `MatMul`, and leaves biases of
+/// zeros out of `Gemm` and `Conv`. Before a normalisation over positions a convolution has no bias as a rule.
+fn missing_biases(graph: &GraphProto, floats: &[Float]) -> Option<String> {
+    let is_dynamo = graph.node.iter().any(|node| node.name.starts_with("node_"));
+    let trained: HashSet<&str> = floats.iter().filter(|float| float.trained).map(|float| float.name.as_str()).collect();
+    let next = |node: &NodeProto| {
+        let output = node.output.first()?;
+        graph.node.iter().find(|reader| reader.input.first() == Some(output))
+    };
+    let is_normalised = |node: &NodeProto| {
+        let mut reader = next(node);
+        if reader.is_some_and(|reader| reader.op_type == "Reshape") {
+            reader = reader.and_then(next);
+        }
+        reader.is_some_and(|reader| {
+            matches!(&*reader.op_type, "InstanceNormalization" | "GroupNormalization" | "BatchNormalization")
+        })
+    };
+    let has_none = |node: &&NodeProto| {
+        node.input.get(2).is_none_or(String::is_empty)
+            && match node.op_type.as_str() {
+                "Gemm" => true,
+                "Conv" => !is_normalised(node),
+                _ => false,
+            }
+    };
+    let layers = graph.node.iter().filter(has_none).filter_map(|node| node.input.get(1)).map(String::as_str);
+    let mut seen = HashSet::new();
+    let names: Vec<&str> = layers.filter(|name| trained.contains(name) && seen.insert(*name)).collect();
+    (is_dynamo && !names.is_empty()).then(|| {
+        format!(
+            "{}: the layer has no bias in the file, and none is trained; dynamo=True leaves out biases of zeros: add a little \
+             noise to them before the export, unless the layer has bias=False",
+            list(&names)
+        )
+    })
+}
+
+/// Whether several nodes of one operator read a parameter.
+pub(super) fn is_shared(graph: &GraphProto, read_by: &[(usize, usize)]) -> bool {
+    let nodes: HashSet<usize> = read_by.iter().map(|read| read.0).collect();
+    let mut operators = HashSet::new();
+    let names = || nodes.iter().map(|&node| node_name(&graph.node[node], node));
+    // TorchScript's names of nodes have their layer's scope: one layer applied twice is told by it.
+    let scopes: HashSet<String> = names().filter_map(|name| Some(name.rsplit_once('/')?.0.to_string())).collect();
+    let one_scope = scopes.len() == 1 && names().all(|name| name.contains('/'));
+    let role = |node: usize| reads::role(&graph.node[node].op_type, 1);
+    !one_scope
+        && nodes
+            .iter()
+            .filter(|&&node| role(node) != "operand")
+            .any(|&node| !operators.insert(&*graph.node[node].op_type))
+}
