@@ -39,7 +39,7 @@ fn options(source: &mut Source<'_>) -> DataOptions {
         labels,
         inputs,
         on_bad_row: if how & 16 == 0 { OnBadRow::Error } else { OnBadRow::Drop },
-        normalize: (how & 32 != 0).then_some((0.5, 0.25)),
+        normalize: (how & 32 != 0).then_some((0.5, 0.25).into()),
         test: (how & 64 != 0).then_some(TestSource::Fraction(0.3)),
         train_size: (how & 128 != 0).then_some(1),
         ..DataOptions::default()
