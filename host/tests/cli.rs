@@ -10,6 +10,10 @@ mod bad_input;
 mod budget;
 #[path = "cli/claims.rs"]
 mod claims;
+#[path = "cli/data_files.rs"]
+mod data_files;
+#[path = "cli/good_data.rs"]
+mod good_data;
 #[path = "cli/good_runs.rs"]
 mod good_runs;
 #[path = "cli/held_out.rs"]
@@ -30,6 +34,8 @@ mod report;
 mod text;
 #[path = "cli/unfinished.rs"]
 mod unfinished;
+#[path = "cli/wrong_data.rs"]
+mod wrong_data;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -389,7 +389,7 @@ fn make_labels(array: Array, options: &DataOptions, bad: &mut BadRows) -> Result
                     format!("one of the model's classes 0 to {}", classes.saturating_sub(1))
                 });
                 let remedy = if label.fract() == 0.0 {
-                    "train a model with more outputs, correct the row"
+                    "train a model with more outputs, or correct the row"
                 } else {
                     "correct the row, or use `loss` mse if the labels are measures"
                 };

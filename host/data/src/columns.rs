@@ -81,9 +81,9 @@ impl<'a> Columns<'a> {
                 row.label = label(name, field, self.classes)?;
                 Ok(())
             }
-            Role::Number { .. } => match field.parse::<f32>() {
+            Role::Number { scale } => match field.parse::<f32>() {
                 Ok(number) => {
-                    self.number(column, number, row);
+                    row.features.push(scaled(number, *scale));
                     Ok(())
                 }
                 Err(_) => {
@@ -111,16 +111,20 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Adds a number to a row. Returns false if the column takes text.
-    pub fn number(&self, column: usize, number: f32, row: &mut Row) -> bool {
-        match &self.roles[column] {
-            Role::Number { scale } => {
-                row.features.push(scale.map_or(number, |(mean, std)| (number - mean) / std));
-                true
-            }
-            _ => false,
+    /// Adds a number to a row, or its label.
+    pub fn number(&self, column: usize, number: f64, row: &mut Row) -> Result<(), String> {
+        match (&self.roles[column], self.classes) {
+            (Role::Number { scale }, _) => row.features.push(scaled(number as f32, *scale)),
+            (Role::Label, None) => row.label = number,
+            // A list may name numbers.
+            _ => return self.text(column, &number.to_string(), row),
         }
+        Ok(())
     }
+}
+
+fn scaled(number: f32, scale: Option<(f32, f32)>) -> f32 {
+    scale.map_or(number, |(mean, std)| (number - mean) / std)
 }
 
 /// A row on its way to a sample.

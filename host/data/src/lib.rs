@@ -18,6 +18,7 @@
 mod array;
 mod assemble;
 mod batch;
+mod cifar;
 mod columns;
 mod csv;
 mod dataset;
@@ -26,11 +27,15 @@ mod error;
 mod fit;
 mod held_out;
 mod idx;
+mod images;
 mod lines;
 mod npy;
 mod npz;
 mod options;
 mod overlap;
+mod parquet;
+mod pickle;
+mod pictures;
 mod scaling;
 mod stored;
 mod text;
@@ -50,7 +55,7 @@ use scaling::normalize_text;
 use std::path::Path;
 
 /// Kinds of data set, as messages list them.
-const KINDS: &str = "idx, csv, npz, npy, text";
+const KINDS: &str = "idx, csv, npz, npy, images, cifar, parquet, text";
 
 /// Loads the data set `KIND:PATH`.
 ///
@@ -73,7 +78,7 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
         return Err(SettingError::new("stratify", "", problem).into());
     }
     if options.stratify && !matches!(options.labels, LabelKind::Classes { .. }) {
-        let problem = "needs class labels, and these are none; leave it out";
+        let problem = "divides by class, and these labels are not classes; leave it out";
         return Err(SettingError::new("stratify", "", problem).into());
     }
     let (train, own_test) = read(spec, options)?;
@@ -171,6 +176,10 @@ fn sample(spec: &str, options: &DataOptions) -> &'static str {
         (Some("idx"), _, LabelKind::None) => "one image, an entry of the IDX file",
         (Some("idx"), ..) => "one image, an entry of the IDX file, with its label",
         (Some("csv"), ..) => "one row of the CSV file, its label included",
+        (Some("cifar"), ..) => "one image of the CIFAR batches, with its label",
+        (Some("images" | "folder"), _, LabelKind::None) => "one image, a file of the folder",
+        (Some("images" | "folder"), ..) => "one image, a file of the folder, with its class",
+        (Some("parquet"), ..) => "one row of the Parquet files, its label included",
         (Some("npy"), _, LabelKind::None) => "one entry of the NPY file's array along its first axis",
         (Some("npy"), ..) => "one entry of the NPY file's array along its first axis, with its label",
         (Some("npz"), _, LabelKind::None) => "one entry of the NPZ file's array along its first axis",
@@ -184,15 +193,34 @@ fn sample(spec: &str, options: &DataOptions) -> &'static str {
     }
 }
 
+/// The kind that a path looks like.
+fn likely_kind(path: &str) -> Option<&'static str> {
+    let name = path.strip_suffix(".gz").unwrap_or(path);
+    let ends: [(&str, &str); 8] = [
+        (".csv", "csv"),
+        (".npz", "npz"),
+        (".npy", "npy"),
+        (".parquet", "parquet"),
+        (".tsv", "text"),
+        (".txt", "text"),
+        (".tar", "cifar"),
+        ("-ubyte", "idx"),
+    ];
+    ends.iter().find(|(end, _)| name.ends_with(end)).map(|(_, kind)| *kind)
+}
+
 fn read(spec: &str, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
-    let (kind, path) = spec
-        .split_once(':')
-        .filter(|(_, path)| !path.is_empty())
-        .ok_or_else(|| DataError::File(format!("{spec}: give KIND:PATH, KIND one of {KINDS}")))?;
+    let (kind, path) = spec.split_once(':').filter(|(_, path)| !path.is_empty()).ok_or_else(|| {
+        let likely = likely_kind(spec).map_or(String::new(), |kind| format!(", such as {kind}:{spec}"));
+        DataError::File(format!("{spec}: give KIND:PATH{likely}; KIND is one of {KINDS}"))
+    })?;
     let path = Path::new(path);
     match kind {
         "idx" => idx::load(path, options),
         "csv" => csv::load(path, options),
+        "cifar" => cifar::load(path, options),
+        "images" | "folder" => images::load(path, options),
+        "parquet" => parquet::load(path, options),
         "npy" => npy::load(path, options),
         "npz" => npz::load(path, options),
         "text" => text::load(path, options),

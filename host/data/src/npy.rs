@@ -100,7 +100,7 @@ pub(super) fn read_array(entry: &mut dyn Read, limit: u64, origin: String, room:
         return Err(refuse("is in Fortran order: save numpy.ascontiguousarray of it".into()));
     }
     if elements(&shape, width).is_none_or(|count| (count * width) as u64 > limit) {
-        return Err(refuse(format!("declares the shape {shape:?}, more than the archive can hold: {FETCH_AGAIN}")));
+        return Err(refuse(format!("declares the shape {shape:?}, more than the file can hold: {FETCH_AGAIN}")));
     }
 
     let count = elements(&shape, 1).unwrap_or(0);

@@ -489,7 +489,7 @@ fn every_npz_element_type_is_read() {
         (npy("|O", false, &[2, 1], &[0; 16]), "|O"),
         (npy(">f4", false, &[2, 1], &[0; 8]), ">f4"),
         (npy("<f4", true, &[2, 1], &[0; 8]), "ascontiguousarray"),
-        (npy("<f4", false, &[2, 1 << 40], &[0; 8]), "more than the archive"),
+        (npy("<f4", false, &[2, 1 << 40], &[0; 8]), "more than the file"),
         (npy("<f4", false, &[2, 3], &[0; 8]), "array 'x'"),
         (npy("<f4", false, &[2, 1], &[0; 9]), "goes on"),
         (b"\x93NUMPY\x02\x00\xff\xff\xff\xff".to_vec(), "header of 4294967295"),

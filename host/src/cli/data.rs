@@ -131,7 +131,7 @@ fn classes(text: &str) -> Result<Names, String> {
         list(text)
     } else {
         let lines = fs::read_to_string(Path::new(text))
-            .map_err(|error| format!("give names with commas between them, or a file with one a line ({error})"))?;
+            .map_err(|_| "give names with commas between them, or a file with one a line; there is no such file")?;
         lines.lines().map(str::trim).filter(|line| !line.is_empty()).map(String::from).collect()
     };
     if names.len() < 2 || names.iter().any(String::is_empty) {
