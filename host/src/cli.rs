@@ -115,7 +115,9 @@ impl<E: std::error::Error> From<E> for Failure {
 /// Runs the command line `args`, the program's name first.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     panic::set_hook(Box::new(|info| {
-        complain(&format!("a defect in damper, please report it: {info}"));
+        if !damper_data::catches_panics() {
+            complain(&format!("a defect in damper, please report it: {info}"));
+        }
     }));
     #[cfg(feature = "mutants")]
     if let Err(code) = choose_mutant() {

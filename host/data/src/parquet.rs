@@ -11,6 +11,7 @@
 use super::array::{Array, FETCH_AGAIN, open_plain};
 use super::assemble::{Raw, assemble};
 use super::columns::{Columns, Row, column, names};
+use super::guard::guarded;
 use super::pictures::Form;
 use super::values::{Sink, Values};
 use super::{DataError, DataOptions, LabelKind, Split};
@@ -22,7 +23,6 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 use std::fs::{self, File};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 /// Names of the test split, the first that is there being taken.
@@ -38,8 +38,7 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
     let (train, test) = if path.is_dir() { of_folder(path)? } else { (vec![path.to_path_buf()], vec![]) };
     // The library panics on some malformed files.
     let read = |files: &[PathBuf]| {
-        catch_unwind(AssertUnwindSafe(|| split(path, files, options)))
-            .unwrap_or_else(|_| Err(corrupt(path, &"a page is malformed")))
+        guarded(|| split(path, files, options)).unwrap_or_else(|| Err(corrupt(path, &"a page is malformed")))
     };
     let test = if test.is_empty() { None } else { Some(read(&test)?) };
     Ok((read(&train)?, test))

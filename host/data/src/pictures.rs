@@ -6,6 +6,7 @@
 use super::InputShape;
 use super::assemble::DROP;
 use super::fit::to_front;
+use super::guard::guarded;
 use png::Transformations;
 use std::io::Cursor;
 use std::num::NonZeroUsize;
@@ -64,7 +65,8 @@ impl Form {
 
     /// The pixels of one image; or what is wrong with it.
     fn pixels(&self, bytes: &[u8]) -> Result<Vec<u8>, String> {
-        let picture = decode(bytes, Some((self.height, self.width)))?;
+        let decoded = guarded(|| decode(bytes, Some((self.height, self.width))));
+        let picture = decoded.unwrap_or_else(|| Err(broken("its decoder failed")))?;
         let pixels = match (picture.channels, self.channels) {
             (1, 3) => picture.pixels.iter().flat_map(|grey| [*grey; 3]).collect(),
             (3, 1) => picture.pixels.as_chunks().0.iter().map(grey).collect(),

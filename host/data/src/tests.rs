@@ -1,6 +1,7 @@
 //! Laws of loading. Every file is written here; nothing is fetched. One list, longer than a file usually is: the laws
 //! hold for all kinds, and the writers of small idx, npy and zip files serve all of them.
 
+mod readers;
 mod text;
 
 use super::*;

@@ -2,13 +2,13 @@
 
 use super::super::array::Array;
 use super::super::assemble::{DROP, IGNORED};
+use super::super::guard::guarded;
 use super::super::options::TextTask;
 use super::super::values::{Room, Sink};
 use super::super::{DataError, DataOptions, InputShape, LabelKind};
 use damper_onnx::SettingError;
 use damper_onnx::graph::DType;
 use serde_json::Value;
-use std::panic::catch_unwind;
 use std::path::Path;
 use tokenizers::{Encoding, Tokenizer, TruncationParams};
 
@@ -149,8 +149,10 @@ fn read(file: &Path) -> Result<Tokenizer, DataError> {
         parts.remove("decoder");
     }
     // The library panics on some malformed parts.
-    let parsed = catch_unwind(|| serde_json::from_value::<Tokenizer>(json));
-    parsed.map_err(|_| broken(file, &"a part of it is malformed".into()))?.map_err(|error| broken(file, &error.into()))
+    let parsed = guarded(|| serde_json::from_value::<Tokenizer>(json));
+    parsed
+        .ok_or_else(|| broken(file, &"a part of it is malformed".into()))?
+        .map_err(|error| broken(file, &error.into()))
 }
 
 fn broken(file: &Path, error: &tokenizers::Error) -> DataError {
