@@ -9,7 +9,9 @@ import io
 import json
 import pathlib
 import struct
+import tarfile
 import zipfile
+import zlib
 
 FUZZ = pathlib.Path(__file__).resolve().parent
 ROOT = FUZZ.parent
@@ -48,6 +50,33 @@ def npz(arrays, method=zipfile.ZIP_DEFLATED):
     return out.getvalue()
 
 
+def png(rows, width, height, color):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, color, 0, 0, 0)
+    pixels = zlib.compress(b"".join(rows))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+
+
+def tar(name, data):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        entry = tarfile.TarInfo(name)
+        entry.size = len(data)
+        archive.addfile(entry, io.BytesIO(data))
+    return out.getvalue()
+
+
+def pickled(images):
+    """A Python batch of CIFAR-10, as Python 2 pickled it."""
+    out = b"\x80\x02}q\x01(U\x06labelsq\x04]q\x05(" + b"K\x07" * images + b"eU\x04dataq\x06"
+    out += b"cnumpy.core.multiarray\n_reconstruct\nq\x07cnumpy\nndarray\nq\x08K\x00\x85U\x01b\x87Rq\x09"
+    out += b"(K\x01K" + bytes([images]) + b"M\x00\x0c\x86cnumpy\ndtype\nq\x0aU\x02u1K\x00K\x01\x87Rq\x0b"
+    out += b"(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89T" + struct.pack("<I", images * 3072)
+    return out + bytes(images * 3072) + b"tbu."
+
+
 def models():
     for name in ["digits-linear", "cifar-cnn", "cifar-cnn5", "digits-mlp"]:
         seed("model", name, (ROOT / "onnx-models" / f"{name}.onnx").read_bytes())
@@ -84,6 +113,18 @@ def data():
         seed("npz", f"{name}-stored", bytes([how]) + npz(what, zipfile.ZIP_STORED))
     odd = {"x": npy("<f8", [2, 1], struct.pack("<2d", 1, float("nan")), True), "y": npy("|b1", [2], b"\0\1")}
     seed("npz", "fortran", bytes([0x10]) + npz(odd))
+
+    for how in [0x04, 0x0C]:
+        seed("npy", f"plain-{how:02x}", struct.pack("<BH", how, len(arrays["x"])) + arrays["x"] + arrays["y"])
+
+    pixel = png([bytes([0, 10, 20, 30, 40, 50, 60])] * 2, 2, 2, 2)
+    seed("images", "rgb", bytes([0]) + pixel)
+    seed("images", "grey", bytes([0x05]) + png([bytes([0, 10, 20])] * 2, 2, 2, 0))
+    batch = bytes([3]) + bytes(range(256)) * 12
+    seed("cifar", "batch", bytes([0, 0]) + batch)
+    seed("cifar", "tar", bytes([0, 0]) + tar("cifar-10-batches-bin/data_batch_1.bin", batch[:3073]))
+    seed("cifar", "pickle", bytes([0, 2]) + pickled(1))
+    seed("cifar", "coarse", bytes([0, 1]) + bytes([1]) + batch)
 
     table = b"text\tlabel\na good film\t1\na bad film\t0\nfilm\t1\n"
     for how, what in [(0x00, 0x00), (0x08, 0x04), (0x10, 0x0C), (0x00, 0x40)]:

@@ -11,6 +11,7 @@ mod budget;
 mod calibrate;
 mod charge;
 mod compare;
+mod data;
 mod derive;
 mod epsilon;
 mod events;
@@ -125,7 +126,9 @@ impl<E: std::error::Error> From<E> for Failure {
 /// Runs the command line `args`, the program's name first.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     panic::set_hook(Box::new(|info| {
-        complain(&format!("a defect in damper, please report it: {info}"));
+        if !damper_data::catches_panics() {
+            complain(&format!("a defect in damper, please report it: {info}"));
+        }
     }));
     #[cfg(feature = "mutants")]
     if let Err(code) = choose_mutant() {
@@ -259,6 +262,15 @@ fn pair<T: std::str::FromStr>(text: &str) -> Result<(T, T), String> {
     text.split_once(',')
         .and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)))
         .ok_or_else(|| "give two, with a comma between them".into())
+}
+
+/// A number that is kept in 32 bits, so that what is beyond them is not taken for infinite.
+fn number32(text: &str) -> Result<f32, String> {
+    let number: f32 = text.parse().map_err(|_| "give a number".to_owned())?;
+    if number.is_infinite() && text.parse().is_ok_and(f64::is_finite) {
+        return Err(format!("beyond the largest 32-bit number, {:e}", f32::MAX));
+    }
+    Ok(number)
 }
 
 /// One line on standard error.

@@ -10,8 +10,12 @@ mod bad_input;
 mod budget;
 #[path = "cli/claims.rs"]
 mod claims;
+#[path = "cli/data_files.rs"]
+mod data_files;
 #[path = "cli/events.rs"]
 mod events;
+#[path = "cli/good_data.rs"]
+mod good_data;
 #[path = "cli/good_runs.rs"]
 mod good_runs;
 #[path = "cli/held_out.rs"]
@@ -40,6 +44,8 @@ mod silent;
 mod text;
 #[path = "cli/unfinished.rs"]
 mod unfinished;
+#[path = "cli/wrong_data.rs"]
+mod wrong_data;
 #[path = "cli/wrong_uses.rs"]
 mod wrong_uses;
 

@@ -314,7 +314,7 @@ fn other_model_data_or_plan_is_refused() {
     };
     let small = source(SMALL);
     assert!(refusal(&source("digits-mlp.onnx"), config()).contains("the model is not"));
-    let shifted = DataOptions { normalize: Some((0.1, 1.0)), ..DataOptions::default() };
+    let shifted = DataOptions { normalize: Some((0.1, 1.0).into()), ..DataOptions::default() };
     assert!(refusal(&Source { data_options: shifted, ..small.clone() }, config()).contains("the data is not"));
     let fewer = DataOptions { train_size: Some(1000), ..DataOptions::default() };
     assert!(refusal(&Source { data_options: fewer, ..small.clone() }, config()).contains("the data is not"));

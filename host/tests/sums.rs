@@ -12,7 +12,7 @@ mod digits;
 #[expect(dead_code, reason = "the model is made here")]
 mod models;
 
-use damper::data::{DataOptions, OnBadRow};
+use damper::data::DataOptions;
 use damper::filter::Coefficients;
 use damper::grad::{DeriveOptions, Loss};
 use damper::graph::{DType, GraphOptions};
@@ -42,7 +42,7 @@ const SEED: u64 = 9;
 enum Row {
     /// `e_i` times a number, with a target that its gradient never reaches.
     Unit(usize, f32),
-    /// Not a number: it contributes nothing.
+    /// A null sample: it contributes nothing.
     Null,
 }
 
@@ -64,7 +64,7 @@ fn source(folder: &Path, rows: &[Row]) -> Source {
         let feature = |at: usize| match *row {
             Row::Unit(own, size) if own == at => size.to_string(),
             Row::Unit(..) => "0".into(),
-            Row::Null => "nan".into(),
+            Row::Null => "0".into(),
         };
         (0..ROWS).map(|at| feature(at) + ",").collect::<String>() + "4096\n"
     };
@@ -76,7 +76,7 @@ fn source(folder: &Path, rows: &[Row]) -> Source {
         graph: GraphOptions::default(),
         derive: DeriveOptions::new(Loss::Mse),
         data: format!("csv:{}", data.display()),
-        data_options: DataOptions { header: Some(false), on_bad_row: OnBadRow::Drop, ..DataOptions::default() },
+        data_options: DataOptions { header: Some(false), ..DataOptions::default() },
     }
 }
 
@@ -102,7 +102,10 @@ fn config(steps: u32) -> TrainConfig {
 /// The run and the parameters that it ends with.
 fn train(rows: &[Row], config: TrainConfig) -> (Run, Vec<f32>) {
     let folder = tempfile::tempdir().unwrap();
-    let run = train::prepare(&source(folder.path(), rows), config).unwrap();
+    let mut run = train::prepare(&source(folder.path(), rows), config).unwrap();
+    for index in (0..rows.len()).filter(|index| rows[*index] == Row::Null) {
+        run.data.train.set_null(index, true);
+    }
     let params = train::run(&run, folder.path(), &mut Unwatched).unwrap().params;
     assert_eq!(params.len(), ROWS);
     (run, params)

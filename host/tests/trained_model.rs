@@ -85,7 +85,7 @@ fn figures(model: &[u8], backend: &dyn Backend, test: &Split, rows: usize) -> (f
     let all: Vec<u32> = (0..test.len() as u32).collect();
     let (mut right, mut loss) = (0, 0.0);
     for chunk in chunks(&all, rows) {
-        batch.fill(test, chunk);
+        batch.fill(test, chunk).unwrap();
         let BatchLabels::Classes(labels) = batch.labels() else { panic!("digits have classes") };
         session
             .run(&[batch.features(0)], &mut |outputs| {

@@ -39,7 +39,7 @@ fn options(source: &mut Source<'_>) -> DataOptions {
         labels,
         inputs,
         on_bad_row: if how & 16 == 0 { OnBadRow::Error } else { OnBadRow::Drop },
-        normalize: (how & 32 != 0).then_some((0.5, 0.25)),
+        normalize: (how & 32 != 0).then_some((0.5, 0.25).into()),
         test: (how & 64 != 0).then_some(TestSource::Fraction(0.3)),
         train_size: (how & 128 != 0).then_some(1),
         ..DataOptions::default()
@@ -80,6 +80,48 @@ pub fn npz(bytes: &[u8]) {
     let source = &mut Source(bytes);
     let options = options(source);
     read("npz", &file("data.npz", source.0), &options);
+}
+
+/// One array of NumPy; the labels are another.
+pub fn npy(bytes: &[u8]) {
+    let source = &mut Source(bytes);
+    let options = options(source);
+    let len = usize::from(source.u16());
+    let samples = file("data.npy", source.bytes(len));
+    let labels_file = Some(file("labels.npy", source.0));
+    read("npy", &samples, &DataOptions { labels_file, ..options });
+}
+
+/// An archive of CIFAR's batches; or one batch, binary or a pickle.
+pub fn cifar(bytes: &[u8]) {
+    let source = &mut Source(bytes);
+    let (mut options, what) = (options(source), source.u8());
+    options.label_column = (what & 1 != 0).then(|| "coarse".into());
+    let path = file("data.tar", source.0);
+    read("cifar", &path, &options);
+    let folder = path.parent().expect("a folder");
+    let batch = ["data_batch_1.bin", "data_batch_1"][usize::from(what >> 1 & 1)];
+    file(batch, source.0);
+    read("cifar", folder, &options);
+    fs::remove_file(folder.join(batch)).expect("it is there");
+}
+
+/// A Parquet file.
+pub fn parquet(bytes: &[u8]) {
+    let source = &mut Source(bytes);
+    let options = options(source);
+    let label_column = [None, Some("0".into()), Some("label".into())][source.below(3)].clone();
+    read("parquet", &file("data.parquet", source.0), &DataOptions { label_column, ..options });
+}
+
+/// An image, PNG or JPEG, in the folder of its class.
+pub fn images(bytes: &[u8]) {
+    let source = &mut Source(bytes);
+    let options = options(source);
+    let folder = file("anchor", &[]).parent().expect("a folder").join("images");
+    fs::create_dir_all(folder.join("class")).expect("a folder");
+    fs::write(folder.join("class/image.png"), source.0).expect("a file");
+    read("images", &folder, &options);
 }
 
 /// Texts behind a tokenizer; or a tokenizer for a text.

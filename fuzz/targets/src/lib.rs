@@ -27,7 +27,7 @@ pub use pack::pack;
 pub use update::update;
 
 #[cfg(feature = "host")]
-pub use data::{csv, idx, npz, text};
+pub use data::{cifar, csv, idx, images, npy, npz, parquet, text};
 #[cfg(feature = "host")]
 pub use model::model;
 #[cfg(feature = "host")]
@@ -53,14 +53,18 @@ pub const CORE: &[(&str, Target)] = &[
 #[cfg(feature = "host")]
 pub const HOST: &[(&str, Target)] = &[
     ("aggregate", aggregate),
+    ("cifar", cifar),
     ("csv", csv),
     ("events", events),
     ("filter", filter),
     ("host_pack", host_pack),
     ("idx", idx),
+    ("images", images),
     ("model", model),
     ("network", network),
+    ("npy", npy),
     ("npz", npz),
+    ("parquet", parquet),
     ("runs", runs),
     ("text", text),
 ];

@@ -1,6 +1,7 @@
 //! Arrays as files hold them, before they become features or labels; and reading with a bound on memory.
 
 use super::DataError;
+use super::values::{Element, Room, Sink, Values};
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
@@ -13,21 +14,12 @@ pub(super) const DEFLATE_RATIO: u64 = 1032;
 pub(super) const FETCH_AGAIN: &str = "fetch or export the file again";
 
 /// A row-major array `[N, ...]`.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Array {
     /// What messages call it: the file, and the array's name where the file holds several.
     pub origin: String,
     pub shape: Vec<usize>,
     pub values: Values,
-}
-
-#[derive(Clone, PartialEq, Debug)]
-pub(super) enum Values {
-    /// Bytes: pixels, scaled to [0, 1] as features.
-    U8(Vec<u8>),
-    I64(Vec<i64>),
-    F32(Vec<f32>),
-    F64(Vec<f64>),
 }
 
 impl Array {
@@ -95,4 +87,41 @@ pub(super) fn elements(shape: &[usize], width: usize) -> Option<usize> {
     let count = shape.iter().try_fold(1usize, |product, extent| product.checked_mul(*extent))?;
     count.checked_mul(width)?;
     Some(count)
+}
+
+/// Why values could not be read.
+pub(super) enum Unread {
+    /// So many bytes were there.
+    Short(u64),
+    Io(io::Error),
+    Data(DataError),
+}
+
+/// Reads `count` values of `width` bytes each, which `decode` turns into others.
+pub(super) fn read_values<T: Element>(
+    reader: &mut dyn Read,
+    count: usize,
+    width: usize,
+    room: &Room,
+    decode: impl Fn(&[u8]) -> Vec<T>,
+) -> Result<Values, Unread> {
+    let mut sink = Sink::new(room);
+    let (mut left, mut bytes) = (count, Vec::new());
+    while left > 0 {
+        let block = left.min(1 << 16);
+        bytes.clear();
+        let want = (block * width) as u64;
+        let got = reader.take(want).read_to_end(&mut bytes).map_err(Unread::Io)? as u64;
+        if got < want {
+            return Err(Unread::Short(((count - left) * width) as u64 + got));
+        }
+        sink.push(&decode(&bytes)).map_err(Unread::Data)?;
+        left -= block;
+    }
+    sink.finish().map_err(Unread::Data)
+}
+
+/// Values of `W` bytes each.
+pub(super) fn each<const W: usize, T>(bytes: &[u8], value: impl Fn([u8; W]) -> T) -> Vec<T> {
+    bytes.as_chunks::<W>().0.iter().map(|bytes| value(*bytes)).collect()
 }

@@ -1,7 +1,12 @@
 //! Arrays of a file to a split: counts, shapes, scaling, and the owner's checks of every row.
 
-use super::array::{Array, Values, elements};
+use super::array::Array;
+use super::fit::{Fit, fit, to_front};
+use super::scaling::Scaling;
+use super::stored::{Stored, StoredKind};
+use super::values::{Element, Held, Room, Sink, Values};
 use super::{DataError, DataOptions, Features, InputShape, LabelKind, Labels, Numbers, OnBadRow, Split};
+use damper_onnx::SettingError;
 use damper_onnx::graph::DType;
 
 /// The label of a class or token that does not count.
@@ -46,7 +51,15 @@ pub(super) fn assemble(raw: Raw, options: &DataOptions) -> Result<Split, DataErr
         }
     }
 
-    let mut bad = BadRows { policy: options.on_bad_row, origin, lines: raw.lines, rows, null: Vec::new() };
+    let mut bad = BadRows {
+        policy: options.on_bad_row,
+        file: origin.clone(),
+        origin,
+        lines: raw.lines,
+        rows,
+        null: Vec::new(),
+        first: None,
+    };
     for (row, fault) in raw.unreadable {
         bad.found(row, || fault)?;
     }
@@ -63,56 +76,80 @@ pub(super) fn assemble(raw: Raw, options: &DataOptions) -> Result<Split, DataErr
         features.push(make_features(array, options.inputs.get(index), options, &mut bad)?);
     }
     let labels = match raw.labels {
-        Some(array) => make_labels(array, &options.labels, &mut bad)?,
+        Some(array) => make_labels(array, options, &mut bad)?,
         None => Labels::None,
     };
+    bad.refuse_many()?;
     let mut split = Split { rows, features, labels, null: bad.null };
-    blank(&mut split);
+    blank(&mut split, options.stratify);
     Ok(split)
 }
 
 /// Keeps account of bad rows, or refuses the first.
 struct BadRows {
     policy: OnBadRow,
+    file: String,
     origin: String,
     lines: Option<Vec<u64>>,
     rows: usize,
     null: Vec<bool>,
+    /// The first one, for the error of many.
+    first: Option<String>,
 }
 
 impl BadRows {
     fn found(&mut self, row: usize, fault: impl FnOnce() -> String) -> Result<(), DataError> {
         if self.policy == OnBadRow::Error {
-            let place = match self.lines.as_ref().and_then(|lines| lines.get(row)) {
-                Some(line) => format!("line {line}"),
-                None => format!("row {row} (counted from 0)"),
-            };
-            return Err(DataError::File(format!("{}: {place}: {}", self.origin, fault())));
+            return Err(DataError::File(self.describe(row, &fault())));
+        }
+        if self.first.is_none() {
+            self.first = Some(self.describe(row, &fault()));
         }
         self.null.resize(self.rows, false);
         self.null[row] = true;
         Ok(())
     }
 
+    fn describe(&self, row: usize, fault: &str) -> String {
+        let place = match self.lines.as_ref().and_then(|lines| lines.get(row)) {
+            Some(line) => format!("line {line}"),
+            None => format!("row {row} (counted from 0)"),
+        };
+        format!("{}: {place}: {fault}", self.origin)
+    }
+
+    /// More than one row in a hundred is a fault of the file, or of how it is read. How many there are stays private.
+    fn refuse_many(&self) -> Result<(), DataError> {
+        let bad = self.null.iter().filter(|null| **null).count();
+        match &self.first {
+            Some(first) if bad * 100 > self.rows => {
+                let first = first.trim_end_matches(DROP);
+                let problem = format!("more than 1 % of the rows of {} are bad; the first is {first}", self.file);
+                Err(SettingError::new("on_bad_row", "drop", problem).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn is_null(&self, row: usize) -> bool {
         self.null.get(row).copied().unwrap_or(false)
     }
 
-    /// Finds the rows with a value that is not `good`.
+    /// Finds the rows with a value that is not `good`, among those from `first` on.
     fn check<T>(
         &mut self,
-        rows: usize,
+        first: usize,
+        width: usize,
         values: &[T],
         good: impl Fn(&T) -> bool,
         fault: impl Fn(&T) -> String,
     ) -> Result<(), DataError> {
-        let width = values.len() / rows;
-        for row in (0..rows).filter(|_| width > 0) {
+        for (row, values) in (first..).zip(values.chunks(width.max(1))) {
             if self.is_null(row) {
                 continue;
             }
-            if let Some(value) = values[row * width..][..width].iter().find(|value| !good(value)) {
-                self.found(row, || format!("{}, or use `on_bad_row` drop", fault(value)))?;
+            if let Some(value) = values.iter().find(|value| !good(value)) {
+                self.found(row, || fault(value))?;
             }
         }
         Ok(())
@@ -125,116 +162,196 @@ impl BadRows {
     }
 }
 
+/// The advice on a row that may be left out. Not on one whose label or type is wrong: those are faults of the whole file.
+pub(super) const DROP: &str = ", or use `on_bad_row` drop";
+
 fn make_features(
     array: Array,
     wanted: Option<&InputShape>,
     options: &DataOptions,
     bad: &mut BadRows,
 ) -> Result<Features, DataError> {
-    let shape = match wanted {
-        Some(InputShape { name, shape, .. }) if elements(shape, 1) != elements(array.sample_shape(), 1) => {
-            return Err(DataError::File(format!(
-                "{}: samples of shape {:?} do not fit the model's input '{name}' of shape {shape:?}: use other data, or \
-                 export the model for this shape",
-                array.origin,
-                array.sample_shape()
-            )));
-        }
-        Some(InputShape { shape, .. }) => shape.clone(),
-        None => array.sample_shape().to_vec(),
-    };
+    let own = array.sample_shape();
+    let shape = wanted.map_or(own, |input| &input.shape);
+    let fit = fit(own, shape, options.layout).map_err(|remedy| {
+        let input = wanted.map_or(String::new(), |input| format!("'{}' ", input.name));
+        DataError::File(format!(
+            "{}: samples of shape {own:?} do not fit the model's input {input}of shape {shape:?}: {remedy}",
+            array.origin
+        ))
+    })?;
+    let shape = shape.to_vec();
     bad.at(&array.origin);
+    let room = &options.room();
+    let width = shape.iter().product();
     let values = match wanted {
-        Some(input) if input.dtype == DType::I64 => Numbers::I64(integers(array, input, bad)?),
-        _ => Numbers::F32(floats(array, options, bad)?),
+        Some(input) if input.dtype == DType::I64 => integers(array, width, fit, input, room, bad)?,
+        _ => {
+            let scaling = Scaling::new(options.normalize.as_ref(), &shape, options.raw_bytes)?;
+            floats(array, width, fit, scaling, room, bad)?
+        }
     };
     Ok(Features { shape, values })
 }
 
-fn floats(array: Array, options: &DataOptions, bad: &mut BadRows) -> Result<Vec<f32>, DataError> {
-    let rows = array.rows();
-    let mut values: Vec<f32> = match array.values {
-        Values::U8(bytes) if options.raw_bytes => bytes.iter().map(|byte| f32::from(*byte)).collect(),
-        Values::U8(bytes) => bytes.iter().map(|byte| f32::from(*byte) / 255.0).collect(),
-        Values::I64(values) => values.iter().map(|value| *value as f32).collect(),
-        Values::F32(values) => values,
-        Values::F64(values) => values.iter().map(|value| *value as f32).collect(),
-    };
-    if let Some((mean, std)) = options.normalize {
-        for value in &mut values {
-            *value = (*value - mean) / std;
-        }
+/// `values` with the channels where the model has them.
+fn placed<T: Element>(values: &[T], width: usize, fit: Fit) -> Vec<T> {
+    match fit {
+        Fit::AsIs => values.to_vec(),
+        Fit::ChannelsFirst(channels) => to_front(values, width, channels),
     }
-    bad.check(rows, &values, |value| value.is_finite(), |value| format!("a feature is {value}: correct the row"))?;
-    Ok(values)
+}
+
+fn floats(
+    array: Array,
+    width: usize,
+    fit: Fit,
+    scaling: Scaling,
+    room: &Room,
+    bad: &mut BadRows,
+) -> Result<Numbers, DataError> {
+    let stored = |values, kind| Numbers::Stored(Stored { values, kind, width, rows: None });
+    let fault = |value: &f32| format!("a feature is {value}: correct the row{DROP}");
+    let values = match array.values {
+        // Bytes take a quarter of the room of what they become.
+        Values::U8(bytes) if !room.holds(bytes.len(), f32::WIDTH) && scaling.keeps_bytes_finite() => {
+            let file = match bytes {
+                Held::File(file) if fit == Fit::AsIs => file,
+                bytes => {
+                    let mut sink = Sink::in_file(room);
+                    bytes.blocks(width, |_, block| sink.push(&placed(block, width, fit)))?;
+                    match sink.finish()? {
+                        Values::U8(Held::File(file)) => file,
+                        _ => unreachable!("the sink is of bytes in a file"),
+                    }
+                }
+            };
+            return Ok(stored(file, StoredKind::Bytes(scaling)));
+        }
+        Values::F32(Held::Memory(mut values)) if fit == Fit::AsIs => {
+            scaling.apply(&mut values, width);
+            bad.check(0, width, &values, |value| value.is_finite(), fault)?;
+            return Ok(Numbers::F32(values));
+        }
+        Values::F32(Held::File(file)) if fit == Fit::AsIs && scaling.is_identity() => {
+            let held = Held::<f32>::File(file.clone());
+            held.blocks(width, |first, block| bad.check(first, width, block, |value| value.is_finite(), fault))?;
+            return Ok(stored(file, StoredKind::F32));
+        }
+        values => values,
+    };
+    let mut sink = Sink::<f32>::new(room);
+    let mut push = |first: usize, block: Vec<f32>| {
+        let mut block = placed(&block, width, fit);
+        scaling.apply(&mut block, width);
+        bad.check(first, width, &block, |value| value.is_finite(), fault)?;
+        sink.push(&block)
+    };
+    match values {
+        Values::U8(held) => {
+            held.blocks(width, |first, block| push(first, block.iter().map(|byte| scaling.byte(*byte)).collect()))
+        }
+        Values::I64(held) => {
+            held.blocks(width, |first, block| push(first, block.iter().map(|value| *value as f32).collect()))
+        }
+        Values::F32(held) => held.blocks(width, |first, block| push(first, block.to_vec())),
+        Values::F64(held) => {
+            held.blocks(width, |first, block| push(first, block.iter().map(|value| *value as f32).collect()))
+        }
+    }?;
+    match sink.finish()? {
+        Values::F32(Held::Memory(values)) => Ok(Numbers::F32(values)),
+        Values::F32(Held::File(file)) => Ok(stored(file, StoredKind::F32)),
+        _ => unreachable!("the sink is of floats"),
+    }
 }
 
 /// Whole numbers, neither scaled nor normalized.
-fn integers(array: Array, input: &InputShape, bad: &mut BadRows) -> Result<Vec<i64>, DataError> {
-    let rows = array.rows();
-    let whole = |value: &f64| value.fract() == 0.0 && value.abs() < 9_007_199_254_740_992.0;
-    let numbers = |values: Vec<f64>, bad: &mut BadRows| {
-        let name = &input.name;
-        bad.check(rows, &values, whole, |value| {
+fn integers(
+    array: Array,
+    width: usize,
+    fit: Fit,
+    input: &InputShape,
+    room: &Room,
+    bad: &mut BadRows,
+) -> Result<Numbers, DataError> {
+    let name = &input.name;
+    let mut sink = Sink::<i64>::new(room);
+    let mut push = |bad: &mut BadRows, first: usize, block: Vec<i64>| {
+        let block = placed(&block, width, fit);
+        if let Some(limit) = input.rows {
+            let in_table = |value: &i64| usize::try_from(*value).is_ok_and(|value| value < limit);
+            bad.check(first, width, &block, in_table, |value| {
+                format!(
+                    "a feature is {value} where the model's input '{name}' looks up rows 0 to {}: correct the row",
+                    limit.saturating_sub(1)
+                )
+            })?;
+        }
+        sink.push(&block)
+    };
+    let whole = |bad: &mut BadRows, first, block: &[f64]| {
+        let is_whole = |value: &f64| value.fract() == 0.0 && value.abs() < 9_007_199_254_740_992.0;
+        bad.check(first, width, block, is_whole, |value| {
             format!("a feature is {value} where the model's input '{name}' takes whole numbers: correct the row")
         })?;
-        Ok::<_, DataError>(values.iter().map(|value| *value as i64).collect())
+        Ok::<Vec<i64>, DataError>(block.iter().map(|value| *value as i64).collect())
     };
-    let values: Vec<i64> = match array.values {
-        Values::U8(bytes) => bytes.iter().map(|byte| i64::from(*byte)).collect(),
-        Values::I64(values) => values,
-        Values::F32(values) => numbers(values.iter().map(|value| f64::from(*value)).collect(), bad)?,
-        Values::F64(values) => numbers(values, bad)?,
-    };
-    if let Some(limit) = input.rows {
-        let in_table = |value: &i64| usize::try_from(*value).is_ok_and(|value| value < limit);
-        bad.check(rows, &values, in_table, |value| {
-            format!(
-                "a feature is {value} where the model's input '{}' looks up rows 0 to {}: correct the row",
-                input.name,
-                limit.saturating_sub(1)
-            )
-        })?;
+    match array.values {
+        Values::U8(held) => {
+            held.blocks(width, |first, block| push(bad, first, block.iter().map(|byte| i64::from(*byte)).collect()))
+        }
+        Values::I64(held) => held.blocks(width, |first, block| push(bad, first, block.to_vec())),
+        Values::F32(held) => held.blocks(width, |first, block| {
+            let block: Vec<f64> = block.iter().map(|value| f64::from(*value)).collect();
+            let block = whole(bad, first, &block)?;
+            push(bad, first, block)
+        }),
+        Values::F64(held) => held.blocks(width, |first, block| {
+            let block = whole(bad, first, block)?;
+            push(bad, first, block)
+        }),
+    }?;
+    match sink.finish()? {
+        Values::I64(Held::Memory(values)) => Ok(Numbers::I64(values)),
+        Values::I64(Held::File(values)) => {
+            Ok(Numbers::Stored(Stored { values, kind: StoredKind::I64, width, rows: None }))
+        }
+        _ => unreachable!("the sink is of integers"),
     }
-    Ok(values)
 }
 
-fn make_labels(array: Array, kind: &LabelKind, bad: &mut BadRows) -> Result<Labels, DataError> {
-    let rows = array.rows();
+fn make_labels(array: Array, options: &DataOptions, bad: &mut BadRows) -> Result<Labels, DataError> {
     bad.at(&array.origin);
-    match kind {
+    let own = array.sample_shape();
+    let fits = |wanted: &[usize]| fit(own, wanted, super::Layout::Nchw).is_ok();
+    match &options.labels {
         LabelKind::None => Ok(Labels::None),
         LabelKind::Values { shape } => {
             let shape = match shape {
-                Some(shape) if elements(shape, 1) != elements(array.sample_shape(), 1) => {
+                Some(shape) if !fits(shape) => {
                     return Err(DataError::File(format!(
-                        "{}: labels of shape {:?} do not fit the model's output of shape {shape:?}: use other labels, or \
+                        "{}: labels of shape {own:?} do not fit the model's output of shape {shape:?}: use other labels, or \
                          another loss",
                         array.origin,
-                        array.sample_shape()
                     )));
                 }
                 Some(shape) => shape.clone(),
-                None => array.sample_shape().to_vec(),
+                None => own.to_vec(),
             };
             let values: Vec<f32> = match array.values {
-                Values::U8(values) => values.iter().map(|value| f32::from(*value)).collect(),
-                Values::I64(values) => values.iter().map(|value| *value as f32).collect(),
-                Values::F32(values) => values,
-                Values::F64(values) => values.iter().map(|value| *value as f32).collect(),
+                Values::F32(Held::Memory(values)) => values,
+                values => values.to_f64()?.iter().map(|value| *value as f32).collect(),
             };
-            bad.check(
-                rows,
-                &values,
-                |value| value.is_finite(),
-                |value| format!("the label is {value}: correct the row"),
-            )?;
+            let good = |value: &f32| value.is_finite();
+            bad.check(0, values.len() / bad.rows, &values, good, |value| {
+                format!("the label is {value}: correct the row")
+            })?;
             Ok(Labels::Values { shape, values })
         }
         LabelKind::Classes { classes, shape } => {
-            let own = array.sample_shape();
             let shape = match shape {
-                Some(shape) if elements(shape, 1) != elements(own, 1) => {
+                Some(shape) if !fits(shape) => {
                     return Err(DataError::File(format!(
                         "{}: labels of shape {own:?} do not fit the model's output, which has labels of shape {shape:?}: \
                          use class numbers, one for each row of classes (not one-hot rows), or name the axis of the \
@@ -254,37 +371,49 @@ fn make_labels(array: Array, kind: &LabelKind, bad: &mut BadRows) -> Result<Labe
                 }
             };
             let numbers: Vec<f64> = match array.values {
-                Values::U8(values) => values.iter().map(|value| f64::from(*value)).collect(),
-                Values::I64(values) => values.iter().map(|value| *value as f64).collect(),
-                Values::F32(values) => values.iter().map(|value| f64::from(*value)).collect(),
-                Values::F64(values) => values,
+                Values::F64(Held::Memory(values)) => values,
+                values => values.to_f64()?,
             };
             let end = classes.map_or(9_007_199_254_740_992.0, |classes| classes as f64);
             let good =
                 |label: &f64| *label == IGNORED as f64 || (*label >= 0.0 && *label < end && label.fract() == 0.0);
-            bad.check(rows, &numbers, good, |label| {
+            let width = numbers.len() / bad.rows;
+            if options.stratify
+                && let Some(place) = numbers.iter().position(|label| !good(label))
+            {
+                let fault = "has no class, and `stratify` takes the class of every row to be known: correct the row";
+                return Err(DataError::File(bad.describe(place / width, fault)));
+            }
+            bad.check(0, width, &numbers, good, |label| {
                 let range = classes.map_or("a class number from 0".into(), |classes| {
                     format!("one of the model's classes 0 to {}", classes.saturating_sub(1))
                 });
-                format!("the label {label} is not {range}: train a model with more outputs, correct the row")
+                let remedy = if label.fract() == 0.0 {
+                    "train a model with more outputs, or correct the row"
+                } else {
+                    "correct the row, or use `loss` mse if the labels are measures"
+                };
+                format!("the label {label} is not {range}: {remedy}")
             })?;
             Ok(Labels::Classes { shape, values: numbers.iter().map(|label| *label as i64).collect() })
         }
     }
 }
 
-/// Null samples hold zeros: nothing of a dropped row stays in memory that a runtime reads.
-fn blank(split: &mut Split) {
+/// Null samples hold zeros: nothing of a dropped row stays in memory that a runtime reads. Classes that are public stay.
+fn blank(split: &mut Split, classes_are_public: bool) {
     for row in (0..split.null.len()).filter(|row| split.null[*row]) {
         for features in &mut split.features {
             let width = features.shape.iter().product::<usize>();
             match &mut features.values {
                 Numbers::F32(values) => values[row * width..][..width].fill(0.0),
                 Numbers::I64(values) => values[row * width..][..width].fill(0),
+                // Zeros take its place when a batch is filled.
+                Numbers::Stored(_) => {}
             }
         }
         match &mut split.labels {
-            Labels::Classes { values, .. } => {
+            Labels::Classes { values, .. } if !classes_are_public => {
                 let width = values.len() / split.rows;
                 values[row * width..][..width].fill(0);
             }
@@ -292,7 +421,7 @@ fn blank(split: &mut Split) {
                 let width = values.len() / split.rows;
                 values[row * width..][..width].fill(0.0);
             }
-            Labels::None => {}
+            Labels::Classes { .. } | Labels::None => {}
         }
     }
 }

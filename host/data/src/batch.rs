@@ -6,7 +6,7 @@
 //! every chunk has the one shape that the runtime was loaded for. An empty draw has no chunk: nothing is run, and the
 //! step goes on with a sum of zero.
 
-use super::{Labels, Numbers, Split};
+use super::{DataError, Labels, Numbers, Split};
 use damper_onnx::TensorRef;
 use std::num::NonZeroUsize;
 
@@ -31,6 +31,8 @@ pub struct Batch {
     features: Vec<Numbers>,
     labels: BatchLabels,
     weights: Vec<f32>,
+    /// Bytes of a sample as they are read from a file.
+    bytes: Vec<u8>,
 }
 
 /// The labels of a physical batch.
@@ -54,9 +56,9 @@ impl Batch {
             features: split
                 .features
                 .iter()
-                .map(|features| match features.values {
-                    Numbers::F32(_) => Numbers::F32(vec![0.0; size(&features.shape)]),
-                    Numbers::I64(_) => Numbers::I64(vec![0; size(&features.shape)]),
+                .map(|features| match features.values.are_integers() {
+                    true => Numbers::I64(vec![0; size(&features.shape)]),
+                    false => Numbers::F32(vec![0.0; size(&features.shape)]),
                 })
                 .collect(),
             labels: match &split.labels {
@@ -65,16 +67,21 @@ impl Batch {
                 Labels::None => BatchLabels::None,
             },
             weights: vec![0.0; rows],
+            bytes: Vec::new(),
         }
     }
 
     /// Copies the samples of `chunk` into the rows, and its first sample into the rows that are left.
     ///
+    /// # Errors
+    ///
+    /// Samples in a file cannot be read.
+    ///
     /// # Panics
     ///
     /// `chunk` is empty or has more samples than there are rows; a sample is not of `split`; `split` has other shapes
     /// than the one that the buffers were made for.
-    pub fn fill(&mut self, split: &Split, chunk: Chunk<'_>) {
+    pub fn fill(&mut self, split: &Split, chunk: Chunk<'_>) -> Result<(), DataError> {
         assert!(!chunk.samples.is_empty() && chunk.samples.len() <= self.rows, "a chunk fits its batch");
         assert_eq!(self.features.len(), split.features.len(), "a batch is of its split's shape");
         let padding = std::iter::repeat_n(chunk.samples[0], self.rows - chunk.samples.len());
@@ -83,6 +90,14 @@ impl Batch {
             match (to, &from.values) {
                 (Numbers::F32(to), Numbers::F32(from)) => gather(to, from, self.rows, samples()),
                 (Numbers::I64(to), Numbers::I64(from)) => gather(to, from, self.rows, samples()),
+                (Numbers::F32(to), Numbers::Stored(from)) if !from.is_integer() => {
+                    let bytes = &mut self.bytes;
+                    read(to, 0.0, self.rows, samples(), split, |row, to| from.floats(row, to, bytes))?;
+                }
+                (Numbers::I64(to), Numbers::Stored(from)) if from.is_integer() => {
+                    let bytes = &mut self.bytes;
+                    read(to, 0, self.rows, samples(), split, |row, to| from.integers(row, to, bytes))?;
+                }
                 _ => panic!("a batch has its split's kind of features"),
             }
         }
@@ -96,6 +111,7 @@ impl Batch {
             let counts = chunk.samples.get(row).is_some_and(|sample| !split.is_null(*sample as usize));
             *weight = if counts { 1.0 } else { 0.0 };
         }
+        Ok(())
     }
 
     /// The rows R.
@@ -108,6 +124,7 @@ impl Batch {
         match &self.features[index] {
             Numbers::F32(values) => TensorRef::F32(values),
             Numbers::I64(values) => TensorRef::I64(values),
+            Numbers::Stored(_) => unreachable!("a batch is in memory"),
         }
     }
 
@@ -141,6 +158,26 @@ fn gather<T: Copy>(to: &mut [T], from: &[T], rows: usize, samples: impl Iterator
     for (row, sample) in to.chunks_exact_mut(width).zip(samples) {
         row.copy_from_slice(&from[sample * width..][..width]);
     }
+}
+
+/// Reads rows from a file; null samples are zeros.
+fn read<T: Copy>(
+    to: &mut [T],
+    zero: T,
+    rows: usize,
+    samples: impl Iterator<Item = usize>,
+    split: &Split,
+    mut reader: impl FnMut(usize, &mut [T]) -> Result<(), DataError>,
+) -> Result<(), DataError> {
+    let width = to.len() / rows;
+    for (to, sample) in to.chunks_exact_mut(width.max(1)).zip(samples) {
+        if split.is_null(sample) {
+            to.fill(zero);
+        } else {
+            reader(sample, to)?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -185,10 +222,10 @@ mod tests {
         let mut batch = Batch::new(&split, rows(4));
         let all: Vec<_> = chunks(&draw, rows(4)).collect();
         assert_eq!(all.len(), 2);
-        batch.fill(&split, all[0]);
+        batch.fill(&split, all[0]).unwrap();
         assert_eq!(floats(&batch), [1.0, 1.5, 3.0, 3.5, 4.0, 4.5, 8.0, 8.5]);
         assert_eq!(batch.weights(), [1.0; 4]);
-        batch.fill(&split, all[1]);
+        batch.fill(&split, all[1]).unwrap();
         assert_eq!(floats(&batch), [7.0, 7.5, 2.0, 2.5, 7.0, 7.5, 7.0, 7.5]);
         assert_eq!(batch.labels(), &BatchLabels::Classes(vec![70, 20, 70, 70]));
         assert_eq!(batch.weights(), [1.0, 1.0, 0.0, 0.0]);
@@ -198,7 +235,7 @@ mod tests {
     fn a_null_sample_has_weight_zero() {
         let split = split(4, &[2]);
         let mut batch = Batch::new(&split, rows(3));
-        batch.fill(&split, chunks(&[0, 2, 3], rows(3)).next().unwrap());
+        batch.fill(&split, chunks(&[0, 2, 3], rows(3)).next().unwrap()).unwrap();
         assert_eq!(batch.weights(), [1.0, 0.0, 1.0]);
     }
 
@@ -210,7 +247,7 @@ mod tests {
         let before = place(&batch);
         for draw in [vec![1, 2, 3], (0..50).collect(), vec![49]] {
             for chunk in chunks(&draw, rows(8)) {
-                batch.fill(&split, chunk);
+                batch.fill(&split, chunk).unwrap();
                 assert_eq!(place(&batch), before);
             }
         }
@@ -229,7 +266,7 @@ mod tests {
         let mut split = split(3, &[]);
         split.features.push(Features { shape: vec![2], values: Numbers::I64(vec![1, 2, 3, 4, 5, 6]) });
         let mut batch = Batch::new(&split, rows(2));
-        batch.fill(&split, chunks(&[2, 0], rows(2)).next().unwrap());
+        batch.fill(&split, chunks(&[2, 0], rows(2)).next().unwrap()).unwrap();
         let inputs: Vec<_> = batch.inputs().collect();
         assert!(matches!(inputs[..], [TensorRef::F32(_), TensorRef::I64([5, 6, 1, 2]), TensorRef::I64([20, 0])]));
     }
@@ -245,7 +282,7 @@ mod tests {
             let mut seen = Vec::new();
             for (index, chunk) in chunks(&draw, rows(size)).enumerate() {
                 prop_assert_eq!(chunk.index, index);
-                batch.fill(&split, chunk);
+                batch.fill(&split, chunk).unwrap();
                 for (row, weight) in batch.weights().iter().enumerate() {
                     prop_assert_eq!(floats(&batch)[2 * row] + 0.5, floats(&batch)[2 * row + 1]);
                     if *weight == 1.0 {

@@ -1,23 +1,30 @@
-//! `csv:PATH`: one sample a line, numbers between commas (RFC 4180, as the `csv` crate reads it).
+//! `csv:PATH`: one sample a line, fields between commas (RFC 4180, as the `csv` crate reads it), plain or gzipped.
 //!
-//! One column is the label, the others are the features, in the order of the file. The first line names the columns if
-//! [`DataOptions::header`] says so or, where it does not say, if one of its fields is not a number. A field that is not
-//! a number makes its row a bad row; a line with another number of fields makes the file unusable.
+//! One column is the label, the others are the features, in the order of the file: numbers, or categories by a public list
+//! ([`DataOptions::categories`]). The first line names the columns if [`DataOptions::header`] says so or, where it does not say, if one
+//! of its fields is not a number. A field that is not a number makes its row a bad row; a line with another number of fields makes the
+//! file unusable.
 
-use super::array::{Array, FETCH_AGAIN, Values, open_plain, read_failed};
+use super::array::{Array, FETCH_AGAIN, open, read_failed};
 use super::assemble::{Raw, assemble};
-use super::{DataError, DataOptions, LabelKind, Split};
-use csv::{Position, ReaderBuilder, StringRecord, Trim};
-use std::io::Read;
+use super::columns::{Columns, Row, label_column};
+use super::lines::{BlankLines, Counted};
+use super::values::{Sink, Values};
+use super::{DataError, DataOptions, Split};
+use csv::{ReaderBuilder, StringRecord, Trim};
 use std::path::Path;
 
 pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
-    let (mut file, len) = open_plain(path)?;
-    let mut text = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
-    file.read_to_end(&mut text).map_err(|error| read_failed(path, &error))?;
-    let mut reader = ReaderBuilder::new().has_headers(false).trim(Trim::All).from_reader(&text[..]);
+    let delimiter = options.delimiter.unwrap_or(b',');
+    let (file, blank) = Counted::new(open(path)?.reader);
+    let mut reader = ReaderBuilder::new()
+        .has_headers(false)
+        .trim(Trim::All)
+        .delimiter(delimiter)
+        .buffer_capacity(1 << 16)
+        .from_reader(file);
     let mut record = StringRecord::new();
-    let mut next = |record: &mut StringRecord| reader.read_record(record).map_err(|error| failed(path, &text, error));
+    let mut next = |record: &mut StringRecord| reader.read_record(record).map_err(|error| failed(path, &blank, error));
     if !next(&mut record)? {
         return Err(DataError::File(format!("{}: holds no lines: {FETCH_AGAIN}", path.display())));
     }
@@ -27,108 +34,76 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
         clean.set_position(record.position().cloned());
         record = clean;
     }
-    let header =
-        options.header.unwrap_or_else(|| record.iter().any(|field| !field.is_empty() && field.parse::<f64>().is_err()));
-    let columns: Vec<String> = if header {
+    if let Some(other) = other_delimiter(&record.iter().collect::<Vec<_>>(), delimiter) {
+        return Err(DataError::File(format!(
+            "{}: its fields are not separated by '{}': give `delimiter` {other}",
+            path.display(),
+            char::from(delimiter).escape_default()
+        )));
+    }
+    // A first line of categories is no header.
+    let is_number = |field: &str| field.is_empty() || field.parse::<f64>().is_ok();
+    let is_listed = |field: &str| {
+        let mut lists = options.categories.iter().map(|(_, list)| list).chain(&options.classes);
+        lists.any(|list| list.iter().any(|entry| entry == field))
+    };
+    let header = options.header.unwrap_or_else(|| record.iter().any(|field| !is_number(field) && !is_listed(field)));
+    let names: Vec<String> = if header {
         record.iter().map(String::from).collect()
     } else {
         (0..record.len()).map(|column| column.to_string()).collect()
     };
-    let label = label_column(path, &columns, options)?;
-    let width = columns.len() - usize::from(label.is_some());
+    let label = label_column(path, &names, options)?;
+    let columns = Columns::new(path, names, label, options)?;
+    let width = columns.width();
     if width == 0 {
         return Err(DataError::File(format!("{}: has no column of features: use a file that does", path.display())));
     }
 
-    let (mut features, mut labels, mut lines, mut unreadable) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut features, mut labels) = (Sink::new(&options.room()), Vec::new());
+    let (mut lines, mut unreadable, mut row) = (Vec::new(), Vec::new(), Row::default());
     let mut more = !header || next(&mut record)?;
     while more {
-        let row = lines.len();
-        lines.push(line(&text, record.position()));
+        row.features.clear();
         let mut fault = None;
         for (column, field) in record.iter().enumerate() {
-            // A field that is no number leaves a NaN: a bad row, with a better message than the NaN's own.
-            if Some(column) == label {
-                labels.push(field.parse().unwrap_or(f64::NAN));
-            } else {
-                features.push(field.parse().unwrap_or(f32::NAN));
-            }
-            if field.parse::<f64>().is_err() {
-                fault.get_or_insert(column);
+            if let Err(problem) = columns.text(column, field, &mut row) {
+                fault.get_or_insert(problem);
             }
         }
-        if let Some(column) = fault {
-            let name = &columns[column];
-            unreadable
-                .push((row, format!("column '{name}' is not a number: correct the row, or use `on_bad_row` drop")));
+        if let Some(fault) = fault {
+            unreadable.push((lines.len(), fault));
         }
+        features.push(&row.features)?;
+        if label.is_some() {
+            labels.push(row.label);
+        }
+        lines.push(blank.line(record.position()));
         more = next(&mut record)?;
     }
 
     let origin = path.display().to_string();
     let raw = Raw {
-        features: vec![Array {
-            origin: origin.clone(),
-            shape: vec![lines.len(), width],
-            values: Values::F32(features),
-        }],
-        labels: label.map(|_| Array { origin, shape: vec![lines.len()], values: Values::F64(labels) }),
+        features: vec![Array { origin: origin.clone(), shape: vec![lines.len(), width], values: features.finish()? }],
+        labels: label.map(|_| Array { origin, shape: vec![lines.len()], values: Values::f64s(labels) }),
         unreadable,
         lines: Some(lines),
     };
     Ok((assemble(raw, options)?, None))
 }
 
-/// The label's column: by name, by number, or the last.
-fn label_column(path: &Path, columns: &[String], options: &DataOptions) -> Result<Option<usize>, DataError> {
-    if options.labels == LabelKind::None {
-        return Ok(None);
-    }
-    let Some(wanted) = &options.label_column else {
-        return Ok(Some(columns.len() - 1));
-    };
-    column(path, columns, wanted).map(Some)
+/// The delimiter that the fields of the first line evidently have instead, as the setting takes it.
+pub(super) fn other_delimiter(fields: &[&str], own: u8) -> Option<&'static str> {
+    let others = [(b';', "';'"), (b'\t', "tab"), (b',', "','"), (b'|', "'|'")];
+    let found = others.into_iter().find(|(other, _)| {
+        let count = fields.iter().flat_map(|field| field.bytes()).filter(|byte| byte == other).count();
+        *other != own && count > 0 && count + 1 >= fields.len()
+    });
+    found.map(|(_, name)| name)
 }
 
-/// A column by name, or by number.
-pub(super) fn column(path: &Path, columns: &[String], wanted: &str) -> Result<usize, DataError> {
-    columns
-        .iter()
-        .position(|name| name == wanted)
-        .or_else(|| wanted.parse().ok().filter(|column| *column < columns.len()))
-        .ok_or_else(|| {
-            DataError::File(format!(
-                "{}: has no column '{wanted}': name one of {}, or a number from 0 to {}",
-                path.display(),
-                names(columns),
-                columns.len() - 1
-            ))
-        })
-}
-
-/// The first columns, as messages list them.
-pub(super) fn names<S: std::fmt::Display>(columns: &[S]) -> String {
-    columns.iter().take(20).map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
-}
-
-/// The line, counted from 1, on which the record at `position` stands. The reader's own number is that of the first of
-/// the blank lines before it.
-pub(super) fn line(text: &[u8], position: Option<&Position>) -> u64 {
-    let Some(position) = position else {
-        return 0;
-    };
-    let rest = usize::try_from(position.byte()).ok().and_then(|byte| text.get(byte..));
-    let skipped = rest
-        .unwrap_or_default()
-        .iter()
-        .take_while(|byte| matches!(byte, b'\r' | b'\n'))
-        .filter(|byte| **byte == b'\n')
-        .count();
-    position.line() + skipped as u64
-}
-
-fn failed(path: &Path, text: &[u8], error: csv::Error) -> DataError {
-    let line = line(text, error.position());
+fn failed(path: &Path, blank: &BlankLines, error: csv::Error) -> DataError {
+    let line = blank.line(error.position());
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => DataError::File(format!(
             "{}: line {line}: has {len} fields where the first line has {expected_len}: correct the line",

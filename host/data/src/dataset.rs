@@ -1,6 +1,7 @@
-//! A data set in memory.
+//! A data set: rows in memory, or beyond a limit in a file.
 
-use super::DataError;
+use super::held_out::held_out;
+use super::{DataError, Stored};
 
 /// Samples to train on, and samples to test on.
 #[derive(Clone, PartialEq, Debug)]
@@ -39,6 +40,8 @@ pub enum Numbers {
     F32(Vec<f32>),
     /// Of an integer input: tokens, masks, categories.
     I64(Vec<i64>),
+    /// Of either, in a file: rows that do not fit into memory.
+    Stored(Stored),
 }
 
 /// The labels of all samples.
@@ -62,20 +65,31 @@ pub enum Labels {
     None,
 }
 
+impl Numbers {
+    /// Returns true if they are of an integer input.
+    pub fn are_integers(&self) -> bool {
+        match self {
+            Numbers::F32(_) => false,
+            Numbers::I64(_) => true,
+            Numbers::Stored(stored) => stored.is_integer(),
+        }
+    }
+}
+
 impl Features {
-    /// The values of a float input; none of an integer one.
+    /// The values of a float input in memory; none of another.
     pub fn floats(&self) -> &[f32] {
         match &self.values {
             Numbers::F32(values) => values,
-            Numbers::I64(_) => &[],
+            Numbers::I64(_) | Numbers::Stored(_) => &[],
         }
     }
 
-    /// The values of an integer input; none of a float one.
+    /// The values of an integer input in memory; none of another.
     pub fn integers(&self) -> &[i64] {
         match &self.values {
-            Numbers::F32(_) => &[],
             Numbers::I64(values) => values,
+            Numbers::F32(_) | Numbers::Stored(_) => &[],
         }
     }
 }
@@ -107,7 +121,11 @@ impl Split {
     }
 
     /// Gives all that the split holds, with its shapes, to `take`: for a digest that tells data sets apart.
-    pub fn digest(&self, take: &mut dyn FnMut(&[u8])) {
+    ///
+    /// # Errors
+    ///
+    /// Rows in a file cannot be read.
+    pub fn digest(&self, take: &mut dyn FnMut(&[u8])) -> Result<(), DataError> {
         fn values<T: Copy, const N: usize>(values: &[T], bytes: fn(T) -> [u8; N], take: &mut dyn FnMut(&[u8])) {
             let mut buffer = Vec::new();
             for part in values.chunks(4096) {
@@ -132,6 +150,20 @@ impl Split {
                     shape(2, &features.shape, take);
                     values(integers, i64::to_le_bytes, take);
                 }
+                Numbers::Stored(stored) => {
+                    let width = features.shape.iter().product();
+                    shape(if stored.is_integer() { 2 } else { 1 }, &features.shape, take);
+                    let (mut floats, mut integers, mut bytes) = (vec![0.0; width], vec![0; width], vec![]);
+                    for row in 0..self.rows {
+                        if stored.is_integer() {
+                            stored.integers(row, &mut integers, &mut bytes)?;
+                            values(&integers, i64::to_le_bytes, take);
+                        } else {
+                            stored.floats(row, &mut floats, &mut bytes)?;
+                            values(&floats, f32::to_le_bytes, take);
+                        }
+                    }
+                }
             }
         }
         match &self.labels {
@@ -146,14 +178,60 @@ impl Split {
             Labels::None => take(&[5]),
         }
         values(&self.null, |null| [u8::from(null)], take);
+        Ok(())
     }
 
     /// Rows held out by the rule of [`TestSource::Fraction`](super::TestSource::Fraction), and the others first; `None`
     /// where either would be empty.
-    pub fn hold_out(&self, fraction: f64) -> Option<(Split, Split)> {
-        let held_out = |row: usize| held_out_rows(row as u64 + 1, fraction) > held_out_rows(row as u64, fraction);
-        let (train, test) = (self.select(|row| !held_out(row)), self.select(held_out));
+    pub fn hold_out(&self, fraction: f64, seed: u64) -> Option<(Split, Split)> {
+        self.split_by(&held_out(self.rows, fraction, seed, None))
+    }
+
+    /// [`hold_out`](Self::hold_out) with the same part of each class, which is taken to be public.
+    pub(super) fn hold_out_of_classes(&self, fraction: f64, seed: u64) -> Option<(Split, Split)> {
+        match &self.labels {
+            Labels::Classes { values, .. } if values.len() == self.rows => {
+                self.split_by(&held_out(self.rows, fraction, seed, Some(values)))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn has_one_class_each(&self) -> bool {
+        matches!(&self.labels, Labels::Classes { values, .. } if values.len() == self.rows)
+    }
+
+    fn split_by(&self, held_out: &[bool]) -> Option<(Split, Split)> {
+        let (train, test) = (self.select(|row| !held_out[row]), self.select(|row| held_out[row]));
         (!train.is_empty() && !test.is_empty()).then_some((train, test))
+    }
+
+    /// The same samples, all in memory.
+    ///
+    /// # Errors
+    ///
+    /// Rows in a file cannot be read.
+    pub fn in_memory(&self) -> Result<Split, DataError> {
+        let mut split = self.clone();
+        for features in &mut split.features {
+            if let Numbers::Stored(stored) = &features.values {
+                let (width, mut bytes) = (features.shape.iter().product::<usize>(), Vec::new());
+                features.values = if stored.is_integer() {
+                    let mut values = vec![0; self.rows * width];
+                    for row in (0..self.rows).filter(|row| !self.is_null(*row)) {
+                        stored.integers(row, &mut values[row * width..][..width], &mut bytes)?;
+                    }
+                    Numbers::I64(values)
+                } else {
+                    let mut values = vec![0.0; self.rows * width];
+                    for row in (0..self.rows).filter(|row| !self.is_null(*row)) {
+                        stored.floats(row, &mut values[row * width..][..width], &mut bytes)?;
+                    }
+                    Numbers::F32(values)
+                };
+            }
+        }
+        Ok(split)
     }
 
     pub(super) fn first(&self, size: usize) -> Split {
@@ -180,6 +258,9 @@ impl Split {
                     values: match &features.values {
                         Numbers::F32(values) => Numbers::F32(rows(values, &features.shape, self.rows, &keep)),
                         Numbers::I64(values) => Numbers::I64(rows(values, &features.shape, self.rows, &keep)),
+                        Numbers::Stored(stored) => {
+                            Numbers::Stored(stored.select((0..self.rows).filter(|row| keep(*row))))
+                        }
                     },
                 })
                 .collect(),
@@ -215,10 +296,4 @@ impl Split {
             shapes(test)
         )))
     }
-}
-
-/// How many of the first `rows` rows are held out by the rule of [`TestSource::Fraction`](super::TestSource::Fraction).
-pub fn held_out_rows(rows: u64, fraction: f64) -> u64 {
-    let step = (fraction * 4_294_967_296.0).ceil() as u128;
-    ((u128::from(rows) * step) >> 32) as u64
 }

@@ -1,4 +1,4 @@
-//! Changes of one sample in memory: what makes a neighbouring data set, for audits.
+//! Changes of one sample: what makes a neighbouring data set, for audits. The split is in memory ([`Split::in_memory`]).
 
 use super::{Features, Labels, Numbers, Split};
 
@@ -21,7 +21,7 @@ impl Split {
     ///
     /// # Panics
     ///
-    /// There is no such sample.
+    /// There is no such sample, or samples are in a file.
     #[must_use]
     pub fn sample(&self, index: usize) -> Sample {
         assert!(index < self.rows, "the sample is one of the split's");
@@ -32,6 +32,7 @@ impl Split {
                 .map(|features| match &features.values {
                     Numbers::F32(values) => Numbers::F32(row(values, self.rows, index).to_vec()),
                     Numbers::I64(values) => Numbers::I64(row(values, self.rows, index).to_vec()),
+                    Numbers::Stored(_) => panic!("{MEMORY}"),
                 })
                 .collect(),
             labels: match &self.labels {
@@ -50,7 +51,7 @@ impl Split {
     ///
     /// # Panics
     ///
-    /// There is no such sample, or the new one is of another shape.
+    /// There is no such sample, the new one is of another shape, or samples are in a file.
     pub fn replace(&mut self, index: usize, sample: &Sample) {
         assert!(index < self.rows, "the sample is one of the split's");
         let rows = self.rows;
@@ -77,7 +78,7 @@ impl Split {
     ///
     /// # Panics
     ///
-    /// It is of another shape.
+    /// It is of another shape, or samples are in a file.
     pub fn push(&mut self, sample: &Sample) {
         for (features, new) in self.features.iter_mut().zip(&sample.features) {
             match (&mut features.values, new) {
@@ -99,12 +100,17 @@ impl Split {
     }
 
     /// Takes the last sample away.
+    ///
+    /// # Panics
+    ///
+    /// Samples are in a file.
     pub fn pop(&mut self) {
         let Some(left) = self.rows.checked_sub(1) else { return };
         for features in &mut self.features {
             match &mut features.values {
                 Numbers::F32(values) => values.truncate(values.len() / self.rows * left),
                 Numbers::I64(values) => values.truncate(values.len() / self.rows * left),
+                Numbers::Stored(_) => panic!("{MEMORY}"),
             }
         }
         match &mut self.labels {
@@ -120,7 +126,7 @@ impl Split {
     ///
     /// # Panics
     ///
-    /// There is no such sample.
+    /// There is no such sample, or samples are in a file.
     pub fn set_null(&mut self, index: usize, null: bool) {
         assert!(index < self.rows, "the sample is one of the split's");
         if self.null.is_empty() {
@@ -130,6 +136,7 @@ impl Split {
     }
 }
 
+const MEMORY: &str = "samples that are changed are in memory";
 const KIND: &str = "a sample has its split's kind of numbers";
 
 fn row<T>(values: &[T], rows: usize, index: usize) -> &[T] {

@@ -5,8 +5,9 @@
 //! `train-labels-idx1-ubyte` and, for the test split, the two `t10k-` files; or what their names begin with
 //! (`emnist/emnist-letters-`). Each may end in `.gz`, and be written `.idx3-ubyte` for `-idx3-ubyte`.
 
-use super::array::{Array, FETCH_AGAIN, Source, Values, elements, open, read_failed};
+use super::array::{Array, FETCH_AGAIN, Source, Unread, each, elements, open, read_failed, read_values};
 use super::assemble::{Raw, assemble};
+use super::values::Room;
 use super::{DataError, DataOptions, LabelKind, Split};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -38,9 +39,9 @@ fn load_split(path: &Path, split: &str, options: &DataOptions) -> Result<Option<
                 images.display()
             ))
         })?;
-        Some(read(&file)?)
+        Some(read(&file, &options.room())?)
     };
-    assemble(Raw::new(vec![read(&images)?], labels), options).map(Some)
+    assemble(Raw::new(vec![read(&images, &options.room())?], labels), options).map(Some)
 }
 
 fn find(path: &Path, split: &str, what: &str, extents: u8) -> Option<PathBuf> {
@@ -61,7 +62,7 @@ fn find(path: &Path, split: &str, what: &str, extents: u8) -> Option<PathBuf> {
 }
 
 /// Reads one file. Memory is bounded by what the file can hold, whatever its header says.
-pub(super) fn read(path: &Path) -> Result<Array, DataError> {
+pub(super) fn read(path: &Path, room: &Room) -> Result<Array, DataError> {
     let refuse = |fault: String| DataError::File(format!("{}: {fault}", path.display()));
     let Source { mut reader, limit } = open(path)?;
     let mut magic = [0; 4];
@@ -92,11 +93,27 @@ pub(super) fn read(path: &Path) -> Result<Array, DataError> {
         .ok_or_else(|| {
             refuse(format!("declares the shape {shape:?}, more than a file of its length can hold: {FETCH_AGAIN}"))
         })?;
-    let mut data = Vec::new();
-    let got = reader.by_ref().take(bytes).read_to_end(&mut data).map_err(|error| read_failed(path, &error))?;
-    if (got as u64) < bytes {
-        return Err(refuse(format!("is truncated ({got} of {bytes} bytes of the shape {shape:?}): {FETCH_AGAIN}")));
-    }
+    let count = bytes as usize / width;
+    let from: &mut dyn Read = &mut reader;
+    let values = match magic[2] {
+        0x08 => read_values(from, count, width, room, <[u8]>::to_vec),
+        0x09 => read_values(from, count, width, room, |bytes| each(bytes, |[byte]| i64::from(byte.cast_signed()))),
+        0x0b => {
+            read_values(from, count, width, room, |bytes| each(bytes, |bytes| i64::from(i16::from_be_bytes(bytes))))
+        }
+        0x0c => {
+            read_values(from, count, width, room, |bytes| each(bytes, |bytes| i64::from(i32::from_be_bytes(bytes))))
+        }
+        0x0d => read_values(from, count, width, room, |bytes| each(bytes, f32::from_be_bytes)),
+        _ => read_values(from, count, width, room, |bytes| each(bytes, f64::from_be_bytes)),
+    };
+    let values = values.map_err(|unread| match unread {
+        Unread::Short(got) => {
+            refuse(format!("is truncated ({got} of {bytes} bytes of the shape {shape:?}): {FETCH_AGAIN}"))
+        }
+        Unread::Io(error) => read_failed(path, &error),
+        Unread::Data(error) => error,
+    })?;
     // Reading on to the end also has gzip compare its checksum.
     match reader.read(&mut [0]).map_err(|error| read_failed(path, &error))? {
         0 => {}
@@ -104,18 +121,5 @@ pub(super) fn read(path: &Path) -> Result<Array, DataError> {
             return Err(refuse(format!("goes on after the shape {shape:?} that it declares: {FETCH_AGAIN}")));
         }
     }
-    let values = match magic[2] {
-        0x08 => Values::U8(data),
-        0x09 => Values::I64(data.iter().map(|byte| i64::from(byte.cast_signed())).collect()),
-        0x0b => Values::I64(decode(&data, |bytes| i64::from(i16::from_be_bytes(bytes)))),
-        0x0c => Values::I64(decode(&data, |bytes| i64::from(i32::from_be_bytes(bytes)))),
-        0x0d => Values::F32(decode(&data, f32::from_be_bytes)),
-        _ => Values::F64(decode(&data, f64::from_be_bytes)),
-    };
     Ok(Array { origin: path.display().to_string(), shape, values })
-}
-
-fn decode<const W: usize, T>(data: &[u8], element: impl Fn([u8; W]) -> T) -> Vec<T> {
-    let (elements, _) = data.as_chunks::<W>();
-    elements.iter().map(|bytes| element(*bytes)).collect()
 }

@@ -1,4 +1,5 @@
-//! Data sets: read, checked by their owner before any release, and held as plain arrays.
+//! Data sets: read, checked by their owner before any release, and held as plain arrays, or beyond
+//! [`DataOptions::data_memory`] in a file that is read for each draw.
 //!
 //! [`load`] is the way in: `KIND:PATH` and [`DataOptions`] to a [`Dataset`]. Kinds, one a file: `idx` (MNIST's
 //! files, plain or gzipped), `csv`, `npz`, `text`. [`chunks`] and [`Batch`] then turn the samples drawn for a step into batches
@@ -11,33 +12,52 @@
 //! - The number of rows N is public. Under [`OnBadRow::Drop`] a bad row keeps its place and becomes a null sample,
 //!   which contributes nothing: N, the draw, the split and every other sample are what they were. How many rows were
 //!   bad is private, and nothing here reports it.
-//! - The held-out rows follow from the rows' positions alone ([`TestSource::Fraction`]).
+//! - The held-out rows follow from a public seed and the rows' positions alone ([`TestSource::Fraction`]); with
+//!   [`DataOptions::stratify`] also from their classes, which are then public.
 
 mod array;
 mod assemble;
 mod batch;
+mod cifar;
+mod columns;
 mod csv;
 mod dataset;
 mod edit;
 mod error;
+mod fit;
+mod guard;
+mod held_out;
 mod idx;
+mod images;
+mod lines;
+mod npy;
 mod npz;
 mod options;
 mod overlap;
+mod parquet;
+mod pickle;
+mod pictures;
+mod scaling;
+mod stored;
 mod text;
+mod values;
 
 pub use batch::{Batch, BatchLabels, Chunk, chunks};
-pub use dataset::held_out_rows;
 pub use dataset::{Dataset, Features, Labels, Numbers, Split};
 pub use edit::Sample;
 pub use error::DataError;
-pub use options::{DataOptions, InputShape, LabelKind, OnBadRow, TestSource, TextOptions, TextTask};
+pub use guard::catches_panics;
+pub use held_out::held_out_rows;
+pub use options::{DataOptions, InputShape, LabelKind, Layout, Normalize, OnBadRow, TestSource, TextOptions, TextTask};
+pub use stored::Stored;
 
+use columns::check_classes;
 use damper_onnx::SettingError;
+use scaling::normalize_text;
 use std::path::Path;
 
 /// Kinds of data set, as messages list them.
-const KINDS: &str = "idx, csv, npz, text";
+const KINDS: &str = "idx, csv, npz, npy, images, cifar, parquet, text";
 
 /// Loads the data set `KIND:PATH`.
 ///
@@ -47,11 +67,21 @@ const KINDS: &str = "idx, csv, npz, text";
 /// match; samples that do not fit the model's inputs; a bad row under [`OnBadRow::Error`]; a test split that is asked
 /// for twice or cannot be made.
 pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
-    if let Some((mean, std)) = options.normalize
-        && !(mean.is_finite() && std.is_normal() && std > 0.0)
+    if let Some(Normalize { means, stds }) = &options.normalize
+        && !(means.iter().all(|mean| mean.is_finite()) && stds.iter().all(|std| std.is_normal() && *std > 0.0))
     {
-        let problem = "give a finite mean and a standard deviation above 0";
-        return Err(SettingError::new("normalize", format!("{mean},{std}"), problem).into());
+        let problem = "give finite means and standard deviations above 0";
+        return Err(SettingError::new("normalize", normalize_text(means, stds), problem).into());
+    }
+    check_classes(options)?;
+    check_kinds(spec, options)?;
+    if options.stratify && !matches!(options.test, Some(TestSource::Fraction(_))) {
+        let problem = "divides the rows that `test` FRACTION holds out by class; give a fraction, or leave it out";
+        return Err(SettingError::new("stratify", "", problem).into());
+    }
+    if options.stratify && !matches!(options.labels, LabelKind::Classes { .. }) {
+        let problem = "divides by class, and these labels are not classes; leave it out";
+        return Err(SettingError::new("stratify", "", problem).into());
     }
     let (train, own_test) = read(spec, options)?;
     let own_test_is_absent = own_test.is_none();
@@ -63,7 +93,16 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
             )));
         }
         Some(TestSource::Fraction(fraction)) => {
-            let (train, test) = train.hold_out(*fraction).ok_or_else(|| {
+            if options.stratify && !train.has_one_class_each() {
+                let problem = "needs one class a sample, and these samples have several; leave it out";
+                return Err(SettingError::new("stratify", "", problem).into());
+            }
+            let parts = if options.stratify {
+                train.hold_out_of_classes(*fraction, options.split_seed)
+            } else {
+                train.hold_out(*fraction, options.split_seed)
+            };
+            let (train, test) = parts.ok_or_else(|| {
                 DataError::File(format!(
                     "{spec}: `test` {fraction} of {} rows leaves a split empty: give another fraction",
                     train.len()
@@ -72,7 +111,8 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
             (train, Some(test))
         }
         Some(TestSource::Spec(other)) => {
-            let (all, test) = read(other, options)?;
+            let of_test = DataOptions { labels_file: options.test_labels_file.clone(), ..options.clone() };
+            let (all, test) = read(other, &of_test)?;
             (train, Some(test.unwrap_or(all)))
         }
     };
@@ -80,7 +120,7 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
         train.check_same_shapes(test, spec)?;
         let is_file = matches!(&options.test, Some(TestSource::Spec(other)) if is_same_file(spec, other));
         let from_elsewhere = !matches!(options.test, Some(TestSource::Fraction(_)));
-        if from_elsewhere && (is_file && own_test_is_absent || train.has_rows_of(test)) {
+        if from_elsewhere && (is_file && own_test_is_absent || train.has_rows_of(test)?) {
             return Err(DataError::File(format!(
                 "{spec}: the held-out rows are the training rows; give `test` other data, or `test` FRACTION to hold some out"
             )));
@@ -100,6 +140,32 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
     Ok(Dataset { train, test, sample: sample(spec, options) })
 }
 
+/// Settings that some kinds take, and these are others.
+fn check_kinds(spec: &str, options: &DataOptions) -> Result<(), DataError> {
+    let test = match &options.test {
+        Some(TestSource::Spec(other)) => other,
+        _ => spec,
+    };
+    let taken: [(&'static str, bool, &[&str]); 8] = [
+        ("delimiter", options.delimiter.is_some(), &["csv", "text"]),
+        ("classes", options.classes.is_some(), &["csv", "text", "images", "folder", "parquet"]),
+        ("categories", !options.categories.is_empty(), &["csv", "parquet"]),
+        ("scale", !options.scale.is_empty(), &["csv", "parquet"]),
+        ("labels", options.labels_file.is_some(), &["npy"]),
+        ("test_labels", options.test_labels_file.is_some(), &["npy"]),
+        ("layout", options.layout != Layout::Nchw, &["idx", "csv", "npz", "npy", "parquet"]),
+        ("raw_bytes", options.raw_bytes, &["idx", "npz", "npy", "images", "folder", "cifar", "parquet", "csv"]),
+    ];
+    for (setting, is_given, kinds) in taken {
+        let takes = |spec: &str| spec.split_once(':').is_none_or(|(kind, _)| kinds.contains(&kind));
+        if is_given && !takes(spec) && !takes(test) {
+            let problem = format!("is for {}; leave it out", kinds.join(", "));
+            return Err(SettingError::new(setting, "", problem).into());
+        }
+    }
+    Ok(())
+}
+
 /// Returns true if both name one file or folder.
 fn is_same_file(spec: &str, other: &str) -> bool {
     let path = |spec: &str| spec.split_once(':').and_then(|(_, path)| Path::new(path).canonicalize().ok());
@@ -112,6 +178,12 @@ fn sample(spec: &str, options: &DataOptions) -> &'static str {
         (Some("idx"), _, LabelKind::None) => "one image, an entry of the IDX file",
         (Some("idx"), ..) => "one image, an entry of the IDX file, with its label",
         (Some("csv"), ..) => "one row of the CSV file, its label included",
+        (Some("cifar"), ..) => "one image of the CIFAR batches, with its label",
+        (Some("images" | "folder"), _, LabelKind::None) => "one image, a file of the folder",
+        (Some("images" | "folder"), ..) => "one image, a file of the folder, with its class",
+        (Some("parquet"), ..) => "one row of the Parquet files, its label included",
+        (Some("npy"), _, LabelKind::None) => "one entry of the NPY file's array along its first axis",
+        (Some("npy"), ..) => "one entry of the NPY file's array along its first axis, with its label",
         (Some("npz"), _, LabelKind::None) => "one entry of the NPZ file's array along its first axis",
         (Some("npz"), ..) => "one entry of the NPZ file's arrays along their first axis, with its label",
         (_, TextTask::LanguageModel, _) => {
@@ -123,15 +195,35 @@ fn sample(spec: &str, options: &DataOptions) -> &'static str {
     }
 }
 
+/// The kind that a path looks like.
+fn likely_kind(path: &str) -> Option<&'static str> {
+    let name = path.strip_suffix(".gz").unwrap_or(path);
+    let ends: [(&str, &str); 8] = [
+        (".csv", "csv"),
+        (".npz", "npz"),
+        (".npy", "npy"),
+        (".parquet", "parquet"),
+        (".tsv", "text"),
+        (".txt", "text"),
+        (".tar", "cifar"),
+        ("-ubyte", "idx"),
+    ];
+    ends.iter().find(|(end, _)| name.ends_with(end)).map(|(_, kind)| *kind)
+}
+
 fn read(spec: &str, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
-    let (kind, path) = spec
-        .split_once(':')
-        .filter(|(_, path)| !path.is_empty())
-        .ok_or_else(|| DataError::File(format!("{spec}: give KIND:PATH, KIND one of {KINDS}")))?;
+    let (kind, path) = spec.split_once(':').filter(|(_, path)| !path.is_empty()).ok_or_else(|| {
+        let likely = likely_kind(spec).map_or(String::new(), |kind| format!(", such as {kind}:{spec}"));
+        DataError::File(format!("{spec}: give KIND:PATH{likely}; KIND is one of {KINDS}"))
+    })?;
     let path = Path::new(path);
     match kind {
         "idx" => idx::load(path, options),
         "csv" => csv::load(path, options),
+        "cifar" => cifar::load(path, options),
+        "images" | "folder" => images::load(path, options),
+        "parquet" => parquet::load(path, options),
+        "npy" => npy::load(path, options),
         "npz" => npz::load(path, options),
         "text" => text::load(path, options),
         _ => Err(DataError::File(format!("{spec}: unknown kind '{kind}': use one of {KINDS}"))),

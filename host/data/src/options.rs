@@ -1,6 +1,7 @@
 //! How to read a data set.
 
 use super::error::DataError;
+use super::values::Room;
 use damper_onnx::DType;
 use std::path::PathBuf;
 
@@ -13,25 +14,107 @@ pub struct DataOptions {
     pub inputs: Vec<InputShape>,
     /// What to do with a row whose numbers are not finite or whose label is out of range.
     pub on_bad_row: OnBadRow,
-    /// Public mean and standard deviation: every feature becomes `(x − mean) / std`, after the scaling of bytes.
-    pub normalize: Option<(f32, f32)>,
+    /// Public means and standard deviations: every feature becomes `(x − mean) / std`, after the scaling of bytes.
+    pub normalize: Option<Normalize>,
+    /// Where arrays have their channels.
+    pub layout: Layout,
     /// Keeps bytes as 0 … 255 instead of scaling them to [0, 1].
     pub raw_bytes: bool,
     /// Where the test split comes from, if not from the data's own files.
     pub test: Option<TestSource>,
+    /// Seed of the rows that [`TestSource::Fraction`] holds out.
+    pub split_seed: u64,
+    /// Holds out the same fraction of each class. The class of every row is then taken to be public.
+    pub stratify: bool,
     /// Uses the first samples of the training split only.
     pub train_size: Option<usize>,
-    /// `csv` and `text`: the column of the label, by name or counted from 0. If not given, the last one of `csv`, and
-    /// `label`, `class` or `target` of `text`.
+    /// `csv`, `parquet` and `text`: the column of the label, by name or counted from 0. If not given, the last one of `csv`, and
+    /// `label`, `class` or `target` of `text`; `parquet` as either.
     pub label_column: Option<String>,
     /// `csv` and `text`: whether the first line names the columns. If not given, it does in `text`, and in `csv` when one
     /// of its fields is not a number.
     pub header: Option<bool>,
+    /// `csv` and `text`: what separates fields; if not given, commas, and tabs in a `.tsv` file of `text`.
+    pub delimiter: Option<u8>,
+    /// Names of the classes, in the order of the model's: public. If not given, labels are numbers, and folders of images are classes in
+    /// the order of their names.
+    pub classes: Option<Vec<String>>,
+    /// `csv` and `parquet`: columns of categories, and all their values, public. They become one number for each value, 0 or 1; for
+    /// inputs of integers, the value's place.
+    pub categories: Vec<(String, Vec<String>)>,
+    /// `csv` and `parquet`: columns, and the public mean and standard deviation by which each is scaled.
+    pub scale: Vec<(String, f32, f32)>,
     /// `npz`: names of the arrays of features and labels, if not `x` and `y`. `NAME_train` and `NAME_test` are looked
     /// for first.
     pub arrays: Option<(String, String)>,
+    /// `npy`: the file of the labels.
+    pub labels_file: Option<PathBuf>,
+    /// `npy`: the file of the labels of [`TestSource::Spec`].
+    pub test_labels_file: Option<PathBuf>,
     /// `text`: how it becomes numbers.
     pub text: TextOptions,
+    /// Bytes of each array of samples that are held in memory; more are kept in a file and read for each draw. No limit if not given.
+    pub data_memory: Option<u64>,
+    /// The folder of such files, which have no name there; that of the system for temporary files if not given.
+    pub cache: Option<PathBuf>,
+}
+
+impl DataOptions {
+    pub(super) fn room(&self) -> Room {
+        Room::new(self.data_memory, self.cache.as_deref())
+    }
+}
+
+/// Public constants: one mean and standard deviation for all values, or one each for every channel or column.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Normalize {
+    /// The means.
+    pub means: Vec<f32>,
+    /// The standard deviations, as many.
+    pub stds: Vec<f32>,
+}
+
+impl From<(f32, f32)> for Normalize {
+    fn from((mean, std): (f32, f32)) -> Self {
+        Self { means: vec![mean], stds: vec![std] }
+    }
+}
+
+impl std::str::FromStr for Normalize {
+    type Err = DataError;
+
+    fn from_str(text: &str) -> Result<Self, DataError> {
+        let list = |text: &str| text.split(',').map(|number| number.trim().parse()).collect::<Result<Vec<f32>, _>>();
+        let wrong = || DataError::File(format!("'{text}': give MEAN,STD, or MEAN,MEAN,...:STD,STD,..."));
+        let (means, stds) = match text.split_once(':') {
+            Some((means, stds)) => (list(means), list(stds)),
+            None => text.split_once(',').map(|(mean, std)| (list(mean), list(std))).ok_or_else(wrong)?,
+        };
+        let (means, stds) = (means.map_err(|_| wrong())?, stds.map_err(|_| wrong())?);
+        if means.len() == stds.len() { Ok(Self { means, stds }) } else { Err(wrong()) }
+    }
+}
+
+/// Where arrays have their channels.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Layout {
+    /// On the first axis of a sample, `[C, H, W]`.
+    #[default]
+    Nchw,
+    /// On the last axis, `[H, W, C]`; they are moved to the front.
+    Nhwc,
+}
+
+impl std::str::FromStr for Layout {
+    type Err = DataError;
+
+    fn from_str(text: &str) -> Result<Self, DataError> {
+        match text {
+            "nchw" => Ok(Layout::Nchw),
+            "nhwc" => Ok(Layout::Nhwc),
+            _ => Err(DataError::File(format!("'{text}': use nchw or nhwc"))),
+        }
+    }
 }
 
 /// What the labels of a data set are.
@@ -97,8 +180,7 @@ impl std::str::FromStr for OnBadRow {
 /// Where the test split comes from.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TestSource {
-    /// This part of the rows, spread evenly by position: with `s = ⌈f · 2^32⌉`, row `i` is held out exactly when
-    /// `⌊(i + 1) · s / 2^32⌋ > ⌊i · s / 2^32⌋`.
+    /// This part of the rows, chosen at random by [`DataOptions::split_seed`] and the rows' places.
     Fraction(f64),
     /// Another data set, `KIND:PATH`: its test split if it has one, else all of it.
     Spec(String),

@@ -2,47 +2,62 @@
 //!
 //! Rows are compared by 64-bit hashes, which stay in memory. What is found depends on private rows: it is for whoever holds the data.
 
-use super::{Dataset, Labels, Numbers, Split};
+use super::{DataError, Dataset, Labels, Numbers, Split};
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};
 
 impl Dataset {
     /// Returns true if a held-out row is equal to a training row, features and labels.
-    #[must_use]
-    pub fn shares_rows(&self) -> bool {
-        let Some(test) = &self.test else { return false };
+    ///
+    /// # Errors
+    ///
+    /// Rows in a file cannot be read.
+    pub fn shares_rows(&self) -> Result<bool, DataError> {
+        let Some(test) = &self.test else { return Ok(false) };
         let state = RandomState::new();
-        let train: HashSet<u64> = self.train.row_hashes(&state).collect();
-        test.row_hashes(&state).any(|row| train.contains(&row))
+        let train: HashSet<u64> = self.train.row_hashes(&state).collect::<Result<_, _>>()?;
+        let mut found = test.row_hashes(&state).map(|row| row.map(|row| train.contains(&row)));
+        found.find_map(|row| row.map(|row| row.then_some(true)).transpose()).unwrap_or(Ok(false))
     }
 }
 
 impl Split {
     /// Returns true if both splits have the same rows, in any order.
-    pub(super) fn has_rows_of(&self, other: &Split) -> bool {
+    pub(super) fn has_rows_of(&self, other: &Split) -> Result<bool, DataError> {
         let state = RandomState::new();
-        let sorted = |split: &Split| {
-            let mut rows: Vec<u64> = split.row_hashes(&state).collect();
+        let sorted = |split: &Split| -> Result<Vec<u64>, DataError> {
+            let mut rows: Vec<u64> = split.row_hashes(&state).collect::<Result<_, _>>()?;
             rows.sort_unstable();
-            rows
+            Ok(rows)
         };
-        self.rows == other.rows && sorted(self) == sorted(other)
+        Ok(self.rows == other.rows && sorted(self)? == sorted(other)?)
     }
 
     /// The hash of each row that is not null.
-    fn row_hashes<'a>(&'a self, state: &'a RandomState) -> impl Iterator<Item = u64> + 'a {
+    fn row_hashes<'a>(&'a self, state: &'a RandomState) -> impl Iterator<Item = Result<u64, DataError>> + 'a {
         fn row<'a, T>(values: &'a [T], shape: &[usize], row: usize) -> &'a [T] {
             let width = shape.iter().product::<usize>();
             &values[row * width..][..width]
         }
         let floats = |values: &[f32], hash: &mut dyn Hasher| values.iter().for_each(|x| hash.write_u32(x.to_bits()));
+        let (mut bytes, mut read) = (Vec::new(), Vec::new());
         let hash = move |index: usize| {
             let mut hash = state.build_hasher();
             for features in &self.features {
                 match &features.values {
                     Numbers::F32(values) => floats(row(values, &features.shape, index), &mut hash),
                     Numbers::I64(values) => row(values, &features.shape, index).hash(&mut hash),
+                    Numbers::Stored(stored) if stored.is_integer() => {
+                        let mut row = vec![0; features.shape.iter().product()];
+                        stored.integers(index, &mut row, &mut bytes)?;
+                        row.hash(&mut hash);
+                    }
+                    Numbers::Stored(stored) => {
+                        read.resize(features.shape.iter().product(), 0.0);
+                        stored.floats(index, &mut read, &mut bytes)?;
+                        floats(&read, &mut hash);
+                    }
                 }
             }
             match &self.labels {
@@ -50,7 +65,7 @@ impl Split {
                 Labels::Values { shape, values } => floats(row(values, shape, index), &mut hash),
                 Labels::None => {}
             }
-            hash.finish()
+            Ok(hash.finish())
         };
         (0..self.rows).filter(|index| !self.is_null(*index)).map(hash)
     }

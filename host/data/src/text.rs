@@ -14,11 +14,12 @@
 mod rows;
 mod tokens;
 
-use super::array::{Array, Values};
+use super::array::Array;
 use super::assemble::{Raw, assemble};
 use super::dataset::Split;
 use super::error::DataError;
 use super::options::{DataOptions, LabelKind, TextTask};
+use super::values::Values;
 use damper_onnx::SettingError;
 use rows::Rows;
 use std::path::{Path, PathBuf};
@@ -50,7 +51,7 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
     let tokens = Tokens::open(options)?;
     let split = |path: &Path| -> Result<Split, DataError> {
         let rows = rows::read(path, options)?;
-        assemble(raw(path, rows, &tokens, options), options)
+        assemble(raw(path, rows, &tokens, options)?, options)
     };
     let train = split(&train)?;
     let test = test.as_deref().map(split).transpose()?;
@@ -64,17 +65,17 @@ fn find(folder: &Path, stems: &[&str]) -> Option<PathBuf> {
     names.map(|name| folder.join(name)).find(|file| file.is_file())
 }
 
-fn raw(path: &Path, rows: Rows, tokens: &Tokens, options: &DataOptions) -> Raw {
+fn raw(path: &Path, rows: Rows, tokens: &Tokens, options: &DataOptions) -> Result<Raw, DataError> {
     let origin = path.display().to_string();
     let Rows { texts, labels, lines, mut unreadable } = rows;
-    let encoded = tokens.encode(&texts, &origin, &mut unreadable);
+    let encoded = tokens.encode(&texts, &origin, &options.room(), &mut unreadable)?;
     let labels = match (&options.labels, options.text.task) {
         (LabelKind::None, _) => None,
         (_, TextTask::LanguageModel) => encoded.successors,
         (_, TextTask::Classify) => {
-            labels.map(|values| Array { origin, shape: vec![values.len()], values: Values::F64(values) })
+            labels.map(|values| Array { origin, shape: vec![values.len()], values: Values::f64s(values) })
         }
     };
     unreadable.sort_by_key(|(row, _)| *row);
-    Raw { features: encoded.features, labels, unreadable, lines: Some(lines) }
+    Ok(Raw { features: encoded.features, labels, unreadable, lines: Some(lines) })
 }

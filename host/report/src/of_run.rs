@@ -66,7 +66,11 @@ impl TrainReport {
 fn held_out(run: &Run) -> Option<HeldOut> {
     let split = run.data.test.as_ref()?;
     let metrics = run.config.test_metrics;
-    let of_data = if run.held_out_of_training_file { "they come out of the training file; " } else { "" };
+    let of_data = match (run.held_out_of_training_file, run.stratified) {
+        (true, false) => "they come out of the training file; ",
+        (true, true) => "they come out of the training file, the same fraction of each class; ",
+        (false, _) => "",
+    };
     let secrecy = match metrics {
         TestMetrics::Exact => "not protected by epsilon: accuracy and loss are exact functions of these samples",
         TestMetrics::Private { .. } => {
@@ -103,6 +107,9 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
     let one_over = 1.0 / samples as f64;
     Privacy {
         neighbours: match run.config.dataset_size {
+            None if run.stratified => {
+                "one sample replaced by a null sample that contributes nothing; the number of samples and the class of each are public"
+            }
             None => "one sample replaced by a null sample that contributes nothing; the number of samples is public",
             Some(_) => "one sample replaced by a null sample that contributes nothing; the number of samples is declared",
         }

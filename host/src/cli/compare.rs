@@ -190,7 +190,7 @@ impl Runner<'_> {
         });
         self.watch.warn(warnings.collect());
         if task.purpose == Purpose::Tuning {
-            for_tuning(&mut run)?;
+            for_tuning(&mut run, args.split_seed())?;
         }
         charge.check(&run)?;
         let checkpoint = create_ledger_folder(self.out)?;
@@ -216,9 +216,9 @@ impl Runner<'_> {
 
 /// Holds a part of the training split out for the figures. Noise, expected batch and number of steps stay those of the
 /// run that is tuned for, so the rate is higher: nothing of a tuning run is claimed to be private.
-fn for_tuning(run: &mut Run) -> Result<(), Failure> {
+fn for_tuning(run: &mut Run, split_seed: u64) -> Result<(), Failure> {
     let too_few = || Failure::new("the training split has too few samples to tune on: give one value for each key");
-    let (train, held_out) = run.data.train.hold_out(TUNING_PART).ok_or_else(too_few)?;
+    let (train, held_out) = run.data.train.hold_out(TUNING_PART, split_seed).ok_or_else(too_few)?;
     run.terms.rate = tuning_rate(&run.config, run.data.train.len() as u64, train.len() as u64)?;
     run.data = Dataset { train, test: Some(held_out), sample: run.data.sample };
     Ok(())

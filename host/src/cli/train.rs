@@ -1,6 +1,7 @@
 //! `damper train`: from a model, a data set and a budget to a folder with a private model and its report.
 
 use super::charge::Charge;
+use super::data::{DataArgs, TestMetricsArg};
 use super::epsilon::{EVENTS, accountant};
 use super::events::Events;
 use super::flags::with_flags;
@@ -11,11 +12,10 @@ use super::report::write_report;
 use super::resume;
 use super::signals::Signals;
 use super::watch::{RunWatcher, metrics};
-use super::{Failure, answer, answer_json, pair};
+use super::{Failure, answer, answer_json, number32};
 use clap::{Args, ValueEnum};
 use damper_accounting::{Accountant, Sampler, upward};
 use damper_core::average::Averaging;
-use damper_data::{DataOptions, OnBadRow, TestSource, TextOptions, TextTask};
 use damper_grad::Readout;
 use damper_onnx as onnx;
 use damper_report::{OutputFolder, TrainReport, Unfinished, is_finished, trained_model, unfinished_model};
@@ -120,59 +120,6 @@ pub(super) struct TrainArgs {
     progress: ProgressArgs,
     #[command(flatten)]
     recording: RecordingArgs,
-}
-
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Data")]
-struct DataArgs {
-    /// The samples: idx:FOLDER (MNIST's files, plain or .gz), csv:FILE, npz:FILE, text:FILE|FOLDER (.tsv, .csv, .txt,
-    /// plain or .gz; needs --tokenizer)
-    #[arg(long, value_name = "KIND:PATH")]
-    data: String,
-    /// Held-out samples: a fraction of the rows between 0 and 1, or another KIND:PATH [default: the data's own]
-    #[arg(long, value_name = "FRACTION|KIND:PATH")]
-    test: Option<TestSource>,
-    /// What is released of the held-out samples: `exact`: accuracy and loss, exact functions of samples that epsilon does not
-    /// protect; `private`: both with noise, charged so that epsilon protects these samples too; `none`: nothing
-    #[arg(long, value_name = "exact|private|none", default_value = "exact")]
-    test_metrics: TestMetricsArg,
-    /// With --test-metrics private: a sample's loss counts as L at most, above and below zero [default: 10]
-    #[arg(long, value_name = "L", value_parser = number32)]
-    test_loss_bound: Option<f32>,
-    /// Public mean and standard deviation: every feature becomes (x - MEAN) / STD; bytes are divided by 255 first
-    #[arg(long, value_name = "MEAN,STD", allow_hyphen_values = true, value_parser = pair::<f32>)]
-    normalize: Option<(f32, f32)>,
-    /// Keeps bytes as 0 to 255 instead of dividing them by 255
-    #[arg(long)]
-    raw_bytes: bool,
-    /// What to do with a row that has a NaN, an infinity or a label out of range: `drop` makes it contribute nothing
-    #[arg(long, value_name = "error|drop", default_value = "error")]
-    on_bad_row: OnBadRow,
-    /// Uses the first N training samples only
-    #[arg(long, value_name = "N")]
-    train_size: Option<usize>,
-    /// csv, text: the label's column, by name or counted from 0 [default: csv the last; text label, class or target]
-    #[arg(long, value_name = "COLUMN")]
-    label_column: Option<String>,
-    /// csv, text: whether the first line names the columns [default: text true; csv if one of its fields is not a number]
-    #[arg(long, value_name = "true|false")]
-    header: Option<bool>,
-    /// npz: names of the arrays of features and labels [default: x,y]
-    #[arg(long, value_name = "X,Y", value_parser = pair::<String>)]
-    arrays: Option<(String, String)>,
-    /// text: the tokenizer's file (tokenizer.json of the Hugging Face library). It is taken to be public: one that was
-    /// trained on the private texts carries their words out, outside of epsilon
-    #[arg(long, value_name = "FILE")]
-    tokenizer: Option<PathBuf>,
-    /// text: the text's column, by name or counted from 0 [default: text, sentence or content]
-    #[arg(long, value_name = "COLUMN")]
-    text_column: Option<String>,
-    /// text: tokens of a text that are kept at most [default: as many as the model takes]
-    #[arg(long, value_name = "TOKENS")]
-    max_length: Option<usize>,
-    /// text: what the labels are, `classify` the label column's numbers, `language-model` each token's successor
-    #[arg(long, value_name = "classify|language-model", default_value = "classify")]
-    task: TextTask,
 }
 
 #[derive(Args, Debug)]
@@ -306,13 +253,6 @@ enum SamplerArg {
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum TestMetricsArg {
-    Exact,
-    Private,
-    None,
-}
-
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum NoiseArg {
     Discrete,
     Continuous,
@@ -333,15 +273,6 @@ fn averaging(text: &str) -> Result<Averaging, String> {
     }
 }
 
-/// A number that is kept in 32 bits, so that what is beyond them is not taken for infinite.
-fn number32(text: &str) -> Result<f32, String> {
-    let number: f32 = text.parse().map_err(|_| "give a number".to_owned())?;
-    if number.is_infinite() && text.parse().is_ok_and(f64::is_finite) {
-        return Err(format!("beyond the largest 32-bit number, {:e}", f32::MAX));
-    }
-    Ok(number)
-}
-
 impl TrainArgs {
     pub(super) fn source(&self, model: PathBuf) -> Source {
         let data = &self.data;
@@ -351,24 +282,13 @@ impl TrainArgs {
             graph: self.options.graph_options(),
             derive: self.options.derive_options(),
             data: data.data.clone(),
-            data_options: DataOptions {
-                on_bad_row: data.on_bad_row,
-                normalize: data.normalize,
-                raw_bytes: data.raw_bytes,
-                test: data.test.clone(),
-                train_size: data.train_size,
-                label_column: data.label_column.clone(),
-                header: data.header,
-                arrays: data.arrays.clone(),
-                text: TextOptions {
-                    tokenizer: data.tokenizer.clone(),
-                    text_column: data.text_column.clone(),
-                    max_length: data.max_length,
-                    task: data.task,
-                },
-                ..DataOptions::default()
-            },
+            data_options: data.options(),
         }
+    }
+
+    /// The seed of the rows that are held out.
+    pub(super) fn split_seed(&self) -> u64 {
+        self.data.split_seed
     }
 
     pub(super) fn config(&self) -> Result<TrainConfig, Failure> {

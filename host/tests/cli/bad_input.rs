@@ -57,7 +57,11 @@ fn a_label_out_of_range_is_refused_with_its_row() {
     labels[7] = 10;
     write_idx(folder.path(), 8, &labels);
     let data = format!("idx:{}", folder.path().display());
-    refused(train(MLP, &data, &out, &[]), &out, &["train-labels-idx1-ubyte", "7", "10", "--on-bad-row drop"]);
+    refused(
+        train(MLP, &data, &out, &[]),
+        &out,
+        &["train-labels-idx1-ubyte", "row 7", "10", "train a model with more outputs"],
+    );
 }
 
 #[test]

@@ -87,7 +87,7 @@ fn accuracy(model: &Path) -> f64 {
     let all: Vec<u32> = (0..test.len() as u32).collect();
     let mut right = 0;
     for chunk in chunks(&all, rows) {
-        batch.fill(&test, chunk);
+        batch.fill(&test, chunk).unwrap();
         let BatchLabels::Classes(labels) = batch.labels() else { panic!("digits have classes") };
         session
             .run(&[batch.features(0)], &mut |outputs| {

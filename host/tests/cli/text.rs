@@ -129,7 +129,7 @@ fn text_that_does_not_fit_is_refused_with_what_to_do() {
     let cases: [(&[&str], &[&str]); 4] = [
         (&["--max-length", "13"], &["--max-length 13", "12 tokens"]),
         (&["--text-column", "body"], &["train.tsv", "'body'", "'content'"]),
-        (&["--label-column", "content"], &["line 2", "'content' is not a number", "--on-bad-row drop"]),
+        (&["--label-column", "content"], &["line 2", "the label, is not a number", "--classes"]),
         (&["--task", "language-model"], &["--task language-model", "[12]"]),
     ];
     for (flags, words) in cases {

@@ -139,7 +139,7 @@ impl Evaluator {
         let samples: Vec<u32> = (0..split.len() as u32).filter(|sample| !split.is_null(*sample as usize)).collect();
         let Self { session, batch, kind, .. } = self;
         for chunk in chunks(&samples, ROWS) {
-            batch.fill(split, chunk);
+            batch.fill(split, chunk).map_err(|error| BackendError(error.to_string()))?;
             let inputs: Vec<_> = batch.inputs().chain(layout.split(params).map(TensorRef::F32)).collect();
             let labels = batch.labels();
             session.run(&inputs, &mut |outputs| {

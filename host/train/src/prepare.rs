@@ -156,7 +156,14 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
              use `test_metrics` private, or none, if these rows are private"
         ));
     }
-    if data.shares_rows() {
+    if source.data_options.stratify {
+        warnings.push(
+            "`stratify`: classes decide which rows are held out, so the class of every row is taken to be public; epsilon protects the \
+             rest of a row"
+                .into(),
+        );
+    }
+    if data.shares_rows()? {
         warnings_of_data.push(
             "`test`: held-out rows are equal to training rows, so the metrics are not of unseen rows; remove them from one of the two"
                 .into(),
@@ -177,6 +184,7 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         terms,
         plan,
         plan_delta,
+        stratified: source.data_options.stratify,
         held_out_of_training_file: matches!(source.data_options.test, Some(TestSource::Fraction(_))),
         private_metrics,
         epsilon: priced.epsilon,

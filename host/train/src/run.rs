@@ -42,6 +42,8 @@ pub struct Run {
     pub plan_delta: f64,
     /// Whether the held-out rows are rows of the training file.
     pub held_out_of_training_file: bool,
+    /// The held-out samples are chosen by class, so that the class of every row is public.
+    pub stratified: bool,
     /// The noise of private metrics, where they are asked for and there are held-out rows.
     pub private_metrics: Option<PrivateMetrics>,
     /// The price of all steps; of private metrics, where that is larger.

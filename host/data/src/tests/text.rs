@@ -173,15 +173,15 @@ fn a_bad_row_of_text_is_named_by_its_line_or_made_a_null_sample() {
         (b"nan\tab", "the label NaN"),
     ];
     for (row, fault) in rows {
-        let path = put(&folder, "bad.tsv", &[b"label\ttext\n1\tab\n", row, b"\n0\tcd\n"].concat());
+        let path = put(&folder, "bad.tsv", &[b"label\ttext\n1\tab\n", row, &b"\n0\tcd".repeat(98)].concat());
         let message = refusal(&spec("text", &path), &bytes(&["x"], 5));
         assert!(message.contains("bad.tsv: line 3: ") && message.contains(fault), "{message}");
-        assert!(message.contains("`on_bad_row` drop"), "{message}");
+        assert_eq!(message.contains("`on_bad_row` drop"), !fault.contains("label"), "{message}");
         let drop = DataOptions { on_bad_row: OnBadRow::Drop, ..bytes(&["x"], 5) };
         let data = load(&spec("text", &path), &drop).unwrap();
         assert_eq!([0, 1, 2].map(|row| data.train.is_null(row)), [false, true, false]);
-        assert_eq!(data.train.features()[0].integers(), [ids("ab", 5), vec![0; 5], ids("cd", 5)].concat());
-        assert_eq!(classes(data.train.labels()), [1, 0, 0]);
+        assert_eq!(data.train.features()[0].integers()[..15], [ids("ab", 5), vec![0; 5], ids("cd", 5)].concat());
+        assert_eq!(classes(data.train.labels())[..3], [1, 0, 0]);
     }
 }
 
@@ -201,7 +201,7 @@ fn a_text_file_of_the_wrong_form_is_refused() {
         assert!(message.contains(name) && message.contains(fault), "{message}");
     }
     let path = put(&folder, "t.tsv", b"label\ttext\n1\tab\n");
-    let scaled = DataOptions { normalize: Some((0.0, 1.0)), ..bytes(&["x"], 5) };
+    let scaled = DataOptions { normalize: Some((0.0, 1.0).into()), ..bytes(&["x"], 5) };
     assert!(refusal(&spec("text", &path), &scaled).contains("`normalize`"));
 }
 
@@ -260,7 +260,8 @@ fn integer_inputs_take_whole_numbers_of_their_table() {
     let folder = folder();
     let path = put(&folder, "t.csv", b"a,b,y\n3,0,1\n9,2,0\n");
     let input = |rows| vec![InputShape { rows, ..integer_input("x", 2) }];
-    let normalized = DataOptions { inputs: input(Some(10)), normalize: Some((1.0, 2.0)), ..DataOptions::default() };
+    let normalized =
+        DataOptions { inputs: input(Some(10)), normalize: Some((1.0, 2.0).into()), ..DataOptions::default() };
     let data = load(&spec("csv", &path), &normalized).unwrap();
     assert_eq!(data.train.features()[0].integers(), [3, 0, 9, 2], "normalization is for floats");
     let message = refusal(&spec("csv", &path), &DataOptions { inputs: input(Some(9)), ..DataOptions::default() });

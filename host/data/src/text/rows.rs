@@ -1,7 +1,10 @@
 //! Rows of a table, or lines of a file: texts and the numbers of their label column.
 
 use super::super::array::{FETCH_AGAIN, open, read_failed};
-use super::super::csv::{column, line, names};
+use super::super::assemble::DROP;
+use super::super::columns::{column, label, names};
+use super::super::csv::other_delimiter;
+use super::super::lines::Counted;
 use super::super::options::TextTask;
 use super::super::{DataError, DataOptions, LabelKind};
 use csv::{ByteRecord, ReaderBuilder};
@@ -44,8 +47,8 @@ pub(super) fn read(path: &Path, options: &DataOptions) -> Result<Rows, DataError
             )));
         }
         Form::Lines => lines(bytes),
-        Form::Tsv => table(path, bytes, b'\t', labelled, options)?,
-        Form::Csv => table(path, bytes, b',', labelled, options)?,
+        Form::Tsv => table(path, bytes, options.delimiter.unwrap_or(b'\t'), false, labelled, options)?,
+        Form::Csv => table(path, bytes, options.delimiter.unwrap_or(b','), true, labelled, options)?,
     };
     if rows.texts.is_empty() {
         return Err(DataError::File(format!("{}: holds no samples: use a file that does", path.display())));
@@ -72,32 +75,46 @@ fn lines(bytes: &[u8]) -> Rows {
     let mut rows = Rows { texts: vec![], labels: None, lines: vec![], unreadable: vec![] };
     for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
         if !line.trim_ascii().is_empty() {
-            rows.push(number, text(line).map(|text| (text, None)));
+            rows.push(number, text(line), Ok(f64::NAN));
         }
     }
     rows
 }
 
 /// A table. In a `.tsv` file quotation marks are letters like others.
-fn table(path: &Path, bytes: &[u8], delimiter: u8, labelled: bool, options: &DataOptions) -> Result<Rows, DataError> {
-    let mut reader = ReaderBuilder::new()
-        .has_headers(false)
-        .flexible(true)
-        .delimiter(delimiter)
-        .quoting(delimiter == b',')
-        .from_reader(bytes);
+fn table(
+    path: &Path,
+    bytes: &[u8],
+    delimiter: u8,
+    quoted: bool,
+    labelled: bool,
+    options: &DataOptions,
+) -> Result<Rows, DataError> {
+    let (bytes, blank) = Counted::new(bytes);
+    let mut reader =
+        ReaderBuilder::new().has_headers(false).flexible(true).delimiter(delimiter).quoting(quoted).from_reader(bytes);
     let mut record = ByteRecord::new();
     let mut next = |record: &mut ByteRecord| {
         reader.read_byte_record(record).map_err(|error| {
             DataError::File(format!(
                 "{}: line {}: {error}: {FETCH_AGAIN}",
                 path.display(),
-                line(bytes, error.position())
+                blank.line(error.position())
             ))
         })
     };
     if !next(&mut record)? {
         return Err(DataError::File(format!("{}: holds no lines: {FETCH_AGAIN}", path.display())));
+    }
+    let fields: Vec<String> = record.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect();
+    if let [_] = fields[..]
+        && let Some(other) = other_delimiter(&[&*fields[0]], delimiter)
+    {
+        return Err(DataError::File(format!(
+            "{}: its fields are not separated by '{}': give `delimiter` {other}",
+            path.display(),
+            char::from(delimiter).escape_default()
+        )));
     }
     let header = options.header.unwrap_or(true);
     let columns: Vec<String> = if header {
@@ -117,21 +134,22 @@ fn table(path: &Path, bytes: &[u8], delimiter: u8, labelled: bool, options: &Dat
         }),
     };
     let text_column = find("`text_column`", &options.text.text_column, TEXTS)?;
-    let label = if labelled { Some(find("`label_column`", &options.label_column, LABELS)?) } else { None };
+    let label_at = if labelled { Some(find("`label_column`", &options.label_column, LABELS)?) } else { None };
 
-    let mut rows = Rows { texts: vec![], labels: label.map(|_| vec![]), lines: vec![], unreadable: vec![] };
+    let mut rows = Rows { texts: vec![], labels: label_at.map(|_| vec![]), lines: vec![], unreadable: vec![] };
     let mut more = !header || next(&mut record)?;
     while more {
-        let row = if record.len() != columns.len() {
-            Err(format!("has {} fields where the first line has {}", record.len(), columns.len()))
+        let (text, number) = if record.len() != columns.len() {
+            let fault = format!("has {} fields where the first line has {}", record.len(), columns.len());
+            (Err(format!("{fault}: correct the row{DROP}")), Ok(f64::NAN))
         } else {
             let number = |column: usize| {
-                let field = std::str::from_utf8(&record[column]).ok().and_then(|field| field.trim().parse().ok());
-                field.ok_or_else(|| format!("column '{}' is not a number", columns[column]))
+                let field = String::from_utf8_lossy(&record[column]);
+                label(&columns[column], field.trim(), options.classes.as_deref())
             };
-            text(&record[text_column]).and_then(|text| Ok((text, label.map(number).transpose()?)))
+            (text(&record[text_column]), label_at.map_or(Ok(f64::NAN), number))
         };
-        rows.push(line(bytes, record.position()), row);
+        rows.push(blank.line(record.position()), text, number);
         more = next(&mut record)?;
     }
     Ok(rows)
@@ -139,22 +157,20 @@ fn table(path: &Path, bytes: &[u8], delimiter: u8, labelled: bool, options: &Dat
 
 fn text(bytes: &[u8]) -> Result<String, String> {
     match std::str::from_utf8(bytes).map(str::trim) {
-        Ok("") => Err("the text is empty".into()),
+        Ok("") => Err(format!("the text is empty: correct the row{DROP}")),
         Ok(text) => Ok(text.into()),
-        Err(_) => Err("the text is not UTF-8".into()),
+        Err(_) => Err(format!("the text is not UTF-8: correct the row{DROP}")),
     }
 }
 
 impl Rows {
-    /// Adds a row: its text and number, or what is wrong with it.
-    fn push(&mut self, line: u64, row: Result<(String, Option<f64>), String>) {
-        let (text, label) = row.unwrap_or_else(|fault| {
-            let fault = format!("{fault}: correct the row, or use `on_bad_row` drop");
-            self.unreadable.push((self.texts.len(), fault));
-            (String::new(), None)
-        });
+    /// Adds a row: its text and label, or what is wrong with them.
+    fn push(&mut self, line: u64, text: Result<String, String>, label: Result<f64, String>) {
+        if let Err(fault) = text.as_ref().map(drop).and(label.as_ref().map(drop)) {
+            self.unreadable.push((self.texts.len(), fault.clone()));
+        }
         self.lines.push(line);
-        self.texts.push(text);
+        self.texts.push(text.unwrap_or_default());
         if let Some(labels) = &mut self.labels {
             labels.push(label.unwrap_or(f64::NAN));
         }

@@ -1,13 +1,14 @@
 //! A tokenizer file, and the arrays of tokens that a model takes.
 
-use super::super::array::{Array, Values};
-use super::super::assemble::IGNORED;
+use super::super::array::Array;
+use super::super::assemble::{DROP, IGNORED};
+use super::super::guard::guarded;
 use super::super::options::TextTask;
+use super::super::values::{Room, Sink};
 use super::super::{DataError, DataOptions, InputShape, LabelKind};
 use damper_onnx::SettingError;
 use damper_onnx::graph::DType;
 use serde_json::Value;
-use std::panic::catch_unwind;
 use std::path::Path;
 use tokenizers::{Encoding, Tokenizer, TruncationParams};
 
@@ -78,46 +79,52 @@ impl Tokens {
     }
 
     /// Tokenizes. A text that the tokenizer refuses becomes a bad row.
-    pub(super) fn encode(&self, texts: &[String], origin: &str, unreadable: &mut Vec<(usize, String)>) -> Encoded {
-        let size = texts.len() * self.length;
-        let mut columns: Vec<Vec<i64>> = self
-            .roles
-            .iter()
-            .map(|role| vec![if *role == Role::Ids { i64::from(self.pad) } else { 0 }; size])
-            .collect();
-        let mut successors = (self.task == TextTask::LanguageModel).then(|| vec![IGNORED; size]);
+    pub(super) fn encode(
+        &self,
+        texts: &[String],
+        origin: &str,
+        room: &Room,
+        unreadable: &mut Vec<(usize, String)>,
+    ) -> Result<Encoded, DataError> {
+        let empty = |role: &Role| if *role == Role::Ids { i64::from(self.pad) } else { 0 };
+        let mut columns: Vec<Sink<i64>> = self.roles.iter().map(|_| Sink::new(room)).collect();
+        let mut successors = (self.task == TextTask::LanguageModel).then(|| Sink::new(room));
+        let mut row = vec![0; self.length];
         for (block, part) in texts.chunks(BLOCK).enumerate() {
             let all = self.tokenizer.encode_batch_fast(part.iter().map(String::as_str).collect(), true);
             let each: Vec<_> = match all {
                 Ok(all) => all.into_iter().map(Ok).collect(),
                 Err(_) => part.iter().map(|text| self.tokenizer.encode_fast(text.as_str(), true)).collect(),
             };
-            for (row, encoding) in (block * BLOCK..).zip(each) {
-                match encoding {
-                    Ok(encoding) => {
-                        for (role, column) in self.roles.iter().zip(&mut columns) {
-                            self.fill(*role, &encoding, &mut column[row * self.length..][..self.length]);
-                        }
-                        if let Some(labels) = &mut successors {
-                            let next = encoding.get_ids().iter().skip(1).take(self.kept);
-                            for (label, id) in labels[row * self.length..].iter_mut().zip(next) {
-                                *label = i64::from(*id);
-                            }
-                        }
+            for (number, encoding) in (block * BLOCK..).zip(each) {
+                let encoding = encoding.map_err(|error| {
+                    unreadable.push((number, format!("cannot be tokenized ({error}): correct the row{DROP}")));
+                });
+                for (role, column) in self.roles.iter().zip(&mut columns) {
+                    row.fill(empty(role));
+                    if let Ok(encoding) = &encoding {
+                        self.fill(*role, encoding, &mut row);
                     }
-                    Err(error) => unreadable.push((
-                        row,
-                        format!("cannot be tokenized ({error}): correct the row, or use `on_bad_row` drop"),
-                    )),
+                    column.push(&row)?;
+                }
+                if let Some(labels) = &mut successors {
+                    row.fill(IGNORED);
+                    let ids = encoding.as_ref().map_or(&[][..], Encoding::get_ids);
+                    for (label, id) in row.iter_mut().zip(ids.iter().skip(1).take(self.kept)) {
+                        *label = i64::from(*id);
+                    }
+                    labels.push(&row)?;
                 }
             }
         }
-        let array = |values| Array {
-            origin: origin.to_string(),
-            shape: vec![texts.len(), self.length],
-            values: Values::I64(values),
+        let array = |sink: Sink<i64>| {
+            let shape = vec![texts.len(), self.length];
+            Ok(Array { origin: origin.to_string(), shape, values: sink.finish()? })
         };
-        Encoded { features: columns.into_iter().map(array).collect(), successors: successors.map(array) }
+        Ok(Encoded {
+            features: columns.into_iter().map(array).collect::<Result<_, DataError>>()?,
+            successors: successors.map(array).transpose()?,
+        })
     }
 
     fn fill(&self, role: Role, encoding: &Encoding, row: &mut [i64]) {
@@ -142,8 +149,10 @@ fn read(file: &Path) -> Result<Tokenizer, DataError> {
         parts.remove("decoder");
     }
     // The library panics on some malformed parts.
-    let parsed = catch_unwind(|| serde_json::from_value::<Tokenizer>(json));
-    parsed.map_err(|_| broken(file, &"a part of it is malformed".into()))?.map_err(|error| broken(file, &error.into()))
+    let parsed = guarded(|| serde_json::from_value::<Tokenizer>(json));
+    parsed
+        .ok_or_else(|| broken(file, &"a part of it is malformed".into()))?
+        .map_err(|error| broken(file, &error.into()))
 }
 
 fn broken(file: &Path, error: &tokenizers::Error) -> DataError {

@@ -214,7 +214,7 @@ impl StepLoop for Replay<'_> {
         let Self { run, steps, chosen, told } = self;
         let layers = step_loop::layers(run);
         let (step, state) = step_loop::step(run, mechanism, &layers, |optimizer, state| (optimizer, state))?;
-        let mut split = run.data.train.clone();
+        let mut split = run.data.train.in_memory()?;
         let cases = Case::all(&split, chosen.index, chosen.donor);
         let laws = Checks { grid_bits: run.config.grid_bits, layers: &layers };
         let mut replayed = Replayed {

@@ -13,7 +13,7 @@ use crate::run_plan::RunPlan;
 use crate::sealed;
 use crate::{Evaluation, Run, TrainError};
 use damper_core::state::{self, SaveState};
-use damper_data::{Dataset, Split};
+use damper_data::{DataError, Dataset, Split};
 use damper_onnx as onnx;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -106,7 +106,7 @@ impl Header {
             version: VERSION,
             invocation,
             model: sha256(&onnx::encode(&run.model)),
-            data: digest(&run.data),
+            data: digest(&run.data)?,
             plan: RunPlan::new(run)?.digest(),
             environment: None,
             step: 0,
@@ -211,14 +211,14 @@ pub(super) fn remove_unfinished(folder: &Path) {
 }
 
 /// SHA-256 of all rows and labels, with their shapes.
-fn digest(data: &Dataset) -> String {
+fn digest(data: &Dataset) -> Result<String, DataError> {
     let mut digest = Sha256::new();
     let splits: [Option<&Split>; 2] = [Some(&data.train), data.test.as_ref()];
     for split in splits {
         match split {
-            Some(split) => split.digest(&mut |bytes| digest.update(bytes)),
+            Some(split) => split.digest(&mut |bytes| digest.update(bytes))?,
             None => digest.update([0]),
         }
     }
-    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }

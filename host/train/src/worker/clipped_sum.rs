@@ -124,7 +124,7 @@ impl Worker {
         turn: &OrderedLock<Shard<'_, ContinuousGaussian, C, K>>,
     ) -> Result<(), BackendError> {
         let Self { session, batch, norms } = self;
-        batch.fill(split, chunk);
+        batch.fill(split, chunk).map_err(|error| BackendError(error.to_string()))?;
         let data = batch.inputs().chain(params.iter().copied()).chain(rest.iter().copied());
         let inputs: Vec<TensorRef<'_>> = data.chain([TensorRef::F32(batch.weights())]).collect();
         let mut added = Ok(());

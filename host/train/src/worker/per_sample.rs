@@ -124,7 +124,7 @@ impl Worker {
     ) -> Result<(), BackendError> {
         let vectors = self.vectors;
         for chunk in chunks {
-            self.batch.fill(split, chunk);
+            self.batch.fill(split, chunk).map_err(|error| BackendError(error.to_string()))?;
             match points {
                 // One gradient as it is: nothing to mix.
                 [point] if point.weight == 1.0 && turn.is_none() && !mutant::is(Mutant::ClipOfSum) => {

@@ -161,9 +161,10 @@ pub(super) fn like(like: &Split, samples: usize) -> Split {
         .iter()
         .map(|features| Features {
             shape: features.shape.clone(),
-            values: match features.values {
-                Numbers::F32(_) => Numbers::F32(floats(&features.shape)),
-                Numbers::I64(_) => Numbers::I64(integers(&features.shape)),
+            values: if features.values.are_integers() {
+                Numbers::I64(integers(&features.shape))
+            } else {
+                Numbers::F32(floats(&features.shape))
             },
         })
         .collect();

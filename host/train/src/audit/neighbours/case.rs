@@ -160,6 +160,7 @@ fn make(made: Made, from: &Sample, donor: &Sample, extent: &Extent) -> Option<Sa
                 match features {
                     Numbers::F32(values) => values.iter_mut().for_each(|value| *value *= factor),
                     Numbers::I64(values) => values.fill(if made == Made::Huge { *largest } else { *least }),
+                    Numbers::Stored(_) => {}
                 }
             }
             match &mut sample.labels {

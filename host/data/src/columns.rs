@@ -1,0 +1,211 @@
+//! The columns of a table: the label, numbers, and categories by public lists.
+
+use super::assemble::DROP;
+use super::{DataError, DataOptions, LabelKind};
+use damper_onnx::SettingError;
+use damper_onnx::graph::DType;
+use std::path::Path;
+
+/// What stands for a missing value.
+const MISSING: [&str; 7] = ["", "NA", "N/A", "na", "null", "NULL", "?"];
+
+/// What becomes of the columns of a table.
+pub(super) struct Columns<'a> {
+    roles: Vec<Role<'a>>,
+    names: Vec<String>,
+    classes: Option<&'a [String]>,
+}
+
+enum Role<'a> {
+    Label,
+    Number { scale: Option<(f32, f32)> },
+    Category { list: &'a [String], one_hot: bool },
+}
+
+impl<'a> Columns<'a> {
+    /// Of a table with columns of these names.
+    pub fn new(
+        path: &Path,
+        names: Vec<String>,
+        label: Option<usize>,
+        options: &'a DataOptions,
+    ) -> Result<Self, DataError> {
+        let mut roles: Vec<Role<'a>> = names.iter().map(|_| Role::Number { scale: None }).collect();
+        if let Some(label) = label {
+            roles[label] = Role::Label;
+        }
+        let one_hot = !options.inputs.iter().any(|input| input.dtype == DType::I64);
+        let find = |setting: &'static str, wanted: &str, roles: &[Role<'_>]| {
+            let column = column(path, &names, wanted)?;
+            match roles[column] {
+                Role::Number { scale: None } => Ok(column),
+                Role::Label => Err(SettingError::new(setting, wanted, "is the label's column; name a feature").into()),
+                _ => {
+                    let problem = "this column is a list of categories or is scaled already; name it once";
+                    Err(DataError::Setting(SettingError::new(setting, wanted, problem)))
+                }
+            }
+        };
+        for (wanted, list) in &options.categories {
+            let column = find("categories", wanted, &roles)?;
+            roles[column] = Role::Category { list, one_hot };
+        }
+        for (wanted, mean, std) in &options.scale {
+            let column = find("scale", wanted, &roles)?;
+            if !(mean.is_finite() && std.is_normal() && *std > 0.0) {
+                let problem = "give a finite mean and a standard deviation above 0";
+                return Err(SettingError::new("scale", format!("{wanted}={mean},{std}"), problem).into());
+            }
+            roles[column] = Role::Number { scale: Some((*mean, *std)) };
+        }
+        let classes = options.classes.as_deref();
+        Ok(Self { roles, names, classes })
+    }
+
+    /// Values of a sample.
+    pub fn width(&self) -> usize {
+        let width = |role: &Role<'_>| match role {
+            Role::Label => 0,
+            Role::Category { list, one_hot: true } => list.len(),
+            _ => 1,
+        };
+        self.roles.iter().map(width).sum()
+    }
+
+    /// Adds a field of text to a row, or its label. What is no value leaves a NaN, and says why.
+    pub fn text(&self, column: usize, field: &str, row: &mut Row) -> Result<(), String> {
+        let name = &self.names[column];
+        match &self.roles[column] {
+            Role::Label => {
+                row.label = f64::NAN;
+                row.label = label(name, field, self.classes)?;
+                Ok(())
+            }
+            Role::Number { scale } => match field.parse::<f32>() {
+                Ok(number) => {
+                    row.features.push(scaled(number, *scale));
+                    Ok(())
+                }
+                Err(_) => {
+                    row.features.push(f32::NAN);
+                    Err(not_a_number(name, field))
+                }
+            },
+            Role::Category { list, one_hot } => {
+                let place = list.iter().position(|entry| entry == field);
+                if *one_hot {
+                    row.features.extend((0..list.len()).map(|entry| if Some(entry) == place { 1.0 } else { 0.0 }));
+                } else {
+                    row.features.push(place.map_or(f32::NAN, |place| place as f32));
+                }
+                match place {
+                    Some(_) => Ok(()),
+                    None if MISSING.contains(&field) => {
+                        Err(format!("column '{name}' has no value: correct the row{DROP}"))
+                    }
+                    None => {
+                        Err(format!("column '{name}': '{field}' is not in `categories`: correct the row or the list"))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds a number to a row, or its label.
+    pub fn number(&self, column: usize, number: f64, row: &mut Row) -> Result<(), String> {
+        match (&self.roles[column], self.classes) {
+            (Role::Number { scale }, _) => row.features.push(scaled(number as f32, *scale)),
+            (Role::Label, None) => row.label = number,
+            // A list may name numbers.
+            _ => return self.text(column, &number.to_string(), row),
+        }
+        Ok(())
+    }
+}
+
+fn scaled(number: f32, scale: Option<(f32, f32)>) -> f32 {
+    scale.map_or(number, |(mean, std)| (number - mean) / std)
+}
+
+/// A row on its way to a sample.
+#[derive(Default)]
+pub(super) struct Row {
+    pub features: Vec<f32>,
+    pub label: f64,
+}
+
+fn not_a_number(name: &str, field: &str) -> String {
+    if MISSING.contains(&field) {
+        format!("column '{name}' is not a number but missing: correct the row{DROP}")
+    } else if field.contains(',') && field.replacen(',', ".", 1).parse::<f32>().is_ok() {
+        format!("column '{name}' is not a number: write {field} with a decimal point")
+    } else {
+        format!("column '{name}' is not a number: correct the row, or list the column's values with `categories`")
+    }
+}
+
+/// The number of a label: of its class, if classes have names.
+pub(super) fn label(name: &str, field: &str, classes: Option<&[String]>) -> Result<f64, String> {
+    match classes {
+        Some(classes) => match classes.iter().position(|class| class == field) {
+            Some(class) => Ok(class as f64),
+            None => Err(format!("the label '{field}' is not in `classes`: correct the row or the list")),
+        },
+        None => field.parse().map_err(|_| {
+            if MISSING.contains(&field) {
+                format!("column '{name}', the label, is not a number but missing: correct the row")
+            } else {
+                format!(
+                    "column '{name}', the label, is not a number: list the names of the classes with `classes`, or correct the row"
+                )
+            }
+        }),
+    }
+}
+
+/// The names of the classes must be those of a model that tells so many apart.
+pub(super) fn check_classes(options: &DataOptions) -> Result<(), DataError> {
+    let Some(names) = &options.classes else { return Ok(()) };
+    let refuse = |problem: String| Err(SettingError::new("classes", names.join(","), problem).into());
+    if let Some((at, name)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+        return refuse(format!("'{name}' is named twice (entry {}); name each class once", at + 1));
+    }
+    match &options.labels {
+        LabelKind::Classes { classes: Some(classes), .. } if names.len() > *classes => refuse(format!(
+            "{} classes, and the model has {classes}; list its classes, or train a model with more outputs",
+            names.len()
+        )),
+        LabelKind::None => refuse("this loss takes no labels; leave it out".into()),
+        _ => Ok(()),
+    }
+}
+
+/// The label's column: by name, by number, or the last.
+pub(super) fn label_column(path: &Path, columns: &[String], options: &DataOptions) -> Result<Option<usize>, DataError> {
+    match (&options.labels, &options.label_column) {
+        (LabelKind::None, _) => Ok(None),
+        (_, None) => Ok(Some(columns.len() - 1)),
+        (_, Some(wanted)) => column(path, columns, wanted).map(Some),
+    }
+}
+
+/// A column by name, or by number.
+pub(super) fn column(path: &Path, columns: &[String], wanted: &str) -> Result<usize, DataError> {
+    columns
+        .iter()
+        .position(|name| name == wanted)
+        .or_else(|| wanted.parse().ok().filter(|column| *column < columns.len()))
+        .ok_or_else(|| {
+            DataError::File(format!(
+                "{}: has no column '{wanted}': name one of {}, or a number from 0 to {}",
+                path.display(),
+                names(columns),
+                columns.len() - 1
+            ))
+        })
+}
+
+/// The first columns, as messages list them.
+pub(super) fn names<S: std::fmt::Display>(columns: &[S]) -> String {
+    columns.iter().take(20).map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
+}

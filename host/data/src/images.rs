@@ -1,0 +1,140 @@
+//! `images:PATH`: a folder of PNG and JPEG files, in a folder for each class, as torchvision's `ImageFolder` has it.
+//!
+//! If PATH holds a folder `train`, its classes are in that, and the test split is in `test`, `val`, `valid` or `validation`, if one is
+//! there. Classes are numbered in the order of their folders' names, or as [`DataOptions::classes`] lists them. The names of folders
+//! are public. Each file is decoded once. Samples are in the order of class folders and file names.
+
+use super::array::{Array, read_failed};
+use super::assemble::{Raw, assemble};
+use super::pictures::Form;
+use super::values::{Sink, Values};
+use super::{DataError, DataOptions, LabelKind, Split};
+use damper_onnx::SettingError;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Folders of the test split, the first that is there being taken.
+const TEST: [&str; 4] = ["test", "val", "valid", "validation"];
+/// Files that are read before they are decoded.
+const BLOCK: usize = 256;
+
+pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
+    if matches!(options.labels, LabelKind::Values { .. }) {
+        let problem = "folders of images are classes; use softmax-cross-entropy, or npz for other labels";
+        return Err(SettingError::new("loss", "", problem).into());
+    }
+    let train = path.join("train");
+    let (train, test) = if train.is_dir() {
+        (train, TEST.iter().map(|name| path.join(name)).find(|path| path.is_dir()))
+    } else {
+        (path.to_path_buf(), None)
+    };
+    let own = class_folders(&train)?;
+    let classes = match &options.classes {
+        Some(classes) => classes.clone(),
+        None => own,
+    };
+    if let LabelKind::Classes { classes: Some(count), .. } = options.labels
+        && classes.len() > count
+    {
+        return Err(DataError::File(format!(
+            "{}: has {} class folders, and the model has {count} classes: name the folder above the classes, or train a model with \
+             more outputs",
+            train.display(),
+            classes.len()
+        )));
+    }
+    let test = test.map(|test| split(&test, &classes, options)).transpose()?;
+    Ok((split(&train, &classes, options)?, test))
+}
+
+/// The entries of a folder by name, without hidden ones.
+fn entries(path: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let failed = |error: &std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            DataError::File(format!("{}: there is no such folder: correct the path", path.display()))
+        }
+        std::io::ErrorKind::NotADirectory => {
+            DataError::File(format!("{}: is a file: name the folder of the class folders", path.display()))
+        }
+        _ => read_failed(path, error),
+    };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path).map_err(|error| failed(&error))? {
+        let entry = entry.map_err(|error| failed(&error))?;
+        if !entry.file_name().to_string_lossy().starts_with('.') {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The names of the classes.
+fn class_folders(path: &Path) -> Result<Vec<String>, DataError> {
+    let (folders, files): (Vec<_>, Vec<_>) = entries(path)?.into_iter().partition(|entry| entry.is_dir());
+    match (&folders[..], &files[..]) {
+        (_, [file, ..]) => Err(DataError::File(format!(
+            "{}: lies beside the class folders: put it into the folder of its class, or name the folder above",
+            file.display()
+        ))),
+        ([], []) => Err(DataError::File(format!(
+            "{}: holds no class folders: name a folder that holds one folder a class",
+            path.display()
+        ))),
+        _ => Ok(folders.iter().map(|folder| name(folder)).collect()),
+    }
+}
+
+fn split(path: &Path, classes: &[String], options: &DataOptions) -> Result<Split, DataError> {
+    let mut files: Vec<(PathBuf, f64)> = Vec::new();
+    for folder in class_folders(path)? {
+        let class = classes.iter().position(|class| *class == folder).ok_or_else(|| {
+            let known = super::columns::names(classes);
+            DataError::File(format!(
+                "{}: is not one of the classes {known}: add it to `classes`, or take the folder away",
+                path.join(&folder).display()
+            ))
+        })?;
+        for file in entries(&path.join(folder))? {
+            let end = file.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+            if !file.is_file() || !["png", "jpg", "jpeg"].contains(&&*end) {
+                return Err(DataError::File(format!(
+                    "{}: is no .png, .jpg or .jpeg file: take it out of the class folder",
+                    file.display()
+                )));
+            }
+            files.push((file, class as f64));
+        }
+    }
+    let read = |path: &PathBuf| fs::read(path).map_err(|error| read_failed(path, &error));
+    let Some((first, _)) = files.first() else {
+        return Err(DataError::File(format!("{}: holds no images: use a folder that does", path.display())));
+    };
+    let form = Form::new(options.inputs.first(), &read(first)?)
+        .map_err(|fault| DataError::File(format!("{}: {fault}", first.display())))?;
+    let (mut pixels, mut unreadable) = (Sink::new(&options.room()), Vec::new());
+    for (block, part) in files.chunks(BLOCK).enumerate() {
+        let bytes = part.iter().map(|(path, _)| read(path)).collect::<Result<Vec<_>, _>>()?;
+        for (row, image) in form.all(&bytes).into_iter().enumerate() {
+            let row = block * BLOCK + row;
+            pixels.push(&image.unwrap_or_else(|fault| {
+                unreadable.push((row, format!("{}: {fault}", files[row].0.display())));
+                vec![0; form.len()]
+            }))?;
+        }
+    }
+    let (origin, rows) = (path.display().to_string(), files.len());
+    let shape = [&[rows], &form.shape()[..]].concat();
+    let labels = (options.labels != LabelKind::None).then(|| Array {
+        origin: origin.clone(),
+        shape: vec![rows],
+        values: Values::f64s(files.iter().map(|(_, class)| *class).collect()),
+    });
+    let features = vec![Array { origin, shape, values: pixels.finish()? }];
+    assemble(Raw { features, labels, unreadable, lines: None }, options)
+}

@@ -1,0 +1,172 @@
+//! PNG and JPEG files as the pixels that a model takes.
+//!
+//! Pixels are bytes: 16 bits are cut to 8, an alpha channel is left out. What has another number of channels than the model is
+//! converted: grey is repeated, and colours become grey by the weights of ITU-R BT.601. Sizes are not changed.
+
+use super::InputShape;
+use super::assemble::DROP;
+use super::fit::to_front;
+use super::guard::guarded;
+use png::Transformations;
+use std::io::Cursor;
+use std::num::NonZeroUsize;
+use std::thread;
+use zune_jpeg::JpegDecoder;
+use zune_jpeg::zune_core::colorspace::ColorSpace;
+use zune_jpeg::zune_core::options::DecoderOptions;
+
+/// The largest side of an image of unknown size.
+const MOST: usize = 1 << 12;
+
+/// The pixels that a model takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Form {
+    height: usize,
+    width: usize,
+    channels: usize,
+    /// Whether the channels are on the last axis.
+    is_last: bool,
+}
+
+impl Form {
+    /// Of the model's input, or of `first`, an image, where the input does not say.
+    pub fn new(input: Option<&InputShape>, first: &[u8]) -> Result<Self, String> {
+        match input.map(|input| &*input.shape) {
+            Some(&[channels @ (1 | 3), height, width]) => Ok(Self { height, width, channels, is_last: false }),
+            Some(&[height, width, channels @ (1 | 3)]) => Ok(Self { height, width, channels, is_last: true }),
+            Some(&[height, width]) => Ok(Self { height, width, channels: 1, is_last: false }),
+            None | Some([] | [_]) => {
+                let picture = decode(first, None)?;
+                let pixels = picture.height * picture.width;
+                let channels = match input {
+                    Some(input) if input.shape == [pixels] => 1,
+                    Some(input) if input.shape == [3 * pixels] => 3,
+                    _ => picture.channels,
+                };
+                Ok(Self { height: picture.height, width: picture.width, channels, is_last: false })
+            }
+            Some(shape) => Err(format!(
+                "the model's input of shape {shape:?} takes no images of 1 or 3 channels: use other data, or export the model for them"
+            )),
+        }
+    }
+
+    /// Extents of one sample.
+    pub fn shape(&self) -> Vec<usize> {
+        match self.is_last {
+            true => vec![self.height, self.width, self.channels],
+            false => vec![self.channels, self.height, self.width],
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.height * self.width * self.channels
+    }
+
+    /// The pixels of one image; or what is wrong with it.
+    fn pixels(&self, bytes: &[u8]) -> Result<Vec<u8>, String> {
+        let decoded = guarded(|| decode(bytes, Some((self.height, self.width))));
+        let picture = decoded.unwrap_or_else(|| Err(broken("its decoder failed")))?;
+        let pixels = match (picture.channels, self.channels) {
+            (1, 3) => picture.pixels.iter().flat_map(|grey| [*grey; 3]).collect(),
+            (3, 1) => picture.pixels.as_chunks().0.iter().map(grey).collect(),
+            _ => picture.pixels,
+        };
+        Ok(if self.is_last || self.channels == 1 { pixels } else { to_front(&pixels, pixels.len(), self.channels) })
+    }
+
+    /// The pixels of several images, decoded by as many threads as there are processors.
+    pub fn all(&self, files: &[Vec<u8>]) -> Vec<Result<Vec<u8>, String>> {
+        let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let each = files.len().div_ceil(threads).max(1);
+        thread::scope(|scope| {
+            let parts: Vec<_> = files
+                .chunks(each)
+                .map(|part| {
+                    (part.len(), scope.spawn(move || part.iter().map(|file| self.pixels(file)).collect::<Vec<_>>()))
+                })
+                .collect();
+            parts
+                .into_iter()
+                .flat_map(|(len, part)| part.join().unwrap_or_else(|_| vec![Err(broken("its decoder failed")); len]))
+                .collect()
+        })
+    }
+}
+
+struct Picture {
+    height: usize,
+    width: usize,
+    /// 1 or 3.
+    channels: usize,
+    pixels: Vec<u8>,
+}
+
+fn grey([red, green, blue]: &[u8; 3]) -> u8 {
+    ((19_595 * u32::from(*red) + 38_470 * u32::from(*green) + 7_471 * u32::from(*blue) + 32_768) >> 16) as u8
+}
+
+/// Height and width.
+type Size = (usize, usize);
+
+fn broken(error: &str) -> String {
+    format!("the image is corrupt ({error}): fetch or export it again{DROP}")
+}
+
+/// Refuses another size than the one `wanted`, before there is memory for the pixels.
+fn check_size((height, width): Size, wanted: Option<Size>) -> Result<(), String> {
+    match wanted {
+        Some(wanted) if wanted != (height, width) => Err(format!(
+            "the image has {height} x {width} pixels (height x width) where the model takes {} x {}: resize the images first",
+            wanted.0, wanted.1
+        )),
+        None if height.max(width) > MOST => {
+            Err(format!("the image has {height} x {width} pixels, more than {MOST} on a side: resize the images first"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn decode(bytes: &[u8], wanted: Option<Size>) -> Result<Picture, String> {
+    match bytes {
+        [0x89, b'P', b'N', b'G', ..] => png(bytes, wanted),
+        [0xff, 0xd8, ..] => jpeg(bytes, wanted),
+        _ => Err("the file is neither PNG nor JPEG: convert it".into()),
+    }
+}
+
+fn png(bytes: &[u8], wanted: Option<Size>) -> Result<Picture, String> {
+    let failed = |error: png::DecodingError| broken(&error.to_string());
+    let mut decoder = png::Decoder::new(Cursor::new(bytes));
+    decoder.set_transformations(Transformations::normalize_to_color8());
+    let mut reader = decoder.read_info().map_err(failed)?;
+    let (width, height) = (reader.info().width as usize, reader.info().height as usize);
+    check_size((height, width), wanted)?;
+    let mut pixels = vec![0; reader.output_buffer_size().ok_or_else(|| broken("it is too large"))?];
+    reader.next_frame(&mut pixels).map_err(failed)?;
+    let (color, _) = reader.output_color_type();
+    let of_pixel = color.samples();
+    let channels = if of_pixel > 2 { 3 } else { 1 };
+    pixels.truncate(width * height * of_pixel);
+    if of_pixel != channels {
+        pixels = pixels.chunks_exact(of_pixel).flat_map(|pixel| &pixel[..channels]).copied().collect();
+    }
+    Ok(Picture { height, width, channels, pixels })
+}
+
+fn jpeg(bytes: &[u8], wanted: Option<Size>) -> Result<Picture, String> {
+    let options = DecoderOptions::new_safe().set_strict_mode(true);
+    let mut decoder = JpegDecoder::new_with_options(Cursor::new(bytes), options);
+    decoder.decode_headers().map_err(|_| broken("its header is malformed"))?;
+    let (width, height) = decoder.dimensions().ok_or_else(|| broken("it has no size"))?;
+    check_size((height, width), wanted)?;
+    let is_grey = decoder.input_colorspace() == Some(ColorSpace::Luma);
+    let space = if is_grey { ColorSpace::Luma } else { ColorSpace::RGB };
+    decoder.set_options(options.jpeg_set_out_colorspace(space));
+    let pixels = decoder.decode().map_err(|_| broken("it ends early, or is malformed"))?;
+    let channels = if is_grey { 1 } else { 3 };
+    if pixels.len() != width * height * channels {
+        return Err(broken("it ends early"));
+    }
+    Ok(Picture { height, width, channels, pixels })
+}

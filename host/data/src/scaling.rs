@@ -1,0 +1,104 @@
+//! Scaling by public constants: of bytes, of all values, of channels, of columns.
+
+use super::Normalize;
+use damper_onnx::SettingError;
+
+/// How the values of a sample are scaled.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Scaling {
+    bytes: f32,
+    constants: Vec<(f32, f32)>,
+    /// Neighbouring values with the same constants.
+    run: usize,
+}
+
+impl Scaling {
+    /// For samples of `shape`. Bytes are divided by 255 unless they are `raw`.
+    pub fn new(normalize: Option<&Normalize>, shape: &[usize], raw: bool) -> Result<Self, SettingError> {
+        let bytes = if raw { 1.0 } else { 255.0 };
+        let Some(Normalize { means, stds }) = normalize else {
+            return Ok(Self { bytes, constants: vec![], run: 1 });
+        };
+        let constants: Vec<_> = means.iter().copied().zip(stds.iter().copied()).collect();
+        let values = shape.iter().product::<usize>();
+        let run = match (constants.len(), shape) {
+            (1, _) => 1,
+            (count, [channels, rest @ ..]) if count == *channels => rest.iter().product(),
+            // Channels on the last axis; or the columns of a table, whatever the input's shape.
+            (count, [.., last]) if count == *last || count == values => 1,
+            (count, _) => {
+                let problem = format!(
+                    "{count} means for samples of shape {shape:?}; give one for all, or one for each of the {}",
+                    match shape {
+                        [columns] => format!("{columns} columns"),
+                        [channels, ..] => format!("{channels} channels"),
+                        [] => "samples".into(),
+                    }
+                );
+                return Err(SettingError::new("normalize", normalize_text(means, stds), problem));
+            }
+        };
+        Ok(Self { bytes, constants, run })
+    }
+
+    pub fn is_identity(&self) -> bool {
+        self.constants.is_empty()
+    }
+
+    /// A byte as a number, before the constants.
+    pub fn byte(&self, byte: u8) -> f32 {
+        f32::from(byte) / self.bytes
+    }
+
+    /// Applies the constants to whole samples of `width` values.
+    pub fn apply(&self, samples: &mut [f32], width: usize) {
+        match &*self.constants {
+            [] => {}
+            [(mean, std)] => samples.iter_mut().for_each(|value| *value = (*value - mean) / std),
+            constants => {
+                for sample in samples.chunks_exact_mut(width.max(1)) {
+                    let runs = sample.chunks_mut(self.run.max(1));
+                    for (run, (mean, std)) in runs.zip(constants.iter().cycle()) {
+                        run.iter_mut().for_each(|value| *value = (*value - mean) / std);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns true if bytes stay finite.
+    pub fn keeps_bytes_finite(&self) -> bool {
+        let ends = [0, 255].map(|byte| self.byte(byte));
+        self.constants.iter().all(|(mean, std)| ends.iter().all(|end| ((end - mean) / std).is_finite()))
+    }
+}
+
+/// Constants as the setting takes them.
+pub(super) fn normalize_text(means: &[f32], stds: &[f32]) -> String {
+    let list = |values: &[f32]| values.iter().map(f32::to_string).collect::<Vec<_>>().join(",");
+    format!("{}{}{}", list(means), if means.len() == 1 { "," } else { ":" }, list(stds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn apply(means: &[f32], shape: &[usize], values: &[f32]) -> Vec<f32> {
+        let normalize = Normalize { means: means.to_vec(), stds: vec![2.0; means.len()] };
+        let mut values = values.to_vec();
+        Scaling::new(Some(&normalize), shape, false).unwrap().apply(&mut values, shape.iter().product());
+        values
+    }
+
+    #[test]
+    fn constants_follow_channels_or_columns() {
+        let zeros = [0.0; 8];
+        assert_eq!(apply(&[2.0], &[2, 2], &zeros), [-1.0; 8]);
+        assert_eq!(apply(&[2.0, 4.0], &[2, 2, 1], &zeros), [-1.0, -1.0, -2.0, -2.0, -1.0, -1.0, -2.0, -2.0]);
+        assert_eq!(apply(&[2.0, 4.0], &[2], &zeros[..4]), [-1.0, -2.0, -1.0, -2.0]);
+        assert_eq!(apply(&[2.0, 4.0], &[4, 1, 2], &zeros), [-1.0, -2.0, -1.0, -2.0, -1.0, -2.0, -1.0, -2.0]);
+        let three = Normalize { means: vec![0.0; 3], stds: vec![1.0; 3] };
+        let message = Scaling::new(Some(&three), &[2, 2], false).unwrap_err().to_string();
+        assert!(message.contains("3 means") && message.contains("2 channels"), "{message}");
+    }
+}

@@ -1,0 +1,74 @@
+//! Rows of a split that do not fit into memory: read from a file, one at a time, as a draw takes them.
+
+use super::DataError;
+use super::scaling::Scaling;
+use super::values::{Element, FileValues};
+use std::sync::Arc;
+
+/// Samples in a file.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Stored {
+    pub(super) values: FileValues,
+    pub(super) kind: StoredKind,
+    /// Values of a sample.
+    pub(super) width: usize,
+    /// Which rows of the file these are; all if not given.
+    pub(super) rows: Option<Arc<[u32]>>,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum StoredKind {
+    /// Bytes, scaled as they are read.
+    Bytes(Scaling),
+    F32,
+    I64,
+}
+
+impl Stored {
+    /// Returns true if its samples are integers.
+    pub(super) fn is_integer(&self) -> bool {
+        matches!(self.kind, StoredKind::I64)
+    }
+
+    /// Those of `rows`.
+    pub(super) fn select(&self, rows: impl Iterator<Item = usize>) -> Self {
+        let of_file = |row: usize| self.rows.as_ref().map_or(row as u32, |rows| rows[row]);
+        Self { rows: Some(rows.map(of_file).collect()), ..self.clone() }
+    }
+
+    /// Reads the bytes of a sample into `bytes`.
+    fn read(&self, row: usize, width: usize, bytes: &mut Vec<u8>) -> Result<(), DataError> {
+        let row = self.rows.as_ref().map_or(row as u64, |rows| u64::from(rows[row]));
+        bytes.resize(self.width * width, 0);
+        self.values.read(row * bytes.len() as u64, bytes)
+    }
+
+    /// Reads a sample of floats; `bytes` is memory that is used again.
+    pub(super) fn floats(&self, row: usize, to: &mut [f32], bytes: &mut Vec<u8>) -> Result<(), DataError> {
+        match &self.kind {
+            StoredKind::Bytes(scaling) => {
+                self.read(row, u8::WIDTH, bytes)?;
+                for (to, byte) in to.iter_mut().zip(bytes.iter()) {
+                    *to = scaling.byte(*byte);
+                }
+                scaling.apply(to, self.width);
+            }
+            _ => {
+                self.read(row, f32::WIDTH, bytes)?;
+                for (to, bytes) in to.iter_mut().zip(bytes.as_chunks().0) {
+                    *to = f32::from_le_bytes(*bytes);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a sample of integers.
+    pub(super) fn integers(&self, row: usize, to: &mut [i64], bytes: &mut Vec<u8>) -> Result<(), DataError> {
+        self.read(row, i64::WIDTH, bytes)?;
+        for (to, bytes) in to.iter_mut().zip(bytes.as_chunks().0) {
+            *to = i64::from_le_bytes(*bytes);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,271 @@
+//! Values that are appended and read back by their place: in memory, or beyond a limit in a file without a name.
+//!
+//! The file has no name and goes when the process ends, however it ends. Its owner alone can read it. It is as secret as the data.
+
+use super::DataError;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Values that are read at once.
+const BLOCK: usize = 1 << 18;
+
+/// Where values go: so many bytes of each array to memory, more to a file in a folder.
+#[derive(Clone, Debug)]
+pub(super) struct Room {
+    pub memory: u64,
+    folder: PathBuf,
+}
+
+impl Room {
+    /// Room for `memory` bytes, without a limit if not given. Files are made in `folder`, or in the system's folder for such.
+    pub fn new(memory: Option<u64>, folder: Option<&Path>) -> Self {
+        let folder = folder.map_or_else(std::env::temp_dir, Path::to_path_buf);
+        Self { memory: memory.unwrap_or(u64::MAX), folder }
+    }
+
+    /// Returns true if `count` values of `width` bytes fit into memory.
+    pub fn holds(&self, count: usize, width: usize) -> bool {
+        (count as u64).saturating_mul(width as u64) <= self.memory
+    }
+
+    fn failed(&self, error: &io::Error) -> DataError {
+        DataError::File(format!(
+            "{}: cannot hold the rows beyond `data_memory` ({error}); name a folder with room by `cache`",
+            self.folder.display()
+        ))
+    }
+}
+
+/// A type of values in files.
+pub(super) trait Element: Copy {
+    const WIDTH: usize;
+    fn wrap(values: Vec<Self>) -> Values;
+    fn in_file(values: FileValues) -> Values;
+    fn encode(values: &[Self], bytes: &mut Vec<u8>);
+    fn decode(bytes: &[u8]) -> Vec<Self>;
+}
+
+macro_rules! element {
+    ($type:ty, $kind:ident) => {
+        impl Element for $type {
+            const WIDTH: usize = size_of::<$type>();
+            fn wrap(values: Vec<Self>) -> Values {
+                Values::$kind(Held::Memory(values))
+            }
+            fn in_file(values: FileValues) -> Values {
+                Values::$kind(Held::File(values))
+            }
+            fn encode(values: &[Self], bytes: &mut Vec<u8>) {
+                bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+            }
+            fn decode(bytes: &[u8]) -> Vec<Self> {
+                bytes.as_chunks().0.iter().map(|bytes| <$type>::from_le_bytes(*bytes)).collect()
+            }
+        }
+    };
+}
+
+element!(u8, U8);
+element!(i64, I64);
+element!(f32, F32);
+element!(f64, F64);
+
+/// Values of a type that is known as they are read.
+#[derive(Clone, Debug)]
+pub(super) enum Values {
+    /// Bytes: pixels, scaled to [0, 1] as features.
+    U8(Held<u8>),
+    I64(Held<i64>),
+    F32(Held<f32>),
+    F64(Held<f64>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Held<T> {
+    Memory(Vec<T>),
+    File(FileValues),
+}
+
+/// Little-endian values in a file.
+#[derive(Clone, Debug)]
+pub(super) struct FileValues {
+    file: Arc<File>,
+    len: usize,
+    room: Room,
+}
+
+impl PartialEq for FileValues {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.file, &other.file)
+    }
+}
+
+impl FileValues {
+    /// Fills `bytes` with those from `offset` on.
+    pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DataError> {
+        read_at(&self.file, offset, bytes).map_err(|error| self.room.failed(&error))
+    }
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, mut offset: u64, mut bytes: &mut [u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, bytes, offset)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => (bytes, offset) = (&mut bytes[read..], offset + read as u64),
+        }
+    }
+    Ok(())
+}
+
+impl<T: Element> Held<T> {
+    pub fn len(&self) -> usize {
+        match self {
+            Held::Memory(values) => values.len(),
+            Held::File(values) => values.len,
+        }
+    }
+
+    /// Hands all values to `reader`, whole rows of `row` values at a time, with the number of the first row.
+    pub fn blocks(
+        &self,
+        row: usize,
+        mut reader: impl FnMut(usize, &[T]) -> Result<(), DataError>,
+    ) -> Result<(), DataError> {
+        let rows = (BLOCK / row.max(1)).max(1);
+        let mut bytes = Vec::new();
+        for from in (0..self.len()).step_by(rows * row.max(1)) {
+            let count = (self.len() - from).min(rows * row.max(1));
+            match self {
+                Held::Memory(values) => reader(from / row.max(1), &values[from..from + count])?,
+                Held::File(values) => {
+                    bytes.resize(count * T::WIDTH, 0);
+                    values.read((from * T::WIDTH) as u64, &mut bytes)?;
+                    reader(from / row.max(1), &T::decode(&bytes))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Values {
+    pub fn f64s(values: Vec<f64>) -> Self {
+        f64::wrap(values)
+    }
+
+    /// All of them in memory, as 64-bit floats.
+    pub fn to_f64(&self) -> Result<Vec<f64>, DataError> {
+        fn all<T: Element>(held: &Held<T>, convert: impl Fn(T) -> f64) -> Result<Vec<f64>, DataError> {
+            let mut out = Vec::with_capacity(held.len());
+            held.blocks(1, |_, block| {
+                out.extend(block.iter().map(|value| convert(*value)));
+                Ok(())
+            })?;
+            Ok(out)
+        }
+        match self {
+            Values::U8(held) => all(held, f64::from),
+            Values::I64(held) => all(held, |value| value as f64),
+            Values::F32(held) => all(held, f64::from),
+            Values::F64(held) => all(held, |value| value),
+        }
+    }
+}
+
+/// Takes values one block after another.
+pub(super) struct Sink<T> {
+    room: Room,
+    values: Vec<T>,
+    file: Option<File>,
+    written: usize,
+}
+
+impl<T: Element> Sink<T> {
+    pub fn new(room: &Room) -> Self {
+        Self { room: room.clone(), values: Vec::new(), file: None, written: 0 }
+    }
+
+    /// Of values that go to a file, however few they are.
+    pub fn in_file(room: &Room) -> Self {
+        Self::new(&Room { memory: 0, ..room.clone() })
+    }
+
+    pub fn push(&mut self, values: &[T]) -> Result<(), DataError> {
+        self.values.extend_from_slice(values);
+        let full = if self.file.is_some() {
+            self.values.len() >= BLOCK
+        } else {
+            !self.room.holds(self.values.len(), T::WIDTH)
+        };
+        if full { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), DataError> {
+        if self.file.is_none() {
+            self.file = Some(tempfile::tempfile_in(&self.room.folder).map_err(|error| self.room.failed(&error))?);
+        }
+        let mut bytes = Vec::new();
+        for block in self.values.chunks(BLOCK) {
+            bytes.clear();
+            T::encode(block, &mut bytes);
+            let file = self.file.as_mut().expect("it was made above");
+            file.write_all(&bytes).map_err(|error| self.room.failed(&error))?;
+        }
+        self.written += self.values.len();
+        self.values = Vec::new();
+        Ok(())
+    }
+
+    pub fn finish(mut self) -> Result<Values, DataError> {
+        if self.file.is_some() {
+            self.flush()?;
+        }
+        match self.file {
+            None => Ok(T::wrap(self.values)),
+            Some(file) => Ok(T::in_file(FileValues { file: Arc::new(file), len: self.written, room: self.room })),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_beyond_memory_read_back_equal() {
+        let folder = tempfile::tempdir().unwrap();
+        let all: Vec<f32> = (0..1000).map(|at| at as f32 / 3.0).collect();
+        for memory in [None, Some(4000), Some(3999), Some(100), Some(0)] {
+            let mut sink = Sink::new(&Room::new(memory, Some(folder.path())));
+            all.chunks(7).for_each(|block| sink.push(block).unwrap());
+            let Values::F32(held) = sink.finish().unwrap() else { panic!() };
+            assert_eq!(matches!(held, Held::File(_)), memory.is_some_and(|memory| memory < 4000), "{memory:?}");
+            let mut back = Vec::new();
+            held.blocks(5, |first, block| {
+                assert_eq!((first * 5, block.len() % 5), (back.len(), 0));
+                back.extend_from_slice(block);
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(back, all);
+        }
+        // The file has no name.
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_without_room_is_named() {
+        let folder = tempfile::tempdir().unwrap().path().join("gone");
+        let mut sink = Sink::new(&Room::new(Some(0), Some(&folder)));
+        let message = sink.push(&[1u8]).unwrap_err().to_string();
+        assert!(message.contains("gone") && message.contains("`cache`"), "{message}");
+    }
+}

@@ -1,0 +1,196 @@
+//! Flags of data sets.
+
+use super::model::memory;
+use super::{number32, pair};
+use clap::{Args, ValueEnum};
+use damper_data::{DataOptions, Layout, Normalize, OnBadRow, TestSource, TextOptions, TextTask};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Data")]
+pub(super) struct DataArgs {
+    /// The samples: idx:FOLDER (MNIST's files), csv:FILE, npz:FILE, npy:FILE, images:FOLDER (a folder a class, PNG and JPEG),
+    /// cifar:PATH (batches of CIFAR-10 or CIFAR-100, their folder or archive), parquet:FILE|FOLDER, text:FILE|FOLDER (.tsv, .csv,
+    /// .txt; needs --tokenizer). idx, csv, npy and text also gzipped
+    #[arg(long, value_name = "KIND:PATH")]
+    pub data: String,
+    /// Held-out samples: a fraction of the rows between 0 and 1, chosen at random, or another KIND:PATH [default: the data's own]
+    #[arg(long, value_name = "FRACTION|KIND:PATH")]
+    pub test: Option<TestSource>,
+    /// With --test FRACTION: which rows are held out, a public number. It follows from their places in the file and this alone
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    pub split_seed: u64,
+    /// With --test FRACTION: holds out the same fraction of each class. Sound only if the class of every row is public: epsilon then
+    /// protects the rest of a row
+    #[arg(long, value_name = "public-classes")]
+    stratify: Option<Stratify>,
+    /// What is released of the held-out samples: `exact`: accuracy and loss, exact functions of samples that epsilon does not
+    /// protect; `private`: both with noise, charged so that epsilon protects these samples too; `none`: nothing
+    #[arg(long, value_name = "exact|private|none", default_value = "exact")]
+    pub test_metrics: TestMetricsArg,
+    /// With --test-metrics private: a sample's loss counts as L at most, above and below zero [default: 10]
+    #[arg(long, value_name = "L", value_parser = number32)]
+    pub test_loss_bound: Option<f32>,
+    /// Public mean and standard deviation: every feature becomes (x - MEAN) / STD; bytes are divided by 255 first. One each for every
+    /// channel or column as MEAN,MEAN,...:STD,STD,...
+    #[arg(long, value_name = "MEAN,STD", allow_hyphen_values = true)]
+    normalize: Option<Normalize>,
+    /// Keeps bytes as 0 to 255 instead of dividing them by 255
+    #[arg(long)]
+    raw_bytes: bool,
+    /// Where arrays have their channels: `nchw`, on the axis after the samples; `nhwc`, on the last, and they are moved
+    #[arg(long, value_name = "nchw|nhwc", default_value = "nchw")]
+    layout: Layout,
+    /// What to do with a row that has a NaN, an infinity or a label out of range: `drop` makes it contribute nothing. An error if more
+    /// than 1 % of the rows are such
+    #[arg(long, value_name = "error|drop", default_value = "error")]
+    on_bad_row: OnBadRow,
+    /// Uses the first N training samples only
+    #[arg(long, value_name = "N")]
+    train_size: Option<usize>,
+    /// csv, parquet, text: the label's column, by name or counted from 0 [default: csv the last; text label, class or target; parquet
+    /// one of these, or the last]
+    #[arg(long, value_name = "COLUMN")]
+    label_column: Option<String>,
+    /// csv, text: whether the first line names the columns [default: text true; csv if one of its fields is not a number]
+    #[arg(long, value_name = "true|false")]
+    header: Option<bool>,
+    /// csv, text: what separates fields, one character or `tab` [default: a comma; in .tsv files a tab]
+    #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
+    delimiter: Option<u8>,
+    /// csv, parquet, text, images: the names of the classes in the model's order, with commas between them, or a file with one a line.
+    /// They are public [default: labels are numbers; images: the folders in the order of their names]
+    #[arg(long, value_name = "NAME,NAME,...|FILE", value_parser = classes)]
+    classes: Option<Names>,
+    /// csv, parquet: a column of categories, and all its values, public: a number for each, 0 or 1; for inputs of integers, its place.
+    /// Can be given for several columns
+    #[arg(long, value_name = "COLUMN=VALUE,VALUE,...", value_parser = categories)]
+    categories: Vec<(String, Vec<String>)>,
+    /// csv, parquet: a column and public constants: its numbers become (x - MEAN) / STD. Can be given for several columns
+    #[arg(long, value_name = "COLUMN=MEAN,STD", value_parser = scale)]
+    scale: Vec<(String, f32, f32)>,
+    /// npz: names of the arrays of features and labels [default: x,y]
+    #[arg(long, value_name = "X,Y", value_parser = pair::<String>)]
+    arrays: Option<(String, String)>,
+    /// npy: the file of the labels, an array like the samples'
+    #[arg(long, value_name = "FILE.npy")]
+    labels: Option<PathBuf>,
+    /// npy: the file of the labels of --test npy:FILE
+    #[arg(long, value_name = "FILE.npy")]
+    test_labels: Option<PathBuf>,
+    /// text: the tokenizer's file (tokenizer.json of the Hugging Face library). It is taken to be public: one that was
+    /// trained on the private texts carries their words out, outside of epsilon
+    #[arg(long, value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
+    /// text: the text's column, by name or counted from 0 [default: text, sentence or content]
+    #[arg(long, value_name = "COLUMN")]
+    text_column: Option<String>,
+    /// text: tokens of a text that are kept at most [default: as many as the model takes]
+    #[arg(long, value_name = "TOKENS")]
+    max_length: Option<usize>,
+    /// text: what the labels are, `classify` the label column's numbers, `language-model` each token's successor
+    #[arg(long, value_name = "classify|language-model", default_value = "classify")]
+    task: TextTask,
+    /// Samples of each input that are held in memory; more are kept in a file without a name and read for each step
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = memory)]
+    data_memory: u64,
+    /// The folder of that file, which is as secret as the data and goes when the command ends [default: the system's for temporary
+    /// files]
+    #[arg(long, value_name = "DIR")]
+    cache: Option<PathBuf>,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum TestMetricsArg {
+    Exact,
+    Private,
+    None,
+}
+
+/// What is taken to be public.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Stratify {
+    PublicClasses,
+}
+
+/// Names of classes; a type, so that one flag holds them all.
+#[derive(Clone, Debug)]
+struct Names(Vec<String>);
+
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n') => Ok(*byte),
+        _ => Err("give one character, such as ';', or tab".into()),
+    }
+}
+
+fn classes(text: &str) -> Result<Names, String> {
+    let names = if text.contains(',') {
+        list(text)
+    } else {
+        let lines = fs::read_to_string(Path::new(text))
+            .map_err(|_| "give names with commas between them, or a file with one a line; there is no such file")?;
+        lines.lines().map(str::trim).filter(|line| !line.is_empty()).map(String::from).collect()
+    };
+    if names.len() < 2 || names.iter().any(String::is_empty) {
+        return Err("give two names or more, none of them empty".into());
+    }
+    Ok(Names(names))
+}
+
+fn list(text: &str) -> Vec<String> {
+    text.split(',').map(|name| name.trim().to_owned()).collect()
+}
+
+fn categories(text: &str) -> Result<(String, Vec<String>), String> {
+    let (column, values) = text.rsplit_once('=').ok_or("give COLUMN=VALUE,VALUE,...")?;
+    let values = list(values);
+    let repeated = values.iter().enumerate().any(|(at, value)| values[..at].contains(value));
+    if values.len() < 2 || repeated {
+        return Err("give two different values or more, each once".into());
+    }
+    Ok((column.trim().to_owned(), values))
+}
+
+fn scale(text: &str) -> Result<(String, f32, f32), String> {
+    let wrong = || "give COLUMN=MEAN,STD".to_owned();
+    let (column, constants) = text.rsplit_once('=').ok_or_else(wrong)?;
+    let (mean, std) = pair(constants).map_err(|_| wrong())?;
+    Ok((column.trim().to_owned(), mean, std))
+}
+
+impl DataArgs {
+    /// How the library reads the data.
+    pub fn options(&self) -> DataOptions {
+        DataOptions {
+            on_bad_row: self.on_bad_row,
+            normalize: self.normalize.clone(),
+            layout: self.layout,
+            raw_bytes: self.raw_bytes,
+            test: self.test.clone(),
+            split_seed: self.split_seed,
+            stratify: self.stratify.is_some(),
+            train_size: self.train_size,
+            label_column: self.label_column.clone(),
+            header: self.header,
+            delimiter: self.delimiter,
+            classes: self.classes.as_ref().map(|Names(names)| names.clone()),
+            categories: self.categories.clone(),
+            scale: self.scale.clone(),
+            arrays: self.arrays.clone(),
+            labels_file: self.labels.clone(),
+            test_labels_file: self.test_labels.clone(),
+            text: TextOptions {
+                tokenizer: self.tokenizer.clone(),
+                text_column: self.text_column.clone(),
+                max_length: self.max_length,
+                task: self.task,
+            },
+            data_memory: Some(self.data_memory),
+            cache: self.cache.clone(),
+            ..DataOptions::default()
+        }
+    }
+}

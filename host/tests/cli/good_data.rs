@@ -1,0 +1,312 @@
+//! One command from each kind of data to a private model, and that it is trained on what the data hold.
+
+use super::data_files::*;
+use super::{json, run, stderr};
+use damper::data::{DataOptions, Dataset, InputShape, LabelKind, Labels, load};
+use damper::graph::DType;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+/// `damper train` of two epochs, with ε.
+fn trained(folder: &Path, model: &str, data: &str, extra: &[&str]) -> Output {
+    let model = folder.join(format!("{model}.onnx"));
+    let out = folder.join("run");
+    let _ = fs::remove_dir_all(&out);
+    let common = [
+        "--epsilon",
+        "3",
+        "--delta",
+        "1e-3",
+        "--batch-size",
+        "16",
+        "--epochs",
+        "2",
+        "--lr",
+        "0.1",
+        "--backend",
+        "tract",
+    ];
+    let mut args = vec!["train", model.to_str().unwrap(), "--data", data, "--out", out.to_str().unwrap()];
+    args.extend(common.iter().chain(&["--quiet", "--json"]).chain(extra));
+    run(&args)
+}
+
+/// The report of a run that must succeed.
+#[track_caller]
+fn report(folder: &Path, model: &str, data: &str, extra: &[&str]) -> Value {
+    let report = json(&trained(folder, model, data, extra));
+    assert!(report["epsilon"].as_f64().unwrap() <= 3.0);
+    assert!(folder.join("run/model.onnx").is_file());
+    report
+}
+
+fn inputs(shape: &[usize]) -> Vec<InputShape> {
+    vec![InputShape { name: "x".into(), shape: shape.to_vec(), dtype: DType::F32, rows: None }]
+}
+
+fn options(shape: &[usize], classes: usize) -> DataOptions {
+    DataOptions {
+        inputs: inputs(shape),
+        labels: LabelKind::Classes { classes: Some(classes), shape: Some(vec![]) },
+        ..DataOptions::default()
+    }
+}
+
+fn classes(data: &Dataset) -> &[i64] {
+    match data.train.labels() {
+        Labels::Classes { values, .. } => values,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn spec(kind: &str, path: &Path) -> String {
+    format!("{kind}:{}", path.display())
+}
+
+#[test]
+fn image_folder_trains_a_private_model() {
+    let guard = tempfile::tempdir().unwrap();
+    let folder = guard.path();
+    linear(folder, "rgb", &[3, 8, 8], 2);
+    for split in ["train", "test"] {
+        for (class, name) in ["cat", "dog"].into_iter().enumerate() {
+            let place = folder.join("pets").join(split).join(name);
+            fs::create_dir_all(&place).unwrap();
+            for at in 0..40 {
+                let seed = (2 * at + class) as u8 + if split == "test" { 100 } else { 0 };
+                fs::write(place.join(format!("{at:02}.png")), png(8, 8, [1, 3, 4][at % 3], seed)).unwrap();
+            }
+            fs::write(place.join("90.jpg"), jpeg()).unwrap();
+            fs::write(place.join(".hidden"), "not an image").unwrap();
+        }
+    }
+    let data = spec("images", &folder.join("pets"));
+    let found = report(folder, "rgb", &data, &["--normalize", "0.5,0.4,0.3:0.2,0.2,0.1"]);
+    assert_eq!((&found["privacy"]["samples"], &found["held_out"]["samples"]), (&82.into(), &82.into()));
+
+    let read = load(&data, &options(&[3, 8, 8], 2)).unwrap();
+    assert_eq!(classes(&read), [vec![0; 41], vec![1; 41]].concat());
+    let row = |index: usize| &read.train.features()[0].floats()[index * 192..][..192];
+    // Grey is repeated, colours are in planes, alpha is left out, and the JPEG file is of one grey.
+    assert_eq!((row(0)[5], row(0)[64 + 5]), (5.0 / 255.0, 5.0 / 255.0));
+    assert_eq!((row(1)[1], row(1)[64 + 1]), ((62 + 3) as f32 / 255.0, (62 + 4) as f32 / 255.0));
+    assert_eq!((row(2)[1], row(2)[64 + 1]), ((124 + 4) as f32 / 255.0, (124 + 5) as f32 / 255.0));
+    assert!(row(40).iter().all(|value| (value * 255.0 - 133.0).abs() < 1.5), "{:?}", row(40));
+    // The other way about, by public names; and colours as grey.
+    let names = DataOptions { classes: Some(vec!["dog".into(), "cat".into()]), ..options(&[8, 8], 2) };
+    let read = load(&spec("folder", &folder.join("pets/train")), &names).unwrap();
+    assert_eq!((classes(&read)[0], read.train.features()[0].shape.len()), (1, 2));
+}
+
+#[test]
+fn cifar_archive_trains_a_private_model() {
+    let guard = tempfile::tempdir().unwrap();
+    let folder = guard.path();
+    linear(folder, "cifar", &[3, 32, 32], 10);
+    let archive = |end: &str, batch: &dyn Fn(usize) -> Vec<u8>| {
+        let name = |name: &str| format!("cifar-10-batches/{name}{end}");
+        let names =
+            [name("data_batch_2"), name("data_batch_1"), name("test_batch"), "cifar-10-batches/readme.html".into()];
+        let batches = [batch(30), batch(50), batch(20), b"<html>".to_vec()];
+        let files: Vec<(&str, Vec<u8>)> = names.iter().map(String::as_str).zip(batches).collect();
+        tar(&files)
+    };
+    let binary = folder.join("cifar-10-binary.tar.gz");
+    fs::write(&binary, gz(&archive(".bin", &cifar_binary))).unwrap();
+    let python = folder.join("cifar-10-python.tar");
+    fs::write(&python, archive("", &cifar_pickle)).unwrap();
+    let found = report(folder, "cifar", &spec("cifar", &binary), &[]);
+    assert_eq!((&found["privacy"]["samples"], &found["held_out"]["samples"]), (&80.into(), &20.into()));
+    let read = |path: &Path| load(&spec("cifar", path), &options(&[3, 32, 32], 10)).unwrap();
+    let (from_binary, from_python) = (read(&binary), read(&python));
+    assert_eq!(from_binary, from_python);
+    assert_eq!(classes(&from_binary)[48..52], [8, 9, 0, 1]);
+    let digest = found["params_digest"].clone();
+    assert_ne!(digest, Value::Null);
+    // The unpacked folder, and rows that are read from a file for each step: the same.
+    for (name, bytes) in
+        [("data_batch_1", cifar_pickle(50)), ("data_batch_2", cifar_pickle(30)), ("test_batch", cifar_pickle(20))]
+    {
+        fs::create_dir_all(folder.join("py")).unwrap();
+        fs::write(folder.join("py").join(name), bytes).unwrap();
+    }
+    assert_eq!(read(&folder.join("py")), from_binary);
+    let stored = DataOptions { data_memory: Some(1000), ..options(&[3, 32, 32], 10) };
+    let stored = load(&spec("cifar", &binary), &stored).unwrap();
+    assert!(stored.train.features()[0].floats().is_empty());
+    assert_eq!(stored.train.in_memory().unwrap(), from_binary.train);
+}
+
+#[test]
+fn hugging_face_parquet_trains_a_private_model() {
+    let guard = tempfile::tempdir().unwrap();
+    let folder = guard.path();
+    linear(folder, "rgb", &[3, 8, 8], 2);
+    fs::create_dir_all(folder.join("pets/data")).unwrap();
+    let images = |count: usize| (0..count).map(|at| Some(png(8, 8, 3, at as u8))).collect::<Vec<_>>();
+    let labels = |count: usize| (0..count as i64).map(|at| at % 2).collect();
+    hugging_face(&folder.join("pets/data/train-00000-of-00002.parquet"), images(300), labels(300));
+    hugging_face(&folder.join("pets/data/train-00001-of-00002.parquet"), images(21), labels(21));
+    hugging_face(&folder.join("pets/data/test-00000-of-00001.parquet"), images(30), labels(30));
+    let data = spec("parquet", &folder.join("pets"));
+    let found = report(folder, "rgb", &data, &[]);
+    assert_eq!((&found["privacy"]["samples"], &found["held_out"]["samples"]), (&321.into(), &30.into()));
+    let read = load(&data, &options(&[3, 8, 8], 2)).unwrap();
+    assert_eq!(classes(&read)[298..303], [0, 1, 0, 1, 0]);
+    assert_eq!(read.train.features()[0].floats()[320 * 192], f32::from(20u8.wrapping_mul(31)) / 255.0);
+}
+
+#[test]
+fn parquet_table_equals_the_csv_table() {
+    let guard = tempfile::tempdir().unwrap();
+    let folder = guard.path();
+    let text = |text: &str| Some(text.as_bytes().to_vec());
+    let schema = "message schema { required float size; optional binary colour (STRING); required int64 age; \
+                  optional binary kind (STRING); }";
+    let columns = [
+        (Column::F32((0..100).map(|at| at as f32 / 4.0).collect()), 0),
+        (Column::Bytes((0..100).map(|at| text(["red", "blue"][at % 2])).collect()), 1),
+        (Column::I64((0..100).map(|at| at * 3).collect()), 0),
+        (Column::Bytes((0..100).map(|at| text(["cat", "dog", "cow"][at % 3])).collect()), 1),
+    ];
+    parquet(&folder.join("t.parquet"), schema, &columns);
+    let row = |at: usize| {
+        format!("{},{},{},{}\n", at as f32 / 4.0, ["red", "blue"][at % 2], at * 3, ["cat", "dog", "cow"][at % 3])
+    };
+    let rows: String = (0..100).map(row).collect();
+    fs::write(folder.join("t.csv"), format!("size,colour,age,kind\n{rows}")).unwrap();
+    let names = |list: &[&str]| list.iter().map(|name| (*name).to_string()).collect::<Vec<_>>();
+    let options = DataOptions {
+        classes: Some(names(&["cat", "cow", "dog"])),
+        categories: vec![("colour".into(), names(&["blue", "green", "red"]))],
+        scale: vec![("age".into(), 150.0, 100.0)],
+        label_column: Some("kind".into()),
+        ..options(&[5], 3)
+    };
+    let read = |kind: &str| load(&spec(kind, &folder.join(format!("t.{kind}"))), &options).unwrap();
+    let data = read("csv");
+    assert_eq!(data.train, read("parquet").train);
+    assert_eq!(data.train.features()[0].floats()[..10], [0.0, 0.0, 0.0, 1.0, -1.5, 0.25, 1.0, 0.0, 0.0, -1.47]);
+    assert_eq!(classes(&data)[..3], [0, 2, 1]);
+}
+
+#[test]
+fn semicolon_csv_trains_a_private_model() {
+    let guard = tempfile::tempdir().unwrap();
+    let folder = guard.path();
+    linear(folder, "table", &[4], 3);
+    let row = |at: usize| {
+        format!(
+            "{};\"{}\";{};\"a {}; b\"\n",
+            at as f32 / 9.0,
+            ["red", "blue"][at % 2],
+            at % 40,
+            ["cat", "cow", "dog"][at % 3]
+        )
+    };
+    let rows: String = (0..120).map(row).collect();
+    let text = format!("size;colour;age;kind\n{rows}");
+    fs::write(folder.join("t.csv"), &text).unwrap();
+    fs::write(folder.join("t.csv.gz"), gz(text.as_bytes())).unwrap();
+    fs::write(folder.join("classes.txt"), "a cat; b\na cow; b\na dog; b\n").unwrap();
+    let list = folder.join("classes.txt");
+    let flags = [
+        "--delimiter",
+        ";",
+        "--classes",
+        list.to_str().unwrap(),
+        "--categories",
+        "colour=blue,red",
+        "--scale",
+        "age=20,10",
+        "--test",
+        "0.25",
+        "--test-metrics",
+        "none",
+        "--seed",
+        "3",
+    ];
+    let found = report(folder, "table", &spec("csv", &folder.join("t.csv")), &flags);
+    assert_eq!((&found["privacy"]["samples"], &found["held_out"]["samples"]), (&90.into(), &30.into()));
+    let zipped = report(folder, "table", &spec("csv", &folder.join("t.csv.gz")), &flags);
+    assert_eq!(zipped["params_digest"], found["params_digest"]);
+    // Other rows are held out by another seed, and by class.
+    let other =
+        report(folder, "table", &spec("csv", &folder.join("t.csv")), &[&flags[..], &["--split-seed", "1"]].concat());
+    assert_ne!(other["params_digest"], found["params_digest"]);
+    let by_class = report(
+        folder,
+        "table",
+        &spec("csv", &folder.join("t.csv")),
+        &[&flags[..], &["--stratify", "public-classes"]].concat(),
+    );
+    assert_ne!(by_class["params_digest"], found["params_digest"]);
+    assert!(by_class["privacy"]["neighbours"].to_string().contains("the class of each are public"), "{by_class}");
+    assert!(by_class["warnings"].to_string().contains("the class of every row is taken to be public"));
+}
+
+#[test]
+fn npy_arrays_train_and_channels_move() {
+    let guard = tempfile::tempdir().unwrap();
+    let folder = guard.path();
+    linear(folder, "rgb", &[3, 8, 8], 2);
+    let numbers: Vec<f32> = (0..100 * 192).map(|at| (at % 23) as f32 / 23.0).collect();
+    // The same images with their channels in front, and behind.
+    let bytes = |values: Vec<f32>| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+    let last: Vec<f32> = (0..100)
+        .flat_map(|image| (0..192).map(move |at| image * 192 + at % 3 * 64 + at / 3))
+        .map(|at| numbers[at])
+        .collect();
+    fs::write(folder.join("first.npy"), npy("<f4", &[100, 3, 8, 8], &bytes(numbers))).unwrap();
+    fs::write(folder.join("last.npy"), npy("<f4", &[100, 8, 8, 3], &bytes(last))).unwrap();
+    fs::write(folder.join("y.npy"), npy_labels(100, 2)).unwrap();
+    let labels = folder.join("y.npy");
+    let digest = |file: &str, flags: &[&str]| {
+        let flags = [&["--labels", labels.to_str().unwrap(), "--seed", "1"], flags].concat();
+        let first = report(folder, "rgb", &spec("npy", &folder.join(file)), &flags)["params_digest"].clone();
+        // Rows in a file give the same bits.
+        let flags = [&flags[..], &["--data-memory", "1", "--cache", folder.to_str().unwrap()]].concat();
+        assert_eq!(report(folder, "rgb", &spec("npy", &folder.join(file)), &flags)["params_digest"], first);
+        first
+    };
+    assert_eq!(digest("first.npy", &[]), digest("last.npy", &["--layout", "nhwc"]));
+    let names: Vec<String> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(names.len(), 5, "nothing of the cache is left: {names:?}");
+    let output =
+        trained(folder, "rgb", &spec("npy", &folder.join("last.npy")), &["--labels", labels.to_str().unwrap()]);
+    assert!(stderr(&output).contains("give --layout nhwc"), "{}", stderr(&output));
+}
+
+/// 10^6 rows of 300 bytes are 1.2 GB as floats: they are read from a file for each step, within 1 GiB of memory.
+#[cfg(target_os = "linux")]
+#[test]
+fn million_rows_train_within_a_gibibyte() {
+    const ROWS: usize = 1_000_000;
+    let guard = tempfile::tempdir().unwrap();
+    let folder = guard.path();
+    linear(folder, "wide", &[3, 10, 10], 2);
+    let header = npy("|u1", &[ROWS, 3, 10, 10], &[]);
+    let mut file = std::io::BufWriter::new(fs::File::create(folder.join("x.npy")).unwrap());
+    std::io::Write::write_all(&mut file, &header).unwrap();
+    let row: Vec<u8> = (0..=255).cycle().take(1000).collect();
+    for at in 0..ROWS {
+        std::io::Write::write_all(&mut file, &row[at % 256..][..300]).unwrap();
+    }
+    drop(file);
+    fs::write(folder.join("y.npy"), npy_labels(ROWS, 2)).unwrap();
+    let script = "ulimit -v 1048576; exec \"$@\"";
+    let path = |name: &str| folder.join(name).display().to_string();
+    let output = std::process::Command::new("sh")
+        .args(["-c", script, "sh", env!("CARGO_BIN_EXE_damper"), "train", &path("wide.onnx")])
+        .args(["--data", &format!("npy:{}", path("x.npy")), "--labels", &path("y.npy"), "--out", &path("run")])
+        .args(["--cache", folder.to_str().unwrap(), "--test", "0.1", "--test-metrics", "none", "--json", "--quiet"])
+        .args(["--epsilon", "3", "--delta", "1e-7", "--batch-size", "1000", "--epochs", "0.005", "--lr", "0.1"])
+        .args(["--backend", "tract", "--workers", "1"])
+        .output()
+        .unwrap();
+    let found = json(&output);
+    assert_eq!((&found["privacy"]["samples"], &found["steps"]), (&900_000.into(), &5.into()));
+}
