@@ -556,3 +556,13 @@ fn only_trains_what_it_names() {
         "`train` 'layer.*': `freeze` wins over it, so nothing that it matches is trained; use `only` 'layer.*' alone"
     );
 }
+
+#[test]
+fn nothing_to_train_has_its_reason() {
+    let model = Sketch::new(17, &[N, 3]).weight("gate", &[3]).node("Mul", &["x", "gate"], "y", &[]).returns(&["y"]);
+    let message = |options: &GraphOptions| Graph::from_model(&model, options).unwrap_err().to_string();
+    assert!(
+        message(&GraphOptions::default()).starts_with("nothing is trained: 'gate': not trained, for it only shifts")
+    );
+    assert!(message(&options(&[], &["*"])).starts_with("`freeze` leaves nothing to train; use `only` PATTERN"));
+}

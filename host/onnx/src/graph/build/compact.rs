@@ -1,7 +1,7 @@
 //! The last pass: outputs under their names, and nothing that no output needs.
 
 use super::super::node::{Item, Shaped};
-use super::super::{Graph, GraphError, Node, Origin, ValueId};
+use super::super::{Graph, GraphError, Node, Origin, Parameter, ValueId};
 use super::Builder;
 
 impl Builder<'_> {
@@ -62,11 +62,20 @@ impl Builder<'_> {
             warnings: self.decisions.warnings,
         };
         if graph.trained().next().is_none() {
-            return Err(GraphError::Model(format!(
-                "the model '{}' has no trainable initializer; export it with export_params=True and \
-                 keep_initializers_as_inputs=False, or choose some with `train` PATTERN (damper inspect lists them)",
-                self.graph.name
-            )));
+            let is_frozen = |parameter: &Parameter| parameter.reason.starts_with("not trained: `freeze`");
+            return Err(GraphError::Model(if graph.parameters.iter().any(is_frozen) {
+                "`freeze` leaves nothing to train; use `only` PATTERN to train what matches (damper inspect lists the \
+                 initializers)"
+                    .into()
+            } else if let Some(warning) = graph.warnings.first() {
+                format!("nothing is trained: {warning}")
+            } else {
+                format!(
+                    "the model '{}' has no trainable initializer; export it with export_params=True and \
+                     keep_initializers_as_inputs=False, or choose some with `train` PATTERN (damper inspect lists them)",
+                    self.graph.name
+                )
+            }));
         }
         Ok(graph)
     }
