@@ -50,7 +50,7 @@ pub(super) struct DataArgs {
     #[arg(long, value_name = "N")]
     train_size: Option<usize>,
     /// csv, parquet, text: the label's column, by name or counted from 0 [default: csv the last; text label, class or target; parquet
-    /// one of these, or the last]
+    /// one of these, or the last]. cifar: `fine` or `coarse`, of CIFAR-100 [default: fine]
     #[arg(long, value_name = "COLUMN")]
     label_column: Option<String>,
     /// csv, text: whether the first line names the columns [default: text true; csv if one of its fields is not a number]

@@ -43,6 +43,20 @@ fn damaged_parquet_files_are_errors() {
     }
 }
 
+/// The second of three rows has no value in column `b`, so the file was read: with Snappy and a dictionary, and with gzip.
+#[test]
+fn parquet_codecs_and_missing_values_are_read() {
+    let folder = folder();
+    for name in ["table", "gzip"] {
+        let path = put(&folder, "t.parquet", &corpus(&format!("parquet/{name}"), 2));
+        let message = refusal(&spec("parquet", &path), &DataOptions::default());
+        assert!(message.contains("row 1 (counted from 0): column 'b' is not a number but missing"), "{message}");
+        let labels_alone = DataOptions { label_column: Some("b".into()), ..DataOptions::default() };
+        let message = refusal(&spec("parquet", &path), &labels_alone);
+        assert!(message.contains("column 'b', the label, is not a number but missing"), "{message}");
+    }
+}
+
 #[test]
 fn damaged_npy_files_are_errors() {
     let folder = folder();
