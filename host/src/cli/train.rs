@@ -383,10 +383,13 @@ impl TrainArgs {
         }
     }
 
-    /// The command line for the report. With --dataset-size the number of samples stays out of it.
+    /// The command line for the report. A recording stays out of it, and with --dataset-size the number of samples.
     fn command(&self) -> Vec<String> {
         let args = self.invocation.iter().flat_map(|invocation| &invocation.args);
-        let is_told = |arg: &&String| self.privacy.dataset_size.is_none() || !arg.starts_with("--samples=");
+        let is_told = |arg: &&String| {
+            let is_count = self.privacy.dataset_size.is_some() && arg.starts_with("--samples=");
+            !is_count && !arg.starts_with("--record")
+        };
         ["damper".to_owned(), "train".to_owned()].into_iter().chain(args.filter(is_told).cloned()).collect()
     }
 

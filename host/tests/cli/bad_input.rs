@@ -274,7 +274,7 @@ fn an_output_folder_that_cannot_be_written_is_refused() {
 /// `damper train` under `sh`, after `setup`, into `run` in `folder`; and a listing of the private folder that it leaves.
 #[cfg(unix)]
 fn under_shell(shell: &[&str], setup: &str, folder: &Path) -> (std::process::Output, String) {
-    let train = train(MLP, DIGITS, &folder.join("run"), &[]);
+    let train = train(MLP, DIGITS, &folder.join("run"), &["--no-checkpoint"]);
     let script = format!("{setup}; folder=$1; shift; \"$@\"; code=$?; ls -A \"$folder/run/checkpoint\"; exit $code");
     let mut output = std::process::Command::new(shell[0])
         .args(&shell[1..])

@@ -124,7 +124,7 @@ fn recording_beyond_the_disk_leaves_only_the_ledger() {
     let (folder, out) = folder();
     let file = folder.path().join("run.pack");
     let mut command = std::process::Command::new("sh");
-    let run = train(LINEAR, DIGITS, &out, &["--record", file.to_str().unwrap()]);
+    let run = train(LINEAR, DIGITS, &out, &["--record", file.to_str().unwrap(), "--no-checkpoint"]);
     command.current_dir(run.get_current_dir().unwrap()).env_remove("ORT_DYLIB_PATH");
     command.args(["-c", "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\""]).arg(run.get_program()).args(run.get_args());
     assert_refused(&command.output().unwrap(), &["run.pack: cannot be written", "another --record", "unfinished"]);

@@ -641,7 +641,7 @@ const CASES: &[Case] = &[
         "rgb",
         "npy:DIR/x.npy",
         &["--labels", "DIR/y.npy", "--data-memory", "1", "--cache", "DIR/none"],
-        "DIR/none: cannot hold the rows beyond --data-memory (No such file or directory (os error 2)); name a folder with room by --cache",
+        "DIR/none: cannot hold the rows beyond --data-memory (No such file or directory); name a folder with room by --cache",
         1,
     ),
     (
