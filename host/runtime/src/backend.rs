@@ -1,6 +1,7 @@
 //! The traits of backends and sessions, and the checks that all backends share. A backend loads a model for a plan; a session runs it.
 
 use damper_onnx::{DType, Dim, TensorRef, TensorSpec};
+use std::path::Path;
 
 /// What a session is loaded for.
 #[derive(Clone, Debug)]
@@ -23,6 +24,10 @@ pub trait Backend {
     fn version(&self) -> String;
     /// Where the runtime came from, or why it was chosen: one line for a log.
     fn note(&self) -> String;
+    /// The file of the runtime, if it is not part of the program.
+    fn library(&self) -> Option<&Path> {
+        None
+    }
     /// Makes `model` ready for batches of `plan.batch` rows.
     ///
     /// # Errors

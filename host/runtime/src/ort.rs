@@ -125,6 +125,10 @@ impl Ort {
 }
 
 impl Backend for Ort {
+    fn library(&self) -> Option<&Path> {
+        Some(&self.runtime.path)
+    }
+
     fn name(&self) -> &'static str {
         if self.cuda { "cuda" } else { "ort" }
     }

@@ -7,12 +7,13 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
 /// Where a run runs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Environment {
-    /// SHA-256 of the program; none if it cannot be read.
+    /// SHA-256 of the program, and of the runtime's library if it has one; none if they cannot be read.
     program: Option<String>,
     backend: String,
     backend_version: String,
@@ -26,7 +27,7 @@ impl Environment {
     /// That of `run` on `backend` here, with so many workers.
     pub(crate) fn of(run: &Run, backend: &dyn Backend, workers: usize) -> Self {
         Self {
-            program: program().ok(),
+            program: program(backend.library()).ok(),
             backend: backend.name().into(),
             backend_version: backend.version(),
             processor: processor(),
@@ -40,14 +41,16 @@ impl Environment {
     }
 }
 
-/// SHA-256 of the program that runs.
-fn program() -> io::Result<String> {
-    let mut file = File::open(std::env::current_exe()?)?;
+/// SHA-256 of the program that runs, and of this library.
+fn program(library: Option<&Path>) -> io::Result<String> {
     let (mut digest, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
-    loop {
-        match file.read(&mut buffer)? {
-            0 => break,
-            read => digest.update(&buffer[..read]),
+    for path in [std::env::current_exe()?].iter().map(PathBuf::as_path).chain(library) {
+        let mut file = File::open(path)?;
+        loop {
+            match file.read(&mut buffer)? {
+                0 => break,
+                read => digest.update(&buffer[..read]),
+            }
         }
     }
     Ok(digest.finalize().iter().fold(String::new(), |mut text, byte| {
