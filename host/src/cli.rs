@@ -10,6 +10,7 @@ mod audit;
 mod budget;
 mod calibrate;
 mod charge;
+mod command_line;
 mod compare;
 mod data;
 mod derive;
@@ -162,7 +163,7 @@ fn parse_and_run(args: Vec<OsString>) -> ExitCode {
     let (in_json, result) = match all {
         Ok(all) => {
             let in_json = given || all.iter().any(|arg| arg == "--json");
-            match parse(all) {
+            match parse(command_line::registered(all)) {
                 Ok(command) => (in_json, command.and_then(run)),
                 Err(error) => return misused(error, &args, in_json),
             }

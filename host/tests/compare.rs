@@ -3,7 +3,8 @@
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Two methods, one of them tuned, on the digits: (2 + 2 + 2) · 2 runs of one epoch.
@@ -42,14 +43,23 @@ impl Case {
     }
 
     /// The program, run from the workspace's root without an onnxruntime of the user's.
-    fn run(&self, extra: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_damper"))
+    fn command(&self, extra: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_damper"));
+        command
             .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
             .env_remove("ORT_DYLIB_PATH")
             .args([Path::new("compare"), &self.file, Path::new("--out"), &self.out])
-            .args(extra)
-            .output()
-            .unwrap()
+            .args(extra);
+        command
+    }
+
+    fn run(&self, extra: &[&str]) -> Output {
+        self.command(extra).output().unwrap()
+    }
+
+    /// The folders of its ledgers.
+    fn ledgers(&self) -> Vec<PathBuf> {
+        fs::read_dir(self.out.join("ledgers")).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 
     fn json(&self) -> Value {
@@ -76,7 +86,7 @@ fn digests(comparison: &Value) -> Vec<(Value, Value)> {
 #[test]
 fn a_comparison_gives_a_table_a_page_and_figures_and_goes_on_after_a_stop() {
     let case = Case::new(SMALL);
-    let output = case.run(&[]);
+    let output = case.run(&["--jobs", "1"]);
     let (text, progress) = (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output));
     assert!(output.status.success(), "{progress}");
     for word in ["epsilon 3", "epsilon 8", "with | momentum", " ± ", "(2) *", "chosen: dp-sgd: lr = ", "SIMULATION"] {
@@ -257,4 +267,105 @@ fn a_folder_of_something_else_is_left_alone() {
     let output = Command::new(env!("CARGO_BIN_EXE_damper")).arg("compare").arg(&no_folder.file).output().unwrap();
     assert!(stderr(&output).contains("no folder for the outputs: add out = "), "{}", stderr(&output));
     drop(no_folder.folder);
+}
+
+/// What was paid before the kill stays, and the runs that are in the journal are not run again.
+#[test]
+fn killed_comparison_is_resumed() {
+    let case = Case::new(&SMALL.replace("epochs = 1", "epochs = 20"));
+    let mut child = case.command(&["--jobs", "2"]).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let lines = || fs::read_to_string(case.out.join("runs.jsonl")).unwrap_or_default().matches('\n').count();
+    while lines() == 0 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (finished, ledgers) = (lines(), case.ledgers());
+    let paid = ledgers.iter().filter(|folder| folder.join("checkpoint/ledger.json").exists()).count();
+    let output = case.run(&["--resume", "--jobs", "2", "--json", "--quiet"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let warned = stderr(&output).contains("paid for steps and did not finish");
+    assert_eq!(warned, paid > finished, "{paid} {finished}: {}", stderr(&output));
+    assert_eq!(case.ledgers().len(), ledgers.len() + RUNS - finished);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let fresh =
+        Case { folder: tempfile::tempdir().unwrap(), file: case.file.clone(), out: case.folder.path().join("2") };
+    assert_eq!(digests(&found), digests(&fresh.json()));
+    assert_eq!(digests(&found).len(), RUNS);
+}
+
+/// All but what depends on the machine.
+fn figures(mut comparison: Value) -> Value {
+    for run in comparison["runs"].as_array_mut().unwrap() {
+        run["seconds"] = Value::Null;
+        run["training"]["workers"] = Value::Null;
+    }
+    for row in comparison["methods"].as_array_mut().unwrap() {
+        row["seconds"] = Value::Null;
+        for cell in row["cells"].as_array_mut().unwrap() {
+            cell["seconds_mean"] = Value::Null;
+        }
+    }
+    comparison["command"] = Value::Null;
+    comparison
+}
+
+#[test]
+fn jobs_do_not_change_the_figures() {
+    let with = |text: &str, jobs: &str| {
+        let case = Case::new(text);
+        let output = case.run(&["--quiet", "--json", "--jobs", jobs]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(case.ledgers().len(), RUNS);
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let line: Vec<&str> = found["command"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert!(line.starts_with(&["damper", "compare"]) && line.ends_with(&["--jobs", jobs]), "{line:?}");
+        assert_eq!(found["versions"]["damper"], found["damper"]);
+        figures(found)
+    };
+    let serial = with(SMALL, "1");
+    assert_eq!(with(SMALL, "3"), serial);
+    let open = SMALL.replace("workers = 1\n", "");
+    assert_eq!(with(&open, "1"), with(&open, "5"));
+}
+
+#[test]
+fn resumed_runs_are_charged_again_and_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let budget = folder.path().join("budget.json");
+    let damper = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_damper")).args(args).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        output
+    };
+    let path = budget.to_str().unwrap();
+    damper(&["budget", path, "--create", "digits", "--delta", "1e-5"]);
+    let charges = || fs::read_to_string(&budget).unwrap().matches("\"unix_seconds\"").count();
+    let case = Case::new(&SMALL.replace("seeds = [1, 2]", "seeds = 2\nsamples = 1437").replace("[3, 8]", "3"));
+    let flags = ["--budget", path, "--jobs", "2"];
+    let output = case.run(&[&flags[..], &["--resume"]].concat());
+    assert!(
+        output.status.code() == Some(1) && stderr(&output).contains("no comparison to resume"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(!case.out.exists());
+
+    let output = case.run(&flags);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let runs = RUNS / 2;
+    let ledgers = || case.ledgers().len();
+    assert_eq!((charges(), ledgers()), (runs, runs));
+    // As if it had been killed before the last run was in the journal.
+    let journal = case.read("runs.jsonl");
+    let kept: Vec<&str> = journal.lines().take(runs - 1).collect();
+    fs::write(case.out.join("runs.jsonl"), kept.join("\n") + "\n").unwrap();
+    let output = case.run(&[&flags[..], &["--resume", "--quiet"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let warned = stderr(&output);
+    assert!(warned.contains("1 earlier run paid for steps") && warned.contains("charged again"), "{warned}");
+    assert_eq!((charges(), ledgers()), (runs + 1, runs + 1));
+    assert!(case.read("runs.jsonl").starts_with(&kept.join("\n")));
+    assert!(case.out.join("ledgers/0001/checkpoint/command.json").exists());
 }

@@ -6,12 +6,15 @@
 //!
 //! A method whose settings are lists is tuned first: every combination is tried once at every budget, on a held-out part
 //! of the training split, and the best is used for all seeds at that budget. Nothing is chosen by the test split.
+//!
+//! Runs are taken in the order of the table, by several threads: `schedule` says which comes next.
 
 mod clock;
 mod html;
 mod journal;
 mod plan;
 mod plot;
+mod schedule;
 mod summary;
 mod text;
 
@@ -22,17 +25,43 @@ pub use plan::{Budgets, Method, Plan, Purpose, Repeats, Setting, TUNING_PART, Ta
 pub use summary::{Cell, Chosen, Comparison, DeriveError, Mark, Metric, Row, Tuning, Untried};
 pub use text::{markdown, text};
 
-use clock::Clock;
-use summary::Finished;
+use schedule::{Board, Next};
+use std::mem;
+use std::num::NonZeroUsize;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
-/// Who trains.
-pub trait Trainer {
-    /// Trains one run.
+/// Who trains. Several threads may do so at a time.
+pub trait Trainer: Sync {
+    /// What a run holds from its start on, such as a charge.
+    type Started;
+
+    /// Starts a run. Starts come one at a time.
+    ///
+    /// # Errors
+    ///
+    /// One line that says why the run was refused.
+    fn start(&self, task: &Task) -> Result<Self::Started, String>;
+
+    /// The run was refused at its start.
+    fn refused(&self, task: &Task, at: &Position, reason: &str);
+
+    /// Trains a run that was started.
     ///
     /// # Errors
     ///
     /// One line that says why the run was refused or failed. The others go on.
-    fn train(&mut self, task: &Task, at: &Position) -> Result<Figures, String>;
+    fn train(&self, task: &Task, started: Self::Started, at: &Position) -> Result<Figures, String>;
+}
+
+/// How runs are spread over threads. The result does not depend on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Jobs {
+    /// Runs at a time.
+    pub count: NonZeroUsize,
+    /// Starts runs in the order of one at a time, and refuses a run only when all runs before it have ended: a budget then refuses the
+    /// same runs whatever `count` is.
+    pub in_order: bool,
 }
 
 /// Runs what `plan` holds and `journal` does not, and sums it up.
@@ -40,110 +69,72 @@ pub trait Trainer {
 /// # Errors
 ///
 /// The journal cannot be written. A run that fails is a refusal in the result, and no error.
-pub fn run(plan: &Plan, journal: &mut Journal, trainer: &mut dyn Trainer) -> Result<Comparison, JournalError> {
-    let mut session = Session { clock: Clock::new(plan), journal, trainer, runs: Vec::new(), tuning_runs: 0 };
-    let mut rows = Vec::new();
-    for (index, method) in plan.methods.iter().enumerate() {
-        let mut cells = Vec::new();
-        for budget in &plan.budgets.values {
-            cells.push(session.cell(plan, index, method, *budget)?);
+pub fn run(plan: &Plan, journal: &mut Journal, trainer: &impl Trainer, jobs: Jobs) -> Result<Comparison, JournalError> {
+    let board = Board::new(plan, journal, jobs.in_order);
+    let shared = Shared { board: Mutex::new(board), ended: Condvar::new() };
+    thread::scope(|scope| {
+        for _ in 1..jobs.count.get() {
+            scope.spawn(|| shared.work(trainer));
         }
-        rows.push((method, cells));
-    }
-    Ok(Comparison::new(plan, rows, session.runs, session.tuning_runs))
+        shared.work(trainer);
+    });
+    shared.board.into_inner().unwrap_or_else(PoisonError::into_inner).comparison()
 }
 
-struct Session<'a> {
-    clock: Clock,
-    journal: &'a mut Journal,
-    trainer: &'a mut dyn Trainer,
-    /// Everything that ran, in order.
-    runs: Vec<Record>,
-    tuning_runs: usize,
+struct Shared<'a> {
+    board: Mutex<Board<'a>>,
+    /// A run has ended.
+    ended: Condvar,
 }
 
-impl Session<'_> {
-    fn cell(&mut self, plan: &Plan, index: usize, method: &Method, budget: f64) -> Result<Finished, JournalError> {
-        let mut finished = Finished { budget, chosen: None, figures: Vec::new(), refusals: Vec::new() };
-        let mut candidates = method.candidates();
-        let settings = if candidates.len() == 1 {
-            candidates.remove(0)
-        } else {
-            match self.tune(plan, index, budget, &candidates)? {
-                Ok(best) => {
-                    let settings = candidates.swap_remove(best.0);
-                    finished.chosen = Some(best.1);
-                    settings
-                }
-                Err(reason) => {
-                    self.clock.skip(index, plan.repeats.count());
-                    finished.refusals.push(DeriveError { run: 0, reason });
-                    return Ok(finished);
-                }
-            }
-        };
-        for repeat in 0..plan.repeats.count() {
-            let task = plan.task(method, budget, &settings, repeat, Purpose::Final);
-            match self.one(index, task)? {
-                Ok(figures) => finished.figures.push(figures),
-                Err(reason) => finished.refusals.push(DeriveError { run: repeat + 1, reason }),
-            }
-        }
-        Ok(finished)
+impl<'a> Shared<'a> {
+    fn lock(&self) -> MutexGuard<'_, Board<'a>> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The best of `candidates`, or why none of them ran.
-    fn tune(
-        &mut self,
-        plan: &Plan,
-        index: usize,
-        budget: f64,
-        candidates: &[Vec<&Setting>],
-    ) -> Result<Result<(usize, Chosen), String>, JournalError> {
-        let method = &plan.methods[index];
-        let mut tried = Vec::new();
-        let mut refused = Vec::new();
-        for (at, settings) in candidates.iter().enumerate() {
-            let task = plan.task(method, budget, settings, 0, Purpose::Tuning);
-            match self.one(index, task)? {
-                Ok(figures) => {
-                    self.tuning_runs += 1;
-                    tried.push((at, figures.score()));
+    /// Trains run after run, until none is left.
+    fn work(&self, trainer: &impl Trainer) {
+        let mut board = self.lock();
+        loop {
+            match board.next() {
+                Next::End => break,
+                Next::Wait => {
+                    board = self.ended.wait(board).unwrap_or_else(PoisonError::into_inner);
                 }
-                Err(reason) => {
-                    refused.push(Untried { settings: method.chosen(settings), reason });
-                }
+                Next::Run { at, task, position } => match trainer.start(&task) {
+                    // A run before it may give back what it has charged.
+                    Err(_) if board.in_order && board.is_running() => {
+                        board = self.ended.wait(board).unwrap_or_else(PoisonError::into_inner);
+                    }
+                    Err(reason) => {
+                        trainer.refused(&task, &position, &reason);
+                        board.end(at, Err(reason));
+                    }
+                    Ok(started) => {
+                        board.begin(at);
+                        drop(board);
+                        let watch = Unwinding(self);
+                        let result = trainer.train(&task, started, &position);
+                        mem::forget(watch);
+                        board = self.lock();
+                        board.end(at, result);
+                        self.ended.notify_all();
+                    }
+                },
             }
         }
-        // The first of equals.
-        let best = tried.iter().copied().reduce(|best, other| if other.1 > best.1 { other } else { best });
-        Ok(match best {
-            Some((at, _)) => Ok((at, Chosen { settings: method.chosen(&candidates[at]), tried: tried.len(), refused })),
-            None => {
-                Err(refused.into_iter().next().map_or_else(|| "nothing to choose from".into(), |first| first.reason))
-            }
-        })
+        drop(board);
+        self.ended.notify_all();
     }
+}
 
-    /// One run: the journal's, else the trainer's.
-    fn one(&mut self, index: usize, task: Task) -> Result<Result<Figures, String>, JournalError> {
-        if let Some(figures) = self.journal.find(&task).cloned() {
-            self.clock.found(index, figures.seconds);
-            self.runs.push(Record { task, figures: figures.clone() });
-            return Ok(Ok(figures));
-        }
-        let position = self.clock.position(index);
-        let result = self.trainer.train(&task, &position);
-        match &result {
-            Ok(figures) => {
-                self.clock.found(index, figures.seconds);
-                let record = Record { task, figures: figures.clone() };
-                self.journal.record(&record)?;
-                self.runs.push(record);
-            }
-            Err(_) => self.clock.skip(index, 1),
-        }
-        Ok(result)
+/// Lets the other threads end if this one panics.
+struct Unwinding<'a, 'b>(&'a Shared<'b>);
+
+impl Drop for Unwinding<'_, '_> {
+    fn drop(&mut self) {
+        self.0.lock().abandon();
+        self.0.ended.notify_all();
     }
 }
 

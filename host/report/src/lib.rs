@@ -21,6 +21,7 @@ mod metrics;
 mod of_run;
 pub mod page;
 mod plot;
+mod software;
 mod statement;
 mod text;
 mod train_report;
@@ -37,6 +38,7 @@ pub use guideline::Item;
 pub use html::html;
 pub use loss::{loss_name, reduction_name};
 pub use method::{GaLoreReport, MethodReport, NormStepReport, OptimizerReport};
+pub use software::Software;
 pub use statement::Statement;
 pub use text::SIMULATION;
 pub use train_report::{

@@ -4,17 +4,23 @@ mod file;
 mod watch;
 
 use super::charge::Charge;
+use super::command_line;
 use super::train::TrainArgs;
 use super::{Failure, answer};
 use clap::Args;
 use damper_data::Dataset;
-use damper_report::compare::{self, Comparison, Figures, Journal, Position, Purpose, TUNING_PART, Task, Trainer};
+use damper_report::compare::{
+    self, Comparison, Figures, Jobs, Journal, Plan, Position, Purpose, TUNING_PART, Task, Trainer,
+};
 use damper_report::{TrainReport, create_ledger_folder};
-use damper_train::files::{Access, create_output_folder, write};
+use damper_train::files::{Access, create_output_folder, may_hold_ledger, write};
 use damper_train::{self as train, Run, TestMetrics, tuning_rate};
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use watch::Watch;
+use std::sync::{Mutex, PoisonError};
+use std::thread::available_parallelism;
+use watch::{RunWatch, Watch};
 
 const AFTER_HELP: &str = "\
 Example:
@@ -54,9 +60,15 @@ that would exceed the limit is refused. The figures on held-out rows are exact
 and no budget covers them. Seeds make simulations, which no budget takes.
 
 Finished runs are kept in runs.jsonl. A comparison that was stopped goes on
-where it was when it is started again; runs with the same flags, model and
-version are not run again. Data that changed is not noticed: name another
-folder then. Runs go one after another, each on all processors.
+where it was when it is started again, with --resume or without; runs with the
+same flags, model and version are not run again. A run that was stopped on its
+way is run again and charged again, and what it had paid stays charged. Data
+that changed is not noticed: name another folder then.
+
+Several runs go at a time, --jobs of them, and share the processors. The figures
+do not depend on it, but for `seconds` and the number of workers. With
+--noise continuous they do depend on the workers of a run: without --jobs, such
+runs go one after another unless `workers` is set.
 
 The folder then holds compare.html (table and plot), compare.md (the table,
 for a record), compare.json (all figures), runs.jsonl, and in ledgers/ the plan
@@ -78,6 +90,12 @@ pub(super) struct CompareArgs {
     /// Charges each run, tuning runs too, against the budget of a data set, instead of the file's `budget`; needs `samples`
     #[arg(long, value_name = "FILE")]
     budget: Option<PathBuf>,
+    /// Goes on with the comparison in the folder, and refuses a folder without one
+    #[arg(long)]
+    resume: bool,
+    /// Runs at a time [default: as many as the processors hold with one worker each, or with `workers` of the file]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
     /// Prints the comparison as one JSON object on standard output, and nothing else there
     #[arg(long)]
     json: bool,
@@ -91,18 +109,27 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
         file::read(&args.file, args.out.as_deref(), args.budget.as_deref())?;
     let journal = out.join("runs.jsonl");
     let is_new = !out.exists();
+    if args.resume && !journal.exists() {
+        return Err(Failure::in_file(&out, "holds no comparison to resume (no runs.jsonl); leave out --resume"));
+    }
     if !journal.exists() {
         create_output_folder(&out)?;
     }
     let mut journal = Journal::open(&journal)?;
-    let mut runner = Runner {
+    let processors = available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let (count, workers) = share(&plan, args.jobs, processors);
+    let runner = Runner {
         out: &out,
         budget: plan.budgets.name(),
         budget_file: budget.as_deref(),
-        watch: Watch::new(args.quiet || quiet),
+        watch: Watch::new(args.quiet || quiet, count),
+        workers,
+        folders: Mutex::new(()),
     };
-    runner.watch.begins(plan.runs(), journal.len());
-    let comparison = compare::run(&plan, &mut journal, &mut runner)?;
+    runner.watch.begins(plan.runs(), journal.len(), unfinished(&out, journal.len()));
+    let jobs = Jobs { count, in_order: budget.is_some() };
+    let comparison = compare::run(&plan, &mut journal, &runner, jobs)?;
+    let comparison = Comparison { command: command_line::command(), ..comparison };
     let mut cells = comparison.methods.iter().flat_map(|row| &row.cells);
     if cells.clone().all(|cell| cell.n == 0) {
         let reason = cells.find_map(|cell| cell.refused.first()).map_or("", |refusal| &refusal.reason);
@@ -135,6 +162,29 @@ fn summary(comparison: &Comparison, out: &Path) -> String {
     )
 }
 
+/// Runs at a time, and the workers of a run that names none. A run whose figures depend on its workers has those of a single run.
+fn share(plan: &Plan, jobs: Option<NonZeroUsize>, processors: NonZeroUsize) -> (NonZeroUsize, Option<NonZeroUsize>) {
+    let settings = plan.methods.iter().flat_map(|method| method.settings.iter().flatten());
+    let flags: Vec<&str> = settings.flat_map(|setting| setting.flags.iter().map(String::as_str)).collect();
+    let workers = flags.iter().filter_map(|flag| flag.strip_prefix("--workers=")?.parse::<usize>().ok()).max();
+    let is_continuous = flags.contains(&"--noise=continuous");
+    let fit = match workers {
+        Some(workers) => processors.get() / workers.max(1),
+        None if is_continuous => 1,
+        None => processors.get(),
+    };
+    let count = jobs.map_or(fit, NonZeroUsize::get).min(plan.runs());
+    let at_least_one = |number: usize| NonZeroUsize::new(number).unwrap_or(NonZeroUsize::MIN);
+    let count = at_least_one(count);
+    (count, (!is_continuous).then(|| at_least_one(processors.get() / count)))
+}
+
+/// Runs in `ledgers` that paid for steps and are not in the journal of `finished` runs.
+fn unfinished(out: &Path, finished: usize) -> usize {
+    let folders = fs::read_dir(out.join("ledgers")).into_iter().flatten().flatten();
+    folders.filter(|folder| may_hold_ledger(&folder.path())).count().saturating_sub(finished)
+}
+
 /// Trains in this process.
 struct Runner<'a> {
     out: &'a Path,
@@ -143,42 +193,64 @@ struct Runner<'a> {
     /// The budget of the data set.
     budget_file: Option<&'a Path>,
     watch: Watch,
+    /// The workers of a run that names none.
+    workers: Option<NonZeroUsize>,
+    /// Held while a run's folder is made.
+    folders: Mutex<()>,
+}
+
+/// A run that is charged.
+struct Started {
+    args: Box<TrainArgs>,
+    model: PathBuf,
+    charge: Charge,
 }
 
 impl Trainer for Runner<'_> {
-    fn train(&mut self, task: &Task, at: &Position) -> Result<Figures, String> {
-        self.watch.run_begins(task, at, self.budget);
-        let result = self.one(task).map_err(|Failure(message)| message);
-        self.watch.run_ends(&result);
+    type Started = Started;
+
+    fn start(&self, task: &Task) -> Result<Started, String> {
+        self.charge(task).map_err(|Failure(message)| message)
+    }
+
+    fn refused(&self, task: &Task, at: &Position, reason: &str) {
+        self.watch.run(task, at, self.budget).ends(&Err(reason.to_owned()));
+    }
+
+    fn train(&self, task: &Task, started: Started, at: &Position) -> Result<Figures, String> {
+        let mut watch = self.watch.run(task, at, self.budget);
+        let mut paid = None;
+        let result = self.charged(task, &started, &mut paid, &mut watch);
+        if result.is_err() {
+            started.charge.narrow(paid.as_deref());
+        }
+        let result = result.map_err(|Failure(message)| message);
+        watch.ends(&result);
         result
     }
 }
 
 impl Runner<'_> {
-    fn one(&mut self, task: &Task) -> Result<Figures, Failure> {
+    fn charge(&self, task: &Task) -> Result<Started, Failure> {
         let (args, model) = file::parse(&task.flags, self.budget_file, self.out)?;
         if args.config()?.test_metrics != TestMetrics::Exact {
             return Err(Failure::new("test-metrics: a comparison is of exact figures of the test split; leave it out"));
         }
         let charge = args.charge("compare", (task.purpose == Purpose::Tuning).then_some(TUNING_PART))?;
-        let mut paid = None;
-        let result = self.charged(task, &args, &model, &charge, &mut paid);
-        if result.is_err() {
-            charge.narrow(paid.as_deref());
-        }
-        result
+        Ok(Started { args, model, charge })
     }
 
     /// Trains, once the run is charged. `paid` is the folder of its ledger.
     fn charged(
-        &mut self,
+        &self,
         task: &Task,
-        args: &TrainArgs,
-        model: &Path,
-        charge: &Charge,
+        Started { args, model, charge }: &Started,
         paid: &mut Option<PathBuf>,
+        watch: &mut RunWatch<'_>,
     ) -> Result<Figures, Failure> {
-        let mut run = args.prepare(model, args.config()?)?;
+        let mut config = args.config()?;
+        config.workers = config.workers.or(self.workers);
+        let mut run = args.prepare(model, config)?;
         if run.data.test.is_none() {
             return Err(Failure::new(file::NO_TEST));
         }
@@ -188,14 +260,18 @@ impl Runner<'_> {
                 None => warning.clone(),
             }
         });
-        self.watch.warn(warnings.collect());
+        self.watch.warn(warnings);
         if task.purpose == Purpose::Tuning {
             for_tuning(&mut run, args.split_seed())?;
         }
         charge.check(&run)?;
-        let checkpoint = create_ledger_folder(self.out)?;
+        let checkpoint = {
+            let _alone = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+            create_ledger_folder(self.out)?
+        };
         *paid = checkpoint.parent().map(Path::to_path_buf);
-        let outcome = train::run(&run, &checkpoint, &mut self.watch);
+        command_line::write_record(&checkpoint)?;
+        let outcome = train::run(&run, &checkpoint, watch);
         let report = TrainReport::new(&run, &outcome.map_err(|error| Failure::in_model(model, error))?);
         Ok(Figures {
             test_accuracy: report.test_accuracy,
@@ -222,4 +298,36 @@ fn for_tuning(run: &mut Run, split_seed: u64) -> Result<(), Failure> {
     run.terms.rate = tuning_rate(&run.config, run.data.train.len() as u64, train.len() as u64)?;
     run.data = Dataset { train, test: Some(held_out), sample: run.data.sample };
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use damper_report::compare::{Budgets, Method, Repeats, Setting};
+
+    fn shared(flags: &[&str], jobs: Option<usize>) -> (usize, Option<usize>) {
+        let setting = |flag: &&str| vec![Setting { text: String::new(), flags: vec![(*flag).into()] }];
+        let method = Method {
+            label: "a".into(),
+            settings: flags.iter().map(setting).collect(),
+            own: vec![],
+            model: String::new(),
+        };
+        let budgets = Budgets { flag: "epsilon", values: vec![1.0, 2.0] };
+        let plan = Plan { budgets, repeats: Repeats::Keys(3), methods: vec![method], shared: vec![] };
+        let (count, workers) = share(&plan, jobs.and_then(NonZeroUsize::new), NonZeroUsize::new(16).unwrap());
+        (count.get(), workers.map(NonZeroUsize::get))
+    }
+
+    #[test]
+    fn runs_and_workers_share_the_processors() {
+        assert_eq!(shared(&["--lr=1"], None), (6, Some(2)));
+        assert_eq!(shared(&["--lr=1"], Some(4)), (4, Some(4)));
+        assert_eq!(shared(&["--lr=1"], Some(100)), (6, Some(2)));
+        assert_eq!(shared(&["--workers=5"], None).0, 3);
+        assert_eq!(shared(&["--workers=32"], None).0, 1);
+        assert_eq!(shared(&["--noise=continuous"], None), (1, None));
+        assert_eq!(shared(&["--noise=continuous"], Some(3)), (3, None));
+        assert_eq!(shared(&["--noise=continuous", "--workers=8"], None), (2, None));
+    }
 }

@@ -1,6 +1,7 @@
 //! `damper train`: from a model, a data set and a budget to a folder with a private model and its report.
 
 use super::charge::Charge;
+use super::command_line;
 use super::data::{DataArgs, TestMetricsArg};
 use super::epsilon::{EVENTS, accountant};
 use super::events::Events;
@@ -360,6 +361,11 @@ impl TrainArgs {
         Ok(run)
     }
 
+    /// Returns true if events are written, for programs or for TensorBoard.
+    pub(super) fn is_observed(&self) -> bool {
+        self.progress.events.is_some() || self.progress.tensorboard.is_some()
+    }
+
     /// Returns true if --budget is given.
     pub(super) fn has_budget(&self) -> bool {
         self.privacy.budget.is_some()
@@ -381,16 +387,6 @@ impl TrainArgs {
             (Some(_), None) => Err(Failure::new("--budget: needs --samples N, the number of training samples")),
             (None, _) => Ok(Charge::none()),
         }
-    }
-
-    /// The command line for the report. A recording stays out of it, and with --dataset-size the number of samples.
-    fn command(&self) -> Vec<String> {
-        let args = self.invocation.iter().flat_map(|invocation| &invocation.args);
-        let is_told = |arg: &&String| {
-            let is_count = self.privacy.dataset_size.is_some() && arg.starts_with("--samples=");
-            !is_count && !arg.starts_with("--record")
-        };
-        ["damper".to_owned(), "train".to_owned()].into_iter().chain(args.filter(is_told).cloned()).collect()
     }
 
     /// Charges the rest of the run in `out`, whose charge has this number, against --budget.
@@ -525,7 +521,7 @@ fn finished(
     folder: &OutputFolder,
     events: &mut Events,
 ) -> Result<ExitCode, Failure> {
-    let report = TrainReport { command: args.command(), ..TrainReport::new(run, outcome) };
+    let report = TrainReport { command: command_line::command(), ..TrainReport::new(run, outcome) };
     folder.write("model.onnx", &onnx::encode(&trained_model(run, &outcome.params)?))?;
     folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
     folder.write("report.json", report.to_json().as_bytes())?;

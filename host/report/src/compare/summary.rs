@@ -1,6 +1,7 @@
 //! Means and deviations over the repeats, and which method is best at each budget.
 
 use super::{Figures, Method, Plan, Record, Repeats, TUNING_PART};
+use crate::Software;
 use damper_train::files;
 use serde::Serialize;
 
@@ -29,6 +30,11 @@ pub struct Comparison {
     pub notes: Vec<String>,
     /// The version of damper.
     pub damper: &'static str,
+    /// The command line, the program's name first; empty of a program that uses the library.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// What ran it last.
+    pub versions: Software,
     /// Every run, tuning included.
     pub runs: Vec<Record>,
 }
@@ -183,6 +189,8 @@ impl Comparison {
             tuning,
             notes: Vec::new(),
             damper: env!("CARGO_PKG_VERSION"),
+            command: Vec::new(),
+            versions: Software::current(),
             runs,
         };
         comparison.notes = comparison.notes();

@@ -6,6 +6,8 @@ mod markup;
 use super::*;
 use markup::assert_balanced;
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Gives figures that follow from the flags, and counts.
@@ -17,14 +19,32 @@ struct Fake {
     no_accuracy: bool,
 }
 
-impl Trainer for Fake {
-    fn train(&mut self, task: &Task, at: &Position) -> Result<Figures, String> {
-        self.trained.push(task.clone());
-        self.positions.push(*at);
-        let value = |name: &str| {
-            let flag = task.flags.iter().find_map(|flag| flag.strip_prefix(&format!("--{name}=")));
-            flag.and_then(|value| value.parse::<f64>().ok()).unwrap_or(0.0)
-        };
+/// The value of a flag.
+fn value(task: &Task, name: &str) -> f64 {
+    let flag = task.flags.iter().find_map(|flag| flag.strip_prefix(&format!("--{name}=")));
+    flag.and_then(|value| value.parse::<f64>().ok()).unwrap_or(0.0)
+}
+
+impl Trainer for Mutex<Fake> {
+    type Started = ();
+
+    fn start(&self, _: &Task) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn refused(&self, _: &Task, _: &Position, _: &str) {}
+
+    fn train(&self, task: &Task, (): (), at: &Position) -> Result<Figures, String> {
+        let mut fake = self.lock().unwrap();
+        fake.trained.push(task.clone());
+        fake.positions.push(*at);
+        fake.figures(task)
+    }
+}
+
+impl Fake {
+    fn figures(&self, task: &Task) -> Result<Figures, String> {
+        let value = |name| value(task, name);
         if value("lr") > 100.0 {
             return Err("--lr <too>\nlarge".into());
         }
@@ -66,8 +86,140 @@ fn plan(methods: Vec<Method>) -> Plan {
     }
 }
 
-fn compare(plan: &Plan, folder: &TempDir, trainer: &mut Fake) -> Comparison {
-    run(plan, &mut Journal::open(&folder.path().join("runs.jsonl")).unwrap(), trainer).unwrap()
+fn jobs(count: usize, in_order: bool) -> Jobs {
+    Jobs { count: NonZeroUsize::new(count).unwrap(), in_order }
+}
+
+fn with<T: Trainer>(plan: &Plan, folder: &TempDir, trainer: &T, jobs: Jobs) -> Comparison {
+    run(plan, &mut Journal::open(&folder.path().join("runs.jsonl")).unwrap(), trainer, jobs).unwrap()
+}
+
+fn compare(plan: &Plan, folder: &TempDir, fake: &mut Fake) -> Comparison {
+    let trainer = Mutex::new(std::mem::take(fake));
+    let comparison = with(plan, folder, &trainer, jobs(1, false));
+    *fake = trainer.into_inner().unwrap();
+    comparison
+}
+
+/// Takes a time that depends on the run, and has a budget that each run is charged against: refused ones give it back.
+struct Slow {
+    left: Mutex<f64>,
+    most: AtomicUsize,
+    running: AtomicUsize,
+    trained: Mutex<Vec<Task>>,
+}
+
+impl Slow {
+    fn new(budget: f64) -> Self {
+        Self {
+            left: Mutex::new(budget),
+            most: AtomicUsize::new(0),
+            running: AtomicUsize::new(0),
+            trained: Mutex::new(vec![]),
+        }
+    }
+}
+
+impl Trainer for Slow {
+    type Started = f64;
+
+    fn start(&self, task: &Task) -> Result<f64, String> {
+        let (cost, mut left) = (value(task, "epsilon"), self.left.lock().unwrap());
+        if cost > *left {
+            return Err("the budget is spent".into());
+        }
+        *left -= cost;
+        Ok(cost)
+    }
+
+    fn refused(&self, _: &Task, _: &Position, _: &str) {}
+
+    fn train(&self, task: &Task, cost: f64, _: &Position) -> Result<Figures, String> {
+        let running = 1 + self.running.fetch_add(1, Ordering::SeqCst);
+        self.most.fetch_max(running, Ordering::SeqCst);
+        self.trained.lock().unwrap().push(task.clone());
+        let millis = (7.0 * value(task, "lr") + 3.0 * value(task, "seed") + 5.0 * cost) as u64 % 11;
+        thread::sleep(Duration::from_millis(millis));
+        let result = Fake::default().figures(task);
+        if result.is_err() {
+            *self.left.lock().unwrap() += cost;
+        }
+        self.running.fetch_sub(1, Ordering::SeqCst);
+        result
+    }
+}
+
+/// Tuned methods, refused ones and equal runs.
+fn mixed() -> Plan {
+    plan(vec![
+        method("a", &[1.0, 4.0, 200.0]),
+        method("no", &[200.0, 300.0]),
+        method("b", &[1.0]),
+        method("equal to b", &[1.0]),
+        method("c", &[3.0, 2.0]),
+    ])
+}
+
+#[test]
+fn jobs_do_not_change_the_result() {
+    for (budget, in_order) in [(f64::INFINITY, false), (30.0, true), (41.5, true), (7.0, true)] {
+        let serial = {
+            let folder = tempfile::tempdir().unwrap();
+            with(&mixed(), &folder, &Slow::new(budget), jobs(1, in_order))
+        };
+        for count in [2, 3, 8] {
+            let (folder, slow) = (tempfile::tempdir().unwrap(), Slow::new(budget));
+            assert_eq!(with(&mixed(), &folder, &slow, jobs(count, in_order)), serial, "{count} {budget}");
+            let most = slow.most.load(Ordering::SeqCst);
+            assert!(most <= count && (most > 1 || budget < 10.0), "{count} {budget}: {most}");
+        }
+    }
+}
+
+#[test]
+fn equal_runs_run_once_in_parallel() {
+    let (folder, slow) = (tempfile::tempdir().unwrap(), Slow::new(f64::INFINITY));
+    with(&mixed(), &folder, &slow, jobs(8, false));
+    let trained = slow.trained.into_inner().unwrap();
+    for (at, task) in trained.iter().enumerate() {
+        let again = trained[..at].iter().any(|other| other.is_same_run(task));
+        assert!(!again || value(task, "lr") > 100.0, "{task:?}");
+    }
+}
+
+#[test]
+fn parallel_runs_are_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("runs.jsonl");
+    let first = with(&mixed(), &folder, &Slow::new(f64::INFINITY), jobs(3, false));
+    let lines: Vec<String> = fs::read_to_string(&file).unwrap().lines().map(str::to_owned).collect();
+    fs::write(&file, lines.iter().step_by(3).map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    assert_eq!(with(&mixed(), &folder, &Slow::new(f64::INFINITY), jobs(2, false)), first);
+}
+
+struct Panics;
+
+impl Trainer for Panics {
+    type Started = ();
+
+    fn start(&self, _: &Task) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn refused(&self, _: &Task, _: &Position, _: &str) {}
+
+    fn train(&self, task: &Task, (): (), _: &Position) -> Result<Figures, String> {
+        assert!(value(task, "lr") < 4.0, "on purpose");
+        Fake::default().figures(task)
+    }
+}
+
+/// The other threads do not wait for it.
+#[test]
+fn a_panic_in_a_run_ends_the_comparison() {
+    let folder = tempfile::tempdir().unwrap();
+    let ended = std::panic::catch_unwind(|| with(&mixed(), &folder, &Panics, jobs(3, true)));
+    assert!(ended.is_err());
 }
 
 #[test]

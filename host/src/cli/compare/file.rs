@@ -294,6 +294,11 @@ impl Reader<'_> {
                         self.failure("`record`: a comparison records none of its runs; damper train records one")
                     );
                 }
+                if args.is_observed() {
+                    return Err(self.failure(
+                        "`events`, `tensorboard`: a comparison writes neither of its runs; damper train does",
+                    ));
+                }
                 let source = args.source(model.clone());
                 // With a budget, data is read only by runs that are charged.
                 if self.budget.is_none() && read.insert(format!("{source:?}")) {

@@ -5,30 +5,44 @@ use super::super::progress::duration;
 use damper_report::compare::{Figures, Position, Purpose, Task};
 use damper_train::{Evaluation, Progress, StepReport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
 
 /// Who watches.
 pub(super) struct Watch {
     quiet: bool,
-    /// On a terminal.
+    /// On a terminal, if runs go one after another.
     bar: Option<ProgressBar>,
-    /// Which run it is, of how many.
-    run: String,
+    heard: Mutex<Heard>,
+}
+
+/// What was said before.
+#[derive(Default)]
+struct Heard {
     /// What was last told of the backend.
     backend: String,
     /// What was warned of.
     warned: Vec<String>,
 }
 
+/// Who watches one run.
+pub(super) struct RunWatch<'a> {
+    watch: &'a Watch,
+    /// Which run it is, of how many.
+    run: String,
+}
+
 impl Watch {
-    pub(super) fn new(quiet: bool) -> Self {
-        let terminal = !quiet && io::stderr().is_terminal();
+    pub(super) fn new(quiet: bool, jobs: NonZeroUsize) -> Self {
+        let terminal = !quiet && jobs == NonZeroUsize::MIN && io::stderr().is_terminal();
         let bar = terminal.then(|| {
             let style =
                 ProgressStyle::with_template("{bar:30} {pos}/{len} steps  {msg}").expect("the template is a constant");
             ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr()).with_style(style)
         });
-        Self { quiet, bar, run: String::new(), backend: String::new(), warned: Vec::new() }
+        Self { quiet, bar, heard: Mutex::default() }
     }
 
     fn line(&self, text: &str) {
@@ -44,24 +58,34 @@ impl Watch {
         }
     }
 
-    /// A comparison of `runs` begins; so many are in the journal.
-    pub(super) fn begins(&self, runs: usize, journal: usize) {
+    /// A comparison of `runs` begins; so many are in the journal, and so many more have paid for steps.
+    pub(super) fn begins(&self, runs: usize, journal: usize, unfinished: usize) {
         let from =
             if journal > 0 { format!("; {journal} finished before are looked up in runs.jsonl") } else { "".into() };
         self.line(&format!("{runs} {}{from}", if runs == 1 { "run" } else { "runs" }));
+        if unfinished > 0 {
+            let text = format!(
+                "warning: {unfinished} earlier {} paid for steps and did not finish: what was paid stays charged (ledgers/), and a run \
+                 that is run again is charged again",
+                if unfinished == 1 { "run" } else { "runs" }
+            );
+            self.always(&text);
+        }
     }
 
     /// Each warning once, however many runs have it.
-    pub(super) fn warn(&mut self, warnings: Vec<String>) {
+    pub(super) fn warn(&self, warnings: impl Iterator<Item = String>) {
+        let warned = &mut self.heard.lock().unwrap_or_else(PoisonError::into_inner).warned;
         for warning in warnings {
-            if !self.warned.contains(&warning) {
+            if !warned.contains(&warning) {
                 self.always(&format!("warning: {warning}"));
-                self.warned.push(warning);
+                warned.push(warning);
             }
         }
     }
 
-    pub(super) fn run_begins(&mut self, task: &Task, at: &Position, budget: &str) {
+    /// A run begins.
+    pub(super) fn run(&self, task: &Task, at: &Position, budget: &str) -> RunWatch<'_> {
         let what = match task.purpose {
             Purpose::Final => match task.seed {
                 Some(seed) => format!("seed {seed}"),
@@ -70,27 +94,30 @@ impl Watch {
             Purpose::Tuning => format!("trying {}", task.chosen.join(", ")),
         };
         let left = at.seconds_left.map(|left| format!("  {} left", duration(left))).unwrap_or_default();
-        self.run = format!("run {}/{}  {}, {budget} {}, {what}", at.number, at.total, task.label, task.budget);
+        let run = format!("run {}/{}  {}, {budget} {}, {what}{left}", at.number, at.total, task.label, task.budget);
         if let Some(bar) = &self.bar {
             bar.reset();
-            bar.set_message(format!("{}{left}", self.run));
+            bar.set_message(run.clone());
         }
-        self.run.push_str(&left);
+        RunWatch { watch: self, run }
     }
+}
 
-    pub(super) fn run_ends(&mut self, result: &Result<Figures, String>) {
-        if let Some(bar) = &self.bar {
+impl RunWatch<'_> {
+    /// The run ends.
+    pub(super) fn ends(&self, result: &Result<Figures, String>) {
+        if let Some(bar) = &self.watch.bar {
             bar.set_position(0);
         }
-        let outcome = match result {
+        let outcome: &dyn fmt::Display = match result {
             Ok(Figures { test_accuracy: Some(accuracy), seconds, .. }) => {
-                format!("{:.2} % in {seconds:.1} s", 100.0 * accuracy)
+                &format!("{:.2} % in {seconds:.1} s", 100.0 * accuracy)
             }
-            Ok(Figures { test_loss: Some(loss), seconds, .. }) => format!("loss {loss:.4} in {seconds:.1} s"),
-            Ok(_) => "its loss is not a finite number".into(),
-            Err(reason) => format!("refused: {}", reason.split_whitespace().collect::<Vec<_>>().join(" ")),
+            Ok(Figures { test_loss: Some(loss), seconds, .. }) => &format!("loss {loss:.4} in {seconds:.1} s"),
+            Ok(_) => &"its loss is not a finite number",
+            Err(reason) => &format!("refused: {}", reason.split_whitespace().collect::<Vec<_>>().join(" ")),
         };
-        self.line(&format!("{}: {outcome}", self.run));
+        self.watch.line(&format!("{}: {outcome}", self.run));
     }
 }
 
@@ -106,16 +133,17 @@ fn eprint_line(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-impl Progress for Watch {
+impl Progress for RunWatch<'_> {
     fn backend(&mut self, note: &str) {
-        if self.backend != note {
-            note.clone_into(&mut self.backend);
-            self.line(&format!("backend: {}", with_flags(note)));
+        let heard = &mut self.watch.heard.lock().unwrap_or_else(PoisonError::into_inner).backend;
+        if heard != note {
+            note.clone_into(heard);
+            self.watch.line(&format!("backend: {}", with_flags(note)));
         }
     }
 
     fn step(&mut self, at: &StepReport, _: &mut dyn FnMut(u32) -> f64) {
-        if let Some(bar) = &self.bar {
+        if let Some(bar) = &self.watch.bar {
             bar.set_length(u64::from(at.steps));
             bar.set_position(u64::from(at.step));
         }

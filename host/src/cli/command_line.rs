@@ -1,0 +1,94 @@
+//! The command line and the versions, as every output folder records them.
+
+use super::Failure;
+use damper_report::Software;
+use damper_train::files::{self, Access, write};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// The record's file in a private folder `checkpoint`.
+const FILE: &str = "command.json";
+/// In the place of a value that no output may have.
+const LEFT_OUT: &str = "(left out)";
+
+static LINE: OnceLock<Vec<String>> = OnceLock::new();
+
+#[derive(Serialize)]
+struct Record {
+    command: Vec<String>,
+    versions: Software,
+}
+
+/// Keeps the command line of this process, with the flags of its run file, and returns it.
+pub(super) fn registered(args: Vec<OsString>) -> Vec<OsString> {
+    LINE.get_or_init(|| recorded(&args));
+    args
+}
+
+/// The command line, the program's name first.
+pub(super) fn command() -> Vec<String> {
+    LINE.get().cloned().unwrap_or_default()
+}
+
+/// Writes command line and versions into a private folder, before anything is charged there.
+pub(super) fn write_record(checkpoint: &Path) -> Result<(), Failure> {
+    let record = Record { command: command(), versions: Software::current() };
+    Ok(write(&checkpoint.join(FILE), files::json(&record)?.as_bytes(), Access::Private)?)
+}
+
+/// With a declared number of samples, the counted one stays out. So do the place of a recording, which is secret, and the program's own.
+fn recorded(args: &[OsString]) -> Vec<String> {
+    let mut args: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    if let Some(program) = args.first_mut() {
+        *program = "damper".into();
+    }
+    leave_out(&mut args, "--record");
+    let is_size = |arg: &String| arg == "--dataset-size" || arg.starts_with("--dataset-size=");
+    if args.iter().any(is_size) {
+        leave_out(&mut args, "--samples");
+    }
+    args
+}
+
+/// Replaces the value of `flag`.
+fn leave_out(args: &mut [String], flag: &str) {
+    for at in 0..args.len() {
+        if args[at] == flag && at + 1 < args.len() {
+            args[at + 1] = LEFT_OUT.into();
+        } else if args[at].strip_prefix(flag).is_some_and(|rest| rest.starts_with('=')) {
+            args[at] = format!("{flag}={LEFT_OUT}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(line: &str) -> String {
+        recorded(&line.split(' ').map(OsString::from).collect::<Vec<_>>()).join(" ")
+    }
+
+    #[test]
+    fn counted_samples_stay_out() {
+        assert_eq!(of("/home/me/damper train --samples 7"), "damper train --samples 7");
+        for size in ["--dataset-size 9", "--dataset-size=9"] {
+            assert_eq!(
+                of(&format!("d train {size} --samples 7 --x")),
+                format!("damper train {size} --samples (left out) --x")
+            );
+            assert_eq!(of(&format!("d train --samples=7 {size}")), format!("damper train --samples=(left out) {size}"));
+        }
+    }
+
+    #[test]
+    fn recordings_place_stays_out() {
+        assert_eq!(
+            of("d train --record x --record-limit 1GiB"),
+            "damper train --record (left out) --record-limit 1GiB"
+        );
+        assert_eq!(of("d train --record=x"), "damper train --record=(left out)");
+    }
+}
