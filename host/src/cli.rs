@@ -3,7 +3,7 @@
 //! Standard output holds the answer and nothing else; progress, warnings and errors go to standard error. An error is one
 //! line that names the file, node, flag or row at fault and what to do. With --json it is also one object on standard output:
 //! {"error": "..."}. Exit codes: 0, 1 for an error, 2 for a wrong
-//! command line, 3 for a defect in damper itself.
+//! command line or a wrong value of a flag, 3 for a defect in damper itself.
 
 mod aggregate;
 mod audit;
@@ -56,7 +56,7 @@ Examples:
     --delta 1e-5
 
 Exit codes: 0 success; 1 an error, and one line on standard error says what
-to do; 2 a wrong command line; 3 a defect in damper itself; 130 and 143 a run
+to do; 2 a wrong command line or value of a flag; 3 a defect in damper itself; 130 and 143 a run
 that Ctrl-C or SIGTERM stopped.";
 
 /// Trains ONNX networks with differential privacy.
@@ -88,18 +88,39 @@ enum Command {
     Man(shell::ManArgs),
 }
 
-/// Why a subcommand failed: one line that names the cause and the remedy.
+/// Why a subcommand failed.
 #[derive(Debug)]
-struct Failure(String);
+struct Failure {
+    /// One line that names the cause and the remedy.
+    message: String,
+    kind: FailureKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum FailureKind {
+    /// A flag is at fault: the command line must change.
+    Usage,
+    /// The parameters left their range: the run would do so again.
+    Diverged,
+    Other,
+}
 
 impl Failure {
+    /// A message that begins with a flag, or has one after the name of a file, is about that flag.
     fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
+        let message = message.into();
+        let in_file = message.split_once(": ").map_or("", |(_, problem)| problem);
+        let is_usage = [&*message, in_file].iter().any(|text| text.starts_with("--"));
+        Self { message, kind: if is_usage { FailureKind::Usage } else { FailureKind::Other } }
     }
 
     /// What is wrong with `file`, in the command's words.
     fn in_file(file: &Path, problem: impl Display) -> Self {
-        Self(format!("{}: {problem}", file.display()))
+        Self::new(format!("{}: {problem}", file.display()))
+    }
+
+    fn exit_code(&self) -> u8 {
+        if self.kind == FailureKind::Usage { 2 } else { 1 }
     }
 
     /// A library's error about `file`.
@@ -112,6 +133,7 @@ impl Failure {
         match error {
             TrainError::Graph(error) => Self::of_file(model, error),
             TrainError::DeriveError(error) => Self::of_file(model, error),
+            error @ TrainError::Diverged { .. } => Self { kind: FailureKind::Diverged, ..Self::from(error) },
             error => Self::from(error),
         }
     }
@@ -120,7 +142,7 @@ impl Failure {
 /// A library's error, with flags in the place of settings.
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self(with_flags(&error.to_string()))
+        Self::new(with_flags(&error.to_string()))
     }
 }
 
@@ -172,12 +194,12 @@ fn parse_and_run(args: Vec<OsString>) -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        Err(Failure(message)) => {
-            complain(&message);
+        Err(failure) => {
+            complain(&failure.message);
             if in_json {
-                complain_in_json(&one_line(&message));
+                complain_in_json(&one_line(&failure.message));
             }
-            ExitCode::from(1)
+            ExitCode::from(failure.exit_code())
         }
     }
 }
@@ -300,7 +322,7 @@ fn answer(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure(format!("standard output: {error}; send it elsewhere")))
+            Err(Failure::new(format!("standard output: {error}; send it elsewhere")))
         }
         _ => Ok(()),
     }

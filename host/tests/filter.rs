@@ -26,7 +26,7 @@ fn refused(args: &[&str], code: i32, words: &[&str]) {
     let message = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(code), "{message}");
     assert!(output.stdout.is_empty());
-    assert!(code == 2 || message.lines().count() == 1, "{message}");
+    assert!(message.contains("Usage") || message.lines().count() == 1, "{message}");
     for word in words {
         assert!(message.contains(word), "`{word}` is not in: {message}");
     }
@@ -177,18 +177,18 @@ fn a_design_has_its_cutoff_and_runs() {
 
 #[test]
 fn a_filter_that_cannot_run_is_refused_with_its_poles() {
-    refused(&["--a=-1.1", "--b=0.1"], 1, &["--a=-1.1", "unit circle", "1.1000 (modulus 1.1000)"]);
-    refused(&["--a=0.5,1.2", "--b=1"], 1, &["-0.2500 +/- 1.0665i (modulus 1.0954)", "unit circle"]);
-    refused(&["--a=-1", "--b=1"], 1, &["modulus 1.0000", "move every pole"]);
-    refused(&["--b=0.1,-0.3,0.4"], 1, &["step response", "above 0", "poles: none"]);
-    refused(&["--a=-0.9", "--b=0,1"], 1, &["b_0"]);
+    refused(&["--a=-1.1", "--b=0.1"], 2, &["--a=-1.1", "unit circle", "1.1000 (modulus 1.1000)"]);
+    refused(&["--a=0.5,1.2", "--b=1"], 2, &["-0.2500 +/- 1.0665i (modulus 1.0954)", "unit circle"]);
+    refused(&["--a=-1", "--b=1"], 2, &["modulus 1.0000", "move every pole"]);
+    refused(&["--b=0.1,-0.3,0.4"], 2, &["step response", "above 0", "poles: none"]);
+    refused(&["--a=-0.9", "--b=0,1"], 2, &["b_0"]);
     refused(&["--a=x", "--b=1"], 1, &["'x'", "-9/11"]);
     refused(&["--a=-0.9", "--b=1/0"], 1, &["'1/0'"]);
     refused(&["--a=1e300", "--b=1"], 1, &["'1e300'"]);
-    refused(&["--b", &["0.1"; 20].join(",")], 1, &["order 19", "16"]);
+    refused(&["--b", &["0.1"; 20].join(",")], 2, &["order 19", "16"]);
     refused(&["momentun"], 1, &["momentun", "--list"]);
-    refused(&["--design", "butterworth", "--order", "2", "--cutoff", "2"], 1, &["--cutoff 2"]);
-    refused(&["--design", "butterworth", "--order", "2", "--cutoff", "0.1", "--ripple", "1"], 1, &["--ripple"]);
+    refused(&["--design", "butterworth", "--order", "2", "--cutoff", "2"], 2, &["--cutoff 2"]);
+    refused(&["--design", "butterworth", "--order", "2", "--cutoff", "0.1", "--ripple", "1"], 2, &["--ripple"]);
     refused(&["--design", "butterworth", "--order", "8", "--cutoff", "0.01"], 1, &["f32", "--order", "--cutoff"]);
     for wrong in [&[][..], &["--a=-0.9"], &["momentum", "--list"], &["--design", "butterworth"], &["--order", "2"]] {
         refused(wrong, 2, &["Usage"]);

@@ -115,8 +115,8 @@ fn split(path: &Path, classes: &[String], options: &DataOptions) -> Result<Split
     let Some((first, _)) = files.first() else {
         return Err(DataError::File(format!("{}: holds no images: use a folder that does", path.display())));
     };
-    let form = Form::new(options.inputs.first(), &read(first)?)
-        .map_err(|fault| DataError::File(format!("{}: {fault}", first.display())))?;
+    let form =
+        Form::new(options, &read(first)?).map_err(|fault| DataError::File(format!("{}: {fault}", first.display())))?;
     let (mut pixels, mut unreadable) = (Sink::new(&options.room()), Vec::new());
     for (block, part) in files.chunks(BLOCK).enumerate() {
         let bytes = part.iter().map(|(path, _)| read(path)).collect::<Result<Vec<_>, _>>()?;

@@ -48,7 +48,9 @@ pub use edit::Sample;
 pub use error::DataError;
 pub use guard::catches_panics;
 pub use held_out::held_out_rows;
-pub use options::{DataOptions, InputShape, LabelKind, Layout, Normalize, OnBadRow, TestSource, TextOptions, TextTask};
+pub use options::{
+    DataOptions, InputShape, LabelKind, Layout, Normalize, OnBadRow, Resize, TestSource, TextOptions, TextTask,
+};
 pub use stored::Stored;
 
 use columns::check_classes;
@@ -146,7 +148,7 @@ fn check_kinds(spec: &str, options: &DataOptions) -> Result<(), DataError> {
         Some(TestSource::Spec(other)) => other,
         _ => spec,
     };
-    let taken: [(&'static str, bool, &[&str]); 8] = [
+    let taken: [(&'static str, bool, &[&str]); 9] = [
         ("delimiter", options.delimiter.is_some(), &["csv", "text"]),
         ("classes", options.classes.is_some(), &["csv", "text", "images", "folder", "parquet"]),
         ("categories", !options.categories.is_empty(), &["csv", "parquet"]),
@@ -154,6 +156,7 @@ fn check_kinds(spec: &str, options: &DataOptions) -> Result<(), DataError> {
         ("labels", options.labels_file.is_some(), &["npy"]),
         ("test_labels", options.test_labels_file.is_some(), &["npy"]),
         ("layout", options.layout != Layout::Nchw, &["idx", "csv", "npz", "npy", "parquet"]),
+        ("resize", options.resize.is_some(), &["images", "folder", "parquet"]),
         ("raw_bytes", options.raw_bytes, &["idx", "npz", "npy", "images", "folder", "cifar", "parquet", "csv"]),
     ];
     for (setting, is_given, kinds) in taken {

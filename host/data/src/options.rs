@@ -18,6 +18,8 @@ pub struct DataOptions {
     pub normalize: Option<Normalize>,
     /// Where arrays have their channels.
     pub layout: Layout,
+    /// `images` and `parquet`: how images of other sizes than the model's are scaled; refused if not given.
+    pub resize: Option<Resize>,
     /// Keeps bytes as 0 … 255 instead of scaling them to [0, 1].
     pub raw_bytes: bool,
     /// Where the test split comes from, if not from the data's own files.
@@ -113,6 +115,27 @@ impl std::str::FromStr for Layout {
             "nchw" => Ok(Layout::Nchw),
             "nhwc" => Ok(Layout::Nhwc),
             _ => Err(DataError::File(format!("'{text}': use nchw or nhwc"))),
+        }
+    }
+}
+
+/// How an image becomes one of the model's size. Pixels are averaged with bilinear weights, as torchvision's `Resize` does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Resize {
+    /// Its middle, cut to the model's aspect ratio, is scaled.
+    Crop,
+    /// All of it is scaled, height and width each on its own.
+    Stretch,
+}
+
+impl std::str::FromStr for Resize {
+    type Err = DataError;
+
+    fn from_str(text: &str) -> Result<Self, DataError> {
+        match text {
+            "crop" => Ok(Resize::Crop),
+            "stretch" => Ok(Resize::Stretch),
+            _ => Err(DataError::File(format!("'{text}': use crop or stretch"))),
         }
     }
 }

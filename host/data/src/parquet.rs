@@ -6,7 +6,7 @@
 //!
 //! If there is a column of images (`image` or `img`: bytes of PNG or JPEG files, or Hugging Face's struct of `bytes` and `path`), it is the
 //! samples, and other columns than the label's are not read. Otherwise all columns but the label's are features: numbers, and categories
-//! by public lists. Uncompressed, Snappy and gzip.
+//! by public lists. Uncompressed, Snappy and gzip; Zstandard with the feature `zstd`.
 
 use super::array::{Array, FETCH_AGAIN, open_plain};
 use super::assemble::{Raw, assemble};
@@ -48,7 +48,7 @@ fn corrupt(path: &Path, error: &dyn std::fmt::Display) -> DataError {
     let error = error.to_string();
     let error = error.strip_prefix("Parquet error: ").unwrap_or(&error);
     let remedy = if error.contains("codec") || error.contains("Disabled feature") {
-        "write it with Snappy or gzip"
+        "write it with Snappy or gzip; damper reads Zstandard if it is built with its feature zstd"
     } else {
         FETCH_AGAIN
     };
@@ -337,7 +337,7 @@ impl<'a> Features<'a> {
                     .collect();
                 let form = match self.form {
                     Some(form) => form,
-                    None => Form::new(self.options.inputs.first(), &bytes[0])
+                    None => Form::new(self.options, &bytes[0])
                         .map_err(|fault| DataError::File(format!("{}: row 0: {fault}", file.display())))?,
                 };
                 self.form = Some(form);

@@ -1,13 +1,17 @@
 //! PNG and JPEG files as the pixels that a model takes.
 //!
 //! Pixels are bytes: 16 bits are cut to 8, an alpha channel is left out. What has another number of channels than the model is
-//! converted: grey is repeated, and colours become grey by the weights of ITU-R BT.601. Sizes are not changed.
+//! converted: grey is repeated, and colours become grey by the weights of ITU-R BT.601. Sizes are changed only as
+//! [`Resize`](super::Resize) says.
 
-use super::InputShape;
 use super::assemble::DROP;
 use super::fit::to_front;
 use super::guard::guarded;
+use super::{DataOptions, Resize};
+use fast_image_resize::images::{Image, ImageRef};
+use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use png::Transformations;
+use std::fmt::Display;
 use std::io::Cursor;
 use std::num::NonZeroUsize;
 use std::thread;
@@ -15,8 +19,8 @@ use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
-/// The largest side of an image of unknown size.
-const MOST: usize = 1 << 12;
+/// The most pixels of an image of unknown size.
+const MOST: usize = 1 << 26;
 
 /// The pixels that a model takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,15 +30,17 @@ pub(super) struct Form {
     channels: usize,
     /// Whether the channels are on the last axis.
     is_last: bool,
+    resize: Option<Resize>,
 }
 
 impl Form {
-    /// Of the model's input, or of `first`, an image, where the input does not say.
-    pub fn new(input: Option<&InputShape>, first: &[u8]) -> Result<Self, String> {
+    /// Of the model's first input, or of `first`, an image, where the input does not say.
+    pub fn new(options: &DataOptions, first: &[u8]) -> Result<Self, String> {
+        let (input, resize) = (options.inputs.first(), options.resize);
         match input.map(|input| &*input.shape) {
-            Some(&[channels @ (1 | 3), height, width]) => Ok(Self { height, width, channels, is_last: false }),
-            Some(&[height, width, channels @ (1 | 3)]) => Ok(Self { height, width, channels, is_last: true }),
-            Some(&[height, width]) => Ok(Self { height, width, channels: 1, is_last: false }),
+            Some(&[channels @ (1 | 3), height, width]) => Ok(Self { height, width, channels, is_last: false, resize }),
+            Some(&[height, width, channels @ (1 | 3)]) => Ok(Self { height, width, channels, is_last: true, resize }),
+            Some(&[height, width]) => Ok(Self { height, width, channels: 1, is_last: false, resize }),
             None | Some([] | [_]) => {
                 let picture = decode(first, None)?;
                 let pixels = picture.height * picture.width;
@@ -43,7 +49,7 @@ impl Form {
                     Some(input) if input.shape == [3 * pixels] => 3,
                     _ => picture.channels,
                 };
-                Ok(Self { height: picture.height, width: picture.width, channels, is_last: false })
+                Ok(Self { height: picture.height, width: picture.width, channels, is_last: false, resize })
             }
             Some(shape) => Err(format!(
                 "the model's input of shape {shape:?} takes no images of 1 or 3 channels: use other data, or export the model for them"
@@ -65,7 +71,11 @@ impl Form {
 
     /// The pixels of one image; or what is wrong with it.
     fn pixels(&self, bytes: &[u8]) -> Result<Vec<u8>, String> {
-        let decoded = guarded(|| decode(bytes, Some((self.height, self.width))));
+        let size = (self.height, self.width);
+        let decoded = guarded(|| match self.resize {
+            None => decode(bytes, Some(size)),
+            Some(resize) => decode(bytes, None).and_then(|picture| picture.resized(size, resize)),
+        });
         let picture = decoded.unwrap_or_else(|| Err(broken("its decoder failed")))?;
         let pixels = match (picture.channels, self.channels) {
             (1, 3) => picture.pixels.iter().flat_map(|grey| [*grey; 3]).collect(),
@@ -102,6 +112,26 @@ struct Picture {
     pixels: Vec<u8>,
 }
 
+impl Picture {
+    fn resized(self, (height, width): Size, resize: Resize) -> Result<Self, String> {
+        if (self.height, self.width) == (height, width) {
+            return Ok(self);
+        }
+        let failed = |error: &dyn Display| broken(&error.to_string());
+        let side = |side: usize| u32::try_from(side).map_err(|error| failed(&error));
+        let kind = if self.channels == 3 { PixelType::U8x3 } else { PixelType::U8 };
+        let from = ImageRef::new(side(self.width)?, side(self.height)?, &self.pixels, kind).map_err(|e| failed(&e))?;
+        let mut to = Image::new(side(width)?, side(height)?, kind);
+        let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear));
+        let options = match resize {
+            Resize::Stretch => options,
+            Resize::Crop => options.fit_into_destination(None),
+        };
+        Resizer::new().resize(&from, &mut to, &options).map_err(|error| failed(&error))?;
+        Ok(Self { height, width, channels: self.channels, pixels: to.into_vec() })
+    }
+}
+
 fn grey([red, green, blue]: &[u8; 3]) -> u8 {
     ((19_595 * u32::from(*red) + 38_470 * u32::from(*green) + 7_471 * u32::from(*blue) + 32_768) >> 16) as u8
 }
@@ -117,11 +147,12 @@ fn broken(error: &str) -> String {
 fn check_size((height, width): Size, wanted: Option<Size>) -> Result<(), String> {
     match wanted {
         Some(wanted) if wanted != (height, width) => Err(format!(
-            "the image has {height} x {width} pixels (height x width) where the model takes {} x {}: resize the images first",
+            "the image has {height} x {width} pixels (height x width) where the model takes {} x {}: give `resize` crop or stretch, or \
+             resize the images first",
             wanted.0, wanted.1
         )),
-        None if height.max(width) > MOST => {
-            Err(format!("the image has {height} x {width} pixels, more than {MOST} on a side: resize the images first"))
+        None if height.saturating_mul(width) > MOST => {
+            Err(format!("the image has {height} x {width} pixels, more than {MOST} in all: resize the images first"))
         }
         _ => Ok(()),
     }
@@ -169,4 +200,61 @@ fn jpeg(bytes: &[u8], wanted: Option<Size>) -> Result<Picture, String> {
         return Err(broken("it ends early"));
     }
     Ok(Picture { height, width, channels, pixels })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A picture of different levels.
+    fn picture(height: usize, width: usize, channels: usize) -> Picture {
+        let pixels = (0..height * width * channels).map(|at| (at * at * 37 + at * 11) as u8).collect();
+        Picture { height, width, channels, pixels }
+    }
+
+    /// Of each of `to` pixels: the weights of the `from` pixels between `first` and `first + span`, of a triangle as wide as a pixel of
+    /// the result, at least as one of the source.
+    fn weights(from: usize, first: f64, span: f64, to: usize) -> Vec<Vec<f64>> {
+        let scale = span / to as f64;
+        let wide = scale.max(1.0);
+        let of_pixel = |at: usize| {
+            let centre = first + (at as f64 + 0.5) * scale;
+            let weight = |x: usize| (1.0 - (x as f64 + 0.5 - centre).abs() / wide).max(0.0);
+            let all: Vec<f64> = (0..from).map(weight).collect();
+            let sum: f64 = all.iter().sum();
+            all.iter().map(|weight| weight / sum).collect()
+        };
+        (0..to).map(of_pixel).collect()
+    }
+
+    #[test]
+    fn pictures_resized_as_by_the_definition() {
+        for (from, to) in [((9, 14), (4, 4)), ((30, 8), (8, 8)), ((5, 5), (11, 7)), ((16, 16), (8, 8))] {
+            for (channels, resize) in [(1, Resize::Stretch), (3, Resize::Stretch), (1, Resize::Crop), (3, Resize::Crop)]
+            {
+                let source = picture(from.0, from.1, channels);
+                let (high, wide) = (from.0 as f64, from.1 as f64);
+                let scale = (high / to.0 as f64).min(wide / to.1 as f64);
+                let (span_y, span_x) = match resize {
+                    Resize::Stretch => (high, wide),
+                    Resize::Crop => (scale * to.0 as f64, scale * to.1 as f64),
+                };
+                let rows = weights(from.0, (high - span_y) / 2.0, span_y, to.0);
+                let columns = weights(from.1, (wide - span_x) / 2.0, span_x, to.1);
+                let pixels = source.pixels.clone();
+                let found = source.resized(to, resize).unwrap();
+                assert_eq!((found.height, found.width, found.pixels.len()), (to.0, to.1, to.0 * to.1 * channels));
+                for (at, level) in found.pixels.iter().enumerate() {
+                    let (y, x, channel) = (at / channels / to.1, at / channels % to.1, at % channels);
+                    let mut sum = 0.0;
+                    for (row, high) in rows[y].iter().enumerate() {
+                        for (column, wide) in columns[x].iter().enumerate() {
+                            sum += high * wide * f64::from(pixels[(row * from.1 + column) * channels + channel]);
+                        }
+                    }
+                    assert!((sum - f64::from(*level)).abs() <= 1.5, "{from:?} {to:?} {resize:?} {at}: {sum} {level}");
+                }
+            }
+        }
+    }
 }

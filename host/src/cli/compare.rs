@@ -210,7 +210,7 @@ impl Trainer for Runner<'_> {
     type Started = Started;
 
     fn start(&self, task: &Task) -> Result<Started, String> {
-        self.charge(task).map_err(|Failure(message)| message)
+        self.charge(task).map_err(|failure| failure.message)
     }
 
     fn refused(&self, task: &Task, at: &Position, reason: &str) {
@@ -224,7 +224,7 @@ impl Trainer for Runner<'_> {
         if result.is_err() {
             started.charge.narrow(paid.as_deref());
         }
-        let result = result.map_err(|Failure(message)| message);
+        let result = result.map_err(|failure| failure.message);
         watch.ends(&result);
         result
     }

@@ -3,7 +3,7 @@
 use super::model::memory;
 use super::{number32, pair};
 use clap::{Args, ValueEnum};
-use damper_data::{DataOptions, Layout, Normalize, OnBadRow, TestSource, TextOptions, TextTask};
+use damper_data::{DataOptions, Layout, Normalize, OnBadRow, Resize, TestSource, TextOptions, TextTask};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -42,6 +42,10 @@ pub(super) struct DataArgs {
     /// Where arrays have their channels: `nchw`, on the axis after the samples; `nhwc`, on the last, and they are moved
     #[arg(long, value_name = "nchw|nhwc", default_value = "nchw")]
     layout: Layout,
+    /// images, parquet: scales images of other sizes than the model's: `crop` cuts the middle to its aspect ratio first, `stretch` takes
+    /// all of an image [default: other sizes are an error]
+    #[arg(long, value_name = "crop|stretch")]
+    resize: Option<Resize>,
     /// What to do with a row that has a NaN, an infinity or a label out of range: `drop` makes it contribute nothing. An error if more
     /// than 1 % of the rows are such
     #[arg(long, value_name = "error|drop", default_value = "error")]
@@ -168,6 +172,7 @@ impl DataArgs {
             on_bad_row: self.on_bad_row,
             normalize: self.normalize.clone(),
             layout: self.layout,
+            resize: self.resize,
             raw_bytes: self.raw_bytes,
             test: self.test.clone(),
             split_seed: self.split_seed,

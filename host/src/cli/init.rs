@@ -5,8 +5,9 @@ use clap::Args;
 use damper_onnx as onnx;
 use damper_onnx::graph::GraphOptions;
 use damper_train::files::{Access, write};
-use damper_train::init::{Initialised, Override, initialise, skeleton};
+use damper_train::init::{Initialised, Override, converted, initialise, skeleton};
 use serde::Serialize;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
@@ -89,7 +90,9 @@ pub(super) fn run(args: &InitArgs) -> Result<(), Failure> {
         return Err(Failure::in_file(&args.out, "is there and no plain file; name another -o"));
     }
     let mut model = onnx::load(&args.model)?;
-    onnx::convert_to_float32(&mut model);
+    if let Some(warning) = converted(&mut model, &args.model) {
+        let _ = writeln!(io::stderr(), "warning: {warning}");
+    }
     let options = GraphOptions { train: args.train.clone(), freeze: args.freeze.clone(), ..GraphOptions::default() };
     let (mut model, list) =
         initialise(&model, &options, &args.init, args.seed).map_err(|error| Failure::of_file(&args.model, error))?;

@@ -127,7 +127,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     if args.json {
         answer_json(&AccountingResult { groups, differ, sets })?;
     }
-    first_fault.map_or(Ok(()), |fault| Err(Failure(fault)))
+    first_fault.map_or(Ok(()), |fault| Err(Failure::new(fault)))
 }
 
 /// What was played, each line said as it came.

@@ -13,7 +13,7 @@ use super::report::write_report;
 use super::resume;
 use super::signals::Signals;
 use super::watch::{RunWatcher, metrics};
-use super::{Failure, answer, answer_json, number32};
+use super::{Failure, FailureKind, answer, answer_json, number32};
 use clap::{Args, ValueEnum};
 use damper_accounting::{Accountant, Sampler, upward};
 use damper_core::average::Averaging;
@@ -175,7 +175,7 @@ struct PrivacyArgs {
     #[arg(long, value_name = "FILE", requires = "samples")]
     budget: Option<PathBuf>,
     /// With --budget: number of training samples, from which the plan follows before data is read; must be that of the data
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", requires = "budget")]
     samples: Option<u64>,
     /// Makes the run a simulation that can be repeated: its noise is known, so nothing of it is private
     #[arg(long, value_name = "SEED")]
@@ -397,7 +397,7 @@ impl TrainArgs {
         }
     }
 
-    /// The recording that is asked for. A resumed run has none: the steps before the stop are not in it.
+    /// The recording that is asked for. A resumed run has none: the steps before the stop would be missing in it.
     fn record(&self) -> Option<Record> {
         let RecordingArgs { record, record_limit } = &self.recording;
         let record = record.as_ref().filter(|_| self.resume.is_none());
@@ -430,20 +430,22 @@ pub(super) fn run(args: &TrainArgs) -> Result<ExitCode, Failure> {
     if !matches!(result, Ok(ExitCode::SUCCESS)) {
         charge.narrow(folder.as_ref().map(|_| &*args.out));
     }
-    result.map_err(|Failure(message)| match folder {
+    result.map_err(|failure| match folder {
         // The folder of a finished run says itself what is wrong.
         Some(folder) if folder.may_hold_ledger() && !is_finished(&args.out).unwrap_or(false) => {
             let out = args.out.display();
-            let next = if args.no_checkpoint {
+            let next = if args.no_checkpoint || failure.kind == FailureKind::Diverged {
                 format!("keep {out}")
             } else {
                 format!("go on with {}", resume::command(&args.out))
             };
-            Failure(format!(
-                "{message}; the run is unfinished and its paid steps count: see damper epsilon {out}, and {next}"
-            ))
+            let message = format!(
+                "{}; the run is unfinished and its paid steps count: see damper epsilon {out}, and {next}",
+                failure.message
+            );
+            Failure { message, kind: FailureKind::Other }
         }
-        _ => Failure(message),
+        _ => failure,
     })
 }
 
@@ -488,6 +490,9 @@ fn train(
     }
     // Warnings of the data depend on its rows.
     run.warnings.iter().for_each(|warning| events.warning(warning));
+    if let (Some(file), true) = (&args.recording.record, args.resume.is_some()) {
+        let _ = writeln!(io::stderr(), "warning: --record {}: a resumed run is not recorded", file.display());
+    }
     if let Some(Record { file, .. }) = run.config.record.as_ref().filter(|_| !args.quiet) {
         let size = bytes_text(train::recording_bytes(run));
         let _ = writeln!(io::stderr(), "recording in {}, about {size}, as secret as the data", file.display());
@@ -504,8 +509,8 @@ fn train(
         (Ok(outcome), None) if outcome.stopped => stopped(args, run, &outcome, folder, &mut events, signals.code()),
         (Ok(outcome), None) => finished(args, run, &outcome, folder, &mut events),
     };
-    if let Err(Failure(message)) = &ended {
-        events.error(message);
+    if let Err(failure) = &ended {
+        events.error(&failure.message);
     } else if matches!(ended, Ok(ExitCode::SUCCESS)) {
         drop(checkpoint);
         Checkpoint::remove(&private)?;

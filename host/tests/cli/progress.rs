@@ -32,7 +32,7 @@ fn set_paid(out: &Path, paid: u64) {
 
 #[test]
 fn epsilon_of_each_line_is_that_of_its_steps() {
-    let cases: [&[&str]; 7] = [
+    let cases: [&[&str]; 8] = [
         &["--epochs", "3"],
         &["--epochs", "1", "--accountant", "rdp"],
         &["--epochs", "1", "--method", "adp"],
@@ -40,6 +40,7 @@ fn epsilon_of_each_line_is_that_of_its_steps() {
         &["--epochs", "1", "--clip-rule", "quantile"],
         &["--epochs", "1", "--truncate", "200"],
         &["--epochs", "2.5", "--sampler", "shuffled"],
+        &["--epochs", "2", "--test-metrics", "private", "--eval-every", "0.4"],
     ];
     for extra in cases {
         let (_guard, out) = folder();

@@ -123,7 +123,7 @@ const CASES: &[Case] = &[
         "invalid value ';;' for '--delimiter <CHARACTER>': give one character, such as ';', or tab",
         2,
     ),
-    ("rgb", "npy:DIR/x.npy", &["--delimiter", ";"], "--delimiter: is for csv, text; leave it out", 1),
+    ("rgb", "npy:DIR/x.npy", &["--delimiter", ";"], "--delimiter: is for csv, text; leave it out", 2),
     ("two", "csv:DIR/cut.csv.gz", &[], "DIR/cut.csv.gz: is truncated: fetch or export the file again", 1),
     (
         "two",
@@ -152,14 +152,14 @@ const CASES: &[Case] = &[
         "csv:DIR/names.csv",
         &["--classes", "cat,dog,cow"],
         "--classes cat,dog,cow: 3 classes, and the model has 2; list its classes, or train a model with more outputs",
-        1,
+        2,
     ),
     (
         "two",
         "csv:DIR/names.csv",
         &["--classes", "cat,cat"],
         "--classes cat,cat: 'cat' is named twice (entry 2); name each class once",
-        1,
+        2,
     ),
     (
         "two",
@@ -208,7 +208,7 @@ const CASES: &[Case] = &[
         "cifar:DIR/cifar.tar",
         &["--classes", "a,b"],
         "--classes: is for csv, text, images, folder, parquet; leave it out",
-        1,
+        2,
     ),
     // Columns.
     (
@@ -251,7 +251,7 @@ const CASES: &[Case] = &[
         "csv:DIR/colours.csv",
         &["--categories", "y=0,1"],
         "--categories y: is the label's column; name a feature",
-        1,
+        2,
     ),
     (
         "two",
@@ -272,14 +272,14 @@ const CASES: &[Case] = &[
         "csv:DIR/good.csv",
         &["--scale", "a=1,0"],
         "--scale a=1,0: give a finite mean and a standard deviation above 0",
-        1,
+        2,
     ),
     (
         "two",
         "csv:DIR/good.csv",
         &["--scale", "a=1,2", "--scale", "a=1,2"],
         "--scale a: this column is a list of categories or is scaled already; name it once",
-        1,
+        2,
     ),
     (
         "two",
@@ -293,14 +293,14 @@ const CASES: &[Case] = &[
         "csv:DIR/good.csv",
         &["--normalize", "1,2,3:1,1,1"],
         "--normalize 1,2,3:1,1,1: 3 means for samples of shape [2]; give one for all, or one for each of the 2 columns",
-        1,
+        2,
     ),
     (
         "two",
         "csv:DIR/good.csv",
         &["--normalize", "1,2:1,0"],
         "--normalize 1,2:1,0: give finite means and standard deviations above 0",
-        1,
+        2,
     ),
     (
         "two",
@@ -322,7 +322,7 @@ const CASES: &[Case] = &[
         "csv:DIR/many-bad.csv",
         &["--on-bad-row", "drop"],
         "--on-bad-row drop: more than 1 % of the rows of DIR/many-bad.csv are bad; the first is DIR/many-bad.csv: line 3: a feature is NaN: correct the row",
-        1,
+        2,
     ),
     // Held-out rows.
     (
@@ -337,14 +337,14 @@ const CASES: &[Case] = &[
         "csv:DIR/good.csv",
         &["--test", "0.001"],
         "csv:DIR/good.csv: --test 0.001 of 240 rows leaves a split empty: give another fraction",
-        1,
+        2,
     ),
     (
         "two",
         "csv:DIR/good.csv",
         &["--stratify", "public-classes"],
         "--stratify: divides the rows that --test FRACTION holds out by class; give a fraction, or leave it out",
-        1,
+        2,
     ),
     (
         "two",
@@ -358,7 +358,7 @@ const CASES: &[Case] = &[
         "csv:DIR/good.csv",
         &["--stratify", "public-classes", "--test", "0.2", "--loss", "mse"],
         "--stratify: divides by class, and these labels are not classes; leave it out",
-        1,
+        2,
     ),
     (
         "two",
@@ -404,7 +404,7 @@ const CASES: &[Case] = &[
         2,
     ),
     // npy.
-    ("rgb", "npy:DIR/x.npy", &[], "--labels: npy holds one array; name the file of the labels, such as y.npy", 1),
+    ("rgb", "npy:DIR/x.npy", &[], "--labels: npy holds one array; name the file of the labels, such as y.npy", 2),
     (
         "rgb",
         "npy:DIR/x.npy",
@@ -433,7 +433,7 @@ const CASES: &[Case] = &[
         "DIR/text.npy: is not a .npy file: save the array with numpy.save",
         1,
     ),
-    ("two", "csv:DIR/good.csv", &["--labels", "DIR/y.npy"], "--labels: is for npy; leave it out", 1),
+    ("two", "csv:DIR/good.csv", &["--labels", "DIR/y.npy"], "--labels: is for npy; leave it out", 2),
     // Folders of images.
     ("rgb", "images:DIR/none", &[], "DIR/none: there is no such folder: correct the path", 1),
     ("rgb", "images:DIR/good.csv", &[], "DIR/good.csv: is a file: name the folder of the class folders", 1),
@@ -455,7 +455,7 @@ const CASES: &[Case] = &[
         "rgb",
         "images:DIR/sizes",
         &[],
-        "DIR/sizes: row 1 (counted from 0): DIR/sizes/dog/1.png: the image has 8 x 9 pixels (height x width) where the model takes 8 x 8: resize the images first",
+        "DIR/sizes: row 1 (counted from 0): DIR/sizes/dog/1.png: the image has 8 x 9 pixels (height x width) where the model takes 8 x 8: give --resize crop or stretch, or resize the images first",
         1,
     ),
     (
@@ -500,13 +500,13 @@ const CASES: &[Case] = &[
         "DIR/pets/dog: is not one of the classes 'cat', 'cow': add it to --classes, or take the folder away",
         1,
     ),
-    ("rgb", "images:DIR/pets", &["--layout", "nhwc"], "--layout: is for idx, csv, npz, npy, parquet; leave it out", 1),
+    ("rgb", "images:DIR/pets", &["--layout", "nhwc"], "--layout: is for idx, csv, npz, npy, parquet; leave it out", 2),
     (
         "rgb",
         "images:DIR/pets",
         &["--loss", "mse"],
         "--loss: folders of images are classes; use softmax-cross-entropy, or npz for other labels",
-        1,
+        2,
     ),
     (
         "video",
@@ -563,14 +563,14 @@ const CASES: &[Case] = &[
         "cifar:DIR/cifar.tar",
         &["--label-column", "coarse"],
         "--label-column coarse: CIFAR-10 has one kind of labels; leave it out",
-        1,
+        2,
     ),
     (
         "cifar",
         "cifar:DIR/cifar.tar",
         &["--label-column", "name"],
         "--label-column name: CIFAR-100 has the labels fine and coarse; name one of them",
-        1,
+        2,
     ),
     (
         "rgb",
@@ -584,7 +584,7 @@ const CASES: &[Case] = &[
         "rgb",
         "parquet:DIR/sizes.parquet",
         &[],
-        "DIR/sizes.parquet: row 0 (counted from 0): the image has 9 x 8 pixels (height x width) where the model takes 8 x 8: resize the images first",
+        "DIR/sizes.parquet: row 0 (counted from 0): the image has 9 x 8 pixels (height x width) where the model takes 8 x 8: give --resize crop or stretch, or resize the images first",
         1,
     ),
     (

@@ -37,6 +37,11 @@ pub enum TrainError {
     /// A setting at fault, and what to do.
     #[error(transparent)]
     Setting(#[from] SettingError),
+    /// Parameters or losses left the range of numbers that can be trained.
+    #[error(
+        "step {step}: {what} infinite, not a number or beyond {limit:e}, so the run stops; lower `lr`, or check the model's weights"
+    )]
+    Diverged { step: u32, what: &'static str, limit: f32 },
     /// Anything else.
     #[error("{0}")]
     Run(String),

@@ -88,13 +88,7 @@ pub struct Loaded {
 /// [`InitError`]: the file is no model, its metadata is wrong, or a seed is given and the file has all values.
 pub fn load(path: &Path, seed: Option<u64>) -> Result<Loaded, InitError> {
     let mut model = onnx::load(path)?;
-    let converted = onnx::convert_to_float32(&mut model).join(" and ");
-    let warnings = match converted.as_str() {
-        "" => vec![],
-        floats => {
-            vec![format!("{}: its {floats} numbers are converted to float32, as is the trained model", path.display())]
-        }
-    };
+    let warnings = converted(&mut model, path).map(|floats| floats + ", as is the trained model").into_iter().collect();
     let used = seed.unwrap_or(0);
     let in_file = |error| InitError::InFile { file: path.display().to_string(), error: Box::new(error) };
     if onnx::is_marked(&model) {
@@ -106,6 +100,12 @@ pub fn load(path: &Path, seed: Option<u64>) -> Result<Loaded, InitError> {
         (0, None) => Ok(Loaded { model, init_seed: None, warnings }),
         _ => Ok(Loaded { model, init_seed: Some(used), warnings }),
     }
+}
+
+/// Converts `model`, read from `path`, to float32, and says so where it had other floats.
+pub fn converted(model: &mut ModelProto, path: &Path) -> Option<String> {
+    let floats = onnx::convert_to_float32(model).join(" and ");
+    (!floats.is_empty()).then(|| format!("{}: its {floats} numbers are converted to float32", path.display()))
 }
 
 /// Makes the values that a skeleton leaves out; their number of tensors. A tensor without an entry in the metadata is left as it is.

@@ -2,6 +2,7 @@
 //!
 //! The ledger counts paid steps. The plan says what each step costs. Together they give ε of a run that was killed or failed.
 
+use super::held_out::{evaluations_until, steps_between};
 use super::sampler::epoch_steps;
 use super::{EXACT, Noise, PrivateMetrics, Run, Terms, TrainConfig, TrainError};
 use crate::files::{Access, write};
@@ -32,6 +33,9 @@ pub struct RunPlan {
     pub steps: u32,
     /// Steps of one event: 1, or those of an epoch of shuffled batches.
     pub steps_per_event: u32,
+    /// Steps from one evaluation to the next, where some come before the last step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evaluate_every: Option<u32>,
     /// The events of all steps, in order.
     pub events: Recorded,
 }
@@ -69,6 +73,7 @@ impl RunPlan {
             path: config.path().into(),
             steps: terms.steps,
             steps_per_event,
+            evaluate_every: steps_between(config, terms.rate),
             events: Recorded {
                 run: Some(if config.seed.is_some() { RunKind::Simulation } else { RunKind::Private }),
                 held_out: held_out
@@ -82,13 +87,14 @@ impl RunPlan {
         })
     }
 
-    /// The events of the first `paid` steps. A part of an epoch counts as an epoch. Releases from held-out rows come after a step: they
-    /// count whole, or not at all if no step is charged.
+    /// The events of the first `paid` steps. A part of an epoch counts as an epoch. Releases from held-out rows come after the step that
+    /// they evaluate, so those of the paid steps count.
     #[must_use]
     pub fn paid(&self, paid: u32) -> Recorded {
         let paid = paid.min(self.steps);
         let first = self.events.first(u64::from(paid.div_ceil(self.steps_per_event.max(1))));
-        let held_out = if paid == 0 { Vec::new() } else { first.held_out.clone() };
+        let evaluated = evaluations_until(paid, self.steps, self.evaluate_every);
+        let held_out = Recorded { events: first.held_out.clone(), ..first.clone() }.first(u64::from(evaluated)).events;
         Recorded { steps: self.events.steps.map(|_| u64::from(paid)), held_out, ..first }
     }
 

@@ -191,9 +191,7 @@ where
     for at in 0..first {
         spent.count(event(&draws, at)?);
     }
-    if let Some(metrics) = &run.private_metrics {
-        (0..evaluations_until(first, steps, evaluate_every)).for_each(|_| spent.count_evaluation(metrics));
-    }
+    (0..evaluations_until(first, steps, evaluate_every)).for_each(|_| spent.count_evaluation());
     if first > 0 {
         progress.resumed(&Resumed { step: first - lost, lost, evaluations: &evaluations });
     }
@@ -259,7 +257,7 @@ where
                     let sums = evaluator.sums(split, &layout, evaluated, metrics.loss_bound)?;
                     let ledger = &mut written.evaluations;
                     let noisy = sums.release(metrics.noise, ledger, generator).map_err(unopened)?;
-                    spent.count_evaluation(metrics);
+                    spent.count_evaluation();
                     Some(metrics.figures(noisy, split.len()))
                 }
             };
@@ -296,7 +294,7 @@ where
             spent.count(event(&draws, at)?);
         }
         if let Some(metrics) = &run.private_metrics {
-            (evaluations.len() as u32..metrics.releases).for_each(|_| spent.count_evaluation(metrics));
+            (evaluations.len() as u32..metrics.releases).for_each(|_| spent.count_evaluation());
         }
     }
     if let Some(recording) = written.recording.filter(|_| !stopped) {
@@ -338,10 +336,8 @@ fn in_range(number: u32, params: &[f32]) -> Result<(), TrainError> {
     Err(diverged(number, "a released parameter is"))
 }
 
-fn diverged(number: u32, what: &str) -> TrainError {
-    TrainError::Run(format!(
-        "step {number}: {what} infinite, not a number or beyond {LARGEST:e}, so the run stops; lower `lr`, or check the model's weights"
-    ))
+fn diverged(step: u32, what: &'static str) -> TrainError {
+    TrainError::Diverged { step, what, limit: LARGEST }
 }
 
 /// A step or a release that did not open.

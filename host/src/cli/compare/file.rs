@@ -103,7 +103,7 @@ pub(super) fn parse(flags: &[String], budget: Option<&Path>, out: &Path) -> Resu
     line.extend(budget.map(|budget| format!("--budget={}", budget.display())));
     line.extend(flags.iter().cloned());
     let cli = Cli::command().try_get_matches_from(line).and_then(|matches| Cli::from_arg_matches(&matches));
-    match cli.map_err(|error| Failure(run_file::plain(&error)))?.command {
+    match cli.map_err(|error| Failure::new(run_file::plain(&error)))?.command {
         Command::Train(args) => Ok((args, model)),
         _ => Err(Failure::new("a run of a comparison is a run of damper train")),
     }
@@ -287,8 +287,8 @@ impl Reader<'_> {
                     .chain(plan.budgets.values.first().map(|budget| plan.budgets.flag(*budget)))
                     .collect();
                 let (args, model) =
-                    parse(&flags, self.budget.as_deref(), &self.out).map_err(|Failure(message)| in_method(message))?;
-                let config = args.config().map_err(|Failure(message)| in_method(message))?;
+                    parse(&flags, self.budget.as_deref(), &self.out).map_err(|failure| in_method(failure.message))?;
+                let config = args.config().map_err(|failure| in_method(failure.message))?;
                 if config.record.is_some() {
                     return Err(
                         self.failure("`record`: a comparison records none of its runs; damper train records one")
@@ -313,7 +313,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn of_method(&self, method: &Method, Failure(message): Failure) -> Failure {
-        self.failure(format!("{}: {message}", heading(&method.label)))
+    fn of_method(&self, method: &Method, failure: Failure) -> Failure {
+        self.failure(format!("{}: {}", heading(&method.label), failure.message))
     }
 }

@@ -12,6 +12,7 @@ fn plan(steps: u32, multiplier: f64) -> RunPlan {
         path: "exact".into(),
         steps,
         steps_per_event: 1,
+        evaluate_every: None,
         events: Recorded::new(Accountant::Pld, DELTA, &events),
     }
 }
