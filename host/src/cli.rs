@@ -17,6 +17,7 @@ mod derive;
 mod epsilon;
 mod events;
 mod filter;
+mod fix;
 mod flags;
 mod init;
 mod inspect;
@@ -75,6 +76,7 @@ enum Command {
     Compare(compare::CompareArgs),
     Derive(derive::DeriveArgs),
     Init(init::InitArgs),
+    Fix(fix::FixArgs),
     Inspect(inspect::InspectArgs),
     Epsilon(epsilon::EpsilonArgs),
     Calibrate(calibrate::CalibrateArgs),
@@ -265,6 +267,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Compare(args) => compare::run(&args),
         Command::Derive(args) => derive::run(&args),
         Command::Init(args) => init::run(&args),
+        Command::Fix(args) => fix::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Epsilon(args) => epsilon::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),

@@ -14,6 +14,8 @@ mod claims;
 mod data_files;
 #[path = "cli/events.rs"]
 mod events;
+#[path = "cli/fix.rs"]
+mod fix;
 #[path = "cli/good_data.rs"]
 mod good_data;
 #[path = "cli/good_runs.rs"]

@@ -7,6 +7,7 @@
 //! Only [`graph`] knows what an operator means.
 
 mod attribute;
+mod batch_norm;
 mod build;
 mod float32;
 pub mod graph;
@@ -20,6 +21,7 @@ mod tensor;
 mod trained;
 
 pub use attribute::{attr_float, attr_int, attr_ints, attr_string, attr_strings, attr_tensor, find_attr};
+pub use batch_norm::{BatchNormChange, BatchNormFix, Replacement, fix_batch_norm};
 pub use build::{
     Extent, data_type, make_attr_float, make_attr_int, make_attr_ints, make_attr_string, make_attr_strings,
     make_attr_tensor, make_node, make_tensor, make_tensor_f32, make_tensor_i64, make_value_info,

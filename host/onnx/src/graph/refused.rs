@@ -26,7 +26,7 @@ pub(super) const REFUSED: &[Refused] = &[
     Refused {
         op: "BatchNormalization",
         reason: "it is trained on statistics of the whole batch, so every sample's gradient depends on the others",
-        remedy: "replace it by GroupNorm (torch.nn.GroupNorm), for example with 4 to 32 channels a group",
+        remedy: "replace it by GroupNorm, with damper fix or as torch.nn.GroupNorm in the source",
     },
     Refused { op: "Bernoulli", reason: RANDOM, remedy: REMOVE },
     Refused { op: "DeformConv", reason: SAMPLED, remedy: FIXED },

@@ -22,7 +22,7 @@ fn batch_normalization_is_refused_with_its_replacement() {
     assert_eq!(
         refusal(&model),
         "node 'y' (BatchNormalization): it is trained on statistics of the whole batch, so every sample's gradient \
-         depends on the others; replace it by GroupNorm (torch.nn.GroupNorm), for example with 4 to 32 channels a group"
+         depends on the others; replace it by GroupNorm, with damper fix or as torch.nn.GroupNorm in the source"
     );
 }
 

@@ -1,0 +1,117 @@
+//! `damper fix`: a model without layers that mix the samples of a batch.
+
+use super::{Failure, answer, answer_json};
+use clap::Args;
+use damper_onnx::graph::{Graph, GraphOptions};
+use damper_onnx::{
+    self as onnx, BatchNormChange, BatchNormFix, Replacement, TensorError, decode_tensor, fix_batch_norm,
+};
+use damper_train::files::{Access, write};
+use damper_train::init::converted;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+const AFTER_HELP: &str = "\
+BatchNormalization mixes the samples of a batch, so none has a gradient of its
+own. A layer without statistics (means 0, variances 1), or in training mode,
+becomes a GroupNorm with the same weights: train the model afterwards. A layer
+with statistics, as of a pretrained model, is a scale and a shift: it is merged
+into the convolution or linear layer before it, or else stays a scale and a
+shift, which are trained. That changes no output.
+
+Example:
+  damper fix resnet18.onnx -o resnet18-fixed.onnx
+  damper train resnet18-fixed.onnx --data cifar:cifar-10-binary.tar.gz ...";
+
+/// Replaces BatchNormalization, which cannot be trained privately.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct FixArgs {
+    /// The model, exported as .onnx
+    #[arg(value_name = "MODEL.onnx")]
+    model: PathBuf,
+    /// The file to write
+    #[arg(short, long = "out", value_name = "OUT.onnx")]
+    out: PathBuf,
+    /// What a BatchNormalization becomes: `group`, a GroupNorm; `merge`, a scale and a shift by its statistics; `auto`, merged if it
+    /// has statistics and is not in training mode
+    #[arg(long, value_name = "auto|group|merge", default_value = "auto")]
+    batch_norm: BatchNormFix,
+    /// Groups of each GroupNorm [default: the largest divisor of the channels up to 32 that leaves two channels a group]
+    #[arg(long, value_name = "G")]
+    groups: Option<usize>,
+    /// Prints one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Fixed {
+    model: String,
+    out: String,
+    changes: Vec<Change>,
+    /// Why the model still cannot be trained, if so.
+    refusal: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Change {
+    node: String,
+    operator: &'static str,
+    to: String,
+}
+
+impl From<BatchNormChange> for Change {
+    fn from(change: BatchNormChange) -> Self {
+        let to = match change.to {
+            Replacement::GroupNorm { groups, channels } => {
+                format!("GroupNorm of {groups} groups of {channels} channels")
+            }
+            Replacement::Merged { layer } => format!("merged into the layer '{layer}'"),
+            Replacement::Affine => "a scale and a shift, by its statistics".into(),
+            Replacement::Kept { why } => format!("kept: {why}"),
+        };
+        Self { node: change.node, operator: "BatchNormalization", to }
+    }
+}
+
+pub(super) fn run(args: &FixArgs) -> Result<(), Failure> {
+    if args.out.exists() && !args.out.is_file() {
+        return Err(Failure::in_file(&args.out, "is there and no plain file; name another -o"));
+    }
+    let mut model = onnx::load(&args.model)?;
+    if let Some(warning) = converted(&mut model, &args.model) {
+        let _ = writeln!(io::stderr(), "warning: {warning}");
+    }
+    let tensors = model.graph.iter().flat_map(|graph| &graph.initializer);
+    let is_elsewhere = |error: &TensorError| matches!(error, TensorError::External(_));
+    if let Some(error) = tensors.filter_map(|tensor| decode_tensor(tensor).err()).find(is_elsewhere) {
+        return Err(Failure::of_file(&args.model, error));
+    }
+    let changes = fix_batch_norm(&mut model, args.batch_norm, args.groups)
+        .map_err(|error| Failure::of_file(&args.model, error))?;
+    let refusal = Graph::from_model(&model, &GraphOptions::default()).err().map(|error| error.to_string());
+    write(&args.out, &onnx::encode(&model), Access::Public)?;
+    let fixed = Fixed {
+        model: args.model.display().to_string(),
+        out: args.out.display().to_string(),
+        changes: changes.into_iter().map(Change::from).collect(),
+        refusal,
+    };
+    if args.json { answer_json(&fixed) } else { answer(&fixed.to_string()) }
+}
+
+impl std::fmt::Display for Fixed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for Change { node, operator, to } in &self.changes {
+            writeln!(f, "  {operator} '{node}': {to}")?;
+        }
+        let changed = self.changes.iter().filter(|change| !change.to.starts_with("kept")).count();
+        write!(f, "{}: {changed} of {} BatchNormalization replaced", self.out, self.changes.len())?;
+        match &self.refusal {
+            None => Ok(()),
+            Some(refusal) => write!(f, "\nit still cannot be trained: {refusal}"),
+        }
+    }
+}
