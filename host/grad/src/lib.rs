@@ -31,7 +31,7 @@ pub use derive::{UNREACHED, derive};
 pub use derive_error::DeriveError;
 pub use factor::Costs;
 pub use grad_graph::GradGraph;
-pub use options::{DeriveOptions, Loss, Reduction};
+pub use options::{DeriveOptions, LabelWeights, Loss, Reduction};
 pub use readout::{GradStrategy, Readout};
 pub use rules::{has_nonzero_derivative, is_differentiated, rules};
 pub use warnings::warnings;

@@ -3,6 +3,7 @@
 mod bce_with_logits;
 mod from_output;
 mod head;
+mod label_weights;
 mod labels;
 mod mse;
 mod softmax_cross_entropy;
@@ -47,11 +48,12 @@ pub fn emit(
             "choose the output that feeds the loss with `output`",
         ));
     }
+    label_weights::check(options)?;
     let z = Head::new(em, &output);
     let (loss, labels, seed) = match &options.loss {
         Loss::SoftmaxCrossEntropy => softmax_cross_entropy::emit(em, &z, name, options)?,
         Loss::Mse => mse::emit(em, &z, options.reduction),
-        Loss::BceWithLogits => bce_with_logits::emit(em, &z, options.reduction),
+        Loss::BceWithLogits => bce_with_logits::emit(em, &z, options)?,
         Loss::Output(_) => from_output::emit(em, &z, name)?,
     };
     let seed = z.scatter(em, &seed);

@@ -1,4 +1,4 @@
-//! The options of a derivation: loss, reduction, readout.
+//! The options of a derivation: loss, weights of labels, reduction, readout.
 
 use super::readout::Readout;
 use std::num::NonZeroUsize;
@@ -27,8 +27,28 @@ pub enum Reduction {
     Sum,
 }
 
+/// How much each label counts in a loss of classes. All of it is public.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct LabelWeights {
+    /// `w`, by which the loss of each class is multiplied: one for each class, or two for [`Loss::BceWithLogits`], of the labels 0 and 1.
+    /// None if empty. A sample's loss is not divided by its weight, as PyTorch's mean over a batch is: no sample's loss depends on others.
+    pub class_weights: Vec<f32>,
+    /// `α`: labels are `1 − α` of their class and `α/K` of each of the K classes (Szegedy et al., 2016). From 0 to below 1.
+    pub label_smoothing: f32,
+    /// `γ`: the loss of a label with the probability p is multiplied by `(1 − p)^γ` (focal loss, Lin et al., 2017). 0, or 1 and more.
+    pub focal_gamma: f32,
+}
+
+impl LabelWeights {
+    /// Whether every label counts as it is.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// What [`derive()`](crate::derive()) is to emit.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct DeriveOptions {
     /// The loss whose gradient is taken.
     pub loss: Loss,
@@ -38,6 +58,8 @@ pub struct DeriveOptions {
     pub class_axis: Option<i64>,
     /// How a sample's loss is taken of those of its tokens or elements.
     pub reduction: Reduction,
+    /// How much each label counts.
+    pub label_weights: LabelWeights,
     /// What is read out of the sweep.
     pub readout: Readout,
     /// At how many points gradients are taken, to be mixed for each sample.
@@ -52,6 +74,7 @@ impl DeriveOptions {
             output: None,
             class_axis: None,
             reduction: Reduction::Mean,
+            label_weights: LabelWeights::default(),
             readout: Readout::PerSample,
             points: NonZeroUsize::MIN,
         }

@@ -254,11 +254,15 @@ fn mechanism(out: &mut String, statement: &Statement) {
             ("learning rate", method.learning_rate.clone()),
             (
                 "loss",
-                [Some(&*record.training.loss), record.training.reduction.as_deref()]
-                    .into_iter()
-                    .flatten()
-                    .collect::<Vec<_>>()
-                    .join(", "),
+                [
+                    Some(&*record.training.loss),
+                    record.training.reduction.as_deref(),
+                    record.training.label_weights.as_deref(),
+                ]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(", "),
             ),
         ],
     );

@@ -1,6 +1,6 @@
-//! Losses and reductions by their names.
+//! Losses, reductions and weights of labels by their names.
 
-use damper_grad::{DeriveOptions, Loss, Reduction};
+use damper_grad::{DeriveOptions, LabelWeights, Loss, Reduction};
 
 /// A loss as the command line takes it.
 pub fn loss_name(loss: &Loss) -> String {
@@ -18,5 +18,30 @@ pub fn reduction_name(options: &DeriveOptions) -> Option<&'static str> {
         (Loss::Output(_), _) => None,
         (_, Reduction::Mean) => Some("mean"),
         (_, Reduction::Sum) => Some("sum"),
+    }
+}
+
+/// How much labels count, if not all alike.
+pub fn label_weights_text(weights: &LabelWeights) -> Option<String> {
+    let LabelWeights { class_weights, label_smoothing, focal_gamma } = weights;
+    let list = class_weights.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let parts = [
+        (!class_weights.is_empty()).then(|| format!("class weights {list}")),
+        (*label_smoothing != 0.0).then(|| format!("label smoothing {label_smoothing}")),
+        (*focal_gamma != 0.0).then(|| format!("focal gamma {focal_gamma}")),
+    ];
+    let text = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn label_weights_are_named_where_given() {
+        assert_eq!(label_weights_text(&LabelWeights::default()), None);
+        let all = LabelWeights { class_weights: vec![1.0, 2.5], label_smoothing: 0.1, focal_gamma: 2.0 };
+        assert_eq!(label_weights_text(&all).unwrap(), "class weights 1, 2.5, label smoothing 0.1, focal gamma 2");
     }
 }

@@ -1,7 +1,7 @@
 //! Builds the report of a run, field by field.
 
 use super::digest::digest;
-use super::loss::{loss_name, reduction_name};
+use super::loss::{label_weights_text, loss_name, reduction_name};
 use super::method::{GaLoreReport, MethodReport, NormStepReport};
 use super::train_report::{
     HeldOut, HeldOutNoise, MechanismReport, NOT_TESTED, Privacy, REFUTED, RecordingReport, TESTED, TrainReport,
@@ -254,6 +254,7 @@ fn training(run: &Run, outcome: &Outcome) -> Training {
         epochs: run.config.epochs,
         loss: loss_name(&run.derive.loss),
         reduction: reduction_name(&run.derive).map(Into::into),
+        label_weights: label_weights_text(&run.derive.label_weights),
         output: run.derive.output.clone().unwrap_or_default(),
         init_seed: run.init_seed,
         parameters: run.grad.trained_len(),

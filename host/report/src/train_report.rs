@@ -187,6 +187,9 @@ pub struct Training {
     pub loss: String,
     /// `mean` or `sum` over a sample's tokens or elements; none where the model computes its loss.
     pub reduction: Option<Cow<'static, str>>,
+    /// How much labels count, if not all alike: class weights, label smoothing, focal loss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_weights: Option<String>,
     /// The model output that feeds it.
     pub output: String,
     /// The public seed of the initial parameters, where the model file leaves them out.

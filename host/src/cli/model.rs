@@ -1,8 +1,8 @@
 //! Flags that say how a model is read and what is differentiated: the same for `train`, `derive` and `inspect`.
 
-use super::Failure;
+use super::{Failure, number32};
 use clap::Args;
-use damper_grad::{DeriveOptions, Loss, Reduction};
+use damper_grad::{DeriveOptions, LabelWeights, Loss, Reduction};
 use damper_onnx::graph::GraphOptions;
 use damper_train::init::{self, Loaded};
 use std::path::Path;
@@ -24,6 +24,15 @@ pub(super) struct ModelArgs {
     /// A sample's loss of those of its tokens or elements: their mean over the ones that count, or their sum
     #[arg(long, value_name = "mean|sum", default_value = "mean", value_parser = reduction)]
     pub reduction: Reduction,
+    /// By what the loss of each class is multiplied, public; with bce-with-logits that of the labels 0 and 1
+    #[arg(long, value_name = "W,W,...", value_delimiter = ',', value_parser = number32)]
+    pub class_weights: Vec<f32>,
+    /// softmax-cross-entropy: takes a share A of each label and divides it among all classes
+    #[arg(long, value_name = "A", default_value_t = 0.0, hide_default_value = true, value_parser = number32)]
+    pub label_smoothing: f32,
+    /// Focal loss: multiplies the loss of a label with the probability p by (1 - p)^G; 2 is usual, 1 the least
+    #[arg(long, value_name = "G", default_value_t = 0.0, hide_default_value = true, value_parser = number32)]
+    pub focal_gamma: f32,
     /// Trains exactly the initializers that match, and no others (`*` and `?`; may be repeated)
     #[arg(long, value_name = "PATTERN", conflicts_with_all = ["train", "freeze"])]
     pub only: Vec<String>,
@@ -69,6 +78,11 @@ impl ModelArgs {
             output: self.output.clone(),
             class_axis: self.class_axis,
             reduction: self.reduction,
+            label_weights: LabelWeights {
+                class_weights: self.class_weights.clone(),
+                label_smoothing: self.label_smoothing,
+                focal_gamma: self.focal_gamma,
+            },
             ..DeriveOptions::new(self.loss.clone())
         }
     }

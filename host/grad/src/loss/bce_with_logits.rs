@@ -5,13 +5,15 @@
 //! spread.
 
 use super::head::Head;
+use super::label_weights;
 use super::labels::{IGNORED, labels};
 use super::sums::{divisor, sum_each};
+use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::options::Reduction;
+use crate::options::{DeriveOptions, Reduction};
 
 /// Loss `[N]`, labels of the output's shape, gradient.
-pub fn emit(em: &mut Emitter, z: &Head, reduction: Reduction) -> (Var, Option<Var>, Var) {
+pub fn emit(em: &mut Emitter, z: &Head, options: &DeriveOptions) -> Result<(Var, Option<Var>, Var), DeriveError> {
     let z = &z.var;
     let labels = labels(z.dtype, &z.shape[1..]);
     let hinge = em.unary("Relu", z);
@@ -26,6 +28,8 @@ pub fn emit(em: &mut Emitter, z: &Head, reduction: Reduction) -> (Var, Option<Va
     let each = em.add(&linear, &soft);
     let probability = em.unary("Sigmoid", z);
     let difference = em.sub(&probability, &labels);
+    let (each, difference) =
+        label_weights::of_signs(em, (each, difference), (&probability, &labels), &options.label_weights)?;
 
     let ignored = em.scalar(z.dtype, IGNORED as f64);
     let is_ignored = em.compare("Equal", &labels, &ignored);
@@ -34,12 +38,12 @@ pub fn emit(em: &mut Emitter, z: &Head, reduction: Reduction) -> (Var, Option<Va
     let sum = sum_each(em, &each);
     let grad = em.choose(&is_ignored, &zero, &difference);
     // One element is its own mean.
-    if reduction == Reduction::Sum || z.len() == 1 {
-        return (sum, Some(labels), grad);
+    if options.reduction == Reduction::Sum || z.len() == 1 {
+        return Ok((sum, Some(labels), grad));
     }
     let counted = em.choose(&is_ignored, &zero, &one);
     let divisor = divisor(em, &counted);
     let grad = em.div(&grad, &divisor);
     let divisor = em.per_sample(&divisor, &[]);
-    (em.div(&sum, &divisor), Some(labels), grad)
+    Ok((em.div(&sum, &divisor), Some(labels), grad))
 }

@@ -3,9 +3,10 @@
 //! Summed: both times the number of counted tokens.
 //!
 //! A token with the label −100 is not counted. The label is compared with each class number, so none is ever used as an
-//! index. Uncounted tokens are masked by `Where`, so that what is not finite in them does not spread.
+//! index. [`LabelWeights`](crate::options::LabelWeights) change both as `label_weights` has it. Uncounted tokens are masked by `Where`, so that what is not finite in them does not spread.
 
 use super::head::Head;
+use super::label_weights::{self, Rows};
 use super::labels::{IGNORED, labels};
 use super::sums::divisor;
 use crate::derive_error::DeriveError;
@@ -57,13 +58,21 @@ pub fn emit(
     let ignored = em.constant(Tensor { shape: vec![], data: TensorData::I64(vec![IGNORED]) });
     let is_ignored = em.compare("Equal", &label, &ignored);
     let zero = em.scalar(z.var.dtype, 0.0);
-    let picked = em.choose(&is_label, &log_probability, &zero);
-    let axes: Vec<usize> = (1..rows.rank()).collect();
-    let total = em.reduce_sum(&picked, &axes, false);
-
     let one = em.scalar(z.var.dtype, 1.0);
-    let less = em.sub(&probability, &one);
-    let difference = em.choose(&is_label, &less, &probability);
+    let (each, difference) = if options.label_weights.is_plain() {
+        let less = em.sub(&probability, &one);
+        (em.choose(&is_label, &log_probability, &zero), em.choose(&is_label, &less, &probability))
+    } else {
+        let rows = Rows {
+            log_probability: &log_probability,
+            probability: &probability,
+            is_label: &is_label,
+            is_ignored: &is_ignored,
+        };
+        label_weights::emit(em, &rows, &options.label_weights, classes)?
+    };
+    let axes: Vec<usize> = (1..rows.rank()).collect();
+    let total = em.reduce_sum(&each, &axes, false);
     let grad = em.choose(&is_ignored, &zero, &difference);
     let loss = em.unary("Neg", &total);
     let (loss, grad) = if single || options.reduction == Reduction::Sum {

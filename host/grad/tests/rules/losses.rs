@@ -1,7 +1,7 @@
 //! Cases of the losses.
 
 use super::builder::{BATCH_FIRST, Case, GraphBuilder};
-use damper_grad::{DeriveOptions, Loss, Reduction};
+use damper_grad::{DeriveOptions, LabelWeights, Loss, Reduction};
 use damper_onnx::graph::BatchAxis;
 use damper_onnx::make_attr_ints;
 
@@ -18,6 +18,11 @@ pub fn cases() -> Vec<Case> {
     let on_axis = |axis| DeriveOptions { class_axis: Some(axis), ..DeriveOptions::new(Loss::SoftmaxCrossEntropy) };
     let mse = DeriveOptions::new(Loss::Mse);
     let bce = DeriveOptions::new(Loss::BceWithLogits);
+    let weighted = |options: &DeriveOptions, weights: &[f32], smoothing: f32, gamma: f32| DeriveOptions {
+        label_weights: LabelWeights { class_weights: weights.to_vec(), label_smoothing: smoothing, focal_gamma: gamma },
+        ..options.clone()
+    };
+    let weights = [0.5, 2.0, 0.0, 1.25];
     let summed = |options: &DeriveOptions| DeriveOptions { reduction: Reduction::Sum, ..options.clone() };
 
     let mut merged = GraphBuilder::new(17);
@@ -45,6 +50,20 @@ pub fn cases() -> Vec<Case> {
         huge("softmax-cross-entropy: logits up to 1e4", &[3, 4], on_axis(2)),
         merged.case_with("softmax-cross-entropy: tokens merged into the batch", rows, entropy.clone()),
         transposed.case_with("softmax-cross-entropy: the batch on axis 1", second, entropy),
+        one("softmax-cross-entropy: class weights", &[3, 4], weighted(&on_axis(2), &weights, 0.0, 0.0)),
+        one("softmax-cross-entropy: label smoothing", &[3, 4], weighted(&on_axis(2), &[], 0.1, 0.0)),
+        one("softmax-cross-entropy: weights and smoothing", &[4, 3], weighted(&on_axis(1), &weights, 0.3, 0.0)),
+        one("softmax-cross-entropy: focal", &[5], weighted(&on_axis(1), &[], 0.0, 2.0)),
+        one(
+            "softmax-cross-entropy: focal, weights, summed",
+            &[3, 4],
+            summed(&weighted(&on_axis(2), &weights, 0.0, 1.0)),
+        ),
+        huge("softmax-cross-entropy: weights, logits up to 1e4", &[3, 4], weighted(&on_axis(2), &weights, 0.0, 0.0)),
+        huge("softmax-cross-entropy: focal, logits up to 1e4", &[3, 4], weighted(&on_axis(2), &weights, 0.0, 2.5)),
+        one("bce-with-logits: class weights", &[2, 3], weighted(&bce, &[0.5, 3.0], 0.0, 0.0)),
+        one("bce-with-logits: focal", &[2, 3], weighted(&bce, &[], 0.0, 2.0)),
+        one("bce-with-logits: focal and weights", &[2, 3], weighted(&bce, &[1.0, 4.0], 0.0, 1.5)),
         one("mse", &[2, 3], mse.clone()),
         one("mse: summed", &[2, 3], summed(&mse)),
         one("bce-with-logits", &[2, 3], bce.clone()),

@@ -12,7 +12,7 @@ mod reduction;
 #[path = "reference/window.rs"]
 mod window;
 
-use damper_grad::{DeriveOptions, Loss, Reduction};
+use damper_grad::{DeriveOptions, LabelWeights, Loss, Reduction};
 use damper_onnx::graph::{Graph, Node, Origin, TensorData, ValueId};
 
 /// A dense array.
@@ -85,11 +85,20 @@ pub fn loss(graph: &Graph, options: &DeriveOptions, inputs: &[Vec<f64>], label: 
     let pairs = || z.data.iter().zip(label);
     let each: Vec<f64> = match options.loss {
         Loss::Mse => pairs().map(|(z, t)| (z - t).powi(2)).collect(),
-        Loss::BceWithLogits => {
-            pairs().filter(|(_, t)| **t != -100.0).map(|(z, t)| log_sum_exp(&[0.0, *z]) - z * t).collect()
-        }
+        Loss::BceWithLogits => pairs()
+            .filter(|(_, t)| **t != -100.0)
+            .map(|(z, t)| {
+                let p = 1.0 / (1.0 + (-z).exp());
+                let weight = match options.label_weights.class_weights[..] {
+                    [zero, one] => f64::from(zero) * (1.0 - t) + f64::from(one) * t,
+                    _ => 1.0,
+                };
+                let right = t * p + (1.0 - t) * (1.0 - p);
+                weight * focus(right, &options.label_weights) * (log_sum_exp(&[0.0, *z]) - z * t)
+            })
+            .collect(),
         Loss::Output(_) => return z.data[0],
-        Loss::SoftmaxCrossEntropy => cross_entropies(z, label, options.class_axis),
+        Loss::SoftmaxCrossEntropy => cross_entropies(z, label, options),
     };
     let sum: f64 = each.iter().sum();
     match options.reduction {
@@ -100,8 +109,8 @@ pub fn loss(graph: &Graph, options: &DeriveOptions, inputs: &[Vec<f64>], label: 
 }
 
 /// One loss a counted token.
-fn cross_entropies(z: &Array, label: &[f64], class_axis: Option<i64>) -> Vec<f64> {
-    let axis = class_axis.unwrap_or(-1).rem_euclid(z.shape.len() as i64) as usize;
+fn cross_entropies(z: &Array, label: &[f64], options: &DeriveOptions) -> Vec<f64> {
+    let axis = options.class_axis.unwrap_or(-1).rem_euclid(z.shape.len() as i64) as usize;
     let (before, classes) = (z.shape[..axis].iter().product::<usize>(), z.shape[axis]);
     let after: usize = z.shape[axis + 1..].iter().product();
     let mut each = vec![];
@@ -109,9 +118,22 @@ fn cross_entropies(z: &Array, label: &[f64], class_axis: Option<i64>) -> Vec<f64
         let (b, a) = (token / after, token % after);
         assert!(b < before);
         let row: Vec<f64> = (0..classes).map(|c| z.data[(b * classes + c) * after + a]).collect();
-        each.push(log_sum_exp(&row) - row[label as usize]);
+        let weights = &options.label_weights;
+        let loss = |class: usize| {
+            let weight = weights.class_weights.get(class).map_or(1.0, |weight| f64::from(*weight));
+            weight * (log_sum_exp(&row) - row[class])
+        };
+        let share = f64::from(weights.label_smoothing);
+        let of_all = (0..classes).map(loss).sum::<f64>() / classes as f64;
+        let right = (row[label as usize] - log_sum_exp(&row)).exp();
+        each.push(focus(right, weights) * ((1.0 - share) * loss(label as usize) + share * of_all));
     }
     each
+}
+
+/// What the focal loss multiplies the loss of a label with the probability `p` by.
+fn focus(p: f64, weights: &LabelWeights) -> f64 {
+    (1.0 - p).powf(f64::from(weights.focal_gamma))
 }
 
 /// `ln Σ exp x`, without overflow.

@@ -1,0 +1,174 @@
+//! Class weights, label smoothing and the focal loss: what they multiply a label's loss and its gradient by.
+//!
+//! Softmax cross-entropy of the log-probabilities `ln p` and the target `t`, `t_c = w_c·((1 − α)·[c = label] + α/K)`:
+//! `ℓ = −Σ t_c·ln p_c` ⇒ `dz = p·Σt − t`. Focal: `ℓ = −w·(1 − p)^γ·ln p` of the label's p and w ⇒ `dz = a·([c = label] − p_c)`,
+//! `a = w·(γ·p·(1 − p)^(γ−1)·ln p − (1 − p)^γ)`.
+
+use crate::derive_error::DeriveError;
+use crate::emit::{Emitter, Var};
+use crate::options::{DeriveOptions, LabelWeights, Loss};
+
+/// Refuses what the loss does not take.
+pub fn check(options: &DeriveOptions) -> Result<(), DeriveError> {
+    let LabelWeights { class_weights, label_smoothing, focal_gamma } = &options.label_weights;
+    let refuse = |setting: &str, reason: &str, remedy: &str| Err(DeriveError::new(setting, reason, remedy));
+    let of_classes = matches!(options.loss, Loss::SoftmaxCrossEntropy);
+    let of_labels = of_classes || options.loss == Loss::BceWithLogits;
+    let (weights, smoothing, focal) = ("`class_weights`", "`label_smoothing`", "`focal_gamma`");
+    if !class_weights.is_empty() && !of_labels {
+        return refuse(weights, "the loss has no classes", "use it with softmax-cross-entropy or bce-with-logits");
+    }
+    if !class_weights.iter().all(|weight| weight.is_finite() && *weight >= 0.0) {
+        return refuse(weights, "a weight is negative or not finite", "give weights of 0 or above");
+    }
+    if !(0.0..1.0).contains(label_smoothing) {
+        return refuse(smoothing, "a share of each label", "give a number from 0 to below 1");
+    }
+    if *label_smoothing > 0.0 && !of_classes {
+        return refuse(
+            smoothing,
+            "the loss has no classes to share a label among",
+            "use it with softmax-cross-entropy",
+        );
+    }
+    if *focal_gamma != 0.0 && !of_labels {
+        return refuse(
+            focal,
+            "the loss has no probability of a label",
+            "use it with softmax-cross-entropy or bce-with-logits",
+        );
+    }
+    if *focal_gamma != 0.0 && !(1.0..=64.0).contains(focal_gamma) {
+        return refuse(focal, "the gradient needs an exponent from 1 to 64", "give one such as 2, or 0 for none");
+    }
+    if *focal_gamma != 0.0 && *label_smoothing > 0.0 {
+        return refuse(focal, "it weighs one label, and smoothing shares it among all", "leave one of them out");
+    }
+    Ok(())
+}
+
+/// A row of logits, the classes last: `[N, K]` or `[N, T, K]`.
+pub struct Rows<'a> {
+    /// `ln p`.
+    pub log_probability: &'a Var,
+    /// `p`.
+    pub probability: &'a Var,
+    /// Whether the class is the label.
+    pub is_label: &'a Var,
+    /// Whether the token does not count.
+    pub is_ignored: &'a Var,
+}
+
+/// `−ℓ` in parts to be summed over a sample, and `dz`, before ignored tokens are masked in it.
+pub fn emit(
+    em: &mut Emitter,
+    rows: &Rows<'_>,
+    weights: &LabelWeights,
+    classes: usize,
+) -> Result<(Var, Var), DeriveError> {
+    let given = &weights.class_weights;
+    if !given.is_empty() && given.len() != classes {
+        let reason = format!("it has {} weights, and the output {classes} classes", given.len());
+        return Err(DeriveError::new("`class_weights`", reason, "give one weight for each class"));
+    }
+    let weight = |class: usize| given.get(class).map_or(1.0, |weight| f64::from(*weight));
+    let dtype = rows.probability.dtype;
+    let last = rows.probability.rank() - 1;
+    let zero = em.scalar(dtype, 0.0);
+    if weights.focal_gamma == 0.0 {
+        let share = f64::from(weights.label_smoothing);
+        let off = |class: usize| weight(class) * share / classes as f64;
+        let on = em.floats(dtype, &[classes], (0..classes).map(|class| weight(class) * (1.0 - share) + off(class)));
+        let off = em.floats(dtype, &[classes], (0..classes).map(off));
+        let target = em.choose(rows.is_label, &on, &off);
+        let sum = em.reduce_sum(&target, &[last], true);
+        let each = em.mul(&target, rows.log_probability);
+        // What is not finite in other classes, or in tokens that do not count, does not spread.
+        let each = if share == 0.0 {
+            em.choose(rows.is_label, &each, &zero)
+        } else {
+            em.choose(rows.is_ignored, &zero, &each)
+        };
+        let expected = em.mul(rows.probability, &sum);
+        let difference = em.sub(&expected, &target);
+        return Ok((each, difference));
+    }
+    let of_label = |em: &mut Emitter, x: &Var| {
+        let picked = em.choose(rows.is_label, x, &zero);
+        em.reduce_sum(&picked, &[last], true)
+    };
+    let p = of_label(em, rows.probability);
+    let log = of_label(em, rows.log_probability);
+    let all = em.floats(dtype, &[classes], (0..classes).map(weight));
+    let w = of_label(em, &all);
+    let (less, more) = powers(em, &p, weights.focal_gamma);
+    let weighted = em.mul(&w, &more);
+    let each = em.mul(&weighted, &log);
+    let slope = em.mul(&p, &less);
+    let slope = em.mul(&slope, &log);
+    let slope = em.scale(&slope, f64::from(weights.focal_gamma));
+    let slope = em.sub(&slope, &more);
+    let slope = em.mul(&w, &slope);
+    let one = em.scalar(dtype, 1.0);
+    let hot = em.choose(rows.is_label, &one, &zero);
+    let rest = em.sub(&hot, rows.probability);
+    let difference = em.mul(&slope, &rest);
+    Ok((each, difference))
+}
+
+/// `(1 − p)^(γ−1)` and `(1 − p)^γ`.
+fn powers(em: &mut Emitter, p: &Var, gamma: f32) -> (Var, Var) {
+    let one = em.scalar(p.dtype, 1.0);
+    let rest = em.sub(&one, p);
+    // Rounding may leave p above 1.
+    let rest = em.unary("Relu", &rest);
+    let exponent = em.scalar(p.dtype, f64::from(gamma) - 1.0);
+    let less = em.binary("Pow", &rest, &exponent);
+    let more = em.mul(&less, &rest);
+    (less, more)
+}
+
+/// The loss `each` of labels `t` from 0 to 1 and its gradient `σ(z) − t`, weighted. Of the label's probability
+/// `p = t·σ + (1 − t)·(1 − σ)`: `ℓ·(1 − p)^γ ⇒ dz·(1 − p)^γ − γ·ℓ·(1 − p)^(γ−1)·σ·(1 − σ)·(2t − 1)`.
+pub fn of_signs(
+    em: &mut Emitter,
+    (each, difference): (Var, Var),
+    (probability, labels): (&Var, &Var),
+    weights: &LabelWeights,
+) -> Result<(Var, Var), DeriveError> {
+    let (mut each, mut difference) = (each, difference);
+    let dtype = each.dtype;
+    if weights.focal_gamma != 0.0 {
+        let one = em.scalar(dtype, 1.0);
+        let other = em.sub(&one, probability);
+        let twice = em.scale(labels, 2.0);
+        let sign = em.sub(&twice, &one);
+        // t·σ + (1 − t)·(1 − σ) = (1 − σ) + t·(2σ − 1)
+        let slope = em.sub(probability, &other);
+        let toward = em.mul(labels, &slope);
+        let p = em.add(&other, &toward);
+        let (less, more) = powers(em, &p, weights.focal_gamma);
+        let variance = em.mul(probability, &other);
+        let moved = em.mul(&variance, &sign);
+        let moved = em.mul(&moved, &less);
+        let moved = em.mul(&moved, &each);
+        let moved = em.scale(&moved, f64::from(weights.focal_gamma));
+        let held = em.mul(&difference, &more);
+        difference = em.sub(&held, &moved);
+        each = em.mul(&each, &more);
+    }
+    match weights.class_weights[..] {
+        [] => Ok((each, difference)),
+        [of_zero, of_one] => {
+            let base = em.scalar(dtype, f64::from(of_zero));
+            let change = em.scale(labels, f64::from(of_one) - f64::from(of_zero));
+            let weight = em.add(&base, &change);
+            Ok((em.mul(&each, &weight), em.mul(&difference, &weight)))
+        }
+        _ => Err(DeriveError::new(
+            "`class_weights`",
+            "bce-with-logits has labels of 0 and 1",
+            "give two weights, of the label 0 and of the label 1",
+        )),
+    }
+}
