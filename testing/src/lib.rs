@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// Names what must not be skipped, separated by commas: `DAMPER_REQUIRE=ort,qemu`.
 pub const REQUIRE: &str = "DAMPER_REQUIRE";
@@ -24,6 +24,31 @@ pub fn may_mount(folder: &Path) -> bool {
     let mut probe = Command::new("unshare");
     probe.args(["-Urm", "mount", "-t", "tmpfs", "tmpfs"]).arg(folder);
     probe.output().is_ok_and(|output| output.status.success())
+}
+
+/// The name under which this test program knows a test function, for `--exact`: its path without the crate.
+///
+/// # Panics
+///
+/// `test` is no function of a module.
+#[must_use]
+pub fn test_name<T>(test: T) -> &'static str {
+    let path = std::any::type_name_of_val(&test);
+    path.split_once("::").unwrap_or_else(|| panic!("{path} is no path of a function")).1
+}
+
+/// Asserts that a test program ran exactly one test, and that it passed. A name that matches no test is also a success for the program.
+///
+/// # Panics
+///
+/// The program failed, or ran another number of tests.
+pub fn assert_one_passed(output: &Output) {
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && printed.contains("1 passed"),
+        "{printed}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 fn is_named(need: &str, required: &str) -> bool {
@@ -73,6 +98,18 @@ mod tests {
     fn only_named_needs_are_required() {
         assert!(is_named("ort", "ort") && is_named("qemu", "ort, qemu"));
         assert!(!is_named("ort", "") && !is_named("ort", "ort-cuda,qemu"));
+    }
+
+    #[test]
+    fn test_name_is_path_without_crate() {
+        assert_eq!(test_name(test_name_is_path_without_crate), "tests::test_name_is_path_without_crate");
+    }
+
+    #[test]
+    #[should_panic(expected = "0 passed")]
+    fn unknown_test_name_is_no_pass() {
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        assert_one_passed(&program.args(["--exact", "tests::no_such_test"]).output().unwrap());
     }
 
     #[test]

@@ -367,7 +367,6 @@ const CHILD: &str = "DAMPER_TEST_CHILD";
 
 #[test]
 fn a_library_that_the_user_named_and_that_cannot_be_used_is_never_replaced() {
-    let name = "backend::tests::a_library_that_the_user_named_and_that_cannot_be_used_is_never_replaced";
     if std::env::var_os(CHILD).is_some() {
         for choice in [Choice::Auto, Choice::Ort, Choice::Cuda] {
             let message = open(choice).err().unwrap().to_string();
@@ -376,18 +375,20 @@ fn a_library_that_the_user_named_and_that_cannot_be_used_is_never_replaced() {
         assert_eq!(open(Choice::Tract).unwrap().name(), "tract");
         return;
     }
-    let status = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", name])
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            damper_testing::test_name(a_library_that_the_user_named_and_that_cannot_be_used_is_never_replaced),
+        ])
         .env(CHILD, "1")
         .env("ORT_DYLIB_PATH", "/nonexistent/lib.so")
         .output()
         .unwrap();
-    assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stdout));
+    damper_testing::assert_one_passed(&child);
 }
 
 #[test]
 fn where_no_library_is_found_auto_takes_tract_and_says_so() {
-    let name = "backend::tests::where_no_library_is_found_auto_takes_tract_and_says_so";
     if std::env::var_os(CHILD).is_some() {
         match open(Choice::Ort) {
             Ok(backend) => damper_testing::skip("no-ort", backend.note()),
@@ -402,7 +403,7 @@ fn where_no_library_is_found_auto_takes_tract_and_says_so() {
         return;
     }
     let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", name])
+        .args(["--exact", damper_testing::test_name(where_no_library_is_found_auto_takes_tract_and_says_so)])
         .env(CHILD, "1")
         .env("PATH", "")
         .env_remove("ORT_DYLIB_PATH")
@@ -410,7 +411,7 @@ fn where_no_library_is_found_auto_takes_tract_and_says_so() {
         .env_remove("LD_LIBRARY_PATH")
         .output()
         .unwrap();
-    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+    damper_testing::assert_one_passed(&child);
 }
 
 #[test]

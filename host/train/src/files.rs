@@ -437,7 +437,10 @@ mod tests {
                 .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"])
                 .arg(folder.path())
                 .arg(std::env::current_exe().unwrap())
-                .args(["--exact", "files::tests::a_full_disk_is_an_error_that_names_the_file_and_leaves_nothing"])
+                .args([
+                    "--exact",
+                    damper_testing::test_name(a_full_disk_is_an_error_that_names_the_file_and_leaves_nothing),
+                ])
                 .env(SMALL_DISK, folder.path())
                 .output()
         };
@@ -446,6 +449,6 @@ mod tests {
             return;
         }
         let output = unshare(&format!("{mount} && shift && exec \"$@\"")).unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        damper_testing::assert_one_passed(&output);
     }
 }
