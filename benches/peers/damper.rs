@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn config(batch_size: u32, noise: Noise) -> TrainConfig {
     TrainConfig {
-        optimizer: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 }.into(),
+        optimizer: Rule::new("momentum", &[]).unwrap().into(),
         noise,
         backend: Choice::Ort,
         seed: Some(1),

@@ -47,6 +47,7 @@ pub mod accounting;
 pub mod average;
 pub mod clip;
 pub mod count;
+pub mod described;
 pub mod dp_sgd;
 pub mod error;
 pub mod filter;

@@ -16,6 +16,7 @@ mod adagrad;
 mod adagrad_norm;
 mod adam;
 mod adam_bc;
+mod described;
 #[cfg(test)]
 mod properties;
 mod rmsprop;
@@ -25,12 +26,17 @@ pub use adagrad::{AdaGrad, AdaGradState};
 pub use adagrad_norm::{AdaGradNorm, AdaGradNormState, WeightedNorm, WeightedNormState};
 pub use adam::{Adam, AdamState, AdamStep, Added, Denominator, Floored};
 pub use adam_bc::{AdamBc, AdamBcState, AdamBcStep};
+pub use described::{Builder, DECOUPLED, Described, Vector};
 pub use rmsprop::{RmsProp, RmsPropState};
 pub use sgd::{Sgd, SgdState};
 
+use crate::described::Description;
 use crate::error::{CallError, ConfigError};
 use crate::numerics::round::saturate;
 use crate::private::Released;
+use described::optimizers;
+
+optimizers!(Sgd, Adam, Adam<Floored>, AdamBc, AdaGrad, RmsProp);
 
 /// What an optimizer's step begins with.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -61,6 +67,11 @@ pub trait Optimizer<S: ?Sized>: Clone {
     /// Sees a piece of the released gradient, `at..`, before [`Optimizer::begin`]; all pieces, in order, if
     /// [`Optimizer::needs_full_gradient`].
     fn observe(&self, _state: &mut S, _at: usize, _released: &Released<'_>) {}
+
+    /// The averages of gradients in the state, one a coordinate, which turn with the coordinates (`[D]`); empty if there are none.
+    fn first_moments<'s>(&self, _state: &'s mut S) -> &'s mut [f32] {
+        &mut []
+    }
 
     /// Begins a step: advances the scalars.
     fn begin(&self, state: &mut S, begin: Begin) -> Self::Step;

@@ -27,7 +27,7 @@ const SMALL: &str = "digits-linear.onnx";
 /// Twelve steps with a clip among the norms.
 fn config() -> TrainConfig {
     TrainConfig {
-        optimizer: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 }.into(),
+        optimizer: Rule::new("momentum", &[]).unwrap().into(),
         backend: Choice::Tract,
         physical_batch: NonZeroUsize::new(16),
         workers: NonZeroUsize::new(2),

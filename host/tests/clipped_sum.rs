@@ -22,7 +22,7 @@ use std::num::NonZeroUsize;
 /// Six steps of a simulation with little noise and a clip among the norms.
 fn config(backend: Choice, readout: Readout) -> TrainConfig {
     TrainConfig {
-        optimizer: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 }.into(),
+        optimizer: Rule::new("momentum", &[]).unwrap().into(),
         noise: Noise::Continuous,
         readout,
         backend,

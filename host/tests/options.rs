@@ -87,14 +87,9 @@ fn without_bias_correction_the_first_step_is_scaled() {
 #[test]
 fn floored_adam_is_sgd_above_all_roots() {
     let adam = |epsilon, floored| {
-        let (beta1, beta2, weight_decay, filtered_second) = (0.0, 0.99, 0.0, false);
-        with(|config| {
-            config.optimizer = if floored {
-                Rule::FlooredAdam { beta1, beta2, epsilon, weight_decay, filtered_second }.into()
-            } else {
-                Rule::Adam { beta1, beta2, epsilon, weight_decay, filtered_second }.into()
-            }
-        })
+        let name = if floored { "adam-floored" } else { "adam" };
+        let rule = Rule::new(name, &[("beta1", 0.0), ("beta2", 0.99), ("epsilon", epsilon)]).unwrap();
+        with(|config| config.optimizer = rule.into())
     };
     assert_ne!(params(adam(1e-4, true)), params(adam(1e-4, false)));
     let (floored, sgd) = (params(adam(1.0, true)), params(config()));

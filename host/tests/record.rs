@@ -104,7 +104,7 @@ struct Recorded {
 }
 
 static RECORDED: LazyLock<Recorded> = LazyLock::new(|| {
-    let sgd = Rule::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 }.into();
+    let sgd = Rule::default().into();
     let (params, _, pack) = record(SMALL, TrainConfig { optimizer: sgd, ..config() });
     // Mechanism, clip, threshold, filter, optimizer, schedule, parameters.
     let mut at = MECHANISM + 6 + 2 + 5 + 1 + 9 + 14 + 4 * 650;
@@ -148,7 +148,7 @@ fn a_bit_of_a_gradient_that_was_flipped_is_found_between_its_checkpoints() {
 #[test]
 fn a_seed_gives_one_recording_whatever_the_number_of_workers() {
     let pack = &RECORDED.pack;
-    let sgd = Rule::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 }.into();
+    let sgd = Rule::default().into();
     for workers in [1, 3] {
         let config = TrainConfig { workers: NonZeroUsize::new(workers), optimizer: sgd, ..config() };
         assert!(record(SMALL, config).2 == *pack, "{workers} workers");
@@ -297,9 +297,7 @@ fn options_without_a_field_are_refused() {
         }),
         ("--noise-schedule clt", |config| config.method.clt_noise = true),
         ("--adam-denominator floored", |config| {
-            let (beta1, beta2, epsilon) = (0.9, 0.99, 1e-8);
-            config.optimizer =
-                Rule::FlooredAdam { beta1, beta2, epsilon, weight_decay: 0.0, filtered_second: false }.into();
+            config.optimizer = Rule::new("adam-floored", &[]).unwrap().into();
         }),
         ("--norm-weight", |config| {
             config.optimizer.norm_step = Some(NormStep { initial: 20.0, floor: 1e-5, subtract_noise: false });

@@ -96,7 +96,7 @@ fn others() -> Vec<(&'static str, TrainConfig)> {
         change(&mut config);
         config
     };
-    let adam = Rule::Adam { beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weight_decay: 0.1, filtered_second: false };
+    let adam = Rule::new("adamw", &[("beta2", 0.99), ("weight_decay", 0.1)]).unwrap();
     let galore = LowRank { rank: NonZeroUsize::MIN, every: NonZeroU32::new(4).unwrap(), scale: 0.5 };
     let norm_step = Some(NormStep { initial: 1.0, floor: 1e-3, subtract_noise: false });
     vec![

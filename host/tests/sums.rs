@@ -208,7 +208,7 @@ fn scaled() -> Vec<(&'static str, TrainConfig)> {
     let solver = Solver::Exact;
     let error = ThresholdRule::ExpectedError { solver, count_noise: Some(5.0), range: 20.0 };
     let percentile = ThresholdRule::Percentile { fraction: 0.5, count_noise: Some(5.0), range: 1.0 };
-    let adam_bc = Rule::AdamBc { beta1: 0.9, beta2: 0.999, floor: None, weight_decay: 0.0 };
+    let adam_bc = Rule::new("adam-bc", &[]).unwrap();
     let norm_step = NormStep { initial: 1.0, floor: 1e-5, subtract_noise: true };
     vec![
         ("dp-sgd", with(&|_| {})),

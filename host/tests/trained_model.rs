@@ -21,7 +21,7 @@ use std::path::Path;
 /// Thirty steps of a simulation.
 fn config(backend: Choice) -> TrainConfig {
     TrainConfig {
-        optimizer: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 }.into(),
+        optimizer: Rule::new("momentum", &[]).unwrap().into(),
         grid_bits: 16,
         backend,
         seed: Some(11),

@@ -78,7 +78,7 @@ struct Lent<'s> {
     optimizer: &'s mut dyn PlayedOptimizer,
     schedule: Declared,
     /// Which of [`STATE`] have it.
-    has_memory: [bool; 3],
+    has_memory: [bool; 2],
 }
 
 type Step<'s, M> = PrivateStep<FilterSlot, OptimizerSlot, M, ThresholdSlot<'s>, AnyClip<'s>, Declared>;
@@ -121,8 +121,8 @@ pub(super) fn play<const ALL: bool>(
     let input = Input { pack, floats: Floats(floats), dim };
     threshold::lend(input, &mut |input, threshold, learns| {
         filter::lend(input, &mut |input, filter, filters| {
-            optimizer::lend(input, &mut |input, optimizer, moves| {
-                let has_memory = [filters, moves, learns];
+            optimizer::lend(input, &mut |input, optimizer| {
+                let has_memory = [filters, learns];
                 let schedule = slots::schedule(input.pack)?;
                 let lent = Lent { clip, threshold, filter, optimizer, schedule, has_memory };
                 let tracker = &mut tracker;
@@ -252,7 +252,7 @@ fn compare(
     filter: &dyn PlayedFilter,
     optimizer: &dyn PlayedOptimizer,
     threshold: Digest,
-    has_memory: [bool; 3],
+    [filters, learns]: [bool; 2],
 ) -> Parts {
     let mut parts = Parts::default();
     parts.set(Part::Params, pack.u32() != Digest::of(params).folded());
@@ -260,6 +260,8 @@ fn compare(
     let [of_filter, of_optimizer, _] = &mut digests;
     filter.add_to(of_filter);
     optimizer.add_to(of_optimizer);
+    // An optimizer without memory digests nothing.
+    let has_memory = [filters, digests[1] != Digest::default(), learns];
     for ((part, digest), has_memory) in STATE.into_iter().zip(digests).zip(has_memory) {
         parts.set(part, has_memory && pack.u16() != digest.folded_twice());
     }

@@ -12,21 +12,8 @@ use super::grammar::MOST_LAYERS;
 use super::memory::Vector;
 use super::pack::Reader;
 use damper_core::clip::{Automatic, Layer, Layers};
-use damper_core::numerics::digest::{Digest, Digested};
 use damper_core::schedule::{Decay, Declared, LearningRate, NoiseSchedule};
-use damper_core::slots::{AnyClip, StatefulSlot};
-
-/// A slot's memory as checkpoints have it.
-pub(super) trait Recorded {
-    /// Adds the memory to a digest.
-    fn add_to(&self, digest: &mut Digest);
-}
-
-impl<C: Digested<S>, S, P> Recorded for StatefulSlot<C, S, P> {
-    fn add_to(&self, digest: &mut Digest) {
-        self.config().add_to(self.state(), digest);
-    }
-}
+use damper_core::slots::AnyClip;
 
 /// A pack and the memory to play it in.
 pub(super) struct Input<'p, 'r, 'a> {

@@ -7,8 +7,7 @@ use crate::memory::{Run, Slot, SlotStorage};
 use crate::status::{FfiResult, Status, status};
 use damper_core::error::ConfigError;
 use damper_core::optimizer::{
-    AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, RmsProp, RmsPropState,
-    Sgd, SgdState,
+    AdaGrad, AdaGradNorm, AdaGradNormState, Adam, AdamBc, Described, Optimizer, RmsProp, Sgd, SgdState,
 };
 use damper_core::slots::{OptimizerSlot, StatefulSlot};
 
@@ -17,16 +16,14 @@ pub(crate) fn plain() -> Result<StatefulSlot<Sgd, SgdState<Vector<f32>>, f32>, C
     Ok(StatefulSlot::optimizer(Sgd::new(0.0, false, 0.0)?, SgdState { momentum: &mut [] }))
 }
 
-/// Fills the slot with the optimizer that `made` is, and with what `remember` makes of it.
-unsafe fn choose<O>(
+/// Fills the slot with what `make` makes of the run.
+unsafe fn choose(
     run: *mut Run,
-    made: Result<O, ConfigError>,
-    remember: impl FnOnce(O, &mut IdleMut<'_>) -> FfiResult<&'static mut dyn KeptOptimizer>,
+    make: impl FnOnce(&mut IdleMut<'_>) -> FfiResult<&'static mut dyn KeptOptimizer>,
 ) -> Status {
     // SAFETY: the caller's contract.
     let answer = unsafe { choosing(run, Slot::Optimizer) }.and_then(|mut idle| {
-        let made = made.map_err(|error| idle.head.refuse(error))?;
-        let optimizer = idle.attempt(|idle| remember(made, idle))?;
+        let optimizer = idle.attempt(make)?;
         let slot = OptimizerSlot::of(optimizer);
         idle.state()?.optimizer = optimizer;
         idle.fill(Slot::Optimizer, |choices| choices.optimizer = slot)
@@ -34,23 +31,31 @@ unsafe fn choose<O>(
     status(answer)
 }
 
-fn momentum(sgd: &Sgd, idle: &mut IdleMut<'_>) -> FfiResult<SgdState<Vector<f32>>> {
-    let vectors = sgd.momentum_len(idle.head.dim).min(1);
-    Ok(SgdState { momentum: idle.vectors(vectors)? })
+/// Fills the slot with the optimizer that `made` is.
+unsafe fn choose_described<O>(run: *mut Run, made: Result<O, ConfigError>) -> Status
+where
+    O: Described + Optimizer<O::State<Vector<f32>>> + 'static,
+{
+    let make = |idle: &mut IdleMut<'_>| {
+        let optimizer = made.map_err(|error| idle.head.refuse(error))?;
+        let state = state(&optimizer, idle)?;
+        Ok(idle.hold(SlotStorage::optimizer, StatefulSlot::optimizer(optimizer, state)) as &mut dyn KeptOptimizer)
+    };
+    // SAFETY: the caller's contract.
+    unsafe { choose(run, make) }
+}
+
+/// The optimizer's state, its vectors taken of the run's memory.
+fn state<O: Described>(optimizer: &O, idle: &mut IdleMut<'_>) -> FfiResult<O::State<Vector<f32>>> {
+    optimizer.state(idle.head.dim, |len| idle.vectors(len.min(1)))
 }
 
 /// SGD with `momentum` in [0, 1), Nesterov's form if `nesterov` is not 0, and weight decay. Takes 1 vector, none
 /// without momentum.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_sgd(run: *mut Run, momentum: f32, nesterov: u32, weight_decay: f32) -> Status {
-    let made = Sgd::new(momentum, nesterov != 0, weight_decay);
     // SAFETY: the contract of the header.
-    unsafe {
-        choose(run, made, |sgd, idle| {
-            let state = self::momentum(&sgd, idle)?;
-            Ok(idle.hold(SlotStorage::optimizer, StatefulSlot::optimizer(sgd, state)))
-        })
-    }
+    unsafe { choose_described(run, Sgd::new(momentum, nesterov != 0, weight_decay)) }
 }
 
 /// Adam with `beta1`, `beta2` in [0, 1), `epsilon` above 0 and decoupled weight decay (AdamW). The second moment is of
@@ -64,14 +69,10 @@ pub unsafe extern "C" fn damper_choose_adam(
     weight_decay: f64,
     filtered_second_moment: u32,
 ) -> Status {
-    let made = Adam::new(beta1, beta2, epsilon, weight_decay);
-    let made = made.map(|adam| if filtered_second_moment == 0 { adam } else { adam.with_filtered_second_moment() });
-    let remember = |adam, idle: &mut IdleMut<'_>| {
-        let state = AdamState::new(idle.vectors(1)?, idle.vectors(1)?);
-        Ok(idle.hold(SlotStorage::optimizer, StatefulSlot::optimizer(adam, state)) as &mut dyn KeptOptimizer)
-    };
+    let adam = Adam::new(beta1, beta2, epsilon, weight_decay);
+    let adam = adam.map(|adam| if filtered_second_moment == 0 { adam } else { adam.with_filtered_second_moment() });
     // SAFETY: the contract of the header.
-    unsafe { choose(run, made, remember) }
+    unsafe { choose_described(run, adam) }
 }
 
 /// DP-AdamBC: Adam whose second moment has the noise's share subtracted, kept above `floor` (a squared gradient, above
@@ -85,39 +86,25 @@ pub unsafe extern "C" fn damper_choose_adam_bc(
     weight_decay: f64,
     floor_by_noise: u32,
 ) -> Status {
-    let made = AdamBc::new(beta1, beta2, floor, weight_decay);
-    let made = made.map(|adam| if floor_by_noise == 0 { adam } else { adam.with_floor_by_noise() });
-    let remember = |adam, idle: &mut IdleMut<'_>| {
-        let state = AdamBcState::new(idle.vectors(1)?, idle.vectors(1)?);
-        Ok(idle.hold(SlotStorage::optimizer, StatefulSlot::optimizer(adam, state)) as &mut dyn KeptOptimizer)
-    };
+    let adam = AdamBc::new(beta1, beta2, floor, weight_decay);
+    let adam = adam.map(|adam| if floor_by_noise == 0 { adam } else { adam.with_floor_by_noise() });
     // SAFETY: the contract of the header.
-    unsafe { choose(run, made, remember) }
+    unsafe { choose_described(run, adam) }
 }
 
 /// AdaGrad with `epsilon` above 0 (PyTorch: 1e-10) and weight decay, added to the gradient. Takes 1 vector.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_adagrad(run: *mut Run, epsilon: f32, weight_decay: f32) -> Status {
-    let made = AdaGrad::new(epsilon, weight_decay);
-    let remember = |adagrad, idle: &mut IdleMut<'_>| {
-        let state = AdaGradState { sum: idle.vectors(1)? };
-        Ok(idle.hold(SlotStorage::optimizer, StatefulSlot::optimizer(adagrad, state)) as &mut dyn KeptOptimizer)
-    };
     // SAFETY: the contract of the header.
-    unsafe { choose(run, made, remember) }
+    unsafe { choose_described(run, AdaGrad::new(epsilon, weight_decay)) }
 }
 
 /// RMSprop with `alpha` in [0, 1) (PyTorch: 0.99), `epsilon` above 0 (PyTorch: 1e-8) and weight decay, added to the
 /// gradient. Takes 1 vector.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_rmsprop(run: *mut Run, alpha: f64, epsilon: f32, weight_decay: f32) -> Status {
-    let made = RmsProp::new(alpha, epsilon, weight_decay);
-    let remember = |rmsprop, idle: &mut IdleMut<'_>| {
-        let state = RmsPropState { second: idle.vectors(1)? };
-        Ok(idle.hold(SlotStorage::optimizer, StatefulSlot::optimizer(rmsprop, state)) as &mut dyn KeptOptimizer)
-    };
     // SAFETY: the contract of the header.
-    unsafe { choose(run, made, remember) }
+    unsafe { choose_described(run, RmsProp::new(alpha, epsilon, weight_decay)) }
 }
 
 /// AdaGrad-norm over SGD: the step is divided by the root of `initial` (b_0^2, not negative) and all squared norms of
@@ -133,13 +120,13 @@ pub unsafe extern "C" fn damper_choose_adagrad_norm(
     nesterov: u32,
     weight_decay: f32,
 ) -> Status {
-    let sgd = Sgd::new(momentum, nesterov != 0, weight_decay);
-    let remember = |sgd, idle: &mut IdleMut<'_>| {
-        let state = AdaGradNormState::new(self::momentum(&sgd, idle)?);
+    let make = |idle: &mut IdleMut<'_>| {
+        let sgd = Sgd::new(momentum, nesterov != 0, weight_decay).map_err(|error| idle.head.refuse(error))?;
+        let state = AdaGradNormState::new(state(&sgd, idle)?);
         let norm = AdaGradNorm::new(initial, floor, subtract_noise != 0, sgd);
         let norm: Norm = StatefulSlot::optimizer(norm.map_err(|error| idle.head.refuse(error))?, state);
         Ok(idle.hold(SlotStorage::optimizer, norm) as &mut dyn KeptOptimizer)
     };
     // SAFETY: the contract of the header.
-    unsafe { choose(run, sgd, remember) }
+    unsafe { choose(run, make) }
 }

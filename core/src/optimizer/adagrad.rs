@@ -33,7 +33,9 @@
 //!
 //! Reads released values only.
 
+use super::described::{Described, EPSILON, PENALTY, Vector};
 use super::{Begin, Optimizer, far_piece, narrow, saturate};
+use crate::described::{Description, Kind, Setting, Values};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
@@ -105,6 +107,28 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdaGradState<B>> for AdaGrad {
             *sum = saturate(*sum + saturate(grad * grad));
             *param = saturate(*param - saturate(lr * direction / (sqrt_f32(*sum) + self.epsilon)));
         }
+    }
+}
+
+impl Described for AdaGrad {
+    type State<B: Vector> = AdaGradState<B>;
+
+    const DESCRIPTION: Description = Description {
+        settings: &[Setting::new("epsilon", Kind::F32, EPSILON, "AdaGrad's epsilon"), PENALTY],
+        names: &[("adagrad", &[1e-10, 0.0])],
+        recorded: &[6],
+    };
+
+    fn from_values(values: &mut impl Values) -> Result<Self, ConfigError> {
+        Self::new(values.f32(), values.f32())
+    }
+
+    fn state<B: Vector, E>(
+        &self,
+        dim: usize,
+        mut zeros: impl FnMut(usize) -> Result<B, E>,
+    ) -> Result<AdaGradState<B>, E> {
+        Ok(AdaGradState { sum: zeros(dim)? })
     }
 }
 

@@ -42,7 +42,9 @@
 //!
 //! Reads released values only.
 
+use super::described::{BETA1, BETA2, DECOUPLED, Described, EPSILON, Vector};
 use super::{Begin, Optimizer, check_betas, far_piece, narrow, saturate, weights};
+use crate::described::{Description, Kind, Setting, Values};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::noise::sealed::Sealed;
 use crate::numerics::digest::{Digest, Digested};
@@ -54,6 +56,8 @@ use core::marker::PhantomData;
 /// How `ε` keeps the denominator above 0. Sealed: [`Added`] or [`Floored`].
 pub trait Denominator: Copy + Sealed {
     /// The denominator, from the root of the second moment.
+    #[doc(hidden)]
+    const DESCRIPTION: Description;
     #[doc(hidden)]
     fn of(root: f32, epsilon: f32) -> f32;
 }
@@ -69,7 +73,19 @@ pub struct Floored;
 impl Sealed for Added {}
 impl Sealed for Floored {}
 
+/// Adam's settings; `second_moment` is in reports.
+const fn settings(second_moment: [&'static str; 2]) -> [Setting; 5] {
+    let epsilon = Setting::new("epsilon", Kind::F32, EPSILON, "Adam's epsilon");
+    [BETA1, BETA2, epsilon, DECOUPLED, Setting::words("second_moment", second_moment)]
+}
+
 impl Denominator for Added {
+    const DESCRIPTION: Description = Description {
+        settings: &const { settings(["of the released gradient", "of the filtered gradient"]) },
+        names: &[("adam", &[0.9, 0.999, 1e-8, 0.0, 0.0]), ("adamw", &[0.9, 0.999, 1e-8, 0.01, 0.0])],
+        recorded: &[2, 3],
+    };
+
     #[inline(always)]
     fn of(root: f32, epsilon: f32) -> f32 {
         root + epsilon
@@ -77,6 +93,17 @@ impl Denominator for Added {
 }
 
 impl Denominator for Floored {
+    const DESCRIPTION: Description = Description {
+        settings: &const {
+            settings([
+                "of the released gradient; the denominator is its root, or epsilon where that is larger",
+                "of the filtered gradient; the denominator is its root, or epsilon where that is larger",
+            ])
+        },
+        names: &[("adam-floored", &[0.9, 0.999, 1e-8, 0.0, 0.0]), ("adamw-floored", &[0.9, 0.999, 1e-8, 0.01, 0.0])],
+        recorded: &[],
+    };
+
     #[inline(always)]
     fn of(root: f32, epsilon: f32) -> f32 {
         if root > epsilon { root } else { epsilon }
@@ -119,6 +146,10 @@ impl Adam {
     /// The same with the denominator `max(√v̂, ε)`.
     #[must_use]
     pub fn with_floored_denominator(self) -> Adam<Floored> {
+        self.with_denominator()
+    }
+
+    fn with_denominator<N>(self) -> Adam<N> {
         let Self { beta1, beta2, epsilon, weight_decay, weights, filtered_second, .. } = self;
         Adam { beta1, beta2, epsilon, weight_decay, weights, filtered_second, denominator: PhantomData }
     }
@@ -181,6 +212,10 @@ impl<N: Denominator, B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamState<B>> for
         check_len("Adam's second moment", dim, state.second.as_ref().len())
     }
 
+    fn first_moments<'s>(&self, state: &'s mut AdamState<B>) -> &'s mut [f32] {
+        state.first.as_mut()
+    }
+
     fn begin(&self, state: &mut AdamState<B>, Begin { lr, .. }: Begin) -> AdamStep {
         state.beta1_power *= self.beta1;
         state.beta2_power *= self.beta2;
@@ -213,6 +248,21 @@ impl<N: Denominator, B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamState<B>> for
             let denominator = N::of(sqrt_f32(saturate(*v * step.second_scale)), self.epsilon);
             *param = saturate(step.keep * *param - saturate(step.rate * *m / denominator));
         }
+    }
+}
+
+impl<N: Denominator> Described for Adam<N> {
+    type State<B: Vector> = AdamState<B>;
+
+    const DESCRIPTION: Description = N::DESCRIPTION;
+
+    fn from_values(values: &mut impl Values) -> Result<Self, ConfigError> {
+        let adam = Adam::new(values.f64(), values.f64(), values.f32(), values.f64())?.with_denominator();
+        Ok(if values.switch() { adam.with_filtered_second_moment() } else { adam })
+    }
+
+    fn state<B: Vector, E>(&self, dim: usize, mut zeros: impl FnMut(usize) -> Result<B, E>) -> Result<AdamState<B>, E> {
+        Ok(AdamState::new(zeros(dim)?, zeros(dim)?))
     }
 }
 

@@ -47,7 +47,9 @@
 //!
 //! Reads released values and the noise's declared variance only.
 
+use super::described::{BETA1, BETA2, DECOUPLED, Described, EPSILON, Vector};
 use super::{Begin, Optimizer, check_betas, far_piece, narrow, saturate, weights};
+use crate::described::{Description, Kind, Setting, Values};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
@@ -149,6 +151,10 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamBcState<B>> for AdamBc {
         check_len("DP-AdamBC's second moment", dim, state.second.as_ref().len())
     }
 
+    fn first_moments<'s>(&self, state: &'s mut AdamBcState<B>) -> &'s mut [f32] {
+        state.first.as_mut()
+    }
+
     fn begin(&self, state: &mut AdamBcState<B>, Begin { lr, noise_std }: Begin) -> AdamBcStep {
         let [(beta1, new1), (beta2, new2)] = self.weights.map(|(beta, new)| (f64::from(beta), f64::from(new)));
         state.first_weight = beta1 * state.first_weight + new1;
@@ -185,6 +191,36 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamBcState<B>> for AdamBc {
             let corrected = (saturate(*v * step.second_scale) - step.noise).max(step.floor);
             *param = saturate(step.keep * *param - saturate(step.rate * *m / sqrt_f32(corrected)));
         }
+    }
+}
+
+impl Described for AdamBc {
+    type State<B: Vector> = AdamBcState<B>;
+
+    const DESCRIPTION: Description = Description {
+        settings: &[
+            BETA1,
+            BETA2,
+            Setting { unless: "floor_note", ..Setting::new("floor", Kind::F32, EPSILON, "floor of the second moment") },
+            Setting::words("floor_note", ["a constant", "by the noise"]),
+            DECOUPLED,
+        ],
+        names: &[("adam-bc", &[0.9, 0.999, f32::MIN_POSITIVE as f64, 1.0, 0.0])],
+        recorded: &[4, 5],
+    };
+
+    fn from_values(values: &mut impl Values) -> Result<Self, ConfigError> {
+        let (beta1, beta2, floor, by_noise) = (values.f64(), values.f64(), values.f32(), values.switch());
+        let adam = Self::new(beta1, beta2, floor, values.f64())?;
+        Ok(if by_noise { adam.with_floor_by_noise() } else { adam })
+    }
+
+    fn state<B: Vector, E>(
+        &self,
+        dim: usize,
+        mut zeros: impl FnMut(usize) -> Result<B, E>,
+    ) -> Result<AdamBcState<B>, E> {
+        Ok(AdamBcState::new(zeros(dim)?, zeros(dim)?))
     }
 }
 

@@ -32,7 +32,9 @@
 //!
 //! Reads released values only.
 
+use super::described::{Described, EPSILON, PENALTY, Vector};
 use super::{Begin, Optimizer, far_piece, narrow, saturate, weights};
+use crate::described::{Description, Flag, Kind, Setting, Values};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
@@ -111,6 +113,34 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<RmsPropState<B>> for RmsProp {
             *v = saturate(alpha * *v + new * saturate(grad * grad));
             *param = saturate(*param - saturate(lr * direction / (sqrt_f32(*v) + self.epsilon)));
         }
+    }
+}
+
+const ALPHA: Flag = Flag { name: "alpha", value: "A", help: "rmsprop: decay of the second moment [default: 0.99]" };
+
+impl Described for RmsProp {
+    type State<B: Vector> = RmsPropState<B>;
+
+    const DESCRIPTION: Description = Description {
+        settings: &[
+            Setting::new("alpha", Kind::F64, ALPHA, "RMSprop's alpha"),
+            Setting::new("epsilon", Kind::F32, EPSILON, "RMSprop's epsilon"),
+            PENALTY,
+        ],
+        names: &[("rmsprop", &[0.99, 1e-8, 0.0])],
+        recorded: &[7],
+    };
+
+    fn from_values(values: &mut impl Values) -> Result<Self, ConfigError> {
+        Self::new(values.f64(), values.f32(), values.f32())
+    }
+
+    fn state<B: Vector, E>(
+        &self,
+        dim: usize,
+        mut zeros: impl FnMut(usize) -> Result<B, E>,
+    ) -> Result<RmsPropState<B>, E> {
+        Ok(RmsPropState { second: zeros(dim)? })
     }
 }
 

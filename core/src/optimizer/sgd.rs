@@ -25,7 +25,9 @@
 //!
 //! Reads released values only.
 
+use super::described::{Described, PENALTY, Vector};
 use super::{Begin, Optimizer, narrow, piece, saturate};
+use crate::described::{Description, Flag, Kind, Setting, Values};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::private::Released;
@@ -89,6 +91,10 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<SgdState<B>> for Sgd {
         check_len("the momentum vector", dim, state.momentum.as_ref().len())
     }
 
+    fn first_moments<'s>(&self, state: &'s mut SgdState<B>) -> &'s mut [f32] {
+        state.momentum.as_mut()
+    }
+
     fn begin(&self, _state: &mut SgdState<B>, Begin { lr, .. }: Begin) -> f32 {
         narrow(lr)
     }
@@ -117,6 +123,35 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<SgdState<B>> for Sgd {
             let direction = if nesterov { saturate(grad + mu * *m) } else { *m };
             *param = saturate(*param - lr * direction);
         }
+    }
+}
+
+const MOMENTUM: Flag = Flag {
+    name: "momentum",
+    value: "M",
+    help: "sgd, momentum, nesterov: the share of the last step that is kept, from 0 to below 1 [default: sgd 0; the others 0.9]",
+};
+const NESTEROV: Flag = Flag { name: "nesterov", value: "", help: "sgd, momentum: Nesterov's form" };
+
+impl Described for Sgd {
+    type State<B: Vector> = SgdState<B>;
+
+    const DESCRIPTION: Description = Description {
+        settings: &[
+            Setting::new("momentum", Kind::F32, MOMENTUM, "momentum"),
+            Setting::new("nesterov", Kind::Switch, NESTEROV, "nesterov"),
+            PENALTY,
+        ],
+        names: &[("sgd", &[0.0, 0.0, 0.0]), ("momentum", &[0.9, 0.0, 0.0]), ("nesterov", &[0.9, 1.0, 0.0])],
+        recorded: &[0, 1],
+    };
+
+    fn from_values(values: &mut impl Values) -> Result<Self, ConfigError> {
+        Self::new(values.f32(), values.switch(), values.f32())
+    }
+
+    fn state<B: Vector, E>(&self, dim: usize, mut zeros: impl FnMut(usize) -> Result<B, E>) -> Result<SgdState<B>, E> {
+        Ok(SgdState { momentum: zeros(self.momentum_len(dim))? })
     }
 }
 

@@ -4,6 +4,7 @@ use super::held::StatefulSlot;
 use crate::error::CallError;
 use crate::filter::Filter;
 use crate::private::Released;
+use core::ops::DerefMut;
 
 /// A filter with its memory: [`Filter`], where the object keeps what the pieces of a step share.
 pub trait AnyFilter {
@@ -101,7 +102,7 @@ impl<F: Filter<S>, S> AnyFilter for StatefulSlot<F, S, F::Step> {
     }
 }
 
-/// The slot of a filter that is lent as its state; inside another filter too.
+/// The slot of a filter that is lent (or boxed) as its state; inside another filter too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FilterSlot {
     stays: bool,
@@ -115,10 +116,10 @@ impl FilterSlot {
     }
 }
 
-impl<'a, A: AnyFilter + ?Sized> Filter<&'a mut A> for FilterSlot {
+impl<P: DerefMut<Target: AnyFilter>> Filter<P> for FilterSlot {
     type Step = ();
 
-    fn eval_points(&self, state: &&'a mut A) -> usize {
+    fn eval_points(&self, state: &P) -> usize {
         state.eval_points()
     }
 
@@ -126,22 +127,22 @@ impl<'a, A: AnyFilter + ?Sized> Filter<&'a mut A> for FilterSlot {
         self.stays
     }
 
-    fn eval_point(&self, state: &&'a mut A, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
+    fn eval_point(&self, state: &P, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
         state.eval_point(index, params, out)
     }
 
-    fn weight(&self, state: &&'a mut A, index: usize) -> f32 {
+    fn weight(&self, state: &P, index: usize) -> f32 {
         state.weight(index)
     }
 
-    fn check(&self, state: &&'a mut A, dim: usize) -> Result<(), CallError> {
+    fn check(&self, state: &P, dim: usize) -> Result<(), CallError> {
         if *self != Self::of(&**state) {
             return Err(CallError::Order("the slot of another filter"));
         }
         state.check(dim)
     }
 
-    fn begin(&self, state: &mut &'a mut A) {
+    fn begin(&self, state: &mut P) {
         state.begin();
     }
 
@@ -149,15 +150,15 @@ impl<'a, A: AnyFilter + ?Sized> Filter<&'a mut A> for FilterSlot {
         self.passes
     }
 
-    fn apply(&self, (): (), state: &mut &'a mut A, at: usize, released: &Released<'_>, filtered: &mut [f32]) {
+    fn apply(&self, (): (), state: &mut P, at: usize, released: &Released<'_>, filtered: &mut [f32]) {
         state.apply(at, released, filtered);
     }
 
-    fn before_update(&self, (): (), state: &mut &'a mut A, at: usize, params: &[f32]) {
+    fn before_update(&self, (): (), state: &mut P, at: usize, params: &[f32]) {
         state.before_update(at, params);
     }
 
-    fn after_update(&self, (): (), state: &mut &'a mut A, at: usize, params: &[f32]) {
+    fn after_update(&self, (): (), state: &mut P, at: usize, params: &[f32]) {
         state.after_update(at, params);
     }
 }

@@ -1,5 +1,6 @@
 //! A configuration with its state, as it fills a slot.
 
+use crate::numerics::digest::{Digest, Digested};
 use crate::state::{SaveState, StateField};
 
 /// A filter, an optimizer or a threshold together with its memory, and with what the pieces of a step under way share (`P`: a
@@ -14,6 +15,18 @@ pub struct StatefulSlot<C, S, P> {
 impl<C, S: SaveState, P> SaveState for StatefulSlot<C, S, P> {
     fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
         self.state.each(take);
+    }
+}
+
+/// What two runs of it are compared by: [`Digested`] as an object.
+pub trait AnyDigested {
+    /// As [`Digested::add_to`].
+    fn add_to(&self, digest: &mut Digest);
+}
+
+impl<C: Digested<S>, S, P> AnyDigested for StatefulSlot<C, S, P> {
+    fn add_to(&self, digest: &mut Digest) {
+        self.config.add_to(&self.state, digest);
     }
 }
 

@@ -1,9 +1,11 @@
 //! Any optimizer.
 
-use super::held::StatefulSlot;
+use super::held::{AnyDigested, StatefulSlot};
 use crate::error::CallError;
+use crate::numerics::digest::{Digest, Digested};
 use crate::optimizer::{Begin, Optimizer};
 use crate::private::Released;
+use core::ops::DerefMut;
 
 /// An optimizer with its memory: [`Optimizer`], where the object keeps what the pieces of a step share.
 pub trait AnyOptimizer {
@@ -67,7 +69,7 @@ impl<O: Optimizer<S>, S> AnyOptimizer for StatefulSlot<O, S, O::Step> {
     }
 }
 
-/// The slot of an optimizer that is lent as its state; inside another optimizer too.
+/// The slot of an optimizer that is lent (or boxed) as its state; inside another optimizer too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OptimizerSlot {
     needs_full_gradient: bool,
@@ -80,10 +82,10 @@ impl OptimizerSlot {
     }
 }
 
-impl<'a, A: AnyOptimizer + ?Sized> Optimizer<&'a mut A> for OptimizerSlot {
+impl<P: DerefMut<Target: AnyOptimizer>> Optimizer<P> for OptimizerSlot {
     type Step = ();
 
-    fn check(&self, state: &&'a mut A, dim: usize) -> Result<(), CallError> {
+    fn check(&self, state: &P, dim: usize) -> Result<(), CallError> {
         if *self != Self::of(&**state) {
             return Err(CallError::Order("the slot of another optimizer"));
         }
@@ -94,18 +96,18 @@ impl<'a, A: AnyOptimizer + ?Sized> Optimizer<&'a mut A> for OptimizerSlot {
         self.needs_full_gradient
     }
 
-    fn observe(&self, state: &mut &'a mut A, at: usize, released: &Released<'_>) {
+    fn observe(&self, state: &mut P, at: usize, released: &Released<'_>) {
         state.observe(at, released);
     }
 
-    fn begin(&self, state: &mut &'a mut A, begin: Begin) {
+    fn begin(&self, state: &mut P, begin: Begin) {
         state.begin(begin);
     }
 
     fn update(
         &self,
         (): (),
-        state: &mut &'a mut A,
+        state: &mut P,
         at: usize,
         params: &mut [f32],
         filtered: &Released<'_>,
@@ -114,7 +116,14 @@ impl<'a, A: AnyOptimizer + ?Sized> Optimizer<&'a mut A> for OptimizerSlot {
         state.update(at, params, filtered, released);
     }
 
-    fn end(&self, (): (), state: &mut &'a mut A, params: &mut [f32]) {
+    fn end(&self, (): (), state: &mut P, params: &mut [f32]) {
         state.end(params);
+    }
+}
+
+/// For an optimizer inside another.
+impl<P: DerefMut<Target: AnyDigested>> Digested<P> for OptimizerSlot {
+    fn add_to(&self, state: &P, digest: &mut Digest) {
+        state.add_to(digest);
     }
 }

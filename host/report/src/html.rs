@@ -268,16 +268,12 @@ fn mechanism(out: &mut String, statement: &Statement) {
     );
 }
 
-fn optimizer(optimizer: &OptimizerReport) -> String {
-    // By way of text, which has as few digits as a 32-bit number needs.
-    let text = serde_json::to_string(optimizer).unwrap_or_default();
-    let Ok(Value::Object(fields)) = serde_json::from_str(&text) else { return String::new() };
-    let fields = fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| match value {
-        Value::String(text) if key == "name" => text,
-        Value::String(text) => format!("{} {text}", key.replace('_', " ")),
-        value => format!("{} {value}", key.replace('_', " ")),
+fn optimizer(OptimizerReport { name, settings }: &OptimizerReport) -> String {
+    let settings = settings.iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| match value {
+        Value::String(text) => format!(", {} {text}", key.replace('_', " ")),
+        value => format!(", {} {value}", key.replace('_', " ")),
     });
-    fields.collect::<Vec<_>>().join(", ")
+    name.clone() + &settings.collect::<String>()
 }
 
 fn sampling(out: &mut String, statement: &Statement) {

@@ -1,5 +1,6 @@
 //! What was done to gradients, in words: each slot of the private step, its settings, and what one sample may add.
 
+use damper_core::described::Kind;
 use damper_core::filter::{Gain, LookAhead};
 use damper_core::schedule::{AnyNoise, NoiseSchedule};
 use damper_core::threshold::Solver;
@@ -9,6 +10,7 @@ use damper_train::{
     ThresholdChoice, ThresholdRule, forms, short,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::borrow::Cow;
 
 /// What was done to gradients.
@@ -205,53 +207,36 @@ fn learning_rate(choice: LearningRateChoice) -> String {
     format!("{lr}{decay}{warmup}")
 }
 
-/// An optimizer and its settings.
+/// An optimizer and its settings: name, then what [`OPTIMIZERS`](damper_core::optimizer::OPTIMIZERS) lists.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(tag = "name", rename_all = "kebab-case")]
-#[allow(missing_docs)] // The fields are those of `Rule`.
-pub enum OptimizerReport {
-    Sgd { momentum: f32, nesterov: bool, weight_decay: f32 },
-    Adam { beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64, second_moment: Cow<'static, str> },
-    Adamw { beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64, second_moment: Cow<'static, str> },
-    AdamBc { beta1: f64, beta2: f64, floor: Option<f32>, floor_note: Cow<'static, str>, weight_decay: f64 },
-    Adagrad { epsilon: f32, weight_decay: f32 },
-    Rmsprop { alpha: f64, epsilon: f32, weight_decay: f32 },
-}
-
-impl OptimizerReport {
-    fn adam(beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64, second_moment: Cow<'static, str>) -> Self {
-        if weight_decay > 0.0 {
-            Self::Adamw { beta1, beta2, epsilon, weight_decay, second_moment }
-        } else {
-            Self::Adam { beta1, beta2, epsilon, weight_decay, second_moment }
-        }
-    }
+pub struct OptimizerReport {
+    /// Its name.
+    pub name: String,
+    /// Its settings.
+    #[serde(flatten)]
+    pub settings: Map<String, Value>,
 }
 
 impl From<Rule> for OptimizerReport {
     fn from(rule: Rule) -> Self {
-        match rule {
-            Rule::Sgd { momentum, nesterov, weight_decay } => Self::Sgd { momentum, nesterov, weight_decay },
-            Rule::Adam { beta1, beta2, epsilon, weight_decay, filtered_second } => {
-                let second_moment =
-                    if filtered_second { "of the filtered gradient" } else { "of the released gradient" }.into();
-                Self::adam(beta1, beta2, epsilon, weight_decay, second_moment)
-            }
-            Rule::FlooredAdam { beta1, beta2, epsilon, weight_decay, filtered_second } => {
-                let second_moment = if filtered_second {
-                    "of the filtered gradient; the denominator is its root, or epsilon where that is larger"
-                } else {
-                    "of the released gradient; the denominator is its root, or epsilon where that is larger"
-                };
-                Self::adam(beta1, beta2, epsilon, weight_decay, second_moment.into())
-            }
-            Rule::AdamBc { beta1, beta2, floor, weight_decay } => {
-                let floor_note = if floor.is_some() { "a constant" } else { "by the noise" }.into();
-                Self::AdamBc { beta1, beta2, floor, floor_note, weight_decay }
-            }
-            Rule::AdaGrad { epsilon, weight_decay } => Self::Adagrad { epsilon, weight_decay },
-            Rule::RmsProp { alpha, epsilon, weight_decay } => Self::Rmsprop { alpha, epsilon, weight_decay },
-        }
+        let name = rule.description().names[0].0;
+        let name = match name.strip_suffix("-floored").unwrap_or(name) {
+            "adam" if rule.get("weight_decay") > Some(0.0) => "adamw",
+            name => name,
+        };
+        let settings = rule.settings().map(|(setting, value)| {
+            let is_computed = rule.get(setting.unless) == Some(1.0);
+            let value = match setting.kind {
+                _ if is_computed => Value::Null,
+                // By way of text, which has as few digits as a 32-bit number needs.
+                Kind::F32 => serde_json::from_str(&format!("{:?}", value as f32)).unwrap_or_default(),
+                Kind::F64 => value.into(),
+                Kind::Switch => (value != 0.0).into(),
+                Kind::Words(words) => words[usize::from(value != 0.0)].into(),
+            };
+            (setting.name.to_owned(), value)
+        });
+        Self { name: name.to_owned(), settings: settings.collect() }
     }
 }
 

@@ -13,7 +13,7 @@ use std::num::NonZeroUsize;
 /// Twenty-three steps of a simulation.
 pub fn config() -> TrainConfig {
     TrainConfig {
-        optimizer: Rule::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 }.into(),
+        optimizer: Rule::new("momentum", &[]).unwrap().into(),
         backend: damper::runtime::Choice::Tract,
         seed: Some(3),
         workers: NonZeroUsize::new(2),
@@ -29,7 +29,7 @@ pub fn methods() -> Vec<(&'static str, TrainConfig)> {
         config
     };
     let filter = |filter: FilterChoice| of(&|config| config.method.filter = filter.clone());
-    let rule = |rule: Rule| of(&|config| config.optimizer = rule.into());
+    let rule = |name, settings: &[_]| of(&|config| config.optimizer = Rule::new(name, settings).unwrap().into());
     let threshold = |rule: ThresholdRule| of(&|config| config.method.threshold.rule = rule);
     let decay = |decay: DecayChoice| of(&|config| config.method.learning_rate.decay = decay);
     let schedule = |noise: NoiseSchedule| {
@@ -44,7 +44,7 @@ pub fn methods() -> Vec<(&'static str, TrainConfig)> {
     let kalman = |gain, look_ahead| FilterChoice::Kalman { gain, look_ahead };
     let none = Coefficients { a: vec![], b: vec![1.0] };
     let trailing = Coefficients { a: vec![-0.5, 0.0, 0.0], b: vec![0.25, 0.25, 0.0] };
-    let adam = Rule::Adam { beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weight_decay: 0.0, filtered_second: false };
+    let adam = Rule::new("adam", &[("beta2", 0.99)]).unwrap();
     let norm = |subtract_noise| {
         let norm_step = Some(NormStep { initial: 20.0, floor: 1e-5, subtract_noise });
         of(&|config| config.optimizer = OptimizerChoice { norm_step, ..adam.into() })
@@ -84,17 +84,20 @@ pub fn methods() -> Vec<(&'static str, TrainConfig)> {
         ("quantile", threshold(ThresholdRule::Quantile { fraction: 0.5, rate: 0.2, count_noise: 6.4 })),
         ("per layer", of(&|config| config.method.clipping = Clipping::PerLayer)),
         ("automatic", of(&|config| config.method.clipping = Clipping::Automatic { stability: 0.01 })),
-        ("sgd", rule(Rule::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.01 })),
-        ("nesterov", rule(Rule::Sgd { momentum: 0.9, nesterov: true, weight_decay: 0.0 })),
-        ("adam", rule(adam)),
+        ("sgd", rule("sgd", &[("weight_decay", 0.01)])),
+        ("nesterov", rule("nesterov", &[])),
+        ("adam", rule("adam", &[("beta2", 0.99)])),
         (
             "adamw, filtered",
-            rule(Rule::Adam { beta1: 0.8, beta2: 0.9, epsilon: 1e-6, weight_decay: 0.1, filtered_second: true }),
+            rule(
+                "adam",
+                &[("beta1", 0.8), ("beta2", 0.9), ("epsilon", 1e-6), ("weight_decay", 0.1), ("second_moment", 1.0)],
+            ),
         ),
-        ("adam-bc", rule(Rule::AdamBc { beta1: 0.9, beta2: 0.99, floor: None, weight_decay: 0.1 })),
-        ("adam-bc, floor", rule(Rule::AdamBc { beta1: 0.9, beta2: 0.99, floor: Some(1e-6), weight_decay: 0.0 })),
-        ("adagrad", rule(Rule::AdaGrad { epsilon: 1e-10, weight_decay: 0.01 })),
-        ("rmsprop", rule(Rule::RmsProp { alpha: 0.9, epsilon: 1e-8, weight_decay: 0.01 })),
+        ("adam-bc", rule("adam-bc", &[("beta2", 0.99), ("weight_decay", 0.1)])),
+        ("adam-bc, floor", rule("adam-bc", &[("beta2", 0.99), ("floor", 1e-6)])),
+        ("adagrad", rule("adagrad", &[("weight_decay", 0.01)])),
+        ("rmsprop", rule("rmsprop", &[("alpha", 0.9), ("weight_decay", 0.01)])),
         ("adagrad-norm", norm(false)),
         ("adagrad-norm, less noise", norm(true)),
         ("steps", decay(DecayChoice::Step { epochs: 0.3, factor: 0.5 })),
@@ -119,7 +122,7 @@ pub fn methods() -> Vec<(&'static str, TrainConfig)> {
                 config.method.clipping = Clipping::PerLayer;
                 config.optimizer = OptimizerChoice {
                     norm_step: Some(NormStep { initial: 1.0, floor: 1e-3, subtract_noise: true }),
-                    ..Rule::AdamBc { beta1: 0.9, beta2: 0.99, floor: None, weight_decay: 0.01 }.into()
+                    ..Rule::new("adam-bc", &[("beta2", 0.99), ("weight_decay", 0.01)]).unwrap().into()
                 };
                 config.method.noise_schedule = NoiseSchedule::Polynomial { growth: 0.1, exponent: 1.0 };
                 config.method.threshold.rule = ThresholdRule::Quantile { fraction: 0.4, rate: 0.3, count_noise: 5.0 };

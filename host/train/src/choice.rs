@@ -8,9 +8,9 @@ mod schedule;
 mod threshold;
 
 pub use clip::Clipping;
-pub(crate) use filter::{AnyFilter, AnyFilterState};
+pub(crate) use filter::FilterState;
 pub use filter::{FilterChoice, LAGS, PerSample};
-pub(crate) use optimizer::{AnyOptimizer, AnyState, Decay, OptimizerState};
+pub(crate) use optimizer::{Decay, OptimizerState};
 pub use optimizer::{NormStep, OptimizerChoice, Rule};
 pub use schedule::{DecayChoice, LearningRateChoice};
 pub use threshold::short;

@@ -1,6 +1,6 @@
 //! The configuration of a run.
 
-use crate::choice::{OptimizerChoice, Rule};
+use crate::choice::OptimizerChoice;
 use crate::method::Method;
 use damper_accounting::{Accountant, Sampler};
 use damper_core::average::Averaging;
@@ -83,7 +83,7 @@ impl TrainConfig {
             sampler: Sampler::default(),
             truncate: None,
             method,
-            optimizer: Rule::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 }.into(),
+            optimizer: OptimizerChoice::default(),
             noise: Noise::Discrete,
             readout: Readout::default(),
             grid_bits: 20,

@@ -5,6 +5,7 @@ use crate::files::FileError;
 use crate::init::InitError;
 use damper_accounting::AccountingError;
 use damper_core::error::ConfigError;
+use damper_core::optimizer::OPTIMIZERS;
 use damper_data::DataError;
 use damper_grad::DeriveError;
 use damper_onnx::SettingError;
@@ -59,14 +60,7 @@ impl From<ConfigError> for TrainError {
             "learning rate" => "lr",
             "learning-rate schedule" => "decay",
             "expected_batch" => "batch_size",
-            "momentum" => "momentum",
-            "weight decay" => "weight_decay",
-            "beta1" | "beta2" => "betas",
             "grid bits" => "grid_bits",
-            "Adam's epsilon" | "AdaGrad's epsilon" | "RMSprop's epsilon" | "floor of the second moment" => {
-                "adam_epsilon"
-            }
-            "RMSprop's alpha" => "alpha",
             "AdaGrad-norm's b_0^2" | "AdaGrad-norm's floor" => "norm_step",
             "AdaGrad-norm's weight" => "norm_weight",
             "start of averaging" => "average",
@@ -88,7 +82,11 @@ impl From<ConfigError> for TrainError {
             "rate of the clip" => "clip_lr",
             "histogram range" | "half the histogram range" => "histogram_range",
             "GaLore's scale" => "galore",
-            other => other,
+            other => {
+                let mut settings = OPTIMIZERS.iter().flat_map(|optimizer| optimizer.settings);
+                let flag = settings.find(|setting| setting.parameter == other).and_then(|setting| setting.flag);
+                flag.map_or(other, |flag| flag.name)
+            }
         };
         SettingError::new(setting, "", error.to_string()).into()
     }

@@ -43,13 +43,14 @@
 
 mod subspace;
 
-use super::choice::{AnyOptimizer, AnyState, Decay, OptimizerState};
+use super::choice::{Decay, OptimizerState};
 use damper_core::error::{CallError, ConfigError};
 use damper_core::numerics::basis::{Basis, Side};
 use damper_core::numerics::digest::{Digest, Digested};
 use damper_core::numerics::round::saturate;
 use damper_core::optimizer::{Begin, Optimizer};
 use damper_core::private::{Released, ReleasedBuffer};
+use damper_core::slots::OptimizerSlot;
 use damper_core::state::{SaveState, StateField};
 use damper_grad::GradGraph;
 use damper_onnx::Dim;
@@ -100,14 +101,14 @@ pub fn forms(grad: &GradGraph) -> Vec<Form> {
 /// GaLore over an optimizer.
 #[derive(Clone, Copy)]
 pub(crate) struct GaLore {
-    inner: AnyOptimizer,
+    inner: OptimizerSlot,
     decay: Decay,
     settings: LowRank,
 }
 
 /// Its memory.
 pub(crate) struct GaLoreState {
-    inner: AnyState,
+    inner: OptimizerState,
     tensors: Vec<Tensor>,
     /// Steps so far.
     steps: u32,
@@ -152,7 +153,7 @@ impl GaLore {
         settings: LowRank,
         decay: Decay,
         forms: &[Form],
-        inner: impl FnOnce(usize) -> Result<(AnyOptimizer, AnyState), ConfigError>,
+        inner: impl FnOnce(usize) -> Result<(OptimizerSlot, OptimizerState), ConfigError>,
     ) -> Result<(Self, GaLoreState), ConfigError> {
         if !(settings.scale.is_normal() && settings.scale > 0.0) {
             return Err(ConfigError { parameter: "GaLore's scale", must_be: "a normal number above 0" });
@@ -280,8 +281,6 @@ impl Optimizer<GaLoreState> for GaLore {
         }
     }
 }
-
-impl OptimizerState for GaLoreState {}
 
 /// The bases, the number of steps, and the optimizer's state. All else is set by the next step.
 impl SaveState for GaLoreState {

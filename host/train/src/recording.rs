@@ -12,9 +12,9 @@
 
 mod slots;
 
-use super::choice::{AnyFilter, AnyFilterState, AnyOptimizer, AnyState, AnyThreshold, AnyThresholdState};
+use super::choice::{AnyThreshold, AnyThresholdState, FilterState, OptimizerState};
 use super::worker::{GradientObserver, Layout};
-use super::{FilterChoice, Noise, PerSample, Rule, Run, TrainConfig, TrainError};
+use super::{FilterChoice, Noise, PerSample, Run, TrainConfig, TrainError};
 use crate::files::FileError;
 use crate::filter::Coefficients;
 use crate::replay::PackWriter;
@@ -177,15 +177,22 @@ impl Recording {
     pub(super) fn released(
         &mut self,
         params: &[f32],
-        (filter, filter_state): (&AnyFilter, &AnyFilterState),
-        (optimizer, optimizer_state): (&AnyOptimizer, &AnyState),
+        filter: &FilterState,
+        optimizer: &OptimizerState,
         (threshold, threshold_state): (&AnyThreshold, &AnyThresholdState),
     ) -> Result<(), FileError> {
         self.done += 1;
         if self.done.is_multiple_of(u32::from(EVERY)) || self.done == self.steps {
             self.pack.u32(Digest::of(params).folded());
-            let digests =
-                [filter.digest(filter_state), optimizer.digest(optimizer_state), threshold.learned(threshold_state)];
+            let (mut filtered, mut moved) = (Digest::default(), Digest::default());
+            filter.add_to(&mut filtered);
+            optimizer.add_to(&mut moved);
+            let digests = [
+                (!filter.is_identity()).then_some(filtered),
+                // An optimizer without memory digests nothing.
+                (moved != Digest::default()).then_some(moved),
+                threshold.learned(threshold_state),
+            ];
             for digest in digests.into_iter().flatten() {
                 self.pack.u16(digest.folded_twice());
             }
@@ -231,6 +238,7 @@ fn mechanism(pack: &mut PackWriter, run: &Run) -> Result<(), TrainError> {
 /// The first setting for which the format of recordings has no field.
 fn unrecorded(config: &TrainConfig) -> Option<&'static str> {
     let method = &config.method;
+    let optimizer = config.optimizer.rule.description();
     let settings = [
         ("`adaptive_fir`", matches!(method.filter, FilterChoice::AdaptiveFir { .. })),
         (
@@ -239,7 +247,8 @@ fn unrecorded(config: &TrainConfig) -> Option<&'static str> {
         ),
         ("`count_non_finite`", method.count_non_finite),
         ("`noise_schedule` clt", method.clt_noise),
-        ("`adam_denominator` floored", matches!(config.optimizer.rule, Rule::FlooredAdam { .. })),
+        ("`adam_denominator` floored", optimizer.names[0].0 == "adam-floored"),
+        ("`optimizer`", optimizer.recorded.is_empty()),
         ("`norm_weight`", config.optimizer.norm_weight.is_some()),
         ("`average`", config.average.is_some()),
     ];

@@ -1,7 +1,7 @@
 //! What every loop over the steps of a run shares, `train`'s and the audits': the mechanism and its workers, the step and its
 //! memory, and the way from a draw to the sum.
 
-use super::choice::{AnyFilterState, AnyOptimizer, AnyState};
+use super::choice::{FilterState, OptimizerState};
 use super::galore::forms;
 use super::rehearsal::self_test;
 use super::sampler::BatchSampler;
@@ -17,6 +17,7 @@ use damper_core::noise::{self, ContinuousGaussian, DiscreteGaussian, Key};
 use damper_core::optimizer::Optimizer;
 use damper_core::private::{Mechanism, SumWord};
 use damper_core::schedule::Declared;
+use damper_core::slots::OptimizerSlot;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_data::{Chunk, Split, chunks};
 use damper_runtime::{Backend, BackendError};
@@ -51,7 +52,7 @@ pub(crate) fn generator(seed: Option<u64>, key: &mut [u8; 32]) -> ChaCha20 {
 }
 
 /// Its memory, the optimizer's of type `OS`.
-pub(crate) type State<M, OS> = StepState<Vec<<M as Mechanism>::Word>, AnyFilterState, OS, WatchedThresholdState>;
+pub(crate) type State<M, OS> = StepState<Vec<<M as Mechanism>::Word>, FilterState, OS, WatchedThresholdState>;
 
 /// The words of a sum.
 #[derive(Clone, PartialEq, Debug)]
@@ -130,7 +131,7 @@ pub(crate) fn step<'a, M: Mechanism, O: Clone, OS>(
     run: &Run,
     mechanism: M,
     layers: &'a [Layer],
-    around: impl FnOnce(AnyOptimizer, AnyState) -> (O, OS),
+    around: impl FnOnce(OptimizerSlot, OptimizerState) -> (O, OS),
 ) -> Result<(Step<'a, M, O>, State<M, OS>), TrainError> {
     let (config, method) = (&run.config, &run.config.method);
     let dim = Layout::new(&run.grad).dim();

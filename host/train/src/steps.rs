@@ -1,7 +1,7 @@
 //! The loop: draw, gradients, pay, release, again.
 
 use super::checkpoint::{Checkpoint, Environment, Moment, Place};
-use super::choice::{AnyOptimizer, AnyState};
+use super::choice::OptimizerState;
 use super::evaluate::Evaluator;
 use super::held_out::{evaluations_until, steps_between};
 use super::observe::{Given, Observer, Summed};
@@ -22,6 +22,7 @@ use damper_core::average::{Average, Averaging};
 use damper_core::error::{ConfigError, OpenError};
 use damper_core::mutant::{self, Mutant};
 use damper_core::private::Mechanism;
+use damper_core::slots::OptimizerSlot;
 use damper_core::threshold::Threshold;
 use damper_data::Labels;
 use damper_runtime::{Backend, open};
@@ -353,8 +354,8 @@ fn unopened(error: OpenError<FileError>) -> TrainError {
 #[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
 fn one_step<M: Mechanism>(
     run: &Run,
-    step: &Step<'_, M, Watched<AnyOptimizer>>,
-    state: &mut State<M, WatchedState<AnyState>>,
+    step: &Step<'_, M, Watched<OptimizerSlot>>,
+    state: &mut State<M, WatchedState<OptimizerState>>,
     written: &mut Written<'_>,
     workers: &mut impl Accumulate<M>,
     draws: &mut BatchSampler,
@@ -399,8 +400,8 @@ where
     if let Some(recording) = &mut written.recording {
         recording.released(
             params,
-            (&slots.filter, &state.filter),
-            (&slots.optimizer.0, &state.optimizer.inner),
+            &state.filter,
+            &state.optimizer.inner,
             (&slots.threshold.0, &state.threshold.inner),
         )?;
     }

@@ -13,13 +13,13 @@ pub(super) use clipped_sum::ClippedSums;
 pub(super) use parts::OUTPUTS;
 pub(crate) use per_sample::PerSampleGradients;
 
-use super::choice::{AnyFilter, AnyFilterState};
+use super::choice::FilterState;
 use super::prune::keep_outputs;
 use super::watched::WatchedThreshold;
 use damper_core::optimizer::Optimizer;
 use damper_core::private::Mechanism;
 use damper_core::schedule::{AnyNoise, Declared};
-use damper_core::slots::AnyClip;
+use damper_core::slots::{AnyClip, FilterSlot};
 use damper_core::step::{Open, PrivateStep};
 use damper_data::{Chunk, Split};
 use damper_grad::GradGraph;
@@ -29,9 +29,9 @@ use prost::Message;
 use std::num::NonZeroUsize;
 
 /// A step of the trainer's that takes samples, whatever optimizer `O` with memory `OS` follows it, with layers that live for `'l`.
-pub(crate) type Opened<'a, 'l, M, O, OS> = Open<'a, Step<'l, M, O>, AnyFilterState, OS>;
+pub(crate) type Opened<'a, 'l, M, O, OS> = Open<'a, Step<'l, M, O>, FilterState, OS>;
 /// The step of a run, with optimizer `O`.
-pub(crate) type Step<'l, M, O> = PrivateStep<AnyFilter, O, M, WatchedThreshold, AnyClip<'l>, Declared<AnyNoise>>;
+pub(crate) type Step<'l, M, O> = PrivateStep<FilterSlot, O, M, WatchedThreshold, AnyClip<'l>, Declared<AnyNoise>>;
 
 /// Who is shown each drawn sample's mixed gradient, bit for bit as the core takes it, in the order of the chunks: a recording, or
 /// an audit. Null samples have none.

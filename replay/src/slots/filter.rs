@@ -1,17 +1,17 @@
 //! Every filter.
 
-use super::{Input, Recorded};
+use super::Input;
 use crate::error::PackError;
 use crate::grammar::{HIGHEST_ORDER, MOST_ITERATES};
 use damper_core::filter::{
     Gain, Identity, Iir, IirState, Kalman, KalmanState, LookAhead, PerSampleMomentum, PerSampleMomentumState,
 };
-use damper_core::slots::{AnyFilter, StatefulSlot};
+use damper_core::slots::{AnyDigested, AnyFilter, StatefulSlot};
 
 /// A filter of a run.
-pub(crate) trait PlayedFilter: AnyFilter + Recorded {}
+pub(crate) trait PlayedFilter: AnyFilter + AnyDigested {}
 
-impl<T: AnyFilter + Recorded> PlayedFilter for T {}
+impl<T: AnyFilter + AnyDigested> PlayedFilter for T {}
 
 /// What plays a run with its filter. The last argument is true if that has memory.
 type Then<'t, 'a, R> = dyn FnMut(Input<'_, '_, 'a>, &mut dyn PlayedFilter, bool) -> Result<R, PackError> + 't;

@@ -27,7 +27,7 @@ pub use case::{Change, Made};
 
 use super::sum_probe::{Account, Order, SumProbe, sum_probe};
 use super::{Claim, VERSION, check_sampler, seed_or_drawn};
-use crate::choice::{AnyOptimizer, AnyState};
+use crate::choice::OptimizerState;
 use crate::step_loop::{self, ChaCha20, Draw, State, StepLoop, Sum};
 use crate::worker::{Accumulate, GradientObserver, Layout, Step};
 use crate::{Run, TrainError};
@@ -36,6 +36,7 @@ use damper_core::numerics::digest::Digest;
 use damper_core::numerics::reduce::sum_of_squares;
 use damper_core::private::Mechanism;
 use damper_core::sampling::poisson;
+use damper_core::slots::OptimizerSlot;
 use damper_data::Split;
 use damper_onnx::SettingError;
 use damper_runtime::open;
@@ -279,8 +280,8 @@ fn moved_verdict() -> Verdict {
 /// A run that goes on by what the data set releases, and is looked at from its neighbours.
 struct Replayed<'a, M: Mechanism, G> {
     run: &'a Run,
-    step: &'a Step<'a, M, AnyOptimizer>,
-    state: State<M, AnyState>,
+    step: &'a Step<'a, M, OptimizerSlot>,
+    state: State<M, OptimizerState>,
     workers: G,
     params: Vec<f32>,
     generator: &'a ChaCha20,

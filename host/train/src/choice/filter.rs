@@ -2,15 +2,16 @@
 
 mod stateful;
 
-pub(crate) use stateful::{AnyFilter, AnyFilterState};
+pub(crate) use stateful::FilterState;
 
 use crate::filter::{Coefficients, ORDER};
 use damper_core::error::ConfigError;
 use damper_core::filter::{
-    AdaptiveFir, AdaptiveFirState, Filter, Gain, Iir, IirState, Kalman, KalmanState, LookAhead, PerSampleMomentum,
-    PerSampleMomentumState, Uncorrected,
+    AdaptiveFir, AdaptiveFirState, Filter, Gain, Identity, Iir, IirState, Kalman, KalmanState, LookAhead,
+    PerSampleMomentum, PerSampleMomentumState, Uncorrected,
 };
 use damper_core::numerics::digest::Digested;
+use damper_core::slots::{FilterSlot, StatefulSlot};
 use damper_core::state::SaveState;
 
 /// Most iterates of per-sample momentum.
@@ -81,23 +82,23 @@ impl FilterChoice {
     }
 
     /// The filter and its memory for `dim` parameters.
-    pub(crate) fn build(&self, dim: usize) -> Result<(AnyFilter, AnyFilterState), ConfigError> {
+    pub(crate) fn build(&self, dim: usize) -> Result<(FilterSlot, FilterState), ConfigError> {
         let iir_state = |iir: &Iir<ORDER>| IirState::new(vec![0.0; iir.order() * dim]);
-        let state = match self {
-            Self::None => AnyFilterState::none(),
+        let state: FilterState = match self {
+            Self::None => Box::new(StatefulSlot::filter(Identity, ())),
             Self::Iir(coefficients) => {
                 let iir = coefficients.to_core()?;
                 let state = iir_state(&iir);
-                AnyFilterState::new(iir, state)
+                Box::new(StatefulSlot::filter(iir, state))
             }
             Self::Uncorrected(coefficients) => {
                 let iir = coefficients.to_core()?;
                 let state = iir_state(&iir);
-                AnyFilterState::new(Uncorrected(iir), state)
+                Box::new(StatefulSlot::filter(Uncorrected(iir), state))
             }
             Self::AdaptiveFir { lags, memory, floor } => {
                 let filter = AdaptiveFir::<LAGS>::new(*lags, *memory, *floor)?;
-                AnyFilterState::new(filter, AdaptiveFirState::new(vec![0.0; filter.memory_len(dim)]))
+                Box::new(StatefulSlot::filter(filter, AdaptiveFirState::new(vec![0.0; filter.memory_len(dim)])))
             }
             Self::PerSample(choice) => {
                 let iir = choice.inner.to_core()?;
@@ -117,16 +118,16 @@ impl FilterChoice {
                 }
                 let kalman = Kalman::new(*gain, *look_ahead)?;
                 let state = KalmanState::new(&kalman, vec![0.0; dim], vec![0.0; dim]);
-                AnyFilterState::new(kalman, state)
+                Box::new(StatefulSlot::filter(kalman, state))
             }
         };
-        Ok((AnyFilter, state))
+        Ok((FilterSlot::of(&*state), state))
     }
 }
 
 impl PerSample {
     /// Per-sample momentum before `inner`, for `dim` parameters.
-    fn build<F, S>(&self, dim: usize, inner: F, state: S) -> Result<AnyFilterState, ConfigError>
+    fn build<F, S>(&self, dim: usize, inner: F, state: S) -> Result<FilterState, ConfigError>
     where
         F: Filter<S> + Digested<S> + 'static,
         S: SaveState + 'static,
@@ -141,6 +142,6 @@ impl PerSample {
             PerSampleMomentum::unnormalised(iterates, beta, inner)?
         };
         let state = PerSampleMomentumState::new(vec![0.0; momentum.iterates_len(dim)], state);
-        Ok(AnyFilterState::new(momentum, state))
+        Ok(Box::new(StatefulSlot::filter(momentum, state)))
     }
 }

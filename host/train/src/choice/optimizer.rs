@@ -5,17 +5,19 @@ mod stateful;
 
 pub(crate) use rule::Decay;
 pub use rule::Rule;
-pub(crate) use stateful::{AnyOptimizer, AnyState, OptimizerState};
+pub(crate) use stateful::OptimizerState;
 
+use self::stateful::boxed;
 use crate::TrainError;
 use crate::galore::{Form, GaLore, GaLoreState, LowRank};
 use damper_core::error::ConfigError;
 use damper_core::optimizer::{AdaGradNorm, AdaGradNormState, WeightedNorm, WeightedNormState};
+use damper_core::slots::{OptimizerSlot, StatefulSlot};
 use damper_onnx::SettingError;
 use std::num::NonZeroU32;
 
 /// Which optimizer, with its settings.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct OptimizerChoice {
     /// How parameters follow.
     pub rule: Rule,
@@ -57,10 +59,10 @@ impl OptimizerChoice {
     }
 
     /// The optimizer and its state for tensors of these forms.
-    pub(crate) fn build(self, forms: &[Form]) -> Result<(AnyOptimizer, AnyState), ConfigError> {
+    pub(crate) fn build(self, forms: &[Form]) -> Result<(OptimizerSlot, OptimizerState), ConfigError> {
         if let Some(settings) = self.galore {
             let (optimizer, state) = self.build_galore(settings, forms)?;
-            return Ok(AnyOptimizer::new(optimizer, state));
+            return Ok(boxed(StatefulSlot::optimizer(optimizer, state)));
         }
         let (rule, state) = self.rule.build(forms.iter().map(|form| form.rows * form.columns).sum())?;
         Ok(match (self.norm_step, self.norm_weight) {
@@ -68,10 +70,11 @@ impl OptimizerChoice {
             (Some(NormStep { initial, floor, subtract_noise }), weight) => {
                 let norm = AdaGradNorm::new(initial, floor, subtract_noise, rule)?;
                 match weight {
-                    None => AnyOptimizer::new(norm, AdaGradNormState::new(state)),
-                    Some((weight, period)) => {
-                        AnyOptimizer::new(WeightedNorm::new(norm, weight, period)?, WeightedNormState::new(state))
-                    }
+                    None => boxed(StatefulSlot::optimizer(norm, AdaGradNormState::new(state))),
+                    Some((weight, period)) => boxed(StatefulSlot::optimizer(
+                        WeightedNorm::new(norm, weight, period)?,
+                        WeightedNormState::new(state),
+                    )),
                 }
             }
         })

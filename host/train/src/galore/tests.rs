@@ -1,7 +1,7 @@
 //! The laws of GaLore, through whole private steps.
 
 use super::*;
-use crate::choice::{AnyFilter, AnyFilterState};
+use crate::choice::FilterState;
 use crate::filter::Coefficients;
 use crate::{FilterChoice, OptimizerChoice, Rule};
 use damper_core::accounting::{Ledger, Volatile};
@@ -9,6 +9,7 @@ use damper_core::clip::FlatL2;
 use damper_core::noise::{ContinuousGaussian, Xoshiro};
 use damper_core::private::SumWord;
 use damper_core::schedule::Constant;
+use damper_core::slots::FilterSlot;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
 
@@ -31,15 +32,22 @@ fn settings(rank: usize, every: u32, scale: f32) -> LowRank {
     LowRank { rank: NonZeroUsize::new(rank).unwrap(), every: NonZeroU32::new(every).unwrap(), scale }
 }
 
+fn rule(name: &str, settings: &[(&str, f64)]) -> Rule {
+    Rule::new(name, settings).unwrap()
+}
+
 fn rules() -> [Rule; 7] {
     [
-        Rule::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 },
-        Rule::Sgd { momentum: 0.9, nesterov: true, weight_decay: 0.1 },
-        Rule::Adam { beta1: 0.9, beta2: 0.99, epsilon: 1e-6, weight_decay: 0.0, filtered_second: false },
-        Rule::Adam { beta1: 0.0, beta2: 0.99, epsilon: 1e-6, weight_decay: 0.1, filtered_second: true },
-        Rule::AdamBc { beta1: 0.9, beta2: 0.99, floor: Some(1e-6), weight_decay: 0.1 },
-        Rule::AdaGrad { epsilon: 1e-6, weight_decay: 0.1 },
-        Rule::RmsProp { alpha: 0.9, epsilon: 1e-6, weight_decay: 0.1 },
+        rule("sgd", &[]),
+        rule("nesterov", &[("weight_decay", 0.1)]),
+        rule("adam", &[("beta2", 0.99), ("epsilon", 1e-6)]),
+        rule(
+            "adam",
+            &[("beta1", 0.0), ("beta2", 0.99), ("epsilon", 1e-6), ("weight_decay", 0.1), ("second_moment", 1.0)],
+        ),
+        rule("adam-bc", &[("beta2", 0.99), ("floor", 1e-6), ("weight_decay", 0.1)]),
+        rule("adagrad", &[("epsilon", 1e-6), ("weight_decay", 0.1)]),
+        rule("rmsprop", &[("alpha", 0.9), ("epsilon", 1e-6), ("weight_decay", 0.1)]),
     ]
 }
 
@@ -87,8 +95,8 @@ impl<S, O: Optimizer<S>> Optimizer<Record<S>> for Recorder<O> {
 
 /// A run of private steps on given gradients.
 struct Steps<O, S> {
-    step: PrivateStep<AnyFilter, Recorder<O>, ContinuousGaussian>,
-    state: StepState<Vec<SumWord<f32>>, AnyFilterState, Record<S>, ()>,
+    step: PrivateStep<FilterSlot, Recorder<O>, ContinuousGaussian>,
+    state: StepState<Vec<SumWord<f32>>, FilterState, Record<S>, ()>,
     ledger: Ledger<Volatile>,
     params: Vec<f32>,
 }
@@ -259,8 +267,8 @@ fn gradients_of_the_ranks_subspace_are_followed_as_by_plain_sgd_whatever_the_bas
         }
         grad
     };
-    for (momentum, nesterov) in [(0.0, false), (0.9, false), (0.9, true)] {
-        let rule = Rule::Sgd { momentum, nesterov, weight_decay: 0.0 };
+    for name in ["sgd", "momentum", "nesterov"] {
+        let rule = rule(name, &[]);
         let mut projected = Steps::new(galore(rule, settings(2, 3, 1.0)), &FilterChoice::None, 1e-10);
         let plain = OptimizerChoice::from(rule);
         let mut plain = Steps::new(plain.build(&FORMS).unwrap(), &FilterChoice::None, 1e-10);
@@ -280,7 +288,7 @@ fn gradients_of_the_ranks_subspace_are_followed_as_by_plain_sgd_whatever_the_bas
 #[test]
 fn steps_follow_the_formula_in_f64() {
     let (beta1, beta2, epsilon, decay, scale) = (0.5f64, 0.9f64, 1e-3f64, 0.2f64, 0.25f64);
-    let rule = Rule::Adam { beta1, beta2, epsilon: epsilon as f32, weight_decay: decay, filtered_second: false };
+    let rule = rule("adam", &[("beta1", beta1), ("beta2", beta2), ("epsilon", epsilon), ("weight_decay", decay)]);
     let mut run = Steps::new(galore(rule, settings(2, u32::MAX, scale as f32)), &iir(), 0.01);
     let mut theta = widen(&run.params[..108]);
     let mut moments = [(vec![0f64; 18], vec![0f64; 18]), (vec![0f64; 18], vec![0f64; 18])];
@@ -311,7 +319,7 @@ fn steps_follow_the_formula_in_f64() {
 #[test]
 fn an_l2_penalty_acts_within_the_directions() {
     let decay = 0.5f64;
-    let rule = Rule::Sgd { momentum: 0.0, nesterov: false, weight_decay: decay as f32 };
+    let rule = rule("sgd", &[("weight_decay", decay)]);
     let mut run = Steps::new(galore(rule, settings(2, 2, 1.0)), &FilterChoice::None, 0.01);
     let mut theta = widen(&run.params[..108]);
     for step in 0..6 {

@@ -3,9 +3,10 @@
 use crate::filter::Coefficients;
 use crate::replay::PackWriter;
 use crate::{
-    Clipping, FilterChoice, NormStep, OptimizerChoice, PerSample, Rule, Run, ThresholdChoice, ThresholdRule, TrainError,
+    Clipping, FilterChoice, NormStep, OptimizerChoice, PerSample, Run, ThresholdChoice, ThresholdRule, TrainError,
 };
 use damper_core::clip::Layer;
+use damper_core::described::Kind;
 use damper_core::filter::{Gain, LookAhead};
 use damper_core::schedule::{Decay, NoiseSchedule};
 use damper_core::threshold::{Bounds, Solver};
@@ -127,37 +128,14 @@ pub(super) fn optimizer(pack: &mut PackWriter, choice: OptimizerChoice) {
         pack.f64(initial);
         pack.f64(floor);
     }
-    match choice.rule {
-        Rule::Sgd { momentum, nesterov, weight_decay } => {
-            pack.u8(u8::from(nesterov));
-            pack.f32(momentum);
-            pack.f32(weight_decay);
-        }
-        Rule::Adam { beta1, beta2, epsilon, weight_decay, filtered_second }
-        | Rule::FlooredAdam { beta1, beta2, epsilon, weight_decay, filtered_second } => {
-            pack.u8(if filtered_second { 3 } else { 2 });
-            pack.f64(beta1);
-            pack.f64(beta2);
-            pack.f32(epsilon);
-            pack.f64(weight_decay);
-        }
-        Rule::AdamBc { beta1, beta2, floor, weight_decay } => {
-            pack.u8(if floor.is_some() { 4 } else { 5 });
-            pack.f64(beta1);
-            pack.f64(beta2);
-            pack.f32(floor.unwrap_or(f32::MIN_POSITIVE));
-            pack.f64(weight_decay);
-        }
-        Rule::AdaGrad { epsilon, weight_decay } => {
-            pack.u8(6);
-            pack.f32(epsilon);
-            pack.f32(weight_decay);
-        }
-        Rule::RmsProp { alpha, epsilon, weight_decay } => {
-            pack.u8(7);
-            pack.f64(alpha);
-            pack.f32(epsilon);
-            pack.f32(weight_decay);
+    let switch = usize::from(choice.rule.switch() == Some(true));
+    // What has no kind was refused before the run.
+    pack.u8(choice.rule.description().recorded.get(switch).copied().unwrap_or(u8::MAX));
+    for (setting, value) in choice.rule.settings() {
+        match setting.kind {
+            Kind::F32 => pack.f32(value as f32),
+            Kind::F64 => pack.f64(value),
+            Kind::Switch | Kind::Words(_) => {}
         }
     }
 }

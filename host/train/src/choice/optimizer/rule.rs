@@ -1,76 +1,113 @@
-//! The optimizers of the core by their settings.
+//! An optimizer of the core by its name and settings.
 
-use super::stateful::{AnyOptimizer, AnyState};
+use super::stateful::{OptimizerState, boxed};
+use damper_core::described::{Description, Kind, Setting, Values};
 use damper_core::error::ConfigError;
-use damper_core::optimizer::{
-    AdaGrad, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, RmsProp, RmsPropState, Sgd, SgdState,
-};
+use damper_core::numerics::digest::Digested;
+use damper_core::optimizer::{Builder, DECOUPLED, OPTIMIZERS, Optimizer, build};
+use damper_core::slots::{OptimizerSlot, StatefulSlot};
+use damper_core::state::SaveState;
+use damper_onnx::SettingError;
+use std::iter;
 
-/// How parameters follow.
+/// Most settings of an optimizer.
+const MOST: usize = 8;
+
+/// How parameters follow: an optimizer and its settings.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Rule {
-    /// SGD with momentum (0: none), Nesterov's form and weight decay.
-    Sgd {
-        /// `μ`.
-        momentum: f32,
-        /// Nesterov's form.
-        nesterov: bool,
-        /// `λ`.
-        weight_decay: f32,
-    },
-    /// Adam; with decoupled weight decay, AdamW.
-    Adam {
-        /// `β₁`.
-        beta1: f64,
-        /// `β₂`.
-        beta2: f64,
-        /// `ε`.
-        epsilon: f32,
-        /// `λ`.
-        weight_decay: f64,
-        /// Whether the second moment, too, is of the filtered gradient: DiSK's Adam.
-        filtered_second: bool,
-    },
-    /// Adam with `max(√v̂, ε)` for the denominator: DOPPLER's Algorithm 3.
-    FlooredAdam {
-        /// `β₁`.
-        beta1: f64,
-        /// `β₂`.
-        beta2: f64,
-        /// `ε`.
-        epsilon: f32,
-        /// `λ`.
-        weight_decay: f64,
-        /// Whether the second moment, too, is of the filtered gradient.
-        filtered_second: bool,
-    },
-    /// DP-AdamBC: Adam whose second moment is freed of the noise's.
-    AdamBc {
-        /// `β₁`.
-        beta1: f64,
-        /// `β₂`.
-        beta2: f64,
-        /// `γ′`; by the noise if not given.
-        floor: Option<f32>,
-        /// `λ`.
-        weight_decay: f64,
-    },
-    /// AdaGrad.
-    AdaGrad {
-        /// `ε`.
-        epsilon: f32,
-        /// `λ`.
-        weight_decay: f32,
-    },
-    /// RMSprop.
-    RmsProp {
-        /// `α`.
-        alpha: f64,
-        /// `ε`.
-        epsilon: f32,
-        /// `λ`.
-        weight_decay: f32,
-    },
+pub struct Rule {
+    description: &'static Description,
+    /// Those of the description, in order.
+    values: [f64; MOST],
+}
+
+impl Rule {
+    /// The optimizer of this name (`sgd`, `momentum`, `adamw`, …: [`OPTIMIZERS`] lists them with their settings), with its default
+    /// settings but for these. Their ranges are checked when the run is prepared.
+    ///
+    /// # Errors
+    ///
+    /// There is no such optimizer or setting.
+    pub fn new(name: &str, settings: &[(&str, f64)]) -> Result<Self, SettingError> {
+        let named = OPTIMIZERS.iter().find_map(|description| {
+            let (_, defaults) = description.names.iter().find(|(of, _)| *of == name)?;
+            Some((description, *defaults))
+        });
+        let Some((description, defaults)) = named else {
+            let names: Vec<_> = OPTIMIZERS.iter().flat_map(|of| of.names).map(|(name, _)| *name).collect();
+            return Err(SettingError::new("optimizer", name, format!("use one of {}", names.join(", "))));
+        };
+        let mut rule = Self::of(description, defaults);
+        for (setting, value) in settings {
+            rule.set(setting, *value)?;
+        }
+        Ok(rule)
+    }
+
+    fn of(description: &'static Description, defaults: &[f64]) -> Self {
+        let mut values = [0.0; MOST];
+        values[..defaults.len()].copy_from_slice(defaults);
+        Self { description, values }
+    }
+
+    fn set(&mut self, name: &str, value: f64) -> Result<(), SettingError> {
+        let settings = self.description.settings;
+        let place = |name| settings.iter().position(|setting| setting.name == name);
+        let Some(i) = place(name) else {
+            let names: Vec<_> = settings.iter().map(|setting| setting.name).collect();
+            let problem = format!("'{name}' is no setting of it; use {}", names.join(", "));
+            return Err(SettingError::new("optimizer", self.description.names[0].0, problem));
+        };
+        self.values[i] = value;
+        if let Some(computed) = place(settings[i].unless) {
+            self.values[computed] = 0.0;
+        }
+        Ok(())
+    }
+
+    /// Names, and kinds in recordings.
+    #[must_use]
+    pub fn description(&self) -> &'static Description {
+        self.description
+    }
+
+    /// Each setting with its value.
+    pub fn settings(&self) -> impl Iterator<Item = (&'static Setting, f64)> {
+        iter::zip(self.description.settings, self.values)
+    }
+
+    /// The value of the setting of this name; `None` if the optimizer has none.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.settings().find(|(setting, _)| setting.name == name).map(|(_, value)| value)
+    }
+
+    /// The value of its switch or words; `None` if it has neither.
+    pub(crate) fn switch(&self) -> Option<bool> {
+        let is_switch = |setting: &Setting| matches!(setting.kind, Kind::Switch | Kind::Words(_));
+        self.settings().find(|(setting, _)| is_switch(setting)).map(|(_, value)| value != 0.0)
+    }
+
+    /// The optimizer and its state for `dim` parameters.
+    pub(super) fn build(&self, dim: usize) -> Result<(OptimizerSlot, OptimizerState), ConfigError> {
+        let built = build(Boxed { wanted: self.description, values: self.values.into_iter(), dim })?;
+        Ok(built.expect("the description is of the list"))
+    }
+
+    pub(super) fn decay(&self) -> Decay {
+        match self.settings().find(|(setting, _)| setting.name == DECOUPLED.name) {
+            None | Some((_, 0.0)) => Decay::None,
+            Some((setting, decay)) if *setting == DECOUPLED => Decay::Decoupled(decay),
+            Some(_) => Decay::Penalty,
+        }
+    }
+}
+
+impl Default for Rule {
+    /// The first of [`OPTIMIZERS`] with its defaults: SGD without momentum.
+    fn default() -> Self {
+        Self::of(&OPTIMIZERS[0], OPTIMIZERS[0].names[0].1)
+    }
 }
 
 /// What weight decay is to an optimizer.
@@ -83,64 +120,69 @@ pub(crate) enum Decay {
     Decoupled(f64),
 }
 
-fn adam(beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64, filtered_second: bool) -> Result<Adam, ConfigError> {
-    let adam = Adam::new(beta1, beta2, epsilon, weight_decay)?;
-    Ok(if filtered_second { adam.with_filtered_second_moment() } else { adam })
+/// Builds an optimizer in a box.
+struct Boxed {
+    wanted: &'static Description,
+    values: std::array::IntoIter<f64, MOST>,
+    dim: usize,
 }
 
-impl Rule {
-    /// The optimizer and its state for `dim` parameters.
-    pub(super) fn build(self, dim: usize) -> Result<(AnyOptimizer, AnyState), ConfigError> {
-        let zeros = || vec![0.0; dim];
-        Ok(match self {
-            Self::Sgd { momentum, nesterov, weight_decay } => {
-                let sgd = Sgd::new(momentum, nesterov, weight_decay)?;
-                AnyOptimizer::new(sgd, SgdState { momentum: vec![0.0; sgd.momentum_len(dim)] })
-            }
-            Self::Adam { beta1, beta2, epsilon, weight_decay, filtered_second } => {
-                let adam = adam(beta1, beta2, epsilon, weight_decay, filtered_second)?;
-                AnyOptimizer::new(adam, AdamState::new(zeros(), zeros()))
-            }
-            Self::FlooredAdam { beta1, beta2, epsilon, weight_decay, filtered_second } => {
-                let adam = adam(beta1, beta2, epsilon, weight_decay, filtered_second)?;
-                AnyOptimizer::new(adam.with_floored_denominator(), AdamState::new(zeros(), zeros()))
-            }
-            Self::AdamBc { beta1, beta2, floor, weight_decay } => {
-                let adam = match floor {
-                    Some(floor) => AdamBc::new(beta1, beta2, floor, weight_decay)?,
-                    None => AdamBc::new(beta1, beta2, f32::MIN_POSITIVE, weight_decay)?.with_floor_by_noise(),
-                };
-                AnyOptimizer::new(adam, AdamBcState::new(zeros(), zeros()))
-            }
-            Self::AdaGrad { epsilon, weight_decay } => {
-                AnyOptimizer::new(AdaGrad::new(epsilon, weight_decay)?, AdaGradState { sum: zeros() })
-            }
-            Self::RmsProp { alpha, epsilon, weight_decay } => {
-                AnyOptimizer::new(RmsProp::new(alpha, epsilon, weight_decay)?, RmsPropState { second: zeros() })
-            }
-        })
+impl Values for Boxed {
+    fn f32(&mut self) -> f32 {
+        self.f64() as f32
     }
 
-    pub(super) fn decay(self) -> Decay {
-        match self {
-            Self::Sgd { weight_decay, .. }
-            | Self::AdaGrad { weight_decay, .. }
-            | Self::RmsProp { weight_decay, .. } => {
-                if weight_decay == 0.0 {
-                    Decay::None
-                } else {
-                    Decay::Penalty
-                }
-            }
-            Self::Adam { weight_decay, .. }
-            | Self::FlooredAdam { weight_decay, .. }
-            | Self::AdamBc { weight_decay, .. } => {
-                if weight_decay == 0.0 {
-                    Decay::None
-                } else {
-                    Decay::Decoupled(weight_decay)
-                }
-            }
-        }
+    fn f64(&mut self) -> f64 {
+        self.values.next().unwrap_or(f64::NAN)
+    }
+
+    fn switch(&mut self) -> bool {
+        self.f64() != 0.0
+    }
+}
+
+impl Builder<'static> for Boxed {
+    type Vector = Vec<f32>;
+    type Built = (OptimizerSlot, OptimizerState);
+    type Error = ConfigError;
+
+    fn wants(&mut self, description: &Description) -> bool {
+        description == self.wanted
+    }
+
+    fn dim(&self) -> usize {
+        self.dim
+    }
+
+    fn zeros(&mut self, len: usize) -> Result<Vec<f32>, ConfigError> {
+        Ok(vec![0.0; len])
+    }
+
+    fn take<O, S>(self, optimizer: O, state: S) -> Result<Self::Built, ConfigError>
+    where
+        O: Optimizer<S> + Digested<S> + 'static,
+        S: SaveState + 'static,
+    {
+        Ok(boxed(StatefulSlot::optimizer(optimizer, state)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_names_are_refused_with_the_known() {
+        let error = Rule::new("lamb", &[]).unwrap_err().to_string();
+        assert!(error.contains("adam-bc, adagrad"), "{error}");
+        let error = Rule::new("rmsprop", &[("momentum", 0.9)]).unwrap_err().to_string();
+        assert!(error.contains("alpha, epsilon, weight_decay"), "{error}");
+    }
+
+    #[test]
+    fn a_given_floor_is_no_computed_one() {
+        let switch = |settings: &[_]| Rule::new("adam-bc", settings).unwrap().switch();
+        assert_eq!((switch(&[]), switch(&[("floor", 1e-6)])), (Some(true), Some(false)));
+        assert!(OPTIMIZERS.iter().all(|of| of.settings.len() <= MOST));
     }
 }
