@@ -35,7 +35,7 @@ const LIMIT: u64 = 1 << 26;
 const MECHANISM: usize = 25 + 8 + 4 + 4 + 2 + 9 + 4;
 
 fn recorded_in(file: &Path, config: TrainConfig) -> TrainConfig {
-    TrainConfig { record: Some(Record { file: file.into(), limit: 1 << 30 }), ..config }
+    TrainConfig { record: Some(Record { file: file.into(), limit: 1 << 30, resumed: false }), ..config }
 }
 
 /// Trains and records; the parameters' digest, the report, and the recording's bytes.
@@ -328,7 +328,7 @@ fn options_without_a_field_are_refused() {
 fn a_recording_above_its_limit_is_refused_with_the_size_that_is_expected() {
     let folder = tempfile::tempdir().unwrap();
     let with = |limit| {
-        let record = Some(Record { file: folder.path().join("run.pack"), limit });
+        let record = Some(Record { file: folder.path().join("run.pack"), limit, resumed: false });
         train::prepare(&source(SMALL), TrainConfig { record, ..config() })
     };
     let size = train::recording_bytes(&with(1 << 30).unwrap());

@@ -13,6 +13,16 @@ pub(super) const DEFLATE_RATIO: u64 = 1032;
 /// What to do about a file that is broken.
 pub(super) const FETCH_AGAIN: &str = "fetch or export the file again";
 
+/// What files begin with that are evidently packed or written in another way, and what to do.
+const OTHER_FORMS: [(&[u8], &str); 6] = [
+    (b"BZh", "is compressed by bzip2: unpack it, or use gzip"),
+    (b"\xfd7zXZ\x00", "is compressed by xz: unpack it, or use gzip"),
+    (b"\x28\xb5\x2f\xfd", "is compressed by Zstandard: unpack it, or use gzip"),
+    (b"PK\x03\x04", "is a zip archive: unpack it, or if it is one of arrays use npz"),
+    (b"\xff\xfe", "is UTF-16 text: save it as UTF-8"),
+    (b"\xfe\xff", "is UTF-16 text: save it as UTF-8"),
+];
+
 /// A row-major array `[N, ...]`.
 #[derive(Clone, Debug)]
 pub(super) struct Array {
@@ -41,8 +51,12 @@ pub(super) struct Source {
 /// Opens `path`; gunzips it if it begins as gzip does, whatever its name.
 pub(super) fn open(path: &Path) -> Result<Source, DataError> {
     let (mut file, len) = open_plain(path)?;
-    let mut magic = [0; 2];
-    let gzipped = file.read_exact(&mut magic).is_ok() && magic == [0x1f, 0x8b];
+    let mut magic = Vec::new();
+    file.by_ref().take(6).read_to_end(&mut magic).map_err(|error| read_failed(path, &error))?;
+    let gzipped = magic.starts_with(&[0x1f, 0x8b]);
+    if let Some((_, fault)) = OTHER_FORMS.iter().find(|(first, _)| magic.starts_with(first)) {
+        return Err(DataError::File(format!("{}: {fault}", path.display())));
+    }
     file.rewind().map_err(|error| read_failed(path, &error))?;
     let file = BufReader::with_capacity(1 << 16, file);
     Ok(if gzipped {

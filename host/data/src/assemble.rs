@@ -325,29 +325,44 @@ fn make_labels(array: Array, options: &DataOptions, bad: &mut BadRows) -> Result
     bad.at(&array.origin);
     let own = array.sample_shape();
     let fits = |wanted: &[usize]| fit(own, wanted, super::Layout::Nchw).is_ok();
+    // One number a sample is always in memory.
+    let room = |width: usize| if width > 1 { options.room() } else { Room::new(None, None) };
     match &options.labels {
         LabelKind::None => Ok(Labels::None),
-        LabelKind::Values { shape } => {
+        LabelKind::Values { shape } | LabelKind::Chances { shape } => {
             let shape = match shape {
                 Some(shape) if !fits(shape) => {
                     return Err(DataError::File(format!(
                         "{}: labels of shape {own:?} do not fit the model's output of shape {shape:?}: use other labels, or \
-                         another loss",
+                         `loss` softmax-cross-entropy if they are classes",
                         array.origin,
                     )));
                 }
                 Some(shape) => shape.clone(),
                 None => own.to_vec(),
             };
-            let values: Vec<f32> = match array.values {
-                Values::F32(Held::Memory(values)) => values,
-                values => values.to_f64()?.iter().map(|value| *value as f32).collect(),
-            };
-            let good = |value: &f32| value.is_finite();
-            bad.check(0, values.len() / bad.rows, &values, good, |value| {
-                format!("the label is {value}: correct the row")
+            let are_chances = matches!(options.labels, LabelKind::Chances { .. });
+            let width = shape.iter().product();
+            let mut sink = Sink::<f32>::new(&room(width));
+            array.values.f64_blocks(width, |first, block| {
+                let block: Vec<f32> = block.iter().map(|value| *value as f32).collect();
+                let good = |value: &f32| value.is_finite();
+                bad.check(first, width, &block, good, |value| format!("the label is {value}: correct the row"))?;
+                if are_chances {
+                    let good = |value: &f32| (0.0..=1.0).contains(value) || *value == IGNORED as f32;
+                    bad.check(first, width, &block, good, |value| {
+                        format!("the label {value} is not from 0 to 1: use 0 and 1, or `loss` mse if the labels are measures")
+                    })?;
+                }
+                sink.push(&block)
             })?;
-            Ok(Labels::Values { shape, values })
+            match sink.finish()? {
+                Values::F32(Held::Memory(values)) => Ok(Labels::Values { shape, values }),
+                Values::F32(Held::File(values)) => {
+                    Ok(Labels::Stored { shape, values: Stored { values, kind: StoredKind::F32, width, rows: None } })
+                }
+                _ => unreachable!("the sink is of floats"),
+            }
         }
         LabelKind::Classes { classes, shape } => {
             let shape = match shape {
@@ -370,32 +385,42 @@ fn make_labels(array: Array, options: &DataOptions, bad: &mut BadRows) -> Result
                     )));
                 }
             };
-            let numbers: Vec<f64> = match array.values {
-                Values::F64(Held::Memory(values)) => values,
-                values => values.to_f64()?,
-            };
             let end = classes.map_or(9_007_199_254_740_992.0, |classes| classes as f64);
             let good =
                 |label: &f64| *label == IGNORED as f64 || (*label >= 0.0 && *label < end && label.fract() == 0.0);
-            let width = numbers.len() / bad.rows;
-            if options.stratify
-                && let Some(place) = numbers.iter().position(|label| !good(label))
-            {
-                let fault = "has no class, and `stratify` takes the class of every row to be known: correct the row";
-                return Err(DataError::File(bad.describe(place / width, fault)));
-            }
-            bad.check(0, width, &numbers, good, |label| {
+            let fault = |label: &f64| {
                 let range = classes.map_or("a class number from 0".into(), |classes| {
                     format!("one of the model's classes 0 to {}", classes.saturating_sub(1))
                 });
-                let remedy = if label.fract() == 0.0 {
+                let remedy = if classes == &Some(1) {
+                    "for an output of one number use `loss` bce-with-logits, or mse"
+                } else if label.fract() == 0.0 {
                     "train a model with more outputs, or correct the row"
                 } else {
                     "correct the row, or use `loss` mse if the labels are measures"
                 };
                 format!("the label {label} is not {range}: {remedy}")
+            };
+            let width = shape.iter().product();
+            let mut sink = Sink::<i64>::new(&room(width));
+            array.values.f64_blocks(width, |first, block| {
+                if options.stratify
+                    && let Some(place) = block.iter().position(|label| !good(label))
+                {
+                    let fault =
+                        "has no class, and `stratify` takes the class of every row to be known: correct the row";
+                    return Err(DataError::File(bad.describe(first + place / width, fault)));
+                }
+                bad.check(first, width, block, good, fault)?;
+                sink.push(&block.iter().map(|label| *label as i64).collect::<Vec<_>>())
             })?;
-            Ok(Labels::Classes { shape, values: numbers.iter().map(|label| *label as i64).collect() })
+            match sink.finish()? {
+                Values::I64(Held::Memory(values)) => Ok(Labels::Classes { shape, values }),
+                Values::I64(Held::File(values)) => {
+                    Ok(Labels::Stored { shape, values: Stored { values, kind: StoredKind::I64, width, rows: None } })
+                }
+                _ => unreachable!("the sink is of integers"),
+            }
         }
     }
 }
@@ -421,7 +446,7 @@ fn blank(split: &mut Split, classes_are_public: bool) {
                 let width = values.len() / split.rows;
                 values[row * width..][..width].fill(0.0);
             }
-            Labels::Classes { .. } | Labels::None => {}
+            Labels::Classes { .. } | Labels::Stored { .. } | Labels::None => {}
         }
     }
 }

@@ -64,6 +64,8 @@ impl Batch {
             labels: match &split.labels {
                 Labels::Classes { shape, .. } => BatchLabels::Classes(vec![0; size(shape)]),
                 Labels::Values { shape, .. } => BatchLabels::Values(vec![0.0; size(shape)]),
+                Labels::Stored { shape, values } if values.is_integer() => BatchLabels::Classes(vec![0; size(shape)]),
+                Labels::Stored { shape, .. } => BatchLabels::Values(vec![0.0; size(shape)]),
                 Labels::None => BatchLabels::None,
             },
             weights: vec![0.0; rows],
@@ -104,6 +106,14 @@ impl Batch {
         match (&mut self.labels, &split.labels) {
             (BatchLabels::Classes(to), Labels::Classes { values, .. }) => gather(to, values, self.rows, samples()),
             (BatchLabels::Values(to), Labels::Values { values, .. }) => gather(to, values, self.rows, samples()),
+            (BatchLabels::Classes(to), Labels::Stored { values, .. }) => {
+                let bytes = &mut self.bytes;
+                read(to, 0, self.rows, samples(), split, |row, to| values.integers(row, to, bytes))?;
+            }
+            (BatchLabels::Values(to), Labels::Stored { values, .. }) => {
+                let bytes = &mut self.bytes;
+                read(to, 0.0, self.rows, samples(), split, |row, to| values.floats(row, to, bytes))?;
+            }
             (BatchLabels::None, Labels::None) => {}
             _ => panic!("a batch has its split's kind of labels"),
         }

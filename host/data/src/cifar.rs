@@ -41,6 +41,7 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
         }
     };
     let mut batches = if path.is_dir() { of_folder(path)? } else { of_archive(path)? };
+    check_names(path, &batches)?;
     let mut take = |names: &[&str]| -> Vec<(String, Vec<u8>)> {
         let both = names.iter().flat_map(|name| [format!("{name}.bin"), (*name).to_string()]);
         both.filter_map(|name| batches.remove(&name)).collect()
@@ -89,10 +90,30 @@ fn of_archive(path: &Path) -> Result<Batches, DataError> {
         if entry.header().entry_type().is_file() {
             let origin = format!("{}, {name}", path.display());
             let bytes = read_batch(&mut entry, &origin)?;
-            batches.insert(name, (origin, bytes));
+            if batches.insert(name, (origin.clone(), bytes)).is_some() {
+                return Err(DataError::File(format!("{origin}: is there twice: take one of them out")));
+            }
         }
     }
     Ok(batches)
+}
+
+/// The batches must be of one data set, each once, and none may be missing before another: rows would be read twice, or be lost.
+fn check_names(path: &Path, batches: &Batches) -> Result<(), DataError> {
+    let refuse = |fault: String| Err(DataError::File(format!("{}: {fault}", path.display())));
+    let has = |name: &str| batches.contains_key(name) || batches.contains_key(&format!("{name}.bin"));
+    if let Some(name) = batches.keys().find(|name| batches.contains_key(&format!("{name}.bin"))) {
+        return refuse(format!("holds {name} and {name}.bin, the same images twice: take one of the versions out"));
+    }
+    let of_ten = |name: &&String| name.starts_with("data_batch") || name.starts_with("test_batch");
+    if let (Some(ten), Some(hundred)) = (batches.keys().find(of_ten), batches.keys().find(|name| !of_ten(name))) {
+        return refuse(format!("holds {ten} of CIFAR-10 and {hundred} of CIFAR-100: take one of the data sets out"));
+    }
+    let last = TRAIN.iter().rposition(|name| has(name)).unwrap_or(0);
+    match TRAIN[..last].iter().find(|name| !has(name)) {
+        Some(missing) => refuse(format!("holds {} and no {missing}: {FETCH_AGAIN}", TRAIN[last])),
+        None => Ok(()),
+    }
 }
 
 fn read_batch(reader: &mut dyn Read, origin: &str) -> Result<Vec<u8>, DataError> {

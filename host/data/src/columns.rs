@@ -30,8 +30,22 @@ impl<'a> Columns<'a> {
         label: Option<usize>,
         options: &'a DataOptions,
     ) -> Result<Self, DataError> {
+        if let Some((number, name)) = names.iter().enumerate().find(|(_, name)| is_row_number(name)) {
+            return Err(DataError::File(format!(
+                "{}: column {number} (counted from 0) {}: take it out (in pandas write with index=False), or name it",
+                path.display(),
+                if name.is_empty() { "has no name".into() } else { format!("is '{name}', numbers of rows") }
+            )));
+        }
         let mut roles: Vec<Role<'a>> = names.iter().map(|_| Role::Number { scale: None }).collect();
         if let Some(label) = label {
+            if let Some(other) = (0..names.len()).find(|other| *other != label && names[*other] == names[label]) {
+                return Err(DataError::File(format!(
+                    "{}: column {other} (counted from 0) is named '{}' as the label's: a model would see the label; correct the file",
+                    path.display(),
+                    names[label]
+                )));
+            }
             roles[label] = Role::Label;
         }
         let one_hot = !options.inputs.iter().any(|input| input.dtype == DType::I64);
@@ -127,6 +141,19 @@ fn scaled(number: f32, scale: Option<(f32, f32)>) -> f32 {
     scale.map_or(number, |(mean, std)| (number - mean) / std)
 }
 
+/// Returns true if a column of this name numbers the rows, as pandas writes it: such numbers are no feature.
+fn is_row_number(name: &str) -> bool {
+    name.is_empty() || name.starts_with("Unnamed: ") || name.starts_with("__index_level_")
+}
+
+/// Returns true if each comma of a number has three digits after it.
+fn has_thousands(field: &str) -> bool {
+    field.split(',').skip(1).all(|group| {
+        let digits = group.split('.').next().unwrap_or_default();
+        digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
 /// A row on its way to a sample.
 #[derive(Default)]
 pub(super) struct Row {
@@ -137,6 +164,10 @@ pub(super) struct Row {
 fn not_a_number(name: &str, field: &str) -> String {
     if MISSING.contains(&field) {
         format!("column '{name}' is not a number but missing: correct the row{DROP}")
+    } else if field.contains(',') && field.replace(',', "").parse::<f32>().is_ok() && has_thousands(field) {
+        format!(
+            "column '{name}' is not a number: write {field} without separators of thousands, and with a decimal point"
+        )
     } else if field.contains(',') && field.replacen(',', ".", 1).parse::<f32>().is_ok() {
         format!("column '{name}' is not a number: write {field} with a decimal point")
     } else {
@@ -191,6 +222,13 @@ pub(super) fn label_column(path: &Path, columns: &[String], options: &DataOption
 
 /// A column by name, or by number.
 pub(super) fn column(path: &Path, columns: &[String], wanted: &str) -> Result<usize, DataError> {
+    let mut of_name = columns.iter().enumerate().filter(|(_, name)| *name == wanted).map(|(number, _)| number);
+    if let (Some(first), Some(second)) = (of_name.next(), of_name.next()) {
+        return Err(DataError::File(format!(
+            "{}: has two columns '{wanted}', {first} and {second} (counted from 0): name one by its number, or correct the file",
+            path.display()
+        )));
+    }
     columns
         .iter()
         .position(|name| name == wanted)

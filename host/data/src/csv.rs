@@ -8,7 +8,7 @@
 use super::array::{Array, FETCH_AGAIN, open, read_failed};
 use super::assemble::{Raw, assemble};
 use super::columns::{Columns, Row, label_column};
-use super::lines::{BlankLines, Counted};
+use super::lines::{BlankLines, Counted, without_mark};
 use super::values::{Sink, Values};
 use super::{DataError, DataOptions, Split};
 use csv::{ReaderBuilder, StringRecord, Trim};
@@ -16,7 +16,8 @@ use std::path::Path;
 
 pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
     let delimiter = options.delimiter.unwrap_or(b',');
-    let (file, blank) = Counted::new(open(path)?.reader);
+    let file = without_mark(open(path)?.reader).map_err(|error| read_failed(path, &error))?;
+    let (file, blank) = Counted::new(file);
     let mut reader = ReaderBuilder::new()
         .has_headers(false)
         .trim(Trim::All)
@@ -28,11 +29,8 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
     if !next(&mut record)? {
         return Err(DataError::File(format!("{}: holds no lines: {FETCH_AGAIN}", path.display())));
     }
-    if let Some(rest) = record.get(0).and_then(|field| field.strip_prefix('\u{feff}')) {
-        let mut clean = StringRecord::from(vec![rest]);
-        clean.extend(record.iter().skip(1));
-        clean.set_position(record.position().cloned());
-        record = clean;
+    if record.len() == 1 && record[0].starts_with('#') {
+        return Err(DataError::File(format!("{}: line 1: is a comment: take it out", path.display())));
     }
     if let Some(other) = other_delimiter(&record.iter().collect::<Vec<_>>(), delimiter) {
         return Err(DataError::File(format!(
@@ -94,10 +92,12 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
 
 /// The delimiter that the fields of the first line evidently have instead, as the setting takes it.
 pub(super) fn other_delimiter(fields: &[&str], own: u8) -> Option<&'static str> {
-    let others = [(b';', "';'"), (b'\t', "tab"), (b',', "','"), (b'|', "'|'")];
+    let others = [(b';', "';'"), (b'\t', "tab"), (b',', "','"), (b'|', "'|'"), (b' ', "' '")];
     let found = others.into_iter().find(|(other, _)| {
         let count = fields.iter().flat_map(|field| field.bytes()).filter(|byte| byte == other).count();
-        *other != own && count > 0 && count + 1 >= fields.len()
+        // Names may have spaces.
+        let is_alone = *other != b' ' || fields.len() == 1;
+        *other != own && count > 0 && count + 1 >= fields.len() && is_alone
     });
     found.map(|(_, name)| name)
 }
@@ -110,7 +110,7 @@ fn failed(path: &Path, blank: &BlankLines, error: csv::Error) -> DataError {
             path.display()
         )),
         csv::ErrorKind::Utf8 { .. } => {
-            DataError::File(format!("{}: line {line}: is not UTF-8 text: {FETCH_AGAIN}", path.display()))
+            DataError::File(format!("{}: line {line}: is not UTF-8 text: save the file as UTF-8", path.display()))
         }
         _ => match error.into_kind() {
             csv::ErrorKind::Io(error) => read_failed(path, &error),

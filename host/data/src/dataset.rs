@@ -1,5 +1,6 @@
 //! A data set: rows in memory, or beyond a limit in a file.
 
+use super::assemble::IGNORED;
 use super::held_out::held_out;
 use super::{DataError, Stored};
 
@@ -61,8 +62,26 @@ pub enum Labels {
         /// The numbers.
         values: Vec<f32>,
     },
+    /// Labels of several numbers each, classes or others, that do not fit into memory.
+    Stored {
+        /// Extents of one sample's labels.
+        shape: Vec<usize>,
+        /// Class numbers are integers.
+        values: Stored,
+    },
     /// There are none.
     None,
+}
+
+impl Labels {
+    /// Returns true if each sample has several class numbers.
+    pub fn are_several_classes(&self) -> bool {
+        match self {
+            Labels::Classes { shape, .. } => !shape.is_empty(),
+            Labels::Stored { values, .. } => values.is_integer(),
+            Labels::Values { .. } | Labels::None => false,
+        }
+    }
 }
 
 impl Numbers {
@@ -139,6 +158,20 @@ impl Split {
             take(&(shape.len() as u64).to_le_bytes());
             shape.iter().for_each(|extent| take(&(*extent as u64).to_le_bytes()));
         };
+        let rows = |stored: &Stored, shape: &[usize], take: &mut dyn FnMut(&[u8])| -> Result<(), DataError> {
+            let width = shape.iter().product();
+            let (mut floats, mut integers, mut bytes) = (vec![0.0; width], vec![0; width], vec![]);
+            for row in 0..self.rows {
+                if stored.is_integer() {
+                    stored.integers(row, &mut integers, &mut bytes)?;
+                    values(&integers, i64::to_le_bytes, take);
+                } else {
+                    stored.floats(row, &mut floats, &mut bytes)?;
+                    values(&floats, f32::to_le_bytes, take);
+                }
+            }
+            Ok(())
+        };
         take(&(self.rows as u64).to_le_bytes());
         for features in &self.features {
             match &features.values {
@@ -151,18 +184,8 @@ impl Split {
                     values(integers, i64::to_le_bytes, take);
                 }
                 Numbers::Stored(stored) => {
-                    let width = features.shape.iter().product();
                     shape(if stored.is_integer() { 2 } else { 1 }, &features.shape, take);
-                    let (mut floats, mut integers, mut bytes) = (vec![0.0; width], vec![0; width], vec![]);
-                    for row in 0..self.rows {
-                        if stored.is_integer() {
-                            stored.integers(row, &mut integers, &mut bytes)?;
-                            values(&integers, i64::to_le_bytes, take);
-                        } else {
-                            stored.floats(row, &mut floats, &mut bytes)?;
-                            values(&floats, f32::to_le_bytes, take);
-                        }
-                    }
+                    rows(stored, &features.shape, take)?;
                 }
             }
         }
@@ -174,6 +197,10 @@ impl Split {
             Labels::Values { shape: extents, values: floats } => {
                 shape(4, extents, take);
                 values(floats, f32::to_le_bytes, take);
+            }
+            Labels::Stored { shape: extents, values: stored } => {
+                shape(if stored.is_integer() { 3 } else { 4 }, extents, take);
+                rows(stored, extents, take)?;
             }
             Labels::None => take(&[5]),
         }
@@ -197,6 +224,16 @@ impl Split {
         }
     }
 
+    /// The class of all rows, if they have one class alone. Private, as the data is.
+    pub fn only_class(&self) -> Option<i64> {
+        let Labels::Classes { values, .. } = &self.labels else { return None };
+        let width = (values.len() / self.rows.max(1)).max(1);
+        let mut all = values.chunks(width).enumerate().filter(|(row, _)| !self.is_null(*row));
+        let mut all = all.by_ref().flat_map(|(_, values)| values).filter(|class| **class != IGNORED);
+        let first = *all.next()?;
+        all.all(|class| *class == first).then_some(first)
+    }
+
     pub(super) fn has_one_class_each(&self) -> bool {
         matches!(&self.labels, Labels::Classes { values, .. } if values.len() == self.rows)
     }
@@ -212,24 +249,36 @@ impl Split {
     ///
     /// Rows in a file cannot be read.
     pub fn in_memory(&self) -> Result<Split, DataError> {
+        let all = |stored: &Stored, shape: &[usize]| -> Result<Numbers, DataError> {
+            let (width, mut bytes) = (shape.iter().product::<usize>(), Vec::new());
+            let rows = (0..self.rows).filter(|row| !self.is_null(*row));
+            Ok(if stored.is_integer() {
+                let mut values = vec![0; self.rows * width];
+                for row in rows {
+                    stored.integers(row, &mut values[row * width..][..width], &mut bytes)?;
+                }
+                Numbers::I64(values)
+            } else {
+                let mut values = vec![0.0; self.rows * width];
+                for row in rows {
+                    stored.floats(row, &mut values[row * width..][..width], &mut bytes)?;
+                }
+                Numbers::F32(values)
+            })
+        };
         let mut split = self.clone();
         for features in &mut split.features {
             if let Numbers::Stored(stored) = &features.values {
-                let (width, mut bytes) = (features.shape.iter().product::<usize>(), Vec::new());
-                features.values = if stored.is_integer() {
-                    let mut values = vec![0; self.rows * width];
-                    for row in (0..self.rows).filter(|row| !self.is_null(*row)) {
-                        stored.integers(row, &mut values[row * width..][..width], &mut bytes)?;
-                    }
-                    Numbers::I64(values)
-                } else {
-                    let mut values = vec![0.0; self.rows * width];
-                    for row in (0..self.rows).filter(|row| !self.is_null(*row)) {
-                        stored.floats(row, &mut values[row * width..][..width], &mut bytes)?;
-                    }
-                    Numbers::F32(values)
-                };
+                features.values = all(stored, &features.shape)?;
             }
+        }
+        if let Labels::Stored { shape, values } = &self.labels {
+            let shape = shape.clone();
+            split.labels = match all(values, &shape)? {
+                Numbers::I64(values) => Labels::Classes { shape, values },
+                Numbers::F32(values) => Labels::Values { shape, values },
+                Numbers::Stored(_) => unreachable!("all of them are in memory"),
+            };
         }
         Ok(split)
     }
@@ -271,6 +320,10 @@ impl Split {
                 Labels::Values { shape, values } => {
                     Labels::Values { shape: shape.clone(), values: rows(values, shape, self.rows, &keep) }
                 }
+                Labels::Stored { shape, values } => Labels::Stored {
+                    shape: shape.clone(),
+                    values: values.select((0..self.rows).filter(|row| keep(*row))),
+                },
                 Labels::None => Labels::None,
             },
             null,
@@ -281,7 +334,9 @@ impl Split {
     pub(super) fn check_same_shapes(&self, test: &Split, spec: &str) -> Result<(), DataError> {
         let shapes = |split: &Split| -> Vec<Vec<usize>> {
             let label = match &split.labels {
-                Labels::Classes { shape, .. } | Labels::Values { shape, .. } => shape.clone(),
+                Labels::Classes { shape, .. } | Labels::Values { shape, .. } | Labels::Stored { shape, .. } => {
+                    shape.clone()
+                }
                 Labels::None => Vec::new(),
             };
             split.features.iter().map(|features| features.shape.clone()).chain([label]).collect()

@@ -42,6 +42,7 @@ impl Split {
                 Labels::Values { shape, values } => {
                     Labels::Values { shape: shape.clone(), values: row(values, self.rows, index).to_vec() }
                 }
+                Labels::Stored { .. } => panic!("{MEMORY}"),
                 Labels::None => Labels::None,
             },
         }
@@ -116,6 +117,7 @@ impl Split {
         match &mut self.labels {
             Labels::Classes { values, .. } => values.truncate(values.len() / self.rows * left),
             Labels::Values { values, .. } => values.truncate(values.len() / self.rows * left),
+            Labels::Stored { .. } => panic!("{MEMORY}"),
             Labels::None => {}
         }
         self.null.truncate(left);

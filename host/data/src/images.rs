@@ -8,7 +8,7 @@ use super::array::{Array, read_failed};
 use super::assemble::{Raw, assemble};
 use super::pictures::Form;
 use super::values::{Sink, Values};
-use super::{DataError, DataOptions, LabelKind, Split};
+use super::{DataError, DataOptions, LabelKind, Split, decoded};
 use damper_onnx::SettingError;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const TEST: [&str; 4] = ["test", "val", "valid", "validation"];
 const BLOCK: usize = 256;
 
 pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
-    if matches!(options.labels, LabelKind::Values { .. }) {
+    if matches!(options.labels, LabelKind::Values { .. } | LabelKind::Chances { .. }) {
         let problem = "folders of images are classes; use softmax-cross-entropy, or npz for other labels";
         return Err(SettingError::new("loss", "", problem).into());
     }
@@ -102,6 +102,13 @@ fn split(path: &Path, classes: &[String], options: &DataOptions) -> Result<Split
         })?;
         for file in entries(&path.join(folder))? {
             let end = file.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+            if file.is_dir() || fs::metadata(&file).is_err() {
+                let what = if file.is_dir() { "is a folder" } else { "is a link to no file" };
+                return Err(DataError::File(format!(
+                    "{}: {what}: put image files themselves into the folder of their class",
+                    file.display()
+                )));
+            }
             if !file.is_file() || !["png", "jpg", "jpeg"].contains(&&*end) {
                 return Err(DataError::File(format!(
                     "{}: is no .png, .jpg or .jpeg file: take it out of the class folder",
@@ -120,7 +127,7 @@ fn split(path: &Path, classes: &[String], options: &DataOptions) -> Result<Split
     let (mut pixels, mut unreadable) = (Sink::new(&options.room()), Vec::new());
     for (block, part) in files.chunks(BLOCK).enumerate() {
         let bytes = part.iter().map(|(path, _)| read(path)).collect::<Result<Vec<_>, _>>()?;
-        for (row, image) in form.all(&bytes).into_iter().enumerate() {
+        for (row, image) in decoded::pixels(form, &bytes, options)?.into_iter().enumerate() {
             let row = block * BLOCK + row;
             pixels.push(&image.unwrap_or_else(|fault| {
                 unreadable.push((row, format!("{}: {fault}", files[row].0.display())));

@@ -22,6 +22,7 @@ mod cifar;
 mod columns;
 mod csv;
 mod dataset;
+mod decoded;
 mod edit;
 mod error;
 mod fit;
@@ -148,7 +149,7 @@ fn check_kinds(spec: &str, options: &DataOptions) -> Result<(), DataError> {
         Some(TestSource::Spec(other)) => other,
         _ => spec,
     };
-    let taken: [(&'static str, bool, &[&str]); 9] = [
+    let taken: [(&'static str, bool, &[&str]); 10] = [
         ("delimiter", options.delimiter.is_some(), &["csv", "text"]),
         ("classes", options.classes.is_some(), &["csv", "text", "images", "folder", "parquet"]),
         ("categories", !options.categories.is_empty(), &["csv", "parquet"]),
@@ -157,6 +158,7 @@ fn check_kinds(spec: &str, options: &DataOptions) -> Result<(), DataError> {
         ("test_labels", options.test_labels_file.is_some(), &["npy"]),
         ("layout", options.layout != Layout::Nchw, &["idx", "csv", "npz", "npy", "parquet"]),
         ("resize", options.resize.is_some(), &["images", "folder", "parquet"]),
+        ("image_cache", options.image_cache.is_some(), &["images", "folder", "parquet"]),
         ("raw_bytes", options.raw_bytes, &["idx", "npz", "npy", "images", "folder", "cifar", "parquet", "csv"]),
     ];
     for (setting, is_given, kinds) in taken {

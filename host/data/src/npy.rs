@@ -2,7 +2,7 @@
 //!
 //! Element types: f4, f8, u1, bool, and the integers up to i8; little-endian, C order.
 
-use super::array::{Array, FETCH_AGAIN, Source, Unread, each, elements, open, read_failed, read_values};
+use super::array::{Array, FETCH_AGAIN, Source, Unread, each, elements, open, open_plain, read_failed, read_values};
 use super::assemble::{Raw, assemble};
 use super::values::Room;
 use super::{DataError, DataOptions, LabelKind, Split};
@@ -24,13 +24,13 @@ const DEEPEST: usize = 6;
 pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
     let room = &options.room();
     let read = |path: &Path| {
-        let Source { mut reader, limit } = open(path)?;
         let mut magic = [0; 6];
-        reader.read_exact(&mut magic).map_err(|error| read_failed(path, &error))?;
-        if magic.starts_with(b"PK") {
+        if open_plain(path)?.0.read_exact(&mut magic).is_ok() && magic.starts_with(b"PK") {
             let fault = "is an archive of arrays: use npz";
             return Err(DataError::File(format!("{}: {fault}:{0}", path.display())));
         }
+        let Source { mut reader, limit } = open(path)?;
+        reader.read_exact(&mut magic).map_err(|error| read_failed(path, &error))?;
         if magic != MAGIC {
             let fault = "is not a .npy file: save the array with numpy.save";
             return Err(DataError::File(format!("{}: {fault}", path.display())));
@@ -94,7 +94,10 @@ pub(super) fn read_array(entry: &mut dyn Read, limit: u64, origin: String, room:
         .collect::<Result<_, _>>()
         .map_err(|_| refuse(format!("declares the shape {:?}: {FETCH_AGAIN}", header.shape())))?;
     let (kind, width) = element(&header).ok_or_else(|| {
-        refuse(format!("has elements of type {}: save it as float32, float64, uint8 or int64", header.dtype().descr()))
+        refuse(format!(
+            "has elements of type {}: save it as float32, float64, uint8 or int64, little-endian (x.astype('<f4'))",
+            header.dtype().descr()
+        ))
     })?;
     if header.order() == Order::Fortran && shape.len() > 1 {
         return Err(refuse("is in Fortran order: save numpy.ascontiguousarray of it".into()));

@@ -97,7 +97,7 @@ impl Archive {
             let mut names: Vec<String> = self.names().take(20).map(|name| format!("'{name}'")).collect();
             names.sort();
             return Err(DataError::File(format!(
-                "{}: has no array '{name}'; it has {}: rename the array, or name the arrays to use",
+                "{}: has no array '{name}'; it has {}: rename the array, or name those of features and labels by `arrays` X,Y",
                 self.path.display(),
                 if names.is_empty() { "none".into() } else { names.join(", ") }
             )));

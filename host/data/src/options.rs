@@ -59,6 +59,8 @@ pub struct DataOptions {
     pub data_memory: Option<u64>,
     /// The folder of such files, which have no name there; that of the system for temporary files if not given.
     pub cache: Option<PathBuf>,
+    /// `images` and `parquet`: a folder in which decoded images stay for later runs. As secret as the data.
+    pub image_cache: Option<PathBuf>,
 }
 
 impl DataOptions {
@@ -153,6 +155,11 @@ pub enum LabelKind {
     /// Numbers, float `[N, *shape]`.
     Values {
         /// The model output's shape without the batch; the shape of the file if not given.
+        shape: Option<Vec<usize>>,
+    },
+    /// Numbers from 0 to 1, float `[N, *shape]`, or −100 for "ignore this one".
+    Chances {
+        /// As of [`LabelKind::Values`].
         shape: Option<Vec<usize>>,
     },
     /// The model computes its loss from its inputs alone.

@@ -2,10 +2,10 @@
 //!
 //! Rows are compared by 64-bit hashes, which stay in memory. What is found depends on private rows: it is for whoever holds the data.
 
-use super::{DataError, Dataset, Labels, Numbers, Split};
+use super::{DataError, Dataset, Labels, Numbers, Split, Stored};
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hasher};
 
 impl Dataset {
     /// Returns true if a held-out row is equal to a training row, features and labels.
@@ -41,27 +41,32 @@ impl Split {
             &values[row * width..][..width]
         }
         let floats = |values: &[f32], hash: &mut dyn Hasher| values.iter().for_each(|x| hash.write_u32(x.to_bits()));
+        let integers = |values: &[i64], hash: &mut dyn Hasher| values.iter().for_each(|x| hash.write_i64(*x));
         let (mut bytes, mut read) = (Vec::new(), Vec::new());
         let hash = move |index: usize| {
             let mut hash = state.build_hasher();
+            let mut of_file = |stored: &Stored, shape: &[usize], hash: &mut dyn Hasher| -> Result<(), DataError> {
+                if stored.is_integer() {
+                    let mut row: Vec<i64> = vec![0; shape.iter().product()];
+                    stored.integers(index, &mut row, &mut bytes)?;
+                    integers(&row, hash);
+                } else {
+                    read.resize(shape.iter().product(), 0.0);
+                    stored.floats(index, &mut read, &mut bytes)?;
+                    floats(&read, hash);
+                }
+                Ok(())
+            };
             for features in &self.features {
                 match &features.values {
                     Numbers::F32(values) => floats(row(values, &features.shape, index), &mut hash),
-                    Numbers::I64(values) => row(values, &features.shape, index).hash(&mut hash),
-                    Numbers::Stored(stored) if stored.is_integer() => {
-                        let mut row = vec![0; features.shape.iter().product()];
-                        stored.integers(index, &mut row, &mut bytes)?;
-                        row.hash(&mut hash);
-                    }
-                    Numbers::Stored(stored) => {
-                        read.resize(features.shape.iter().product(), 0.0);
-                        stored.floats(index, &mut read, &mut bytes)?;
-                        floats(&read, &mut hash);
-                    }
+                    Numbers::I64(values) => integers(row(values, &features.shape, index), &mut hash),
+                    Numbers::Stored(stored) => of_file(stored, &features.shape, &mut hash)?,
                 }
             }
             match &self.labels {
-                Labels::Classes { shape, values } => row(values, shape, index).hash(&mut hash),
+                Labels::Classes { shape, values } => integers(row(values, shape, index), &mut hash),
+                Labels::Stored { shape, values } => of_file(values, shape, &mut hash)?,
                 Labels::Values { shape, values } => floats(row(values, shape, index), &mut hash),
                 Labels::None => {}
             }

@@ -6,7 +6,7 @@
 //!
 //! If there is a column of images (`image` or `img`: bytes of PNG or JPEG files, or Hugging Face's struct of `bytes` and `path`), it is the
 //! samples, and other columns than the label's are not read. Otherwise all columns but the label's are features: numbers, and categories
-//! by public lists. Uncompressed, Snappy and gzip; Zstandard with the feature `zstd`.
+//! by public lists. Uncompressed, Snappy, gzip and LZ4; Zstandard with the feature `zstd`.
 
 use super::array::{Array, FETCH_AGAIN, open_plain};
 use super::assemble::{Raw, assemble};
@@ -14,7 +14,7 @@ use super::columns::{Columns, Row, column, names};
 use super::guard::guarded;
 use super::pictures::Form;
 use super::values::{Sink, Values};
-use super::{DataError, DataOptions, LabelKind, Split};
+use super::{DataError, DataOptions, LabelKind, Split, decoded};
 use damper_onnx::SettingError;
 use parquet::basic::{ConvertedType, Type as Physical};
 use parquet::column::reader::ColumnReader;
@@ -31,6 +31,7 @@ const TEST: [&str; 4] = ["test", "validation", "valid", "dev"];
 const LABELS: [&str; 3] = ["label", "class", "target"];
 /// Names that a column of images usually has.
 const IMAGES: [&str; 3] = ["image", "img", "images"];
+const NO_IMAGE: &str = "the image has no bytes: write the data set with its images in it, not with their paths";
 /// Rows that are read at once.
 const BLOCK: usize = 256;
 
@@ -48,7 +49,7 @@ fn corrupt(path: &Path, error: &dyn std::fmt::Display) -> DataError {
     let error = error.to_string();
     let error = error.strip_prefix("Parquet error: ").unwrap_or(&error);
     let remedy = if error.contains("codec") || error.contains("Disabled feature") {
-        "write it with Snappy or gzip; damper reads Zstandard if it is built with its feature zstd"
+        "write it with Snappy, gzip, LZ4 or Zstandard (for which damper must be built with its feature zstd)"
     } else {
         FETCH_AGAIN
     };
@@ -182,7 +183,7 @@ fn check_type(path: &Path, leaf: &ColumnDescriptor) -> Result<(), DataError> {
             | ConvertedType::TIMESTAMP_MICROS,
         )
         | (Physical::INT96 | Physical::FIXED_LEN_BYTE_ARRAY, _) => {
-            refuse("holds dates, times, decimals or fixed bytes: write it as float32 or int64")
+            refuse("holds dates, times, decimals, half floats or fixed bytes: write it as float32 or int64")
         }
         _ => Ok(()),
     }
@@ -335,6 +336,9 @@ impl<'a> Features<'a> {
                     .iter()
                     .map(|cell| if let Cell::Text(bytes) = cell { bytes.data().to_vec() } else { vec![] })
                     .collect();
+                if bytes[0].is_empty() && self.form.is_none() {
+                    return Err(DataError::File(format!("{}: row 0: {NO_IMAGE}", file.display())));
+                }
                 let form = match self.form {
                     Some(form) => form,
                     None => Form::new(self.options, &bytes[0])
@@ -342,7 +346,8 @@ impl<'a> Features<'a> {
                 };
                 self.form = Some(form);
                 let mut faults = Vec::new();
-                for (at, image) in form.all(&bytes).into_iter().enumerate() {
+                for (at, image) in decoded::pixels(form, &bytes, self.options)?.into_iter().enumerate() {
+                    let image = if bytes[at].is_empty() { Err(NO_IMAGE.to_owned()) } else { image };
                     let mut row = Row::default();
                     let labelled = block.get(1).map_or(Ok(()), |cells| add(label, 0, &cells[at], &mut row));
                     faults.extend(image.as_ref().err().or(labelled.as_ref().err()).map(|fault| (at, fault.clone())));

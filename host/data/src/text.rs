@@ -33,7 +33,9 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
     if options.normalize.is_some() {
         return Err(SettingError::new("normalize", "", "tokens are not scaled; leave it out").into());
     }
-    if options.text.task == TextTask::LanguageModel && matches!(options.labels, LabelKind::Values { .. }) {
+    if options.text.task == TextTask::LanguageModel
+        && matches!(options.labels, LabelKind::Values { .. } | LabelKind::Chances { .. })
+    {
         let problem = "its labels are tokens, which are classes: use `loss` softmax-cross-entropy";
         return Err(SettingError::new("task", "language-model", problem).into());
     }
@@ -49,10 +51,7 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
         (path.to_path_buf(), None)
     };
     let tokens = Tokens::open(options)?;
-    let split = |path: &Path| -> Result<Split, DataError> {
-        let rows = rows::read(path, options)?;
-        assemble(raw(path, rows, &tokens, options)?, options)
-    };
+    let split = |path: &Path| -> Result<Split, DataError> { assemble(raw(path, &tokens, options)?, options) };
     let train = split(&train)?;
     let test = test.as_deref().map(split).transpose()?;
     Ok((train, test))
@@ -65,10 +64,12 @@ fn find(folder: &Path, stems: &[&str]) -> Option<PathBuf> {
     names.map(|name| folder.join(name)).find(|file| file.is_file())
 }
 
-fn raw(path: &Path, rows: Rows, tokens: &Tokens, options: &DataOptions) -> Result<Raw, DataError> {
+fn raw(path: &Path, tokens: &Tokens, options: &DataOptions) -> Result<Raw, DataError> {
     let origin = path.display().to_string();
-    let Rows { texts, labels, lines, mut unreadable } = rows;
-    let encoded = tokens.encode(&texts, &origin, &options.room(), &mut unreadable)?;
+    let mut encoder = tokens.encoder(&options.room());
+    let Rows { labels, lines, mut unreadable } = rows::read(path, options, &mut |texts| encoder.add(texts))?;
+    let encoded = encoder.finish(&origin)?;
+    unreadable.extend(encoded.unreadable);
     let labels = match (&options.labels, options.text.task) {
         (LabelKind::None, _) => None,
         (_, TextTask::LanguageModel) => encoded.successors,

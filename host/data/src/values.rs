@@ -161,21 +161,29 @@ impl Values {
         f64::wrap(values)
     }
 
-    /// All of them in memory, as 64-bit floats.
-    pub fn to_f64(&self) -> Result<Vec<f64>, DataError> {
-        fn all<T: Element>(held: &Held<T>, convert: impl Fn(T) -> f64) -> Result<Vec<f64>, DataError> {
-            let mut out = Vec::with_capacity(held.len());
-            held.blocks(1, |_, block| {
-                out.extend(block.iter().map(|value| convert(*value)));
-                Ok(())
-            })?;
-            Ok(out)
-        }
+    /// Hands all values to `reader` as 64-bit floats, as [`Held::blocks`] does.
+    pub fn f64_blocks(
+        &self,
+        row: usize,
+        mut reader: impl FnMut(usize, &[f64]) -> Result<(), DataError>,
+    ) -> Result<(), DataError> {
+        let mut floats = Vec::new();
+        let mut as_floats = |first: usize, values: &mut dyn Iterator<Item = f64>| {
+            floats.clear();
+            floats.extend(values);
+            reader(first, &floats)
+        };
         match self {
-            Values::U8(held) => all(held, f64::from),
-            Values::I64(held) => all(held, |value| value as f64),
-            Values::F32(held) => all(held, f64::from),
-            Values::F64(held) => all(held, |value| value),
+            Values::U8(held) => {
+                held.blocks(row, |first, block| as_floats(first, &mut block.iter().map(|value| f64::from(*value))))
+            }
+            Values::I64(held) => {
+                held.blocks(row, |first, block| as_floats(first, &mut block.iter().map(|value| *value as f64)))
+            }
+            Values::F32(held) => {
+                held.blocks(row, |first, block| as_floats(first, &mut block.iter().map(|value| f64::from(*value))))
+            }
+            Values::F64(held) => held.blocks(row, |first, block| as_floats(first, &mut block.iter().copied())),
         }
     }
 }

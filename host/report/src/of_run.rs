@@ -9,7 +9,6 @@ use super::train_report::{
 };
 use damper_accounting::{Accountant, Sampler, Truncation};
 use damper_core::accounting::Rate;
-use damper_data::Labels;
 use damper_train::{
     CLIPPED_BY_BACKEND, EXACT, Evaluation, Independence, Noise, Outcome, Run, TestMetrics, ThresholdRule,
 };
@@ -51,7 +50,7 @@ impl TrainReport {
                 .into(),
                 platform: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
             },
-            recording: run.config.record.as_ref().map(|_| RecordingReport {
+            recording: outcome.is_recorded.then(|| RecordingReport {
                 params: format!("{:016x}", damper_core::numerics::digest::Digest::of(&outcome.params).value()),
                 secrecy: "not covered by epsilon, and as secret as the data: it holds the gradient of every sample drawn and \
                           the key of the noise"
@@ -98,8 +97,7 @@ fn held_out(run: &Run) -> Option<HeldOut> {
 
 /// Whether a sample has several class labels.
 fn per_token(run: &Run) -> bool {
-    let labels = run.data.test.as_ref().map(|split| split.labels());
-    matches!(labels, Some(Labels::Classes { shape, .. }) if !shape.is_empty())
+    run.data.test.as_ref().is_some_and(|split| split.labels().are_several_classes())
 }
 
 fn privacy(run: &Run, simulation: bool) -> Privacy {

@@ -103,6 +103,10 @@ pub(super) struct DataArgs {
     /// files]
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
+    /// images, parquet: a folder in which decoded images stay, so that later runs need not decode them again. As secret as the data;
+    /// damper never removes it
+    #[arg(long, value_name = "DIR")]
+    image_cache: Option<PathBuf>,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -195,6 +199,7 @@ impl DataArgs {
             },
             data_memory: Some(self.data_memory),
             cache: self.cache.clone(),
+            image_cache: self.image_cache.clone(),
             ..DataOptions::default()
         }
     }

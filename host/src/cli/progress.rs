@@ -59,6 +59,16 @@ impl Watcher {
         });
     }
 
+    /// A warning, which comes even if nobody watches.
+    pub(super) fn warning(&self, text: &str) {
+        match self {
+            Self::Bar { bar, .. } => bar.println(format!("warning: {text}")),
+            Self::Lines { .. } | Self::Quiet => {
+                let _ = writeln!(io::stderr(), "warning: {text}");
+            }
+        }
+    }
+
     /// Clears the bar.
     pub(super) fn finish(self) {
         if let Self::Bar { bar, .. } = self {

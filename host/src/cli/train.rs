@@ -238,8 +238,8 @@ struct ProgressArgs {
 #[command(next_help_heading = "Recording")]
 struct RecordingArgs {
     /// Records the run in FILE, which must not be there, to be played anywhere by `damper replay`. As secret as the data: it
-    /// holds the gradient of every sample drawn and the key of the noise. Readable by its owner alone; while the run lasts it
-    /// has another name in the same folder, .damper-..., which a run that is killed leaves there
+    /// holds the gradient of every sample drawn and the key of the noise. Readable by its owner alone; until it is whole it has another name
+    /// in the same folder, .damper-FILE.part, from which a resumed run goes on
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Refuses a recording that is expected to be larger
@@ -397,11 +397,10 @@ impl TrainArgs {
         }
     }
 
-    /// The recording that is asked for. A resumed run has none: the steps before the stop would be missing in it.
+    /// The recording that is asked for.
     fn record(&self) -> Option<Record> {
         let RecordingArgs { record, record_limit } = &self.recording;
-        let record = record.as_ref().filter(|_| self.resume.is_none());
-        record.cloned().map(|file| Record { file, limit: *record_limit })
+        record.clone().map(|file| Record { file, limit: *record_limit, resumed: self.resume.is_some() })
     }
 
     /// Refuses a recording among the outputs that ε covers.
@@ -490,9 +489,6 @@ fn train(
     }
     // Warnings of the data depend on its rows.
     run.warnings.iter().for_each(|warning| events.warning(warning));
-    if let (Some(file), true) = (&args.recording.record, args.resume.is_some()) {
-        let _ = writeln!(io::stderr(), "warning: --record {}: a resumed run is not recorded", file.display());
-    }
     if let Some(Record { file, .. }) = run.config.record.as_ref().filter(|_| !args.quiet) {
         let size = bytes_text(train::recording_bytes(run));
         let _ = writeln!(io::stderr(), "recording in {}, about {size}, as secret as the data", file.display());
@@ -541,7 +537,8 @@ fn finished(
         return Ok(ExitCode::SUCCESS);
     }
     let out = args.out.display();
-    let recording = run.config.record.as_ref().map_or(String::new(), |Record { file, .. }| {
+    let recorded = run.config.record.as_ref().filter(|_| outcome.is_recorded);
+    let recording = recorded.map_or(String::new(), |Record { file, .. }| {
         format!(
             "\nsecret    {} (the recording: not covered by epsilon, holds the samples' gradients and the key)",
             file.display()
@@ -574,10 +571,14 @@ fn stopped(
         answer_json(&statement)?;
     } else {
         let next = if args.no_checkpoint { "it cannot be resumed".into() } else { resume::command(&args.out) };
+        let recorded = run.config.record.as_ref().filter(|_| outcome.is_recorded && !args.no_checkpoint);
+        let recording = recorded.map_or(String::new(), |Record { file, .. }| {
+            format!("secret    {} (the recording so far)\n", train::recording_part(file).display())
+        });
         answer(&format!(
             "stopped   after step {} of {}\nepsilon   {} at delta {:e} so far\nmodel     {out}/model.onnx (of the steps so far)\n\
              metrics   {out}/metrics.csv\nsecret    {out}/checkpoint/ (not covered by epsilon: keep it as secret as the data)\n\
-             go on     {next}",
+             {recording}go on     {next}",
             outcome.steps,
             run.terms.steps,
             upward(statement.epsilon),

@@ -5,7 +5,7 @@ use super::events::Events;
 use super::progress::{Watcher, twentieths_of};
 use super::signals::Signals;
 use damper_report::{OutputFolder, TrainReport};
-use damper_train::{Evaluation, Progress, Resumed, Run, StepReport};
+use damper_train::{Evaluation, Progress, Record, Resumed, Run, StepReport, recording_part};
 
 /// The watcher of `damper train`.
 pub(super) struct RunWatcher<'a> {
@@ -76,6 +76,15 @@ impl Progress for RunWatcher<'_> {
         self.evaluations = at.evaluations.to_vec();
         self.watcher.resumed(at);
         self.events.resumed(at);
+    }
+
+    fn unrecorded(&mut self, why: &str) {
+        let Some(Record { file, .. }) = &self.run.config.record else { return };
+        let text = format!("--record: the recording cannot go on ({why}), so the run goes on without it");
+        let part = recording_part(file);
+        self.watcher.warning(&format!("{text}; {} is as secret as the data: remove it if it is there", part.display()));
+        // The place of a recording is secret.
+        self.events.warning(&text);
     }
 
     fn saved(&mut self, step: u32) {

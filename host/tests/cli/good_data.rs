@@ -5,6 +5,7 @@ use super::{json, run, stderr};
 use damper::data::{DataOptions, Dataset, InputShape, LabelKind, Labels, load};
 use damper::graph::DType;
 use serde_json::Value;
+use sha2::Digest;
 use std::fs;
 use std::path::Path;
 use std::process::Output;
@@ -98,6 +99,58 @@ fn image_folder_trains_a_private_model() {
     let names = DataOptions { classes: Some(vec!["dog".into(), "cat".into()]), ..options(&[8, 8], 2) };
     let read = load(&spec("folder", &folder.join("pets/train")), &names).unwrap();
     assert_eq!((classes(&read)[0], read.train.features()[0].shape.len()), (1, 2));
+}
+
+/// The pixels of one run serve the next, as long as the images are the same.
+#[test]
+fn image_cache_gives_the_same_bits() {
+    let guard = tempfile::tempdir().unwrap();
+    let folder = guard.path();
+    linear(folder, "rgb", &[3, 8, 8], 2);
+    for (class, name) in ["cat", "dog"].into_iter().enumerate() {
+        fs::create_dir_all(folder.join("pets").join(name)).unwrap();
+        for at in 0..200 {
+            let file = folder.join("pets").join(name).join(format!("{at:03}.png"));
+            fs::write(file, png(8, 8, 3, (2 * at + class) as u8)).unwrap();
+        }
+    }
+    let cache = folder.join("made/cache");
+    let digest = |flags: &[&str]| {
+        let flags = [&["--seed", "1"], flags].concat();
+        report(folder, "rgb", &spec("images", &folder.join("pets")), &flags)["params_digest"].clone()
+    };
+    let cached = || digest(&["--image-cache", cache.to_str().unwrap()]);
+    let wanted = digest(&[]);
+    assert_eq!((cached(), cached()), (wanted.clone(), wanted.clone()));
+    let files = || -> Vec<_> { fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path()).collect() };
+    // 400 images in blocks of 256.
+    assert_eq!(files().len(), 2);
+    #[cfg(unix)]
+    for (path, mode) in files().into_iter().map(|file| (file, 0o600)).chain([(cache.clone(), 0o700)]) {
+        let found = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions());
+        assert_eq!(found & 0o777, mode, "{}", path.display());
+    }
+    // What is damaged is decoded again; what is whole is read.
+    let file = files().remove(0);
+    let bytes = fs::read(&file).unwrap();
+    for wrong in [&bytes[..100], &[&[bytes[0] ^ 1], &bytes[1..]].concat()] {
+        fs::write(&file, wrong).unwrap();
+        assert_eq!(cached(), wanted);
+        assert!(fs::read(&file).unwrap() == bytes);
+    }
+    let mut other = bytes[..bytes.len() - 32].to_vec();
+    other.fill(9);
+    other.extend(sha2::Sha256::digest(&other));
+    fs::write(&file, &other).unwrap();
+    assert_ne!(cached(), wanted);
+    fs::write(&file, &bytes).unwrap();
+    fs::write(folder.join("pets/cat/007.png"), png(8, 8, 3, 200)).unwrap();
+    assert_eq!(cached(), digest(&[]));
+    assert_eq!(files().len(), 3);
+    let file = folder.join("rgb.onnx");
+    let refused =
+        trained(folder, "rgb", &spec("images", &folder.join("pets")), &["--image-cache", file.to_str().unwrap()]);
+    assert!(stderr(&refused).contains("cannot hold the decoded images") && stderr(&refused).contains("--image-cache"));
 }
 
 #[test]

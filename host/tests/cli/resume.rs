@@ -126,3 +126,57 @@ fn budget_counts_a_resumed_run_once() {
     assert_eq!((&total["runs"][0]["steps"], total["runs"].as_array().unwrap().len()), (&report["steps"], 1));
     assert!((total["epsilon"].as_f64().unwrap() - report["epsilon"].as_f64().unwrap()).abs() < 1e-9, "{total}");
 }
+
+/// A recorded run of 450 steps, and the name of its recording until it is whole.
+fn recorded(out: &Path, file: &Path) -> Command {
+    let flags = ["--epochs", "2.5", "--batch-size", "8", "--seed", "1", "--record", file.to_str().unwrap()];
+    let mut command = damper();
+    command.args(["train", "onnx-models/digits-linear.onnx", "--data", DIGITS, "--out"]).arg(out).args(flags);
+    command.args(["--noise-multiplier", "1", "--lr", "0.5", "--backend", "tract", "--workers", "1"]);
+    command
+}
+
+/// Kills and Ctrl-C in turn; then the recording is that of a run that was not stopped, byte for byte.
+#[test]
+fn recording_of_a_resumed_run_is_whole() {
+    let (guard, out) = folder();
+    let (whole, file, other) = (guard.path().join("whole"), guard.path().join("run.pack"), guard.path().join("w.pack"));
+    assert!(recorded(&whole, &other).arg("--quiet").stdout(Stdio::null()).status().unwrap().success());
+    let part = guard.path().join(".damper-run.pack.part");
+    stopped(recorded(&out, &file), &out, "KILL");
+    for (number, signal) in ["KILL", "INT", "KILL", "TERM", "KILL"].iter().enumerate() {
+        assert!(part.exists() && !file.exists());
+        let mut child = resume(&out, &["--checkpoint-every", if number % 2 == 0 { "0" } else { "60" }]);
+        let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        sleep(Duration::from_millis(40 * number as u64));
+        let kill = format!("kill -{signal} {}", child.id());
+        let _ = Command::new("sh").args(["-c", &kill]).status().unwrap();
+        child.wait().unwrap();
+    }
+    // Another run does not take it.
+    let message = [".damper-run.pack.part", "resume that run", "name another"];
+    if part.exists() {
+        assert_refused(&recorded(&guard.path().join("new"), &file).arg("--quiet").output().unwrap(), &message);
+    }
+    let ended = resume(&out, &["--quiet"]).output().unwrap();
+    assert!(ended.status.success() || stderr(&ended).contains("is finished"), "{}", stderr(&ended));
+    assert!(fs::read(&file).unwrap() == fs::read(&other).unwrap(), "the recordings differ");
+    assert!(!part.exists());
+    let report: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
+    assert!(report["recording"]["params"].is_string());
+    assert!(damper().arg("replay").arg(&file).stdout(Stdio::null()).status().unwrap().success());
+}
+
+#[test]
+fn lost_recording_is_warned_of() {
+    let (guard, out) = folder();
+    let file = guard.path().join("run.pack");
+    stopped(recorded(&out, &file), &out, "INT");
+    fs::remove_file(guard.path().join(".damper-run.pack.part")).unwrap();
+    let resumed = resume(&out, &["--quiet"]).output().unwrap();
+    let said = stderr(&resumed);
+    assert!(resumed.status.success() && !file.exists(), "{said}");
+    assert!(said.contains("\nwarning: --record: the recording cannot go on (it is no longer there)"), "{said}");
+    let report: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
+    assert!(report["recording"].is_null());
+}

@@ -176,6 +176,41 @@ fn class_weights_of_a_loss_are_kept() {
     assert_ne!(values(Path::new(&model), "fc.weight"), values(&result, "fc.weight"));
 }
 
+/// A product of one-hot labels with a vector looks the weight of a class up; with a matrix it embeds an input.
+#[test]
+fn class_weights_by_one_hot_labels_are_kept() {
+    let (folder, out) = folder();
+    let sketch = Sketch::normalised()
+        .input("target", DType::I64, &[1])
+        .weight("loss.weight", &[10, 1])
+        .tensor("flat", &[1], TensorData::I64(vec![-1]))
+        .tensor("classes", &[1], TensorData::I64(vec![10]))
+        .tensor("off_on", &[2], TensorData::F32(vec![0.0, 1.0]))
+        .tensor("axis", &[1], TensorData::I64(vec![1]))
+        .node("LogSoftmax", &["h"], "logarithms")
+        .node("Reshape", &["target", "flat"], "flat_target")
+        .node("OneHot", &["flat_target", "classes", "off_on"], "one_hot")
+        .node("Mul", &["one_hot", "logarithms"], "chosen")
+        .node("ReduceSum", &["chosen", "axis"], "likelihood")
+        .node("MatMul", &["one_hot", "loss.weight"], "weights")
+        .node("Mul", &["likelihood", "weights"], "weighted")
+        .node("Neg", &["weighted"], "negative")
+        .node("Reshape", &["negative", "flat"], "loss");
+    let mut model = sketch.model("loss");
+    model.graph.as_mut().unwrap().output = vec![onnx::make_value_info("loss", DType::F32, &[Extent::Batch])];
+    let model = write(folder.path(), &model);
+    named(
+        &inspected(&model, &["--loss", "output:loss"]),
+        &["'loss.weight'", "not trained, for it weights the loss", "--train"],
+    );
+    let data = write_npz(folder.path());
+    let output = train(&model, &data, &out, &["--loss", "output:loss", "--epochs", "0.5"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let result = out.join("model.onnx");
+    assert_eq!(values(Path::new(&model), "loss.weight"), values(&result, "loss.weight"));
+    assert_ne!(values(Path::new(&model), "fc.weight"), values(&result, "fc.weight"));
+}
+
 #[test]
 fn softmax_before_its_loss_is_named() {
     let (folder, out) = folder();

@@ -40,12 +40,31 @@ fn write_files(folder: &Path) {
     put("short-y.npy", &npy_labels(99, 2));
     put("classes.txt", b"only one\n");
     put("cut.npy", &npy_f32(&[100, 3, 8, 8])[..500]);
+    linear(folder, "single", &[2], 1);
+    put("signs.csv", rows("a,b,y\n", "1,2,1\n3,4,-1\n").as_bytes());
+    put("twice.csv", rows("y,a,y\n", "1,2,0\n").as_bytes());
+    put("index.csv", rows(",a,y\n", "0,2,0\n").as_bytes());
+    put("unnamed.csv", rows("Unnamed: 0,a,y\n", "0,2,0\n").as_bytes());
+    put("thousands.csv", rows("a,b,y\n", "\"1,500\",2,0\n").as_bytes());
+    put("comment.csv", rows("# made by hand\na,b,y\n", "1,2,0\n").as_bytes());
+    put("space.csv", rows("a b y\n", "1 2 0\n").as_bytes());
+    put("latin.csv", b"a,b,y\n1,\xe9,0\n");
+    put("utf16.csv", b"\xff\xfea\0,\0b\0\n\0");
+    put("packed.csv.bz2", b"BZh91AY&SY");
+    put("packed.csv.xz", b"\xfd7zXZ\0\0\x04");
+    put("packed.csv.zst", b"\x28\xb5\x2f\xfd\x04\0");
+    put("packed.zip", b"PK\x03\x04\x14\0");
     put("text.npy", b"not an array, but a text");
     put("batch.tar", &tar(&[("readme.html", b"<html>".to_vec())]));
     put("short.tar", &tar(&[("cifar-10-batches-bin/data_batch_1.bin", cifar_binary(3)[..5000].to_vec())]));
     put("pickle.tar", &tar(&[("cifar-10-batches-py/data_batch_1", b"\x80\x02cos\nsystem\nU\x02ls\x85R.".to_vec())]));
     put("opcode.tar", &tar(&[("cifar-10-batches-py/data_batch_1", b"\x80\x02Pid\n.".to_vec())]));
     put("cifar.tar", &tar(&[("cifar-10-batches-bin/data_batch_1.bin", cifar_binary(30))]));
+    let binary = |name: &'static str| (name, cifar_binary(3));
+    put("gap.tar", &tar(&[binary("a/data_batch_1.bin"), binary("a/data_batch_3.bin")]));
+    put("twice.tar", &tar(&[binary("a/data_batch_1.bin"), binary("b/data_batch_1.bin")]));
+    put("forms.tar", &tar(&[binary("a/data_batch_1.bin"), ("b/data_batch_1", cifar_pickle(3))]));
+    put("mixed.tar", &tar(&[binary("a/data_batch_1.bin"), binary("b/train.bin")]));
     put("no.tar", b"this is no archive, though its name says so");
     for (name, files) in [
         ("pets", &[("cat/1.png", png(8, 8, 3, 1)), ("dog/1.png", png(8, 8, 3, 2))][..]),
@@ -54,6 +73,7 @@ fn write_files(folder: &Path) {
         ("broken", &[("cat/1.png", png(8, 8, 3, 1)), ("dog/1.png", png(8, 8, 3, 2)[..60].to_vec())]),
         ("other", &[("cat/1.png", png(8, 8, 3, 1)), ("cat/notes.txt", b"seen".to_vec())]),
         ("flat", &[("1.png", png(8, 8, 3, 1))]),
+        ("nested", &[("cat/more/1.png", png(8, 8, 3, 1)), ("dog/1.png", png(8, 8, 3, 2))]),
         ("gif", &[("cat/1.png", b"GIF89a".to_vec())]),
         ("new", &[("train/cat/1.png", png(8, 8, 3, 1)), ("test/cow/1.png", png(8, 8, 3, 1))]),
     ] {
@@ -66,6 +86,7 @@ fn write_files(folder: &Path) {
     fs::create_dir_all(folder.join("empty")).unwrap();
     hugging_face(&folder.join("good.parquet"), vec![Some(png(8, 8, 3, 1)); 120], (0..120).map(|at| at % 2).collect());
     hugging_face(&folder.join("sizes.parquet"), vec![Some(png(9, 8, 3, 1)); 20], vec![0; 20]);
+    hugging_face(&folder.join("paths.parquet"), vec![None; 20], vec![0; 20]);
     let text = |text: &str| Column::Bytes(vec![Some(text.into()); 120]);
     let table = "message schema { required float a; optional binary b (STRING); required int64 label; }";
     let numbers = || Column::F32(vec![1.0; 120]);
@@ -73,6 +94,8 @@ fn write_files(folder: &Path) {
     parquet(&folder.join("text.parquet"), table, &[(numbers(), 0), (text("red"), 1), (zeros(), 0)]);
     let dates = "message schema { required float a; required int64 day (TIMESTAMP_MILLIS); required int64 label; }";
     parquet(&folder.join("dates.parquet"), dates, &[(numbers(), 0), (zeros(), 0), (zeros(), 0)]);
+    let pandas = "message schema { required float a; required int64 label; required int64 __index_level_0__; }";
+    parquet(&folder.join("pandas.parquet"), pandas, &[(numbers(), 0), (zeros(), 0), (zeros(), 0)]);
     let names = "message schema { required float a; required float b; optional binary label (STRING); }";
     parquet(&folder.join("names.parquet"), names, &[(numbers(), 0), (numbers(), 0), (text("cat"), 1)]);
     let whole = fs::read(folder.join("text.parquet")).unwrap();
@@ -132,7 +155,70 @@ const CASES: &[Case] = &[
         "DIR/ragged.csv: line 2: has 2 fields where the first line has 3: correct the line",
         1,
     ),
+    (
+        "two",
+        "csv:DIR/twice.csv",
+        &["--label-column", "y"],
+        "DIR/twice.csv: has two columns 'y', 0 and 2 (counted from 0): name one by its number, or correct the file",
+        1,
+    ),
+    (
+        "two",
+        "csv:DIR/index.csv",
+        &[],
+        "DIR/index.csv: column 0 (counted from 0) has no name: take it out (in pandas write with index=False), or name it",
+        1,
+    ),
+    (
+        "two",
+        "csv:DIR/unnamed.csv",
+        &[],
+        "DIR/unnamed.csv: column 0 (counted from 0) is 'Unnamed: 0', numbers of rows: take it out (in pandas write with index=False), or name it",
+        1,
+    ),
+    (
+        "two",
+        "csv:DIR/thousands.csv",
+        &[],
+        "DIR/thousands.csv: line 2: column 'a' is not a number: write 1,500 without separators of thousands, and with a decimal point",
+        1,
+    ),
+    ("two", "csv:DIR/comment.csv", &[], "DIR/comment.csv: line 1: is a comment: take it out", 1),
+    ("two", "csv:DIR/space.csv", &[], "DIR/space.csv: its fields are not separated by ',': give --delimiter ' '", 1),
+    ("two", "csv:DIR/latin.csv", &[], "DIR/latin.csv: line 2: is not UTF-8 text: save the file as UTF-8", 1),
+    ("two", "csv:DIR/utf16.csv", &[], "DIR/utf16.csv: is UTF-16 text: save it as UTF-8", 1),
+    ("two", "csv:DIR/packed.csv.bz2", &[], "DIR/packed.csv.bz2: is compressed by bzip2: unpack it, or use gzip", 1),
+    ("two", "csv:DIR/packed.csv.xz", &[], "DIR/packed.csv.xz: is compressed by xz: unpack it, or use gzip", 1),
+    ("two", "csv:DIR/packed.csv.zst", &[], "DIR/packed.csv.zst: is compressed by Zstandard: unpack it, or use gzip", 1),
+    (
+        "two",
+        "csv:DIR/packed.zip",
+        &[],
+        "DIR/packed.zip: is a zip archive: unpack it, or if it is one of arrays use npz",
+        1,
+    ),
     // Labels.
+    (
+        "two",
+        "csv:DIR/twice.csv",
+        &[],
+        "DIR/twice.csv: column 0 (counted from 0) is named 'y' as the label's: a model would see the label; correct the file",
+        1,
+    ),
+    (
+        "single",
+        "csv:DIR/signs.csv",
+        &["--loss", "bce-with-logits"],
+        "DIR/signs.csv: line 3: the label -1 is not from 0 to 1: use 0 and 1, or --loss mse if the labels are measures",
+        1,
+    ),
+    (
+        "single",
+        "csv:DIR/good.csv",
+        &[],
+        "DIR/good.csv: line 3: the label 1 is not one of the model's classes 0 to 0: for an output of one number use --loss bce-with-logits, or mse",
+        1,
+    ),
     (
         "two",
         "csv:DIR/names.csv",
@@ -481,6 +567,13 @@ const CASES: &[Case] = &[
     ),
     (
         "rgb",
+        "images:DIR/nested",
+        &[],
+        "DIR/nested/cat/more: is a folder: put image files themselves into the folder of their class",
+        1,
+    ),
+    (
+        "rgb",
         "images:DIR/gif",
         &[],
         "DIR/gif: row 0 (counted from 0): DIR/gif/cat/1.png: the file is neither PNG nor JPEG: convert it",
@@ -579,6 +672,28 @@ const CASES: &[Case] = &[
         "DIR/cifar.tar: samples of shape [3, 32, 32] do not fit the model's input 'x' of shape [3, 8, 8]: use other data, or export the model for this shape",
         1,
     ),
+    (
+        "cifar",
+        "cifar:DIR/gap.tar",
+        &[],
+        "DIR/gap.tar: holds data_batch_3 and no data_batch_2: fetch or export the file again",
+        1,
+    ),
+    ("cifar", "cifar:DIR/twice.tar", &[], "DIR/twice.tar, data_batch_1.bin: is there twice: take one of them out", 1),
+    (
+        "cifar",
+        "cifar:DIR/forms.tar",
+        &[],
+        "DIR/forms.tar: holds data_batch_1 and data_batch_1.bin, the same images twice: take one of the versions out",
+        1,
+    ),
+    (
+        "cifar",
+        "cifar:DIR/mixed.tar",
+        &[],
+        "DIR/mixed.tar: holds data_batch_1.bin of CIFAR-10 and train.bin of CIFAR-100: take one of the data sets out",
+        1,
+    ),
     // Parquet.
     (
         "rgb",
@@ -602,10 +717,24 @@ const CASES: &[Case] = &[
         1,
     ),
     (
+        "rgb",
+        "parquet:DIR/paths.parquet",
+        &[],
+        "DIR/paths.parquet: row 0: the image has no bytes: write the data set with its images in it, not with their paths",
+        1,
+    ),
+    (
+        "two",
+        "parquet:DIR/pandas.parquet",
+        &[],
+        "DIR/pandas.parquet: column 2 (counted from 0) is '__index_level_0__', numbers of rows: take it out (in pandas write with index=False), or name it",
+        1,
+    ),
+    (
         "two",
         "parquet:DIR/dates.parquet",
         &[],
-        "DIR/dates.parquet: column 'day' holds dates, times, decimals or fixed bytes: write it as float32 or int64",
+        "DIR/dates.parquet: column 'day' holds dates, times, decimals, half floats or fixed bytes: write it as float32 or int64",
         1,
     ),
     (

@@ -32,6 +32,7 @@ pub use snapshot::Invocation;
 pub(crate) use snapshot::Moment;
 
 use crate::files::FileError;
+use crate::recording::Beginning;
 use crate::run_plan::{LEDGER, RunPlan};
 use crate::store::paid_steps;
 use crate::{Evaluation, Run, TrainError, step_loop};
@@ -52,6 +53,8 @@ pub struct Checkpoint {
     folder: PathBuf,
     header: Header,
     key: Zeroizing<[u8; 32]>,
+    /// Whether another process began the run.
+    resumed: bool,
     /// State to go on from, if the run was resumed after a step.
     restored: Option<Snapshot>,
     /// Whether the state on the disk is of another environment.
@@ -92,6 +95,7 @@ impl Checkpoint {
             folder: folder.into(),
             header,
             key,
+            resumed: false,
             restored: None,
             moved: true,
             next: 0,
@@ -132,6 +136,7 @@ impl Checkpoint {
             key: snapshot.key.clone(),
             moved: true,
             next: 1 - at,
+            resumed: true,
             restored: (snapshot.header.step > 0).then_some(snapshot),
             every,
             saved: Instant::now(),
@@ -222,6 +227,18 @@ impl Checkpoint {
         self.header.moment.clone()
     }
 
+    /// What there is of the run's recording, if the run goes on at `place`.
+    pub(crate) fn recorded(&self, place: Place) -> Beginning {
+        match self.resumed {
+            false => Beginning::New { kept: true },
+            true => Beginning::Resumed {
+                step: self.header.step,
+                len: self.header.recorded,
+                lost: self.header.lost + place.lost,
+            },
+        }
+    }
+
     /// Steps that stops have lost.
     pub(crate) fn lost(&self) -> u32 {
         self.header.lost
@@ -232,7 +249,7 @@ impl Checkpoint {
         self.saved.elapsed() >= self.every
     }
 
-    /// Writes the state after `step` steps.
+    /// Writes the state after `step` steps. `recorded` bytes of the recording are on the disk.
     ///
     /// # Errors
     ///
@@ -242,9 +259,11 @@ impl Checkpoint {
         step: u32,
         seconds: f64,
         evaluations: &[Evaluation],
+        recorded: Option<u64>,
         memory: &mut dyn SaveState,
     ) -> Result<(), FileError> {
         self.header.step = step;
+        self.header.recorded = recorded;
         self.header.moment = Moment { seconds, evaluations: evaluations.to_vec() };
         self.write(memory)
     }

@@ -164,4 +164,6 @@ pub struct Record {
     pub file: PathBuf,
     /// Bytes that it is expected to have at most.
     pub limit: u64,
+    /// Whether the run goes on, and so has begun it already.
+    pub resumed: bool,
 }

@@ -266,6 +266,11 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
+/// Makes the entry of `path` in its folder survive a power cut.
+pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
+    sync_folder(folder_of(path))
+}
+
 /// A rename is on the disk once its folder is.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
@@ -274,7 +279,8 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 /// The setting that names most files.
 const OUT: &str = "out";
 
-fn failed(path: &Path, setting: &str, error: &io::Error) -> FileError {
+/// The error for `path`, which `setting` named, and which cannot be written.
+pub(crate) fn failed(path: &Path, setting: &str, error: &io::Error) -> FileError {
     let remedy = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             format!("free some space or name another `{setting}`")

@@ -58,7 +58,7 @@ pub use outcome::{Evaluation, Outcome, Progress, Resumed, StepReport};
 pub use prepare::{Read, Source, plan, prepare, read};
 pub(crate) use prepare::{on_data, on_network};
 pub use price::tuning_rate;
-pub use recording::recording_bytes;
+pub use recording::{recording_bytes, recording_part};
 pub use rehearsal::Independence;
 pub use review::review;
 pub use run::Run;

@@ -24,6 +24,8 @@ pub struct Outcome {
     pub evaluations: Vec<Evaluation>,
     /// Whether a sample's gradient was its own, in a test before the run.
     pub independence: Independence,
+    /// True if the recording that was asked for holds the run.
+    pub is_recorded: bool,
     /// Name of the backend that ran.
     pub backend: &'static str,
     /// Its version.
@@ -88,6 +90,8 @@ pub trait Progress {
     fn evaluated(&mut self, evaluation: &Evaluation);
     /// A run that had stopped goes on.
     fn resumed(&mut self, _at: &Resumed<'_>) {}
+    /// A run that goes on cannot go on with its recording, and why.
+    fn unrecorded(&mut self, _why: &str) {}
     /// The state after `step` steps is on the disk.
     fn saved(&mut self, _step: u32) {}
     /// Returns true if the run is to stop after the step that it has taken.

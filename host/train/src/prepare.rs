@@ -169,6 +169,10 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
                 .into(),
         );
     }
+    if let Some(class) = data.train.only_class() {
+        warnings_of_data
+            .push(format!("`data`: every training row has the label {class}, so the model learns to give no other"));
+    }
     let params = initial(&graph, &grad);
     let run = Run {
         config,
@@ -381,7 +385,8 @@ fn label_kind(options: &DeriveOptions, graph: &Graph, grad: &GradGraph, output: 
         Loss::SoftmaxCrossEntropy => {
             LabelKind::Classes { classes: Some(class_axis(options, graph.value(output)).0), shape }
         }
-        Loss::Mse | Loss::BceWithLogits => LabelKind::Values { shape },
+        Loss::Mse => LabelKind::Values { shape },
+        Loss::BceWithLogits => LabelKind::Chances { shape },
         Loss::Output(_) => LabelKind::None,
     }
 }

@@ -8,7 +8,8 @@
 //! # Privacy
 //!
 //! A recording holds the gradients before they were clipped and the key of all noise: it is as secret as the data, mode 0600 from
-//! its first byte. It is under its name when it is whole, and a run that fails leaves none.
+//! its first byte. It is under its name when it is whole. Until then a run that keeps a checkpoint has it beside that name, to go on with
+//! after a stop; another run that fails leaves none.
 
 mod slots;
 
@@ -17,7 +18,7 @@ use super::worker::{GradientObserver, Layout};
 use super::{FilterChoice, Noise, PerSample, Run, TrainConfig, TrainError};
 use crate::files::FileError;
 use crate::filter::Coefficients;
-use crate::replay::PackWriter;
+use crate::replay::{self, PackWriter, part_of};
 use damper_core::clip::Layer;
 use damper_core::grid::Grid;
 use damper_core::noise::DiscreteGaussian;
@@ -28,6 +29,7 @@ use damper_onnx::SettingError;
 use damper_replay::grammar::{HIGHEST_ORDER, MOST_ITERATES, MOST_LAYERS, RUN};
 use std::fs;
 use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 
 /// The setting that names the file.
 const SETTING: &str = "record";
@@ -60,6 +62,9 @@ pub(super) fn check(run: &Run) -> Result<(), TrainError> {
     }
     if config.optimizer.galore.is_some() {
         return refuse("a recording knows no `galore`; leave one of them out".into());
+    }
+    if config.stop_early.is_some() {
+        return refuse("a recording holds all steps of the plan; leave out `stop_early` or `record`".into());
     }
     if let Some(setting) = unrecorded(config) {
         return refuse(format!(
@@ -97,6 +102,16 @@ pub(super) fn check(run: &Run) -> Result<(), TrainError> {
             record.limit
         ));
     }
+    if record.resumed {
+        return Ok(());
+    }
+    let part = part_of(&record.file);
+    if fs::symlink_metadata(&part).is_ok() {
+        return refuse(format!(
+            "{}: is the recording of a run that goes on or has stopped; resume that run, or remove the file, or name another",
+            part.display()
+        ));
+    }
     if fs::symlink_metadata(&record.file).is_ok() {
         return refuse(format!("{}: is there already; name another file, or remove it", record.file.display()));
     }
@@ -113,6 +128,12 @@ pub fn recording_bytes(run: &Run) -> u64 {
     let groups = sample.saturating_add(u64::from(run.terms.steps).saturating_mul(step)).saturating_add(checkpoint);
     // The configuration takes some hundred bytes.
     PackWriter::size(SET, groups.saturating_add(256))
+}
+
+/// The name of the recording `file` until it is whole.
+#[must_use]
+pub fn recording_part(file: &Path) -> PathBuf {
+    part_of(file)
 }
 
 /// The filter of what is released, where there is one.
@@ -135,12 +156,40 @@ pub(super) struct Recording {
     done: u32,
 }
 
+/// What there is of a recording before the first step that is taken.
+pub(super) enum Beginning {
+    /// No process before this one. If kept, it stays where the process ends.
+    New { kept: bool },
+    /// That of a state after `step` steps, of so many bytes; some may have been lost.
+    Resumed { step: u32, len: Option<u64>, lost: u32 },
+}
+
+/// The recording of a run.
+pub(super) enum Begun {
+    /// On its way, or none is asked for.
+    Recording(Option<Recording>),
+    /// The process before has finished it.
+    Whole,
+    /// It cannot be gone on with, and why.
+    Lost(&'static str),
+}
+
 impl Recording {
     /// Begins the recording that was asked for: the configuration and the parameters.
-    pub(super) fn begin(run: &Run, origin: Origin<'_>) -> Result<Option<Self>, TrainError> {
-        let Some(record) = &run.config.record else { return Ok(None) };
+    pub(super) fn begin(run: &Run, origin: Origin<'_>, from: Beginning) -> Result<Begun, TrainError> {
+        let Some(record) = &run.config.record else { return Ok(Begun::Recording(None)) };
+        if let Beginning::Resumed { step, len, lost } = from {
+            let lost = match (lost, step, len) {
+                (1.., ..) => Some("steps are lost"),
+                (0, 1.., None) => Some("the steps so far are not in it"),
+                _ => None,
+            };
+            if let Some(why) = lost {
+                return Ok(Begun::Lost(why));
+            }
+        }
         let config = &run.config;
-        let mut pack = PackWriter::create(&record.file, SETTING, SET)?;
+        let mut pack = PackWriter::new(SET, run.params.len() * 4 + 4096);
         pack.u8(RUN);
         pack.name(&config.method.name);
         pack.u32(u32::try_from(run.params.len()).unwrap_or(u32::MAX));
@@ -164,8 +213,23 @@ impl Recording {
         slots::optimizer(&mut pack, config.optimizer);
         slots::schedule(&mut pack, run)?;
         pack.f32s(&run.params);
+        let (steps, done) = (run.terms.steps, if let Beginning::Resumed { step, .. } = from { step } else { 0 });
+        let pack = match from {
+            Beginning::New { kept: false } => pack.into_file(&record.file, SETTING)?,
+            Beginning::New { kept: true } => pack.into_part(&record.file, SETTING)?,
+            Beginning::Resumed { len, .. } => match pack.resume(&record.file, SETTING, len)? {
+                replay::Begun::Part(pack) => pack,
+                replay::Begun::Whole => return Ok(Begun::Whole),
+                replay::Begun::None(why) => return Ok(Begun::Lost(why)),
+            },
+        };
         pack.check()?;
-        Ok(Some(Self { pack, steps: run.terms.steps, done: 0 }))
+        Ok(Begun::Recording(Some(Self { pack, steps, done })))
+    }
+
+    /// Bytes that are on the disk and stay there if the process ends: all so far.
+    pub(super) fn sync(&mut self) -> Result<Option<u64>, FileError> {
+        self.pack.sync()
     }
 
     /// Begins a step of so many samples.

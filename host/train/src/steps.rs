@@ -6,7 +6,7 @@ use super::evaluate::Evaluator;
 use super::held_out::{evaluations_until, steps_between};
 use super::observe::{Given, Observer, Summed};
 use super::odometer::Odometer;
-use super::recording::{Origin, Recording};
+use super::recording::{Beginning, Begun, Origin, Recording};
 use super::rehearsal::{Independence, independence};
 use super::run_plan::RunPlan;
 use super::sampler::BatchSampler;
@@ -103,11 +103,25 @@ pub(crate) fn observed(
     let released = evaluations_until(place.first, steps, steps_between(&run.config, run.terms.rate)).min(releases);
     let evaluations = LedgerFile::of_held_out(folder, &plan);
     let evaluations = Ledger::resume(evaluations, releases, released).with_reserve(releases);
-    let recording = Recording::begin(run, origin)?;
+    let begun = match &checkpoint {
+        None => Beginning::New { kept: false },
+        Some(checkpoint) => checkpoint.recorded(place),
+    };
+    let (recording, is_recorded) = match Recording::begin(run, origin, begun)? {
+        Begun::Recording(recording) => {
+            let is_recorded = recording.is_some();
+            (recording, is_recorded)
+        }
+        Begun::Whole => (None, true),
+        Begun::Lost(why) => {
+            progress.unrecorded(why);
+            (None, false)
+        }
+    };
     let written = Written { folder, plan, ledger, evaluations, recording, checkpoint, place };
     let generator = step_loop::generator(run.config.seed, &mut key);
     let training = Training { run, generator: &generator, backend: backend.as_ref(), written, progress, observer };
-    Ok(Outcome { independence, ..step_loop::go(run, backend.as_ref(), training)? })
+    Ok(Outcome { independence, is_recorded, ..step_loop::go(run, backend.as_ref(), training)? })
 }
 
 /// Training, on its way to an outcome.
@@ -277,7 +291,9 @@ where
         if let Some(checkpoint) = &mut written.checkpoint
             && (stopped || ended_early.is_some() || done == steps || checkpoint.is_due())
         {
-            checkpoint.save(done, elapsed(), &evaluations, &mut (&mut params[..], (&mut average, &mut state)))?;
+            let recorded = written.recording.as_mut().map_or(Ok(None), Recording::sync)?;
+            let memory = &mut (&mut params[..], (&mut average, &mut state));
+            checkpoint.save(done, elapsed(), &evaluations, recorded, memory)?;
             progress.saved(done);
         }
         if stopped {
@@ -319,6 +335,7 @@ where
         seconds: elapsed(),
         evaluations,
         independence: Independence::NotTested,
+        is_recorded: false,
         backend: backend.name(),
         backend_version: backend.version(),
         workers: workers.count(),

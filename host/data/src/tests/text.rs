@@ -106,6 +106,51 @@ fn a_language_model_learns_each_tokens_successor() {
     assert_eq!(load(&spec("text", &path), &own_loss).unwrap().train.labels(), &Labels::None);
 }
 
+/// More rows than are tokenized at once, and labels that do not fit into memory.
+#[test]
+fn stored_texts_equal_texts_in_memory() {
+    let folder = folder();
+    let lines: String = (0..3000).map(|row| format!("text {row}\n")).collect();
+    let path = put(&folder, "t.txt", lines.as_bytes());
+    let options = DataOptions { test: Some(TestSource::Fraction(0.25)), ..language_model(9) };
+    let wanted = load(&spec("text", &path), &options).unwrap();
+    assert_eq!(&wanted.train.features()[0].integers()[..9], ids("text 0", 9));
+    for data_memory in [1, 100_000] {
+        let small = DataOptions { data_memory: Some(data_memory), ..options.clone() };
+        let found = load(&spec("text", &path), &small).unwrap();
+        assert!(matches!(found.train.labels(), Labels::Stored { shape, .. } if *shape == [9]));
+        assert_eq!(found.train.in_memory().unwrap(), wanted.train);
+        assert_eq!(found.test.as_ref().unwrap().in_memory().unwrap(), *wanted.test.as_ref().unwrap());
+        assert_eq!(found.shares_rows().unwrap(), wanted.shares_rows().unwrap());
+        let digest = |split: &Split| {
+            let mut all = Vec::new();
+            split.digest(&mut |bytes| all.extend_from_slice(bytes)).unwrap();
+            all
+        };
+        assert!(digest(&found.train) == digest(&wanted.train));
+        // Each row of a batch is that of the batch in memory.
+        let rows = 7.try_into().unwrap();
+        let (mut stored, mut held) = (Batch::new(&found.train, rows), Batch::new(&wanted.train, rows));
+        for chunk in chunks(&[0, 5, 2000, 2249, 17], rows) {
+            stored.fill(&found.train, chunk).unwrap();
+            held.fill(&wanted.train, chunk).unwrap();
+            assert_eq!(stored.labels(), held.labels());
+        }
+    }
+}
+
+#[test]
+fn byte_order_mark_is_no_part_of_a_name() {
+    let folder = folder();
+    let path = put(&folder, "t.csv", b"\xef\xbb\xbf\"text\",label\n\"a \"\"b\"\"\nc\",1\n");
+    let data = load(&spec("text", &path), &bytes(&["x"], 12)).unwrap();
+    assert_eq!(data.train.features()[0].integers(), ids("a \"b\"\nc", 12));
+    let mut number = DataOptions { label_column: Some("kind".into()), ..DataOptions::default() };
+    number.labels = LabelKind::Classes { classes: Some(2), shape: Some(vec![]) };
+    let path = put(&folder, "n.csv", b"\xef\xbb\xbf\"kind\",x\n1,0.5\n");
+    assert_eq!(classes(load(&spec("csv", &path), &number).unwrap().train.labels()), [1]);
+}
+
 #[test]
 fn quotes_hold_a_csv_text_together_and_are_letters_in_tsv() {
     let folder = folder();

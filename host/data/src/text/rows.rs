@@ -4,11 +4,11 @@ use super::super::array::{FETCH_AGAIN, open, read_failed};
 use super::super::assemble::DROP;
 use super::super::columns::{column, label, names};
 use super::super::csv::other_delimiter;
-use super::super::lines::Counted;
+use super::super::lines::{Counted, next_line, without_mark};
 use super::super::options::TextTask;
 use super::super::{DataError, DataOptions, LabelKind};
 use csv::{ByteRecord, ReaderBuilder};
-use std::io::Read;
+use std::io::{BufReader, Read};
 use std::path::Path;
 
 /// Names that the text's column usually has.
@@ -16,9 +16,11 @@ const TEXTS: &[&str] = &["text", "sentence", "content"];
 /// Names that the label's column usually has.
 const LABELS: &[&str] = &["label", "class", "target"];
 
-/// The rows of a file, good and bad.
+/// Rows whose texts are read before they are tokenized.
+const BLOCK: usize = 1024;
+
+/// The rows of a file, good and bad, without their texts.
 pub(super) struct Rows {
-    pub texts: Vec<String>,
     /// NaN where a row has no number.
     pub labels: Option<Vec<f64>>,
     /// The line on which each row begins, counted from 1.
@@ -27,30 +29,34 @@ pub(super) struct Rows {
     pub unreadable: Vec<(usize, String)>,
 }
 
+/// Takes the texts of a block of rows.
+pub(super) type Take<'a> = dyn FnMut(&[String]) -> Result<(), DataError> + 'a;
+
 enum Form {
     Tsv,
     Csv,
     Lines,
 }
 
-pub(super) fn read(path: &Path, options: &DataOptions) -> Result<Rows, DataError> {
+/// Reads a file row by row and hands all texts, in order, to `take`. A row without one has an empty text.
+pub(super) fn read(path: &Path, options: &DataOptions, take: &mut Take<'_>) -> Result<Rows, DataError> {
     let form = form(path)?;
-    let mut bytes = Vec::new();
-    open(path)?.reader.read_to_end(&mut bytes).map_err(|error| read_failed(path, &error))?;
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    let file = without_mark(open(path)?.reader).map_err(|error| read_failed(path, &error))?;
     let labelled = options.labels != LabelKind::None && options.text.task == TextTask::Classify;
-    let rows = match form {
+    let mut reader = Reader { rows: Rows { labels: None, lines: vec![], unreadable: vec![] }, texts: vec![], take };
+    match form {
         Form::Lines if labelled => {
             return Err(DataError::File(format!(
                 "{}: lines of text have no labels: use `task` language-model, or a .tsv or .csv file",
                 path.display()
             )));
         }
-        Form::Lines => lines(bytes),
-        Form::Tsv => table(path, bytes, options.delimiter.unwrap_or(b'\t'), false, labelled, options)?,
-        Form::Csv => table(path, bytes, options.delimiter.unwrap_or(b','), true, labelled, options)?,
-    };
-    if rows.texts.is_empty() {
+        Form::Lines => reader.lines(path, file)?,
+        Form::Tsv => reader.table(path, file, options.delimiter.unwrap_or(b'\t'), false, labelled, options)?,
+        Form::Csv => reader.table(path, file, options.delimiter.unwrap_or(b','), true, labelled, options)?,
+    }
+    let rows = reader.finish()?;
+    if rows.lines.is_empty() {
         return Err(DataError::File(format!("{}: holds no samples: use a file that does", path.display())));
     }
     Ok(rows)
@@ -70,89 +76,131 @@ fn form(path: &Path) -> Result<Form, DataError> {
     }
 }
 
-/// One text a line; blank lines are none.
-fn lines(bytes: &[u8]) -> Rows {
-    let mut rows = Rows { texts: vec![], labels: None, lines: vec![], unreadable: vec![] };
-    for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
-        if !line.trim_ascii().is_empty() {
-            rows.push(number, text(line), Ok(f64::NAN));
-        }
-    }
-    rows
+/// A file on its way to rows.
+struct Reader<'a, 'b> {
+    rows: Rows,
+    texts: Vec<String>,
+    take: &'a mut Take<'b>,
 }
 
-/// A table. In a `.tsv` file quotation marks are letters like others.
-fn table(
-    path: &Path,
-    bytes: &[u8],
-    delimiter: u8,
-    quoted: bool,
-    labelled: bool,
-    options: &DataOptions,
-) -> Result<Rows, DataError> {
-    let (bytes, blank) = Counted::new(bytes);
-    let mut reader =
-        ReaderBuilder::new().has_headers(false).flexible(true).delimiter(delimiter).quoting(quoted).from_reader(bytes);
-    let mut record = ByteRecord::new();
-    let mut next = |record: &mut ByteRecord| {
-        reader.read_byte_record(record).map_err(|error| {
-            DataError::File(format!(
-                "{}: line {}: {error}: {FETCH_AGAIN}",
-                path.display(),
-                blank.line(error.position())
-            ))
-        })
-    };
-    if !next(&mut record)? {
-        return Err(DataError::File(format!("{}: holds no lines: {FETCH_AGAIN}", path.display())));
+impl Reader<'_, '_> {
+    /// One text a line; blank lines are none.
+    fn lines(&mut self, path: &Path, file: impl Read) -> Result<(), DataError> {
+        let (mut file, mut line, mut number) = (BufReader::new(file), Vec::new(), 0);
+        while next_line(&mut file, &mut line).map_err(|error| read_failed(path, &error))? {
+            number += 1;
+            if !line.trim_ascii().is_empty() {
+                self.push(number, text(&line), Ok(f64::NAN))?;
+            }
+        }
+        Ok(())
     }
-    let fields: Vec<String> = record.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect();
-    if let [_] = fields[..]
-        && let Some(other) = other_delimiter(&[&*fields[0]], delimiter)
-    {
-        return Err(DataError::File(format!(
-            "{}: its fields are not separated by '{}': give `delimiter` {other}",
-            path.display(),
-            char::from(delimiter).escape_default()
-        )));
-    }
-    let header = options.header.unwrap_or(true);
-    let columns: Vec<String> = if header {
-        record.iter().map(|field| String::from_utf8_lossy(field).trim().to_string()).collect()
-    } else {
-        (0..record.len()).map(|column| column.to_string()).collect()
-    };
-    let find = |setting: &str, wanted: &Option<String>, usual: &[&str]| match wanted {
-        Some(wanted) => column(path, &columns, wanted),
-        None => usual.iter().find_map(|name| columns.iter().position(|column| column == name)).ok_or_else(|| {
-            DataError::File(format!(
-                "{}: the first line names no column {}; it has {}: name one with {setting}",
-                path.display(),
-                names(usual),
-                names(&columns)
-            ))
-        }),
-    };
-    let text_column = find("`text_column`", &options.text.text_column, TEXTS)?;
-    let label_at = if labelled { Some(find("`label_column`", &options.label_column, LABELS)?) } else { None };
 
-    let mut rows = Rows { texts: vec![], labels: label_at.map(|_| vec![]), lines: vec![], unreadable: vec![] };
-    let mut more = !header || next(&mut record)?;
-    while more {
-        let (text, number) = if record.len() != columns.len() {
-            let fault = format!("has {} fields where the first line has {}", record.len(), columns.len());
-            (Err(format!("{fault}: correct the row{DROP}")), Ok(f64::NAN))
-        } else {
-            let number = |column: usize| {
-                let field = String::from_utf8_lossy(&record[column]);
-                label(&columns[column], field.trim(), options.classes.as_deref())
-            };
-            (text(&record[text_column]), label_at.map_or(Ok(f64::NAN), number))
+    /// A table. In a `.tsv` file quotation marks are letters like others.
+    fn table(
+        &mut self,
+        path: &Path,
+        file: impl Read,
+        delimiter: u8,
+        quoted: bool,
+        labelled: bool,
+        options: &DataOptions,
+    ) -> Result<(), DataError> {
+        let (bytes, blank) = Counted::new(file);
+        let mut reader = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .delimiter(delimiter)
+            .quoting(quoted)
+            .from_reader(bytes);
+        let mut record = ByteRecord::new();
+        let mut next = |record: &mut ByteRecord| {
+            reader.read_byte_record(record).map_err(|error| {
+                DataError::File(format!(
+                    "{}: line {}: {error}: {FETCH_AGAIN}",
+                    path.display(),
+                    blank.line(error.position())
+                ))
+            })
         };
-        rows.push(blank.line(record.position()), text, number);
-        more = next(&mut record)?;
+        if !next(&mut record)? {
+            return Err(DataError::File(format!("{}: holds no lines: {FETCH_AGAIN}", path.display())));
+        }
+        let fields: Vec<String> = record.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect();
+        if let [_] = fields[..]
+            && let Some(other) = other_delimiter(&[&*fields[0]], delimiter)
+        {
+            return Err(DataError::File(format!(
+                "{}: its fields are not separated by '{}': give `delimiter` {other}",
+                path.display(),
+                char::from(delimiter).escape_default()
+            )));
+        }
+        let header = options.header.unwrap_or(true);
+        let columns: Vec<String> = if header {
+            record.iter().map(|field| String::from_utf8_lossy(field).trim().to_string()).collect()
+        } else {
+            (0..record.len()).map(|column| column.to_string()).collect()
+        };
+        let find = |setting: &str, wanted: &Option<String>, usual: &[&str]| {
+            match wanted {
+            Some(wanted) => column(path, &columns, wanted),
+            None => usual.iter().find_map(|name| columns.iter().position(|column| column == name)).ok_or_else(|| {
+                DataError::File(format!(
+                    "{}: the first line names no column {}; it has {}: name one with {setting}, or give `header` false if \
+                 that line is a row",
+                    path.display(),
+                    names(usual),
+                    names(&columns)
+                ))
+            }),
+        }
+        };
+        let text_column = find("`text_column`", &options.text.text_column, TEXTS)?;
+        let label_at = if labelled { Some(find("`label_column`", &options.label_column, LABELS)?) } else { None };
+
+        self.rows.labels = label_at.map(|_| vec![]);
+        let mut more = !header || next(&mut record)?;
+        while more {
+            let (text, number) = if record.len() != columns.len() {
+                let fault = format!("has {} fields where the first line has {}", record.len(), columns.len());
+                (Err(format!("{fault}: correct the row{DROP}")), Ok(f64::NAN))
+            } else {
+                let number = |column: usize| {
+                    let field = String::from_utf8_lossy(&record[column]);
+                    label(&columns[column], field.trim(), options.classes.as_deref())
+                };
+                (text(&record[text_column]), label_at.map_or(Ok(f64::NAN), number))
+            };
+            self.push(blank.line(record.position()), text, number)?;
+            more = next(&mut record)?;
+        }
+        Ok(())
     }
-    Ok(rows)
+
+    /// Adds a row: its text and label, or what is wrong with them.
+    fn push(&mut self, line: u64, text: Result<String, String>, label: Result<f64, String>) -> Result<(), DataError> {
+        if let Err(fault) = text.as_ref().map(drop).and(label.as_ref().map(drop)) {
+            self.rows.unreadable.push((self.rows.lines.len(), fault.clone()));
+        }
+        self.rows.lines.push(line);
+        self.texts.push(text.unwrap_or_default());
+        if let Some(labels) = &mut self.rows.labels {
+            labels.push(label.unwrap_or(f64::NAN));
+        }
+        if self.texts.len() == BLOCK { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), DataError> {
+        (self.take)(&self.texts)?;
+        self.texts.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Rows, DataError> {
+        self.flush()?;
+        Ok(self.rows)
+    }
 }
 
 fn text(bytes: &[u8]) -> Result<String, String> {
@@ -160,19 +208,5 @@ fn text(bytes: &[u8]) -> Result<String, String> {
         Ok("") => Err(format!("the text is empty: correct the row{DROP}")),
         Ok(text) => Ok(text.into()),
         Err(_) => Err(format!("the text is not UTF-8: correct the row{DROP}")),
-    }
-}
-
-impl Rows {
-    /// Adds a row: its text and label, or what is wrong with them.
-    fn push(&mut self, line: u64, text: Result<String, String>, label: Result<f64, String>) {
-        if let Err(fault) = text.as_ref().map(drop).and(label.as_ref().map(drop)) {
-            self.unreadable.push((self.texts.len(), fault.clone()));
-        }
-        self.lines.push(line);
-        self.texts.push(text.unwrap_or_default());
-        if let Some(labels) = &mut self.labels {
-            labels.push(label.unwrap_or(f64::NAN));
-        }
     }
 }

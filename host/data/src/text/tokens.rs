@@ -12,8 +12,6 @@ use serde_json::Value;
 use std::path::Path;
 use tokenizers::{Encoding, Tokenizer, TruncationParams};
 
-/// Texts that are tokenized side by side.
-const BLOCK: usize = 1024;
 /// Names that a padding token usually has, where the file does not say.
 const PADDING: &[&str] = &["[PAD]", "<pad>", "<|pad|>", "<|padding|>", "<|endoftext|>", "</s>"];
 
@@ -43,6 +41,8 @@ pub(super) struct Encoded {
     pub features: Vec<Array>,
     /// The labels of a language model.
     pub successors: Option<Array>,
+    /// Rows that the tokenizer refused, ascending, and why.
+    pub unreadable: Vec<(usize, String)>,
 }
 
 impl Tokens {
@@ -78,53 +78,15 @@ impl Tokens {
         Ok(Self { tokenizer, roles, length, kept, pad, task })
     }
 
-    /// Tokenizes. A text that the tokenizer refuses becomes a bad row.
-    pub(super) fn encode(
-        &self,
-        texts: &[String],
-        origin: &str,
-        room: &Room,
-        unreadable: &mut Vec<(usize, String)>,
-    ) -> Result<Encoded, DataError> {
-        let empty = |role: &Role| if *role == Role::Ids { i64::from(self.pad) } else { 0 };
-        let mut columns: Vec<Sink<i64>> = self.roles.iter().map(|_| Sink::new(room)).collect();
-        let mut successors = (self.task == TextTask::LanguageModel).then(|| Sink::new(room));
-        let mut row = vec![0; self.length];
-        for (block, part) in texts.chunks(BLOCK).enumerate() {
-            let all = self.tokenizer.encode_batch_fast(part.iter().map(String::as_str).collect(), true);
-            let each: Vec<_> = match all {
-                Ok(all) => all.into_iter().map(Ok).collect(),
-                Err(_) => part.iter().map(|text| self.tokenizer.encode_fast(text.as_str(), true)).collect(),
-            };
-            for (number, encoding) in (block * BLOCK..).zip(each) {
-                let encoding = encoding.map_err(|error| {
-                    unreadable.push((number, format!("cannot be tokenized ({error}): correct the row{DROP}")));
-                });
-                for (role, column) in self.roles.iter().zip(&mut columns) {
-                    row.fill(empty(role));
-                    if let Ok(encoding) = &encoding {
-                        self.fill(*role, encoding, &mut row);
-                    }
-                    column.push(&row)?;
-                }
-                if let Some(labels) = &mut successors {
-                    row.fill(IGNORED);
-                    let ids = encoding.as_ref().map_or(&[][..], Encoding::get_ids);
-                    for (label, id) in row.iter_mut().zip(ids.iter().skip(1).take(self.kept)) {
-                        *label = i64::from(*id);
-                    }
-                    labels.push(&row)?;
-                }
-            }
+    /// Begins the arrays of a split.
+    pub(super) fn encoder(&self, room: &Room) -> Encoder<'_> {
+        Encoder {
+            tokens: self,
+            texts: 0,
+            columns: self.roles.iter().map(|_| Sink::new(room)).collect(),
+            successors: (self.task == TextTask::LanguageModel).then(|| Sink::new(room)),
+            unreadable: Vec::new(),
         }
-        let array = |sink: Sink<i64>| {
-            let shape = vec![texts.len(), self.length];
-            Ok(Array { origin: origin.to_string(), shape, values: sink.finish()? })
-        };
-        Ok(Encoded {
-            features: columns.into_iter().map(array).collect::<Result<_, DataError>>()?,
-            successors: successors.map(array).transpose()?,
-        })
     }
 
     fn fill(&self, role: Role, encoding: &Encoding, row: &mut [i64]) {
@@ -136,6 +98,63 @@ impl Tokens {
         for (to, from) in row.iter_mut().zip(from.iter().take(self.kept)) {
             *to = i64::from(*from);
         }
+    }
+}
+
+/// Texts on their way to arrays.
+pub(super) struct Encoder<'a> {
+    tokens: &'a Tokens,
+    texts: usize,
+    columns: Vec<Sink<i64>>,
+    successors: Option<Sink<i64>>,
+    unreadable: Vec<(usize, String)>,
+}
+
+impl Encoder<'_> {
+    /// Tokenizes a block of texts side by side. A text that the tokenizer refuses becomes a bad row.
+    pub(super) fn add(&mut self, texts: &[String]) -> Result<(), DataError> {
+        let Tokens { tokenizer, roles, length, kept, pad, .. } = self.tokens;
+        let empty = |role: &Role| if *role == Role::Ids { i64::from(*pad) } else { 0 };
+        let mut row = vec![0; *length];
+        let all = tokenizer.encode_batch_fast(texts.iter().map(String::as_str).collect(), true);
+        let each: Vec<_> = match all {
+            Ok(all) => all.into_iter().map(Ok).collect(),
+            Err(_) => texts.iter().map(|text| tokenizer.encode_fast(text.as_str(), true)).collect(),
+        };
+        for (number, encoding) in (self.texts..).zip(each) {
+            let encoding = encoding.map_err(|error| {
+                self.unreadable.push((number, format!("cannot be tokenized ({error}): correct the row{DROP}")));
+            });
+            for (role, column) in roles.iter().zip(&mut self.columns) {
+                row.fill(empty(role));
+                if let Ok(encoding) = &encoding {
+                    self.tokens.fill(*role, encoding, &mut row);
+                }
+                column.push(&row)?;
+            }
+            if let Some(labels) = &mut self.successors {
+                row.fill(IGNORED);
+                let ids = encoding.as_ref().map_or(&[][..], Encoding::get_ids);
+                for (label, id) in row.iter_mut().zip(ids.iter().skip(1).take(*kept)) {
+                    *label = i64::from(*id);
+                }
+                labels.push(&row)?;
+            }
+        }
+        self.texts += texts.len();
+        Ok(())
+    }
+
+    pub(super) fn finish(self, origin: &str) -> Result<Encoded, DataError> {
+        let array = |sink: Sink<i64>| {
+            let shape = vec![self.texts, self.tokens.length];
+            Ok(Array { origin: origin.to_string(), shape, values: sink.finish()? })
+        };
+        Ok(Encoded {
+            features: self.columns.into_iter().map(array).collect::<Result<_, DataError>>()?,
+            successors: self.successors.map(array).transpose()?,
+            unreadable: self.unreadable,
+        })
     }
 }
 

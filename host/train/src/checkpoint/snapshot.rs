@@ -9,6 +9,7 @@
 use super::environment::Environment;
 use super::error::CheckpointError;
 use crate::files::{Access, FileError, sha256, write as write_file};
+use crate::replay::PART;
 use crate::run_plan::RunPlan;
 use crate::sealed;
 use crate::{Evaluation, Run, TrainError};
@@ -93,6 +94,9 @@ pub(super) struct Header {
     /// Steps that stops have lost, all before `step`.
     pub(super) lost: u32,
     pub(super) moment: Moment,
+    /// Bytes of the recording after `step` steps, if the run is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) recorded: Option<u64>,
     /// SHA-256 of the body.
     body: String,
     /// Writes so far: the newer of two files of one step has more.
@@ -112,6 +116,7 @@ impl Header {
             step: 0,
             lost: 0,
             moment: Moment::default(),
+            recorded: None,
             body: String::new(),
             written: 0,
         })
@@ -201,10 +206,10 @@ pub(super) fn write(
     write_file(path, &bytes, Access::Private)
 }
 
-/// Removes what a kill left of files on their way.
+/// Removes what a kill left of files on their way, but of a recording.
 pub(super) fn remove_unfinished(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_name().to_str().is_some_and(|name| name.starts_with(".damper-")) {
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(".damper-") && !name.ends_with(PART)) {
             let _ = fs::remove_file(entry.path());
         }
     }

@@ -22,6 +22,8 @@ pub(super) struct DataFlow<'a> {
     labelled: HashMap<&'a str, &'a str>,
     /// Values computed elementwise from logarithms: log-probabilities and losses of classes.
     logarithms: HashSet<&'a str>,
+    /// Sums and choices of these as well.
+    losses: HashSet<&'a str>,
 }
 
 /// What an initializer is besides a weight.
@@ -51,6 +53,10 @@ fn moves(op: &str) -> bool {
     )
 }
 
+fn reduces(op: &str) -> bool {
+    matches!(op, "ReduceMean" | "ReduceSum")
+}
+
 fn is_affine(op: &str) -> bool {
     matches!(op, "Add" | "Sub" | "Mul" | "Div")
 }
@@ -78,7 +84,9 @@ impl<'a> DataFlow<'a> {
             raw: inputs.iter().map(|name| (*name, *name)).collect(),
             labelled: HashMap::new(),
             logarithms: HashSet::new(),
+            losses: HashSet::new(),
         };
+        flow.find_logarithms();
         let labels: Vec<&str> = {
             let (with, without): (Vec<&str>, Vec<&str>) =
                 inputs.iter().partition(|input| flow.reaches_weight(input, tensors));
@@ -98,15 +106,54 @@ impl<'a> DataFlow<'a> {
             if let Some(input) = flow.raw_of(node) {
                 flow.raw.extend(outputs().map(|name| (name, input)));
             }
-            let of_logarithm = node.input.iter().any(|name| flow.logarithms.contains(name.as_str()));
-            let op = node.op_type.as_str();
-            if matches!(op, "Log" | "LogSoftmax" | "ReduceLogSum" | "ReduceLogSumExp" | "Softplus")
-                || of_logarithm && (is_affine(op) || moves(op) || op == "Neg")
-            {
-                flow.logarithms.extend(outputs());
-            }
         }
         flow
+    }
+
+    fn find_logarithms(&mut self) {
+        for node in &self.graph.node {
+            let any = |of: &HashSet<&str>| node.input.iter().any(|name| of.contains(name.as_str()));
+            let outputs = || node.output.iter().map(String::as_str).filter(|name| !name.is_empty());
+            let op = node.op_type.as_str();
+            let keeps = is_affine(op) || moves(op) || op == "Neg";
+            if matches!(op, "Log" | "LogSoftmax" | "ReduceLogSum" | "ReduceLogSumExp" | "Softplus")
+                || any(&self.logarithms) && keeps
+            {
+                self.logarithms.extend(outputs());
+                self.losses.extend(outputs());
+            } else if any(&self.losses) && (keeps || reduces(op) || matches!(op, "GatherElements" | "GatherND")) {
+                self.losses.extend(outputs());
+            }
+        }
+    }
+
+    /// Returns true if `node` multiplies a matrix by a vector, and all that comes of it scales losses: so the weight of a class is looked
+    /// up by labels that are one-hot.
+    fn looks_up_class_weight(&self, node: &'a NodeProto, slot: usize, tensors: &HashMap<&str, Tensor>) -> bool {
+        let is_vector = |name: &String| {
+            let shape = tensors.get(name.as_str()).map(|tensor| &tensor.shape);
+            shape.is_some_and(|shape| shape.iter().filter(|extent| **extent != 1).count() < 2)
+        };
+        if !matches!(&*node.op_type, "MatMul" | "Gemm") || !node.input.get(1 - slot.min(1)).is_some_and(is_vector) {
+            return false;
+        }
+        let mut open: Vec<&str> = node.output.iter().map(String::as_str).collect();
+        let mut scales = false;
+        while let Some(name) = open.pop() {
+            for &(reader, slot) in self.reads.of_name(name) {
+                let reader = &self.graph.node[reader];
+                let op = reader.op_type.as_str();
+                let other = reader.input.get(1 - slot.min(1));
+                if matches!(op, "Mul" | "Div") && other.is_some_and(|other| self.losses.contains(other.as_str())) {
+                    scales = true;
+                } else if moves(op) || reduces(op) {
+                    open.extend(reader.output.iter().map(String::as_str));
+                } else {
+                    return false;
+                }
+            }
+        }
+        scales
     }
 
     /// The input that `node` moves, shifts or scales by what depends on no data.
@@ -125,7 +172,9 @@ impl<'a> DataFlow<'a> {
             let mut slots =
                 (0..node.input.len()).filter(|&slot| reached.contains(node.input[slot].as_str())).peekable();
             if slots.peek().is_some() {
-                if slots.any(|slot| has_weight(node, slot, tensors)) {
+                if slots.any(|slot| {
+                    has_weight(node, slot, tensors) && !self.looks_up_class_weight(node, slot, tensors)
+                }) {
                     return true;
                 }
                 reached.extend(node.output.iter().map(String::as_str));

@@ -171,6 +171,10 @@ pub(super) fn like(like: &Split, samples: usize) -> Split {
     let labels = match like.labels() {
         Labels::Classes { shape, .. } => Labels::Classes { shape: shape.clone(), values: integers(shape) },
         Labels::Values { shape, .. } => Labels::Values { shape: shape.clone(), values: floats(shape) },
+        Labels::Stored { shape, .. } if like.labels().are_several_classes() => {
+            Labels::Classes { shape: shape.clone(), values: integers(shape) }
+        }
+        Labels::Stored { shape, .. } => Labels::Values { shape: shape.clone(), values: floats(shape) },
         Labels::None => Labels::None,
     };
     Split::made(samples, features, labels)

@@ -143,7 +143,7 @@ impl Extent {
             features: split.features().iter().map(|features| range(features.integers())).collect(),
             class: match split.labels() {
                 Labels::Classes { values, .. } => range(values).1,
-                Labels::Values { .. } | Labels::None => 0,
+                Labels::Values { .. } | Labels::Stored { .. } | Labels::None => 0,
             },
         }
     }
@@ -171,7 +171,7 @@ fn make(made: Made, from: &Sample, donor: &Sample, extent: &Extent) -> Option<Sa
                     }
                 }
                 Labels::Values { values, .. } => values.iter_mut().for_each(|value| *value = (*value + 1.0) * factor),
-                Labels::Classes { .. } | Labels::None => {}
+                Labels::Classes { .. } | Labels::Stored { .. } | Labels::None => {}
             }
         }
         Made::Nan => floats(&mut sample)?.fill(f32::NAN),
@@ -192,6 +192,6 @@ fn floats(sample: &mut Sample) -> Option<&mut Vec<f32>> {
     });
     features.or(match &mut sample.labels {
         Labels::Values { values, .. } => Some(values),
-        Labels::Classes { .. } | Labels::None => None,
+        Labels::Classes { .. } | Labels::Stored { .. } | Labels::None => None,
     })
 }
