@@ -16,7 +16,7 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch):
 def separable(n=400, width=12, classes=3, seed=0):
     """Samples of `classes` clusters: `[n, width]` and `[n]`."""
     rng = np.random.default_rng(seed)
-    centres = rng.standard_normal((classes, width)) * 2
+    centres = rng.standard_normal((classes, width))
     y = rng.integers(0, classes, n)
     x = centres[y] + rng.standard_normal((n, width))
     return x.astype(np.float32), y.astype(np.int64)

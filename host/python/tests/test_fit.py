@@ -20,17 +20,18 @@ def quiet(call, *args, **settings):
 
 
 def test_the_module_has_the_reported_accuracy():
-    (x, y), (x_test, y_test) = separable(2000), separable(500)
+    x, y = separable(2500)
+    train, (x_test, y_test) = (x[:2000], y[:2000]), (x[2000:], y[2000:])
     module = mlp()
     run = damper.fit(
-        module, (x, y), test=(x_test[::2], y_test[::2]), epsilon=3, delta=1e-5, epochs=10, batch_size=256, lr=1.0, progress=False
+        module, train, test=(x_test, y_test), epsilon=3, delta=1e-5, epochs=10, batch_size=250, lr=1.0, progress=False
     )
     run.load_into(module)
     with torch.no_grad():
-        right = (module(torch.from_numpy(x_test[::2])).argmax(1).numpy() == y_test[::2]).mean()
+        right = (module(torch.from_numpy(x_test)).argmax(1).numpy() == y_test).mean()
     assert run.accuracy == pytest.approx(right, abs=1e-9)
-    assert run.accuracy > 0.9 and 2.9 < run.epsilon <= 3 and run.delta == 1e-5
-    assert run.finished and not run.simulation and run.steps == 10 * 2000 // 256
+    assert 0.8 < run.accuracy < 1 and 2.9 < run.epsilon <= 3 and run.delta == 1e-5
+    assert run.finished and not run.simulation and run.steps == 80
     assert run.loss > 0 and run.noise_multiplier > 0.5
     assert "epsilon=" in repr(run)
 
@@ -70,7 +71,7 @@ def test_a_loaders_batch_size_is_used_without_another():
     loader = DataLoader(TensorDataset(torch.from_numpy(x), torch.from_numpy(y)), batch_size=50)
     settings = {key: value for key, value in QUICK.items() if key != "batch_size"}
     assert quiet(damper.fit, mlp(), loader, **settings).steps == 400 // 50
-    assert quiet(damper.fit, mlp(), loader, **QUICK).steps == 400 // 64
+    assert quiet(damper.fit, mlp(), loader, **QUICK).steps == 7
     with pytest.raises(damper.Error, match="batch_size: give it"):
         damper.fit(mlp(), (x, y), **settings)
 
@@ -99,7 +100,7 @@ def test_data_that_cannot_be_priced_is_refused():
     refused((x.astype(str), y), "give numbers")
     refused(({"other": x}, y), "'other' is no input")
     refused(((x, x), y), "gives 2 arrays")
-    refused((x[:, :5], y), "do not fit")
+    refused((x[:, :5], y), r"does not take .*\[N, 5\]")
     refused((x, y + 1), "row")
     refused("csv:file.csv", "files are for the command")
     assert len(Subset(tensors, range(100))) == 100
@@ -115,7 +116,7 @@ def test_errors_name_arguments():
         assert "--" not in str(raised.value), raised.value
         assert isinstance(raised.value, ValueError)
 
-    refused("noise_multiplier -1", noise_multiplier=-1.0)
+    refused("noise_multiplier: .*above 0", noise_multiplier=-1.0)
     refused("epsilon", epsilon=3.0)
     refused("lr", lr=-1.0)
     refused("max_grad_norm.*clip", max_grad_norm=1.0)
@@ -181,7 +182,7 @@ def test_outputs(tmp_path):
     assert json.loads(run.report("page.json").read_text())["epsilon"] == run.epsilon
     assert run.report() == tmp_path / "run" / "report.html"
     assert run.save("trained.onnx").read_bytes() == (tmp_path / "run" / "model.onnx").read_bytes()
-    assert len(run.history) == 3 and run.history[-1]["accuracy"] == pytest.approx(run.accuracy)
+    assert len(run.history) == 3 and run.history[-1]["test_accuracy"] == pytest.approx(run.accuracy)
     assert damper.epsilon(run.path) == pytest.approx(run.epsilon)
     again = damper.Run(tmp_path / "run")
     assert again.epsilon == run.epsilon and again.params.keys() == run.params.keys()
@@ -205,7 +206,7 @@ def test_progress_is_shown(capfd):
     x, y = separable()
     quiet(damper.fit, mlp(), (x, y), **{**QUICK, "progress": True})
     shown = capfd.readouterr()
-    assert "6/6" in shown.err and "epsilon" in shown.err and shown.out == ""
+    assert "7/7" in shown.err and "epsilon" in shown.err and shown.out == ""
     quiet(damper.fit, mlp(), (x, y), **QUICK)
     assert capfd.readouterr() == ("", "")
 
@@ -233,7 +234,7 @@ def test_ctrl_c_keeps_what_was_charged():
 def test_a_resumed_run_ends_with_the_same_bits(tmp_path, monkeypatch):
     x, y = separable(4000)
     module = mlp()
-    settings = {**QUICK, "epochs": 20, "seed": 3, "checkpoint_every": 0}
+    settings = {**QUICK, "epochs": 3, "seed": 3, "checkpoint_every": 0}
     whole = quiet(damper.fit, module, (x, y), **settings)
 
     seen = []

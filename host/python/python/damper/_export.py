@@ -47,6 +47,7 @@ def export(module: Any, example: dict[str, np.ndarray], by_name: bool, exporter:
     notes = _refuse_or_note(module)
     twin = _randomised(module)
     inputs = {name: _example(torch, array, ROWS) for name, array in example.items()}
+    _try(torch, twin, inputs, by_name)
     model, stripped = _to_onnx(torch, twin, inputs, by_name, exporter)
     import onnx
 
@@ -145,6 +146,17 @@ def _example(torch: Any, array: np.ndarray, rows: int, generator: Any = None) ->
             return torch.zeros(shape, dtype=torch.int64)
         return torch.randint(0, 2, shape, generator=generator)
     return torch.zeros(shape) if generator is None else torch.randn(shape, generator=generator)
+
+
+def _try(torch: Any, twin: Any, inputs: dict[str, Any], by_name: bool) -> None:
+    """Runs the network once: what it refuses, exporters would say in many words."""
+    try:
+        with torch.no_grad():
+            twin(**inputs) if by_name else twin(*inputs.values())
+    except Exception as error:  # noqa: BLE001: forward raises what it likes.
+        shapes = ", ".join(f"'{name}' {str(value.dtype)[6:]} {['N', *value.shape[1:]]}" for name, value in inputs.items())
+        shapes = shapes.replace("['N'", "[N")
+        raise Error(f"the module does not take {shapes} ({_first_line(error)}); give data of its shapes and types") from error
 
 
 def _to_onnx(torch: Any, twin: Any, inputs: dict[str, Any], by_name: bool, exporter: str) -> tuple[Any, str]:
