@@ -20,6 +20,13 @@ from ._metadata import METADATA
 OPSET = 18
 # The rows of the example that the network is traced with, and of the one that the file is compared with.
 ROWS, OTHER_ROWS = 2, 3
+# What each choice of an exporter tries: the exporter, and whether it folds constants. What the dynamo exporter folds makes smaller
+# files, which may have parameters in pieces.
+ATTEMPTS = {
+    "auto": [("torchscript", False), ("dynamo", True), ("dynamo", False)],
+    "torchscript": [("torchscript", False)],
+    "dynamo": [("dynamo", True), ("dynamo", False)],
+}
 # How far an output of the file may be from the module's, against the largest.
 CLOSE = 1e-3
 
@@ -44,44 +51,63 @@ def export(module: Any, example: dict[str, np.ndarray], by_name: bool, exporter:
     """
     import torch
 
+    if exporter not in ATTEMPTS:
+        raise Error(f"exporter '{exporter}': give auto, torchscript or dynamo")
     notes = _refuse_or_note(module)
     twin = _randomised(module)
     inputs = {name: _example(torch, array, ROWS) for name, array in example.items()}
     _try(torch, twin, inputs, by_name)
-    model, stripped = _to_onnx(torch, twin, inputs, by_name, exporter)
+    unused = _unused(torch, twin, inputs, by_name)
+    named = dict(module.named_parameters())
+    used = [name for name in named if name not in unused]
+    trained_names = [name for name in used if named[name].requires_grad]
+    if not trained_names:
+        raise Error("the module has no parameter with requires_grad that its output depends on; unfreeze some")
+    spare = [name for name in unused if named[name].requires_grad]
+    if spare:
+        notes.append(f"{_list(spare)}: not trained, for no output depends on it")
+
+    problems = []
+    for kind, folds in ATTEMPTS[exporter]:
+        try:
+            model, places = _attempt(torch, module, twin, inputs, by_name, used, kind, folds)
+        except _Unfit as problem:
+            problems.append(f"{kind}: {problem}")
+            continue
+        trained = sorted({places[name]["tensor"] for name in trained_names})
+        entry = model.metadata_props.add()
+        entry.key = METADATA
+        entry.value = json.dumps(
+            {"places": places, "trained": trained, "parameters": list(named), "inputs": list(example), "labels": has_labels}
+        )
+        return Exported(model.SerializeToString(deterministic=True), trained, notes)
+    raise Error(f"PyTorch does not export the module ({'; '.join(dict.fromkeys(problems))}); docs/models.md lists what helps")
+
+
+class _Unfit(Exception):
+    """Why what an exporter gave, or did not give, cannot be trained."""
+
+
+def _attempt(
+    torch: Any, module: Any, twin: Any, inputs: dict[str, Any], by_name: bool, used: list[str], kind: str, folds: bool
+) -> tuple[Any, dict[str, dict[str, Any]]]:
+    """The exported model with the module's values, and where it has the tensors of the module, all `used` parameters among them."""
     import onnx
 
-    graph = model.graph
-    arrays = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    places = _places(torch, module, twin, arrays, stripped)
-    missing = [name for name in _tensors(module) if name not in places and _is_trained(module, name)]
-    if missing:
-        unused = _unused(torch, twin, inputs, by_name, missing)
-        lost = [name for name in missing if name not in unused]
-        if lost:
-            raise Error(
-                f"'{lost[0]}': the exporter does not store it as one tensor, so its trained values would not lead back; "
-                f"export with exporter='{'torchscript' if exporter == 'dynamo' else 'dynamo'}', or compute with it in forward"
-            )
-        if unused:
-            notes.append(f"{_list(unused)}: not trained, for no output depends on it")
-    _set_values(onnx, module, graph, places)
-    trained = sorted({place["tensor"] for name, place in places.items() if _is_trained(module, name)})
-    if not trained:
-        raise Error("the module has no parameter with requires_grad that its output depends on; unfreeze some")
-    entry = model.metadata_props.add()
-    entry.key, entry.value = METADATA, json.dumps(
-        {
-            "places": places,
-            "trained": trained,
-            "parameters": [name for name, _ in module.named_parameters()],
-            "inputs": list(example),
-            "labels": has_labels,
-        }
-    )
-    data = model.SerializeToString(deterministic=True)
-    _check(torch, module, data, example, by_name)
-    return Exported(data, trained, notes)
+    net, prefix = (_by_name(torch, twin, list(inputs)), "module.") if by_name else (twin, "")
+    try:
+        model = _export_with(torch, net, inputs, kind, folds)
+    except Exception as error:  # noqa: BLE001: exporters raise what they like.
+        raise _Unfit(_first_line(error)) from error
+    places = _places(twin, model.graph, prefix)
+    lost = [name for name in used if name not in places]
+    if lost:
+        raise _Unfit(f"'{lost[0]}' is not one tensor of the file, so its trained values would not lead back")
+    # With other random values too: a constant that the exporter made out of a parameter would keep the first ones.
+    for values in (_randomised(module, seed=2), module):
+        _set_values(onnx, values, model.graph, places)
+        _check(torch, values, model.SerializeToString(), inputs, by_name)
+    return model, places
 
 
 def _refuse_or_note(module: Any) -> list[str]:
@@ -116,12 +142,7 @@ def _tensors(module: Any) -> dict[str, Any]:
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
-def _is_trained(module: Any, name: str) -> bool:
-    parameter = dict(module.named_parameters()).get(name)
-    return parameter is not None and parameter.requires_grad
-
-
-def _randomised(module: Any) -> Any:
+def _randomised(module: Any, seed: int = 1) -> Any:
     """A copy in evaluation mode, on the processor, in float32, with random parameters."""
     import torch
 
@@ -130,7 +151,7 @@ def _randomised(module: Any) -> Any:
     except RuntimeError as error:
         raise Error(f"the module cannot be copied ({error}); use torch.nn.utils.parametrizations in the place of old hooks")
     twin = twin.cpu().float().eval()
-    generator = torch.Generator().manual_seed(1)
+    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in twin.parameters():
             if parameter.is_floating_point():
@@ -138,10 +159,10 @@ def _randomised(module: Any) -> Any:
     return twin
 
 
-def _example(torch: Any, array: np.ndarray, rows: int, generator: Any = None) -> Any:
-    """`rows` made-up samples like those of `array`: nothing private gets into the file."""
-    shape = (rows, *array.shape[1:])
-    if array.dtype == np.int64:
+def _example(torch: Any, like: Any, rows: int, generator: Any = None) -> Any:
+    """`rows` made-up samples like those of an array or a tensor: nothing private gets into the file."""
+    shape = (rows, *like.shape[1:])
+    if "int64" in str(like.dtype):
         if generator is None:
             return torch.zeros(shape, dtype=torch.int64)
         return torch.randint(0, 2, shape, generator=generator)
@@ -157,26 +178,6 @@ def _try(torch: Any, twin: Any, inputs: dict[str, Any], by_name: bool) -> None:
         shapes = ", ".join(f"'{name}' {str(value.dtype)[6:]} {['N', *value.shape[1:]]}" for name, value in inputs.items())
         shapes = shapes.replace("['N'", "[N")
         raise Error(f"the module does not take {shapes} ({_first_line(error)}); give data of its shapes and types") from error
-
-
-def _to_onnx(torch: Any, twin: Any, inputs: dict[str, Any], by_name: bool, exporter: str) -> tuple[Any, str]:
-    """The exported model, and what its names of tensors begin with before the module's own."""
-    if exporter not in ("auto", "torchscript", "dynamo"):
-        raise Error(f"exporter '{exporter}': give auto, torchscript or dynamo")
-    prefix = ""
-    if by_name:
-        twin, prefix = _by_name(torch, twin, list(inputs)), "module."
-    problems = []
-    for one in ("torchscript", "dynamo") if exporter == "auto" else (exporter,):
-        try:
-            return _export_with(torch, twin, inputs, one), prefix
-        except Error:
-            raise
-        except ImportError as error:
-            raise Error(f"PyTorch's exporter needs a package ({error}); install onnx, for dynamo also onnxscript") from error
-        except Exception as error:  # noqa: BLE001: exporters raise what they like.
-            problems.append(f"{one}: {_first_line(error)}")
-    raise Error(f"PyTorch cannot export the module ({'; '.join(problems)}); see docs/models.md")
 
 
 def _by_name(torch: Any, twin: Any, names: list[str]) -> Any:
@@ -198,7 +199,7 @@ def _first_line(error: Exception) -> str:
     return lines[0][:300] if lines else type(error).__name__
 
 
-def _export_with(torch: Any, twin: Any, inputs: dict[str, Any], exporter: str) -> Any:
+def _export_with(torch: Any, twin: Any, inputs: dict[str, Any], exporter: str, folds: bool) -> Any:
     import onnx
 
     file = io.BytesIO()
@@ -215,7 +216,7 @@ def _export_with(torch: Any, twin: Any, inputs: dict[str, Any], exporter: str) -
         if len(inspect.signature(twin.forward).parameters) == 1:
             variadic = any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(twin.forward).parameters.values())
             shapes = (shapes,) if variadic else shapes
-        program = torch.onnx.export(twin, args, dynamo=True, optimize=False, dynamic_shapes=shapes, verbose=False, **common)
+        program = torch.onnx.export(twin, args, dynamo=True, optimize=folds, dynamic_shapes=shapes, verbose=False, **common)
         return program.model_proto
 
 
@@ -241,8 +242,11 @@ def _silence() -> Any:
             logger.setLevel(level)
 
 
-def _places(torch: Any, module: Any, twin: Any, arrays: dict[str, np.ndarray], prefix: str) -> dict[str, dict[str, Any]]:
-    """Where the file has each tensor of the module: `{name: {"tensor": initializer, "transposed": bool}}`."""
+def _places(twin: Any, graph: Any, prefix: str) -> dict[str, dict[str, Any]]:
+    """Where the file has each tensor of the module, by its values."""
+    import onnx
+
+    arrays = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
     floats = {name: array for name, array in arrays.items() if array.dtype == np.float32}
     by_size: dict[int, list[str]] = {}
     for name, array in floats.items():
@@ -258,30 +262,35 @@ def _places(torch: Any, module: Any, twin: Any, arrays: dict[str, np.ndarray], p
             continue
         value = tensor.detach().numpy()
         own = known.get(id(tensor), [prefix + name])
+        # Buffers are not random, and others may have their values.
         others = by_size.get(value.size, []) if name in parameters else []
-        for candidate in [*own, *others]:
+        found = []
+        for candidate in dict.fromkeys([*own, *others]):
             array = floats.get(candidate)
             if array is None or array.size != value.size:
                 continue
-            if array.shape == value.shape and np.array_equal(array, value):
-                places[name] = {"tensor": candidate, "transposed": False}
-                break
-            if value.ndim == 2 and array.shape == value.shape[::-1] and np.array_equal(array, value.T):
-                places[name] = {"tensor": candidate, "transposed": True}
-                break
+            straight = np.array_equal(array.ravel(), value.ravel())
+            transposed = not straight and value.ndim == 2 and array.shape == value.shape[::-1] and np.array_equal(array, value.T)
+            if straight or transposed:
+                found.append({"tensor": candidate, "transposed": transposed, "shape": list(value.shape)})
+        # Folding may store a tied parameter again, as its transpose: one of both would be trained.
+        if len(found) == 1 or found and name not in parameters:
+            places[name] = found[0]
     return places
 
 
-def _unused(torch: Any, twin: Any, inputs: dict[str, Any], by_name: bool, names: list[str]) -> list[str]:
-    """Those of `names` on which no output depends."""
+def _unused(torch: Any, twin: Any, inputs: dict[str, Any], by_name: bool) -> list[str]:
+    """The parameters on which no output depends."""
+    parameters = dict(twin.named_parameters())
+    for parameter in parameters.values():
+        parameter.requires_grad_(parameter.is_floating_point())
     with torch.enable_grad():
         outputs = twin(**inputs) if by_name else twin(*inputs.values())
         total = sum(one.sum() for one in _floats(torch, outputs))
-        parameters = dict(twin.named_parameters())
         if not getattr(total, "requires_grad", False):
-            return names
-        grads = torch.autograd.grad(total, [parameters[name] for name in names], allow_unused=True)
-    return [name for name, grad in zip(names, grads) if grad is None]
+            return list(parameters)
+        grads = torch.autograd.grad(total, list(parameters.values()), allow_unused=True)
+    return [name for name, grad in zip(parameters, grads) if grad is None]
 
 
 def _floats(torch: Any, outputs: Any) -> list[Any]:
@@ -300,16 +309,16 @@ def _set_values(onnx: Any, module: Any, graph: Any, places: dict[str, dict[str, 
         values[place["tensor"]] = value.T if place["transposed"] else value
     for tensor in graph.initializer:
         if tensor.name in values:
-            value = np.ascontiguousarray(values[tensor.name])
+            value = np.ascontiguousarray(values[tensor.name]).reshape(tuple(tensor.dims))
             tensor.CopyFrom(onnx.numpy_helper.from_array(value, tensor.name))
 
 
-def _check(torch: Any, module: Any, model: bytes, example: dict[str, np.ndarray], by_name: bool) -> None:
+def _check(torch: Any, module: Any, model: bytes, inputs: dict[str, Any], by_name: bool) -> None:
     """Compares the file's outputs with the module's, for made-up samples and another number of them."""
     import onnxruntime
 
     generator = torch.Generator().manual_seed(2)
-    inputs = {name: _example(torch, array, OTHER_ROWS, generator) for name, array in example.items()}
+    inputs = {name: _example(torch, value, OTHER_ROWS, generator) for name, value in inputs.items()}
     original = copy.deepcopy(module).cpu().float().eval()
     with torch.no_grad():
         outputs = _floats(torch, original(**inputs) if by_name else original(*inputs.values()))
@@ -321,16 +330,16 @@ def _check(torch: Any, module: Any, model: bytes, example: dict[str, np.ndarray]
         taken = {one.name for one in session.get_inputs()}
         found = session.run(None, {name: value.numpy() for name, value in inputs.items() if name in taken})
     except Exception as error:  # noqa: BLE001
-        raise Error(
-            f"the exported network does not run for {OTHER_ROWS} samples ({_first_line(error)}); forward must not take the size "
-            "of a batch for a constant"
+        raise _Unfit(
+            f"the file does not run for {OTHER_ROWS} samples ({_first_line(error)}); forward must not take the size of a batch for a "
+            "constant"
         ) from error
     found = [one for one in found if one.dtype == np.float32]
     for expected, actual in zip(outputs, found):
         expected = expected.numpy()
         scale = float(np.abs(expected).max(initial=1e-6))
         if expected.shape != actual.shape or not np.allclose(expected, actual, rtol=0, atol=CLOSE * scale, equal_nan=True):
-            raise Error(
-                "the exported network computes other values than the module: does forward depend on the values or the number of "
-                "its samples? Use tensor operations in the place of Python's if and for"
+            raise _Unfit(
+                "the file computes other values than the module: does forward depend on the values or the number of its samples? "
+                "Use tensor operations in the place of Python's if and for"
             )

@@ -165,7 +165,7 @@ class Run:
         for name, place in known["places"].items():
             shape, data = tensors[place["tensor"]]
             value = np.frombuffer(data, np.float32).reshape(shape)
-            values[name] = np.array(value.T if place["transposed"] else value, order="C")
+            values[name] = np.array(value.T if place["transposed"] else value, order="C").reshape(place["shape"])
         return values, known["places"], set(known["trained"])
 
 
