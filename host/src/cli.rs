@@ -9,11 +9,13 @@ mod aggregate;
 mod audit;
 mod budget;
 mod calibrate;
+mod caller;
 mod charge;
 mod command_line;
 mod compare;
 mod data;
 mod derive;
+pub mod embed;
 mod epsilon;
 mod events;
 mod filter;
@@ -299,6 +301,13 @@ fn number32(text: &str) -> Result<f32, String> {
     Ok(number)
 }
 
+/// A warning: to the calling program, or else one line on standard error.
+fn warn(text: &str) {
+    if !caller::tell("warning", serde_json::json!({ "text": text })) {
+        let _ = writeln!(io::stderr(), "warning: {text}");
+    }
+}
+
 /// One line on standard error.
 fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "error: {}", one_line(message));
@@ -321,6 +330,9 @@ static ANSWERED: AtomicBool = AtomicBool::new(false);
 
 /// The answer, on standard output. A reader that has gone away (`| head`) is no error.
 fn answer(text: &str) -> Result<(), Failure> {
+    if caller::keep_answer(text) {
+        return Ok(());
+    }
     ANSWERED.store(true, Ordering::Relaxed);
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {

@@ -26,11 +26,13 @@ mod decoded;
 mod edit;
 mod error;
 mod fit;
+mod from_memory;
 mod guard;
 mod held_out;
 mod idx;
 mod images;
 mod lines;
+mod memory;
 mod npy;
 mod npz;
 mod options;
@@ -49,6 +51,7 @@ pub use edit::Sample;
 pub use error::DataError;
 pub use guard::catches_panics;
 pub use held_out::held_out_rows;
+pub use memory::{Memory, MemoryArray, MemorySplit, MemoryValues};
 pub use options::{
     DataOptions, InputShape, LabelKind, Layout, Normalize, OnBadRow, Resize, TestSource, TextOptions, TextTask,
 };
@@ -156,7 +159,7 @@ fn check_kinds(spec: &str, options: &DataOptions) -> Result<(), DataError> {
         ("scale", !options.scale.is_empty(), &["csv", "parquet"]),
         ("labels", options.labels_file.is_some(), &["npy"]),
         ("test_labels", options.test_labels_file.is_some(), &["npy"]),
-        ("layout", options.layout != Layout::Nchw, &["idx", "csv", "npz", "npy", "parquet"]),
+        ("layout", options.layout != Layout::Nchw, &["idx", "csv", "npz", "npy", "parquet", "memory"]),
         ("resize", options.resize.is_some(), &["images", "folder", "parquet"]),
         ("image_cache", options.image_cache.is_some(), &["images", "folder", "parquet"]),
         ("raw_bytes", options.raw_bytes, &["idx", "npz", "npy", "images", "folder", "cifar", "parquet", "csv"]),
@@ -187,6 +190,8 @@ fn sample(spec: &str, options: &DataOptions) -> &'static str {
         (Some("images" | "folder"), _, LabelKind::None) => "one image, a file of the folder",
         (Some("images" | "folder"), ..) => "one image, a file of the folder, with its class",
         (Some("parquet"), ..) => "one row of the Parquet files, its label included",
+        (Some("memory"), _, LabelKind::None) => "one entry of the program's array along its first axis",
+        (Some("memory"), ..) => "one entry of the program's arrays along their first axis, with its label",
         (Some("npy"), _, LabelKind::None) => "one entry of the NPY file's array along its first axis",
         (Some("npy"), ..) => "one entry of the NPY file's array along its first axis, with its label",
         (Some("npz"), _, LabelKind::None) => "one entry of the NPZ file's array along its first axis",
@@ -228,6 +233,7 @@ fn read(spec: &str, options: &DataOptions) -> Result<(Split, Option<Split>), Dat
         "cifar" => cifar::load(path, options),
         "images" | "folder" => images::load(path, options),
         "parquet" => parquet::load(path, options),
+        "memory" if options.memory.is_some() => from_memory::load(&path.to_string_lossy(), options),
         "npy" => npy::load(path, options),
         "npz" => npz::load(path, options),
         "text" => text::load(path, options),

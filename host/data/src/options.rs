@@ -1,6 +1,7 @@
 //! How to read a data set.
 
 use super::error::DataError;
+use super::memory::Memory;
 use super::values::Room;
 use damper_onnx::DType;
 use std::path::PathBuf;
@@ -53,6 +54,8 @@ pub struct DataOptions {
     pub labels_file: Option<PathBuf>,
     /// `npy`: the file of the labels of [`TestSource::Spec`].
     pub test_labels_file: Option<PathBuf>,
+    /// `memory`: arrays of the program that calls; they are read once.
+    pub memory: Option<Memory>,
     /// `text`: how it becomes numbers.
     pub text: TextOptions,
     /// Bytes of each array of samples that are held in memory; more are kept in a file and read for each draw. No limit if not given.

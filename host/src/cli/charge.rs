@@ -1,11 +1,10 @@
 //! Charging a run against the budget of a data set.
 
-use super::Failure;
 use super::flags::with_flags;
+use super::{Failure, warn};
 use damper_report::{paid, planned};
 use damper_train::budget::{Budget, Reservation};
 use damper_train::{self as train, Run, RunPlan, Source, TestMetrics, TrainConfig};
-use std::io::{self, Write};
 use std::path::Path;
 
 /// A run's charge, if it has a budget.
@@ -77,8 +76,7 @@ impl Charge {
             },
         };
         if let Err(error) = reservation.narrow(steps) {
-            let _ =
-                writeln!(io::stderr(), "warning: {}; the run stays charged as a whole", with_flags(&error.to_string()));
+            warn(&format!("{}; the run stays charged as a whole", with_flags(&error.to_string())));
         }
     }
 }

@@ -6,14 +6,14 @@ use damper_train::files::{self, Access, write};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 /// The record's file in a private folder `checkpoint`.
 const FILE: &str = "command.json";
 /// In the place of a value that no output may have.
 const LEFT_OUT: &str = "(left out)";
 
-static LINE: OnceLock<Vec<String>> = OnceLock::new();
+static LINE: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 #[derive(Serialize)]
 struct Record {
@@ -21,15 +21,15 @@ struct Record {
     versions: Software,
 }
 
-/// Keeps the command line of this process, with the flags of its run file, and returns it.
+/// Keeps the command line of this process or call, with the flags of its run file, and returns it.
 pub(super) fn registered(args: Vec<OsString>) -> Vec<OsString> {
-    LINE.get_or_init(|| recorded(&args));
+    *LINE.lock().unwrap_or_else(PoisonError::into_inner) = recorded(&args);
     args
 }
 
 /// The command line, the program's name first.
 pub(super) fn command() -> Vec<String> {
-    LINE.get().cloned().unwrap_or_default()
+    LINE.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// Writes command line and versions into a private folder, before anything is charged there.

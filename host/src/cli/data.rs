@@ -1,7 +1,7 @@
 //! Flags of data sets.
 
 use super::model::memory;
-use super::{number32, pair};
+use super::{caller, number32, pair};
 use clap::{Args, ValueEnum};
 use damper_data::{DataOptions, Layout, Normalize, OnBadRow, Resize, TestSource, TextOptions, TextTask};
 use std::fs;
@@ -200,6 +200,7 @@ impl DataArgs {
             data_memory: Some(self.data_memory),
             cache: self.cache.clone(),
             image_cache: self.image_cache.clone(),
+            memory: caller::memory(),
             ..DataOptions::default()
         }
     }

@@ -1,6 +1,6 @@
 //! `damper fix`: a model without layers that mix the samples of a batch.
 
-use super::{Failure, answer, answer_json};
+use super::{Failure, answer, answer_json, warn};
 use clap::Args;
 use damper_onnx::graph::{Graph, GraphOptions};
 use damper_onnx::{
@@ -9,7 +9,6 @@ use damper_onnx::{
 use damper_train::files::{Access, write};
 use damper_train::init::converted;
 use serde::Serialize;
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
@@ -82,7 +81,7 @@ pub(super) fn run(args: &FixArgs) -> Result<(), Failure> {
     }
     let mut model = onnx::load(&args.model)?;
     if let Some(warning) = converted(&mut model, &args.model) {
-        let _ = writeln!(io::stderr(), "warning: {warning}");
+        warn(&warning);
     }
     let tensors = model.graph.iter().flat_map(|graph| &graph.initializer);
     let is_elsewhere = |error: &TensorError| matches!(error, TensorError::External(_));

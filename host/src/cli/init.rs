@@ -1,13 +1,12 @@
 //! `damper init`: fresh random weights, or a file without weights.
 
-use super::{Failure, answer, answer_json};
+use super::{Failure, answer, answer_json, warn};
 use clap::Args;
 use damper_onnx as onnx;
 use damper_onnx::graph::GraphOptions;
 use damper_train::files::{Access, write};
 use damper_train::init::{Initialised, Override, converted, initialise, skeleton};
 use serde::Serialize;
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
@@ -91,7 +90,7 @@ pub(super) fn run(args: &InitArgs) -> Result<(), Failure> {
     }
     let mut model = onnx::load(&args.model)?;
     if let Some(warning) = converted(&mut model, &args.model) {
-        let _ = writeln!(io::stderr(), "warning: {warning}");
+        warn(&warning);
     }
     let options = GraphOptions { train: args.train.clone(), freeze: args.freeze.clone(), ..GraphOptions::default() };
     let (mut model, list) =

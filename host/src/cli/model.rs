@@ -33,6 +33,10 @@ pub(super) struct ModelArgs {
     /// Focal loss: multiplies the loss of a label with the probability p by (1 - p)^G; 2 is usual, 1 the least
     #[arg(long, value_name = "G", default_value_t = 0.0, hide_default_value = true, value_parser = number32)]
     pub focal_gamma: f32,
+    /// Trains exactly the initializers of these names, each one weight for all its uses, and takes nothing from their values: for programs
+    /// that know them (may be repeated)
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["only", "train", "freeze", "tie", "untie"])]
+    pub parameter: Vec<String>,
     /// Trains exactly the initializers that match, and no others (`*` and `?`; may be repeated)
     #[arg(long, value_name = "PATTERN", conflicts_with_all = ["train", "freeze"])]
     pub only: Vec<String>,
@@ -67,6 +71,7 @@ impl ModelArgs {
             train: self.train.clone(),
             freeze: self.freeze.clone(),
             only: self.only.clone(),
+            parameter: self.parameter.clone(),
             tie: self.tie.clone(),
             untie: self.untie.clone(),
             shape: self.shape.clone(),

@@ -1,9 +1,11 @@
 //! Progress on standard error: a bar on a terminal; elsewhere a line every twentieth of the run, and every minute.
 
+use super::caller;
 use super::flags::with_flags;
 use damper_accounting::upward;
 use damper_train::{Evaluation, Progress, Resumed, StepReport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::json;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -18,6 +20,8 @@ pub(super) enum Watcher {
     Bar { bar: ProgressBar, steps: u32, priced: (u32, f64) },
     /// A file or a pipe; how many twentieths were told, and when.
     Lines { twentieths: u32, steps: u32, last: Instant },
+    /// The calling program; up to which step ε was priced, and that ε.
+    Caller { priced: (u32, f64) },
     /// Nobody.
     Quiet,
 }
@@ -25,7 +29,9 @@ pub(super) enum Watcher {
 impl Watcher {
     /// The watcher for a run of `steps` steps.
     pub(super) fn new(steps: u32, quiet: bool) -> Self {
-        if quiet {
+        if caller::is_active() {
+            Self::Caller { priced: (0, 0.0) }
+        } else if quiet {
             Self::Quiet
         } else if io::stderr().is_terminal() {
             let style =
@@ -42,6 +48,9 @@ impl Watcher {
             Self::Bar { bar, .. } => bar.println(text),
             Self::Lines { .. } => {
                 let _ = writeln!(io::stderr(), "{text}");
+            }
+            Self::Caller { .. } => {
+                caller::tell("note", json!({ "text": text }));
             }
             Self::Quiet => {}
         }
@@ -85,10 +94,7 @@ impl Progress for Watcher {
     fn step(&mut self, at: &StepReport, epsilon: &mut dyn FnMut(u32) -> f64) {
         match self {
             Self::Bar { bar, priced, .. } => {
-                if at.step > priced.0 {
-                    let until = at.step.saturating_add(at.steps / AHEAD).min(at.steps);
-                    *priced = (until, epsilon(until));
-                }
+                price(at, priced, epsilon);
                 bar.set_position(u64::from(at.step));
                 bar.set_message(status(at, *priced));
             }
@@ -100,14 +106,30 @@ impl Progress for Watcher {
                     self.line(&format!("step {}/{}  {}", at.step, at.steps, status(at, priced)));
                 }
             }
+            Self::Caller { priced } => {
+                price(at, priced, epsilon);
+                let (until, epsilon) = *priced;
+                caller::tell(
+                    "step",
+                    json!({ "step": at.step, "steps": at.steps, "epsilon": epsilon, "by_step": until, "samples_per_second": at.samples_per_second }),
+                );
+            }
             Self::Quiet => {}
         }
     }
 
     fn evaluated(&mut self, at: &Evaluation) {
+        if let Self::Caller { .. } = self {
+            let Evaluation { step, epoch, epsilon, loss, accuracy } = *at;
+            caller::tell(
+                "evaluation",
+                json!({ "step": step, "epoch": epoch, "epsilon": epsilon, "loss": loss, "accuracy": accuracy }),
+            );
+            return;
+        }
         let steps = match self {
             Self::Bar { steps, .. } | Self::Lines { steps, .. } => *steps,
-            Self::Quiet => 0,
+            Self::Caller { .. } | Self::Quiet => 0,
         };
         // The last one stands in the summary.
         if at.step < steps {
@@ -115,6 +137,14 @@ impl Progress for Watcher {
             let epsilon = upward(at.epsilon);
             self.line(&format!("epoch {:.1}: {accuracy}loss {:.4}, epsilon {epsilon}", at.epoch, at.loss));
         }
+    }
+}
+
+/// Prices ε ahead, if `at` is beyond the steps priced so far.
+fn price(at: &StepReport, priced: &mut (u32, f64), epsilon: &mut dyn FnMut(u32) -> f64) {
+    if at.step > priced.0 {
+        let until = at.step.saturating_add(at.steps / AHEAD).min(at.steps);
+        *priced = (until, epsilon(until));
     }
 }
 

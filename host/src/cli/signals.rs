@@ -1,6 +1,6 @@
 //! Ctrl-C and SIGTERM: the first ends the run after its step, the second ends the process.
 
-use super::Failure;
+use super::{Failure, caller};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::sync::Arc;
@@ -10,8 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub(super) struct Signals(Arc<AtomicUsize>);
 
 impl Signals {
-    /// Listens from now on.
+    /// Listens from now on. Inside another program, signals are its own: it says when a run is to stop.
     pub(super) fn listen() -> Result<Self, Failure> {
+        if caller::is_active() {
+            return Ok(Self(Arc::default()));
+        }
         let (seen, number) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         for signal in [SIGINT, SIGTERM] {
             flag::register_conditional_shutdown(signal, code(signal as usize).into(), seen.clone())?;

@@ -13,7 +13,7 @@ use super::report::write_report;
 use super::resume;
 use super::signals::Signals;
 use super::watch::{RunWatcher, metrics};
-use super::{Failure, FailureKind, answer, answer_json, number32};
+use super::{Failure, FailureKind, answer, answer_json, number32, warn};
 use clap::{Args, ValueEnum};
 use damper_accounting::{Accountant, Sampler, upward};
 use damper_core::average::Averaging;
@@ -21,10 +21,11 @@ use damper_grad::Readout;
 use damper_onnx as onnx;
 use damper_report::{OutputFolder, TrainReport, Unfinished, is_finished, trained_model, unfinished_model};
 use damper_runtime::Choice;
-use damper_train::files;
+use damper_train::files::{self, Access};
 use damper_train::{
     self as train, Budget, Checkpoint, Invocation, Noise, Outcome, Record, Run, Source, TestMetrics, TrainConfig,
 };
+use std::fs;
 use std::io::{self, Write};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf, absolute};
@@ -81,6 +82,9 @@ pub(super) struct TrainArgs {
     /// The model of a run file.
     #[arg(long, hide = true)]
     model_file: Option<PathBuf>,
+    /// Keeps a copy of the model in the private folder, from which a resumed run reads it: for programs whose file is temporary.
+    #[arg(long, hide = true)]
+    keep_model: bool,
     /// Folder for the outputs; made, and must not be there or be empty
     #[arg(long, value_name = "DIR")]
     pub(super) out: PathBuf,
@@ -462,6 +466,13 @@ fn prepared(
         None => OutputFolder::create(&args.out)?,
         Some(out) => OutputFolder::resume(out),
     });
+    let mut invocation = invocation;
+    if args.keep_model && args.resume.is_none() {
+        let kept = folder.checkpoint().join("module.onnx");
+        files::write(&kept, &fs::read(model)?, Access::Private)?;
+        let kept = format!("--model-file={}", absolute(&kept)?.display());
+        invocation.args.iter_mut().filter(|arg| arg.starts_with("--model-file=")).for_each(|arg| arg.clone_from(&kept));
+    }
     train(args, model, &run, invocation, folder)
 }
 
@@ -485,7 +496,7 @@ fn train(
     let mut events = Events::open(events.as_deref(), tensorboard.as_deref())?;
     events.begin(&run.kind().to_string(), run.terms.steps, run.config.delta);
     for warning in run.warnings.iter().chain(&run.warnings_of_data) {
-        let _ = writeln!(io::stderr(), "warning: {warning}");
+        warn(warning);
     }
     // Warnings of the data depend on its rows.
     run.warnings.iter().for_each(|warning| events.warning(warning));

@@ -1,9 +1,9 @@
 //! Who watches a training run: a bar or lines, events, the file of metrics, and whoever presses Ctrl-C.
 
-use super::Failure;
 use super::events::Events;
 use super::progress::{Watcher, twentieths_of};
 use super::signals::Signals;
+use super::{Failure, caller};
 use damper_report::{OutputFolder, TrainReport};
 use damper_train::{Evaluation, Progress, Record, Resumed, Run, StepReport, recording_part};
 
@@ -92,7 +92,7 @@ impl Progress for RunWatcher<'_> {
     }
 
     fn stop(&mut self) -> bool {
-        self.failed.is_some() || self.events.failed.is_some() || self.signals.code().is_some()
+        self.failed.is_some() || self.events.failed.is_some() || self.signals.code().is_some() || caller::stop()
     }
 }
 

@@ -9,6 +9,9 @@ pub struct GraphOptions {
     pub freeze: Vec<String>,
     /// Patterns of the initializers that are trained, and no others. Where it is not empty, `train` and `freeze` count for nothing.
     pub only: Vec<String>,
+    /// Names of the initializers that are the parameters, each one weight for all its uses: given by a caller that knows them. Where it
+    /// is not empty, nothing is taken from values or names, and `train`, `freeze`, `only`, `tie` and `untie` count for nothing.
+    pub parameter: Vec<String>,
     /// Patterns of initializers that are one parameter for all their uses, whatever the rule says.
     pub tie: Vec<String>,
     /// Patterns of initializers that are a parameter of its own for each use; they win over `tie`.

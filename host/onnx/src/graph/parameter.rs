@@ -175,6 +175,12 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
             }
         }
     }
+    for name in &options.parameter {
+        if floats.iter().all(|float| float.name != *name) {
+            let problem = "is no float initializer; damper inspect lists their names";
+            return Err(SettingError::new("parameter", format!("'{name}'"), problem).into());
+        }
+    }
     for pattern in &options.train {
         let one = std::slice::from_ref(pattern);
         let mut matching = floats.iter().filter(|float| glob::any(one, &float.name)).peekable();
@@ -184,7 +190,7 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
             return Err(SettingError::new("train", format!("'{pattern}'"), problem).into());
         }
     }
-    let warnings = notes::warnings(graph, &floats);
+    let warnings = if options.parameter.is_empty() { notes::warnings(graph, &floats) } else { Vec::new() };
     Ok(Decisions { floats, others, splits, live: reads.live, warnings })
 }
 
@@ -223,6 +229,12 @@ fn judge(
         let called = node_name(reader, node);
         let by = if constants::stops_gradients(reader, slot) { "takes" } else { "and what follows it take" };
         return frozen(&format!("{} '{called}' {by} no gradient back", reader.op_type));
+    }
+    if !options.parameter.is_empty() {
+        return match options.parameter.iter().any(|given| given == name) {
+            true => (true, "trained: `parameter` names it".into(), None),
+            false => frozen("`parameter` does not name it"),
+        };
     }
     if !options.only.is_empty() {
         let pattern = options.only.iter().find(|pattern| glob::any(std::slice::from_ref(pattern), name));

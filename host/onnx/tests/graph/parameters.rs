@@ -566,3 +566,38 @@ fn nothing_to_train_has_its_reason() {
     );
     assert!(message(&options(&[], &["*"])).starts_with("`freeze` leaves nothing to train; use `only` PATTERN"));
 }
+
+#[test]
+fn given_parameters_are_taken_as_given() {
+    let model = normalised().returns(&["h"]);
+    let given = |names: &[&str]| GraphOptions {
+        parameter: names.iter().map(|name| name.to_string()).collect(),
+        ..GraphOptions::default()
+    };
+    // Also what only shifts an input, which the rule leaves out.
+    assert_eq!(trained(&model, &given(&["mean", "layer.bias"])), ["mean", "layer.bias"]);
+    assert!(Graph::from_model(&model, &given(&["mean"])).unwrap().warnings.is_empty());
+    assert_eq!(
+        Graph::from_model(&model, &given(&["*"])).unwrap_err().to_string(),
+        "`parameter` '*': is no float initializer; damper inspect lists their names"
+    );
+}
+
+#[test]
+fn given_parameters_keep_their_uses() {
+    // By the rule a scale of ones that two nodes read is two parameters, and a transpose of an embedding is none.
+    let model = Sketch::new(17, &[N, 3])
+        .tensor("ones", &[3], &[1.0; 3])
+        .node("Tanh", &["x"], "u", &[])
+        .node("Mul", &["u", "ones"], "first", &[])
+        .node("Tanh", &["first"], "t", &[])
+        .node("Mul", &["t", "ones"], "second", &[])
+        .returns(&["second"]);
+    let given = |names: &[&str]| GraphOptions {
+        parameter: names.iter().map(|name| name.to_string()).collect(),
+        ..GraphOptions::default()
+    };
+    assert_eq!(trained(&model, &given(&["ones"])), ["ones"]);
+    let names = ["embedding.weight", "val_9"];
+    assert_eq!(trained(&language_model("val_9"), &given(&names)), names);
+}

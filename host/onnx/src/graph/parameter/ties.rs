@@ -53,6 +53,9 @@ pub(super) struct Tie {
 
 /// The copies in `graph`.
 pub(super) fn find(graph: &GraphProto, options: &GraphOptions) -> Result<Vec<Tie>, GraphError> {
+    if !options.parameter.is_empty() {
+        return Ok(Vec::new());
+    }
     let reads = Reads::of(graph);
     let tensors = decoded(graph)?;
     let apart = |name: &str| glob::any(&options.untie, name);

@@ -1,0 +1,29 @@
+"""Differentially private training of PyTorch modules.
+
+>>> run = damper.fit(module, (X, y), epsilon=3, delta=1e-5, epochs=20, batch_size=256, lr=0.5)
+>>> run.load_into(module)
+>>> run.report("report.html")
+>>> run.epsilon, run.accuracy
+
+The training is that of the command `damper`, which the package brings along.
+"""
+
+from ._damper import Error, __version__
+from ._fit import PrivacyWarning, fit, resume
+from ._fix import fix
+from ._price import Calibration, calibrate, epsilon
+from ._run import Interrupted, Run
+
+__all__ = [
+    "Calibration",
+    "Error",
+    "Interrupted",
+    "PrivacyWarning",
+    "Run",
+    "__version__",
+    "calibrate",
+    "epsilon",
+    "fit",
+    "fix",
+    "resume",
+]

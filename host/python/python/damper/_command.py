@@ -1,0 +1,34 @@
+"""The command `damper`, in this process."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import signal
+import sys
+
+from . import _damper
+
+LIBRARY = "ORT_DYLIB_PATH"
+
+
+def use_onnxruntime() -> None:
+    """Lets damper load the library of the installed package `onnxruntime`, without importing it; the user's own choice stays."""
+    if os.environ.get(LIBRARY):
+        return
+    spec = importlib.util.find_spec("onnxruntime")
+    for folder in spec.submodule_search_locations or [] if spec else []:
+        capi = pathlib.Path(folder) / "capi"
+        for pattern in ("libonnxruntime.so.*", "libonnxruntime.*dylib", "onnxruntime.dll"):
+            for library in sorted(capi.glob(pattern)):
+                os.environ[LIBRARY] = str(library)
+                return
+
+
+def main() -> None:
+    """The entry point of `damper`."""
+    # Ctrl-C is the command's: it ends a run after its step.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    use_onnxruntime()
+    sys.exit(_damper.main(["damper", *sys.argv[1:]]))

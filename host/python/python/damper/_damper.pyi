@@ -1,0 +1,31 @@
+"""The extension module: the command, called in this process."""
+
+from os import PathLike
+from typing import Any, Callable
+
+import numpy as np
+
+__version__: str
+
+class Error(ValueError):
+    """What is wrong, and what to do: in the command's words, with arguments in the place of flags."""
+
+def call(
+    name: str,
+    args: list[str],
+    settings: dict[str, Any],
+    tell: Callable[[str], None],
+    train: tuple[list[tuple[str, np.ndarray]], np.ndarray | None] | None = None,
+    test: tuple[list[tuple[str, np.ndarray]], np.ndarray | None] | None = None,
+) -> tuple[str, bool]:
+    """Runs the subcommand `name`. Returns its answer, and whether Ctrl-C ended it early.
+
+    `settings` are flags without dashes: a bool is a switch, a list a flag that is repeated, None is left out. `tell` gets one JSON
+    object for each thing that happens.
+    """
+
+def main(args: list[str]) -> int:
+    """Runs the command line `args`, the program's name first. Returns the exit code."""
+
+def read_model(path: str | PathLike[str]) -> tuple[dict[str, tuple[tuple[int, ...], bytes]], dict[str, str]]:
+    """The float32 initializers of an .onnx file, `{name: (shape, bytes)}`, and its metadata."""

@@ -1,0 +1,345 @@
+"""A module as .onnx, with every parameter under a name that leads back to it."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import inspect
+import io
+import json
+import logging
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ._damper import Error
+from ._metadata import METADATA
+
+OPSET = 18
+# The rows of the example that the network is traced with, and of the one that the file is compared with.
+ROWS, OTHER_ROWS = 2, 3
+# What each choice of an exporter tries: the exporter, and whether it folds constants. What the dynamo exporter folds makes smaller
+# files, which may have parameters in pieces.
+ATTEMPTS = {
+    "auto": [("torchscript", False), ("dynamo", True), ("dynamo", False)],
+    "torchscript": [("torchscript", False)],
+    "dynamo": [("dynamo", True), ("dynamo", False)],
+}
+# How far an output of the file may be from the module's, against the largest.
+CLOSE = 1e-3
+
+
+@dataclasses.dataclass
+class Exported:
+    """An exported module."""
+
+    #: The .onnx file.
+    model: bytes
+    #: Initializers to train.
+    parameters: list[str]
+    #: What the user should know.
+    notes: list[str]
+
+
+def export(module: Any, example: dict[str, np.ndarray], by_name: bool, exporter: str, has_labels: bool = True) -> Exported:
+    """Exports `module` for inputs like `example`, `{name: array [N, ...]}`, of which only shapes and types are used.
+
+    The network that is exported is a copy whose parameters are random and all different, so that no exporter takes two for
+    one. Each parameter is then found by its values, wherever the exporter put it, and gets the module's own.
+    """
+    import torch
+
+    if exporter not in ATTEMPTS:
+        raise Error(f"exporter '{exporter}': give auto, torchscript or dynamo")
+    notes = _refuse_or_note(module)
+    twin = _randomised(module)
+    inputs = {name: _example(torch, array, ROWS) for name, array in example.items()}
+    _try(torch, twin, inputs, by_name)
+    unused = _unused(torch, twin, inputs, by_name)
+    named = dict(module.named_parameters())
+    used = [name for name in named if name not in unused]
+    trained_names = [name for name in used if named[name].requires_grad]
+    if not trained_names:
+        raise Error("the module has no parameter with requires_grad that its output depends on; unfreeze some")
+    spare = [name for name in unused if named[name].requires_grad]
+    if spare:
+        notes.append(f"{_list(spare)}: not trained, for no output depends on it")
+
+    problems = []
+    for kind, folds in ATTEMPTS[exporter]:
+        try:
+            model, places = _attempt(torch, module, twin, inputs, by_name, used, kind, folds)
+        except _Unfit as problem:
+            problems.append(f"{kind}: {problem}")
+            continue
+        trained = sorted({places[name]["tensor"] for name in trained_names})
+        entry = model.metadata_props.add()
+        entry.key = METADATA
+        entry.value = json.dumps(
+            {"places": places, "trained": trained, "parameters": list(named), "inputs": list(example), "labels": has_labels}
+        )
+        return Exported(model.SerializeToString(deterministic=True), trained, notes)
+    raise Error(f"PyTorch does not export the module ({'; '.join(dict.fromkeys(problems))}); docs/models.md lists what helps")
+
+
+class _Unfit(Exception):
+    """Why what an exporter gave, or did not give, cannot be trained."""
+
+
+def _attempt(
+    torch: Any, module: Any, twin: Any, inputs: dict[str, Any], by_name: bool, used: list[str], kind: str, folds: bool
+) -> tuple[Any, dict[str, dict[str, Any]]]:
+    """The exported model with the module's values, and where it has the tensors of the module, all `used` parameters among them."""
+    import onnx
+
+    net, prefix = (_by_name(torch, twin, list(inputs)), "module.") if by_name else (twin, "")
+    try:
+        model = _export_with(torch, net, inputs, kind, folds)
+    except Exception as error:  # noqa: BLE001: exporters raise what they like.
+        raise _Unfit(_first_line(error)) from error
+    places = _places(twin, model.graph, prefix)
+    lost = [name for name in used if name not in places]
+    if lost:
+        raise _Unfit(f"'{lost[0]}' is not one tensor of the file, so its trained values would not lead back")
+    # With other random values too: a constant that the exporter made out of a parameter would keep the first ones.
+    for values in (_randomised(module, seed=2), module):
+        _set_values(onnx, values, model.graph, places)
+        _check(torch, values, model.SerializeToString(), inputs, by_name)
+    return model, places
+
+
+def _refuse_or_note(module: Any) -> list[str]:
+    """Notes on layers that act otherwise in training. Refuses those that mix samples."""
+    import torch
+
+    dropped = []
+    for name, layer in module.named_modules():
+        if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm):
+            raise Error(
+                f"'{name}' is a {type(layer).__name__}, which mixes the samples of a batch, so none has a gradient of its own; "
+                "train damper.fix(module), which has GroupNorm in its place"
+            )
+        if isinstance(layer, torch.nn.modules.instancenorm._InstanceNorm) and layer.track_running_stats:
+            raise Error(f"'{name}' tracks statistics of batches; use track_running_stats=False")
+        rate = getattr(layer, "p", None) if isinstance(layer, torch.nn.modules.dropout._DropoutNd) else None
+        rate = layer.dropout if isinstance(layer, (torch.nn.RNNBase, torch.nn.MultiheadAttention)) else rate
+        if rate:
+            dropped.append(name or type(layer).__name__)
+    if not dropped:
+        return []
+    return [f"dropout of {_list(dropped)}: off while training, as in module.eval(); the noise regularises"]
+
+
+def _list(names: list[str]) -> str:
+    shown = ", ".join(f"'{name}'" for name in names[:4])
+    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"
+
+
+def _tensors(module: Any) -> dict[str, Any]:
+    """Parameters and buffers by name: a tied parameter under its first name alone."""
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
+
+
+def _randomised(module: Any, seed: int = 1) -> Any:
+    """A copy in evaluation mode, on the processor, in float32, with random parameters."""
+    import torch
+
+    try:
+        twin = copy.deepcopy(module)
+    except RuntimeError as error:
+        raise Error(f"the module cannot be copied ({error}); use torch.nn.utils.parametrizations in the place of old hooks")
+    twin = twin.cpu().float().eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in twin.parameters():
+            if parameter.is_floating_point():
+                parameter.copy_(0.2 * torch.randn(parameter.shape, generator=generator) + 0.05)
+    return twin
+
+
+def _example(torch: Any, like: Any, rows: int, generator: Any = None) -> Any:
+    """`rows` made-up samples like those of an array or a tensor: nothing private gets into the file."""
+    shape = (rows, *like.shape[1:])
+    if "int64" in str(like.dtype):
+        if generator is None:
+            return torch.zeros(shape, dtype=torch.int64)
+        return torch.randint(0, 2, shape, generator=generator)
+    return torch.zeros(shape) if generator is None else torch.randn(shape, generator=generator)
+
+
+def _try(torch: Any, twin: Any, inputs: dict[str, Any], by_name: bool) -> None:
+    """Runs the network once: what it refuses, exporters would say in many words."""
+    try:
+        with torch.no_grad():
+            twin(**inputs) if by_name else twin(*inputs.values())
+    except Exception as error:  # noqa: BLE001: forward raises what it likes.
+        shapes = ", ".join(f"'{name}' {str(value.dtype)[6:]} {['N', *value.shape[1:]]}" for name, value in inputs.items())
+        shapes = shapes.replace("['N'", "[N")
+        raise Error(f"the module does not take {shapes} ({_first_line(error)}); give data of its shapes and types") from error
+
+
+def _by_name(torch: Any, twin: Any, names: list[str]) -> Any:
+    """`twin` with inputs by position, in the order of `names`."""
+
+    class Positional(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = twin
+
+        def forward(self, *args: Any) -> Any:
+            return self.module(**dict(zip(names, args)))
+
+    return Positional().eval()
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:300] if lines else type(error).__name__
+
+
+def _export_with(torch: Any, twin: Any, inputs: dict[str, Any], exporter: str, folds: bool) -> Any:
+    import onnx
+
+    file = io.BytesIO()
+    common = {"input_names": list(inputs), "output_names": ["output"], "opset_version": OPSET}
+    args = tuple(inputs.values())
+    with _silence(), torch.no_grad():
+        if exporter == "torchscript":
+            # Without folding, parameters keep names, shapes and ties.
+            axes = {name: {0: "batch"} for name in inputs}
+            torch.onnx.export(twin, args, file, dynamo=False, do_constant_folding=False, dynamic_axes=axes, **common)
+            return onnx.load_from_string(file.getvalue())
+        batch = torch.export.Dim("batch", min=1)
+        shapes = tuple({0: batch} for _ in args)
+        if len(inspect.signature(twin.forward).parameters) == 1:
+            variadic = any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(twin.forward).parameters.values())
+            shapes = (shapes,) if variadic else shapes
+        program = torch.onnx.export(twin, args, dynamo=True, optimize=folds, dynamic_shapes=shapes, verbose=False, **common)
+        return program.model_proto
+
+
+@contextlib.contextmanager
+def _silence() -> Any:
+    """Without what exporters say of themselves."""
+    import torch
+
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "torch.export", "torch.utils.flop_counter")]
+    levels = [logger.level for logger in loggers]
+    # The fast path of nn.TransformerEncoder is one operator that nothing but PyTorch knows.
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+        for logger, level in zip(loggers, levels):
+            logger.setLevel(level)
+
+
+def _places(twin: Any, graph: Any, prefix: str) -> dict[str, dict[str, Any]]:
+    """Where the file has each tensor of the module, by its values."""
+    import onnx
+
+    arrays = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    floats = {name: array for name, array in arrays.items() if array.dtype == np.float32}
+    by_size: dict[int, list[str]] = {}
+    for name, array in floats.items():
+        by_size.setdefault(array.size, []).append(name)
+    # A tied parameter may be stored under any of its names.
+    known: dict[int, list[str]] = {}
+    for name, parameter in twin.named_parameters(remove_duplicate=False):
+        known.setdefault(id(parameter), []).append(prefix + name)
+    places = {}
+    parameters = dict(twin.named_parameters())
+    for name, tensor in _tensors(twin).items():
+        if not tensor.is_floating_point() or tensor.numel() == 0:
+            continue
+        value = tensor.detach().numpy()
+        own = known.get(id(tensor), [prefix + name])
+        # Buffers are not random, and others may have their values.
+        others = by_size.get(value.size, []) if name in parameters else []
+        found = []
+        for candidate in dict.fromkeys([*own, *others]):
+            array = floats.get(candidate)
+            if array is None or array.size != value.size:
+                continue
+            straight = np.array_equal(array.ravel(), value.ravel())
+            transposed = not straight and value.ndim == 2 and array.shape == value.shape[::-1] and np.array_equal(array, value.T)
+            if straight or transposed:
+                found.append({"tensor": candidate, "transposed": transposed, "shape": list(value.shape)})
+        # Folding may store a tied parameter again, as its transpose: one of both would be trained.
+        if len(found) == 1 or found and name not in parameters:
+            places[name] = found[0]
+    return places
+
+
+def _unused(torch: Any, twin: Any, inputs: dict[str, Any], by_name: bool) -> list[str]:
+    """The parameters on which no output depends."""
+    parameters = dict(twin.named_parameters())
+    for parameter in parameters.values():
+        parameter.requires_grad_(parameter.is_floating_point())
+    with torch.enable_grad():
+        outputs = twin(**inputs) if by_name else twin(*inputs.values())
+        total = sum(one.sum() for one in _floats(torch, outputs))
+        if not getattr(total, "requires_grad", False):
+            return list(parameters)
+        grads = torch.autograd.grad(total, list(parameters.values()), allow_unused=True)
+    return [name for name, grad in zip(parameters, grads) if grad is None]
+
+
+def _floats(torch: Any, outputs: Any) -> list[Any]:
+    if isinstance(outputs, torch.Tensor):
+        return [outputs] if outputs.is_floating_point() else []
+    values = outputs.values() if isinstance(outputs, dict) else outputs if isinstance(outputs, (tuple, list)) else []
+    return [one for value in values for one in _floats(torch, value)]
+
+
+def _set_values(onnx: Any, module: Any, graph: Any, places: dict[str, dict[str, Any]]) -> None:
+    """Puts the module's own values into the file."""
+    tensors = _tensors(module)
+    values = {}
+    for name, place in places.items():
+        value = tensors[name].detach().float().cpu().numpy()
+        values[place["tensor"]] = value.T if place["transposed"] else value
+    for tensor in graph.initializer:
+        if tensor.name in values:
+            value = np.ascontiguousarray(values[tensor.name]).reshape(tuple(tensor.dims))
+            tensor.CopyFrom(onnx.numpy_helper.from_array(value, tensor.name))
+
+
+def _check(torch: Any, module: Any, model: bytes, inputs: dict[str, Any], by_name: bool) -> None:
+    """Compares the file's outputs with the module's, for made-up samples and another number of them."""
+    import onnxruntime
+
+    generator = torch.Generator().manual_seed(2)
+    inputs = {name: _example(torch, value, OTHER_ROWS, generator) for name, value in inputs.items()}
+    original = copy.deepcopy(module).cpu().float().eval()
+    with torch.no_grad():
+        outputs = _floats(torch, original(**inputs) if by_name else original(*inputs.values()))
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    try:
+        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        taken = {one.name for one in session.get_inputs()}
+        found = session.run(None, {name: value.numpy() for name, value in inputs.items() if name in taken})
+    except Exception as error:  # noqa: BLE001
+        raise _Unfit(
+            f"the file does not run for {OTHER_ROWS} samples ({_first_line(error)}); forward must not take the size of a batch for a "
+            "constant"
+        ) from error
+    found = [one for one in found if one.dtype == np.float32]
+    for expected, actual in zip(outputs, found):
+        expected = expected.numpy()
+        scale = float(np.abs(expected).max(initial=1e-6))
+        if expected.shape != actual.shape or not np.allclose(expected, actual, rtol=0, atol=CLOSE * scale, equal_nan=True):
+            raise _Unfit(
+                "the file computes other values than the module: does forward depend on the values or the number of its samples? "
+                "Use tensor operations in the place of Python's if and for"
+            )

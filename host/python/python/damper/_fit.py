@@ -1,0 +1,248 @@
+"""Training."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import warnings
+from typing import Any
+
+from . import _damper
+from ._command import use_onnxruntime
+from ._data import Samples, samples
+from ._damper import Error
+from ._export import export
+from ._loss import loss_settings
+from ._metadata import METADATA
+from ._run import Interrupted, Run, upward
+
+#: The folder of runs without `out`, in the working folder.
+RUNS = "damper-runs"
+# Arguments that the command has as part of another, or that name files.
+PATHS = ("budget", "cache", "events", "tensorboard", "record", "tokenizer")
+
+
+class PrivacyWarning(UserWarning):
+    """What the command warns of."""
+
+
+def fit(
+    module: Any,
+    data: Any,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    noise_multiplier: float | None = None,
+    epochs: float,
+    batch_size: int | None = None,
+    lr: float,
+    clip: float | None = None,
+    method: str | None = None,
+    optimizer: str | None = None,
+    momentum: float | None = None,
+    lr_schedule: str | None = None,
+    loss: Any = None,
+    test: Any = None,
+    test_metrics: str | None = None,
+    eval_every: float | None = None,
+    seed: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    budget: str | os.PathLike[str] | None = None,
+    accountant: str | None = None,
+    backend: str | None = None,
+    exporter: str = "auto",
+    progress: bool = True,
+    **options: Any,
+) -> Run:
+    """Trains a copy of `module` with differential privacy and returns the run; `run.load_into(module)` gives the module its weights.
+
+    Parameters
+    ----------
+    module
+        A `torch.nn.Module` of any mode and device. What has `requires_grad` is trained; tied parameters are one; buffers stay. It is
+        exported in evaluation mode: dropout is off, and BatchNorm is refused (`damper.fix` replaces it).
+    data
+        The training samples, one row of `X` and `y` each: `(X, y)` with arrays or tensors `[N, ...]`, `X` also a tuple (inputs by
+        position) or a dict (by name); a `Dataset`; or a `DataLoader`, whose data set is walked once, in its order. `y` is `[N]` of
+        class numbers, `[N, S]` of those of tokens, or numbers of the output's shape. One row is what epsilon protects.
+    epsilon, delta
+        The budget of the whole run. `delta` well below 1 / N.
+    noise_multiplier
+        Standard deviation of the noise over the clip, in the place of `epsilon`.
+    epochs, batch_size, lr
+        Passes over the data, expected samples in a Poisson draw, learning rate. Without `batch_size` that of the DataLoader. A private
+        learning rate is larger than one without noise: gradients have a norm of at most `clip`.
+    clip
+        Largest norm of a sample's gradient; 1 if not given.
+    method, optimizer, momentum, lr_schedule
+        As `damper train`'s: `method="doppler"`, `optimizer="adam"`, ...
+    loss
+        "softmax-cross-entropy" (the default for integer labels), "mse" (for floats), "bce-with-logits", "output" (forward returns the
+        loss `[N]` itself, and `data` is `(X,)`), or PyTorch's `nn.CrossEntropyLoss()`, `nn.MSELoss()`, `nn.BCEWithLogitsLoss()` with their class weights and label smoothing.
+    test
+        Held-out samples: a fraction of the training rows, or data as above. Their metrics are exact and epsilon does not cover them, unless
+        `test_metrics="private"`, or "none".
+    eval_every
+        Evaluates every so many epochs, beside the end.
+    seed
+        Makes the run a simulation that can be repeated: not private.
+    out
+        The output folder; if not given, the next free one in `damper-runs`. Its folder `checkpoint` is as secret as the data.
+    budget
+        A file of `damper budget`, against which the whole run is charged first.
+    accountant, backend
+        "pld" or "rdp"; "auto", "ort", "tract" or "cuda".
+    exporter
+        "torchscript", "dynamo", or "auto": the first, and the other if it fails.
+    progress
+        Shows a bar.
+    options
+        Any other flag of `damper train`, with `_` in the place of `-`: `physical_batch=32`, `average=0.5`, `grid_bits=18`.
+
+    Raises
+    ------
+    damper.Error
+        A setting, the module or the data is at fault. Nothing was released, unless the message says that the run is unfinished.
+    damper.Interrupted
+        Ctrl-C: the run ended after its step, and what was charged counts.
+    """
+    if isinstance(data, (str, os.PathLike)):
+        raise Error("data: give arrays, a Dataset or a DataLoader; files are for the command damper train")
+    names = input_names(module)
+    wants_labels = not (isinstance(loss, str) and loss.split(":")[0] == "output")
+    train = samples(data, names, "data", wants_labels)
+    held_out = None
+    if test is not None and not isinstance(test, (int, float)):
+        held_out = samples(test, names, "test", wants_labels)
+        if set(held_out.inputs) != set(train.inputs):
+            raise Error(f"test: has the inputs {', '.join(held_out.inputs)} where data has {', '.join(train.inputs)}")
+    settings = dict(options)
+    settings.update(loss_settings(loss, train.labels))
+    settings.update(
+        epsilon=epsilon,
+        delta=delta,
+        noise_multiplier=noise_multiplier,
+        epochs=epochs,
+        batch_size=batch_size if batch_size is not None else train.batch_size,
+        lr=lr,
+        clip=clip,
+        method=method,
+        optimizer=optimizer,
+        momentum=momentum,
+        lr_schedule=lr_schedule,
+        test_metrics=test_metrics,
+        eval_every=eval_every,
+        seed=seed,
+        budget=budget,
+        accountant=accountant,
+        backend=backend,
+    )
+    if budget is not None and "samples" not in settings:
+        settings["samples"] = len(next(iter(train.inputs.values())))
+    for name in PATHS:
+        if settings.get(name) is not None:
+            settings[name] = os.path.abspath(settings[name])
+    settings["data"] = "memory:train"
+    settings["test"] = "memory:test" if held_out is not None else test
+    if settings["batch_size"] is None:
+        raise Error("batch_size: give it, the expected number of samples in a draw")
+
+    exported = export(module, train.inputs, train.by_name, exporter, train.labels is not None)
+    settings["parameter"] = exported.parameters
+    settings["keep_model"] = True
+    folder = pathlib.Path(out).absolute() if out is not None else _next_folder()
+    settings["out"] = str(folder)
+    for note in exported.notes:
+        warnings.warn(note, PrivacyWarning, stacklevel=2)
+    with tempfile.TemporaryDirectory() as temporary:
+        file = pathlib.Path(temporary) / "module.onnx"
+        file.write_bytes(exported.model)
+        settings["model_file"] = str(file)
+        return _train(settings, train, held_out, folder, progress)
+
+
+def resume(path: str | os.PathLike[str], data: Any, test: Any = None, *, workers: int | None = None, progress: bool = True) -> Run:
+    """Goes on with the run in `path` that Ctrl-C, a kill or an error stopped, and returns it finished.
+
+    `data` and `test` must be those of the run, which are compared: samples in memory are not kept on the disk. `test` is left out if
+    it was a fraction. With the same program and processor the run ends with the bits that it would have without the stop.
+
+    Raises `damper.Error` if there is nothing to resume, or data or model are others.
+    """
+    folder = pathlib.Path(path).absolute()
+    model = folder / "checkpoint" / "module.onnx"
+    if not model.is_file():
+        raise Error(f"{folder}: there is nothing to resume that damper.fit has begun; damper train --resume goes on with other runs")
+    _, metadata = _damper.read_model(model)
+    known = json.loads(metadata[METADATA])
+    train = samples(data, known["inputs"], "data", known["labels"])
+    held_out = None if test is None else samples(test, known["inputs"], "test", known["labels"])
+    return _train({"resume": str(folder), "workers": workers}, train, held_out, folder, progress)
+
+
+def _train(settings: dict[str, Any], train: Samples, test: Samples | None, folder: pathlib.Path, progress: bool) -> Run:
+    use_onnxruntime()
+    bar = _Bar(progress)
+    try:
+        _, interrupted = _damper.call("train", [], {"json": True, **settings}, bar, train.split(), None if test is None else test.split())
+    finally:
+        bar.close()
+    run = Run(folder)
+    if interrupted and not run.finished:
+        raise Interrupted(run)
+    return run
+
+
+def input_names(module: Any) -> list[str]:
+    """Names of the inputs of `module.forward`; `*` if it takes any."""
+    if not hasattr(module, "named_parameters"):
+        raise Error(f"module: a {type(module).__name__}; give a torch.nn.Module")
+    names = []
+    for parameter in inspect.signature(module.forward).parameters.values():
+        is_open = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        names.append("*" if is_open else parameter.name)
+    return names
+
+
+def _next_folder() -> pathlib.Path:
+    """The next free folder of `damper-runs`."""
+    runs = pathlib.Path(RUNS).absolute()
+    taken = [int(one.name) for one in runs.glob("*") if one.name.isdigit()] if runs.is_dir() else []
+    return runs / f"{max(taken, default=0) + 1:04d}"
+
+
+class _Bar:
+    """A progress bar, in a terminal or a notebook, of what the command tells. Figures are released ones."""
+
+    def __init__(self, shown: bool) -> None:
+        self.shown = shown
+        self.bar: Any = None
+
+    def __call__(self, text: str) -> None:
+        event = json.loads(text)
+        kind = event["event"]
+        if kind == "warning":
+            warnings.warn(event["text"], PrivacyWarning, stacklevel=4)
+        elif self.shown and kind == "step":
+            self._step(event)
+        elif self.shown and kind == "evaluation" and self.bar is not None:
+            parts = [f"epoch {event['epoch']:.1f}: loss {event['loss']:.4f}"]
+            parts += [f"accuracy {event['accuracy']:.4f}"] if event["accuracy"] is not None else []
+            self.bar.write(", ".join(parts), file=sys.stderr)
+
+    def _step(self, event: dict[str, Any]) -> None:
+        if self.bar is None:
+            from tqdm.auto import tqdm
+
+            self.bar = tqdm(total=event["steps"], unit="step", desc="damper")
+        by = f" by step {event['by_step']}" if event["by_step"] > event["step"] else ""
+        self.bar.set_postfix_str(f"epsilon {upward(event['epsilon'])}{by}", refresh=False)
+        self.bar.update(event["step"] - self.bar.n)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()

@@ -1,0 +1,52 @@
+"""PyTorch's losses as the command's settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._damper import Error
+
+KNOWN = "softmax-cross-entropy, mse, bce-with-logits, output, nn.CrossEntropyLoss(), nn.MSELoss() or nn.BCEWithLogitsLoss()"
+# Functions of torch.nn.functional.
+FUNCTIONS = {
+    "cross_entropy": "softmax-cross-entropy",
+    "mse_loss": "mse",
+    "binary_cross_entropy_with_logits": "bce-with-logits",
+}
+
+
+def loss_settings(loss: Any, labels: np.ndarray | None) -> dict[str, Any]:
+    """The settings of `loss`: a name, one of PyTorch's, or None, which the type of the labels decides."""
+    if isinstance(loss, str):
+        return {"loss": "output:output" if loss == "output" else loss}
+    if loss is None:
+        is_number = labels is not None and labels.dtype == np.float32
+        return {"loss": "mse" if is_number else "softmax-cross-entropy"}
+    name = FUNCTIONS.get(getattr(loss, "__name__", ""))
+    if name is not None:
+        # PyTorch has the classes on axis 1.
+        return {"loss": name, **({"class_axis": 1} if name == "softmax-cross-entropy" else {})}
+    kind = type(loss).__name__
+    if getattr(loss, "reduction", "mean") == "none":
+        raise Error(f"loss: {kind} with reduction='none'; use 'mean', or 'sum' for the sum over a sample's tokens")
+    reduction = {"reduction": loss.reduction} if getattr(loss, "reduction", "mean") == "sum" else {}
+    if kind == "CrossEntropyLoss":
+        if loss.ignore_index != -100:
+            raise Error("loss: ignore_index must be -100, which does not count")
+        weights = {} if loss.weight is None else {"class_weights": loss.weight.tolist()}
+        smoothing = {"label_smoothing": loss.label_smoothing} if loss.label_smoothing else {}
+        return {"loss": "softmax-cross-entropy", "class_axis": 1, **weights, **smoothing, **reduction}
+    if kind == "MSELoss":
+        return {"loss": "mse", **reduction}
+    if kind == "BCEWithLogitsLoss":
+        if loss.weight is not None:
+            raise Error("loss: weight of BCEWithLogitsLoss is of a batch's samples; use pos_weight")
+        weights = {}
+        if loss.pos_weight is not None:
+            if loss.pos_weight.numel() != 1:
+                raise Error("loss: pos_weight must be one number, that of all labels 1")
+            weights = {"class_weights": [1.0, float(loss.pos_weight)]}
+        return {"loss": "bce-with-logits", **weights, **reduction}
+    raise Error(f"loss: {kind}; give {KNOWN}")

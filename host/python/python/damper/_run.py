@@ -1,0 +1,191 @@
+"""What a run left behind."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import pathlib
+import shutil
+from typing import Any
+
+import numpy as np
+
+from . import _damper
+from ._damper import Error
+from ._metadata import METADATA
+
+
+class Run:
+    """A training run, by its output folder.
+
+    `damper.fit` returns one; `damper.Run(path)` opens one, finished or not.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        #: The output folder: `model.onnx`, `report.html`, `report.json`, `statement.json`, `events.json`, `metrics.csv`, and the private
+        #: folder `checkpoint`.
+        self.path = pathlib.Path(path).absolute()
+        file = self.path / "report.json"
+        self._report: dict[str, Any] | None = json.loads(file.read_text()) if file.is_file() else None
+        if self._report is None:
+            answer, _ = _damper.call("epsilon", [str(self.path)], {"json": True}, lambda _: None)
+            self._known = json.loads(answer)
+        else:
+            self._known = self._report
+
+    @property
+    def finished(self) -> bool:
+        """False of a run that was stopped: `damper.resume` goes on with it."""
+        return self._report is not None
+
+    @property
+    def epsilon(self) -> float:
+        """ε of the whole run, rounded up; of an unfinished run, of the steps charged so far."""
+        return float(self._known["epsilon"])
+
+    @property
+    def delta(self) -> float:
+        """δ."""
+        return float(self._known["delta"])
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Standard deviation of the noise over the clip; under a noise schedule that of the step with the least noise."""
+        return float(self._known["noise_multiplier"])
+
+    @property
+    def steps(self) -> int:
+        """Steps charged."""
+        return int(self._known["steps"])
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of right answers on the held-out samples, 0 to 1; None without such samples, or if the loss has no classes."""
+        value = (self._report or {}).get("test_accuracy")
+        return None if value is None else float(value)
+
+    @property
+    def loss(self) -> float | None:
+        """Mean loss on the held-out samples; None without such samples."""
+        value = (self._report or {}).get("test_loss")
+        return None if value is None else float(value)
+
+    @property
+    def simulation(self) -> bool:
+        """True if the user gave the seed: the noise can be computed again, so nothing is private."""
+        return self._known.get("run") == "simulation"
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """`report.json` as a dict; of an unfinished run, what `damper epsilon DIR --json` answers."""
+        return dict(self._known)
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """The rows of `metrics.csv`: one for each evaluation on held-out samples."""
+        file = self.path / "metrics.csv"
+        if not file.is_file():
+            return []
+        lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+        return [{key: _number(value) for key, value in row.items()} for row in csv.DictReader(lines)]
+
+    @property
+    def params(self) -> dict[str, np.ndarray]:
+        """The trained parameters, float32, by the names of the module's `named_parameters()`."""
+        values, places, trained = self._values()
+        return {name: values[name] for name, place in places.items() if place["tensor"] in trained}
+
+    def load_into(self, module: Any) -> Any:
+        """Copies the trained parameters into `module`, bit for bit, and returns it.
+
+        Frozen parameters and buffers that the outputs depend on get the values they had in the run. `module` must have exactly the
+        parameters of the module that was trained.
+
+        Raises `damper.Error` if a parameter is missing, or has another shape; then nothing is copied.
+        """
+        import torch
+
+        values, places, _ = self._values()
+        parameters = dict(module.named_parameters())
+        tensors = {**parameters, **dict(module.named_buffers())}
+        expected = set(self._metadata()["parameters"])
+        for name in [name for name in parameters if name not in expected]:
+            raise Error(f"'{name}' is no parameter of the module that was trained; give a module of the same class and settings")
+        for name in [name for name in expected if name not in parameters]:
+            raise Error(f"the module has no parameter '{name}', which the trained one has; give one of the same class and settings")
+        for name, value in values.items():
+            if name not in tensors:
+                raise Error(f"the module has no buffer '{name}', which the trained one has")
+            if tuple(tensors[name].shape) != value.shape:
+                raise Error(f"'{name}' has the shape {tuple(tensors[name].shape)} where the trained one has {value.shape}")
+        with torch.no_grad():
+            for name, value in values.items():
+                tensors[name].copy_(torch.from_numpy(value))
+        return module
+
+    def report(self, path: str | os.PathLike[str] | None = None) -> pathlib.Path:
+        """Copies the report to `path`, a page (`.html`) or `.json`, and returns where it is; without a path, where it lies."""
+        suffix = pathlib.Path(path).suffix if path is not None else ".html"
+        source = self.path / ("report.json" if suffix == ".json" else "report.html")
+        if not source.is_file():
+            raise Error(f"{self.path}: the run is unfinished and has no report; go on with damper.resume({str(self.path)!r})")
+        return source if path is None else pathlib.Path(shutil.copyfile(source, path))
+
+    def save(self, path: str | os.PathLike[str]) -> pathlib.Path:
+        """Copies the trained model to `path`, an .onnx file that any ONNX runtime runs, and returns it."""
+        return pathlib.Path(shutil.copyfile(self._model(), path))
+
+    def __repr__(self) -> str:
+        state = "" if self.finished else ", unfinished"
+        state += ", simulation: not private" if self.simulation else ""
+        shown = [f"epsilon={upward(self.epsilon)}", f"delta={self.delta:g}"]
+        shown += [f"accuracy={self.accuracy:.4f}"] if self.accuracy is not None else []
+        shown += [f"loss={self.loss:.4g}"] if self.loss is not None else []
+        return f"<damper.Run {', '.join(shown)}, steps={self.steps}{state}, path={str(self.path)!r}>"
+
+    def _model(self) -> pathlib.Path:
+        file = self.path / "model.onnx"
+        if not file.is_file():
+            raise Error(f"{self.path}: has no model.onnx: the run was killed; go on with damper.resume({str(self.path)!r})")
+        return file
+
+    def _metadata(self) -> dict[str, Any]:
+        _, metadata = _damper.read_model(self._model())
+        if METADATA not in metadata:
+            raise Error(f"{self.path}: the model is not of damper.fit, so its tensors have no names of a module")
+        return json.loads(metadata[METADATA])
+
+    def _values(self) -> tuple[dict[str, np.ndarray], dict[str, Any], set[str]]:
+        """Values by the names of the module, where the file has them, and the initializers that were trained."""
+        tensors, metadata = _damper.read_model(self._model())
+        known = self._metadata()
+        values = {}
+        for name, place in known["places"].items():
+            shape, data = tensors[place["tensor"]]
+            value = np.frombuffer(data, np.float32).reshape(shape)
+            values[name] = np.array(value.T if place["transposed"] else value, order="C").reshape(place["shape"])
+        return values, known["places"], set(known["trained"])
+
+
+def _number(text: str) -> float | str | None:
+    try:
+        return float(text)
+    except ValueError:
+        return text or None
+
+
+def upward(epsilon: float) -> str:
+    """ε with four decimals, never below it."""
+    return f"{math.ceil(epsilon * 1e4) / 1e4:.4f}"
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended a run after a step. What was charged counts; `run` is the run so far."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(
+            f"stopped after step {run.steps} at epsilon {upward(run.epsilon)}, which counts; go on with damper.resume({str(run.path)!r})"
+        )
+        self.run = run

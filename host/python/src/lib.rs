@@ -1,0 +1,184 @@
+//! The extension module `damper._damper`: the command for Python. It has no mathematics: it hands settings and arrays to the command and
+//! gives back what that answers.
+
+use damper::cli::embed::{self, Listener, Setting};
+use damper_data::{Memory, MemoryArray, MemorySplit, MemoryValues};
+use damper_onnx::decode_tensor;
+use pyo3::buffer::PyBuffer;
+use pyo3::create_exception;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyTuple};
+use serde_json::Value;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+create_exception!(
+    damper,
+    Error,
+    PyValueError,
+    "What is wrong, and what to do: in the command's words, with arguments in the place of flags."
+);
+
+/// Hands what the command tells to a Python function, and looks for Ctrl-C.
+struct Caller {
+    tell: Py<PyAny>,
+    /// What Python raised: by Ctrl-C, or in the function.
+    raised: Arc<Mutex<Option<PyErr>>>,
+}
+
+impl Caller {
+    fn raise(&self, error: PyErr) {
+        self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+}
+
+impl Listener for Caller {
+    fn event(&mut self, event: &Value) {
+        let mut event = event.clone();
+        if let Some(Value::String(text)) = event.get_mut("text") {
+            *text = python_words(text);
+        }
+        if let Err(error) = Python::attach(|py| self.tell.call1(py, (event.to_string(),))) {
+            self.raise(error);
+        }
+    }
+
+    fn stop(&mut self) -> bool {
+        if let Err(error) = Python::attach(|py| py.check_signals()) {
+            self.raise(error);
+        }
+        self.raised.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+}
+
+/// The command's message with arguments in the place of flags, and functions in the place of what they call.
+fn python_words(message: &str) -> String {
+    let mut text = String::new();
+    let mut rest = message;
+    while let Some(at) = rest.find("--") {
+        let (before, flag) = rest.split_at(at);
+        let name: String =
+            flag[2..].chars().take_while(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == '-').collect();
+        let is_flag = name.starts_with(|c: char| c.is_ascii_lowercase())
+            && !before.ends_with(|c: char| c.is_alphanumeric() || c == '-');
+        text += before;
+        if let ("resume", Some(before)) = (&*name, text.strip_suffix("damper train ")) {
+            let path = flag["--resume".len()..].trim_start();
+            let end = path.find([';', ',', '\n']).unwrap_or(path.len());
+            text = format!("{before}damper.resume({:?})", &path[..end]);
+            rest = &path[end..];
+            continue;
+        }
+        text += &if is_flag { name.replace('-', "_") } else { flag[..2 + name.len()].to_owned() };
+        rest = &flag[2 + name.len()..];
+    }
+    text + rest
+}
+
+fn error(message: &str) -> PyErr {
+    Error::new_err(python_words(message))
+}
+
+/// A Python value as the value of a flag.
+fn setting(value: &Bound<'_, PyAny>) -> PyResult<Setting> {
+    let text = |value: &Bound<'_, PyAny>| Ok::<_, PyErr>(value.str()?.to_str()?.to_owned());
+    if let Ok(switch) = value.cast::<PyBool>() {
+        return Ok(Setting::Switch(switch.is_true()));
+    }
+    if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        return Ok(Setting::Many(value.try_iter()?.map(|one| text(&one?)).collect::<PyResult<_>>()?));
+    }
+    Ok(Setting::One(text(value)?))
+}
+
+/// `(name, array)`, whose array is C-contiguous and of float32 or int64.
+fn array(py: Python<'_>, (name, value): (String, Bound<'_, PyAny>)) -> PyResult<MemoryArray> {
+    if let Ok(buffer) = PyBuffer::<f32>::get(&value) {
+        return Ok(MemoryArray { name, shape: buffer.shape().to_vec(), values: MemoryValues::F32(buffer.to_vec(py)?) });
+    }
+    let buffer = PyBuffer::<i64>::get(&value).map_err(|_| error(&format!("{name}: give float32 or int64")))?;
+    Ok(MemoryArray { name, shape: buffer.shape().to_vec(), values: MemoryValues::I64(buffer.to_vec(py)?) })
+}
+
+/// Arrays of features with their names, and labels.
+type Split<'py> = (Vec<(String, Bound<'py, PyAny>)>, Option<Bound<'py, PyAny>>);
+
+fn split(py: Python<'_>, (features, labels): Split<'_>) -> PyResult<MemorySplit> {
+    Ok(MemorySplit {
+        features: features.into_iter().map(|one| array(py, one)).collect::<PyResult<_>>()?,
+        labels: labels.map(|labels| array(py, ("labels".into(), labels))).transpose()?,
+    })
+}
+
+/// Runs the subcommand `name`. Returns its answer, and whether Ctrl-C ended it early.
+#[pyfunction]
+#[pyo3(signature = (name, args, settings, tell, train=None, test=None))]
+fn call(
+    py: Python<'_>,
+    name: &str,
+    args: Vec<String>,
+    settings: &Bound<'_, PyDict>,
+    tell: Py<PyAny>,
+    train: Option<Split<'_>>,
+    test: Option<Split<'_>>,
+) -> PyResult<(String, bool)> {
+    let mut given = Vec::new();
+    for (key, value) in settings.iter().filter(|(_, value)| !value.is_none()) {
+        given.push((key.extract()?, setting(&value)?));
+    }
+    let memory = match train {
+        Some(train) => Some(Memory::new(split(py, train)?, test.map(|test| split(py, test)).transpose()?)),
+        None => None,
+    };
+    let raised = Arc::new(Mutex::new(None));
+    let shared = raised.clone();
+    let result = py.detach(move || {
+        let listener = Box::new(Caller { tell, raised: shared });
+        embed::call(name, &args, &given, memory, listener)
+    });
+    let raised = raised.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let interrupted = match raised {
+        Some(raised) if !raised.is_instance_of::<PyKeyboardInterrupt>(py) => return Err(raised),
+        raised => raised.is_some(),
+    };
+    let answer = result.map_err(|failure| error(&failure.message))?;
+    Ok((answer, interrupted))
+}
+
+/// Runs the command line `args`, the program's name first. Returns the exit code.
+#[pyfunction]
+fn main(py: Python<'_>, args: Vec<OsString>) -> u8 {
+    let code = py.detach(|| damper::cli::main(args));
+    (0..=u8::MAX).find(|number| ExitCode::from(*number) == code).unwrap_or(1)
+}
+
+/// The float32 initializers of an .onnx file: `{name: (shape, bytes)}`, and its metadata.
+#[pyfunction]
+fn read_model<'py>(py: Python<'py>, path: PathBuf) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
+    let failed = |problem: &dyn std::fmt::Display| error(&format!("{}: {problem}", path.display()));
+    let model = damper_onnx::load(&path).map_err(|problem| error(&problem.to_string()))?;
+    let (tensors, metadata) = (PyDict::new(py), PyDict::new(py));
+    for proto in model.graph.iter().flat_map(|graph| &graph.initializer) {
+        let tensor = decode_tensor(proto).map_err(|problem| failed(&problem))?;
+        let Some(values) = tensor.as_f32() else { continue };
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+        tensors.set_item(&proto.name, (PyTuple::new(py, &tensor.shape)?, PyBytes::new(py, &bytes)))?;
+    }
+    for entry in &model.metadata_props {
+        metadata.set_item(&entry.key, &entry.value)?;
+    }
+    Ok((tensors, metadata))
+}
+
+#[pymodule]
+mod _damper {
+    #[pymodule_export]
+    use super::{Error, call, main, read_model};
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

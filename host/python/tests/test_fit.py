@@ -1,0 +1,260 @@
+"""damper.fit and its run: data, accuracy, folders, errors, Ctrl-C, resuming."""
+
+import _thread
+import json
+import threading
+import warnings
+
+import damper
+import numpy as np
+import pytest
+import torch
+from conftest import QUICK, mlp, separable
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset, WeightedRandomSampler
+
+
+def quiet(call, *args, **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return call(*args, **settings)
+
+
+def test_the_module_has_the_reported_accuracy():
+    x, y = separable(2500)
+    train, (x_test, y_test) = (x[:2000], y[:2000]), (x[2000:], y[2000:])
+    module = mlp()
+    run = damper.fit(
+        module, train, test=(x_test, y_test), epsilon=3, delta=1e-5, epochs=10, batch_size=250, lr=1.0, progress=False
+    )
+    run.load_into(module)
+    with torch.no_grad():
+        right = (module(torch.from_numpy(x_test)).argmax(1).numpy() == y_test).mean()
+    assert run.accuracy == pytest.approx(right, abs=1e-9)
+    assert 0.8 < run.accuracy < 1 and 2.9 < run.epsilon <= 3 and run.delta == 1e-5
+    assert run.finished and not run.simulation and run.steps == 80
+    assert run.loss > 0 and run.noise_multiplier > 0.5
+    assert "epsilon=" in repr(run)
+
+
+def test_all_kinds_of_data_are_the_same_samples():
+    x, y = separable()
+
+    class Pairs(Dataset):
+        def __len__(self):
+            return len(x)
+
+        def __getitem__(self, at):
+            return torch.from_numpy(x[at]), int(y[at])
+
+    class Named(Pairs):
+        def __getitem__(self, at):
+            return {"input": x[at], "labels": y[at]}
+
+    tensors = torch.from_numpy(x), torch.from_numpy(y)
+    kinds = {
+        "arrays": (x, y),
+        "tensors": tensors,
+        "lists": [x.tolist(), y.tolist()],
+        "float64": (x.astype(np.float64), y.astype(np.int32)),
+        "TensorDataset": TensorDataset(*tensors),
+        "Dataset": Pairs(),
+        "dicts": Named(),
+        "DataLoader": DataLoader(Pairs(), batch_size=64, shuffle=True, drop_last=True),
+    }
+    module = mlp()
+    digests = {name: quiet(damper.fit, module, data, seed=1, **QUICK).details["params_digest"] for name, data in kinds.items()}
+    assert len(set(digests.values())) == 1, digests
+
+
+def test_a_loaders_batch_size_is_used_without_another():
+    x, y = separable()
+    loader = DataLoader(TensorDataset(torch.from_numpy(x), torch.from_numpy(y)), batch_size=50)
+    settings = {key: value for key, value in QUICK.items() if key != "batch_size"}
+    assert quiet(damper.fit, mlp(), loader, **settings).steps == 400 // 50
+    assert quiet(damper.fit, mlp(), loader, **QUICK).steps == 7
+    with pytest.raises(damper.Error, match="batch_size: give it"):
+        damper.fit(mlp(), (x, y), **settings)
+
+
+def test_data_that_cannot_be_priced_is_refused():
+    x, y = separable()
+    tensors = TensorDataset(torch.from_numpy(x), torch.from_numpy(y))
+
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(tensors)
+
+    def refused(data, match):
+        with pytest.raises(damper.Error, match=match):
+            damper.fit(mlp(), data, **QUICK)
+
+    refused(Stream(), "no known number of samples")
+    refused(DataLoader(Stream(), batch_size=8), "no known number of samples")
+    refused((pair for pair in tensors), "no known number of samples")
+    refused(DataLoader(tensors, sampler=WeightedRandomSampler([1.0] * 400, 400)), "WeightedRandomSampler")
+    refused(DataLoader(tensors, sampler=torch.utils.data.SubsetRandomSampler(range(9))), "SubsetRandomSampler")
+    refused(x, "has no labels")
+    refused((x, y[:-1]), "different numbers of samples")
+    refused((x[:0], y[:0]), "no samples")
+    refused(((x * 255).astype(np.uint8), y), "uint8")
+    refused((x.astype(str), y), "give numbers")
+    refused(({"other": x}, y), "'other' is no input")
+    refused(((x, x), y), "gives 2 arrays")
+    refused((x[:, :5], y), r"does not take .*\[N, 5\]")
+    refused((x, y + 1), "row")
+    refused("csv:file.csv", "files are for the command")
+    assert len(Subset(tensors, range(100))) == 100
+    assert quiet(damper.fit, mlp(), Subset(tensors, range(100)), **QUICK).details["privacy"]["samples"] == 100
+
+
+def test_errors_name_arguments():
+    x, y = separable()
+
+    def refused(match, **settings):
+        with pytest.raises(damper.Error, match=match) as raised:
+            damper.fit(mlp(), (x, y), **{**QUICK, **settings})
+        assert "--" not in str(raised.value), raised.value
+        assert isinstance(raised.value, ValueError)
+
+    refused("noise_multiplier: .*above 0", noise_multiplier=-1.0)
+    refused("epsilon", epsilon=3.0)
+    refused("lr", lr=-1.0)
+    refused("max_grad_norm.*clip", max_grad_norm=1.0)
+    refused("physical_batch", physical_batch=0)
+    refused("method", method="sgd-dp")
+    refused("delta", noise_multiplier=None, epsilon=3.0, delta=None)
+    refused("delta", delta=0.5)
+    refused("loss", loss="hinge")
+    refused("loss: HingeEmbeddingLoss", loss=torch.nn.HingeEmbeddingLoss())
+    refused("exporter", exporter="onnx")
+    with pytest.raises(damper.Error, match="torch.nn.Module"):
+        damper.fit("module", (x, y), **QUICK)
+    (here := __import__("pathlib").Path("full")).mkdir()
+    (here / "file").write_text("mine")
+    refused("not empty", out="full")
+    assert (here / "file").read_text() == "mine"
+
+
+def test_layers_that_mix_samples_are_refused():
+    x, y = separable()
+    module = torch.nn.Sequential(torch.nn.Linear(12, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 3))
+    with pytest.raises(damper.Error, match=r"'1' is a BatchNorm1d.*damper\.fix"):
+        damper.fit(module, (x, y), **QUICK)
+    fixed = damper.fix(module)
+    assert isinstance(fixed[1], torch.nn.GroupNorm) and isinstance(module[1], torch.nn.BatchNorm1d)
+    assert quiet(damper.fit, fixed, (x, y), **QUICK).finished
+
+    class Centred(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = mlp()
+
+        def forward(self, x):
+            return self.net(x - x.mean(0))
+
+    with pytest.raises(damper.Error, match="(?i)batch|sample"):
+        damper.fit(Centred(), (x, y), **QUICK)
+
+
+def test_dropout_is_said():
+    x, y = separable()
+    module = torch.nn.Sequential(torch.nn.Linear(12, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 3)).train()
+    with pytest.warns(damper.PrivacyWarning, match="dropout of '1': off"):
+        damper.fit(module, (x, y), **QUICK)
+    assert module.training
+
+
+def test_a_seed_is_a_simulation():
+    x, y = separable()
+    module = mlp()
+    with pytest.warns(damper.PrivacyWarning, match="seed makes this run a simulation"):
+        first = damper.fit(module, (x, y), seed=7, **QUICK)
+    second = quiet(damper.fit, module, (x, y), seed=7, **QUICK)
+    assert first.simulation and "not private" in repr(first)
+    assert all((first.params[name] == second.params[name]).all() for name in first.params)
+    assert [run.path.name for run in (first, second)] == ["0001", "0002"]
+
+
+def test_outputs(tmp_path):
+    x, y = separable()
+    run = quiet(damper.fit, mlp(), (x, y), test=0.25, eval_every=1, out=tmp_path / "run", **{**QUICK, "epochs": 3})
+    assert run.report("page.html").read_text().startswith("<!")
+    assert json.loads(run.report("page.json").read_text())["epsilon"] == run.epsilon
+    assert run.report() == tmp_path / "run" / "report.html"
+    assert run.save("trained.onnx").read_bytes() == (tmp_path / "run" / "model.onnx").read_bytes()
+    assert len(run.history) == 3 and run.history[-1]["test_accuracy"] == pytest.approx(run.accuracy)
+    assert damper.epsilon(run.path) == pytest.approx(run.epsilon)
+    again = damper.Run(tmp_path / "run")
+    assert again.epsilon == run.epsilon and again.params.keys() == run.params.keys()
+
+
+def test_loading_is_strict():
+    x, y = separable()
+    run = quiet(damper.fit, mlp(), (x, y), **QUICK)
+    other = mlp(classes=4)
+    before = {name: value.clone() for name, value in other.state_dict().items()}
+    with pytest.raises(damper.Error, match="'2.weight' has the shape"):
+        run.load_into(other)
+    assert all(torch.equal(value, before[name]) for name, value in other.state_dict().items()), "half was loaded"
+    with pytest.raises(damper.Error, match="'3.weight' is no parameter"):
+        run.load_into(torch.nn.Sequential(*mlp(), torch.nn.Linear(3, 3)))
+    with pytest.raises(damper.Error, match="no parameter '2.bias'"):
+        run.load_into(torch.nn.Sequential(*list(mlp())[:2], torch.nn.Linear(16, 3, bias=False)))
+
+
+def test_progress_is_shown(capfd):
+    x, y = separable()
+    quiet(damper.fit, mlp(), (x, y), **{**QUICK, "progress": True})
+    shown = capfd.readouterr()
+    assert "7/7" in shown.err and "epsilon" in shown.err and shown.out == ""
+    quiet(damper.fit, mlp(), (x, y), **QUICK)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_ctrl_c_keeps_what_was_charged():
+    x, y = separable(4000)
+    module = mlp()
+    settings = {**QUICK, "epochs": 3000, "noise_multiplier": 4.0, "out": "run"}
+    threading.Timer(4.0, _thread.interrupt_main).start()
+    with pytest.raises(damper.Interrupted) as raised:
+        quiet(damper.fit, module, (x, y), **settings)
+    run = raised.value.run
+    assert isinstance(raised.value, KeyboardInterrupt) and "damper.resume" in str(raised.value)
+    assert not run.finished and 0 < run.steps < 3000 * 4000 // 64
+    assert run.epsilon == pytest.approx(damper.epsilon(run.path)) and run.epsilon > 0
+    run.load_into(module)
+    with pytest.raises(damper.Error, match="unfinished"):
+        run.report("page.html")
+    with pytest.raises(damper.Error, match="data"):
+        damper.resume("run", (x + 1, y), progress=False)
+    with pytest.raises(damper.Error, match="holds the ledger"):
+        quiet(damper.fit, module, (x, y), **settings)
+
+
+def test_a_resumed_run_ends_with_the_same_bits(tmp_path, monkeypatch):
+    x, y = separable(4000)
+    module = mlp()
+    settings = {**QUICK, "epochs": 3, "seed": 3, "checkpoint_every": 0}
+    whole = quiet(damper.fit, module, (x, y), **settings)
+
+    seen = []
+
+    def interrupt(self, event):
+        seen.append(event["step"])
+        _thread.interrupt_main()
+
+    monkeypatch.setattr(damper._fit._Bar, "_step", interrupt)
+    with pytest.raises(damper.Interrupted):
+        quiet(damper.fit, module, (x, y), out="stopped", **{**settings, "progress": True})
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    run = quiet(damper.resume, "stopped", (x, y), progress=False)
+    assert seen and seen[0] < whole.steps
+    assert run.finished and run.details["params_digest"] == whole.details["params_digest"]
+    assert tmp_path.samefile("."), "the working folder is another"
+    with pytest.raises(damper.Error, match="finished"):
+        damper.resume("stopped", (x, y))
+    with pytest.raises(damper.Error, match="nothing to resume"):
+        damper.resume("elsewhere", (x, y))
+
+
