@@ -54,7 +54,8 @@ impl Page {
                 last = None;
             } else if let Some(info) = line.trim_start().strip_prefix("```") {
                 let indent = line.len() - line.trim_start().len();
-                let text = until(&mut lines, indent, |line| line.trim() == "```").ok_or(format!("{number}: never ends"))?;
+                let text =
+                    until(&mut lines, indent, |line| line.trim() == "```").ok_or(format!("{number}: never ends"))?;
                 let mut words = info.split(',').map(str::trim);
                 let language = words.next().unwrap_or_default();
                 let skip = words.find_map(|word| word.strip_prefix("skip-")).map(str::to_owned);
