@@ -79,7 +79,7 @@ struct Violation {
 pub struct Audit {
     /// The file that it is from.
     pub file: &'static str,
-    /// Whether the claim stood.
+    /// True if the claim stood.
     pub passed: bool,
     /// What was found, in a sentence.
     pub verdict: String,

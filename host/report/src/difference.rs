@@ -18,7 +18,7 @@ pub struct Difference {
     pub found: String,
 }
 
-/// Whether two figures are the same but for roundings.
+/// Returns true if two figures are the same but for roundings.
 pub(super) fn near(a: f64, b: f64) -> bool {
     (a - b).abs() <= SAME * a.abs().max(b.abs())
 }

@@ -25,7 +25,7 @@ pub struct Unfinished {
     pub accountant: Accountant,
     /// The guarantee in a sentence, or why there is none.
     pub guarantee: String,
-    /// Whether `guarantee` is one.
+    /// True if `guarantee` is one.
     pub guaranteed: bool,
     /// Always false.
     pub finished: bool,

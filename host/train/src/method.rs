@@ -17,13 +17,13 @@ pub struct Method {
     pub filter: FilterChoice,
     /// Which clip each step uses.
     pub threshold: ThresholdChoice,
-    /// Whether a histogram of norms counts samples whose gradients are not finite, in its last bin.
+    /// True if a histogram of norms counts samples whose gradients are not finite, in its last bin.
     pub count_non_finite: bool,
     /// What one sample may add.
     pub clipping: Clipping,
     /// The noise of each step beside the first's.
     pub noise_schedule: NoiseSchedule,
-    /// Whether the noise follows the central limit theorem's schedule instead.
+    /// True if the noise follows the central limit theorem's schedule instead.
     pub clt_noise: bool,
     /// The learning rate.
     pub learning_rate: LearningRateChoice,

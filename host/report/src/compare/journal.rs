@@ -115,7 +115,7 @@ impl Journal {
         self.records.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }

@@ -142,7 +142,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// Whether the two are the same run. Its name in the table does not matter.
+    /// Returns true if the two are the same run. Its name in the table does not matter.
     pub(super) fn is_same_run(&self, other: &Self) -> bool {
         let Self { label: _, budget: _, chosen: _, purpose, repeat, seed, flags, model, damper } = self;
         // Runs of a seed are the same wherever the seed stands in the list.

@@ -45,7 +45,7 @@ struct Cell<'a> {
     entries: Vec<Entry>,
     /// Runs for tuning.
     tuning: usize,
-    /// Whether the repeats are listed.
+    /// True if the repeats are listed.
     decided: bool,
     chosen: Option<Chosen>,
     /// Why no candidate ran.

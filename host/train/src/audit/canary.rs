@@ -106,7 +106,7 @@ pub struct CanaryAudit {
     pub version: u32,
     /// `canary`.
     pub audit: &'static str,
-    /// Whether the lower bound is above the claim.
+    /// True if the lower bound is above the claim.
     pub refuted: bool,
     /// ε is at least this with the stated confidence; rounded down.
     pub epsilon_lower: f64,

@@ -69,7 +69,7 @@ pub struct Analysis {
     pub order: usize,
     /// Roots of `z^na + a_1·z^(na−1) + …`
     pub poles: Vec<Pole>,
-    /// Whether all poles are inside the unit circle.
+    /// True if all poles are inside the unit circle.
     pub stable: bool,
     /// `Σ b / (1 + Σ a)`.
     pub dc_gain: f64,

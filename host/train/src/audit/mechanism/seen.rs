@@ -28,7 +28,7 @@ pub(super) struct Seen<'a> {
     linear: Option<Linear>,
     ledger: PathBuf,
     across: &'a mut Across,
-    /// Whether the file of the ledger is read at every step.
+    /// True if the file of the ledger is read at every step.
     reads_ledger: bool,
     open: Open,
     /// Steps released so far.
