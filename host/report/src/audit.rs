@@ -1,4 +1,4 @@
-//! What audits of the run found, if any ran, as `damper audit` recorded it.
+//! Results of the run's audits, if any ran, as `damper audit` recorded them.
 //!
 //! # Privacy
 //!
@@ -81,9 +81,9 @@ pub struct Audit {
     pub file: &'static str,
     /// True if the claim stood.
     pub passed: bool,
-    /// What was found, in a sentence.
+    /// The result in a sentence.
     pub verdict: String,
-    /// What it tried.
+    /// The claim that it tested.
     pub figures: Vec<Figure>,
 }
 

@@ -12,9 +12,9 @@ pub struct Difference {
     pub file: &'static str,
     /// Of what.
     pub of: &'static str,
-    /// What it claims.
+    /// The claimed value.
     pub claimed: String,
-    /// What follows from `events.json`, or from the rest of the claim.
+    /// The value that follows from `events.json`, or from the rest of the claim.
     pub found: String,
 }
 

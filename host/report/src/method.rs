@@ -1,4 +1,4 @@
-//! What was done to gradients, in words: each slot of the private step, its settings, and what one sample may add.
+//! The method in words: each slot of the private step, its settings, and the bound on one sample's contribution.
 
 use damper_core::filter::{Gain, LookAhead};
 use damper_core::schedule::{AnyNoise, NoiseSchedule};
@@ -11,7 +11,7 @@ use damper_train::{
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// What was done to gradients.
+/// The method.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MethodReport {
     /// The method's name, as the command line takes it.
@@ -28,7 +28,7 @@ pub struct MethodReport {
     pub clip_last: f32,
     /// The rule of clipping.
     pub clipping: String,
-    /// How far one sample moves what is released.
+    /// The largest effect of one sample on a release.
     pub sensitivity: String,
     /// The noise of each step beside the first's, `alpha_t`.
     pub noise_schedule: String,
@@ -288,7 +288,7 @@ pub struct GaLoreReport {
     pub projected: Vec<String>,
     /// Coordinates that the optimizer sees, of all tensors.
     pub coordinates: usize,
-    /// Where a basis comes from.
+    /// The source of a basis.
     pub basis: Cow<'static, str>,
 }
 

@@ -1,4 +1,4 @@
-//! What may be said of a run: computed again from what it recorded, and compared with what it claims.
+//! Statement of a run: computed again from its records, and compared with its claim.
 //!
 //! # Privacy
 //!
@@ -28,15 +28,15 @@ pub struct Statement {
     pub sampling_rate: f64,
     /// Steps that released something.
     pub steps: u64,
-    /// What priced them.
+    /// The accountant.
     pub accountant: Accountant,
     /// The guarantee in a sentence, or why there is none.
     pub guarantee: String,
     /// True if `guarantee` is one.
     pub guaranteed: bool,
-    /// What the guarantee rests on.
+    /// The assumptions of the guarantee.
     pub assumptions: Vec<String>,
-    /// What one sample is.
+    /// The meaning of one sample.
     pub sample: String,
     /// True if what the run claims is what its events say.
     pub agrees: bool,
@@ -58,7 +58,7 @@ pub struct Statement {
     pub files: Vec<Released>,
     /// The damper that computed this.
     pub damper: &'static str,
-    /// What the run says of itself.
+    /// The run's own report.
     pub record: TrainReport,
 }
 

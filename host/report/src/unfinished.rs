@@ -33,7 +33,7 @@ pub struct Unfinished {
     pub run: String,
     /// Steps of the whole plan.
     pub planned_steps: u32,
-    /// What the guarantee rests on.
+    /// The assumptions of the guarantee.
     pub assumptions: Vec<String>,
     /// The damper that computed this.
     pub damper: &'static str,

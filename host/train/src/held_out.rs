@@ -1,4 +1,4 @@
-//! What is released of the held-out rows, and what noisy metrics cost.
+//! Metrics of the held-out rows, and the privacy cost of noisy ones.
 //!
 //! # Privacy
 //!

@@ -1,4 +1,4 @@
-//! What is seen of the steps of a course, and held against what the price assumes.
+//! Observations of the steps of a course, compared with the assumptions of the accountant.
 
 mod draws;
 mod laws;

@@ -1,4 +1,4 @@
-//! What must hold of one step on two neighbouring data sets.
+//! Checks of one step on two neighbouring data sets.
 
 use super::case::{Case, Change};
 use crate::audit::sum_probe::SumProbe;
