@@ -28,10 +28,11 @@ use std::thread;
 use std::time::Instant;
 
 /// Why a block does not run, by the word after `skip-`.
-const REASONS: [(&str, &str); 6] = [
+const REASONS: [(&str, &str); 7] = [
     ("board", "needs a board's toolchain, or QEMU; `.ci/run firmware` runs it"),
     ("build", "builds or tests the project; CI does"),
     ("data", "needs data that is not in the repository"),
+    ("excerpt", "is a part of a program"),
     ("gpu", "needs a GPU"),
     ("install", "changes the machine"),
     ("long", "takes minutes"),
@@ -61,10 +62,10 @@ struct Tally {
 
 /// Runs a page to its end, or to the first block that fails.
 fn play(name: &str, tally: &Mutex<Tally>, python: bool, aloud: bool) {
-    let note = |what: Result<(), String>| {
+    let note = |what: Result<usize, String>| {
         let mut tally = tally.lock().unwrap();
         match what {
-            Ok(()) => tally.ran += 1,
+            Ok(blocks) => tally.ran += blocks,
             Err(problem) => tally.failed.push(format!("{name}:{problem}")),
         }
     };
@@ -77,7 +78,8 @@ fn play(name: &str, tally: &Mutex<Tally>, python: bool, aloud: bool) {
     let mut session = Session::new(&root(), Path::new(env!("CARGO_BIN_EXE_damper")));
     let mut blocks = page.blocks.as_slice();
     while let [first, rest @ ..] = blocks {
-        let alike = 1 + if first.code == Code::Python { page::leading_python(rest) } else { 0 };
+        let is_program = first.code == Code::Python && first.skip.is_none();
+        let alike = 1 + if is_program { page::leading_python(rest) } else { 0 };
         let (now, later) = blocks.split_at(alike);
         blocks = later;
         let skip = |why: String| *tally.lock().unwrap().skipped.entry(why).or_default() += alike;
@@ -94,7 +96,7 @@ fn play(name: &str, tally: &Mutex<Tally>, python: bool, aloud: bool) {
                     println!("{name}:{}: {:.1} s", first.line, start.elapsed().as_secs_f64());
                 }
                 let failed = result.is_err();
-                note(result);
+                note(result.map(|()| alike));
                 if failed {
                     return;
                 }
