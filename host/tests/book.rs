@@ -9,7 +9,7 @@
 //! - ` ```sh,skip-REASON ` does not run ([`REASONS`]), and is printed as skipped.
 //! - `<!-- before … -->` holds commands that readers do not see.
 //!
-//! `DAMPER_BOOK=resume` runs the pages whose path has this text, and prints what their commands say.
+//! `DAMPER_BOOK=resume,tutorials` runs the pages whose path has one of these, and prints what their commands say.
 
 #![cfg(unix)]
 
@@ -108,8 +108,9 @@ fn play(name: &str, tally: &Mutex<Tally>, python: bool, aloud: bool) {
 #[test]
 fn commands_run_and_say_what_the_book_says() {
     let chosen = std::env::var("DAMPER_BOOK").ok();
-    let pages: Vec<_> =
-        pages().into_iter().filter(|page| chosen.as_ref().is_none_or(|part| page.contains(part))).collect();
+    let is_chosen =
+        |page: &String| chosen.as_ref().is_none_or(|parts| parts.split(',').any(|part| page.contains(part)));
+    let pages: Vec<_> = pages().into_iter().filter(is_chosen).collect();
     let python = session::python_has_damper();
     let (tally, queue) = (Mutex::new(Tally::default()), Mutex::new(pages.iter()));
     thread::scope(|scope| {
