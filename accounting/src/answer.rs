@@ -1,4 +1,4 @@
-//! What `damper epsilon` and `damper calibrate` compute and print: plain data, the fixed JSON keys first.
+//! Results of `damper epsilon` and `damper calibrate`: plain data, the fixed JSON keys first.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use damper_core::accounting::event::{Event, Rate};
 
-/// What every ε here assumes; it stands beside the figure.
+/// Assumptions of every ε here; they are printed next to the figure.
 const RDP_ASSUMES: [&str; 5] = [
     NEIGHBOURS,
     SAMPLING,
@@ -58,7 +58,7 @@ fn assumptions(accountant: Accountant, neighbours: Neighbours, order: Option<f64
 /// The question of `damper epsilon`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EpsilonQuery {
-    /// Which bound.
+    /// The bound.
     pub accountant: Accountant,
     /// Standard deviation of the noise in clips.
     pub noise_multiplier: f64,
@@ -68,7 +68,7 @@ pub struct EpsilonQuery {
     pub steps: u64,
     /// δ.
     pub delta: f64,
-    /// What neighbouring data sets differ in.
+    /// The neighbour relation.
     pub neighbours: Neighbours,
     /// Multiplier of one-hot counts that each step releases next to the gradient.
     pub count_noise_multiplier: Option<f64>,
@@ -78,7 +78,7 @@ pub struct EpsilonQuery {
 /// the number of samples is given, the expected batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CalibrateQuery {
-    /// Which bound.
+    /// The bound.
     pub accountant: Accountant,
     /// ε.
     pub epsilon: Option<f64>,
@@ -112,7 +112,7 @@ pub struct AccountingResult {
     pub sampling_rate: f64,
     /// The number of draws.
     pub steps: u64,
-    /// Which accountant.
+    /// The accountant.
     pub accountant: Accountant,
     /// The Rényi order that gave ε; none where privacy loss distributions did.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,7 +125,7 @@ pub struct AccountingResult {
     /// And the expected batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_size: Option<u64>,
-    /// What neighbours differ in.
+    /// The neighbour relation.
     pub neighbours: Neighbours,
     /// The multiplier of counts released beside the gradient.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,7 +139,7 @@ pub struct AccountingResult {
     /// The grid that was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grid_bits: Option<u32>,
-    /// What the figure assumes.
+    /// The assumptions of the figure.
     pub assumptions: Vec<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! Which δ may be claimed for N samples.
+//! The allowed δ for N samples.
 
 use super::AccountingError;
 
@@ -7,7 +7,7 @@ pub(super) fn check_delta(delta: f64) -> Result<(), AccountingError> {
     if delta > 0.0 && delta < 1.0 { Ok(()) } else { Err(AccountingError::Delta(delta)) }
 }
 
-/// What is to be said about δ.
+/// A remark on δ.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DeltaVerdict {
     /// At most `N^-1.1`.

@@ -1,4 +1,4 @@
-//! What ε a noise multiplier gives, which multiplier an ε needs, and which δ may be claimed.
+//! Privacy accounting: ε of a noise multiplier, the multiplier for an ε, and the allowed δ.
 //!
 //! Two accountants price a run: [`pld`], which is tight, and the Rényi accountant of [`damper_core::accounting::renyi`], which a
 //! device's ledger adds up. Here are calibration of any one quantity, the refusals (one line each, naming the flag and the

@@ -52,7 +52,7 @@ struct Knot {
     at: u64,
     /// Steps between this multiplier and the next.
     between: u64,
-    /// How many of those this knot prices, in units of `1/WHOLE`.
+    /// The number of those that this knot accounts for, in units of `1/WHOLE`.
     place: u128,
 }
 
@@ -197,7 +197,7 @@ impl Plan {
         }
     }
 
-    /// What of this plan is spent at `delta`, step by step; nothing yet.
+    /// The privacy cost of this plan at `delta`, step by step; nothing yet.
     pub fn spent(&self, accountant: Accountant, delta: f64) -> Result<Spent, AccountingError> {
         Ok(Spent {
             knots: self.knots.iter().map(|knot| Knot::new(knot.event, 0)).collect(),

@@ -39,7 +39,7 @@ use knots::Knots;
 use libm::{exp, expm1, log, log1p, sqrt};
 use serde::Serialize;
 
-/// What the neighbouring data sets differ in.
+/// The neighbour relation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Neighbours {
@@ -72,7 +72,7 @@ const FARTHEST: f64 = 1000.0;
 const CUT: f64 = 2.0;
 /// The share of δ that those may be, of an upper bound.
 const LOST: f64 = 2e-4;
-/// How far a window reaches, in standard deviations of the tilted distribution; and what a lower bound may lose to folding.
+/// The width of a window, in standard deviations of the tilted distribution, and the loss of a lower bound to folding.
 const REACH: f64 = 9.0;
 const FOLDED: f64 = 1e-11;
 /// Multipliers from here on are priced as this one.
@@ -473,7 +473,7 @@ fn allowed(aim: &Aim) -> f64 {
     (SHARE * aim.epsilon).max(LEAST) * aim.tilt
 }
 
-/// What is read ends here.
+/// The end of the part that is read.
 fn above(aim: &Aim) -> f64 {
     (aim.epsilon + 30.0 / aim.tilt).max(aim.mean + aim.reach)
 }
@@ -671,7 +671,7 @@ mod tests {
         }
     }
 
-    /// Where Chernoff's bound is below what another pair costs, and only there, nothing is composed.
+    /// Nothing is composed if, and only if, Chernoff's bound is below the cost of another pair.
     #[test]
     fn moments_suffice_below_the_least() {
         let events = full(FULL[0]);

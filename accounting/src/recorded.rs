@@ -1,4 +1,4 @@
-//! What a run's folder records for an auditor: the events that were drawn, from which ε follows and nothing else is needed.
+//! The record of a run for an auditor: the events, from which ε follows without anything else.
 
 use super::delta::check_delta;
 use super::pld::Neighbours;
@@ -24,7 +24,7 @@ pub struct RecordedEvent {
     pub sampling_rate_numerator: u64,
     /// σ over the sensitivity, all releases of the draw together.
     pub noise_multiplier: f64,
-    /// How many draws.
+    /// Number of draws.
     pub times: u64,
 }
 
@@ -36,7 +36,7 @@ impl RecordedEvent {
     }
 }
 
-/// How the samples of a step were chosen.
+/// The sampler of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sampler {
@@ -81,10 +81,10 @@ pub struct Recorded {
     pub delta: f64,
     /// The accountant of the run's claim.
     pub accountant: Accountant,
-    /// Whether the run was private; none in a record of an earlier version.
+    /// True if the run was private; none in a record of an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunKind>,
-    /// How samples were chosen.
+    /// The sampler.
     #[serde(default, skip_serializing_if = "Sampler::is_poisson")]
     pub sampler: Sampler,
     /// Steps that released something, where an event is an epoch of them.
@@ -103,7 +103,7 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// What was drawn, by coins and uncut.
+    /// The Poisson draws, without truncation.
     #[must_use]
     pub fn new(accountant: Accountant, delta: f64, events: &[(Event, u64)]) -> Self {
         let events = events.iter().map(RecordedEvent::new).collect();

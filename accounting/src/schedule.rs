@@ -10,7 +10,7 @@ use damper_core::noise::MAX_SIGMA;
 /// The draws of a run and their noise, up to the size that is to be found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule<'a> {
-    /// What prices it.
+    /// The accountant.
     pub accountant: Accountant,
     /// The rate of every draw.
     pub rate: Rate,

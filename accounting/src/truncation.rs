@@ -31,7 +31,7 @@ pub struct Truncation {
 pub struct Truncated {
     /// The price at `delta`.
     pub price: EpsilonBound,
-    /// What is left of δ: that of the run that cuts no draw.
+    /// The rest of δ: that of the run without truncation.
     pub delta: f64,
 }
 
@@ -69,7 +69,7 @@ impl Truncation {
             .min(1.0)
     }
 
-    /// What is left of `delta` beside a guarantee at `epsilon`, rounded down; an error where nothing is.
+    /// The rest of `delta` next to a guarantee at `epsilon`, rounded down; an error if nothing is left.
     pub fn left(&self, delta: f64, epsilon: f64, any: f64) -> Result<f64, AccountingError> {
         let taken = mul_up(add_up(1.0, exp_up(epsilon)), any);
         let left = -sub_up(taken, delta);

@@ -159,7 +159,7 @@ pub(crate) fn writable_beside<T>(head: &Head, out: *mut T, others: [*const f32; 
     Ok(())
 }
 
-/// Whether a result may be written, before anything is done that would be lost.
+/// Checks that a result may be written, before anything is done that would be lost.
 pub(crate) fn writable<T>(head: &Head, out: *mut T) -> FfiResult {
     apart(span(out, 1)?, head.span())
 }

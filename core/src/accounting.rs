@@ -1,5 +1,5 @@
-//! What a run costs in privacy: events say what happened, the Rényi curve prices them, the ledger spends them,
-//! and a filter where steps are chosen online.
+//! Privacy accounting: events record what happened, the Rényi curve composes them, the ledger charges them,
+//! and a filter if steps are chosen online.
 
 pub mod event;
 mod filter;

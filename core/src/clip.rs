@@ -1,4 +1,4 @@
-//! What one sample may add.
+//! Clipping: the bound on one sample's contribution.
 //!
 //! A rule of clipping turns the norm of a sample's mixed gradient into a divisor `d`: the sample adds `g · C/d`. That its
 //! norm is at most `C` does not rest on the rule: it is enforced on what is summed, on the grid in integers (see
@@ -27,7 +27,7 @@ use crate::mutant::{self, Mutant};
 use crate::numerics::function::sqrt_f32;
 use crate::numerics::reduce::sum_of_squares;
 
-/// How one layer of a sample reaches its sum.
+/// The treatment of one layer of a sample before it is summed.
 pub(crate) trait AddLayer<W> {
     /// Adds the layer's coordinates, which come in `pieces` and have this norm, clipped to its share of the threshold.
     fn add_layer(&self, layer: Layer, norm: f32, pieces: Pieces<'_>, sum: &mut [W]);

@@ -33,7 +33,7 @@ use rand_core::Rng;
 /// Grid units of a count of 1.
 pub const UNIT: u32 = 1 << 12;
 
-/// What each sample of a step is counted for, by the norm of its mixed, unclipped gradient.
+/// The counts of a step: each sample is counted by the norm of its combined, unclipped gradient.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Query {
     /// Nothing is counted.
@@ -53,7 +53,7 @@ pub enum Query {
 }
 
 impl Query {
-    /// How many counts the answer has.
+    /// Returns the number of counts.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -63,7 +63,7 @@ impl Query {
         }
     }
 
-    /// Whether nothing is counted.
+    /// Returns true if nothing is counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -1,4 +1,4 @@
-//! What can go wrong, by remedy: fix the configuration ([`ConfigError`]), fix the call ([`CallError`]), or stop
+//! Errors by remedy: fix the configuration ([`ConfigError`]), fix the call ([`CallError`]), or stop
 //! ([`OpenError`]).
 
 use core::fmt;
@@ -9,7 +9,7 @@ use core::fmt;
 pub struct ConfigError {
     /// The parameter, in words: `sampling rate`, `noise multiplier`.
     pub parameter: &'static str,
-    /// What it must be.
+    /// The allowed range.
     pub must_be: &'static str,
 }
 
@@ -36,7 +36,7 @@ impl core::error::Error for ConfigError {}
 pub enum CallError {
     /// A slice has the wrong number of elements.
     Length {
-        /// Which slice.
+        /// The slice.
         what: &'static str,
         /// Elements it must have.
         expected: usize,

@@ -37,13 +37,13 @@ pub fn mix(index: usize, weight: f32, parts: &[&[f32]], mixed: &mut [f32]) {
 
 /// A filter with memory `S`, the caller's. The filter itself is a small configuration.
 pub trait Filter<S: ?Sized>: Clone {
-    /// What one step's pieces share.
+    /// Constants that the segments of one step share.
     type Step: Copy;
 
-    /// How many points a step wants each sample's gradient at; at least 1.
+    /// Returns the number of evaluation points of each sample's gradient in a step, at least 1.
     fn eval_points(&self, state: &S) -> usize;
 
-    /// Whether gradients are wanted at the parameters alone at every step, with weight 1: only such a filter can be inside
+    /// Returns true if every step evaluates at the parameters alone, with weight 1: only such a filter can be inside
     /// another.
     fn evaluates_at_params(&self) -> bool {
         true
@@ -70,7 +70,7 @@ pub trait Filter<S: ?Sized>: Clone {
     /// Begins a step: advances the scalars.
     fn begin(&self, state: &mut S) -> Self::Step;
 
-    /// Whether it hands every gradient on as it is: then nothing is applied.
+    /// Returns true if the filter is the identity: then nothing is applied.
     fn is_identity(&self) -> bool {
         false
     }

@@ -85,7 +85,7 @@ macro_rules! word {
 word!(i32);
 word!(i64);
 
-/// How fine the grid is: the clip is `2^bits` units.
+/// Resolution of the grid: the clipping threshold is `2^bits` units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grid {
     bits: u32,
@@ -119,7 +119,7 @@ impl Grid {
         self.bits
     }
 
-    /// Whether `expected_batch` samples and noise of `sigma` units could come near the edge of `i32`: eight times the
+    /// Returns true if `expected_batch` samples and noise of `sigma` units may come near the edge of `i32`: eight times the
     /// batch, all aligned, plus twelve standard deviations.
     #[must_use]
     pub fn may_overflow_i32(self, expected_batch: u32, sigma: u32) -> bool {
@@ -137,7 +137,7 @@ impl Grid {
         }
     }
 
-    /// What one grid unit of the sum is worth in the released mean: `C · 2^-bits / B`.
+    /// Returns the value of one grid unit of the sum in the released mean: `C · 2^-bits / B`.
     pub(crate) fn mean_unit(self, clip: f32, expected_batch: u32) -> f32 {
         clip / self.unit() as f32 / expected_batch as f32
     }

@@ -1,4 +1,4 @@
-//! What most programs use: `use damper_core::prelude::*`.
+//! Items that most programs use: `use damper_core::prelude::*`.
 
 pub use crate::accounting::{Due, Ledger, Rate, ReadStore, Receipt, Record, Store, Volatile};
 pub use crate::dp_sgd::{DpSgd, DpSgdConfig, DpSgdState, DpSgdStep};

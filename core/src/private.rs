@@ -136,22 +136,22 @@ use crate::noise::sealed::{Inside, Sealed};
 use crate::numerics::basis::Basis;
 use rand_core::Rng;
 
-/// How clipped gradients are summed and released. Sealed: a closed set, so that nobody passes one that breaks the proof.
+/// Summation and release of clipped gradients. Sealed: a closed set, so that nobody passes one that breaks the proof.
 pub trait Mechanism: Copy + PartialEq + Sealed {
-    /// What sums are kept in: a [`SumWord`].
+    /// The type of a sum: a [`SumWord`].
     type Word: Copy + Default;
 
     /// Standard deviation of the noise over the clip, as it runs.
     fn multiplier(&self) -> f64;
 
-    /// Whether `clip` can be represented.
+    /// Returns true if `clip` can be represented.
     ///
     /// # Errors
     ///
     /// Zero, negative, not finite, or too small for the arithmetic.
     fn check_clip(&self, clip: f32) -> Result<(), ConfigError>;
 
-    /// Whether the noise can be priced.
+    /// Returns true if the noise can be accounted.
     ///
     /// # Errors
     ///
@@ -270,7 +270,7 @@ impl<'a> Released<'a> {
 pub struct ReleasedBuffer<B> {
     grad: B,
     noise_std: f64,
-    /// Whether anything was kept: before, there is nothing to take for released.
+    /// Returns true if anything was stored: before, there is no released value to load.
     kept: bool,
 }
 

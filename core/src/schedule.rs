@@ -16,7 +16,7 @@ pub use noise::NoiseSchedule;
 
 use crate::error::ConfigError;
 
-/// What changes from step to step by declaration. A function of the step's number: what it gives is priced in advance.
+/// Declared changes from step to step. A function of the step's number, so its values are accounted in advance.
 ///
 /// Sealed: a schedule that remembers, or is told what was released, would choose its noise online past the price of what was
 /// declared. For that there is [`RenyiFilter`](crate::accounting::RenyiFilter).

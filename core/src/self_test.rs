@@ -15,7 +15,7 @@
 use core::fmt;
 use core::hint::black_box;
 
-/// How the arithmetic differs from what the recorded bits are of.
+/// A difference of this processor's arithmetic from that of the recorded bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

@@ -189,18 +189,18 @@ use crate::threshold::{Fixed, Threshold};
 use adder::Adder;
 use core::convert::Infallible;
 
-/// What fills the slots of a step. The defaults are those of DP-SGD on a device.
+/// The parts in the slots of a step. The defaults are those of DP-SGD on a device.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Slots<F = Identity, O = Sgd, M = DiscreteGaussian<i32>, T = Fixed, C = FlatL2, S = Constant> {
-    /// What is done to released gradients.
+    /// The filter on released gradients.
     pub filter: F,
-    /// How parameters follow.
+    /// The update of the parameters.
     pub optimizer: O,
-    /// How sums are kept and released.
+    /// The storage and release of sums.
     pub mechanism: M,
-    /// Which clip each step uses.
+    /// The clipping threshold of each step.
     pub threshold: T,
-    /// What one sample may add.
+    /// The bound on one sample's contribution.
     pub clip: C,
     /// The learning rate of each step, and its noise beside the mechanism's own.
     pub schedule: S,
@@ -248,7 +248,7 @@ impl<B, FS, OS, TS> StepState<B, FS, OS, TS> {
     }
 }
 
-/// What is remembered from step to step, and follows from what was released. The sum is not part of it.
+/// State from step to step, a function of released values. The sum is not part of it.
 impl<B, FS: SaveState, OS: SaveState, TS: SaveState> SaveState for StepState<B, FS, OS, TS> {
     fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
         self.filter.each(take);
@@ -500,7 +500,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         priced.map_err(|_| CallError::Order(NO_PRICE))
     }
 
-    /// What a receipt is bound to.
+    /// The step and configuration that a receipt is bound to.
     fn charged_noise(&self, factor: Option<f64>, mechanism: &M) -> ChargedNoise {
         ChargedNoise {
             factor,

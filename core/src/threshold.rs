@@ -24,7 +24,7 @@ pub use crate::count::{AllCounts, CountNoise, Counts, Query, ReleasedCounts};
 
 use crate::numerics::digest::Digest;
 
-/// What a threshold may know of a step beside its counts: constants declared in advance.
+/// Inputs of a threshold other than counts: constants declared in advance.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StepConstants {
     /// The multiplier of the gradient's noise at this step, `σ_T`.
@@ -51,7 +51,7 @@ pub trait Threshold: Clone {
     /// The clip of the coming step.
     fn clip(&self, state: &Self::State) -> f32;
 
-    /// What the samples of the coming step are counted for.
+    /// Returns the counts to take in the coming step.
     fn query(&self, _state: &Self::State) -> Query {
         Query::None
     }
@@ -64,7 +64,7 @@ pub trait Threshold: Clone {
     /// Learns from the counts released at a step.
     fn update(&self, _state: &mut Self::State, _released: &ReleasedCounts<'_>, _facts: StepConstants) {}
 
-    /// What two runs are compared by: the clip of the coming step and its histogram's range, 0 without one.
+    /// Returns the values that two runs are compared by: the clip of the coming step and its histogram's range, 0 without one.
     fn digest(&self, state: &Self::State) -> Digest {
         let range = match self.query(state) {
             Query::Histogram { range, .. } => range,

@@ -43,7 +43,7 @@ pub const HEADER: usize = 60;
 /// Bytes after it.
 pub const CHECKSUM: usize = 8;
 
-/// What an update says about itself. Two may be added if they differ in `device` alone.
+/// The header of an update. Two may be added if they differ in `device` alone.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Header {
     /// The number of the federation's run.
@@ -234,7 +234,7 @@ impl<'a> Update<'a> {
         }
     }
 
-    /// What it says about itself.
+    /// The header.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header

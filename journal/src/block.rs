@@ -9,10 +9,10 @@ use embedded_storage::nor_flash::NorFlash;
 /// Bytes of a block. Writes and reads are whole blocks, aligned to their size.
 pub(crate) const BYTES: u32 = 32;
 
-/// What a block says: its kind, a number, the fingerprint (low word first), and three words of its own.
+/// The content of a block: its kind, a number, the fingerprint (low word first), and three words of its own.
 pub(crate) type Words = [u32; 7];
 
-/// What was found where a block may be.
+/// The state of a place for a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Block {
     /// Every bit is 1: erased.
@@ -23,7 +23,7 @@ pub(crate) enum Block {
     Damaged,
 }
 
-/// Whether blocks fit the words of a flash.
+/// Returns true if blocks fit the words of a flash.
 pub(crate) const fn fits<F: NorFlash>() -> bool {
     let bytes = BYTES as usize;
     F::WRITE_SIZE != 0 && F::READ_SIZE != 0 && bytes.is_multiple_of(F::WRITE_SIZE) && bytes.is_multiple_of(F::READ_SIZE)

@@ -1,4 +1,4 @@
-//! What a journal belongs to: a fingerprint of the run's configuration, and the budget that its ledger or filter keeps.
+//! The owner of a journal: a fingerprint of the run's configuration, and the budget of its ledger or filter.
 
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;

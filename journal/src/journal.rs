@@ -79,7 +79,7 @@ pub enum JournalError<E> {
     Corrupted,
     /// A charge that is not above the one before it.
     Backwards,
-    /// What was written or erased does not read back.
+    /// Written or erased words do not read back.
     Worn,
 }
 
@@ -119,7 +119,7 @@ struct Payment {
     divergence: u64,
 }
 
-/// What is in a slot.
+/// The content of a slot.
 enum Slot {
     Blank,
     /// A charge, its number, and whether all copies are whole.
@@ -219,7 +219,7 @@ impl<F: NorFlash> Journal<F> {
         }
     }
 
-    /// What is persisted: what a ledger or a filter resumes from.
+    /// Returns the persisted record, from which a ledger or a filter resumes.
     #[must_use]
     pub fn record(&self) -> Record {
         let Payment { paid, divergence } = self.newest;

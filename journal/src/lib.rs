@@ -1,4 +1,4 @@
-//! Where a device or an enclave keeps the privacy ledger, so that no restart forgets what was charged.
+//! The privacy ledger of a device or an enclave in persistent storage: no restart forgets a charge.
 //!
 //! ```text
 //! core::accounting::Store

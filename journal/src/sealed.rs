@@ -72,7 +72,7 @@ pub trait Vault {
     fn get(&mut self) -> Result<Option<[u8; BLOB]>, Self::Error>;
 }
 
-/// What each count of the counter may pay for.
+/// The charge that each count of the counter allows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Allowance {
@@ -199,7 +199,7 @@ impl<C: MonotonicCounter, V: Vault> Sealed<C, V> {
         Ok(Self { counter, vault, run, allowance, origin, count: Some(count), paid, divergence })
     }
 
-    /// What is charged: what a ledger or a filter resumes from.
+    /// Returns the charged record, from which a ledger or a filter resumes.
     #[must_use]
     pub fn record(&self) -> Record {
         Record { budget: self.run.budget, paid: self.paid, divergence: self.divergence, order: self.run.order }
@@ -207,7 +207,7 @@ impl<C: MonotonicCounter, V: Vault> Sealed<C, V> {
 }
 
 impl Allowance {
-    /// What so many counts may pay for: steps, and a divergence that is rounded up.
+    /// Returns the charge that so many counts allow: steps, and a divergence that is rounded up.
     fn times(&self, counts: u64) -> (u32, f64) {
         let steps = u32::try_from(counts).unwrap_or(u32::MAX).saturating_mul(self.steps);
         (steps, if self.divergence == 0.0 { 0.0 } else { mul_up(from_u64_up(counts), self.divergence) })

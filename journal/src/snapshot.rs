@@ -54,7 +54,7 @@ pub enum SnapshotError<E> {
     TooLong,
     /// The newest snapshot is of a state of another shape, or there is none.
     Length,
-    /// What was written does not read back.
+    /// Written words do not read back.
     Worn,
 }
 
@@ -87,7 +87,7 @@ pub struct Snapshots<F> {
 
 #[derive(Clone, Copy, Debug)]
 struct Head {
-    /// Where its half begins.
+    /// The start of its half.
     at: u32,
     paid: u32,
     words: u32,
@@ -135,7 +135,7 @@ impl<F: NorFlash> Snapshots<F> {
         Ok(snapshots)
     }
 
-    /// How many steps were charged when the newest snapshot was taken.
+    /// Returns the number of charged steps when the newest snapshot was taken.
     #[must_use]
     pub fn newest(&self) -> Option<u32> {
         self.newest.map(|head| head.paid)
@@ -246,7 +246,7 @@ impl<F: NorFlash> Snapshots<F> {
     }
 }
 
-/// How many words of flash a state takes, and a CRC-32 of its shape: owners' names, and kinds and numbers of values.
+/// Returns the number of flash words of a state, and a CRC-32 of its shape: owners' names, and kinds and numbers of values.
 fn shape_of(memory: &mut dyn SaveState) -> (u32, u32) {
     let (mut words, mut shape) = (0u32, !0);
     memory.each(&mut |field| {

@@ -14,7 +14,7 @@ pub enum ReplayError<E> {
     Pack(PackError),
 }
 
-/// What is wrong with a pack.
+/// An error of a pack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PackError {
@@ -30,7 +30,7 @@ pub enum PackError {
     Call(CallError),
     /// The pack needs more memory.
     Memory {
-        /// Which.
+        /// The part.
         of: Vector,
         /// Elements needed.
         needed: usize,

@@ -118,16 +118,16 @@ use pack::Reader;
 
 /// The set that runs everywhere: kernels, whole steps, and 200 steps of every method under every mechanism, with 19 parameters.
 pub static BASE: &[u8] = include_bytes!("vectors/base.pack");
-/// What every target must say of [`BASE`].
+/// The text that every target must print for [`BASE`].
 pub static BASE_SAID: &str = include_str!("vectors/base.txt");
-/// What else the core has: ledgers and Rényi filters, updates, other generators and mechanisms, sums that were clipped elsewhere.
+/// The other parts of the core: ledgers and Rényi filters, updates, other generators and mechanisms, sums that were clipped elsewhere.
 pub static FURTHER: &[u8] = include_bytes!("vectors/further.pack");
-/// What every target must say of [`FURTHER`].
+/// The text that every target must print for [`FURTHER`].
 pub static FURTHER_SAID: &str = include_str!("vectors/further.txt");
 /// The set of long vectors: 200 steps of every method with 1,030 parameters, over the edges of blocks and chunks of coordinates, in
 /// 50 KB.
 pub static WIDE: &[u8] = include_bytes!("vectors/wide.pack");
-/// What every target that plays it must say of [`WIDE`].
+/// The text that every target that plays it must print for [`WIDE`].
 pub static WIDE_SAID: &str = include_str!("vectors/wide.txt");
 
 /// Plays a pack from the beginning to its end; a line a group goes to `say`.

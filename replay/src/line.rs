@@ -1,4 +1,4 @@
-//! What a replay says.
+//! The lines of a replay.
 
 use super::pack::Name;
 use super::summary::Summary;
@@ -7,11 +7,11 @@ use core::fmt;
 /// A value of a kernel that differs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Value {
-    /// Which value, from 0.
+    /// The index of the value, from 0.
     pub index: u32,
     /// Its bits.
     pub found: u64,
-    /// What they must be.
+    /// The expected values.
     pub recorded: u64,
 }
 
@@ -60,13 +60,13 @@ impl Parts {
         self.0 |= u8::from(differs) << part as u8;
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether this is one of them.
+    /// Returns true if this is one of them.
     #[must_use]
     pub fn contains(self, part: Part) -> bool {
         self.0 >> part as u8 & 1 == 1
@@ -87,21 +87,21 @@ impl fmt::Display for Parts {
     }
 }
 
-/// Where a run parted from what was recorded.
+/// The place of a run's mismatch with its record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mismatch {
     /// Steps after which it was still the same.
     pub after: u32,
     /// Steps after which it was not.
     pub by: u32,
-    /// What differs there.
+    /// The state that differs there.
     pub parts: Parts,
 }
 
 /// One line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Line {
-    /// What is played.
+    /// The group that is played.
     Set {
         /// The set's name.
         name: Name,
@@ -125,7 +125,7 @@ pub enum Line {
         steps: u32,
         /// The digest of its parameters at the end, as they are here.
         params: u64,
-        /// Where it parted.
+        /// The mismatch.
         mismatch: Option<Mismatch>,
     },
     /// Rounds whose updates were emitted.
@@ -136,7 +136,7 @@ pub enum Line {
         rounds: u32,
         /// The digest of all bytes, as they are here.
         bytes: u64,
-        /// Where they parted.
+        /// The mismatch.
         mismatch: Option<Mismatch>,
     },
     /// All were played.
@@ -168,7 +168,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// Where a run parted, if it did.
+/// The mismatch of a run, if there is one.
 struct Told<'a>(&'a Option<Mismatch>);
 
 impl fmt::Display for Told<'_> {

@@ -4,9 +4,9 @@ use super::error::PackError;
 use super::grammar::LONGEST_NAME;
 use damper_core::numerics::digest::Digest;
 
-/// Where a pack's bytes come from, once, in order: flash, a file over semihosting.
+/// The source of a pack's bytes, once, in order: flash, a file over semihosting.
 pub trait Source {
-    /// What can go wrong.
+    /// The error of a read.
     type Error;
 
     /// Fills `out` with the next bytes.
@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
         Self { read, failed: false, digest: Digest::default() }
     }
 
-    /// Whether the source failed.
+    /// Returns true if the source failed.
     pub(super) fn failed(&self) -> bool {
         self.failed
     }

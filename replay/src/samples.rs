@@ -34,7 +34,7 @@ pub(super) struct Numbers(pub(super) u64);
 const SIGN: u32 = 0x8000_0000;
 const MANTISSA: u32 = 0x007f_ffff;
 
-/// What samples are made of.
+/// The source of a sample's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// With the gradient `x/4 − z`.
@@ -76,7 +76,7 @@ pub(super) fn inject_non_finite(kind: Kind, t: u32, out: &mut [f32]) {
     }
 }
 
-/// How many ordinary samples step `t` takes.
+/// Returns the number of ordinary samples of step `t`.
 pub(super) fn ordinary(t: u32) -> u32 {
     (t.wrapping_mul(5).wrapping_add(3)) % 7
 }

@@ -1,4 +1,4 @@
-//! What charges steps: ledgers and Rényi filters, as kernels and in runs.
+//! Budget trackers: ledgers and Rényi filters, as functions and in runs.
 
 use super::compared::Compared;
 use super::error::PackError;
@@ -10,7 +10,7 @@ use damper_core::numerics::digest::Digest;
 /// The number of the first step that a filter is charged for: 2³¹, as its page says.
 const FIRST: u32 = 1 << 31;
 
-/// What charges the steps of a run.
+/// The budget tracker of a run.
 pub(super) enum BudgetTracker {
     Ledger(Ledger<Volatile>),
     Filter { filter: RenyiFilter, rate: Rate },
@@ -51,7 +51,7 @@ impl BudgetTracker {
     }
 }
 
-/// How often a factor that was refused is doubled.
+/// The number of times that a refused factor is doubled.
 const DOUBLINGS: u32 = 2;
 
 /// The factor of a step that a filter is to charge, chosen from what was released.
@@ -93,7 +93,7 @@ impl Store for Kept {
     }
 }
 
-/// What happens to a ledger or a filter.
+/// An operation on a ledger or a filter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Happening {
     Paid,
@@ -121,7 +121,7 @@ fn number(paid: Result<u32, OpenError<()>>) -> u64 {
     })
 }
 
-/// What a ledger counts and persists.
+/// The counts and the record of a ledger.
 pub(super) fn ledger(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
     let (budget, reserve) = (pack.u32(), pack.u32());
     let mut ledger = Ledger::resume(Kept::EMPTY, budget, 0).with_reserve(reserve);
@@ -143,7 +143,7 @@ pub(super) fn ledger(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
     Ok(compared)
 }
 
-/// What a Rényi filter admits and has spent.
+/// The steps that a Rényi filter allows, and its privacy cost.
 pub(super) fn filter(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
     let (order, epsilon, delta) = (pack.u32(), pack.f64(), pack.f64());
     let mut filter = RenyiFilter::new(order, epsilon, delta)?;

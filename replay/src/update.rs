@@ -19,7 +19,7 @@ use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Sender, Slots, StepState};
 use damper_core::threshold::Fixed;
 
-/// How the rounds went.
+/// The result of the rounds.
 pub(super) struct Ended {
     pub(super) rounds: u32,
     /// The digest of all bytes.

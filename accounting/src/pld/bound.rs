@@ -1,6 +1,6 @@
 //! The side on which figures err.
 
-/// Which way figures err.
+/// The direction in which figures err.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Bound {
     /// δ is at most this.

@@ -198,7 +198,7 @@ fn power(z: Complex<f64>, n: u64) -> Complex<f64> {
     }
 }
 
-/// Where δ is read on the grid.
+/// The point of the grid at which δ is read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     /// The tilt.
@@ -207,7 +207,7 @@ pub(super) struct Window {
     pub step: f64,
     /// The multiple above which nothing is read.
     pub top: i64,
-    /// What a tilted distribution may have folded into what is read; of a lower bound only.
+    /// The mass that a tilted distribution may fold into the part that is read; of a lower bound only.
     pub folded: f64,
 }
 

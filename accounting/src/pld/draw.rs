@@ -11,7 +11,7 @@ use super::gaussian::{Cells, Nodes, Point};
 use damper_core::accounting::event::Rate;
 use libm::{exp, expm1, log, log1p};
 
-/// How the two data sets differ.
+/// The difference of the two data sets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Direction {
     /// The sample is observed: (P, Q).
@@ -33,7 +33,7 @@ pub(super) struct Losses {
     pub atoms: Vec<Atom>,
     /// Mass whose loss is not among `atoms`: infinite in an upper bound.
     pub beyond: f64,
-    /// What the second distribution has there: 0 in an upper bound.
+    /// The mass of the second distribution there: 0 in an upper bound.
     pub second: f64,
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Point {
     pub ln_mass: f64,
     /// `ln (N₁{point} / N₀{point})`.
     pub ln_ratio: f64,
-    /// What either may be off by.
+    /// The largest error of either.
     pub slack: f64,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Nodes {
 /// Intervals of the pair, each merged into a point, in ascending order of `ln_ratio`; what lies outside is dropped.
 pub(super) type Cells = Vec<Point>;
 
-/// How many nodes there are on each side of the middle, so that N₀ has at most `e^{−reach²/2}` below the first.
+/// The number of nodes on each side of the middle, so that N₀ has at most `e^{−reach²/2}` below the first.
 pub(super) fn side(sigma: f64, spacing: f64, reach: f64) -> i64 {
     ((reach + 0.5 / sigma) / spacing).ceil() as i64
 }

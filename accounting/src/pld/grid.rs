@@ -167,7 +167,7 @@ pub(super) fn merge(losses: &Losses, tilt: f64, step: f64, len: usize) -> Folded
     folded.normalized(ln_moment, 1e-12)
 }
 
-/// What is left between the points gathered from both ends.
+/// The rest between the points gathered from both ends.
 struct Bulk {
     mass: f64,
     /// Its mean loss, less the offset.

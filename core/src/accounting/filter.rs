@@ -123,7 +123,7 @@ impl RenyiFilter {
         self.after(event).is_some()
     }
 
-    /// What is spent after this step, if that is within the budget.
+    /// The privacy cost after this step, if it is within the budget.
     fn after(&self, event: &Event) -> Option<f64> {
         let cost = divergence_at_integer(event, self.order);
         let spent = if cost == 0.0 { self.spent } else { add_up(self.spent, cost) };

@@ -44,7 +44,7 @@ impl<'l> Due<'l> {
         self.receipt
     }
 
-    /// What must be durable before the step opens; none if an earlier record covers this step
+    /// The record that must be durable before the step opens; none if an earlier record covers this step
     /// ([`with_reserve`](super::Ledger::with_reserve)).
     #[must_use]
     pub fn record(&self) -> Option<Record> {

@@ -67,7 +67,7 @@ pub fn divergence_at_integer(event: &Event, order: u32) -> f64 {
     if ln_moment == 0.0 { 0.0 } else { div_up(ln_moment, f64::from(order) - 1.0) }
 }
 
-/// What an ε is, and the order that gave it.
+/// An ε, and the order that gave it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Epsilon {
     /// ε, at least 0, +∞ where nothing can be claimed.

@@ -1,6 +1,6 @@
-//! Where a ledger or a filter is persisted, so that a crash, a power cut or a restart cannot forget what was charged.
+//! Persistence of a ledger or a filter: no crash, power cut or restart forgets a charge.
 
-/// What survives a restart.
+/// A place that survives a restart.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Record {

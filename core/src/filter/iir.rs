@@ -222,7 +222,7 @@ impl<B, const ORDER: usize> IirState<B, ORDER> {
     }
 }
 
-/// What the pieces of one of a filter's steps share: `1/c_t`.
+/// The constant that the segments of one step share: `1/c_t`.
 #[derive(Clone, Copy, Debug)]
 pub struct IirStep(f32);
 

@@ -46,7 +46,7 @@ use crate::optimizer::piece;
 use crate::private::Released;
 use crate::state::{SaveState, StateField};
 
-/// Where the gain comes from.
+/// The source of the gain.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Gain {
     /// `κ` at every step, from 0.001 to 1.
@@ -62,7 +62,7 @@ pub enum Gain {
     },
 }
 
-/// Where the gradients of a sample are taken.
+/// The evaluation points of a sample's gradients.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum LookAhead {
     /// One gradient, at `x_t + ((1−κ)/κ)·d_{t−1}`.
@@ -142,7 +142,7 @@ impl Kalman {
         }
     }
 
-    /// Where a step with this gain wants gradients. A filter that has not `started` takes one, at `x_t`.
+    /// The evaluation points of a step with this gain. A filter that has not `started` takes one, at `x_t`.
     // Once where flash is short.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn look_ahead(&self, started: bool, gain: f64) -> Look {
@@ -162,11 +162,11 @@ impl Kalman {
     }
 }
 
-/// Where one step's gradients are wanted.
+/// The evaluation points of one step.
 struct Look {
-    /// How far ahead is ahead.
+    /// The distance of the point ahead.
     gamma: f32,
-    /// Whether the first point is; the second always is.
+    /// True if the first point is ahead; the second always is.
     ahead: bool,
     /// Of the first point and of the second, if there is one.
     weights: (f32, Option<f32>),
@@ -208,7 +208,7 @@ impl<B> KalmanState<B> {
     }
 }
 
-/// What the pieces of one of the filter's steps share.
+/// Constants that the segments of one step share.
 #[derive(Clone, Copy, Debug)]
 pub struct KalmanStep {
     /// `1−κ` and `κ`; `None`: the released gradient is the filtered one.

@@ -75,7 +75,7 @@ impl<F, const K: usize> PerSampleMomentum<F, K> {
         Ok(Self { weights, tails, iterates, inner })
     }
 
-    /// How many words [`PerSampleMomentumState`]'s iterates must have for `dim` parameters: `(k−1)·D`.
+    /// Returns the length of [`PerSampleMomentumState`]'s iterates for `dim` parameters: `(k−1)·D`.
     #[must_use]
     pub fn iterates_len(&self, dim: usize) -> usize {
         self.past().saturating_mul(dim)
@@ -112,9 +112,9 @@ fn weigh(beta: f64, normalised: bool, powers: &mut [f64], weights: &mut [f32], t
 pub struct PerSampleMomentumState<B, S> {
     /// `[k−1, D]`, a ring.
     iterates: B,
-    /// Where the last iterate that was left lies.
+    /// Index of the last iterate that was left.
     slot: usize,
-    /// How many there are.
+    /// Number of iterates.
     seen: usize,
     inner: S,
 }

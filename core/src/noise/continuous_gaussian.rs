@@ -30,7 +30,7 @@ pub struct ContinuousGaussian {
     multiplier: f32,
 }
 
-/// Where squares of f32 that underflow could matter to a norm: a layer's clip is at least 2⁻²² of this.
+/// The norm below which squares of f32 that underflow could matter: a layer's clip is at least 2⁻²² of this.
 const LEAST_CLIP: f32 = 1.0 / (1u64 << 38) as f32;
 
 impl ContinuousGaussian {

@@ -2,7 +2,7 @@
 
 use super::sealed;
 
-/// What random words are for. Purposes never share a stream.
+/// Purpose of random words. Purposes never share a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Purpose {
@@ -24,10 +24,10 @@ pub enum Purpose {
     RunKey = 8,
 }
 
-/// Where in the run random words are used.
+/// The address of random words in a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address {
-    /// What for.
+    /// The purpose.
     pub purpose: Purpose,
     /// Number of the step.
     pub step: u32,
@@ -42,7 +42,7 @@ pub trait Generator: sealed::Sealed {
     where
         Self: 'a;
 
-    /// Whether the words are secret. Where this is false the run is a simulation, and every output says so.
+    /// Returns true if the words are secret. If it returns false, the run is a simulation, and every output says so.
     fn is_private(&self) -> bool;
 
     /// The words at `address`, from the first.

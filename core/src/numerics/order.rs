@@ -5,25 +5,25 @@
 //!
 //! Numbers from 0 on are ordered as their bits; what is no number lies above all of them.
 
-/// Whether `x` is a number above 0.
+/// Returns true if `x` is a number above 0.
 #[must_use]
 pub fn is_above_zero(x: f64) -> bool {
     (1..=f64::INFINITY.to_bits()).contains(&x.to_bits())
 }
 
-/// Whether `x` is from `least` to `most`, both above 0.
+/// Returns true if `x` is from `least` to `most`, both above 0.
 #[must_use]
 pub fn is_within(x: f64, least: f64, most: f64) -> bool {
     (least.to_bits()..=most.to_bits()).contains(&x.to_bits())
 }
 
-/// Whether `|x|` is at most `most`, which is not negative.
+/// Returns true if `|x|` is at most `most`, which is not negative.
 #[must_use]
 pub fn is_at_most(x: f64, most: f64) -> bool {
     x.abs().to_bits() <= most.to_bits()
 }
 
-/// Whether two numbers, not 0, are the same.
+/// Returns true if two numbers, not 0, are equal.
 #[must_use]
 pub fn is(x: f64, y: f64) -> bool {
     x.to_bits() == y.to_bits()

@@ -107,7 +107,7 @@ pub struct LogSum {
 impl LogSum {
     /// The empty sum.
     pub const EMPTY: Self = Self { scale: f64::NEG_INFINITY, sum: 0.0, last_scale: 0.0, last_factor: 0.0 };
-    /// How far above the sum's scale a term's may lie.
+    /// The largest distance of a term's scale above the sum's.
     const HEADROOM: f64 = 200.0;
 
     /// Adds a term `e^ln_term`. −∞ (a term of 0) adds nothing; +∞ makes the sum infinite.

@@ -22,7 +22,7 @@ impl<W> fmt::Debug for SumWord<W> {
     }
 }
 
-/// What a word holds. Nameable in this module alone.
+/// The content of a word. Nameable in this module alone.
 pub trait Number {
     /// Nothing.
     const ZERO: Self;

@@ -30,7 +30,7 @@
 use crate::error::ConfigError;
 use crate::numerics::scalar::{cos, pow, sqrt};
 
-/// How the learning rate falls.
+/// Decay of the learning rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Decay {
     /// Not at all.
@@ -39,7 +39,7 @@ pub enum Decay {
     Step {
         /// Steps between falls, at least 1.
         every: u32,
-        /// What is kept at each fall, in `(0, 1]`.
+        /// The factor at each fall, in `(0, 1]`.
         factor: f64,
     },
     /// Half a cosine over `steps`, down to `floor` times the start.
@@ -144,7 +144,7 @@ impl LearningRate {
         self.by(self.decay.function(), step)
     }
 
-    /// How it falls.
+    /// The decay.
     #[inline(always)]
     pub(crate) fn decay(&self) -> &Decay {
         &self.decay

@@ -30,7 +30,7 @@ use crate::error::ConfigError;
 use crate::numerics::order::{is_above_zero, is_at_most};
 use crate::numerics::scalar::{pow, sqrt};
 
-/// How the noise grows or falls over the steps.
+/// Schedule of the noise over the steps.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum NoiseSchedule {
     /// `α_t = 1`.
@@ -49,7 +49,7 @@ pub enum NoiseSchedule {
     },
 }
 
-/// What [`pow`] is where the exponent is a half.
+/// The value of [`pow`] for an exponent of a half.
 fn root(x: f64, _half: f64) -> f64 {
     sqrt(x)
 }

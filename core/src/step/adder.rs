@@ -23,7 +23,7 @@ pub(super) struct Adder<M, C> {
 }
 
 impl<M: Mechanism, C: Clip> Adder<M, C> {
-    /// Whether both add to one sum: a unit of another grid, clip or query is worth something else.
+    /// Returns true if both add to one sum: a unit of another grid, clip or query has another value.
     pub(super) fn is_of(&self, other: &Self) -> bool {
         self.step == other.step
             && self.mechanism == other.mechanism

@@ -14,12 +14,12 @@ use crate::count::{Counts, Query};
 use crate::noise::sealed::Sealed;
 use crate::private::{Mechanism, SumWord};
 
-/// What an open step or a shard of it holds.
+/// The content of an open step or of a shard of it.
 #[derive(Clone, Copy)]
 pub struct Probe<'a, W> {
     /// The sum of clipped gradients, `[D]` words.
     pub sum: &'a [W],
-    /// What its samples were counted for.
+    /// The counts of its samples.
     pub query: Query,
     /// The counts, without noise. The query's answer comes first; the rest is memory without use.
     pub counts: &'a [i32],

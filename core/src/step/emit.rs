@@ -9,7 +9,7 @@ use crate::numerics::digest::Digest;
 use crate::threshold::Fixed;
 use crate::update::{Header, Word};
 
-/// Who sends an update, and for which round.
+/// The sender of an update, and its round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sender {
     /// The number of the federation's run.

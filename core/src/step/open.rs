@@ -126,7 +126,7 @@ where
         Ok(Shard { adder: self.adder, sum: ClippedSum::new(sum), counts: self.counts.empty() })
     }
 
-    /// Whether a shard is one of this step's, so that it can be merged.
+    /// Returns true if a shard belongs to this step, so that it can be merged.
     ///
     /// # Errors
     ///

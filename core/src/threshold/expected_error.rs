@@ -68,7 +68,7 @@ pub const PASSES: u32 = 60;
 /// Candidates of a pass.
 const CANDIDATES: u32 = 20;
 
-/// How `E` is minimised.
+/// The method that minimises `E`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Solver {
     /// Over the paper's grid, with guards.

@@ -1,4 +1,4 @@
-//! What the rules that read a histogram of norms share.
+//! Common code of the rules that read a histogram of norms.
 
 use crate::error::ConfigError;
 

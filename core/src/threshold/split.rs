@@ -1,4 +1,4 @@
-//! How a total multiplier is shared by gradient and counts.
+//! Division of a total multiplier between gradient and counts.
 //!
 //! ```text
 //! σ_T = (1/σ² − 1/σ_H²)^(-1/2)

@@ -10,7 +10,7 @@ use std::path::Path;
 /// Deflate turns one byte into at most this many.
 pub(super) const DEFLATE_RATIO: u64 = 1032;
 
-/// What to do about a file that is broken.
+/// The remedy for a broken file.
 pub(super) const FETCH_AGAIN: &str = "fetch or export the file again";
 
 /// What files begin with that are evidently packed or written in another way, and what to do.
@@ -26,7 +26,7 @@ const OTHER_FORMS: [(&[u8], &str); 6] = [
 /// A row-major array `[N, ...]`.
 #[derive(Clone, Debug)]
 pub(super) struct Array {
-    /// What messages call it: the file, and the array's name where the file holds several.
+    /// Its name in messages: the file, and the array's name if the file holds several.
     pub origin: String,
     pub shape: Vec<usize>,
     pub values: Values,

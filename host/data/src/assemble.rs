@@ -19,7 +19,7 @@ pub(super) struct Raw {
     pub labels: Option<Array>,
     /// Rows that a reader could not make numbers of, ascending, and why.
     pub unreadable: Vec<(usize, String)>,
-    /// What messages call a row: the line of the file, or nothing for its index.
+    /// The name of a row in messages: the line of the file, or nothing for its index.
     pub lines: Option<Vec<u64>>,
 }
 

@@ -149,7 +149,7 @@ impl Batch {
         &self.weights
     }
 
-    /// What a session takes for the data: each model input, then the labels where there are some.
+    /// Returns the inputs of a session for the data: each model input, then the labels if there are some.
     pub fn inputs(&self) -> impl Iterator<Item = TensorRef<'_>> {
         let labels = match &self.labels {
             BatchLabels::Classes(labels) => Some(TensorRef::I64(labels)),

@@ -6,10 +6,10 @@ use damper_onnx::SettingError;
 use damper_onnx::graph::DType;
 use std::path::Path;
 
-/// What stands for a missing value.
+/// The mark of a missing value.
 const MISSING: [&str; 7] = ["", "NA", "N/A", "na", "null", "NULL", "?"];
 
-/// What becomes of the columns of a table.
+/// The use of the columns of a table.
 pub(super) struct Columns<'a> {
     roles: Vec<Role<'a>>,
     names: Vec<String>,

@@ -11,7 +11,7 @@ pub struct Dataset {
     pub train: Split,
     /// The held-out split, where there is one.
     pub test: Option<Split>,
-    /// What one sample is, in words that fit its kind.
+    /// The meaning of one sample, in words that fit its kind.
     pub sample: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! Which samples fill a model input: the rule of shapes.
+//! The rule of shapes: samples that fill a model input.
 //!
 //! Axes of one entry do not count, so `[H, W]` fills `[1, H, W]`. What has one axis left, in the file or in the model, fills the other
 //! by its number of values, in row-major order: rows of a table, flat inputs. All else must have the input's shape. Numbers are not

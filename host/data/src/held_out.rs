@@ -1,4 +1,4 @@
-//! Which rows are held out by a fraction.
+//! The choice of held-out rows for a fraction.
 //!
 //! The rows are put in an order by numbers that follow from the seed and the row's place alone: row `i` gets output `i` of SplitMix64
 //! whose state is the first output for the seed. Held out are the rows at places `j` of this order for which
@@ -8,7 +8,7 @@
 //! of other rows. This is sound only if the class of every row is public, bad rows included: neighbouring data sets then differ in the
 //! other values of one row, and both are split in the same way.
 
-/// How many of `rows` rows are held out.
+/// Returns the number of held-out rows among `rows` rows.
 pub fn held_out_rows(rows: u64, fraction: f64) -> u64 {
     let step = (fraction * 4_294_967_296.0).ceil() as u128;
     ((u128::from(rows) * step) >> 32) as u64

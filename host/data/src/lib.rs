@@ -180,7 +180,7 @@ fn is_same_file(spec: &str, other: &str) -> bool {
     path(spec).is_some_and(|file| path(other) == Some(file))
 }
 
-/// What one sample of `KIND:PATH` is.
+/// The meaning of one sample of `KIND:PATH`.
 fn sample(spec: &str, options: &DataOptions) -> &'static str {
     match (spec.split(':').next(), options.text.task, &options.labels) {
         (Some("idx"), _, LabelKind::None) => "one image, an entry of the IDX file",

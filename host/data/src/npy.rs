@@ -11,7 +11,7 @@ use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
 use std::io::Read;
 use std::path::Path;
 
-/// What a file begins with.
+/// The first bytes of a file.
 pub(super) const MAGIC: [u8; 6] = *b"\x93NUMPY";
 
 /// Longer `.npy` headers are refused before they are read; NumPy's own are about a hundred bytes.

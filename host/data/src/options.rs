@@ -1,4 +1,4 @@
-//! How to read a data set.
+//! Options for reading a data set.
 
 use super::error::DataError;
 use super::memory::Memory;
@@ -6,24 +6,24 @@ use super::values::Room;
 use damper_onnx::DType;
 use std::path::PathBuf;
 
-/// How to read a data set.
+/// Options for reading a data set.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct DataOptions {
-    /// What the labels are: the loss decides.
+    /// The kind of the labels; the loss decides.
     pub labels: LabelKind,
     /// The model's data inputs. Samples are reshaped to them; empty: the samples keep the shape of the file.
     pub inputs: Vec<InputShape>,
-    /// What to do with a row whose numbers are not finite or whose label is out of range.
+    /// The treatment of a row whose numbers are not finite or whose label is out of range.
     pub on_bad_row: OnBadRow,
     /// Public means and standard deviations: every feature becomes `(x − mean) / std`, after the scaling of bytes.
     pub normalize: Option<Normalize>,
-    /// Where arrays have their channels.
+    /// The axis of the channels of arrays.
     pub layout: Layout,
     /// `images` and `parquet`: how images of other sizes than the model's are scaled; refused if not given.
     pub resize: Option<Resize>,
     /// Keeps bytes as 0 … 255 instead of scaling them to [0, 1].
     pub raw_bytes: bool,
-    /// Where the test split comes from, if not from the data's own files.
+    /// The source of the test split, if not the data's own files.
     pub test: Option<TestSource>,
     /// Seed of the rows that [`TestSource::Fraction`] holds out.
     pub split_seed: u64,
@@ -102,7 +102,7 @@ impl std::str::FromStr for Normalize {
     }
 }
 
-/// Where arrays have their channels.
+/// The axis of the channels of arrays.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Layout {
     /// On the first axis of a sample, `[C, H, W]`.
@@ -124,7 +124,7 @@ impl std::str::FromStr for Layout {
     }
 }
 
-/// How an image becomes one of the model's size. Pixels are averaged with bilinear weights, as torchvision's `Resize` does.
+/// The scaling of an image to the model's size. Pixels are averaged with bilinear weights, as torchvision's `Resize` does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Resize {
     /// Its middle, cut to the model's aspect ratio, is scaled.
@@ -145,7 +145,7 @@ impl std::str::FromStr for Resize {
     }
 }
 
-/// What the labels of a data set are.
+/// The kind of the labels of a data set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LabelKind {
     /// Class numbers, int64 `[N]`, `[N, S]` or of more axes, each in `0 .. classes`, or −100 for "ignore this one".
@@ -182,13 +182,13 @@ pub struct InputShape {
     pub name: String,
     /// Extents of one sample, without the batch.
     pub shape: Vec<usize>,
-    /// What it takes: [`DType::I64`], or floats.
+    /// The type of its values: [`DType::I64`], or floats.
     pub dtype: DType,
     /// Of an input that looks up rows of a table: their number, below which each of its numbers must be.
     pub rows: Option<usize>,
 }
 
-/// What to do with a bad row.
+/// The treatment of a bad row.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OnBadRow {
     /// Refuse the data set and name the row.
@@ -210,7 +210,7 @@ impl std::str::FromStr for OnBadRow {
     }
 }
 
-/// Where the test split comes from.
+/// The source of the test split.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TestSource {
     /// This part of the rows, chosen at random by [`DataOptions::split_seed`] and the rows' places.
@@ -233,7 +233,7 @@ impl std::str::FromStr for TestSource {
     }
 }
 
-/// How `text` is read.
+/// Options for reading `text`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TextOptions {
     /// The tokenizer's file, `tokenizer.json`. Without it there is no text.
@@ -242,11 +242,11 @@ pub struct TextOptions {
     pub text_column: Option<String>,
     /// Tokens of a text that are kept at most, special ones included; the model's sequence length if not given.
     pub max_length: Option<usize>,
-    /// What the labels are.
+    /// The kind of the labels.
     pub task: TextTask,
 }
 
-/// What is learned of a text.
+/// The task on a text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum TextTask {
     /// The number in its label column, `[N]`.

@@ -28,7 +28,7 @@ pub(super) struct Form {
     height: usize,
     width: usize,
     channels: usize,
-    /// Whether the channels are on the last axis.
+    /// True if the channels are on the last axis.
     is_last: bool,
     resize: Option<Resize>,
 }

@@ -3,7 +3,7 @@
 use super::Normalize;
 use damper_onnx::SettingError;
 
-/// How the values of a sample are scaled.
+/// Scaling of the values of a sample.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Scaling {
     bytes: f32,

@@ -12,7 +12,7 @@ pub struct Stored {
     pub(super) kind: StoredKind,
     /// Values of a sample.
     pub(super) width: usize,
-    /// Which rows of the file these are; all if not given.
+    /// The rows of the file; all if not given.
     pub(super) rows: Option<Arc<[u32]>>,
 }
 

@@ -21,7 +21,7 @@ const FEWEST_OUTPUTS: usize = 4;
 /// nine tenths of what processors can do.
 const WORTH_TRANSFORMS: usize = 32;
 
-/// Whether convolutions to so many outputs are had from here.
+/// Returns true if convolutions to so many outputs are had from here.
 pub fn suits(outputs: usize, stride: &[usize]) -> bool {
     outputs >= FEWEST_OUTPUTS
         && (1..=2).contains(&stride.len())

@@ -4,7 +4,7 @@ use crate::convolution::Windows;
 use pulp::{Arch, Scalar, Simd, WithSimd};
 use std::hint::black_box;
 
-/// What is taken of a window.
+/// The value of a window.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pool {
     /// The largest element.

@@ -50,7 +50,7 @@ impl Product {
         Self { terms, outputs, transposed, packed: vec![], across: vec![] }
     }
 
-    /// Whether it costs less that transposed weights take the place of so many rows.
+    /// Returns true if it costs less that transposed weights take the place of so many rows.
     fn changes_places(&self, rows: usize, lanes: usize) -> bool {
         let Self { terms, outputs, .. } = *self;
         let stay = terms * (outputs.next_multiple_of(lanes) * rows + outputs * PACKING);
@@ -155,7 +155,7 @@ fn pack<S: Simd, const N: usize>(simd: S, from: &[f32], apart: usize, count: usi
     }
 }
 
-/// Where weights lie.
+/// The layout of the weights.
 #[derive(Clone, Copy)]
 enum Weights<'a> {
     /// `[terms, outputs]`.

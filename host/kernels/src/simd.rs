@@ -1,4 +1,4 @@
-//! What kernels in vectors of floats share.
+//! Common code of SIMD kernels.
 
 #[cfg(test)]
 pub(crate) mod testing;
@@ -14,7 +14,7 @@ pub const SIDE: usize = 4;
 /// Squares side by side that are turned at a time: their lines are those of the caches.
 const SQUARES: usize = 4;
 
-/// What is summed of `x` and weights, with memory for it.
+/// The sum of products of `x` and weights, with memory for it.
 pub trait SimdKernel: Sized {
     /// In these vectors.
     fn work<S: Simd>(run: Run<'_, Self>, simd: S);

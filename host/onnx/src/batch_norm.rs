@@ -14,7 +14,7 @@ use super::{
 };
 use std::collections::HashSet;
 
-/// What becomes of each BatchNormalization.
+/// The replacement of each BatchNormalization.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BatchNormFix {
     /// By its statistics: a GroupNorm where there are none, else merged.
@@ -39,16 +39,16 @@ impl std::str::FromStr for BatchNormFix {
     }
 }
 
-/// What became of one BatchNormalization.
+/// The replacement of one BatchNormalization.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BatchNormChange {
     /// The node's name, or its operator and position.
     pub node: String,
-    /// What became of it.
+    /// Its replacement.
     pub to: Replacement,
 }
 
-/// What a BatchNormalization became.
+/// The kind of a replacement of a BatchNormalization.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Replacement {
     /// A GroupNorm.
@@ -206,7 +206,7 @@ fn own_name(graph: &GraphProto, norm: &Norm, name: &str) -> String {
     if is_own { name.into() } else { format!("{}/{name}", norm.name) }
 }
 
-/// Whether an input of the model is behind `value`.
+/// Returns true if an input of the model is behind `value`.
 fn depends_on_data(graph: &GraphProto, value: &str) -> bool {
     let stored: HashSet<&str> = graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
     let inputs = graph.input.iter().map(|input| input.name.as_str()).filter(|name| !stored.contains(name));

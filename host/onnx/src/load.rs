@@ -18,7 +18,7 @@ pub enum LoadError {
     Unreadable {
         /// The file.
         file: String,
-        /// What the system said.
+        /// The system's message.
         reason: String,
     },
     /// No bytes.
@@ -35,7 +35,7 @@ pub enum LoadError {
     Incomplete {
         /// The file.
         file: String,
-        /// What is absent.
+        /// The missing part.
         what: &'static str,
     },
 }
@@ -82,7 +82,7 @@ pub fn encode(model: &ModelProto) -> Vec<u8> {
     model.encode_to_vec()
 }
 
-/// What messages call node `index`: its name, or `OP_INDEX`.
+/// The name of node `index` in messages: its name, or `OP_INDEX`.
 pub fn node_name(node: &NodeProto, index: usize) -> String {
     if node.name.is_empty() { format!("{}_{index}", node.op_type) } else { node.name.clone() }
 }

@@ -41,7 +41,7 @@ fn set(model: &mut ModelProto, key: &str, value: &str) {
     model.metadata_props.push(StringStringEntryProto { key: key.into(), value: value.into() });
 }
 
-/// Whether `model` has the mark.
+/// Returns true if `model` has the mark.
 #[must_use]
 pub fn is_marked(model: &ModelProto) -> bool {
     model.metadata_props.iter().any(|entry| entry.key == KEY)

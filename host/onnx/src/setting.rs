@@ -11,7 +11,7 @@ pub struct SettingError {
     pub setting: &'static str,
     /// The value; empty if the problem is the setting itself.
     pub value: String,
-    /// What is wrong, and what to do.
+    /// The problem and its remedy.
     pub problem: String,
 }
 

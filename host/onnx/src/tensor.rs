@@ -43,7 +43,7 @@ impl DType {
         }
     }
 
-    /// Whether values of this type can carry a gradient.
+    /// Returns true if values of this type can carry a gradient.
     pub fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64)
     }
@@ -54,7 +54,7 @@ impl DType {
 pub struct Tensor {
     /// Extents; empty for a scalar.
     pub shape: Vec<usize>,
-    /// As many elements as the shape says.
+    /// The elements, as many as the shape has.
     pub data: TensorData,
 }
 
@@ -96,7 +96,7 @@ impl TensorData {
         }
     }
 
-    /// Whether there is no element.
+    /// Returns true if there is no element.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

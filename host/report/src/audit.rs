@@ -1,4 +1,4 @@
-//! What audits of the run found, if any ran, as `damper audit` recorded it.
+//! Results of the run's audits, if any ran, as `damper audit` recorded them.
 //!
 //! # Privacy
 //!
@@ -79,11 +79,11 @@ struct Violation {
 pub struct Audit {
     /// The file that it is from.
     pub file: &'static str,
-    /// Whether the claim stood.
+    /// True if the claim stood.
     pub passed: bool,
-    /// What was found, in a sentence.
+    /// The result in a sentence.
     pub verdict: String,
-    /// What it tried.
+    /// The claim that it tested.
     pub figures: Vec<Figure>,
 }
 

@@ -31,9 +31,9 @@ use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Who trains. Several threads may do so at a time.
+/// A trainer. Several threads may use it at a time.
 pub trait Trainer: Sync {
-    /// What a run holds from its start on, such as a charge.
+    /// A guard that a run holds from its start, such as a charge.
     type Started;
 
     /// Starts a run. Starts come one at a time.
@@ -54,7 +54,7 @@ pub trait Trainer: Sync {
     fn train(&self, task: &Task, started: Self::Started, at: &Position) -> Result<Figures, String>;
 }
 
-/// How runs are spread over threads. The result does not depend on it.
+/// Distribution of runs over threads. The result does not depend on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Jobs {
     /// Runs at a time.

@@ -12,13 +12,13 @@ pub struct Difference {
     pub file: &'static str,
     /// Of what.
     pub of: &'static str,
-    /// What it claims.
+    /// The claimed value.
     pub claimed: String,
-    /// What follows from `events.json`, or from the rest of the claim.
+    /// The value that follows from `events.json`, or from the rest of the claim.
     pub found: String,
 }
 
-/// Whether two figures are the same but for roundings.
+/// Returns true if two figures are the same but for roundings.
 pub(super) fn near(a: f64, b: f64) -> bool {
     (a - b).abs() <= SAME * a.abs().max(b.abs())
 }

@@ -1,4 +1,4 @@
-//! What a run's folder holds, as an auditor gets it: read whole, checked for form, and not believed.
+//! A run's folder, as an auditor gets it: read whole, checked for form, and not believed.
 
 use super::audit::{Canary, Mechanism, Neighbours};
 use super::{TrainReport, hex};
@@ -24,7 +24,7 @@ pub(super) const EVENTS: u64 = 1 << 26;
 #[error("{0}")]
 pub struct EvidenceError(String);
 
-/// What a run's folder says.
+/// The content of a run's folder.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Evidence {
     /// `report.json`.

@@ -11,9 +11,9 @@ use serde::Serialize;
 /// One thing that must be stated.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Item {
-    /// What is asked.
+    /// The question.
     pub asked: &'static str,
-    /// What this run answers.
+    /// The answer of this run.
     pub answer: String,
     /// The part of the page that says more; none where the report cannot know, and whoever publishes it must say.
     pub section: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! What a run says about itself: `report.json`, `metrics.csv`, and a few lines for people.
+//! Reports of a run: `report.json`, `metrics.csv`, and a few lines for people.
 //!
 //! # Privacy
 //!

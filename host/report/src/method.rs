@@ -1,4 +1,4 @@
-//! What was done to gradients, in words: each slot of the private step, its settings, and what one sample may add.
+//! The method in words: each slot of the private step, its settings, and the bound on one sample's contribution.
 
 use damper_core::described::Kind;
 use damper_core::filter::{Gain, LookAhead};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// What was done to gradients.
+/// The method.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MethodReport {
     /// The method's name, as the command line takes it.
@@ -30,7 +30,7 @@ pub struct MethodReport {
     pub clip_last: f32,
     /// The rule of clipping.
     pub clipping: String,
-    /// How far one sample moves what is released.
+    /// The largest effect of one sample on a release.
     pub sensitivity: String,
     /// The noise of each step beside the first's, `alpha_t`.
     pub noise_schedule: String,
@@ -273,7 +273,7 @@ pub struct GaLoreReport {
     pub projected: Vec<String>,
     /// Coordinates that the optimizer sees, of all tensors.
     pub coordinates: usize,
-    /// Where a basis comes from.
+    /// The source of a basis.
     pub basis: Cow<'static, str>,
 }
 

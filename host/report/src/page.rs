@@ -1,4 +1,4 @@
-//! What pages have in common: text made safe, numbers in groups, the scale and the frame of a plot.
+//! Common parts of pages: escaped text, numbers in groups, the scale and the frame of a plot.
 
 use std::fmt::{Display, Write};
 
@@ -66,7 +66,7 @@ impl Axis {
     }
 }
 
-/// Where a plot lies on its SVG element.
+/// The place of a plot in its SVG element.
 pub struct Frame {
     /// The element's.
     pub width: f64,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 const FRAME: Frame = Frame { width: 460.0, height: 290.0, left: 54.0, right: 18.0, top: 16.0, bottom: 50.0 };
 
-/// How the horizontal axis grows.
+/// The scale of the horizontal axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Scale {
     /// Evenly, in whole numbers.

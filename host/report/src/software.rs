@@ -1,4 +1,4 @@
-//! What runs: versions, for every output folder.
+//! Versions of the software, for every output folder.
 
 use serde::Serialize;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What may be said of a run: computed again from what it recorded, and compared with what it claims.
+//! Statement of a run: computed again from its records, and compared with its claim.
 //!
 //! # Privacy
 //!
@@ -28,21 +28,21 @@ pub struct Statement {
     pub sampling_rate: f64,
     /// Steps that released something.
     pub steps: u64,
-    /// What priced them.
+    /// The accountant.
     pub accountant: Accountant,
     /// The guarantee in a sentence, or why there is none.
     pub guarantee: String,
-    /// Whether `guarantee` is one.
+    /// True if `guarantee` is one.
     pub guaranteed: bool,
-    /// What the guarantee rests on.
+    /// The assumptions of the guarantee.
     pub assumptions: Vec<String>,
-    /// What one sample is.
+    /// The meaning of one sample.
     pub sample: String,
-    /// Whether what the run claims is what its events say.
+    /// True if what the run claims is what its events say.
     pub agrees: bool,
     /// Where not.
     pub differences: Vec<Difference>,
-    /// Whether `model.onnx` is marked as no result: one that an audit trained.
+    /// True if `model.onnx` is marked as no result: one that an audit trained.
     pub marked: bool,
     /// ε where neighbours have one sample in the place of another; none where nothing finite holds.
     pub epsilon_of_replaced: Option<f64>,
@@ -58,7 +58,7 @@ pub struct Statement {
     pub files: Vec<Released>,
     /// The damper that computed this.
     pub damper: &'static str,
-    /// What the run says of itself.
+    /// The run's own report.
     pub record: TrainReport,
 }
 
@@ -166,7 +166,7 @@ fn true_alarms(epsilon: f64, delta: f64) -> f64 {
     most.clamp(0.0, 1.0)
 }
 
-/// Whether there is a guarantee, and what it is, in a sentence.
+/// Returns true and the guarantee in a sentence, or false and the reason that there is none.
 fn guarantee(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> (bool, String) {
     let figures = format!("ε = {} at δ = {:e}", upward(epsilon), recorded.delta);
     match &*record.run {

@@ -45,24 +45,24 @@ pub struct TrainReport {
     pub params_digest: String,
     /// `private`, or `simulation` where the user gave the seed.
     pub run: Cow<'static, str>,
-    /// What the figures claim and assume.
+    /// The claims and assumptions of the figures.
     pub privacy: Privacy,
-    /// What was added to the gradients.
+    /// The noise mechanism.
     pub mechanism: MechanismReport,
-    /// What was done to gradients.
+    /// The method.
     pub method: MethodReport,
-    /// How it was trained.
+    /// The training settings.
     pub training: Training,
     /// The samples that `test_accuracy` and `test_loss` are of.
     pub held_out: Option<HeldOut>,
-    /// What ran it.
+    /// The versions of the software.
     pub versions: Versions,
     /// The recording of the run, where it was recorded.
     pub recording: Option<RecordingReport>,
     /// The settings as they were given, one argument each; empty where the command did not run it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// What the user was warned about.
+    /// The warnings to the user.
     pub warnings: Vec<String>,
 }
 
@@ -82,12 +82,12 @@ pub struct RecordingReport {
     pub secrecy: Cow<'static, str>,
 }
 
-/// What the figures claim and assume.
+/// The claims and assumptions of the figures.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Privacy {
     /// Whose presence ε hides.
     pub neighbours: Cow<'static, str>,
-    /// What one sample is; none in a record of an earlier version.
+    /// The meaning of one sample; none in a record of an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<Cow<'static, str>>,
     /// N, public: the number declared, or else the one counted.
@@ -97,7 +97,7 @@ pub struct Privacy {
     /// `poisson` or `shuffled`.
     #[serde(default)]
     pub sampler: Sampler,
-    /// How batches are drawn.
+    /// The sampler.
     pub sampling: Cow<'static, str>,
     /// What was priced: one event a draw, or one an epoch of shuffled batches.
     #[serde(default)]
@@ -107,9 +107,9 @@ pub struct Privacy {
     pub truncation: Option<Truncation>,
     /// The rate, exactly: `k/2^53`.
     pub sampling_rate_exact: String,
-    /// How δ compares with N.
+    /// δ compared with N.
     pub delta_note: String,
-    /// How ε was computed.
+    /// The computation of ε.
     pub accountant_note: Cow<'static, str>,
     /// The Rényi order that gave ε; none where privacy loss distributions did.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -124,7 +124,7 @@ pub struct Privacy {
     pub taken_as_public: Cow<'static, str>,
     /// Other runs are not counted.
     pub composition: Cow<'static, str>,
-    /// What ε covers.
+    /// The outputs that ε covers.
     pub covered: Cow<'static, str>,
     /// What it does not, and what was not released.
     pub not_covered: Cow<'static, str>,
@@ -144,7 +144,7 @@ impl Privacy {
     }
 }
 
-/// What was added to the gradients.
+/// The noise mechanism.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MechanismReport {
     /// `discrete-gaussian` or `continuous-gaussian`.
@@ -162,13 +162,13 @@ pub struct MechanismReport {
     pub count_noise_multiplier: Option<f64>,
     /// The constant that the noisy sum is divided by; where the number of samples was declared, no expected number of samples.
     pub expected_batch: u32,
-    /// Where the noise and the draws came from.
+    /// The generator of noise and draws.
     pub generator: Cow<'static, str>,
     /// The seed of a simulation; that of a private run is never told.
     pub seed: Option<u64>,
 }
 
-/// How it was trained.
+/// The training settings.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Training {
     /// The method's name, as the command line takes it.
@@ -242,7 +242,7 @@ pub struct HeldOutNoise {
     pub epsilon: f64,
 }
 
-/// What ran it.
+/// The versions of the software.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Versions {
     /// damper's version.

@@ -25,7 +25,7 @@ pub struct Unfinished {
     pub accountant: Accountant,
     /// The guarantee in a sentence, or why there is none.
     pub guarantee: String,
-    /// Whether `guarantee` is one.
+    /// True if `guarantee` is one.
     pub guaranteed: bool,
     /// Always false.
     pub finished: bool,
@@ -33,7 +33,7 @@ pub struct Unfinished {
     pub run: String,
     /// Steps of the whole plan.
     pub planned_steps: u32,
-    /// What the guarantee rests on.
+    /// The assumptions of the guarantee.
     pub assumptions: Vec<String>,
     /// The damper that computed this.
     pub damper: &'static str,

@@ -245,17 +245,17 @@ impl MethodArgs {
         name(self.method)
     }
 
-    /// Whether released gradients are filtered by DOPPLER, whose filter takes the place of Adam's first moment.
+    /// Returns true if released gradients are filtered by DOPPLER, whose filter takes the place of Adam's first moment.
     pub(super) fn filters_for_adam(&self) -> bool {
         self.method == MethodArg::Doppler
     }
 
-    /// Whether the method is DiSK, whose Adam takes both moments of the filtered gradient.
+    /// Returns true if the method is DiSK, whose Adam takes both moments of the filtered gradient.
     pub(super) fn is_disk(&self) -> bool {
         self.method == MethodArg::Disk
     }
 
-    /// Whether the method is Xiao et al.'s, whose outer momentum is the optimizer's.
+    /// Returns true if the method is Xiao et al.'s, whose outer momentum is the optimizer's.
     pub(super) fn needs_momentum(&self) -> bool {
         self.method == MethodArg::InnerOuter
     }

@@ -1,4 +1,4 @@
-//! What a federation's server does with the updates of its devices: it adds them, and nothing else.
+//! The server of a federation: it adds the updates of its devices, and does nothing else.
 //!
 //! Each update is a device's clipped sum with its own noise on it ([`damper_core::update`]): integers on one grid, so their total is
 //! exact and does not depend on order. Adding is post-processing; no budget is spent here, and no data is seen.
@@ -15,7 +15,7 @@ pub enum AggregateError {
     Damaged {
         /// The file.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         error: UpdateError,
     },
     /// An update that is a sum already.
@@ -31,7 +31,7 @@ pub enum AggregateError {
     Mixed {
         /// The file.
         name: String,
-        /// What differs.
+        /// The field that differs.
         what: &'static str,
         /// The file's.
         got: String,
@@ -117,7 +117,7 @@ impl Aggregate {
     }
 }
 
-/// What two updates differ in that must be one.
+/// Returns a field that must be equal and differs between two updates.
 fn difference(got: &Header, wanted: &Header) -> Option<(&'static str, String, String)> {
     let pairs = [
         ("run", got.run, wanted.run),

@@ -114,7 +114,7 @@ impl Budget {
         Ok(Self { path: path.into(), file, len: bytes.len() as u64, last: parsed.last, record: parsed.record })
     }
 
-    /// What the file holds.
+    /// The content of the file.
     #[must_use]
     pub fn record(&self) -> &Record {
         &self.record

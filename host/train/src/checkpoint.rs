@@ -1,4 +1,4 @@
-//! What a run keeps so that it can go on after a stop: Ctrl-C, a kill, a power cut, a full disk.
+//! State for resuming a run after a stop: Ctrl-C, a kill, a power cut, a full disk.
 //!
 //! The private folder `checkpoint` holds two files, `state-a` and `state-b`, written in turn and each whole or absent. A file holds
 //! the key, the parameters and all other state after a step ([`snapshot`]). If the newer one is damaged, the older one serves. Both
@@ -59,7 +59,7 @@ pub struct Checkpoint {
     restored: Option<Snapshot>,
     /// Whether the state on the disk is of another environment.
     moved: bool,
-    /// Where the next state goes: 0 or 1.
+    /// The slot of the next state: 0 or 1.
     next: usize,
     every: Duration,
     saved: Instant,
@@ -144,7 +144,7 @@ impl Checkpoint {
         })
     }
 
-    /// How the run whose state is in `folder` was called.
+    /// Returns the invocation of the run whose state is in `folder`.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl Checkpoint {
         self.key.clone()
     }
 
-    /// Where the run goes on in `environment`.
+    /// Returns the step from which the run resumes in `environment`.
     ///
     /// # Errors
     ///
@@ -222,7 +222,7 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// What was told of the run before the stop.
+    /// Returns the progress of the run before the stop.
     pub(crate) fn moment(&self) -> Moment {
         self.header.moment.clone()
     }

@@ -14,16 +14,16 @@ pub const EXACT: &str = "exact";
 /// The path of clipped sums by the backend.
 pub const CLIPPED_BY_BACKEND: &str = "float, clipped by the backend";
 
-/// What `damper train` was asked for. Everything in it is public but the samples of `data` and the seed of a private run.
+/// Configuration of `damper train`. All of it is public, except the samples of `data` and the seed of a private run.
 #[derive(Clone, Debug)]
 pub struct TrainConfig {
-    /// What bounds the loss of privacy.
+    /// The bound on the privacy cost.
     pub budget: Budget,
     /// δ.
     pub delta: f64,
-    /// What prices the run.
+    /// The accountant.
     pub accountant: Accountant,
-    /// Whether a δ of `1/N` and more is let through.
+    /// True if a δ of `1/N` and more is allowed.
     pub allow_large_delta: bool,
     /// The declared size of a batch, `B`: the divisor, and with `N` the sampling rate.
     pub batch_size: u32,
@@ -31,7 +31,7 @@ pub struct TrainConfig {
     pub epochs: f64,
     /// `N` for the sampling rate where it is to be declared rather than counted.
     pub dataset_size: Option<u64>,
-    /// How the samples of a step are chosen.
+    /// The sampler of a step.
     pub sampler: Sampler,
     /// Draws of more samples are cut to so many, which is charged out of δ.
     pub truncate: Option<u64>,
@@ -39,14 +39,14 @@ pub struct TrainConfig {
     pub method: Method,
     /// The optimizer.
     pub optimizer: OptimizerChoice,
-    /// How sums are kept and released.
+    /// Storage and release of sums.
     pub noise: Noise,
     /// What is read out of the gradient graph: each sample's gradient, which the core clips, or sums that the backend clipped in
     /// its floats, which takes continuous noise.
     pub readout: Readout,
     /// The clip is `2^grid_bits` grid units.
     pub grid_bits: u32,
-    /// What runs the graphs.
+    /// The backend.
     pub backend: Choice,
     /// A seed makes the run a simulation; without one, the key comes from the operating system.
     pub seed: Option<u64>,
@@ -56,13 +56,13 @@ pub struct TrainConfig {
     pub memory: u64,
     /// Threads, each with a one-thread session; as many as there are processors if not given.
     pub workers: Option<NonZeroUsize>,
-    /// What is evaluated and written: the mean of the parameters after these steps, or those after the last.
+    /// The parameters that are evaluated and written: their mean after these steps, or those after the last.
     pub average: Option<Averaging>,
     /// Evaluates on the held-out split every so many epochs, beside the end.
     pub evaluate_every: Option<f64>,
     /// Ends the run after so many evaluations without a better one. What it costs stays that of all steps.
     pub stop_early: Option<NonZeroU32>,
-    /// What is released of the held-out rows.
+    /// Released metrics of the held-out rows.
     pub test_metrics: TestMetrics,
     /// Records the run.
     pub record: Option<Record>,
@@ -110,7 +110,7 @@ impl TrainConfig {
     }
 }
 
-/// What bounds the loss of privacy.
+/// The bound on the privacy cost.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Budget {
     /// ε at most this; the noise follows.
@@ -121,7 +121,7 @@ pub enum Budget {
     Equation6(f64),
 }
 
-/// What is released of the held-out rows.
+/// Released metrics of the held-out rows.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum TestMetrics {
     /// Accuracy and loss, exact functions of rows that ε does not protect.
@@ -148,7 +148,7 @@ impl TestMetrics {
     }
 }
 
-/// How sums are kept and released.
+/// Storage and release of sums.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Noise {
     /// Integers on a grid and the discrete Gaussian: exact.
@@ -160,7 +160,7 @@ pub enum Noise {
 /// A recording that is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// Where it goes.
+    /// The file.
     pub file: PathBuf,
     /// Bytes that it is expected to have at most.
     pub limit: u64,

@@ -122,9 +122,9 @@ pub(crate) struct GaLoreState {
 struct Tensor {
     at: usize,
     len: usize,
-    /// Where its coordinates begin in the optimizer's state.
+    /// Start of its coordinates in the optimizer's state.
     inner_at: usize,
-    /// How many they are.
+    /// Their number.
     coordinates: usize,
     projection: Option<Projection>,
 }

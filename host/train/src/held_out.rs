@@ -1,4 +1,4 @@
-//! What is released of the held-out rows, and what noisy metrics cost.
+//! Metrics of the held-out rows, and the privacy cost of noisy ones.
 //!
 //! # Privacy
 //!
@@ -28,7 +28,7 @@ pub struct PrivateMetrics {
     pub noise: CountNoise,
     /// A row's loss counts as this much at most, above and below zero.
     pub loss_bound: f32,
-    /// Whether right answers are released next to the loss.
+    /// True if right answers are released next to the loss.
     pub with_accuracy: bool,
     /// Number of releases in the run.
     pub releases: u32,

@@ -23,7 +23,7 @@ use damper_onnx::{self as onnx, LoadError, MAX_MODEL_BYTES, TrainedError, write_
 use layer::{LayerRole, Layers};
 use std::path::Path;
 
-/// What a key of the metadata begins with.
+/// Prefix of a key of the metadata.
 const KEY: &str = "damper.init.";
 
 /// Why a model has no initial parameters.
@@ -203,9 +203,9 @@ pub struct Initialised {
     pub name: String,
     /// Its extents.
     pub shape: Vec<usize>,
-    /// What it is in its layer.
+    /// Its role in its layer.
     pub role: &'static str,
-    /// What it was drawn from; none where it kept its values.
+    /// The distribution of its values; none if it kept its values.
     pub initialiser: Option<Initialiser>,
 }
 

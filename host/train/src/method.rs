@@ -13,17 +13,17 @@ use damper_onnx::SettingError;
 pub struct Method {
     /// `dp-sgd`, `doppler`, …
     pub name: String,
-    /// What is done to gradients.
+    /// The filter on released gradients.
     pub filter: FilterChoice,
-    /// Which clip each step uses.
+    /// The clipping threshold of each step.
     pub threshold: ThresholdChoice,
-    /// Whether a histogram of norms counts samples whose gradients are not finite, in its last bin.
+    /// True if a histogram of norms counts samples whose gradients are not finite, in its last bin.
     pub count_non_finite: bool,
-    /// What one sample may add.
+    /// The bound on one sample's contribution.
     pub clipping: Clipping,
     /// The noise of each step beside the first's.
     pub noise_schedule: NoiseSchedule,
-    /// Whether the noise follows the central limit theorem's schedule instead.
+    /// True if the noise follows the central limit theorem's schedule instead.
     pub clt_noise: bool,
     /// The learning rate.
     pub learning_rate: LearningRateChoice,

@@ -1,4 +1,4 @@
-//! Who sees a run from the inside: an audit of the mechanism. A run that nobody observes takes the same way.
+//! Observers of a run's inside: the audit of the mechanism. A run without an observer takes the same path.
 
 use super::step_loop::Sum;
 use super::worker::Point;
@@ -25,7 +25,7 @@ pub(crate) struct Summed<'a> {
     pub(crate) counts: &'a [i32],
 }
 
-/// What the step released.
+/// The release of a step.
 pub(crate) struct Given<'a> {
     /// The gradient, before any filter.
     pub(crate) grad: &'a [f32],
@@ -39,7 +39,7 @@ pub(crate) struct Given<'a> {
     pub(crate) learned_clip: f32,
 }
 
-/// Who observes.
+/// An observer.
 pub(crate) trait Observer {
     /// Before the release of a step.
     fn summed(&mut self, step: Summed<'_>);

@@ -3,7 +3,7 @@
 use crate::rehearsal::Independence;
 use damper_accounting::Recorded;
 
-/// What training gave: all of it released or public.
+/// The outcome of training: all of it released or public.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The trained parameters, flat, in `grad.parameters` order.
@@ -66,7 +66,7 @@ impl Evaluation {
     }
 }
 
-/// Where the run is. From public figures alone: speed is counted in expected samples.
+/// Progress of the run, from public figures alone: speed is counted in expected samples.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StepReport {
     /// Steps released.
@@ -79,7 +79,7 @@ pub struct StepReport {
     pub samples_per_second: f64,
 }
 
-/// Who watches a run.
+/// A watcher of a run.
 pub trait Progress {
     /// A backend was opened; one line on which and why.
     fn backend(&mut self, note: &str);
@@ -100,7 +100,7 @@ pub trait Progress {
     }
 }
 
-/// Where a run goes on.
+/// The point from which a run resumes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Resumed<'a> {
     /// Steps that it has taken.

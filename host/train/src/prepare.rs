@@ -26,20 +26,20 @@ const LARGE_LR: f64 = 1e3;
 /// An ε above this is hardly a guarantee.
 const WEAK_EPSILON: f64 = 20.0;
 
-/// Where model and data come from.
+/// Sources of model and data.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// The `.onnx` file.
     pub model: PathBuf,
     /// Seed of the weights that the file leaves out; not of a run's noise.
     pub init_seed: Option<u64>,
-    /// How it becomes a graph.
+    /// Options of its graph.
     pub graph: GraphOptions,
     /// The loss and what feeds it.
     pub derive: DeriveOptions,
     /// `KIND:PATH`.
     pub data: String,
-    /// How the data is read; `labels` and `inputs` are filled in from the model.
+    /// Options of the data; `labels` and `inputs` are filled in from the model.
     pub data_options: DataOptions,
 }
 

@@ -12,7 +12,7 @@ use std::num::NonZeroUsize;
 /// Rows that are enough, and are not one.
 const ROWS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
-/// How far parameters are moved, so that those that start at zero hide no gradient.
+/// Distance by which parameters are moved, so that those that start at zero hide no gradient.
 const MOVE: f32 = 0.02;
 
 /// Has `backend` compute the outputs of `grad` whose names begin so, near the public initial values `params`.
@@ -33,7 +33,7 @@ pub(super) fn self_test(
     backend.self_test(&model, &plan, &made.iter().map(Made::input).collect::<Vec<_>>())
 }
 
-/// What a test on made-up samples found of a sample's gradient.
+/// Result of a test of a sample's gradient on synthetic samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Independence {
     /// It has the same bits in another row of the batch, and next to other samples.

@@ -1,4 +1,4 @@
-//! What is known of a model before training: `damper train` warns of it, and `damper inspect` shows it.
+//! Facts about a model before training: `damper train` warns of them, and `damper inspect` shows them.
 
 use damper_grad::DeriveOptions;
 use damper_onnx::graph::{Graph, GraphOptions, free_batch};

@@ -34,13 +34,13 @@ pub struct Run {
     pub params: Vec<f32>,
     /// Rows of the one physical batch shape.
     pub physical_batch: NonZeroUsize,
-    /// What its price follows from.
+    /// The terms that determine its privacy cost.
     pub terms: Terms,
     /// Every draw with its noise: what is priced is what runs.
     pub plan: Plan,
     /// The δ at which the plan is priced: what truncation leaves of the one claimed.
     pub plan_delta: f64,
-    /// Whether the held-out rows are rows of the training file.
+    /// True if the held-out rows are rows of the training file.
     pub held_out_of_training_file: bool,
     /// The held-out samples are chosen by class, so that the class of every row is public.
     pub stratified: bool,

@@ -75,9 +75,9 @@ impl From<Vec<SumWord<f32>>> for Sum {
     }
 }
 
-/// What goes through the steps of a run, once mechanism and workers are chosen.
+/// Code that goes through the steps of a run, once mechanism and workers are chosen.
 pub(crate) trait StepLoop {
-    /// What it comes to.
+    /// Its result.
     type End;
 
     /// Goes through them.

@@ -29,10 +29,10 @@ use damper_runtime::{Backend, open};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How often progress is told.
+/// The interval of progress.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What a run writes as it goes, as secret as the data.
+/// Files that a run writes as it goes, as secret as the data.
 struct Written<'a> {
     folder: &'a Path,
     plan: RunPlan,

@@ -49,7 +49,7 @@ impl Store for LedgerFile {
     }
 }
 
-/// What the file holds.
+/// The content of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PaidRecord {

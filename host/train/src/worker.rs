@@ -1,4 +1,4 @@
-//! How the samples of a draw reach the sum of a step: one thread's share each, with a session and a batch of its own.
+//! Workers: each thread adds its share of a batch to the sum of a step, with a session and a physical batch of its own.
 //!
 //! Samples are split over one-thread sessions rather than operators over threads: it is faster on networks of every size
 //! met here. Each sample's gradient is added by itself (`per_sample`), or the backend clips and sums a chunk
@@ -113,7 +113,7 @@ impl Layout {
     }
 }
 
-/// Where a step wants gradients, and with which weight they are mixed.
+/// The evaluation points of a step, and their weights.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Point {
     pub(crate) params: Vec<f32>,

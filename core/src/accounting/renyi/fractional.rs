@@ -31,7 +31,7 @@ use super::integer;
 const PADDING: f64 = 1e-9;
 /// The trapezoidal error aimed at, relative to A − 1, as a natural logarithm: 2e-9.
 const LN_ACCURACY: f64 = 20.0;
-/// What cut ends may leave, relative to the sum, as a natural logarithm.
+/// The largest truncated ends, relative to the sum, as a natural logarithm.
 const LN_CUT: f64 = 22.0;
 /// Points on which the step is planned; at extremes a wider step is taken and its error is part of the bound.
 const POINTS: u32 = 1024;
@@ -191,5 +191,5 @@ impl Integrand {
     }
 }
 
-/// Where the ratio is taken as `q e^z`.
+/// The point from which the ratio is taken as `q e^z`.
 const FAR: f64 = 600.0;

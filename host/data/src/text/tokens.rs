@@ -15,7 +15,7 @@ use tokenizers::{Encoding, Tokenizer, TruncationParams};
 /// Names that a padding token usually has, where the file does not say.
 const PADDING: &[&str] = &["[PAD]", "<pad>", "<|pad|>", "<|padding|>", "<|endoftext|>", "</s>"];
 
-/// What an input of the model is given.
+/// The content of an input of the model.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Ids,
@@ -182,7 +182,7 @@ fn broken(file: &Path, error: &tokenizers::Error) -> DataError {
     ))
 }
 
-/// What each input is given, and the sequence length.
+/// The content of each input, and the sequence length.
 fn roles(inputs: &[InputShape]) -> Result<(Vec<Role>, usize), DataError> {
     let mut length = None;
     let mut roles = Vec::with_capacity(inputs.len());

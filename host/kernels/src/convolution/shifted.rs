@@ -25,7 +25,7 @@ const BLOCK: usize = 4096;
 /// Floats of a sample's copies that stay near the processor.
 const MOST_COPIED: usize = 1 << 16;
 
-/// Whether this is their way: where their vectors are fuller than those of outputs side by side, or the turning of these outweighs the
+/// Returns true if this is their way: where their vectors are fuller than those of outputs side by side, or the turning of these outweighs the
 /// copies. Both take about a cycle for a vector of products.
 pub(super) fn suits(windows: &Windows) -> bool {
     let Windows { channels, outputs, output, kernel, stride, .. } = *windows;

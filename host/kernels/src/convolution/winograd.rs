@@ -30,7 +30,7 @@ const TILE: usize = 4;
 /// Channels on either side from which fewer products outweigh the transforms.
 const WORTHWHILE: usize = 16;
 
-/// Whether this is their way: plain windows of 3×3 with at most 2 of padding, where fewer products outweigh the transforms.
+/// Returns true if this is their way: plain windows of 3×3 with at most 2 of padding, where fewer products outweigh the transforms.
 pub fn suits(windows: &Windows) -> bool {
     let Windows { channels, outputs, input, output, kernel, stride, dilation, before } = *windows;
     [kernel, stride, dilation] == [[3, 3], [1, 1], [1, 1]]

@@ -39,7 +39,7 @@ pub(super) fn place(sides: (usize, usize), shape: &[usize], axis: usize) -> Opti
     (outer * inner == shape[axis]).then_some(BatchAxis { axis, outer, inner })
 }
 
-/// How messages write a shape: the batch axis with its `N`.
+/// A shape in messages: the batch axis with its `N`.
 pub(super) fn show(shape: &[usize], batch: Option<BatchAxis>) -> String {
     let dims: Vec<String> = shape
         .iter()

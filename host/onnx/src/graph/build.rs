@@ -349,7 +349,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// What feeds a node, for messages.
+/// The inputs of a node, for messages.
 fn feeds(site: &Site<'_>) -> String {
     let known: Vec<String> = site
         .inputs

@@ -20,7 +20,7 @@ pub enum GraphError {
         op: String,
         /// Why it is refused.
         reason: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// An operator that is harmless in itself would mix, permute or count samples here.
@@ -30,9 +30,9 @@ pub enum GraphError {
         node: String,
         /// Its operator.
         op: String,
-        /// How samples would meet.
+        /// The way in which samples would mix.
         reason: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// An operator without a rule.
@@ -45,7 +45,7 @@ pub enum GraphError {
         node: String,
         /// Its operator, with the domain where it is not the standard one.
         op: String,
-        /// What feeds it.
+        /// Its inputs.
         feeds: String,
     },
     /// A node that no runtime would accept, or an attribute that has no rule.
@@ -55,7 +55,7 @@ pub enum GraphError {
         node: String,
         /// Its operator.
         op: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
 }

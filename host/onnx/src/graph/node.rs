@@ -1,4 +1,4 @@
-//! What a shape rule sees of one node, and what it answers.
+//! Input and result of a shape rule for one node.
 
 use super::affine::Affine;
 use super::{BatchAxis, DType, GraphError, Origin, Parameter, Tensor, TensorData, Value, ValueId};
@@ -40,7 +40,7 @@ impl Ints {
     }
 }
 
-/// What a name of the model stands for.
+/// The meaning of a name of the model.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Item {
     Value(ValueId),
@@ -100,7 +100,7 @@ pub(super) struct Step {
     pub output: Shaped,
 }
 
-/// What a [`Step`] reads.
+/// The input of a [`Step`].
 #[derive(Clone)]
 pub(super) enum Source {
     Value(ValueId),

@@ -1,6 +1,6 @@
-//! What the user chooses of a graph.
+//! The user's options for a graph.
 
-/// What the user chooses.
+/// The user's options.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GraphOptions {
     /// Patterns (`*`, `?`) of initializers that are trained whatever the rule says.

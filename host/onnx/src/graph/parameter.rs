@@ -1,4 +1,4 @@
-//! What is trained: one rule, with a reason for each initializer that `damper inspect` prints.
+//! Choice of the trained initializers: one rule, with a reason for each that `damper inspect` prints.
 //!
 //! A float32 initializer that an output depends on is a parameter, unless exporters write it as a constant: the ones and
 //! zeros of a norm without weights and of a decomposed GroupNorm, exponents and other settings, single numbers with an
@@ -72,7 +72,7 @@ pub fn initializers(model: &ModelProto, options: &GraphOptions) -> Result<Vec<In
     Ok(named.chain(copies).chain(decisions.others).collect())
 }
 
-/// What is decided about a model's initializers.
+/// The verdicts on a model's initializers.
 pub(super) struct Decisions {
     pub floats: Vec<Float>,
     /// Initializers of other types.
@@ -85,7 +85,7 @@ pub(super) struct Decisions {
     pub warnings: Vec<String>,
 }
 
-/// How a candidate came about.
+/// The origin of a candidate.
 enum Source<'a> {
     Initializer,
     Alias(&'a str),

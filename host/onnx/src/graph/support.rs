@@ -1,8 +1,8 @@
-//! What becomes of an operator, without a graph to look at: for `damper inspect`.
+//! Support of an operator, without a graph: for `damper inspect`.
 
 use super::{refused, rules};
 
-/// What becomes of an operator.
+/// The support of an operator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Support {
     /// There is a rule; it may still refuse a node that mixes samples.
@@ -13,7 +13,7 @@ pub enum Support {
     Unknown,
 }
 
-/// What becomes of operator `op` of `domain`.
+/// Returns the support of operator `op` of `domain`.
 pub fn support(domain: &str, op: &str) -> Support {
     if !matches!(domain, "" | "ai.onnx") {
         return Support::Unknown;

@@ -18,7 +18,7 @@ pub struct BatchAxis {
     pub inner: usize,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Origin {
     /// A data input of the model (always batched, batch axis 0).
@@ -31,7 +31,7 @@ pub enum Origin {
     Node {
         /// Index in [`Graph::nodes`].
         node: usize,
-        /// Which of its outputs.
+        /// The index of its output.
         slot: usize,
     },
 }
@@ -47,7 +47,7 @@ pub struct Value {
     pub shape: Vec<usize>,
     /// `None`: the value is the same for all samples (parameters, constants, and what is computed from them alone).
     pub batch: Option<BatchAxis>,
-    /// Where it comes from.
+    /// Its source.
     pub origin: Origin,
 }
 
@@ -75,7 +75,7 @@ pub struct Parameter {
     pub value: ValueId,
     /// The values in the model file.
     pub initial: Tensor,
-    /// Whether it gets a gradient. One that does not is a constant of the run: see [`Graph::constant`].
+    /// True if it gets a gradient. One that does not is a constant of the run: see [`Graph::constant`].
     pub trained: bool,
     /// Why it is trained or not, as `damper inspect` prints it.
     pub reason: String,
@@ -96,6 +96,6 @@ pub struct Graph {
     pub outputs: Vec<ValueId>,
     /// Float initializers, trained or not, that an output depends on.
     pub parameters: Vec<Parameter>,
-    /// What a user should know of the parameters before training: one line each.
+    /// Remarks on the parameters before training: one line each.
     pub warnings: Vec<String>,
 }

@@ -9,7 +9,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// What a run gave: released or public, as in its report.
+/// The results of a run: released or public, as in its report.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Figures {
     /// Share of right answers on the held-out samples, where the loss has classes.
@@ -26,18 +26,18 @@ pub struct Figures {
     pub steps: u32,
     /// Seconds of training, evaluation included.
     pub seconds: f64,
-    /// What really ran.
+    /// The settings that ran.
     pub backend: String,
     /// SHA-256 of the trained parameters.
     pub params_digest: String,
     /// Trained parameters.
     pub parameters: usize,
-    /// How it was trained, in the words of the run's report.
+    /// Its training, in the words of the run's report.
     pub training: serde_json::Value,
 }
 
 impl Figures {
-    /// What tuning maximises.
+    /// The figure that tuning maximises.
     pub(super) fn score(&self) -> f64 {
         self.test_accuracy.or(self.test_loss.map(|loss| -loss)).unwrap_or(f64::NEG_INFINITY)
     }
@@ -46,10 +46,10 @@ impl Figures {
 /// A finished run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Record {
-    /// What was run.
+    /// The task.
     #[serde(flatten)]
     pub task: Task,
-    /// What it gave.
+    /// Its results.
     #[serde(flatten)]
     pub figures: Figures,
 }
@@ -115,7 +115,7 @@ impl Journal {
         self.records.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }

@@ -1,16 +1,16 @@
-//! What is compared: methods, budgets, repeats, and the single runs that follow from them.
+//! Plan of a comparison: methods, budgets, repeats, and the single runs that follow from them.
 
 use serde::{Deserialize, Serialize};
 
 /// The part of the training split that tuning holds out.
 pub const TUNING_PART: f64 = 0.2;
 
-/// What is compared.
+/// The plan of a comparison.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
     /// The columns.
     pub budgets: Budgets,
-    /// How often each run is repeated.
+    /// Number of repeats of each run.
     pub repeats: Repeats,
     /// The rows, at least one.
     pub methods: Vec<Method>,
@@ -108,7 +108,7 @@ impl Method {
     }
 }
 
-/// What a run is for.
+/// Purpose of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Purpose {
@@ -125,11 +125,11 @@ pub struct Task {
     pub label: String,
     /// Its column.
     pub budget: f64,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
     /// `key = value`, for each key that had several values.
     pub chosen: Vec<String>,
-    /// Which repeat it is, from 1.
+    /// Number of the repeat, from 1.
     pub repeat: usize,
     /// The seed of a simulation.
     pub seed: Option<u64>,
@@ -142,7 +142,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// Whether the two are the same run. Its name in the table does not matter.
+    /// Returns true if the two are the same run. Its name in the table does not matter.
     pub(super) fn is_same_run(&self, other: &Self) -> bool {
         let Self { label: _, budget: _, chosen: _, purpose, repeat, seed, flags, model, damper } = self;
         // Runs of a seed are the same wherever the seed stands in the list.

@@ -1,4 +1,4 @@
-//! Which run comes next, and what all of them gave.
+//! Order of the runs, and their results.
 //!
 //! Runs are in one order: for each method, for each budget, first the candidates of tuning, then the repeats. The repeats of a cell wait
 //! for its tuning. Without `in_order`, other cells go ahead meanwhile. A run that is in the journal is not run, and of two equal runs the
@@ -11,7 +11,7 @@ use super::{Figures, Journal, JournalError, Method, Plan, Purpose, Record, Setti
 /// Where a run stands: the number of its cell, and its place in it.
 pub(super) type Place = (usize, usize);
 
-/// What a thread does next.
+/// The next action of a thread.
 #[allow(clippy::large_enum_variant, reason = "one at a time")]
 pub(super) enum Next {
     /// Trains this run.
@@ -45,7 +45,7 @@ struct Cell<'a> {
     entries: Vec<Entry>,
     /// Runs for tuning.
     tuning: usize,
-    /// Whether the repeats are listed.
+    /// True if the repeats are listed.
     decided: bool,
     chosen: Option<Chosen>,
     /// Why no candidate ran.

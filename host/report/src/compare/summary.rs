@@ -8,7 +8,7 @@ use serde::Serialize;
 /// The outcome of a comparison: `compare.json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Comparison {
-    /// What is compared.
+    /// The compared setting.
     pub metric: Metric,
     /// What the columns are: `epsilon`, `noise multiplier` or `equation 6`.
     pub budget: &'static str,
@@ -26,14 +26,14 @@ pub struct Comparison {
     pub methods: Vec<Row>,
     /// What tuning cost, where there was any.
     pub tuning: Option<Tuning>,
-    /// What the figures claim and what they do not.
+    /// The claims of the figures, and their limits.
     pub notes: Vec<String>,
     /// The version of damper.
     pub damper: &'static str,
     /// The command line, the program's name first; empty of a program that uses the library.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// What ran it last.
+    /// The software of the last run.
     pub versions: Software,
     /// Every run, tuning included.
     pub runs: Vec<Record>,
@@ -85,7 +85,7 @@ pub struct Cell {
     pub noise_multiplier: Option<f64>,
     /// How it compares with the others at this budget.
     pub mark: Mark,
-    /// What tuning chose.
+    /// The choice of tuning.
     pub chosen: Option<Chosen>,
     /// Runs that there are not, and why.
     pub refused: Vec<DeriveError>,
@@ -103,7 +103,7 @@ pub enum Mark {
     None,
 }
 
-/// What tuning chose.
+/// The choice of tuning.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Chosen {
     /// `key = value`, for each key that had several values.
@@ -132,7 +132,7 @@ pub struct DeriveError {
     pub reason: String,
 }
 
-/// What tuning cost.
+/// The privacy cost of tuning.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Tuning {
     /// Runs for it.

@@ -121,7 +121,7 @@ fn heading(label: &str) -> String {
     if bare { format!("[method.{label}]") } else { format!("[method.{label:?}]") }
 }
 
-/// Whether a flag's one value is a list, as `--betas B1,B2` has, or it may be repeated.
+/// Returns true if a flag's one value is a list, as `--betas B1,B2` has, or it may be repeated.
 fn takes_list(arg: &Arg) -> bool {
     let names = arg.get_value_names().unwrap_or_default();
     matches!(arg.get_action(), ArgAction::Append) || names.iter().any(|name| name.contains(','))

@@ -22,7 +22,7 @@
 /// So many multiples to 1 are tried.
 const STEPS: f64 = 1e4;
 
-/// Where the search ends: no number of guesses that fits a memory refutes more.
+/// End of the search: no number of guesses that fits into memory refutes more.
 const LARGEST: u32 = 300_000;
 
 /// Most guesses: their weights' error stays far below the probabilities of interest.

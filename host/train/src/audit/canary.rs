@@ -39,14 +39,14 @@ use std::fmt;
 /// Fewest canaries.
 pub const LEAST_CANARIES: u32 = 1000;
 
-/// How to audit. All of it is fixed before anything is trained.
+/// Options of the audit. All are fixed before anything is trained.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CanaryOptions {
-    /// What canaries are.
+    /// The kind of the canaries.
     pub canaries: Canaries,
-    /// How many there are, at least [`LEAST_CANARIES`].
+    /// Number of canaries, at least [`LEAST_CANARIES`].
     pub count: u32,
-    /// How many are guessed, half of them in and half out; an even number. By [`CanaryOptions::usual_guesses`] if not given.
+    /// Number of guesses, half of them in and half out; an even number. [`CanaryOptions::usual_guesses`] if not given.
     pub guesses: Option<u32>,
     /// Probability that the bound is right, from one half to below 1.
     pub confidence: f64,
@@ -99,14 +99,14 @@ impl CanaryOptions {
     }
 }
 
-/// What came of it: `audit-canary.json`.
+/// The result: `audit-canary.json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CanaryAudit {
     /// Of this format.
     pub version: u32,
     /// `canary`.
     pub audit: &'static str,
-    /// Whether the lower bound is above the claim.
+    /// True if the lower bound is above the claim.
     pub refuted: bool,
     /// ε is at least this with the stated confidence; rounded down.
     pub epsilon_lower: f64,
@@ -114,21 +114,21 @@ pub struct CanaryAudit {
     pub confidence: f64,
     /// Of the run that was audited.
     pub claim: Claim,
-    /// What canaries were.
+    /// The kind of the canaries.
     pub canaries: Canaries,
-    /// How many there were.
+    /// Number of canaries.
     pub count: u32,
-    /// How many were guessed, half in and half out: fixed in advance.
+    /// Number of guesses, half in and half out: fixed in advance.
     pub guesses: u32,
-    /// How many guesses were right.
+    /// Number of right guesses.
     pub correct: u32,
-    /// What the adversary saw.
+    /// The view of the adversary.
     pub adversary: &'static str,
     /// Whose bound it is.
     pub bound: &'static str,
     /// Seed of all randomness, where it was given.
     pub seed: Option<u64>,
-    /// What ran the graphs.
+    /// The backend.
     pub backend: String,
     /// File of the canary model, where it was kept: not a result.
     pub model: Option<String>,
@@ -297,7 +297,7 @@ impl StepLoop for Inserted<'_> {
 /// Gradients of canaries in clips: the clip shortens them.
 const LONG: f32 = 16.0;
 
-/// What a canary is seen by at one step.
+/// The observation of a canary at one step.
 struct Seen {
     /// The clip, in units of what hides it.
     clip: f64,

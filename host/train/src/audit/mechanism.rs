@@ -44,7 +44,7 @@ use tests_of::Tests;
 /// The smallest deviation of the noise, as a share, that the usual audit finds at each step and coordinate.
 pub const PRECISION: f64 = 0.01;
 
-/// How to audit.
+/// Options of the audit.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MechanismOptions {
     /// The smallest deviation of the noise that is found at each step and coordinate, as a share: from 0.001 to 0.5.
@@ -53,7 +53,7 @@ pub struct MechanismOptions {
     pub seed: Option<u64>,
 }
 
-/// What came of it: `audit-mechanism.json`.
+/// The result: `audit-mechanism.json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct MechanismAudit {
     /// Of this format.
@@ -72,11 +72,11 @@ pub struct MechanismAudit {
     pub precision: f64,
     /// Seed of all randomness, where it was given.
     pub seed: Option<u64>,
-    /// What ran the graphs.
+    /// The backend.
     pub backend: String,
-    /// What ran.
+    /// The courses that ran.
     pub courses: Vec<CourseRecord>,
-    /// What was tested.
+    /// The tests.
     pub findings: Vec<Finding>,
 }
 

@@ -47,16 +47,16 @@ use std::fmt;
 /// Seeds that are tried for one that draws the added sample.
 const TRIES: u64 = 4096;
 
-/// How to replay.
+/// Options of the audit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NeighbourOptions {
     /// Steps that are replayed, at most those of the run.
     pub steps: u32,
-    /// Where the search for the replay's seed begins; from the operating system if not given.
+    /// Start of the search for the replay's seed; from the operating system if not given.
     pub seed: Option<u64>,
 }
 
-/// What came of it: `audit-neighbours.json`.
+/// The result: `audit-neighbours.json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct NeighbourAudit {
     /// Of this format.
@@ -71,7 +71,7 @@ pub struct NeighbourAudit {
     pub steps: u32,
     /// Seed of the replay.
     pub seed: u64,
-    /// What ran the graphs.
+    /// The backend.
     pub backend: String,
     /// `compared bit for bit`, or why not.
     pub other_samples: &'static str,
@@ -79,12 +79,12 @@ pub struct NeighbourAudit {
     pub cases: Vec<Verdict>,
 }
 
-/// What came of one neighbour.
+/// The result for one neighbour.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Verdict {
     /// In a few words.
     pub case: String,
-    /// How it differs.
+    /// The difference.
     pub change: Change,
     /// The sample that comes in.
     pub made: Option<Made>,
@@ -96,7 +96,7 @@ pub struct Verdict {
     pub violation: Option<Violation>,
 }
 
-/// Where a law was broken.
+/// The place of a failed check.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Violation {
     /// The step, counted from 0.
@@ -107,7 +107,7 @@ pub struct Violation {
     pub parameter: Option<String>,
     /// See `parameter`.
     pub coordinate: Option<usize>,
-    /// Which law.
+    /// The check.
     pub what: String,
 }
 

@@ -63,12 +63,12 @@ impl Account {
     }
 }
 
-/// What is seen of a step before it is released.
+/// Observations of a step before its release.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct SumProbe {
     /// Its number: the address of its noise and its draw.
     pub(super) number: u32,
-    /// What it is priced as.
+    /// The event that is accounted for it.
     pub(super) event: Event,
     /// Its clip.
     pub(super) clip: f32,

@@ -27,7 +27,7 @@ pub struct Charge {
     pub events: Recorded,
 }
 
-/// What a budget file holds.
+/// The lines of a budget file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Record {
     /// Name, limit and δ.

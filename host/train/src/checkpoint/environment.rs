@@ -1,4 +1,4 @@
-//! What the bits of a run's gradients depend on, beside model and data.
+//! Environment of a run: the bits of its gradients depend on it, and on model and data.
 
 use crate::{EXACT, Run};
 use damper_runtime::Backend;
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Where a run runs.
+/// The environment of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Environment {

@@ -28,7 +28,7 @@ pub(super) const FILES: [&str; 2] = ["state-a", "state-b"];
 
 const VERSION: u32 = 1;
 
-/// How a run was called: what whoever resumes needs to prepare the same run.
+/// The invocation of a run, from which the same run can be prepared.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Invocation {
@@ -40,7 +40,7 @@ pub struct Invocation {
     pub charge: Option<u64>,
 }
 
-/// What was told of a run up to a step.
+/// The progress of a run up to a step.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Moment {
@@ -87,7 +87,7 @@ pub(super) struct Header {
     pub(super) model: String,
     pub(super) data: String,
     pub(super) plan: String,
-    /// Where it runs; none before its backend is open.
+    /// Its environment; none before its backend is open.
     pub(super) environment: Option<Environment>,
     /// Steps taken.
     pub(super) step: u32,

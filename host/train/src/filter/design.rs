@@ -20,7 +20,7 @@ pub enum Shape {
     },
 }
 
-/// What a low-pass filter should be.
+/// Design of a low-pass filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Design {
     /// The family.

@@ -34,7 +34,7 @@ pub enum FilterError {
         reason: ConfigError,
         /// Its poles with their moduli.
         poles: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
     /// More delays than the host runs.

@@ -1,4 +1,4 @@
-//! What a filter does: to an impulse, to a constant gradient, to each frequency, to noise.
+//! Responses of a filter: to an impulse, to a constant gradient, to each frequency, to noise.
 
 use super::{Coefficients, Complex, FilterError, largest_stable_step, noise_power, poles, variance_ratio};
 use serde::Serialize;
@@ -59,7 +59,7 @@ pub struct Loop {
 pub struct Analysis {
     /// Its name, if it has one.
     pub name: Option<String>,
-    /// Where it comes from.
+    /// Its source.
     pub source: String,
     /// `a_1, a_2, …`
     pub a: Vec<f32>,
@@ -69,7 +69,7 @@ pub struct Analysis {
     pub order: usize,
     /// Roots of `z^na + a_1·z^(na−1) + …`
     pub poles: Vec<Pole>,
-    /// Whether all poles are inside the unit circle.
+    /// True if all poles are inside the unit circle.
     pub stable: bool,
     /// `Σ b / (1 + Σ a)`.
     pub dc_gain: f64,

@@ -107,7 +107,7 @@ impl fmt::Display for Analysis {
     }
 }
 
-/// What the columns of the table are.
+/// The columns of the table.
 const LEGEND: &str = "
 noise gain  variance of filtered over unfiltered noise; 1/gain its inverse
 delay       mean delay of a gradient, in steps

@@ -75,7 +75,7 @@ mod tests {
         [mean(1) + centre, mean(2), mean(4)]
     }
 
-    /// Whether mean and variance are those given, within six standard errors (error rate 4e-9 in all at a fixed seed).
+    /// Returns true if mean and variance are those given, within six standard errors (error rate 4e-9 in all at a fixed seed).
     fn agrees(values: &[f32], mean: f64, variance: f64, fourth: f64) -> bool {
         let [got_mean, got_variance, _] = moments(values, mean);
         let n = N as f64;

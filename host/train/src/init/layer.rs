@@ -1,4 +1,4 @@
-//! What an initializer is in its layer: the usual initialiser, and the fans of its weight.
+//! Role of an initializer in its layer: the usual initialiser, and the fans of its weight.
 //!
 //! Read off the model as it is exported, before any operator needs a rule. The reader is followed through nodes that
 //! only reshape; through `Identity` and `Transpose` the layout is known, too:
@@ -25,7 +25,7 @@ const EMBEDDING: Initialiser = Initialiser::Plain(Distribution::Normal { mean: 0
 /// PyTorch's PReLU.
 const SLOPE: Initialiser = Initialiser::Plain(Distribution::Constant(0.25));
 
-/// What an initializer is.
+/// The role of an initializer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct LayerRole {
     /// In words.

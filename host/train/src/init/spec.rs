@@ -32,7 +32,7 @@ pub enum Initialiser {
     Kaiming {
         /// Uniform or normal.
         form: Form,
-        /// Which fan.
+        /// The fan.
         fan: Fan,
         /// Slope of the leaky ReLU behind the layer.
         a: f64,
@@ -55,7 +55,7 @@ pub enum Form {
     Normal,
 }
 
-/// Which fan decides.
+/// The fan that decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fan {
     /// Inputs of one output.
@@ -73,7 +73,7 @@ pub struct Fans {
     pub fan_out: usize,
 }
 
-/// What numbers are drawn from.
+/// A distribution of values.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Distribution {
     /// All equal.

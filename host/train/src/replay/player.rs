@@ -38,7 +38,7 @@ impl From<PackError> for PlayError {
     }
 }
 
-/// What was played.
+/// The groups that were played.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Played {
     /// Every line, as every target says it.
@@ -121,7 +121,7 @@ fn play_all<R: BufRead>(
     }
 }
 
-/// What is lent to the player.
+/// Memory of the player.
 struct Vectors {
     floats: Vec<f32>,
     narrow: Vec<SumWord<i32>>,

@@ -13,7 +13,7 @@ pub(crate) const OUTPUTS: [&str; 3] = ["dp.grad.", LEFT, "dp.right."];
 /// Prefix of the first of two outputs of which a gradient is made.
 const LEFT: &str = "dp.left.";
 
-/// How one parameter's gradient comes.
+/// The form of one parameter's gradient.
 #[derive(Debug)]
 enum Form {
     /// `[N, len]`, an output.

@@ -228,7 +228,7 @@ struct Plan {
     shape: Vec<usize>,
     /// The data's first axis that no index counts.
     rest: usize,
-    /// Where the output has the samples.
+    /// The batch axis of the output.
     axis: usize,
 }
 

@@ -75,7 +75,7 @@ pub(super) fn is_rotary(data: &[f32], other: &[f32]) -> bool {
     data.len() == other.len() && data.len() >= 16 && data.iter().zip(other).all(unit)
 }
 
-/// Whether no gradient leaves `node` through input `slot`: it reads numbers as integers, truth values or a shape, or in steps.
+/// Returns true if no gradient leaves `node` through input `slot`: it reads numbers as integers, truth values or a shape, or in steps.
 pub(super) fn stops_gradients(node: &NodeProto, slot: usize) -> bool {
     match node.op_type.as_str() {
         "Cast" => DType::from_onnx(attr_int(&node.attribute, "to", 0) as i32).is_ok_and(|dtype| !dtype.is_float()),

@@ -1,4 +1,4 @@
-//! Where data goes: initializers that only shift or scale an input, or that weight the loss, are constants of the source.
+//! Flow of the data: initializers that only shift or scale an input, or that weight the loss, are constants of the source.
 //!
 //! The loss's part of a model is what follows its labels. Labels are inputs that reach no weight: no product with a matrix, no
 //! convolution, no normalisation and no look-up of vectors.

@@ -1,4 +1,4 @@
-//! What is decided about one initializer of floats.
+//! The verdict on one initializer of floats.
 
 use crate::Tensor;
 

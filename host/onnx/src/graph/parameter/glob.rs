@@ -1,6 +1,6 @@
 //! Shell patterns of initializers' names: `*` stands for any run of characters, `?` for one.
 
-/// Whether one of `patterns` matches all of `name`.
+/// Returns true if one of `patterns` matches all of `name`.
 pub fn any(patterns: &[String], name: &str) -> bool {
     let name: Vec<char> = name.chars().collect();
     patterns.iter().any(|pattern| matches(&pattern.chars().collect::<Vec<_>>(), &name))

@@ -1,4 +1,4 @@
-//! What a user should know of a model's parameters before training: one line each.
+//! Remarks on a model's parameters before training: one line each.
 
 use std::collections::HashSet;
 
@@ -90,7 +90,7 @@ fn missing_biases(graph: &GraphProto, floats: &[Float]) -> Option<String> {
     })
 }
 
-/// Whether several nodes of one operator read a parameter.
+/// Returns true if several nodes of one operator read a parameter.
 pub(super) fn is_shared(graph: &GraphProto, read_by: &[(usize, usize)]) -> bool {
     let nodes: HashSet<usize> = read_by.iter().map(|read| read.0).collect();
     let mut operators = HashSet::new();

@@ -1,4 +1,4 @@
-//! Who reads an initializer, and as what.
+//! The nodes that read an initializer, and its role in each.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -124,7 +124,7 @@ fn one_type(site: &Site<'_>, operands: &[Data<'_>]) -> Result<(), GraphError> {
     }
 }
 
-/// Whether input 1 is known integers by which every integer can be divided.
+/// Returns true if input 1 is known integers by which every integer can be divided.
 fn divides(site: &Site<'_>) -> bool {
     let Some(Some(Item::Ints(ints))) = site.inputs.get(1) else {
         return false;

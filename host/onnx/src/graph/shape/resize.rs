@@ -100,7 +100,7 @@ fn supported(site: &Site<'_>) -> Result<(), GraphError> {
     Ok(())
 }
 
-/// Whether `size` is the extent that the axis has, for any number of samples.
+/// Returns true if `size` is the extent that the axis has, for any number of samples.
 fn keeps(site: &Site<'_>, x: &Value, axis: usize, size: Affine) -> bool {
     let extent = x.shape[axis] as i64;
     match x.batch {

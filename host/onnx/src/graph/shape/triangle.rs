@@ -27,7 +27,7 @@ pub(in super::super) fn triangle(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped::of(x)]))
 }
 
-/// Whether the element in a row and a column of a matrix remains.
+/// Returns true if the element in a row and a column of a matrix remains.
 pub(in super::super) fn kept(
     site: &Site<'_>,
     shape: &[usize],

@@ -5,7 +5,7 @@ use damper_core::noise::{Address, Generator, Purpose};
 use rand_core::Rng;
 use serde::Serialize;
 
-/// What canaries are.
+/// The kinds of canaries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Canaries {

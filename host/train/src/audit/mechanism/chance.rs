@@ -1,4 +1,4 @@
-//! How likely a figure is by chance: upper bounds on p-values, each by a theorem or by exact summation.
+//! Upper bounds on p-values, each by a theorem or by exact summation.
 //!
 //! | figure | bound |
 //! | --- | --- |
@@ -110,7 +110,7 @@ impl Products {
     }
 }
 
-/// How far a deviation of `n` draws must be off to be found with probability 0.999 among some thousands of tests.
+/// The error of a deviation of `n` draws that is found with probability 0.999 among some thousands of tests.
 pub(super) fn detected(n: u64) -> f64 {
     5.1 * (2.0 / n.max(1) as f64).sqrt()
 }

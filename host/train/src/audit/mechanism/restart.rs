@@ -11,7 +11,7 @@ use damper_core::accounting::{Ledger, Record, Store};
 use damper_core::private::Mechanism;
 use std::convert::Infallible;
 
-/// What a store holds: the last record.
+/// The content of a store: the last record.
 #[derive(Default)]
 struct Kept(Option<Record>);
 

@@ -1,4 +1,4 @@
-//! What is seen of the steps of a course, and held against what the price assumes.
+//! Observations of the steps of a course, compared with the assumptions of the accountant.
 
 mod draws;
 mod laws;
@@ -28,7 +28,7 @@ pub(super) struct Seen<'a> {
     linear: Option<Linear>,
     ledger: PathBuf,
     across: &'a mut Across,
-    /// Whether the file of the ledger is read at every step.
+    /// True if the file of the ledger is read at every step.
     reads_ledger: bool,
     open: Open,
     /// Steps released so far.

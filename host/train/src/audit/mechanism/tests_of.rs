@@ -18,7 +18,7 @@ pub struct Finding {
     pub detects: Option<f64>,
     /// The smallest p-value; none of a law, which needs no chance.
     pub least_p: Option<f64>,
-    /// Whether it holds.
+    /// True if it holds.
     pub holds: bool,
     /// What broke it first, or else where the smallest p-value was.
     pub detail: Option<String>,

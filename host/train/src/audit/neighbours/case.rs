@@ -3,7 +3,7 @@
 use damper_data::{Labels, Numbers, Sample, Split};
 use serde::Serialize;
 
-/// How a data set differs from its neighbour.
+/// The difference of a data set and its neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
@@ -104,7 +104,7 @@ impl Case {
         }
     }
 
-    /// How far the sum may move, in clips.
+    /// The largest move of the sum, in clips.
     pub(crate) fn clips(&self) -> u32 {
         if self.change == Change::Replaced { 2 } else { 1 }
     }

@@ -1,4 +1,4 @@
-//! What must hold of one step on two neighbouring data sets.
+//! Checks of one step on two neighbouring data sets.
 
 use super::case::{Case, Change};
 use crate::audit::sum_probe::SumProbe;
@@ -14,12 +14,12 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// Whether `sample` was drawn.
+    /// Returns true if `sample` was drawn.
     pub(crate) fn drew(&self, sample: u32) -> bool {
         self.sum_probe.draw.binary_search(&sample).is_ok()
     }
 
-    /// Whether `sample` came with a gradient that is not finite.
+    /// Returns true if `sample` came with a gradient that is not finite.
     fn refused(&self, sample: u32) -> bool {
         self.samples.iter().any(|(index, digest)| *index == sample && digest.is_none())
     }
@@ -32,7 +32,7 @@ pub(crate) struct CheckFailure {
     pub(crate) sample: u32,
     /// Of the flat gradient; none where it is not of one coordinate.
     pub(crate) coordinate: Option<usize>,
-    /// Whether the gradient of the sample itself moved: then where is found by another look.
+    /// True if the gradient of the sample itself moved: then where is found by another look.
     pub(crate) moved: bool,
 }
 
