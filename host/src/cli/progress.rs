@@ -2,6 +2,7 @@
 
 use super::caller;
 use super::flags::with_flags;
+use super::warn;
 use damper_accounting::upward;
 use damper_train::{Evaluation, Progress, Resumed, StepReport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -72,9 +73,7 @@ impl Watcher {
     pub(super) fn warning(&self, text: &str) {
         match self {
             Self::Bar { bar, .. } => bar.println(format!("warning: {text}")),
-            Self::Lines { .. } | Self::Quiet => {
-                let _ = writeln!(io::stderr(), "warning: {text}");
-            }
+            Self::Lines { .. } | Self::Caller { .. } | Self::Quiet => warn(text),
         }
     }
 
