@@ -60,14 +60,7 @@ impl<G: Generator> Iterator for PoissonBatch<'_, G> {
                 self.stream = coins(self.generator, self.step, sample / CHUNK);
             }
             let coin = self.stream.next_u64() >> 11;
-            let rate = self.rate.numerator();
-            let rate = match () {
-                () if mutant::is(Mutant::RateFourfold) => rate.saturating_mul(4),
-                () if mutant::is(Mutant::RateHalfMore) => rate.saturating_add(rate / 2),
-                () if mutant::is(Mutant::FirstRowsMore) && sample < 100 => rate.saturating_mul(2),
-                () => rate,
-            };
-            if coin < rate {
+            if coin < mutant::rate(self.rate.numerator(), sample) {
                 return Some(sample);
             }
         }
