@@ -766,6 +766,18 @@ mod tests {
         }
     }
 
+    /// So many knots that nodes lie wider apart.
+    #[test]
+    fn answers_hold_for_many_events() {
+        let events: Vec<_> = (0..60).map(|k| (event(1.0, 2.0 * 1.09f64.powi(k)), 1 + k as u64)).collect();
+        assert!(removed(&events, 1e-5, Bound::Upper).events.knots.len() > MANY);
+        for delta in [1e-3, 1e-8] {
+            let exact = gaussian_epsilon(shift(&events), delta);
+            let found = epsilon(&events, Neighbours::AddOrRemove, delta).unwrap();
+            assert!(exact <= found && found < 1.003 * exact, "{exact} {found}");
+        }
+    }
+
     /// Values of the independent generator where few large losses decide, where many add up, and in between.
     #[test]
     fn answers_enclose_recorded_bounds() {
