@@ -604,7 +604,7 @@ mod tests {
         }
         assert_eq!((beyond(Bound::Lower, 9.0), beyond(Bound::Lower, f64::INFINITY)), (0.0, 0.0));
         // Of one event it is the mass itself, whatever the logarithm and the exponential round to.
-        for mass in (1..400).map(|k| f64::from(k) * 1.7e-7) {
+        for mass in (1..400).map(|k| f64::from(k) * 2.3e-3) {
             let found =
                 removed(&[(event(0.1, 1.0), 1)], 1e-5, Bound::Upper).beyond(&[one(mass, 0.0)], &[1.0], f64::INFINITY);
             assert!(found >= mass && found < mass * (1.0 + 2e-10), "{found:e}, not {mass:e}");
