@@ -559,6 +559,20 @@ mod tests {
         }
     }
 
+    /// Of full batches the best tilt λ is at `ln 1/δ = λ²·shift²/2 + ln(1 + λ)`.
+    #[test]
+    fn aim_finds_the_best_tilt() {
+        let events = full(FULL[0]);
+        let (shift, question) = (shift(&events), removed(&events, 1e-5, Bound::Upper));
+        let (losses, counts) = (question.losses(FINE), question.counts());
+        for ln_tilt in [-0.5f64, -0.26, 0.0, 0.12, 0.51, 0.77, 1.0, 1.24, 1.5] {
+            let tilt = exp(ln_tilt);
+            let delta = exp(-tilt * tilt * shift * shift / 2.0) / (1.0 + tilt);
+            let found = log(question.aim(&losses, &counts, delta).tilt);
+            assert!((found - ln_tilt).abs() < 1.0 / 64.0 + 2e-3, "{found}, not {ln_tilt}");
+        }
+    }
+
     /// Between the mass of both normal tails and Chernoff's bound on it at a change of up to a quarter more than the best.
     #[test]
     fn folded_bounds_two_normal_tails() {
@@ -589,6 +603,12 @@ mod tests {
             assert!(found <= exact && found >= exact * (1.0 - 1e-8), "{found} {exact}");
         }
         assert_eq!((beyond(Bound::Lower, 9.0), beyond(Bound::Lower, f64::INFINITY)), (0.0, 0.0));
+        // Of one event it is the mass itself, whatever the logarithm and the exponential round to.
+        for mass in (1..400).map(|k| f64::from(k) * 2.3e-3) {
+            let found =
+                removed(&[(event(0.1, 1.0), 1)], 1e-5, Bound::Upper).beyond(&[one(mass, 0.0)], &[1.0], f64::INFINITY);
+            assert!(found >= mass && found < mass * (1.0 + 2e-10), "{found:e}, not {mass:e}");
+        }
     }
 
     #[test]
@@ -692,6 +712,46 @@ mod tests {
         assert!(moments > 1.01 * settled(0.0));
     }
 
+    /// Where many losses add up, what a step costs is known before; and a rough answer is the first.
+    #[test]
+    fn one_grid_settles_what_is_known_before() {
+        let few = [(event(1e-4, 0.5), 100), (event(1e-4, 0.6), 50)];
+        for (events, heavy) in [(full(FULL[0]), false), (full(FULL[1]), false), (full(FULL[2]), false), (few, true)] {
+            let question = removed(&events, 1e-6, Bound::Upper);
+            let (losses, counts) = (question.losses(FINE), question.counts());
+            let beyond = question.beyond(&losses, &counts, f64::INFINITY);
+            let aim = question.aim(&losses, &counts, 1e-6 - beyond);
+            let (step, len) = question.step(&losses, &counts, &aim);
+            let first = question.at(&losses, &counts, &aim, beyond, f64::INFINITY, step, len).unwrap();
+            let settled = |rough| question.settled(&losses, &counts, f64::INFINITY, rough).unwrap();
+            assert_eq!((settled(true).epsilon, settled(true).heavy), (first, heavy));
+            assert_eq!(settled(false).epsilon == first, !heavy);
+            assert!(settled(false).epsilon <= first);
+        }
+    }
+
+    /// A window that ends 3.1 deviations below the mean: what lies below may have been folded into it, and is taken off.
+    #[test]
+    fn lower_bounds_take_off_what_is_folded() {
+        let (events, delta, len) = (full(FULL[0]), 1e-5, 1024);
+        let (shift, question) = (shift(&events), removed(&events, delta, Bound::Lower));
+        let (losses, counts) = (question.losses(FINE), question.counts());
+        let aim = question.aim(&losses, &counts, delta);
+        let (step, width) = (1.0 / 64.0, 16.0);
+        let aim = Aim { reach: width - 3.1 * shift, epsilon: 0.0, ..aim };
+        assert_eq!(super::above(&aim), aim.mean + aim.reach);
+        let found = question.at(&losses, &counts, &aim, 0.0, f64::INFINITY, step, len).unwrap();
+        // At least the mass below the lower end, as large as κ ≤ 1 allows.
+        let (mean, tilt) = (shift * shift * (0.5 + aim.tilt), aim.tilt);
+        let below = above((mean - (aim.mean + aim.reach - width)) / shift);
+        let most = |epsilon: f64| {
+            let folded = exp(tilt * (tilt + 1.0) * shift * shift / 2.0 - tilt * epsilon) * below;
+            above(epsilon / shift - shift / 2.0) - exp(epsilon) * above(epsilon / shift + shift / 2.0) - folded
+        };
+        assert!(most(found) >= delta, "{found}: {:e}", most(found));
+        assert!(found > 0.9 * gaussian_epsilon(shift, delta), "{found}");
+    }
+
     #[test]
     fn answers_enclose_the_gaussian() {
         for parts in FULL {
@@ -703,6 +763,18 @@ mod tests {
                 assert!(low <= exact && exact <= high, "{low} {exact} {high}");
                 assert!(high - low <= 1.2e-3 * exact + 2e-5, "{low} {exact} {high}");
             }
+        }
+    }
+
+    /// So many knots that nodes lie wider apart.
+    #[test]
+    fn answers_hold_for_many_events() {
+        let events: Vec<_> = (0..60).map(|k| (event(1.0, 2.0 * 1.09f64.powi(k)), 1 + k as u64)).collect();
+        assert!(removed(&events, 1e-5, Bound::Upper).events.knots.len() > MANY);
+        for delta in [1e-3, 1e-8] {
+            let exact = gaussian_epsilon(shift(&events), delta);
+            let found = epsilon(&events, Neighbours::AddOrRemove, delta).unwrap();
+            assert!(exact <= found && found < 1.003 * exact, "{exact} {found}");
         }
     }
 

@@ -46,7 +46,7 @@ impl Truncation {
         if self.most >= self.samples || rate == Rate::ZERO {
             return 0.0;
         }
-        if k <= n * q + 1.0 || rate == Rate::ONE {
+        if rate == Rate::ONE {
             return 1.0;
         }
         let gammas = [lgamma(n + 1.0), -lgamma(k + 1.0), -lgamma(n - k + 1.0)];
@@ -126,6 +126,18 @@ mod tests {
         for (samples, most) in [(u64::MAX, 0), (u64::MAX, u64::MAX - 1), (1, 0), (1 << 40, 1 << 39)] {
             let tail = Truncation { samples, most }.tail(half);
             assert!((0.0..=1.0).contains(&tail), "{samples} {most}: {tail}");
+        }
+    }
+
+    /// About the mean, where the series says little.
+    #[test]
+    fn a_tail_from_the_mean_on_is_bounded() {
+        for (n, q, mean) in [(20, 0.3, 6), (200, 0.1, 20), (300, 0.5, 150), (40, 0.9, 36)] {
+            for most in mean - 3..mean + 4 {
+                let rate = Rate::at_least(q).unwrap();
+                let (ours, exact) = (Truncation { samples: n, most }.tail(rate), exact(n, rate.as_f64(), most));
+                assert!(ours >= exact && ours <= 1.0, "{n} {q} {most}: {ours:e} {exact:e}");
+            }
         }
     }
 

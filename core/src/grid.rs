@@ -284,10 +284,7 @@ fn quantise_block<W: Word, const N: usize, const L: usize>(
         let x = grad * scale;
         // Within the units but for rounding, and where a tiny norm underflowed.
         let size = x.abs();
-        *magnitude = truncate(if size > unit { unit } else { size });
-        if mutant::is(Mutant::RoundOutward) && size > 0.0 {
-            *magnitude += 1;
-        }
+        *magnitude = mutant::magnitude(truncate(if size > unit { unit } else { size }), size);
         *sign = (x.to_bits() as i32 >> 31) as u32;
     }
     for magnitudes in magnitudes.chunks_exact(L) {

@@ -104,6 +104,22 @@ mod chosen {
         TAKEN.load(Ordering::SeqCst)
     }
 
+    /// A sample's rate is this over 2^53.
+    pub(crate) fn rate(numerator: u64, sample: u32) -> u64 {
+        use super::Mutant as M;
+        match () {
+            () if is(M::RateFourfold) => numerator.saturating_mul(4),
+            () if is(M::RateHalfMore) => numerator.saturating_add(numerator / 2),
+            () if is(M::FirstRowsMore) && sample < 100 => numerator.saturating_mul(2),
+            () => numerator,
+        }
+    }
+
+    /// A coordinate of size `exact` on the grid.
+    pub(crate) fn magnitude(rounded: u32, exact: f32) -> u32 {
+        rounded + u32::from(is(super::Mutant::RoundOutward) && exact > 0.0)
+    }
+
     /// The noise of a coordinate of the gradient.
     pub(crate) fn noise(z: i64, sigma: u32) -> i64 {
         use super::Mutant as M;
@@ -128,7 +144,7 @@ mod chosen {
 #[cfg(feature = "mutants")]
 pub use chosen::choose;
 #[cfg(feature = "mutants")]
-pub(crate) use chosen::{begin, noise, take, taken};
+pub(crate) use chosen::{begin, magnitude, noise, rate, take, taken};
 
 /// Whether this mutant runs.
 #[inline(always)]
@@ -157,10 +173,20 @@ mod none {
     }
 
     #[inline(always)]
+    pub(crate) fn rate(numerator: u64, _: u32) -> u64 {
+        numerator
+    }
+
+    #[inline(always)]
+    pub(crate) fn magnitude(rounded: u32, _: f32) -> u32 {
+        rounded
+    }
+
+    #[inline(always)]
     pub(crate) fn noise(z: i64, _: u32) -> i64 {
         z
     }
 }
 
 #[cfg(not(feature = "mutants"))]
-pub(crate) use none::{begin, noise, take, taken};
+pub(crate) use none::{begin, magnitude, noise, rate, take, taken};

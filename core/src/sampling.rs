@@ -60,14 +60,7 @@ impl<G: Generator> Iterator for PoissonBatch<'_, G> {
                 self.stream = coins(self.generator, self.step, sample / CHUNK);
             }
             let coin = self.stream.next_u64() >> 11;
-            let rate = self.rate.numerator();
-            let rate = match () {
-                () if mutant::is(Mutant::RateFourfold) => rate.saturating_mul(4),
-                () if mutant::is(Mutant::RateHalfMore) => rate.saturating_add(rate / 2),
-                () if mutant::is(Mutant::FirstRowsMore) && sample < 100 => rate.saturating_mul(2),
-                () => rate,
-            };
-            if coin < rate {
+            if coin < mutant::rate(self.rate.numerator(), sample) {
                 return Some(sample);
             }
         }
@@ -91,6 +84,59 @@ mod tests {
     fn a_rate_of_one_draws_all_and_a_rate_of_zero_none() {
         assert_eq!(draw(3, 1.0, 2500), (0..2500).collect::<Vec<_>>());
         assert!(draw(3, 0.0, 2500).is_empty());
+    }
+
+    /// Its coins at step 7 are as large as `k`, but for that of sample `c` of chunk `c`, which is smaller by one.
+    struct Told {
+        k: u64,
+    }
+
+    struct Words {
+        coins: std::vec::IntoIter<u64>,
+    }
+
+    impl crate::noise::sealed::Sealed for Told {}
+
+    impl Generator for Told {
+        type Stream<'a> = Words;
+
+        fn is_private(&self) -> bool {
+            false
+        }
+
+        fn stream(&self, address: Address) -> Words {
+            assert_eq!((address.purpose, address.step), (Purpose::Sampling, 7));
+            let coins: Vec<u64> = (0..CHUNK).map(|at| self.k - u64::from(at == address.chunk)).collect();
+            Words { coins: coins.into_iter() }
+        }
+    }
+
+    impl rand_core::TryRng for Words {
+        type Error = core::convert::Infallible;
+
+        fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
+            unimplemented!("a coin is made of 64 bits")
+        }
+
+        /// The low 11 bits are not of the coin.
+        fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
+            Ok(self.coins.next().unwrap() << 11 | 0x7ff)
+        }
+
+        fn try_fill_bytes(&mut self, _: &mut [u8]) -> Result<(), Self::Error> {
+            unimplemented!("a coin is made of 64 bits")
+        }
+    }
+
+    /// With 53 bits below `k` a probability of exactly `k/2^53`; and each sample has the coin at its own place.
+    #[test]
+    fn coins_below_the_numerator_draw() {
+        for k in [1, 5, 1 << 52, Rate::DENOMINATOR - 1] {
+            let rate = Rate::from_numerator(k).unwrap();
+            let drawn = |samples| poisson(&Told { k }, 7, rate, samples).collect::<Vec<u32>>();
+            assert_eq!(drawn(3500), [0, 1025, 2050, 3075]);
+            assert_eq!((drawn(0), drawn(1), drawn(2050)), (Vec::new(), Vec::from([0]), Vec::from([0, 1025])));
+        }
     }
 
     #[test]

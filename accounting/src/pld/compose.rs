@@ -500,12 +500,14 @@ mod tests {
         let small = || Composed { mass: masses(64, 20.0, 40.0, 5).mass, ..composed(0.0, 3.0) };
         let at = |around: i64| window(2.0, 900 + around);
         let coarse = Window { step: 0.5, ..window(2.0, 50) };
+        let coarsest = Window { step: 4.0, ..window(2.0, 9) };
         for (composed, window, place, epsilon) in [
             (composed(0.0, 3.0), at(0), 0.0, 5.01),
             (composed(2000.0, 4003.0), at(0), 2000.0, 5.01),
             (composed(2000.0, 253.0), at(-60_000), 125.0, 5.01),
             (composed(33_554_432.0, 3.0), at(-1 << 30), 0.0, 5.01),
             (small(), coarse, 0.0, 4.53),
+            (small(), coarsest, 0.0, 3.95),
         ] {
             let (delta, slope) = composed.direct(&window, place + epsilon);
             let found = |bound| composed.epsilon(&window, bound, delta, 0.0, place).unwrap();

@@ -426,6 +426,27 @@ mod tests {
         assert!(second <= other && second > 0.999 * other, "{second} {other}");
     }
 
+    /// Ascending, where the last points end below the multiple that they were gathered for: they go to one below.
+    #[test]
+    fn points_left_over_err_below() {
+        let all = [(0.2, -2.9), (0.1, -2.3), (0.05, -1.9), (0.3, -1.42), (0.1, -0.9), (0.03, -0.8)];
+        for count in 1..=all.len() {
+            let some = losses(&all[..count]);
+            let mut found = Vec::new();
+            let (taken, _) = gather(some.atoms.iter().copied(), 1.0, 0.25, 0.5, &mut |multiple, scale, mass| {
+                found.push((mass * exp(scale), 0.25 + 0.5 * multiple));
+            });
+            let ((first, second), (mass, other)) = (losses(&found).masses(), some.masses());
+            assert_eq!(taken, count);
+            assert!(first <= mass && first > 0.6 * mass, "{count}: {first} {mass}");
+            assert!(second <= other && second > (1.0 - 1e-9) * other, "{count}: {second} {other}");
+            for epsilon in [-3.5, -2.6, -1.6, -1.0, 0.0] {
+                let (below, exact) = (losses(&found).delta(epsilon), some.delta(epsilon));
+                assert!(below <= exact, "{count} {epsilon}: {below:e} {exact:e}");
+            }
+        }
+    }
+
     #[test]
     fn merging_errs_below() {
         let all = gaussian();

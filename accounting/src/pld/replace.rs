@@ -375,6 +375,20 @@ mod tests {
         }
     }
 
+    /// With b = 2a nothing lies at 0 but the mass of P beyond the last nodes: what a node takes ends there.
+    #[test]
+    fn nodes_take_nothing_from_beyond() {
+        for (q, sigma) in [(0.01, 0.7), (0.2, 1.0), (1.0, 4.0)] {
+            let (rate, spacing) = (Rate::at_least(q).unwrap(), 1.0 / 64.0);
+            let upper = upper_pld(sigma, 2.0, rate, spacing, 2.0);
+            let middle = upper.atoms.len() / 2;
+            let (a, edge) = (1.0 / sigma, (middle - 1) as f64 * spacing);
+            let exact = (1.0 - q) * 2.0 * tail(edge) + q * (tail(edge - a) + tail(edge + a));
+            let found = exp(upper.atoms[middle].ln_mass);
+            assert!(upper.atoms[middle].loss == 0.0 && (found / exact - 1.0).abs() < 1e-8, "{q}: {found:e} {exact:e}");
+        }
+    }
+
     /// What is allowed for roundings lifts the nodes' masses and losses, both ways.
     #[test]
     fn nodes_are_lifted_by_their_slack() {

@@ -171,6 +171,7 @@ fn pair(u: u32, v: u32) -> [f32; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clip::{FlatL2, Layers, PerLayer};
     use crate::noise::{Address, ChaCha20, Generator, Purpose};
 
     /// Kolmogorov-Smirnov against the normal distribution at a fixed seed; the bound's error rate is 1e-6, and a spread off
@@ -206,6 +207,26 @@ mod tests {
             let mut released = [0.0; 2];
             mechanism.release(1.0, 1, &mut [SumWord::ZERO; 2], &mut same, &mut released, Inside(()));
             assert_eq!(mechanism.sample(&mut words), released);
+        }
+    }
+
+    /// Shares of 3/5 and 4/5 of a clip of 2; a third layer that lies within its share, of nearly nothing.
+    #[test]
+    fn layers_are_clipped_to_their_shares() {
+        let layer = |len, share: f64| Layer { len, share: (share * f64::from(1u32 << 22)) as u32 };
+        let layers = [layer(2, 0.6), layer(3, 0.8 - 1e-6), layer(1, 1e-3)];
+        let clip = PerLayer::new(FlatL2, Layers::new(&layers).unwrap()).unwrap();
+        let (mechanism, mut sum) = (ContinuousGaussian::new(1.0).unwrap(), [SumWord::ZERO; 6]);
+        let grad: [&[f32]; 2] = [&[30.0, -40.0, 0.0], &[-0.5, 1.2, 1e-3]];
+        let norm = mechanism.add_sample(&clip, 2.0, &grad, &mut sum, Inside(())).unwrap();
+        assert!((norm - 50.017_f32).abs() < 1e-3, "{norm}");
+        for (found, exact) in sum.iter().zip([0.72, -0.96, 0.0, -0.5, 1.2, 1e-3]) {
+            assert!((found.0 - exact).abs() < 2e-6, "{sum:?}");
+        }
+        let mut sum = [SumWord::ZERO; 6];
+        let _ = mechanism.add_sample(&clip, 2.0, &[&[0.0, 0.0, 6.0, 0.0, 8.0, 5.0]], &mut sum, Inside(()));
+        for (found, exact) in sum.iter().zip([0.0, 0.0, 0.96, 0.0, 1.28, 2e-3]) {
+            assert!((found.0 - exact).abs() < 4e-6, "{sum:?}");
         }
     }
 
