@@ -84,7 +84,7 @@ pub(super) struct TrainArgs {
     model_file: Option<PathBuf>,
     /// Keeps a copy of the model in the private folder, from which a resumed run reads it: for programs whose file is temporary.
     #[arg(long, hide = true)]
-    keep_model: bool,
+    copy_model: bool,
     /// Folder for the outputs; made, and must not be there or be empty
     #[arg(long, value_name = "DIR")]
     pub(super) out: PathBuf,
@@ -467,7 +467,7 @@ fn prepared(
         Some(out) => OutputFolder::resume(out),
     });
     let mut invocation = invocation;
-    if args.keep_model && args.resume.is_none() {
+    if args.copy_model && args.resume.is_none() {
         let kept = folder.checkpoint().join("module.onnx");
         files::write(&kept, &fs::read(model)?, Access::Private)?;
         let kept = format!("--model-file={}", absolute(&kept)?.display());

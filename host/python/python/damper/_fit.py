@@ -153,7 +153,7 @@ def fit(
 
     exported = export(module, train.inputs, train.by_name, exporter, train.labels is not None)
     settings["parameter"] = exported.parameters
-    settings["keep_model"] = True
+    settings["copy_model"] = True
     folder = pathlib.Path(out).absolute() if out is not None else _next_folder()
     settings["out"] = str(folder)
     for note in exported.notes:
