@@ -137,7 +137,10 @@ fn commands_run_and_say_what_the_book_says() {
 fn said_of(text: &str) -> Result<(), String> {
     let page = Page::parse(text, &["long"])?;
     let mut session = Session::new(&root(), Path::new(env!("CARGO_BIN_EXE_damper")));
-    page.blocks.iter().filter(|block| block.skip.is_none()).try_for_each(|block| session.run(&[block.clone()], false))
+    page.blocks
+        .iter()
+        .filter(|block| block.skip.is_none())
+        .try_for_each(|block| session.run(std::slice::from_ref(block), false))
 }
 
 #[test]

@@ -36,7 +36,7 @@ struct Head {
     /// Steps between checkpoints.
     every: u16,
     generator: ChaCha20,
-    /// The start of generated samples; none if the pack holds them.
+    /// Where generated samples start; none where the pack holds them.
     seed: Option<u64>,
     /// Whether they are clipped and summed elsewhere.
     elsewhere: bool,
@@ -59,7 +59,7 @@ impl Played for ContinuousGaussian {
     }
 }
 
-/// The result of a run.
+/// How a run went.
 pub(super) struct Ended {
     pub(super) steps: u32,
     /// The digest of the parameters.
@@ -244,7 +244,7 @@ fn configured<'a, M: Played, const ALL: bool>(
     Ok(Ended { steps: head.steps, params: Digest::of(params).value(), mismatch })
 }
 
-/// Returns the parts of the state that differ from the pack's next checkpoint.
+/// Which parts of the state differ from the pack's next checkpoint.
 #[inline(never)]
 fn compare(
     pack: &mut Reader<'_>,
@@ -268,7 +268,7 @@ fn compare(
     parts
 }
 
-/// The source of the samples of a run.
+/// Where the samples of a run come from.
 enum Samples<'a, W> {
     Generated {
         numbers: Numbers,

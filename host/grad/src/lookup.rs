@@ -11,7 +11,7 @@ use damper_onnx::graph::{DType, Tensor, TensorData};
 pub struct Checked {
     /// Within the table, int64.
     pub index: Var,
-    /// Whether it was.
+    /// True if it was.
     pub valid: Var,
 }
 

@@ -40,7 +40,7 @@ pub struct LabelWeights {
 }
 
 impl LabelWeights {
-    /// Whether every label counts as it is.
+    /// Returns true if every label counts as it is.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         *self == Self::default()

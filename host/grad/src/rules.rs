@@ -164,7 +164,7 @@ pub fn rules() -> impl Iterator<Item = &'static str> {
     RULES.iter().map(|rule| rule.op)
 }
 
-/// Whether gradients pass through operator `op` of a model (that [`Graph`](damper_onnx::graph::Graph) may write as another).
+/// Returns true if gradients pass through operator `op` of a model (that [`Graph`](damper_onnx::graph::Graph) may write as another).
 pub fn is_differentiated(op: &str) -> bool {
     let canonical = match op {
         "DepthToSpace" | "SpaceToDepth" => "Transpose",
@@ -202,7 +202,7 @@ const FLAT: &[&str] = &[
     "Xor",
 ];
 
-/// Whether operator `op` has a derivative that is not 0 wherever it exists.
+/// Returns true if operator `op` has a derivative that is not 0 wherever it exists.
 pub fn has_nonzero_derivative(op: &str) -> bool {
     !FLAT.contains(&op)
 }

@@ -36,7 +36,7 @@ pub fn sweep(
     Ok(graph.parameters.iter().map(|p| if p.trained { grads[p.value.0].take() } else { None }).collect())
 }
 
-/// Whether each value depends on a trained parameter, and not through steps and integers alone.
+/// Returns, for each value, true if it depends on a trained parameter, and not through steps and integers alone.
 fn leads_to_trained(graph: &Graph) -> Vec<bool> {
     let mut wanted = vec![false; graph.values.len()];
     for parameter in graph.parameters.iter().filter(|p| p.trained) {

@@ -70,7 +70,7 @@ impl Window {
         self.touched_padding()[2..].iter().map(|p| p.1).collect()
     }
 
-    /// Whether windows tile the input exactly, without padding, overlap or rest.
+    /// Returns true if windows tile the input exactly, without padding, overlap or rest.
     pub fn tiles(&self) -> bool {
         (0..self.input.len()).all(|i| {
             self.dilation[i] == 1
@@ -94,7 +94,7 @@ impl Window {
         (0..self.input.len()).all(fits).then_some(axis)
     }
 
-    /// Whether every window is one element and they cover the input in order.
+    /// Returns true if every window is one element and they cover the input in order.
     pub fn is_pointwise(&self) -> bool {
         self.taps() == 1 && self.input == self.output && self.before.iter().all(|&b| b == 0)
     }

@@ -16,7 +16,7 @@ pub(super) const VARIABLE: &str = "ORT_DYLIB_PATH";
 const ASK_PYTHON: &str = "import sys; sys.path = [p for p in sys.path if p]; import importlib.util as u; \
     s = u.find_spec('onnxruntime'); print(s.submodule_search_locations[0] if s else '')";
 
-/// Whether the user named the library.
+/// Returns true if the user named the library.
 pub(super) fn is_explicit() -> bool {
     explicit().is_some()
 }

@@ -136,7 +136,7 @@ struct NeighbourArgs {
 struct CanaryArgs {
     #[command(flatten)]
     train: TrainArgs,
-    /// What a canary is: `dirac`: a gradient of one coordinate; `random`: one of random signs, where there are fewer parameters
+    /// Kind of canary: `dirac`: a gradient of one coordinate; `random`: one of random signs, if there are fewer parameters
     /// than canaries
     #[arg(long, value_name = "KIND", default_value = "dirac", help_heading = "Audit")]
     canaries: CanariesArg,

@@ -58,7 +58,7 @@ pub(super) struct CalibrateArgs {
     /// Number of draws: epochs * samples / batch size
     #[arg(long, value_name = "T")]
     steps: Option<u64>,
-    /// Which bound: tight by privacy loss distributions (`pld`), or Rényi divergences (`rdp`)
+    /// Accountant: tight by privacy loss distributions (`pld`), or Rényi divergences (`rdp`)
     #[arg(long, value_name = "NAME", default_value = "pld", value_parser = accountant)]
     accountant: Accountant,
     /// Finds the integer sigma that a grid of this many bits runs, as training does (there: 20)

@@ -1,4 +1,4 @@
-//! Which private method `damper train` runs: a name that sets everything, and flags that change one thing.
+//! The private method of `damper train`: a name that sets everything, and flags that change one thing.
 //!
 //! A method is a choice for each slot of the private step: filter, threshold, clipping, noise schedule. Its name fills the
 //! slots as its paper does; a flag fills one of them otherwise, so that all methods compose. What breaks a proof, or would
@@ -49,7 +49,7 @@ pub(super) struct MethodArgs {
     /// disk: the gain follows the scalar recursion with these variances: of the noise, of the difference, of the gradient
     #[arg(long, value_name = "W,H,V", conflicts_with = "kappa", allow_hyphen_values = true, value_parser = gain)]
     gain_recursion: Option<Gain>,
-    /// Which clip each step uses; the rules but `fixed` learn it from released counts [default: by the method]
+    /// Clipping threshold of each step; all rules except `fixed` learn it from released counts [default: by the method]
     #[arg(long, alias = "threshold", value_name = "RULE")]
     clip_rule: Option<ThresholdArg>,
     /// percentile, quantile: share of gradients to leave unclipped [default: 0.5]
@@ -60,7 +60,7 @@ pub(super) struct MethodArgs {
     /// sigma_b]
     #[arg(long, value_name = "S")]
     count_noise_multiplier: Option<f64>,
-    /// Where a learned clip stays [default: 1e-8,1e8]
+    /// Bounds of a learned clipping threshold [default: 1e-8,1e8]
     #[arg(long, value_name = "MIN,MAX", allow_hyphen_values = true, value_parser = bounds)]
     clip_bounds: Option<(f32, f32)>,
     /// percentile, expected-error: range of the first histogram of norms [default: percentile 1, expected-error 20]
@@ -75,7 +75,7 @@ pub(super) struct MethodArgs {
     /// quantile: how fast the clip follows [default: 0.2]
     #[arg(long, alias = "threshold-rate", value_name = "R")]
     clip_lr: Option<f64>,
-    /// What one sample may add: `flat`, all parameters together to the clip at most; `per-layer`, each tensor on its own;
+    /// Bound on one sample: `flat`, all parameters together to the clip at most; `per-layer`, each tensor on its own;
     /// `automatic`, normalised to the clip (AUTO-S)
     #[arg(long, value_name = "RULE", default_value = "flat")]
     clipping: ClippingArg,

@@ -29,7 +29,7 @@ pub(super) struct ReplayArgs {
     /// Packs; without one, the sets that damper comes with
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// What playing a pack may take, such as 512MiB
+    /// Memory for playing a pack, such as 512MiB
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = memory)]
     memory: u64,
     /// Prints one JSON object
@@ -130,7 +130,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     first_fault.map_or(Ok(()), |fault| Err(Failure::new(fault)))
 }
 
-/// What was played, each line said as it came.
+/// The groups that were played, each line printed as it came.
 fn played(
     play: impl FnOnce(&mut dyn FnMut(&Line)) -> Result<Played, PlayError>,
     say: impl Fn(&Line) -> Result<(), Failure>,

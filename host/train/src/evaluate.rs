@@ -39,7 +39,7 @@ fn of_row<T>(values: &[T], row: usize) -> &[T] {
     &values[row * width..][..width]
 }
 
-/// The rule for a right answer.
+/// What counts as right.
 #[derive(Clone, Copy)]
 enum Kind {
     /// The largest entry of the output along its class axis is the label's.
@@ -50,7 +50,7 @@ enum Kind {
     None,
 }
 
-/// The layout of the classes in one sample's output.
+/// How the classes lie in one sample's output.
 #[derive(Clone, Copy)]
 struct Classes {
     count: usize,

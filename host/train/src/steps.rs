@@ -29,10 +29,10 @@ use damper_runtime::{Backend, open};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The interval of progress.
+/// How often progress is told.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Files that a run writes as it goes, as secret as the data.
+/// What a run writes as it goes, as secret as the data.
 struct Written<'a> {
     folder: &'a Path,
     plan: RunPlan,

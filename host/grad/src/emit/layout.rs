@@ -6,7 +6,7 @@ use damper_onnx::graph::BatchAxis;
 use damper_onnx::{make_attr_int, make_attr_ints};
 
 impl Var {
-    /// Whether the samples lie one after the other in memory.
+    /// Returns true if the samples lie one after the other in memory.
     fn is_contiguous_by_sample(&self) -> bool {
         self.batch.is_some_and(|b| b.outer == 1 && self.shape[..b.axis].iter().all(|&d| d == 1))
     }

@@ -59,7 +59,7 @@ impl Emitter {
         self.reshape(&sums, &shape, batch)
     }
 
-    /// Whether a runtime may write `x` with its axes in another order: it is a transpose, or follows one that onnxruntime
+    /// Returns true if a runtime may write `x` with its axes in another order: it is a transpose, or follows one that onnxruntime
     /// would move to behind it.
     fn is_transposed(&self, x: &Var) -> bool {
         self.transposed.contains(&*self.original(&x.name))

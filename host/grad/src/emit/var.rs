@@ -27,7 +27,7 @@ impl Var {
         self.shape.iter().product()
     }
 
-    /// Whether the batch is axis 0 and that axis is the batch alone.
+    /// Returns true if the batch is axis 0 and that axis is the batch alone.
     pub fn is_batch_first(&self) -> bool {
         self.batch == Some(BATCH_FIRST)
     }

@@ -85,12 +85,12 @@ impl Side {
         }
     }
 
-    /// Whether it is kept as indices.
+    /// Returns true if it is kept as indices.
     pub fn is_indices(&self) -> bool {
         matches!(self.layout, Layout::Indices(_))
     }
 
-    /// Whether it is laid out `[N, (g,) r, T]`, or unfolds to that.
+    /// Returns true if it is laid out `[N, (g,) r, T]`, or unfolds to that.
     pub fn has_positions_last(&self) -> bool {
         matches!(self.layout, Layout::PositionsLast | Layout::Patches { by_conv: true, .. })
     }

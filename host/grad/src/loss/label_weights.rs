@@ -53,9 +53,9 @@ pub struct Rows<'a> {
     pub log_probability: &'a Var,
     /// `p`.
     pub probability: &'a Var,
-    /// Whether the class is the label.
+    /// True if the class is the label.
     pub is_label: &'a Var,
-    /// Whether the token does not count.
+    /// True if the token does not count.
     pub is_ignored: &'a Var,
 }
 

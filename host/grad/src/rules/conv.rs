@@ -19,7 +19,7 @@ use crate::window::Window;
 
 pub const RULE: Rule = Rule { op: "Conv", backward };
 
-/// Whether patches are unfolded by a convolution rather than gathered (measured with onnxruntime on one thread).
+/// Returns true if patches are unfolded by a convolution rather than gathered (measured with onnxruntime on one thread).
 fn unfolds_by_conv(channels: usize, positions: usize) -> bool {
     channels < 16 || channels == 16 && positions >= 64 || channels <= 32 && positions >= 1024
 }
