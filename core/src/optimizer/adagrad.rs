@@ -33,8 +33,8 @@
 //!
 //! Reads released values only.
 
+use super::base::{Begin, Optimizer, far_piece, narrow, saturate};
 use super::described::{Described, EPSILON, PENALTY, Vector};
-use super::{Begin, Optimizer, far_piece, narrow, saturate};
 use crate::described::{Description, Kind, Setting, Values};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};

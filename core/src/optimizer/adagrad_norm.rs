@@ -39,7 +39,7 @@ mod weighted;
 
 pub use weighted::{WeightedNorm, WeightedNormState};
 
-use super::{Begin, Optimizer};
+use super::base::{Begin, Optimizer};
 use crate::error::{CallError, ConfigError};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::reduce::SumOfSquares;

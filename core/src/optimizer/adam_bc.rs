@@ -47,8 +47,8 @@
 //!
 //! Reads released values and the noise's declared variance only.
 
+use super::base::{Begin, Optimizer, check_betas, far_piece, narrow, saturate, weights};
 use super::described::{BETA1, BETA2, DECOUPLED, Described, EPSILON, Vector};
-use super::{Begin, Optimizer, check_betas, far_piece, narrow, saturate, weights};
 use crate::described::{Description, Kind, Setting, Values};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};

@@ -1,6 +1,6 @@
 //! What an optimizer says of itself, so that it can be chosen by name or by its kind in a recording.
 
-use super::Optimizer;
+use super::base::Optimizer;
 use crate::described::{Description, Flag, Kind, Setting, Values};
 use crate::error::ConfigError;
 use crate::numerics::digest::Digested;

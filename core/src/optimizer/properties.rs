@@ -1,6 +1,6 @@
 //! Laws that hold for every optimizer, for their tests.
 
-use super::{Begin, Optimizer};
+use super::base::{Begin, Optimizer};
 use crate::private::Released;
 use proptest::prelude::*;
 use std::vec::Vec;

@@ -32,8 +32,8 @@
 //!
 //! Reads released values only.
 
+use super::base::{Begin, Optimizer, far_piece, narrow, saturate, weights};
 use super::described::{Described, EPSILON, PENALTY, Vector};
-use super::{Begin, Optimizer, far_piece, narrow, saturate, weights};
 use crate::described::{Description, Flag, Kind, Setting, Values};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};

@@ -25,8 +25,8 @@
 //!
 //! Reads released values only.
 
+use super::base::{Begin, Optimizer, narrow, piece, saturate};
 use super::described::{Described, PENALTY, Vector};
-use super::{Begin, Optimizer, narrow, piece, saturate};
 use crate::described::{Description, Flag, Kind, Setting, Values};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};

@@ -25,7 +25,7 @@
 use super::{AdaGradNorm, AdaGradNormState};
 use crate::error::{CallError, ConfigError};
 use crate::numerics::digest::{Digest, Digested};
-use crate::optimizer::{Begin, Optimizer};
+use crate::optimizer::base::{Begin, Optimizer};
 use crate::private::Released;
 use crate::state::{SaveState, StateField};
 use core::num::NonZeroU32;

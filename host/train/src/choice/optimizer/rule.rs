@@ -37,32 +37,21 @@ impl Rule {
             let names: Vec<_> = OPTIMIZERS.iter().flat_map(|of| of.names).map(|(name, _)| *name).collect();
             return Err(SettingError::new("optimizer", name, format!("use one of {}", names.join(", "))));
         };
-        let mut rule = Self::of(description, defaults);
-        for (setting, value) in settings {
-            rule.set(setting, *value)?;
-        }
-        Ok(rule)
-    }
-
-    fn of(description: &'static Description, defaults: &[f64]) -> Self {
+        let place = |name: &str| description.settings.iter().position(|setting| setting.name == name);
         let mut values = [0.0; MOST];
         values[..defaults.len()].copy_from_slice(defaults);
-        Self { description, values }
-    }
-
-    fn set(&mut self, name: &str, value: f64) -> Result<(), SettingError> {
-        let settings = self.description.settings;
-        let place = |name| settings.iter().position(|setting| setting.name == name);
-        let Some(i) = place(name) else {
-            let names: Vec<_> = settings.iter().map(|setting| setting.name).collect();
-            let problem = format!("'{name}' is no setting of it; use {}", names.join(", "));
-            return Err(SettingError::new("optimizer", self.description.names[0].0, problem));
-        };
-        self.values[i] = value;
-        if let Some(computed) = place(settings[i].unless) {
-            self.values[computed] = 0.0;
+        for (setting, value) in settings {
+            let Some(i) = place(setting) else {
+                let names: Vec<_> = description.settings.iter().map(|setting| setting.name).collect();
+                let problem = format!("'{setting}' is no setting of it; use {}", names.join(", "));
+                return Err(SettingError::new("optimizer", name, problem));
+            };
+            values[i] = *value;
+            if let Some(computed) = place(description.settings[i].unless) {
+                values[computed] = 0.0;
+            }
         }
-        Ok(())
+        Ok(Self { description, values })
     }
 
     /// Names, and kinds in recordings.
@@ -104,9 +93,9 @@ impl Rule {
 }
 
 impl Default for Rule {
-    /// The first of [`OPTIMIZERS`] with its defaults: SGD without momentum.
+    /// SGD without momentum.
     fn default() -> Self {
-        Self::of(&OPTIMIZERS[0], OPTIMIZERS[0].names[0].1)
+        Self::new("sgd", &[]).expect("SGD is an optimizer")
     }
 }
 
