@@ -1,6 +1,7 @@
 //! Arrays of a file to a split: counts, shapes, scaling, and the owner's checks of every row.
 
 use super::array::Array;
+use super::dataset::IGNORED;
 use super::fit::{Fit, fit, to_front};
 use super::scaling::Scaling;
 use super::stored::{Stored, StoredKind};
@@ -8,9 +9,6 @@ use super::values::{Element, Held, Room, Sink, Values};
 use super::{DataError, DataOptions, Features, InputShape, LabelKind, Labels, Numbers, OnBadRow, Split};
 use damper_onnx::SettingError;
 use damper_onnx::graph::DType;
-
-/// The label of a class or token that does not count.
-pub(super) const IGNORED: i64 = -100;
 
 /// The arrays of a split as a file holds them.
 pub(super) struct Raw {

@@ -1,8 +1,10 @@
 //! A data set: rows in memory, or beyond a limit in a file.
 
-use super::assemble::IGNORED;
 use super::held_out::held_out;
 use super::{DataError, Stored};
+
+/// The label of a class or token that does not count.
+pub(super) const IGNORED: i64 = -100;
 
 /// Samples to train on, and samples to test on.
 #[derive(Clone, PartialEq, Debug)]

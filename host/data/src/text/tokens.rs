@@ -1,7 +1,8 @@
 //! A tokenizer file, and the arrays of tokens that a model takes.
 
 use super::super::array::Array;
-use super::super::assemble::{DROP, IGNORED};
+use super::super::assemble::DROP;
+use super::super::dataset::IGNORED;
 use super::super::guard::guarded;
 use super::super::options::TextTask;
 use super::super::values::{Room, Sink};

@@ -172,9 +172,8 @@ impl<'a> DataFlow<'a> {
             let mut slots =
                 (0..node.input.len()).filter(|&slot| reached.contains(node.input[slot].as_str())).peekable();
             if slots.peek().is_some() {
-                if slots.any(|slot| {
-                    has_weight(node, slot, tensors) && !self.looks_up_class_weight(node, slot, tensors)
-                }) {
+                if slots.any(|slot| has_weight(node, slot, tensors) && !self.looks_up_class_weight(node, slot, tensors))
+                {
                     return true;
                 }
                 reached.extend(node.output.iter().map(String::as_str));
