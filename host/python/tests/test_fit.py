@@ -156,6 +156,28 @@ def test_layers_that_mix_samples_are_refused():
         damper.fit(Centred(), (x, y), **QUICK)
 
 
+def test_a_branch_on_the_data_is_refused():
+    class Branch(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = mlp()
+
+        def forward(self, x):
+            return self.net(x) * 2 if x.sum() > 0 else self.net(x)
+
+    with pytest.raises(damper.Error, match="computes other values than the module"):
+        damper.fit(Branch(), separable(), **QUICK)
+
+
+def test_a_compiled_module_is_the_module_inside():
+    module = mlp()
+    compiled = torch.compile(module)
+    run = quiet(damper.fit, compiled, separable(), **QUICK)
+    assert set(run.params) == dict(module.named_parameters()).keys()
+    run.load_into(compiled)
+    assert module[0].weight.detach().numpy().tobytes() == run.params["0.weight"].tobytes()
+
+
 def test_dropout_is_said():
     x, y = separable()
     module = torch.nn.Sequential(torch.nn.Linear(12, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 3)).train()
