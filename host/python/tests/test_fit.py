@@ -19,7 +19,7 @@ def quiet(call, *args, **settings):
         return call(*args, **settings)
 
 
-def test_the_module_has_the_reported_accuracy():
+def test_module_has_reported_accuracy():
     x, y = separable(2500)
     train, (x_test, y_test) = (x[:2000], y[:2000]), (x[2000:], y[2000:])
     module = mlp()
@@ -36,7 +36,7 @@ def test_the_module_has_the_reported_accuracy():
     assert "epsilon=" in repr(run)
 
 
-def test_all_kinds_of_data_are_the_same_samples():
+def test_kinds_of_data_give_same_samples():
     x, y = separable()
 
     class Pairs(Dataset):
@@ -66,7 +66,7 @@ def test_all_kinds_of_data_are_the_same_samples():
     assert len(set(digests.values())) == 1, digests
 
 
-def test_a_loaders_batch_size_is_used_without_another():
+def test_loader_gives_batch_size():
     x, y = separable()
     loader = DataLoader(TensorDataset(torch.from_numpy(x), torch.from_numpy(y)), batch_size=50)
     settings = {key: value for key, value in QUICK.items() if key != "batch_size"}
@@ -76,7 +76,7 @@ def test_a_loaders_batch_size_is_used_without_another():
         damper.fit(mlp(), (x, y), **settings)
 
 
-def test_data_that_cannot_be_priced_is_refused():
+def test_unpriced_data_is_refused():
     x, y = separable()
     tensors = TensorDataset(torch.from_numpy(x), torch.from_numpy(y))
 
@@ -169,7 +169,7 @@ def test_a_branch_on_the_data_is_refused():
         damper.fit(Branch(), separable(), **QUICK)
 
 
-def test_a_compiled_module_is_the_module_inside():
+def test_compiled_module_is_unwrapped():
     module = mlp()
     compiled = torch.compile(module)
     run = quiet(damper.fit, compiled, separable(), **QUICK)
@@ -253,7 +253,7 @@ def test_ctrl_c_keeps_what_was_charged():
         quiet(damper.fit, module, (x, y), **settings)
 
 
-def test_a_resumed_run_ends_with_the_same_bits(tmp_path, monkeypatch):
+def test_resumed_run_has_same_bits(tmp_path, monkeypatch):
     x, y = separable(4000)
     module = mlp()
     settings = {**QUICK, "epochs": 3, "seed": 3, "checkpoint_every": 0}
