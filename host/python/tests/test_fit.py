@@ -19,7 +19,7 @@ def quiet(call, *args, **settings):
         return call(*args, **settings)
 
 
-def test_the_module_has_the_reported_accuracy():
+def test_module_has_reported_accuracy():
     x, y = separable(2500)
     train, (x_test, y_test) = (x[:2000], y[:2000]), (x[2000:], y[2000:])
     module = mlp()
@@ -36,7 +36,7 @@ def test_the_module_has_the_reported_accuracy():
     assert "epsilon=" in repr(run)
 
 
-def test_all_kinds_of_data_are_the_same_samples():
+def test_kinds_of_data_give_same_samples():
     x, y = separable()
 
     class Pairs(Dataset):
@@ -66,7 +66,7 @@ def test_all_kinds_of_data_are_the_same_samples():
     assert len(set(digests.values())) == 1, digests
 
 
-def test_a_loaders_batch_size_is_used_without_another():
+def test_loader_gives_batch_size():
     x, y = separable()
     loader = DataLoader(TensorDataset(torch.from_numpy(x), torch.from_numpy(y)), batch_size=50)
     settings = {key: value for key, value in QUICK.items() if key != "batch_size"}
@@ -76,7 +76,7 @@ def test_a_loaders_batch_size_is_used_without_another():
         damper.fit(mlp(), (x, y), **settings)
 
 
-def test_data_that_cannot_be_priced_is_refused():
+def test_unpriced_data_is_refused():
     x, y = separable()
     tensors = TensorDataset(torch.from_numpy(x), torch.from_numpy(y))
 
@@ -156,6 +156,28 @@ def test_layers_that_mix_samples_are_refused():
         damper.fit(Centred(), (x, y), **QUICK)
 
 
+def test_a_branch_on_the_data_is_refused():
+    class Branch(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = mlp()
+
+        def forward(self, x):
+            return self.net(x) * 2 if x.sum() > 0 else self.net(x)
+
+    with pytest.raises(damper.Error, match="computes other values than the module"):
+        damper.fit(Branch(), separable(), **QUICK)
+
+
+def test_compiled_module_is_unwrapped():
+    module = mlp()
+    compiled = torch.compile(module)
+    run = quiet(damper.fit, compiled, separable(), **QUICK)
+    assert set(run.params) == dict(module.named_parameters()).keys()
+    run.load_into(compiled)
+    assert module[0].weight.detach().numpy().tobytes() == run.params["0.weight"].tobytes()
+
+
 def test_dropout_is_said():
     x, y = separable()
     module = torch.nn.Sequential(torch.nn.Linear(12, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 3)).train()
@@ -231,7 +253,7 @@ def test_ctrl_c_keeps_what_was_charged():
         quiet(damper.fit, module, (x, y), **settings)
 
 
-def test_a_resumed_run_ends_with_the_same_bits(tmp_path, monkeypatch):
+def test_resumed_run_has_same_bits(tmp_path, monkeypatch):
     x, y = separable(4000)
     module = mlp()
     settings = {**QUICK, "epochs": 3, "seed": 3, "checkpoint_every": 0}

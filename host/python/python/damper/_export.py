@@ -9,6 +9,7 @@ import inspect
 import io
 import json
 import logging
+import re
 import warnings
 from typing import Any
 
@@ -195,7 +196,8 @@ def _by_name(torch: Any, twin: Any, names: list[str]) -> Any:
 
 
 def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0][:300] if lines else type(error).__name__
 
 
@@ -233,7 +235,9 @@ def _silence() -> Any:
     try:
         for logger in loggers:
             logger.setLevel(logging.CRITICAL)
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(
+            io.StringIO()
+        ):
             warnings.simplefilter("ignore")
             yield
     finally:
@@ -317,29 +321,33 @@ def _check(torch: Any, module: Any, model: bytes, inputs: dict[str, Any], by_nam
     """Compares the file's outputs with the module's, for made-up samples and another number of them."""
     import onnxruntime
 
-    generator = torch.Generator().manual_seed(2)
-    inputs = {name: _example(torch, value, OTHER_ROWS, generator) for name, value in inputs.items()}
-    original = copy.deepcopy(module).cpu().float().eval()
-    with torch.no_grad():
-        outputs = _floats(torch, original(**inputs) if by_name else original(*inputs.values()))
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
-    try:
-        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        taken = {one.name for one in session.get_inputs()}
-        found = session.run(None, {name: value.numpy() for name, value in inputs.items() if name in taken})
-    except Exception as error:  # noqa: BLE001
-        raise _Unfit(
-            f"the file does not run for {OTHER_ROWS} samples ({_first_line(error)}); forward must not take the size of a batch for a "
-            "constant"
-        ) from error
-    found = [one for one in found if one.dtype == np.float32]
-    for expected, actual in zip(outputs, found):
-        expected = expected.numpy()
-        scale = float(np.abs(expected).max(initial=1e-6))
-        if expected.shape != actual.shape or not np.allclose(expected, actual, rtol=0, atol=CLOSE * scale, equal_nan=True):
+    generator = torch.Generator().manual_seed(2)
+    drawn = {name: _example(torch, value, OTHER_ROWS, generator) for name, value in inputs.items()}
+    original = copy.deepcopy(module).cpu().float().eval()
+    # Of either sign, and both: a branch that the trace has not taken shows.
+    for change in (lambda value: value, lambda value: value.abs(), lambda value: -value.abs()):
+        given = {name: change(value) if value.is_floating_point() else value for name, value in drawn.items()}
+        with torch.no_grad():
+            outputs = _floats(torch, original(**given) if by_name else original(*given.values()))
+        try:
+            session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+            taken = {one.name for one in session.get_inputs()}
+            found = session.run(None, {name: value.numpy() for name, value in given.items() if name in taken})
+        except Exception as error:  # noqa: BLE001
             raise _Unfit(
-                "the file computes other values than the module: does forward depend on the values or the number of its samples? "
-                "Use tensor operations in the place of Python's if and for"
-            )
+                f"the file does not run for {OTHER_ROWS} samples ({_first_line(error)}); forward must not take the size of a batch "
+                "for a constant"
+            ) from error
+        found = [one for one in found if one.dtype == np.float32]
+        for expected, actual in zip(outputs, found):
+            expected = expected.numpy()
+            scale = float(np.abs(expected).max(initial=1e-6))
+            same = expected.shape == actual.shape and np.allclose(expected, actual, rtol=0, atol=CLOSE * scale, equal_nan=True)
+            if not same:
+                raise _Unfit(
+                    "the file computes other values than the module: does forward depend on the values or the number of its samples? "
+                    "Use tensor operations in the place of Python's if and for"
+                )

@@ -18,6 +18,7 @@ from ._damper import Error
 from ._export import export
 from ._loss import loss_settings
 from ._metadata import METADATA
+from ._plain import plain
 from ._run import Interrupted, Run, upward
 
 #: The folder of runs without `out`, in the working folder.
@@ -112,6 +113,7 @@ def fit(
     """
     if isinstance(data, (str, os.PathLike)):
         raise Error("data: give arrays, a Dataset or a DataLoader; files are for the command damper train")
+    module = plain(module)
     names = input_names(module)
     wants_labels = not (isinstance(loss, str) and loss.split(":")[0] == "output")
     train = samples(data, names, "data", wants_labels)

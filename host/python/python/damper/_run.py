@@ -15,6 +15,7 @@ import numpy as np
 from . import _damper
 from ._damper import Error
 from ._metadata import METADATA
+from ._plain import plain
 
 
 class Run:
@@ -107,9 +108,10 @@ class Run:
         """
         import torch
 
-        values, places, _ = self._values()
-        parameters = dict(module.named_parameters())
-        tensors = {**parameters, **dict(module.named_buffers())}
+        values, _, _ = self._values()
+        inner = plain(module)
+        parameters = dict(inner.named_parameters())
+        tensors = {**parameters, **dict(inner.named_buffers())}
         expected = set(self._metadata()["parameters"])
         for name in [name for name in parameters if name not in expected]:
             raise Error(f"'{name}' is no parameter of the module that was trained; give a module of the same class and settings")
