@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [input, output] = &paths[..] else { return Err("usage: per_sample MODEL.onnx GRADIENTS.onnx".into()) };
     let graph = Graph::from_model(&load(Path::new(input))?, &GraphOptions::default())?;
     let grad = derive(&graph, &DeriveOptions::new(Loss::SoftmaxCrossEntropy))?;
-    std::fs::write(output, encode(&grad.model))?;
+    std::fs::write(output, encode(&grad.standard_model()))?;
     for spec in grad.feeds() {
         println!("input  {} {:?}", spec.name, spec.shape);
     }

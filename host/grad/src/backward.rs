@@ -115,9 +115,10 @@ impl<'a> BackwardContext<'a> {
         (self.graph, self.node)
     }
 
-    /// The axes of a reduction, where they are known now.
-    pub fn reduced_axes(&self) -> Option<Vec<usize>> {
-        reduced_axes(self.graph, self.node, self.x(0).rank())
+    /// The axes of a reduction. Refuses the node where they are not known now.
+    pub fn reduced_axes(&self) -> Result<Vec<usize>, DeriveError> {
+        let axes = reduced_axes(self.graph, self.node, self.x(0).rank());
+        axes.ok_or_else(|| self.refuse("its axes are not a constant", "export it with constant axes"))
     }
 
     /// The integer attribute `name`.

@@ -5,9 +5,9 @@
 //! input's memory. What a runtime keeps besides (packed weights, alignment, scratch of its kernels) is not counted.
 
 use super::emit::{Known, Var};
+use damper_onnx::attr_int;
 use damper_onnx::graph::DType;
 use damper_onnx::pb::NodeProto;
-use damper_onnx::{attr_int, attr_string};
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 
@@ -144,25 +144,8 @@ fn products(node: &NodeProto, known: &Known) -> u64 {
             let transposed = attr_int(&node.attribute, "transA", 0) != 0;
             y_len * x.shape.get(usize::from(!transposed)).copied().unwrap_or(1) as u64
         }
-        "Einsum" => einsum(node, &|name| var(Some(name))),
         _ => 0,
     }
-}
-
-/// The product of the extents of all labels.
-fn einsum<'a>(node: &NodeProto, var: &dyn Fn(&String) -> Option<&'a Var>) -> u64 {
-    let equation = attr_string(&node.attribute, "equation", "").replace(' ', "");
-    let terms = equation.split("->").next().unwrap_or_default().split(',');
-    let mut extents: HashMap<char, u64> = HashMap::new();
-    for (term, input) in terms.zip(&node.input) {
-        if let Some(var) = var(input) {
-            for (label, extent) in term.chars().zip(&var.shape) {
-                let known = extents.entry(label).or_insert(1);
-                *known = (*known).max(*extent as u64);
-            }
-        }
-    }
-    extents.values().product()
 }
 
 #[cfg(test)]

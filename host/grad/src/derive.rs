@@ -11,8 +11,7 @@ use super::readout::{Bounds, Part, Read, Readout, clipped_sum, factored, norms, 
 use super::sweep::sweep;
 use damper_onnx::graph::{Graph, Node, Origin, Parameter};
 use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
-use damper_onnx::{Dim, TensorSpec};
-use damper_onnx::{Extent, make_value_info};
+use damper_onnx::{CUSTOM_DOMAIN, Dim, Extent, TensorSpec, lower_nodes, make_value_info};
 
 /// The oldest operator set whose forms of the operators are emitted.
 const OLDEST_OPSET: i64 = 13;
@@ -321,10 +320,12 @@ fn assemble(
         .collect();
     let opset = graph.opset;
     let (nodes, initializers, known) = em.finish();
+    let imported = |domain: &str, version| OperatorSetIdProto { domain: domain.into(), version };
+    let custom = nodes.iter().find(|node| node.domain == CUSTOM_DOMAIN).map(|_| imported(CUSTOM_DOMAIN, 1));
     let model = ModelProto {
         // The newest that the oldest supported runtimes read, and that knows the operator set.
         ir_version: if opset >= 21 { 10 } else { 8 },
-        opset_import: vec![OperatorSetIdProto { domain: String::new(), version: opset }],
+        opset_import: [imported("", opset)].into_iter().chain(custom).collect(),
         producer_name: "damper".into(),
         producer_version: env!("CARGO_PKG_VERSION").into(),
         graph: Some(GraphProto {
@@ -359,7 +360,11 @@ fn assemble(
     let kept = feeds.iter().map(|feed| &feed.name);
     let kept = kept.chain(written.initializer.iter().map(|tensor| &tensor.name));
     let kept = kept.chain(written.output.iter().map(|output| &output.name));
-    grad.cost = count(&written.node, &known, &kept.map(String::as_str).collect::<Vec<_>>());
+    let kept: Vec<&str> = kept.map(String::as_str).collect();
+    // Of the standard operators: no runtime takes more.
+    let mut lowered = GraphProto { node: written.node.clone(), output: written.output.clone(), ..Default::default() };
+    lower_nodes(&mut lowered, |_| false);
+    grad.cost = count(&lowered.node, &known, &kept);
     grad
 }
 

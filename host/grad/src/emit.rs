@@ -17,7 +17,7 @@ pub use var::{BATCH_FIRST, Known, Var, reshape_target};
 
 use damper_onnx::graph::{BatchAxis, DType, Tensor, TensorData};
 use damper_onnx::pb::{AttributeProto, NodeProto, TensorProto};
-use damper_onnx::{data_type, make_attr_int, make_tensor};
+use damper_onnx::{CUSTOM_DOMAIN, data_type, make_attr_int, make_custom, make_tensor, rename_tensor};
 
 /// Elements of the longest vector that a processor works on at once.
 const VECTOR: usize = 16;
@@ -28,7 +28,7 @@ pub struct Emitter {
     nodes: Vec<NodeProto>,
     initializers: Vec<TensorProto>,
     constants: HashMap<Vec<u8>, Rc<str>>,
-    emitted: HashMap<Vec<u8>, Var>,
+    emitted: HashMap<Vec<u8>, Vec<Var>>,
     reshaped_from: HashMap<Rc<str>, Var>,
     batch_source: Option<Var>,
     aliases: HashMap<Rc<str>, Rc<str>>,
@@ -83,10 +83,10 @@ impl Emitter {
         }
         if let ([output], 1) = (outputs, node.output.len()) {
             let key = key(&node);
-            if let Some(same) = self.emitted.get(&key).cloned() {
+            if let Some(same) = self.emitted.get(&key).map(|same| same[0].clone()) {
                 return self.alias(&same, &output.name);
             }
-            self.emitted.insert(key, (*output).clone());
+            self.emitted.insert(key, vec![(*output).clone()]);
         }
         self.note_turned(&node);
         self.nodes.push(node);
@@ -112,26 +112,52 @@ impl Emitter {
         shape: Vec<usize>,
         batch: Option<BatchAxis>,
     ) -> Var {
-        let mut node = NodeProto {
-            op_type: op.into(),
-            input: inputs.iter().map(|v| self.original(&v.name)).collect(),
-            attribute: attributes,
-            ..Default::default()
-        };
+        let mut node = self.unnamed(op, inputs, attributes);
         let key = key(&node);
         if let Some(same) = self.emitted.get(&key) {
-            return Var { name: same.name.clone(), dtype, shape, batch };
+            return Var { name: same[0].name.clone(), dtype, shape, batch };
         }
         let var = Var { name: self.fresh(), dtype, shape, batch };
         node.output.push(var.name.to_string());
         node.name = var.name.to_string();
         self.note_turned(&node);
         self.nodes.push(node);
-        self.emitted.insert(key, var.clone());
+        self.emitted.insert(key, vec![var.clone()]);
         for var in inputs.iter().copied().chain([&var]) {
             self.know(var);
         }
         var
+    }
+
+    /// Writes the custom operator `op`. Its outputs are those of its lowering, which reads `inputs` and constants.
+    pub fn custom(
+        &mut self,
+        op: &str,
+        inputs: &[&Var],
+        attributes: Vec<AttributeProto>,
+        lowering: impl FnOnce(&mut Self) -> Vec<Var>,
+    ) -> Vec<Var> {
+        let mut node = self.unnamed(op, inputs, attributes);
+        node.domain = CUSTOM_DOMAIN.into();
+        let key = key(&node);
+        if let Some(same) = self.emitted.get(&key) {
+            return same.clone();
+        }
+        // What stands outside is not read inside, nor the other way round.
+        let outside = (std::mem::take(&mut self.nodes), std::mem::take(&mut self.emitted));
+        let outputs = lowering(self);
+        let lowering = std::mem::replace(&mut self.nodes, outside.0);
+        self.emitted = outside.1;
+        node.output = outputs.iter().map(|var| var.name.to_string()).collect();
+        node.name = outputs[0].name.to_string();
+        self.nodes.push(make_custom(node, lowering));
+        self.emitted.insert(key, outputs.clone());
+        outputs
+    }
+
+    fn unnamed(&self, op: &str, inputs: &[&Var], attribute: Vec<AttributeProto>) -> NodeProto {
+        let input = inputs.iter().map(|var| self.original(&var.name)).collect();
+        NodeProto { op_type: op.into(), input, attribute, ..Default::default() }
     }
 
     /// A constant tensor.
@@ -287,11 +313,7 @@ impl Emitter {
             });
         } else {
             for node in &mut self.nodes {
-                for tensor in node.input.iter_mut().chain(&mut node.output) {
-                    if **tensor == *var.name {
-                        *tensor = name.into();
-                    }
-                }
+                rename_tensor(node, &var.name, name);
             }
             self.know(&Var { name: name.into(), ..var.clone() });
             self.renamed.insert(var.name.clone(), name.into());

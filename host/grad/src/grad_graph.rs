@@ -3,13 +3,13 @@
 use super::cost::Cost;
 use super::readout::GradStrategy;
 use super::window::Window;
-use damper_onnx::TensorSpec;
 use damper_onnx::pb::ModelProto;
+use damper_onnx::{TensorSpec, lower_custom};
 
 /// An emitted gradient graph (names and shapes: design, "Names and shapes of an emitted graph").
 #[derive(Clone, PartialEq, Debug)]
 pub struct GradGraph {
-    /// The model to run.
+    /// The model to run on a runtime that knows the custom operators or lowers them, as those of damper-runtime do.
     pub model: ModelProto,
     /// The model's own data inputs.
     pub inputs: Vec<TensorSpec>,
@@ -41,6 +41,13 @@ pub struct GradGraph {
 }
 
 impl GradGraph {
+    /// The model in operators of the ONNX standard alone, for any runtime.
+    pub fn standard_model(&self) -> ModelProto {
+        let mut model = self.model.clone();
+        lower_custom(&mut model, |_| false);
+        model
+    }
+
     /// The length of the flat parameter vector: elements of all trained parameters.
     pub fn trained_len(&self) -> usize {
         self.parameters.iter().map(|spec| spec.elements(1)).sum()

@@ -2,13 +2,12 @@
 //!
 //! Reductions of rows (and what the runtimes build on them: softmax, normalisations) add in an order that depends on where
 //! a row lies in memory, so a sample's bits would depend on its place in the batch. They are written with the
-//! [`Emitter`]'s sums, which do not; its logarithm likewise. A normalisation's parts are then shared with its backward pass. In
-//! onnxruntime on the processor custom operators take their places (`backend/ort`), in one pass over memory.
+//! [`Emitter`]'s sums, which do not; its logarithm likewise. A normalisation's parts are then shared with its backward pass.
 
+use super::custom::{Exponentials, Normalized, softmax};
 use super::emit::{Emitter, Var};
 use super::integers::{known_ints, reduced_axes};
 use super::lookup::{checked, found, numbers};
-use super::normalize::Normalized;
 use super::rules::{
     celu, cum_sum, elu, gelu, hard_sigmoid, hard_swish, lp_normalization, mean_variance_normalization, mish, p_relu,
     pad, pow, reduce_l1, reduce_l2, reduce_log_sum, reduce_log_sum_exp, reduce_prod, reduce_sum_square, resize, selu,
@@ -79,16 +78,13 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             }))
         }
         "Softmax" | "LogSoftmax" => {
-            let axis = [int("axis", -1).rem_euclid(x.rank() as i64) as usize];
-            let top = em.reduce_max(&x, &axis, true);
-            let shifted = em.sub(&x, &top);
-            let exp = em.unary("Exp", &shifted);
-            let sum = em.reduce_sum(&exp, &axis, true);
+            let axis = int("axis", -1).rem_euclid(x.rank() as i64) as usize;
             if node.op == "Softmax" {
-                return Some(em.div(&exp, &sum));
+                return Some(softmax(em, &x, axis));
             }
-            let log = em.log(&sum);
-            Some(em.sub(&shifted, &log))
+            let exponentials = Exponentials::new(em, &x, &[axis]);
+            let log = em.log(&exponentials.sum);
+            Some(em.sub(&exponentials.shifted, &log))
         }
         op if op.starts_with("Reduce") && x.dtype.is_float() => {
             let axes = reduced_axes(graph, node, x.rank())?;
@@ -105,7 +101,7 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
         "InstanceNormalization" => {
             let axes: Vec<usize> = (2..x.rank()).collect();
             let entries = [&[x.shape[1]], &vec![1; axes.len()][..]].concat();
-            let normalized = Normalized::new(em, &x, axes, epsilon());
+            let normalized = Normalized::new(em, &x, axes, epsilon(), &[]);
             Some(affine(em, &normalized.value, inputs, &entries))
         }
         "GroupNormalization" => {
@@ -113,19 +109,15 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             let width = x.shape[1] / groups;
             let grouped = [x.shape[0], groups, width, x.shape[2..].iter().product()];
             let xg = em.reshape(&x, &grouped, x.batch);
-            let normalized = Normalized::new(em, &xg, vec![2, 3], epsilon());
+            let normalized = Normalized::new(em, &xg, vec![2, 3], epsilon(), &[]);
             let entries = if em.opset >= 21 { [groups, width, 1] } else { [groups, 1, 1] };
             let y = affine(em, &normalized.value, inputs, &entries);
             Some(em.reshape(&y, &x.shape, x.batch))
         }
         "LayerNormalization" => {
             let first = int("axis", -1).rem_euclid(x.rank() as i64) as usize;
-            let normalized = Normalized::new(em, &x, (first..x.rank()).collect(), epsilon());
-            let scaled = em.mul(&normalized.value, inputs[1].as_ref()?);
-            Some(match inputs.get(2) {
-                Some(Some(bias)) => em.add(&scaled, bias),
-                _ => scaled,
-            })
+            let affine: Vec<&Var> = inputs[1..].iter().flatten().collect();
+            Some(Normalized::new(em, &x, (first..x.rank()).collect(), epsilon(), &affine).output)
         }
         "LpNormalization" => {
             let axis = int("axis", -1).rem_euclid(x.rank() as i64) as usize;
@@ -134,7 +126,7 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
         "MeanVarianceNormalization" => {
             let listed = attr_ints(&node.attributes, "axes").unwrap_or(&mean_variance_normalization::AXES);
             let axes = listed.iter().map(|a| a.rem_euclid(x.rank() as i64) as usize).collect();
-            Some(Normalized::new(em, &x, axes, mean_variance_normalization::EPSILON).value)
+            Some(Normalized::new(em, &x, axes, mean_variance_normalization::EPSILON, &[]).value)
         }
         "Mean" | "Sum" => {
             let terms = inputs.iter().map(Option::as_ref).collect::<Option<Vec<_>>>()?;

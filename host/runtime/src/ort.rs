@@ -6,9 +6,7 @@
 
 mod convolution;
 mod elements;
-mod elementwise;
 mod errors;
-mod graph_index;
 mod normalize;
 mod normalize_grad;
 mod operator;
@@ -26,6 +24,7 @@ mod testing;
 
 use super::bind::bind;
 use super::{Backend, BackendError, Plan, Session, library};
+use damper_onnx::lower_custom;
 use errors::one_line;
 use ort::ep::CUDA;
 use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
@@ -143,8 +142,9 @@ impl Backend for Ort {
 
     fn load(&self, model: &[u8], plan: &Plan) -> Result<Box<dyn Session>, BackendError> {
         let mut model = bind(model, plan)?;
-        if !self.cuda {
-            operators::put(&mut model, plan);
+        match self.cuda {
+            true => lower_custom(&mut model, |_| false),
+            false => operators::put(&mut model, plan),
         }
         let bytes = model.encode_to_vec();
         let session = self.session(&bytes, plan.threads)?;

@@ -8,8 +8,8 @@
 
 use super::backend::{Backend, BackendError, Plan, Session, bound_shape, check_inputs};
 use super::bind::bind;
-use damper_onnx::TensorRef;
 use damper_onnx::graph::DType;
+use damper_onnx::{TensorRef, lower_custom};
 use prost::Message as _;
 use std::sync::Arc;
 use tract_onnx::prelude::*;
@@ -126,7 +126,9 @@ struct TractSession {
 impl TractSession {
     fn new(model: &[u8], plan: &Plan, form: Form) -> Result<Self, BackendError> {
         // tract has its own types for the same messages.
-        let model = tract_onnx::pb::ModelProto::decode(&bind(model, plan)?.encode_to_vec()[..])
+        let mut model = bind(model, plan)?;
+        lower_custom(&mut model, |_| false);
+        let model = tract_onnx::pb::ModelProto::decode(&model.encode_to_vec()[..])
             .map_err(|error| BackendError(format!("tract cannot read the model: {error}")))?;
         let refused = |error: TractError| BackendError(format!("tract cannot run the model: {}", one_line(&error)));
         let runnable = tract_onnx::onnx()

@@ -60,7 +60,8 @@ pub(super) fn run(args: &DeriveArgs) -> Result<(), Failure> {
         .map_err(|error| Failure::of_file(&args.model, error))?;
     let options = DeriveOptions { readout: args.readout, points: args.points, ..args.options.derive_options() };
     let grad = derive(&graph, &options).map_err(|error| Failure::of_file(&args.model, error))?;
-    write(&args.out, &onnx::encode(&grad.model), Access::Public)?;
+    let standard = grad.standard_model();
+    write(&args.out, &onnx::encode(&standard), Access::Public)?;
     let note = match grad.unreached.join(", ") {
         names if names.is_empty() => names,
         names => format!("\nnot trained, for no gradient reaches it from the loss: {names}"),
@@ -68,7 +69,7 @@ pub(super) fn run(args: &DeriveArgs) -> Result<(), Failure> {
     answer(&format!(
         "{}: {} nodes, gradients of {} parameters in {} tensors{note}",
         args.out.display(),
-        grad.model.graph.as_ref().map_or(0, |graph| graph.node.len()),
+        standard.graph.as_ref().map_or(0, |graph| graph.node.len()),
         grad.trained_len(),
         grad.parameters.len()
     ))

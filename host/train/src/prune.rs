@@ -1,5 +1,6 @@
 //! A model cut down to what some of its outputs need: evaluation must not compute gradients.
 
+use damper_onnx::lowering;
 use damper_onnx::pb::ModelProto;
 use std::collections::HashSet;
 
@@ -13,7 +14,8 @@ pub(super) fn keep_outputs(model: &ModelProto, outputs: &[&str]) -> ModelProto {
         // Nodes are in topological order, so one pass from the end meets every reader before the node it reads.
         for node in graph.node.drain(..).rev() {
             if node.output.iter().any(|output| needed.contains(output)) {
-                needed.extend(node.input.iter().cloned());
+                let read = node.input.iter().chain(lowering(&node).iter().flat_map(|node| &node.input));
+                needed.extend(read.cloned());
                 kept.push(node);
             }
         }

@@ -9,6 +9,7 @@ use super::head::Head;
 use super::label_weights::{self, Rows};
 use super::labels::{IGNORED, labels};
 use super::sums::divisor;
+use crate::custom::{Exponentials, softmax};
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 use crate::options::{DeriveOptions, Reduction};
@@ -45,13 +46,10 @@ pub fn emit(
     let last = rows.rank() - 1;
     let label = em.per_sample(&labels, &[tokens, 1][single as usize..]);
 
-    let top = em.reduce_max(&rows, &[last], true);
-    let shifted = em.sub(&rows, &top);
-    let exp = em.unary("Exp", &shifted);
-    let sum = em.reduce_sum(&exp, &[last], true);
-    let log_sum = em.log(&sum);
-    let log_probability = em.sub(&shifted, &log_sum);
-    let probability = em.div(&exp, &sum);
+    let probability = softmax(em, &rows, last);
+    let exponentials = Exponentials::new(em, &rows, &[last]);
+    let log_sum = em.log(&exponentials.sum);
+    let log_probability = em.sub(&exponentials.shifted, &log_sum);
 
     let numbers = em.ints(&(0..classes as i64).collect::<Vec<_>>());
     let is_label = em.compare("Equal", &label, &numbers);

@@ -1,12 +1,12 @@
 //! `GroupNormalization`: `Y = γ · x̂ + β`, `x̂` normalised over the channels and positions of each group ⇒ `dx̂ = γ · dY`, `dX`
-//! by `normalize`, `dγ = Σ dY · x̂`, `dβ = Σ dY`.
+//! by [`Normalized`], `dγ = Σ dY · x̂`, `dβ = Σ dY`.
 //!
 //! `γ` and `β` have one entry a group before operator set 21, one a channel from then on.
 
 use super::rule::Rule;
 use crate::backward::BackwardContext;
+use crate::custom::Normalized;
 use crate::derive_error::DeriveError;
-use crate::normalize::Normalized;
 
 pub const RULE: Rule = Rule { op: "GroupNormalization", backward };
 
@@ -27,7 +27,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
         return Ok(());
     }
     let xg = p.em.reshape(&x, &grouped, x.batch);
-    let normalized = Normalized::new(p.em, &xg, vec![2, 3], p.float("epsilon", 1e-5));
+    let normalized = Normalized::new(p.em, &xg, vec![2, 3], p.float("epsilon", 1e-5), &[]);
     if p.wants(1) {
         let product = p.em.mul(&gy, &normalized.value);
         let gg = p.em.reduce_sum(&product, if p.em.opset >= 21 { &[3] } else { &[2, 3] }, false);
@@ -37,7 +37,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     if p.wants(0) {
         let gamma = p.em.reshape(&gamma, &affine, None);
         let inner = p.em.mul(&gy, &gamma);
-        let gx = normalized.backward(p.em, &inner);
+        let gx = normalized.backward(p.em, &inner, None);
         let gx = p.em.reshape(&gx, &x.shape, x.batch);
         p.gx_rows(0, gx);
     }

@@ -1,10 +1,10 @@
 //! `InstanceNormalization`: `Y = γ_c · x̂ + β_c`, `x̂` normalised over the positions of each channel ⇒ `dx̂ = γ_c · dY`, `dX`
-//! by `normalize`, `dγ_c = Σ dY · x̂`, `dβ_c = Σ dY` over the positions.
+//! by [`Normalized`], `dγ_c = Σ dY · x̂`, `dβ_c = Σ dY` over the positions.
 
 use super::rule::Rule;
 use crate::backward::BackwardContext;
+use crate::custom::Normalized;
 use crate::derive_error::DeriveError;
-use crate::normalize::Normalized;
 
 pub const RULE: Rule = Rule { op: "InstanceNormalization", backward };
 
@@ -18,7 +18,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     if !p.wants(0) && !p.wants(1) {
         return Ok(());
     }
-    let normalized = Normalized::new(p.em, &x, axes.clone(), p.float("epsilon", 1e-5));
+    let normalized = Normalized::new(p.em, &x, axes.clone(), p.float("epsilon", 1e-5), &[]);
     if p.wants(1) {
         let product = p.em.mul(&gy, &normalized.value);
         let gg = p.em.reduce_sum(&product, &axes, false);
@@ -28,7 +28,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
         let shape = [&[gamma.shape[0]], &vec![1; axes.len()][..]].concat();
         let gamma = p.em.reshape(&gamma, &shape, None);
         let inner = p.em.mul(&gy, &gamma);
-        let gx = normalized.backward(p.em, &inner);
+        let gx = normalized.backward(p.em, &inner, None);
         p.gx_rows(0, gx);
     }
     Ok(())

@@ -1,10 +1,10 @@
-//! `LayerNormalization`: `Y = γ · x̂ + β`, `x̂` normalised over the axes from `axis` on ⇒ `dx̂ = γ · dY`, `dX` by `normalize`,
+//! `LayerNormalization`: `Y = γ · x̂ + β`, `x̂` normalised over the axes from `axis` on ⇒ `dx̂ = γ · dY`, `dX` by [`Normalized`],
 //! `dγ = dY · x̂`, `dβ = dY`, summed over what they were broadcast to.
 
 use super::rule::Rule;
 use crate::backward::BackwardContext;
+use crate::custom::Normalized;
 use crate::derive_error::DeriveError;
-use crate::normalize::Normalized;
 
 pub const RULE: Rule = Rule { op: "LayerNormalization", backward };
 
@@ -17,7 +17,9 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
         return Ok(());
     }
     let axes = (p.int("axis", -1).rem_euclid(x.rank() as i64) as usize..x.rank()).collect();
-    let mut normalized = Normalized::new(p.em, &x, axes, p.float("epsilon", 1e-5));
+    let beta = p.has(2).then(|| p.x(2));
+    let affine: Vec<_> = [&gamma].into_iter().chain(&beta).collect();
+    let mut normalized = Normalized::new(p.em, &x, axes, p.float("epsilon", 1e-5), &affine);
     if x.batch.is_none() {
         normalized = normalized.behind_samples(p.em);
     }
@@ -26,8 +28,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
         p.gx(1, gg);
     }
     if p.wants(0) {
-        let inner = p.em.mul(&gy, &gamma);
-        let gx = normalized.backward(p.em, &inner);
+        let gx = normalized.backward(p.em, &gy, Some(&gamma));
         p.gx(0, gx);
     }
     Ok(())

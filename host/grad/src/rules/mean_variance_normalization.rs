@@ -1,12 +1,12 @@
-//! `MeanVarianceNormalization`: `Y` = `X` normalised to mean 0 and variance 1 over axes ⇒ `dX` by `normalize`.
+//! `MeanVarianceNormalization`: `Y` = `X` normalised to mean 0 and variance 1 over axes ⇒ `dX` by [`Normalized`].
 //!
 //! The operator adds 1e-9 to the standard deviation. Here its square is added to the variance, which differs where the
 //! deviation is about as small, and makes the gradient finite there.
 
 use super::rule::Rule;
 use crate::backward::BackwardContext;
+use crate::custom::Normalized;
 use crate::derive_error::DeriveError;
-use crate::normalize::Normalized;
 
 pub const RULE: Rule = Rule { op: "MeanVarianceNormalization", backward };
 
@@ -20,11 +20,11 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());
     let listed = p.ints("axes").unwrap_or(AXES.to_vec());
     let axes = listed.iter().map(|a| a.rem_euclid(x.rank() as i64) as usize).collect();
-    let mut normalized = Normalized::new(p.em, &x, axes, EPSILON);
+    let mut normalized = Normalized::new(p.em, &x, axes, EPSILON, &[]);
     if x.batch.is_none() {
         normalized = normalized.behind_samples(p.em);
     }
-    let gx = normalized.backward(p.em, &gy);
+    let gx = normalized.backward(p.em, &gy, None);
     p.gx(0, gx);
     Ok(())
 }

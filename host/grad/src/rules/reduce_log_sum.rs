@@ -17,7 +17,7 @@ pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize], keep: bool) -> Var {
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (gy, _) = repeatable(p)?;
     let x = p.x(0);
-    let axes = p.reduced_axes().unwrap_or_default();
+    let axes = p.reduced_axes()?;
     let sum = p.em.reduce_sum(&x, &axes, true);
     let gx = p.em.div(&gy, &sum);
     p.gx(0, gx);

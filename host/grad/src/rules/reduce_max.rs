@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule { op: "ReduceMax", backward };
 pub fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (gy, _) = repeatable(p)?;
     let (x, y) = (p.x(0), kept_output(p)?);
-    let axes = p.reduced_axes().unwrap_or_default();
+    let axes = p.reduced_axes()?;
     let (zero, one) = (p.em.scalar(x.dtype, 0.0), p.em.scalar(x.dtype, 1.0));
     let is_chosen = p.em.compare("Equal", &x, &y);
     let counted = p.em.choose(&is_chosen, &one, &zero);

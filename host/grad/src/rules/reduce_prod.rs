@@ -35,7 +35,7 @@ pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize]) -> Var {
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (gy, _) = repeatable(p)?;
     let x = p.x(0);
-    let axes = p.reduced_axes().unwrap_or_default();
+    let axes = p.reduced_axes()?;
     let (zero, one) = (p.em.scalar(x.dtype, 0.0), p.em.scalar(x.dtype, 1.0));
     let is_zero = p.em.compare("Equal", &x, &zero);
     let counted = p.em.choose(&is_zero, &one, &zero);

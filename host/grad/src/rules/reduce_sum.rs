@@ -16,9 +16,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
 /// `dY` with extent 1 along the reduced axes, and how many elements of one sample were reduced to one.
 pub fn repeatable(p: &mut BackwardContext<'_>) -> Result<(Var, usize), DeriveError> {
     let x = p.x(0);
-    let Some(axes) = p.reduced_axes() else {
-        return Err(p.refuse("its axes are not a constant", "export it with constant axes"));
-    };
+    let axes = p.reduced_axes()?;
     let count = axes.iter().map(|&a| x.shape[a]).product();
     let (mut shape, batch) = p.layout(0);
     for axis in axes {
@@ -31,9 +29,7 @@ pub fn repeatable(p: &mut BackwardContext<'_>) -> Result<(Var, usize), DeriveErr
 /// `Y` with extent 1 along the reduced axes.
 pub fn kept_output(p: &mut BackwardContext<'_>) -> Result<Var, DeriveError> {
     let (x, y) = (p.x(0), p.y());
-    let Some(axes) = p.reduced_axes() else {
-        return Err(p.refuse("its axes are not a constant", "export it with constant axes"));
-    };
+    let axes = p.reduced_axes()?;
     let mut shape = x.shape;
     for axis in axes {
         shape[axis] = 1;

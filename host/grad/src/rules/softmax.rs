@@ -2,6 +2,7 @@
 
 use super::rule::Rule;
 use crate::backward::BackwardContext;
+use crate::custom::softmax_grad;
 use crate::derive_error::DeriveError;
 
 pub const RULE: Rule = Rule { op: "Softmax", backward };
@@ -10,10 +11,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (y, gy) = (p.y(), p.gy());
     let axis = p.int("axis", -1);
     let axis = if axis < 0 { axis + y.rank() as i64 } else { axis } as usize + p.shift();
-    let product = p.em.mul(&gy, &y);
-    let sum = p.em.reduce_sum(&product, &[axis], true);
-    let centred = p.em.sub(&gy, &sum);
-    let gx = p.em.mul(&y, &centred);
+    let gx = softmax_grad(p.em, &gy, &y, axis);
     p.gx(0, gx);
     Ok(())
 }

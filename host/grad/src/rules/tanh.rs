@@ -2,16 +2,14 @@
 
 use super::rule::Rule;
 use crate::backward::BackwardContext;
+use crate::custom::tanh_grad;
 use crate::derive_error::DeriveError;
 
 pub const RULE: Rule = Rule { op: "Tanh", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (y, gy) = (p.y(), p.gy());
-    let square = p.em.mul(&y, &y);
-    let one = p.em.scalar(y.dtype, 1.0);
-    let derivative = p.em.sub(&one, &square);
-    let gx = p.em.mul(&gy, &derivative);
+    let gx = tanh_grad(p.em, &gy, &y);
     p.gx(0, gx);
     Ok(())
 }

@@ -46,7 +46,7 @@ pub fn widened(graph: &Graph) -> Graph {
 
 /// The outputs of `grad` by name, for a batch of `n`.
 pub fn run(grad: &GradGraph, feeds: &[Feed], n: usize) -> BTreeMap<String, Array> {
-    let model = bound(&grad.model, n);
+    let model = bound(&grad.standard_model(), n);
     let graph = model.graph.expect("an emitted model has a graph");
     let dummy = Graph {
         opset: model.opset_import[0].version,

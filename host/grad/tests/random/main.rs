@@ -206,7 +206,7 @@ fn environment(name: &str) -> Option<u64> {
 #[test]
 fn gradients_of_random_networks_are_those_of_finite_differences() {
     if let Some(seed) = environment("DAMPER_RANDOM_SEED") {
-        let models = [network(seed).model, derived(seed).unwrap().2.model];
+        let models = [network(seed).model, derived(seed).unwrap().2.standard_model()];
         for node in models.into_iter().flat_map(|model| model.graph.unwrap().node) {
             println!("{:?} = {} {:?} {:?}", node.output, node.op_type, node.input, node.attribute);
         }

@@ -345,7 +345,7 @@ fn backends_agree_on_every_gradient() {
 #[test]
 fn an_expand_is_of_a_constant_or_of_indices() {
     for_each_readout(|case| {
-        let graph = emit(case).model.graph.unwrap();
+        let graph = emit(case).standard_model().graph.unwrap();
         let constants: Vec<&String> = graph.initializer.iter().map(|tensor| &tensor.name).collect();
         for node in graph.node.iter().filter(|node| node.op_type == "Expand" && !constants.contains(&&node.input[0])) {
             for user in graph.node.iter().filter(|user| user.input.contains(&node.output[0])) {

@@ -58,8 +58,9 @@ pub fn bound(model: &ModelProto, n: usize) -> ModelProto {
 
 /// Elements of the largest tensor that `grad` computes on `n` rows.
 pub fn largest_tensor(grad: &GradGraph, n: usize) -> usize {
-    let model =
-        tract_onnx::onnx().model_for_read(&mut &encode(&bound(&grad.model, n))[..]).expect("tract reads the graph");
+    let model = tract_onnx::onnx()
+        .model_for_read(&mut &encode(&bound(&grad.standard_model(), n))[..])
+        .expect("tract reads the graph");
     let model = model.into_typed().expect("tract types the graph");
     let facts = model.nodes.iter().flat_map(|node| &node.outputs).map(|output| &output.fact);
     let len = |fact: &TypedFact| fact.shape.as_concrete().expect("a bound shape").iter().product();
@@ -74,15 +75,16 @@ pub enum Runner {
 
 impl Runner {
     pub fn tract(grad: &GradGraph, n: usize) -> Self {
-        let model =
-            tract_onnx::onnx().model_for_read(&mut &encode(&bound(&grad.model, n))[..]).expect("tract reads the graph");
+        let model = tract_onnx::onnx()
+            .model_for_read(&mut &encode(&bound(&grad.standard_model(), n))[..])
+            .expect("tract reads the graph");
         let model = model.into_optimized().expect("tract optimises the graph");
         Self::Tract(model.into_runnable().expect("tract runs the graph"))
     }
 
     /// `None` where the library is not found.
     pub fn ort(grad: &GradGraph, n: usize) -> Option<Self> {
-        let bytes = bound(&grad.model, n).encode_to_vec();
+        let bytes = bound(&grad.standard_model(), n).encode_to_vec();
         let session = ort::session::Session::builder(environment()?)
             .unwrap()
             .with_intra_threads(1)

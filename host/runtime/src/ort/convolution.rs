@@ -1,27 +1,23 @@
-//! Convolutions on the processor, as an custom operator in onnxruntime: with weights that are inputs, as training has them, onnxruntime
+//! Convolutions on the processor, as a custom operator in onnxruntime: with weights that are inputs, as training has them, onnxruntime
 //! neither packs nor blocks in advance, and [`damper_kernels::convolution`] takes fewer products and unfolds nothing.
 
 use super::super::backend::{Plan, bound_shape};
-use super::operator::{Arity, Attributes, DOMAIN, Kernel, Operator};
+use super::operator::{Kernel, Operator};
 use damper_kernels::convolution::{Convolution, Windows, suits};
-use damper_onnx::{attr_int, attr_ints, attr_string, find_attr, make_attr_int, make_attr_ints, pb};
+use damper_onnx::{
+    CUSTOM_DOMAIN as DOMAIN, attr_int, attr_ints, attr_string, find_attr, make_attr_int, make_attr_ints, pb,
+};
 
-/// The operator's.
-pub(super) const NAME: &str = "Convolution";
-
-/// Puts the operator in the place of each `Conv` and `ConvTranspose` that is better done by it, and tells whether there was one.
-pub(super) fn put(graph: &mut pb::GraphProto, plan: &Plan) -> bool {
-    let mut is_put = false;
+/// Puts the operator in the place of each `Conv` and `ConvTranspose` that is better done by it.
+pub(super) fn put(graph: &mut pb::GraphProto, plan: &Plan) {
     for node in &mut graph.node {
         let weights = node.input.get(1).and_then(|name| plan.inputs.iter().find(|spec| spec.name == *name));
         let Some(shape) = weights.map(|spec| bound_shape(spec, plan.batch)) else { continue };
         let Some(attributes) = attributes(node, &shape) else { continue };
-        node.op_type = NAME.into();
+        node.op_type = CONVOLUTION.name.into();
         node.domain = DOMAIN.into();
         node.attribute = attributes;
-        is_put = true;
     }
-    is_put
 }
 
 /// The operator's attributes, in the place of a node with weights of this shape.
@@ -70,25 +66,16 @@ fn attributes(node: &pb::NodeProto, weights: &[usize]) -> Option<Vec<pb::Attribu
 
 /// `(x [N, C, *input], weights [O, C, *kernel], bias [O]?) → y [N, O, *output]` over one or two axes, with the attributes `pads`, `strides` and
 /// `dilations` as `Conv` has them, and `transposed` where the weights are `[C, O, *kernel]`, turned.
-pub(super) struct Convolve;
-
-impl Operator for Convolve {
-    type Kernel = Convolving;
-
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn inputs(&self) -> Arity {
-        Arity::Listed { required: 2, optional: 1 }
-    }
-
-    fn kernel(&self, attributes: &Attributes<'_>) -> Convolving {
+pub(super) const CONVOLUTION: Operator<Convolving> = Operator {
+    name: "Convolution",
+    inputs: [2, 1],
+    outputs: [1, 0],
+    kernel: |attributes| {
         let [pads, strides, dilations] = ["pads", "strides", "dilations"].map(|name| attributes.ints(name));
         let transposed = attributes.int("transposed") != 0;
         Convolving { geometry: Geometry { pads, strides, dilations, transposed }, convolution: None }
-    }
-}
+    },
+};
 
 /// The attributes.
 struct Geometry {
@@ -133,7 +120,7 @@ pub(super) struct Convolving {
 }
 
 impl Kernel for Convolving {
-    fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Option<Vec<i64>>>> {
+    fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Vec<i64>>> {
         let [Some(x), Some(weights), ref bias @ ..] = *inputs else { return None };
         let windows = self.geometry.windows(x, weights)?;
         if bias.iter().flatten().any(|bias| *bias != [windows.outputs as i64]) {
@@ -141,7 +128,7 @@ impl Kernel for Convolving {
         }
         let shape = output(x, &windows);
         self.convolution = Some(Convolution::new(windows, self.geometry.transposed));
-        Some(vec![Some(shape)])
+        Some(vec![shape])
     }
 
     fn run(&mut self, inputs: &[Option<&[f32]>], outputs: &mut [Option<&mut [f32]>]) -> Option<()> {
@@ -195,7 +182,7 @@ mod tests {
     }
 
     fn is_put(op: &str, attributes: &[(&str, &[i64])]) -> bool {
-        all_put(&convolution(op, attributes, None)) == [NAME]
+        all_put(&convolution(op, attributes, None)) == [CONVOLUTION.name]
     }
 
     type Attributes = [(&'static str, &'static [i64])];

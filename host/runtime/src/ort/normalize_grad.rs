@@ -1,66 +1,17 @@
 //! `scale · (g − mean(g) − x̂ · mean(g · x̂))` with `g = dY · γ`, the gradient through a normalisation of rows, in one pass over memory: as
 //! nodes it is ten.
 
-use super::graph_index::{Fusion, GraphIndex};
-use super::operator::{Arity, Attributes, Kernel, Operator, node};
+use super::operator::{Kernel, Operator};
 use super::rows::{self, ABREAST, repeats};
-use damper_onnx::pb;
 use pulp::{Arch, Simd, WithSimd};
 
-const NAME: &str = "NormalizeGrad";
-
-/// Where the operator can stand: for what the emitter writes for a normalisation over the last axis.
-pub(super) fn places(graph: &pb::GraphProto, graph_index: &GraphIndex<'_>) -> Vec<Fusion> {
-    (0..graph.node.len()).filter_map(|index| place(graph, graph_index, index)).collect()
-}
-
-fn place(graph: &pb::GraphProto, graph_index: &GraphIndex<'_>, last: usize) -> Option<Fusion> {
-    let result = graph.node[last].output.first()?;
-    let (last, [rest, scale]) = graph_index.pair("Mul", result)?;
-    let (second, [centred, along]) = graph_index.pair("Sub", rest)?;
-    let (first, [grad, mean]) = graph_index.pair("Sub", centred)?;
-    let (means, of, n) = graph_index.mean(mean)?;
-    let (multiply, [value, slope]) = graph_index.pair("Mul", along)?;
-    let (slopes, product, width) = graph_index.mean(slope)?;
-    let (mul, [left, right]) = graph_index.pair("Mul", product)?;
-    if of != grad || width != n || (left, right) != (grad, value) {
-        return None;
-    }
-    let mut nodes = vec![last, second, first, means[0], means[1], multiply, slopes[0], slopes[1], mul];
-    let mut inputs = vec![grad, value, scale];
-    if let Some((scaled, [outer, gamma])) = graph_index.pair("Mul", grad)
-        && graph_index.is_vector(gamma, n)
-        && !graph_index.is_read_beside(grad, &nodes)
-    {
-        nodes.push(scaled);
-        inputs = vec![outer, value, scale, gamma];
-    }
-    // Of shapes that the emitter's own have.
-    let is_emitted = nodes.iter().all(|&node| graph_index.output(node).starts_with("dp."));
-    if !is_emitted || !graph_index.can_go(&nodes, &[result]) {
-        return None;
-    }
-    Some(Fusion { nodes, operator: node(NAME, &inputs, &[result], vec![]) })
-}
-
 /// `(dY [.., n], x̂ [.., n], scale [.., 1], γ [n]?) → dX [.., n]`, where `x̂` and `scale` may be repeated along the first axes.
-pub(super) struct NormalizeGrad;
-
-impl Operator for NormalizeGrad {
-    type Kernel = Rows;
-
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn inputs(&self) -> Arity {
-        Arity::Listed { required: 3, optional: 1 }
-    }
-
-    fn kernel(&self, _: &Attributes<'_>) -> Rows {
-        Rows { n: 0, vectors: Arch::new() }
-    }
-}
+pub(super) const NORMALIZE_GRAD: Operator<Rows> = Operator {
+    name: "NormalizeGrad",
+    inputs: [3, 1],
+    outputs: [1, 0],
+    kernel: |_| Rows { n: 0, vectors: Arch::new() },
+};
 
 /// A node's.
 pub(super) struct Rows {
@@ -69,13 +20,13 @@ pub(super) struct Rows {
 }
 
 impl Kernel for Rows {
-    fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Option<Vec<i64>>>> {
+    fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Vec<i64>>> {
         let [Some(grad), Some(value), Some(scale), ref gamma @ ..] = *inputs else { return None };
         self.n = repeats(grad, value)?;
         let (width, rows) = value.split_last()?;
         let is_off = gamma.iter().flatten().any(|gamma| *gamma != [*width]);
         let is_one_a_row = scale.iter().product::<i64>() == rows.iter().product::<i64>();
-        (is_one_a_row && !is_off).then(|| vec![Some(grad.to_vec())])
+        (is_one_a_row && !is_off).then(|| vec![grad.to_vec()])
     }
 
     fn run(&mut self, inputs: &[Option<&[f32]>], outputs: &mut [Option<&mut [f32]>]) -> Option<()> {
@@ -130,71 +81,47 @@ impl WithSimd for Run<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{apart, assert_samples_stay_alone, batched, model, node, numbers, parameter, put, run};
-    use super::*;
+    use super::super::operator::node;
+    use super::super::testing::{apart, assert_samples_stay_alone, batched, model, numbers, parameter, run};
     use crate::Plan;
+    use damper_onnx::pb;
 
     const LINES: usize = 3;
-    const NODES: [&str; 10] = [
-        "dp.g = Mul(gy, gamma)",
-        "dp.s = MatMul(dp.g, ones)",
-        "dp.m = Mul(dp.s, factor)",
-        "dp.p = Mul(dp.g, value)",
-        "dp.t = MatMul(dp.p, ones)",
-        "dp.l = Mul(dp.t, factor)",
-        "dp.a = Mul(value, dp.l)",
-        "dp.c = Sub(dp.g, dp.m)",
-        "dp.r = Sub(dp.c, dp.a)",
-        "dp.gx = Mul(dp.r, scale)",
-    ];
 
-    fn written(n: usize, is_batched: bool, outputs: &[(&str, usize)]) -> (pb::ModelProto, Plan) {
+    /// The operator on rows of `n` entries, of values that are each sample's own or the same for all.
+    fn gradient(n: usize, is_batched: bool, has_gamma: bool) -> (pb::ModelProto, Plan) {
         let spec = |name, n| if is_batched { batched(name, &[LINES, n]) } else { parameter(name, &[LINES, n]) };
-        let inputs = vec![batched("gy", &[LINES, n]), spec("value", n), spec("scale", 1), parameter("gamma", &[n])];
-        let outputs = outputs.iter().map(|(name, n)| batched(name, &[LINES, *n])).collect();
-        let (ones, factor) = (vec![1.0; n], [(1.0 / n as f64) as f32]);
-        let constants: [(&str, &[usize], &[f32]); 2] = [("ones", &[n, 1], &ones), ("factor", &[], &factor)];
-        model(NODES.map(node).to_vec(), &constants, inputs, outputs)
-    }
-
-    #[test]
-    fn it_stands_for_a_gradient_of_which_nothing_else_is_read() {
-        assert_eq!(put(&written(37, true, &[("dp.gx", 37)])), [NAME]);
-        assert_eq!(put(&written(37, true, &[("dp.gx", 37), ("dp.g", 37)])), ["", NAME]);
-        for other in [("dp.p", 37), ("dp.m", 1), ("dp.l", 1), ("dp.a", 37), ("dp.c", 37)] {
-            assert!(!put(&written(37, true, &[("dp.gx", 37), other])).contains(&NAME.to_string()), "{other:?}");
-        }
-        let (mut other, plan) = written(37, true, &[("dp.gx", 37)]);
-        other.graph.as_mut().unwrap().node[6].input[0] = "gy".into();
-        assert!(!put(&(other, plan)).contains(&NAME.to_string()));
+        let mut inputs = vec![batched("gy", &[LINES, n]), spec("value", n), spec("scale", 1), parameter("gamma", &[n])];
+        inputs.truncate(if has_gamma { 4 } else { 3 });
+        let names: Vec<&str> = inputs.iter().map(|input| &*input.name).collect();
+        let node = node("NormalizeGrad", &names, &["gx"], vec![]);
+        model(vec![node], &[], inputs, vec![batched("gx", &[LINES, n])])
     }
 
     #[test]
     fn it_is_the_gradient() {
-        for (n, is_batched) in [(2, true), (37, true), (65, false), (259, true)] {
-            for outputs in [&[("dp.gx", n)][..], &[("dp.gx", n), ("dp.g", n)]] {
-                let model = written(n, is_batched, outputs);
-                let inputs = numbers(&model.1);
-                let Some(made) = run(&model, &inputs) else { return };
-                let mut exact = vec![];
-                for (row, grad) in inputs[0].chunks(n).enumerate() {
-                    let row = row % (inputs[1].len() / n);
-                    let of = |i: usize| f64::from(grad[i]) * f64::from(inputs[3][i]);
-                    let value = |i: usize| f64::from(inputs[1][row * n + i]);
-                    let mean = (0..n).map(of).sum::<f64>() / n as f64;
-                    let slope = (0..n).map(|i| of(i) * value(i)).sum::<f64>() / n as f64;
-                    let scale = f64::from(inputs[2][row]);
-                    exact.extend((0..n).map(|i| (of(i) - mean - value(i) * slope) * scale));
-                }
-                assert!(apart(&made[0], &exact) < 1e-5, "{n}: {}", apart(&made[0], &exact));
+        for (n, is_batched, has_gamma) in [(2, true, true), (37, true, false), (65, false, true), (259, true, true)] {
+            let model = gradient(n, is_batched, has_gamma);
+            let inputs = numbers(&model.1);
+            let Some(made) = run(&model, &inputs) else { return };
+            let mut exact = vec![];
+            for (row, grad) in inputs[0].chunks(n).enumerate() {
+                let row = row % (inputs[1].len() / n);
+                let of = |i: usize| f64::from(grad[i]) * inputs.get(3).map_or(1.0, |gamma| f64::from(gamma[i]));
+                let value = |i: usize| f64::from(inputs[1][row * n + i]);
+                let mean = (0..n).map(of).sum::<f64>() / n as f64;
+                let slope = (0..n).map(|i| of(i) * value(i)).sum::<f64>() / n as f64;
+                let scale = f64::from(inputs[2][row]);
+                exact.extend((0..n).map(|i| (of(i) - mean - value(i) * slope) * scale));
             }
+            assert!(apart(&made[0], &exact) < 1e-5, "{n}: {}", apart(&made[0], &exact));
         }
     }
 
     #[test]
     fn a_sample_is_taken_alone() {
         const BAD: [f32; 3] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
-        assert_samples_stay_alone(&written(65, true, &[("dp.gx", 65)]), 3, &BAD);
-        assert_samples_stay_alone(&written(32, false, &[("dp.gx", 32)]), 1, &BAD);
+        assert_samples_stay_alone(&gradient(65, true, true), 3, &BAD);
+        assert_samples_stay_alone(&gradient(32, false, false), 1, &BAD);
     }
 }

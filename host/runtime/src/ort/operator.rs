@@ -1,48 +1,29 @@
-//! What an custom operator says of itself, and how onnxruntime loads and runs it.
+//! What a custom operator says of itself, and how onnxruntime loads and runs it.
 //!
 //! Shapes are worked out when a model is loaded, for what comes behind, and at the first call of a node. As long as the inputs keep their
 //! shapes, a call is little more than its work.
 
 use super::tensors::{Call, Tensor};
-use damper_onnx::{make_node, pb};
+use damper_onnx::{CUSTOM_DOMAIN as DOMAIN, make_node, pb};
 use ort::operator::{ComputeContext, KernelContext, OperatorInput, OperatorOutput, ShapeInferenceContext};
 use ort::value::{SymbolicDimensions, TensorElementType, ValueType};
 
-/// Name of their domain.
-pub(super) const DOMAIN: &str = "damper";
-
-/// An custom operator, over floats.
-pub(super) trait Operator: Send + Sync + 'static {
-    type Kernel: Kernel + 'static;
-
-    fn name(&self) -> &'static str;
-
-    fn inputs(&self) -> Arity;
-
-    fn outputs(&self) -> Arity {
-        Arity::Listed { required: 1, optional: 0 }
-    }
-
+/// A custom operator, over floats.
+pub(super) struct Operator<K> {
+    pub(super) name: &'static str,
+    /// How many inputs are required, and how many more may be given.
+    pub(super) inputs: [usize; 2],
+    /// As of the inputs.
+    pub(super) outputs: [usize; 2],
     /// The kernel of a node with these attributes.
-    fn kernel(&self, attributes: &Attributes<'_>) -> Self::Kernel;
-}
-
-/// How many tensors an operator takes or gives.
-#[derive(Clone, Copy)]
-pub(super) enum Arity {
-    Listed {
-        required: usize,
-        optional: usize,
-    },
-    /// At least one.
-    Any,
+    pub(super) kernel: fn(&Attributes<'_>) -> K,
 }
 
 /// A node's, with the memory that it keeps from call to call.
 pub(super) trait Kernel: Send {
-    /// The shapes of the outputs, `None` of one that is not given, over inputs of these shapes, `None` of one that is absent; `None` where
-    /// they do not fit. All that follows runs over such inputs.
-    fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Option<Vec<i64>>>>;
+    /// The shapes of the outputs over inputs of these shapes, `None` of one that is absent; `None` where they do not fit. All that follows
+    /// runs over such inputs.
+    fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Vec<i64>>>;
 
     /// Makes the outputs; `None` where one that it needs is missing.
     fn run(&mut self, inputs: &[Option<&[f32]>], outputs: &mut [Option<&mut [f32]>]) -> Option<()>;
@@ -91,41 +72,28 @@ pub(super) fn node(
     pb::NodeProto { domain: DOMAIN.into(), ..make_node(name, called, inputs, outputs, attributes) }
 }
 
-/// An operator as onnxruntime sees it.
-pub(super) struct Declared<O>(pub(super) O);
-
-impl<O: Operator> ort::operator::Operator for Declared<O> {
-    type Kernel<'attr> = Node<O::Kernel>;
+impl<K: Kernel + 'static> ort::operator::Operator for Operator<K> {
+    type Kernel<'attr> = Node<K>;
 
     fn name(&self) -> &str {
-        self.0.name()
+        self.name
     }
 
     fn inputs(&self) -> impl IntoIterator<Item = OperatorInput> {
-        let float = TensorElementType::Float32;
-        match self.0.inputs() {
-            Arity::Any => vec![OperatorInput::variadic(1).homogenous(float)],
-            Arity::Listed { required, optional } => {
-                let required = (0..required).map(|_| OperatorInput::required(float));
-                required.chain((0..optional).map(|_| OperatorInput::optional(float))).collect()
-            }
-        }
+        let [required, optional] = self.inputs;
+        let required = (0..required).map(|_| OperatorInput::required(TensorElementType::Float32));
+        required.chain((0..optional).map(|_| OperatorInput::optional(TensorElementType::Float32)))
     }
 
     fn outputs(&self) -> impl IntoIterator<Item = OperatorOutput> {
-        let float = TensorElementType::Float32;
-        match self.0.outputs() {
-            Arity::Any => vec![OperatorOutput::variadic(1).homogenous(float)],
-            Arity::Listed { required, optional } => {
-                let required = (0..required).map(|_| OperatorOutput::required(float));
-                required.chain((0..optional).map(|_| OperatorOutput::optional(float))).collect()
-            }
-        }
+        let [required, optional] = self.outputs;
+        let required = (0..required).map(|_| OperatorOutput::required(TensorElementType::Float32));
+        required.chain((0..optional).map(|_| OperatorOutput::optional(TensorElementType::Float32)))
     }
 
-    fn create_kernel<'attr>(&self, context: &KernelContext<'attr>) -> ort::Result<Node<O::Kernel>> {
-        let kernel = self.0.kernel(&Attributes::OfKernel(context));
-        Ok(Node { name: self.0.name(), kernel, inputs: vec![], outputs: vec![] })
+    fn create_kernel<'attr>(&self, context: &KernelContext<'attr>) -> ort::Result<Node<K>> {
+        let kernel = (self.kernel)(&Attributes::OfKernel(context));
+        Ok(Node { name: self.name, kernel, inputs: vec![], outputs: vec![] })
     }
 
     fn infer_shape(&self, context: &mut ShapeInferenceContext) -> ort::Result<()> {
@@ -138,9 +106,8 @@ impl<O: Operator> ort::operator::Operator for Declared<O> {
             return Ok(());
         }
         let shapes: Vec<_> = inputs.iter().map(|kind| kind.tensor_shape().map(|shape| &shape[..])).collect();
-        let Some(outputs) = self.0.kernel(&Attributes::OfShapes(context)).fit(&shapes) else { return Ok(()) };
+        let Some(outputs) = (self.kernel)(&Attributes::OfShapes(context)).fit(&shapes) else { return Ok(()) };
         for (index, shape) in outputs.into_iter().enumerate() {
-            let Some(shape) = shape else { continue };
             let dimension_symbols = SymbolicDimensions::empty(shape.len());
             let kind = ValueType::Tensor { ty: TensorElementType::Float32, shape: shape.into(), dimension_symbols };
             context.set_output(index, &kind)?;
@@ -154,7 +121,7 @@ pub(super) struct Node<K> {
     name: &'static str,
     kernel: K,
     inputs: Vec<Option<Vec<i64>>>,
-    outputs: Vec<Option<Vec<i64>>>,
+    outputs: Vec<Vec<i64>>,
 }
 
 impl<K> Node<K> {

@@ -1,46 +1,49 @@
 //! Operators of our own in onnxruntime, on the processor.
 
 use super::super::Plan;
-use super::convolution::{self, Convolve};
-use super::elementwise::{self, Elementwise};
-use super::graph_index::{self, GraphIndex};
-use super::normalize::{self, Normalize};
-use super::normalize_grad::{self, NormalizeGrad};
-use super::operator::{DOMAIN, Declared};
-use super::pool;
-use super::product::{self, Multiply};
-use super::softmax::{self, Softmax};
-use super::softmax_grad::{self, SoftmaxGrad};
-use super::tanh_grad::{self, TanhGrad};
-use damper_kernels::pool::Pool;
-use damper_onnx::pb;
+use super::convolution::{self, CONVOLUTION};
+use super::normalize::NORMALIZE;
+use super::normalize_grad::NORMALIZE_GRAD;
+use super::pool::{self, AVERAGE_POOL, MAX_POOL};
+use super::product::{self, PRODUCT};
+use super::softmax::SOFTMAX;
+use super::softmax_grad::SOFTMAX_GRAD;
+use super::tanh_grad::TANH_GRAD;
+use damper_onnx::{CUSTOM_DOMAIN as DOMAIN, lower_custom, pb};
 use ort::operator::OperatorDomain;
+use std::collections::HashSet;
 
 /// The operators, for a session's options.
 pub(super) fn domain() -> ort::Result<OperatorDomain> {
     OperatorDomain::new(DOMAIN)?
-        .add(Declared(Convolve))?
-        .add(Declared(Multiply))?
-        .add(Declared(Pool::Max))?
-        .add(Declared(Pool::Average))?
-        .add(Declared(TanhGrad))?
-        .add(Declared(Normalize))?
-        .add(Declared(Softmax))?
-        .add(Declared(Elementwise))?
-        .add(Declared(NormalizeGrad))?
-        .add(Declared(SoftmaxGrad))
+        .add(CONVOLUTION)?
+        .add(PRODUCT)?
+        .add(MAX_POOL)?
+        .add(AVERAGE_POOL)?
+        .add(TANH_GRAD)?
+        .add(NORMALIZE)?
+        .add(SOFTMAX)?
+        .add(NORMALIZE_GRAD)?
+        .add(SOFTMAX_GRAD)
 }
 
-/// Puts them in the place of nodes that are better done by them. `model` is bound to `plan`.
+/// Keeps the gradient graph's own, and puts others in the place of nodes that are better done by them. `model` is bound to `plan`.
 pub(super) fn put(model: &mut pb::ModelProto, plan: &Plan) {
-    let Some(graph) = &mut model.graph else { return };
-    let of_others = [convolution::put(graph, plan), pool::put(graph), tanh_grad::put(graph)];
-    let graph_index = GraphIndex::new(graph, plan);
-    let of_rows = [product::places, normalize::places, softmax::places, normalize_grad::places, softmax_grad::places];
-    let mut places: Vec<_> = of_rows.iter().flat_map(|places| places(graph, &graph_index)).collect();
-    let taken: Vec<usize> = places.iter().flat_map(|place| place.nodes.iter().copied()).collect();
-    places.extend(elementwise::places(graph, &graph_index, &taken));
-    if graph_index::put(graph, places) || of_others.contains(&true) {
-        model.opset_import.push(pb::OperatorSetIdProto { domain: DOMAIN.into(), version: 1 });
+    if let Some(graph) = &mut model.graph {
+        convolution::put(graph, plan);
+        pool::put(graph);
+        product::put(graph, plan);
+        leave_out_unread(graph);
+    }
+    let kept = [NORMALIZE.name, NORMALIZE_GRAD.name, SOFTMAX.name, SOFTMAX_GRAD.name, TANH_GRAD.name];
+    lower_custom(model, |op| kept.contains(&op));
+}
+
+/// Leaves out the outputs of custom operators that nothing reads.
+fn leave_out_unread(graph: &mut pb::GraphProto) {
+    let read = graph.node.iter().flat_map(|node| &node.input).chain(graph.output.iter().map(|output| &output.name));
+    let read: HashSet<String> = read.cloned().collect();
+    for node in graph.node.iter_mut().filter(|node| node.domain == DOMAIN) {
+        node.output.iter_mut().filter(|name| !read.contains(*name)).for_each(String::clear);
     }
 }

@@ -1,19 +1,18 @@
 //! Pools of 2×2 windows that lie next to each other or overlap, as custom operators: beside convolutions that are ours, onnxruntime
 //! reorders planes before and after each of its own.
 
-use super::convolution::NAME as CONVOLUTION;
-use super::operator::{Arity, Attributes, DOMAIN, Kernel, Operator};
+use super::convolution::CONVOLUTION;
+use super::operator::{Kernel, Operator};
 use damper_kernels::convolution::Windows;
 use damper_kernels::pool::Pool;
-use damper_onnx::{attr_int, attr_ints, attr_string, make_attr_int, pb};
+use damper_onnx::{CUSTOM_DOMAIN as DOMAIN, attr_int, attr_ints, attr_string, make_attr_int, pb};
 
-/// Puts the operators in the place of pools of 2×2 windows without padding, where all convolutions are ours, and tells whether there was one.
-pub(super) fn put(graph: &mut pb::GraphProto) -> bool {
+/// Puts the operators in the place of pools of 2×2 windows without padding, where all convolutions are ours.
+pub(super) fn put(graph: &mut pb::GraphProto) {
     let of = |domain: &str, name: &str| graph.node.iter().any(|node| node.domain == domain && node.op_type == name);
-    if !of(DOMAIN, CONVOLUTION) || of("", "Conv") {
-        return false;
+    if !of(DOMAIN, CONVOLUTION.name) || of("", "Conv") {
+        return;
     }
-    let mut is_put = false;
     for node in &mut graph.node {
         let attributes = &node.attribute;
         let all = |name: &str, value: i64| {
@@ -25,7 +24,7 @@ pub(super) fn put(graph: &mut pb::GraphProto) -> bool {
             _ => continue,
         };
         let is_plain = node.domain.is_empty()
-            && [Pool::Max, Pool::Average].iter().any(|pool| pool.name() == node.op_type)
+            && [MAX_POOL.name, AVERAGE_POOL.name].contains(&&*node.op_type)
             && node.output.len() == 1
             && attr_ints(attributes, "kernel_shape") == Some(&[2, 2])
             && all("pads", 0)
@@ -35,31 +34,24 @@ pub(super) fn put(graph: &mut pb::GraphProto) -> bool {
         if is_plain {
             node.domain = DOMAIN.into();
             node.attribute = vec![make_attr_int("stride", stride)];
-            is_put = true;
         }
     }
-    is_put
 }
 
 /// `x [N, C, *input] → y [N, C, *output]`, with the attribute `stride`, 1 or 2, over lines and columns.
-impl Operator for Pool {
-    type Kernel = Pooling;
+pub(super) const MAX_POOL: Operator<Pooling> = Operator {
+    name: "MaxPool",
+    inputs: [1, 0],
+    outputs: [1, 0],
+    kernel: |attributes| Pooling { pool: Pool::Max, stride: attributes.int("stride"), windows: None },
+};
 
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Max => "MaxPool",
-            Self::Average => "AveragePool",
-        }
-    }
-
-    fn inputs(&self) -> Arity {
-        Arity::Listed { required: 1, optional: 0 }
-    }
-
-    fn kernel(&self, attributes: &Attributes<'_>) -> Pooling {
-        Pooling { pool: *self, stride: attributes.int("stride"), windows: None }
-    }
-}
+/// As [`MAX_POOL`].
+pub(super) const AVERAGE_POOL: Operator<Pooling> = Operator {
+    name: "AveragePool",
+    kernel: |attributes| Pooling { pool: Pool::Average, ..(MAX_POOL.kernel)(attributes) },
+    ..MAX_POOL
+};
 
 /// Over each plane of an input of this shape, where they fit.
 fn windows(x: &[i64], stride: i64) -> Option<Windows> {
@@ -75,12 +67,12 @@ pub(super) struct Pooling {
 }
 
 impl Kernel for Pooling {
-    fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Option<Vec<i64>>>> {
+    fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Vec<i64>>> {
         let [Some(x)] = *inputs else { return None };
         let windows = windows(x, self.stride)?;
         self.windows = Some(windows);
         let [lines, columns] = windows.output.map(|extent| extent as i64);
-        Some(vec![Some(vec![x[0], x[1], lines, columns])])
+        Some(vec![vec![x[0], x[1], lines, columns]])
     }
 
     fn run(&mut self, inputs: &[Option<&[f32]>], outputs: &mut [Option<&mut [f32]>]) -> Option<()> {
@@ -100,14 +92,14 @@ mod tests {
         let graph = |domain: &str, attributes: &[pb::AttributeProto], outputs: &[&str]| {
             let mut convolution = make_node("Conv", "", &["x", "w"], &["c"], vec![]);
             if domain == DOMAIN {
-                (convolution.op_type, convolution.domain) = (CONVOLUTION.into(), DOMAIN.into());
+                (convolution.op_type, convolution.domain) = (CONVOLUTION.name.into(), DOMAIN.into());
             }
             let attributes = [&[make_attr_ints("kernel_shape", &[2, 2])], attributes].concat();
             let pool = make_node("MaxPool", "", &["c"], outputs, attributes);
             pb::GraphProto { node: vec![convolution, pool], ..Default::default() }
         };
         let mut ours = graph(DOMAIN, &[make_attr_ints("strides", &[2, 2]), make_attr_ints("pads", &[0; 4])], &["y"]);
-        assert!(put(&mut ours));
+        put(&mut ours);
         assert_eq!((&*ours.node[1].domain, &*ours.node[1].op_type), (DOMAIN, "MaxPool"));
         for mut other in [
             graph("", &[], &["y"]),
@@ -118,7 +110,7 @@ mod tests {
             graph(DOMAIN, &[], &["y", "indices"]),
         ] {
             let before = other.clone();
-            assert!(!put(&mut other));
+            put(&mut other);
             assert_eq!(other, before);
         }
     }

@@ -1,49 +1,108 @@
-//! Products of samples' rows with a parameter, as an custom operator: with weights that are inputs, as training has them, onnxruntime
+//! Products of samples' rows with a parameter, as a custom operator: with weights that are inputs, as training has them, onnxruntime
 //! turns them where they are transposed and then packs them, all of them, before it takes a row. [`damper_kernels::product`] packs what stays near.
 
-use super::graph_index::{Fusion, GraphIndex};
-use super::operator::{Arity, Attributes, Kernel, Operator, node};
+use super::super::backend::{Plan, bound_shape};
+use super::operator::{Kernel, Operator, node};
 use damper_kernels::product::Product;
 use damper_kernels::simd::SimdKernel as _;
-use damper_onnx::{attr_ints, make_attr_int, pb};
-
-const NAME: &str = "Product";
+use damper_onnx::{DType, Dim, attr_ints, data_type, make_attr_int, pb};
+use std::collections::HashMap;
 
 /// Outputs from which vectors of them are worth it.
 const FEWEST_OUTPUTS: usize = 4;
 
-/// Where the operator can stand: for a `MatMul` with a matrix of parameters, the `Transpose` that turns it, and the `Add` of a vector of
-/// parameters behind it.
-pub(super) fn places(graph: &pb::GraphProto, graph_index: &GraphIndex<'_>) -> Vec<Fusion> {
-    (0..graph.node.len()).filter_map(|index| place(graph, graph_index, index)).collect()
+/// Puts the operator in the place of each `MatMul` with a matrix of parameters, of the `Transpose` that turns it, and of the `Add` of a
+/// vector of parameters behind it.
+pub(super) fn put(graph: &mut pb::GraphProto, plan: &Plan) {
+    let places: Vec<_> = {
+        let reads = Reads::new(graph, plan);
+        (0..graph.node.len()).filter_map(|matmul| Some((matmul, reads.place(matmul)?))).collect()
+    };
+    for (matmul, (gone, operator)) in places {
+        graph.node[matmul] = operator;
+        gone.into_iter().for_each(|node| graph.node[node].output.clear());
+    }
+    graph.node.retain(|node| !node.output.is_empty());
 }
 
-fn place(graph: &pb::GraphProto, graph_index: &GraphIndex<'_>, matmul: usize) -> Option<Fusion> {
-    let product = graph.node[matmul].output.first()?;
-    let (matmul, [x, weights]) = graph_index.pair("MatMul", product)?;
-    let transposed = graph_index
-        .producer("Transpose", weights)
-        .filter(|(index, _)| attr_ints(&graph.node[*index].attribute, "perm").is_none_or(|axes| *axes == [1, 0]));
-    let (weights, is_transposed) = transposed.as_ref().map_or((weights, false), |(_, from)| (from[0], true));
-    let [_, outputs] = oriented(graph_index.matrix(weights)?, is_transposed);
-    if outputs < FEWEST_OUTPUTS {
-        return None;
+/// Who makes and who reads each tensor of a graph.
+struct Reads<'g> {
+    graph: &'g pb::GraphProto,
+    plan: &'g Plan,
+    makers: HashMap<&'g str, usize>,
+    /// Of an output of the graph, with a number that is no node's.
+    readers: HashMap<&'g str, Vec<usize>>,
+}
+
+impl<'g> Reads<'g> {
+    fn new(graph: &'g pb::GraphProto, plan: &'g Plan) -> Self {
+        let mut readers: HashMap<&str, Vec<usize>> = HashMap::new();
+        let mut makers = HashMap::new();
+        for (index, node) in graph.node.iter().enumerate() {
+            makers.extend(node.output.iter().map(|name| (name.as_str(), index)));
+            for name in &node.input {
+                readers.entry(name).or_default().push(index);
+            }
+        }
+        for output in &graph.output {
+            readers.entry(&output.name).or_default().push(usize::MAX);
+        }
+        Self { graph, plan, makers, readers }
     }
-    let mut nodes = vec![matmul];
-    // One that others read stays for them.
-    nodes.extend(transposed.map(|(index, _)| index).filter(|index| graph_index.can_go(&[matmul, *index], &[product])));
-    let (mut inputs, mut result) = (vec![x, weights], product.as_str());
-    if let [add] = *graph_index.readers(product)
-        && let Some((add, terms)) = graph_index.pair("Add", graph_index.output(add))
-        && let Some(bias) = terms.into_iter().find(|term| graph_index.is_vector(term, outputs))
-        && !graph_index.is_read_beside(product, &[add])
-    {
-        nodes.push(add);
-        inputs.push(bias);
-        result = graph_index.output(add);
+
+    /// The inputs and the output of node `index`, where it is the standard operator `op` with so many inputs.
+    fn standard<const N: usize>(&self, op: &str, index: usize) -> Option<([&'g str; N], &'g str)> {
+        let node = self.graph.node.get(index).filter(|node| node.op_type == op && node.domain.is_empty())?;
+        let inputs: Vec<&str> = node.input.iter().map(String::as_str).collect();
+        Some((inputs.try_into().ok()?, node.output.first()?))
     }
-    let attributes = if is_transposed { vec![make_attr_int("transposed", 1)] } else { vec![] };
-    Some(Fusion { nodes, operator: node(NAME, &inputs, &[result], attributes) })
+
+    /// The operator in the place of a `MatMul`, and the other nodes that go with it.
+    fn place(&self, matmul: usize) -> Option<(Vec<usize>, pb::NodeProto)> {
+        let ([x, right], product) = self.standard::<2>("MatMul", matmul)?;
+        let (mut gone, mut weights, mut is_transposed) = (vec![], right, false);
+        if let Some(&turn) = self.makers.get(right)
+            && let Some(([from], _)) = self.standard::<1>("Transpose", turn)
+            && attr_ints(&self.graph.node[turn].attribute, "perm").is_none_or(|axes| *axes == [1, 0])
+        {
+            (weights, is_transposed) = (from, true);
+            // One that others read stays for them.
+            gone.extend((self.readers[right] == [matmul]).then_some(turn));
+        }
+        let [_, outputs] = oriented(self.matrix(weights)?, is_transposed);
+        if outputs < FEWEST_OUTPUTS {
+            return None;
+        }
+        let (mut inputs, mut result) = (vec![x, weights], product);
+        if let Some(&[add]) = self.readers.get(product).map(Vec::as_slice)
+            && let Some((terms, sum)) = self.standard::<2>("Add", add)
+            && let Some(bias) = terms.into_iter().find(|term| self.is_vector(term, outputs))
+        {
+            gone.push(add);
+            inputs.push(bias);
+            result = sum;
+        }
+        let attributes = if is_transposed { vec![make_attr_int("transposed", 1)] } else { vec![] };
+        Some((gone, node(PRODUCT.name, &inputs, &[result], attributes)))
+    }
+
+    /// The extents of `name`, where it is a matrix of parameters.
+    fn matrix(&self, name: &str) -> Option<[usize; 2]> {
+        let spec = self.plan.inputs.iter().find(|spec| spec.name == name && spec.dtype == DType::F32)?;
+        match spec.shape[..] {
+            [Dim::Fixed(a), Dim::Fixed(b)] => Some([a, b]),
+            _ => None,
+        }
+    }
+
+    /// Whether `name` is a parameter or a constant of shape `[n]`.
+    fn is_vector(&self, name: &str, n: usize) -> bool {
+        if let Some(tensor) = self.graph.initializer.iter().find(|tensor| tensor.name == name) {
+            return tensor.dims == [n as i64] && tensor.data_type == data_type(DType::F32) as i32;
+        }
+        let spec = self.plan.inputs.iter().find(|spec| spec.name == name);
+        spec.is_some_and(|spec| spec.dtype == DType::F32 && bound_shape(spec, self.plan.batch) == [n])
+    }
 }
 
 /// `[terms, outputs]` of weights of these extents.
@@ -53,23 +112,12 @@ fn oriented<T>([a, b]: [T; 2], is_transposed: bool) -> [T; 2] {
 
 /// `(x [.., terms], weights [terms, outputs], bias [outputs]?) → y [.., outputs]`, with the attribute `transposed`, of weights `[outputs,
 /// terms]`.
-pub(super) struct Multiply;
-
-impl Operator for Multiply {
-    type Kernel = Multiplying;
-
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn inputs(&self) -> Arity {
-        Arity::Listed { required: 2, optional: 1 }
-    }
-
-    fn kernel(&self, attributes: &Attributes<'_>) -> Multiplying {
-        Multiplying { is_transposed: attributes.int("transposed") != 0, product: None }
-    }
-}
+pub(super) const PRODUCT: Operator<Multiplying> = Operator {
+    name: "Product",
+    inputs: [2, 1],
+    outputs: [1, 0],
+    kernel: |attributes| Multiplying { is_transposed: attributes.int("transposed") != 0, product: None },
+};
 
 /// A node's.
 pub(super) struct Multiplying {
@@ -78,7 +126,7 @@ pub(super) struct Multiplying {
 }
 
 impl Kernel for Multiplying {
-    fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Option<Vec<i64>>>> {
+    fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Vec<i64>>> {
         let [Some(x), Some(weights), ref bias @ ..] = *inputs else { return None };
         let [terms, outputs] = oriented(<[i64; 2]>::try_from(weights).ok()?, self.is_transposed);
         let (width, rows) = x.split_last()?;
@@ -87,7 +135,7 @@ impl Kernel for Multiplying {
         }
         let extents = [usize::try_from(terms).ok()?, usize::try_from(outputs).ok()?];
         self.product = Some(Product::new(extents, self.is_transposed));
-        Some(vec![Some([rows, &[outputs]].concat())])
+        Some(vec![[rows, &[outputs]].concat()])
     }
 
     fn run(&mut self, inputs: &[Option<&[f32]>], outputs: &mut [Option<&mut [f32]>]) -> Option<()> {
@@ -100,7 +148,7 @@ impl Kernel for Multiplying {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{apart, assert_samples_stay_alone, batched, model, node, numbers, parameter, put, run};
-    use super::{NAME, pb};
+    use super::{PRODUCT, pb};
     use crate::Plan;
 
     const LINES: usize = 3;
@@ -124,10 +172,10 @@ mod tests {
 
     #[test]
     fn it_stands_for_a_product_with_parameters() {
-        assert_eq!(put(&written(true, &["y"])), [NAME]);
-        assert_eq!(put(&written(false, &["y"])), [NAME]);
-        assert_eq!(put(&written(true, &["y", "p"])), [NAME, ""]);
-        assert_eq!(put(&written(true, &["y", "t"])), ["", NAME]);
+        assert_eq!(put(&written(true, &["y"])), [PRODUCT.name]);
+        assert_eq!(put(&written(false, &["y"])), [PRODUCT.name]);
+        assert_eq!(put(&written(true, &["y", "p"])), [PRODUCT.name, ""]);
+        assert_eq!(put(&written(true, &["y", "t"])), ["", PRODUCT.name]);
         // With weights of each sample it is another product.
         let (model, mut plan) = written(false, &["y"]);
         plan.inputs[1] = batched("w", &EXTENTS);

@@ -1,4 +1,4 @@
-//! Tensors of a call of an custom operator, as onnxruntime holds them: what `ort` hands out is made again for each call, with its
+//! Tensors of a call of a custom operator, as onnxruntime holds them: what `ort` hands out is made again for each call, with its
 //! shape, and a small network's forward pass is not much longer than that.
 
 use ort::operator::ComputeContext;
@@ -55,12 +55,8 @@ impl<'a> Call<'a> {
     }
 
     /// The entries of all outputs, of these shapes; `None` of one that is not asked for or not taken.
-    pub(super) fn outputs(self, shapes: &[Option<Vec<i64>>]) -> ort::Result<Vec<Option<&'a mut [f32]>>> {
-        let of = |(index, shape): (usize, &Option<Vec<i64>>)| match shape {
-            Some(shape) => self.output(index, shape),
-            None => Ok(None),
-        };
-        shapes.iter().enumerate().map(of).collect()
+    pub(super) fn outputs(self, shapes: &[Vec<i64>]) -> ort::Result<Vec<Option<&'a mut [f32]>>> {
+        shapes.iter().enumerate().map(|(index, shape)| self.output(index, shape)).collect()
     }
 
     fn output(&self, index: usize, shape: &[i64]) -> ort::Result<Option<&'a mut [f32]>> {

@@ -2,10 +2,9 @@
 
 use super::super::backend::{Backend, Plan, bound_shape};
 use super::Ort;
-use super::operator::DOMAIN;
 use super::operators;
-use damper_onnx::TensorRef;
 use damper_onnx::graph::DType;
+use damper_onnx::{CUSTOM_DOMAIN as DOMAIN, TensorRef};
 use damper_onnx::{Dim, TensorSpec};
 use damper_onnx::{Extent, make_node, make_tensor_f32, make_value_info, pb};
 use prost::Message as _;

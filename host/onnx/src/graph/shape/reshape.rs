@@ -37,9 +37,9 @@ pub(in super::super) fn reshape(site: &Site<'_>) -> Ruled {
 /// `Flatten`.
 pub(in super::super) fn flatten(site: &Site<'_>) -> Ruled {
     canonical(site, |site, shape, batch| {
-        let to = flat(site, shape)?;
+        let (to, split) = (flat(site, shape)?, flat_axis(site, shape)?);
         let placed = batch.map(|b| {
-            let axis = usize::from(b.axis >= flat_axis(site, shape).unwrap_or(0));
+            let axis = usize::from(b.axis >= split);
             place(b.sides(shape), &to, axis).ok_or_else(|| scattered(site, shape, b, "merges"))
         });
         Ok((to, placed.transpose()?))

@@ -1,0 +1,161 @@
+//! The custom operators of gradient graphs, each with its lowering: rows brought to mean 0 and variance 1, softmax, tanh, and the
+//! gradients of these. onnxruntime has kernels for them (`host/runtime/src/ort/`) that pass over memory once.
+//!
+//! The kernels take floats, and rows: the last axis. Along other axes the emitter writes the lowering itself.
+
+use super::emit::{Emitter, Var};
+use damper_onnx::graph::DType;
+use damper_onnx::make_attr_float;
+
+/// `x̂ = (x − mean) · scale` with `scale = 1 / √(variance + ε)`.
+pub struct Normalized {
+    /// `x̂`, in the shape of `x`.
+    pub value: Var,
+    /// `scale`, extent 1 along the normalised axes.
+    pub scale: Var,
+    /// `x̂ · γ + β`, or without `β`; `x̂` where neither is given.
+    pub output: Var,
+    axes: Vec<usize>,
+}
+
+impl Normalized {
+    /// `x` normalised over `axes`, with none of `γ` and `β`, the first, or both.
+    ///
+    /// `Normalize`: `(x [.., n], γ [n]?, β [n]?) → (x̂ [.., n], scale [.., 1], (x̂ · γ + β) [.., n]?)`, with the attribute `epsilon`.
+    pub fn new(em: &mut Emitter, x: &Var, axes: Vec<usize>, epsilon: f64, affine: &[&Var]) -> Self {
+        let lowering = |em: &mut Emitter| {
+            let mean = em.reduce_mean(x, &axes, true);
+            let centred = em.sub(x, &mean);
+            let square = em.mul(&centred, &centred);
+            let variance = em.reduce_mean(&square, &axes, true);
+            let epsilon = em.scalar(x.dtype, epsilon);
+            let sum = em.add(&variance, &epsilon);
+            let root = em.unary("Sqrt", &sum);
+            let scale = em.unary("Reciprocal", &root);
+            let value = em.mul(&centred, &scale);
+            let [gamma, beta @ ..] = affine else { return vec![value, scale] };
+            let scaled = em.mul(&value, gamma);
+            let output = beta.iter().fold(scaled, |sum, beta| em.add(&sum, beta));
+            vec![value, scale, output]
+        };
+        let made = if has_rows(x, &axes) && affine.iter().all(|vector| is_vector_of(x, vector)) {
+            let attributes = vec![make_attr_float("epsilon", epsilon as f32)];
+            em.custom("Normalize", &[&[x], affine].concat(), attributes, lowering)
+        } else {
+            lowering(em)
+        };
+        let output = made.last().expect("it has a value").clone();
+        let [value, scale] = [0, 1].map(|at| made[at].clone());
+        Self { output: if affine.is_empty() { value.clone() } else { output }, value, scale, axes }
+    }
+
+    /// The same for gradients of a value that is not batched: they carry the samples in front.
+    pub fn behind_samples(self, em: &mut Emitter) -> Self {
+        let [value, scale] = [&self.value, &self.scale].map(|x| em.reshape(x, &[&[1], &x.shape[..]].concat(), None));
+        Self { value, scale, axes: self.axes.iter().map(|axis| axis + 1).collect(), ..self }
+    }
+
+    /// `dx = scale · (g − mean(g) − x̂ · mean(g · x̂))` with `g = dY · γ`, or `g = dY`.
+    ///
+    /// `NormalizeGrad`: `(dY [.., n], x̂ [.., n], scale [.., 1], γ [n]?) → dX [.., n]`, where `x̂` and `scale` may be the same for all samples.
+    pub fn backward(&self, em: &mut Emitter, gy: &Var, gamma: Option<&Var>) -> Var {
+        let lowering = |em: &mut Emitter| {
+            let grad = gamma.map_or(gy.clone(), |gamma| em.mul(gy, gamma));
+            let mean = em.reduce_mean(&grad, &self.axes, true);
+            let product = em.mul(&grad, &self.value);
+            let derivative = em.reduce_mean(&product, &self.axes, true);
+            let along = em.mul(&self.value, &derivative);
+            let centred = em.sub(&grad, &mean);
+            let rest = em.sub(&centred, &along);
+            vec![em.mul(&rest, &self.scale)]
+        };
+        let is_vector = gamma.is_none_or(|gamma| is_vector_of(gy, gamma));
+        if is_vector && has_rows(gy, &self.axes) && lies_as(&self.value, gy) {
+            let inputs: Vec<&Var> = [gy, &self.value, &self.scale].into_iter().chain(gamma).collect();
+            em.custom("NormalizeGrad", &inputs, vec![], lowering).remove(0)
+        } else {
+            lowering(em).remove(0)
+        }
+    }
+}
+
+/// `e = exp(x − max)` over some axes, which overflows nowhere.
+pub struct Exponentials {
+    /// `max`, extent 1 along the axes.
+    pub top: Var,
+    /// `x − max`.
+    pub shifted: Var,
+    /// `e`.
+    pub value: Var,
+    /// `Σe`, extent 1 along the axes.
+    pub sum: Var,
+}
+
+impl Exponentials {
+    /// Of `x`.
+    pub fn new(em: &mut Emitter, x: &Var, axes: &[usize]) -> Self {
+        let top = em.reduce_max(x, axes, true);
+        let shifted = em.sub(x, &top);
+        let value = em.unary("Exp", &shifted);
+        let sum = em.reduce_sum(&value, axes, true);
+        Self { top, shifted, value, sum }
+    }
+}
+
+/// `Softmax`: `x [.., n] → (e / Σe) [.., n]`, by [`Exponentials`].
+pub fn softmax(em: &mut Emitter, x: &Var, axis: usize) -> Var {
+    let lowering = |em: &mut Emitter| {
+        let exponentials = Exponentials::new(em, x, &[axis]);
+        vec![em.div(&exponentials.value, &exponentials.sum)]
+    };
+    match has_rows(x, &[axis]) {
+        true => em.custom("Softmax", &[x], vec![], lowering).remove(0),
+        false => lowering(em).remove(0),
+    }
+}
+
+/// `SoftmaxGrad`: `(dY [.., n], Y [.., n]) → (Y · (dY − Σ dY · Y)) [.., n]`, where `Y` may be the same for all samples; along `axis` of `dY`.
+pub fn softmax_grad(em: &mut Emitter, gy: &Var, y: &Var, axis: usize) -> Var {
+    let lowering = |em: &mut Emitter| {
+        let product = em.mul(gy, y);
+        let sum = em.reduce_sum(&product, &[axis], true);
+        let centred = em.sub(gy, &sum);
+        vec![em.mul(y, &centred)]
+    };
+    match has_rows(gy, &[axis]) && lies_as(y, gy) {
+        true => em.custom("SoftmaxGrad", &[gy, y], vec![], lowering).remove(0),
+        false => lowering(em).remove(0),
+    }
+}
+
+/// `TanhGrad`: `(dY, Y) → dY · (1 − Y²)`, all of one shape. Each entry is rounded as the lowering rounds it.
+pub fn tanh_grad(em: &mut Emitter, gy: &Var, y: &Var) -> Var {
+    let lowering = |em: &mut Emitter| {
+        let square = em.mul(y, y);
+        let one = em.scalar(y.dtype, 1.0);
+        let derivative = em.sub(&one, &square);
+        vec![em.mul(gy, &derivative)]
+    };
+    match y.dtype == DType::F32 && (&gy.shape, gy.batch) == (&y.shape, y.batch) {
+        true => em.custom("TanhGrad", &[gy, y], vec![], lowering).remove(0),
+        false => lowering(em).remove(0),
+    }
+}
+
+/// Whether `axes` are the last axis of `x` alone, of floats and of more than one entry.
+fn has_rows(x: &Var, axes: &[usize]) -> bool {
+    let is_last = |last: usize| last > 0 && *axes == [last] && x.shape[last] > 1;
+    x.dtype == DType::F32 && x.rank().checked_sub(1).is_some_and(is_last) && x.batch.is_none_or(|b| [b.axis] != *axes)
+}
+
+/// Whether `vector` has an entry for each of a row of `x`, the same for all samples.
+fn is_vector_of(x: &Var, vector: &Var) -> bool {
+    vector.batch.is_none() && vector.shape[..] == x.shape[x.rank() - 1..]
+}
+
+/// Whether `value` has the shape of `grad`, but for the samples in front where it is the same for all.
+fn lies_as(value: &Var, grad: &Var) -> bool {
+    let value_lies = value.batch == grad.batch || value.batch.is_none() && grad.is_batch_first();
+    let lead = grad.rank() - value.rank().min(grad.rank());
+    value_lies && lead <= 1 && grad.shape[lead..] == value.shape[..] && grad.shape[..lead].iter().all(|d| *d == 1)
+}
