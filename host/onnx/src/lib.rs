@@ -12,6 +12,7 @@ mod build;
 mod float32;
 pub mod graph;
 mod load;
+mod lora;
 mod mark;
 #[allow(missing_docs, clippy::all, rustdoc::all)]
 pub mod pb;
@@ -29,6 +30,7 @@ pub use build::{
 pub use float32::convert_to_float32;
 pub use load::node_name;
 pub use load::{LoadError, MAX_MODEL_BYTES, decode, encode, load};
+pub use lora::{Adapter, Adapters, LoraOptions, add_adapters};
 pub use mark::{is_marked, mark};
 pub use mark::{set_finished, set_run, set_unfinished};
 pub use setting::SettingError;
