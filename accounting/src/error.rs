@@ -51,6 +51,9 @@ pub enum AccountingError {
         /// The factor.
         factor: f64,
     },
+    /// The run was trained without clipping and noise.
+    #[error("not private: the run was trained without clipping and noise (`not_private`), so no epsilon holds")]
+    NotPrivate,
     /// No finite ε holds.
     #[error("`noise_multiplier` {multiplier}: too small, no finite epsilon holds for {steps} steps; raise it")]
     NothingHolds {

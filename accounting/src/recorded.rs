@@ -54,7 +54,7 @@ impl Sampler {
     }
 }
 
-/// A private run or a simulation.
+/// A private run, a simulation, or a run without privacy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunKind {
@@ -62,6 +62,9 @@ pub enum RunKind {
     Private,
     /// The seed is known, so the noise can be computed again and nothing is private. ε is what a private run would have.
     Simulation,
+    /// Neither clipped nor with noise, by request. No event is recorded and no ε holds.
+    #[serde(rename = "not private")]
+    NotPrivate,
 }
 
 impl fmt::Display for RunKind {
@@ -69,6 +72,7 @@ impl fmt::Display for RunKind {
         f.write_str(match self {
             Self::Private => "private",
             Self::Simulation => "simulation",
+            Self::NotPrivate => "not private",
         })
     }
 }
@@ -212,7 +216,8 @@ impl Recorded {
     ///
     /// # Errors
     ///
-    /// A rate above 1 or a multiplier that is not above 0, as a damaged file may have; no event; or no finite ε.
+    /// The run is not private; a rate above 1 or a multiplier that is not above 0, as a damaged file may have; no event; or no finite
+    /// ε.
     pub fn epsilon(&self, accountant: Accountant, delta: f64) -> Result<EpsilonBound, AccountingError> {
         self.priced(delta, |events, delta| self.uncut(accountant, events, delta))
     }
@@ -247,6 +252,9 @@ impl Recorded {
         delta: f64,
         price: impl Fn(&[(Event, u64)], f64) -> Result<EpsilonBound, AccountingError>,
     ) -> Result<EpsilonBound, AccountingError> {
+        if self.run == Some(RunKind::NotPrivate) {
+            return Err(AccountingError::NotPrivate);
+        }
         check_delta(delta)?;
         let events = self.checked()?;
         let finite = |delta| {
@@ -395,10 +403,33 @@ mod tests {
     fn what_a_record_says_is_in_its_file() {
         let (private, simulation) = (RunKind::Private, RunKind::Simulation);
         assert_eq!((private.to_string(), simulation.to_string()), ("private".into(), "simulation".into()));
+        assert_eq!(RunKind::NotPrivate.to_string(), "not private");
         let file = serde_json::to_value(Recorded { run: Some(private), ..recorded() }).unwrap();
         assert_eq!((file.get("sampler"), &file["run"]), (None, &serde_json::json!("private")));
         let coins = serde_json::from_value::<Recorded>(file).unwrap();
         assert_eq!((coins.sampler, coins.run), (Sampler::Poisson, Some(private)));
+    }
+
+    /// Whatever events its file lists.
+    #[test]
+    fn no_epsilon_of_a_run_not_private() {
+        let event = (Event::new(Rate::of(1, 10).unwrap(), 5.0).unwrap(), 3);
+        let of = |run| Recorded { run, ..Recorded::new(Accountant::Pld, 1e-5, &[event]) };
+        assert!(of(Some(RunKind::Private)).epsilon(Accountant::Pld, 1e-5).is_ok());
+        let not_private = of(Some(RunKind::NotPrivate));
+        for found in [
+            not_private.epsilon(Accountant::Pld, 1e-5),
+            not_private.epsilon(Accountant::Rdp, 1e-5),
+            not_private.epsilon_of_replaced(1e-5),
+            not_private.first(1).epsilon(Accountant::Pld, 1e-5),
+            Recorded { events: vec![], ..not_private.clone() }.epsilon(Accountant::Pld, 1e-5),
+        ] {
+            assert_eq!(found, Err(AccountingError::NotPrivate));
+        }
+        assert_eq!(not_private.delta(Accountant::Pld, 1.0), Err(AccountingError::NotPrivate));
+        let file = serde_json::to_value(&not_private).unwrap();
+        assert_eq!(file["run"], "not private");
+        assert_eq!(serde_json::from_value::<Recorded>(file).unwrap(), not_private);
     }
 
     #[test]

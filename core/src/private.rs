@@ -17,6 +17,11 @@
 //! let forged = Released { grad: &grad, noise_std: 0.0 };
 //! ```
 //!
+#![cfg_attr(
+    not(feature = "not-private"),
+    doc = "```compile_fail,E0599\nlet forged = damper_core::private::Released::not_private(&[1.0f32]);\n```"
+)]
+//!
 //! ```compile_fail,E0616
 //! fn peek(sum: damper_core::private::ClippedSum<'_, i64>) -> i64 {
 //!     sum.sum[0]
@@ -126,6 +131,8 @@
 //! let forged = ReleasedBuffer { grad: [1.0f32], noise_std: 0.0, kept: true };
 //! ```
 
+#[cfg(feature = "not-private")]
+mod not_private;
 mod word;
 
 pub use word::SumWord;

@@ -8,6 +8,8 @@ mod audit;
 mod bad_input;
 #[path = "cli/budget.rs"]
 mod budget;
+#[path = "cli/by_class.rs"]
+mod by_class;
 #[path = "cli/claims.rs"]
 mod claims;
 #[path = "cli/data_files.rs"]
@@ -24,12 +26,16 @@ mod good_runs;
 mod held_out;
 #[path = "cli/init.rs"]
 mod init;
+#[path = "cli/lora.rs"]
+mod lora;
 #[path = "support/markup.rs"]
 mod markup;
 #[path = "cli/methods.rs"]
 mod methods;
 #[path = "cli/noise.rs"]
 mod noise;
+#[path = "cli/not_private.rs"]
+mod not_private;
 #[path = "cli/progress.rs"]
 mod progress;
 #[path = "cli/record.rs"]

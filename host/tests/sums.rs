@@ -57,7 +57,13 @@ fn source(folder: &Path, rows: &[Row]) -> Source {
         ..Default::default()
     };
     let opset = pb::OperatorSetIdProto { domain: String::new(), version: 17 };
-    let model = pb::ModelProto { ir_version: 8, opset_import: vec![opset], graph: Some(graph), ..Default::default() };
+    let model = pb::ModelProto {
+        ir_version: 8,
+        opset_import: vec![opset],
+        lora: None,
+        graph: Some(graph),
+        ..Default::default()
+    };
     let file = folder.join("linear.onnx");
     fs::write(&file, onnx::encode(&model)).unwrap();
     let line = |row: &Row| {

@@ -13,6 +13,7 @@ mod custom;
 mod float32;
 pub mod graph;
 mod load;
+mod lora;
 mod mark;
 #[allow(missing_docs, clippy::all, rustdoc::all)]
 pub mod pb;
@@ -31,6 +32,7 @@ pub use custom::{CUSTOM_DOMAIN, lower_custom, lower_nodes, lowering, make_custom
 pub use float32::convert_to_float32;
 pub use load::node_name;
 pub use load::{LoadError, MAX_MODEL_BYTES, decode, encode, load};
+pub use lora::{Adapter, Adapters, LoraOptions, add_adapters};
 pub use mark::{is_marked, mark};
 pub use mark::{set_finished, set_run, set_unfinished};
 pub use setting::SettingError;

@@ -73,7 +73,6 @@ impl Evidence {
         }
         let record: TrainReport = parsed(&folder.join("report.json"), RECORD)?;
         let model = model(&folder.join("model.onnx"))?;
-        let files = RELEASED.map(|name| Ok(Released { name, sha256: digest(&folder.join(name))? }));
         Ok(Self {
             recorded: recorded(folder)?,
             canary: audit_in(folder, CANARY)?,
@@ -81,7 +80,7 @@ impl Evidence {
             neighbours: audit_in(folder, NEIGHBOURS)?,
             marked: model.as_ref().is_some_and(onnx::is_marked),
             params_digest: model.filter(|_| !record.training.tensors.is_empty()).map(|model| params(&model, &record)),
-            files: files.into_iter().collect::<Result<_, _>>()?,
+            files: released(folder)?,
             record,
         })
     }
@@ -130,7 +129,12 @@ pub(super) fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, EvidenceError> {
     if bytes.len() as u64 > limit { Err(too_large()) } else { Ok(bytes) }
 }
 
-fn parsed<T: DeserializeOwned>(path: &Path, limit: u64) -> Result<T, EvidenceError> {
+/// The released files in `folder`, with their digests.
+pub(super) fn released(folder: &Path) -> Result<Vec<Released>, EvidenceError> {
+    RELEASED.into_iter().map(|name| Ok(Released { name, sha256: digest(&folder.join(name))? })).collect()
+}
+
+pub(super) fn parsed<T: DeserializeOwned>(path: &Path, limit: u64) -> Result<T, EvidenceError> {
     serde_json::from_slice(&bytes(path, limit)?)
         .map_err(|error| fault(path, &format!("{error}: it is damaged or was changed; take the one that damper wrote")))
 }

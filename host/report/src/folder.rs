@@ -1,9 +1,11 @@
 //! The output folder of a run. A run that fails before it paid for a step leaves no folder. From the first paid step on, nothing
 //! removes the folder: its ledger counts against the data.
 
+use damper_train::PLAN;
 use damper_train::files::{
     Access, FileError, MadeFolders, create_output_folder, create_private_folder, may_hold_ledger, write,
 };
+use std::cell::Cell;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,6 +16,8 @@ use std::path::{Path, PathBuf};
 pub struct OutputFolder {
     path: PathBuf,
     kept: bool,
+    /// The run charges nothing, so it has a plan and no ledger once its steps have begun.
+    uncharged: Cell<bool>,
     /// Goes last, when the folder is empty.
     _made: MadeFolders,
 }
@@ -28,7 +32,7 @@ impl OutputFolder {
         let made = MadeFolders::for_path(path);
         create_output_folder(path)?;
         // From here on everything in the folder is this run's.
-        let folder = Self { path: path.to_path_buf(), kept: false, _made: made };
+        let folder = Self { path: path.to_path_buf(), kept: false, uncharged: Cell::new(false), _made: made };
         create_private_folder(&folder.checkpoint())?;
         Ok(folder)
     }
@@ -36,7 +40,8 @@ impl OutputFolder {
     /// The folder of a run that goes on after a stop: it stays, whatever comes.
     #[must_use]
     pub fn resume(path: &Path) -> Self {
-        Self { path: path.to_path_buf(), kept: true, _made: MadeFolders::for_path(path) }
+        let uncharged = Cell::new(false);
+        Self { path: path.to_path_buf(), kept: true, uncharged, _made: MadeFolders::for_path(path) }
     }
 
     /// The folder for what is as secret as the data.
@@ -57,6 +62,17 @@ impl OutputFolder {
     #[must_use]
     pub fn may_hold_ledger(&self) -> bool {
         may_hold_ledger(&self.path)
+    }
+
+    /// The run charges no step: the folder stays once its plan is written.
+    pub fn set_uncharged(&self) {
+        self.uncharged.set(true);
+    }
+
+    /// Returns true if steps may have been taken that were not charged: the run charges none, and its plan is written.
+    #[must_use]
+    pub fn has_uncharged_steps(&self) -> bool {
+        self.uncharged.get() && self.checkpoint().join(PLAN).exists()
     }
 
     /// The run is finished: the folder stays.
@@ -90,7 +106,7 @@ pub fn create_ledger_folder(out: &Path) -> Result<PathBuf, FileError> {
 impl Drop for OutputFolder {
     /// Nothing can be done about a failure here that the user's own message does not ask for already.
     fn drop(&mut self) {
-        if self.kept || self.may_hold_ledger() {
+        if self.kept || self.has_uncharged_steps() || self.may_hold_ledger() {
             return;
         }
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {

@@ -3,7 +3,7 @@
 use super::audit::Figure;
 use super::guideline::{SECTIONS, capital};
 use super::plot::{Plot, Scale};
-use super::{Audit, OptimizerReport, Statement};
+use super::{Audit, HeldOut, LoraReport, OptimizerReport, Statement, by_class};
 use crate::page;
 use damper_accounting::{Sampler, upward};
 use damper_train::audit::CANARY;
@@ -205,7 +205,7 @@ fn curves(out: &mut String, statement: &Statement) {
 }
 
 /// A table of two columns.
-fn table(out: &mut String, rows: &[(&str, String)]) {
+pub(super) fn table(out: &mut String, rows: &[(&str, String)]) {
     out.push_str("<table>\n<tbody class=\"stack\">\n");
     for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
         let _ = writeln!(out, "<tr><th scope=\"row\">{name}</th><td>{}</td></tr>", escape(value));
@@ -252,6 +252,7 @@ fn mechanism(out: &mut String, statement: &Statement) {
             ("gradients of a sample at a step", method.gradients_per_sample.to_string()),
             ("optimizer", optimizer(&record.training.optimizer)),
             ("learning rate", method.learning_rate.clone()),
+            ("low-rank adapters", record.training.lora.as_ref().map_or(String::new(), lora)),
             (
                 "loss",
                 [
@@ -268,7 +269,12 @@ fn mechanism(out: &mut String, statement: &Statement) {
     );
 }
 
-fn optimizer(OptimizerReport { name, settings }: &OptimizerReport) -> String {
+pub(super) fn lora(lora: &LoraReport) -> String {
+    let place = if lora.merged { "merged into" } else { "beside" };
+    format!("rank {}, alpha {}, {place} {}", lora.rank, lora.alpha, lora.weights.join(", "))
+}
+
+pub(super) fn optimizer(OptimizerReport { name, settings }: &OptimizerReport) -> String {
     let settings = settings.iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| match value {
         Value::String(text) => format!(", {} {text}", key.replace('_', " ")),
         value => format!(", {} {value}", key.replace('_', " ")),
@@ -369,16 +375,29 @@ fn released(out: &mut String, statement: &Statement) {
 
 fn accuracy(out: &mut String, statement: &Statement) {
     let record = &statement.record;
-    let Some(held_out) = &record.held_out else {
+    held_out(out, record.held_out.as_ref(), (record.test_accuracy, record.test_loss, record.test_perplexity));
+    by_class::tables(out, record.held_out.as_ref());
+    if record.held_out.is_some() {
+        out.push_str("<p class=\"soft small\">Not measured: accuracy by group, other than by class. Clipping and noise cost rare groups more than common ones.</p>\n");
+    }
+}
+
+/// The figures on the held-out samples: accuracy, loss and perplexity, and what is known of the samples.
+pub(super) fn held_out(
+    out: &mut String,
+    held_out: Option<&HeldOut>,
+    (accuracy, loss, perplexity): (Option<f64>, Option<f64>, Option<f64>),
+) {
+    let Some(held_out) = held_out else {
         out.push_str("<p>Not measured: the data had no held-out samples.</p>\n");
         return;
     };
     table(
         out,
         &[
-            ("accuracy", record.test_accuracy.map_or(String::new(), |accuracy| format!("{:.2} %", 100.0 * accuracy))),
-            ("loss", record.test_loss.map_or(String::new(), |loss| format!("{loss:.4}"))),
-            ("perplexity", record.test_perplexity.map_or(String::new(), |perplexity| format!("{perplexity:.2}"))),
+            ("accuracy", accuracy.map_or(String::new(), |accuracy| format!("{:.2} %", 100.0 * accuracy))),
+            ("loss", loss.map_or(String::new(), |loss| format!("{loss:.4}"))),
+            ("perplexity", perplexity.map_or(String::new(), |perplexity| format!("{perplexity:.2}"))),
             ("held-out samples", format!("{}, averaged over {}", grouped(held_out.samples as u64), held_out.counted)),
             ("their secrecy", held_out.public.to_string()),
             (
@@ -395,7 +414,6 @@ fn accuracy(out: &mut String, statement: &Statement) {
             ),
         ],
     );
-    out.push_str("<p class=\"soft small\">Not measured: accuracy by group. Clipping and noise cost rare groups more than common ones.</p>\n");
 }
 
 fn audits(out: &mut String, statement: &Statement) {
@@ -447,7 +465,7 @@ fn guideline(out: &mut String, statement: &Statement) {
 }
 
 /// A whole number with thin spaces between thousands, from five digits on.
-fn grouped(number: u64) -> String {
+pub(super) fn grouped(number: u64) -> String {
     if number < 10_000 { number.to_string() } else { page::grouped(number, '\u{202f}') }
 }
 

@@ -7,6 +7,7 @@
 //! depends on the samples drawn. It covers the held-out samples with private test metrics alone.
 
 mod audit;
+mod by_class;
 pub mod compare;
 mod curves;
 mod difference;
@@ -18,6 +19,8 @@ mod html;
 mod loss;
 mod method;
 mod metrics;
+mod not_private;
+mod not_private_html;
 mod of_run;
 pub mod page;
 mod plot;
@@ -37,7 +40,8 @@ pub use folder::{OutputFolder, create_ledger_folder};
 pub use guideline::Item;
 pub use html::html;
 pub use loss::{loss_name, reduction_name};
-pub use method::{GaLoreReport, MethodReport, NormStepReport, OptimizerReport};
+pub use method::{GaLoreReport, LoraReport, MethodReport, NormStepReport, OptimizerReport};
+pub use not_private::{NotPrivate, NotPrivateReport, is_not_private};
 pub use software::Software;
 pub use statement::Statement;
 pub use text::SIMULATION;

@@ -5,6 +5,7 @@ use damper_core::filter::{Gain, LookAhead};
 use damper_core::schedule::{AnyNoise, NoiseSchedule};
 use damper_core::threshold::Solver;
 use damper_train::filter::Coefficients;
+use damper_train::lora::Adapted;
 use damper_train::{
     Clipping, DecayChoice, FilterChoice, LearningRateChoice, NormStep, OptimizerChoice, Outcome, PerSample, Rule, Run,
     ThresholdChoice, ThresholdRule, forms, short,
@@ -289,6 +290,31 @@ impl GaLoreReport {
             projected: named.filter(|(_, form)| settings.projects(**form)).map(|(spec, _)| spec.name.clone()).collect(),
             coordinates: forms.iter().map(|form| settings.coordinates(*form)).sum(),
             basis: "leading singular directions of the released gradient of the step at which it is renewed".into(),
+        })
+    }
+}
+
+/// Low-rank adapters.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct LoraReport {
+    /// Columns of each `A`.
+    pub rank: usize,
+    /// Alpha: the adapters' product is multiplied by alpha over rank.
+    pub alpha: f32,
+    /// The weights that have one.
+    pub weights: Vec<String>,
+    /// Whether `model.onnx` holds them merged into the weights, or as adapters.
+    pub merged: bool,
+}
+
+impl LoraReport {
+    pub(super) fn new(run: &Run) -> Option<Self> {
+        let Adapted { adapters, keep, .. } = run.adapted.as_ref()?;
+        Some(Self {
+            rank: adapters.rank,
+            alpha: adapters.alpha,
+            weights: adapters.list.iter().map(|adapter| adapter.weight.clone()).collect(),
+            merged: !keep,
         })
     }
 }

@@ -2,13 +2,14 @@
 
 use super::digest::digest;
 use super::loss::{label_weights_text, loss_name, reduction_name};
-use super::method::{GaLoreReport, MethodReport, NormStepReport};
+use super::method::{GaLoreReport, LoraReport, MethodReport, NormStepReport};
 use super::train_report::{
     HeldOut, HeldOutNoise, MechanismReport, NOT_TESTED, Privacy, REFUTED, RecordingReport, TESTED, TrainReport,
     Training, Versions,
 };
-use damper_accounting::{Accountant, Sampler, Truncation};
+use damper_accounting::{Accountant, Plan, Sampler, Truncation};
 use damper_core::accounting::Rate;
+use damper_grad::Loss;
 use damper_train::{
     CLIPPED_BY_BACKEND, EXACT, Evaluation, Independence, Noise, Outcome, Run, TestMetrics, ThresholdRule,
 };
@@ -22,34 +23,30 @@ impl TrainReport {
         Self {
             epsilon: run.epsilon,
             delta: run.config.delta,
-            noise_multiplier: run.plan.smallest_multiplier(),
+            noise_multiplier: run.plan.as_ref().map_or(0.0, Plan::smallest_multiplier),
             sampling_rate: run.priced_rate().as_f64(),
             steps: outcome.steps,
             accountant: run.config.accountant,
             test_accuracy: last.and_then(|at| at.accuracy),
             test_loss: last.map(|at| at.loss),
-            test_perplexity: last.filter(|_| per_token(run) && run.private_metrics.is_none()).map(|at| at.loss.exp()).filter(|value| value.is_finite()),
+            test_perplexity: perplexity(run, outcome),
             seconds: outcome.seconds.ceil(),
             backend: outcome.backend.into(),
-            params_digest: digest(&outcome.params),
+            params_digest: params_digest(run, outcome),
             run: run.kind().to_string().into(),
             privacy: privacy(run, simulation),
             mechanism: mechanism(run),
             method: MethodReport::new(run, outcome),
             training: training(run, outcome),
-            held_out: held_out(run),
-            versions: Versions {
-                damper: env!("CARGO_PKG_VERSION").into(),
-                bits_contract: damper_core::numerics::CONTRACT,
-                backend: outcome.backend_version.clone(),
-                sample_independence: match outcome.independence {
+            held_out: held_out(run, outcome),
+            versions: Versions::new(
+                outcome,
+                match outcome.independence {
                     Independence::Tested => TESTED,
                     Independence::Refuted => REFUTED,
                     Independence::NotTested => NOT_TESTED,
-                }
-                .into(),
-                platform: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
-            },
+                },
+            ),
             recording: outcome.is_recorded.then(|| RecordingReport {
                 params: format!("{:016x}", damper_core::numerics::digest::Digest::of(&outcome.params).value()),
                 secrecy: "not covered by epsilon, and as secret as the data: it holds the gradient of every sample drawn and \
@@ -62,7 +59,41 @@ impl TrainReport {
     }
 }
 
-fn held_out(run: &Run) -> Option<HeldOut> {
+/// What the trained model holds, by its names.
+fn released<'a>(run: &Run, outcome: &'a Outcome) -> Vec<(String, Cow<'a, [f32]>)> {
+    run.released(&outcome.params).unwrap_or_default()
+}
+
+/// The digest of what the trained model holds: of all parameters together.
+pub(super) fn params_digest(run: &Run, outcome: &Outcome) -> String {
+    match &run.adapted {
+        None => digest(&outcome.params),
+        Some(_) => {
+            digest(&released(run, outcome).iter().flat_map(|(_, values)| values.iter().copied()).collect::<Vec<_>>())
+        }
+    }
+}
+
+impl Versions {
+    /// What ran `outcome`, and what is known of the independence of samples.
+    pub(super) fn new(outcome: &Outcome, sample_independence: &'static str) -> Self {
+        Self {
+            damper: env!("CARGO_PKG_VERSION").into(),
+            bits_contract: damper_core::numerics::CONTRACT,
+            backend: outcome.backend_version.clone(),
+            sample_independence: sample_independence.into(),
+            platform: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
+        }
+    }
+}
+
+/// `e` to the power of the last loss, if a sample has several labels and the loss has no noise.
+pub(super) fn perplexity(run: &Run, outcome: &Outcome) -> Option<f64> {
+    let last = outcome.evaluations.last().filter(|_| per_token(run) && run.private_metrics.is_none());
+    last.map(|at| at.loss.exp()).filter(|value| value.is_finite())
+}
+
+pub(super) fn held_out(run: &Run, outcome: &Outcome) -> Option<HeldOut> {
     let split = run.data.test.as_ref()?;
     let metrics = run.config.test_metrics;
     let of_data = match (run.held_out_of_training_file, run.stratified) {
@@ -71,7 +102,9 @@ fn held_out(run: &Run) -> Option<HeldOut> {
         (false, _) => "",
     };
     let secrecy = match metrics {
-        TestMetrics::Exact => "not protected by epsilon: accuracy and loss are exact functions of these samples",
+        TestMetrics::Exact => {
+            "not protected by epsilon: accuracy, loss and figures by class are exact functions of these samples"
+        }
         TestMetrics::Private { .. } => {
             "protected by epsilon as training samples are: accuracy and loss have noise, and their releases are charged"
         }
@@ -92,6 +125,18 @@ fn held_out(run: &Run) -> Option<HeldOut> {
         public: format!("{of_data}{secrecy}").into(),
         metrics: metrics.name().into(),
         noise,
+        by_class: outcome.class_metrics.clone(),
+        by_class_missing: match (metrics, &run.derive.loss) {
+            _ if outcome.class_metrics.is_some() => None,
+            (TestMetrics::Private { .. }, _) => {
+                Some("not released: private metrics are accuracy and loss alone".into())
+            }
+            (TestMetrics::None, _) => Some("not computed".into()),
+            (TestMetrics::Exact, Loss::SoftmaxCrossEntropy | Loss::BceWithLogits) => {
+                Some("not computed: too many classes, or the output does not have the samples in front".into())
+            }
+            (TestMetrics::Exact, _) => Some("none: the loss has no classes".into()),
+        },
     })
 }
 
@@ -117,7 +162,7 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
         declared_samples: run.config.dataset_size,
         sampler: run.config.sampler,
         sampling: sampling(run),
-        events: run.plan.steps(),
+        events: run.plan.as_ref().map_or(0, Plan::steps),
         truncation: run.terms.truncation,
         sampling_rate_exact: format!("{}/{}", run.priced_rate().numerator(), Rate::DENOMINATOR),
         delta_note: format!(
@@ -200,7 +245,7 @@ fn not_covered(run: &Run) -> Cow<'static, str> {
         },
     ];
     if run.data.test.is_some() && run.config.test_metrics == TestMetrics::Exact {
-        all.insert(0, "the held-out samples: test_accuracy, test_loss, test_perplexity and metrics.csv are exact functions of them");
+        all.insert(0, "the held-out samples: test_accuracy, test_loss, test_perplexity, the figures by class and metrics.csv are exact functions of them");
     }
     format!(
         "{}. No gradient, norm, batch size, draw, count of dropped rows or training loss was released",
@@ -242,7 +287,7 @@ fn mechanism(run: &Run) -> MechanismReport {
     }
 }
 
-fn training(run: &Run, outcome: &Outcome) -> Training {
+pub(super) fn training(run: &Run, outcome: &Outcome) -> Training {
     Training {
         method: run.config.method.name.clone(),
         optimizer: run.config.optimizer.rule.into(),
@@ -256,7 +301,8 @@ fn training(run: &Run, outcome: &Outcome) -> Training {
         output: run.derive.output.clone().unwrap_or_default(),
         init_seed: run.init_seed,
         parameters: run.grad.trained_len(),
-        tensors: run.grad.parameters.iter().map(|spec| spec.name.clone()).collect(),
+        tensors: released(run, outcome).into_iter().map(|(name, _)| name).collect(),
+        lora: LoraReport::new(run),
         physical_batch: run.physical_batch.get(),
         workers: outcome.workers,
     }

@@ -1,6 +1,6 @@
 //! The report in a few lines, for people.
 
-use super::TrainReport;
+use super::{HeldOut, TrainReport, by_class};
 use damper_accounting::{Sampler, upward};
 use damper_train::CLIPPED_BY_BACKEND;
 use std::fmt;
@@ -8,29 +8,38 @@ use std::fmt;
 /// Written after the ε of a simulation.
 pub const SIMULATION: &str = "  SIMULATION: the seed is known, nothing of it is private";
 
+/// The line of accuracy, loss and perplexity on the held-out samples.
+pub(super) fn held_out(
+    f: &mut fmt::Formatter<'_>,
+    held_out: Option<&HeldOut>,
+    (accuracy, loss, perplexity): (Option<f64>, Option<f64>, Option<f64>),
+) -> fmt::Result {
+    let Some(held_out) = held_out else {
+        return writeln!(f, "accuracy  not measured: the data has no held-out samples (`test` gives some)");
+    };
+    let samples = held_out.samples;
+    let secrecy = match &*held_out.metrics {
+        "private" => "with noise, covered by epsilon",
+        _ => "exact, not covered by epsilon",
+    };
+    match (accuracy, loss) {
+        (Some(accuracy), Some(loss)) => {
+            let perplexity = perplexity.map_or(String::new(), |p| format!(", perplexity {p:.2}"));
+            writeln!(
+                f,
+                "accuracy  {:.2} %  (loss {loss:.4}{perplexity}, on {samples} held-out samples; {secrecy})",
+                100.0 * accuracy
+            )
+        }
+        (None, Some(loss)) => writeln!(f, "loss      {loss:.6}  (on {samples} held-out samples; {secrecy})"),
+        _ => writeln!(f, "accuracy  not measured (`test_metrics` {})", held_out.metrics),
+    }
+}
+
 impl fmt::Display for TrainReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(held_out) = &self.held_out {
-            let samples = held_out.samples;
-            let secrecy = match &*held_out.metrics {
-                "private" => "with noise, covered by epsilon",
-                _ => "exact, not covered by epsilon",
-            };
-            match (self.test_accuracy, self.test_loss) {
-                (Some(accuracy), Some(loss)) => {
-                    let perplexity = self.test_perplexity.map_or(String::new(), |p| format!(", perplexity {p:.2}"));
-                    writeln!(
-                        f,
-                        "accuracy  {:.2} %  (loss {loss:.4}{perplexity}, on {samples} held-out samples; {secrecy})",
-                        100.0 * accuracy
-                    )?;
-                }
-                (None, Some(loss)) => writeln!(f, "loss      {loss:.6}  (on {samples} held-out samples; {secrecy})")?,
-                _ => writeln!(f, "accuracy  not measured (`test_metrics` {})", held_out.metrics)?,
-            }
-        } else {
-            writeln!(f, "accuracy  not measured: the data has no held-out samples (`test` gives some)")?;
-        }
+        held_out(f, self.held_out.as_ref(), (self.test_accuracy, self.test_loss, self.test_perplexity))?;
+        by_class::line(f, self.held_out.as_ref())?;
         let kind = match &*self.run {
             "simulation" => SIMULATION,
             _ if !self.privacy.is_exact() => "  NOT GUARANTEED: sums and noise are floats",

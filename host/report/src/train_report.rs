@@ -1,8 +1,8 @@
 //! The report of a run, `report.json`: its fields and what they mean.
 
-use super::method::{GaLoreReport, MethodReport, NormStepReport, OptimizerReport};
+use super::method::{GaLoreReport, LoraReport, MethodReport, NormStepReport, OptimizerReport};
 use damper_accounting::{Accountant, Sampler, Truncation};
-use damper_train::{EXACT, files};
+use damper_train::{ClassMetrics, EXACT, files};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -179,6 +179,9 @@ pub struct Training {
     pub adagrad_norm: Option<NormStepReport>,
     /// A low-rank projection of the matrices.
     pub galore: Option<GaLoreReport>,
+    /// Low-rank adapters, of which alone the parameters are, beside what else is trained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lora: Option<LoraReport>,
     /// The learning rate.
     pub lr: f64,
     /// Passes over the data that were asked for.
@@ -196,7 +199,7 @@ pub struct Training {
     pub init_seed: Option<u64>,
     /// Number of trained numbers.
     pub parameters: usize,
-    /// The trained tensors, in the order of [`TrainReport::params_digest`].
+    /// The tensors of the trained model that training changed, in the order of [`TrainReport::params_digest`].
     #[serde(default)]
     pub tensors: Vec<String>,
     /// Rows of the one physical batch shape.
@@ -220,6 +223,12 @@ pub struct HeldOut {
     /// The noise of private metrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<HeldOutNoise>,
+    /// Figures by class at the end of the run, exact functions of these samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_class: Option<ClassMetrics>,
+    /// Why there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_class_missing: Option<Cow<'static, str>>,
 }
 
 /// What a record of an earlier version has.

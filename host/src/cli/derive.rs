@@ -8,6 +8,7 @@ use damper_grad::{DeriveOptions, Readout, derive};
 use damper_onnx as onnx;
 use damper_onnx::graph::Graph;
 use damper_train::files::{Access, write};
+use damper_train::init::Loaded;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -55,9 +56,8 @@ pub(super) fn run(args: &DeriveArgs) -> Result<(), Failure> {
     if args.out.exists() && !args.out.is_file() {
         return Err(Failure::in_file(&args.out, "is there and no plain file; name another -o"));
     }
-    let model = args.options.load(&args.model)?.model;
-    let graph = Graph::from_model(&model, &args.options.graph_options())
-        .map_err(|error| Failure::of_file(&args.model, error))?;
+    let (Loaded { model, .. }, options) = args.options.load(&args.model)?;
+    let graph = Graph::from_model(&model, &options).map_err(|error| Failure::of_file(&args.model, error))?;
     let options = DeriveOptions { readout: args.readout, points: args.points, ..args.options.derive_options() };
     let grad = derive(&graph, &options).map_err(|error| Failure::of_file(&args.model, error))?;
     let standard = grad.standard_model();

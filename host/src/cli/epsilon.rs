@@ -4,7 +4,7 @@ use super::{Failure, answer, answer_json};
 use clap::{Args, ValueEnum};
 use damper_accounting::pld::Neighbours;
 use damper_accounting::{self, Accountant, AccountingError, EpsilonQuery, Plan, Recorded, RunKind, upward};
-use damper_report::{SIMULATION, Unfinished, planned, recorded};
+use damper_report::{SIMULATION, Unfinished, is_not_private, planned, recorded};
 use damper_train::{LEDGER, PLAN};
 use serde::Serialize;
 use std::fs;
@@ -21,7 +21,8 @@ Its delta at another epsilon:
   damper epsilon DIR --epsilon 2
 
 Of a run that was killed or failed, it gives epsilon of the steps that the ledger
-in DIR/checkpoint counts as paid: an upper bound.";
+in DIR/checkpoint counts as paid: an upper bound. A run that is not private
+(damper train --not-private) has none: the answer is an error.";
 
 /// The file of a run's folder that records its draws.
 pub(super) const EVENTS: &str = "events.json";
@@ -216,6 +217,12 @@ fn below_one(delta: f64, epsilon: f64) -> Result<f64, Failure> {
 }
 
 fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
+    if is_not_private(folder)? {
+        return Err(Failure::in_file(
+            folder,
+            "not private: the run was trained without clipping and noise (--not-private), so no epsilon holds",
+        ));
+    }
     let Found { file, recorded, finished, planned_steps, note } = Found::of(folder, args.planned)?;
     let accountant = args.accountant.unwrap_or(recorded.accountant);
     let neighbours = Neighbours::from(args.neighbours);

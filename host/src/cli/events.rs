@@ -56,7 +56,7 @@ impl Events {
     }
 
     /// The run begins, or goes on.
-    pub(super) fn begin(&mut self, run: &str, steps: u32, delta: f64) {
+    pub(super) fn begin(&mut self, run: &str, steps: u32, delta: Option<f64>) {
         let damper = env!("CARGO_PKG_VERSION");
         self.line("begin", json!({ "run": run, "steps": steps, "delta": delta, "damper": damper }));
     }
@@ -79,7 +79,9 @@ impl Events {
             "step",
             json!({ "step": at.step, "steps": at.steps, "epsilon": epsilon, "seconds": at.seconds.ceil() }),
         );
-        self.scalars(at.step, &[("epsilon", epsilon)]);
+        if epsilon.is_finite() {
+            self.scalars(at.step, &[("epsilon", epsilon)]);
+        }
     }
 
     pub(super) fn evaluated(&mut self, at: &Evaluation) {
@@ -99,12 +101,12 @@ impl Events {
     }
 
     /// The run was asked to stop.
-    pub(super) fn stopped(&mut self, step: u32, epsilon: f64) {
+    pub(super) fn stopped(&mut self, step: u32, epsilon: Option<f64>) {
         self.line("stopped", json!({ "step": step, "epsilon": epsilon }));
     }
 
     /// The run is finished.
-    pub(super) fn end(&mut self, epsilon: f64, delta: f64) {
+    pub(super) fn end(&mut self, epsilon: Option<f64>, delta: Option<f64>) {
         self.line("end", json!({ "epsilon": epsilon, "delta": delta }));
     }
 

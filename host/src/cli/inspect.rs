@@ -30,7 +30,9 @@ factors, or by gram matrices of the factors, whichever costs less. A per-sample
 readout has all of them dense or materialised.
 
 Example:
-  damper inspect onnx-models/digits-cnn.onnx --freeze 'conv.*'";
+  damper inspect onnx-models/digits-cnn.onnx --freeze 'conv.*'
+The same with adapters of rank 4 in the linear layers (LoRA):
+  damper inspect onnx-models/digits-cnn.onnx --lora 4 --lora-target 'fc*'";
 
 /// Says what of a model is trained and why, and whether it can be.
 #[derive(Args, Debug)]
@@ -120,8 +122,7 @@ struct Operator {
 }
 
 pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
-    let Loaded { model, mut warnings, .. } = args.options.load(&args.model)?;
-    let options = args.options.graph_options();
+    let (Loaded { model, mut warnings, .. }, options) = args.options.load(&args.model)?;
     let graph = Graph::from_model(&model, &options);
     let grads = match &graph {
         Err(error) => Err(with_flags(&error.to_string())),

@@ -1,10 +1,14 @@
 //! Flags that say how a model is read and what is differentiated: the same for `train`, `derive` and `inspect`.
 
+use super::flags::with_flags;
 use super::{Failure, number32};
 use clap::Args;
 use damper_grad::{DeriveOptions, LabelWeights, Loss, Reduction};
+use damper_onnx::LoraOptions;
 use damper_onnx::graph::GraphOptions;
 use damper_train::init::{self, Loaded};
+use damper_train::lora::{self, Lora};
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 /// How a model is read.
@@ -46,6 +50,19 @@ pub(super) struct ModelArgs {
     /// Does not train the initializers that match; wins over --train, so take --only to train a part (may be repeated)
     #[arg(long, value_name = "PATTERN")]
     pub freeze: Vec<String>,
+    /// LoRA: trains adapters of RANK columns beside the linear weights of --lora-target, which stay frozen, and of the rest what --train
+    /// names. They are drawn from --init-seed, and merged into the weights at the end
+    #[arg(long, value_name = "RANK", requires = "lora_target", conflicts_with = "only")]
+    pub lora: Option<NonZeroUsize>,
+    /// The weights that get an adapter: initializers that MatMul or Gemm multiply by (`*` and `?`; may be repeated)
+    #[arg(long, value_name = "PATTERN", requires = "lora")]
+    pub lora_target: Vec<String>,
+    /// The adapters' product is multiplied by A / RANK [default: RANK, so by 1]
+    #[arg(long, value_name = "A", requires = "lora", value_parser = number32)]
+    pub lora_alpha: Option<f32>,
+    /// Leaves the adapters in model.onnx instead of merging them
+    #[arg(long, requires = "lora")]
+    pub lora_keep: bool,
     /// Takes the initializers that match as one weight for all their uses (may be repeated)
     #[arg(long, value_name = "PATTERN")]
     pub tie: Vec<String>,
@@ -61,9 +78,21 @@ pub(super) struct ModelArgs {
 }
 
 impl ModelArgs {
-    /// The model in `file`, with weights.
-    pub(super) fn load(&self, file: &Path) -> Result<Loaded, Failure> {
-        Ok(init::load(file, self.init_seed)?)
+    /// The model in `file`, with weights and the adapters that are asked for, and the options to read it with.
+    pub(super) fn load(&self, file: &Path) -> Result<(Loaded, GraphOptions), Failure> {
+        let options = self.graph_options();
+        let Some(lora) = self.lora() else { return Ok((init::load(file, self.init_seed)?, options)) };
+        let found = lora::load(file, self.init_seed, &options, &lora);
+        let (loaded, adapted) = found.map_err(|error| Failure::in_model(file, error.into()))?;
+        let options = adapted.options(&options);
+        let warnings = loaded.warnings.iter().map(|warning| with_flags(warning)).collect();
+        Ok((Loaded { model: adapted.model, warnings, ..loaded }, options))
+    }
+
+    /// The adapters that are asked for.
+    pub(super) fn lora(&self) -> Option<Lora> {
+        let options = LoraOptions { rank: self.lora?, alpha: self.lora_alpha, targets: self.lora_target.clone() };
+        Some(Lora { options, keep: self.lora_keep })
     }
 
     pub(super) fn graph_options(&self) -> GraphOptions {
@@ -74,6 +103,7 @@ impl ModelArgs {
             parameter: self.parameter.clone(),
             tie: self.tie.clone(),
             untie: self.untie.clone(),
+            adapters: vec![],
             shape: self.shape.clone(),
         }
     }

@@ -133,8 +133,8 @@ impl Progress for Watcher {
         // The last one stands in the summary.
         if at.step < steps {
             let accuracy = at.accuracy.map(|a| format!("accuracy {:.2} %, ", 100.0 * a)).unwrap_or_default();
-            let epsilon = upward(at.epsilon);
-            self.line(&format!("epoch {:.1}: {accuracy}loss {:.4}, epsilon {epsilon}", at.epoch, at.loss));
+            let epsilon = epsilon_text(at.epsilon);
+            self.line(&format!("epoch {:.1}: {accuracy}loss {:.4}, {epsilon}", at.epoch, at.loss));
         }
     }
 }
@@ -156,7 +156,12 @@ pub(super) fn twentieths_of(step: u32, steps: u32) -> u32 {
 fn status(at: &StepReport, (until, epsilon): (u32, f64)) -> String {
     let left = at.seconds / f64::from(at.step.max(1)) * f64::from(at.steps - at.step);
     let by = if until > at.step { format!(" by step {until}") } else { String::new() };
-    format!("{:.0} samples/s  epsilon {}{by}  {} left", at.samples_per_second, upward(epsilon), duration(left))
+    format!("{:.0} samples/s  {}{by}  {} left", at.samples_per_second, epsilon_text(epsilon), duration(left))
+}
+
+/// ε in words; no finite one holds of a run that is not private.
+fn epsilon_text(epsilon: f64) -> String {
+    if epsilon.is_finite() { format!("epsilon {}", upward(epsilon)) } else { "no epsilon".into() }
 }
 
 pub(super) fn duration(seconds: f64) -> String {
@@ -177,6 +182,7 @@ mod tests {
         let at = StepReport { step: 50, steps: 200, seconds: 30.0, samples_per_second: 1234.5 };
         assert_eq!(status(&at, (50, 0.5)), "1234 samples/s  epsilon 0.5000  1 min 30 s left");
         assert_eq!(status(&at, (60, 0.6)), "1234 samples/s  epsilon 0.6000 by step 60  1 min 30 s left");
+        assert_eq!(status(&at, (50, f64::INFINITY)), "1234 samples/s  no epsilon  1 min 30 s left");
         assert_eq!(duration(7322.0), "2 h 02 min");
     }
 }

@@ -5,7 +5,7 @@ use super::flags::with_flags;
 use super::{Failure, answer, answer_json};
 use clap::Args;
 use damper_accounting::upward;
-use damper_report::{Evidence, Statement, Unfinished, html};
+use damper_report::{Evidence, NotPrivate, Statement, Unfinished, html};
 use damper_train::files::{Access, write};
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,9 @@ writes report.html and statement.json. docs/report.md says what each field means
 Of a run that was killed or failed it reads checkpoint/plan.json and
 checkpoint/ledger.json: both files then give epsilon of the paid steps, an upper
 bound, and say that the run is unfinished.
+
+Of a run that is not private (damper train --not-private) both files say so, and
+there is no epsilon.
 
 Example:
   damper report run
@@ -56,6 +59,27 @@ pub(super) fn write_report(folder: &Path, out: &Path) -> Result<Statement, Failu
     Ok(statement)
 }
 
+/// Writes the report on a run that is not private to `out`.
+pub(super) fn write_not_private(found: &NotPrivate, out: &Path) -> Result<(), Failure> {
+    write(&out.join(PAGE), found.html().as_bytes(), Access::Public)?;
+    Ok(write(&out.join(STATEMENT), found.to_json().as_bytes(), Access::Public)?)
+}
+
+/// The same, and says so.
+fn of_not_private(args: &ReportArgs, out: &Path, found: &NotPrivate) -> Result<(), Failure> {
+    write_not_private(found, out)?;
+    if args.json {
+        return answer_json(found);
+    }
+    answer(&format!(
+        "epsilon   none: NOT PRIVATE, trained without clipping and noise\nsteps     {}{}\npage      {}\njson      {}",
+        found.steps.map_or("unknown".into(), |steps| steps.to_string()),
+        if found.finished { "" } else { ": the run is unfinished" },
+        out.join(PAGE).display(),
+        out.join(STATEMENT).display(),
+    ))
+}
+
 /// Writes the report on an unfinished run.
 fn of_unfinished(args: &ReportArgs, out: &Path, found: &Unfinished) -> Result<(), Failure> {
     write(&out.join(PAGE), found.html().as_bytes(), Access::Public)?;
@@ -78,6 +102,9 @@ fn of_unfinished(args: &ReportArgs, out: &Path, found: &Unfinished) -> Result<()
 
 pub(super) fn run(args: &ReportArgs) -> Result<(), Failure> {
     let out = args.out.as_ref().unwrap_or(&args.folder);
+    if let Some(found) = NotPrivate::read(&args.folder)? {
+        return of_not_private(args, out, &found);
+    }
     if let Some(unfinished) = Unfinished::read(&args.folder)? {
         return of_unfinished(args, out, &unfinished);
     }

@@ -15,6 +15,22 @@ use toml::Value;
 /// Flags of which one at most is given: one on the command line overrides the other's in the file.
 const EITHER: [&str; 3] = ["epsilon", "noise-multiplier", "equation-6"];
 
+/// Keys of a private run, which --not-private on the command line overrides.
+const OF_PRIVATE: [&str; 12] = [
+    "epsilon",
+    "noise-multiplier",
+    "equation-6",
+    "delta",
+    "accountant",
+    "allow-large-delta",
+    "clip",
+    "noise",
+    "readout",
+    "grid-bits",
+    "truncate",
+    "not-private",
+];
+
 /// Keys whose value is a path of a file that is read, and of one that is written.
 const READ: [&str; 3] = ["model", "budget", "tokenizer"];
 const WRITTEN: [&str; 2] = ["out", "record"];
@@ -84,7 +100,9 @@ fn flags(train: &Command, given: &ArgMatches, file: &Path) -> Result<Vec<OsStrin
         let Some(arg) = argument(train, key) else {
             return Err(Failure::in_file(file, unknown(train, key)));
         };
-        let overridden = is_given(flag) || (EITHER.contains(&flag) && EITHER.iter().any(|other| is_given(other)));
+        let overridden = is_given(flag)
+            || (EITHER.contains(&flag) && EITHER.iter().any(|other| is_given(other)))
+            || (OF_PRIVATE.contains(&flag) && is_given("not-private"));
         if !overridden {
             let values = values(arg, &beside(file, key, value)).ok_or_else(|| {
                 Failure::in_file(

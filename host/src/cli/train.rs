@@ -9,7 +9,7 @@ use super::flags::with_flags;
 use super::method::MethodArgs;
 use super::model::{MEMORY, ModelArgs, bytes_text, memory};
 use super::optimizer::OptimizerArgs;
-use super::report::write_report;
+use super::report::{write_not_private, write_report};
 use super::resume;
 use super::signals::Signals;
 use super::watch::{RunWatcher, metrics};
@@ -19,7 +19,9 @@ use damper_accounting::{Accountant, Sampler, upward};
 use damper_core::average::Averaging;
 use damper_grad::Readout;
 use damper_onnx as onnx;
-use damper_report::{OutputFolder, TrainReport, Unfinished, is_finished, trained_model, unfinished_model};
+use damper_report::{
+    NotPrivate, NotPrivateReport, OutputFolder, TrainReport, Unfinished, is_finished, trained_model, unfinished_model,
+};
 use damper_runtime::Choice;
 use damper_train::files::{self, Access};
 use damper_train::{
@@ -59,6 +61,10 @@ where run.toml is
   out = \"run\"
 Its paths are relative to run.toml; what is read may also lie in the working
 directory.
+
+A baseline without privacy, marked so in all it writes, with a learning rate of
+its own (of run.toml, epsilon, delta and clip do not count then):
+  damper train run.toml --not-private --lr 0.1 --out baseline
 
 The folder --out then holds model.onnx, report.html, report.json, statement.json,
 events.json and metrics.csv. Epsilon covers the training samples in them, and the
@@ -131,7 +137,12 @@ pub(super) struct TrainArgs {
 #[command(next_help_heading = "Privacy")]
 struct PrivacyArgs {
     /// The budget: the noise is chosen so that epsilon of the whole run is at most this
-    #[arg(long, value_name = "E", required_unless_present_any = ["noise_multiplier", "equation_6"], conflicts_with = "noise_multiplier")]
+    #[arg(
+        long,
+        value_name = "E",
+        required_unless_present_any = ["noise_multiplier", "equation_6", "not_private"],
+        conflicts_with = "noise_multiplier"
+    )]
     epsilon: Option<f64>,
     /// Standard deviation of the noise in units of the clip, instead of --epsilon
     #[arg(long, value_name = "S")]
@@ -140,8 +151,18 @@ struct PrivacyArgs {
     /// the accountant's epsilon of that noise
     #[arg(long, value_name = "E", conflicts_with_all = ["epsilon", "noise_multiplier"])]
     equation_6: Option<f64>,
+    /// Trains the same without privacy, as a baseline: no clipping, no noise, no epsilon, and every output says so. The draws are
+    /// Poisson and the optimizer is the same; the learning rate that suits is another one
+    #[arg(
+        long,
+        conflicts_with_all = [
+            "epsilon", "noise_multiplier", "equation_6", "delta", "accountant", "allow_large_delta", "clip", "noise", "readout",
+            "grid_bits", "truncate",
+        ]
+    )]
+    not_private: bool,
     /// Delta; well below 1 / number of samples [default with --noise-multiplier: 1e-5]
-    #[arg(long, value_name = "D", required_unless_present = "noise_multiplier")]
+    #[arg(long, value_name = "D", required_unless_present_any = ["noise_multiplier", "not_private"])]
     delta: Option<f64>,
     /// Which bound: tight by privacy loss distributions (`pld`), or Rényi divergences (`rdp`)
     #[arg(long, value_name = "NAME", default_value = "pld", value_parser = accountant)]
@@ -285,6 +306,7 @@ impl TrainArgs {
             model,
             init_seed: self.options.init_seed,
             graph: self.options.graph_options(),
+            lora: self.options.lora(),
             derive: self.options.derive_options(),
             data: data.data.clone(),
             data_options: data.options(),
@@ -299,6 +321,7 @@ impl TrainArgs {
     pub(super) fn config(&self) -> Result<TrainConfig, Failure> {
         let privacy = &self.privacy;
         let budget = match (privacy.epsilon, privacy.noise_multiplier, privacy.equation_6) {
+            _ if privacy.not_private => Budget::NotPrivate,
             (Some(epsilon), None, None) => Budget::Epsilon(epsilon),
             (None, Some(multiplier), None) => Budget::NoiseMultiplier(multiplier),
             (None, None, Some(epsilon)) => Budget::Equation6(epsilon),
@@ -377,7 +400,14 @@ impl TrainArgs {
 
     /// Charges the run of these flags against --budget, if it is given. If `tuning`, that part of the samples is held out.
     pub(super) fn charge(&self, command: &str, tuning: Option<f64>) -> Result<Charge, Failure> {
-        let PrivacyArgs { budget, samples, .. } = &self.privacy;
+        let PrivacyArgs { budget, samples, not_private, .. } = &self.privacy;
+        if let (Some(budget), true) = (budget, not_private) {
+            return Err(Failure::new(format!(
+                "--budget {}: a run that is not private cannot be charged: after it no limit of this budget would hold; leave out \
+                 --not-private, or leave out --budget if the data are public",
+                budget.display()
+            )));
+        }
         match (budget, samples) {
             (Some(budget), Some(samples)) => Charge::begin(
                 budget,
@@ -435,6 +465,15 @@ pub(super) fn run(args: &TrainArgs) -> Result<ExitCode, Failure> {
     }
     result.map_err(|failure| match folder {
         // The folder of a finished run says itself what is wrong.
+        Some(folder) if folder.has_uncharged_steps() && !is_finished(&args.out).unwrap_or(false) => {
+            let next = if args.no_checkpoint || failure.kind == FailureKind::Diverged {
+                format!("remove {}", args.out.display())
+            } else {
+                format!("go on with {}", resume::command(&args.out))
+            };
+            let message = format!("{}; the run, which is not private, is unfinished: {next}", failure.message);
+            Failure { message, kind: FailureKind::Other }
+        }
         Some(folder) if folder.may_hold_ledger() && !is_finished(&args.out).unwrap_or(false) => {
             let out = args.out.display();
             let next = if args.no_checkpoint || failure.kind == FailureKind::Diverged {
@@ -494,7 +533,11 @@ fn train(
     };
     let ProgressArgs { events, tensorboard } = &args.progress;
     let mut events = Events::open(events.as_deref(), tensorboard.as_deref())?;
-    events.begin(&run.kind().to_string(), run.terms.steps, run.config.delta);
+    events.begin(
+        &run.kind().to_string(),
+        run.terms.steps,
+        Some(run.config.delta).filter(|_| !run.config.is_not_private()),
+    );
     for warning in run.warnings.iter().chain(&run.warnings_of_data) {
         warn(warning);
     }
@@ -506,6 +549,9 @@ fn train(
     }
     let signals = Signals::listen()?;
     let mut watcher = RunWatcher::new(run, folder, args.quiet, &mut events, &signals);
+    if run.config.is_not_private() {
+        folder.set_uncharged();
+    }
     let outcome = match &mut checkpoint {
         Some(checkpoint) => train::run_resumable(run, checkpoint, &mut watcher),
         None => train::run(run, &private, &mut watcher),
@@ -533,6 +579,9 @@ fn finished(
     folder: &OutputFolder,
     events: &mut Events,
 ) -> Result<ExitCode, Failure> {
+    if run.config.is_not_private() {
+        return finished_not_private(args, run, outcome, folder, events);
+    }
     let report = TrainReport { command: command_line::command(), ..TrainReport::new(run, outcome) };
     folder.write("model.onnx", &onnx::encode(&trained_model(run, &outcome.params)?))?;
     folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
@@ -541,7 +590,7 @@ fn finished(
     if let Some(fault) = write_report(&args.out, &args.out)?.fault() {
         return Err(Failure::in_file(&args.out, fault));
     }
-    events.end(report.epsilon, report.delta);
+    events.end(Some(report.epsilon), Some(report.delta));
 
     if args.json {
         answer_json(&report)?;
@@ -563,6 +612,36 @@ fn finished(
     Ok(ExitCode::SUCCESS)
 }
 
+/// Writes the outputs of a run that is not private, and says where they are. All of them say what it is.
+fn finished_not_private(
+    args: &TrainArgs,
+    run: &Run,
+    outcome: &Outcome,
+    folder: &OutputFolder,
+    events: &mut Events,
+) -> Result<ExitCode, Failure> {
+    let report = NotPrivateReport { command: command_line::command(), ..NotPrivateReport::new(run, outcome) };
+    folder.write("model.onnx", &onnx::encode(&trained_model(run, &outcome.params)?))?;
+    folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
+    folder.write("report.json", report.to_json().as_bytes())?;
+    folder.write(EVENTS, files::json(&outcome.recorded)?.as_bytes())?;
+    let statement =
+        NotPrivate::read(&args.out)?.ok_or_else(|| Failure::in_file(&args.out, "its records are missing"))?;
+    write_not_private(&statement, &args.out)?;
+    events.end(None, None);
+    if args.json {
+        answer_json(&report)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let out = args.out.display();
+    answer(&format!(
+        "{}\nmodel     {out}/model.onnx (not private)\nreport    {out}/report.html (and report.json, statement.json)\n\
+         metrics   {out}/metrics.csv\nsecret    {out}, as the data",
+        with_flags(&report.to_string())
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Writes what a run has that was asked to stop, and says how it goes on.
 fn stopped(
     args: &TrainArgs,
@@ -576,12 +655,30 @@ fn stopped(
     folder.write("model.onnx", &onnx::encode(&unfinished_model(model, outcome.steps, run.terms.steps)))?;
     folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
     let out = args.out.display();
+    if run.config.is_not_private() {
+        events.stopped(outcome.steps, None);
+        let statement =
+            NotPrivate::read(&args.out)?.ok_or_else(|| Failure::in_file(&args.out, "its plan is missing"))?;
+        if args.json {
+            answer_json(&statement)?;
+        } else {
+            answer(&format!(
+                "NOT PRIVATE: no gradient was clipped and no noise was added; no epsilon holds\nstopped   after step {} of {}\n\
+                 model     {out}/model.onnx (not private, of the steps so far)\nmetrics   {out}/metrics.csv\nsecret    {out}, as the \
+                 data\ngo on     {}",
+                outcome.steps,
+                run.terms.steps,
+                next(args)
+            ))?;
+        }
+        return Ok(ExitCode::from(code.unwrap_or(1)));
+    }
     let statement = Unfinished::read(&args.out)?.ok_or_else(|| Failure::in_file(&args.out, "its plan is missing"))?;
-    events.stopped(outcome.steps, statement.epsilon);
+    events.stopped(outcome.steps, Some(statement.epsilon));
     if args.json {
         answer_json(&statement)?;
     } else {
-        let next = if args.no_checkpoint { "it cannot be resumed".into() } else { resume::command(&args.out) };
+        let next = next(args);
         let recorded = run.config.record.as_ref().filter(|_| outcome.is_recorded && !args.no_checkpoint);
         let recording = recorded.map_or(String::new(), |Record { file, .. }| {
             format!("secret    {} (the recording so far)\n", train::recording_part(file).display())
@@ -597,6 +694,11 @@ fn stopped(
         ))?;
     }
     Ok(ExitCode::from(code.unwrap_or(1)))
+}
+
+/// How a run that stopped goes on.
+fn next(args: &TrainArgs) -> String {
+    if args.no_checkpoint { "it cannot be resumed".into() } else { resume::command(&args.out) }
 }
 
 #[cfg(test)]

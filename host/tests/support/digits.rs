@@ -21,6 +21,7 @@ pub fn source(model: &str) -> Source {
     Source {
         model: path(model),
         init_seed: None,
+        lora: None,
         graph: GraphOptions::default(),
         derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),
         data: format!("idx:{}", path("digits").display()),

@@ -20,7 +20,7 @@ mod sum_probe;
 mod controls;
 
 use crate::{Run, TrainConfig, TrainError};
-use damper_accounting::{Accountant, Sampler};
+use damper_accounting::{Accountant, Plan, Sampler};
 use damper_onnx::SettingError;
 use serde::Serialize;
 
@@ -64,7 +64,7 @@ impl Claim {
         Self {
             epsilon: run.epsilon,
             delta: run.config.delta,
-            noise_multiplier: run.plan.smallest_multiplier(),
+            noise_multiplier: run.plan.as_ref().map_or(0.0, Plan::smallest_multiplier),
             sampling_rate: run.terms.rate.as_f64(),
             steps: run.terms.steps,
             accountant: run.config.accountant,
@@ -75,12 +75,16 @@ impl Claim {
     }
 }
 
-/// Refuses the samplers whose draws no audit replays: with one sample more or less, theirs are others.
+/// Refuses the samplers whose draws no audit replays: with one sample more or less, theirs are others. Refuses a run that claims nothing.
 ///
 /// # Errors
 ///
-/// Samples are shuffled, or draws are cut: the error names the setting.
+/// Samples are shuffled, draws are cut, or the run is not private: the error names the setting.
 pub fn check_sampler(config: &TrainConfig) -> Result<(), TrainError> {
+    if config.is_not_private() {
+        let problem = "the run claims no privacy, so there is nothing to audit; leave it out";
+        return Err(SettingError::new("not_private", "", problem).into());
+    }
     let (setting, value) = match (config.sampler, config.truncate) {
         (Sampler::Poisson, None) => return Ok(()),
         (Sampler::Poisson, Some(_)) => ("truncate", ""),

@@ -126,6 +126,11 @@ impl Budget {
     ///
     /// The run is a simulation, it would exceed the limit, or the charge cannot be written.
     pub fn reserve(mut self, command: &str, out: &Path, plan: RunPlan) -> Result<Reservation, BudgetError> {
+        if plan.is_not_private() {
+            let problem = "a run that is not private cannot be charged: it releases the data without noise, so after it no limit of \
+                           this budget would hold; leave out `not_private`, or leave out `budget` if the data are public";
+            return Err(fault(&self.path, problem.into()));
+        }
         if plan.run != "private" {
             let problem = "a simulation is not private at any epsilon, for its noise can be recomputed: leave out the seed, or \
                            leave out `budget` if the data are public";

@@ -153,6 +153,15 @@ impl Checkpoint {
         Ok(snapshot::newest(folder)?.1.header.invocation)
     }
 
+    /// Steps that the run whose state is in `folder` has taken, as far as the state goes.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or all of it is damaged.
+    pub fn steps(folder: &Path) -> Result<u32, CheckpointError> {
+        Ok(snapshot::newest(folder)?.1.header.step)
+    }
+
     /// Removes the state of a finished run, and its key.
     ///
     /// # Errors
@@ -182,6 +191,12 @@ impl Checkpoint {
     /// The ledger is needed and damaged.
     pub(crate) fn place(&mut self, environment: Environment, plan: &RunPlan) -> Result<Place, TrainError> {
         let step = self.header.step;
+        if plan.is_not_private() {
+            // Nothing was charged, so no step is lost, wherever it goes on.
+            self.moved = self.header.environment.as_ref() != Some(&environment);
+            self.header.environment = Some(environment);
+            return Ok(Place { first: step, charged: 0, lost: 0 });
+        }
         let file = self.folder.join(LEDGER);
         let charged = match fs::read(&file) {
             Ok(bytes) => paid_steps(&bytes, plan),

@@ -2,7 +2,7 @@
 
 use crate::choice::OptimizerChoice;
 use crate::method::Method;
-use damper_accounting::{Accountant, Sampler};
+use damper_accounting::{Accountant, RunKind, Sampler};
 use damper_core::average::Averaging;
 use damper_grad::Readout;
 use damper_runtime::Choice;
@@ -13,6 +13,8 @@ use std::path::PathBuf;
 pub const EXACT: &str = "exact";
 /// The path of clipped sums by the backend.
 pub const CLIPPED_BY_BACKEND: &str = "float, clipped by the backend";
+/// The kind and the path of a run without clipping and noise.
+pub const NOT_PRIVATE: &str = "not private";
 
 /// Configuration of `damper train`. All of it is public, except the samples of `data` and the seed of a private run.
 #[derive(Clone, Debug)]
@@ -100,9 +102,27 @@ impl TrainConfig {
         }
     }
 
-    /// Whether sums and noise are integers, or else how they are floats: `exact`, `float`, or `float, clipped by the backend`.
+    /// Whether the run is private, a simulation, or not private.
+    #[must_use]
+    pub fn kind(&self) -> RunKind {
+        match self.seed {
+            _ if self.is_not_private() => RunKind::NotPrivate,
+            Some(_) => RunKind::Simulation,
+            None => RunKind::Private,
+        }
+    }
+
+    /// Returns true if nothing is clipped and nothing has noise.
+    #[must_use]
+    pub fn is_not_private(&self) -> bool {
+        self.budget == Budget::NotPrivate
+    }
+
+    /// Whether sums and noise are integers, or else how they are floats: `exact`, `float`, or `float, clipped by the backend`. Without
+    /// privacy `not private`.
     pub(crate) fn path(&self) -> &'static str {
         match (self.noise, self.readout) {
+            _ if self.is_not_private() => NOT_PRIVATE,
             (_, Readout::ClippedSum) => CLIPPED_BY_BACKEND,
             (Noise::Discrete, _) => EXACT,
             (Noise::Continuous, _) => "float",
@@ -119,6 +139,8 @@ pub enum Budget {
     NoiseMultiplier(f64),
     /// Noise by ADP's equation 6 for its `ε̄`; ε follows from the accountant.
     Equation6(f64),
+    /// None: gradients are not clipped and have no noise, and no ε holds.
+    NotPrivate,
 }
 
 /// Released metrics of the held-out rows.

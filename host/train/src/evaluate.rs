@@ -1,11 +1,12 @@
-//! Loss and accuracy on the held-out split.
+//! Loss, accuracy and figures by class on the held-out split.
 
 use super::Run;
+use super::class_metrics::{ClassMetrics, MOST_CLASSES, Tally};
 use super::prepare::class_axis;
 use super::prune::keep_outputs;
 use super::worker::Layout;
 use damper_core::held_out::HeldOutSums;
-use damper_data::{Batch, BatchLabels, Split, chunks};
+use damper_data::{Batch, BatchLabels, Labels, Split, chunks};
 use damper_grad::{Loss, Reduction};
 use damper_onnx::Dim;
 use damper_onnx::TensorRef;
@@ -37,6 +38,14 @@ struct Row {
 fn of_row<T>(values: &[T], row: usize) -> &[T] {
     let width = values.len() / ROWS;
     &values[row * width..][..width]
+}
+
+/// The labels of one row.
+#[derive(Clone, Copy)]
+enum RowLabels<'a> {
+    Classes(&'a [i64]),
+    Values(&'a [f32]),
+    None,
 }
 
 /// What counts as right.
@@ -112,6 +121,35 @@ impl Evaluator {
         Ok((loss / losses.max(1.0), accuracy))
     }
 
+    /// Figures by class; none if the loss has no classes, or too many.
+    pub(crate) fn class_metrics(
+        &mut self,
+        split: &Split,
+        layout: &Layout,
+        params: &[f32],
+    ) -> Result<Option<ClassMetrics>, BackendError> {
+        let kind = self.kind;
+        let outputs = match split.labels() {
+            Labels::Values { values, .. } => values.len() / split.len().max(1),
+            _ => 0,
+        };
+        let mut tally = match kind {
+            Kind::Classes(Classes { count, .. }) if (2..=MOST_CLASSES).contains(&count) => Tally::of_classes(count),
+            Kind::Signs if (1..=MOST_CLASSES).contains(&outputs) => Tally::of_outputs(outputs),
+            _ => return Ok(None),
+        };
+        self.each_output(split, layout, params, &mut |_, output, labels| match (kind, labels) {
+            (Kind::Classes(classes), RowLabels::Classes(labels)) => classes.tally(output, labels, &mut tally),
+            (Kind::Signs, RowLabels::Values(labels)) => {
+                let all = output.iter().zip(labels).enumerate();
+                all.filter(|(_, (_, label))| **label != -100.0)
+                    .for_each(|(at, (score, label))| tally.add_output(at, *label > 0.5, *score > 0.0, *score));
+            }
+            _ => {}
+        })?;
+        Ok(Some(tally.metrics()))
+    }
+
     /// Sums over the rows of `split`, for a release with noise: each row's share of right answers, and its loss over `loss_bound`.
     pub(crate) fn sums(
         &mut self,
@@ -136,30 +174,43 @@ impl Evaluator {
         params: &[f32],
         reader: &mut dyn FnMut(Row),
     ) -> Result<(), BackendError> {
+        let kind = self.kind;
+        self.each_output(split, layout, params, &mut |loss, output, labels| {
+            let counted = match labels {
+                RowLabels::Classes(labels) => Some(labels.iter().filter(|label| **label >= 0).count() as u64),
+                _ => None,
+            };
+            let (right, answers) = match (kind, labels) {
+                (Kind::Classes(classes), RowLabels::Classes(labels)) => classes.judge(output, labels),
+                (Kind::Signs, RowLabels::Values(labels)) => signs(output, labels),
+                _ => (0, 0),
+            };
+            reader(Row { loss, labels: counted, right, answers });
+        })
+    }
+
+    /// Hands loss, output and labels of each row that is not null to `reader`, in order.
+    fn each_output(
+        &mut self,
+        split: &Split,
+        layout: &Layout,
+        params: &[f32],
+        reader: &mut dyn FnMut(f32, &[f32], RowLabels<'_>),
+    ) -> Result<(), BackendError> {
         let samples: Vec<u32> = (0..split.len() as u32).filter(|sample| !split.is_null(*sample as usize)).collect();
-        let Self { session, batch, kind, .. } = self;
+        let Self { session, batch, .. } = self;
         for chunk in chunks(&samples, ROWS) {
             batch.fill(split, chunk).map_err(|error| BackendError(error.to_string()))?;
             let inputs: Vec<_> = batch.inputs().chain(layout.split(params).map(TensorRef::F32)).collect();
             let labels = batch.labels();
             session.run(&inputs, &mut |outputs| {
                 for (row, loss) in outputs[0][..chunk.samples.len()].iter().enumerate() {
-                    let counted = match labels {
-                        BatchLabels::Classes(labels) => {
-                            Some(of_row(labels, row).iter().filter(|label| **label >= 0).count() as u64)
-                        }
-                        _ => None,
+                    let labels = match labels {
+                        BatchLabels::Classes(labels) => RowLabels::Classes(of_row(labels, row)),
+                        BatchLabels::Values(labels) => RowLabels::Values(of_row(labels, row)),
+                        BatchLabels::None => RowLabels::None,
                     };
-                    let (right, answers) = match (*kind, labels) {
-                        (Kind::Classes(classes), BatchLabels::Classes(labels)) => {
-                            classes.judge(of_row(outputs[1], row), of_row(labels, row))
-                        }
-                        (Kind::Signs, BatchLabels::Values(labels)) => {
-                            signs(of_row(outputs[1], row), of_row(labels, row))
-                        }
-                        _ => (0, 0),
-                    };
-                    reader(Row { loss: *loss, labels: counted, right, answers });
+                    reader(*loss, outputs.get(1).map_or(&[], |output| of_row(output, row)), labels);
                 }
             })?;
         }
@@ -172,17 +223,32 @@ impl Classes {
     fn judge(self, output: &[f32], labels: &[i64]) -> (u64, u64) {
         let mut right = 0;
         let mut answers = 0;
+        self.each(output, labels, &mut |label, answer, _| {
+            right += u64::from(answer == label);
+            answers += 1;
+        });
+        (right, answers)
+    }
+
+    /// Hands each label that counts to `reader`, with the answer and where its first logit is.
+    fn each(self, output: &[f32], labels: &[i64], reader: &mut dyn FnMut(usize, usize, usize)) {
         for (place, label) in labels.iter().enumerate() {
             if let Ok(label) = usize::try_from(*label) {
                 let first = place / self.stride * self.count * self.stride + place % self.stride;
                 let logit = |class: usize| output[first + class * self.stride];
                 // The first of equal largest entries answers.
                 let answer = (0..self.count).fold(0, |best, i| if logit(i) > logit(best) { i } else { best });
-                right += u64::from(answer == label);
-                answers += 1;
+                reader(label, answer, first);
             }
         }
-        (right, answers)
+    }
+
+    /// Adds the labels that count, their answers and their logits to `tally`.
+    fn tally(self, output: &[f32], labels: &[i64], tally: &mut Tally) {
+        self.each(output, labels, &mut |label, answer, first| {
+            let logits = (0..self.count).map(|class| output[first + class * self.stride]);
+            tally.add_class(label, answer, logits);
+        });
     }
 }
 

@@ -19,7 +19,7 @@ pub use spec::{Distribution, Fan, Fans, Form, Initialiser};
 use damper_onnx::graph::{GraphError, GraphOptions, glob, initializers};
 use damper_onnx::pb::tensor_proto::{DataLocation, DataType};
 use damper_onnx::pb::{GraphProto, ModelProto, StringStringEntryProto, TensorProto};
-use damper_onnx::{self as onnx, LoadError, MAX_MODEL_BYTES, TrainedError, write_trained};
+use damper_onnx::{self as onnx, LoadError, MAX_MODEL_BYTES, SettingError, TrainedError, write_trained};
 use layer::{LayerRole, Layers};
 use std::path::Path;
 
@@ -36,6 +36,8 @@ pub enum InitError {
     Graph(#[from] GraphError),
     #[error(transparent)]
     Trained(#[from] TrainedError),
+    #[error(transparent)]
+    Setting(#[from] SettingError),
     /// An entry of the metadata that is no initialiser.
     #[error("metadata '{KEY}{name}' is '{text}': {why}")]
     Metadata { name: String, text: String, why: String },
@@ -87,6 +89,18 @@ pub struct Loaded {
 ///
 /// [`InitError`]: the file is no model, its metadata is wrong, or a seed is given and the file has all values.
 pub fn load(path: &Path, seed: Option<u64>) -> Result<Loaded, InitError> {
+    let in_file = |error| InitError::InFile { file: path.display().to_string(), error: Box::new(error) };
+    let loaded = load_with_any_seed(path, seed)?;
+    if seed.is_some() && loaded.init_seed.is_none() { Err(in_file(InitError::IdleSeed)) } else { Ok(loaded) }
+}
+
+/// Numbers for the tensor `name`, uniform within `most` of 0: a function of the seed and the name.
+pub(crate) fn uniform(seed: u64, name: &str, most: f64, length: usize) -> Vec<f32> {
+    draw::draw(Distribution::Uniform { low: -most, high: most }, seed, name, length)
+}
+
+/// [`load`] with a seed that the file may have no use for.
+pub(crate) fn load_with_any_seed(path: &Path, seed: Option<u64>) -> Result<Loaded, InitError> {
     let mut model = onnx::load(path)?;
     let warnings = converted(&mut model, path).map(|floats| floats + ", as is the trained model").into_iter().collect();
     let used = seed.unwrap_or(0);
@@ -95,11 +109,7 @@ pub fn load(path: &Path, seed: Option<u64>) -> Result<Loaded, InitError> {
         return Err(in_file(InitError::Canary));
     }
     let made = fill(&mut model, used).map_err(in_file)?;
-    match (made, seed) {
-        (0, Some(_)) => Err(in_file(InitError::IdleSeed)),
-        (0, None) => Ok(Loaded { model, init_seed: None, warnings }),
-        _ => Ok(Loaded { model, init_seed: Some(used), warnings }),
-    }
+    Ok(Loaded { model, init_seed: (made > 0).then_some(used), warnings })
 }
 
 /// Converts `model`, read from `path`, to float32, and says so where it had other floats.

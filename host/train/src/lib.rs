@@ -12,6 +12,7 @@ pub mod audit;
 pub mod budget;
 mod checkpoint;
 pub(crate) mod choice;
+mod class_metrics;
 mod config;
 mod equation6;
 mod error;
@@ -21,7 +22,9 @@ pub mod filter;
 mod galore;
 mod held_out;
 pub mod init;
+pub mod lora;
 mod method;
+mod not_private;
 pub(crate) mod observe;
 mod odometer;
 mod outcome;
@@ -30,6 +33,7 @@ mod price;
 mod prune;
 mod recording;
 mod rehearsal;
+mod released;
 pub mod replay;
 mod review;
 mod run;
@@ -49,7 +53,8 @@ pub use choice::{
     Clipping, DecayChoice, FilterChoice, LAGS, LearningRateChoice, NormStep, OptimizerChoice, PerSample, Rule,
     ThresholdChoice, ThresholdRule,
 };
-pub use config::{Budget, CLIPPED_BY_BACKEND, EXACT, Noise, Record, TestMetrics, TrainConfig};
+pub use class_metrics::{ClassFigures, ClassMetrics};
+pub use config::{Budget, CLIPPED_BY_BACKEND, EXACT, NOT_PRIVATE, Noise, Record, TestMetrics, TrainConfig};
 pub use error::TrainError;
 pub use galore::{Form, LowRank, forms};
 pub use held_out::PrivateMetrics;

@@ -26,7 +26,8 @@ pub(super) struct Odometer {
 impl Odometer {
     /// No step of `run` is counted.
     pub(super) fn new(run: &Run) -> Result<Self, AccountingError> {
-        let spent = run.plan.spent(run.config.accountant, run.plan_delta)?;
+        let plan = run.plan.as_ref().ok_or(AccountingError::NotPrivate)?;
+        let spent = plan.spent(run.config.accountant, run.plan_delta)?;
         let of_plan = |metrics: &PrivateMetrics| {
             metrics.event().map(|event| Ok((metrics.plan.spent(run.config.accountant, run.config.delta)?, event)))
         };

@@ -1,5 +1,6 @@
 //! The result of training, and its progress.
 
+use crate::class_metrics::ClassMetrics;
 use crate::rehearsal::Independence;
 use damper_accounting::Recorded;
 
@@ -22,6 +23,8 @@ pub struct Outcome {
     pub seconds: f64,
     /// Held-out figures, in time order; the last is the end's.
     pub evaluations: Vec<Evaluation>,
+    /// Figures by class on the held-out split at the end; none if they are not released, the run was stopped, or the loss has no classes.
+    pub class_metrics: Option<ClassMetrics>,
     /// Whether a sample's gradient was its own, in a test before the run.
     pub independence: Independence,
     /// True if the recording that was asked for holds the run.

@@ -2,13 +2,15 @@
 
 use super::galore::forms;
 use super::held_out::{PrivateMetrics, evaluations, steps_between};
+use super::not_private;
 use super::price::{Priced, of_training, price, tuning_rate};
 use super::recording;
 use super::review::review;
 use super::run_plan::RunPlan;
 use super::{Budget, Clipping, Noise, Run, Terms, TestMetrics, TrainConfig, TrainError};
 use crate::init;
-use damper_accounting::{Sampler, Truncated, upward};
+use crate::lora::{self, Adapted, Lora};
+use damper_accounting::{RunKind, Sampler, Truncated, upward};
 use damper_data::{DataOptions, Dataset, InputShape, LabelKind, Split, TestSource, held_out_rows, load};
 use damper_grad::{Cost, DeriveOptions, GradGraph, Loss, Readout, derive};
 use damper_onnx::SettingError;
@@ -35,6 +37,8 @@ pub struct Source {
     pub init_seed: Option<u64>,
     /// Options of its graph.
     pub graph: GraphOptions,
+    /// Low-rank adapters beside its weights, if they are asked for.
+    pub lora: Option<Lora>,
     /// The loss and what feeds it.
     pub derive: DeriveOptions,
     /// `KIND:PATH`.
@@ -47,6 +51,7 @@ pub struct Source {
 #[derive(Debug)]
 pub struct Read {
     model: ModelProto,
+    adapted: Option<Adapted>,
     warnings: Vec<String>,
     init_seed: Option<u64>,
     graph: Graph,
@@ -62,9 +67,19 @@ pub struct Read {
 ///
 /// The model or the data is at fault; the message says which, and what to do.
 pub fn read(source: &Source) -> Result<Read, TrainError> {
-    let init::Loaded { model, init_seed, mut warnings } = init::load(&source.model, source.init_seed)?;
+    let (loaded, mut adapted) = match &source.lora {
+        None => (init::load(&source.model, source.init_seed)?, None),
+        Some(lora) => {
+            let (loaded, adapted) = lora::load(&source.model, source.init_seed, &source.graph, lora)?;
+            (loaded, Some(adapted))
+        }
+    };
+    let init::Loaded { model, init_seed, mut warnings } = loaded;
     let model = retie(&model, &source.graph)?.into_owned();
-    let graph = Graph::from_model(&model, &source.graph)?;
+    let graph = match &adapted {
+        None => Graph::from_model(&model, &source.graph)?,
+        Some(adapted) => Graph::from_model(&adapted.model, &adapted.options(&source.graph))?,
+    };
     let grad = derive(&graph, &as_read(&source.derive))?;
     let output = loss_output(&source.derive, &graph)?;
     let data_options = DataOptions {
@@ -74,9 +89,18 @@ pub fn read(source: &Source) -> Result<Read, TrainError> {
     };
     let derive = DeriveOptions { output: Some(graph.value(output).name.clone()), ..source.derive.clone() };
     let data = load(&source.data, &data_options)?;
-    let (model, of_model) = review(model, &graph, &source.graph, &derive);
+    let (model, of_model) = match &mut adapted {
+        None => review(model, &graph, &source.graph, &derive),
+        Some(adapted) => {
+            // What is released is for any batch, with adapters and without.
+            let (with, of_model) = review(adapted.model.clone(), &graph, &adapted.options(&source.graph), &derive);
+            adapted.model = with;
+            let plain = Graph::from_model(&model, &source.graph)?;
+            (review(model, &plain, &source.graph, &derive).0, of_model)
+        }
+    };
     warnings.extend(of_model);
-    Ok(Read { model, warnings, init_seed, graph, grad, derive, data })
+    Ok(Read { model, adapted, warnings, init_seed, graph, grad, derive, data })
 }
 
 /// The graph that the workers read: they take outer products themselves.
@@ -94,11 +118,11 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     damper_core::self_test()?;
     check_settings(source, &config)?;
     config.method.check(&config.optimizer)?;
-    let Read { model, warnings: of_model, init_seed, graph, grad, derive, data } = read(source)?;
+    let Read { model, adapted, warnings: of_model, init_seed, graph, grad, derive, data } = read(source)?;
     let clipped = clipped(&graph, &source.derive, &config)?;
 
     let Priced { terms, cut, plan, mut warnings, mut warnings_of_data } = price(&mut config, data.train.len() as u64)?;
-    if config.seed.is_some() {
+    if config.kind() == RunKind::Simulation {
         warnings.push(
             "`seed` makes this run a simulation: its noise can be recomputed, so nothing of it is private".into(),
         );
@@ -134,7 +158,10 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         return Err(SettingError::new("stop_early", patience, problem).into());
     }
     let physical_batch = physical_batch(&config, clipped.as_ref().unwrap_or(&grad).cost)?;
-    let Truncated { price: priced, delta: plan_delta } = of_training(&config, &plan, terms.truncation, cut)?;
+    let Truncated { price: priced, delta: plan_delta } = match &plan {
+        Some(plan) => of_training(&config, plan, terms.truncation, cut)?,
+        None => not_private::PRICE,
+    };
     let private_metrics = match &data.test {
         Some(_) => private_metrics(&config, &derive.loss, &terms, priced.epsilon)?,
         None => None,
@@ -142,7 +169,9 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     let of_held_out =
         private_metrics.as_ref().map(|metrics| metrics.plan.epsilon(config.accountant, config.delta)).transpose()?;
     let priced = of_held_out.filter(|held_out| held_out.epsilon > priced.epsilon).unwrap_or(priced);
-    if priced.epsilon > WEAK_EPSILON {
+    if plan.is_none() {
+        warnings.push(not_private::WARNING.into());
+    } else if priced.epsilon > WEAK_EPSILON {
         warnings.push(format!(
             "epsilon {}: hardly a guarantee; 10 and less are usual: raise the noise, or train for fewer steps",
             upward(priced.epsilon)
@@ -177,6 +206,7 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     let run = Run {
         config,
         model,
+        adapted,
         init_seed,
         graph,
         grad,
@@ -210,7 +240,7 @@ fn private_metrics(
     let TestMetrics::Private { loss_bound } = config.test_metrics else { return Ok(None) };
     let target = match config.budget {
         Budget::Epsilon(target) => target,
-        Budget::NoiseMultiplier(_) | Budget::Equation6(_) => of_training,
+        Budget::NoiseMultiplier(_) | Budget::Equation6(_) | Budget::NotPrivate => of_training,
     };
     let with_accuracy = matches!(loss, Loss::SoftmaxCrossEntropy | Loss::BceWithLogits);
     let releases = evaluations(terms.steps, steps_between(config, terms.rate));
@@ -233,12 +263,12 @@ pub fn plan(
     check_settings(source, &config)?;
     config.method.check(&config.optimizer)?;
     let Priced { terms, cut, plan, .. } = price(&mut config, samples)?;
-    let metrics = match config.test_metrics {
-        TestMetrics::Private { .. } => {
-            let training = of_training(&config, &plan, terms.truncation, cut)?;
+    let metrics = match (config.test_metrics, &plan) {
+        (TestMetrics::Private { .. }, Some(plan)) => {
+            let training = of_training(&config, plan, terms.truncation, cut)?;
             private_metrics(&config, &source.derive.loss, &terms, training.price.epsilon)?
         }
-        TestMetrics::Exact | TestMetrics::None => None,
+        _ => None,
     };
     let left = tuning.map_or(samples, |part| samples - held_out_rows(samples, part));
     let rate = if left == samples { terms.rate } else { tuning_rate(&config, samples, left)? };
@@ -267,6 +297,7 @@ pub(crate) fn on_network(run: &Run, model: ModelProto, train: Split, steps: u32)
     let params = initial(&graph, &grad);
     Ok(Run {
         model,
+        adapted: None,
         init_seed: None,
         graph,
         grad,
@@ -364,7 +395,7 @@ fn check_settings(source: &Source, config: &TrainConfig) -> Result<(), TrainErro
     if config.batch_size == 0 {
         return refuse("batch_size", &0, "must be at least 1");
     }
-    Ok(())
+    if config.is_not_private() { not_private::check(config) } else { Ok(()) }
 }
 
 /// The output that feeds the loss: the one asked for, else the model's only one.

@@ -4,7 +4,7 @@ use super::equation6;
 use super::sampler::epoch_steps;
 use super::{Budget, Noise, Terms, TrainConfig, TrainError};
 use damper_accounting::{
-    DeltaVerdict, Factors, Plan, SMALLEST_SIGMA, Sampler, Schedule, Truncated, Truncation, judge_delta,
+    AccountingError, DeltaVerdict, Factors, Plan, SMALLEST_SIGMA, Sampler, Schedule, Truncated, Truncation, judge_delta,
 };
 use damper_core::accounting::{Event, Rate};
 use damper_core::grid::Grid;
@@ -19,7 +19,8 @@ pub(super) struct Priced {
     pub(super) terms: Terms,
     /// The probability that a draw is cut.
     pub(super) cut: f64,
-    pub(super) plan: Plan,
+    /// None if the run is not private.
+    pub(super) plan: Option<Plan>,
     pub(super) warnings: Vec<String>,
     pub(super) warnings_of_data: Vec<String>,
 }
@@ -47,12 +48,28 @@ pub(super) fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, Tr
     }
     let steps = steps as u32;
     let mut warnings = Vec::new();
-    warnings.extend(judge_delta(config.delta, declared, config.allow_large_delta)?.warning(config.delta, declared));
+    if !config.is_not_private() {
+        warnings.extend(judge_delta(config.delta, declared, config.allow_large_delta)?.warning(config.delta, declared));
+    }
     let mut warnings_of_data = Vec::new();
-    if declared < samples {
+    if declared < samples && !config.is_not_private() {
         check_delta_of_counted(config, declared, samples, &mut warnings_of_data)?;
     }
     let learning_rate = config.method.learning_rate.build(rate, steps)?;
+    if config.is_not_private() {
+        let noise_schedule = config.method.noise(1.0)?;
+        let terms = Terms {
+            rate,
+            truncation: None,
+            steps,
+            learning_rate,
+            noise_schedule,
+            multiplier: 0.0,
+            sigma_grid: None,
+            count_noise: None,
+        };
+        return Ok(Priced { terms, cut: 0.0, plan: None, warnings: vec![], warnings_of_data: vec![] });
+    }
     if let Budget::Equation6(epsilon) = config.budget {
         let factors = factors(config.method.noise(1.0)?, &learning_rate, steps);
         let multiplier = equation6::multiplier(epsilon, rate, steps, config.delta, factors.as_deref())?;
@@ -102,6 +119,7 @@ pub(super) fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, Tr
         let total = match config.budget {
             Budget::Epsilon(target) => schedule.calibrate(target, calibrated_delta)?.multiplier,
             Budget::NoiseMultiplier(multiplier) | Budget::Equation6(multiplier) => multiplier,
+            Budget::NotPrivate => return Err(AccountingError::NotPrivate.into()),
         };
         config.method.threshold = config.method.threshold.with_count_noise(total);
     }
@@ -133,7 +151,7 @@ pub(super) fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, Tr
         None => schedule.plan(multiplier)?,
     };
     let terms = Terms { rate, truncation, steps, learning_rate, noise_schedule, multiplier, sigma_grid, count_noise };
-    Ok(Priced { terms, cut, plan, warnings, warnings_of_data })
+    Ok(Priced { terms, cut, plan: Some(plan), warnings, warnings_of_data })
 }
 
 /// The price of training; and the δ that it is of, less than the run's where draws are cut.
@@ -209,6 +227,7 @@ fn noise(config: &TrainConfig, schedule: &Schedule<'_>, delta: f64) -> Result<(f
                 Budget::NoiseMultiplier(multiplier) | Budget::Equation6(multiplier) => {
                     DiscreteGaussian::with_multiplier(grid, multiplier)
                 }
+                Budget::NotPrivate => return Err(AccountingError::NotPrivate.into()),
             }?;
             let least = match schedule.factors {
                 Factors::Constant(_) => 1.0,
@@ -230,6 +249,7 @@ fn noise(config: &TrainConfig, schedule: &Schedule<'_>, delta: f64) -> Result<(f
             let multiplier = match config.budget {
                 Budget::Epsilon(target) => schedule.calibrate(target, delta)?.multiplier,
                 Budget::NoiseMultiplier(multiplier) | Budget::Equation6(multiplier) => multiplier,
+                Budget::NotPrivate => return Err(AccountingError::NotPrivate.into()),
             };
             let mechanism = ContinuousGaussian::new(multiplier)?;
             mechanism.check_clip(clip)?;

@@ -2,6 +2,7 @@
 
 use crate::config::TrainConfig;
 use crate::held_out::PrivateMetrics;
+use crate::lora::Adapted;
 use crate::terms::Terms;
 use damper_accounting::{Plan, RunKind, Sampler};
 use damper_core::accounting::Rate;
@@ -16,8 +17,10 @@ use std::num::NonZeroUsize;
 pub struct Run {
     /// The configuration.
     pub config: TrainConfig,
-    /// The model as it was read.
+    /// The model as it was read, without adapters.
     pub model: ModelProto,
+    /// The model with adapters, if the run trains some. `graph` and `grad` are of it.
+    pub adapted: Option<Adapted>,
     /// The public seed of its weights, where the file leaves them out.
     pub init_seed: Option<u64>,
     /// The graph that computes per-sample gradients.
@@ -36,8 +39,8 @@ pub struct Run {
     pub physical_batch: NonZeroUsize,
     /// The terms that determine its privacy cost.
     pub terms: Terms,
-    /// Every draw with its noise: what is priced is what runs.
-    pub plan: Plan,
+    /// Every draw with its noise: what is priced is what runs. None if the run is not private.
+    pub plan: Option<Plan>,
     /// The δ at which the plan is priced: what truncation leaves of the one claimed.
     pub plan_delta: f64,
     /// True if the held-out rows are rows of the training file.
@@ -46,7 +49,7 @@ pub struct Run {
     pub stratified: bool,
     /// The noise of private metrics, where they are asked for and there are held-out rows.
     pub private_metrics: Option<PrivateMetrics>,
-    /// The price of all steps; of private metrics, where that is larger.
+    /// The price of all steps; of private metrics, where that is larger. Infinite if the run is not private.
     pub epsilon: f64,
     /// The Rényi order that gave it; none where privacy loss distributions did.
     pub order: Option<f64>,
@@ -62,9 +65,9 @@ impl Run {
         self.config.path()
     }
 
-    /// Whether the run is private, or a simulation.
+    /// Whether the run is private, a simulation, or not private.
     pub fn kind(&self) -> RunKind {
-        if self.config.seed.is_some() { RunKind::Simulation } else { RunKind::Private }
+        self.config.kind()
     }
 
     /// The rate that is priced: of a shuffled epoch 1.

@@ -4,10 +4,10 @@
 
 use super::held_out::{evaluations_until, steps_between};
 use super::sampler::epoch_steps;
-use super::{EXACT, Noise, PrivateMetrics, Run, Terms, TrainConfig, TrainError};
+use super::{EXACT, NOT_PRIVATE, Noise, PrivateMetrics, Run, Terms, TrainConfig, TrainError};
 use crate::files::{Access, write};
 use crate::sealed;
-use damper_accounting::{Recorded, RecordedEvent, RunKind, Sampler};
+use damper_accounting::{Recorded, RecordedEvent, Sampler};
 use damper_core::accounting::{Event, Rate};
 use damper_core::grid::Grid;
 use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
@@ -25,7 +25,7 @@ pub const LEDGER: &str = "ledger.json";
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunPlan {
-    /// `private`, or `simulation` if the seed is known.
+    /// `private`, `simulation` if the seed is known, or `not private`.
     pub run: String,
     /// `exact`, `float`, or `float, clipped by the backend`.
     pub path: String,
@@ -62,6 +62,7 @@ impl RunPlan {
             Sampler::Shuffled => epoch_steps(samples, config.batch_size),
         };
         let events = match (config.noise, terms.sigma_grid) {
+            _ if config.is_not_private() => Ok(vec![]),
             (Noise::Discrete, Some(sigma)) => {
                 let mechanism = DiscreteGaussian::<i64>::new(Grid::new(config.grid_bits)?, sigma)?;
                 events(config.sampler, terms, steps_per_event, mechanism)
@@ -69,13 +70,13 @@ impl RunPlan {
             _ => events(config.sampler, terms, steps_per_event, ContinuousGaussian::new(terms.multiplier)?),
         }?;
         Ok(Self {
-            run: if config.seed.is_some() { "simulation" } else { "private" }.into(),
+            run: config.kind().to_string(),
             path: config.path().into(),
             steps: terms.steps,
             steps_per_event,
             evaluate_every: steps_between(config, terms.rate),
             events: Recorded {
-                run: Some(if config.seed.is_some() { RunKind::Simulation } else { RunKind::Private }),
+                run: Some(config.kind()),
                 held_out: held_out
                     .map(|metrics| metrics.plan.events().iter().map(RecordedEvent::new).collect())
                     .unwrap_or_default(),
@@ -102,6 +103,12 @@ impl RunPlan {
     #[must_use]
     pub fn is_guaranteed(&self) -> bool {
         self.run == "private" && self.path == EXACT
+    }
+
+    /// Returns true if the run neither clips nor adds noise. Its plan has no events, and no ledger counts its steps.
+    #[must_use]
+    pub fn is_not_private(&self) -> bool {
+        self.run == NOT_PRIVATE
     }
 
     /// SHA-256 of the plan, in hexadecimal. The ledger holds it too.
@@ -132,7 +139,10 @@ impl RunPlan {
         if plan.digest() != sha256 {
             return Err("its digest does not match".into());
         }
-        let events = u64::from(plan.steps.div_ceil(plan.steps_per_event.max(1)));
+        let events = match plan.is_not_private() {
+            true => 0,
+            false => u64::from(plan.steps.div_ceil(plan.steps_per_event.max(1))),
+        };
         if plan.steps == 0 || plan.steps_per_event == 0 || plan.events.events() != events {
             return Err("its numbers of steps do not match".into());
         }

@@ -4,6 +4,7 @@ use super::checkpoint::{Checkpoint, Environment, Moment, Place};
 use super::choice::OptimizerState;
 use super::evaluate::Evaluator;
 use super::held_out::{evaluations_until, steps_between};
+use super::not_private;
 use super::observe::{Given, Observer, Summed};
 use super::odometer::Odometer;
 use super::recording::{Beginning, Begun, Origin, Recording};
@@ -30,7 +31,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How often progress is told.
-const TICK: Duration = Duration::from_millis(100);
+pub(super) const TICK: Duration = Duration::from_millis(100);
 
 /// What a run writes as it goes, as secret as the data.
 struct Written<'a> {
@@ -78,6 +79,9 @@ pub(crate) fn observed(
     progress: &mut dyn Progress,
     observer: Option<&mut dyn Observer>,
 ) -> Result<Outcome, TrainError> {
+    if run.config.is_not_private() {
+        return not_private::train(run, folder, checkpoint, progress);
+    }
     damper_core::self_test()?;
     let mut key =
         checkpoint.as_ref().map_or_else(|| step_loop::key(run.config.seed), |checkpoint| Ok(checkpoint.key()))?;
@@ -318,7 +322,14 @@ where
         recording.finish()?;
     }
     let params = average.mean().map_or_else(|| params.clone(), <[f32]>::to_vec);
+    let class_metrics = match &mut evaluator {
+        Some((evaluator, split)) if !stopped && config.test_metrics == TestMetrics::Exact => {
+            evaluator.class_metrics(split, &layout, &params)?
+        }
+        _ => None,
+    };
     Ok(Outcome {
+        class_metrics,
         params,
         steps: if ended_early.is_some() { steps } else { written.ledger.charged_steps() },
         stopped,
@@ -347,14 +358,14 @@ where
 const LARGEST: f32 = 1.8e19;
 
 /// Checks what step `number` released. Optimizers saturate, so a parameter that diverges is large, not infinite.
-fn in_range(number: u32, params: &[f32]) -> Result<(), TrainError> {
+pub(super) fn in_range(number: u32, params: &[f32]) -> Result<(), TrainError> {
     if params.iter().all(|x| x.abs() <= LARGEST) {
         return Ok(());
     }
     Err(diverged(number, "a released parameter is"))
 }
 
-fn diverged(step: u32, what: &'static str) -> TrainError {
+pub(super) fn diverged(step: u32, what: &'static str) -> TrainError {
     TrainError::Diverged { step, what, limit: LARGEST }
 }
 

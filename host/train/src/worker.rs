@@ -8,10 +8,12 @@ mod clipped_sum;
 mod ordered_lock;
 mod parts;
 mod per_sample;
+mod plain_sum;
 
 pub(super) use clipped_sum::ClippedSums;
 pub(super) use parts::OUTPUTS;
 pub(crate) use per_sample::PerSampleGradients;
+pub(super) use plain_sum::PlainSums;
 
 use super::choice::FilterState;
 use super::prune::keep_outputs;

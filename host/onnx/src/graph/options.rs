@@ -16,6 +16,8 @@ pub struct GraphOptions {
     pub tie: Vec<String>,
     /// Patterns of initializers that are a parameter of its own for each use; they win over `tie`.
     pub untie: Vec<String>,
+    /// Names of low-rank adapters that were added to the model. If there are any, they are trained, and of the rest what `train` names.
+    pub adapters: Vec<String>,
     /// Sizes of dynamic axes other than the batch, by the axis's name (`height`), or `INPUT[AXIS]` where it has none.
     pub shape: Vec<(String, usize)>,
 }

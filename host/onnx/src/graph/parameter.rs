@@ -249,6 +249,12 @@ fn judge(
     if let Some(pattern) = options.train.iter().find(|pattern| glob::any(std::slice::from_ref(pattern), name)) {
         return (true, format!("trained: `train` '{pattern}'"), None);
     }
+    if options.adapters.iter().any(|adapter| adapter == name) {
+        return (true, "trained: a low-rank adapter".into(), None);
+    }
+    if !options.adapters.is_empty() {
+        return frozen("adapters are trained instead");
+    }
     if matches!(source, Source::Constant) {
         return frozen("output of a Constant node");
     }

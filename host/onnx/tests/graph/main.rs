@@ -6,6 +6,7 @@ mod exports;
 mod free_batch;
 mod hostile;
 mod layout;
+mod lora;
 mod mixing;
 mod parameters;
 mod refusals;

@@ -33,6 +33,7 @@ fn run(model: &str, budget: Budget, epochs: f64) -> Run {
     let source = Source {
         model: models.join(model),
         init_seed: None,
+        lora: None,
         graph: GraphOptions::default(),
         derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),
         data: format!("idx:{}", models.join("digits").display()),

@@ -259,7 +259,7 @@ impl Auditor<'_> {
         let mut made = made.clone();
         // The course costs nothing, and what is told of it is not shown: the faster accountant, and a price of one event.
         (made.config.accountant, made.config.record, made.config.evaluate_every) = (Accountant::Rdp, None, None);
-        made.plan = Plan::constant(made.terms.rate, 1.0, None, 1)?;
+        made.plan = Some(Plan::constant(made.terms.rate, 1.0, None, 1)?);
         made.plan_delta = made.config.delta;
         let mut steps = 0;
         // The ledger of made data is worth no disk: it is kept in memory where memory is a folder.

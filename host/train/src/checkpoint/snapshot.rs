@@ -109,7 +109,11 @@ impl Header {
         Ok(Self {
             version: VERSION,
             invocation,
-            model: sha256(&onnx::encode(&run.model)),
+            model: sha256(&match &run.adapted {
+                None => onnx::encode(&run.model),
+                // With the values that the adapters start from, and their scale.
+                Some(adapted) => onnx::encode(&adapted.model),
+            }),
             data: digest(&run.data)?,
             plan: RunPlan::new(run)?.digest(),
             environment: None,

@@ -83,7 +83,10 @@ impl<'a> Reads<'a> {
         let mut is_one_layer =
             || groups.keys().any(|&node| !self.weights(graph, node, tensors, uniform).all(|own| weights.insert(own)));
         let is_given = !options.parameter.is_empty();
+        // An adapter starts from zeros, and is one for all readers of its weight.
+        let is_adapter = options.adapters.iter().any(|adapter| adapter == name);
         let split = !is_given
+            && !is_adapter
             && (glob::any(&options.untie, name) || is_merged && !glob::any(&options.tie, name) && !is_one_layer());
         if split { groups.into_values().collect() } else { vec![read_by.to_vec()] }
     }

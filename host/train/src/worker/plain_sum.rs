@@ -1,0 +1,114 @@
+//! The plain sum of a draw's gradients, **not private**: neither clipped nor with noise.
+//!
+//! It has the order of the chunks, whoever made their sums, so the result does not depend on the number of workers. A sample whose gradient
+//! is not finite adds nothing, as in a private step.
+
+use super::ordered_lock::{Leave, OrderedLock};
+use super::parts::{OUTPUTS, Parts};
+use super::{Layout, load};
+use damper_data::{Batch, Chunk, Split};
+use damper_grad::GradGraph;
+use damper_onnx::TensorRef;
+use damper_runtime::{Backend, BackendError, Session};
+use std::num::NonZeroUsize;
+
+/// The workers.
+pub(crate) struct PlainSums {
+    workers: Vec<Worker>,
+    layout: Layout,
+}
+
+struct Worker {
+    session: Box<dyn Session>,
+    parts: Parts,
+    batch: Batch,
+    /// A chunk's sum, `[D]`.
+    sum: Vec<f64>,
+}
+
+impl PlainSums {
+    /// Loads the gradient graph for each of `threads` threads.
+    pub(crate) fn new(
+        backend: &dyn Backend,
+        grad: &GradGraph,
+        split: &Split,
+        rows: NonZeroUsize,
+        threads: usize,
+    ) -> Result<Self, BackendError> {
+        let layout = Layout::new(grad);
+        let worker = |_| {
+            let session = load(backend, grad, &OUTPUTS, rows)?;
+            let sum = vec![0.0; layout.dim()];
+            Ok(Worker { session, parts: Parts::new(grad), batch: Batch::new(split, rows), sum })
+        };
+        let workers = (0..threads).map(worker).collect::<Result<_, BackendError>>()?;
+        Ok(Self { workers, layout })
+    }
+
+    /// Number of threads.
+    pub(crate) fn count(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Writes the sum over the samples of `chunks` at `params` to `sum`, `[D]`.
+    pub(crate) fn sum(
+        &mut self,
+        split: &Split,
+        chunks: &[Chunk<'_>],
+        params: &[f32],
+        sum: &mut [f64],
+    ) -> Result<(), BackendError> {
+        sum.fill(0.0);
+        let threads = self.workers.len();
+        let layout = &self.layout;
+        let turn = OrderedLock::new(sum);
+        std::thread::scope(|scope| {
+            let handles: Vec<_> = self
+                .workers
+                .iter_mut()
+                // No thread without a chunk.
+                .take(chunks.len())
+                .enumerate()
+                .map(|(index, worker)| {
+                    let share = chunks.iter().skip(index).step_by(threads).copied();
+                    let turn = &turn;
+                    scope.spawn(move || {
+                        let leave = Leave(turn);
+                        for chunk in share {
+                            worker.add(split, chunk, layout, params)?;
+                            turn.take(chunk.index, |sum| add(sum, &worker.sum));
+                        }
+                        std::mem::forget(leave);
+                        Ok(())
+                    })
+                })
+                .collect();
+            handles
+                .into_iter()
+                .try_for_each(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
+    }
+}
+
+impl Worker {
+    /// Takes the sum of a chunk. The rows after its samples are padding, and a null sample adds nothing.
+    fn add(&mut self, split: &Split, chunk: Chunk<'_>, layout: &Layout, params: &[f32]) -> Result<(), BackendError> {
+        let Self { session, parts, batch, sum } = self;
+        batch.fill(split, chunk).map_err(|error| BackendError(error.to_string()))?;
+        let inputs: Vec<_> = batch.inputs().chain(layout.split(params).map(TensorRef::F32)).collect();
+        sum.fill(0.0);
+        session.run(&inputs, &mut |outputs| {
+            for (row, sample) in chunk.samples.iter().enumerate() {
+                let grad = parts.of_row(outputs, row);
+                if !split.is_null(*sample as usize) && grad.iter().all(|part| part.iter().all(|x| x.is_finite())) {
+                    let grad = grad.iter().flat_map(|part| part.iter());
+                    sum.iter_mut().zip(grad).for_each(|(sum, x)| *sum += f64::from(*x));
+                }
+            }
+        })
+    }
+}
+
+fn add(sum: &mut [f64], other: &[f64]) {
+    sum.iter_mut().zip(other).for_each(|(sum, x)| *sum += x);
+}
