@@ -24,6 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         model: model.into(),
         init_seed: None,
         graph: GraphOptions::default(),
+        lora: None,
         derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),
         data: format!("npz:{data}"),
         data_options: DataOptions::default(),

@@ -11,7 +11,7 @@ use damper_accounting::{Accountant, Plan, Sampler, Truncation};
 use damper_core::accounting::Rate;
 use damper_grad::Loss;
 use damper_train::{
-    CLIPPED_BY_BACKEND, EXACT, Evaluation, Independence, Noise, Outcome, Run, TestMetrics, ThresholdRule,
+    CLIPPED_BY_BACKEND, EXACT, Evaluation, Independence, Named, Noise, Outcome, Run, TestMetrics, ThresholdRule,
 };
 use std::borrow::Cow;
 
@@ -60,7 +60,7 @@ impl TrainReport {
 }
 
 /// What the trained model holds, by its names.
-fn released<'a>(run: &Run, outcome: &'a Outcome) -> Vec<(String, Cow<'a, [f32]>)> {
+fn released<'a>(run: &Run, outcome: &'a Outcome) -> Named<'a> {
     run.released(&outcome.params).unwrap_or_default()
 }
 

@@ -295,10 +295,11 @@ mod tests {
     /// `labels=range(4)`, `f1_score(average='macro')`, and `roc_auc_score(labels == c, log_softmax[:, c].astype(float32))`.
     #[test]
     fn classes_are_as_scikit_learn_has_them() {
+        type Figure = fn(&ClassFigures) -> Option<f64>;
         let found = of_classes(&LOGITS, &LABELS);
         assert_eq!(found.confusion, [[2, 1, 2, 1], [1, 5, 1, 2], [3, 2, 4, 0], [0, 0, 0, 0]]);
         let nan = f64::NAN;
-        let columns: [([f64; 4], fn(&ClassFigures) -> Option<f64>); 4] = [
+        let columns: [([f64; 4], Figure); 4] = [
             ([1.0 / 3.0, 0.555_555_555_555_555_6, 0.444_444_444_444_444_4, nan], |class| class.accuracy),
             ([1.0 / 3.0, 0.625, 0.571_428_571_428_571_4, 0.0], |class| class.precision),
             ([1.0 / 3.0, 0.588_235_294_117_647_1, 0.5, 0.0], |class| class.f1),

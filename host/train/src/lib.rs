@@ -65,6 +65,7 @@ pub(crate) use prepare::{on_data, on_network};
 pub use price::tuning_rate;
 pub use recording::{recording_bytes, recording_part};
 pub use rehearsal::Independence;
+pub use released::Named;
 pub use review::review;
 pub use run::Run;
 pub use run_plan::{LEDGER, PLAN, RunPlan};

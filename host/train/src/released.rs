@@ -6,6 +6,9 @@ use damper_onnx::pb::ModelProto;
 use damper_onnx::{TrainedError, write_trained};
 use std::borrow::Cow;
 
+/// Released parameters by name, flat.
+pub type Named<'a> = Vec<(String, Cow<'a, [f32]>)>;
+
 impl Run {
     /// What the trained model holds, by its names, in order: the parameters `params`, flat, in the gradient graph's order; or, if there are
     /// adapters to merge, the other parameters and then the merged weights.
@@ -13,7 +16,7 @@ impl Run {
     /// # Errors
     ///
     /// `params` are not of this run.
-    pub fn released<'a>(&self, params: &'a [f32]) -> Result<Vec<(String, Cow<'a, [f32]>)>, TrainedError> {
+    pub fn released<'a>(&self, params: &'a [f32]) -> Result<Named<'a>, TrainedError> {
         let mut at = 0;
         let parts = self.grad.parameters.iter().map(|spec| {
             let from = at;

@@ -1,7 +1,6 @@
 //! The loop without privacy: draw, mean gradient, update, again.
 
 use crate::checkpoint::{Checkpoint, Environment, Moment, Place};
-use crate::choice::{AnyOptimizer, AnyState};
 use crate::evaluate::Evaluator;
 use crate::galore::forms;
 use crate::held_out::steps_between;
@@ -111,7 +110,7 @@ pub(crate) fn train(
         if let Some(checkpoint) = &mut checkpoint
             && (stopped || stalled || done == steps || checkpoint.is_due())
         {
-            checkpoint.save(done, elapsed(), &evaluations, &mut (&mut params[..], (&mut average, &mut state)))?;
+            checkpoint.save(done, elapsed(), &evaluations, None, &mut (&mut params[..], (&mut average, &mut state)))?;
             progress.saved(done);
         }
     }
@@ -135,6 +134,7 @@ pub(crate) fn train(
         seconds: elapsed(),
         evaluations,
         independence: Independence::NotTested,
+        is_recorded: false,
         backend: backend.name(),
         backend_version: backend.version(),
         workers: workers.count(),
@@ -150,7 +150,7 @@ fn divide(sum: &[f64], batch: u32, mean: &mut [f32]) {
 }
 
 /// Moves the parameters as the core does after a release.
-fn update(optimizer: &AnyOptimizer, state: &mut AnyState, lr: f64, mean: &[f32], params: &mut [f32]) {
+fn update<S>(optimizer: &impl Optimizer<S>, state: &mut S, lr: f64, mean: &[f32], params: &mut [f32]) {
     let mean = Released::not_private(mean);
     if optimizer.needs_full_gradient() {
         optimizer.observe(state, 0, &mean);
