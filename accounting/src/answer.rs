@@ -315,8 +315,9 @@ mod tests {
         grid_bits: None,
     };
 
+    // The result has the fixed JSON keys. Its sampling rate is rounded up by less than 2e-16.
     #[test]
-    fn an_answer_has_the_fixed_keys_and_a_priced_rate_at_least_the_one_asked_about() {
+    fn result_has_fixed_keys() {
         let answer = QUERY.answer().unwrap();
         let json = serde_json::to_value(&answer).unwrap();
         for key in ["epsilon", "delta", "noise_multiplier", "sampling_rate", "steps"] {
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn assumptions_name_accountant_and_neighbours() {
+    fn names_accountant_and_neighbours() {
         let [rdp, pld] = [RDP_ASSUMES, PLD_ASSUMES];
         let smaller = [pld[0], pld[1], pld[2], pld[3], RENYI_IS_SMALLER];
         assert_eq!(assumptions(Accountant::Rdp, Neighbours::AddOrRemove, Some(2.0)), rdp);
@@ -369,8 +370,9 @@ mod tests {
         assert_eq!(CalibrateQuery { samples: Some(250_000), ..none }.answer(), Err(AccountingError::Free));
     }
 
+    // Calibration solves for the one missing quantity. The privacy cost never exceeds the target.
     #[test]
-    fn any_one_quantity_is_found_from_the_others_and_reaches_the_target_from_below() {
+    fn solves_any_quantity_below_target() {
         for accountant in [Accountant::Rdp, Accountant::Pld] {
             for target in [0.3, 2.0, 9.0] {
                 let sigma = CalibrateQuery { accountant, epsilon: Some(target), ..SIGMA };
@@ -424,8 +426,9 @@ mod tests {
         assert_eq!(CalibrateQuery { noise_multiplier: Some(1.0), ..SIGMA }.answer(), Err(AccountingError::Free));
     }
 
+    // Under replacement, the cost at sampling rate 1 follows from the joint multiplier.
     #[test]
-    fn a_replaced_sample_costs_what_its_joint_multiplier_does() {
+    fn replace_cost_uses_joint_multiplier() {
         let query = EpsilonQuery { neighbours: Neighbours::Replace, accountant: Accountant::Pld, ..QUERY };
         let (plain, counted) = (query, EpsilonQuery { count_noise_multiplier: Some(3.0), ..query });
         let [plain, counted] = [plain, counted].map(|query| query.answer().unwrap());
@@ -445,8 +448,9 @@ mod tests {
         assert!(renyi.starts_with("`neighbours` replace") && renyi.contains("`accountant` pld"), "{renyi}");
     }
 
+    // The PLD accountant needs at least 1 % less noise than the RDP accountant for the same target.
     #[test]
-    fn the_tight_accountant_needs_less_noise_than_renyis() {
+    fn pld_needs_less_noise_than_rdp() {
         let found = |accountant| CalibrateQuery { accountant, ..SIGMA }.answer().unwrap().noise_multiplier;
         let (rdp, pld) = (found(Accountant::Rdp), found(Accountant::Pld));
         assert!(pld < 0.99 * rdp && pld > 0.8 * rdp, "{pld} {rdp}");
@@ -473,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_printed_epsilon_is_never_below_the_figure() {
+    fn printed_epsilon_rounds_up() {
         for x in [0.0, 1.00001, 1.00009, 2.5, 12.345_649_9, 1e-9] {
             let shown: f64 = upward(x).parse().unwrap();
             assert!(shown >= x && shown < x + 1.0001e-4, "{x} {shown}");

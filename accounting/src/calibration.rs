@@ -170,8 +170,9 @@ mod tests {
     use crate::{Plan, epsilon, sampling_rate};
     use proptest::prelude::*;
 
+    // The calibrated epsilon is at most 1 % below the target, and never above it.
     #[test]
-    fn a_calibrated_epsilon_lies_within_a_hundredth_below_the_target() {
+    fn epsilon_within_one_percent_of_target() {
         for target in [0.1, 1.0, 3.0, 30.0] {
             for delta in [1e-3, 1e-7] {
                 for (q, steps) in [(1e-4, 100), (0.004, 14_000), (0.01, 1000), (0.1, 100_000), (0.5, 50), (1.0, 1)] {
@@ -193,8 +194,9 @@ mod tests {
         }
     }
 
+    // Calibration evaluates the privacy cost at most 25 times.
     #[test]
-    fn calibration_takes_at_most_twenty_five_pricings() {
+    fn uses_at_most_25_evaluations() {
         let mut most = 0;
         for target in [0.05, 0.3, 3.0, 20.0, 300.0] {
             for (q, steps) in [(1e-4, 100), (256.0 / 60_000.0, 9375), (0.1, 100_000), (1.0, 1)] {
@@ -213,8 +215,9 @@ mod tests {
         assert!(most <= 25, "{most}");
     }
 
+    // Calibration returns the largest expected batch that fits the budget.
     #[test]
-    fn an_expected_batch_is_the_largest_that_the_budget_allows() {
+    fn expected_batch_is_largest_in_budget() {
         for accountant in [Accountant::Rdp, Accountant::Pld] {
             for (target, samples, steps, multiplier) in
                 [(1.0, 60_000, 3516, 1.1), (8.0, 1437, 300, 1.0), (0.5, 200, 100, 4.0), (50.0, 300, 10, 3.0)]
@@ -248,8 +251,9 @@ mod tests {
         assert_eq!(batch_rate(5, 10), Ok(Rate::of(1, 2).unwrap()));
     }
 
+    // If even one step, or a batch of one sample, exceeds the budget, the error says so.
     #[test]
-    fn what_even_the_least_of_the_sought_quantity_exceeds_is_said() {
+    fn smallest_value_over_budget_is_error() {
         let rate = sampling_rate(0.5).unwrap();
         let steps = calibrate_steps(Accountant::Pld, 0.1, 1e-5, rate, 1.0).unwrap_err().to_string();
         assert!(steps.starts_with("`epsilon` 0.1") && steps.contains("a single step costs"), "{steps}");
@@ -263,8 +267,9 @@ mod tests {
         assert!(endless.contains("`steps`"), "{endless}");
     }
 
+    // The error for an unreachable target names the flag to change.
     #[test]
-    fn a_target_out_of_reach_is_refused_with_the_flag_to_change() {
+    fn unreachable_target_error_names_flag() {
         let rate = sampling_rate(0.01).unwrap();
         let message = |result: Result<Calibrated, AccountingError>| result.unwrap_err().to_string();
         assert!(message(calibrate(Accountant::Rdp, 1e-4, 1e-5, rate, 100)).contains("raise `epsilon`"));

@@ -57,8 +57,9 @@ mod tests {
         }
     }
 
+    // A small delta is accepted, a larger one gives a warning, and a still larger one is an error.
     #[test]
-    fn a_delta_is_fine_then_warned_about_then_refused_as_it_grows() {
+    fn delta_verdict_worsens_with_delta() {
         assert_eq!(judge_delta(5e-6, 60_000, false), Ok(DeltaVerdict::Fine));
         let large = judge_delta(1e-5, 60_000, false).unwrap();
         assert!(large.warning(1e-5, 60_000).unwrap().contains("`delta` 0.00001"));

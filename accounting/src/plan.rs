@@ -330,8 +330,9 @@ mod tests {
         least_epsilon(&events, DELTA).unwrap().epsilon
     }
 
+    // A constant schedule costs exactly the epsilon of its multiplier.
     #[test]
-    fn a_constant_schedule_costs_exactly_what_its_multiplier_costs() {
+    fn constant_schedule_costs_its_multiplier() {
         for multiplier in [0.36, 1.27, 8.0] {
             let listed = plan(cifar(), &[multiplier; 900]);
             assert_eq!(listed, Plan::constant(cifar(), multiplier, None, 900).unwrap());
@@ -347,8 +348,9 @@ mod tests {
         assert!((ours / stepwise(cifar(), &stairs) - 1.0).abs() < 1e-9);
     }
 
+    // Without sampling, the cost depends only on the sum of inverse noise variances.
     #[test]
-    fn without_sampling_only_the_sum_of_precisions_counts() {
+    fn unsampled_cost_needs_sum_of_precisions() {
         for multipliers in [polynomial(30.0, 500), vec![10.0, 20.0, 40.0], (1..90).map(f64::from).collect()] {
             let constant = constant_of(&multipliers);
             let steps = multipliers.len() as u64;
@@ -367,8 +369,9 @@ mod tests {
         }
     }
 
+    // An uneven schedule costs more than a constant one of equal precision, unless the noise is large.
     #[test]
-    fn an_uneven_schedule_costs_more_than_a_constant_of_equal_precision_until_the_noise_is_large() {
+    fn uneven_schedule_costs_more_than_even() {
         // An outside implementation, every step priced alone, gives 9.83 and 2.28 for 10.19/8: the published eight-fold ε.
         let mut least = f64::INFINITY;
         for (constant, uneven, even) in
@@ -388,8 +391,9 @@ mod tests {
         assert!((1.0..1.0005).contains(&ratio), "{ratio}");
     }
 
+    // The cost from knots is at least the cost of the single steps, and less than 0.1 % above it.
     #[test]
-    fn knots_cost_at_least_what_the_steps_cost_alone_and_less_than_a_thousandth_more() {
+    fn knots_bound_per_step_cost_closely() {
         for constant in [10.19 / 8.0, 10.19] {
             let multipliers = polynomial(constant, 3000);
             let (ours, exact) = (epsilon(cifar(), &multipliers), stepwise(cifar(), &multipliers));
@@ -426,8 +430,9 @@ mod tests {
         assert_eq!(spent.events(), [(at(2.0), 2), (at(1.0), 1)]);
     }
 
+    // A schedule with noise that grows without bound has a finite epsilon.
     #[test]
-    fn a_schedule_that_ends_in_endless_noise_has_a_finite_price() {
+    fn unbounded_noise_has_finite_epsilon() {
         // Step sizes linear in √t: α² = 1/η grows from 10 to 1e10.
         let eta = |t: u64| 0.1 - (0.1 - 1e-10) * (t as f64 / STEPS as f64).sqrt();
         let multipliers: Vec<f64> = (1..=STEPS).map(|t| 0.3 / eta(t).sqrt()).collect();
@@ -444,8 +449,9 @@ mod tests {
         }
     }
 
+    // Joint releases of one batch cost the same as one release with the summed inverse variances.
     #[test]
-    fn releases_of_one_draw_cost_what_one_release_of_their_inverse_variances_costs() {
+    fn joint_release_costs_summed_precision() {
         for (total, count) in [(0.966f64, 5.0f64), (0.8, 1.5), (2.0, 12.0)] {
             let gradient = (1.0 / (total * total) - 1.0 / (count * count)).powf(-0.5);
             let joint = Plan::constant(cifar(), gradient, Some(count), STEPS).unwrap();
@@ -489,8 +495,9 @@ mod tests {
         }
     }
 
+    // The odometer charges a step that is not in the plan an upper bound of its cost.
     #[test]
-    fn a_step_outside_the_plan_is_priced_from_above() {
+    fn step_outside_plan_is_bounded_above() {
         let plan = plan(cifar(), &[1.0, 2.0]);
         let after = |event: Event| {
             let mut spent = plan.spent(Accountant::Rdp, DELTA).unwrap();
@@ -507,7 +514,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(200))]
 
         #[test]
-        fn the_divergence_is_convex_in_the_precision(
+        fn divergence_is_convex_in_precision(
             ln_q in -9.0f64..0.0, ln_low in -1.5f64..3.0, ln_ratio in 0.01f64..3.0, share in 0.0f64..1.0, at in 0usize..72,
         ) {
             let rate = Rate::at_most(ln_q.exp()).unwrap();

@@ -348,8 +348,9 @@ impl Recorded {
 mod tests {
     use super::*;
 
+    // Recorded events cost the same as their plan after a round trip through JSON.
     #[test]
-    fn recorded_events_cost_what_the_plan_did_after_a_way_through_a_file() {
+    fn cost_survives_serialization() {
         let rate = Rate::of(256, 50_000).unwrap();
         for (multipliers, joint) in
             [(vec![1.1; 300], None), ((0..40).map(|t| 0.9 + 0.01 * f64::from(t)).collect(), Some(5.0))]
@@ -474,8 +475,9 @@ mod tests {
         Recorded::new(Accountant::Pld, 1e-5, &[(event, 113)])
     }
 
+    // The delta at an epsilon and the epsilon at a delta are inverse to each other, within 2 %.
     #[test]
-    fn delta_at_epsilon_and_epsilon_at_delta_are_each_others_inverse() {
+    fn delta_and_epsilon_are_inverse() {
         let ramp: Vec<f64> = (0..30).map(|t| 0.9 + 0.01 * f64::from(t)).collect();
         let schedule = Plan::new(Rate::of(256, 50_000).unwrap(), ramp, None).unwrap();
         for recorded in [recorded(), Recorded::new(Accountant::Pld, 1e-5, schedule.events())] {
@@ -537,8 +539,9 @@ mod tests {
         assert!(training.of_held_out().is_none());
     }
 
+    // The epsilon of the first events grows up to the epsilon of all events.
     #[test]
-    fn epsilon_of_the_first_events_grows_up_to_the_whole() {
+    fn prefix_epsilon_grows_to_total() {
         let whole = recorded();
         let each: Vec<f64> = [1, 20, 80, 113, 500]
             .map(|events| whole.first(events).epsilon(Accountant::Pld, 1e-5).unwrap().epsilon)
@@ -549,14 +552,16 @@ mod tests {
         assert_eq!(whole.first(0).epsilon(Accountant::Pld, 1e-5), Err(AccountingError::Steps));
     }
 
+    // Replacing a sample costs at least 1.5 times as much as removing it.
     #[test]
-    fn a_replaced_sample_costs_more_than_one_left_out() {
+    fn replacement_costs_more_than_removal() {
         let (out, replaced) = (recorded().epsilon(Accountant::Pld, 1e-5), recorded().epsilon_of_replaced(1e-5));
         assert!(replaced.unwrap().epsilon > 1.5 * out.unwrap().epsilon);
     }
 
+    // One epoch of shuffled batches is one event, without amplification by sampling.
     #[test]
-    fn an_epoch_of_shuffled_batches_is_one_event_that_sampling_does_not_amplify() {
+    fn shuffled_epoch_is_one_unsampled_event() {
         let event = Event::new(Rate::ONE, 8.0).unwrap();
         let shuffled = Recorded {
             sampler: Sampler::Shuffled,
@@ -574,8 +579,9 @@ mod tests {
         assert!(matches!(amplified.epsilon(Accountant::Pld, 1e-5), Err(AccountingError::SamplingRate(_))));
     }
 
+    // Truncated batches add to the cost, and the truncation survives a round trip through JSON.
     #[test]
-    fn what_was_cut_is_priced_and_survives_a_file() {
+    fn truncation_is_charged_and_serialized() {
         let cut = |most| Recorded { truncation: Some(Truncation { samples: 1437, most }), ..recorded() };
         let epsilon = |recorded: Recorded| recorded.epsilon(Accountant::Pld, 1e-5).map(|priced| priced.epsilon);
         let plain = epsilon(recorded()).unwrap();

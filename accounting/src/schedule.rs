@@ -179,8 +179,9 @@ mod tests {
         (1..=steps).map(|t| eta(t).powf(-0.5)).collect()
     }
 
+    // Calibration of a schedule reaches the target from below.
     #[test]
-    fn a_calibrated_schedule_reaches_the_target_from_below() {
+    fn calibrated_schedule_stays_below_target() {
         let rising: Vec<f64> = (0..500).map(|t| 1e-4 * f64::from(t + 1).sqrt()).collect();
         let falling: Vec<f64> = (0..500).map(|t| 3.0 - 0.004 * f64::from(t)).collect();
         let cases = [
@@ -209,8 +210,9 @@ mod tests {
         }
     }
 
+    // Equal factors calibrate to the same multiplier as a constant schedule.
     #[test]
-    fn equal_factors_calibrate_to_what_a_constant_does() {
+    fn equal_factors_match_constant() {
         let factors = vec![1.0; 300];
         let each =
             Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(&factors), joint: None };
@@ -219,8 +221,9 @@ mod tests {
         assert_eq!(each.calibrate_on_grid(1.0, DELTA, 16), constant.calibrate_on_grid(1.0, DELTA, 16));
     }
 
+    // Calibration subtracts the precision of the counts from that of the gradient.
     #[test]
-    fn the_counts_share_of_the_noise_is_taken_from_the_gradient() {
+    fn count_noise_is_taken_from_gradient() {
         for (target, count) in [(8.0, 5.0f64), (2.0, 5.0), (2.0, 1.5)] {
             let schedule = Schedule {
                 accountant: Accountant::Rdp,
@@ -235,8 +238,9 @@ mod tests {
         }
     }
 
+    // If counts use the whole budget, the error names the smallest multiplier that works.
     #[test]
-    fn counts_that_cost_the_whole_budget_are_refused_with_the_least_that_works() {
+    fn counts_over_budget_error_names_minimum() {
         let schedule = |joint| Schedule {
             accountant: Accountant::Rdp,
             rate: rate(),
@@ -258,8 +262,9 @@ mod tests {
         }
     }
 
+    // The error for an invalid schedule names the step and the fix.
     #[test]
-    fn a_schedule_that_cannot_be_run_is_refused_with_what_to_do() {
+    fn invalid_schedule_error_names_fix() {
         fn each(factors: &[f64]) -> Schedule<'_> {
             Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(factors), joint: None }
         }
@@ -277,8 +282,9 @@ mod tests {
         assert!(message.contains("lower `grid_bits`"), "{message}");
     }
 
+    // The accountant charges the sigma that the mechanism runs.
     #[test]
-    fn what_is_priced_is_what_the_mechanism_runs() {
+    fn charged_sigma_matches_mechanism() {
         let factors = [0.3, 1.0, 2.114_742_526_881_128, 1e9];
         let schedule =
             Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(&factors), joint: None };
@@ -330,8 +336,9 @@ mod tests {
         );
     }
 
+    // No step has more noise than the sampler supports.
     #[test]
-    fn no_step_runs_more_noise_than_can_be_sampled() {
+    fn sigma_never_exceeds_sampler_limit() {
         let factors = linear(2000);
         let schedule =
             Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(&factors), joint: None };

@@ -56,8 +56,9 @@ mod tests {
         (smaller, renyi, pld::of_discrete(&[(event, steps)], Neighbours::AddOrRemove, delta).unwrap())
     }
 
+    // In the practical range of parameters, PLD gives the smaller bound.
     #[test]
-    fn where_anybody_trains_distributions_give_the_bound() {
+    fn uses_pld_in_practical_range() {
         for (rate, multiplier, steps, delta) in
             [(0.004, 1.1, 14_000, 1e-5), (0.01, 0.6, 500, 1e-6), (1.0, 30.0, 20, 1e-8), (1e-5, 0.3, 100_000, 1e-10)]
         {
@@ -67,8 +68,9 @@ mod tests {
         }
     }
 
+    // If rounding errors of many steps add up, RDP gives the smaller bound. The result names its order.
     #[test]
-    fn where_roundings_of_steps_add_up_renyis_conversion_gives_the_bound_and_is_named() {
+    fn uses_rdp_when_tighter() {
         for (rate, multiplier, steps, delta) in
             [(0.004, 10.0, u64::MAX, 1e-5), (1e-9, 10.0, u64::MAX, 1e-5), (1e-7, 10.0, 1 << 40, 1e-5)]
         {
@@ -79,8 +81,9 @@ mod tests {
         }
     }
 
+    // For a schedule too, RDP bounds the cost from its knots if that is smaller.
     #[test]
-    fn a_schedule_too_has_the_smaller_bound_from_its_knots() {
+    fn schedule_uses_rdp_from_knots() {
         let rate = Rate::at_least(1e-7).unwrap();
         let many: Vec<_> =
             (0..200u32).map(|t| (Event::new(rate, 10.0 + f64::from(t) / 2000.0).unwrap(), 1 << 33)).collect();

@@ -108,8 +108,9 @@ mod tests {
         (most + 1..=n).rev().map(|k| exp(ln_choose(k) + k as f64 * log(q) + (n - k) as f64 * log1p(-q))).sum()
     }
 
+    // The tail probability is an upper bound, at most 15 % above the exact value.
     #[test]
-    fn the_tail_is_bounded_from_above_and_closely() {
+    fn tail_bound_is_upper_and_tight() {
         for (n, q, most) in [(20, 0.3, 10), (200, 0.1, 50), (300, 0.5, 200), (1437, 0.089, 200), (1437, 0.089, 260)] {
             let rate = Rate::at_least(q).unwrap();
             let (ours, exact) = (Truncation { samples: n, most }.tail(rate), exact(n, rate.as_f64(), most));
@@ -117,8 +118,9 @@ mod tests {
         }
     }
 
+    // A batch that cannot exceed the limit has tail 0. One that mostly exceeds it has tail 1.
     #[test]
-    fn a_draw_that_can_not_be_too_large_costs_nothing_and_one_that_mostly_is_costs_all() {
+    fn tail_is_zero_or_one_at_limits() {
         let half = Rate::of(1, 2).unwrap();
         assert_eq!(Truncation { samples: 100, most: 100 }.tail(Rate::ONE), 0.0);
         assert_eq!(Truncation { samples: 100, most: 99 }.tail(Rate::ONE), 1.0);
@@ -183,8 +185,9 @@ mod tests {
         }
     }
 
+    // The run and its truncation share delta.
     #[test]
-    fn delta_is_shared_between_the_run_and_its_truncation() {
+    fn delta_splits_between_run_and_tail() {
         let rate = Rate::of(128, 1437).unwrap();
         let price = |delta| epsilon(Accountant::Pld, 1.6, rate, 113, delta);
         let events = [(Event::new(rate, 1.6).unwrap(), 113)];

@@ -21,8 +21,9 @@ fn is_told(epsilon: f64) -> bool {
     epsilon >= 0.0 && epsilon.is_finite()
 }
 
+// Extreme queries return a finite bound or an error. PLD is never above RDP.
 #[test]
-fn extreme_questions_have_a_finite_bound_or_an_error_and_the_tight_one_is_the_smaller() {
+fn extreme_queries_are_finite_or_error() {
     let mut told = 0;
     for sampling_rate in RATES {
         for noise_multiplier in MULTIPLIERS {
@@ -60,8 +61,9 @@ fn extreme_questions_have_a_finite_bound_or_an_error_and_the_tight_one_is_the_sm
     assert!(told > 60, "{told}");
 }
 
+// Extreme events have ordered and finite bounds, for either neighbour relation.
 #[test]
-fn extreme_events_have_a_bound_in_every_form() {
+fn extreme_events_have_finite_bounds() {
     for rate in [Rate::ZERO, Rate::from_numerator(1).unwrap(), Rate::ONE] {
         for (at, multiplier) in MULTIPLIERS.into_iter().step_by(2).enumerate() {
             let event = Event::new(rate, multiplier).unwrap();
@@ -82,8 +84,9 @@ fn extreme_events_have_a_bound_in_every_form() {
     }
 }
 
+// Both accountants reject an invalid number and name its parameter.
 #[test]
-fn what_is_no_number_of_its_kind_is_refused_by_name_in_both() {
+fn invalid_number_names_parameter() {
     let right = EpsilonQuery {
         accountant: Accountant::Pld,
         noise_multiplier: 1.0,
@@ -124,8 +127,9 @@ fn what_is_no_number_of_its_kind_is_refused_by_name_in_both() {
     }
 }
 
+// Calibration meets an extreme budget from below, or returns an error.
 #[test]
-fn extreme_budgets_are_met_from_below_or_refused() {
+fn extreme_budgets_are_met_or_rejected() {
     for accountant in ACCOUNTANTS {
         for epsilon in [5e-324, 1.0, f64::MAX] {
             for (steps, delta) in [(10_000_000, 1e-15), (1, 5e-324)] {
@@ -222,8 +226,9 @@ fn calibration_meets_extreme_budgets() {
     assert!(met >= 25, "{met}");
 }
 
+// Schedules and records of ten million steps have a finite cost.
 #[test]
-fn ten_million_steps_of_a_schedule_and_of_a_record_are_priced() {
+fn ten_million_steps_have_a_cost() {
     let rate = Rate::at_least(1e-4).unwrap();
     let plan = Plan::new(rate, (0..10_000_000).map(|t| 0.8 + f64::from(t % 1000) / 500.0), None).unwrap();
     for accountant in ACCOUNTANTS {

@@ -42,8 +42,9 @@ fn points() -> Vec<Point> {
     lines.map(point).collect()
 }
 
+// The test vectors cover every part and every boundary of the supported region.
 #[test]
-fn points_lie_in_every_part_and_at_every_end_of_the_region_that_is_promised() {
+fn vectors_cover_promised_region() {
     let points = points();
     let all = |what: &str, least: usize, is: &dyn Fn(&Point) -> bool| {
         let count = points.iter().filter(|point| is(point)).count();
@@ -76,8 +77,9 @@ fn points_lie_in_every_part_and_at_every_end_of_the_region_that_is_promised() {
     }
 }
 
+// Epsilon is at least the lower bound of the vectors, and within the tolerance of it.
 #[test]
-fn epsilon_lies_above_the_generators_lower_bound_and_within_the_promise_of_it() {
+fn epsilon_within_tolerance_of_vectors() {
     let points = points();
     assert!(points.len() >= 200, "{}", points.len());
     for Point { events, delta, least, most } in points {
@@ -87,8 +89,9 @@ fn epsilon_lies_above_the_generators_lower_bound_and_within_the_promise_of_it() 
     }
 }
 
+// The lower bound is at most the upper bound of the vectors, and close to the computed upper bound.
 #[test]
-fn the_lower_bound_lies_below_the_generators_upper_one_and_both_pairs_are_close() {
+fn lower_bound_is_below_reference() {
     for (at, Point { events, delta, most, .. }) in points().into_iter().enumerate() {
         if at % 4 != 0 {
             continue;
@@ -100,7 +103,7 @@ fn the_lower_bound_lies_below_the_generators_upper_one_and_both_pairs_are_close(
 }
 
 #[test]
-fn renyis_accountant_is_never_below_the_tight_ones_lower_bound() {
+fn rdp_is_never_below_pld_lower_bound() {
     for Point { events, delta, least, .. } in points() {
         let renyi = least_epsilon(&events, delta).unwrap().epsilon;
         assert!(renyi >= least, "{events:?} {delta}: {renyi} {least}");
@@ -123,7 +126,7 @@ fn gaussian_epsilon(mu: f64, delta: f64) -> f64 {
 }
 
 #[test]
-fn without_sampling_epsilon_is_the_closed_form() {
+fn unsampled_epsilon_has_closed_form() {
     let uneven: Vec<(Event, u64)> = (0..60).map(|t| (event(1.0, 20.0 + f64::from(t)), 7)).collect();
     let joint = [(event(1.0, 3.0).and(4.0).unwrap(), 1)];
     let cases: [&[(Event, u64)]; 5] = [
@@ -144,8 +147,9 @@ fn without_sampling_epsilon_is_the_closed_form() {
     }
 }
 
+// The epsilon of one step has the closed form of the mixture, in the larger direction.
 #[test]
-fn one_step_is_the_closed_form_of_the_mixture_in_the_worse_direction() {
+fn one_step_has_closed_form() {
     for (q, sigma, delta) in [(0.01, 0.5, 1e-5), (0.3, 1.0, 1e-6), (1e-3, 0.4, 1e-8), (0.9, 2.0, 1e-4)] {
         // H_γ(P‖Q) = q·H_γ'(N₁‖N₀), γ' = 1 + (γ−1)/q.
         let inner = gaussian_epsilon(1.0 / sigma, delta / q);
@@ -156,8 +160,9 @@ fn one_step_is_the_closed_form_of_the_mixture_in_the_worse_direction() {
     }
 }
 
+// Few mixtures bound the cost of a schedule of 10,000 steps closely.
 #[test]
-fn a_schedule_of_thousands_is_priced_closely_by_few_mixtures() {
+fn long_schedule_is_close_with_few_knots() {
     let rising = |t: u32| 0.8 + f64::from(t) * 1e-5;
     let falling = |t: u32| 1.3 - 2e-5 * f64::from(t);
     for multiplier in [rising as fn(u32) -> f64, falling] {
@@ -178,8 +183,9 @@ fn a_schedule_of_thousands_is_priced_closely_by_few_mixtures() {
     }
 }
 
+// A schedule of unbounded noise costs at most 0.5 % more than with 0.1 % more noise.
 #[test]
-fn a_schedule_that_ends_in_endless_noise_costs_little_more_than_one_with_slightly_more_noise() {
+fn unbounded_noise_costs_little_more() {
     let polynomial = |t: u32| 0.45 * (20.0 + f64::from(t)).powf(0.25);
     let endless = |t: u32| 0.3 / (0.1 - (0.1 - 1e-10) * (f64::from(t) / 3000.0).sqrt()).sqrt();
     for multiplier in [polynomial as fn(u32) -> f64, endless] {
@@ -192,8 +198,9 @@ fn a_schedule_that_ends_in_endless_noise_costs_little_more_than_one_with_slightl
     }
 }
 
+// Changing sampling rates cost more than the smallest alone, and less than the largest.
 #[test]
-fn changing_rates_cost_between_what_the_least_and_the_largest_do() {
+fn mixed_sampling_rate_cost_is_bounded() {
     let changing: Vec<(Event, u64)> =
         (0..2000).map(|t| (event(0.002 + 1e-6 * f64::from(t), 0.8 + 1e-4 * f64::from(t % 500)), 1)).collect();
     let ours = upper(&changing, 1e-6);
@@ -208,8 +215,9 @@ fn changing_rates_cost_between_what_the_least_and_the_largest_do() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
 
+    // The two PLD bounds are close, and RDP is never below the lower one.
     #[test]
-    fn bounds_enclose_the_truth_and_renyis_lies_above(
+    fn bounds_enclose_truth_and_rdp_is_above(
         ln_q in -11.5f64..0.0, ln_sigma in -1.2f64..3.0, ln_steps in 0.0f64..10.0, ln_delta in -23.0f64..-6.9,
     ) {
         let events = [(event(ln_q.exp(), ln_sigma.exp()), ln_steps.exp() as u64)];
@@ -221,8 +229,9 @@ proptest! {
         prop_assert!(least_epsilon(&events, delta).unwrap().epsilon >= low);
     }
 
+    // More noise, fewer steps or a larger delta never cost more.
     #[test]
-    fn more_noise_fewer_steps_and_a_larger_delta_never_cost_more(
+    fn cost_falls_with_noise_and_delta(
         ln_q in -9.0f64..0.0, ln_sigma in -1.0f64..2.0, steps in 1u64..3000, ln_delta in -20.0f64..-6.9,
     ) {
         let cost = |sigma: f64, steps: u64, delta: f64| upper(&[(event(ln_q.exp(), sigma), steps)], delta);

@@ -124,7 +124,7 @@ fn full_batch_is_a_gaussian_at_2c() {
 }
 
 #[test]
-fn many_draws_agree_with_the_independent_generator() {
+fn matches_independent_generator() {
     let lines = include_str!("../src/vectors/replace.tsv").lines().filter(|line| !line.starts_with('#'));
     let mut count = 0;
     for line in lines {
@@ -217,7 +217,7 @@ proptest! {
     }
 
     #[test]
-    fn counts_cost_no_more_than_the_collinear_pair(
+    fn counts_cost_at_most_collinear_pair(
         q in 0.01f64..1.0, gradient in 0.6f64..3.0, counts in 0.6f64..3.0, epsilon in 0.0f64..3.0,
     ) {
         // The worst gradients are opposite, the counts orthogonal: in the plane of the two shifts.

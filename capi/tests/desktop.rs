@@ -18,8 +18,9 @@ fn run_c(name: &str, sources: &[&str]) -> Option<String> {
     Some(c::run(&mut Command::new(&image)))
 }
 
+// Every method ends in C with the parameter digest of Rust.
 #[test]
-fn every_method_ends_in_c_with_the_digest_of_rust() {
+fn c_digests_match_rust() {
     let Some(said) = run_c("methods", &["tests/c/methods.c", "../firmware-examples/c/digits.S"]) else { return };
     let digests: Vec<(&str, &str)> = said.lines().filter_map(|line| line.rsplit_once(' ')).collect();
     for (&Method { digest, .. }, name) in METHODS.iter().zip(NAMES) {
@@ -30,8 +31,9 @@ fn every_method_ends_in_c_with_the_digest_of_rust() {
     assert_eq!(digests.len(), METHODS.len() + 1);
 }
 
+// Every function of the header appears in a test of misuse or of training.
 #[test]
-fn every_function_of_the_header_is_misused_or_trains() {
+fn c_tests_cover_every_function() {
     let read = |path: &str| fs::read_to_string(c::folder().join(path)).expect("a source");
     let header = read("include/damper.h");
     let tests = [
@@ -77,7 +79,7 @@ fn misuse_is_answered_and_changes_nothing() {
 
 /// The filter's steps are those that the core admits: the cheapest that were tried.
 #[test]
-fn shards_filters_and_saved_states_give_the_same_bits_and_answer_misuse() {
+fn shards_and_states_keep_bits() {
     let Some(said) = run_c("resume", &["tests/c/resume.c"]) else { return };
     let lines: Vec<&str> = said.lines().collect();
     assert!(lines.len() == 2 && lines[0] == lines[1], "{said}");

@@ -248,7 +248,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_sample_moves_exactly_one_count_by_exactly_one(
+        fn sample_changes_one_count_by_one(
             norm in prop::num::f32::ANY, bins in 1u32..20, range in prop::num::f32::POSITIVE, bound in prop::num::f32::ANY,
         ) {
             for query in [Query::Histogram { bins, range }, Query::Above { norm: bound }] {
@@ -290,8 +290,9 @@ mod tests {
         }
     }
 
+    // The upper edge of the range falls in the last bin, and zero in the first.
     #[test]
-    fn the_edge_of_the_range_belongs_to_the_last_bin_and_zero_to_the_first() {
+    fn range_edge_falls_in_last_bin() {
         for (norm, bin) in [(0.0, 0), (0.25, 1), (0.999, 3), (1.0, 3), (1e30, 3)] {
             let mut counts = [0; 4];
             Query::Histogram { bins: 4, range: 1.0 }.count(norm, &mut counts);

@@ -340,14 +340,15 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
-        fn what_one_sample_adds_never_exceeds_the_clip(
+        fn sample_adds_at_most_the_clip(
             grad in adversarial(), bits in 8u32..=22, clip in prop_oneof![1e-30f32..1e-20, 1e-3f32..10.0, 1e20f32..1e30],
         ) {
             prop_assert!(square(&added(bits, clip, &[&grad])) <= 1u128 << (2 * bits));
         }
 
+        // The grid point is the clipped gradient to within one unit, and never longer.
         #[test]
-        fn the_grid_point_is_the_clipped_gradient_to_within_a_unit(
+        fn grid_point_is_within_one_unit(
             grad in prop::collection::vec(-2f32..2.0, 1..40), clip in 1e-2f32..10.0,
         ) {
             let norm = grad.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
@@ -366,7 +367,7 @@ mod tests {
         }
 
         #[test]
-        fn a_sample_that_is_not_finite_adds_exactly_nothing(
+        fn non_finite_sample_adds_nothing(
             grad in adversarial(), at in 0usize..5000,
             bad in prop::sample::select(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30][..]),
         ) {
@@ -376,8 +377,9 @@ mod tests {
             prop_assert!(added(20, 1.0, &[&grad]).iter().all(|q| *q == 0));
         }
 
+        // Sums in i32 and i64 agree below overflow.
         #[test]
-        fn narrow_and_wide_words_agree_below_overflow(grad in adversarial()) {
+        fn i32_and_i64_sums_agree(grad in adversarial()) {
             let grid = Grid::new(20).unwrap();
             let mut narrow = vec![SumWord(0i32); grad.len()];
             grid.add_sample(&FlatL2, 1.0, &[&grad], &mut narrow);
@@ -460,8 +462,9 @@ mod tests {
         assert!(forward[0].0 < 0);
     }
 
+    // The warning about i32 comes before any sum can overflow.
     #[test]
-    fn the_warning_about_i32_comes_before_any_sum_can_overflow() {
+    fn i32_warning_precedes_overflow() {
         let grid = Grid::new(20).unwrap();
         assert!(!grid.may_overflow_i32(200, 1 << 20));
         assert!(grid.may_overflow_i32(256, 1 << 20));

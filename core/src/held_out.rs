@@ -107,8 +107,9 @@ mod tests {
         sums.release(CountNoise::new(4.0).unwrap(), ledger, &ChaCha20::<4>::simulation(3))
     }
 
+    // Each release has fresh noise, and the budget ends the releases.
     #[test]
-    fn noise_is_of_the_release_and_its_budget_ends() {
+    fn release_noise_is_fresh_until_budget() {
         let mut ledger = Ledger::volatile(2);
         let first = released(100, &mut ledger).unwrap();
         let second = released(100, &mut ledger).unwrap();
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_released_before_its_charge_is_persisted() {
+    fn persists_charge_before_release() {
         let mut ledger = Ledger::resume(FailsOnce { writes: 0, paid: 0 }, 3, 0);
         let noise = CountNoise::new(1.0).unwrap();
         let generator = ChaCha20::<4>::simulation(3);

@@ -328,8 +328,9 @@ mod tests {
         assert!(kept.piece(3, 2).is_none() && kept.piece(9, 0).is_none());
     }
 
+    // A projected release is the basis times the gradient, and keeps its noise deviation.
     #[test]
-    fn coordinates_in_a_basis_are_the_gradients_alone() {
+    fn projection_keeps_noise_std() {
         let basis = Basis::new(&[0.6, 0.8], NonZeroUsize::MIN, Side::Left).unwrap();
         let mut out = [9.0f32; 2];
         let released = Released::new(&[1.0, 2.0, 3.0, 4.0], 0.25);

@@ -80,8 +80,9 @@ mod tests {
         poisson(&ChaCha20::<4>::simulation(9), step, Rate::at_most(rate).unwrap(), samples).collect()
     }
 
+    // A sampling rate of one takes all samples, and one of zero takes none.
     #[test]
-    fn a_rate_of_one_draws_all_and_a_rate_of_zero_none() {
+    fn sampling_rate_one_takes_all_samples() {
         assert_eq!(draw(3, 1.0, 2500), (0..2500).collect::<Vec<_>>());
         assert!(draw(3, 0.0, 2500).is_empty());
     }
@@ -150,7 +151,7 @@ mod tests {
 
     /// Fixed seeds; 6 standard errors around the mean and around independence of two steps (error rate 2e-9 each).
     #[test]
-    fn coins_come_up_at_the_rate_and_independently() {
+    fn trials_match_sampling_rate() {
         let (rate, samples, steps) = (0.1, 20_000, 100);
         let draws: Vec<_> = (0..=steps).map(|step| draw(step, rate, samples)).collect();
         let n = f64::from(samples) * f64::from(steps + 1);

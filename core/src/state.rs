@@ -237,8 +237,9 @@ mod tests {
         assert_eq!(saved_len(&mut AdaGradState { sum: [0.0f32; 2] }), expected.len());
     }
 
+    // A state of another method or length is an error, and so is an old ledger.
     #[test]
-    fn another_method_another_length_and_a_ledger_that_is_behind_are_refused() {
+    fn wrong_shape_or_old_ledger_is_error() {
         let bytes = bytes_of(&mut AdaGradState { sum: [1.0f32; 4] }, 5);
         let mut rmsprop = RmsPropState { second: [9.0f32; 4] };
         assert_eq!(restore(&mut rmsprop, 5, &bytes), Err(RestoreError::Shape));
@@ -251,8 +252,9 @@ mod tests {
         assert_eq!(same.sum, [1.0; 4]);
     }
 
+    // Every truncation and every changed byte is an error.
     #[test]
-    fn every_cut_and_every_changed_byte_is_found() {
+    fn detects_truncation_and_byte_changes() {
         let bytes = bytes_of(&mut adam(0.5, 0.25), 3);
         for at in 0..bytes.len() {
             assert_eq!(restore(&mut adam(1.0, 1.0), 9, &bytes[..at]), Err(RestoreError::Damaged), "cut at {at}");

@@ -306,8 +306,9 @@ mod tests {
         assert_eq!(bytes[..bytes.len() - CHECKSUM], written);
     }
 
+    // Every truncation and every changed byte is an error.
     #[test]
-    fn every_cut_and_every_changed_byte_is_found() {
+    fn detects_truncation_and_byte_changes() {
         let bytes = with_payload(&PLAIN, &[1, -2, 3]);
         for at in 0..bytes.len() {
             assert!(Update::parse(&bytes[..at]).is_err(), "cut at {at}");
@@ -321,8 +322,9 @@ mod tests {
         assert!(matches!(Update::parse(&longer), Err(UpdateError::Length { .. })));
     }
 
+    // A header with invalid values is an error.
     #[test]
-    fn a_header_that_no_device_writes_is_refused() {
+    fn invalid_header_is_error() {
         for (header, what) in [
             (Header { grid_bits: 23, ..PLAIN }, "the grid"),
             (Header { grid_bits: 7, ..PLAIN }, "the grid"),

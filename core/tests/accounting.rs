@@ -31,8 +31,9 @@ fn epsilon(rate: f64, multiplier: f64, steps: u64, delta: f64) -> f64 {
     least_epsilon(&[(event, steps)], delta).unwrap().epsilon
 }
 
+// Divergences are at least the true ones, and within 1e-8 of them.
 #[test]
-fn divergences_are_at_least_the_true_ones_and_within_a_hundred_millionth_above() {
+fn divergence_is_tight_upper_bound() {
     let mut count = 0;
     for row in rows(DIVERGENCES) {
         let (order, truth): (f64, f64) = (row[2].parse().unwrap(), row[3].parse().unwrap());
@@ -46,8 +47,9 @@ fn divergences_are_at_least_the_true_ones_and_within_a_hundred_millionth_above()
     assert_eq!(count, 7 * 8 * 17);
 }
 
+// At an integer order, epsilon is at least the true one, and within 1e-6 of it.
 #[test]
-fn epsilon_at_an_integer_order_is_at_least_the_true_one_and_within_a_millionth_above() {
+fn integer_epsilon_is_tight_upper_bound() {
     for row in rows(EPSILONS) {
         let (steps, delta): (u64, f64) = (row[2].parse().unwrap(), row[3].parse().unwrap());
         let (order, truth): (f64, f64) = (row[4].parse().unwrap(), row[5].parse().unwrap());
@@ -62,8 +64,9 @@ fn epsilon_at_an_integer_order_is_at_least_the_true_one_and_within_a_millionth_a
     }
 }
 
+// At integer orders, divergences agree with independent software. At other orders, they are no larger.
 #[test]
-fn divergences_agree_with_an_outside_implementation_at_integer_orders_and_stay_below_it_between() {
+fn divergence_agrees_with_reference() {
     for row in rows(OUTSIDE) {
         let (order, theirs): (f64, f64) = (row[2].parse().unwrap(), row[3].parse().unwrap());
         let ours = divergence(&event(row[0], row[1]), order);
@@ -75,8 +78,9 @@ fn divergences_agree_with_an_outside_implementation_at_integer_orders_and_stay_b
     }
 }
 
+// Epsilon is never below a lower bound of PLD accounting.
 #[test]
-fn epsilon_is_never_below_a_lower_bound_of_the_tight_accountant() {
+fn epsilon_is_above_pld_lower_bound() {
     for row in rows(LOWER_BOUNDS) {
         let (steps, delta, least): (u64, f64, f64) =
             (row[2].parse().unwrap(), row[3].parse().unwrap(), row[4].parse().unwrap());
@@ -92,8 +96,9 @@ fn epsilon_is_never_below_a_lower_bound_of_the_tight_accountant() {
     assert!(epsilon(0.01, 0.6, 500, 1e-6) >= 6.910);
 }
 
+// One unsampled release costs at least the exact epsilon of a Gaussian.
 #[test]
-fn one_unsampled_release_costs_at_least_the_exact_gaussian_epsilon() {
+fn unsampled_step_is_above_exact_epsilon() {
     // Balle, Wang, arXiv 1805.06530, theorem 8: δ(ε) = Φ(1/2σ − εσ) − e^ε Φ(−1/2σ − εσ).
     let phi = |x: f64| 0.5 * libm::erfc(-x / 2f64.sqrt());
     for sigma in [0.5, 1.0, 3.0, 20.0] {
@@ -124,8 +129,9 @@ fn swept(event: &Event, steps: u64, delta: f64) -> f64 {
     least
 }
 
+// In ordinary training, the grid of orders loses less than 0.5 %.
 #[test]
-fn the_orders_lose_less_than_half_a_percent_in_ordinary_training() {
+fn order_grid_loses_below_half_percent() {
     for (rate, multiplier, steps, delta) in [
         (1e-3, 0.5, 1000, 1e-6),
         (4e-3, 0.7, 5000, 1e-5),
@@ -145,8 +151,9 @@ fn the_orders_lose_less_than_half_a_percent_in_ordinary_training() {
     }
 }
 
+// The search between orders loses less than 0.5 %, even at a steep change.
 #[test]
-fn the_search_between_orders_loses_less_than_half_a_percent_also_at_a_cliff() {
+fn order_search_loses_below_half_percent() {
     for (rate, multiplier, steps, delta) in [
         (1e-3, 5.0, 9, 1e-7),
         (1e-3, 2.5, 81, 1e-5),
@@ -168,8 +175,9 @@ fn the_search_between_orders_loses_less_than_half_a_percent_also_at_a_cliff() {
     }
 }
 
+// Extreme inputs give a valid bound or infinity, and never NaN.
 #[test]
-fn extremes_give_a_valid_bound_or_infinity_and_never_nan() {
+fn extreme_inputs_are_never_nan() {
     for numerator in [0, 1, 2, 1 << 30, 1 << 52, (1 << 53) - 1, 1 << 53] {
         let rate = Rate::from_numerator(numerator).unwrap();
         for multiplier in [5e-324, 1e-200, 1e-4, 1e-3, 0.01, 0.05, 0.2, 1e3, 1e8, 1e160, f64::MAX] {
@@ -200,8 +208,9 @@ fn extremes_give_a_valid_bound_or_infinity_and_never_nan() {
     }
 }
 
+// Upward functions are at least the true value, and at most six units above it.
 #[test]
-fn upward_functions_are_at_least_the_true_value_and_within_six_units_above() {
+fn upward_rounding_is_within_six_ulps() {
     for row in rows(UPWARD) {
         let (argument, below): (f64, f64) = (row[1].parse().unwrap(), row[2].parse().unwrap());
         let ours = match row[0] {
@@ -223,8 +232,9 @@ fn upward_functions_are_at_least_the_true_value_and_within_six_units_above() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
+    // Epsilon grows with the steps, the sampling rate and the inverse noise multiplier.
     #[test]
-    fn epsilon_grows_with_steps_rate_and_inverse_multiplier(
+    fn epsilon_is_monotone(
         numerator in 1u64..1 << 53, log_sigma in -1.0f64..3.5, steps in 1u64..100_000, log_delta in -30.0f64..-3.0,
     ) {
         // Quadrature is within 1e-8 above the truth, not monotone to the last bit.
@@ -241,7 +251,7 @@ proptest! {
     }
 
     #[test]
-    fn a_sum_by_logarithms_is_at_least_the_plain_sum(terms in prop::collection::vec(1e-30f64..1e30, 0..20)) {
+    fn log_sum_is_at_least_plain_sum(terms in prop::collection::vec(1e-30f64..1e30, 0..20)) {
         let mut sum = up::LogSum::EMPTY;
         let mut plain = 0.0;
         for &term in &terms {

@@ -212,8 +212,9 @@ fn every_method<M: Memory>() -> [(&'static str, usize, Trained); 19] {
     ]
 }
 
+// Every method runs in the documented memory, and with the bits of every other storage.
 #[test]
-fn every_method_runs_in_memory_of_the_size_that_its_page_says_with_the_bits_of_any_other() {
+fn methods_use_documented_memory() {
     let (device, host) = (every_method::<Arrays>(), every_method::<Vectors>());
     for ((name, words, (params, bytes)), (_, _, (expected, _))) in device.iter().zip(&host) {
         assert_eq!(params, expected, "{name}");

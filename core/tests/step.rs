@@ -70,8 +70,9 @@ fn gradients() -> impl Strategy<Value = Vec<Vec<f32>>> {
 }
 
 proptest! {
+    // The release does not depend on the order of samples, or on their shards.
     #[test]
-    fn the_release_does_not_depend_on_the_order_or_the_sharding_of_samples(
+    fn release_ignores_order_and_shards(
         samples in gradients(), at in 0usize..12, seed in any::<u64>(),
     ) {
         let step = plain(exact::<i64>(1.0), 1.0, 4);
@@ -103,8 +104,9 @@ proptest! {
         prop_assert_eq!(bits(&without), bits(&release(&step, &with, 5, &generator, 1)));
     }
 
+    // The divisor is the expected batch size, for any realised batch.
     #[test]
-    fn the_divisor_is_the_expected_batch_whatever_came(samples in gradients()) {
+    fn divisor_is_expected_batch(samples in gradients()) {
         // Noise of one unit on a grid of 2^20: what is left is the sum over the declared size.
         let step = plain(DiscreteGaussian::<i64>::new(Grid::new(20).unwrap(), 1).unwrap(), 1e6, 7);
         let mean = release(&step, &samples, 5, &ChaCha20::<1>::simulation(3), 1);
@@ -117,7 +119,7 @@ proptest! {
     /// Adversarial samples: many equal coordinates, one coordinate, huge, tiny. In grid units, with the noise of the same
     /// address taken off, so exactly; the sum of the others must not move at all.
     #[test]
-    fn one_sample_more_moves_the_sum_by_at_most_the_clip(
+    fn added_sample_moves_sum_by_at_most_clip(
         others in gradients(), kind in 0usize..5, size in -6i32..7,
     ) {
         let x = 10f32.powi(size);
@@ -142,8 +144,9 @@ proptest! {
         prop_assert_eq!(bits(&narrow), bits(&wide));
     }
 
+    // Adding evaluation points one by one equals adding their weighted sum.
     #[test]
-    fn points_mixed_one_by_one_are_what_the_weighted_sum_is(grad in prop::collection::vec(-3f32..3.0, 5)) {
+    fn eval_points_combine_to_weighted_sum(grad in prop::collection::vec(-3f32..3.0, 5)) {
         let step = plain(exact::<i64>(1.0), 1.0, 4);
         let generator = ChaCha20::<1>::simulation(3);
         let (mut state, mut ledger, mut buffer) = (state::<SumWord<i64>>(5), Ledger::volatile(1), [9f32; 5]);
@@ -169,7 +172,7 @@ fn spread(means: &[f32], clip: f32, expected_batch: u32) -> f64 {
 /// draws, whose standard deviation has a relative standard error of 0.35 %: the bound is 6 of them, and a control 3 % off either way
 /// must fail it.
 #[test]
-fn an_empty_batch_releases_noise_of_multiplier_times_clip_over_batch() {
+fn empty_batch_releases_declared_noise() {
     fn check<M: Mechanism>(mechanism: M, generator: &impl Generator) {
         let (clip, batch) = (0.3, 8);
         let step = plain(mechanism, clip, batch);
@@ -183,8 +186,9 @@ fn an_empty_batch_releases_noise_of_multiplier_times_clip_over_batch() {
     check(ContinuousGaussian::new(1.3).unwrap(), &ChaCha20::<4>::simulation(3));
 }
 
+// No two blocks of noise are equal over steps, chunks and keys.
 #[test]
-fn no_two_blocks_of_noise_are_equal_over_steps_chunks_and_keys() {
+fn noise_blocks_are_unique() {
     let step = plain(exact::<i64>(1.0), 1.0, 1);
     let mut blocks = std::collections::HashSet::new();
     for seed in 0..3 {
@@ -196,15 +200,16 @@ fn no_two_blocks_of_noise_are_equal_over_steps_chunks_and_keys() {
 }
 
 #[test]
-fn what_is_released_lies_on_the_declared_grid() {
+fn release_lies_on_declared_grid() {
     let step = plain(exact::<i64>(1.0), 1.0, 1);
     for x in release(&step, &[vec![0.1; 64]], 64, &ChaCha20::<1>::simulation(1), 3) {
         assert_eq!((x * (1 << 20) as f32).fract(), 0.0);
     }
 }
 
+// The number of released steps is the number of charged steps, and never exceeds the budget.
 #[test]
-fn the_number_of_steps_released_is_the_number_paid_and_never_more_than_the_budget() {
+fn released_steps_equal_charged_steps() {
     let step = plain(exact::<i64>(1.0), 1.0, 1);
     let (mut state, mut ledger) = (state::<SumWord<i64>>(2), Ledger::volatile(2));
     for number in 0..2 {
@@ -214,8 +219,9 @@ fn the_number_of_steps_released_is_the_number_paid_and_never_more_than_the_budge
     assert!(matches!(step.open(&mut state, &mut ledger), Err(OpenError::BudgetSpent)));
 }
 
+// A failed call releases nothing and wipes the sum.
 #[test]
-fn a_failed_call_releases_nothing_and_wipes_the_sum() {
+fn failed_call_releases_nothing() {
     let step = plain(exact::<i64>(1.0), 1.0, 1);
     let (mut state, mut ledger) = (state::<SumWord<i64>>(3), Ledger::volatile(9));
     let mut open = step.open(&mut state, &mut ledger).unwrap();
@@ -230,7 +236,7 @@ fn a_failed_call_releases_nothing_and_wipes_the_sum() {
 
 /// `mem::forget` runs no destructor: the words stay, and the next step and the next shard wipe them before anything is added.
 #[test]
-fn what_a_forgotten_step_or_shard_left_is_in_no_release() {
+fn forgotten_step_or_shard_is_wiped() {
     fn check<M: Mechanism>(mechanism: M, is_zero: impl Fn(M::Word) -> bool) {
         let (step, generator, sample) =
             (plain(mechanism, 1.0, 1), ChaCha20::<1>::simulation(3), [0.5f32, -0.25, 0.125]);
@@ -331,7 +337,7 @@ fn a_shard_of_another_step_is_not_merged() {
 
 /// A unit of a finer grid, or of a smaller clip, would be worth more in the sum than one sample may add.
 #[test]
-fn a_shard_of_another_configuration_is_not_merged() {
+fn shard_of_other_step_is_error() {
     let coarse = DiscreteGaussian::<i64>::with_multiplier(Grid::new(8).unwrap(), 1.0).unwrap();
     for other in [plain(exact(1.0), 1.0, 1), plain(coarse, 0.5, 1)] {
         let (mut state, mut ledger, mut memory) = (state::<SumWord<i64>>(1), Ledger::volatile(9), [SumWord::ZERO]);
@@ -346,8 +352,9 @@ fn a_shard_of_another_configuration_is_not_merged() {
     }
 }
 
+// A float sum releases the same as its clipped samples.
 #[test]
-fn a_float_sum_releases_what_its_clipped_samples_would() {
+fn float_sum_equals_clipped_samples() {
     let step = plain(ContinuousGaussian::new(1e-3).unwrap(), 1.0, 2);
     let generator = ChaCha20::<1>::simulation(7);
     let samples = vec![vec![3.0f32, 0.0, 4.0], vec![0.5, 0.0, 0.0]];
@@ -367,8 +374,9 @@ fn a_float_sum_releases_what_its_clipped_samples_would() {
     }
 }
 
+// A float sum may exceed its bound by rounding errors, up to a relative 1e-3.
 #[test]
-fn a_float_sum_may_be_longer_by_its_roundings() {
+fn float_sum_has_rounding_tolerance() {
     let step = plain(ContinuousGaussian::new(1e-3).unwrap(), 2.0, 2);
     for (longer, accepted) in [(-1e-4, true), (0.0, true), (9e-4, true), (1.1e-3, false), (3e-3, false)] {
         let (mut state, mut ledger) = (state::<SumWord<f32>>(2), Ledger::volatile(1));
@@ -380,8 +388,9 @@ fn a_float_sum_may_be_longer_by_its_roundings() {
     }
 }
 
+// An unclipped float sum is an error and adds nothing.
 #[test]
-fn a_float_sum_that_was_not_clipped_is_refused_and_adds_nothing() {
+fn unclipped_float_sum_is_error() {
     let step = plain(ContinuousGaussian::new(1e-3).unwrap(), 1.0, 2);
     let generator = ChaCha20::<1>::simulation(7);
     let empty = release(&step, &[], 2, &generator, 1);
@@ -416,8 +425,9 @@ fn a_float_sum_that_was_not_clipped_is_refused_and_adds_nothing() {
     assert_eq!(bits(&params.map(|p| -p)), bits(&empty));
 }
 
+// The identity filter evaluates at the parameters and does not change a bit.
 #[test]
-fn the_identity_filter_wants_the_gradient_at_the_parameters_and_changes_no_bit() {
+fn identity_evaluates_at_params() {
     let params = [1.5f32, -0.0];
     let mut out = [0f32; 2];
     assert_eq!(Identity.eval_point(&(), 0, &params, &mut out), Ok(1.0));
@@ -425,8 +435,9 @@ fn the_identity_filter_wants_the_gradient_at_the_parameters_and_changes_no_bit()
     assert!(Identity.eval_point(&(), 1, &params, &mut out).is_err());
 }
 
+// The event has the multiplier that the mechanism runs.
 #[test]
-fn the_event_is_priced_at_the_multiplier_that_runs() {
+fn event_has_running_multiplier() {
     let mechanism = exact::<i64>(1.000_000_1);
     assert_eq!(mechanism.sigma(), (1 << 20) + 1);
     let event = plain(mechanism, 1.0, 1).event_at(0, Rate::ONE).unwrap();
@@ -435,7 +446,7 @@ fn the_event_is_priced_at_the_multiplier_that_runs() {
 
 /// What the accountant's bounds do not hold for has no event, and no step that a filter would pay for.
 #[test]
-fn a_sigma_too_small_to_be_priced_is_refused() {
+fn too_small_sigma_is_error() {
     let at =
         |bits: u32, sigma: u32| plain(DiscreteGaussian::<i64>::new(Grid::new(bits).unwrap(), sigma).unwrap(), 1.0, 1);
     for (bits, sigma, accepted) in

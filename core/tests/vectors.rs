@@ -197,8 +197,9 @@ impl Gradients {
     }
 }
 
+// Runs end with the parameters of the test vectors.
 #[test]
-fn runs_end_with_the_parameters_of_the_vectors() {
+fn runs_end_with_recorded_params() {
     for row in rows("run") {
         let (dim, steps, batch) = (number(row[2]), number(row[3]), number(row[4]));
         let mechanism = DiscreteGaussian::<i32>::new(Grid::new(number(row[5])).unwrap(), number(row[6])).unwrap();

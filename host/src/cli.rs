@@ -352,8 +352,9 @@ fn answer_json(value: &impl serde::Serialize) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
+    // A message is one line, even if names in a file contain line breaks.
     #[test]
-    fn a_message_is_one_line_whatever_a_file_calls_its_parts() {
+    fn message_is_one_line() {
         assert_eq!(one_line("m: No such file (os error 2); check it"), "m: No such file; check it");
         assert_eq!(one_line("m.onnx: node 'a\nb\x1b[2J\u{9b}c' \t is  refused"), "m.onnx: node 'a b [2J c' is refused");
     }

@@ -49,8 +49,9 @@ fn holds(name: &str, audit: &NeighbourAudit) {
     assert!(audit.holds && audit.cases.len() == 12);
 }
 
+// No neighbouring data set fails a check, for any shipped digit model on any backend.
 #[test]
-fn no_neighbour_breaks_a_law_of_any_shipped_digit_model_on_any_backend() {
+fn neighbours_break_no_check_on_backends() {
     for backend in backends() {
         for model in [SMALL, "digits-mlp.onnx", "digits-cnn.onnx", "digits-cnn-groupnorm.onnx"] {
             let config = TrainConfig { backend: backend.name().parse().unwrap(), ..config() };
@@ -104,8 +105,9 @@ fn methods() -> Vec<(&'static str, TrainConfig)> {
     ]
 }
 
+// The mechanism of every method is the one that the accountant charges.
 #[test]
-fn the_mechanism_of_every_method_is_the_one_that_is_priced() {
+fn mechanism_of_each_method_is_charged_one() {
     let plain = ("dp-sgd", config());
     for (name, config) in methods().into_iter().chain([plain]) {
         let run = train::prepare(&source(SMALL), config).unwrap();
@@ -125,8 +127,9 @@ fn the_mechanism_of_every_method_is_the_one_that_is_priced() {
     }
 }
 
+// The error for a precision that shows nothing names its flag.
 #[test]
-fn a_precision_that_shows_nothing_is_refused_by_its_flag() {
+fn useless_precision_error_names_flag() {
     let run = train::prepare(&source(SMALL), config()).unwrap();
     for precision in [0.0, 0.6, f64::NAN] {
         let error = mechanism(&run, MechanismOptions { precision, seed: None }, &mut |_| {}).unwrap_err();
@@ -144,8 +147,9 @@ fn no_neighbour_breaks_a_law_of_any_method() {
     }
 }
 
+// A seed determines the replay. Its cases are all changes by all synthetic samples.
 #[test]
-fn a_seed_gives_one_replay_and_its_cases_are_all_changes_of_all_samples() {
+fn replay_cases_follow_from_seed() {
     let one = replayed(SMALL, config(), 2);
     assert_eq!(one, replayed(SMALL, TrainConfig { workers: NonZeroUsize::new(1), ..config() }, 2));
     for made in [Made::Duplicate, Made::Huge, Made::Contrary, Made::Nan, Made::Infinite] {
@@ -159,8 +163,9 @@ fn a_seed_gives_one_replay_and_its_cases_are_all_changes_of_all_samples() {
     assert_eq!(replayed(SMALL, config(), 1000).steps, 12);
 }
 
+// An added sample that is almost never drawn is an error, not a passed audit.
 #[test]
-fn an_added_sample_that_is_hardly_ever_drawn_is_said_and_not_passed_over() {
+fn rarely_drawn_sample_is_error() {
     let size = Some(1 << 40);
     let rare = TrainConfig { dataset_size: size, allow_large_delta: true, batch_size: 1, epochs: 1e-9, ..config() };
     let run = train::prepare(&source(SMALL), rare).unwrap();
@@ -172,8 +177,9 @@ fn options() -> CanaryOptions {
     CanaryOptions { canaries: Canaries::Random, count: 1000, guesses: Some(300), confidence: 0.999, seed: Some(2) }
 }
 
+// A canary audit runs on every path, and repeats with its seed.
 #[test]
-fn a_canary_audit_goes_through_every_path_and_is_repeated_by_its_seed() {
+fn canary_covers_paths_and_repeats() {
     let learned = ThresholdRule::Quantile { fraction: 0.5, rate: 0.2, count_noise: 6.4 };
     let look_ahead = LookAhead::Two { gamma: 0.5 };
     for config in [

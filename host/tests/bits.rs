@@ -157,8 +157,9 @@ fn moved(backend: &dyn Backend, file: &str, graph: &Graph, n: usize, scale: f32)
     moved
 }
 
+// The bits of a sample do not depend on its row or on its chunk.
 #[test]
-fn a_samples_bits_are_its_own_in_any_row_of_any_chunk() {
+fn sample_bits_ignore_row_and_chunk() {
     for backend in backends() {
         let mut all = Vec::new();
         for file in SHIPPED.iter().chain(&EXPORTS) {
@@ -174,8 +175,9 @@ fn a_samples_bits_are_its_own_in_any_row_of_any_chunk() {
     }
 }
 
+// The bits of a sample depend on that sample alone, in the models without weights.
 #[test]
-fn a_samples_bits_are_its_own_in_the_models_without_weights() {
+fn sample_bits_are_own_in_skeletons() {
     let rows = |name: &str| match name {
         "resnet18-groupnorm" | "wrn-16-4-groupnorm" => 3,
         "vit-tiny" => 5,

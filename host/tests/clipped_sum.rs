@@ -58,8 +58,9 @@ fn methods() -> Vec<Method> {
     ]
 }
 
+// Training on clipped sums equals training on clipped gradients, except for rounding.
 #[test]
-fn training_on_clipped_sums_is_training_on_clipped_gradients_but_for_rounding() {
+fn clipped_sums_match_clipped_gradients() {
     for backend in backends() {
         let choice: Choice = backend.name().parse().unwrap();
         for method in methods() {
@@ -76,8 +77,9 @@ fn training_on_clipped_sums_is_training_on_clipped_gradients_but_for_rounding() 
     }
 }
 
+// The number of workers does not change a bit of clipped sums.
 #[test]
-fn the_number_of_workers_moves_no_bit_of_clipped_sums() {
+fn clipped_sums_ignore_worker_count() {
     for backend in backends() {
         let choice: Choice = backend.name().parse().unwrap();
         let source = source("digits-mlp.onnx");
@@ -90,16 +92,18 @@ fn the_number_of_workers_moves_no_bit_of_clipped_sums() {
     }
 }
 
+// The report states that clipped sums are not exact.
 #[test]
-fn a_report_says_that_clipped_sums_are_not_exact() {
+fn report_marks_clipped_sums_inexact() {
     let (run, outcome) = train(&source("digits-mlp.onnx"), config(Choice::Tract, Readout::ClippedSum));
     let report = TrainReport::new(&run, &outcome);
     assert!(report.to_json().contains("float, clipped by the backend") && report.to_json().contains("NOT exact"));
     assert!(report.to_string().contains("clipped by the backend: not exact"));
 }
 
+// Clipped sums are an error if their bound does not hold.
 #[test]
-fn clipped_sums_are_refused_where_their_bound_would_not_hold() {
+fn clipped_sums_need_a_valid_bound() {
     let source = source("digits-mlp.onnx");
     let refused = |config: TrainConfig, word: &str| {
         let error = train::prepare(&source, config).err().expect("refused").to_string();

@@ -83,8 +83,9 @@ fn digests(comparison: &Value) -> Vec<(Value, Value)> {
     runs.iter().map(|run| (run["flags"].clone(), run["params_digest"].clone())).collect()
 }
 
+// A comparison writes a table, a page and figures, and resumes after a stop.
 #[test]
-fn a_comparison_gives_a_table_a_page_and_figures_and_goes_on_after_a_stop() {
+fn writes_outputs_and_resumes() {
     let case = Case::new(SMALL);
     let output = case.run(&["--jobs", "1"]);
     let (text, progress) = (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output));
@@ -168,8 +169,9 @@ fn equation_6_is_a_column_and_is_priced() {
     }
 }
 
+// A rejected method is shown with its reason and does not stop the others.
 #[test]
-fn a_refused_method_is_shown_with_its_reason_and_stops_no_other() {
+fn rejected_method_is_shown_and_skipped() {
     let text = SMALL
         .replace("lr = [0.05, 1]", "lr = 0.5\nthreshold = \"percentile\"\ncount-noise-multiplier = 0.5")
         .replace("[3, 8]", "3");
@@ -200,8 +202,9 @@ fn a_refused_method_is_shown_with_its_reason_and_stops_no_other() {
     assert!(output.stdout.is_empty() && !case.out.exists());
 }
 
+// The error for an invalid file names table and key before anything runs.
 #[test]
-fn a_file_at_fault_is_named_with_its_table_and_key_before_anything_runs() {
+fn invalid_file_error_names_table_and_key() {
     let change = |from: &str, to: &str| {
         assert!(SMALL.contains(from));
         SMALL.replace(from, to)
@@ -330,8 +333,9 @@ fn jobs_do_not_change_the_figures() {
     assert_eq!(with(&open, "1"), with(&open, "5"));
 }
 
+// Resumed runs are charged again, and the output says so.
 #[test]
-fn resumed_runs_are_charged_again_and_say_so() {
+fn resumed_runs_are_charged_again() {
     let folder = tempfile::tempdir().unwrap();
     let budget = folder.path().join("budget.json");
     let damper = |args: &[&str]| {

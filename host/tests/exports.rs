@@ -182,8 +182,9 @@ fn bag(shape: &[usize]) -> usize {
     shape.iter().product()
 }
 
+// The trained set equals the named parameters of the source.
 #[test]
-fn the_trained_set_is_that_of_named_parameters() {
+fn trained_set_is_named_parameters() {
     let mut wrong = Vec::new();
     let compared = |file: &String| OTHER.iter().all(|(other, _)| other != file || other.starts_with("timm"));
     for file in files().into_iter().filter(compared) {
@@ -379,8 +380,9 @@ fn derived(file: &str) -> Result<(Graph, GradGraph), String> {
     Ok((graph, grad))
 }
 
+// The per-sample gradients match those of the source.
 #[test]
-fn per_sample_gradients_are_those_of_the_source() {
+fn gradients_match_source() {
     let backends = backends();
     let mut wrong = Vec::new();
     for file in files() {
@@ -415,8 +417,9 @@ fn forward(backend: &dyn Backend, model: &ModelProto, grad: &GradGraph, network:
     run(session.as_mut(), &[TensorRef::I64(ids)]).remove(0)
 }
 
+// A tied weight is written once, and all its uses read it.
 #[test]
-fn a_tied_weight_is_written_once_and_all_its_uses_read_it() {
+fn tied_weight_is_written_once() {
     for file in ["torch-gpt.opset17.torchscript.onnx", "torch-gpt.opset18.dynamo.onnx"] {
         let model = load(file);
         let (graph, grad) = derived(file).unwrap();
@@ -441,8 +444,9 @@ fn a_tied_weight_is_written_once_and_all_its_uses_read_it() {
     }
 }
 
+// Layers that are copies of one layer are one parameter set unless they are untied.
 #[test]
-fn layers_that_are_copies_of_one_are_one_until_they_are_untied() {
+fn copied_layers_are_one_unless_untied() {
     let count = |options: &GraphOptions| {
         let all = initializers(&load("torch-encoder.opset18.dynamo.onnx"), options).unwrap();
         let size = |shape: &[usize]| shape.iter().product::<usize>();

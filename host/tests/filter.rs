@@ -95,8 +95,9 @@ fn the_properties_are_those_of_the_tables() {
     }
 }
 
+// The variance of filtered noise has the known value at each step.
 #[test]
-fn the_noise_falls_from_one_step_to_the_next() {
+fn noise_variance_has_known_values() {
     let of = |name: &str, step: usize| {
         analysis(name).noise_std.iter().find(|at| at.step == step).map(|at| at.std.powi(2)).unwrap()
     };
@@ -117,8 +118,9 @@ fn the_flags_give_the_same_filter_back() {
     }
 }
 
+// A name, its coefficients and their quotients give the same filter.
 #[test]
-fn a_name_its_coefficients_and_their_quotients_are_one_filter() {
+fn name_and_coefficients_are_one_filter() {
     let named = json(&["d1v2"]);
     assert_eq!((named["name"].as_str(), named["order"].as_u64()), (Some("d1v2"), Some(1)));
     for args in [
@@ -175,8 +177,9 @@ fn a_design_has_its_cutoff_and_runs() {
     assert!(text(&run(&["--help"])).contains("--cutoff"));
 }
 
+// The error for a filter that cannot run shows its poles.
 #[test]
-fn a_filter_that_cannot_run_is_refused_with_its_poles() {
+fn invalid_filter_error_shows_poles() {
     refused(&["--a=-1.1", "--b=0.1"], 2, &["--a=-1.1", "unit circle", "1.1000 (modulus 1.1000)"]);
     refused(&["--a=0.5,1.2", "--b=1"], 2, &["-0.2500 +/- 1.0665i (modulus 1.0954)", "unit circle"]);
     refused(&["--a=-1", "--b=1"], 2, &["modulus 1.0000", "move every pole"]);

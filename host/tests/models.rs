@@ -278,36 +278,36 @@ fn every_model_without_weights_is_compared() {
 }
 
 #[test]
-fn gradients_of_the_cifar_cnn_are_those_of_pytorch() {
+fn cifar_cnn_gradients_match_pytorch() {
     check("cifar-cnn");
 }
 
 #[test]
-fn gradients_of_the_five_layer_cnn_are_those_of_pytorch() {
+fn cifar_cnn5_gradients_match_pytorch() {
     check("cifar-cnn5");
 }
 
 #[test]
-fn gradients_of_the_resnet_are_those_of_pytorch() {
+fn resnet_gradients_match_pytorch() {
     check("resnet18-groupnorm");
 }
 
 #[test]
-fn gradients_of_the_wide_resnet_are_those_of_pytorch() {
+fn wide_resnet_gradients_match_pytorch() {
     check("wrn-16-4-groupnorm");
 }
 
 #[test]
-fn gradients_of_the_vision_transformer_are_those_of_pytorch() {
+fn vit_gradients_match_pytorch() {
     check("vit-tiny");
 }
 
 #[test]
-fn gradients_of_the_text_classifier_are_those_of_pytorch() {
+fn text_classifier_gradients_match_pytorch() {
     check("bert-tiny");
 }
 
 #[test]
-fn gradients_of_the_language_model_are_those_of_pytorch() {
+fn language_model_gradients_match_pytorch() {
     check("gpt-small");
 }

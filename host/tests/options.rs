@@ -67,8 +67,9 @@ fn adaptive_fir_filters_released_gradients() {
     assert_eq!(priced(fir(2, 0.9)), priced(config()), "post-processing costs nothing");
 }
 
+// Without bias correction, the first step is scaled by b_0.
 #[test]
-fn without_bias_correction_the_first_step_is_scaled() {
+fn uncorrected_first_step_is_scaled() {
     let one = |filter| params(TrainConfig { epochs: 0.01, ..filtered(filter) });
     let start = trained(config()).0.params;
     let (corrected, raw) = (one(FilterChoice::Iir(momentum())), one(FilterChoice::Uncorrected(momentum())));
@@ -132,7 +133,7 @@ fn average_is_of_released_parameters() {
 
 /// Samples without a number in their gradient raise the percentile, where they are counted.
 #[test]
-fn non_finite_samples_are_counted_where_asked_for() {
+fn non_finite_samples_count_on_request() {
     let rule = ThresholdRule::Percentile { fraction: 0.5, count_noise: Some(0.5), range: 8.0 };
     let run = |count_non_finite, broken: bool| {
         let config = with(|config| {
@@ -184,7 +185,7 @@ fn clt_noise_meets_the_budget() {
 
 /// Equation 6 sets the noise, and the accountant prices it.
 #[test]
-fn equation_6_sets_noise_and_claims_no_epsilon() {
+fn equation_6_sets_noise_but_not_epsilon() {
     let of = |epsilon, schedule| {
         let config = with(|config| {
             config.budget = Budget::Equation6(epsilon);

@@ -64,8 +64,9 @@ fn signed(mut pack: Vec<u8>) -> Vec<u8> {
     pack
 }
 
+// On every backend, a recording ends with the parameters of the run.
 #[test]
-fn a_recording_ends_with_the_parameters_of_the_run_on_every_backend() {
+fn recording_ends_with_params_of_run() {
     for backend in backends() {
         for model in [SMALL, "digits-mlp.onnx", "digits-cnn.onnx"] {
             let config = TrainConfig { backend: backend.name().parse().unwrap(), ..config() };
@@ -77,8 +78,9 @@ fn a_recording_ends_with_the_parameters_of_the_run_on_every_backend() {
     }
 }
 
+// The recording of every method plays to the digests of the run.
 #[test]
-fn a_recording_of_every_method_is_played_to_the_digests_of_the_run() {
+fn recordings_match_digests_of_methods() {
     let mut digests = vec![];
     for (name, config) in methods() {
         let (params, _, pack) = record(SMALL, config);
@@ -118,8 +120,9 @@ static RECORDED: LazyLock<Recorded> = LazyLock::new(|| {
     Recorded { params, pack, steps }
 });
 
+// A flipped bit of a gradient is located between its checkpoints.
 #[test]
-fn a_bit_of_a_gradient_that_was_flipped_is_found_between_its_checkpoints() {
+fn flipped_bit_is_located_by_checkpoint() {
     let Recorded { params, pack, steps } = &*RECORDED;
     for (step, sample, after, by) in [(0, 0, 0, 10), (9, 5, 0, 10), (10, 1, 10, 20), (13, 20, 10, 20), (22, 3, 20, 23)]
     {
@@ -145,8 +148,9 @@ fn a_bit_of_a_gradient_that_was_flipped_is_found_between_its_checkpoints() {
     }
 }
 
+// A seed gives one recording for any number of workers.
 #[test]
-fn a_seed_gives_one_recording_whatever_the_number_of_workers() {
+fn seed_fixes_recording_for_any_workers() {
     let pack = &RECORDED.pack;
     let sgd = Rule::default().into();
     for workers in [1, 3] {
@@ -157,7 +161,7 @@ fn a_seed_gives_one_recording_whatever_the_number_of_workers() {
 
 /// 1,437 samples of 2^20 units are below 2^31, of 2^21 they are not.
 #[test]
-fn sums_are_recorded_as_narrow_where_nothing_can_leave_them() {
+fn recording_is_i32_if_nothing_overflows() {
     for (grid_bits, multiplier, kind) in [(20, 0.5, 0), (20, 25.0, 0), (20, 40.0, 1), (21, 0.5, 1), (16, 40.0, 0)] {
         let config = TrainConfig { grid_bits, budget: Budget::NoiseMultiplier(multiplier), epochs: 0.1, ..config() };
         let (params, _, pack) = record(SMALL, config);
@@ -166,8 +170,9 @@ fn sums_are_recorded_as_narrow_where_nothing_can_leave_them() {
     }
 }
 
+// A private recording holds the key, and a simulated one holds the seed.
 #[test]
-fn a_private_recording_holds_the_key_and_one_of_a_seed_the_seed() {
+fn recording_holds_key_or_seed() {
     let (_, _, private) = record(SMALL, TrainConfig { seed: None, epochs: 0.1, ..config() });
     let pack = &RECORDED.pack;
     let kind = MECHANISM - 4 - 9;
@@ -179,8 +184,9 @@ fn a_private_recording_holds_the_key_and_one_of_a_seed_the_seed() {
     assert_eq!(play(&signed(other), LIMIT, |_| {}).unwrap().summary.differ, 1);
 }
 
+// A recording omits rows that do not contribute.
 #[test]
-fn rows_that_contribute_nothing_are_not_in_a_recording() {
+fn recording_omits_rows_without_effect() {
     let folder = tempfile::tempdir().unwrap();
     let rows: String = (0..200).map(|row| format!("0.5,{}\n", row % 2)).collect();
     fs::write(folder.path().join("rows.csv"), rows).unwrap();
@@ -224,8 +230,9 @@ fn refusal(model: &str, config: TrainConfig) -> String {
     message
 }
 
+// A run that cannot be recorded is an error before anything is released.
 #[test]
-fn what_a_recording_cannot_hold_is_refused_by_name_before_anything_is_released() {
+fn unrecordable_run_is_error_before_release() {
     let of = |change: &dyn Fn(&mut TrainConfig)| {
         let mut config = config();
         change(&mut config);
@@ -324,8 +331,9 @@ fn options_without_a_field_are_refused() {
     }
 }
 
+// The error for a recording above its limit shows the expected size.
 #[test]
-fn a_recording_above_its_limit_is_refused_with_the_size_that_is_expected() {
+fn size_limit_error_shows_expected_size() {
     let folder = tempfile::tempdir().unwrap();
     let with = |limit| {
         let record = Some(Record { file: folder.path().join("run.pack"), limit, resumed: false });
@@ -351,8 +359,9 @@ fn a_file_that_is_there_is_not_written_over() {
     assert_eq!(fs::read(&file).unwrap(), b"mine");
 }
 
+// If a recording cannot start, the run stops before its first step.
 #[test]
-fn a_recording_that_cannot_be_begun_stops_the_run_before_its_first_step() {
+fn failed_recording_stops_before_first_step() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("no such folder/run.pack");
     let run = train::prepare(&source(SMALL), recorded_in(&file, config())).unwrap();
@@ -367,7 +376,7 @@ proptest! {
 
     /// A recording of one step, changed and signed again, or cut.
     #[test]
-    fn a_recording_that_was_changed_is_played_or_refused_and_one_that_was_cut_is_refused(
+    fn changed_recording_plays_or_is_error(
         changes in prop::collection::vec((0usize..200, any::<u8>()), 1..5), cut in any::<prop::sample::Index>(),
     ) {
         static SHORT: LazyLock<Vec<u8>> =

@@ -131,8 +131,9 @@ fn others() -> Vec<(&'static str, TrainConfig)> {
     ]
 }
 
+// Every method resumes with the bits of an uninterrupted run.
 #[test]
-fn resumed_runs_of_every_method_have_their_bits() {
+fn every_method_resumes_with_same_bits() {
     for (name, config) in methods().into_iter().chain(others()) {
         let run = train::prepare(&source(SMALL), config).unwrap();
         let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -174,8 +175,9 @@ fn killed(folder: &Path, run: &Run, saved: u32) {
     assert_eq!(paid(folder), u64::from(saved + 3));
 }
 
+// A float run that resumes with other workers loses its charged steps.
 #[test]
-fn other_workers_of_floats_lose_charged_steps() {
+fn other_float_workers_lose_charged_steps() {
     let floats = |workers| TrainConfig {
         noise: Noise::Continuous,
         workers: NonZeroUsize::new(workers),
@@ -210,7 +212,7 @@ fn other_workers_of_floats_lose_charged_steps() {
 
 /// A state from before a move is not taken up where the run was before, for steps were taken since with the same numbers.
 #[test]
-fn no_state_of_another_place_survives_a_move() {
+fn state_is_invalid_after_move() {
     let run = |workers| {
         let workers = NonZeroUsize::new(workers);
         train::prepare(&source(SMALL), TrainConfig { noise: Noise::Continuous, workers, ..config() }).unwrap()

@@ -166,7 +166,7 @@ fn a_step_sums_each_drawn_sample_once() {
 
 /// Gradients are clipped one by one, not a chunk's mean: the sum has the same bits in every shape.
 #[test]
-fn the_sum_does_not_depend_on_the_physical_batch() {
+fn sum_does_not_depend_on_physical_batch() {
     // Norms below and above the clip, several samples a coordinate.
     let rows: Vec<Row> = (0..ROWS).map(|at| Row::Unit(at / 3, (1 + at) as f32 / 65536.0)).collect();
     let wanted = train(&rows, config(4)).1;
@@ -178,7 +178,7 @@ fn the_sum_does_not_depend_on_the_physical_batch() {
 
 /// All samples point the same way, which is the worst case for a clip of anything but one sample's gradient.
 #[test]
-fn one_sample_moves_the_sum_by_at_most_the_clip() {
+fn sample_moves_sum_by_at_most_clip() {
     let rows = [Row::Unit(3, 1.0); ROWS];
     for shape in SHAPES {
         let (run, all) = train(&rows, in_shape(shape, config(1)));
@@ -230,7 +230,7 @@ fn scaled() -> Vec<(&'static str, TrainConfig)> {
 /// divisor, the noise, the learning rate, the threshold and the number of steps stay what they are. The rows are null, so the
 /// output is noise alone, times every scale.
 #[test]
-fn no_output_scale_depends_on_the_dataset_size() {
+fn output_scales_ignore_dataset_size() {
     for (name, config) in scaled() {
         // At a rate of 1 the expected batch of one row more would be one more.
         for batch in [BATCH, ROWS as u32] {

@@ -262,8 +262,9 @@ fn check(case: &Case, backend: &dyn Backend) -> f64 {
     worst
 }
 
+// Per-sample losses and gradients match PyTorch.
 #[test]
-fn per_sample_losses_and_gradients_are_those_of_pytorch() {
+fn losses_and_gradients_match_pytorch() {
     for backend in backends() {
         let cases = cases();
         let failed = cases.iter().filter(|case| {
@@ -278,8 +279,9 @@ fn per_sample_losses_and_gradients_are_those_of_pytorch() {
     }
 }
 
+// The trained set equals the named parameters of the source.
 #[test]
-fn the_trained_set_is_that_of_named_parameters() {
+fn trained_set_is_named_parameters() {
     for case in &cases() {
         let vectors = Vectors::read(case.vectors);
         let grad = grad_graph(case.file, case.loss.clone());
@@ -321,8 +323,9 @@ fn every_file_is_compared_or_refused() {
     }
 }
 
+// The error for a model that cannot be trained is one line and names the cause.
 #[test]
-fn what_cannot_be_trained_is_refused_in_one_line_that_names_it() {
+fn untrainable_model_error_is_one_line() {
     for (file, words) in REFUSED {
         let error = graph(file, &GraphOptions::default()).expect_err(file);
         assert!(!error.contains('\n'), "{error}");
@@ -332,8 +335,9 @@ fn what_cannot_be_trained_is_refused_in_one_line_that_names_it() {
     }
 }
 
+// A dynamic axis with a fixed size is accepted.
 #[test]
-fn a_dynamic_axis_that_is_fixed_is_no_longer_refused() {
+fn fixed_dynamic_axis_is_accepted() {
     for exporter in ["torchscript", "dynamo"] {
         let shape = vec![("axis2".into(), 8), ("axis3".into(), 9)];
         let options = GraphOptions { shape, ..GraphOptions::default() };

@@ -119,8 +119,9 @@ fn check_figures(out: &Path, source: &Source, report: &TrainReport, rows: usize)
     }
 }
 
+// The written model has the reported metrics in every runtime.
 #[test]
-fn the_written_model_has_the_reported_figures_in_every_runtime() {
+fn model_has_reported_metrics_everywhere() {
     for trainer in backends() {
         for model in ["digits-mlp.onnx", "digits-cnn.onnx", "digits-cnn-groupnorm.onnx"] {
             let root = tempfile::tempdir().unwrap();
@@ -133,8 +134,9 @@ fn the_written_model_has_the_reported_figures_in_every_runtime() {
     }
 }
 
+// An export of either exporter is trained under its own names.
 #[test]
-fn an_export_of_either_kind_comes_back_trained_under_its_own_names() {
+fn export_keeps_its_own_names() {
     for file in [
         "exports/digits-cnn-groupnorm.torchscript.onnx",
         "exports/digits-cnn-groupnorm.dynamo.onnx",
@@ -176,8 +178,9 @@ fn fixed_batch_export_takes_any_batch_after() {
     }
 }
 
+// A seed determines every bit, for any number of workers.
 #[test]
-fn a_seed_decides_every_bit_whatever_the_number_of_workers() {
+fn seed_fixes_every_bit_for_any_workers() {
     for backend in backends() {
         let choice = choice(backend.as_ref());
         let source = source("digits-cnn-groupnorm.onnx");
@@ -197,8 +200,9 @@ fn two_runs_without_a_seed_differ() {
     assert_ne!(digest(&source, private()), digest(&source, private()));
 }
 
+// Training one parameter leaves the others unchanged.
 #[test]
-fn training_one_parameter_leaves_the_frozen_ones_as_they_were() {
+fn frozen_parameters_do_not_change() {
     for only in ["conv1.weight", "norm2.bias", "fc.weight"] {
         let graph = GraphOptions { train: vec![only.into()], ..GraphOptions::default() };
         let all = train::prepare(&source("digits-cnn-groupnorm.onnx"), config(Choice::Tract)).unwrap();

@@ -74,8 +74,9 @@ mod tests {
         assert_eq!(crc(&[1, 2, 3, 4, 5, 6, 7]), 0xe07d_0198);
     }
 
+    // Every change of up to three bits is detected.
     #[test]
-    fn no_change_of_up_to_three_bits_goes_unnoticed() {
+    fn detects_up_to_three_bit_flips() {
         let words = [0x6a6e_6c31, 17, 0x89ab_cdef, 0x0123_4567, 0, 0x3ff0_0000, 18];
         let whole = crc(&words);
         // A CRC is linear: a pattern of errors is noticed or not whatever the words are.

@@ -53,8 +53,9 @@ const fn fold(mut hash: u64, mut bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
+    // The fingerprint depends on every item, its position and its length.
     #[test]
-    fn every_item_its_place_and_its_length_count() {
+    fn items_order_and_length_count() {
         let run = Configuration::of_ledger(10);
         assert_ne!(run, Configuration::of_ledger(11));
         assert_ne!(run.with(b"ab").with(b"c"), run.with(b"a").with(b"bc"));
@@ -66,8 +67,9 @@ mod tests {
         }
     }
 
+    // The fingerprint is FNV-1a over the items and their lengths.
     #[test]
-    fn the_fingerprint_is_fnv_1a_of_items_and_their_lengths() {
+    fn fingerprint_is_fnv_1a_of_items() {
         // Computed elsewhere, over b"ledger", its length as 8 bytes, b"\x0a\0\0\0" and its length.
         assert_eq!(Configuration::of_ledger(10).fingerprint, 0x5191_9578_a0f1_4524);
     }

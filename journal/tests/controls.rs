@@ -116,20 +116,23 @@ impl<const WRONG: u8> ReadStore for Log<WRONG> {
     }
 }
 
+// The checks detect a journal that releases before it persists.
 #[test]
-fn a_journal_that_releases_before_it_persists_is_found_out() {
+fn detects_release_before_persist() {
     let broken = broken::<Log<RELEASES_FIRST>>(|_| ());
     assert!(broken.iter().any(|law| law.contains("paid fell")), "{broken:?}");
 }
 
+// The checks detect a journal that erases before it copies.
 #[test]
-fn a_journal_that_erases_before_it_copies_is_found_out() {
+fn detects_erase_before_copy() {
     let broken = broken::<Log<ERASES_FIRST>>(|_| ());
     assert!(broken.iter().any(|law| law.contains("paid fell")), "{broken:?}");
 }
 
+// The checks detect a journal that trusts a torn word.
 #[test]
-fn a_journal_that_believes_a_word_that_was_cut_is_found_out() {
+fn detects_trust_in_torn_word() {
     let broken = broken::<Log<BELIEVES>>(|_| ());
     assert!(broken.iter().any(|law| law.contains("paid fell")), "{broken:?}");
 }

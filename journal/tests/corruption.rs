@@ -178,8 +178,9 @@ proptest! {
         prop_assert_eq!(provisioned.err(), if blank { None } else { Some(JournalError::Occupied) });
     }
 
+    // A damaged snapshot falls back to the one before, or to none.
     #[test]
-    fn a_damaged_snapshot_is_the_one_before_or_none(
+    fn damaged_snapshot_falls_back(
         saves in 1u32..6, bits in prop::collection::vec(0usize..4 * 4096, 1..40),
     ) {
         let flash = Chip::erased(4, 1);
@@ -202,8 +203,9 @@ proptest! {
     }
 }
 
+// A journal of another configuration is an error.
 #[test]
-fn a_journal_of_another_configuration_is_refused() {
+fn other_configuration_is_error() {
     let flash = paid(9, 2);
     for other in [run().with(b"x"), Configuration::of_ledger(1001), Configuration::of_filter(8, 1.0, 1e-5)] {
         assert_eq!(Journal::open(flash.clone(), other).unwrap_err(), JournalError::OtherConfiguration);
@@ -219,8 +221,9 @@ fn a_journal_of_another_configuration_is_refused() {
     assert_eq!(journal.record(), record(9));
 }
 
+// A ledger that lost charges is an error.
 #[test]
-fn a_ledger_that_forgot_its_payments_is_refused() {
+fn ledger_without_its_charges_is_error() {
     let mut journal = Journal::open(paid(9, 2), run()).unwrap();
     for paid in [0, 1, 9] {
         assert_eq!(journal.persist(record(paid)), Err(JournalError::Backwards));
@@ -235,8 +238,9 @@ fn a_ledger_that_forgot_its_payments_is_refused() {
     assert_eq!(journal.record(), spent(1, 0.5));
 }
 
+// A region that is not a number of whole sectors is an error.
 #[test]
-fn a_region_that_is_not_whole_sectors_is_refused() {
+fn partial_sector_region_is_error() {
     assert_eq!(
         Journal::provision(Chip::erased(1, 1), run(), FirstBoot::confirmed_by_owner()).unwrap_err(),
         JournalError::Geometry
@@ -244,8 +248,9 @@ fn a_region_that_is_not_whole_sectors_is_refused() {
     assert_eq!(Snapshots::open(Chip::erased(3, 1), run(), 0).unwrap_err(), SnapshotError::Geometry);
 }
 
+// A snapshot newer than the ledger shows that the ledger was rolled back.
 #[test]
-fn a_snapshot_that_is_newer_than_the_ledger_shows_that_the_ledger_was_put_back() {
+fn newer_snapshot_reveals_ledger_rollback() {
     let flash = Chip::erased(4, 1);
     let mut snapshots = Snapshots::open(flash.clone(), run(), 5).unwrap();
     snapshots.save(5, &mut first_numbers(10)).unwrap();
@@ -262,8 +267,9 @@ fn a_snapshot_that_is_newer_than_the_ledger_shows_that_the_ledger_was_put_back()
     assert_eq!(Snapshots::open(flash, run(), 5).unwrap().newest(), Some(5));
 }
 
+// A snapshot that does not fit leaves the one before.
 #[test]
-fn a_snapshot_that_does_not_fit_leaves_the_one_before() {
+fn oversized_snapshot_keeps_previous() {
     let mut snapshots = Snapshots::open(Chip::erased(2, 1), run(), 9).unwrap();
     // A half of 512 bytes less its head is 112 words.
     snapshots.save(1, &mut first_numbers(112)).unwrap();
@@ -274,8 +280,9 @@ fn a_snapshot_that_does_not_fit_leaves_the_one_before() {
     assert_eq!(words, first_numbers(112));
 }
 
+// An older image of the whole region is not detected. Only a monotonic counter could.
 #[test]
-fn an_older_image_of_the_whole_region_is_not_noticed_and_only_a_counter_would() {
+fn full_rollback_is_not_detected() {
     let flash = paid(20, 2);
     let image = flash.chip.borrow().bytes.clone();
     let mut journal = Journal::open(flash.clone(), run()).unwrap();

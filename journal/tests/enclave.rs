@@ -211,8 +211,9 @@ proptest! {
         play(&acts, Some(prepay))?;
     }
 
+    // No host gets more from a filter than its budget.
     #[test]
-    fn no_host_gets_more_from_a_filter_than_its_budget(acts in acts()) {
+    fn filter_budget_holds_for_every_host(acts in acts()) {
         play(&acts, None)?;
     }
 }
@@ -233,8 +234,9 @@ fn record(paid: u32) -> Record {
     Record { budget: BUDGET, paid, divergence: 0.0, order: 0 }
 }
 
+// A crash at any call burns at most one charge, and training continues.
 #[test]
-fn a_crash_at_any_call_burns_one_payment_at_most_and_training_goes_on() {
+fn crash_burns_at_most_one_charge() {
     let (step, mut state) = (step(), state());
     for prepay in [1, 4] {
         let allowance = Allowance { steps: prepay, divergence: 0.0 };

@@ -49,8 +49,9 @@ fn holds_together(plan: &Plan, whole: &Story, cut: &Story) {
     assert!(whole.params.iter().all(|x| x.is_finite() && *x != 0.0) && cut.params.iter().all(|x| x.is_finite()));
 }
 
+// A ledger passes its checks for a power loss at any event.
 #[test]
-fn a_ledger_keeps_the_laws_wherever_power_fails() {
+fn ledger_holds_at_every_power_loss() {
     let mut events = 0;
     for refuses in [false, true] {
         events += cut_everywhere::<4, 512>(&LEDGER, refuses);
@@ -62,20 +63,23 @@ fn a_ledger_keeps_the_laws_wherever_power_fails() {
     println!("cut at {events} events");
 }
 
+// A ledger with a reserve passes its checks for a power loss at any event.
 #[test]
-fn a_prepaying_ledger_keeps_the_laws_wherever_power_fails() {
+fn reserving_ledger_holds_at_power_loss() {
     let events = cut_everywhere::<4, 512>(&PREPAYING, false) + cut_everywhere::<8, 512>(&PREPAYING, true);
     println!("cut at {events} events");
 }
 
+// A Rényi filter passes its checks for a power loss at any event.
 #[test]
-fn a_renyi_filter_keeps_the_laws_wherever_power_fails() {
+fn renyi_filter_holds_at_every_power_loss() {
     let events = cut_everywhere::<4, 512>(&FILTER, false) + cut_everywhere::<8, 512>(&FILTER, true);
     println!("cut at {events} events");
 }
 
+// Power may fail again at every event of a recovery.
 #[test]
-fn power_may_fail_again_at_every_event_of_a_recovery() {
+fn recovery_survives_second_power_loss() {
     let plan = Plan { ledger: Some((9, 1)), snapshot_every: 4, ..LEDGER };
     let whole = plan.flash::<8, 512>(1);
     journaled(&plan, &whole, |_| None).unwrap();
@@ -95,8 +99,9 @@ fn power_may_fail_again_at_every_event_of_a_recovery() {
     println!("{pairs} pairs of cuts");
 }
 
+// A power loss while provisioning leaves a fresh journal or an error.
 #[test]
-fn a_cut_while_provisioning_leaves_a_fresh_journal_or_a_refusal() {
+fn interrupted_provision_is_fresh_or_error() {
     for first in 0..80 {
         let flash = Flash::<4, 512>::erased(2, first + 1);
         flash.power_on(Some(first));
@@ -115,8 +120,9 @@ fn a_cut_while_provisioning_leaves_a_fresh_journal_or_a_refusal() {
     }
 }
 
+// A long run wears the sectors evenly, and as little as documented.
 #[test]
-fn a_long_run_wears_the_sectors_evenly_and_as_little_as_the_docs_say() {
+fn long_run_wears_sectors_evenly() {
     for (prepay, payments) in [(1, 1000), (8, 125)] {
         let plan = Plan { ledger: Some((1000, prepay)), snapshot_every: 1000, journal: 4, snapshots: 2 };
         let flash = plan.flash::<4, 4096>(1);
@@ -132,8 +138,9 @@ fn a_long_run_wears_the_sectors_evenly_and_as_little_as_the_docs_say() {
     }
 }
 
+// A long run completes despite many power losses.
 #[test]
-fn a_long_run_with_many_cuts_reaches_its_end() {
+fn long_run_completes_despite_power_loss() {
     // The shorter sessions are too short for a charge and a snapshot; all they do is repair.
     for (budget, longest, refuses) in [(1000, 200, false), (1000, 200, true), (150, 30, false), (150, 30, true)] {
         let plan = Plan { ledger: Some((budget, 4)), snapshot_every: 10, journal: 2, snapshots: 2 };
@@ -150,8 +157,9 @@ fn a_long_run_with_many_cuts_reaches_its_end() {
     }
 }
 
+// A worn sector is skipped, and a worn region releases nothing.
 #[test]
-fn a_worn_sector_is_passed_over_and_a_worn_region_releases_nothing() {
+fn worn_sector_is_skipped() {
     let plan = Plan { ledger: Some((60, 1)), snapshot_every: 1000, journal: 4, snapshots: 2 };
     for worn in [vec![1], vec![2, 3]] {
         let flash = plan.flash::<4, 512>(1);
@@ -170,8 +178,9 @@ fn a_worn_sector_is_passed_over_and_a_worn_region_releases_nothing() {
     assert!(broken.contains("a step did not open: Store(Worn)"), "{broken}");
 }
 
+// A slot that does not take data is skipped.
 #[test]
-fn a_slot_that_does_not_take_data_is_passed_over() {
+fn stuck_slot_is_skipped() {
     let plan = Plan { ledger: Some((30, 1)), snapshot_every: 1000, journal: 2, snapshots: 2 };
     let stuck = |flash: &Flash<4, 512>, seed: u64| {
         for sector in 0..2 {
@@ -193,8 +202,9 @@ fn a_slot_that_does_not_take_data_is_passed_over() {
     }
 }
 
+// The loss of a sector is detected, after a power loss at any event.
 #[test]
-fn the_loss_of_a_sector_is_noticed_wherever_power_had_failed_before() {
+fn lost_sector_is_detected() {
     let record = |paid| Record { budget: 24, paid, divergence: 0.0, order: 0 };
     for first in 0..400 {
         let flash = Flash::<8, 512>::erased(3, first + 1);

@@ -82,8 +82,9 @@ fn packed(groups: &[Vec<u8>]) -> Vec<u8> {
     pack
 }
 
+// This machine prints what every target must print.
 #[test]
-fn this_machine_says_what_every_target_must_say() {
+fn output_matches_every_target() {
     for (pack, expected, floats) in [(BASE, BASE_SAID, 256), (FURTHER, FURTHER_SAID, 256), (WIDE, WIDE_SAID, 10_300)] {
         let (played, said) = said(pack, floats);
         assert_eq!(played.unwrap().differ, 0, "{said}");
@@ -91,8 +92,9 @@ fn this_machine_says_what_every_target_must_say() {
     }
 }
 
+// The sets run every method for 200 steps under every mechanism.
 #[test]
-fn every_method_runs_200_steps_under_every_mechanism() {
+fn sets_cover_every_method_and_mechanism() {
     let methods = "dp-sgd doppler dp-pmlf inner-outer disk disk-two-points dc-sgd-p dc-sgd-e-grid dc-sgd-e-exact quantile adp \
         automatic per-layer momentum nesterov adam adamw adam-bc adagrad rmsprop adagrad-norm";
     for method in methods.split_ascii_whitespace() {
@@ -104,8 +106,9 @@ fn every_method_runs_200_steps_under_every_mechanism() {
     }
 }
 
+// A program for the base set rejects the groups of other sets.
 #[test]
-fn a_program_of_the_base_set_refuses_what_is_beyond_it() {
+fn base_player_rejects_other_groups() {
     let (mut floats, mut narrow, mut wide, mut float_sums) =
         ([0.0; 256], [SumWord::ZERO; 40], [SumWord::ZERO; 40], [SumWord::ZERO; 40]);
     let mut played = |pack: &[u8]| {
@@ -127,8 +130,9 @@ fn a_program_of_the_base_set_refuses_what_is_beyond_it() {
     assert_eq!(elsewhere, Err(ReplayError::Pack(PackError::Field("kind of samples"))));
 }
 
+// Groups outside the base set report their mismatches, too.
 #[test]
-fn a_difference_beyond_the_base_set_is_told_too() {
+fn other_sets_report_mismatches() {
     for (name, back, told) in [
         ("renyi-filter i32", 1, "DIFFERS: the same after step 230, not after step 239: ledger"),
         ("renyi-filter i32", 6, "DIFFERS: the same after step 230, not after step 239: params"),
@@ -162,8 +166,9 @@ fn a_filter_that_ends_elsewhere_is_told() {
     }
 }
 
+// A mismatch shows its run, its steps and the part that differs.
 #[test]
-fn a_difference_is_told_by_its_run_its_steps_and_its_part() {
+fn mismatch_shows_run_steps_and_part() {
     let run = group("disk-adamw-dc-sgd-e i32");
     // Its checkpoints are ten bytes: parameters, filter, optimizer, threshold.
     for (back, told) in [
@@ -194,8 +199,9 @@ fn a_difference_is_told_by_its_run_its_steps_and_its_part() {
     assert!(said.contains("not after step 10: params, filter, optimizer, threshold\n"), "{said}");
 }
 
+// A mismatch in a function check shows its value.
 #[test]
-fn a_kernels_difference_is_told_by_its_value() {
+fn function_check_mismatch_shows_value() {
     let mut words = group("words 1/0/0");
     let third = words.len() - 4 * 24 + 2 * 4;
     words[third] ^= 0x0f;
@@ -221,8 +227,9 @@ fn a_key_that_is_given_whole_is_the_key() {
     assert_eq!(played.unwrap(), Summary { groups: 2, differ: 0 }, "{said}");
 }
 
+// An invalid pack, or one of another contract, is an error.
 #[test]
-fn what_is_no_pack_or_of_another_contract_is_refused() {
+fn invalid_or_foreign_pack_is_error() {
     let with = |at: usize, byte: u8| {
         let mut pack = BASE.to_vec();
         pack[at] = byte;
@@ -237,7 +244,7 @@ fn what_is_no_pack_or_of_another_contract_is_refused() {
 
 /// Also in its name, and in the name of its first group.
 #[test]
-fn a_pack_that_is_cut_in_its_head_is_refused() {
+fn truncated_header_is_error() {
     for len in 0..HEAD + 16 {
         let (played, said) = said(&BASE[..len], 256);
         assert_eq!(played, Err(ReplayError::Source(Truncated)), "{len} bytes");
@@ -276,7 +283,7 @@ proptest! {
 
     /// Damage that the digest at the end does not tell.
     #[test]
-    fn whatever_a_group_holds_is_played_or_refused(
+    fn changed_group_plays_or_is_error(
         which in any::<prop::sample::Index>(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
         let mut bytes = GROUPS[which.index(GROUPS.len())].1.to_vec();

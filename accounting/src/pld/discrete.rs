@@ -68,8 +68,9 @@ mod tests {
         exp(-x * x / (2.0 * sigma * sigma)) / (sigma * sqrt(2.0 * PI))
     }
 
+    // Randomised rounding of a continuous Gaussian gives the discrete one, within the factor of the proof.
     #[test]
-    fn rounding_a_continuous_gaussian_at_random_gives_the_discrete_one_within_the_proofs_factor() {
+    fn randomised_rounding_is_near_discrete() {
         // At a small s the factor can be seen.
         for (sigma, s) in [(0.41f64, 0.4f64), (1.2, 0.5), (2.0, 0.6), (3.0, 0.8), (4.0, 1.0)] {
             let tau = sqrt(sigma * sigma - s * s);
@@ -105,8 +106,9 @@ mod tests {
         phi(mu / 2.0 - epsilon / mu) - exp(epsilon) * phi(-mu / 2.0 - epsilon / mu)
     }
 
+    // The 2-D discrete Gaussian costs no more than the continuous one at the smaller multiplier.
     #[test]
-    fn the_discrete_gaussian_in_the_plane_never_costs_more_than_the_continuous_one_at_the_smaller_multiplier() {
+    fn discrete_2d_within_continuous_bound() {
         let mut needed = false;
         for (sigma, shift) in [(5.0, [5, 0]), (5.0, [3, 4]), (6.0, [2, 1]), (8.0, [7, 3]), (4.0, [4, 4])] {
             let length = sqrt(f64::from(shift[0] * shift[0] + shift[1] * shift[1]));
@@ -129,8 +131,9 @@ mod tests {
         assert!(needed, "without the smaller multiplier the law would hold, too: the check says nothing");
     }
 
+    // At sigma 1024, the reduced multiplier is smaller by 3.8e-6.
     #[test]
-    fn the_smaller_multiplier_is_a_millionth_part_smaller_where_noise_is_run() {
+    fn reduced_multiplier_is_within_4e_6() {
         assert!((1.0 - continuous(1.0, 1024.0).unwrap() - 3.8147e-6).abs() < 1e-9);
         assert!(continuous(1.0, 2.8).is_none());
     }

@@ -72,8 +72,9 @@ mod tests {
         assert_eq!(DoubleDouble::ONE.plus(DoubleDouble::product(1e-25, 1.0)).minus(1.0), 1e-25);
     }
 
+    // Ten convolutions of a fair two-point distribution give the binomial distribution.
     #[test]
-    fn a_power_of_two_points_is_the_binomial_law() {
+    fn power_of_two_points_is_binomial() {
         let half = DoubleDouble::product(0.5, 1.0);
         let mut mass = vec![DoubleDouble::ZERO; 16];
         (mass[0], mass[1]) = (half, half);

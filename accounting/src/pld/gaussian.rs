@@ -205,7 +205,7 @@ mod tests {
 
     /// Simpson's rule for the shares of the mass on both sides that keep N₀ and N₁.
     #[test]
-    fn nodes_take_the_shares_that_keep_both_masses() {
+    fn nodes_keep_both_masses() {
         for (sigma, spacing) in [(0.5, 1.0 / 32.0), (1.0, 1.0 / 16.0), (20.0, 1.0 / 128.0)] {
             let nodes = nodes(sigma, spacing, 6.0);
             let side = side(sigma, spacing, 6.0);

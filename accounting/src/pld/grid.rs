@@ -350,8 +350,9 @@ mod tests {
         losses(&points)
     }
 
+    // Spreading keeps the mass of both distributions, and overestimates the divergence.
     #[test]
-    fn spreading_keeps_both_masses_and_errs_above() {
+    fn spread_keeps_masses_and_overestimates() {
         let all = gaussian();
         for (tilt, step) in [(0.0, 1.0 / 8.0), (1.5, 1.0 / 8.0), (4.0, 1.0 / 64.0)] {
             let folded = spread(&all, tilt, step, 2048);

@@ -202,8 +202,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 
+        // A mixture that is linear in total variation has the larger divergence at every order.
         #[test]
-        fn a_mixture_linear_in_the_total_variation_is_worse_at_every_order(
+        fn linear_mixture_is_pessimistic(
             ln_low in -4.0f64..1.2, ratio in 0.001f64..1.0, place in 0.0f64..1.0, epsilon in -6.0f64..6.0,
         ) {
             let (low, high) = (exp(ln_low), exp(ln_low + ratio));
@@ -213,8 +214,9 @@ mod tests {
             prop_assert!(divergence(between, epsilon) <= mixed + 1e-13, "{low} {between} {high} {epsilon}");
         }
 
+        // Every event counts exactly once, in a mixture of the two knots that enclose it.
         #[test]
-        fn every_event_is_counted_once_between_knots_beside_it(
+        fn every_event_counts_once_between_knots(
             multipliers in prop::collection::vec(0.3f64..9.0, 40..90), rates in prop::collection::vec(1e-4f64..1.0, 40..90),
         ) {
             let pairs = multipliers.iter().zip(&rates);

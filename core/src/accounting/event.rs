@@ -118,8 +118,9 @@ impl Event {
 mod tests {
     use super::*;
 
+    // `of` and `at_most` round a sampling rate down to a multiple of 2^-53. `at_least` rounds it up.
     #[test]
-    fn a_rate_is_the_largest_rational_at_most_the_quotient() {
+    fn sampling_rate_rounds_down() {
         for (batch, size) in [(1, 3), (64, 1797), (256, 60_000), (u64::MAX - 1, u64::MAX), (1, u64::MAX)] {
             let k = u128::from(Rate::of(batch, size).unwrap().numerator());
             assert!(k * u128::from(size) <= u128::from(batch) << 53);
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_outside_its_domain_is_refused_by_name() {
+    fn invalid_parameter_error_names_it() {
         for q in [-0.1, 1.0 + f64::EPSILON, f64::NAN, f64::INFINITY] {
             assert_eq!(Rate::at_most(q).unwrap_err().parameter, "sampling rate");
             assert!(Rate::at_least(q).is_err());
@@ -152,8 +153,9 @@ mod tests {
         }
     }
 
+    // A joint release adds the inverse variances. Its multiplier is never too large.
     #[test]
-    fn a_joint_release_has_the_inverse_variances_added_and_never_too_large_a_multiplier() {
+    fn joint_multiplier_never_rounds_up() {
         for (a, b) in [(1.0, 1.0), (0.7, 20.0), (3.0, 4.0), (1e-150, 1e150), (5e-324, 5e-324)] {
             let Ok(joint) = Event::new(Rate::ONE, a).unwrap().and(b) else {
                 assert!(a < 1e-300, "only an underflow may be refused");

@@ -178,8 +178,9 @@ mod tests {
         Event::new(Rate::at_most(q).unwrap(), multiplier).unwrap()
     }
 
+    // The budget is the largest divergence with an epsilon within the target.
     #[test]
-    fn the_budget_is_the_largest_divergence_whose_epsilon_is_within_the_target() {
+    fn budget_is_largest_within_target() {
         for (order, epsilon, delta) in [(2, 20.0, 1e-5), (8, 3.0, 1e-5), (32, 0.5, 1e-6), (1024, 0.05, 1e-9)] {
             let budget = RenyiFilter::new(order, epsilon, delta).unwrap().budget();
             let alpha = f64::from(order);
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_outside_its_domain_is_refused_by_name() {
+    fn invalid_parameter_error_names_it() {
         let name = |order, epsilon, delta| RenyiFilter::new(order, epsilon, delta).unwrap_err().parameter;
         for order in [0, 1, 1025, u32::MAX] {
             assert_eq!(name(order, 1.0, 1e-5), "order");
@@ -228,16 +229,18 @@ mod tests {
         assert!(last.fits_budget(&event(0.0, 1.0)), "a draw of nobody costs nothing");
     }
 
+    // A stored sum that is not a valid number counts as a spent budget.
     #[test]
-    fn a_persisted_sum_that_is_no_number_counts_as_all_spent() {
+    fn invalid_stored_sum_leaves_no_budget() {
         for spent in [f64::NAN, -1.0, f64::INFINITY] {
             assert!(!RenyiFilter::resume(8, 3.0, 1e-5, 0, spent).unwrap().fits_budget(&event(1e-9, 1e9)));
         }
     }
 
     proptest! {
+        // Adaptive multipliers stay within the budget over rejections, restarts and failed writes.
         #[test]
-        fn chosen_multipliers_never_exceed_the_budget_over_refusals_restarts_and_failed_writes(
+        fn adaptive_multipliers_stay_in_budget(
             order in 2u32..200, extra in 0.01f64..5.0,
             moves in prop::collection::vec((0u8..8, -3.0f64..4.0, 0.0f64..1.0), 1..200),
         ) {

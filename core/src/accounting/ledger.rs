@@ -170,8 +170,9 @@ mod tests {
     }
 
     proptest! {
+        // No step number repeats over restarts and failed writes.
         #[test]
-        fn no_number_is_given_twice_over_restarts_and_failed_writes(
+        fn step_numbers_never_repeat(
             budget in 1u32..60, reserve in 0u32..9, events in prop::collection::vec(0u8..4, 1..80),
         ) {
             let mut ledger = Ledger::open(Recorder::new(), budget).unwrap().with_reserve(reserve);

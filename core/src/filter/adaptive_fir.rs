@@ -391,7 +391,7 @@ mod tests {
 
     /// A constant gradient is correlated with itself: all taps grow to equal ones, and it passes unchanged.
     #[test]
-    fn adaptive_taps_are_equal_for_a_constant_gradient() {
+    fn constant_gradient_gives_equal_taps() {
         let (filter, mut state) = new(3, 0.9);
         let grad = [1.0f32, -2.0, 0.5];
         for t in 0..40 {
@@ -405,7 +405,7 @@ mod tests {
 
     /// Uncorrelated noise leaves the released gradient as it is.
     #[test]
-    fn adaptive_taps_vanish_for_opposite_gradients() {
+    fn opposite_gradients_give_zero_taps() {
         let (filter, mut state) = new(1, 0.5);
         for t in 0..20 {
             let sign = if t % 2 == 0 { 1.0f32 } else { -1.0 };
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn adaptive_filter_refuses_numbers_out_of_range() {
+    fn out_of_range_parameter_is_error() {
         assert!(AdaptiveFir::<4>::new(0, 0.5, 1e-3).is_err() && AdaptiveFir::<4>::new(5, 0.5, 1e-3).is_err());
         for memory in [-0.1, 1.0, f64::NAN] {
             assert!(AdaptiveFir::<4>::new(2, memory, 1e-3).is_err());

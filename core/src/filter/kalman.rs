@@ -370,8 +370,9 @@ mod tests {
     const LOOKS: [LookAhead; 4] =
         [LookAhead::One, LookAhead::Two { gamma: 0.5 }, LookAhead::Two { gamma: -1.0 }, LookAhead::Two { gamma: 0.2 }];
 
+    // Without noise, DiSK on a quadratic is gradient descent.
     #[test]
-    fn without_noise_disk_on_a_quadratic_is_gradient_descent() {
+    fn noiseless_disk_on_quadratic_is_gd() {
         let grad = |x: &[f32]| vec![0.8 * x[0] - 0.3 * x[1], -0.3 * x[0] + 0.5 * x[1]];
         let plain = descend(constant(1.0, LookAhead::One), 0.4, 40, &[1.0, -2.0], grad);
         for look in LOOKS {
@@ -386,7 +387,7 @@ mod tests {
 
     /// Beyond quadratics only γ = −1 is gradient descent: another γ must differ.
     #[test]
-    fn without_noise_disk_with_gamma_minus_one_is_gradient_descent_on_any_loss() {
+    fn noiseless_disk_gamma_minus_one_is_gd() {
         let grad = |x: &[f32]| vec![x[0] * x[0] * x[0], 4.0 * x[1] * x[1] * x[1]];
         let plain = descend(constant(1.0, LookAhead::One), 0.2, 30, &[1.0, -0.8], grad);
         let with = |gamma| descend(constant(0.7, LookAhead::Two { gamma }), 0.2, 30, &[1.0, -0.8], grad);
@@ -394,8 +395,9 @@ mod tests {
         assert!(distance(&with(0.5), &plain) > 1e-3);
     }
 
+    // At gamma = (1-kappa)/kappa, the two-gradient form equals the one-gradient form.
     #[test]
-    fn gamma_of_the_one_gradient_form_makes_the_other_weight_zero() {
+    fn one_gradient_gamma_zeroes_other_weight() {
         for kappa in [0.3, 0.5, 0.7] {
             let kalman = constant(kappa, LookAhead::Two { gamma: (1.0 - kappa) / kappa });
             let (_, c) = kalman.mixing(kappa);
@@ -408,7 +410,7 @@ mod tests {
 
     /// DP-PMLF's per-sample momentum with k = 2 and the factor −(1−κ) has the weights 1/κ and −(1−κ)/κ.
     #[test]
-    fn gamma_minus_one_mixes_as_per_sample_momentum_with_a_negative_factor() {
+    fn gamma_minus_one_is_negative_momentum() {
         let kappa = 0.7;
         let kalman = constant(kappa, LookAhead::Two { gamma: -1.0 });
         let mut state = KalmanState::new(&kalman, [0f32], [0f32]);
@@ -425,7 +427,7 @@ mod tests {
 
     /// The recursion's fixed points, and the factor `(1−k)²` by which it nears them (the paper prints another).
     #[test]
-    fn the_gain_settles_where_the_closed_form_says() {
+    fn gain_converges_to_closed_form() {
         for (noise, drift, process, p, k) in [
             (1.0, 0.1, 0.05, 0.300000, 1.0 / 3.0),
             (1.0, 0.5, 0.2, 0.337386, 0.674773),
@@ -448,7 +450,7 @@ mod tests {
     /// noise; 60,000 draws, correlation time below 4: six standard errors are 8 % (error rate 2e-9), and κ off by a fifth
     /// must fail.
     #[test]
-    fn the_noise_that_stays_is_kappa_over_two_minus_kappa() {
+    fn residual_noise_has_closed_form() {
         let mut x = 1u64;
         let mut noise = || {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

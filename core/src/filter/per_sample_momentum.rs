@@ -283,7 +283,7 @@ mod tests {
     proptest! {
         /// Iterates before the first count as the first, so the weights add to 1 at every step, the first included.
         #[test]
-        fn gradients_are_taken_at_the_last_iterates_clamped_at_the_first(iterates in 1usize..8, beta in -0.9f64..=1.0) {
+        fn eval_points_are_last_iterates(iterates in 1usize..8, beta in -0.9f64..=1.0) {
             let filter = momentum(iterates, beta);
             for (t, points) in asked(&filter, 20).iter().enumerate() {
                 let mut clamped = vec![0.0; t + 1];
@@ -302,7 +302,7 @@ mod tests {
 
         /// The closed form of the paper's ρ²: `1/Σw² = (1+β)(1−β^k)/((1−β)(1+β^k))`.
         #[test]
-        fn the_squares_of_the_weights_add_to_the_closed_form(iterates in 1usize..8, beta in 0.01f64..0.99) {
+        fn squared_weights_have_closed_form(iterates in 1usize..8, beta in 0.01f64..0.99) {
             let power = beta.powi(iterates as i32);
             let rho = (1.0 + beta) * (1.0 - power) / ((1.0 - beta) * (1.0 + power));
             let square: f64 = momentum(iterates, beta).weights.iter().map(|w| f64::from(*w).powi(2)).sum();
@@ -310,8 +310,9 @@ mod tests {
         }
     }
 
+    // With one iterate or a factor of zero, only the current gradient counts.
     #[test]
-    fn one_iterate_or_a_factor_of_zero_is_the_current_gradient_alone() {
+    fn one_iterate_or_zero_factor_is_current() {
         for points in asked(&momentum(1, 0.7), 3) {
             assert!(points.len() == 1 && points[0].0 == 1.0);
         }
@@ -321,13 +322,14 @@ mod tests {
     }
 
     #[test]
-    fn weights_that_are_not_normalised_are_the_powers() {
+    fn unnormalised_weights_are_powers() {
         let filter = PerSampleMomentum::<_, 4>::unnormalised(3, 0.5, Identity).unwrap();
         assert_eq!(filter.weights, [1.0, 0.5, 0.25, 0.0]);
     }
 
+    // An inner filter with evaluation points of its own is an error.
     #[test]
-    fn a_filter_with_points_of_its_own_is_refused_inside() {
+    fn rejects_inner_filter_with_eval_points() {
         use crate::filter::{Gain, Kalman, KalmanState, LookAhead};
         for look_ahead in [LookAhead::One, LookAhead::Two { gamma: 0.5 }] {
             let kalman = Kalman::new(Gain::Constant(0.7), look_ahead).unwrap();

@@ -308,8 +308,9 @@ mod tests {
     use super::*;
     use rand_core::Rng;
 
+    // The block equals the test vector of RFC 8439, section 2.3.2.
     #[test]
-    fn the_block_is_that_of_rfc_8439_section_2_3_2() {
+    fn block_matches_rfc_8439() {
         // Its nonce is 00:00:00:09 00:00:00:4a 00:00:00:00 and its counter 1, so the second block of such a stream.
         let mut key = [0; 32];
         for (i, byte) in key.iter_mut().enumerate() {
@@ -344,8 +345,9 @@ mod tests {
         }
     }
 
+    // The number of blocks computed at once does not change the stream.
     #[test]
-    fn the_number_of_blocks_at_once_changes_no_word() {
+    fn block_count_keeps_stream() {
         let address = Address { purpose: Purpose::Sampling, step: 7, chunk: 3 };
         let (one, four, sixteen) =
             (ChaCha20::<1>::simulation(5), ChaCha20::<4>::simulation(5), ChaCha20::<16>::simulation(5));

@@ -357,7 +357,7 @@ mod tests {
     /// Fixed seeds: the test is deterministic. Under the law the statistic has 2·limit + 1 degrees of freedom; the bound is
     /// its quantile at 1 − 1e-6. The control, σ off by 5 %, must exceed it.
     #[test]
-    fn draws_have_the_probabilities_of_the_discrete_gaussian() {
+    fn values_fit_discrete_gaussian() {
         for (sigma, limit, bound) in [(1, 3, 43.2), (2, 6, 58.2), (7, 18, 107.4)] {
             let draws = draws(sigma, 400_000, 11);
             let chi = chi_square(&draws, f64::from(sigma), limit);
@@ -416,8 +416,9 @@ mod tests {
         (sample(sigma, &mut replay), replay.used)
     }
 
+    // A value uses as many random words as its opposite.
     #[test]
-    fn a_value_takes_as_many_words_as_its_opposite() {
+    fn value_and_opposite_use_equal_words() {
         let generator = ChaCha20::<8>::simulation(4);
         let mut opposites = 0;
         for (chunk, sigma) in [1, 7, 1 << 16, MAX_SIGMA - 1].into_iter().cycle().enumerate().take(4000) {

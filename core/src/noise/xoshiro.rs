@@ -57,8 +57,9 @@ mod tests {
     use crate::noise::Purpose;
     use rand_core::Rng;
 
+    // Every part of the address changes the stream.
     #[test]
-    fn every_part_of_the_address_changes_the_words() {
+    fn every_address_part_changes_stream() {
         let first = |purpose, step, chunk| Xoshiro::simulation(1).stream(Address { purpose, step, chunk }).next_u64();
         let base = first(Purpose::Sampling, 2, 3);
         assert_ne!(base, first(Purpose::GradientNoise, 2, 3));

@@ -159,8 +159,9 @@ mod tests {
     }
 
     proptest! {
+        // `project` and `lift` equal the textbook matrix products.
         #[test]
-        fn coordinates_and_their_matrix_are_the_textbooks_products(
+        fn projection_and_lift_match_reference(
             m in 1usize..7, n in 1usize..7, rank in 1usize..4, left: bool,
             numbers in prop::collection::vec(-2f32..2.0, 100),
         ) {
@@ -190,8 +191,9 @@ mod tests {
         }
     }
 
+    // A wrong length is an error, and nothing is written.
     #[test]
-    fn lengths_that_do_not_fit_are_refused_and_nothing_is_written() {
+    fn wrong_length_is_error_without_write() {
         for (entries, rank) in [(0, 1), (1, 2), (3, 2)] {
             assert!(basis(&[1.0; 4][..entries], rank, Side::Left).is_err());
         }

@@ -78,8 +78,9 @@ pub trait Digested<S: ?Sized> {
 mod tests {
     use super::*;
 
+    // The digest is FNV-1a over the bytes in order.
     #[test]
-    fn the_digest_is_fnv_1a_of_the_bytes_in_order() {
+    fn digest_is_fnv_1a_of_bytes() {
         // Computed elsewhere, from the bytes of "" and "foobarfo".
         assert_eq!(Digest::of(&[]).value(), 0xcbf2_9ce4_8422_2325);
         let floats = Digest::of(&[f32::from_le_bytes(*b"foob"), f32::from_le_bytes(*b"arfo")]);

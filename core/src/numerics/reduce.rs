@@ -80,8 +80,9 @@ mod tests {
     }
 
     proptest! {
+        // The sum of squares of split slices has the bits of the whole slice.
         #[test]
-        fn a_vector_in_parts_has_the_bits_it_has_whole(
+        fn split_input_has_same_bits(
             x in prop::collection::vec(-1e3f32..1e3, 0..200), a in 0usize..200, b in 0usize..200,
         ) {
             let (a, b) = (a.min(x.len()), b.min(x.len()));

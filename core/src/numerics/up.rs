@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_number_is_one_step_away_on_every_side_of_zero() {
+    fn next_up_and_down_step_one_ulp() {
         for x in [0.0, -0.0, 5e-324, -5e-324, 1.0, -1.0, f64::MAX, -f64::MAX] {
             assert!(next_up(x) > x && next_down(x) < x);
             assert_eq!(next_down(next_up(x)), if x == f64::MAX { f64::MAX } else { x });
@@ -164,8 +164,9 @@ mod tests {
         assert!(next_up(f64::NAN).is_nan() && next_down(f64::NAN).is_nan());
     }
 
+    // An integer converts to the smallest f64 that is at least as large.
     #[test]
-    fn a_count_becomes_the_smallest_number_at_least_it() {
+    fn from_u64_up_rounds_up() {
         const TWO_53: u64 = 1 << 53;
         for (count, number) in [
             (0, 0.0),

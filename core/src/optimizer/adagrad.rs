@@ -146,15 +146,16 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        // The state stays finite, and a split into segments does not change a bit.
         #[test]
-        fn numbers_stay_finite_and_pieces_do_not_matter(steps in properties::steps(), cut in 0..=properties::DIM) {
+        fn state_is_finite_and_segment_invariant(steps in properties::steps(), cut in 0..=properties::DIM) {
             for decay in [0.0, 0.1, 1e30] {
                 let make = || {
                     let adagrad = AdaGrad::new(f32::MIN_POSITIVE, decay).unwrap();
                     (adagrad, AdaGradState { sum: [0f32; properties::DIM] })
                 };
                 let numbers = |state: &AdaGradState<[f32; properties::DIM]>| properties::widen(&[&state.sum]);
-                properties::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
+                properties::state_is_finite_and_segment_invariant(make, numbers, &steps, cut)?;
             }
         }
 
@@ -176,8 +177,9 @@ mod tests {
         }
     }
 
+    // Equal gradients move the parameters by the learning rate over the square root of the step.
     #[test]
-    fn equal_gradients_move_by_the_rate_over_the_root_of_the_step() {
+    fn equal_grads_step_lr_over_sqrt_t() {
         let adagrad = AdaGrad::new(f32::MIN_POSITIVE, 0.0).unwrap();
         let mut state = AdaGradState { sum: [0f32; 2] };
         let mut params = [0f32; 2];

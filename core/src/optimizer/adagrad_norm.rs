@@ -222,7 +222,7 @@ mod tests {
 
     /// An auditor's replay: the rates of a private run from its releases.
     #[test]
-    fn rates_recomputed_from_stored_releases_are_those_of_the_run() {
+    fn replayed_learning_rates_match_run() {
         const DIM: usize = 1500;
         for subtract in [false, true] {
             let step = PrivateStep::new(Slots {
@@ -260,8 +260,9 @@ mod tests {
     }
 
     proptest! {
+        // The state stays finite, and a split into segments does not change a bit.
         #[test]
-        fn numbers_stay_finite_and_pieces_do_not_matter(steps in properties::steps(), cut in 0..=properties::DIM) {
+        fn state_is_finite_and_segment_invariant(steps in properties::steps(), cut in 0..=properties::DIM) {
             for subtract in [false, true] {
                 let make = || {
                     let sgd = Sgd::new(0.9, true, 0.1).unwrap();
@@ -274,12 +275,13 @@ mod tests {
                     numbers.push(state.added);
                     numbers
                 };
-                properties::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
+                properties::state_is_finite_and_segment_invariant(make, numbers, &steps, cut)?;
             }
         }
 
+        // The method is its inner optimizer at the learning rate divided by b.
         #[test]
-        fn it_is_the_inner_optimizer_at_the_rate_over_b(
+        fn is_inner_optimizer_at_lr_over_b(
             steps in prop::collection::vec((prop::array::uniform5(-2f32..2.0), 0f64..0.5), 1..30), subtract: bool,
         ) {
             let adam = Adam::new(0.9, 0.99, 1e-8, 0.1).unwrap();
@@ -315,7 +317,7 @@ mod tests {
 
     /// 1e20 squared is above the largest f32.
     #[test]
-    fn a_norm_that_overflows_lowers_the_rate_to_almost_nothing() {
+    fn overflowing_norm_gives_tiny_lr() {
         let wrapped = AdaGradNorm::new(1.0, 1e-5, true, Recorder).unwrap();
         let mut state = AdaGradNormState::new(Record::new());
         wrapped.observe(&mut state, 0, &Released::new(&[1e20; 9], 0.1));
@@ -324,8 +326,9 @@ mod tests {
         assert!(rate > 0.0 && rate < 1e-18, "{rate}");
     }
 
+    // An inner optimizer that needs the full gradient observes it.
     #[test]
-    fn an_inner_optimizer_that_looks_ahead_sees_the_gradient() {
+    fn inner_optimizer_observes_gradient() {
         let inner = AdaGradNorm::new(0.0, 1e-5, false, Recorder).unwrap();
         let outer = AdaGradNorm::new(0.0, 1e-5, false, inner).unwrap();
         let mut state = AdaGradNormState::new(AdaGradNormState::new(Record::new()));

@@ -285,15 +285,16 @@ mod tests {
     const BEGIN: Begin = Begin { lr: 0.01, noise_std: 0.0 };
 
     proptest! {
+        // The state stays finite, and a split into segments does not change a bit.
         #[test]
-        fn numbers_stay_finite_and_pieces_do_not_matter(steps in properties::steps(), cut in 0..=properties::DIM) {
+        fn state_is_finite_and_segment_invariant(steps in properties::steps(), cut in 0..=properties::DIM) {
             for (beta1, beta2) in [(0.9, 0.999), (0.0, 0.0), (1.0 - 1e-12, 1.0 - 1e-12)] {
                 let make = || {
                     let adam = Adam::new(beta1, beta2, f32::MIN_POSITIVE, 0.1).unwrap();
                     (adam, AdamState::new([0f32; properties::DIM], [0f32; properties::DIM]))
                 };
                 let numbers = |state: &AdamState<[f32; properties::DIM]>| properties::widen(&[&state.first, &state.second]);
-                properties::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
+                properties::state_is_finite_and_segment_invariant(make, numbers, &steps, cut)?;
             }
         }
 
@@ -304,12 +305,12 @@ mod tests {
                 (adam, AdamState::new([0f32; properties::DIM], [0f32; properties::DIM]))
             };
             let numbers = |state: &AdamState<[f32; properties::DIM]>| properties::widen(&[&state.first, &state.second]);
-            properties::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
+            properties::state_is_finite_and_segment_invariant(make, numbers, &steps, cut)?;
         }
 
         /// DOPPLER's equivalence E2.
         #[test]
-        fn adam_with_the_filter_minus_beta_one_minus_beta_in_place_of_its_first_moment_is_adam_with_that_beta1(
+        fn one_pole_filter_replaces_beta1(
             grads in prop::collection::vec(prop::array::uniform2(-2f32..2.0), 1..60), beta in 0.0f64..0.99,
         ) {
             let (with_filter, whole) =
@@ -337,7 +338,7 @@ mod tests {
 
     /// The correction printed in DOPPLER's Algorithm 3 would divide by zero here.
     #[test]
-    fn the_first_steps_second_moment_is_corrected_by_1_minus_beta2_never_by_zero() {
+    fn first_second_moment_scale_is_finite() {
         for beta2 in [0.0, 0.5, 0.99, 0.999, 1.0 - 1e-12] {
             let adam = Adam::new(0.9, beta2, 1e-8, 0.0).unwrap();
             let mut state = AdamState::new([0f32], [0f32]);
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_moment_is_the_released_gradients() {
+    fn second_moment_uses_released_gradient() {
         let adam = Adam::new(0.0, 0.9, 1e-8, 0.0).unwrap();
         let mut state = AdamState::new([0f32], [0f32]);
         let mut params = [0f32];
@@ -356,8 +357,9 @@ mod tests {
         assert!((params[0] + 6.0).abs() < 1e-5, "{}", params[0]);
     }
 
+    // A square above the largest f32 gives a tiny step, and its effect decays.
     #[test]
-    fn a_square_above_the_largest_f32_shortens_the_step_and_is_forgotten() {
+    fn overflowing_square_gives_tiny_step() {
         let adam = Adam::new(0.9, 0.5, 1e-8, 0.0).unwrap();
         let mut state = AdamState::new([0f32], [0f32]);
         let mut params = [0f32];
@@ -434,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_step_moves_by_the_learning_rate() {
+    fn first_step_moves_by_learning_rate() {
         let adam = Adam::new(0.9, 0.999, 1e-8, 0.0).unwrap();
         let mut state = AdamState::new([0f32; 2], [0f32; 2]);
         let mut params = [0f32; 2];
@@ -448,7 +450,7 @@ mod tests {
 
     /// DiSK takes both moments of the filtered gradient, DOPPLER the second of the released one.
     #[test]
-    fn the_second_moment_is_of_the_released_gradient_or_of_the_filtered_where_asked_for() {
+    fn second_moment_source_is_selectable() {
         let plain = Adam::new(0.9, 0.999, 1e-8, 0.0).unwrap();
         for (adam, squared) in [(plain, 4.0f32), (plain.with_filtered_second_moment(), 0.25)] {
             let mut state = AdamState::new([0f32], [0f32]);

@@ -245,8 +245,9 @@ mod tests {
     use std::vec::Vec;
 
     proptest! {
+        // The state stays finite, and a split into segments does not change a bit.
         #[test]
-        fn numbers_stay_finite_and_pieces_do_not_matter(steps in properties::steps(), cut in 0..=properties::DIM) {
+        fn state_is_finite_and_segment_invariant(steps in properties::steps(), cut in 0..=properties::DIM) {
             for (beta1, beta2) in [(0.9, 0.999), (0.0, 0.0), (1.0 - 1e-12, 1.0 - 1e-12)] {
                 let make = || {
                     let adam = AdamBc::new(beta1, beta2, f32::MIN_POSITIVE, 0.1).unwrap();
@@ -257,7 +258,7 @@ mod tests {
                     numbers.extend([state.noise, state.first_weight, state.second_weight]);
                     numbers
                 };
-                properties::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
+                properties::state_is_finite_and_segment_invariant(make, numbers, &steps, cut)?;
             }
         }
 
@@ -284,8 +285,9 @@ mod tests {
             }
         }
 
+        // Constant noise is subtracted as its variance at every step.
         #[test]
-        fn constant_noise_is_subtracted_as_its_variance_at_every_step(std in 1e-6f64..1e3, beta2 in 0f64..0.9999) {
+        fn subtracts_constant_noise_variance(std in 1e-6f64..1e3, beta2 in 0f64..0.9999) {
             let adam = AdamBc::new(0.9, beta2, 1e-8, 0.0).unwrap();
             let mut state = AdamBcState::new([0f32], [0f32]);
             for _ in 0..300 {
@@ -295,8 +297,9 @@ mod tests {
             }
         }
 
+        // Changing noise is subtracted as the average variance, with the weights of the squares.
         #[test]
-        fn changing_noise_is_subtracted_as_its_average_with_the_weights_of_the_squares(
+        fn subtracts_weighted_noise_variance(
             stds in prop::collection::vec(1e-3f64..10.0, 1..100), beta2 in 0f64..0.99,
         ) {
             let adam = AdamBc::new(0.9, beta2, 1e-8, 0.0).unwrap();
@@ -341,7 +344,7 @@ mod tests {
     /// such test in 10⁸, and the seed is fixed. The present variance alone, which must fail, is off by `1 − Φ̂/s² ≈
     /// 0.46`.
     #[test]
-    fn the_corrected_second_moment_of_noise_alone_is_zero_on_average_under_a_growing_schedule() {
+    fn pure_noise_second_moment_is_zero() {
         const DIM: usize = 4096;
         let beta2 = 0.9;
         let adam = AdamBc::new(0.9, beta2, 1e-12, 0.0).unwrap();
@@ -362,8 +365,9 @@ mod tests {
         assert!((mean / (noise_std * noise_std) - 1.0).abs() > 8.0 * tolerance, "{mean} {noise_std}");
     }
 
+    // If the noise exceeds the second moment, the floor remains.
     #[test]
-    fn noise_larger_than_the_second_moment_leaves_the_floor() {
+    fn noise_above_moment_leaves_floor() {
         let adam = AdamBc::new(0.0, 0.9, 0.25, 0.0).unwrap();
         let mut state = AdamBcState::new([0f32], [0f32]);
         let mut params = [0f32];

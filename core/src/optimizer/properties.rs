@@ -86,7 +86,7 @@ fn step_in_pieces<S, O: Optimizer<S>>(
 
 /// Fails where a finite input makes a parameter or a number of the state (`numbers`) that is not, or where a cut into
 /// pieces changes a bit.
-pub(super) fn numbers_stay_finite_and_pieces_do_not_matter<S, O: Optimizer<S>>(
+pub(super) fn state_is_finite_and_segment_invariant<S, O: Optimizer<S>>(
     make: impl Fn() -> (O, S),
     numbers: impl Fn(&S) -> Vec<f64>,
     steps: &[Step],

@@ -158,15 +158,16 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        // The state stays finite, and a split into segments does not change a bit.
         #[test]
-        fn numbers_stay_finite_and_pieces_do_not_matter(steps in properties::steps(), cut in 0..=properties::DIM) {
+        fn state_is_finite_and_segment_invariant(steps in properties::steps(), cut in 0..=properties::DIM) {
             for (alpha, decay) in [(0.99, 0.1), (0.0, 1e30), (1.0 - 1e-12, 0.0)] {
                 let make = || {
                     let rmsprop = RmsProp::new(alpha, f32::MIN_POSITIVE, decay).unwrap();
                     (rmsprop, RmsPropState { second: [0f32; properties::DIM] })
                 };
                 let numbers = |state: &RmsPropState<[f32; properties::DIM]>| properties::widen(&[&state.second]);
-                properties::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
+                properties::state_is_finite_and_segment_invariant(make, numbers, &steps, cut)?;
             }
         }
 

@@ -169,8 +169,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        // The state stays finite, and a split into segments does not change a bit.
         #[test]
-        fn numbers_stay_finite_and_pieces_do_not_matter(steps in properties::steps(), cut in 0..=properties::DIM) {
+        fn state_is_finite_and_segment_invariant(steps in properties::steps(), cut in 0..=properties::DIM) {
             for (momentum, nesterov, decay) in [(0.0, false, 0.1), (0.9, false, 3.0), (0.9, true, 0.0)] {
                 let make = || {
                     let sgd = Sgd::new(momentum, nesterov, decay).unwrap();
@@ -178,7 +179,7 @@ mod tests {
                     (sgd, SgdState { momentum: std::vec![0f32; len] })
                 };
                 let numbers = |state: &SgdState<std::vec::Vec<f32>>| properties::widen(&[&state.momentum]);
-                properties::numbers_stay_finite_and_pieces_do_not_matter(make, numbers, &steps, cut)?;
+                properties::state_is_finite_and_segment_invariant(make, numbers, &steps, cut)?;
             }
         }
     }

@@ -166,8 +166,9 @@ mod tests {
         }
     }
 
+    // At high noise, the CLT schedule is the published rule.
     #[test]
-    fn clt_is_the_papers_rule_where_noise_is_large() {
+    fn clt_is_published_rule_at_high_noise() {
         let rate = rate(Decay::Polynomial { offset: 20.0, slope: 1.0 });
         let (clt, matched) = (CltNoise::new(1000.0).unwrap(), NoiseSchedule::Matched { exponent: 0.5 });
         for t in [0, 1, 500, 11_759] {
@@ -175,8 +176,9 @@ mod tests {
         }
     }
 
+    // The factors are 1 at the first learning rate, and always positive and finite.
     #[test]
-    fn clt_factors_are_1_at_the_first_rate_and_stay_finite() {
+    fn clt_factors_start_at_one_and_finite() {
         let clt = CltNoise::new(0.5).unwrap();
         let constant = rate(Decay::Constant);
         assert!((0..9).all(|t| clt.factor(t, &constant) == 1.0));

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn warm_up_reaches_the_base_at_its_last_step() {
+    fn warmup_reaches_base_at_last_step() {
         let warm = rate(4, Decay::Constant);
         assert_eq!([0, 1, 2, 3, 4].map(|t| warm.at(t)), [0.125, 0.25, 0.375, 0.5, 0.5]);
     }

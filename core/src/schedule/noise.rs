@@ -135,7 +135,7 @@ mod tests {
 
     /// With α² = 1/η the noise that reaches the parameters at step t is √η_t times the base.
     #[test]
-    fn noise_matched_to_the_rate_reaches_the_parameters_as_its_root() {
+    fn matched_noise_scales_as_sqrt_lr() {
         let lr = LearningRate::new(0.7, 0, Decay::Polynomial { offset: 3.0, slope: 0.5 }).unwrap();
         let matched = NoiseSchedule::Matched { exponent: 0.5 };
         for t in [0, 5, 1000] {
@@ -170,8 +170,9 @@ mod tests {
         }
     }
 
+    // An invalid schedule is an error, and factors never exceed the largest one.
     #[test]
-    fn schedules_out_of_range_are_refused_and_factors_stay_finite() {
+    fn invalid_schedule_is_error() {
         for exponent in [-0.1, 4.1, f64::NAN] {
             assert!(NoiseSchedule::Matched { exponent }.check().is_err());
         }

@@ -132,8 +132,9 @@ mod tests {
         (0..DIM as u64).map(|i| ((i * 37 + seed * 11) % 101) as f32 / 50.0 - 1.0).collect()
     }
 
+    // The emitted update equals the movement of the parameters in `finish`.
     #[test]
-    fn what_is_emitted_is_what_the_parameters_would_move_by() {
+    fn emitted_update_matches_finish() {
         let (step, generator) = (step(), ChaCha20::<20>::simulation(5));
         let (mut bytes, mut params) = (Vec::new(), std::vec![0.0; DIM]);
         for emits in [true, false] {
@@ -162,8 +163,9 @@ mod tests {
         assert!(update.units().skip(CHUNK).any(|units| units != 0));
     }
 
+    // The updates of several devices add up to the update of one process.
     #[test]
-    fn updates_of_devices_add_up_to_those_of_one_process() {
+    fn device_updates_sum_to_one_process() {
         let mut total = std::vec![0i64; DIM];
         let mut one_process = std::vec![SumWord::<i64>::ZERO; DIM];
         for device in 0..4u64 {

@@ -87,8 +87,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        // A clamped clip is within its bounds and valid on every grid.
         #[test]
-        fn whatever_is_clamped_is_within_the_bounds_and_on_every_grid(
+        fn clamped_clip_fits_every_grid(
             x in prop::num::f32::ANY, ends in (LEAST..=LARGEST, LEAST..=LARGEST),
         ) {
             let bounds = Bounds::new(ends.0.min(ends.1), ends.0.max(ends.1)).unwrap();
@@ -105,8 +106,9 @@ mod tests {
         }
     }
 
+    // The smallest and largest bounds are those of every grid. Values beyond them are errors.
     #[test]
-    fn the_ends_are_what_every_grid_takes_and_nothing_beyond_is() {
+    fn bound_limits_are_exact() {
         assert_eq!((LEAST, LARGEST), (2f32.powi(-104), 2f32.powi(126)));
         assert!(Bounds::new(LEAST, LARGEST).is_ok());
         for (min, max) in [

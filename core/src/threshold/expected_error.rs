@@ -363,7 +363,7 @@ mod tests {
         /// With `j ≥ 2` the winner, the least of the convex `E` lies between its neighbours. `E = a·C² + b(C)` with `b ≥ 0` and
         /// falling: at the neighbour above that, `E` is at most `(c/C)²` times the least, 4 for the neighbours 1 and 2.
         #[test]
-        fn the_grid_from_anywhere_comes_within_four_times_the_minimum(
+        fn grid_search_is_within_4x_minimum(
             h in counts(), dim in 1usize..30_000_000, range in 0.01f32..1000.0, start in -3f32..2.0,
         ) {
             let exact = next(&rule(Solver::Exact), 1.0, range, &h, dim).clip();
@@ -372,8 +372,9 @@ mod tests {
             prop_assert!(error(grid) <= 4.0 * error(exact), "{grid} {exact}");
         }
 
+        // If the norms are the bin midpoints, the histogram gives the exact error.
         #[test]
-        fn with_samples_at_the_midpoints_the_histogram_gives_the_error_itself(
+        fn error_is_exact_at_bin_midpoints(
             bins in prop::collection::vec(0usize..20, 1..100), clip in 0.01f64..30.0,
         ) {
             let mut h = [0.0; 20];
@@ -405,7 +406,7 @@ mod tests {
     /// For N(100, 20²), R = 120 and d = 10⁵, `E` is least near mean/(1 + a) = 39.6, and the grid from 50 says 40. Mass beyond the range
     /// lowers the mean of the histogram, hence the exact minimum by a little.
     #[test]
-    fn the_error_of_a_normal_distribution_is_least_where_it_was_measured() {
+    fn normal_norms_have_known_minimum() {
         let h = normal_counts();
         let grid = next(&rule(Solver::PaperGrid), 50.0, 120.0, &h, 100_000).clip();
         let exact = next(&rule(Solver::Exact), 50.0, 120.0, &h, 100_000).clip();
@@ -422,7 +423,7 @@ mod tests {
     /// side: a tenth of the spread is 4.4 standard errors of its difference, and half a unit of the mean at least 4. Fixed
     /// seed. Also that taking negative counts as 0 pulls the exact minimum: here down, for it adds samples of small norm.
     #[test]
-    fn the_clip_spreads_by_the_noise_of_the_counts_as_an_independent_simulation_does() {
+    fn clip_spread_matches_simulation() {
         let h = normal_counts().map(|h| h.round() as i32);
         let generator: ChaCha20 = ChaCha20::simulation(2);
         for (sigma, solver, mean, spread) in [
@@ -446,8 +447,9 @@ mod tests {
         }
     }
 
+    // A histogram with an error of zero keeps the clip and moves the range.
     #[test]
-    fn a_histogram_whose_error_falls_to_zero_keeps_the_clip_and_moves_the_range() {
+    fn zero_error_keeps_clip_and_moves_range() {
         let mut h = [0.0; 20];
         (h[0], h[19]) = (300.0, -20.0);
         assert!(total(&h) > 0.0);
@@ -459,8 +461,9 @@ mod tests {
         assert_eq!(next(&rule(Solver::PaperGrid), 15.0, 20.0, &h, 65).clip(), 15.0);
     }
 
+    // Counts without information keep the clip and the range.
     #[test]
-    fn counts_that_say_nothing_keep_clip_and_range() {
+    fn uninformative_counts_change_nothing() {
         for solver in [Solver::PaperGrid, Solver::Exact] {
             for h in [[0.0; 20], [-1.0; 20], [f64::NAN; 20]] {
                 let state = next(&rule(solver), 0.3, 7.0, &h, 1000);
@@ -469,8 +472,9 @@ mod tests {
         }
     }
 
+    // The range doubles at half of the mass in the last bin, and halves on an empty upper half.
     #[test]
-    fn the_range_doubles_at_half_in_the_last_bin_halves_on_an_empty_right_half_and_stays_between() {
+    fn range_doubles_or_halves_on_counts() {
         let rule = rule(Solver::PaperGrid);
         let range = |h: &[f64]| next(&rule, 1.0, 8.0, h, 1000).range();
         let with = |pairs: &[(usize, f64)]| {
@@ -494,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_errors_go_to_the_smallest_candidate() {
+    fn equal_errors_pick_smallest_candidate() {
         // No parameters, no variance: every clip above the only norm, 0.5, has error 0.
         let mut h = [0.0; 20];
         h[0] = 10.0;
@@ -502,8 +506,9 @@ mod tests {
         assert_eq!(next(&rule(Solver::Exact), 0.9, 20.0, &h, 0).clip(), 0.5);
     }
 
+    // Equal bounds freeze the clip, and the range still adapts.
     #[test]
-    fn equal_bounds_freeze_the_clip_and_the_range_follows_on() {
+    fn equal_bounds_freeze_only_the_clip() {
         let wide = Bounds::default();
         let frozen = rule(Solver::PaperGrid).within(Bounds::new(0.7, 0.7).unwrap(), wide);
         let mut h = [0.0; 20];

@@ -194,8 +194,9 @@ mod tests {
     }
 
     proptest! {
+        // Without noise, the clip is within half a bin of the percentile.
         #[test]
-        fn without_noise_the_clip_is_within_half_a_bin_of_the_percentile(
+        fn noiseless_clip_is_within_half_a_bin(
             mut norms in prop::collection::vec(0f32..0.999, 1..200), fraction in 0.01f64..0.99,
         ) {
             let counts = histogram(&norms, 1.0).map(f64::from);
@@ -206,8 +207,9 @@ mod tests {
             prop_assert_eq!(state.range(), 2.0 * state.clip());
         }
 
+        // Any counts keep the clip within its bounds, and the range at twice the clip.
         #[test]
-        fn any_counts_keep_the_clip_within_its_bounds_and_the_range_twice_it(
+        fn clip_stays_in_bounds_with_double_range(
             counts in prop::collection::vec(prop_oneof![-1e9f64..1e9, prop::num::f64::ANY], 20),
             fraction in 0.001f64..0.999, clip in 1e-8f32..1e8,
         ) {
@@ -216,8 +218,9 @@ mod tests {
         }
     }
 
+    // The first crossing of the raw cumulative counts wins, even if the sum falls again.
     #[test]
-    fn the_first_crossing_of_raw_counts_wins_also_when_the_sum_falls_again() {
+    fn first_crossing_of_counts_wins() {
         // Sums 4, −2, 7, 8: half of 8 is first reached in bin 0, a goal above 4 only in bin 2.
         let mut counts = [0.0; 20];
         counts[..4].copy_from_slice(&[4.0, -6.0, 9.0, 1.0]);
@@ -225,16 +228,18 @@ mod tests {
         assert_eq!(next(&rule(0.6), 1.0, 20.0, &counts).clip(), 2.5);
     }
 
+    // Counts without information keep the clip and the range.
     #[test]
-    fn counts_that_say_nothing_keep_clip_and_range() {
+    fn uninformative_counts_change_nothing() {
         for counts in [[0.0; 20], [-1.0; 20], [f64::NAN; 20]] {
             let state = next(&rule(0.5), 0.3, 7.0, &counts);
             assert_eq!((state.clip(), state.range()), (0.3, 7.0));
         }
     }
 
+    // The range moves geometrically towards a percentile outside it.
     #[test]
-    fn a_percentile_outside_the_range_is_approached_geometrically() {
+    fn range_approaches_percentile_by_factors() {
         let (mut below, mut above) = ([0.0; 20], [0.0; 20]);
         (below[0], above[19]) = (9.0, 9.0);
         assert_eq!(next(&rule(0.5), 1.0, 20.0, &below).range(), 1.0);
@@ -248,7 +253,7 @@ mod tests {
     /// standard deviation of the clip over 2,000 draws is 7.8, 2.3, 4.0; theirs is from other draws and samples, so within
     /// a fifth (a standard deviation from 2,000 draws has a standard error below 3 % even with heavy tails). Fixed seed.
     #[test]
-    fn percentiles_of_a_normal_distribution_have_the_spread_that_was_measured() {
+    fn normal_percentiles_have_known_spread() {
         let counts = histogram(&normal_norms(), 150.0);
         let noise = CountNoise::new(5.0).unwrap();
         let generator: ChaCha20 = ChaCha20::simulation(1);

@@ -168,7 +168,7 @@ mod tests {
         }
 
         #[test]
-        fn any_count_keeps_the_clip_within_its_bounds(
+        fn any_count_keeps_clip_in_bounds(
             clip in 1e-8f32..1e8, above in prop::num::f64::ANY, batch in 1u32..1000, rate in 0.01f64..1e9,
         ) {
             let rule = Quantile::new(0.5, rate, 5.0).unwrap();
@@ -176,8 +176,9 @@ mod tests {
         }
     }
 
+    // The clip rises if too many samples are clipped, and falls if too few are.
     #[test]
-    fn the_clip_rises_when_too_many_are_clipped_and_falls_when_too_few_are() {
+    fn clip_follows_clipped_fraction() {
         let rule = Quantile::recommended(100).unwrap();
         assert!(next(&rule, 1.0, 100.0, 100) > 1.1 && next(&rule, 1.0, -100.0, 100) < 0.91);
         assert_eq!(next(&rule, 1.0, 0.0, 100), 1.0);
@@ -185,8 +186,9 @@ mod tests {
         assert_eq!(next(&frozen, 1.0, 100.0, 100), 0.7);
     }
 
+    // The noise is in the units of the paper, and the charge is for counts of one.
     #[test]
-    fn noise_is_given_in_the_papers_units_and_priced_for_counts_of_one() {
+    fn noise_units_match_paper() {
         assert_eq!(Quantile::new(0.5, 0.2, 5.0).unwrap().count_noise().unwrap().multiplier(), 10.0);
         assert_eq!(Quantile::recommended(256).unwrap().count_noise().unwrap().multiplier(), 25.600_097_656_25);
     }

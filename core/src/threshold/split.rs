@@ -44,8 +44,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        // The inverse variances of gradient and counts add up to the total.
         #[test]
-        fn the_inverse_variances_of_both_noises_are_that_of_the_total(total in 0.01f64..20.0, excess in 0.01f64..1000.0) {
+        fn inverse_variances_add_to_total(total in 0.01f64..20.0, excess in 0.01f64..1000.0) {
             let counts = CountNoise::new((total + excess).max(0.25)).unwrap();
             let gradient = gradient_multiplier(total, counts).unwrap();
             let sum = gradient.powi(-2) + counts.multiplier().powi(-2);
@@ -67,8 +68,9 @@ mod tests {
         assert!(far - 1.0 < 1e-11, "without counts nothing is split off");
     }
 
+    // A total multiplier that the counts alone use up is an error.
     #[test]
-    fn a_total_that_the_counts_alone_use_up_is_refused() {
+    fn total_used_up_by_counts_is_error() {
         let counts = CountNoise::new(5.0).unwrap();
         for total in [5.0, 6.0, 0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert_eq!(gradient_multiplier(total, counts).unwrap_err().parameter, "noise multiplier");

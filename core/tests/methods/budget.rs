@@ -9,8 +9,9 @@ use damper_core::error::OpenError;
 use damper_core::noise::LEAST_SIGMA;
 use std::collections::HashSet;
 
+// Every method charges, writes and releases exactly once per step, until its budget is spent.
 #[test]
-fn payments_events_and_draws_of_every_method_are_as_many_as_its_steps() {
+fn charges_events_and_releases_match_steps() {
     for method in methods() {
         let mut run = method.start::<i64>(7);
         let counting = u32::from(method.threshold != ThresholdChoice::Fixed);
@@ -31,8 +32,9 @@ fn payments_events_and_draws_of_every_method_are_as_many_as_its_steps() {
     }
 }
 
+// State of a wrong length is an error before anything is charged.
 #[test]
-fn memory_that_does_not_fit_is_refused_before_anything_is_paid() {
+fn rejects_wrong_state_before_charge() {
     for method in methods().into_iter().filter(|method| format!("{:?}", method.filter) != "Identity") {
         for len in [0, method.dim - 1, method.dim + 1] {
             let mut run = method.start::<i64>(3);
@@ -48,7 +50,7 @@ fn memory_that_does_not_fit_is_refused_before_anything_is_paid() {
 
 /// Nobody knows whether a write that failed became durable: the step is burned, and so is its noise.
 #[test]
-fn a_step_whose_payment_may_not_be_durable_releases_nothing_and_its_number_is_not_used_again() {
+fn uncertain_charge_releases_nothing() {
     for method in methods().into_iter().step_by(3) {
         let (mut run, mut filter) = (method.start::<i64>(5), RenyiFilter::new(8, 50.0, 1e-5).unwrap());
         let first = run.take(&[], How::Points);
@@ -67,7 +69,7 @@ fn a_step_whose_payment_may_not_be_durable_releases_nothing_and_its_number_is_no
 /// Power fails at any moment: before a step, between charge and release, after it; the memory is lost, the store is not. Some
 /// ledgers prepay.
 #[test]
-fn over_power_cuts_no_noise_repeats_and_no_payment_is_forgotten() {
+fn power_loss_keeps_charges_and_fresh_noise() {
     for (seed, filter) in FILTERS.iter().enumerate() {
         let method = Method { filter: *filter, ..PLAIN };
         let (budget, mut moments) = (60, Noise::new(seed as u64));
@@ -103,7 +105,7 @@ fn over_power_cuts_no_noise_repeats_and_no_payment_is_forgotten() {
 
 /// The same with noise chosen online: what is spent never falls.
 #[test]
-fn over_power_cuts_the_divergence_spent_never_falls() {
+fn spent_divergence_survives_power_loss() {
     let (order, epsilon, delta, rate) = (12, 2.0, 1e-5, Rate::at_most(0.05).unwrap());
     let (mut spent, mut paid, mut moments, mut numbers) = (0.0, 0, Noise::new(1), HashSet::new());
     for _ in 0..60 {
@@ -126,7 +128,7 @@ fn over_power_cuts_the_divergence_spent_never_falls() {
 /// An adversary that sees all that is released chooses each step's noise, good and bad numbers alike; what is admitted stays within the
 /// budget, and what is refused releases nothing.
 #[test]
-fn multipliers_chosen_online_never_spend_more_than_the_filters_budget() {
+fn adaptive_multipliers_stay_in_budget() {
     let (order, epsilon, delta, rate) = (10, 3.0, 1e-5, Rate::at_most(0.1).unwrap());
     for method in methods().into_iter().step_by(5) {
         let mut filter = RenyiFilter::new(order, epsilon, delta).unwrap();
@@ -191,8 +193,9 @@ fn multipliers_chosen_online_never_spend_more_than_the_filters_budget() {
 /// The number of the first step that a filter pays for.
 const CHOSEN: u32 = 1 << 31;
 
+// A factor that is not a finite number above 0 is an error before anything is charged.
 #[test]
-fn a_factor_that_is_no_number_above_0_is_refused_before_anything_is_paid() {
+fn invalid_factor_is_error_before_charge() {
     let (mut run, mut filter) = (PLAIN.start::<i64>(0), RenyiFilter::new(8, 1e6, 1e-5).unwrap());
     for factor in [f64::NAN, -f64::NAN, 0.0, -0.0, -1.0, f64::INFINITY, f64::NEG_INFINITY] {
         assert!(
@@ -206,7 +209,7 @@ fn a_factor_that_is_no_number_above_0_is_refused_before_anything_is_paid() {
 
 /// `α → κα`, `σ → σ/κ` once more, by the other door. The ledger's step has another number, hence other noise.
 #[test]
-fn a_chosen_factor_on_one_mechanism_is_the_mechanism_that_has_it() {
+fn adaptive_factor_equals_own_mechanism() {
     let half = Method { sigma: 4000, ..PLAIN };
     let whole = Method { sigma: 8000, ..PLAIN };
     let filters = || RenyiFilter::new(8, 1e6, 1e-5).unwrap();

@@ -63,7 +63,7 @@ fn an_empty_batch_is_a_step_like_any_other() {
 
 /// What the optimizer moves along follows from all releases, those of empty batches among them, by the filter's formula.
 #[test]
-fn every_filter_sees_every_release_once_and_in_order() {
+fn filters_receive_each_release_in_order() {
     for filter in FILTERS {
         let method = Method { filter: *filter, ..PLAIN };
         let (steps, _) = history(&method, &batches(3, 20, method.dim));
@@ -120,7 +120,7 @@ fn filtered(filter: &FilterChoice, released: &[f64]) -> Vec<f64> {
 
 /// `g̃_0 = g_0`: the first step is one of DP-SGD, wherever the filter will look later.
 #[test]
-fn disk_starts_with_the_one_gradient_of_dp_sgd() {
+fn disk_starts_with_dp_sgd_gradient() {
     for method in methods() {
         let FilterChoice::Kalman(..) = method.filter else { continue };
         let data = full_batches(2, 1, method.dim);
@@ -133,8 +133,9 @@ fn disk_starts_with_the_one_gradient_of_dp_sgd() {
     }
 }
 
+// DiSK evaluates at the parameters and ahead along the last update.
 #[test]
-fn disk_looks_at_the_parameters_and_ahead_along_the_last_movement() {
+fn disk_evaluates_params_and_look_ahead() {
     for method in methods() {
         let FilterChoice::Kalman(Gain::Constant(kappa), look) = method.filter else { continue };
         let (steps, params) = history(&method, &batches(4, 8, method.dim));
@@ -161,7 +162,7 @@ fn disk_looks_at_the_parameters_and_ahead_along_the_last_movement() {
 
 /// Point `j` of step `t` is `x_{t−j}`; before there are `k` of them the oldest, `x_0`, stands for those that are missing.
 #[test]
-fn per_sample_momentum_looks_at_the_last_iterates_from_its_first_step_on() {
+fn per_sample_momentum_uses_last_iterates() {
     for method in methods() {
         let FilterChoice::Momentum { iterates, beta, normalised, .. } = method.filter else { continue };
         let (steps, params) = history(&method, &batches(5, 10, method.dim));
@@ -181,7 +182,7 @@ fn per_sample_momentum_looks_at_the_last_iterates_from_its_first_step_on() {
 
 /// With gradients that do not depend on the point the momentum has nothing to do but sum its weights, which are 1.
 #[test]
-fn where_all_points_give_one_gradient_every_filter_but_the_unnormalised_leaves_it_as_it_is() {
+fn equal_gradients_pass_normalised_filters() {
     let mut noise = Noise::new(6);
     let samples = vec![Sample::constant(noise.vector(70, 0.05)), Sample::constant(noise.vector(70, 3.0))];
     for filter in FILTERS {
@@ -202,7 +203,7 @@ fn where_all_points_give_one_gradient_every_filter_but_the_unnormalised_leaves_i
 
 /// A constant gradient under noise of one unit of a fine grid: filtered, it is itself at every step, from the first.
 #[test]
-fn a_constant_gradient_passes_every_filter_unchanged_at_every_step() {
+fn constant_gradient_passes_every_filter() {
     let published = SETS.iter().map(|set| FilterChoice::Iir(set.name));
     let inside = SETS.iter().map(|set| FilterChoice::Momentum {
         iterates: 3,
@@ -252,7 +253,7 @@ fn every_number_of_a_filter_changes_the_run() {
 
 /// The clip of a step is known before its samples are, and its own counts decide the next one's.
 #[test]
-fn the_clip_of_a_step_is_the_one_that_was_chosen_at_the_step_before() {
+fn clip_is_chosen_one_step_before() {
     for method in methods() {
         let data = full_batches(9, 8, method.dim);
         let mut changed = data.clone();
@@ -281,7 +282,7 @@ fn the_clip_of_a_step_is_the_one_that_was_chosen_at_the_step_before() {
 /// Two data sets whose raw gradients differ by any amount while the clipped sums agree: nothing can tell them apart. One whose
 /// sum differs by a unit can.
 #[test]
-fn adagrad_norms_rates_follow_from_releases_alone() {
+fn adagrad_norm_lr_needs_only_releases() {
     let inner = Sgd::new(0.0, false, 0.0).unwrap();
     for subtract_noise in [false, true] {
         let step = PrivateStep::new(Slots {
@@ -322,7 +323,7 @@ fn adagrad_norms_rates_follow_from_releases_alone() {
 
 /// The parameters again, from what was stored of each step: released and filtered gradients, the declared rate and noise.
 #[test]
-fn adagrad_norms_steps_are_those_recomputed_from_stored_releases() {
+fn adagrad_norm_replays_from_releases() {
     for method in methods().into_iter().filter(|method| method.optimizer == OptimizerChoice::AdaGradNorm) {
         let (steps, params) = history(&method, &batches(10, 15, method.dim));
         let wide = |x: &[f32]| x.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
@@ -344,7 +345,7 @@ fn adagrad_norms_steps_are_those_recomputed_from_stored_releases() {
 /// One record more in the data set, with the rate and the batch declared as they were: the draws of the others, their scale
 /// and the noise stay.
 #[test]
-fn the_number_of_records_reaches_nothing_but_its_own_draw() {
+fn extra_record_affects_only_its_own_trial() {
     let rate = Rate::at_most(0.05).unwrap();
     let coins = ChaCha20::<1>::simulation(12);
     for method in methods().into_iter().step_by(3) {
@@ -373,7 +374,7 @@ fn the_number_of_records_reaches_nothing_but_its_own_draw() {
 /// The step size of the whole step, `η_t`, and the noise that reaches the parameters under a matched schedule: `√η_t·√η_0` times
 /// the first step's σ.
 #[test]
-fn noise_matched_to_the_rate_reaches_the_parameters_as_its_root() {
+fn matched_noise_scales_as_sqrt_lr() {
     let method = Method {
         noise: NoiseSchedule::Matched { exponent: 0.5 },
         learning_rate: FALLING,

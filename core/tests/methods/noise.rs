@@ -52,7 +52,7 @@ fn zeros(count: u32, dim: usize) -> Vec<Sample> {
 /// Every fourth method of the table, which has each choice of every slot; for the others see
 /// [`every_method_draws_the_noise_of_dp_sgd`].
 #[test]
-fn on_zero_gradients_every_method_releases_noise_of_multiplier_times_clip_over_batch() {
+fn zero_gradients_release_declared_noise() {
     for method in methods().into_iter().step_by(4) {
         let method = Method { dim: DRAWS / 4, ..method };
         let mut run = method.start::<i64>(4);
@@ -68,7 +68,7 @@ fn on_zero_gradients_every_method_releases_noise_of_multiplier_times_clip_over_b
 
 /// At every step, integer by integer what DP-SGD releases, whose size is tested above: any `κ` and `γ`, any `k` and `β`, any `a` and `b`.
 #[test]
-fn no_setting_of_a_filter_changes_the_noise_of_any_step() {
+fn filter_settings_never_change_noise() {
     let two = |kappa, gamma| FilterChoice::Kalman(Gain::Constant(kappa), LookAhead::Two { gamma });
     let disk = [0.001, 0.1, 0.5, 0.7, 0.95].into_iter().flat_map(|kappa| {
         let one = FilterChoice::Kalman(Gain::Constant(kappa), LookAhead::One);
@@ -92,8 +92,9 @@ fn no_setting_of_a_filter_changes_the_noise_of_any_step() {
     }
 }
 
+// Each step of a noise schedule has the declared and charged noise.
 #[test]
-fn each_step_of_a_noise_schedule_has_the_noise_that_is_declared_and_priced_for_it() {
+fn scheduled_noise_matches_charge() {
     let warm = (0.1, 3, Decay::Cosine { steps: 40, floor: 0.01 });
     for learning_rate in [FALLING, warm] {
         for noise in NOISES.iter().chain(&[NoiseSchedule::Matched { exponent: 2.0 }]) {
@@ -127,8 +128,9 @@ fn every_method_draws_the_noise_of_dp_sgd() {
     }
 }
 
+// No method uses a block of noise twice, and blocks are uncorrelated.
 #[test]
-fn no_block_of_noise_is_used_twice_by_a_method_and_blocks_are_uncorrelated() {
+fn noise_blocks_are_unique() {
     for filter in FILTERS {
         let method = Method { filter: *filter, dim: 4096, ..PLAIN };
         let mut blocks = HashSet::new();
@@ -155,7 +157,7 @@ fn no_block_of_noise_is_used_twice_by_a_method_and_blocks_are_uncorrelated() {
 
 /// The counts' noise comes from a stream of its own: not a copy of the gradient's, scaled.
 #[test]
-fn the_noise_of_counts_shares_nothing_with_that_of_gradients() {
+fn count_and_gradient_noise_are_separate() {
     let mut products = vec![];
     for method in methods().into_iter().filter(|method| method.dim >= 20) {
         let mut run = method.start::<i64>(40);

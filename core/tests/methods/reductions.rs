@@ -56,15 +56,17 @@ fn with_filters(method: &Method, filters: &[FilterChoice]) -> Vec<Method> {
     filters.iter().map(|filter| Method { filter: *filter, ..*method }).collect()
 }
 
+// DOPPLER with an identity filter is DP-SGD.
 #[test]
-fn doppler_with_the_filter_that_keeps_its_input_is_dp_sgd() {
+fn identity_doppler_is_dp_sgd() {
     for method in unfiltered() {
         are_one(&with_filters(&method, &[FilterChoice::Identity, FilterChoice::Iir("sgd"), FilterChoice::Iir("p0")]));
     }
 }
 
+// DiSK with a gain of one is DP-SGD, for any look-ahead.
 #[test]
-fn disk_with_a_gain_of_one_is_dp_sgd_wherever_it_looks() {
+fn disk_with_unit_gain_is_dp_sgd() {
     let disk = |look| FilterChoice::Kalman(Gain::Constant(1.0), look);
     let two = |gamma| disk(LookAhead::Two { gamma });
     for method in unfiltered() {
@@ -74,7 +76,7 @@ fn disk_with_a_gain_of_one_is_dp_sgd_wherever_it_looks() {
 
 /// One iterate, or a factor of zero; normalised or not.
 #[test]
-fn per_sample_momentum_over_one_iterate_is_its_inner_filter_alone() {
+fn one_iterate_momentum_is_inner_filter() {
     for method in unfiltered() {
         for inner in [None, Some("sgd"), Some("f6")] {
             let momentum = |iterates, beta, normalised| FilterChoice::Momentum { iterates, beta, normalised, inner };
@@ -92,8 +94,9 @@ fn per_sample_momentum_over_one_iterate_is_its_inner_filter_alone() {
     }
 }
 
+// A noise schedule of ones is DP-SGD.
 #[test]
-fn a_noise_schedule_that_is_one_throughout_is_dp_sgd() {
+fn unit_noise_schedule_is_dp_sgd() {
     let constant = (0.05, 0, Decay::Constant);
     for method in methods().iter().step_by(7) {
         let with = |noise, learning_rate| Method { noise, learning_rate, ..*method };
@@ -110,7 +113,7 @@ fn a_noise_schedule_that_is_one_throughout_is_dp_sgd() {
 
 /// `α → κα` with `σ → σ/κ` is the same noise: here `α_t = 2^t` against a mechanism of half the σ, a step on.
 #[test]
-fn only_the_product_of_schedule_and_multiplier_matters() {
+fn only_schedule_times_multiplier_matters() {
     let halving = (0.5, 0, Decay::Step { every: 1, factor: 0.5 });
     let matched =
         Method { noise: NoiseSchedule::Matched { exponent: 1.0 }, learning_rate: halving, sigma: 6000, ..PLAIN };
@@ -125,8 +128,9 @@ fn only_the_product_of_schedule_and_multiplier_matters() {
     }
 }
 
+// Per-layer clipping of a single layer is flat clipping.
 #[test]
-fn per_layer_clipping_of_one_layer_is_flat_clipping() {
+fn single_layer_clipping_is_flat_clipping() {
     for method in methods().iter().step_by(5) {
         for (whole, layered) in
             [(ClipChoice::Flat, ClipChoice::OneLayer), (ClipChoice::Automatic, ClipChoice::OneLayerAutomatic)]
@@ -136,15 +140,17 @@ fn per_layer_clipping_of_one_layer_is_flat_clipping() {
     }
 }
 
+// An optimizer that observes the full gradient first gets the same one.
 #[test]
-fn an_optimizer_that_sees_the_gradient_first_is_given_the_same_one() {
+fn look_ahead_optimizer_gets_same_gradient() {
     for method in methods() {
         are_one(&[method, Method { look_ahead: true, ..method }]);
     }
 }
 
+// The word type, the workers and the place of combining do not change a bit of any method.
 #[test]
-fn neither_words_nor_workers_nor_who_mixes_change_a_bit_of_any_method() {
+fn word_workers_and_combiner_keep_bits() {
     for method in methods() {
         let first = trajectory::<i64>(&method, How::Points, 3, 12);
         assert!(first == trajectory::<i32>(&method, How::Points, 3, 12), "words: {method:?}");
@@ -157,7 +163,7 @@ fn neither_words_nor_workers_nor_who_mixes_change_a_bit_of_any_method() {
 
 /// More coordinates than share one address of noise, and than are streamed at a time.
 #[test]
-fn long_vectors_are_released_as_the_short_ones() {
+fn long_gradients_release_like_short_ones() {
     for method in methods().iter().step_by(11) {
         let long = Method { dim: 2100, ..*method };
         let first = trajectory::<i64>(&long, How::Points, 4, 4);

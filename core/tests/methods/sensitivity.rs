@@ -79,8 +79,9 @@ fn adversary() -> impl Strategy<Value = Sample> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
+    // An added sample moves the sum of any method by at most the clipping threshold.
     #[test]
-    fn one_sample_added_moves_the_sum_of_any_method_by_at_most_the_clip(sample in adversary(), warm_up in 0usize..5) {
+    fn added_sample_moves_sum_by_at_most_clip(sample in adversary(), warm_up in 0usize..5) {
         for method in exact() {
             let without = last(&method, warm_up, &[], How::Points);
             let with = last(&method, warm_up, std::slice::from_ref(&sample), How::Points);
@@ -89,8 +90,9 @@ proptest! {
         }
     }
 
+    // A replaced sample moves the sum of any method by at most twice the clipping threshold.
     #[test]
-    fn one_sample_replaced_moves_the_sum_of_any_method_by_at_most_twice_the_clip(
+    fn replacement_moves_sum_by_at_most_2_clips(
         samples in prop::array::uniform2(adversary()), warm_up in 0usize..5,
     ) {
         for method in exact() {
@@ -102,7 +104,7 @@ proptest! {
 
     /// Gradient in units of its noise and counts in units of theirs, stacked: one Gaussian release of the priced multiplier.
     #[test]
-    fn one_sample_moves_gradient_and_counts_of_any_method_together_by_at_most_one_over_the_priced_multiplier(
+    fn joint_sensitivity_is_within_charge(
         sample in adversary(), warm_up in 0usize..4,
     ) {
         for method in exact() {
@@ -125,7 +127,7 @@ proptest! {
 
     /// At any point, also where only the mixing overflows; the other samples' bits and all that follows stay.
     #[test]
-    fn a_sample_that_is_not_finite_moves_no_bit_of_any_method(
+    fn non_finite_sample_changes_no_bit(
         at in 0usize..4, i in 0..DIM, bad in prop::sample::select(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX][..]),
     ) {
         for method in exact() {
@@ -151,7 +153,7 @@ proptest! {
 
     /// The bound does not rest on the rule of clipping: one that divides by any number at all is held to it, too.
     #[test]
-    fn no_rule_of_clipping_however_wrong_lets_a_sample_add_more_than_the_clip(
+    fn wrong_clip_rule_cannot_exceed_clip(
         sample in adversary(),
         divisor in prop_oneof![
             prop::num::f32::ANY,
@@ -182,7 +184,7 @@ fn against(weights: &[f32]) -> Vec<Vec<f32>> {
 /// The control: the same samples, each point clipped on its own and then weighted, as public implementations do. Its sums are far
 /// beyond what the laws above allow, so they would be seen; mixed first, the same sample adds `C`.
 #[test]
-fn clipping_each_point_on_its_own_would_exceed_the_clip_by_the_sum_of_the_weights() {
+fn clipping_each_point_exceeds_clip() {
     let momentum = |iterates, beta| FilterChoice::Momentum { iterates, beta, normalised: false, inner: None };
     for (filter, weights, excess) in [
         (
@@ -233,7 +235,7 @@ fn a_layer_beyond_its_share_is_seen() {
 
 /// Different batches with the same clipped sum: however many samples came, and whatever the data set is.
 #[test]
-fn the_realised_batch_reaches_neither_the_scale_nor_the_noise() {
+fn realised_batch_keeps_scale_and_noise() {
     for method in exact().into_iter().filter(|method| method.threshold == ThresholdChoice::Fixed) {
         let mut noise = Noise::new(8);
         let (mut few, mut many) = (method.start::<i64>(9), method.start::<i64>(9));
@@ -254,7 +256,7 @@ fn the_realised_batch_reaches_neither_the_scale_nor_the_noise() {
 
 /// Gradients on the grid, whatever the data: the reachable outputs are the same for all data sets.
 #[test]
-fn whatever_the_data_every_method_releases_multiples_of_one_declared_unit() {
+fn releases_are_multiples_of_public_unit() {
     for method in methods() {
         let mut run = method.start::<i64>(8);
         for batch in batches(6, 8, method.dim) {

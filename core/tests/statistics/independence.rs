@@ -56,9 +56,10 @@ fn must_depend(a: &[f64], b: &[f64], control: &str) {
     assert!(least < LEVEL, "the control passes: {control}: {least:e}");
 }
 
+// Neighbouring coordinates and chunks have independent noise.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "in releases alone: minutes")]
-fn neighbouring_coordinates_and_chunks_share_no_noise() {
+fn neighbouring_noise_is_independent() {
     let draws = noise(0, DRAWS);
     for lag in [1, 2, 3, 8, 16, 64, 1023, 1024, 1025, 16 * 1024] {
         must_be_independent(&draws, &draws[lag..], &format!("coordinates {lag} apart"));
@@ -92,9 +93,10 @@ fn neighbouring_steps_share_no_noise() {
     must_depend(&steps[3], &size, "the same size with another sign");
 }
 
+// Neighbouring seeds and the float path have independent noise.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "in releases alone: minutes")]
-fn neighbouring_seeds_and_the_float_path_share_no_noise() {
+fn seeds_and_float_path_are_independent() {
     let of = Steps::from_the_first(1, DRAWS / 10);
     let seeds = [0, 1, 2, 1 << 32, u64::MAX].map(|seed| {
         [
@@ -195,9 +197,10 @@ fn numbers_around_a_restart(loses: bool) -> [[u32; 3]; 2] {
     [before, numbers(&mut ledger)]
 }
 
+// Noise after a restart is independent of the noise before it.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "in releases alone: minutes")]
-fn a_restart_shares_no_noise_with_what_was_before_it() {
+fn restart_noise_is_independent() {
     let of = |numbers: [u32; 3]| -> Uniform { numbers.iter().flat_map(|step| noise(*step, DRAWS / 10)).collect() };
     let [before, after] = numbers_around_a_restart(false);
     must_be_independent(&of(before), &of(after), "before and after a restart");

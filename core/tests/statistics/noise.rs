@@ -41,9 +41,10 @@ fn must_not_fit(sorted: &[i32], sigma: f64, control: &str) {
     assert!(!fits, "the control passes: {control}, sigma {sigma}: {probabilities:?}");
 }
 
+// The exact path fits the discrete Gaussian. A sigma off by 1 % does not.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "in releases alone: minutes")]
-fn the_exact_path_draws_the_discrete_gaussian_and_one_per_cent_off_is_seen() {
+fn exact_path_fits_discrete_gaussian() {
     for (seed, sigma) in SIGMAS.into_iter().enumerate() {
         let draws = sorted(drawn(sigma, seed as u64));
         let sigma = f64::from(sigma);
@@ -53,9 +54,10 @@ fn the_exact_path_draws_the_discrete_gaussian_and_one_per_cent_off_is_seen() {
     }
 }
 
+// The tests detect half the noise, a biased rounding and a repeated block.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "in releases alone: minutes")]
-fn half_the_noise_a_biased_rounding_and_a_repeated_block_are_seen() {
+fn detects_half_biased_or_repeated_noise() {
     let draws = drawn(500, 20);
     must_fit(&sorted(draws.clone()), 500.0, "gradient");
     must_not_fit(&sorted(draws.clone()), 1000.0, "half the noise");
@@ -78,9 +80,10 @@ fn half_the_noise_a_biased_rounding_and_a_repeated_block_are_seen() {
     must_not_fit(&sorted(again), 500.0, "one block alone");
 }
 
+// The word type, partial chunks and the fast generator keep the distribution.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "in releases alone: minutes")]
-fn words_of_32_bits_chunks_that_are_not_full_and_the_fast_generator_change_no_law() {
+fn word_chunk_and_rng_keep_distribution() {
     let small = Steps::from_the_first((DRAWS / 1500) as u32, 1500);
     must_fit(&sorted(exact::<i32, _>(7, &ChaCha20::<1>::simulation(30), small)), 7.0, "gradient in i32");
     must_fit(&sorted(exact::<i32, _>(5000, &Xoshiro::simulation(31), small)), 5000.0, "gradient by xoshiro");
@@ -88,7 +91,7 @@ fn words_of_32_bits_chunks_that_are_not_full_and_the_fast_generator_change_no_la
 
 #[test]
 #[cfg_attr(debug_assertions, ignore = "in releases alone: minutes")]
-fn counts_are_released_with_the_discrete_gaussian() {
+fn counts_fit_discrete_gaussian() {
     for (seed, sigma) in [1024, 4096, 1 << 20].into_iter().enumerate() {
         let steps = Steps::from_the_first((DRAWS / COUNTS) as u32, 1);
         let (_, counts) = with_counts(sigma, &ChaCha20::<16>::simulation(40 + seed as u64), steps);
@@ -102,7 +105,7 @@ fn counts_are_released_with_the_discrete_gaussian() {
 
 #[test]
 #[cfg_attr(debug_assertions, ignore = "in releases alone: minutes")]
-fn the_float_path_draws_the_normal_distribution() {
+fn float_path_fits_normal_distribution() {
     let mut draws = float(&ChaCha20::<16>::simulation(50), Steps::from_the_first(10, DRAWS / 10));
     draws.sort_unstable_by(f32::total_cmp);
     let of = |sigma: f64| [Normal(sigma).chi_square(&draws), Normal(sigma).kolmogorov(&draws)];

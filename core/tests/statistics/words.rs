@@ -43,9 +43,10 @@ fn least(words: &[u32], of: usize) -> f64 {
     least
 }
 
+// Words are uniform in every bit and across addresses.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "in releases alone: minutes")]
-fn words_are_uniform_in_every_bit_and_across_addresses() {
+fn words_are_uniform() {
     for of in [100, 1000] {
         let chacha = words(&ChaCha20::<16>::simulation(60), of);
         let fast = words(&Xoshiro::simulation(61), of);
@@ -88,9 +89,10 @@ fn least_of_coins(rate: f64, claimed: f64, steps: u32) -> f64 {
     number.min(by_place).min(chi_square(&gaps, &probabilities))
 }
 
+// Bernoulli trials succeed at the sampling rate that the accountant uses.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "in releases alone: minutes")]
-fn coins_come_up_at_the_rate_that_is_accounted() {
+fn trials_match_charged_sampling_rate() {
     // The rarer, the more coins, so that one per cent is seen.
     for (rate, steps) in [(0.5, 100), (1.0 / 3.0, 100), (0.1, 200), (0.01, 1000)] {
         let right = least_of_coins(rate, rate, steps);

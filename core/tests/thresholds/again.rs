@@ -94,8 +94,9 @@ fn after_quantile(s: &[f64], (clip, range): (f32, f32), constants: StepConstants
     (clamp(f64::from(clip) * exp_f64(0.2 * (0.5 - unclipped))), range)
 }
 
+// The sequence of clipping thresholds follows from the released counts alone.
 #[test]
-fn the_sequence_of_clips_follows_from_the_released_counts_alone() {
+fn clips_follow_from_released_counts() {
     type Again = fn(&[f64], (f32, f32), StepConstants) -> (f32, f32);
     fn check<T: Threshold>(rule: T, start: T::State, mut at: (f32, f32), again: Again) {
         let mut source = normal(2);

@@ -10,7 +10,7 @@ fn unclipped(samples: &[Vec<f32>], clip: f32) -> f64 {
 /// left unclipped was measured by other code as 0.104, 0.500 and 0.892, with a deviation of 0.06 a step: a standard error
 /// of at most 0.004 here and 0.005 there, so the bound on the mean is over 3 of both together (1 in 1,000 fails).
 #[test]
-fn the_percentile_is_reached_in_eight_steps_and_held() {
+fn percentile_converges_in_eight_steps() {
     for (fraction, measured) in [(0.1, 0.104), (0.5, 0.500), (0.9, 0.892)] {
         for (seed, median) in [0.01, 1.0, 30.0].into_iter().enumerate() {
             let mut source = normal(10 + seed as u64);
@@ -30,7 +30,7 @@ fn the_percentile_is_reached_in_eight_steps_and_held() {
 /// standard error of 0.01 on the mean over 200: the bound is 3 of them (1 in 400 fails). With the sign wrong the clip runs to a
 /// bound, where the fraction is 0 or 1.
 #[test]
-fn the_quantile_is_reached_from_both_sides_and_held() {
+fn quantile_converges_from_both_sides() {
     for goal in [0.1, 0.5, 0.9] {
         for (seed, median) in [0.02, 1.0, 50.0].into_iter().enumerate() {
             let mut source = normal(20 + seed as u64);
@@ -59,7 +59,7 @@ fn least_error(norms: &[f64], a: f64) -> f64 {
 /// from 0.76 to 1.13. (Below 1, for up to half of the mass may lie beyond the range.) Over 300 steps these order statistics
 /// have standard errors of about 0.01: the bounds are 2 of them wider on the extremes of 18 runs.
 #[test]
-fn the_clip_of_least_error_is_reached_and_held() {
+fn least_error_clip_converges() {
     for solver in [Solver::PaperGrid, Solver::Exact] {
         for a in [0.3f64, 1.5, 60.0] {
             for (seed, median) in [0.01, 1.0, 30.0].into_iter().enumerate() {

@@ -156,8 +156,9 @@ fn bits(x: &[f32]) -> Vec<u32> {
     x.iter().map(|x| x.to_bits()).collect()
 }
 
+// A step with counts costs the same as a DP-SGD step at the total multiplier.
 #[test]
-fn a_step_with_counts_costs_what_one_of_dp_sgd_at_the_total_multiplier_does() {
+fn counted_step_costs_total_multiplier() {
     let (total, rate) = (1.1, Rate::of(256, 60_000).unwrap());
     let gradient = gradient_multiplier(total, noise(5.0)).unwrap();
     let events = [
@@ -192,7 +193,7 @@ fn a_step_with_counts_costs_what_one_of_dp_sgd_at_the_total_multiplier_does() {
 }
 
 #[test]
-fn a_rule_without_counts_is_priced_as_dp_sgd() {
+fn rule_without_counts_costs_as_dp_sgd() {
     let event = step(Fixed(1.0), 1.25, 256).event_at(0, Rate::ONE).unwrap();
     assert_eq!(event.multiplier(), 1.25);
 }
@@ -203,7 +204,7 @@ proptest! {
     /// Both releases with and without one sample, under the same noise: what moves is what the sample added, exactly, as clip and batch
     /// are 1 and the grid a power of two.
     #[test]
-    fn one_sample_moves_gradient_and_counts_together_by_at_most_one_over_the_total_multiplier(
+    fn joint_sensitivity_is_within_multiplier(
         samples in prop::collection::vec(prop::collection::vec(-2f32..2.0, 3), 1..12), rule in 0usize..3,
     ) {
         let both = |samples: &[Vec<f32>]| match rule {
@@ -223,8 +224,9 @@ proptest! {
         prop_assert!(!clipped || stacked >= bound * (1.0 - 1e-3), "a clipped sample uses it up: {stacked} {bound}");
     }
 
+    // The histogram counts every finite sample exactly once.
     #[test]
-    fn the_histogram_counts_every_finite_sample_once(
+    fn histogram_counts_finite_samples_once(
         norms in prop::collection::vec(
             prop_oneof![0f32..40.0, Just(0.0), Just(20.0), Just(1e18), Just(1e30), Just(f32::NAN), Just(f32::INFINITY)], 0..40,
         ),
@@ -241,8 +243,9 @@ proptest! {
         prop_assert_eq!(counts[19], beyond);
     }
 
+    // Shards give the counts and the parameters of the whole batch.
     #[test]
-    fn shards_give_the_counts_and_the_parameters_of_one_batch(
+    fn shards_match_whole_batch(
         samples in prop::collection::vec(prop::collection::vec(-2f32..2.0, 3), 0..12), cuts in (0usize..12, 0usize..12),
     ) {
         let (rule, start) = percentile(0.3);
@@ -274,7 +277,7 @@ proptest! {
 
     /// The fraction is of the declared batch: a sample above and one below leave the count as it is, and so the clip.
     #[test]
-    fn the_realised_number_of_samples_does_not_reach_the_quantile(pairs in 0usize..30, count in -9i32..9) {
+    fn quantile_ignores_realised_batch(pairs in 0usize..30, count in -9i32..9) {
         let clip_after = |pairs: usize| {
             let mut samples = vec![vec![if count > 0 { 2.0 } else { 0.5 }]; count.unsigned_abs() as usize];
             samples.extend((0..pairs).flat_map(|_| [vec![2.0], vec![0.5]]));
@@ -295,8 +298,9 @@ fn run<T: Threshold>(rule: T, start: T::State, data: &[Vec<Vec<f32>>]) -> (Vec<f
     (clips, state)
 }
 
+// The clipping threshold of a step does not depend on the samples of that step.
 #[test]
-fn a_clip_does_not_see_the_samples_of_its_own_step() {
+fn clip_ignores_samples_of_own_step() {
     fn check<T: Threshold + Copy>(rule: T, start: T::State)
     where
         T::State: Copy,
@@ -320,8 +324,9 @@ fn a_clip_does_not_see_the_samples_of_its_own_step() {
     check(rule, start);
 }
 
+// With a fixed threshold, every rule is DP-SGD at the multiplier of the gradient, bit for bit.
 #[test]
-fn with_its_threshold_frozen_every_rule_is_dp_sgd_at_the_gradients_multiplier_bit_for_bit() {
+fn frozen_rule_is_dp_sgd_bit_for_bit() {
     fn trajectory<T: Threshold>(rule: T, start: T::State) -> Vec<u32> {
         let step = step(rule, 1.25, 8);
         let (mut state, mut ledger, mut params) = (state(start, 70), Ledger::volatile(40), vec![0.5; 70]);
@@ -346,7 +351,7 @@ fn with_its_threshold_frozen_every_rule_is_dp_sgd_at_the_gradients_multiplier_bi
 }
 
 #[test]
-fn an_empty_batch_releases_gradient_and_counts() {
+fn empty_batch_releases_sum_and_counts() {
     let (rule, start) = percentile(0.5);
     let (grad, counts) = first(rule, start, &[], 3);
     assert!(grad.iter().all(|g| *g != 0.0));
@@ -357,7 +362,7 @@ fn an_empty_batch_releases_gradient_and_counts() {
 
 /// 40,000 released counts of empty batches: their standard deviation has a standard error of 0.35 %, the bound is 6 of them.
 #[test]
-fn the_noise_of_the_counts_has_the_multiplier_that_is_priced() {
+fn count_noise_has_charged_multiplier() {
     let (rule, start) = expected_error(Solver::PaperGrid);
     let (_, state) = run(rule, start, &vec![vec![]; 2000]);
     let counts: Vec<f64> = state.threshold.counts.concat();
@@ -368,7 +373,7 @@ fn the_noise_of_the_counts_has_the_multiplier_that_is_priced() {
 
 /// The raw histogram's error falls to zero about every other time: no step may hang, and no clip leave its bounds.
 #[test]
-fn on_counts_of_noise_alone_every_step_ends_with_a_clip_within_bounds() {
+fn noise_counts_keep_clip_in_bounds() {
     for solver in [Solver::PaperGrid, Solver::Exact] {
         let (rule, start) = expected_error(solver);
         let (clips, state) = run(rule, start, &vec![vec![]; 4000]);

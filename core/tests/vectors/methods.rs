@@ -212,7 +212,7 @@ fn differences<W: Word>(vectors: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_methods_run_equals_the_vectors_bit_for_bit() {
+fn methods_match_vectors_bit_for_bit() {
     let differences = differences::<i32>(VECTORS);
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
@@ -235,8 +235,9 @@ fn every_method_is_among_the_vectors() {
     }
 }
 
+// A wrong bit is reported with its step and its coordinate.
 #[test]
-fn a_wrong_bit_is_found_at_its_step_and_coordinate() {
+fn reports_step_and_coordinate_of_error() {
     let all = runs(VECTORS);
     let (run, expected) = &all[0];
     let mut wrong: Vec<String> = expected.iter().map(ToString::to_string).collect();

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn each_gradient_is_the_slope_of_the_cross_entropy() {
+    fn gradients_match_finite_differences() {
         check(&softmax::MODEL, of_softmax);
         check(&mlp::MODEL, of_mlp);
     }

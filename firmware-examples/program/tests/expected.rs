@@ -30,7 +30,7 @@ fn trained<const D: usize>(model: &Model<D>, file: &str) -> Vec<(String, String)
 
 /// A build chooses one model and one method; the host runs them all, and there is a file for each and none for anything else.
 #[test]
-fn train_says_on_the_host_what_every_board_must_say_whatever_the_build_chose() {
+fn host_output_matches_boards() {
     let said: BTreeMap<_, _> =
         trained(&softmax::MODEL, "train").into_iter().chain(trained(&mlp::MODEL, "train-mlp")).collect();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../expected");
@@ -47,8 +47,9 @@ fn train_says_on_the_host_what_every_board_must_say_whatever_the_build_chose() {
     assert_eq!(digests.len(), said.len());
 }
 
+// The default build trains a softmax regression by DP-SGD.
 #[test]
-fn a_build_that_chooses_nothing_trains_a_softmax_regression_by_dp_sgd() {
+fn default_build_is_softmax_dp_sgd() {
     let (mut said, mut chosen) = (String::new(), String::new());
     assert!(train::run(|line| said += &format!("{line}\n")));
     assert!(train::by(&softmax::MODEL, method::all().next().unwrap(), &mut |line| chosen += &format!("{line}\n")));
@@ -76,22 +77,24 @@ fn the_lines_of_a_device_carry_its_update() {
     assert!(updates[0] != updates[1] && updates[1] != updates[2]);
 }
 
+// On the host, every method ends with the digest that the boards expect.
 #[test]
-fn every_method_ends_on_the_host_with_the_digest_that_every_board_must_have() {
+fn host_digests_match_boards() {
     for (method, name) in METHODS.iter().zip(NAMES) {
         let digest = method.run();
         assert_eq!(digest, Some(method.digest), "{name}: {:#018x}", digest.unwrap_or_default());
     }
 }
 
+// The epsilon that boards compute is an upper bound, within 1e-6.
 #[test]
-fn the_price_that_the_boards_work_out_is_an_upper_bound_within_a_millionth() {
+fn board_epsilon_is_tight_upper_bound() {
     assert!(price::run());
 }
 
 /// A filter without delays is none, and every method does something.
 #[test]
-fn methods_differ_from_dp_sgd_and_from_each_other() {
+fn methods_have_distinct_digests() {
     let digest = |name| METHODS.iter().zip(NAMES).find(|(_, named)| *named == name).unwrap().0.digest;
     assert_eq!(digest("filter of order 0"), digest("dp-sgd"));
     let mut digests: Vec<u64> = METHODS.iter().map(|method| method.digest).collect();

@@ -40,8 +40,9 @@ fn is_c((name, _): &&(&'static str, Target)) -> bool {
     ["capi", "state"].contains(name)
 }
 
+// Core, journal and accountants survive the fuzzing corpus.
 #[test]
-fn the_core_the_journal_and_the_accountants_survive_the_corpus() {
+fn core_journal_and_accounting_survive() {
     play(CORE.iter().filter(|target| !is_c(target)));
 }
 

@@ -225,8 +225,9 @@ mod tests {
         assert_eq!(chunks(&[], rows(4)).len(), 0);
     }
 
+    // The last chunk is padded with its first sample at weight zero.
     #[test]
-    fn the_last_chunk_is_padded_with_its_first_sample_at_weight_zero() {
+    fn last_chunk_is_padded_at_weight_zero() {
         let split = split(9, &[]);
         let draw = [1, 3, 4, 8, 7, 2];
         let mut batch = Batch::new(&split, rows(4));
@@ -249,8 +250,9 @@ mod tests {
         assert_eq!(batch.weights(), [1.0, 0.0, 1.0]);
     }
 
+    // A batch is refilled in the same memory.
     #[test]
-    fn a_batch_is_filled_again_in_the_same_memory() {
+    fn refill_reuses_memory() {
         let split = split(50, &[]);
         let mut batch = Batch::new(&split, rows(8));
         let place = |batch: &Batch| (floats(batch).as_ptr(), batch.weights().as_ptr());
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_takes_the_features_and_then_the_labels() {
+    fn inputs_are_features_then_labels() {
         let split = split(3, &[]);
         let batch = Batch::new(&split, rows(2));
         let inputs: Vec<_> = batch.inputs().collect();
@@ -282,8 +284,9 @@ mod tests {
     }
 
     proptest! {
+        // Every sample of the batch fills one row, in order.
         #[test]
-        fn every_drawn_sample_has_one_row_in_the_draws_order(
+        fn each_drawn_sample_fills_one_row(
             draw in proptest::collection::vec(0u32..40, 0..60),
             size in 1usize..20,
         ) {

@@ -167,8 +167,9 @@ mod tests {
         }
     }
 
+    // A change followed by its inverse restores the data.
     #[test]
-    fn what_is_changed_and_changed_back_is_as_it_was() {
+    fn edits_are_reversible() {
         let mut split = split();
         let before = split.clone();
         let (first, last) = (split.sample(0), split.sample(2));

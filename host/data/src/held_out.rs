@@ -60,8 +60,9 @@ mod tests {
         }
     }
 
+    // The seed selects the rows, and every block gets its share.
     #[test]
-    fn seed_changes_rows_and_blocks_get_their_part() {
+    fn seed_changes_rows_and_blocks_are_even() {
         let held = held_out(10_000, 0.2, 0, None);
         assert_eq!(held, held_out(10_000, 0.2, 0, None));
         assert_ne!(held, held_out(10_000, 0.2, 1, None));

@@ -73,8 +73,9 @@ fn mnist_like(folder: &TempDir, compressed: bool) {
     }
 }
 
+// IDX files load plain, compressed and by prefix.
 #[test]
-fn idx_files_load_plain_gzipped_and_by_prefix() {
+fn idx_loads_plain_gzip_and_prefix() {
     let plain = folder();
     mnist_like(&plain, false);
     let zipped = folder();
@@ -100,8 +101,9 @@ fn idx_files_load_plain_gzipped_and_by_prefix() {
     }
 }
 
+// Bytes stay raw, and features are normalised, only on request.
 #[test]
-fn bytes_stay_raw_and_features_are_normalized_only_when_asked() {
+fn raw_bytes_and_normalization_are_options() {
     let folder = folder();
     mnist_like(&folder, false);
     let raw = DataOptions { raw_bytes: true, ..DataOptions::default() };
@@ -136,8 +138,9 @@ fn every_idx_element_type_is_read() {
     }
 }
 
+// An IDX file truncated at any byte is an error that names it.
 #[test]
-fn an_idx_file_cut_anywhere_is_an_error_that_names_it() {
+fn truncated_idx_error_names_file() {
     let whole = idx_bytes(8, &[3, 2, 2], &[5; 12]);
     for bytes in [whole.clone(), gz(&whole)] {
         let folder = folder();
@@ -152,8 +155,9 @@ fn an_idx_file_cut_anywhere_is_an_error_that_names_it() {
     }
 }
 
+// A gzip file with one flipped bit is an error or reads the same.
 #[test]
-fn a_gzip_file_with_one_bit_changed_is_refused_or_reads_the_same() {
+fn gzip_bit_flip_is_error_or_harmless() {
     let whole = gz(&idx_bytes(8, &[3, 2, 2], &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]));
     let folder = folder();
     mnist_like(&folder, false);
@@ -169,8 +173,9 @@ fn a_gzip_file_with_one_bit_changed_is_refused_or_reads_the_same() {
     }
 }
 
+// A header that promises more than its file holds is an error before memory is allocated.
 #[test]
-fn a_header_that_promises_more_than_its_file_is_refused_before_memory_is_taken() {
+fn oversized_header_fails_before_alloc() {
     let folder = folder();
     mnist_like(&folder, false);
     let huge = [u32::MAX, u32::MAX, u32::MAX];
@@ -195,8 +200,9 @@ fn a_header_that_promises_more_than_its_file_is_refused_before_memory_is_taken()
     }
 }
 
+// The error for missing files or different sample counts names the file.
 #[test]
-fn missing_files_and_counts_that_differ_are_named() {
+fn missing_file_or_count_mismatch_is_named() {
     let folder = folder();
     let options = DataOptions::default();
     assert!(refusal(&spec("idx", folder.path()), &options).contains("train-images-idx3-ubyte"));
@@ -217,8 +223,9 @@ fn missing_files_and_counts_that_differ_are_named() {
     }
 }
 
+// If samples do not fit the model, the error shows both shapes.
 #[test]
-fn samples_that_do_not_fit_the_model_are_refused_with_both_shapes() {
+fn shape_mismatch_error_shows_both_shapes() {
     let folder = folder();
     mnist_like(&folder, false);
     let options = DataOptions { inputs: input(&[1, 3, 3]), ..DataOptions::default() };
@@ -229,8 +236,9 @@ fn samples_that_do_not_fit_the_model_are_refused_with_both_shapes() {
     assert!(refusal(&spec("idx", folder.path()), &options).contains("2 inputs"));
 }
 
+// A label out of range is an error that names its row, or makes a null sample.
 #[test]
-fn a_label_out_of_range_is_named_with_its_row_or_made_a_null_sample() {
+fn bad_label_is_named_or_null_sample() {
     let folder = folder();
     mnist_like(&folder, false);
     let labels = LabelKind::Classes { classes: Some(9), shape: None };
@@ -268,8 +276,9 @@ fn a_label_out_of_range_is_named_with_its_row_or_made_a_null_sample() {
     );
 }
 
+// CSV files load with or without a header, and with the label in any column.
 #[test]
-fn csv_takes_a_header_or_none_and_the_label_from_any_column() {
+fn csv_header_is_optional() {
     let folder = folder();
     let options = DataOptions::default();
     let with = put(&folder, "with.csv", b"a,b,label\n1, 2.5 ,0\n3,4,1\n");
@@ -306,8 +315,9 @@ fn csv_takes_a_header_or_none_and_the_label_from_any_column() {
     assert_eq!(data.train.labels(), &Labels::None);
 }
 
+// A bad CSV row is an error that names its line, or makes a null sample.
 #[test]
-fn a_bad_csv_row_is_named_by_its_line_or_made_a_null_sample() {
+fn bad_csv_row_is_named_or_null_sample() {
     let folder = folder();
     for (field, fault) in [("x", "column 'a'"), ("", "column 'a'"), ("NaN", "NaN"), ("inf", "inf"), ("1e39", "inf")] {
         let rest = "5,6,1\n".repeat(98);
@@ -427,8 +437,9 @@ fn y8() -> Vec<u8> {
     npy("<i8", false, &[3], &le(&[2i64, 0, 1], i64::to_le_bytes))
 }
 
+// NPZ arrays load by their usual names and by given ones.
 #[test]
-fn npz_arrays_load_by_their_usual_names_and_by_given_ones() {
+fn npz_loads_usual_and_given_names() {
     let folder = folder();
     let options = DataOptions::default();
     let one = put(&folder, "one.npz", &npz(&[("x", x4()), ("y", y8())]));
@@ -504,8 +515,9 @@ fn every_npz_element_type_is_read() {
     }
 }
 
+// An NPZ file truncated at any byte is an error that names it.
 #[test]
-fn an_npz_file_cut_anywhere_is_an_error_that_names_it() {
+fn truncated_npz_error_names_file() {
     let whole = npz(&[("x", x4()), ("y", y8())]);
     let folder = folder();
     for len in 0..whole.len() {
@@ -514,8 +526,9 @@ fn an_npz_file_cut_anywhere_is_an_error_that_names_it() {
     }
 }
 
+// An NPZ file with one changed byte never reads as other data of the same shape.
 #[test]
-fn an_npz_file_with_one_byte_changed_never_reads_as_other_data_of_the_same_shape() {
+fn npz_byte_change_never_changes_data() {
     let whole = npz(&[("x", x4()), ("y", y8())]);
     let folder = folder();
     let path = put(&folder, "whole.npz", &whole);
@@ -530,8 +543,9 @@ fn an_npz_file_with_one_byte_changed_never_reads_as_other_data_of_the_same_shape
     }
 }
 
+// The rows of a held-out fraction are random and depend only on their position.
 #[test]
-fn a_held_out_fraction_is_random_and_depends_on_the_position_alone() {
+fn held_out_rows_depend_on_position_only() {
     let folder = folder();
     let rows: String = (0..100).map(|row| format!("{row},{}\n", row % 3)).collect();
     let path = put(&folder, "rows.csv", rows.as_bytes());
@@ -566,8 +580,9 @@ fn a_held_out_fraction_is_random_and_depends_on_the_position_alone() {
     );
 }
 
+// A test split comes from other data or from a fraction, but not from both.
 #[test]
-fn a_test_split_comes_from_other_data_or_from_a_fraction_but_not_from_both() {
+fn test_split_has_one_source() {
     let folder = folder();
     mnist_like(&folder, false);
     let own = spec("idx", folder.path());

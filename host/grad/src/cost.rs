@@ -162,8 +162,9 @@ mod tests {
         derive(&graph, &DeriveOptions::new(Loss::SoftmaxCrossEntropy)).unwrap().cost
     }
 
+    // The products of a perceptron are those counted by hand.
     #[test]
-    fn a_perceptrons_products_are_counted_by_hand() {
+    fn perceptron_cost_matches_hand_count() {
         // Forward 64·32 + 32·10, back to the hidden layer 10·32; sums over the classes are products with ones. The outer
         // products of the weights' gradients are no sums.
         let cost = cost("digits-mlp.onnx");
@@ -171,8 +172,9 @@ mod tests {
         assert!((layers..layers + 100).contains(&cost.multiply_adds), "{cost:?}");
     }
 
+    // The memory per sample holds its gradient, and the fixed part holds the parameters.
     #[test]
-    fn a_samples_memory_holds_its_gradient_and_the_rest_the_parameters() {
+    fn sample_memory_holds_gradient() {
         for (file, parameters) in [("digits-mlp.onnx", 2410), ("mnist-cnn.onnx", 26_010)] {
             let cost = cost(file);
             assert!(cost.sample_bytes >= 4 * parameters && cost.sample_bytes < 60 * parameters, "{cost:?}");
@@ -180,8 +182,9 @@ mod tests {
         }
     }
 
+    // Rows fill the memory, up to the number that still helps.
     #[test]
-    fn rows_fill_the_memory_up_to_those_that_help() {
+    fn rows_fill_memory_up_to_useful_limit() {
         let cost = Cost { multiply_adds: 0, sample_bytes: 100, fixed_bytes: 50 };
         let rows = |memory| cost.rows(memory).map(NonZeroUsize::get);
         assert_eq!([rows(0), rows(149), rows(150), rows(349), rows(1 << 40)], [None, None, Some(1), Some(2), Some(16)]);

@@ -14,7 +14,7 @@ fn custom(model: &ModelProto) -> BTreeSet<&str> {
 }
 
 #[test]
-fn norms_softmax_and_tanh_are_custom_operators() {
+fn norms_and_softmax_are_custom_operators() {
     let expected: [(&str, &[&str]); 3] = [
         ("digits-mlp.onnx", &["Softmax", "TanhGrad"]),
         ("digits-cnn-groupnorm.onnx", &["Normalize", "NormalizeGrad", "Softmax"]),

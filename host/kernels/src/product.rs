@@ -409,8 +409,9 @@ mod tests {
         a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
     }
 
+    // The product equals its definition for every SIMD width.
     #[test]
-    fn a_product_is_its_definition_in_vectors_of_every_width() {
+    fn matches_definition_at_every_width() {
         let sizes = [1, 3, 4, 5, 13, 16, 17, 31, 32, 33];
         let pairs = sizes.into_iter().flat_map(|terms| sizes.map(|outputs| [terms, outputs]));
         let small = pairs.flat_map(|[terms, outputs]| [1, 7, 16, 31, 100].map(|rows| [rows, terms, outputs]));
@@ -425,8 +426,9 @@ mod tests {
         }
     }
 
+    // The bits of a row do not depend on its position or on other rows.
     #[test]
-    fn a_rows_bits_are_those_of_the_row_alone_at_any_place_among_any_rows() {
+    fn row_bits_depend_on_own_row() {
         for mut case in Case::all(&SHAPES) {
             let [terms, outputs] = case.sizes;
             // Of a row so small, all that remains of a sum is a zero's sign, which shows where the bias is a zero as well.
@@ -465,8 +467,9 @@ mod tests {
         }
     }
 
+    // SIMD kernels with 16 and with 8 lanes give the same bits.
     #[test]
-    fn bits_are_the_same_in_vectors_of_sixteen_and_of_eight() {
+    fn sixteen_and_eight_lanes_have_same_bits() {
         for case in Case::all(&SHAPES) {
             let mut y = vec![f32::NAN; case.rows * case.sizes[1]];
             if case.run(&mut case.fresh(), Width::Eight, 0, &mut y) {
@@ -476,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_no_number_spoils_itself_alone() {
+    fn non_finite_row_affects_only_itself() {
         for mut case in Case::all(&SHAPES) {
             let ([terms, outputs], spoilt) = (case.sizes, case.rows / 2);
             let want = case.product();

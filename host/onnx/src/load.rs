@@ -113,8 +113,9 @@ mod tests {
         assert_eq!(decode("m.onnx", &encode(&model())).unwrap(), model());
     }
 
+    // The error for an invalid model names the file and the problem.
     #[test]
-    fn a_file_that_is_no_model_is_named_with_what_is_wrong() {
+    fn invalid_model_error_names_file() {
         let missing = load(Path::new("no/such/model.onnx")).unwrap_err().to_string();
         assert!(missing.starts_with("no/such/model.onnx: cannot read the model"), "{missing}");
         assert_eq!(decode("m.onnx", &[]).unwrap_err().to_string(), "m.onnx: the file is empty: export the model again");

@@ -226,8 +226,9 @@ mod tests {
         assert_eq!(decode_tensor(&raw).unwrap(), decode_tensor(&typed).unwrap());
     }
 
+    // Tensor data of another length than the shape is an error.
     #[test]
-    fn data_of_another_length_than_the_shape_is_refused() {
+    fn data_length_must_match_shape() {
         let whole = make_tensor_f32("w", &[3], &[1.0, 2.0, 3.0]);
         for keep in 1..12 {
             let mut cut = whole.clone();
@@ -242,8 +243,9 @@ mod tests {
         }
     }
 
+    // The error for external data names the export option.
     #[test]
-    fn external_data_is_refused_with_the_export_option() {
+    fn external_data_error_names_option() {
         let entry = StringStringEntryProto { key: "location".into(), value: "w.data".into() };
         let proto = TensorProto { external_data: vec![entry], ..make_tensor_f32("w", &[1], &[1.0]) };
         let message = decode_tensor(&proto).unwrap_err().to_string();

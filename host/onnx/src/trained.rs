@@ -148,8 +148,9 @@ mod tests {
         Some(super::super::decode_tensor(tensor).ok()?.as_f32()?.to_vec())
     }
 
+    // A trained alias becomes its own initializer, and its Identity node is removed.
     #[test]
-    fn an_alias_becomes_its_own_initializer_and_its_identity_goes() {
+    fn alias_becomes_own_initializer() {
         let original = model(vec![
             make_node("Identity", "i", &["w"], &["v"], vec![]),
             make_node("Mul", "m", &["w", "v"], &["y"], vec![]),
@@ -161,8 +162,9 @@ mod tests {
         assert_eq!(ops, ["Mul"]);
     }
 
+    // A trained Constant node becomes an initializer.
     #[test]
-    fn a_constant_that_was_trained_becomes_an_initializer() {
+    fn trained_constant_becomes_initializer() {
         let value = make_attr_tensor("value", make_tensor_f32("", &[2], &[0.0, 0.0]));
         let original = model(vec![
             make_node("Constant", "c", &[], &["k"], vec![value]),
@@ -173,8 +175,9 @@ mod tests {
         assert_eq!(out.graph.unwrap().node.len(), 1);
     }
 
+    // A use that was split off gets its own initializer.
     #[test]
-    fn a_read_that_was_split_off_gets_its_own_initializer() {
+    fn split_read_gets_own_initializer() {
         let original = model(vec![
             make_node("Mul", "first", &["x", "w"], &["h"], vec![]),
             make_node("Mul", "second", &["h", "w"], &["y"], vec![]),
@@ -187,8 +190,9 @@ mod tests {
         assert_eq!(graph.node[1].input, ["h", "w::second"]);
     }
 
+    // A name or a length of another model is an error.
     #[test]
-    fn a_name_or_length_of_another_model_is_refused() {
+    fn foreign_name_or_length_is_error() {
         let original = model(vec![]);
         assert_eq!(write_trained(&original, &[("u", &[1.0])]), Err(TrainedError::Unknown("u".into())));
         let length = TrainedError::Length { name: "w".into(), expected: 2, found: 1 };

@@ -120,8 +120,9 @@ impl Drop for OutputFolder {
 mod tests {
     use super::*;
 
+    // An unfinished folder is removed with the parents that were created for it.
     #[test]
-    fn an_unfinished_folder_goes_with_the_parents_made_for_it() {
+    fn unfinished_folder_removes_its_parents() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("a/b");
         let folder = OutputFolder::create(&path).unwrap();
@@ -131,8 +132,9 @@ mod tests {
         assert!(!root.path().join("a").exists() && root.path().exists());
     }
 
+    // An unfinished folder that existed before stays, and is emptied.
     #[test]
-    fn an_unfinished_folder_that_was_there_stays_and_is_empty_again() {
+    fn unfinished_existing_folder_is_emptied() {
         let root = tempfile::tempdir().unwrap();
         let folder = OutputFolder::create(root.path()).unwrap();
         folder.write("report.json", b"{}").unwrap();

@@ -95,8 +95,9 @@ impl Plot<'_> {
 mod tests {
     use super::*;
 
+    // A plot has only finite coordinates. A curve of one point gives no plot.
     #[test]
-    fn a_plot_has_only_finite_places_and_a_curve_of_one_point_is_none() {
+    fn plot_has_finite_coordinates() {
         let plot = |points: &[(f64, f64)], scale| {
             Plot { id: "a", title: "b & <c>", across: "d", up: "e", scale, points, mark: points.last().copied() }.svg()
         };

@@ -151,9 +151,10 @@ fn version_in_name(name: &str) -> Option<Vec<u32>> {
 mod tests {
     use super::*;
 
+    // The highest version in a folder is selected. Provider libraries are skipped.
     #[cfg(target_os = "linux")]
     #[test]
-    fn the_highest_version_of_a_folder_is_taken_and_provider_libraries_are_not() {
+    fn highest_library_version_wins() {
         let folder = tempfile::tempdir().unwrap();
         for name in [
             "libonnxruntime.so",

@@ -246,14 +246,16 @@ fn version(path: &Path) -> Result<String, libloading::Error> {
 mod tests {
     use super::*;
 
+    // The error for an old library shows its version and the required one.
     #[test]
-    fn a_library_that_is_too_old_is_refused_with_both_versions() {
+    fn old_library_error_shows_both_versions() {
         let error = ort::LoadDynamicError::BadVersion { version_str: "1.5.2".into(), path: "lib".into() };
         assert_eq!(refusal(&error), "it is version 1.5.2, and 1.24.0 or newer is needed");
     }
 
+    // The error for a file that is not a library has a reason.
     #[test]
-    fn a_file_that_is_no_library_is_refused_with_a_reason() {
+    fn invalid_library_error_has_reason() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let reason = load(file.path()).err().unwrap();
         assert!(!reason.is_empty() && !reason.contains('\n'), "{reason}");

@@ -147,8 +147,9 @@ fn reference(x: &[f32], w: &[f32], v: &[f32]) -> Vec<f64> {
     out
 }
 
+// Every backend computes the same values as plain loops.
 #[test]
-fn every_backend_computes_what_plain_loops_compute() {
+fn backends_match_plain_loops() {
     let (bytes, plan) = conv_matmul();
     for backend in backends() {
         let mut session = backend.load(&bytes, &plan).unwrap();
@@ -182,8 +183,9 @@ fn outputs_come_in_the_order_of_the_plan() {
     }
 }
 
+// The bits of a sample do not depend on its row or on other samples.
 #[test]
-fn a_samples_bits_do_not_depend_on_its_row_or_its_neighbours() {
+fn sample_bits_ignore_row_and_neighbours() {
     let (bytes, plan) = conv_matmul();
     let (w, v) = (values(7, CONV), values(8, DENSE));
     let sample = values(9, SAMPLE);
@@ -206,8 +208,9 @@ fn a_samples_bits_do_not_depend_on_its_row_or_its_neighbours() {
     }
 }
 
+// Two sessions and two runs give the same bits.
 #[test]
-fn two_sessions_and_two_runs_give_the_same_bits() {
+fn sessions_and_runs_repeat_bits() {
     let (bytes, plan) = conv_matmul();
     let (x, w, v) = (values(1, N * SAMPLE), values(2, CONV), values(3, DENSE));
     for backend in backends() {
@@ -250,8 +253,9 @@ fn sessions_work_on_other_threads() {
     }
 }
 
+// If a runtime rejects a model, the error names the node.
 #[test]
-fn a_model_that_a_runtime_refuses_is_an_error_that_names_the_node() {
+fn rejected_model_error_names_node() {
     let inputs = vec![spec("x", &[Dim::Batch, Dim::Fixed(4)])];
     let outputs = vec![spec("y", &[Dim::Batch, Dim::Fixed(4)])];
     let unknown = model(&inputs, &outputs, vec![node("Frobnicate", &["x"], "y", &[])]);
@@ -277,8 +281,9 @@ fn bytes_that_are_no_model_are_an_error() {
     }
 }
 
+// If a plan does not fit the model, the error names the tensor.
 #[test]
-fn a_plan_that_does_not_fit_the_model_is_an_error_that_names_the_tensor() {
+fn plan_mismatch_error_names_tensor() {
     let (bytes, plan) = conv_matmul();
     for backend in backends() {
         let refusal = |change: &dyn Fn(&mut Plan)| {
@@ -297,8 +302,9 @@ fn a_plan_that_does_not_fit_the_model_is_an_error_that_names_the_tensor() {
     }
 }
 
+// Wrong inputs are errors, and the session still works.
 #[test]
-fn wrong_inputs_are_errors_and_the_session_still_works() {
+fn wrong_input_error_keeps_session() {
     let (bytes, plan) = conv_matmul();
     let (x, w, v) = (values(1, N * SAMPLE), values(2, CONV), values(3, DENSE));
     for backend in backends() {
@@ -344,7 +350,7 @@ fn cuda_runs_or_says_what_is_missing() {
 /// `out = expand(x) · w`, `x [N,4,1]` expanded to `[N,4,8]`: tract's optimiser drops the `Expand`, and the product sums one
 /// position for eight.
 #[test]
-fn a_rehearsal_finds_what_an_optimiser_spoils() {
+fn self_test_detects_optimizer_fault() {
     use Dim::{Batch, Fixed};
     let inputs = vec![spec("x", &[Batch, Fixed(4), Fixed(1)]), spec("w", &[Batch, Fixed(8), Fixed(3)])];
     let outputs = vec![spec("dp.grad.w", &[Batch, Fixed(4), Fixed(3)])];
@@ -365,8 +371,9 @@ fn a_rehearsal_finds_what_an_optimiser_spoils() {
 /// Set for a test that starts this test program again, to have a process of its own.
 const CHILD: &str = "DAMPER_TEST_CHILD";
 
+// If the user names a library that does not load, no other backend replaces it.
 #[test]
-fn a_library_that_the_user_named_and_that_cannot_be_used_is_never_replaced() {
+fn named_library_has_no_fallback() {
     if std::env::var_os(CHILD).is_some() {
         for choice in [Choice::Auto, Choice::Ort, Choice::Cuda] {
             let message = open(choice).err().unwrap().to_string();
@@ -376,10 +383,7 @@ fn a_library_that_the_user_named_and_that_cannot_be_used_is_never_replaced() {
         return;
     }
     let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            damper_testing::test_name(a_library_that_the_user_named_and_that_cannot_be_used_is_never_replaced),
-        ])
+        .args(["--exact", damper_testing::test_name(named_library_has_no_fallback)])
         .env(CHILD, "1")
         .env("ORT_DYLIB_PATH", "/nonexistent/lib.so")
         .output()
@@ -387,8 +391,9 @@ fn a_library_that_the_user_named_and_that_cannot_be_used_is_never_replaced() {
     damper_testing::assert_one_passed(&child);
 }
 
+// Without a library, `auto` selects tract and reports it.
 #[test]
-fn where_no_library_is_found_auto_takes_tract_and_says_so() {
+fn auto_reports_fallback_to_tract() {
     if std::env::var_os(CHILD).is_some() {
         match open(Choice::Ort) {
             Ok(backend) => damper_testing::skip("no-ort", backend.note()),
@@ -403,7 +408,7 @@ fn where_no_library_is_found_auto_takes_tract_and_says_so() {
         return;
     }
     let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", damper_testing::test_name(where_no_library_is_found_auto_takes_tract_and_says_so)])
+        .args(["--exact", damper_testing::test_name(auto_reports_fallback_to_tract)])
         .env(CHILD, "1")
         .env("PATH", "")
         .env_remove("ORT_DYLIB_PATH")
@@ -415,7 +420,7 @@ fn where_no_library_is_found_auto_takes_tract_and_says_so() {
 }
 
 #[test]
-fn backends_are_named_as_on_the_command_line() {
+fn backend_names_match_command_line() {
     assert_eq!("cuda".parse::<Choice>().unwrap(), Choice::Cuda);
     assert_eq!("auto".parse::<Choice>().unwrap(), Choice::Auto);
     assert!("gpu".parse::<Choice>().unwrap_err().to_string().contains("auto, tract, ort or cuda"));

@@ -215,8 +215,9 @@ fn one_line(error: &TractError) -> String {
 mod tests {
     use super::*;
 
+    // A difference by rounding is accepted, and every other one is found.
     #[test]
-    fn rounding_is_no_difference_and_anything_else_is() {
+    fn tolerates_rounding_and_nothing_else() {
         let written = [vec![3.0, 4.0], vec![1e-6], vec![f32::INFINITY]];
         let off = |a: [f32; 4]| {
             differing(&["dp.grad.a", "dp.grad.b", "dp.grad.c"], &[vec![a[0], a[1]], vec![a[2]], vec![a[3]]], &written)

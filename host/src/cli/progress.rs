@@ -177,8 +177,9 @@ pub(super) fn duration(seconds: f64) -> String {
 mod tests {
     use super::*;
 
+    // The status shows speed, epsilon and remaining time.
     #[test]
-    fn the_status_says_speed_epsilon_and_time_left() {
+    fn status_shows_speed_epsilon_and_time() {
         let at = StepReport { step: 50, steps: 200, seconds: 30.0, samples_per_second: 1234.5 };
         assert_eq!(status(&at, (50, 0.5)), "1234 samples/s  epsilon 0.5000  1 min 30 s left");
         assert_eq!(status(&at, (60, 0.6)), "1234 samples/s  epsilon 0.6000 by step 60  1 min 30 s left");

@@ -708,8 +708,9 @@ mod tests {
     use clap::Parser;
     use damper_train::Method;
 
+    // Without flags, the configuration is that of the library.
     #[test]
-    fn a_configuration_without_flags_is_that_of_the_library() {
+    fn default_flags_match_library_config() {
         let line = "damper train m.onnx --data csv:d --out o --noise-multiplier 1 --batch-size 8 --epochs 2 --lr 0.5";
         let crate::cli::Command::Train(args) = Cli::try_parse_from(line.split(' ')).unwrap().command else {
             panic!("another command")

@@ -33,8 +33,9 @@ fn what_a_board_emits_is_added_exactly() {
     assert!(Update::parse(&sum).unwrap().units().eq(Update::parse(&bytes).unwrap().units()));
 }
 
+// The error for files that do not belong together names the file.
 #[test]
-fn files_that_do_not_fit_are_refused_by_name() {
+fn mismatched_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = emitted();
     let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();

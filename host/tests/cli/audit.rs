@@ -21,8 +21,9 @@ fn record(out: &Path, name: &str) -> serde_json::Value {
     serde_json::from_str(&fs::read_to_string(out.join(name)).unwrap()).unwrap()
 }
 
+// Audits write their records to the folder of their run.
 #[test]
-fn audits_leave_their_records_in_the_folder_of_the_run_that_they_are_of() {
+fn audits_write_to_their_run_folder() {
     let (folder, out) = folder();
     assert!(train(MLP, DIGITS, &out, &[]).output().unwrap().status.success());
     let report = record(&out, "report.json");
@@ -75,8 +76,9 @@ fn audits_leave_their_records_in_the_folder_of_the_run_that_they_are_of() {
     assert_refused(&audit("neighbours", &out, &[]).output().unwrap(), &["report.json: is no report"]);
 }
 
+// On request, a canary model is kept. Its name marks it, and it is never used as a model.
 #[test]
-fn a_canary_model_is_kept_on_request_marked_and_never_taken_for_a_model() {
+fn canary_model_is_kept_and_marked() {
     let (folder, out) = folder();
     let found = json(&audit("canary", &out, &["--keep-model", "--json"]).output().unwrap());
     let name = found["model"].as_str().unwrap();
@@ -96,8 +98,9 @@ fn a_canary_model_is_kept_on_request_marked_and_never_taken_for_a_model() {
     }
 }
 
+// A file of flags serves `train` and its audits.
 #[test]
-fn a_file_of_flags_serves_train_and_its_audits() {
+fn run_file_serves_train_and_audits() {
     let (folder, out) = folder();
     let file = folder.path().join("run.toml");
     let text = format!(
@@ -122,8 +125,9 @@ fn a_file_of_flags_serves_train_and_its_audits() {
     assert_refused(&run(&["audit", "canary", file]), &["run.toml", "unknown key `canary`"]);
 }
 
+// The error for invalid audit flags names them, and no files remain.
 #[test]
-fn broken_flags_of_an_audit_are_named_and_nothing_is_left() {
+fn invalid_audit_flags_are_named() {
     let (_folder, out) = folder();
     for (kind, [flag, value], words) in [
         ("canary", ["--num-canaries", "10"], ["--num-canaries 10", "use 1000 or more"]),

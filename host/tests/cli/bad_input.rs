@@ -18,8 +18,9 @@ fn write_idx(folder: &Path, side: u32, labels: &[u8]) {
     fs::write(folder.join("train-labels-idx1-ubyte"), idx(0x801, &[20], labels)).unwrap();
 }
 
+// The error for invalid data names its file.
 #[test]
-fn data_that_is_no_data_is_refused_with_its_name() {
+fn invalid_data_error_names_file() {
     type Spoil = fn(&Path);
     let cases: &[(&str, Spoil)] = &[
         ("train-images-idx3-ubyte", |images| {
@@ -42,16 +43,18 @@ fn data_that_is_no_data_is_refused_with_its_name() {
     }
 }
 
+// Samples that do not fit the model are an error.
 #[test]
-fn samples_that_do_not_fit_the_model_are_refused() {
+fn shape_mismatch_is_error() {
     let (folder, out) = folder();
     write_idx(folder.path(), 7, &[3; 20]);
     let data = format!("idx:{}", folder.path().display());
     refused(train(MLP, &data, &out, &[]), &out, &["train-images-idx3-ubyte", "64"]);
 }
 
+// The error for a label out of range names its row.
 #[test]
-fn a_label_out_of_range_is_refused_with_its_row() {
+fn bad_label_error_names_row() {
     let (folder, out) = folder();
     let mut labels = [3; 20];
     labels[7] = 10;
@@ -64,8 +67,9 @@ fn a_label_out_of_range_is_refused_with_its_row() {
     );
 }
 
+// The error for a non-finite feature names the file and the flag to drop the row.
 #[test]
-fn a_feature_that_is_not_a_number_is_refused_with_its_row() {
+fn non_finite_feature_error_names_fix() {
     let (folder, out) = folder();
     let file = folder.path().join("table.csv");
     let row = |first: &str| format!("{first}{},1\n", ",0".repeat(63));
@@ -75,15 +79,16 @@ fn a_feature_that_is_not_a_number_is_refused_with_its_row() {
 }
 
 #[test]
-fn a_data_kind_or_path_that_there_is_not_is_refused() {
+fn unknown_data_kind_or_path_is_error() {
     let (_folder, out) = folder();
     refused(train(MLP, "idx:no/such/folder", &out, &[]), &out, &["no/such/folder"]);
     refused(train(MLP, "tape:reel", &out, &[]), &out, &["tape", "idx, csv, npz"]);
     refused(train(MLP, "digits", &out, &[]), &out, &["KIND:PATH"]);
 }
 
+// The error for a model that cannot be trained names the operator or the flag.
 #[test]
-fn a_model_that_cannot_be_trained_is_refused_with_the_node_at_fault() {
+fn untrainable_model_error_names_fix() {
     let cases: &[(&str, &[&str])] = &[
         ("batchnorm.torchscript.onnx", &["BatchNormalization", "GroupNorm"]),
         ("batchnorm.dynamo.onnx", &["BatchNormalization", "GroupNorm"]),
@@ -102,8 +107,9 @@ fn a_model_that_cannot_be_trained_is_refused_with_the_node_at_fault() {
     }
 }
 
+// The error for an unknown operator names its node.
 #[test]
-fn an_operator_that_there_is_not_is_refused_with_its_node() {
+fn unknown_operator_error_names_node() {
     let (folder, out) = folder();
     let mut model = onnx::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(MLP)).unwrap();
     let node = model.graph.as_mut().unwrap().node.iter_mut().find(|node| node.op_type == "Tanh").unwrap();
@@ -126,8 +132,9 @@ fn a_file_that_is_no_model_is_refused() {
     }
 }
 
+// The error for a number out of range names its flag.
 #[test]
-fn numbers_out_of_range_are_refused_with_their_flag() {
+fn out_of_range_number_error_names_flag() {
     let (_folder, out) = folder();
     let cases: &[(&[&str], &[&str])] = &[
         (&["--epsilon", "0", "--delta", "1e-5"], &["--epsilon 0"]),
@@ -160,8 +167,9 @@ fn numbers_out_of_range_are_refused_with_their_flag() {
     }
 }
 
+// The error for an invalid projection names the expected format.
 #[test]
-fn a_projection_that_is_none_is_refused_with_what_to_give() {
+fn invalid_projection_error_names_format() {
     let (_folder, out) = folder();
     let cases = [
         ("0", "RANK"),
@@ -179,8 +187,9 @@ fn a_projection_that_is_none_is_refused_with_what_to_give() {
     }
 }
 
+// The accounting commands reject numbers out of range.
 #[test]
-fn the_accounting_commands_refuse_numbers_out_of_range() {
+fn accounting_rejects_invalid_numbers() {
     let epsilon = |s: &str, q: &str, t: &str, d: &str| {
         run(&["epsilon", "--noise-multiplier", s, "--sampling-rate", q, "--steps", t, "--delta", d])
     };
@@ -208,8 +217,9 @@ fn the_accounting_commands_refuse_numbers_out_of_range() {
     assert_refused(&drawn(&["--epsilon", "1", "--samples", "50"]), &["leave out exactly one", "--batch-size"]);
 }
 
+// The error for an unknown accountant lists the known ones.
 #[test]
-fn what_later_versions_have_is_refused_with_what_there_is() {
+fn unknown_accountant_error_lists_known() {
     let output = run(&[
         "epsilon",
         "--noise-multiplier",
@@ -227,8 +237,9 @@ fn what_later_versions_have_is_refused_with_what_there_is() {
     assert!(super::stderr(&output).contains("pld, rdp"));
 }
 
+// An unknown readout or number of points is an error.
 #[test]
-fn a_readout_or_number_of_points_that_there_is_not_is_refused() {
+fn unknown_readout_or_points_is_error() {
     let (folder, run_out) = folder();
     let out = folder.path().join("grad.onnx");
     for (flag, value, word) in [("--readout", "sums", "clipped-sum"), ("--points", "0", "0")] {
@@ -240,8 +251,9 @@ fn a_readout_or_number_of_points_that_there_is_not_is_refused() {
     refused(train(MLP, DIGITS, &run_out, &["--readout", "norms"]), &run_out, &["clipped-sum"]);
 }
 
+// An existing output folder keeps its files.
 #[test]
-fn an_output_folder_that_is_there_keeps_what_it_holds() {
+fn existing_output_folder_is_kept() {
     let (folder, out) = folder();
     fs::create_dir(&out).unwrap();
     fs::write(out.join("thesis.txt"), "mine").unwrap();
@@ -260,7 +272,7 @@ fn an_output_folder_that_is_there_keeps_what_it_holds() {
 
 #[cfg(unix)]
 #[test]
-fn an_output_folder_that_cannot_be_written_is_refused() {
+fn unwritable_output_folder_is_error() {
     use std::os::unix::fs::PermissionsExt;
     let (folder, out) = folder();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o500)).unwrap();

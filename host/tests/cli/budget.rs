@@ -148,7 +148,7 @@ fn torn_and_damaged_lines_are_errors() {
 
 /// Two runs at once cannot both take the last of the budget.
 #[test]
-fn concurrent_runs_cannot_both_take_the_rest() {
+fn concurrent_runs_share_one_budget() {
     let (guard, file) = budget(&["--epsilon", "1.1"]);
     let children: Vec<_> = ["a", "b", "c", "d"]
         .map(|name| {

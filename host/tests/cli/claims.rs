@@ -101,8 +101,9 @@ fn seconds_are_whole_and_not_covered() {
     assert!(words("not_covered").contains("`seconds`") && words("covered").contains("without `seconds`"));
 }
 
+// The report claims sample independence only as tested for this model.
 #[test]
-fn independence_is_claimed_of_this_model_as_tested() {
+fn claims_independence_only_as_tested() {
     for (flags, word) in [
         (&[][..], "tested for this model"),
         (&["--noise", "continuous", "--readout", "clipped-sum"], "not shown: the backend sums"),
@@ -114,8 +115,9 @@ fn independence_is_claimed_of_this_model_as_tested() {
     }
 }
 
+// With a declared size, no output shows the counted size.
 #[test]
-fn a_declared_size_keeps_the_counted_one_out() {
+fn declared_size_hides_counted_size() {
     let (_guard, out) = folder();
     let output = train(MLP, DIGITS, &out, &["--dataset-size", "1500", "--delta", "1e-5"]).output().unwrap();
     let text = format!("{}{}", stderr(&output), String::from_utf8(output.stdout.clone()).unwrap());

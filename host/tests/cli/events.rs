@@ -67,7 +67,7 @@ fn events_tell_why_a_run_failed() {
 }
 
 #[test]
-fn events_that_cannot_be_written_are_refused() {
+fn unwritable_events_are_error() {
     let (guard, out) = folder();
     let folder = guard.path().to_str().unwrap();
     let output = train(MLP, DIGITS, &out, &["--events", folder]).output().unwrap();

@@ -205,8 +205,9 @@ fn fix_follows_merged_weights() {
     }
 }
 
+// `fix` rejects a number of groups that does not divide the channels, and keeps other nodes.
 #[test]
-fn fix_refuses_other_groups_and_keeps_the_rest() {
+fn rejects_bad_groups_and_keeps_the_rest() {
     let (folder, _) = folder();
     let shape = [6, 2];
     let plain = layer_and_norm("", &shape, &shape, &[1], None, false);

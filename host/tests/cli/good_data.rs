@@ -192,8 +192,9 @@ fn cifar_archive_trains_a_private_model() {
     assert_eq!(stored.train.in_memory().unwrap(), from_binary.train);
 }
 
+// Parquet files of Hugging Face train a private model.
 #[test]
-fn hugging_face_parquet_trains_a_private_model() {
+fn hugging_face_parquet_trains_privately() {
     let guard = tempfile::tempdir().unwrap();
     let folder = guard.path();
     linear(folder, "rgb", &[3, 8, 8], 2);

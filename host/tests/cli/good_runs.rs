@@ -24,8 +24,9 @@ fn help_is_there_for_every_subcommand() {
     }
 }
 
+// The epsilon of a calibrated multiplier is the calibrated one.
 #[test]
-fn epsilon_of_a_calibrated_multiplier_is_the_one_calibrated() {
+fn epsilon_matches_calibrated_multiplier() {
     let common = ["--sampling-rate", "0.0042667", "--steps", "3516", "--delta", "1e-5", "--json"];
     let found = json(&damper().args(["calibrate", "--epsilon", "3"]).args(common).output().unwrap());
     let multiplier = found["noise_multiplier"].as_f64().unwrap().to_string();
@@ -37,8 +38,9 @@ fn epsilon_of_a_calibrated_multiplier_is_the_one_calibrated() {
     assert!((2.97..=3.0).contains(&epsilon), "{epsilon}");
 }
 
+// Training prints one JSON object and writes a complete folder.
 #[test]
-fn training_prints_one_json_object_and_writes_a_whole_folder() {
+fn train_writes_json_and_whole_folder() {
     let (folder, out) = folder();
     let output = train(MLP, DIGITS, &out, &["--epsilon", "3", "--delta", "1e-5", "--json"]).output().unwrap();
     assert_eq!(stderr(&output), "");
@@ -101,8 +103,9 @@ fn accuracy(model: &Path) -> f64 {
     right as f64 / test.len() as f64
 }
 
+// A seed gives the same parameters for any number of workers.
 #[test]
-fn a_seed_gives_the_same_parameters_whatever_the_number_of_workers() {
+fn seed_fixes_params_for_any_workers() {
     let digest = |seed: &str, workers: &str| {
         let (_folder, out) = folder();
         let output = train(MLP, DIGITS, &out, &["--seed", seed, "--workers", workers, "--json"]).output().unwrap();
@@ -155,8 +158,9 @@ fn flags_override_a_run_file() {
     drop((folder, out));
 }
 
+// A projected run reports its projected tensors. If there are none, it has the bits of a plain run.
 #[test]
-fn a_projected_run_says_what_was_projected_and_keeps_the_bits_of_a_plain_one_where_nothing_is() {
+fn projection_is_reported_and_optional() {
     let with = |extra: &[&str]| {
         let (_folder, out) = folder();
         let common = ["--method", "doppler", "--optimizer", "adam", "--seed", "1", "--json"];
@@ -178,8 +182,9 @@ fn a_projected_run_says_what_was_projected_and_keeps_the_bits_of_a_plain_one_whe
     assert!(warned(&idle) && !warned(&projected), "{}", idle["warnings"]);
 }
 
+// The summary shows the metrics and the paths of the files.
 #[test]
-fn a_summary_says_what_was_reached_and_where_it_is() {
+fn summary_shows_metrics_and_files() {
     let (_folder, out) = folder();
     let output = train(MLP, DIGITS, &out, &[]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -188,8 +193,9 @@ fn a_summary_says_what_was_reached_and_where_it_is() {
     }
 }
 
+// `inspect` shows the strategy of each gradient and the cost of each readout.
 #[test]
-fn an_inspection_says_how_each_gradient_is_taken_and_what_each_readout_costs() {
+fn inspect_shows_strategies_and_costs() {
     let bert = ["inspect", "onnx-models/bert-tiny.onnx", "--memory", "100MiB"];
     let inspection = json(&run(&[&bert[..], &["--json"]].concat()));
     for parameter in inspection["parameters"].as_array().unwrap() {
@@ -218,8 +224,9 @@ fn an_inspection_says_how_each_gradient_is_taken_and_what_each_readout_costs() {
     assert_eq!(text.matches("not one sample fits").count(), 3, "{text}");
 }
 
+// `inspect` gives a reason for every initializer.
 #[test]
-fn an_inspection_gives_every_initializer_a_reason() {
+fn inspect_gives_each_initializer_a_reason() {
     let inspection = json(&run(&["inspect", "onnx-models/digits-cnn.onnx", "--freeze", "conv.*", "--json"]));
     let parameters = inspection["parameters"].as_array().unwrap();
     assert_eq!(parameters.len(), 4);
@@ -238,7 +245,7 @@ fn an_inspection_gives_every_initializer_a_reason() {
 
 /// A model of two heads, of which the loss takes one, is as the model of that head alone.
 #[test]
-fn a_parameter_that_the_loss_does_not_reach_is_not_trained() {
+fn parameter_without_gradient_is_frozen() {
     let (guard, _) = folder();
     let folder = guard.path();
     let mut model = onnx::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(MLP)).unwrap();
@@ -282,8 +289,9 @@ fn a_parameter_that_the_loss_does_not_reach_is_not_trained() {
     assert_eq!(kept(&trained), kept(&model));
 }
 
+// The inputs and outputs of a derived model follow from its readout and points.
 #[test]
-fn a_derived_model_has_the_inputs_and_outputs_of_its_readout_and_points() {
+fn derived_model_io_fits_readout_and_points() {
     let (folder, _) = folder();
     let file = folder.path().join("grad.onnx");
     let names = |flags: &[&str]| {
@@ -310,8 +318,9 @@ fn a_derived_model_has_the_inputs_and_outputs_of_its_readout_and_points() {
     assert_eq!(outputs, [&["dp.loss", "logits", "dp.norm"].map(String::from)[..], &summed].concat());
 }
 
+// A derived model takes the parameters and returns their gradients.
 #[test]
-fn a_derived_model_takes_the_parameters_and_gives_their_gradients() {
+fn derived_model_maps_params_to_gradients() {
     let (folder, _) = folder();
     let file = folder.path().join("grad.onnx");
     let output = run(&["derive", MLP, "-o", file.to_str().unwrap()]);

@@ -34,8 +34,9 @@ fn outputs(out: &Path, terminal: &str) -> Vec<(&'static str, String)> {
     files.map(|name| (name, read(out, name))).into_iter().chain([("terminal", terminal.to_owned())]).collect()
 }
 
+// Every output marks exact metrics as unprotected.
 #[test]
-fn exact_metrics_are_named_unprotected_everywhere() {
+fn exact_metrics_are_marked_unprotected() {
     let (guard, out) = folder();
     let (_, data) = csv(guard.path(), "d.csv", 0..300);
     let output = train(MLP, &data, &out, &["--test", "0.2", "--delta", "1e-4"]).output().unwrap();
@@ -192,7 +193,7 @@ fn training_file_is_no_test_set() {
 
 /// The warning is for whoever holds the data: it depends on private rows.
 #[test]
-fn shared_rows_are_warned_of_on_standard_error_alone() {
+fn shared_rows_warn_only_on_stderr() {
     let (guard, out) = folder();
     let (_, data) = csv(guard.path(), "d.csv", 0..200);
     let (_, overlapping) = csv(guard.path(), "o.csv", 197..260);

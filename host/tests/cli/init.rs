@@ -14,8 +14,9 @@ fn weights(file: &Path) -> Vec<Vec<f32>> {
     initializers.iter().map(|tensor| decode_tensor(tensor).unwrap().as_f32().unwrap().to_vec()).collect()
 }
 
+// A model gets new weights that depend only on the seed.
 #[test]
-fn a_model_gets_fresh_weights_that_follow_the_seed() {
+fn init_weights_follow_seed() {
     let (_folder, out) = folder();
     let answer = json(&init(MLP, &out, &["--seed", "1", "--json"]));
     assert_eq!(answer["drawn"], 2410);
@@ -33,8 +34,9 @@ fn a_model_gets_fresh_weights_that_follow_the_seed() {
     }
 }
 
+// A model without weights is small, and trains as the model that its seed gives.
 #[test]
-fn a_model_without_weights_is_small_and_trains_as_the_model_that_its_seed_gives() {
+fn skeleton_trains_as_its_seeded_model() {
     let (folder, out) = folder();
     let (bare, full) = (folder.path().join("bare.onnx"), folder.path().join("full.onnx"));
     assert!(json(&init(MLP, &bare, &["--skeleton", "--json"]))["seed"].is_null());
@@ -63,7 +65,7 @@ fn a_model_without_weights_is_small_and_trains_as_the_model_that_its_seed_gives(
 }
 
 #[test]
-fn what_is_asked_of_init_and_cannot_be_is_refused() {
+fn invalid_init_request_is_error() {
     let (folder, out) = folder();
     assert_refused(&init(MLP, &out, &["--init", "fc3.*=zeros"]), &[MLP, "--init 'fc3.*'", "damper inspect"]);
     assert_refused(&init(MLP, &out, &["--freeze", "*"]), &[MLP, "nothing is trained"]);

@@ -101,7 +101,7 @@ fn merged_model_has_the_original_graph() {
 }
 
 #[test]
-fn clipped_sums_and_heads_are_trained_with_adapters() {
+fn clipped_sums_and_heads_train_with_lora() {
     let (guard, out) = folder();
     let other = guard.path().join("other");
     let readout = ["--json", "--noise", "continuous", "--readout", "clipped-sum", "--train", "fc2.bias"];

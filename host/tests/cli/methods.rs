@@ -40,7 +40,7 @@ fn every_method_trains_and_says_what_it_did() {
 
 /// The same seed: the same bits. A method that does something must give others.
 #[test]
-fn methods_without_their_own_part_are_dp_sgd_bit_for_bit() {
+fn trivial_methods_are_dp_sgd_bit_for_bit() {
     for optimizer in ["momentum", "adamw"] {
         let digest = |extra: &[&str]| {
             report(&[extra, &["--optimizer", optimizer]].concat())["params_digest"].as_str().unwrap().to_owned()
@@ -75,8 +75,9 @@ fn methods_without_their_own_part_are_dp_sgd_bit_for_bit() {
     }
 }
 
+// The bits of a run do not depend on the number of workers.
 #[test]
-fn the_bits_of_a_run_do_not_depend_on_the_number_of_workers() {
+fn bits_do_not_depend_on_workers() {
     for flags in [
         &["--method", "dp-pmlf", "--iterates", "3"][..],
         &["--method", "disk", "--gamma", "0.5"],
@@ -153,7 +154,7 @@ fn priced(report: &Value) -> f64 {
 
 /// Gradient and counts are one event: the multiplier reported is of both, and `damper epsilon` prices it to the same ε.
 #[test]
-fn counts_and_gradient_are_priced_as_one_event() {
+fn counts_and_gradient_cost_one_event() {
     for method in ["dc-sgd-p", "dc-sgd-e", "quantile"] {
         let report = report(&["--method", method, "--epsilon", "3", "--delta", "1e-5"]);
         let of = |value: &Value| value.as_f64().unwrap();
@@ -175,8 +176,9 @@ fn a_noise_schedule_is_priced_as_a_whole() {
     assert!(priced(&report) > of(&report["epsilon"]) * 1.05);
 }
 
+// The report names every setting that differs from the default.
 #[test]
-fn the_report_names_every_setting_that_differs() {
+fn report_names_every_changed_setting() {
     let text = |report: &Value, key: &str| report["method"][key].as_str().unwrap().to_owned();
     let automatic = report(&["--clipping", "automatic", "--auto-clip-gamma", "0.25"]);
     assert!(text(&automatic, "clipping").ends_with("gamma = 0.25"));
@@ -214,16 +216,18 @@ fn the_answer_says_what_the_method_did() {
     }
 }
 
+// A warm-up is at least one step. One longer than the run gives a warning.
 #[test]
-fn a_warm_up_is_a_step_at_least_and_one_beyond_the_run_is_told() {
+fn warmup_is_one_step_or_more() {
     let digest = |warmup| report(&["--warmup", warmup])["params_digest"].clone();
     assert_eq!(digest("0.001"), digest("0"));
     let long = report(&["--warmup", "3"]);
     assert!(long["warnings"].to_string().contains("--warmup 3: longer than the run"));
 }
 
+// The error for an invalid run file names file and key in one line.
 #[test]
-fn a_fault_in_a_run_file_names_file_and_key_in_one_line() {
+fn run_file_error_names_file_and_key() {
     let (folder, out) = folder();
     for (line, words) in [
         ("lr = \"fast\"", ["`lr = \"fast\"`", "invalid"]),
@@ -253,8 +257,9 @@ fn methods_compose() {
     }
 }
 
+// A flag that breaks a proof or has no effect is an error with its reason.
 #[test]
-fn what_breaks_a_proof_or_would_do_nothing_is_refused_with_the_reason() {
+fn unproven_or_idle_flag_is_error() {
     let (_folder, out) = folder();
     let cases: &[(&[&str], &[&str])] = &[
         (&["--kappa", "0.5"], &["--kappa", "dp-sgd", "--method disk"]),
@@ -321,8 +326,9 @@ fn what_breaks_a_proof_or_would_do_nothing_is_refused_with_the_reason() {
     }
 }
 
+// The error for an unknown method lists the known ones.
 #[test]
-fn a_method_that_there_is_not_is_refused_with_those_that_there_are() {
+fn unknown_method_error_lists_known() {
     let (_folder, out) = folder();
     let output = train(MLP, DIGITS, &out, &["--method", "no-such-method"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));

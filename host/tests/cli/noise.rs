@@ -57,7 +57,7 @@ fn compare_refuses_to_run_without_noise() {
 }
 
 #[test]
-fn calibrate_and_epsilon_refuse_noise_of_zero() {
+fn calibrate_and_epsilon_reject_zero_noise() {
     let of_run = ["--sampling-rate", "0.01", "--delta", "1e-5"];
     for value in UNBOUNDED {
         assert_refused(

@@ -134,7 +134,7 @@ fn result_is_one_for_all_numbers_of_workers() {
 }
 
 #[test]
-fn stopped_baselines_go_on_with_the_same_bits() {
+fn resumed_baseline_has_same_bits() {
     let flags = ["--epochs", "40", "--seed", "1", "--optimizer", "momentum", "--eval-every", "5"];
     let (guard, out) = folder();
     let whole = guard.path().join("whole");

@@ -30,8 +30,9 @@ fn set_paid(out: &Path, paid: u64) {
     fs::write(path, file.to_string()).unwrap();
 }
 
+// The epsilon of each progress line is that of its steps.
 #[test]
-fn epsilon_of_each_line_is_that_of_its_steps() {
+fn progress_epsilon_matches_steps() {
     let cases: [&[&str]; 8] = [
         &["--epochs", "3"],
         &["--epochs", "1", "--accountant", "rdp"],

@@ -29,8 +29,9 @@ fn changed() -> Vec<u8> {
     pack
 }
 
+// A recorded run replays to the digest of its report.
 #[test]
-fn a_recorded_run_is_replayed_to_the_digest_of_its_report() {
+fn replay_matches_reported_digest() {
     let (folder, out) = folder();
     let file = folder.path().join("run.pack");
     let record = ["--record", file.to_str().unwrap()];
@@ -53,8 +54,9 @@ fn a_recorded_run_is_replayed_to_the_digest_of_its_report() {
     }
 }
 
+// Only the owner can read a recording, and every output states that it is secret.
 #[test]
-fn a_recording_is_its_owners_alone_and_everything_says_how_secret_it_is() {
+fn recording_is_private_and_labelled() {
     let (folder, out) = folder();
     let file = folder.path().join("run.pack");
     let mut command = damper();
@@ -92,8 +94,9 @@ fn a_recording_is_its_owners_alone_and_everything_says_how_secret_it_is() {
     assert!(plain["recording"].is_null() && !plain["privacy"]["not_covered"].as_str().unwrap().contains("recording"));
 }
 
+// A killed run leaves no recording under its final name.
 #[test]
-fn a_run_that_is_killed_leaves_no_recording_under_its_name() {
+fn killed_run_leaves_no_recording() {
     let (folder, out) = folder();
     let file = folder.path().join("run.pack");
     let flags = ["--epochs", "100000", "--record-limit", "1000GiB", "--record", file.to_str().unwrap()];
@@ -120,7 +123,7 @@ fn a_run_that_is_killed_leaves_no_recording_under_its_name() {
 /// A limit on the size of files stands for a full disk.
 #[cfg(unix)]
 #[test]
-fn recording_beyond_the_disk_leaves_only_the_ledger() {
+fn full_disk_leaves_only_the_ledger() {
     let (folder, out) = folder();
     let file = folder.path().join("run.pack");
     let mut command = std::process::Command::new("sh");
@@ -137,8 +140,9 @@ fn recording_beyond_the_disk_leaves_only_the_ledger() {
     assert_eq!(names(&out.join("checkpoint")), ["ledger.json", "plan.json"]);
 }
 
+// A recording at a wrong path, or above its size limit, is an error.
 #[test]
-fn recordings_in_the_wrong_place_or_of_the_wrong_size_are_refused() {
+fn wrong_record_path_or_limit_is_error() {
     let (folder, out) = folder();
     let elsewhere = folder.path().join("run.pack");
     let file = |path: &Path| path.to_str().unwrap().to_owned();
@@ -178,8 +182,9 @@ fn a_comparison_records_nothing() {
     assert_refused(&output, &["compare.toml", "`record`", "damper train"]);
 }
 
+// Without a file, `replay` plays the sets that damper ships.
 #[test]
-fn without_a_file_the_sets_that_damper_comes_with_are_played() {
+fn default_replay_plays_shipped_sets() {
     let output = run(&["replay"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(stdout(&output), format!("{BASE_SAID}{FURTHER_SAID}{WIDE_SAID}"));
@@ -191,8 +196,9 @@ fn without_a_file_the_sets_that_damper_comes_with_are_played() {
     assert_eq!(stdout(&same), BASE_SAID);
 }
 
+// A mismatch is printed and has its own exit status.
 #[test]
-fn a_difference_is_told_and_ends_with_a_status_of_its_own() {
+fn mismatch_has_its_own_exit_status() {
     let (folder, _) = folder();
     let file = folder.path().join("changed.pack");
     fs::write(&file, changed()).unwrap();
@@ -231,8 +237,9 @@ fn a_difference_is_told_and_ends_with_a_status_of_its_own() {
     assert!(stdout(&output).ends_with(BASE_SAID));
 }
 
+// The error for an incomplete or invalid pack names its file.
 #[test]
-fn what_is_no_whole_pack_is_refused_by_its_name() {
+fn invalid_pack_error_names_file() {
     let (folder, _) = folder();
     let file = folder.path().join("a.pack");
     let with = |at: usize, byte: u8| {

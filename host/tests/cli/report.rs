@@ -56,8 +56,9 @@ fn assert_calm(page: &str) {
     }
 }
 
+// A report states the guarantee, and the section that answers each point of the guideline.
 #[test]
-fn a_report_states_the_guarantee_and_where_every_point_of_the_guideline_is_answered() {
+fn report_states_guarantee_and_guideline() {
     let (_guard, out) = copy();
     let output = report(&out, &["--json"]);
     let statement = json(&output);
@@ -103,7 +104,7 @@ fn a_report_states_the_guarantee_and_where_every_point_of_the_guideline_is_answe
 
 /// Training writes the same page, which has the key nowhere and does not say what the ledger counts.
 #[test]
-fn a_run_comes_with_its_report_and_the_report_with_nothing_private() {
+fn run_writes_report_without_secrets() {
     let run = RUN.path().join("run");
     let (_guard, out) = copy();
     assert!(report(&out, &[]).status.success());
@@ -115,8 +116,9 @@ fn a_run_comes_with_its_report_and_the_report_with_nothing_private() {
     assert_eq!(names(&out), 6, "nothing half-written stays");
 }
 
+// A claim that the events do not support is shown, and fails the report.
 #[test]
-fn a_claim_that_its_events_do_not_bear_out_is_shown_and_fails() {
+fn unsupported_claim_fails_report() {
     type Change = (&'static str, fn(&mut Value), &'static str);
     let changes: [Change; 11] = [
         ("report.json", |file| file["epsilon"] = json!(1.0), "epsilon 1"),
@@ -147,8 +149,9 @@ fn a_claim_that_its_events_do_not_bear_out_is_shown_and_fails() {
     }
 }
 
+// The error for a broken folder names file and fix, and no page is written.
 #[test]
-fn a_broken_folder_is_named_with_what_to_do_and_gets_no_page() {
+fn broken_folder_error_names_fix() {
     let broken = |name: &str, bytes: &[u8], words: &[&str]| {
         let (_guard, out) = copy();
         fs::write(out.join(name), bytes).unwrap();
@@ -239,8 +242,9 @@ fn claim(record: &Value) -> Value {
     keys.iter().map(|key| (key.to_string(), record[*key].clone())).collect::<serde_json::Map<_, _>>().into()
 }
 
+// The page shows the result of an audit. A failed one, or one of another run, fails the report.
 #[test]
-fn an_audits_verdict_is_shown_and_one_that_failed_or_is_of_another_run_fails_the_report() {
+fn failed_or_foreign_audit_fails_report() {
     let record: Value = serde_json::from_slice(&fs::read(RUN.path().join("run/report.json")).unwrap()).unwrap();
     let canary = |lower: f64| {
         json!({"audit": "canary", "refuted": lower > 3.0, "epsilon_lower": lower, "confidence": 0.999, "claim": claim(&record),
@@ -314,8 +318,9 @@ fn a_canary_model_is_never_a_result() {
     assert!(page(&out).contains("No result") && !page(&out).contains("differentially private with"));
 }
 
+// Simulations and the float path have no guarantee, and the page says why.
 #[test]
-fn a_simulation_and_the_float_path_are_not_offered_as_the_real_thing() {
+fn simulation_or_float_has_no_guarantee() {
     for (flags, word, reason) in [
         (&["--seed", "7"][..], "A simulation: its seed is known", "the run is a simulation"),
         (&["--noise", "continuous"], "Not the exact path", "whose sums and noise are floats"),
@@ -331,8 +336,9 @@ fn a_simulation_and_the_float_path_are_not_offered_as_the_real_thing() {
     }
 }
 
+// Shuffled batches cost one event per epoch without amplification, and only on request.
 #[test]
-fn shuffled_batches_are_priced_as_an_unamplified_event_an_epoch_and_only_asked_for_by_name() {
+fn shuffled_epoch_costs_unamplified_event() {
     let steps = ["--noise-multiplier", "8", "--epochs", "2", "--json"];
     let (_guard, out) = folder();
     let output = train(MLP, DIGITS, &out, &[&steps[..], &["--sampler", "shuffled"]].concat()).output().unwrap();
@@ -355,8 +361,9 @@ fn shuffled_batches_are_priced_as_an_unamplified_event_an_epoch_and_only_asked_f
     assert!(poisson["epsilon"].as_f64() < shuffled["epsilon"].as_f64());
 }
 
+// A truncated batch uses a part of delta. A split into physical batches costs nothing.
 #[test]
-fn a_cut_draw_is_paid_for_out_of_delta_and_one_that_is_split_costs_nothing() {
+fn truncation_uses_delta_and_split_is_free() {
     let with = |flags: &[&str]| {
         let (_guard, out) = folder();
         let common = ["--noise-multiplier", "1", "--json", "--epochs", "1"];
@@ -379,8 +386,9 @@ fn a_cut_draw_is_paid_for_out_of_delta_and_one_that_is_split_costs_nothing() {
     refused(&["--sampler", "shuffled", "--dataset-size", "1500"], &["--dataset-size"]);
 }
 
+// `epsilon` solves for delta, and `calibrate` for any one quantity.
 #[test]
-fn delta_of_an_epsilon_and_any_one_quantity_are_found() {
+fn solves_delta_or_any_quantity() {
     let run = RUN.path().join("run");
     let run = run.to_str().unwrap();
     let found = json(&damper().args(["epsilon", run, "--epsilon", "2", "--json"]).output().unwrap());

@@ -5,8 +5,9 @@ use std::fs;
 
 const SUBCOMMANDS: [&str; 8] = ["train", "compare", "inspect", "epsilon", "calibrate", "budget", "report", "audit"];
 
+// Completions list every subcommand and flag.
 #[test]
-fn completions_name_every_subcommand_and_flag() {
+fn lists_every_subcommand_and_flag() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = run(&["completions", shell]);
         assert!(output.status.success(), "{}", stderr(&output));

@@ -74,8 +74,9 @@ fn table(folder: &Path) -> String {
     format!("text:{}", folder.display())
 }
 
+// A text classifier trains from a text file and a tokenizer.
 #[test]
-fn a_text_classifier_trains_from_a_table_and_a_tokenizer() {
+fn text_classifier_trains_from_text() {
     let (folder, out) = folder();
     let (model, data) = (classifier(folder.path()), table(folder.path()));
     let flags = ["--epochs", "20", "--optimizer", "momentum", "--noise-multiplier", "0.3", "--seed", "1", "--json"];
@@ -88,8 +89,9 @@ fn a_text_classifier_trains_from_a_table_and_a_tokenizer() {
     assert_eq!(report["privacy"]["samples"], 200);
 }
 
+// A language model trains on lines and reports its tokens.
 #[test]
-fn a_language_model_trains_on_lines_and_reports_its_tokens() {
+fn language_model_trains_on_lines() {
     let (folder, out) = folder();
     let model = bigrams(folder.path());
     let file = folder.path().join("lines.txt");
@@ -106,8 +108,9 @@ fn a_language_model_trains_on_lines_and_reports_its_tokens() {
     assert_eq!(report["training"]["reduction"], "sum");
 }
 
+// An audit of token inputs has no neighbours with non-finite values.
 #[test]
-fn an_audit_replays_tokens_which_have_no_neighbour_that_is_not_finite() {
+fn audit_of_tokens_has_no_nan_cases() {
     let (folder, out) = folder();
     let (model, data) = (classifier(folder.path()), table(folder.path()));
     let mut command = super::damper();
@@ -117,8 +120,9 @@ fn an_audit_replays_tokens_which_have_no_neighbour_that_is_not_finite() {
     assert_eq!((&found["holds"], found["cases"].as_array().unwrap().len()), (&true.into(), 8));
 }
 
+// The error for text that does not fit names the fix.
 #[test]
-fn text_that_does_not_fit_is_refused_with_what_to_do() {
+fn invalid_text_error_names_fix() {
     let (folder, out) = folder();
     let (model, data) = (classifier(folder.path()), table(folder.path()));
     let model = model.to_str().unwrap();

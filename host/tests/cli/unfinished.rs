@@ -180,8 +180,9 @@ fn damaged_ledger_gives_the_bound() {
     assert_refused(&epsilon(&out, &["--planned"]), &["plan.json", "missing"]);
 }
 
+// The error for a folder with a ledger says to keep it, not to remove it.
 #[test]
-fn folder_with_ledger_is_not_offered_for_removal() {
+fn folder_with_ledger_is_kept() {
     let (_guard, out) = stopped(&[]);
     let output = train(MLP, DIGITS, &out, &[]).output().unwrap();
     assert_refused(&output, &["holds the ledger", "keep it"]);

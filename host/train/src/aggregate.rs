@@ -188,8 +188,9 @@ mod tests {
         Sender { run: 9, device, round: 4 }
     }
 
+    // The sum over devices is exactly the sum of one process.
     #[test]
-    fn the_sum_of_devices_is_exactly_what_one_process_gets() {
+    fn device_sum_equals_one_process() {
         let devices: Vec<_> = (1..=5).map(|number| device(sender(number), 1.0, 0.75)).collect();
         let mut orders = [Aggregate::default(), Aggregate::default()];
         devices.iter().for_each(|(bytes, _)| orders[0].add("one", bytes).unwrap());
@@ -206,8 +207,9 @@ mod tests {
         assert!(update.units().eq(one_process));
     }
 
+    // An update that does not belong to the sum is an error and adds nothing.
     #[test]
-    fn what_does_not_belong_together_is_refused_and_adds_nothing() {
+    fn mismatched_update_is_error() {
         let (first, _) = device(sender(1), 1.0, 1.0);
         let mut sum = Aggregate::default();
         sum.add("first.upd", &first).unwrap();

@@ -263,8 +263,9 @@ fn signs(output: &[f32], labels: &[f32]) -> (u64, u64) {
 mod tests {
     use super::*;
 
+    // Padding and ignored labels are not counted.
     #[test]
-    fn padding_and_ignored_labels_are_not_counted() {
+    fn ignores_padding_and_ignored_labels() {
         let output = [0.1, 0.9, 0.8, 0.2, 0.3, 0.7, 9.0, 0.0];
         assert_eq!(Classes { count: 2, stride: 1 }.judge(&output, &[1, 1, -100]), (1, 2));
         assert_eq!(signs(&[0.5, -0.5, 0.5, 7.0], &[1.0, 1.0, -100.0]), (1, 2));

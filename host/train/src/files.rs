@@ -313,8 +313,9 @@ mod tests {
         names
     }
 
+    // A file appears when it is complete, and not before.
     #[test]
-    fn a_file_appears_when_it_is_whole_and_not_before() {
+    fn file_appears_only_when_complete() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report.json");
         let mut file = AtomicFile::create(&path, Access::Public).unwrap();
@@ -326,8 +327,9 @@ mod tests {
         assert_eq!(entries(folder.path()), ["report.json"]);
     }
 
+    // A file that is dropped before its commit leaves the old one.
     #[test]
-    fn a_file_that_is_dropped_leaves_the_old_one() {
+    fn dropped_file_keeps_old_content() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state");
         write(&path, b"old", Access::Private).unwrap();
@@ -340,9 +342,10 @@ mod tests {
         assert_eq!(entries(folder.path()), ["state"]);
     }
 
+    // Only the owner can access private files and folders.
     #[cfg(unix)]
     #[test]
-    fn private_files_and_folders_are_their_owners_alone() {
+    fn private_files_are_owner_only() {
         use std::os::unix::fs::PermissionsExt;
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         let folder = tempfile::tempdir().unwrap();
@@ -362,8 +365,9 @@ mod tests {
         assert_eq!(mode(&folder.path().join("fresh")), 0o700);
     }
 
+    // An output folder is created with its parents, or reused if it is empty.
     #[test]
-    fn an_output_folder_is_made_with_its_parents_and_an_empty_one_is_taken() {
+    fn output_folder_is_created_or_reused_empty() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("a/b/out");
         create_output_folder(&out).unwrap();
@@ -372,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn an_output_folder_with_something_in_it_is_refused() {
+    fn non_empty_output_folder_is_error() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("model.onnx"), b"precious").unwrap();
         let message = create_output_folder(folder.path()).unwrap_err().to_string();
@@ -380,8 +384,9 @@ mod tests {
         assert_eq!(fs::read(folder.path().join("model.onnx")).unwrap(), b"precious");
     }
 
+    // An output folder at a file, or below one, is an error.
     #[test]
-    fn an_output_folder_that_is_a_file_or_under_one_is_refused() {
+    fn output_folder_at_file_is_error() {
         let file = tempfile::NamedTempFile::new().unwrap();
         for path in [file.path().to_path_buf(), file.path().join("out")] {
             let message = create_output_folder(&path).unwrap_err().to_string();
@@ -403,8 +408,9 @@ mod tests {
         }
     }
 
+    // A missing parent, or a path that is a folder, is an error and leaves no files.
     #[test]
-    fn a_missing_folder_and_a_name_that_is_a_folder_are_errors_that_leave_nothing() {
+    fn missing_or_folder_path_is_error() {
         let folder = tempfile::tempdir().unwrap();
         let message = write(&folder.path().join("no/report"), b"x", Access::Public).unwrap_err().to_string();
         assert!(message.contains("no/report") && message.contains("make its folder first"), "{message}");
@@ -419,7 +425,7 @@ mod tests {
     /// namespace.
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_full_disk_is_an_error_that_names_the_file_and_leaves_nothing() {
+    fn full_disk_error_names_file() {
         const SMALL_DISK: &str = "DAMPER_TEST_SMALL_DISK";
         if let Some(folder) = std::env::var_os(SMALL_DISK) {
             let path = Path::new(&folder).join("model.onnx");
@@ -443,10 +449,7 @@ mod tests {
                 .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"])
                 .arg(folder.path())
                 .arg(std::env::current_exe().unwrap())
-                .args([
-                    "--exact",
-                    damper_testing::test_name(a_full_disk_is_an_error_that_names_the_file_and_leaves_nothing),
-                ])
+                .args(["--exact", damper_testing::test_name(full_disk_error_names_file)])
                 .env(SMALL_DISK, folder.path())
                 .output()
         };

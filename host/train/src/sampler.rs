@@ -130,8 +130,9 @@ mod tests {
         steps.map(one).collect()
     }
 
+    // A shuffled epoch has each sample once, in batches of the declared size.
     #[test]
-    fn a_shuffled_epoch_has_each_sample_once_in_batches_of_the_declared_size() {
+    fn shuffled_epoch_has_each_sample_once() {
         for (samples, batch) in [(10, 3), (12, 4), (2500, 64), (5, 5), (1, 1)] {
             let per_epoch = epoch_steps(u64::from(samples), batch);
             let epochs = steps(draws(Sampler::Shuffled, samples, batch, None), 0..2 * per_epoch);
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draw_is_cut_only_where_that_was_asked_for() {
+    fn batch_is_truncated_only_on_request() {
         let whole = steps(draws(Sampler::Poisson, 400, 40, None), 0..300);
         let cut = steps(draws(Sampler::Poisson, 400, 40, Some(40)), 0..300);
         assert!(whole.iter().any(|draw| draw.len() > 50));

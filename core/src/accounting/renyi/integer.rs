@@ -145,8 +145,9 @@ mod tests {
         exp(k * (k - 1.0) * f64::from(shift[0] * shift[0] + shift[1] * shift[1]) / (2.0 * sigma * sigma))
     }
 
+    // A discrete moment is the continuous one times theta, and no larger.
     #[test]
-    fn discrete_moments_are_the_continuous_ones_times_theta_and_no_larger() {
+    fn discrete_moment_is_at_most_continuous() {
         for (sigma, shift) in [(0.45, [1, 1]), (0.6, [2, 1]), (0.5, [1, 0]), (1.5, [3, -2])] {
             let points = plane(sigma, shift);
             let mut theta_mattered = false;
@@ -167,8 +168,9 @@ mod tests {
         }
     }
 
+    // At integer orders, the bound holds for the discrete Gaussian in both directions.
     #[test]
-    fn the_bound_at_integer_orders_is_the_discrete_gaussians_own_in_both_directions() {
+    fn integer_order_bound_fits_discrete() {
         for (sigma, shift) in [(1.5, [1, 1]), (2.0, [2, 1]), (0.8, [1, 0])] {
             let points = plane(sigma, shift);
             let length = libm::sqrt(f64::from(shift[0] * shift[0] + shift[1] * shift[1]));

@@ -83,7 +83,7 @@ fn rounding_bound(set: &Set, steps: usize) -> Vec<f64> {
 }
 
 #[test]
-fn the_dc_gain_of_every_published_filter_is_one() {
+fn published_filters_have_unit_dc_gain() {
     for set in SETS {
         // Off by the rounding of the coefficients alone, which 1 + Σ a magnifies.
         assert!((iir(set).dc_gain() - 1.0).abs() < 5e-6, "{}", set.name);
@@ -111,8 +111,9 @@ fn names_are_unique_and_found_in_any_case() {
     assert_eq!(named("p8"), None);
 }
 
+// The bias correction is the sum of the impulse response so far.
 #[test]
-fn the_bias_correction_is_the_sum_of_the_impulse_response() {
+fn bias_correction_is_impulse_sum() {
     for set in SETS {
         let (filter, kappa) = (iir(set), impulse_response(set, 300));
         let mut ones = [0.0; 8];
@@ -126,8 +127,9 @@ fn the_bias_correction_is_the_sum_of_the_impulse_response() {
     }
 }
 
+// A constant input passes unchanged at every step.
 #[test]
-fn a_constant_input_passes_unchanged_at_every_step() {
+fn constant_input_passes_unchanged() {
     let constants = [1.0f32, -0.7, 3e-20, 12345.678, 1.0 / 3.0, 0.0];
     for set in SETS {
         let bounds = rounding_bound(set, 400);
@@ -157,8 +159,9 @@ fn the_first_output_is_the_first_input() {
     }
 }
 
+// The implementation equals the direct form, within rounding.
 #[test]
-fn the_kernel_is_the_direct_form_within_rounding() {
+fn filter_matches_direct_form() {
     const STEPS: usize = 300;
     let inputs = noise(2, STEPS, 130);
     for set in SETS {
@@ -175,8 +178,9 @@ fn the_kernel_is_the_direct_form_within_rounding() {
     }
 }
 
+// The output is the convolution of the input with the impulse response.
 #[test]
-fn the_output_is_the_convolution_with_the_impulse_response() {
+fn output_is_impulse_convolution() {
     let input: Vec<f64> = noise(3, 200, 1).iter().map(|grad| f64::from(grad[0])).collect();
     for set in SETS {
         let kappa = impulse_response(set, 200);
@@ -200,8 +204,9 @@ fn pieces_do_not_matter() {
     }
 }
 
+// The identity filter keeps every bit and has no state.
 #[test]
-fn the_identity_filter_keeps_every_bit_and_no_memory() {
+fn identity_keeps_bits_without_state() {
     let filter = iir(named("sgd").unwrap());
     assert_eq!(filter.order(), 0);
     let input = std::vec![std::vec![1.0, -0.0, 0.0, f32::MIN_POSITIVE / 8.0, -3e38, 0.1, f32::MAX]; 3];
@@ -337,8 +342,9 @@ fn measured_noise_gain(set: &Set, seed: u64) -> f64 {
     3.0 * power / DIM as f64
 }
 
+// The variance of filtered noise has its closed form.
 #[test]
-fn filtered_noise_has_the_power_of_the_closed_form() {
+fn noise_power_has_closed_form() {
     // Uniform noise has negative excess kurtosis and filtering keeps it so: the mean square of n independent outputs has
     // a relative deviation below √(2/n) = 0.55 %. Five of them: a false alarm in 1.7 million.
     let tolerance = 5.0 * (2.0f64 / 65_536.0).sqrt();
@@ -366,8 +372,9 @@ fn one_pole_is_adams_bias_corrected_average() {
     }
 }
 
+// One pole without bias correction is heavy-ball momentum.
 #[test]
-fn one_pole_without_bias_correction_is_heavy_ball_momentum() {
+fn uncorrected_pole_is_heavy_ball() {
     // SGD with momentum β and rate η(1−β) on ½x² + noise, against x ← x − η·m_t with m_t = m̂_t·c_t.
     let (beta, lr) = (0.75f32, 0.5f64);
     let filter: Iir = Iir::new(&[-beta], &[1.0 - beta]).unwrap();
@@ -391,7 +398,7 @@ fn one_pole_without_bias_correction_is_heavy_ball_momentum() {
 }
 
 #[test]
-fn filters_that_cannot_be_used_are_refused_with_the_reason() {
+fn invalid_filter_error_gives_reason() {
     let cases: &[(&[f32], &[f32], &str)] = &[
         (&[-1.1], &[0.1], "inside the unit circle"),
         (&[-1.0], &[1.0], "inside the unit circle"),
@@ -424,8 +431,9 @@ fn filters_that_cannot_be_used_are_refused_with_the_reason() {
     Iir::<8>::new(&[0.1; 8], &[0.1; 9]).unwrap();
 }
 
+// The state must fit the gradient, and there is one evaluation point.
 #[test]
-fn the_state_must_fit_and_there_is_one_point() {
+fn checks_state_size_and_eval_point() {
     let filter = iir(named("d2").unwrap());
     let state: IirState<_> = IirState::new([0f32; 6]);
     assert_eq!(filter.check(&state, 3), Ok(()));
@@ -500,8 +508,9 @@ proptest! {
         prop_assert!(x.iter().all(|x| x * x <= peak * (1.0 + 1e-6) + 1e-12));
     }
 
+    // A valid filter has a positive bias correction at every step.
     #[test]
-    fn an_accepted_filter_never_divides_by_zero_or_less(
+    fn valid_filter_has_positive_correction(
         poles in poles(0.0..0.97f64),
         zeros in prop::collection::vec(-0.9..0.9f32, 0..3),
     ) {

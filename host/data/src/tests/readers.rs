@@ -45,7 +45,7 @@ fn damaged_parquet_files_are_errors() {
 
 /// The second of three rows has no value in column `b`, so the file was read: with Snappy and a dictionary, and with gzip.
 #[test]
-fn parquet_codecs_and_missing_values_are_read() {
+fn parquet_reads_codecs_and_missing_values() {
     let folder = folder();
     for name in ["table", "gzip"] {
         let path = put(&folder, "t.parquet", &corpus(&format!("parquet/{name}"), 2));
@@ -135,8 +135,9 @@ fn stored_rows_equal_rows_in_memory() {
     }
 }
 
+// Stratified rows do not depend on bad features.
 #[test]
-fn stratified_rows_do_not_depend_on_bad_features() {
+fn stratified_rows_ignore_bad_features() {
     let folder = folder();
     let rows = |bad: usize| -> String {
         (0..400)

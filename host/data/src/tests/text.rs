@@ -37,8 +37,9 @@ fn ids(text: &str, length: usize) -> Vec<i64> {
     ids
 }
 
+// A model gets token ids, masks and types by the names of its inputs.
 #[test]
-fn a_model_gets_ids_masks_and_types_by_the_names_of_its_inputs() {
+fn text_inputs_are_found_by_name() {
     let folder = folder();
     let path = put(&folder, "t.tsv", b"label\tcontent\n1\tab\n0\tc\n");
     let data = load(&spec("text", &path), &bytes(&["attention_mask", "input_ids", "token_type_ids"], 5)).unwrap();
@@ -63,8 +64,9 @@ fn a_model_gets_ids_masks_and_types_by_the_names_of_its_inputs() {
     }
 }
 
+// A long text is truncated and keeps its special tokens.
 #[test]
-fn a_long_text_is_cut_and_keeps_its_special_tokens() {
+fn truncated_text_keeps_special_tokens() {
     let folder = folder();
     let path = put(&folder, "t.tsv", b"label\ttext\n1\tabcdefgh\n");
     let data = load(&spec("text", &path), &bytes(&["x"], 6)).unwrap();
@@ -80,8 +82,9 @@ fn a_long_text_is_cut_and_keeps_its_special_tokens() {
     }
 }
 
+// The labels of a language model are the next tokens.
 #[test]
-fn a_language_model_learns_each_tokens_successor() {
+fn language_model_predicts_next_token() {
     let folder = folder();
     let path = put(&folder, "t.txt", b"ab\n\nabcdefgh\r\n");
     let data = load(&spec("text", &path), &language_model(5)).unwrap();
@@ -152,8 +155,9 @@ fn byte_order_mark_is_no_part_of_a_name() {
     assert_eq!(classes(load(&spec("csv", &path), &number).unwrap().train.labels()), [1]);
 }
 
+// Quotes enclose a text in CSV. In TSV they are ordinary characters.
 #[test]
-fn quotes_hold_a_csv_text_together_and_are_letters_in_tsv() {
+fn quotes_group_csv_but_not_tsv() {
     let folder = folder();
     let csv = put(&folder, "t.csv", b"\xef\xbb\xbfsentence,other,label\n\"a,\"\"b\nc\",,1\nd,,0\n");
     let data = load(&spec("text", &csv), &bytes(&["x"], 9)).unwrap();
@@ -163,8 +167,9 @@ fn quotes_hold_a_csv_text_together_and_are_letters_in_tsv() {
     assert_eq!(data.train.features()[0].integers(), [ids("\"a", 9), ids("b\"", 9)].concat());
 }
 
+// A folder of splits loads plain and compressed.
 #[test]
-fn a_folder_of_splits_loads_plain_and_gzipped() {
+fn split_folder_loads_plain_and_gzip() {
     let (train, dev) = (b"label\ttext\n1\tab\n0\tcd\n", b"label\ttext\n1\tef\n");
     let plain = folder();
     put(&plain, "train.tsv", train);
@@ -184,8 +189,9 @@ fn a_folder_of_splits_loads_plain_and_gzipped() {
     assert!(refusal(&spec("text", empty.path()), &bytes(&["x"], 9)).contains("no train.tsv"));
 }
 
+// Text columns are found by usual names, given names and numbers.
 #[test]
-fn columns_are_found_by_their_usual_names_given_names_and_numbers() {
+fn text_columns_have_names_and_numbers() {
     let folder = folder();
     let named = put(&folder, "named.tsv", b"verdict\treview\n1\tab\n");
     let bare = put(&folder, "bare.tsv", b"1\tab\n");
@@ -205,8 +211,9 @@ fn columns_are_found_by_their_usual_names_given_names_and_numbers() {
     assert_eq!(data, load(&spec("text", &bare), &options).unwrap());
 }
 
+// A bad row of text is an error that names its line, or makes a null sample.
 #[test]
-fn a_bad_row_of_text_is_named_by_its_line_or_made_a_null_sample() {
+fn bad_text_row_is_named_or_null_sample() {
     let folder = folder();
     let rows: [(&[u8], &str); 8] = [
         (b"1\t", "the text is empty"),
@@ -251,8 +258,9 @@ fn a_text_file_of_the_wrong_form_is_refused() {
     assert!(refusal(&spec("text", &path), &scaled).contains("`normalize`"));
 }
 
+// The tokenizer file must exist, be complete and fit the model.
 #[test]
-fn a_tokenizer_must_be_there_whole_and_fit_the_model() {
+fn tokenizer_must_exist_and_fit_model() {
     let folder = folder();
     let path = put(&folder, "t.tsv", b"label\ttext\n1\tab\n");
     let with = |tokenizer: Option<PathBuf>| {
@@ -286,8 +294,9 @@ fn a_tokenizer_must_be_there_whole_and_fit_the_model() {
     assert!(refusal(&spec("text", &path), &small).contains("predicts 258"));
 }
 
+// The shipped tokenizers are as documented.
 #[test]
-fn the_shipped_tokenizers_are_what_their_page_says() {
+fn shipped_tokenizers_match_docs() {
     let folder = folder();
     let path = put(&folder, "t.tsv", "label\ttext\n1\tA good film!\n0\té\n".as_bytes());
     let mut options = bytes(&["input_ids"], 8);
@@ -301,8 +310,9 @@ fn the_shipped_tokenizers_are_what_their_page_says() {
     assert!(refusal(&spec("text", &path), &options).contains("4096 tokens"));
 }
 
+// Integer inputs accept only integers within the range of the lookup table.
 #[test]
-fn integer_inputs_take_whole_numbers_of_their_table() {
+fn integer_inputs_check_lookup_range() {
     let folder = folder();
     let path = put(&folder, "t.csv", b"a,b,y\n3,0,1\n9,2,0\n");
     let input = |rows| vec![InputShape { rows, ..integer_input("x", 2) }];
@@ -317,8 +327,9 @@ fn integer_inputs_take_whole_numbers_of_their_table() {
     assert!(message.contains("line 3") && message.contains("2.5") && message.contains("whole"), "{message}");
 }
 
+// Labels of several axes must have the shape of the model.
 #[test]
-fn labels_of_more_axes_must_have_the_models_shape() {
+fn label_axes_must_match_model() {
     let folder = folder();
     let y = npy("|u1", false, &[2, 1, 2], &[0, 1, 1, 0]);
     let x = npy("|u1", false, &[2, 1], &[0, 1]);

@@ -153,8 +153,9 @@ fn check(name: &str, opset: i64, build: impl Fn(&mut Bench) -> Factors) -> Vec<f
     gradients
 }
 
+// Factored norms and sums match materialised gradients.
 #[test]
-fn norms_and_sums_of_factors_are_those_of_their_gradients() {
+fn norms_and_sums_match_gradients() {
     check("one position", 17, |b| {
         Factors::new(Side::positions_first(b.floats(&[1, 5])), Side::positions_last(b.floats(&[3, 1])))
     });
@@ -187,8 +188,9 @@ fn tied(b: &mut Bench, transposed: bool) -> Factors {
     if transposed { all.transpose(&[1, 0]) } else { all }
 }
 
+// The gradient of an embedding that is tied to the output layer is the sum of both uses.
 #[test]
-fn an_embedding_tied_to_an_output_layer_adds_up_block_by_block() {
+fn tied_embedding_sums_blocks() {
     for transposed in [false, true] {
         // From 16 on indices stay indices; before, they become unit vectors.
         let [kept, one_hot] = [17, 13].map(|opset| check("tied", opset, |b| tied(b, transposed)));
@@ -197,8 +199,9 @@ fn an_embedding_tied_to_an_output_layer_adds_up_block_by_block() {
     }
 }
 
+// The gradient of an embedding scatters its rows to their indices.
 #[test]
-fn an_embeddings_gradient_is_its_rows_added_at_their_indices() {
+fn embedding_gradient_scatters_rows() {
     let build = |b: &mut Bench| Factors::new(b.rows(6, 7), Side::positions_first(b.floats(&[6, 5])));
     let mut bench = Bench::new(17);
     build(&mut bench);
@@ -215,8 +218,9 @@ fn an_embeddings_gradient_is_its_rows_added_at_their_indices() {
     }
 }
 
+// The cost model prefers Gram matrices for wide layers, and materialised gradients for narrow ones.
 #[test]
-fn wide_layers_are_counted_to_cost_less_by_gram_matrices_and_narrow_ones_materialised() {
+fn gram_is_cheaper_only_for_wide_layers() {
     let costs = |left: &[usize], right: &[usize], sum: bool| {
         let mut b = Bench::new(17);
         let sides = [left, right].map(|shape| Side::positions_first(b.floats(shape)));
@@ -262,8 +266,9 @@ fn share(backend: &dyn Backend, clip: f64, (positions, width): (usize, usize), r
     sum.iter().map(|x| x * x).sum::<f64>().sqrt()
 }
 
+// A sample adds at most the clipping threshold, even if its positions cancel.
 #[test]
-fn a_sample_adds_no_more_than_the_clip_where_its_positions_cancel() {
+fn cancellation_stays_within_clip() {
     const CLIP: f64 = 1e-6;
     for backend in [Choice::Tract, Choice::Ort].map(|choice| open(choice).ok()).into_iter().flatten() {
         for sizes in [(2, 64), (2, 2048), (4, 256), (4, 2048), (8, 512)] {
@@ -275,8 +280,9 @@ fn a_sample_adds_no_more_than_the_clip_where_its_positions_cancel() {
     }
 }
 
+// A sample adds at most the clipping threshold, even if the squares of a factor underflow.
 #[test]
-fn a_sample_adds_no_more_than_the_clip_where_the_squares_of_a_factor_underflow() {
+fn underflow_stays_within_clip() {
     const CLIP: f64 = 1e-8;
     for backend in [Choice::Tract, Choice::Ort].map(|choice| open(choice).ok()).into_iter().flatten() {
         for scales in [(1e-22, 1e17), (1e17, 1e-22), (1e-20, 1e16), (1e-5, 1e-5)] {

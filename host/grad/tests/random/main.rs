@@ -204,7 +204,7 @@ fn environment(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn gradients_of_random_networks_are_those_of_finite_differences() {
+fn gradients_match_finite_differences() {
     if let Some(seed) = environment("DAMPER_RANDOM_SEED") {
         let models = [network(seed).model, derived(seed).unwrap().2.standard_model()];
         for node in models.into_iter().flat_map(|model| model.graph.unwrap().node) {

@@ -316,8 +316,9 @@ fn every_rule_has_cases() {
     }
 }
 
+// An operator that is rewritten as others computes the same values.
 #[test]
-fn an_operator_written_as_others_computes_what_it_did() {
+fn rewritten_operator_keeps_values() {
     for rewritten in rewritten::models() {
         let grad = emit(&rewritten.case());
         let feeds = feeds(&rewritten.case(), &grad, BATCH, 5);
@@ -331,7 +332,7 @@ fn an_operator_written_as_others_computes_what_it_did() {
 }
 
 #[test]
-fn per_sample_gradients_are_those_of_finite_differences() {
+fn gradients_match_finite_differences() {
     for_each(check_against_finite_differences);
 }
 
@@ -356,28 +357,32 @@ fn an_expand_is_of_a_constant_or_of_indices() {
     });
 }
 
+// The gradient of a sample depends on that sample alone.
 #[test]
-fn a_samples_gradient_depends_on_that_sample_alone() {
+fn gradient_depends_on_own_sample() {
     for_each(check_samples_are_independent);
 }
 
+// The gradient of a sample depends on that sample alone, on onnxruntime.
 #[test]
-fn a_samples_gradient_depends_on_that_sample_alone_on_onnxruntime() {
+fn gradient_depends_on_own_sample_on_ort() {
     for_each(check_samples_are_independent_on_ort);
 }
 
+// Norms and clipped sums are those of the per-sample gradients.
 #[test]
-fn norms_and_clipped_sums_are_those_of_the_per_sample_gradients() {
+fn norms_and_clipped_sums_match_gradients() {
     for_each_readout(readouts::check_norms_and_sums);
 }
 
 #[test]
-fn a_row_that_is_masked_adds_exactly_nothing() {
+fn masked_row_adds_nothing() {
     for_each_readout(readouts::check_masks);
 }
 
+// Gradients at several points are combined before the readout.
 #[test]
-fn gradients_at_several_points_are_mixed_before_they_are_read() {
+fn eval_points_combine_before_readout() {
     for_each_readout(readouts::check_points);
 }
 
@@ -393,18 +398,21 @@ fn one_point_is_no_points() {
     for_each_readout(readouts::check_one_point);
 }
 
+// The norm of a sample depends on that sample alone.
 #[test]
-fn a_samples_norm_depends_on_that_sample_alone() {
+fn norm_depends_on_own_sample() {
     for_each_readout(|case| check_samples_are_independent(&readouts::norms(case)));
 }
 
+// The norm of a sample depends on that sample alone, on onnxruntime.
 #[test]
-fn a_samples_norm_depends_on_that_sample_alone_on_onnxruntime() {
+fn norm_depends_on_own_sample_on_ort() {
     for_each_readout(|case| check_samples_are_independent_on_ort(&readouts::norms(case)));
 }
 
+// An index outside the lookup table makes only that sample non-finite.
 #[test]
-fn an_index_outside_the_table_spoils_that_sample_alone() {
+fn out_of_range_index_affects_one_sample() {
     const SPOILT: usize = 2;
     let (_, of_rule) = CASES.iter().find(|(op, _)| *op == "Gather").unwrap();
     let case = of_rule().into_iter().find(|case| case.name == "an embedding of tokens").unwrap();

@@ -90,8 +90,9 @@ mod tests {
     }
 
     proptest! {
+        // Affine arithmetic agrees with integers for every number of samples.
         #[test]
-        fn arithmetic_agrees_with_integers_at_every_number_of_samples(
+        fn arithmetic_matches_integers(
             a in -40i64..40, b in -40i64..40, c in -40i64..40, d in -40i64..40,
         ) {
             let (x, y) = (Affine { per_sample: a, fixed: b }, Affine { per_sample: c, fixed: d });

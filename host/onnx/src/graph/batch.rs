@@ -77,8 +77,9 @@ mod tests {
     }
 
     proptest! {
+        // A reshape keeps every element with its sample.
         #[test]
-        fn a_reshape_keeps_every_element_with_its_sample(
+        fn reshape_keeps_elements_with_sample(
             dims in prop::collection::vec(1usize..4, 1..4),
             pick in 0usize..4, outer in 1usize..3, inner in 1usize..3, n in 1usize..4,
             merge in prop::collection::vec(any::<bool>(), 8),
@@ -111,8 +112,9 @@ mod tests {
             prop_assert_eq!(samples(&shape, batch, n), samples(&to, placed, n));
         }
 
+        // `place` finds a batch axis only if samples stay in place.
         #[test]
-        fn a_placement_is_found_only_where_samples_stay_in_place(
+        fn placement_keeps_samples_in_place(
             from in prop::collection::vec(1usize..5, 1..4), pick in 0usize..4,
             to in prop::collection::vec(1usize..5, 1..4), at in 0usize..4,
         ) {

@@ -75,8 +75,9 @@ pub(super) fn find(op: &str) -> Option<&'static Refused> {
 mod tests {
     use super::*;
 
+    // The list names every operator once, and none of them has a rule.
     #[test]
-    fn an_operator_is_listed_once_and_never_has_a_rule() {
+    fn unsupported_operators_are_unique() {
         for pair in REFUSED.windows(2) {
             assert!(pair[0].op < pair[1].op, "{} before {}", pair[0].op, pair[1].op);
         }

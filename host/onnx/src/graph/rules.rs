@@ -132,8 +132,9 @@ pub(super) fn find(op: &str) -> Option<Rule> {
 mod tests {
     use super::*;
 
+    // The rules are sorted and name each operator once.
     #[test]
-    fn the_table_is_sorted_and_names_each_operator_once() {
+    fn rules_are_sorted_and_unique() {
         for pair in RULES.windows(2) {
             assert!(pair[0].0 < pair[1].0, "{} before {}", pair[0].0, pair[1].0);
         }

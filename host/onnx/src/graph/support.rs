@@ -41,8 +41,9 @@ pub fn refused_operators() -> impl Iterator<Item = &'static str> {
 mod tests {
     use super::*;
 
+    // An operator has a rule, a reason for its rejection, or is unknown.
     #[test]
-    fn an_operator_has_a_rule_or_a_reason_or_is_unknown() {
+    fn operator_is_ruled_rejected_or_unknown() {
         assert_eq!(support("", "Conv"), Support::Ruled);
         assert_eq!(support("ai.onnx", "Constant"), Support::Ruled);
         assert!(matches!(support("", "BatchNormalization"), Support::Refused(why) if why.contains("GroupNorm")));

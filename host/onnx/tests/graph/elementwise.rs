@@ -20,8 +20,9 @@ fn constant(graph: &Graph, name: &str) -> TensorData {
     graph.constant(graph.find(name).unwrap_or_else(|| panic!("no value '{name}' in\n{graph}"))).unwrap().data.clone()
 }
 
+// Operators on single elements keep the shape and the batch.
 #[test]
-fn functions_of_one_element_keep_shape_and_batch() {
+fn unary_operators_keep_shape_and_batch() {
     for op in [
         "Abs",
         "Ceil",
@@ -63,8 +64,9 @@ fn graph_ops(model: &ModelProto) -> Vec<String> {
     graph(model).unwrap().nodes.iter().map(|node| node.op.clone()).collect()
 }
 
+// Comparisons and logical operators make conditions for `Where`.
 #[test]
-fn comparisons_make_truth_values_that_choose() {
+fn comparisons_select_with_where() {
     let model = Sketch::new(17, &[N, 4])
         .weight("w", &[4])
         .tensor("half", &[], &[0.5])
@@ -189,7 +191,7 @@ fn a_normalisation_stays_within_a_sample() {
 }
 
 #[test]
-fn float_constants_are_folded_with_their_masks() {
+fn folds_float_constants_and_masks() {
     let mut model = Sketch::new(17, &[N, 3])
         .node("Constant", &[], "zero", &[float("value_float", 0.0)])
         .node("Constant", &[], "three", &[float("value_float", 3.0)])
@@ -217,8 +219,9 @@ fn float_constants_are_folded_with_their_masks() {
     assert_eq!(graph.nodes.len(), 4);
 }
 
+// Integer constants are compared and bounded at load time.
 #[test]
-fn integer_constants_are_compared_and_bounded() {
+fn folds_integer_comparisons() {
     // A causal mask, as the positions below each other.
     let model = Sketch::new(17, &[N, 3, 3])
         .int("zero", 0)
@@ -248,8 +251,9 @@ fn integer_constants_are_compared_and_bounded() {
     assert_eq!(constant(&graph, "r"), TensorData::F32(vec![0.0, -1.0, 0.0]));
 }
 
+// A comparison with the number of samples is an error.
 #[test]
-fn the_number_of_samples_is_compared_with_nothing() {
+fn batch_size_comparison_is_error() {
     let model = Sketch::new(17, &[N, 3])
         .int("four", 4)
         .int("zero", 0)

@@ -9,8 +9,9 @@ const REFUSED: &[(&str, &str)] = &[
     ("no-parameters", "no trainable initializer"),
 ];
 
+// Exported models have the shapes and the sample independence that tract computes.
 #[test]
-fn exported_models_have_the_shapes_and_independence_that_tract_sees() {
+fn exported_models_match_tract_shapes() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models");
     let files =
         [folder.clone(), folder.join("exports")].into_iter().filter_map(|f| std::fs::read_dir(f).ok()).flatten();

@@ -31,8 +31,9 @@ fn survives(bytes: &[u8]) {
     }
 }
 
+// A truncated model is an error or still a model.
 #[test]
-fn a_truncation_at_any_length_is_an_error_or_a_model() {
+fn truncated_model_is_error_or_model() {
     let bytes = onnx::encode(&sample());
     assert!(graph(&onnx::decode("m.onnx", &bytes).unwrap()).is_ok());
     for length in 0..bytes.len() {
@@ -88,8 +89,9 @@ proptest! {
     }
 }
 
+// The error for a parameter without elements names it.
 #[test]
-fn a_parameter_without_elements_is_refused_by_name() {
+fn empty_parameter_error_names_it() {
     let error = graph(
         &Sketch::new(17, &[N, 3])
             .weight("none", &[2, 0])

@@ -20,8 +20,9 @@ fn one(x: &[usize], op: &str, further: &[&[i64]], attributes: &[AttributeProto])
     sketch.node(op, &inputs, "h", attributes).scaled("h")
 }
 
+// A lookup of tokens in an embedding matrix keeps them with their sample.
 #[test]
-fn tokens_looked_up_in_a_table_keep_their_sample() {
+fn token_lookup_keeps_sample() {
     for (ids, shape) in [(&[N, 5][..], vec![1, 5, 2]), (&[N], vec![1, 2]), (&[N, 4, 1], vec![1, 4, 1, 2])] {
         let model = Sketch::new(13, &[N, 1]).ids("ids", ids).weight("table", &[3, 2]);
         let model = model.node("Gather", &["table", "ids"], "h", &[]).returns(&["h", "x"]);
@@ -35,8 +36,9 @@ fn tokens_looked_up_in_a_table_keep_their_sample() {
     assert_eq!(layout(&examined(&merged.returns(&["h", "x"])), "h"), (vec![5, 2], Some((0, 1, 5))));
 }
 
+// A lookup by position leaves the batch axis in place.
 #[test]
-fn a_lookup_by_position_leaves_the_batch_in_place() {
+fn position_lookup_keeps_batch_axis() {
     let graph = examined(&one(&[N, 4, 3], "Gather", &[&[-1, 0]], &[int("axis", 1)]));
     assert_eq!(layout(&graph, "h"), (vec![1, 2, 3], Some((0, 1, 1))));
     let turned = Sketch::new(17, &[N, 4, 3])
@@ -50,8 +52,9 @@ fn a_lookup_by_position_leaves_the_batch_in_place() {
     );
 }
 
+// An index for each element stays within its sample.
 #[test]
-fn an_index_for_each_element_stays_within_its_sample() {
+fn gather_elements_stays_within_sample() {
     let base = || Sketch::new(13, &[N, 4, 3]).ids("ids", &[N, 2, 3]);
     let graph = examined(&base().node("GatherElements", &["x", "ids"], "h", &[int("axis", 1)]).scaled("h"));
     assert_eq!(layout(&graph, "h"), (vec![1, 2, 3], Some((0, 1, 1))));
@@ -68,8 +71,9 @@ fn an_index_for_each_element_stays_within_its_sample() {
     );
 }
 
+// A lookup at positions on several axes is a lookup in the merged axes.
 #[test]
-fn places_on_several_axes_are_a_lookup_in_the_axes_merged() {
+fn gather_nd_is_lookup_in_merged_axes() {
     let places = |x: &[usize], shape: &[usize], values: &[i64], batch_dims| {
         let mut sketch = Sketch::new(17, x).node("Transpose", &["x"], "t", &[ints("perm", &[1, 2, 0])]);
         sketch.graph.initializer.push(onnx::make_tensor_i64("p", shape, values));
@@ -121,8 +125,9 @@ fn a_slice_of_all_samples_is_none() {
     assert_eq!(mixes(&by_count.scaled("h")), "h (Slice): its bounds along axis 1 depend on the number of samples");
 }
 
+// Slices work on several axes and in either direction.
 #[test]
-fn slices_of_several_axes_go_in_any_direction() {
+fn slices_support_axes_and_directions() {
     for (starts, ends, axes, steps) in [
         (&[1, 0][..], &[3, 2][..], &[2, 1][..], &[1, 1][..]),
         (&[-1, -1], &[i64::MIN, -3], &[1, 2], &[-1, -1]),
@@ -170,8 +175,9 @@ fn a_split_is_slices() {
     assert_eq!(layout(&graph, "h"), (vec![1, 12], Some((0, 1, 1))));
 }
 
+// A value that all samples share expands to join a batch that the export fixed at one.
 #[test]
-fn what_all_samples_share_joins_a_batch_of_one_that_the_export_fixed() {
+fn shared_value_joins_fixed_batch_of_one() {
     let joined = |n: usize| {
         Sketch::new(17, &[n, 4, 3]).weight("token", &[1, 1, 3]).node("Concat", &["token", "x"], "h", &[int("axis", 1)])
     };
@@ -186,8 +192,9 @@ fn what_all_samples_share_joins_a_batch_of_one_that_the_export_fixed() {
     );
 }
 
+// Attention heads that are merged with the batch split again.
 #[test]
-fn heads_merged_with_the_batch_come_apart_again() {
+fn merged_heads_split_from_batch() {
     // nn.MultiheadAttention: [N, T, E] with positions first, [T, N·h, d], [N·h, T, T], and back.
     let model = Sketch::new(17, &[N, 4, 6])
         .ints("heads", &[4, -1, 3])
@@ -216,8 +223,9 @@ fn heads_merged_with_the_batch_come_apart_again() {
     }
 }
 
+// A fixed batch of one binds to rows rather than to features.
 #[test]
-fn a_fixed_batch_of_one_is_rebound_to_rows_rather_than_to_features() {
+fn fixed_batch_binds_to_rows() {
     // [T, 1, h, d] seen as [T, E]: rows of (T·N, E), not columns of [T, N·E].
     let model = Sketch::new(17, &[1, 2, 4, 3])
         .weight("w", &[6, 5])
@@ -233,8 +241,9 @@ fn a_fixed_batch_of_one_is_rebound_to_rows_rather_than_to_features() {
     assert_eq!(layout(&graph, "h"), (vec![4, 1, 5], Some((1, 1, 1))));
 }
 
+// Tile becomes Expand between reshapes.
 #[test]
-fn repeats_are_an_expansion_between_reshapes() {
+fn tile_is_expand_between_reshapes() {
     let tile = |x: &[usize], repeats: &[i64]| one(x, "Tile", &[repeats], &[]);
     assert_eq!(ops(&examined(&tile(&[N, 2, 3], &[1, 2, 1]))), ["Reshape", "Expand", "Reshape", "Mul"]);
     assert_eq!(ops(&examined(&tile(&[N, 1, 3], &[1, 4, 2]))), ["Reshape", "Expand", "Reshape", "Mul"]);
@@ -261,8 +270,9 @@ fn repeats_are_an_expansion_between_reshapes() {
     assert_eq!(layout(&graph, "all"), (vec![4, 3], Some((0, 1, 4))));
 }
 
+// Integers that repeat for every sample are data.
 #[test]
-fn integers_repeated_for_every_sample_are_data() {
+fn repeated_integers_are_data() {
     let model = Sketch::new(17, &[N, 4])
         .weight("table", &[4, 3])
         .ints("positions", &[0, 1, 2, 3])
@@ -274,8 +284,9 @@ fn integers_repeated_for_every_sample_are_data() {
     assert_eq!(layout(&graph, "h"), (vec![1, 4, 3], Some((0, 1, 1))));
 }
 
+// Blocks of positions become channels and back, and the batch stays in place.
 #[test]
-fn blocks_of_places_become_channels_and_back() {
+fn depth_to_space_and_back_keep_batch() {
     let moved = |x: &[usize], op: &str, attributes: &[AttributeProto]| {
         let graph = examined(&one(x, op, &[], attributes));
         assert_eq!(ops(&graph), ["Reshape", "Transpose", "Reshape", "Mul"]);
@@ -296,8 +307,9 @@ fn blocks_of_places_become_channels_and_back() {
     );
 }
 
+// Trilu, CumSum and ArgMax stay within a sample.
 #[test]
-fn triangles_running_sums_and_places_of_maxima_stay_within_samples() {
+fn trilu_cumsum_and_argmax_keep_samples() {
     examined(&one(&[N, 3, 4], "Trilu", &[], &[int("upper", 0)]));
     assert_eq!(
         mixes(&one(&[N, 4], "Trilu", &[], &[])),
@@ -343,8 +355,9 @@ fn indices_become_hot_at_their_place() {
     assert_eq!(layout(&graph(&model(0)).unwrap(), "h"), (vec![3, 1, 5], Some((1, 1, 1))));
 }
 
+// Integer constants fold through layout operators.
 #[test]
-fn constants_of_integers_fold_through_layouts() {
+fn folds_integer_constants_through_layout() {
     let model = Sketch::new(17, &[N, 3, 3])
         .ints("shape", &[3, 3])
         .ints("twos", &[2, 1])
@@ -381,8 +394,9 @@ fn one_tensor() -> damper_onnx::pb::TensorProto {
     onnx::make_tensor_i64("", &[1], &[1])
 }
 
+// The error for an assignment to parts of a tensor names the replacement.
 #[test]
-fn assignments_to_parts_are_refused_with_their_replacement() {
+fn scatter_error_names_replacement() {
     let model =
         Sketch::new(17, &[N, 4]).ids("i", &[N, 4]).node("ScatterElements", &["x", "i", "x"], "h", &[int("axis", 1)]);
     assert_eq!(
@@ -392,8 +406,9 @@ fn assignments_to_parts_are_refused_with_their_replacement() {
     );
 }
 
+// Sample numbers may index the row of their own sample, but not that of another.
 #[test]
-fn the_numbers_of_the_samples_are_no_indices_of_others() {
+fn sample_numbers_index_only_own_row() {
     let model = |from: i64| {
         Sketch::new(17, &[N, 4])
             .int("zero", 0)

@@ -102,7 +102,7 @@ fn merged_weights_compute_what_adapters_do() {
 }
 
 #[test]
-fn adapters_alone_are_trained_beside_those_named() {
+fn only_adapters_and_named_are_trained() {
     let (adapted, adapters) = add(&network(), &options(2, None, &["first", "shared"])).unwrap();
     let read = |train: &[&str], freeze: &[&str]| {
         let owned = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
@@ -137,7 +137,7 @@ fn trained_weights_are_merged_too() {
 }
 
 #[test]
-fn targets_that_are_no_linear_weight_are_refused() {
+fn non_linear_targets_are_errors() {
     let model = network();
     let linear = "linear weights are 'first', 'second', 'third', 'fourth' and 1 more";
     for (target, words) in [
@@ -186,7 +186,7 @@ fn targets_that_are_no_linear_weight_are_refused() {
 
 /// Files of IR version 3 list initializers among the inputs.
 #[test]
-fn adapters_are_listed_where_initializers_are() {
+fn adapters_are_listed_as_initializers() {
     let old = ModelProto { ir_version: 3, ..network() };
     let (adapted, _) = add(&old, &options(2, None, &["first"])).unwrap();
     let inputs: Vec<String> = adapted.graph.unwrap().input.into_iter().map(|input| input.name).collect();

@@ -154,8 +154,9 @@ fn released(grad: &GradGraph, graph: &Graph, x: &[f32], backend: &dyn Backend) -
     Ok(read)
 }
 
+// In every accepted model, samples do not affect each other.
 #[test]
-fn whatever_is_accepted_keeps_every_sample_to_itself() {
+fn accepted_models_keep_samples_apart() {
     let backends: Vec<_> = [Choice::Tract, Choice::Ort].iter().filter_map(|choice| open(*choice).ok()).collect();
     let (mut ran, mut nodes) = (0, 0);
     for seed in 0..SEEDS {

@@ -19,8 +19,9 @@ fn options(train: &[&str], freeze: &[&str]) -> GraphOptions {
     GraphOptions { train: owned(train), freeze: owned(freeze), ..GraphOptions::default() }
 }
 
+// An alias of a merged initializer is a parameter of its own.
 #[test]
-fn an_alias_of_a_merged_initializer_is_a_parameter_of_its_own() {
+fn alias_of_merged_weight_is_own_parameter() {
     let model = Sketch::new(17, &[N, 3])
         .tensor("a", &[3], &[1.0; 3])
         .node("Identity", &["a"], "b", &[])
@@ -36,8 +37,9 @@ fn an_alias_of_a_merged_initializer_is_a_parameter_of_its_own() {
     assert_eq!(reason(&model, "b"), (true, because.to_string()));
 }
 
+// Equal norms that an exporter merged without a trace are split again.
 #[test]
-fn equal_norms_that_an_exporter_merged_without_a_trace_come_apart() {
+fn untraced_merged_norms_are_split() {
     let model = Sketch::new(17, &[N, 3])
         .tensor("ones", &[3], &[1.0; 3])
         .node("Tanh", &["x"], "u", &[])
@@ -70,8 +72,9 @@ fn a_layer_applied_twice_stays_one_layer() {
     assert_eq!(names, ["w", "b"]);
 }
 
+// The constants of a decomposed GroupNorm are not trained.
 #[test]
-fn the_constants_of_a_decomposed_group_norm_are_not_trained() {
+fn group_norm_constants_are_not_trained() {
     let norm = |ones: f32, zeros: f32| {
         Sketch::new(17, &[N, 4, 3])
             .ints("groups", &[0, 2, -1])
@@ -158,8 +161,9 @@ fn patterns_override_and_freeze_wins() {
     assert!(graph.constant(graph.find("a.weight").unwrap()).is_none());
 }
 
+// A Constant node is trained only on request.
 #[test]
-fn a_constant_node_is_trained_on_request_only() {
+fn constant_node_is_trained_on_request() {
     let value = onnx::make_attr_tensor("value", make_tensor_f32("", &[3], &[1.0, 2.0, 3.0]));
     let model = Sketch::new(17, &[N, 3])
         .weight("w", &[3])
@@ -190,8 +194,9 @@ fn language_model(copy: &str) -> ModelProto {
         .returns(&["y"])
 }
 
+// A tied weight that constant folding stored transposed is one parameter.
 #[test]
-fn a_tied_weight_that_folding_stored_transposed_is_one_parameter() {
+fn transposed_tied_weight_is_one_parameter() {
     let model = language_model("onnx::MatMul_30");
     let graph = graph(&model).unwrap();
     let names: Vec<&str> = graph.trained().map(|p| p.name.as_str()).collect();
@@ -224,8 +229,9 @@ fn a_tie_is_taken_apart_on_request() {
     assert_eq!(Graph::from_model(&model, &frozen).unwrap().trained().count(), 1);
 }
 
+// Equal values without evidence of a tie do not tie parameters.
 #[test]
-fn equal_values_that_prove_nothing_tie_nothing() {
+fn coincidental_equality_ties_nothing() {
     let two = |a: Vec<f32>, b: Vec<f32>, names: [&str; 2]| {
         let side = a.len().isqrt();
         let model = Sketch::new(17, &[N, side])
@@ -247,8 +253,9 @@ fn equal_values_that_prove_nothing_tie_nothing() {
     assert_eq!(two(numbers(6, 6, false), numbers(6, 6, false), ["a.weight", "onnx::MatMul_7"]), 1);
 }
 
+// The node scope separates a folded layer that is applied twice from a copy of it.
 #[test]
-fn a_folded_layer_that_is_applied_twice_is_told_from_its_copy_by_the_scope() {
+fn scope_separates_repeated_layer_from_copy() {
     let model = |second: &str| {
         Sketch::new(17, &[N, 6])
             .tensor("onnx::MatMul_5", &[6, 6], &numbers(6, 6, false))
@@ -271,8 +278,9 @@ fn a_folded_layer_that_is_applied_twice_is_told_from_its_copy_by_the_scope() {
     assert_eq!(trained(&twice, &untie), ["onnx::MatMul_5", "onnx::MatMul_7"]);
 }
 
+// A weight of several nodes is one parameter unless they are untied.
 #[test]
-fn a_weight_of_several_nodes_is_one_unless_they_are_untied() {
+fn shared_weight_is_one_unless_untied() {
     let model = Sketch::new(17, &[N, 6])
         .tensor("w", &[6, 6], &numbers(6, 6, false))
         .tensor("b", &[6], &[0.0; 6])
@@ -308,8 +316,9 @@ fn what_is_read_as_integers_is_not_trained() {
     assert_eq!(reason(&model, "buckets.table"), (false, because.to_string()));
 }
 
+// The reason names the operator after a reshape.
 #[test]
-fn a_reason_names_the_operator_behind_a_reshape() {
+fn reason_names_operator_after_reshape() {
     let model = Sketch::new(17, &[N, 3])
         .tensor("w", &[3], &[1.0, 2.0, 3.0])
         .ints("row", &[1, 3])
@@ -371,8 +380,9 @@ fn mask_look_up(shift: i64, positions: &[i64]) -> ModelProto {
         .returns(&["y"])
 }
 
+// A sample may look up its own row, and no other.
 #[test]
-fn a_sample_may_look_up_its_own_row_and_no_other() {
+fn sample_looks_up_only_its_own_row() {
     let ops = |model: &ModelProto| {
         let graph = graph(model).unwrap();
         let found = graph.find("found").unwrap();
@@ -387,8 +397,9 @@ fn a_sample_may_look_up_its_own_row_and_no_other() {
     assert!(graph(&mask_look_up(0, &[0, 1, 2, 4])).is_err());
 }
 
+// A parameter that gets no gradient is not trained.
 #[test]
-fn what_no_gradient_comes_back_to_is_never_trained() {
+fn parameter_without_gradient_is_frozen() {
     // A threshold that is scaled and moved before it is compared, and a mask that becomes a condition.
     let threshold = Sketch::new(17, &[N, 3])
         .weight("threshold", &[3])

@@ -13,8 +13,9 @@ pub(super) fn mixes(model: &ModelProto) -> String {
     }
 }
 
+// The error for BatchNormalization names its replacement.
 #[test]
-fn batch_normalization_is_refused_with_its_replacement() {
+fn batch_norm_error_names_replacement() {
     let model = Sketch::new(17, &[N, 4, 3])
         .weight("s", &[4])
         .node("BatchNormalization", &["x", "s", "s", "s", "s"], "y", &[])
@@ -26,8 +27,9 @@ fn batch_normalization_is_refused_with_its_replacement() {
     );
 }
 
+// An operator without a rule has a different error than a rejected one.
 #[test]
-fn an_operator_without_a_rule_is_another_error() {
+fn unknown_operator_has_own_error() {
     let model = Sketch::new(17, &[N, 4]).weight("w", &[4]).node("Det", &["x"], "m", &[]);
     assert_eq!(
         refusal(&model.scaled("m")),
@@ -39,14 +41,16 @@ fn an_operator_without_a_rule_is_another_error() {
     assert!(refusal(&foreign).starts_with("node 'm': operator com.example.Relu has no rule (it reads 'x' [N, 4])"));
 }
 
+// An unsupported node is accepted if no output needs it.
 #[test]
-fn an_offender_that_no_output_needs_is_no_offence() {
+fn unused_node_may_be_unsupported() {
     let model = Sketch::new(17, &[N, 4]).node("NonZero", &["x"], "unused", &[]).node("Relu", &["x"], "h", &[]);
     assert!(graph(&model.scaled("h")).is_ok());
 }
 
+// Reductions and normalisations over samples are errors.
 #[test]
-fn reductions_and_normalisations_over_samples_are_refused() {
+fn reductions_over_samples_are_errors() {
     let one = |op: &str, attributes: &[AttributeProto]| {
         mixes(&Sketch::new(17, &[N, 4]).node(op, &["x"], "h", attributes).scaled("h"))
     };
@@ -60,8 +64,9 @@ fn reductions_and_normalisations_over_samples_are_refused() {
     assert_eq!(one("ReduceSum", &[]), "h (ReduceSum): it reduces over all axes, the batch too");
 }
 
+// Products that contract or cross samples are errors.
 #[test]
-fn products_that_contract_or_cross_samples_are_refused() {
+fn products_across_samples_are_errors() {
     let base = || Sketch::new(17, &[N, 4]).weight("w", &[4, 4]);
     let turned = || base().node("Transpose", &["x"], "t", &[]);
     assert_eq!(
@@ -88,8 +93,9 @@ fn products_that_contract_or_cross_samples_are_refused() {
     );
 }
 
+// Samples that meet by broadcasting are an error.
 #[test]
-fn samples_that_meet_by_broadcasting_are_refused() {
+fn broadcast_across_samples_is_error() {
     let model = Sketch::new(17, &[N, 4])
         .ints("front", &[0])
         .ints("middle", &[1])
@@ -108,8 +114,9 @@ fn samples_that_meet_by_broadcasting_are_refused() {
     assert!(mixes(&grouped).starts_with("other (Reshape): it reshapes [4, N] so that"));
 }
 
+// A constant with a row for each sample is an error.
 #[test]
-fn a_constant_with_a_row_for_each_sample_is_refused() {
+fn constant_row_per_sample_is_error() {
     for shape in [&[3, 4][..], &[1, 3, 4]] {
         let model = Sketch::new(17, &[N, 4]).weight("rows", shape).node("Add", &["x", "rows"], "h", &[]);
         let axis = shape.len() - 2;
@@ -137,8 +144,9 @@ fn selecting_and_joining_samples_is_refused() {
     );
 }
 
+// The number of samples never reaches arithmetic on data.
 #[test]
-fn the_number_of_samples_never_reaches_arithmetic_on_data() {
+fn batch_size_in_arithmetic_is_error() {
     let model = Sketch::new(17, &[N, 4])
         .int("zero", 0)
         .node("Shape", &["x"], "shape", &[])
@@ -152,8 +160,9 @@ fn the_number_of_samples_never_reaches_arithmetic_on_data() {
     );
 }
 
+// A reshape without a proven batch axis is an error.
 #[test]
-fn reshapes_without_a_proven_batch_are_refused() {
+fn reshape_without_batch_is_error() {
     let reshape = |x: &[usize], target: &[i64]| {
         mixes(&Sketch::new(17, x).ints("t", target).node("Reshape", &["x", "t"], "h", &[]).scaled("h"))
     };
@@ -173,8 +182,9 @@ fn reshapes_without_a_proven_batch_are_refused() {
     assert_eq!(mixes(&squeezed), "h (Squeeze): it removes axis 0, which holds the samples");
 }
 
+// Convolutions and norms need the batch in front.
 #[test]
-fn convolutions_and_norms_want_the_batch_in_front() {
+fn conv_and_norm_need_batch_first() {
     let turned = || Sketch::new(17, &[N, 4, 5]).node("Transpose", &["x"], "t", &[ints("perm", &[1, 0, 2])]);
     let conv = turned().weight("w", &[2, 1, 3]).node("Conv", &["t", "w"], "h", &[]);
     assert_eq!(mixes(&conv.scaled("h")), "h (Conv): the samples of 't' lie along axis 1, over which it sums");
@@ -197,8 +207,9 @@ fn dropout_in_training_mode_is_refused() {
     );
 }
 
+// An error about the whole model names the fix.
 #[test]
-fn a_model_as_a_whole_is_refused_with_a_remedy() {
+fn model_level_error_names_fix() {
     let model = |opset| Sketch::new(opset, &[N, 4]).node("Relu", &["x"], "h", &[]).scaled("h");
     for opset in [0, 12, 22] {
         assert_eq!(
@@ -228,8 +239,9 @@ fn a_model_as_a_whole_is_refused_with_a_remedy() {
     );
 }
 
+// A rewritten node does not use the name of another value.
 #[test]
-fn a_part_of_a_rewritten_node_takes_no_other_values_name() {
+fn rewrite_rejects_taken_value_name() {
     let equation = damper_onnx::make_attr_string("equation", "ni,ij->nj");
     let model = |name: &str| {
         let sketch = Sketch::new(17, &[N, 3]).weight("w", &[3, 3]).int(name, 1);
@@ -240,8 +252,9 @@ fn a_part_of_a_rewritten_node_takes_no_other_values_name() {
     assert!(text.contains("'y/1'") && text.contains("'y' (Einsum)") && text.contains("rename"), "{text}");
 }
 
+// Axes are read only from the place that the operator set defines.
 #[test]
-fn axes_are_read_where_the_operator_set_has_them_alone() {
+fn axes_are_read_per_operator_set() {
     // A runtime that reads the other place would sum over the samples.
     let axes = |axis: i64| [damper_onnx::make_attr_ints("axes", &[axis])];
     let both = |opset: i64, op: &str, inputs: &[&str]| {
@@ -255,8 +268,9 @@ fn axes_are_read_where_the_operator_set_has_them_alone() {
     assert!(graph(&Sketch::new(17, &[N, 3]).node("ReduceMean", &["x"], "h", &axes(1)).scaled("h")).is_ok());
 }
 
+// An integer divisor must be a positive constant, so that no sample ends the run.
 #[test]
-fn integers_are_divided_by_what_no_sample_can_make_zero() {
+fn integer_divisor_is_positive_constant() {
     let model = |op: &str, divisor: &str| {
         let sketch = Sketch::new(17, &[N, 3]).ids("ids", &[N, 3]).int("two", 2).int("zero", 0).int("minus", -1);
         let sketch = sketch.node(op, &["ids", divisor], "q", &[]);

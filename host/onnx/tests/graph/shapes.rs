@@ -25,8 +25,9 @@ fn activations_keep_shape_and_batch() {
     }
 }
 
+// Gemm takes the batch from rows or columns.
 #[test]
-fn gemm_takes_the_batch_from_rows_or_columns() {
+fn gemm_takes_batch_of_rows_or_columns() {
     let base = || Sketch::new(17, &[N, 3]).weight("w", &[2, 3]).weight("b", &[2]);
     let graph = examined(&base().node("Gemm", &["x", "w", "b"], "y", &[int("transB", 1)]).returns(&["y"]));
     assert_eq!(layout(&graph, "y"), (vec![1, 2], Some((0, 1, 1))));
@@ -39,8 +40,9 @@ fn gemm_takes_the_batch_from_rows_or_columns() {
     assert_eq!(layout(&examined(&turned), "y"), (vec![1, 2], Some((0, 1, 1))));
 }
 
+// MatMul keeps the batch at any rank.
 #[test]
-fn matmul_carries_the_batch_through_any_rank() {
+fn matmul_keeps_batch_at_any_rank() {
     let base = || Sketch::new(17, &[N, 4, 3]).weight("w", &[3, 2]).weight("l", &[5, 4]).weight("v", &[3]);
     for (inputs, shape, batch) in [
         (["x", "w"], vec![1, 4, 2], (0, 1, 1)),
@@ -63,16 +65,18 @@ fn matmul_carries_the_batch_through_any_rank() {
     assert_eq!(layout(&examined(&columns.scaled("h")), "h"), (vec![2, 1], Some((1, 1, 1))));
 }
 
+// Broadcasting aligns the batch from the last axis.
 #[test]
-fn broadcasting_aligns_the_batch_from_the_back() {
+fn broadcast_aligns_batch_from_the_end() {
     let model = Sketch::new(17, &[N, 3]).weight("w", &[4, 1, 3]).node("Add", &["x", "w"], "h", &[]).scaled("h");
     assert_eq!(layout(&examined(&model), "h"), (vec![4, 1, 3], Some((1, 1, 1))));
     let model = Sketch::new(17, &[N, 4, 2, 2]).weight("w", &[4, 1, 1]).node("Mul", &["w", "x"], "h", &[]).scaled("h");
     assert_eq!(layout(&examined(&model), "h"), (vec![1, 4, 2, 2], Some((0, 1, 1))));
 }
 
+// Convolutions and pools have the sizes that tract computes.
 #[test]
-fn convolutions_and_pools_have_the_extents_that_tract_computes() {
+fn convs_and_pools_match_tract_shapes() {
     let conv = |x: &[usize], w: &[usize], attributes: &[AttributeProto]| {
         let model = Sketch::new(17, x)
             .weight("w", w)
@@ -100,8 +104,9 @@ fn convolutions_and_pools_have_the_extents_that_tract_computes() {
     one(17, &[N, 2, 7, 6], "GlobalAveragePool", &[]);
 }
 
+// With ceil mode, a pool counts the windows that start inside the input.
 #[test]
-fn a_rounded_up_pool_counts_the_windows_that_start_inside() {
+fn ceil_pool_counts_windows_inside() {
     for (input, kernel, stride, begin, end) in [
         (7, 2, 2, 0, 0),
         (8, 2, 2, 0, 0),
@@ -129,8 +134,9 @@ fn a_rounded_up_pool_counts_the_windows_that_start_inside() {
     }
 }
 
+// Norms take a scale for each channel or group, as the operator set defines.
 #[test]
-fn norms_take_a_scale_a_channel_or_a_group_by_operator_set() {
+fn norm_scale_follows_operator_set() {
     let norm = |opset: i64, op: &str, extent: usize| {
         Sketch::new(opset, &[N, 4, 3])
             .weight("s", &[extent])
@@ -150,8 +156,9 @@ fn norms_take_a_scale_a_channel_or_a_group_by_operator_set() {
     );
 }
 
+// Reductions within a sample move the batch axis.
 #[test]
-fn reductions_within_a_sample_shift_the_batch() {
+fn reductions_in_sample_move_batch_axis() {
     let turned = |attributes: &[AttributeProto]| {
         Sketch::new(13, &[N, 4, 3])
             .node("Transpose", &["x"], "t", &[ints("perm", &[1, 0, 2])])
@@ -191,8 +198,9 @@ fn reshapes_keep_samples_apart() {
     }
 }
 
+// A batch axis in the middle merges and splits again.
 #[test]
-fn a_batch_in_the_middle_is_merged_and_split_again() {
+fn middle_batch_axis_merges_and_splits() {
     let model = Sketch::new(17, &[N, 4, 3])
         .ints("merged", &[-1, 3])
         .ints("columns", &[4, -1])
@@ -209,8 +217,9 @@ fn a_batch_in_the_middle_is_merged_and_split_again() {
     assert_eq!(layout(&graph, "h"), (vec![4, 1, 3], Some((1, 1, 1))));
 }
 
+// Shape arithmetic folds together with the number of samples.
 #[test]
-fn shape_arithmetic_is_folded_with_its_number_of_samples() {
+fn folds_shape_arithmetic_with_batch() {
     let model = Sketch::new(17, &[N, 4, 3])
         .int("zero", 0)
         .int("four", 4)
@@ -248,8 +257,9 @@ fn axes_of_one_come_and_go_around_the_batch() {
     assert_eq!(layout(&graph, "h"), (vec![1, 1, 3, 1], Some((1, 1, 1))));
 }
 
+// A parameter that expands to the number of samples is batched.
 #[test]
-fn a_parameter_expanded_by_the_number_of_samples_is_batched() {
+fn parameter_expanded_to_batch_is_batched() {
     let model = Sketch::new(17, &[N, 4, 3])
         .weight("token", &[1, 1, 3])
         .int("zero", 0)
@@ -267,8 +277,9 @@ fn a_parameter_expanded_by_the_number_of_samples_is_batched() {
     assert_eq!(layout(&graph, "h"), (vec![1, 5, 3], Some((0, 1, 1))));
 }
 
+// Slices and lookups within a sample keep the batch.
 #[test]
-fn slices_and_lookups_within_a_sample_keep_the_batch() {
+fn slice_and_gather_keep_batch() {
     let slice = Sketch::new(17, &[N, 7])
         .ints("starts", &[6])
         .ints("ends", &[0])
@@ -280,8 +291,9 @@ fn slices_and_lookups_within_a_sample_keep_the_batch() {
     assert_eq!(layout(&examined(&gather.scaled("h")), "h"), (vec![1], Some((0, 1, 1))));
 }
 
+// Identity and Dropout nodes are removed, but outputs keep their names.
 #[test]
-fn identities_and_dropout_are_gone_but_outputs_keep_their_names() {
+fn removed_identity_keeps_output_name() {
     let model = Sketch::new(17, &[N, 3])
         .weight("w", &[3])
         .node("Identity", &["x"], "a", &[])
@@ -317,8 +329,9 @@ fn constants_are_folded() {
     assert_eq!(graph.consumers()[graph.find("h").unwrap().0], [(1, 0)]);
 }
 
+// A fixed batch is rebound if one entry of the shape is the batch.
 #[test]
-fn a_fixed_batch_is_rebound_where_one_entry_is_the_batch() {
+fn fixed_batch_binds_to_matching_entry() {
     for size in [1, 4] {
         let b = size as i64;
         let model = Sketch::new(17, &[size, 4, 3])
@@ -347,7 +360,7 @@ fn several_inputs_share_the_batch() {
 }
 
 #[test]
-fn a_dynamic_axis_takes_the_size_it_is_given() {
+fn dynamic_axis_takes_given_size() {
     let mut model = Sketch::new(17, &[N, 3, 3]).weight("w", &[3]).node("Mul", &["x", "w"], "y", &[]).returns(&["y"]);
     let input = &mut model.graph.as_mut().unwrap().input[0];
     *input = onnx::make_value_info("x", DType::F32, &[Extent::Batch, Extent::Batch, Extent::Fixed(3)]);

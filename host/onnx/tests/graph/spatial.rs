@@ -26,8 +26,9 @@ fn einsum(equation: &str, inputs: &[&str], x: &[usize], z: &[usize]) -> ModelPro
         .returns(&["h", "y"])
 }
 
+// An Einsum keeps the batch at the axis of its label.
 #[test]
-fn a_contraction_keeps_the_batch_where_its_label_is() {
+fn einsum_keeps_batch_at_its_label() {
     let layouts = |equation, inputs: &[&str], x: &[usize], z: &[usize]| {
         let model = Sketch::new(17, x).input("z", z).weight("w", &[4, 2]).weight("s", &[1]);
         let model = model.node("Einsum", inputs, "h", &[string("equation", equation)]);
@@ -82,8 +83,9 @@ proptest! {
     }
 }
 
+// Transposed convolutions have the sizes that tract computes.
 #[test]
-fn transposed_convolutions_have_the_extents_that_tract_computes() {
+fn transposed_convs_match_tract_shapes() {
     let extents = |x: &[usize], w: &[usize], attributes: &[AttributeProto]| {
         let model =
             Sketch::new(17, x).weight("w", w).node("ConvTranspose", &["x", "w"], "y", attributes).returns(&["y"]);
@@ -106,8 +108,9 @@ fn transposed_convolutions_have_the_extents_that_tract_computes() {
     assert_eq!(named(&[strides, string("auto_pad", "VALID")]), (vec![1, 3, 12], vec![0, 0]));
 }
 
+// Padding and resizing stay within a sample.
 #[test]
-fn padding_and_resizing_stay_within_a_sample() {
+fn pad_and_resize_stay_within_sample() {
     let pad = |pads: &[i64], mode: &str| {
         let model = Sketch::new(17, &[N, 4, 5]).ints("p", pads).node("Pad", &["x", "p"], "h", &[string("mode", mode)]);
         model.scaled("h")
@@ -134,8 +137,9 @@ fn padding_and_resizing_stay_within_a_sample() {
     }
 }
 
+// An export with a fixed batch can be resized to any size.
 #[test]
-fn an_export_with_a_fixed_batch_is_resized_to_any() {
+fn fixed_batch_export_resizes_to_any() {
     let model = Sketch::new(17, &[2, 3, 4, 4])
         .ints("sizes", &[2, 3, 8, 6])
         .node("Resize", &["x", "", "", "sizes"], "h", &[string("mode", "linear")])
@@ -143,8 +147,9 @@ fn an_export_with_a_fixed_batch_is_resized_to_any() {
     assert_eq!(layout(&graph(&model).unwrap(), "h"), (vec![1, 3, 8, 6], Some((0, 1, 1))));
 }
 
+// A computed padding value is an error.
 #[test]
-fn a_number_to_pad_with_that_is_computed_is_refused() {
+fn computed_pad_value_is_error() {
     let model = Sketch::new(17, &[N, 4])
         .ints("p", &[0, 1, 0, 0])
         .tensor("c", &[], &[0.5])
@@ -153,8 +158,9 @@ fn a_number_to_pad_with_that_is_computed_is_refused() {
     assert!(refusal(&model.scaled("h")).contains("node 'h' (Pad): the number it pads with ('v') is computed"));
 }
 
+// A pool with windows that may be empty is an error.
 #[test]
-fn a_pool_whose_windows_may_hold_nothing_is_refused() {
+fn pool_with_empty_window_is_error() {
     let pool = |pads: &[i64]| {
         let attributes = [ints("kernel_shape", &[2]), ints("pads", pads)];
         Sketch::new(17, &[N, 2, 5]).node("AveragePool", &["x"], "h", &attributes).scaled("h")
@@ -163,8 +169,9 @@ fn a_pool_whose_windows_may_hold_nothing_is_refused() {
     assert!(refusal(&pool(&[0, 2])).contains("padding of 2 makes windows that hold no element"));
 }
 
+// Operators that sample at positions from data are errors.
 #[test]
-fn operators_that_sample_by_data_are_refused() {
+fn data_dependent_sampling_is_error() {
     for op in ["GridSample", "DeformConv", "RoiAlign", "MaxRoiPool", "MaxUnpool", "LpPool"] {
         let text = refusal(&Sketch::new(17, &[N, 4, 3]).node(op, &["x"], "h", &[]).scaled("h"));
         assert!(text.starts_with(&format!("node 'h' ({op}): ")) && text.contains("; "), "{text}");

@@ -222,8 +222,9 @@ fn a_panic_in_a_run_ends_the_comparison() {
     assert!(ended.is_err());
 }
 
+// Every method runs once at every budget with every seed.
 #[test]
-fn every_method_runs_once_at_every_budget_with_every_seed() {
+fn runs_every_method_budget_and_seed() {
     let folder = tempfile::tempdir().unwrap();
     let mut fake = Fake::default();
     let plan = plan(vec![method("a", &[1.0]), method("b", &[2.0])]);
@@ -242,7 +243,7 @@ fn every_method_runs_once_at_every_budget_with_every_seed() {
 }
 
 #[test]
-fn a_tie_is_within_one_deviation_of_the_best() {
+fn tie_is_within_one_deviation_of_best() {
     let folder = tempfile::tempdir().unwrap();
     let plan = plan(vec![method("best", &[1.0]), method("near", &[1.05]), method("far", &[1.5])]);
     let found = compare(&plan, &folder, &mut Fake::default());
@@ -250,8 +251,9 @@ fn a_tie_is_within_one_deviation_of_the_best() {
     assert_eq!(marks, [Mark::Best, Mark::Tied, Mark::None]);
 }
 
+// Without accuracy, the smallest loss is best.
 #[test]
-fn without_accuracy_the_smallest_loss_is_best() {
+fn ranks_by_loss_without_accuracy() {
     let folder = tempfile::tempdir().unwrap();
     let mut fake = Fake { no_accuracy: true, ..Fake::default() };
     let found = compare(&plan(vec![method("b", &[3.0]), method("a", &[1.0, 2.0])]), &folder, &mut fake);
@@ -261,8 +263,9 @@ fn without_accuracy_the_smallest_loss_is_best() {
     assert!(text(&found).contains("0.4980 ± 0.0010 (3) *"), "{}", text(&found));
 }
 
+// A stopped comparison runs only what is missing from its journal.
 #[test]
-fn a_comparison_that_was_stopped_goes_on_where_it_was() {
+fn stopped_comparison_resumes() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("runs.jsonl");
     let plan = plan(vec![method("a", &[1.0, 2.0]), method("b", &[3.0])]);
@@ -281,8 +284,9 @@ fn a_comparison_that_was_stopped_goes_on_where_it_was() {
     assert!(fake.trained.is_empty());
 }
 
+// Another setting, seed or model is another run. Another name is not.
 #[test]
-fn another_setting_seed_or_model_is_another_run_and_another_name_is_not() {
+fn changed_setting_is_another_run() {
     let folder = tempfile::tempdir().unwrap();
     let count = |plan: &Plan| {
         let mut fake = Fake::default();
@@ -300,8 +304,9 @@ fn another_setting_seed_or_model_is_another_run_and_another_name_is_not() {
     assert_eq!(count(&Plan { methods: vec![model], ..base }), 6);
 }
 
+// Tuning selects a setting for each budget, and all seeds use it.
 #[test]
-fn tuning_chooses_for_each_budget_and_the_choice_holds_for_all_seeds() {
+fn tuning_is_per_budget_for_all_seeds() {
     let folder = tempfile::tempdir().unwrap();
     let mut fake = Fake::default();
     let plan = plan(vec![method("a", &[1.0, 4.0, 200.0])]);
@@ -321,8 +326,9 @@ fn tuning_chooses_for_each_budget_and_the_choice_holds_for_all_seeds() {
     assert!(text(&found).contains("chosen: a: lr = 1 at epsilon 1; lr = 4 at epsilon 4"));
 }
 
+// A rejected method is shown and does not stop the others.
 #[test]
-fn a_method_that_is_refused_is_shown_and_stops_no_other() {
+fn rejected_method_is_shown_and_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let plan = plan(vec![method("no", &[200.0]), method("nothing", &[200.0, 300.0]), method("b", &[1.0])]);
     let mut fake = Fake::default();
@@ -336,8 +342,9 @@ fn a_method_that_is_refused_is_shown_and_stops_no_other() {
     assert_eq!(fs::read_to_string(folder.path().join("runs.jsonl")).unwrap().lines().count(), 6);
 }
 
+// The page has balanced and escaped tags, and loads nothing.
 #[test]
-fn the_page_is_balanced_escaped_and_loads_nothing() {
+fn html_is_balanced_and_self_contained() {
     let folder = tempfile::tempdir().unwrap();
     let name = "<script>\"a\" & b";
     let mut methods: Vec<Method> = (0..10).map(|i| method(&format!("{name} {i}"), &[1.0])).collect();
@@ -364,8 +371,9 @@ fn the_page_is_balanced_escaped_and_loads_nothing() {
     }
 }
 
+// The report states if its runs are simulations.
 #[test]
-fn the_runs_say_whether_they_were_simulations() {
+fn report_marks_simulations() {
     let folder = tempfile::tempdir().unwrap();
     let base = plan(vec![method("a", &[1.0])]);
     let simulation = compare(&base, &folder, &mut Fake::default());
@@ -376,8 +384,9 @@ fn the_runs_say_whether_they_were_simulations() {
     assert!(text(&private).contains("One run of each"));
 }
 
+// An invalid line of the journal is an error that names it, and the file stays as it is.
 #[test]
-fn a_journal_at_fault_is_named_with_its_line_and_kept() {
+fn bad_journal_line_is_named_and_kept() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("runs.jsonl");
     fs::write(&file, "\n{\"label\": 1}\n").unwrap();

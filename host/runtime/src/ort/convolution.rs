@@ -233,7 +233,7 @@ mod tests {
 
     /// What comes after is chosen by it.
     #[test]
-    fn onnxruntime_knows_the_shape_of_what_it_makes() {
+    fn output_shape_is_inferred() {
         let Ok(backend) = Ort::open() else { return damper_testing::skip("ort", "there is no onnxruntime") };
         for (op, attributes) in TAKEN {
             let (model, plan) = convolution(op, attributes, None);

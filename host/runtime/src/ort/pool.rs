@@ -87,8 +87,9 @@ mod tests {
     use super::*;
     use damper_onnx::{make_attr_ints, make_node};
 
+    // The operator replaces a plain pool only after a custom convolution.
     #[test]
-    fn they_stand_for_plain_pools_beside_convolutions_that_are_ours() {
+    fn replaces_plain_pool_after_custom_conv() {
         let graph = |domain: &str, attributes: &[pb::AttributeProto], outputs: &[&str]| {
             let mut convolution = make_node("Conv", "", &["x", "w"], &["c"], vec![]);
             if domain == DOMAIN {

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_masked_whole_is_not_a_number() {
+    fn fully_masked_row_is_nan() {
         let model = softmax(4);
         let mut inputs = numbers(&model.1);
         inputs[0][4..8].fill(f32::NEG_INFINITY);

@@ -96,8 +96,9 @@ mod tests {
         rows.map(|row| row.split_whitespace().map(|field| field.parse().unwrap()).collect()).collect()
     }
 
+    // The probability is that of the theorem, and never below it.
     #[test]
-    fn the_probability_is_the_theorems_and_never_below_it() {
+    fn probability_is_tight_upper_bound() {
         let rows = rows("probability\t");
         assert!(rows.len() > 100);
         for row in rows {
@@ -107,8 +108,9 @@ mod tests {
         }
     }
 
+    // The bound is the largest multiple that is refuted, rounded down.
     #[test]
-    fn the_bound_is_the_largest_multiple_that_is_refuted_and_is_rounded_down() {
+    fn bound_is_largest_refuted_multiple() {
         let rows = rows("bound\t");
         assert!(rows.len() > 30);
         for row in rows {
@@ -118,8 +120,9 @@ mod tests {
         }
     }
 
+    // The bound is zero for guesses at chance, and grows with correct guesses.
     #[test]
-    fn the_bound_says_nothing_of_chance_and_grows_with_right_guesses() {
+    fn bound_is_zero_at_chance_and_monotone() {
         assert_eq!(lower_bound(1000, 400, 200, 1e-5, 0.999), 0.0);
         assert_eq!(lower_bound(1000, 0, 0, 1e-5, 0.999), 0.0);
         let bounds: Vec<f64> = (0..=400).map(|v| lower_bound(1000, 400, v, 1e-5, 0.999)).collect();
@@ -129,8 +132,9 @@ mod tests {
         assert!(lower_bound(1000, 400, 390, 1e-5, 0.999_99) < bounds[390]);
     }
 
+    // The largest number of guesses causes no overflow.
     #[test]
-    fn the_most_guesses_are_weighed_without_overflow() {
+    fn largest_guess_count_has_no_overflow() {
         let found = probability(MOST_GUESSES, MOST_GUESSES, MOST_GUESSES / 2 + 3000, 0.0, 0.0);
         // 5.86 standard deviations.
         assert!(found > 2.0e-9 && found < 2.6e-9, "{found}");
@@ -139,7 +143,7 @@ mod tests {
 
     /// Answers of randomised response, which has exactly its ε: of 2,000 audits at 99 % no more than can be by chance are above.
     #[test]
-    fn randomised_response_is_not_refuted_more_often_than_the_confidence_allows() {
+    fn randomised_response_is_rarely_refuted() {
         let mut random = damper_testing::Random(7);
         for epsilon in [0.5, 2.0f64] {
             let right = 1.0 / (1.0 + (-epsilon).exp());

@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn evidence_is_the_logarithm_of_a_likelihood_ratio() {
+    fn evidence_is_log_likelihood_ratio() {
         for (clip, rate) in [(0.3, 0.01), (2.0, 0.5), (2.0, 1.0)] {
             let seen = Seen { clip, rate, hiding: 1.0 };
             // Its exponential has the mean 1 over the noise of a canary that is out.
@@ -341,8 +341,9 @@ mod tests {
         assert!(seen.evidence(0.0).abs() < 0.011 && (seen.evidence(1e6) / 5e11 - 1.0).abs() < 1e-9);
     }
 
+    // Guesses are correct if the scores follow the Bernoulli trials.
     #[test]
-    fn guesses_are_right_where_scores_follow_coins() {
+    fn guesses_match_scores_with_signal() {
         let included = [true, false, true, false, true, false];
         let scores = [5.0, -5.0, 4.0, -4.0, 0.0, 0.1];
         assert_eq!([2, 4, 6].map(|guesses| right(&scores, &included, guesses)), [2, 4, 4]);

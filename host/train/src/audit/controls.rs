@@ -117,8 +117,9 @@ fn digits() -> Run {
     run("digits-linear.onnx", Budget::NoiseMultiplier(1.0), 1.0)
 }
 
+// Honest workers pass every check, and so does the harness for faulty ones.
 #[test]
-fn honest_workers_break_no_law_and_nor_does_the_harness_of_the_broken_ones() {
+fn honest_workers_and_harness_pass() {
     let run = digits();
     for verdicts in [replay(&run, workers(&run), 3), replay(&run, broken(&run, |honest| honest), 3)] {
         assert_eq!(verdicts.len(), 12);
@@ -166,8 +167,9 @@ impl<G: Accumulate<Exact>> Accumulate<Exact> for Unseen<G> {
     }
 }
 
+// Replay detects clipping after the sum, and names step, sample and coordinate.
 #[test]
-fn clipping_after_the_sum_is_caught_by_replay_which_names_step_sample_and_coordinate() {
+fn replay_locates_clipping_after_sum() {
     let run = digits();
     let verdicts = replay(&run, Unseen(broken(&run, clip_after_the_sum)), 3);
     let caught: Vec<_> = verdicts.iter().filter_map(|verdict| verdict.violation.as_ref()).collect();
@@ -185,8 +187,9 @@ fn clipping_after_the_sum_is_caught_by_replay_which_names_step_sample_and_coordi
     }
 }
 
+// The bits of other samples reveal a division by the realised batch.
 #[test]
-fn dividing_by_the_batch_that_came_is_caught_by_the_bits_of_the_other_samples() {
+fn replay_detects_realised_divisor() {
     let run = digits();
     let verdicts = replay(&run, broken(&run, over_the_batch_that_came), 3);
     let of = |name: &str| verdicts.iter().find(|verdict| verdict.case == name).unwrap();
@@ -203,7 +206,7 @@ fn dividing_by_the_batch_that_came_is_caught_by_the_bits_of_the_other_samples() 
 
 /// Charges and draws of steps of which the second is drawn for twice.
 #[test]
-fn a_draw_without_a_payment_is_caught_by_events_and_draws() {
+fn detects_batch_without_charge() {
     let run = digits();
     let layers = step_loop::layers(&run);
     let (step, mut state) = step_loop::step(&run, mechanism(&run), &layers, |o, s| (o, s)).unwrap();
@@ -275,8 +278,9 @@ fn blocks_are_distinct(run: &Run, steps: u32, reuses: bool) -> bool {
     })
 }
 
+// The check for distinct blocks detects noise that is used again.
 #[test]
-fn noise_that_is_used_again_is_caught_by_the_distinctness_of_blocks() {
+fn detects_reused_noise() {
     let run = run("digits-mlp.onnx", Budget::NoiseMultiplier(1.0), 1.0);
     assert!(run.params.len() > 2 * CHUNK);
     assert!(blocks_are_distinct(&run, 12, false));
@@ -300,8 +304,9 @@ fn with_less_noise(part: f64) -> Run {
     run
 }
 
+// At a claim of one, the audit refutes no noise and an eighth of the noise.
 #[test]
-fn no_noise_and_an_eighth_of_the_noise_at_a_claim_of_one_are_caught_by_the_audit() {
+fn audit_refutes_missing_or_weak_noise() {
     for canaries in [Canaries::Dirac, Canaries::Random] {
         let (refuted, least) = audited(&with_less_noise(0.0), canaries, 1);
         assert!(refuted && least > 1.5, "{canaries:?} {least}");
@@ -314,7 +319,7 @@ fn no_noise_and_an_eighth_of_the_noise_at_a_claim_of_one_are_caught_by_the_audit
 
 /// The short form of the record in `benches/record/audit.md`.
 #[test]
-fn correct_runs_are_not_refuted_and_a_weak_claim_shows_a_trace() {
+fn correct_runs_are_not_refuted() {
     for (epsilon, trace) in [(1.0, 0.0), (8.0, 0.5)] {
         let run = run("digits-mlp.onnx", Budget::Epsilon(epsilon), 4.0);
         for (canaries, seed) in [(Canaries::Dirac, 1), (Canaries::Dirac, 2), (Canaries::Random, 3)] {

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn one_pole_has_the_closed_form_of_the_average() {
+    fn one_pole_average_has_closed_form() {
         let kappa = 0.7;
         let filter = Coefficients { a: vec![kappa - 1.0], b: vec![kappa] };
         assert!((largest_stable_step(&filter) / (2.0 * (2.0 - kappa) / kappa) - 1.0).abs() < 1e-9);

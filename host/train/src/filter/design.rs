@@ -163,8 +163,9 @@ mod tests {
         }
     }
 
+    // The error for an invalid design names its flag.
     #[test]
-    fn what_cannot_be_designed_is_refused_by_its_flag() {
+    fn invalid_design_error_names_flag() {
         let refuse = |shape, order, cutoff, flag: &str| {
             let refusal = Coefficients::design(&Design { shape, order, cutoff }).unwrap_err().to_string();
             assert!(refusal.starts_with(flag), "{refusal}");

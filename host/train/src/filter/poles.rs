@@ -93,8 +93,9 @@ mod tests {
     }
 
     proptest! {
+        // Every root is a zero of the polynomial. Their product is the last coefficient.
         #[test]
-        fn every_root_is_one_and_their_product_is_the_last_coefficient(a in prop::collection::vec(-2.0..2.0f64, 1..12)) {
+        fn roots_are_valid_and_product_is_last(a in prop::collection::vec(-2.0..2.0f64, 1..12)) {
             let roots = poles(&a);
             let product = roots.iter().fold(1.0, |product, root| product * root.modulus());
             prop_assert!((product / a[a.len() - 1].abs() - 1.0).abs() < 1e-6, "{:?}", roots);

@@ -241,8 +241,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(100))]
 
+        // Eigenvectors are orthonormal, satisfy their equation and are in falling order.
         #[test]
-        fn eigenvectors_are_orthonormal_turn_into_their_multiples_and_fall(
+        fn eigenvectors_are_orthonormal_and_ordered(
             n in 1usize..9, numbers in prop::collection::vec(-10f64..10.0, 64), cut in 0usize..9,
         ) {
             // Symmetric; and with its last rows and columns zero, singular.
@@ -265,7 +266,7 @@ mod tests {
         /// By Jacobi on the whole Gram matrix. The directions themselves are compared through the energy they hold, which
         /// only the leading subspace has, and which defines it where eigenvalues agree.
         #[test]
-        fn the_subspace_is_orthonormal_and_holds_the_energy_of_the_leading_eigenvectors(
+        fn subspace_has_leading_energy(
             m in 1usize..40, n in 1usize..40, rank in 1usize..6, numbers in prop::collection::vec(-1f32..1.0, 1600),
         ) {
             let matrix = &numbers[..m * n];
@@ -281,8 +282,9 @@ mod tests {
             }
         }
 
+        // A matrix of low rank lies in its subspace, which stays orthonormal.
         #[test]
-        fn a_matrix_of_low_rank_lies_in_its_subspace_which_stays_orthonormal(
+        fn low_rank_matrix_lies_in_its_subspace(
             m in 2usize..20, n in 2usize..20, u in prop::collection::vec(0.1f32..1.0, 20),
             v in prop::collection::vec(0.1f32..1.0, 20), scale in prop::sample::select(vec![1e-40f32, 1e-18, 1.0, 1e18, 3e38]),
         ) {
@@ -302,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_gradient_has_an_orthonormal_subspace_too() {
+    fn zero_gradient_has_orthonormal_subspace() {
         for side in SIDES {
             for rank in 1..=5 {
                 let p = leading(&[0.0; 35], 7, side, rank);
@@ -311,8 +313,9 @@ mod tests {
         }
     }
 
+    // A non-finite matrix ends the search, with the full number of entries.
     #[test]
-    fn numbers_that_are_not_finite_end_the_search_with_finite_directions() {
+    fn non_finite_matrix_gives_full_length() {
         for bad in [f32::NAN, f32::INFINITY] {
             let mut matrix = [1.0f32; 12];
             matrix[5] = bad;

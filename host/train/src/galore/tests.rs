@@ -195,8 +195,9 @@ fn assert_close(got: &[f32], expected: &[f64], tolerance: f64) {
     }
 }
 
+// If no matrix exceeds the rank, every optimizer keeps its bits.
 #[test]
-fn with_a_rank_that_no_matrix_exceeds_every_optimizer_keeps_its_bits() {
+fn full_rank_keeps_optimizer_bits() {
     for rule in rules() {
         let plain = OptimizerChoice::from(rule);
         let projected = OptimizerChoice { galore: Some(settings(6, 2, 0.25)), ..plain };
@@ -211,8 +212,9 @@ fn with_a_rank_that_no_matrix_exceeds_every_optimizer_keeps_its_bits() {
     }
 }
 
+// Bases computed again from the released gradients equal those of the run.
 #[test]
-fn bases_computed_again_from_the_released_gradients_are_those_that_ran() {
+fn bases_follow_from_released_gradients() {
     let mut run = Steps::new(galore(rules()[2], settings(2, 3, 1.0)), &iir(), 0.01);
     for step in 0..8 {
         run.step(&(0..dim()).map(|i| wave(i, step)).collect::<Vec<_>>());
@@ -227,7 +229,7 @@ fn bases_computed_again_from_the_released_gradients_are_those_that_ran() {
 
 /// DOPPLER's check E4.
 #[test]
-fn a_filter_commutes_with_a_basis_that_stays() {
+fn filter_commutes_with_fixed_basis() {
     let mut run = Steps::new(galore(rules()[3], settings(2, u32::MAX, 1.0)), &iir(), 0.01);
     let (mut averages, mut response) = ([vec![0f64; 18], vec![0f64; 18]], 0f64);
     for step in 0..20 {
@@ -252,7 +254,7 @@ fn a_filter_commutes_with_a_basis_that_stays() {
 /// Gradients of rank 2 in one subspace, whose leading direction changes: each new basis is another one of that subspace,
 /// and SGD, which is the same in all bases, must not notice. Turned moments are held to it as well.
 #[test]
-fn gradients_of_the_ranks_subspace_are_followed_as_by_plain_sgd_whatever_the_basis() {
+fn low_rank_gradients_match_plain_sgd() {
     let grad = |step: usize| -> Vec<f32> {
         let (a, b) = (3.0 * wave(step, 1), 3.0 * wave(step, 2));
         let mut grad = Vec::new();
@@ -337,8 +339,9 @@ fn an_l2_penalty_acts_within_the_directions() {
     }
 }
 
+// The state has rank times the longer side for a projected tensor, and full size for the others.
 #[test]
-fn the_optimizer_sees_rank_times_the_longer_side_of_what_is_projected_and_all_of_the_rest() {
+fn optimizer_state_has_projected_size() {
     let settings = settings(2, 1, 1.0);
     assert_eq!(FORMS.map(|form| settings.projects(form)), [true, true, false, false, false]);
     let (_, mut state) = galore(rules()[2], settings);
@@ -359,7 +362,7 @@ fn a_zero_gradient_moves_nothing() {
 }
 
 #[test]
-fn a_scale_that_is_no_number_above_0_is_refused() {
+fn invalid_scale_is_error() {
     for scale in [0.0, -1.0, f32::NAN, f32::INFINITY, 1e-45] {
         let choice = OptimizerChoice { galore: Some(settings(2, 1, scale)), ..rules()[0].into() };
         assert!(choice.build(&FORMS).is_err());

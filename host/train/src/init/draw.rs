@@ -110,8 +110,9 @@ mod tests {
         assert_eq!(draw(Distribution::Constant(0.1), 1, "w", 2), [0.1, 0.1]);
     }
 
+    // A longer tensor starts with the values of the shorter one.
     #[test]
-    fn a_longer_tensor_begins_with_the_shorter_one() {
+    fn longer_tensor_starts_with_shorter_one() {
         for distribution in [UNIFORM, NORMAL, TRUNCATED] {
             let long = draw(distribution, 5, "w", 3000);
             for length in [0, 1, 2, 1023, 1024, 1025, 2999] {
@@ -120,8 +121,9 @@ mod tests {
         }
     }
 
+    // Another name or seed gives other values, without correlation.
     #[test]
-    fn another_name_or_seed_gives_other_values_that_do_not_correlate() {
+    fn other_names_and_seeds_are_uncorrelated() {
         let one = draw(NORMAL, 1, "fc.weight", N);
         for other in [draw(NORMAL, 2, "fc.weight", N), draw(NORMAL, 1, "fc.bias", N)] {
             let product = |(a, b): (&f32, &f32)| (f64::from(*a) - 1.0) * (f64::from(*b) - 1.0) / 0.25;

@@ -223,8 +223,9 @@ mod tests {
         node
     }
 
+    // Fans follow from the layout of the weight. A bias has the fans of its layer.
     #[test]
-    fn fans_follow_the_layout_of_the_weight_and_a_bias_has_those_of_its_layer() {
+    fn fans_follow_weight_layout() {
         let expect = |nodes: Vec<NodeProto>, w: &[usize], fan_in, fan_out| {
             for place in places(nodes, w, &[5]) {
                 assert_eq!(place.fans, Some(Fans { fan_in, fan_out }), "{w:?}: {place:?}");
@@ -273,16 +274,18 @@ mod tests {
         assert_eq!(of(vec![], &[3], &[3, 4]), [None, None]);
     }
 
+    // The fans of a reshaped weight are those of PyTorch.
     #[test]
-    fn a_weight_behind_a_reshape_counts_as_pytorch_counts() {
+    fn reshaped_weight_counts_as_in_pytorch() {
         let reshaped = || vec![node("Reshape", &["w", "s"], "v"), node("MatMul", &["x", "v"], "y")];
         assert_eq!(places(reshaped(), &[5, 4, 3], &[])[0].fans, Some(Fans { fan_in: 12, fan_out: 15 }));
         assert_eq!(places(reshaped(), &[5], &[])[0].fans, None);
         assert_eq!(places(reshaped(), &[5, 0], &[])[0].fans, None);
     }
 
+    // A parameter that was split off for a node has the role of that node.
     #[test]
-    fn a_parameter_split_off_for_a_node_is_read_by_that_node() {
+    fn split_parameter_has_role_of_its_node() {
         let nodes = vec![node("Conv", &["x", "c", "w"], "h"), node("LayerNormalization", &["h", "w", "b"], "y")];
         let tensor = |name| make_tensor_f32(name, &[4], &[0.0; 4]);
         let graph = GraphProto { node: nodes, initializer: vec![tensor("w"), tensor("b")], ..GraphProto::default() };

@@ -257,8 +257,9 @@ mod tests {
         assert_eq!("constant(1)".parse(), Ok(Initialiser::ONES));
     }
 
+    // The error for an invalid initializer names the expected format.
     #[test]
-    fn what_is_no_initialiser_is_refused_with_what_it_takes() {
+    fn invalid_initializer_error_names_format() {
         for (text, words) in [
             ("kaming-normal", "use zeros, ones"),
             ("zeros(1)", "takes no argument"),

@@ -54,8 +54,9 @@ fn of(model: &ModelProto, name: &str) -> Vec<f32> {
     decode_tensor(tensor).unwrap().as_f32().unwrap().to_vec()
 }
 
+// Every trained parameter is drawn by its role, and a mask is kept.
 #[test]
-fn every_trained_parameter_is_drawn_by_its_role_and_a_mask_is_kept() {
+fn parameters_follow_role_and_mask_is_kept() {
     let (made, list) = fresh(&[], 1).unwrap();
     assert_eq!(list.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), WEIGHTS);
     let bound = 1.0 / 3f32.sqrt();
@@ -69,8 +70,9 @@ fn every_trained_parameter_is_drawn_by_its_role_and_a_mask_is_kept() {
     assert_eq!(made.graph.unwrap().node, model().graph.unwrap().node);
 }
 
+// A skeleton loaded with a seed is the model initialised with that seed.
 #[test]
-fn a_skeleton_loaded_with_a_seed_is_the_model_initialised_with_that_seed() {
+fn skeleton_matches_initialised_model() {
     let overrides = [over("fc.weight", "xavier-normal"), over("norm.*", "uniform(0.5, 1.5)")];
     let bare = skeleton_of(&overrides);
     assert!(onnx::encode(&bare).len() < onnx::encode(&model()).len() + 400);
@@ -108,16 +110,18 @@ fn the_place_in_the_file_changes_no_value() {
     }
 }
 
+// Loading does not change a model that has all its values.
 #[test]
-fn a_model_with_all_its_values_is_left_as_it_is_by_loading() {
+fn loading_keeps_complete_model() {
     let mut full = fresh(&[], 1).unwrap().0;
     let before = full.clone();
     assert_eq!(fill(&mut full, 2).unwrap(), 0);
     assert_eq!(full, before);
 }
 
+// The last override wins, and frozen parameters keep their values.
 #[test]
-fn the_last_override_counts_and_frozen_parameters_keep_their_values() {
+fn last_override_wins_and_frozen_is_kept() {
     let (made, list) = fresh(&[over("*.weight", "ones"), over("fc.*", "constant(0.25)")], 1).unwrap();
     assert_eq!(of(&made, "fc.weight"), [0.25; 12]);
     assert_eq!(list[0].initialiser.unwrap().to_string(), "constant(0.25)");
@@ -127,8 +131,9 @@ fn the_last_override_counts_and_frozen_parameters_keep_their_values() {
     assert_eq!(list.len(), 2);
 }
 
+// A model without values and without metadata is drawn by role.
 #[test]
-fn a_model_without_values_and_without_metadata_is_drawn_by_role() {
+fn bare_model_is_drawn_by_role() {
     let mut bare = skeleton_of(&[]);
     bare.metadata_props.clear();
     // Loading leaves such tensors alone: the next stage says what is wrong.
@@ -137,8 +142,9 @@ fn a_model_without_values_and_without_metadata_is_drawn_by_role() {
     assert_eq!(of(&made, "fc.weight"), of(&fresh(&[], 1).unwrap().0, "fc.weight"));
 }
 
+// The error for an invalid skeleton is one line and names the parameter.
 #[test]
-fn what_cannot_be_made_is_refused_in_one_line_that_names_the_parameter() {
+fn invalid_skeleton_error_names_parameter() {
     let with = |change: &dyn Fn(&mut ModelProto)| {
         let mut bare = skeleton_of(&[]);
         change(&mut bare);

@@ -205,8 +205,9 @@ mod tests {
         pack
     }
 
+    // The player grows its memory as needed, and reports every line once.
     #[test]
-    fn sets_are_played_in_memory_that_grows_and_every_line_is_said_once() {
+    fn plays_sets_and_reports_each_line_once() {
         for (pack, expected) in [(BASE, BASE_SAID), (FURTHER, FURTHER_SAID), (WIDE, WIDE_SAID)] {
             let mut said = Vec::new();
             let played = play(pack, LIMIT, |line| said.push(*line)).unwrap();
@@ -223,8 +224,9 @@ mod tests {
         assert_eq!(play_file(&path, LIMIT, |_| {}).unwrap(), play(WIDE, LIMIT, |_| {}).unwrap());
     }
 
+    // A pack that asks for too much memory is an error before anything is allocated.
     #[test]
-    fn a_pack_that_asks_for_the_world_is_refused_before_anything_is_taken() {
+    fn oversized_pack_fails_before_alloc() {
         for generated in [true, false] {
             for mechanism in [0, 1] {
                 let played = play(&hostile(generated, mechanism), LIMIT, |_| {});
@@ -236,8 +238,9 @@ mod tests {
         assert!(matches!(play(WIDE, 80_000, |_| {}), Err(PlayError::Memory { limit: 80_000 })));
     }
 
+    // The error for an incomplete or invalid pack names the fix.
     #[test]
-    fn what_is_no_whole_pack_is_refused_with_a_remedy() {
+    fn invalid_pack_error_names_fix() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.pack");
         let mut damaged = BASE.to_vec();

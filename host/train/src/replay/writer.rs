@@ -285,8 +285,9 @@ mod tests {
     use super::*;
     use damper_replay::{Memory, play};
 
+    // A pack appears when it is complete, and plays.
     #[test]
-    fn a_pack_is_there_when_it_is_whole_and_is_played() {
+    fn pack_appears_when_complete_and_plays() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("set.pack");
         let name = "a name that is longer than what a pack can hold, \u{e9}";
@@ -312,9 +313,10 @@ mod tests {
         );
     }
 
+    // Only the owner can read a pack. A dropped one is removed.
     #[cfg(unix)]
     #[test]
-    fn a_pack_is_its_owners_alone_and_one_that_is_dropped_is_gone() {
+    fn pack_is_owner_only_and_removed_on_drop() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("set.pack");
@@ -330,8 +332,9 @@ mod tests {
         assert_eq!(modes(), [0o600]);
     }
 
+    // The error for a pack that cannot be written names its path.
     #[test]
-    fn a_pack_that_cannot_be_made_names_its_flag() {
+    fn unwritable_pack_error_names_path() {
         if !Path::new("/proc/self").exists() {
             damper_testing::skip("proc", "there is no /proc");
             return;
@@ -377,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn part_that_is_another_or_was_cut_is_not_gone_on_with() {
+    fn foreign_or_cut_part_is_not_continued() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("set.pack");
         let part = super::super::part::part_of(&path);

@@ -127,8 +127,9 @@ mod tests {
 
     const ROWS: usize = 3;
 
+    // The segments of a row are its gradients, in the order of the parameters.
     #[test]
-    fn a_rows_parts_are_its_gradients_in_the_parameters_order() {
+    fn row_segments_are_gradients_in_order() {
         let forms = vec![
             Form::Whole { output: 0, len: 1 },
             Form::Made { output: 1, left: 2, right: 3, by: Maker::Outer, place: 0..6 },
@@ -168,8 +169,9 @@ mod tests {
         (parts.forms.iter().filter(|form| matches!(form, Form::Made { .. })).count(), read)
     }
 
+    // The gradients computed from factors equal those of the graph.
     #[test]
-    fn what_is_made_here_is_what_the_graph_would_make() {
+    fn factored_rows_match_graph() {
         for (file, kernels) in
             [("digits-cnn.onnx", 2), ("mnist-cnn.onnx", 3), ("cifar-cnn.onnx", 8), ("digits-cnn-groupnorm.onnx", 1)]
         {

@@ -364,13 +364,15 @@ mod tests {
         }
     }
 
+    // The convolution equals its definition for every SIMD width.
     #[test]
-    fn a_convolution_is_its_definition_in_vectors_of_every_width() {
+    fn matches_definition_at_every_width() {
         convolutions_are_their_definition::<Convolution>(plain_cases());
     }
 
+    // Neither other samples nor previous calls change the bits of a sample.
     #[test]
-    fn neither_other_samples_nor_calls_before_change_a_samples_bits() {
+    fn sample_bits_depend_on_own_sample() {
         samples_keep_to_themselves::<Convolution>(plain_cases());
     }
 }

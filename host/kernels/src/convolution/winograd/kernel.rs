@@ -251,8 +251,9 @@ mod tests {
         left.chunks(output).flat_map(of_planes).collect()
     }
 
+    // The gradient of a convolution kernel equals its definition for every SIMD width.
     #[test]
-    fn the_gradient_of_a_kernel_is_its_definition_in_vectors_of_every_width() {
+    fn gradient_matches_definition_every_width() {
         for windows in plain_cases() {
             let Windows { channels, outputs, input, output, .. } = windows;
             let mut of = KernelGrad::new(windows);

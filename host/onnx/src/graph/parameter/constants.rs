@@ -108,8 +108,9 @@ mod tests {
         (0..rows * columns).map(|flat| f(flat / columns, flat % columns)).collect()
     }
 
+    // Masks and position tables of exporters are constants. Initial weights are not.
     #[test]
-    fn what_exporters_write_as_a_constant_is_told_from_a_weight() {
+    fn exported_constants_differ_from_weights() {
         let angle = |row: usize, k: usize| row as f32 * 0.1f32.powi(k as i32);
         let table = |row: usize, column: usize| {
             let (sine, cosine) = angle(row, column / 2).sin_cos();

@@ -140,8 +140,9 @@ mod tests {
         assert!(coordinates.into_iter().eq(0..1000));
     }
 
+    // A direction scores only itself, and has the given norm.
     #[test]
-    fn a_direction_scores_itself_and_has_the_norm_asked_for() {
+    fn direction_has_given_norm_and_own_score() {
         let generator = ChaCha20::simulation(6);
         for canaries in [Canaries::Dirac, Canaries::Random] {
             let directions = Directions::new(canaries, 20, 4096, &generator);

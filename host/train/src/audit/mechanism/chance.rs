@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn binomial_tails_are_those_of_the_definition() {
+    fn binomial_tails_match_definition() {
         for (k, n, p) in [(9, 60, 0.05), (0, 60, 0.1), (60, 60, 0.9), (45, 500, 0.05), (5, 500, 0.05), (500, 900, 0.5)]
         {
             for above in [false, true] {
@@ -247,8 +247,9 @@ mod tests {
     /// Smallest p-value that is taken for chance where some thousands of tests share 1e-6.
     const LEVEL: f64 = 1e-6 / 4000.0;
 
+    // A deviation of 1 % is detected in the stated number of draws.
     #[test]
-    fn one_part_in_a_hundred_is_found_in_the_draws_that_are_said_to_show_it() {
+    fn finds_one_percent_in_stated_draws() {
         let n = draws_for(0.01) as usize;
         assert!((500_000..550_000).contains(&n));
         let right = normal(n, 1.0);
@@ -258,8 +259,9 @@ mod tests {
         assert!(normal(n, 0.5).of_squares(1e-4) < 1e-100);
     }
 
+    // Noise of zeros or of NaN fails the test.
     #[test]
-    fn nothing_is_not_noise_and_no_number_is_not_chance() {
+    fn zero_and_nan_noise_fail_test() {
         let mut none = Moments::default();
         (0..100).for_each(|_| none.add(0.0));
         assert_eq!(none.of_squares(1e-6), 0.0);
@@ -268,8 +270,9 @@ mod tests {
         assert_eq!((broken.of_squares(1e-6), broken.of_sum()), (0.0, 0.0));
     }
 
+    // Equal draws correlate, and independent ones do not.
     #[test]
-    fn equal_draws_correlate_and_other_ones_do_not() {
+    fn only_equal_draws_correlate() {
         let mut random = Random(3);
         let mut sign = || if random.below(2) == 1 { 1.0 } else { -1.0 };
         let (mut same, mut other) = (Products::default(), Products::default());

@@ -98,8 +98,9 @@ impl Tests {
 mod tests {
     use super::*;
 
+    // Tests share one error probability, and deterministic checks have none.
     #[test]
-    fn tests_share_one_probability_and_laws_have_none() {
+    fn tests_share_one_error_rate() {
         let mut tests = Tests::default();
         for at in 0..1000u32 {
             tests.test("noise", u64::from(1000 + at), 0.5, || format!("test {at}"));
