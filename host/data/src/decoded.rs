@@ -4,7 +4,7 @@
 //! version, so that a changed image is never taken for the one before. A file is whole or absent, and ends with its digest; one that is
 //! damaged is decoded again.
 //!
-//! The folder is as secret as the data: its owner alone can enter it.
+//! The folder is as secret as the data: its owner alone can enter it, also if it was there before.
 
 use super::pictures::Form;
 use super::{DataError, DataOptions};
@@ -74,5 +74,8 @@ fn create(folder: &PathBuf) -> io::Result<()> {
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
+    builder.create(folder)?;
+    #[cfg(unix)]
+    fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    Ok(())
 }

@@ -167,6 +167,8 @@ fn check_kinds(spec: &str, options: &DataOptions) -> Result<(), DataError> {
     for (setting, is_given, kinds) in taken {
         let takes = |spec: &str| spec.split_once(':').is_none_or(|(kind, _)| kinds.contains(&kind));
         if is_given && !takes(spec) && !takes(test) {
+            // Nobody writes `memory:` by hand.
+            let kinds: Vec<_> = kinds.iter().filter(|kind| **kind != "memory").copied().collect();
             let problem = format!("is for {}; leave it out", kinds.join(", "));
             return Err(SettingError::new(setting, "", problem).into());
         }

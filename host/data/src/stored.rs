@@ -26,7 +26,8 @@ pub(super) enum StoredKind {
 
 impl Stored {
     /// Returns true if its samples are integers.
-    pub(super) fn is_integer(&self) -> bool {
+    #[must_use]
+    pub fn is_integer(&self) -> bool {
         matches!(self.kind, StoredKind::I64)
     }
 

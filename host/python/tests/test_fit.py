@@ -76,6 +76,12 @@ def test_loader_gives_batch_size():
         damper.fit(mlp(), (x, y), **settings)
 
 
+@pytest.mark.parametrize("settings", [{"not_private": True}, {"lora": 4, "lora_target": "*"}])
+def test_settings_of_the_command_alone(settings):
+    with pytest.raises(damper.Error, match="use the command damper train"):
+        damper.fit(mlp(), separable(), **settings, **QUICK)
+
+
 def test_unpriced_data_is_refused():
     x, y = separable()
     tensors = TensorDataset(torch.from_numpy(x), torch.from_numpy(y))

@@ -39,7 +39,7 @@ pub(super) struct ModelArgs {
     pub focal_gamma: f32,
     /// Trains exactly the initializers of these names, each one weight for all its uses, and takes nothing from their values: for programs
     /// that know them (may be repeated)
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["only", "train", "freeze", "tie", "untie"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["only", "train", "freeze", "tie", "untie", "lora"])]
     pub parameter: Vec<String>,
     /// Trains exactly the initializers that match, and no others (`*` and `?`; may be repeated)
     #[arg(long, value_name = "PATTERN", conflicts_with_all = ["train", "freeze"])]
@@ -52,7 +52,7 @@ pub(super) struct ModelArgs {
     pub freeze: Vec<String>,
     /// LoRA: trains adapters of RANK columns beside the linear weights of --lora-target, which stay frozen, and of the rest what --train
     /// names. They are drawn from --init-seed, and merged into the weights at the end
-    #[arg(long, value_name = "RANK", requires = "lora_target", conflicts_with = "only")]
+    #[arg(long, value_name = "RANK", requires = "lora_target", conflicts_with_all = ["only", "untie"])]
     pub lora: Option<NonZeroUsize>,
     /// The weights that get an adapter: initializers that MatMul or Gemm multiply by (`*` and `?`; may be repeated)
     #[arg(long, value_name = "PATTERN", requires = "lora")]

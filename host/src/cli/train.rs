@@ -482,12 +482,21 @@ pub(super) fn run(args: &TrainArgs) -> Result<ExitCode, Failure> {
                 format!("go on with {}", resume::command(&args.out))
             };
             let message = format!(
-                "{}; the run is unfinished and its paid steps count: see damper epsilon {out}, and {next}",
-                failure.message
+                "{}; the run is unfinished and its paid steps count: see damper epsilon {out}, and {next}{}",
+                failure.message,
+                recording_left(args)
             );
             Failure { message, kind: FailureKind::Other }
         }
         _ => failure,
+    })
+}
+
+/// Names the part of a recording that an unfinished run leaves.
+fn recording_left(args: &TrainArgs) -> String {
+    let part = args.recording.record.as_deref().map(train::recording_part).filter(|part| part.exists());
+    part.map_or(String::new(), |part| {
+        format!("; {} has gradients and the key: it is as secret as the data", part.display())
     })
 }
 

@@ -131,6 +131,7 @@ impl Evaluator {
         let kind = self.kind;
         let outputs = match split.labels() {
             Labels::Values { values, .. } => values.len() / split.len().max(1),
+            Labels::Stored { shape, values } if !values.is_integer() => shape.iter().product(),
             _ => 0,
         };
         let mut tally = match kind {

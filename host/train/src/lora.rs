@@ -50,6 +50,14 @@ pub fn load(
         let problem = "`lora` trains its adapters, and of the rest what `train` names; use that";
         return Err(SettingError::new("only", "", problem).into());
     }
+    if !options.parameter.is_empty() {
+        let problem = "names all that is trained, and `lora` trains its adapters; leave one of them out";
+        return Err(SettingError::new("parameter", "", problem).into());
+    }
+    if !options.untie.is_empty() {
+        let problem = "`lora` adapts a weight for all its uses; leave one of them out";
+        return Err(SettingError::new("untie", "", problem).into());
+    }
     let Loaded { model, mut warnings, .. } = load_with_any_seed(path, seed)?;
     let model = retie(&model, options)?.into_owned();
     let seed = seed.unwrap_or(0);

@@ -113,6 +113,9 @@ def fit(
     """
     if isinstance(data, (str, os.PathLike)):
         raise Error("data: give arrays, a Dataset or a DataLoader; files are for the command damper train")
+    for name in ("not_private", "lora", "lora_target"):
+        if options.get(name):
+            raise Error(f"{name}: damper.fit has it not yet; export the module, and use the command damper train")
     module = plain(module)
     names = input_names(module)
     wants_labels = not (isinstance(loss, str) and loss.split(":")[0] == "output")

@@ -39,7 +39,14 @@ impl PartFile {
     /// Opens the part of `path`, if it is there.
     pub(super) fn open(path: &Path, setting: &'static str) -> Result<Option<Self>, FileError> {
         let part = part_of(path);
-        match File::options().read(true).write(true).open(&part) {
+        // A copy of it may have another mode.
+        let open = || -> io::Result<File> {
+            let file = File::options().read(true).write(true).open(&part)?;
+            #[cfg(unix)]
+            file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+            Ok(file)
+        };
+        match open() {
             Ok(file) => Ok(Some(Self { path: path.into(), part, setting, writer: BufWriter::new(file), len: 0 })),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(failed(path, setting, &error)),
