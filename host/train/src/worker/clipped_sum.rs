@@ -4,7 +4,7 @@
 //! The sums of the chunks are added in the chunks' order whoever made them, so the result does not depend on the number of
 //! workers.
 
-use super::ordered_lock::{Leave, OrderedLock};
+use super::ordered_lock::{OrderedLock, share_chunks};
 use super::{Accumulate, GradientObserver, Layout, Opened, Point, SUMS, load};
 use damper_core::clip::Clip;
 use damper_core::count::Counts;
@@ -75,32 +75,10 @@ impl Accumulate<ContinuousGaussian> for ClippedSums {
         }
         rest.push(TensorRef::F32(&clip));
 
-        let threads = self.workers.len();
         let shard = opened.shard(&mut self.sum).expect("the sum has the parameters' length");
         let turn = OrderedLock::new(shard);
-        std::thread::scope(|scope| {
-            let handles: Vec<_> = self
-                .workers
-                .iter_mut()
-                // No thread without a chunk.
-                .take(chunks.len())
-                .enumerate()
-                .map(|(index, worker)| {
-                    let share = chunks.iter().skip(index).step_by(threads).copied();
-                    let (turn, params, rest) = (&turn, &params[..], &rest[..]);
-                    scope.spawn(move || {
-                        let leave = Leave(turn);
-                        for chunk in share {
-                            worker.add(split, chunk, params, rest, clip[0], turn)?;
-                        }
-                        std::mem::forget(leave);
-                        Ok(())
-                    })
-                })
-                .collect();
-            handles
-                .into_iter()
-                .try_for_each(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        share_chunks(&mut self.workers, chunks, &turn, |worker, chunk| {
+            worker.add(split, chunk, &params, &rest, clip[0], &turn)
         })?;
         let shard = turn.into_inner().expect("no worker failed");
         opened.merge(shard).expect("the shard is this step's");

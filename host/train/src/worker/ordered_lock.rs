@@ -1,5 +1,6 @@
 //! Taking turns by the number of the chunk, so that what workers add to one thing has one order.
 
+use damper_data::Chunk;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Whose turn it is to add: the number of the chunk, and what it adds to; none once a worker failed.
@@ -35,6 +36,37 @@ impl<S> OrderedLock<S> {
     fn lock(&self) -> MutexGuard<'_, Option<(usize, S)>> {
         self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Does `work` for all `chunks`, each worker on a thread of its own with every so-many-th of them. No thread starts without a chunk. If one
+/// fails, the turns of all others end.
+pub(super) fn share_chunks<W: Send, S: Send, E: Send>(
+    workers: &mut [W],
+    chunks: &[Chunk<'_>],
+    turn: &OrderedLock<S>,
+    work: impl Fn(&mut W, Chunk<'_>) -> Result<(), E> + Sync,
+) -> Result<(), E> {
+    let threads = workers.len();
+    let work = &work;
+    std::thread::scope(|scope| {
+        let handles: Vec<_> = workers
+            .iter_mut()
+            .take(chunks.len())
+            .enumerate()
+            .map(|(index, worker)| {
+                let mut share = chunks.iter().skip(index).step_by(threads).copied();
+                scope.spawn(move || {
+                    let leave = Leave(turn);
+                    share.try_for_each(|chunk| work(worker, chunk))?;
+                    std::mem::forget(leave);
+                    Ok(())
+                })
+            })
+            .collect();
+        handles
+            .into_iter()
+            .try_for_each(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
 }
 
 /// Stops all turns when it is dropped, not forgotten: a worker that failed or panicked must not leave the others waiting.

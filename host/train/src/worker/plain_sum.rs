@@ -3,7 +3,7 @@
 //! It has the order of the chunks, whoever made their sums, so the result does not depend on the number of workers. A sample whose gradient
 //! is not finite adds nothing, as in a private step.
 
-use super::ordered_lock::{Leave, OrderedLock};
+use super::ordered_lock::{OrderedLock, share_chunks};
 use super::parts::{OUTPUTS, Parts};
 use super::{Layout, load};
 use damper_data::{Batch, Chunk, Split};
@@ -59,33 +59,12 @@ impl PlainSums {
         sum: &mut [f64],
     ) -> Result<(), BackendError> {
         sum.fill(0.0);
-        let threads = self.workers.len();
-        let layout = &self.layout;
+        let Self { workers, layout } = self;
         let turn = OrderedLock::new(sum);
-        std::thread::scope(|scope| {
-            let handles: Vec<_> = self
-                .workers
-                .iter_mut()
-                // No thread without a chunk.
-                .take(chunks.len())
-                .enumerate()
-                .map(|(index, worker)| {
-                    let share = chunks.iter().skip(index).step_by(threads).copied();
-                    let turn = &turn;
-                    scope.spawn(move || {
-                        let leave = Leave(turn);
-                        for chunk in share {
-                            worker.add(split, chunk, layout, params)?;
-                            turn.take(chunk.index, |sum| add(sum, &worker.sum));
-                        }
-                        std::mem::forget(leave);
-                        Ok(())
-                    })
-                })
-                .collect();
-            handles
-                .into_iter()
-                .try_for_each(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        share_chunks(workers, chunks, &turn, |worker, chunk| {
+            worker.add(split, chunk, layout, params)?;
+            turn.take(chunk.index, |sum| add(sum, &worker.sum));
+            Ok(())
         })
     }
 }
