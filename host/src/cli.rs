@@ -19,6 +19,7 @@ pub mod embed;
 mod epsilon;
 mod events;
 mod filter;
+mod finish;
 mod fix;
 mod flags;
 mod init;

@@ -1,31 +1,27 @@
 //! `damper train`: from a model, a data set and a budget to a folder with a private model and its report.
 
 use super::charge::Charge;
-use super::command_line;
 use super::data::{DataArgs, TestMetricsArg};
-use super::epsilon::{EVENTS, accountant};
+use super::epsilon::accountant;
 use super::events::Events;
+use super::finish::{Target, finished, stopped};
 use super::flags::with_flags;
 use super::method::MethodArgs;
 use super::model::{MEMORY, ModelArgs, bytes_text, memory};
 use super::optimizer::OptimizerArgs;
-use super::report::{write_not_private, write_report};
 use super::resume;
 use super::signals::Signals;
-use super::watch::{RunWatcher, metrics};
-use super::{Failure, FailureKind, answer, answer_json, number32, warn};
+use super::watch::RunWatcher;
+use super::{Failure, FailureKind, number32, warn};
 use clap::{Args, ValueEnum};
-use damper_accounting::{Accountant, Sampler, upward};
+use damper_accounting::{Accountant, Sampler};
 use damper_core::average::Averaging;
 use damper_grad::Readout;
-use damper_onnx as onnx;
-use damper_report::{
-    NotPrivate, NotPrivateReport, OutputFolder, TrainReport, Unfinished, is_finished, trained_model, unfinished_model,
-};
+use damper_report::{OutputFolder, is_finished};
 use damper_runtime::Choice;
 use damper_train::files::{self, Access};
 use damper_train::{
-    self as train, Budget, Checkpoint, Invocation, Noise, Outcome, Record, Run, Source, TestMetrics, TrainConfig,
+    self as train, Budget, Checkpoint, Invocation, Noise, Record, Run, Source, TestMetrics, TrainConfig,
 };
 use std::fs;
 use std::io::{self, Write};
@@ -561,6 +557,7 @@ fn train(
     if run.config.is_not_private() {
         folder.set_uncharged();
     }
+    let target = Target { out: &args.out, json: args.json, no_checkpoint: args.no_checkpoint };
     let outcome = match &mut checkpoint {
         Some(checkpoint) => train::run_resumable(run, checkpoint, &mut watcher),
         None => train::run(run, &private, &mut watcher),
@@ -568,8 +565,8 @@ fn train(
     let failed = watcher.finish();
     let ended = match (outcome.map_err(in_model), failed) {
         (Err(failure), _) | (Ok(_), Some(failure)) => Err(failure),
-        (Ok(outcome), None) if outcome.stopped => stopped(args, run, &outcome, folder, &mut events, signals.code()),
-        (Ok(outcome), None) => finished(args, run, &outcome, folder, &mut events),
+        (Ok(outcome), None) if outcome.stopped => stopped(&target, run, &outcome, folder, &mut events, signals.code()),
+        (Ok(outcome), None) => finished(&target, run, &outcome, folder, &mut events),
     };
     if let Err(failure) = &ended {
         events.error(&failure.message);
@@ -578,136 +575,6 @@ fn train(
         Checkpoint::remove(&private)?;
     }
     ended
-}
-
-/// Writes the outputs of a run, and says where they are.
-fn finished(
-    args: &TrainArgs,
-    run: &Run,
-    outcome: &Outcome,
-    folder: &OutputFolder,
-    events: &mut Events,
-) -> Result<ExitCode, Failure> {
-    if run.config.is_not_private() {
-        return finished_not_private(args, run, outcome, folder, events);
-    }
-    let report = TrainReport { command: command_line::command(), ..TrainReport::new(run, outcome) };
-    folder.write("model.onnx", &onnx::encode(&trained_model(run, &outcome.params)?))?;
-    folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
-    folder.write("report.json", report.to_json().as_bytes())?;
-    folder.write(EVENTS, files::json(&outcome.recorded)?.as_bytes())?;
-    if let Some(fault) = write_report(&args.out, &args.out)?.fault() {
-        return Err(Failure::in_file(&args.out, fault));
-    }
-    events.end(Some(report.epsilon), Some(report.delta));
-
-    if args.json {
-        answer_json(&report)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let out = args.out.display();
-    let recorded = run.config.record.as_ref().filter(|_| outcome.is_recorded);
-    let recording = recorded.map_or(String::new(), |Record { file, .. }| {
-        format!(
-            "\nsecret    {} (the recording: not covered by epsilon, holds the samples' gradients and the key)",
-            file.display()
-        )
-    });
-    answer(&format!(
-        "{}\nmodel     {out}/model.onnx\nreport    {out}/report.html (and report.json, statement.json)\nmetrics   {out}/metrics.csv\nsecret    \
-         {out}/checkpoint/ (not covered by epsilon: keep it as secret as the data){recording}",
-        with_flags(&report.to_string())
-    ))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Writes the outputs of a run that is not private, and says where they are. All of them say what it is.
-fn finished_not_private(
-    args: &TrainArgs,
-    run: &Run,
-    outcome: &Outcome,
-    folder: &OutputFolder,
-    events: &mut Events,
-) -> Result<ExitCode, Failure> {
-    let report = NotPrivateReport { command: command_line::command(), ..NotPrivateReport::new(run, outcome) };
-    folder.write("model.onnx", &onnx::encode(&trained_model(run, &outcome.params)?))?;
-    folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
-    folder.write("report.json", report.to_json().as_bytes())?;
-    folder.write(EVENTS, files::json(&outcome.recorded)?.as_bytes())?;
-    let statement =
-        NotPrivate::read(&args.out)?.ok_or_else(|| Failure::in_file(&args.out, "its records are missing"))?;
-    write_not_private(&statement, &args.out)?;
-    events.end(None, None);
-    if args.json {
-        answer_json(&report)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let out = args.out.display();
-    answer(&format!(
-        "{}\nmodel     {out}/model.onnx (not private)\nreport    {out}/report.html (and report.json, statement.json)\n\
-         metrics   {out}/metrics.csv\nsecret    {out}, as the data",
-        with_flags(&report.to_string())
-    ))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Writes what a run has that was asked to stop, and says how it goes on.
-fn stopped(
-    args: &TrainArgs,
-    run: &Run,
-    outcome: &Outcome,
-    folder: &OutputFolder,
-    events: &mut Events,
-    code: Option<u8>,
-) -> Result<ExitCode, Failure> {
-    let model = trained_model(run, &outcome.params)?;
-    folder.write("model.onnx", &onnx::encode(&unfinished_model(model, outcome.steps, run.terms.steps)))?;
-    folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
-    let out = args.out.display();
-    if run.config.is_not_private() {
-        events.stopped(outcome.steps, None);
-        let statement =
-            NotPrivate::read(&args.out)?.ok_or_else(|| Failure::in_file(&args.out, "its plan is missing"))?;
-        if args.json {
-            answer_json(&statement)?;
-        } else {
-            answer(&format!(
-                "NOT PRIVATE: no gradient was clipped and no noise was added; no epsilon holds\nstopped   after step {} of {}\n\
-                 model     {out}/model.onnx (not private, of the steps so far)\nmetrics   {out}/metrics.csv\nsecret    {out}, as the \
-                 data\ngo on     {}",
-                outcome.steps,
-                run.terms.steps,
-                next(args)
-            ))?;
-        }
-        return Ok(ExitCode::from(code.unwrap_or(1)));
-    }
-    let statement = Unfinished::read(&args.out)?.ok_or_else(|| Failure::in_file(&args.out, "its plan is missing"))?;
-    events.stopped(outcome.steps, Some(statement.epsilon));
-    if args.json {
-        answer_json(&statement)?;
-    } else {
-        let next = next(args);
-        let recorded = run.config.record.as_ref().filter(|_| outcome.is_recorded && !args.no_checkpoint);
-        let recording = recorded.map_or(String::new(), |Record { file, .. }| {
-            format!("secret    {} (the recording so far)\n", train::recording_part(file).display())
-        });
-        answer(&format!(
-            "stopped   after step {} of {}\nepsilon   {} at delta {:e} so far\nmodel     {out}/model.onnx (of the steps so far)\n\
-             metrics   {out}/metrics.csv\nsecret    {out}/checkpoint/ (not covered by epsilon: keep it as secret as the data)\n\
-             {recording}go on     {next}",
-            outcome.steps,
-            run.terms.steps,
-            upward(statement.epsilon),
-            statement.delta,
-        ))?;
-    }
-    Ok(ExitCode::from(code.unwrap_or(1)))
-}
-
-/// How a run that stopped goes on.
-fn next(args: &TrainArgs) -> String {
-    if args.no_checkpoint { "it cannot be resumed".into() } else { resume::command(&args.out) }
 }
 
 #[cfg(test)]
