@@ -123,15 +123,7 @@ impl fmt::Display for NotPrivateReport {
             }
             Sampler::Shuffled => writeln!(f, "batches   {steps} of {batch} of {samples} samples, shuffled")?,
         }
-        write!(
-            f,
-            "time      {} s on {} {}, {} {}",
-            self.seconds,
-            self.backend,
-            self.versions.backend,
-            self.training.workers,
-            if self.training.workers == 1 { "thread" } else { "threads" }
-        )
+        super::text::write_time(f, self.seconds, &self.versions, &self.backend, self.training.workers)
     }
 }
 

@@ -1,12 +1,24 @@
 //! The report in a few lines, for people.
 
-use super::{HeldOut, TrainReport, by_class};
+use super::{HeldOut, TrainReport, Versions, by_class};
 use damper_accounting::{Sampler, upward};
 use damper_train::CLIPPED_BY_BACKEND;
 use std::fmt;
 
 /// Written after the ε of a simulation.
 pub const SIMULATION: &str = "  SIMULATION: the seed is known, nothing of it is private";
+
+/// The line of a run's time.
+pub(super) fn write_time(
+    f: &mut fmt::Formatter<'_>,
+    seconds: f64,
+    versions: &Versions,
+    backend: &str,
+    workers: usize,
+) -> fmt::Result {
+    let threads = if workers == 1 { "thread" } else { "threads" };
+    write!(f, "time      {seconds} s on {backend} {}, {workers} {threads}", versions.backend)
+}
 
 /// The line of accuracy, loss and perplexity on the held-out samples.
 pub(super) fn held_out(
@@ -85,14 +97,6 @@ impl fmt::Display for TrainReport {
                 self.steps, self.privacy.events
             )?,
         }
-        write!(
-            f,
-            "time      {} s on {} {}, {} {}",
-            self.seconds,
-            self.backend,
-            self.versions.backend,
-            self.training.workers,
-            if self.training.workers == 1 { "thread" } else { "threads" }
-        )
+        write_time(f, self.seconds, &self.versions, &self.backend, self.training.workers)
     }
 }
