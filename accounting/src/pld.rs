@@ -712,7 +712,7 @@ mod tests {
         assert!(moments > 1.01 * settled(0.0));
     }
 
-    /// Where many losses add up, what a step costs is known before; and a rough answer is the first.
+    /// If many losses add up, the cost of a step is known in advance, and the first result is a rough one.
     #[test]
     fn one_grid_settles_what_is_known_before() {
         let few = [(event(1e-4, 0.5), 100), (event(1e-4, 0.6), 50)];

@@ -21,7 +21,7 @@ pub enum Kind {
 pub struct Flag {
     /// Its name, with `_`.
     pub name: &'static str,
-    /// What stands for its value in the help; empty for a switch. With a comma it sets the method's two settings that have it.
+    /// Placeholder of the value in the help; empty for a switch. With a comma, the flag sets both settings of the method that have it.
     pub value: &'static str,
     /// Its help: which methods read it, what it is, and their defaults.
     pub help: &'static str,

@@ -1,10 +1,10 @@
-//! The interface of optimizers, and what they share.
+//! The interface of optimizers, and their shared numerics.
 
 use crate::error::{CallError, ConfigError};
 pub(super) use crate::numerics::round::saturate;
 use crate::private::Released;
 
-/// What an optimizer's step begins with.
+/// Inputs of an optimizer's step.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Begin {
     /// The learning rate of this step.
@@ -15,7 +15,7 @@ pub struct Begin {
 
 /// An optimizer with memory `S`, the caller's.
 pub trait Optimizer<S: ?Sized>: Clone {
-    /// What one step's pieces share.
+    /// State that the segments of one step share.
     type Step: Copy;
 
     /// Fails unless the state fits `dim` parameters.
@@ -25,7 +25,7 @@ pub trait Optimizer<S: ?Sized>: Clone {
     /// A slice of the state has another length.
     fn check(&self, state: &S, dim: usize) -> Result<(), CallError>;
 
-    /// Whether the released gradient must be seen whole before parameters move.
+    /// Returns true if parameters move only after the whole released gradient was observed.
     fn needs_full_gradient(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! What an optimizer says of itself, so that it can be chosen by name or by its kind in a recording.
+//! Descriptions of optimizers, to choose one by name or by its kind in a recording.
 
 use super::base::Optimizer;
 use crate::described::{Description, Flag, Kind, Setting, Values};
@@ -38,7 +38,7 @@ pub trait Described: Sized {
 pub trait Builder<'a>: Values + Sized {
     /// A vector of the state.
     type Vector: Vector + 'a;
-    /// What is built.
+    /// The result of a build.
     type Built;
     /// Why nothing is built.
     type Error: From<ConfigError>;
@@ -114,7 +114,7 @@ const BETAS: Flag = Flag {
            the first moment]",
 };
 
-/// What keeps the root of the second moment from 0.
+/// Adam's ε: keeps the root of the second moment above 0.
 pub(super) const EPSILON: Flag = Flag {
     name: "adam_epsilon",
     value: "E",
