@@ -127,6 +127,12 @@ fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// Names of the trained parameters in the answer of `inspect --json`.
+fn trained_names(inspected: &serde_json::Value) -> Vec<&str> {
+    let all = inspected["parameters"].as_array().unwrap().iter();
+    all.filter(|one| one["trained"] == true).map(|one| one["name"].as_str().unwrap()).collect()
+}
+
 /// A folder of its own, and a path in it for a run's outputs.
 fn folder() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();

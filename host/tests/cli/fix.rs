@@ -1,6 +1,6 @@
 //! `damper fix`: what becomes of BatchNormalization, by what the models compute in tract.
 
-use super::{DIGITS, assert_refused, damper, folder, json, stderr, train};
+use super::{DIGITS, assert_refused, damper, folder, json, stderr, train, trained_names};
 use damper::graph::DType;
 use damper::onnx::pb::{GraphProto, ModelProto, OperatorSetIdProto};
 use damper::onnx::{self, Extent, make_attr_int, make_node, make_tensor_f32, make_value_info};
@@ -170,14 +170,11 @@ fn fix_makes_an_export_trainable() {
         let done = damper().args(["fix", &export, "-o", &fixed]).output().unwrap();
         assert!(done.status.success() && !stderr(&done).contains("still"), "{}", stderr(&done));
         let list = json(&damper().args(["inspect", &fixed, "--json"]).output().unwrap());
-        let names: Vec<&str> = list["parameters"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|one| one["trained"] == true)
-            .map(|one| one["name"].as_str().unwrap())
-            .collect();
-        assert_eq!(names, ["conv.weight", "conv.bias", "norm.weight", "norm.bias", "fc.weight", "fc.bias"], "{list}");
+        assert_eq!(
+            trained_names(&list),
+            ["conv.weight", "conv.bias", "norm.weight", "norm.bias", "fc.weight", "fc.bias"],
+            "{list}"
+        );
         assert!(train(&fixed, DIGITS, &out.with_extension(kind), &[]).output().unwrap().status.success());
     }
 }

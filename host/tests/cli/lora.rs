@@ -1,6 +1,6 @@
 //! `--lora`: adapters that are trained, merged on export, kept on request, and resumed.
 
-use super::{DIGITS, MLP, assert_refused, damper, folder, json, run, stderr};
+use super::{DIGITS, MLP, assert_refused, damper, folder, json, run, stderr, trained_names};
 use damper::onnx::pb::ModelProto;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -170,14 +170,7 @@ fn adapters_are_flags_as_all_others() {
     let found = json(&command.output().unwrap());
     assert_eq!((&found["run"], &found["training"]["tensors"]), (&json!("not private"), &json!(["fc1.weight"])));
     let seen = json(&run(&["inspect", MLP, "--lora", "2", "--lora-target", "fc1*", "--train", "fc2*", "--json"]));
-    let trained: Vec<&str> = seen["parameters"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|one| one["trained"] == true)
-        .map(|one| one["name"].as_str().unwrap())
-        .collect();
-    assert_eq!(trained, ["fc2.weight", "fc2.bias", "fc1.weight.lora_A", "fc1.weight.lora_B"]);
+    assert_eq!(trained_names(&seen), ["fc2.weight", "fc2.bias", "fc1.weight.lora_A", "fc1.weight.lora_B"]);
     assert_eq!(seen["trained"], 2 * (64 + 32) + 330);
     let derived = guard.path().join("grad.onnx");
     let made = run(&["derive", MLP, "--lora", "2", "--lora-target", "fc1*", "-o", derived.to_str().unwrap()]);

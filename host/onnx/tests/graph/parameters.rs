@@ -14,6 +14,11 @@ fn reason(model: &ModelProto, name: &str) -> (bool, String) {
     (found.trained, found.reason)
 }
 
+/// Options that give exactly these parameters.
+fn given(names: &[&str]) -> GraphOptions {
+    GraphOptions { parameter: names.iter().map(|name| name.to_string()).collect(), ..GraphOptions::default() }
+}
+
 fn options(train: &[&str], freeze: &[&str]) -> GraphOptions {
     let owned = |patterns: &[&str]| patterns.iter().map(|pattern| pattern.to_string()).collect();
     GraphOptions { train: owned(train), freeze: owned(freeze), ..GraphOptions::default() }
@@ -37,16 +42,21 @@ fn alias_of_merged_weight_is_own_parameter() {
     assert_eq!(reason(&model, "b"), (true, because.to_string()));
 }
 
-// Equal norms that an exporter merged without a trace are split again.
-#[test]
-fn untraced_merged_norms_are_split() {
-    let model = Sketch::new(17, &[N, 3])
+/// A scale of ones that two nodes read.
+fn shared_scale() -> ModelProto {
+    Sketch::new(17, &[N, 3])
         .tensor("ones", &[3], &[1.0; 3])
         .node("Tanh", &["x"], "u", &[])
         .node("Mul", &["u", "ones"], "first", &[])
         .node("Tanh", &["first"], "t", &[])
         .node("Mul", &["t", "ones"], "second", &[])
-        .returns(&["second"]);
+        .returns(&["second"])
+}
+
+// Equal norms that an exporter merged without a trace are split again.
+#[test]
+fn untraced_merged_norms_are_split() {
+    let model = shared_scale();
     let graph = graph(&model).unwrap();
     let names: Vec<&str> = graph.trained().map(|p| p.name.as_str()).collect();
     assert_eq!(names, ["ones", "ones::second"]);
@@ -581,10 +591,6 @@ fn nothing_to_train_has_its_reason() {
 #[test]
 fn given_parameters_are_taken_as_given() {
     let model = normalised().returns(&["h"]);
-    let given = |names: &[&str]| GraphOptions {
-        parameter: names.iter().map(|name| name.to_string()).collect(),
-        ..GraphOptions::default()
-    };
     // Also what only shifts an input, which the rule leaves out.
     assert_eq!(trained(&model, &given(&["mean", "layer.bias"])), ["mean", "layer.bias"]);
     assert!(Graph::from_model(&model, &given(&["mean"])).unwrap().warnings.is_empty());
@@ -597,17 +603,7 @@ fn given_parameters_are_taken_as_given() {
 #[test]
 fn given_parameters_keep_their_uses() {
     // By the rule a scale of ones that two nodes read is two parameters, and a transpose of an embedding is none.
-    let model = Sketch::new(17, &[N, 3])
-        .tensor("ones", &[3], &[1.0; 3])
-        .node("Tanh", &["x"], "u", &[])
-        .node("Mul", &["u", "ones"], "first", &[])
-        .node("Tanh", &["first"], "t", &[])
-        .node("Mul", &["t", "ones"], "second", &[])
-        .returns(&["second"]);
-    let given = |names: &[&str]| GraphOptions {
-        parameter: names.iter().map(|name| name.to_string()).collect(),
-        ..GraphOptions::default()
-    };
+    let model = shared_scale();
     assert_eq!(trained(&model, &given(&["ones"])), ["ones"]);
     let names = ["embedding.weight", "val_9"];
     assert_eq!(trained(&language_model("val_9"), &given(&names)), names);
