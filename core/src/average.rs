@@ -1,13 +1,21 @@
 //! The weighted mean of the parameters that steps left behind.
 //!
 //! ```text
-//! W ← W + w_t          θ̄ ← θ̄ + (w_t/W)·(θ_t − θ̄)
+//! W ← k_t·W + w_t          θ̄ ← θ̄ + (w_t/W)·(θ_t − θ̄)
 //! ```
 //!
-//! so `θ̄ = Σ w_t·θ_t / Σ w_t`. With `w_t = 1` it is the plain mean, with `w_t = η_t` that of ADP's theorem, whose bound is on a mean
-//! weighted by `1/b_{t+1}`. Training goes on from `θ_t`, never from `θ̄`.
+//! Without decay (`k_t = 1`), `θ̄ = Σ w_t·θ_t / Σ w_t`. Training goes on from `θ_t`, never from `θ̄`.
 //!
-//! Source: Wu, Wang, Cristali, Gu, Willett, "Adaptive Differentially Private Empirical Risk Minimization", theorem 4.2.
+//! | averaging | `w_t` | `k_t` |
+//! | --- | --- | --- |
+//! | plain mean | 1 | 1 |
+//! | weighted by the rate: ADP's theorem, whose bound is on a mean weighted by `1/b_{t+1}` | `η_t` | 1 |
+//! | exponential moving average, bias corrected as Adam's moments are: the first step counts as θ_1, not as a step from zero | 1 | `β` |
+//! | polynomial decay of power `p`, `w_t/W = (p+1)/(t+p)` at the t-th step, from 1: its weights grow as `t^p` | `p+1` | `(t−1)/(t−1+p)` |
+//!
+//! Sources: Wu, Wang, Cristali, Gu, Willett, "Adaptive Differentially Private Empirical Risk Minimization", theorem 4.2; De, Berrada,
+//! Hayes, Smith, Balle, "Unlocking High-Accuracy Differentially Private Image Classification through Scale", section 3 (exponential);
+//! Shamir, Zhang, "Stochastic Gradient Descent for Non-smooth Optimization", section 4 (polynomial).
 //!
 //! # Memory
 //!
@@ -15,7 +23,7 @@
 //!
 //! # Numerics
 //!
-//! `W` and `w_t/W` in f64; per coordinate `θ̄ ← S(θ̄ + S(F(w_t/W)·S(θ_t − θ̄)))`. The first parameters come out as they are.
+//! `W`, `k_t` and `w_t/W` in f64; per coordinate `θ̄ ← S(θ̄ + S(F(w_t/W)·S(θ_t − θ̄)))`. The first parameters come out as they are.
 //!
 //! # Privacy
 //!
@@ -43,13 +51,14 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Average<B> {
     ///
     /// # Errors
     ///
-    /// `params` has another length, or `weight` is not finite and above 0; nothing was added.
-    pub fn add(&mut self, params: &[f32], weight: f64) -> Result<(), CallError> {
+    /// `params` has another length, or the weight is not finite and above 0, or what earlier steps keep is not from 0 to 1; nothing was
+    /// added.
+    pub fn add(&mut self, params: &[f32], Weight { weight, keep }: Weight) -> Result<(), CallError> {
         check_len("the parameters", self.mean.as_ref().len(), params.len())?;
-        if !(weight.is_finite() && weight > 0.0) {
+        if !(weight.is_finite() && weight > 0.0 && (0.0..=1.0).contains(&keep)) {
             return Err(CallError::Order("a weight that is not finite and above 0"));
         }
-        let total = self.weight + weight;
+        let total = keep * self.weight + weight;
         let share = (weight / total) as f32;
         self.weight = total;
         for (mean, param) in self.mean.as_mut().iter_mut().zip(params) {
@@ -73,13 +82,32 @@ impl<B: AsMut<[f32]>> SaveState for Average<B> {
     }
 }
 
-/// When averaging begins, and how steps are weighted.
+/// How much the parameters of a step count.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Averaging {
-    /// The part of the steps before it, from 0 to below 1.
-    start: f64,
-    /// True if the weight of a step is its learning rate.
-    by_rate: bool,
+pub struct Weight {
+    /// The weight of the step, above 0.
+    pub weight: f64,
+    /// What the weights of all earlier steps are multiplied by, from 0 to 1.
+    pub keep: f64,
+}
+
+/// How steps are weighted.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Averaging(Kind);
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Kind {
+    /// The steps behind the first `start` of all, by their learning rates or equally.
+    Mean {
+        start: f64,
+        by_rate: bool,
+    },
+    Exponential {
+        decay: f64,
+    },
+    Polynomial {
+        power: f64,
+    },
 }
 
 impl Averaging {
@@ -90,32 +118,78 @@ impl Averaging {
     /// `start` must be from 0 to below 1.
     pub fn new(start: f64) -> Result<Self, ConfigError> {
         if (0.0..1.0).contains(&start) {
-            Ok(Self { start, by_rate: false })
+            Ok(Self(Kind::Mean { start, by_rate: false }))
         } else {
             Err(ConfigError::new("start of averaging", "from 0 to below 1"))
         }
     }
 
-    /// The same with each step weighted by its learning rate.
+    /// The same with each step weighted by its learning rate. Other averages stay as they are.
     #[must_use]
     pub fn by_learning_rate(self) -> Self {
-        Self { by_rate: true, ..self }
+        match self.0 {
+            Kind::Mean { start, .. } => Self(Kind::Mean { start, by_rate: true }),
+            _ => self,
+        }
     }
 
-    /// The weight of step `step` of `steps` at this learning rate; none before averaging begins, and none at a rate of 0 that it
-    /// would be. The last step is always among those that are averaged.
+    /// An exponential moving average: each step multiplies the weights of earlier ones by `decay`, so about the last
+    /// `1/(1 − decay)` steps count.
+    ///
+    /// # Errors
+    ///
+    /// `decay` must be above 0 and below 1.
+    pub fn exponential(decay: f64) -> Result<Self, ConfigError> {
+        if decay > 0.0 && decay < 1.0 {
+            Ok(Self(Kind::Exponential { decay }))
+        } else {
+            Err(ConfigError::new("decay of averaging", "above 0 and below 1"))
+        }
+    }
+
+    /// Weights that grow with the `power` of the step, so about the last `1/(power + 1)` of the steps count, at any time.
+    ///
+    /// # Errors
+    ///
+    /// `power` must be from 0 to 1000.
+    pub fn polynomial(power: f64) -> Result<Self, ConfigError> {
+        if (0.0..=1000.0).contains(&power) {
+            Ok(Self(Kind::Polynomial { power }))
+        } else {
+            Err(ConfigError::new("power of averaging", "from 0 to 1000"))
+        }
+    }
+
+    /// The weight of step `step` (from 0) of `steps` at this learning rate; none before averaging begins, and none at a rate of 0
+    /// that it would be. The last step is always among those that are averaged.
     #[must_use]
-    pub fn weight(&self, step: u32, steps: u32, learning_rate: f64) -> Option<f64> {
-        let counts = f64::from(step) >= self.start * f64::from(steps) || step >= steps.saturating_sub(1);
-        let weight = if self.by_rate { learning_rate } else { 1.0 };
-        (counts && weight > 0.0).then_some(weight)
+    pub fn weight(&self, step: u32, steps: u32, learning_rate: f64) -> Option<Weight> {
+        match self.0 {
+            Kind::Mean { start, by_rate } => {
+                let counts = f64::from(step) >= start * f64::from(steps) || step >= steps.saturating_sub(1);
+                let weight = if by_rate { learning_rate } else { 1.0 };
+                (counts && weight > 0.0).then_some(Weight { weight, keep: 1.0 })
+            }
+            Kind::Exponential { decay } => Some(Weight { weight: 1.0, keep: decay }),
+            Kind::Polynomial { power } => {
+                let before = f64::from(step);
+                let keep = if before > 0.0 { before / (before + power) } else { 0.0 };
+                Some(Weight { weight: power + 1.0, keep })
+            }
+        }
     }
 }
 
 impl core::fmt::Display for Averaging {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let weight = if self.by_rate { ", weighted by the learning rate," } else { "" };
-        write!(f, "the mean{weight} over the steps behind the first {} of all", self.start)
+        match self.0 {
+            Kind::Mean { start, by_rate } => {
+                let weight = if by_rate { ", weighted by the learning rate," } else { "" };
+                write!(f, "the mean{weight} over the steps behind the first {start} of all")
+            }
+            Kind::Exponential { decay } => write!(f, "the exponential moving average with decay {decay}"),
+            Kind::Polynomial { power } => write!(f, "the mean weighted by the power {power} of the step"),
+        }
     }
 }
 
@@ -123,6 +197,10 @@ impl core::fmt::Display for Averaging {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn plain(weight: f64) -> Weight {
+        Weight { weight, keep: 1.0 }
+    }
 
     extern crate std;
     use std::vec::Vec;
@@ -135,7 +213,7 @@ mod tests {
             let mut average = Average::new([f32::NAN; 2]);
             prop_assert!(average.mean().is_none());
             for (params, weight) in &steps {
-                average.add(params, *weight).unwrap();
+                average.add(params, plain(*weight)).unwrap();
             }
             let total: f64 = steps.iter().map(|(_, weight)| weight).sum();
             for i in 0..2 {
@@ -151,7 +229,7 @@ mod tests {
             let mut average = Average::new([0f32]);
             for (param, weight) in steps {
                 let param = if param.is_finite() { param } else { f32::MIN };
-                average.add(&[param], weight).unwrap();
+                average.add(&[param], plain(weight)).unwrap();
                 prop_assert!(average.mean().unwrap()[0].is_finite());
             }
         }
@@ -161,7 +239,7 @@ mod tests {
     fn mean_of_one_is_itself_bit_for_bit() {
         let params = [1.5f32, -0.0, 3e-40, f32::MAX, 0.1];
         let mut average = Average::new([0f32; 5]);
-        average.add(&params, 0.3).unwrap();
+        average.add(&params, plain(0.3)).unwrap();
         let bits = |values: &[f32]| values.iter().map(|x| (x + 0.0).to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(average.mean().unwrap()), bits(&params));
     }
@@ -169,9 +247,12 @@ mod tests {
     #[test]
     fn mean_refuses_lengths_and_weights() {
         let mut average = Average::new([0f32; 2]);
-        assert!(average.add(&[1.0], 1.0).is_err());
+        assert!(average.add(&[1.0], plain(1.0)).is_err());
         for weight in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert!(average.add(&[1.0; 2], weight).is_err());
+            assert!(average.add(&[1.0; 2], plain(weight)).is_err());
+        }
+        for keep in [-0.1, 1.1, f64::NAN] {
+            assert!(average.add(&[1.0; 2], Weight { weight: 1.0, keep }).is_err());
         }
         assert!(average.mean().is_none());
     }
@@ -180,11 +261,56 @@ mod tests {
     fn averaging_begins_where_declared() {
         let half = Averaging::new(0.5).unwrap();
         let weights: Vec<_> = (0..5).map(|step| half.weight(step, 5, 0.25)).collect();
-        assert_eq!(weights, [None, None, None, Some(1.0), Some(1.0)]);
-        assert_eq!(half.by_learning_rate().weight(4, 5, 0.25), Some(0.25));
+        assert_eq!(weights, [None, None, None, Some(plain(1.0)), Some(plain(1.0))]);
+        assert_eq!(half.by_learning_rate().weight(4, 5, 0.25), Some(plain(0.25)));
         assert_eq!(half.by_learning_rate().weight(4, 5, 0.0), None);
         let late = Averaging::new(0.999).unwrap();
-        assert_eq!((late.weight(2, 4, 1.0), late.weight(3, 4, 1.0)), (None, Some(1.0)));
+        assert_eq!((late.weight(2, 4, 1.0), late.weight(3, 4, 1.0)), (None, Some(plain(1.0))));
         assert!([-0.1, 1.0, f64::NAN].iter().all(|start| Averaging::new(*start).is_err()));
+    }
+
+    /// The mean of 0, 1, 2, … in the order of steps, by this averaging.
+    fn of_counting(averaging: Averaging, steps: u32) -> f64 {
+        let mut average = Average::new([0f32]);
+        for step in 0..steps {
+            average.add(&[step as f32], averaging.weight(step, steps, 0.1).unwrap()).unwrap();
+        }
+        f64::from(average.mean().unwrap()[0])
+    }
+
+    #[test]
+    fn exponential_follows_its_definition() {
+        for (decay, steps) in [(0.9, 1), (0.9, 2), (0.5, 7), (0.999, 40)] {
+            let averaging = Averaging::exponential(decay).unwrap();
+            // The textbook's recursion from zero, and its bias correction.
+            let (mut moment, mut power) = (0.0, 1.0);
+            for step in 0..steps {
+                moment = decay * moment + (1.0 - decay) * f64::from(step);
+                power *= decay;
+            }
+            let expected = moment / (1.0 - power);
+            assert!((of_counting(averaging, steps) - expected).abs() < 1e-5, "{decay} {steps}");
+        }
+        assert!([0.0, 1.0, -0.1, f64::NAN].iter().all(|decay| Averaging::exponential(*decay).is_err()));
+    }
+
+    #[test]
+    fn polynomial_follows_its_definition() {
+        for (power, steps) in [(0.0, 5), (1.0, 1), (3.0, 9), (8.0, 60)] {
+            let averaging = Averaging::polynomial(power).unwrap();
+            let mut expected = 0.0;
+            for t in 1..=steps {
+                let share = (power + 1.0) / (f64::from(t) + power);
+                expected = (1.0 - share) * expected + share * f64::from(t - 1);
+            }
+            assert!((of_counting(averaging, steps) - expected).abs() < 1e-4, "{power} {steps}");
+        }
+        assert!([-0.1, 1001.0, f64::NAN].iter().all(|power| Averaging::polynomial(*power).is_err()));
+    }
+
+    #[test]
+    fn long_moving_averages_stay_finite() {
+        let averaging = Averaging::exponential(1e-3).unwrap();
+        assert!((of_counting(averaging, 20_000) - 19_999.0).abs() < 0.01);
     }
 }

@@ -7,6 +7,7 @@
 
 mod aggregate;
 mod audit;
+mod augment;
 mod budget;
 mod calibrate;
 mod caller;

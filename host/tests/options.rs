@@ -7,7 +7,7 @@ mod digits;
 #[expect(dead_code, reason = "one backend is enough")]
 mod models;
 
-use damper::data::Numbers;
+use damper::data::{Augment, Motion, Numbers};
 use damper::filter::Coefficients;
 use damper::runtime::Choice;
 use damper::train::{
@@ -129,6 +129,79 @@ fn average_is_of_released_parameters() {
     assert_eq!(params(average(Averaging::new(0.99).unwrap())), iterates[3]);
     let fewer = trained(average(Averaging::new(0.5).unwrap())).0;
     assert_eq!(fewer.epsilon, trained(steps(4)).0.epsilon, "post-processing costs nothing");
+}
+
+/// Training goes on from the last parameters, whatever their mean is, and the held-out figures of both are told.
+#[test]
+fn average_is_told_beside_the_last_iterate() {
+    let (_, plain) = trained(with(|_| {}));
+    assert_eq!(plain.last_iterate, None);
+    let last = plain.evaluations.last().unwrap();
+    let averages = [Averaging::new(0.5), Averaging::exponential(0.9), Averaging::polynomial(8.0)].map(Result::unwrap);
+    let mut seen = vec![plain.params];
+    for averaging in averages {
+        let (_, outcome) = trained(with(|config| config.average = Some(averaging)));
+        let found = outcome.last_iterate.unwrap();
+        assert_eq!((found.loss, found.accuracy), (last.loss, last.accuracy), "{averaging}");
+        assert_ne!(outcome.evaluations.last().unwrap().loss, last.loss, "{averaging}");
+        assert!(!seen.contains(&outcome.params), "{averaging}");
+        seen.push(outcome.params);
+    }
+}
+
+/// Three steps of a run with views of each picture, and how the samples are spread.
+fn augmented(views: u32, motion: Motion, flip: bool) -> TrainConfig {
+    let views = NonZeroU32::new(views).unwrap();
+    with(|config| {
+        config.epochs = 0.2;
+        config.augment = Some(Augment { views, motion, flip });
+    })
+}
+
+fn trained_cnn(config: TrainConfig, edit: impl FnOnce(&mut Run)) -> (Run, Vec<f32>) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = train::prepare(&source("digits-cnn.onnx"), config).unwrap();
+    edit(&mut run);
+    let params = train::run(&run, folder.path(), &mut Unwatched).unwrap().params;
+    (run, params)
+}
+
+/// Every view has its own random words, which follow from the sample: not from its row, its worker or the samples beside it.
+#[test]
+fn views_follow_from_the_sample() {
+    let params = |config| trained_cnn(config, |_| ()).1;
+    let config = augmented(3, Motion::Crop(2), true);
+    let spread = TrainConfig { workers: NonZeroUsize::new(1), physical_batch: NonZeroUsize::new(5), ..config.clone() };
+    let found = params(config.clone());
+    assert_eq!(found, params(spread));
+    for other in [
+        augmented(2, Motion::Crop(2), true),
+        augmented(3, Motion::Shift(2), true),
+        augmented(3, Motion::Crop(2), false),
+    ] {
+        assert_ne!(found, params(other));
+    }
+    let plain = TrainConfig { augment: None, ..config.clone() };
+    let price = |config| trained_cnn(config, |_| ()).0.epsilon;
+    assert_eq!(price(config), price(plain), "views cost nothing");
+}
+
+/// Pictures of one colour look the same from everywhere, and the mean of four equal gradients is each of them, bit for bit.
+#[test]
+fn views_are_mixed_before_the_clip() {
+    let one_colour = |run: &mut Run| {
+        for index in 0..run.data.train.len() {
+            let mut sample = run.data.train.sample(index);
+            if let Numbers::F32(pixels) = &mut sample.features[0] {
+                let colour = pixels[27];
+                pixels.fill(colour);
+            }
+            run.data.train.replace(index, &sample);
+        }
+    };
+    let config = augmented(4, Motion::Crop(3), true);
+    let plain = TrainConfig { augment: None, ..config.clone() };
+    assert_eq!(trained_cnn(config, one_colour).1, trained_cnn(plain, one_colour).1);
 }
 
 /// Samples without a number in their gradient raise the percentile, where they are counted.

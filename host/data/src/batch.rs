@@ -6,6 +6,7 @@
 //! every chunk has the one shape that the runtime was loaded for. An empty draw has no chunk: nothing is run, and the
 //! step goes on with a sum of zero.
 
+use super::augment::{Augment, Picture, View};
 use super::{DataError, Labels, Numbers, Split};
 use damper_onnx::TensorRef;
 use std::num::NonZeroUsize;
@@ -33,6 +34,8 @@ pub struct Batch {
     weights: Vec<f32>,
     /// Bytes of a sample as they are read from a file.
     bytes: Vec<u8>,
+    /// A sample's picture before it is moved.
+    unmoved: Vec<f32>,
 }
 
 /// The labels of a physical batch.
@@ -70,6 +73,7 @@ impl Batch {
             },
             weights: vec![0.0; rows],
             bytes: Vec::new(),
+            unmoved: Vec::new(),
         }
     }
 
@@ -122,6 +126,19 @@ impl Batch {
             *weight = if counts { 1.0 } else { 0.0 };
         }
         Ok(())
+    }
+
+    /// Moves the pictures of the first rows, one view a row. The other rows stay as [`Batch::fill`] has left them.
+    pub fn augment(&mut self, split: &Split, augment: &Augment, views: impl Iterator<Item = View> + Clone) {
+        for (values, features) in self.features.iter_mut().zip(&split.features) {
+            let (Numbers::F32(values), Some(picture)) = (values, Picture::of(&features.shape)) else { continue };
+            let width = values.len() / self.rows;
+            for (row, view) in values.chunks_exact_mut(width).zip(views.clone()) {
+                self.unmoved.clear();
+                self.unmoved.extend_from_slice(row);
+                picture.write(augment.motion, view, &self.unmoved, row);
+            }
+        }
     }
 
     /// The rows R.

@@ -17,6 +17,7 @@
 
 mod array;
 mod assemble;
+mod augment;
 mod batch;
 mod cifar;
 mod columns;
@@ -45,6 +46,7 @@ mod stored;
 mod text;
 mod values;
 
+pub use augment::{Augment, Motion, View};
 pub use batch::{Batch, BatchLabels, Chunk, chunks};
 pub use dataset::{Dataset, Features, Labels, Numbers, Split};
 pub use edit::Sample;

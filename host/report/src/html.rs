@@ -6,6 +6,7 @@ use super::plot::{Plot, Scale};
 use super::{Audit, HeldOut, LoraReport, OptimizerReport, Statement, by_class};
 use crate::page;
 use damper_accounting::{Sampler, upward};
+use damper_train::LastIterate;
 use damper_train::audit::CANARY;
 use serde_json::Value;
 use std::fmt::Write;
@@ -250,6 +251,7 @@ fn mechanism(out: &mut String, statement: &Statement) {
             ("method", method.name.clone()),
             ("filter of released gradients", method.filter.clone()),
             ("gradients of a sample at a step", method.gradients_per_sample.to_string()),
+            ("random views of each sample", record.training.augment.clone().unwrap_or_default()),
             ("optimizer", optimizer(&record.training.optimizer)),
             ("learning rate", method.learning_rate.clone()),
             ("low-rank adapters", record.training.lora.as_ref().map_or(String::new(), lora)),
@@ -398,6 +400,13 @@ pub(super) fn held_out(
             ("accuracy", accuracy.map_or(String::new(), |accuracy| format!("{:.2} %", 100.0 * accuracy))),
             ("loss", loss.map_or(String::new(), |loss| format!("{loss:.4}"))),
             ("perplexity", perplexity.map_or(String::new(), |perplexity| format!("{perplexity:.2}"))),
+            (
+                "without averaging",
+                held_out.last_iterate.map_or(String::new(), |LastIterate { loss, accuracy }| {
+                    let accuracy = accuracy.map_or(String::new(), |accuracy| format!("{:.2} %, ", 100.0 * accuracy));
+                    format!("{accuracy}loss {loss:.4}: the last parameters, which are not written")
+                }),
+            ),
             ("held-out samples", format!("{}, averaged over {}", grouped(held_out.samples as u64), held_out.counted)),
             ("their secrecy", held_out.public.to_string()),
             (

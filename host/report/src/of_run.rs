@@ -126,6 +126,7 @@ pub(super) fn held_out(run: &Run, outcome: &Outcome) -> Option<HeldOut> {
         metrics: metrics.name().into(),
         noise,
         by_class: outcome.class_metrics.clone(),
+        last_iterate: outcome.last_iterate,
         by_class_missing: match (metrics, &run.derive.loss) {
             _ if outcome.class_metrics.is_some() => None,
             (TestMetrics::Private { .. }, _) => {
@@ -297,6 +298,7 @@ pub(super) fn training(run: &Run, outcome: &Outcome) -> Training {
         epochs: run.config.epochs,
         loss: loss_name(&run.derive.loss),
         reduction: reduction_name(&run.derive).map(Into::into),
+        augment: run.config.augment.map(|augment| augment.to_string()),
         label_weights: label_weights_text(&run.derive.label_weights),
         output: run.derive.output.clone().unwrap_or_default(),
         init_seed: run.init_seed,

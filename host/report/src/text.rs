@@ -2,7 +2,7 @@
 
 use super::{HeldOut, TrainReport, Versions, by_class};
 use damper_accounting::{Sampler, upward};
-use damper_train::CLIPPED_BY_BACKEND;
+use damper_train::{CLIPPED_BY_BACKEND, LastIterate};
 use std::fmt;
 
 /// Written after the ε of a simulation.
@@ -45,6 +45,15 @@ pub(super) fn held_out(
         }
         (None, Some(loss)) => writeln!(f, "loss      {loss:.6}  (on {samples} held-out samples; {secrecy})"),
         _ => writeln!(f, "accuracy  not measured (`test_metrics` {})", held_out.metrics),
+    }?;
+    match held_out.last_iterate {
+        Some(LastIterate { loss, accuracy: Some(accuracy) }) => {
+            writeln!(f, "last      {:.2} %  (loss {loss:.4}; without averaging, not written)", 100.0 * accuracy)
+        }
+        Some(LastIterate { loss, accuracy: None }) => {
+            writeln!(f, "last      {loss:.6}  (loss without averaging, not written)")
+        }
+        None => Ok(()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::method::{GaLoreReport, LoraReport, MethodReport, NormStepReport, OptimizerReport};
 use damper_accounting::{Accountant, Sampler, Truncation};
-use damper_train::{ClassMetrics, EXACT, files};
+use damper_train::{ClassMetrics, EXACT, LastIterate, files};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -186,6 +186,9 @@ pub struct Training {
     pub lr: f64,
     /// Passes over the data that were asked for.
     pub epochs: f64,
+    /// The random views of each sample's pictures, as `8:crop4,flip`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub augment: Option<String>,
     /// The loss.
     pub loss: String,
     /// `mean` or `sum` over a sample's tokens or elements; none where the model computes its loss.
@@ -226,7 +229,10 @@ pub struct HeldOut {
     /// Figures by class at the end of the run, exact functions of these samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_class: Option<ClassMetrics>,
-    /// Why there are none.
+    /// Exact figures of the last parameters, where a mean of parameters is what is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_iterate: Option<LastIterate>,
+    /// Why there are none by class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_class_missing: Option<Cow<'static, str>>,
 }

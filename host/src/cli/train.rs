@@ -1,5 +1,6 @@
 //! `damper train`: from a model, a data set and a budget to a folder with a private model and its report.
 
+use super::augment::augment;
 use super::charge::Charge;
 use super::data::{DataArgs, TestMetricsArg};
 use super::epsilon::accountant;
@@ -16,6 +17,7 @@ use super::{Failure, FailureKind, number32, warn};
 use clap::{Args, ValueEnum};
 use damper_accounting::{Accountant, Sampler};
 use damper_core::average::Averaging;
+use damper_data::Augment;
 use damper_grad::Readout;
 use damper_report::{OutputFolder, is_finished};
 use damper_runtime::Choice;
@@ -212,9 +214,14 @@ struct TrainingArgs {
     /// Passes over the data: there are epochs * samples / batch size steps
     #[arg(long, value_name = "N")]
     epochs: f64,
-    /// Evaluates and writes the mean of the parameters after each step behind the first START of all, from 0 to below 1, instead
-    /// of the last; with `,lr` each step weighs as much as its learning rate
-    #[arg(long, value_name = "START[,lr]", allow_hyphen_values = true, value_parser = averaging)]
+    /// Takes the mean gradient over K random views of each picture and clips that: cropPIXELS moves a picture and mirrors what was lost,
+    /// shiftPIXELS repeats the edge, flip mirrors half of the views. Costs K times the computing, and no privacy
+    #[arg(long, value_name = "K:crop4,flip", value_parser = augment)]
+    augment: Option<Augment>,
+    /// Evaluates and writes a mean of the parameters after each step instead of the last ones, and costs no privacy. START: over the
+    /// steps behind the first START of all, from 0 to below 1; with `,lr` each step weighs as much as its learning rate. ema:DECAY: an
+    /// exponential moving average, as ema:0.99. poly:POWER: weights that grow with the power of the step, as poly:8
+    #[arg(long, value_name = "START[,lr]|ema:DECAY|poly:POWER", allow_hyphen_values = true, value_parser = averaging)]
     average: Option<Averaging>,
     /// Evaluates on the held-out samples every so many epochs, beside the end
     #[arg(long, value_name = "EPOCHS")]
@@ -285,14 +292,21 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 fn averaging(text: &str) -> Result<Averaging, String> {
-    let (start, weight) = text.split_once(',').map_or((text, ""), |(start, weight)| (start, weight.trim()));
-    let start = start.trim().parse().map_err(|_| "give START, a number from 0 to below 1")?;
-    let averaging = Averaging::new(start).map_err(|error| error.to_string())?;
-    match weight {
-        "" => Ok(averaging),
-        "lr" => Ok(averaging.by_learning_rate()),
-        _ => Err("give START or START,lr".into()),
-    }
+    let number = |text: &str, what| text.trim().parse().map_err(|_| format!("give {what}"));
+    let built = if let Some(decay) = text.strip_prefix("ema:") {
+        Averaging::exponential(number(decay, "ema:DECAY, a number above 0 and below 1")?)
+    } else if let Some(power) = text.strip_prefix("poly:") {
+        Averaging::polynomial(number(power, "poly:POWER, a number from 0 to 1000")?)
+    } else {
+        let (start, weight) = text.split_once(',').map_or((text, None), |(start, weight)| (start, Some(weight.trim())));
+        let built = Averaging::new(number(start, "START, a number from 0 to below 1, or ema:DECAY, or poly:POWER")?);
+        match weight {
+            None => built,
+            Some("lr") => built.map(Averaging::by_learning_rate),
+            Some(_) => return Err("give START or START,lr".into()),
+        }
+    };
+    built.map_err(|error| error.to_string())
 }
 
 impl TrainArgs {
@@ -349,6 +363,7 @@ impl TrainArgs {
             physical_batch: self.machine.physical_batch,
             memory: self.machine.memory,
             workers: self.machine.workers,
+            augment: self.training.augment,
             average: self.training.average,
             evaluate_every: self.training.eval_every,
             stop_early: self.training.stop_early,

@@ -93,7 +93,7 @@ fn bits_do_not_depend_on_workers() {
 /// Flags that the papers have beside their methods' defaults, with a word of the report each.
 #[test]
 fn options_of_papers_train_and_are_reported() {
-    let cases: [(&[&str], &str, &str); 9] = [
+    let cases: [(&[&str], &str, &str); 11] = [
         (&["--method", "doppler", "--adaptive-fir", "3,0.8"], "/method/filter", "3 past gradients"),
         (&["--method", "doppler", "--no-bias-correction"], "/method/filter", "without bias correction"),
         (&["--method", "dp-pmlf", "--no-bias-correction"], "/method/filter", "without bias correction"),
@@ -107,6 +107,8 @@ fn options_of_papers_train_and_are_reported() {
         ),
         (&["--adagrad-norm", "20,1e-5", "--norm-weight", "512,22"], "/training/adagrad_norm/weight", "512"),
         (&["--average", "0.5,lr"], "/privacy/released_model", "weighted by the learning rate"),
+        (&["--average", "ema:0.9"], "/privacy/released_model", "exponential moving average with decay 0.9 of released"),
+        (&["--average", "poly:8"], "/privacy/released_model", "weighted by the power 8 of the step"),
     ];
     for (flags, place, words) in cases {
         let report = report(flags);

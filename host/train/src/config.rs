@@ -4,6 +4,7 @@ use crate::choice::OptimizerChoice;
 use crate::method::Method;
 use damper_accounting::{Accountant, RunKind, Sampler};
 use damper_core::average::Averaging;
+use damper_data::Augment;
 use damper_grad::Readout;
 use damper_runtime::Choice;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -58,6 +59,8 @@ pub struct TrainConfig {
     pub memory: u64,
     /// Threads, each with a one-thread session; as many as there are processors if not given.
     pub workers: Option<NonZeroUsize>,
+    /// Random views of each sample's pictures, of whose gradients the mean is clipped.
+    pub augment: Option<Augment>,
     /// The parameters that are evaluated and written: their mean after these steps, or those after the last.
     pub average: Option<Averaging>,
     /// Evaluates on the held-out split every so many epochs, beside the end.
@@ -94,6 +97,7 @@ impl TrainConfig {
             physical_batch: None,
             memory: 2 << 30,
             workers: None,
+            augment: None,
             average: None,
             evaluate_every: None,
             stop_early: None,

@@ -63,7 +63,7 @@ impl From<ConfigError> for TrainError {
             "grid bits" => "grid_bits",
             "AdaGrad-norm's b_0^2" | "AdaGrad-norm's floor" => "norm_step",
             "AdaGrad-norm's weight" => "norm_weight",
-            "start of averaging" => "average",
+            "start of averaging" | "decay of averaging" | "power of averaging" => "average",
             "lags of the adaptive filter" | "memory of the adaptive filter" | "floor of the adaptive filter" => {
                 "adaptive_fir"
             }

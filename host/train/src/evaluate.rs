@@ -2,6 +2,7 @@
 
 use super::Run;
 use super::class_metrics::{ClassMetrics, MOST_CLASSES, Tally};
+use super::outcome::LastIterate;
 use super::prepare::class_axis;
 use super::prune::keep_outputs;
 use super::worker::Layout;
@@ -119,6 +120,21 @@ impl Evaluator {
         })?;
         let accuracy = (answers > 0).then(|| right as f64 / answers as f64);
         Ok((loss / losses.max(1.0), accuracy))
+    }
+
+    /// Figures of the last parameters, where `mean` is what is evaluated; none without one, or if their loss is not a number.
+    pub(crate) fn last_iterate(
+        &mut self,
+        split: &Split,
+        layout: &Layout,
+        params: &[f32],
+        mean: Option<&[f32]>,
+    ) -> Result<Option<LastIterate>, BackendError> {
+        if mean.is_none() {
+            return Ok(None);
+        }
+        let (loss, accuracy) = self.evaluate(split, layout, params)?;
+        Ok(loss.is_finite().then_some(LastIterate { loss, accuracy }))
     }
 
     /// Figures by class; none if the loss has no classes, or too many.

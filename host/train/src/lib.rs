@@ -59,7 +59,7 @@ pub use error::TrainError;
 pub use galore::{Form, LowRank, forms};
 pub use held_out::PrivateMetrics;
 pub use method::Method;
-pub use outcome::{Evaluation, Outcome, Progress, Resumed, StepReport};
+pub use outcome::{Evaluation, LastIterate, Outcome, Progress, Resumed, StepReport};
 pub use prepare::{Read, Source, plan, prepare, read};
 pub(crate) use prepare::{on_data, on_network};
 pub use price::tuning_rate;

@@ -3,6 +3,7 @@
 use crate::class_metrics::ClassMetrics;
 use crate::rehearsal::Independence;
 use damper_accounting::Recorded;
+use serde::{Deserialize, Serialize};
 
 /// The outcome of training: all of it released or public.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct Outcome {
     pub evaluations: Vec<Evaluation>,
     /// Figures by class on the held-out split at the end; none if they are not released, the run was stopped, or the loss has no classes.
     pub class_metrics: Option<ClassMetrics>,
+    /// Exact held-out figures of the last parameters at the end of the run, where a mean of parameters is what is evaluated and written.
+    pub last_iterate: Option<LastIterate>,
     /// Whether a sample's gradient was its own, in a test before the run.
     pub independence: Independence,
     /// True if the recording that was asked for holds the run.
@@ -37,6 +40,15 @@ pub struct Outcome {
     pub workers: usize,
     /// The clip of a next step: a constant, or learned from released counts.
     pub clip: f32,
+}
+
+/// Held-out figures of the parameters after the last step.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct LastIterate {
+    /// Mean loss.
+    pub loss: f64,
+    /// Share of right answers, where the loss has classes.
+    pub accuracy: Option<f64>,
 }
 
 /// Figures on the held-out split.

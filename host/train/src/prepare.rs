@@ -153,6 +153,9 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
             galore.rank
         ));
     }
+    if let Some(augment) = &config.augment {
+        augment.check(&data.train)?;
+    }
     if let (Some(patience), None) = (config.stop_early, &data.test) {
         let problem = "the data has no held-out samples to evaluate on; add `test`, or leave it out";
         return Err(SettingError::new("stop_early", patience, problem).into());
@@ -391,6 +394,9 @@ fn check_settings(source: &Source, config: &TrainConfig) -> Result<(), TrainErro
         let problem =
             "`noise_schedule` clt is shaped by its own multiplier; use `epsilon`, or `noise_schedule` matched:0.5";
         return refuse("equation_6", &"", problem);
+    }
+    if let (Some(augment), Readout::ClippedSum) = (&config.augment, config.readout) {
+        return refuse("augment", augment, "a sample's views are mixed before the clip; use `readout` per-sample");
     }
     if config.batch_size == 0 {
         return refuse("batch_size", &0, "must be at least 1");

@@ -7,7 +7,8 @@ use super::rehearsal::self_test;
 use super::sampler::BatchSampler;
 use super::watched::{WatchedThreshold, WatchedThresholdState};
 use super::worker::{
-    Accumulate, ClippedSums, GradientObserver, Layout, OUTPUTS, Opened, PerSampleGradients, Point, SUMS, Step,
+    Accumulate, ClippedSums, GradientObserver, GradsAt, Layout, OUTPUTS, Opened, PerSampleGradients, Point, SUMS, Step,
+    Views,
 };
 use super::{Noise, Run, TrainError};
 use damper_core::clip::Layer;
@@ -176,7 +177,8 @@ impl Draw {
         BatchSampler::new(run, split.len() as u32 + others).draw(generator, opened.number(), &mut self.samples);
     }
 
-    /// The gradients of the samples drawn from `split` are taken, clipped and summed by the workers.
+    /// The gradients of the samples drawn from `split` are taken, clipped and summed by the workers. The generator draws their views.
+    #[allow(clippy::too_many_arguments)] // Each is a thing of its own.
     pub(crate) fn accumulate<M: Mechanism, O, OS>(
         &mut self,
         run: &Run,
@@ -184,6 +186,7 @@ impl Draw {
         split: &Split,
         workers: &mut impl Accumulate<M>,
         params: &[f32],
+        generator: &ChaCha20,
         grad_observer: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError>
     where
@@ -209,7 +212,8 @@ impl Draw {
                 () => {}
             }
         }
-        workers.accumulate(opened, split, &all, &self.points, grad_observer)
+        let views = Views::new(run.config.augment, generator, opened.number());
+        workers.accumulate(opened, split, &all, GradsAt { points: &self.points, views }, grad_observer)
     }
 
     /// Where the last step took gradients.

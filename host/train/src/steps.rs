@@ -321,15 +321,19 @@ where
     if let Some(recording) = written.recording.filter(|_| !stopped) {
         recording.finish()?;
     }
+    let mut last_iterate = None;
+    let mut class_metrics = None;
+    if let Some((evaluator, split)) = &mut evaluator
+        && !stopped
+        && config.test_metrics == TestMetrics::Exact
+    {
+        last_iterate = evaluator.last_iterate(split, &layout, &params, average.mean())?;
+        class_metrics = evaluator.class_metrics(split, &layout, average.mean().unwrap_or(&params))?;
+    }
     let params = average.mean().map_or_else(|| params.clone(), <[f32]>::to_vec);
-    let class_metrics = match &mut evaluator {
-        Some((evaluator, split)) if !stopped && config.test_metrics == TestMetrics::Exact => {
-            evaluator.class_metrics(split, &layout, &params)?
-        }
-        _ => None,
-    };
     Ok(Outcome {
         class_metrics,
+        last_iterate,
         params,
         steps: if ended_early.is_some() { steps } else { written.ledger.charged_steps() },
         stopped,
@@ -409,7 +413,7 @@ where
         recording.step(draw.counted(split));
     }
     let grad_observer = written.recording.as_mut().map(|recording| recording as &mut dyn GradientObserver);
-    draw.accumulate(run, &mut opened, split, workers, params, grad_observer)?;
+    draw.accumulate(run, &mut opened, split, workers, params, generator, grad_observer)?;
     if let Some(observer) = &mut observer {
         let probe = opened.probe();
         observer.summed(Summed {

@@ -9,11 +9,13 @@ mod ordered_lock;
 mod parts;
 mod per_sample;
 mod plain_sum;
+mod views;
 
 pub(super) use clipped_sum::ClippedSums;
 pub(super) use parts::OUTPUTS;
 pub(crate) use per_sample::PerSampleGradients;
 pub(super) use plain_sum::PlainSums;
+pub(crate) use views::Views;
 
 use super::choice::FilterState;
 use super::prune::keep_outputs;
@@ -44,14 +46,14 @@ pub(crate) trait GradientObserver: Send {
 
 /// One way from samples to the sum of a step.
 pub(crate) trait Accumulate<M: Mechanism> {
-    /// Adds the samples of `chunks`, taking gradients at `points` and mixing them per sample before the clip. A witness is shown
+    /// Adds the samples of `chunks`, taking gradients where `at` says and mixing them per sample before the clip. A witness is shown
     /// each sample's, where each has one.
     fn accumulate<O: Optimizer<OS>, OS>(
         &mut self,
         opened: &mut Opened<'_, '_, M, O, OS>,
         split: &Split,
         chunks: &[Chunk<'_>],
-        points: &[Point],
+        at: GradsAt<'_>,
         grad_observer: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError>;
 
@@ -113,6 +115,15 @@ impl Layout {
             part
         })
     }
+}
+
+/// Where a step takes each sample's gradients: at every point for every view. Their mean over views, weighted over points, is the sample's.
+#[derive(Clone, Copy)]
+pub(crate) struct GradsAt<'a> {
+    /// The evaluation points.
+    pub(crate) points: &'a [Point],
+    /// The views of each sample; none if it is taken as it is.
+    pub(crate) views: Option<Views<'a>>,
 }
 
 /// The evaluation points of a step, and their weights.

@@ -262,7 +262,7 @@ impl StepLoop for Inserted<'_> {
             )?;
             let mut opened = account.open(&step, &mut state)?;
             draw.throw(run, &opened, split, others, generator);
-            draw.accumulate(run, &mut opened, split, &mut workers, &params, None)?;
+            draw.accumulate(run, &mut opened, split, &mut workers, &params, generator, None)?;
             let slots = draw.samples.iter().filter_map(|sample| sample.checked_sub(split.len() as u32));
             for canary in slots.filter(|canary| included[*canary as usize]) {
                 directions.write(canary, LONG * opened.clip(), &mut buffer);

@@ -12,7 +12,7 @@ use super::canary::{Canaries, CanaryOptions, canary};
 use super::neighbours::{Chosen, Replay, Verdict};
 use super::sum_probe::{Account, Order, sum_probe};
 use crate::step_loop::{self, ChaCha20, Draw, StepLoop};
-use crate::worker::{Accumulate, GradientObserver, Opened, PerSampleGradients, Point};
+use crate::worker::{Accumulate, GradientObserver, GradsAt, Opened, PerSampleGradients};
 use crate::{Budget, Method, Run, Source, TrainConfig, prepare};
 use damper_core::error::CallError;
 use damper_core::grid::Grid;
@@ -84,7 +84,7 @@ impl Accumulate<Exact> for Broken<'_> {
         opened: &mut Opened<'_, '_, Exact, O, OS>,
         split: &Split,
         chunks: &[Chunk<'_>],
-        points: &[Point],
+        at: GradsAt<'_>,
         mut grad_observer: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError> {
         // Honest gradients, by a step beside this one that is dropped.
@@ -92,7 +92,7 @@ impl Accumulate<Exact> for Broken<'_> {
         let (step, mut state) = step_loop::step(self.run, mechanism(self.run), &layers, |o, s| (o, s)).unwrap();
         let mut beside = Account::new(1).open(&step, &mut state).unwrap();
         let mut collect = Collect::default();
-        self.honest.accumulate(&mut beside, split, chunks, points, Some(&mut collect))?;
+        self.honest.accumulate(&mut beside, split, chunks, at, Some(&mut collect))?;
         drop(beside);
         for (sample, mixed) in (self.how)(collect.0) {
             if let Some(grad_observer) = &mut grad_observer {
@@ -156,10 +156,10 @@ impl<G: Accumulate<Exact>> Accumulate<Exact> for Unseen<G> {
         opened: &mut Opened<'_, '_, Exact, O, OS>,
         split: &Split,
         chunks: &[Chunk<'_>],
-        points: &[Point],
+        at: GradsAt<'_>,
         _: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError> {
-        self.0.accumulate(opened, split, chunks, points, None)
+        self.0.accumulate(opened, split, chunks, at, None)
     }
 
     fn count(&self) -> usize {

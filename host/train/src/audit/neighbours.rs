@@ -317,7 +317,7 @@ where
         let Self { run, step, state, workers, params, generator, draw } = self;
         let mut opened = account.open(step, state)?;
         draw.throw(run, &opened, split, 0, generator);
-        draw.accumulate(run, &mut opened, split, workers, params, None)?;
+        draw.accumulate(run, &mut opened, split, workers, params, generator, None)?;
         opened.finish(params, *generator).expect("the parameters have the state's length");
         Ok(())
     }

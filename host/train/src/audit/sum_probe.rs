@@ -120,7 +120,7 @@ where
     }
     account.draws += 1;
     let (number, clip) = (opened.number(), opened.clip());
-    draw.accumulate(run, &mut opened, split, workers, params, grad_observer)?;
+    draw.accumulate(run, &mut opened, split, workers, params, generator, grad_observer)?;
     let points =
         draw.points().iter().map(|point| (Digest::of(&point.params).value(), point.weight.to_bits())).collect();
     let probe = opened.probe();

@@ -9,7 +9,7 @@ use crate::run_plan::RunPlan;
 use crate::sampler::BatchSampler;
 use crate::step_loop;
 use crate::steps::{TICK, diverged, in_range};
-use crate::worker::{Layout, OUTPUTS, PlainSums};
+use crate::worker::{Layout, OUTPUTS, PlainSums, Views};
 use crate::{Evaluation, Independence, Outcome, Progress, Resumed, Run, StepReport, TestMetrics, TrainError};
 use damper_accounting::{Recorded, RunKind};
 use damper_core::average::Average;
@@ -77,7 +77,8 @@ pub(crate) fn train(
     while done < steps && !stopped && !stalled {
         draws.draw(&generator, done, &mut samples);
         let all: Vec<_> = chunks(&samples, rows).collect();
-        workers.sum(split, &all, &params, &mut sum)?;
+        let views = Views::new(config.augment, &generator, done);
+        workers.sum(split, &all, views, &params, &mut sum)?;
         divide(&sum, config.batch_size, &mut mean);
         let lr = run.terms.learning_rate.at(done);
         update(&optimizer, &mut state, lr, &mean, &mut params);
@@ -114,13 +115,18 @@ pub(crate) fn train(
             progress.saved(done);
         }
     }
+    let mut last_iterate = None;
+    let mut class_metrics = None;
+    if let Some((evaluator, split)) = &mut evaluator
+        && !stopped
+    {
+        last_iterate = evaluator.last_iterate(split, &layout, &params, average.mean())?;
+        class_metrics = evaluator.class_metrics(split, &layout, average.mean().unwrap_or(&params))?;
+    }
     let params = average.mean().map_or_else(|| params.clone(), <[f32]>::to_vec);
-    let class_metrics = match &mut evaluator {
-        Some((evaluator, split)) if !stopped => evaluator.class_metrics(split, &layout, &params)?,
-        _ => None,
-    };
     Ok(Outcome {
         class_metrics,
+        last_iterate,
         params,
         steps: done,
         stopped,

@@ -5,7 +5,7 @@
 //! workers.
 
 use super::ordered_lock::{OrderedLock, share_chunks};
-use super::{Accumulate, GradientObserver, Layout, Opened, Point, SUMS, load};
+use super::{Accumulate, GradientObserver, GradsAt, Layout, Opened, SUMS, load};
 use damper_core::clip::Clip;
 use damper_core::count::Counts;
 use damper_core::noise::ContinuousGaussian;
@@ -58,9 +58,11 @@ impl Accumulate<ContinuousGaussian> for ClippedSums {
         opened: &mut Opened<'_, '_, ContinuousGaussian, O, OS>,
         split: &Split,
         chunks: &[Chunk<'_>],
-        points: &[Point],
+        at: GradsAt<'_>,
         _: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError> {
+        debug_assert!(at.views.is_none(), "views are for per-sample gradients");
+        let points = at.points;
         let clip = [opened.clip()];
         // A step may have fewer points than the graph: the others are point 0 once more, with weight 0.
         let at = |index: usize| points.get(index).unwrap_or(&points[0]);

@@ -2,7 +2,7 @@
 
 use super::ordered_lock::{Leave, OrderedLock};
 use super::parts::{OUTPUTS, Parts};
-use super::{Accumulate, GradientObserver, Layout, Opened, Point, SHAPES, load};
+use super::{Accumulate, GradientObserver, GradsAt, Layout, Opened, Point, SHAPES, load};
 use damper_core::clip::Clip;
 use damper_core::count::Counts;
 use damper_core::filter::mix;
@@ -55,7 +55,7 @@ impl<M: Mechanism<Word: Send> + Send + Sync> Accumulate<M> for PerSampleGradient
         opened: &mut Opened<'_, '_, M, O, OS>,
         split: &Split,
         chunks: &[Chunk<'_>],
-        points: &[Point],
+        at: GradsAt<'_>,
         grad_observer: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError> {
         let threads = self.workers.len();
@@ -75,7 +75,7 @@ impl<M: Mechanism<Word: Send> + Send + Sync> Accumulate<M> for PerSampleGradient
                     let share = chunks.iter().skip(index).step_by(threads).copied();
                     scope.spawn(move || {
                         let leave = turn.map(Leave);
-                        worker.add(split, share, layout, points, turn, &mut shard)?;
+                        worker.add(split, share, layout, at, turn, &mut shard)?;
                         std::mem::forget(leave);
                         Ok(shard)
                     })
@@ -105,29 +105,33 @@ struct Worker {
     session: Box<dyn Session>,
     parts: Parts,
     batch: Batch,
-    /// Each row's gradient as mixed so far, `[rows, D]`; empty while steps have one point.
+    /// Each row's gradient as mixed so far, `[rows, D]`; empty while steps have one point and one view.
     mixed: Vec<f32>,
     vectors: Arch,
 }
 
 impl Worker {
-    /// Adds the samples of `chunks` to `shard`, taking gradients at `points` and mixing them per sample. A witness is shown a
+    /// Adds the samples of `chunks` to `shard`, taking gradients where `at` says and mixing them per sample. A witness is shown a
     /// chunk's when it is its turn.
     fn add<'c, M: Mechanism, C: Clip, K: Counts>(
         &mut self,
         split: &Split,
         chunks: impl Iterator<Item = Chunk<'c>>,
         layout: &Layout,
-        points: &[Point],
+        at: GradsAt<'_>,
         turn: Option<&OrderedLock<&mut dyn GradientObserver>>,
         shard: &mut Shard<'_, M, C, K>,
     ) -> Result<(), BackendError> {
         let vectors = self.vectors;
         for chunk in chunks {
-            self.batch.fill(split, chunk).map_err(|error| BackendError(error.to_string()))?;
-            match points {
+            self.fill(split, chunk)?;
+            if let Some(views) = &at.views {
+                views.apply(&mut self.batch, split, chunk, 0);
+            }
+            let views = at.views.map_or(1, |views| views.count());
+            match at.points {
                 // One gradient as it is: nothing to mix.
-                [point] if point.weight == 1.0 && turn.is_none() && !mutant::is(Mutant::ClipOfSum) => {
+                [point] if point.weight == 1.0 && views == 1 && turn.is_none() && !mutant::is(Mutant::ClipOfSum) => {
                     self.each_row(split, chunk, layout, point, &mut |_, _, parts| {
                         vectors.dispatch(Add { parts, shard });
                     })?;
@@ -142,10 +146,17 @@ impl Worker {
                 points => {
                     let dim = layout.dim();
                     self.mixed.resize(chunk.samples.len() * dim, 0.0);
-                    for (index, point) in points.iter().enumerate() {
-                        self.each_row(split, chunk, layout, point, &mut |mixed, row, parts| {
-                            mix(index, point.weight, parts, &mut mixed[row * dim..][..dim]);
-                        })?;
+                    for view in 0..views {
+                        if let Some(views) = at.views.filter(|_| view > 0) {
+                            self.fill(split, chunk)?;
+                            views.apply(&mut self.batch, split, chunk, view);
+                        }
+                        for (index, point) in points.iter().enumerate() {
+                            let (index, weight) = (view as usize * points.len() + index, point.weight / views as f32);
+                            self.each_row(split, chunk, layout, point, &mut |mixed, row, parts| {
+                                mix(index, weight, parts, &mut mixed[row * dim..][..dim]);
+                            })?;
+                        }
                     }
                     let rows = chunk.samples.iter().zip(self.mixed.chunks(dim));
                     let mixed = rows.filter(|(sample, _)| !split.is_null(**sample as usize));
@@ -168,6 +179,10 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    fn fill(&mut self, split: &Split, chunk: Chunk<'_>) -> Result<(), BackendError> {
+        self.batch.fill(split, chunk).map_err(|error| BackendError(error.to_string()))
     }
 
     /// Hands each of a chunk's gradients at `point` to `reader`, by its row and in consecutive parts, with the memory of

@@ -5,7 +5,7 @@
 
 use super::ordered_lock::{OrderedLock, share_chunks};
 use super::parts::{OUTPUTS, Parts};
-use super::{Layout, load};
+use super::{Layout, Views, load};
 use damper_data::{Batch, Chunk, Split};
 use damper_grad::GradGraph;
 use damper_onnx::TensorRef;
@@ -50,11 +50,12 @@ impl PlainSums {
         self.workers.len()
     }
 
-    /// Writes the sum over the samples of `chunks` at `params` to `sum`, `[D]`.
+    /// Writes the sum over the samples of `chunks` at `params`, each the mean over its views, to `sum`, `[D]`.
     pub(crate) fn sum(
         &mut self,
         split: &Split,
         chunks: &[Chunk<'_>],
+        views: Option<Views<'_>>,
         params: &[f32],
         sum: &mut [f64],
     ) -> Result<(), BackendError> {
@@ -62,7 +63,17 @@ impl PlainSums {
         let Self { workers, layout } = self;
         let turn = OrderedLock::new(sum);
         share_chunks(workers, chunks, &turn, |worker, chunk| {
-            worker.add(split, chunk, layout, params)?;
+            worker.sum.fill(0.0);
+            for view in 0..views.map_or(1, |views| views.count()) {
+                worker.batch.fill(split, chunk).map_err(|error| BackendError(error.to_string()))?;
+                if let Some(views) = views {
+                    views.apply(&mut worker.batch, split, chunk, view);
+                }
+                worker.add(split, chunk, layout, params)?;
+            }
+            if let Some(views) = views {
+                worker.sum.iter_mut().for_each(|x| *x /= f64::from(views.count()));
+            }
             turn.take(chunk.index, |sum| add(sum, &worker.sum));
             Ok(())
         })
@@ -70,12 +81,10 @@ impl PlainSums {
 }
 
 impl Worker {
-    /// Takes the sum of a chunk. The rows after its samples are padding, and a null sample adds nothing.
+    /// Adds the gradients of a chunk to its sum. The rows after its samples are padding, and a null sample adds nothing.
     fn add(&mut self, split: &Split, chunk: Chunk<'_>, layout: &Layout, params: &[f32]) -> Result<(), BackendError> {
         let Self { session, parts, batch, sum } = self;
-        batch.fill(split, chunk).map_err(|error| BackendError(error.to_string()))?;
         let inputs: Vec<_> = batch.inputs().chain(layout.split(params).map(TensorRef::F32)).collect();
-        sum.fill(0.0);
         session.run(&inputs, &mut |outputs| {
             for (row, sample) in chunk.samples.iter().enumerate() {
                 let grad = parts.of_row(outputs, row);
