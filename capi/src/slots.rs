@@ -2,6 +2,7 @@
 //! run's memory, and only the function that chooses a method names its type.
 
 pub mod clip;
+pub(crate) mod described;
 pub mod filter;
 pub(crate) mod held;
 pub(crate) mod layer;

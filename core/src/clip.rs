@@ -23,9 +23,35 @@ pub use per_layer::PerLayer;
 pub(crate) use pieces::Pieces;
 pub use rule::Clip;
 
+use crate::described::variants;
 use crate::mutant::{self, Mutant};
 use crate::numerics::function::sqrt_f32;
 use crate::numerics::reduce::sum_of_squares;
+
+/// A rule that is chosen when a program runs.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum AnyRule {
+    /// [`FlatL2`].
+    Flat,
+    /// [`Automatic`].
+    Automatic(Automatic),
+}
+
+variants! {
+    CLIPS: AnyRule, values;
+    flat::FLAT => Some(Self::Flat),
+    automatic::AUTOMATIC => Some(Self::Automatic(Automatic::new(values.f32())?)),
+}
+
+impl AnyRule {
+    /// As [`Clip::divisor`].
+    pub(crate) fn divisor(&self, norm: f32, clip: f32) -> f32 {
+        match self {
+            Self::Flat => FlatL2.divisor(norm, clip),
+            Self::Automatic(rule) => rule.divisor(norm, clip),
+        }
+    }
+}
 
 /// The treatment of one layer of a sample before it is summed.
 pub(crate) trait AddLayer<W> {

@@ -28,12 +28,12 @@ pub use adagrad_norm::{AdaGradNorm, AdaGradNormState, WeightedNorm, WeightedNorm
 pub use adam::{Adam, AdamState, AdamStep, Added, Denominator, Floored};
 pub use adam_bc::{AdamBc, AdamBcState, AdamBcStep};
 pub use base::{Begin, Optimizer};
-pub use described::{Builder, DECOUPLED, Described, Vector};
+pub use described::DECOUPLED;
 pub use rmsprop::{RmsProp, RmsPropState};
 pub use sgd::{Sgd, SgdState};
 
-use crate::described::Description;
+use crate::described::methods;
+use crate::numerics::digest::Digested;
 pub(crate) use base::piece;
-use described::optimizers;
 
-optimizers!(Sgd, Adam, Adam<Floored>, AdamBc, AdaGrad, RmsProp);
+methods!(OPTIMIZERS: { Optimizer<S> + Digested<S> }; Sgd, Adam, Adam<Floored>, AdamBc, AdaGrad, RmsProp);

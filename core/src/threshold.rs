@@ -3,8 +3,10 @@
 //! A rule may ask for counts of the step's samples ([`Query`]): they are released with noise beside the gradient, and the
 //! clip learned from them is the *next* step's. All clips a rule gives lie within bounds of its own.
 
+mod base;
 mod bounds;
 mod counting_all;
+mod described;
 mod expected_error;
 mod fixed;
 mod histogram;
@@ -12,6 +14,7 @@ mod percentile;
 mod quantile;
 mod split;
 
+pub use base::{StepConstants, Threshold};
 pub use bounds::Bounds;
 pub use counting_all::CountingAll;
 pub use expected_error::{ExpectedError, ExpectedErrorState, PASSES, Solver};
@@ -22,54 +25,6 @@ pub use split::gradient_multiplier;
 
 pub use crate::count::{AllCounts, CountNoise, Counts, Query, ReleasedCounts};
 
-use crate::numerics::digest::Digest;
+use crate::described::methods;
 
-/// Inputs of a threshold other than counts: constants declared in advance.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct StepConstants {
-    /// The multiplier of the gradient's noise at this step, `σ_T`.
-    pub multiplier: f64,
-    /// Number of parameters, `d`.
-    pub dim: usize,
-    /// `B`.
-    pub expected_batch: u32,
-}
-
-/// A rule for the clip.
-pub trait Threshold: Clone {
-    /// Its memory.
-    type State;
-
-    /// Memory for its counts: `[i32; N]`, `N = 0` for a rule that counts nothing.
-    type Counts: Counts;
-
-    /// Its counts at the beginning of a step.
-    fn counts(&self) -> Self::Counts {
-        Self::Counts::ZERO
-    }
-
-    /// The clip of the coming step.
-    fn clip(&self, state: &Self::State) -> f32;
-
-    /// Returns the counts to take in the coming step.
-    fn query(&self, _state: &Self::State) -> Query {
-        Query::None
-    }
-
-    /// The noise of the counts, the same at every step; `None` for a rule that counts nothing. Without it nothing is counted.
-    fn count_noise(&self) -> Option<CountNoise> {
-        None
-    }
-
-    /// Learns from the counts released at a step.
-    fn update(&self, _state: &mut Self::State, _released: &ReleasedCounts<'_>, _facts: StepConstants) {}
-
-    /// Returns the values that two runs are compared by: the clip of the coming step and its histogram's range, 0 without one.
-    fn digest(&self, state: &Self::State) -> Digest {
-        let range = match self.query(state) {
-            Query::Histogram { range, .. } => range,
-            Query::None | Query::Above { .. } => 0.0,
-        };
-        Digest::of(&[self.clip(state), range])
-    }
-}
+methods!(THRESHOLDS: { Threshold<State = S> }; Fixed, Percentile, ExpectedError, Quantile);

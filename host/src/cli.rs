@@ -34,6 +34,7 @@ mod replay;
 mod report;
 mod resume;
 mod run_file;
+mod settings;
 mod shell;
 mod signals;
 mod train;

@@ -13,11 +13,9 @@ use damper::filter::Coefficients;
 use damper::grad::Readout;
 use damper::runtime::Choice;
 use damper::train::{
-    self, Budget, Clipping, FilterChoice, LowRank, Method, Noise, NormStep, PerSample, Rule, ThresholdRule, TrainConfig,
+    self, Budget, Clipping, FilterChoice, LowRank, Method, Noise, NoiseChoice, NormStep, Rule, ThresholdChoice,
+    TrainConfig,
 };
-use damper_core::filter::{Gain, LookAhead};
-use damper_core::schedule::NoiseSchedule;
-use damper_core::threshold::Solver;
 use digits::source;
 use models::backends;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -69,23 +67,29 @@ fn methods() -> Vec<(&'static str, TrainConfig)> {
         change(&mut config);
         config
     };
-    let filter = |filter: FilterChoice| of(&|config| config.method.filter = filter.clone());
-    let threshold = |rule: ThresholdRule| of(&|config| config.method.threshold.rule = rule);
+    let filter = |filter: FilterChoice| of(&|config| config.method.filter = filter);
+    let threshold =
+        |rule: ThresholdChoice| of(&|config| config.method.threshold = rule.with_clip(config.method.threshold.clip()));
     let inner = Coefficients::named("p4").unwrap();
-    let disk = FilterChoice::Kalman { gain: Gain::Constant(0.7), look_ahead: LookAhead::Two { gamma: 0.5 } };
-    let solver = Solver::Exact;
+    let disk = FilterChoice::new("disk", &[("gamma", 0.5)]).unwrap();
     vec![
-        ("doppler", filter(FilterChoice::Iir(inner.clone()))),
-        ("dp-pmlf", filter(FilterChoice::PerSample(PerSample { iterates: 3, beta: 0.5, normalised: true, inner }))),
+        ("doppler", filter(FilterChoice::new("doppler", &[]).unwrap().with_taps(&inner))),
+        (
+            "dp-pmlf",
+            filter(FilterChoice::new("dp-pmlf", &[("iterates", 3.0), ("beta", 0.5)]).unwrap().with_taps(&inner)),
+        ),
         ("disk", filter(disk)),
-        ("percentile", threshold(ThresholdRule::Percentile { fraction: 0.5, count_noise: Some(2.0), range: 4.0 })),
-        ("expected error", threshold(ThresholdRule::ExpectedError { solver, count_noise: Some(4.0), range: 20.0 })),
-        ("quantile", threshold(ThresholdRule::Quantile { fraction: 0.5, rate: 0.2, count_noise: 6.4 })),
-        ("per layer", of(&|config| config.method.clipping = Clipping::PerLayer)),
-        ("automatic", of(&|config| config.method.clipping = Clipping::Automatic { stability: 0.01 })),
+        ("percentile", threshold(ThresholdChoice::new("percentile", &[("count_noise", 2.0), ("range", 4.0)]).unwrap())),
+        (
+            "expected error",
+            threshold(ThresholdChoice::new("expected-error", &[("solver", 1.0), ("count_noise", 4.0)]).unwrap()),
+        ),
+        ("quantile", threshold(ThresholdChoice::new("quantile", &[("count_noise", 6.4)]).unwrap())),
+        ("per layer", of(&|config| config.method.clipping = Clipping::new("per-layer", &[]).unwrap())),
+        ("automatic", of(&|config| config.method.clipping = Clipping::new("automatic", &[]).unwrap())),
         (
             "growing noise",
-            of(&|config| config.method.noise_schedule = NoiseSchedule::Polynomial { growth: 0.1, exponent: 0.5 }),
+            of(&|config| config.method.noise_schedule = NoiseChoice::parse("polynomial:0.1,0.5").unwrap()),
         ),
         (
             "adagrad-norm",
@@ -180,17 +184,16 @@ fn options() -> CanaryOptions {
 // A canary audit runs on every path, and repeats with its seed.
 #[test]
 fn canary_covers_paths_and_repeats() {
-    let learned = ThresholdRule::Quantile { fraction: 0.5, rate: 0.2, count_noise: 6.4 };
-    let look_ahead = LookAhead::Two { gamma: 0.5 };
+    let learned = ThresholdChoice::new("quantile", &[("count_noise", 6.4)]).unwrap();
     for config in [
         config(),
         TrainConfig { noise: Noise::Continuous, ..config() },
         TrainConfig { noise: Noise::Continuous, readout: Readout::ClippedSum, ..config() },
         {
             let mut config = config();
-            config.method.threshold.rule = learned;
-            config.method.filter = FilterChoice::Kalman { gain: Gain::Constant(0.7), look_ahead };
-            config.method.clipping = Clipping::PerLayer;
+            config.method.threshold = learned.with_clip(config.method.threshold.clip());
+            config.method.filter = FilterChoice::new("disk", &[("gamma", 0.5)]).unwrap();
+            config.method.clipping = Clipping::new("per-layer", &[]).unwrap();
             config.optimizer.norm_step = Some(NormStep { initial: 20.0, floor: 1e-5, subtract_noise: false });
             config
         },

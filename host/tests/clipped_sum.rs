@@ -11,10 +11,8 @@ use damper::grad::Readout;
 use damper::report::TrainReport;
 use damper::runtime::Choice;
 use damper::train::{
-    self, Budget, Clipping, FilterChoice, Method, Noise, Outcome, PerSample, Rule, Run, Source, ThresholdRule,
-    TrainConfig,
+    self, Budget, Clipping, FilterChoice, Method, Noise, Outcome, Rule, Run, Source, ThresholdChoice, TrainConfig,
 };
-use damper_core::filter::{Gain, LookAhead};
 use digits::{Unwatched, source};
 use models::backends;
 use std::num::NonZeroUsize;
@@ -41,15 +39,13 @@ fn train(source: &Source, config: TrainConfig) -> (Run, Outcome) {
 
 fn methods() -> Vec<Method> {
     let plain = || Method::dp_sgd(2.0, 0.3);
-    let kalman = FilterChoice::Kalman { gain: Gain::Constant(0.7), look_ahead: LookAhead::Two { gamma: 0.5 } };
-    let momentum = FilterChoice::PerSample(PerSample {
-        iterates: 3,
-        beta: 0.5,
-        normalised: true,
-        inner: Coefficients::named("momentum").unwrap(),
-    });
+    let kalman = FilterChoice::new("disk", &[("gamma", 0.5)]).unwrap();
+    let momentum = FilterChoice::new("dp-pmlf", &[("iterates", 3.0), ("beta", 0.5)])
+        .unwrap()
+        .with_taps(&Coefficients::named("momentum").unwrap());
     let mut learned = plain();
-    learned.threshold.rule = ThresholdRule::Percentile { fraction: 0.5, count_noise: Some(1.0), range: 20.0 };
+    learned.threshold =
+        ThresholdChoice::new("percentile", &[("clip", 2.0), ("count_noise", 1.0), ("range", 20.0)]).unwrap();
     vec![
         plain(),
         Method { name: "disk".into(), filter: kalman, ..plain() },
@@ -111,7 +107,7 @@ fn clipped_sums_need_a_valid_bound() {
     };
     let config = |readout| config(Choice::Tract, readout);
     refused(TrainConfig { noise: Noise::Discrete, ..config(Readout::ClippedSum) }, "`noise` continuous");
-    for clipping in [Clipping::PerLayer, Clipping::Automatic { stability: 0.01 }] {
+    for clipping in [Clipping::new("per-layer", &[]).unwrap(), Clipping::new("automatic", &[]).unwrap()] {
         let method = Method { clipping, ..Method::dp_sgd(1.0, 0.3) };
         refused(TrainConfig { method, ..config(Readout::ClippedSum) }, "`clipping` flat");
     }

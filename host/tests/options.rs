@@ -11,11 +11,10 @@ use damper::data::{Augment, Motion, Numbers};
 use damper::filter::Coefficients;
 use damper::runtime::Choice;
 use damper::train::{
-    self, Budget, DecayChoice, FilterChoice, Method, NormStep, Outcome, PerSample, Rule, Run, ThresholdRule,
+    self, Budget, DecayChoice, FilterChoice, Method, NoiseChoice, NormStep, Outcome, Rule, Run, ThresholdChoice,
     TrainConfig,
 };
 use damper_core::average::Averaging;
-use damper_core::schedule::NoiseSchedule;
 use digits::{Unwatched, source};
 use std::num::{NonZeroU32, NonZeroUsize};
 
@@ -51,13 +50,18 @@ fn filtered(filter: FilterChoice) -> TrainConfig {
     with(|config| config.method.filter = filter)
 }
 
-fn momentum() -> Coefficients {
-    Coefficients::named("momentum").unwrap()
+/// The filter of this name with its default settings.
+fn of(name: &str) -> FilterChoice {
+    FilterChoice::new(name, &[]).unwrap()
 }
 
 #[test]
 fn adaptive_fir_filters_released_gradients() {
-    let fir = |lags, memory| filtered(FilterChoice::AdaptiveFir { lags, memory, floor: 1e-3 });
+    let fir = |lags: u8, memory| {
+        filtered(
+            FilterChoice::new("adaptive-fir", &[("lags", lags.into()), ("memory", memory), ("floor", 1e-3)]).unwrap(),
+        )
+    };
     assert_ne!(params(fir(2, 0.9)), params(config()));
     assert_ne!(params(fir(2, 0.9)), params(fir(2, 0.1)));
     // No step before the second has a past gradient.
@@ -72,17 +76,14 @@ fn adaptive_fir_filters_released_gradients() {
 fn uncorrected_first_step_is_scaled() {
     let one = |filter| params(TrainConfig { epochs: 0.01, ..filtered(filter) });
     let start = trained(config()).0.params;
-    let (corrected, raw) = (one(FilterChoice::Iir(momentum())), one(FilterChoice::Uncorrected(momentum())));
+    let (corrected, raw) = (one(of("doppler")), one(of("doppler-uncorrected")));
     for ((start, corrected), raw) in start.iter().zip(&corrected).zip(&raw) {
         // b_0 = 0.1.
         assert!((0.1 * (corrected - start) - (raw - start)).abs() < 1e-6);
     }
-    let per_sample = |inner| PerSample { iterates: 2, beta: 0.1, normalised: true, inner };
-    let pmlf = |inner| params(filtered(FilterChoice::PerSample(per_sample(inner))));
-    let uncorrected = |inner| params(filtered(FilterChoice::PerSampleUncorrected(per_sample(inner))));
-    assert_ne!(pmlf(momentum()), uncorrected(momentum()));
-    let identity = || Coefficients { a: vec![], b: vec![1.0] };
-    assert_eq!(pmlf(identity()), uncorrected(identity()), "the identity has nothing to correct");
+    assert_ne!(params(filtered(of("dp-pmlf"))), params(filtered(of("dp-pmlf-uncorrected"))));
+    let identity = |name| params(filtered(of(name).with_taps(&Coefficients { a: vec![], b: vec![1.0] })));
+    assert_eq!(identity("dp-pmlf"), identity("dp-pmlf-uncorrected"), "the identity has nothing to correct");
 }
 
 #[test]
@@ -207,10 +208,10 @@ fn views_are_mixed_before_the_clip() {
 /// Samples without a number in their gradient raise the percentile, where they are counted.
 #[test]
 fn non_finite_samples_count_on_request() {
-    let rule = ThresholdRule::Percentile { fraction: 0.5, count_noise: Some(0.5), range: 8.0 };
+    let rule = ThresholdChoice::new("percentile", &[("count_noise", 0.5), ("range", 8.0)]).unwrap();
     let run = |count_non_finite, broken: bool| {
         let config = with(|config| {
-            config.method.threshold.rule = rule;
+            config.method.threshold = rule.with_clip(config.method.threshold.clip());
             config.method.count_non_finite = count_non_finite;
         });
         let mut run = train::prepare(&source("digits-linear.onnx"), config).unwrap();
@@ -237,7 +238,7 @@ fn non_finite_samples_count_on_request() {
 }
 
 fn falling(config: &mut TrainConfig) {
-    config.method.learning_rate.decay = DecayChoice::Polynomial { offset: 1.0, slope: 1.0 };
+    config.method.learning_rate.decay = DecayChoice::parse("polynomial:1.0,1.0").unwrap();
 }
 
 /// The schedule is calibrated as a whole, to within a hundredth of the budget, and shaped by the multiplier that runs.
@@ -246,14 +247,14 @@ fn clt_noise_meets_the_budget() {
     for epsilon in [0.5, 3.0] {
         let (run, outcome) = trained(with(|config| {
             config.budget = Budget::Epsilon(epsilon);
-            config.method.clt_noise = true;
+            config.method.noise_schedule = NoiseChoice::parse("clt").unwrap();
             falling(config);
         }));
         assert!(run.epsilon <= epsilon && run.epsilon > 0.99 * epsilon, "{}", run.epsilon);
         assert_eq!(outcome.recorded.steps(), u64::from(run.terms.steps));
     }
-    let constant = |clt_noise| with(|config| config.method.clt_noise = clt_noise);
-    assert_eq!(params(constant(true)), params(constant(false)), "a constant rate has constant noise");
+    let constant = |noise| with(|config| config.method.noise_schedule = NoiseChoice::parse(noise).unwrap());
+    assert_eq!(params(constant("clt")), params(constant("constant")), "a constant rate has constant noise");
 }
 
 /// Equation 6 sets the noise, and the accountant prices it.
@@ -267,7 +268,7 @@ fn equation_6_sets_noise_but_not_epsilon() {
         });
         train::prepare(&source("digits-linear.onnx"), config).unwrap()
     };
-    let run = of(1.0, NoiseSchedule::Constant);
+    let run = of(1.0, NoiseChoice::default());
     let (q, steps) = (run.terms.rate.as_f64(), f64::from(run.terms.steps));
     let expected = q * ((16.0 * steps * q / 1e-5).ln() * (1.25f64 / 1e-5).ln() * steps).sqrt();
     assert!((run.terms.multiplier / expected - 1.0).abs() < 1e-5, "{} {expected}", run.terms.multiplier);
@@ -280,6 +281,6 @@ fn equation_6_sets_noise_but_not_epsilon() {
         }),
     );
     assert_eq!(run.epsilon, same.unwrap().epsilon);
-    let matched = of(1.0, NoiseSchedule::Matched { exponent: 0.5 });
+    let matched = of(1.0, NoiseChoice::parse("matched:0.5").unwrap());
     assert!(matched.terms.multiplier < run.terms.multiplier && matched.epsilon > run.epsilon);
 }

@@ -14,7 +14,8 @@ use damper::onnx::{self, Extent};
 use damper::replay::{PlayError, Played, play, play_file};
 use damper::report::TrainReport;
 use damper::train::{
-    self, Budget, Clipping, FilterChoice, LowRank, Noise, NormStep, PerSample, Record, Rule, ThresholdRule, TrainConfig,
+    self, Budget, Clipping, FilterChoice, LowRank, Noise, NoiseChoice, NormStep, Record, Rule, ThresholdChoice,
+    TrainConfig,
 };
 use damper_core::average::Averaging;
 use damper_core::numerics::digest::Digest;
@@ -239,7 +240,8 @@ fn unrecordable_run_is_error_before_release() {
         config
     };
     let fir = |taps| Coefficients { a: vec![], b: vec![1.0; taps] };
-    let iterates = |iterates| PerSample { iterates, beta: 0.1, normalised: true, inner: fir(1) };
+    let iir = |taps| FilterChoice::new("doppler", &[]).unwrap().with_taps(&fir(taps));
+    let iterates = |iterates| FilterChoice::new("dp-pmlf", &[("iterates", iterates)]).unwrap().with_taps(&fir(1));
     let galore = LowRank { rank: NonZeroUsize::MIN, every: NonZeroU32::MIN, scale: 1.0 };
     let continuous = |workers| {
         move |config: &mut TrainConfig| {
@@ -261,22 +263,18 @@ fn unrecordable_run_is_error_before_release() {
         (SMALL, of(&continuous(NonZeroUsize::new(2))), ["`noise` continuous", "`workers` 1"]),
         (
             "digits-cnn-groupnorm.onnx",
-            of(&|config| config.method.clipping = Clipping::PerLayer),
+            of(&|config| config.method.clipping = Clipping::new("per-layer", &[]).unwrap()),
             ["at most 8 tensors", "`clipping` flat"],
         ),
-        (
-            SMALL,
-            of(&|config| config.method.filter = FilterChoice::PerSample(iterates(9))),
-            ["at most 8", "`iterates` 9"],
-        ),
-        (SMALL, of(&|config| config.method.filter = FilterChoice::Iir(fir(10))), ["order 8", "has 9"]),
+        (SMALL, of(&|config| config.method.filter = iterates(9.0)), ["at most 8", "`iterates` 9"]),
+        (SMALL, of(&|config| config.method.filter = iir(10)), ["order 8", "has 9"]),
     ] {
         let message = refusal(model, config);
         assert!(message.starts_with("`record`: ") && words.iter().all(|word| message.contains(word)), "{message}");
     }
     // What is just within is recorded.
-    for within in [FilterChoice::PerSample(iterates(8)), FilterChoice::Iir(fir(9))] {
-        let (params, _, pack) = record(SMALL, of(&|config| config.method.filter = within.clone()));
+    for within in [iterates(8.0), iir(9)] {
+        let (params, _, pack) = record(SMALL, of(&|config| config.method.filter = within));
         assert_eq!(run_of(&play(&pack, LIMIT, |_| {}).unwrap()), (params, None));
     }
 }
@@ -285,24 +283,22 @@ fn unrecordable_run_is_error_before_release() {
 #[test]
 fn options_without_a_field_are_refused() {
     type Change = fn(&mut TrainConfig);
-    fn one() -> Coefficients {
-        Coefficients { a: vec![], b: vec![1.0] }
-    }
     let options: [(&str, Change); 8] = [
         ("--adaptive-fir", |config| {
-            config.method.filter = FilterChoice::AdaptiveFir { lags: 2, memory: 0.5, floor: 1e-3 };
+            config.method.filter =
+                FilterChoice::new("adaptive-fir", &[("lags", 2.0), ("memory", 0.5), ("floor", 1e-3)]).unwrap();
         }),
-        ("--no-bias-correction", |config| config.method.filter = FilterChoice::Uncorrected(one())),
         ("--no-bias-correction", |config| {
-            let choice = PerSample { iterates: 2, beta: 0.1, normalised: true, inner: one() };
-            config.method.filter = FilterChoice::PerSampleUncorrected(choice);
+            config.method.filter = FilterChoice::new("doppler-uncorrected", &[]).unwrap();
+        }),
+        ("--no-bias-correction", |config| {
+            config.method.filter = FilterChoice::new("dp-pmlf-uncorrected", &[]).unwrap();
         }),
         ("--count-non-finite", |config| {
-            config.method.threshold.rule =
-                ThresholdRule::Percentile { fraction: 0.5, count_noise: Some(2.0), range: 1.0 };
+            config.method.threshold = ThresholdChoice::new("percentile", &[("count_noise", 2.0)]).unwrap();
             config.method.count_non_finite = true;
         }),
-        ("--noise-schedule clt", |config| config.method.clt_noise = true),
+        ("--noise-schedule clt", |config| config.method.noise_schedule = NoiseChoice::parse("clt").unwrap()),
         ("--adam-denominator floored", |config| {
             config.optimizer = Rule::new("adam-floored", &[]).unwrap().into();
         }),

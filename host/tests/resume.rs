@@ -10,7 +10,6 @@ mod models;
 
 use damper::accounting::Sampler;
 use damper::data::DataOptions;
-use damper::filter::Coefficients;
 use damper::train::{
     self, Checkpoint, Evaluation, FilterChoice, Invocation, LowRank, Noise, NormStep, OptimizerChoice, Outcome,
     Progress, Resumed, Rule, Run, Source, StepReport, TestMetrics, TrainConfig,
@@ -110,12 +109,12 @@ fn others() -> Vec<(&'static str, TrainConfig)> {
         ),
         (
             "adaptive fir",
-            of(&|config| config.method.filter = FilterChoice::AdaptiveFir { lags: 3, memory: 0.9, floor: 1e-3 }),
+            of(&|config| {
+                config.method.filter =
+                    FilterChoice::new("adaptive-fir", &[("lags", 3.0), ("memory", 0.9), ("floor", 1e-3)]).unwrap()
+            }),
         ),
-        (
-            "uncorrected",
-            of(&|config| config.method.filter = FilterChoice::Uncorrected(Coefficients::named("momentum").unwrap())),
-        ),
+        ("uncorrected", of(&|config| config.method.filter = FilterChoice::new("doppler-uncorrected", &[]).unwrap())),
         ("mean", of(&|config| config.average = Some(Averaging::new(0.4).unwrap().by_learning_rate()))),
         ("shuffled", of(&|config| (config.sampler, config.epochs) = (Sampler::Shuffled, 2.3))),
         ("cut", of(&|config| config.truncate = Some(160))),

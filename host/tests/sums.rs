@@ -19,12 +19,10 @@ use damper::graph::{DType, GraphOptions};
 use damper::onnx::{self, Extent, make_node, make_tensor_f32, make_value_info, pb};
 use damper::runtime::Choice;
 use damper::train::{
-    self, Budget, FilterChoice, Method, NormStep, PerSample, Rule, Run, Source, ThresholdRule, TrainConfig,
+    self, Budget, FilterChoice, Method, NoiseChoice, NormStep, Rule, Run, Source, ThresholdChoice, TrainConfig,
 };
 use damper_core::noise::ChaCha20;
 use damper_core::sampling::poisson;
-use damper_core::schedule::NoiseSchedule;
-use damper_core::threshold::Solver;
 use digits::Unwatched;
 use std::fs;
 use std::num::NonZeroUsize;
@@ -137,11 +135,11 @@ fn a_step_sums_each_drawn_sample_once() {
     const STEPS: u32 = 6;
     let rows: Vec<Row> = (0..ROWS).map(|at| Row::Unit(at, 1.0)).collect();
     let inner = Coefficients { a: vec![], b: vec![1.0] };
-    let mixed = FilterChoice::PerSample(PerSample { iterates: 3, beta: 0.5, normalised: true, inner });
-    for filter in [FilterChoice::None, mixed] {
+    let mixed = FilterChoice::new("dp-pmlf", &[("iterates", 3.0), ("beta", 0.5)]).unwrap().with_taps(&inner);
+    for filter in [FilterChoice::default(), mixed] {
         let with_filter = |steps| {
             let mut config = config(steps);
-            config.method.filter = filter.clone();
+            config.method.filter = filter;
             config
         };
         for steps in [1, STEPS] {
@@ -204,11 +202,12 @@ fn scaled() -> Vec<(&'static str, TrainConfig)> {
         change(&mut config);
         config
     };
-    let threshold = |rule: ThresholdRule| with(&|config| config.method.threshold.rule = rule);
-    let quantile = ThresholdRule::Quantile { fraction: 0.5, rate: 0.2, count_noise: 2.5 };
-    let solver = Solver::Exact;
-    let error = ThresholdRule::ExpectedError { solver, count_noise: Some(5.0), range: 20.0 };
-    let percentile = ThresholdRule::Percentile { fraction: 0.5, count_noise: Some(5.0), range: 1.0 };
+    let threshold = |rule: ThresholdChoice| {
+        with(&|config| config.method.threshold = rule.with_clip(config.method.threshold.clip()))
+    };
+    let quantile = ThresholdChoice::new("quantile", &[("count_noise", 2.5)]).unwrap();
+    let error = ThresholdChoice::new("expected-error", &[("solver", 1.0), ("count_noise", 5.0)]).unwrap();
+    let percentile = ThresholdChoice::new("percentile", &[("count_noise", 5.0)]).unwrap();
     let adam_bc = Rule::new("adam-bc", &[]).unwrap();
     let norm_step = NormStep { initial: 1.0, floor: 1e-5, subtract_noise: true };
     vec![
@@ -220,7 +219,7 @@ fn scaled() -> Vec<(&'static str, TrainConfig)> {
         ("expected error", threshold(error)),
         (
             "growing noise",
-            with(&|config| config.method.noise_schedule = NoiseSchedule::Polynomial { growth: 0.1, exponent: 0.5 }),
+            with(&|config| config.method.noise_schedule = NoiseChoice::parse("polynomial:0.1,0.5").unwrap()),
         ),
         ("continuous", with(&|config| config.noise = damper::train::Noise::Continuous)),
     ]
@@ -286,20 +285,19 @@ fn a_run_without_noise_is_refused() {
             refused(&format!("{noise:?}, epsilon {value}"), with(Budget::Epsilon(value)));
         }
         for value in none {
-            let with = |rule| {
+            let with = |rule: ThresholdChoice| {
                 let mut config = TrainConfig { noise, ..config(2) };
-                config.method.threshold.rule = rule;
+                config.method.threshold = rule.with_clip(config.method.threshold.clip());
                 config
             };
-            let (fraction, count_noise, solver) = (0.5, Some(value), Solver::Exact);
-            let name = format!("{noise:?}, count noise {value:e}");
-            refused(&name, with(ThresholdRule::Percentile { fraction, count_noise, range: 1.0 }));
-            refused(&name, with(ThresholdRule::ExpectedError { solver, count_noise, range: 20.0 }));
-            refused(&name, with(ThresholdRule::Quantile { fraction, rate: 0.2, count_noise: value }));
+            for rule in ["percentile", "expected-error", "quantile"] {
+                let rule = ThresholdChoice::new(rule, &[("count_noise", value)]).unwrap();
+                refused(&format!("{noise:?}, count noise {value:e}"), with(rule));
+            }
         }
         for exponent in [f64::NAN, f64::INFINITY, -1.0, 1e9] {
             let mut config = TrainConfig { noise, ..config(2) };
-            config.method.noise_schedule = NoiseSchedule::Matched { exponent };
+            config.method.noise_schedule = NoiseChoice::new("matched", &[("exponent", exponent)]).unwrap();
             refused(&format!("{noise:?}, exponent {exponent}"), config);
         }
     }

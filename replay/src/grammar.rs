@@ -16,7 +16,5 @@ pub const LONGEST_NAME: usize = 40;
 pub const MOST_STEPS: u16 = 1000;
 /// Most layers that a run clips each on its own.
 pub const MOST_LAYERS: usize = 8;
-/// Highest order of a recursive filter.
-pub const HIGHEST_ORDER: usize = 8;
-/// Most iterates of per-sample momentum.
-pub const MOST_ITERATES: usize = 8;
+/// Highest order of a recursive filter, and most iterates of per-sample momentum.
+pub const MOST: usize = 8;

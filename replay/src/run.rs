@@ -6,9 +6,8 @@ use super::line::{Mismatch, Part, Parts};
 use super::memory::{Memory, Vector};
 use super::pack::Reader;
 use super::samples::{Kind, Numbers, further, inject_non_finite, ordinary};
-use super::slots::filter::{self, PlayedFilter};
-use super::slots::optimizer::{self, PlayedOptimizer};
-use super::slots::{self, Floats, Input, threshold};
+use super::slots::described::{self, PlayedFilter, PlayedOptimizer};
+use super::slots::{Floats, Input};
 use super::tracker::{BudgetTracker, factor};
 use damper_core::accounting::{Ledger, Volatile};
 use damper_core::clip::{Clip, Layer};
@@ -117,13 +116,13 @@ pub(super) fn play<const ALL: bool>(
         _ => return Err(PackError::Field("kind of mechanism")),
     };
     let mut layers = [Layer { len: 0, share: 0 }; MOST_LAYERS];
-    let clip = slots::clip(pack, &mut layers)?;
+    let clip = described::clip(pack, &mut layers)?;
     let input = Input { pack, floats: Floats(floats), dim };
-    threshold::lend(input, &mut |input, threshold, learns| {
-        filter::lend(input, &mut |input, filter, filters| {
-            optimizer::lend(input, &mut |input, optimizer| {
+    described::threshold(input, &mut |input, threshold, learns| {
+        described::filter(input, &mut |input, filter, filters| {
+            described::optimizer(input, &mut |input, optimizer| {
                 let has_memory = [filters, learns];
-                let schedule = slots::schedule(input.pack)?;
+                let schedule = described::schedule(input.pack)?;
                 let lent = Lent { clip, threshold, filter, optimizer, schedule, has_memory };
                 let tracker = &mut tracker;
                 match &mut mechanism {

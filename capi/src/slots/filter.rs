@@ -1,16 +1,14 @@
 //! What is done to released gradients, and where gradients are wanted.
 
-use super::choosing;
 pub use super::held::{DAMPER_MAX_ITERATES, DAMPER_MAX_ORDER};
 use super::held::{KeptFilter, Recursive};
+use super::{choosing, described};
 use crate::ffi::{self, IdleMut};
 use crate::memory::{Run, Slot, SlotStorage};
 use crate::status::{FfiResult, Status, status};
 use core::ffi::{CStr, c_char};
 use damper_core::error::ConfigError;
-use damper_core::filter::{
-    Gain, Identity, Iir, IirState, Kalman, KalmanState, LookAhead, PerSampleMomentum, PerSampleMomentumState, named,
-};
+use damper_core::filter::{Identity, Kalman, PerSampleMomentum, PerSampleMomentumState, named};
 use damper_core::slots::{FilterSlot, StatefulSlot};
 
 /// Fills the slot with what `make` makes of the run.
@@ -28,21 +26,20 @@ unsafe fn choose(
     status(answer)
 }
 
-/// The filter, its memory taken of the run's.
-fn remember(idle: &mut IdleMut<'_>, iir: Iir<DAMPER_MAX_ORDER>) -> FfiResult<Recursive> {
-    let memory = idle.vectors(iir.order())?;
-    Ok(StatefulSlot::filter(iir, IirState::new(memory)))
+/// The recursive filter with these coefficients.
+fn recursive(idle: &mut IdleMut<'_>, taps: [&[f32]; 2]) -> FfiResult<Recursive> {
+    let (iir, state) = described::build(idle, &[], taps)?;
+    Ok(StatefulSlot::filter(iir, state))
 }
 
 /// Coefficients `a` and `b` that the caller lends.
-unsafe fn recursive(
-    idle: &mut IdleMut<'_>,
-    a: (*const f32, usize),
-    b: (*const f32, usize),
-) -> FfiResult<Iir<DAMPER_MAX_ORDER>> {
+unsafe fn taps<'a>(
+    idle: &IdleMut<'_>,
+    (a, a_len): (*const f32, usize),
+    (b, b_len): (*const f32, usize),
+) -> FfiResult<[&'a [f32]; 2]> {
     // SAFETY: the caller's contract.
-    let (a, b) = unsafe { (ffi::input(idle.head, a.0, a.1)?, ffi::input(idle.head, b.0, b.1)?) };
-    Iir::new(a, b).map_err(|error| idle.head.refuse(error))
+    unsafe { Ok([ffi::input(idle.head, a, a_len)?, ffi::input(idle.head, b, b_len)?]) }
 }
 
 /// DOPPLER: the recursive filter `y_t = b_0·g_t + b_1·g_(t-1) + … − a_1·y_(t-1) − …`, bias-corrected; `a` without the
@@ -58,8 +55,8 @@ pub unsafe extern "C" fn damper_choose_iir(
 ) -> Status {
     let make = |idle: &mut IdleMut<'_>| {
         // SAFETY: the contract of the header.
-        let iir = unsafe { recursive(idle, (a, a_len), (b, b_len)) }?;
-        let filter = remember(idle, iir)?;
+        let taps = unsafe { taps(idle, (a, a_len), (b, b_len)) }?;
+        let filter = recursive(idle, taps)?;
         Ok(idle.hold(SlotStorage::recursive, filter) as &mut dyn KeptFilter)
     };
     // SAFETY: the contract of the header.
@@ -75,9 +72,9 @@ pub unsafe extern "C" fn damper_choose_named_filter(run: *mut Run, name: *const 
         }
         // SAFETY: not null, and ended by a zero by the contract of the header.
         let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap_or_default();
-        let set = named(name).ok_or(ConfigError { parameter: "filter", must_be: "the name of a published one" });
-        let iir = set.and_then(|set| Iir::new(set.a, set.b)).map_err(|error| idle.head.refuse(error))?;
-        let filter = remember(idle, iir)?;
+        let unknown = ConfigError { parameter: "filter", must_be: "the name of a published one" };
+        let set = named(name).ok_or_else(|| idle.head.refuse(unknown))?;
+        let filter = recursive(idle, [set.a, set.b])?;
         Ok(idle.hold(SlotStorage::recursive, filter) as &mut dyn KeptFilter)
     };
     // SAFETY: the contract of the header.
@@ -89,7 +86,7 @@ pub unsafe extern "C" fn damper_choose_named_filter(run: *mut Run, name: *const 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_disk(run: *mut Run, kappa: f64, gamma: f64) -> Status {
     // SAFETY: the contract of the header.
-    unsafe { choose(run, |idle| kalman(idle, Gain::Constant(kappa), gamma)) }
+    unsafe { choose(run, |idle| disk(idle, [0.0, kappa, 0.0, 0.0, 0.0], gamma)) }
 }
 
 /// DiSK's filter with the gain of the scalar Kalman recursion: variances of the noise in a released gradient, of the
@@ -104,14 +101,15 @@ pub unsafe extern "C" fn damper_choose_disk_recursion(
     gamma: f64,
 ) -> Status {
     // SAFETY: the contract of the header.
-    unsafe { choose(run, |idle| kalman(idle, Gain::Recursion { noise, drift, process }, gamma)) }
+    unsafe { choose(run, |idle| disk(idle, [1.0, 0.0, noise, drift, process], gamma)) }
 }
 
-fn kalman(idle: &mut IdleMut<'_>, gain: Gain, gamma: f64) -> FfiResult<&'static mut dyn KeptFilter> {
-    let look_ahead = if gamma == 0.0 { LookAhead::One } else { LookAhead::Two { gamma } };
-    let filter = Kalman::new(gain, look_ahead).map_err(|error| idle.head.refuse(error))?;
-    let (filtered, moved) = (idle.vectors(1)?, idle.vectors(1)?);
-    Ok(idle.hold(SlotStorage::filter, StatefulSlot::filter(filter, KalmanState::new(&filter, filtered, moved))))
+fn disk(idle: &mut IdleMut<'_>, gain: [f64; 5], gamma: f64) -> FfiResult<&'static mut dyn KeptFilter> {
+    let [case, kappa, noise, drift, process] = gain;
+    let two = f64::from(u8::from(gamma != 0.0));
+    let numbers = [case, kappa, noise, drift, process, two, gamma];
+    let (filter, state) = described::build::<Kalman>(idle, &numbers, [&[]; 2])?;
+    Ok(idle.hold(SlotStorage::filter, StatefulSlot::filter(filter, state)))
 }
 
 /// DP-PMLF: per-sample momentum over the last `iterates` (1 to `DAMPER_MAX_ITERATES`) with factor `beta` (−0.9 to 1),
@@ -129,8 +127,8 @@ pub unsafe extern "C" fn damper_choose_dp_pmlf(
 ) -> Status {
     let make = |idle: &mut IdleMut<'_>| {
         // SAFETY: the contract of the header.
-        let iir = unsafe { recursive(idle, (a, a_len), (b, b_len)) }?;
-        let inner = remember(idle, iir)?;
+        let taps = unsafe { taps(idle, (a, a_len), (b, b_len)) }?;
+        let inner = recursive(idle, taps)?;
         let inner = idle.hold(SlotStorage::recursive, inner);
         let filter = PerSampleMomentum::new(iterates, beta, FilterSlot::of(inner));
         momentum(idle, iterates, filter, inner)

@@ -1,14 +1,13 @@
 //! How parameters follow the released gradient.
 
-use super::choosing;
 use super::held::{KeptOptimizer, Norm, Vector};
+use super::{choosing, described};
 use crate::ffi::IdleMut;
 use crate::memory::{Run, Slot, SlotStorage};
 use crate::status::{FfiResult, Status, status};
+use damper_core::described::Described;
 use damper_core::error::ConfigError;
-use damper_core::optimizer::{
-    AdaGrad, AdaGradNorm, AdaGradNormState, Adam, AdamBc, Described, Optimizer, RmsProp, Sgd, SgdState,
-};
+use damper_core::optimizer::{AdaGrad, AdaGradNorm, AdaGradNormState, Adam, AdamBc, Optimizer, RmsProp, Sgd, SgdState};
 use damper_core::slots::{OptimizerSlot, StatefulSlot};
 
 /// SGD without momentum.
@@ -31,23 +30,17 @@ unsafe fn choose(
     status(answer)
 }
 
-/// Fills the slot with the optimizer that `made` is.
-unsafe fn choose_described<O>(run: *mut Run, made: Result<O, ConfigError>) -> Status
+/// Fills the slot with the optimizer of these settings.
+unsafe fn choose_described<O>(run: *mut Run, numbers: &[f64]) -> Status
 where
     O: Described + Optimizer<O::State<Vector<f32>>> + 'static,
 {
     let make = |idle: &mut IdleMut<'_>| {
-        let optimizer = made.map_err(|error| idle.head.refuse(error))?;
-        let state = state(&optimizer, idle)?;
+        let (optimizer, state) = described::build::<O>(idle, numbers, [&[]; 2])?;
         Ok(idle.hold(SlotStorage::optimizer, StatefulSlot::optimizer(optimizer, state)) as &mut dyn KeptOptimizer)
     };
     // SAFETY: the caller's contract.
     unsafe { choose(run, make) }
-}
-
-/// The optimizer's state, its vectors taken of the run's memory.
-fn state<O: Described>(optimizer: &O, idle: &mut IdleMut<'_>) -> FfiResult<O::State<Vector<f32>>> {
-    optimizer.state(idle.head.dim, |len| idle.vectors(len.min(1)))
 }
 
 /// SGD with `momentum` in [0, 1), Nesterov's form if `nesterov` is not 0, and weight decay. Takes 1 vector, none
@@ -55,7 +48,7 @@ fn state<O: Described>(optimizer: &O, idle: &mut IdleMut<'_>) -> FfiResult<O::St
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_sgd(run: *mut Run, momentum: f32, nesterov: u32, weight_decay: f32) -> Status {
     // SAFETY: the contract of the header.
-    unsafe { choose_described(run, Sgd::new(momentum, nesterov != 0, weight_decay)) }
+    unsafe { choose_described::<Sgd>(run, &[momentum.into(), nesterov.into(), weight_decay.into()]) }
 }
 
 /// Adam with `beta1`, `beta2` in [0, 1), `epsilon` above 0 and decoupled weight decay (AdamW). The second moment is of
@@ -69,10 +62,9 @@ pub unsafe extern "C" fn damper_choose_adam(
     weight_decay: f64,
     filtered_second_moment: u32,
 ) -> Status {
-    let adam = Adam::new(beta1, beta2, epsilon, weight_decay);
-    let adam = adam.map(|adam| if filtered_second_moment == 0 { adam } else { adam.with_filtered_second_moment() });
+    let numbers = [beta1, beta2, epsilon.into(), weight_decay, filtered_second_moment.into()];
     // SAFETY: the contract of the header.
-    unsafe { choose_described(run, adam) }
+    unsafe { choose_described::<Adam>(run, &numbers) }
 }
 
 /// DP-AdamBC: Adam whose second moment has the noise's share subtracted, kept above `floor` (a squared gradient, above
@@ -86,17 +78,16 @@ pub unsafe extern "C" fn damper_choose_adam_bc(
     weight_decay: f64,
     floor_by_noise: u32,
 ) -> Status {
-    let adam = AdamBc::new(beta1, beta2, floor, weight_decay);
-    let adam = adam.map(|adam| if floor_by_noise == 0 { adam } else { adam.with_floor_by_noise() });
+    let numbers = [beta1, beta2, floor.into(), floor_by_noise.into(), weight_decay];
     // SAFETY: the contract of the header.
-    unsafe { choose_described(run, adam) }
+    unsafe { choose_described::<AdamBc>(run, &numbers) }
 }
 
 /// AdaGrad with `epsilon` above 0 (PyTorch: 1e-10) and weight decay, added to the gradient. Takes 1 vector.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_adagrad(run: *mut Run, epsilon: f32, weight_decay: f32) -> Status {
     // SAFETY: the contract of the header.
-    unsafe { choose_described(run, AdaGrad::new(epsilon, weight_decay)) }
+    unsafe { choose_described::<AdaGrad>(run, &[epsilon.into(), weight_decay.into()]) }
 }
 
 /// RMSprop with `alpha` in [0, 1) (PyTorch: 0.99), `epsilon` above 0 (PyTorch: 1e-8) and weight decay, added to the
@@ -104,7 +95,7 @@ pub unsafe extern "C" fn damper_choose_adagrad(run: *mut Run, epsilon: f32, weig
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_rmsprop(run: *mut Run, alpha: f64, epsilon: f32, weight_decay: f32) -> Status {
     // SAFETY: the contract of the header.
-    unsafe { choose_described(run, RmsProp::new(alpha, epsilon, weight_decay)) }
+    unsafe { choose_described::<RmsProp>(run, &[alpha, epsilon.into(), weight_decay.into()]) }
 }
 
 /// AdaGrad-norm over SGD: the step is divided by the root of `initial` (b_0^2, not negative) and all squared norms of
@@ -121,10 +112,11 @@ pub unsafe extern "C" fn damper_choose_adagrad_norm(
     weight_decay: f32,
 ) -> Status {
     let make = |idle: &mut IdleMut<'_>| {
-        let sgd = Sgd::new(momentum, nesterov != 0, weight_decay).map_err(|error| idle.head.refuse(error))?;
-        let state = AdaGradNormState::new(state(&sgd, idle)?);
+        let numbers = [momentum.into(), nesterov.into(), weight_decay.into()];
+        let (sgd, state) = described::build::<Sgd>(idle, &numbers, [&[]; 2])?;
         let norm = AdaGradNorm::new(initial, floor, subtract_noise != 0, sgd);
-        let norm: Norm = StatefulSlot::optimizer(norm.map_err(|error| idle.head.refuse(error))?, state);
+        let norm = norm.map_err(|error| idle.head.refuse(error))?;
+        let norm: Norm = StatefulSlot::optimizer(norm, AdaGradNormState::new(state));
         Ok(idle.hold(SlotStorage::optimizer, norm) as &mut dyn KeptOptimizer)
     };
     // SAFETY: the contract of the header.

@@ -1,16 +1,14 @@
 //! Which clip each step uses.
 
-use super::choosing;
 pub use super::held::DAMPER_BINS;
-use super::held::KeptThreshold;
-use crate::ffi::{self, IdleMut};
+use super::held::{KeptThreshold, Vector};
+use super::{choosing, described};
+use crate::ffi;
 use crate::memory::{Run, Slot, SlotStorage};
 use crate::status::{FfiResult, Status, status};
-use damper_core::error::ConfigError;
+use damper_core::described::Described;
 use damper_core::slots::{StatefulSlot, ThresholdSlot};
-use damper_core::threshold::{
-    Bounds, CountNoise, ExpectedError, ExpectedErrorState, Percentile, PercentileState, Quantile, QuantileState, Solver,
-};
+use damper_core::threshold::{ExpectedError, Percentile, Quantile, Threshold};
 
 /// A closed interval, of clips or of ranges: from 2^-104 to 2^126.
 #[derive(Clone, Copy)]
@@ -23,26 +21,24 @@ pub struct Interval {
 }
 
 /// The interval that the caller lends; without one from 1e-8 to 1e8.
-unsafe fn bounds(idle: &IdleMut<'_>, interval: *const Interval) -> FfiResult<Result<Bounds, ConfigError>> {
+unsafe fn bounds(run: *mut Run, interval: *const Interval) -> FfiResult<[f64; 2]> {
     // SAFETY: the caller's contract.
-    let interval = unsafe { ffi::read_optional(idle.head, interval) }?;
-    Ok(interval.map_or(Ok(Bounds::default()), |interval| Bounds::new(interval.min, interval.max)))
+    let interval = unsafe { ffi::read_optional(ffi::head(run)?, interval) }?;
+    Ok(interval.map_or([1e-8, 1e8], |Interval { min, max }| [min.into(), max.into()]))
 }
 
-/// Fills the slot with a rule and its memory.
-unsafe fn choose<T: KeptThreshold + 'static>(
-    run: *mut Run,
-    make: impl FnOnce(&IdleMut<'_>) -> FfiResult<Result<T, ConfigError>>,
-) -> Status {
-    let fill = |mut idle: IdleMut<'_>| {
-        let held = make(&idle)?.map_err(|error| idle.head.refuse(error))?;
-        let held = idle.hold(SlotStorage::threshold, held);
-        let slot = ThresholdSlot::of(held);
-        idle.state()?.threshold = held;
-        idle.fill(Slot::Threshold, |choices| choices.threshold = slot)
-    };
+/// Fills the slot with the rule of these settings.
+unsafe fn choose<T>(run: *mut Run, numbers: &[f64]) -> FfiResult
+where
+    T: Described + Threshold<State = <T as Described>::State<Vector<f32>>> + 'static,
+{
     // SAFETY: the caller's contract.
-    status(unsafe { choosing(run, Slot::Threshold) }.and_then(fill))
+    let mut idle = unsafe { choosing(run, Slot::Threshold) }?;
+    let (rule, state) = described::build::<T>(&mut idle, numbers, [&[]; 2])?;
+    let held: &mut dyn KeptThreshold = idle.hold(SlotStorage::threshold, StatefulSlot::threshold(rule, state));
+    let slot = ThresholdSlot::of(held);
+    idle.state()?.threshold = held;
+    idle.fill(Slot::Threshold, |choices| choices.threshold = slot)
 }
 
 /// DC-SGD-P: the clip that leaves about `fraction` of the samples unclipped, from a histogram of norms released with
@@ -58,16 +54,13 @@ pub unsafe extern "C" fn damper_choose_percentile(
     first_range: f32,
     clips: *const Interval,
 ) -> Status {
-    let make = |idle: &IdleMut<'_>| {
-        // SAFETY: the contract of the header.
-        let clips = unsafe { bounds(idle, clips) }?;
-        Ok(clips.and_then(|clips| {
-            let rule = Percentile::<DAMPER_BINS>::new(fraction, CountNoise::new(count_noise)?)?.within(clips);
-            Ok(StatefulSlot::threshold(rule, PercentileState::new(first_clip, first_range)?))
-        }))
-    };
     // SAFETY: the contract of the header.
-    unsafe { choose(run, make) }
+    let answer = unsafe { bounds(run, clips) }.and_then(|[min, max]| {
+        let numbers = [fraction, count_noise, first_clip.into(), first_range.into(), min, max];
+        // SAFETY: the contract of the header.
+        unsafe { choose::<Percentile<DAMPER_BINS>>(run, &numbers) }
+    });
+    status(answer)
 }
 
 /// DC-SGD-E: the clip that minimises the expected error, else as `damper_choose_percentile`. It is sought on the
@@ -82,17 +75,14 @@ pub unsafe extern "C" fn damper_choose_expected_error(
     clips: *const Interval,
     ranges: *const Interval,
 ) -> Status {
-    let make = |idle: &IdleMut<'_>| {
-        // SAFETY: the contract of the header.
-        let (clips, ranges) = unsafe { (bounds(idle, clips)?, bounds(idle, ranges)?) };
-        Ok(clips.and_then(|clips| {
-            let solver = if exact == 0 { Solver::PaperGrid } else { Solver::Exact };
-            let rule = ExpectedError::<DAMPER_BINS>::new(solver, CountNoise::new(count_noise)?)?.within(clips, ranges?);
-            Ok(StatefulSlot::threshold(rule, ExpectedErrorState::new(first_clip, first_range)?))
-        }))
-    };
     // SAFETY: the contract of the header.
-    unsafe { choose(run, make) }
+    let intervals = unsafe { bounds(run, clips).and_then(|clips| Ok((clips, bounds(run, ranges)?))) };
+    let answer = intervals.and_then(|([min, max], [least, most])| {
+        let numbers = [exact.into(), count_noise, first_clip.into(), first_range.into(), min, max, least, most];
+        // SAFETY: the contract of the header.
+        unsafe { choose::<ExpectedError<DAMPER_BINS>>(run, &numbers) }
+    });
+    status(answer)
 }
 
 /// Adaptive clipping (Andrew et al.): the clip follows the `quantile` of the norms at rate `rate`, with noise of
@@ -107,14 +97,10 @@ pub unsafe extern "C" fn damper_choose_quantile(
     first_clip: f32,
     clips: *const Interval,
 ) -> Status {
-    let make = |idle: &IdleMut<'_>| {
-        // SAFETY: the contract of the header.
-        let clips = unsafe { bounds(idle, clips) }?;
-        Ok(clips.and_then(|clips| {
-            let rule = Quantile::new(quantile, rate, sigma_b)?.within(clips);
-            Ok(StatefulSlot::threshold(rule, QuantileState::new(first_clip)?))
-        }))
-    };
     // SAFETY: the contract of the header.
-    unsafe { choose(run, make) }
+    let answer = unsafe { bounds(run, clips) }.and_then(|[min, max]| {
+        // SAFETY: the contract of the header.
+        unsafe { choose::<Quantile>(run, &[quantile, rate, sigma_b, first_clip.into(), min, max]) }
+    });
+    status(answer)
 }

@@ -4,7 +4,8 @@
 //!
 //! None; the state is `()`.
 
-use super::Filter;
+use super::base::Filter;
+use crate::described::{Described, Description, Values, Vector};
 use crate::error::{CallError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::private::Released;
@@ -49,6 +50,16 @@ impl Filter<()> for Identity {
         for (filtered, grad) in filtered.iter_mut().zip(released.grad()) {
             *filtered = *grad;
         }
+    }
+}
+
+impl Described for Identity {
+    type State<B: Vector> = ();
+
+    const DESCRIPTION: Description = Description::new(&[], &[("none", &[])], &[0]);
+
+    fn build<V: Values>(_values: &mut V) -> Result<(Self, ()), V::Error> {
+        Ok((Self, ()))
     }
 }
 

@@ -49,7 +49,9 @@ mod uncorrected;
 pub use sets::{SETS, Set, named};
 pub use uncorrected::Uncorrected;
 
-use super::{Filter, Identity};
+use super::base::Filter;
+use super::identity::Identity;
+use crate::described::{Described, Description, Flag, Kind, Setting, Values, Vector};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::order::is_within;
@@ -295,6 +297,36 @@ fn add(sums: &mut [f32], later: &[f32]) {
     }
     for (sum, later) in sums.iter_mut().zip(later) {
         *sum = saturate(*sum + later);
+    }
+}
+
+/// The flag of coefficients.
+const FILTER: Flag = Flag { name: "filter", value: "FILTER", help: "" };
+
+/// The coefficients of a recursive filter, in these words of reports.
+pub(super) const fn taps(words: &'static str) -> Setting {
+    Setting::new("taps", Kind::Taps(words), FILTER, "filter")
+}
+
+/// Most coefficients of a kind that can be chosen when a program runs.
+const MOST: usize = 17;
+
+impl<const ORDER: usize> Described for Iir<ORDER> {
+    type State<B: Vector> = IirState<B, ORDER>;
+
+    const DESCRIPTION: Description = Description {
+        words: "{taps}",
+        methods: &["Low-pass filter on released gradients"],
+        ..Description::new(&[taps("IIR {}, bias-corrected")], &[("doppler", &[1.0, -0.9, 1.0, 0.1])], &[1])
+    };
+
+    fn build<V: Values>(values: &mut V) -> Result<(Self, IirState<V::Vector, ORDER>), V::Error> {
+        let (mut a, mut b) = ([0.0; MOST], [0.0; MOST]);
+        let (na, nb) = values
+            .taps(a.get_mut(..ORDER).unwrap_or_default(), b.get_mut(..ORDER.saturating_add(1)).unwrap_or_default())?;
+        let iir = Self::new(a.get(..na).unwrap_or_default(), b.get(..nb).unwrap_or_default())?;
+        let memory = values.zeros(iir.order().saturating_mul(values.dim()))?;
+        Ok((iir, IirState::new(memory)))
     }
 }
 

@@ -37,7 +37,8 @@
 //! `x_t` and `d_{t−1}` follow from earlier releases, so mixing first and clipping once leaves the sensitivity at `C`
 //! whatever `c` is. Clipping the two gradients each on its own would let one sample add `(|c| + |1−c|)·C`.
 
-use super::Filter;
+use super::base::Filter;
+use crate::described::{Described, Description, Flag, Kind, Setting, Values, Vector};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::order::{is, is_above_zero};
@@ -107,7 +108,7 @@ impl Kalman {
         }
         match look_ahead {
             LookAhead::Two { gamma } if !(gamma.is_finite() && gamma.abs() >= 0.01) => {
-                Err(ConfigError::new("gamma", "at least 0.01 in magnitude"))
+                Err(ConfigError::new("gamma", "finite and at least 0.01 in magnitude"))
             }
             _ => Ok(Self { gain, look_ahead }),
         }
@@ -307,6 +308,74 @@ impl<B: AsMut<[f32]>> SaveState for KalmanState<B> {
         let mut started = u32::from(self.started);
         take(StateField::Count(&mut started));
         self.started = started != 0;
+    }
+}
+
+const KAPPA: Flag =
+    Flag { name: "kappa", value: "K", help: "disk: the filter's gain, 0.001 to 1 (1: no filter) [default: 0.7]" };
+const GAIN_RECURSION: Flag = Flag {
+    name: "gain_recursion",
+    value: "W,H,V",
+    help: "disk: the gain follows the scalar recursion with these variances: of the noise, of the difference, of the gradient",
+};
+const GAMMA: Flag = Flag {
+    name: "gamma",
+    value: "one|G",
+    help: "disk: `one` takes one gradient a sample, at the point (1-K)/K steps ahead; a number takes two, one of them so many \
+           steps ahead [default: one]",
+};
+
+const fn variance(name: &'static str) -> Setting {
+    let setting = Setting::new(name, Kind::F64, GAIN_RECURSION, "variances of the gain's recursion");
+    Setting { when: ("gain", true), ..setting }
+}
+
+impl Described for Kalman {
+    type State<B: Vector> = KalmanState<B>;
+
+    const DESCRIPTION: Description = Description {
+        words: "Kalman, {gain}, {points}",
+        methods: &["Simplified Kalman filter"],
+        ..Description::new(
+            &[
+                Setting::hidden(
+                    "gain",
+                    Kind::Words([
+                        "kappa = {kappa}",
+                        "kappa by the recursion with variances {noise}, {drift}, {process}",
+                    ]),
+                ),
+                Setting { when: ("gain", false), ..Setting::new("kappa", Kind::F64, KAPPA, "kappa") },
+                variance("noise"),
+                variance("drift"),
+                variance("process"),
+                Setting::hidden(
+                    "points",
+                    Kind::Words([
+                        "one gradient at the point (1 - kappa)/kappa steps ahead",
+                        "two gradients, one of them {gamma} steps ahead, mixed before the clip",
+                    ]),
+                ),
+                Setting { when: ("points", true), ..Setting::new("gamma", Kind::F64, GAMMA, "gamma") },
+            ],
+            &[("disk", &[0.0, 0.7, 0.0, 0.0, 0.0, 0.0, 0.0])],
+            &[4],
+        )
+    };
+
+    fn build<V: Values>(values: &mut V) -> Result<(Self, KalmanState<V::Vector>), V::Error> {
+        let gain = if values.case("kind of gain", 0)? {
+            values.skip(1);
+            Gain::Recursion { noise: values.f64(), drift: values.f64(), process: values.f64() }
+        } else {
+            let gain = Gain::Constant(values.f64());
+            values.skip(3);
+            gain
+        };
+        let two = values.case("points of a filter", 1)?;
+        let kalman = Self::new(gain, if two { LookAhead::Two { gamma: values.f64() } } else { LookAhead::One })?;
+        let state = KalmanState::new(&kalman, values.zeros(values.dim())?, values.zeros(values.dim())?);
+        Ok((kalman, state))
     }
 }
 

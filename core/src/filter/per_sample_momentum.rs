@@ -26,7 +26,9 @@
 //! Past iterates are released, so `u_i` is a function of the sample and of releases: one clip after mixing leaves the
 //! sensitivity at `C`. Clipping each gradient on its own would let one sample add `Σ w_j·C`, or `k·C` without weights.
 
-use super::Filter;
+use super::base::Filter;
+use super::iir::taps;
+use crate::described::{Described, Description, Flag, Kind, Setting, Values, Vector};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::order::is_at_most;
@@ -145,6 +147,63 @@ impl<B: AsMut<[f32]>, S: SaveState> SaveState for PerSampleMomentumState<B, S> {
             *place = count as usize;
         }
         self.inner.each(take);
+    }
+}
+
+const ITERATES: Flag = Flag {
+    name: "iterates",
+    value: "K",
+    help: "dp-pmlf, inner-outer: iterates whose gradients are mixed per sample, the current one included, 1 to 16 [default: 2]",
+};
+const BETA: Flag = Flag {
+    name: "beta",
+    value: "B",
+    help: "dp-pmlf, inner-outer: factor of the mix, -0.9 to 1 [default: dp-pmlf 0.1, inner-outer 0.9]",
+};
+
+/// The settings, with the filter of what is released in these words.
+const fn settings(words: &'static str) -> [Setting; 4] {
+    [
+        Setting::hidden("plain", Kind::Words([" over their sum", ""])),
+        Setting::new("iterates", Kind::Whole, ITERATES, "number of iterates"),
+        Setting::new("beta", Kind::F64, BETA, "per-sample momentum"),
+        taps(words),
+    ]
+}
+
+const WORDS: &str = "each sample's gradients at the last {iterates} iterates, weighted by {beta}^age{plain}, mixed before the clip{taps}";
+const DP_PMLF: &[f64] = &[0.0, 2.0, 0.1, 1.0, -0.9, 1.0, 0.1];
+const INNER_OUTER: &[f64] = &[1.0, 2.0, 0.9, 0.0, 1.0, 1.0];
+
+const CORRECTED: Description = Description {
+    words: WORDS,
+    methods: &["Per-sample momentum and low-pass filter", "Inner and outer momentum (Xiao et al.)"],
+    ..Description::new(
+        &settings("; then IIR {}, bias-corrected"),
+        &[("dp-pmlf", DP_PMLF), ("inner-outer", INNER_OUTER)],
+        &[2, 3],
+    )
+};
+const UNCORRECTED: Description = Description {
+    words: WORDS,
+    ..Description::new(
+        &settings("; then IIR {}, without bias correction"),
+        &[("dp-pmlf-uncorrected", DP_PMLF), ("inner-outer-uncorrected", INNER_OUTER)],
+        &[],
+    )
+};
+
+impl<F: Described, const K: usize> Described for PerSampleMomentum<F, K> {
+    type State<B: Vector> = PerSampleMomentumState<B, F::State<B>>;
+
+    const DESCRIPTION: Description = if F::DESCRIPTION.recorded.is_empty() { UNCORRECTED } else { CORRECTED };
+
+    fn build<V: Values>(values: &mut V) -> Result<(Self, Self::State<V::Vector>), V::Error> {
+        let (plain, iterates, beta) = (values.switch(), values.whole(), values.f64());
+        let (inner, state) = F::build(values)?;
+        let momentum = Self::with(iterates, beta, !plain, inner)?;
+        let past = values.zeros(momentum.iterates_len(values.dim()))?;
+        Ok((momentum, PerSampleMomentumState::new(past, state)))
     }
 }
 

@@ -34,8 +34,8 @@
 //! Reads released values only.
 
 use super::base::{Begin, Optimizer, far_piece, narrow, saturate};
-use super::described::{Described, EPSILON, PENALTY, Vector};
-use crate::described::{Description, Kind, Setting, Values};
+use super::described::{EPSILON, PENALTY};
+use crate::described::{Described, Description, Kind, Setting, Values, Vector};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
@@ -113,22 +113,15 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdaGradState<B>> for AdaGrad {
 impl Described for AdaGrad {
     type State<B: Vector> = AdaGradState<B>;
 
-    const DESCRIPTION: Description = Description {
-        settings: &[Setting::new("epsilon", Kind::F32, EPSILON, "AdaGrad's epsilon"), PENALTY],
-        names: &[("adagrad", &[1e-10, 0.0])],
-        recorded: &[6],
-    };
+    const DESCRIPTION: Description = Description::new(
+        &[Setting::new("epsilon", Kind::F32, EPSILON, "AdaGrad's epsilon"), PENALTY],
+        &[("adagrad", &[1e-10, 0.0])],
+        &[6],
+    );
 
-    fn from_values(values: &mut impl Values) -> Result<Self, ConfigError> {
-        Self::new(values.f32(), values.f32())
-    }
-
-    fn state<B: Vector, E>(
-        &self,
-        dim: usize,
-        mut zeros: impl FnMut(usize) -> Result<B, E>,
-    ) -> Result<AdaGradState<B>, E> {
-        Ok(AdaGradState { sum: zeros(dim)? })
+    fn build<V: Values>(values: &mut V) -> Result<(Self, AdaGradState<V::Vector>), V::Error> {
+        let adagrad = Self::new(values.f32(), values.f32())?;
+        Ok((adagrad, AdaGradState { sum: values.zeros(values.dim())? }))
     }
 }
 

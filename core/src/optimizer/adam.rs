@@ -43,8 +43,8 @@
 //! Reads released values only.
 
 use super::base::{Begin, Optimizer, check_betas, far_piece, narrow, saturate, weights};
-use super::described::{BETA1, BETA2, DECOUPLED, Described, EPSILON, Vector};
-use crate::described::{Description, Kind, Setting, Values};
+use super::described::{BETA1, BETA2, DECOUPLED, EPSILON};
+use crate::described::{Described, Description, Kind, Setting, Values, Vector};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::noise::sealed::Sealed;
 use crate::numerics::digest::{Digest, Digested};
@@ -76,15 +76,15 @@ impl Sealed for Floored {}
 /// Adam's settings; `second_moment` is in reports.
 const fn settings(second_moment: [&'static str; 2]) -> [Setting; 5] {
     let epsilon = Setting::new("epsilon", Kind::F32, EPSILON, "Adam's epsilon");
-    [BETA1, BETA2, epsilon, DECOUPLED, Setting::words("second_moment", second_moment)]
+    [BETA1, BETA2, epsilon, DECOUPLED, Setting::hidden("second_moment", Kind::Words(second_moment))]
 }
 
 impl Denominator for Added {
-    const DESCRIPTION: Description = Description {
-        settings: &const { settings(["of the released gradient", "of the filtered gradient"]) },
-        names: &[("adam", &[0.9, 0.999, 1e-8, 0.0, 0.0]), ("adamw", &[0.9, 0.999, 1e-8, 0.01, 0.0])],
-        recorded: &[2, 3],
-    };
+    const DESCRIPTION: Description = Description::new(
+        &const { settings(["of the released gradient", "of the filtered gradient"]) },
+        &[("adam", &[0.9, 0.999, 1e-8, 0.0, 0.0]), ("adamw", &[0.9, 0.999, 1e-8, 0.01, 0.0])],
+        &[2, 3],
+    );
 
     #[inline(always)]
     fn of(root: f32, epsilon: f32) -> f32 {
@@ -93,16 +93,16 @@ impl Denominator for Added {
 }
 
 impl Denominator for Floored {
-    const DESCRIPTION: Description = Description {
-        settings: &const {
+    const DESCRIPTION: Description = Description::new(
+        &const {
             settings([
                 "of the released gradient; the denominator is its root, or epsilon where that is larger",
                 "of the filtered gradient; the denominator is its root, or epsilon where that is larger",
             ])
         },
-        names: &[("adam-floored", &[0.9, 0.999, 1e-8, 0.0, 0.0]), ("adamw-floored", &[0.9, 0.999, 1e-8, 0.01, 0.0])],
-        recorded: &[],
-    };
+        &[("adam-floored", &[0.9, 0.999, 1e-8, 0.0, 0.0]), ("adamw-floored", &[0.9, 0.999, 1e-8, 0.01, 0.0])],
+        &[],
+    );
 
     #[inline(always)]
     fn of(root: f32, epsilon: f32) -> f32 {
@@ -256,13 +256,10 @@ impl<N: Denominator> Described for Adam<N> {
 
     const DESCRIPTION: Description = N::DESCRIPTION;
 
-    fn from_values(values: &mut impl Values) -> Result<Self, ConfigError> {
+    fn build<V: Values>(values: &mut V) -> Result<(Self, AdamState<V::Vector>), V::Error> {
         let adam = Adam::new(values.f64(), values.f64(), values.f32(), values.f64())?.with_denominator();
-        Ok(if values.switch() { adam.with_filtered_second_moment() } else { adam })
-    }
-
-    fn state<B: Vector, E>(&self, dim: usize, mut zeros: impl FnMut(usize) -> Result<B, E>) -> Result<AdamState<B>, E> {
-        Ok(AdamState::new(zeros(dim)?, zeros(dim)?))
+        let adam = if values.switch() { adam.with_filtered_second_moment() } else { adam };
+        Ok((adam, AdamState::new(values.zeros(values.dim())?, values.zeros(values.dim())?)))
     }
 }
 

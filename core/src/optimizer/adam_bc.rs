@@ -48,8 +48,8 @@
 //! Reads released values and the noise's declared variance only.
 
 use super::base::{Begin, Optimizer, check_betas, far_piece, narrow, saturate, weights};
-use super::described::{BETA1, BETA2, DECOUPLED, Described, EPSILON, Vector};
-use crate::described::{Description, Kind, Setting, Values};
+use super::described::{BETA1, BETA2, DECOUPLED, EPSILON};
+use crate::described::{Described, Description, Kind, Setting, Values, Vector};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
@@ -197,30 +197,26 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamBcState<B>> for AdamBc {
 impl Described for AdamBc {
     type State<B: Vector> = AdamBcState<B>;
 
-    const DESCRIPTION: Description = Description {
-        settings: &[
+    const DESCRIPTION: Description = Description::new(
+        &[
             BETA1,
             BETA2,
-            Setting { unless: "floor_note", ..Setting::new("floor", Kind::F32, EPSILON, "floor of the second moment") },
-            Setting::words("floor_note", ["a constant", "by the noise"]),
+            Setting {
+                when: ("floor_note", false),
+                ..Setting::new("floor", Kind::F32, EPSILON, "floor of the second moment")
+            },
+            Setting::hidden("floor_note", Kind::Words(["a constant", "by the noise"])),
             DECOUPLED,
         ],
-        names: &[("adam-bc", &[0.9, 0.999, f32::MIN_POSITIVE as f64, 1.0, 0.0])],
-        recorded: &[4, 5],
-    };
+        &[("adam-bc", &[0.9, 0.999, f32::MIN_POSITIVE as f64, 1.0, 0.0])],
+        &[4, 5],
+    );
 
-    fn from_values(values: &mut impl Values) -> Result<Self, ConfigError> {
+    fn build<V: Values>(values: &mut V) -> Result<(Self, AdamBcState<V::Vector>), V::Error> {
         let (beta1, beta2, floor, by_noise) = (values.f64(), values.f64(), values.f32(), values.switch());
         let adam = Self::new(beta1, beta2, floor, values.f64())?;
-        Ok(if by_noise { adam.with_floor_by_noise() } else { adam })
-    }
-
-    fn state<B: Vector, E>(
-        &self,
-        dim: usize,
-        mut zeros: impl FnMut(usize) -> Result<B, E>,
-    ) -> Result<AdamBcState<B>, E> {
-        Ok(AdamBcState::new(zeros(dim)?, zeros(dim)?))
+        let adam = if by_noise { adam.with_floor_by_noise() } else { adam };
+        Ok((adam, AdamBcState::new(values.zeros(values.dim())?, values.zeros(values.dim())?)))
     }
 }
 

@@ -33,8 +33,8 @@
 //! Reads released values only.
 
 use super::base::{Begin, Optimizer, far_piece, narrow, saturate, weights};
-use super::described::{Described, EPSILON, PENALTY, Vector};
-use crate::described::{Description, Flag, Kind, Setting, Values};
+use super::described::{EPSILON, PENALTY};
+use crate::described::{Described, Description, Flag, Kind, Setting, Values, Vector};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
@@ -121,26 +121,19 @@ const ALPHA: Flag = Flag { name: "alpha", value: "A", help: "rmsprop: decay of t
 impl Described for RmsProp {
     type State<B: Vector> = RmsPropState<B>;
 
-    const DESCRIPTION: Description = Description {
-        settings: &[
+    const DESCRIPTION: Description = Description::new(
+        &[
             Setting::new("alpha", Kind::F64, ALPHA, "RMSprop's alpha"),
             Setting::new("epsilon", Kind::F32, EPSILON, "RMSprop's epsilon"),
             PENALTY,
         ],
-        names: &[("rmsprop", &[0.99, 1e-8, 0.0])],
-        recorded: &[7],
-    };
+        &[("rmsprop", &[0.99, 1e-8, 0.0])],
+        &[7],
+    );
 
-    fn from_values(values: &mut impl Values) -> Result<Self, ConfigError> {
-        Self::new(values.f64(), values.f32(), values.f32())
-    }
-
-    fn state<B: Vector, E>(
-        &self,
-        dim: usize,
-        mut zeros: impl FnMut(usize) -> Result<B, E>,
-    ) -> Result<RmsPropState<B>, E> {
-        Ok(RmsPropState { second: zeros(dim)? })
+    fn build<V: Values>(values: &mut V) -> Result<(Self, RmsPropState<V::Vector>), V::Error> {
+        let rmsprop = Self::new(values.f64(), values.f32(), values.f32())?;
+        Ok((rmsprop, RmsPropState { second: values.zeros(values.dim())? }))
     }
 }
 

@@ -26,8 +26,8 @@
 //! Reads released values only.
 
 use super::base::{Begin, Optimizer, narrow, piece, saturate};
-use super::described::{Described, PENALTY, Vector};
-use crate::described::{Description, Flag, Kind, Setting, Values};
+use super::described::PENALTY;
+use crate::described::{Described, Description, Flag, Kind, Setting, Values, Vector};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::private::Released;
@@ -136,22 +136,19 @@ const NESTEROV: Flag = Flag { name: "nesterov", value: "", help: "sgd, momentum:
 impl Described for Sgd {
     type State<B: Vector> = SgdState<B>;
 
-    const DESCRIPTION: Description = Description {
-        settings: &[
+    const DESCRIPTION: Description = Description::new(
+        &[
             Setting::new("momentum", Kind::F32, MOMENTUM, "momentum"),
             Setting::new("nesterov", Kind::Switch, NESTEROV, "nesterov"),
             PENALTY,
         ],
-        names: &[("sgd", &[0.0, 0.0, 0.0]), ("momentum", &[0.9, 0.0, 0.0]), ("nesterov", &[0.9, 1.0, 0.0])],
-        recorded: &[0, 1],
-    };
+        &[("sgd", &[0.0, 0.0, 0.0]), ("momentum", &[0.9, 0.0, 0.0]), ("nesterov", &[0.9, 1.0, 0.0])],
+        &[0, 1],
+    );
 
-    fn from_values(values: &mut impl Values) -> Result<Self, ConfigError> {
-        Self::new(values.f32(), values.switch(), values.f32())
-    }
-
-    fn state<B: Vector, E>(&self, dim: usize, mut zeros: impl FnMut(usize) -> Result<B, E>) -> Result<SgdState<B>, E> {
-        Ok(SgdState { momentum: zeros(self.momentum_len(dim))? })
+    fn build<V: Values>(values: &mut V) -> Result<(Self, SgdState<V::Vector>), V::Error> {
+        let sgd = Self::new(values.f32(), values.switch(), values.f32())?;
+        Ok((sgd, SgdState { momentum: values.zeros(sgd.momentum_len(values.dim()))? }))
     }
 }
 

@@ -34,6 +34,7 @@
 
 use super::LearningRate;
 use super::factor::Noise;
+use crate::described::Description;
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
 use crate::numerics::order::is_within;
@@ -98,6 +99,8 @@ impl CltNoise {
         1.0
     }
 }
+
+pub(super) const CLT: Description = Description::new(&[], &[("clt", &[])], &[]);
 
 impl Sealed for CltNoise {}
 

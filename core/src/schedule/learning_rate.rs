@@ -27,6 +27,7 @@
 //!
 //! Public: a function of constants.
 
+use crate::described::{Description, Flag, Kind, Range, Setting, UNSET, variants};
 use crate::error::ConfigError;
 use crate::numerics::scalar::{cos, pow, sqrt};
 
@@ -63,6 +64,47 @@ pub enum Decay {
         /// In `[0, 1]`.
         floor: f64,
     },
+}
+
+/// A setting with this placeholder in the help.
+const fn setting(name: &'static str, value: &'static str, range: Range) -> Setting {
+    let flag = Flag { name: "decay", value, help: "" };
+    Setting { range: Some(range), ..Setting::new(name, Kind::F64, flag, value) }
+}
+
+const CONSTANT: Description = Description::new(&[], &[("constant", &[])], &[0]);
+const STEP: Description = Description {
+    words: ", times {factor} every {epochs} epochs",
+    ..Description::new(
+        &[setting("epochs", "EPOCHS", Range::POSITIVE), setting("factor", "FACTOR", Range::PART)],
+        &[("step", &[UNSET, UNSET])],
+        &[1],
+    )
+};
+const COSINE: Description = Description {
+    words: ", half a cosine down to {floor} of it",
+    ..Description::new(&[setting("floor", "FLOOR", Range::SHARE)], &[("cosine", &[0.0])], &[2])
+};
+const POLYNOMIAL: Description = Description {
+    words: " / sqrt({offset} + {slope} t)",
+    ..Description::new(
+        &[setting("offset", "A", Range::POSITIVE), setting("slope", "C", Range::NOT_NEGATIVE)],
+        &[("polynomial", &[UNSET, UNSET])],
+        &[3],
+    )
+};
+const ROOT_LINEAR: Description = Description {
+    words: ", linear in sqrt(t) down to {floor} of it",
+    ..Description::new(&[setting("floor", "FLOOR", Range::SHARE)], &[("root-linear", &[1e-9])], &[4])
+};
+
+variants! {
+    DECAYS: Decay, values;
+    CONSTANT => Some(Self::Constant),
+    STEP => Some(Self::Step { every: values.epochs(), factor: values.f64() }),
+    COSINE => Some(Self::Cosine { steps: values.steps(), floor: values.f64() }),
+    POLYNOMIAL => Some(Self::Polynomial { offset: values.f64(), slope: values.f64() }),
+    ROOT_LINEAR => Some(Self::RootLinear { steps: values.steps(), floor: values.f64() }),
 }
 
 impl Decay {

@@ -26,6 +26,8 @@
 //! A multiplier chosen from releases is another thing: see [`crate::accounting::RenyiFilter`].
 
 use super::LearningRate;
+use super::clt::CLT;
+use crate::described::{Description, Flag, Kind, Setting, UNSET, variants};
 use crate::error::ConfigError;
 use crate::numerics::order::{is_above_zero, is_at_most};
 use crate::numerics::scalar::{pow, sqrt};
@@ -47,6 +49,33 @@ pub enum NoiseSchedule {
         /// `p`, from 0 to 4.
         exponent: f64,
     },
+}
+
+const EXPONENT: Setting = setting("exponent", "P", "exponent of the noise schedule");
+const GROWTH: Setting = setting("growth", "G", "growth of the noise schedule");
+
+/// A setting with this placeholder in the help.
+const fn setting(name: &'static str, value: &'static str, parameter: &'static str) -> Setting {
+    Setting::new(name, Kind::F64, Flag { name: "noise_schedule", value, help: "" }, parameter)
+}
+
+const CONSTANT: Description = Description::new(&[], &[("constant", &[])], &[0]);
+const MATCHED: Description = Description {
+    words: "(lr of the first step / lr)^{exponent}",
+    ..Description::new(&[EXPONENT], &[("matched", &[UNSET])], &[1])
+};
+const POLYNOMIAL: Description = Description {
+    words: "(1 + {growth} t)^({exponent}/2)",
+    ..Description::new(&[GROWTH, EXPONENT], &[("polynomial", &[UNSET, UNSET])], &[2])
+};
+
+variants! {
+    NOISES: NoiseSchedule, values;
+    CONSTANT => Some(Self::Constant),
+    MATCHED => Some(Self::Matched { exponent: values.f64() }),
+    POLYNOMIAL => Some(Self::Polynomial { growth: values.f64(), exponent: values.f64() }),
+    // Of a type of its own, by its first multiplier.
+    CLT => None,
 }
 
 /// The value of [`pow`] for an exponent of a half.

@@ -1,23 +1,29 @@
 //! Any rule of clipping.
 
-use crate::clip::{Automatic, Clip, FlatL2, Layers};
+use crate::clip::{AnyRule, Automatic, Clip, Layers};
 use crate::noise::sealed::Sealed;
 
-/// Flat or automatic clipping, of all coordinates together or of each layer on its own.
+/// Any rule of clipping, of all coordinates together or of each layer on its own.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AnyClip<'a> {
-    automatic: Option<Automatic>,
+    rule: AnyRule,
     layers: Option<Layers<'a>>,
 }
 
 impl<'a> AnyClip<'a> {
     /// [`FlatL2`].
-    pub const FLAT: Self = Self { automatic: None, layers: None };
+    pub const FLAT: Self = Self { rule: AnyRule::Flat, layers: None };
 
     /// [`Automatic`].
     #[must_use]
     pub fn automatic(rule: Automatic) -> Self {
-        Self { automatic: Some(rule), layers: None }
+        Self::of(AnyRule::Automatic(rule))
+    }
+
+    /// This rule.
+    #[must_use]
+    pub const fn of(rule: AnyRule) -> Self {
+        Self { rule, layers: None }
     }
 
     /// The same rule in each of these layers: [`PerLayer`](crate::clip::PerLayer).
@@ -31,10 +37,7 @@ impl Sealed for AnyClip<'_> {}
 
 impl Clip for AnyClip<'_> {
     fn divisor(&self, norm: f32, clip: f32) -> f32 {
-        match &self.automatic {
-            None => FlatL2.divisor(norm, clip),
-            Some(rule) => rule.divisor(norm, clip),
-        }
+        self.rule.divisor(norm, clip)
     }
 
     fn layers(&self) -> Option<Layers<'_>> {

@@ -18,7 +18,8 @@
 //! One sample moves at most one count by one, whatever its gradient, and its gradient's share of the sum is at most the clip or
 //! nothing: the price stays what it is.
 
-use super::{AllCounts, CountNoise, Query, ReleasedCounts, StepConstants, Threshold};
+use super::base::{StepConstants, Threshold};
+use crate::count::{AllCounts, CountNoise, Query, ReleasedCounts};
 
 /// The rule `T`, with non-finite samples in the last bin of its histogram.
 #[derive(Clone, Copy, PartialEq, Debug)]

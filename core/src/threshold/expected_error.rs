@@ -55,9 +55,12 @@
 //! (`1/σ² = 1/σ_T² + 1/σ_H²`); all else is post-processing of released counts and constants. The paper's equation 4 prints
 //! the realised size of the batch; here it is `S'`, the noisy one, as in its Algorithm 4.
 
+use super::base::{StepConstants, Threshold};
 use super::bounds::{Bounds, scale};
+use super::described::{CLIP, COUNT_NOISE, MAX, MIN, bounds, range};
 use super::histogram::{check_bins, midpoint, total};
-use super::{CountNoise, Query, ReleasedCounts, StepConstants, Threshold};
+use crate::count::{CountNoise, Query, ReleasedCounts};
+use crate::described::{Described, Description, Flag, Kind, Setting, UNSET, Values, Vector};
 use crate::error::ConfigError;
 use crate::numerics::order::is_above_zero;
 use crate::state::{SaveState, StateField};
@@ -241,6 +244,43 @@ impl SaveState for ExpectedErrorState {
         take(StateField::Owner("expected error"));
         take(StateField::Floats(core::slice::from_mut(&mut self.clip)));
         take(StateField::Floats(core::slice::from_mut(&mut self.range)));
+    }
+}
+
+const SOLVER: Flag = Flag {
+    name: "solver",
+    value: "NAME",
+    help: "expected-error: `paper-grid` searches multiples of the last clip, `exact` solves [default: paper-grid]",
+};
+const SOLVERS: Kind = Kind::Named(["paper-grid", "exact"], ["searched on the paper's grid", "solved exactly"]);
+
+impl<const BINS: usize> Described for ExpectedError<BINS> {
+    type State<B: Vector> = ExpectedErrorState;
+
+    const DESCRIPTION: Description = Description {
+        words: "least expected error by a released histogram of norms (20 bins, first range {range}, noise {count_noise} a count, \
+                {solver}), used from the next step",
+        ..Description::new(
+            &[
+                Setting::new("solver", SOLVERS, SOLVER, "solver"),
+                COUNT_NOISE,
+                CLIP,
+                range("histogram range"),
+                MIN,
+                MAX,
+                Setting::hidden("range_min", Kind::F32),
+                Setting::hidden("range_max", Kind::F32),
+            ],
+            &[("expected-error", &[0.0, UNSET, 1.0, 20.0, 1e-8, 1e8, 1e-8, 1e8])],
+            &[2, 3],
+        )
+    };
+
+    fn build<V: Values>(values: &mut V) -> Result<(Self, ExpectedErrorState), V::Error> {
+        let solver = if values.switch() { Solver::Exact } else { Solver::PaperGrid };
+        let rule = Self::new(solver, CountNoise::new(values.f64())?)?;
+        let state = ExpectedErrorState::new(values.f32(), values.f32())?;
+        Ok((rule.within(bounds(values)?, bounds(values)?), state))
     }
 }
 
@@ -465,7 +505,7 @@ mod tests {
     #[test]
     fn uninformative_counts_change_nothing() {
         for solver in [Solver::PaperGrid, Solver::Exact] {
-            for h in [[0.0; 20], [-1.0; 20], [f64::NAN; 20]] {
+            for h in [[0.0; 20], [-1.0; 20], [UNSET; 20]] {
                 let state = next(&rule(solver), 0.3, 7.0, &h, 1000);
                 assert_eq!((state.clip(), state.range()), (0.3, 7.0));
             }

@@ -4,7 +4,9 @@
 //!
 //! None; the state is `()`.
 
-use super::Threshold;
+use super::base::Threshold;
+use super::described::CLIP;
+use crate::described::{Described, Description, Values, Vector};
 
 /// The constant threshold.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -16,5 +18,16 @@ impl Threshold for Fixed {
 
     fn clip(&self, (): &()) -> f32 {
         self.0
+    }
+}
+
+impl Described for Fixed {
+    type State<B: Vector> = ();
+
+    const DESCRIPTION: Description =
+        Description { words: "fixed", ..Description::new(&[CLIP], &[("fixed", &[1.0])], &[0]) };
+
+    fn build<V: Values>(values: &mut V) -> Result<(Self, ()), V::Error> {
+        Ok((Self(values.f32()), ()))
     }
 }

@@ -33,9 +33,12 @@
 //! (`1/σ² = 1/σ_T² + 1/σ_H²`); all else is post-processing of released counts. `S'` is the noisy number of samples; the
 //! realised one is never used.
 
+use super::base::{StepConstants, Threshold};
 use super::bounds::{Bounds, scale};
+use super::described::{CLIP, COUNT_NOISE, MAX, MIN, bounds, fraction, range};
 use super::histogram::{check_bins, midpoint, total};
-use super::{CountNoise, Query, ReleasedCounts, StepConstants, Threshold};
+use crate::count::{CountNoise, Query, ReleasedCounts};
+use crate::described::{Described, Description, UNSET, Values, Vector};
 use crate::error::ConfigError;
 use crate::numerics::order::is_above_zero;
 use crate::state::{SaveState, StateField};
@@ -122,6 +125,26 @@ impl SaveState for PercentileState {
         take(StateField::Owner("percentile"));
         take(StateField::Floats(core::slice::from_mut(&mut self.clip)));
         take(StateField::Floats(core::slice::from_mut(&mut self.range)));
+    }
+}
+
+impl<const BINS: usize> Described for Percentile<BINS> {
+    type State<B: Vector> = PercentileState;
+
+    const DESCRIPTION: Description = Description {
+        words: "percentile {fraction} of a released histogram of norms (20 bins, first range {range}, noise {count_noise} a count), \
+                used from the next step",
+        ..Description::new(
+            &[fraction("unclipped fraction"), COUNT_NOISE, CLIP, range("half the histogram range"), MIN, MAX],
+            &[("percentile", &[0.5, UNSET, 1.0, 1.0, 1e-8, 1e8])],
+            &[1],
+        )
+    };
+
+    fn build<V: Values>(values: &mut V) -> Result<(Self, PercentileState), V::Error> {
+        let rule = Self::new(values.f64(), CountNoise::new(values.f64())?)?;
+        let state = PercentileState::new(values.f32(), values.f32())?;
+        Ok((rule.within(bounds(values)?), state))
     }
 }
 
@@ -231,7 +254,7 @@ mod tests {
     // Counts without information keep the clip and the range.
     #[test]
     fn uninformative_counts_change_nothing() {
-        for counts in [[0.0; 20], [-1.0; 20], [f64::NAN; 20]] {
+        for counts in [[0.0; 20], [-1.0; 20], [UNSET; 20]] {
             let state = next(&rule(0.5), 0.3, 7.0, &counts);
             assert_eq!((state.clip(), state.range()), (0.3, 7.0));
         }
@@ -278,7 +301,7 @@ mod tests {
     #[test]
     fn configurations_out_of_range_are_refused() {
         let noise = CountNoise::new(5.0).unwrap();
-        for fraction in [0.0, 1.0, -0.1, f64::NAN] {
+        for fraction in [0.0, 1.0, -0.1, UNSET] {
             assert_eq!(<Percentile>::new(fraction, noise).unwrap_err().parameter, "unclipped fraction");
         }
         assert!(Percentile::<1>::new(0.5, noise).is_err() && Percentile::<2>::new(0.5, noise).is_ok());

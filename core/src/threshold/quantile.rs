@@ -36,8 +36,11 @@
 //! priced, with the gradient's as one event, `1/σ² = 1/σ_T² + 1/(2σ_b)²` (the paper's theorem 1, where `σ_T` is `z_Δ`). The fraction
 //! is of the declared batch, never of the realised one, which is private.
 
+use super::base::{StepConstants, Threshold};
 use super::bounds::{Bounds, scale};
-use super::{CountNoise, Query, ReleasedCounts, StepConstants, Threshold};
+use super::described::{CLIP, COUNT_NOISE, MAX, MIN, bounds, fraction};
+use crate::count::{CountNoise, Query, ReleasedCounts};
+use crate::described::{Described, Description, Flag, Kind, Setting, UNSET, Values, Vector};
 use crate::error::ConfigError;
 use crate::numerics::scalar::exp;
 use crate::state::{SaveState, StateField};
@@ -111,6 +114,34 @@ impl SaveState for QuantileState {
     fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
         take(StateField::Owner("quantile"));
         take(StateField::Floats(core::slice::from_mut(&mut self.clip)));
+    }
+}
+
+const CLIP_LR: Flag = Flag { name: "clip_lr", value: "R", help: "quantile: how fast the clip follows [default: 0.2]" };
+
+impl Described for Quantile {
+    type State<B: Vector> = QuantileState;
+
+    const DESCRIPTION: Description = Description {
+        words: "tracks quantile {fraction} at rate {rate} by a released count (noise {count_noise}), used from the next step",
+        ..Description::new(
+            &[
+                fraction("quantile"),
+                Setting::new("rate", Kind::F64, CLIP_LR, "rate of the clip"),
+                COUNT_NOISE,
+                CLIP,
+                MIN,
+                MAX,
+            ],
+            &[("quantile", &[0.5, 0.2, UNSET, 1.0, 1e-8, 1e8])],
+            &[4],
+        )
+    };
+
+    fn build<V: Values>(values: &mut V) -> Result<(Self, QuantileState), V::Error> {
+        let rule = Self::new(values.f64(), values.f64(), values.half())?;
+        let state = QuantileState::new(values.f32())?;
+        Ok((rule.within(bounds(values)?), state))
     }
 }
 
@@ -198,11 +229,11 @@ mod tests {
         for (quantile, rate, sigma_b) in [
             (0.0, 0.2, 5.0),
             (1.0, 0.2, 5.0),
-            (f64::NAN, 0.2, 5.0),
+            (UNSET, 0.2, 5.0),
             (0.5, 0.0, 5.0),
             (0.5, f64::INFINITY, 5.0),
             (0.5, 0.2, 0.1),
-            (0.5, 0.2, f64::NAN),
+            (0.5, 0.2, UNSET),
         ] {
             assert!(Quantile::new(quantile, rate, sigma_b).is_err(), "{quantile} {rate} {sigma_b}");
         }

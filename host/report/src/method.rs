@@ -1,14 +1,10 @@
 //! The method in words: each slot of the private step, its settings, and the bound on one sample's contribution.
 
-use damper_core::described::Kind;
-use damper_core::filter::{Gain, LookAhead};
+use damper_core::described::{Kind, UNSET};
 use damper_core::schedule::{AnyNoise, NoiseSchedule};
-use damper_core::threshold::Solver;
-use damper_train::filter::Coefficients;
 use damper_train::lora::Adapted;
 use damper_train::{
-    Clipping, DecayChoice, FilterChoice, LearningRateChoice, NormStep, OptimizerChoice, Outcome, PerSample, Rule, Run,
-    ThresholdChoice, ThresholdRule, forms, short,
+    Choice, LearningRateChoice, NormStep, OptimizerChoice, Outcome, Rule, Run, Slot, ThresholdChoice, forms, short,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -67,107 +63,59 @@ impl MethodReport {
         let method = &run.config.method;
         Self {
             name: method.name.clone(),
-            filter: filter(&method.filter),
+            filter: Some(words(&method.filter)).filter(|words| !words.is_empty()).unwrap_or_else(|| "none".into()),
             gradients_per_sample: method.filter.gradients_per_sample(),
-            threshold: threshold(method.threshold, method.count_non_finite),
-            clip_first: method.threshold.clip,
+            threshold: threshold(&method.threshold, method.count_non_finite),
+            clip_first: method.threshold.clip(),
             clip_last: outcome.clip,
-            clipping: match method.clipping {
-                Clipping::Flat => "flat: the whole gradient, to the clip at most".into(),
-                Clipping::PerLayer => "per layer: each tensor to its equal share of the clip at most".into(),
-                Clipping::Automatic { stability } => {
-                    format!("automatic: the whole gradient g becomes clip * g / (|g| + gamma), gamma = {stability}")
-                }
-            },
+            clipping: words(&method.clipping),
             sensitivity: sensitivity(run),
-            noise_schedule: noise_schedule(run.terms.noise_schedule),
-            learning_rate: learning_rate(method.learning_rate),
+            noise_schedule: noise_schedule(run),
+            learning_rate: learning_rate(&method.learning_rate),
         }
     }
 }
 
-fn is_none(filter: &Coefficients) -> bool {
-    filter.a.is_empty() && filter.b == [1.0]
+/// A method in words.
+fn words<S: Slot>(choice: &Choice<S>) -> String {
+    filled(choice.description().words, choice)
 }
 
-fn coefficients(filter: &Coefficients) -> String {
-    if is_none(filter) { "none".into() } else { format!("IIR {}", filter.flags()) }
-}
-
-fn filter(choice: &FilterChoice) -> String {
-    match choice {
-        FilterChoice::None => "none".into(),
-        FilterChoice::Iir(filter) if is_none(filter) => "none".into(),
-        FilterChoice::Iir(filter) => format!("{}, bias-corrected", coefficients(filter)),
-        FilterChoice::Uncorrected(filter) => format!("{}, without bias correction", coefficients(filter)),
-        FilterChoice::AdaptiveFir { lags, memory, floor } => format!(
-            "FIR over {lags} past gradients, taps by the autocorrelation of released gradients (memory {memory}, floor {floor})"
-        ),
-        FilterChoice::PerSample(choice) => per_sample(choice, "bias-corrected"),
-        FilterChoice::PerSampleUncorrected(choice) => per_sample(choice, "without bias correction"),
-        FilterChoice::Kalman { gain, look_ahead } => {
-            let gain = match gain {
-                Gain::Constant(kappa) => format!("kappa = {kappa}"),
-                Gain::Recursion { noise, drift, process } => {
-                    format!("kappa by the recursion with variances {noise}, {drift}, {process}")
-                }
-            };
-            match look_ahead {
-                LookAhead::One => format!("Kalman, {gain}, one gradient at the point (1 - kappa)/kappa steps ahead"),
-                LookAhead::Two { gamma } => {
-                    format!("Kalman, {gain}, two gradients, one of them {gamma} steps ahead, mixed before the clip")
-                }
+/// Words with the method's settings in the place of their names in braces.
+fn filled<S: Slot>(words: &str, choice: &Choice<S>) -> String {
+    let (mut text, mut rest) = (String::new(), words);
+    while let Some(((before, name), after)) =
+        rest.split_once('}').and_then(|(of, after)| Some((of.split_once('{')?, after)))
+    {
+        text += before;
+        let setting = choice.settings().find(|(setting, _)| setting.name == name);
+        text += &setting.map_or_else(String::new, |(setting, value)| match setting.kind {
+            _ if value == UNSET => String::new(),
+            Kind::F32 => (value as f32).to_string(),
+            Kind::F64 | Kind::Whole | Kind::Switch => value.to_string(),
+            Kind::Words(words) | Kind::Named(_, words) => filled(words[usize::from(value != 0.0)], choice),
+            Kind::Taps(words) => {
+                let taps = choice.taps().filter(|taps| !taps.is_identity());
+                taps.map_or_else(String::new, |taps| words.replace("{}", &taps.flags()))
             }
-        }
+        });
+        rest = after;
     }
+    text + rest
 }
 
-fn per_sample(choice: &PerSample, correction: &str) -> String {
-    let PerSample { iterates, beta, normalised, inner } = choice;
-    format!(
-        "each sample's gradients at the last {iterates} iterates, weighted by {beta}^age{}, mixed before the clip{}",
-        if *normalised { " over their sum" } else { "" },
-        if is_none(inner) { String::new() } else { format!("; then {}, {correction}", coefficients(inner)) }
-    )
-}
-
-fn threshold(choice: ThresholdChoice, count_non_finite: bool) -> String {
-    let (min, max) = choice.clip_bounds();
-    let rule = match choice.rule {
-        ThresholdRule::Fixed => return "fixed".into(),
-        ThresholdRule::Percentile { fraction, count_noise, range } => format!(
-            "percentile {fraction} of a released histogram of norms (20 bins, first range {range}, noise {} a \
-             count), used from the next step",
-            noise_of(count_noise)
-        ),
-        ThresholdRule::ExpectedError { solver, count_noise, range } => format!(
-            "least expected error by a released histogram of norms (20 bins, first range {range}, noise {} a \
-             count, {}), used from the next step",
-            noise_of(count_noise),
-            match solver {
-                Solver::PaperGrid => "searched on the paper's grid",
-                Solver::Exact => "solved exactly",
-            }
-        ),
-        ThresholdRule::Quantile { fraction, rate, count_noise } => format!(
-            "tracks quantile {fraction} at rate {rate} by a released count (noise {count_noise}), used from the next \
-             step"
-        ),
-    };
+fn threshold(choice: &ThresholdChoice, count_non_finite: bool) -> String {
+    let rule = words(choice);
+    let Some((min, max)) = choice.clip_bounds() else { return rule };
     let non_finite = if count_non_finite { ", samples that are not finite counted in the last bin" } else { "" };
     format!("{rule}{non_finite}, kept within {} to {}", short(min), short(max))
 }
 
-fn noise_of(count_noise: Option<f64>) -> String {
-    count_noise.map_or_else(String::new, |noise| noise.to_string())
-}
-
 fn sensitivity(run: &Run) -> String {
-    let gradient = match run.config.method.clipping {
-        Clipping::Flat | Clipping::Automatic { .. } => "one sample moves the sum of gradients by at most the clip",
-        Clipping::PerLayer => {
-            "one sample moves the sum of gradients by at most the root of the layers' squared clips, which is at most the clip"
-        }
+    let gradient = if run.config.method.clipping.is_per_layer() {
+        "one sample moves the sum of gradients by at most the root of the layers' squared clips, which is at most the clip"
+    } else {
+        "one sample moves the sum of gradients by at most the clip"
     };
     let Some(noise) = run.terms.count_noise else { return gradient.into() };
     let (multiplier, alpha) = match run.terms.noise_schedule {
@@ -180,32 +128,23 @@ fn sensitivity(run: &Run) -> String {
     )
 }
 
-fn noise_schedule(schedule: AnyNoise) -> String {
-    let factor = match schedule {
-        AnyNoise::Schedule(NoiseSchedule::Constant) => return "constant".into(),
-        AnyNoise::Schedule(NoiseSchedule::Matched { exponent }) => format!("(lr of the first step / lr)^{exponent}"),
-        AnyNoise::Schedule(NoiseSchedule::Polynomial { growth, exponent }) => {
-            format!("(1 + {growth} t)^({exponent}/2)")
-        }
+fn noise_schedule(run: &Run) -> String {
+    let factor = match run.terms.noise_schedule {
+        AnyNoise::Schedule(_) => words(&run.config.method.noise_schedule),
         AnyNoise::Clt(clt) => format!(
             "z/{first:.6}, z^4 e^(-1/z^2) = {first:.6}^4 e^(-1/{first:.6}^2) (lr of the first step / lr)^2",
             first = clt.first()
         ),
     };
+    if factor.is_empty() {
+        return "constant".into();
+    }
     format!("{factor}, declared beforehand and priced as a whole; noise_multiplier is the least over the steps")
 }
 
-fn learning_rate(choice: LearningRateChoice) -> String {
-    let LearningRateChoice { lr, warmup, decay } = choice;
-    let decay = match decay {
-        DecayChoice::Constant => String::new(),
-        DecayChoice::Step { epochs, factor } => format!(", times {factor} every {epochs} epochs"),
-        DecayChoice::Cosine { floor } => format!(", half a cosine down to {floor} of it"),
-        DecayChoice::Polynomial { offset, slope } => format!(" / sqrt({offset} + {slope} t)"),
-        DecayChoice::RootLinear { floor } => format!(", linear in sqrt(t) down to {floor} of it"),
-    };
-    let warmup = if warmup > 0.0 { format!(", after a warm-up of {warmup} epochs") } else { String::new() };
-    format!("{lr}{decay}{warmup}")
+fn learning_rate(LearningRateChoice { lr, warmup, decay }: &LearningRateChoice) -> String {
+    let warmup = if *warmup > 0.0 { format!(", after a warm-up of {warmup} epochs") } else { String::new() };
+    format!("{lr}{}{warmup}", words(decay))
 }
 
 /// An optimizer and its settings: name, then what [`OPTIMIZERS`](damper_core::optimizer::OPTIMIZERS) lists.
@@ -226,14 +165,13 @@ impl From<Rule> for OptimizerReport {
             name => name,
         };
         let settings = rule.settings().map(|(setting, value)| {
-            let is_computed = rule.get(setting.unless) == Some(1.0);
             let value = match setting.kind {
-                _ if is_computed => Value::Null,
+                _ if rule.is_idle(setting) => Value::Null,
                 // By way of text, which has as few digits as a 32-bit number needs.
                 Kind::F32 => serde_json::from_str(&format!("{:?}", value as f32)).unwrap_or_default(),
-                Kind::F64 => value.into(),
+                Kind::F64 | Kind::Whole | Kind::Taps(_) => value.into(),
                 Kind::Switch => (value != 0.0).into(),
-                Kind::Words(words) => words[usize::from(value != 0.0)].into(),
+                Kind::Words(words) | Kind::Named(_, words) => words[usize::from(value != 0.0)].into(),
             };
             (setting.name.to_owned(), value)
         });

@@ -10,9 +10,7 @@ use super::train_report::{
 use damper_accounting::{Accountant, Plan, Sampler, Truncation};
 use damper_core::accounting::Rate;
 use damper_grad::Loss;
-use damper_train::{
-    CLIPPED_BY_BACKEND, EXACT, Evaluation, Independence, Named, Noise, Outcome, Run, TestMetrics, ThresholdRule,
-};
+use damper_train::{CLIPPED_BY_BACKEND, EXACT, Evaluation, Independence, Named, Noise, Outcome, Run, TestMetrics};
 use std::borrow::Cow;
 
 impl TrainReport {
@@ -202,9 +200,10 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
         .into(),
         fixed_beforehand: format!(
             "batch size, rate, steps, noise of every step and learning-rate schedule were fixed before the first step; {}{}",
-            match run.config.method.threshold.rule {
-                ThresholdRule::Fixed => "so was the clip",
-                _ => "the clip of each step follows from counts released before it",
+            if run.config.method.threshold.is_usual() {
+                "so was the clip"
+            } else {
+                "the clip of each step follows from counts released before it"
             },
             match (run.config.optimizer.norm_step, run.config.optimizer.galore) {
                 (Some(_), _) => "; step sizes follow from norms of released gradients",
@@ -275,7 +274,7 @@ fn mechanism(run: &Run) -> MechanismReport {
         name: if exact { "discrete-gaussian" } else { "continuous-gaussian" }.into(),
         sigma_grid: run.terms.sigma_grid,
         grid_bits: exact.then_some(run.config.grid_bits),
-        clip: run.config.method.threshold.clip,
+        clip: run.config.method.threshold.clip(),
         gradient_multiplier: run.terms.multiplier,
         count_noise_multiplier: run.terms.count_noise.map(|noise| noise.multiplier()),
         expected_batch: run.config.batch_size,

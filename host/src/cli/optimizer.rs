@@ -1,24 +1,22 @@
 //! Which optimizer `damper train` follows released gradients by: a name, and flags for what it reads.
 
-mod settings;
-
-use self::settings::SettingArgs;
 use super::method::{MethodArgs, ScheduleArgs};
+use super::settings::{SettingArgs, names};
 use super::{Failure, pair};
 use clap::{Args, ValueEnum};
-use damper_train::{LowRank, NormStep, OptimizerChoice, Rule};
+use damper_train::{LowRank, NormStep, OptimizerChoice, Optimizers, Rule};
 use std::num::NonZeroU32;
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Optimizer")]
 pub(super) struct OptimizerArgs {
     /// The optimizer; `momentum` is sgd with momentum 0.9, `nesterov` the same in Nesterov's form
-    #[arg(long, value_name = "NAME", default_value = "sgd", value_parser = settings::names())]
+    #[arg(long, value_name = "NAME", default_value = "sgd", value_parser = names::<Optimizers>())]
     optimizer: String,
     #[command(flatten)]
     pub(super) schedule: ScheduleArgs,
     #[command(flatten)]
-    settings: SettingArgs,
+    settings: SettingArgs<Optimizers>,
     /// adam, adamw: how the epsilon keeps the denominator above 0: `added` to the root of the second moment, or `floored`,
     /// the larger of both (DOPPLER) [default: added]
     #[arg(long, value_name = "NAME")]
@@ -54,7 +52,7 @@ impl OptimizerArgs {
 
     fn rule(&self, method: &MethodArgs) -> Result<Rule, Failure> {
         let name = &*self.optimizer;
-        let mut settings = self.settings.of(name)?;
+        let mut settings = self.settings.of(name, ("optimizer", name))?;
         let is_adam = matches!(name, "adam" | "adamw");
         if self.adam_denominator.is_some() && !is_adam {
             return Err(Failure::new(format!(

@@ -2,12 +2,9 @@
 
 use damper::filter::Coefficients;
 use damper::train::{
-    Budget, Clipping, DecayChoice, FilterChoice, Method, Noise, NormStep, OptimizerChoice, PerSample, Rule,
-    ThresholdChoice, ThresholdRule, TrainConfig,
+    Budget, Clipping, DecayChoice, FilterChoice, Method, Noise, NoiseChoice, NormStep, OptimizerChoice, Rule,
+    ThresholdChoice, TrainConfig,
 };
-use damper_core::filter::{Gain, LookAhead};
-use damper_core::schedule::NoiseSchedule;
-use damper_core::threshold::Solver;
 use std::num::NonZeroUsize;
 
 /// Twenty-three steps of a simulation.
@@ -28,20 +25,21 @@ pub fn methods() -> Vec<(&'static str, TrainConfig)> {
         change(&mut config);
         config
     };
-    let filter = |filter: FilterChoice| of(&|config| config.method.filter = filter.clone());
+    let filter = |filter: FilterChoice| of(&|config| config.method.filter = filter);
     let rule = |name, settings: &[_]| of(&|config| config.optimizer = Rule::new(name, settings).unwrap().into());
-    let threshold = |rule: ThresholdRule| of(&|config| config.method.threshold.rule = rule);
+    let threshold = |rule: ThresholdChoice| of(&|config| config.method.threshold = rule);
     let decay = |decay: DecayChoice| of(&|config| config.method.learning_rate.decay = decay);
-    let schedule = |noise: NoiseSchedule| {
-        let mut config = decay(DecayChoice::Polynomial { offset: 20.0, slope: 1.0 });
+    let schedule = |noise: NoiseChoice| {
+        let mut config = decay(DecayChoice::parse("polynomial:20.0,1.0").unwrap());
         config.method.noise_schedule = noise;
         config
     };
-    let per_sample = |iterates, beta, normalised, inner: &str| {
-        let inner = Coefficients::named(inner).unwrap();
-        FilterChoice::PerSample(PerSample { iterates, beta, normalised, inner })
+    let iir = |taps: &Coefficients| FilterChoice::new("doppler", &[]).unwrap().with_taps(taps);
+    let per_sample = |name, iterates, beta, inner: &str| {
+        let momentum = FilterChoice::new(name, &[("iterates", iterates), ("beta", beta)]).unwrap();
+        momentum.with_taps(&Coefficients::named(inner).unwrap())
     };
-    let kalman = |gain, look_ahead| FilterChoice::Kalman { gain, look_ahead };
+    let disk = |settings: &[_]| filter(FilterChoice::new("disk", settings).unwrap());
     let none = Coefficients { a: vec![], b: vec![1.0] };
     let trailing = Coefficients { a: vec![-0.5, 0.0, 0.0], b: vec![0.25, 0.25, 0.0] };
     let adam = Rule::new("adam", &[("beta2", 0.99)]).unwrap();
@@ -49,41 +47,30 @@ pub fn methods() -> Vec<(&'static str, TrainConfig)> {
         let norm_step = Some(NormStep { initial: 20.0, floor: 1e-5, subtract_noise });
         of(&|config| config.optimizer = OptimizerChoice { norm_step, ..adam.into() })
     };
-    let bounded = |rule| {
-        of(&|config| {
-            config.method.threshold = ThresholdChoice { clip: 1.0, rule, bounds: Some((0.9, 1.1)) };
-        })
-    };
     vec![
         ("dp-sgd", config()),
         ("private", of(&|config| config.seed = None)),
-        ("no filter", filter(FilterChoice::Iir(none))),
-        ("doppler", filter(FilterChoice::Iir(Coefficients::named("f6").unwrap()))),
-        ("zeros at the end", filter(FilterChoice::Iir(trailing))),
-        ("dp-pmlf", filter(per_sample(3, 0.5, true, "momentum"))),
-        ("inner-outer", filter(per_sample(8, 0.9, false, "d2"))),
-        ("disk", filter(kalman(Gain::Constant(0.7), LookAhead::One))),
-        ("disk, two points", filter(kalman(Gain::Constant(0.7), LookAhead::Two { gamma: 0.5 }))),
-        (
-            "disk, recursion",
-            filter(kalman(Gain::Recursion { noise: 1.0, drift: 0.1, process: 0.2 }, LookAhead::Two { gamma: -1.0 })),
-        ),
-        ("percentile", threshold(ThresholdRule::Percentile { fraction: 0.5, count_noise: None, range: 1.0 })),
+        ("no filter", filter(iir(&none))),
+        ("doppler", filter(iir(&Coefficients::named("f6").unwrap()))),
+        ("zeros at the end", filter(iir(&trailing))),
+        ("dp-pmlf", filter(per_sample("dp-pmlf", 3.0, 0.5, "momentum"))),
+        ("inner-outer", filter(per_sample("inner-outer", 8.0, 0.9, "d2"))),
+        ("disk", disk(&[])),
+        ("disk, two points", disk(&[("gamma", 0.5)])),
+        ("disk, recursion", disk(&[("noise", 1.0), ("drift", 0.1), ("process", 0.2), ("gamma", -1.0)])),
+        ("percentile", threshold(ThresholdChoice::new("percentile", &[]).unwrap())),
         (
             "percentile, bounded",
-            bounded(ThresholdRule::Percentile { fraction: 0.5, count_noise: Some(2.0), range: 1.0 }),
+            threshold(ThresholdChoice::new("percentile", &[("count_noise", 2.0), ("min", 0.9), ("max", 1.1)]).unwrap()),
         ),
-        (
-            "expected error, grid",
-            threshold(ThresholdRule::ExpectedError { solver: Solver::PaperGrid, count_noise: None, range: 20.0 }),
-        ),
+        ("expected error, grid", threshold(ThresholdChoice::new("expected-error", &[]).unwrap())),
         (
             "expected error, exact",
-            threshold(ThresholdRule::ExpectedError { solver: Solver::Exact, count_noise: Some(4.0), range: 20.0 }),
+            threshold(ThresholdChoice::new("expected-error", &[("solver", 1.0), ("count_noise", 4.0)]).unwrap()),
         ),
-        ("quantile", threshold(ThresholdRule::Quantile { fraction: 0.5, rate: 0.2, count_noise: 6.4 })),
-        ("per layer", of(&|config| config.method.clipping = Clipping::PerLayer)),
-        ("automatic", of(&|config| config.method.clipping = Clipping::Automatic { stability: 0.01 })),
+        ("quantile", threshold(ThresholdChoice::new("quantile", &[("count_noise", 6.4)]).unwrap())),
+        ("per layer", of(&|config| config.method.clipping = Clipping::new("per-layer", &[]).unwrap())),
+        ("automatic", of(&|config| config.method.clipping = Clipping::new("automatic", &[]).unwrap())),
         ("sgd", rule("sgd", &[("weight_decay", 0.01)])),
         ("nesterov", rule("nesterov", &[])),
         ("adam", rule("adam", &[("beta2", 0.99)])),
@@ -100,12 +87,12 @@ pub fn methods() -> Vec<(&'static str, TrainConfig)> {
         ("rmsprop", rule("rmsprop", &[("alpha", 0.9), ("weight_decay", 0.01)])),
         ("adagrad-norm", norm(false)),
         ("adagrad-norm, less noise", norm(true)),
-        ("steps", decay(DecayChoice::Step { epochs: 0.3, factor: 0.5 })),
-        ("cosine", decay(DecayChoice::Cosine { floor: 0.1 })),
-        ("root-linear", decay(DecayChoice::RootLinear { floor: 0.1 })),
+        ("steps", decay(DecayChoice::parse("step:0.3,0.5").unwrap())),
+        ("cosine", decay(DecayChoice::parse("cosine:0.1").unwrap())),
+        ("root-linear", decay(DecayChoice::parse("root-linear:0.1").unwrap())),
         ("warm-up", of(&|config| config.method.learning_rate.warmup = 0.5)),
-        ("matched noise", schedule(NoiseSchedule::Matched { exponent: 0.5 })),
-        ("growing noise", schedule(NoiseSchedule::Polynomial { growth: 0.1, exponent: 0.5 })),
+        ("matched noise", schedule(NoiseChoice::parse("matched:0.5").unwrap())),
+        ("growing noise", schedule(NoiseChoice::parse("polynomial:0.1,0.5").unwrap())),
         ("equation 6", of(&|config| config.budget = Budget::Equation6(0.8))),
         ("wide sums", of(&|config| config.grid_bits = 21)),
         (
@@ -118,14 +105,16 @@ pub fn methods() -> Vec<(&'static str, TrainConfig)> {
         (
             "everything",
             of(&|config| {
-                config.method.filter = per_sample(4, 0.3, true, "p7");
-                config.method.clipping = Clipping::PerLayer;
+                config.method.filter = per_sample("dp-pmlf", 4.0, 0.3, "p7");
+                config.method.clipping = Clipping::new("per-layer", &[]).unwrap();
                 config.optimizer = OptimizerChoice {
                     norm_step: Some(NormStep { initial: 1.0, floor: 1e-3, subtract_noise: true }),
                     ..Rule::new("adam-bc", &[("beta2", 0.99), ("weight_decay", 0.01)]).unwrap().into()
                 };
-                config.method.noise_schedule = NoiseSchedule::Polynomial { growth: 0.1, exponent: 1.0 };
-                config.method.threshold.rule = ThresholdRule::Quantile { fraction: 0.4, rate: 0.3, count_noise: 5.0 };
+                config.method.noise_schedule = NoiseChoice::parse("polynomial:0.1,1.0").unwrap();
+                config.method.threshold =
+                    ThresholdChoice::new("quantile", &[("fraction", 0.4), ("rate", 0.3), ("count_noise", 5.0)])
+                        .unwrap();
                 config.seed = None;
             }),
         ),

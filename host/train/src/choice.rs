@@ -4,15 +4,20 @@
 mod clip;
 mod filter;
 mod optimizer;
+mod rule;
 mod schedule;
+mod slot;
 mod threshold;
 
-pub use clip::Clipping;
 pub(crate) use filter::FilterState;
-pub use filter::{FilterChoice, LAGS, PerSample};
 pub(crate) use optimizer::{Decay, OptimizerState};
-pub use optimizer::{NormStep, OptimizerChoice, Rule};
-pub use schedule::{DecayChoice, LearningRateChoice};
+pub use optimizer::{NormStep, OptimizerChoice};
+pub use rule::{Choice, Slot};
+pub use schedule::LearningRateChoice;
+pub(crate) use slot::methods;
+pub use slot::{
+    Clipping, Clips, DecayChoice, Decays, FilterChoice, Filters, NoiseChoice, Noises, Optimizers, Rule,
+    ThresholdChoice, Thresholds,
+};
 pub use threshold::short;
 pub(crate) use threshold::{AnyThreshold, AnyThresholdState};
-pub use threshold::{ThresholdChoice, ThresholdRule};

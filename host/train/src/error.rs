@@ -1,11 +1,11 @@
 //! The errors of a run.
 
 use crate::checkpoint::CheckpointError;
+use crate::choice::methods;
 use crate::files::FileError;
 use crate::init::InitError;
 use damper_accounting::AccountingError;
 use damper_core::error::ConfigError;
-use damper_core::optimizer::OPTIMIZERS;
 use damper_data::DataError;
 use damper_grad::DeriveError;
 use damper_onnx::SettingError;
@@ -56,7 +56,6 @@ impl From<ConfigError> for TrainError {
     fn from(error: ConfigError) -> Self {
         let setting = match error.parameter {
             "noise multiplier" | "sigma in grid units" => "noise_multiplier",
-            "clip" => "clip",
             "learning rate" => "lr",
             "learning-rate schedule" => "decay",
             "expected_batch" => "batch_size",
@@ -64,26 +63,10 @@ impl From<ConfigError> for TrainError {
             "AdaGrad-norm's b_0^2" | "AdaGrad-norm's floor" => "norm_step",
             "AdaGrad-norm's weight" => "norm_weight",
             "start of averaging" | "decay of averaging" | "power of averaging" => "average",
-            "lags of the adaptive filter" | "memory of the adaptive filter" | "floor of the adaptive filter" => {
-                "adaptive_fir"
-            }
-            "number of iterates" => "iterates",
-            "per-sample momentum" => "beta",
-            "kappa" => "kappa",
-            "gamma" => "gamma",
-            "variances of the gain's recursion" => "gain_recursion",
-            "exponent of the noise schedule"
-            | "growth of the noise schedule"
-            | "first multiplier of the noise schedule" => "noise_schedule",
-            "gamma of automatic clipping" => "auto_clip_gamma",
-            "count noise multiplier" => "count_noise_multiplier",
-            "least clip" | "largest clip" => "clip_bounds",
-            "unclipped fraction" | "quantile" => "percentile",
-            "rate of the clip" => "clip_lr",
-            "histogram range" | "half the histogram range" => "histogram_range",
+            "first multiplier of the noise schedule" => "noise_schedule",
             "GaLore's scale" => "galore",
             other => {
-                let mut settings = OPTIMIZERS.iter().flat_map(|optimizer| optimizer.settings);
+                let mut settings = methods().flat_map(|method| method.settings);
                 let flag = settings.find(|setting| setting.parameter == other).and_then(|setting| setting.flag);
                 flag.map_or(other, |flag| flag.name)
             }

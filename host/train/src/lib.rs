@@ -50,8 +50,8 @@ pub(crate) mod worker;
 pub use checkpoint::{Checkpoint, CheckpointError, Invocation};
 pub use choice::short;
 pub use choice::{
-    Clipping, DecayChoice, FilterChoice, LAGS, LearningRateChoice, NormStep, OptimizerChoice, PerSample, Rule,
-    ThresholdChoice, ThresholdRule,
+    Choice, Clipping, Clips, DecayChoice, Decays, FilterChoice, Filters, LearningRateChoice, NoiseChoice, Noises,
+    NormStep, OptimizerChoice, Optimizers, Rule, Slot, ThresholdChoice, Thresholds,
 };
 pub use class_metrics::{ClassFigures, ClassMetrics};
 pub use config::{Budget, CLIPPED_BY_BACKEND, EXACT, NOT_PRIVATE, Noise, Record, TestMetrics, TrainConfig};

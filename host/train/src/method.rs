@@ -2,10 +2,9 @@
 
 use super::TrainError;
 use super::choice::{
-    Clipping, DecayChoice, FilterChoice, LearningRateChoice, OptimizerChoice, ThresholdChoice, ThresholdRule,
+    Clipping, DecayChoice, FilterChoice, LearningRateChoice, NoiseChoice, OptimizerChoice, ThresholdChoice,
 };
-use damper_core::error::ConfigError;
-use damper_core::schedule::{AnyNoise, CltNoise, NoiseSchedule};
+use damper_core::schedule::Noise as _;
 use damper_onnx::SettingError;
 
 /// A method and its settings.
@@ -22,9 +21,7 @@ pub struct Method {
     /// The bound on one sample's contribution.
     pub clipping: Clipping,
     /// The noise of each step beside the first's.
-    pub noise_schedule: NoiseSchedule,
-    /// True if the noise follows the central limit theorem's schedule instead.
-    pub clt_noise: bool,
+    pub noise_schedule: NoiseChoice,
     /// The learning rate.
     pub learning_rate: LearningRateChoice,
 }
@@ -35,13 +32,12 @@ impl Method {
     pub fn dp_sgd(clip: f32, lr: f64) -> Self {
         Self {
             name: "dp-sgd".into(),
-            filter: FilterChoice::None,
-            threshold: ThresholdChoice { clip, rule: ThresholdRule::Fixed, bounds: None },
+            filter: FilterChoice::default(),
+            threshold: ThresholdChoice::default().with_clip(clip),
             count_non_finite: false,
-            clipping: Clipping::Flat,
-            noise_schedule: NoiseSchedule::Constant,
-            clt_noise: false,
-            learning_rate: LearningRateChoice { lr, warmup: 0.0, decay: DecayChoice::Constant },
+            clipping: Clipping::default(),
+            noise_schedule: NoiseChoice::default(),
+            learning_rate: LearningRateChoice { lr, warmup: 0.0, decay: DecayChoice::default() },
         }
     }
 
@@ -50,13 +46,11 @@ impl Method {
         self.filter.build(0)?;
         self.threshold.check()?;
         self.clipping.build(&[])?;
-        self.noise_schedule.check()?;
+        self.noise_schedule.build(1.0)?.check()?;
         optimizer.check()?;
         optimizer.build(&[])?;
-        if (self.clt_noise || matches!(self.noise_schedule, NoiseSchedule::Matched { .. }))
-            && optimizer.norm_step.is_some()
-        {
-            let kind = if self.clt_noise { "clt" } else { "matched" };
+        let kind = self.noise_schedule.name();
+        if matches!(kind, "clt" | "matched") && optimizer.norm_step.is_some() {
             let problem = "with `norm_step` the step sizes follow released gradients, so noise matched to them would be chosen on \
                            the way, which the price of a declared schedule does not cover; declare one, such as `noise_schedule` \
                            polynomial:0.05,0.5";
@@ -67,10 +61,5 @@ impl Method {
             return Err(SettingError::new("count_non_finite", "", problem).into());
         }
         Ok(())
-    }
-
-    /// The noise of each step beside the first's, whose multiplier is `first`.
-    pub(super) fn noise(&self, first: f64) -> Result<AnyNoise, ConfigError> {
-        Ok(if self.clt_noise { AnyNoise::Clt(CltNoise::new(first)?) } else { AnyNoise::Schedule(self.noise_schedule) })
     }
 }

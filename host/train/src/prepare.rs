@@ -325,7 +325,7 @@ fn clipped(graph: &Graph, derived: &DeriveOptions, config: &TrainConfig) -> Resu
                        per-sample, which is exact";
         return Err(SettingError::new("readout", "clipped-sum", problem).into());
     }
-    if config.method.clipping != Clipping::Flat {
+    if config.method.clipping != Clipping::default() {
         let problem = "clips all parameters together at the clip; use `clipping` flat, or `readout` per-sample";
         return Err(SettingError::new("readout", "clipped-sum", problem).into());
     }
@@ -361,7 +361,7 @@ fn check_settings(source: &Source, config: &TrainConfig) -> Result<(), TrainErro
     if !(learning_rate.warmup.is_finite() && learning_rate.warmup >= 0.0) {
         return refuse("warmup", &learning_rate.warmup, "must be finite and not negative");
     }
-    positive("clip", f64::from(config.method.threshold.clip))?;
+    positive("clip", f64::from(config.method.threshold.clip()))?;
     if let TestMetrics::Private { loss_bound } = config.test_metrics {
         positive("loss_bound", f64::from(loss_bound))?;
     }
@@ -390,7 +390,7 @@ fn check_settings(source: &Source, config: &TrainConfig) -> Result<(), TrainErro
     if config.sampler == Sampler::Shuffled && config.truncate.is_some() {
         return refuse("truncate", &"", "shuffled batches have a fixed size; leave it out");
     }
-    if matches!(config.budget, Budget::Equation6(_)) && config.method.clt_noise {
+    if matches!(config.budget, Budget::Equation6(_)) && config.method.noise_schedule.name() == "clt" {
         let problem =
             "`noise_schedule` clt is shaped by its own multiplier; use `epsilon`, or `noise_schedule` matched:0.5";
         return refuse("equation_6", &"", problem);

@@ -57,7 +57,7 @@ pub(super) fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, Tr
     }
     let learning_rate = config.method.learning_rate.build(rate, steps)?;
     if config.is_not_private() {
-        let noise_schedule = config.method.noise(1.0)?;
+        let noise_schedule = config.method.noise_schedule.build(1.0)?;
         let terms = Terms {
             rate,
             truncation: None,
@@ -71,14 +71,14 @@ pub(super) fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, Tr
         return Ok(Priced { terms, cut: 0.0, plan: None, warnings: vec![], warnings_of_data: vec![] });
     }
     if let Budget::Equation6(epsilon) = config.budget {
-        let factors = factors(config.method.noise(1.0)?, &learning_rate, steps);
+        let factors = factors(config.method.noise_schedule.build(1.0)?, &learning_rate, steps);
         let multiplier = equation6::multiplier(epsilon, rate, steps, config.delta, factors.as_deref())?;
         config.budget = Budget::NoiseMultiplier(multiplier);
         warnings.push(format!(
             "`equation_6` {epsilon}: sets the noise to {multiplier:.6} clips; epsilon is the accountant's, and not {epsilon}"
         ));
     }
-    let mut noise_schedule = config.method.noise(match config.budget {
+    let mut noise_schedule = config.method.noise_schedule.build(match config.budget {
         Budget::NoiseMultiplier(multiplier) => multiplier,
         _ => 1.0,
     })?;
@@ -132,7 +132,7 @@ pub(super) fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, Tr
         let mut each;
         let mut round = 0;
         loop {
-            noise_schedule = config.method.noise(multiplier)?;
+            noise_schedule = config.method.noise_schedule.build(multiplier)?;
             each = per_event(self::factors(noise_schedule, &learning_rate, steps)).unwrap_or_default();
             let (next, grid) =
                 noise(config, &Schedule { factors: Factors::Each(&each), ..schedule }, calibrated_delta)?;
@@ -215,7 +215,7 @@ fn factors(schedule: AnyNoise, learning_rate: &LearningRate, steps: u32) -> Opti
 /// The multiplier that runs, and on the exact path its σ in grid units.
 fn noise(config: &TrainConfig, schedule: &Schedule<'_>, delta: f64) -> Result<(f64, Option<u32>), TrainError> {
     let grid = Grid::new(config.grid_bits)?;
-    let clip = config.method.threshold.clip;
+    let clip = config.method.threshold.clip();
     match config.noise {
         Noise::Discrete => {
             let mechanism = match config.budget {

@@ -11,22 +11,20 @@
 //! its first byte. It is under its name when it is whole. Until then a run that keeps a checkpoint has it beside that name, to go on with
 //! after a stop; another run that fails leaves none.
 
-mod slots;
-
 use super::choice::{AnyThreshold, AnyThresholdState, FilterState, OptimizerState};
 use super::worker::{GradientObserver, Layout};
-use super::{FilterChoice, Noise, PerSample, Run, TrainConfig, TrainError};
+use super::{Noise, Run, TrainConfig, TrainError};
 use crate::files::FileError;
-use crate::filter::Coefficients;
 use crate::replay::{self, PackWriter, part_of};
 use damper_core::clip::Layer;
 use damper_core::grid::Grid;
 use damper_core::noise::DiscreteGaussian;
 use damper_core::numerics::digest::Digest;
 use damper_core::private::Mechanism;
+use damper_core::schedule::Noise as _;
 use damper_grad::Readout;
 use damper_onnx::SettingError;
-use damper_replay::grammar::{HIGHEST_ORDER, MOST_ITERATES, MOST_LAYERS, RUN};
+use damper_replay::grammar::{MOST, MOST_LAYERS, RUN};
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -78,16 +76,14 @@ pub(super) fn check(run: &Run) -> Result<(), TrainError> {
              `clipping` flat"
         ));
     }
-    if let FilterChoice::PerSample(PerSample { iterates, .. }) = config.method.filter
-        && iterates > MOST_ITERATES
-    {
-        return refuse(format!("a recording holds at most {MOST_ITERATES} iterates; lower `iterates` {iterates}"));
+    if let Some(iterates) = config.method.filter.get("iterates").filter(|iterates| *iterates > MOST as f64) {
+        return refuse(format!("a recording holds at most {MOST} iterates; lower `iterates` {iterates}"));
     }
-    if let Some(filter) = coefficients(&config.method.filter) {
+    if let Some(filter) = config.method.filter.taps() {
         let order = filter.to_core()?.order();
-        if order > HIGHEST_ORDER {
+        if order > MOST {
             return refuse(format!(
-                "a recording holds filters of order {HIGHEST_ORDER} at most, and this one has {order}; choose another `filter`"
+                "a recording holds filters of order {MOST} at most, and this one has {order}; choose another `filter`"
             ));
         }
     }
@@ -134,14 +130,6 @@ pub fn recording_bytes(run: &Run) -> u64 {
 #[must_use]
 pub fn recording_part(file: &Path) -> PathBuf {
     part_of(file)
-}
-
-/// The filter of what is released, where there is one.
-fn coefficients(filter: &FilterChoice) -> Option<&Coefficients> {
-    match filter {
-        FilterChoice::Iir(filter) | FilterChoice::PerSample(PerSample { inner: filter, .. }) => Some(filter),
-        _ => None,
-    }
 }
 
 fn layers(run: &Run) -> Vec<Layer> {
@@ -207,11 +195,12 @@ impl Recording {
         }
         pack.u32(config.batch_size);
         mechanism(&mut pack, run)?;
-        slots::clip(&mut pack, config.method.clipping, &layers(run));
-        slots::threshold(&mut pack, config.method.threshold);
-        slots::filter(&mut pack, &config.method.filter);
-        slots::optimizer(&mut pack, config.optimizer);
-        slots::schedule(&mut pack, run)?;
+        config.method.clipping.record(&layers(run), &mut pack)?;
+        config.method.threshold.record(&mut pack)?;
+        config.method.filter.record(&mut pack)?;
+        config.optimizer.record(&mut pack)?;
+        config.method.learning_rate.record(run.terms.rate, run.terms.steps, &mut pack)?;
+        config.method.noise_schedule.record(&mut pack)?;
         pack.f32s(&run.params);
         let (steps, done) = (run.terms.steps, if let Beginning::Resumed { step, .. } = from { step } else { 0 });
         let pack = match from {
@@ -282,7 +271,7 @@ fn mechanism(pack: &mut PackWriter, run: &Run) -> Result<(), TrainError> {
         Some(sigma) => {
             let grid = Grid::new(run.config.grid_bits)?;
             let mechanism = DiscreteGaussian::<i64>::new(grid, sigma)?;
-            let noise = run.config.method.noise_schedule;
+            let noise = run.terms.noise_schedule;
             let each =
                 (0..run.terms.steps).map(|step| mechanism.scaled(noise.factor(step, &run.terms.learning_rate)).sigma());
             let farthest = FARTHEST * u64::from(each.max().unwrap_or(sigma));
@@ -304,13 +293,15 @@ fn unrecorded(config: &TrainConfig) -> Option<&'static str> {
     let method = &config.method;
     let optimizer = config.optimizer.rule.description();
     let settings = [
-        ("`adaptive_fir`", matches!(method.filter, FilterChoice::AdaptiveFir { .. })),
-        (
-            "`no_bias_correction`",
-            matches!(method.filter, FilterChoice::Uncorrected(_) | FilterChoice::PerSampleUncorrected(_)),
-        ),
+        ("`adaptive_fir`", method.filter.name() == "adaptive-fir"),
+        ("`no_bias_correction`", method.filter.name().ends_with("-uncorrected")),
+        ("`method`", method.filter.description().recorded.is_empty()),
+        ("`noise_schedule`", method.noise_schedule.description().recorded.is_empty()),
+        ("`lr_schedule`", method.learning_rate.decay.description().recorded.is_empty()),
+        ("`clipping`", method.clipping.description().recorded.is_empty()),
+        ("`clip_rule`", method.threshold.description().recorded.is_empty()),
         ("`count_non_finite`", method.count_non_finite),
-        ("`noise_schedule` clt", method.clt_noise),
+        ("`noise_schedule` clt", method.noise_schedule.name() == "clt"),
         ("`adam_denominator` floored", optimizer.names[0].0 == "adam-floored"),
         ("`optimizer`", optimizer.recorded.is_empty()),
         ("`norm_weight`", config.optimizer.norm_weight.is_some()),

@@ -137,7 +137,7 @@ pub(crate) fn step<'a, M: Mechanism, O: Clone, OS>(
     let (config, method) = (&run.config, &run.config.method);
     let dim = Layout::new(&run.grad).dim();
     let (filter, filter_state) = method.filter.build(dim)?;
-    let (threshold, threshold_state) = method.threshold.build_counting(method.count_non_finite)?;
+    let (threshold, threshold_state) = method.threshold.build(method.count_non_finite)?;
     let (optimizer, optimizer_state) = config.optimizer.build(&forms(&run.grad))?;
     let (optimizer, optimizer_state) = around(optimizer, optimizer_state);
     let step = PrivateStep::new(Slots {

@@ -173,7 +173,7 @@ where
         (Watched(optimizer), WatchedState { inner: state, watch: None })
     })?;
     if observer.is_some() {
-        let (_, shadow) = config.method.threshold.build_counting(config.method.count_non_finite)?;
+        let (_, shadow) = config.method.threshold.build(config.method.count_non_finite)?;
         state.optimizer.watch = Some(GradientWatch::new(run.params.len()));
         state.threshold.watch = Some(ThresholdWatch { counts: vec![], shadow });
     }

@@ -19,9 +19,10 @@
 //!
 //! Post-processing of released gradients by constants.
 
-use super::{Iir, IirState, IirStep};
+use super::{Iir, IirState, IirStep, taps};
+use crate::described::{Described, Description, Values, Vector};
 use crate::error::CallError;
-use crate::filter::Filter;
+use crate::filter::base::Filter;
 use crate::numerics::digest::{Digest, Digested};
 use crate::private::Released;
 
@@ -67,6 +68,24 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, const ORDER: usize> Filter<IirState<B, ORDE
         filtered: &mut [f32],
     ) {
         self.0.apply(step, state, at, released, filtered);
+    }
+}
+
+impl<const ORDER: usize> Described for Uncorrected<ORDER> {
+    type State<B: Vector> = IirState<B, ORDER>;
+
+    const DESCRIPTION: Description = Description {
+        words: "{taps}",
+        ..Description::new(
+            &[taps("IIR {}, without bias correction")],
+            &[("doppler-uncorrected", &[1.0, -0.9, 1.0, 0.1])],
+            &[],
+        )
+    };
+
+    fn build<V: Values>(values: &mut V) -> Result<(Self, IirState<V::Vector, ORDER>), V::Error> {
+        let (iir, state) = Iir::build(values)?;
+        Ok((Self(iir), state))
     }
 }
 

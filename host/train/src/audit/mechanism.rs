@@ -243,7 +243,7 @@ impl Auditor<'_> {
 
     /// `run` with the made network.
     fn on(run: &Run, linear: Linear, samples: usize, spoilt: bool, steps: u64) -> Result<Run, TrainError> {
-        let data: Split = linear.data(samples, run.config.method.threshold.clip, spoilt);
+        let data: Split = linear.data(samples, run.config.method.threshold.clip(), spoilt);
         on_network(run, linear.model(), data, Self::steps(run, steps))
     }
 

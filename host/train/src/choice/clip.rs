@@ -1,38 +1,39 @@
 //! Rules of clipping.
 
-use damper_core::clip::{Automatic, Layer, Layers};
+use super::slot::Clipping;
+use crate::replay::PackWriter;
+use damper_core::clip::{AnyRule, Layer, Layers};
 use damper_core::error::ConfigError;
 use damper_core::slots::AnyClip;
 
-/// What one sample may add.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Clipping {
-    /// All parameters together, to the threshold at most.
-    Flat,
-    /// Each parameter tensor on its own, with equal shares.
-    PerLayer,
-    /// All parameters together, normalised: AUTO-S.
-    Automatic {
-        /// Its stability constant `γ`.
-        stability: f32,
-    },
-}
-
 impl Clipping {
+    /// Returns true if each parameter tensor is clipped on its own, with equal shares.
+    #[must_use]
+    pub fn is_per_layer(&self) -> bool {
+        self.get("layers") == Some(1.0)
+    }
+
     /// The layers for parameters of these lengths; none but for per-layer clipping.
-    pub(crate) fn layers(self, lengths: &[usize]) -> Vec<Layer> {
-        match self {
-            Self::PerLayer => lengths.iter().map(|length| Layer::equal(*length, lengths.len())).collect(),
-            Self::Flat | Self::Automatic { .. } => vec![],
-        }
+    pub(crate) fn layers(&self, lengths: &[usize]) -> Vec<Layer> {
+        let layers = lengths.iter().filter(|_| self.is_per_layer());
+        layers.map(|length| Layer::equal(*length, lengths.len())).collect()
     }
 
     /// The rule over these layers.
-    pub(crate) fn build(self, layers: &[Layer]) -> Result<AnyClip<'_>, ConfigError> {
-        Ok(match self {
-            Self::Flat => AnyClip::FLAT,
-            Self::PerLayer => AnyClip::FLAT.by_layer(Layers::new(layers)?),
-            Self::Automatic { stability } => AnyClip::automatic(Automatic::new(stability)?),
-        })
+    pub(crate) fn build<'a>(&self, layers: &'a [Layer]) -> Result<AnyClip<'a>, ConfigError> {
+        let rule = AnyRule::build(&mut self.builder(0))?.expect("the description is of the list");
+        let clip = AnyClip::of(rule);
+        Ok(if self.is_per_layer() { clip.by_layer(Layers::new(layers)?) } else { clip })
+    }
+
+    /// Writes the rule over these layers as recordings have it.
+    pub(crate) fn record(&self, layers: &[Layer], pack: &mut PackWriter) -> Result<(), ConfigError> {
+        AnyRule::build(&mut self.recorder(pack))?;
+        pack.u8(layers.len() as u8);
+        for Layer { len, share } in layers {
+            pack.u32(*len as u32);
+            pack.u32(*share);
+        }
+        Ok(())
     }
 }

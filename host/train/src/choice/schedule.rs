@@ -1,9 +1,12 @@
-//! Learning rates in epochs. An epoch is `N/B` draws, whatever Poisson sampling drew.
+//! Schedules: learning rates in epochs, and the noise of each step. An epoch is `N/B` draws, whatever Poisson sampling drew.
 
+use super::rule::draws;
+use super::slot::{DecayChoice, NoiseChoice};
 use crate::TrainError;
+use crate::replay::PackWriter;
 use damper_core::accounting::Rate;
-use damper_core::schedule::{Decay, LearningRate};
-use damper_onnx::SettingError;
+use damper_core::error::ConfigError;
+use damper_core::schedule::{AnyNoise, CltNoise, Decay, LearningRate, NoiseSchedule};
 
 /// The learning rate and how it changes.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -16,86 +19,34 @@ pub struct LearningRateChoice {
     pub decay: DecayChoice,
 }
 
-/// How a learning rate falls.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum DecayChoice {
-    /// Not at all.
-    Constant,
-    /// By `factor` every so many epochs.
-    Step {
-        /// Epochs between falls.
-        epochs: f64,
-        /// What is kept at each.
-        factor: f64,
-    },
-    /// Half a cosine over the run, down to `floor` times `η`.
-    Cosine {
-        /// What is left at the end.
-        floor: f64,
-    },
-    /// `1/√(offset + slope·t)`, `t` in steps.
-    Polynomial {
-        /// `a`.
-        offset: f64,
-        /// `c`.
-        slope: f64,
-    },
-    /// `1 − (1 − floor)·√(t/T)` over the run.
-    RootLinear {
-        /// What is left at the end.
-        floor: f64,
-    },
-}
-
 impl LearningRateChoice {
     /// For a run of `steps` draws at `rate`.
-    pub(crate) fn build(self, rate: Rate, steps: u32) -> Result<LearningRate, TrainError> {
-        let (warmup, decay) = self.in_steps(rate, steps)?;
-        Ok(LearningRate::new(self.lr, warmup, decay)?)
+    pub(crate) fn build(&self, rate: Rate, steps: u32) -> Result<LearningRate, TrainError> {
+        self.decay.check_ranges()?;
+        let decay = Decay::build(&mut self.decay.builder(0).in_run(rate.as_f64(), steps))?;
+        let decay = decay.expect("the description is of the list");
+        Ok(LearningRate::new(self.lr, draws(self.warmup, rate.as_f64()), decay)?)
     }
 
-    /// The warm-up and the decay in steps. A part of an epoch is at least one step.
-    pub(crate) fn in_steps(self, rate: Rate, steps: u32) -> Result<(u32, Decay), TrainError> {
-        self.decay.check()?;
-        let draws = |epochs: f64| match (epochs / rate.as_f64()).round().clamp(0.0, f64::from(u32::MAX)) as u32 {
-            0 if epochs > 0.0 => 1,
-            draws => draws,
-        };
-        let decay = match self.decay {
-            DecayChoice::Constant => Decay::Constant,
-            DecayChoice::Step { epochs, factor } => Decay::Step { every: draws(epochs), factor },
-            DecayChoice::Cosine { floor } => Decay::Cosine { steps, floor },
-            DecayChoice::Polynomial { offset, slope } => Decay::Polynomial { offset, slope },
-            DecayChoice::RootLinear { floor } => Decay::RootLinear { steps, floor },
-        };
-        Ok((draws(self.warmup), decay))
+    /// Writes the learning rate of such a run as recordings have it.
+    pub(crate) fn record(&self, rate: Rate, steps: u32, pack: &mut PackWriter) -> Result<(), ConfigError> {
+        pack.f64(self.lr);
+        pack.u32(draws(self.warmup, rate.as_f64()));
+        Decay::build(&mut self.decay.recorder(pack).in_run(rate.as_f64(), steps)).map(drop)
     }
 }
 
-impl DecayChoice {
-    /// Refuses numbers out of their ranges.
-    fn check(self) -> Result<(), TrainError> {
-        let positive = |x: f64| x.is_finite() && x > 0.0;
-        let share = |x: f64| (0.0..=1.0).contains(&x);
-        let (value, problem) = match self {
-            Self::Step { epochs, factor } if !positive(epochs) => {
-                (format!("step:{epochs},{factor}"), "EPOCHS must be finite and above 0")
-            }
-            Self::Step { epochs, factor } if !(share(factor) && factor > 0.0) => {
-                (format!("step:{epochs},{factor}"), "FACTOR must be above 0 and at most 1")
-            }
-            Self::Cosine { floor } if !share(floor) => (format!("cosine:{floor}"), "FLOOR must be from 0 to 1"),
-            Self::RootLinear { floor } if !share(floor) => {
-                (format!("root-linear:{floor}"), "FLOOR must be from 0 to 1")
-            }
-            Self::Polynomial { offset, slope } if !positive(offset) => {
-                (format!("polynomial:{offset},{slope}"), "A must be finite and above 0")
-            }
-            Self::Polynomial { offset, slope } if !(slope.is_finite() && slope >= 0.0) => {
-                (format!("polynomial:{offset},{slope}"), "C must be finite and not negative")
-            }
-            _ => return Ok(()),
-        };
-        Err(SettingError::new("decay", value, problem).into())
+impl NoiseChoice {
+    /// The schedule of a run whose first multiplier is `first`.
+    pub(crate) fn build(&self, first: f64) -> Result<AnyNoise, ConfigError> {
+        Ok(match NoiseSchedule::build(&mut self.builder(0))? {
+            Some(schedule) => AnyNoise::Schedule(schedule),
+            None => AnyNoise::Clt(CltNoise::new(first)?),
+        })
+    }
+
+    /// Writes the schedule as recordings have it.
+    pub(crate) fn record(&self, pack: &mut PackWriter) -> Result<(), ConfigError> {
+        NoiseSchedule::build(&mut self.recorder(pack)).map(drop)
     }
 }

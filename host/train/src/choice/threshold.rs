@@ -1,63 +1,21 @@
 //! Thresholds: fixed, or learned from released counts (DC-SGD, quantile tracking).
 
+use super::rule::Boxed;
+use super::slot::ThresholdChoice;
 use crate::TrainError;
+use crate::replay::PackWriter;
+use damper_core::described::UNSET;
 use damper_core::error::ConfigError;
 use damper_core::numerics::digest::Digest;
 use damper_core::slots::{self, StatefulSlot};
 use damper_core::state::{SaveState, StateField};
 use damper_core::threshold::{
-    AllCounts, Bounds, CountNoise, ExpectedError, ExpectedErrorState, Fixed, Percentile, PercentileState, Quantile,
-    QuantileState, Query, ReleasedCounts, Solver, StepConstants, Threshold,
+    AllCounts, Bounds, Builder, CountNoise, Query, ReleasedCounts, StepConstants, Threshold, build,
 };
 use damper_onnx::SettingError;
 
 /// Bins of a histogram of norms.
 const BINS: usize = 20;
-
-/// Which clip each step uses.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct ThresholdChoice {
-    /// The clip of the first step; of every step, where the rule is fixed.
-    pub clip: f32,
-    /// How it goes on.
-    pub rule: ThresholdRule,
-    /// Where a learned clip stays; the core's wide bounds if not given.
-    pub bounds: Option<(f32, f32)>,
-}
-
-/// How the clip goes on.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum ThresholdRule {
-    /// It stays.
-    Fixed,
-    /// DC-SGD-P.
-    Percentile {
-        /// Share of gradients to leave unclipped.
-        fraction: f64,
-        /// `σ_H`; by the noise of the whole event if not given.
-        count_noise: Option<f64>,
-        /// `R_0`.
-        range: f32,
-    },
-    /// DC-SGD-E.
-    ExpectedError {
-        /// How the minimum is found.
-        solver: Solver,
-        /// `σ_H`; by the noise of the whole event if not given.
-        count_noise: Option<f64>,
-        /// `R_0`.
-        range: f32,
-    },
-    /// Quantile tracking (Andrew et al.).
-    Quantile {
-        /// Share of gradients to leave unclipped.
-        fraction: f64,
-        /// `η_C`.
-        rate: f64,
-        /// The noise on the released count, `2σ_b`: what is priced.
-        count_noise: f64,
-    },
-}
 
 /// A number with its power of ten where it would be long.
 pub fn short(x: f32) -> String {
@@ -65,103 +23,97 @@ pub fn short(x: f32) -> String {
 }
 
 impl ThresholdChoice {
+    /// The clip of the first step; of every step, where the rule is fixed.
+    #[must_use]
+    pub fn clip(&self) -> f32 {
+        self.get("clip").unwrap_or_default() as f32
+    }
+
+    /// The same with this clip at the first step.
+    #[must_use]
+    pub fn with_clip(self, clip: f32) -> Self {
+        self.with(&[("clip", clip.into())]).unwrap_or(self)
+    }
+
     /// Whether `σ_H` is to be set by the noise of the whole event.
-    pub(crate) fn wants_count_noise(self) -> bool {
-        matches!(
-            self.rule,
-            ThresholdRule::Percentile { count_noise: None, .. }
-                | ThresholdRule::ExpectedError { count_noise: None, .. }
-        )
+    pub(crate) fn wants_count_noise(&self) -> bool {
+        self.get("count_noise") == Some(UNSET)
     }
 
     /// Whether a histogram of norms is released.
-    pub(crate) fn has_histogram(self) -> bool {
-        matches!(self.rule, ThresholdRule::Percentile { .. } | ThresholdRule::ExpectedError { .. })
+    pub(crate) fn has_histogram(&self) -> bool {
+        self.get("range").is_some()
     }
 
     /// The same with `σ_H` set, for gradients whose noise would be `total` without counts. DC-SGD sets it by the size of σ:
     /// 5, from 2 on 8, and above 3 on 12.
     #[must_use]
-    pub(crate) fn with_count_noise(mut self, total: f64) -> Self {
-        if let ThresholdRule::Percentile { count_noise, .. } | ThresholdRule::ExpectedError { count_noise, .. } =
-            &mut self.rule
-        {
-            count_noise.get_or_insert(match total {
-                sigma if sigma < 2.0 => 5.0,
-                sigma if sigma <= 3.0 => 8.0,
-                _ => 12.0,
-            });
-        }
-        self
-    }
-
-    /// `σ_H`, or what it is where nothing sets it.
-    pub(crate) fn noise_of(given: Option<f64>) -> f64 {
-        given.unwrap_or(5.0)
+    pub(crate) fn with_count_noise(self, total: f64) -> Self {
+        let noise = match total {
+            sigma if sigma < 2.0 => 5.0,
+            sigma if sigma <= 3.0 => 8.0,
+            _ => 12.0,
+        };
+        if self.wants_count_noise() { self.with(&[("count_noise", noise)]).unwrap_or(self) } else { self }
     }
 
     /// Where a learned clip stays.
-    pub fn clip_bounds(self) -> (f32, f32) {
-        let wide = Bounds::default();
-        self.bounds.unwrap_or((wide.min(), wide.max()))
+    #[must_use]
+    pub fn clip_bounds(&self) -> Option<(f32, f32)> {
+        Some((self.get("min")? as f32, self.get("max")? as f32))
     }
 
     /// Refuses a first clip or range that the bounds would silently replace.
-    pub(crate) fn check(self) -> Result<(), TrainError> {
-        self.build()?;
-        let within = |x: f32, (min, max): (f32, f32)| (min..=max).contains(&x);
-        let bounds = self.clip_bounds();
-        if self.rule != ThresholdRule::Fixed && !within(self.clip, bounds) {
+    pub(crate) fn check(&self) -> Result<(), TrainError> {
+        self.build(false)?;
+        let clip = self.clip();
+        if let Some((min, max)) = self.clip_bounds()
+            && !(min..=max).contains(&clip)
+        {
             let problem = format!(
                 "outside `clip_bounds` {},{}, where a learned clip stays from the first step on; give one within, or wider bounds",
-                short(bounds.0),
-                short(bounds.1)
+                short(min),
+                short(max)
             );
-            return Err(SettingError::new("clip", short(self.clip), problem).into());
+            return Err(SettingError::new("clip", short(clip), problem).into());
         }
         let wide = Bounds::default();
-        if let ThresholdRule::ExpectedError { range, .. } = self.rule
-            && !within(range, (wide.min(), wide.max()))
+        if let (Some(range), Some(_)) = (self.get("range"), self.get("range_min"))
+            && !(wide.min()..=wide.max()).contains(&(range as f32))
         {
             let problem = format!("must be from {} to {}", short(wide.min()), short(wide.max()));
-            return Err(SettingError::new("histogram_range", short(range), problem).into());
+            return Err(SettingError::new("histogram_range", short(range as f32), problem).into());
         }
         Ok(())
     }
 
     /// The rule and its state; whether its histogram counts samples that are not finite.
-    pub(crate) fn build_counting(self, non_finite: bool) -> Result<(AnyThreshold, AnyThresholdState), ConfigError> {
-        let (rule, state) = self.build()?;
-        Ok((AnyThreshold { non_finite, ..rule }, state))
+    pub(crate) fn build(&self, non_finite: bool) -> Result<(AnyThreshold, AnyThresholdState), ConfigError> {
+        let state = build(self.with_count_noise(0.0).builder(0))?.expect("the description is of the list");
+        let rule = AnyThreshold { is_fixed: self.is_usual(), count_noise: state.0.count_noise(), non_finite };
+        Ok((rule, state))
     }
 
-    /// The rule and its state.
-    pub(crate) fn build(self) -> Result<(AnyThreshold, AnyThresholdState), ConfigError> {
-        let clips = self.bounds.map_or(Ok(Bounds::default()), |(min, max)| Bounds::new(min, max))?;
-        let count_noise_of = |given| CountNoise::new(Self::noise_of(given));
-        let state: Box<dyn Stateful> = match self.rule {
-            ThresholdRule::Fixed => Box::new(StatefulSlot::threshold(Fixed(self.clip), ())),
-            ThresholdRule::Percentile { fraction, count_noise, range } => {
-                let rule = Percentile::<BINS>::new(fraction, count_noise_of(count_noise)?)?.within(clips);
-                Box::new(StatefulSlot::threshold(rule, PercentileState::new(self.clip, range)?))
-            }
-            ThresholdRule::ExpectedError { solver, count_noise, range } => {
-                let rule = ExpectedError::<BINS>::new(solver, count_noise_of(count_noise)?)?;
-                let state = ExpectedErrorState::new(self.clip, range)?;
-                Box::new(StatefulSlot::threshold(rule.within(clips, Bounds::default()), state))
-            }
-            ThresholdRule::Quantile { fraction, rate, count_noise } => {
-                let rule = Quantile::new(fraction, rate, count_noise / 2.0)?.within(clips);
-                Box::new(StatefulSlot::threshold(rule, QuantileState::new(self.clip)?))
-            }
-        };
-        let is_fixed = self.rule == ThresholdRule::Fixed;
-        Ok((AnyThreshold { is_fixed, count_noise: state.count_noise(), non_finite: false }, AnyThresholdState(state)))
+    /// Writes the rule as recordings have it.
+    pub(crate) fn record(&self, pack: &mut PackWriter) -> Result<(), ConfigError> {
+        build(self.recorder(pack)).map(drop)
     }
 
     /// The noise of the counts that each step releases beside its gradient.
-    pub(crate) fn count_noise(self) -> Result<Option<CountNoise>, ConfigError> {
-        Ok(self.build()?.0.count_noise())
+    pub(crate) fn count_noise(&self) -> Result<Option<CountNoise>, ConfigError> {
+        Ok(self.build(false)?.0.count_noise())
+    }
+}
+
+impl Builder<'static> for Boxed<'_> {
+    type Built = AnyThresholdState;
+
+    fn take<M, S>(self, method: M, state: S) -> Result<AnyThresholdState, ConfigError>
+    where
+        M: Threshold<State = S> + 'static,
+        S: SaveState + 'static,
+    {
+        Ok(AnyThresholdState(Box::new(StatefulSlot::threshold(method, state))))
     }
 }
 

@@ -34,6 +34,12 @@ impl Coefficients {
         Ok(Self { a: parse_list(a)?, b: parse_list(b)? })
     }
 
+    /// Returns true if it filters nothing.
+    #[must_use]
+    pub fn is_identity(&self) -> bool {
+        self.a.is_empty() && self.b == [1.0]
+    }
+
     /// The larger number of delays.
     #[must_use]
     pub fn order(&self) -> usize {

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::choice::FilterState;
-use crate::filter::Coefficients;
 use crate::{FilterChoice, OptimizerChoice, Rule};
 use damper_core::accounting::{Ledger, Volatile};
 use damper_core::clip::FlatL2;
@@ -184,7 +183,7 @@ fn widen(x: &[f32]) -> Vec<f64> {
 }
 
 fn iir() -> FilterChoice {
-    FilterChoice::Iir(Coefficients::named("momentum").unwrap())
+    FilterChoice::new("doppler", &[]).unwrap()
 }
 
 #[track_caller]
@@ -271,9 +270,9 @@ fn low_rank_gradients_match_plain_sgd() {
     };
     for name in ["sgd", "momentum", "nesterov"] {
         let rule = rule(name, &[]);
-        let mut projected = Steps::new(galore(rule, settings(2, 3, 1.0)), &FilterChoice::None, 1e-10);
+        let mut projected = Steps::new(galore(rule, settings(2, 3, 1.0)), &FilterChoice::default(), 1e-10);
         let plain = OptimizerChoice::from(rule);
-        let mut plain = Steps::new(plain.build(&FORMS).unwrap(), &FilterChoice::None, 1e-10);
+        let mut plain = Steps::new(plain.build(&FORMS).unwrap(), &FilterChoice::default(), 1e-10);
         let before = plain.params.clone();
         for step in 0..20 {
             projected.step(&grad(step));
@@ -322,7 +321,7 @@ fn steps_follow_the_formula_in_f64() {
 fn an_l2_penalty_acts_within_the_directions() {
     let decay = 0.5f64;
     let rule = rule("sgd", &[("weight_decay", decay)]);
-    let mut run = Steps::new(galore(rule, settings(2, 2, 1.0)), &FilterChoice::None, 0.01);
+    let mut run = Steps::new(galore(rule, settings(2, 2, 1.0)), &FilterChoice::default(), 0.01);
     let mut theta = widen(&run.params[..108]);
     for step in 0..6 {
         run.step(&(0..dim()).map(|i| wave(i, step)).collect::<Vec<_>>());
@@ -352,7 +351,7 @@ fn optimizer_state_has_projected_size() {
 fn a_zero_gradient_moves_nothing() {
     for rule in [rules()[0], rules()[2]] {
         // There is nothing beside the least noise, 2e-36 a coordinate.
-        let mut run = Steps::new(galore(rule, settings(2, 1, 1.0)), &FilterChoice::None, 2e-38);
+        let mut run = Steps::new(galore(rule, settings(2, 1, 1.0)), &FilterChoice::default(), 2e-38);
         let before = run.params.clone();
         for _ in 0..3 {
             run.step(&vec![0.0; dim()]);

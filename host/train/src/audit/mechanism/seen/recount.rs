@@ -4,7 +4,7 @@ use super::super::made::Linear;
 use super::laws::Checks;
 use super::open::Open;
 use crate::worker::Point;
-use crate::{Clipping, Noise, Run};
+use crate::{Noise, Run};
 use damper_core::count::Query;
 use damper_data::Split;
 
@@ -31,11 +31,10 @@ pub(super) fn recount(run: &Run, linear: Linear, step: &Open, points: &[Point], 
             continue;
         };
         taken += 1;
-        let divisor = match run.config.method.clipping {
-            Clipping::Flat => gradient.norm.max(clip),
-            // Two layers of equal gradients and equal shares.
-            Clipping::PerLayer => gradient.norm.max(clip),
-            Clipping::Automatic { stability } => gradient.norm + f64::from(stability),
+        let divisor = match run.config.method.clipping.get("gamma") {
+            // Two layers have equal gradients and equal shares.
+            None => gradient.norm.max(clip),
+            Some(gamma) => gradient.norm + f64::from(gamma as f32),
         };
         expected.iter_mut().zip(&gradient.half).for_each(|(sum, g)| *sum += g / divisor);
         let dims = (linear.dim() as f64).sqrt();
