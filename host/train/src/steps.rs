@@ -117,8 +117,8 @@ pub(crate) fn observed(
             (recording, is_recorded)
         }
         Begun::Whole => (None, true),
-        Begun::Lost(why) => {
-            progress.unrecorded(why);
+        Begun::Lost(why, part) => {
+            progress.unrecorded(why, part);
             (None, false)
         }
     };
