@@ -17,7 +17,7 @@ from onnx import numpy_helper
 
 EXPORTERS = ["torchscript", "dynamo"]
 # The other exporter takes seconds a network: it has a part of them.
-BY_DYNAMO = ["cnn", "resnet", "vit", "encoder", "shared", "two-by-name", "buffered"]
+BY_DYNAMO = ["cnn", "resnet", "vit", "encoder", "lstm", "gru", "bag-mean", "bag-sum", "frozen", "adapted", "shared", "two-by-name", "buffered"]
 CASES = [(name, "torchscript") for name in networks.CASES] + [(name, "dynamo") for name in BY_DYNAMO]
 
 
